@@ -1,0 +1,86 @@
+// Package chat is the shape in which a role talks to a language model: a prompt, a reply, and what can go wrong.
+// It knows no provider and no wire; cmd/internal/llm adapts one. It also owns the one tolerant reader of JSON that
+// models write (Extract) and the one policy of asking again when it cannot be read (Ask).
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Speakers of a message, as on the OpenAI wire.
+const (
+	System    = "system"
+	User      = "user"
+	Assistant = "assistant"
+)
+
+// Message is one turn of a conversation.
+type Message struct {
+	Speaker string
+	Text    string
+}
+
+// Prompt is what is sent to a model.
+type Prompt struct {
+	// Name says which role asks: "generator", "reflector" or "curator". It names the schema on the wire.
+	Name     string
+	Messages []Message
+	// Schema is the JSON schema of the reply, for servers with structured outputs; nil asks for plain text.
+	Schema json.RawMessage
+	// MaxTokens bounds the reply; 0 leaves it to the adapter.
+	MaxTokens int
+}
+
+// Reply is what a model answered.
+type Reply struct {
+	Text  string
+	Model string
+	// Finish is the wire's finish reason: "stop", or "length" when the text was cut.
+	Finish string
+	Usage  Usage
+}
+
+// Usage is what one or more calls cost.
+type Usage struct {
+	Calls        int     `msgpack:"c,omitempty" json:"calls"`
+	InputTokens  int     `msgpack:"i,omitempty" json:"input_tokens"`
+	OutputTokens int     `msgpack:"o,omitempty" json:"output_tokens"`
+	Cost         float64 `msgpack:"d,omitempty" json:"cost"` // US dollars, 0 when no price is known
+}
+
+// Add is the sum of two usages.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{u.Calls + v.Calls, u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.Cost + v.Cost}
+}
+
+// Tokens is what went in and came out.
+func (u Usage) Tokens() int { return u.InputTokens + u.OutputTokens }
+
+// Model answers prompts. Errors steer by behaviour: Unavailable, Useless, RetryAfter.
+type Model interface {
+	Complete(ctx context.Context, p Prompt) (Reply, error)
+}
+
+// UnavailableError says that no model can be reached now: the work is fine and waits.
+type UnavailableError struct {
+	Err   error
+	After time.Duration // when to try again, 0 if unknown
+}
+
+func (e *UnavailableError) Error() string             { return fmt.Sprintf("model unavailable: %v", e.Err) }
+func (e *UnavailableError) Unwrap() error             { return e.Err }
+func (e *UnavailableError) Unavailable() bool         { return true }
+func (e *UnavailableError) RetryAfter() time.Duration { return e.After }
+
+// UselessError says that a model answered, and what it said cannot be used even after being asked again.
+type UselessError struct {
+	Err  error
+	Text string // the beginning of the last answer
+}
+
+func (e *UselessError) Error() string { return fmt.Sprintf("model output useless: %v: %q", e.Err, e.Text) }
+func (e *UselessError) Unwrap() error { return e.Err }
+func (e *UselessError) Useless() bool { return true }

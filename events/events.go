@@ -1,0 +1,422 @@
+// Package events is the wire of Debrief: what the workers tell each other, under which subject and id, and how it is
+// written down. It knows playbooks and nothing else: no connection, no clock, no policy. Package bus carries events.
+//
+// # The hops
+//
+// Generator, Reflector and Curator meet only here. Per hop: who publishes, how the id is formed, who acks when, and
+// what a second delivery does.
+//
+//	TASKS        ace.task.<book>        by clients, replays and, for another round, the Reflector
+//	  id         H(book, the client's task id); a random task id when the client gives none
+//	  acked by   the Generator, after the Execution is stored (the answer goes to the task's reply subject then)
+//	  again      the model is asked again; the Execution has the same id, so the server drops it within two minutes
+//	             and the Curator drops what comes of it for ever. The first one stored counts.
+//
+//	EXECUTIONS   ace.execution.<book>   by the Generator and by outside agents; ace.feedback.<book> by whoever judges
+//	  id         H("execution", book, task id, round)
+//	  acked by   the Reflector, after the Reflection is stored, or at once where there is nothing to learn from it
+//	             (purpose evaluate, or a trace without a signal)
+//	  again      reflected again; the Reflection has the same id, and is marked (Ace-Repeat) because its cause was a
+//	             second delivery
+//
+//	REFLECTIONS  ace.reflection.<book>  by the Reflector; ace.edit.<book> by operators
+//	  id         H("reflection", execution id, feedback id or nothing, reflector version); an edit's own id
+//	  acked by   the Curator, after the Delta that covers it is stored. The ack carries no truth: a Reflection is
+//	             settled when its sequence is at or under the log's floor or its id is in a delta above it.
+//	  again      found covered and acked. A marked one is looked up in the whole log, under any sequence.
+//
+//	DELTAS       ace.delta.<book>       by the Curator alone, one at a time per book by compare-and-swap
+//	  id         H("delta", chain hash before it, ids it covers)
+//	  read by    the Curator to fold, and whoever rebuilds; never acked, never deleted
+//	  again      refused by the compare-and-swap; a writer that cannot tell whether it was stored reads the log
+//
+//	KV playbook  <book>.bullet.<id>, <book>.head   by the Curator: the view, one atomic batch per flush, head last
+//	  again      a batch with a stale head is refused whole; the view can always be folded again from DELTAS
+//
+//	DEAD         ace.dead.<role>.<book> by the bus of whichever worker gave up, before it lets the message go
+//	  id         H("dead", role, stream, sequence): two workers that give up on one message store one letter
+//
+//	ADVISORIES   the server's own notices that a message ran out of deliveries (its worker died on the last): the
+//	             mover, in every worker, turns each into a dead letter and then acks the notice
+//
+// A role publishes what it makes, waits for the server's word that it is stored, and only then acks what it was made
+// of. So a crash between any two steps repeats work and loses none.
+package events
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+// Event is a payload with its place on the wire.
+type Event interface {
+	Kind() Kind
+	// InBook is the book that the event's subject names.
+	InBook() playbook.Book
+	// EventID is the event's id, unique for its kind and book.
+	EventID() ID
+	// Validate says what a worker could not use, naming the field.
+	Validate() error
+
+	setBook(playbook.Book)
+}
+
+// envelope is the part that travels in the subject.
+type envelope struct {
+	Book playbook.Book `msgpack:"-" json:"book"`
+}
+
+func (e *envelope) InBook() playbook.Book   { return e.Book }
+func (e *envelope) setBook(b playbook.Book) { e.Book = b }
+
+// Purpose says what may be done with a task's outcome. Stored; append only.
+type Purpose string
+
+const (
+	// Learn is the default: the execution is reflected on.
+	Learn Purpose = "learn"
+	// Evaluate keeps the execution away from the Reflector.
+	Evaluate Purpose = "evaluate"
+)
+
+// Origin places a task in a run over a data set. All of it is optional.
+type Origin struct {
+	Run   string `msgpack:"run,omitempty" json:"run,omitempty"`
+	Epoch int    `msgpack:"epoch,omitempty" json:"epoch,omitempty"`
+	Index int    `msgpack:"index,omitempty" json:"index,omitempty"`
+	Round int    `msgpack:"round,omitempty" json:"round,omitempty"`
+	// Source says where a recorded run came from, such as "tau-bench".
+	Source string `msgpack:"source,omitempty" json:"source,omitempty"`
+}
+
+// Task asks a Generator for an answer.
+type Task struct {
+	envelope
+	// ID is the client's; one task id in one book is one sample. A new epoch is a new sample and has its own.
+	ID       string  `msgpack:"id" json:"id"`
+	Session  string  `msgpack:"session,omitempty" json:"session,omitempty"`
+	Question string  `msgpack:"question" json:"question"`
+	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
+	Purpose  Purpose `msgpack:"purpose,omitempty" json:"purpose,omitempty"`
+
+	// Target is what a right answer is, for the evaluator; it never enters a generator's prompt.
+	Target    string `msgpack:"target,omitempty" json:"target,omitempty"`
+	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
+
+	// Playbook pins the version of the playbook to use (0 is the empty one); nil means the newest.
+	Playbook *uint64 `msgpack:"playbook,omitempty" json:"playbook,omitempty"`
+
+	// ReplyTo is where the answer is sent once it is stored. Only inboxes are accepted.
+	ReplyTo string    `msgpack:"reply,omitempty" json:"-"`
+	Origin  Origin    `msgpack:"origin,omitempty" json:"origin,omitzero"`
+	Created time.Time `msgpack:"created" json:"created,omitzero"`
+}
+
+func (*Task) Kind() Kind    { return KindTask }
+func (t *Task) EventID() ID { return Hash("task", string(t.Book), t.ID) }
+
+// Validate implements Event.
+func (t *Task) Validate() error {
+	errs := []error{validName("id", t.ID), validPurpose(t.Purpose), validInbox(t.ReplyTo)}
+	if strings.TrimSpace(t.Question) == "" {
+		errs = append(errs, errors.New("question: is empty"))
+	}
+	if t.Evaluator != "" && t.Target == "" {
+		errs = append(errs, fmt.Errorf("target: is empty, evaluator %q has nothing to compare with", t.Evaluator))
+	}
+	return errors.Join(errs...)
+}
+
+// Label is an outcome in a word. Stored; append only.
+type Label string
+
+// The labels of an outcome.
+const (
+	Success Label = "success"
+	Partial Label = "partial"
+	Failure Label = "failure"
+	Unknown Label = "unknown"
+)
+
+// Outcome is how well an execution went and who says so.
+type Outcome struct {
+	Score    float64 `msgpack:"score" json:"score"` // 0 to 1; without meaning when the label is unknown
+	Label    Label   `msgpack:"label" json:"label"`
+	Feedback string  `msgpack:"feedback,omitempty" json:"feedback,omitempty"`
+	By       string  `msgpack:"by,omitempty" json:"by,omitempty"`
+}
+
+// ToolCall is one call of a tool and what it returned.
+type ToolCall struct {
+	Tool      string        `msgpack:"tool" json:"tool"`
+	Arguments string        `msgpack:"args,omitempty" json:"arguments,omitempty"`
+	Output    string        `msgpack:"output,omitempty" json:"output,omitempty"`
+	Outcome   Label         `msgpack:"outcome,omitempty" json:"outcome,omitempty"` // failure when the tool reported an error
+	Duration  time.Duration `msgpack:"took,omitempty" json:"duration_ns,omitempty"`
+}
+
+// Step is one turn of an agent: what it thought or said, and the tools it called.
+type Step struct {
+	Speaker string     `msgpack:"who,omitempty" json:"speaker,omitempty"` // "assistant" or "user"
+	Text    string     `msgpack:"text,omitempty" json:"text,omitempty"`
+	Calls   []ToolCall `msgpack:"calls,omitempty" json:"tool_calls,omitempty"`
+}
+
+// ShownBullet is a bullet as it stood in the prompt. The text travels with the execution because the book moves on.
+type ShownBullet struct {
+	ID      playbook.BulletID `msgpack:"id" json:"id"`
+	Content string            `msgpack:"content" json:"content"`
+}
+
+// Execution is one finished attempt at a task: by our Generator, by an outside agent, or recorded elsewhere.
+type Execution struct {
+	envelope
+	ID       ID      `msgpack:"id" json:"id"`
+	TaskID   string  `msgpack:"task" json:"task_id"`
+	Session  string  `msgpack:"session,omitempty" json:"session,omitempty"`
+	Question string  `msgpack:"question,omitempty" json:"question,omitempty"`
+	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
+	Target   string  `msgpack:"target,omitempty" json:"target,omitempty"`
+	Purpose  Purpose `msgpack:"purpose,omitempty" json:"purpose,omitempty"`
+	Origin   Origin  `msgpack:"origin,omitempty" json:"origin,omitzero"`
+
+	Steps     []Step  `msgpack:"steps,omitempty" json:"steps,omitempty"`
+	Reasoning string  `msgpack:"reasoning,omitempty" json:"reasoning,omitempty"`
+	Answer    string  `msgpack:"answer,omitempty" json:"answer,omitempty"`
+	Outcome   Outcome `msgpack:"outcome" json:"outcome"`
+
+	// Version of the playbook that the model was given, what of it was shown, and what the answer cites.
+	Version uint64              `msgpack:"version,omitempty" json:"playbook_version"`
+	Shown   []ShownBullet       `msgpack:"shown,omitempty" json:"shown,omitempty"`
+	Cited   []playbook.BulletID `msgpack:"cited,omitempty" json:"cited,omitempty"`
+
+	Model        string        `msgpack:"model,omitempty" json:"model,omitempty"`
+	PromptSHA256 []byte        `msgpack:"prompt,omitempty" json:"prompt_sha256,omitempty"`
+	Usage        chat.Usage    `msgpack:"usage,omitempty" json:"usage,omitzero"`
+	Started      time.Time     `msgpack:"started" json:"started,omitzero"`
+	Duration     time.Duration `msgpack:"took,omitempty" json:"duration_ns,omitempty"`
+}
+
+func (*Execution) Kind() Kind    { return KindExecution }
+func (e *Execution) EventID() ID { return e.ID }
+
+// ExecutionID is the id of one round at one task of a book.
+func ExecutionID(b playbook.Book, taskID string, round int) ID {
+	return Hash("execution", string(b), taskID, fmt.Sprint(round))
+}
+
+// Validate implements Event.
+func (e *Execution) Validate() error {
+	return errors.Join(e.ID.validate(), validName("task_id", e.TaskID), validPurpose(e.Purpose), e.Outcome.validate())
+}
+
+func (o *Outcome) validate() error {
+	switch o.Label {
+	case Success, Partial, Failure, Unknown, "":
+	default:
+		return fmt.Errorf("outcome.label: %q is none of success, partial, failure, unknown", o.Label)
+	}
+	if !(o.Score >= 0 && o.Score <= 1) { // also NaN
+		return fmt.Errorf("outcome.score: must be between 0 and 1, got %v", o.Score)
+	}
+	return nil
+}
+
+// Feedback judges an execution later.
+type Feedback struct {
+	envelope
+	ID        ID        `msgpack:"id" json:"id"`
+	Execution Handle    `msgpack:"execution" json:"execution"`
+	Outcome   Outcome   `msgpack:"outcome" json:"outcome"`
+	Target    string    `msgpack:"target,omitempty" json:"target,omitempty"`
+	Created   time.Time `msgpack:"created" json:"created,omitzero"`
+}
+
+func (*Feedback) Kind() Kind    { return KindFeedback }
+func (f *Feedback) EventID() ID { return f.ID }
+
+// Validate implements Event.
+func (f *Feedback) Validate() error {
+	_, _, err := f.Execution.Parse()
+	return errors.Join(f.ID.validate(), err, f.Outcome.validate())
+}
+
+// Vote is a reflection's judgement of one bullet. Stored; append only.
+type Vote string
+
+// The votes.
+const (
+	Helpful Vote = "helpful"
+	Harmful Vote = "harmful"
+	Neutral Vote = "neutral"
+)
+
+// BulletTag is a vote on a bullet that was in the prompt.
+type BulletTag struct {
+	ID  playbook.BulletID `msgpack:"id" json:"id"`
+	Tag Vote              `msgpack:"tag" json:"tag"`
+}
+
+// Lesson is text that a reflection thinks worth a bullet; whether and how it becomes one the Curator decides.
+type Lesson struct {
+	Section string `msgpack:"section,omitempty" json:"section,omitempty"`
+	Content string `msgpack:"content" json:"content"`
+}
+
+// Finding is one run's sighting of something that a rule counts. Sightings with one key count on one bullet, a vote a
+// run: helpful where the run succeeded, harmful where it failed, neutral where nobody knows.
+type Finding struct {
+	// Key is what was seen, such as "order/get_user/book": the identity of the bullet.
+	Key     string `msgpack:"key" json:"key"`
+	Section string `msgpack:"section" json:"section"`
+	// Text is the bullet's content. {runs}, {helpful}, {harmful} and {neutral} stand for the counts so far,
+	// {base.runs} and so on for those of Base.
+	Text string `msgpack:"text" json:"text"`
+	Vote Vote   `msgpack:"vote" json:"vote"`
+	// Base is the key of the finding that counts the same runs without the condition. With one, the bullet is shown
+	// only while successes have it clearly more often than failures; the Curator's policy says how much more.
+	Base string `msgpack:"base,omitempty" json:"base,omitempty"`
+	// CountOnly findings are kept for their counts and never shown.
+	CountOnly bool `msgpack:"count,omitempty" json:"count_only,omitempty"`
+}
+
+// Reflection is what a Reflector made of one execution.
+type Reflection struct {
+	envelope
+	ID        ID     `msgpack:"id" json:"id"`
+	Execution ID     `msgpack:"execution" json:"execution_id"`
+	Handle    Handle `msgpack:"handle" json:"execution"`
+	Feedback  ID     `msgpack:"feedback,omitempty" json:"feedback_id,omitempty"`
+	// Reflector is the version of rules or prompt that made it; part of the id.
+	Reflector string  `msgpack:"reflector" json:"reflector"`
+	Origin    Origin  `msgpack:"origin,omitempty" json:"origin,omitzero"`
+	Question  string  `msgpack:"question,omitempty" json:"question,omitempty"` // its beginning, for the Curator
+	Outcome   Outcome `msgpack:"outcome" json:"outcome"`
+
+	Reasoning           string `msgpack:"reasoning,omitempty" json:"reasoning,omitempty"`
+	ErrorIdentification string `msgpack:"error,omitempty" json:"error_identification,omitempty"`
+	RootCauseAnalysis   string `msgpack:"cause,omitempty" json:"root_cause_analysis,omitempty"`
+	CorrectApproach     string `msgpack:"approach,omitempty" json:"correct_approach,omitempty"`
+	KeyInsight          string `msgpack:"insight,omitempty" json:"key_insight,omitempty"`
+
+	Tags     []BulletTag `msgpack:"tags,omitempty" json:"bullet_tags,omitempty"`
+	Lessons  []Lesson    `msgpack:"lessons,omitempty" json:"lessons,omitempty"`
+	Findings []Finding   `msgpack:"findings,omitempty" json:"findings,omitempty"`
+
+	Model   string     `msgpack:"model,omitempty" json:"model,omitempty"`
+	Usage   chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
+	Created time.Time  `msgpack:"created" json:"created,omitzero"`
+}
+
+func (*Reflection) Kind() Kind    { return KindReflection }
+func (r *Reflection) EventID() ID { return r.ID }
+
+// ReflectionID is the id of what this version of a reflector makes of an execution, or of feedback on it.
+func ReflectionID(execution, feedback ID, reflector string) ID {
+	return Hash("reflection", string(execution), string(feedback), reflector)
+}
+
+// Validate implements Event.
+func (r *Reflection) Validate() error {
+	_, _, err := r.Handle.Parse()
+	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate()}
+	for i, t := range r.Tags {
+		if t.ID == "" || !t.Tag.valid() {
+			errs = append(errs, fmt.Errorf("bullet_tags[%d]: id %q, tag %q: want an id and helpful, harmful or neutral", i, t.ID, t.Tag))
+		}
+	}
+	for i, f := range r.Findings {
+		if f.Key == "" || f.Text == "" || !f.Vote.valid() {
+			errs = append(errs, fmt.Errorf("findings[%d]: key %q, vote %q: want a key, a text and a vote", i, f.Key, f.Vote))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (v Vote) valid() bool { return v == Helpful || v == Harmful || v == Neutral }
+
+// Edit is a person's change of a book. The Curator commits it and replies with a Decision.
+type Edit struct {
+	envelope
+	ID      ID            `msgpack:"id" json:"id"`
+	Author  string        `msgpack:"author" json:"author"`
+	Reason  string        `msgpack:"reason,omitempty" json:"reason,omitempty"`
+	Ops     []playbook.Op `msgpack:"ops" json:"operations"` // an Add without a bullet id gets one
+	ReplyTo string        `msgpack:"reply,omitempty" json:"-"`
+	Created time.Time     `msgpack:"created" json:"created,omitzero"`
+}
+
+func (*Edit) Kind() Kind    { return KindEdit }
+func (e *Edit) EventID() ID { return e.ID }
+
+// Validate implements Event.
+func (e *Edit) Validate() error {
+	errs := []error{e.ID.validate(), validInbox(e.ReplyTo)}
+	if e.Author == "" {
+		errs = append(errs, errors.New("author: is empty"))
+	}
+	if len(e.Ops) == 0 {
+		errs = append(errs, errors.New("operations: is empty"))
+	}
+	return errors.Join(errs...)
+}
+
+// Decision answers an Edit. It is sent, never stored.
+type Decision struct {
+	Version uint64   `msgpack:"version" json:"version"`
+	Refused []string `msgpack:"refused,omitempty" json:"refused,omitempty"` // one sentence per operation not done
+}
+
+// DeadLetter is what a role gave up on, with everything needed to try again.
+type DeadLetter struct {
+	envelope
+	Role       string              `msgpack:"role" json:"role"`
+	Reason     string              `msgpack:"reason" json:"reason"`
+	Deliveries int                 `msgpack:"deliveries" json:"deliveries"`
+	Stream     string              `msgpack:"stream" json:"stream"`
+	Seq        uint64              `msgpack:"seq" json:"seq"`
+	Subject    string              `msgpack:"subject" json:"subject"`
+	Header     map[string][]string `msgpack:"header,omitempty" json:"header,omitempty"`
+	Data       []byte              `msgpack:"data,omitempty" json:"data,omitempty"`
+	Time       time.Time           `msgpack:"time" json:"time"`
+}
+
+func (*DeadLetter) Kind() Kind { return KindDead }
+func (d *DeadLetter) EventID() ID {
+	return Hash("dead", d.Role, d.Stream, fmt.Sprint(d.Seq))
+}
+
+// Validate implements Event.
+func (d *DeadLetter) Validate() error {
+	if d.Role == "" || d.Subject == "" {
+		return errors.New("role, subject: cannot be empty")
+	}
+	return nil
+}
+
+func validName(field, s string) error {
+	if s == "" || len(s) > 256 {
+		return fmt.Errorf("%s: must be 1 to 256 bytes, got %d", field, len(s))
+	}
+	return nil
+}
+
+func validPurpose(p Purpose) error {
+	if p != "" && p != Learn && p != Evaluate {
+		return fmt.Errorf("purpose: %q is neither learn nor evaluate", p)
+	}
+	return nil
+}
+
+// validInbox keeps a client from making a worker publish, with the worker's rights, where the client may not.
+func validInbox(subject string) error {
+	if subject != "" && (!strings.HasPrefix(subject, "_INBOX") || strings.ContainsAny(subject, " \t\r\n*>")) {
+		return fmt.Errorf("reply: %q is not an inbox", subject)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+
+	"debrief/playbook"
+)
+
+// Streams, as NATS knows them. TASKS is a work queue; the others keep what they hold by age.
+const (
+	StreamTasks       = "TASKS"
+	StreamExecutions  = "EXECUTIONS"
+	StreamReflections = "REFLECTIONS"
+	StreamDeltas      = "DELTAS"
+	StreamDead        = "DEAD"
+	StreamAdvisories  = "ADVISORIES"
+
+	BucketPlaybook = "playbook" // KV: the view of DELTAS
+	BucketBlobs    = "blobs"    // object store: payloads too large for a message
+)
+
+// Roles. A role is also the name of its durable consumer, so that its lag is the number a scaler reads.
+const (
+	RoleGenerator = "generator"
+	RoleReflector = "reflector"
+	RoleCurator   = "curator"
+	RoleMover     = "mover" // turns advisories into dead letters; runs in every worker
+)
+
+// Kind is what a subject carries.
+type Kind string
+
+// The kinds of event; each is the second token of its subject.
+const (
+	KindTask       Kind = "task"
+	KindExecution  Kind = "execution"
+	KindFeedback   Kind = "feedback"
+	KindReflection Kind = "reflection"
+	KindEdit       Kind = "edit"
+	KindDelta      Kind = "delta"
+	KindDead       Kind = "dead"
+)
+
+const prefix = "ace."
+
+// Headers of our messages. The rest of a message's meaning is in its payload.
+const (
+	// HeaderSchema is the version of the payload's schema; see Schema.
+	HeaderSchema = "Ace-Schema"
+	// HeaderRepeat marks what may have been published before under another sequence: it is requeued, re-imported or
+	// came of a redelivery. A curator looks such an id up in the log itself.
+	HeaderRepeat = "Ace-Repeat"
+	// HeaderBlob names the object, by SHA-256, that holds the payload of a message whose body is empty.
+	HeaderBlob = "Ace-Blob"
+	// HeaderHandle is the handle of the stored event that a reply carries.
+	HeaderHandle = "Ace-Handle"
+	// HeaderError is in a reply that carries no event: why the work was given up.
+	HeaderError = "Ace-Error"
+	// HeaderTrace is the W3C trace context; what is emitted for an event inherits it.
+	HeaderTrace = "traceparent"
+)
+
+// Subject is the subject of events of this kind in this book; an empty book means every book.
+func (k Kind) Subject(b playbook.Book) string {
+	if b == "" {
+		b = "*"
+	}
+	return prefix + string(k) + "." + string(b)
+}
+
+// DeadSubject is where what a role gave up on goes; an empty role or book means every one.
+func DeadSubject(role string, b playbook.Book) string {
+	if role == "" {
+		role = "*"
+	}
+	return KindDead.Subject(playbook.Book(role)) + "." + string(cmpOr(b, "*"))
+}
+
+func cmpOr(b, other playbook.Book) playbook.Book {
+	if b == "" {
+		return other
+	}
+	return b
+}
+
+// ParseSubject is the kind and the book that a subject names.
+func ParseSubject(subject string) (Kind, playbook.Book, error) {
+	tokens := strings.Split(strings.TrimPrefix(subject, prefix), ".")
+	if !strings.HasPrefix(subject, prefix) || len(tokens) < 2 {
+		return "", "", fmt.Errorf("subject %q: is not one of ours", subject)
+	}
+	book := playbook.Book(tokens[len(tokens)-1])
+	if err := book.Validate(); err != nil {
+		return "", "", fmt.Errorf("subject %q: %w", subject, err)
+	}
+	return Kind(tokens[0]), book, nil
+}
+
+// Keys of the playbook bucket.
+
+// HeadKey is the key of a book's head.
+func HeadKey(b playbook.Book) string { return string(b) + ".head" }
+
+// BulletKey is the key of one bullet.
+func BulletKey(b playbook.Book, id playbook.BulletID) string {
+	return string(b) + ".bullet." + id.Key()
+}

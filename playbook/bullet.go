@@ -1,0 +1,200 @@
+package playbook
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Book names a playbook. Several books live side by side; a name is also a token of a subject and of a key.
+type Book string
+
+var bookName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Validate reports whether the name can be a token of a subject.
+func (b Book) Validate() error {
+	if !bookName.MatchString(string(b)) {
+		return fmt.Errorf("book %q: a name is 1 to 64 of A-Z a-z 0-9 _ -", string(b))
+	}
+	return nil
+}
+
+// BulletID names a bullet within its book, normally "<slug>-<number>" as minted by MintID.
+type BulletID string
+
+// Key is the id as one token of a key: the id itself where it fits, else "x-" and the first 22 characters of the
+// base64url of its SHA-256. The true id is in the stored value.
+func (id BulletID) Key() string {
+	if bookName.MatchString(string(id)) {
+		return string(id)
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "x-" + base64.RawURLEncoding.EncodeToString(sum[:])[:22]
+}
+
+// Status says whether a bullet is shown to generators. Stored; append only.
+type Status string
+
+const (
+	// Active bullets are shown. The empty status means active.
+	Active Status = "active"
+	// Candidate bullets are counted but not shown: what a rule has seen, before the counts say that it matters.
+	Candidate Status = "candidate"
+	// Probation, Retired and Quarantined bullets are not shown; who sets them is told with the gate.
+	Probation   Status = "probation"
+	Retired     Status = "retired"
+	Quarantined Status = "quarantined"
+)
+
+// Bullet is one learned piece of advice. A Bullet inside a Playbook is immutable: Apply replaces it.
+type Bullet struct {
+	ID      BulletID `msgpack:"id" json:"id"`
+	Section string   `msgpack:"section" json:"section"`
+	Content string   `msgpack:"content" json:"content"`
+
+	// How often a sample's reflection found the bullet helpful, harmful or neither.
+	Helpful int `msgpack:"helpful,omitempty" json:"helpful"`
+	Harmful int `msgpack:"harmful,omitempty" json:"harmful"`
+	Neutral int `msgpack:"neutral,omitempty" json:"neutral"`
+
+	Status Status `msgpack:"status,omitempty" json:"status,omitempty"`
+	Pinned bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
+
+	// Key identifies what a rule found ("order/A/B"), so that the next sighting counts here; empty otherwise.
+	Key string `msgpack:"key,omitempty" json:"key,omitempty"`
+
+	// Commit times of the deltas that made, last changed and last tagged the bullet. Not part of any state hash.
+	CreatedAt time.Time `msgpack:"created" json:"created_at"`
+	UpdatedAt time.Time `msgpack:"updated" json:"updated_at"`
+	LastUsed  time.Time `msgpack:"used,omitempty" json:"last_used,omitzero"`
+}
+
+// Shown reports whether generators get the bullet to see.
+func (b *Bullet) Shown() bool { return b.Status == Active || b.Status == "" }
+
+// Score is helpful minus harmful, the order of bullets in a prompt.
+func (b *Bullet) Score() int { return b.Helpful - b.Harmful }
+
+// MaxContent and MaxSection bound a bullet, in bytes.
+const (
+	MaxContent = 64 << 10
+	MaxSection = 200
+)
+
+var (
+	errEmptyContent = errors.New("content: is empty")
+	errLongContent  = fmt.Errorf("content: is longer than %d bytes", MaxContent)
+)
+
+// CleanContent is text as the content of a bullet: valid UTF-8, no control characters but newline and tab, no white
+// space around it. It is the only way content enters a playbook; what it cannot hold is an error.
+func CleanContent(text string) (string, error) {
+	text = strings.TrimSpace(strip(text, "\n\t"))
+	switch {
+	case text == "":
+		return "", errEmptyContent
+	case len(text) > MaxContent:
+		return "", errLongContent
+	}
+	return text, nil
+}
+
+// Section is text as the name of a section: one line, lower case, words joined by "_", "misc" when nothing is left.
+func Section(text string) string {
+	text = strings.ToLower(strip(text, ""))
+	text = strings.ReplaceAll(text, "&", "and")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '#' || r == '_' || r == '[' || r == ']' }), "_")
+	for len(text) > MaxSection {
+		text = text[:MaxSection]
+	}
+	text = strings.ToValidUTF8(text, "")
+	if text == "" {
+		return "misc"
+	}
+	return text
+}
+
+// strip drops invalid UTF-8 and every control character that is not in keep; a carriage return becomes nothing.
+func strip(text, keep string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case strings.ContainsRune(keep, r):
+			return r
+		case r == '\n' || r == '\t' || r == '\u2028' || r == '\u2029':
+			return ' '
+		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0):
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// slugs are the short names of the sections that the ACE authors' playbooks use (ace-agent/ace, ace-agent/ace-appworld).
+var slugs = map[string]string{
+	"formulas_and_calculations":                "calc",
+	"code_snippets_and_templates":              "code",
+	"common_mistakes_to_avoid":                 "err",
+	"problem_solving_heuristics":               "prob",
+	"context_clues_and_indicators":             "ctx",
+	"others":                                   "misc",
+	"meta_strategies":                          "meta",
+	"strategies_and_hard_rules":                "shr",
+	"apis_to_use_for_specific_information":     "api",
+	"useful_code_snippets_and_templates":       "code",
+	"common_mistakes_and_correct_strategies":   "cms",
+	"problem_solving_heuristics_and_workflows": "psw",
+	"verification_checklist":                   "vc",
+	"troubleshooting_and_pitfalls":             "ts",
+}
+
+// MintID is the id of the n-th bullet of a book: the section's slug and the number, five digits wide. The slug of a
+// section that the field has no name for is the first four letters of a single word or the initials of up to five.
+func MintID(section string, n uint64) BulletID {
+	slug, ok := slugs[section]
+	if !ok {
+		words := strings.FieldsFunc(section, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+		switch {
+		case len(words) == 1:
+			slug = words[0][:min(4, len(words[0]))]
+		default:
+			for _, w := range words[:min(5, len(words))] {
+				slug += w[:1]
+			}
+		}
+	}
+	if slug == "" {
+		slug = "misc"
+	}
+	return BulletID(fmt.Sprintf("%s-%05d", slug, n))
+}
+
+// fingerprint is a hash of what the state hash covers of one bullet. Fields are length-prefixed, so that no content
+// can pass for another field.
+func (b *Bullet) fingerprint() [32]byte {
+	var buf [512]byte
+	return sha256.Sum256(b.appendState(buf[:0]))
+}
+
+func (b *Bullet) appendState(buf []byte) []byte {
+	status := b.Status
+	if status == "" {
+		status = Active
+	}
+	for _, s := range [...]string{string(b.ID), b.Section, b.Content, string(status)} {
+		buf = binary.AppendUvarint(buf, uint64(len(s)))
+		buf = append(buf, s...)
+	}
+	for _, n := range [...]int{b.Helpful, b.Harmful, b.Neutral} {
+		buf = binary.AppendVarint(buf, int64(n))
+	}
+	if b.Pinned {
+		return append(buf, 1)
+	}
+	return append(buf, 0)
+}
