@@ -96,7 +96,7 @@ type Origin struct {
 
 // Task asks a Generator for an answer.
 type Task struct {
-	envelope
+	envelope `msgpack:"-"`
 	// ID is the client's; one task id in one book is one sample. A new epoch is a new sample and has its own.
 	ID       string  `msgpack:"id" json:"id"`
 	Session  string  `msgpack:"session,omitempty" json:"session,omitempty"`
@@ -175,7 +175,7 @@ type ShownBullet struct {
 
 // Execution is one finished attempt at a task: by our Generator, by an outside agent, or recorded elsewhere.
 type Execution struct {
-	envelope
+	envelope `msgpack:"-"`
 	ID       ID      `msgpack:"id" json:"id"`
 	TaskID   string  `msgpack:"task" json:"task_id"`
 	Session  string  `msgpack:"session,omitempty" json:"session,omitempty"`
@@ -229,7 +229,7 @@ func (o *Outcome) validate() error {
 
 // Feedback judges an execution later.
 type Feedback struct {
-	envelope
+	envelope  `msgpack:"-"`
 	ID        ID        `msgpack:"id" json:"id"`
 	Execution Handle    `msgpack:"execution" json:"execution"`
 	Outcome   Outcome   `msgpack:"outcome" json:"outcome"`
@@ -287,7 +287,7 @@ type Finding struct {
 
 // Reflection is what a Reflector made of one execution.
 type Reflection struct {
-	envelope
+	envelope  `msgpack:"-"`
 	ID        ID     `msgpack:"id" json:"id"`
 	Execution ID     `msgpack:"execution" json:"execution_id"`
 	Handle    Handle `msgpack:"handle" json:"execution"`
@@ -342,13 +342,13 @@ func (v Vote) valid() bool { return v == Helpful || v == Harmful || v == Neutral
 
 // Edit is a person's change of a book. The Curator commits it and replies with a Decision.
 type Edit struct {
-	envelope
-	ID      ID            `msgpack:"id" json:"id"`
-	Author  string        `msgpack:"author" json:"author"`
-	Reason  string        `msgpack:"reason,omitempty" json:"reason,omitempty"`
-	Ops     []playbook.Op `msgpack:"ops" json:"operations"` // an Add without a bullet id gets one
-	ReplyTo string        `msgpack:"reply,omitempty" json:"-"`
-	Created time.Time     `msgpack:"created" json:"created,omitzero"`
+	envelope `msgpack:"-"`
+	ID       ID            `msgpack:"id" json:"id"`
+	Author   string        `msgpack:"author" json:"author"`
+	Reason   string        `msgpack:"reason,omitempty" json:"reason,omitempty"`
+	Ops      []playbook.Op `msgpack:"ops" json:"operations"` // an Add without a bullet id gets one
+	ReplyTo  string        `msgpack:"reply,omitempty" json:"-"`
+	Created  time.Time     `msgpack:"created" json:"created,omitzero"`
 }
 
 func (*Edit) Kind() Kind    { return KindEdit }
@@ -374,7 +374,7 @@ type Decision struct {
 
 // DeadLetter is what a role gave up on, with everything needed to try again.
 type DeadLetter struct {
-	envelope
+	envelope   `msgpack:"-"`
 	Role       string              `msgpack:"role" json:"role"`
 	Reason     string              `msgpack:"reason" json:"reason"`
 	Deliveries int                 `msgpack:"deliveries" json:"deliveries"`
@@ -420,3 +420,10 @@ func validInbox(subject string) error {
 	}
 	return nil
 }
+
+// ReplySubject and SetReply are where the answer to a task or an edit goes.
+
+func (t *Task) ReplySubject() string    { return t.ReplyTo }
+func (t *Task) SetReply(subject string) { t.ReplyTo = subject }
+func (e *Edit) ReplySubject() string    { return e.ReplyTo }
+func (e *Edit) SetReply(subject string) { e.ReplyTo = subject }

@@ -86,15 +86,19 @@ func cmpOr(b, other playbook.Book) playbook.Book {
 
 // ParseSubject is the kind and the book that a subject names.
 func ParseSubject(subject string) (Kind, playbook.Book, error) {
-	tokens := strings.Split(strings.TrimPrefix(subject, prefix), ".")
-	if !strings.HasPrefix(subject, prefix) || len(tokens) < 2 {
+	rest, ours := strings.CutPrefix(subject, prefix)
+	kind, name, ok := strings.Cut(rest, ".")
+	if ok && Kind(kind) == KindDead {
+		_, name, ok = strings.Cut(name, ".") // the role
+	}
+	if !ours || !ok {
 		return "", "", fmt.Errorf("subject %q: is not one of ours", subject)
 	}
-	book := playbook.Book(tokens[len(tokens)-1])
+	book := playbook.Book(name)
 	if err := book.Validate(); err != nil {
 		return "", "", fmt.Errorf("subject %q: %w", subject, err)
 	}
-	return Kind(tokens[0]), book, nil
+	return Kind(kind), book, nil
 }
 
 // Keys of the playbook bucket.

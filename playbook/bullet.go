@@ -51,6 +51,18 @@ const (
 	Quarantined Status = "quarantined"
 )
 
+// Rule ties a bullet to what a rule counts.
+type Rule struct {
+	// Key identifies what was seen, such as "order/A/B".
+	Key string `msgpack:"y" json:"key"`
+	// Base is the key of the bullet that counts the same runs without the condition.
+	Base string `msgpack:"b,omitempty" json:"base,omitempty"`
+	// Text is the content with placeholders for the counts.
+	Text string `msgpack:"t" json:"text"`
+	// CountOnly bullets are never shown.
+	CountOnly bool `msgpack:"c,omitempty" json:"count_only,omitempty"`
+}
+
 // Bullet is one learned piece of advice. A Bullet inside a Playbook is immutable: Apply replaces it.
 type Bullet struct {
 	ID      BulletID `msgpack:"id" json:"id"`
@@ -65,8 +77,8 @@ type Bullet struct {
 	Status Status `msgpack:"status,omitempty" json:"status,omitempty"`
 	Pinned bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
 
-	// Key identifies what a rule found ("order/A/B"), so that the next sighting counts here; empty otherwise.
-	Key string `msgpack:"key,omitempty" json:"key,omitempty"`
+	// Rule is set on what a rule found, so that the next sighting counts here.
+	Rule *Rule `msgpack:"rule,omitempty" json:"rule,omitempty"`
 
 	// Commit times of the deltas that made, last changed and last tagged the bullet. Not part of any state hash.
 	CreatedAt time.Time `msgpack:"created" json:"created_at"`

@@ -11,7 +11,7 @@ type OpKind string
 const (
 	// Add makes a bullet under an id that was minted before; it never overwrites.
 	Add OpKind = "ADD"
-	// Update replaces a bullet's content, and its section where one is given. It never touches counters.
+	// Update replaces a bullet's content and rule, and its section where one is given. It never touches counters.
 	Update OpKind = "UPDATE"
 	// Tag adds to a bullet's counters: one vote for each reflection in Support.
 	Tag OpKind = "TAG"
@@ -33,7 +33,7 @@ type Op struct {
 
 	Section string     `msgpack:"s,omitempty" json:"section,omitempty"`    // Add, Update
 	Content string     `msgpack:"c,omitempty" json:"content,omitempty"`    // Add, Update, Merge
-	Key     string     `msgpack:"y,omitempty" json:"key,omitempty"`        // Add
+	Rule    *Rule      `msgpack:"y,omitempty" json:"rule,omitempty"`       // Add, Update
 	Status  Status     `msgpack:"u,omitempty" json:"status,omitempty"`     // Add, SetStatus
 	Pinned  bool       `msgpack:"p,omitempty" json:"pinned,omitempty"`     // Pin
 	Sources []BulletID `msgpack:"z,omitempty" json:"source_ids,omitempty"` // Merge

@@ -1,6 +1,6 @@
 // Package chat is the shape in which a role talks to a language model: a prompt, a reply, and what can go wrong.
 // It knows no provider and no wire; cmd/internal/llm adapts one. It also owns the one tolerant reader of JSON that
-// models write (Extract) and the one policy of asking again when it cannot be read (Ask).
+// models write (Object) and the one policy of asking again when it cannot be read (Ask).
 package chat
 
 import (
@@ -59,7 +59,10 @@ func (u Usage) Add(v Usage) Usage {
 // Tokens is what went in and came out.
 func (u Usage) Tokens() int { return u.InputTokens + u.OutputTokens }
 
-// Model answers prompts. Errors steer by behaviour: Unavailable, Useless, RetryAfter.
+// Cut says whether the length limit ended the text before the model did.
+func (r Reply) Cut() bool { return r.Finish == "length" }
+
+// Model answers prompts. Errors steer by behaviour: Unavailable, RetryAfter, TooLong; and Useless where Ask was used.
 type Model interface {
 	Complete(ctx context.Context, p Prompt) (Reply, error)
 }
@@ -81,6 +84,15 @@ type UselessError struct {
 	Text string // the beginning of the last answer
 }
 
-func (e *UselessError) Error() string { return fmt.Sprintf("model output useless: %v: %q", e.Err, e.Text) }
+func (e *UselessError) Error() string {
+	return fmt.Sprintf("model output useless: %v: %q", e.Err, e.Text)
+}
 func (e *UselessError) Unwrap() error { return e.Err }
 func (e *UselessError) Useless() bool { return true }
+
+// TooLongError says that the prompt does not fit the model's context: sent again it fails again, so shrink it.
+type TooLongError struct{ Err error }
+
+func (e *TooLongError) Error() string { return fmt.Sprintf("prompt too long for the model: %v", e.Err) }
+func (e *TooLongError) Unwrap() error { return e.Err }
+func (e *TooLongError) TooLong() bool { return true }

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"debrief/events/bus"
+)
+
+// Exit codes, the same for every command.
+const (
+	ExitDone        = 0
+	ExitFailed      = 1
+	ExitUsage       = 2 // usage or configuration
+	ExitRefused     = 3 // refused, or in conflict with what is there
+	ExitUnreachable = 4
+	ExitLosses      = 5 // done, with losses that the output lists
+)
+
+// coded is an error that knows its exit code.
+type coded struct {
+	code int
+	err  error
+}
+
+func (c *coded) Error() string { return c.err.Error() }
+func (c *coded) Unwrap() error { return c.err }
+
+// Exit gives an error its exit code.
+func Exit(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &coded{code, err}
+}
+
+// ExitCode is the code that an error ends the program with.
+func ExitCode(err error) int {
+	var c *coded
+	var full *bus.FullError
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &c):
+		return c.code
+	case errors.As(err, &full):
+		return ExitRefused
+	case errors.Is(err, context.Canceled):
+		return ExitFailed
+	}
+	return ExitFailed
+}

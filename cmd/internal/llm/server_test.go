@@ -1,0 +1,184 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"debrief/events/chat"
+)
+
+const testKey = "sk-test-0123456789abcdef"
+
+// request is what a server saw.
+type request struct {
+	Path   string
+	Header http.Header
+	Body   string
+	At     time.Duration // since the server began
+}
+
+// field is one field of the body, as it was written; "" when it is not there.
+func (r request) field(t *testing.T, name string) string {
+	t.Helper()
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(r.Body), &body); err != nil {
+		t.Fatalf("request %q: %v", r.Body, err)
+	}
+	return string(body[name])
+}
+
+// fake is a server of the OpenAI wire. Its replies are used up one by one; the last one stays.
+type fake struct {
+	mu       sync.Mutex
+	began    time.Time
+	replies  []http.HandlerFunc
+	requests []request
+	conns    int
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	f.mu.Lock()
+	f.requests = append(f.requests, request{r.URL.Path, r.Header, string(body), time.Since(f.began)})
+	reply := f.replies[0]
+	if len(f.replies) > 1 {
+		f.replies = f.replies[1:]
+	}
+	f.mu.Unlock()
+	reply(w, r)
+}
+
+func (f *fake) seen() []request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]request(nil), f.requests...)
+}
+
+// speak replaces what is said from now on.
+func (f *fake) speak(replies ...http.HandlerFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replies = replies
+}
+
+// Accept, Close and Addr make pipe a net.Listener. Connections in memory are what testing/synctest can look through, so
+// the tests see real HTTP and exact times, and wait for none of them.
+type pipe struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipe) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipe) Close() error   { close(p.closed); return nil }
+func (p *pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+// simulate runs body in a bubble of its own time, with a client of a server that gives these replies.
+func simulate(t *testing.T, cfg Config, replies []http.HandlerFunc, body func(t *testing.T, c *Client, f *fake)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{began: time.Now(), replies: replies}
+		p := &pipe{make(chan net.Conn), make(chan struct{})}
+		srv := &http.Server{Handler: f, ReadHeaderTimeout: time.Hour}
+		done := make(chan struct{})
+		go func() { defer close(done); _ = srv.Serve(p) }()
+
+		cfg.BaseURL = "http://model.test/v1"
+		if cfg.Model == "" {
+			cfg.Model = "test-model"
+		}
+		if cfg.APIKey == "" {
+			cfg.APIKey = testKey
+		}
+		cfg = cfg.WithDefaults()
+		transport := newTransport(cfg.MaxConcurrent)
+		transport.Proxy = nil
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			f.mu.Lock()
+			f.conns++
+			f.mu.Unlock()
+			ours, theirs := net.Pipe()
+			select {
+			case p.conns <- theirs:
+				return ours, nil
+			case <-p.closed:
+				return nil, fmt.Errorf("dial tcp model.test: connection refused")
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		c, err := newClient(cfg, transport)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body(t, c, f)
+		c.Close()
+		_ = srv.Close()
+		<-done
+	})
+}
+
+func ask(ctx context.Context, c *Client) (chat.Reply, error) {
+	return c.Complete(ctx, chat.Prompt{Name: "generator", Messages: []chat.Message{{Speaker: chat.System, Text: "Be brief."}, {Speaker: chat.User, Text: "Hello?"}}})
+}
+
+// answer is a whole reply: ten tokens in, five out.
+func answer(text string) http.HandlerFunc {
+	return status(200, fmt.Sprintf(`{"id":"1","object":"chat.completion","model":"test-model-1","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, text))
+}
+
+// status is a reply with further header lines, each like "Retry-After: 5".
+func status(code int, body string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for _, h := range headers {
+			name, value, _ := strings.Cut(h, ": ")
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// cut announces more than it sends.
+func cut(code int, body string) http.HandlerFunc {
+	return status(code, body, fmt.Sprintf("Content-Length: %d", len(body)+100))
+}
+
+// stream sends events, and the end that says so only when asked to.
+func stream(done bool, events ...string) http.HandlerFunc {
+	body := ""
+	for _, e := range events {
+		body += "data: " + e + "\n\n"
+	}
+	if done {
+		body += "data: [DONE]\n\n"
+	}
+	return status(200, body, "Content-Type: text/event-stream")
+}
+
+// silence never answers; it ends when the client hangs up.
+func silence(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func repeat(n int, h http.HandlerFunc, then ...http.HandlerFunc) []http.HandlerFunc {
+	var list []http.HandlerFunc
+	for range n {
+		list = append(list, h)
+	}
+	return append(list, then...)
+}

@@ -1,0 +1,196 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sashabaranov/go-openai"
+
+	"debrief/events/chat"
+)
+
+// dialect is what this server has turned out not to understand. It is learned from refusals and kept for the life of
+// the client; whoever learns something sends the request again at once, without it.
+type dialect struct {
+	noSchema      atomic.Bool // response_format
+	noUsage       atomic.Bool // stream_options
+	noTemperature atomic.Bool
+	newMaxTokens  atomic.Bool // max_completion_tokens takes the place of max_tokens
+}
+
+// learn says whether the refusal is about something that the request need not have.
+func (d *dialect) learn(e *Error, s said, req *openai.ChatCompletionRequest) bool {
+	if e.kind != refused {
+		return false
+	}
+	about := func(words ...string) bool {
+		text := strings.ToLower(s.Param + " " + s.Text)
+		for _, w := range words {
+			if strings.Contains(text, w) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case req.ResponseFormat != nil && about("response_format", "json_schema", "json schema", "structured output", "grammar"):
+		d.noSchema.Store(true)
+	case req.StreamOptions != nil && about("stream_options", "include_usage"):
+		d.noUsage.Store(true)
+	case req.MaxTokens > 0 && about("max_completion_tokens"):
+		d.newMaxTokens.Store(true)
+	case req.Temperature != 0 && about("temperature"):
+		d.noTemperature.Store(true)
+	default:
+		return false
+	}
+	return true
+}
+
+// without names the fields that are not sent any more.
+func (d *dialect) without() []string {
+	var names []string
+	for _, f := range []struct {
+		name string
+		off  *atomic.Bool
+	}{
+		{"response_format", &d.noSchema},
+		{"stream_options", &d.noUsage},
+		{"temperature", &d.noTemperature},
+		{"max_tokens", &d.newMaxTokens},
+	} {
+		if f.off.Load() {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// request writes a prompt down in the server's dialect.
+func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
+	req := openai.ChatCompletionRequest{
+		Model:       c.cfg.Model,
+		Messages:    make([]openai.ChatCompletionMessage, len(p.Messages)),
+		MaxTokens:   cmp.Or(p.MaxTokens, c.cfg.MaxTokens),
+		Temperature: float32(c.cfg.Temperature),
+		Stream:      c.cfg.Stream,
+	}
+	for i, m := range p.Messages {
+		req.Messages[i] = openai.ChatCompletionMessage{Role: m.Speaker, Content: m.Text}
+	}
+	if req.Temperature == 0 {
+		req.Temperature = math.SmallestNonzeroFloat32 // 0 is left out of the request, and then it is 1
+	}
+	if len(p.Schema) > 0 && !c.cfg.NoSchema && !c.dialect.noSchema.Load() {
+		req.ResponseFormat = &openai.ChatCompletionResponseFormat{
+			Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
+			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{
+				Name: cmp.Or(p.Name, "reply"), Schema: p.Schema, Strict: true,
+			},
+		}
+	}
+	if req.Stream && !c.dialect.noUsage.Load() {
+		req.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
+	}
+
+	// go-openai knows of reasoning models what they refuse, and refuses it itself.
+	reasoning := openai.NewReasoningValidator()
+	if c.dialect.newMaxTokens.Load() || errors.Is(reasoning.Validate(req), openai.ErrReasoningModelMaxTokensDeprecated) {
+		req.MaxTokens, req.MaxCompletionTokens = 0, req.MaxTokens
+	}
+	if c.dialect.noTemperature.Load() || reasoning.Validate(req) != nil {
+		req.Temperature = 0
+	}
+	return req
+}
+
+var (
+	errNoChoices = errors.New("it has no choices")
+	errCutStream = errors.New("it ends before its end")
+)
+
+// call sends one request and reads its reply.
+func (c *Client) call(ctx context.Context, req openai.ChatCompletionRequest) (chat.Reply, error) {
+	if req.Stream {
+		return c.stream(ctx, req)
+	}
+	resp, err := c.openai.CreateChatCompletion(ctx, req)
+	if err != nil {
+		return chat.Reply{}, err
+	}
+	if len(resp.Choices) == 0 {
+		return chat.Reply{}, errNoChoices
+	}
+	choice := resp.Choices[0]
+	text := choice.Message.Content
+	for _, part := range choice.Message.MultiContent {
+		text += part.Text
+	}
+	return chat.Reply{
+		Text:   cmp.Or(text, choice.Message.Refusal),
+		Model:  cmp.Or(resp.Model, req.Model),
+		Finish: string(choice.FinishReason),
+		Usage:  c.usage(resp.Usage),
+	}, nil
+}
+
+// stream is call, piece by piece. A connection that is cut ends like one that is done, so only a finish reason counts.
+func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (chat.Reply, error) {
+	stream, err := c.openai.CreateChatCompletionStream(ctx, req)
+	if err != nil {
+		return chat.Reply{}, err
+	}
+	defer func() { _ = stream.Close() }()
+
+	reply := chat.Reply{Model: req.Model, Usage: c.usage(openai.Usage{})}
+	var text, refusal strings.Builder
+	for {
+		chunk, err := stream.Recv()
+		if err != nil {
+			reply.Text = cmp.Or(text.String(), refusal.String())
+			switch {
+			case reply.Finish != "": // what is missing is at most the usage
+				return reply, nil
+			case errors.Is(err, io.EOF):
+				return chat.Reply{}, errCutStream
+			}
+			return chat.Reply{}, err
+		}
+		reply.Model = cmp.Or(chunk.Model, reply.Model)
+		if chunk.Usage != nil {
+			reply.Usage = c.usage(*chunk.Usage)
+		}
+		for _, choice := range chunk.Choices {
+			if choice.Index == 0 {
+				text.WriteString(choice.Delta.Content)
+				refusal.WriteString(choice.Delta.Refusal)
+				reply.Finish = cmp.Or(string(choice.FinishReason), reply.Finish)
+			}
+		}
+	}
+}
+
+// usage is what one call cost. Servers that do not say leave the tokens at 0.
+func (c *Client) usage(u openai.Usage) chat.Usage {
+	in, out := max(u.PromptTokens, 0), max(u.CompletionTokens, 0)
+	return chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out, Cost: c.cost(int64(in), int64(out))}
+}
+
+func (c *Client) cost(in, out int64) float64 {
+	return (float64(in)*c.cfg.InputPrice + float64(out)*c.cfg.OutputPrice) / 1e6
+}
+
+// newOpenAI is go-openai's client over our transport.
+func newOpenAI(cfg Config, base http.RoundTripper) *openai.Client {
+	conf := openai.DefaultConfig(string(cfg.APIKey))
+	conf.BaseURL = cfg.BaseURL
+	conf.HTTPClient = newHTTPClient(base)
+	conf.EmptyMessagesLimit = 1 << 20 // proxies keep slow streams alive with comments; maxReply bounds them
+	return openai.NewClientWithConfig(conf)
+}

@@ -1,0 +1,205 @@
+package simulated
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator"
+	"debrief/playbook"
+	"debrief/reflector"
+)
+
+// client is a chat.Model that sends prompts to a handler as they would go over the wire, and keeps them.
+type client struct {
+	handler http.Handler
+	mu      sync.Mutex
+	sent    []chat.Prompt
+}
+
+func dial(o Options) *client { return &client{handler: Handler(o)} }
+
+func (c *client) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
+	c.mu.Lock()
+	c.sent = append(c.sent, p)
+	c.mu.Unlock()
+	w := httptest.NewRecorder()
+	c.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", "/v1/chat/completions", bytes.NewReader(body(p))))
+	var out struct {
+		Choices []struct {
+			Message      struct{ Content string }
+			FinishReason string `json:"finish_reason"`
+		}
+		Model string
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 200 || len(out.Choices) != 1 {
+		return chat.Reply{}, fmt.Errorf("status %d, %s", w.Code, w.Body)
+	}
+	return chat.Reply{Text: out.Choices[0].Message.Content, Model: out.Model, Finish: out.Choices[0].FinishReason}, nil
+}
+
+func body(p chat.Prompt) []byte {
+	var messages []map[string]string
+	for _, m := range p.Messages {
+		messages = append(messages, map[string]string{"role": m.Speaker, "content": m.Text})
+	}
+	raw, err := json.Marshal(map[string]any{
+		"model": Name, "messages": messages,
+		"response_format": map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": p.Name, "schema": p.Schema}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// desk is a playbook and the model that learns it, without the bus between them.
+type desk struct {
+	*client
+	bullets []*playbook.Bullet
+	minted  uint64
+}
+
+// answer asks for one task and judges the answer.
+func (d *desk) answer(t *testing.T, task *events.Task) (generator.Answer, events.Outcome) {
+	t.Helper()
+	a, _, err := generator.Ask(t.Context(), d, task, d.bullets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := generator.Evaluate(task, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, o
+}
+
+func (d *desk) accuracy(t *testing.T, tasks []events.Task) float64 {
+	t.Helper()
+	right := 0
+	for i := range tasks {
+		if _, o := d.answer(t, &tasks[i]); o.Label == events.Success {
+			right++
+		}
+	}
+	return float64(right) / float64(len(tasks))
+}
+
+// epoch answers every task with one playbook and then changes the playbook once.
+func (d *desk) epoch(t *testing.T, tasks []events.Task) {
+	t.Helper()
+	var reflections []*events.Reflection
+	for i := range tasks {
+		e := d.execute(t, &tasks[i])
+		out, _, err := reflector.Ask(t.Context(), d, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &events.Reflection{Outcome: e.Outcome, Question: e.Question, KeyInsight: out.KeyInsight, Tags: out.Tags}
+		if out.KeyInsight != "" {
+			r.Lessons = []events.Lesson{{Section: out.Section, Content: out.KeyInsight}}
+		}
+		reflections = append(reflections, r)
+	}
+	for _, r := range reflections {
+		d.vote(r.Tags)
+	}
+	for group := range slices.Chunk(reflections, 25) {
+		d.curate(t, group)
+	}
+}
+
+func (d *desk) execute(t *testing.T, task *events.Task) *events.Execution {
+	t.Helper()
+	a, o := d.answer(t, task)
+	e := &events.Execution{
+		TaskID: task.ID, Question: task.Question, Target: task.Target,
+		Reasoning: a.Reasoning, Answer: a.Final, Outcome: o, Cited: a.BulletIDs,
+	}
+	for _, b := range d.bullets {
+		e.Shown = append(e.Shown, events.ShownBullet{ID: b.ID, Content: b.Content})
+	}
+	return e
+}
+
+func (d *desk) vote(tags []events.BulletTag) {
+	for _, tag := range tags {
+		b := d.bullet(tag.ID)
+		switch tag.Tag {
+		case events.Helpful:
+			b.Helpful++
+		case events.Harmful:
+			b.Harmful++
+		}
+	}
+}
+
+func (d *desk) bullet(id playbook.BulletID) *playbook.Bullet {
+	if i := slices.IndexFunc(d.bullets, func(b *playbook.Bullet) bool { return b.ID == id }); i >= 0 {
+		return d.bullets[i]
+	}
+	return nil
+}
+
+func (d *desk) curate(t *testing.T, group []*events.Reflection) {
+	t.Helper()
+	s, _, err := curator.Ask(t.Context(), d, curator.Request{Bullets: d.bullets, Total: len(d.bullets), Reflections: group})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s.Proposals {
+		if len(p.Reflections) == 0 {
+			t.Errorf("%s %q rests on no reflection", p.Op.Kind, p.Op.Content)
+		}
+		switch p.Op.Kind {
+		case playbook.Add:
+			d.add(p.Op.Section, p.Op.Content)
+		case playbook.Update:
+			d.bullet(p.Op.Bullet).Content = p.Op.Content
+		default:
+			t.Errorf("unexpected %s", p.Op.Kind)
+		}
+	}
+}
+
+func (d *desk) add(section, content string) {
+	d.minted++
+	d.bullets = append(d.bullets, &playbook.Bullet{ID: playbook.MintID(section, d.minted), Section: section, Content: content})
+}
+
+// informed is a desk that has every house rule, in words chosen by say.
+func informed(seed uint64, say func(rule) string) *desk {
+	d := &desk{client: dial(Options{})}
+	h := houseOf(seed)
+	for i := range steps {
+		for _, key := range steps[i].keys {
+			r, _ := h.rule(i, key)
+			d.add(playbook.Section(steps[i].name), say(r))
+		}
+	}
+	return d
+}
+
+// learn runs epochs and returns the held-out accuracy before each and after the last.
+func (d *desk) learn(t *testing.T, epochs int, train, heldOut []events.Task) []float64 {
+	t.Helper()
+	curve := []float64{d.accuracy(t, heldOut)}
+	for range epochs {
+		d.epoch(t, train)
+		curve = append(curve, d.accuracy(t, heldOut))
+		t.Logf("held-out accuracy %.1f %%, %d bullets  %s", 100*curve[len(curve)-1], len(d.bullets), strings.Repeat("#", int(50*curve[len(curve)-1])))
+	}
+	return curve
+}
+
+type playbookID = playbook.BulletID

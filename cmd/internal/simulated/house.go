@@ -1,0 +1,66 @@
+package simulated
+
+import "math/rand/v2"
+
+// house is the rules of one desk, by step and key. The model's files must not mention it.
+type house map[[2]string]rule
+
+// houseOf draws the rules of a seed. Percentages stay under 20 and amounts in a range that no quantity, stamp count or
+// invoice number is from, so that no task gives a rule's number away.
+func houseOf(seed uint64) house {
+	rng := rand.New(rand.NewPCG(seed, 0x686f757365)) // "house"
+	h := make(house)
+	for i := range steps {
+		s := &steps[i]
+		// No two rules of a step have the same number: they would be the same sentence but for a word.
+		draw := rng.Perm(18)
+		for k, key := range s.keys {
+			r := rule{step: i, key: key, form: s.form}
+			switch s.form {
+			case share:
+				r.number = int64(draw[k]+2) * 100
+				r.base = bases(i)[rng.IntN(len(bases(i)))]
+			case flat:
+				r.number = 205 + 45*int64(draw[k]) // 2.05 to 9.70
+			case each:
+				r.number = 5 * int64(draw[k]+1) // 0.05 to 0.90
+			case rounded:
+				r.number = []int64{5, 10, 50, 100}[(draw[0]+k)%4]
+			}
+			h[[2]string{s.name, key}] = r
+		}
+	}
+	return h
+}
+
+// bases are what a house may take a percentage of at a step: the order of its work.
+func bases(step int) []base {
+	switch steps[step].name {
+	case "volume discount":
+		return []base{ofSum, ofList}
+	case "handling surcharge":
+		return []base{ofSum, ofNet, ofList}
+	case "region tax":
+		return []base{ofSum, ofNet}
+	}
+	return []base{ofSum}
+}
+
+func (h house) rule(step int, key string) (rule, bool) {
+	r, ok := h[[2]string{steps[step].name, key}]
+	return r, ok
+}
+
+// Rules are the house rules of a seed, one sentence each: the truth that a playbook can be held against. No task and
+// no prompt has them.
+func Rules(seed uint64) []string {
+	h := houseOf(seed)
+	var out []string
+	for i := range steps {
+		for _, key := range steps[i].keys {
+			r, _ := h.rule(i, key)
+			out = append(out, r.String())
+		}
+	}
+	return out
+}

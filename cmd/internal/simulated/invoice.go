@@ -1,0 +1,158 @@
+package simulated
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// cents is an amount of money. Everything is computed in whole cents.
+type cents int64
+
+func (c cents) String() string {
+	sign := ""
+	if c < 0 {
+		sign, c = "-", -c
+	}
+	return fmt.Sprintf("%s%d.%02d", sign, c/100, c%100)
+}
+
+// parseCents reads "12", "12.5" or "-12.50"; commas between thousands are allowed.
+func parseCents(s string) (cents, bool) {
+	s = strings.ReplaceAll(strings.TrimSpace(s), ",", "")
+	whole, fraction, _ := strings.Cut(s, ".")
+	if len(fraction) > 2 || len(whole) > 12 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(whole+(fraction + "00")[:2], 10, 64)
+	return cents(n), err == nil
+}
+
+// percent is so many hundredths of a percent of an amount, half a cent rounded up.
+func percent(of cents, points int64) cents {
+	if of < 0 {
+		return 0
+	}
+	return (of*cents(points) + 5000) / 10000
+}
+
+// invoice is what stands in an invoice's text.
+type invoice struct {
+	goods  cents
+	keys   [len(steps)]string // by step, such as "gold"; empty where the text does not say
+	stamps int64
+}
+
+var (
+	invoiceHead = regexp.MustCompile(`Invoice \d{5}, `)
+	goodsLine   = regexp.MustCompile(`(?m)^\s*(\d+) x [^\n]*? at (\d+\.\d\d)\s*$`)
+	stampsLine  = regexp.MustCompile(`(?m)^loyalty stamps: (\d+)\s*$`)
+)
+
+// readInvoice finds the last invoice in a text: a prompt may carry earlier ones along.
+func readInvoice(text string) (inv invoice, ok bool) {
+	heads := invoiceHead.FindAllStringIndex(text, -1)
+	if len(heads) == 0 {
+		return inv, false
+	}
+	text = text[heads[len(heads)-1][0]:]
+	for _, m := range goodsLine.FindAllStringSubmatch(text, -1) {
+		quantity, _ := strconv.ParseInt(m[1], 10, 32) // 0 where it does not fit: no invoice has such a line
+		price, _ := parseCents(m[2])
+		inv.goods += cents(quantity) * price
+	}
+	if m := stampsLine.FindStringSubmatch(text); m != nil {
+		inv.stamps, _ = strconv.ParseInt(m[1], 10, 32)
+	}
+	for i := range steps {
+		if m := steps[i].line.FindStringSubmatch(text); m != nil {
+			inv.keys[i] = strings.ToLower(m[1])
+		}
+	}
+	return inv, inv.goods > 0
+}
+
+// worksheet is an invoice worked through: the amount of each step, reductions negative.
+type worksheet [len(steps)]cents
+
+// before is the sum of goods and the steps ahead of step i.
+func (w *worksheet) before(inv *invoice, i int) cents {
+	sum := inv.goods
+	for _, c := range w[:i] {
+		sum += c
+	}
+	return sum
+}
+
+func (w *worksheet) total(inv *invoice) cents { return w.before(inv, len(w)) }
+
+// work does the sums. rule says what is known about a step for a key; a step without a rule is 0.00.
+func work(inv *invoice, ruleFor func(step int, key string) (rule, bool)) worksheet {
+	var w worksheet
+	for i := range steps {
+		if r, ok := ruleFor(i, inv.keys[i]); ok {
+			w[i] = r.amount(inv, &w)
+		}
+	}
+	return w
+}
+
+// base is what a percentage is taken of.
+type base int
+
+const (
+	ofSum  base = iota // everything up to this step
+	ofNet              // the goods after discounts, before surcharges
+	ofList             // the goods at list price, before discounts
+)
+
+func (b base) of(inv *invoice, w *worksheet, step int) cents {
+	switch b {
+	case ofList:
+		return inv.goods
+	case ofNet:
+		return w.before(inv, min(step, firstSurcharge))
+	}
+	return w.before(inv, step)
+}
+
+// form is how a rule comes to an amount.
+type form int
+
+const (
+	share   form = iota // a percentage of a base
+	flat                // an amount
+	each                // an amount for each stamp
+	rounded             // down to a multiple of an amount
+)
+
+// rule is one house rule: what a step comes to for one key.
+type rule struct {
+	step   int
+	key    string
+	form   form
+	number int64 // cents, or hundredths of a percent
+	base   base
+}
+
+// amount is what the rule makes of an invoice whose earlier steps are on the worksheet.
+func (r rule) amount(inv *invoice, w *worksheet) cents {
+	var c cents
+	switch r.form {
+	case share:
+		c = percent(r.base.of(inv, w, r.step), r.number)
+	case flat:
+		c = cents(r.number)
+	case each:
+		c = cents(r.number * inv.stamps)
+	case rounded:
+		if sum := w.before(inv, r.step); r.number > 0 && sum > 0 {
+			c = sum % cents(r.number)
+		}
+	}
+	if steps[r.step].reduces {
+		return -c
+	}
+	return c
+}

@@ -1,0 +1,188 @@
+package simulated
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+
+	"debrief/events"
+)
+
+// How many tasks a seed has of each kind.
+const (
+	TrainTasks   = 200
+	HeldOutTasks = 200
+)
+
+// Tasks are the invoices of a seed's house: some to learn from and others, none of them among the first, to be judged
+// by. They are judged in steps; the question names the steps and gives no rule. Book, purpose, origin and playbook are
+// the caller's to set.
+func Tasks(seed uint64) (train, heldOut []events.Task) {
+	h := houseOf(seed)
+	rng := rand.New(rand.NewPCG(seed, 0x7461736b73)) // "tasks"
+	seen := make(map[string]bool)
+	next := func(kind string, n int) events.Task {
+		for {
+			d := draft(rng)
+			question := d.question()
+			inv, _ := readInvoice(question)
+			sheet := work(&inv, h.rule)
+			body := d.body()
+			if seen[body] || seen[d.number] || !h.teachable(&inv, sheet) || h.leaks(question, &inv, sheet) {
+				continue
+			}
+			seen[body], seen[d.number] = true, true
+			return events.Task{
+				ID: fmt.Sprintf("%s-%03d", kind, n), Question: question,
+				Target: target(&inv, sheet), Evaluator: "steps",
+			}
+		}
+	}
+	for i := range TrainTasks {
+		train = append(train, next("train", i+1))
+	}
+	for i := range HeldOutTasks {
+		heldOut = append(heldOut, next("held-out", i+1))
+	}
+	return train, heldOut
+}
+
+// teachable reports whether every rule that the invoice uses can be told from its one amount, and makes a difference.
+// Where two kinds of rules come to the same cents, the invoice is not used.
+func (h house) teachable(inv *invoice, sheet worksheet) bool {
+	for i := range steps {
+		want, ok := h.rule(i, inv.keys[i])
+		if !ok {
+			continue
+		}
+		if got, ok := infer(inv, &sheet, i, sheet[i]); !ok || got != want || sheet[i] == 0 {
+			return false
+		}
+	}
+	return sheet.total(inv) > 0
+}
+
+var anyNumber = regexp.MustCompile(`\d+(?:\.\d+)?`)
+
+// leaks reports whether a question has the answer or a number of a rule in it.
+func (h house) leaks(question string, inv *invoice, sheet worksheet) bool {
+	secret := map[string]bool{sheet.total(inv).String(): true}
+	for i := range steps {
+		if sheet[i] != 0 {
+			secret[strings.TrimPrefix(sheet[i].String(), "-")] = true
+		}
+	}
+	for _, r := range h {
+		secret[cents(r.number).String()] = true
+		if r.form == share {
+			secret[points(r.number)] = true
+		}
+	}
+	for _, n := range anyNumber.FindAllString(question, -1) {
+		if secret[n] {
+			return true
+		}
+	}
+	return false
+}
+
+// target is what evaluator "steps" compares with.
+func target(inv *invoice, sheet worksheet) string {
+	type stepAmount struct {
+		Name   string `json:"name"`
+		Amount string `json:"amount"`
+	}
+	t := struct {
+		Answer string       `json:"answer"`
+		Steps  []stepAmount `json:"steps"`
+	}{Answer: sheet.total(inv).String(), Steps: []stepAmount{{"goods", inv.goods.String()}}}
+	for i, c := range sheet {
+		t.Steps = append(t.Steps, stepAmount{steps[i].name, c.String()})
+	}
+	raw, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // strings encode
+	}
+	return string(raw)
+}
+
+// paper is an invoice before it is written down.
+type paper struct {
+	number, customer string
+	lines            []string
+	keys             [len(steps)]string
+	stamps           int
+}
+
+// trade is a kind of invoice: its share of all, and how often it uses each step, both in percent. What comes late in the
+// work comes with all that is before it, so an attempt that knows little gets the same early step wrong on all of
+// them, and the later rules come to light only when the earlier ones are known.
+type trade struct {
+	share int
+	uses  [len(steps)]int
+}
+
+var kinds = [...]trade{
+	{8, [len(steps)]int{}},                                    // nothing that a rule is about: right from the start
+	{26, [len(steps)]int{94, 60}},                             // over the counter
+	{34, [len(steps)]int{100, 60, 96, 40, 12, 94, 0, 20}},     // delivered
+	{32, [len(steps)]int{100, 45, 97, 15, 5, 98, 92, 20, 45}}, // delivered abroad
+}
+
+func draft(rng *rand.Rand) paper {
+	pick := func(words []string) string { return words[rng.IntN(len(words))] }
+	d := paper{
+		number:   fmt.Sprint(20000 + rng.IntN(80000)),
+		customer: pick(places) + " " + pick(trades),
+		stamps:   20 + rng.IntN(40),
+	}
+	for range 2 + rng.IntN(2) {
+		price := cents(105 + 5*rng.IntN(180))
+		d.lines = append(d.lines, fmt.Sprintf("%d x %s at %s", 20+rng.IntN(70), pick(wares), price))
+	}
+	kind, at := 0, rng.IntN(100)
+	for at >= kinds[kind].share {
+		at -= kinds[kind].share
+		kind++
+	}
+	for i := range steps {
+		s := &steps[i]
+		d.keys[i] = s.plain
+		if rng.IntN(100) < kinds[kind].uses[i] {
+			d.keys[i] = pick(s.keys)
+		}
+	}
+	return d
+}
+
+var (
+	places = []string{"Harbour", "Hilltop", "Old Mill", "Station", "Lakeside", "Market", "Orchard", "Canal", "Meadow", "Tower"}
+	trades = []string{"Bakery", "Books", "Florist", "Kitchens", "Stationers", "Tea Room", "Toys", "Hardware", "Print Shop", "Bicycles"}
+	wares  = []string{"ceramic mugs", "linen bags", "oak trays", "glass jars", "wool blankets", "tin boxes", "brass hooks", "paper lamps", "clay pots", "cork mats", "wax candles", "steel spoons"}
+)
+
+// body is everything but the number and the name.
+func (d *paper) body() string {
+	var b strings.Builder
+	for _, l := range d.lines {
+		fmt.Fprintf(&b, "  %s\n", l)
+	}
+	for i := range steps {
+		fmt.Fprintf(&b, "%s: %s\n", steps[i].field, steps[i].label(d.keys[i]))
+	}
+	fmt.Fprintf(&b, "loyalty stamps: %d\n", d.stamps)
+	return b.String()
+}
+
+func (d *paper) question() string {
+	names := []string{"goods"}
+	for i := range steps {
+		names = append(names, steps[i].name)
+	}
+	return fmt.Sprintf(`Invoice %s, %s
+%s
+What is the amount due in EUR? Work by the rules of this desk, in this order of steps: %s. Report every step in your reasoning as a line "name: amount", with two decimals, reductions negative, zero where nothing applies. The final answer is the amount due alone.`,
+		d.number, d.customer, d.body(), strings.Join(names, ", "))
+}

@@ -1,0 +1,188 @@
+package simulated
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxBody bounds a request. It is more than any context window holds.
+const maxBody = 8 << 20
+
+// born is when every reply was made: a clock in it would make two replies to one prompt differ. 2026-01-01.
+const born = 1767225600
+
+type request struct {
+	Model          string    `json:"model"`
+	Messages       []message `json:"messages"`
+	Stream         bool      `json:"stream"`
+	ResponseFormat struct {
+		Schema struct {
+			Name string `json:"name"`
+		} `json:"json_schema"`
+	} `json:"response_format"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	MaxTokens           int `json:"max_tokens"`
+	MaxCompletionTokens int `json:"max_completion_tokens"`
+}
+
+type response struct {
+	ID                string   `json:"id"`
+	Object            string   `json:"object"`
+	Created           int64    `json:"created"`
+	Model             string   `json:"model"`
+	SystemFingerprint string   `json:"system_fingerprint"`
+	Choices           []choice `json:"choices"`
+	Usage             *usage   `json:"usage,omitempty"`
+}
+
+type choice struct {
+	Index        int    `json:"index"`
+	Message      *turn  `json:"message,omitempty"`
+	Delta        *turn  `json:"delta,omitempty"`
+	FinishReason string `json:"finish_reason,omitempty"`
+}
+
+type turn struct {
+	Role    string `json:"role,omitempty"`
+	Content string `json:"content"`
+}
+
+type usage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	TotalTokens      int `json:"total_tokens"`
+}
+
+// tokens is a usual estimate: four bytes each.
+func tokens(bytes int) int { return (bytes + 3) / 4 }
+
+func (m *model) complete(w http.ResponseWriter, r *http.Request) {
+	var in request
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {
+		status := http.StatusBadRequest
+		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		writeError(w, status, "invalid_request_error", "simulated: "+err.Error())
+		return
+	}
+	if len(in.Messages) == 0 {
+		writeError(w, http.StatusBadRequest, "invalid_request_error", "simulated: messages: is empty")
+		return
+	}
+	p := &prompt{schema: in.ResponseFormat.Schema.Name, messages: in.Messages, salt: m.Seed}
+	if !pause(r, m.Latency) {
+		return // the client is gone
+	}
+	fault := m.fault(p, r)
+	if fault != "" && fault != "cut" {
+		misbehave(w, fault)
+		return
+	}
+	text, finish := m.answer(p), "stop"
+	if most := 4 * max(in.MaxTokens, in.MaxCompletionTokens); most > 0 && len(text) > most {
+		text, finish = strings.ToValidUTF8(text[:most], ""), "length"
+	}
+	head := response{ID: fmt.Sprintf("chatcmpl-%016x", p.draw("id")), Created: born, Model: Name, SystemFingerprint: Fingerprint}
+	spent := &usage{PromptTokens: tokens(p.bytes()), CompletionTokens: tokens(len(text))}
+	spent.TotalTokens = spent.PromptTokens + spent.CompletionTokens
+	if in.Stream {
+		if !in.StreamOptions.IncludeUsage {
+			spent = nil
+		}
+		stream(w, head, text, finish, spent, fault == "cut")
+		return
+	}
+	head.Object, head.Usage = "chat.completion", spent
+	head.Choices = []choice{{Message: &turn{"assistant", text}, FinishReason: finish}}
+	if fault == "cut" {
+		cutBody(w, asJSON(head))
+		return
+	}
+	writeJSON(w, http.StatusOK, head)
+}
+
+// pause waits as long as a reply takes; it reports false when the client did not.
+func pause(r *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// pieceSize is how much of a text a streamed event carries, in runes.
+const pieceSize = 24
+
+// stream sends the reply as server-sent events: the text in pieces, the finish reason, the usage if asked for, and the
+// end mark. A cut stream breaks off halfway through the text.
+func stream(w http.ResponseWriter, head response, text, finish string, spent *usage, cut bool) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	flush := func() { _ = http.NewResponseController(w).Flush() } // where it cannot be flushed it is sent at the end
+	head.Object = "chat.completion.chunk"
+	event := func(c []choice, u *usage) {
+		head.Choices, head.Usage = c, u
+		// A client that is gone has no use for the rest.
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", asJSON(head))
+		flush()
+	}
+	runes := []rune(text)
+	event([]choice{{Delta: &turn{Role: "assistant"}}}, nil)
+	for i := 0; i < len(runes); i += pieceSize {
+		if cut && i > len(runes)/2 {
+			panic(http.ErrAbortHandler) // the server's way to break a connection
+		}
+		event([]choice{{Delta: &turn{Content: string(runes[i:min(len(runes), i+pieceSize)])}}}, nil)
+	}
+	if cut {
+		panic(http.ErrAbortHandler)
+	}
+	event([]choice{{Delta: &turn{}, FinishReason: finish}}, nil)
+	if spent != nil {
+		event([]choice{}, spent)
+	}
+	_, _ = w.Write([]byte("data: [DONE]\n\n"))
+	flush()
+}
+
+// cutBody promises a body and breaks the connection halfway through it.
+func cutBody(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write([]byte(body[:len(body)/2]))
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+func modelInfo() map[string]any {
+	return map[string]any{"id": Name, "object": "model", "created": born, "owned_by": Fingerprint}
+}
+
+func listModels(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{modelInfo()}})
+}
+
+func writeError(w http.ResponseWriter, status int, kind, message string) {
+	writeJSON(w, status, map[string]any{"error": map[string]any{"message": message, "type": kind, "code": kind}})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// A client that is gone has no use for the rest.
+	_, _ = w.Write([]byte(asJSON(v) + "\n"))
+}

@@ -1,0 +1,383 @@
+package traces_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/cmd/internal/traces"
+	"debrief/events"
+	"debrief/reflector"
+)
+
+// The tests here read recordings of other projects, which are kept beside the checkout and not in it. What the package
+// makes of them is compared with counts taken from the raw JSON by other means.
+
+func dataFile(t *testing.T, name string) []byte {
+	t.Helper()
+	dir := cmp.Or(os.Getenv("DEBRIEF_DATA"), "../../../../shared/data")
+	raw, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Skipf("no recorded data: %v (DEBRIEF_DATA names its folder)", err)
+	}
+	return raw
+}
+
+func read(t *testing.T, name string, raw []byte) []*events.Execution {
+	t.Helper()
+	var got []*events.Execution
+	report, err := traces.Read(t.Context(), "book", name, bytes.NewReader(raw), func(e *events.Execution) error {
+		got = append(got, e)
+		return e.Validate()
+	})
+	if err != nil || report.Runs != len(got) || report.Skipped != 0 {
+		t.Fatalf("got report %+v, error %v", report, err)
+	}
+	return got
+}
+
+func calls(e *events.Execution) (all []events.ToolCall) {
+	for _, s := range e.Steps {
+		all = append(all, s.Calls...)
+	}
+	return all
+}
+
+// rawRun is a tau-bench run as its file has it. Its calls are one a message, each answered by the next message.
+type rawRun struct {
+	Reward float64
+	Traj   []struct {
+		Role      string
+		Content   *string
+		ToolCalls []struct {
+			Function struct{ Name, Arguments string }
+		} `json:"tool_calls"`
+		ToolCallID string `json:"tool_call_id"`
+	}
+}
+
+const tauFile = "tau-bench/gpt-4o-airline-trials-0-2.json"
+
+func rawRuns(t *testing.T) ([]byte, []rawRun) {
+	t.Helper()
+	raw := dataFile(t, tauFile)
+	var runs []rawRun
+	if err := json.Unmarshal(raw, &runs); err != nil {
+		t.Fatal(err)
+	}
+	return raw, runs
+}
+
+func TestTauBenchDataIsReadWhole(t *testing.T) {
+	t.Parallel()
+	raw, runs := rawRuns(t)
+	got := read(t, tauFile, raw)
+	if len(got) != len(runs) || len(runs) != 150 {
+		t.Fatalf("got %d runs, want %d", len(got), len(runs))
+	}
+	ids := map[events.ID]bool{}
+	steps, total, failed, succeeded := 0, 0, 0, 0
+	for i, run := range runs {
+		e := got[i]
+		ids[e.ID] = true
+		var wantCalls []events.ToolCall
+		wantSteps, asked := 0, false
+		for j, m := range run.Traj {
+			switch m.Role {
+			case "assistant":
+				wantSteps++
+				if len(m.ToolCalls) > 1 {
+					t.Fatalf("run %d: %d calls in a message, this count knows one", i, len(m.ToolCalls))
+				}
+				for _, c := range m.ToolCalls {
+					answer := run.Traj[j+1]
+					if answer.Role != "tool" {
+						t.Fatalf("run %d: call %d is not answered by the next message", i, j)
+					}
+					outcome := events.Success
+					if strings.HasPrefix(*answer.Content, "Error") {
+						outcome = events.Failure
+						failed++
+					}
+					wantCalls = append(wantCalls, events.ToolCall{Tool: c.Function.Name, Arguments: c.Function.Arguments, Output: *answer.Content, Outcome: outcome})
+				}
+			case "user":
+				if asked {
+					wantSteps++
+				} else if e.Question != *m.Content {
+					t.Errorf("run %d: got question %q, want %q", i, e.Question, *m.Content)
+				}
+				asked = true
+			}
+		}
+		if gotCalls := calls(e); !reflect.DeepEqual(gotCalls, wantCalls) {
+			t.Errorf("run %d: got calls %+v\nwant %+v", i, gotCalls, wantCalls)
+		}
+		if len(e.Steps) != wantSteps {
+			t.Errorf("run %d: got %d steps, want %d", i, len(e.Steps), wantSteps)
+		}
+		if (e.Outcome.Label == events.Success) != (run.Reward == 1) || (e.Outcome.Label == events.Failure) != (run.Reward == 0) {
+			t.Errorf("run %d: got outcome %+v from reward %v", i, e.Outcome, run.Reward)
+		}
+		if e.Outcome.Label == events.Success {
+			succeeded++
+		}
+		steps += wantSteps
+		total += len(wantCalls)
+	}
+	if len(ids) != len(runs) {
+		t.Errorf("got %d ids for %d runs", len(ids), len(runs))
+	}
+	t.Logf("%d runs, %d succeeded, %d steps, %d calls, %d of them failed", len(got), succeeded, steps, total, failed)
+}
+
+func TestSWEAgentDataIsReadWhole(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		question string
+		failed   []int // calls, found by reading the files
+	}{
+		{"ctf-crypto-katy", `We're currently solving the following CTF challenge.`, []int{16}}, // a time-out
+		{"ctf-web-i-got-id", `We're currently solving the following CTF challenge.`, nil},
+		{"function-calling-simple", "SyntaxError: invalid syntax", nil},
+		{"marshmallow-1867-function-calling", "TimeDelta serialization precision", []int{6}},
+		{"pydicom-1458", "Pixel Representation attribute should be optional", []int{2, 5, 6, 7}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			raw := dataFile(t, "swe-agent/"+tt.name+".traj")
+			var f struct {
+				Trajectory []struct {
+					Action, Observation string
+					Seconds             float64 `json:"execution_time"`
+				}
+				History []struct {
+					Role      string
+					IsDemo    bool                                       `json:"is_demo"`
+					ToolCalls []struct{ Function struct{ Name string } } `json:"tool_calls"`
+				}
+			}
+			if err := json.Unmarshal(raw, &f); err != nil {
+				t.Fatal(err)
+			}
+			e := read(t, tt.name+".traj", raw)[0]
+			got := calls(e)
+			turns := 0
+			var functions []string
+			for _, m := range f.History {
+				if m.Role == "assistant" && !m.IsDemo {
+					turns++
+					for _, c := range m.ToolCalls {
+						functions = append(functions, c.Function.Name)
+					}
+				}
+			}
+			if len(got) != turns || len(e.Steps) != turns || len(f.Trajectory) > 0 && len(f.Trajectory) != turns {
+				t.Fatalf("got %d calls in %d steps, want %d", len(got), len(e.Steps), turns)
+			}
+			var failed []int
+			for i, c := range got {
+				if len(functions) > 0 && c.Tool != functions[i] {
+					t.Errorf("call %d: got tool %q, want %q", i, c.Tool, functions[i])
+				}
+				if c.Outcome == events.Failure {
+					failed = append(failed, i)
+				}
+				if len(f.Trajectory) == 0 {
+					continue
+				}
+				s := f.Trajectory[i]
+				if len(functions) == 0 && c.Tool != strings.Fields(s.Action)[0] {
+					t.Errorf("call %d: got tool %q for %q", i, c.Tool, s.Action)
+				}
+				if c.Output != s.Observation || max(c.Duration.Seconds()-s.Seconds, s.Seconds-c.Duration.Seconds()) > 1e-6 {
+					t.Errorf("call %d: got output of %d bytes in %v, want %d bytes in %v s", i, len(c.Output), c.Duration, len(s.Observation), s.Seconds)
+				}
+			}
+			if !slices.Equal(failed, tt.failed) {
+				t.Errorf("got failed calls %v, want %v", failed, tt.failed)
+			}
+			if !strings.HasPrefix(e.Question, tt.question) || e.Outcome.Label != events.Unknown {
+				t.Errorf("got question %.60q, outcome %+v", e.Question, e.Outcome)
+			}
+			t.Logf("%d calls, %d failed, usage %+v, findings %d", len(got), len(failed), e.Usage, len(reflector.Inspect(e)))
+		})
+	}
+}
+
+// votes is how often a finding was seen, by the outcome of the run.
+type votes struct{ helpful, harmful, neutral int }
+
+func (v votes) runs() int { return v.helpful + v.harmful + v.neutral }
+
+func (v *votes) count(vote events.Vote) {
+	switch vote {
+	case events.Helpful:
+		v.helpful++
+	case events.Harmful:
+		v.harmful++
+	default:
+		v.neutral++
+	}
+}
+
+// TestRulesOnTauBench sums up what the rules find in 150 real runs, as a Curator would, and counts three findings of
+// each rule again from the raw file, with none of the code under test.
+func TestRulesOnTauBench(t *testing.T) {
+	t.Parallel()
+	raw, runs := rawRuns(t)
+	sums := map[string]*votes{}
+	texts := map[string]string{}
+	for _, e := range read(t, tauFile, raw) {
+		found := reflector.Inspect(e)
+		if again := reflector.Inspect(e); !reflect.DeepEqual(found, again) {
+			t.Fatalf("%s: the same execution gave other findings", e.TaskID)
+		}
+		for _, f := range found {
+			if sums[f.Key] == nil {
+				sums[f.Key] = &votes{}
+			}
+			sums[f.Key].count(f.Vote)
+			texts[f.Key] = f.Text
+		}
+	}
+
+	recounts := []struct {
+		key  string
+		seen func(rawRun) bool
+	}{
+		{"used/book_reservation", func(r rawRun) bool { return first(r, "book_reservation") >= 0 }},
+		{"order/get_user_details/book_reservation", func(r rawRun) bool { return before(r, "get_user_details", "book_reservation") }},
+		{"order/calculate/book_reservation", func(r rawRun) bool { return before(r, "calculate", "book_reservation") }},
+		{"order/get_reservation_details/cancel_reservation", func(r rawRun) bool { return before(r, "get_reservation_details", "cancel_reservation") }},
+		{"error/book_reservation/Error: payment amount does not add up, total price is <n>, but paid <n>/never", func(r rawRun) bool {
+			return gaveUp(r, "book_reservation", regexp.MustCompile(`^Error: payment amount does not add up, total price is \d+, but paid \d+$`))
+		}},
+		{"error/update_reservation_flights/Error: flight <id> not available on date <date>/never", func(r rawRun) bool {
+			return gaveUp(r, "update_reservation_flights", regexp.MustCompile(`^Error: flight HAT\d{3} not available on date 2024-\d\d-\d\d$`))
+		}},
+		{"repeat/get_reservation_details", func(r rawRun) bool { return repeated(r, "get_reservation_details") }},
+		{"repeat/get_user_details", func(r rawRun) bool { return repeated(r, "get_user_details") }},
+		{"repeat/search_direct_flight", func(r rawRun) bool { return repeated(r, "search_direct_flight") }},
+	}
+	for _, rc := range recounts {
+		var want votes
+		for _, r := range runs {
+			if n := len(rawCalls(r)); n < 2 || !rc.seen(r) {
+				continue
+			}
+			if r.Reward == 1 {
+				want.helpful++
+			} else {
+				want.harmful++
+			}
+		}
+		got := votes{}
+		if sums[rc.key] != nil {
+			got = *sums[rc.key]
+		}
+		if got != want {
+			t.Errorf("%s: got %+v, want %+v", rc.key, got, want)
+		}
+	}
+	top(t, sums, texts)
+}
+
+type rawCall struct{ tool, arguments, output string }
+
+func rawCalls(r rawRun) (list []rawCall) {
+	for i, m := range r.Traj {
+		for _, c := range m.ToolCalls {
+			list = append(list, rawCall{c.Function.Name, c.Function.Arguments, *r.Traj[i+1].Content})
+		}
+	}
+	return list
+}
+
+func first(r rawRun, tool string) int {
+	return slices.IndexFunc(rawCalls(r), func(c rawCall) bool { return c.tool == tool })
+}
+
+func before(r rawRun, a, b string) bool {
+	i, j := first(r, a), first(r, b)
+	return i >= 0 && j >= 0 && i < j
+}
+
+// gaveUp: the tool answered with the error, and no call of it after that had another answer than an error.
+func gaveUp(r rawRun, tool string, answer *regexp.Regexp) bool {
+	list := rawCalls(r)
+	for i, c := range list {
+		if c.tool == tool && answer.MatchString(c.output) && !slices.ContainsFunc(list[i:], func(c rawCall) bool {
+			return c.tool == tool && !strings.HasPrefix(c.output, "Error")
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// repeated: two calls are equal but for the spelling of their JSON, and only tools that read are called between them.
+func repeated(r rawRun, tool string) bool {
+	changing := regexp.MustCompile(`^(book|cancel|update|send|transfer)_`)
+	list := rawCalls(r)
+	for i, c := range list {
+		if c.tool != tool {
+			continue
+		}
+		for _, d := range list[i+1:] {
+			if changing.MatchString(d.tool) {
+				break
+			}
+			if c.tool == d.tool && c.output == d.output && reflect.DeepEqual(parsed(c.arguments), parsed(d.arguments)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func parsed(arguments string) (m map[string]any) {
+	json.Unmarshal([]byte(arguments), &m)
+	return m
+}
+
+// top logs what a person would want to see of the sums.
+func top(t *testing.T, sums map[string]*votes, texts map[string]string) {
+	byRule := map[string][]string{}
+	for k := range sums {
+		rule, _, _ := strings.Cut(k, "/")
+		byRule[rule] = append(byRule[rule], k)
+	}
+	share := func(k string) float64 { // of successes less that of failures, for orders
+		used := sums["used/"+k[strings.LastIndex(k, "/")+1:]]
+		return float64(sums[k].helpful)/float64(max(1, used.helpful)) - float64(sums[k].harmful)/float64(max(1, used.harmful))
+	}
+	for _, rule := range []string{"error", "repeat", "order", "used"} {
+		keys := byRule[rule]
+		slices.SortFunc(keys, func(a, b string) int {
+			if rule == "order" {
+				few := func(k string) bool { return sums[k].runs() < 10 }
+				if few(a) != few(b) {
+					return map[bool]int{true: 1, false: -1}[few(a)]
+				}
+				if c := cmp.Compare(share(b), share(a)); c != 0 {
+					return c
+				}
+			}
+			return cmp.Or(cmp.Compare(sums[b].runs(), sums[a].runs()), cmp.Compare(a, b))
+		})
+		t.Logf("%s: %d keys", rule, len(keys))
+		for _, k := range keys[:min(10, len(keys))] {
+			t.Logf("  +%d -%d ?%d  %s\n      %s", sums[k].helpful, sums[k].harmful, sums[k].neutral, k, texts[k])
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package traces
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+// sweFile is a SWE-agent trajectory file. The trajectory has the agent's steps with the time each took; the history
+// has the whole conversation, demonstrations included, and is the only place for the task. Some files have one only.
+type sweFile struct {
+	Trajectory []json.RawMessage `json:"trajectory"`
+	History    []json.RawMessage `json:"history"`
+	Info       struct {
+		ExitStatus json.RawMessage `json:"exit_status"`
+		Submission json.RawMessage `json:"submission"`
+		ModelStats struct {
+			InstanceCost   float64 `json:"instance_cost"`
+			TokensSent     float64 `json:"tokens_sent"`
+			TokensReceived float64 `json:"tokens_received"`
+			APICalls       float64 `json:"api_calls"`
+		} `json:"model_stats"`
+	} `json:"info"`
+}
+
+type sweStep struct {
+	Action      json.RawMessage `json:"action"`
+	Observation json.RawMessage `json:"observation"`
+	Thought     json.RawMessage `json:"thought"`
+	Response    json.RawMessage `json:"response"`
+	Seconds     float64         `json:"execution_time"`
+	ToolCalls   []toolCall      `json:"tool_calls"`
+}
+
+// sweAgent is the run in a trajectory file. Its outcome is unknown: a submission is what the agent believed in, and
+// nothing in the file has verified it.
+func sweAgent(raw []byte) (*events.Execution, error) {
+	var f sweFile
+	if err := decode(raw, &f); err != nil {
+		return nil, err
+	}
+	if f.Trajectory == nil && f.History == nil {
+		return nil, fmt.Errorf("an object without trajectory and history: %w", ErrFormat)
+	}
+	c := conversation{commands: true, failed: shellFailed}
+	called := calledBy{}
+	if err := messages("history", f.History, func(m *message) error { called.note(m); return c.add(m) }); err != nil {
+		return nil, err
+	}
+	if len(f.Trajectory) > 0 {
+		c.steps = c.steps[:0]
+		for i, raw := range f.Trajectory {
+			if err := c.step(raw, called); err != nil {
+				return nil, fmt.Errorf("trajectory[%d]: %w", i, err)
+			}
+		}
+	}
+	if len(c.steps) == 0 {
+		return nil, errors.New("field trajectory: has no steps, nor has history")
+	}
+	answer, err := text("info.submission", f.Info.Submission)
+	if err != nil {
+		return nil, err
+	}
+	status, err := text("info.exit_status", f.Info.ExitStatus)
+	if err != nil {
+		return nil, err
+	}
+	e := &events.Execution{Question: issue(c.question), Steps: c.steps, Answer: answer, Outcome: events.Outcome{Label: events.Unknown}}
+	if status != "" {
+		e.Outcome.Feedback = "exit status: " + status
+	}
+	stats := f.Info.ModelStats
+	e.Usage = chat.Usage{
+		Calls:        count(stats.APICalls),
+		InputTokens:  count(stats.TokensSent),
+		OutputTokens: count(stats.TokensReceived),
+		Cost:         max(0, stats.InstanceCost),
+	}
+	return e, nil
+}
+
+// step takes a step of the trajectory.
+func (c *conversation) step(raw json.RawMessage, called calledBy) error {
+	var s sweStep
+	if err := decode(raw, &s); err != nil {
+		return err
+	}
+	action, err1 := text("action", s.Action)
+	observation, err2 := text("observation", s.Observation)
+	thought, err3 := text("thought", s.Thought)
+	response, err4 := text("response", s.Response)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return err
+	}
+	if strings.TrimSpace(thought) == "" {
+		thought = response
+	}
+	step := events.Step{Speaker: "assistant", Text: thought}
+	call, acted := command(action)
+	if len(s.ToolCalls) == 0 {
+		s.ToolCalls = called.take(action)
+	}
+	if len(s.ToolCalls) > 0 { // one observation has one call: the agent runs one command at a time
+		var err error
+		if call, err = s.ToolCalls[0].call(); err != nil {
+			return fmt.Errorf("tool_calls[0]: %w", err)
+		}
+		acted = true
+	}
+	if acted {
+		settle(&call, action, observation, c.failed)
+		call.Duration = seconds(s.Seconds)
+		step.Calls = []events.ToolCall{call}
+	}
+	c.steps = append(c.steps, step)
+	if !acted && observation != "" {
+		c.steps = append(c.steps, events.Step{Speaker: "user", Text: observation})
+	}
+	return nil
+}
+
+// calledBy finds the function calls behind the actions of a trajectory, which the history alone records. Equal actions
+// are taken in order.
+type calledBy map[string][][]toolCall
+
+func (by calledBy) note(m *message) {
+	action, err := text("action", m.Action)
+	if err == nil && !m.IsDemo && m.Role == "assistant" && len(m.ToolCalls) > 0 {
+		key := strings.TrimSpace(action)
+		by[key] = append(by[key], m.ToolCalls)
+	}
+}
+
+func (by calledBy) take(action string) []toolCall {
+	key := strings.TrimSpace(action)
+	calls := by[key]
+	if len(calls) == 0 {
+		return nil
+	}
+	by[key] = calls[1:]
+	return calls[0]
+}
+
+// issue is the statement of the task in SWE-agent's first prompt, which goes on with instructions for the agent. A
+// prompt of another shape is the statement as it stands.
+func issue(prompt string) string {
+	statement, _, ok := strings.Cut(prompt, "\nINSTRUCTIONS:")
+	if !ok {
+		return prompt
+	}
+	if _, after, ok := strings.Cut(statement, "\nISSUE:"); ok {
+		statement = after
+	}
+	return strings.TrimSpace(statement)
+}
+
+// seconds is a recorded duration; what no clock can have measured is none.
+func seconds(s float64) time.Duration {
+	const year = 365 * 24 * 3600
+	if s < 0 || s > year {
+		return 0
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+// count is a recorded count; a negative or absurd one is none.
+func count(n float64) int {
+	if n < 0 || n > 1e12 {
+		return 0
+	}
+	return int(n)
+}

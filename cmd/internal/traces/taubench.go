@@ -1,0 +1,100 @@
+package traces
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"debrief/events"
+)
+
+// tauRun is an element of a tau-bench results file (sierra-research/tau-bench, EnvRunResult).
+type tauRun struct {
+	TaskID json.RawMessage   `json:"task_id"` // a number; a string in later versions
+	Trial  json.RawMessage   `json:"trial"`
+	Reward *float64          `json:"reward"`
+	Info   json.RawMessage   `json:"info"`
+	Traj   []json.RawMessage `json:"traj"`
+}
+
+// tauBench is one run, and its place in the file: "<task_id>/<trial>".
+func tauBench(raw []byte) (*events.Execution, string, error) {
+	var run tauRun
+	if err := decode(raw, &run); err != nil {
+		return nil, "", err
+	}
+	task, err := word("task_id", run.TaskID)
+	if err != nil {
+		return nil, "", err
+	}
+	if run.Traj == nil {
+		return nil, "", errors.New("field traj: is missing")
+	}
+	if len(run.Traj) == 0 {
+		return nil, "", crashed(run.Info)
+	}
+	trial := "0"
+	if run.Trial != nil {
+		if trial, err = word("trial", run.Trial); err != nil {
+			return nil, "", err
+		}
+	}
+	outcome, err := rewarded(run.Reward)
+	if err != nil {
+		return nil, "", err
+	}
+	c := conversation{failed: tauFailed}
+	if err := messages("traj", run.Traj, c.add); err != nil {
+		return nil, "", err
+	}
+	return &events.Execution{Question: c.question, Steps: c.steps, Answer: c.answer, Outcome: outcome}, task + "/" + trial, nil
+}
+
+// tauFailed is how the tools of tau-bench report an error; there is no other sign of one.
+func tauFailed(_, output string) bool { return strings.HasPrefix(output, "Error") }
+
+// rewarded is a reward as an outcome. tau-bench verifies the state of the world after the run: 1 is all right, 0 is not.
+func rewarded(reward *float64) (events.Outcome, error) {
+	o := events.Outcome{Label: events.Partial, By: TauBench}
+	switch {
+	case reward == nil:
+		return events.Outcome{Label: events.Unknown}, nil
+	case !(*reward >= 0 && *reward <= 1):
+		return o, fmt.Errorf("field reward: must be between 0 and 1, got %v", *reward)
+	case *reward == 1:
+		o.Label = events.Success
+	case *reward == 0:
+		o.Label = events.Failure
+	}
+	o.Score = *reward
+	return o, nil
+}
+
+// crashed says what tau-bench recorded instead of a conversation: reward 0 and the exception that ended the run before
+// its first turn. Such a run is no attempt at the task.
+func crashed(info json.RawMessage) error {
+	var why struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(info, &why) == nil && why.Error != "" {
+		return fmt.Errorf("field traj: is empty, the recorded run stopped with %.200q", why.Error)
+	}
+	return errors.New("field traj: is empty")
+}
+
+// word is an id: a JSON string or number.
+func word(field string, raw json.RawMessage) (string, error) {
+	var s string
+	var n json.Number
+	switch {
+	case raw == nil || string(raw) == "null":
+		return "", fmt.Errorf("field %s: is missing", field)
+	case json.Unmarshal(raw, &n) == nil && raw[0] != '"':
+		return n.String(), nil
+	case json.Unmarshal(raw, &s) == nil && s != "":
+		return printable(s), nil
+	default:
+		return "", fmt.Errorf("field %s: got %.40s, want a number or a string", field, raw)
+	}
+}

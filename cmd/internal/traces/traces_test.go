@@ -1,0 +1,345 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"debrief/events"
+)
+
+func read(t *testing.T, name, text string) ([]*events.Execution, Report, error) {
+	t.Helper()
+	var got []*events.Execution
+	report, err := Read(t.Context(), "book", name, strings.NewReader(text), func(e *events.Execution) error {
+		got = append(got, e)
+		return e.Validate()
+	})
+	return got, report, err
+}
+
+// tau is a run of tau-bench with this trajectory.
+func tau(task, trial, reward, traj string) string {
+	return fmt.Sprintf(`{"task_id": %s, "trial": %s, "reward": %s, "info": {}, "traj": [%s]}`, task, trial, reward, traj)
+}
+
+const hello = `{"role": "user", "content": "hello"}`
+
+func TestTauBenchCallsGetTheirResults(t *testing.T) {
+	t.Parallel()
+	const traj = `
+{"role": "system", "content": "policy"},
+{"role": "user", "content": "book it"},
+{"role": "assistant", "content": null, "tool_calls": [
+  {"id": "a", "type": "function", "function": {"name": "get", "arguments": "{\"n\": 1}"}},
+  {"id": "b", "type": "function", "function": {"name": "book", "arguments": {"n": 2}}}]},
+{"role": "tool", "tool_call_id": "b", "name": "book", "content": "Error: sold out"},
+{"role": "tool", "tool_call_id": "a", "name": "get", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
+{"role": "assistant", "content": "again", "tool_calls": [
+  {"id": "a", "type": "function", "function": {"name": "get", "arguments": "{}"}},
+  {"id": "c", "type": "function", "function": {"name": "wait", "arguments": "{}"}}]},
+{"role": "tool", "tool_call_id": "zzz", "content": "no Error at the start"},
+{"role": "assistant", "content": "done"},
+{"role": "tool", "name": "late", "content": "orphan"},
+{"role": "user", "content": "thanks"}`
+	got, report, err := read(t, "dir/some runs.json", "["+tau("7", "2", "1.0", traj)+"]")
+	if err != nil || report.Runs != 1 || report.Source != TauBench {
+		t.Fatalf("got report %+v, error %v", report, err)
+	}
+	e := got[0]
+	want := []events.Step{
+		{Speaker: "assistant", Calls: []events.ToolCall{
+			{Tool: "get", Arguments: `{"n": 1}`, Output: "one\ntwo", Outcome: events.Success},
+			{Tool: "book", Arguments: `{"n": 2}`, Output: "Error: sold out", Outcome: events.Failure},
+		}},
+		{Speaker: "assistant", Text: "again", Calls: []events.ToolCall{
+			{Tool: "get", Arguments: `{}`, Output: "no Error at the start", Outcome: events.Success}, // by order: nobody asked for zzz
+			{Tool: "wait", Arguments: `{}`, Outcome: events.Unknown},
+		}},
+		{Speaker: "assistant", Text: "done"},
+		{Speaker: "assistant", Calls: []events.ToolCall{{Tool: "late", Output: "orphan", Outcome: events.Success}}},
+		{Speaker: "user", Text: "thanks"},
+	}
+	if !reflect.DeepEqual(e.Steps, want) {
+		t.Errorf("got  %+v\nwant %+v", e.Steps, want)
+	}
+	if e.Question != "book it" || e.Answer != "done" || e.Origin.Source != TauBench || e.Book != "book" {
+		t.Errorf("got question %q, answer %q, origin %+v, book %q", e.Question, e.Answer, e.Origin, e.Book)
+	}
+	if want := (events.Outcome{Score: 1, Label: events.Success, By: TauBench}); e.Outcome != want {
+		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
+	}
+	if !strings.HasPrefix(e.TaskID, "tau-bench/some runs/7/2/") || e.ID != events.ExecutionID("book", e.TaskID, 0) {
+		t.Errorf("got task %q", e.TaskID)
+	}
+}
+
+func TestARewardIsAnOutcome(t *testing.T) {
+	t.Parallel()
+	for reward, want := range map[string]events.Outcome{
+		"1":    {Score: 1, Label: events.Success, By: TauBench},
+		"0.0":  {Score: 0, Label: events.Failure, By: TauBench},
+		"0.25": {Score: 0.25, Label: events.Partial, By: TauBench},
+		"null": {Label: events.Unknown},
+	} {
+		got, _, err := read(t, "x.json", "["+tau("1", "0", reward, hello)+"]")
+		if err != nil || got[0].Outcome != want {
+			t.Errorf("reward %s: got %+v, error %v; want %+v", reward, got, err, want)
+		}
+	}
+}
+
+func TestUnreadableElementsAreReportedAndTheRestGoesOn(t *testing.T) {
+	t.Parallel()
+	elements := []struct{ json, problem string }{
+		{tau("1", "0", "1", hello), ""},
+		{`17`, "got a JSON number, want an object"},
+		{`null`, "field task_id: is missing"},
+		{`{"task_id": 1, "reward": 1}`, "field traj: is missing"},
+		{`{"task_id": 1, "reward": 0.0, "info": {"error": "Rate limit"}, "traj": []}`, `field traj: is empty, the recorded run stopped with "Rate limit"`},
+		{`{"task_id": [], "reward": 1, "traj": [` + hello + `]}`, "field task_id: got [], want a number or a string"},
+		{tau("1", "0", "1.5", hello), "field reward: must be between 0 and 1, got 1.5"},
+		{tau("1", "0", `"much"`, hello), "field reward: got a JSON string, want float64"},
+		{tau("1", "0", "1", hello+`, {"role": "narrator"}`), `traj[1]: field role: got "narrator", want system, user, assistant or tool`},
+		{tau("1", "0", "1", `{"role": "user", "content": 5}`), `traj[0]: field content: want a string or a list of parts`},
+		{tau("1", "0", "1", `{"role": "assistant", "tool_calls": [{"id": "x", "function": {}}]}`), `traj[0]: tool_calls[0]: field function.name: is missing`},
+		{`{"task_id": 1,, "traj": [}]`, "not valid JSON: "},
+		{`{"task_id": "` + strings.Repeat("x", 2000) + `"}`, "is too large: 2015 bytes, want at most 1000"},
+		{" " + strings.ReplaceAll(tau("1", "0", "1", hello), " ", "\n "), "is the same run as element 0"},
+		{tau(`"a/b"`, "0", "1", hello), ""},
+	}
+	var list []string
+	for _, e := range elements {
+		list = append(list, e.json)
+	}
+	var tasks []string
+	f := file{book: "book", base: "x", limit: 1000, seen: map[events.ID]int{}, fn: func(e *events.Execution) error {
+		tasks = append(tasks, e.TaskID)
+		return nil
+	}}
+	err := f.read(t.Context(), newScanner(iotest.OneByteReader(strings.NewReader("\ufeff\n["+strings.Join(list, "\n,")+"]\n"))))
+	report := f.report
+	if err != nil || report.Runs != 2 || report.Skipped != len(elements)-2 {
+		t.Fatalf("got %+v, error %v", report, err)
+	}
+	if !strings.HasPrefix(tasks[1], "tau-bench/x/a_b/0/") {
+		t.Errorf("got task %q", tasks[1])
+	}
+	for i, e := range elements {
+		got := ""
+		for _, p := range report.Problems {
+			if p.Index == i {
+				got = p.Reason
+			}
+		}
+		if (e.problem == "") != (got == "") || !strings.HasPrefix(got, e.problem) {
+			t.Errorf("element %d: got problem %q, want %q", i, got, e.problem)
+		}
+	}
+}
+
+func TestAReportKeepsABoundedNumberOfProblems(t *testing.T) {
+	t.Parallel()
+	_, report, err := read(t, "x.json", "["+strings.Repeat("1,", 5000)+tau("1", "0", "1", hello)+"]")
+	if err != nil || report.Skipped != 5000 || len(report.Problems) != MaxProblems {
+		t.Errorf("got %d skipped, %d problems, error %v", report.Skipped, len(report.Problems), err)
+	}
+}
+
+func TestFilesThatAreNoTracesSayWhatWasExpected(t *testing.T) {
+	t.Parallel()
+	one := tau("1", "0", "1", hello)
+	tests := []struct {
+		name, text, want string
+		is               error
+		runs             int
+	}{
+		{"empty", "", "read f.json: is empty: want tau-bench results", ErrFormat, 0},
+		{"blank", " \n\t", "is empty", ErrFormat, 0},
+		{"prose", "hello", `begins with 'h': want tau-bench`, ErrFormat, 0},
+		{"a list of nothing", "[ ]", "the list is empty", ErrFormat, 0},
+		{"a list of chat messages", "[" + hello + "]", "element 0: field task_id: is missing", ErrFormat, 0},
+		{"an object of something else", `{"skills": {}}`, "without trajectory and history", ErrFormat, 0},
+		{"an object that is no JSON", `{skills}`, "not valid JSON", ErrFormat, 0},
+		{"two objects", `{"history": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]} {}`, `got '{' behind the last bracket`, nil, 0},
+		{"no steps", `{"trajectory": [], "history": []}`, "field trajectory: has no steps", nil, 0},
+		{"a broken step", `{"trajectory": [{"action": "ls"}, {"action": 7}]}`, "trajectory[1]: field action: want a string", nil, 0},
+		{"a truncated object", `{"trajectory": [`, "the file ends in the middle", io.ErrUnexpectedEOF, 0},
+		{"a list cut in an element", "[" + one + `, {"task_id`, "element 1: the file ends in the middle", io.ErrUnexpectedEOF, 1},
+		{"a list cut behind an element", "[" + one, "element 1: the file ends in the middle", io.ErrUnexpectedEOF, 1},
+		{"a list cut behind a comma", "[" + one + ",", "element 1: the file ends in the middle", io.ErrUnexpectedEOF, 1},
+		{"a list with a comma too many", "[" + one + ",]", `element 1: got "]" after a comma`, nil, 1},
+		{"a list without commas", "[" + one + one + "]", `element 1: got '{' before it, want "," or "]"`, nil, 1},
+		{"more behind the list", "[" + one + "] x", `got 'x' behind the last bracket`, nil, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, report, err := read(t, "f.json", tt.text)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "read f.json: ") {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if tt.is != nil && !errors.Is(err, tt.is) {
+				t.Errorf("got %v, want one that is %v", err, tt.is)
+			}
+			if report.Runs != tt.runs {
+				t.Errorf("got %d runs, want %d", report.Runs, tt.runs)
+			}
+		})
+	}
+}
+
+func TestReadingEndsWithTheConsumerTheContextAndTheReader(t *testing.T) {
+	t.Parallel()
+	list := "[" + tau("1", "0", "1", hello) + "," + tau("2", "0", "1", hello) + "]"
+	full := errors.New("full")
+	report, err := Read(t.Context(), "book", "f", strings.NewReader(list), func(*events.Execution) error { return full })
+	if !errors.Is(err, full) || report.Runs != 0 || !strings.Contains(err.Error(), "element 0") {
+		t.Errorf("got %+v, %v", report, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	report, err = Read(ctx, "book", "f", strings.NewReader(list), func(*events.Execution) error { cancel(); return nil })
+	if !errors.Is(err, context.Canceled) || report.Runs != 1 {
+		t.Errorf("got %+v, %v", report, err)
+	}
+	broken := errors.New("disk")
+	_, err = Read(t.Context(), "book", "f", io.MultiReader(strings.NewReader(list[:90]), iotest.ErrReader(broken)), func(*events.Execution) error { return nil })
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestIdsComeFromTheContent(t *testing.T) {
+	t.Parallel()
+	id := func(name, text string) string {
+		got, _, err := read(t, name, text)
+		if err != nil || len(got) != 1 {
+			t.Fatal(got, err)
+		}
+		return got[0].TaskID
+	}
+	one := "[" + tau("1", "0", "1", hello) + "]"
+	if a, b := id("a/f.json", one), id("b/f.json", strings.ReplaceAll(one, " ", "\n")); a != b {
+		t.Errorf("the same run in another spelling: got %q and %q", a, b)
+	}
+	if a, b := id("a/f.json", one), id("b/f.json", "["+tau("1", "0", "0", hello)+"]"); a == b {
+		t.Errorf("two runs in files of one name are both %q", a)
+	}
+	long := strings.Repeat("é", 300)
+	if a, b := id(long+"1.json", one), id(long+"2.json", one); a == b || len(a) > 256 {
+		t.Errorf("got %q and %q", a, b)
+	}
+}
+
+func TestLongOutputsKeepBothEnds(t *testing.T) {
+	t.Parallel()
+	for _, unit := range []string{"x", "界", "é"} {
+		long := "first" + strings.Repeat(unit, 30<<10) + "last"
+		got := clip(long)
+		before, rest, ok := strings.Cut(got, "… [cut ")
+		count, after, ok2 := strings.Cut(rest, " bytes] …")
+		if !ok || !ok2 || fmt.Sprint(len(long)-len(before)-len(after)) != count {
+			t.Fatalf("got %q … %q", got[:40], got[len(got)-40:])
+		}
+		if !strings.HasPrefix(long, before) || !strings.HasSuffix(long, after) || len(before)+len(after) > MaxOutput || len(before)+len(after) < MaxOutput-8 {
+			t.Errorf("kept %d and %d bytes", len(before), len(after))
+		}
+	}
+	if s := strings.Repeat("x", MaxOutput); clip(s) != s {
+		t.Error("an output within the bound was cut")
+	}
+}
+
+func TestSWEAgentTrajectoriesAreReadWithTheirHistory(t *testing.T) {
+	t.Parallel()
+	const history = `"history": [
+{"role": "system", "content": "SETTING"},
+{"role": "user", "content": "ISSUE:\ndemo\nINSTRUCTIONS: x", "is_demo": true},
+{"role": "assistant", "content": "demo", "action": "ls", "is_demo": true, "tool_calls": [{"id": "d", "function": {"name": "demo"}}]},
+{"role": "user", "content": "We're solving this.\nISSUE:\nIt breaks.\n\nBadly.\n\nINSTRUCTIONS:\nNow go."},
+{"role": "assistant", "content": "look\n` + "```" + `ls` + "```" + `", "thought": "look", "action": "ls", "tool_calls": [{"id": "1", "function": {"name": "bash", "arguments": "{\"command\":\"ls\"}"}}]},
+{"role": "tool", "content": "a.py\n(Open file: n/a)\n(Current directory: /x)\nbash-$", "tool_call_ids": ["1"]},
+{"role": "assistant", "content": "run", "thought": "run", "action": "python a.py"},
+{"role": "user", "content": "Traceback (most recent call last):\n  File \"a.py\", line 1\nNameError: name 'x'\n(Open file: n/a)\n(Current directory: /x)\nbash-$"},
+{"role": "assistant", "content": "hm"},
+{"role": "user", "content": "go on"}]`
+	const trajectory = `"trajectory": [
+{"action": "ls\n", "observation": "a.py", "thought": "look", "execution_time": 0.25},
+{"action": "python a.py", "observation": "Traceback (most recent call last):\n  File \"a.py\", line 1\nNameError: name 'x'", "response": "run", "thought": "", "execution_time": -1},
+{"action": "", "observation": "Exited", "thought": "give up"}]`
+	const info = `"info": {"exit_status": "submitted", "submission": "diff", "model_stats": {"instance_cost": 1.5, "tokens_sent": 100, "tokens_received": 20, "api_calls": 3}}`
+
+	got, report, err := read(t, "dir/x-1.traj", "{"+trajectory+","+history+","+info+"}")
+	if err != nil || !reflect.DeepEqual(report, Report{Source: SWEAgent, Runs: 1}) {
+		t.Fatalf("got %+v, error %v", report, err)
+	}
+	e := got[0]
+	crash := "Traceback (most recent call last):\n  File \"a.py\", line 1\nNameError: name 'x'"
+	want := []events.Step{
+		{Speaker: "assistant", Text: "look", Calls: []events.ToolCall{{Tool: "bash", Arguments: `{"command":"ls"}`, Output: "a.py", Outcome: events.Success, Duration: 250 * time.Millisecond}}},
+		{Speaker: "assistant", Text: "run", Calls: []events.ToolCall{{Tool: "python", Arguments: "a.py", Output: crash, Outcome: events.Failure}}},
+		{Speaker: "assistant", Text: "give up"},
+		{Speaker: "user", Text: "Exited"},
+	}
+	if !reflect.DeepEqual(e.Steps, want) {
+		t.Errorf("got  %+v\nwant %+v", e.Steps, want)
+	}
+	if e.Question != "It breaks.\n\nBadly." || e.Answer != "diff" || !strings.HasPrefix(e.TaskID, "swe-agent/x-1/") {
+		t.Errorf("got question %q, answer %q, task %q", e.Question, e.Answer, e.TaskID)
+	}
+	if want := (events.Outcome{Label: events.Unknown, Feedback: "exit status: submitted"}); e.Outcome != want {
+		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
+	}
+	if u := e.Usage; u.Calls != 3 || u.InputTokens != 100 || u.OutputTokens != 20 || u.Cost != 1.5 {
+		t.Errorf("got usage %+v", u)
+	}
+
+	got, _, err = read(t, "x-1.traj", "{"+history+"}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = got[0]
+	const state = "\n(Open file: n/a)\n(Current directory: /x)\nbash-$"
+	want = []events.Step{
+		{Speaker: "assistant", Text: "look", Calls: []events.ToolCall{{Tool: "bash", Arguments: `{"command":"ls"}`, Output: "a.py" + state, Outcome: events.Success}}},
+		{Speaker: "assistant", Text: "run", Calls: []events.ToolCall{{Tool: "python", Arguments: "a.py", Output: crash + state, Outcome: events.Failure}}},
+		{Speaker: "assistant", Text: "hm"},
+		{Speaker: "user", Text: "go on"},
+	}
+	if !reflect.DeepEqual(e.Steps, want) {
+		t.Errorf("history alone: got  %+v\nwant %+v", e.Steps, want)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("[" + tau("1", "0", "1", hello) + "," + tau("1", "1", "0.5", `{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","content":"Error"}`) + "]"))
+	f.Add([]byte(`{"trajectory":[{"action":"ls -l","observation":"x","execution_time":1}],"history":[{"role":"user","content":"q"}]}`))
+	f.Add([]byte(`[1, "a\"]", {"x": [}, ]`))
+	f.Add([]byte("\xef\xbb\xbf[[[[\"\\"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		runs := 0
+		report, err := Read(t.Context(), "book", "fuzz.json", strings.NewReader(string(data)), func(e *events.Execution) error {
+			runs++
+			if err := e.Validate(); err != nil {
+				t.Errorf("not valid: %v", err)
+			}
+			for _, s := range e.Steps {
+				for _, c := range s.Calls {
+					if c.Tool == "" || c.Outcome == "" || len(c.Output) > MaxOutput+64 {
+						t.Errorf("call %+v", c)
+					}
+				}
+			}
+			return nil
+		})
+		if runs != report.Runs || (err == nil) && runs == 0 || len(report.Problems) > report.Skipped {
+			t.Errorf("%d runs, report %+v, error %v", runs, report, err)
+		}
+	})
+}

@@ -1,0 +1,262 @@
+// Package curator is the role that changes playbooks, and the only one: it takes what reflections say and what people
+// ask for, decides what becomes of it, and commits the outcome as deltas. Models propose; what is committed are
+// explicit operations, each with what it rests on, and what was turned down, with the reason.
+package curator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/playbook"
+	"debrief/playbook/natskv"
+)
+
+// Config of a curator; zero fields are defaults.
+type Config struct {
+	Slots int // books worked on at the same time, 8
+	Batch int // the most reflections in one commit, 256
+}
+
+// WithDefaults fills in what is zero.
+func (c Config) WithDefaults() Config {
+	if c.Slots == 0 {
+		c.Slots = 8
+	}
+	if c.Batch == 0 {
+		c.Batch = 256
+	}
+	return c
+}
+
+// Validate names the flag of what cannot be.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Slots < 0 {
+		errs = append(errs, fmt.Errorf("--curator-slots: must be at least 1, got %d", c.Slots))
+	}
+	if c.Batch < 0 || c.Batch == 1 {
+		errs = append(errs, fmt.Errorf("--curator-batch: must be at least 2, got %d", c.Batch))
+	}
+	return errors.Join(errs...)
+}
+
+// Curator curates books.
+type Curator struct {
+	model chat.Model
+	cfg   Config
+}
+
+// New is a curator that asks a model what to make of lessons. Without a model each lesson that the playbook does not
+// hold yet becomes a bullet.
+func New(model chat.Model, cfg Config) *Curator {
+	return &Curator{model: model, cfg: cfg.WithDefaults()}
+}
+
+// Author is who a reflection's changes are by.
+const Author = "curator"
+
+// Run works until the context ends.
+func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
+	d := &desk{
+		Curator: c, conn: conn, store: natskv.New(conn.JetStream()),
+		books: make(map[playbook.Book]*book),
+	}
+	swept := make(chan struct{})
+	sweep, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(swept)
+		d.sweep(sweep)
+	}()
+	err := conn.Run(ctx, bus.Worker{
+		Role:   events.RoleCurator,
+		Slots:  c.cfg.Slots,
+		Batch:  c.cfg.Batch,
+		Handle: d.handle,
+	})
+	stop()
+	<-swept
+	return err
+}
+
+// desk is a curator at work.
+type desk struct {
+	*Curator
+	conn  *bus.Conn
+	store *natskv.Store
+
+	mu      sync.Mutex
+	books   map[playbook.Book]*book
+	floor   uint64
+	floorAt time.Time
+}
+
+// book is one playbook being written. The writer is opened when first needed, and anew after an error: what the error
+// left behind is in the log.
+type book struct {
+	name playbook.Book
+	mu   sync.Mutex
+	w    *natskv.Writer
+}
+
+func (d *desk) book(name playbook.Book) *book {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := d.books[name]
+	if b == nil {
+		b = &book{name: name}
+		d.books[name] = b
+	}
+	return b
+}
+
+func (d *desk) open(ctx context.Context, b *book) error {
+	if b.w != nil {
+		return nil
+	}
+	w, err := d.store.Writer(ctx, b.name)
+	b.w = w
+	return err
+}
+
+// handle settles what waits for one book: propose without a lock on anything but our own copy, then commit.
+func (d *desk) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result {
+	results := make([]bus.Result, len(batch))
+	b := d.book(batch[0].Event.InBook())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := d.settle(ctx, b, batch, results); err != nil {
+		b.w = nil
+		err = fmt.Errorf("curate playbook %q: %w", b.name, err)
+		for i := range results {
+			if results[i].Err == nil {
+				results[i] = bus.Result{Err: err}
+			}
+		}
+	}
+	return results
+}
+
+func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, results []bus.Result) error {
+	if err := d.open(ctx, b); err != nil {
+		return err
+	}
+	cases := make([]*docket, 0, len(batch))
+	for i, del := range batch {
+		k, err := newDocket(del, &results[i])
+		if err != nil {
+			results[i].Err = bus.Discard(err)
+			continue
+		}
+		cases = append(cases, k)
+		if del.Repeat {
+			if err := b.w.CompleteCovers(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.propose(ctx, b.w.State(), cases); err != nil {
+		return err
+	}
+	floor, err := d.ackFloor(ctx)
+	if err != nil {
+		return err
+	}
+	for len(cases) > 0 {
+		n := 0 // how many of the cases the delta settles
+		delta, err := b.w.Commit(ctx, func(s natskv.State) (*playbook.Delta, error) {
+			var delta *playbook.Delta
+			delta, n = draftDelta(s, cases)
+			if delta != nil {
+				delta.Floor, delta.Time = floor, time.Now().UTC()
+			}
+			return delta, nil
+		})
+		if err != nil {
+			return err
+		}
+		decide(cases[:n], b.w.State(), delta)
+		cases = cases[n:]
+	}
+	return b.w.Flush(ctx)
+}
+
+// floorAge is how old the ack floor may be that a delta records. An old one is right, only longer ago.
+const floorAge = 200 * time.Millisecond
+
+func (d *desk) ackFloor(ctx context.Context) (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.floorAt) < floorAge {
+		return d.floor, nil
+	}
+	lag, err := d.conn.Lag(ctx, events.RoleCurator)
+	if err != nil {
+		return 0, err
+	}
+	d.floor, d.floorAt = lag.Floor, time.Now()
+	return d.floor, nil
+}
+
+// How often views are compared with their logs: those of books this curator has open, and all that have a log. A
+// curator that committed and died before its flush leaves a view behind.
+const (
+	sweepOpen = time.Second
+	sweepAll  = 15 * time.Second
+)
+
+func (d *desk) sweep(ctx context.Context) {
+	all := time.Time{}
+	for ctx.Err() == nil {
+		names := d.openBooks()
+		if time.Since(all) >= sweepAll {
+			if logged, err := d.store.Logged(ctx); err == nil {
+				names, all = logged, time.Now()
+			}
+		}
+		for _, name := range names {
+			d.repair(ctx, name)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(sweepOpen):
+		}
+	}
+}
+
+func (d *desk) openBooks() []playbook.Book {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	names := make([]playbook.Book, 0, len(d.books))
+	for name := range d.books {
+		names = append(names, name)
+	}
+	return names
+}
+
+// repair brings one view up to its log. A book that is being worked on is left to who works on it.
+func (d *desk) repair(ctx context.Context, name playbook.Book) {
+	b := d.book(name)
+	if !b.mu.TryLock() {
+		return
+	}
+	defer b.mu.Unlock()
+	err := d.open(ctx, b)
+	if err == nil {
+		err = b.w.CheckView(ctx)
+	}
+	if err == nil {
+		err = b.w.Flush(ctx)
+	}
+	if err != nil {
+		b.w = nil // opened anew, and the view judged anew, next time
+		if ctx.Err() == nil {
+			d.conn.Log().Warn().Err(err).Str("book", string(name)).Msg("check view")
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package curator
+
+import (
+	"context"
+	"fmt"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/playbook"
+	"debrief/playbook/natskv"
+)
+
+// docket is one reflection or edit with what is proposed for it. Proposals are made once; which of them become
+// operations is decided at every attempt to commit, against the state of that moment.
+type docket struct {
+	id       events.ID
+	seq      uint64
+	repeated bool
+	r        *events.Reflection // one of the two
+	e        *events.Edit
+	result   *bus.Result
+
+	proposals []Proposal           // what a model or the lessons themselves ask for
+	rejected  []playbook.Rejection // what was turned down before there was a proposal
+	refused   []string             // of the last draft, for the reply to an edit
+}
+
+func newDocket(d *bus.Delivery, result *bus.Result) (*docket, error) {
+	k := &docket{id: d.Event.EventID(), seq: d.Seq, repeated: d.Repeat, result: result}
+	switch e := d.Event.(type) {
+	case *events.Reflection:
+		k.r = e
+	case *events.Edit:
+		k.e = e
+	default:
+		return nil, fmt.Errorf("a curator handles no %s", d.Event.Kind())
+	}
+	return k, nil
+}
+
+func (k *docket) covered(s natskv.State) bool { return s.Covers(k.id, k.seq, k.repeated) }
+
+// maxContext is how many bullets a proposing model sees.
+const maxContext = 200
+
+// propose makes the proposals of every docket that brings lessons. With a model it is one call for all of them.
+func (d *desk) propose(ctx context.Context, s natskv.State, cases []*docket) error {
+	var with []*docket
+	var reflections []*events.Reflection
+	for _, k := range cases {
+		if k.r != nil && len(k.r.Lessons) > 0 && !k.covered(s) {
+			with, reflections = append(with, k), append(reflections, k.r)
+		}
+	}
+	if len(with) == 0 {
+		return nil
+	}
+	if d.model == nil {
+		for _, k := range with {
+			for _, l := range k.r.Lessons {
+				k.adopt(l)
+			}
+		}
+		return nil
+	}
+	p := s.Playbook()
+	request := Request{Bullets: p.Top(maxContext), Total: p.Len(), Reflections: reflections}
+	type outcome struct {
+		proposals []Proposal
+		rejected  []playbook.Rejection
+	}
+	out, _, err := chat.Ask(ctx, d.model, Prompt(request), func(r chat.Reply) (outcome, error) {
+		proposals, rejected, err := parseProposals(r, len(reflections))
+		return outcome{proposals, rejected}, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, pr := range out.proposals {
+		k := with[len(with)-1]
+		if n := len(pr.Reflections); n > 0 {
+			k = with[maxOf(pr.Reflections)-1]
+		}
+		k.proposals = append(k.proposals, pr)
+	}
+	last := with[len(with)-1]
+	last.rejected = append(last.rejected, out.rejected...)
+	return nil
+}
+
+func maxOf(numbers []int) int {
+	m := numbers[0]
+	for _, n := range numbers[1:] {
+		m = max(m, n)
+	}
+	return m
+}
+
+// adopt proposes a lesson as a bullet, as it is.
+func (k *docket) adopt(l events.Lesson) {
+	op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
+	content, err := playbook.CleanContent(l.Content)
+	if err != nil {
+		k.rejected = append(k.rejected, playbook.Rejection{Op: op, Reason: err.Error()})
+		return
+	}
+	op.Content = content
+	k.proposals = append(k.proposals, Proposal{Op: op})
+}
+
+// decide fills in the results of settled dockets. An edit is answered with the version that holds it.
+func decide(settled []*docket, s natskv.State, delta *playbook.Delta) {
+	for _, k := range settled {
+		*k.result = bus.Result{}
+		if k.e == nil {
+			continue
+		}
+		version := s.Playbook().Version()
+		if delta != nil {
+			version = delta.Version
+		}
+		reply, err := events.Marshal(&events.Decision{Version: version, Refused: k.refused})
+		if err == nil {
+			k.result.Reply = reply
+		}
+	}
+}

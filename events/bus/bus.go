@@ -1,0 +1,231 @@
+// Package bus carries events over JetStream. It owns the streams, the one worker loop with its failure policy, and
+// dead letters. Handlers take events and return events or an error; they never see a message, an ack or a retry.
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"debrief/events"
+)
+
+// Conn is a connection to the streams of one account.
+type Conn struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	policy Policy
+	log    zerolog.Logger
+	health health
+}
+
+// Options of Open.
+type Options struct {
+	Policy   Policy
+	Replicas int // of streams that are created; default 1
+	Log      zerolog.Logger
+}
+
+// Open makes sure that the streams and buckets exist and returns a connection to them. It does not own nc.
+func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("open jetstream: %w", err)
+	}
+	c := &Conn{nc: nc, js: js, policy: o.Policy.WithDefaults(), log: o.Log}
+	if err := c.ensure(ctx, max(o.Replicas, 1)); err != nil {
+		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
+			return nil, fmt.Errorf("the server at %s has no JetStream: start it with JetStream enabled: %w", nc.ConnectedUrlRedacted(), err)
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+// JetStream is the connection's JetStream, for the package that stores playbooks.
+func (c *Conn) JetStream() jetstream.JetStream { return c.js }
+
+// Receipt says where an event was stored.
+type Receipt struct {
+	Seq       uint64
+	Handle    events.Handle
+	Duplicate bool // the server had it already
+}
+
+// Marks are what a message carries besides its event.
+type Marks struct {
+	Repeat bool   // it may have been published before; see events.HeaderRepeat
+	Trace  string // W3C trace context
+}
+
+// MaxInline is the largest payload that travels in the message itself, in bytes.
+const MaxInline = 512 << 10
+
+// Publish stores an event and returns when the server says it is stored. A *FullError says that there is no room.
+func (c *Conn) Publish(ctx context.Context, e events.Event, m Marks) (Receipt, error) {
+	r, _, err := c.publish(ctx, e, m)
+	return r, err
+}
+
+func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *nats.Msg, error) {
+	subject, header, data, err := events.Encode(e)
+	if err != nil {
+		return Receipt{}, nil, Discard(err)
+	}
+	msg := &nats.Msg{Subject: subject, Header: header, Data: data}
+	if m.Repeat {
+		msg.Header[events.HeaderRepeat] = []string{"1"}
+	}
+	if m.Trace != "" {
+		msg.Header[events.HeaderTrace] = []string{m.Trace}
+	}
+	if len(data) > MaxInline {
+		name, err := c.putBlob(ctx, data)
+		if err != nil {
+			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(err))
+		}
+		msg.Header[events.HeaderBlob] = []string{name}
+		msg.Data = nil
+	}
+	pub, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(string(e.EventID())))
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = nats.ErrTimeout // the client's own time-out, not the caller's
+		}
+		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(err))
+	}
+	return Receipt{pub.Sequence, events.NewHandle(pub.Sequence, e.EventID()), pub.Duplicate}, msg, nil
+}
+
+func asFull(err error) error {
+	if full(err) {
+		return &FullError{err}
+	}
+	return err
+}
+
+// errExpired is the reason of a dead letter whose payload is gone.
+var errExpired = errors.New("payload expired")
+
+func (c *Conn) putBlob(ctx context.Context, data []byte) (string, error) {
+	sum := sha256.Sum256(data)
+	name := hex.EncodeToString(sum[:])
+	store, err := c.js.ObjectStore(ctx, events.BucketBlobs)
+	if err != nil {
+		return "", fmt.Errorf("open object store: %w", err)
+	}
+	// One that is there and young is left alone: to write it again would pull it from under its readers.
+	if i, err := store.GetInfo(ctx, name); err == nil && time.Since(i.ModTime) < 24*time.Hour {
+		return name, nil
+	}
+	if _, err := store.PutBytes(ctx, name, data); err != nil {
+		return "", fmt.Errorf("put blob %s: %w", name, err)
+	}
+	return name, nil
+}
+
+// maxBlob bounds what is read for one event.
+const maxBlob = 64 << 20
+
+func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
+	store, err := c.js.ObjectStore(ctx, events.BucketBlobs)
+	if err != nil {
+		return nil, fmt.Errorf("open object store: %w", err)
+	}
+	info, err := store.GetInfo(ctx, name)
+	switch {
+	case errors.Is(err, jetstream.ErrObjectNotFound):
+		return nil, Discard(fmt.Errorf("blob %s: %w", name, errExpired))
+	case err != nil:
+		return nil, fmt.Errorf("get blob %s: %w", name, err)
+	case info.Size > maxBlob:
+		return nil, Discard(fmt.Errorf("blob %s: has %d bytes, more than %d", name, info.Size, maxBlob))
+	}
+	data, err := store.GetBytes(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("get blob %s: %w", name, err)
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
+		return nil, Discard(fmt.Errorf("blob %s: content does not match its name", name))
+	}
+	return data, nil
+}
+
+// decode is the event of a message, its blob fetched.
+func (c *Conn) decode(ctx context.Context, m jetstream.Msg) (events.Event, error) {
+	data := m.Data()
+	if name := m.Headers().Get(events.HeaderBlob); name != "" {
+		if err := events.CheckSchema(m.Headers()); err != nil {
+			return nil, classifyDecode(err)
+		}
+		var err error
+		if data, err = c.getBlob(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	e, err := events.Decode(m.Subject(), m.Headers(), data)
+	if err != nil {
+		return nil, classifyDecode(err)
+	}
+	return e, nil
+}
+
+func classifyDecode(err error) error {
+	if errors.Is(err, events.ErrNewerSchema) {
+		return err
+	}
+	return Discard(err)
+}
+
+// Reply is what came back on a reply subject: an answer's payload, or the reason why there is none.
+type Reply struct {
+	Handle  events.Handle
+	Refused string
+	Data    []byte
+}
+
+// requester is an event that can say where its answer should go.
+type requester interface {
+	events.Event
+	SetReply(subject string)
+}
+
+// Request publishes an event and waits for its reply. Stored, if given, is called when the event is stored, before
+// the wait. When the context ends first the event is still stored and will be handled.
+func (c *Conn) Request(ctx context.Context, e requester, m Marks, stored func(Receipt)) (*Reply, error) {
+	inbox := c.nc.NewInbox()
+	sub, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to a reply: %w", err)
+	}
+	defer sub.Unsubscribe()
+	e.SetReply(inbox)
+	r, err := c.Publish(ctx, e, m)
+	if err != nil {
+		return nil, err
+	}
+	if stored != nil {
+		stored(r)
+	}
+	msg, err := sub.NextMsgWithContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for the reply to %s: %w", e.Kind(), err)
+	}
+	reply := &Reply{Handle: events.Handle(msg.Header.Get(events.HeaderHandle)), Refused: msg.Header.Get(events.HeaderError), Data: msg.Data}
+	if name := msg.Header.Get(events.HeaderBlob); name != "" {
+		if reply.Data, err = c.getBlob(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return reply, nil
+}
+
+// Log is where the connection's owner logs.
+func (c *Conn) Log() *zerolog.Logger { return &c.log }

@@ -1,0 +1,117 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// nobook is the book of dead letters whose subject names none.
+const nobook = playbook.Book("_unknown")
+
+// maxLetterData bounds the original bytes in a letter, so that it fits a message. What is larger was never published
+// by us: our payloads of that size are blobs.
+const maxLetterData = 768 << 10
+
+// Bury stores a dead letter. Two workers that give up on the same message store one.
+func (c *Conn) Bury(ctx context.Context, l *events.DeadLetter) error {
+	l.Book = nobook
+	if _, book, err := events.ParseSubject(l.Subject); err == nil {
+		l.Book = book
+	}
+	l.Reason = oneLine(l.Reason)
+	if len(l.Data) > maxLetterData {
+		l.Data = l.Data[:maxLetterData]
+		l.Reason += fmt.Sprintf(" (original cut to %d bytes)", maxLetterData)
+	}
+	if _, err := c.Publish(ctx, l, Marks{}); err != nil {
+		return fmt.Errorf("store dead letter: %w", err)
+	}
+	return nil
+}
+
+// oneLine is text as a header or a list shows it.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	if len(s) > 1000 {
+		s = strings.ToValidUTF8(s[:1000], "") + "…"
+	}
+	return s
+}
+
+// RunMover turns the server's notices of messages that ran out of deliveries into dead letters, until the context
+// ends. Every worker runs one; they share a durable.
+func (c *Conn) RunMover(ctx context.Context) error {
+	return c.Run(ctx, Worker{
+		Role: events.RoleMover,
+		decode: func(_ context.Context, m jetstream.Msg) (events.Event, error) {
+			a := &advisory{DeadLetter: new(events.DeadLetter)}
+			if err := json.Unmarshal(m.Data(), a); err != nil {
+				return nil, Discard(fmt.Errorf("advisory: %w", err))
+			}
+			return a, nil
+		},
+		Handle: func(ctx context.Context, batch []*Delivery) []Result {
+			return []Result{c.move(ctx, batch[0].Event.(*advisory))}
+		},
+	})
+}
+
+// advisory is the server's notice that it gave up on a message; embedding makes it pass for an event.
+type advisory struct {
+	*events.DeadLetter `json:"-"`
+
+	Type       string `json:"type"`
+	Stream     string `json:"stream"`
+	Consumer   string `json:"consumer"`
+	StreamSeq  uint64 `json:"stream_seq"`
+	Deliveries int    `json:"deliveries"`
+	Reason     string `json:"reason"`
+}
+
+// move makes the dead letter of one notice.
+func (c *Conn) move(ctx context.Context, a *advisory) Result {
+	if source(a.Consumer) != a.Stream || a.Consumer == events.RoleMover {
+		return Result{} // a consumer of somebody else's on our stream
+	}
+	s, err := c.js.Stream(ctx, a.Stream)
+	if err != nil {
+		return Result{Err: fmt.Errorf("open stream %s: %w", a.Stream, err)}
+	}
+	m, err := s.GetMsg(ctx, a.StreamSeq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return Result{} // settled after all, or expired
+	}
+	if err != nil {
+		return Result{Err: fmt.Errorf("read %s at %d: %w", a.Stream, a.StreamSeq, err)}
+	}
+	if err := events.CheckSchema(m.Header); errors.Is(err, events.ErrNewerSchema) {
+		return Result{Err: err} // for a newer mover to judge
+	}
+	reason := a.Reason
+	if reason == "" {
+		reason = fmt.Sprintf("no worker finished it in %d deliveries", a.Deliveries)
+	}
+	letter := &events.DeadLetter{
+		Role: a.Consumer, Reason: reason, Deliveries: a.Deliveries, Stream: a.Stream, Seq: a.StreamSeq,
+		Subject: m.Subject, Header: m.Header, Data: m.Data, Time: time.Now().UTC(),
+	}
+	if err := c.Bury(ctx, letter); err != nil {
+		return Result{Err: err}
+	}
+	c.log.Error().Str("role", a.Consumer).Uint64("seq", a.StreamSeq).Str("reason", reason).Msg("dead letter")
+	if a.Stream == events.StreamTasks { // a work queue keeps what nobody acks
+		if err := s.DeleteMsg(ctx, a.StreamSeq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return Result{Err: fmt.Errorf("delete task %d: %w", a.StreamSeq, err)}
+		}
+	}
+	return Result{}
+}

@@ -1,0 +1,159 @@
+package bus
+
+import (
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+)
+
+// Policy holds the numbers of the failure policy. The zero value of a field is its default.
+type Policy struct {
+	AckWait       time.Duration // 30 s: after this long without a sign of life a message goes to another worker
+	MaxDeliver    int           // 5
+	MaxAckPending int           // 256: work in flight of a role, over all its processes
+	MaxCurating   int           // 4096: the same for the curator, which holds whole batches
+	BackoffMin    time.Duration // 1 s, doubled with every delivery
+	BackoffMax    time.Duration // 60 s
+	Grace         time.Duration // 30 s: how long work in flight may take to finish after a stop
+	Probe         time.Duration // 30 s: how often a paused role tries one message
+	Hold          time.Duration // 1 s: how often held work is tried again while something is unreachable
+	Linger        time.Duration // 250 ms: how long a batch under load may wait to fill
+}
+
+// WithDefaults fills in what is zero.
+func (p Policy) WithDefaults() Policy {
+	setDefault(&p.AckWait, 30*time.Second)
+	setDefault(&p.MaxDeliver, 5)
+	setDefault(&p.MaxAckPending, 256)
+	setDefault(&p.MaxCurating, 4096)
+	setDefault(&p.BackoffMin, time.Second)
+	setDefault(&p.BackoffMax, time.Minute)
+	setDefault(&p.Grace, 30*time.Second)
+	setDefault(&p.Probe, 30*time.Second)
+	setDefault(&p.Hold, time.Second)
+	setDefault(&p.Linger, 250*time.Millisecond)
+	return p
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func (p Policy) backoff(delivery int) time.Duration {
+	d := p.BackoffMin
+	for range delivery - 1 {
+		if d *= 2; d >= p.BackoffMax {
+			return p.BackoffMax
+		}
+	}
+	return d
+}
+
+// A role whose useless share of the last uselessWindow outcomes reaches uselessShare pauses.
+const (
+	uselessWindow = 20
+	uselessShare  = 0.8
+)
+
+// verdict is what happens to a message.
+type verdict string
+
+const (
+	ack    verdict = "ack"    // done
+	retry  verdict = "retry"  // given back, delivered again after a back-off
+	hold   verdict = "hold"   // kept, kept alive and tried again here: no delivery is burnt
+	dead   verdict = "dead"   // stored as a dead letter, then let go
+	refuse verdict = "refuse" // given back, and the role stops: the message is for a newer program
+)
+
+// judge is the failure policy: the one place that decides what becomes of a message, by the behaviour of the error
+// and the number of the delivery. Paused says that the role has paused over useless output.
+func (p Policy) judge(err error, delivery int, paused bool) verdict {
+	switch {
+	case err == nil:
+		return ack
+	case errors.Is(err, events.ErrNewerSchema):
+		return refuse
+	case is[interface{ Discard() bool }](err):
+		return dead
+	case is[interface{ Unavailable() bool }](err), unreachable(err), full(err):
+		return hold
+	case is[interface{ Useless() bool }](err):
+		// While the role is paused its probes are not the messages' fault.
+		if !paused || delivery >= p.MaxDeliver {
+			return dead
+		}
+		return retry
+	case delivery >= p.MaxDeliver:
+		return dead
+	}
+	return retry
+}
+
+// is reports whether an error, or one it wraps, has a behaviour.
+func is[T any](err error) bool {
+	var t T
+	return errors.As(err, &t)
+}
+
+// unreachable reports that the server did not answer: nothing is known about the message's own fitness.
+func unreachable(err error) bool {
+	for _, e := range []error{
+		nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrReconnectBufExceeded,
+		nats.ErrConnectionReconnecting, nats.ErrNoServers, jetstream.ErrNoStreamResponse,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// full reports that the server has no room for what should be stored. Room comes back by age or by an operator.
+func full(err error) bool {
+	var api *jetstream.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode {
+	case 10023, // insufficient resources
+		10028, // memory resources exceeded
+		10047, // storage resources exceeded
+		10077: // stream store failed: maximum bytes or messages
+		return true
+	}
+	return false
+}
+
+// discard is the error that says "do not deliver this again".
+type discard struct{ err error }
+
+func (d *discard) Error() string { return d.err.Error() }
+func (d *discard) Unwrap() error { return d.err }
+func (d *discard) Discard() bool { return true }
+
+// Discard marks an error as the message's own: no delivery will go better, so it becomes a dead letter at once.
+func Discard(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &discard{err}
+}
+
+// FullError is returned to a producer when the server has no room. The event was not stored.
+type FullError struct{ Err error }
+
+func (e *FullError) Error() string {
+	return "the server's store is full (" + e.Err.Error() + "): raise its limit or let old events expire, then try again"
+}
+func (e *FullError) Unwrap() error { return e.Err }
+
+// RetryAfter is how long a producer should wait before it tries again.
+func (e *FullError) RetryAfter() time.Duration { return 5 * time.Second }

@@ -1,0 +1,184 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+)
+
+// Ages of what is kept, and the server's window for dropping a second copy.
+const (
+	keepEvents     = 30 * 24 * time.Hour // executions and reflections
+	keepDead       = 7 * 24 * time.Hour
+	keepBlobs      = keepEvents + 24*time.Hour // at least as long as whatever refers to one
+	duplicates     = 2 * time.Minute
+	advisoryPrefix = "$JS.EVENT.ADVISORY.CONSUMER."
+)
+
+// streams is every stream, as it is created on a server that does not have it.
+func streams(replicas int) []jetstream.StreamConfig {
+	var advisories []string
+	for _, s := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections} {
+		advisories = append(advisories, advisoryPrefix+"MAX_DELIVERIES."+s+".*", advisoryPrefix+"MSG_TERMINATED."+s+".*")
+	}
+	all := []jetstream.StreamConfig{
+		{
+			Name: events.StreamTasks, Description: "tasks that wait for a generator",
+			Subjects: []string{events.KindTask.Subject("")}, Retention: jetstream.WorkQueuePolicy,
+		},
+		{
+			Name: events.StreamExecutions, Description: "finished attempts and later feedback on them",
+			Subjects: []string{events.KindExecution.Subject(""), events.KindFeedback.Subject("")}, MaxAge: keepEvents,
+		},
+		{
+			Name: events.StreamReflections, Description: "what reflectors made of executions, and people's edits",
+			Subjects: []string{events.KindReflection.Subject(""), events.KindEdit.Subject("")}, MaxAge: keepEvents,
+		},
+		{
+			Name: events.StreamDeltas, Description: "the playbooks, change by change: the truth",
+			Subjects: []string{events.KindDelta.Subject("")}, DenyDelete: true, DenyPurge: true,
+		},
+		{
+			Name: events.StreamDead, Description: "what a role gave up on",
+			Subjects: []string{events.DeadSubject("", "")}, MaxAge: keepDead,
+		},
+		{
+			Name: events.StreamAdvisories, Description: "the server's notices of messages that ran out of deliveries",
+			Subjects: advisories, MaxAge: keepDead,
+		},
+		{
+			// A key-value bucket by its conventions; created as a stream because the bucket call cannot allow atomic
+			// batches, and switches them off again on update.
+			Name: "KV_" + events.BucketPlaybook, Description: "the playbooks as they are: a view of " + events.StreamDeltas,
+			Subjects: []string{"$KV." + events.BucketPlaybook + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true, AllowAtomicPublish: true,
+		},
+	}
+	for i := range all {
+		all[i].Storage = jetstream.FileStorage
+		all[i].Discard = jetstream.DiscardNew // a full stream tells its producers
+		all[i].Replicas = replicas
+		all[i].Duplicates = duplicates
+		all[i].AllowDirect = true
+	}
+	return all
+}
+
+// ensure creates what is missing. What exists is left as its operator set it, unless we cannot work with it.
+func (c *Conn) ensure(ctx context.Context, replicas int) error {
+	for _, want := range streams(replicas) {
+		s, err := c.js.Stream(ctx, want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			s, err = c.js.CreateStream(ctx, want)
+			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was first
+				s, err = c.js.Stream(ctx, want.Name)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("open stream %s: %w", want.Name, err)
+		}
+		if err := usable(s.CachedInfo().Config, want); err != nil {
+			return err
+		}
+	}
+	_, err := c.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: events.BucketBlobs, Description: "payloads too large for a message", TTL: keepBlobs, Replicas: replicas,
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return fmt.Errorf("open object store %s: %w", events.BucketBlobs, err)
+	}
+	return nil
+}
+
+func usable(got, want jetstream.StreamConfig) error {
+	for _, s := range want.Subjects {
+		if !slices.Contains(got.Subjects, s) {
+			return fmt.Errorf("stream %s does not take %s: it was set up by something else", got.Name, s)
+		}
+	}
+	switch {
+	case got.Retention != want.Retention:
+		return fmt.Errorf("stream %s has retention %s, want %s", got.Name, got.Retention, want.Retention)
+	case want.AllowAtomicPublish && !got.AllowAtomicPublish:
+		return fmt.Errorf("stream %s does not allow atomic batches: set allow_atomic", got.Name)
+	case !got.AllowDirect:
+		return fmt.Errorf("stream %s does not allow direct gets: set allow_direct", got.Name)
+	}
+	return nil
+}
+
+// source is the stream that a role consumes.
+func source(role string) string {
+	switch role {
+	case events.RoleGenerator:
+		return events.StreamTasks
+	case events.RoleReflector:
+		return events.StreamExecutions
+	case events.RoleCurator:
+		return events.StreamReflections
+	}
+	return events.StreamAdvisories
+}
+
+// consumer binds a role's durable, made or brought up to date with the policy where it differs.
+func (c *Conn) consumer(ctx context.Context, role string) (jetstream.Consumer, error) {
+	want := jetstream.ConsumerConfig{
+		Durable: role, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: c.policy.AckWait, MaxDeliver: c.policy.MaxDeliver, MaxAckPending: c.policy.MaxAckPending,
+	}
+	switch role {
+	case events.RoleCurator:
+		want.MaxAckPending = c.policy.MaxCurating
+	case events.RoleMover:
+		want.MaxDeliver = -1
+	}
+	cons, err := c.js.Consumer(ctx, source(role), role)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		cons, err = c.js.CreateOrUpdateConsumer(ctx, source(role), want)
+	} else if err == nil {
+		got := cons.CachedInfo().Config
+		if got.AckWait != want.AckWait || got.MaxDeliver != want.MaxDeliver || got.MaxAckPending != want.MaxAckPending {
+			got.AckWait, got.MaxDeliver, got.MaxAckPending = want.AckWait, want.MaxDeliver, want.MaxAckPending
+			cons, err = c.js.UpdateConsumer(ctx, source(role), got)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open consumer %s of %s: %w", role, source(role), err)
+	}
+	return cons, nil
+}
+
+// Lag is how far a role is behind.
+type Lag struct {
+	Pending     uint64 `json:"pending"`      // not delivered yet
+	InFlight    int    `json:"in_flight"`    // delivered, not acked
+	Redelivered int    `json:"redelivered"`  // of those, more than once
+	Floor       uint64 `json:"ack_floor"`    // everything at or under this stream sequence is settled
+	Last        uint64 `json:"last_handled"` // highest stream sequence delivered
+}
+
+// Idle reports that nothing waits and nothing is in work.
+func (l Lag) Idle() bool { return l.Pending == 0 && l.InFlight == 0 }
+
+// Lag asks the server where a role's durable is. A role that never ran is as far behind as its stream is long.
+func (c *Conn) Lag(ctx context.Context, role string) (Lag, error) {
+	cons, err := c.js.Consumer(ctx, source(role), role)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		s, err := c.js.Stream(ctx, source(role))
+		if err != nil {
+			return Lag{}, fmt.Errorf("read stream %s: %w", source(role), err)
+		}
+		return Lag{Pending: s.CachedInfo().State.Msgs}, nil
+	}
+	if err != nil {
+		return Lag{}, fmt.Errorf("read consumer %s: %w", role, err)
+	}
+	i := cons.CachedInfo()
+	return Lag{i.NumPending, i.NumAckPending, i.NumRedelivered, i.AckFloor.Stream, i.Delivered.Stream}, nil
+}

@@ -1,0 +1,166 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// script is a model that says what it is told to, one line a call, and keeps the prompts.
+type script struct {
+	lines []any // Reply or error
+	asked []Prompt
+}
+
+func (s *script) Complete(_ context.Context, p Prompt) (Reply, error) {
+	s.asked = append(s.asked, p)
+	switch line := s.lines[len(s.asked)-1].(type) {
+	case error:
+		return Reply{Usage: Usage{Calls: 1}}, line
+	default:
+		return line.(Reply), nil
+	}
+}
+
+func says(text string, tokens int) Reply {
+	return Reply{Text: text, Finish: "stop", Usage: Usage{Calls: 1, InputTokens: 10, OutputTokens: tokens, Cost: 0.5}}
+}
+
+// number accepts one answer only.
+func number(r Reply) (int, error) {
+	if r.Text != "42" {
+		return 0, fmt.Errorf("field n is missing")
+	}
+	return 42, nil
+}
+
+var question = Prompt{Name: "generator", Messages: []Message{{System, "Be brief."}, {User, "What is it?"}}}
+
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	down := errors.New("down")
+	for _, tt := range []struct {
+		name  string
+		lines []any
+		want  int
+		usage Usage
+		asked int
+		err   error
+	}{
+		{
+			name: "a good answer is asked for once", lines: []any{says("42", 1)},
+			want: 42, usage: Usage{1, 10, 1, 0.5}, asked: 1,
+		},
+		{
+			name: "a bad answer is asked for again and both are paid", lines: []any{says("dunno", 1), says("42", 2)},
+			want: 42, usage: Usage{2, 20, 3, 1}, asked: 2,
+		},
+		{
+			name: "two bad answers are useless", lines: []any{says("dunno", 1), says("still not", 2)},
+			usage: Usage{2, 20, 3, 1}, asked: 2, err: &UselessError{},
+		},
+		{
+			name: "the model's error passes through", lines: []any{down},
+			usage: Usage{Calls: 1}, asked: 1, err: down,
+		},
+		{
+			name: "the model's second error passes through with what the first answer cost", lines: []any{says("dunno", 1), down},
+			usage: Usage{2, 10, 1, 0.5}, asked: 2, err: down,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			m := &script{lines: tt.lines}
+			got, reply, err := Ask(t.Context(), m, question, number)
+			if got != tt.want || reply.Usage != tt.usage || len(m.asked) != tt.asked {
+				t.Errorf("got %d, usage %+v, %d calls, want %d, %+v, %d", got, reply.Usage, len(m.asked), tt.want, tt.usage, tt.asked)
+			}
+			if _, useless := errors.AsType[*UselessError](tt.err); useless {
+				if _, ok := errors.AsType[*UselessError](err); !ok {
+					t.Errorf("got error %v, want a UselessError", err)
+				}
+			} else if err != tt.err {
+				t.Errorf("got error %v, want %v itself", err, tt.err)
+			}
+		})
+	}
+}
+
+func TestUselessErrorHoldsTheBeginningOfTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	_, _, err := Ask(t.Context(), &script{lines: []any{says("first", 1), says(strings.Repeat("é", 1000), 1)}}, question, number)
+	useless, ok := errors.AsType[*UselessError](err)
+	if !ok {
+		t.Fatalf("got %v, want a UselessError", err)
+	}
+	if len(useless.Text) > maxExcerpt+4 || !strings.HasPrefix(useless.Text, "ééé") || !utf8.ValidString(useless.Text) {
+		t.Errorf("got %q, want at most %d bytes of whole characters", useless.Text, maxExcerpt)
+	}
+	if !strings.Contains(err.Error(), "field n is missing") {
+		t.Errorf("got %q, want it to say what was wrong", err)
+	}
+}
+
+func TestTheSecondPrompt(t *testing.T) {
+	t.Parallel()
+	cut := says("4", 1)
+	cut.Finish = "length"
+	for _, tt := range []struct {
+		name      string
+		answer    Reply
+		assistant string
+		user      string // a part of it
+	}{
+		{"shows the answer and says what is wrong with it", says("dunno", 1), "dunno", "field n is missing"},
+		{"asks for less after a cut", cut, "4", "much shorter"},
+		{"has no empty message", says(" ", 1), "(no answer)", "field n is missing"},
+		{"leaves out thoughts", says("<think>long</think>dunno", 1), "dunno", "field n is missing"},
+		{"is bounded", says(strings.Repeat("x", 1<<20), 1), strings.Repeat("x", maxEcho) + "…", "field n is missing"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := question
+			p.Messages = append(make([]Message, 0, 9), question.Messages...) // room to be written over
+			m := &script{lines: []any{tt.answer, says("42", 1)}}
+			if _, _, err := Ask(t.Context(), m, p, number); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(question, m.asked[0]); diff != "" {
+				t.Errorf("first prompt, -want +got:\n%s", diff)
+			}
+			second := m.asked[1]
+			if len(second.Messages) != 4 {
+				t.Fatalf("got %d messages, want 4", len(second.Messages))
+			}
+			if got := second.Messages[2]; got != (Message{Assistant, tt.assistant}) {
+				t.Errorf("got %.80v, want the answer %.80q", got, tt.assistant)
+			}
+			if got := second.Messages[3]; got.Speaker != User || !strings.Contains(got.Text, tt.user) {
+				t.Errorf("got %v, want a wish with %q", got, tt.user)
+			}
+			if left := p.Messages[:3][2]; left != (Message{}) {
+				t.Errorf("the caller's messages were written over with %v", left)
+			}
+		})
+	}
+}
+
+func TestErrorsSteerByBehaviour(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	for _, err := range []error{&UnavailableError{Err: cause}, &UselessError{Err: cause}, &TooLongError{Err: cause}} {
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "cause") {
+			t.Errorf("%T hides its cause: %v", err, err)
+		}
+	}
+	var (
+		_ interface{ Unavailable() bool } = (*UnavailableError)(nil)
+		_ interface{ Useless() bool }     = (*UselessError)(nil)
+		_ interface{ TooLong() bool }     = (*TooLongError)(nil)
+	)
+}

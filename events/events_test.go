@@ -1,0 +1,64 @@
+package events
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestInvalidEventsNameTheField(t *testing.T) {
+	t.Parallel()
+	type change = func(Event)
+	for _, test := range []struct {
+		name   string
+		kind   Kind
+		change change
+		want   string
+	}{
+		{"no id", KindTask, func(e Event) { e.(*Task).ID = "" }, "id: must be 1 to 256 bytes"},
+		{"a long id", KindTask, func(e Event) { e.(*Task).ID = strings.Repeat("x", 257) }, "id: must be 1 to 256 bytes"},
+		{"a blank question", KindTask, func(e Event) { e.(*Task).Question = " \n" }, "question: is empty"},
+		{"a purpose of its own", KindTask, func(e Event) { e.(*Task).Purpose = "fun" }, `purpose: "fun"`},
+		{"a reply that makes us publish anywhere", KindTask, func(e Event) { e.(*Task).ReplyTo = "ace.edit.main" }, "reply:"},
+		{"a reply to everyone", KindTask, func(e Event) { e.(*Task).ReplyTo = "_INBOX.>" }, "reply:"},
+		{"an evaluator without a target", KindTask, func(e Event) { e.(*Task).Target = "" }, "target: is empty"},
+		{"an id that is none", KindExecution, func(e Event) { e.(*Execution).ID = "x" }, "id: "},
+		{"no task", KindExecution, func(e Event) { e.(*Execution).TaskID = "" }, "task_id: "},
+		{"a label of its own", KindExecution, func(e Event) { e.(*Execution).Outcome.Label = "great" }, "outcome.label: "},
+		{"a score over 1", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = 1.1 }, "outcome.score: "},
+		{"a negative score", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = -0.1 }, "outcome.score: "},
+		{"a score that is no number", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = math.NaN() }, "outcome.score: "},
+		{"feedback on nothing", KindFeedback, func(e Event) { e.(*Feedback).Execution = "" }, `handle ""`},
+		{"feedback without an id", KindFeedback, func(e Event) { e.(*Feedback).ID = "" }, "id: "},
+		{"a reflection on nothing", KindReflection, func(e Event) { e.(*Reflection).Handle = "x" }, `handle "x"`},
+		{"a vote of its own", KindReflection, func(e Event) { e.(*Reflection).Tags[0].Tag = "meh" }, "bullet_tags[0]: "},
+		{"a vote for nothing", KindReflection, func(e Event) { e.(*Reflection).Tags[0].ID = "" }, "bullet_tags[0]: "},
+		{"a finding without a key", KindReflection, func(e Event) { e.(*Reflection).Findings[0].Key = "" }, "findings[0]: "},
+		{"an edit by nobody", KindEdit, func(e Event) { e.(*Edit).Author = "" }, "author: is empty"},
+		{"an edit of nothing", KindEdit, func(e Event) { e.(*Edit).Ops = nil }, "operations: is empty"},
+		{"a letter by nobody", KindDead, func(e Event) { e.(*DeadLetter).Role = "" }, "role, subject: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e := samples()[test.kind]
+			test.change(e)
+			if err := e.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestIDsThatCountOnce(t *testing.T) {
+	t.Parallel()
+	seen := map[ID]string{}
+	for what, id := range map[string]ID{
+		"round 0": ExecutionID("main", "t", 0), "round 1": ExecutionID("main", "t", 1), "another book": ExecutionID("other", "t", 0),
+		"of the execution": ReflectionID("e", "", "v1"), "of feedback": ReflectionID("e", "f", "v1"), "by another version": ReflectionID("e", "", "v2"),
+	} {
+		if other, ok := seen[id]; ok {
+			t.Errorf("%s and %s are one", what, other)
+		}
+		seen[id] = what
+	}
+}

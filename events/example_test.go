@@ -1,0 +1,39 @@
+package events_test
+
+import (
+	"errors"
+	"fmt"
+
+	"debrief/events"
+)
+
+func Example() {
+	task := &events.Task{ID: "t-1", Question: "Which shelf is highest?"}
+	task.Book = "library"
+
+	subject, header, payload, err := events.Encode(task)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(subject, header)
+
+	e, err := events.Decode(subject, header, payload)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(e.Kind(), e.InBook(), e.(*events.Task).Question)
+	// Output:
+	// ace.task.library map[Ace-Schema:[1]]
+	// task library Which shelf is highest?
+}
+
+func ExampleDecode_newer() {
+	_, err := events.Decode("ace.task.library", map[string][]string{events.HeaderSchema: {"2"}}, nil)
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, events.ErrNewerSchema))
+	// Output:
+	// decode task: header Ace-Schema: version 2: newer schema than this program knows
+	// true
+}

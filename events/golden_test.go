@@ -1,0 +1,120 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"debrief/playbook"
+)
+
+var update = flag.Bool("update", false, "add golden files for payloads whose bytes have changed")
+
+// TestGoldenPayloads keeps what is stored readable. testdata/wire has, for each payload, the bytes that were once
+// written, numbered, and what they mean as JSON. A change of a payload adds a number and must leave the older ones
+// readable as what they were: streams hold them for ever.
+func TestGoldenPayloads(t *testing.T) {
+	t.Parallel()
+	payloads := map[string]any{"delta": delta(), "bullet": bullet()}
+	for k, e := range samples() {
+		payloads[string(k)] = e
+	}
+	for name, now := range payloads {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			written, err := filepath.Glob(filepath.Join("testdata", "wire", name+"-*.msgpack"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(written)
+			data := mustMarshal(t, now)
+			var newest []byte
+			for _, file := range written {
+				newest = mustRead(t, file)
+				want := mustRead(t, file[:len(file)-len("msgpack")]+"json")
+				if diff := cmp.Diff(string(want), meaning(t, name, newest)); diff != "" {
+					t.Errorf("%s does not mean what it meant: -then +now:\n%s", file, diff)
+				}
+			}
+			if bytes.Equal(newest, data) {
+				return
+			}
+			if !*update {
+				t.Fatalf("the bytes of a %s have changed: where that is meant, run go test ./events -update, and commit what it adds", name)
+			}
+			file := filepath.Join("testdata", "wire", fmt.Sprintf("%s-%02d.", name, len(written)+1))
+			mustWrite(t, file+"msgpack", data)
+			mustWrite(t, file+"json", []byte(meaning(t, name, data)))
+		})
+	}
+}
+
+// meaning is what the bytes of a payload say to this program.
+func meaning(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	v, err := decodeNamed(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
+}
+
+func decodeNamed(name string, data []byte) (any, error) {
+	switch name {
+	case "delta":
+		return DecodeDelta(data)
+	case "bullet":
+		b := new(playbook.Bullet)
+		return b, Unmarshal(data, b)
+	case string(KindDead):
+		return Decode(DeadSubject(RoleReflector, "main"), SchemaHeader(), data)
+	}
+	return Decode(Kind(name).Subject("main"), SchemaHeader(), data)
+}
+
+// TestGoldenHashes pins what ids are made of: a change would count everything twice.
+func TestGoldenHashes(t *testing.T) {
+	t.Parallel()
+	for got, want := range map[ID]ID{
+		Hash():                           "47DEQpj8HBSa-_TImW-5JA", // the SHA-256 of nothing
+		Hash("a", "bc"):                  "P6-hzy8Zp8ESm-sgzwmD9w",
+		ExecutionID("main", "task-1", 0): "5mwwegEaWE9th7y9sVH83w",
+		ReflectionID(ExecutionID("main", "task-1", 0), "", "v1"):                       "mIJJM7Zz8TA6D_ZElc6IGg",
+		(&Task{envelope: envelope{"main"}, ID: "task-1"}).EventID():                    "VDpi2c_dvHhnUon5QgHURg",
+		(&DeadLetter{Role: RoleReflector, Stream: StreamExecutions, Seq: 7}).EventID(): "kt7Y-aOd85CkX5WzG39t7g",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func mustRead(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func mustWrite(t *testing.T, file string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

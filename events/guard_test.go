@@ -1,0 +1,164 @@
+package events
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"pgregory.net/rapid"
+)
+
+func TestGuardRefusal(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"nothing", nil, "ends in the middle"},
+		{"an array of 4 billion", []byte{0xdd, 0xff, 0xff, 0xff, 0xff}, "byte 0: declares 4294967295 more"},
+		{"a map of 4 billion", []byte{0xdf, 0xff, 0xff, 0xff, 0xff}, "byte 0: declares 8589934590 more"},
+		{"a string of 4 billion", []byte{0xdb, 0xff, 0xff, 0xff, 0xff, 'a'}, "byte 0: declares 4294967295 more"},
+		{"an array one longer than its bytes", []byte{0x93, 1, 2}, "byte 0: declares 3 more than the 2"},
+		{"a map with half a pair", []byte{0x81, 0xa1, 'k'}, "ends in the middle"},
+		{"a million nested arrays", bytes.Repeat([]byte{0x91}, 1_000_000), "byte 32: nested deeper"},
+		{"a million nested maps", bytes.Repeat([]byte{0x81, 0xa0}, 1_000_000), "byte 64: nested deeper"},
+		{"a million elements", append([]byte{0xdd, 0, 15, 66, 64}, make([]byte, 1_000_000)...), "byte 0: more than 262144 elements"},
+		{"a million elements in small arrays", append([]byte{0xdc, 0xea, 0x60}, bytes.Repeat(append([]byte{0x9f}, make([]byte, 15)...), 60_000)...), "more than 262144 elements"},
+		{"data behind the value", []byte{0xc0, 0xc0}, "byte 1: data after the end"},
+		{"the byte that means nothing", []byte{0x91, 0xc1}, "byte 1: 0xc1 begins no value"},
+		{"another extension type", []byte{0xd6, 0x05, 0, 0, 0, 0}, "byte 0: extension type 5 of 4 bytes is not a timestamp"},
+		{"a timestamp of 1 byte", []byte{0xd4, 0xff, 0}, "byte 0: extension type -1 of 1 bytes is not a timestamp"},
+		{"a timestamp of 2 GB", []byte{0xc9, 0x80, 0, 0, 0, 0xff}, "byte 0: extension type -1 of 2147483648 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			err := guard(test.data)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestGuardAcceptsTheLimits(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string][]byte{
+		"32 deep":        append(bytes.Repeat([]byte{0x91}, maxDepth), 0xc0),
+		"262144 of them": append([]byte{0xdd, 0, 4, 0, 0}, make([]byte, maxElements)...),
+		"empty array":    {0x90},
+		"empty map":      {0x80},
+		"32-bit time":    {0xd6, 0xff, 0, 0, 0, 0},
+		"96-bit time":    append([]byte{0xc7, 12, 0xff}, make([]byte, 12)...),
+	} {
+		if err := guard(data); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestGuardDoesNotAllocate(t *testing.T) {
+	data := mustMarshal(t, typical())
+	if n := testing.AllocsPerRun(100, func() { _ = guard(data) }); n != 0 {
+		t.Errorf("allocates %v times", n)
+	}
+}
+
+// value is anything that MessagePack can say and we allow, at most depth containers deep.
+func value(depth int) *rapid.Generator[any] {
+	kinds := []*rapid.Generator[any]{
+		rapid.Just[any](nil),
+		rapid.Bool().AsAny(),
+		rapid.Int64().AsAny(),
+		rapid.Uint64().AsAny(),
+		rapid.Float32().AsAny(),
+		rapid.Float64().AsAny(),
+		rapid.String().AsAny(),
+		rapid.Map(rapid.IntRange(0, 70_000), func(n int) any { return strings.Repeat("x", n) }),
+		rapid.SliceOf(rapid.Byte()).AsAny(),
+		rapid.Map(rapid.Int64Range(math.MinInt32, math.MaxInt64), func(s int64) any { return time.Unix(s, s&0xffffff) }),
+	}
+	if depth > 0 {
+		kinds = append(kinds,
+			rapid.SliceOfN(rapid.Deferred(func() *rapid.Generator[any] { return value(depth - 1) }), 0, 20).AsAny(),
+			rapid.MapOfN(rapid.String(), rapid.Deferred(func() *rapid.Generator[any] { return value(depth - 1) }), 0, 20).AsAny(),
+		)
+	}
+	return rapid.OneOf(kinds...)
+}
+
+// TestGuardAgreesWithTheLibrary: whatever the library writes passes, and no part of it does, nor more than it.
+func TestGuardAgreesWithTheLibrary(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var buf bytes.Buffer
+		enc := msgpack.NewEncoder(&buf)
+		enc.UseCompactInts(rapid.Bool().Draw(t, "compact"))
+		if err := enc.Encode(value(4).Draw(t, "value")); err != nil {
+			t.Fatal(err)
+		}
+		data := buf.Bytes()
+		if err := guard(data); err != nil {
+			t.Fatalf("refused: %v", err)
+		}
+		if cut := rapid.IntRange(0, len(data)-1).Draw(t, "cut"); guard(data[:cut]) == nil {
+			t.Fatalf("took the first %d of %d bytes", cut, len(data))
+		}
+		if guard(append(data, rapid.Byte().Draw(t, "more"))) == nil {
+			t.Fatal("took a byte too many")
+		}
+	})
+}
+
+// TestWhatMarshalMakesUnmarshalTakes holds for sizes on both sides of every length's encoding.
+func TestWhatMarshalMakesUnmarshalTakes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		lengths := rapid.SampledFrom([]int{0, 1, 15, 16, 31, 32, 255, 256, 65535, 65536})
+		e := samples()[KindExecution].(*Execution)
+		e.Answer = strings.Repeat("a", lengths.Draw(t, "answer"))
+		e.PromptSHA256 = make([]byte, lengths.Draw(t, "bytes"))
+		e.Steps = make([]Step, lengths.Draw(t, "steps"))
+		e.Version = rapid.Uint64().Draw(t, "version")
+		e.Duration = time.Duration(rapid.Int64().Draw(t, "duration"))
+		e.Usage.Cost = rapid.Float64().Draw(t, "cost")
+		var got Execution
+		if err := Unmarshal(mustMarshalRapid(t, e), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Answer != e.Answer || len(got.PromptSHA256) != len(e.PromptSHA256) || len(got.Steps) != len(e.Steps) ||
+			got.Version != e.Version || got.Duration != e.Duration || got.Usage != e.Usage {
+			t.Fatalf("got %d steps, version %d, duration %d, want %d, %d, %d", len(got.Steps), got.Version, got.Duration, len(e.Steps), e.Version, e.Duration)
+		}
+	})
+}
+
+func mustMarshalRapid(t *rapid.T, v any) []byte {
+	data, err := Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestKeyAt(t *testing.T) {
+	t.Parallel()
+	data := rawMap(t, "a", 1, strings.Repeat("k", 40), "vv", "c", []any{1, 2, 3})
+	for offset, want := range map[int]string{2: "a", 4: "a", 5: strings.Repeat("k", 40), len(data): "c", len(data) + 1: ""} {
+		if got := keyAt(data, offset); got != want {
+			t.Errorf("offset %d: got %q, want %q", offset, got, want)
+		}
+	}
+	for _, data := range [][]byte{nil, {0x01}, {0x81}, {0x81, 0xc1}, {0x81, 0xa1}} {
+		if got := keyAt(data, 1); got != "" {
+			t.Errorf("% x: got %q, want none", data, got)
+		}
+	}
+}

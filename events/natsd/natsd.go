@@ -1,0 +1,212 @@
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Server is a running server.
+type Server struct {
+	srv   *server.Server
+	lock  *lock
+	login []nats.Option
+	url   string
+	temp  string // the directory to remove
+
+	mu     sync.Mutex
+	conns  []*nats.Conn // those that Connect gave out and that may be open
+	closed chan struct{}
+	close  sync.Once
+}
+
+// startWait bounds the start. Reading a million messages back takes half a second.
+const startWait = time.Minute
+
+// Start locks the directory, reads back what is in it and serves it. The caller closes the server. The error is
+// *InUseError when another process has the directory.
+func Start(c Config) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.WithDefaults()
+	s := &Server{closed: make(chan struct{})}
+	if c.Dir == "" {
+		dir, err := os.MkdirTemp("", "debrief-")
+		if err != nil {
+			return nil, err
+		}
+		c.Dir, s.temp = dir, dir
+	}
+	if err := s.start(c); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) start(c Config) (err error) {
+	if s.lock, err = lockDir(c.Dir); err != nil {
+		return err
+	}
+	log := &logger{onError: c.OnError}
+	if s.srv, err = server.NewServer(c.options()); err != nil {
+		return fmt.Errorf("start server: %w", err)
+	}
+	s.srv.SetLogger(log, false, false)
+	s.srv.Start() // returns when it listens, or has told the logger why not
+	if err := log.fatal(); err != nil {
+		return err
+	}
+	if !s.srv.ReadyForConnections(startWait) {
+		return fmt.Errorf("start server in %s: not ready after %s", c.Dir, startWait)
+	}
+	s.login = c.login()
+	s.url = c.url(s.srv.Addr())
+	return s.lock.announce(s.url)
+}
+
+// options are the server's for this config, which is valid and has its defaults.
+func (c Config) options() *server.Options {
+	interval, _ := c.syncInterval()
+	o := &server.Options{
+		ServerName:    "debrief",
+		NoSigs:        true, // signals are the program's
+		NoLog:         true, // see logger
+		DontListen:    c.Listen == "",
+		JetStream:     true,
+		StoreDir:      filepath.Clean(c.Dir),
+		SyncAlways:    interval == 0,
+		SyncInterval:  interval,
+		Username:      c.User,
+		Password:      c.Password,
+		Authorization: c.Token,
+		// Both are set: left to itself the server takes three quarters of the machine.
+		JetStreamMaxMemory: c.MaxMemory,
+		JetStreamMaxStore:  c.MaxStore,
+	}
+	if c.Listen != "" {
+		o.Host, o.Port, _ = c.address()
+		if o.Port == 0 {
+			o.Port = server.RANDOM_PORT
+		}
+	}
+	return o
+}
+
+func (c Config) login() []nats.Option {
+	switch {
+	case c.User != "":
+		return []nats.Option{nats.UserInfo(c.User, c.Password)}
+	case c.Token != "":
+		return []nats.Option{nats.Token(c.Token)}
+	}
+	return nil
+}
+
+// url is how to reach, from this machine, a server that got addr.
+func (c Config) url(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if c.Listen == "" || !ok {
+		return ""
+	}
+	host, _, _ := c.address()
+	if tcp.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "nats://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+}
+
+// URL is where the server listens, without credentials; empty if nowhere.
+func (s *Server) URL() string { return s.url }
+
+// Connect is a connection from within the process, logged in. It is open until the caller or Close closes it.
+func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closed:
+		return nil, errors.New("connect: the server is closed")
+	default:
+	}
+	all := append([]nats.Option{nats.InProcessServer(s.srv)}, s.login...)
+	nc, err := nats.Connect("", append(all, opts...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the server in this process: %w", err)
+	}
+	s.conns = append(slices.DeleteFunc(s.conns, (*nats.Conn).IsClosed), nc)
+	return nc, nil
+}
+
+// Close closes the connections that Connect gave out, stops the server, waits until all is on disk, and lets go of the
+// directory. It may be called more than once and at the same time; each call returns when it is done. Callers who want
+// work in flight to finish drain their connections first.
+func (s *Server) Close() {
+	s.close.Do(func() {
+		s.mu.Lock()
+		close(s.closed)
+		for _, nc := range s.conns {
+			nc.Close()
+		}
+		s.mu.Unlock()
+		if s.srv != nil {
+			s.srv.Shutdown()
+			s.srv.WaitForShutdown()
+		}
+		if s.lock != nil {
+			s.lock.release()
+		}
+		if s.temp != "" {
+			_ = os.RemoveAll(s.temp) // it is the system's temporary directory: what stays there is swept
+		}
+	})
+}
+
+// logger is the server's: it keeps the first fatal error, which to the server is the end of the process and to us of
+// Start, passes errors on, and drops the rest.
+type logger struct {
+	onError func(string)
+
+	mu  sync.Mutex
+	err error
+}
+
+func (l *logger) fatal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+func (l *logger) Fatalf(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	l.err = fmt.Errorf("start server: "+format, args...)
+	for _, a := range args {
+		if err, ok := a.(error); ok { // "listen tcp 127.0.0.1:4222: bind: address already in use" says it all
+			l.err = fmt.Errorf("start server: %w", err)
+		}
+	}
+}
+
+func (l *logger) Errorf(format string, args ...any) {
+	if l.onError != nil {
+		l.onError(fmt.Sprintf(format, args...))
+	}
+}
+
+func (l *logger) Noticef(string, ...any) {}
+func (l *logger) Warnf(string, ...any)   {}
+func (l *logger) Debugf(string, ...any)  {}
+func (l *logger) Tracef(string, ...any)  {}

@@ -1,0 +1,139 @@
+package events
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+var noon = time.Date(2026, 11, 3, 12, 0, 0, 0, time.UTC)
+
+// samples has one event of every kind with every field set.
+func samples() map[Kind]Event {
+	pinned := uint64(17)
+	book := envelope{Book: "main"}
+	origin := Origin{Run: "run-1", Epoch: 2, Index: 3, Round: 1, Source: "tau-bench"}
+	outcome := Outcome{Score: 0.5, Label: Partial, Feedback: "half of the books", By: "exact"}
+	usage := chat.Usage{Calls: 2, InputTokens: 300, OutputTokens: 70000, Cost: 0.0125}
+	execution := ExecutionID("main", "task-1", 1)
+	handle := NewHandle(4711, execution)
+	all := map[Kind]Event{
+		KindTask: &Task{
+			envelope: book, ID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
+			Target: "12", Evaluator: "exact", Playbook: &pinned, ReplyTo: "_INBOX.abc.1", Origin: origin, Created: noon,
+		},
+		KindExecution: &Execution{
+			envelope: book, ID: execution, TaskID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.",
+			Target: "12", Purpose: Learn, Origin: origin,
+			Steps: []Step{{Speaker: "assistant", Text: "Let me look.", Calls: []ToolCall{{
+				Tool: "count", Arguments: `{"what":"books"}`, Output: "12", Outcome: Success, Duration: 40 * time.Millisecond,
+			}}}},
+			Reasoning: "Counted.", Answer: "12", Outcome: outcome, Version: 17,
+			Shown: []ShownBullet{{"shr-00001", "Count twice."}}, Cited: []playbook.BulletID{"shr-00001"},
+			Model: "m", PromptSHA256: []byte{1, 2, 3, 0xff}, Usage: usage, Started: noon.Add(time.Nanosecond), Duration: time.Second,
+		},
+		KindFeedback: &Feedback{
+			envelope: book, ID: Hash("feedback"), Execution: handle, Outcome: outcome, Target: "12", Created: noon,
+		},
+		KindReflection: &Reflection{
+			envelope: book, ID: ReflectionID(execution, "", "v1"), Execution: execution, Handle: handle, Feedback: Hash("feedback"),
+			Reflector: "v1", Origin: origin, Question: "How many", Outcome: outcome, Reasoning: "r", ErrorIdentification: "e",
+			RootCauseAnalysis: "c", CorrectApproach: "a", KeyInsight: "i", Tags: []BulletTag{{"shr-00001", Helpful}},
+			Lessons:  []Lesson{{"others", "Count thrice."}},
+			Findings: []Finding{{Key: "order/a/b", Section: "tools", Text: "a before b", Vote: Harmful, Base: "order/a", CountOnly: true}},
+			Model:    "m", Usage: usage, Created: noon,
+		},
+		KindEdit: &Edit{
+			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, ReplyTo: "_INBOX.abc.2", Created: noon,
+		},
+		KindDead: &DeadLetter{
+			envelope: book, Role: RoleReflector, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,
+			Subject: "ace.execution.main", Header: map[string][]string{HeaderSchema: {"1"}, "A": {"b", "c"}}, Data: []byte{0xc1}, Time: noon,
+		},
+	}
+	for _, e := range all {
+		complete(reflect.ValueOf(e))
+	}
+	return all
+}
+
+func op() playbook.Op {
+	op := playbook.Op{Kind: playbook.Tag, Bullet: "shr-00001", Helpful: 1, Harmful: 1, Neutral: 1, Support: []int{0, 1, 0}}
+	complete(reflect.ValueOf(&op))
+	return op
+}
+
+func delta() *playbook.Delta {
+	d := &playbook.Delta{
+		Version: 300, PrevSeq: 70000, PrevChain: []byte{0xab, 0xcd},
+		Covers: []playbook.Cover{{ID: string(Hash("a")), Seq: 13}, {ID: string(Hash("b")), Seq: 1 << 40}},
+		Ops:    []playbook.Op{op()}, Rejected: []playbook.Rejection{{Op: op(), Reason: "no such bullet"}},
+	}
+	complete(reflect.ValueOf(d))
+	return d
+}
+
+func bullet() *playbook.Bullet {
+	b := &playbook.Bullet{ID: "shr-00001", Helpful: 1000, Harmful: 2, Status: playbook.Candidate}
+	complete(reflect.ValueOf(b))
+	return b
+}
+
+// complete sets what is still zero, so that a field that is added later is on the wire of these tests without a word.
+func complete(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		complete(v.Elem())
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			if v.IsZero() {
+				v.Set(reflect.ValueOf(noon))
+			}
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				complete(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Len() == 0 {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		}
+		for i := range v.Len() {
+			complete(v.Index(i))
+		}
+	default:
+		if !v.IsZero() {
+			return
+		}
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString("text")
+		case reflect.Bool:
+			v.SetBool(true)
+		case reflect.Float32, reflect.Float64:
+			v.SetFloat(0.5)
+		case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+			v.SetInt(1)
+		case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+			v.SetUint(1)
+		default:
+			panic("samples: no value for a " + v.Type().String())
+		}
+	}
+}
+
+// sameEvent compares as the wire does: an empty list is no list.
+var sameEvent = cmp.Options{
+	cmp.AllowUnexported(Task{}, Execution{}, Feedback{}, Reflection{}, Edit{}, DeadLetter{}),
+	cmpopts.EquateEmpty(), cmpopts.EquateNaNs(),
+}

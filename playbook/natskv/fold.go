@@ -1,0 +1,94 @@
+package natskv
+
+import (
+	"bytes"
+	"fmt"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// coverSlack is how far under the floor covered ids are still kept in memory. The floor decides about those already;
+// the slack only spares look-ups for what is redelivered late.
+const coverSlack = 1024
+
+// fold is a book's log, folded: the playbook, where in the log that is, and which reflections are in it.
+type fold struct {
+	book     playbook.Book
+	playbook playbook.Playbook
+
+	seq   uint64 // of the last delta, 0 for none
+	chain []byte
+	floor uint64
+
+	covered map[events.ID]uint64 // id → sequence, above the floor less the slack; everything once complete
+	spans   []span               // the deltas that cover something above the floor, oldest first
+	// complete says that covered holds the ids of the whole log. It is loaded the first time a repeated event turns
+	// up, and kept from then on.
+	complete bool
+}
+
+// span says how high the sequences go that one delta covers.
+type span struct{ delta, highest uint64 }
+
+// apply folds the next record and returns the ids of the bullets it changed.
+func (f *fold) apply(r *record) ([]playbook.BulletID, error) {
+	if r.PrevSeq != f.seq || !bytes.Equal(r.PrevChain, f.chain) {
+		return nil, fmt.Errorf("playbook %q: delta %d at sequence %d does not follow version %d at %d: %w",
+			f.book, r.Version, r.seq, f.playbook.Version(), f.seq, ErrBrokenLog)
+	}
+	changed, err := f.playbook.Apply(&r.Delta)
+	if err != nil {
+		return nil, fmt.Errorf("playbook %q: %w: %w", f.book, err, ErrBrokenLog)
+	}
+	f.seq, f.chain = r.seq, r.chain
+	f.cover(r)
+	return changed, nil
+}
+
+// cover records what a delta covers, apart from its operations.
+func (f *fold) cover(r *record) {
+	if f.covered == nil {
+		f.covered = make(map[events.ID]uint64)
+	}
+	f.floor = max(f.floor, r.Floor)
+	var highest uint64
+	for _, c := range r.Covers {
+		f.covered[events.ID(c.ID)] = c.Seq
+		highest = max(highest, c.Seq)
+	}
+	f.spans = append(f.spans, span{r.seq, highest})
+	n := 0
+	for n < len(f.spans) && f.spans[n].highest <= f.floor {
+		n++
+	}
+	f.spans = f.spans[n:]
+	f.prune()
+}
+
+// prune forgets ids that the floor settles, once there are enough of them to be worth a walk.
+func (f *fold) prune() {
+	if f.complete || len(f.covered) < 4*coverSlack {
+		return
+	}
+	for id, seq := range f.covered {
+		if seq+coverSlack <= f.floor {
+			delete(f.covered, id)
+		}
+	}
+}
+
+// coversFrom is the sequence of the first delta with something above the floor.
+func (f *fold) coversFrom() uint64 {
+	if len(f.spans) > 0 {
+		return f.spans[0].delta
+	}
+	return f.seq
+}
+
+func (f *fold) head() head {
+	return head{
+		Version: f.playbook.Version(), Seq: f.seq, Chain: f.chain, Last: f.playbook.LastMinted(),
+		Count: f.playbook.Len(), Sum: f.playbook.Checksum(), Covers: f.coversFrom(),
+	}
+}

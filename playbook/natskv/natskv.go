@@ -1,0 +1,252 @@
+// Package natskv keeps playbooks in JetStream: a log of deltas per book, which is the truth, and a key-value bucket,
+// which is its view. It alone knows how a playbook is stored.
+//
+// The log is the stream DELTAS, one subject per book. A delta is one message, published only if the book's last
+// sequence is the one its writer has folded up to (compare-and-swap), so of two writers one wins and the other folds
+// the news first. Each delta names the chain hash of the log before it; the chain hash of a log is the SHA-256 of its
+// last record.
+//
+// The view is the bucket "playbook": a key per bullet and a head. Writers bring it up to date in atomic batches, head
+// last, guarded by the head's revision. Many deltas may go in one flush. Losing the view costs time only.
+//
+// A reflection counts once because the log says what it covers: it is settled when its sequence is at or under the
+// floor of the last delta, or its id is among those covered above the floor. Acks say nothing about that.
+package natskv
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// ErrBrokenLog is returned when a log cannot be folded: a record does not follow the one before it.
+var ErrBrokenLog = errors.New("delta log is broken")
+
+// Store is where the books of one account live.
+type Store struct {
+	nc *nats.Conn
+	js jetstream.JetStream
+}
+
+// New is the store that a connection reaches. The stream and the bucket must exist.
+func New(js jetstream.JetStream) *Store { return &Store{nc: js.Conn(), js: js} }
+
+const (
+	viewStream = "KV_" + events.BucketPlaybook
+	viewPrefix = "$KV." + events.BucketPlaybook + "."
+)
+
+// head is the value of a book's head key.
+type head struct {
+	Version uint64            `msgpack:"v"`
+	Seq     uint64            `msgpack:"q"` // of the delta that made this version
+	Chain   []byte            `msgpack:"x"`
+	Last    uint64            `msgpack:"l"` // highest number minted
+	Count   int               `msgpack:"n"`
+	Sum     playbook.Checksum `msgpack:"s"`
+	// Covers is the sequence of the first delta that a start must read to know what is covered above the floor. The
+	// set itself stays in the log: beside a slow book it would grow to megabytes in every head of the fast ones.
+	Covers uint64 `msgpack:"c"`
+}
+
+// record is one delta as stored.
+type record struct {
+	playbook.Delta
+	seq   uint64
+	chain []byte
+}
+
+func parseRecord(seq uint64, data []byte) (*record, error) {
+	d, err := events.DecodeDelta(data)
+	if err != nil {
+		return nil, fmt.Errorf("sequence %d: %w", seq, err)
+	}
+	sum := sha256.Sum256(data)
+	return &record{*d, seq, sum[:]}, nil
+}
+
+// scanBatch is how many messages one direct get asks for; the server answers a batch from one consistent moment.
+const scanBatch = 1000
+
+// message is one stored message as a direct get returns it.
+type message struct {
+	seq     uint64
+	subject string
+	header  nats.Header
+	data    []byte
+}
+
+// scan calls fn for every message of the stream that matches the subject, from a sequence on, in order.
+func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, fn func(message) error) error {
+	inbox := s.nc.NewInbox()
+	sub, err := s.nc.SubscribeSync(inbox)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	defer sub.Unsubscribe()
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	for {
+		req, err := json.Marshal(map[string]any{"seq": max(from, 1), "next_by_subj": subject, "batch": scanBatch})
+		if err != nil {
+			return err
+		}
+		if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, req); err != nil {
+			return fmt.Errorf("read %s: %w", subject, err)
+		}
+		more, next, err := s.readBatch(ctx, sub, fn)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", subject, err)
+		}
+		if !more {
+			return nil
+		}
+		from = next
+	}
+}
+
+// readBatch consumes the answers to one batched get. It reports whether there is more, and from where.
+func (s *Store) readBatch(ctx context.Context, sub *nats.Subscription, fn func(message) error) (more bool, next uint64, err error) {
+	for {
+		m, err := nextMsg(ctx, sub)
+		if err != nil {
+			return false, 0, err
+		}
+		switch m.Header.Get("Status") {
+		case "":
+		case "204": // end of batch
+			return m.Header.Get("Nats-Num-Pending") != "0" && next > 0, next, nil
+		case "404":
+			return false, 0, nil
+		default:
+			return false, 0, fmt.Errorf("%s %s", m.Header.Get("Status"), m.Header.Get("Description"))
+		}
+		seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+		if err != nil {
+			return false, 0, fmt.Errorf("sequence of a direct get: %w", err)
+		}
+		next = seq + 1
+		if err := fn(message{seq, m.Header.Get("Nats-Subject"), m.Header, m.Data}); err != nil {
+			return false, 0, err
+		}
+	}
+}
+
+// answerTimeout bounds the wait for one answer of the server. Past it the answer is nats.ErrTimeout, which says that
+// the server is at fault, not the caller's own deadline.
+const answerTimeout = 5 * time.Second
+
+func nextMsg(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
+	wait, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	m, err := sub.NextMsgWithContext(wait)
+	return m, ownTimeout(ctx, err)
+}
+
+func ownTimeout(caller context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil {
+		return nats.ErrTimeout
+	}
+	return err
+}
+
+// deltas calls fn for each delta of a book from a stream sequence on.
+func (s *Store) deltas(ctx context.Context, b playbook.Book, from uint64, fn func(*record) error) error {
+	return s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), from, func(m message) error {
+		r, err := parseRecord(m.seq, m.data)
+		if err != nil {
+			return err
+		}
+		return fn(r)
+	})
+}
+
+// last is the last message on a subject, nil if there is none.
+func (s *Store) last(ctx context.Context, stream, subject string) (*message, error) {
+	wait, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	m, err := s.nc.RequestWithContext(wait, "$JS.API.DIRECT.GET."+stream+"."+subject, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read last of %s: %w", subject, ownTimeout(ctx, err))
+	}
+	switch m.Header.Get("Status") {
+	case "":
+	case "404":
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("read last of %s: %s %s", subject, m.Header.Get("Status"), m.Header.Get("Description"))
+	}
+	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("read last of %s: sequence: %w", subject, err)
+	}
+	return &message{seq, subject, m.Header, m.Data}, nil
+}
+
+// Books are the books that have a view.
+func (s *Store) Books(ctx context.Context) ([]playbook.Book, error) {
+	var books []playbook.Book
+	err := s.scan(ctx, viewStream, viewPrefix+events.HeadKey("*"), 1, func(m message) error {
+		name := m.subject[len(viewPrefix) : len(m.subject)-len(events.HeadKey(""))]
+		books = append(books, playbook.Book(name))
+		return nil
+	})
+	return books, err
+}
+
+// At is the playbook as it was at a version, folded from the log. A version that does not exist is an error.
+func (s *Store) At(ctx context.Context, b playbook.Book, version uint64) (*playbook.Playbook, error) {
+	f := fold{book: b}
+	errDone := errors.New("done")
+	err := errDone
+	if version > 0 {
+		err = s.deltas(ctx, b, 1, func(r *record) error {
+			if _, err := f.apply(r); err != nil {
+				return err
+			}
+			if r.Version == version {
+				return errDone
+			}
+			return nil
+		})
+	}
+	switch {
+	case errors.Is(err, errDone):
+		return &f.playbook, nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, fmt.Errorf("playbook %q has no version %d: its newest is %d", b, version, f.playbook.Version())
+}
+
+// Logged are the books that have a log.
+func (s *Store) Logged(ctx context.Context) ([]playbook.Book, error) {
+	stream, err := s.js.Stream(ctx, events.StreamDeltas)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(events.KindDelta.Subject("")))
+	if err != nil {
+		return nil, fmt.Errorf("list books: %w", err)
+	}
+	var books []playbook.Book
+	for subject := range info.State.Subjects {
+		if _, b, err := events.ParseSubject(subject); err == nil {
+			books = append(books, b)
+		}
+	}
+	slices.Sort(books)
+	return books, nil
+}

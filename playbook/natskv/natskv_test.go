@@ -1,0 +1,319 @@
+package natskv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/natsd"
+	"debrief/playbook"
+	"debrief/playbook/natskv"
+)
+
+// open is a store on a server of its own.
+func open(t testing.TB) (*natskv.Store, *nats.Conn) {
+	t.Helper()
+	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	nc, err := srv.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	conn, err := bus.Open(t.Context(), nc, bus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return natskv.New(conn.JetStream()), nc
+}
+
+func writer(t testing.TB, s *natskv.Store, b playbook.Book) *natskv.Writer {
+	t.Helper()
+	w, err := s.Writer(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// add is the delta that adds one bullet for one reflection, or nil if the log covers that.
+func add(id string, seq uint64) func(natskv.State) (*playbook.Delta, error) {
+	return func(s natskv.State) (*playbook.Delta, error) {
+		if s.Covers(events.ID(id), seq, false) {
+			return nil, nil
+		}
+		return &playbook.Delta{
+			Covers: []playbook.Cover{{ID: id, Seq: seq}}, Time: time.Unix(int64(seq), 0).UTC(),
+			Ops: []playbook.Op{{
+				Kind: playbook.Add, Bullet: playbook.MintID("others", s.Playbook().LastMinted()+1), Section: "others",
+				Content: "lesson " + id, Support: []int{0},
+			}},
+		}, nil
+	}
+}
+
+func commit(t testing.TB, w *natskv.Writer, build func(natskv.State) (*playbook.Delta, error)) {
+	t.Helper()
+	if _, err := w.Commit(t.Context(), build); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsCommittedIsInTheLogTheViewAndAFollower(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	w := writer(t, s, "b")
+	for i := range 10 {
+		commit(t, w, add(fmt.Sprint("r", i), uint64(i+1)))
+	}
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f, wait, err := s.Follow(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wait()
+	if got := f.Version(); got != 10 {
+		t.Errorf("follower at version %d, want 10", got)
+	}
+	commit(t, w, func(s natskv.State) (*playbook.Delta, error) {
+		return &playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "misc-00003"}}}, nil
+	})
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Wait(t.Context(), 11); err != nil {
+		t.Fatal(err)
+	}
+	want := w.State().Playbook().StateHash()
+	f.Read(func(p *playbook.Playbook, _ []byte) {
+		if p.StateHash() != want || p.Len() != 9 {
+			t.Errorf("follower holds %d bullets under another hash than the writer's 9", p.Len())
+		}
+	})
+	if at, err := s.At(t.Context(), "b", 11); err != nil || at.StateHash() != want {
+		t.Errorf("fold of the log differs from the writer (%v)", err)
+	}
+	if again := writer(t, s, "b"); again.State().Playbook().StateHash() != want || again.Lag() != 0 {
+		t.Error("reopened from the view: another state, or a view that lags")
+	}
+	if _, err := s.At(t.Context(), "b", 12); err == nil {
+		t.Error("version 12 does not exist, got no error")
+	}
+	if books, err := s.Books(t.Context()); err != nil || len(books) != 1 || books[0] != "b" {
+		t.Errorf("books: %v, %v", books, err)
+	}
+}
+
+func TestRacingWritersApplyEveryReflectionOnce(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	const n, writers = 200, 3
+	var all sync.WaitGroup
+	for range writers {
+		w := writer(t, s, "b")
+		all.Go(func() {
+			for i := range n {
+				commit(t, w, add(fmt.Sprint("r", i), uint64(i+1)))
+				if i%7 == 0 {
+					if err := w.Flush(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			if err := w.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	w := writer(t, s, "b")
+	if got := w.State().Playbook(); got.Len() != n || got.Version() != n || w.Lag() != 0 {
+		t.Errorf("got %d bullets at version %d, view %d behind; want %d, %d, 0", got.Len(), got.Version(), w.Lag(), n, n)
+	}
+	seen := map[string]bool{}
+	for b := range w.State().Playbook().All() {
+		if seen[b.Content] {
+			t.Errorf("%q twice", b.Content)
+		}
+		seen[b.Content] = true
+	}
+}
+
+func TestAReflectionIsCoveredByFloorOrById(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	w := writer(t, s, "b")
+	commit(t, w, add("r1", 1))
+	commit(t, w, add("r5", 5))
+	commit(t, w, func(natskv.State) (*playbook.Delta, error) { return &playbook.Delta{Floor: 3}, nil })
+	for _, w := range []*natskv.Writer{w, writer(t, s, "b")} { // folded, and from the log
+		for _, c := range []struct {
+			id       events.ID
+			seq      uint64
+			repeated bool
+			want     bool
+			why      string
+		}{
+			{"r2", 2, false, true, "at or under the floor"},
+			{"r4", 4, false, false, "above the floor and unknown"},
+			{"r5", 5, false, true, "above the floor, its id is in a delta"},
+			{"r5", 9, false, true, "republished under another sequence"},
+			{"r2", 2, true, false, "repeated: the floor says nothing about its id"},
+		} {
+			if got := w.State().Covers(c.id, c.seq, c.repeated); got != c.want {
+				t.Errorf("%s at %d (repeated %v): covered %v, want %v: %s", c.id, c.seq, c.repeated, got, c.want, c.why)
+			}
+		}
+		if err := w.CompleteCovers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !w.State().Covers("r1", 77, true) {
+			t.Error("r1 repeated under sequence 77: not found in the whole log")
+		}
+	}
+}
+
+func TestAViewThatContradictsItsLogIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(*testing.T, jetstream.KeyValue){
+		"a bullet lost":    func(t *testing.T, kv jetstream.KeyValue) { check(t, kv.Delete(t.Context(), "b.bullet.misc-00002")) },
+		"the head lost":    func(t *testing.T, kv jetstream.KeyValue) { check(t, kv.Delete(t.Context(), "b.head")) },
+		"a stray bullet":   func(t *testing.T, kv jetstream.KeyValue) { stray(t, kv) },
+		"head of an other": func(t *testing.T, kv jetstream.KeyValue) { otherHead(t, kv) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, nc := open(t)
+			w := writer(t, s, "b")
+			o := writer(t, s, "o")
+			for i := range 5 {
+				commit(t, w, add(fmt.Sprint("r", i), uint64(i+1)))
+				commit(t, o, add(fmt.Sprint("other", i), uint64(i+1)))
+				commit(t, o, add(fmt.Sprint("more", i), uint64(i+100)))
+			}
+			check(t, w.Flush(t.Context()))
+			check(t, o.Flush(t.Context()))
+			want := w.State().Playbook().StateHash()
+			js, err := jetstream.New(nc)
+			check(t, err)
+			kv, err := js.KeyValue(t.Context(), events.BucketPlaybook)
+			check(t, err)
+			damage(t, kv)
+
+			again := writer(t, s, "b")
+			check(t, again.Flush(t.Context()))
+			f, wait, err := s.Follow(t.Context(), "b")
+			check(t, err)
+			defer wait()
+			f.Read(func(p *playbook.Playbook, _ []byte) {
+				if p.StateHash() != want || p.Version() != 5 {
+					t.Errorf("repaired view: version %d with %d bullets, want version 5 as it was", p.Version(), p.Len())
+				}
+			})
+		})
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func stray(t *testing.T, kv jetstream.KeyValue) {
+	data, err := events.Marshal(&playbook.Bullet{ID: "misc-00099", Section: "others", Content: "stray"})
+	check(t, err)
+	_, err = kv.Put(t.Context(), "b.bullet.misc-00099", data)
+	check(t, err)
+}
+
+func otherHead(t *testing.T, kv jetstream.KeyValue) {
+	e, err := kv.Get(t.Context(), "o.head")
+	check(t, err)
+	_, err = kv.Put(t.Context(), "b.head", e.Value())
+	check(t, err)
+}
+
+func TestAFollowerSeesOnlyWholeVersions(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	w := writer(t, s, "b")
+	// Every version tags all ten bullets, so a whole version has equal counters.
+	commit(t, w, func(natskv.State) (*playbook.Delta, error) {
+		d := &playbook.Delta{}
+		for i := range 10 {
+			d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", uint64(i+1)), Section: "others", Content: fmt.Sprint(i)})
+		}
+		return d, nil
+	})
+	check(t, w.Flush(t.Context()))
+	f, wait, err := s.Follow(t.Context(), "b")
+	check(t, err)
+	defer wait()
+	ctx, stop := context.WithCancel(t.Context())
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for v := uint64(0); ctx.Err() == nil; v++ {
+			if err := f.Wait(ctx, v); err != nil {
+				return
+			}
+			f.Read(func(p *playbook.Playbook, _ []byte) {
+				v = p.Version()
+				for b := range p.All() {
+					if b.Helpful != int(p.Version())-1 {
+						t.Errorf("version %d holds a bullet with %d votes", p.Version(), b.Helpful)
+					}
+				}
+			})
+		}
+	})
+	for i := range 100 {
+		commit(t, w, func(natskv.State) (*playbook.Delta, error) {
+			d := &playbook.Delta{Covers: []playbook.Cover{{ID: fmt.Sprint(i), Seq: uint64(i + 1)}}}
+			for j := range 10 {
+				d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Tag, Bullet: playbook.MintID("others", uint64(j+1)), Helpful: 1, Support: []int{0}})
+			}
+			return d, nil
+		})
+		if i%3 == 0 {
+			check(t, w.Flush(t.Context()))
+		}
+	}
+	check(t, w.Flush(t.Context()))
+	check(t, f.Wait(t.Context(), 101))
+	stop()
+	reader.Wait()
+}
+
+func TestABrokenLogIsNamed(t *testing.T) {
+	t.Parallel()
+	s, nc := open(t)
+	w := writer(t, s, "b")
+	commit(t, w, add("r1", 1))
+	data, err := events.Marshal(&playbook.Delta{Version: 2, PrevChain: []byte("of another log"), PrevSeq: 1})
+	check(t, err)
+	js, err := jetstream.New(nc)
+	check(t, err)
+	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: events.KindDelta.Subject("b"), Data: data})
+	check(t, err)
+	if _, err := w.Commit(t.Context(), add("r2", 2)); !errors.Is(err, natskv.ErrBrokenLog) {
+		t.Errorf("got %v, want ErrBrokenLog", err)
+	}
+	if _, err := s.Writer(t.Context(), "b"); !errors.Is(err, natskv.ErrBrokenLog) {
+		t.Errorf("open: got %v, want ErrBrokenLog", err)
+	}
+}

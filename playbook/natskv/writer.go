@@ -1,0 +1,261 @@
+package natskv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// State is what a delta is made against: the newest fold of the log. It must not be kept or changed.
+type State struct{ f *fold }
+
+// Playbook is the state of the bullets.
+func (s State) Playbook() *playbook.Playbook { return &s.f.playbook }
+
+// Chain is the chain hash of the log so far.
+func (s State) Chain() []byte { return s.f.chain }
+
+// Covers reports whether the log already holds the effect of an event: its id and the sequence it was delivered
+// under. A repeated event is one that may have come before under another sequence: its id alone decides.
+func (s State) Covers(id events.ID, seq uint64, repeated bool) bool {
+	if _, ok := s.f.covered[id]; ok {
+		return true
+	}
+	return !repeated && seq <= s.f.floor
+}
+
+// Writer commits deltas to one book and brings its view up to date. It is for one goroutine; writers in other
+// processes may race it.
+type Writer struct {
+	s *Store
+	fold
+
+	// dirty holds the bullets changed after the version that the view is at, with the version that changed them.
+	dirty   map[playbook.BulletID]uint64
+	viewAt  uint64 // version of the head in the bucket
+	headRev uint64 // revision of its key, 0 if it was never written
+	// repair says that the view contradicts the log and is to be written again whatever its version.
+	repair bool
+}
+
+// Writer opens a book for writing: it reads the view, folds what the log has beyond it, and folds the whole log
+// instead where the two disagree. It writes nothing; the first Flush repairs the view.
+func (s *Store) Writer(ctx context.Context, b playbook.Book) (*Writer, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	w := &Writer{s: s, fold: fold{book: b}, dirty: make(map[playbook.BulletID]uint64)}
+	if err := w.open(ctx); err != nil {
+		return nil, fmt.Errorf("open playbook %q: %w", b, err)
+	}
+	return w, nil
+}
+
+// State is the newest state the writer knows of.
+func (w *Writer) State() State { return State{&w.fold} }
+
+// Lag is how many versions the view is behind.
+func (w *Writer) Lag() uint64 { return w.playbook.Version() - min(w.viewAt, w.playbook.Version()) }
+
+func (w *Writer) open(ctx context.Context) error {
+	v, err := w.s.readView(ctx, w.book)
+	if err != nil {
+		return err
+	}
+	w.headRev = v.headRev
+	if ok, err := w.trust(ctx, v); err != nil {
+		return err
+	} else if !ok {
+		// The view is torn, ahead of the log or of another log: the log is the truth. Everything the view holds is
+		// dirty, so that what the log does not know goes.
+		w.repair = true
+		for id := range v.bullets {
+			w.dirty[id] = 0
+		}
+		return w.catchUp(ctx)
+	}
+	w.viewAt = v.head.Version
+	return w.catchUp(ctx)
+}
+
+// trust starts the fold from a view, if the log bears it out.
+func (w *Writer) trust(ctx context.Context, v *view) (bool, error) {
+	if v.head.Version == 0 {
+		return len(v.bullets) == 0, nil
+	}
+	restored := v.playbook()
+	if restored == nil {
+		return false, nil
+	}
+	errPast := errors.New("past the head")
+	ok := false
+	f := fold{book: w.book, playbook: *restored}
+	err := w.s.deltas(ctx, w.book, min(v.head.Covers, v.head.Seq), func(r *record) error {
+		if r.seq > v.head.Seq {
+			return errPast
+		}
+		f.cover(r)
+		ok = r.seq == v.head.Seq && r.Version == v.head.Version && bytes.Equal(r.chain, v.head.Chain)
+		f.seq, f.chain = r.seq, r.chain
+		return nil
+	})
+	if err != nil && !errors.Is(err, errPast) {
+		return false, err
+	}
+	if ok {
+		w.fold = f
+	}
+	return ok, nil
+}
+
+// catchUp folds what others have committed since.
+func (w *Writer) catchUp(ctx context.Context) error {
+	m, err := w.s.last(ctx, events.StreamDeltas, events.KindDelta.Subject(w.book))
+	if err != nil || m == nil || m.seq <= w.seq {
+		// An older end is a replica that lags, or a log that lost its tail. The compare-and-swap tells: in the second
+		// case Commit fails, and who opens the book again gets a view that is ahead of its log, and the repair.
+		return err
+	}
+	return w.s.deltas(ctx, w.book, w.seq+1, w.take)
+}
+
+// take folds one stored record and marks what it changed.
+func (w *Writer) take(r *record) error {
+	changed, err := w.apply(r)
+	if err != nil {
+		return err
+	}
+	for _, id := range changed {
+		w.dirty[id] = r.Version
+	}
+	return nil
+}
+
+// CompleteCovers makes the writer know the ids of everything its log has ever covered, so that repeated events can be
+// told. It reads the whole log, once.
+func (w *Writer) CompleteCovers(ctx context.Context) error {
+	if w.complete {
+		return nil
+	}
+	w.complete = true // from here on nothing is pruned
+	err := w.s.deltas(ctx, w.book, 1, func(r *record) error {
+		for _, c := range r.Covers {
+			if w.covered == nil {
+				w.covered = make(map[events.ID]uint64)
+			}
+			w.covered[events.ID(c.ID)] = c.Seq
+		}
+		return nil
+	})
+	if err != nil {
+		w.complete = false
+	}
+	return err
+}
+
+// commitTries bounds how often one commit is rebased: with three writers on one book 3 to 5 of 100 commits meet a
+// conflict once, so this many in a row is something else.
+const commitTries = 20
+
+// Commit publishes one delta. Build makes it from the newest state: operations, what it covers, the floor, author and
+// reason; Commit adds the version and the links. Build runs again on the newer state when another writer was first,
+// so it must be cheap and must not call a model. It returns nil when there is nothing (left) to commit.
+//
+// When Commit returns without an error the delta is stored. When it returns one, it may be: what it covers is then
+// found covered at the next attempt.
+func (w *Writer) Commit(ctx context.Context, build func(State) (*playbook.Delta, error)) (*playbook.Delta, error) {
+	for try := range commitTries {
+		// Reading the tail right before the compare-and-swap is what keeps conflicts rare.
+		if err := w.catchUp(ctx); err != nil {
+			return nil, err
+		}
+		d, err := build(w.State())
+		if err != nil || d == nil {
+			return nil, err
+		}
+		d.Version, d.PrevSeq, d.PrevChain = w.playbook.Version()+1, w.seq, w.chain
+		d.Floor = max(d.Floor, w.floor)
+		if len(w.dirty)+len(d.Ops) > playbook.MaxDeltaKeys {
+			if err := w.Flush(ctx); err != nil {
+				return nil, err
+			}
+		}
+		stored, err := w.publish(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		if stored {
+			return d, nil
+		}
+		if err := pause(ctx, try); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("commit to playbook %q: lost %d races in a row", w.book, commitTries)
+}
+
+// publish stores the delta if the log is where it was folded up to, and folds it. It reports false when another
+// writer was first.
+func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
+	data, err := events.EncodeDelta(d)
+	if err != nil {
+		return false, fmt.Errorf("commit to playbook %q: %w", w.book, err)
+	}
+	msg := &nats.Msg{Subject: events.KindDelta.Subject(w.book), Data: data, Header: nats.Header(events.SchemaHeader())}
+	ack, err := w.s.js.PublishMsg(ctx, msg,
+		jetstream.WithExpectLastSequencePerSubject(w.seq), jetstream.WithMsgID(string(deltaID(d))))
+	if err == nil && !ack.Duplicate {
+		r, err := parseRecord(ack.Sequence, data)
+		if err != nil {
+			return false, err
+		}
+		return true, w.take(r)
+	}
+	if err != nil && !isConflict(err) && ctx.Err() == nil && isRefusal(err) {
+		return false, fmt.Errorf("commit to playbook %q: %w", w.book, err)
+	}
+	// A conflict, or no word at all: half of the writes that came back with a time-out had been stored. The log knows.
+	// If it was stored, the next build finds everything covered.
+	if rerr := w.catchUp(ctx); rerr != nil {
+		return false, errors.Join(err, rerr)
+	}
+	return false, nil
+}
+
+func deltaID(d *playbook.Delta) events.ID {
+	parts := make([]string, 0, 2+len(d.Covers))
+	parts = append(parts, "delta", string(d.PrevChain))
+	for _, c := range d.Covers {
+		parts = append(parts, c.ID)
+	}
+	return events.Hash(parts...)
+}
+
+// isConflict reports a lost compare-and-swap: 10071, or 10164 where a write of the same subject was still in flight.
+func isConflict(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == 10071 || api.ErrorCode == 10164)
+}
+
+// isRefusal reports an answer of the server, as against no answer.
+func isRefusal(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api)
+}
+
+func pause(ctx context.Context, try int) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(try*try) * time.Millisecond):
+		return nil
+	}
+}

@@ -1,0 +1,249 @@
+// Package playbook is what agents learn: bullets in sections, and the deltas that change them. It is pure: it reads
+// no clock, compares no texts, counts no tokens and knows no storage, so that one log of deltas folds to one state on
+// any machine under any configuration. Package natskv keeps a playbook in JetStream.
+package playbook
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Playbook is the state that a book's deltas fold to. The zero value is the empty playbook. It is not safe for use
+// by several goroutines while one of them writes.
+type Playbook struct {
+	version uint64
+	last    uint64 // highest number minted into an id, removed bullets included
+	bullets map[BulletID]*Bullet
+	sum     Checksum
+
+	rules map[string]BulletID // by rule key
+	texts map[text]BulletID   // by normalised content; nil until Same is asked for the first time
+}
+
+// Checksum tells one set of bullets from another: the exclusive or of their fingerprints, so that it costs as much as
+// what changed. It detects torn reads; the state hash is what compares playbooks.
+type Checksum [16]byte
+
+func (c *Checksum) toggle(b *Bullet) {
+	f := b.fingerprint()
+	for i := range c {
+		c[i] ^= f[i]
+	}
+}
+
+// Version is the version of the last delta applied, 0 for none.
+func (p *Playbook) Version() uint64 { return p.version }
+
+// LastMinted is the highest number that an id of this book has carried.
+func (p *Playbook) LastMinted() uint64 { return p.last }
+
+// Checksum is that of the bullets as they are.
+func (p *Playbook) Checksum() Checksum { return p.sum }
+
+// Len counts the bullets, shown or not.
+func (p *Playbook) Len() int { return len(p.bullets) }
+
+// Bullet is the bullet with this id, nil if there is none. It must not be changed.
+func (p *Playbook) Bullet(id BulletID) *Bullet { return p.bullets[id] }
+
+// All yields every bullet in no order.
+func (p *Playbook) All() iter.Seq[*Bullet] { return maps.Values(p.bullets) }
+
+// Sorted is every bullet by id.
+func (p *Playbook) Sorted() []*Bullet {
+	return slices.SortedFunc(p.All(), func(a, b *Bullet) int { return strings.Compare(string(a.ID), string(b.ID)) })
+}
+
+// Clone is a copy that can be changed without changing p.
+func (p *Playbook) Clone() *Playbook {
+	c := *p
+	c.bullets, c.rules, c.texts = maps.Clone(p.bullets), maps.Clone(p.rules), maps.Clone(p.texts)
+	return &c
+}
+
+// StateHash is the SHA-256 over the bullets by id: section, content, counters, status and pin of each, and nothing
+// else. Two runs with the same outcome have the same one, whatever way and time they took.
+func (p *Playbook) StateHash() [32]byte {
+	h := sha256.New()
+	var buf []byte
+	for _, b := range p.Sorted() {
+		buf = b.appendState(buf[:0])
+		h.Write(buf)
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// Label is how a version is shown to people: its number and the beginning of its chain hash.
+func Label(version uint64, chain []byte) string {
+	return fmt.Sprintf("%d@%s", version, hex.EncodeToString(chain[:min(3, len(chain))]))
+}
+
+// Restore is a playbook as it was stored: its version, the highest number minted, and its bullets.
+func Restore(version, last uint64, bullets iter.Seq[*Bullet]) *Playbook {
+	p := &Playbook{version: version, last: last}
+	for b := range bullets {
+		p.put(b)
+	}
+	return p
+}
+
+// put stores a bullet and keeps the checksum.
+func (p *Playbook) put(b *Bullet) {
+	if p.bullets == nil {
+		p.bullets = make(map[BulletID]*Bullet)
+	}
+	old := p.bullets[b.ID]
+	if old != nil {
+		p.sum.toggle(old)
+	}
+	p.bullets[b.ID] = b
+	p.sum.toggle(b)
+	p.reindex(old, b)
+	p.last = max(p.last, number(b.ID))
+}
+
+func (p *Playbook) drop(id BulletID) {
+	if old := p.bullets[id]; old != nil {
+		p.sum.toggle(old)
+		delete(p.bullets, id)
+		p.reindex(old, nil)
+	}
+}
+
+// Mirror moves the playbook to a version by its changed bullets, nil for a removed one. It does so only if the
+// outcome has the expected size and checksum; otherwise it reports false and the playbook is as it was.
+func (p *Playbook) Mirror(version, last uint64, changed map[BulletID]*Bullet, size int, sum Checksum) bool {
+	got, n := p.sum, len(p.bullets)
+	for id, b := range changed {
+		if old := p.bullets[id]; old != nil {
+			got.toggle(old)
+			n--
+		}
+		if b != nil {
+			got.toggle(b)
+			n++
+		}
+	}
+	if got != sum || n != size {
+		return false
+	}
+	for id, b := range changed {
+		if b == nil {
+			p.drop(id)
+		} else {
+			p.put(b)
+		}
+	}
+	p.version, p.last = version, max(last, p.last)
+	return true
+}
+
+// Apply folds one delta and returns the ids of the bullets it changed. It is deterministic; a delta that is not newer
+// than the playbook changes nothing. An operation whose target is gone, or an Add whose id is taken, does nothing:
+// the writer rebased on the newest state and recorded what it rejected, so in a log of ours there is none.
+func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
+	if d.Version <= p.version {
+		return nil, nil
+	}
+	if d.Version != p.version+1 {
+		return nil, fmt.Errorf("apply delta: version %d does not follow %d", d.Version, p.version)
+	}
+	seen := make(map[BulletID]struct{}, len(d.Ops))
+	note := func(id BulletID) {
+		if _, dup := seen[id]; !dup {
+			seen[id] = struct{}{}
+			changed = append(changed, id)
+		}
+	}
+	for i := range d.Ops {
+		op := &d.Ops[i]
+		if p.applyOp(op, d) {
+			note(op.Bullet)
+			for _, id := range op.Sources {
+				note(id)
+			}
+		}
+	}
+	p.version = d.Version
+	return changed, nil
+}
+
+func (p *Playbook) applyOp(op *Op, d *Delta) bool {
+	old := p.bullets[op.Bullet]
+	if op.Kind == Add {
+		if old != nil {
+			return false
+		}
+		p.put(&Bullet{
+			ID: op.Bullet, Section: op.Section, Content: op.Content, Rule: op.Rule, Status: op.Status,
+			CreatedAt: d.Time, UpdatedAt: d.Time,
+		})
+		return true
+	}
+	if old == nil {
+		return false
+	}
+	b := *old
+	switch op.Kind {
+	case Update:
+		b.Content, b.Rule, b.UpdatedAt = op.Content, op.Rule, d.Time
+		if op.Section != "" {
+			b.Section = op.Section
+		}
+	case Tag:
+		b.Helpful += op.Helpful
+		b.Harmful += op.Harmful
+		b.Neutral += op.Neutral
+		b.LastUsed = d.Time
+	case Remove:
+		p.drop(op.Bullet)
+		return true
+	case SetStatus:
+		b.Status, b.UpdatedAt = op.Status, d.Time
+	case Pin:
+		b.Pinned, b.UpdatedAt = op.Pinned, d.Time
+	case Merge:
+		b.Content, b.UpdatedAt = op.Content, d.Time
+		for _, id := range op.Sources {
+			src := p.bullets[id]
+			if src == nil || id == op.Bullet {
+				continue
+			}
+			b.Helpful += src.Helpful
+			b.Harmful += src.Harmful
+			b.Neutral += src.Neutral
+			b.Pinned = b.Pinned || src.Pinned
+			p.drop(id)
+		}
+	default:
+		return false
+	}
+	p.put(&b)
+	return true
+}
+
+// number is the number at the end of a minted id, 0 if it has none.
+func number(id BulletID) uint64 {
+	_, digits, ok := cutLast(string(id), "-")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
