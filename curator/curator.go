@@ -19,8 +19,8 @@ import (
 
 // Config of a curator; zero fields are defaults.
 type Config struct {
-	Slots int // books worked on at the same time, 8
-	Batch int // the most reflections in one commit, 256
+	Slots int `name:"curator-slots" help:"Books worked on at the same time." default:"8"`
+	Batch int `name:"curator-batch" help:"Most reflections in one commit." default:"256"`
 }
 
 // WithDefaults fills in what is zero.

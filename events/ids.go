@@ -64,3 +64,6 @@ func (h Handle) Parse() (seq uint64, is func(ID) bool, err error) {
 	}
 	return seq, func(id ID) bool { return id.tail() == tail }, nil
 }
+
+// Short is the 8 hex digits that an id has in a handle: enough for a name that people type.
+func Short(id ID) string { return id.tail() }

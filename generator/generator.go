@@ -19,8 +19,8 @@ import (
 
 // Config of a generator; zero fields are defaults.
 type Config struct {
-	Slots   int // tasks answered at the same time, 16
-	Bullets int // the most bullets in a prompt, 30
+	Slots   int `name:"generator-slots" help:"Tasks answered at the same time." default:"16"`
+	Bullets int `help:"Most bullets in a prompt." default:"30"`
 }
 
 // WithDefaults fills in what is zero.

@@ -120,6 +120,9 @@ var (
 	spokenForm = regexp.MustCompile(`(?i)final answer\**\s*(?:is\b\s*:?|:)\s*([^\n]+)`)
 )
 
+// spokenMarks are what prose puts around an answer.
+const spokenMarks = "*\"'` \t\r"
+
 func findAnswer(text string) string {
 	if m := finishForm.FindStringSubmatch(text); m != nil {
 		return strings.TrimSpace(m[1])
@@ -134,7 +137,7 @@ func findAnswer(text string) string {
 		return s
 	}
 	if m := spokenForm.FindStringSubmatch(text); m != nil {
-		return strings.TrimRight(strings.Trim(strings.TrimSpace(m[1]), "*\"'` "), ".")
+		return strings.TrimRight(strings.TrimLeft(m[1], spokenMarks), spokenMarks+".")
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ import (
 
 // Config of a reflector; zero fields are defaults.
 type Config struct {
-	Slots int // executions reflected on at the same time, 16
+	Slots int `name:"reflector-slots" help:"Executions reflected on at the same time." default:"16"`
 }
 
 // WithDefaults fills in what is zero.

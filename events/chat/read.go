@@ -16,6 +16,7 @@ const (
 	maxAnswer = 1 << 20  // bytes of an answer; longer ones are not read
 	maxRepair = 64 << 10 // bytes repaired per answer: jsonrepair is quadratic and takes up to 2 s for so many
 	maxDepth  = 64       // brackets within brackets
+	maxSpans  = 1000     // stretches of JSON in one answer; what comes after them is not looked at
 )
 
 // Object is the JSON object in a model's answer. Models wrap it in thoughts, prose and fences, and forget quotes, commas
@@ -74,7 +75,7 @@ func find(r Reply) (objects, lists []span, err error) {
 	// A bracket that nothing closes costs a walk to the end of the text. The allowance keeps a text full of them
 	// linear; 64 such walks are more than any answer has needed.
 	allowance := 64 * max(len(text), 16<<10)
-	for i := 0; i < len(text) && allowance > 0; {
+	for i := 0; i < len(text) && allowance > 0 && len(objects)+len(lists) < maxSpans; {
 		next := strings.IndexAny(text[i:], "{[")
 		if next < 0 {
 			break

@@ -136,12 +136,12 @@ func TestObjectOrList(t *testing.T) {
 func TestHostileAnswersAreReadInLinearTime(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{`["`, `["",`, `[1`, `{"`, `{"a":"`, `{a:`, `[{`, `{}`, `[]"`, "```json\n[\"", `</think>`, `<think>{</think>`, `{'`, `["\`} {
-		text := strings.Repeat(pattern, maxAnswer/len(pattern))
+		text := strings.Repeat(pattern, maxAnswer/4/len(pattern))
 		start := time.Now()
 		if raw, err := Object(Reply{Text: text, Finish: "length"}); err == nil && !json.Valid(raw) {
 			t.Errorf("%q repeated: got invalid JSON", pattern)
 		}
-		if took := time.Since(start); took > 5*time.Second { // measured: 0.3 s; quadratic would be minutes
+		if took := time.Since(start); took > 20*time.Second { // measured: 0.05 s, and 1 s with -race; quadratic takes minutes
 			t.Errorf("%q repeated: took %v", pattern, took)
 		}
 	}

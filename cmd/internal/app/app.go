@@ -28,6 +28,8 @@ type Common struct {
 	Version  kong.VersionFlag `help:"Print the version and quit."`
 }
 
+func (c *Common) common() *Common { return c }
+
 // Logger logs to standard error: for people on a terminal, as JSON lines otherwise.
 func (c Common) Logger() zerolog.Logger {
 	level, _ := zerolog.ParseLevel(c.LogLevel)
@@ -41,11 +43,17 @@ func (c Common) Logger() zerolog.Logger {
 // Main parses the command line into cli, a pointer to a struct that embeds Common, runs the chosen command and returns
 // the exit code. Settings come from flags, then the environment (DEBRIEF_ and the flag in capitals), then the file of
 // --config, then defaults. A first interrupt ends the context; a second one ends the program.
-func Main(name, description string, cli any, args []string) int {
+func Main(name, description string, cli any, vars kong.Vars, args []string) int {
+	settings, err := loadFile(configFile(args))
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(err))
+		return ExitUsage
+	}
+	vars["version"] = Version()
 	parser, err := kong.New(cli,
 		kong.Name(name), kong.Description(description), kong.UsageOnError(), kong.ShortUsageOnError(),
-		kong.DefaultEnvars("DEBRIEF"), kong.Vars{"version": Version()}, kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.Resolvers(new(file)),
+		kong.DefaultEnvars("DEBRIEF"), vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.Resolvers(settings),
 	)
 	if err != nil {
 		panic(err) // a mistake in our own struct tags; the tests parse every program's
@@ -62,6 +70,9 @@ func Main(name, description string, cli any, args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal has its usual effect
 	run.BindTo(ctx, (*context.Context)(nil))
+	if c, ok := cli.(interface{ common() *Common }); ok {
+		run.Bind(c.common())
+	}
 	if err := run.Run(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(err))
 		return ExitCode(err)

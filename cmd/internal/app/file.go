@@ -5,65 +5,65 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 )
 
+const configEnv = "DEBRIEF_CONFIG"
+
 // file resolves flags from the file that --config names. It is strict: a key that is no flag of any command is an
 // error, and so is a key given twice.
 type file struct {
-	loaded bool
 	name   string
 	values map[string]any
 }
 
-// Validate implements kong.Resolver.
-func (f *file) Validate(app *kong.Application) error { return nil }
-
-// Resolve implements kong.Resolver.
-func (f *file) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	if err := f.load(ctx); err != nil {
-		return nil, err
-	}
-	for _, env := range flag.Envs {
-		if _, set := os.LookupEnv(env); set {
-			return nil, nil // the environment wins
+// configFile is the file that --config or the environment names, "" for none. It is looked for before the command
+// line is parsed, because parsing needs what it holds.
+func configFile(args []string) string {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if name, ok := strings.CutPrefix(arg, "--config="); ok {
+			return name
+		}
+		if arg == "--config" && i+1 < len(args) {
+			return args[i+1]
 		}
 	}
-	return f.values[flag.Name], nil
+	return os.Getenv(configEnv)
 }
 
-func (f *file) load(ctx *kong.Context) error {
-	if f.loaded {
-		return nil
+func loadFile(name string) (*file, error) {
+	f := &file{name: name}
+	if name == "" {
+		return f, nil
 	}
-	f.loaded = true
-	for _, flag := range ctx.Flags() {
-		if flag.Name == "config" {
-			f.name, _ = ctx.FlagValue(flag).(string)
-		}
-	}
-	if f.name == "" {
-		return nil
-	}
-	in, err := os.Open(f.name)
+	in, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("--config: %w", err)
+		return nil, fmt.Errorf("--config: %w", err)
 	}
 	defer in.Close()
 	if err := yaml.NewDecoder(io.LimitReader(in, 1<<20)).Decode(&f.values); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("--config: %s: %s", f.name, strings.ReplaceAll(err.Error(), "\n", " "))
+		return nil, fmt.Errorf("--config: %s: %s", name, strings.ReplaceAll(err.Error(), "\n", " "))
 	}
-	known := map[string]bool{}
-	collect(ctx.Model.Node, known)
+	return f, nil
+}
+
+// Validate implements kong.Resolver: it refuses keys that no command has.
+func (f *file) Validate(app *kong.Application) error {
+	var known []string
+	collect(app.Node, &known)
 	for key, v := range f.values {
-		if !known[key] {
+		if !slices.Contains(known, key) {
 			return fmt.Errorf("--config: %s: unknown key %q: keys are flags without the dashes", f.name, key)
 		}
 		switch v.(type) {
-		case string, bool, int, float64, []any:
+		case string, bool, int, float64:
 		default:
 			return fmt.Errorf("--config: %s: %s: want a plain value", f.name, key)
 		}
@@ -71,9 +71,21 @@ func (f *file) load(ctx *kong.Context) error {
 	return nil
 }
 
-func collect(n *kong.Node, known map[string]bool) {
+// Resolve implements kong.Resolver. What the environment sets it leaves alone.
+func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, env := range flag.Envs {
+		if _, set := os.LookupEnv(env); set {
+			return nil, nil
+		}
+	}
+	return f.values[flag.Name], nil
+}
+
+func collect(n *kong.Node, known *[]string) {
 	for _, flag := range n.Flags {
-		known[flag.Name] = flag.Name != "config" && flag.Name != "help" && flag.Name != "version"
+		if !slices.Contains([]string{"config", "help", "version"}, flag.Name) {
+			*known = append(*known, flag.Name)
+		}
 	}
 	for _, child := range n.Children {
 		collect(child, known)

@@ -9,6 +9,7 @@ import (
 
 	"debrief/cmd/internal/llm"
 	"debrief/events"
+	"debrief/events/chat"
 )
 
 // Model are the flags of who asks a model.
@@ -49,11 +50,8 @@ func (m Model) Client(role string) (*llm.Client, error) {
 		}
 		key = llm.Secret(strings.TrimSpace(string(text)))
 	}
-	own := map[string]string{
-		events.RoleGenerator: m.GeneratorModel, events.RoleReflector: m.ReflectorModel, events.RoleCurator: m.CuratorModel,
-	}[role]
 	client, err := llm.New(llm.Config{
-		BaseURL: m.BaseURL, APIKey: key, Model: cmp.Or(own, m.Model), Temperature: m.Temperature, MaxTokens: m.MaxTokens,
+		BaseURL: m.BaseURL, APIKey: key, Model: m.own(role), Temperature: m.Temperature, MaxTokens: m.MaxTokens,
 		Timeout: m.Timeout, MaxConcurrent: m.MaxConcurrent, RequestsPerMinute: m.RequestsPerMinute,
 		TokensPerMinute: m.TokensPerMinute, Stream: m.Stream, NoSchema: m.NoSchema,
 		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice,
@@ -62,4 +60,19 @@ func (m Model) Client(role string) (*llm.Client, error) {
 		return nil, Exit(ExitUsage, fmt.Errorf("model of the %s: %w", role, err))
 	}
 	return client, nil
+}
+
+// Optional is the client of one role's model, nil when no model is named: the role then works without one.
+func (m Model) Optional(role string) (chat.Model, error) {
+	if m.own(role) == "" {
+		return nil, nil
+	}
+	return m.Client(role)
+}
+
+func (m Model) own(role string) string {
+	own := map[string]string{
+		events.RoleGenerator: m.GeneratorModel, events.RoleReflector: m.ReflectorModel, events.RoleCurator: m.CuratorModel,
+	}[role]
+	return cmp.Or(own, m.Model)
 }

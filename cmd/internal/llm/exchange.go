@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxReply     = 8 << 20  // bytes of an answer with status 2xx
+	maxReply     = 4 << 20  // bytes of an answer with status 2xx
 	maxErrorBody = 64 << 10 // bytes of any other
 	maxHead      = 2 << 10  // bytes kept of an answer with status 2xx, to quote from when it makes no sense
 )

@@ -3,6 +3,7 @@ package simulated
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,11 +45,7 @@ type invoice struct {
 	stamps int64
 }
 
-var (
-	invoiceHead = regexp.MustCompile(`Invoice \d{5}, `)
-	goodsLine   = regexp.MustCompile(`(?m)^\s*(\d+) x [^\n]*? at (\d+\.\d\d)\s*$`)
-	stampsLine  = regexp.MustCompile(`(?m)^loyalty stamps: (\d+)\s*$`)
-)
+var invoiceHead = regexp.MustCompile(`Invoice \d{5}, `)
 
 // readInvoice finds the last invoice in a text: a prompt may carry earlier ones along.
 func readInvoice(text string) (inv invoice, ok bool) {
@@ -56,21 +53,30 @@ func readInvoice(text string) (inv invoice, ok bool) {
 	if len(heads) == 0 {
 		return inv, false
 	}
-	text = text[heads[len(heads)-1][0]:]
-	for _, m := range goodsLine.FindAllStringSubmatch(text, -1) {
-		quantity, _ := strconv.ParseInt(m[1], 10, 32) // 0 where it does not fit: no invoice has such a line
-		price, _ := parseCents(m[2])
-		inv.goods += cents(quantity) * price
-	}
-	if m := stampsLine.FindStringSubmatch(text); m != nil {
-		inv.stamps, _ = strconv.ParseInt(m[1], 10, 32)
-	}
-	for i := range steps {
-		if m := steps[i].line.FindStringSubmatch(text); m != nil {
-			inv.keys[i] = strings.ToLower(m[1])
+	for line := range strings.Lines(text[heads[len(heads)-1][0]:]) {
+		line = strings.TrimSpace(line)
+		if field, value, cut := strings.Cut(line, ": "); cut {
+			inv.note(field, strings.ToLower(value))
+		} else if count, item, cut := strings.Cut(line, " x "); cut {
+			quantity, _ := strconv.ParseInt(count, 10, 32) // 0 where it does not fit: no invoice has such a line
+			price, _ := parseCents(item[strings.LastIndex(item, " ")+1:])
+			inv.goods += cents(quantity) * price
 		}
 	}
 	return inv, inv.goods > 0
+}
+
+// note takes down a line "field: value".
+func (inv *invoice) note(field, value string) {
+	if field == "loyalty stamps" {
+		inv.stamps, _ = strconv.ParseInt(value, 10, 32) // 0 as above
+		return
+	}
+	for i := range steps {
+		if steps[i].field == field && (value == steps[i].plain || slices.Contains(steps[i].keys, value)) {
+			inv.keys[i] = value
+		}
+	}
 }
 
 // worksheet is an invoice worked through: the amount of each step, reductions negative.

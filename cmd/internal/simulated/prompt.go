@@ -120,7 +120,7 @@ func advise(id, text string) advice {
 
 var (
 	bulletLine = regexp.MustCompile(`^- \[([^\]]+)\] (.*)$`)
-	votes      = regexp.MustCompile(` \(helpful=\d+, harmful=\d+\)$`)
+	votesShown = regexp.MustCompile(` \(helpful=\d+, harmful=\d+\)$`)
 )
 
 // readBullets finds the bullets in a text: "- [id] content (helpful=1, harmful=0)", further lines of the content
@@ -130,7 +130,7 @@ func readBullets(text string) []advice {
 	id, content := "", ""
 	flush := func() {
 		if id != "" {
-			out = append(out, advise(id, votes.ReplaceAllString(content, "")))
+			out = append(out, advise(id, votesShown.ReplaceAllString(content, "")))
 		}
 		id = ""
 	}

@@ -21,22 +21,24 @@ const (
 // the caller's to set.
 func Tasks(seed uint64) (train, heldOut []events.Task) {
 	h := houseOf(seed)
+	numbers := h.numbers()
 	rng := rand.New(rand.NewPCG(seed, 0x7461736b73)) // "tasks"
 	seen := make(map[string]bool)
 	next := func(kind string, n int) events.Task {
 		for {
 			d := draft(rng)
-			question := d.question()
-			inv, _ := readInvoice(question)
-			sheet := work(&inv, h.rule)
+			sheet := work(&d.invoice, h.rule)
+			if !h.teachable(&d.invoice, sheet) {
+				continue
+			}
 			body := d.body()
-			if seen[body] || seen[d.number] || !h.teachable(&inv, sheet) || h.leaks(question, &inv, sheet) {
+			if seen[body] || seen[d.number] || leaks(body, &d.invoice, sheet, numbers) {
 				continue
 			}
 			seen[body], seen[d.number] = true, true
 			return events.Task{
-				ID: fmt.Sprintf("%s-%03d", kind, n), Question: question,
-				Target: target(&inv, sheet), Evaluator: "steps",
+				ID: fmt.Sprintf("%s-%03d", kind, n), Question: d.question(),
+				Target: target(&d.invoice, sheet), Evaluator: "steps",
 			}
 		}
 	}
@@ -66,23 +68,28 @@ func (h house) teachable(inv *invoice, sheet worksheet) bool {
 
 var anyNumber = regexp.MustCompile(`\d+(?:\.\d+)?`)
 
-// leaks reports whether a question has the answer or a number of a rule in it.
-func (h house) leaks(question string, inv *invoice, sheet worksheet) bool {
-	secret := map[string]bool{sheet.total(inv).String(): true}
-	for i := range steps {
-		if sheet[i] != 0 {
-			secret[strings.TrimPrefix(sheet[i].String(), "-")] = true
-		}
-	}
+// numbers are those that the rules state, as text.
+func (h house) numbers() map[string]bool {
+	all := make(map[string]bool)
 	for _, r := range h {
-		secret[cents(r.number).String()] = true
+		all[cents(r.number).String()] = true
 		if r.form == share {
-			secret[points(r.number)] = true
+			all[points(r.number)] = true
 		}
 	}
-	for _, n := range anyNumber.FindAllString(question, -1) {
-		if secret[n] {
+	return all
+}
+
+// leaks reports whether an invoice's text has the answer in it, the result of a step, or the number of a rule.
+func leaks(text string, inv *invoice, sheet worksheet, numbers map[string]bool) bool {
+	for _, n := range anyNumber.FindAllString(text, -1) {
+		if numbers[n] || n == sheet.total(inv).String() {
 			return true
+		}
+		for _, c := range sheet {
+			if c != 0 && n == strings.TrimPrefix(c.String(), "-") {
+				return true
+			}
 		}
 	}
 	return false
@@ -110,10 +117,9 @@ func target(inv *invoice, sheet worksheet) string {
 
 // paper is an invoice before it is written down.
 type paper struct {
+	invoice
 	number, customer string
 	lines            []string
-	keys             [len(steps)]string
-	stamps           int
 }
 
 // trade is a kind of invoice: its share of all, and how often it uses each step, both in percent. What comes late in the
@@ -136,11 +142,12 @@ func draft(rng *rand.Rand) paper {
 	d := paper{
 		number:   fmt.Sprint(20000 + rng.IntN(80000)),
 		customer: pick(places) + " " + pick(trades),
-		stamps:   20 + rng.IntN(40),
 	}
+	d.stamps = int64(20 + rng.IntN(40))
 	for range 2 + rng.IntN(2) {
-		price := cents(105 + 5*rng.IntN(180))
-		d.lines = append(d.lines, fmt.Sprintf("%d x %s at %s", 20+rng.IntN(70), pick(wares), price))
+		price, quantity := cents(105+5*rng.IntN(180)), 20+rng.IntN(70)
+		d.goods += price * cents(quantity)
+		d.lines = append(d.lines, fmt.Sprintf("%d x %s at %s", quantity, pick(wares), price))
 	}
 	kind, at := 0, rng.IntN(100)
 	for at >= kinds[kind].share {

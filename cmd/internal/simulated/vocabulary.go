@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -19,15 +18,13 @@ type step struct {
 	// form is what an amount of this step can come from, as far as one knows before seeing any.
 	form    form
 	reduces bool
-
-	line *regexp.Regexp // the invoice's line
 }
 
 // firstSurcharge is the step at which the discounts are done.
 const firstSurcharge = 2
 
 // steps are in the order in which the desk works.
-var steps = vocabulary([9]step{
+var steps = [...]step{
 	{name: "tier discount", field: "customer tier", plain: "standard", keys: []string{"bronze", "silver", "gold"}, near: []string{"tier", "customer", "customers"}, form: share, reduces: true},
 	{name: "volume discount", field: "volume band", plain: "a", keys: []string{"b", "c", "d"}, near: []string{"volume", "band"}, form: share, reduces: true},
 	{name: "delivery surcharge", field: "delivery", plain: "standard", keys: []string{"express", "courier"}, near: []string{"delivery", "deliveries", "shipping", "shipment", "shipments"}, form: flat},
@@ -37,14 +34,6 @@ var steps = vocabulary([9]step{
 	{name: "currency fee", field: "currency", plain: "eur", keys: []string{"usd", "chf"}, near: []string{"currency", "paid", "paying"}, form: share},
 	{name: "loyalty credit", field: "loyalty card", plain: "none", keys: []string{"blue", "green"}, near: []string{"loyalty", "card", "stamp", "stamps", "credit"}, form: each, reduces: true},
 	{name: "rounding", field: "payment", plain: "transfer", keys: []string{"cash", "cheque"}, near: []string{"round", "rounded", "rounding", "payment", "payments"}, form: rounded, reduces: true},
-})
-
-func vocabulary(v [9]step) [9]step {
-	for i := range v {
-		s := &v[i]
-		s.line = regexp.MustCompile(`(?mi)^` + s.field + `: *([a-z]+)\s*$`)
-	}
-	return v
 }
 
 // says reports whether a text, given as its words, names a key. A letter is a key only behind its field: "band C".

@@ -1,0 +1,32 @@
+// Command debrief is the whole pipeline in one program, and the operator's tool: a demonstration, a server with the
+// three roles, learning from recorded runs, and what shows what is going on.
+package main
+
+import (
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"debrief/cmd/internal/app"
+)
+
+type command struct {
+	app.Common
+
+	Demo     demo     `cmd:"" help:"Watch a model learn: embedded server, three roles, a simulated model. Needs nothing."`
+	Up       up       `cmd:"" help:"Run the server and the three roles in one process."`
+	Learn    learn    `cmd:"" help:"Learn from recorded runs: tau-bench JSON, SWE-agent .traj."`
+	Submit   submit   `cmd:"" help:"Hand in a task."`
+	Playbook playbook `cmd:"" help:"Look at playbooks."`
+	Status   status   `cmd:"" help:"Show streams, roles and books."`
+	Model    serve    `cmd:"" help:"Serve the simulated model on the OpenAI chat wire."`
+}
+
+const description = `LLM agents that learn from what they do: a Generator answers with a playbook in its prompt, a Reflector looks at
+what came of it, a Curator turns that into small changes of the playbook. The three talk over NATS JetStream only.
+
+Begin with 'debrief demo'.`
+
+func main() {
+	os.Exit(app.Main("debrief", description, new(command), kong.Vars{"data": dataDir()}, os.Args[1:]))
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/guptarohit/asciigraph"
+	"golang.org/x/term"
+
+	book "debrief/playbook"
+)
+
+// screen shows how a demo goes: to a person, or as JSON lines.
+type screen struct {
+	out  io.Writer
+	json bool
+	live bool // a terminal, where a line can be written over
+}
+
+func newScreen(out *os.File, asJSON bool) *screen {
+	return &screen{out: out, json: asJSON, live: !asJSON && term.IsTerminal(int(out.Fd()))}
+}
+
+func writeJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// progress is a line that is written over while tasks are worked on; nil where nobody watches.
+func (s *screen) progress(label, what string, total int) func(int) {
+	if !s.live {
+		return nil
+	}
+	return func(done int) {
+		if done == total {
+			fmt.Fprint(s.out, "\r\x1b[K")
+			return
+		}
+		fmt.Fprintf(s.out, "\r%-9s %s %d of %d", label, what, done, total)
+	}
+}
+
+func (s *screen) begin(d *demo, r *result) {
+	if s.json {
+		return
+	}
+	model := "the simulated model"
+	if !r.Simulated {
+		model = "model " + r.Model
+	}
+	fmt.Fprintf(s.out, `An invoice desk has house rules that nobody tells the model: discounts, taxes, surcharges, rounding.
+Generator, Reflector and Curator work over JetStream, with %s. Each epoch answers %d training tasks with
+the playbook of its beginning; what is learned from them is used from the next epoch on. The %d held-out tasks are
+never learned from.
+
+           training   held-out   bullets   playbook   seconds
+before                %7.1f %%
+`, model, d.Train, d.HeldOut, 100*r.Baseline)
+}
+
+func (s *screen) epoch(e epoch) {
+	if s.json {
+		_ = writeJSON(s.out, e)
+		return
+	}
+	fmt.Fprintf(s.out, "epoch %-2d %8.1f %% %8.1f %% %9d   %-10s %6.1f\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets, e.Playbook, e.Seconds)
+}
+
+func (s *screen) result(d *demo, r *result, bullets []*book.Bullet) error {
+	if s.json {
+		return writeJSON(s.out, r)
+	}
+	held, train := []float64{100 * r.Baseline}, []float64{100 * r.Epochs[0].Train}
+	for i, e := range r.Epochs {
+		held = append(held, 100*e.HeldOut)
+		if i > 0 {
+			train = append(train, 100*e.Train)
+		}
+	}
+	train = append(train, train[len(train)-1])
+	fmt.Fprintf(s.out, "\nHeld-out accuracy in %%, before and after each epoch\n\n%s\n",
+		asciigraph.Plot(held, asciigraph.Height(8), asciigraph.Width(60), asciigraph.LowerBound(0), asciigraph.UpperBound(100), asciigraph.Precision(0)))
+	fmt.Fprintf(s.out, "\n%s\n", showBullets(bullets))
+	fmt.Fprintf(s.out, "Held-out accuracy went from %.1f %% to %.1f %% with %d bullets, %d model calls and %d tokens in %.1f s.",
+		100*r.Baseline, 100*r.Final, r.Bullets, r.Calls, r.Tokens, r.Seconds)
+	if r.Lost > 0 {
+		fmt.Fprintf(s.out, " %d messages ended as dead letters.", r.Lost)
+	}
+	if r.Simulated {
+		fmt.Fprintf(s.out, "\nThe model was simulated: it sees nothing but its prompt, and follows the bullets in it to the letter.")
+	}
+	if d.Data != "" {
+		fmt.Fprintf(s.out, "\nThe streams are kept in %s.", d.Data)
+	}
+	fmt.Fprintln(s.out)
+	return nil
+}
+
+// showBullets is bullets as a table, by section.
+func showBullets(bullets []*book.Bullet) string {
+	if len(bullets) == 0 {
+		return "The playbook is empty.\n"
+	}
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	section := ""
+	for _, b := range bySection(bullets) {
+		if b.Section != section {
+			section = b.Section
+			fmt.Fprintf(w, "%s\thelpful\tharmful\t\n", book.Title(section))
+		}
+		lines := strings.Split(wrap(b.Content, 88), "\n")
+		fmt.Fprintf(w, "  %s%s\t%d\t%d\t%s\n", b.ID, mark(b), b.Helpful, b.Harmful, lines[0])
+		for _, l := range lines[1:] {
+			fmt.Fprintf(w, "\t\t\t%s\n", l)
+		}
+	}
+	_ = w.Flush()
+	return out.String()
+}
+
+func mark(b *book.Bullet) string {
+	switch {
+	case b.Pinned:
+		return " (pinned)"
+	case !b.Shown():
+		return " (" + string(b.Status) + ")"
+	}
+	return ""
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	book "debrief/playbook"
+)
+
+// trial hands tasks to the workers of one book and waits for what becomes of them.
+type trial struct {
+	conn *bus.Conn
+	book book.Book
+
+	mu    sync.Mutex
+	ended map[events.ID]ending // by execution id
+	lost  map[string]string    // reflections and edits that became dead letters: what, and why
+	moved chan struct{}        // closed and replaced when something ended
+}
+
+// ending is what became of one task.
+type ending struct {
+	answer  string
+	score   float64
+	version uint64
+	cited   []book.BulletID
+	dead    string // why there is no answer
+}
+
+// watch begins to follow a book; done returns when it has stopped, after the context has ended.
+func watch(ctx context.Context, conn *bus.Conn, b book.Book) (t *trial, done func() error) {
+	t = &trial{conn: conn, book: b, ended: map[events.ID]ending{}, lost: map[string]string{}, moved: make(chan struct{})}
+	var all sync.WaitGroup
+	var errs [2]error
+	all.Go(func() {
+		errs[0] = conn.Read(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(s bus.Stored) error {
+			if e, ok := s.Event.(*events.Execution); ok {
+				t.end(e.ID, ending{answer: e.Answer, score: e.Outcome.Score, version: e.Version, cited: e.Cited})
+			}
+			return nil
+		})
+	})
+	all.Go(func() {
+		errs[1] = conn.Read(ctx, events.StreamDead, events.DeadSubject("", b), func(s bus.Stored) error {
+			if l, ok := s.Event.(*events.DeadLetter); ok {
+				t.letter(l)
+			}
+			return nil
+		})
+	})
+	return t, func() error {
+		all.Wait()
+		if err := errors.Join(errs[:]...); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}
+}
+
+// end notes an execution. The first one counts.
+func (t *trial) end(id events.ID, e ending) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old, ok := t.ended[id]; ok && old.dead == "" {
+		return
+	}
+	t.ended[id] = e
+	close(t.moved)
+	t.moved = make(chan struct{})
+}
+
+func (t *trial) letter(l *events.DeadLetter) {
+	if e, err := events.Decode(l.Subject, l.Header, l.Data); err == nil {
+		if task, ok := e.(*events.Task); ok {
+			t.end(events.ExecutionID(t.book, task.ID, task.Origin.Round), ending{dead: l.Reason})
+			return
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost[fmt.Sprintf("%s %d", l.Stream, l.Seq)] = l.Reason
+}
+
+// ask hands in tasks and returns their endings in order, when all have ended. Progress, if given, is told how many.
+func (t *trial) ask(ctx context.Context, tasks []events.Task, progress func(done int)) ([]ending, error) {
+	for i := range tasks {
+		tasks[i].Book, tasks[i].Created = t.book, time.Now().UTC()
+		if _, err := t.conn.Publish(ctx, &tasks[i], bus.Marks{}); err != nil {
+			return nil, fmt.Errorf("hand in task %q: %w", tasks[i].ID, err)
+		}
+	}
+	endings := make([]ending, len(tasks))
+	for {
+		t.mu.Lock()
+		done, moved := 0, t.moved
+		for i := range tasks {
+			if e, ok := t.ended[events.ExecutionID(t.book, tasks[i].ID, tasks[i].Origin.Round)]; ok {
+				endings[i] = e
+				done++
+			}
+		}
+		t.mu.Unlock()
+		if progress != nil {
+			progress(done)
+		}
+		if done == len(tasks) {
+			return endings, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-moved:
+		}
+	}
+}
+
+// settled waits until roles have nothing left to do.
+func (t *trial) settled(ctx context.Context, roles ...string) error {
+	return settled(ctx, t.conn, roles...)
+}
+
+func settled(ctx context.Context, conn *bus.Conn, roles ...string) error {
+	for _, role := range roles {
+		for {
+			l, err := conn.Lag(ctx, role)
+			if err != nil {
+				return err
+			}
+			if l.Idle() {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// accuracy is the mean score.
+func accuracy(endings []ending) float64 {
+	if len(endings) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, e := range endings {
+		sum += e.score
+	}
+	return sum / float64(len(endings))
+}

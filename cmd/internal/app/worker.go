@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/curator"
+	"debrief/events/bus"
+	"debrief/generator"
+	"debrief/reflector"
+)
+
+// Generator, Reflector and Curator are the flags of the roles.
+type (
+	Generator struct {
+		generator.Config `embed:""`
+	}
+	Reflector struct {
+		reflector.Config `embed:""`
+	}
+	Curator struct {
+		curator.Config `embed:""`
+	}
+)
+
+// Worker is a worker program: flags, connection, health.
+type Worker struct {
+	Common
+	NATS
+	Health string `help:"Address for health checks: /livez and /readyz." placeholder:"HOST:PORT"`
+}
+
+// Work runs a role until the context ends.
+func (w Worker) Work(ctx context.Context, name string, r Role) error {
+	log := w.Logger()
+	nc, err := w.Dial(name, log)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	conn, err := w.Open(ctx, nc, log)
+	if err != nil {
+		return err
+	}
+	stop, err := ServeHealth(w.Health, conn, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg(name + " is running")
+	return Run(ctx, conn, r)
+}
+
+// ServeHealth answers health checks: /livez while the process runs, /readyz while every role works. An empty address
+// serves none.
+func ServeHealth(addr string, conn *bus.Conn, log zerolog.Logger) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, Exit(ExitUsage, fmt.Errorf("--health: %w", err))
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		roles := conn.Health()
+		w.Header().Set("Content-Type", "application/json")
+		for _, r := range roles {
+			if !r.Healthy() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				break
+			}
+		}
+		_ = json.NewEncoder(w).Encode(roles)
+	})
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error().Err(err).Msg("health checks")
+		}
+	}()
+	return func() { _ = srv.Close() }, nil
+}

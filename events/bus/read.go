@@ -1,0 +1,94 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+)
+
+// ErrStop is returned by the function given to Read to end it.
+var ErrStop = errors.New("stop reading")
+
+// Stored is an event as a stream holds it.
+type Stored struct {
+	Event events.Event
+	Seq   uint64
+	Err   error // why Event is nil: what is stored there cannot be decoded
+}
+
+// Read calls fn for every event that a stream holds under a subject, in order, and then for each that arrives, until
+// the context ends or fn returns an error; ErrStop ends it without one.
+func (c *Conn) Read(ctx context.Context, stream, subject string, fn func(Stored) error) error {
+	return c.read(ctx, stream, subject, false, fn)
+}
+
+// ReadStored is Read that ends with the last event that is stored now.
+func (c *Conn) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
+	return c.read(ctx, stream, subject, true, fn)
+}
+
+func (c *Conn) read(ctx context.Context, stream, subject string, stored bool, fn func(Stored) error) error {
+	cons, err := c.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	if info, err := cons.Info(ctx); err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	} else if stored && info.NumPending == 0 {
+		return nil
+	}
+	it, err := cons.Messages()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	defer it.Stop()
+	defer context.AfterFunc(ctx, it.Stop)()
+	for {
+		m, err := it.Next()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", subject, err)
+		}
+		md, err := m.Metadata()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", subject, err)
+		}
+		s := Stored{Seq: md.Sequence.Stream}
+		s.Event, s.Err = c.decode(ctx, m)
+		if err := fn(s); errors.Is(err, ErrStop) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if stored && md.NumPending == 0 {
+			return nil
+		}
+	}
+}
+
+// StreamState is how much a stream holds.
+type StreamState struct {
+	Name     string `json:"name"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+}
+
+// Streams says how much every stream of ours holds.
+func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
+	var all []StreamState
+	for _, want := range streams(1) {
+		s, err := c.js.Stream(ctx, want.Name)
+		if err != nil {
+			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
+		}
+		st := s.CachedInfo().State
+		all = append(all, StreamState{want.Name, st.Msgs, st.Bytes})
+	}
+	return all, nil
+}
