@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,9 +12,14 @@ import (
 	"debrief/playbook"
 )
 
-// A bullet that contrasts successes with failures is shown while at least this many runs of each kind were counted and
-// the shares cannot well be equal: the 95 % interval of the successes' share lies above that of the failures'.
-const minRuns = 5
+// A bullet that contrasts successes with failures is shown while at least minRuns of each kind were counted, as
+// many of the successes had it, and the
+// share among successes is higher by a one-sided two-proportion z-test at 5 %. Many contrasts are looked at, so a shown
+// one is a lead with its counts in plain view, no proof.
+const (
+	minRuns = 5
+	minZ    = 1.645
+)
 
 // byRule is the bullet of a rule's key in the draft, nil if there is none.
 func (d *draft) byRule(key string) *playbook.Bullet {
@@ -108,12 +114,14 @@ func (d *draft) refresh(b *playbook.Bullet) {
 
 // contrast reports whether successful runs had it clearly more often than failed ones.
 func contrast(b, base *playbook.Bullet) bool {
-	if base.Helpful < minRuns || base.Harmful < minRuns {
+	if b.Helpful < minRuns || base.Helpful < minRuns || base.Harmful < minRuns {
 		return false
 	}
-	low, _ := wilson(b.Helpful, base.Helpful)
-	_, high := wilson(b.Harmful, base.Harmful)
-	return low > high
+	n, m := float64(base.Helpful), float64(base.Harmful)
+	p, q := float64(b.Helpful)/n, float64(b.Harmful)/m
+	pooled := float64(b.Helpful+b.Harmful) / (n + m)
+	spread := math.Sqrt(pooled * (1 - pooled) * (1/n + 1/m))
+	return spread > 0 && (p-q)/spread >= minZ
 }
 
 // fill puts the counts into a rule's text.

@@ -104,7 +104,7 @@ func vote(l events.Label) events.Vote {
 }
 
 const (
-	tally     = "({runs} runs: {helpful} succeeded, {harmful} failed)"
+	tally     = "(runs: {runs}, of which {helpful} succeeded and {harmful} failed)"
 	orderText = "Before `%[2]s`, call `%[1]s` first: {helpful} of {base.helpful} successful runs that used `%[2]s` did, {harmful} of {base.harmful} failed ones."
 	usedText  = "`%s` was used in {helpful} successful and {harmful} failed runs."
 )

@@ -22,7 +22,7 @@ func TestAccuracyRisesOverTheEpochsToAllOfIt(t *testing.T) {
 			t.Parallel()
 			train, heldOut := Tasks(seed)
 			d := &desk{client: dial(Options{})}
-			curve := d.learn(t, 5, train, heldOut)
+			curve := d.learn(t, 5, train, heldOut[:100])
 			t.Logf("seed %d: %.3f", seed, curve)
 			if curve[0] == 0 || curve[0] >= 0.25 {
 				t.Errorf("without bullets: got accuracy %.3f, want something under 0.25", curve[0])
@@ -44,7 +44,7 @@ func TestAllRulesKnownIsAllAnswersRight(t *testing.T) {
 	t.Parallel()
 	train, heldOut := Tasks(7)
 	d := informed(7, rule.String)
-	if got := d.accuracy(t, append(train, heldOut...)); got != 1 {
+	if got := d.accuracy(t, append(train[:50], heldOut[:100]...)); got != 1 {
 		t.Errorf("with every house rule in the playbook: got accuracy %.3f, want 1", got)
 	}
 }
@@ -52,6 +52,7 @@ func TestAllRulesKnownIsAllAnswersRight(t *testing.T) {
 func TestRulesOfAnotherHouseDoNotHelp(t *testing.T) {
 	t.Parallel()
 	_, heldOut := Tasks(1)
+	heldOut = heldOut[:100]
 	base := (&desk{client: dial(Options{})}).accuracy(t, heldOut)
 	if got := informed(2, rule.String).accuracy(t, heldOut); got > base+0.05 {
 		t.Errorf("with the rules of seed 2 on tasks of seed 1: got accuracy %.3f, want no more than without any, %.3f", got, base)
@@ -73,7 +74,7 @@ func TestNoiseTeachesNothing(t *testing.T) {
 	t.Parallel()
 	train, heldOut := Tasks(3)
 	d := &desk{client: dial(Options{Noise: 1})}
-	curve := d.learn(t, 2, train, heldOut)
+	curve := d.learn(t, 2, train[:100], heldOut[:100])
 	if curve[0] != curve[1] || curve[1] != curve[2] {
 		t.Errorf("got the curve %.3f, want a flat one", curve)
 	}
@@ -86,8 +87,8 @@ func TestSloppyModelLearnsAsMuch(t *testing.T) {
 	t.Parallel()
 	train, heldOut := Tasks(1)
 	d := &desk{client: dial(Options{Sloppy: 0.1})}
-	curve := d.learn(t, 5, train, heldOut)
-	if last := curve[5]; last < 0.95 {
+	curve := d.learn(t, 5, train, heldOut[:100])
+	if last := curve[len(curve)-1]; last < 0.95 {
 		t.Errorf("got the curve %.3f, want it to end at 0.95 or more", curve)
 	}
 }
@@ -99,6 +100,7 @@ func TestEditingOneNumberChangesExactlyTheAnswersThatUseIt(t *testing.T) {
 	t.Parallel()
 	const seed = 4
 	_, heldOut := Tasks(seed)
+	heldOut = heldOut[:100]
 	d := informed(seed, rule.String)
 	before := make([]string, len(heldOut))
 	for i := range heldOut {
@@ -131,7 +133,7 @@ func TestEditingOneNumberChangesExactlyTheAnswersThatUseIt(t *testing.T) {
 				if want == before[i] && r.form != rounded {
 					t.Errorf("%s: the edit makes no difference", heldOut[i].ID)
 				}
-			} else if i%5 != 0 {
+			} else if i%10 != 0 {
 				continue // a sample of those that must not change will do
 			}
 			a, _ := d.answer(t, &heldOut[i])
@@ -185,7 +187,7 @@ func TestRulesAreUnderstoodInOtherWords(t *testing.T) {
 		}
 	}
 	_, heldOut := Tasks(5)
-	if got := informed(5, otherWords).accuracy(t, heldOut); got != 1 {
+	if got := informed(5, otherWords).accuracy(t, heldOut[:100]); got != 1 {
 		t.Errorf("with every rule in other words: got accuracy %.3f, want 1", got)
 	}
 }
@@ -261,7 +263,7 @@ func TestRepliesDependOnThePromptAlone(t *testing.T) {
 	t.Parallel()
 	train, _ := Tasks(1)
 	d := informed(1, rule.String)
-	for i := range train[:40] {
+	for i := range train[:15] {
 		e := d.execute(t, &train[i])
 		if _, _, err := reflector.Ask(t.Context(), d, e); err != nil {
 			t.Fatal(err)
@@ -302,7 +304,7 @@ func TestFirstEpochIsToldNeitherRulesNorTargets(t *testing.T) {
 	const seed = 2
 	train, heldOut := Tasks(seed)
 	d := &desk{client: dial(Options{})}
-	tasks := append(train, heldOut...)
+	tasks := append(train[:100], heldOut[:50]...)
 	d.accuracy(t, tasks)
 	h := houseOf(seed)
 	for i, p := range d.sent {
@@ -350,7 +352,7 @@ func TestGullibleModelObeysItsMaterial(t *testing.T) {
 
 func TestTasks(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		train, heldOut := Tasks(seed)
 		if len(train) < 200 || len(heldOut) < 200 || train[0].ID != "train-001" || heldOut[199].ID != "held-out-200" {
 			t.Fatalf("got %d and %d tasks from %q and to %q", len(train), len(heldOut), train[0].ID, heldOut[len(heldOut)-1].ID)

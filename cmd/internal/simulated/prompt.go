@@ -118,10 +118,7 @@ func advise(id, text string) advice {
 	return a
 }
 
-var (
-	bulletLine = regexp.MustCompile(`^- \[([^\]]+)\] (.*)$`)
-	votesShown = regexp.MustCompile(` \(helpful=\d+, harmful=\d+\)$`)
-)
+var votesShown = regexp.MustCompile(` \(helpful=\d+, harmful=\d+\)$`)
 
 // readBullets finds the bullets in a text: "- [id] content (helpful=1, harmful=0)", further lines of the content
 // indented by two spaces.
@@ -136,9 +133,9 @@ func readBullets(text string) []advice {
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
-		if m := bulletLine.FindStringSubmatch(line); m != nil {
+		if bullet, ok := strings.CutPrefix(line, "- ["); ok {
 			flush()
-			id, content = m[1], m[2]
+			id, content, _ = strings.Cut(bullet, "] ")
 		} else if more, ok := strings.CutPrefix(line, "  "); ok && id != "" {
 			content += "\n" + more
 		} else {
