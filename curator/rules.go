@@ -12,10 +12,9 @@ import (
 	"debrief/playbook"
 )
 
-// A bullet that contrasts successes with failures is shown while at least minRuns of each kind were counted, as
-// many of the successes had it, and the
-// share among successes is higher by a one-sided two-proportion z-test at 5 %. Many contrasts are looked at, so a shown
-// one is a lead with its counts in plain view, no proof.
+// A bullet that contrasts successes with failures is shown while at least minRuns of each kind were counted, as many of
+// the successes had it, and their share is higher by a one-sided two-proportion z-test at 5 %. Many contrasts are looked
+// at, so a shown one is a lead with its counts in plain view, no proof.
 const (
 	minRuns = 5
 	minZ    = 1.645

@@ -50,7 +50,7 @@ func keysOf(found []events.Finding) (keys []string) {
 
 func TestErrorsNameTheToolTheErrorAndWhatWorkedNext(t *testing.T) {
 	t.Parallel()
-	const tally = " ({runs} runs: {helpful} succeeded, {harmful} failed)."
+	const tally = " (runs: {runs}, of which {helpful} succeeded and {harmful} failed)."
 	tests := []struct {
 		name  string
 		calls []string

@@ -2,7 +2,6 @@ package simulated
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -105,30 +104,30 @@ func baseSaid(text string) base {
 	return ofSum
 }
 
-var figure = regexp.MustCompile(`\d+(?:\.\d{1,2})?`)
-
 // quantity finds the number of a rule: the first percentage, else the first amount with decimals, else the first
 // number. Digits inside of words and ids are no numbers.
 func quantity(text string) (n int64, isShare, ok bool) {
+	const (
+		number = 1 + iota
+		amount
+		percentage
+	)
 	best := 0
-	for _, at := range figure.FindAllStringIndex(text, -1) {
-		before, after := text[:at[0]], text[at[1]:]
-		if endsInWord(before) || strings.HasSuffix(strings.ToLower(strings.TrimRight(before, " ")), "invoice") {
+	for start, end := nextFigure(text, 0); start < end; start, end = nextFigure(text, end) {
+		before, after := text[:start], text[end:]
+		value, valid := parseCents(text[start:end])
+		if !valid || endsInWord(before) || strings.HasSuffix(strings.ToLower(strings.TrimRight(before, " ")), "invoice") {
 			continue
 		}
-		value, valid := parseCents(text[at[0]:at[1]])
-		if !valid {
-			continue
-		}
-		rank := 1
+		rank := number
 		unit := strings.ToLower(strings.TrimLeft(after, " \u00a0\u202f"))
 		switch {
 		case strings.HasPrefix(unit, "%"), strings.HasPrefix(unit, "percent"), strings.HasPrefix(unit, "per cent"):
-			rank = 3
+			rank = percentage
 		case strings.HasPrefix(unit, "cent"):
-			rank, value = 2, value/100
-		case strings.Contains(text[at[0]:at[1]], "."):
-			rank = 2
+			rank, value = amount, value/100
+		case strings.Contains(text[start:end], "."):
+			rank = amount
 		case startsInWord(after):
 			continue
 		}
@@ -136,7 +135,22 @@ func quantity(text string) (n int64, isShare, ok bool) {
 			best, n = rank, int64(value)
 		}
 	}
-	return n, best == 3, best > 0
+	return n, best == percentage, best > 0
+}
+
+// nextFigure finds the next run of digits from a place on, with a decimal point and digits behind it if there are any.
+// There is none when start is end.
+func nextFigure(text string, from int) (start, end int) {
+	isDigit := func(i int) bool { return i < len(text) && text[i] >= '0' && text[i] <= '9' }
+	for start = from; start < len(text) && !isDigit(start); start++ {
+	}
+	for end = start; isDigit(end); end++ {
+	}
+	if end < len(text) && text[end] == '.' && isDigit(end+1) {
+		for end++; isDigit(end); end++ {
+		}
+	}
+	return start, end
 }
 
 func endsInWord(s string) bool {

@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -17,13 +16,19 @@ import (
 
 func TestAccuracyRisesOverTheEpochsToAllOfIt(t *testing.T) {
 	t.Parallel()
-	for _, seed := range []uint64{1, 2} {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+	for name, test := range map[string]struct {
+		seed    uint64
+		options Options
+	}{
+		"a tidy model":   {seed: 1},
+		"a sloppy model": {seed: 2, options: Options{Sloppy: 0.1}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			train, heldOut := Tasks(seed)
-			d := &desk{client: dial(Options{})}
+			train, heldOut := Tasks(test.seed)
+			d := &desk{client: dial(test.options)}
 			curve := d.learn(t, 5, train, heldOut[:100])
-			t.Logf("seed %d: %.3f", seed, curve)
+			t.Logf("held-out accuracy before and after each epoch: %.2f", curve)
 			if curve[0] == 0 || curve[0] >= 0.25 {
 				t.Errorf("without bullets: got accuracy %.3f, want something under 0.25", curve[0])
 			}
@@ -83,16 +88,6 @@ func TestNoiseTeachesNothing(t *testing.T) {
 	}
 }
 
-func TestSloppyModelLearnsAsMuch(t *testing.T) {
-	t.Parallel()
-	train, heldOut := Tasks(1)
-	d := &desk{client: dial(Options{Sloppy: 0.1})}
-	curve := d.learn(t, 5, train, heldOut[:100])
-	if last := curve[len(curve)-1]; last < 0.95 {
-		t.Errorf("got the curve %.3f, want it to end at 0.95 or more", curve)
-	}
-}
-
 // figures finds the number that a rule states.
 var figures = regexp.MustCompile(`\d+\.\d\d|\d+`)
 
@@ -133,7 +128,7 @@ func TestEditingOneNumberChangesExactlyTheAnswersThatUseIt(t *testing.T) {
 				if want == before[i] && r.form != rounded {
 					t.Errorf("%s: the edit makes no difference", heldOut[i].ID)
 				}
-			} else if i%10 != 0 {
+			} else if i%20 != 0 {
 				continue // a sample of those that must not change will do
 			}
 			a, _ := d.answer(t, &heldOut[i])
@@ -409,5 +404,5 @@ func TestTasks(t *testing.T) {
 	if slices.Equal(Rules(1), Rules(2)) {
 		t.Error("two seeds have the same rules")
 	}
-	t.Log(fmt.Sprintln(strings.Join(Rules(1), "\n")))
+	t.Log("the rules of seed 1:\n" + strings.Join(Rules(1), "\n"))
 }
