@@ -6,7 +6,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 )
@@ -66,18 +65,11 @@ func (d *desk) propose(ctx context.Context, s natskv.State, cases []*docket) err
 	}
 	p := s.Playbook()
 	request := Request{Bullets: p.Top(maxContext), Total: p.Len(), Reflections: reflections}
-	type outcome struct {
-		proposals []Proposal
-		rejected  []playbook.Rejection
-	}
-	out, _, err := chat.Ask(ctx, d.model, Prompt(request), func(r chat.Reply) (outcome, error) {
-		proposals, rejected, err := parseProposals(r, len(reflections))
-		return outcome{proposals, rejected}, err
-	})
+	out, _, err := Ask(ctx, d.model, request)
 	if err != nil {
 		return err
 	}
-	for _, pr := range out.proposals {
+	for _, pr := range out.Proposals {
 		k := with[len(with)-1]
 		if n := len(pr.Reflections); n > 0 {
 			k = with[maxOf(pr.Reflections)-1]
@@ -85,7 +77,7 @@ func (d *desk) propose(ctx context.Context, s natskv.State, cases []*docket) err
 		k.proposals = append(k.proposals, pr)
 	}
 	last := with[len(with)-1]
-	last.rejected = append(last.rejected, out.rejected...)
+	last.rejected = append(last.rejected, out.Rejected...)
 	return nil
 }
 

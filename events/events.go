@@ -396,6 +396,9 @@ func (d *DeadLetter) Validate() error {
 	if d.Role == "" || d.Subject == "" {
 		return errors.New("role, subject: cannot be empty")
 	}
+	if playbook.Book(d.Role).Validate() != nil { // a book's name is a token too
+		return fmt.Errorf("role: %q cannot be in a subject", d.Role)
+	}
 	return nil
 }
 

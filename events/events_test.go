@@ -36,6 +36,7 @@ func TestInvalidEventsNameTheField(t *testing.T) {
 		{"a finding without a key", KindReflection, func(e Event) { e.(*Reflection).Findings[0].Key = "" }, "findings[0]: "},
 		{"an edit by nobody", KindEdit, func(e Event) { e.(*Edit).Author = "" }, "author: is empty"},
 		{"an edit of nothing", KindEdit, func(e Event) { e.(*Edit).Ops = nil }, "operations: is empty"},
+		{"a letter by a role that is two tokens", KindDead, func(e Event) { e.(*DeadLetter).Role = "a.b" }, `role: "a.b"`},
 		{"a letter by nobody", KindDead, func(e Event) { e.(*DeadLetter).Role = "" }, "role, subject: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {

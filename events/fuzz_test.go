@@ -76,9 +76,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		subject, header, again, err := Encode(first)
 		if err != nil {
-			if d, ok := first.(*DeadLetter); ok && d.Role != RoleReflector {
-				return // its role is no token of a subject
-			}
 			t.Fatalf("decoded and cannot be encoded: %v", err)
 		}
 		second, err := Decode(subject, header, again)

@@ -86,7 +86,7 @@ func (g *Generator) answer(ctx context.Context, books *shelf, t *events.Task) (*
 		return nil, err
 	}
 	prompt := Prompt(t, page.bullets)
-	a, reply, err := chat.Ask(ctx, g.model, prompt, parseAnswer)
+	a, reply, err := Ask(ctx, g.model, prompt)
 	if err != nil {
 		return nil, fmt.Errorf("answer task %q: %w", t.ID, err)
 	}

@@ -72,9 +72,9 @@ type Answer struct {
 	Final string
 }
 
-// Ask puts a task to a model, once more when the reply cannot be read.
-func Ask(ctx context.Context, m chat.Model, t *events.Task, bullets []*playbook.Bullet) (Answer, chat.Reply, error) {
-	return chat.Ask(ctx, m, Prompt(t, bullets), parseAnswer)
+// Ask puts a Prompt to a model, once more when the reply cannot be read.
+func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, error) {
+	return chat.Ask(ctx, m, p, parseAnswer)
 }
 
 // parseAnswer reads a reply. A model that talks but gives no answer has answered wrongly; a reply with nothing to

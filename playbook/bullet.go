@@ -121,10 +121,9 @@ func Section(text string) string {
 	text = strings.ToLower(strip(text, ""))
 	text = strings.ReplaceAll(text, "&", "and")
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '#' || r == '_' || r == '[' || r == ']' }), "_")
-	for len(text) > MaxSection {
-		text = text[:MaxSection]
+	if len(text) > MaxSection {
+		text = strings.TrimRight(strings.ToValidUTF8(text[:MaxSection], ""), "_")
 	}
-	text = strings.ToValidUTF8(text, "")
 	if text == "" {
 		return "misc"
 	}
@@ -186,13 +185,15 @@ func MintID(section string, n uint64) BulletID {
 	return BulletID(fmt.Sprintf("%s-%05d", slug, n))
 }
 
-// fingerprint is a hash of what the state hash covers of one bullet. Fields are length-prefixed, so that no content
-// can pass for another field.
-func (b *Bullet) fingerprint() [32]byte {
-	var buf [512]byte
-	return sha256.Sum256(b.appendState(buf[:0]))
+// checksum is a hash of what the state hash covers of one bullet, the bullet's part of the playbook's checksum.
+func (b *Bullet) checksum() Checksum {
+	var buf [1024]byte // on the stack; most bullets are shorter
+	sum := sha256.Sum256(b.appendState(buf[:0]))
+	return Checksum(sum[:16])
 }
 
+// appendState writes what the state hash covers. Fields are length-prefixed, so that no content can pass for another
+// field.
 func (b *Bullet) appendState(buf []byte) []byte {
 	status := b.Status
 	if status == "" {

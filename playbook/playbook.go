@@ -19,21 +19,27 @@ import (
 type Playbook struct {
 	version uint64
 	last    uint64 // highest number minted into an id, removed bullets included
-	bullets map[BulletID]*Bullet
+	bullets map[BulletID]entry
 	sum     Checksum
 
-	rules map[string]BulletID // by rule key
-	texts map[text]BulletID   // by normalised content; nil until Same is asked for the first time
+	rules   index[string]                    // by rule key
+	resting map[string]map[BulletID]struct{} // by the key that a rule has as its base
+	texts   *index[Wording]                  // nil until Same is asked for the first time
+}
+
+// entry is a bullet with its part of the checksum, so that a change costs one hash and not two.
+type entry struct {
+	*Bullet
+	part Checksum
 }
 
 // Checksum tells one set of bullets from another: the exclusive or of their fingerprints, so that it costs as much as
 // what changed. It detects torn reads; the state hash is what compares playbooks.
 type Checksum [16]byte
 
-func (c *Checksum) toggle(b *Bullet) {
-	f := b.fingerprint()
+func (c *Checksum) toggle(part Checksum) {
 	for i := range c {
-		c[i] ^= f[i]
+		c[i] ^= part[i]
 	}
 }
 
@@ -50,20 +56,40 @@ func (p *Playbook) Checksum() Checksum { return p.sum }
 func (p *Playbook) Len() int { return len(p.bullets) }
 
 // Bullet is the bullet with this id, nil if there is none. It must not be changed.
-func (p *Playbook) Bullet(id BulletID) *Bullet { return p.bullets[id] }
+func (p *Playbook) Bullet(id BulletID) *Bullet { return p.bullets[id].Bullet }
 
 // All yields every bullet in no order.
-func (p *Playbook) All() iter.Seq[*Bullet] { return maps.Values(p.bullets) }
+func (p *Playbook) All() iter.Seq[*Bullet] {
+	return func(yield func(*Bullet) bool) {
+		for _, e := range p.bullets {
+			if !yield(e.Bullet) {
+				return
+			}
+		}
+	}
+}
 
 // Sorted is every bullet by id.
 func (p *Playbook) Sorted() []*Bullet {
-	return slices.SortedFunc(p.All(), func(a, b *Bullet) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	all := make([]*Bullet, 0, len(p.bullets))
+	for _, e := range p.bullets {
+		all = append(all, e.Bullet)
+	}
+	slices.SortFunc(all, func(a, b *Bullet) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return all
 }
 
 // Clone is a copy that can be changed without changing p.
 func (p *Playbook) Clone() *Playbook {
 	c := *p
-	c.bullets, c.rules, c.texts = maps.Clone(p.bullets), maps.Clone(p.rules), maps.Clone(p.texts)
+	c.bullets, c.rules, c.resting = maps.Clone(p.bullets), p.rules.clone(), maps.Clone(p.resting)
+	for base, ids := range c.resting {
+		c.resting[base] = maps.Clone(ids)
+	}
+	if p.texts != nil {
+		texts := p.texts.clone()
+		c.texts = &texts
+	}
 	return &c
 }
 
@@ -88,31 +114,31 @@ func Label(version uint64, chain []byte) string {
 func Restore(version, last uint64, bullets iter.Seq[*Bullet]) *Playbook {
 	p := &Playbook{version: version, last: last}
 	for b := range bullets {
-		p.put(b)
+		p.put(b, b.checksum())
 	}
 	return p
 }
 
 // put stores a bullet and keeps the checksum.
-func (p *Playbook) put(b *Bullet) {
+func (p *Playbook) put(b *Bullet, part Checksum) {
 	if p.bullets == nil {
-		p.bullets = make(map[BulletID]*Bullet)
+		p.bullets = make(map[BulletID]entry)
 	}
 	old := p.bullets[b.ID]
-	if old != nil {
-		p.sum.toggle(old)
+	p.sum.toggle(old.part) // of no bullet it is all zero
+	p.sum.toggle(part)
+	p.bullets[b.ID] = entry{b, part}
+	p.reindex(old.Bullet, b)
+	if old.Bullet == nil {
+		p.last = max(p.last, number(b.ID))
 	}
-	p.bullets[b.ID] = b
-	p.sum.toggle(b)
-	p.reindex(old, b)
-	p.last = max(p.last, number(b.ID))
 }
 
 func (p *Playbook) drop(id BulletID) {
-	if old := p.bullets[id]; old != nil {
-		p.sum.toggle(old)
+	if old, ok := p.bullets[id]; ok {
+		p.sum.toggle(old.part)
 		delete(p.bullets, id)
-		p.reindex(old, nil)
+		p.reindex(old.Bullet, nil)
 	}
 }
 
@@ -120,13 +146,15 @@ func (p *Playbook) drop(id BulletID) {
 // outcome has the expected size and checksum; otherwise it reports false and the playbook is as it was.
 func (p *Playbook) Mirror(version, last uint64, changed map[BulletID]*Bullet, size int, sum Checksum) bool {
 	got, n := p.sum, len(p.bullets)
+	parts := make(map[BulletID]Checksum, len(changed))
 	for id, b := range changed {
-		if old := p.bullets[id]; old != nil {
-			got.toggle(old)
+		if old, ok := p.bullets[id]; ok {
+			got.toggle(old.part)
 			n--
 		}
 		if b != nil {
-			got.toggle(b)
+			parts[id] = b.checksum()
+			got.toggle(parts[id])
 			n++
 		}
 	}
@@ -137,7 +165,7 @@ func (p *Playbook) Mirror(version, last uint64, changed map[BulletID]*Bullet, si
 		if b == nil {
 			p.drop(id)
 		} else {
-			p.put(b)
+			p.put(b, parts[id])
 		}
 	}
 	p.version, p.last = version, max(last, p.last)
@@ -154,36 +182,28 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	if d.Version != p.version+1 {
 		return nil, fmt.Errorf("apply delta: version %d does not follow %d", d.Version, p.version)
 	}
-	seen := make(map[BulletID]struct{}, len(d.Ops))
-	note := func(id BulletID) {
-		if _, dup := seen[id]; !dup {
-			seen[id] = struct{}{}
-			changed = append(changed, id)
-		}
-	}
+	changed = make([]BulletID, 0, len(d.Ops))
 	for i := range d.Ops {
-		op := &d.Ops[i]
-		if p.applyOp(op, d) {
-			note(op.Bullet)
-			for _, id := range op.Sources {
-				note(id)
-			}
+		if op := &d.Ops[i]; p.applyOp(op, d) {
+			changed = append(append(changed, op.Bullet), op.Sources...)
 		}
 	}
 	p.version = d.Version
-	return changed, nil
+	slices.Sort(changed)
+	return slices.Compact(changed), nil
 }
 
 func (p *Playbook) applyOp(op *Op, d *Delta) bool {
-	old := p.bullets[op.Bullet]
+	old := p.bullets[op.Bullet].Bullet
 	if op.Kind == Add {
 		if old != nil {
 			return false
 		}
-		p.put(&Bullet{
+		b := &Bullet{
 			ID: op.Bullet, Section: op.Section, Content: op.Content, Rule: op.Rule, Status: op.Status,
 			CreatedAt: d.Time, UpdatedAt: d.Time,
-		})
+		}
+		p.put(b, b.checksum())
 		return true
 	}
 	if old == nil {
@@ -211,7 +231,7 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 	case Merge:
 		b.Content, b.UpdatedAt = op.Content, d.Time
 		for _, id := range op.Sources {
-			src := p.bullets[id]
+			src := p.bullets[id].Bullet
 			if src == nil || id == op.Bullet {
 				continue
 			}
@@ -224,7 +244,7 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 	default:
 		return false
 	}
-	p.put(&b)
+	p.put(&b, b.checksum())
 	return true
 }
 
@@ -234,7 +254,7 @@ func number(id BulletID) uint64 {
 	if !ok {
 		return 0
 	}
-	n, err := strconv.ParseUint(digits, 10, 32)
+	n, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil {
 		return 0
 	}

@@ -15,7 +15,8 @@ func (p *Playbook) Top(n int) []*Bullet {
 		return nil
 	}
 	h := make(worstFirst, 0, n+1)
-	for _, b := range p.bullets {
+	for _, e := range p.bullets {
+		b := e.Bullet
 		switch {
 		case !b.Shown():
 		case len(h) < n:

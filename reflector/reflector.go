@@ -96,7 +96,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution) (*events.R
 	}
 	ref.Book = e.Book
 	if r.model != nil && (judged(e) || signal(e)) {
-		out, reply, err := chat.Ask(ctx, r.model, Prompt(e), func(reply chat.Reply) (Output, error) { return parseReflection(reply, e) })
+		out, reply, err := Ask(ctx, r.model, e)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ type command struct {
 	Submit   submit   `cmd:"" help:"Hand in a task."`
 	Playbook playbook `cmd:"" help:"Look at playbooks."`
 	Status   status   `cmd:"" help:"Show streams, roles and books."`
+	Bench    bench    `cmd:"" help:"Measure the pipeline and this machine's limits."`
 	Model    serve    `cmd:"" help:"Serve the simulated model on the OpenAI chat wire."`
 }
 

@@ -77,6 +77,7 @@ type StreamState struct {
 	Name     string `json:"name"`
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
+	Last     uint64 `json:"last_seq"`
 }
 
 // Streams says how much every stream of ours holds.
@@ -88,7 +89,7 @@ func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
 		st := s.CachedInfo().State
-		all = append(all, StreamState{want.Name, st.Msgs, st.Bytes})
+		all = append(all, StreamState{want.Name, st.Msgs, st.Bytes, st.LastSeq})
 	}
 	return all, nil
 }

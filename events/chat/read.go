@@ -72,10 +72,9 @@ func find(r Reply) (objects, lists []span, err error) {
 	}
 	text := strings.ToValidUTF8(Spoken(r.Text), "\uFFFD")
 
-	// A bracket that nothing closes costs a walk to the end of the text. The allowance keeps a text full of them
-	// linear; 64 such walks are more than any answer has needed.
-	allowance := 64 * max(len(text), 16<<10)
-	for i := 0; i < len(text) && allowance > 0 && len(objects)+len(lists) < maxSpans; {
+	// A bracket that nothing closes costs a walk to the end of the text. There are few: they lie within one another, and
+	// maxDepth ends the reading of a text that has many.
+	for i := 0; i < len(text) && len(objects)+len(lists) < maxSpans; {
 		next := strings.IndexAny(text[i:], "{[")
 		if next < 0 {
 			break
@@ -89,7 +88,6 @@ func find(r Reply) (objects, lists []span, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		allowance -= n
 		s := span{text: text[i : i+n], fenced: fence.MatchString(text[max(0, i-maxFence):i]), open: !closed}
 		switch {
 		case text[i] == '{':

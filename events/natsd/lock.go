@@ -66,8 +66,8 @@ func lockDir(dir string) (*lock, error) {
 		if ok {
 			break
 		}
-		// A holder that was killed left its note, and the one now starting has the lock and has not replaced the note
-		// yet: for that instant the wrong process is named. announce and this order keep it an instant.
+		// Race: a killed holder left its note, and the next one has the lock and has not removed the note yet. For that
+		// instant the dead process is named; the refusal itself is right.
 		h, err := l.holder()
 		if err == nil || time.Now().After(deadline) {
 			return nil, &InUseError{Dir: dir, PID: h.PID, URL: h.URL}

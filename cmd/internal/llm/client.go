@@ -30,8 +30,7 @@ import (
 
 // Client is a chat.Model. It is safe for concurrent use.
 type Client struct {
-	cfg     Config // without the key
-	secret  Secret
+	cfg     Config
 	base    http.RoundTripper
 	openai  *openai.Client
 	dialect dialect
@@ -60,14 +59,12 @@ func newClient(cfg Config, base http.RoundTripper) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		secret: cfg.APIKey,
+		cfg:    cfg,
 		base:   base,
 		openai: newOpenAI(cfg, base),
 		limits: newLimits(cfg.RequestsPerMinute, cfg.TokensPerMinute),
 		budget: newBudget(cfg.RetryShare),
 	}
-	cfg.APIKey = ""
-	c.cfg = cfg
 	c.breaker = c.newBreaker()
 	c.chain = failsafe.With[chat.Reply](c.newBulkhead(), c.newRetries(), c.breaker)
 	return c, nil

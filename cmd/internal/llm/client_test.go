@@ -72,6 +72,7 @@ func TestWhatBecomesOfACall(t *testing.T) {
 		{"an error without end", endless(500), 3, unavailable, "(500)"},
 		{"a connection that is cut", hangUp, 3, unavailable, "no answer"},
 		{"no answer", silence, 3, unavailable, "no answer within 1m0s"},
+		{"an answer that stalls", stall, 3, unavailable, "no answer within 1m0s"},
 
 		{"400", status(400, `{"error":{"message":"messages: bad role","param":"messages"}}`), 1, refused, "bad role"},
 		{"400 context length by code", status(400, `{"error":{"message":"Too big.","code":"context_length_exceeded"}}`), 1, tooLong, "Too big."},
@@ -164,6 +165,12 @@ func endless(code int) http.HandlerFunc {
 			}
 		}
 	}
+}
+
+func stall(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, `{"choices":[`)
+	_ = http.NewResponseController(w).Flush()
+	silence(w, r)
 }
 
 func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }

@@ -103,7 +103,9 @@ func TestAnEchoedKeyIsTakenOutOfErrors(t *testing.T) {
 	t.Parallel()
 	echo := func(w http.ResponseWriter, r *http.Request) string { return r.Header.Get("Authorization") }
 	for name, reply := range map[string]http.HandlerFunc{
-		"in a text": func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no: "+echo(w, r), 401) },
+		"in a text": func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "no: "+echo(w, r), http.StatusUnauthorized)
+		},
 		"in a code": func(w http.ResponseWriter, r *http.Request) {
 			status(400, `{"error":{"message":"no","code":"`+echo(w, r)+`"}}`)(w, r)
 		},
@@ -111,7 +113,7 @@ func TestAnEchoedKeyIsTakenOutOfErrors(t *testing.T) {
 			status(500, `{"error":{"message":"`+echo(w, r)+`"}}`)(w, r)
 		},
 		"over and over": func(w http.ResponseWriter, r *http.Request) {
-			http.Error(w, strings.Repeat(strings.TrimPrefix(echo(w, r), "Bearer "), 10_000), 400)
+			http.Error(w, strings.Repeat(strings.TrimPrefix(echo(w, r), "Bearer "), 10_000), http.StatusBadRequest)
 		},
 		"in a redirect": func(w http.ResponseWriter, r *http.Request) {
 			status(302, ``, "Location: /?key="+strings.TrimPrefix(echo(w, r), "Bearer "))(w, r)

@@ -39,7 +39,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// failure says what became of an exchange that ended in err, which is nil where only the status is bad.
+// failure says what became of an exchange that ended in err. A bad status says more than err does.
 func (c *Client) failure(x *exchange, said said, err error) *Error {
 	e := &Error{Status: x.status, Code: said.Code, after: retryAfter(x.header)}
 	switch {
@@ -87,7 +87,7 @@ func (c *Client) meaning(e *Error, x *exchange) string {
 		return fmt.Sprintf("the server redirects %s to %q: put the right address into --base-url", s, x.header.Get("Location"))
 	case x.status == http.StatusForbidden:
 		return fmt.Sprintf("the server denies access %s: check that the key may use the model %q", s, c.cfg.Model)
-	case c.secret == "":
+	case c.cfg.APIKey == "":
 		return "the server wants a key " + s + ": set OPENAI_API_KEY"
 	}
 	return "the server refused the key " + s + ": check OPENAI_API_KEY"
@@ -96,8 +96,8 @@ func (c *Client) meaning(e *Error, x *exchange) string {
 // presentable takes the key out, wherever the server or a URL may have put it, and what is more than a person reads.
 func (c *Client) presentable(s string) string {
 	const most = 400
-	if len(c.secret) > 3 { // placeholders of local servers, such as "x", are no secrets and part of many words
-		s = strings.ReplaceAll(s, string(c.secret), hidden)
+	if key := string(c.cfg.APIKey); len(key) > 3 { // "x", as local servers are given, is no secret and in many words
+		s = strings.ReplaceAll(s, key, hidden)
 	}
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
 	if len(s) > most {

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -105,15 +106,20 @@ func TestTheBreakerOpensAndClosesAgain(t *testing.T) {
 			t.Parallel()
 			cfg := Config{Attempts: 1, BreakAfter: 3, Cooldown: 10 * time.Second}
 			simulate(t, cfg, []http.HandlerFunc{answer("Hi."), answer("Hi."), broken}, func(t *testing.T, c *Client, f *fake) {
+				var err error
 				for range 5 {
-					_, _ = ask(t.Context(), c)
+					_, err = ask(t.Context(), c)
 				}
 				if got := c.Stats().Breaker; got != "open" {
 					t.Fatalf("after 3 failures: got a breaker that is %s, want open", got)
 				}
-
-				_, err := ask(t.Context(), c)
 				u, ok := errors.AsType[*chat.UnavailableError](err)
+				if !ok || u.After != 10*time.Second {
+					t.Errorf("from the call that opened it: got %v, want unavailable for 10 s", err)
+				}
+
+				_, err = ask(t.Context(), c)
+				u, ok = errors.AsType[*chat.UnavailableError](err)
 				if !ok || u.After <= 9*time.Second || u.After > 10*time.Second || len(f.seen()) != 5 {
 					t.Errorf("while open: got %v after %d requests, want unavailable for 10 s without a request", err, len(f.seen())-5)
 				}
@@ -168,6 +174,38 @@ func TestPoliteRefusalsLeaveTheBreakerClosed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Callers that give up say nothing of the server: they neither open the breaker nor, as its probe, close it.
+func TestCallersThatGiveUpLeaveTheBreakerAsItIs(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Attempts: 1, BreakAfter: 2, Cooldown: 10 * time.Second}
+	simulate(t, cfg, []http.HandlerFunc{silence}, func(t *testing.T, c *Client, f *fake) {
+		giveUp := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := ask(ctx, c); err != context.DeadlineExceeded {
+				t.Errorf("got %v, want the deadline", err)
+			}
+		}
+		for range 5 {
+			giveUp()
+		}
+		if got := c.Stats().Breaker; got != "closed" {
+			t.Errorf("after five callers gave up: got a breaker that is %s, want closed", got)
+		}
+
+		f.speak(status(500, ``))
+		for range 3 {
+			_, _ = ask(t.Context(), c)
+		}
+		f.speak(silence)
+		time.Sleep(10 * time.Second)
+		giveUp()
+		if got := c.Stats().Breaker; got != "open" {
+			t.Errorf("after a probe was given up: got a breaker that is %s, want open", got)
+		}
+	})
 }
 
 func TestTheRateIsKept(t *testing.T) {

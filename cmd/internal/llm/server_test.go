@@ -70,8 +70,8 @@ func (f *fake) speak(replies ...http.HandlerFunc) {
 	f.replies = replies
 }
 
-// Accept, Close and Addr make pipe a net.Listener. Connections in memory are what testing/synctest can look through, so
-// the tests see real HTTP and exact times, and wait for none of them.
+// pipe is a net.Listener for connections in memory. Those testing/synctest can look through, so the tests see real HTTP
+// and exact times, and wait for none of them.
 type pipe struct {
 	conns  chan net.Conn
 	closed chan struct{}

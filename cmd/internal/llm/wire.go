@@ -1,5 +1,7 @@
 package llm
 
+//lint:file-ignore SA1019 most compatible servers know max_tokens only; those that refuse it get max_completion_tokens
+
 import (
 	"cmp"
 	"context"

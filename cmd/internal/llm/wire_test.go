@@ -20,28 +20,72 @@ func TestTheRequest(t *testing.T) {
 		prompt chat.Prompt
 		want   map[string]string // "" is a field that is not there
 	}{
-		{"temperature 0 is sent as the smallest there is", Config{}, chat.Prompt{},
-			map[string]string{"temperature": "1e-45", "model": `"test-model"`, "stream": "false"}},
-		{"another temperature is sent as it is", Config{Temperature: 0.7}, chat.Prompt{},
-			map[string]string{"temperature": "0.7"}},
-		{"nothing bounds the reply", Config{}, chat.Prompt{},
-			map[string]string{"max_tokens": "", "max_completion_tokens": ""}},
-		{"the configuration bounds the reply", Config{MaxTokens: 100}, chat.Prompt{},
-			map[string]string{"max_tokens": "100", "max_completion_tokens": ""}},
-		{"the prompt knows better", Config{MaxTokens: 100}, chat.Prompt{MaxTokens: 50},
-			map[string]string{"max_tokens": "50"}},
-		{"reasoning models get what they understand", Config{Model: "o3-mini", MaxTokens: 100}, chat.Prompt{},
-			map[string]string{"temperature": "", "max_tokens": "", "max_completion_tokens": "100"}},
-		{"so do the newest", Config{Model: "gpt-5-mini"}, chat.Prompt{MaxTokens: 7},
-			map[string]string{"temperature": "", "max_tokens": "", "max_completion_tokens": "7"}},
-		{"no schema is no format", Config{}, chat.Prompt{Name: "curator"},
-			map[string]string{"response_format": ""}},
-		{"a schema is strict", Config{}, chat.Prompt{Name: "curator", Schema: json.RawMessage(`{"type":"object"}`)},
-			map[string]string{"response_format": `{"type":"json_schema","json_schema":{"name":"curator","schema":{"type":"object"},"strict":true}}`}},
-		{"a schema that is not wanted", Config{NoSchema: true}, chat.Prompt{Name: "curator", Schema: json.RawMessage(`{"type":"object"}`)},
-			map[string]string{"response_format": ""}},
-		{"a stream asks for its usage", Config{Stream: true}, chat.Prompt{},
-			map[string]string{"stream": "true", "stream_options": `{"include_usage":true}`}},
+		{
+			"temperature 0 is sent as the smallest there is",
+			Config{},
+			chat.Prompt{},
+			map[string]string{"temperature": "1e-45", "model": `"test-model"`, "stream": "false"},
+		},
+		{
+			"another temperature is sent as it is",
+			Config{Temperature: 0.7},
+			chat.Prompt{},
+			map[string]string{"temperature": "0.7"},
+		},
+		{
+			"nothing bounds the reply",
+			Config{},
+			chat.Prompt{},
+			map[string]string{"max_tokens": "", "max_completion_tokens": ""},
+		},
+		{
+			"the configuration bounds the reply",
+			Config{MaxTokens: 100},
+			chat.Prompt{},
+			map[string]string{"max_tokens": "100", "max_completion_tokens": ""},
+		},
+		{
+			"the prompt knows better",
+			Config{MaxTokens: 100},
+			chat.Prompt{MaxTokens: 50},
+			map[string]string{"max_tokens": "50"},
+		},
+		{
+			"reasoning models get what they understand",
+			Config{Model: "o3-mini", MaxTokens: 100},
+			chat.Prompt{},
+			map[string]string{"temperature": "", "max_tokens": "", "max_completion_tokens": "100"},
+		},
+		{
+			"so do the newest",
+			Config{Model: "gpt-5-mini"},
+			chat.Prompt{MaxTokens: 7},
+			map[string]string{"temperature": "", "max_tokens": "", "max_completion_tokens": "7"},
+		},
+		{
+			"no schema is no format",
+			Config{},
+			chat.Prompt{Name: "curator"},
+			map[string]string{"response_format": ""},
+		},
+		{
+			"a schema is strict",
+			Config{},
+			chat.Prompt{Name: "curator", Schema: json.RawMessage(`{"type":"object"}`)},
+			map[string]string{"response_format": `{"type":"json_schema","json_schema":{"name":"curator","schema":{"type":"object"},"strict":true}}`},
+		},
+		{
+			"a schema that is not wanted",
+			Config{NoSchema: true},
+			chat.Prompt{Name: "curator", Schema: json.RawMessage(`{"type":"object"}`)},
+			map[string]string{"response_format": ""},
+		},
+		{
+			"a stream asks for its usage",
+			Config{Stream: true},
+			chat.Prompt{},
+			map[string]string{"stream": "true", "stream_options": `{"include_usage":true}`},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -120,6 +164,24 @@ func TestAServerThatKeepsComplainingIsNotAskedForEver(t *testing.T) {
 				t.Errorf("got %v after %d requests, want a refusal after 3", err, got)
 			}
 		})
+}
+
+func TestWhatCannotBeSentIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, model, schema, verdict string }{
+		{"a schema that is no JSON is the prompt's fault", "", `{`, "refused"},
+		{"a model that does not chat is everybody's", "text-davinci-003", `{}`, "unavailable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			simulate(t, Config{Model: tt.model}, []http.HandlerFunc{answer("Hi.")}, func(t *testing.T, c *Client, f *fake) {
+				_, err := c.Complete(t.Context(), chat.Prompt{Schema: json.RawMessage(tt.schema)})
+				if s := c.Stats(); verdict(err) != tt.verdict || len(f.seen()) != 0 || s.Retries != 0 || s.Breaker != "closed" {
+					t.Errorf("got %v after %d requests, stats %+v, want %s", err, len(f.seen()), s, tt.verdict)
+				}
+			})
+		})
+	}
 }
 
 func TestStreams(t *testing.T) {

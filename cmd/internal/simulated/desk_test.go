@@ -73,7 +73,7 @@ type desk struct {
 // answer asks for one task and judges the answer.
 func (d *desk) answer(t *testing.T, task *events.Task) (generator.Answer, events.Outcome) {
 	t.Helper()
-	a, _, err := generator.Ask(t.Context(), d, task, d.bullets)
+	a, _, err := generator.Ask(t.Context(), d, generator.Prompt(task, d.bullets))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,17 +50,3 @@ func (h house) rule(step int, key string) (rule, bool) {
 	r, ok := h[[2]string{steps[step].name, key}]
 	return r, ok
 }
-
-// Rules are the house rules of a seed, one sentence each: the truth that a playbook can be held against. No task and
-// no prompt has them.
-func Rules(seed uint64) []string {
-	h := houseOf(seed)
-	var out []string
-	for i := range steps {
-		for _, key := range steps[i].keys {
-			r, _ := h.rule(i, key)
-			out = append(out, r.String())
-		}
-	}
-	return out
-}

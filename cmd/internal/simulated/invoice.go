@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,11 +11,13 @@ import (
 type cents int64
 
 func (c cents) String() string {
-	sign := ""
+	var buf [24]byte
+	out := buf[:0]
 	if c < 0 {
-		sign, c = "-", -c
+		out, c = append(out, '-'), -c
 	}
-	return fmt.Sprintf("%s%d.%02d", sign, c/100, c%100)
+	out = strconv.AppendInt(out, int64(c/100), 10)
+	return string(append(out, '.', byte('0'+c/10%10), byte('0'+c%10)))
 }
 
 // parseCents reads "12", "12.5" or "-12.50"; commas between thousands are allowed.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 
 	"debrief/events"
@@ -82,17 +83,15 @@ func (h house) numbers() map[string]bool {
 
 // leaks reports whether an invoice's text has the answer in it, the result of a step, or the number of a rule.
 func leaks(text string, inv *invoice, sheet worksheet, numbers map[string]bool) bool {
-	for _, n := range anyNumber.FindAllString(text, -1) {
-		if numbers[n] || n == sheet.total(inv).String() {
-			return true
-		}
-		for _, c := range sheet {
-			if c != 0 && n == strings.TrimPrefix(c.String(), "-") {
-				return true
-			}
+	results := []string{sheet.total(inv).String()}
+	for _, c := range sheet {
+		if c != 0 {
+			results = append(results, strings.TrimPrefix(c.String(), "-"))
 		}
 	}
-	return false
+	return slices.ContainsFunc(anyNumber.FindAllString(text, -1), func(n string) bool {
+		return numbers[n] || slices.Contains(results, n)
+	})
 }
 
 // target is what evaluator "steps" compares with.
@@ -130,7 +129,7 @@ type trade struct {
 	uses  [len(steps)]int
 }
 
-var kinds = [...]trade{
+var mix = [...]trade{
 	{8, [len(steps)]int{}},                                    // nothing that a rule is about: right from the start
 	{26, [len(steps)]int{94, 60}},                             // over the counter
 	{34, [len(steps)]int{100, 60, 96, 40, 12, 94, 0, 20}},     // delivered
@@ -150,14 +149,14 @@ func draft(rng *rand.Rand) paper {
 		d.lines = append(d.lines, fmt.Sprintf("%d x %s at %s", quantity, pick(wares), price))
 	}
 	kind, at := 0, rng.IntN(100)
-	for at >= kinds[kind].share {
-		at -= kinds[kind].share
+	for at >= mix[kind].share {
+		at -= mix[kind].share
 		kind++
 	}
 	for i := range steps {
 		s := &steps[i]
 		d.keys[i] = s.plain
-		if rng.IntN(100) < kinds[kind].uses[i] {
+		if rng.IntN(100) < mix[kind].uses[i] {
 			d.keys[i] = pick(s.keys)
 		}
 	}

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,39 +22,70 @@ import (
 	"debrief/generator"
 )
 
+// The model and its world share a package, so the compiler does not keep them apart.
 func TestModelDoesNotMentionTheHouse(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	world := []string{"house.go", "tasks.go"}
+	var secret []string
+	model := make(map[string]*ast.File)
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") || slices.Contains(world, file) {
+		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, imported := range parsed.Imports {
+		if slices.Contains(world, file) {
+			secret = append(secret, declared(f)...)
+		} else {
+			model[file] = f
+		}
+	}
+	if !slices.Contains(secret, "houseOf") || !slices.Contains(secret, "house") || !slices.Contains(secret, "mix") || len(model) < 5 {
+		t.Fatalf("got the names %v, want those that the world declares", secret)
+	}
+	for file, f := range model {
+		for _, imported := range f.Imports {
 			if strings.Contains(imported.Path.Value, "rand") || strings.Contains(imported.Path.Value, "debrief") {
-				t.Errorf("%s imports %s", file, imported.Path.Value)
+				t.Errorf("%s imports %s: the model sees the prompt alone", file, imported.Path.Value)
 			}
 		}
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n, line := range strings.Split(string(raw), "\n") {
-			code, _, _ := strings.Cut(line, "//")
-			for _, word := range []string{"houseOf", "house{", "Rules(", "Tasks("} {
-				if strings.Contains(code, word) {
-					t.Errorf("%s:%d mentions %s: the model must not know the house", file, n+1, word)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if name, ok := n.(*ast.Ident); ok && slices.Contains(secret, name.Name) {
+				t.Errorf("%s mentions %s: the model must not know the house", file, name.Name)
+			}
+			return true
+		})
+	}
+}
+
+// declared are the names at the top level of a file, methods aside.
+func declared(f *ast.File) (names []string) {
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					names = append(names, s.Name.Name)
+				case *ast.ValueSpec:
+					for _, name := range s.Names {
+						names = append(names, name.Name)
+					}
 				}
 			}
 		}
 	}
+	return names
 }
 
 // served is the model over a real connection, and a client of the library that the adapter uses.
@@ -141,7 +172,7 @@ func TestReplyIsCutAtTheTokenLimit(t *testing.T) {
 	client, _ := served(t, Options{})
 	train, _ := Tasks(1)
 	in := ask(generator.Prompt(&train[0], nil))
-	in.MaxTokens = 10
+	in.MaxCompletionTokens = 10
 	out, err := client.CreateChatCompletion(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/app"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/generator"
+	"debrief/playbook/natskv"
+	"debrief/reflector"
+
+	book "debrief/playbook"
+)
+
+// bench measures what this machine makes of the pipeline.
+type bench struct {
+	Samples int      `help:"Samples in one run." default:"3000"`
+	Runs    int      `help:"Runs of each case; medians are shown." default:"3"`
+	Sizes   []int    `help:"Bullets in the book at the beginning." default:"0,1000,10000"`
+	Syncs   []string `help:"When the server flushes to disk." default:"always,100ms"`
+	Limits  bool     `help:"Measure the machine's limits alone."`
+	JSON    bool     `help:"Print JSON lines."`
+}
+
+// Help implements kong.HelpProvider.
+func (*bench) Help() string {
+	return `Sends samples through Generator, Reflector and Curator in this process, over the embedded server, with a canned model
+that answers at once: 9 of 10 samples bring votes only, 1 of 10 a new bullet; 30 bullets are in the prompt; one book.
+In the same run it measures what the machine can do at all: durable writes, request and reply, synchronous publishes.
+
+Nothing is simulated but the model's text. Figures are medians of --runs runs.`
+}
+
+// Validate implements kong's check.
+func (b *bench) Validate() error {
+	if b.Samples < 1 || b.Runs < 1 {
+		return fmt.Errorf("--samples, --runs: must be at least 1")
+	}
+	return nil
+}
+
+// benchRow is one case.
+type benchRow struct {
+	Sync      string  `json:"sync"`
+	Bullets   int     `json:"bullets"`
+	Samples   int     `json:"samples"`
+	Rate      float64 `json:"samples_per_second"`
+	Least     float64 `json:"least"`
+	Most      float64 `json:"most"`
+	Bytes     float64 `json:"bytes_per_sample"`  // stored in all streams, by the server's own count
+	Writes    float64 `json:"writes_per_sample"` // messages stored in all streams
+	DelayP50  float64 `json:"delay_ms_p50"`      // from an execution stored to its version at a follower, one at a time
+	DelayP99  float64 `json:"delay_ms_p99"`
+	OfSync    float64 `json:"of_o_sync_per_write,omitempty"` // rate against durable writes of the disk by writes a sample
+	StateHash string  `json:"-"`
+}
+
+// Run implements the command.
+func (b *bench) Run(ctx context.Context, c *app.Common) error {
+	limits, err := measureLimits(ctx, b.Runs)
+	if err != nil {
+		return err
+	}
+	if b.JSON {
+		if err := writeJSON(os.Stdout, limits); err != nil {
+			return err
+		}
+	} else {
+		limits.print()
+	}
+	if b.Limits {
+		return nil
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if !b.JSON {
+		fmt.Printf("\nPipeline: %d samples a run, median of %d runs, canned model\n", b.Samples, b.Runs)
+		fmt.Fprintln(w, "sync\tbullets\tsamples/s\tleast\tmost\tbytes/sample\twrites/sample\tdelay p50\tp99\t")
+	}
+	for _, sync := range b.Syncs {
+		for _, size := range b.Sizes {
+			row, err := b.measure(ctx, sync, size, c.Logger())
+			if err != nil {
+				return fmt.Errorf("measure %d bullets with sync %s: %w", size, sync, err)
+			}
+			if sync == "always" {
+				row.OfSync = row.Rate / (limits.OSync.Median / row.Writes)
+			}
+			if b.JSON {
+				if err := writeJSON(os.Stdout, row); err != nil {
+					return err
+				}
+				continue
+			}
+			fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.1f ms\t%.1f ms\t\n",
+				row.Sync, row.Bullets, row.Rate, row.Least, row.Most, row.Bytes, row.Writes, row.DelayP50, row.DelayP99)
+		}
+	}
+	return w.Flush()
+}
+
+func (b *bench) measure(ctx context.Context, sync string, size int, log zerolog.Logger) (*benchRow, error) {
+	row := &benchRow{Sync: sync, Bullets: size, Samples: b.Samples}
+	var rates []float64
+	for range b.Runs {
+		one, err := b.once(ctx, sync, size, log)
+		if err != nil {
+			return nil, err
+		}
+		rates = append(rates, one.Rate)
+		row.Bytes, row.Writes, row.DelayP50, row.DelayP99 = one.Bytes, one.Writes, one.DelayP50, one.DelayP99
+	}
+	slices.Sort(rates)
+	row.Rate, row.Least, row.Most = median(rates), rates[0], rates[len(rates)-1]
+	return row, nil
+}
+
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}
+
+const benchBook = book.Book("bench")
+
+// once runs one case on a server of its own.
+func (b *bench) once(ctx context.Context, sync string, size int, log zerolog.Logger) (*benchRow, error) {
+	p := place{}
+	p.Replicas = 1
+	s, err := p.scratch(ctx, sync, log)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	store := natskv.New(s.JetStream())
+	if err := fillBook(ctx, store, size); err != nil {
+		return nil, err
+	}
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	f, followed, err := store.Follow(work, benchBook)
+	if err != nil {
+		return nil, err
+	}
+	defer followed()
+	defer stop()
+	working := make(chan error, 1)
+	go func() {
+		working <- app.Run(work, s.Conn, generator.New(canned{}, generator.Config{Slots: 64}),
+			reflector.New(canned{}, reflector.Config{Slots: 64}), curator.New(canned{}, curator.Config{}))
+	}()
+	if err := b.send(ctx, s.Conn, "warm", 200); err != nil {
+		return nil, err
+	}
+	before, err := stored(ctx, s.Conn)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := b.send(ctx, s.Conn, "run", b.Samples); err != nil {
+		return nil, err
+	}
+	w, err := store.Writer(ctx, benchBook)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Wait(ctx, w.State().Playbook().Version()); err != nil {
+		return nil, err
+	}
+	took := time.Since(began).Seconds()
+	after, err := stored(ctx, s.Conn)
+	if err != nil {
+		return nil, err
+	}
+	row := &benchRow{
+		Rate: float64(b.Samples) / took, Bytes: float64(after.bytes-before.bytes) / float64(b.Samples),
+		Writes: float64(after.writes-before.writes) / float64(b.Samples),
+	}
+	if row.DelayP50, row.DelayP99, err = delays(ctx, s.Conn, f); err != nil {
+		return nil, err
+	}
+	stop()
+	return row, <-working
+}
+
+// send publishes samples and waits until all three roles are done with them.
+func (b *bench) send(ctx context.Context, conn *bus.Conn, name string, n int) error {
+	const publishers = 16
+	errs := make(chan error, publishers)
+	for p := range publishers {
+		go func() {
+			for i := p; i < n; i += publishers {
+				t := &events.Task{
+					ID: fmt.Sprintf("%s-%d", name, i), Question: fmt.Sprintf("Sample %d: what is six times seven?", i),
+					Target: "42", Evaluator: generator.ByNumber, Created: time.Now().UTC(),
+				}
+				t.Book = benchBook
+				if _, err := conn.Publish(ctx, t, bus.Marks{}); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range publishers {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return settled(ctx, conn, events.RoleGenerator, events.RoleReflector, events.RoleCurator)
+}
+
+// delays sends samples one at a time and times each from its stored execution to the new version at a follower.
+func delays(ctx context.Context, conn *bus.Conn, f *natskv.Follower) (p50, p99 float64, err error) {
+	const samples = 60
+	var ms []float64
+	for i := range samples {
+		at := f.Version()
+		e := &events.Execution{
+			TaskID: fmt.Sprintf("delay-%d", i), Question: "Sample 1", Answer: "42",
+			Outcome: events.Outcome{Label: events.Success, Score: 1}, Started: time.Now().UTC(),
+		}
+		e.Book = benchBook
+		e.ID = events.ExecutionID(benchBook, e.TaskID, 0)
+		f.Read(func(p *book.Playbook, _ []byte) {
+			for _, b := range p.Top(1) {
+				e.Shown = append(e.Shown, events.ShownBullet{ID: b.ID, Content: b.Content})
+			}
+		})
+		if _, err := conn.Publish(ctx, e, bus.Marks{}); err != nil {
+			return 0, 0, err
+		}
+		began := time.Now()
+		if err := f.Wait(ctx, at+1); err != nil {
+			return 0, 0, err
+		}
+		ms = append(ms, float64(time.Since(began).Microseconds())/1000)
+		select {
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		case <-time.After(260 * time.Millisecond): // past the linger: each sample finds an idle Curator
+		}
+	}
+	slices.Sort(ms)
+	return median(ms), ms[len(ms)*99/100], nil
+}
+
+type footprint struct{ bytes, writes uint64 }
+
+// stored is what the streams have ever taken: the last sequence of each counts every message, also those that are gone.
+func stored(ctx context.Context, conn *bus.Conn) (footprint, error) {
+	all, err := conn.Streams(ctx)
+	var sum footprint
+	for _, s := range all {
+		sum.bytes += s.Bytes
+		sum.writes += s.Last
+	}
+	return sum, err
+}
+
+// fillBook makes a book of a size, in deltas as large as they get.
+func fillBook(ctx context.Context, store *natskv.Store, size int) error {
+	w, err := store.Writer(ctx, benchBook)
+	if err != nil {
+		return err
+	}
+	for from := 0; from < size; from += 500 {
+		_, err := w.Commit(ctx, func(s natskv.State) (*book.Delta, error) {
+			d := &book.Delta{Author: "bench", Time: time.Now().UTC()}
+			for i := from; i < min(from+500, size); i++ {
+				d.Ops = append(d.Ops, book.Op{
+					Kind: book.Add, Bullet: book.MintID("strategies_and_hard_rules", uint64(i+1)), Section: "strategies_and_hard_rules",
+					Content: fmt.Sprintf("Rule %d: when a sample of kind %d turns up, look at its totals before its parts, write down both, and compare them with the sheet of day %d.", i, i%97, i%31),
+				})
+			}
+			return d, nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := w.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"debrief/events/chat"
+)
+
+// canned is the model of the benchmark: it answers at once, always the same. Of ten executions nine get votes on
+// bullets that were shown, and one a lesson; the Curator adds each lesson.
+type canned struct{}
+
+// Complete implements chat.Model.
+func (canned) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	text := p.Messages[len(p.Messages)-1].Text
+	reply := chat.Reply{Model: "canned", Finish: "stop", Usage: chat.Usage{Calls: 1}}
+	switch p.Name {
+	case "generator":
+		reply.Text = `{"reasoning":"Six times seven is forty-two.","bullet_ids":[],"final_answer":"42"}`
+	case "reflector":
+		reply.Text = cannedReflection(text)
+	default:
+		reply.Text = cannedProposals(text)
+	}
+	return reply, nil
+}
+
+func cannedReflection(prompt string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(prompt))
+	n := h.Sum64()
+	insight := ""
+	if n%10 == 0 {
+		insight = "Lesson " + strconv.FormatUint(n, 36) + ": check the product by adding seven six times."
+	}
+	tags := ""
+	for i, id := range shownIDs(prompt, 3) {
+		if i > 0 {
+			tags += ","
+		}
+		tags += `{"id":"` + id + `","tag":"helpful"}`
+	}
+	return `{"reasoning":"The answer is right.","error_identification":"","root_cause_analysis":"","correct_approach":"",` +
+		`"key_insight":"` + insight + `","section":"others","bullet_tags":[` + tags + `]}`
+}
+
+// shownIDs are ids of bullets in a prompt, at most so many, spread over those that are there.
+func shownIDs(prompt string, most int) []string {
+	var ids []string
+	for rest := prompt; len(ids) < most; {
+		_, after, ok := strings.Cut(rest, "[")
+		if !ok {
+			break
+		}
+		id, tail, ok := strings.Cut(after, "]")
+		if !ok {
+			break
+		}
+		if digits := id[strings.LastIndexByte(id, '-')+1:]; len(digits) == 5 && len(id) < 20 {
+			ids = append(ids, id)
+		}
+		rest = tail
+	}
+	return ids
+}
+
+// cannedProposals adds every insight of a Curator's prompt, one JSON object a line there.
+func cannedProposals(prompt string) string {
+	var ops []string
+	for line := range strings.SplitSeq(prompt, "\n") {
+		if !strings.HasPrefix(line, `{"number":`) {
+			continue
+		}
+		number, _, _ := strings.Cut(line[len(`{"number":`):], ",")
+		_, insight, ok := strings.Cut(line, `"insight":"`)
+		if !ok {
+			continue
+		}
+		insight, _, _ = strings.Cut(insight, `"`)
+		ops = append(ops, `{"type":"ADD","section":"others","content":"`+insight+`","reflections":[`+number+`]}`)
+	}
+	return `{"reasoning":"New lessons.","operations":[` + strings.Join(ops, ",") + `]}`
+}

@@ -1,0 +1,175 @@
+package curator
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+func TestParseProposals(t *testing.T) {
+	t.Parallel()
+	add := playbook.Op{Kind: playbook.Add, Section: "calc", Content: "Gold gets 7 % off."}
+	update := playbook.Op{Kind: playbook.Update, Bullet: "a-1", Content: "Gold gets 9 % off."}
+	for _, test := range []struct {
+		name, text string
+		want       []Proposal
+		rejected   []string // parts of the reasons
+	}{
+		{
+			"the form asked for", `{"reasoning":"r","operations":[
+			{"type":"ADD","bullet_id":"","source_ids":[],"keep_id":"","section":"Calc","content":" Gold gets 7 % off. ","reason":"","reflections":[1,2]},
+			{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off.","reflections":[3]}]}`,
+			[]Proposal{{add, []int{1, 2}}, {update, []int{3}}},
+			nil,
+		},
+		{"op, lower case, id in brackets", `{"operations":[{"op":"update","id":"[a-1]","content":"Gold gets 9 % off."}]}`, []Proposal{{update, nil}}, nil},
+		{
+			"skill_id and DELETE", `{"operations":[{"type":"DELETE","skill_id":"a-1","reason":"wrong"}]}`,
+			[]Proposal{{playbook.Op{Kind: playbook.Remove, Bullet: "a-1", Reason: "wrong"}, nil}},
+			nil,
+		},
+		{"bullet for bullet_id", `{"operations":[{"type":"REMOVE","bullet":"a-1"}]}`, []Proposal{{playbook.Op{Kind: playbook.Remove, Bullet: "a-1"}, nil}}, nil},
+		{"under update", `{"update":{"reasoning":"r","operations":[{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off."}]}}`, []Proposal{{update, nil}}, nil},
+		{"in a fence", "Sure!\n```json\n{\"operations\":[{\"type\":\"UPDATE\",\"bullet_id\":\"a-1\",\"content\":\"Gold gets 9 % off.\"}]}\n```", []Proposal{{update, nil}}, nil},
+		{"a bare operation", `{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off."}`, []Proposal{{update, nil}}, nil},
+		{
+			"a bare list", `[{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off."},{"type":"REMOVE","id":"a-2"}]`,
+			[]Proposal{{update, nil}, {playbook.Op{Kind: playbook.Remove, Bullet: "a-2"}, nil}},
+			nil,
+		},
+		{"null operations", `{"reasoning":"nothing new","operations":null}`, nil, nil},
+		{"no operations", `{"reasoning":"nothing new"}`, nil, nil},
+		{"a tag", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1}}]}`, []Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}}, nil},
+		{"a tag by name", `{"operations":[{"type":"TAG","bullet_id":"a-1","tag":"harmful"}]}`, []Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}}, nil},
+		{
+			"a tag of 3 moves 1", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"harmful":3,"neutral":0}}]}`,
+			[]Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}},
+			[]string{"counted as 1, not 3"},
+		},
+		{
+			"a tag of two kinds", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1,"harmful":1}}]}`,
+			[]Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}},
+			[]string{"went to helpful"},
+		},
+		{"a tag of nothing", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":-2}}]}`, nil, []string{"there is none"}},
+		{
+			"counters in metadata", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","metadata":{"helpful":99,"harmful":0}}]}`,
+			[]Proposal{{add, nil}},
+			[]string{"metadata.helpful: ignored", "metadata.harmful: ignored"},
+		},
+		{
+			"counters beside the content", `{"operations":[{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off.","helpful":7}]}`,
+			[]Proposal{{update, nil}},
+			[]string{"helpful: ignored"},
+		},
+		{
+			"a merge", `{"operations":[{"type":"MERGE","source_ids":["a-1","a-2","a-1"],"keep_id":"a-2","content":"Both."}]}`,
+			[]Proposal{{playbook.Op{Kind: playbook.Merge, Bullet: "a-2", Sources: []playbook.BulletID{"a-1"}, Content: "Both."}, nil}},
+			nil,
+		},
+		{
+			"a merge that keeps the first", `{"operations":[{"type":"MERGE","source_ids":["a-1","a-2"],"content":"Both."}]}`,
+			[]Proposal{{playbook.Op{Kind: playbook.Merge, Bullet: "a-1", Sources: []playbook.BulletID{"a-2"}, Content: "Both."}, nil}},
+			nil,
+		},
+		{"a merge of one", `{"operations":[{"type":"MERGE","source_ids":["a-1"],"content":"Both."}]}`, nil, []string{"at least two"}},
+		{"an unknown type", `{"operations":[{"type":"EXPLODE","bullet_id":"a-1"},{"bullet_id":"a-1"}]}`, nil, []string{`"EXPLODE" is none of`, `"" is none of`}},
+		{"kinds that are not a model's", `{"operations":[{"type":"PIN","bullet_id":"a-1"},{"type":"STATUS","bullet_id":"a-1"}]}`, nil, []string{`"PIN"`, `"STATUS"`}},
+		{
+			"no content, no bullet", `{"operations":[{"type":"ADD","content":" "},{"type":"UPDATE","content":"x"},{"type":"REMOVE"}]}`, nil,
+			[]string{"content: is empty", "bullet_id: is empty", "bullet_id: is empty"},
+		},
+		{"operations that are none", `{"operations":["ADD",null,7]}`, nil, []string{"no object", "no object", "no object"}},
+		{
+			"reflections that are not there", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","reflections":[0,2,"3",4,2,null]}]}`,
+			[]Proposal{{add, []int{2, 3}}},
+			[]string{"0 is none of 1 to 3", "4 is none", "null is none"},
+		},
+		{"a single reflection", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","reflections":2}]}`, []Proposal{{add, []int{2}}}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, rejected, err := parseProposals(chat.Reply{Text: test.text, Finish: "stop"}, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+			if !slices.EqualFunc(rejected, test.rejected, func(r playbook.Rejection, part string) bool { return strings.Contains(r.Reason, part) }) {
+				t.Errorf("got rejections %+v, want %q", rejected, test.rejected)
+			}
+		})
+	}
+}
+
+func TestContentIsCleanedBeforeItIsProposed(t *testing.T) {
+	t.Parallel()
+	got, _, err := parseProposals(chat.Reply{Text: `{"operations":[{"type":"ADD","section":"## House\n[x] Rules","content":"a\u0000b\r\nc"}]}`}, 0)
+	if err != nil || len(got) != 1 || got[0].Op.Section != "house_x_rules" || got[0].Op.Content != "ab\nc" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestRepliesThatAreNoProposals(t *testing.T) {
+	t.Parallel()
+	for _, r := range []chat.Reply{
+		{Text: ""},
+		{Text: "Nothing to do."},
+		{Text: `{"status":"ok"}`},
+		{Text: `{"operations":"none"}`},
+		{Text: `{"update":[]}`},
+		{Text: `{"reasoning":"r","operations":[{"type":"ADD"`, Finish: "length"},
+	} {
+		if got, rejected, err := parseProposals(r, 1); err == nil {
+			t.Errorf("%q: got %+v, %+v, want an error", r.Text, got, rejected)
+		}
+	}
+}
+
+func FuzzParseProposals(f *testing.F) {
+	for _, s := range []string{
+		"", `{"operations":[{"type":"ADD","content":"a","reflections":[1]},{"type":"TAG","id":"a","metadata":{"helpful":3}}]}`,
+		`{"update":{"update":{"operations":[]}}}`, `{"operations":[{"type":"MERGE","source_ids":[1,null,"a","b"],"content":"x\u0000y"}]}`,
+		`{"operations":[{"op":"delete","skill_id":["a"],"metadata":7}]}`,
+	} {
+		f.Add(s, 3)
+	}
+	f.Fuzz(func(t *testing.T, text string, n int) {
+		proposals, rejected, err := parseProposals(chat.Reply{Text: text}, n)
+		if err != nil && (proposals != nil || rejected != nil) {
+			t.Errorf("got %+v beside the error %v", proposals, err)
+		}
+		for _, r := range rejected {
+			if r.Reason == "" {
+				t.Errorf("rejected %+v without a reason", r.Op)
+			}
+		}
+		for _, p := range proposals {
+			if op := p.Op; op.Helpful+op.Harmful+op.Neutral > 1 || (op.Kind != playbook.Tag && op.Helpful+op.Harmful+op.Neutral > 0) {
+				t.Errorf("a model moved counters: %+v", op)
+			}
+			if (p.Op.Bullet == "") != (p.Op.Kind == playbook.Add) {
+				t.Errorf("got %+v, want a bullet id for everything but ADD", p.Op)
+			}
+			for _, i := range p.Reflections {
+				if i < 1 || i > n {
+					t.Errorf("rests on reflection %d of %d", i, n)
+				}
+			}
+			switch p.Op.Kind {
+			case playbook.Add, playbook.Update, playbook.Merge:
+				if clean, err := playbook.CleanContent(p.Op.Content); err != nil || clean != p.Op.Content {
+					t.Errorf("got content %q, which a bullet cannot hold: %v", p.Op.Content, err)
+				}
+			case playbook.Tag, playbook.Remove:
+			default:
+				t.Errorf("got the kind %q", p.Op.Kind)
+			}
+		}
+	})
+}
