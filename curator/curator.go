@@ -90,8 +90,10 @@ type desk struct {
 	conn  *bus.Conn
 	store *natskv.Store
 
-	mu      sync.Mutex
-	books   map[playbook.Book]*book
+	mu    sync.Mutex
+	books map[playbook.Book]*book
+
+	floorMu sync.Mutex
 	floor   uint64
 	floorAt time.Time
 }
@@ -124,18 +126,29 @@ func (d *desk) open(ctx context.Context, b *book) error {
 	return err
 }
 
+// errUnsettled is the result of what nothing has become of yet.
+var errUnsettled = errors.New("not settled")
+
 // handle settles what waits for one book: propose without a lock on anything but our own copy, then commit.
 func (d *desk) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result {
 	results := make([]bus.Result, len(batch))
+	for i := range results {
+		results[i].Err = errUnsettled
+	}
 	b := d.book(batch[0].Event.InBook())
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := d.settle(ctx, b, batch, results); err != nil {
-		b.w = nil
-		err = fmt.Errorf("curate playbook %q: %w", b.name, err)
+	err := errUnsettled
+	defer func() { // also when something panics
+		if err != nil {
+			b.w = nil
+		}
+		b.mu.Unlock()
+	}()
+	err = d.settle(ctx, b, batch, results)
+	if err != nil {
 		for i := range results {
-			if results[i].Err == nil {
-				results[i] = bus.Result{Err: err}
+			if results[i].Err == errUnsettled { // what was committed before the error stays settled
+				results[i].Err = fmt.Errorf("curate playbook %q: %w", b.name, err)
 			}
 		}
 	}
@@ -154,44 +167,49 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 			continue
 		}
 		cases = append(cases, k)
-		if del.Repeat {
+		// What the server delivers from under the floor was settled, unless the stream or its consumer was made anew and
+		// counts from one again: the id decides, as for all that may have come before.
+		if k.repeated = del.Repeat || del.Seq <= b.w.State().Floor(); k.repeated {
 			if err := b.w.CompleteCovers(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	if err := d.propose(ctx, b.w.State(), cases); err != nil {
-		return err
-	}
+	cases = d.propose(ctx, b.w.State(), cases)
 	floor, err := d.ackFloor(ctx)
 	if err != nil {
 		return err
 	}
-	for len(cases) > 0 {
-		n := 0 // how many of the cases the delta settles
+	var stale []playbook.BulletID
+	for len(cases)+len(stale) > 0 {
+		var out drafted
 		delta, err := b.w.Commit(ctx, func(s natskv.State) (*playbook.Delta, error) {
-			var delta *playbook.Delta
-			delta, n = draftDelta(s, cases)
-			if delta != nil {
-				delta.Floor, delta.Time = floor, time.Now().UTC()
+			out = newDraft(s.Playbook()).settle(coveredBy(s), cases, stale)
+			if out.delta != nil {
+				out.delta.Floor, out.delta.Time = floor, time.Now().UTC()
 			}
-			return delta, nil
+			return out.delta, nil
 		})
 		if err != nil {
 			return err
 		}
-		decide(cases[:n], b.w.State(), delta)
-		cases = cases[n:]
+		decide(cases[:out.settled], b.w.State(), delta)
+		cases, stale = cases[out.settled:], out.stale
 	}
-	return b.w.Flush(ctx)
+	if err := b.w.Flush(ctx); err != nil {
+		// The log holds the effect, so the reflections are settled. The view is the sweep's from here.
+		d.conn.Log().Warn().Err(err).Str("book", string(b.name)).Msg("flush view")
+		b.w = nil
+	}
+	return nil
 }
 
 // floorAge is how old the ack floor may be that a delta records. An old one is right, only longer ago.
 const floorAge = 200 * time.Millisecond
 
 func (d *desk) ackFloor(ctx context.Context) (uint64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.floorMu.Lock()
+	defer d.floorMu.Unlock()
 	if time.Since(d.floorAt) < floorAge {
 		return d.floor, nil
 	}

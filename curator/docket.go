@@ -3,6 +3,7 @@ package curator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"debrief/events"
 	"debrief/events/bus"
@@ -20,9 +21,16 @@ type docket struct {
 	e        *events.Edit
 	result   *bus.Result
 
-	proposals []Proposal           // what a model or the lessons themselves ask for
+	proposals []proposal           // what a model or the lessons themselves ask for
 	rejected  []playbook.Rejection // what was turned down before there was a proposal
 	refused   []string             // of the last draft, for the reply to an edit
+	cover     int                  // its place in the last draft's delta
+}
+
+// proposal is an operation that one docket brings, and the others before it in the batch that it was made from, too.
+type proposal struct {
+	op   playbook.Op
+	from []*docket
 }
 
 func newDocket(d *bus.Delivery, result *bus.Result) (*docket, error) {
@@ -43,17 +51,18 @@ func (k *docket) covered(s natskv.State) bool { return s.Covers(k.id, k.seq, k.r
 // maxContext is how many bullets a proposing model sees.
 const maxContext = 200
 
-// propose makes the proposals of every docket that brings lessons. With a model it is one call for all of them.
-func (d *desk) propose(ctx context.Context, s natskv.State, cases []*docket) error {
+// propose makes the proposals of every docket that brings lessons. With a model it is one call for all of them. It
+// returns the dockets that are ready: all of them, or, when the model is of no use, those that need none; the others
+// have the error as their result. What needs no model does not wait for one.
+func (d *desk) propose(ctx context.Context, s natskv.State, cases []*docket) (ready []*docket) {
 	var with []*docket
-	var reflections []*events.Reflection
 	for _, k := range cases {
 		if k.r != nil && len(k.r.Lessons) > 0 && !k.covered(s) {
-			with, reflections = append(with, k), append(reflections, k.r)
+			with = append(with, k)
 		}
 	}
 	if len(with) == 0 {
-		return nil
+		return cases
 	}
 	if d.model == nil {
 		for _, k := range with {
@@ -61,32 +70,41 @@ func (d *desk) propose(ctx context.Context, s natskv.State, cases []*docket) err
 				k.adopt(l)
 			}
 		}
-		return nil
+		return cases
 	}
-	p := s.Playbook()
-	request := Request{Bullets: p.Top(maxContext), Total: p.Len(), Reflections: reflections}
+	if err := d.ask(ctx, s.Playbook(), with); err != nil {
+		for _, k := range with {
+			*k.result = bus.Result{Err: fmt.Errorf("propose changes: %w", err)}
+		}
+		return slices.DeleteFunc(cases, func(k *docket) bool { return slices.Contains(with, k) })
+	}
+	return cases
+}
+
+// ask has the model make proposals of lessons, and gives each to the last of the dockets it rests on.
+func (d *desk) ask(ctx context.Context, p *playbook.Playbook, with []*docket) error {
+	request := Request{Bullets: p.Top(maxContext), Total: p.Len()}
+	for _, k := range with {
+		request.Reflections = append(request.Reflections, k.r)
+	}
 	out, _, err := Ask(ctx, d.model, request)
 	if err != nil {
 		return err
 	}
-	for _, pr := range out.Proposals {
-		k := with[len(with)-1]
-		if n := len(pr.Reflections); n > 0 {
-			k = with[maxOf(pr.Reflections)-1]
-		}
-		k.proposals = append(k.proposals, pr)
-	}
 	last := with[len(with)-1]
+	for _, pr := range out.Proposals {
+		k := last
+		var from []*docket
+		if len(pr.Reflections) > 0 {
+			k = with[slices.Max(pr.Reflections)-1]
+			for _, n := range pr.Reflections {
+				from = append(from, with[n-1])
+			}
+		}
+		k.proposals = append(k.proposals, proposal{pr.Op, from})
+	}
 	last.rejected = append(last.rejected, out.Rejected...)
 	return nil
-}
-
-func maxOf(numbers []int) int {
-	m := numbers[0]
-	for _, n := range numbers[1:] {
-		m = max(m, n)
-	}
-	return m
 }
 
 // adopt proposes a lesson as a bullet, as it is.
@@ -98,7 +116,7 @@ func (k *docket) adopt(l events.Lesson) {
 		return
 	}
 	op.Content = content
-	k.proposals = append(k.proposals, Proposal{Op: op})
+	k.proposals = append(k.proposals, proposal{op: op})
 }
 
 // decide fills in the results of settled dockets. An edit is answered with the version that holds it.

@@ -15,41 +15,41 @@ type draft struct {
 	base    *playbook.Playbook
 	changed map[playbook.BulletID]*playbook.Bullet // nil for one that is gone
 	minted  uint64
-	rules   map[string]playbook.BulletID // added here, by rule key
-	texts   map[string]playbook.BulletID // added here, by content
+	rules   map[string]playbook.BulletID           // added here, by rule key
+	texts   map[playbook.Wording]playbook.BulletID // said here
 
-	covers   []playbook.Cover
-	ops      []playbook.Op
-	tags     map[playbook.BulletID]*playbook.Op // votes so far, one operation a bullet
-	order    []playbook.BulletID                // of tags
-	rejected []playbook.Rejection
-	bytes    int // estimate of the encoded size
-	touched  map[string]struct{}
+	covers []playbook.Cover
+	ops    []playbook.Op
+	tags   map[playbook.BulletID]*playbook.Op // votes so far, one operation a bullet
+	order  []playbook.BulletID                // of tags
+	record rejections
+	bytes  int // at least the encoded size of covers, operations and votes
+
+	touched map[string]bool                // rule keys counted here
+	stale   map[playbook.BulletID]struct{} // rule bullets to bring in line with their counts
 }
 
-// Bounds on one delta, under those of the log: what goes past them waits for the next delta.
-const (
-	roomKeys  = playbook.MaxDeltaKeys - 100
-	roomBytes = playbook.MaxDeltaBytes * 3 / 4
-	// fullBytes is where even what belongs to the first case is turned down.
-	fullBytes = playbook.MaxDeltaBytes * 7 / 8
-	// maxRejections is how many turned-down proposals a delta records in full; of the rest it says how many.
-	maxRejections = 200
-)
+// drafted is a delta, which cases it settles, and what is left to do after it.
+type drafted struct {
+	delta *playbook.Delta // nil when there is nothing to write
+	// settled is how many cases the delta, together with the log before it, settles.
+	settled int
+	// stale are rule bullets whose text and status another delta brings in line with their counts: here they had no
+	// room.
+	stale []playbook.BulletID
+}
 
-// draftDelta makes the delta of as many cases as fit in one, and says how many it settles: at least one. An edit has a
-// delta of its own. The delta is nil when the log covers all of them already.
-func draftDelta(s natskv.State, cases []*docket) (*playbook.Delta, int) {
-	d := &draft{
-		base: s.Playbook(), minted: s.Playbook().LastMinted(),
-		changed: map[playbook.BulletID]*playbook.Bullet{}, tags: map[playbook.BulletID]*playbook.Op{},
-		rules: map[string]playbook.BulletID{}, texts: map[string]playbook.BulletID{}, touched: map[string]struct{}{},
+// settle drafts as many cases as fit in one delta: at least one, if there are any. An edit has a delta of its own. Stale
+// is what the delta before this one left.
+func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []playbook.BulletID) drafted {
+	for _, id := range stale {
+		d.stale[id] = struct{}{}
 	}
 	author, reason := Author, ""
 	seen := map[events.ID]bool{}
 	n := 0
 	for _, k := range cases {
-		if seen[k.id] || k.covered(s) {
+		if seen[k.id] || covered(k) {
 			n++
 			continue
 		}
@@ -57,54 +57,85 @@ func draftDelta(s natskv.State, cases []*docket) (*playbook.Delta, int) {
 			break
 		}
 		seen[k.id] = true
-		d.covers = append(d.covers, playbook.Cover{ID: string(k.id), Seq: k.seq})
+		k.cover = d.cover(k)
 		n++
 		if k.e != nil {
-			author, reason = k.e.Author, k.e.Reason
-			d.edit(k, len(d.covers)-1)
+			author, reason = clip(k.e.Author, maxAuthor), clip(k.e.Reason, maxReason)
+			d.edit(k)
 			break
 		}
-		d.reflection(k, len(d.covers)-1)
+		d.reflection(k)
 	}
-	if len(d.covers) == 0 {
-		return nil, n
-	}
-	d.refreshRules()
+	left := d.refreshRules()
 	d.flushTags()
-	return &playbook.Delta{Covers: d.covers, Ops: d.ops, Rejected: d.rejections(), Author: author, Reason: reason}, n
+	if len(d.covers) == 0 && len(d.ops) == 0 {
+		return drafted{settled: n}
+	}
+	return drafted{
+		delta:   &playbook.Delta{Covers: d.covers, Ops: d.ops, Rejected: d.record.list(), Author: author, Reason: reason},
+		settled: n, stale: left,
+	}
 }
 
-// fits estimates whether a reflection's changes still have room.
-func (d *draft) fits(k *docket) bool {
-	keys := len(d.changed) + len(k.r.Tags) + 2*len(k.r.Findings) + len(k.proposals)
-	bytes := d.bytes + 64*(len(k.r.Tags)+len(k.r.Findings))
-	for _, p := range k.proposals {
-		bytes += 2*len(p.Op.Content) + 128
+func newDraft(p *playbook.Playbook) *draft {
+	return &draft{
+		base: p, minted: p.LastMinted(),
+		changed: map[playbook.BulletID]*playbook.Bullet{}, tags: map[playbook.BulletID]*playbook.Op{},
+		rules: map[string]playbook.BulletID{}, texts: map[playbook.Wording]playbook.BulletID{},
+		touched: map[string]bool{}, stale: map[playbook.BulletID]struct{}{},
 	}
-	return keys < roomKeys && bytes < roomBytes
+}
+
+// coveredBy says of dockets whether the log has their effect.
+func coveredBy(s natskv.State) func(*docket) bool {
+	return func(k *docket) bool { return k.covered(s) }
+}
+
+func (d *draft) cover(k *docket) int {
+	d.covers = append(d.covers, playbook.Cover{ID: string(k.id), Seq: k.seq})
+	d.bytes += coverSize + len(k.id)
+	return len(d.covers) - 1
 }
 
 // reflection drafts what one reflection asks for: its votes, what rules found, and the proposals made of its lessons.
-func (d *draft) reflection(k *docket, cover int) {
-	d.rejected = append(d.rejected, k.rejected...)
+func (d *draft) reflection(k *docket) {
+	for _, r := range k.rejected {
+		d.record.add(r)
+	}
 	voted := map[playbook.BulletID]bool{}
 	for _, t := range k.r.Tags {
-		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{cover}}
+		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{k.cover}}
 		setVote(&op, t.Tag)
 		d.vote(op, voted)
 	}
 	for i := range k.r.Findings {
-		d.finding(&k.r.Findings[i], cover, voted)
+		d.finding(&k.r.Findings[i], k.cover, voted)
 	}
 	for _, p := range k.proposals {
-		op := p.Op
-		op.Support = []int{cover}
-		if op.Kind == playbook.Tag {
+		op := p.op
+		if op.Kind == playbook.Tag { // one vote, so one reflection's
+			op.Support = []int{k.cover}
 			d.vote(op, voted)
-		} else if reason := d.change(&op); reason != "" {
+			continue
+		}
+		op.Support = d.support(k, p.from)
+		if reason := d.change(&op); reason != "" {
 			d.reject(op, reason)
 		}
 	}
+}
+
+// support is what a proposal of a docket rests on, of the reflections that this delta covers. Others that it was made
+// from are in an earlier delta, or were covered before.
+func (d *draft) support(k *docket, from []*docket) []int {
+	rests := []int{k.cover}
+	for _, f := range from {
+		if i := f.cover; i < len(d.covers) && d.covers[i].ID == string(f.id) {
+			rests = append(rests, i)
+		}
+	}
+	slices.Sort(rests)
+	return slices.Compact(rests)
 }
 
 func setVote(op *playbook.Op, v events.Vote) {
@@ -115,19 +146,6 @@ func setVote(op *playbook.Op, v events.Vote) {
 		op.Harmful = 1
 	default:
 		op.Neutral = 1
-	}
-}
-
-// edit drafts a person's change. What cannot be done is told to the person, too.
-func (d *draft) edit(k *docket, cover int) {
-	k.refused = nil
-	for _, op := range k.e.Ops {
-		op.Support = []int{cover}
-		reason := d.change(&op)
-		if reason != "" {
-			d.reject(op, reason)
-			k.refused = append(k.refused, reason)
-		}
 	}
 }
 
@@ -142,41 +160,24 @@ func (d *draft) get(id playbook.BulletID) *playbook.Bullet {
 // emit adds an operation that is sure to apply.
 func (d *draft) emit(op playbook.Op) {
 	d.ops = append(d.ops, op)
-	d.bytes += 96 + len(op.Content) + len(op.Section) + 24*len(op.Sources)
-	if op.Rule != nil {
-		d.bytes += len(op.Rule.Key) + len(op.Rule.Base) + len(op.Rule.Text)
-	}
-}
-
-func (d *draft) reject(op playbook.Op, reason string) {
-	op.Support = nil
-	d.bytes += 64 + len(reason) + min(len(op.Content), 500)
-	d.rejected = append(d.rejected, playbook.Rejection{Op: op, Reason: reason})
-}
-
-// rejections are the rejections as a delta keeps them: long content cut, and not more than maxRejections.
-func (d *draft) rejections() []playbook.Rejection {
-	for i := range d.rejected {
-		if op := &d.rejected[i].Op; len(op.Content) > 500 {
-			op.Content = clip(op.Content, 500)
-		}
-	}
-	if n := len(d.rejected) - maxRejections; n > 0 {
-		more := playbook.Rejection{Reason: fmt.Sprintf("%d more proposals were rejected", n)}
-		return append(d.rejected[:maxRejections:maxRejections], more)
-	}
-	return d.rejected
+	d.bytes += opSize(&op)
 }
 
 // vote drafts one reflection's vote on one bullet. A bullet gets one vote of a sample.
 func (d *draft) vote(op playbook.Op, voted map[playbook.BulletID]bool) {
-	old := d.get(op.Bullet)
+	old, bullets := d.get(op.Bullet), 1
+	if d.changed[op.Bullet] != nil {
+		bullets = 0
+	}
 	switch {
 	case old == nil:
-		d.reject(op, fmt.Sprintf("bullet %q is not in the playbook", op.Bullet))
+		d.reject(op, unknown(op.Bullet))
 		return
 	case voted[op.Bullet]:
 		d.reject(op, fmt.Sprintf("bullet %q already has this sample's vote", op.Bullet))
+		return
+	case !d.room(&op, bullets):
+		d.reject(op, errFull)
 		return
 	}
 	voted[op.Bullet] = true
@@ -185,17 +186,18 @@ func (d *draft) vote(op playbook.Op, voted map[playbook.BulletID]bool) {
 	b.Harmful += op.Harmful
 	b.Neutral += op.Neutral
 	d.changed[b.ID] = &b
+	d.touch(&b)
 	if sum := d.tags[b.ID]; sum != nil {
 		sum.Helpful += op.Helpful
 		sum.Harmful += op.Harmful
 		sum.Neutral += op.Neutral
 		sum.Support = append(sum.Support, op.Support...)
-		d.bytes += 2
+		d.bytes += supportSize * len(op.Support)
 		return
 	}
 	d.tags[b.ID] = &op
 	d.order = append(d.order, b.ID)
-	d.bytes += 48
+	d.bytes += opSize(&op)
 }
 
 // flushTags turns the votes so far into operations.
@@ -206,106 +208,10 @@ func (d *draft) flushTags() {
 	d.tags, d.order = map[playbook.BulletID]*playbook.Op{}, nil
 }
 
-// change drafts any operation but a vote, and fills in the id of a new bullet. It returns the reason why not, or "".
-func (d *draft) change(op *playbook.Op) string {
-	if d.bytes+2*len(op.Content) > fullBytes {
-		return "too much for one change: the delta is full"
-	}
-	if op.Kind == playbook.Add {
-		return d.add(op)
-	}
-	old := d.get(op.Bullet)
-	if old == nil {
-		return fmt.Sprintf("bullet %q is not in the playbook", op.Bullet)
-	}
-	b := *old
-	switch op.Kind {
-	case playbook.Update:
-		if same := d.same(op.Content); same == op.Bullet {
-			return fmt.Sprintf("bullet %q says that already", op.Bullet)
-		} else if same != "" {
-			return fmt.Sprintf("bullet %q says that already, %q cannot say it too", same, op.Bullet)
-		}
-		b.Content, b.Rule = op.Content, op.Rule
-		if op.Section != "" {
-			b.Section = op.Section
-		}
-		d.texts[op.Content] = b.ID
-	case playbook.SetStatus:
-		b.Status = op.Status
-	case playbook.Pin:
-		b.Pinned = op.Pinned
-	case playbook.Remove:
-		if b.Pinned {
-			return fmt.Sprintf("bullet %q is pinned", op.Bullet)
-		}
-		d.flushTags() // votes come before the end of what they are on
-		d.changed[b.ID] = nil
-		d.emit(*op)
-		return ""
-	case playbook.Merge:
-		return d.merge(op, b)
-	default:
-		return fmt.Sprintf("type: %q is no operation of a proposal", op.Kind)
-	}
-	d.changed[b.ID] = &b
-	d.emit(*op)
-	return ""
+func unknown(id playbook.BulletID) string {
+	return fmt.Sprintf("bullet %q is not in the playbook", clip(string(id), maxName))
 }
 
-func (d *draft) merge(op *playbook.Op, b playbook.Bullet) string {
-	op.Sources = slices.DeleteFunc(slices.Clone(op.Sources), func(id playbook.BulletID) bool { return id == op.Bullet })
-	if len(op.Sources) == 0 {
-		return "source_ids: names no other bullet"
-	}
-	for _, id := range op.Sources {
-		switch src := d.get(id); {
-		case src == nil:
-			return fmt.Sprintf("bullet %q is not in the playbook", id)
-		case src.Pinned:
-			return fmt.Sprintf("bullet %q is pinned", id)
-		default:
-			b.Helpful += src.Helpful
-			b.Harmful += src.Harmful
-			b.Neutral += src.Neutral
-		}
-	}
-	d.flushTags()
-	for _, id := range op.Sources {
-		d.changed[id] = nil
-	}
-	b.Content = op.Content
-	d.changed[b.ID] = &b
-	d.emit(*op)
-	return ""
-}
-
-// add drafts a new bullet, unless one says the same already.
-func (d *draft) add(op *playbook.Op) string {
-	if op.Bullet != "" {
-		return fmt.Sprintf("bullet_id: %q, new bullets get their id from the playbook", op.Bullet)
-	}
-	if same := d.same(op.Content); same != "" {
-		return fmt.Sprintf("bullet %q says that already", same)
-	}
-	d.minted++
-	op.Section = playbook.Section(op.Section)
-	op.Bullet = playbook.MintID(op.Section, d.minted)
-	d.changed[op.Bullet] = &playbook.Bullet{ID: op.Bullet, Section: op.Section, Content: op.Content, Rule: op.Rule, Status: op.Status}
-	d.texts[op.Content] = op.Bullet
-	d.emit(*op)
-	return ""
-}
-
-// same is the id of a bullet with this content, "" if there is none.
-func (d *draft) same(content string) playbook.BulletID {
-	if b := d.base.Same(content); b != nil {
-		if now := d.get(b.ID); now != nil && now.Content == b.Content {
-			return b.ID
-		}
-	}
-	if id := d.texts[content]; id != "" && d.get(id) != nil && d.get(id).Content == content {
-		return id
-	}
-	return ""
+func (d *draft) reject(op playbook.Op, reason string) {
+	d.record.add(playbook.Rejection{Op: op, Reason: reason})
 }

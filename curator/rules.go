@@ -1,7 +1,6 @@
 package curator
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -22,93 +21,129 @@ const (
 
 // byRule is the bullet of a rule's key in the draft, nil if there is none.
 func (d *draft) byRule(key string) *playbook.Bullet {
-	if id, ok := d.rules[key]; ok {
-		return d.get(id)
+	if key == "" {
+		return nil
 	}
+	ids := [2]playbook.BulletID{d.rules[key]}
 	if b := d.base.ByRule(key); b != nil {
-		if now := d.get(b.ID); now != nil && now.Rule != nil && now.Rule.Key == key {
-			return now
+		ids[1] = b.ID
+	}
+	for _, id := range ids {
+		if b := d.get(id); b != nil && b.Rule != nil && b.Rule.Key == key { // it may be gone, or somebody's words now
+			return b
 		}
 	}
 	return nil
 }
+
+// Bounds of what a rule says, in bytes. A rule's text is stored twice, with and without counts.
+const (
+	maxRuleText = 4 << 10
+	maxRuleKey  = 1 << 10
+)
 
 // finding counts one sighting. The first one makes the bullet, with the bare text; the counts are filled in, and who
 // sees it is decided, by refreshRules.
 func (d *draft) finding(f *events.Finding, cover int, voted map[playbook.BulletID]bool) {
 	b := d.byRule(f.Key)
 	if b == nil {
-		text, err := playbook.CleanContent(f.Text)
-		if err != nil {
-			d.reject(playbook.Op{Kind: playbook.Add, Section: f.Section}, fmt.Sprintf("finding %q: %v", f.Key, err))
+		op := playbook.Op{Kind: playbook.Add, Section: f.Section, Status: playbook.Candidate, Support: []int{cover}}
+		if reason := d.sight(f, &op); reason != "" {
+			d.reject(op, fmt.Sprintf("finding %q: %s", clip(f.Key, maxName), reason))
 			return
 		}
-		op := playbook.Op{
-			Kind: playbook.Add, Section: f.Section, Content: text, Status: playbook.Candidate, Support: []int{cover},
-			Rule: &playbook.Rule{Key: f.Key, Base: f.Base, Text: text, CountOnly: f.CountOnly},
-		}
-		if reason := d.change(&op); reason != "" {
-			d.reject(op, reason)
-			return
-		}
-		d.rules[f.Key] = op.Bullet
 		b = d.get(op.Bullet)
 	}
 	vote := playbook.Op{Kind: playbook.Tag, Bullet: b.ID, Support: []int{cover}}
 	setVote(&vote, f.Vote)
 	d.vote(vote, voted)
-	d.touched[f.Key] = struct{}{}
+}
+
+// touch notes that the counts of a rule's bullet have moved, or that it is gone: what it says, and what those say that
+// rest on it, is to be looked at again. Those that are new in this draft come in by their own first count.
+func (d *draft) touch(b *playbook.Bullet) {
+	if b.Rule == nil {
+		return
+	}
+	d.stale[b.ID] = struct{}{}
+	if !d.touched[b.Rule.Key] {
+		d.touched[b.Rule.Key] = true
+		for r := range d.base.RestingOn(b.Rule.Key) {
+			d.stale[r.ID] = struct{}{}
+		}
+	}
+}
+
+// sight drafts the bullet of what a rule has seen for the first time. It returns the reason why not, or "".
+func (d *draft) sight(f *events.Finding, op *playbook.Op) string {
+	text, err := playbook.CleanContent(f.Text)
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(text) > maxRuleText:
+		return fmt.Sprintf("text: is longer than %d bytes", maxRuleText)
+	case len(f.Key) > maxRuleKey || len(f.Base) > maxRuleKey:
+		return fmt.Sprintf("key, base: longer than %d bytes", maxRuleKey)
+	}
+	op.Content = text
+	op.Rule = &playbook.Rule{Key: f.Key, Base: f.Base, Text: text, CountOnly: f.CountOnly}
+	vote := playbook.Op{Kind: playbook.Tag, Support: op.Support}
+	if d.bytes+opSize(op)+opSize(&vote)+2*idSize > fullBytes {
+		return errFull // a bullet that nobody voted on would be no sighting
+	}
+	if reason := d.change(op); reason != "" {
+		return reason
+	}
+	d.rules[f.Key] = op.Bullet
+	return ""
 }
 
 // refreshRules brings the text and the status of rule bullets in line with their counts: those counted in this draft,
-// and those that rest on one. The outcome depends on the counts alone, not on how they were batched.
-func (d *draft) refreshRules() {
-	stale := map[playbook.BulletID]*playbook.Bullet{}
-	for key := range d.touched {
-		if b := d.byRule(key); b != nil {
-			stale[b.ID] = b
-			for r := range d.base.RestingOn(key) {
-				stale[r.ID] = d.get(r.ID)
-			}
+// those that rest on one, and those that the delta before had no room for. It returns those that this one has none
+// for. The outcome depends on the counts alone, not on how they were batched.
+func (d *draft) refreshRules() (left []playbook.BulletID) {
+	for _, id := range slices.Sorted(maps.Keys(d.stale)) {
+		if b := d.get(id); b != nil && b.Rule != nil && !d.refresh(b) {
+			left = append(left, id)
 		}
 	}
-	for _, id := range d.rules {
-		if b := d.get(id); b != nil && b.Rule != nil {
-			stale[id] = b
-		}
-	}
-	for _, id := range slices.SortedFunc(maps.Keys(stale), func(a, b playbook.BulletID) int { return cmp.Compare(a, b) }) {
-		if b := stale[id]; b != nil && b.Rule != nil {
-			d.refresh(b)
-		}
-	}
+	return left
 }
 
-func (d *draft) refresh(b *playbook.Bullet) {
+// refresh reports whether there was room for what there was to do.
+func (d *draft) refresh(b *playbook.Bullet) bool {
 	base := &playbook.Bullet{}
-	if b.Rule.Base != "" {
-		if base = d.byRule(b.Rule.Base); base == nil {
-			return
-		}
+	if found := d.byRule(b.Rule.Base); found != nil {
+		base = found
 	}
+	now := *b
 	status, content := playbook.Candidate, b.Rule.Text
 	if !b.Rule.CountOnly && (b.Rule.Base == "" || contrast(b, base)) {
 		status, content = playbook.Active, fill(b.Rule.Text, b, base)
 	}
-	if content != b.Content {
-		op := playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: content, Rule: b.Rule}
-		now := *b
-		now.Content = content
-		b = &now
-		d.changed[b.ID] = b
-		d.emit(op)
+	if clean, err := playbook.CleanContent(content); err == nil {
+		now.Content = clean
 	}
-	if status != b.Status && (b.Status == playbook.Active || b.Status == playbook.Candidate) {
-		now := *b
+	if b.Status == playbook.Active || b.Status == playbook.Candidate { // else somebody decided
 		now.Status = status
-		d.changed[b.ID] = &now
-		d.emit(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: status})
 	}
+	update := playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: now.Content, Rule: b.Rule}
+	turn := playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: now.Status}
+	switch {
+	case now.Content == b.Content && now.Status == b.Status:
+		return true
+	case d.bytes+opSize(&update)+opSize(&turn) > fullBytes || d.changed[b.ID] == nil && len(d.changed) >= fullKeys:
+		return false
+	}
+	d.changed[b.ID] = &now
+	if now.Content != b.Content {
+		d.texts[playbook.WordingOf(now.Content)] = b.ID
+		d.emit(update)
+	}
+	if now.Status != b.Status {
+		d.emit(turn)
+	}
+	return true
 }
 
 // contrast reports whether successful runs had it clearly more often than failed ones.

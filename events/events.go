@@ -26,7 +26,7 @@
 //	  again      found covered and acked. A marked one is looked up in the whole log, under any sequence.
 //
 //	DELTAS       ace.delta.<book>       by the Curator alone, one at a time per book by compare-and-swap
-//	  id         H("delta", chain hash before it, ids it covers)
+//	  id         H("delta", book, chain hash before it, ids it covers)
 //	  read by    the Curator to fold, and whoever rebuilds; never acked, never deleted
 //	  again      refused by the compare-and-swap; a writer that cannot tell whether it was stored reads the log
 //

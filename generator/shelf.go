@@ -15,15 +15,16 @@ type shelf struct {
 	store *natskv.Store
 	most  int // bullets on a page
 
-	ctx  context.Context // of the followers
-	stop context.CancelFunc
+	ctx     context.Context // of the followers
+	stop    context.CancelFunc
+	closing sync.WaitGroup // of evicted books
 
 	mu    sync.Mutex
 	books map[playbook.Book]*book
 	pins  map[pin]*page
 }
 
-// Bounds of what a shelf holds. Past them the longest unused goes.
+// Bounds of what a shelf holds. Past them the book that was not used for longest goes, and all of the old versions.
 const (
 	maxBooks = 128
 	maxPins  = 32
@@ -36,10 +37,12 @@ type pin struct {
 
 // book is one followed playbook with its page, made anew when the version has moved.
 type book struct {
+	used time.Time // under shelf.mu
+
 	opening sync.Mutex
 	f       *natskv.Follower
 	wait    func()
-	used    time.Time
+	gone    bool // evicted: who gets here too late takes the book that is in its place
 
 	mu   sync.Mutex
 	page *page
@@ -55,9 +58,17 @@ func (s *shelf) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.books {
-		if b.wait != nil {
-			b.wait()
-		}
+		b.close()
+	}
+	s.closing.Wait()
+}
+
+func (b *book) close() {
+	b.opening.Lock()
+	defer b.opening.Unlock()
+	b.gone = true
+	if b.wait != nil {
+		b.wait()
 	}
 }
 
@@ -83,7 +94,22 @@ func (b *book) newest(most int) *page {
 }
 
 func (s *shelf) followed(name playbook.Book) (*book, error) {
+	for {
+		b := s.book(name)
+		gone, err := b.open(s, name)
+		if err != nil {
+			return nil, err
+		}
+		if !gone {
+			return b, nil
+		}
+	}
+}
+
+// book is the book's place on the shelf, made where there is none.
+func (s *shelf) book(name playbook.Book) *book {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	b := s.books[name]
 	if b == nil {
 		if len(s.books) >= maxBooks {
@@ -93,21 +119,21 @@ func (s *shelf) followed(name playbook.Book) (*book, error) {
 		s.books[name] = b
 	}
 	b.used = time.Now()
-	s.mu.Unlock()
-
-	b.opening.Lock()
-	defer b.opening.Unlock()
-	if b.f == nil {
-		f, wait, err := s.store.Follow(s.ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		b.f, b.wait = f, wait
-	}
-	return b, nil
+	return b
 }
 
-// evict lets go of the book that was not used for longest.
+// open begins to follow the book, if nobody has yet. It reports whether the book was evicted before.
+func (b *book) open(s *shelf, name playbook.Book) (gone bool, err error) {
+	b.opening.Lock()
+	defer b.opening.Unlock()
+	if b.f != nil || b.gone {
+		return b.gone, nil
+	}
+	b.f, b.wait, err = s.store.Follow(s.ctx, name)
+	return false, err
+}
+
+// evict lets go of the book that was not used for longest. Who has its page keeps that.
 func (s *shelf) evict() {
 	var oldest playbook.Book
 	for name, b := range s.books {
@@ -117,13 +143,7 @@ func (s *shelf) evict() {
 	}
 	b := s.books[oldest]
 	delete(s.books, oldest)
-	go func() { // it may be opening
-		b.opening.Lock()
-		defer b.opening.Unlock()
-		if b.wait != nil {
-			b.wait()
-		}
-	}()
+	s.closing.Go(b.close) // not here: it may be opening
 }
 
 // pinned is a page at a version, folded from the log the first time.

@@ -111,6 +111,9 @@ func (op *Op) validate(covers int) error {
 			return fmt.Errorf("support: %d is not an index into covers", s)
 		}
 	}
+	if op.Section != "" && Section(op.Section) != op.Section {
+		return fmt.Errorf("section: %q is no name of a section", op.Section)
+	}
 	switch op.Kind {
 	case Add, Update, Merge:
 		if clean, err := CleanContent(op.Content); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -29,6 +30,7 @@ type bench struct {
 	Syncs   []string `help:"When the server flushes to disk." default:"always,100ms"`
 	Limits  bool     `help:"Measure the machine's limits alone."`
 	JSON    bool     `help:"Print JSON lines."`
+	Profile string   `help:"Write a CPU profile of the pipeline's runs." type:"path" placeholder:"FILE"`
 }
 
 // Help implements kong.HelpProvider.
@@ -50,18 +52,17 @@ func (b *bench) Validate() error {
 
 // benchRow is one case.
 type benchRow struct {
-	Sync      string  `json:"sync"`
-	Bullets   int     `json:"bullets"`
-	Samples   int     `json:"samples"`
-	Rate      float64 `json:"samples_per_second"`
-	Least     float64 `json:"least"`
-	Most      float64 `json:"most"`
-	Bytes     float64 `json:"bytes_per_sample"`  // stored in all streams, by the server's own count
-	Writes    float64 `json:"writes_per_sample"` // messages stored in all streams
-	DelayP50  float64 `json:"delay_ms_p50"`      // from an execution stored to its version at a follower, one at a time
-	DelayP99  float64 `json:"delay_ms_p99"`
-	OfSync    float64 `json:"of_o_sync_per_write,omitempty"` // rate against durable writes of the disk by writes a sample
-	StateHash string  `json:"-"`
+	Sync     string  `json:"sync"`
+	Bullets  int     `json:"bullets"`
+	Samples  int     `json:"samples"`
+	Rate     float64 `json:"samples_per_second"`
+	Least    float64 `json:"least"`
+	Most     float64 `json:"most"`
+	Bytes    float64 `json:"bytes_per_sample"`  // stored in all streams, by the server's own count
+	Writes   float64 `json:"writes_per_sample"` // messages stored in all streams
+	DelayP50 float64 `json:"delay_ms_p50"`      // from an execution stored to its version at a follower, one at a time, last run
+	DelayP99 float64 `json:"delay_ms_p99"`
+	OfSync   float64 `json:"of_o_sync_per_write,omitempty"` // rate against durable writes of the disk by writes a sample
 }
 
 // Run implements the command.
@@ -79,6 +80,17 @@ func (b *bench) Run(ctx context.Context, c *app.Common) error {
 	}
 	if b.Limits {
 		return nil
+	}
+	if b.Profile != "" {
+		out, err := os.Create(b.Profile)
+		if err != nil {
+			return app.Exit(app.ExitUsage, fmt.Errorf("--profile: %w", err))
+		}
+		defer out.Close()
+		if err := pprof.StartCPUProfile(out); err != nil {
+			return fmt.Errorf("--profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if !b.JSON {
@@ -110,8 +122,8 @@ func (b *bench) Run(ctx context.Context, c *app.Common) error {
 func (b *bench) measure(ctx context.Context, sync string, size int, log zerolog.Logger) (*benchRow, error) {
 	row := &benchRow{Sync: sync, Bullets: size, Samples: b.Samples}
 	var rates []float64
-	for range b.Runs {
-		one, err := b.once(ctx, sync, size, log)
+	for i := range b.Runs {
+		one, err := b.once(ctx, sync, size, i == b.Runs-1, log)
 		if err != nil {
 			return nil, err
 		}
@@ -133,8 +145,8 @@ func median(sorted []float64) float64 {
 
 const benchBook = book.Book("bench")
 
-// once runs one case on a server of its own.
-func (b *bench) once(ctx context.Context, sync string, size int, log zerolog.Logger) (*benchRow, error) {
+// once runs one case on a server of its own; the delay is measured if asked for, because it takes ten seconds.
+func (b *bench) once(ctx context.Context, sync string, size int, delay bool, log zerolog.Logger) (*benchRow, error) {
 	p := place{}
 	p.Replicas = 1
 	s, err := p.scratch(ctx, sync, log)
@@ -186,8 +198,10 @@ func (b *bench) once(ctx context.Context, sync string, size int, log zerolog.Log
 		Rate: float64(b.Samples) / took, Bytes: float64(after.bytes-before.bytes) / float64(b.Samples),
 		Writes: float64(after.writes-before.writes) / float64(b.Samples),
 	}
-	if row.DelayP50, row.DelayP99, err = delays(ctx, s.Conn, f); err != nil {
-		return nil, err
+	if delay {
+		if row.DelayP50, row.DelayP99, err = delays(ctx, s.Conn, f); err != nil {
+			return nil, err
+		}
 	}
 	stop()
 	return row, <-working
@@ -223,7 +237,7 @@ func (b *bench) send(ctx context.Context, conn *bus.Conn, name string, n int) er
 
 // delays sends samples one at a time and times each from its stored execution to the new version at a follower.
 func delays(ctx context.Context, conn *bus.Conn, f *natskv.Follower) (p50, p99 float64, err error) {
-	const samples = 60
+	const samples = 40
 	var ms []float64
 	for i := range samples {
 		at := f.Version()

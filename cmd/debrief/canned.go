@@ -47,22 +47,20 @@ func cannedReflection(prompt string) string {
 		`"key_insight":"` + insight + `","section":"others","bullet_tags":[` + tags + `]}`
 }
 
-// shownIDs are ids of bullets in a prompt, at most so many, spread over those that are there.
+// shownIDs are ids of bullets in a Reflector's prompt, at most so many; each is in a JSON object there.
 func shownIDs(prompt string, most int) []string {
 	var ids []string
-	for rest := prompt; len(ids) < most; {
-		_, after, ok := strings.Cut(rest, "[")
+	for len(ids) < most {
+		_, after, ok := strings.Cut(prompt, `{"id":"`)
 		if !ok {
 			break
 		}
-		id, tail, ok := strings.Cut(after, "]")
+		id, rest, ok := strings.Cut(after, `"`)
 		if !ok {
 			break
 		}
-		if digits := id[strings.LastIndexByte(id, '-')+1:]; len(digits) == 5 && len(id) < 20 {
-			ids = append(ids, id)
-		}
-		rest = tail
+		ids = append(ids, id)
+		prompt = rest
 	}
 	return ids
 }

@@ -55,9 +55,11 @@ type learned struct {
 	Book       string `json:"book"`
 	Playbook   string `json:"playbook"`
 	StateHash  string `json:"state_hash"`
-	Seconds    string `json:"-"`
+	Candidates int    `json:"candidates"` // counted by rules, not shown
 
 	DeadReasons map[string]int `json:"dead_reasons,omitempty"`
+
+	shown []*book.Bullet
 }
 
 // Run implements the command.
@@ -98,7 +100,10 @@ func (l *learn) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	if err := l.show(ctx, s, b, res); err != nil {
+	if err := l.measure(ctx, s, b, res); err != nil {
+		return err
+	}
+	if err := l.show(res); err != nil {
 		return err
 	}
 	if res.Dead+res.Unread > 0 {
@@ -257,22 +262,27 @@ func (l *learn) account(ctx context.Context, s *session, b book.Book, in *runs, 
 	return nil
 }
 
-func (l *learn) show(ctx context.Context, s *session, b book.Book, res *learned) error {
+// measure says where the playbook is now.
+func (l *learn) measure(ctx context.Context, s *session, b book.Book, res *learned) error {
 	w, err := natskv.New(s.JetStream()).Writer(ctx, b)
 	if err != nil {
 		return err
 	}
 	p := w.State().Playbook()
-	shown := p.Top(p.Len())
-	res.Bullets = len(shown)
+	res.shown = p.Top(p.Len())
+	res.Bullets, res.Candidates = len(res.shown), p.Len()-len(res.shown)
 	res.Playbook = book.Label(p.Version(), w.State().Chain())
 	res.StateHash = fmt.Sprintf("%x", p.StateHash())
+	return nil
+}
+
+func (l *learn) show(res *learned) error {
 	if l.JSON {
 		return writeJSON(os.Stdout, res)
 	}
-	fmt.Printf("\n%s\n", showBullets(shown))
+	fmt.Printf("\n%s\n", showBullets(res.shown))
 	fmt.Printf("%d runs: %d reflected on, %d with nothing to learn, %d dead letters. Playbook %q is at %s with %d bullets in use and %d candidates.\n",
-		res.Executions, res.Reflected, res.Nothing, res.Dead, b, res.Playbook, res.Bullets, p.Len()-len(shown))
+		res.Executions, res.Reflected, res.Nothing, res.Dead, res.Book, res.Playbook, res.Bullets, res.Candidates)
 	for reason, n := range res.DeadReasons {
 		fmt.Printf("  %d × %s\n", n, reason)
 	}

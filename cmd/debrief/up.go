@@ -65,7 +65,7 @@ func (u *up) Run(ctx context.Context, c *app.Common) error {
 	if s.server == nil && u.NATS.NATS == "" {
 		return app.Exit(app.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s already", u.dir(), s.nc.ConnectedUrlRedacted()))
 	}
-	stop, err := app.ServeHealth(u.Health, s.Conn, log)
+	stop, err := app.ServeHealth(u.Health, s.Conn, len(roles), log)
 	if err != nil {
 		return err
 	}

@@ -152,6 +152,19 @@ func TestRacingWritersApplyEveryReflectionOnce(t *testing.T) {
 	}
 }
 
+func TestTwoBooksMayBeginWithTheSameDelta(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	for _, b := range []playbook.Book{"a", "b"} {
+		w := writer(t, s, b)
+		commit(t, w, add("r1", 1))
+		commit(t, w, add("r2", 2))
+		if got := w.State().Playbook().Len(); got != 2 {
+			t.Errorf("book %s: got %d bullets, want 2", b, got)
+		}
+	}
+}
+
 func TestAReflectionIsCoveredByFloorOrById(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)

@@ -23,6 +23,9 @@ func (s State) Playbook() *playbook.Playbook { return &s.f.playbook }
 // Chain is the chain hash of the log so far.
 func (s State) Chain() []byte { return s.f.chain }
 
+// Floor is the sequence at or under which everything was settled before the newest delta.
+func (s State) Floor() uint64 { return s.f.floor }
+
 // Covers reports whether the log already holds the effect of an event: its id and the sequence it was delivered
 // under. A repeated event is one that may have come before under another sequence: its id alone decides.
 func (s State) Covers(id events.ID, seq uint64, repeated bool) bool {
@@ -211,7 +214,7 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 	}
 	msg := &nats.Msg{Subject: events.KindDelta.Subject(w.book), Data: data, Header: nats.Header(events.SchemaHeader())}
 	ack, err := w.s.js.PublishMsg(ctx, msg,
-		jetstream.WithExpectLastSequencePerSubject(w.seq), jetstream.WithMsgID(string(deltaID(d))))
+		jetstream.WithExpectLastSequencePerSubject(w.seq), jetstream.WithMsgID(string(deltaID(w.book, d))))
 	if err == nil && !ack.Duplicate {
 		r, err := parseRecord(ack.Sequence, data)
 		if err != nil {
@@ -230,9 +233,11 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 	return false, nil
 }
 
-func deltaID(d *playbook.Delta) events.ID {
-	parts := make([]string, 0, 2+len(d.Covers))
-	parts = append(parts, "delta", string(d.PrevChain))
+// deltaID names the book as well: two books whose first deltas cover the same have the same chain, and the server
+// would drop the second book's as a copy.
+func deltaID(b playbook.Book, d *playbook.Delta) events.ID {
+	parts := make([]string, 0, 3+len(d.Covers))
+	parts = append(parts, "delta", string(b), string(d.PrevChain))
 	for _, c := range d.Covers {
 		parts = append(parts, c.ID)
 	}

@@ -25,7 +25,7 @@ type Common struct {
 	Config   string           `help:"File with settings: YAML, a key per flag. Flags and environment win." type:"path" placeholder:"FILE"`
 	LogLevel string           `help:"Least level that is logged: debug, info, warn, error." default:"warn" enum:"debug,info,warn,error"`
 	LogJSON  bool             `help:"Log JSON lines, also to a terminal."`
-	Version  kong.VersionFlag `help:"Print the version and quit."`
+	Version  kong.VersionFlag `help:"Print the version and quit." env:"-"`
 }
 
 func (c *Common) common() *Common { return c }

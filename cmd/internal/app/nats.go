@@ -26,6 +26,8 @@ type NATS struct {
 	Token    string `help:"Token, where the server wants one. Better in DEBRIEF_TOKEN." placeholder:"TEXT"`
 	CA       string `name:"ca" help:"Certificate authority of the server." type:"path" placeholder:"FILE"`
 	Replicas int    `help:"Replicas of streams that are created: 1, or 3 on a cluster." default:"1"`
+
+	AckWait time.Duration `help:"After this long without a sign of life from its worker, work goes to another one. The same for all programs of a server." default:"30s"`
 }
 
 // Dial connects. What cannot be reached ends the program with its own exit code and one line.
@@ -100,9 +102,12 @@ func Options(name string, log zerolog.Logger) []nats.Option {
 
 // Open opens the streams behind a connection.
 func (n NATS) Open(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
+	if n.AckWait != 0 && n.AckWait < time.Second {
+		return nil, Exit(ExitUsage, fmt.Errorf("--ack-wait: must be at least 1s, got %s", n.AckWait))
+	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	conn, err := bus.Open(ctx, nc, bus.Options{Replicas: n.Replicas, Log: log})
+	conn, err := bus.Open(ctx, nc, bus.Options{Policy: bus.Policy{AckWait: n.AckWait}, Replicas: n.Replicas, Log: log})
 	if err != nil {
 		return nil, Exit(ExitUnreachable, err)
 	}

@@ -22,13 +22,21 @@ func Run(ctx context.Context, conn *bus.Conn, roles ...Role) error {
 	for i, r := range roles {
 		all.Go(func() {
 			defer stop()
-			errs[i] = r.Run(ctx, conn)
+			errs[i] = stopped(ctx, r.Run(ctx, conn))
 		})
 	}
 	all.Go(func() {
 		defer stop()
-		errs[len(roles)] = conn.RunMover(ctx)
+		errs[len(roles)] = stopped(ctx, conn.RunMover(ctx))
 	})
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// stopped is what a role returned, nil if that is only that it was told to stop while it began.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }

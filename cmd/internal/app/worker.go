@@ -49,7 +49,7 @@ func (w Worker) Work(ctx context.Context, name string, r Role) error {
 	if err != nil {
 		return err
 	}
-	stop, err := ServeHealth(w.Health, conn, log)
+	stop, err := ServeHealth(w.Health, conn, 1, log)
 	if err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (w Worker) Work(ctx context.Context, name string, r Role) error {
 	return Run(ctx, conn, r)
 }
 
-// ServeHealth answers health checks: /livez while the process runs, /readyz while every role works. An empty address
-// serves none.
-func ServeHealth(addr string, conn *bus.Conn, log zerolog.Logger) (stop func(), err error) {
+// ServeHealth answers health checks: /livez while the process runs, /readyz while so many roles, and the mover of dead
+// letters, work. An empty address serves none.
+func ServeHealth(addr string, conn *bus.Conn, roles int, log zerolog.Logger) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil
 	}
@@ -71,15 +71,16 @@ func ServeHealth(addr string, conn *bus.Conn, log zerolog.Logger) (stop func(), 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		roles := conn.Health()
-		w.Header().Set("Content-Type", "application/json")
-		for _, r := range roles {
-			if !r.Healthy() {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				break
-			}
+		states := conn.Health()
+		ready := len(states) > roles // fewer: they are only starting
+		for _, s := range states {
+			ready = ready && s.Healthy()
 		}
-		_ = json.NewEncoder(w).Encode(roles)
+		w.Header().Set("Content-Type", "application/json")
+		if !ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_ = json.NewEncoder(w).Encode(states)
 	})
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {

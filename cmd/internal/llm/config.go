@@ -31,7 +31,7 @@ type Config struct {
 
 	// Timeout ends one attempt, answer included. Default 60 s.
 	Timeout time.Duration
-	// Attempts per prompt, the first included. Default 4.
+	// Attempts per prompt, the first included. Default 6.
 	Attempts int
 	// Backoff is the first pause between attempts; it doubles up to 16 times. Default 500 ms.
 	Backoff time.Duration
@@ -48,7 +48,7 @@ type Config struct {
 	RequestsPerMinute int
 	TokensPerMinute   int
 
-	// BreakAfter failures within twice as many attempts stop all calls for Cooldown; then one call probes. Defaults 5
+	// BreakAfter failures within twice as many attempts stop all calls for Cooldown; then one call probes. Defaults 10
 	// and 15 s.
 	BreakAfter int
 	Cooldown   time.Duration
@@ -63,12 +63,12 @@ func (c Config) WithDefaults() Config {
 	c.BaseURL = strings.TrimRight(strings.TrimSpace(cmp.Or(c.BaseURL, "https://api.openai.com/v1")), "/")
 	c.APIKey = Secret(strings.TrimSpace(string(c.APIKey))) // keys from files end in a line break
 	c.Timeout = cmp.Or(c.Timeout, time.Minute)
-	c.Attempts = cmp.Or(c.Attempts, 4)
+	c.Attempts = cmp.Or(c.Attempts, 6)
 	c.Backoff = cmp.Or(c.Backoff, 500*time.Millisecond)
 	c.MaxWait = cmp.Or(c.MaxWait, 30*time.Second)
 	c.RetryShare = cmp.Or(c.RetryShare, 0.2)
 	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, 8)
-	c.BreakAfter = cmp.Or(c.BreakAfter, 5)
+	c.BreakAfter = cmp.Or(c.BreakAfter, 10)
 	c.Cooldown = cmp.Or(c.Cooldown, 15*time.Second)
 	return c
 }

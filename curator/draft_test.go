@@ -1,0 +1,385 @@
+package curator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// notes is a book without a server: what a log and its writer do to a draft.
+type notes struct {
+	p       playbook.Playbook
+	covered map[events.ID]bool
+	deltas  []*playbook.Delta
+	last    *draft
+	stale   []playbook.BulletID
+}
+
+// take settles cases as the desk does, each call one batch, and checks every delta on its way.
+func (n *notes) take(t rapid.TB, cases ...*docket) {
+	t.Helper()
+	for len(cases)+len(n.stale) > 0 {
+		settled := n.one(t, cases)
+		cases = cases[settled:]
+	}
+}
+
+func (n *notes) one(t rapid.TB, cases []*docket) int {
+	t.Helper()
+	d := newDraft(&n.p)
+	out := d.settle(func(k *docket) bool { return n.covered[k.id] }, cases, n.stale)
+	if out.settled == 0 && len(cases) > 0 {
+		t.Fatal("a draft settled nothing")
+	}
+	n.last, n.stale = d, out.stale
+	if out.delta == nil {
+		return out.settled
+	}
+	out.delta.Version, out.delta.PrevChain, out.delta.Time = n.p.Version()+1, n.chain(), time.Unix(int64(n.p.Version()), 0)
+	data, err := events.EncodeDelta(out.delta)
+	if err != nil {
+		t.Fatalf("a log would refuse the delta: %v", err)
+	}
+	if most := d.bytes + d.record.bytes + 2048; len(data) > most {
+		t.Fatalf("delta has %d bytes, estimated at most %d", len(data), most)
+	}
+	if out.delta, err = events.DecodeDelta(data); err != nil {
+		t.Fatal(err)
+	}
+	base := n.p.Clone()
+	changed, err := n.p.Apply(out.delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(changed) > playbook.MaxDeltaKeys {
+		t.Fatalf("delta changes %d bullets, more than %d", len(changed), playbook.MaxDeltaKeys)
+	}
+	d.base = base
+	n.sameAs(t, d, out.delta)
+	for _, c := range out.delta.Covers {
+		n.cover(events.ID(c.ID))
+	}
+	n.deltas = append(n.deltas, out.delta)
+	return out.settled
+}
+
+func (n *notes) chain() []byte {
+	if n.p.Version() == 0 {
+		return nil
+	}
+	return []byte("chain")
+}
+
+func (n *notes) cover(id events.ID) {
+	if n.covered == nil {
+		n.covered = map[events.ID]bool{}
+	}
+	n.covered[id] = true
+}
+
+var untimed = cmpopts.IgnoreFields(playbook.Bullet{}, "CreatedAt", "UpdatedAt", "LastUsed")
+
+// sameAs checks that the fold of a delta is what its draft saw, no more and no less, and what no delta may do.
+func (n *notes) sameAs(t rapid.TB, d *draft, delta *playbook.Delta) {
+	t.Helper()
+	for b := range n.p.All() {
+		if want := d.get(b.ID); want != b && !cmp.Equal(want, b, untimed) {
+			t.Fatalf("bullet %s: the fold has %+v, the draft had %+v", b.ID, b, want)
+		}
+	}
+	for b := range d.base.All() {
+		if n.p.Bullet(b.ID) == nil {
+			if d.get(b.ID) != nil {
+				t.Fatalf("bullet %s is gone from the fold and not from the draft", b.ID)
+			}
+			if b.Pinned && !slices.ContainsFunc(delta.Ops, func(op playbook.Op) bool { return op.Kind == playbook.Pin && op.Bullet == b.ID }) {
+				t.Fatalf("bullet %s was pinned and is gone", b.ID)
+			}
+		}
+	}
+	for id, b := range d.changed {
+		if b != nil && n.p.Bullet(id) == nil {
+			t.Fatalf("bullet %s is in the draft and not in the fold", id)
+		}
+	}
+	for _, op := range delta.Ops {
+		if op.Kind != playbook.Tag {
+			continue
+		}
+		if len(slices.Compact(slices.Sorted(slices.Values(op.Support)))) != op.Helpful+op.Harmful+op.Neutral {
+			t.Fatalf("%d, %d, %d votes on %s from %v", op.Helpful, op.Harmful, op.Neutral, op.Bullet, op.Support)
+		}
+	}
+}
+
+func (n *notes) rejected() (reasons []string) {
+	for _, d := range n.deltas {
+		for _, r := range d.Rejected {
+			reasons = append(reasons, r.Reason)
+		}
+	}
+	return reasons
+}
+
+// seed puts bullets into the book.
+func (n *notes) seed(t rapid.TB, contents ...string) {
+	t.Helper()
+	k := &docket{id: events.NewID(), e: &events.Edit{Author: "ann"}}
+	for _, c := range contents {
+		k.e.Ops = append(k.e.Ops, playbook.Op{Kind: playbook.Add, Section: "others", Content: c})
+	}
+	n.take(t, k)
+	n.deltas = nil
+}
+
+func reflected(name string, r events.Reflection, proposals ...playbook.Op) *docket {
+	k := &docket{id: events.Hash(name), r: &r, result: new(bus.Result)}
+	for _, op := range proposals {
+		k.proposals = append(k.proposals, proposal{op: op})
+	}
+	return k
+}
+
+func tagged(name string, tags ...events.BulletTag) *docket {
+	return reflected(name, events.Reflection{Tags: tags})
+}
+
+func edited(name string, ops ...playbook.Op) *docket {
+	return &docket{id: events.Hash(name), e: &events.Edit{Author: "ann", Reason: "because", Ops: ops}, result: new(bus.Result)}
+}
+
+func add(content string) playbook.Op {
+	return playbook.Op{Kind: playbook.Add, Section: "others", Content: content}
+}
+
+func op(kind playbook.OpKind, id playbook.BulletID, content string) playbook.Op {
+	return playbook.Op{Kind: kind, Bullet: id, Content: content}
+}
+
+// TestWhatBecomesOfProposals: each batch is taken at once by a book that says "one", "two" and, pinned, "three".
+func TestWhatBecomesOfProposals(t *testing.T) {
+	t.Parallel()
+	helpful := func(id playbook.BulletID) events.BulletTag { return events.BulletTag{ID: id, Tag: events.Helpful} }
+	harmful := func(id playbook.BulletID) events.BulletTag { return events.BulletTag{ID: id, Tag: events.Harmful} }
+	for _, test := range []struct {
+		why      string
+		batch    []*docket
+		want     []string // bullets, as id content helpful/harmful/neutral
+		rejected []string
+	}{
+		{
+			"one vote per sample and bullet",
+			[]*docket{tagged("r", helpful("misc-00001"), harmful("misc-00001"), helpful("misc-00001"))},
+			[]string{"misc-00001 one 1/0/0"}, []string{`bullet "misc-00001" already has this sample's vote`, `bullet "misc-00001" already has this sample's vote`},
+		},
+		{
+			"a model's tag is a vote of the same sample",
+			[]*docket{reflected("r", events.Reflection{Tags: []events.BulletTag{helpful("misc-00001")}}, playbook.Op{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1})},
+			[]string{"misc-00001 one 1/0/0"}, []string{`bullet "misc-00001" already has this sample's vote`},
+		},
+		{
+			"two samples vote twice", []*docket{tagged("r", helpful("misc-00001")), tagged("s", harmful("misc-00001"))},
+			[]string{"misc-00001 one 1/1/0"}, nil,
+		},
+		{
+			"the same reflection twice counts once", []*docket{tagged("r", helpful("misc-00001")), tagged("r", helpful("misc-00001"))},
+			[]string{"misc-00001 one 1/0/0"}, nil,
+		},
+		{
+			"a vote on nothing is turned down", []*docket{tagged("r", helpful("misc-00099"))},
+			nil, []string{`bullet "misc-00099" is not in the playbook`},
+		},
+		{
+			"an ADD of what is said, white space and case aside", []*docket{reflected("r", events.Reflection{}, add("O n\tE"), add("four"), add("FO UR"))},
+			[]string{"misc-00004 four 0/0/0"}, []string{`bullet "misc-00001" says that already`, `bullet "misc-00004" says that already`},
+		},
+		{
+			"two reflections add the same", []*docket{reflected("r", events.Reflection{}, add("four")), reflected("s", events.Reflection{}, add("Four"))},
+			[]string{"misc-00004 four 0/0/0"}, []string{`bullet "misc-00004" says that already`},
+		},
+		{
+			"an ADD and a vote on it", []*docket{reflected("r", events.Reflection{}, add("four")), tagged("s", helpful("misc-00004"))},
+			[]string{"misc-00004 four 1/0/0"}, nil,
+		},
+		{
+			"an ADD with an id of its own", []*docket{reflected("r", events.Reflection{}, op(playbook.Add, "misc-00001", "four"))},
+			nil, []string{`bullet_id: "misc-00001", new bullets get their id from the playbook`},
+		},
+		{
+			"a vote, then the end of the bullet", []*docket{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""))},
+			[]string{"-misc-00001"}, nil,
+		},
+		{
+			"a vote after the end of the bullet", []*docket{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", "")), tagged("r", helpful("misc-00001"))},
+			[]string{"-misc-00001"}, []string{`bullet "misc-00001" is not in the playbook`},
+		},
+		{
+			"an UPDATE of a bullet that went", []*docket{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), op(playbook.Update, "misc-00001", "uno"))},
+			[]string{"-misc-00001"}, []string{`bullet "misc-00001" is not in the playbook`},
+		},
+		{
+			"what a bullet said can be said again when it is gone", []*docket{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), add("One"))},
+			[]string{"-misc-00001", "misc-00004 One 0/0/0"}, nil,
+		},
+		{
+			"a MERGE takes votes along, those of this batch too", []*docket{
+				tagged("r", helpful("misc-00001"), harmful("misc-00002")),
+				reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002", "misc-00001", "misc-00002"}}),
+				tagged("t", helpful("misc-00001"), helpful("misc-00002")),
+			},
+			[]string{"misc-00001 both 2/1/0", "-misc-00002"}, []string{`bullet "misc-00002" is not in the playbook`},
+		},
+		{
+			"a MERGE of one", []*docket{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00001"}})},
+			nil, []string{"source_ids: names no other bullet"},
+		},
+		{
+			"a MERGE with one that is not there", []*docket{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002", "misc-00099"}})},
+			nil, []string{`bullet "misc-00099" is not in the playbook`},
+		},
+		{
+			"a MERGE into what a third says", []*docket{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "THREE", Sources: []playbook.BulletID{"misc-00002"}})},
+			nil, []string{`bullet "misc-00003" says that already`},
+		},
+		{
+			"pinned bullets stay", []*docket{reflected("s", events.Reflection{},
+				op(playbook.Remove, "misc-00003", ""),
+				playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00003"}})},
+			nil, []string{`bullet "misc-00003" is pinned`, `bullet "misc-00003" is pinned`},
+		},
+		{
+			"an UPDATE keeps votes", []*docket{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "uno")), tagged("t", helpful("misc-00001"))},
+			[]string{"misc-00001 uno 2/0/0"}, nil,
+		},
+		{
+			"an UPDATE to what another says", []*docket{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "Two"))},
+			nil, []string{`bullet "misc-00002" says that already, "misc-00001" cannot say it too`},
+		},
+		{
+			"an UPDATE to what it says", []*docket{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "one"))},
+			nil, []string{`bullet "misc-00001" says that already`},
+		},
+		{
+			"an UPDATE of capitals alone", []*docket{edited("e", op(playbook.Update, "misc-00001", "One"))},
+			[]string{"misc-00001 One 0/0/0"}, nil,
+		},
+		{
+			"an edit that no log can hold is refused and stops nobody else", []*docket{
+				tagged("r", helpful("misc-00001")),
+				edited("e", add(" \x00 "), add("fo\r\nur "), op(playbook.Tag, "misc-00001", ""), playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00001", Status: "gone"},
+					playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Content: "zwei", Section: "x\n## Forged"}, playbook.Op{Kind: "MOVE", Bullet: "misc-00001"},
+					playbook.Op{Kind: playbook.Add, Content: "five", Rule: &playbook.Rule{Key: "k", Text: "a\r"}}),
+				tagged("s", helpful("misc-00001")),
+			},
+			[]string{"misc-00001 one 2/0/0", "misc-00002 zwei 0/0/0", "misc-00004 fo\nur 0/0/0"},
+			[]string{
+				"content: is empty", `type: "TAG" is no operation of a proposal`, `status: "gone" is none of active, candidate, probation, retired, quarantined`,
+				`type: "MOVE" is no operation of a proposal`, "rule: is for what rules find, an edit cannot set it",
+			},
+		},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			t.Parallel()
+			n := new(notes)
+			n.seed(t, "one", "two", "three")
+			n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true}))
+			before := n.p.Clone()
+			n.take(t, test.batch...)
+			var got []string
+			for b := range before.All() {
+				if n.p.Bullet(b.ID) == nil {
+					got = append(got, "-"+string(b.ID))
+				}
+			}
+			for _, b := range n.p.Sorted() {
+				old := before.Bullet(b.ID)
+				if old == nil || !cmp.Equal(old, b, untimed) {
+					got = append(got, fmt.Sprintf("%s %s %d/%d/%d", b.ID, b.Content, b.Helpful, b.Harmful, b.Neutral))
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(test.want)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("bullets: got %q, want %q", got, test.want)
+			}
+			if reasons := n.rejected(); !slices.Equal(reasons, test.rejected) {
+				t.Errorf("rejections: got %q, want %q", reasons, test.rejected)
+			}
+		})
+	}
+}
+
+func TestVotesOfABatchAreOneOperationABullet(t *testing.T) {
+	t.Parallel()
+	n := new(notes)
+	n.seed(t, "one", "two")
+	var batch []*docket
+	for i := range 50 {
+		batch = append(batch, tagged(fmt.Sprint(i), events.BulletTag{ID: "misc-00001", Tag: events.Helpful}, events.BulletTag{ID: "misc-00002", Tag: events.Harmful}))
+	}
+	n.take(t, batch...)
+	if len(n.deltas) != 1 || len(n.deltas[0].Ops) != 2 || len(n.deltas[0].Covers) != 50 {
+		t.Fatalf("got %d deltas, want one with two operations that covers 50", len(n.deltas))
+	}
+	for _, op := range n.deltas[0].Ops {
+		if op.Kind != playbook.Tag || len(op.Support) != 50 || op.Helpful+op.Harmful != 50 {
+			t.Errorf("got %s of %s with %d supports, want a TAG with 50", op.Kind, op.Bullet, len(op.Support))
+		}
+	}
+}
+
+func TestAnEditHasADeltaOfItsOwn(t *testing.T) {
+	t.Parallel()
+	n := new(notes)
+	n.seed(t, "one")
+	e := edited("e", op(playbook.Remove, "misc-00009", ""), add("two"))
+	e.e.Reason = strings.Repeat("r", 1<<20)
+	n.take(t, tagged("a", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}), e, edited("f", add("three")),
+		tagged("b", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}))
+	var authors []string
+	for _, d := range n.deltas {
+		authors = append(authors, fmt.Sprintf("%s covers %d", d.Author, len(d.Covers)))
+	}
+	if want := []string{"curator covers 1", "ann covers 1", "ann covers 1", "curator covers 1"}; !slices.Equal(authors, want) {
+		t.Errorf("got %q, want %q", authors, want)
+	}
+	if want := []string{`bullet "misc-00009" is not in the playbook`}; !slices.Equal(e.refused, want) {
+		t.Errorf("refused: got %q, want %q", e.refused, want)
+	}
+	if got := n.deltas[1].Reason; !strings.HasPrefix(got, "rrr") || len(got) > 2*maxReason {
+		t.Errorf("reason: got %d bytes, want the beginning", len(got))
+	}
+	if n.deltas[2].Reason != "because" {
+		t.Errorf("reason: got %q", n.deltas[2].Reason)
+	}
+}
+
+// TestRebaseDropsWhatIsCovered: another curator committed one of three in between.
+func TestRebaseDropsWhatIsCovered(t *testing.T) {
+	t.Parallel()
+	n := new(notes)
+	n.seed(t, "one")
+	n.cover(events.Hash("b"))
+	batch := []*docket{tagged("b"), tagged("a"), tagged("b"), tagged("c")}
+	for _, k := range batch {
+		k.r.Tags = []events.BulletTag{{ID: "misc-00001", Tag: events.Helpful}}
+	}
+	n.take(t, batch...)
+	if got := n.p.Bullet("misc-00001").Helpful; got != 2 {
+		t.Errorf("got %d votes, want 2", got)
+	}
+	n.take(t, batch...)
+	if len(n.deltas) != 1 {
+		t.Errorf("got %d deltas, want no second one for what is covered", len(n.deltas))
+	}
+}

@@ -1,0 +1,245 @@
+package curator_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/events/natsd"
+	"debrief/playbook"
+	"debrief/playbook/natskv"
+)
+
+// house is a server with its streams, and what a test does with them.
+type house struct {
+	*testing.T
+	conn  *bus.Conn
+	nc    *nats.Conn
+	store *natskv.Store
+}
+
+func build(t *testing.T) *house {
+	t.Helper()
+	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	nc, err := srv.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	conn, err := bus.Open(t.Context(), nc, bus.Options{Policy: bus.Policy{
+		BackoffMin: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, Hold: 10 * time.Millisecond, Linger: time.Millisecond,
+		Probe: 50 * time.Millisecond,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &house{T: t, conn: conn, nc: nc, store: natskv.New(conn.JetStream())}
+}
+
+// work runs a curator until the test ends.
+func (h *house) work(m chat.Model) {
+	h.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- curator.New(m, curator.Config{}).Run(ctx, h.conn) }()
+	h.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+// workOnBatch runs a curator that gets the events as one batch: a question keeps the book busy until they all wait.
+func (h *house) workOnBatch(m model, batch ...events.Event) {
+	h.Helper()
+	h.publish(lesson("b", "busy", "keeps the book busy"))
+	asked, together := make(chan struct{}), make(chan struct{})
+	h.work(model(func(ctx context.Context, p chat.Prompt) (string, error) {
+		if !strings.Contains(p.Messages[1].Text, "keeps the book busy") {
+			return m(ctx, p)
+		}
+		close(asked)
+		<-together
+		return nothing, nil
+	}))
+	<-asked
+	var last uint64
+	for _, e := range batch {
+		last = h.publish(e)
+	}
+	h.lag(func(l bus.Lag) bool { return l.Last >= last })
+	close(together)
+}
+
+func (h *house) ok(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// reflection makes one on a book; the same name is the same reflection.
+func reflection(b playbook.Book, name string, vote ...playbook.BulletID) *events.Reflection {
+	execution := events.ExecutionID(b, name, 0)
+	r := &events.Reflection{
+		ID: events.ReflectionID(execution, "", "test"), Execution: execution, Handle: events.NewHandle(1, execution), Reflector: "test",
+	}
+	r.Book = b
+	for _, id := range vote {
+		r.Tags = append(r.Tags, events.BulletTag{ID: id, Tag: events.Helpful})
+	}
+	return r
+}
+
+func lesson(b playbook.Book, name, content string) *events.Reflection {
+	r := reflection(b, name)
+	r.KeyInsight = content
+	r.Lessons = []events.Lesson{{Section: "others", Content: content}}
+	return r
+}
+
+func (h *house) publish(e events.Event) uint64 {
+	h.Helper()
+	r, err := h.conn.Publish(h.Context(), e, bus.Marks{})
+	h.ok(err)
+	return r.Seq
+}
+
+// again stores an event once more, as long after the first time as the server's memory for ids is short.
+func (h *house) again(e events.Event) {
+	h.Helper()
+	subject, header, data, err := events.Encode(e)
+	h.ok(err)
+	header[events.HeaderRepeat] = []string{"1"}
+	_, err = h.conn.JetStream().PublishMsg(h.Context(), &nats.Msg{Subject: subject, Header: header, Data: data})
+	h.ok(err)
+}
+
+// edit has a person change a book and returns what the curator decided.
+func (h *house) edit(b playbook.Book, ops ...playbook.Op) events.Decision {
+	h.Helper()
+	e := &events.Edit{ID: events.NewID(), Author: "ann", Reason: "test", Ops: ops}
+	e.Book = b
+	ctx, cancel := context.WithTimeout(h.Context(), 10*time.Second)
+	defer cancel()
+	reply, err := h.conn.Request(ctx, e, bus.Marks{}, nil)
+	h.ok(err)
+	if reply.Refused != "" {
+		h.Fatalf("edit: %s", reply.Refused)
+	}
+	var d events.Decision
+	h.ok(events.Unmarshal(reply.Data, &d))
+	return d
+}
+
+func add(content string) playbook.Op {
+	return playbook.Op{Kind: playbook.Add, Section: "others", Content: content}
+}
+
+// until waits for a version of a book's view that is as described, and returns it.
+func (h *house) until(b playbook.Book, what string, is func(*playbook.Playbook) bool) *playbook.Playbook {
+	h.Helper()
+	f, wait, err := h.store.Follow(h.Context(), b)
+	h.ok(err)
+	defer wait()
+	ctx, cancel := context.WithTimeout(h.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		var p *playbook.Playbook
+		f.Read(func(now *playbook.Playbook, _ []byte) { p = now.Clone() })
+		if is(p) {
+			return p
+		}
+		if err := f.Wait(ctx, p.Version()+1); err != nil {
+			h.Fatalf("%s: not so at version %d: %v", what, p.Version(), err)
+		}
+	}
+}
+
+func helpful(p *playbook.Playbook, id playbook.BulletID) int {
+	if b := p.Bullet(id); b != nil {
+		return b.Helpful
+	}
+	return -1
+}
+
+// whole checks that a book's view is what its log folds to, and returns it.
+func (h *house) whole(b playbook.Book) *playbook.Playbook {
+	h.Helper()
+	last := h.edit(b, add("the end of "+h.Name()+events.Short(events.NewID()))).Version
+	view := h.until(b, "the last edit", func(p *playbook.Playbook) bool { return p.Version() >= last })
+	fold, err := h.store.At(h.Context(), b, view.Version())
+	h.ok(err)
+	if fold.StateHash() != view.StateHash() || fold.Checksum() != view.Checksum() || fold.LastMinted() != view.LastMinted() {
+		h.Errorf("book %s: the view at version %d is not what the log folds to", b, view.Version())
+	}
+	return view
+}
+
+// letters waits for so many dead letters of a book and returns their reasons.
+func (h *house) letters(b playbook.Book, n int) (reasons []string) {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(h.Context(), 10*time.Second)
+	defer cancel()
+	err := h.conn.Read(ctx, events.StreamDead, events.DeadSubject(events.RoleCurator, b), func(s bus.Stored) error {
+		reasons = append(reasons, s.Event.(*events.DeadLetter).Reason)
+		if len(reasons) == n {
+			return bus.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		h.Fatalf("%d of %d dead letters: %v", len(reasons), n, err)
+	}
+	return reasons
+}
+
+type model func(ctx context.Context, p chat.Prompt) (string, error)
+
+func (m model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
+	text, err := m(ctx, p)
+	return chat.Reply{Text: text, Model: "test", Finish: "stop"}, err
+}
+
+const nothing = `{"reasoning": "nothing new", "operations": []}`
+
+// commit writes the delta of one vote as a curator would, and neither flushes nor acks.
+func (h *house) commit(r *events.Reflection, seq uint64) {
+	h.Helper()
+	w, err := h.store.Writer(h.Context(), "b")
+	h.ok(err)
+	_, err = w.Commit(h.Context(), func(natskv.State) (*playbook.Delta, error) {
+		return &playbook.Delta{Covers: []playbook.Cover{{ID: string(r.ID), Seq: seq}}, Ops: []playbook.Op{
+			{Kind: playbook.Tag, Bullet: r.Tags[0].ID, Helpful: 1, Support: []int{0}},
+		}}, nil
+	})
+	h.ok(err)
+}
+
+// lag waits until the curators' durable is as described; the server tells nobody, so it is asked.
+func (h *house) lag(is func(bus.Lag) bool) {
+	h.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		lag, err := h.conn.Lag(h.Context(), events.RoleCurator)
+		h.ok(err)
+		if is(lag) {
+			return
+		}
+		if time.Now().After(deadline) {
+			h.Fatalf("still at %+v", lag)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

@@ -1,0 +1,199 @@
+package curator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// many is a book of n bullets.
+func many(n int) *notes {
+	b := new(notes)
+	b.p = *playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+		for i := range n {
+			if !yield(&playbook.Bullet{ID: playbook.MintID("others", uint64(i+1)), Section: "others", Content: fmt.Sprint("advice ", i)}) {
+				return
+			}
+		}
+	})
+	return b
+}
+
+// accounted counts what became of votes and rejections: nothing is silently lost.
+func accounted(t *testing.T, n *notes) (votes, adds, rejected int) {
+	t.Helper()
+	for _, d := range n.deltas {
+		for _, op := range d.Ops {
+			switch op.Kind {
+			case playbook.Tag:
+				votes += op.Helpful + op.Harmful + op.Neutral
+			case playbook.Add:
+				adds++
+			}
+		}
+		for _, r := range d.Rejected {
+			var more int
+			if _, err := fmt.Sscanf(r.Reason, "%d more proposals were rejected", &more); err == nil {
+				rejected += more
+			} else {
+				rejected++
+			}
+		}
+	}
+	return votes, adds, rejected
+}
+
+// TestOneReflectionMayAskForTooMuch: notes.one holds every delta against the log's limits.
+func TestOneReflectionMayAskForTooMuch(t *testing.T) {
+	t.Parallel()
+	const bullets = 3000
+	long := strings.Repeat("long ", playbook.MaxContent/5)
+	for _, test := range []struct {
+		why                   string
+		make                  func(*events.Reflection) (proposals []playbook.Op)
+		asked                 int // votes, adds and rejections together
+		votes, adds, rejected int // at least
+	}{
+		{"votes on thousands of bullets", func(r *events.Reflection) []playbook.Op {
+			for i := range 5000 {
+				r.Tags = append(r.Tags, events.BulletTag{ID: playbook.MintID("others", uint64(i+1)), Tag: events.Helpful})
+			}
+			return nil
+		}, 5000, 800, 0, 4000},
+		{"votes on thousands of ids that nobody knows, and one lesson", func(r *events.Reflection) []playbook.Op {
+			for i := range 5000 {
+				r.Tags = append(r.Tags, events.BulletTag{ID: playbook.BulletID(fmt.Sprint("x", i)), Tag: events.Helpful})
+			}
+			return []playbook.Op{add("news")}
+		}, 5001, 0, 1, 5000},
+		{"ids of a megabyte", func(r *events.Reflection) []playbook.Op {
+			r.Tags = []events.BulletTag{{ID: playbook.BulletID(strings.Repeat("\x00", 1<<20)), Tag: events.Helpful}, {ID: "misc-00001", Tag: events.Helpful}}
+			return []playbook.Op{op(playbook.Remove, playbook.BulletID(strings.Repeat("i", 1<<20)), "")}
+		}, 3, 1, 0, 2},
+		{"thousands of findings", func(r *events.Reflection) []playbook.Op {
+			for i := range 5000 {
+				r.Findings = append(r.Findings, events.Finding{Key: fmt.Sprint("k", i), Section: "s", Text: fmt.Sprintf("finding %d: {runs}", i), Vote: events.Helpful})
+			}
+			return nil
+		}, 5000, 200, 200, 4000},
+		{"findings that are too long", func(r *events.Reflection) []playbook.Op {
+			for i := range 4 {
+				r.Findings = append(r.Findings, events.Finding{Key: fmt.Sprint("k", i), Section: "s", Text: "{runs}" + long[i:playbook.MaxContent-10], Vote: events.Helpful})
+			}
+			r.Findings = append(r.Findings, events.Finding{Key: strings.Repeat("k", 1<<20), Text: "a", Vote: events.Helpful}, events.Finding{Key: "ok", Text: "b", Vote: events.Helpful})
+			return nil
+		}, 6, 1, 1, 5},
+		{"lessons of 64 KB", func(*events.Reflection) (ops []playbook.Op) {
+			for i := range 10 {
+				ops = append(ops, add(fmt.Sprint(i, long[:playbook.MaxContent-8])))
+			}
+			return ops
+		}, 10, 0, 3, 1},
+		{"thousands of lessons", func(*events.Reflection) (ops []playbook.Op) {
+			for i := range 5000 {
+				ops = append(ops, add(fmt.Sprint("lesson ", i)))
+			}
+			return ops
+		}, 5000, 0, 700, 4000},
+		{"a merge of everything", func(*events.Reflection) []playbook.Op {
+			op := playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "all"}
+			for i := range bullets {
+				op.Sources = append(op.Sources, playbook.MintID("others", uint64(i+1)))
+			}
+			return []playbook.Op{op}
+		}, 1, 0, 0, 1},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			t.Parallel()
+			n := many(bullets)
+			var r events.Reflection
+			ops := test.make(&r)
+			n.take(t, tagged("before", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}), reflected("big", r, ops...),
+				tagged("after", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}))
+			votes, adds, rejected := accounted(t, n)
+			votes -= 2
+			became := votes + adds + rejected
+			if len(r.Findings) > 0 { // each is a vote, and the first also a bullet
+				became = votes + rejected
+			}
+			if became != test.asked {
+				t.Errorf("%d asked; got %d votes, %d bullets, %d rejections", test.asked, votes, adds, rejected)
+			}
+			if votes < test.votes || adds < test.adds || rejected < test.rejected {
+				t.Errorf("got %d votes, %d bullets, %d rejections; want at least %d, %d, %d", votes, adds, rejected, test.votes, test.adds, test.rejected)
+			}
+			for b := range n.p.All() {
+				if b.Rule != nil && b.Helpful == 0 {
+					t.Errorf("bullet %s was made for a sighting that is not counted", b.ID)
+				}
+			}
+		})
+	}
+}
+
+func TestAnEditMayAskForTooMuch(t *testing.T) {
+	t.Parallel()
+	n := many(3000)
+	e := edited("e")
+	e.e.Author = strings.Repeat("a", 1<<20)
+	for i := range 3000 {
+		e.e.Ops = append(e.e.Ops, op(playbook.Remove, playbook.MintID("others", uint64(i+1)), ""))
+	}
+	n.take(t, e)
+	if gone := 3000 - n.p.Len(); gone < 500 || gone+len(e.refused) != 3000 {
+		t.Errorf("%d removed and %d refused of 3000", gone, len(e.refused))
+	}
+	if !slices.Contains(e.refused, errFull) {
+		t.Errorf("refused without the reason: %.200q", e.refused)
+	}
+}
+
+// TestReflectionsThatDoNotFitTogetherLoseNothing: what one delta has no room for is in the next.
+func TestReflectionsThatDoNotFitTogetherLoseNothing(t *testing.T) {
+	t.Parallel()
+	n := many(3000)
+	var batch []*docket
+	for i := range 256 {
+		r := events.Reflection{}
+		for j := range 40 {
+			r.Tags = append(r.Tags, events.BulletTag{ID: playbook.MintID("others", uint64((i*40+j)%3000+1)), Tag: events.Helpful})
+			key := fmt.Sprint(i, "/", j)
+			r.Findings = append(r.Findings, events.Finding{Key: key, Section: "s", Text: strings.Repeat("finding ", 20) + key, Vote: events.Helpful})
+		}
+		batch = append(batch, reflected(fmt.Sprint(i), r, add(fmt.Sprint(i, strings.Repeat(" word", 2000)))))
+	}
+	n.take(t, batch...)
+	votes, adds, rejected := accounted(t, n)
+	if rejected != 0 || votes != 256*80 || adds != 256*41 {
+		t.Errorf("got %d votes, %d bullets, %d rejections; want %d, %d, 0: %.300q", votes, adds, rejected, 256*80, 256*41, n.rejected())
+	}
+	t.Logf("%d deltas", len(n.deltas))
+}
+
+// TestManyRulesRestOnOne: more bullets than a delta holds say how often their base was seen. They all get to say it.
+func TestManyRulesRestOnOne(t *testing.T) {
+	t.Parallel()
+	const resting = 1500
+	n := new(notes)
+	n.p = *playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+		base := &playbook.Bullet{ID: "s-00001", Section: "s", Content: "base", Status: playbook.Candidate, Helpful: 50, Harmful: 50, Rule: &playbook.Rule{Key: "base", Text: "base", CountOnly: true}}
+		yield(base)
+		for i := range resting {
+			text := fmt.Sprintf("%d %s: {helpful} of {base.helpful}", i, strings.Repeat("word ", 60))
+			yield(&playbook.Bullet{ID: playbook.MintID("s", uint64(i+2)), Section: "s", Content: text, Status: playbook.Candidate, Helpful: 40, Rule: &playbook.Rule{Key: fmt.Sprint(i), Base: "base", Text: text}})
+		}
+	})
+	n.take(t, reflected("r", events.Reflection{Findings: []events.Finding{{Key: "base", Section: "s", Text: "base", Vote: events.Helpful, CountOnly: true}}}))
+	for b := range n.p.All() {
+		if b.Rule.Base != "" && (!b.Shown() || !strings.HasSuffix(b.Content, "40 of 51")) {
+			t.Fatalf("bullet %s was left behind: %s %q", b.ID, b.Status, b.Content)
+		}
+	}
+	if len(n.deltas) < 2 || len(n.deltas[0].Covers) != 1 || len(n.deltas[1].Covers) != 0 {
+		t.Errorf("got %d deltas, want several of which the first covers the reflection", len(n.deltas))
+	}
+}

@@ -1,0 +1,117 @@
+package curator
+
+import (
+	"fmt"
+
+	"debrief/playbook"
+)
+
+// Bounds on one delta, under those of the log. A reflection that would go past the room waits for the next delta. One
+// that alone is larger than a delta gets what fits, and the rest is turned down; between room and full there is space
+// for rule bullets to be brought in line with their counts.
+const (
+	roomKeys  = playbook.MaxDeltaKeys - 100
+	roomBytes = playbook.MaxDeltaBytes * 3 / 4
+	fullKeys  = playbook.MaxDeltaKeys
+	fullBytes = playbook.MaxDeltaBytes * 7 / 8
+	// Rejections have room of their own, so that turning down much does not turn down more.
+	maxRejections  = 200
+	rejectionBytes = playbook.MaxDeltaBytes / 16
+
+	// Texts that a delta records beside its content, in bytes.
+	maxReason  = 1000
+	maxAuthor  = 200
+	maxName    = 200 // an id or a key, where it is quoted
+	maxExcerpt = 500 // of content that was turned down
+)
+
+const errFull = "too much for one change: the delta is full"
+
+// Encoded sizes, rounded up: what is not text.
+const (
+	coverSize   = 24
+	supportSize = 5
+	fixedSize   = 80
+)
+
+// opSize is at least what an operation takes in a delta.
+func opSize(op *playbook.Op) int {
+	n := fixedSize + len(op.Bullet) + len(op.Section) + len(op.Content) + len(op.Status) + len(op.Reason) + supportSize*len(op.Support)
+	for _, id := range op.Sources {
+		n += 5 + len(id)
+	}
+	if r := op.Rule; r != nil {
+		n += 32 + len(r.Key) + len(r.Base) + len(r.Text)
+	}
+	return n
+}
+
+// room reports whether an operation on so many bullets can still go into the delta.
+func (d *draft) room(op *playbook.Op, bullets int) bool {
+	return d.bytes+opSize(op)+idSize <= fullBytes && len(d.changed)+bullets <= fullKeys
+}
+
+// idSize is what an id and a section grow an Add by when it gets them.
+const idSize = 40 + playbook.MaxSection
+
+// fits reports whether everything a reflection may change has room, so that nothing of it is turned down for want of
+// room here that would not be in a delta of its own.
+func (d *draft) fits(k *docket) bool {
+	keys := len(d.changed) + len(k.r.Tags) + len(k.r.Findings) + len(k.proposals)
+	bytes := d.bytes + coverSize + len(k.id)
+	for _, t := range k.r.Tags {
+		bytes += fixedSize + supportSize + len(t.ID)
+	}
+	for i := range k.r.Findings {
+		f := &k.r.Findings[i]
+		bytes += 2*(fixedSize+supportSize) + 2*idSize + 32 + len(f.Key) + len(f.Base) + 2*len(f.Text)
+	}
+	for i := range k.proposals {
+		op := &k.proposals[i].op
+		keys += len(op.Sources)
+		bytes += opSize(op) + supportSize*(1+len(k.proposals[i].from)) + idSize
+	}
+	return keys < roomKeys && bytes < roomBytes
+}
+
+// rejections are what was turned down, as a delta keeps it: texts cut, and past the bounds only counted.
+type rejections struct {
+	kept  []playbook.Rejection
+	more  int
+	bytes int
+}
+
+func (r *rejections) add(j playbook.Rejection) {
+	op := &j.Op
+	op.Support, op.Rule = nil, nil
+	op.Kind = playbook.OpKind(clip(string(op.Kind), maxName))
+	op.Bullet = playbook.BulletID(clip(string(op.Bullet), maxName))
+	op.Status = playbook.Status(clip(string(op.Status), maxName))
+	op.Section = clip(op.Section, playbook.MaxSection)
+	op.Content = clip(op.Content, maxExcerpt)
+	op.Reason = clip(op.Reason, maxReason)
+	j.Reason = clip(j.Reason, maxReason)
+	if len(op.Sources) > 8 {
+		op.Sources = op.Sources[:8]
+	}
+	for i, id := range op.Sources {
+		if len(id) > maxName {
+			op.Sources = append([]playbook.BulletID{}, op.Sources...)
+			op.Sources[i] = playbook.BulletID(clip(string(id), maxName))
+		}
+	}
+	size := opSize(op) + len(op.Kind) + 16 + len(j.Reason)
+	if len(r.kept) == maxRejections || r.bytes+size > rejectionBytes {
+		r.more++
+		return
+	}
+	r.bytes += size
+	r.kept = append(r.kept, j)
+}
+
+func (r *rejections) list() []playbook.Rejection {
+	if r.more == 0 {
+		return r.kept
+	}
+	return append(r.kept[:len(r.kept):len(r.kept)], playbook.Rejection{Reason: fmt.Sprintf("%d more proposals were rejected", r.more)})
+}

@@ -1,0 +1,273 @@
+package curator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/playbook"
+	"debrief/playbook/natskv"
+)
+
+func TestAReflectionThatComesAgainCountsOnce(t *testing.T) {
+	t.Parallel()
+	for why, again := range map[string]func(*house, *events.Reflection){
+		"published again after the server forgot its id": func(h *house, r *events.Reflection) {
+			h.work(nil)
+			h.publish(r)
+			h.until("b", "a vote", func(p *playbook.Playbook) bool { return helpful(p, "misc-00001") == 1 })
+			h.again(r)
+			h.again(r)
+		},
+		"published again before anyone looked": func(h *house, r *events.Reflection) {
+			h.publish(r)
+			h.again(r)
+			h.work(nil)
+		},
+		"committed by a curator that died before it acked": func(h *house, r *events.Reflection) {
+			h.commit(r, h.publish(r))
+			h.work(nil)
+		},
+		"committed by a curator that gave it back": func(h *house, r *events.Reflection) {
+			seq := h.publish(r)
+			cons, err := h.conn.JetStream().CreateConsumer(h.Context(), events.StreamReflections, jetstream.ConsumerConfig{
+				Durable: events.RoleCurator, AckPolicy: jetstream.AckExplicitPolicy,
+			})
+			h.ok(err)
+			m, err := cons.Next()
+			h.ok(err)
+			h.ok(m.Nak())
+			h.commit(r, seq)
+			h.work(nil)
+		},
+		"committed under a floor that is past it": func(h *house, r *events.Reflection) {
+			h.commit(r, h.publish(r))
+			w, err := h.store.Writer(h.Context(), "b")
+			h.ok(err)
+			_, err = w.Commit(h.Context(), func(natskv.State) (*playbook.Delta, error) { return &playbook.Delta{Floor: 1}, nil })
+			h.ok(err)
+			h.again(r)
+			h.work(nil)
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			h := build(t)
+			w, err := h.store.Writer(t.Context(), "b")
+			h.ok(err)
+			_, err = w.Commit(t.Context(), func(natskv.State) (*playbook.Delta, error) {
+				return &playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "first"}}}, nil
+			})
+			h.ok(err)
+			again(h, reflection("b", "r", "misc-00001"))
+			p := h.whole("b") // its edit comes after what was published, in one process
+			if got := helpful(p, "misc-00001"); got != 1 {
+				t.Errorf("got %d votes, want 1", got)
+			}
+		})
+	}
+}
+
+func TestAStreamMadeAnewBeginsUnderTheFloorAndIsCountedAllTheSame(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	w, err := h.store.Writer(t.Context(), "b")
+	h.ok(err)
+	old, fresh := reflection("b", "old", "misc-00001"), reflection("b", "fresh", "misc-00001")
+	_, err = w.Commit(t.Context(), func(natskv.State) (*playbook.Delta, error) {
+		return &playbook.Delta{Floor: 1000, Ops: []playbook.Op{
+			{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "first"},
+		}}, nil
+	})
+	h.ok(err)
+	h.commit(old, 900)
+	h.publish(old)   // imported again into the new stream
+	h.publish(fresh) // its sequence says that it is settled
+	h.work(nil)
+	h.until("b", "two votes", func(p *playbook.Playbook) bool { return helpful(p, "misc-00001") == 2 })
+	if got := helpful(h.whole("b"), "misc-00001"); got != 2 {
+		t.Errorf("got %d votes, want 2: one of each reflection", got)
+	}
+}
+
+func TestUselessModelOutputBuriesLessonsAndHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	for i := range 3 {
+		h.publish(lesson("b", fmt.Sprint("lesson", i), fmt.Sprint("lesson ", i)))
+		h.publish(reflection("b", fmt.Sprint("vote", i), "misc-00001"))
+	}
+	var asked atomic.Int32
+	h.work(model(func(context.Context, chat.Prompt) (string, error) {
+		asked.Add(1)
+		return "I would rather not.", nil
+	}))
+	for _, reason := range h.letters("b", 3) {
+		if !strings.Contains(reason, "useless") || !strings.Contains(reason, "rather not") {
+			t.Errorf("got the reason %q, want what the model said", reason)
+		}
+	}
+	p := h.whole("b")
+	if p.Len() != 1 || asked.Load()%2 != 0 {
+		t.Errorf("got %d bullets after %d questions, want the edit's alone, each question asked twice", p.Len(), asked.Load())
+	}
+}
+
+// TestWhileTheModelIsAwayLessonsWaitAndTheRestDoesNot: a lesson, a vote and an edit are one batch, which meets a model
+// that is away.
+func TestWhileTheModelIsAwayLessonsWaitAndTheRestDoesNot(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	back := make(chan struct{})
+	e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{add("an edit")}}
+	e.Book = "b"
+	h.workOnBatch(func(context.Context, chat.Prompt) (string, error) {
+		select {
+		case <-back:
+			return `{"reasoning": "new", "operations": [{"type": "ADD", "section": "others", "content": "a lesson", "reflections": [1]}]}`, nil
+		default:
+			return "", &chat.UnavailableError{Err: errors.New("no route")}
+		}
+	}, lesson("b", "r", "a lesson"), reflection("b", "v", "misc-00099"), e)
+	h.until("b", "the edit, while the model is away", func(p *playbook.Playbook) bool { return p.Same("an edit") != nil && p.Same("a lesson") == nil })
+	close(back)
+	h.until("b", "the lesson", func(p *playbook.Playbook) bool { return p.Same("a lesson") != nil })
+	if p := h.whole("b"); p.Len() != 3 {
+		t.Errorf("got %d bullets, want the edit's, the lesson's and the last one's", p.Len())
+	}
+	if states, err := h.conn.Streams(t.Context()); err != nil || states[4].Name != events.StreamDead || states[4].Messages != 0 {
+		t.Errorf("streams: %+v, %v; want no dead letter", states, err)
+	}
+}
+
+func TestEditsAreAnsweredWithVersionOrRefusal(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.work(nil)
+	if d := h.edit("b", add("one")); d.Version != 1 || len(d.Refused) != 0 {
+		t.Errorf("got %+v, want version 1", d)
+	}
+	d := h.edit("b", add("ONE"), playbook.Op{Kind: playbook.Pin, Bullet: "misc-00001", Pinned: true}, playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001"})
+	if d.Version != 2 || len(d.Refused) != 2 || !strings.Contains(d.Refused[0], "says that already") || !strings.Contains(d.Refused[1], "is pinned") {
+		t.Errorf("got %+v, want version 2 and two refusals", d)
+	}
+	p, err := h.store.At(t.Context(), "b", 2)
+	if err != nil || !p.Bullet("misc-00001").Pinned {
+		t.Errorf("got %v, want the bullet pinned", err)
+	}
+}
+
+// TestAViewThatWasLeftBehindIsRepaired: a curator committed and died before its flush.
+func TestAViewThatWasLeftBehindIsRepaired(t *testing.T) {
+	t.Parallel()
+	commit := func(h *house, content string) {
+		w, err := h.store.Writer(h.Context(), "b")
+		h.ok(err)
+		_, err = w.Commit(h.Context(), func(s natskv.State) (*playbook.Delta, error) {
+			return &playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Add, Bullet: playbook.MintID("others", s.Playbook().LastMinted()+1), Section: "others", Content: content}}}, nil
+		})
+		h.ok(err)
+	}
+	h := build(t)
+	commit(h, "before any curator ran")
+	h.work(nil)
+	h.until("b", "repaired at the start", func(p *playbook.Playbook) bool { return p.Same("before any curator ran") != nil })
+	h.edit("b", add("the curator has the book open"))
+	commit(h, "beside a curator")
+	h.until("b", "repaired while it runs", func(p *playbook.Playbook) bool { return p.Same("beside a curator") != nil })
+	h.whole("b")
+}
+
+func TestTwoCuratorsOnOneBookCountEverythingOnce(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	const n = 300
+	h.work(nil)
+	h.edit("b", add("one"))
+	h.work(nil)
+	var producers sync.WaitGroup
+	for part := range 4 {
+		producers.Go(func() {
+			for i := part; i < n; i += 4 {
+				r := reflection("b", fmt.Sprint(i), "misc-00001")
+				r.Lessons = []events.Lesson{{Section: "others", Content: fmt.Sprint("lesson ", i%10)}}
+				if _, err := h.conn.Publish(h.Context(), r, bus.Marks{}); err != nil {
+					h.Error(err)
+				}
+				if i%5 == 0 {
+					h.again(r)
+				}
+			}
+		})
+	}
+	producers.Wait()
+	h.until("b", "all votes", func(p *playbook.Playbook) bool { return helpful(p, "misc-00001") >= n })
+	h.lag(bus.Lag.Idle)
+	p := h.whole("b")
+	if got := helpful(p, "misc-00001"); got != n || p.Len() != 12 {
+		t.Errorf("got %d votes and %d bullets, want %d and 12", got, p.Len(), n)
+	}
+}
+
+// TestBooksDoNotWaitForEachOther: the model thinks about one book until another one, and its edits, are done.
+func TestBooksDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	thinking, thought := make(chan struct{}), make(chan struct{})
+	h.work(model(func(ctx context.Context, _ chat.Prompt) (string, error) {
+		close(thinking)
+		select {
+		case <-thought:
+		case <-ctx.Done():
+		}
+		return nothing, nil
+	}))
+	h.publish(lesson("slow", "r", "hard to say"))
+	<-thinking
+	h.publish(reflection("fast", "r", "misc-00099"))
+	if d := h.edit("fast", add("one")); d.Version < 1 {
+		t.Errorf("got %+v", d)
+	}
+	h.until("fast", "the edit", func(p *playbook.Playbook) bool { return p.Same("one") != nil })
+	close(thought)
+	h.whole("slow")
+	h.whole("fast")
+}
+
+// TestOperationsSayWhatTheyRestOn: an operation that a model makes of several reflections names them all.
+func TestOperationsSayWhatTheyRestOn(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.workOnBatch(func(_ context.Context, p chat.Prompt) (string, error) {
+		if n := strings.Count(p.Messages[1].Text, `"number"`); n != 3 {
+			return nothing, fmt.Errorf("got %d insights in one question, want 3", n)
+		}
+		return `{"reasoning": "two agree", "operations": [
+			{"type": "ADD", "section": "others", "content": "of two", "reflections": [1, 3]},
+			{"type": "ADD", "section": "others", "content": "of who knows"},
+			{"type": "REMOVE", "bullet_id": "nope-1", "reflections": [2]}]}`, nil
+	}, lesson("b", "0", "lesson 0"), lesson("b", "1", "lesson 1"), lesson("b", "2", "lesson 2"))
+	h.until("b", "the lessons", func(p *playbook.Playbook) bool { return p.Len() == 2 })
+	m, err := h.conn.JetStream().Stream(t.Context(), events.StreamDeltas)
+	h.ok(err)
+	raw, err := m.GetLastMsgForSubject(t.Context(), events.KindDelta.Subject("b"))
+	h.ok(err)
+	d, err := events.DecodeDelta(raw.Data)
+	h.ok(err)
+	got := map[string]string{}
+	for _, op := range d.Ops {
+		got[op.Content] = fmt.Sprint(op.Support)
+	}
+	if got["of two"] != "[0 2]" || got["of who knows"] != "[2]" || len(d.Rejected) != 1 || !strings.Contains(d.Rejected[0].Reason, "nope-1") {
+		t.Errorf("got support %v and rejections %v, want [0 2], [2] and one of nope-1", got, d.Rejected)
+	}
+}

@@ -1,0 +1,389 @@
+package playbook_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"debrief/playbook"
+)
+
+// The drawn logs are small in names, so that operations meet: few ids, few keys, few wordings.
+var (
+	drawContent = rapid.SampledFrom([]string{"call a before b", "Call A  before B", "callabeforeb", "is\nten", "is ten", "twelve"})
+	drawSection = rapid.SampledFrom([]string{"others", "meta_strategies", "tool_use"})
+	drawStatus  = rapid.SampledFrom([]playbook.Status{"", playbook.Active, playbook.Candidate, playbook.Retired, playbook.Quarantined})
+	drawVotes   = rapid.IntRange(0, 3)
+)
+
+func drawRule(t *rapid.T) *playbook.Rule {
+	key := rapid.SampledFrom([]string{"", "k1", "k2", "k3"}).Draw(t, "key")
+	if key == "" {
+		return nil
+	}
+	return &playbook.Rule{Key: key, Base: rapid.SampledFrom([]string{"", "k1", "k2"}).Draw(t, "base"), Text: "t"}
+}
+
+// drawID is the id of a bullet that is there, was there, or never was.
+func drawID(t *rapid.T, p *playbook.Playbook) playbook.BulletID {
+	return playbook.MintID("others", rapid.Uint64Range(1, p.LastMinted()+1).Draw(t, "id"))
+}
+
+func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
+	kinds := []playbook.OpKind{
+		playbook.Add, playbook.Add, playbook.Update, playbook.Tag, playbook.Remove, playbook.SetStatus, playbook.Pin, playbook.Merge,
+	}
+	op := playbook.Op{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Bullet: drawID(t, p), Support: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}}
+	switch op.Kind {
+	case playbook.Add:
+		if rapid.Bool().Draw(t, "new") {
+			*minted++
+			op.Bullet = playbook.MintID("others", *minted)
+		}
+		op.Section, op.Content = drawSection.Draw(t, "section"), drawContent.Draw(t, "content")
+		op.Rule, op.Status = drawRule(t), drawStatus.Draw(t, "status")
+	case playbook.Update:
+		op.Content, op.Rule = drawContent.Draw(t, "content"), drawRule(t)
+		op.Section = rapid.OneOf(rapid.Just(""), drawSection).Draw(t, "section")
+	case playbook.Tag:
+		op.Helpful, op.Harmful, op.Neutral = drawVotes.Draw(t, "helpful"), drawVotes.Draw(t, "harmful"), 1
+	case playbook.SetStatus:
+		op.Status = drawStatus.Draw(t, "status")
+	case playbook.Pin:
+		op.Pinned = rapid.Bool().Draw(t, "pinned")
+	case playbook.Merge:
+		op.Content = drawContent.Draw(t, "content")
+		for range rapid.IntRange(0, 3).Draw(t, "sources") {
+			op.Sources = append(op.Sources, drawID(t, p))
+		}
+	}
+	return op
+}
+
+var covers = make([]playbook.Cover, 9)
+
+func drawDelta(t *rapid.T, p *playbook.Playbook) *playbook.Delta {
+	d := &playbook.Delta{Version: p.Version() + 1, Covers: covers, Time: time.Unix(int64(p.Version()), 0)}
+	if d.Version > 1 {
+		d.PrevChain = []byte("chain")
+	}
+	minted := p.LastMinted()
+	for range rapid.IntRange(0, 6).Draw(t, "ops") {
+		d.Ops = append(d.Ops, drawOp(t, p, &minted))
+	}
+	if err := d.Validate(); err != nil {
+		t.Fatalf("drew a delta that no log takes: %v", err)
+	}
+	return d
+}
+
+func apply(t rapid.TB, p *playbook.Playbook, d *playbook.Delta) []playbook.BulletID {
+	t.Helper()
+	changed, err := p.Apply(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
+}
+
+// drawPlaybook folds a drawn log.
+func drawPlaybook(t *rapid.T) *playbook.Playbook {
+	p := new(playbook.Playbook)
+	for range rapid.IntRange(0, 8).Draw(t, "deltas") {
+		if rapid.Bool().Draw(t, "asked") {
+			p.Same("") // from here on the index of texts is kept
+		}
+		apply(t, p, drawDelta(t, p))
+	}
+	return p
+}
+
+// contents are copies of the bullets, by id.
+func contents(p *playbook.Playbook) map[playbook.BulletID]playbook.Bullet {
+	all := make(map[playbook.BulletID]playbook.Bullet)
+	for b := range p.All() {
+		all[b.ID] = *b
+	}
+	return all
+}
+
+func counters(b playbook.Bullet) [3]int { return [3]int{b.Helpful, b.Harmful, b.Neutral} }
+
+// checkKept compares what a playbook keeps up to date with the same made anew from its bullets.
+func checkKept(t *rapid.T, p *playbook.Playbook) {
+	t.Helper()
+	anew := playbook.Restore(p.Version(), p.LastMinted(), p.All())
+	if p.Checksum() != anew.Checksum() || p.StateHash() != anew.StateHash() || p.Len() != anew.Len() {
+		t.Fatalf("checksum %x over %d bullets, from scratch %x over %d", p.Checksum(), p.Len(), anew.Checksum(), anew.Len())
+	}
+	byRule := map[string]*playbook.Bullet{}
+	same := map[playbook.Wording]*playbook.Bullet{}
+	resting := map[string][]*playbook.Bullet{}
+	for _, b := range p.Sorted() {
+		if w := playbook.WordingOf(b.Content); same[w] == nil {
+			same[w] = b
+		}
+		if b.Rule == nil {
+			continue
+		}
+		if byRule[b.Rule.Key] == nil {
+			byRule[b.Rule.Key] = b
+		}
+		if b.Rule.Base != "" {
+			resting[b.Rule.Base] = append(resting[b.Rule.Base], b)
+		}
+	}
+	for _, key := range []string{"k1", "k2", "k3", "k4"} {
+		if got := p.ByRule(key); got != byRule[key] {
+			t.Fatalf("ByRule(%q): got %v, want %v", key, got, byRule[key])
+		}
+		got := slices.SortedFunc(p.RestingOn(key), func(a, b *playbook.Bullet) int { return cmpID(a.ID, b.ID) })
+		if !slices.Equal(got, resting[key]) {
+			t.Fatalf("RestingOn(%q): got %v, want %v", key, got, resting[key])
+		}
+	}
+	for _, text := range []string{"call a before b", "is ten", "twelve", "thirteen"} {
+		if got, want := p.Same(text), same[playbook.WordingOf(text)]; got != want {
+			t.Fatalf("Same(%q): got %v, want %v", text, got, want)
+		}
+	}
+}
+
+func cmpID(a, b playbook.BulletID) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func TestEveryFoldKeepsItsInvariants(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := new(playbook.Playbook)
+		ever := map[playbook.BulletID]bool{}
+		for range rapid.IntRange(1, 10).Draw(t, "deltas") {
+			before, last := contents(p), p.LastMinted()
+			d := drawDelta(t, p)
+			changed := apply(t, p, d)
+			checkKept(t, p)
+			if p.Version() != d.Version {
+				t.Fatalf("version: got %d, want %d", p.Version(), d.Version)
+			}
+			if p.LastMinted() < last {
+				t.Fatalf("highest number minted fell from %d to %d", last, p.LastMinted())
+			}
+			after := contents(p)
+			for id := range after {
+				ever[id] = true
+			}
+			if next := playbook.MintID("others", p.LastMinted()+1); ever[next] {
+				t.Fatalf("the next id, %s, is one that the book had before", next)
+			}
+			for id := range maps.Keys(mapsUnion(before, after)) {
+				if !slices.Contains(changed, id) && !cmp.Equal(before[id], after[id]) {
+					t.Fatalf("bullet %s changed and is not among the changed %v", id, changed)
+				}
+			}
+			hash := p.StateHash()
+			for range 4 {
+				if again := apply(t, p, d); len(again) > 0 || p.StateHash() != hash || !cmp.Equal(contents(p), after) {
+					t.Fatal("the same delta once more changed something")
+				}
+			}
+		}
+	})
+}
+
+func mapsUnion[K comparable, V any](a, b map[K]V) map[K]V {
+	u := maps.Clone(a)
+	maps.Copy(u, b)
+	return u
+}
+
+func TestAVersionThatDoesNotFollowIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlaybook(t)
+		d := drawDelta(t, p)
+		d.Version += rapid.Uint64Range(1, 5).Draw(t, "gap")
+		before := contents(p)
+		if _, err := p.Apply(d); err == nil || !cmp.Equal(before, contents(p)) {
+			t.Fatalf("got %v and a change, want an error and none", err)
+		}
+	})
+}
+
+// TestIndependentDeltasCommute: ids minted, bullets disjoint.
+func TestIndependentDeltasCommute(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlaybook(t)
+		minted := p.LastMinted()
+		ids := slices.Sorted(maps.Keys(contents(p)))
+		var deltas []*playbook.Delta
+		for range rapid.IntRange(2, 5).Draw(t, "deltas") {
+			own := new(playbook.Playbook) // the bullets of this delta alone
+			n := rapid.IntRange(0, len(ids)).Draw(t, "bullets")
+			d := &playbook.Delta{Covers: covers}
+			for range rapid.IntRange(1, 5).Draw(t, "ops") {
+				op := drawOp(t, own, &minted)
+				if op.Kind != playbook.Add && n == 0 || op.Kind == playbook.Add && op.Bullet == "misc-00001" {
+					continue
+				}
+				if op.Kind != playbook.Add {
+					op.Bullet = rapid.SampledFrom(ids[:n]).Draw(t, "bullet")
+				}
+				for i := range op.Sources {
+					op.Sources[i] = rapid.SampledFrom(ids[:n]).Draw(t, "source")
+				}
+				d.Ops = append(d.Ops, op)
+			}
+			ids = ids[n:]
+			deltas = append(deltas, d)
+		}
+		other := p.Clone()
+		for _, d := range deltas {
+			d.Version = p.Version() + 1
+			apply(t, p, d)
+		}
+		for _, d := range rapid.Permutation(deltas).Draw(t, "order") {
+			d.Version = other.Version() + 1
+			apply(t, other, d)
+		}
+		if p.StateHash() != other.StateHash() || p.Checksum() != other.Checksum() || p.LastMinted() != other.LastMinted() {
+			t.Fatal("another order gave another state")
+		}
+	})
+}
+
+// TestWhatEachOperationDoesToCounters is the list of known failures in one table: UPDATE erases nothing, TAG moves by
+// its votes, ADD overwrites nothing, MERGE keeps the sum.
+func TestWhatEachOperationDoesToCounters(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlaybook(t)
+		minted := p.LastMinted()
+		op := drawOp(t, p, &minted)
+		before := contents(p)
+		old, there := before[op.Bullet]
+		d := &playbook.Delta{Version: p.Version() + 1, Covers: covers, Ops: []playbook.Op{op}}
+		apply(t, p, d)
+		now := contents(p)[op.Bullet]
+		want := counters(old)
+		switch {
+		case op.Kind == playbook.Add && there:
+			if !cmp.Equal(old, now) {
+				t.Fatalf("ADD overwrote %v with %v", old, now)
+			}
+		case !there && op.Kind != playbook.Add && !cmp.Equal(before, contents(p)):
+			t.Fatalf("%s of a bullet that is not there changed something", op.Kind)
+		case !there || op.Kind == playbook.Remove:
+			want = [3]int{}
+		case op.Kind == playbook.Tag:
+			want = [3]int{old.Helpful + op.Helpful, old.Harmful + op.Harmful, old.Neutral + op.Neutral}
+		case op.Kind == playbook.Merge:
+			slices.Sort(op.Sources)
+			for _, id := range slices.Compact(op.Sources) {
+				if id != op.Bullet {
+					c := counters(before[id])
+					want = [3]int{want[0] + c[0], want[1] + c[1], want[2] + c[2]}
+				}
+			}
+		}
+		if got := counters(now); got != want {
+			t.Fatalf("%s: counters %v, want %v", op.Kind, got, want)
+		}
+	})
+}
+
+func TestCloneIsIndependent(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlaybook(t)
+		c, before := p.Clone(), contents(p)
+		apply(t, c, drawDelta(t, c))
+		checkKept(t, c)
+		if !cmp.Equal(before, contents(p)) {
+			t.Fatal("a change of the clone changed the original")
+		}
+		checkKept(t, p)
+		after := contents(c)
+		apply(t, p, drawDelta(t, p))
+		if !cmp.Equal(after, contents(c)) {
+			t.Fatal("a change of the original changed the clone")
+		}
+		checkKept(t, c)
+		checkKept(t, p)
+	})
+}
+
+func TestMirrorFollowsOrLeavesEverythingAsItWas(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlaybook(t)
+		mirror := p.Clone()
+		changed := map[playbook.BulletID]*playbook.Bullet{}
+		for range rapid.IntRange(1, 3).Draw(t, "news") {
+			for _, id := range apply(t, p, drawDelta(t, p)) {
+				changed[id] = p.Bullet(id)
+			}
+		}
+		before, hash, last := contents(mirror), mirror.StateHash(), mirror.LastMinted()
+		torn := maps.Clone(changed)
+		for id := range torn { // something that was to arrive did not
+			delete(torn, id)
+			if cmp.Equal(mirror.Bullet(id), p.Bullet(id)) || hash == p.StateHash() {
+				break
+			}
+			if partial := mirror.Mirror(p.Version(), p.LastMinted(), torn, p.Len(), p.Checksum()); partial && mirror.StateHash() != p.StateHash() {
+				t.Fatal("took a torn view for a whole one")
+			} else if partial {
+				return // what did not arrive is not part of the state: a time, a rule
+			}
+			break
+		}
+		sum := p.Checksum()
+		sum[3] ^= 1
+		if mirror.Mirror(p.Version(), p.LastMinted(), changed, p.Len(), sum) ||
+			mirror.Mirror(p.Version(), p.LastMinted(), changed, p.Len()+1, p.Checksum()) {
+			t.Fatal("took what does not fit")
+		}
+		if !cmp.Equal(before, contents(mirror)) || mirror.StateHash() != hash || mirror.LastMinted() != last {
+			t.Fatal("a refused Mirror changed something")
+		}
+		checkKept(t, mirror)
+		if !mirror.Mirror(p.Version(), p.LastMinted(), changed, p.Len(), p.Checksum()) {
+			t.Fatal("refused what fits")
+		}
+		checkKept(t, mirror)
+		if mirror.Version() != p.Version() || mirror.StateHash() != p.StateHash() || mirror.LastMinted() != p.LastMinted() || !cmp.Equal(contents(p), contents(mirror)) {
+			t.Fatal("the mirror is not what it mirrors")
+		}
+	})
+}
+
+func TestIDsDoNotRepeatAfterTheEndOfTheirBullets(t *testing.T) {
+	t.Parallel()
+	p := new(playbook.Playbook)
+	for i, id := range []playbook.BulletID{"misc-00001", "calc-00002", "x-4294967295", "no-number", "007"} {
+		ops := []playbook.Op{{Kind: playbook.Add, Bullet: id, Content: fmt.Sprint(i)}}
+		apply(t, p, &playbook.Delta{Version: p.Version() + 1, Ops: ops})
+		apply(t, p, &playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: id}}})
+	}
+	next := playbook.MintID("others", p.LastMinted()+1)
+	if p.Len() != 0 || next != "misc-4294967296" {
+		t.Fatalf("got %d bullets and next %s, want none and the number after the highest ever", p.Len(), next)
+	}
+	apply(t, p, &playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{{Kind: playbook.Add, Bullet: next, Content: "one more"}}})
+	if again := playbook.MintID("others", p.LastMinted()+1); again == next {
+		t.Errorf("minted %s twice", again)
+	}
+}

@@ -1,0 +1,205 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/events/natsd"
+)
+
+func open(t *testing.T) *bus.Conn {
+	t.Helper()
+	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	nc, err := srv.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	conn, err := bus.Open(t.Context(), nc, bus.Options{Policy: bus.Policy{BackoffMin: 10 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// work runs a reflector until the test ends.
+func work(t *testing.T, conn *bus.Conn, m chat.Model) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- New(m, Config{Slots: 1}).Run(ctx, conn) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func publish(t *testing.T, conn *bus.Conn, e events.Event) bus.Receipt {
+	t.Helper()
+	r, err := conn.Publish(t.Context(), e, bus.Marks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// first is the first event under a subject, waited for.
+func first[E events.Event](t *testing.T, conn *bus.Conn, stream, subject string) (e E) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := conn.Read(ctx, stream, subject, func(s bus.Stored) error {
+		e = s.Event.(E)
+		return bus.ErrStop
+	})
+	if err != nil {
+		t.Fatalf("nothing under %s: %v", subject, err)
+	}
+	return e
+}
+
+// run is a finished run with two failed calls, which the rules have something to say about.
+func run(task string, purpose events.Purpose) *events.Execution {
+	e := &events.Execution{
+		ID: events.ExecutionID("b", task, 0), TaskID: task, Purpose: purpose, Outcome: events.Outcome{Label: events.Success, Score: 1},
+		Question: strings.Repeat("é", 400),
+		Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
+			{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure},
+			{Tool: "find", Arguments: `{}`, Output: "2", Outcome: events.Success},
+			{Tool: "book", Arguments: `{"id": 2}`, Output: "done", Outcome: events.Success},
+		}}},
+	}
+	e.Book = "b"
+	return e
+}
+
+// oracle is a model that says the same about everything.
+type oracle func() (string, error)
+
+func (o oracle) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
+	text, err := o()
+	return chat.Reply{Text: text, Model: "oracle", Finish: "stop"}, err
+}
+
+// TestOnlyWhatTeachesIsReflectedOn: one slot, so what was published before the last run is settled before it.
+func TestOnlyWhatTeachesIsReflectedOn(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	idle := run("idle", events.Learn)
+	idle.Steps = nil
+	publish(t, conn, run("exam", events.Evaluate))
+	publish(t, conn, idle)
+	last := publish(t, conn, run("lesson", events.Learn))
+	work(t, conn, nil)
+	r := first[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
+	execution := events.ExecutionID("b", "lesson", 0)
+	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", Version(false)) || r.Handle != last.Handle || r.Reflector != RulesVersion {
+		t.Errorf("got %+v, want the reflection on the last run alone", r)
+	}
+	if len(r.Findings) == 0 || len(r.Lessons)+len(r.Tags) != 0 || r.Outcome.Label != events.Success || len(r.Question) > 510 {
+		t.Errorf("got %+v, want findings and nothing else", r)
+	}
+	dead, err := conn.Streams(t.Context())
+	if err != nil || dead[4].Name != events.StreamDead || dead[4].Messages != 0 || dead[2].Messages != 1 {
+		t.Errorf("streams %+v, %v; want one reflection and no dead letter", dead, err)
+	}
+}
+
+func TestEvaluationsNeverReachAModel(t *testing.T) {
+	t.Parallel()
+	r := New(oracle(func() (string, error) {
+		t.Error("the model was asked about an evaluation")
+		return "", errors.New("no")
+	}), Config{})
+	if got := r.handle(t.Context(), &bus.Delivery{Event: run("exam", events.Evaluate), Seq: 1}); got.Err != nil || len(got.Events) != 0 {
+		t.Errorf("got %+v, want an ack and nothing else", got)
+	}
+}
+
+func TestWithoutAJudgementTheModelIsNotAskedForVotes(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	r := New(oracle(func() (string, error) {
+		asked++
+		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "", "section": "", "bullet_tags": []}`, nil
+	}), Config{})
+	quiet := run("quiet", events.Learn)
+	quiet.Steps, quiet.Outcome = nil, events.Outcome{Label: events.Unknown}
+	if got := r.handle(t.Context(), &bus.Delivery{Event: quiet, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 0 {
+		t.Errorf("no outcome and no signal: got %+v after %d questions, want an ack after none", got, asked)
+	}
+	judged := run("judged", events.Learn)
+	judged.Steps = nil
+	if got := r.handle(t.Context(), &bus.Delivery{Event: judged, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 1 {
+		t.Errorf("an outcome, and nothing learned: got %+v after %d questions, want an ack after one", got, asked)
+	}
+}
+
+// TestIDsDoNotDependOnTheDelivery: the second delivery of an execution makes the same reflection again, also when the
+// model says something else this time.
+func TestIDsDoNotDependOnTheDelivery(t *testing.T) {
+	t.Parallel()
+	said := []string{"first", "second"}
+	r := New(oracle(func() (string, error) {
+		insight := said[0]
+		said = said[1:]
+		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "` + insight + `", "section": "others", "bullet_tags": []}`, nil
+	}), Config{})
+	var ids []events.ID
+	for range 2 {
+		got := r.handle(t.Context(), &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
+		if got.Err != nil || len(got.Events) != 1 {
+			t.Fatalf("got %+v, want a reflection", got)
+		}
+		ids = append(ids, got.Events[0].EventID())
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("got %v, want one id", ids)
+	}
+	if rules := New(nil, Config{}); rules.version == r.version {
+		t.Errorf("with and without a model: one version %q for both", r.version)
+	}
+}
+
+func TestFeedbackIsADeadLetterThatSaysWhy(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	f := &events.Feedback{ID: events.NewID(), Execution: events.NewHandle(1, events.NewID()), Outcome: events.Outcome{Label: events.Failure}}
+	f.Book = "b"
+	publish(t, conn, f)
+	work(t, conn, nil)
+	l := first[*events.DeadLetter](t, conn, events.StreamDead, events.DeadSubject(events.RoleReflector, "b"))
+	if l.Reason != errFeedback.Error() || l.Deliveries != 1 || l.Subject != events.KindFeedback.Subject("b") {
+		t.Errorf("got %+v, want %q at once", l, errFeedback)
+	}
+	if e, err := events.Decode(l.Subject, l.Header, l.Data); err != nil || e.EventID() != f.ID {
+		t.Errorf("got %v, %v; want the feedback itself in the letter", e, err)
+	}
+}
+
+func TestErrorsOfTheModelKeepTheirBehaviour(t *testing.T) {
+	t.Parallel()
+	away := New(oracle(func() (string, error) { return "", &chat.UnavailableError{Err: errors.New("no route")} }), Config{})
+	got := away.handle(t.Context(), &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
+	var unavailable interface{ Unavailable() bool }
+	if !errors.As(got.Err, &unavailable) || len(got.Events) != 0 {
+		t.Errorf("got %+v, want it held", got)
+	}
+	useless := New(oracle(func() (string, error) { return "…", nil }), Config{})
+	got = useless.handle(t.Context(), &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
+	var bad interface{ Useless() bool }
+	if !errors.As(got.Err, &bad) || !strings.Contains(got.Err.Error(), string(events.NewHandle(7, events.ExecutionID("b", "t", 0)))) {
+		t.Errorf("got %v, want it useless and naming the execution", got.Err)
+	}
+}
