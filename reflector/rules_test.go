@@ -332,7 +332,8 @@ func TestTraceTextCannotLeaveItsQuotation(t *testing.T) {
 			{Tool: s, Output: s, Outcome: events.Failure},
 			{Tool: s, Arguments: args, Output: s},
 			{Tool: s + "2", Output: s, Outcome: events.Failure},
-			{Tool: "x", Output: s}, {Tool: "x", Output: s},
+			{Tool: "x", Output: s},
+			{Tool: "x", Output: s},
 		}}}
 		found := Inspect(e)
 		checkBounds(t, found)

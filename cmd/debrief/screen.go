@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/guptarohit/asciigraph"
 	"golang.org/x/term"
@@ -75,16 +76,11 @@ func (s *screen) result(d *demo, r *result, bullets []*book.Bullet) error {
 	if s.json {
 		return writeJSON(s.out, r)
 	}
-	held, train := []float64{100 * r.Baseline}, []float64{100 * r.Epochs[0].Train}
-	for i, e := range r.Epochs {
-		held = append(held, 100*e.HeldOut)
-		if i > 0 {
-			train = append(train, 100*e.Train)
-		}
+	held, train := []float64{100 * r.Baseline}, []float64{}
+	for _, e := range r.Epochs {
+		held, train = append(held, 100*e.HeldOut), append(train, 100*e.Train)
 	}
-	train = append(train, train[len(train)-1])
-	fmt.Fprintf(s.out, "\nHeld-out accuracy in %%, before and after each epoch\n\n%s\n",
-		asciigraph.Plot(held, asciigraph.Height(8), asciigraph.Width(60), asciigraph.LowerBound(0), asciigraph.UpperBound(100), asciigraph.Precision(0)))
+	fmt.Fprintf(s.out, "\n%s\n", beside(curve("training accuracy, % by epoch", train), curve("held-out accuracy, % before and after each epoch", held)))
 	fmt.Fprintf(s.out, "\n%s\n", showBullets(bullets))
 	fmt.Fprintf(s.out, "Held-out accuracy went from %.1f %% to %.1f %% with %d bullets, %d model calls and %d tokens in %.1f s.",
 		100*r.Baseline, 100*r.Final, r.Bullets, r.Calls, r.Tokens, r.Seconds)
@@ -99,6 +95,32 @@ func (s *screen) result(d *demo, r *result, bullets []*book.Bullet) error {
 	}
 	fmt.Fprintln(s.out)
 	return nil
+}
+
+// curve draws percentages over epochs.
+func curve(caption string, points []float64) string {
+	if len(points) == 1 {
+		points = append(points, points[0])
+	}
+	return caption + "\n" + asciigraph.Plot(points, asciigraph.Height(8), asciigraph.Width(42),
+		asciigraph.LowerBound(0), asciigraph.UpperBound(100), asciigraph.Precision(0))
+}
+
+// beside puts two blocks of text next to each other.
+func beside(left, right string) string {
+	l, r := strings.Split(left, "\n"), strings.Split(right, "\n")
+	var out strings.Builder
+	for i := range max(len(l), len(r)) {
+		line := ""
+		if i < len(l) {
+			line = l[i]
+		}
+		if i < len(r) {
+			line += strings.Repeat(" ", max(52-utf8.RuneCountInString(line), 1)) + r[i]
+		}
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return out.String()
 }
 
 // showBullets is bullets as a table, by section.

@@ -38,13 +38,17 @@ var (
 var (
 	shells = []string{"sh", "bash", "dash", "zsh", "-bash"}
 	// editor has the commands of SWE-agent's interface.
-	editor = []string{"open", "goto", "scroll_up", "scroll_down", "create", "edit", "insert", "append", "search_dir", "search_file",
-		"find_file", "str_replace_editor", "submit"}
+	editor = []string{
+		"open", "goto", "scroll_up", "scroll_down", "create", "edit", "insert", "append", "search_dir", "search_file",
+		"find_file", "str_replace_editor", "submit",
+	}
 	// viewers print text that is not theirs.
-	viewers = []string{"open", "goto", "scroll_up", "scroll_down", "edit", "insert", "append", "search_dir", "search_file", "find_file",
+	viewers = []string{
+		"open", "goto", "scroll_up", "scroll_down", "edit", "insert", "append", "search_dir", "search_file", "find_file",
 		"str_replace_editor", "view", "submit", "decompile", "disassemble", "cat", "head", "tail", "less", "more", "nl", "sed", "awk",
 		"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "find", "diff", "git", "strings", "xxd", "hexdump", "od", "echo", "printf",
-		"curl", "wget", "journalctl", "dmesg", "man"}
+		"curl", "wget", "journalctl", "dmesg", "man",
+	}
 )
 
 // shellFailed reports whether a command of a shell, or of SWE-agent's interface, says that it failed.
