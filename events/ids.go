@@ -67,3 +67,10 @@ func (h Handle) Parse() (seq uint64, is func(ID) bool, err error) {
 
 // Short is the 8 hex digits that an id has in a handle: enough for a name that people type.
 func Short(id ID) string { return id.tail() }
+
+// NewTrace is the W3C trace context of a new, sampled trace. What comes of the event that carries it carries it on.
+func NewTrace() string {
+	var b [24]byte
+	rand.Read(b[:]) // never fails
+	return fmt.Sprintf("00-%x-%x-01", b[:16], b[16:])
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -56,7 +57,10 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 		if err != nil {
 			return err
 		}
-		return app.Exit(app.ExitRefused, fmt.Errorf("there is no playbook %q here; there are: %v", name, known))
+		if len(known) == 0 {
+			return app.Exit(app.ExitRefused, errors.New("there is no playbook yet: nothing was learned here"))
+		}
+		return app.Exit(app.ExitRefused, fmt.Errorf("there is no playbook %q; name one with --book: %v", name, known))
 	}
 	bullets := p.Top(p.Len())
 	if sh.All {

@@ -71,7 +71,7 @@ func (s *submit) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer conn.Close()
 	if !s.Wait {
-		r, err := conn.Publish(ctx, task, bus.Marks{})
+		r, err := conn.Publish(ctx, task, bus.Marks{Trace: events.NewTrace()})
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (s *submit) Run(ctx context.Context, c *app.Common) error {
 func (s *submit) await(ctx context.Context, conn *session, task *events.Task) error {
 	wait, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
-	reply, err := conn.Request(wait, task, bus.Marks{}, nil)
+	reply, err := conn.Request(wait, task, bus.Marks{Trace: events.NewTrace()}, nil)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs; see 'debrief status'", s.Patience))
 	}

@@ -89,19 +89,25 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *
 	if len(data) > MaxInline {
 		name, err := c.putBlob(ctx, data)
 		if err != nil {
-			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(err))
+			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(unanswered(ctx, err)))
 		}
 		msg.Header[events.HeaderBlob] = []string{name}
 		msg.Data = nil
 	}
 	pub, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(string(e.EventID())))
 	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			err = nats.ErrTimeout // the client's own time-out, not the caller's
-		}
-		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(err))
+		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(unanswered(ctx, err)))
 	}
 	return Receipt{pub.Sequence, events.NewHandle(pub.Sequence, e.EventID()), pub.Duplicate}, msg, nil
+}
+
+// unanswered is err, as nats.ErrTimeout where the client gave up waiting by itself: that is the server's silence, unlike
+// the end of the caller's own context.
+func unanswered(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w (%v)", nats.ErrTimeout, err)
+	}
+	return err
 }
 
 func asFull(err error) error {
@@ -144,13 +150,20 @@ func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return nil, Discard(fmt.Errorf("blob %s: %w", name, errExpired))
 	case err != nil:
-		return nil, fmt.Errorf("get blob %s: %w", name, err)
+		return nil, fmt.Errorf("get blob %s: %w", name, unanswered(ctx, err))
 	case info.Size > maxBlob:
 		return nil, Discard(fmt.Errorf("blob %s: has %d bytes, more than %d", name, info.Size, maxBlob))
 	}
 	data, err := store.GetBytes(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("get blob %s: %w", name, err)
+	switch {
+	case errors.Is(err, jetstream.ErrDigestMismatch):
+		return nil, Discard(fmt.Errorf("blob %s: %w", name, err))
+	case err != nil && c.nc.IsConnected():
+		// A part that is missing shows as a time-out too. It must not pass for an outage, which would hold the role for
+		// ever: as a plain error it runs out of deliveries.
+		return nil, fmt.Errorf("get blob %s: %v", name, err)
+	case err != nil:
+		return nil, fmt.Errorf("get blob %s: %w", name, unanswered(ctx, err))
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
 		return nil, Discard(fmt.Errorf("blob %s: content does not match its name", name))

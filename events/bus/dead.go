@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
@@ -36,6 +37,21 @@ func (c *Conn) Bury(ctx context.Context, l *events.DeadLetter) error {
 		return fmt.Errorf("store dead letter: %w", err)
 	}
 	return nil
+}
+
+// refuse tells whoever asked for an event's answer why there is none. The event may be nil.
+func (c *Conn) refuse(e events.Event, why string) {
+	if to := replyTo(e); to != "" {
+		c.reply(&nats.Msg{Subject: to, Header: nats.Header{events.HeaderError: {oneLine(why)}}})
+	}
+}
+
+// reply answers as well as it can: who asked may be gone, and what came of the work is stored either way.
+func (c *Conn) reply(m *nats.Msg) {
+	m.Header.Del(nats.MsgIdHdr)
+	if err := c.nc.PublishMsg(m); err != nil {
+		c.log.Warn().Err(err).Msg("reply")
+	}
 }
 
 // oneLine is text as a header or a list shows it.
@@ -84,14 +100,14 @@ func (c *Conn) move(ctx context.Context, a *advisory) Result {
 	}
 	s, err := c.js.Stream(ctx, a.Stream)
 	if err != nil {
-		return Result{Err: fmt.Errorf("open stream %s: %w", a.Stream, err)}
+		return Result{Err: fmt.Errorf("open stream %s: %w", a.Stream, unanswered(ctx, err))}
 	}
 	m, err := s.GetMsg(ctx, a.StreamSeq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Result{} // settled after all, or expired
 	}
 	if err != nil {
-		return Result{Err: fmt.Errorf("read %s at %d: %w", a.Stream, a.StreamSeq, err)}
+		return Result{Err: fmt.Errorf("read %s at %d: %w", a.Stream, a.StreamSeq, unanswered(ctx, err))}
 	}
 	if err := events.CheckSchema(m.Header); errors.Is(err, events.ErrNewerSchema) {
 		return Result{Err: err} // for a newer mover to judge
@@ -107,10 +123,13 @@ func (c *Conn) move(ctx context.Context, a *advisory) Result {
 	if err := c.Bury(ctx, letter); err != nil {
 		return Result{Err: err}
 	}
+	if e, err := events.Decode(m.Subject, m.Header, m.Data); err == nil {
+		c.refuse(e, reason)
+	}
 	c.log.Error().Str("role", a.Consumer).Uint64("seq", a.StreamSeq).Str("reason", reason).Msg("dead letter")
 	if a.Stream == events.StreamTasks { // a work queue keeps what nobody acks
 		if err := s.DeleteMsg(ctx, a.StreamSeq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return Result{Err: fmt.Errorf("delete task %d: %w", a.StreamSeq, err)}
+			return Result{Err: fmt.Errorf("delete task %d: %w", a.StreamSeq, unanswered(ctx, err))}
 		}
 	}
 	return Result{}

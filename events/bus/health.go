@@ -40,6 +40,7 @@ func (h *health) set(role string, s State, reason string) bool {
 	for i := range h.roles {
 		if r := &h.roles[i]; r.Role == role {
 			if r.State == s {
+				r.Reason = reason
 				return false
 			}
 			*r = RoleHealth{role, s, reason, time.Now()}

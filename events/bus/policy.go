@@ -81,11 +81,11 @@ func (p Policy) judge(err error, delivery int, paused bool) verdict {
 		return ack
 	case errors.Is(err, events.ErrNewerSchema):
 		return refuse
-	case is[interface{ Discard() bool }](err):
+	case discarded(err):
 		return dead
-	case is[interface{ Unavailable() bool }](err), unreachable(err), full(err):
+	case unavailable(err), unreachable(err), full(err):
 		return hold
-	case is[interface{ Useless() bool }](err):
+	case useless(err):
 		// While the role is paused its probes are not the messages' fault.
 		if !paused || delivery >= p.MaxDeliver {
 			return dead
@@ -97,10 +97,21 @@ func (p Policy) judge(err error, delivery int, paused bool) verdict {
 	return retry
 }
 
-// is reports whether an error, or one it wraps, has a behaviour.
-func is[T any](err error) bool {
-	var t T
-	return errors.As(err, &t)
+// The behaviours of errors that the policy knows. An error that has one may still answer no.
+
+func discarded(err error) bool {
+	var e interface{ Discard() bool }
+	return errors.As(err, &e) && e.Discard()
+}
+
+func unavailable(err error) bool {
+	var e interface{ Unavailable() bool }
+	return errors.As(err, &e) && e.Unavailable()
+}
+
+func useless(err error) bool {
+	var e interface{ Useless() bool }
+	return errors.As(err, &e) && e.Useless()
 }
 
 // unreachable reports that the server did not answer: nothing is known about the message's own fitness.
@@ -113,7 +124,9 @@ func unreachable(err error) bool {
 			return true
 		}
 	}
-	return false
+	// 503 is "not now": a cluster without a leader, a server that is still reading its streams back.
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.Code == 503
 }
 
 // full reports that the server has no room for what should be stored. Room comes back by age or by an operator.
@@ -123,7 +136,8 @@ func full(err error) bool {
 		return false
 	}
 	switch api.ErrorCode {
-	case 10023, // insufficient resources
+	case 10002, // resource limits of the account exceeded
+		10023, // insufficient resources
 		10028, // memory resources exceeded
 		10047, // storage resources exceeded
 		10077: // stream store failed: maximum bytes or messages

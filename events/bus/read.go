@@ -36,9 +36,12 @@ func (c *Conn) read(ctx context.Context, stream, subject string, stored bool, fn
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
-	if info, err := cons.Info(ctx); err != nil {
+	info, err := cons.Info(ctx)
+	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
-	} else if stored && info.NumPending == 0 {
+	}
+	left := info.NumPending // more may arrive for as long as we read
+	if stored && left == 0 {
 		return nil
 	}
 	it, err := cons.Messages()
@@ -66,7 +69,7 @@ func (c *Conn) read(ctx context.Context, stream, subject string, stored bool, fn
 		} else if err != nil {
 			return err
 		}
-		if stored && md.NumPending == 0 {
+		if left--; stored && (left == 0 || md.NumPending == 0) { // fewer when some were deleted meanwhile
 			return nil
 		}
 	}

@@ -1,0 +1,351 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/natsd"
+)
+
+func TestPublishSaysWhereAndWhetherItWasThereBefore(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	e := execution("main", "a")
+	first, again := publish(t, c, e), publish(t, c, e)
+	want := Receipt{Seq: 1, Handle: events.NewHandle(1, e.ID)}
+	if first != want {
+		t.Errorf("got %+v, want %+v", first, want)
+	}
+	if want.Duplicate = true; again != want {
+		t.Errorf("again: got %+v, want %+v", again, want)
+	}
+	if n := count(t, c, events.StreamExecutions); n != 1 {
+		t.Errorf("stored %d times", n)
+	}
+}
+
+func TestAnInvalidEventIsNotPublished(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	for name, subject := range map[string]string{"a stream's": "ace.edit.main", "the server's": "$JS.API.STREAM.PURGE.DELTAS", "a wildcard": "_INBOX.>"} {
+		e := task("main", 1)
+		e.SetReply(subject)
+		if _, err := c.Publish(t.Context(), e, Marks{}); err == nil || !strings.Contains(err.Error(), "is not an inbox") || !discarded(err) {
+			t.Errorf("reply to %s subject: got %v", name, err)
+		}
+	}
+	if n := count(t, c, events.StreamTasks); n != 0 {
+		t.Errorf("stored %d", n)
+	}
+}
+
+func TestAReplySubjectOutsideInboxesIsADeadLetterAndGetsNothing(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	got, err := c.nc.SubscribeSync("ace.edit.main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	e := task("main", 1)
+	e.SetReply("ace.edit.main")
+	data, err := events.Marshal(e) // past our own check
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: "ace.task.main", Header: events.SchemaHeader(), Data: data}); err != nil {
+		t.Fatal(err)
+	}
+	if l := letters(t, c, 1)[0]; !strings.Contains(l.Reason, "is not an inbox") {
+		t.Errorf("got %q", l.Reason)
+	}
+	awaitIdle(t, c, events.RoleGenerator)
+	if n, _, _ := got.Pending(); n != 0 || count(t, c, events.StreamReflections) != 0 {
+		t.Errorf("%d messages reached the subject", n)
+	}
+}
+
+func TestTheReplyComesOnceTheAnswerIsStored(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, natsd.Config{})
+	c, asker := open(t, srv, quick), open(t, srv, quick)
+	long := strings.Repeat("a long story ", MaxInline/10)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+		r := answer(d)
+		switch d.Event.(*events.Task).ID {
+		case "task-1":
+			r.Events[0].(*events.Execution).Answer = long
+		case "task-2":
+			r.Reply = []byte("decided")
+		case "task-3":
+			return Result{Err: Discard(errors.New("the task asks\r\nfor the impossible"))}
+		}
+		return r
+	})})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for n, want := range []struct{ answer, reply, refused string }{
+		{"42", "", ""}, {long, "", ""}, {"", "decided", ""}, {"", "", "the task asks for the impossible"},
+	} {
+		var stored Receipt
+		got, err := asker.Request(ctx, task("main", n), Marks{}, func(r Receipt) { stored = r })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stored.Seq != uint64(n+1) {
+			t.Errorf("%d: stored at %+v", n, stored)
+		}
+		if got.Refused != want.refused || want.reply != "" && string(got.Data) != want.reply {
+			t.Errorf("%d: got %q refused %q, want %+v", n, got.Data, got.Refused, want)
+		}
+		if want.answer == "" {
+			continue
+		}
+		seq, is, err := got.Handle.Parse()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := asker.js.Stream(ctx, events.StreamExecutions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := s.GetMsg(ctx, seq)
+		if err != nil {
+			t.Fatalf("%d: the reply came before %d was stored: %v", n, seq, err)
+		}
+		if m.Header.Get(events.HeaderHandle) != "" {
+			t.Errorf("%d: what is stored has the header of the reply", n)
+		}
+		e := new(events.Execution)
+		if err := events.Unmarshal(got.Data, e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Answer != want.answer || !is(e.ID) {
+			t.Errorf("%d: got %d bytes of answer, want %d; handle %s", n, len(e.Answer), len(want.answer), got.Handle)
+		}
+	}
+}
+
+func TestARequestThatNobodyAnswersEndsWithItsContextAndStaysQueued(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := c.Request(ctx, task("main", 1), Marks{}, func(Receipt) { cancel() })
+	if !errors.Is(err, context.Canceled) || count(t, c, events.StreamTasks) != 1 {
+		t.Errorf("got %v, %d tasks queued", err, count(t, c, events.StreamTasks))
+	}
+}
+
+func TestLargePayloadsTravelByReferenceAndComeBackEqual(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	random := make([]byte, 3<<20)
+	_, _ = rand.Read(random)
+	text := hex.EncodeToString(random)
+	var want []*events.Execution
+	for i, size := range []int{100, MaxInline - 200, MaxInline + 1, 1 << 20, 1<<20 + 1, 5 << 20} {
+		e := execution("main", string(rune('a'+i)))
+		e.Answer = text[:size]
+		want = append(want, e)
+		publish(t, c, e)
+	}
+	handled := make(chan *events.Execution, len(want))
+	start(t, c, Worker{Role: events.RoleReflector, Handle: one(func(_ context.Context, d *Delivery) Result {
+		handled <- d.Event.(*events.Execution)
+		return Result{}
+	})})
+	read := await(t, c, events.StreamExecutions, len(want))
+	s, err := c.js.Stream(t.Context(), events.StreamExecutions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range want {
+		if diff := cmp.Diff(e, read[i].Event, cmpopts.EquateEmpty(), cmp.AllowUnexported(events.Execution{})); diff != "" {
+			t.Errorf("%d bytes, read: %.300s", len(e.Answer), diff)
+		}
+		if got := within(t, handled, "not handled"); got.Answer != e.Answer {
+			t.Errorf("%d bytes, handled: got %d bytes of %s", len(e.Answer), len(got.Answer), got.TaskID)
+		}
+		m, err := s.GetMsg(t.Context(), uint64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if byRef := m.Header.Get(events.HeaderBlob) != ""; byRef != (len(e.Answer) > MaxInline) {
+			t.Errorf("%d bytes: by reference: %t", len(e.Answer), byRef)
+		}
+	}
+}
+
+// blobTask stores a task whose payload is a blob and returns the blob's name.
+func blobTask(t *testing.T, c *Conn) (jetstream.ObjectStore, string) {
+	t.Helper()
+	e := task("main", 1)
+	e.Context = strings.Repeat("shelf ", MaxInline/4)
+	r := publish(t, c, e)
+	s, err := c.js.Stream(t.Context(), events.StreamTasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.GetMsg(t.Context(), r.Seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := c.js.ObjectStore(t.Context(), events.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, m.Header.Get(events.HeaderBlob)
+}
+
+func TestAPayloadThatIsGoneOrWrongIsADeadLetter(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(context.Context, *Conn, jetstream.ObjectStore, string) error
+		want  string
+	}{
+		"gone": {func(ctx context.Context, _ *Conn, s jetstream.ObjectStore, name string) error {
+			return s.Delete(ctx, name)
+		}, "payload expired"},
+		"another's": {func(ctx context.Context, _ *Conn, s jetstream.ObjectStore, name string) error {
+			_, err := s.PutBytes(ctx, name, []byte("something else"))
+			return err
+		}, "content does not match its name"},
+		"changed": {func(ctx context.Context, c *Conn, s jetstream.ObjectStore, name string) error {
+			i, err := s.GetInfo(ctx, name)
+			if err == nil {
+				_, err = c.js.Publish(ctx, "$O."+events.BucketBlobs+".C."+i.NUID, []byte("and more"))
+			}
+			return err
+		}, "digest"},
+		"too large": {func(ctx context.Context, c *Conn, s jetstream.ObjectStore, name string) error {
+			i, err := s.GetInfo(ctx, name)
+			if err != nil {
+				return err
+			}
+			i.Size = maxBlob + 1
+			data, err := json.Marshal(i)
+			if err != nil {
+				return err
+			}
+			_, err = c.js.PublishMsg(ctx, &nats.Msg{
+				Subject: "$O." + events.BucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name)),
+				Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: data,
+			})
+			return err
+		}, "more than 67108864"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fresh(t, quick)
+			store, blob := blobTask(t, c)
+			if err := test.spoil(t.Context(), c, store, blob); err != nil {
+				t.Fatal(err)
+			}
+			start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
+				t.Error("the handler saw it")
+				return Result{}
+			})})
+			l := letters(t, c, 1)[0]
+			if !strings.Contains(l.Reason, test.want) || l.Deliveries != 1 || l.Header[events.HeaderBlob][0] != blob {
+				t.Errorf("got %q after %d deliveries, want %q after one", l.Reason, l.Deliveries, test.want)
+			}
+			awaitIdle(t, c, events.RoleGenerator)
+		})
+	}
+}
+
+func TestABlobInPartsBlocksNobodyForEver(t *testing.T) {
+	t.Parallel()
+	p := quick
+	p.MaxDeliver = 1
+	c := fresh(t, p)
+	store, blob := blobTask(t, c)
+	i, err := store.GetInfo(t.Context(), blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.js.Stream(t.Context(), "OBJ_"+events.BucketBlobs)
+	if err == nil {
+		err = s.Purge(t.Context(), jetstream.WithPurgeSubject("$O."+events.BucketBlobs+".C."+i.NUID))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	if l := letters(t, c, 1)[0]; !strings.Contains(l.Reason, "get blob") {
+		t.Errorf("got %q", l.Reason)
+	}
+	publish(t, c, task("main", 2))
+	await(t, c, events.StreamExecutions, 1)
+}
+
+func TestTheSamePayloadIsKeptOnce(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	data := bytes.Repeat([]byte("x"), MaxInline+1)
+	for range 2 {
+		name, err := c.putBlob(t.Context(), data)
+		if sum := sha256.Sum256(data); err != nil || name != hex.EncodeToString(sum[:]) {
+			t.Fatalf("got %q, %v", name, err)
+		}
+	}
+	s, err := c.js.Stream(t.Context(), "OBJ_"+events.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.CachedInfo().State.LastSeq; n > 10 {
+		t.Errorf("%d messages for two puts of one payload", n)
+	}
+}
+
+func TestAServerWithoutJetStreamIsNamedWithoutItsPassword(t *testing.T) {
+	t.Parallel()
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, Username: "ops", Password: "s3cret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+	})
+	if !srv.ReadyForConnections(patience) {
+		t.Fatal("not ready")
+	}
+	nc, err := nats.Connect("nats://ops:s3cret@" + srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	_, err = Open(t.Context(), nc, Options{})
+	if err == nil || !strings.Contains(err.Error(), "has no JetStream") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheServersSilenceIsNotTheCallersImpatience(t *testing.T) {
+	t.Parallel()
+	expired, cancel := context.WithTimeout(t.Context(), -time.Second)
+	defer cancel()
+	if err := unanswered(t.Context(), context.DeadlineExceeded); !errors.Is(err, nats.ErrTimeout) {
+		t.Errorf("server's: got %v", err)
+	}
+	if err := unanswered(expired, context.DeadlineExceeded); errors.Is(err, nats.ErrTimeout) {
+		t.Errorf("caller's: got %v", err)
+	}
+}

@@ -1,0 +1,389 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/natsd"
+)
+
+func TestAnUnreachableModelBurnsNoDelivery(t *testing.T) {
+	for _, batch := range []int{1, 4} {
+		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
+			t.Parallel()
+			p := quick
+			p.AckWait, p.MaxDeliver = 300*time.Millisecond, 2
+			c := fresh(t, p)
+			var back atomic.Bool
+			var calls atomic.Int32
+			var attempts tally
+			start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
+				calls.Add(1)
+				for _, d := range b {
+					if !back.Load() {
+						out = append(out, Result{Err: fmt.Errorf("ask: %w", unavailableError{})})
+						continue
+					}
+					attempts.add(d.Seq)
+					if d.Attempt != 1 || d.Repeat {
+						t.Errorf("task %d: attempt %d, repeat %t", d.Seq, d.Attempt, d.Repeat)
+					}
+					out = append(out, answer(d))
+				}
+				return out
+			}})
+			publish(t, c, task("main", 1))
+			h := awaitState(t, c, Unavailable)
+			if h.Reason != "ask: model does not answer" || h.Healthy() {
+				t.Errorf("got %+v", h)
+			}
+			eventually(t, "the pull is closed", func() bool { return pulls(t, c, events.RoleGenerator) == 0 })
+			for i := range 5 {
+				publish(t, c, task("main", i+2))
+			}
+			tried := calls.Load()
+			held := time.Now()
+			eventually(t, "tried again, past the ack wait", func() bool { return calls.Load() > tried+2 && time.Since(held) > 2*p.AckWait })
+			if i := info(t, c, events.RoleGenerator); i.NumPending != 5 || i.NumAckPending != 1 || i.NumRedelivered != 0 || i.Delivered.Consumer != 1 {
+				t.Errorf("meanwhile: %d not pulled, %d held, %d redelivered, %d deliveries; want 5, 1, 0, 1", i.NumPending, i.NumAckPending, i.NumRedelivered, i.Delivered.Consumer)
+			}
+			back.Store(true)
+			await(t, c, events.StreamExecutions, 6)
+			awaitState(t, c, Running)
+			awaitIdle(t, c, events.RoleGenerator)
+			if got := attempts.repeated(); len(got) > 0 || count(t, c, events.StreamDead) != 0 {
+				t.Errorf("handled again: %v; %d dead letters", got, count(t, c, events.StreamDead))
+			}
+		})
+	}
+}
+
+func TestHeldWorkIsGivenBackAtAStop(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, natsd.Config{})
+	c, other := open(t, srv, quick), open(t, srv, quick)
+	w := start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
+		return Result{Err: unavailableError{}}
+	})})
+	publish(t, c, task("main", 1))
+	awaitState(t, c, Unavailable)
+	w.stop()
+	w.wait()
+	if h := health1(t, c); h.State != Stopped {
+		t.Errorf("got %+v, want stopped", h)
+	}
+	start(t, other, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	await(t, other, events.StreamExecutions, 1)
+}
+
+func TestMostlyUselessOutputPausesTheRoleUntilOneGoesWell(t *testing.T) {
+	for _, batch := range []int{1, 4} {
+		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
+			t.Parallel()
+			c := fresh(t, quick)
+			var good atomic.Bool
+			var mu sync.Mutex
+			var pausedAt, began []time.Time
+			start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
+				mu.Lock()
+				began = append(began, time.Now())
+				if health1(t, c).State == Paused {
+					pausedAt = append(pausedAt, time.Now())
+				}
+				mu.Unlock()
+				for _, d := range b {
+					// 4 of 20 go well before the model breaks: 80 % is reached with the twentieth.
+					if n := d.Seq; n <= 4 || good.Load() {
+						out = append(out, answer(d))
+					} else {
+						out = append(out, Result{Err: uselessError{}})
+					}
+				}
+				return out
+			}})
+			publishTasks(t, c, "main", 20)
+			h := awaitState(t, c, Paused)
+			if h.Reason != "at least 80 % of the last 20 outputs were useless: no JSON in the answer" || h.Healthy() {
+				t.Errorf("got %+v", h)
+			}
+			publishTasks(t, c, "later", 6)
+			eventually(t, "three probes", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(pausedAt) >= 3
+			})
+			mu.Lock()
+			for i := 1; i < len(pausedAt); i++ {
+				if d := pausedAt[i].Sub(pausedAt[i-1]); d < quick.Probe-5*time.Millisecond {
+					t.Errorf("probes %s apart, want %s", d, quick.Probe)
+				}
+			}
+			mu.Unlock()
+			if l := lag(t, c, events.RoleGenerator); l.InFlight > 7 || l.Pending == 0 {
+				t.Errorf("while paused: %+v, want one at a time", l)
+			}
+			dead := count(t, c, events.StreamDead)
+			good.Store(true)
+			awaitState(t, c, Running)
+			eventually(t, "all is handled", func() bool { return lag(t, c, events.RoleGenerator).Idle() })
+			executions, now := count(t, c, events.StreamExecutions), count(t, c, events.StreamDead)
+			if executions+now != 26 || executions < 10-batch || now > dead+1 {
+				t.Errorf("%d executions and %d dead letters (%d while paused), want 26 in all and none lost to the pause", executions, now, dead)
+			}
+		})
+	}
+}
+
+func TestSomeUselessOutputPausesNothing(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+		switch {
+		case d.Seq%4 == 0: // a quarter is good
+			return answer(d)
+		case d.Seq%20 == 1 && d.Attempt == 1: // counts neither way
+			return Result{Err: errHandler}
+		}
+		return Result{Err: uselessError{}}
+	})})
+	publishTasks(t, c, "main", 60)
+	awaitIdle(t, c, events.RoleGenerator)
+	if h := health1(t, c); h.State != Running {
+		t.Errorf("got %+v", h)
+	}
+	if n := count(t, c, events.StreamExecutions); n != 15 {
+		t.Errorf("got %d executions, want 15", n)
+	}
+}
+
+func TestANewerSchemaStopsTheRoleAndHarmsNothing(t *testing.T) {
+	for _, batch := range []int{1, 4} {
+		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
+			t.Parallel()
+			c := fresh(t, quick)
+			start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
+				t.Error("the handler saw it")
+				return make([]Result, len(b))
+			}})
+			for range 3 {
+				m := &nats.Msg{Subject: "ace.task.main", Header: nats.Header{events.HeaderSchema: {"2"}}, Data: []byte("whatever comes")}
+				if _, err := c.js.PublishMsg(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h := awaitState(t, c, Outdated)
+			if h.Healthy() || !strings.Contains(h.Reason, "version 2: newer schema") {
+				t.Errorf("got %+v", h)
+			}
+			eventually(t, "nothing is pulled", func() bool { return pulls(t, c, events.RoleGenerator) == 0 })
+			publish(t, c, task("main", 1)) // of our schema, and still not ours to take
+			if _, err := c.js.Publish(t.Context(), "ace.dead.none.none", nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(await(t, c, events.StreamDead, 1)); n != 1 || count(t, c, events.StreamDead) != 1 {
+				t.Errorf("got %d dead letters besides our mark", n-1)
+			}
+			if i := info(t, c, events.RoleGenerator); i.AckFloor.Stream != 0 || count(t, c, events.StreamTasks) != 4 {
+				t.Errorf("acked up to %d, %d tasks left, want all 4", i.AckFloor.Stream, count(t, c, events.StreamTasks))
+			}
+			if h := health1(t, c); h.State != Outdated {
+				t.Errorf("later: got %+v", h)
+			}
+		})
+	}
+}
+
+// fill stores executions until the server refuses one, and returns the refusal.
+func fill(t *testing.T, c *Conn) error {
+	t.Helper()
+	for i := range 64 {
+		e := execution("filler", fmt.Sprint("filler-", i))
+		e.Answer = strings.Repeat("x", 100<<10)
+		if _, err := c.Publish(t.Context(), e, Marks{}); err != nil {
+			return err
+		}
+	}
+	t.Fatal("the store is never full")
+	return nil
+}
+
+func purge(t *testing.T, c *Conn, stream string) {
+	t.Helper()
+	s, err := c.js.Stream(t.Context(), stream)
+	if err == nil {
+		err = s.Purge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFullStoreTellsProducersAndHoldsWorkers(t *testing.T) {
+	t.Parallel()
+	c := open(t, serve(t, natsd.Config{MaxStore: 1 << 20}), quick)
+	var calls atomic.Int32
+	release := make(chan struct{})
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+		calls.Add(1)
+		<-release
+		r := answer(d)
+		r.Events[0].(*events.Execution).Answer = strings.Repeat("y", 100<<10)
+		return r
+	})})
+	publish(t, c, task("main", 1))
+	eventually(t, "in work", func() bool { return calls.Load() == 1 })
+
+	err := fill(t, c)
+	var refused *FullError
+	if !errors.As(err, &refused) || refused.RetryAfter() <= 0 || !strings.Contains(err.Error(), "store is full") {
+		t.Fatalf("got %v, want a *FullError that says when to try again", err)
+	}
+	close(release)
+	h := awaitState(t, c, Unavailable)
+	if !strings.Contains(h.Reason, "store is full") {
+		t.Errorf("got %+v", h)
+	}
+	if l := lag(t, c, events.RoleGenerator); l.InFlight != 1 || count(t, c, events.StreamTasks) != 1 {
+		t.Errorf("while full: %+v, %d tasks; want the task kept", l, count(t, c, events.StreamTasks))
+	}
+	purge(t, c, events.StreamExecutions)
+	awaitState(t, c, Running)
+	awaitIdle(t, c, events.RoleGenerator)
+	s := await(t, c, events.StreamExecutions, 1)[0]
+	if got := s.Event.(*events.Execution).TaskID; got != "task-1" || calls.Load() != 1 {
+		t.Errorf("got the output of %s after %d calls of the handler, want task-1 after one", got, calls.Load())
+	}
+	if i := info(t, c, events.RoleGenerator); i.Delivered.Consumer != 1 {
+		t.Errorf("got %d deliveries, want 1", i.Delivered.Consumer)
+	}
+}
+
+func TestADeadLetterThatCannotBeStoredKeepsTheMessage(t *testing.T) {
+	t.Parallel()
+	c := open(t, serve(t, natsd.Config{MaxStore: 1 << 20}), quick)
+	release := make(chan struct{})
+	started := make(chan struct{}, 1)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
+		started <- struct{}{} // a second call would never end
+		<-release
+		return Result{Err: Discard(errHandler)}
+	})})
+	e := task("main", 1)
+	e.Context = strings.Repeat("z", 100<<10)
+	publish(t, c, e)
+	within(t, started, "not handled")
+	_ = fill(t, c)
+	close(release)
+	awaitState(t, c, Unavailable)
+	if n := count(t, c, events.StreamTasks); n != 1 {
+		t.Errorf("while full the queue holds %d, want the task", n)
+	}
+	purge(t, c, events.StreamExecutions)
+	if l := letters(t, c, 1)[0]; l.Reason != errHandler.Error() || l.Deliveries != 1 {
+		t.Errorf("got %+v", l)
+	}
+	awaitIdle(t, c, events.RoleGenerator)
+}
+
+func TestOutputsHeldHalfwayAreNotStoredTwice(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	s, err := c.js.Stream(t.Context(), events.StreamExecutions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(n int64) {
+		t.Helper()
+		cfg := s.CachedInfo().Config
+		cfg.MaxMsgs = n
+		cfg.Duplicates = 100 * time.Millisecond // shorter than the hold: the server has forgotten the first one
+		if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(1)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
+		return Result{Events: []events.Event{execution("main", "a"), execution("main", "b")}}
+	})})
+	publish(t, c, task("main", 1))
+	awaitState(t, c, Unavailable)
+	time.Sleep(200 * time.Millisecond)
+	limit(-1)
+	awaitIdle(t, c, events.RoleGenerator)
+	if n := count(t, c, events.StreamExecutions); n != 2 {
+		t.Errorf("got %d executions, want 2", n)
+	}
+	for seq := uint64(1); seq <= 2; seq++ {
+		m, err := s.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Header.Get(events.HeaderRepeat) != "" {
+			t.Errorf("%d is marked as a repeat; a refusal leaves no doubt", seq)
+		}
+	}
+}
+
+func TestAnOutputWhoseStoreWasInDoubtIsMarked(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	if err := c.js.DeleteStream(t.Context(), events.StreamExecutions); err != nil { // nobody answers
+		t.Fatal(err)
+	}
+	var calls atomic.Int32
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+		calls.Add(1)
+		return answer(d)
+	})})
+	publish(t, c, task("main", 1))
+	awaitState(t, c, Unavailable)
+	if err := c.ensure(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	await(t, c, events.StreamExecutions, 1)
+	s, err := c.js.Stream(t.Context(), events.StreamExecutions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.GetMsg(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Header.Get(events.HeaderRepeat) == "" || calls.Load() != 1 {
+		t.Errorf("headers %v after %d calls of the handler, want a mark and one call", m.Header, calls.Load())
+	}
+}
+
+func TestARoleWithoutItsStreamSaysSoAndGoesOnWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	publish(t, c, task("main", 1))
+	await(t, c, events.StreamExecutions, 1)
+	if err := c.js.DeleteConsumer(t.Context(), events.StreamTasks, events.RoleGenerator); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, c, task("main", 2))
+	await(t, c, events.StreamExecutions, 2)
+	if err := c.js.DeleteStream(t.Context(), events.StreamTasks); err != nil {
+		t.Fatal(err)
+	}
+	if h := awaitState(t, c, Unavailable); !strings.Contains(h.Reason, "open consumer generator of TASKS") {
+		t.Errorf("got %+v", h)
+	}
+	if err := c.ensure(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, c, Running)
+	publish(t, c, task("main", 3))
+	await(t, c, events.StreamExecutions, 3)
+}

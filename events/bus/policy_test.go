@@ -1,0 +1,112 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+)
+
+func TestEveryRowOfTheFailurePolicy(t *testing.T) {
+	t.Parallel()
+	code := func(status int, code jetstream.ErrorCode) error {
+		return &jetstream.APIError{Code: status, ErrorCode: code, Description: "refused"}
+	}
+	always := func(v verdict) [5]verdict { return [5]verdict{v, v, v, v, v} }
+	lastDead := [5]verdict{retry, retry, retry, retry, dead}
+	for _, row := range []struct {
+		what           string
+		err            error
+		calm, inPause  [5]verdict // by delivery, 1 to 5
+		alsoWhenJoined bool
+	}{
+		{"handled", nil, always(ack), always(ack), false},
+		{"newer schema", events.ErrNewerSchema, always(refuse), always(refuse), true},
+		{"newer schema, discarded by mistake", Discard(events.ErrNewerSchema), always(refuse), always(refuse), true},
+		{"undecodable or invalid", Discard(errors.New("byte 3 begins no value")), always(dead), always(dead), true},
+		{"discarded because of an outage", Discard(nats.ErrTimeout), always(dead), always(dead), true},
+		{"model unreachable", unavailableError{}, always(hold), always(hold), true},
+		{"no connection", nats.ErrConnectionClosed, always(hold), always(hold), true},
+		{"disconnected", nats.ErrDisconnected, always(hold), always(hold), true},
+		{"reconnecting", nats.ErrConnectionReconnecting, always(hold), always(hold), true},
+		{"reconnect buffer full", nats.ErrReconnectBufExceeded, always(hold), always(hold), true},
+		{"no servers", nats.ErrNoServers, always(hold), always(hold), true},
+		{"no answer", nats.ErrTimeout, always(hold), always(hold), true},
+		{"no responders", nats.ErrNoResponders, always(hold), always(hold), true},
+		{"no answer from the stream", jetstream.ErrNoStreamResponse, always(hold), always(hold), true},
+		{"cluster without a leader", code(503, 10008), always(hold), always(hold), true},
+		{"insufficient resources", code(503, 10023), always(hold), always(hold), true},
+		{"memory full", code(500, 10028), always(hold), always(hold), true},
+		{"storage full", code(500, 10047), always(hold), always(hold), true},
+		{"account full", code(400, 10002), always(hold), always(hold), true},
+		{"stream full", &FullError{code(503, 10077)}, always(hold), always(hold), true},
+		{"another refusal of the server", code(400, 10071), lastDead, lastDead, true},
+		{"useless output", uselessError{}, always(dead), lastDead, true},
+		{"handler error", errHandler, lastDead, lastDead, true},
+		{"panic", fmt.Errorf("handler panicked: %v", "boom"), lastDead, lastDead, true},
+		{"handler's own deadline", context.DeadlineExceeded, lastDead, lastDead, true},
+		{"cancelled after the grace", context.Canceled, lastDead, lastDead, true},
+		{"behaviours that say no", deniedError{}, lastDead, lastDead, true},
+	} {
+		forms := map[string]error{"": row.err}
+		if row.alsoWhenJoined {
+			forms[", wrapped"] = fmt.Errorf("handle: %w", fmt.Errorf("ask: %w", row.err))
+			forms[", joined"] = errors.Join(errors.New("also this"), row.err)
+		}
+		for form, err := range forms {
+			for n := 1; n <= 5; n++ {
+				if got, want := (Policy{}).WithDefaults().judge(err, n, false), row.calm[n-1]; got != want {
+					t.Errorf("%s%s, delivery %d: got %s, want %s", row.what, form, n, got, want)
+				}
+				if got, want := (Policy{}).WithDefaults().judge(err, n, true), row.inPause[n-1]; got != want {
+					t.Errorf("%s%s, delivery %d, paused: got %s, want %s", row.what, form, n, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestDeliveriesBeyondTheLastAreDeadToo(t *testing.T) {
+	t.Parallel()
+	if got := (Policy{MaxDeliver: 2}).WithDefaults().judge(errHandler, 7, false); got != dead {
+		t.Errorf("got %s, want %s", got, dead)
+	}
+}
+
+func TestBackoffDoublesUpToItsMost(t *testing.T) {
+	t.Parallel()
+	p := Policy{}.WithDefaults()
+	for n, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 6: 32 * time.Second, 7: time.Minute, 1000: time.Minute} {
+		if got := p.backoff(n); got != want {
+			t.Errorf("after delivery %d: got %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestDiscardOfNothingIsNothing(t *testing.T) {
+	t.Parallel()
+	if err := Discard(nil); err != nil {
+		t.Errorf("got %v, want nil", err)
+	}
+	if err := Discard(errHandler); !errors.Is(err, errHandler) || err.Error() != errHandler.Error() {
+		t.Errorf("got %v, want the error itself, marked", err)
+	}
+}
+
+func TestDefaultsFillWhatIsZeroAndNothingElse(t *testing.T) {
+	t.Parallel()
+	got := Policy{MaxDeliver: 2, Hold: time.Hour}.WithDefaults()
+	want := Policy{
+		AckWait: 30 * time.Second, MaxDeliver: 2, MaxAckPending: 256, MaxCurating: 4096, BackoffMin: time.Second, BackoffMax: time.Minute,
+		Grace: 30 * time.Second, Probe: 30 * time.Second, Hold: time.Hour, Linger: 250 * time.Millisecond,
+	}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

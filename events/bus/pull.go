@@ -1,0 +1,337 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+const (
+	// pullWait is how long one pull request waits for work. A server that is gone without a word is noticed after as
+	// long; a stop does not wait for it.
+	pullWait = 2 * time.Second
+	// drainWait bounds the wait for what may still arrive when a pull is closed, when the server does not answer.
+	drainWait = time.Second
+	// maxHeld bounds what a batching worker holds, over all books.
+	maxHeld = 4096
+)
+
+// room is how many messages a worker may take; open says that a pull may stay open. A worker that takes one at a time
+// asks when it has a free slot, so that nothing waits behind a busy worker while another one is free. A batching worker
+// asks ahead, a batch at a time.
+func (r *run) room() (n int, open bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.state
+	switch {
+	case s.closed():
+		return 0, false
+	case s.paused:
+		if len(r.held) > 0 || time.Now().Before(s.probeAt) {
+			return 0, false
+		}
+		return 1, false
+	case r.w.Batch > 1:
+		if n = maxHeld - len(r.held); n < r.w.Batch { // little pulls are not worth it
+			return 0, true
+		}
+		return n, true
+	case len(r.held) >= r.w.Slots:
+		return 0, true
+	}
+	return 1, true
+}
+
+// pull takes work while there is room for it, until the stop. Then it gives back what is not begun.
+func (r *run) pull() {
+	failed := 0 // how often in a row; above 0 the consumer may be gone
+	for r.intake.Err() == nil {
+		if failed > 0 {
+			cons, err := r.c.consumer(r.intake, r.w.Role)
+			if r.intake.Err() != nil {
+				break
+			}
+			r.lost(err)
+			if err != nil {
+				failed++
+				r.rest(min(time.Duration(failed)*100*time.Millisecond, 2*time.Second))
+				continue
+			}
+			r.cons = cons
+		}
+		n, _ := r.room()
+		if n == 0 {
+			r.sleep(r.p.Hold)
+			continue
+		}
+		err := r.take(n)
+		if err == nil || r.intake.Err() != nil {
+			failed = 0
+			continue
+		}
+		failed++
+		r.log.Debug().Err(err).Msg("pull")
+		r.rest(100 * time.Millisecond)
+	}
+	close(r.drained)
+	for _, it := range r.late {
+		r.giveBack(it, 0)
+	}
+	r.giveBackQueued(0)
+}
+
+// take pulls until the worker may not, or has n, or the pull fails. What the server had sent by then is accepted too:
+// nothing is left to its ack wait.
+func (r *run) take(n int) error {
+	opts := []jetstream.PullMessagesOpt{jetstream.PullMaxMessages(min(n, r.w.Batch)), jetstream.PullExpiry(pullWait)}
+	if r.w.Batch > 1 {
+		// Closing a pull makes the server deliver again what is on its way. So this one ends by itself.
+		opts = append(opts, jetstream.StopAfter(n))
+	}
+	pulls, err := r.cons.Messages(opts...)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.pulls = pulls
+	if r.state.closed() || r.state.paused && n > 1 { // changed just now
+		pulls.Drain()
+	}
+	r.mu.Unlock()
+	defer context.AfterFunc(r.intake, pulls.Drain)()
+
+	for err == nil {
+		var m jetstream.Msg
+		if m, err = r.next(pulls); err != nil {
+			break
+		}
+		r.accept(m)
+		for r.intake.Err() == nil {
+			n, open := r.room()
+			if !open {
+				pulls.Drain() // Next ends when it has returned what is on its way
+			}
+			if n > 0 || !open || r.w.Batch > 1 {
+				break
+			}
+			r.sleep(r.p.Hold)
+		}
+	}
+	r.mu.Lock()
+	r.pulls = nil
+	r.mu.Unlock()
+	pulls.Drain()
+	wait := drainWait
+	if !r.c.nc.IsConnected() {
+		wait = 10 * time.Millisecond // only what is here already
+	}
+	for {
+		m, err := pulls.Next(jetstream.NextMaxWait(wait))
+		if err != nil {
+			break
+		}
+		if r.w.Batch > 1 && n > 1 && r.isPaused() { // a paused worker tries one, and has it
+			defer m.NakWithDelay(r.p.BackoffMax)
+			continue
+		}
+		r.accept(m)
+	}
+	if errors.Is(err, jetstream.ErrMsgIteratorClosed) && !r.c.nc.IsClosed() {
+		return nil
+	}
+	return err
+}
+
+// next is the next message. The client's Next asks the server only when it begins, and not while the client is still
+// busy with sending the request before (nats.go 1.55, checkPending). A server in this process can answer that request
+// sooner, about once in 10,000 messages; Next then waits for what nobody asked for, until heartbeats are missed 2 s
+// later. To call it again asks.
+func (r *run) next(pulls jetstream.MessagesContext) (jetstream.Msg, error) {
+	if r.w.Batch < 16 { // half a batch is asked for while the other half is on its way, and its arrival is a call
+		if m, err := pulls.Next(jetstream.NextMaxWait(20 * time.Millisecond)); !errors.Is(err, nats.ErrTimeout) {
+			return m, err
+		}
+	}
+	return pulls.Next(jetstream.NextContext(r.intake))
+}
+
+// sleep waits for room or for the time to pass, whichever is first, but not past the stop.
+func (r *run) sleep(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-r.intake.Done():
+	case <-t.C:
+	case <-r.wake:
+	}
+}
+
+// rest waits for the time to pass; false says that the worker is stopping.
+func (r *run) rest(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-r.intake.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func (r *run) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// accept takes one message into work.
+func (r *run) accept(m jetstream.Msg) {
+	md, err := m.Metadata()
+	if err != nil {
+		r.log.Error().Err(err).Str("subject", m.Subject()).Msg("message without metadata")
+		return
+	}
+	it := &item{msg: m, attempt: int(md.NumDelivered), d: Delivery{
+		Seq: md.Sequence.Stream, Attempt: int(md.NumDelivered), Stored: md.Timestamp,
+		Repeat: m.Headers().Get(events.HeaderRepeat) != "" || md.NumDelivered > 1,
+		Trace:  m.Headers().Get(events.HeaderTrace),
+	}}
+	r.mu.Lock()
+	if old := r.held[it.d.Seq]; old != nil {
+		// Ours already: the server lost our signs of life, as after its restart. The new delivery is the one to settle.
+		old.msg, old.attempt = m, it.attempt
+		r.mu.Unlock()
+		return
+	}
+	r.held[it.d.Seq] = it
+	r.state.probeAt = time.Now().Add(r.p.Probe) // matters only while paused
+	r.mu.Unlock()
+
+	switch {
+	case r.intake.Err() != nil:
+		// Not given back yet: the server would deliver it again at once, to our own pull while that is open.
+		r.late = append(r.late, it)
+	case r.w.Batch > 1:
+		r.enqueue(it)
+	default:
+		r.busy.Go(func() {
+			r.slots <- struct{}{}
+			r.process([]*item{it})
+			<-r.slots
+		})
+	}
+}
+
+// queue is what waits for a book.
+type queue struct {
+	items []*item
+	full  chan struct{}
+}
+
+// enqueue adds to what waits for a book, and starts on the book if nobody is.
+func (r *run) enqueue(it *item) {
+	_, book, _ := events.ParseSubject(it.msg.Subject()) // what names no book queues under none
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.queues[book]
+	if q == nil {
+		q = &queue{full: make(chan struct{}, 1)}
+		r.queues[book] = q
+		r.busy.Go(func() { r.drainBook(book, q) })
+	}
+	q.items = append(q.items, it)
+	if len(q.items) == r.w.Batch {
+		select {
+		case q.full <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// drainBook hands over what waits for a book, batch after batch, until nothing came for a while. The first batch goes
+// at once; after that a batch waits until it is full or the linger is over, because load makes larger batches cheaper.
+func (r *run) drainBook(book playbook.Book, q *queue) {
+	for {
+		r.slots <- struct{}{}
+		began := time.Now()
+		batch := r.takeBatch(q)
+		if r.intake.Err() == nil {
+			r.process(batch)
+		} else { // not begun: somebody else's, soon
+			<-r.drained
+			for _, it := range batch {
+				r.giveBack(it, 0)
+			}
+		}
+		<-r.slots
+		r.linger(q, r.p.Linger-time.Since(began))
+		if r.closeEmpty(book, q) {
+			return
+		}
+	}
+}
+
+// takeBatch takes the next batch. It may be empty: a pause and a stop give back what waits.
+func (r *run) takeBatch(q *queue) []*item {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := min(len(q.items), r.w.Batch)
+	batch := q.items[:n:n]
+	if q.items = q.items[n:]; len(q.items) == 0 {
+		q.items = nil
+	}
+	select {
+	case <-q.full: // was about the batch just taken
+	default:
+	}
+	return batch
+}
+
+func (r *run) linger(q *queue, d time.Duration) {
+	r.mu.Lock()
+	full := len(q.items) >= r.w.Batch
+	r.mu.Unlock()
+	if full || d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-q.full:
+	case <-r.intake.Done():
+	}
+}
+
+// closeEmpty forgets the queue of a book for which nothing waits. enqueue looks under the same lock, so nothing is put
+// into a forgotten queue.
+func (r *run) closeEmpty(book playbook.Book, q *queue) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(q.items) > 0 {
+		return false
+	}
+	delete(r.queues, book)
+	return true
+}
+
+// giveBackQueued gives back what waits for its book and is in no batch yet.
+func (r *run) giveBackQueued(after time.Duration) {
+	r.mu.Lock()
+	var waiting []*item
+	for _, q := range r.queues {
+		waiting = append(waiting, q.items...)
+		q.items = nil
+	}
+	r.mu.Unlock()
+	for _, it := range waiting {
+		r.giveBack(it, after)
+	}
+}

@@ -1,0 +1,316 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"debrief/events"
+	"debrief/events/natsd"
+	"debrief/playbook"
+)
+
+// TestMain fails the package when a server, a connection or a worker outlives its test.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// patience is how long a test waits for what must come. Reaching it is a failure.
+const patience = 15 * time.Second
+
+// quick is a policy whose waits are short. Its ack wait is not: a loaded machine must not look like a dead worker.
+var quick = Policy{BackoffMin: 30 * time.Millisecond, BackoffMax: 120 * time.Millisecond, Probe: 60 * time.Millisecond, Hold: 20 * time.Millisecond, Linger: 20 * time.Millisecond}
+
+func serve(t testing.TB, cfg natsd.Config) *natsd.Server {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	cfg.Sync = "1m"
+	s, err := natsd.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func open(t testing.TB, s *natsd.Server, p Policy) *Conn {
+	t.Helper()
+	nc, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return openOn(t, nc, p)
+}
+
+func openOn(t testing.TB, nc *nats.Conn, p Policy) *Conn {
+	t.Helper()
+	c, err := Open(t.Context(), nc, Options{Policy: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// fresh is a connection to a new server.
+func fresh(t testing.TB, p Policy) *Conn {
+	t.Helper()
+	return open(t, serve(t, natsd.Config{}), p)
+}
+
+// running is a worker at work.
+type running struct {
+	t    testing.TB
+	stop context.CancelFunc
+	done chan struct{}
+	err  error
+}
+
+// start runs a worker until the test ends or stops it.
+func start(t testing.TB, c *Conn, w Worker) *running {
+	t.Helper()
+	return startFunc(t, func(ctx context.Context) error { return c.Run(ctx, w) })
+}
+
+func startFunc(t testing.TB, f func(context.Context) error) *running {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{t: t, stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.err = f(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		r.wait()
+	})
+	return r
+}
+
+// wait waits for Run to return and says how long that took.
+func (r *running) wait() time.Duration {
+	r.t.Helper()
+	began := time.Now()
+	within(r.t, r.done, "Run did not return")
+	if r.err != nil {
+		r.t.Errorf("Run: %v", r.err)
+	}
+	return time.Since(began)
+}
+
+// within receives from ch.
+func within[T any](t testing.TB, ch <-chan T, otherwise string) T {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v := <-ch:
+		return v
+	case <-timer.C:
+		t.Fatal(otherwise)
+		panic("unreachable")
+	}
+}
+
+// eventually is for what sends no signal: health and the server's own counters.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// one is a Handle for a worker that takes one delivery at a time.
+func one(f func(ctx context.Context, d *Delivery) Result) func(context.Context, []*Delivery) []Result {
+	return func(ctx context.Context, batch []*Delivery) []Result { return []Result{f(ctx, batch[0])} }
+}
+
+func task(book playbook.Book, n int) *events.Task {
+	e := &events.Task{ID: "task-" + strconv.Itoa(n), Question: "what is " + strconv.Itoa(n) + "?"}
+	e.Book = book
+	return e
+}
+
+func execution(book playbook.Book, taskID string) *events.Execution {
+	e := &events.Execution{ID: events.ExecutionID(book, taskID, 0), TaskID: taskID, Answer: "42"}
+	e.Book = book
+	return e
+}
+
+// answer is what a generator makes of a task.
+func answer(d *Delivery) Result {
+	return Result{Events: []events.Event{execution(d.Event.InBook(), d.Event.(*events.Task).ID)}}
+}
+
+func publish(t testing.TB, c *Conn, e events.Event) Receipt {
+	t.Helper()
+	r, err := c.Publish(t.Context(), e, Marks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func publishTasks(t testing.TB, c *Conn, book playbook.Book, n int) {
+	t.Helper()
+	for i := range n {
+		publish(t, c, task(book, i))
+	}
+}
+
+// await returns the first n events that a stream holds, waiting for them.
+func await(t testing.TB, c *Conn, stream string, n int) []Stored {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	subject := "ace.>"
+	var all []Stored
+	err := c.Read(ctx, stream, subject, func(s Stored) error {
+		if all = append(all, s); len(all) == n {
+			return ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("wait for %d events in %s, got %d: %v", n, stream, len(all), err)
+	}
+	return all
+}
+
+func letters(t testing.TB, c *Conn, n int) []*events.DeadLetter {
+	t.Helper()
+	var all []*events.DeadLetter
+	for _, s := range await(t, c, events.StreamDead, n) {
+		if s.Err != nil {
+			t.Fatal(s.Err)
+		}
+		all = append(all, s.Event.(*events.DeadLetter))
+	}
+	return all
+}
+
+func count(t testing.TB, c *Conn, stream string) int {
+	t.Helper()
+	s, err := c.js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(s.CachedInfo().State.Msgs)
+}
+
+func lag(t testing.TB, c *Conn, role string) Lag {
+	t.Helper()
+	l, err := c.Lag(t.Context(), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// info is the durable as the server sees it.
+func info(t testing.TB, c *Conn, role string) *jetstream.ConsumerInfo {
+	t.Helper()
+	cons, err := c.js.Consumer(t.Context(), source(role), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cons.CachedInfo()
+}
+
+// pulls is how many workers of a role wait for work.
+func pulls(t testing.TB, c *Conn, role string) int {
+	t.Helper()
+	cons, err := c.js.Consumer(t.Context(), source(role), role)
+	if err != nil {
+		return 0 // nobody has made it yet
+	}
+	return cons.CachedInfo().NumWaiting
+}
+
+func awaitIdle(t testing.TB, c *Conn, role string) {
+	t.Helper()
+	eventually(t, role+" is idle", func() bool { return lag(t, c, role).Idle() })
+}
+
+func health1(t testing.TB, c *Conn) RoleHealth {
+	t.Helper()
+	h := c.Health()
+	if len(h) != 1 {
+		return RoleHealth{}
+	}
+	return h[0]
+}
+
+func awaitState(t testing.TB, c *Conn, s State) RoleHealth {
+	t.Helper()
+	eventually(t, "health is "+string(s), func() bool { return health1(t, c).State == s })
+	return health1(t, c)
+}
+
+// The behaviours of errors, as adapters give them.
+
+type unavailableError struct{}
+
+func (unavailableError) Error() string     { return "model does not answer" }
+func (unavailableError) Unavailable() bool { return true }
+
+type uselessError struct{}
+
+func (uselessError) Error() string { return "no JSON in the answer" }
+func (uselessError) Useless() bool { return true }
+
+// deniedError has every behaviour and says no to each.
+type deniedError struct{}
+
+func (deniedError) Error() string     { return "denied" }
+func (deniedError) Unavailable() bool { return false }
+func (deniedError) Useless() bool     { return false }
+func (deniedError) Discard() bool     { return false }
+
+var errHandler = errors.New("handler failed")
+
+// tally counts deliveries by sequence.
+type tally struct {
+	mu sync.Mutex
+	n  map[uint64]int
+}
+
+func (c *tally) add(seq uint64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = make(map[uint64]int)
+	}
+	c.n[seq]++
+	return c.n[seq]
+}
+
+func (c *tally) repeated() (seqs []uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for seq, n := range c.n {
+		if n > 1 {
+			seqs = append(seqs, seq)
+		}
+	}
+	return seqs
+}

@@ -1,0 +1,310 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/natsd"
+)
+
+func TestManyWorkersCreateTheStreamsOnce(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, natsd.Config{})
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			nc, err := srv.Connect()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c, err := Open(t.Context(), nc, Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.RoleMover} {
+				if _, err := c.consumer(t.Context(), role); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	c := open(t, srv, quick)
+	all0, err := c.Streams(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range all0 {
+		names = append(names, s.Name)
+	}
+	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "ADVISORIES", "KV_playbook"}; !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+}
+
+func TestStreamsKeepWhatTheTableSays(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, Policy{})
+	const day = 24 * time.Hour
+	for name, want := range map[string]jetstream.StreamConfig{
+		"TASKS":       {Retention: jetstream.WorkQueuePolicy},
+		"EXECUTIONS":  {MaxAge: 30 * day},
+		"REFLECTIONS": {MaxAge: 30 * day},
+		"DELTAS":      {DenyDelete: true, DenyPurge: true},
+		"DEAD":        {MaxAge: 7 * day},
+		"ADVISORIES":  {MaxAge: 7 * day},
+		"KV_playbook": {AllowAtomicPublish: true, DenyDelete: true},
+	} {
+		s, err := c.js.Stream(t.Context(), name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		got := s.CachedInfo().Config
+		if got.Retention != want.Retention || got.MaxAge != want.MaxAge || got.DenyDelete != want.DenyDelete || got.DenyPurge != want.DenyPurge || got.AllowAtomicPublish != want.AllowAtomicPublish {
+			t.Errorf("%s: got %+v", name, got)
+		}
+		if got.Discard != jetstream.DiscardNew || got.Storage != jetstream.FileStorage || got.Duplicates != 2*time.Minute || !got.AllowDirect || got.Replicas != 1 {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	blobs, err := c.js.Stream(t.Context(), "OBJ_blobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if age := blobs.CachedInfo().Config.MaxAge; age < 30*day {
+		t.Errorf("blobs are kept %s, shorter than what refers to them", age)
+	}
+	if _, err := c.js.KeyValue(t.Context(), events.BucketPlaybook); err != nil {
+		t.Errorf("not a bucket: %v", err)
+	}
+}
+
+func TestAnUnsuitableStreamIsAClearError(t *testing.T) {
+	for name, test := range map[string]struct {
+		have jetstream.StreamConfig
+		want string
+	}{
+		"retention": {jetstream.StreamConfig{Name: "TASKS", Subjects: []string{"ace.task.*"}, AllowDirect: true}, "stream TASKS has retention Limits, want WorkQueue"},
+		"subject":   {jetstream.StreamConfig{Name: "EXECUTIONS", Subjects: []string{"ace.execution.*"}, AllowDirect: true}, "stream EXECUTIONS does not take ace.feedback.*: it was set up by something else"},
+		"direct":    {jetstream.StreamConfig{Name: "DELTAS", Subjects: []string{"ace.delta.*"}}, "stream DELTAS does not allow direct gets: set allow_direct"},
+		"batches":   {jetstream.StreamConfig{Name: "KV_playbook", Subjects: []string{"$KV.playbook.>"}, AllowDirect: true}, "stream KV_playbook does not allow atomic batches: set allow_atomic"},
+		"overlap":   {jetstream.StreamConfig{Name: "MINE", Subjects: []string{"ace.>"}}, "open stream TASKS: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nc, err := serve(t, natsd.Config{}).Connect()
+			if err != nil {
+				t.Fatal(err)
+			}
+			js, err := jetstream.New(nc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := js.CreateStream(t.Context(), test.have); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(t.Context(), nc, Options{}); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatAnOperatorSetStays(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, natsd.Config{})
+	c := open(t, srv, quick)
+	s, err := c.js.Stream(t.Context(), events.StreamExecutions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.MaxAge, cfg.MaxBytes = time.Hour, 1<<20
+	if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	open(t, srv, quick)
+	if s, err = c.js.Stream(t.Context(), events.StreamExecutions); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.CachedInfo().Config; got.MaxAge != time.Hour || got.MaxBytes != 1<<20 {
+		t.Errorf("got %s and %d bytes", got.MaxAge, got.MaxBytes)
+	}
+}
+
+func TestConsumersFollowThePolicy(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, natsd.Config{})
+	for _, p := range []Policy{{}, {AckWait: time.Second, MaxDeliver: 7, MaxAckPending: 9, MaxCurating: 11}} {
+		c := open(t, srv, p)
+		for role, pending := range map[string]int{
+			events.RoleGenerator: c.policy.MaxAckPending, events.RoleReflector: c.policy.MaxAckPending,
+			events.RoleCurator: c.policy.MaxCurating, events.RoleMover: c.policy.MaxAckPending,
+		} {
+			cons, err := c.consumer(t.Context(), role)
+			if err != nil {
+				t.Fatal(err)
+			}
+			deliver := c.policy.MaxDeliver
+			if role == events.RoleMover {
+				deliver = -1
+			}
+			got := cons.CachedInfo().Config
+			if got.AckWait != c.policy.AckWait || got.MaxDeliver != deliver || got.MaxAckPending != pending || got.AckPolicy != jetstream.AckExplicitPolicy {
+				t.Errorf("%s: got %+v", role, got)
+			}
+		}
+	}
+}
+
+func TestLagCountsWhatWaitsAndWhatIsInWork(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	publishTasks(t, c, "main", 5)
+	if got := lag(t, c, events.RoleGenerator); got != (Lag{Pending: 5}) || got.Idle() {
+		t.Errorf("a role that never ran: got %+v", got)
+	}
+	step := make(chan struct{})
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+		<-step
+		return answer(d)
+	})})
+	eventually(t, "one in work", func() bool { return lag(t, c, events.RoleGenerator) == Lag{Pending: 4, InFlight: 1, Last: 1} })
+	step <- struct{}{}
+	step <- struct{}{}
+	eventually(t, "two done", func() bool {
+		return lag(t, c, events.RoleGenerator) == Lag{Pending: 2, InFlight: 1, Floor: 2, Last: 3}
+	})
+	close(step)
+	eventually(t, "all done", func() bool {
+		l := lag(t, c, events.RoleGenerator)
+		return l.Idle() && l.Floor == 5
+	})
+}
+
+func TestReadFollowsAndReadStoredEnds(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	stored := func(subject string) (ids []string) {
+		t.Helper()
+		err := c.ReadStored(t.Context(), events.StreamExecutions, subject, func(s Stored) error {
+			switch e := s.Event.(type) {
+			case *events.Execution:
+				ids = append(ids, fmt.Sprintf("%d:%s/%s", s.Seq, e.Book, e.TaskID))
+			default:
+				ids = append(ids, fmt.Sprintf("%d:%v", s.Seq, s.Err != nil))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	if got := stored("ace.execution.*"); len(got) != 0 {
+		t.Errorf("empty: got %v", got)
+	}
+	publish(t, c, execution("a", "1"))
+	publish(t, c, execution("b", "2"))
+	if _, err := c.js.Publish(t.Context(), "ace.execution.a", []byte{0xc1}); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, c, execution("a", "3"))
+	if got, want := fmt.Sprint(stored("ace.execution.*")), "[1:a/1 2:b/2 3:true 4:a/3]"; got != want {
+		t.Errorf("all: got %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(stored(events.KindExecution.Subject("a"))), "[1:a/1 3:true 4:a/3]"; got != want {
+		t.Errorf("one book: got %s, want %s", got, want)
+	}
+	if got := stored(events.KindExecution.Subject("nobody")); len(got) != 0 {
+		t.Errorf("no such book: got %v", got)
+	}
+
+	seen := make(chan uint64, 9)
+	follow := startFunc(t, func(ctx context.Context) error {
+		err := c.Read(ctx, events.StreamExecutions, "ace.execution.*", func(s Stored) error {
+			seen <- s.Seq
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("after the context: %w", err)
+		}
+		return nil
+	})
+	for want := uint64(1); want <= 6; want++ {
+		if want > 4 {
+			publish(t, c, execution("c", fmt.Sprint(want)))
+		}
+		if got := within(t, seen, "not read"); got != want {
+			t.Errorf("got %d, want %d", got, want)
+		}
+	}
+	follow.stop()
+	follow.wait()
+	if err := c.Read(t.Context(), events.StreamExecutions, "ace.execution.*", func(Stored) error { return errHandler }); !errors.Is(err, errHandler) {
+		t.Errorf("got %v, want the function's own error", err)
+	}
+}
+
+func TestReadStoredEndsWhileMoreArrives(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	const there = 700 // more than a reader takes at a time
+	for i := range there {
+		publish(t, c, execution("main", fmt.Sprint(i)))
+	}
+	n := 0
+	err := c.ReadStored(t.Context(), events.StreamExecutions, "ace.execution.*", func(s Stored) error {
+		if n++; n > there {
+			return errors.New("reads what was stored after it began")
+		}
+		publish(t, c, execution("main", fmt.Sprint("more-", n)))
+		return nil
+	})
+	if err != nil || n != there {
+		t.Errorf("got %d events, %v; want the %d that were there", n, err, there)
+	}
+}
+
+func TestTheSameLetterIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	letter := func(role string, seq uint64) *events.DeadLetter {
+		return &events.DeadLetter{Role: role, Reason: "two\nlines", Stream: "TASKS", Seq: seq, Subject: "ace.task.main", Data: []byte("x"), Time: time.Now()}
+	}
+	for _, l := range []*events.DeadLetter{letter("generator", 1), letter("generator", 1), letter("generator", 2), letter("reflector", 1)} {
+		if err := c.Bury(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := letters(t, c, 3)
+	if n := count(t, c, events.StreamDead); n != 3 || got[0].Reason != "two lines" || got[0].Book != "main" {
+		t.Errorf("got %d letters, the first %+v", n, got[0])
+	}
+}
+
+func TestALetterOfAnythingFits(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	l := &events.DeadLetter{Role: "mover", Reason: strings.Repeat("é ", 2000), Stream: "ADVISORIES", Seq: 9, Subject: "$JS.EVENT.x", Data: make([]byte, 1<<20), Time: time.Now()}
+	if err := c.Bury(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	got := letters(t, c, 1)[0]
+	if got.Book != nobook || len(got.Data) != maxLetterData || !strings.HasSuffix(got.Reason, "… (original cut to 786432 bytes)") || len(got.Reason) > 1100 {
+		t.Errorf("got %s, %d bytes, %q", got.Book, len(got.Data), got.Reason)
+	}
+}
