@@ -134,7 +134,7 @@ func (h *house) edit(b playbook.Book, ops ...playbook.Op) events.Decision {
 	e.Book = b
 	ctx, cancel := context.WithTimeout(h.Context(), 10*time.Second)
 	defer cancel()
-	reply, err := h.conn.Request(ctx, e, bus.Marks{}, nil)
+	reply, err := h.conn.Request(ctx, e, bus.Marks{})
 	h.ok(err)
 	if reply.Refused != "" {
 		h.Fatalf("edit: %s", reply.Refused)

@@ -101,7 +101,7 @@ func (h *house) answer(t *events.Task) (*events.Execution, string) {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), 10*time.Second)
 	defer cancel()
-	reply, err := h.conn.Request(ctx, t, bus.Marks{}, nil)
+	reply, err := h.conn.Request(ctx, t, bus.Marks{})
 	h.ok(err)
 	if reply.Refused != "" {
 		return nil, reply.Refused

@@ -79,7 +79,7 @@ func edit(ctx context.Context, conn *bus.Conn, b book.Book, e *events.Edit) (*ev
 	e.Book, e.ID, e.Created = b, events.NewID(), time.Now().UTC()
 	wait, cancel := context.WithTimeout(ctx, editPatience)
 	defer cancel()
-	reply, err := conn.Request(wait, e, bus.Marks{}, nil)
+	reply, err := conn.Request(wait, e, bus.Marks{})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, app.Exit(app.ExitUnreachable, fmt.Errorf("no curator answered in %s: the edit is stored and will be done when one runs", editPatience))
 	}

@@ -83,9 +83,12 @@ func (s *submit) Run(ctx context.Context, c *app.Common) error {
 func (s *submit) await(ctx context.Context, conn *session, task *events.Task) error {
 	wait, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
-	reply, err := conn.Request(wait, task, bus.Marks{Trace: events.NewTrace()}, nil)
+	reply, err := conn.Request(wait, task, bus.Marks{Trace: events.NewTrace()})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs; see 'debrief status'", s.Patience))
+	}
+	if errors.Is(err, bus.ErrDuplicate) {
+		return app.Exit(app.ExitRefused, fmt.Errorf("task %q %w", task.ID, bus.ErrDuplicate))
 	}
 	if err != nil {
 		return err

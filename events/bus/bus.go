@@ -210,9 +210,13 @@ type requester interface {
 	SetReply(subject string)
 }
 
-// Request publishes an event and waits for its reply. Stored, if given, is called when the event is stored, before
-// the wait. When the context ends first the event is still stored and will be handled.
-func (c *Conn) Request(ctx context.Context, e requester, m Marks, stored func(Receipt)) (*Reply, error) {
+// ErrDuplicate is returned to who asks under an id that was used within the last two minutes: the answer goes to the
+// one who asked first.
+var ErrDuplicate = errors.New("was handed in before, under the same id; its answer goes to who asked first")
+
+// Request publishes an event and waits for its reply. When the context ends first the event is still stored and will
+// be handled.
+func (c *Conn) Request(ctx context.Context, e requester, m Marks) (*Reply, error) {
 	inbox := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(inbox)
 	if err != nil {
@@ -224,8 +228,8 @@ func (c *Conn) Request(ctx context.Context, e requester, m Marks, stored func(Re
 	if err != nil {
 		return nil, err
 	}
-	if stored != nil {
-		stored(r)
+	if r.Duplicate {
+		return nil, fmt.Errorf("%s %s: %w", e.Kind(), e.EventID(), ErrDuplicate)
 	}
 	msg, err := sub.NextMsgWithContext(ctx)
 	if err != nil {

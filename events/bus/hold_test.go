@@ -21,7 +21,7 @@ func TestAnUnreachableModelBurnsNoDelivery(t *testing.T) {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
 			p := quick
-			p.AckWait, p.MaxDeliver = 300*time.Millisecond, 2
+			p.AckWait, p.MaxDeliver, p.Probe = 300*time.Millisecond, 2, time.Hour
 			c := fresh(t, p)
 			var back atomic.Bool
 			var calls atomic.Int32
@@ -63,6 +63,36 @@ func TestAnUnreachableModelBurnsNoDelivery(t *testing.T) {
 			if got := attempts.repeated(); len(got) > 0 || count(t, c, events.StreamDead) != 0 {
 				t.Errorf("handled again: %v; %d dead letters", got, count(t, c, events.StreamDead))
 			}
+		})
+	}
+}
+
+func TestAPromptThatBringsTheModelDownBlocksNobody(t *testing.T) {
+	for _, batch := range []int{1, 4} {
+		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
+			t.Parallel()
+			p := quick
+			p.MaxDeliver = 2
+			c := fresh(t, p)
+			start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
+				for _, d := range b {
+					if d.Event.InBook() == "poison" {
+						out = append(out, Result{Err: fmt.Errorf("ask: %w", unavailableError{})})
+					} else {
+						out = append(out, answer(d))
+					}
+				}
+				return out
+			}})
+			publish(t, c, task("poison", 1))
+			awaitState(t, c, Unavailable)
+			for i := range 5 {
+				publish(t, c, task("main", i+2))
+			}
+			await(t, c, events.StreamExecutions, 5)
+			await(t, c, events.StreamDead, 1)
+			awaitState(t, c, Running)
+			awaitIdle(t, c, events.RoleGenerator)
 		})
 	}
 }

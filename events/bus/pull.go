@@ -30,10 +30,12 @@ func (r *run) room() (n int, open bool) {
 	defer r.mu.Unlock()
 	s := &r.state
 	switch {
-	case s.closed():
+	case s.outdated != nil:
 		return 0, false
-	case s.paused:
-		if len(r.held) > 0 || time.Now().Before(s.probeAt) {
+	case s.probing():
+		// A paused worker has given everything back. One that holds work keeps it and looks at one more message in a
+		// while: if that goes well, what is held again after it is at fault itself and blocks nobody any longer.
+		if s.holding == 0 && len(r.held) > 0 || len(r.held) >= max(r.w.Slots, r.w.Batch) || time.Now().Before(s.probeAt) {
 			return 0, false
 		}
 		return 1, false
@@ -100,7 +102,7 @@ func (r *run) take(n int) error {
 	}
 	r.mu.Lock()
 	r.pulls = pulls
-	if r.state.closed() || r.state.paused && n > 1 { // changed just now
+	if r.state.outdated != nil || r.state.probing() && n > 1 { // changed just now
 		pulls.Drain()
 	}
 	r.mu.Unlock()
@@ -211,7 +213,7 @@ func (r *run) accept(m jetstream.Msg) {
 		return
 	}
 	r.held[it.d.Seq] = it
-	r.state.probeAt = time.Now().Add(r.p.Probe) // matters only while paused
+	r.state.probeAt = time.Now().Add(r.p.Probe) // matters only while probing
 	r.mu.Unlock()
 
 	switch {

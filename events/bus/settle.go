@@ -108,6 +108,7 @@ func (r *run) settleOne(it *item) error {
 	if err == nil {
 		err = r.store(it)
 	}
+	err = r.excuse(it, err)
 	attempt := r.attempt(it)
 	switch r.p.judge(err, attempt, r.isPaused()) {
 	case ack:

@@ -8,20 +8,22 @@ import (
 
 // condition is what keeps a worker from taking work. All of it is under run.mu.
 type condition struct {
-	outdated error // a newer schema was met
-	holding  int   // groups of deliveries that wait for something unreachable
-	why      error // the newest reason of those
-	lost     error // why there is no consumer to pull from
+	outdated error          // a newer schema was met
+	holding  int            // groups of deliveries that wait for something unreachable
+	answered int            // deliveries that the handler finished well, ever
+	blamed   map[uint64]int // by sequence: how many those were when the message last had to be held
+	why      error          // the newest reason of those
+	lost     error          // why there is no consumer to pull from
 
 	paused  bool // over useless output
 	useless error
-	probeAt time.Time // when a paused worker may take its next message
+	probeAt time.Time // when a probing worker may take its next message
 	recent  [uselessWindow]bool
 	seen    int // outcomes of the model since the last pause
 }
 
-// closed reports that the worker may not take anything.
-func (s *condition) closed() bool { return s.outdated != nil || s.holding > 0 }
+// probing reports that the worker takes no more than one message in a while, to see whether things are better.
+func (s *condition) probing() bool { return s.holding > 0 || s.paused }
 
 // change changes the worker's condition and shows it. State and condition change under one lock, so that two changes
 // at the same time cannot leave the older state on show.
@@ -45,7 +47,7 @@ func (r *run) change(f func(*condition)) {
 		text = reason.Error()
 	}
 	changed := r.c.health.set(r.w.Role, state, text)
-	if r.pulls != nil && (s.closed() || s.paused) {
+	if r.pulls != nil && (s.outdated != nil || s.probing()) {
 		r.pulls.Drain() // what is on its way is still accepted
 	}
 	r.mu.Unlock()
@@ -63,7 +65,37 @@ func (r *run) change(f func(*condition)) {
 // lost notes why there is no consumer to pull from; nil says that there is one.
 func (r *run) lost(err error) { r.change(func(s *condition) { s.lost = err }) }
 
-// hold counts the groups of deliveries that wait for something unreachable; while there are any, no more is taken.
+// excuse is an item's error as it counts. It may blame something unreachable the first time, and for as long as nobody
+// else was answered since it last did. After that the fault is its own, as with a prompt that brings the model's server
+// down, and the error is an ordinary one.
+func (r *run) excuse(it *item, err error) error {
+	if !unavailable(err) {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.state
+	before, known := s.blamed[it.d.Seq]
+	if s.blamed == nil || len(s.blamed) >= maxBlamed {
+		s.blamed = make(map[uint64]int)
+	}
+	s.blamed[it.d.Seq] = s.answered
+	if known && s.answered > before {
+		return &ownFault{err}
+	}
+	return err
+}
+
+// maxBlamed bounds the memory for who had to be held.
+const maxBlamed = 4096
+
+// ownFault hides the behaviours of an error that others do not have.
+type ownFault struct{ err error }
+
+func (f *ownFault) Error() string { return "while others are answered: " + f.err.Error() }
+
+// hold counts the groups of deliveries that wait for something unreachable; while there are any, no more is taken than
+// a probe.
 func (r *run) hold(d int, why error) {
 	r.change(func(s *condition) {
 		s.holding += d
@@ -92,6 +124,9 @@ func (r *run) note(err error) {
 	}
 	r.mu.Lock()
 	s := &r.state
+	if err == nil {
+		s.answered++
+	}
 	s.recent[s.seen%uselessWindow] = bad
 	s.seen++
 	n := 0

@@ -165,6 +165,9 @@ func ownTimeout(caller context.Context, err error) error {
 // deltas calls fn for each delta of a book from a stream sequence on.
 func (s *Store) deltas(ctx context.Context, b playbook.Book, from uint64, fn func(*record) error) error {
 	return s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), from, func(m message) error {
+		if err := events.CheckSchema(m.header); err != nil {
+			return fmt.Errorf("delta at sequence %d: %w", m.seq, err)
+		}
 		r, err := parseRecord(m.seq, m.data)
 		if err != nil {
 			return err

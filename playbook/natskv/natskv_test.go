@@ -321,12 +321,28 @@ func TestABrokenLogIsNamed(t *testing.T) {
 	check(t, err)
 	js, err := jetstream.New(nc)
 	check(t, err)
-	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: events.KindDelta.Subject("b"), Data: data})
+	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: events.KindDelta.Subject("b"), Data: data, Header: events.SchemaHeader()})
 	check(t, err)
 	if _, err := w.Commit(t.Context(), add("r2", 2)); !errors.Is(err, natskv.ErrBrokenLog) {
 		t.Errorf("got %v, want ErrBrokenLog", err)
 	}
 	if _, err := s.Writer(t.Context(), "b"); !errors.Is(err, natskv.ErrBrokenLog) {
 		t.Errorf("open: got %v, want ErrBrokenLog", err)
+	}
+}
+
+func TestADeltaOfANewerSchemaIsLeftToANewerProgram(t *testing.T) {
+	t.Parallel()
+	s, nc := open(t)
+	w := writer(t, s, "b")
+	commit(t, w, add("r1", 1))
+	js, err := jetstream.New(nc)
+	check(t, err)
+	_, err = js.PublishMsg(t.Context(), &nats.Msg{
+		Subject: events.KindDelta.Subject("b"), Data: []byte{0x80}, Header: nats.Header{events.HeaderSchema: {"2"}},
+	})
+	check(t, err)
+	if _, err := w.Commit(t.Context(), add("r2", 2)); !errors.Is(err, events.ErrNewerSchema) {
+		t.Errorf("got %v, want ErrNewerSchema", err)
 	}
 }
