@@ -11,8 +11,8 @@ import (
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
-	"debrief/events/natsd"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 )
@@ -27,23 +27,10 @@ type house struct {
 
 func build(t *testing.T) *house {
 	t.Helper()
-	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { srv.Close() })
-	nc, err := srv.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	conn, err := bus.Open(t.Context(), nc, bus.Options{Policy: bus.Policy{
+	conn, nc := bustest.Open(t, bus.Policy{
 		BackoffMin: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, Hold: 10 * time.Millisecond, Linger: time.Millisecond,
 		Probe: 50 * time.Millisecond,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	return &house{T: t, conn: conn, nc: nc, store: natskv.New(conn.JetStream())}
 }
 

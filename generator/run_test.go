@@ -11,8 +11,8 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
-	"debrief/events/natsd"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 )
@@ -26,20 +26,7 @@ type house struct {
 
 func build(t *testing.T) *house {
 	t.Helper()
-	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { srv.Close() })
-	nc, err := srv.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	conn, err := bus.Open(t.Context(), nc, bus.Options{Policy: bus.Policy{MaxDeliver: 2, BackoffMin: 10 * time.Millisecond, BackoffMax: 10 * time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, _ := bustest.Open(t, bus.Policy{MaxDeliver: 2, BackoffMin: 10 * time.Millisecond, BackoffMax: 10 * time.Millisecond})
 	return &house{t, conn, natskv.New(conn.JetStream())}
 }
 

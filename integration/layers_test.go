@@ -72,7 +72,7 @@ var keepers = []struct {
 	by       []string
 }{
 	{server, true, []string{"events/natsd"}},
-	{"debrief/events/natsd", true, []string{"cmd/debrief"}},
+	{"debrief/events/natsd", true, []string{"cmd/debrief", "events/bus/bustest"}},
 	{openai, false, []string{"cmd/internal/llm", "cmd/internal/simulated"}},
 	{docker, false, []string{"integration/..."}},
 }

@@ -9,26 +9,13 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
-	"debrief/events/natsd"
 )
 
 func open(t *testing.T) *bus.Conn {
 	t.Helper()
-	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { srv.Close() })
-	nc, err := srv.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	conn, err := bus.Open(t.Context(), nc, bus.Options{Policy: bus.Policy{BackoffMin: 10 * time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: 10 * time.Millisecond})
 	return conn
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/natsd"
+	"debrief/events/bus/bustest"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 )
@@ -21,20 +21,7 @@ import (
 // open is a store on a server of its own.
 func open(t testing.TB) (*natskv.Store, *nats.Conn) {
 	t.Helper()
-	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { srv.Close() })
-	nc, err := srv.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	conn, err := bus.Open(t.Context(), nc, bus.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, nc := bustest.Open(t, bus.Policy{})
 	return natskv.New(conn.JetStream()), nc
 }
 

@@ -1,0 +1,44 @@
+// Package events is the wire of Debrief: what the workers tell each other, under which subject and id, and how it is
+// written down. It knows playbooks and nothing else: no connection, no clock, no policy. Package bus carries events.
+//
+// # The hops
+//
+// Generator, Reflector and Curator meet only here. Per hop: who publishes, how the id is formed, who acks when, and
+// what a second delivery does.
+//
+//	TASKS        ace.task.<book>        by clients, replays and, for another round, the Reflector
+//	  id         H(book, the client's task id); a random task id when the client gives none
+//	  acked by   the Generator, after the Execution is stored (the answer goes to the task's reply subject then)
+//	  again      the model is asked again; the Execution has the same id, so the server drops it within two minutes
+//	             and the Curator drops what comes of it for ever. The first one stored counts.
+//
+//	EXECUTIONS   ace.execution.<book>   by the Generator and by outside agents; ace.feedback.<book> by whoever judges
+//	  id         H("execution", book, task id, round)
+//	  acked by   the Reflector, after the Reflection is stored, or at once where there is nothing to learn from it
+//	             (purpose evaluate, or a trace without a signal)
+//	  again      reflected again; the Reflection has the same id, and is marked (Ace-Repeat) because its cause was a
+//	             second delivery
+//
+//	REFLECTIONS  ace.reflection.<book>  by the Reflector; ace.edit.<book> by operators
+//	  id         H("reflection", execution id, feedback id or nothing, reflector version); an edit's own id
+//	  acked by   the Curator, after the Delta that covers it is stored. The ack carries no truth: a Reflection is
+//	             settled when its sequence is at or under the log's floor or its id is in a delta above it.
+//	  again      found covered and acked. A marked one is looked up in the whole log, under any sequence.
+//
+//	DELTAS       ace.delta.<book>       by the Curator alone, one at a time per book by compare-and-swap
+//	  id         H("delta", book, chain hash before it, ids it covers)
+//	  read by    the Curator to fold, and whoever rebuilds; never acked, never deleted
+//	  again      refused by the compare-and-swap; a writer that cannot tell whether it was stored reads the log
+//
+//	KV playbook  <book>.bullet.<id>, <book>.head   by the Curator: the view, one atomic batch per flush, head last
+//	  again      a batch with a stale head is refused whole; the view can always be folded again from DELTAS
+//
+//	DEAD         ace.dead.<role>.<book> by the bus of whichever worker gave up, before it lets the message go
+//	  id         H("dead", role, stream, sequence): two workers that give up on one message store one letter
+//
+//	ADVISORIES   the server's own notices that a message ran out of deliveries (its worker died on the last): the
+//	             mover, in every worker, turns each into a dead letter and then acks the notice
+//
+// A role publishes what it makes, waits for the server's word that it is stored, and only then acks what it was made
+// of. So a crash between any two steps repeats work and loses none.
+package events
