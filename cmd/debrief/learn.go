@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -69,8 +70,13 @@ func (l *learn) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	for _, name := range l.Files {
-		if _, err := os.Stat(name); err != nil {
+		switch info, err := os.Stat(name); {
+		case errors.Is(err, fs.ErrNotExist):
+			return app.Exit(app.ExitUsage, fmt.Errorf("%s: there is no such file", name))
+		case err != nil:
 			return app.Exit(app.ExitUsage, err)
+		case info.IsDir():
+			return app.Exit(app.ExitUsage, fmt.Errorf("%s: is a directory: name the files in it", name))
 		}
 	}
 	log := c.Logger()
@@ -142,7 +148,7 @@ func (l *learn) learn(ctx context.Context, s *session, b book.Book) (*learned, e
 	for _, name := range l.Files {
 		report, err := l.readFile(ctx, s, b, name, in)
 		if err != nil {
-			return nil, err
+			return nil, l.finish(ctx, s, in, err)
 		}
 		res.Unread += report.Skipped
 		l.say(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "unread": report.Skipped},
@@ -156,6 +162,18 @@ func (l *learn) learn(ctx context.Context, s *session, b book.Book) (*learned, e
 		return nil, err
 	}
 	return res, l.account(ctx, s, b, in, res)
+}
+
+// finish learns what was read before a file turned out to be broken, so that it is not left for another day.
+func (l *learn) finish(ctx context.Context, s *session, in *runs, broken error) error {
+	var full *bus.FullError
+	if len(in.ids) == 0 || ctx.Err() != nil || errors.As(broken, &full) {
+		return broken
+	}
+	if err := l.await(ctx, s); err != nil {
+		return errors.Join(broken, err)
+	}
+	return fmt.Errorf("%w; the %d runs before that are learned", broken, len(in.ids))
 }
 
 func (l *learn) readFile(ctx context.Context, s *session, b book.Book, name string, in *runs) (traces.Report, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -126,6 +127,8 @@ func (p place) start(ctx context.Context, cfg natsd.Config, log zerolog.Logger) 
 		return p.dial(ctx, log)
 	case errors.As(err, &used):
 		return nil, app.Exit(app.ExitRefused, err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, app.Exit(app.ExitRefused, fmt.Errorf("--listen: another program listens at %s: choose another address, or port 0 for any free one", cfg.Listen))
 	case err != nil:
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -57,10 +56,7 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 		if err != nil {
 			return err
 		}
-		if len(known) == 0 {
-			return app.Exit(app.ExitRefused, errors.New("there is no playbook yet: nothing was learned here"))
-		}
-		return app.Exit(app.ExitRefused, fmt.Errorf("there is no playbook %q; name one with --book: %v", name, known))
+		return app.Exit(app.ExitRefused, noBook(name, known))
 	}
 	bullets := p.Top(p.Len())
 	if sh.All {
@@ -77,4 +73,11 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 			showBullets(bullets), name, label, p.Len(), len(p.Top(p.Len())), p.StateHash())
 	}
 	return nil
+}
+
+func noBook(name book.Book, known []book.Book) error {
+	if len(known) == 0 {
+		return fmt.Errorf("there is no playbook %q here, nor any other: 'debrief learn FILE' makes one, and so do tasks that 'debrief up' works on", name)
+	}
+	return fmt.Errorf("there is no playbook %q here; name one of these with --book: %v", name, known)
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/app"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/generator"
 )
 
 // submit hands in one task.
@@ -51,6 +53,9 @@ func (s *submit) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
+	if evaluators := []string{"", generator.ByText, generator.ByNumber, generator.BySteps}; !slices.Contains(evaluators, s.Evaluator) {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: want exact, numeric or steps, got %q", s.Evaluator))
+	}
 	task := &events.Task{
 		ID: s.ID, Session: s.Session, Question: strings.TrimSpace(s.Question), Context: s.Context, Target: s.Target,
 		Evaluator: s.Evaluator, Created: time.Now().UTC(),
@@ -85,7 +90,7 @@ func (s *submit) await(ctx context.Context, conn *session, task *events.Task) er
 	defer cancel()
 	reply, err := conn.Request(wait, task, bus.Marks{Trace: events.NewTrace()})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs; see 'debrief status'", s.Patience))
+		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs and its model answers; see 'debrief status', and the generator's log", s.Patience))
 	}
 	if errors.Is(err, bus.ErrDuplicate) {
 		return app.Exit(app.ExitRefused, fmt.Errorf("task %q %w", task.ID, bus.ErrDuplicate))

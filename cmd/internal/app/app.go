@@ -18,6 +18,8 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
+
+	"debrief/events/bus"
 )
 
 // Common are the flags of every program.
@@ -62,7 +64,8 @@ func Main(name, description string, cli any, vars kong.Vars, args []string) int 
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(err))
 		if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
-			fmt.Fprintf(os.Stderr, "See '%s --help'.\n", strings.TrimSpace(name+" "+usage.Context.Command()))
+			command, _, _ := strings.Cut(name+" "+usage.Context.Command(), " <") // without its arguments
+			fmt.Fprintf(os.Stderr, "See '%s --help'.\n", strings.TrimSpace(command))
 		}
 		return ExitUsage
 	}
@@ -74,10 +77,20 @@ func Main(name, description string, cli any, vars kong.Vars, args []string) int 
 		run.Bind(c.common())
 	}
 	if err := run.Run(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(err))
+		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(plain(err)))
 		return ExitCode(err)
 	}
 	return ExitDone
+}
+
+var errFull = errors.New("the server's store is full: give it more room with 'debrief up --max-store SIZE', or wait until old events expire, then try again")
+
+// plain is an error as a person needs it: of a full store what to do about it, and not the server's own words.
+func plain(err error) error {
+	if full := (*bus.FullError)(nil); errors.As(err, &full) {
+		return errFull
+	}
+	return err
 }
 
 // firstLine is an error in one line.

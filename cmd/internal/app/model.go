@@ -50,6 +50,9 @@ func (m Model) Client(role string) (*llm.Client, error) {
 		}
 		key = llm.Secret(strings.TrimSpace(string(text)))
 	}
+	if key == "" && m.BaseURL == "" {
+		return nil, Exit(ExitUsage, fmt.Errorf("model of the %s: OpenAI wants a key: set OPENAI_API_KEY, or name another server with --base-url", role))
+	}
 	client, err := llm.New(llm.Config{
 		BaseURL: m.BaseURL, APIKey: key, Model: m.own(role), Temperature: m.Temperature, MaxTokens: m.MaxTokens,
 		Timeout: m.Timeout, MaxConcurrent: m.MaxConcurrent, RequestsPerMinute: m.RequestsPerMinute,

@@ -56,6 +56,9 @@ func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
 		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --creds, --user or --token", redact(url)))
 	}
+	if errors.Is(err, nats.ErrNoServers) {
+		return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s: start one with 'debrief up', or name one with --nats", redact(url)))
+	}
 	return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s (%w): start one with 'debrief up', or name one with --nats", redact(url), err))
 }
 

@@ -1,0 +1,68 @@
+package integration
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"debrief/events/natsd"
+)
+
+// serverEnv makes the test binary a NATS server and nothing else: its value is the directory. The programs have no such
+// mode, because 'debrief up' always runs roles with the server, and those could not be killed alone.
+const serverEnv, listenEnv = "DEBRIEF_TEST_SERVER", "DEBRIEF_TEST_LISTEN"
+
+// binaries is where the programs are built to; made by TestMain, filled when first needed.
+var binaries string
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(serverEnv); dir != "" {
+		os.Exit(serve(dir, os.Getenv(listenEnv)))
+	}
+	dir, err := os.MkdirTemp("", "debrief-integration-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binaries = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir) // the system's temporary directory is swept
+	os.Exit(code)
+}
+
+// serve runs a server until standard input ends, which it does when the test dies, however it dies.
+func serve(dir, listen string) int {
+	s, err := natsd.Start(natsd.Config{Dir: dir, Listen: listen})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer s.Close()
+	fmt.Println(s.URL())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// build builds the programs as they are released, once. Paths are not trimmed, so that the cache of ordinary builds
+// serves: they add a hundredth to the size.
+var build = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", binaries+string(filepath.Separator), "./cmd/...")
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return nil
+})
+
+// program is the path of a built program.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(binaries, name)
+}

@@ -1,0 +1,262 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events/bus"
+)
+
+// process is one real process that a test starts, kills and starts again.
+type process struct {
+	t    testing.TB
+	name string
+	make func() *exec.Cmd
+	log  string // file with the standard error of all its lives
+
+	life  sync.Mutex // held while one begins
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines chan string   // its standard output
+	ended chan struct{} // closed when this life is over
+	err   error         // of its end
+}
+
+// start starts a process that is killed when the test ends.
+func start(t testing.TB, name string, make func() *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, name: name, make: make, log: filepath.Join(t.TempDir(), name+".log")}
+	t.Cleanup(func() {
+		p.kill()
+		if text, _ := os.ReadFile(p.log); t.Failed() && len(text) > 0 {
+			t.Logf("%s said:\n%s", name, tail(string(text), 30))
+		}
+	})
+	if err := p.start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func tail(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// start begins another life, unless one goes on.
+func (p *process) start() error {
+	p.life.Lock()
+	defer p.life.Unlock()
+	if p.ended != nil {
+		select {
+		case <-p.ended:
+		default:
+			return nil
+		}
+	}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := p.make()
+	leash(cmd)
+	cmd.Stderr = log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	lines, ended := make(chan string, 1000), make(chan struct{})
+	p.mu.Lock()
+	p.cmd, p.stdin, p.lines, p.ended = cmd, in, lines, ended
+	p.mu.Unlock()
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			select {
+			case lines <- s.Text():
+			default: // nobody reads
+			}
+		}
+		close(lines)
+		err := cmd.Wait()
+		p.mu.Lock()
+		p.err = err
+		p.mu.Unlock()
+		close(ended)
+	}()
+	return nil
+}
+
+// kill kills with SIGKILL and waits for the end.
+func (p *process) kill() {
+	p.mu.Lock()
+	cmd, ended := p.cmd, p.ended
+	p.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	_ = cmd.Process.Kill() // it may be over
+	<-ended
+}
+
+// stop asks the process to end and returns its exit code.
+func (p *process) stop() (int, error) {
+	p.mu.Lock()
+	cmd, ended := p.cmd, p.ended
+	p.mu.Unlock()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return 0, fmt.Errorf("stop %s: %w", p.name, err)
+	}
+	select {
+	case <-ended:
+		return cmd.ProcessState.ExitCode(), nil
+	case <-time.After(40 * time.Second): // the grace is 30 s
+		return 0, fmt.Errorf("stop %s: it goes on", p.name)
+	}
+}
+
+// line is the next line of standard output.
+func (p *process) line() string {
+	p.t.Helper()
+	select {
+	case l, ok := <-p.lines:
+		if ok {
+			return l
+		}
+	case <-time.After(30 * time.Second):
+	}
+	p.t.Fatalf("%s says nothing", p.name)
+	return ""
+}
+
+func (p *process) pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd.Process.Pid
+}
+
+// startServer starts a server without roles; it gets the same address in each of its lives.
+func startServer(t testing.TB) (p *process, url string) {
+	t.Helper()
+	dir, listen := t.TempDir(), freeAddress(t)
+	p = start(t, "server", func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), serverEnv+"="+dir, listenEnv+"="+listen)
+		return cmd
+	})
+	return p, p.line()
+}
+
+// startModel starts the simulated model and returns its base URL.
+func startModel(t testing.TB, latency time.Duration) string {
+	t.Helper()
+	bin := program(t, "debrief")
+	p := start(t, "model", func() *exec.Cmd {
+		return exec.Command(bin, "model", "--listen", "127.0.0.1:0", "--latency", latency.String())
+	})
+	line := p.line()
+	return line[strings.LastIndexByte(line, ' ')+1:]
+}
+
+// startWorker starts a worker program and returns when it works.
+func startWorker(t testing.TB, name, role string, args ...string) *process {
+	t.Helper()
+	health := freeAddress(t)
+	bin := program(t, role)
+	p := start(t, name, func() *exec.Cmd {
+		return exec.Command(bin, append([]string{"--health", health, "--log-level", "info"}, args...)...)
+	})
+	awaitReady(t, health)
+	return p
+}
+
+// ports counts those that freeAddress gave out.
+var ports atomic.Int32
+
+// freeAddress is one that nobody listened on a moment ago, and that the system gives to nobody: it is below the ports
+// that it hands out, and where it is in there depends on the process.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	for {
+		port := 12000 + (os.Getpid()*64+int(ports.Add(1)))%16000
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+}
+
+// awaitReady returns when a program's health check says that its roles work.
+func awaitReady(t testing.TB, health string) {
+	t.Helper()
+	eventually(t, 30*time.Second, "ready at "+health, func() error {
+		r, err := http.Get("http://" + health + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		if r.StatusCode != http.StatusOK || !strings.Contains(string(body), "running") {
+			return fmt.Errorf("%s %s", r.Status, body)
+		}
+		return nil
+	})
+}
+
+// eventually asks again until there is no error.
+func eventually(t testing.TB, within time.Duration, what string, try func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s: %v", what, within, err)
+		}
+	}
+}
+
+// connect is the test's own connection. It comes back when the server does.
+func connect(t testing.TB, url string) *bus.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	conn, err := bus.Open(ctx, nc, bus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
