@@ -24,7 +24,7 @@ import (
 
 // bench measures what this machine makes of the pipeline.
 type bench struct {
-	Samples int      `help:"Samples in one run." default:"3000"`
+	Samples int      `help:"Samples in one run." default:"6000"`
 	Runs    int      `help:"Runs of each case; medians are shown." default:"3"`
 	Sizes   []int    `help:"Bullets in the book at the beginning." default:"0,1000,10000"`
 	Syncs   []string `help:"When the server flushes to disk." default:"always,100ms"`

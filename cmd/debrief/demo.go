@@ -27,7 +27,7 @@ type demo struct {
 	Train   int    `help:"Training tasks, up to 200." default:"200"`
 	HeldOut int    `help:"Tasks that are never learned from, up to 200." default:"200"`
 	Seed    uint64 `help:"Which house rules and tasks." default:"1"`
-	Data    string `help:"Keep the streams in this directory. Default: nowhere." type:"path" placeholder:"DIR"`
+	Data    string `help:"Keep the streams in this directory. Default: nowhere." type:"path" placeholder:"DIR" env:"-"`
 	JSON    bool   `help:"Print JSON lines; the last one is the result."`
 
 	Freeze  bool          `help:"Control: run no Curator. Accuracy must stay where it began." group:"Simulated model"`
@@ -91,9 +91,6 @@ func (d *demo) Run(ctx context.Context, c *app.Common) error {
 	show := newScreen(os.Stdout, d.JSON)
 	p := place{Data: d.Data, Sync: "always", MaxStore: 16 << 30}
 	p.Replicas = 1
-	if d.Data == "" {
-		p.Data = ""
-	}
 	s, err := d.open(ctx, p, c.Logger())
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 // place says where the streams are: on a server somewhere, or in a directory of our own.
 type place struct {
 	app.NATS
-	Data     string `help:"Directory of the embedded server, used unless --nats is given. Default: ${data}." type:"path" placeholder:"DIR"`
+	Data     string `help:"Directory of the embedded server, used unless --nats is given. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR"`
 	Sync     string `help:"When the embedded server flushes to disk: 'always', or a duration such as 100ms." default:"always"`
 	MaxStore bytes  `help:"Most that streams of the embedded server may take on disk." default:"16GiB"`
 }

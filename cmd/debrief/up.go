@@ -78,7 +78,8 @@ func (u *up) Run(ctx context.Context, c *app.Common) error {
 func (u *up) roles(ctx context.Context) ([]app.Role, error) {
 	models := u.Model
 	if u.Simulated {
-		url, _, err := simulated.Serve(ctx, "", simulated.Options{Seed: 1})
+		// It outlives the roles, which may still be asking when they are told to stop.
+		url, _, err := simulated.Serve(context.WithoutCancel(ctx), "", simulated.Options{Seed: 1})
 		if err != nil {
 			return nil, fmt.Errorf("start the simulated model: %w", err)
 		}

@@ -1,0 +1,136 @@
+package integration
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/wait"
+
+	"debrief/events"
+	"debrief/events/bus"
+)
+
+// dockerfile needs no registry: the image is the static binary and a directory that its user may write. A scratch image
+// has no shell to make one with and no names of users, so the directory is copied, and its owner is a number.
+const dockerfile = `FROM scratch
+COPY --chown=65532:65532 root/ /
+USER 65532:65532
+ENV DEBRIEF_DATA_DIR=/data
+ENTRYPOINT ["/debrief"]
+`
+
+const imageToken = "s3cr3t"
+
+// TestTheImageAnswersAndStopsWhenTold builds debrief into an image from scratch, and asks it for all that a deployment
+// relies on: it works as nobody in particular, says when it is ready, refuses strangers, answers, and ends by itself.
+func TestTheImageAnswersAndStopsWhenTold(t *testing.T) {
+	t.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // its image would have to be pulled; this also rules out t.Parallel
+	if _, err := net.InterfaceByName("docker0"); err == nil && strings.HasPrefix(cmp.Or(os.Getenv("DOCKER_HOST"), "unix:"), "unix:") {
+		// The engine shares our network. Where there is a /.dockerenv too, testcontainers would look for it elsewhere.
+		t.Setenv("TESTCONTAINERS_HOST_OVERRIDE", cmp.Or(os.Getenv("TESTCONTAINERS_HOST_OVERRIDE"), "localhost"))
+	}
+	testcontainers.SkipIfProviderIsNotHealthy(t)
+
+	ctr, err := testcontainers.Run(t.Context(), "",
+		testcontainers.WithDockerfile(testcontainers.FromDockerfile{Context: buildContext(t), Repo: "debrief-test"}),
+		testcontainers.WithCmd("up", "--simulated", "--listen", "0.0.0.0:4222", "--token", imageToken, "--health", "0.0.0.0:8080"),
+		testcontainers.WithExposedPorts("4222/tcp", "8080/tcp"),
+		testcontainers.WithWaitStrategyAndDeadline(30*time.Second,
+			wait.ForLog("debrief is up"), wait.ForHTTP("/readyz").WithPort("8080/tcp")),
+	)
+	testcontainers.CleanupContainer(t, ctr) // the image goes with its container
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, err := ctr.PortEndpoint(t.Context(), "4222/tcp", "nats")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if nc, err := nats.Connect(url); !errors.Is(err, nats.ErrAuthorization) {
+		nc.Close()
+		t.Errorf("connect without the token: got %v, want %v", err, nats.ErrAuthorization)
+	}
+	answersInvoice(t, url)
+	stopsByItself(t, ctr)
+}
+
+// buildContext is a directory to build the image from: its Dockerfile, and under root what the image holds.
+func buildContext(t *testing.T) string {
+	t.Helper()
+	watch(t)
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "root", "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(dockerfile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CGO_ENABLED", "0")
+	t.Setenv("GOOS", "linux")
+	run(t, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "root", "debrief"), "./cmd/debrief")
+	return dir
+}
+
+// answersInvoice asks for the total of an invoice that no house rule is about, which the simulated model knows to add up.
+func answersInvoice(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	nc, err := nats.Connect(url, nats.Token(imageToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	conn, err := bus.Open(ctx, nc, bus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := &events.Task{
+		ID: string(events.NewID()), Question: "Invoice 20417, to be paid in EUR:\n3 x lamp at 12.50\nWhat is the total?",
+		Target: "37.5", Evaluator: "numeric", Created: time.Now().UTC(),
+	}
+	task.Book = "default"
+	reply, err := conn.Request(ctx, task, bus.Marks{Trace: events.NewTrace()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply.Refused != "" || reply.Handle == "" {
+		t.Fatalf("got handle %q and refusal %q, want an execution that is stored", reply.Handle, reply.Refused)
+	}
+	e := new(events.Execution)
+	if err := events.Unmarshal(reply.Data, e); err != nil {
+		t.Fatal(err)
+	}
+	if e.TaskID != task.ID || e.Answer != "37.50" || e.Outcome.Label != events.Success {
+		t.Errorf("task %s: got answer %q to task %s, outcome %+v, want 37.50, a success", task.ID, e.Answer, e.TaskID, e.Outcome)
+	}
+}
+
+// stopsByItself sends SIGTERM; who has not ended after the grace is killed, and that shows in the exit code.
+func stopsByItself(t *testing.T, ctr testcontainers.Container) {
+	t.Helper()
+	grace := 10 * time.Second // Docker's own
+	began := time.Now()
+	if err := ctr.Stop(t.Context(), &grace); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	state, err := ctr.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.Running || state.ExitCode != 0 {
+		t.Errorf("%s after SIGTERM it is %s with exit code %d, want it to have ended with 0", took, state.Status, state.ExitCode)
+	}
+	t.Logf("stopped within %s", took.Round(time.Millisecond))
+}
