@@ -151,11 +151,14 @@ func TestARequestThatNobodyAnswersEndsWithItsContextAndStaysQueued(t *testing.T)
 	t.Parallel()
 	c := fresh(t, quick)
 	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
 	go func() {
-		await(t, c, events.StreamTasks, 1)
-		cancel()
+		_, err := c.Request(ctx, task("main", 1), Marks{})
+		done <- err
 	}()
-	_, err := c.Request(ctx, task("main", 1), Marks{})
+	eventually(t, "the task is stored", func() bool { return count(t, c, events.StreamTasks) == 1 })
+	cancel()
+	err := <-done
 	if !errors.Is(err, context.Canceled) || count(t, c, events.StreamTasks) != 1 {
 		t.Errorf("got %v, %d tasks queued", err, count(t, c, events.StreamTasks))
 	}
