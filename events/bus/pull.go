@@ -67,12 +67,12 @@ func (r *run) pull() {
 			}
 			r.cons = cons
 		}
-		n, _ := r.room()
+		n, open := r.room()
 		if n == 0 {
 			r.sleep(r.p.Hold)
 			continue
 		}
-		err := r.take(n)
+		err := r.take(n, !open)
 		if err == nil || r.intake.Err() != nil {
 			failed = 0
 			continue
@@ -89,8 +89,8 @@ func (r *run) pull() {
 }
 
 // take pulls until the worker may not, or has n, or the pull fails. What the server had sent by then is accepted too:
-// nothing is left to its ack wait.
-func (r *run) take(n int) error {
+// nothing is left to its ack wait. A probe is a pull that was meant for a worker that may take one.
+func (r *run) take(n int, probe bool) error {
 	opts := []jetstream.PullMessagesOpt{jetstream.PullMaxMessages(min(n, r.w.Batch)), jetstream.PullExpiry(pullWait)}
 	if r.w.Batch > 1 {
 		// Closing a pull makes the server deliver again what is on its way. So this one ends by itself.
@@ -102,7 +102,7 @@ func (r *run) take(n int) error {
 	}
 	r.mu.Lock()
 	r.pulls = pulls
-	if r.state.outdated != nil || r.state.probing() && n > 1 { // changed just now
+	if r.state.outdated != nil || r.state.probing() && !probe { // changed just now
 		pulls.Drain()
 	}
 	r.mu.Unlock()
