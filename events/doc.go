@@ -36,6 +36,18 @@
 //	KV playbook  <book>.bullet.<id>, <book>.head   by the Curator: the view, one atomic batch per flush, head last
 //	  again      a batch with a stale head is refused whole; the view can always be folded again from DELTAS
 //
+//	KV window    <book>.<session>, by the Generator and the context service once an execution is stored; <book>._reflections
+//	             and <book>.<session>.reflections, by the Reflector once a reflection is; .marks and .summary beside them
+//	  id         H("window", book, session, execution); of a note the same with the reflection
+//	  acked      before: an answer is sent, and its task acked, when the session's window has it
+//	  again      what is in the window already takes no second place: a Generator has read it to make the prompt. Of
+//	             two attempts at one task the one that was stored first is shown.
+//
+//	KV contexts  <id>, by the context service, before the context is answered; read when its execution is reported
+//	KV vectors   by whoever had a text embedded, so that nobody pays for it again
+//
+//	ace.api.<verb>.<book>   requests of outside agents, answered and not stored: see package service
+//
 //	DEAD         ace.dead.<role>.<book> by the bus of whichever worker gave up, before it lets the message go
 //	  id         H("dead", role, stream, sequence): two workers that give up on one message store one letter
 //

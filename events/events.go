@@ -67,8 +67,15 @@ type Task struct {
 	Target    string `msgpack:"target,omitempty" json:"target,omitempty"`
 	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
 
-	// Playbook pins the version of the playbook to use (0 is the empty one); nil means the newest.
+	// Turn is the client's number of the task within its session, from 1; 0 leaves it to the Generator.
+	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
+
+	// Playbook pins the version of the playbook to use (0 is the empty one); nil means the newest. A pinned task is a
+	// measurement: its prompt holds nothing that moves, so neither recent reflections nor recalled history.
 	Playbook *uint64 `msgpack:"playbook,omitempty" json:"playbook,omitempty"`
+	// MinVersion is the oldest version that will do. It is waited for, for a while; then the task is answered with what
+	// there is, and the execution says so.
+	MinVersion uint64 `msgpack:"min,omitempty" json:"min_version,omitempty"`
 
 	// ReplyTo is where the answer is sent once it is stored. Only inboxes are accepted.
 	ReplyTo string    `msgpack:"reply,omitempty" json:"-"`
@@ -102,6 +109,15 @@ const (
 	Unknown Label = "unknown"
 )
 
+// What a call of a tool can also end in.
+const (
+	TimedOut Label = "timeout"
+	Errored  Label = "error"
+)
+
+// Failed reports whether it is one of the ways in which a call of a tool fails.
+func (l Label) Failed() bool { return l == Failure || l == TimedOut || l == Errored }
+
 // Outcome is how well an execution went and who says so.
 type Outcome struct {
 	Score    float64 `msgpack:"score" json:"score"` // 0 to 1; without meaning when the label is unknown
@@ -115,16 +131,59 @@ type ToolCall struct {
 	Tool      string        `msgpack:"tool" json:"tool"`
 	Arguments string        `msgpack:"args,omitempty" json:"arguments,omitempty"`
 	Output    string        `msgpack:"output,omitempty" json:"output,omitempty"`
-	Outcome   Label         `msgpack:"outcome,omitempty" json:"outcome,omitempty"` // failure when the tool reported an error
+	Outcome   Label         `msgpack:"outcome,omitempty" json:"outcome,omitempty"` // success, failure, timeout or error; empty is success
 	Duration  time.Duration `msgpack:"took,omitempty" json:"duration_ns,omitempty"`
 }
 
-// Step is one turn of an agent: what it thought or said, and the tools it called.
+// Step is one turn of an agent: what it thought or said, and the tools it called. It is the first of two layers, what
+// happened; Record is the second, what it taught.
 type Step struct {
-	Speaker string     `msgpack:"who,omitempty" json:"speaker,omitempty"` // "assistant" or "user"
-	Text    string     `msgpack:"text,omitempty" json:"text,omitempty"`
-	Calls   []ToolCall `msgpack:"calls,omitempty" json:"tool_calls,omitempty"`
+	Speaker  string     `msgpack:"who,omitempty" json:"speaker,omitempty"` // "assistant" or "user"
+	Text     string     `msgpack:"text,omitempty" json:"text,omitempty"`
+	Calls    []ToolCall `msgpack:"calls,omitempty" json:"tool_calls,omitempty"`
+	Mode     string     `msgpack:"mode,omitempty" json:"mode,omitempty"` // "fast" or "deep", where the agent has both
+	At       time.Time  `msgpack:"at,omitempty" json:"at,omitzero"`
+	Feedback string     `msgpack:"feedback,omitempty" json:"user_feedback,omitempty"` // what a person said to it
+	Usage    chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
+	Record   *Record    `msgpack:"record,omitempty" json:"record,omitempty"`
 }
+
+// Record is what a step taught, in a few words, by the agent that made the step or by a Reflector afterwards. Where
+// there is none, one is made from the step when it is needed.
+type Record struct {
+	Synthesis string       `msgpack:"syn,omitempty" json:"synthesis,omitempty"`
+	Progress  Progress     `msgpack:"prog,omitempty" json:"progress,omitempty"`
+	Calls     []CallRecord `msgpack:"calls,omitempty" json:"calls,omitempty"` // of the step's calls, in their order
+}
+
+// CallRecord is what one call of a tool taught.
+type CallRecord struct {
+	Line      string    `msgpack:"line,omitempty" json:"line,omitempty"` // "searched X → found Y"
+	Insights  string    `msgpack:"ins,omitempty" json:"insights,omitempty"`
+	Learning  string    `msgpack:"learn,omitempty" json:"learning,omitempty"`
+	Relevance Relevance `msgpack:"rel,omitempty" json:"relevance,omitempty"`
+	Next      []string  `msgpack:"next,omitempty" json:"next_suggested_actions,omitempty"`
+}
+
+// Progress says whether a step brought its task on. Stored; append only.
+type Progress string
+
+// The kinds of progress.
+const (
+	Advancing  Progress = "advancing"
+	Stuck      Progress = "stuck"
+	Regressing Progress = "regressing"
+)
+
+// Relevance says how much a call matters to what follows. Stored; append only.
+type Relevance string
+
+// The tiers of relevance.
+const (
+	High   Relevance = "high"
+	Medium Relevance = "medium"
+	Low    Relevance = "low"
+)
 
 // ShownBullet is a bullet as it stood in the prompt. The text travels with the execution because the book moves on.
 type ShownBullet struct {
@@ -153,6 +212,11 @@ type Execution struct {
 	Version uint64              `msgpack:"version,omitempty" json:"playbook_version"`
 	Shown   []ShownBullet       `msgpack:"shown,omitempty" json:"shown,omitempty"`
 	Cited   []playbook.BulletID `msgpack:"cited,omitempty" json:"cited,omitempty"`
+	// Turn is its place in its session, from 1.
+	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
+	// ContextID is the context that an outside agent was served, and Manifest what was in it or in our own prompt.
+	ContextID ID        `msgpack:"ctx,omitempty" json:"context_id,omitempty"`
+	Manifest  *Manifest `msgpack:"manifest,omitempty" json:"manifest,omitempty"`
 
 	Model        string        `msgpack:"model,omitempty" json:"model,omitempty"`
 	PromptSHA256 []byte        `msgpack:"prompt,omitempty" json:"prompt_sha256,omitempty"`

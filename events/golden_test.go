@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -23,6 +24,10 @@ var update = flag.Bool("update", false, "add golden files for payloads whose byt
 func TestGoldenPayloads(t *testing.T) {
 	t.Parallel()
 	payloads := map[string]any{"delta": delta(), "bullet": bullet()}
+	for name, v := range windowed() {
+		complete(reflect.ValueOf(v))
+		payloads[name] = v
+	}
 	for k, e := range samples() {
 		payloads[string(k)] = e
 	}
@@ -70,7 +75,15 @@ func meaning(t *testing.T, name string, data []byte) string {
 	return string(text) + "\n"
 }
 
+// windowed are the values of buckets.
+func windowed() map[string]any {
+	return map[string]any{"interaction": new(Interaction), "note": new(Note), "marked": new(Marked), "served": new(Served), "summary": new(Summary)}
+}
+
 func decodeNamed(name string, data []byte) (any, error) {
+	if v, ok := windowed()[name]; ok {
+		return v, Unmarshal(data, v)
+	}
 	switch name {
 	case "delta":
 		return DecodeDelta(data)

@@ -17,6 +17,9 @@ const (
 	StreamAdvisories  = "ADVISORIES"
 
 	BucketPlaybook = "playbook" // KV: the view of DELTAS
+	BucketWindow   = "window"   // KV with history: what sessions and books have seen last
+	BucketContexts = "contexts" // KV: what outside agents were served, until they report
+	BucketVectors  = "vectors"  // KV: embeddings that were paid for
 	BucketBlobs    = "blobs"    // object store: payloads too large for a message
 )
 
@@ -109,4 +112,44 @@ func HeadKey(b playbook.Book) string { return string(b) + ".head" }
 // BulletKey is the key of one bullet.
 func BulletKey(b playbook.Book, id playbook.BulletID) string {
 	return string(b) + ".bullet." + id.Key()
+}
+
+// Verbs of the service for outside agents, the third token of its subjects.
+const (
+	VerbContext  = "context"
+	VerbReport   = "execution"
+	VerbFeedback = "feedback"
+)
+
+// ServiceSubject is where outside agents ask for something about a book; an empty book means every book.
+func ServiceSubject(verb string, b playbook.Book) string {
+	return prefix + "api." + verb + "." + string(cmpOr(b, "*"))
+}
+
+// Keys of the window bucket. Sessions are the clients' names, so what is ours stands where no session can.
+
+// keyToken is a session's name as one token of a key. What begins with an underscore is ours and what begins with "x-"
+// is the hash of a name, so a session with such a name is hashed too.
+func keyToken(name string) string {
+	if strings.HasPrefix(name, "_") || strings.HasPrefix(name, "x-") {
+		return "x-" + string(Hash("session", name))
+	}
+	return playbook.BulletID(name).Key()
+}
+
+// SessionKey is the key whose history holds the last interactions of a session.
+func SessionKey(b playbook.Book, session string) string { return string(b) + "." + keyToken(session) }
+
+// MarksKey is the key of what people marked in a session.
+func MarksKey(b playbook.Book, session string) string { return SessionKey(b, session) + ".marks" }
+
+// SummaryKey is the key of the summary of a session's older turns.
+func SummaryKey(b playbook.Book, session string) string { return SessionKey(b, session) + ".summary" }
+
+// NotesKey is the key whose history holds the last reflections of a session, or of the book when the session is empty.
+func NotesKey(b playbook.Book, session string) string {
+	if session == "" {
+		return string(b) + "._reflections"
+	}
+	return SessionKey(b, session) + ".reflections"
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,6 +52,9 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 
 // JetStream is the connection's JetStream, for the package that stores playbooks.
 func (c *Conn) JetStream() jetstream.JetStream { return c.js }
+
+// NATS is the connection itself, for the service that answers over it.
+func (c *Conn) NATS() *nats.Conn { return c.nc }
 
 // Receipt says where an event was stored.
 type Receipt struct {
@@ -99,6 +103,28 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *
 		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(unanswered(ctx, err)))
 	}
 	return Receipt{pub.Sequence, events.NewHandle(pub.Sequence, e.EventID()), pub.Duplicate}, msg, nil
+}
+
+// original is the message that a subject's stream had already, nil where it is gone again.
+func (c *Conn) original(ctx context.Context, subject string, seq uint64) (*nats.Msg, error) {
+	name, err := c.js.StreamNameBySubject(ctx, subject)
+	if err != nil {
+		return nil, fmt.Errorf("find the stream of %s: %w", subject, unanswered(ctx, err))
+	}
+	s, err := c.js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", name, unanswered(ctx, err))
+	}
+	m, err := s.GetMsg(ctx, seq)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read %s at %d: %w", name, seq, unanswered(ctx, err))
+	}
+	header := nats.Header{}
+	maps.Copy(header, m.Header)
+	return &nats.Msg{Header: header, Data: m.Data}, nil
 }
 
 // unanswered is err, as nats.ErrTimeout where the client gave up waiting by itself: that is the server's silence, unlike

@@ -138,6 +138,34 @@ func TestTheReplyComesOnceTheAnswerIsStored(t *testing.T) {
 	}
 }
 
+// TestTheReplyIsWhatWasStoredFirst: a worker died between its store and its ack. The next one's answer is another, and
+// not the one that counts.
+func TestTheReplyIsWhatWasStoredFirst(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	for n, long := range []string{"first", strings.Repeat("first of all ", MaxInline/10)} {
+		e := execution("main", task("main", n).ID)
+		e.Answer = long
+		want := publish(t, c, e)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if n == 0 {
+			start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+		}
+		got, err := c.Request(ctx, task("main", n), Marks{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = new(events.Execution)
+		if err := events.Unmarshal(got.Data, e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Answer != long || got.Handle != want.Handle {
+			t.Errorf("got %.20q as %s, want %.20q as %s", e.Answer, got.Handle, long, want.Handle)
+		}
+	}
+}
+
 func TestARequestUnderAUsedIDIsToldSo(t *testing.T) {
 	t.Parallel()
 	c := fresh(t, quick)

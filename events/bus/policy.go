@@ -83,7 +83,7 @@ func (p Policy) judge(err error, delivery int, paused bool) verdict {
 		return refuse
 	case discarded(err):
 		return dead
-	case unavailable(err), unreachable(err), full(err):
+	case unavailable(err), Unreachable(err), full(err):
 		return hold
 	case useless(err):
 		// While the role is paused its probes are not the messages' fault.
@@ -114,8 +114,8 @@ func useless(err error) bool {
 	return errors.As(err, &e) && e.Useless()
 }
 
-// unreachable reports that the server did not answer: nothing is known about the message's own fitness.
-func unreachable(err error) bool {
+// Unreachable reports that the server did not answer: nothing is known about the message's own fitness.
+func Unreachable(err error) bool {
 	for _, e := range []error{
 		nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrReconnectBufExceeded,
 		nats.ErrConnectionReconnecting, nats.ErrNoServers, jetstream.ErrNoStreamResponse,

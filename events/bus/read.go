@@ -23,16 +23,25 @@ type Stored struct {
 // Read calls fn for every event that a stream holds under a subject, in order, and then for each that arrives, until
 // the context ends or fn returns an error; ErrStop ends it without one.
 func (c *Conn) Read(ctx context.Context, stream, subject string, fn func(Stored) error) error {
-	return c.read(ctx, stream, subject, false, fn)
+	return c.read(ctx, stream, subject, 0, false, fn)
+}
+
+// ReadFrom is Read that begins at a sequence.
+func (c *Conn) ReadFrom(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
+	return c.read(ctx, stream, subject, seq, false, fn)
 }
 
 // ReadStored is Read that ends with the last event that is stored now.
 func (c *Conn) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
-	return c.read(ctx, stream, subject, true, fn)
+	return c.read(ctx, stream, subject, 0, true, fn)
 }
 
-func (c *Conn) read(ctx context.Context, stream, subject string, stored bool, fn func(Stored) error) error {
-	cons, err := c.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+func (c *Conn) read(ctx context.Context, stream, subject string, seq uint64, stored bool, fn func(Stored) error) error {
+	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}}
+	if seq > 1 {
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
+	}
+	cons, err := c.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}

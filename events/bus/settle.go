@@ -146,9 +146,25 @@ func (r *run) store(it *item) error {
 			return err
 		}
 		if it.stored == 0 {
+			if receipt.Duplicate && replyTo(it.d.Event) != "" { // who asked is told what counts: what was stored first
+				first, err := r.c.original(r.work, msg.Subject, receipt.Seq)
+				if err != nil {
+					return err
+				}
+				if first != nil {
+					msg = first
+				}
+			}
 			it.first = msg
 			it.first.Header.Set(events.HeaderHandle, string(receipt.Handle))
+			it.where = receipt
 		}
+	}
+	if it.done.Then != nil && it.first != nil {
+		if err := it.done.Then(r.work, it.where); err != nil {
+			return err
+		}
+		it.done.Then = nil
 	}
 	switch to := replyTo(it.d.Event); {
 	case to == "":

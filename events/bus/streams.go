@@ -17,9 +17,15 @@ const (
 	keepEvents     = 30 * 24 * time.Hour // executions and reflections
 	keepDead       = 7 * 24 * time.Hour
 	keepBlobs      = keepEvents + 24*time.Hour // at least as long as whatever refers to one
+	keepWindows    = keepEvents                // of a session that nobody comes back to
+	keepContexts   = 7 * 24 * time.Hour        // an agent reports within it
+	keepVectors    = keepEvents                // what they belong to is gone then
 	duplicates     = 2 * time.Minute
 	advisoryPrefix = "$JS.EVENT.ADVISORY.CONSUMER."
 )
+
+// WindowHistory is how many interactions the server keeps of a session: the largest window there is.
+const WindowHistory = 20
 
 // streams is every stream, as it is created on a server that does not have it.
 func streams(replicas int) []jetstream.StreamConfig {
@@ -58,6 +64,22 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Name: "KV_" + events.BucketPlaybook, Description: "the playbooks as they are: a view of " + events.StreamDeltas,
 			Subjects: []string{"$KV." + events.BucketPlaybook + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
 			DenyDelete: true, AllowAtomicPublish: true,
+		},
+		{
+			// The server forgets the oldest of a key, so that nothing is read, changed and written back.
+			Name: "KV_" + events.BucketWindow, Description: "the last interactions of sessions and the last reflections of books",
+			Subjects: []string{"$KV." + events.BucketWindow + ".>"}, MaxMsgsPerSubject: WindowHistory, AllowRollup: true,
+			DenyDelete: true, MaxAge: keepWindows,
+		},
+		{
+			Name: "KV_" + events.BucketContexts, Description: "contexts that were served, until their executions are reported",
+			Subjects: []string{"$KV." + events.BucketContexts + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true, MaxAge: keepContexts,
+		},
+		{
+			Name: "KV_" + events.BucketVectors, Description: "embeddings of texts, by model and text",
+			Subjects: []string{"$KV." + events.BucketVectors + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true, MaxAge: keepVectors,
 		},
 	}
 	for i := range all {
@@ -107,6 +129,8 @@ func usable(got, want jetstream.StreamConfig) error {
 		return fmt.Errorf("stream %s has retention %s, want %s", got.Name, got.Retention, want.Retention)
 	case want.AllowAtomicPublish && !got.AllowAtomicPublish:
 		return fmt.Errorf("stream %s does not allow atomic batches: set allow_atomic", got.Name)
+	case want.AllowRollup && !got.AllowRollup:
+		return fmt.Errorf("stream %s does not allow rollups: set allow_rollup_hdrs", got.Name)
 	case !got.AllowDirect:
 		return fmt.Errorf("stream %s does not allow direct gets: set allow_direct", got.Name)
 	}

@@ -49,6 +49,9 @@ func (d *Delivery) Handle() events.Handle { return events.NewHandle(d.Seq, d.Eve
 type Result struct {
 	// Events are stored, in order, before the delivery is acked.
 	Events []events.Event
+	// Then, if set, runs once the first of Events is stored, before anybody is answered and before the delivery is acked.
+	// With an error it is tried again like a store that failed.
+	Then func(ctx context.Context, first Receipt) error
 	// Reply, if set, is sent to the event's reply subject; otherwise the first of Events is.
 	Reply []byte
 	// Err decides by its behaviour what becomes of the delivery; see Discard and the failure policy.
@@ -146,6 +149,7 @@ type item struct {
 	done   *Result   // set once handled, so that a hold does not handle twice
 	stored int       // how many of done.Events are stored
 	first  *nats.Msg // the first of them as it was stored, for the reply
+	where  Receipt   // of that one
 	doubt  bool      // a store failed without a word from the server: it may have been stored all the same
 }
 

@@ -54,7 +54,7 @@ func again(p Prompt, bad Reply, problem error) Prompt {
 	if bad.Cut() {
 		wish = "This answer was cut off at the length limit. Answer the same question again, from the beginning and much shorter, so that it is complete."
 	}
-	p.Messages = append(slices.Clone(p.Messages), Message{Assistant, said}, Message{User, wish})
+	p.Messages = append(slices.Clone(p.Messages), Message{Speaker: Assistant, Text: said}, Message{Speaker: User, Text: wish})
 	return p
 }
 

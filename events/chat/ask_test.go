@@ -39,7 +39,7 @@ func number(r Reply) (int, error) {
 	return 42, nil
 }
 
-var question = Prompt{Name: "generator", Messages: []Message{{System, "Be brief."}, {User, "What is it?"}}}
+var question = Prompt{Name: "generator", Messages: []Message{{Speaker: System, Text: "Be brief."}, {Speaker: User, Text: "What is it?"}}}
 
 func TestAsk(t *testing.T) {
 	t.Parallel()
@@ -137,13 +137,13 @@ func TestTheSecondPrompt(t *testing.T) {
 			if len(second.Messages) != 4 {
 				t.Fatalf("got %d messages, want 4", len(second.Messages))
 			}
-			if got := second.Messages[2]; got != (Message{Assistant, tt.assistant}) {
+			if got := second.Messages[2]; got.Speaker != Assistant || got.Text != tt.assistant {
 				t.Errorf("got %.80v, want the answer %.80q", got, tt.assistant)
 			}
 			if got := second.Messages[3]; got.Speaker != User || !strings.Contains(got.Text, tt.user) {
 				t.Errorf("got %v, want a wish with %q", got, tt.user)
 			}
-			if left := p.Messages[:3][2]; left != (Message{}) {
+			if left := p.Messages[:3][2]; left.Speaker != "" {
 				t.Errorf("the caller's messages were written over with %v", left)
 			}
 		})

@@ -5,9 +5,10 @@ package chat
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"math"
+	"io"
 	"time"
 )
 
@@ -16,12 +17,76 @@ const (
 	System    = "system"
 	User      = "user"
 	Assistant = "assistant"
+	Tool      = "tool"
 )
 
-// Message is one turn of a conversation.
+// Message is one turn of a conversation. Its JSON is that of the OpenAI wire.
 type Message struct {
-	Speaker string
-	Text    string
+	Speaker string `json:"role"`
+	Text    string `json:"content"`
+	// Calls are the tools that an assistant's turn calls. Each is answered by a Tool message that comes right after.
+	Calls []Call `json:"tool_calls,omitempty"`
+	// CallID is the call that a Tool message answers.
+	CallID string `json:"tool_call_id,omitempty"`
+}
+
+// Call is one call of a tool.
+type Call struct {
+	ID        string
+	Tool      string
+	Arguments string // JSON, as the model wrote it
+}
+
+// wireCall is a call as the OpenAI wire has it.
+type wireCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c Call) MarshalJSON() ([]byte, error) {
+	w := wireCall{ID: c.ID, Type: "function"}
+	w.Function.Name, w.Function.Arguments = c.Tool, c.Arguments
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Call) UnmarshalJSON(data []byte) error {
+	var w wireCall
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	*c = Call{w.ID, w.Function.Name, w.Function.Arguments}
+	return nil
+}
+
+// Digest tells one conversation from another: SHA-256 over its messages, each part ended by a NUL.
+func Digest(messages []Message) []byte {
+	h := sha256.New()
+	part := func(s string) {
+		_, _ = io.WriteString(h, s)
+		_, _ = h.Write([]byte{0})
+	}
+	for i := range messages {
+		m := &messages[i]
+		part(m.Speaker)
+		part(m.Text)
+		for _, c := range m.Calls {
+			part("call")
+			part(c.ID)
+			part(c.Tool)
+			part(c.Arguments)
+		}
+		if m.CallID != "" {
+			part("answers")
+			part(m.CallID)
+		}
+	}
+	return h.Sum(nil)
 }
 
 // Prompt is what is sent to a model.
@@ -97,11 +162,3 @@ type TooLongError struct{ Err error }
 func (e *TooLongError) Error() string { return fmt.Sprintf("prompt too long for the model: %v", e.Err) }
 func (e *TooLongError) Unwrap() error { return e.Err }
 func (e *TooLongError) TooLong() bool { return true }
-
-// bytesPerToken is what a token stands for on average. English prose has more, code and other scripts fewer, so budgets
-// that are counted with it are kept by most text and missed by little. A tokenizer's vocabulary would be as large as the
-// rest of a worker.
-const bytesPerToken = 3.4
-
-// Tokens estimates how many tokens a text is to a model.
-func Tokens(text string) int { return int(math.Ceil(float64(len(text)) / bytesPerToken)) }

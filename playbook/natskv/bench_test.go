@@ -276,6 +276,7 @@ func BenchmarkFold100k(b *testing.B) {
 	s, js := disk(b, "1m")
 	size := longLog(b, js, "b", n)
 	b.Run("log", func(b *testing.B) {
+		b.ReportAllocs()
 		for b.Loop() {
 			count := 0
 			if err := s.Log(b.Context(), "b", func(*natskv.Record) error { count++; return nil }); err != nil || count != n {
@@ -296,6 +297,18 @@ func BenchmarkFold100k(b *testing.B) {
 			writer(b, s, "b")
 		}
 	})
+}
+
+// BenchmarkView10k is how long a view of 10,000 bullets takes to read: what a writer does when it opens its book.
+func BenchmarkView10k(b *testing.B) {
+	s, _ := disk(b, "1m")
+	fill(b, writer(b, s, "b"), 10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if got := writer(b, s, "b").State().Playbook().Len(); got != 10_000 {
+			b.Fatal(got)
+		}
+	}
 }
 
 // longLog stores n deltas of a book on a server that has none yet, in bulk.

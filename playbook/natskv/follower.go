@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/events/direct"
 	"debrief/playbook"
 )
 
@@ -150,7 +151,7 @@ func (f *Follower) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := f.take(message{subject: m.Subject(), header: m.Headers(), data: m.Data()}); err != nil {
+		if err := f.take(direct.Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}); err != nil {
 			return err
 		}
 	}
@@ -174,15 +175,15 @@ func (s *Store) onReconnect(fn func()) (stop func()) {
 }
 
 // take takes one value; a whole head moves the mirror.
-func (f *Follower) take(m message) error {
+func (f *Follower) take(m direct.Message) error {
 	e := parseEntry(f.book, m)
 	switch {
 	case e.bullet != nil:
 		f.pending[e.bullet.ID] = e.bullet
-		f.keys[m.subject] = e.bullet.ID
+		f.keys[m.Subject] = e.bullet.ID
 		return nil
 	case e.head == nil:
-		if id, ok := f.keys[m.subject]; ok && m.removed() {
+		if id, ok := f.keys[m.Subject]; ok && m.Removed() {
 			f.pending[id] = nil
 		}
 		return nil

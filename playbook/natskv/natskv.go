@@ -21,13 +21,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/direct"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -82,103 +82,12 @@ func parseRecord(seq uint64, data []byte) (*Record, error) {
 	return &Record{*d, seq, sum[:], len(data)}, nil
 }
 
-// A direct get asks for so many messages and, give or take one, bytes; the server answers a batch from one consistent
-// moment. Its own limit is as much as a client may have waiting before the server takes it for a slow one and hangs up.
-const (
-	scanBatch = 1000
-	scanBytes = 8 << 20
-)
-
-// message is one stored message as a direct get returns it.
-type message struct {
-	seq     uint64
-	subject string
-	header  nats.Header
-	data    []byte
-}
-
-// removed reports whether it is the marker of a key that is gone.
-func (m *message) removed() bool { return m.header.Get("KV-Operation") != "" }
-
 // scan calls fn for every message of the stream that matches the subject, from a sequence on, in order.
-func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, fn func(message) error) error {
-	inbox := s.nc.NewInbox()
-	sub, err := s.nc.SubscribeSync(inbox)
-	if err != nil {
+func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, fn func(direct.Message) error) error {
+	if err := direct.Read(ctx, s.nc, stream, direct.Query{Subject: subject, From: from}, fn); err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
-	defer sub.Unsubscribe()
-	if err := sub.SetPendingLimits(-1, -1); err != nil {
-		return fmt.Errorf("read %s: %w", subject, err)
-	}
-	for {
-		req, err := json.Marshal(map[string]any{"seq": max(from, 1), "next_by_subj": subject, "batch": scanBatch, "max_bytes": scanBytes})
-		if err != nil {
-			return err
-		}
-		if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, req); err != nil {
-			return fmt.Errorf("read %s: %w", subject, err)
-		}
-		more, next, err := s.readBatch(ctx, sub, fn)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", subject, err)
-		}
-		if !more {
-			return nil
-		}
-		from = next
-	}
-}
-
-// readBatch consumes the answers to one batched get. It reports whether there is more, and from where.
-func (s *Store) readBatch(ctx context.Context, sub *nats.Subscription, fn func(message) error) (more bool, next uint64, err error) {
-	for {
-		m, err := nextMsg(ctx, sub)
-		if err != nil {
-			return false, 0, err
-		}
-		switch m.Header.Get("Status") {
-		case "":
-		case "204": // end of batch
-			return m.Header.Get("Nats-Num-Pending") != "0" && next > 0, next, nil
-		case "404":
-			return false, 0, nil
-		default:
-			return false, 0, fmt.Errorf("%s %s", m.Header.Get("Status"), m.Header.Get("Description"))
-		}
-		seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
-		if err != nil {
-			return false, 0, fmt.Errorf("sequence of a direct get: %w", err)
-		}
-		next = seq + 1
-		if err := fn(message{seq, m.Header.Get("Nats-Subject"), m.Header, m.Data}); err != nil {
-			return false, 0, err
-		}
-	}
-}
-
-// answerTimeout bounds the wait for one answer of the server. Past it the answer is nats.ErrTimeout, which says that
-// the server is at fault, not the caller's own deadline.
-const answerTimeout = 5 * time.Second
-
-func nextMsg(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if m, err := sub.NextMsg(time.Nanosecond); err == nil { // most are here already: no need of a timer
-		return m, nil
-	}
-	wait, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	m, err := sub.NextMsgWithContext(wait)
-	return m, ownTimeout(ctx, err)
-}
-
-func ownTimeout(caller context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil {
-		return nats.ErrTimeout
-	}
-	return err
+	return nil
 }
 
 // aheadRecords is how many records go from who decodes them to who folds them at a time.
@@ -220,7 +129,7 @@ func (s *Store) decode(ctx context.Context, b playbook.Book, from uint64, to cha
 			return ctx.Err()
 		}
 	}
-	err := s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), from, func(m message) error {
+	err := s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), from, func(m direct.Message) error {
 		r, err := readRecord(m)
 		if err != nil {
 			return err
@@ -236,37 +145,35 @@ func (s *Store) decode(ctx context.Context, b playbook.Book, from uint64, to cha
 	return errors.Join(send(), err)
 }
 
-func readRecord(m message) (*Record, error) {
-	if err := events.CheckSchema(m.header); err != nil {
-		return nil, fmt.Errorf("delta at sequence %d: %w", m.seq, err)
+func readRecord(m direct.Message) (*Record, error) {
+	if err := events.CheckSchema(m.Header); err != nil {
+		return nil, fmt.Errorf("delta at sequence %d: %w", m.Seq, err)
 	}
-	return parseRecord(m.seq, m.data)
+	return parseRecord(m.Seq, m.Data)
 }
 
 // last is the last message on a subject, nil if there is none.
-func (s *Store) last(ctx context.Context, stream, subject string) (*message, error) {
-	wait, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	m, err := s.nc.RequestWithContext(wait, "$JS.API.DIRECT.GET."+stream+"."+subject, nil)
+func (s *Store) last(ctx context.Context, stream, subject string) (*direct.Message, error) {
+	m, err := direct.Last(ctx, s.nc, stream, subject)
 	if err != nil {
-		return nil, fmt.Errorf("read last of %s: %w", subject, ownTimeout(ctx, err))
+		return nil, fmt.Errorf("read last of %s: %w", subject, err)
 	}
-	switch m.Header.Get("Status") {
-	case "":
-	case "404":
-		return nil, nil
-	default:
-		return nil, fmt.Errorf("read last of %s: %s %s", subject, m.Header.Get("Status"), m.Header.Get("Description"))
+	return m, nil
+}
+
+// answerTimeout bounds the wait for the leader's answer. Past it the answer is nats.ErrTimeout, which says that the
+// server is at fault, not the caller's own deadline.
+const answerTimeout = 5 * time.Second
+
+func ownTimeout(caller context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil {
+		return nats.ErrTimeout
 	}
-	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("read last of %s: sequence: %w", subject, err)
-	}
-	return &message{seq, subject, m.Header, m.Data}, nil
+	return err
 }
 
 // lastOfLeader is the last message on a subject as the stream's leader has it, nil if there is none.
-func (s *Store) lastOfLeader(ctx context.Context, stream, subject string) (*message, error) {
+func (s *Store) lastOfLeader(ctx context.Context, stream, subject string) (*direct.Message, error) {
 	wait, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	req, err := json.Marshal(map[string]string{"last_by_subj": subject})
@@ -292,17 +199,17 @@ func (s *Store) lastOfLeader(ctx context.Context, stream, subject string) (*mess
 	case reply.Error != nil:
 		return nil, fmt.Errorf("read last of %s: %w", subject, reply.Error)
 	}
-	return &message{seq: reply.Message.Seq, subject: subject, data: reply.Message.Data}, nil
+	return &direct.Message{Subject: subject, Seq: reply.Message.Seq, Data: reply.Message.Data}, nil
 }
 
 // Books are the books that have a view.
 func (s *Store) Books(ctx context.Context) ([]playbook.Book, error) {
 	var books []playbook.Book
-	err := s.scan(ctx, viewStream, viewPrefix+events.HeadKey("*"), 1, func(m message) error {
-		if m.removed() {
+	err := s.scan(ctx, viewStream, viewPrefix+events.HeadKey("*"), 1, func(m direct.Message) error {
+		if m.Removed() {
 			return nil
 		}
-		name := m.subject[len(viewPrefix) : len(m.subject)-len(events.HeadKey(""))]
+		name := m.Subject[len(viewPrefix) : len(m.Subject)-len(events.HeadKey(""))]
 		books = append(books, playbook.Book(name))
 		return nil
 	})
@@ -341,7 +248,8 @@ func follows(b playbook.Book, r *Record, version, seq uint64, chain []byte) erro
 	return nil
 }
 
-// At is the playbook as it was at a version, folded from the log. A version that does not exist is an error.
+// At is the playbook as it was at a version, folded from the log. Of a version that does not exist it returns a
+// *VersionError.
 func (s *Store) At(ctx context.Context, b playbook.Book, version uint64) (*playbook.Playbook, error) {
 	f := fold{book: b}
 	errDone := errors.New("done")
@@ -363,8 +271,21 @@ func (s *Store) At(ctx context.Context, b playbook.Book, version uint64) (*playb
 	case err != nil:
 		return nil, err
 	}
-	return nil, fmt.Errorf("playbook %q has no version %d: its newest is %d", b, version, f.playbook.Version())
+	return nil, &VersionError{b, version, f.playbook.Version()}
 }
+
+// VersionError says that a playbook has no such version, or not yet.
+type VersionError struct {
+	Book            playbook.Book
+	Version, Newest uint64
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("playbook %q has no version %d: its newest is %d", e.Book, e.Version, e.Newest)
+}
+
+// NotFound marks it as about something that is not here.
+func (e *VersionError) NotFound() bool { return true }
 
 // Logged are the books that have a log.
 func (s *Store) Logged(ctx context.Context) ([]playbook.Book, error) {

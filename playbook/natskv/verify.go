@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/direct"
 	"debrief/playbook"
 )
 
@@ -63,7 +64,7 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
 	v.View = v.view.head.Version
-	err = s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), 1, func(m message) error {
+	err = s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), 1, func(m direct.Message) error {
 		v.record(m)
 		return nil
 	})
@@ -117,9 +118,9 @@ func (v *verifier) rebuild() string {
 }
 
 // record takes the next record of the log.
-func (v *verifier) record(m message) {
+func (v *verifier) record(m direct.Message) {
 	v.Deltas++
-	v.Bytes += len(m.data)
+	v.Bytes += len(m.Data)
 	if v.broken {
 		v.beyond++
 		return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -305,4 +306,56 @@ func finds(t *testing.T, v *natskv.Verification, kind natskv.Severity, text stri
 		}
 	}
 	t.Errorf("got %q, want one that is %s and says %q", v.Findings, kind, text)
+}
+
+// TestTheHeadersOfAnAnswerMayBeStored: a log and a view that somebody copied with them are read like any other.
+func TestTheHeadersOfAnAnswerMayBeStored(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"204", "404", "503"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			from, x := newSite(t, "r", 5), newSite(t, "r", 0)
+			copied := func(more nats.Header) nats.Header {
+				maps.Copy(more, nats.Header{
+					"Status": {status}, "Nats-Num-Pending": {"0"}, "Nats-Sequence": {"none"}, "Nats-Subject": {"elsewhere"},
+				})
+				return more
+			}
+			for _, data := range from.log() {
+				x.append(data, copied(events.SchemaHeader()))
+			}
+			put := func(key string, header nats.Header, data []byte) {
+				_, err := x.js.PublishMsg(t.Context(), &nats.Msg{Subject: "$KV." + events.BucketPlaybook + "." + key, Data: data, Header: header})
+				check(t, err)
+			}
+			keys, err := from.kv.Keys(t.Context())
+			check(t, err)
+			for _, key := range keys {
+				e, err := from.kv.Get(t.Context(), key)
+				check(t, err)
+				put(key, copied(nats.Header{}), e.Value())
+			}
+			put("b.bullet.misc-00099", copied(nats.Header{"KV-Operation": {"DEL"}}), nil)
+
+			current, err := x.s.Current(t.Context(), "b")
+			check(t, err)
+			books, err := x.s.Books(t.Context())
+			check(t, err)
+			if v := x.verify(); !current || len(books) != 1 || books[0] != "b" || len(v.Findings) > 0 || v.Deltas != 5 {
+				t.Errorf("current %v, books %v, %+v; want a sound book b of 5 deltas", current, books, v)
+			}
+			w := writer(t, x.s, "b")
+			if got, want := w.State().Playbook().StateHash(), from.w.State().Playbook().StateHash(); got != want || w.Lag() != 0 {
+				t.Errorf("opened %d versions behind, and with another state: %v", w.Lag(), got != want)
+			}
+			commit(t, w, add("r6", 6))
+			put(events.HeadKey("b"), copied(nats.Header{}), nil) // an empty message with the status of nobody there
+			finds(t, x.verify(), natskv.Broken, "the head of the view is gone or cannot be read")
+			check(t, w.CheckView(t.Context()))
+			check(t, w.Flush(t.Context()))
+			if v := x.verify(); len(v.Findings) > 0 || v.Version != 6 {
+				t.Errorf("mended: got %+v", v)
+			}
+		})
+	}
 }

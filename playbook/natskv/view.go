@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 
 	"debrief/events"
+	"debrief/events/direct"
 	"debrief/playbook"
 )
 
@@ -50,7 +51,7 @@ const viewReads = 3
 func (s *Store) readView(ctx context.Context, b playbook.Book) (*view, error) {
 	for try := 1; ; try++ {
 		v := &view{values: make(map[string]value)}
-		err := s.scan(ctx, viewStream, viewPrefix+string(b)+".>", 1, func(m message) error {
+		err := s.scan(ctx, viewStream, viewPrefix+string(b)+".>", 1, func(m direct.Message) error {
 			v.put(b, m)
 			return nil
 		})
@@ -67,19 +68,19 @@ func (s *Store) readView(ctx context.Context, b playbook.Book) (*view, error) {
 }
 
 // put takes one stored key.
-func (v *view) put(b playbook.Book, m message) {
+func (v *view) put(b playbook.Book, m direct.Message) {
 	e := parseEntry(b, m)
-	key := m.subject[len(viewPrefix):]
+	key := m.Subject[len(viewPrefix):]
 	switch {
 	case key == events.HeadKey(b):
-		v.head, v.headRev, v.headData = head{}, m.seq, nil
+		v.head, v.headRev, v.headData = head{}, m.Seq, nil
 		if e.head != nil {
-			v.head, v.headData = *e.head, m.data
+			v.head, v.headData = *e.head, m.Data
 		}
-	case m.removed():
+	case m.Removed():
 		delete(v.values, key)
 	default:
-		v.values[key] = value{e.bullet, m.data}
+		v.values[key] = value{e.bullet, m.Data}
 	}
 }
 
@@ -89,20 +90,20 @@ type entry struct {
 	bullet *playbook.Bullet
 }
 
-func parseEntry(b playbook.Book, m message) (e entry) {
-	if m.removed() {
+func parseEntry(b playbook.Book, m direct.Message) (e entry) {
+	if m.Removed() {
 		return e
 	}
-	key := m.subject[len(viewPrefix):]
+	key := m.Subject[len(viewPrefix):]
 	if key == events.HeadKey(b) {
 		h := new(head)
-		if events.Unmarshal(m.data, h) == nil {
+		if events.Unmarshal(m.Data, h) == nil {
 			e.head = h
 		}
 		return e
 	}
 	bullet := new(playbook.Bullet)
-	if events.Unmarshal(m.data, bullet) == nil && key == events.BulletKey(b, bullet.ID) {
+	if events.Unmarshal(m.Data, bullet) == nil && key == events.BulletKey(b, bullet.ID) {
 		e.bullet = bullet
 	}
 	return e
@@ -115,7 +116,7 @@ func (s *Store) readHead(ctx context.Context, b playbook.Book) (*head, uint64, e
 	if err != nil || m == nil {
 		return nil, 0, err
 	}
-	return parseEntry(b, *m).head, m.seq, nil
+	return parseEntry(b, *m).head, m.Seq, nil
 }
 
 // Current reports whether a book's view is at the end of its log, by a look at the two ends alone.
@@ -128,6 +129,6 @@ func (s *Store) Current(ctx context.Context, b playbook.Book) (bool, error) {
 	if err != nil || m == nil {
 		return m == nil && rev == 0, err
 	}
-	sum := sha256.Sum256(m.data)
-	return h != nil && !h.Partial && h.Seq == m.seq && bytes.Equal(h.Chain, sum[:]), nil
+	sum := sha256.Sum256(m.Data)
+	return h != nil && !h.Partial && h.Seq == m.Seq && bytes.Equal(h.Chain, sum[:]), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/direct"
 	"debrief/playbook"
 )
 
@@ -146,7 +147,7 @@ func (w *Writer) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m != nil && m.seq > w.seq {
+	if m != nil && m.Seq > w.seq {
 		w.wary = wariness
 		return w.s.deltas(ctx, w.book, w.seq+1, w.take)
 	}
@@ -158,7 +159,7 @@ func (w *Writer) catchUp(ctx context.Context) error {
 	if m, err = w.s.lastOfLeader(ctx, events.StreamDeltas, events.KindDelta.Subject(w.book)); err != nil {
 		return err
 	}
-	if m != nil && m.seq > w.seq || w.at(m) {
+	if m != nil && m.Seq > w.seq || w.at(m) {
 		return nil // what is new, the next look finds
 	}
 	return fmt.Errorf("playbook %q: the log does not hold version %s, which it did: %w",
@@ -167,12 +168,12 @@ func (w *Writer) catchUp(ctx context.Context) error {
 
 // at reports whether a message, nil for none, is the delta that was folded last. A server that lost the end of its log
 // gives out the same sequences again.
-func (w *Writer) at(m *message) bool {
+func (w *Writer) at(m *direct.Message) bool {
 	if m == nil {
 		return w.seq == 0
 	}
-	sum := sha256.Sum256(m.data)
-	return m.seq == w.seq && bytes.Equal(sum[:], w.chain)
+	sum := sha256.Sum256(m.Data)
+	return m.Seq == w.seq && bytes.Equal(sum[:], w.chain)
 }
 
 // take folds one stored record and marks what it changed.

@@ -1,0 +1,396 @@
+package chat
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// perMessage and perCall are the tokens that the wire adds to a message and to a call of a tool, give or take.
+const (
+	perMessage = 4
+	perCall    = 6
+)
+
+// Tokens estimates what a message is to a model, its frame included.
+func (m *Message) Tokens() int {
+	n := perMessage + Tokens(m.Text)
+	for _, c := range m.Calls {
+		n += perCall + Tokens(c.Tool) + Tokens(c.Arguments)
+	}
+	return n
+}
+
+// Tokens estimates how many tokens a text is to a model, rather too many than too few. A tokenizer's vocabulary would be
+// as large as the rest of a worker, so this is a machine of some sixty states instead: it reads a text byte by byte,
+// tells words, numbers, punctuation, space and scripts apart as tokenizers do before they merge, and adds up what each
+// byte costs on average there. It is fitted to o200k_base and cl100k_base, to the larger of the two; tokens_test.go has
+// the measure.
+//
+// An empty text is 0, any other at least 1. A text is never fewer tokens than its beginning. Two texts one after the
+// other are at most one token more than they are apart, and not more where the first ends with a line feed.
+func Tokens(text string) int {
+	var e, sum uint
+	for i := range len(text) {
+		e = uint(costs[e&^0xff|uint(text[i])])
+		sum += e & 0xff
+	}
+	return int((sum + token - 1) / token)
+}
+
+// Fit is the length in bytes of the longest beginning of a text that is at most so many tokens and does not end within a
+// rune. One rune more would be too many.
+func Fit(text string, tokens int) int {
+	limit := uint(min(max(tokens, 0), math.MaxInt/token)) * token
+	var e, sum uint
+	for i := range len(text) {
+		e = uint(costs[e&^0xff|uint(text[i])])
+		if sum += e & 0xff; sum > limit {
+			return runeStart(text, i)
+		}
+	}
+	return len(text)
+}
+
+// runeStart is where the rune begins that byte i belongs to: i itself in text that is not UTF-8.
+func runeStart(text string, i int) int {
+	for j := i; j >= 0 && i-j < utf8.UTFMax; j-- {
+		if utf8.RuneStart(text[j]) {
+			if _, n := utf8.DecodeRuneInString(text[j:]); j+n > i {
+				return j
+			}
+			break
+		}
+	}
+	return i
+}
+
+// Costs are in twentieths of a token.
+const token = 20
+
+// costs has, for a state and a byte, the next state in the high byte and the cost in the low one.
+var costs = func() (t [states << 8]uint16) {
+	for s := range state(states) {
+		for b := range 256 {
+			next, cost := s.step(byte(b))
+			t[int(s)<<8|b] = uint16(next)<<8 | uint16(cost)
+		}
+	}
+	return t
+}()
+
+// state is what the machine knows of the bytes before.
+type state uint8
+
+const (
+	start   state = iota
+	line          // line feeds
+	indent        // a space after them
+	indents       // several
+	space         // a space within a line
+	spaces        // several
+	tab           // tabs
+	word          // a lower-case letter; the states after it are words of 2, 3 … letters
+)
+
+const (
+	longWord = word + 12       // 13 letters or more
+	upper    = longWord + 1    // a capital; then two, three …
+	capitals = upper + 4       // five or more
+	digit    = capitals + 1    // a digit, then two, three
+	mark     = digit + 3       // punctuation
+	marks    = mark + 1        // punctuation that is drawn out to rulers, one state for each of ruler
+	rulers   = marks + nRuler  // the same, at least two of it
+	foreign  = rulers + nRuler // letters of other scripts
+	accent   = foreign + 1     // waits for the second byte of a Latin letter
+	letter1  = accent + 1      // waits for the last byte of another letter
+	letter2  = letter1 + 1     // for the last two
+	mark1    = letter2 + 1     // the same of a sign
+	mark2    = mark1 + 1       //
+	leadE0   = mark2 + 1       // waits for the byte that tells which script it is
+	leadE1   = leadE0 + 1      //
+	leadE2   = leadE1 + 1      //
+	leadE3   = leadE2 + 1      //
+	leadEA   = leadE3 + 1      //
+	leadF0   = leadEA + 1      //
+	states   = int(leadF0) + 1
+)
+
+// ruler are the signs of which many in a row are few tokens.
+const (
+	ruler  = "-=*#_.~/`"
+	nRuler = state(len(ruler))
+)
+
+func (s state) in(first, last state) bool { return first <= s && s <= last }
+
+// step is the transition on one byte.
+func (s state) step(b byte) (next state, cost int) {
+	if s >= accent {
+		if 0x80 <= b && b < 0xC0 {
+			return s.onNext(b)
+		}
+		next, cost = mark.step(b) // the rune is broken off
+		return next, cost + 6
+	}
+	switch {
+	case 'a' <= b && b <= 'z':
+		return s.onLower()
+	case 'A' <= b && b <= 'Z':
+		return s.onUpper()
+	case '0' <= b && b <= '9':
+		return s.onDigit()
+	case b == ' ' || b == '\t' || b == '\n' || b == '\r':
+		return s.onBlank(b)
+	case b < 0x20 || b == 0x7F:
+		return mark, 20
+	case b < 0x80:
+		return s.onMark(b)
+	}
+	return s.onLead(b)
+}
+
+// onLower: most words are one token with the space before them, rarer and longer ones are several. What begins a line, or
+// stands right after a number, is seldom in a vocabulary.
+func (s state) onLower() (state, int) {
+	switch {
+	case s.in(word, word+2):
+		return s + 1, 0
+	case s.in(word+3, word+6):
+		return s + 1, 3
+	case s.in(word+7, word+10):
+		return s + 1, 6
+	case s.in(word+11, longWord):
+		return longWord, 7
+	case s == upper:
+		return word + 1, 0
+	case s.in(upper+1, capitals):
+		return word + 1, 18
+	}
+	return word, s.begin()
+}
+
+// onUpper: a capital within a word begins another, which is cheap in CamelCase and dear in base64.
+func (s state) onUpper() (state, int) {
+	switch {
+	case s.in(upper, upper+2):
+		return s + 1, 6
+	case s.in(upper+3, capitals):
+		return capitals, 10
+	case s.in(word, word+2):
+		return upper, 28
+	case s.in(word+3, longWord):
+		return upper, 16
+	}
+	return upper, s.begin() + 2
+}
+
+// begin is what the first letter of a word costs.
+func (s state) begin() int {
+	switch {
+	case s == space || s == spaces || s == indent || s == indents:
+		return 13
+	case s.in(digit, digit+2) || s == foreign:
+		return 32
+	case s.in(mark, foreign-1):
+		return 22
+	}
+	return 35 // begins a line
+}
+
+// onDigit: three digits are a token, and the space before them is another.
+func (s state) onDigit() (state, int) {
+	switch {
+	case s.in(digit, digit+1):
+		return s + 1, 0
+	case s.in(word, word+2) || s.in(upper, upper+2):
+		return digit, 29
+	case s.in(indent, tab):
+		return digit, 41
+	}
+	return digit, 21
+}
+
+// onBlank: a space belongs to the word after it, many are one token, and a line feed often is one with what it follows.
+func (s state) onBlank(b byte) (state, int) {
+	switch {
+	case b == '\t' && s == tab:
+		return tab, 2
+	case b == '\t' && (s == line || s == start):
+		return tab, 6
+	case b == '\t':
+		return tab, 8
+	case b == ' ':
+		switch s {
+		case start, line:
+			return indent, 6
+		case indent:
+			return indents, 6
+		case space, tab:
+			return spaces, 14
+		case indents, spaces:
+			return s, 1
+		}
+		return space, 6
+	case s == line:
+		return line, 2
+	case s.in(mark, foreign-1):
+		return line, 9
+	case s.in(indent, tab):
+		return line, 14
+	}
+	return line, 24
+}
+
+// onMark: a sign right after a word often is one token with the word that follows, or with the signs that usually do.
+func (s state) onMark(b byte) (state, int) {
+	next := mark
+	at := strings.IndexByte(ruler, b)
+	if at >= 0 {
+		next = marks + state(at)
+		if s == next || s == rulers+state(at) {
+			if s == next {
+				return rulers + state(at), 8
+			}
+			return s, 2
+		}
+	}
+	joins := strings.IndexByte("\"'_()[]{}<>=*#", b) >= 0
+	switch {
+	case s.in(start, tab) && joins:
+		return next, 13
+	case s.in(start, tab):
+		return next, 20
+	case s.in(mark, foreign-1):
+		switch {
+		case strings.IndexByte("\"'_=:", b) >= 0:
+			return next, 4
+		case strings.IndexByte("()[]{}<>.,;*#-/\\", b) >= 0:
+			return next, 14
+		}
+		return next, 20
+	case joins:
+		return next, 6
+	}
+	return next, 16
+}
+
+// onLead is the first byte of a rune that is not ASCII. cl100k_base knows few words in other scripts, so their letters
+// count; a letter with an accent also says that the words around it are not English.
+func (s state) onLead(b byte) (state, int) {
+	begins := 13
+	if s == foreign {
+		begins = 0
+	}
+	letters := func() int { // the words of a language with accents
+		if s.in(word, capitals) {
+			return 56
+		}
+		return s.begin() + 44
+	}
+	switch {
+	case b < 0xC2 || b > 0xF4: // not UTF-8
+		return mark, 20
+	case b == 0xC2: // signs
+		return mark1, 20
+	case b == 0xC3:
+		return accent, letters()
+	case b <= 0xC5:
+		return accent, letters() + 14
+	case b <= 0xCC: // rare Latin letters, accents that stand alone
+		return letter1, begins + 30
+	case b <= 0xCF: // Greek
+		return letter1, begins + 19
+	case b <= 0xD3 && s == foreign: // Cyrillic
+		return letter1, 8
+	case b <= 0xD3:
+		return letter1, 32
+	case b <= 0xD6: // Armenian
+		return letter1, begins + 40
+	case b == 0xD7: // Hebrew
+		return letter1, begins + 20
+	case b <= 0xDB: // Arabic
+		return letter1, begins + 14
+	case b <= 0xDF:
+		return letter1, begins + 40
+	case b == 0xE0:
+		return leadE0, begins + 19
+	case b == 0xE1:
+		return leadE1, 8
+	case b == 0xE2:
+		return leadE2, 24
+	case b == 0xE3:
+		return leadE3, begins + 19
+	case b <= 0xE9: // Chinese
+		return letter2, begins + 29
+	case b == 0xEA:
+		return leadEA, begins + 21
+	case b <= 0xED: // Korean
+		return letter2, begins + 21
+	case b == 0xEE: // for private use
+		return mark2, 60
+	case b == 0xEF: // signs in full width
+		return mark2, 36
+	}
+	return leadF0, 50
+}
+
+// onNext is a further byte of a rune. The second one of some tells the script, and has the rest of the cost.
+func (s state) onNext(b byte) (state, int) {
+	switch s {
+	case accent:
+		return word + 3, 0
+	case letter1:
+		return foreign, 0
+	case letter2:
+		return letter1, 0
+	case mark1:
+		return mark, 0
+	case mark2:
+		return mark1, 0
+	case leadE0:
+		switch {
+		case 0xA4 <= b && b <= 0xA5: // Devanagari
+			return letter1, 3
+		case 0xA6 <= b && b <= 0xA7: // Bengali
+			return letter1, 7
+		case 0xAE <= b && b <= 0xAF: // Tamil
+			return letter1, 10
+		case 0xB4 <= b && b <= 0xB5: // Malayalam
+			return letter1, 15
+		case 0xB8 <= b && b <= 0xB9: // Thai
+			return letter1, 0
+		}
+		return letter1, 21
+	case leadE1:
+		if 0xB8 <= b && b <= 0xBB { // Vietnamese
+			return accent, 0
+		}
+		return letter1, 34
+	case leadE2:
+		switch b {
+		case 0x80: // dashes and quotes
+			return mark1, 2
+		case 0x94, 0x95: // lines of boxes
+			return mark1, 0
+		}
+		return mark1, 32
+	case leadE3:
+		switch {
+		case b == 0x80: // Japanese punctuation
+			return letter1, 7
+		case b <= 0x83: // kana
+			return letter1, 0
+		}
+		return letter1, 23
+	case leadEA:
+		if b >= 0xB0 { // Korean
+			return letter1, 0
+		}
+		return letter1, 29
+	}
+	if b == 0x9F { // emoji
+		return mark2, 0
+	}
+	return mark2, 30
+}

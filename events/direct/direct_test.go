@@ -1,0 +1,339 @@
+package direct_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"pgregory.net/rapid"
+
+	"debrief/events/direct"
+	"debrief/events/natsd"
+)
+
+// connect is a connection to a server of its own.
+func connect(t testing.TB) *nats.Conn {
+	t.Helper()
+	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	nc, err := srv.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// stream makes the stream S of the subjects s.>.
+func stream(t testing.TB, nc *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowDirect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func publish(t rapid.TB, js jetstream.JetStream, m *nats.Msg) {
+	t.Helper()
+	if _, err := js.PublishMsg(context.Background(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t rapid.TB, nc *nats.Conn, q direct.Query) (all []direct.Message) {
+	t.Helper()
+	err := direct.Read(context.Background(), nc, "S", q, func(m direct.Message) error {
+		all = append(all, m)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// brief are messages without the headers.
+func brief(all []direct.Message) (lines []string) {
+	for _, m := range all {
+		lines = append(lines, fmt.Sprintf("%d %s %s", m.Seq, m.Subject, m.Data))
+	}
+	return lines
+}
+
+// TestWhatIsAskedForIsRead compares with a list whatever may be asked of a stream.
+func TestWhatIsAskedForIsRead(t *testing.T) {
+	t.Parallel()
+	nc := connect(t)
+	js := stream(t, nc)
+	var stored []direct.Message
+	rapid.Check(t, func(t *rapid.T) {
+		subject := rapid.SampledFrom([]string{"s.a", "s.b", "s.c", "s.c.d"})
+		for range rapid.IntRange(0, 5).Draw(t, "more") {
+			m := direct.Message{Subject: subject.Draw(t, "subject"), Data: rapid.SliceOf(rapid.Byte()).Draw(t, "data")}
+			publish(t, js, &nats.Msg{Subject: m.Subject, Data: m.Data})
+			m.Seq = uint64(len(stored) + 1)
+			stored = append(stored, m)
+		}
+		from := rapid.Uint64Range(0, uint64(len(stored)+2)).Draw(t, "from")
+		var want []direct.Message
+		q := direct.Query{From: from}
+		if rapid.Bool().Draw(t, "last") {
+			q.Last = rapid.SliceOfNDistinct(subject, 1, 4, rapid.ID[string]).Draw(t, "subjects")
+			last := map[string]direct.Message{}
+			for _, m := range stored {
+				last[m.Subject] = m
+			}
+			for _, m := range stored {
+				if slices.Contains(q.Last, m.Subject) && last[m.Subject].Seq == m.Seq && m.Seq >= from {
+					want = append(want, m)
+				}
+			}
+		} else {
+			q.Subject = rapid.SampledFrom([]string{"s.a", "s.*", "s.c.>", "s.>", "s.nobody"}).Draw(t, "pattern")
+			for _, m := range stored {
+				tokens := strings.Count(m.Subject, ".")
+				switch {
+				case m.Seq < from:
+				case m.Subject == q.Subject, q.Subject == "s.>", q.Subject == "s.*" && tokens == 1, q.Subject == "s.c.>" && tokens == 2:
+					want = append(want, m)
+				}
+			}
+		}
+		if diff := cmp.Diff(brief(want), brief(read(t, nc, q))); diff != "" {
+			t.Fatalf("%+v:\n%s", q, diff)
+		}
+		one := subject.Draw(t, "one")
+		m, err := direct.Last(context.Background(), nc, "S", one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := -1
+		for i := range stored {
+			if stored[i].Subject == one {
+				at = i
+			}
+		}
+		switch {
+		case (m == nil) != (at < 0):
+			t.Fatalf("last of %s: got %v, want the message at %d", one, m, at)
+		case m != nil && (m.Seq != uint64(at+1) || m.Subject != one || !bytes.Equal(m.Data, stored[at].Data)):
+			t.Fatalf("last of %s: got %v, want %v", one, m, stored[at])
+		}
+	})
+}
+
+// TestMoreThanOneAnswerHolds is read on, by messages and by bytes, and only from there.
+func TestMoreThanOneAnswerHolds(t *testing.T) {
+	t.Parallel()
+	nc := connect(t)
+	js := stream(t, nc)
+	var last []string
+	large := make([]byte, 900<<10)
+	for i := range 20 {
+		last = append(last, fmt.Sprintf("s.large.%d", i))
+		publish(t, js, &nats.Msg{Subject: last[i], Data: large})
+	}
+	const small = 3*1000 + 1 // the last answer holds one
+	for i := range small {
+		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprint("s.small.", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+	for _, test := range []struct {
+		name string
+		q    direct.Query
+		want int
+	}{
+		{"all", direct.Query{Subject: "s.>"}, 20 + small},
+		{"as many as two answers hold", direct.Query{Subject: "s.small.*", From: 20 + small - 2000 + 1}, 2000},
+		{"the last of large ones", direct.Query{Last: last}, 20},
+		{"the last of as many as can be asked for", direct.Query{Last: subjects(direct.MaxLast)}, direct.MaxLast},
+	} {
+		got := read(t, nc, test.q)
+		ordered := slices.IsSortedFunc(got, func(a, b direct.Message) int { return int(a.Seq) - int(b.Seq) })
+		if len(got) != test.want || !ordered || got[0].Seq+uint64(test.want)-1 != got[test.want-1].Seq {
+			t.Errorf("%s: got %d messages, want %d, each once and in order", test.name, len(got), test.want)
+		}
+	}
+	err := direct.Read(t.Context(), nc, "S", direct.Query{Last: subjects(direct.MaxLast + 1)}, nil)
+	if err == nil || !strings.Contains(err.Error(), "Too Many Results") {
+		t.Errorf("the last of one more: got %v, want what the server says", err)
+	}
+}
+
+func subjects(n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprint("s.small.", i))
+	}
+	return list
+}
+
+// TestASlowCallerLosesNothing: a whole answer is there before the first message of it is dealt with.
+func TestASlowCallerLosesNothing(t *testing.T) {
+	t.Parallel()
+	nc := connect(t)
+	js := stream(t, nc)
+	const answer = 1000
+	for range answer + 1 {
+		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: "s.a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+	before, calls := nc.Stats().InMsgs, 0
+	err := direct.Read(t.Context(), nc, "S", direct.Query{Subject: "s.a"}, func(direct.Message) error {
+		for calls == 0 && nc.Stats().InMsgs < before+answer+1 && t.Context().Err() == nil {
+			runtime.Gosched()
+		}
+		calls++
+		return nil
+	})
+	if err != nil || calls != answer+1 {
+		t.Errorf("got %d messages (%v), want %d", calls, err, answer+1)
+	}
+}
+
+// TestAStoredMessageIsNoAnswer, whatever headers it was stored with: those of an answer, and of a message that somebody
+// read and published again as it was.
+func TestAStoredMessageIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"204", "404", "408", "503", ""} {
+		for _, data := range []string{"", "data"} {
+			t.Run(fmt.Sprintf("%q with %q", status, data), func(t *testing.T) {
+				t.Parallel()
+				nc := connect(t)
+				js := stream(t, nc)
+				header := nats.Header{
+					"Status": {status}, "Description": {"No"}, "Nats-Num-Pending": {"0"}, "Nats-Last-Sequence": {"9"},
+					"Nats-Sequence": {"none"}, "Nats-Subject": {"elsewhere"}, "KV-Operation": {"DEL"},
+				}
+				publish(t, js, &nats.Msg{Subject: "s.a", Header: header, Data: []byte(data)})
+				first := read(t, nc, direct.Query{Subject: "s.a"})
+				if len(first) != 1 {
+					t.Fatalf("got %d messages, want 1", len(first))
+				}
+				publish(t, js, &nats.Msg{Subject: "s.a", Header: first[0].Header, Data: first[0].Data})
+				all := read(t, nc, direct.Query{Subject: "s.>"})
+				if want := []string{"1 s.a " + data, "2 s.a " + data}; !cmp.Equal(brief(all), want) {
+					t.Errorf("got %q, want %q", brief(all), want)
+				}
+				last := read(t, nc, direct.Query{Last: []string{"s.a", "s.b"}})
+				m, err := direct.Last(t.Context(), nc, "S", "s.a")
+				if err != nil || m == nil {
+					t.Fatalf("last: got %v (%v), want a message", m, err)
+				}
+				last = append(last, *m)
+				if want := []string{"2 s.a " + data, "2 s.a " + data}; !cmp.Equal(brief(last), want) {
+					t.Errorf("last: got %q, want %q", brief(last), want)
+				}
+				if !m.Removed() || m.Header.Get("Status") != status {
+					t.Errorf("last: headers %v are not those it was published with", m.Header)
+				}
+			})
+		}
+	}
+}
+
+func TestWhereNoStreamIsThereIsAnError(t *testing.T) {
+	t.Parallel()
+	nc := connect(t)
+	if err := direct.Read(t.Context(), nc, "S", direct.Query{Subject: "s.>"}, nil); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("read: got %v, want %v", err, nats.ErrNoResponders)
+	}
+	if m, err := direct.Last(t.Context(), nc, "S", "s.a"); !errors.Is(err, nats.ErrNoResponders) || m != nil {
+		t.Errorf("last: got %v (%v), want %v", m, err, nats.ErrNoResponders)
+	}
+}
+
+func TestAReadEndsWithTheCaller(t *testing.T) {
+	t.Parallel()
+	nc := connect(t)
+	js := stream(t, nc)
+	for range 5 {
+		publish(t, js, &nats.Msg{Subject: "s.a"})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	errEnough := errors.New("enough")
+	for _, test := range []struct {
+		name string
+		fn   func() error
+		want error
+	}{
+		{"fn's error", func() error { return errEnough }, errEnough},
+		{"the end of the context", func() error { cancel(); return nil }, context.Canceled},
+	} {
+		calls := 0
+		err := direct.Read(ctx, nc, "S", direct.Query{Subject: "s.a"}, func(m direct.Message) error {
+			if calls++; calls == 3 {
+				return test.fn()
+			}
+			return nil
+		})
+		if !errors.Is(err, test.want) || calls != 3 {
+			t.Errorf("%s: got %v after %d calls, want %v after 3", test.name, err, calls, test.want)
+		}
+	}
+	if m, err := direct.Last(ctx, nc, "S", "s.a"); !errors.Is(err, context.Canceled) || m != nil {
+		t.Errorf("last: got %v (%v), want %v", m, err, context.Canceled)
+	}
+	if n := nc.NumSubscriptions(); n > 1 { // the client's own for requests stays
+		t.Errorf("%d subscriptions are left", n)
+	}
+}
+
+// TestSilence: the server's is its own fault, and not that of a caller who would have waited longer.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		wait time.Duration // the caller's
+		end  func(*nats.Conn)
+		want error
+	}{
+		{"of the server", time.Minute, func(*nats.Conn) {}, nats.ErrTimeout},
+		{"for as long as the caller waits", 100 * time.Millisecond, func(*nats.Conn) {}, context.DeadlineExceeded},
+		{"of a connection that was closed", time.Minute, (*nats.Conn).Close, nats.ErrConnectionClosed},
+	} {
+		for call, fn := range map[string]func(context.Context, *nats.Conn) error{
+			"read": func(ctx context.Context, nc *nats.Conn) error {
+				return direct.Read(ctx, nc, "S", direct.Query{Subject: "s.>"}, nil)
+			},
+			"last": func(ctx context.Context, nc *nats.Conn) error {
+				_, err := direct.Last(ctx, nc, "S", "s.a")
+				return err
+			},
+		} {
+			t.Run(call+" "+test.name, func(t *testing.T) {
+				t.Parallel()
+				nc := connect(t)
+				// Who is asked hears it, and says nothing.
+				if _, err := nc.Subscribe("$JS.API.DIRECT.GET.>", func(*nats.Msg) { go test.end(nc) }); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), test.wait)
+				defer cancel()
+				if err := fn(ctx, nc); !errors.Is(err, test.want) {
+					t.Errorf("got %v, want %v", err, test.want)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package service
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+func TestDecodeTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, body, want string }{
+		{"empty", "", "the body is empty: want a JSON object"},
+		{"only space", " \n\t", "the body is empty: want a JSON object"},
+		{"null", "null", "the body: want a JSON object"},
+		{"a list", `[{"answer":"x"}]`, "the body: want a JSON object"},
+		{"a typo", `{"anwser":"x"}`, `unknown field "anwser"`},
+		{"a typo further in", `{"steps":[{"tool_calls":[{"tol":"x"}]}]}`, `unknown field "tol"`},
+		{"no string", `{"answer":7}`, "answer: want a string, got number"},
+		{"no list", `{"steps":{}}`, "steps: want a list, got object"},
+		{"no object", `{"outcome":"good"}`, "outcome: want an object, got string"},
+		{"no whole number", `{"duration_ns":1.5}`, "duration_ns: want a whole number, got number 1.5"},
+		{"a number that is too large", `{"outcome":{"score":1e999}}`, "outcome.score: want a number, got number 1e999"},
+		{"a number of a thousand digits", `{"duration_ns":` + strings.Repeat("9", 1000) + `}`, "duration_ns: want a whole number, got number " + strings.Repeat("9", 33) + "…"},
+		{"no time", `{"started":"yesterday"}`, `parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`},
+		{"after the end", `{"answer":"x"} {"answer":"y"}`, "the body: there is something after the JSON object"},
+		{"after the end, no JSON", `{"answer":"x"}}`, "the body: there is something after the JSON object"},
+		{"cut off", `{"answer":"x"`, "the body is no JSON: it ends too soon"},
+		{"cut off in a string", `{"answer":"x`, "the body is no JSON: it ends too soon"},
+		{"cut off in an escape", `{"answer":"x\`, "the body is no JSON: it ends too soon"},
+		{"no quotes", `{answer:"x"}`, "the body is no JSON: byte 2: invalid character 'a' looking for beginning of object key string"},
+		{"NUL in a string", "{\"answer\":\"\x00\"}", `the body is no JSON: byte 12: invalid character '\x00' in string literal`},
+		{"twice", `{"answer":"x","answer":"y"}`, `field "answer" stands twice`},
+		{"twice, in two spellings", `{"answer":"x","Answer" : "y"}`, `field "Answer" stands twice`},
+		{"twice, further in", `{"steps":[{"text":"a"},{"text":"b","text":"c"}]}`, `field "text" stands twice`},
+		{"an escaped name", `{"\u0061nswer":"x"}`, `field "\u0061nswer": write names without escapes`},
+		{"a hundred thousand deep", strings.Repeat(`{"a":`, 100_000), "the body is nested deeper than 64"},
+		{"a hundred thousand lists deep", `{"steps":` + strings.Repeat("[", 100_000), "the body is nested deeper than 64"},
+		{"closed more often than opened", `{"steps":[]}` + strings.Repeat("]}", 100), "the body: there is something after the JSON object"},
+		{"a million values", `{"steps":[` + strings.Repeat("{},", 1_000_000) + `{}]}`, "the body has more than 262144 values"},
+		{"a hundred fields", `{` + manyFields(100) + `}`, "an object has more than 32 fields"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := decode([]byte(test.body), new(events.Report))
+			if fmt.Sprint(err) != test.want {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+func manyFields(n int) string {
+	var fields []string
+	for i := range n {
+		fields = append(fields, fmt.Sprintf(`"f%d":0`, i))
+	}
+	return strings.Join(fields, ",")
+}
+
+func TestDecodeRepairsTexts(t *testing.T) {
+	t.Parallel()
+	var r events.Report
+	body := "\r\n{\"answer\":\"a\xffb \\ud800 \\u0000 \\\" , { \", \"task_id\":\"x\"}\n "
+	if err := decode([]byte(body), &r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "a\uFFFDb \uFFFD \x00 \" , { "; r.Answer != want || r.TaskID != "x" {
+		t.Errorf("got %q and %q, want %q", r.Answer, r.TaskID, want)
+	}
+}
+
+// TestDecodeTakesWhatWeWrite: whatever report an agent in Go has, its JSON arrives as it was.
+func TestDecodeTakesWhatWeWrite(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String()
+		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) events.Step {
+			return events.Step{
+				Text: text.Draw(t, "text"),
+				Calls: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) events.ToolCall {
+					return events.ToolCall{Tool: text.Draw(t, "tool"), Arguments: text.Draw(t, "arguments"), Output: text.Draw(t, "output")}
+				}), 0, 3).Draw(t, "calls"),
+				Record: &events.Record{Calls: []events.CallRecord{{Next: []string{text.Draw(t, "next")}}}},
+			}
+		}), 0, 4).Draw(t, "steps")
+		want := events.Report{
+			Book: "b", ContextID: events.ID(text.Draw(t, "context")), Steps: steps, Answer: text.Draw(t, "answer"),
+			Cited:    []playbook.BulletID{"x"},
+			Outcome:  events.Outcome{Score: rapid.Float64().Draw(t, "score"), Label: events.Success},
+			Usage:    chat.Usage{Calls: rapid.Int().Draw(t, "calls"), Cost: rapid.Float64().Draw(t, "cost")},
+			Started:  time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "started"), 0).UTC(),
+			Duration: time.Duration(rapid.Int64().Draw(t, "duration")),
+		}
+		body, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got events.Report
+		if err := decode(body, &got); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+// TestDecodeIsBoundedInMemory is alone: others would be counted.
+func TestDecodeIsBoundedInMemory(t *testing.T) {
+	body := []byte(`{"steps":[` + strings.Repeat("{},", maxValues/2-10) + `{}]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var r events.Report
+	if err := decode(body, &r); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	got := after.TotalAlloc - before.TotalAlloc
+	t.Logf("%d bytes of nothing but steps: %d MB allocated", len(body), got>>20)
+	if got > 160<<20 { // of which at most two fifths are alive at once: the list grows by copying
+		t.Errorf("%d MB for %d bytes", got>>20, len(body))
+	}
+}
+
+// FuzzDecode: whatever is taken is an object that the plain library takes too, with the same meaning, within bounds.
+func FuzzDecode(f *testing.F) {
+	for _, body := range []string{
+		`{}`, `{"answer":"x","steps":[{"text":"a","tool_calls":[{"tool":"t","output":"o"}]}]}`, `{"answer":"\"","Answer":1}`,
+		`{"query":"q","limit":1e3,"playbook":0}`, `{"a":{"a":[{"a":"a"}]}}`, "{\"answer\":\"\xff\\u0000\"}", `{"execution":"1-ab12cd34","outcome":{"score":0.5}}`,
+		strings.Repeat("[", 70), `{"answer":"x"}}`, `{"x":"\\"}`, `{"x":"\`,
+	} {
+		for kind := range uint8(3) {
+			f.Add(kind, []byte(body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
+		fresh := func() any {
+			return []any{new(events.ContextRequest), new(events.Report), new(events.FeedbackRequest)}[kind%3]
+		}
+		got := fresh()
+		if err := decode(body, got); err != nil {
+			if text := oneLine(err.Error()); len(text) > maxText+len("…") || strings.ContainsAny(text, "\r\n\x00") || !utf8.ValidString(text) {
+				t.Errorf("an error that fits no header: %q", text)
+			}
+			return
+		}
+		want := fresh()
+		if err := json.Unmarshal(body, want); err != nil {
+			t.Fatalf("takes %q, the library says %v", body, err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("-library +ours:\n%s", diff)
+		}
+		if deep := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("[")); deep > maxValues {
+			t.Errorf("took %d values", deep)
+		}
+	})
+}
+
+func BenchmarkDecodeReport(b *testing.B) {
+	r := events.Report{Answer: "done"}
+	for range 200 {
+		r.Steps = append(r.Steps, events.Step{Text: strings.Repeat("thought ", 20), Calls: []events.ToolCall{{Tool: "read", Arguments: `{"path":"a"}`, Output: strings.Repeat("line of output\n", 300)}}})
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if err := decode(body, new(events.Report)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkGuardFields reads the bodies whose names take longest to compare.
+func BenchmarkGuardFields(b *testing.B) {
+	body := []byte(`{"steps":[` + strings.Repeat("{"+manyFields(32)+"},", 7000) + `{}]}`)
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if err := guard(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

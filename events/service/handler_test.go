@@ -1,0 +1,187 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+// behaving is an error with behaviours, each of which may answer no.
+type behaving struct {
+	text                           string
+	invalid, notFound, unavailable bool
+}
+
+func (e *behaving) Error() string     { return e.text }
+func (e *behaving) Invalid() bool     { return e.invalid }
+func (e *behaving) NotFound() bool    { return e.notFound }
+func (e *behaving) Unavailable() bool { return e.unavailable }
+
+const secret = "nats://user:secret@10.0.0.7"
+
+func TestErrorsHaveTheirCodes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		err   error
+		code  int
+		text  string
+		after string
+	}{
+		{"invalid", fmt.Errorf("serve: %w", &behaving{text: "query: is empty", invalid: true}), 400, "serve: query: is empty", ""},
+		{"several lines", &behaving{text: errors.Join(errors.New("a: no"), errors.New("b: no")).Error() + "\r\nX-Forged: 1\x00", invalid: true}, 400, "a: no; b: no ; X-Forged: 1", ""},
+		{"very long", &behaving{text: strings.Repeat("é", 10_000), invalid: true}, 400, strings.Repeat("é", 250) + "…", ""},
+		{"not found", &behaving{text: "no execution 7-ab12cd34", notFound: true}, 404, "no execution 7-ab12cd34", ""},
+		{"full", fmt.Errorf("publish: %w", &bus.FullError{Err: errors.New(secret)}), 503, "full: the store has no room, so nothing was stored; ask again later", "5"},
+		{"unavailable", &behaving{text: "the book is being read", unavailable: true}, 503, "the book is being read", ""},
+		{"unavailable, says when", &chat.UnavailableError{Err: errors.New("busy"), After: 1500 * time.Millisecond}, 503, "model unavailable: busy", "2"},
+		{"too late", fmt.Errorf("wait: %w", context.DeadlineExceeded), 504, "took too long; what was sent may have been stored, so send it again under its id", ""},
+		{"given up", context.Canceled, 503, "was given up before it was done: ask again", ""},
+		{"answers no to all", &behaving{text: secret}, 500, "something went wrong here: the log of the service says what", ""},
+		{"any other", errors.New(secret), 500, "something went wrong here: the log of the service says what", ""},
+		{"busy", ErrBusy, 503, "busy: too many requests at once, ask again", "1"},
+		{"too large", TooLarge(events.VerbContext), 413, "the body is too large: the limit is 4194304 bytes", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a := Refused(test.err)
+			if a.Code != test.code || a.Text != test.text || a.RetryAfter() != test.after {
+				t.Errorf("got %d, %q, again after %q; want %d, %q, %q", a.Code, a.Text, a.RetryAfter(), test.code, test.text, test.after)
+			}
+			var body events.Refusal
+			if err := json.Unmarshal(a.Body, &body); err != nil || body.Error != test.text {
+				t.Errorf("got body %s (%v), want %q", a.Body, err, test.text)
+			}
+		})
+	}
+}
+
+func TestHandleAsksTheDesk(t *testing.T) {
+	t.Parallel()
+	h := NewHandler(desk{}, zerolog.Nop())
+	for _, test := range []struct {
+		name, verb, book, body string
+		code                   int
+		want                   string
+	}{
+		{"a context", events.VerbContext, "b", `{"query":"a < b?","min_version":17}`, 200, `{"book":"b","session":"a < b?","playbook_version":17,"messages":null,"shown":null,"manifest":{"assembly":"","limit":0,"tokens":0,"parts":null},"sha256":""}`},
+		{"a report", events.VerbReport, "b", `{"answer":"x"}`, 200, `{"handle":"b/x"}`},
+		{"feedback", events.VerbFeedback, "b", `{"execution":"17-ab12cd34"}`, 200, `{"handle":"17-ab12cd34"}`},
+		{"the book twice, the same", events.VerbReport, "b", `{"book":"b","answer":"x"}`, 200, `{"handle":"b/x"}`},
+		{"the book in the body", events.VerbReport, "", `{"book":"c","answer":"x"}`, 200, `{"handle":"c/x"}`},
+		{"no book", events.VerbReport, "", `{"answer":"x"}`, 200, `{"handle":"default/x"}`},
+		{"another book", events.VerbReport, "b", `{"book":"c"}`, 400, `{"error":"book: is \"c\", but the request came for \"b\""}`},
+		{"no name of a book", events.VerbReport, "", `{"book":"../c"}`, 400, `{"error":"book \"../c\": a name is 1 to 64 of A-Z a-z 0-9 _ -"}`},
+		{"no name of a book at the door", events.VerbReport, "é", `{}`, 400, `{"error":"book \"é\": a name is 1 to 64 of A-Z a-z 0-9 _ -"}`},
+		{"a typo in a context", events.VerbContext, "b", `{"qery":"x"}`, 400, `{"error":"unknown field \"qery\""}`},
+		{"a typo in feedback", events.VerbFeedback, "b", `{"exe":"x"}`, 400, `{"error":"unknown field \"exe\""}`},
+		{"no such verb", "forget", "b", `{}`, 404, `{"error":"\"forget\" cannot be asked for"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a := h.Handle(t.Context(), test.verb, playbook.Book(test.book), []byte(test.body))
+			if got := strings.TrimSpace(string(a.Body)); a.Code != test.code || got != test.want {
+				t.Errorf("got  %d %s\nwant %d %s", a.Code, got, test.code, test.want)
+			}
+		})
+	}
+}
+
+func TestBodiesHaveALimitForEachVerb(t *testing.T) {
+	t.Parallel()
+	h := NewHandler(desk{}, zerolog.Nop())
+	for verb, limit := range map[string]int{events.VerbContext: 4 << 20, events.VerbReport: 16 << 20, events.VerbFeedback: 1 << 20} {
+		body := append([]byte(`{}`), bytes.Repeat([]byte(" "), limit-1)...)
+		if a := h.Handle(t.Context(), verb, "b", body[:limit]); a.Code != 200 {
+			t.Errorf("%s of %d bytes: got %d %s", verb, limit, a.Code, a.Text)
+		}
+		if a := h.Handle(t.Context(), verb, "b", body); a.Code != 413 || !strings.Contains(a.Text, fmt.Sprint(limit)) {
+			t.Errorf("%s of one more: got %d %s", verb, a.Code, a.Text)
+		}
+	}
+}
+
+func TestADeskThatPanicsFailsItsRequestAlone(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	h := NewHandler(desk{report: func(_ context.Context, r *events.Report) (*events.Stored, error) {
+		panic("cannot take " + r.Answer)
+	}}, zerolog.New(&log))
+	a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{"answer":"a secret"}`))
+	if a.Code != 500 || strings.Contains(string(a.Body), "secret") {
+		t.Errorf("got %d %s", a.Code, a.Body)
+	}
+	if got := log.String(); !strings.Contains(got, "handler_test.go") || strings.Contains(got, "secret") {
+		t.Errorf("want a log with the place and without the body, got %s", got)
+	}
+	if a := h.Handle(t.Context(), events.VerbFeedback, "b", []byte(`{"execution":"1-ab12cd34"}`)); a.Code != 200 {
+		t.Errorf("the next request got %d", a.Code)
+	}
+}
+
+func TestAReplyThatIsNoJSONIsAFaultOfOurs(t *testing.T) {
+	t.Parallel()
+	h := NewHandler(desk{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
+		return &events.ContextReply{Scores: []events.BulletScore{{Total: math.NaN()}}}, nil
+	}}, zerolog.Nop())
+	if a := h.Handle(t.Context(), events.VerbContext, "b", []byte(`{"query":"q"}`)); a.Code != 500 || !json.Valid(a.Body) {
+		t.Errorf("got %d %s", a.Code, a.Body)
+	}
+}
+
+func TestARequestHasItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHandler(desk{report: func(ctx context.Context, _ *events.Report) (*events.Stored, error) {
+			<-ctx.Done()
+			return nil, fmt.Errorf("publish: %w", ctx.Err())
+		}}, zerolog.Nop())
+		began := time.Now()
+		a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`))
+		if took := time.Since(began); a.Code != 504 || took != 10*time.Second {
+			t.Errorf("got %d after %s, want 504 after 10s", a.Code, took)
+		}
+	})
+}
+
+func TestMoreThanItsNumberIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		h := NewHandler(desk{report: func(context.Context, *events.Report) (*events.Stored, error) {
+			<-release
+			return &events.Stored{}, nil
+		}}, zerolog.Nop())
+		codes := make(chan int, maxAtOnce)
+		for range maxAtOnce {
+			go func() { codes <- h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`)).Code }()
+		}
+		synctest.Wait()
+		if a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`)); a.Code != 503 || a.RetryAfter() != "1" {
+			t.Errorf("got %d, again after %q, want 503 and a second", a.Code, a.RetryAfter())
+		}
+		close(release)
+		for range maxAtOnce {
+			if code := <-codes; code != 200 {
+				t.Errorf("got %d for one that was taken", code)
+			}
+		}
+		if a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`)); a.Code != 200 {
+			t.Errorf("got %d when all were done", a.Code)
+		}
+	})
+}

@@ -1,0 +1,340 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/rs/zerolog"
+
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+// start serves a desk on a connection until the test ends.
+func start(t *testing.T, nc *nats.Conn, d Desk) (stop func()) {
+	t.Helper()
+	stop, err := Serve(nc, d, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func request(t *testing.T, nc *nats.Conn, subject, body string) *nats.Msg {
+	t.Helper()
+	msg, err := nc.Request(subject, []byte(body), patience)
+	if err != nil {
+		t.Fatalf("%s: %v", subject, err)
+	}
+	return msg
+}
+
+func TestRequestsOverNATS(t *testing.T) {
+	t.Parallel()
+	connect := open(t)
+	start(t, connect(), desk{feedback: func(context.Context, *events.FeedbackRequest) (*events.Stored, error) {
+		return nil, &behaving{text: "no such execution", notFound: true}
+	}})
+	nc := connect()
+	for _, test := range []struct{ name, subject, body, code, text, want string }{
+		{"a context", "ace.api.context.b", `{"query":"q","min_version":3}`, "", "", `{"book":"b","session":"q","playbook_version":3,`},
+		{"a report", "ace.api.execution.b", `{"answer":"x"}`, "", "", `{"handle":"b/x"}`},
+		{"refused by the desk", "ace.api.feedback.b", `{}`, "404", "no such execution", `{"error":"no such execution"}`},
+		{"another book", "ace.api.execution.b", `{"book":"c"}`, "400", `book: is "c", but the request came for "b"`, `{"error":`},
+		{"no name of a book", "ace.api.execution.a+b", `{}`, "400", `book "a+b": a name is 1 to 64 of A-Z a-z 0-9 _ -`, `{"error":`},
+		{"no JSON", "ace.api.context.b", "hello\r\nForged: 1", "400", "the body: want a JSON object", `{"error":`},
+		{"forged headers", "ace.api.context.b", "{\"a\r\nNats-Service-Error-Code: 200\":1}", "400", "", `{"error":`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			msg := request(t, nc, test.subject, test.body)
+			if got := msg.Header.Get(micro.ErrorCodeHeader); got != test.code || len(msg.Header[micro.ErrorCodeHeader]) > 1 {
+				t.Errorf("got code %q, want %q", msg.Header[micro.ErrorCodeHeader], test.code)
+			}
+			if got := msg.Header.Get(micro.ErrorHeader); test.text != "" && got != test.text || test.code == "" && got != "" {
+				t.Errorf("got error %q, want %q", got, test.text)
+			}
+			if got := string(msg.Data); !strings.HasPrefix(got, test.want) {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTheServiceCanBeFound(t *testing.T) {
+	t.Parallel()
+	connect := open(t)
+	start(t, connect(), desk{})
+	nc := connect()
+	request(t, nc, "ace.api.execution.b", `{}`)
+	request(t, nc, "ace.api.execution.b", `{"typo":1}`)
+
+	var info micro.Info
+	if err := json.Unmarshal(request(t, nc, "$SRV.INFO.debrief", "").Data, &info); err != nil {
+		t.Fatal(err)
+	}
+	var subjects []string
+	for _, e := range info.Endpoints {
+		subjects = append(subjects, e.Name+" "+e.Subject)
+	}
+	if got, want := strings.Join(subjects, ", "), "context ace.api.context.*, execution ace.api.execution.*, feedback ace.api.feedback.*"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	var stats micro.Stats
+	if err := json.Unmarshal(request(t, nc, "$SRV.STATS.debrief", "").Data, &stats); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(stats.Endpoints[1].Data), `{"answered":1,"refused":1,"failed":0}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestAReplyThatTheServerWouldNotTakeIsSaidSo(t *testing.T) {
+	t.Parallel()
+	connect := open(t)
+	start(t, connect(), desk{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
+		return &events.ContextReply{Messages: []chat.Message{{Text: strings.Repeat("x", 2<<20)}}}, nil
+	}})
+	msg := request(t, connect(), "ace.api.context.b", `{"query":"q"}`)
+	if got := msg.Header.Get(micro.ErrorCodeHeader); got != "413" || !strings.HasSuffix(msg.Header.Get(micro.ErrorHeader), "ask for a smaller limit") {
+		t.Errorf("got %v", msg.Header)
+	}
+}
+
+func TestMoreRequestsThanItsNumberAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	connect := open(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	start(t, connect(), desk{report: func(context.Context, *events.Report) (*events.Stored, error) {
+		entered <- struct{}{}
+		<-release
+		return &events.Stored{}, nil
+	}})
+	nc := connect()
+	replies := make(chan *nats.Msg, maxAtOnce)
+	sub, err := nc.ChanSubscribe(nc.NewInbox()+".*", replies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxAtOnce {
+		if err := nc.PublishRequest("ace.api.execution.b", strings.Replace(sub.Subject, "*", fmt.Sprint(i), 1), []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range maxAtOnce {
+		receive(t, entered, "a request to be taken")
+	}
+	msg := request(t, nc, "ace.api.context.b", `{"query":"q"}`)
+	if got := msg.Header.Get(micro.ErrorCodeHeader) + " " + msg.Header.Get("Retry-After"); got != "503 1" {
+		t.Errorf("got %q, want 503 and a second to wait", got)
+	}
+	close(release)
+	for range maxAtOnce {
+		if m := receive(t, replies, "a reply"); m.Header.Get(micro.ErrorCodeHeader) != "" {
+			t.Errorf("got %v for one that was taken", m.Header)
+		}
+	}
+}
+
+func TestTwoServicesShareTheWork(t *testing.T) {
+	t.Parallel()
+	connect := open(t)
+	var calls [2]atomic.Int64
+	for i := range calls {
+		start(t, connect(), desk{report: func(context.Context, *events.Report) (*events.Stored, error) {
+			calls[i].Add(1)
+			return &events.Stored{}, nil
+		}})
+	}
+	nc := connect()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				if msg, err := nc.Request("ace.api.execution.b", []byte(`{}`), patience); err != nil || msg.Header != nil {
+					t.Errorf("got %v, %v", msg, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if a, b := calls[0].Load(), calls[1].Load(); a+b != 200 || a < 20 || b < 20 {
+		t.Errorf("got %d and %d, want 200 in all and no one idle", a, b)
+	}
+}
+
+func TestStopWaitsForWhatWasTaken(t *testing.T) {
+	t.Parallel()
+	connect := open(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	serving := connect()
+	stop := start(t, serving, desk{report: func(ctx context.Context, r *events.Report) (*events.Stored, error) {
+		entered <- struct{}{}
+		select {
+		case <-release:
+			return &events.Stored{Handle: "1-ab12cd34"}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}})
+	nc := connect()
+	type answer struct {
+		msg *nats.Msg
+		err error
+	}
+	const many = 10
+	answers := make(chan answer, many)
+	for range many {
+		go func() {
+			msg, err := nc.Request("ace.api.execution.b", []byte(`{}`), patience)
+			answers <- answer{msg, err}
+		}()
+	}
+	for range many {
+		receive(t, entered, "a request to be taken")
+	}
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	// The server knows of the stop when nobody is there to answer. Until then requests are taken or refused.
+	for {
+		_, err := nc.Request("ace.api.context.b", []byte(`{}`), patience)
+		if errors.Is(err, nats.ErrNoResponders) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-stopped:
+		t.Error("stop returned with requests in flight")
+	default:
+	}
+	close(release)
+	receive(t, stopped, "stop")
+	serving.Close() // what was taken has been answered by now
+	for range many {
+		if a := receive(t, answers, "an answer"); a.err != nil || string(a.msg.Data) != "{\"handle\":\"1-ab12cd34\"}\n" {
+			t.Errorf("got %v, %v", a.msg, a.err)
+		}
+	}
+}
+
+// straggler is a request that the client library hands over after the stop.
+type straggler struct {
+	micro.Request
+	reply string
+}
+
+func (s straggler) Reply() string { return s.reply }
+
+func TestWhatComesAfterTheStopIsRefused(t *testing.T) {
+	t.Parallel()
+	nc := open(t)()
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &door{nc: nc, handler: NewHandler(desk{}, zerolog.Nop()), tallies: map[string]*tally{events.VerbReport: {}}, stopped: true}
+	d.endpoint(events.VerbReport)(straggler{reply: sub.Subject})
+	msg, err := sub.NextMsg(patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := msg.Header.Get(micro.ErrorHeader); got != "stopping: ask again" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestAReplyGoesToAnInboxAlone: a client that may ask may not for that write to streams, or order the server about.
+func TestAReplyGoesToAnInboxAlone(t *testing.T) {
+	t.Parallel()
+	connect := open(t)
+	reports := make(chan string, 10)
+	stop := start(t, connect(), desk{report: func(_ context.Context, r *events.Report) (*events.Stored, error) {
+		reports <- r.Answer
+		return &events.Stored{}, nil
+	}})
+	nc := connect()
+	everything := make(chan *nats.Msg, 100)
+	if _, err := nc.ChanSubscribe(">", everything); err != nil {
+		t.Fatal(err)
+	}
+	for _, reply := range []string{"ace.delta.b", "$JS.API.STREAM.DELETE.DELTAS", "ace.api.execution.b", "x._INBOX.y", "_R_", "_INBOX.ok", "_INBOX_agent.ok", ""} {
+		msg := &nats.Msg{Subject: "ace.api.execution.b", Reply: reply, Data: []byte(`{"answer":"` + reply + `"}`)}
+		if err := nc.PublishMsg(msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := map[string]bool{}
+	for range 3 { // nobody waits for the one without a reply subject, and it is a report all the same
+		taken[receive(t, reports, "a report")] = true
+	}
+	if !taken[""] || !taken["_INBOX.ok"] || !taken["_INBOX_agent.ok"] {
+		t.Errorf("got reports %v", taken)
+	}
+	stop() // all is answered that will be
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	var answered []string
+	for len(everything) > 0 {
+		if msg := <-everything; string(msg.Data) == "{\"handle\":\"\"}\n" || msg.Header.Get(micro.ErrorHeader) != "" {
+			answered = append(answered, msg.Subject)
+		}
+	}
+	slices.Sort(answered)
+	if got := strings.Join(answered, " "); got != "_INBOX.ok _INBOX_agent.ok" {
+		t.Errorf("got answers to %s", got)
+	}
+}
+
+func TestWhatTheServerPutsForAReplyIsAnInbox(t *testing.T) {
+	t.Parallel()
+	for subject, want := range map[string]bool{"_R_.BM2uIe.2kA": true, "_GR_.k3Ab.x0Jd._INBOX.q": true, "_R_": false, "ace.delta.b": false, "": false} {
+		if got := inbox(subject); got != want {
+			t.Errorf("%q: got %v, want %v", subject, got, want)
+		}
+	}
+}
+
+func TestAClosedConnectionEndsTheService(t *testing.T) {
+	t.Parallel()
+	connect := open(t)
+	nc := connect()
+	stop := start(t, nc, desk{})
+	nc.Close()
+	stop()
+	stop()
+	if _, err := Serve(nc, desk{}, zerolog.Nop()); err == nil {
+		t.Error("want an error for a connection that is closed")
+	}
+	if _, err := connect().Request("ace.api.context.b", []byte(`{}`), patience); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("got %v, want no responders", err)
+	}
+}
+
+func BenchmarkReportOverNATS(b *testing.B) {
+	connect := open(b)
+	stop, err := Serve(connect(), desk{}, zerolog.Nop())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stop()
+	nc := connect()
+	for b.Loop() {
+		if _, err := nc.Request("ace.api.execution.b", []byte(`{"answer":"x"}`), patience); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package window
+
+import (
+	"context"
+	"fmt"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// PutSummary keeps the summary of a session's older turns, in the place of the one before.
+func (s *Store) PutSummary(ctx context.Context, b playbook.Book, session string, v *events.Summary) error {
+	err := valid(b, session)
+	if err == nil {
+		err = s.put(ctx, windows, events.SummaryKey(b, session), v)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the summary of %s: %w", name(b, session), err)
+	}
+	return nil
+}
+
+// Summary is the summary of a session's older turns, an empty one if there is none.
+func (s *Store) Summary(ctx context.Context, b playbook.Book, session string) (*events.Summary, error) {
+	err := valid(b, session)
+	v := new(events.Summary)
+	if err == nil {
+		v, err = s.summary(ctx, events.SummaryKey(b, session))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the summary of %s: %w", name(b, session), err)
+	}
+	return v, nil
+}
+
+func (s *Store) summary(ctx context.Context, key string) (*events.Summary, error) {
+	m, err := s.last(ctx, windows, key)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil || m.Removed() {
+		return new(events.Summary), nil
+	}
+	return decode[events.Summary](*m)
+}

@@ -1,0 +1,297 @@
+package recall_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/playbook/recall"
+
+	"pgregory.net/rapid"
+)
+
+// bm25 is the formula of Robertson and Zaragoza (2009) as it stands there, without the factor k1+1, over the most that
+// it can be for the query.
+func bm25(query string, texts map[string]string) []recall.Match {
+	total := 0.0
+	for _, text := range texts {
+		total += float64(len(strings.Fields(text)))
+	}
+	terms := strings.Fields(query)
+	slices.Sort(terms)
+	scores := map[string]float64{}
+	most := 0.0
+	for _, term := range slices.Compact(terms) {
+		with := 0.0
+		for _, text := range texts {
+			if slices.Contains(strings.Fields(text), term) {
+				with++
+			}
+		}
+		if with == 0 {
+			continue
+		}
+		idf := math.Log(1 + (float64(len(texts))-with+0.5)/(with+0.5))
+		most += idf
+		for key, text := range texts {
+			words := strings.Fields(text)
+			tf := 0.0
+			for _, w := range words {
+				if w == term {
+					tf++
+				}
+			}
+			if tf > 0 {
+				scores[key] += idf * tf / (tf + 1.2*(1-0.75+0.75*float64(len(words))/(total/float64(len(texts)))))
+			}
+		}
+	}
+	matches := []recall.Match{}
+	for key, score := range scores {
+		matches = append(matches, recall.Match{Key: key, Score: score / most})
+	}
+	return inOrder(matches)
+}
+
+func inOrder(matches []recall.Match) []recall.Match {
+	slices.SortFunc(matches, func(a, b recall.Match) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.Key, b.Key))
+	})
+	return matches
+}
+
+// alike reports whether scores are the same but for rounding, whatever the order of what is equal.
+func alike(got, want []recall.Match) bool {
+	scores := map[string]float64{}
+	for _, m := range want {
+		scores[m.Key] = m.Score
+	}
+	return slices.EqualFunc(got, want, func(a, b recall.Match) bool {
+		own, ok := scores[a.Key]
+		return ok && math.Abs(a.Score-own) < 1e-12 && math.Abs(a.Score-b.Score) < 1e-12
+	})
+}
+
+func TestWordsAgreeWithTheFormula(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.Custom(func(t *rapid.T) string {
+			words := rapid.SliceOfN(rapid.IntRange(100, 115), 0, 12).Draw(t, "words")
+			return strings.Trim(fmt.Sprint(words), "[]")
+		})
+		var w recall.Words
+		texts := map[string]string{}
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			key := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))
+			if rapid.IntRange(0, 3).Draw(t, "drop") == 0 {
+				w.Drop(key)
+				delete(texts, key)
+				continue
+			}
+			texts[key] = text.Draw(t, "text")
+			w.Put(key, texts[key])
+		}
+		query := text.Draw(t, "query")
+		want := bm25(query, texts)
+		var all []recall.Match
+		for m := range w.Each(query) {
+			if m.Score <= 0 || m.Score >= 1 {
+				t.Fatalf("score of %q is %v", m.Key, m.Score)
+			}
+			all = append(all, m)
+		}
+		if got := inOrder(all); !alike(got, want) || w.Len() != len(texts) {
+			t.Fatalf("%d texts, %q: got %v\nwant %v", w.Len(), query, got, want)
+		}
+		n := rapid.IntRange(0, 10).Draw(t, "n")
+		if got := w.Top(query, n); !slices.Equal(got, all[:min(n, len(all))]) {
+			t.Fatalf("first %d: got %v\nwant %v", n, got, all)
+		}
+	})
+}
+
+// Top reads no more than it has to, Each reads everything.
+func TestTopIsTheBestOfEach(t *testing.T) {
+	t.Parallel()
+	a := archive{rand.New(rand.NewPCG(9, 9))}
+	var w recall.Words
+	for i := range 3000 {
+		w.Put(fmt.Sprint(i), a.text(1+i%60))
+		if i%3 == 0 {
+			w.Drop(fmt.Sprint(i / 2))
+		}
+	}
+	for range 100 {
+		query := a.text(1 + a.IntN(12))
+		all := inOrder(slices.Collect(w.Each(query)))
+		for _, n := range []int{0, 1, 3, 10, 100, 10_000} {
+			if got := w.Top(query, n); !slices.Equal(got, all[:min(n, len(all))]) {
+				t.Errorf("first %d for %q: got %d, such as %v\nwant %d, such as %v", n, query, len(got), got[:min(n, 10, len(got))], len(all), all[:min(n, 10, len(all))])
+			}
+		}
+	}
+}
+
+func TestWhatIsAWord(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789abcdef", 1000)
+	for _, tt := range []struct{ text, query string }{
+		{"Prices were rounded", "rounding a price"},
+		{"The policies carried over", "carry policy"},
+		{"It stopped; planning goes on", "stop plan"},
+		{"Ada’s boxes", "ada box"},
+		{"call get_user_id first", "getUserID"},
+		{"HTTPServer", "server"},
+		{"parseHTTPHeader", "http header"},
+		{"__init__", "init"},
+		{"1,000 CHF", "1000"},
+		{"a rate of 2.5", "2.5"},
+		{"version 1.2.3.", "1.2.3"},
+		{"ΑΘΗΝΑΣ", "αθηνας"},
+		{"Straße in Köln", "KÖLN"},
+		{"ＦＵＬＬ　ＷＩＤＴＨ", "full width"},
+		{"東京都に住む", "東京"},
+		{"東京都に住む", "京都"}, // pairs are blind for that
+		{"猫 です", "猫"},
+		{"สวัสดีครับ", "สวัสดี"},
+		{"hash " + long, long},
+		{"\xff\xfebroken\x00bytes\xff", "bytes broken"},
+	} {
+		var w recall.Words
+		w.Put("it", tt.text)
+		if got := w.Top(tt.query, 1); len(got) != 1 {
+			t.Errorf("%.40q does not find %.40q", tt.query, tt.text)
+		}
+	}
+	for _, tt := range []struct{ text, query string }{
+		{"1,000", "1"},
+		{"2.5", "5"},
+		{"1,00", "100"},
+		{"the of and", "the of and"},
+		{"", ""},
+		{"东 京", "东京"},
+		{strings.Repeat("fooBar", 100), "foo"},
+	} {
+		var w recall.Words
+		w.Put("it", tt.text)
+		if got := w.Top(tt.query, 1); len(got) != 0 {
+			t.Errorf("%q finds %q", tt.query, tt.text)
+		}
+	}
+}
+
+// A score says how much of a query a text has, so two texts that both are the best there is are not both 1, and the
+// words that count are the rare ones.
+func TestScoresDoNotSaturate(t *testing.T) {
+	t.Parallel()
+	var w recall.Words
+	for i := range 100 {
+		w.Put(fmt.Sprintf("other-%02d", i), "round the amount of the invoice")
+	}
+	w.Put("once", "invoice of Zweibrücken, rounded")
+	w.Put("twice", "invoice of Zweibrücken to Zweibrücken, rounded")
+	w.Put("part", "invoice of Zweibrücken")
+	got := w.Top("round invoices for Zweibrücken", 4)
+	if len(got) != 4 || got[0].Key != "twice" || got[3].Score > got[2].Score/4 {
+		t.Errorf("got %v", got)
+	}
+	for i, m := range got[:3] {
+		if m.Score < 0.3 || m.Score >= 0.8 || i > 0 && m.Score == got[i-1].Score {
+			t.Errorf("got %v", got)
+		}
+	}
+}
+
+// So much of anything is read in milliseconds; if something were quadratic, this test would not end.
+func TestTimeIsInProportionToText(t *testing.T) {
+	t.Parallel()
+	for _, piece := range []string{"a", "aB", "_", "a_", "1,234", "1.", "'", "猫", "word ", "\xff", "ing", "\u00ad", "́"} {
+		text := strings.Repeat(piece, 256<<10/len(piece))
+		var w recall.Words
+		w.Put("long", text)
+		w.Top(text, 10)
+		recall.Hashed(text, nil)
+		x := recall.New(recall.Options{})
+		if err := x.Put(recall.Item{Key: "long", Text: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func FuzzWords(f *testing.F) {
+	f.Add("call get_user_id first", "getUserID")
+	f.Add("東京都に住む 1,000.5 naïve", "\xff\x00_a_B")
+	f.Fuzz(func(t *testing.T, text, query string) {
+		var w recall.Words
+		w.Put("other", query+" and more")
+		w.Put("it", text)
+		for m := range w.Each(query) {
+			if !(m.Score > 0 && m.Score < 1) {
+				t.Errorf("score of %q is %v", m.Key, m.Score)
+			}
+		}
+		before := w.Top(query, 5)
+		w.Put("it", query)
+		w.Put("it", text)
+		if after := w.Top(query, 5); !alike(after, before) {
+			t.Errorf("put again: got %v, want %v", after, before)
+		}
+		w.Drop("it")
+		w.Drop("other")
+		if got := w.Top(query, 5); len(got) > 0 || w.Len() > 0 {
+			t.Errorf("empty, and finds %v", got)
+		}
+		sum := 0.0
+		for _, x := range recall.Hashed(text, nil) {
+			sum += float64(x) * float64(x)
+		}
+		if sum != 0 && math.Abs(sum-1) > 1e-5 {
+			t.Errorf("length of a hashed vector is %v", math.Sqrt(sum))
+		}
+	})
+}
+
+func TestHashedSeesSpellings(t *testing.T) {
+	t.Parallel()
+	similarity := func(a, b string) (sum float64) {
+		y := recall.Hashed(b, make([]float32, 1000))
+		for i, x := range recall.Hashed(a, nil) {
+			sum += float64(x) * float64(y[i])
+		}
+		return sum
+	}
+	const text = "The billing gateway restarts every night"
+	for _, tt := range []struct {
+		other       string
+		least, most float64
+	}{
+		{text, 0.999, 1.001},
+		{"the BILLING gateway, restarts: every night!", 0.999, 1.001},
+		{"Restarting billing gateways each night", 0.75, 1},
+		{"The biling gatewya restarts every night", 0.6, 0.95},
+		{"Lunch was good on Thursday", -0.15, 0.15},
+		{"", 0, 0},
+		{"!?", 0, 0},
+	} {
+		if got := similarity(text, tt.other); got < tt.least || got > tt.most {
+			t.Errorf("%q: got %.2f, want %.2f to %.2f", tt.other, got, tt.least, tt.most)
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	sum, squares := 0.0, 0.0
+	const n = 2000
+	for range n {
+		a := fmt.Sprintf("%x %x %x %x", r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64())
+		b := fmt.Sprintf("%x %x %x %x", r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64())
+		s := similarity(a, b)
+		sum += s
+		squares += s * s
+	}
+	if mean, spread := sum/n, math.Sqrt(squares/n); math.Abs(mean) > 0.01 || spread > 0.08 { // 0.05 is 1/√384
+		t.Errorf("texts that share nothing: got similarities of %.3f ± %.3f", mean, spread)
+	}
+}
