@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"debrief/events"
@@ -18,38 +19,58 @@ type budget struct {
 
 func (b budget) limits() bool { return b.book > 0 || b.section > 0 }
 
-// lineSize is what a bullet takes in a prompt besides its id and content: mark, brackets and counters, of which six digits
-// each are assumed, so that votes move no one over the budget.
-const lineSize = len("- [] (helpful=999999, harmful=999999)\n") + 1
+// Lines are counted as playbook.Render has them: together they are never more tokens than one by one.
+const title = "## Learned Strategies\n"
 
-// tokens estimates what a bullet takes in a prompt.
-func tokens(b *playbook.Bullet) int {
-	return chat.Tokens(b.Content) + chat.Tokens(string(b.ID)) + lineSize/3
+func heading(section string) string { return "\n### " + playbook.Title(section) + "\n" }
+
+// line is a bullet's. Six digits are assumed of each counter, so that votes move no one over the budget.
+func line(b *playbook.Bullet) string {
+	return "- [" + string(b.ID) + "] " + strings.ReplaceAll(b.Content, "\n", "\n  ") + " (helpful=999999, harmful=999999)\n"
+}
+
+// costs remembers what the lines of a book's bullets cost: they are counted for every delta, and few of them change.
+type costs map[playbook.BulletID]cost
+
+type cost struct {
+	content string
+	tokens  int
+}
+
+// of is what a bullet's line costs. Without a memory it is counted anew.
+func (c costs) of(b *playbook.Bullet) int {
+	if known, ok := c[b.ID]; ok && known.content == b.Content {
+		return known.tokens
+	}
+	n := chat.Tokens(line(b))
+	if c != nil {
+		c[b.ID] = cost{b.Content, n}
+	}
+	return n
 }
 
 // sums are the tokens of the shown bullets, in all and by section, with the lines over them.
 type sums struct {
+	costs   costs
 	book    int
-	section map[string]int
+	section map[string]sum
 }
 
-var titleSize = chat.Tokens("## Learned Strategies\n")
+type sum struct{ tokens, bullets int }
 
-func newSums() *sums { return &sums{titleSize, map[string]int{}} }
+func newSums(c costs) *sums { return &sums{c, chat.Tokens(title), map[string]sum{}} }
 
+// add adds a bullet, or takes it away where the sign is negative.
 func (s *sums) add(b *playbook.Bullet, sign int) {
 	if b == nil || !b.Shown() {
 		return
 	}
-	n, heading := sign*tokens(b), chat.Tokens("\n### \n")+chat.Tokens(b.Section)
-	if s.section[b.Section] == 0 {
-		n += heading
+	n, in := s.costs.of(b), s.section[b.Section]
+	if in.bullets == 0 || in.bullets+sign == 0 { // the heading comes or goes with it
+		n += chat.Tokens(heading(b.Section))
 	}
-	s.book += n
-	if s.section[b.Section] += n; s.section[b.Section] == heading {
-		s.book -= heading
-		s.section[b.Section] = 0
-	}
+	s.book += sign * n
+	s.section[b.Section] = sum{in.tokens + sign*n, in.bullets + sign}
 }
 
 // economise keeps a delta from taking a book over its budget: the weakest bullets retire, and new ones that are the
@@ -59,18 +80,18 @@ func (d *draft) economise() {
 	if !d.budget.limits() || d.whole || !d.grows() {
 		return
 	}
-	before := newSums()
+	before := newSums(d.costs)
 	for b := range d.base.All() {
 		before.add(b, 1)
 	}
-	now := &sums{before.book, maps.Clone(before.section)}
+	now := &sums{d.costs, before.book, maps.Clone(before.section)}
 	for id, b := range d.changed {
 		now.add(d.base.Bullet(id), -1)
 		now.add(b, 1)
 	}
 	over := func(section string) bool {
 		return d.budget.book > 0 && now.book > max(d.budget.book, before.book) ||
-			d.budget.section > 0 && section != "" && now.section[section] > max(d.budget.section, before.section[section])
+			d.budget.section > 0 && section != "" && now.section[section].tokens > max(d.budget.section, before.section[section].tokens)
 	}
 	sections := []string{""} // the book comes last
 	if d.budget.section > 0 {

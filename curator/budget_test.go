@@ -18,14 +18,36 @@ func shownTokens(p *playbook.Playbook) int { return chat.Tokens(playbook.Render(
 
 // estimated is the same as the budget counts it, of the book or of a section.
 func estimated(p *playbook.Playbook, section string) int {
-	s := newSums()
+	s := newSums(nil)
 	for b := range p.All() {
 		s.add(b, 1)
 	}
 	if section == "" {
 		return s.book
 	}
-	return s.section[section]
+	return s.section[section].tokens
+}
+
+// TestTheBudgetCountsWhatIsRendered: no fewer tokens than a prompt takes, whatever the names of the sections, the breaks of
+// the lines and the votes.
+func TestTheBudgetCountsWhatIsRendered(t *testing.T) {
+	t.Parallel()
+	word := rapid.SampledFrom([]string{"the", "tax", "4711", "order_lookup", "é", "中文", "!", " ", "\n", "\n\n", "\n- ", "\n1. "})
+	votes := rapid.SampledFrom([]int{0, 12, 999_999})
+	rapid.Check(t, func(t *rapid.T) {
+		p := playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+			for i := range rapid.IntRange(1, 3).Draw(t, "bullets") {
+				yield(&playbook.Bullet{
+					ID: playbook.MintID("others", uint64(i+1)), Section: rapid.SampledFrom([]string{"4a", "x", "tax_rules"}).Draw(t, "in"),
+					Content: strings.Join(rapid.SliceOf(word).Draw(t, "words"), ""),
+					Helpful: votes.Draw(t, "helpful"), Harmful: votes.Draw(t, "harmful"),
+				})
+			}
+		})
+		if got, counted := shownTokens(p), estimated(p, ""); got > counted {
+			t.Fatalf("the prompt takes %d tokens, the budget counts %d:\n%q", got, counted, playbook.Render(p.Top(p.Len())))
+		}
+	})
 }
 
 // TestTheTokenBudgetIsEnforced: whatever comes, in whatever batches, the shown bullets stay within the budgets; pinned
@@ -41,7 +63,8 @@ func TestTheTokenBudgetIsEnforced(t *testing.T) {
 		for i := range rapid.IntRange(1, 12).Draw(t, "batches") {
 			var batch []*docket
 			for j := range rapid.IntRange(1, 5).Draw(t, "lessons") {
-				op := add(fmt.Sprintf("lesson %d of batch %d%s", j, i, strings.Repeat(" on and on", rapid.IntRange(0, 30).Draw(t, "length"))))
+				more := strings.Repeat(rapid.SampledFrom([]string{" on and on", "\n4"}).Draw(t, "more"), rapid.IntRange(0, 30).Draw(t, "length"))
+				op := add(fmt.Sprintf("lesson %d of batch %d%s", j, i, more))
 				op.Section = rapid.SampledFrom([]string{"others", "s", "t"}).Draw(t, "in")
 				k := reflected(fmt.Sprint(i, "/", j), events.Reflection{}, op)
 				for _, b := range n.p.Top(3) {
@@ -204,7 +227,7 @@ func BenchmarkNewBulletAgainst10000(b *testing.B) {
 					}
 				}
 			})
-			by := policy{budget: budget{book: 10_000_000}, alike: new(alike)}
+			by := policy{budget: budget{book: 10_000_000}, alike: new(alike), costs: make(costs)}
 			by.alike.follow(p)
 			p.Same("") // as a book that had a lesson before
 			b.ReportAllocs()

@@ -118,6 +118,7 @@ type book struct {
 	mu    sync.Mutex
 	w     *natskv.Writer
 	alike alike
+	costs costs
 	used  time.Time
 	sound bool // its view was compared with its log, all of it, and nothing has gone wrong since
 }
@@ -126,7 +127,7 @@ type book struct {
 const bookIdle = time.Minute
 
 // release lets go of what is in memory.
-func (b *book) release() { b.w, b.alike = nil, alike{} }
+func (b *book) release() { b.w, b.alike, b.costs = nil, alike{}, nil }
 
 func (d *desk) book(name playbook.Book) *book {
 	d.mu.Lock()
@@ -203,7 +204,13 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if err != nil {
 		return err
 	}
-	by := policy{budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike}
+	if len(b.costs) > 2*b.w.State().Playbook().Len()+100 { // mostly of what is gone
+		b.costs = nil
+	}
+	if b.costs == nil {
+		b.costs = make(costs)
+	}
+	by := policy{budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs}
 	var stale []playbook.BulletID
 	for len(cases)+len(stale) > 0 {
 		var out drafted

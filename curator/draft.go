@@ -104,6 +104,7 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 type policy struct {
 	budget budget
 	alike  *alike // nil: only the same words are the same
+	costs  costs  // of the book's bullets; nil remembers none
 }
 
 func newDraft(p *playbook.Playbook, by policy) *draft {

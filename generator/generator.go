@@ -1,11 +1,11 @@
-// Package generator is the role that answers tasks: it reads a task, puts the playbook's bullets in the prompt, asks a
+// Package generator is the role that answers tasks: it reads a task, lays out what the model is to see (Desk), asks the
 // model, scores the answer where the task says what is right, and hands on the execution. It makes one model call a
-// task and runs no tools. It learns nothing itself.
+// task and runs no tools. Agents that run tools, or ask their own model, are served the same contexts and report what
+// they did. It learns nothing itself.
 package generator
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -13,14 +13,19 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
-	"debrief/playbook"
-	"debrief/playbook/natskv"
+	"debrief/generator/assembly"
 )
 
 // Config of a generator; zero fields are defaults.
 type Config struct {
-	Slots   int `name:"generator-slots" help:"Tasks answered at the same time." default:"16"`
-	Bullets int `help:"Most bullets in a prompt." default:"30"`
+	Slots int `name:"generator-slots" help:"Tasks answered at the same time." default:"16"`
+
+	assembly.Limits `embed:""`
+
+	Recall    Recall    `name:"recall" help:"Where older executions are recalled from: session, book (also other people's sessions), none." default:"session" group:"Context"`
+	Summaries Summaries `name:"summaries" help:"What older turns of a session are compressed by: model (the generator's, a call in as many turns as the window has; excerpts where there is none) or extract." default:"model" group:"Context"`
+
+	RecallMemory int `name:"recall-memory" help:"Most bytes that a process holds of executions to recall; past it the oldest are let go." default:"268435456" group:"Context"`
 }
 
 // WithDefaults fills in what is zero.
@@ -28,39 +33,100 @@ func (c Config) WithDefaults() Config {
 	if c.Slots == 0 {
 		c.Slots = 16
 	}
-	if c.Bullets == 0 {
-		c.Bullets = 30
+	if c.Recall == "" {
+		c.Recall = RecallSession
 	}
+	if c.Summaries == "" {
+		c.Summaries = SummariesModel
+	}
+	if c.RecallMemory == 0 {
+		c.RecallMemory = 256 << 20
+	}
+	c.Limits = c.Limits.WithDefaults()
 	return c
 }
 
 // Validate names the flag of what cannot be.
 func (c Config) Validate() error {
-	var errs []error
+	c = c.WithDefaults()
+	errs := []error{c.Limits.Validate()}
+	if err := c.Recall.UnmarshalText([]byte(c.Recall)); err != nil {
+		errs = append(errs, fmt.Errorf("--recall: %w", err))
+	}
+	if err := c.Summaries.UnmarshalText([]byte(c.Summaries)); err != nil {
+		errs = append(errs, fmt.Errorf("--summaries: %w", err))
+	}
 	if c.Slots < 0 {
 		errs = append(errs, fmt.Errorf("--generator-slots: must be at least 1, got %d", c.Slots))
 	}
-	if c.Bullets < 0 {
-		errs = append(errs, fmt.Errorf("--bullets: must be at least 1, got %d", c.Bullets))
+	if c.RecallMemory < 0 {
+		errs = append(errs, fmt.Errorf("--recall-memory: must be positive, got %d", c.RecallMemory))
 	}
 	return errors.Join(errs...)
 }
 
-// Generator answers tasks.
-type Generator struct {
-	model chat.Model
-	cfg   Config
+// Recall says where older executions are recalled from.
+type Recall string
+
+// The scopes of recall. What happened in a session may be private to who was in it, so a book's other sessions are
+// looked at only where somebody says so.
+const (
+	RecallSession Recall = "session"
+	RecallBook    Recall = "book"
+	RecallNone    Recall = "none"
+)
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *Recall) UnmarshalText(text []byte) error {
+	switch v := Recall(text); v {
+	case RecallSession, RecallBook, RecallNone:
+		*r = v
+		return nil
+	}
+	return fmt.Errorf("want session, book or none, got %q", text)
 }
 
-// New is a generator that asks a model.
-func New(model chat.Model, cfg Config) *Generator {
-	return &Generator{model: model, cfg: cfg.WithDefaults()}
+// Generator answers tasks, and serves contexts to agents that call their own model.
+type Generator struct {
+	model    chat.Model
+	embedder Embedder
+	cfg      Config
+	doors    []Door
+}
+
+// Door is a way in for outside agents: it serves what the desk lays out until it is closed.
+type Door func(conn *bus.Conn, desk *Desk) (closed func(), err error)
+
+// New is a generator that asks a model. Without a model it answers no tasks and serves contexts alone. Embedder may be
+// nil; see NewDesk.
+func New(model chat.Model, embedder Embedder, cfg Config, doors ...Door) *Generator {
+	return &Generator{model, embedder, cfg.WithDefaults(), doors}
 }
 
 // Run works until the context ends.
 func (g *Generator) Run(ctx context.Context, conn *bus.Conn) error {
-	books := newShelf(natskv.New(conn.JetStream()), g.cfg.Bullets)
-	defer books.close()
+	return g.run(ctx, conn, NewDesk(conn, g.embedder, g.cfg))
+}
+
+// run works with a desk, and closes it.
+func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
+	defer desk.Close()
+	if g.model != nil && g.cfg.Summaries == SummariesModel {
+		s := newSummaries(desk, g.model)
+		defer s.close()
+		desk.moved = s.moved
+	}
+	for _, open := range g.doors {
+		closed, err := open(conn, desk)
+		if err != nil {
+			return err
+		}
+		defer closed()
+	}
+	if g.model == nil {
+		<-ctx.Done()
+		return nil
+	}
 	return conn.Run(ctx, bus.Worker{
 		Role:  events.RoleGenerator,
 		Slots: g.cfg.Slots,
@@ -69,80 +135,47 @@ func (g *Generator) Run(ctx context.Context, conn *bus.Conn) error {
 			if !ok {
 				return []bus.Result{{Err: bus.Discard(fmt.Errorf("a generator handles no %s", batch[0].Event.Kind()))}}
 			}
-			e, err := g.answer(ctx, books, task)
-			if err != nil {
-				return []bus.Result{{Err: err}}
-			}
-			return []bus.Result{{Events: []events.Event{e}}}
+			return []bus.Result{g.answer(ctx, desk, task)}
 		},
 	})
 }
 
 // answer makes the execution of one task.
-func (g *Generator) answer(ctx context.Context, books *shelf, t *events.Task) (*events.Execution, error) {
+func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.Result {
 	started := time.Now()
-	page, err := books.open(ctx, t.Book, t.Playbook)
-	if err != nil {
-		return nil, err
+	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
+	l, err := desk.lay(ctx, &order{
+		book: t.Book, session: t.Session, execution: id, turn: t.Turn, query: t.Question, about: t.Context,
+		system: Instructions, ref: systemRef, version: t.Playbook, oldest: t.MinVersion, limits: g.cfg.Limits,
+	})
+	if tooSmall := (*assembly.LimitError)(nil); errors.As(err, &tooSmall) {
+		err = bus.Discard(err) // the same limit has no room for it the next time
 	}
-	prompt := Prompt(t, page.bullets)
-	a, reply, err := Ask(ctx, g.model, prompt)
 	if err != nil {
-		return nil, fmt.Errorf("answer task %q: %w", t.ID, err)
+		return bus.Result{Err: fmt.Errorf("lay out task %q: %w", t.ID, err)}
+	}
+	a, reply, err := Ask(ctx, g.model, Prompt(l.Messages))
+	if err != nil {
+		return bus.Result{Err: fmt.Errorf("answer task %q: %w", t.ID, err)}
 	}
 	outcome, err := Evaluate(t, a)
 	if err != nil {
-		return nil, bus.Discard(fmt.Errorf("evaluate task %q: %w", t.ID, err))
+		return bus.Result{Err: bus.Discard(fmt.Errorf("evaluate task %q: %w", t.ID, err))}
 	}
+	shown := l.shown()
 	e := &events.Execution{
-		ID: events.ExecutionID(t.Book, t.ID, t.Origin.Round), TaskID: t.ID, Session: t.Session,
+		ID: id, TaskID: t.ID, Session: t.Session, Turn: l.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Reasoning: a.Reasoning, Answer: a.Final, Outcome: outcome,
-		Version: page.version, Shown: page.shown, Cited: page.cited(a.BulletIDs),
-		Model: reply.Model, PromptSHA256: digest(prompt), Usage: reply.Usage,
+		Version: l.version, Shown: shown, Cited: cited(a.BulletIDs, shown), Manifest: &l.Manifest,
+		Model: reply.Model, PromptSHA256: chat.Digest(l.Messages), Usage: reply.Usage,
 		Started: started.UTC(), Duration: time.Since(started),
 	}
 	e.Book = t.Book
-	return e, nil
-}
-
-// digest tells one prompt from another: SHA-256 over its messages, each part ended by a NUL.
-func digest(p chat.Prompt) []byte {
-	h := sha256.New()
-	for _, m := range p.Messages {
-		h.Write([]byte(m.Speaker))
-		h.Write([]byte{0})
-		h.Write([]byte(m.Text))
-		h.Write([]byte{0})
-	}
-	return h.Sum(nil)
-}
-
-// page is what a prompt shows of a playbook: its best bullets at one version.
-type page struct {
-	version uint64
-	bullets []*playbook.Bullet
-	shown   []events.ShownBullet
-}
-
-func newPage(p *playbook.Playbook, most int) *page {
-	pg := &page{version: p.Version(), bullets: p.Top(most)}
-	for _, b := range pg.bullets {
-		pg.shown = append(pg.shown, events.ShownBullet{ID: b.ID, Content: b.Content})
-	}
-	return pg
-}
-
-// cited drops what the model cites and was not shown.
-func (pg *page) cited(ids []playbook.BulletID) []playbook.BulletID {
-	var known []playbook.BulletID
-	for _, id := range ids {
-		for _, b := range pg.bullets {
-			if b.ID == id {
-				known = append(known, id)
-				break
-			}
+	return bus.Result{Events: []events.Event{e}, Then: func(ctx context.Context, first bus.Receipt) error {
+		if l.seen {
+			return nil // the task came again, and its first execution is in the window
 		}
-	}
-	return known
+		return desk.rememberOrLog(ctx, e, first)
+	}}
 }

@@ -41,7 +41,7 @@ func (h *house) ok(err error) {
 func (h *house) work(m chat.Model) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- New(m, Config{}).Run(ctx, h.conn) }()
+	go func() { done <- New(m, nil, Config{}).Run(ctx, h.conn) }()
 	h.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

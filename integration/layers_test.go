@@ -48,7 +48,7 @@ var plan = []struct {
 	banned []string
 }{
 	{"playbook", "the domain is pure: standard library only", nil, []string{others, ours}},
-	{"playbook/...", "the domain does not know who uses it", []string{"debrief/playbook/...", "debrief/events"}, []string{ours, openai, server}},
+	{"playbook/...", "the domain does not know who uses it", []string{"debrief/playbook/...", "debrief/events", "debrief/events/direct"}, []string{ours, openai, server}},
 	{"playbook/inmem", "a store without a broker", nil, []string{client, server}},
 	{"playbook/recall", "recall is part of the domain", nil, []string{client, server, "debrief/events/..."}},
 	{"playbook/storetest", "both stores pass it, so it knows neither", nil, []string{client, server, "debrief/events/...", "debrief/playbook/inmem", "debrief/playbook/natskv"}},
@@ -56,8 +56,15 @@ var plan = []struct {
 	{"events", "the wire knows playbooks and its codec, and no connection", []string{"debrief/playbook", "debrief/events/chat", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
 	{"events/chat", "the shape of a conversation knows no one who has it", nil, []string{ours, client, server, openai}},
 	{"events/bus", "transport carries events and does not know what they are for", []string{"debrief/events", "debrief/playbook"}, []string{ours, server, openai}},
+	{"events/direct", "a read of a stream does not know what is in it", []string{"github.com/nats-io/nats.go"}, []string{others, ours}},
+	{"events/window", "windows are kept here and used elsewhere", []string{"debrief/events", "debrief/events/direct", "debrief/playbook"}, []string{ours, server, openai}},
+	{"events/service", "a door knows who is asked, and not how it is done", []string{"debrief/events", "debrief/events/bus", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/natsd", "a server knows no streams", nil, []string{ours, openai}},
 
+	{"generator/selection", "what a context is made of is pure", []string{"debrief/playbook", "debrief/events", "debrief/events/chat"}, []string{ours}},
+	{"generator/records", "what a context is made of is pure", []string{"debrief/events", "debrief/events/chat"}, []string{ours}},
+	{"generator/sliding", "what a context is made of is pure", []string{"debrief/events/chat"}, []string{ours}},
+	{"generator/assembly", "assembly is pure", []string{"debrief/playbook", "debrief/events", "debrief/events/chat", "debrief/generator/..."}, []string{ours}},
 	{"generator/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
 	{"reflector/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
 	{"curator/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
@@ -73,6 +80,7 @@ var keepers = []struct {
 }{
 	{server, true, []string{"events/natsd"}},
 	{"debrief/events/natsd", true, []string{"cmd/debrief", "events/bus/bustest"}},
+	{"debrief/events/direct", true, []string{"playbook/natskv", "events/window"}},
 	{openai, false, []string{"cmd/internal/llm", "cmd/internal/simulated"}},
 	{docker, false, []string{"integration/..."}},
 }

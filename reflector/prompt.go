@@ -3,8 +3,6 @@ package reflector
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,10 +61,10 @@ const (
 // the trace alone and to judge no bullet. Whatever came from a task, a model, a tool or a person is quoted between
 // marks made from a hash of all of it, so that no text can close its own quotation.
 func Prompt(e *events.Execution) chat.Prompt {
-	var parts []quotation
+	var parts []chat.Quotation
 	quote := func(name, text string, most int) {
 		if text = strings.TrimSpace(text); text != "" {
-			parts = append(parts, quotation{name, excerpt(text, most)})
+			parts = append(parts, chat.Quotation{Name: name, Text: excerpt(text, most)})
 		}
 	}
 	quote("context", e.Context, longText)
@@ -81,10 +79,7 @@ func Prompt(e *events.Execution) chat.Prompt {
 	var user strings.Builder
 	user.WriteString(outcomeLine(e))
 	user.WriteString("\n")
-	mark := markFor(parts)
-	for _, p := range parts {
-		fmt.Fprintf(&user, "\n[[begin %s %s]]\n%s\n[[end %s %s]]\n", p.name, mark, p.text, p.name, mark)
-	}
+	user.WriteString(chat.Quote(parts))
 	return chat.Prompt{
 		Name:     "reflector",
 		Messages: []chat.Message{{Speaker: chat.System, Text: systemText}, {Speaker: chat.User, Text: user.String()}},
@@ -127,25 +122,6 @@ func quotedBullets(e *events.Execution) string {
 	return out.String()
 }
 
-// quotation is one quoted part of the prompt.
-type quotation struct{ name, text string }
-
-// markFor is the mark of the lines around the parts: from their hash, and found in none of them.
-func markFor(parts []quotation) string {
-	h := sha256.New()
-	for _, p := range parts {
-		fmt.Fprintf(h, "%d %s %d %s", len(p.name), p.name, len(p.text), p.text)
-	}
-	for {
-		sum := h.Sum(nil)
-		mark := hex.EncodeToString(sum[:8])
-		if !slices.ContainsFunc(parts, func(p quotation) bool { return strings.Contains(p.text, mark) }) {
-			return mark
-		}
-		h.Write(sum)
-	}
-}
-
 // quotedTrace is the steps as text within a budget. What goes first when there are too many is what says least about
 // the outcome: the steps without an error in the middle.
 func quotedTrace(steps []events.Step, budget int) string {
@@ -153,7 +129,7 @@ func quotedTrace(steps []events.Step, budget int) string {
 	var failed []int
 	for i := range steps {
 		texts[i] = quotedStep(i, &steps[i])
-		if slices.ContainsFunc(steps[i].Calls, func(c events.ToolCall) bool { return c.Outcome == events.Failure }) {
+		if slices.ContainsFunc(steps[i].Calls, func(c events.ToolCall) bool { return c.Outcome.Failed() }) {
 			failed = append(failed, i)
 		}
 	}

@@ -4,6 +4,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/window"
 )
 
 // Config of a reflector; zero fields are defaults.
@@ -57,40 +59,77 @@ func Version(withModel bool) string {
 
 // Run works until the context ends.
 func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
+	windows := window.New(conn.NATS(), conn.JetStream())
 	return conn.Run(ctx, bus.Worker{
 		Role:  events.RoleReflector,
 		Slots: r.cfg.Slots,
 		Handle: func(ctx context.Context, batch []*bus.Delivery) []bus.Result {
-			return []bus.Result{r.handle(ctx, batch[0])}
+			return []bus.Result{r.handle(ctx, conn, windows, batch[0])}
 		},
 	})
 }
 
-var errFeedback = errors.New("feedback on past executions is not handled by this version")
-
-func (r *Reflector) handle(ctx context.Context, d *bus.Delivery) bus.Result {
+func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.Store, d *bus.Delivery) bus.Result {
 	e, ok := d.Event.(*events.Execution)
-	if !ok {
-		return bus.Result{Err: bus.Discard(errFeedback)}
+	handle, feedback := d.Handle(), events.ID("")
+	if f, late := d.Event.(*events.Feedback); late {
+		var err error
+		if e, err = settled(ctx, conn, f); err != nil {
+			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", f.Execution, err)}
+		}
+		handle, feedback = f.Execution, f.ID
+	} else if !ok {
+		return bus.Result{Err: bus.Discard(fmt.Errorf("a reflector handles no %s", d.Event.Kind()))}
 	}
 	if e.Purpose == events.Evaluate {
 		return bus.Result{}
 	}
-	ref, err := r.reflect(ctx, e)
+	ref, err := r.reflect(ctx, e, feedback)
 	if err != nil {
-		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", d.Handle(), err)}
+		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 	}
 	if ref == nil {
 		return bus.Result{} // nothing to learn from it
 	}
-	ref.Handle = d.Handle()
-	return bus.Result{Events: []events.Event{ref}}
+	ref.Handle = handle
+	return bus.Result{Events: []events.Event{ref}, Then: func(ctx context.Context, first bus.Receipt) error {
+		note := events.NewNote(first.Handle, ref)
+		if note == nil {
+			return nil
+		}
+		return windows.AddNote(ctx, ref.Book, note)
+	}}
+}
+
+// settled is the execution that feedback is on, with the outcome that it says. Where the outcome was known before, votes
+// were cast on it.
+func settled(ctx context.Context, conn *bus.Conn, f *events.Feedback) (*events.Execution, error) {
+	seq, is, err := f.Execution.Parse()
+	if err != nil {
+		return nil, bus.Discard(err)
+	}
+	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
+	if errors.Is(err, bus.ErrGone) {
+		return nil, bus.Discard(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, ok := found.(*events.Execution)
+	switch {
+	case !ok || e.Book != f.Book:
+		return nil, bus.Discard(fmt.Errorf("is no execution of book %q", f.Book))
+	case judged(e):
+		return nil, bus.Discard(fmt.Errorf("its outcome was known before (%s), and this version does not correct votes", e.Outcome.Label))
+	}
+	e.Outcome, e.Target = f.Outcome, cmp.Or(f.Target, e.Target)
+	return e, nil
 }
 
 // reflect is what this reflector makes of an execution, nil if there is nothing to learn from it.
-func (r *Reflector) reflect(ctx context.Context, e *events.Execution) (*events.Reflection, error) {
+func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback events.ID) (*events.Reflection, error) {
 	ref := &events.Reflection{
-		ID: events.ReflectionID(e.ID, "", r.version), Execution: e.ID, Reflector: r.version, Session: e.Session, Origin: e.Origin,
+		ID: events.ReflectionID(e.ID, feedback, r.version), Execution: e.ID, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
 		Question: events.Beginning(e.Question, 500), Outcome: e.Outcome, Findings: Inspect(e), Created: time.Now().UTC(),
 	}
 	ref.Book = e.Book

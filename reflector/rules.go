@@ -67,7 +67,7 @@ func signal(e *events.Execution) bool {
 	calls := 0
 	for _, s := range e.Steps {
 		for _, c := range s.Calls {
-			if calls++; calls > 1 || c.Outcome == events.Failure {
+			if calls++; calls > 1 || c.Outcome.Failed() {
 				return true
 			}
 		}

@@ -24,7 +24,7 @@ func toolErrors(t *trail) []events.Finding {
 	ahead := lookAhead(t.calls)
 	quotes := make([]string, len(t.calls))
 	for i, left := 0, maxErrors; i < len(t.calls) && left > 0; i++ {
-		if c := t.calls[i]; c.Outcome == events.Failure {
+		if c := t.calls[i]; c.Outcome.Failed() {
 			quotes[i] = quoteError(c.Output)
 			left--
 		}
@@ -81,7 +81,7 @@ func lookAhead(calls []*events.ToolCall) []ahead {
 		a.other = worked
 		after[i] = a
 		a.next = i
-		if c.Outcome != events.Failure && c.Outcome != events.Unknown { // agents that say nothing of a call mean that it worked
+		if !c.Outcome.Failed() && c.Outcome != events.Unknown { // agents that say nothing of a call mean that it worked
 			a.again, worked = i, i
 		}
 		byTool[c.Tool] = a

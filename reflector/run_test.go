@@ -11,6 +11,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/window"
 )
 
 func open(t *testing.T) *bus.Conn {
@@ -109,7 +110,7 @@ func TestEvaluationsNeverReachAModel(t *testing.T) {
 		t.Error("the model was asked about an evaluation")
 		return "", errors.New("no")
 	}), Config{})
-	if got := r.handle(t.Context(), &bus.Delivery{Event: run("exam", events.Evaluate), Seq: 1}); got.Err != nil || len(got.Events) != 0 {
+	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: run("exam", events.Evaluate), Seq: 1}); got.Err != nil || len(got.Events) != 0 {
 		t.Errorf("got %+v, want an ack and nothing else", got)
 	}
 }
@@ -123,12 +124,12 @@ func TestWithoutAJudgementTheModelIsNotAskedForVotes(t *testing.T) {
 	}), Config{})
 	quiet := run("quiet", events.Learn)
 	quiet.Steps, quiet.Outcome = nil, events.Outcome{Label: events.Unknown}
-	if got := r.handle(t.Context(), &bus.Delivery{Event: quiet, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 0 {
+	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: quiet, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 0 {
 		t.Errorf("no outcome and no signal: got %+v after %d questions, want an ack after none", got, asked)
 	}
 	judged := run("judged", events.Learn)
 	judged.Steps = nil
-	if got := r.handle(t.Context(), &bus.Delivery{Event: judged, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 1 {
+	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: judged, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 1 {
 		t.Errorf("an outcome, and nothing learned: got %+v after %d questions, want an ack after one", got, asked)
 	}
 }
@@ -145,7 +146,7 @@ func TestIDsDoNotDependOnTheDelivery(t *testing.T) {
 	}), Config{})
 	var ids []events.ID
 	for range 2 {
-		got := r.handle(t.Context(), &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
+		got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
 		if got.Err != nil || len(got.Events) != 1 {
 			t.Fatalf("got %+v, want a reflection", got)
 		}
@@ -159,32 +160,66 @@ func TestIDsDoNotDependOnTheDelivery(t *testing.T) {
 	}
 }
 
-func TestFeedbackIsADeadLetterThatSaysWhy(t *testing.T) {
+func TestFeedbackSettlesWhatNobodyKnew(t *testing.T) {
 	t.Parallel()
 	conn := open(t)
-	f := &events.Feedback{ID: events.NewID(), Execution: events.NewHandle(1, events.NewID()), Outcome: events.Outcome{Label: events.Failure}}
+	e := run("late", events.Learn)
+	e.Outcome, e.Steps = events.Outcome{Label: events.Unknown}, nil // nothing to learn until somebody says how it went
+	at := publish(t, conn, e)
+	f := &events.Feedback{ID: events.NewID(), Execution: at.Handle, Outcome: events.Outcome{Label: events.Failure, By: "ann"}, Target: "42"}
 	f.Book = "b"
 	publish(t, conn, f)
-	work(t, conn, nil)
-	l := first[*events.DeadLetter](t, conn, events.StreamDead, events.DeadSubject(events.RoleReflector, "b"))
-	if l.Reason != errFeedback.Error() || l.Deliveries != 1 || l.Subject != events.KindFeedback.Subject("b") {
-		t.Errorf("got %+v, want %q at once", l, errFeedback)
+	work(t, conn, oracle(func() (string, error) {
+		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "a", "key_insight": "i", "section": "others", "bullet_tags": []}`, nil
+	}))
+	r := first[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
+	if r.ID != events.ReflectionID(e.ID, f.ID, r.Reflector) || r.Handle != at.Handle || r.Outcome.By != "ann" {
+		t.Errorf("got %+v, want it to settle %s", r, at.Handle)
 	}
-	if e, err := events.Decode(l.Subject, l.Header, l.Data); err != nil || e.EventID() != f.ID {
-		t.Errorf("got %v, %v; want the feedback itself in the letter", e, err)
+	store := window.New(conn.NATS(), conn.JetStream())
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the note comes after the reflection
+		notes, _, err := store.Notes(t.Context(), "b", "", 3)
+		if err == nil && len(notes) == 1 && notes[0].Insight == "i" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("got notes %+v, %v; want the insight", notes, err)
+		}
+	}
+}
+
+func TestFeedbackThatCannotBeUsedIsADeadLetterThatSaysWhy(t *testing.T) {
+	t.Parallel()
+	for reason, e := range map[string]*events.Execution{"was known before": run("t", events.Learn), "is not stored": nil} {
+		conn := open(t)
+		h := events.NewHandle(1, events.NewID())
+		if e != nil {
+			h = publish(t, conn, e).Handle
+		}
+		f := &events.Feedback{ID: events.NewID(), Execution: h, Outcome: events.Outcome{Label: events.Failure}}
+		f.Book = "b"
+		publish(t, conn, f)
+		work(t, conn, nil)
+		l := first[*events.DeadLetter](t, conn, events.StreamDead, events.DeadSubject(events.RoleReflector, "b"))
+		if !strings.Contains(l.Reason, reason) || l.Deliveries != 1 || l.Subject != events.KindFeedback.Subject("b") {
+			t.Errorf("got %+v, want %q at once", l, reason)
+		}
+		if got, err := events.Decode(l.Subject, l.Header, l.Data); err != nil || got.EventID() != f.ID {
+			t.Errorf("got %v, %v; want the feedback itself in the letter", got, err)
+		}
 	}
 }
 
 func TestErrorsOfTheModelKeepTheirBehaviour(t *testing.T) {
 	t.Parallel()
 	away := New(oracle(func() (string, error) { return "", &chat.UnavailableError{Err: errors.New("no route")} }), Config{})
-	got := away.handle(t.Context(), &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
+	got := away.handle(t.Context(), nil, nil, &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
 	var unavailable interface{ Unavailable() bool }
 	if !errors.As(got.Err, &unavailable) || len(got.Events) != 0 {
 		t.Errorf("got %+v, want it held", got)
 	}
 	useless := New(oracle(func() (string, error) { return "…", nil }), Config{})
-	got = useless.handle(t.Context(), &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
+	got = useless.handle(t.Context(), nil, nil, &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
 	var bad interface{ Useless() bool }
 	if !errors.As(got.Err, &bad) || !strings.Contains(got.Err.Error(), string(events.NewHandle(7, events.ExecutionID("b", "t", 0)))) {
 		t.Errorf("got %v, want it useless and naming the execution", got.Err)

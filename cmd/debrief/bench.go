@@ -22,8 +22,24 @@ import (
 	book "debrief/playbook"
 )
 
-// bench measures what this machine makes of the pipeline.
+// bench are the commands that measure.
 type bench struct {
+	Pipeline pipelineBench `cmd:"" default:"withargs" help:"Measure the pipeline and this machine's limits."`
+	Context  contextBench  `cmd:"" help:"Measure what contexts cost: time, by playbook and by history, and tokens of recorded runs."`
+}
+
+// Help implements kong.HelpProvider.
+func (*bench) Help() string {
+	return `Examples:
+
+  debrief bench                        the pipeline, after what this machine can do at all
+  debrief bench --limits               what this machine can do alone
+  debrief bench context                what contexts cost, by playbook and by history
+  debrief bench context runs.json      tokens of recorded runs, with a window and without`
+}
+
+// pipelineBench measures what this machine makes of the pipeline.
+type pipelineBench struct {
 	Samples int      `help:"Samples in one run." default:"6000"`
 	Runs    int      `help:"Runs of each case; medians are shown." default:"3"`
 	Sizes   []int    `help:"Bullets in the book at the beginning." default:"0,1000,10000"`
@@ -34,7 +50,7 @@ type bench struct {
 }
 
 // Help implements kong.HelpProvider.
-func (*bench) Help() string {
+func (*pipelineBench) Help() string {
 	return `Sends samples through Generator, Reflector and Curator in this process, over the embedded server, with a canned model
 that answers at once: 9 of 10 samples bring votes only, 1 of 10 a new bullet; 30 bullets are in the prompt; one book.
 In the same run it measures what the machine can do at all: durable writes, request and reply, synchronous publishes.
@@ -43,7 +59,7 @@ Nothing is simulated but the model's text. Figures are medians of --runs runs.`
 }
 
 // Validate implements kong's check.
-func (b *bench) Validate() error {
+func (b *pipelineBench) Validate() error {
 	if b.Samples < 1 || b.Runs < 1 {
 		return fmt.Errorf("--samples, --runs: must be at least 1")
 	}
@@ -66,7 +82,7 @@ type benchRow struct {
 }
 
 // Run implements the command.
-func (b *bench) Run(ctx context.Context, c *app.Common) error {
+func (b *pipelineBench) Run(ctx context.Context, c *app.Common) error {
 	limits, err := measureLimits(ctx, b.Runs)
 	if err != nil {
 		return err
@@ -119,7 +135,7 @@ func (b *bench) Run(ctx context.Context, c *app.Common) error {
 	return w.Flush()
 }
 
-func (b *bench) measure(ctx context.Context, sync string, size int, log zerolog.Logger) (*benchRow, error) {
+func (b *pipelineBench) measure(ctx context.Context, sync string, size int, log zerolog.Logger) (*benchRow, error) {
 	row := &benchRow{Sync: sync, Bullets: size, Samples: b.Samples}
 	var rates []float64
 	for i := range b.Runs {
@@ -146,7 +162,7 @@ func median(sorted []float64) float64 {
 const benchBook = book.Book("bench")
 
 // once runs one case on a server of its own; the delay is measured if asked for, because it takes ten seconds.
-func (b *bench) once(ctx context.Context, sync string, size int, delay bool, log zerolog.Logger) (*benchRow, error) {
+func (b *pipelineBench) once(ctx context.Context, sync string, size int, delay bool, log zerolog.Logger) (*benchRow, error) {
 	p := place{}
 	p.Replicas = 1
 	s, err := p.scratch(ctx, sync, log)
@@ -155,7 +171,10 @@ func (b *bench) once(ctx context.Context, sync string, size int, delay bool, log
 	}
 	defer s.Close()
 	store := natskv.New(s.JetStream())
-	if err := fillBook(ctx, store, size); err != nil {
+	err = fillBook(ctx, store, size, func(i int) string {
+		return fmt.Sprintf("Rule %d: when a sample of kind %d turns up, look at its totals before its parts, write down both, and compare them with the sheet of day %d.", i, i%97, i%31)
+	})
+	if err != nil {
 		return nil, err
 	}
 	work, stop := context.WithCancel(ctx)
@@ -168,7 +187,7 @@ func (b *bench) once(ctx context.Context, sync string, size int, delay bool, log
 	defer stop()
 	working := make(chan error, 1)
 	go func() {
-		working <- app.Run(work, s.Conn, generator.New(canned{}, generator.Config{Slots: 64}),
+		working <- app.Run(work, s.Conn, generator.New(canned{}, nil, generator.Config{Slots: 64}),
 			reflector.New(canned{}, reflector.Config{Slots: 64}), curator.New(canned{}, curator.Config{}))
 	}()
 	if err := b.send(ctx, s.Conn, "warm", 200); err != nil {
@@ -208,7 +227,7 @@ func (b *bench) once(ctx context.Context, sync string, size int, delay bool, log
 }
 
 // send publishes samples and waits until all three roles are done with them.
-func (b *bench) send(ctx context.Context, conn *bus.Conn, name string, n int) error {
+func (b *pipelineBench) send(ctx context.Context, conn *bus.Conn, name string, n int) error {
 	const publishers = 16
 	errs := make(chan error, publishers)
 	for p := range publishers {
@@ -286,7 +305,7 @@ func stored(ctx context.Context, conn *bus.Conn) (footprint, error) {
 }
 
 // fillBook makes a book of a size, in deltas as large as they get.
-func fillBook(ctx context.Context, store *natskv.Store, size int) error {
+func fillBook(ctx context.Context, store *natskv.Store, size int, content func(i int) string) error {
 	w, err := store.Writer(ctx, benchBook)
 	if err != nil {
 		return err
@@ -297,7 +316,7 @@ func fillBook(ctx context.Context, store *natskv.Store, size int) error {
 			for i := from; i < min(from+500, size); i++ {
 				d.Ops = append(d.Ops, book.Op{
 					Kind: book.Add, Bullet: book.MintID("strategies_and_hard_rules", uint64(i+1)), Section: "strategies_and_hard_rules",
-					Content: fmt.Sprintf("Rule %d: when a sample of kind %d turns up, look at its totals before its parts, write down both, and compare them with the sheet of day %d.", i, i%97, i%31),
+					Content: content(i),
 				})
 			}
 			return []*book.Delta{d}, nil

@@ -197,7 +197,7 @@ func (r *demoRun) roles(models app.Model) ([]app.Role, error) {
 		r.clients = append(r.clients, client)
 		m[i] = client
 	}
-	roles := []app.Role{generator.New(m[0], generator.Config{}), reflector.New(m[1], reflector.Config{})}
+	roles := []app.Role{generator.New(m[0], nil, generator.Config{}), reflector.New(m[1], reflector.Config{})}
 	if !r.Freeze {
 		roles = append(roles, curator.New(m[2], curator.Config{}))
 	}

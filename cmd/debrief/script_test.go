@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs each command as a person does: testdata/script/*.txtar. A script begins in a directory of its own,
-// without settings from the environment, with $DATA for a data directory, and $HEALTH and $MODEL for free addresses.
+// without settings from the environment, with $DATA for a data directory, and $HEALTH, $MODEL and $HTTP for free addresses.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 			"mar":     mar,
 			"deny":    deny,
 			"repeat":  repeat,
+			"post":    post,
 
 			"bulletid":    bulletID,
 			"handle":      handle,
@@ -66,6 +67,7 @@ func TestScripts(t *testing.T) {
 func setUp(env *testscript.Env) error {
 	env.Setenv("HEALTH", freeAddress())
 	env.Setenv("MODEL", freeAddress())
+	env.Setenv("HTTP", freeAddress())
 	env.Setenv("DATA", filepath.Join(env.WorkDir, "data"))
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 	env.Setenv("USER", "tester")
@@ -164,6 +166,21 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		return err
 	})
+}
+
+// post sends a file to the door for agents, variables put in, and wants a status: post 200 /v1/context request.json.
+func post(ts *testscript.TestScript, _ bool, args []string) {
+	body := os.Expand(ts.ReadFile(args[2]), ts.Getenv)
+	resp, err := http.Post("http://"+ts.Getenv("HTTP")+args[1], "application/json", strings.NewReader(body))
+	ts.Check(err)
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	if fmt.Sprint(resp.StatusCode) != args[0] {
+		ts.Fatalf("status %s: %s, want %s", resp.Status, answer, args[0])
+	}
+	_, err = ts.Stdout().Write(answer)
+	ts.Check(err)
 }
 
 // lastLine is the last line of the last command's output.

@@ -25,6 +25,9 @@ func (*serve) Help() string {
 	return `A stand-in for a language model, for demonstrations and tests: it does the arithmetic of an invoice desk, follows the
 bullets in its prompt to the letter, and knows nothing else. Every reply says that it is simulated.
 
+At /v1/embeddings, as the model simulated-embeddings, it turns texts into vectors of their letters: texts that share words
+are near each other, synonyms are not.
+
 Example:
 
   debrief model &

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/generator"
 	"debrief/reflector"
 )
@@ -18,9 +22,12 @@ type up struct {
 	place
 	Listen    string `help:"Where the server listens for other programs; 'none' for nowhere." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
 	Health    string `help:"Address for health checks: /livez and /readyz." placeholder:"HOST:PORT"`
+	HTTP      string `name:"http" help:"Where agents of your own get contexts and report executions: POST /v1/context, /v1/executions, /v1/feedback. 'auto' is 127.0.0.1:4280, or a free port when that is taken; 'none' for nowhere." default:"auto" placeholder:"HOST:PORT"`
+	HTTPToken string `name:"http-token" help:"Bearer token that every request must have. Better in DEBRIEF_HTTP_TOKEN. Needed beyond loopback." placeholder:"TEXT"`
 	Simulated bool   `help:"Answer with the simulated model of the demo, which knows invoices and nothing else."`
 
 	app.Model
+	app.Embedding
 	GeneratorConfig app.Generator `embed:""`
 	ReflectorConfig app.Reflector `embed:""`
 	CuratorConfig   app.Curator   `embed:""`
@@ -42,10 +49,11 @@ With --nats the roles work on a server that runs elsewhere.`
 // Run implements the command.
 func (u *up) Run(ctx context.Context, c *app.Common) error {
 	log := c.Logger()
-	if u.Simulated && u.Named() {
+	if u.Simulated && u.Model.Named() {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--simulated: is set, and so is --model: choose one"))
 	}
-	roles, err := u.roles(ctx)
+	served := make(chan string, 1)
+	roles, working, err := u.roles(ctx, served)
 	if err != nil {
 		return err
 	}
@@ -65,46 +73,87 @@ func (u *up) Run(ctx context.Context, c *app.Common) error {
 	if s.server == nil && u.NATS.NATS == "" {
 		return app.Exit(app.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s already", u.dir(), s.nc.ConnectedUrlRedacted()))
 	}
-	stop, err := app.ServeHealth(u.Health, s.Conn, len(roles), log)
+	stop, err := app.ServeHealth(u.Health, s.Conn, working, log)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	u.announce(s, len(roles))
+	go func() {
+		select {
+		case url := <-served:
+			u.announce(s, working, url)
+		case <-ctx.Done():
+		}
+	}()
 	return app.Run(ctx, s.Conn, roles...)
 }
 
-// roles are the roles that have what they need: without a model there is no generator.
-func (u *up) roles(ctx context.Context) ([]app.Role, error) {
+// door is the HTTP server for agents. It says where it listens, nothing for nowhere.
+func (u *up) door(served chan<- string) generator.Door {
+	return func(conn *bus.Conn, desk *generator.Desk) (func(), error) {
+		if u.HTTP == "none" {
+			served <- ""
+			return func() {}, nil
+		}
+		addr := u.HTTP
+		if addr == "auto" {
+			addr = "127.0.0.1:4280"
+		}
+		o := api.Options{Token: u.HTTPToken, Log: *conn.Log()}
+		server, err := api.Serve(addr, desk, o)
+		if u.HTTP == "auto" && errors.Is(err, syscall.EADDRINUSE) {
+			server, err = api.Serve("127.0.0.1:0", desk, o)
+		}
+		if err != nil {
+			return nil, app.Exit(app.ExitUsage, err)
+		}
+		served <- server.URL()
+		return func() {
+			if err := server.Close(); err != nil {
+				conn.Log().Warn().Err(err).Msg("stop")
+			}
+		}, nil
+	}
+}
+
+// roles are the roles, and how many of them do work: without a model the generator serves contexts alone.
+func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role, working int, err error) {
 	models := u.Model
 	if u.Simulated {
 		// It outlives the roles, which may still be asking when they are told to stop.
 		url, _, err := simulated.Serve(context.WithoutCancel(ctx), "", simulated.Options{Seed: 1})
 		if err != nil {
-			return nil, fmt.Errorf("start the simulated model: %w", err)
+			return nil, 0, fmt.Errorf("start the simulated model: %w", err)
 		}
 		models = app.Model{Model: simulated.Name, BaseURL: url, Timeout: models.Timeout, MaxConcurrent: models.MaxConcurrent}
 	}
-	var roles []app.Role
 	answering, err := models.Optional(events.RoleGenerator)
 	if err != nil {
-		return nil, err
-	}
-	if answering != nil {
-		roles = append(roles, generator.New(answering, u.GeneratorConfig.Config))
+		return nil, 0, err
 	}
 	reflecting, err := models.Optional(events.RoleReflector)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	curating, err := models.Optional(events.RoleCurator)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return append(roles, reflector.New(reflecting, u.ReflectorConfig.Config), curator.New(curating, u.CuratorConfig.Config)), nil
+	embedder, err := u.Embedder(models)
+	if err != nil {
+		return nil, 0, err
+	}
+	working = 3
+	if answering == nil {
+		working--
+	}
+	return []app.Role{
+		generator.New(answering, embedder, u.GeneratorConfig.Config, app.Service, u.door(served)),
+		reflector.New(reflecting, u.ReflectorConfig.Config), curator.New(curating, u.CuratorConfig.Config),
+	}, working, nil
 }
 
-func (u *up) announce(s *session, roles int) {
+func (u *up) announce(s *session, working int, url string) {
 	where := "streams in " + u.dir()
 	if s.server == nil {
 		where = "streams on " + s.nc.ConnectedUrlRedacted()
@@ -115,10 +164,13 @@ func (u *up) announce(s *session, roles int) {
 	switch {
 	case u.Simulated:
 		who += " with the simulated model"
-	case roles == 3:
+	case working == 3:
 		who += " with model " + u.Model.Model
 	default:
-		who = "no model named, so no generator: reflector and curator by rules"
+		who = "no model named, so tasks wait: contexts are served, and reflector and curator work by rules"
+	}
+	if url != "" {
+		where += "; contexts and reports for agents of your own at " + url + "/v1/"
 	}
 	fmt.Fprintf(os.Stdout, "debrief is up: %s; %s\n", who, where)
 }

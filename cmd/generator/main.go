@@ -9,24 +9,35 @@ import (
 
 	"debrief/cmd/internal/app"
 	"debrief/events"
+	"debrief/events/chat"
 	"debrief/generator"
 )
 
 type command struct {
 	app.Worker
 	app.Model
+	app.Embedding
 	app.Generator
+	ServeOnly bool `help:"Answer no tasks: serve contexts to agents that call their own model."`
 }
 
 // Run works until it is told to stop.
 func (c *command) Run(ctx context.Context) error {
-	model, err := c.Client(events.RoleGenerator)
+	var model chat.Model
+	if !c.ServeOnly {
+		client, err := c.Client(events.RoleGenerator)
+		if err != nil {
+			return err
+		}
+		model = client
+	}
+	embedder, err := c.Embedder(c.Model)
 	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleGenerator, generator.New(model, c.Generator.Config))
+	return c.Work(ctx, events.RoleGenerator, generator.New(model, embedder, c.Generator.Config, app.Service))
 }
 
 func main() {
-	os.Exit(app.Main("generator", "Answers tasks from the stream TASKS with the playbook in the prompt.", new(command), kong.Vars{}, os.Args[1:]))
+	os.Exit(app.Main("generator", "Answers tasks from the stream TASKS with the playbook in the prompt, and serves contexts to outside agents.", new(command), kong.Vars{}, os.Args[1:]))
 }

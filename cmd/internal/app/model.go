@@ -2,7 +2,9 @@ package app
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"debrief/cmd/internal/llm"
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/generator"
 )
 
 // Model are the flags of who asks a model.
@@ -42,13 +45,9 @@ func (m Model) Named() bool {
 
 // Client is the client of one role's model.
 func (m Model) Client(role string) (*llm.Client, error) {
-	key := m.APIKey
-	if m.APIKeyFile != "" {
-		text, err := os.ReadFile(m.APIKeyFile)
-		if err != nil {
-			return nil, Exit(ExitUsage, fmt.Errorf("--api-key-file: %w", err))
-		}
-		key = llm.Secret(strings.TrimSpace(string(text)))
+	key, err := m.key()
+	if err != nil {
+		return nil, err
 	}
 	if key == "" && m.BaseURL == "" {
 		return nil, Exit(ExitUsage, fmt.Errorf("model of the %s: OpenAI wants a key: set OPENAI_API_KEY, or name another server with --base-url", role))
@@ -65,6 +64,17 @@ func (m Model) Client(role string) (*llm.Client, error) {
 	return client, nil
 }
 
+func (m Model) key() (llm.Secret, error) {
+	if m.APIKeyFile == "" {
+		return m.APIKey, nil
+	}
+	text, err := os.ReadFile(m.APIKeyFile)
+	if err != nil {
+		return "", Exit(ExitUsage, fmt.Errorf("--api-key-file: %w", err))
+	}
+	return llm.Secret(strings.TrimSpace(string(text))), nil
+}
+
 // Optional is the client of one role's model, nil when no model is named: the role then works without one.
 func (m Model) Optional(role string) (chat.Model, error) {
 	if m.own(role) == "" {
@@ -78,4 +88,46 @@ func (m Model) own(role string) string {
 		events.RoleGenerator: m.GeneratorModel, events.RoleReflector: m.ReflectorModel, events.RoleCurator: m.CuratorModel,
 	}[role]
 	return cmp.Or(own, m.Model)
+}
+
+// Embedding are the flags of who turns texts into vectors.
+type Embedding struct {
+	EmbedModel      string        `help:"Model that embeds, for example text-embedding-3-small. Without one, texts are found by their words." placeholder:"NAME" group:"Embedding"`
+	EmbedBaseURL    string        `help:"Its server, up to /v1, if not --base-url." placeholder:"URL" group:"Embedding"`
+	EmbedAPIKey     llm.Secret    `help:"Key of that server. Default: that of --base-url, where the server is the same." placeholder:"KEY" group:"Embedding"`
+	EmbedTimeout    time.Duration `help:"Longest wait for the vectors of one batch of texts." default:"10s" group:"Embedding"`
+	EmbedInputPrice float64       `help:"US dollars per million tokens embedded, for the costs in reports." default:"0" group:"Embedding"`
+}
+
+// Embedder is the client of the model that embeds, nil when none is named. What is not said of its server is as for m.
+func (e Embedding) Embedder(m Model) (generator.Embedder, error) {
+	if e.EmbedModel == "" {
+		return nil, nil
+	}
+	base, key := cmp.Or(e.EmbedBaseURL, m.BaseURL), e.EmbedAPIKey
+	if key == "" && server(base) == server(m.BaseURL) { // a key is nobody's business but its own server's
+		var err error
+		if key, err = m.key(); err != nil {
+			return nil, err
+		}
+	}
+	if key == "" && base == "" {
+		return nil, Exit(ExitUsage, errors.New("--embed-model: OpenAI wants a key: set OPENAI_API_KEY or --embed-api-key, or name another server with --embed-base-url"))
+	}
+	embedder, err := llm.NewEmbedder(llm.Config{
+		BaseURL: base, APIKey: key, Model: e.EmbedModel, Timeout: e.EmbedTimeout, InputPrice: e.EmbedInputPrice,
+	})
+	if err != nil {
+		return nil, Exit(ExitUsage, err)
+	}
+	return embedder, nil
+}
+
+// server is an address without its path, "" of what is no address.
+func server(address string) string {
+	u, err := url.Parse(llm.Config{BaseURL: address}.WithDefaults().BaseURL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }

@@ -42,7 +42,7 @@ func TestTasksGoThroughAllThreeRolesToABulletInTheView(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		done <- app.Run(ctx, conn, generator.New(canned{}, generator.Config{}),
+		done <- app.Run(ctx, conn, generator.New(canned{}, nil, generator.Config{}),
 			reflector.New(canned{}, reflector.Config{}), curator.New(canned{}, curator.Config{}))
 	}()
 	for i := range 20 {

@@ -13,6 +13,7 @@ import (
 
 	"debrief/curator"
 	"debrief/events/bus"
+	"debrief/events/service"
 	"debrief/generator"
 	"debrief/reflector"
 )
@@ -29,6 +30,15 @@ type (
 		curator.Config `embed:""`
 	}
 )
+
+// Service is the door for outside agents over NATS.
+func Service(conn *bus.Conn, desk *generator.Desk) (closed func(), err error) {
+	closed, err = service.Serve(conn.NATS(), desk, *conn.Log())
+	if err != nil {
+		return nil, fmt.Errorf("serve contexts over NATS: %w", err)
+	}
+	return closed, nil
+}
 
 // Worker is a worker program: flags, connection, health.
 type Worker struct {

@@ -12,7 +12,8 @@ import (
 )
 
 // Config says which model to ask and how patiently. The zero value with a Model is a sensible client of OpenAI's own
-// server. Field names in kebab case are the flags that Validate speaks of.
+// server. Field names in kebab case are the flags that Validate speaks of. An Embedder has no use for what is about
+// replies: Temperature, MaxTokens, Stream, NoSchema and OutputPrice.
 type Config struct {
 	// BaseURL is the server's address up to and with /v1.
 	BaseURL string
@@ -29,7 +30,7 @@ type Config struct {
 	// NoSchema never sends response_format. Without it the first refusal turns it off.
 	NoSchema bool
 
-	// Timeout ends one attempt, answer included. Default 60 s.
+	// Timeout ends one attempt, answer included. Default 60 s, of an Embedder 10 s.
 	Timeout time.Duration
 	// Attempts per prompt, the first included. Default 6.
 	Attempts int
@@ -73,11 +74,26 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
+// settings are the names by which a person sets a Config, for errors that say what to change.
+type settings struct {
+	prefix string // of the flags
+	key    string // the environment variable of the key
+}
+
+var (
+	chatSettings  = settings{"", "OPENAI_API_KEY"}
+	embedSettings = settings{"embed-", "DEBRIEF_EMBED_API_KEY"}
+)
+
+func (s settings) flag(name string) string { return "--" + s.prefix + name }
+
 // Validate says everything that is wrong with c, each with its flag. Defaults are not filled in.
-func (c Config) Validate() error {
+func (c Config) Validate() error { return c.validate(chatSettings) }
+
+func (c Config) validate(s settings) error {
 	var errs []error
 	wrong := func(flag, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
+		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{s.flag(flag)}, args...)...))
 	}
 	atLeast := func(flag string, got, least int) {
 		if got < least {
@@ -102,7 +118,7 @@ func (c Config) Validate() error {
 	case err != nil:
 		wrong("base-url", "is no URL")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		wrong("base-url", "must not hold a user, a query or a fragment; the key belongs in --api-key")
+		wrong("base-url", "must not hold a user, a query or a fragment; the key belongs in %s", s.flag("api-key"))
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		wrong("base-url", "must be like http://host/v1, got %q", c.BaseURL)
 	}

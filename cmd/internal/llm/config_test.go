@@ -83,7 +83,11 @@ func TestNothingPrintsTheKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{cfg, &cfg, c, cfg.APIKey, []any{cfg}, map[string]Config{"a": cfg}} {
+	e, err := NewEmbedder(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{cfg, &cfg, c, e, cfg.APIKey, []any{cfg}, map[string]Config{"a": cfg}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			if got := fmt.Sprintf(verb, v); strings.Contains(got, testKey) || strings.Contains(got, fmt.Sprintf("%x", testKey)) {
 				t.Errorf("%s of a %T shows the key: %s", verb, v, got)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxReply     = 4 << 20  // bytes of an answer with status 2xx
+	maxReply     = 4 << 20  // bytes of a chat's answer with status 2xx
 	maxErrorBody = 64 << 10 // bytes of any other
 	maxHead      = 2 << 10  // bytes kept of an answer with status 2xx, to quote from when it makes no sense
 )
@@ -19,7 +19,9 @@ const (
 // exchange is what an attempt looked like on the wire. go-openai shows neither headers nor, in many cases, the status
 // or the body of what went wrong, so the transport below writes them down here, and failures are told from this alone.
 type exchange struct {
-	attempt int // 0 is the first
+	attempt int    // 0 is the first
+	request []byte // goes out in place of what go-openai writes; nil lets that go
+	most    int64  // bytes of an answer with status 2xx
 	sent    bool
 	status  int // 0 when no answer came
 	header  http.Header
@@ -48,13 +50,19 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	// OpenAI's own clients send the same, for the server's statistics; ours also lets a simulated server fail by plan.
 	req.Header.Set("X-Stainless-Retry-Count", strconv.Itoa(x.attempt))
+	if x.request != nil {
+		_ = req.Body.Close()
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.request)), nil }
+		req.Body, _ = req.GetBody()
+		req.ContentLength = int64(len(x.request))
+	}
 	resp, err := r.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
 	x.status, x.header = resp.StatusCode, resp.Header
 	if x.ok() {
-		resp.Body = &quoted{http.MaxBytesReader(nil, resp.Body, maxReply), x}
+		resp.Body = &quoted{http.MaxBytesReader(nil, resp.Body, x.most), x}
 		return resp, nil
 	}
 	// A status alone says enough, so an error body that is cut or late is as good as a short one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,17 +41,19 @@ type Error struct {
 func (e *Error) Error() string { return e.Text }
 
 // failure says what became of an exchange that ended in err. A bad status says more than err does.
-func (c *Client) failure(x *exchange, said said, err error) *Error {
+func (s *server) failure(x *exchange, said said, err error) *Error {
 	e := &Error{Status: x.status, Code: said.Code, after: retryAfter(x.header)}
 	switch {
 	case errors.Is(err, openai.ErrChatCompletionInvalidModel):
-		e.kind, e.Text = misconfigured, fmt.Sprintf("the model %q does not chat: check --model", c.cfg.Model)
+		e.kind, e.Text = misconfigured, fmt.Sprintf("the model %q does not chat: check %s", s.cfg.Model, s.settings.flag("model"))
 	case !x.sent:
 		e.kind, e.Text = refused, "the request cannot be written: "+err.Error()
 	case errors.Is(err, errTimeout) && (x.status == 0 || x.ok()):
-		e.kind, e.Text, said.Text = down, fmt.Sprintf("no answer within %v", c.cfg.Timeout), ""
+		e.kind, e.Text, said.Text = down, fmt.Sprintf("no answer within %v", s.cfg.Timeout), ""
 	case x.status == 0:
 		e.kind, e.Text = down, "no answer: "+err.Error()
+	case errors.Is(err, errNoDirection):
+		e.kind, e.Text, said.Text = refused, "the answer cannot be used: "+err.Error(), ""
 	case x.ok():
 		e.kind, e.Text = down, "the answer makes no sense: "+err.Error()
 		if said.Text == string(x.body) {
@@ -58,57 +61,67 @@ func (c *Client) failure(x *exchange, said said, err error) *Error {
 		}
 	default:
 		e.kind = said.kind(x.status)
-		e.Text = c.meaning(e, x)
+		e.Text = s.meaning(e, x)
+	}
+	if said.Text == pageOfHTML {
+		said.Text += ": is " + s.settings.flag("base-url") + " right?"
 	}
 	if said.Text != "" && x.status != 0 {
 		e.Text += ": " + said.Text
 	}
-	e.Text, e.Code = c.presentable(e.Text), c.presentable(e.Code)
+	e.Text, e.Code = s.presentable(e.Text), s.presentable(e.Code)
 	return e
 }
 
 // meaning is a status in words that say what to do about it.
-func (c *Client) meaning(e *Error, x *exchange) string {
-	s := fmt.Sprintf("(%d)", x.status)
+func (s *server) meaning(e *Error, x *exchange) string {
+	code := fmt.Sprintf("(%d)", x.status)
 	switch {
 	case e.kind == busy:
-		return "the server is busy " + s
+		return "the server is busy " + code
 	case e.kind == down:
-		return "the server fails " + s
+		return "the server fails " + code
 	case e.kind == tooLong:
-		return "the prompt is longer than the model's context " + s
+		return "the prompt is longer than the model's context " + code
 	case e.kind == refused:
-		return "the server refused this prompt " + s
+		return "the server refused this prompt " + code
 	case x.status == http.StatusPaymentRequired, x.status == http.StatusTooManyRequests:
-		return "the account has no quota left " + s + ": check its plan and billing"
+		return "the account has no quota left " + code + ": check its plan and billing"
 	case x.status == http.StatusNotFound, x.status == http.StatusMethodNotAllowed, e.Code == "model_not_found":
-		return fmt.Sprintf("the server does not know the model %q or the path %s: check --model and --base-url", c.cfg.Model, s)
+		return fmt.Sprintf("the server does not know the model %q or the path %s: check %s and %s",
+			s.cfg.Model, code, s.settings.flag("model"), s.settings.flag("base-url"))
 	case x.status/100 == 3:
-		return fmt.Sprintf("the server redirects %s to %q: put the right address into --base-url", s, x.header.Get("Location"))
+		return fmt.Sprintf("the server redirects %s to %q: put the right address into %s", code, x.header.Get("Location"), s.settings.flag("base-url"))
 	case x.status == http.StatusForbidden:
-		return fmt.Sprintf("the server denies access %s: check that the key may use the model %q", s, c.cfg.Model)
-	case c.cfg.APIKey == "":
-		return "the server wants a key " + s + ": set OPENAI_API_KEY"
+		return fmt.Sprintf("the server denies access %s: check that the key may use the model %q", code, s.cfg.Model)
+	case s.cfg.APIKey == "":
+		return "the server wants a key " + code + ": set " + s.settings.key
 	}
-	return "the server refused the key " + s + ": check OPENAI_API_KEY"
+	return "the server refused the key " + code + ": check " + s.settings.key
 }
 
 // presentable takes the key out, wherever the server or a URL may have put it, and what is more than a person reads.
-func (c *Client) presentable(s string) string {
+func (s *server) presentable(text string) string {
 	const most = 400
-	if key := string(c.cfg.APIKey); len(key) > 3 { // "x", as local servers are given, is no secret and in many words
-		s = strings.ReplaceAll(s, key, hidden)
+	if key := string(s.cfg.APIKey); len(key) > 3 { // "x", as local servers are given, is no secret and in many words
+		text = strings.ReplaceAll(text, key, hidden)
 	}
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	return s
+	return text
 }
 
 // said is what an error body says, in any of the shapes that servers have.
 type said struct {
 	Text, Type, Code, Param string
+}
+
+// about says whether it is about one of these words, which are in lower case.
+func (s said) about(words ...string) bool {
+	text := strings.ToLower(s.Param + " " + s.Text)
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
 var (
@@ -149,6 +162,8 @@ func (s said) kind(status int) kind {
 	return refused
 }
 
+const pageOfHTML = "a page of HTML"
+
 // parseSaid reads {"error":{…}}, {"error":"text"}, {"message":…}, {"detail":…}, a list of one of these, and anything.
 func parseSaid(body []byte) said {
 	var list []json.RawMessage
@@ -158,7 +173,7 @@ func parseSaid(body []byte) said {
 	var outer map[string]json.RawMessage
 	if json.Unmarshal(body, &outer) != nil {
 		if text := strings.TrimSpace(string(body)); strings.HasPrefix(text, "<") {
-			return said{Text: "a page of HTML: is --base-url right?"}
+			return said{Text: pageOfHTML}
 		}
 		return said{Text: string(body)}
 	}

@@ -210,6 +210,8 @@ func TestCallersThatGiveUpLeaveTheBreakerAsItIs(t *testing.T) {
 
 func TestTheRateIsKept(t *testing.T) {
 	t.Parallel()
+	long := strings.Repeat("word ", 2000)
+	long = long[:chat.Fit(long, 995)] // with the frame of its message some 1000
 	for _, tt := range []struct {
 		name  string
 		cfg   Config
@@ -224,7 +226,7 @@ func TestTheRateIsKept(t *testing.T) {
 		// the last answer is only paid by the call after it.
 		{"of tokens", Config{TokensPerMinute: 600}, "Hello?", 20, 21 * time.Second, 24 * time.Second},
 		// 1000 tokens at once are more than the limiter gives out, and are waited for all the same.
-		{"of tokens for a prompt larger than the burst", Config{TokensPerMinute: 600}, strings.Repeat("x", 3400), 1, 93 * time.Second, 95 * time.Second},
+		{"of tokens for a prompt larger than the burst", Config{TokensPerMinute: 600}, long, 1, 92 * time.Second, 96 * time.Second},
 		{"of none", Config{}, "Hello?", 20, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

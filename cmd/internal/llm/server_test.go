@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,6 +48,7 @@ type fake struct {
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body)) // for the reply to read as well
 	f.mu.Lock()
 	f.requests = append(f.requests, request{r.URL.Path, r.Header, string(body), time.Since(f.began)})
 	reply := f.replies[0]
@@ -91,6 +93,19 @@ func (p *pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 // simulate runs body in a bubble of its own time, with a client of a server that gives these replies.
 func simulate(t *testing.T, cfg Config, replies []http.HandlerFunc, body func(t *testing.T, c *Client, f *fake)) {
 	t.Helper()
+	bubble(t, cfg, replies, newClient, body)
+}
+
+// embedding is simulate with an Embedder.
+func embedding(t *testing.T, cfg Config, replies []http.HandlerFunc, body func(t *testing.T, e *Embedder, f *fake)) {
+	t.Helper()
+	bubble(t, cfg, replies, newEmbedder, body)
+}
+
+func bubble[C interface{ Close() }](t *testing.T, cfg Config, replies []http.HandlerFunc,
+	dial func(Config, http.RoundTripper) (C, error), body func(t *testing.T, c C, f *fake),
+) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{began: time.Now(), replies: replies}
 		p := &pipe{make(chan net.Conn), make(chan struct{})}
@@ -105,8 +120,7 @@ func simulate(t *testing.T, cfg Config, replies []http.HandlerFunc, body func(t 
 		if cfg.APIKey == "" {
 			cfg.APIKey = testKey
 		}
-		cfg = cfg.WithDefaults()
-		transport := newTransport(cfg.MaxConcurrent)
+		transport := newTransport(cfg.WithDefaults().MaxConcurrent)
 		transport.Proxy = nil
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			f.mu.Lock()
@@ -122,7 +136,7 @@ func simulate(t *testing.T, cfg Config, replies []http.HandlerFunc, body func(t 
 				return nil, ctx.Err()
 			}
 		}
-		c, err := newClient(cfg, transport)
+		c, err := dial(cfg, transport)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 
 // Stats is what a client has done since it was made.
 type Stats struct {
-	Calls    int64 // of Complete
+	Calls    int64 // of Complete, or batches of texts
 	Failures int64 // calls that ended in an error, other than the caller's giving up
 	Requests int64 // on the wire
 	Retries  int64 // requests that were repeated after a failure
@@ -19,7 +19,7 @@ type Stats struct {
 	Cost         float64 // US dollars, 0 when no price is known
 
 	Breaker string   // "closed", "open" or "half-open"
-	Without []string // fields that the server turned out not to understand, such as "response_format"
+	Without []string // what the server turned out not to understand or take, such as "response_format"
 }
 
 type counters struct {
@@ -39,8 +39,10 @@ func (n *counters) received(u chat.Usage) {
 }
 
 // Stats is cheap; each number is exact, though not all of one instant.
-func (c *Client) Stats() Stats {
-	n := &c.counters
+func (c *Client) Stats() Stats { return c.stats(c.dialect.without()) }
+
+func (s *server) stats(without []string) Stats {
+	n := &s.counters
 	in, out := n.input.Load(), n.output.Load()
 	return Stats{
 		Calls:        n.calls.Load(),
@@ -50,16 +52,16 @@ func (c *Client) Stats() Stats {
 		InFlight:     n.inFlight.Load(),
 		InputTokens:  in,
 		OutputTokens: out,
-		Cost:         c.cost(in, out), // rather than a sum of sums, which drifts
-		Breaker:      c.breaker.State().String(),
-		Without:      c.dialect.without(),
+		Cost:         s.cost(in, out), // rather than a sum of sums, which drifts
+		Breaker:      s.breaker.State().String(),
+		Without:      without,
 	}
 }
 
 // Healthy is nil until a call finds that nobody can be asked, and again once the server deals with a prompt. In
 // between it is that call's *chat.UnavailableError.
-func (c *Client) Healthy() error {
-	if u := c.trouble.Load(); u != nil {
+func (s *server) Healthy() error {
+	if u := s.trouble.Load(); u != nil {
 		return u
 	}
 	return nil

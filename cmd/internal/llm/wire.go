@@ -31,23 +31,14 @@ func (d *dialect) learn(e *Error, s said, req *openai.ChatCompletionRequest) boo
 	if e.kind != refused {
 		return false
 	}
-	about := func(words ...string) bool {
-		text := strings.ToLower(s.Param + " " + s.Text)
-		for _, w := range words {
-			if strings.Contains(text, w) {
-				return true
-			}
-		}
-		return false
-	}
 	switch {
-	case req.ResponseFormat != nil && about("response_format", "json_schema", "json schema", "structured output", "grammar"):
+	case req.ResponseFormat != nil && s.about("response_format", "json_schema", "json schema", "structured output", "grammar"):
 		d.noSchema.Store(true)
-	case req.StreamOptions != nil && about("stream_options", "include_usage"):
+	case req.StreamOptions != nil && s.about("stream_options", "include_usage"):
 		d.noUsage.Store(true)
-	case req.MaxTokens > 0 && about("max_completion_tokens"):
+	case req.MaxTokens > 0 && s.about("max_completion_tokens"):
 		d.newMaxTokens.Store(true)
-	case req.Temperature != 0 && about("temperature"):
+	case req.Temperature != 0 && s.about("temperature"):
 		d.noTemperature.Store(true)
 	default:
 		return false
@@ -74,17 +65,13 @@ func (d *dialect) without() []string {
 	return names
 }
 
-// request writes a prompt down in the server's dialect.
+// request writes a prompt down in the server's dialect. Its messages go by themselves: see wireMessages.
 func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 	req := openai.ChatCompletionRequest{
 		Model:       c.cfg.Model,
-		Messages:    make([]openai.ChatCompletionMessage, len(p.Messages)),
 		MaxTokens:   cmp.Or(p.MaxTokens, c.cfg.MaxTokens),
 		Temperature: float32(c.cfg.Temperature),
 		Stream:      c.cfg.Stream,
-	}
-	for i, m := range p.Messages {
-		req.Messages[i] = openai.ChatCompletionMessage{Role: m.Speaker, Content: m.Text}
 	}
 	if req.Temperature == 0 {
 		req.Temperature = math.SmallestNonzeroFloat32 // 0 is left out of the request, and then it is 1
@@ -117,8 +104,8 @@ var (
 	errCutStream = errors.New("it ends before its end")
 )
 
-// call sends one request and reads its reply.
-func (c *Client) call(ctx context.Context, req openai.ChatCompletionRequest) (chat.Reply, error) {
+// send sends one request and reads its reply.
+func (c *Client) send(ctx context.Context, req openai.ChatCompletionRequest) (chat.Reply, error) {
 	if req.Stream {
 		return c.stream(ctx, req)
 	}
@@ -142,7 +129,7 @@ func (c *Client) call(ctx context.Context, req openai.ChatCompletionRequest) (ch
 	}, nil
 }
 
-// stream is call, piece by piece. A connection that is cut ends like one that is done, so only a finish reason counts.
+// stream is send, piece by piece. A connection that is cut ends like one that is done, so only a finish reason counts.
 func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (chat.Reply, error) {
 	stream, err := c.openai.CreateChatCompletionStream(ctx, req)
 	if err != nil {
@@ -179,13 +166,13 @@ func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 }
 
 // usage is what one call cost. Servers that do not say leave the tokens at 0.
-func (c *Client) usage(u openai.Usage) chat.Usage {
+func (s *server) usage(u openai.Usage) chat.Usage {
 	in, out := max(u.PromptTokens, 0), max(u.CompletionTokens, 0)
-	return chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out, Cost: c.cost(int64(in), int64(out))}
+	return chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out, Cost: s.cost(int64(in), int64(out))}
 }
 
-func (c *Client) cost(in, out int64) float64 {
-	return (float64(in)*c.cfg.InputPrice + float64(out)*c.cfg.OutputPrice) / 1e6
+func (s *server) cost(in, out int64) float64 {
+	return (float64(in)*s.cfg.InputPrice + float64(out)*s.cfg.OutputPrice) / 1e6
 }
 
 // newOpenAI is go-openai's client over our transport.
@@ -193,6 +180,6 @@ func newOpenAI(cfg Config, base http.RoundTripper) *openai.Client {
 	conf := openai.DefaultConfig(string(cfg.APIKey))
 	conf.BaseURL = cfg.BaseURL
 	conf.HTTPClient = newHTTPClient(base)
-	conf.EmptyMessagesLimit = 1 << 20 // proxies keep slow streams alive with comments; maxReply bounds them
+	conf.EmptyMessagesLimit = 1 << 20 // proxies keep slow streams alive with comments; exchange.most bounds them
 	return openai.NewClientWithConfig(conf)
 }

@@ -235,6 +235,81 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+func TestMessagesOnTheWire(t *testing.T) {
+	t.Parallel()
+	call := func(arguments string) chat.Message {
+		return chat.Message{Speaker: chat.Assistant, Calls: []chat.Call{{ID: "c1", Tool: "ls", Arguments: arguments}}}
+	}
+	called := func(arguments string) string {
+		return `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":` + arguments + `}}]}`
+	}
+	speaking := call(`{"dir":"."}`)
+	speaking.Text = "Let me see."
+	speaking.Calls = append(speaking.Calls, chat.Call{ID: "c2", Tool: "pwd", Arguments: "{}"})
+	for _, tt := range []struct {
+		name    string
+		message chat.Message
+		want    string
+	}{
+		{"a call without a word has a content that is null", call(`{"dir":"."}`), called(`"{\"dir\":\".\"}"`)},
+		{
+			"calls with a word have both", speaking,
+			`{"role":"assistant","content":"Let me see.","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{\"dir\":\".\"}"}},` +
+				`{"id":"c2","type":"function","function":{"name":"pwd","arguments":"{}"}}]}`,
+		},
+		{"no arguments are an empty object", call(" \n"), called(`"{}"`)},
+		{"arguments that are cut are wrapped", call(`{"dir":`), called(`"{\"arguments\":\"{\\\"dir\\\":\"}"`)},
+		{"arguments that are no object are wrapped", call(`["."]`), called(`"{\"arguments\":\"[\\\".\\\"]\"}"`)},
+		{"a result names its call", chat.Message{Speaker: chat.Tool, Text: "a.go", CallID: "c1"}, `{"role":"tool","content":"a.go","tool_call_id":"c1"}`},
+		{"a result that is empty has a content all the same", chat.Message{Speaker: chat.Tool, CallID: "c1"}, `{"role":"tool","content":"","tool_call_id":"c1"}`},
+		{"so has an empty question", chat.Message{Speaker: chat.User}, `{"role":"user","content":""}`},
+		{"bytes that are no UTF-8 are replaced", chat.Message{Speaker: chat.Tool, Text: "a\xff\x00b", CallID: "c1"}, `{"role":"tool","content":"a\ufffd\u0000b","tool_call_id":"c1"}`},
+	} {
+		for _, streamed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, streaming %v", tt.name, streamed), func(t *testing.T) {
+				t.Parallel()
+				// A second request shows that what goes out does not depend on how often.
+				replies := []http.HandlerFunc{status(503, ``), whole(streamed, "Hi.")}
+				simulate(t, Config{Stream: streamed}, replies, func(t *testing.T, c *Client, f *fake) {
+					if _, err := c.Complete(t.Context(), chat.Prompt{Messages: []chat.Message{tt.message}}); err != nil {
+						t.Fatal(err)
+					}
+					for _, r := range f.seen() {
+						if got := r.field(t, "messages"); got != "["+tt.want+"]" {
+							t.Errorf("got  %s, want [%s]", got, tt.want)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func FuzzArguments(f *testing.F) {
+	for _, s := range []string{``, ` `, `{}`, `{"a":1}`, `{"a":`, `[1]`, `"x"`, `null`, "{\"a\":\"\xff\"}", `{} {}`, "\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, arguments string) {
+		var v map[string]any
+		if got := object(arguments); json.Unmarshal([]byte(got), &v) != nil || v == nil {
+			t.Errorf("got %q of %q, want an object", got, arguments)
+		}
+	})
+}
+
+func TestCallsCountTowardsTheRateOfTokens(t *testing.T) {
+	t.Parallel()
+	bare := chat.Prompt{Messages: []chat.Message{{Speaker: chat.User, Text: "Hello?"}}}
+	calling := chat.Prompt{Schema: json.RawMessage(strings.Repeat("x", 340)), Messages: []chat.Message{
+		bare.Messages[0],
+		{Speaker: chat.Assistant, Calls: []chat.Call{{ID: "c1", Tool: "ls", Arguments: strings.Repeat("x", 3400)}}},
+		{Speaker: chat.Tool, Text: strings.Repeat("x", 340), CallID: "c1"},
+	}}
+	if more := estimateTokens(calling) - estimateTokens(bare); more < 1400 || more > 1500 { // of 4080 letters without a word in them
+		t.Errorf("got %d tokens more, want some 1450", more)
+	}
+}
+
 func TestReplies(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, body, text, finish string }{

@@ -11,11 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
+	"debrief/generator/assembly"
+	"debrief/generator/selection"
 	"debrief/playbook"
 	"debrief/reflector"
 )
@@ -70,10 +73,24 @@ type desk struct {
 	minted  uint64
 }
 
+// prompted is what a generator would ask.
+func prompted(t *testing.T, task *events.Task, bullets ...*playbook.Bullet) chat.Prompt {
+	t.Helper()
+	book := selection.NewIndex()
+	book.Update(playbook.Restore(1, 0, slices.Values(bullets)))
+	c, err := assembly.Assemble(assembly.Input{
+		Now: time.Unix(1e9, 0), System: generator.Instructions, Query: task.Question, About: task.Context, Book: book,
+	}, assembly.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return generator.Prompt(c.Messages)
+}
+
 // answer asks for one task and judges the answer.
 func (d *desk) answer(t *testing.T, task *events.Task) (generator.Answer, events.Outcome) {
 	t.Helper()
-	a, _, err := generator.Ask(t.Context(), d, generator.Prompt(task, d.bullets))
+	a, _, err := generator.Ask(t.Context(), d, prompted(t, task, d.bullets...))
 	if err != nil {
 		t.Fatal(err)
 	}

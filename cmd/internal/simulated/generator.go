@@ -16,7 +16,7 @@ type generated struct {
 // generate works an invoice through. It adds up without a mistake, knows no house rule but those that the bullets
 // state, and applies these as they stand, whether they are true or not. Of two bullets about one key the first counts.
 func (m *model) generate(p *prompt) generated {
-	task := p.saidBy(false)
+	task := p.task()
 	if p.chance("gullible", m.Gullible) {
 		if order := injectedAnswer.FindStringSubmatch(task); order != nil {
 			return generated{"I was told to.", []string{}, order[1]}

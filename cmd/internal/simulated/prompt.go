@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,8 +17,9 @@ type prompt struct {
 }
 
 type message struct {
-	Speaker string `json:"role"`
-	Text    text   `json:"content"`
+	Speaker string          `json:"role"`
+	Text    text            `json:"content"`
+	Calls   json.RawMessage `json:"tool_calls"`
 }
 
 // text is a message's content: a string, or parts of which the texts count.
@@ -52,11 +54,31 @@ func (p *prompt) saidBy(system bool) string {
 	return all.String()
 }
 
+// task is what a generator is asked: the last message of a user that holds a task, without the background before it.
+// Earlier turns are in the prompt too.
+func (p *prompt) task() string {
+	for _, m := range slices.Backward(p.messages) {
+		if m.Speaker != "user" {
+			continue
+		}
+		text := string(m.Text)
+		at := strings.Index(text, "# Task\n")
+		if at < 0 {
+			continue
+		}
+		if context := strings.LastIndex(text[:at], "# Context\n"); context >= 0 {
+			at = context
+		}
+		return text[at:]
+	}
+	return p.saidBy(false)
+}
+
 // bytes is the length of all messages.
 func (p *prompt) bytes() int {
 	n := 0
 	for _, m := range p.messages {
-		n += len(m.Text)
+		n += len(m.Text) + len(m.Calls)
 	}
 	return n
 }
@@ -78,6 +100,9 @@ func (p *prompt) draw(purpose string) uint64 {
 	for _, m := range p.messages {
 		field(m.Speaker)
 		field(string(m.Text))
+		if len(m.Calls) > 0 {
+			field(string(m.Calls))
+		}
 	}
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
@@ -90,7 +115,7 @@ func (p *prompt) chance(purpose string, rate float64) bool {
 // role says who asks, by the name of the schema or else by the fields that the instructions ask for.
 func (p *prompt) role() string {
 	switch p.schema {
-	case "generator", "reflector", "curator":
+	case "generator", "reflector", "curator", "summary":
 		return p.schema
 	}
 	instructions := p.saidBy(true)
@@ -99,6 +124,8 @@ func (p *prompt) role() string {
 		return "reflector"
 	case strings.Contains(instructions, `"operations"`):
 		return "curator"
+	case strings.Contains(instructions, `"summary"`):
+		return "summary"
 	case strings.Contains(instructions, `"final_answer"`):
 		return "generator"
 	}
@@ -146,7 +173,7 @@ func readBullets(text string) []advice {
 	return out
 }
 
-var quoteBegin = regexp.MustCompile(`(?m)^\[\[begin ([a-z ]+) ([0-9a-f]{16})\]\]$`)
+var quoteBegin = regexp.MustCompile(`(?m)^\[\[begin ([a-z0-9 ]+) ([0-9a-f]{16})\]\]$`)
 
 // readQuotes finds the quoted parts of a reflector's prompt. A quotation ends where its own mark says so.
 func readQuotes(text string) map[string]string {

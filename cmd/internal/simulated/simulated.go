@@ -20,6 +20,9 @@
 // Each reply is a function of the prompt (and of Options): no counter, clock or order of calls enters it. Faults that
 // a client retries also depend on the header X-Stainless-Retry-Count, so that the second try can fare better.
 //
+// The same server also embeds texts, by their letters alone (embeddings.go): what shares words is near, and a synonym is
+// as far as any other word.
+//
 // # What it is not
 //
 // It is no measure of how well language models learn, and its wrongs are simpler than theirs. It shows that the
@@ -38,6 +41,8 @@ import (
 const (
 	// Name is the model's name on the wire.
 	Name = "simulated-invoice-desk"
+	// EmbeddingName is the name of the model that embeds.
+	EmbeddingName = "simulated-embeddings"
 	// Fingerprint marks every reply.
 	Fingerprint = "simulated"
 )
@@ -62,19 +67,14 @@ type Options struct {
 
 type model struct{ Options }
 
-// Handler serves the model: POST /v1/chat/completions, also streamed, and GET /v1/models.
+// Handler serves the model: POST /v1/chat/completions, also streamed, POST /v1/embeddings, and GET /v1/models.
 func Handler(o Options) http.Handler {
 	m := &model{o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", m.complete)
+	mux.HandleFunc("POST /v1/embeddings", m.embed)
 	mux.HandleFunc("GET /v1/models", listModels)
-	mux.HandleFunc("GET /v1/models/{name}", func(w http.ResponseWriter, r *http.Request) {
-		if r.PathValue("name") != Name {
-			writeError(w, http.StatusNotFound, "not_found_error", "there is only the model "+Name)
-			return
-		}
-		writeJSON(w, http.StatusOK, modelInfo())
-	})
+	mux.HandleFunc("GET /v1/models/{name}", showModel)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "not_found_error", "no such endpoint: "+introduction)
 	})
@@ -145,6 +145,8 @@ func (m *model) answer(p *prompt) string {
 			return clumsy(p, c.clumsy(p))
 		}
 		reply = c
+	case "summary":
+		reply = m.summarise(p)
 	default:
 		return "Thank you for asking. " + introduction + " If you are setting something up: it works."
 	}

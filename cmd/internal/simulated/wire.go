@@ -65,12 +65,7 @@ func tokens(bytes int) int { return (bytes + 3) / 4 }
 
 func (m *model) complete(w http.ResponseWriter, r *http.Request) {
 	var in request
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {
-		status := http.StatusBadRequest
-		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
-			status = http.StatusRequestEntityTooLarge
-		}
-		writeError(w, status, "invalid_request_error", "simulated: "+err.Error())
+	if !readJSON(w, r, &in) {
 		return
 	}
 	if len(in.Messages) == 0 {
@@ -168,12 +163,35 @@ func cutBody(w http.ResponseWriter, body string) {
 	panic(http.ErrAbortHandler)
 }
 
-func modelInfo() map[string]any {
-	return map[string]any{"id": Name, "object": "model", "created": born, "owned_by": Fingerprint}
+func modelInfo(name string) map[string]any {
+	return map[string]any{"id": name, "object": "model", "created": born, "owned_by": Fingerprint}
 }
 
 func listModels(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{modelInfo()}})
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{modelInfo(Name), modelInfo(EmbeddingName)}})
+}
+
+func showModel(w http.ResponseWriter, r *http.Request) {
+	switch name := r.PathValue("name"); name {
+	case Name, EmbeddingName:
+		writeJSON(w, http.StatusOK, modelInfo(name))
+	default:
+		writeError(w, http.StatusNotFound, "model_not_found", "there are only the models "+Name+" and "+EmbeddingName)
+	}
+}
+
+// readJSON reports false when it has refused the request.
+func readJSON(w http.ResponseWriter, r *http.Request, in any) bool {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(in)
+	if err == nil {
+		return true
+	}
+	status := http.StatusBadRequest
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	writeError(w, status, "invalid_request_error", "simulated: "+err.Error())
+	return false
 }
 
 func writeError(w http.ResponseWriter, status int, kind, message string) {

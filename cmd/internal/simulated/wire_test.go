@@ -19,7 +19,6 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"debrief/events/chat"
-	"debrief/generator"
 )
 
 // The model and its world share a package, so the compiler does not keep them apart.
@@ -122,7 +121,7 @@ func TestStreamSaysWhatTheReplySays(t *testing.T) {
 	t.Parallel()
 	client, _ := served(t, Options{})
 	train, _ := Tasks(1)
-	in := ask(generator.Prompt(&train[0], nil))
+	in := ask(prompted(t, &train[0]))
 	whole, err := client.CreateChatCompletion(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +170,7 @@ func TestReplyIsCutAtTheTokenLimit(t *testing.T) {
 	t.Parallel()
 	client, _ := served(t, Options{})
 	train, _ := Tasks(1)
-	in := ask(generator.Prompt(&train[0], nil))
+	in := ask(prompted(t, &train[0]))
 	in.MaxCompletionTokens = 10
 	out, err := client.CreateChatCompletion(t.Context(), in)
 	if err != nil {
@@ -186,8 +185,13 @@ func TestModelsAreListed(t *testing.T) {
 	t.Parallel()
 	client, _ := served(t, Options{})
 	list, err := client.ListModels(t.Context())
-	if err != nil || len(list.Models) != 1 || list.Models[0].ID != Name {
-		t.Errorf("got %v, %v, want the one model", list.Models, err)
+	if err != nil || len(list.Models) != 2 || list.Models[0].ID != Name || list.Models[1].ID != EmbeddingName {
+		t.Errorf("got %v, %v, want the two models", list.Models, err)
+	}
+	for _, name := range []string{Name, EmbeddingName} {
+		if m, err := client.GetModel(t.Context(), name); err != nil || m.ID != name {
+			t.Errorf("got %v, %v, want %s", m, err, name)
+		}
 	}
 	if _, err := client.GetModel(t.Context(), "gpt-5"); err == nil {
 		t.Error("another model is there")
@@ -230,7 +234,7 @@ func TestFaultsAreOfFourKindsAndARetryCanSucceed(t *testing.T) {
 	_, url := served(t, Options{Fail: 0.5})
 	train, _ := Tasks(1)
 	try := func(i int, streamed bool, retry string) string {
-		raw := body(generator.Prompt(&train[i], nil))
+		raw := body(prompted(t, &train[i]))
 		if streamed {
 			raw = bytes.Replace(raw, []byte("{"), []byte(`{"stream":true,`), 1)
 		}

@@ -1,0 +1,550 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/service"
+)
+
+// TestMain fails the package when a server or a connection outlives its test.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come. Reaching it is a failure.
+const patience = 15 * time.Second
+
+// desk answers as the tests say, and with what it was asked where they say nothing.
+type desk struct {
+	report func(context.Context, *events.Report) (*events.Stored, error)
+}
+
+func (desk) Context(_ context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
+	return &events.ContextReply{Book: r.Book, Session: r.Query, Version: r.MinVersion}, nil
+}
+
+func (d desk) Report(ctx context.Context, r *events.Report) (*events.Stored, error) {
+	if d.report == nil {
+		return &events.Stored{Handle: events.Handle(r.Book) + "/" + events.Handle(r.Answer)}, nil
+	}
+	return d.report(ctx, r)
+}
+
+func (desk) Feedback(_ context.Context, r *events.FeedbackRequest) (*events.Stored, error) {
+	return &events.Stored{Handle: r.Execution, Duplicate: true}, nil
+}
+
+// open serves a desk on the loopback until the test ends, with a client that keeps no connections.
+func open(t testing.TB, d service.Desk, o Options, most limits) (*Server, *http.Client) {
+	t.Helper()
+	s, err := serve("127.0.0.1:0", d, o, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{ExpectContinueTimeout: patience}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, &http.Client{Transport: transport, Timeout: patience}
+}
+
+// do makes a request; changes are to what a well-behaved client sends.
+func do(t testing.TB, c *http.Client, method, url, body string, changes ...func(*http.Request)) (code int, header http.Header, reply string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for _, change := range changes {
+		change(r)
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, strings.TrimSpace(string(data))
+}
+
+func set(name, value string) func(*http.Request) {
+	return func(r *http.Request) {
+		if value == "" {
+			r.Header.Del(name)
+			return
+		}
+		r.Header.Set(name, value)
+	}
+}
+
+func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+
+// lengthless hides a body's length.
+func lengthless(r *http.Request) { r.ContentLength = -1 }
+
+func TestRequestsOverHTTP(t *testing.T) {
+	t.Parallel()
+	s, c := open(t, desk{}, Options{}, usual)
+	for _, test := range []struct {
+		name, method, path, body string
+		change                   func(*http.Request)
+		code                     int
+		want                     string
+	}{
+		{"a context", "POST", "/v1/context", `{"query":"q","min_version":3}`, nil, 200, `{"book":"default","session":"q","playbook_version":3,`},
+		{"a report", "POST", "/v1/executions", `{"book":"b","answer":"x"}`, nil, 200, `{"handle":"b/x"}`},
+		{"feedback", "POST", "/v1/feedback", `{"execution":"17-ab12cd34"}`, nil, 200, `{"handle":"17-ab12cd34","duplicate":true}`},
+		{"of unknown length", "POST", "/v1/executions", `{"answer":"x"}`, lengthless, 200, `{"handle":"default/x"}`},
+		{"says its charset", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json; charset=UTF-8"), 200, `{"handle":"default/x"}`},
+		{"says that it is plain", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "identity"), 200, `{"handle":"default/x"}`},
+		{"the index", "GET", "/v1/", "", nil, 200, `{"service":"debrief","version":"1.0.0","endpoints":[{"method":"POST","path":"/v1/context","max_bytes":4194304},`},
+		{"the index, without the slash", "GET", "/v1", "", nil, 200, `{"service":"debrief",`},
+
+		{"a typo", "POST", "/v1/context", `{"qery":"q"}`, nil, 400, `{"error":"unknown field \"qery\""}`},
+		{"no body", "POST", "/v1/context", "", nil, 400, `{"error":"the body is empty: want a JSON object"}`},
+		{"a hundred thousand deep", "POST", "/v1/context", strings.Repeat(`{"a":`, 100_000), nil, 400, `{"error":"the body is nested deeper than 64"}`},
+		{"elsewhere", "POST", "/v1/forget", `{}`, nil, 404, `{"error":"there is nothing here: GET /v1/ says what there is"}`},
+		{"further down", "POST", "/v1/context/", `{}`, nil, 404, `{"error":`},
+		{"no folder is served", "GET", "/v1/../../etc/passwd", "", nil, 404, `{"error":`},
+		{"the top", "GET", "/", "", nil, 404, `{"error":`},
+		{"the wrong method", "GET", "/v1/context", "", nil, 405, `{"error":"want POST"}`},
+		{"a browser's question", "OPTIONS", "/v1/context", "", nil, 405, `{"error":"want POST"}`},
+		{"the wrong method for the index", "POST", "/v1/", "{}", nil, 405, `{"error":"want GET, HEAD"}`},
+		{"too large", "POST", "/v1/feedback", strings.Repeat(" ", 1<<20+1), set("Expect", "100-continue"), 413, `{"error":"the body is too large: the limit is 1048576 bytes"}`},
+		{"a form", "POST", "/v1/executions", "answer=x", set("Content-Type", "application/x-www-form-urlencoded"), 415, `{"error":"want Content-Type: application/json"}`},
+		{"plain text", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "text/plain"), 415, `{"error":`},
+		{"no type", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", ""), 415, `{"error":`},
+		{"a type that only begins so", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json-seq"), 415, `{"error":`},
+		{"another charset", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json; charset=latin1"), 415, `{"error":`},
+		{"packed", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "gzip"), 415, `{"error":"want the body without Content-Encoding"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			change := test.change
+			if change == nil {
+				change = func(*http.Request) {}
+			}
+			code, header, got := do(t, c, test.method, s.URL()+test.path, test.body, change)
+			if code != test.code || !strings.HasPrefix(got, test.want) || !json.Valid([]byte(got)) {
+				t.Errorf("got  %d %.300s\nwant %d %s", code, got, test.code, test.want)
+			}
+			if header.Get("Content-Type") != "application/json" || header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("got headers %v", header)
+			}
+			if code == 405 != (header.Get("Allow") != "") {
+				t.Errorf("got Allow %q with %d", header.Get("Allow"), code)
+			}
+		})
+	}
+}
+
+type notFound struct{}
+
+func (notFound) Error() string  { return "no context of that id" }
+func (notFound) NotFound() bool { return true }
+
+func TestTheDesksErrorsOverHTTP(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		err   error
+		code  int
+		after string
+	}{
+		{"not found", notFound{}, 404, ""},
+		{"full", &bus.FullError{Err: errors.New("10077")}, 503, "5"},
+		{"too late", context.DeadlineExceeded, 504, ""},
+		{"any other", errors.New("secret"), 500, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s, c := open(t, desk{report: func(context.Context, *events.Report) (*events.Stored, error) { return nil, test.err }}, Options{}, usual)
+			code, header, body := do(t, c, "POST", s.URL()+"/v1/executions", `{}`)
+			if code != test.code || header.Get("Retry-After") != test.after || strings.Contains(body, "secret") {
+				t.Errorf("got %d, again after %q: %s; want %d, %q", code, header.Get("Retry-After"), body, test.code, test.after)
+			}
+		})
+	}
+}
+
+func TestAToken(t *testing.T) {
+	t.Parallel()
+	const token = "0123456789abcdef"
+	var log bytes.Buffer
+	s, c := open(t, desk{}, Options{Token: token, Log: zerolog.New(&log)}, usual)
+	for _, test := range []struct {
+		name   string
+		header string
+		code   int
+	}{
+		{"right", "Bearer " + token, 200},
+		{"right, in small letters", "bearer " + token, 200},
+		{"none", "", 401},
+		{"wrong", "Bearer 0123456789abcdeg", 401},
+		{"its beginning", "Bearer 0123456789abcde", 401},
+		{"with more after it", "Bearer " + token + token, 401},
+		{"of another scheme", "Basic " + token, 401},
+		{"without a scheme", token, 401},
+		{"empty", "Bearer ", 401},
+	} {
+		for _, path := range []string{"/v1/executions", "/v1/elsewhere", "/v1/"} {
+			method := "POST"
+			want := test.code
+			switch {
+			case path == "/v1/":
+				method = "GET"
+			case path == "/v1/elsewhere" && want == 200:
+				want = 404
+			}
+			// The name it is called by is free.
+			code, header, body := do(t, c, method, s.URL()+path, `{"answer":"private"}`, set("Authorization", test.header), host("debrief.example.org"))
+			if code != want {
+				t.Errorf("%s, %s: got %d %s, want %d", test.name, path, code, body, want)
+			}
+			if (header.Get("WWW-Authenticate") == `Bearer realm="debrief"`) != (code == 401) {
+				t.Errorf("%s, %s: got %d with WWW-Authenticate %q", test.name, path, code, header.Get("WWW-Authenticate"))
+			}
+		}
+	}
+	c.CloseIdleConnections()
+	if err := s.Close(); err != nil { // no more is logged
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 27 || !strings.Contains(lines[0], `"path":"/v1/executions","status":200,"took":`) {
+		t.Errorf("want a line for each of 27 requests, got %d: %s", len(lines), log.String())
+	}
+	if strings.Contains(log.String(), "0123456789") || strings.Contains(log.String(), "private") {
+		t.Errorf("want neither tokens nor bodies, got %s", log.String())
+	}
+}
+
+// TestOnlyTheLoopbacksNamesWithoutAToken: a page whose own name resolves to 127.0.0.1 is still called by that name.
+func TestOnlyTheLoopbacksNamesWithoutAToken(t *testing.T) {
+	t.Parallel()
+	s, c := open(t, desk{}, Options{}, usual)
+	for name, want := range map[string]int{
+		"127.0.0.1": 200, "127.0.0.1:8080": 200, "127.1.2.3": 200, "localhost": 200, "LocalHost:80": 200, "[::1]": 200, "[::1]:8080": 200, "[::ffff:127.0.0.1]": 200,
+		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "192.168.0.1": 421,
+		"0.0.0.0": 421, "[::]": 421, "2130706433": 421,
+	} {
+		if code, _, body := do(t, c, "POST", s.URL()+"/v1/executions", `{}`, host(name)); code != want {
+			t.Errorf("%s: got %d %s, want %d", name, code, body, want)
+		}
+	}
+}
+
+func TestWhereItListens(t *testing.T) {
+	t.Parallel()
+	taken, _ := open(t, desk{}, Options{}, usual)
+	for _, test := range []struct{ addr, token, want string }{
+		{"0.0.0.0:0", "", "--http: 0.0.0.0:0 can be reached from other machines: set --http-token, or listen on 127.0.0.1"},
+		{"[::]:0", "", "--http: [::]:0 can be reached from other machines: set --http-token, or listen on 127.0.0.1"},
+		{"0.0.0.0:0", "0123456789abcdef", ""},
+		{":0", "", ""},
+		{"localhost:0", "", ""},
+		{"127.0.0.1", "", "--http: want HOST:PORT: address 127.0.0.1: missing port in address"},
+		{strings.TrimPrefix(taken.URL(), "http://"), "", "--http: listen tcp " + strings.TrimPrefix(taken.URL(), "http://") + ": bind: address already in use"},
+		{":0", "with space", "--http-token: must be of visible ASCII characters, without spaces"},
+		{":0", "newline\n", "--http-token: must be of visible ASCII characters, without spaces"},
+	} {
+		s, err := Serve(test.addr, desk{}, Options{Token: test.token})
+		if got := fmt.Sprint(err); got != test.want && (err != nil || test.want != "") {
+			if !strings.Contains(got, "address family not supported") {
+				t.Errorf("%s, token %q: got %v, want %q", test.addr, test.token, err, test.want)
+			}
+		}
+		if err != nil {
+			continue
+		}
+		if test.addr == ":0" && !strings.HasPrefix(s.URL(), "http://127.0.0.1:") {
+			t.Errorf("an empty host is %s, want the loopback", s.URL())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// endless is a body of spaces. It allocates nothing.
+type endless struct{ left, read atomic.Int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := min(int64(len(p)), e.left.Load())
+	if n == 0 {
+		return 0, io.EOF
+	}
+	for i := range p[:n] {
+		p[i] = ' '
+	}
+	e.left.Add(-n)
+	e.read.Add(n)
+	return int(n), nil
+}
+
+// TestAHugeBodyTakesLittleMemory is alone: others would be counted.
+func TestAHugeBodyTakesLittleMemory(t *testing.T) {
+	s, c := open(t, desk{}, Options{}, usual)
+	for _, test := range []struct {
+		name   string
+		length int64
+		most   uint64 // bytes allocated in all
+	}{
+		{"that says so", 100 << 20, 1 << 20},
+		{"of unknown length", -1, 50 << 20},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		body := new(endless)
+		body.left.Store(100 << 20)
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/v1/executions", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ContentLength = test.length
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Expect", "100-continue")
+		// A client that is still sending may see the connection end before it sees the answer.
+		if resp, err := c.Do(r); err == nil {
+			text, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode != 413 || !strings.Contains(string(text), "16777216") {
+				t.Errorf("%s: got %d %s", test.name, resp.StatusCode, text)
+			}
+		} else if test.length > 0 {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		runtime.ReadMemStats(&after)
+		got := after.TotalAlloc - before.TotalAlloc
+		t.Logf("a body of 100 MB %s: %d KB allocated, %d MB sent", test.name, got>>10, body.read.Load()>>20)
+		if got > test.most {
+			t.Errorf("%s: %d bytes allocated, want at most %d", test.name, got, test.most)
+		}
+		if body.read.Load() > 40<<20 {
+			t.Errorf("%s: read on after the limit: %d bytes", test.name, body.read.Load())
+		}
+	}
+}
+
+func TestReadEndsAtTheEndOrTheLimit(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		body := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "body")
+		most := rapid.Int64Range(0, 200).Draw(t, "most")
+		begin := rapid.Int64Range(0, most).Draw(t, "begin")
+		var from io.Reader = bytes.NewReader(body)
+		if rapid.Bool().Draw(t, "slow") {
+			from = iotest.OneByteReader(from)
+		}
+		got, err := read(from, begin, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := body[:min(len(body), int(most)+1)]; !bytes.Equal(got, want) {
+			t.Errorf("got %d bytes, want %d", len(got), len(want))
+		}
+		if int64(cap(got)) > most+1 {
+			t.Errorf("made room for %d bytes, want at most %d", cap(got), most+1)
+		}
+	})
+}
+
+func TestBodiesInMemoryHaveABound(t *testing.T) {
+	t.Parallel()
+	d := newDoor(desk{}, Options{})
+	send := func() int {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/v1/executions", strings.NewReader(`{}`))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r)
+		return w.Code
+	}
+	d.held.Store(maxHeld - 1)
+	if code := send(); code != 503 {
+		t.Errorf("got %d with no room for two bytes, want 503", code)
+	}
+	d.held.Store(maxHeld - 2)
+	if code := send(); code != 200 {
+		t.Errorf("got %d with room for two bytes, want 200", code)
+	}
+	if held := d.held.Load(); held != maxHeld-2 {
+		t.Errorf("%d bytes were not given back", held-(maxHeld-2))
+	}
+}
+
+// raw opens a connection and sends the text as it is.
+func raw(t *testing.T, s *Server, text string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+const begun = "POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+
+func TestSlowClientsAreCutOff(t *testing.T) {
+	t.Parallel()
+	most := usual
+	most.header, most.body, most.idle = 100*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
+	s, _ := open(t, desk{}, Options{}, most)
+	for name, test := range map[string]struct{ text, want string }{
+		"headers":            {"POST /v1/executions HTTP/1.1\r\nHost: loc", ""},
+		"a body":             {begun, `{"error":"the body came too slowly"}` + "\n"},
+		"a body, refused":    {strings.Replace(begun, "application/json", "text/plain", 1), `{"error":"want Content-Type: application/json"}` + "\n"},
+		"the next request":   {"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n", `{"error":"there is nothing here: GET /v1/ says what there is"}` + "\n"},
+		"very large headers": {"GET /v1/ HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 64<<10), "431 Request Header Fields Too Large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := io.ReadAll(raw(t, s, test.text)) // until the server closes the connection
+			if err != nil && !strings.Contains(err.Error(), "reset by peer") {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(string(got), test.want) || test.want == "" && len(got) > 0 && !strings.HasPrefix(string(got), "HTTP/1.1 4") {
+				t.Errorf("got %q, want %q at the end", got, test.want)
+			}
+		})
+	}
+}
+
+// TestASlowDeskOutlivesTheTimeForTheBody: the time for the body is the body's alone.
+func TestASlowDeskOutlivesTheTimeForTheBody(t *testing.T) {
+	t.Parallel()
+	most := usual
+	most.body = 100 * time.Millisecond
+	s, c := open(t, desk{report: func(ctx context.Context, _ *events.Report) (*events.Stored, error) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(300 * time.Millisecond):
+			return &events.Stored{Handle: "1-ab12cd34"}, nil
+		}
+	}}, Options{}, most)
+	for range 2 { // also on a connection that has been used
+		if code, _, body := do(t, c, "POST", s.URL()+"/v1/executions", `{}`); code != 200 {
+			t.Errorf("got %d %s", code, body)
+		}
+	}
+}
+
+func TestAClientThatGoesAwayEndsItsRequest(t *testing.T) {
+	t.Parallel()
+	entered, ended := make(chan struct{}), make(chan error, 1)
+	s, _ := open(t, desk{report: func(ctx context.Context, _ *events.Report) (*events.Stored, error) {
+		close(entered)
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, ctx.Err()
+	}}, Options{}, usual)
+	conn := raw(t, s, strings.Replace(begun, "Content-Length: 100\r\n\r\n{", "Content-Length: 2\r\n\r\n{}", 1))
+	<-entered
+	_ = conn.Close()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want it canceled", err)
+		}
+	case <-time.After(patience):
+		t.Error("the desk works on for nobody")
+	}
+}
+
+func TestCloseWaitsForRequestsInFlight(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}), make(chan struct{})
+	s, err := serve("127.0.0.1:0", desk{report: func(context.Context, *events.Report) (*events.Stored, error) {
+		close(entered)
+		<-release
+		return &events.Stored{Handle: "1-ab12cd34"}, nil
+	}}, Options{}, usual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := raw(t, s, strings.Replace(begun, "Content-Length: 100\r\n\r\n{", "Content-Length: 2\r\n\r\n{}", 1))
+	<-entered
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	for { // until it takes no more
+		another, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
+		if err != nil {
+			break
+		}
+		_ = another.Close()
+	}
+	select {
+	case err := <-closed:
+		t.Errorf("Close returned %v with a request in flight", err)
+	default:
+	}
+	close(release)
+	got, err := io.ReadAll(conn)
+	if err != nil || !strings.HasSuffix(string(got), "{\"handle\":\"1-ab12cd34\"}\n") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCloseCutsOffWhatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	most := usual
+	most.grace = 50 * time.Millisecond
+	entered := make(chan struct{})
+	s, err := serve("127.0.0.1:0", desk{report: func(ctx context.Context, _ *events.Report) (*events.Stored, error) {
+		close(entered)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}, Options{}, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw(t, s, strings.Replace(begun, "Content-Length: 100\r\n\r\n{", "Content-Length: 2\r\n\r\n{}", 1))
+	<-entered
+	if err := s.Close(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the deadline", err)
+	}
+}
+
+func BenchmarkReportOverHTTP(b *testing.B) {
+	s, c := open(b, desk{}, Options{}, usual)
+	for b.Loop() {
+		if code, _, _ := do(b, c, "POST", s.URL()+"/v1/executions", `{"answer":"x"}`); code != 200 {
+			b.Fatal(code)
+		}
+	}
+}

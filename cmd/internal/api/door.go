@@ -1,0 +1,208 @@
+package api
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/events"
+	"debrief/events/service"
+)
+
+// maxHeld bounds the bodies that are in memory at the same time, in bytes. A body of unknown length counts as its limit.
+const maxHeld = 128 << 20
+
+// door answers HTTP requests.
+type door struct {
+	handler *service.Handler
+	token   *[sha256.Size]byte // the token's hash, nil where none is wanted
+	held    atomic.Int64
+	log     zerolog.Logger
+}
+
+func newDoor(desk service.Desk, o Options) *door {
+	d := &door{handler: service.NewHandler(desk, o.Log), log: o.Log}
+	if o.Token != "" {
+		hash := sha256.Sum256([]byte(o.Token))
+		d.token = &hash
+	}
+	return d
+}
+
+var routes = []struct{ path, verb string }{
+	{"/v1/context", events.VerbContext},
+	{"/v1/executions", events.VerbReport},
+	{"/v1/feedback", events.VerbFeedback},
+}
+
+// ServeHTTP implements http.Handler.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	a, err := d.answer(w, r)
+	if err != nil {
+		a = service.Refused(err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if after := a.RetryAfter(); after != "" {
+		h.Set("Retry-After", after)
+	}
+	w.WriteHeader(a.Code)
+	_, _ = w.Write(a.Body) // a client that is gone needs no answer
+	d.log.Debug().Str("method", r.Method).Str("path", events.Beginning(r.URL.Path, 64)).
+		Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
+}
+
+func (d *door) answer(w http.ResponseWriter, r *http.Request) (service.Answer, error) {
+	if err := d.admit(w, r); err != nil {
+		return service.Answer{}, err
+	}
+	if r.URL.Path == "/v1/" || r.URL.Path == "/v1" {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			return service.Answer{}, notAllowed(w, "GET, HEAD")
+		}
+		return index(), nil
+	}
+	var verb string
+	for _, route := range routes {
+		if r.URL.Path == route.path {
+			verb = route.verb
+		}
+	}
+	switch {
+	case verb == "":
+		return service.Answer{}, service.Refuse(http.StatusNotFound, "there is nothing here: GET /v1/ says what there is")
+	case r.Method != http.MethodPost:
+		return service.Answer{}, notAllowed(w, http.MethodPost)
+	}
+	if err := isJSON(r.Header); err != nil {
+		return service.Answer{}, err
+	}
+	most := int64(service.Limit(verb))
+	holds, begin := most, int64(unsized)
+	if r.ContentLength >= 0 {
+		holds, begin = r.ContentLength, r.ContentLength
+	}
+	if holds > most {
+		return service.Answer{}, service.TooLarge(verb) // unread
+	}
+	defer d.held.Add(-holds)
+	if d.held.Add(holds) > maxHeld {
+		return service.Answer{}, service.ErrBusy
+	}
+	body, err := read(r.Body, begin, most)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return service.Answer{}, service.Refuse(http.StatusRequestTimeout, "the body came too slowly")
+	case err != nil:
+		return service.Answer{}, service.Refuse(http.StatusBadRequest, "the body could not be read to its end")
+	case int64(len(body)) > most:
+		return service.Answer{}, service.TooLarge(verb)
+	}
+	return d.handler.Handle(r.Context(), verb, "", body), nil
+}
+
+// unsized is what a body of unknown length begins with, in bytes.
+const unsized = 64 << 10
+
+// read reads to the end, or to one byte over most. Begin is how much it makes room for at first; that doubles, and never
+// exceeds what is needed for most, which the library's own growth does several times over.
+func read(r io.Reader, begin, most int64) ([]byte, error) {
+	body := make([]byte, 0, begin+1)
+	for {
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case err != nil:
+			return nil, err
+		case int64(len(body)) > most:
+			return body, nil
+		case len(body) == cap(body):
+			body = append(make([]byte, 0, min(2*int64(cap(body)), most+1)), body...)
+		}
+	}
+}
+
+// admit says why a request is not to be looked at any further.
+func (d *door) admit(w http.ResponseWriter, r *http.Request) error {
+	if d.token == nil {
+		if !loopback(r.Host) {
+			return service.Refuse(http.StatusMisdirectedRequest, "without a token only names of the loopback are answered to, such as 127.0.0.1")
+		}
+		return nil
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	// Hashes, because the comparison takes the same time only for the same length.
+	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	if subtle.ConstantTimeCompare(hash[:], d.token[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+service.Name+`"`)
+		return service.Refuse(http.StatusUnauthorized, "want Authorization: Bearer and the service's token")
+	}
+	return nil
+}
+
+// loopback reports whether the Host header of a request names this machine's loopback, with or without a port.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
+// isJSON refuses bodies that do not say that they are plain JSON.
+func isJSON(h http.Header) error {
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || kind != "application/json" || !strings.EqualFold(cmp.Or(params["charset"], "utf-8"), "utf-8") {
+		return service.Refuse(http.StatusUnsupportedMediaType, "want Content-Type: application/json")
+	}
+	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return service.Refuse(http.StatusUnsupportedMediaType, "want the body without Content-Encoding")
+	}
+	return nil
+}
+
+func notAllowed(w http.ResponseWriter, methods string) error {
+	w.Header().Set("Allow", methods)
+	return service.Refuse(http.StatusMethodNotAllowed, "want "+methods)
+}
+
+// index says what there is.
+func index() service.Answer {
+	type endpoint struct {
+		Method string `json:"method"`
+		Path   string `json:"path"`
+		Limit  int    `json:"max_bytes"`
+	}
+	var all []endpoint
+	for _, route := range routes {
+		all = append(all, endpoint{http.MethodPost, route.path, service.Limit(route.verb)})
+	}
+	body, _ := json.Marshal(struct { // strings and numbers cannot fail
+		Service   string     `json:"service"`
+		Version   string     `json:"version"`
+		Endpoints []endpoint `json:"endpoints"`
+	}{service.Name, service.Version, all})
+	return service.Answer{Code: http.StatusOK, Body: append(body, '\n')}
+}

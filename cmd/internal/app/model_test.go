@@ -1,0 +1,108 @@
+package app_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/llm"
+)
+
+// parsed are the flags of who is asked, as a program reads them.
+func parsed(t *testing.T, args ...string) (app.Model, app.Embedding) {
+	t.Helper()
+	var cli struct {
+		app.Model
+		app.Embedding
+	}
+	parser, err := kong.New(&cli)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return cli.Model, cli.Embedding
+}
+
+func TestTheEmbedderAsksItsOwnServerWithItsOwnKey(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 1)
+	serve := func(name string) string {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked <- name + r.URL.Path + " " + strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+			_, _ = w.Write([]byte(`{"data":[{"index":0,"embedding":[1]}],"usage":{"prompt_tokens":1000000}}`))
+		}))
+		t.Cleanup(srv.Close)
+		return srv.URL
+	}
+	chats, embeds := serve("chats"), serve("embeds")
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("sk-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"the model's server and key", []string{"--base-url", chats + "/v1", "--api-key", "sk-chat"}, "chats/v1/embeddings sk-chat"},
+		{"the key in its file", []string{"--base-url", chats + "/v1", "--api-key-file", file}, "chats/v1/embeddings sk-file"},
+		{"another path there", []string{"--base-url", chats + "/v1", "--api-key", "sk-chat", "--embed-base-url", chats + "/v2"}, "chats/v2/embeddings sk-chat"},
+		{"another server", []string{"--base-url", chats, "--api-key", "sk-chat", "--embed-base-url", embeds}, "embeds/embeddings "},
+		{"another server than OpenAI's", []string{"--api-key", "sk-chat", "--embed-base-url", embeds}, "embeds/embeddings "},
+		{"another server and its key", []string{"--base-url", chats, "--api-key", "sk-chat", "--embed-base-url", embeds, "--embed-api-key", "sk-embed"}, "embeds/embeddings sk-embed"},
+		{"another key", []string{"--base-url", chats, "--api-key", "sk-chat", "--embed-api-key", "sk-embed"}, "chats/embeddings sk-embed"},
+	} {
+		m, e := parsed(t, append(tt.args, "--embed-model", "m", "--embed-input-price", "2")...)
+		embedder, err := e.Embedder(m)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if _, err := embedder.Embed(t.Context(), []string{"a"}); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if got := <-asked; got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+		client := embedder.(*llm.Embedder)
+		if got := client.Stats().Cost; got != 2 || client.Model() != "m" {
+			t.Errorf("%s: got a cost of %v and the model %s", tt.name, got, client.Model())
+		}
+		client.Close()
+	}
+}
+
+func TestTheFlagsOfEmbedding(t *testing.T) {
+	t.Parallel()
+	m, e := parsed(t, "--base-url", "http://localhost/v1")
+	if embedder, err := e.Embedder(m); embedder != nil || err != nil || e.EmbedModel != "" || e.EmbedTimeout != 10*time.Second {
+		t.Errorf("without a model: got %v, %v, %+v", embedder, err, e)
+	}
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"--embed-model: OpenAI wants a key", nil},
+		{"--embed-base-url: must be like", []string{"--embed-base-url", "localhost:80"}},
+		{"--embed-api-key: holds blanks", []string{"--embed-api-key", "sk secret"}},
+		{"--embed-timeout: must be more than 0", []string{"--embed-api-key", "k", "--embed-timeout=-1s"}},
+		{"--embed-input-price: must be between", []string{"--embed-api-key", "k", "--embed-input-price=-1"}},
+		{"--api-key-file: ", []string{"--api-key-file", filepath.Join(t.TempDir(), "none")}},
+	} {
+		m, e := parsed(t, append(tt.args, "--embed-model", "m")...)
+		m.APIKey = "" // whatever the environment of the tests holds
+		_, err := e.Embedder(m)
+		if err == nil || !strings.HasPrefix(err.Error(), tt.want) || app.ExitCode(err) != app.ExitUsage || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v, want a usage error that begins with %q", err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package simulated
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	defaultDimensions = 256
+	maxDimensions     = 4096
+	maxTexts          = 2048 // as OpenAI has it
+)
+
+type embeddingRequest struct {
+	Model          string `json:"model"`
+	Input          texts  `json:"input"`
+	EncodingFormat string `json:"encoding_format"`
+	Dimensions     int    `json:"dimensions"`
+}
+
+// texts are what to embed: one text or a list of them.
+type texts []string
+
+func (t *texts) UnmarshalJSON(raw []byte) error {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		*t = texts{one}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]string)(t))
+}
+
+// wrong says what the server refuses about a request, "" for nothing.
+func (in *embeddingRequest) wrong() string {
+	switch {
+	case len(in.Input) == 0 || len(in.Input) > maxTexts:
+		return fmt.Sprintf("input: must be 1 to %d texts, got %d", maxTexts, len(in.Input))
+	case slices.Contains(in.Input, ""):
+		return "input: a text is empty"
+	case in.EncodingFormat != "" && in.EncodingFormat != "float":
+		return "encoding_format: must be float"
+	case in.Dimensions < 0 || in.Dimensions > maxDimensions:
+		return fmt.Sprintf("dimensions: must be 1 to %d", maxDimensions)
+	}
+	return ""
+}
+
+type embeddingResponse struct {
+	Object            string      `json:"object"`
+	Model             string      `json:"model"`
+	SystemFingerprint string      `json:"system_fingerprint"`
+	Data              []embedding `json:"data"`
+	Usage             usage       `json:"usage"`
+}
+
+type embedding struct {
+	Object string    `json:"object"`
+	Index  int       `json:"index"`
+	Vector []float32 `json:"embedding"`
+}
+
+// embed answers in an order of its own, as the wire allows: a client that does not look at the index is found out.
+func (m *model) embed(w http.ResponseWriter, r *http.Request) {
+	var in embeddingRequest
+	if !readJSON(w, r, &in) {
+		return
+	}
+	if in.Model != EmbeddingName {
+		writeError(w, http.StatusNotFound, "model_not_found", "simulated: only "+EmbeddingName+" embeds")
+		return
+	}
+	if problem := in.wrong(); problem != "" {
+		writeError(w, http.StatusBadRequest, "invalid_request_error", "simulated: "+problem)
+		return
+	}
+	p := &prompt{schema: EmbeddingName, salt: m.Seed}
+	for _, t := range in.Input {
+		p.messages = append(p.messages, message{Speaker: "user", Text: text(t)})
+	}
+	if !pause(r, m.Latency) {
+		return // the client is gone
+	}
+	fault := m.fault(p, r)
+	if fault != "" && fault != "cut" {
+		misbehave(w, fault)
+		return
+	}
+	out := embeddingResponse{Object: "list", Model: EmbeddingName, SystemFingerprint: Fingerprint}
+	out.Usage.PromptTokens = tokens(p.bytes())
+	out.Usage.TotalTokens = out.Usage.PromptTokens
+	first := p.draw("order") % uint64(len(in.Input))
+	for i := range in.Input {
+		i = (i + int(first)) % len(in.Input)
+		v := vectorOf(in.Input[i], in.Dimensions)
+		out.Data = append(out.Data, embedding{Object: "embedding", Index: i, Vector: v})
+	}
+	slices.Reverse(out.Data[len(out.Data)/2:])
+	if fault == "cut" {
+		cutBody(w, asJSON(out))
+		return
+	}
+	writeJSON(w, http.StatusOK, out)
+}
+
+// vectorOf hashes the words of a text, and every three to five letters in a row of them, to places and signs in a
+// vector of length 1.
+func vectorOf(text string, dimensions int) []float32 {
+	if dimensions == 0 {
+		dimensions = defaultDimensions
+	}
+	v := make([]float32, dimensions)
+	count := func(s string) {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(s))
+		sum := h.Sum64()
+		v[sum>>8%uint64(dimensions)] += 1 - 2*float32(sum>>63)
+	}
+	for word := range strings.FieldsSeq(strings.ToLower(text)) {
+		count(word)
+		letters := []rune("<" + word + ">")
+		for n := 3; n <= 5; n++ {
+			for i := 0; i+n <= len(letters); i++ {
+				count(string(letters[i : i+n]))
+			}
+		}
+	}
+	square := 0.0
+	for _, x := range v {
+		square += float64(x) * float64(x)
+	}
+	if square == 0 { // nothing but blanks, or all signs cancel each other
+		v[0], square = 1, 1
+	}
+	for i := range v {
+		v[i] /= float32(math.Sqrt(square))
+	}
+	return v
+}
