@@ -29,6 +29,9 @@ type Manifest struct {
 
 	Parts []Part    `msgpack:"parts" json:"parts"`
 	Left  []LeftOut `msgpack:"left,omitempty" json:"left_out,omitempty"`
+	// Trials are the bullets that bear on the query, with what chance decided about each. One that was withheld would
+	// have been among Parts.
+	Trials []Trial `msgpack:"try,omitempty" json:"trials,omitempty"`
 	// Degraded says what could not be had, such as "recall: the embedding server does not answer". Empty is as it should be.
 	Degraded []string `msgpack:"deg,omitempty" json:"degraded,omitempty"`
 }
@@ -176,6 +179,10 @@ type Note struct {
 	Error      string    `msgpack:"e,omitempty" json:"error_identification,omitempty"`
 	Approach   string    `msgpack:"a,omitempty" json:"correct_approach,omitempty"`
 	Insight    string    `msgpack:"k,omitempty" json:"key_insight,omitempty"`
+	// Execution is what the reflection is on, and Records the second layer of its steps, in place of what can be made of
+	// them without a model.
+	Execution Handle   `msgpack:"of,omitempty" json:"execution,omitempty"`
+	Records   []Record `msgpack:"rec,omitempty" json:"records,omitempty"`
 }
 
 const maxNoteText = 600 // characters of each text of a note

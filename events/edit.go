@@ -2,6 +2,7 @@ package events
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"debrief/playbook"
@@ -28,6 +29,8 @@ type Edit struct {
 	Forget *playbook.Selector `msgpack:"forget,omitempty" json:"forget,omitempty"`
 	// Frame is what an imported file has besides the bullets in Ops.
 	Frame []byte `msgpack:"frame,omitempty" json:"frame,omitempty"`
+	// Gate changes how new advice of the book earns its place; empty leaves that as it is.
+	Gate playbook.Gate `msgpack:"gate,omitempty" json:"gate,omitempty"`
 	// Rebuild has the view written anew from the log.
 	Rebuild bool `msgpack:"rebuild,omitempty" json:"rebuild,omitempty"`
 
@@ -51,11 +54,14 @@ func (e *Edit) Validate() error {
 	if e.Author == "" {
 		errs = append(errs, errors.New("author: is empty"))
 	}
-	if len(e.Ops)+len(e.Names) == 0 && e.Restore == nil && e.Forget == nil && !e.Rebuild {
-		errs = append(errs, errors.New("operations, names, restore, forget, rebuild: there is none of them"))
+	if len(e.Ops)+len(e.Names) == 0 && e.Restore == nil && e.Forget == nil && e.Gate == "" && !e.Rebuild {
+		errs = append(errs, errors.New("operations, names, restore, forget, gate, rebuild: there is none of them"))
 	}
 	for _, n := range e.Names {
 		errs = append(errs, n.Validate())
+	}
+	if !e.Gate.Valid() {
+		errs = append(errs, fmt.Errorf("gate: %q is none of off, shadow, on", e.Gate))
 	}
 	if e.Forget != nil {
 		errs = append(errs, e.Forget.Validate())

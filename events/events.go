@@ -77,6 +77,10 @@ type Task struct {
 	// there is, and the execution says so.
 	MinVersion uint64 `msgpack:"min,omitempty" json:"min_version,omitempty"`
 
+	// Tries are the rounds of this task that came before, oldest first: each a wrong answer and what a Reflector made of
+	// it. A task with tries is answered with them in view.
+	Tries []Try `msgpack:"tries,omitempty" json:"tries,omitempty"`
+
 	// ReplyTo is where the answer is sent once it is stored. Only inboxes are accepted.
 	ReplyTo string    `msgpack:"reply,omitempty" json:"-"`
 	Origin  Origin    `msgpack:"origin,omitempty" json:"origin,omitzero"`
@@ -96,6 +100,30 @@ func (t *Task) Validate() error {
 		errs = append(errs, fmt.Errorf("target: is empty, evaluator %q has nothing to compare with", t.Evaluator))
 	}
 	return errors.Join(errs...)
+}
+
+// Try is one round at a task that failed, with the advice for the next. It travels with the task, so that a round goes
+// on wherever it is picked up.
+type Try struct {
+	Execution ID     `msgpack:"x" json:"execution_id"`
+	Handle    Handle `msgpack:"h,omitempty" json:"execution,omitempty"`
+	Answer    string `msgpack:"a,omitempty" json:"answer,omitempty"`
+	Error     string `msgpack:"e,omitempty" json:"error_identification,omitempty"`
+	Approach  string `msgpack:"p,omitempty" json:"correct_approach,omitempty"`
+	Insight   string `msgpack:"k,omitempty" json:"key_insight,omitempty"`
+	Section   string `msgpack:"s,omitempty" json:"section,omitempty"` // of the insight
+	// Score of the round, and what chance had decided about its prompt: later rounds know more than the playbook told
+	// them, so that the first one alone bears witness.
+	Score  float64    `msgpack:"o" json:"score"`
+	Trials []Trial    `msgpack:"t,omitempty" json:"trials,omitempty"`
+	Usage  chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"` // of the reflection
+}
+
+// Trial is a bullet that bears on a task, and what chance decided about it.
+type Trial struct {
+	Bullet playbook.BulletID `msgpack:"b" json:"bullet_id"`
+	Case   int               `msgpack:"c,omitempty" json:"case,omitempty"` // playbook.Case.Number
+	Arm    playbook.Arm      `msgpack:"a" json:"arm"`
 }
 
 // Label is an outcome in a word. Stored; append only.
@@ -214,6 +242,10 @@ type Execution struct {
 	Cited   []playbook.BulletID `msgpack:"cited,omitempty" json:"cited,omitempty"`
 	// Turn is its place in its session, from 1.
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
+	// Evaluator and Tries are the task's, so that another round can be asked for; Pinned says that it pinned its version.
+	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
+	Tries     []Try  `msgpack:"tries,omitempty" json:"tries,omitempty"`
+	Pinned    bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
 	// ContextID is the context that an outside agent was served, and Manifest what was in it or in our own prompt.
 	ContextID ID        `msgpack:"ctx,omitempty" json:"context_id,omitempty"`
 	Manifest  *Manifest `msgpack:"manifest,omitempty" json:"manifest,omitempty"`
@@ -269,14 +301,14 @@ func (f *Feedback) Validate() error {
 	return errors.Join(f.ID.validate(), err, f.Outcome.validate())
 }
 
-// Vote is a reflection's judgement of one bullet. Stored; append only.
-type Vote string
+// Vote is a reflection's judgement of one bullet.
+type Vote = playbook.Vote
 
 // The votes.
 const (
-	Helpful Vote = "helpful"
-	Harmful Vote = "harmful"
-	Neutral Vote = "neutral"
+	Helpful = playbook.Helpful
+	Harmful = playbook.Harmful
+	Neutral = playbook.Neutral
 )
 
 // BulletTag is a vote on a bullet that was in the prompt.
@@ -306,6 +338,13 @@ type Finding struct {
 	Base string `msgpack:"base,omitempty" json:"base,omitempty"`
 	// CountOnly findings are kept for their counts and never shown.
 	CountOnly bool `msgpack:"count,omitempty" json:"count_only,omitempty"`
+	// Paired findings come from two runs of one task, one that succeeded and one that failed. Helpful is a pair in which
+	// the success had it, harmful one in which the failure had it; the bullet is shown only while the first are clearly
+	// more.
+	Paired bool `msgpack:"pair,omitempty" json:"paired,omitempty"`
+	// Confidence, from 0 to 1, is how sure the rule is that this teaches something; 0 stands for certain. What is under
+	// 0.7 is told and makes no bullet.
+	Confidence float64 `msgpack:"conf,omitempty" json:"confidence,omitempty"`
 }
 
 // Reflection is what a Reflector made of one execution.
@@ -332,6 +371,18 @@ type Reflection struct {
 	Lessons  []Lesson    `msgpack:"lessons,omitempty" json:"lessons,omitempty"`
 	Findings []Finding   `msgpack:"findings,omitempty" json:"findings,omitempty"`
 
+	// Trials are what chance decided about the prompt of the first round, and Score what that came to.
+	Trials []Trial `msgpack:"trials,omitempty" json:"trials,omitempty"`
+	Score  float64 `msgpack:"trial_score,omitempty" json:"trial_score,omitempty"`
+	// Judged is the sequence of the feedback that the outcome is from. Corrects says that the outcome was known before,
+	// so that the votes cast on it are to be moved.
+	Judged   uint64 `msgpack:"judged,omitempty" json:"judged,omitempty"`
+	Corrects bool   `msgpack:"corrects,omitempty" json:"corrects,omitempty"`
+	// Records are the second layer of the execution's steps, in their order, as a model sees it.
+	Records []Record `msgpack:"records,omitempty" json:"records,omitempty"`
+	// Ignored says what of the model's reply was not taken over and why, a sentence each.
+	Ignored []string `msgpack:"ignored,omitempty" json:"ignored,omitempty"`
+
 	Model   string     `msgpack:"model,omitempty" json:"model,omitempty"`
 	Usage   chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	Created time.Time  `msgpack:"created" json:"created,omitzero"`
@@ -355,6 +406,7 @@ func (r *Reflection) Evidence() *playbook.Evidence {
 		Execution: string(r.Handle), Session: Beginning(r.Session, 256), Source: Beginning(r.Origin.Source, 256),
 		Excerpt: Beginning(strings.Join(strings.Fields(excerpt), " "), maxExcerpt),
 		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: Beginning(r.Reflector, 64), Model: Beginning(r.Model, 64),
+		Judged: r.Judged,
 	}
 }
 
@@ -373,20 +425,21 @@ func Beginning(text string, most int) string {
 func (r *Reflection) Validate() error {
 	_, _, err := r.Handle.Parse()
 	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate()}
+	if !(r.Score >= 0 && r.Score <= 1) {
+		errs = append(errs, fmt.Errorf("trial_score: must be between 0 and 1, got %v", r.Score))
+	}
 	for i, t := range r.Tags {
-		if t.ID == "" || !t.Tag.valid() {
+		if t.ID == "" || !t.Tag.Valid() {
 			errs = append(errs, fmt.Errorf("bullet_tags[%d]: id %q, tag %q: want an id and helpful, harmful or neutral", i, t.ID, t.Tag))
 		}
 	}
 	for i, f := range r.Findings {
-		if f.Key == "" || f.Text == "" || !f.Vote.valid() {
+		if f.Key == "" || f.Text == "" || !f.Vote.Valid() {
 			errs = append(errs, fmt.Errorf("findings[%d]: key %q, vote %q: want a key, a text and a vote", i, f.Key, f.Vote))
 		}
 	}
 	return errors.Join(errs...)
 }
-
-func (v Vote) valid() bool { return v == Helpful || v == Harmful || v == Neutral }
 
 // DeadLetter is what a role gave up on, with everything needed to try again.
 type DeadLetter struct {

@@ -49,7 +49,7 @@ func samples() map[Kind]Event {
 			Model:    "m", Usage: usage, Created: noon,
 		},
 		KindEdit: &Edit{
-			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, ReplyTo: "_INBOX.abc.2", Created: noon,
+			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateOn, ReplyTo: "_INBOX.abc.2", Created: noon,
 		},
 		KindDead: &DeadLetter{
 			envelope: book, Role: RoleReflector, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,
@@ -70,7 +70,7 @@ func op() playbook.Op {
 
 func delta() *playbook.Delta {
 	d := &playbook.Delta{
-		Version: 300, PrevSeq: 70000, PrevChain: []byte{0xab, 0xcd},
+		Gate: playbook.GateOn, Version: 300, PrevSeq: 70000, PrevChain: []byte{0xab, 0xcd},
 		Covers: []playbook.Cover{{ID: string(Hash("a")), Seq: 13}, {ID: string(Hash("b")), Seq: 1 << 40}},
 		Ops:    []playbook.Op{op()}, Rejected: []playbook.Rejection{{Op: op(), Reason: "no such bullet"}},
 	}
@@ -110,6 +110,10 @@ func complete(v reflect.Value) {
 		if v.Len() == 0 {
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		}
+		for i := range v.Len() {
+			complete(v.Index(i))
+		}
+	case reflect.Array:
 		for i := range v.Len() {
 			complete(v.Index(i))
 		}

@@ -91,11 +91,14 @@ type Status string
 const (
 	// Active bullets are shown. The empty status means active.
 	Active Status = "active"
-	// Candidate bullets are counted but not shown: what a rule has seen, before the counts say that it matters.
+	// Candidate bullets are counted but not shown: what a rule has seen, before the counts say that it matters; and,
+	// where a gate is on, new advice that waits for probation.
 	Candidate Status = "candidate"
-	// Probation, Retired and Quarantined bullets are not shown; who sets them is told with the gate.
-	Probation   Status = "probation"
-	Retired     Status = "retired"
+	// Probation bullets are shown to a share of the tasks, by chance, until the difference that they make is known.
+	Probation Status = "probation"
+	// Retired bullets did harm, were of no use, or lost their place; they are not shown.
+	Retired Status = "retired"
+	// Quarantined bullets wait for a person and are not shown.
 	Quarantined Status = "quarantined"
 )
 
@@ -136,6 +139,13 @@ type Bullet struct {
 
 	// Rule is set on what a rule found, so that the next sighting counts here.
 	Rule *Rule `msgpack:"rule,omitempty" json:"rule,omitempty"`
+
+	// Case is the evidence on whether the bullet helps, nil where there is none. Backing counts its support by source,
+	// as far as sources have names. Replaces is the bullet that it would stand in for, where it came as a correction of
+	// one. None of them is part of any state hash.
+	Case     *Case     `msgpack:"case,omitempty" json:"case,omitempty"`
+	Backing  []Backing `msgpack:"from,omitempty" json:"backing,omitempty"`
+	Replaces BulletID  `msgpack:"for,omitempty" json:"replaces,omitempty"`
 
 	// Commit times of the deltas that made, last changed and last tagged the bullet. Not part of any state hash.
 	CreatedAt time.Time `msgpack:"created" json:"created_at"`

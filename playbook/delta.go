@@ -14,7 +14,8 @@ type OpKind string
 const (
 	// Add makes a bullet under an id that was minted before; it never overwrites.
 	Add OpKind = "ADD"
-	// Update replaces a bullet's content and rule, and its section where one is given. It never touches counters.
+	// Update replaces a bullet's content and rule, and its section where one is given. It never touches counters. Other
+	// words open a new case, unless they are a rule's own.
 	Update OpKind = "UPDATE"
 	// Tag adds to a bullet's counters: one vote for each reflection in Support.
 	Tag OpKind = "TAG"
@@ -29,6 +30,12 @@ const (
 	// Put stores a bullet whole, in place of the one with its id if there is one: as it was at an earlier version, or
 	// in the book or file that it comes from. People's changes alone bring it.
 	Put OpKind = "PUT"
+	// Retag moves one vote of each reflection in Support from the counter Was to another, or takes it back.
+	Retag OpKind = "RETAG"
+	// Trial adds outcomes to a bullet's Case, one for each entry of Support, if it still has that case.
+	Trial OpKind = "TRIAL"
+	// Second counts the reflections in Support as asking for the same words again.
+	Second OpKind = "SECOND"
 )
 
 // Op is one change of one bullet. Everything that took a clock, a threshold or a model to decide is already decided in
@@ -45,9 +52,15 @@ type Op struct {
 	Sources []BulletID `msgpack:"z,omitempty" json:"source_ids,omitempty"` // Merge
 	Whole   *Bullet    `msgpack:"w,omitempty" json:"whole,omitempty"`      // Put
 
-	Helpful int `msgpack:"h,omitempty" json:"helpful,omitempty"` // Tag
-	Harmful int `msgpack:"m,omitempty" json:"harmful,omitempty"` // Tag
-	Neutral int `msgpack:"n,omitempty" json:"neutral,omitempty"` // Tag
+	Helpful int `msgpack:"h,omitempty" json:"helpful,omitempty"` // Tag, Retag
+	Harmful int `msgpack:"m,omitempty" json:"harmful,omitempty"` // Tag, Retag
+	Neutral int `msgpack:"n,omitempty" json:"neutral,omitempty"` // Tag, Retag
+
+	Was      Vote     `msgpack:"q,omitempty" json:"was,omitempty"`      // Retag: the vote before; a Retag without a new one takes it back
+	Case     int      `msgpack:"e,omitempty" json:"case,omitempty"`     // Trial: the number of the case
+	Seen     []Seen   `msgpack:"v,omitempty" json:"seen,omitempty"`     // Trial: parallel to Support
+	Share    int      `msgpack:"g,omitempty" json:"share,omitempty"`    // Add, SetStatus to probation: percent of tasks; opens a case
+	Replaces BulletID `msgpack:"x,omitempty" json:"replaces,omitempty"` // Add
 
 	// Support lists, as indices into the delta's Covers, the reflections and edits that asked for this. A Tag moves one
 	// counter and its votes are as many as its Support, so that each vote can be told from the others. In a change of
@@ -75,6 +88,8 @@ type Evidence struct {
 	Score     float64 `msgpack:"s,omitempty" json:"score,omitempty"`
 	Reflector string  `msgpack:"r,omitempty" json:"reflector,omitempty"` // version of rules and prompt
 	Model     string  `msgpack:"m,omitempty" json:"model,omitempty"`     // that reflected; empty for rules alone
+	// Judged is the sequence of the feedback that the outcome is from, 0 where the execution came with it.
+	Judged uint64 `msgpack:"j,omitempty" json:"judged,omitempty"`
 }
 
 // Rejection is something that was asked for and not done, with the reason in a sentence.
@@ -114,6 +129,8 @@ type Delta struct {
 	// Frame is a piece of what the file of an import has besides bullets. The pieces of one change make the whole, and
 	// it replaces that of the import before.
 	Frame []byte `msgpack:"e,omitempty" json:"frame,omitempty"`
+	// Gate is how new advice of the book earns its place from here on; empty leaves that as it is.
+	Gate Gate `msgpack:"k,omitempty" json:"gate,omitempty"`
 
 	Author string    `msgpack:"a,omitempty" json:"author,omitempty"`
 	Reason string    `msgpack:"r,omitempty" json:"reason,omitempty"`
@@ -199,6 +216,9 @@ func (d *Delta) Validate() error {
 			return fmt.Errorf("names: %w", err)
 		}
 	}
+	if !d.Gate.Valid() {
+		return fmt.Errorf("gate: %q is none of off, shadow, on", d.Gate)
+	}
 	if d.Forgets != nil {
 		if err := d.Forgets.Validate(); err != nil {
 			return fmt.Errorf("forgets: %w", err)
@@ -224,6 +244,9 @@ func (op *Op) validate(covers int) error {
 	if op.Section != "" && Section(op.Section) != op.Section {
 		return fmt.Errorf("section: %q is no name of a section", op.Section)
 	}
+	if op.Share < 0 || op.Share > 100 {
+		return fmt.Errorf("share: %d is no percentage", op.Share)
+	}
 	switch op.Kind {
 	case Add, Update, Merge:
 		if clean, err := CleanContent(op.Content); err != nil {
@@ -238,11 +261,32 @@ func (op *Op) validate(covers int) error {
 		if votes := op.Helpful + op.Harmful + op.Neutral; votes == 0 || votes > len(op.Support) {
 			return fmt.Errorf("votes: %d from %d reflections", votes, len(op.Support))
 		}
+	case Retag:
+		if !op.Was.Valid() {
+			return fmt.Errorf("was: %q is no vote", op.Was)
+		}
+		votes := op.Helpful + op.Harmful + op.Neutral
+		if op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0 || len(op.Support) == 0 || votes != 0 && votes != len(op.Support) {
+			return fmt.Errorf("votes: %d in place of those of %d reflections", votes, len(op.Support))
+		}
+	case Trial:
+		if len(op.Seen) != len(op.Support) || len(op.Seen) == 0 {
+			return fmt.Errorf("seen: %d outcomes from %d reflections", len(op.Seen), len(op.Support))
+		}
+		for i := range op.Seen {
+			if err := op.Seen[i].validate(); err != nil {
+				return err
+			}
+		}
+	case Second:
+		if len(op.Support) == 0 {
+			return fmt.Errorf("support: is empty")
+		}
 	case Put:
 		return op.validateWhole()
 	case Remove, SetStatus, Pin:
 	default:
-		return fmt.Errorf("type: %q is none of ADD, UPDATE, TAG, REMOVE, STATUS, PIN, MERGE, PUT", op.Kind)
+		return fmt.Errorf("type: %q is none of ADD, UPDATE, TAG, REMOVE, STATUS, PIN, MERGE, PUT, RETAG, TRIAL, SECOND", op.Kind)
 	}
 	return nil
 }

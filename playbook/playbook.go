@@ -22,6 +22,7 @@ type Playbook struct {
 	bullets map[BulletID]entry
 	sum     Checksum
 	parts   Parts // of a change that is not complete
+	gate    Gate
 
 	rules   index[string]                    // by rule key
 	resting map[string]map[BulletID]struct{} // by the key that a rule has as its base
@@ -49,6 +50,17 @@ func (p *Playbook) Version() uint64 { return p.version }
 
 // LastMinted is the highest number that an id of this book has carried.
 func (p *Playbook) LastMinted() uint64 { return p.last }
+
+// Gate is how new advice earns its place: off, shadow or on. Set says whether somebody chose it.
+func (p *Playbook) Gate() (mode Gate, set bool) {
+	if p.gate == "" {
+		return GateShadow, false
+	}
+	return p.gate, true
+}
+
+// SetGate sets the mode as it was stored beside the bullets.
+func (p *Playbook) SetGate(mode Gate) { p.gate = mode }
 
 // Checksum is that of the bullets as they are.
 func (p *Playbook) Checksum() Checksum { return p.sum }
@@ -190,6 +202,9 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	}
 	p.version = d.Version
 	for _, part := range p.parts.Take(d) {
+		if part.Gate != "" {
+			p.gate = part.Gate
+		}
 		changed = slices.Grow(changed, len(part.Ops))
 		for i := range part.Ops {
 			if op := &part.Ops[i]; p.applyOp(op, part) {
@@ -215,9 +230,13 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 			return false
 		}
 		b := &Bullet{
-			ID: op.Bullet, Section: op.Section, Content: op.Content, Rule: op.Rule, Status: op.Status,
+			ID: op.Bullet, Section: op.Section, Content: op.Content, Rule: op.Rule, Status: op.Status, Replaces: op.Replaces,
 			CreatedAt: d.Time, UpdatedAt: d.Time,
 		}
+		if op.Share > 0 {
+			b.Case = b.open(op.Share, true)
+		}
+		b.Backing = b.backed(d.Covers, op.Support, 1)
 		p.put(b, b.checksum())
 		return true
 	}
@@ -232,6 +251,9 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 	b := *old
 	switch op.Kind {
 	case Update:
+		if counts := op.Rule != nil && b.Rule != nil && op.Rule.Key == b.Rule.Key; !counts && op.Content != b.Content {
+			b.Case = b.open(b.TheCase().Share, false)
+		}
 		b.Content, b.Rule, b.UpdatedAt = op.Content, op.Rule, d.Time
 		if op.Section != "" {
 			b.Section = op.Section
@@ -241,14 +263,40 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 		b.Harmful += op.Harmful
 		b.Neutral += op.Neutral
 		b.LastUsed = d.Time
+		b.Backing = b.backed(d.Covers, op.Support, 1)
+	case Retag:
+		n := len(op.Support)
+		b.count(op.Was, -n)
+		b.Helpful += op.Helpful
+		b.Harmful += op.Harmful
+		b.Neutral += op.Neutral
+		if op.Helpful+op.Harmful+op.Neutral == 0 {
+			b.Backing = b.backed(d.Covers, op.Support, -1)
+		}
+	case Trial:
+		if op.Case != b.TheCase().Number {
+			return false // of words, or a time, that are past
+		}
+		b.Case = b.saw(op.Seen)
+	case Second:
+		c := b.TheCase()
+		c.Seconded += len(op.Support)
+		b.Case = &c
+		b.Backing = b.backed(d.Covers, op.Support, 1)
 	case Remove:
 		p.drop(op.Bullet)
 		return true
 	case SetStatus:
 		b.Status, b.UpdatedAt = op.Status, d.Time
+		if op.Share > 0 {
+			b.Case = b.open(op.Share, true)
+		}
 	case Pin:
 		b.Pinned, b.UpdatedAt = op.Pinned, d.Time
 	case Merge:
+		if op.Content != b.Content {
+			b.Case = b.open(b.TheCase().Share, false)
+		}
 		b.Content, b.UpdatedAt = op.Content, d.Time
 		for _, id := range op.Sources {
 			src := p.bullets[id].Bullet
@@ -259,6 +307,7 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 			b.Harmful += src.Harmful
 			b.Neutral += src.Neutral
 			b.Pinned = b.Pinned || src.Pinned
+			b.Backing = b.joined(src.Backing)
 			p.drop(id)
 		}
 	default:

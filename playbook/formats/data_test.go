@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -103,4 +104,4 @@ func TestPublishedPlaybooksFitEveryFormat(t *testing.T) {
 	}
 }
 
-func same(a, b *playbook.Bullet) bool { return *a == *b }
+func same(a, b *playbook.Bullet) bool { return reflect.DeepEqual(a, b) }

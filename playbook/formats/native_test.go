@@ -1,6 +1,7 @@
 package formats_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func TestWhatNoPlaybookHoldsIsNotPassedOn(t *testing.T) {
 		if err != nil || len(losses) < 5 {
 			t.Errorf("%s: losses %v, error %v", f, losses, err)
 		}
-		if doc := read(t, string(out), ""); len(doc.Bullets) != 1 || *doc.Bullets[0] != (playbook.Bullet{ID: "a-1", Section: "a_b", Content: "x\ny"}) {
+		if doc := read(t, string(out), ""); len(doc.Bullets) != 1 || !reflect.DeepEqual(*doc.Bullets[0], playbook.Bullet{ID: "a-1", Section: "a_b", Content: "x\ny"}) {
 			t.Errorf("%s: got %+v", f, doc.Bullets[0])
 		}
 		for _, bad := range [][]*playbook.Bullet{{nil}, {{ID: "a", Content: "x"}, {ID: "a", Content: "y"}}} {

@@ -3,6 +3,7 @@ package history_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -257,7 +258,7 @@ func TestEveryShownBulletResolves(t *testing.T) {
 			if err != nil || l.Is == nil || !slices.ContainsFunc(l.Events, func(e history.Event) bool { return e.Version == o.Version }) {
 				t.Fatalf("%s: its lineage does not have version %d: %v", o.Bullet, o.Version, err)
 			}
-			if *l.Is != *k.p.Bullet(o.Bullet) {
+			if !reflect.DeepEqual(l.Is, k.p.Bullet(o.Bullet)) {
 				t.Fatalf("%s: its lineage ends in %+v, it is %+v", o.Bullet, l.Is, k.p.Bullet(o.Bullet))
 			}
 		}

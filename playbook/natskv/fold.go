@@ -102,8 +102,12 @@ func (f *fold) coversFrom() uint64 {
 }
 
 func (f *fold) head() head {
-	return head{
+	h := head{
 		Version: f.playbook.Version(), Seq: f.seq, Chain: f.chain, Last: f.playbook.LastMinted(),
 		Count: f.playbook.Len(), Sum: f.playbook.Checksum(), Covers: f.coversFrom(),
 	}
+	if mode, set := f.playbook.Gate(); set {
+		h.Gate = mode
+	}
+	return h
 }

@@ -213,6 +213,7 @@ func (f *Follower) move(h *head) error {
 		}
 		return nil
 	}
+	f.p.SetGate(h.Gate)
 	f.misfits, f.fresh = 0, false
 	f.pending = make(map[playbook.BulletID]*playbook.Bullet)
 	f.chain = h.Chain

@@ -63,6 +63,8 @@ type head struct {
 	// Partial says that the writer of a later version is at work, in more batches than one: until the next head the
 	// bullets fit none. Version is still that of the last whole head, the rest is not set.
 	Partial bool `msgpack:"p,omitempty"`
+	// Gate is the book's, empty where nobody chose it.
+	Gate playbook.Gate `msgpack:"g,omitempty"`
 }
 
 // Record is one delta as the log holds it.

@@ -42,6 +42,7 @@ func (v *view) playbook() *playbook.Playbook {
 	if v.head.Partial || p.Len() != v.head.Count || p.Checksum() != v.head.Sum {
 		return nil
 	}
+	p.SetGate(v.head.Gate)
 	return p
 }
 
