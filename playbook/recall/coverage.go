@@ -27,8 +27,9 @@ const telling = 12
 // directions are words that many texts have and few questions. They are no endings, so stems and words are the same.
 var directions = map[string]bool{"befor": true, "after": true, "up": true, "down": true}
 
-// Of is the part of a text that the query covers, from 0 to 1: the share of the weight of its words that are in the query
-// as often as in the text. A word weighs one over the square of how many texts have it, so that what tells a text from
+// Of is the part of a text that the query covers, from 0 to 1: the share of the weight of its words that are in the
+// query. What a sentence says twice, such as "small" of "for order size small the small order fee is …", must be in it
+// twice. A word weighs one over the square of how many texts have it, so that what tells a text from
 // its neighbours decides, in a set of ten texts as in one of ten thousand; inverse document frequencies are too flat for
 // that. Of sentences that differ in a word, such as "for region North …" and "for region South …", that word then has
 // nearly all the weight. Numbers do not count: they are what a text tells, not what it is about. Words that no other text
@@ -71,7 +72,11 @@ func (c *Coverage) Of(text string) float64 {
 			weight = 1 / (texts * texts)
 		}
 		weights = append(weights, weight)
-		if t.known && c.query[t.id] >= t.n {
+		asked := 1
+		if len(terms) <= telling {
+			asked = min(t.n, 2)
+		}
+		if t.known && c.query[t.id] >= asked {
 			covered += weight
 		}
 	}
