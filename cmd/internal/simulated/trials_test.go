@@ -19,7 +19,7 @@ func TestARuleBearsOnTheInvoicesThatUseIt(t *testing.T) {
 	for _, of := range []struct {
 		rules             int
 		precision, recall float64
-	}{{21, 0.99, 0.99}, {12, 0.9, 0.97}, {6, 0.55, 0.97}, {1, 0.4, 0.97}} {
+	}{{21, 0.99, 0.99}, {12, 0.9, 0.95}, {6, 0.55, 0.9}, {1, 0.4, 0.95}} {
 		right, wrong, missed := 0, 0, 0
 		for seed := range uint64(8) {
 			_, heldOut := Tasks(seed)
