@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -16,14 +17,20 @@ type refold struct {
 	version  uint64                       // being folded
 	kept     map[uint64]*state            // states that are needed later
 	approved map[playbook.BulletID]uint64 // the last version in which a person had a bullet shown
+	covers   []playbook.Cover             // of the delta that is being made
+	real     *playbook.Playbook           // as the log has it; nil where nothing is forgotten
 }
 
 func (p *past) refold() *refold {
 	empty := &state{mixed: map[playbook.BulletID][]uint64{}, dropped: map[playbook.BulletID]dropped{}}
-	return &refold{
+	r := &refold{
 		past: *p, matched: map[uint64]int{}, state: empty,
 		kept: map[uint64]*state{0: empty.clone()}, approved: map[playbook.BulletID]uint64{},
 	}
+	if len(p.forgets) > 0 {
+		r.real = new(playbook.Playbook)
+	}
+	return r
 }
 
 func (r *refold) run(log Log) error {
@@ -38,18 +45,52 @@ func (r *refold) run(log Log) error {
 // take folds one delta. Each becomes a delta of what is left of it, so that versions stay what they are.
 func (r *refold) take(d *playbook.Delta) error {
 	r.version = d.Version
-	var ops []playbook.Op
-	var err error
+	left := playbook.Delta{Version: d.Version, Time: d.Time}
 	if c := change(r.parts.Take(d)); c != nil {
-		if ops, err = r.left(c); err != nil {
+		r.covers = slices.Clip(d.Covers)
+		ops, err := r.left(c)
+		if err != nil {
 			return fmt.Errorf("version %d: %w", d.Version, err)
 		}
+		left.Ops, left.Covers = ops, r.covers
+		for _, part := range c {
+			left.Gate = cmp.Or(part.Gate, left.Gate)
+		}
 	}
-	if _, err := r.state.playbook.Apply(&playbook.Delta{Version: d.Version, Ops: ops, Time: d.Time}); err != nil {
+	changed, err := r.state.playbook.Apply(&left)
+	if err != nil {
+		return err
+	}
+	if err := r.number(d, changed); err != nil {
 		return err
 	}
 	if r.keep[d.Version] {
 		r.kept[d.Version] = r.state.clone()
+	}
+	return nil
+}
+
+// number gives the cases of bullets that changed the numbers that they have in the log. Outcomes name the case they are
+// of by its number, and some of what opened cases is not here: so they count where the bullet says what it said then,
+// and nowhere else.
+func (r *refold) number(d *playbook.Delta, changed []playbook.BulletID) error {
+	if r.real == nil {
+		return nil
+	}
+	really, err := r.real.Apply(d)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Concat(changed, really) {
+		is, was := r.state.playbook.Bullet(id), r.real.Bullet(id)
+		if is == nil || was == nil {
+			continue
+		}
+		n := was.TheCase().Number
+		if is.Content != was.Content && (is.Rule == nil || was.Rule == nil) {
+			n++
+		}
+		r.state.playbook.Renumber(id, n)
 	}
 	return nil
 }
@@ -73,7 +114,7 @@ func (r *refold) left(c change) (ops []playbook.Op, err error) {
 			continue
 		}
 		for _, op := range part.Ops {
-			ops = append(ops, r.filter(op, r.rests(part, &op, gone))...)
+			ops = append(ops, r.filter(op, r.rests(part, &op, gone), gone)...)
 		}
 	}
 	for _, part := range c {
