@@ -102,14 +102,18 @@ func (r *refold) filter(op playbook.Op, on rests, gone []uint64) []playbook.Op {
 	case playbook.Trial:
 		on.by = nil
 	case playbook.Second:
-		on.by = nil
-		if isDropped { // who asked for it again would have been the first to
-			ops := r.revive(op.Bullet, op.Support[:1])
-			if op.Support = op.Support[1:]; len(op.Support) > 0 {
-				ops = append(ops, op)
+		if on.by = nil; !isDropped {
+			if !r.asSaid(op.Bullet) { // it asked for words that are forgotten
+				return nil
 			}
-			return ops
+			break
 		}
+		// Who asked for it again would have been the first to.
+		ops := r.again(op.Bullet, r.saidOf(op.Bullet), op.Support[:1])
+		if op.Support = op.Support[1:]; len(op.Support) > 0 {
+			ops = append(ops, op)
+		}
+		return ops
 	case playbook.Update:
 		if isDropped && on.left > 0 { // its words rest on something else
 			s.mix(op.Bullet, union(never.by, on.by))
@@ -164,15 +168,21 @@ func (r *refold) reviveMixed(id playbook.BulletID, on []int) []playbook.Op {
 // corroborate makes a bullet after all when something else said the same and was turned down for that. Where it said so
 // in other words, a person has to look at it.
 func (r *refold) corroborate(j *playbook.Rejection, on rests) []playbook.Op {
-	never, isDropped := r.state.dropped[j.Same]
+	_, isDropped := r.state.dropped[j.Same]
 	if j.Same == "" || !isDropped || on.left == 0 {
 		return nil
 	}
-	if playbook.WordingOf(never.made.Content) != playbook.WordingOf(j.Op.Content) {
-		r.state.mix(j.Same, never.by)
-		return r.reviveMixed(j.Same, on.on)
+	return r.again(j.Same, j.Op.Content, on.on)
+}
+
+// again revives a bullet because something else said so.
+func (r *refold) again(id playbook.BulletID, content string, on []int) []playbook.Op {
+	never := r.state.dropped[id]
+	if playbook.WordingOf(never.made.Content) != playbook.WordingOf(content) {
+		r.state.mix(id, never.by)
+		return r.reviveMixed(id, on)
 	}
-	return r.revive(j.Same, on.on)
+	return r.revive(id, on)
 }
 
 // counter is the one counter that a tag moves, nil if it moves several.
