@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"debrief/events"
+	"debrief/playbook/similar"
 )
 
 // A wrong answer may get another round: the task goes back to the Generators with the advice that came of the answer.
@@ -62,37 +64,49 @@ func round(e *events.Execution, h events.Handle, ref *events.Reflection) *events
 	return t
 }
 
-// conclude makes a reflection on the last round that of the sample: the votes are those of the first round, whose prompt
-// was the playbook's alone; the lessons are those that a later round proved right, and the last round's own.
+// conclude makes a reflection on the last round that of the sample. The votes are those of the first round, whose prompt
+// was the playbook's alone. The lessons are the last round's own and the insights that a later round proved right.
 func conclude(e *events.Execution, ref *events.Reflection) {
 	if len(e.Tries) == 0 {
 		return
 	}
 	ref.Tags = e.Tries[0].Tags
-	for i := range e.Tries {
+	for i := range slices.Backward(e.Tries) {
 		t := &e.Tries[i]
 		ref.Usage = ref.Usage.Add(t.Usage)
-		after := e.Outcome.Score // of the round that had the advice
-		if i+1 < len(e.Tries) {
-			after = e.Tries[i+1].Score
-		}
-		known := slices.ContainsFunc(ref.Lessons, func(l events.Lesson) bool { return l.Content == t.Insight })
-		if t.Insight == "" || after <= t.Score || known {
+		if t.Insight == "" || !proved(e, i) || superseded(t.Insight, ref.Lessons) {
 			continue
 		}
 		if why := forgery(t.Insight); why != "" { // a task may come from anywhere
-			ref.Ignored = append(ref.Ignored, "insight of an earlier round: "+why)
+			ref.Ignored = append(ref.Ignored, fmt.Sprintf("insight %q of an earlier round: %s", inLine(t.Insight), why))
 			continue
 		}
 		ref.Lessons = append(ref.Lessons, events.Lesson{Section: t.Section, Content: t.Insight})
 	}
 	if last := &e.Tries[len(e.Tries)-1]; e.Outcome.Label == events.Success {
 		ref.ErrorIdentification, ref.CorrectApproach = last.Error, last.Approach
-		if n := len(ref.Lessons); n > 0 {
-			ref.KeyInsight = ref.Lessons[n-1].Content
+		if len(ref.Lessons) > 0 {
+			ref.KeyInsight = ref.Lessons[0].Content
 		}
 	}
 }
+
+// proved reports whether the outcome bears a try's insight out: the answer that was made with it is right in the end, or
+// the next one was better.
+func proved(e *events.Execution, i int) bool {
+	before, after := e.Tries[i].Score, e.Outcome.Score
+	if i+1 < len(e.Tries) {
+		after = e.Tries[i+1].Score
+	}
+	return after > before || after == before && e.Outcome.Label == events.Success
+}
+
+// superseded reports whether one of the lessons is about the same as an earlier insight, such as with another number.
+func superseded(insight string, lessons []events.Lesson) bool {
+	return slices.ContainsFunc(lessons, func(l events.Lesson) bool { return similar.Likeness(l.Content, insight) >= sameMatter })
+}
+
+const sameMatter = 0.75 // likeness
 
 // answersOf is the right answer that a target holds, and the amounts on the way to it.
 func answersOf(target string) (answer string, amounts []string) {
