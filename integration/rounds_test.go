@@ -2,8 +2,10 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -42,14 +44,22 @@ func TestRoundsOutliveTheirWorkers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 45*time.Second, "every sample ends", func() error {
+	eventually(t, 45*time.Second, "every sample ends", func() error { // each role in turn is idle, while nothing is stored
+		before, err := conn.Streams(ctx)
+		if err != nil {
+			return err
+		}
 		for _, role := range []string{events.RoleGenerator, events.RoleReflector} {
 			lag, err := conn.Lag(ctx, role)
 			if err != nil || !lag.Idle() {
 				return fmt.Errorf("%s: %+v, %v", role, lag, err)
 			}
 		}
-		return nil
+		after, err := conn.Streams(ctx)
+		if err == nil && !reflect.DeepEqual(before, after) {
+			err = errors.New("something was stored meanwhile")
+		}
+		return err
 	})
 	l, err := readLedger(ctx, conn.JetStream(), desk)
 	if err != nil {
