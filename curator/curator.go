@@ -124,14 +124,16 @@ type book struct {
 	shelf  shelf
 	memory memory
 	used   time.Time
-	sound bool // its view was compared with its log, all of it, and nothing has gone wrong since
+	sound  bool // its view was compared with its log, all of it, and nothing has gone wrong since
 }
 
 // bookIdle is how long a book is kept in memory that nothing comes for.
 const bookIdle = time.Minute
 
 // release lets go of what is in memory.
-func (b *book) release() { b.w, b.alike, b.costs, b.shelf, b.memory = nil, alike{}, nil, shelf{}, memory{} }
+func (b *book) release() {
+	b.w, b.alike, b.costs, b.shelf, b.memory = nil, alike{}, nil, shelf{}, memory{}
+}
 
 func (d *desk) book(name playbook.Book) *book {
 	d.mu.Lock()

@@ -138,7 +138,9 @@ func TestWhileTheModelIsAwayLessonsWaitAndTheRestDoesNot(t *testing.T) {
 			return "", &chat.UnavailableError{Err: errors.New("no route")}
 		}
 	}, lesson("b", "r", "a lesson for next time"), reflection("b", "v", "misc-00099"), e)
-	h.until("b", "the edit, while the model is away", func(p *playbook.Playbook) bool { return p.Same("an edit") != nil && p.Same("a lesson for next time") == nil })
+	h.until("b", "the edit, while the model is away", func(p *playbook.Playbook) bool {
+		return p.Same("an edit") != nil && p.Same("a lesson for next time") == nil
+	})
 	close(back)
 	h.until("b", "the lesson", func(p *playbook.Playbook) bool { return p.Same("a lesson for next time") != nil })
 	if p := h.whole("b"); p.Len() != 3 {

@@ -145,6 +145,12 @@ func (m *model) answer(p *prompt) string {
 			return clumsy(p, c.clumsy(p))
 		}
 		reply = c
+	case "reducer":
+		r := m.reduce(p)
+		if sloppy {
+			return clumsy(p, r)
+		}
+		reply = r
 	case "summary":
 		reply = m.summarise(p)
 	default:
