@@ -19,8 +19,8 @@ const (
 	atOnce     = 8 // calls of a batch at the same time
 )
 
-// deal puts reflections, given by their ids, into groups: the places of each group's, in order. Which go together is
-// drawn from the ids, so that the same batch is dealt the same way in whatever order it came.
+// deal puts reflections, given by their ids, into groups: the places of each group's members. Which go together, and in
+// which order, is drawn from the ids, so that the same batch is dealt the same way in whatever order it came.
 func deal(ids []events.ID) [][]int {
 	n := len(ids)
 	if n <= inOneCall {
@@ -40,17 +40,15 @@ func deal(ids []events.ID) [][]int {
 	})
 	g := int(math.Ceil(math.Sqrt(float64(n))))
 	groups := make([][]int, g)
-	for at, i := range order {
-		column, row := at%g, at/g
-		// Each row gives every group one. The next groups are as many further on as the row says, so that those who meet
-		// in one part in the other.
-		for t := range timesDealt {
-			to := (column + t*(1+row%(g-1))) % g
+	// Each row of the order gives every group one. The other times round the groups are as many further on as the row
+	// says, so that those who meet in one part in the other. Who comes first in one of its groups comes last in the other:
+	// what a call does not get to at the end of its list was at the beginning of another's.
+	for t := range timesDealt {
+		for at, i := range order {
+			column, row := at%g, at/g
+			to := (column + (timesDealt-1-t)*(1+row%(g-1))) % g
 			groups[to] = append(groups[to], i)
 		}
-	}
-	for _, group := range groups {
-		slices.Sort(group)
 	}
 	return groups
 }

@@ -9,7 +9,6 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
 // propose makes the proposals of every docket that brings lessons. What the playbook says already, to the word, needs no
@@ -51,7 +50,7 @@ func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*
 	if len(open) == 0 {
 		return cases, nil
 	}
-	failed := d.confer(ctx, b, s, open)
+	failed := d.confer(ctx, b, s.Playbook(), open)
 	return slices.DeleteFunc(cases, func(k *docket) bool { return failed[k] }), nil
 }
 
@@ -158,7 +157,7 @@ type minutes struct {
 
 // confer has a model make proposals of reflections: in one call, or in groups at the same time whose proposals are
 // brought together. It returns the dockets that no call was of use for, and gives them their result.
-func (d *desk) confer(ctx context.Context, b *book, s natskv.State, with []*docket) (failed map[*docket]bool) {
+func (d *desk) confer(ctx context.Context, b *book, p *playbook.Playbook, with []*docket) (failed map[*docket]bool) {
 	ids := make([]events.ID, len(with))
 	place := make(map[*docket]int, len(with))
 	for i, k := range with {
@@ -166,12 +165,12 @@ func (d *desk) confer(ctx context.Context, b *book, s natskv.State, with []*dock
 	}
 	groups := deal(ids)
 	requests := make([]Request, len(groups))
-	b.shelf.follow(s.Playbook())
+	b.shelf.follow(p)
 	for g, members := range groups {
 		for _, i := range members {
 			requests[g].Reflections = append(requests[g].Reflections, with[i].asked)
 		}
-		b.frame(s.Playbook(), &requests[g])
+		b.frame(p, &requests[g])
 	}
 	results := d.askAll(ctx, requests)
 
@@ -185,7 +184,7 @@ func (d *desk) confer(ctx context.Context, b *book, s natskv.State, with []*dock
 		if results[g].err != nil {
 			continue
 		}
-		last := with[members[len(members)-1]]
+		last := with[slices.Max(members)]
 		for _, i := range members {
 			delete(failed, with[i])
 		}
@@ -194,13 +193,11 @@ func (d *desk) confer(ctx context.Context, b *book, s natskv.State, with []*dock
 		}
 		for _, pr := range results[g].suggestions.Proposals {
 			m := &motion{op: pr.Op, at: last, group: g, model: results[g].model}
-			slices.Sort(pr.Reflections)
-			for i, n := range pr.Reflections {
-				k := with[members[n-1]]
-				m.from = append(m.from, k)
-				if i == 0 || place[k] > place[m.at] {
-					m.at = k
-				}
+			if len(pr.Reflections) > 0 {
+				m.at = with[members[pr.Reflections[0]-1]]
+			}
+			for _, n := range pr.Reflections {
+				m.rest([]*docket{with[members[n-1]]}, place)
 			}
 			if why := d.refuse(b, &m.op); why != "" {
 				m.at.turnDown(m.op, why)
@@ -216,7 +213,7 @@ func (d *desk) confer(ctx context.Context, b *book, s natskv.State, with []*dock
 			}
 		}
 	}
-	d.carry(ctx, b, s.Playbook(), all, place)
+	d.carry(ctx, b, p, all, place)
 	return failed
 }
 
