@@ -64,3 +64,27 @@ func readProposed(text string) []proposed {
 	}
 	return out
 }
+
+// refine merges bullets that state the same rule in different words.
+func (m *model) refine(p *prompt) curated {
+	out := curated{Operations: []operation{}}
+	bullets := readBullets(p.saidBy(false))
+	taken := make(map[string]bool)
+	for i, b := range bullets {
+		if !b.speaks || taken[b.id] {
+			continue
+		}
+		op := operation{Type: "MERGE", SourceIDs: []string{b.id}, KeepID: b.id, Content: b.text, Reason: "one rule in other words", Reflections: []int{}}
+		for _, other := range bullets[i+1:] {
+			if other.speaks && other.rule == b.rule {
+				taken[other.id] = true
+				op.SourceIDs = append(op.SourceIDs, other.id)
+			}
+		}
+		if len(op.SourceIDs) > 1 {
+			out.Operations = append(out.Operations, op)
+		}
+	}
+	out.Reasoning = fmt.Sprintf("%d bullets, %d of them say what another says.", len(bullets), len(taken))
+	return out
+}

@@ -151,6 +151,12 @@ func (m *model) answer(p *prompt) string {
 			return clumsy(p, r)
 		}
 		reply = r
+	case "refiner":
+		c := m.refine(p)
+		if sloppy {
+			return clumsy(p, c.clumsy(p))
+		}
+		reply = c
 	case "summary":
 		reply = m.summarise(p)
 	default:
