@@ -24,6 +24,8 @@ func (d *draft) change(op *playbook.Op) *refusal {
 	}
 	b := *old
 	switch op.Kind {
+	case playbook.Second:
+		return says(op.Bullet)
 	case playbook.Update:
 		same := d.same(op.Content)
 		switch {

@@ -171,6 +171,7 @@ func (d *desk) curate(t *testing.T, group []*events.Reflection) {
 			d.add(p.Op.Section, p.Op.Content)
 		case playbook.Update:
 			d.bullet(p.Op.Bullet).Content = p.Op.Content
+		case playbook.Second:
 		default:
 			t.Errorf("unexpected %s", p.Op.Kind)
 		}
