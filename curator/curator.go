@@ -30,7 +30,7 @@ type Config struct {
 
 	Mode  playbook.Gate `name:"gate" help:"How new advice earns its place in books for which nobody has said so with 'debrief playbook gate': off, shadow or on." default:"shadow" placeholder:"MODE" group:"Gate"`
 	Gate  gate.Config   `embed:""`
-	Trust []string      `name:"trust" help:"How far a source is believed: trusted, limited (to a percentage of what is behind a bullet, 50 unless given) or untrusted. May be given more than once. Default: trusted." placeholder:"SOURCE=LEVEL[:SHARE]" sep:"none"`
+	Trust []string      `name:"trust" help:"How far a source is believed: trusted, limited (to a percentage of what is behind a bullet, 50 unless given) or untrusted. May be given more than once. Default: trusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
 	Burst int           `name:"burst" help:"Most bullets that one session, or one source that is not trusted, may make in 10 minutes; the others wait in quarantine. -1 is no limit." default:"20"`
 }
 

@@ -61,7 +61,13 @@ const maxContext = 200
 func (d *desk) propose(ctx context.Context, s natskv.State, cases []*docket) (ready []*docket) {
 	var with []*docket
 	for _, k := range cases {
-		if k.r != nil && len(k.r.Lessons) > 0 && !k.covered(s) {
+		switch {
+		case k.r == nil || len(k.r.Lessons) == 0 || k.covered(s):
+		case d.trust[k.r.Origin.Source].level == Untrusted: // a person reads it, and no model that others' lessons are before
+			for _, l := range k.r.Lessons {
+				k.adopt(l)
+			}
+		default:
 			with = append(with, k)
 		}
 	}

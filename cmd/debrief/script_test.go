@@ -52,6 +52,7 @@ func TestScripts(t *testing.T) {
 			"deny":    deny,
 			"repeat":  repeat,
 			"post":    post,
+			"reflect": reflect,
 
 			"bulletid":    bulletID,
 			"handle":      handle,
@@ -237,6 +238,30 @@ func repeat(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("100 tasks were stored")
+}
+
+// reflect hands in the reflections of a file, a JSON object a line, so many times over: reflect BOOK TIMES FILE.
+func reflect(ts *testscript.TestScript, _ bool, args []string) {
+	nc, err := nats.Connect(serverURL(ts))
+	ts.Check(err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	ts.Check(err)
+	var times int
+	_, err = fmt.Sscan(args[1], &times)
+	ts.Check(err)
+	for range times {
+		for line := range strings.Lines(ts.ReadFile(args[2])) {
+			r := new(events.Reflection)
+			ts.Check(json.Unmarshal([]byte(line), r))
+			r.Book, r.ID, r.Execution = book.Book(args[0]), events.NewID(), events.NewID()
+			r.Handle, r.Reflector = events.NewHandle(1, r.Execution), "test"
+			subject, header, data, err := events.Encode(r)
+			ts.Check(err)
+			_, err = js.PublishMsg(context.Background(), &nats.Msg{Subject: subject, Header: header, Data: data})
+			ts.Check(err)
+		}
+	}
 }
 
 // serverURL is where the server on $DATA listens.
