@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -248,7 +249,7 @@ func (v *gateView) print(places, limit int) {
 	for _, l := range shown {
 		lift := "-"
 		if l.Lift != nil {
-			lift = l.Lift.String()[len("lift "):]
+			lift = strings.TrimPrefix(l.Lift.String(), "lift ")
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d %%\t%s\t%s\t%s\t%s\t%d/%d\t%s\n",
 			l.ID, l.Status, l.Case, l.Exposure, l.Shown, l.Withheld, l.Open, lift, l.Helpful, l.Harmful, inLine(l.Next, 160))

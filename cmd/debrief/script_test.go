@@ -53,6 +53,7 @@ func TestScripts(t *testing.T) {
 			"repeat":  repeat,
 			"post":    post,
 			"reflect": reflect,
+			"until":   until,
 
 			"bulletid":    bulletID,
 			"handle":      handle,
@@ -276,6 +277,20 @@ func serverURL(ts *testscript.TestScript) string {
 // serverAddr sets a variable to the address of the server on $DATA.
 func serverAddr(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimPrefix(serverURL(ts), "nats://"))
+}
+
+// until runs a program until its output matches: until PATTERN program [args...].
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	eventually(ts, func() error {
+		if err := ts.Exec(args[1], args[2:]...); err != nil {
+			return err
+		}
+		if text := ts.ReadFile("stdout"); !pattern.MatchString(text) {
+			return fmt.Errorf("%q does not match %s", text, pattern)
+		}
+		return nil
+	})
 }
 
 // awaitStatus waits until 'debrief status' has a line that matches.
