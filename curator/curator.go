@@ -219,7 +219,12 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 			}
 		}
 	}
+	backLast(cases)
 	cases = d.propose(ctx, b.w.State(), cases)
+	failed := func(seq uint64) bool { // in this batch, so that it waits for its next delivery
+		i := slices.IndexFunc(batch, func(del *bus.Delivery) bool { return del.Seq == seq })
+		return i >= 0 && results[i].Err != nil && results[i].Err != errUnsettled
+	}
 	floor, err := d.ackFloor(ctx)
 	if err != nil {
 		return err
@@ -240,6 +245,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		now := time.Now()
 		by.burst = burst{d.cfg.Burst, b.made.recent(now)}
 		_, err := b.w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
+			by.judged = s.Judged
 			out = newDraft(s.Playbook(), by).settle(coveredBy(s), cases, stale)
 			for _, delta := range out.change {
 				delta.Floor, delta.Time = floor, time.Now().UTC()
@@ -252,8 +258,14 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		decide(cases[:out.settled], b.w.State())
 		cases, stale, again = cases[out.settled:], out.stale, out.again
 		b.made.note(out.born, now)
-		if out.unready != nil {
-			if err := d.prepare(ctx, b, out.unready); err != nil {
+		switch k := out.unready; {
+		case k == nil:
+		case k.looksBack():
+			if cases, err = d.lookBack(ctx, b, k, cases, failed); err != nil {
+				return err
+			}
+		default:
+			if err := d.prepare(ctx, b, k); err != nil {
 				return err
 			}
 		}

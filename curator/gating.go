@@ -20,15 +20,9 @@ const (
 	maxWaiting = 256 // waiting bullets of a book
 )
 
-// known reports whether anybody can tell how the task went.
-func known(o *events.Outcome) bool {
-	return o.Label == events.Success || o.Label == events.Partial || o.Label == events.Failure
-}
-
-// outcomes drafts what a reflection's task says about the bullets that bear on it. Corrections of outcomes come by
-// another way. Bullets that are gone or have another case by now are past, which is nothing to report.
+// outcomes drafts what a reflection's task says about the bullets that bear on it. Bullets that are gone or have another case by now are past, which is nothing to report.
 func (d *draft) outcomes(k *docket) {
-	if d.mode == playbook.GateOff || k.r.Corrects || !known(&k.r.Outcome) || d.level(k.cover) == Untrusted {
+	if d.mode == playbook.GateOff || !k.r.Outcome.Known() || d.level(k.cover) == Untrusted {
 		return
 	}
 	s := playbook.Seen{Score: int(math.Round(k.r.Score * playbook.MaxScore))}
@@ -44,9 +38,14 @@ func (d *draft) outcomes(k *docket) {
 	}
 }
 
+// decided reports whether an arm is one that a case counts.
+func decided(a playbook.Arm) bool {
+	return a == playbook.ArmShown || a == playbook.ArmWithheld || a == playbook.ArmOpen
+}
+
 // saw drafts one outcome of a bullet's case, if it still has that case.
 func (d *draft) saw(b *playbook.Bullet, number int, s playbook.Seen, cover int) {
-	if s.Arm != playbook.ArmShown && s.Arm != playbook.ArmWithheld && s.Arm != playbook.ArmOpen {
+	if !decided(s.Arm) {
 		return
 	}
 	op := playbook.Op{Kind: playbook.Trial, Bullet: b.ID, Case: number, Seen: []playbook.Seen{s}, Support: []int{cover}}

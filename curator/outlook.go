@@ -37,7 +37,7 @@ func Look(p *playbook.Playbook, cfg gate.Config) Outlook {
 		}
 	}
 	slices.SortFunc(out.Tried, func(a, b Prospect) int {
-		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(outcomes(b), outcomes(a)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(outcomes(b), outcomes(a)), cmp.Compare(a.ID, b.ID))
 	})
 	free := d.gate.Slots - len(q.trying)
 	for _, b := range q.line() {
@@ -57,7 +57,7 @@ func Look(p *playbook.Playbook, cfg gate.Config) Outlook {
 	return out
 }
 
-func place(p Prospect) int {
+func rank(p Prospect) int {
 	if p.Status == playbook.Probation {
 		return 0
 	}

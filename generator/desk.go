@@ -13,6 +13,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/window"
 	"debrief/generator/assembly"
+	"debrief/generator/selection"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 )
@@ -100,6 +101,9 @@ type order struct {
 	oldest       uint64
 	limits       assembly.Limits
 	explain      bool
+	// draw is what chance is tied to where bullets are tried on the context, by the turn that it is for: the same for
+	// the same task. Nil tries none.
+	draw func(turn int) string
 }
 
 // laid is a context as it was laid out.
@@ -154,6 +158,9 @@ func (d *Desk) lay(ctx context.Context, o *order) (*laid, error) {
 	err = b.use(func(pg *page) error {
 		out.version, in.Book = pg.version, pg.index
 		in.Relevance = pg.relevance(query, missed)
+		if o.draw != nil {
+			in.Trials = &selection.Trials{Bears: pg.bears(o.query + "\n" + o.about), Book: o.book, Task: o.draw(out.turn)}
+		}
 		in.Degraded = *missed
 		out.Context, err = assembly.Assemble(in, o.limits)
 		return err

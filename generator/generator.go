@@ -144,10 +144,14 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
 func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.Result {
 	started := time.Now()
 	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
-	l, err := desk.lay(ctx, &order{
+	o := &order{
 		book: t.Book, session: t.Session, execution: id, turn: t.Turn, query: t.Question, about: t.Context,
 		system: Instructions, ref: systemRef, version: t.Playbook, oldest: t.MinVersion, limits: g.cfg.Limits,
-	})
+	}
+	if t.Purpose != events.Evaluate { // of which nobody learns
+		o.draw = func(int) string { return "task " + t.ID } // in every round and delivery
+	}
+	l, err := desk.lay(ctx, o)
 	if tooSmall := (*assembly.LimitError)(nil); errors.As(err, &tooSmall) {
 		err = bus.Discard(err) // the same limit has no room for it the next time
 	}

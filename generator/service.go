@@ -50,6 +50,15 @@ func (d *Desk) Context(ctx context.Context, r *events.ContextRequest) (*events.C
 	if err != nil {
 		return nil, err
 	}
+	id := events.NewID()
+	if !r.DryRun {
+		o.draw = func(turn int) string {
+			if r.Session != "" { // what is asked again within a turn
+				return fmt.Sprintf("turn %d of %s", turn, r.Session)
+			}
+			return "context " + string(id)
+		}
+	}
 	l, err := d.lay(ctx, o)
 	if err != nil {
 		return nil, err
@@ -62,7 +71,7 @@ func (d *Desk) Context(ctx context.Context, r *events.ContextRequest) (*events.C
 	if r.DryRun {
 		return reply, nil
 	}
-	reply.ID = events.NewID()
+	reply.ID = id
 	ctx, cancel := d.patience(ctx)
 	defer cancel()
 	err = d.windows.PutServed(ctx, &events.Served{

@@ -4,9 +4,7 @@
 package reflector
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -71,27 +69,29 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 
 func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.Store, d *bus.Delivery) bus.Result {
 	e, ok := d.Event.(*events.Execution)
-	handle, feedback := d.Handle(), events.ID("")
-	if f, late := d.Event.(*events.Feedback); late {
+	handle, after := d.Handle(), late{}
+	if f, isLate := d.Event.(*events.Feedback); isLate {
 		var err error
-		if e, err = settled(ctx, conn, f); err != nil {
+		if e, after, err = settled(ctx, conn, f, d.Seq); err != nil {
 			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", f.Execution, err)}
 		}
-		handle, feedback = f.Execution, f.ID
+		handle = f.Execution
 	} else if !ok {
 		return bus.Result{Err: bus.Discard(fmt.Errorf("a reflector handles no %s", d.Event.Kind()))}
 	}
 	if e.Purpose == events.Evaluate {
 		return bus.Result{}
 	}
-	ref, err := r.reflect(ctx, e, feedback)
+	ref, err := r.reflect(ctx, e, after.feedback)
 	if err != nil {
 		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 	}
 	if ref == nil {
 		return bus.Result{} // nothing to learn from it
 	}
-	ref.Handle = handle
+	if ref.Handle = handle; after.judged > 0 {
+		after.mark(ref, e)
+	}
 	return bus.Result{Events: []events.Event{ref}, Then: func(ctx context.Context, first bus.Receipt) error {
 		note := events.NewNote(first.Handle, ref)
 		if note == nil {
@@ -99,31 +99,6 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		}
 		return windows.AddNote(ctx, ref.Book, note)
 	}}
-}
-
-// settled is the execution that feedback is on, with the outcome that it says. Where the outcome was known before, votes
-// were cast on it.
-func settled(ctx context.Context, conn *bus.Conn, f *events.Feedback) (*events.Execution, error) {
-	seq, is, err := f.Execution.Parse()
-	if err != nil {
-		return nil, bus.Discard(err)
-	}
-	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
-	if errors.Is(err, bus.ErrGone) {
-		return nil, bus.Discard(err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	e, ok := found.(*events.Execution)
-	switch {
-	case !ok || e.Book != f.Book:
-		return nil, bus.Discard(fmt.Errorf("is no execution of book %q", f.Book))
-	case judged(e):
-		return nil, bus.Discard(fmt.Errorf("its outcome was known before (%s), and this version does not correct votes", e.Outcome.Label))
-	}
-	e.Outcome, e.Target = f.Outcome, cmp.Or(f.Target, e.Target)
-	return e, nil
 }
 
 // reflect is what this reflector makes of an execution, nil if there is nothing to learn from it.
@@ -146,7 +121,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback e
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
 		ref.Model, ref.Usage = reply.Model, reply.Usage
 	}
-	if len(ref.Tags)+len(ref.Lessons)+len(ref.Findings) == 0 {
+	if len(ref.Tags)+len(ref.Lessons)+len(ref.Findings) == 0 && feedback == "" { // feedback moves votes that were cast
 		return nil, nil
 	}
 	return ref, nil

@@ -18,6 +18,7 @@ package assembly
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,8 @@ type Input struct {
 
 	Book      *selection.Index
 	Relevance iter.Seq2[playbook.BulletID, float64] // of bullets to the query, 0 to 1
+	// Trials says what bullets are tried on; nil tries none.
+	Trials *selection.Trials
 
 	Notes    []*events.Note        // of the book and of the session, newest last
 	Window   []*events.Interaction // of the session, oldest first
@@ -97,7 +100,8 @@ type assembler struct {
 	system, about, query events.Part
 	recovery             *events.Part
 	selection            selection.Selection
-	bulletParts          []events.Part
+	bulletParts          []events.Part   // those that are withheld among them
+	withheld             map[string]bool // by Ref
 	noteParts            []events.Part
 	before, after        []events.Part // the query
 	recalled, lines      []events.Part
@@ -226,7 +230,8 @@ func (a *assembler) bullets() {
 	}
 	choose := func(tokens int) {
 		a.selection = a.in.Book.Select(selection.Options{
-			Now: a.in.Now, Tokens: tokens, Most: a.l.Most, Weights: a.l.Weights, Relevance: a.in.Relevance, Explain: a.in.Explain,
+			Now: a.in.Now, Tokens: tokens, Most: a.l.Most, Weights: a.l.Weights, Relevance: a.in.Relevance,
+			Trials: a.in.Trials, Explain: a.in.Explain,
 		})
 	}
 	choose(min(a.l.Bullets, a.rest))
@@ -237,6 +242,14 @@ func (a *assembler) bullets() {
 		a.degrade("bullets: %d pinned ones are left out, the limit has no room for them", n)
 	}
 	a.bulletParts = a.selection.Parts
+	for _, t := range a.selection.Trials {
+		if t.Arm == playbook.ArmWithheld {
+			if a.withheld == nil {
+				a.withheld = make(map[string]bool)
+			}
+			a.withheld[string(t.Bullet)] = true
+		}
+	}
 	a.m.Left = append(a.m.Left, a.selection.Left...)
 	if len(a.selection.Bullets) > 0 {
 		a.spend(max(chat.Tokens(systemText(a.in.System, a.selection.Bullets))+frame-a.system.Tokens, 0))
@@ -299,7 +312,8 @@ func (a *assembler) notes() {
 }
 
 // finish puts the parts in their order and renders them. The parts were counted one by one, and a text of several can
-// cost a token more than they: what may go is let go until the whole is within the limit.
+// cost a token more than they: what may go is let go until the whole is within the limit. What is withheld counts as if
+// it were shown, so that all else is the same whatever chance decided.
 func (a *assembler) finish() *Context {
 	for {
 		a.m.Parts = a.parts()
@@ -308,17 +322,44 @@ func (a *assembler) finish() *Context {
 		for i := range messages {
 			a.m.Tokens += messages[i].Tokens()
 		}
-		if a.m.Tokens <= a.m.Limit || !a.shed() {
-			shown := a.selection.Bullets[:len(a.bulletParts)]
+		kept, shown := a.kept()
+		without := 0
+		if len(shown) < len(kept) {
+			without = max(chat.Tokens(systemText(a.in.System, kept))-chat.Tokens(systemText(a.in.System, shown)), 0)
+		}
+		if a.m.Tokens+without <= a.m.Limit || !a.shed() {
+			for _, t := range a.selection.Trials {
+				if slices.ContainsFunc(kept, func(b *playbook.Bullet) bool { return b.ID == t.Bullet }) {
+					a.m.Trials = append(a.m.Trials, t)
+				}
+			}
 			return &Context{Messages: messages, Manifest: a.m, Bullets: shown, Scores: a.selection.Scores}
 		}
 	}
 }
 
+// kept are the bullets that there is room for, and those of them that are shown.
+func (a *assembler) kept() (kept, shown []*playbook.Bullet) {
+	kept = a.selection.Bullets[:len(a.bulletParts)]
+	if len(a.withheld) == 0 {
+		return kept, kept
+	}
+	for _, b := range kept {
+		if !a.withheld[string(b.ID)] {
+			shown = append(shown, b)
+		}
+	}
+	return kept, shown
+}
+
 func (a *assembler) parts() []events.Part {
 	all := make([]events.Part, 0, 8+len(a.bulletParts)+len(a.before)+len(a.recalled)+len(a.noteParts)+len(a.lines)+len(a.after))
 	all = append(all, a.system)
-	all = append(all, a.bulletParts...)
+	for _, p := range a.bulletParts {
+		if !a.withheld[p.Ref] {
+			all = append(all, p)
+		}
+	}
 	all = append(all, a.before...)
 	if a.summary != nil {
 		all = append(all, *a.summary)
@@ -346,6 +387,9 @@ func (a *assembler) shed() bool {
 		}
 		p := (*list)[n-1]
 		*list = (*list)[:n-1]
+		if p.Kind == events.PartBullet && a.withheld[p.Ref] {
+			return true // it is left out already
+		}
 		a.leave(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 		return true
 	}
