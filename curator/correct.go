@@ -189,6 +189,9 @@ func (d *draft) correction(k *docket) {
 	voted := map[playbook.BulletID]bool{}
 	for i := range k.r.Findings {
 		f := &k.r.Findings[i]
+		if d.level(k.cover) == Untrusted {
+			break
+		}
 		if b := d.byRule(f.Key); b == nil {
 			d.finding(f, k.cover, voted)
 		} else if !asked[b.ID] && !voted[b.ID] {
@@ -263,34 +266,26 @@ func (d *draft) retag(id playbook.BulletID, was, is playbook.Vote, cover int) {
 		d.reject(op, errFull)
 		return
 	}
-	b := *d.get(id)
-	switch was {
-	case playbook.Helpful:
-		b.Helpful--
-	case playbook.Harmful:
-		b.Harmful--
-	default:
-		b.Neutral--
+	b := d.get(id)
+	d.touch(b)
+	if is == events.Harmful {
+		d.tried[id] = struct{}{}
 	}
-	b.Helpful += op.Helpful
-	b.Harmful += op.Harmful
-	b.Neutral += op.Neutral
-	d.changed[id] = &b
-	d.touch(&b)
+	d.changed[id] = b.After(&op, d.covers)
 	d.emit(op)
 }
 
 // retry drafts the outcomes of an execution as they are judged now, in the cases that are still open. One that was never
 // counted is, if nobody knew it before; else there was a reason.
 func (d *draft) retry(k *docket) {
-	if !k.r.Outcome.Known() {
+	if !k.r.Outcome.Known() || d.level(k.cover) == Untrusted {
 		return
 	}
-	mode, _ := d.base.Gate()
 	score := int(math.Round(k.r.Score * playbook.MaxScore))
-	for _, t := range k.r.Trials {
+	trials := k.r.Trials[:min(len(k.r.Trials), maxTrials)]
+	for i, t := range trials {
 		b := d.get(t.Bullet)
-		if b == nil || b.TheCase().Number != t.Case {
+		if b == nil || b.TheCase().Number != t.Case || slices.ContainsFunc(trials[:i], func(o events.Trial) bool { return o.Bullet == t.Bullet }) {
 			continue
 		}
 		op := playbook.Op{Kind: playbook.Trial, Bullet: t.Bullet, Case: t.Case}
@@ -302,7 +297,7 @@ func (d *draft) retry(k *docket) {
 				op.Seen = append(op.Seen, undo, seen)
 			}
 		}
-		if len(counted) == 0 && !k.r.Corrects && mode != playbook.GateOff {
+		if len(counted) == 0 && !k.r.Corrects && d.mode != playbook.GateOff && decided(t.Arm) {
 			op.Seen = append(op.Seen, playbook.Seen{Arm: t.Arm, Score: score})
 		}
 		if len(op.Seen) == 0 {
@@ -319,8 +314,8 @@ func (d *draft) retry(k *docket) {
 			d.reject(op, errFull)
 			continue
 		}
-		same := *b // it changes, and what a case says the fold works out
-		d.changed[t.Bullet] = &same
+		d.changed[t.Bullet] = b.After(&op, d.covers)
+		d.tried[t.Bullet] = struct{}{}
 		d.emit(op)
 	}
 }

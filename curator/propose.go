@@ -33,7 +33,7 @@ func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*
 	var open []*docket // with something to ask a model
 	for _, k := range with {
 		fresh := k.sift(s.Playbook(), d.refuseLesson(b))
-		if d.model != nil {
+		if d.model != nil && d.trust[k.r.Origin.Source].level != Untrusted { // whose words a person reads, and no model
 			if k.asked = k.question(s.Playbook(), fresh); k.asked != nil {
 				open = append(open, k)
 			}
@@ -85,7 +85,6 @@ func (k *docket) turnDown(op playbook.Op, why string) {
 // sift returns the lessons of a reflection as new bullets, those that are none aside. What a bullet says already, to the
 // word, becomes a proposal here: it comes to that bullet, also when that has changed by the time of the commit.
 func (k *docket) sift(p *playbook.Playbook, refuse func(string) string) (fresh []playbook.Op) {
-	mode, _ := p.Gate()
 	for _, l := range k.r.Lessons {
 		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
 		content, err := playbook.CleanContent(l.Content)
@@ -104,11 +103,6 @@ func (k *docket) sift(p *playbook.Playbook, refuse func(string) string) (fresh [
 			continue
 		}
 		k.proposals = append(k.proposals, proposal{op: op})
-		second := playbook.Op{Kind: playbook.Second, Bullet: b.ID}
-		if mode == playbook.GateOn && b.Rule == nil && (b.Status == playbook.Candidate || b.Status == playbook.Probation) &&
-			!slices.ContainsFunc(k.proposals, func(p proposal) bool { return p.op.Kind == second.Kind && p.op.Bullet == second.Bullet }) {
-			k.proposals = append(k.proposals, proposal{op: second})
-		}
 	}
 	return fresh
 }
