@@ -1,6 +1,8 @@
 package curator_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,9 +10,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
 	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/history"
 	"debrief/playbook/natskv"
@@ -121,6 +126,52 @@ func TestFeedbackMovesVotes(t *testing.T) {
 				t.Errorf("once more: got %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestFeedbackWaitsForWhatComesBeforeIt, so that what that teaches is not lost: the execution's own reflection is held by
+// somebody else when the feedback comes in.
+func TestFeedbackWaitsForWhatComesBeforeIt(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.bullets("b", 3)
+	own := lesson("b", "own", "what the execution taught")
+	own.Tags = reflection("b", "own", "misc-00001").Tags
+	h.publish(own)
+	cons, err := h.conn.JetStream().CreateConsumer(t.Context(), events.StreamReflections, jetstream.ConsumerConfig{
+		Durable: events.RoleCurator, AckPolicy: jetstream.AckExplicitPolicy,
+	})
+	h.ok(err)
+	held, err := cons.Next()
+	h.ok(err)
+	h.work(nil)
+	last := h.publish(on(own, 9, votes{"misc-00001": events.Harmful}))
+	h.publish(reflection("another", "x", "misc-00001")) // another book goes on meanwhile
+	h.lag(func(l bus.Lag) bool { return l.Last > last && l.InFlight == 2 })
+	h.ok(held.Nak())
+	p := h.settled("b", last)
+	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("what the execution taught") == nil {
+		t.Errorf("got %s and %d bullets, want the vote moved and the lesson learned", got, p.Len())
+	}
+}
+
+// TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt, and is not given up meanwhile.
+func TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.bullets("b", 3)
+	own := lesson("b", "own", "what the execution taught")
+	own.Tags = reflection("b", "own", "misc-00001").Tags
+	var asked atomic.Int32
+	h.workOnBatch(func(context.Context, chat.Prompt) (string, error) {
+		if asked.Add(1) < 5 {
+			return "", &chat.UnavailableError{Err: errors.New("no route")}
+		}
+		return `{"reasoning": "new", "operations": [{"type": "ADD", "section": "others", "content": "a lesson", "reflections": [1]}]}`, nil
+	}, own, on(own, 9, votes{"misc-00001": events.Harmful}))
+	p := h.settled("b", 3)
+	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("a lesson") == nil {
+		t.Errorf("got %s and %d bullets, want the vote moved and the lesson learned", got, p.Len())
 	}
 }
 
