@@ -125,7 +125,7 @@ func relevance(words *recall.Words, query string) iter.Seq2[playbook.BulletID, f
 // trials are those of one context.
 func trials(words *recall.Words, query string) *selection.Trials {
 	c := words.Coverage(query)
-	return &selection.Trials{Book: "b", Task: "t", Bears: func(b *playbook.Bullet) float64 { return c.Of(b.Content) }}
+	return &selection.Trials{Book: "b", Task: "t", Bears: func(b *playbook.Bullet) float64 { share, _ := c.Of(b.Content); return share }}
 }
 
 // BenchmarkAssemble is a context put together, with the bullets held against the query by their words: an ordinary one, of
