@@ -205,6 +205,11 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 			}
 		}
 	}
+	backLast(cases)
+	failed := func(seq uint64) bool { // in this batch, so that it waits for its next delivery
+		i := slices.IndexFunc(batch, func(del *bus.Delivery) bool { return del.Seq == seq })
+		return i >= 0 && results[i].Err != nil && results[i].Err != errUnsettled
+	}
 	if len(b.costs) > 2*b.w.State().Playbook().Len()+100 { // mostly of what is gone
 		b.costs = nil
 	}
@@ -224,6 +229,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	for len(cases)+len(stale) > 0 {
 		var out drafted
 		_, err := b.w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
+			by.judged = s.Judged
 			out = newDraft(s.Playbook(), by).settle(coveredBy(s), cases, stale)
 			for _, delta := range out.change {
 				delta.Floor, delta.Time = floor, time.Now().UTC()
@@ -238,8 +244,14 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		}
 		decide(cases[:out.settled], b.w.State())
 		cases, stale = cases[out.settled:], out.stale
-		if out.unready != nil {
-			if err := d.prepare(ctx, b, out.unready); err != nil {
+		switch k := out.unready; {
+		case k == nil:
+		case k.looksBack():
+			if cases, err = d.lookBack(ctx, b, k, cases, failed); err != nil {
+				return err
+			}
+		default:
+			if err := d.prepare(ctx, b, k); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
+	"debrief/playbook/history"
 	"debrief/playbook/natskv"
 )
 
@@ -28,6 +29,10 @@ type docket struct {
 	// Of an edit: what it needs to know of the past, and the last draft's outcome for the reply.
 	past     *past
 	decision events.Decision
+
+	// Of a reflection on feedback: what its execution counts for, and how far the log was read for that.
+	standing *history.Standing
+	readTo   uint64
 }
 
 // proposal is an operation that one docket brings, and the others before it in the batch that it was made from, too.

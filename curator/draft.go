@@ -50,11 +50,12 @@ type drafted struct {
 	// stale are rule bullets whose text and status another delta brings in line with their counts: here they had no
 	// room.
 	stale []playbook.BulletID
-	// unready is an edit that needs to be prepared for this state first; nothing is drafted then.
+	// unready needs to be prepared for this state first; nothing is drafted then.
 	unready *docket
 }
 
-// settle drafts as many cases as fit in one delta: at least one, if there are any. An edit has a delta of its own. Stale
+// settle drafts as many cases as fit in one delta: at least one, if there are any. An edit has a delta of its own, and so
+// has a reflection on feedback. Stale
 // is what the delta before this one left.
 func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []playbook.BulletID) drafted {
 	for _, id := range stale {
@@ -68,11 +69,15 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 			n++
 			continue
 		}
-		if len(d.covers) > 0 && (k.e != nil || !d.fits(k)) {
+		if len(d.covers) > 0 && (k.e != nil || k.looksBack() || !d.fits(k)) {
 			break
 		}
-		if k.e != nil && !k.ready(d.base) {
+		if !k.ready(d.base) {
 			return drafted{settled: n, stale: stale, unready: k}
+		}
+		if k.again() {
+			n++
+			continue
 		}
 		seen[k.id] = true
 		n++
@@ -84,6 +89,9 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 		d.reflection(k)
 		if k.model != "" {
 			out.Model, out.Prompt = k.model, PromptVersion
+		}
+		if k.looksBack() {
+			break
 		}
 	}
 	left := d.refreshRules()
@@ -103,8 +111,9 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 // policy is what decides, beside the state, what becomes of a proposal.
 type policy struct {
 	budget budget
-	alike  *alike // nil: only the same words are the same
-	costs  costs  // of the book's bullets; nil remembers none
+	alike  *alike                        // nil: only the same words are the same
+	costs  costs                         // of the book's bullets; nil remembers none
+	judged func(execution string) uint64 // the newest feedback on it that is known of; nil knows of none
 }
 
 func newDraft(p *playbook.Playbook, by policy) *draft {
@@ -133,6 +142,16 @@ func (d *draft) cover(k *docket) int {
 
 // reflection drafts what one reflection asks for: its votes, what rules found, and the proposals made of its lessons.
 func (d *draft) reflection(k *docket) {
+	if k.looksBack() {
+		d.correction(k)
+		return
+	}
+	if d.judged != nil {
+		if by := d.judged(string(k.r.Handle)); by > 0 {
+			d.outdated(k, by)
+			return
+		}
+	}
 	for _, r := range k.rejected {
 		d.record.add(r)
 	}
@@ -144,6 +163,11 @@ func (d *draft) reflection(k *docket) {
 	for i := range k.r.Findings {
 		d.finding(&k.r.Findings[i], k.cover, voted)
 	}
+	d.proposed(k, voted)
+}
+
+// proposed drafts what was proposed of a reflection's lessons.
+func (d *draft) proposed(k *docket, voted map[playbook.BulletID]bool) {
 	for _, p := range k.proposals {
 		op := p.op
 		if op.Kind == playbook.Tag { // one vote, so one reflection's

@@ -18,8 +18,11 @@ type past struct {
 	unfit  string             // why that cannot be
 }
 
-// ready reports whether an edit can be drafted against a state: those that look back need to have seen all of its log.
+// ready reports whether a docket can be drafted against a state: those that look back need to have seen all of its log.
 func (k *docket) ready(p *playbook.Playbook) bool {
+	if k.e == nil {
+		return !k.looksBack() || k.looked(p)
+	}
 	if k.e.Restore == nil && k.e.Forget == nil && !k.e.Rebuild {
 		return true
 	}

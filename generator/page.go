@@ -93,6 +93,13 @@ func (pg *page) settled(ctx context.Context, q *question, most time.Duration) {
 	}
 }
 
+// bears is how far a query, with what it is about, speaks of what a bullet is about. It goes by words alone: what a task
+// is tried on must not depend on how far the vectors are.
+func (pg *page) bears(query string) func(*playbook.Bullet) float64 {
+	covered := sync.OnceValue(func() *recall.Coverage { return pg.words.Coverage(query) })
+	return func(b *playbook.Bullet) float64 { return covered().Of(b.Content) }
+}
+
 // byMeaning is how many bullets are looked up by their vectors: more than a prompt shows.
 const byMeaning = 200
 

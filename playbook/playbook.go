@@ -216,6 +216,19 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	return slices.Compact(changed), nil
 }
 
+// Renumber gives the case of a bullet another number. A fold that leaves something out keeps the numbers of the log by
+// it.
+func (p *Playbook) Renumber(id BulletID, number int) {
+	old := p.bullets[id].Bullet
+	if old == nil || old.TheCase().Number == number {
+		return
+	}
+	b, c := *old, old.TheCase()
+	c.Number = number
+	b.Case = &c
+	p.put(&b, b.checksum())
+}
+
 // Reopen notes a delta that the playbook's version includes already. A playbook that was stored in the middle of a
 // change needs those of its parts that came before.
 func (p *Playbook) Reopen(d *Delta) { p.parts.Take(d) }

@@ -26,7 +26,7 @@ type trial struct {
 // ending is what became of one task.
 type ending struct {
 	answer  string
-	score   float64
+	right   bool
 	version uint64
 	cited   []book.BulletID
 	dead    string // why there is no answer
@@ -40,7 +40,7 @@ func watch(ctx context.Context, conn *bus.Conn, b book.Book) (t *trial, done fun
 	all.Go(func() {
 		errs[0] = conn.Read(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(s bus.Stored) error {
 			if e, ok := s.Event.(*events.Execution); ok {
-				t.end(e.ID, ending{answer: e.Answer, score: e.Outcome.Score, version: e.Version, cited: e.Cited})
+				t.end(e.ID, ending{answer: e.Answer, right: e.Outcome.Label == events.Success, version: e.Version, cited: e.Cited})
 			}
 			return nil
 		})
@@ -144,14 +144,16 @@ func settled(ctx context.Context, conn *bus.Conn, roles ...string) error {
 	return nil
 }
 
-// accuracy is the mean score.
+// accuracy is the share of right answers. A score says more of a wrong one than that, and is no accuracy.
 func accuracy(endings []ending) float64 {
 	if len(endings) == 0 {
 		return 0
 	}
-	sum := 0.0
+	right := 0
 	for _, e := range endings {
-		sum += e.score
+		if e.right {
+			right++
+		}
 	}
-	return sum / float64(len(endings))
+	return float64(right) / float64(len(endings))
 }

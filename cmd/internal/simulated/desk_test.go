@@ -121,7 +121,7 @@ func (d *desk) epoch(t *testing.T, tasks []events.Task) {
 		if e.Outcome.Label == events.Success {
 			continue // nothing to learn but votes, which no answer depends on
 		}
-		out, _, err := reflector.Ask(t.Context(), d, e)
+		out, _, err := reflector.Ask(t.Context(), d, e, reflector.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -177,6 +177,20 @@ func readBullets(text string) []advice {
 	return out
 }
 
+// readTries finds the rules in the advice on earlier attempts, newest first.
+func readTries(text string) []advice {
+	var out []advice
+	for line := range strings.Lines(text) {
+		if said, ok := strings.CutPrefix(line, "  insight: "); ok {
+			if a := advise("", strings.TrimSpace(said)); a.speaks {
+				out = append(out, a)
+			}
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
 var quoteBegin = regexp.MustCompile(`(?m)^\[\[begin ([a-z0-9 ]+) ([0-9a-f]{16})\]\]$`)
 
 // readQuotes finds the quoted parts of a reflector's prompt. A quotation ends where its own mark says so.
