@@ -70,6 +70,10 @@ func (d *draft) propose(op playbook.Op) *refusal {
 	if old == nil && op.Kind != playbook.Add {
 		return unknown(op.Bullet)
 	}
+	if op.Kind == playbook.Second {
+		op.Status = playbook.Candidate // as which the same words would come
+		return d.again(&op, says(old))
+	}
 	if level, source := d.least(op.Support); level == Untrusted {
 		return d.quarantine(op, fmt.Sprintf("source %q is not trusted", source))
 	}
@@ -173,6 +177,9 @@ func (d *draft) again(op *playbook.Op, why *refusal) *refusal {
 		return mistrusted
 	}
 	second := playbook.Op{Kind: playbook.Second, Bullet: b.ID, Support: support}
+	if !d.room(&second, 1) {
+		return errFull
+	}
 	d.changed[b.ID] = b.After(&second, d.covers)
 	d.sum(key, second)
 	return nil

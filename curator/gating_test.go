@@ -194,6 +194,36 @@ func TestOutcomesOfManyTasksAreFewOperations(t *testing.T) {
 	}
 }
 
+// BenchmarkOutcomes settles 256 reflections with outcomes of 30 bullets each.
+func BenchmarkOutcomes(b *testing.B) {
+	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn} {
+		b.Run(string(mode), func(b *testing.B) {
+			p := playbook.Restore(1, 10_000, func(yield func(*playbook.Bullet) bool) {
+				for i := range uint64(10_000) {
+					if !yield(&playbook.Bullet{ID: playbook.MintID("others", i), Section: "others", Content: fmt.Sprint("advice ", i)}) {
+						return
+					}
+				}
+			})
+			p.SetGate(mode)
+			var batch []*docket
+			for range 256 {
+				k := tells(1)
+				for i := range uint64(30) {
+					k.r.Trials = append(k.r.Trials, events.Trial{Bullet: playbook.MintID("others", i), Arm: playbook.ArmOpen})
+				}
+				batch = append(batch, k)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for left := batch; len(left) > 0; {
+					left = left[newDraft(p, policy{}).settle(func(*docket) bool { return false }, left, nil).settled:]
+				}
+			}
+		})
+	}
+}
+
 func TestNewAdviceWaitsForAPlace(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
@@ -204,8 +234,8 @@ func TestNewAdviceWaitsForAPlace(t *testing.T) {
 	if k := n.said(t, "first").TheCase(); k.Number != 1 || k.Share != 50 {
 		t.Errorf("got case %+v, want the first one, shown to half of the tasks", k)
 	}
-	// The fourth is asked for again, and so is next.
-	n.take(t, asks(add("FOURTH")), asks(add("fourth")), asks(add("third")), asks(add("fifth"), add("Fifth")))
+	// The fourth is asked for again, in its words and by its id, and so is next.
+	n.take(t, asks(add("FOURTH")), asks(playbook.Op{Kind: playbook.Second, Bullet: n.said(t, "fourth").ID}), asks(add("third")), asks(add("fifth"), add("Fifth")))
 	want["fifth"] = candidate
 	n.want(t, "still two places", want)
 	if got := n.said(t, "fourth").TheCase().Seconded; got != 2 {
@@ -332,6 +362,8 @@ func TestProposalsOnWhatIsProven(t *testing.T) {
 			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "shown to all tasks"},
 		{"a MERGE of an unproven bullet", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00003"}, Content: "one"}},
 			map[string]playbook.Status{"one": active, "two": active}, ""},
+		{"a SECOND of a proven bullet", []playbook.Op{{Kind: playbook.Second, Bullet: "misc-00001"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "says that already"},
 		{"an UPDATE of the section", []playbook.Op{{Kind: playbook.Update, Bullet: "misc-00001", Section: "elsewhere", Content: "ONE"}},
 			map[string]playbook.Status{"one": active, "two": active, "new": probation}, ""},
 	} {
