@@ -119,6 +119,7 @@ type book struct {
 	w     *natskv.Writer
 	alike alike
 	costs costs
+	known doubts
 	used  time.Time
 	sound bool // its view was compared with its log, all of it, and nothing has gone wrong since
 }
@@ -127,7 +128,7 @@ type book struct {
 const bookIdle = time.Minute
 
 // release lets go of what is in memory.
-func (b *book) release() { b.w, b.alike, b.costs = nil, alike{}, nil }
+func (b *book) release() { b.w, b.alike, b.costs, b.known = nil, alike{}, nil, nil }
 
 func (d *desk) book(name playbook.Book) *book {
 	d.mu.Lock()
@@ -210,7 +211,10 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if b.costs == nil {
 		b.costs = make(costs)
 	}
-	by := policy{budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs}
+	if b.known == nil {
+		b.known = make(doubts)
+	}
+	by := policy{budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs, doubts: b.known}
 	var stale []playbook.BulletID
 	for len(cases)+len(stale) > 0 {
 		var out drafted
@@ -223,6 +227,9 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		})
 		if err != nil {
 			return err
+		}
+		for key := range out.doubted {
+			b.known[key] = struct{}{}
 		}
 		decide(cases[:out.settled], b.w.State())
 		cases, stale = cases[out.settled:], out.stale

@@ -92,7 +92,21 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		return bus.Result{} // nothing to learn from it
 	}
 	ref.Handle = handle
+	var p *pair
+	if windows != nil {
+		p = newPair(e)
+	}
+	if p != nil {
+		if err := p.compare(ctx, windows, ref); err != nil {
+			return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
+		}
+	}
 	return bus.Result{Events: []events.Event{ref}, Then: func(ctx context.Context, first bus.Receipt) error {
+		if p != nil {
+			if err := p.keep(ctx, windows, ref); err != nil {
+				return err
+			}
+		}
 		note := events.NewNote(first.Handle, ref)
 		if note == nil {
 			return nil
