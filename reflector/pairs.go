@@ -17,9 +17,13 @@ import (
 const (
 	pairRule       = "pair"
 	pairConfidence = 80
-	pairText       = "After %s, call %s and not %s: of two runs at one task, the one that succeeded did so in {helpful} pairs, the one that failed in {harmful}."
-	atStart        = "the start"
-	noMore         = "nothing more"
+	pairTally      = ": of two runs at one task, the one that succeeded did so in {helpful} pairs, the one that failed in {harmful}."
+)
+
+// What stands in a finding where there is no call.
+const (
+	atStart = "the start"
+	noMore  = "nothing more"
 )
 
 // pair is a run that another one is held against, and is kept for later ones.
@@ -103,6 +107,10 @@ func parted(good, bad []string) []events.Finding {
 		return nil
 	}
 	after, did, didNot := at(good, i-1, atStart), at(good, i, noMore), at(bad, i, noMore)
+	after = tool(after)
+	if tool(did) != tool(didNot) { // else the arguments are the difference
+		did, didNot = tool(did), tool(didNot)
+	}
 	return []events.Finding{advice(after, did, didNot, events.Helpful), advice(after, didNot, did, events.Harmful)}
 }
 
@@ -113,15 +121,27 @@ func at(calls []string, i int, otherwise string) string {
 	return calls[i]
 }
 
+// tool is a call without its arguments.
+func tool(call string) string {
+	name, _, _ := strings.Cut(call, "(")
+	return name
+}
+
 func advice(after, do, not string, v events.Vote) events.Finding {
+	text := fmt.Sprintf("After %s, call %s and not %s", quoted(after), quoted(do), quoted(not))
+	switch {
+	case do == noMore:
+		text = fmt.Sprintf("After %s, do not go on to %s", quoted(after), quoted(not))
+	case not == noMore:
+		text = fmt.Sprintf("After %s, go on to %s", quoted(after), quoted(do))
+	}
 	return events.Finding{
 		Key: key(pairRule, after, do, not), Section: strategies, Vote: v, Paired: true, Confidence: pairConfidence / 100.0,
-		Text: fmt.Sprintf(pairText, quoted(after), quoted(do), quoted(not)),
+		Text: text + pairTally,
 	}
 }
 
-// quoted is a call, or what stands for none, in a sentence. Calls come from another reflector's memory, so they are
-// cleaned here.
+// quoted is a call, or what stands for none, in a sentence. What a store holds may be anybody's, so it is cleaned here.
 func quoted(call string) string {
 	if call == atStart || call == noMore {
 		return call

@@ -26,6 +26,8 @@ type rule struct {
 
 	// find is what looks for a rule that is no pattern of two kinds.
 	find func(*trail, *rule) []events.Finding
+	// compared says that runs with the error are compared, with what the rule advises or without.
+	compared bool
 
 	// confidence, in per cent, that a sighting teaches something, where the end of the run is known.
 	confidence int
@@ -58,7 +60,8 @@ const (
 // shown where runs that succeeded kept to it clearly more often than runs that failed: it carries a Base, and the
 // Curator compares. Runs whose end nobody knows cannot be compared; what was seen in them is told in the reflection,
 // under the confidence that makes a bullet. An error and what got over it is a fact about the tool, whoever runs into
-// it: it is shown at once, with how the runs ended.
+// it: it is shown at once, with how the runs ended. Only where a change was refused are the runs compared, too: between
+// a refusal and the next try agents look up many things that have nothing to do with it.
 var rules = []rule{
 	// Errors and what came of them.
 	{category: "error handling", name: "error", find: toolErrors, confidence: 90, section: pitfalls, most: 32},
@@ -69,8 +72,8 @@ var rules = []rule{
 		when: environmentError, confidence: 90, section: pitfalls, most: 8,
 		text: "%[1]s answered \"%[3]s\": see to the environment with %[2]s, then run it again, which worked " + tally + "."},
 	{category: "error handling", name: "check-precondition", find: recoveries, first: changes, then: looksUp | searches | lists | reads | verifies,
-		when: preconditionError, confidence: 85, section: pitfalls, most: 8,
-		text: "%[1]s answered \"%[3]s\": check that with %[2]s before the call, it worked after it " + tally + "."},
+		when: preconditionError, compared: true, confidence: 75, section: pitfalls, most: 8,
+		text: "%[1]s answers \"%[3]s\": check that with %[2]s before the call" + erredText},
 	{category: "error handling", name: "repeat", find: repeatedCalls, confidence: 85, section: mistakes, most: 32},
 
 	// Order of tools, whatever they do: the contrast is all there is to it.

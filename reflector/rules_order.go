@@ -14,6 +14,8 @@ const (
 	orderText = "Before `%[2]s`, call `%[1]s` first: {helpful} of {base.helpful} successful runs that used `%[2]s` did, {harmful} of {base.harmful} failed ones."
 	usedText  = "`%s` was used in {helpful} successful and {harmful} failed runs."
 	kindText  = ": {helpful} of {base.helpful} successful runs that used %s did, {harmful} of {base.harmful} failed ones."
+	erredText = ", as {helpful} of {base.helpful} successful runs with that answer did, and it worked, and {harmful} of {base.harmful} failed ones."
+	hadText   = "%s answered \"%s\" in {helpful} successful and {harmful} failed runs."
 	didText   = "%s was used in {helpful} successful and {harmful} failed runs."
 )
 
@@ -273,12 +275,19 @@ func recoveries(t *trail, r *rule) []events.Finding {
 		if !first.failed || first.kind&r.first == 0 {
 			continue
 		}
-		again := t.ahead()[first.call].again
-		if again == none {
-			continue
-		}
 		quote, ok := r.when(t, first, nil)
 		if !ok {
+			continue
+		}
+		base := ""
+		if r.compared {
+			base = key("erred", first.label().key(), quote)
+			if t.vote != events.Neutral {
+				found = append(found, events.Finding{Key: base, CountOnly: true, Text: fmt.Sprintf(hadText, first.label(), quote)})
+			}
+		}
+		again := t.ahead()[first.call].again
+		if again == none {
 			continue
 		}
 		for j := i + 1; j < len(t.acts); j++ {
@@ -289,6 +298,7 @@ func recoveries(t *trail, r *rule) []events.Finding {
 			if then.kind&r.then != 0 && !then.failed && then.word != first.word {
 				found = append(found, events.Finding{
 					Key:  key(r.name, first.label().key(), quote, then.label().key()),
+					Base: base,
 					Text: fmt.Sprintf(r.text, first.label(), then.label(), quote),
 				})
 				break
