@@ -80,29 +80,29 @@ var rules = []rule{
 	{category: "order", name: "order", find: toolOrders, confidence: 75, section: strategies, most: maxTools * (maxTools + 1) / 2},
 
 	// Patterns of kinds. One that ties two calls to one thing says more than one that only counts them.
-	{category: "file operations", name: "list-before-read", first: lists, then: reads, when: inFolder, confidence: 75, section: strategies, most: 8,
+	{category: "file operations", name: "list-before-read", first: lists, then: reads, when: inFolder, confidence: 75, section: strategies, most: 64,
 		text: "Before %[2]s, list the folder with %[1]s"},
-	{category: "file operations", name: "read-before-write", first: reads | looksUp, then: writes | changes, when: sameThing, confidence: 80, section: strategies, most: 8,
+	{category: "file operations", name: "read-before-write", first: reads | looksUp, then: writes | changes, when: sameThing, confidence: 80, section: strategies, most: 64,
 		text: "Before %[2]s, read what it is about with %[1]s (same %[3]s)"},
-	{category: "file operations", name: "related-reads", first: reads | looksUp, about: onReads, times: 3, confidence: 75, section: strategies, most: 8,
+	{category: "file operations", name: "related-reads", first: reads | looksUp, about: onReads, times: 3, confidence: 75, section: strategies, most: 64,
 		text: "Call %[1]s for several %[3]s, 3 or more, before the first change"},
-	{category: "code navigation", name: "search-before-read", first: searches, then: reads, when: anything, confidence: 75, section: heuristics, most: 8,
+	{category: "code navigation", name: "search-before-read", first: searches, then: reads, when: anything, confidence: 75, section: heuristics, most: 64,
 		text: "Before %[2]s, search with %[1]s"},
-	{category: "code navigation", name: "explore", first: searches, about: onReads, times: 2, confidence: 75, section: heuristics, most: 8,
+	{category: "code navigation", name: "explore", first: searches, about: onReads, times: 2, confidence: 75, section: heuristics, most: 64,
 		text: "Search with %[1]s for several %[3]s, 2 or more, before the first change"},
-	{category: "code navigation", name: "grep-then-read", first: searches, then: reads, when: foundIt, confidence: 80, section: heuristics, most: 8,
+	{category: "code navigation", name: "grep-then-read", first: searches, then: reads, when: foundIt, confidence: 80, section: heuristics, most: 64,
 		text: "Choose what to read with %[2]s by what %[1]s has found"},
-	{category: "testing", name: "tests-after-edit", first: writes, then: tests, about: onFirst, when: anything, confidence: 80, section: checklist, most: 8,
+	{category: "testing", name: "tests-after-edit", first: writes, then: tests, about: onFirst, when: anything, confidence: 80, section: checklist, most: 64,
 		text: "After the last %[1]s, run %[2]s"},
-	{category: "testing", name: "read-tests-first", first: reads, then: tests, when: testFile, confidence: 75, section: checklist, most: 8,
+	{category: "testing", name: "read-tests-first", first: reads, then: tests, when: testFile, confidence: 75, section: checklist, most: 64,
 		text: "Before %[2]s, read the tests with %[1]s"},
-	{category: "testing", name: "test-first", first: tests, then: writes, when: anotherFile, confidence: 75, section: checklist, most: 8,
+	{category: "testing", name: "test-first", first: tests, then: writes, when: anotherFile, confidence: 75, section: checklist, most: 64,
 		text: "Before the first %[2]s, see it fail with %[1]s"},
-	{category: "shell", name: "install-before-run", first: installs, then: runs | tests | builds, when: anything, confidence: 75, section: strategies, most: 8,
+	{category: "shell", name: "install-before-run", first: installs, then: runs | tests | builds, when: anything, confidence: 75, section: strategies, most: 64,
 		text: "Before %[2]s, install what it needs with %[1]s"},
-	{category: "shell", name: "build-before-test", first: builds, then: tests, when: anything, confidence: 75, section: strategies, most: 8,
+	{category: "shell", name: "build-before-test", first: builds, then: tests, when: anything, confidence: 75, section: strategies, most: 64,
 		text: "Before %[2]s, build with %[1]s"},
-	{category: "shell", name: "status-before-change", first: asks, then: records, when: anything, confidence: 75, section: strategies, most: 8,
+	{category: "shell", name: "status-before-change", first: asks, then: records, when: anything, confidence: 75, section: strategies, most: 64,
 		text: "Before %[2]s, look at %[1]s"},
 }
 
@@ -140,10 +140,7 @@ func Inspect(e *events.Execution) []events.Finding {
 		}
 		left := r.most
 		for _, f := range find(t, r) {
-			if left == 0 {
-				break
-			}
-			if keys[f.Key] {
+			if keys[f.Key] || left == 0 && !f.CountOnly {
 				continue
 			}
 			if !f.CountOnly { // a count is what it is

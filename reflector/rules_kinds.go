@@ -3,6 +3,7 @@ package reflector
 import (
 	"encoding/json"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -78,7 +79,8 @@ var shellTools = set("bash sh shell zsh exec execute execute_bash execute_comman
 // classify is what one call does: at least one act, which may be of no kind.
 func classify(c *events.ToolCall) []act {
 	args, isJSON := named(c.Arguments)
-	tool := baseTool(c.Tool)
+	base := baseTool(c.Tool)
+	tool := strings.ToLower(base)
 	if line := lineOf(c, tool, args, isJSON); line != "" {
 		if found := shellActs(line, 0); len(found) > 0 {
 			return found
@@ -86,7 +88,7 @@ func classify(c *events.ToolCall) []act {
 	}
 	a := act{word: c.Tool, args: args}
 	a.path = pathOf(args)
-	a.kind = kindOf(tool, args, a.path != "")
+	a.kind = kindOf(base, args, a.path != "")
 	if p, ok := programs[tool]; ok && p.editor { // an editor's command called as a function
 		a.editor = true
 		if p.kind&a.kind == 0 && tool != "str_replace_editor" {
@@ -96,7 +98,7 @@ func classify(c *events.ToolCall) []act {
 	return []act{a}
 }
 
-// baseTool is the tool's own name, in lower case: mcp__files__read_file and files.read_file are read_file.
+// baseTool is the tool's own name: mcp__files__read_file and files.read_file are read_file.
 func baseTool(name string) string {
 	if len(name) > 2*maxName {
 		name = name[:2*maxName]
@@ -107,7 +109,7 @@ func baseTool(name string) string {
 	if i := strings.LastIndexByte(name, '.'); i > 0 && i+1 < len(name) && !strings.Contains(name, "/") {
 		name = name[i+1:]
 	}
-	return strings.ToLower(strings.TrimLeft(name, "_"))
+	return strings.TrimLeft(name, "_")
 }
 
 // lineOf is the command line that a call gives to a shell, empty where it gives none: an argument of a shell, or what an
@@ -200,18 +202,11 @@ func kindOf(tool string, args map[string]json.RawMessage, file bool) kind {
 	if tool == "submit" || tool == "finish" || tool == "done" { // the agent's last word, not an act
 		return 0
 	}
-	var first kind
 	words := wordsOf(tool)
-	for i, w := range words {
-		switch {
-		case w == "file" || w == "files":
-			file = true
-		case i > 0 && first&runs != 0 && (w == "test" || w == "tests"):
-			return tests
-		case w == "directory" && first&reads != 0:
-			return lists
-		}
+	if slices.Contains(words, "file") || slices.Contains(words, "files") {
+		file = true
 	}
+	var first kind
 	for _, w := range words {
 		if v, ok := verbs[w]; ok {
 			if first = v.other; file {
@@ -220,10 +215,12 @@ func kindOf(tool string, args map[string]json.RawMessage, file bool) kind {
 			break
 		}
 	}
-	if first == runs && (strings.HasSuffix(tool, "_test") || strings.HasSuffix(tool, "tests")) {
+	switch {
+	case first == runs && (slices.Contains(words, "test") || slices.Contains(words, "tests")):
 		return tests
-	}
-	if first == writes { // one tool that views and edits, by its command
+	case first == reads && (slices.Contains(words, "directory") || slices.Contains(words, "folder")):
+		return lists
+	case first == writes: // one tool that views and edits, by its command
 		var command string
 		if json.Unmarshal(args["command"], &command) == nil && command == "view" {
 			return reads
@@ -234,6 +231,7 @@ func kindOf(tool string, args map[string]json.RawMessage, file bool) kind {
 
 // wordsOf are the words of a name such as get_user, get-user or getUser, lower case, at most eight.
 func wordsOf(name string) []string {
+	name = strings.ToValidUTF8(name, "_")
 	var words []string
 	from, previous := 0, rune(0)
 	for i, r := range name {

@@ -77,7 +77,11 @@ func patterns(t *trail, r *rule) []events.Finding {
 				}
 				if by, ok := r.when(t, first, then); ok {
 					seen[first.label()] = true
-					add(base, about, fmt.Sprintf(r.text, first.label(), about, by), first.label().key(), about.key(), by)
+					parts := []string{first.label().key(), about.key()}
+					if by != "" {
+						parts = append(parts, by)
+					}
+					add(base, about, fmt.Sprintf(r.text, first.label(), about, by), parts...)
 				}
 			}
 		}

@@ -322,7 +322,7 @@ func commands(line string) [][]string {
 	var words []string
 	var word strings.Builder
 	inWord, piped := false, false
-	here := ""
+	here, inner := "", 0 // brackets within a word
 	flush := func() {
 		if inWord {
 			words = append(words, word.String())
@@ -364,8 +364,14 @@ func commands(line string) [][]string {
 				i = pastHere(line, i, here)
 				here = ""
 			}
-		case c == ';' || c == '(' && !inWord || c == ')' && !inWord:
+		case c == ';' || c == '(' && !inWord || c == ')' && inner == 0:
 			end(false)
+		case c == '(' || c == ')':
+			if inner++; c == ')' {
+				inner -= 2
+			}
+			inWord = true
+			word.WriteByte(c)
 		case c == '&':
 			if i+1 < len(line) && line[i+1] == '>' || len(words) > 0 && words[len(words)-1] == ">" { // &> and >&1
 				inWord = true
