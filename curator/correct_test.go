@@ -167,10 +167,10 @@ func TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt(t *testing.T) {
 		if asked.Add(1) < 5 {
 			return "", &chat.UnavailableError{Err: errors.New("no route")}
 		}
-		return `{"reasoning": "new", "operations": [{"type": "ADD", "section": "others", "content": "a lesson", "reflections": [1]}]}`, nil
+		return `{"reasoning": "new", "operations": [{"type": "ADD", "section": "others", "content": "a lesson in five words", "reflections": [1]}]}`, nil
 	}, own, on(own, 9, votes{"misc-00001": events.Harmful}))
 	p := h.settled("b", 3)
-	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("a lesson") == nil {
+	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("a lesson in five words") == nil {
 		t.Errorf("got %s and %d bullets, want the vote moved and the lesson learned", got, p.Len())
 	}
 }

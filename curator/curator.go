@@ -143,6 +143,7 @@ type book struct {
 	shelf  shelf
 	memory memory
 	made   births // stays when the book is let go of
+	known  doubts
 	used   time.Time
 	sound  bool // its view was compared with its log, all of it, and nothing has gone wrong since
 }
@@ -152,7 +153,7 @@ const bookIdle = time.Minute
 
 // release lets go of what is in memory.
 func (b *book) release() {
-	b.w, b.alike, b.costs, b.shelf, b.memory = nil, alike{}, nil, shelf{}, memory{}
+	b.w, b.alike, b.costs, b.shelf, b.memory, b.known = nil, alike{}, nil, shelf{}, memory{}, nil
 }
 
 func (d *desk) book(name playbook.Book) *book {
@@ -236,6 +237,9 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if b.costs == nil {
 		b.costs = make(costs)
 	}
+	if b.known == nil {
+		b.known = make(doubts)
+	}
 	cases, err := d.propose(ctx, b, cases)
 	if err != nil {
 		return err
@@ -246,7 +250,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	}
 	by := policy{
 		budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs,
-		mode: d.cfg.Mode, gate: d.cfg.Gate, trust: d.trust,
+		doubts: b.known, mode: d.cfg.Mode, gate: d.cfg.Gate, trust: d.trust,
 	}
 	var stale []playbook.BulletID
 	for again := false; len(cases)+len(stale) > 0 || again; {
@@ -266,6 +270,9 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		}
 		for _, delta := range out.change {
 			b.memory.note(delta)
+		}
+		for key := range out.doubted {
+			b.known[key] = struct{}{}
 		}
 		decide(cases[:out.settled], b.w.State())
 		cases, stale, again = cases[out.settled:], out.stale, out.again

@@ -153,3 +153,8 @@ func NotesKey(b playbook.Book, session string) string {
 	}
 	return SessionKey(b, session) + ".reflections"
 }
+
+// RunKey is the key of the last run at a task that ended so. The task is an id, so that its name can be any.
+func RunKey(b playbook.Book, task ID, l Label) string {
+	return string(b) + "._runs." + string(task) + "." + string(l)
+}
