@@ -12,7 +12,8 @@ import (
 	"debrief/events"
 )
 
-// process handles deliveries until each is settled. What must be held is tried again here, in place.
+// process handles deliveries until each is settled. What must be held is tried again here, in place. The caller has a
+// slot.
 func (r *run) process(items []*item) {
 	for try := 0; len(items) > 0; try++ {
 		good, bad := r.decode(items)
@@ -29,7 +30,10 @@ func (r *run) process(items []*item) {
 		} else {
 			r.hold(0, why)
 		}
-		if !r.waitHeld(why, try) {
+		<-r.slots // for a probe
+		on := r.waitHeld(why, try)
+		r.slots <- struct{}{}
+		if !on {
 			for _, it := range items {
 				r.giveBack(it, r.p.BackoffMin)
 			}
@@ -72,7 +76,7 @@ func (r *run) handle(items []*item) {
 	for i, it := range todo {
 		if i < len(results) {
 			it.done = &results[i]
-			r.note(it.done.Err)
+			r.note(it, it.done.Err)
 		} else {
 			it.done = &Result{Err: fmt.Errorf("handler of %s returned %d results for %d deliveries", r.w.Role, len(results), len(batch))}
 		}
@@ -110,7 +114,9 @@ func (r *run) settleOne(it *item) error {
 	}
 	err = r.excuse(it, err)
 	attempt := r.attempt(it)
-	switch r.p.judge(err, attempt, r.isPaused()) {
+	// What a batching worker holds stands in the way of its book: it is given back while it can be.
+	paused := r.isPaused() && (r.w.Batch == 1 || attempt >= r.p.MaxDeliver)
+	switch r.p.judge(err, attempt, paused) {
 	case ack:
 		r.ack(it)
 	case retry:
