@@ -224,6 +224,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		if err != nil {
 			return err
 		}
+		d.conn.Applied(events.RoleCurator, len(out.change), turnedDown(out.change))
 		decide(cases[:out.settled], b.w.State())
 		cases, stale = cases[out.settled:], out.stale
 		if out.unready != nil {
@@ -238,6 +239,13 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		b.w, b.sound = nil, false
 	}
 	return nil
+}
+
+func turnedDown(change []*playbook.Delta) (n int) {
+	for _, delta := range change {
+		n += len(delta.Rejected)
+	}
+	return n
 }
 
 // floorAge is how old the ack floor may be that a delta records. An old one is right, only longer ago.

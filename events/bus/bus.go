@@ -25,6 +25,7 @@ type Conn struct {
 	policy Policy
 	log    zerolog.Logger
 	health health
+	vitals vitals
 }
 
 // Options of Open.

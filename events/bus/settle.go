@@ -84,7 +84,9 @@ func (r *run) handle(items []*item) {
 }
 
 func (r *run) call(batch []*Delivery) (out []Result) {
+	began := time.Now()
 	defer func() {
+		r.c.vitals.count(r.w.Role, func(v *record) { v.call(time.Since(began)) })
 		if p := recover(); p != nil {
 			r.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
 			out = make([]Result, len(batch))
@@ -119,9 +121,11 @@ func (r *run) settleOne(it *item) error {
 	switch r.p.judge(err, attempt, paused) {
 	case ack:
 		r.ack(it)
+		r.c.vitals.count(r.w.Role, func(v *record) { v.settled(it.stored > 0) })
 	case retry:
 		r.log.Warn().Err(err).Uint64("seq", it.d.Seq).Int("delivery", attempt).Msg("will be tried again")
 		r.giveBack(it, r.p.backoff(attempt))
+		r.c.vitals.count(r.w.Role, func(v *record) { v.Retried++ })
 	case hold:
 		if it.done.Err != nil {
 			it.done = nil // to be handled again; a result that only waits to be stored is kept
@@ -133,6 +137,7 @@ func (r *run) settleOne(it *item) error {
 		}
 		r.log.Error().Err(err).Uint64("seq", it.d.Seq).Int("delivery", attempt).Msg("dead letter")
 		r.ack(it)
+		r.c.vitals.count(r.w.Role, func(v *record) { v.Dead++ })
 	case refuse:
 		r.change(func(s *condition) { s.outdated = err })
 		r.giveBack(it, r.p.BackoffMax)
