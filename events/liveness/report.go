@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nuid"
@@ -157,4 +158,19 @@ func Combine(role string, w bus.Work, reports []Report, now time.Time, floor tim
 	}
 	s.Verdict = Judge(f, cmp.Or(floor, Floor))
 	return s
+}
+
+// Public is a report without what models and servers said, for a door that others can reach.
+func (r Report) Public() Report {
+	roles := slices.Clone(r.Roles)
+	for i := range roles {
+		role := &roles[i]
+		role.Because = slices.Clone(role.Because)
+		for j, text := range role.Because {
+			role.Because[j] = strings.TrimSuffix(text, because(role.Reason))
+		}
+		role.Reason = ""
+	}
+	r.Roles, r.Error = roles, ""
+	return r
 }
