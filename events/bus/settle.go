@@ -137,7 +137,7 @@ func (r *run) settleOne(it *item) error {
 		}
 		r.log.Error().Err(err).Uint64("seq", it.d.Seq).Int("delivery", attempt).Msg("dead letter")
 		r.ack(it)
-		r.c.vitals.count(r.w.Role, func(v *record) { v.Dead++ })
+		r.c.vitals.count(r.w.Role, func(v *record) { v.Dead, v.Buried = v.Dead+1, v.Buried+1 })
 	case refuse:
 		r.change(func(s *condition) { s.outdated = err })
 		r.giveBack(it, r.p.BackoffMax)

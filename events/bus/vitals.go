@@ -23,6 +23,7 @@ type Vitals struct {
 	Settled   time.Time     `json:"settled_at"` // when a delivery last went well
 	Learned   time.Time     `json:"learned_at"` // when that last had an effect: events stored, or a delta
 	Fruitless uint64        `json:"fruitless"`  // deliveries that went well since
+	Buried    uint64        `json:"buried"`     // dead letters since one last went well
 }
 
 // durationsKept is how many durations the percentiles are over: enough for a 95th, and little to sort when asked.
@@ -58,7 +59,7 @@ func (r *record) call(d time.Duration) {
 
 // settled counts a delivery that went well; stored says that events came of it.
 func (r *record) settled(stored bool) {
-	r.Settled = time.Now()
+	r.Settled, r.Buried = time.Now(), 0
 	if stored {
 		r.Stored++
 		r.Learned, r.Fruitless = r.Settled, 0

@@ -9,6 +9,7 @@
 //     whichever is longer, counted from when work began to wait;
 //   - its workers are paused over useless output, or cannot reach what they need, for as long as that; a message of a
 //     newer schema, which is for a newer program, is red at once;
+//   - the last five messages or more all became dead letters, and none went well for as long as that (yellow: fewer);
 //   - messages wait and no worker of the role runs, for as long as that;
 //   - the oldest of them has waited half of the age at which its stream drops it, or its stream is 80 % full.
 //

@@ -86,7 +86,7 @@ func facts(r Role, now time.Time) Facts {
 		f.Settled = since(now, r.Work.Acked)
 	}
 	f.Learned = min(since(now, r.Vitals.Learned), since(now, r.Vitals.Started))
-	f.P95, f.Fruitless = r.Vitals.P95, r.Vitals.Fruitless
+	f.P95, f.Fruitless, f.Buried = r.Vitals.P95, r.Vitals.Fruitless, r.Vitals.Buried
 	return f
 }
 
@@ -148,6 +148,7 @@ func Combine(role string, w bus.Work, reports []Report, now time.Time, floor tim
 			f.Workers++
 			f.Settled, f.Learned = min(f.Settled, one.Settled), min(f.Learned, one.Learned)
 			f.Fruitless += one.Fruitless
+			f.Buried += one.Buried
 			f.P95, s.P50, s.P95 = max(f.P95, one.P95), max(s.P50, own.Vitals.P50), max(s.P95, own.Vitals.P95)
 			s.Stored += own.Vitals.Stored
 			s.Handled += own.Vitals.Handled

@@ -52,6 +52,7 @@ type Facts struct {
 	Learns    bool          // it is expected to find something to learn now and then
 	Learned   time.Duration // since something was last learned, or as Settled
 	Fruitless uint64        // messages that went well since
+	Buried    uint64        // dead letters since one last went well
 
 	Keep            time.Duration // how long the stream keeps a message, 0 for ever
 	Bytes, MaxBytes uint64        // of the stream; no limit is 0
@@ -73,6 +74,8 @@ const (
 	Floor = time.Minute
 	// fruitlessMost is how many messages in a row may go well with nothing learned before somebody should look.
 	fruitlessMost = 20
+	// buriedMost is how many dead letters in a row are not the messages' own fault.
+	buriedMost = 5
 	// agedShare and fullShare say when what waits is near to being lost: parts of its age and of its stream's bytes.
 	agedShare = 0.5
 	fullShare = 0.8
@@ -106,6 +109,13 @@ func Judge(f Facts, floor time.Duration) Verdict {
 	}
 	if f.Workers > 0 && stalled {
 		v.add(Red, "%s, the oldest for %s, and none went well for %s: red after %s", messages(f.Waiting), brief(f.Oldest), brief(f.Settled), brief(limit))
+	}
+	if f.Workers > 0 && f.Buried > 0 && f.Settled > limit {
+		l := Yellow
+		if f.Buried >= buriedMost {
+			l = Red
+		}
+		v.add(l, "dead letters are all that came of the last %d messages, and none went well for %s", f.Buried, brief(f.Settled))
 	}
 	if f.Workers > 0 && f.Learns && f.Fruitless >= fruitlessMost && f.Learned > limit {
 		v.add(Yellow, "nothing was learned from the last %d messages, for %s", f.Fruitless, brief(f.Learned))

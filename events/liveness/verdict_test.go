@@ -61,13 +61,17 @@ func TestTheVerdictInSentences(t *testing.T) {
 			f.State, f.InState, f.Waiting, f.Oldest, f.Settled = bus.Paused, time.Second, 3, time.Hour, time.Hour
 		}), Red, "the reflector is paused for 1s"},
 		{"unreachable just now", with(func(f *Facts) { f.State, f.InState = bus.Unavailable, time.Minute }), Yellow, "unavailable"},
-		{"unreachable for too long", with(func(f *Facts) { f.State, f.InState = bus.Unavailable, time.Minute + 1 }), Red, "unavailable"},
+		{"unreachable for too long", with(func(f *Facts) { f.State, f.InState = bus.Unavailable, time.Minute+1 }), Red, "unavailable"},
 		{"outdated", with(func(f *Facts) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, "outdated and takes no work: version 2"},
 		{"some of many do not work", with(func(f *Facts) { f.Workers, f.Ailing = 3, 2 }), Yellow, "2 of 3 workers of the reflector are not at work"},
 		{"nothing to learn", with(func(f *Facts) { f.Fruitless, f.Learned = 20, 61*time.Second }), Yellow, "nothing was learned from the last 20 messages, for 1m1s"},
 		{"little to learn", with(func(f *Facts) { f.Fruitless, f.Learned = 19, time.Hour }), Green, ""},
 		{"quick, and nothing to learn", with(func(f *Facts) { f.Fruitless, f.Learned = 1000, time.Minute }), Green, ""},
 		{"never expected to learn", with(func(f *Facts) { f.Fruitless, f.Learned, f.Learns = 1000, time.Hour, false }), Green, ""},
+		{"a dead letter, and all well again", with(func(f *Facts) { f.Settled = time.Hour }), Green, ""},
+		{"a dead letter, and nothing since", with(func(f *Facts) { f.Buried, f.Settled = 1, 61*time.Second }), Yellow, "dead letters are all that came of the last 1 messages"},
+		{"nothing but dead letters", with(func(f *Facts) { f.Buried, f.Settled = 5, 61*time.Second }), Red, "dead letters are all that came of the last 5 messages, and none went well for 1m1s"},
+		{"dead letters a moment ago", with(func(f *Facts) { f.Buried, f.Settled = 50, time.Minute }), Green, ""},
 		{"half of its age", with(func(f *Facts) { f.Waiting, f.Oldest, f.Keep = 1, 15*24*time.Hour, 30*24*time.Hour }), Red, "the oldest has waited for 15 days of 30 days"},
 		{"not yet half of its age", with(func(f *Facts) { f.Waiting, f.Oldest, f.Keep = 1, 15*24*time.Hour-1, 30*24*time.Hour }), Green, ""},
 		{"kept for ever", with(func(f *Facts) { f.Waiting, f.Oldest = 1, 1000*24*time.Hour }), Green, ""},
@@ -97,6 +101,7 @@ func anyFacts(t *rapid.T) Facts {
 		Fruitless: rapid.Uint64Range(0, 40).Draw(t, "fruitless"), Keep: d.Draw(t, "keep"),
 		Bytes: rapid.Uint64Range(0, 100).Draw(t, "bytes"), MaxBytes: rapid.Uint64Range(0, 100).Draw(t, "most"),
 	}
+	f.Buried = rapid.Uint64Range(0, 10).Draw(t, "buried")
 	f.Ailing = rapid.IntRange(0, f.Workers).Draw(t, "ailing")
 	return f
 }
@@ -122,7 +127,7 @@ func TestTheVerdictIsMonotone(t *testing.T) {
 		if (v.Level == Green) != (len(v.Because) == 0) {
 			t.Fatalf("%+v has no reason, or one too many", v)
 		}
-		if f.Waiting == 0 && f.Workers > 0 && f.State == bus.Running && v.Level == Red {
+		if f.Waiting == 0 && f.Buried < buriedMost && f.Workers > 0 && f.State == bus.Running && v.Level == Red {
 			t.Fatalf("idle and at work: %+v", v)
 		}
 		if f.Waiting > 0 && min(f.Oldest, f.Settled) > Limit(floor, f.P95) && v.Level != Red {
