@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -86,13 +87,15 @@ func (r *run) handle(items []*item) {
 func (r *run) call(batch []*Delivery) (out []Result) {
 	began := time.Now()
 	defer func() {
-		r.c.vitals.count(r.w.Role, func(v *record) { v.call(time.Since(began)) })
 		if p := recover(); p != nil {
 			r.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
 			out = make([]Result, len(batch))
 			for i := range out {
 				out[i].Err = fmt.Errorf("handler panicked: %v", p)
 			}
+		}
+		if slices.ContainsFunc(out, func(x Result) bool { return x.Err == nil }) {
+			r.c.vitals.count(r.w.Role, func(v *record) { v.call(time.Since(began)) })
 		}
 	}()
 	return r.w.Handle(r.work, batch)

@@ -10,7 +10,7 @@ import (
 type Vitals struct {
 	Role      string        `json:"role"`
 	Started   time.Time     `json:"started"`
-	Calls     uint64        `json:"calls"`      // of the handler
+	Calls     uint64        `json:"calls"`      // of the handler that went well: what fails takes as long as it likes, and says nothing of what is usual
 	Took      time.Duration `json:"took_ns"`    // by all of them
 	P50       time.Duration `json:"p50_ns"`     // of the last calls, at most durationsKept
 	P95       time.Duration `json:"p95_ns"`     // of the same

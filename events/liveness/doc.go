@@ -5,7 +5,7 @@
 //
 // Judge is pure: numbers in, verdict out. A role is red when
 //
-//   - messages wait and none went well for longer than the floor (60 s) or three times the 95th percentile of handling,
+//   - messages wait and none went well for longer than the floor (60 s) or three times the 95th percentile of handling what goes well,
 //     whichever is longer, counted from when work began to wait;
 //   - its workers are paused over useless output, or cannot reach what they need, for as long as that; a message of a
 //     newer schema, which is for a newer program, is red at once;
@@ -35,7 +35,7 @@
 //	debrief_role_oldest_seconds         seconds    gauge    age of what has waited longest, 0 when nothing waits; the same in every process
 //	debrief_role_settled_seconds        seconds    gauge    since a message last went well here; absent before the first
 //	debrief_role_learned_seconds        seconds    gauge    since that had an effect: events stored or a delta; absent before the first
-//	debrief_role_handling_seconds       seconds    summary  quantile: 0.5 and 0.95 of the last 256 calls of the handler; _sum and _count of all
+//	debrief_role_handling_seconds       seconds    summary  quantile: 0.5 and 0.95 of the last 256 calls that went well; _sum and _count of all of them
 //	debrief_role_results_total          messages   counter  result: stored, handled (settled, nothing stored by it), retried, dead
 //	debrief_deltas_applied_total        deltas     counter  applied to playbooks; the curator's
 //	debrief_operations_rejected_total   operations counter  asked for and not done; the curator's

@@ -65,7 +65,7 @@ var metrics = []metric{
 	}},
 	{"debrief_role_settled_seconds", "gauge", "Since a message last went well in this process.", func(r Role, now time.Time) []sample { return age(now, r.Vitals.Settled) }},
 	{"debrief_role_learned_seconds", "gauge", "Since that last had an effect in this process.", func(r Role, now time.Time) []sample { return age(now, r.Vitals.Learned) }},
-	{"debrief_role_handling_seconds", "summary", "Duration of a call of the handler; quantiles over the last 256.", nil},
+	{"debrief_role_handling_seconds", "summary", "Duration of calls of the handler that went well; quantiles over the last 256.", nil},
 	{"debrief_role_results_total", "counter", "What became of deliveries in this process.", func(r Role, _ time.Time) []sample {
 		return []sample{
 			{[]string{"result", "stored"}, float64(r.Vitals.Stored)},
