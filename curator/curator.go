@@ -274,6 +274,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		for key := range out.doubted {
 			b.known[key] = struct{}{}
 		}
+		d.conn.Applied(events.RoleCurator, len(out.change), turnedDown(out.change))
 		decide(cases[:out.settled], b.w.State())
 		cases, stale, again = cases[out.settled:], out.stale, out.again
 		b.made.note(out.born, now)
@@ -295,6 +296,13 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		b.w, b.sound = nil, false
 	}
 	return nil
+}
+
+func turnedDown(change []*playbook.Delta) (n int) {
+	for _, delta := range change {
+		n += len(delta.Rejected)
+	}
+	return n
 }
 
 // floorAge is how old the ack floor may be that a delta records. An old one is right, only longer ago.

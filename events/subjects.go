@@ -121,6 +121,9 @@ const (
 	VerbFeedback = "feedback"
 )
 
+// SubjectHealth is where every process of an account can be asked how it is.
+const SubjectHealth = prefix + "health"
+
 // ServiceSubject is where outside agents ask for something about a book; an empty book means every book.
 func ServiceSubject(verb string, b playbook.Book) string {
 	return prefix + "api." + verb + "." + string(cmpOr(b, "*"))
