@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ type claim struct {
 func (m *model) curate(p *prompt) curated {
 	said := p.saidBy(false)
 	bullets := readBullets(said)
-	claims := gather(readInsights(said))
+	claims := gather(m.attend(p, readInsights(said)))
 	slices.SortStableFunc(claims, func(a, b claim) int { return len(b.from) - len(a.from) })
 
 	out := curated{Operations: []operation{}}
@@ -60,6 +61,20 @@ func (m *model) curate(p *prompt) curated {
 	}
 	out.Reasoning = fmt.Sprintf("%d bullets, %d claims, %d of them lead to a change.", len(bullets), len(claims), len(out.Operations))
 	return out
+}
+
+// attend is what the curator takes in of many insights.
+func (m *model) attend(p *prompt, all []insight) []insight {
+	if m.Attention <= 0 || len(all) <= m.Attention {
+		return all
+	}
+	rank := make(map[int]uint64, len(all))
+	for i := range all {
+		rank[all[i].Number] = p.draw(fmt.Sprint("attention ", all[i].Number))
+	}
+	kept := slices.SortedFunc(slices.Values(all), func(a, b insight) int { return cmp.Compare(rank[a.Number], rank[b.Number]) })[:m.Attention]
+	slices.SortFunc(kept, func(a, b insight) int { return a.Number - b.Number })
+	return kept
 }
 
 // gather sorts insights into claims, in the order in which they are first made.
