@@ -67,6 +67,7 @@ var plan = []struct {
 	{"generator/assembly", "assembly is pure", []string{"debrief/playbook", "debrief/events", "debrief/events/chat", "debrief/generator/..."}, []string{ours}},
 	{"generator/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
 	{"reflector/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
+	{"curator/gate", "a verdict is a function of counts", []string{"debrief/playbook"}, []string{ours}},
 	{"curator/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
 	{"cmd/internal/...", "an adapter serves every program, and programs do not link the server", nil, []string{server, "debrief/events/natsd"}},

@@ -91,7 +91,7 @@ type Block struct {
 
 // The newest outcomes of a bullet are kept as this many blocks of this many.
 const (
-	BlockSize = 25
+	BlockSize = 50
 	Blocks    = 4
 )
 
