@@ -26,7 +26,7 @@ type learningBench struct {
 	Passes  int      `help:"Times that they are gone through." default:"1"`
 	Step    int      `help:"Tasks answered before what they teach is used." default:"200"`
 	Wrong   float64  `help:"Share of verdicts that are wrong, where some are." default:"0.2"`
-	Parts   []string `help:"What to measure: ${enum}." enum:"feedback" default:"feedback"`
+	Parts   []string `help:"What to measure: ${enum}." enum:"feedback,retention,growth,cost,trust" default:"feedback,retention,growth,cost,trust"`
 	Quick   bool     `help:"Few seeds and tasks: a minute, and wide intervals. Goals are those of the whole."`
 	Check   bool     `help:"Fail if a goal is missed."`
 	JSON    bool     `help:"Print JSON lines."`
@@ -57,6 +57,10 @@ type part struct {
 // learningParts are in the order in which they are shown.
 var learningParts = []part{
 	{"feedback", (*learningBench).feedback},
+	{"retention", (*learningBench).retention},
+	{"growth", (*learningBench).growth},
+	{"cost", (*learningBench).cost},
+	{"trust", (*learningBench).trust},
 }
 
 // Validate implements kong's check.

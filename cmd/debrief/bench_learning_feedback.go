@@ -154,15 +154,6 @@ func (b *learningBench) class(ctx context.Context, from, seeds int, log zerolog.
 	return g, nil
 }
 
-func countActive(p *book.Playbook) (n int) {
-	for _, b := range p.Sorted() {
-		if b.Status == book.Active {
-			n++
-		}
-	}
-	return n
-}
-
 func minus(a, b []float64) []float64 {
 	d := make([]float64, len(a))
 	for i := range a {

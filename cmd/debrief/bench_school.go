@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,18 +34,27 @@ type school struct {
 
 	generator, reflector, curator *meter
 
-	stop func()
+	stop []func()
 	wait []func() error
 }
 
 // meter is a model in this process, with what was asked of it.
 type meter struct {
-	model          *simulated.Direct
+	model  *simulated.Direct
+	before func(context.Context, chat.Prompt) error // nil does nothing
+
 	calls, in, out atomic.Int64
+	right          atomic.Int64 // calls and tokens of those about a right answer, where a prompt says so
+	rightTokens    atomic.Int64
 }
 
 // Complete implements chat.Model.
-func (m *meter) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+func (m *meter) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
+	if m.before != nil {
+		if err := m.before(ctx, p); err != nil {
+			return chat.Reply{}, err
+		}
+	}
 	said := make([]simulated.Said, len(p.Messages))
 	for i := range p.Messages {
 		said[i] = simulated.Said{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
@@ -53,21 +63,25 @@ func (m *meter) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 	m.calls.Add(1)
 	m.in.Add(int64(in))
 	m.out.Add(int64(out))
+	if strings.HasPrefix(said[len(said)-1].Text, "Outcome: success") {
+		m.right.Add(1)
+		m.rightTokens.Add(int64(in + out))
+	}
 	return chat.Reply{
 		Text: text, Model: simulated.Name, Finish: "stop",
 		Usage: chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out},
 	}, nil
 }
 
-func (m *meter) usage() chat.Usage {
-	return chat.Usage{Calls: int(m.calls.Load()), InputTokens: int(m.in.Load()), OutputTokens: int(m.out.Load())}
-}
+func (m *meter) tokens() int64 { return m.in.Load() + m.out.Load() }
 
 // schooling is how a school is set up.
 type schooling struct {
 	model     simulated.Options
 	curator   curator.Config
-	noCurator bool // run is told when to begin curating
+	noCurator bool // it is begun later
+	// beforeCurating is called before every prompt of the Curator.
+	beforeCurating func(context.Context, chat.Prompt) error
 }
 
 // open starts a school on a server that leaves nothing behind.
@@ -79,10 +93,11 @@ func (o schooling) open(ctx context.Context, log zerolog.Logger) (_ *school, err
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	s := &school{session: session, store: natskv.New(session.JetStream()), stop: stop}
+	s := &school{session: session, store: natskv.New(session.JetStream()), stop: []func(){stop}}
 	for _, m := range []**meter{&s.generator, &s.reflector, &s.curator} {
 		*m = &meter{model: simulated.NewDirect(o.model)}
 	}
+	s.curator.before = o.beforeCurating
 	t, done := watch(ctx, session.Conn, "")
 	s.trial = t
 	s.wait = append(s.wait, done)
@@ -99,8 +114,10 @@ func (o schooling) open(ctx context.Context, log zerolog.Logger) (_ *school, err
 	return s, nil
 }
 
-// work has roles begin.
+// work has roles begin, until the school closes.
 func (s *school) work(ctx context.Context, roles ...app.Role) {
+	ctx, stop := context.WithCancel(ctx)
+	s.stop = append(s.stop, stop)
 	working := make(chan error, 1)
 	go func() { working <- app.Run(ctx, s.session.Conn, roles...) }()
 	s.wait = append(s.wait, func() error { return <-working })
@@ -108,7 +125,9 @@ func (s *school) work(ctx context.Context, roles ...app.Role) {
 
 // close stops the roles and the server and returns what went wrong, dead letters included.
 func (s *school) close() error {
-	s.stop()
+	for _, stop := range s.stop {
+		stop()
+	}
 	var errs []error
 	for i := len(s.wait) - 1; i >= 0; i-- {
 		errs = append(errs, s.wait[i]())
@@ -142,7 +161,8 @@ type pupil struct {
 	evaluator *simulated.Evaluator
 	train     []events.Task
 	heldOut   []events.Task
-	handed    int // training tasks so far
+	atOnce    bool // outcomes are known with the answer; else they come as feedback
+	handed    int  // training tasks so far
 
 	asked   []events.Task // of the step under way, without targets
 	endings []ending
@@ -151,7 +171,7 @@ type pupil struct {
 // enrol is a new book in a mode of the gate; an empty mode leaves it as books are.
 func (s *school) enrol(ctx context.Context, name string, gate book.Gate, seed uint64, wrong float64, train, heldOut []events.Task) (*pupil, error) {
 	p := &pupil{school: s, book: book.Book(name), evaluator: simulated.NewEvaluator(seed, wrong), train: train, heldOut: heldOut}
-	if gate == "" || true { // TEMPORARY
+	if gate == "" {
 		return p, nil
 	}
 	e := &events.Edit{ID: events.NewID(), Author: "bench", Reason: "the arm of the measurement", Gate: gate, Created: time.Now().UTC()}
@@ -208,7 +228,9 @@ func (s *school) step(ctx context.Context, pupils []*pupil, tasks int) error {
 			t := p.train[at]
 			t.Book, t.Purpose, t.Origin, t.MinVersion = p.book, events.Learn, events.Origin{Epoch: pass, Index: at}, version
 			t.ID = fmt.Sprintf("e%02d/%s", pass, t.ID)
-			t.Target, t.Evaluator = "", ""
+			if !p.atOnce {
+				t.Target, t.Evaluator = "", ""
+			}
 			p.asked[i] = t
 			p.handed++
 		}
@@ -226,6 +248,9 @@ func (s *school) step(ctx context.Context, pupils []*pupil, tasks int) error {
 
 // tell sends the verdicts on what was answered.
 func (p *pupil) tell(ctx context.Context) error {
+	if p.atOnce {
+		return nil
+	}
 	for i, e := range p.endings {
 		t := p.asked[i]
 		t.Target, t.Evaluator = p.train[t.Origin.Index].Target, p.train[t.Origin.Index].Evaluator
