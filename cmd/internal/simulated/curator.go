@@ -38,7 +38,7 @@ type claim struct {
 func (m *model) curate(p *prompt) curated {
 	said := p.saidBy(false)
 	bullets := readBullets(said)
-	claims := gather(m.attend(p, readInsights(said)))
+	claims := gather(attend(m, p, readInsights(said), func(in insight) int { return in.Number }))
 	slices.SortStableFunc(claims, func(a, b claim) int { return len(b.from) - len(a.from) })
 
 	out := curated{Operations: []operation{}}
@@ -63,17 +63,17 @@ func (m *model) curate(p *prompt) curated {
 	return out
 }
 
-// attend is what the curator takes in of many insights.
-func (m *model) attend(p *prompt, all []insight) []insight {
+// attend is what a model takes in of a long list.
+func attend[T any](m *model, p *prompt, all []T, number func(T) int) []T {
 	if m.Attention <= 0 || len(all) <= m.Attention {
 		return all
 	}
 	rank := make(map[int]uint64, len(all))
-	for i := range all {
-		rank[all[i].Number] = p.draw(fmt.Sprint("attention ", all[i].Number))
+	for _, v := range all {
+		rank[number(v)] = p.draw(fmt.Sprint("attention ", number(v)))
 	}
-	kept := slices.SortedFunc(slices.Values(all), func(a, b insight) int { return cmp.Compare(rank[a.Number], rank[b.Number]) })[:m.Attention]
-	slices.SortFunc(kept, func(a, b insight) int { return a.Number - b.Number })
+	kept := slices.SortedFunc(slices.Values(all), func(a, b T) int { return cmp.Compare(rank[number(a)], rank[number(b)]) })[:m.Attention]
+	slices.SortFunc(kept, func(a, b T) int { return number(a) - number(b) })
 	return kept
 }
 

@@ -115,13 +115,15 @@ func (p *prompt) chance(purpose string, rate float64) bool {
 // role says who asks, by the name of the schema or else by the fields that the instructions ask for.
 func (p *prompt) role() string {
 	switch p.schema {
-	case "generator", "reflector", "curator", "summary":
+	case "generator", "reflector", "curator", "reducer", "summary":
 		return p.schema
 	}
 	instructions := p.saidBy(true)
 	switch {
 	case strings.Contains(instructions, `"bullet_tags"`):
 		return "reflector"
+	case strings.Contains(instructions, `"decisions"`):
+		return "reducer"
 	case strings.Contains(instructions, `"operations"`):
 		return "curator"
 	case strings.Contains(instructions, `"summary"`):

@@ -1,5 +1,5 @@
 // Package simulated is a stand-in for a language model, so that the whole loop can be run, watched and measured
-// without one: a server on the OpenAI chat wire that plays all three roles at an invoice desk. It says that it is
+// without one: a server on the OpenAI chat wire that plays all roles at an invoice desk. It says that it is
 // simulated wherever it is named: in the model's name, in the fingerprint of every reply and here.
 //
 // # What it is
@@ -65,7 +65,7 @@ type Options struct {
 	Noise float64
 	// Parrot makes a reflector that finds nothing say what the trace says, as if it had come up with it.
 	Parrot float64
-	// Attention is how many insights of one prompt a curator takes in; chance picks which. Published runs lose detail in
+	// Attention is how many insights, or proposals, of one prompt a curator takes in; chance picks which. Published runs lose detail in
 	// one call over too much; how much of it a call loses and which is simplified here to a number. 0 is no limit.
 	Attention int
 }
@@ -150,6 +150,8 @@ func (m *model) answer(p *prompt) string {
 			return clumsy(p, c.clumsy(p))
 		}
 		reply = c
+	case "reducer":
+		reply = m.reduce(p)
 	case "summary":
 		reply = m.summarise(p)
 	default:

@@ -136,3 +136,26 @@ func TestDirectAnswersAsOverTheWire(t *testing.T) {
 		}
 	}
 }
+
+func TestReducerKeepsOneProposalOfEachThing(t *testing.T) {
+	t.Parallel()
+	said := `# Proposals, one JSON object a line
+
+{"proposal":1,"type":"ADD","content":"For delivery express the delivery surcharge is 5.20.","insights":[1]}
+{"proposal":2,"type":"ADD","content":"For delivery courier the delivery surcharge is 2.05.","insights":[2]}
+{"proposal":3,"type":"ADD","content":"For delivery express the delivery surcharge is 7.00.","insights":[3,4]}
+{"proposal":4,"type":"ADD","content":"Express deliveries are charged 5.20 for delivery.","insights":[1,5,6]}
+{"proposal":5,"type":"REMOVE","bullet_id":"misc-00001","insights":[7]}
+{"proposal":6,"type":"ADD","content":"Look twice.","insights":[8]}
+{"proposal":7,"type":"ADD","content":"look twice","insights":[9]}
+`
+	reply, _, _ := NewDirect(Options{}).Reply("reducer", []Said{{"user", said}})
+	for _, want := range []string{`"keep":1,"drop":[4,3]`, `"keep":6,"drop":[7]`} {
+		if !strings.Contains(reply, want) {
+			t.Errorf("got %s, want %s in it", reply, want)
+		}
+	}
+	if strings.Count(reply, `"keep"`) != 2 {
+		t.Errorf("got %s, want two decisions", reply)
+	}
+}
