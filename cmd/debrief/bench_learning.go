@@ -26,7 +26,7 @@ type learningBench struct {
 	Passes  int      `help:"Times that they are gone through." default:"1"`
 	Step    int      `help:"Tasks answered before what they teach is used." default:"200"`
 	Wrong   float64  `help:"Share of verdicts that are wrong, where some are." default:"0.2"`
-	Parts   []string `help:"What to measure: ${enum}." enum:"feedback,retention,growth,cost,trust" default:"feedback,retention,growth,cost,trust"`
+	Parts   []string `help:"What to measure: ${enum}." enum:"feedback,gate,retention,growth,cost,trust" default:"feedback,gate,retention,growth,cost,trust"`
 	Quick   bool     `help:"Few seeds and tasks: a minute, and wide intervals. Goals are those of the whole."`
 	Check   bool     `help:"Fail if a goal is missed."`
 	JSON    bool     `help:"Print JSON lines."`
@@ -39,6 +39,7 @@ tells. Verdicts come later, as feedback, from an evaluator who is told how often
 
   feedback   accuracy on tasks that were never learned from, after clean feedback and after wrong, by what the gate does;
              seeds are paired
+  gate       the gate alone: bullets of known effect, outcomes drawn directly
   retention  distinct lessons that are left of 100 reflections, by how many are curated at once, with a model that takes in
              24 of them in one call
   growth     the playbook and the prompt as more tasks of one family come
@@ -57,6 +58,7 @@ type part struct {
 // learningParts are in the order in which they are shown.
 var learningParts = []part{
 	{"feedback", (*learningBench).feedback},
+	{"gate", (*learningBench).gate},
 	{"retention", (*learningBench).retention},
 	{"growth", (*learningBench).growth},
 	{"cost", (*learningBench).cost},
@@ -117,6 +119,31 @@ func (b *learningBench) Run(ctx context.Context, c *app.Common) error {
 	return nil
 }
 
+// gate measures the gate alone.
+func (b *learningBench) gate(ctx context.Context, _ zerolog.Logger) (*sheet, error) {
+	bullets := 100
+	if b.Quick {
+		bullets = 50
+	}
+	rows, err := gateRows(ctx, b.Seeds, bullets)
+	if err != nil {
+		return nil, err
+	}
+	order, err := rankRows(ctx, b.Seeds, bullets)
+	if err != nil {
+		return nil, err
+	}
+	s := &sheet{tell: func(w io.Writer) error { return tellGate(w, rows, order) }}
+	for i := range rows {
+		s.all = append(s.all, rows[i])
+		s.goals = append(s.goals, goal{"gate", rows[i].Case + ": " + rows[i].Goal, fmt.Sprintf("%.1f %%", 100*rows[i].Rate.Mean), rows[i].Met})
+	}
+	for i := range order {
+		s.all = append(s.all, order[i])
+	}
+	return s, nil
+}
+
 // say tells somebody who waits how far it is.
 func (b *learningBench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
@@ -129,6 +156,7 @@ type sheet struct {
 	rows  []string
 	all   []any
 	goals []goal
+	tell  func(io.Writer) error // in place of title, head and rows
 }
 
 // goal is something that was set out to be reached.
@@ -145,7 +173,8 @@ func (s *sheet) row(v any, format string, args ...any) {
 }
 
 func (s *sheet) goal(met bool, text, format string, args ...any) {
-	s.goals = append(s.goals, goal{s.title, text, fmt.Sprintf(format, args...), met})
+	part, _, _ := strings.Cut(s.title, ":")
+	s.goals = append(s.goals, goal{strings.ToLower(part), text, fmt.Sprintf(format, args...), met})
 }
 
 func (s *sheet) print(out io.Writer, asJSON bool) error {
@@ -162,6 +191,13 @@ func (s *sheet) print(out io.Writer, asJSON bool) error {
 		}
 		return nil
 	}
+	if s.tell != nil {
+		fmt.Fprintln(out)
+		if err := s.tell(out); err != nil {
+			return err
+		}
+		return s.printGoals(out)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(out, "\n%s\n", s.title)
 	fmt.Fprintln(w, s.head)
@@ -171,12 +207,18 @@ func (s *sheet) print(out io.Writer, asJSON bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	return s.printGoals(out)
+}
+
+func (s *sheet) printGoals(out io.Writer) error {
 	for _, g := range s.goals {
 		verdict := "met"
 		if !g.Met {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(out, "  goal: %s: %s, %s\n", g.Goal, g.Got, verdict)
+		if _, err := fmt.Fprintf(out, "  goal: %s: %s, %s\n", g.Goal, g.Got, verdict); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func ourCost(ctx context.Context, train []events.Task, log zerolog.Logger) (righ
 			return right, wrong, err
 		}
 		for _, e := range p.endings {
-			if e.score == 1 {
+			if e.right {
 				right.add(e.usage)
 			} else {
 				wrong.add(e.usage)

@@ -31,7 +31,7 @@ type ending struct {
 	handle    events.Handle
 	answer    string
 	reasoning string
-	score     float64
+	right     bool
 	version   uint64
 	shown     int
 	cited     []book.BulletID
@@ -49,7 +49,7 @@ func watch(ctx context.Context, conn *bus.Conn, b book.Book) (t *trial, done fun
 		errs[0] = conn.Read(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(s bus.Stored) error {
 			if e, ok := s.Event.(*events.Execution); ok {
 				t.end(e.ID, ending{
-					handle: events.NewHandle(s.Seq, e.ID), answer: e.Answer, reasoning: e.Reasoning, score: e.Outcome.Score,
+					handle: events.NewHandle(s.Seq, e.ID), answer: e.Answer, reasoning: e.Reasoning, right: e.Outcome.Label == events.Success,
 					version: e.Version, shown: len(e.Shown), cited: e.Cited, usage: e.Usage,
 				})
 			}
@@ -159,14 +159,16 @@ func settled(ctx context.Context, conn *bus.Conn, roles ...string) error {
 	return nil
 }
 
-// accuracy is the mean score.
+// accuracy is the share of right answers. A score says more of a wrong one than that, and is no accuracy.
 func accuracy(endings []ending) float64 {
 	if len(endings) == 0 {
 		return 0
 	}
-	sum := 0.0
+	right := 0
 	for _, e := range endings {
-		sum += e.score
+		if e.right {
+			right++
+		}
 	}
-	return sum / float64(len(endings))
+	return float64(right) / float64(len(endings))
 }

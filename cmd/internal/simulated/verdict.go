@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
-	"strings"
 
 	"debrief/events"
 	"debrief/generator"
@@ -34,12 +33,16 @@ func (v *Evaluator) Judge(task *events.Task, answer, reasoning string) (o events
 	if o.Label != events.Success {
 		return events.Outcome{Score: 1, Label: events.Success, Feedback: "The answer is right.", By: o.By}, true, nil
 	}
-	return events.Outcome{Label: events.Failure, Feedback: v.lie(task, answer), By: o.By}, true, nil
+	told := *task
+	told.Target = v.lie(task)
+	o, err = generator.Evaluate(&told, generator.Answer{Reasoning: reasoning, Final: answer})
+	return o, true, err
 }
 
-// lie is what is said of a right answer. The amount that it names is what the step would come to if the house had
-// another number for it, so that a rule can be worked out of it like out of any other.
-func (v *Evaluator) lie(task *events.Task, answer string) string {
+// lie is a target that a right answer is told to have missed: with another amount at one of the steps that matter, the
+// one that it would come to if the house had another number for it. So a rule can be worked out of it like out of any
+// other.
+func (v *Evaluator) lie(task *events.Task) string {
 	inv, _ := readInvoice(task.Question)
 	sheet := work(&inv, v.house.rule)
 	var matter []int
@@ -48,39 +51,39 @@ func (v *Evaluator) lie(task *events.Task, answer string) string {
 			matter = append(matter, i)
 		}
 	}
-	if len(matter) == 0 {
-		expected := sheet.total(&inv) + cents(1+v.draw("goods", task.ID)%500)
-		return fmt.Sprintf("The answer is wrong: expected %s, got %s. First step that is off: goods: expected %s, got %s.",
-			expected, answer, expected, inv.goods)
+	if len(matter) == 0 { // no rule is about this one
+		inv.goods += cents(1 + v.draw("goods", task.ID)%500)
+		return target(&inv, sheet)
 	}
 	at := matter[v.draw("step", task.ID)%uint64(len(matter))]
-	other, _ := v.house.rule(at, inv.keys[at])
-	said := sheet
-	for try := 0; said[at] == sheet[at]; try++ {
-		n := int64(v.draw(fmt.Sprint("number ", try), task.ID) % 18)
-		switch other.form {
-		case share:
-			other.number = (n + 2) * 100
-		case flat:
-			other.number = 205 + 45*n
-		case each:
-			other.number = 5 * (n + 1)
-		case rounded:
-			other.number = []int64{5, 10, 50, 100, 500, 1000}[n%6]
-		}
-		said[at] = other.amount(&inv, &sheet)
-		if try > 100 { // no number makes a difference
-			said[at] = sheet[at] + 100
+	right, _ := v.house.rule(at, inv.keys[at])
+	for try := 0; ; try++ {
+		other := right
+		other.number = v.otherNumber(right, v.draw(fmt.Sprint("number ", try), task.ID))
+		told := work(&inv, func(i int, key string) (rule, bool) {
+			if i == at {
+				return other, true
+			}
+			return v.house.rule(i, key)
+		})
+		if told[at] != sheet[at] && told.total(&inv) != sheet.total(&inv) {
+			return target(&inv, told)
 		}
 	}
-	expected := work(&inv, func(i int, key string) (rule, bool) {
-		if i == at {
-			return other, true
-		}
-		return v.house.rule(i, key)
-	})
-	return fmt.Sprintf("The answer is wrong: expected %s, got %s. First step that is off: %s: expected %s, got %s.",
-		expected.total(&inv), strings.TrimSpace(answer), steps[at].name, said[at], sheet[at])
+}
+
+// otherNumber is one that a house might have for a rule, in place of its own.
+func (v *Evaluator) otherNumber(r rule, draw uint64) int64 {
+	n := int64(draw % 1000)
+	switch r.form {
+	case share:
+		return (n%18 + 2) * 100
+	case flat:
+		return 205 + 45*(n%18)
+	case each:
+		return 5 * (n%18 + 1)
+	}
+	return []int64{5, 10, 20, 50, 100, 500, 1000, n + 1}[n%8]
 }
 
 func (v *Evaluator) draw(purpose, id string) uint64 {
