@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -26,6 +27,11 @@ type Config struct {
 
 	Tokens        int `name:"token-budget" help:"Most tokens that a playbook's bullets may take, estimated; -1 is no limit." default:"80000"`
 	SectionTokens int `name:"section-token-budget" help:"Most tokens that the bullets of one section may take; -1 is no limit." default:"-1"`
+
+	Mode  playbook.Gate `name:"gate" help:"How new advice earns its place in books for which nobody has said so with 'debrief playbook gate': off, shadow or on." default:"shadow" placeholder:"MODE" group:"Gate"`
+	Gate  gate.Config   `embed:""`
+	Trust []string      `name:"trust" help:"How far a source is believed: trusted, limited (to a percentage of what is behind a bullet, 50 unless given) or untrusted. May be given more than once. Default: trusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
+	Burst int           `name:"burst" help:"Most bullets that one session, or one source that is not trusted, may make in 10 minutes; the others wait in quarantine. -1 is no limit." default:"20"`
 }
 
 // WithDefaults fills in what is zero.
@@ -39,6 +45,10 @@ func (c Config) WithDefaults() Config {
 	if c.Tokens == 0 {
 		c.Tokens = 80_000 // as in the ACE authors' curator (ace-agent/ace)
 	}
+	if c.Burst == 0 {
+		c.Burst = defaultBurst
+	}
+	c.Gate = c.Gate.WithDefaults()
 	return c
 }
 
@@ -56,19 +66,29 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("--%s: must be at least 1, or -1 for no limit, got %d", flag, n))
 		}
 	}
-	return errors.Join(errs...)
+	if !c.Mode.Valid() {
+		errs = append(errs, fmt.Errorf("--gate: %q is none of off, shadow, on", c.Mode))
+	}
+	if c.Burst < -1 {
+		errs = append(errs, fmt.Errorf("--burst: must be at least 1, or -1 for no limit, got %d", c.Burst))
+	}
+	_, err := parseTrust(c.Trust)
+	return errors.Join(append(errs, c.Gate.Validate(), err)...)
 }
 
 // Curator curates books.
 type Curator struct {
-	model chat.Model
-	cfg   Config
+	model   chat.Model
+	cfg     Config
+	content *contentRules
+	trust   trust
 }
 
 // New is a curator that asks a model what to make of lessons. Without a model each lesson that the playbook does not
 // hold yet becomes a bullet.
 func New(model chat.Model, cfg Config) *Curator {
-	return &Curator{model: model, cfg: cfg.WithDefaults()}
+	sources, _ := parseTrust(cfg.Trust) // Validate says what is wrong with it
+	return &Curator{model: model, cfg: cfg.WithDefaults(), content: newContentRules(systemText, reducerText), trust: sources}
 }
 
 // Author is who a reflection's changes are by.
@@ -119,15 +139,21 @@ type book struct {
 	w     *natskv.Writer
 	alike alike
 	costs costs
-	used  time.Time
-	sound bool // its view was compared with its log, all of it, and nothing has gone wrong since
+	// What proposing models are told of: bullets by their words, and what was turned down.
+	shelf  shelf
+	memory memory
+	made   births // stays when the book is let go of
+	used   time.Time
+	sound  bool // its view was compared with its log, all of it, and nothing has gone wrong since
 }
 
 // bookIdle is how long a book is kept in memory that nothing comes for.
 const bookIdle = time.Minute
 
 // release lets go of what is in memory.
-func (b *book) release() { b.w, b.alike, b.costs = nil, alike{}, nil }
+func (b *book) release() {
+	b.w, b.alike, b.costs, b.shelf, b.memory = nil, alike{}, nil, shelf{}, memory{}
+}
 
 func (d *desk) book(name playbook.Book) *book {
 	d.mu.Lock()
@@ -199,10 +225,10 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 			}
 		}
 	}
-	cases = d.propose(ctx, b.w.State(), cases)
-	floor, err := d.ackFloor(ctx)
-	if err != nil {
-		return err
+	backLast(cases)
+	failed := func(seq uint64) bool { // in this batch, so that it waits for its next delivery
+		i := slices.IndexFunc(batch, func(del *bus.Delivery) bool { return del.Seq == seq })
+		return i >= 0 && results[i].Err != nil && results[i].Err != errUnsettled
 	}
 	if len(b.costs) > 2*b.w.State().Playbook().Len()+100 { // mostly of what is gone
 		b.costs = nil
@@ -210,11 +236,25 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if b.costs == nil {
 		b.costs = make(costs)
 	}
-	by := policy{budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs}
+	cases, err := d.propose(ctx, b, cases)
+	if err != nil {
+		return err
+	}
+	floor, err := d.ackFloor(ctx)
+	if err != nil {
+		return err
+	}
+	by := policy{
+		budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs,
+		mode: d.cfg.Mode, gate: d.cfg.Gate, trust: d.trust,
+	}
 	var stale []playbook.BulletID
-	for len(cases)+len(stale) > 0 {
+	for again := false; len(cases)+len(stale) > 0 || again; {
 		var out drafted
+		now := time.Now()
+		by.burst = burst{d.cfg.Burst, b.made.recent(now)}
 		_, err := b.w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
+			by.judged = s.Judged
 			out = newDraft(s.Playbook(), by).settle(coveredBy(s), cases, stale)
 			for _, delta := range out.change {
 				delta.Floor, delta.Time = floor, time.Now().UTC()
@@ -224,10 +264,20 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		if err != nil {
 			return err
 		}
+		for _, delta := range out.change {
+			b.memory.note(delta)
+		}
 		decide(cases[:out.settled], b.w.State())
-		cases, stale = cases[out.settled:], out.stale
-		if out.unready != nil {
-			if err := d.prepare(ctx, b, out.unready); err != nil {
+		cases, stale, again = cases[out.settled:], out.stale, out.again
+		b.made.note(out.born, now)
+		switch k := out.unready; {
+		case k == nil:
+		case k.looksBack():
+			if cases, err = d.lookBack(ctx, b, k, cases, failed); err != nil {
+				return err
+			}
+		default:
+			if err := d.prepare(ctx, b, k); err != nil {
 				return err
 			}
 		}

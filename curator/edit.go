@@ -18,8 +18,11 @@ type past struct {
 	unfit  string             // why that cannot be
 }
 
-// ready reports whether an edit can be drafted against a state: those that look back need to have seen all of its log.
+// ready reports whether a docket can be drafted against a state: those that look back need to have seen all of its log.
 func (k *docket) ready(p *playbook.Playbook) bool {
+	if k.e == nil {
+		return !k.looksBack() || k.looked(p)
+	}
 	if k.e.Restore == nil && k.e.Forget == nil && !k.e.Rebuild {
 		return true
 	}
@@ -125,10 +128,23 @@ func (d *draft) edit(k *docket, out *playbook.Delta) (refused []playbook.Rejecti
 		}
 		out.Names = append(out.Names, n)
 	}
+	if e.Gate != "" {
+		was := d.mode
+		if d.mode, out.Gate = e.Gate, e.Gate; was == playbook.GateOn && d.mode != playbook.GateOn {
+			d.release(d.mode)
+		}
+	}
 	for _, op := range e.Ops {
 		op.Support = []int{k.cover}
-		if err := tidy(&op); err != nil {
+		err := tidy(&op)
+		if (op.Kind == playbook.Add || op.Kind == playbook.SetStatus) && (op.Status == playbook.Active || op.Status == "") {
+			op.Share = d.decree()
+		}
+		if err != nil {
 			refuse(op, no("%v", err))
+		} else if why := secretIn(&op); why != nil {
+			op.Content, op.Whole = redact(op.Content), nil
+			refuse(op, why)
 		} else if why := d.change(&op); why != nil {
 			refuse(op, why)
 		} else if op.Kind == playbook.Add {
@@ -230,6 +246,7 @@ func split(d *playbook.Delta) []*playbook.Delta {
 // operation that it cannot hold would be refused whole, and everybody's reflections with it.
 func tidy(op *playbook.Op) (err error) {
 	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
+	op.Was, op.Case, op.Seen, op.Share, op.Replaces = "", 0, nil, 0, ""
 	op.Reason = clip(op.Reason, maxReason)
 	if op.Rule != nil {
 		return errors.New("rule: is for what rules find, an edit cannot set it")
@@ -253,6 +270,9 @@ func tidy(op *playbook.Op) (err error) {
 	}
 	if op.Status == "" && op.Kind == playbook.SetStatus {
 		op.Status = playbook.Active
+	}
+	if op.Status == playbook.Probation {
+		return errors.New("status: the gate alone puts a bullet on probation; make it a candidate")
 	}
 	return nil
 }

@@ -80,6 +80,8 @@ func (d *draft) sight(f *events.Finding, op *playbook.Op) *refusal {
 		return no("%v", err)
 	case len(text) > maxRuleText:
 		return no("text: is longer than %d bytes", maxRuleText)
+	case secret(text) != "":
+		return no("%s", holdsSecret(secret(text)))
 	case len(f.Key) > maxRuleKey || len(f.Base) > maxRuleKey:
 		return no("key, base: longer than %d bytes", maxRuleKey)
 	}
@@ -116,13 +118,21 @@ func (d *draft) refresh(b *playbook.Bullet) bool {
 	}
 	now := *b
 	status, content := playbook.Candidate, b.Rule.Text
-	if !b.Rule.CountOnly && (b.Rule.Base == "" || contrast(b, base)) {
-		status, content = playbook.Active, fill(b.Rule.Text, b, base)
+	holds := d.holds(b)
+	if holds {
+		status = playbook.Active
+	}
+	if d.mode == playbook.GateOn { // the counts say what may go on probation, and the gate what comes of it
+		status = b.Status
+		holds = holds || b.Status == playbook.Probation || b.Status == playbook.Active
+	}
+	if holds {
+		content = fill(b.Rule.Text, b, base)
 	}
 	if clean, err := playbook.CleanContent(content); err == nil {
 		now.Content = clean
 	}
-	if b.Status == playbook.Active || b.Status == playbook.Candidate { // else somebody decided
+	if b.Status == playbook.Active || b.Status == playbook.Candidate || b.Status == playbook.Probation { // else somebody decided
 		now.Status = status
 	}
 	update := playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: now.Content, Rule: b.Rule}
@@ -142,6 +152,18 @@ func (d *draft) refresh(b *playbook.Bullet) bool {
 		d.emit(turn)
 	}
 	return true
+}
+
+// holds reports whether the counts say that a rule's bullet teaches something.
+func (d *draft) holds(b *playbook.Bullet) bool {
+	if b.Rule.CountOnly {
+		return false
+	}
+	if b.Rule.Base == "" {
+		return true
+	}
+	base := d.byRule(b.Rule.Base)
+	return base != nil && contrast(b, base)
 }
 
 // contrast reports whether successful runs had it clearly more often than failed ones.

@@ -13,6 +13,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/window"
 	"debrief/generator/assembly"
+	"debrief/generator/selection"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 )
@@ -96,10 +97,14 @@ type order struct {
 	system, ref  string
 	task         string
 	running      []events.Step
+	tries        []events.Try // rounds at this task that came before
 	version      *uint64
 	oldest       uint64
 	limits       assembly.Limits
 	explain      bool
+	// draw is what chance is tied to where bullets are tried on the context, by the turn that it is for: the same for
+	// the same task. Nil tries none.
+	draw func(turn int) string
 }
 
 // laid is a context as it was laid out.
@@ -129,7 +134,7 @@ func (r *remarks) add(format string, args ...any) { *r = append(*r, fmt.Sprintf(
 func (d *Desk) lay(ctx context.Context, o *order) (*laid, error) {
 	in := assembly.Input{
 		Now: time.Now().UTC(), System: o.system, SystemRef: o.ref, Query: o.query, About: o.about, Task: o.task,
-		Running: o.running, Explain: o.explain,
+		Running: o.running, Tries: o.tries, Explain: o.explain,
 	}
 	out := &laid{turn: o.turn}
 	missed := new(remarks)
@@ -154,6 +159,9 @@ func (d *Desk) lay(ctx context.Context, o *order) (*laid, error) {
 	err = b.use(func(pg *page) error {
 		out.version, in.Book = pg.version, pg.index
 		in.Relevance = pg.relevance(query, missed)
+		if o.draw != nil {
+			in.Trials = &selection.Trials{Bears: pg.bears(o.query + "\n" + o.about), Book: o.book, Task: o.draw(out.turn)}
+		}
 		in.Degraded = *missed
 		out.Context, err = assembly.Assemble(in, o.limits)
 		return err
@@ -172,11 +180,12 @@ func (d *Desk) extras(ctx context.Context, o *order, in *assembly.Input, out *la
 		query                   *question
 		session, notes, meaning remarks
 	)
-	all.Go(func() { p = d.past(soon, o.book, o.session, o.execution, &session) })
+	all.Go(func() { p = d.past(soon, o, &session) })
 	all.Go(func() { in.Notes = d.notes(soon, o, &notes) })
 	all.Go(func() { query = d.vectors.query(soon, o.query, &meaning) })
 	all.Wait()
 	*missed = slices.Concat(session, notes, meaning)
+	d.layer(soon, o, &p, missed)
 
 	in.Window, in.Marks, in.Summary, in.Similar = p.window, p.marks, p.summary, query.similar
 	out.seen = p.seen

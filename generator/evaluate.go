@@ -23,7 +23,9 @@ const (
 	//	{"answer": "96.50", "steps": [{"name": "region tax", "amount": "12.60"}]}
 	//
 	// The answer decides. When it is wrong, the lines "name: amount" of the reasoning are held against the steps, and
-	// the feedback names the first that is off with the result it should have had; never why.
+	// the feedback names the first that is off with the result it should have had; never why. The score of a wrong
+	// answer is the share of the steps before that one, under 1, so that an answer that got further is told from one
+	// that did not; it stays a failure.
 	BySteps = "steps"
 )
 
@@ -86,18 +88,19 @@ func judgeSteps(t *events.Task, a Answer) (events.Outcome, error) {
 	}
 	feedback := fmt.Sprintf("The answer is wrong: expected %s, got %s.", briefly(want.Answer), briefly(a.Final))
 	got := stepAmounts(a.Reasoning)
-	for _, s := range want.Steps {
+	for i, s := range want.Steps {
 		amount, there := got[stepName(s.Name)]
 		if there && sameNumber(amount, s.Amount) {
 			continue
 		}
 		return events.Outcome{
-			Label: events.Failure, By: BySteps,
+			Score: float64(i) / float64(len(want.Steps)), Label: events.Failure, By: BySteps,
 			Feedback: fmt.Sprintf("%s First step that is off: %s: expected %s, got %s.", feedback, s.Name, s.Amount, briefly(amount)),
 		}, nil
 	}
+	n := float64(len(want.Steps)) // and what is made of them is one more
 	return events.Outcome{
-		Label: events.Failure, By: BySteps,
+		Score: n / (n + 1), Label: events.Failure, By: BySteps,
 		Feedback: feedback + " Every step is right, what was made of them is not.",
 	}, nil
 }

@@ -51,34 +51,35 @@ func TestEvaluateSteps(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, reasoning, answer, feedback string
+		score                             float64
 	}{
-		{"right, however it came about", "", "96.5", "The answer is right."},
+		{"right, however it came about", "", "96.5", "The answer is right.", 1},
 		{
 			"the first step that is off", "goods: 100.00\ntier discount: -16.10\nregion tax: 0.00\n", "83.90",
-			"The answer is wrong: expected 96.50, got 83.90. First step that is off: region tax: expected 12.60, got 0.00.",
+			"The answer is wrong: expected 96.50, got 83.90. First step that is off: region tax: expected 12.60, got 0.00.", 2.0 / 3,
 		},
 		{
 			"the first of two", "goods: 100.00\ntier discount: 0.00\nregion tax: 0.00", "100.00",
-			"The answer is wrong: expected 96.50, got 100.00. First step that is off: tier discount: expected -16.10, got 0.00.",
+			"The answer is wrong: expected 96.50, got 100.00. First step that is off: tier discount: expected -16.10, got 0.00.", 1.0 / 3,
 		},
 		{
 			"a step that is missing", "goods: 100\nregion tax: 12.60", "",
-			"The answer is wrong: expected 96.50, got nothing. First step that is off: tier discount: expected -16.10, got nothing.",
+			"The answer is wrong: expected 96.50, got nothing. First step that is off: tier discount: expected -16.10, got nothing.", 1.0 / 3,
 		},
 		{
 			"lines as models write them", "1. **Goods**: 100.00\n- Tier Discount: −16.10 EUR\n* region tax: $1.00\nregion tax: soon", "83",
-			"The answer is wrong: expected 96.50, got 83. First step that is off: region tax: expected 12.60, got $1.00.",
+			"The answer is wrong: expected 96.50, got 83. First step that is off: region tax: expected 12.60, got $1.00.", 2.0 / 3,
 		},
 		{
 			"the last word on a step counts", "goods: 1\ngoods: 100.00\ntier discount: -16.10\nregion tax: 1\nregion tax: 12.60", "9",
-			"The answer is wrong: expected 96.50, got 9. Every step is right, what was made of them is not.",
+			"The answer is wrong: expected 96.50, got 9. Every step is right, what was made of them is not.", 0.75,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := Evaluate(&events.Task{Target: stepsTarget, Evaluator: BySteps}, Answer{Reasoning: test.reasoning, Final: test.answer})
-			if err != nil || got.Feedback != test.feedback || (got.Score == 1) != (got.Label == events.Success) {
-				t.Errorf("got %+v, %v, want %q", got, err, test.feedback)
+			if err != nil || got.Feedback != test.feedback || got.Score != test.score || (got.Score == 1) != (got.Label == events.Success) {
+				t.Errorf("got %+v, %v, want %q and %.2f", got, err, test.feedback, test.score)
 			}
 		})
 	}
@@ -105,7 +106,7 @@ func FuzzEvaluate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reasoning, final, target string) {
 		for _, evaluator := range []string{"", ByText, ByNumber, BySteps} {
 			o, err := Evaluate(&events.Task{Target: target, Evaluator: evaluator}, Answer{Reasoning: reasoning, Final: final})
-			if err == nil && (math.IsNaN(o.Score) || o.Score < 0 || o.Score > 1 || o.Label == "") {
+			if err == nil && (math.IsNaN(o.Score) || o.Score < 0 || o.Score > 1 || o.Label == "" || (o.Score == 1) != (o.Label == events.Success)) {
 				t.Errorf("%s: got %+v", evaluator, o)
 			}
 		}

@@ -50,6 +50,15 @@ func (d *Desk) Context(ctx context.Context, r *events.ContextRequest) (*events.C
 	if err != nil {
 		return nil, err
 	}
+	id := events.NewID()
+	if !r.DryRun {
+		o.draw = func(turn int) string {
+			if r.Session != "" { // what is asked again within a turn
+				return fmt.Sprintf("turn %d of %s", turn, r.Session)
+			}
+			return "context " + string(id)
+		}
+	}
 	l, err := d.lay(ctx, o)
 	if err != nil {
 		return nil, err
@@ -62,7 +71,7 @@ func (d *Desk) Context(ctx context.Context, r *events.ContextRequest) (*events.C
 	if r.DryRun {
 		return reply, nil
 	}
-	reply.ID = events.NewID()
+	reply.ID = id
 	ctx, cancel := d.patience(ctx)
 	defer cancel()
 	err = d.windows.PutServed(ctx, &events.Served{
@@ -139,7 +148,7 @@ func (d *Desk) Report(ctx context.Context, r *events.Report) (*events.Stored, er
 	if err := e.Validate(); err != nil {
 		return nil, &RequestError{err}
 	}
-	p := d.past(soon, e.Book, e.Session, e.ID, missed)
+	p := d.past(soon, &order{book: e.Book, session: e.Session, execution: e.ID}, missed)
 	e.Turn = cmp.Or(e.Turn, p.turn)
 	receipt, err := d.publish(ctx, e)
 	if err != nil {

@@ -37,6 +37,7 @@ func drawID(t *rapid.T, p *playbook.Playbook) playbook.BulletID {
 func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 	kinds := []playbook.OpKind{
 		playbook.Add, playbook.Add, playbook.Update, playbook.Tag, playbook.Remove, playbook.SetStatus, playbook.Pin, playbook.Merge,
+		playbook.Retag, playbook.Trial, playbook.Second,
 	}
 	op := playbook.Op{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Bullet: drawID(t, p), Support: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}}
 	switch op.Kind {
@@ -52,8 +53,32 @@ func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 		op.Section = rapid.OneOf(rapid.Just(""), drawSection).Draw(t, "section")
 	case playbook.Tag:
 		op.Helpful, op.Harmful, op.Neutral = drawVotes.Draw(t, "helpful"), drawVotes.Draw(t, "harmful"), 1
+	case playbook.Retag:
+		op.Was = rapid.SampledFrom([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}).Draw(t, "was")
+		op.Support = op.Support[:rapid.IntRange(1, 9).Draw(t, "votes")]
+		if rapid.Bool().Draw(t, "moves") {
+			op.Harmful = rapid.IntRange(0, len(op.Support)).Draw(t, "to harmful")
+			op.Neutral = len(op.Support) - op.Harmful
+		}
+	case playbook.Trial:
+		if b := p.Bullet(op.Bullet); b != nil {
+			op.Case = b.TheCase().Number
+		}
+		if rapid.IntRange(0, 3).Draw(t, "of another case") == 0 {
+			op.Case++
+		}
+		op.Support = op.Support[:rapid.IntRange(1, 9).Draw(t, "outcomes")]
+		for range op.Support {
+			op.Seen = append(op.Seen, playbook.Seen{
+				Arm:   rapid.SampledFrom([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}).Draw(t, "arm"),
+				Score: rapid.IntRange(0, playbook.MaxScore).Draw(t, "score"), Undo: rapid.Bool().Draw(t, "undo"),
+			})
+		}
 	case playbook.SetStatus:
 		op.Status = drawStatus.Draw(t, "status")
+		if rapid.Bool().Draw(t, "looks again") {
+			op.Share = 50
+		}
 	case playbook.Pin:
 		op.Pinned = rapid.Bool().Draw(t, "pinned")
 	case playbook.Merge:
@@ -65,7 +90,14 @@ func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 	return op
 }
 
-var covers = make([]playbook.Cover, 9)
+// covers are of three sources and of none.
+var covers = func() []playbook.Cover {
+	all := make([]playbook.Cover, 9)
+	for i, source := range []string{"a", "b", "", "a", "a", "c", "b", "a"} {
+		all[i].Evidence = &playbook.Evidence{Execution: fmt.Sprint(i), Source: source}
+	}
+	return all
+}()
 
 func drawDelta(t *rapid.T, p *playbook.Playbook) *playbook.Delta {
 	d := &playbook.Delta{Version: p.Version() + 1, Covers: covers, Time: time.Unix(int64(p.Version()), 0)}
@@ -289,6 +321,11 @@ func TestWhatEachOperationDoesToCounters(t *testing.T) {
 			want = [3]int{}
 		case op.Kind == playbook.Tag:
 			want = [3]int{old.Helpful + op.Helpful, old.Harmful + op.Harmful, old.Neutral + op.Neutral}
+		case op.Kind == playbook.Retag:
+			want = counters(old)
+			was := slices.Index([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}, op.Was)
+			want[was] = max(0, want[was]-len(op.Support))
+			want = [3]int{want[0] + op.Helpful, want[1] + op.Harmful, want[2] + op.Neutral}
 		case op.Kind == playbook.Merge:
 			slices.Sort(op.Sources)
 			for _, id := range slices.Compact(op.Sources) {

@@ -187,6 +187,8 @@ func TestStateHashCoversTheStateAndNothingElse(t *testing.T) {
 	covered := map[string]bool{
 		"ID": true, "Section": true, "Content": true, "Helpful": true, "Harmful": true, "Neutral": true, "Status": true, "Pinned": true,
 		"Rule": false, "CreatedAt": false, "UpdatedAt": false, "LastUsed": false,
+		// What is known about it, and why it is there.
+		"Case": false, "Backing": false, "Replaces": false,
 	}
 	base := stateHash(golden())
 	for f := range reflect.TypeFor[playbook.Bullet]().Fields() {
@@ -205,6 +207,10 @@ func TestStateHashCoversTheStateAndNothingElse(t *testing.T) {
 			v.Set(reflect.ValueOf(time.Unix(99, 0)))
 		case *playbook.Rule:
 			v.Set(reflect.ValueOf(&playbook.Rule{Key: "other"}))
+		case *playbook.Case:
+			v.Set(reflect.ValueOf(&playbook.Case{Number: 7}))
+		case []playbook.Backing:
+			v.Set(reflect.ValueOf([]playbook.Backing{{Source: "s", N: 1}}))
 		default:
 			v.SetString(v.String() + "x")
 		}

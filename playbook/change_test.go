@@ -29,7 +29,7 @@ func drawLog(t *rapid.T) (log []*playbook.Delta, states []map[playbook.BulletID]
 		}
 		slices.Sort(cut)
 		for n := range stored {
-			part := &playbook.Delta{Version: uint64(len(log) + 1), Time: whole.Time, Ops: whole.Ops[cut[n]:cut[n+1]]}
+			part := &playbook.Delta{Version: uint64(len(log) + 1), Time: whole.Time, Ops: whole.Ops[cut[n]:cut[n+1]], Covers: whole.Covers}
 			if parts > 1 {
 				part.Change, part.More = fmt.Sprint("change ", i), n < parts-1
 			}

@@ -21,10 +21,12 @@ func open(t *testing.T) *bus.Conn {
 }
 
 // work runs a reflector until the test ends.
-func work(t *testing.T, conn *bus.Conn, m chat.Model) {
+func work(t *testing.T, conn *bus.Conn, m chat.Model) { start(t, New(m, Config{Slots: 1}), conn) }
+
+func start(t *testing.T, r *Reflector, conn *bus.Conn) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- New(m, Config{Slots: 1}).Run(ctx, conn) }()
+	go func() { done <- r.Run(ctx, conn) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -190,10 +192,11 @@ func TestFeedbackSettlesWhatNobodyKnew(t *testing.T) {
 
 func TestFeedbackThatCannotBeUsedIsADeadLetterThatSaysWhy(t *testing.T) {
 	t.Parallel()
-	for reason, e := range map[string]*events.Execution{"was known before": run("t", events.Learn), "is not stored": nil} {
+	for reason, e := range map[string]*events.Execution{`no execution of book "b"`: run("t", events.Learn), "is not stored": nil} {
 		conn := open(t)
 		h := events.NewHandle(1, events.NewID())
 		if e != nil {
+			e.Book = "another"
 			h = publish(t, conn, e).Handle
 		}
 		f := &events.Feedback{ID: events.NewID(), Execution: h, Outcome: events.Outcome{Label: events.Failure}}

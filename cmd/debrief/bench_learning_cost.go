@@ -203,7 +203,7 @@ func (r *reference) generate(ctx context.Context, t *events.Task, after *events.
 }
 
 func (r *reference) reflect(ctx context.Context, e *events.Execution) (*events.Reflection, error) {
-	out, _, err := reflector.Ask(ctx, r, e)
+	out, _, err := reflector.Ask(ctx, r, e, reflector.Config{Rounds: 1})
 	if err != nil {
 		return nil, err
 	}

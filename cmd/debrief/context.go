@@ -19,6 +19,7 @@ import (
 	windows "debrief/events/window"
 	"debrief/generator"
 	trail "debrief/generator/records"
+	book "debrief/playbook"
 )
 
 // contexts are the commands about what a model sees.
@@ -286,9 +287,24 @@ func tellManifest(out io.Writer, m *events.Manifest) {
 			fmt.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
 		}
 	}
+	tellTrials(out, m.Trials)
 	for _, d := range m.Degraded {
 		fmt.Fprintf(out, "degraded: %s\n", d)
 	}
+}
+
+// tellTrials says which bullets bear on the query, and what chance decided about them.
+func tellTrials(out io.Writer, trials []events.Trial) {
+	if len(trials) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "bullets that bear on the query, and are judged by the outcome:")
+	w := tabwriter.NewWriter(out, 2, 0, 3, ' ', 0)
+	for _, t := range trials {
+		how := map[book.Arm]string{book.ArmShown: "shown by chance", book.ArmWithheld: "withheld by chance", book.ArmOpen: "shown, as to all"}[t.Arm]
+		fmt.Fprintf(w, "  %s\tcase %d\t%s\n", t.Bullet, t.Case, how)
+	}
+	_ = w.Flush() // into memory
 }
 
 func tellScores(out io.Writer, scores []events.BulletScore) {

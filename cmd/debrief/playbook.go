@@ -25,9 +25,13 @@ type playbook struct {
 	Remove removeBullet `cmd:"" help:"Take bullets out."`
 	Pin    pinBullet    `cmd:"" help:"Pin bullets: nothing prunes them."`
 	Merge  mergeBullets `cmd:"" help:"Make one bullet of several."`
+	Refine refineBook   `cmd:"" help:"Clear a playbook up: merge what says the same, retire what does harm. Shows its plan first."`
 
 	Import importBook `cmd:"" help:"Bring in a playbook from a file."`
 	Export exportBook `cmd:"" help:"Write a playbook for another system."`
+
+	Gate       gateBook   `cmd:"" help:"Show what the gate knows and does next, or turn it off, to shadow or on."`
+	Quarantine quarantine `cmd:"" help:"Look through what waits for a person."`
 
 	Why      whyBook      `cmd:"" help:"Explain a bullet, or what came of an execution."`
 	Forget   forgetRuns   `cmd:"" help:"Take out what rests on certain executions."`

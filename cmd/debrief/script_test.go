@@ -52,6 +52,8 @@ func TestScripts(t *testing.T) {
 			"deny":    deny,
 			"repeat":  repeat,
 			"post":    post,
+			"reflect": reflect,
+			"until":   until,
 
 			"bulletid":    bulletID,
 			"handle":      handle,
@@ -239,6 +241,30 @@ func repeat(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("100 tasks were stored")
 }
 
+// reflect hands in the reflections of a file, a JSON object a line, so many times over: reflect BOOK TIMES FILE.
+func reflect(ts *testscript.TestScript, _ bool, args []string) {
+	nc, err := nats.Connect(serverURL(ts))
+	ts.Check(err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	ts.Check(err)
+	var times int
+	_, err = fmt.Sscan(args[1], &times)
+	ts.Check(err)
+	for range times {
+		for line := range strings.Lines(ts.ReadFile(args[2])) {
+			r := new(events.Reflection)
+			ts.Check(json.Unmarshal([]byte(line), r))
+			r.Book, r.ID, r.Execution = book.Book(args[0]), events.NewID(), events.NewID()
+			r.Handle, r.Reflector = events.NewHandle(1, r.Execution), "test"
+			subject, header, data, err := events.Encode(r)
+			ts.Check(err)
+			_, err = js.PublishMsg(context.Background(), &nats.Msg{Subject: subject, Header: header, Data: data})
+			ts.Check(err)
+		}
+	}
+}
+
 // serverURL is where the server on $DATA listens.
 func serverURL(ts *testscript.TestScript) string {
 	text, err := os.ReadFile(filepath.Join(ts.Getenv("DATA"), "debrief.holder"))
@@ -251,6 +277,20 @@ func serverURL(ts *testscript.TestScript) string {
 // serverAddr sets a variable to the address of the server on $DATA.
 func serverAddr(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimPrefix(serverURL(ts), "nats://"))
+}
+
+// until runs a program until its output matches: until PATTERN program [args...].
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	eventually(ts, func() error {
+		if err := ts.Exec(args[1], args[2:]...); err != nil {
+			return err
+		}
+		if text := ts.ReadFile("stdout"); !pattern.MatchString(text) {
+			return fmt.Errorf("%q does not match %s", text, pattern)
+		}
+		return nil
+	})
 }
 
 // awaitStatus waits until 'debrief status' has a line that matches.

@@ -18,6 +18,8 @@ package assembly
 import (
 	"fmt"
 	"iter"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,11 +39,14 @@ type Input struct {
 	// System are the instructions; SystemRef names them where the texts are kept elsewhere, and otherwise the manifest
 	// keeps them.
 	System, SystemRef string
-	Query, About      string // the question, and what it is about
-	Task              string // general, research, coding, debugging or analysis; empty is found out
+	Query, About      string       // the question, and what it is about
+	Task              string       // general, research, coding, debugging or analysis; empty is found out
+	Tries             []events.Try // rounds at the query that came before, oldest first
 
 	Book      *selection.Index
 	Relevance iter.Seq2[playbook.BulletID, float64] // of bullets to the query, 0 to 1
+	// Trials says what bullets are tried on; nil tries none.
+	Trials *selection.Trials
 
 	Notes    []*events.Note        // of the book and of the session, newest last
 	Window   []*events.Interaction // of the session, oldest first
@@ -68,7 +73,7 @@ type Context struct {
 // Assemble makes the context. Its only error is a *LimitError.
 func Assemble(in Input, l Limits) (*Context, error) {
 	a := &assembler{in: in, l: l.WithDefaults(), sources: Sources{
-		System: in.System, Query: in.Query, About: in.About, Running: in.Running, Interactions: map[string]*events.Interaction{},
+		System: in.System, Query: in.Query, About: in.About, Tries: in.Tries, Running: in.Running, Interactions: map[string]*events.Interaction{},
 		Notes: map[string]*events.Note{}, made: newMade(),
 	}}
 	a.m = events.Manifest{
@@ -97,10 +102,12 @@ type assembler struct {
 	system, about, query events.Part
 	recovery             *events.Part
 	selection            selection.Selection
-	bulletParts          []events.Part
+	bulletParts          []events.Part   // those that are withheld among them
+	withheld             map[string]bool // by Ref
 	noteParts            []events.Part
 	before, after        []events.Part // the query
 	recalled, lines      []events.Part
+	tries                []events.Part // newest first
 	summary              *events.Part
 
 	past, now     []turn // of the session before the query, and since
@@ -181,6 +188,7 @@ func (a *assembler) fixed() error {
 			a.spend(a.about.Tokens + chat.Tokens("# Context\n\n\n\n"))
 		}
 	}
+	a.triesBefore()
 	if r, stuck := records.Stuck(in.Running); stuck {
 		text := events.Beginning(r.Text, 3*recoveryTokens)
 		p := events.Part{Kind: events.PartRecovery, Text: text, Why: r.Why, Tokens: chat.Tokens(recoveryText(text)) + frame}
@@ -193,6 +201,23 @@ func (a *assembler) fixed() error {
 	}
 	return nil
 }
+
+// triesBefore quotes the last rounds at the query, the newest first. They belong to it, and have half of what is left.
+func (a *assembler) triesBefore() {
+	budget := a.rest / 2
+	for n := len(a.in.Tries); n > 0; n-- {
+		t := &a.in.Tries[n-1]
+		p := events.Part{Kind: events.PartTry, Ref: strconv.Itoa(n), Tokens: chat.Tokens(tryText(n, t)) + 1}
+		if len(a.tries) == mostTries || !a.quote(p.Tokens, len(a.tries) == 0, &budget) {
+			a.leave(p.Kind, whyNoRoom, p.Tokens, p.Ref)
+			continue
+		}
+		a.tries = append(a.tries, p)
+	}
+}
+
+// mostTries is how many earlier rounds are shown.
+const mostTries = 3
 
 // fitText is how many bytes of a text fit in so many tokens, 0 for all of it, and what that costs. What costs more all
 // the same cannot be made to fit.
@@ -226,7 +251,8 @@ func (a *assembler) bullets() {
 	}
 	choose := func(tokens int) {
 		a.selection = a.in.Book.Select(selection.Options{
-			Now: a.in.Now, Tokens: tokens, Most: a.l.Most, Weights: a.l.Weights, Relevance: a.in.Relevance, Explain: a.in.Explain,
+			Now: a.in.Now, Tokens: tokens, Most: a.l.Most, Weights: a.l.Weights, Relevance: a.in.Relevance,
+			Trials: a.in.Trials, Explain: a.in.Explain,
 		})
 	}
 	choose(min(a.l.Bullets, a.rest))
@@ -237,6 +263,14 @@ func (a *assembler) bullets() {
 		a.degrade("bullets: %d pinned ones are left out, the limit has no room for them", n)
 	}
 	a.bulletParts = a.selection.Parts
+	for _, t := range a.selection.Trials {
+		if t.Arm == playbook.ArmWithheld {
+			if a.withheld == nil {
+				a.withheld = make(map[string]bool)
+			}
+			a.withheld[string(t.Bullet)] = true
+		}
+	}
 	a.m.Left = append(a.m.Left, a.selection.Left...)
 	if len(a.selection.Bullets) > 0 {
 		a.spend(max(chat.Tokens(systemText(a.in.System, a.selection.Bullets))+frame-a.system.Tokens, 0))
@@ -299,7 +333,8 @@ func (a *assembler) notes() {
 }
 
 // finish puts the parts in their order and renders them. The parts were counted one by one, and a text of several can
-// cost a token more than they: what may go is let go until the whole is within the limit.
+// cost a token more than they: what may go is let go until the whole is within the limit. What is withheld counts as if
+// it were shown, so that all else is the same whatever chance decided.
 func (a *assembler) finish() *Context {
 	for {
 		a.m.Parts = a.parts()
@@ -308,17 +343,44 @@ func (a *assembler) finish() *Context {
 		for i := range messages {
 			a.m.Tokens += messages[i].Tokens()
 		}
-		if a.m.Tokens <= a.m.Limit || !a.shed() {
-			shown := a.selection.Bullets[:len(a.bulletParts)]
+		kept, shown := a.kept()
+		without := 0
+		if len(shown) < len(kept) {
+			without = max(chat.Tokens(systemText(a.in.System, kept))-chat.Tokens(systemText(a.in.System, shown)), 0)
+		}
+		if a.m.Tokens+without <= a.m.Limit || !a.shed() {
+			for _, t := range a.selection.Trials {
+				if slices.ContainsFunc(kept, func(b *playbook.Bullet) bool { return b.ID == t.Bullet }) {
+					a.m.Trials = append(a.m.Trials, t)
+				}
+			}
 			return &Context{Messages: messages, Manifest: a.m, Bullets: shown, Scores: a.selection.Scores}
 		}
 	}
 }
 
+// kept are the bullets that there is room for, and those of them that are shown.
+func (a *assembler) kept() (kept, shown []*playbook.Bullet) {
+	kept = a.selection.Bullets[:len(a.bulletParts)]
+	if len(a.withheld) == 0 {
+		return kept, kept
+	}
+	for _, b := range kept {
+		if !a.withheld[string(b.ID)] {
+			shown = append(shown, b)
+		}
+	}
+	return kept, shown
+}
+
 func (a *assembler) parts() []events.Part {
 	all := make([]events.Part, 0, 8+len(a.bulletParts)+len(a.before)+len(a.recalled)+len(a.noteParts)+len(a.lines)+len(a.after))
 	all = append(all, a.system)
-	all = append(all, a.bulletParts...)
+	for _, p := range a.bulletParts {
+		if !a.withheld[p.Ref] {
+			all = append(all, p)
+		}
+	}
 	all = append(all, a.before...)
 	if a.summary != nil {
 		all = append(all, *a.summary)
@@ -326,6 +388,9 @@ func (a *assembler) parts() []events.Part {
 	all = append(all, a.recalled...)
 	all = append(all, a.noteParts...)
 	all = append(all, a.lines...)
+	for _, p := range slices.Backward(a.tries) {
+		all = append(all, p)
+	}
 	if a.about.Kind != "" {
 		all = append(all, a.about)
 	}
@@ -346,6 +411,9 @@ func (a *assembler) shed() bool {
 		}
 		p := (*list)[n-1]
 		*list = (*list)[:n-1]
+		if p.Kind == events.PartBullet && a.withheld[p.Ref] {
+			return true // it is left out already
+		}
 		a.leave(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 		return true
 	}
@@ -358,6 +426,7 @@ func (a *assembler) shed() bool {
 	case drop(&a.noteParts), a.dropOldest(), drop(&a.bulletParts):
 	case a.recovery != nil:
 		a.recovery = nil
+	case drop(&a.tries):
 	case a.about.Kind != "":
 		a.about = events.Part{}
 		a.degrade("context: left out, the limit has no room for it")

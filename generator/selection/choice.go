@@ -21,6 +21,7 @@ type choice struct {
 	sections  []int     // by section: how many were chosen of it
 	chosen    []int32   // rows
 	worst     float64   // total of what was chosen beside the pinned
+	barred    int       // how many rows may not be chosen
 
 	candidates []candidate // of all queues
 	queues     heap[queue]
@@ -127,7 +128,7 @@ func (c *choice) take(at int32) {
 // whole chooses everything, if there is room for it.
 func (c *choice) whole() bool {
 	x := c.x
-	if c.o.Most > 0 && len(x.rows) > c.o.Most {
+	if c.o.Most > 0 && len(x.rows)-c.barred > c.o.Most {
 		return false
 	}
 	sum := x.title
@@ -135,23 +136,29 @@ func (c *choice) whole() bool {
 		sum += x.sections[i].header // 0 where nothing is in it
 	}
 	for i := range x.rows {
-		sum += x.rows[i].tokens
+		if c.may(i) {
+			sum += x.rows[i].tokens
+		}
 	}
 	// Tokens are rounded up line by line, so the whole may be less than its parts. It is not by more than a quarter.
 	if sum-sum/4 > c.o.Tokens || sum > c.o.Tokens && !c.fits() {
 		return false
 	}
 	for at := range x.rows {
-		c.take(int32(at))
+		if c.may(at) {
+			c.take(int32(at))
+		}
 	}
 	return true
 }
 
 // fits reports whether all bullets are within the budget when they are rendered.
 func (c *choice) fits() bool {
-	all := make([]*playbook.Bullet, len(c.x.rows))
+	all := make([]*playbook.Bullet, 0, len(c.x.rows))
 	for at := range c.x.rows {
-		all[at] = c.x.rows[at].bullet
+		if c.may(at) {
+			all = append(all, c.x.rows[at].bullet)
+		}
 	}
 	return chat.Tokens(playbook.Render(all)) <= c.o.Tokens
 }
@@ -211,7 +218,7 @@ func (c *choice) line() {
 		n += x.sections[i].rows
 	}
 	for at := range x.rows {
-		if r := &x.rows[at]; !r.pinned {
+		if r := &x.rows[at]; !r.pinned && c.may(at) {
 			c.candidates[next[r.section]] = candidate{worth: c.totals[at], row: int32(at)}
 			next[r.section]++
 		}

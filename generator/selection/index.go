@@ -8,12 +8,14 @@ import (
 	"debrief/playbook"
 )
 
-// Index is one playbook laid out for selection: of each bullet that generators are shown, what does not depend on a
-// task. Select may be called by several goroutines at once, but not beside Update.
+// Index is one playbook laid out for selection: of each bullet that generators are shown, and where its gate is on of
+// those on probation, what does not depend on a task. Select may be called by several goroutines at once, but not beside Update.
 type Index struct {
-	version uint64
-	rows    []row // in no order
-	at      map[playbook.BulletID]int32
+	version   uint64
+	gate      playbook.Gate
+	rows      []row // in no order
+	at        map[playbook.BulletID]int32
+	probation int // how many rows are on it
 
 	sections []section
 	named    map[string]int32 // into sections
@@ -34,6 +36,7 @@ type row struct {
 	section       int32
 	round         uint32 // of the last Update that found it
 	pinned        bool
+	probation     bool
 	wording       *wording
 }
 
@@ -59,10 +62,11 @@ func (x *Index) Len() int { return len(x.rows) }
 // what could be and cannot any more, both in no order, for indexes that are kept beside this one.
 func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, dropped []playbook.BulletID) {
 	x.version = p.Version()
+	x.gate, _ = p.Gate()
 	x.round++
 	found := 0
 	for b := range p.All() {
-		if !b.Shown() {
+		if !b.Shown() && !(x.gate == playbook.GateOn && b.Status == playbook.Probation) {
 			continue
 		}
 		found++
@@ -97,6 +101,7 @@ func (x *Index) lay(r *row, b *playbook.Bullet) {
 		x.leave(r.section)
 		r.section = x.enter(b.Section, header)
 	}
+	x.judge(r, b.Status == playbook.Probation)
 	r.bullet, r.pinned, r.tokens = b, b.Pinned, chat.Tokens(own)
 	r.effectiveness, r.used = effectiveness(b), lastUse(b)
 	x.title = chat.Tokens(title)
@@ -105,6 +110,7 @@ func (x *Index) lay(r *row, b *playbook.Bullet) {
 // drop forgets a row; the last one takes its place.
 func (x *Index) drop(at int) {
 	x.leave(x.rows[at].section)
+	x.judge(&x.rows[at], false)
 	delete(x.at, x.rows[at].bullet.ID)
 	last := len(x.rows) - 1
 	if at != last {
@@ -113,6 +119,17 @@ func (x *Index) drop(at int) {
 	}
 	x.rows[last] = row{}
 	x.rows = x.rows[:last]
+}
+
+// judge notes whether a row is on probation.
+func (x *Index) judge(r *row, probation bool) {
+	switch {
+	case probation && !r.probation:
+		x.probation++
+	case r.probation && !probation:
+		x.probation--
+	}
+	r.probation = probation
 }
 
 // enter counts a bullet in a section.

@@ -25,6 +25,9 @@ const (
 	same                   // nearly the same as something that was chosen
 	noRoom                 // too long for what was left of the budget
 	pinnedLong             // the same of one that is pinned
+	waits                  // on probation, where nothing is tried
+	elsewhere              // on probation, and does not bear on the query
+	withheld               // on probation, and chance said so
 	shown
 	fates
 )
@@ -34,6 +37,8 @@ func (c *choice) why(at int32) string {
 	switch f := c.fate(at); {
 	case f == shown && c.x.rows[at].pinned:
 		return "pinned"
+	case f == shown && c.x.rows[at].probation:
+		return "shown by chance"
 	case f == shown:
 		return ""
 	default:
@@ -51,6 +56,12 @@ func (c *choice) reason(f fate) string {
 		return "no room"
 	case pinnedLong:
 		return PinnedNoRoom
+	case waits:
+		return "on probation"
+	case elsewhere:
+		return "on probation, and not about this"
+	case withheld:
+		return "withheld by chance"
 	}
 	return fmt.Sprintf("not among the best %d", c.o.Most)
 }
@@ -94,7 +105,7 @@ func (c *choice) scores() []events.BulletScore {
 	var others best
 	if n := maxScores - len(c.chosen); n > 0 {
 		for at := range c.x.rows {
-			if c.fates[at] != shown {
+			if f := c.fates[at]; f != shown && f != withheld {
 				others.add(c, int32(at), n)
 			}
 		}

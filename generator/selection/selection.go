@@ -31,6 +31,8 @@ type Options struct {
 	// Relevance is how near bullets are to the query, from 0 to 1 and cut to that; those that it does not name have 0.
 	// Nil is no query: then the other two parts of the score share its weight. maps.All makes one of a map.
 	Relevance iter.Seq2[playbook.BulletID, float64]
+	// Trials says what the bullets are to be tried on. Nil tries none: then those on probation are not shown.
+	Trials *Trials
 	// Explain asks for the scores.
 	Explain bool
 }
@@ -39,7 +41,9 @@ type Options struct {
 type Selection struct {
 	// Version is that of the playbook.
 	Version uint64
-	// Bullets are the pinned, then the others, each by score. Where all are shown, this is the order of all.
+	// Bullets are the pinned, then the others, each by score. Where all are shown, this is the order of all. Those that
+	// Trials withhold are among them: who lays out the prompt takes them out at last, so that all else in it is the same
+	// as if they were shown.
 	Bullets []*playbook.Bullet
 	// Parts are parallel to Bullets, as a manifest lists them: each with the tokens of its own lines, and why it is
 	// there, if not for its score.
@@ -49,6 +53,9 @@ type Selection struct {
 	Tokens int
 	// Left is what is not shown, by reason, with the best of it by id.
 	Left []events.LeftOut
+	// Trials are those of Bullets that bear on the query, with what chance decided about them: the ones on probation
+	// first, then those that bear on it most, no more than MaxTrials.
+	Trials []events.Trial
 	// Scores are those of Bullets and then of the best that were left out, a hundred together or as many as are shown.
 	Scores []events.BulletScore
 }
@@ -58,17 +65,19 @@ func (x *Index) Select(o Options) Selection {
 	c := x.choice(o)
 	defer c.done()
 	c.score()
+	c.admit()
 	if !c.whole() {
 		c.pinned()
 		c.rest()
 	}
 	s := Selection{Version: x.version}
 	s.Bullets, s.Tokens = c.settle()
+	s.Trials = c.try()
 	for _, at := range c.chosen {
 		r := &x.rows[at]
 		s.Parts = append(s.Parts, events.Part{Kind: events.PartBullet, Ref: string(r.bullet.ID), Tokens: r.tokens, Why: c.why(at)})
 	}
-	if len(c.chosen) < len(x.rows) {
+	if len(c.chosen) < len(x.rows) || len(s.Trials) > 0 {
 		s.Left = c.left()
 	}
 	if o.Explain {

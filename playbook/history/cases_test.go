@@ -82,6 +82,17 @@ func (k *desk) ask(text string) {
 		op.Kind, op.Harmful = playbook.Tag, len(op.Support)
 	case "divide":
 		op.Kind, op.Helpful, op.Harmful = playbook.Tag, 1, 1
+	case "move": // a vote from helpful to harmful
+		op.Kind, op.Was, op.Harmful = playbook.Retag, playbook.Helpful, len(op.Support)
+	case "takeback":
+		op.Kind, op.Was = playbook.Retag, playbook.Helpful
+	case "second":
+		op.Kind = playbook.Second
+	case "try":
+		op.Kind = playbook.Trial
+		for range op.Support {
+			op.Seen = append(op.Seen, playbook.Seen{Arm: playbook.ArmShown, Score: playbook.MaxScore})
+		}
 	case "remove":
 		op.Kind = playbook.Remove
 	case "merge":
@@ -109,6 +120,9 @@ func brief(p *playbook.Playbook) string {
 		if b.Harmful > 0 {
 			text += fmt.Sprintf("-%d", b.Harmful)
 		}
+		if c := b.TheCase(); c.Seconded > 0 || c.Shown.N() > 0 {
+			text += fmt.Sprintf("*%d:%d", c.Seconded, c.Shown.N())
+		}
 		if b.Status == playbook.Quarantined {
 			text += "?"
 		}
@@ -134,6 +148,16 @@ func TestWhatForgettingLeaves(t *testing.T) {
 		{"a merge is taken back", []string{"b: add one", "b: add two", "a: merge 1 2 both", "forget a"}, "1=one 2=two"},
 		{"an earlier wording comes back", []string{"b: add one", "a: update 1 two", "forget a"}, "1=one"},
 		{"what is learned from it later counts", []string{"a: add one", "forget a", "a: add two", "c: add three", "forget c"}, "2=two"},
+
+		{"a vote that was moved goes as it is", []string{"b: add one", "a,b: tag 1 /01", "a: move 1", "forget a"}, "1=one+1"},
+		{"and one that was taken back is not missed", []string{"b: add one", "a,b: tag 1 /01", "a: takeback 1", "forget a"}, "1=one+1"},
+		{"votes that moved together are told apart", []string{"b: add one", "a,b: tag 1 /01", "a,b: move 1 /01", "forget a"}, "1=one-1"},
+		{"so are outcomes", []string{"b: add one", "a,b,b: try 1 /012", "forget a"}, "1=one*0:2"},
+		{"which are of words", []string{"b: add one", "b: try 1", "a: update 1 two", "b: try 1", "forget a", "b: try 1"}, "1=one*0:2"},
+		{"and come with words that stay", []string{"b: add one", "a: update 1 two", "b: update 1 three", "b: try 1", "forget a", "b: try 1"}, "1=three*0:2"},
+		{"who asked for it again would have been the first to", []string{"a: add one", "b,c: second 1 /01", "forget a"}, "1=one*1:0"},
+		{"in words that are forgotten it asked for nothing", []string{"b: add one", "a: update 1 two", "c: second 1", "forget a"}, "1=one"},
+		{"in other words than it was made with, it waits", []string{"a: add one", "a: update 1 two", "c: second 1", "forget a"}, "1=one?"},
 
 		{"said by something else as well, it stays", []string{"a: add one", "b: add One", "forget a"}, "1=one"},
 		{"with the votes it had before", []string{"a: add one", "b: tag 1", "b: add one", "b: tag 1", "forget a"}, "1=one+2"},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"debrief/playbook"
@@ -96,6 +97,20 @@ func (k *desk) do(op playbook.Op) bool {
 		if len(op.Sources) == 0 || k.ruled[op.Bullet] {
 			return reject("nothing to merge")
 		}
+	case op.Kind == playbook.Trial:
+		// Outcomes are of tasks begun before this delta, and of what the bullet said then.
+		was := k.p.Bullet(op.Bullet)
+		if was == nil || was.TheCase().Number != k.draft.Bullet(op.Bullet).TheCase().Number {
+			return reject("of another case")
+		}
+		op.Case = was.TheCase().Number
+		if op.Reason = was.Content; k.ruled[op.Bullet] && was.Rule != nil {
+			op.Reason = "rule " + was.Rule.Key
+		}
+	case op.Kind == playbook.Second:
+		if op.Reason = k.draft.Bullet(op.Bullet).Content; k.draft.Bullet(op.Bullet).Rule != nil {
+			return reject("a rule counts it")
+		}
 	}
 	if op.Kind == playbook.Add {
 		k.minted++
@@ -109,7 +124,7 @@ func (k *desk) do(op playbook.Op) bool {
 
 func (k *desk) emit(op playbook.Op) {
 	k.d.Ops = append(k.d.Ops, op)
-	if _, err := k.draft.Apply(&playbook.Delta{Version: k.draft.Version() + 1, Ops: []playbook.Op{op}}); err != nil {
+	if _, err := k.draft.Apply(&playbook.Delta{Version: k.draft.Version() + 1, Ops: []playbook.Op{op}, Covers: k.d.Covers}); err != nil {
 		k.Fatal(err)
 	}
 }
@@ -300,7 +315,7 @@ func (k *desk) drawOp(t *rapid.T, x extras, person bool, support []int) playbook
 	if person {
 		kinds = append(kinds, playbook.Pin, playbook.SetStatus, playbook.SetStatus)
 	} else {
-		kinds = append(kinds, playbook.Tag, playbook.Tag, playbook.Tag)
+		kinds = append(kinds, playbook.Tag, playbook.Tag, playbook.Tag, playbook.Retag, playbook.Trial, playbook.Second)
 	}
 	op := playbook.Op{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Bullet: k.drawID(t), Support: support}
 	k.requests++
@@ -325,6 +340,18 @@ func (k *desk) drawOp(t *rapid.T, x extras, person bool, support []int) playbook
 		default:
 			op.Neutral = len(support)
 		}
+	case playbook.Retag:
+		op.Was = rapid.SampledFrom([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}).Draw(t, "was")
+		if rapid.Bool().Draw(t, "moves") {
+			op.Harmful = len(support)
+		}
+	case playbook.Trial:
+		for range support {
+			op.Seen = append(op.Seen, playbook.Seen{
+				Arm:   rapid.SampledFrom([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}).Draw(t, "arm"),
+				Score: rapid.SampledFrom([]int{0, 4, playbook.MaxScore}).Draw(t, "score"), Undo: rapid.IntRange(0, 5).Draw(t, "undo") == 0,
+			})
+		}
 	case playbook.SetStatus:
 		op.Status = rapid.SampledFrom([]playbook.Status{playbook.Active, playbook.Retired}).Draw(t, "status")
 	case playbook.Pin:
@@ -341,6 +368,9 @@ func bulletsOf(p *playbook.Playbook) map[playbook.BulletID]playbook.Bullet {
 		c.CreatedAt, c.UpdatedAt, c.LastUsed = time.Time{}, time.Time{}, time.Time{}
 		if c.Status == "" {
 			c.Status = playbook.Active
+		}
+		if c.Case != nil && cmp.Equal(*c.Case, playbook.Case{}) { // nothing is known any more
+			c.Case = nil
 		}
 		all[b.ID] = c
 	}

@@ -39,7 +39,7 @@ type Forgetting struct {
 }
 
 // Without folds a log as if what the selector matches, and what was forgotten before, had never been covered. Operations
-// that rest on nothing else go; votes are told one from the other; bullets that something changed which rests on it in
+// that rest on nothing else go; votes and outcomes are told one from the other; bullets that something changed which rests on it in
 // part are quarantined. A forgetting reaches what came before it: an execution that matches and comes later counts.
 func Without(log Log, s playbook.Selector) (*Forgetting, error) {
 	past, err := survey(log)
@@ -65,7 +65,8 @@ func Without(log Log, s playbook.Selector) (*Forgetting, error) {
 
 // quarantined is a state at a version with some bullets, by id, not shown until a person has looked at them.
 func quarantined(p *playbook.Playbook, version uint64, ids []playbook.BulletID) *playbook.Playbook {
-	return playbook.Restore(version, p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
+	mode, set := p.Gate()
+	restored := playbook.Restore(version, p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
 		for b := range p.All() {
 			if _, hide := slices.BinarySearch(ids, b.ID); hide && hideable(b) {
 				hidden := *b
@@ -77,6 +78,10 @@ func quarantined(p *playbook.Playbook, version uint64, ids []playbook.BulletID) 
 			}
 		}
 	})
+	if set {
+		restored.SetGate(mode)
+	}
+	return restored
 }
 
 // hideable reports whether quarantine takes anything from a bullet: it is shown, or may come to be.
@@ -131,7 +136,7 @@ type state struct {
 type dropped struct {
 	made  playbook.Op
 	by    []uint64
-	later []playbook.Op
+	later []held
 }
 
 func (s *state) clone() *state {

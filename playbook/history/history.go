@@ -85,8 +85,19 @@ func (d Difference) ID() playbook.BulletID {
 	return d.Was.ID
 }
 
+// sameEvidence reports whether as much is known of two bullets and for the same reasons, which people do not see as a
+// difference between two states.
+func sameEvidence(a, b *playbook.Bullet) bool {
+	x, y := a.TheCase(), b.TheCase()
+	return a.Replaces == b.Replaces && slices.Equal(a.Backing, b.Backing) && slices.Equal(x.Recent, y.Recent) &&
+		x.Number == y.Number && x.Share == y.Share && x.Seconded == y.Seconded &&
+		x.Shown == y.Shown && x.Withheld == y.Withheld && x.Open == y.Open
+}
+
 // Between is what is not the same in two states, by id.
-func Between(was, is *playbook.Playbook) []Difference {
+func Between(was, is *playbook.Playbook) []Difference { return between(was, is, same) }
+
+func between(was, is *playbook.Playbook, same func(a, b *playbook.Bullet) bool) []Difference {
 	var found []Difference
 	for b := range was.All() {
 		if now := is.Bullet(b.ID); now == nil || now != b && !same(b, now) {
@@ -102,10 +113,10 @@ func Between(was, is *playbook.Playbook) []Difference {
 	return found
 }
 
-// Towards is the operations that turn one state into another.
+// Towards is the operations that turn one state into another, what is known of the bullets included.
 func Towards(from, to *playbook.Playbook) []playbook.Op {
 	var ops []playbook.Op
-	for _, d := range Between(from, to) {
+	for _, d := range between(from, to, func(a, b *playbook.Bullet) bool { return same(a, b) && sameEvidence(a, b) }) {
 		if d.Is == nil {
 			ops = append(ops, playbook.Op{Kind: playbook.Remove, Bullet: d.ID()})
 			continue

@@ -79,6 +79,22 @@ type Votes struct {
 	Neutral int `json:"neutral"`
 }
 
+func (v *Votes) add(op *playbook.Op) {
+	v.Helpful += op.Helpful
+	v.Harmful += op.Harmful
+	v.Neutral += op.Neutral
+}
+
+func (v *Votes) of(kind playbook.Vote) *int {
+	switch kind {
+	case playbook.Helpful:
+		return &v.Helpful
+	case playbook.Harmful:
+		return &v.Harmful
+	}
+	return &v.Neutral
+}
+
 // Summary is a lineage in short.
 type Summary struct {
 	Author string    `json:"author"` // who made the bullet first
@@ -88,7 +104,7 @@ type Summary struct {
 	// where there is none. Forgotten counts those that were forgotten since, which are not in Outcomes.
 	Outcomes  map[string]int `json:"outcomes"`
 	Forgotten int            `json:"forgotten,omitempty"`
-	// Counted are the votes ever cast; Live those that the bullet has now. What was restored or forgotten makes the
+	// Counted are the votes ever cast, each as it was corrected; Live those that the bullet has now. What was restored or forgotten makes the
 	// second smaller, what came with an import makes it larger.
 	Counted Votes `json:"votes_counted"`
 	Live    Votes `json:"votes_live"`
@@ -210,7 +226,7 @@ func (t *tracer) op(c change, part *playbook.Delta, op *playbook.Op) error {
 	}
 	for _, w := range wanted {
 		was := t.state.Bullet(t.id)
-		changed, err := t.state.Apply(&playbook.Delta{Version: t.state.Version() + 1, Ops: []playbook.Op{*w}, Time: part.Time})
+		changed, err := t.state.Apply(&playbook.Delta{Version: t.state.Version() + 1, Ops: []playbook.Op{*w}, Covers: part.Covers, Time: part.Time})
 		if err != nil {
 			return err
 		}
@@ -236,10 +252,14 @@ func (t *tracer) summary(is *playbook.Bullet) Summary {
 		if e.Bullet == t.id && s.Author == "" && e.Kind != Again {
 			s.Author = e.Author
 		}
-		if e.Kind == playbook.Tag {
-			s.Counted.Helpful += e.Op.Helpful
-			s.Counted.Harmful += e.Op.Harmful
-			s.Counted.Neutral += e.Op.Neutral
+		switch e.Kind {
+		case playbook.Tag:
+			s.Counted.add(&e.Op)
+		case playbook.Retag: // a vote that moves is one vote
+			s.Counted.add(&e.Op)
+			*s.Counted.of(e.Op.Was) -= len(e.Op.Support)
+		case playbook.Trial: // a task that the bullet bears on is nothing that stands behind it
+			continue
 		}
 		for _, c := range e.Support {
 			switch {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -16,14 +17,22 @@ type refold struct {
 	version  uint64                       // being folded
 	kept     map[uint64]*state            // states that are needed later
 	approved map[playbook.BulletID]uint64 // the last version in which a person had a bullet shown
+	covers   []playbook.Cover             // of the delta that is being made
+	real     *playbook.Playbook           // as the log has it; nil where nothing is forgotten
+	said     map[playbook.BulletID]string // by operations of this change, and by those of them that are left
+	left     map[playbook.BulletID]string
 }
 
 func (p *past) refold() *refold {
 	empty := &state{mixed: map[playbook.BulletID][]uint64{}, dropped: map[playbook.BulletID]dropped{}}
-	return &refold{
+	r := &refold{
 		past: *p, matched: map[uint64]int{}, state: empty,
 		kept: map[uint64]*state{0: empty.clone()}, approved: map[playbook.BulletID]uint64{},
 	}
+	if len(p.forgets) > 0 {
+		r.real = new(playbook.Playbook)
+	}
+	return r
 }
 
 func (r *refold) run(log Log) error {
@@ -38,14 +47,23 @@ func (r *refold) run(log Log) error {
 // take folds one delta. Each becomes a delta of what is left of it, so that versions stay what they are.
 func (r *refold) take(d *playbook.Delta) error {
 	r.version = d.Version
-	var ops []playbook.Op
-	var err error
+	left := playbook.Delta{Version: d.Version, Time: d.Time}
 	if c := change(r.parts.Take(d)); c != nil {
-		if ops, err = r.left(c); err != nil {
+		r.covers = slices.Clip(d.Covers)
+		ops, err := r.remains(c)
+		if err != nil {
 			return fmt.Errorf("version %d: %w", d.Version, err)
 		}
+		left.Ops, left.Covers = ops, r.covers
+		for _, part := range c {
+			left.Gate = cmp.Or(part.Gate, left.Gate)
+		}
 	}
-	if _, err := r.state.playbook.Apply(&playbook.Delta{Version: d.Version, Ops: ops, Time: d.Time}); err != nil {
+	changed, err := r.state.playbook.Apply(&left)
+	if err != nil {
+		return err
+	}
+	if err := r.number(d, changed); err != nil {
 		return err
 	}
 	if r.keep[d.Version] {
@@ -54,8 +72,33 @@ func (r *refold) take(d *playbook.Delta) error {
 	return nil
 }
 
-// left is what is left of a change.
-func (r *refold) left(c change) (ops []playbook.Op, err error) {
+// number gives the cases of bullets that changed the numbers that they have in the log. Outcomes name the case they are
+// of by its number, and some of what opened cases is not here: so they count where the bullet says what it said then,
+// and nowhere else.
+func (r *refold) number(d *playbook.Delta, changed []playbook.BulletID) error {
+	if r.real == nil {
+		return nil
+	}
+	really, err := r.real.Apply(d)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Concat(changed, really) {
+		is, was := r.state.playbook.Bullet(id), r.real.Bullet(id)
+		if is == nil || was == nil {
+			continue
+		}
+		n := was.TheCase().Number
+		if is.Content != was.Content && (is.Rule == nil || was.Rule == nil) {
+			n++
+		}
+		r.state.playbook.Renumber(id, n)
+	}
+	return nil
+}
+
+// remains is what is left of a change.
+func (r *refold) remains(c change) (ops []playbook.Op, err error) {
 	d := c.last()
 	switch {
 	case d.Restores != nil:
@@ -63,17 +106,21 @@ func (r *refold) left(c change) (ops []playbook.Op, err error) {
 	case d.Forgets != nil:
 		return r.forgot(c), nil
 	}
-	gone, any := r.gone(d)
+	gone := r.gone(d)
+	r.said, r.left = map[playbook.BulletID]string{}, map[playbook.BulletID]string{}
 	if d.Author != Curator {
 		r.approve(c)
 	}
 	for _, part := range c {
-		if !any && len(r.state.dropped) == 0 && len(r.state.mixed) == 0 {
+		if r.real == nil {
 			ops = append(ops, part.Ops...)
 			continue
 		}
 		for _, op := range part.Ops {
-			ops = append(ops, r.filter(op, r.rests(part, &op, gone))...)
+			some := r.filter(op, r.rests(part, &op, gone), gone)
+			note(r.said, op)
+			note(r.left, some...)
+			ops = append(ops, some...)
 		}
 	}
 	for _, part := range c {
@@ -85,20 +132,47 @@ func (r *refold) left(c change) (ops []playbook.Op, err error) {
 	return ops, nil
 }
 
+// note notes what operations say.
+func note(says map[playbook.BulletID]string, ops ...playbook.Op) {
+	for i := range ops {
+		if ops[i].Content != "" {
+			says[ops[i].Bullet] = ops[i].Content
+		}
+	}
+}
+
+// saidOf is what a bullet says in the log at this point.
+func (r *refold) saidOf(id playbook.BulletID) string { return says(r.said, r.real, id) }
+
+func says(now map[playbook.BulletID]string, p *playbook.Playbook, id playbook.BulletID) string {
+	if text := now[id]; text != "" {
+		return text
+	}
+	if b := p.Bullet(id); b != nil {
+		return b.Content
+	}
+	return ""
+}
+
+// asSaid reports whether a bullet says here what it says in the log at this point.
+func (r *refold) asSaid(id playbook.BulletID) bool {
+	return playbook.WordingOf(r.saidOf(id)) == playbook.WordingOf(says(r.left, &r.state.playbook, id))
+}
+
 // gone says of each cover which forgetting takes it back, 0 for none. Of several it is the first: forgetting something
 // once more is nothing new.
-func (r *refold) gone(d *playbook.Delta) (gone []uint64, any bool) {
+func (r *refold) gone(d *playbook.Delta) (gone []uint64) {
 	gone = make([]uint64, len(d.Covers))
 	for i, c := range d.Covers {
 		for _, f := range r.forgets {
 			if f.reaches(d.Version, c.Evidence) {
-				gone[i], any = f.at, true
+				gone[i] = f.at
 				r.matched[f.at]++
 				break
 			}
 		}
 	}
-	return gone, any
+	return gone
 }
 
 // approve notes which bullets a person has had shown.

@@ -67,7 +67,11 @@ func TestForgettingIsNeverHavingLearned(t *testing.T) {
 			if b.Rule != nil {
 				b.Content = "rule " + b.Rule.Key // the counts in it come with the recount
 			}
-			got[id] = plain{b.Content, [3]int{b.Helpful, b.Harmful, b.Neutral}, b.Status, b.Pinned}
+			c := b.TheCase()
+			got[id] = plain{
+				b.Content, [3]int{b.Helpful, b.Harmful, b.Neutral}, b.Status, b.Pinned,
+				[3]playbook.Scores{c.Shown, c.Withheld, c.Open}, c.Seconded, backing(b.Backing),
+			}
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(plain{})); diff != "" {
 			t.Fatalf("(-want +got):\n%s\n%v", diff, k)
@@ -81,35 +85,110 @@ type plain struct {
 	votes   [3]int
 	status  playbook.Status
 	pinned  bool
+	seen    [3]playbook.Scores // shown, withheld, open
+	asked   int
+	backing string
+}
+
+// backing is what backs a bullet, sources that take nothing aside.
+func backing(list []playbook.Backing) string {
+	n := map[string]int{}
+	for _, b := range list {
+		if b.N > 0 {
+			n[b.Source] = b.N
+		}
+	}
+	return fmt.Sprint(n)
+}
+
+// sketch is a bullet of the simple fold on its way.
+type sketch struct {
+	plain
+	by    map[string]int // what backs it, by source
+	later []backs        // while it never was
+}
+
+type backs struct {
+	source string
+	by     int
+}
+
+func (b *sketch) back(is bool, x backs) {
+	if b.later = append(b.later, x); !is {
+		return
+	}
+	for _, x := range b.later {
+		b.by[x.source] = max(0, b.by[x.source]+x.by)
+	}
+	b.later = nil
+}
+
+func (b *sketch) says(content string) {
+	if b.content != content {
+		b.content, b.seen, b.asked = content, [3]playbook.Scores{}, 0
+	}
+}
+
+func (b *sketch) saw(seen playbook.Seen) {
+	scores := &b.seen[slices.Index([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}, seen.Arm)]
+	if seen.Undo {
+		scores[seen.Score] = max(0, scores[seen.Score]-1)
+	} else {
+		scores[seen.Score]++
+	}
 }
 
 // never is a log of operations with one reflection each, without those of some. A bullet that never was is, after all,
 // when something else changes its words, or sees what its rule sees; what was done to it before then counts. It knows
 // nothing of package playbook's Apply.
 func never(k *desk, s playbook.Selector) map[playbook.BulletID]plain {
-	all, ghosts := map[playbook.BulletID]*plain{}, map[playbook.BulletID]*plain{}
+	all, ghosts := map[playbook.BulletID]*sketch{}, map[playbook.BulletID]*sketch{}
 	ruled := map[playbook.BulletID]bool{}
-	for _, op := range surviving(k, s, func(op playbook.Op) {
+	for source, op := range surviving(k, s, func(op playbook.Op) {
 		if op.Kind == playbook.Add {
 			ruled[op.Bullet] = op.Rule != nil
-			ghosts[op.Bullet] = &plain{content: op.Content, status: stdcmp.Or(op.Status, playbook.Active)}
+			ghosts[op.Bullet] = &sketch{plain: plain{content: op.Content, status: stdcmp.Or(op.Status, playbook.Active)}, by: map[string]int{}}
 		}
 	}) {
 		b := all[op.Bullet]
 		asked := op.Kind == playbook.Update && op.Rule == nil // by somebody, and it is no rule's any more
+		revived := false
 		if ghost := ghosts[op.Bullet]; b == nil && ghost != nil {
-			if b = ghost; op.Kind == playbook.Add || asked || op.Kind == playbook.Tag && ruled[op.Bullet] {
-				all[op.Bullet] = ghost
+			said := op.Kind == playbook.Second
+			if said && op.Reason != ghost.content { // in other words, which somebody has to look at
+				ghost.status = stdcmp.Or(ghost.status, playbook.Active)
+			}
+			if b = ghost; op.Kind == playbook.Add || asked || said || op.Kind == playbook.Tag && ruled[op.Bullet] {
+				all[op.Bullet], revived = ghost, true
 			}
 		}
 		switch {
 		case b == nil:
+		case op.Kind == playbook.Add, revived && !asked:
+			b.later = append([]backs{{source, 1}}, b.later...) // who would have been the first
+			b.back(true, backs{})
+		}
+		switch {
+		case b == nil:
 		case asked:
-			b.content, ruled[op.Bullet] = op.Content, false
+			b.says(op.Content)
+			ruled[op.Bullet] = false
 		case op.Kind == playbook.Tag:
 			for i, n := range [...]int{op.Helpful, op.Harmful, op.Neutral} {
 				b.votes[i] += n
 			}
+			b.back(all[op.Bullet] != nil, backs{source, 1})
+		case op.Kind == playbook.Retag:
+			from := slices.Index([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}, op.Was)
+			b.votes[from] = max(0, b.votes[from]-1)
+			if b.votes[1] += op.Harmful; op.Harmful == 0 {
+				b.back(all[op.Bullet] != nil, backs{source, -1})
+			}
+		case op.Kind == playbook.Trial && (op.Reason == b.content || ruled[op.Bullet] && "rule "+k.key(op.Bullet) == op.Reason):
+			b.saw(op.Seen[0])
+		case op.Kind == playbook.Second && !revived && op.Reason == b.content:
+			b.asked++
+			b.back(true, backs{source, 1})
 		case op.Kind == playbook.Remove:
 			delete(all, op.Bullet)
 			delete(ghosts, op.Bullet)
@@ -118,11 +197,14 @@ func never(k *desk, s playbook.Selector) map[playbook.BulletID]plain {
 		case op.Kind == playbook.Pin:
 			b.pinned = op.Pinned
 		case op.Kind == playbook.Merge && all[op.Bullet] != nil:
-			b.content = op.Content
+			b.says(op.Content)
 			for _, id := range op.Sources {
 				if from := all[id]; from != nil {
 					for i := range b.votes {
 						b.votes[i] += from.votes[i]
+					}
+					for source, n := range from.by {
+						b.by[source] += n
 					}
 				}
 				delete(all, id)
@@ -132,20 +214,41 @@ func never(k *desk, s playbook.Selector) map[playbook.BulletID]plain {
 	}
 	out := map[playbook.BulletID]plain{}
 	for id, b := range all {
-		out[id] = *b
+		b.back(true, backs{})
+		delete(b.by, "")
+		maps.DeleteFunc(b.by, func(_ string, n int) bool { return n == 0 })
+		b.backing = fmt.Sprint(b.by)
+		out[id] = b.plain
 	}
 	return out
 }
 
+// key is what the rule counts that made a bullet.
+func (k *desk) key(id playbook.BulletID) string {
+	for _, d := range k.deltas {
+		for _, op := range d.Ops {
+			if op.Kind == playbook.Add && op.Bullet == id && op.Rule != nil {
+				return op.Rule.Key
+			}
+		}
+	}
+	return ""
+}
+
 // surviving are the operations that rest on nothing that is forgotten. Each sees every operation as its turn comes.
-func surviving(k *desk, s playbook.Selector, each func(playbook.Op)) iter.Seq2[int, playbook.Op] {
-	return func(yield func(int, playbook.Op) bool) {
+// With each comes the source of what it rests on.
+func surviving(k *desk, s playbook.Selector, each func(playbook.Op)) iter.Seq2[string, playbook.Op] {
+	return func(yield func(string, playbook.Op) bool) {
 		for _, d := range whole(k.deltas) {
-			for i, op := range d.Ops {
+			for _, op := range d.Ops {
+				source := ""
+				if len(op.Support) == 1 && d.Covers[op.Support[0]].Evidence != nil {
+					source = d.Covers[op.Support[0]].Evidence.Source
+				}
 				if each(op); len(op.Support) == 1 && s.Matches(d.Covers[op.Support[0]].Evidence) {
 					continue
 				}
-				if !yield(i, op) {
+				if !yield(source, op) {
 					return
 				}
 			}
@@ -222,6 +325,9 @@ func standings(k *desk, now playbook.Selector) map[string]*standing {
 		for _, op := range d.Ops {
 			if op.Content != "" && op.Rule == nil {
 				look(op.Content, op.Support, false)
+			}
+			if op.Kind == playbook.Second {
+				look(op.Reason, op.Support, true)
 			}
 		}
 		for _, j := range d.Rejected {
@@ -332,6 +438,12 @@ func TestForgettingsCommute(t *testing.T) {
 		other.forget(one, 1)
 		a, b := withoutRuleWords(&k.p), withoutRuleWords(&other.p)
 		for id, x := range a {
+			if y, ok := b[id]; ok && x.Case != nil && y.Case != nil { // each forgetting that changes words numbers them anew
+				c := *y.Case
+				c.Number = x.Case.Number
+				y.Case = &c
+				b[id] = y
+			}
 			if y, ok := b[id]; ok && x.Status != y.Status && (x.Status == playbook.Quarantined || y.Status == playbook.Quarantined) {
 				y.Status = x.Status
 				b[id] = y

@@ -95,7 +95,7 @@ func TestTowardsLeadsThere(t *testing.T) {
 				t.Fatalf("from the other side, difference %d is not the same", i)
 			}
 		}
-		if n := len(history.Towards(&to, &to)); n > 0 || len(back) != len(history.Towards(&from, &to)) {
+		if n := len(history.Towards(&to, &to)); n > 0 || len(back) > len(history.Towards(&from, &to)) {
 			t.Fatalf("%d operations from a state to itself, %d for %d differences", n, len(history.Towards(&from, &to)), len(back))
 		}
 	})

@@ -28,7 +28,9 @@ type fold struct {
 	// complete says that covered holds the ids of the whole log. It is loaded the first time a repeated event turns
 	// up, and kept from then on.
 	complete bool
-	pruneAt  int // so many of covered are walked in search of what the floor settles
+	// judged is, by the handles of executions, the highest sequence of feedback on them; of the whole log once complete.
+	judged  map[string]uint64
+	pruneAt int // so many of covered are walked in search of what the floor settles
 }
 
 // span says how high the sequences go that one delta covers.
@@ -65,6 +67,7 @@ func (f *fold) note(r *Record) {
 		f.covered[events.ID(c.ID)] = c.Seq
 		highest = max(highest, c.Seq)
 	}
+	f.judge(r)
 	f.spans = append(f.spans, span{r.Seq, highest})
 	n := 0
 	for n < len(f.spans) && f.spans[n].highest <= f.floor {
@@ -72,6 +75,18 @@ func (f *fold) note(r *Record) {
 	}
 	f.spans = f.spans[n:]
 	f.prune()
+}
+
+// judge notes which executions a delta covers feedback on.
+func (f *fold) judge(r *Record) {
+	for _, c := range r.Covers {
+		if e := c.Evidence; e != nil && e.Judged > 0 {
+			if f.judged == nil {
+				f.judged = make(map[string]uint64)
+			}
+			f.judged[e.Execution] = max(f.judged[e.Execution], e.Judged)
+		}
+	}
 }
 
 // prune forgets ids that the floor settles, once there are enough of them to be worth a walk: twice as many as were left

@@ -241,6 +241,11 @@ func (s *Store) History(ctx context.Context, b playbook.Book) history.Log {
 	}
 }
 
+// Since calls fn for every delta of a book that comes after a sequence of the log's stream, in order.
+func (s *Store) Since(ctx context.Context, b playbook.Book, seq uint64, fn func(*Record) error) error {
+	return s.deltas(ctx, b, seq+1, fn)
+}
+
 // follows reports whether a record is the next one of a log.
 func follows(b playbook.Book, r *Record, version, seq uint64, chain []byte) error {
 	if r.Version != version+1 || r.PrevSeq != seq || !bytes.Equal(r.PrevChain, chain) {

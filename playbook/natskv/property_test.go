@@ -152,11 +152,12 @@ func (w *ward) commit(x *natskv.Writer, deltas int, dies bool) {
 	if rapid.IntRange(0, 3).Draw(w.T, "out of order") == 0 {
 		seq = rapid.SampledFrom(waiting).Draw(w.T, "reflection")
 	}
-	ops := rapid.SliceOfN(rapid.Custom(drawOp), 1, 4)
 	var drawn [][]playbook.Op
-	for range deltas {
-		drawn = append(drawn, ops.Draw(w.T, "operations"))
+	for range deltas - 1 {
+		drawn = append(drawn, rapid.SliceOfN(rapid.Custom(drawOp), 1, 4).Draw(w.T, "operations"))
 	}
+	drawn = append(drawn, rapid.SliceOfN(rapid.Custom(drawAnyOp), 1, 4).Draw(w.T, "last operations"))
+	gate := rapid.SampledFrom([]playbook.Gate{"", "", playbook.GateOn, playbook.GateOff}).Draw(w.T, "gate")
 	_, err := x.Commit(w.out.Context(), func(s natskv.State) ([]*playbook.Delta, error) {
 		var all []*playbook.Delta
 		number := s.Playbook().LastMinted()
@@ -171,7 +172,10 @@ func (w *ward) commit(x *natskv.Writer, deltas int, dies bool) {
 			}
 			all = append(all, d)
 		}
-		all[deltas-1].Covers = []playbook.Cover{{ID: w.waiting[seq], Seq: seq}}
+		all[deltas-1].Covers = []playbook.Cover{{ID: w.waiting[seq], Seq: seq, Evidence: &playbook.Evidence{
+			Execution: fmt.Sprintf("%d-abcdef01", seq), Source: fmt.Sprint("s", seq%3),
+		}}}
+		all[deltas-1].Gate = gate
 		if dies {
 			all[deltas-1].Reason = strings.Repeat("x", playbook.MaxDeltaBytes)
 		}
@@ -186,6 +190,29 @@ func (w *ward) commit(x *natskv.Writer, deltas int, dies bool) {
 	w.ok(err)
 	w.covered[seq] = w.waiting[seq]
 	delete(w.waiting, seq)
+}
+
+// drawAnyOp is one that may rest on the reflection, too.
+func drawAnyOp(t *rapid.T) playbook.Op {
+	kind := rapid.SampledFrom([]playbook.OpKind{"", "", playbook.Tag, playbook.Retag, playbook.Trial, playbook.Second, playbook.SetStatus}).Draw(t, "rests")
+	op := playbook.Op{Kind: kind, Bullet: playbook.MintID("others", rapid.Uint64Range(1, 10).Draw(t, "bullet")), Support: []int{0}}
+	switch kind {
+	case "":
+		op = drawOp(t)
+		if op.Kind == playbook.Add {
+			op.Support = []int{0}
+		}
+	case playbook.Tag:
+		op.Helpful = 1
+	case playbook.Retag:
+		op.Was, op.Harmful = playbook.Helpful, rapid.IntRange(0, 1).Draw(t, "harmful")
+	case playbook.Trial:
+		op.Case = rapid.IntRange(0, 2).Draw(t, "case")
+		op.Seen = []playbook.Seen{{Arm: playbook.ArmShown, Score: rapid.IntRange(0, playbook.MaxScore).Draw(t, "score"), Undo: rapid.IntRange(0, 3).Draw(t, "undo") == 0}}
+	case playbook.SetStatus:
+		op.Status, op.Share = playbook.Probation, 50
+	}
+	return op
 }
 
 // drawOp is an operation on one of the first ten bullets, which may not be there.
@@ -219,6 +246,10 @@ func (w *ward) same(x *natskv.Writer) {
 	w.ok(err)
 	if is.Playbook().StateHash() != want.StateHash() || is.Playbook().Checksum() != want.Checksum() || is.Playbook().Open() != want.Open() {
 		w.Fatalf("version %d: got %d bullets, want %d as the log says", want.Version(), is.Playbook().Len(), want.Len())
+	}
+	mode, set := is.Playbook().Gate()
+	if wantMode, wantSet := want.Gate(); mode != wantMode || set != wantSet {
+		w.Errorf("gate: got %q, %v, want %q, %v", mode, set, wantMode, wantSet)
 	}
 	for b := range want.All() {
 		a, errA := events.Marshal(is.Playbook().Bullet(b.ID))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -191,6 +192,9 @@ func (v *verifier) compare(r *Record) {
 		v.find(Broken, "the head of the view says that the last number minted was %d and that what is covered begins at sequence %d, the log says %d and %d: %s",
 			h.Last, h.Covers, p.LastMinted(), v.fold.coversFrom(), v.rebuild())
 	}
+	if mode, set := p.Gate(); set && h.Gate != mode || !set && h.Gate != "" {
+		v.find(Broken, "the head of the view says that the gate is %q, the log says %q: %s", h.Gate, mode, v.rebuild())
+	}
 	for _, b := range p.Sorted() {
 		v.compareBullet(b)
 	}
@@ -245,6 +249,9 @@ func differing(a, b *playbook.Bullet) (fields []string) {
 		{"status", a.Status == b.Status},
 		{"pinned", a.Pinned == b.Pinned},
 		{"rule", (a.Rule == nil) == (b.Rule == nil) && (a.Rule == nil || *a.Rule == *b.Rule)},
+		{"case", reflect.DeepEqual(a.Case, b.Case)},
+		{"backing", slices.Equal(a.Backing, b.Backing)},
+		{"replaces", a.Replaces == b.Replaces},
 		{"created_at", a.CreatedAt.Equal(b.CreatedAt)},
 		{"updated_at", a.UpdatedAt.Equal(b.UpdatedAt)},
 		{"last_used", a.LastUsed.Equal(b.LastUsed)},

@@ -38,6 +38,10 @@ func (s State) Covers(id events.ID, seq uint64, repeated bool) bool {
 	return !repeated && seq <= s.f.floor
 }
 
+// Judged is the sequence of the newest feedback on an execution that the log covers, 0 for none. It knows all of the log
+// once the writer knows all covers.
+func (s State) Judged(execution string) uint64 { return s.f.judged[execution] }
+
 // Writer commits deltas to one book and brings its view up to date. It is for one goroutine; writers in other
 // processes may race it.
 type Writer struct {
@@ -202,6 +206,7 @@ func (w *Writer) CompleteCovers(ctx context.Context) error {
 			}
 			w.covered[events.ID(c.ID)] = c.Seq
 		}
+		w.judge(r)
 		return nil
 	})
 	if err != nil {

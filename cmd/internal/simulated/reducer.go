@@ -20,71 +20,71 @@ type decision struct {
 	Reason  string `json:"reason"`
 }
 
-// proposal is one line of a reducer's prompt.
-type proposal struct {
-	Number   int    `json:"proposal"`
+// proposed is one line of a reducer's prompt.
+type proposed struct {
+	Proposal int    `json:"proposal"`
 	Type     string `json:"type"`
-	Bullet   string `json:"bullet_id"`
 	Content  string `json:"content"`
 	Insights []int  `json:"insights"`
 }
 
-// reduce finds proposals about one thing: of those that say the same it keeps the first, and of those that say different
-// things the one that rests on the most insights.
+// reduce keeps, of the proposals about one thing, the one that rests on the most insights.
 func (m *model) reduce(p *prompt) reduced {
-	claims := make(map[string][]claim) // by what they are about; from holds the proposals of each
-	rests := make(map[int]map[int]bool)
-	var order []string
-	all := readProposals(p.saidBy(false))
-	for _, pr := range attend(m, p, all, func(pr proposal) int { return pr.Number }) {
-		if strings.TrimSpace(pr.Content) == "" {
-			continue
-		}
-		c := claim{about: folded(pr.Content), advice: advise("", pr.Content), from: []int{pr.Number}}
-		if c.advice.speaks {
-			c.about = fmt.Sprint(c.advice.rule.step, c.advice.rule.key)
-		}
-		rests[pr.Number] = make(map[int]bool)
-		for _, n := range pr.Insights {
-			rests[pr.Number][n] = true
-		}
-		if len(claims[c.about]) == 0 {
-			order = append(order, c.about)
-		}
-		same := slices.IndexFunc(claims[c.about], func(d claim) bool { return d.advice.rule == c.advice.rule })
-		if same < 0 {
-			claims[c.about] = append(claims[c.about], c)
-			continue
-		}
-		first := &claims[c.about][same]
-		first.from = append(first.from, pr.Number)
-		for n := range rests[pr.Number] {
-			rests[first.from[0]][n] = true
-		}
-	}
 	out := reduced{Decisions: []decision{}}
-	for _, about := range order {
-		group := claims[about]
-		slices.SortStableFunc(group, func(a, b claim) int { return len(rests[b.from[0]]) - len(rests[a.from[0]]) })
-		d := decision{Keep: group[0].from[0], Drop: slices.Clone(group[0].from[1:]), Reason: "they say the same"}
-		for _, other := range group[1:] {
-			d.Drop, d.Reason = append(d.Drop, other.from...), "more insights say so"
+	all := attend(m, p, readProposed(p.saidBy(false)), func(pr proposed) int { return pr.Proposal })
+	taken := make(map[int]bool)
+	slices.SortStableFunc(all, func(a, b proposed) int { return len(b.Insights) - len(a.Insights) })
+	for i, best := range all {
+		if taken[best.Proposal] || best.Content == "" {
+			continue
+		}
+		c := claim{about: folded(best.Content), advice: advise("", best.Content)}
+		d := decision{Keep: best.Proposal, Reason: "one piece of advice"}
+		for _, other := range all[i+1:] {
+			if !taken[other.Proposal] && other.Content != "" && c.sameSubject(advise("", other.Content)) {
+				taken[other.Proposal] = true
+				d.Drop = append(d.Drop, other.Proposal)
+			}
 		}
 		if len(d.Drop) > 0 {
 			out.Decisions = append(out.Decisions, d)
 		}
 	}
-	out.Reasoning = fmt.Sprintf("%d proposals on %d things.", len(all), len(order))
+	out.Reasoning = fmt.Sprintf("%d proposals, %d of them are said by another.", len(all), len(taken))
 	return out
 }
 
-func readProposals(text string) []proposal {
-	var out []proposal
+func readProposed(text string) []proposed {
+	var out []proposed
 	for line := range strings.Lines(text) {
-		var pr proposal
-		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &pr) == nil && pr.Number > 0 {
-			out = append(out, pr)
+		var in proposed
+		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &in) == nil && in.Proposal > 0 {
+			out = append(out, in)
 		}
 	}
+	return out
+}
+
+// refine merges bullets that state the same rule in different words.
+func (m *model) refine(p *prompt) curated {
+	out := curated{Operations: []operation{}}
+	bullets := readBullets(p.saidBy(false))
+	taken := make(map[string]bool)
+	for i, b := range bullets {
+		if !b.speaks || taken[b.id] {
+			continue
+		}
+		op := operation{Type: "MERGE", SourceIDs: []string{b.id}, KeepID: b.id, Content: b.text, Reason: "one rule in other words", Reflections: []int{}}
+		for _, other := range bullets[i+1:] {
+			if other.speaks && other.rule == b.rule {
+				taken[other.id] = true
+				op.SourceIDs = append(op.SourceIDs, other.id)
+			}
+		}
+		if len(op.SourceIDs) > 1 {
+			out.Operations = append(out.Operations, op)
+		}
+	}
+	out.Reasoning = fmt.Sprintf("%d bullets, %d of them say what another says.", len(bullets), len(taken))
 	return out
 }

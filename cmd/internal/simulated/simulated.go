@@ -151,7 +151,17 @@ func (m *model) answer(p *prompt) string {
 		}
 		reply = c
 	case "reducer":
-		reply = m.reduce(p)
+		r := m.reduce(p)
+		if sloppy {
+			return clumsy(p, r)
+		}
+		reply = r
+	case "refiner":
+		c := m.refine(p)
+		if sloppy {
+			return clumsy(p, c.clumsy(p))
+		}
+		reply = c
 	case "summary":
 		reply = m.summarise(p)
 	default:

@@ -71,7 +71,7 @@ func TestWrongVerdictsAreTheRightOnesTurnedAround(t *testing.T) {
 		lies++
 		e := d.execute(t, &train[i])
 		e.Target, e.Outcome = "", o
-		out, _, err := reflector.Ask(t.Context(), d, e)
+		out, _, err := reflector.Ask(t.Context(), d, e, reflector.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestDirectAnswersAsOverTheWire(t *testing.T) {
 	d := informed(1, rule.String)
 	for i := range train[:5] {
 		e := d.execute(t, &train[i])
-		if _, _, err := reflector.Ask(t.Context(), d, e); err != nil {
+		if _, _, err := reflector.Ask(t.Context(), d, e, reflector.Config{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestReducerKeepsOneProposalOfEachThing(t *testing.T) {
 {"proposal":7,"type":"ADD","content":"look twice","insights":[9]}
 `
 	reply, _, _ := NewDirect(Options{}).Reply("reducer", []Said{{"user", said}})
-	for _, want := range []string{`"keep":1,"drop":[4,3]`, `"keep":6,"drop":[7]`} {
+	for _, want := range []string{`"keep":4,"drop":[3,1]`, `"keep":6,"drop":[7]`} {
 		if !strings.Contains(reply, want) {
 			t.Errorf("got %s, want %s in it", reply, want)
 		}

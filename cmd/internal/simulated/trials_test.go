@@ -1,0 +1,86 @@
+package simulated
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"debrief/generator/selection"
+	"debrief/playbook"
+	"debrief/playbook/recall"
+)
+
+// TestARuleBearsOnTheInvoicesThatUseIt: of the rules of a house, or of half of them, those are tried on an invoice that
+// it uses. The bound of selection is chosen by this.
+func TestARuleBearsOnTheInvoicesThatUseIt(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, of := range []struct {
+		rules             int
+		precision, recall float64
+	}{{21, 0.99, 0.99}, {12, 0.9, 0.95}, {6, 0.55, 0.9}, {1, 0.4, 0.95}} {
+		right, wrong, missed := 0, 0, 0
+		for seed := range uint64(8) {
+			_, heldOut := Tasks(seed)
+			for range 5 {
+				rules := make(map[playbook.BulletID]rule)
+				var bullets []*playbook.Bullet
+				for i := range steps {
+					for _, key := range steps[i].keys {
+						r, _ := houseOf(seed).rule(i, key)
+						id := playbook.MintID(steps[i].name, uint64(len(rules)+1))
+						rules[id] = r
+						bullets = append(bullets, &playbook.Bullet{ID: id, Section: playbook.Section(steps[i].name), Content: r.String()})
+					}
+				}
+				if len(bullets) != 21 {
+					t.Fatalf("a house has %d rules, and the bounds here are for 21", len(bullets))
+				}
+				rng.Shuffle(len(bullets), func(i, j int) { bullets[i], bullets[j] = bullets[j], bullets[i] })
+				bullets = bullets[:of.rules]
+				var words recall.Words
+				for _, b := range bullets {
+					words.Put(string(b.ID), b.Section+" "+b.Content)
+				}
+				book := selection.NewIndex()
+				book.Update(playbook.Restore(1, 0, slices.Values(bullets)))
+				for _, task := range heldOut[:40] {
+					covered := words.Coverage(task.Question)
+					s := book.Select(selection.Options{Now: time.Unix(1e9, 0), Tokens: 1 << 20, Trials: &selection.Trials{
+						Bears: func(b *playbook.Bullet) float64 {
+							share, words := covered.Of(b.Content)
+							if words > recall.Sentence {
+								t.Fatalf("longer than a sentence, which is tried otherwise: %q", b.Content)
+							}
+							return share
+						},
+					}})
+					tried := make(map[playbook.BulletID]bool)
+					for _, trial := range s.Trials {
+						tried[trial.Bullet] = true
+					}
+					inv, ok := readInvoice(task.Question)
+					if !ok {
+						t.Fatalf("no invoice: %s", task.Question)
+					}
+					for _, b := range bullets {
+						switch uses := inv.keys[rules[b.ID].step] == rules[b.ID].key; {
+						case uses && tried[b.ID]:
+							right++
+						case uses:
+							missed++
+						case tried[b.ID]:
+							wrong++
+						}
+					}
+				}
+			}
+		}
+		precision, found := float64(right)/float64(right+wrong), float64(right)/float64(right+missed)
+		t.Logf("of %d rules: precision %.3f, recall %.3f, %d uses", of.rules, precision, found, right+missed)
+		if precision < of.precision || found < of.recall {
+			t.Errorf("of %d rules: precision %.3f and recall %.3f, want at least %.2f and %.2f", of.rules, precision, found, of.precision, of.recall)
+		}
+	}
+}

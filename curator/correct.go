@@ -1,0 +1,326 @@
+package curator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+	"debrief/playbook/history"
+	"debrief/playbook/natskv"
+)
+
+// A reflection on feedback moves the votes and outcomes that its execution counts for. Which those are the log says, read
+// up to the version that the delta follows: rare, slow, right. So it has a delta of its own, and everything of its book
+// that came before it is in the log by then: what waits waits for lower sequences only, and for what is in its own batch
+// not at all, so that no two wait for each other; and it waits for a bounded time, so that what this process holds back
+// meanwhile gets its turn before the feedback is delivered again. After some deliveries it goes ahead: what is then still
+// to come finds that its execution was judged since, and casts no vote. What it teaches besides is lost by that, which is
+// why there is a wait.
+
+// looksBack reports whether a docket is a reflection on feedback.
+func (k *docket) looksBack() bool { return k.r != nil && k.r.Judged > 0 }
+
+// looked reports whether what such a docket needs to know of the past is known up to a state.
+func (k *docket) looked(p *playbook.Playbook) bool {
+	return k.standing != nil && k.standing.Version() == p.Version()
+}
+
+// again reports whether the log has the effect of a docket that has looked back, however long ago.
+func (k *docket) again() bool {
+	return k.looksBack() && k.standing != nil && k.standing.Covers(string(k.id))
+}
+
+// backLast puts those that look back behind the others, in the order of the stream.
+func backLast(cases []*docket) {
+	slices.SortStableFunc(cases, func(a, b *docket) int {
+		switch x, y := a.looksBack(), b.looksBack(); {
+		case x && y && a.seq < b.seq, !x && y:
+			return -1
+		case x && y && a.seq > b.seq, x && !y:
+			return 1
+		}
+		return 0
+	})
+}
+
+// earlierWait bounds the wait for what comes before feedback, at each of its first deliveries.
+const (
+	earlierWait = 5 * time.Second
+	waits       = 3
+)
+
+// lookBack reads the log for a docket, on from where it was. When something that comes before it does not come through
+// in time, that is the docket's result, and that of all that wait for more; left are the others.
+func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket, failed func(seq uint64) bool) (left []*docket, err error) {
+	if k.standing == nil {
+		missing, err := d.waitForEarlier(ctx, b, k.seq, failed)
+		if err != nil {
+			return nil, err
+		}
+		if missing > 0 && k.attempt <= waits {
+			return slices.DeleteFunc(cases, func(other *docket) bool {
+				late := other.looksBack() && other.seq >= k.seq && other.attempt <= waits
+				if late {
+					*other.result = bus.Result{Err: fmt.Errorf("correct votes: the reflection at %d, which comes before, is not settled yet", missing)}
+				}
+				return late
+			}), nil
+		}
+		k.standing = history.NewStanding(string(k.r.Handle))
+	}
+	return cases, d.store.Since(ctx, b.name, k.readTo, func(r *natskv.Record) error {
+		k.standing.Take(&r.Delta)
+		k.readTo = r.Seq
+		return nil
+	})
+}
+
+// waitForEarlier returns when all reflections of a book before a sequence are in its log or were given up, or else one
+// that is not.
+func (d *desk) waitForEarlier(ctx context.Context, b *book, seq uint64, failed func(seq uint64) bool) (missing uint64, err error) {
+	floor, err := d.ackFloor(ctx)
+	if err != nil {
+		return 0, err
+	}
+	earlier, err := d.between(ctx, b.name, max(floor, b.w.State().Floor()), seq)
+	if err != nil {
+		return 0, err
+	}
+	until := time.Now().Add(earlierWait)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		if err := b.w.CheckView(ctx); err != nil { // which reads the end of the log
+			return 0, err
+		}
+		if floor, err = d.ackFloor(ctx); err != nil {
+			return 0, err
+		}
+		earlier = slices.DeleteFunc(earlier, func(e place) bool {
+			return e.seq <= floor || b.w.State().Covers(e.id, e.seq, false)
+		})
+		if len(earlier) == 0 {
+			return 0, nil
+		}
+		if time.Now().After(until) || slices.ContainsFunc(earlier, func(e place) bool { return failed(e.seq) }) {
+			return earlier[0].seq, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// place is where an event is stored.
+type place struct {
+	seq uint64
+	id  events.ID
+}
+
+// between are the reflections of a book between two sequences. What cannot be read will be given up.
+func (d *desk) between(ctx context.Context, b playbook.Book, after, before uint64) (found []place, err error) {
+	if after+1 >= before {
+		return nil, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, earlierWait)
+	defer stop()
+	err = d.conn.ReadFrom(ctx, events.StreamReflections, events.KindReflection.Subject(b), after+1, func(s bus.Stored) error {
+		switch {
+		case s.Seq >= before:
+			return bus.ErrStop
+		case s.Event != nil:
+			found = append(found, place{s.Seq, s.Event.EventID()})
+		}
+		return nil
+	})
+	return found, err
+}
+
+// outdated rejects all of a reflection whose execution was judged again since.
+func (d *draft) outdated(k *docket, by uint64) {
+	why := no("the outcome was judged again later, by the feedback at %d", by)
+	for _, t := range k.r.Tags {
+		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{k.cover}}
+		setVote(&op, t.Tag)
+		d.reject(op, why)
+	}
+	for i := range k.r.Findings {
+		d.reject(playbook.Op{Kind: playbook.Tag, Support: []int{k.cover}}, no("finding %q: %s", clip(k.r.Findings[i].Key, maxName), why.reason))
+	}
+	for _, p := range k.proposals {
+		op := p.op
+		op.Support = []int{k.cover}
+		d.reject(op, why)
+	}
+	if len(k.r.Tags)+len(k.r.Findings)+len(k.proposals) == 0 {
+		d.reject(playbook.Op{Kind: playbook.Retag, Support: []int{k.cover}}, why)
+	}
+}
+
+// correction drafts what a reflection on feedback asks for: its execution's votes as they are judged now in place of
+// those that it has, the outcomes likewise, and what is learned besides.
+func (d *draft) correction(k *docket) {
+	if by := k.standing.Judged(); by > k.r.Judged {
+		d.outdated(k, by)
+		return
+	}
+	for _, r := range k.rejected {
+		d.record.add(r)
+	}
+	wanted := map[playbook.BulletID][]playbook.Vote{}
+	var order []playbook.BulletID
+	want := func(id playbook.BulletID, v playbook.Vote) {
+		if d.get(id) == nil {
+			id = k.standing.Into(id)
+		}
+		if wanted[id] == nil {
+			order = append(order, id)
+		}
+		wanted[id] = append(wanted[id], v)
+	}
+	asked := map[playbook.BulletID]bool{}
+	for _, t := range k.r.Tags {
+		if !asked[t.ID] {
+			asked[t.ID] = true
+			want(t.ID, t.Tag)
+		}
+	}
+	voted := map[playbook.BulletID]bool{}
+	for i := range k.r.Findings {
+		f := &k.r.Findings[i]
+		if d.level(k.cover) == Untrusted {
+			break
+		}
+		if b := d.byRule(f.Key); b == nil {
+			d.finding(f, k.cover, voted)
+		} else if !asked[b.ID] && !voted[b.ID] {
+			asked[b.ID] = true
+			want(b.ID, f.Vote)
+		}
+	}
+	has := k.standing.Votes()
+	for _, id := range slices.Sorted(maps.Keys(has)) {
+		if wanted[id] == nil {
+			order = append(order, id)
+		}
+	}
+	for _, id := range order {
+		d.revote(id, has[id], wanted[id], k.cover, voted)
+	}
+	d.retry(k)
+	d.proposed(k, voted)
+}
+
+// revote drafts one bullet's votes of an execution as they are wanted in place of those that it has. Where several
+// bullets with votes have become one, it has several.
+func (d *draft) revote(id playbook.BulletID, has, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
+	b := d.get(id)
+	if b == nil && len(wanted) == 0 {
+		return // its votes went with it
+	}
+	var old []playbook.Vote // that are not wanted; those that have gone some other way cannot be moved
+	left := map[playbook.Vote]int{}
+	if b != nil {
+		left = map[playbook.Vote]int{playbook.Helpful: b.Helpful, playbook.Harmful: b.Harmful, playbook.Neutral: b.Neutral}
+	}
+	wanted = slices.Clone(wanted)
+	kept := 0
+	for _, v := range has {
+		if left[v] == 0 {
+			continue
+		}
+		left[v]--
+		if i := slices.Index(wanted, v); i >= 0 {
+			wanted = slices.Delete(wanted, i, i+1)
+			kept++
+		} else {
+			old = append(old, v)
+		}
+	}
+	for _, was := range old {
+		is := playbook.Vote("")
+		if len(wanted) > 0 {
+			is, wanted = wanted[0], wanted[1:]
+			kept++
+		}
+		d.retag(id, was, is, cover)
+	}
+	if len(wanted) > 0 && kept == 0 {
+		d.vote(playbook.Op{Kind: playbook.Tag, Bullet: id, Support: []int{cover}}, wanted[0], voted)
+	}
+	voted[id] = true
+}
+
+// retag drafts that a vote moves to another counter, or is taken back.
+func (d *draft) retag(id playbook.BulletID, was, is playbook.Vote, cover int) {
+	op := playbook.Op{Kind: playbook.Retag, Bullet: id, Was: was, Support: []int{cover}}
+	if is != "" {
+		setVote(&op, is)
+	}
+	bullets := 1
+	if d.changed[id] != nil {
+		bullets = 0
+	}
+	if !d.room(&op, bullets) {
+		d.reject(op, errFull)
+		return
+	}
+	b := d.get(id)
+	d.touch(b)
+	if is == events.Harmful {
+		d.tried[id] = struct{}{}
+	}
+	d.changed[id] = b.After(&op, d.covers)
+	d.emit(op)
+}
+
+// retry drafts the outcomes of an execution as they are judged now, in the cases that are still open. One that was never
+// counted is, if nobody knew it before; else there was a reason.
+func (d *draft) retry(k *docket) {
+	if !k.r.Outcome.Known() || d.level(k.cover) == Untrusted {
+		return
+	}
+	score := int(math.Round(k.r.Score * playbook.MaxScore))
+	trials := k.r.Trials[:min(len(k.r.Trials), maxTrials)]
+	for i, t := range trials {
+		b := d.get(t.Bullet)
+		if b == nil || b.TheCase().Number != t.Case || slices.ContainsFunc(trials[:i], func(o events.Trial) bool { return o.Bullet == t.Bullet }) {
+			continue
+		}
+		op := playbook.Op{Kind: playbook.Trial, Bullet: t.Bullet, Case: t.Case}
+		counted := k.standing.Seen(t.Bullet, t.Case)
+		for _, seen := range counted {
+			if seen.Score != score {
+				undo := seen
+				undo.Undo, seen.Score = true, score
+				op.Seen = append(op.Seen, undo, seen)
+			}
+		}
+		if len(counted) == 0 && !k.r.Corrects && d.mode != playbook.GateOff && decided(t.Arm) {
+			op.Seen = append(op.Seen, playbook.Seen{Arm: t.Arm, Score: score})
+		}
+		if len(op.Seen) == 0 {
+			continue
+		}
+		for range op.Seen {
+			op.Support = append(op.Support, k.cover)
+		}
+		bullets := 1
+		if d.changed[t.Bullet] != nil {
+			bullets = 0
+		}
+		if !d.room(&op, bullets) {
+			d.reject(op, errFull)
+			continue
+		}
+		d.changed[t.Bullet] = b.After(&op, d.covers)
+		d.tried[t.Bullet] = struct{}{}
+		d.emit(op)
+	}
+}

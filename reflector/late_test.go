@@ -1,0 +1,141 @@
+package reflector
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+func feedback(on events.Handle, o events.Outcome) *events.Feedback {
+	f := &events.Feedback{ID: events.NewID(), Execution: on, Outcome: o}
+	f.Book = "b"
+	return f
+}
+
+// reflections are the first n under a book, waited for.
+func reflections(t *testing.T, conn *bus.Conn, n int) (all []*events.Reflection) {
+	t.Helper()
+	err := conn.Read(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
+		if all = append(all, s.Event.(*events.Reflection)); len(all) == n {
+			return bus.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func votes(r *events.Reflection) (v []events.Vote) {
+	for _, f := range r.Findings {
+		v = append(v, f.Vote)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(v)))
+}
+
+// TestFeedbackOnAKnownOutcomeCorrectsIt: also where there is nothing to learn from the execution, since votes may have
+// been cast on it.
+func TestFeedbackOnAKnownOutcomeCorrectsIt(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	e := run("known", events.Learn)
+	e.Manifest = &events.Manifest{Trials: []events.Trial{{Bullet: "misc-00001", Arm: playbook.ArmShown}}}
+	known := publish(t, conn, e)
+	bare := run("bare", events.Learn)
+	bare.Steps = nil
+	idle := publish(t, conn, bare)
+	good, bad := events.Outcome{Label: events.Success}, events.Outcome{Score: 0.25, By: "ann"}
+	first := publish(t, conn, feedback(known.Handle, bad))
+	publish(t, conn, feedback(idle.Handle, good))
+	work(t, conn, nil)
+	all := reflections(t, conn, 3)
+	own, r := all[0], all[1]
+	if own.Handle != known.Handle || own.Judged != 0 || own.Corrects || !slices.Equal(votes(own), []events.Vote{events.Helpful}) {
+		t.Errorf("got %+v, want the execution's own first", own)
+	}
+	if r.Handle != known.Handle || r.Judged != first.Seq || !r.Corrects || r.Outcome.Label != events.Partial || r.Outcome.By != "ann" {
+		t.Errorf("got %+v, want a correction by the feedback at %d", r, first.Seq)
+	}
+	if len(r.Trials) != 1 || r.Score != 0.25 || slices.Equal(votes(r), votes(own)) {
+		t.Errorf("got trials %v with score %v and votes %v", r.Trials, r.Score, votes(r))
+	}
+	if last := all[2]; last.Handle != idle.Handle || !last.Corrects || last.Outcome.Score != 1 || len(last.Findings) > 0 {
+		t.Errorf("got %+v, want a correction with nothing learned", last)
+	}
+}
+
+// TestFeedbackThatDoesNotJudgeKeepsWhatWasSaidLast, by the feedback before it or by the execution.
+func TestFeedbackThatDoesNotJudgeKeepsWhatWasSaidLast(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	e := run("t", events.Learn)
+	e.Outcome = events.Outcome{Label: events.Failure, By: "exact", Feedback: "expected 7"}
+	at := publish(t, conn, e)
+	target := feedback(at.Handle, events.Outcome{})
+	target.Target = "42"
+	for _, f := range []*events.Feedback{
+		target, feedback(at.Handle, events.Outcome{Label: events.Success, By: "ann"}), feedback(at.Handle, events.Outcome{Feedback: "thanks"}),
+	} {
+		publish(t, conn, f)
+	}
+	work(t, conn, nil)
+	all := reflections(t, conn, 4)
+	for i, want := range []events.Outcome{
+		e.Outcome, e.Outcome, {Score: 1, Label: events.Success, By: "ann"}, {Score: 1, Label: events.Success, By: "ann", Feedback: "thanks"},
+	} {
+		if got := all[i].Outcome; got != want {
+			t.Errorf("reflection %d: got outcome %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+func TestFeedbackOnAnEvaluationTeachesNothing(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	at := publish(t, conn, run("exam", events.Evaluate))
+	publish(t, conn, feedback(at.Handle, events.Outcome{Label: events.Failure}))
+	last := publish(t, conn, run("lesson", events.Learn))
+	work(t, conn, nil)
+	if r := reflections(t, conn, 1)[0]; r.Handle != last.Handle {
+		t.Errorf("got %+v, want a reflection on the lesson alone", r)
+	}
+}
+
+// TestFeedbackWaitsForTheExecutionsOwnReflection, which takes longer here than until the feedback is in work.
+func TestFeedbackWaitsForTheExecutionsOwnReflection(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	at := publish(t, conn, run("slow", events.Learn))
+	publish(t, conn, feedback(at.Handle, events.Outcome{Label: events.Failure}))
+	var own, both atomic.Bool
+	start(t, New(oracle(func() (string, error) {
+		if own.Swap(true) {
+			both.Store(true)
+			return `{"key_insight": "later"}`, nil
+		}
+		for {
+			lag, err := conn.Lag(t.Context(), events.RoleReflector)
+			if err != nil {
+				return "", err
+			}
+			if lag.Last >= 2 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if both.Load() {
+			t.Error("the feedback did not wait")
+		}
+		return `{"key_insight": "own"}`, nil
+	}), Config{Slots: 2}), conn)
+	all := reflections(t, conn, 2)
+	if all[0].KeyInsight != "own" || all[1].KeyInsight != "later" || all[0].Judged != 0 || all[1].Judged == 0 {
+		t.Errorf("got %q judged by %d, then %q by %d", all[0].KeyInsight, all[0].Judged, all[1].KeyInsight, all[1].Judged)
+	}
+}
