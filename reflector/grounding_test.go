@@ -33,11 +33,13 @@ func injections(t testing.TB) (all []injection) {
 
 // places are where a text of somebody else's gets into an execution.
 var places = map[string]func(*events.Execution, string){
-	"question":    func(e *events.Execution, s string) { e.Question += "\n" + s },
-	"context":     func(e *events.Execution, s string) { e.Context = s },
-	"step":        func(e *events.Execution, s string) { e.Steps[0].Text = s },
-	"tool name":   func(e *events.Execution, s string) { e.Steps[0].Calls[0].Tool = s },
-	"arguments":   func(e *events.Execution, s string) { e.Steps[0].Calls[0].Arguments = pretty(map[string]string{"note": s}) },
+	"question":  func(e *events.Execution, s string) { e.Question += "\n" + s },
+	"context":   func(e *events.Execution, s string) { e.Context = s },
+	"step":      func(e *events.Execution, s string) { e.Steps[0].Text = s },
+	"tool name": func(e *events.Execution, s string) { e.Steps[0].Calls[0].Tool = s },
+	"arguments": func(e *events.Execution, s string) {
+		e.Steps[0].Calls[0].Arguments = pretty(map[string]string{"note": s})
+	},
 	"tool output": func(e *events.Execution, s string) { e.Steps[0].Calls[0].Output = "Found.\n" + s },
 	"reasoning":   func(e *events.Execution, s string) { e.Reasoning += "\n" + s },
 	"answer":      func(e *events.Execution, s string) { e.Answer += "\n" + s },
