@@ -78,16 +78,17 @@ func (c Config) Validate() error {
 
 // Curator curates books.
 type Curator struct {
-	model chat.Model
-	cfg   Config
-	trust trust
+	model   chat.Model
+	cfg     Config
+	trust   trust
+	content *contentRules
 }
 
 // New is a curator that asks a model what to make of lessons. Without a model each lesson that the playbook does not
 // hold yet becomes a bullet.
 func New(model chat.Model, cfg Config) *Curator {
 	sources, _ := parseTrust(cfg.Trust) // Validate says what is wrong with it
-	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources}
+	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources, content: newContentRules(systemText, reducerText)}
 }
 
 // Author is who a reflection's changes are by.
@@ -139,15 +140,20 @@ type book struct {
 	alike alike
 	costs costs
 	made  births // stays when the book is let go of
-	used  time.Time
-	sound bool // its view was compared with its log, all of it, and nothing has gone wrong since
+	// What proposing models are told of: bullets by their words, and what was turned down.
+	shelf  shelf
+	memory memory
+	used   time.Time
+	sound  bool // its view was compared with its log, all of it, and nothing has gone wrong since
 }
 
 // bookIdle is how long a book is kept in memory that nothing comes for.
 const bookIdle = time.Minute
 
 // release lets go of what is in memory.
-func (b *book) release() { b.w, b.alike, b.costs = nil, alike{}, nil }
+func (b *book) release() {
+	b.w, b.alike, b.costs, b.shelf, b.memory = nil, alike{}, nil, shelf{}, memory{}
+}
 
 func (d *desk) book(name playbook.Book) *book {
 	d.mu.Lock()
@@ -220,20 +226,23 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		}
 	}
 	backLast(cases)
-	cases = d.propose(ctx, b.w.State(), cases)
 	failed := func(seq uint64) bool { // in this batch, so that it waits for its next delivery
 		i := slices.IndexFunc(batch, func(del *bus.Delivery) bool { return del.Seq == seq })
 		return i >= 0 && results[i].Err != nil && results[i].Err != errUnsettled
-	}
-	floor, err := d.ackFloor(ctx)
-	if err != nil {
-		return err
 	}
 	if len(b.costs) > 2*b.w.State().Playbook().Len()+100 { // mostly of what is gone
 		b.costs = nil
 	}
 	if b.costs == nil {
 		b.costs = make(costs)
+	}
+	cases, err := d.propose(ctx, b, cases)
+	if err != nil {
+		return err
+	}
+	floor, err := d.ackFloor(ctx)
+	if err != nil {
+		return err
 	}
 	by := policy{
 		budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs,
@@ -254,6 +263,9 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		})
 		if err != nil {
 			return err
+		}
+		for _, delta := range out.change {
+			b.memory.note(delta)
 		}
 		decide(cases[:out.settled], b.w.State())
 		cases, stale, again = cases[out.settled:], out.stale, out.again

@@ -142,6 +142,9 @@ func (d *draft) edit(k *docket, out *playbook.Delta) (refused []playbook.Rejecti
 		}
 		if err != nil {
 			refuse(op, no("%v", err))
+		} else if why := secretIn(&op); why != nil {
+			op.Content, op.Whole = redact(op.Content), nil
+			refuse(op, why)
 		} else if why := d.change(&op); why != nil {
 			refuse(op, why)
 		} else if op.Kind == playbook.Add {

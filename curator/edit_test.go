@@ -75,8 +75,8 @@ func TestForgettingTakesOutWhatRestsOnASource(t *testing.T) {
 		r.Findings = []events.Finding{{Key: "k", Section: "rules", Text: "seen {runs} times, {helpful} well", Vote: outcome}}
 		return r
 	}
-	h.publish(from(lesson("b", "bad one", "nonsense"), "forum", "s1", events.Helpful))
-	h.publish(from(lesson("b", "good one", "sense"), "desk", "s2", events.Helpful))
+	h.publish(from(lesson("b", "bad one", "nonsense from a forum"), "forum", "s1", events.Helpful))
+	h.publish(from(lesson("b", "good one", "sense from a desk"), "desk", "s2", events.Helpful))
 	h.whole("b")
 	h.publish(from(reflection("b", "vote of the bad", "misc-00002", "misc-00003"), "forum", "s3", events.Harmful))
 	h.publish(from(reflection("b", "vote of the good", "misc-00002", "misc-00003"), "desk", "s4", events.Helpful))
@@ -99,7 +99,7 @@ func TestForgettingTakesOutWhatRestsOnASource(t *testing.T) {
 			t.Errorf("bullet %s still has the vote of the forum", b.ID)
 		}
 	}
-	if _, there := said["nonsense"]; there || said["sense"] != 1 || said["seen 2 times, 2 well"] != 2 {
+	if _, there := said["nonsense from a forum"]; there || said["sense from a desk"] != 1 || said["seen 2 times, 2 well"] != 2 {
 		t.Errorf("got %v, want sense with one vote, and the rule with two", said)
 	}
 	if again := h.ask("b", &events.Edit{Forget: &playbook.Selector{Source: "forum"}}); again.Changed != 0 {

@@ -37,15 +37,21 @@ func build(t *testing.T) *house {
 // work runs a curator until the test ends.
 func (h *house) work(m chat.Model) {
 	h.Helper()
-	ctx, stop := context.WithCancel(context.Background())
+	h.Cleanup(h.run(m))
+}
+
+// run runs a curator until it is stopped.
+func (h *house) run(m chat.Model) (stop func()) {
+	h.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- curator.New(m, curator.Config{}).Run(ctx, h.conn) }()
-	h.Cleanup(func() {
-		stop()
+	return func() {
+		cancel()
 		if err := <-done; err != nil {
 			h.Error(err)
 		}
-	})
+	}
 }
 
 // workOnBatch runs a curator that gets the events as one batch: a question keeps the book busy until they all wait.

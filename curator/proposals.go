@@ -133,8 +133,11 @@ func (m *modelOp) ignore(format string, args ...any) {
 func (m *modelOp) proposal(n int) (Proposal, error) {
 	name := strings.ToUpper(m.text("type", "op"))
 	p := Proposal{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: clip(m.text("reason", "justification"), 1000)}}
-	if name == "DELETE" {
+	switch name {
+	case "DELETE":
 		p.Op.Kind = playbook.Remove
+	case wireSame:
+		p.Op.Kind = playbook.Second
 	}
 	if p.Op.Kind != playbook.Add && p.Op.Kind != playbook.Merge {
 		p.Op.Bullet = m.id("bullet_id", "id", "bullet", "skill_id")
@@ -159,16 +162,27 @@ func (m *modelOp) proposal(n int) (Proposal, error) {
 		}
 	case playbook.Tag:
 		err = m.vote(&p.Op)
-	case playbook.Remove:
+	case playbook.Remove, playbook.Second:
 	default:
 		p.Op.Kind = playbook.OpKind(clip(name, 40))
-		return p, fmt.Errorf("type: %q is none of ADD, UPDATE, TAG, REMOVE, MERGE", clip(name, 40))
+		return p, fmt.Errorf("type: %q is none of ADD, UPDATE, SAME, TAG, REMOVE, MERGE", clip(name, 40))
 	}
 	if err == nil && p.Op.Bullet == "" && p.Op.Kind != playbook.Add {
 		err = errors.New("bullet_id: is empty")
 	}
 	p.Reflections = m.reflections(n)
 	return p, err
+}
+
+// wireSame is what a model calls playbook.Second: the insights say what a bullet says already.
+const wireSame = "SAME"
+
+// wireKind is an operation's kind in a prompt.
+func wireKind(k playbook.OpKind) string {
+	if k == playbook.Second {
+		return wireSame
+	}
+	return string(k)
 }
 
 // ignoreCounters notes counters that a model tried to set. Counters are votes of reflections and nobody's to write.

@@ -80,6 +80,8 @@ func (d *draft) sight(f *events.Finding, op *playbook.Op) *refusal {
 		return no("%v", err)
 	case len(text) > maxRuleText:
 		return no("text: is longer than %d bytes", maxRuleText)
+	case secret(text) != "":
+		return no("%s", holdsSecret(secret(text)))
 	case len(f.Key) > maxRuleKey || len(f.Base) > maxRuleKey:
 		return no("key, base: longer than %d bytes", maxRuleKey)
 	}

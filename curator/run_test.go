@@ -103,7 +103,7 @@ func TestUselessModelOutputBuriesLessonsAndHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	for i := range 3 {
-		h.publish(lesson("b", fmt.Sprint("lesson", i), fmt.Sprint("lesson ", i)))
+		h.publish(lesson("b", fmt.Sprint("lesson", i), fmt.Sprint("a lesson of three, number ", i)))
 		h.publish(reflection("b", fmt.Sprint("vote", i), "misc-00001"))
 	}
 	var asked atomic.Int32
@@ -133,14 +133,16 @@ func TestWhileTheModelIsAwayLessonsWaitAndTheRestDoesNot(t *testing.T) {
 	h.workOnBatch(func(context.Context, chat.Prompt) (string, error) {
 		select {
 		case <-back:
-			return `{"reasoning": "new", "operations": [{"type": "ADD", "section": "others", "content": "a lesson", "reflections": [1]}]}`, nil
+			return `{"reasoning": "new", "operations": [{"type": "ADD", "section": "others", "content": "a lesson for next time", "reflections": [1]}]}`, nil
 		default:
 			return "", &chat.UnavailableError{Err: errors.New("no route")}
 		}
-	}, lesson("b", "r", "a lesson"), reflection("b", "v", "misc-00099"), e)
-	h.until("b", "the edit, while the model is away", func(p *playbook.Playbook) bool { return p.Same("an edit") != nil && p.Same("a lesson") == nil })
+	}, lesson("b", "r", "a lesson for next time"), reflection("b", "v", "misc-00099"), e)
+	h.until("b", "the edit, while the model is away", func(p *playbook.Playbook) bool {
+		return p.Same("an edit") != nil && p.Same("a lesson for next time") == nil
+	})
 	close(back)
-	h.until("b", "the lesson", func(p *playbook.Playbook) bool { return p.Same("a lesson") != nil })
+	h.until("b", "the lesson", func(p *playbook.Playbook) bool { return p.Same("a lesson for next time") != nil })
 	if p := h.whole("b"); p.Len() != 3 {
 		t.Errorf("got %d bullets, want the edit's, the lesson's and the last one's", p.Len())
 	}
@@ -205,7 +207,7 @@ func TestTwoCuratorsOnOneBookCountEverythingOnce(t *testing.T) {
 		producers.Go(func() {
 			for i := part; i < n; i += 4 {
 				r := reflection("b", fmt.Sprint(i), "misc-00001")
-				r.Lessons = []events.Lesson{{Section: "others", Content: fmt.Sprint("lesson ", i%10)}}
+				r.Lessons = []events.Lesson{{Section: "others", Content: fmt.Sprint("lesson of the house ", i%10)}}
 				if _, err := h.conn.Publish(h.Context(), r, bus.Marks{}); err != nil {
 					h.Error(err)
 				}
@@ -258,10 +260,10 @@ func TestOperationsSayWhatTheyRestOn(t *testing.T) {
 			return nothing, fmt.Errorf("got %d insights in one question, want 3", n)
 		}
 		return `{"reasoning": "two agree", "operations": [
-			{"type": "ADD", "section": "others", "content": "of two", "reflections": [1, 3]},
-			{"type": "ADD", "section": "others", "content": "of who knows"},
+			{"type": "ADD", "section": "others", "content": "a lesson of two", "reflections": [1, 3]},
+			{"type": "ADD", "section": "others", "content": "a lesson of who knows"},
 			{"type": "REMOVE", "bullet_id": "nope-1", "reflections": [2]}]}`, nil
-	}, lesson("b", "0", "lesson 0"), lesson("b", "1", "lesson 1"), lesson("b", "2", "lesson 2"))
+	}, lesson("b", "0", "lesson 0 of three"), lesson("b", "1", "lesson 1 of three"), lesson("b", "2", "lesson 2 of three"))
 	h.until("b", "the lessons", func(p *playbook.Playbook) bool { return p.Len() == 2 })
 	m, err := h.conn.JetStream().Stream(t.Context(), events.StreamDeltas)
 	h.ok(err)
@@ -273,7 +275,7 @@ func TestOperationsSayWhatTheyRestOn(t *testing.T) {
 	for _, op := range d.Ops {
 		got[op.Content] = fmt.Sprint(op.Support)
 	}
-	if got["of two"] != "[0 2]" || got["of who knows"] != "[2]" || len(d.Rejected) != 1 || !strings.Contains(d.Rejected[0].Reason, "nope-1") {
+	if got["a lesson of two"] != "[0 2]" || got["a lesson of who knows"] != "[2]" || len(d.Rejected) != 1 || !strings.Contains(d.Rejected[0].Reason, "nope-1") {
 		t.Errorf("got support %v and rejections %v, want [0 2], [2] and one of nope-1", got, d.Rejected)
 	}
 }

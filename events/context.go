@@ -52,6 +52,7 @@ const (
 	PartSummary    PartKind = "summary"    // what older turns were about; Text has it
 	PartRecovery   PartKind = "recovery"   // a way out of going in circles; Text has it
 	PartContext    PartKind = "context"    // what the query is about
+	PartTry        PartKind = "try"        // an earlier round at the query; Ref is its place among them, from 1
 	PartQuery      PartKind = "query"
 )
 
@@ -87,6 +88,9 @@ type Interaction struct {
 	Steps     []Step    `msgpack:"s,omitempty" json:"steps,omitempty"`
 	Answer    string    `msgpack:"a,omitempty" json:"answer,omitempty"`
 	Label     Label     `msgpack:"l,omitempty" json:"label,omitempty"`
+	// First is, of a further round at a task, the execution of the first one. In a window the last round stands for all.
+	First ID  `msgpack:"f,omitempty" json:"first,omitempty"`
+	Round int `msgpack:"r,omitempty" json:"round,omitempty"`
 	// Budget is what the conversation could have in that turn's context, in tokens; the next one moves from there.
 	Budget int `msgpack:"b,omitempty" json:"budget,omitempty"`
 }
@@ -115,6 +119,9 @@ func NewInteraction(h Handle, e *Execution) *Interaction {
 	}
 	if e.Manifest != nil {
 		i.Budget = e.Manifest.Conversation
+	}
+	if len(e.Tries) > 0 {
+		i.First, i.Round = e.Sample(), e.Origin.Round
 	}
 	bytes := 0
 	for _, s := range slices.Backward(e.Steps[max(0, len(e.Steps)-maxStepsKept):]) {
@@ -179,21 +186,28 @@ type Note struct {
 	Error      string    `msgpack:"e,omitempty" json:"error_identification,omitempty"`
 	Approach   string    `msgpack:"a,omitempty" json:"correct_approach,omitempty"`
 	Insight    string    `msgpack:"k,omitempty" json:"key_insight,omitempty"`
-	// Execution is what the reflection is on, and Records the second layer of its steps, in place of what can be made of
-	// them without a model.
+	// Execution is what the reflection is on, and Records the second layer of its last steps, in place of what can be made
+	// of them without a model.
 	Execution Handle   `msgpack:"of,omitempty" json:"execution,omitempty"`
 	Records   []Record `msgpack:"rec,omitempty" json:"records,omitempty"`
 }
 
 const maxNoteText = 600 // characters of each text of a note
 
-// NewNote is what prompts show of a reflection, nil if it has no words for one.
+// Worded reports whether there is something in it for a reader. The others are kept for their records.
+func (n *Note) Worded() bool { return n.Approach != "" || n.Insight != "" }
+
+// NewNote is what prompts show of a reflection, nil if there is nothing in it for one.
 func NewNote(h Handle, r *Reflection) *Note {
 	n := &Note{
 		Reflection: h, ID: r.ID, Session: r.Session, At: r.Created, Label: r.Outcome.Label,
 		Error: Cut(r.ErrorIdentification, maxNoteText), Approach: Cut(r.CorrectApproach, maxNoteText), Insight: Cut(r.KeyInsight, maxNoteText),
+		Records: r.Records,
 	}
-	if n.Approach == "" && n.Insight == "" {
+	if len(n.Records) > 0 {
+		n.Execution = r.Handle
+	}
+	if !n.Worded() && len(n.Records) == 0 {
 		return nil
 	}
 	return n

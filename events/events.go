@@ -87,12 +87,19 @@ type Task struct {
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
 
-func (*Task) Kind() Kind    { return KindTask }
-func (t *Task) EventID() ID { return Hash("task", string(t.Book), t.ID) }
+func (*Task) Kind() Kind { return KindTask }
+
+// EventID is the same for the same task; each further round at it has one of its own.
+func (t *Task) EventID() ID {
+	if t.Origin.Round > 0 {
+		return Hash("task", string(t.Book), t.ID, fmt.Sprint(t.Origin.Round))
+	}
+	return Hash("task", string(t.Book), t.ID)
+}
 
 // Validate implements Event.
 func (t *Task) Validate() error {
-	errs := []error{validName("id", t.ID), validPurpose(t.Purpose), validInbox(t.ReplyTo)}
+	errs := []error{validName("id", t.ID), validPurpose(t.Purpose), validInbox(t.ReplyTo), validTries(t.Tries)}
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}
@@ -117,6 +124,27 @@ type Try struct {
 	Score  float64    `msgpack:"o" json:"score"`
 	Trials []Trial    `msgpack:"t,omitempty" json:"trials,omitempty"`
 	Usage  chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"` // of the reflection
+	// Tags are what its reflection made of the bullets; those of the first round are the sample's.
+	Tags []BulletTag `msgpack:"g,omitempty" json:"bullet_tags,omitempty"`
+}
+
+// MaxTries bounds the rounds that a task can have behind it.
+const MaxTries = 8
+
+func validTries(tries []Try) error {
+	if len(tries) > MaxTries {
+		return fmt.Errorf("tries: at most %d, got %d", MaxTries, len(tries))
+	}
+	for i := range tries {
+		t := &tries[i]
+		if !(t.Score >= 0 && t.Score <= 1) {
+			return fmt.Errorf("tries[%d].score: must be between 0 and 1, got %v", i, t.Score)
+		}
+		if err := validTags(t.Tags); err != nil {
+			return fmt.Errorf("tries[%d].%w", i, err)
+		}
+	}
+	return nil
 }
 
 // Trial is a bullet that bears on a task, and what chance decided about it.
@@ -265,9 +293,17 @@ func ExecutionID(b playbook.Book, taskID string, round int) ID {
 	return Hash("execution", string(b), taskID, fmt.Sprint(round))
 }
 
+// Sample is the execution of the first round at the execution's task: itself, where there was none before.
+func (e *Execution) Sample() ID {
+	if len(e.Tries) == 0 {
+		return e.ID
+	}
+	return ExecutionID(e.Book, e.TaskID, e.Origin.Round-len(e.Tries))
+}
+
 // Validate implements Event.
 func (e *Execution) Validate() error {
-	return errors.Join(e.ID.validate(), validName("task_id", e.TaskID), validPurpose(e.Purpose), e.Outcome.validate())
+	return errors.Join(e.ID.validate(), validName("task_id", e.TaskID), validPurpose(e.Purpose), e.Outcome.validate(), validTries(e.Tries))
 }
 
 func (o *Outcome) validate() error {
@@ -315,6 +351,16 @@ const (
 type BulletTag struct {
 	ID  playbook.BulletID `msgpack:"id" json:"id"`
 	Tag Vote              `msgpack:"tag" json:"tag"`
+}
+
+func validTags(tags []BulletTag) error {
+	var errs []error
+	for i, t := range tags {
+		if t.ID == "" || !t.Tag.Valid() {
+			errs = append(errs, fmt.Errorf("bullet_tags[%d]: id %q, tag %q: want an id and helpful, harmful or neutral", i, t.ID, t.Tag))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Lesson is text that a reflection thinks worth a bullet; whether and how it becomes one the Curator decides.
@@ -378,7 +424,8 @@ type Reflection struct {
 	// so that the votes cast on it are to be moved.
 	Judged   uint64 `msgpack:"judged,omitempty" json:"judged,omitempty"`
 	Corrects bool   `msgpack:"corrects,omitempty" json:"corrects,omitempty"`
-	// Records are the second layer of the execution's steps, in their order, as a model sees it.
+	// Records are the second layer of the execution's last steps, in their order, as a model sees it; what it says nothing
+	// of is empty.
 	Records []Record `msgpack:"records,omitempty" json:"records,omitempty"`
 	// Ignored says what of the model's reply was not taken over and why, a sentence each.
 	Ignored []string `msgpack:"ignored,omitempty" json:"ignored,omitempty"`
@@ -424,14 +471,9 @@ func Beginning(text string, most int) string {
 // Validate implements Event.
 func (r *Reflection) Validate() error {
 	_, _, err := r.Handle.Parse()
-	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate()}
+	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate(), validTags(r.Tags)}
 	if !(r.Score >= 0 && r.Score <= 1) {
 		errs = append(errs, fmt.Errorf("trial_score: must be between 0 and 1, got %v", r.Score))
-	}
-	for i, t := range r.Tags {
-		if t.ID == "" || !t.Tag.Valid() {
-			errs = append(errs, fmt.Errorf("bullet_tags[%d]: id %q, tag %q: want an id and helpful, harmful or neutral", i, t.ID, t.Tag))
-		}
 	}
 	for i, f := range r.Findings {
 		if f.Key == "" || f.Text == "" || !f.Vote.Valid() {

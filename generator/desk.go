@@ -97,6 +97,7 @@ type order struct {
 	system, ref  string
 	task         string
 	running      []events.Step
+	tries        []events.Try // rounds at this task that came before
 	version      *uint64
 	oldest       uint64
 	limits       assembly.Limits
@@ -133,7 +134,7 @@ func (r *remarks) add(format string, args ...any) { *r = append(*r, fmt.Sprintf(
 func (d *Desk) lay(ctx context.Context, o *order) (*laid, error) {
 	in := assembly.Input{
 		Now: time.Now().UTC(), System: o.system, SystemRef: o.ref, Query: o.query, About: o.about, Task: o.task,
-		Running: o.running, Explain: o.explain,
+		Running: o.running, Tries: o.tries, Explain: o.explain,
 	}
 	out := &laid{turn: o.turn}
 	missed := new(remarks)
@@ -179,11 +180,12 @@ func (d *Desk) extras(ctx context.Context, o *order, in *assembly.Input, out *la
 		query                   *question
 		session, notes, meaning remarks
 	)
-	all.Go(func() { p = d.past(soon, o.book, o.session, o.execution, &session) })
+	all.Go(func() { p = d.past(soon, o, &session) })
 	all.Go(func() { in.Notes = d.notes(soon, o, &notes) })
 	all.Go(func() { query = d.vectors.query(soon, o.query, &meaning) })
 	all.Wait()
 	*missed = slices.Concat(session, notes, meaning)
+	d.layer(soon, o, &p, missed)
 
 	in.Window, in.Marks, in.Summary, in.Similar = p.window, p.marks, p.summary, query.similar
 	out.seen = p.seen

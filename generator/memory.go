@@ -297,7 +297,7 @@ func (m *memory) fetch(ctx context.Context, hits []recall.Hit, o *order, p past,
 	list := got[:0]
 	seen := map[events.ID]bool{o.execution: true} // an execution may be stored twice
 	for _, i := range got {
-		if i != nil && !seen[i.ID] {
+		if i != nil && !seen[i.ID] && !o.triedBefore(i.ID, 0) {
 			seen[i.ID] = true
 			list = append(list, i)
 		}

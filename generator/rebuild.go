@@ -78,7 +78,7 @@ type collector struct {
 
 func (c *collector) sources(ctx context.Context) assembly.Sources {
 	s := assembly.Sources{
-		Query: c.e.Question, About: c.e.Context, Running: c.e.Steps,
+		Query: c.e.Question, About: c.e.Context, Tries: c.e.Tries, Running: c.e.Steps,
 		Interactions: make(map[string]*events.Interaction), Notes: make(map[string]*events.Note),
 	}
 	for _, p := range c.e.Manifest.Parts {

@@ -148,7 +148,7 @@ func (d *Desk) Report(ctx context.Context, r *events.Report) (*events.Stored, er
 	if err := e.Validate(); err != nil {
 		return nil, &RequestError{err}
 	}
-	p := d.past(soon, e.Book, e.Session, e.ID, missed)
+	p := d.past(soon, &order{book: e.Book, session: e.Session, execution: e.ID}, missed)
 	e.Turn = cmp.Or(e.Turn, p.turn)
 	receipt, err := d.publish(ctx, e)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/playbook"
 )
 
 // past is what is kept of a session.
@@ -20,8 +19,10 @@ type past struct {
 	summary *events.Summary
 }
 
-// past reads what is kept of a session. An execution does not see itself, as it would when its task comes again.
-func (d *Desk) past(ctx context.Context, b playbook.Book, session string, own events.ID, missed *remarks) (p past) {
+// past reads what is kept of a session. An execution does not see itself, as it would when its task comes again, nor
+// earlier rounds at its task, nor turns that came after the first of these.
+func (d *Desk) past(ctx context.Context, o *order, missed *remarks) (p past) {
+	b, session, own := o.book, o.session, o.execution
 	if session == "" {
 		return p
 	}
@@ -38,6 +39,9 @@ func (d *Desk) past(ctx context.Context, b playbook.Book, session string, own ev
 			p.turn, p.seen = i.Turn, true
 			continue
 		}
+		if o.triedBefore(i.ID, i.Turn) {
+			continue
+		}
 		last = max(last, i.Turn)
 		p.window = append(p.window, i)
 	}
@@ -52,8 +56,19 @@ func (d *Desk) past(ctx context.Context, b playbook.Book, session string, own ev
 	if p.marks, err = d.windows.Marks(ctx, b, session); err != nil {
 		missed.add("session: its marks: %s", brief(ctx, err))
 	}
-	p.marks = slices.DeleteFunc(p.marks, func(m events.Marked) bool { return m.Interaction.ID == own })
+	p.marks = slices.DeleteFunc(p.marks, func(m events.Marked) bool {
+		return m.Interaction.ID == own || o.triedBefore(m.Interaction.ID, m.Interaction.Turn)
+	})
 	return p
+}
+
+// triedBefore reports whether an execution is an earlier round at the order's task, or stands in its session where that
+// stood or later.
+func (o *order) triedBefore(id events.ID, turn int) bool {
+	if len(o.tries) == 0 {
+		return false
+	}
+	return o.turn > 0 && turn >= o.turn || slices.ContainsFunc(o.tries, func(t events.Try) bool { return t.Execution == id })
 }
 
 // interaction is what is kept of an execution with this handle, if the session has it.

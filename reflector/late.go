@@ -18,21 +18,6 @@ type late struct {
 	corrects bool
 }
 
-// mark makes a reflection that of feedback. Trials bear witness by what is known of them now; those of an execution that
-// was not the first round are of the first, which nobody judged again.
-func (l late) mark(ref *events.Reflection, e *events.Execution) {
-	ref.Judged, ref.Corrects = l.judged, l.corrects
-	if !e.Outcome.Known() {
-		return
-	}
-	switch {
-	case len(e.Tries) > 0:
-		ref.Trials, ref.Score = e.Tries[0].Trials, e.Tries[0].Score
-	case e.Manifest != nil:
-		ref.Trials, ref.Score = e.Manifest.Trials, e.Outcome.Score
-	}
-}
-
 // settled is the execution that feedback is on, with the outcome that it leaves. It returns when the execution itself has
 // been reflected on, or given up: what corrects votes comes after what casts them.
 func settled(ctx context.Context, conn *bus.Conn, f *events.Feedback, at uint64) (*events.Execution, late, error) {

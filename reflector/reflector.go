@@ -5,6 +5,7 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,22 +18,40 @@ import (
 // Config of a reflector; zero fields are defaults.
 type Config struct {
 	Slots int `name:"reflector-slots" help:"Executions reflected on at the same time." default:"16"`
+
+	Rounds      int `name:"rounds" help:"Rounds at a task that an evaluator judges, 1 to 3: a wrong answer goes back to the generators with the advice that came of it." default:"1"`
+	TraceBudget int `name:"trace-budget" help:"Most tokens of an execution's steps that the reflector's model sees: those around errors and the last." default:"6000"`
 }
+
+const maxRounds = 3
 
 // WithDefaults fills in what is zero.
 func (c Config) WithDefaults() Config {
 	if c.Slots == 0 {
 		c.Slots = 16
 	}
+	if c.Rounds == 0 {
+		c.Rounds = 1
+	}
+	if c.TraceBudget == 0 {
+		c.TraceBudget = 6000
+	}
 	return c
 }
 
 // Validate names the flag of what cannot be.
 func (c Config) Validate() error {
+	var errs []error
 	if c.Slots < 0 {
-		return fmt.Errorf("--reflector-slots: must be at least 1, got %d", c.Slots)
+		errs = append(errs, fmt.Errorf("--reflector-slots: must be at least 1, got %d", c.Slots))
 	}
-	return nil
+	if c.Rounds < 0 || c.Rounds > maxRounds {
+		errs = append(errs, fmt.Errorf("--rounds: must be 1 to %d, got %d", maxRounds, c.Rounds))
+	}
+	if c.TraceBudget < 0 {
+		errs = append(errs, fmt.Errorf("--trace-budget: must be positive, got %d", c.TraceBudget))
+	}
+	return errors.Join(errs...)
 }
 
 // Reflector reflects on executions.
@@ -86,11 +105,18 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	if err != nil {
 		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 	}
-	if ref == nil {
-		return bus.Result{} // nothing to learn from it
+	ref.Handle = handle
+	if after.feedback == "" {
+		if r.goesOn(e) {
+			if next := round(e, handle, ref); next != nil {
+				return bus.Result{Events: []events.Event{next}}
+			}
+		}
+		conclude(e, ref)
 	}
-	if ref.Handle = handle; after.judged > 0 {
-		after.mark(ref, e)
+	ref.Judged, ref.Corrects = after.judged, after.corrects
+	if !says(ref) && after.feedback == "" { // feedback moves votes that were cast
+		return bus.Result{} // nothing to learn from it
 	}
 	return bus.Result{Events: []events.Event{ref}, Then: func(ctx context.Context, first bus.Receipt) error {
 		note := events.NewNote(first.Handle, ref)
@@ -101,28 +127,50 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	}}
 }
 
-// reflect is what this reflector makes of an execution, nil if there is nothing to learn from it.
+// reflect is what this reflector makes of an execution. A right answer after wrong ones was asked about already.
 func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback events.ID) (*events.Reflection, error) {
+	sample := e.ID
+	if feedback == "" {
+		sample = e.Sample()
+	}
 	ref := &events.Reflection{
-		ID: events.ReflectionID(e.ID, feedback, r.version), Execution: e.ID, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
+		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
 		Question: events.Beginning(e.Question, 500), Outcome: e.Outcome, Findings: Inspect(e), Created: time.Now().UTC(),
 	}
 	ref.Book = e.Book
-	if r.model != nil && (judged(e) || signal(e)) {
-		out, reply, err := Ask(ctx, r.model, e)
+	bearWitness(e, ref)
+	settled := feedback == "" && len(e.Tries) > 0 && e.Outcome.Label == events.Success
+	if r.model != nil && !settled && (e.Outcome.Known() || signal(e)) {
+		out, reply, err := Ask(ctx, r.model, e, r.cfg)
 		if err != nil {
 			return nil, err
 		}
+		out.ground(e, r.cfg.TraceBudget)
 		ref.Reasoning, ref.ErrorIdentification, ref.RootCauseAnalysis = out.Reasoning, out.ErrorIdentification, out.RootCauseAnalysis
 		ref.CorrectApproach, ref.KeyInsight, ref.Tags = out.CorrectApproach, out.KeyInsight, out.Tags
 		if out.KeyInsight != "" {
 			ref.Lessons = append(ref.Lessons, events.Lesson{Section: out.Section, Content: out.KeyInsight})
 		}
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
+		ref.Records, ref.Ignored = out.Records, out.Ignored
 		ref.Model, ref.Usage = reply.Model, reply.Usage
 	}
-	if len(ref.Tags)+len(ref.Lessons)+len(ref.Findings) == 0 && feedback == "" { // feedback moves votes that were cast
-		return nil, nil
-	}
 	return ref, nil
+}
+
+// bearWitness says what chance had decided about the prompt, and what that came to. Later rounds know more than their
+// prompt's bullets, so the first one speaks for all.
+func bearWitness(e *events.Execution, ref *events.Reflection) {
+	switch {
+	case !e.Outcome.Known():
+	case len(e.Tries) > 0:
+		ref.Trials, ref.Score = e.Tries[0].Trials, e.Tries[0].Score
+	case e.Manifest != nil && len(e.Manifest.Trials) > 0:
+		ref.Trials, ref.Score = e.Manifest.Trials, e.Outcome.Score
+	}
+}
+
+// says reports whether there is something in a reflection that anybody goes on with.
+func says(ref *events.Reflection) bool {
+	return len(ref.Tags)+len(ref.Lessons)+len(ref.Findings)+len(ref.Trials)+len(ref.Records) > 0
 }

@@ -25,6 +25,7 @@ type playbook struct {
 	Remove removeBullet `cmd:"" help:"Take bullets out."`
 	Pin    pinBullet    `cmd:"" help:"Pin bullets: nothing prunes them."`
 	Merge  mergeBullets `cmd:"" help:"Make one bullet of several."`
+	Refine refineBook   `cmd:"" help:"Clear a playbook up: merge what says the same, retire what does harm. Shows its plan first."`
 
 	Import importBook `cmd:"" help:"Bring in a playbook from a file."`
 	Export exportBook `cmd:"" help:"Write a playbook for another system."`

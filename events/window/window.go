@@ -59,7 +59,7 @@ func (s *Store) Add(ctx context.Context, b playbook.Book, session string, i *eve
 }
 
 // Interactions are the last of a session, each execution once, by turn, then time, then id. Of two with one execution
-// id the first counts. Damaged counts the entries that cannot be read, also those of a newer schema. A session that
+// id the first counts, of the rounds at one task the last, in the place of the first. Damaged counts the entries that cannot be read, also those of a newer schema. A session that
 // nobody has seen has none.
 func (s *Store) Interactions(ctx context.Context, b playbook.Book, session string) (list []*events.Interaction, damaged int, err error) {
 	if err = valid(b, session); err == nil {
@@ -68,21 +68,42 @@ func (s *Store) Interactions(ctx context.Context, b playbook.Book, session strin
 	if err != nil {
 		return nil, 0, fmt.Errorf("read interactions of %s: %w", name(b, session), err)
 	}
+	list = lastRounds(list)
 	slices.SortFunc(list, func(i, j *events.Interaction) int {
 		return cmp.Or(cmp.Compare(i.Turn, j.Turn), i.At.Compare(j.At), cmp.Compare(i.ID, j.ID))
 	})
 	return list, damaged, nil
 }
 
-// AddNote appends a note to those of its book, and to those of its session if it has one. After an error it may be
-// among the first and not the second; to add it again soon is safe.
+// lastRounds leaves of the rounds at one task the last.
+func lastRounds(list []*events.Interaction) []*events.Interaction {
+	last := make(map[events.ID]*events.Interaction)
+	for _, i := range list {
+		if i.First == "" {
+			continue
+		}
+		if old := last[i.First]; old == nil || i.Round > old.Round {
+			last[i.First] = i
+		}
+	}
+	return slices.DeleteFunc(list, func(i *events.Interaction) bool {
+		later := last[cmp.Or(i.First, i.ID)]
+		return later != nil && later != i
+	})
+}
+
+// AddNote appends a note to those of its book, and to those of its session if it has one. What it says of an execution's
+// steps is the session's alone, so a note of nothing else is not among the book's. After an error it may be among the
+// first and not the second; to add it again soon is safe.
 func (s *Store) AddNote(ctx context.Context, b playbook.Book, n *events.Note) error {
 	err := b.Validate()
 	if err == nil && n.ID == "" {
 		err = errors.New("id: is empty")
 	}
-	if err == nil {
-		err = s.addNote(ctx, b, "", n)
+	if err == nil && n.Worded() {
+		words := *n
+		words.Records = nil
+		err = s.addNote(ctx, b, "", &words)
 	}
 	if err == nil && n.Session != "" {
 		err = s.addNote(ctx, b, n.Session, n)
@@ -106,6 +127,7 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, session string, most
 	seen := map[events.ID]bool{}
 	add := func(session string) error {
 		notes, bad, err := history(ctx, s, events.NotesKey(b, session), noteID)
+		notes = slices.DeleteFunc(notes, func(n *events.Note) bool { return !n.Worded() })
 		slices.SortFunc(notes, byTime)
 		for _, n := range notes[max(0, len(notes)-max(0, most)):] {
 			if !seen[n.ID] {
@@ -127,6 +149,25 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, session string, most
 	}
 	slices.SortFunc(list, byTime)
 	return list, damaged, nil
+}
+
+// Records are the second layers of a session's executions, by handle, as the last notes of the session have them.
+func (s *Store) Records(ctx context.Context, b playbook.Book, session string) (map[events.Handle][]events.Record, error) {
+	err := valid(b, session)
+	var notes []*events.Note
+	if err == nil {
+		notes, _, err = history(ctx, s, events.NotesKey(b, session), noteID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read records of %s: %w", name(b, session), err)
+	}
+	found := make(map[events.Handle][]events.Record)
+	for _, n := range notes {
+		if len(n.Records) > 0 {
+			found[n.Execution] = n.Records
+		}
+	}
+	return found, nil
 }
 
 func valid(b playbook.Book, session string) error {

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,8 +39,9 @@ type Input struct {
 	// System are the instructions; SystemRef names them where the texts are kept elsewhere, and otherwise the manifest
 	// keeps them.
 	System, SystemRef string
-	Query, About      string // the question, and what it is about
-	Task              string // general, research, coding, debugging or analysis; empty is found out
+	Query, About      string       // the question, and what it is about
+	Task              string       // general, research, coding, debugging or analysis; empty is found out
+	Tries             []events.Try // rounds at the query that came before, oldest first
 
 	Book      *selection.Index
 	Relevance iter.Seq2[playbook.BulletID, float64] // of bullets to the query, 0 to 1
@@ -71,7 +73,7 @@ type Context struct {
 // Assemble makes the context. Its only error is a *LimitError.
 func Assemble(in Input, l Limits) (*Context, error) {
 	a := &assembler{in: in, l: l.WithDefaults(), sources: Sources{
-		System: in.System, Query: in.Query, About: in.About, Running: in.Running, Interactions: map[string]*events.Interaction{},
+		System: in.System, Query: in.Query, About: in.About, Tries: in.Tries, Running: in.Running, Interactions: map[string]*events.Interaction{},
 		Notes: map[string]*events.Note{}, made: newMade(),
 	}}
 	a.m = events.Manifest{
@@ -105,6 +107,7 @@ type assembler struct {
 	noteParts            []events.Part
 	before, after        []events.Part // the query
 	recalled, lines      []events.Part
+	tries                []events.Part // newest first
 	summary              *events.Part
 
 	past, now     []turn // of the session before the query, and since
@@ -185,6 +188,7 @@ func (a *assembler) fixed() error {
 			a.spend(a.about.Tokens + chat.Tokens("# Context\n\n\n\n"))
 		}
 	}
+	a.triesBefore()
 	if r, stuck := records.Stuck(in.Running); stuck {
 		text := events.Beginning(r.Text, 3*recoveryTokens)
 		p := events.Part{Kind: events.PartRecovery, Text: text, Why: r.Why, Tokens: chat.Tokens(recoveryText(text)) + frame}
@@ -197,6 +201,23 @@ func (a *assembler) fixed() error {
 	}
 	return nil
 }
+
+// triesBefore quotes the last rounds at the query, the newest first. They belong to it, and have half of what is left.
+func (a *assembler) triesBefore() {
+	budget := a.rest / 2
+	for n := len(a.in.Tries); n > 0; n-- {
+		t := &a.in.Tries[n-1]
+		p := events.Part{Kind: events.PartTry, Ref: strconv.Itoa(n), Tokens: chat.Tokens(tryText(n, t)) + 1}
+		if len(a.tries) == mostTries || !a.quote(p.Tokens, len(a.tries) == 0, &budget) {
+			a.leave(p.Kind, whyNoRoom, p.Tokens, p.Ref)
+			continue
+		}
+		a.tries = append(a.tries, p)
+	}
+}
+
+// mostTries is how many earlier rounds are shown.
+const mostTries = 3
 
 // fitText is how many bytes of a text fit in so many tokens, 0 for all of it, and what that costs. What costs more all
 // the same cannot be made to fit.
@@ -367,6 +388,9 @@ func (a *assembler) parts() []events.Part {
 	all = append(all, a.recalled...)
 	all = append(all, a.noteParts...)
 	all = append(all, a.lines...)
+	for _, p := range slices.Backward(a.tries) {
+		all = append(all, p)
+	}
 	if a.about.Kind != "" {
 		all = append(all, a.about)
 	}
@@ -402,6 +426,7 @@ func (a *assembler) shed() bool {
 	case drop(&a.noteParts), a.dropOldest(), drop(&a.bulletParts):
 	case a.recovery != nil:
 		a.recovery = nil
+	case drop(&a.tries):
 	case a.about.Kind != "":
 		a.about = events.Part{}
 		a.degrade("context: left out, the limit has no room for it")

@@ -71,6 +71,9 @@ func anyInput(t *rapid.T) Input {
 		Task: rapid.SampledFrom([]string{"", "coding", "nonsense"}).Draw(t, "task"), Summary: &events.Summary{Through: 2, Text: anyText(t, "summary")},
 		Similar: func(text string) float64 { return float64(len(text)%10) / 10 },
 	}
+	for range rapid.IntRange(0, 5).Draw(t, "tries") {
+		in.Tries = append(in.Tries, events.Try{Answer: anyText(t, "tried"), Error: anyText(t, "error"), Approach: anyText(t, "approach"), Insight: anyText(t, "insight")})
+	}
 	for i := range rapid.IntRange(0, 8).Draw(t, "turns") {
 		in.Window = append(in.Window, anyInteraction(t, i+1))
 	}
@@ -215,7 +218,7 @@ func dropped(c *Context, handle string) bool {
 
 // rebuilt: the manifest and the texts that it refers to are the context.
 func rebuilt(t *rapid.T, c *Context, in Input) {
-	s := Sources{Query: in.Query, About: in.About, Running: in.Running, Interactions: map[string]*events.Interaction{}, Notes: map[string]*events.Note{}}
+	s := Sources{Query: in.Query, About: in.About, Tries: in.Tries, Running: in.Running, Interactions: map[string]*events.Interaction{}, Notes: map[string]*events.Note{}}
 	if in.SystemRef != "" {
 		s.System = in.System
 	}

@@ -1,8 +1,10 @@
 package assembly
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"debrief/events"
@@ -14,6 +16,7 @@ import (
 type Sources struct {
 	System       string // the instructions that the system part names
 	Query, About string
+	Tries        []events.Try // rounds at the query that came before
 	Running      []events.Step
 	Bullet       func(playbook.BulletID) *playbook.Bullet
 	Interactions map[string]*events.Interaction // by handle, of windows and of recall
@@ -59,6 +62,7 @@ type renderer struct {
 	bullets []*playbook.Bullet
 
 	reflections, recalled, records, summary, recovery []string
+	tries                                             []string
 	about                                             string
 	asked                                             bool // the query is written
 }
@@ -96,6 +100,12 @@ func (r *renderer) part(p *events.Part) bool {
 			r.recalled = append(r.recalled, r.s.recalledText(i))
 		}
 		return i != nil
+	case events.PartTry:
+		n, err := strconv.Atoi(p.Ref)
+		if err != nil || n < 1 || n > len(r.s.Tries) {
+			return false
+		}
+		r.tries = append(r.tries, tryText(n, &r.s.Tries[n-1]))
 	case events.PartRecord:
 		r.records = append(r.records, "- "+p.Text)
 	case events.PartSummary:
@@ -195,6 +205,7 @@ func (r *renderer) question(query string) string {
 	quote(quoteRecalled, r.recalled)
 	quote(quoteReflections, r.reflections)
 	quote(quoteRecords, r.records)
+	quote(quoteTries, r.tries)
 	if len(material) > 0 {
 		out.WriteString(background)
 		out.WriteString(clean(chat.Quote(material)))
@@ -222,6 +233,7 @@ const (
 	quoteRecalled    = "earlier work that may bear on this"
 	quoteReflections = "recent reflections"
 	quoteRecords     = "what calls of tools have shown"
+	quoteTries       = "earlier attempts at this task"
 )
 
 func recoveryText(text string) string { return "# Change course\n\n" + clean(text) }
@@ -241,6 +253,24 @@ func noteText(n *events.Note) string {
 	}
 	return out.String()
 }
+
+// tryText is an earlier round in a few lines.
+func tryText(n int, t *events.Try) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "- attempt %d answered: %s", n, cmp.Or(beginning(t.Answer, triedAnswer), "nothing"))
+	for _, part := range []struct{ name, text string }{{"what went wrong", t.Error}, {"what to do", t.Approach}, {"insight", t.Insight}} {
+		if text := beginning(part.text, triedAdvice); text != "" {
+			fmt.Fprintf(&out, "\n  %s: %s", part.name, text)
+		}
+	}
+	return out.String()
+}
+
+// Bounds of an earlier round in a prompt, in bytes.
+const (
+	triedAnswer = 900
+	triedAdvice = 900
+)
 
 // Bounds of a recalled execution in a prompt, in bytes.
 const (

@@ -33,7 +33,7 @@ type claim struct {
 }
 
 // curate compares insights with bullets: what is new it adds, a bullet that states another rule for the same key it
-// rewrites, and what is there already it leaves. Where insights contradict each other, the claim of the most counts.
+// rewrites, and of what is there already it says so. Where insights contradict each other, the claim of the most counts.
 func (m *model) curate(p *prompt) curated {
 	said := p.saidBy(false)
 	bullets := readBullets(said)
@@ -48,11 +48,15 @@ func (m *model) curate(p *prompt) curated {
 		}
 		decided[c.about] = true
 		op := operation{SourceIDs: []string{}, Content: c.text, Section: c.section, Reflections: c.from}
-		switch i := slices.IndexFunc(bullets, c.sameSubject); {
+		i := slices.IndexFunc(bullets, c.sameSubject)
+		if same := slices.IndexFunc(bullets, c.same); same >= 0 {
+			i = same
+		}
+		switch {
 		case i < 0:
 			op.Type = "ADD"
-		case !c.advice.speaks || bullets[i].rule == c.advice.rule:
-			continue
+		case c.same(bullets[i]):
+			op = operation{Type: "SAME", BulletID: bullets[i].id, SourceIDs: []string{}, Reflections: c.from}
 		default:
 			op.Type, op.BulletID, op.Reason = "UPDATE", bullets[i].id, "the results say otherwise"
 		}
@@ -99,6 +103,11 @@ func (c claim) sameSubject(b advice) bool {
 		return b.speaks && b.rule.step == c.advice.rule.step && b.rule.key == c.advice.rule.key
 	}
 	return folded(b.text) == c.about
+}
+
+// same reports whether a bullet says what the claim says.
+func (c claim) same(b advice) bool {
+	return c.sameSubject(b) && (!c.advice.speaks || b.rule == c.advice.rule)
 }
 
 // folded is a text without case, spacing and punctuation at its end, to tell repetitions.

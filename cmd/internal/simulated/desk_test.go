@@ -121,7 +121,7 @@ func (d *desk) epoch(t *testing.T, tasks []events.Task) {
 		if e.Outcome.Label == events.Success {
 			continue // nothing to learn but votes, which no answer depends on
 		}
-		out, _, err := reflector.Ask(t.Context(), d, e)
+		out, _, err := reflector.Ask(t.Context(), d, e, reflector.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,6 +171,7 @@ func (d *desk) curate(t *testing.T, group []*events.Reflection) {
 			d.add(p.Op.Section, p.Op.Content)
 		case playbook.Update:
 			d.bullet(p.Op.Bullet).Content = p.Op.Content
+		case playbook.Second:
 		default:
 			t.Errorf("unexpected %s", p.Op.Kind)
 		}

@@ -72,7 +72,7 @@ func (c curated) clumsy(p *prompt) any {
 	for i, op := range c.Operations {
 		operations[i] = map[string]any{
 			"op": strings.ToLower(op.Type), "id": "[" + op.BulletID + "]", "section": op.Section, "content": op.Content,
-			"reflections": op.Reflections, "metadata": map[string]int{"helpful": 5, "harmful": 0},
+			"source_ids": op.SourceIDs, "keep_id": op.KeepID, "reflections": op.Reflections, "metadata": map[string]int{"helpful": 5, "harmful": 0},
 		}
 	}
 	batch := map[string]any{"reasoning": c.Reasoning, "operations": operations}

@@ -14,7 +14,8 @@ type generated struct {
 }
 
 // generate works an invoice through. It adds up without a mistake, knows no house rule but those that the bullets
-// state, and applies these as they stand, whether they are true or not. Of two bullets about one key the first counts.
+// state, and applies these as they stand, whether they are true or not. Of two bullets about one key the first counts;
+// advice on an earlier attempt at the task goes before all of them, the newest first.
 func (m *model) generate(p *prompt) generated {
 	task := p.task()
 	if p.chance("gullible", m.Gullible) {
@@ -26,13 +27,19 @@ func (m *model) generate(p *prompt) generated {
 	if !ok {
 		return generated{"This is no invoice. " + introduction, []string{}, "I do not know."}
 	}
-	bullets := readBullets(p.saidBy(true))
+	bullets, tries := readBullets(p.saidBy(true)), readTries(readQuotes(p.saidBy(false))["earlier attempts at this task"])
 	var notes strings.Builder
 	used := []string{}
 	sheet := work(&inv, func(i int, key string) (rule, bool) {
 		s := &steps[i]
 		if key == "" || key == s.plain {
 			return rule{}, false
+		}
+		for _, a := range tries {
+			if a.rule.step == i && a.rule.key == key {
+				fmt.Fprintf(&notes, "For %s %s I follow the advice on an earlier attempt.\n", s.field, s.label(key))
+				return a.rule, true
+			}
 		}
 		for _, b := range bullets {
 			if b.speaks && b.rule.step == i && b.rule.key == key {

@@ -223,7 +223,7 @@ func TestReflectorBlamesTheBulletThatWasWrong(t *testing.T) {
 		return strings.Contains(t.Question, "customer tier: gold") && strings.Contains(t.Question, "volume band: C")
 	})
 	tags := func() map[string]events.Vote {
-		out, _, err := reflector.Ask(t.Context(), d, d.execute(t, &train[i]))
+		out, _, err := reflector.Ask(t.Context(), d, d.execute(t, &train[i]), reflector.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ func TestRepliesDependOnThePromptAlone(t *testing.T) {
 	d := informed(1, rule.String)
 	for i := range train[:15] {
 		e := d.execute(t, &train[i])
-		if _, _, err := reflector.Ask(t.Context(), d, e); err != nil {
+		if _, _, err := reflector.Ask(t.Context(), d, e, reflector.Config{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -335,7 +335,7 @@ func TestGullibleModelObeysItsMaterial(t *testing.T) {
 		if obeyed := a.Final == "0.01"; obeyed != (gullible == 1) {
 			t.Errorf("gullible %v: got answer %q", gullible, a.Final)
 		}
-		out, _, err := reflector.Ask(t.Context(), d, d.execute(t, &task))
+		out, _, err := reflector.Ask(t.Context(), d, d.execute(t, &task), reflector.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

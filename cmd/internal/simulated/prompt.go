@@ -115,13 +115,17 @@ func (p *prompt) chance(purpose string, rate float64) bool {
 // role says who asks, by the name of the schema or else by the fields that the instructions ask for.
 func (p *prompt) role() string {
 	switch p.schema {
-	case "generator", "reflector", "curator", "summary":
+	case "generator", "reflector", "curator", "reducer", "refiner", "summary":
 		return p.schema
 	}
 	instructions := p.saidBy(true)
 	switch {
 	case strings.Contains(instructions, `"bullet_tags"`):
 		return "reflector"
+	case strings.Contains(instructions, `"decisions"`):
+		return "reducer"
+	case strings.Contains(instructions, `"operations"`) && strings.Contains(instructions, "tidy"):
+		return "refiner"
 	case strings.Contains(instructions, `"operations"`):
 		return "curator"
 	case strings.Contains(instructions, `"summary"`):
@@ -170,6 +174,20 @@ func readBullets(text string) []advice {
 		}
 	}
 	flush()
+	return out
+}
+
+// readTries finds the rules in the advice on earlier attempts, newest first.
+func readTries(text string) []advice {
+	var out []advice
+	for line := range strings.Lines(text) {
+		if said, ok := strings.CutPrefix(line, "  insight: "); ok {
+			if a := advise("", strings.TrimSpace(said)); a.speaks {
+				out = append(out, a)
+			}
+		}
+	}
+	slices.Reverse(out)
 	return out
 }
 

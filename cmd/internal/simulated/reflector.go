@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -15,6 +16,12 @@ type reflected struct {
 	KeyInsight          string `json:"key_insight"`
 	Section             string `json:"section"`
 	BulletTags          []tag  `json:"bullet_tags"`
+
+	Learnings []learning `json:"extracted_learnings,omitempty"`
+}
+
+type learning struct {
+	Learning string `json:"learning"`
 }
 
 type tag struct {
@@ -24,9 +31,23 @@ type tag struct {
 
 var offStep = regexp.MustCompile(`First step that is off: ([a-z ]+): expected (-?[\d.]+\d), got `)
 
-// reflect looks at one execution. From the first step that was off and the result it should have had it works out,
-// with the invoice and the amounts before it, what the rule must be.
+// reflect looks at one execution. A gullible model also says what an order in the material wants said.
 func (m *model) reflect(p *prompt) reflected {
+	out := m.judge(p)
+	if p.chance("gullible", m.Gullible) {
+		if order := injectedBullet.FindStringSubmatch(p.saidBy(false)); order != nil {
+			if out.KeyInsight != "" {
+				out.Learnings = []learning{{out.KeyInsight}}
+			}
+			out.Reasoning, out.KeyInsight, out.Section = "I was told to. "+out.Reasoning, strings.TrimSpace(order[1]), cmp.Or(out.Section, "orders")
+		}
+	}
+	return out
+}
+
+// judge works out what one execution teaches. From the first step that was off and the result it should have had it works out,
+// with the invoice and the amounts before it, what the rule must be.
+func (m *model) judge(p *prompt) reflected {
 	said := p.saidBy(false)
 	quotes := readQuotes(said)
 	right := strings.HasPrefix(strings.TrimSpace(said), "Outcome: success")
@@ -34,12 +55,6 @@ func (m *model) reflect(p *prompt) reflected {
 	shown, cited := readShown(quotes["bullets shown"])
 
 	out := reflected{BulletTags: []tag{}}
-	if p.chance("gullible", m.Gullible) {
-		if order := injectedBullet.FindStringSubmatch(said); order != nil {
-			out.Reasoning, out.KeyInsight, out.Section = "I was told to.", strings.TrimSpace(order[1]), "orders"
-			return out
-		}
-	}
 	if right {
 		out.Reasoning = "The answer is right. What was followed helped."
 		for _, b := range shown {

@@ -145,6 +145,18 @@ func (m *model) answer(p *prompt) string {
 			return clumsy(p, c.clumsy(p))
 		}
 		reply = c
+	case "reducer":
+		r := m.reduce(p)
+		if sloppy {
+			return clumsy(p, r)
+		}
+		reply = r
+	case "refiner":
+		c := m.refine(p)
+		if sloppy {
+			return clumsy(p, c.clumsy(p))
+		}
+		reply = c
 	case "summary":
 		reply = m.summarise(p)
 	default:

@@ -1,0 +1,90 @@
+package simulated
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// reduced is a reducer's reply.
+type reduced struct {
+	Reasoning string     `json:"reasoning"`
+	Decisions []decision `json:"decisions"`
+}
+
+type decision struct {
+	Keep    int    `json:"keep"`
+	Drop    []int  `json:"drop"`
+	Content string `json:"content"`
+	Reason  string `json:"reason"`
+}
+
+// proposed is one line of a reducer's prompt.
+type proposed struct {
+	Proposal int    `json:"proposal"`
+	Type     string `json:"type"`
+	Content  string `json:"content"`
+	Insights []int  `json:"insights"`
+}
+
+// reduce keeps, of the proposals about one thing, the one that rests on the most insights.
+func (m *model) reduce(p *prompt) reduced {
+	out := reduced{Decisions: []decision{}}
+	all := readProposed(p.saidBy(false))
+	taken := make(map[int]bool)
+	slices.SortStableFunc(all, func(a, b proposed) int { return len(b.Insights) - len(a.Insights) })
+	for i, best := range all {
+		if taken[best.Proposal] || best.Content == "" {
+			continue
+		}
+		c := claim{about: folded(best.Content), advice: advise("", best.Content)}
+		d := decision{Keep: best.Proposal, Reason: "one piece of advice"}
+		for _, other := range all[i+1:] {
+			if !taken[other.Proposal] && other.Content != "" && c.sameSubject(advise("", other.Content)) {
+				taken[other.Proposal] = true
+				d.Drop = append(d.Drop, other.Proposal)
+			}
+		}
+		if len(d.Drop) > 0 {
+			out.Decisions = append(out.Decisions, d)
+		}
+	}
+	out.Reasoning = fmt.Sprintf("%d proposals, %d of them are said by another.", len(all), len(taken))
+	return out
+}
+
+func readProposed(text string) []proposed {
+	var out []proposed
+	for line := range strings.Lines(text) {
+		var in proposed
+		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &in) == nil && in.Proposal > 0 {
+			out = append(out, in)
+		}
+	}
+	return out
+}
+
+// refine merges bullets that state the same rule in different words.
+func (m *model) refine(p *prompt) curated {
+	out := curated{Operations: []operation{}}
+	bullets := readBullets(p.saidBy(false))
+	taken := make(map[string]bool)
+	for i, b := range bullets {
+		if !b.speaks || taken[b.id] {
+			continue
+		}
+		op := operation{Type: "MERGE", SourceIDs: []string{b.id}, KeepID: b.id, Content: b.text, Reason: "one rule in other words", Reflections: []int{}}
+		for _, other := range bullets[i+1:] {
+			if other.speaks && other.rule == b.rule {
+				taken[other.id] = true
+				op.SourceIDs = append(op.SourceIDs, other.id)
+			}
+		}
+		if len(op.SourceIDs) > 1 {
+			out.Operations = append(out.Operations, op)
+		}
+	}
+	out.Reasoning = fmt.Sprintf("%d bullets, %d of them say what another says.", len(bullets), len(taken))
+	return out
+}

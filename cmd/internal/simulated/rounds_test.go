@@ -1,0 +1,103 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/generator"
+	"debrief/reflector"
+)
+
+// TestMoreRoundsFewerWrongAnswers: without a curator the playbook stays empty, so what makes an answer right is the
+// advice that came of the wrong ones before it.
+func TestMoreRoundsFewerWrongAnswers(t *testing.T) {
+	t.Parallel()
+	const samples = 40
+	wrong := map[int]int{}
+	for _, rounds := range []int{1, 3} {
+		last := finals(t, rounds, samples)
+		for id, e := range last {
+			if e.Outcome.Label != events.Success {
+				wrong[rounds]++
+			}
+			if len(e.Tries) >= rounds || e.Origin.Round != len(e.Tries) || e.Turn != 1 {
+				t.Errorf("%s: round %d after %d tries in turn %d, of %d rounds", id, e.Origin.Round, len(e.Tries), e.Turn, rounds)
+			}
+		}
+	}
+	t.Logf("wrong final answers of %d: %d with one round, %d with three", samples, wrong[1], wrong[3])
+	if wrong[3] > wrong[1]*3/4 {
+		t.Errorf("got %d wrong final answers of %d with three rounds and %d with one, want clearly fewer", wrong[3], samples, wrong[1])
+	}
+}
+
+// finals are the last executions of so many tasks, by task.
+func finals(t *testing.T, rounds, samples int) map[string]*events.Execution {
+	t.Helper()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	m := dial(Options{})
+	working, dismiss := context.WithCancel(ctx)
+	ended := make(chan error, 2)
+	go func() { ended <- generator.New(m, nil, generator.Config{}).Run(working, conn) }()
+	go func() { ended <- reflector.New(m, reflector.Config{Rounds: rounds}).Run(working, conn) }()
+	defer func() {
+		dismiss()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	tasks, _ := Tasks(1)
+	for i := range tasks[:samples] {
+		task := tasks[i]
+		task.Book = "b"
+		if _, err := conn.Publish(ctx, &task, bus.Marks{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	idle := func() error { // each role in turn, while nothing was stored
+		before, err := conn.Streams(ctx)
+		if err != nil {
+			return err
+		}
+		for _, role := range []string{events.RoleGenerator, events.RoleReflector} {
+			if lag, err := conn.Lag(ctx, role); err != nil || !lag.Idle() {
+				return fmt.Errorf("%s: %+v, %v", role, lag, err)
+			}
+		}
+		after, err := conn.Streams(ctx)
+		if err == nil && !reflect.DeepEqual(before, after) {
+			err = errors.New("something was stored meanwhile")
+		}
+		return err
+	}
+	for err := idle(); err != nil; err = idle() {
+		select {
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	last := map[string]*events.Execution{}
+	err := conn.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
+		e := s.Event.(*events.Execution)
+		if old := last[e.TaskID]; old == nil || e.Origin.Round > old.Origin.Round {
+			last[e.TaskID] = e
+		}
+		return nil
+	})
+	if err != nil || len(last) != samples {
+		t.Fatalf("got %d of %d tasks answered, %v", len(last), samples, err)
+	}
+	return last
+}

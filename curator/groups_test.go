@@ -1,0 +1,328 @@
+package curator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+// asked is a reflection that waits for a model's proposals.
+func asked(name, insight string) *docket {
+	r := &events.Reflection{KeyInsight: insight, Lessons: []events.Lesson{{Section: "others", Content: insight}}}
+	return &docket{id: events.Hash("test", name), r: r, asked: r, result: &bus.Result{Err: errUnsettled}}
+}
+
+func batchOf(insights ...string) []*docket {
+	batch := make([]*docket, len(insights))
+	for i, text := range insights {
+		batch[i] = asked(fmt.Sprint(i), text)
+	}
+	return batch
+}
+
+// attentive is a model that proposes what it is told, as far down the list as it can attend.
+type attentive struct {
+	span   int // insights
+	reduce func([]promptMotion) wireReduction
+	before func(call int) error
+
+	mu    sync.Mutex
+	calls int
+}
+
+func (a *attentive) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	a.mu.Lock()
+	a.calls++
+	call := a.calls
+	a.mu.Unlock()
+	if a.before != nil {
+		if err := a.before(call); err != nil {
+			return chat.Reply{}, err
+		}
+	}
+	var reply any
+	if p.Name == "reducer" {
+		out := wireReduction{Reasoning: "none"}
+		if a.reduce != nil {
+			out = a.reduce(jsonLines[promptMotion](p))
+		}
+		reply = out
+	} else {
+		out := wireProposals{Reasoning: "told"}
+		for i, in := range jsonLines[promptInsight](p) {
+			if in.Number > 0 && i < a.span {
+				out.Operations = append(out.Operations, wireOperation{Type: "ADD", Section: "others", Content: in.Insight, Reflections: []int{in.Number}})
+			}
+		}
+		reply = out
+	}
+	text, err := json.Marshal(reply)
+	return chat.Reply{Text: string(text), Model: "attentive", Finish: "stop"}, err
+}
+
+func jsonLines[T any](p chat.Prompt) (all []T) {
+	for line := range strings.Lines(p.Messages[1].Text) {
+		var v T
+		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &v) == nil {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// propose has a model propose on an empty book, and returns what is proposed, sorted, and the dockets that failed.
+func confer(t *testing.T, m chat.Model, batch []*docket) (proposed []string, failed map[*docket]bool) {
+	t.Helper()
+	d := &desk{Curator: New(m, Config{})}
+	failed = d.confer(t.Context(), &book{costs: costs{}}, new(playbook.Playbook), batch)
+	for _, k := range batch {
+		for _, p := range k.proposals {
+			var from []string
+			for _, f := range p.from {
+				from = append(from, string(f.id))
+			}
+			slices.Sort(from)
+			proposed = append(proposed, fmt.Sprint(p.op.Kind, " ", p.op.Bullet, " ", p.op.Content, " ", from))
+		}
+	}
+	slices.Sort(proposed)
+	return proposed, failed
+}
+
+func TestEveryReflectionIsDealtTwice(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 300; n++ {
+		ids := make([]events.ID, n)
+		for i := range ids {
+			ids[i] = events.ID(fmt.Sprint(i))
+		}
+		groups := deal(ids)
+		if n <= inOneCall {
+			if len(groups) != 1 || len(groups[0]) != n {
+				t.Fatalf("%d reflections: got %v, want one group", n, groups)
+			}
+			continue
+		}
+		if want := int(math.Ceil(math.Sqrt(float64(n)))); len(groups) != want {
+			t.Fatalf("%d reflections: got %d groups, want %d", n, len(groups), want)
+		}
+		in, first := make([]map[int]bool, n), make([]bool, n)
+		for g, members := range groups {
+			if most := 2 * int(math.Ceil(math.Sqrt(float64(n)))); len(members) > most {
+				t.Errorf("%d reflections: group %d has %d, want at most %d", n, g, len(members), most)
+			}
+			for at, i := range members {
+				if in[i] == nil {
+					in[i] = map[int]bool{}
+				}
+				in[i][g] = true
+				first[i] = first[i] || at < int(math.Ceil(math.Sqrt(float64(n))))
+			}
+		}
+		for i := range ids {
+			if len(in[i]) != timesDealt || !first[i] {
+				t.Fatalf("%d reflections: number %d is in groups %v, and among the first of one: %v", n, i, in[i], first[i])
+			}
+		}
+	}
+}
+
+func TestABatchIsDealtTheSameWhateverItsOrder(t *testing.T) {
+	t.Parallel()
+	ids := make([]events.ID, 50)
+	for i := range ids {
+		ids[i] = events.ID(fmt.Sprint(i))
+	}
+	named := func(ids []events.ID) (all [][]events.ID) {
+		for _, members := range deal(ids) {
+			var group []events.ID
+			for _, i := range members {
+				group = append(group, ids[i])
+			}
+			all = append(all, group)
+		}
+		return all
+	}
+	want := fmt.Sprint(named(ids))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 10 {
+		rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+		if got := fmt.Sprint(named(ids)); got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestGroupsKeepWhatThreesKeep: a model that gets through ten insights of a list keeps all lessons of a hundred
+// reflections in groups, and ten of them in one call.
+func TestGroupsKeepWhatThreesKeep(t *testing.T) {
+	t.Parallel()
+	const span = 10
+	for _, n := range []int{3, 10, 30, 100} {
+		texts := make([]string, n)
+		for i := range texts {
+			texts[i] = fmt.Sprintf("For customers of kind %d the discount is %d percent.", i, i)
+		}
+		threes := map[string]bool{}
+		for part := range slices.Chunk(texts, 3) {
+			got, _ := confer(t, &attentive{span: span}, batchOf(part...))
+			for _, p := range got {
+				threes[p] = true
+			}
+		}
+		m := &attentive{span: span}
+		groups, _ := confer(t, m, batchOf(texts...))
+		giant := min(span, n)
+		t.Logf("%3d reflections: threes keep %3d lessons in %2d calls, groups %3d in %2d, one call %d", n, len(threes), (n+2)/3, len(groups), m.calls, giant)
+		if len(threes) != n || len(groups) < len(threes) {
+			t.Errorf("%d reflections: threes keep %d lessons, groups %d", n, len(threes), len(groups))
+		}
+		if most := int(math.Sqrt(float64(n))) + 2; m.calls > most {
+			t.Errorf("%d reflections: %d calls, want at most %d", n, m.calls, most)
+		}
+	}
+}
+
+func TestCallsOfABatch(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 300; n++ {
+		texts := make([]string, n)
+		for i := range texts {
+			texts[i] = fmt.Sprintf("For customers of kind %d the discount is %d percent.", i, i)
+		}
+		m := &attentive{span: 1000}
+		if got, _ := confer(t, m, batchOf(texts...)); len(got) != n {
+			t.Fatalf("%d reflections: got %d proposals, want one each: what two groups propose is one", n, len(got))
+		}
+		if most := math.Sqrt(float64(n)) + 2; float64(m.calls) > most {
+			t.Errorf("%d reflections: %d calls, want at most %.2f", n, m.calls, most)
+		}
+	}
+}
+
+// TestTheOrderOfRepliesIsNone: the groups' calls end in any order, and the proposals are the same.
+func TestTheOrderOfRepliesIsNone(t *testing.T) {
+	t.Parallel()
+	texts := make([]string, 20)
+	for i := range texts {
+		texts[i] = fmt.Sprintf("For customers of kind %d the discount is %d percent.", i/2, i/2)
+	}
+	dropEven := func(all []promptMotion) (out wireReduction) {
+		for i, m := range all {
+			if i > 0 && i%2 == 0 {
+				out.Decisions = append(out.Decisions, wireDecision{Keep: 1, Drop: []int{m.Proposal}, Reason: "one of two"})
+			}
+		}
+		return out
+	}
+	var want []string
+	for seed := range uint64(10) {
+		// Of the five calls, each waits until those that this order has before it have ended.
+		order := rand.New(rand.NewPCG(seed, 0)).Perm(5)
+		turn := make([]chan struct{}, 6)
+		for i := range turn {
+			turn[i] = make(chan struct{})
+		}
+		close(turn[0])
+		m := &attentive{span: 1000, reduce: dropEven, before: func(call int) error {
+			if call > len(order) {
+				return nil
+			}
+			<-turn[order[call-1]]
+			close(turn[order[call-1]+1])
+			return nil
+		}}
+		got, _ := confer(t, m, batchOf(texts...))
+		if seed == 0 {
+			want = got
+		}
+		if m.calls != 6 || len(got) == 0 || len(got) == 10 || !slices.Equal(got, want) {
+			t.Fatalf("%d calls: got %q, want %q", m.calls, got, want)
+		}
+	}
+}
+
+func TestAGroupThatFailsCostsItsOwnAlone(t *testing.T) {
+	t.Parallel()
+	texts := make([]string, 25)
+	for i := range texts {
+		texts[i] = fmt.Sprintf("For customers of kind %d the discount is %d percent.", i, i)
+	}
+	for bad := 0; bad <= 5; bad++ {
+		boom := errors.New("boom")
+		m := &attentive{span: 1000, before: func(call int) error {
+			if call <= bad {
+				return boom
+			}
+			return nil
+		}}
+		batch := batchOf(texts...)
+		got, failed := confer(t, m, batch)
+		if len(got)+len(failed) != len(batch) {
+			t.Errorf("%d of 5 calls fail: got %d proposals and %d failed", bad, len(got), len(failed))
+		}
+		if bad <= 1 && len(failed) > 0 || bad == 5 && len(failed) != len(batch) {
+			t.Errorf("%d of 5 calls fail: %d reflections failed, each is in two groups", bad, len(failed))
+		}
+		for _, k := range batch {
+			if want := failed[k]; errors.Is(k.result.Err, boom) != want {
+				t.Errorf("%d of 5 calls fail: result %v, want boom: %v", bad, k.result.Err, want)
+			}
+		}
+	}
+}
+
+// TestWithoutAReducerCountsDecide: where the call that is to decide is of no use, nobody's reflection fails.
+func TestWithoutAReducerCountsDecide(t *testing.T) {
+	t.Parallel()
+	batch := batchOf(slices.Repeat([]string{"For gold customers the discount is 7 percent."}, 9)...)
+	groups := deal([]events.ID{batch[0].id, batch[1].id, batch[2].id, batch[3].id, batch[4].id, batch[5].id, batch[6].id, batch[7].id, batch[8].id})
+	m := modelFunc(func(p chat.Prompt) string {
+		if p.Name == "reducer" {
+			return "I would rather not."
+		}
+		// The group that the first reflection is dealt into first rests its change on one of them, the others on all.
+		lines := jsonLines[promptInsight](p)
+		numbers, content := "[1", "the many say this"
+		for i := range lines[1:] {
+			numbers += fmt.Sprint(",", i+2)
+		}
+		if strings.Contains(p.Messages[1].Text, "few") {
+			numbers, content = "[1", "the few say this"
+		}
+		return fmt.Sprintf(`{"reasoning":"r","operations":[{"type":"UPDATE","bullet_id":"a-1","content":"%s now","reflections":%s]}]}`, content, numbers)
+	})
+	few := groups[0][len(groups[0])-1]
+	batch[few].asked.Question = "few"
+	got, failed := confer(t, m, batch)
+	if len(failed) != 0 || len(got) != 1 || !strings.Contains(got[0], "the many") {
+		t.Errorf("got %q and %d failed, want the change that rests on most", got, len(failed))
+	}
+	reasons := ""
+	for _, k := range batch {
+		for _, r := range k.rejected {
+			reasons += r.Reason + "\n"
+		}
+	}
+	if !strings.Contains(reasons, "not compared by a model") || few < len(batch)-1 && !strings.Contains(reasons, "another change of a-1 rests on") {
+		t.Errorf("got the reasons %q", reasons)
+	}
+}
+
+type modelFunc func(chat.Prompt) string
+
+func (m modelFunc) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	return chat.Reply{Text: m(p), Model: "test", Finish: "stop"}, nil
+}

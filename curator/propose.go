@@ -1,0 +1,262 @@
+package curator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// propose makes the proposals of every docket that brings lessons. What the playbook says already, to the word, needs no
+// model; without a model the other lessons are proposed as they are. It returns the dockets that are ready: all of them,
+// or, where a model is of no use, those that need none; the others have the error as their result. What needs no model
+// does not wait for one.
+func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*docket, err error) {
+	s := b.w.State()
+	var with []*docket
+	for _, k := range cases {
+		if k.r != nil && len(k.r.Lessons) > 0 && !k.covered(s) {
+			with = append(with, k)
+		}
+	}
+	if len(with) == 0 {
+		return cases, nil
+	}
+	if err := b.memory.load(ctx, b.w); err != nil {
+		return nil, err
+	}
+	b.memory.follow(s.Playbook())
+	var open []*docket // with something to ask a model
+	for _, k := range with {
+		fresh := k.sift(s.Playbook(), d.refuseLesson(b))
+		// What a source that is not trusted says a person reads, and no model that is asked about others' lessons.
+		if d.model != nil && d.trust[k.r.Origin.Source].level != Untrusted {
+			if k.asked = k.question(s.Playbook(), fresh); k.asked != nil {
+				open = append(open, k)
+			}
+			continue
+		}
+		for _, op := range fresh {
+			if why := d.refuse(b, &op); why != "" {
+				k.turnDown(op, why)
+				continue
+			}
+			k.proposals = append(k.proposals, proposal{op: op})
+		}
+	}
+	if len(open) == 0 {
+		return cases, nil
+	}
+	failed := d.confer(ctx, b, s.Playbook(), open)
+	return slices.DeleteFunc(cases, func(k *docket) bool { return failed[k] }), nil
+}
+
+// refuse is why a proposal is turned down whatever the playbook says, "" if it is not.
+func (d *desk) refuse(b *book, op *playbook.Op) string {
+	switch op.Kind {
+	case playbook.Add, playbook.Update, playbook.Merge:
+	default:
+		return ""
+	}
+	if why := d.content.refuse(op.Content); why != "" {
+		return why
+	}
+	return b.memory.refuse(op.Content)
+}
+
+// refuseLesson is why a lesson is not even shown to a model, "" if it is. A short one can become advice there.
+func (d *desk) refuseLesson(b *book) func(string) string {
+	return func(content string) string {
+		if why := d.content.unfit(content); why != "" {
+			return why
+		}
+		return b.memory.refuse(content)
+	}
+}
+
+func (k *docket) turnDown(op playbook.Op, why string) {
+	op.Content, op.Reason = redact(op.Content), redact(op.Reason)
+	k.rejected = append(k.rejected, playbook.Rejection{Op: op, Reason: why})
+}
+
+// sift returns the lessons of a reflection as new bullets, those that are none aside. What a bullet says already, to the
+// word, becomes a proposal here: it comes to that bullet, also when that has changed by the time of the commit.
+func (k *docket) sift(p *playbook.Playbook, refuse func(string) string) (fresh []playbook.Op) {
+	for _, l := range k.r.Lessons {
+		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
+		content, err := playbook.CleanContent(l.Content)
+		if err != nil {
+			k.turnDown(op, err.Error())
+			continue
+		}
+		op.Content = content
+		b := said(p, content)
+		if b == nil {
+			if why := refuse(content); why != "" {
+				k.turnDown(op, why)
+				continue
+			}
+			fresh = append(fresh, op)
+			continue
+		}
+		k.proposals = append(k.proposals, proposal{op: op})
+	}
+	return fresh
+}
+
+// said is the bullet that says this to the word, nil if none does or it has retired.
+func said(p *playbook.Playbook, content string) *playbook.Bullet {
+	if b := p.Same(content); b != nil && b.Status != playbook.Retired {
+		return b
+	}
+	return nil
+}
+
+// question is the reflection as a model is asked about it: with the lessons that are left. It is nil when there is
+// nothing to ask.
+func (k *docket) question(p *playbook.Playbook, fresh []playbook.Op) *events.Reflection {
+	if len(fresh) == 0 {
+		return nil
+	}
+	r := *k.r
+	r.Lessons = make([]events.Lesson, len(fresh))
+	main := false
+	for i, op := range fresh {
+		r.Lessons[i] = events.Lesson{Section: op.Section, Content: op.Content}
+		main = main || playbook.WordingOf(op.Content) == playbook.WordingOf(r.KeyInsight)
+	}
+	if !main {
+		// Said by a bullet, turned down, or no lesson of its own: the lessons say what there is to learn.
+		r.KeyInsight = ""
+	} else {
+		for i := range r.Lessons {
+			if playbook.WordingOf(r.Lessons[i].Content) == playbook.WordingOf(r.KeyInsight) {
+				r.Lessons[i].Content = r.KeyInsight
+			}
+		}
+	}
+	return &r
+}
+
+// minutes are what one group's call came to.
+type minutes struct {
+	suggestions Suggestions
+	model       string
+	err         error
+	panicked    any
+}
+
+// confer has a model make proposals of reflections: in one call, or in groups at the same time whose proposals are
+// brought together. It returns the dockets that no call was of use for, and gives them their result.
+func (d *desk) confer(ctx context.Context, b *book, p *playbook.Playbook, with []*docket) (failed map[*docket]bool) {
+	ids := make([]events.ID, len(with))
+	place := make(map[*docket]int, len(with))
+	for i, k := range with {
+		ids[i], place[k] = k.id, i
+	}
+	groups := deal(ids)
+	requests := make([]Request, len(groups))
+	b.shelf.follow(p)
+	for g, members := range groups {
+		for _, i := range members {
+			requests[g].Reflections = append(requests[g].Reflections, with[i].asked)
+		}
+		b.frame(p, &requests[g])
+	}
+	results := d.askAll(ctx, requests)
+
+	failed = make(map[*docket]bool, len(with))
+	for _, k := range with {
+		failed[k] = true
+		k.asked = nil
+	}
+	var all []*motion
+	for g, members := range groups {
+		if results[g].err != nil {
+			continue
+		}
+		last := with[slices.Max(members)]
+		for _, i := range members {
+			delete(failed, with[i])
+		}
+		for _, r := range results[g].suggestions.Rejected {
+			last.turnDown(r.Op, r.Reason)
+		}
+		for _, pr := range results[g].suggestions.Proposals {
+			m := &motion{op: pr.Op, at: last, group: g, model: results[g].model}
+			if len(pr.Reflections) > 0 {
+				m.at = with[members[pr.Reflections[0]-1]]
+			}
+			for _, n := range pr.Reflections {
+				m.rest([]*docket{with[members[n-1]]}, place)
+			}
+			if why := d.refuse(b, &m.op); why != "" {
+				m.at.turnDown(m.op, why)
+				continue
+			}
+			all = append(all, m)
+		}
+	}
+	for g, members := range groups {
+		for _, i := range members {
+			if k := with[i]; failed[k] && (k.result.Err == nil || k.result.Err == errUnsettled) {
+				*k.result = bus.Result{Err: fmt.Errorf("propose changes: %w", results[g].err)}
+			}
+		}
+	}
+	d.carry(ctx, b, p, all, place)
+	return failed
+}
+
+// askAll asks for every request at the same time, up to a bound.
+func (d *desk) askAll(ctx context.Context, requests []Request) []minutes {
+	results := make([]minutes, len(requests))
+	slots := make(chan struct{}, atOnce)
+	var calls sync.WaitGroup
+	for i := range requests {
+		slots <- struct{}{}
+		calls.Go(func() {
+			defer func() {
+				results[i].panicked = recover()
+				<-slots
+			}()
+			out, reply, err := Ask(ctx, d.model, requests[i])
+			results[i] = minutes{suggestions: out, model: reply.Model, err: err}
+		})
+	}
+	calls.Wait()
+	for i := range results {
+		if p := results[i].panicked; p != nil {
+			panic(p) // where the bus expects it: one book's misfortune, not the process's
+		}
+	}
+	return results
+}
+
+// carry brings the groups' proposals together and hands each to the docket that it is settled with.
+func (d *desk) carry(ctx context.Context, b *book, p *playbook.Playbook, all []*motion, place map[*docket]int) {
+	if all = join(all, place); len(all) == 0 {
+		return
+	}
+	var lost []loser
+	if disputed(all) {
+		last := all[len(all)-1].at
+		var notes []string
+		all, lost, notes = d.reduce(ctx, p, all, place, func(op *playbook.Op) string { return d.refuse(b, op) })
+		for _, note := range notes {
+			last.turnDown(playbook.Op{}, note)
+		}
+		all = join(all, place)
+	}
+	all, more := settleCollisions(all)
+	for _, l := range append(lost, more...) {
+		l.at.turnDown(l.op, l.why)
+	}
+	for _, m := range all {
+		m.at.proposals, m.at.model = append(m.at.proposals, proposal{m.op, m.from}), m.model
+	}
+}

@@ -1,0 +1,130 @@
+package curator
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+func TestParseReduction(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, text string
+		want       []verdict
+		ignored    []string // parts
+	}{
+		{
+			"the form asked for", `{"reasoning":"r","decisions":[{"keep":1,"drop":[2,3],"content":"","reason":"the same"}]}`,
+			[]verdict{{0, []int{1, 2}, "", "the same"}},
+			nil,
+		},
+		{"a new text", `{"decisions":[{"keep":2,"drop":[1],"content":" both "}]}`, []verdict{{1, []int{0}, "both", ""}}, nil},
+		{"a new text alone", `{"decisions":[{"keep":2,"content":"better"}]}`, []verdict{{1, nil, "better", ""}}, nil},
+		{"dropped for nothing", `{"decisions":[{"keep":0,"drop":[4],"reason":"an order"},{"drop":3}]}`, []verdict{{-1, []int{3}, "", "an order"}, {-1, []int{2}, "", ""}}, nil},
+		{"a bare list, texts for numbers", `[{"keep":"1","drop":["2"]}]`, []verdict{{0, []int{1}, "", ""}}, nil},
+		{"nothing", `{"reasoning":"all differ","decisions":null}`, nil, nil},
+		{
+			"numbers that are not there", `{"decisions":[{"keep":9,"drop":[1]},{"keep":1,"drop":[0,-3,5,2]}]}`,
+			[]verdict{{0, []int{1}, "", ""}},
+			[]string{"no such proposal among 1 to 4"},
+		},
+		{
+			"kept and dropped", `{"decisions":[{"keep":1,"drop":[2]},{"keep":2,"drop":[3]},{"keep":3,"drop":[1,2]}]}`,
+			[]verdict{{0, []int{1}, "", ""}},
+			[]string{"no such proposal", "drops nothing"},
+		},
+		{"itself", `{"decisions":[{"keep":1,"drop":[1]}]}`, nil, []string{"drops nothing"}},
+		{"no object", `{"decisions":[7,null]}`, nil, []string{"no object", "no object"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, ignored, err := parseReduction(chat.Reply{Text: test.text, Finish: "stop"}, 4)
+			if err != nil || !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
+			}
+			if !slices.EqualFunc(ignored, test.ignored, strings.Contains) {
+				t.Errorf("got %q, want %q", ignored, test.ignored)
+			}
+		})
+	}
+	for _, text := range []string{"", "all of them", `{"keep":1}`, `{"decisions":"none"}`} {
+		if got, _, err := parseReduction(chat.Reply{Text: text}, 4); err == nil {
+			t.Errorf("%q: got %+v, want an error", text, got)
+		}
+	}
+}
+
+func FuzzParseReduction(f *testing.F) {
+	for _, s := range []string{
+		"", `{"decisions":[{"keep":1,"drop":[2,3],"content":"x","reason":"y"},{"keep":0,"drop":[4]}]}`,
+		`[{"keep":"#2","drop":"1"},{"keep":2,"drop":[2,1e9,-1,null]}]`, `{"reasoning":1,"decisions":[[],{"drop":{}}]}`,
+	} {
+		f.Add(s, 4)
+	}
+	f.Fuzz(func(t *testing.T, text string, n int) {
+		n = max(0, min(n, 1000))
+		verdicts, ignored, err := parseReduction(chat.Reply{Text: text}, n)
+		if err != nil && (verdicts != nil || ignored != nil) {
+			t.Errorf("got %+v beside the error %v", verdicts, err)
+		}
+		gone, kept := map[int]bool{}, map[int]bool{}
+		for _, v := range verdicts {
+			if v.keep < -1 || v.keep >= n || gone[v.keep] {
+				t.Errorf("keeps %d of %d, dropped before: %v", v.keep, n, gone[v.keep])
+			}
+			kept[v.keep] = true
+			for _, i := range v.drop {
+				if i < 0 || i >= n || gone[i] || kept[i] {
+					t.Errorf("drops %d of %d, which is kept or gone", i, n)
+				}
+				gone[i] = true
+			}
+			if clean, err := playbook.CleanContent(v.content); v.content != "" && (err != nil || clean != v.content) {
+				t.Errorf("content %q cannot be a bullet's", v.content)
+			}
+		}
+	})
+}
+
+// TestWhatAReducerDecides: the one that stays rests on what the dropped ones rested on, and says what it is told.
+func TestWhatAReducerDecides(t *testing.T) {
+	t.Parallel()
+	texts := []string{
+		"Gold gets 7 percent off the sum.", "For gold the discount is 7 percent.", "Stamp every copy of the form twice.",
+		"Export pays no region tax at all.", "Bill couriers by the kilometre driven.", "Round cash down to ten cents.", "Ship fragile goods in two boxes.",
+	}
+	batch := batchOf(texts...)
+	m := &attentive{span: 1000, reduce: func(all []promptMotion) (out wireReduction) {
+		d := wireDecision{Content: "For gold customers the discount is 7 percent of the sum.", Reason: "the same"}
+		for _, p := range all {
+			switch p.Content {
+			case texts[0]:
+				d.Keep = p.Proposal
+			case texts[1]:
+				d.Drop = append(d.Drop, p.Proposal)
+			}
+			if p.Type != "ADD" || len(p.RestsOn) != 1 {
+				t.Errorf("got the line %+v", p)
+			}
+		}
+		out.Decisions = []wireDecision{d}
+		return out
+	}}
+	_, failed := confer(t, m, batch)
+	if len(failed) != 0 || m.calls != 4 {
+		t.Fatalf("%d failed, %d calls", len(failed), m.calls)
+	}
+	for _, p := range batch[1].proposals {
+		if p.op.Content == "For gold customers the discount is 7 percent of the sum." && len(p.from) == 2 && p.from[0] == batch[0] && p.from[1] == batch[1] {
+			if r := batch[1].rejected; len(r) != 1 || !strings.Contains(r[0].Reason, "another proposal stands for it: the same") || r[0].Op.Content != texts[1] {
+				t.Errorf("got the rejections %+v", r)
+			}
+			return
+		}
+	}
+	t.Errorf("got %+v, want one change that rests on both", batch[1].proposals)
+}
