@@ -597,3 +597,28 @@ func (n *notes) promises(t *rapid.T, mode playbook.Gate) {
 		t.Fatalf("a pinned bullet was taken: %+v", b)
 	}
 }
+
+// TestOrderInABatchDoesNotSayWhoIsNext: what most have asked for goes first, whoever came first.
+func TestOrderInABatchDoesNotSayWhoIsNext(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := &notes{policy: policy{gate: gate.Config{Slots: 2}}}
+		n.seed(t, "wait 10 s")
+		n.switched(t, playbook.GateOn)
+		var batch []*docket
+		for i, content := range []string{"first", "second", "third", "fourth"} {
+			for range 4 - i {
+				batch = append(batch, asks(add(content)), asks(op(playbook.Update, "misc-00001", content+", corrected")))
+			}
+		}
+		n.take(t, rapid.Permutation(batch).Draw(t, "order")...)
+		for content, want := range map[string]playbook.Status{
+			"first": probation, "second": probation, "third": candidate, "fourth": candidate, "wait 10 s": "",
+			"first, corrected": candidate, "second, corrected": candidate, "third, corrected": candidate, "fourth, corrected": retired,
+		} {
+			if got := n.said(t, content).Status; got != want {
+				t.Fatalf("%q: got %q, want %q", content, got, want)
+			}
+		}
+	})
+}
