@@ -23,6 +23,8 @@ func (d *draft) change(op *playbook.Op) *refusal {
 		return unknown(op.Bullet)
 	}
 	switch op.Kind {
+	case playbook.Second:
+		return d.again(op, says(b))
 	case playbook.Update:
 		same := d.same(op.Content)
 		switch {

@@ -19,7 +19,9 @@ import (
 // up to the version that the delta follows: rare, slow, right. So it has a delta of its own, and everything of its book
 // that came before it is in the log by then: what waits waits for lower sequences only, and for what is in its own batch
 // not at all, so that no two wait for each other; and it waits for a bounded time, so that what this process holds back
-// meanwhile gets its turn before the feedback is delivered again.
+// meanwhile gets its turn before the feedback is delivered again. After some deliveries it goes ahead: what is then still
+// to come finds that its execution was judged since, and casts no vote. What it teaches besides is lost by that, which is
+// why there is a wait.
 
 // looksBack reports whether a docket is a reflection on feedback.
 func (k *docket) looksBack() bool { return k.r != nil && k.r.Judged > 0 }
@@ -47,8 +49,11 @@ func backLast(cases []*docket) {
 	})
 }
 
-// earlierWait bounds the wait for what comes before feedback.
-const earlierWait = 5 * time.Second
+// earlierWait bounds the wait for what comes before feedback, at each of its first deliveries.
+const (
+	earlierWait = 5 * time.Second
+	waits       = 3
+)
 
 // lookBack reads the log for a docket, on from where it was. When something that comes before it does not come through
 // in time, that is the docket's result, and that of all that wait for more; left are the others.
@@ -58,9 +63,9 @@ func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket
 		if err != nil {
 			return nil, err
 		}
-		if missing > 0 {
+		if missing > 0 && k.attempt <= waits {
 			return slices.DeleteFunc(cases, func(other *docket) bool {
-				late := other.looksBack() && other.seq >= k.seq
+				late := other.looksBack() && other.seq >= k.seq && other.attempt <= waits
 				if late {
 					*other.result = bus.Result{Err: fmt.Errorf("correct votes: the reflection at %d, which comes before, is not settled yet", missing)}
 				}

@@ -80,15 +80,15 @@ func (c Config) Validate() error {
 type Curator struct {
 	model   chat.Model
 	cfg     Config
-	trust   trust
 	content *contentRules
+	trust   trust
 }
 
 // New is a curator that asks a model what to make of lessons. Without a model each lesson that the playbook does not
 // hold yet becomes a bullet.
 func New(model chat.Model, cfg Config) *Curator {
 	sources, _ := parseTrust(cfg.Trust) // Validate says what is wrong with it
-	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources, content: newContentRules(systemText, reducerText)}
+	return &Curator{model: model, cfg: cfg.WithDefaults(), content: newContentRules(systemText, reducerText), trust: sources}
 }
 
 // Author is who a reflection's changes are by.
@@ -139,10 +139,11 @@ type book struct {
 	w     *natskv.Writer
 	alike alike
 	costs costs
-	made  births // stays when the book is let go of
 	// What proposing models are told of: bullets by their words, and what was turned down.
 	shelf  shelf
 	memory memory
+	made   births // stays when the book is let go of
+	known  doubts
 	used   time.Time
 	sound  bool // its view was compared with its log, all of it, and nothing has gone wrong since
 }
@@ -152,7 +153,7 @@ const bookIdle = time.Minute
 
 // release lets go of what is in memory.
 func (b *book) release() {
-	b.w, b.alike, b.costs, b.shelf, b.memory = nil, alike{}, nil, shelf{}, memory{}
+	b.w, b.alike, b.costs, b.shelf, b.memory, b.known = nil, alike{}, nil, shelf{}, memory{}, nil
 }
 
 func (d *desk) book(name playbook.Book) *book {
@@ -236,6 +237,9 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if b.costs == nil {
 		b.costs = make(costs)
 	}
+	if b.known == nil {
+		b.known = make(doubts)
+	}
 	cases, err := d.propose(ctx, b, cases)
 	if err != nil {
 		return err
@@ -246,7 +250,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	}
 	by := policy{
 		budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs,
-		mode: d.cfg.Mode, gate: d.cfg.Gate, trust: d.trust,
+		doubts: b.known, mode: d.cfg.Mode, gate: d.cfg.Gate, trust: d.trust,
 	}
 	var stale []playbook.BulletID
 	for again := false; len(cases)+len(stale) > 0 || again; {
@@ -267,6 +271,10 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		for _, delta := range out.change {
 			b.memory.note(delta)
 		}
+		for key := range out.doubted {
+			b.known[key] = struct{}{}
+		}
+		d.conn.Applied(events.RoleCurator, len(out.change), rejected(out.change))
 		decide(cases[:out.settled], b.w.State())
 		cases, stale, again = cases[out.settled:], out.stale, out.again
 		b.made.note(out.born, now)
@@ -288,6 +296,13 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		b.w, b.sound = nil, false
 	}
 	return nil
+}
+
+func rejected(change []*playbook.Delta) (n int) {
+	for _, delta := range change {
+		n += len(delta.Rejected)
+	}
+	return n
 }
 
 // floorAge is how old the ack floor may be that a delta records. An old one is right, only longer ago.

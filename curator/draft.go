@@ -33,6 +33,7 @@ type draft struct {
 	followed bool          // alike has seen the base
 
 	touched map[string]bool                // rule keys counted here
+	doubted map[string]bool                // keys of findings that were turned down here
 	stale   map[playbook.BulletID]struct{} // rule bullets to bring in line with their counts
 
 	mode  playbook.Gate                  // of the book from here on
@@ -62,6 +63,8 @@ type drafted struct {
 	born map[maker]int
 	// unready needs to be prepared for this state first; nothing is drafted then.
 	unready *docket
+	// doubted are the keys of findings that it turns down as too unsure.
+	doubted map[string]bool
 }
 
 // settle drafts as many cases as fit in one delta: at least one, if there are any. An edit has a delta of its own, and so
@@ -119,7 +122,7 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 	if d.whole {
 		change = split(&out)
 	}
-	return drafted{change: change, settled: n, stale: left, again: again, born: d.born}
+	return drafted{change: change, settled: n, stale: left, again: again, born: d.born, doubted: d.doubted}
 }
 
 // policy is what decides, beside the state, what becomes of a proposal.
@@ -127,6 +130,7 @@ type policy struct {
 	budget budget
 	alike  *alike                        // nil: only the same words are the same
 	costs  costs                         // of the book's bullets; nil remembers none
+	doubts doubts                        // that are on record
 	judged func(execution string) uint64 // the newest feedback on it that is known of; nil knows of none
 
 	mode  playbook.Gate // of a book that nobody has chosen one for; empty is shadow
@@ -141,7 +145,7 @@ func newDraft(p *playbook.Playbook, by policy) *draft {
 		policy: by, base: p, minted: p.LastMinted(),
 		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[tally]*playbook.Op{},
 		rules: map[string]playbook.BulletID{}, texts: map[playbook.Wording]playbook.BulletID{},
-		touched: map[string]bool{}, stale: map[playbook.BulletID]struct{}{},
+		touched: map[string]bool{}, doubted: map[string]bool{}, stale: map[playbook.BulletID]struct{}{},
 		tried: map[playbook.BulletID]struct{}{}, born: map[maker]int{},
 	}
 	mode, chosen := p.Gate()

@@ -156,7 +156,7 @@ func (d *draft) rival(op playbook.Op, old *playbook.Bullet) *refusal {
 // again drafts that somebody asks for the words of a bullet that is yet to be proven, or says why not.
 func (d *draft) again(op *playbook.Op, why *refusal) *refusal {
 	b := d.get(why.same)
-	if d.mode != playbook.GateOn || d.whole || op.Status != playbook.Candidate || b.Status != playbook.Candidate && b.Status != playbook.Probation {
+	if d.mode != playbook.GateOn || d.whole || op.Kind != playbook.Second && op.Status != playbook.Candidate || b.Status != playbook.Candidate && b.Status != playbook.Probation {
 		return why
 	}
 	key := tally{bullet: b.ID, kind: playbook.Second}

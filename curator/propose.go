@@ -33,8 +33,7 @@ func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*
 	var open []*docket // with something to ask a model
 	for _, k := range with {
 		fresh := k.sift(s.Playbook(), d.refuseLesson(b))
-		// What a source that is not trusted says a person reads, and no model that is asked about others' lessons.
-		if d.model != nil && d.trust[k.r.Origin.Source].level != Untrusted {
+		if d.model != nil && d.trust[k.r.Origin.Source].level != Untrusted { // whose words a person reads, and no model
 			if k.asked = k.question(s.Playbook(), fresh); k.asked != nil {
 				open = append(open, k)
 			}
@@ -84,7 +83,7 @@ func (k *docket) turnDown(op playbook.Op, why string) {
 }
 
 // sift returns the lessons of a reflection as new bullets, those that are none aside. What a bullet says already, to the
-// word, becomes a proposal here: it comes to that bullet, also when that has changed by the time of the commit.
+// word, is proposed here as it is: what that comes to, for that bullet as it stands by then, is the draft's to say.
 func (k *docket) sift(p *playbook.Playbook, refuse func(string) string) (fresh []playbook.Op) {
 	for _, l := range k.r.Lessons {
 		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
@@ -94,26 +93,21 @@ func (k *docket) sift(p *playbook.Playbook, refuse func(string) string) (fresh [
 			continue
 		}
 		op.Content = content
-		b := said(p, content)
-		if b == nil {
-			if why := refuse(content); why != "" {
-				k.turnDown(op, why)
-				continue
-			}
+		if said(p, content) {
+			k.proposals = append(k.proposals, proposal{op: op})
+		} else if why := refuse(content); why != "" {
+			k.turnDown(op, why)
+		} else {
 			fresh = append(fresh, op)
-			continue
 		}
-		k.proposals = append(k.proposals, proposal{op: op})
 	}
 	return fresh
 }
 
-// said is the bullet that says this to the word, nil if none does or it has retired.
-func said(p *playbook.Playbook, content string) *playbook.Bullet {
-	if b := p.Same(content); b != nil && b.Status != playbook.Retired {
-		return b
-	}
-	return nil
+// said reports whether a bullet says this to the word that has not retired.
+func said(p *playbook.Playbook, content string) bool {
+	b := p.Same(content)
+	return b != nil && b.Status != playbook.Retired
 }
 
 // question is the reflection as a model is asked about it: with the lessons that are left. It is nil when there is

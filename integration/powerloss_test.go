@@ -167,7 +167,7 @@ func firstView(problems []string) string {
 func (h *truth) voteAndTeach(t *testing.T, ctx context.Context, conn *bus.Conn, rng *rand.Rand) {
 	t.Helper()
 	r := h.newReflection()
-	r.Lessons = []events.Lesson{{Section: "desk", Content: fmt.Sprintf("Lesson %s.", r.ID)}}
+	r.Lessons = []events.Lesson{{Section: "desk", Content: fmt.Sprintf("Lesson %s of the desk.", r.ID)}}
 	for _, i := range rng.Perm(len(h.seeds))[:4] {
 		r.Tags = append(r.Tags, events.BulletTag{ID: h.seeds[i], Tag: events.Helpful})
 	}

@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 			"oneline": oneLine,
 			"await":   await,
 			"ready":   ready,
+			"health":  health,
 			"field":   field,
 			"same":    same,
 			"fill":    fill,
@@ -62,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"handin":      handIn,
 			"serveraddr":  serverAddr,
 			"awaitstatus": awaitStatus,
+			"redstatus":   redStatus,
 		},
 	})
 }
@@ -154,10 +156,15 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // ready waits until the health check has a status and a body that matches: ready 200 running.
-func ready(ts *testscript.TestScript, _ bool, args []string) {
-	pattern := regexp.MustCompile(args[1])
+func ready(ts *testscript.TestScript, neg bool, args []string) {
+	health(ts, neg, []string{args[0], "/readyz", args[1]})
+}
+
+// health is that of any path: health 503 /healthz red.
+func health(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile(args[2])
 	eventually(ts, func() error {
-		r, err := http.Get("http://" + ts.Getenv("HEALTH") + "/readyz")
+		r, err := http.Get("http://" + ts.Getenv("HEALTH") + args[1])
 		if err != nil {
 			return err
 		}
@@ -302,6 +309,26 @@ func awaitStatus(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		if out := ts.ReadFile("stdout"); !pattern.MatchString(out) {
 			return fmt.Errorf("%s does not match %s", out, pattern)
+		}
+		return nil
+	})
+}
+
+// redStatus waits until 'debrief status', with little patience, ends with its code for red over a role and has a line
+// that matches: redstatus generator '^red: '.
+func redStatus(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[1])
+	eventually(ts, func() error {
+		err := ts.Exec("debrief", "status", "--data", ts.Getenv("DATA"), "--alarm-after", "200ms")
+		var ended interface{ ExitCode() int }
+		if !errors.As(err, &ended) || ended.ExitCode() != 6 {
+			return fmt.Errorf("it ended with %v, want exit code 6", err)
+		}
+		if out := ts.ReadFile("stdout"); !pattern.MatchString(out) {
+			return fmt.Errorf("%s does not match %s", out, pattern)
+		}
+		if said := ts.ReadFile("stderr"); !strings.Contains(said, args[0]) {
+			return fmt.Errorf("%q does not name %s", said, args[0])
 		}
 		return nil
 	})
