@@ -352,20 +352,48 @@ func TestProposalsOnWhatIsProven(t *testing.T) {
 		want     map[string]playbook.Status
 		rejected string
 	}{
-		{"a REMOVE of a proven bullet", []playbook.Op{op(playbook.Remove, "misc-00001", "")},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "shown to all tasks"},
-		{"a REMOVE of an unproven one", []playbook.Op{op(playbook.Remove, "misc-00003", "")},
-			map[string]playbook.Status{"one": active, "two": active, "new": retired}, ""},
-		{"a MERGE with other words", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "one and two"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation, "one and two": candidate}, ""},
-		{"a MERGE that ends a proven bullet", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "One"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "shown to all tasks"},
-		{"a MERGE of an unproven bullet", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00003"}, Content: "one"}},
-			map[string]playbook.Status{"one": active, "two": active}, ""},
-		{"a SECOND of a proven bullet", []playbook.Op{{Kind: playbook.Second, Bullet: "misc-00001"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "says that already"},
-		{"an UPDATE of the section", []playbook.Op{{Kind: playbook.Update, Bullet: "misc-00001", Section: "elsewhere", Content: "ONE"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation}, ""},
+		{
+			"a REMOVE of a proven bullet",
+			[]playbook.Op{op(playbook.Remove, "misc-00001", "")},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation},
+			"shown to all tasks",
+		},
+		{
+			"a REMOVE of an unproven one",
+			[]playbook.Op{op(playbook.Remove, "misc-00003", "")},
+			map[string]playbook.Status{"one": active, "two": active, "new": retired},
+			"",
+		},
+		{
+			"a MERGE with other words",
+			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "one and two"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation, "one and two": candidate},
+			"",
+		},
+		{
+			"a MERGE that ends a proven bullet",
+			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "One"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation},
+			"shown to all tasks",
+		},
+		{
+			"a MERGE of an unproven bullet",
+			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00003"}, Content: "one"}},
+			map[string]playbook.Status{"one": active, "two": active},
+			"",
+		},
+		{
+			"a SECOND of a proven bullet",
+			[]playbook.Op{{Kind: playbook.Second, Bullet: "misc-00001"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation},
+			"says that already",
+		},
+		{
+			"an UPDATE of the section",
+			[]playbook.Op{{Kind: playbook.Update, Bullet: "misc-00001", Section: "elsewhere", Content: "ONE"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation},
+			"",
+		},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
