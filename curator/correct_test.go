@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -26,7 +25,7 @@ func on(r *events.Reflection, judged uint64, votes map[playbook.BulletID]events.
 	f := *r
 	f.Feedback = events.Hash("feedback", string(r.Execution), fmt.Sprint(judged))
 	f.ID = events.ReflectionID(r.Execution, f.Feedback, r.Reflector)
-	f.Judged, f.Corrects, f.Tags = judged, true, nil
+	f.Judged, f.Corrects, f.Tags, f.Lessons = judged, true, nil, nil
 	for _, id := range slices.Sorted(maps.Keys(votes)) {
 		f.Tags = append(f.Tags, events.BulletTag{ID: id, Tag: votes[id]})
 	}
@@ -146,8 +145,8 @@ func TestFeedbackWaitsForWhatComesBeforeIt(t *testing.T) {
 	h.ok(err)
 	h.work(nil)
 	last := h.publish(on(own, 9, votes{"misc-00001": events.Harmful}))
-	h.publish(reflection("another", "x", "misc-00001")) // another book goes on meanwhile
-	h.lag(func(l bus.Lag) bool { return l.Last > last && l.InFlight == 2 })
+	h.publish(reflection("another", "x", "misc-00001")) // another book goes on meanwhile, and when it has, so could this one
+	h.until("another", "a commit", func(p *playbook.Playbook) bool { return p.Version() > 0 })
 	h.ok(held.Nak())
 	p := h.settled("b", last)
 	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("what the execution taught") == nil {
