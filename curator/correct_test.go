@@ -174,6 +174,45 @@ func TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt(t *testing.T) {
 	}
 }
 
+// TestACorrectionThatWasCommittedByACuratorThatDiedMovesNothingMore: it is delivered again, and once more under another
+// sequence, to a curator that opens the book from its view.
+func TestACorrectionThatWasCommittedByACuratorThatDiedMovesNothingMore(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.bullets("b", 1)
+	own := reflection("b", "own", "misc-00001")
+	r := on(own, 9, votes{"misc-00001": events.Harmful})
+	first, second := h.publish(own), h.publish(r)
+	w, err := h.store.Writer(t.Context(), "b")
+	h.ok(err)
+	for _, d := range []*playbook.Delta{
+		{
+			Covers: []playbook.Cover{{ID: string(own.ID), Seq: first, Evidence: own.Evidence()}},
+			Ops:    []playbook.Op{{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1, Support: []int{0}}},
+		},
+		{
+			Covers: []playbook.Cover{{ID: string(r.ID), Seq: second, Evidence: r.Evidence()}},
+			Ops:    []playbook.Op{{Kind: playbook.Retag, Bullet: "misc-00001", Was: playbook.Helpful, Harmful: 1, Support: []int{0}}},
+		},
+	} {
+		_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) { return []*playbook.Delta{d}, nil })
+		h.ok(err)
+	}
+	h.ok(w.Flush(t.Context()))
+	h.work(nil)
+	h.again(r)
+	h.again(own)
+	back := on(own, 12, votes{"misc-00001": events.Neutral})
+	if got := counts(h.settled("b", h.publish(back))); got != "misc-00001 +0 -0 =1" {
+		t.Errorf("got %s, want the one vote where the last feedback moved it", got)
+	}
+	p, err := h.store.At(t.Context(), "b", 3)
+	h.ok(err)
+	if got := counts(p); got != "misc-00001 +0 -1 =0" {
+		t.Errorf("after the deliveries that came again: got %s", got)
+	}
+}
+
 // TestFeedbackMovesOutcomes: once, with the arm that chance decided, and in the case that the task was begun under.
 func TestFeedbackMovesOutcomes(t *testing.T) {
 	t.Parallel()
