@@ -67,9 +67,9 @@ type Curator struct {
 }
 
 // New is a curator that asks a model what to make of lessons. Without a model each lesson that the playbook does not
-// hold yet becomes a bullet.
-func New(model chat.Model, cfg Config) *Curator {
-	return &Curator{model: model, cfg: cfg.WithDefaults(), content: newContentRules(systemText, reducerText)}
+// hold yet becomes a bullet. Told is what models are told in other roles, which is no advice where it turns up.
+func New(model chat.Model, cfg Config, told ...string) *Curator {
+	return &Curator{model: model, cfg: cfg.WithDefaults(), content: newContentRules(append(told, systemText, reducerText, refinerText)...)}
 }
 
 // Author is who a reflection's changes are by.
