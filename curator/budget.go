@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
 )
@@ -131,7 +130,7 @@ func (d *draft) grows() bool {
 	})
 }
 
-// weakest is the shown bullets that may go, the weakest first: the lowest score, then those that were there before, then
+// weakest is the shown bullets that may go, the weakest first: those that no gate has tried, then the lowest score, then those that were there before, then
 // those that nothing was heard of for longest.
 func (d *draft) weakest() []*playbook.Bullet {
 	var all []*playbook.Bullet
@@ -151,9 +150,15 @@ func (d *draft) weakest() []*playbook.Bullet {
 		}
 		return 0
 	}
+	tried := func(b *playbook.Bullet) int {
+		if b.Case != nil && b.Case.Withheld.N() > 0 {
+			return 1 // and found to help, since it is shown
+		}
+		return 0
+	}
 	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
 		return cmp.Or(
-			cmp.Compare(a.Score(), b.Score()), cmp.Compare(isNew(a), isNew(b)),
+			cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()), cmp.Compare(isNew(a), isNew(b)),
 			lastHeard(a).Compare(lastHeard(b)), cmp.Compare(a.ID, b.ID),
 		)
 	})
@@ -194,11 +199,6 @@ const (
 
 // justMade reports whether nothing but an ADD, and changes of its words, is on a new bullet.
 func (d *draft) justMade(id playbook.BulletID) bool {
-	for _, v := range []events.Vote{events.Helpful, events.Harmful, events.Neutral} {
-		if d.tags[ballot{id, v}] != nil {
-			return false
-		}
-	}
 	return !slices.ContainsFunc(d.ops, func(op playbook.Op) bool {
 		return op.Bullet == id && op.Kind != playbook.Add && op.Kind != playbook.Update
 	})

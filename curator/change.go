@@ -18,43 +18,34 @@ func (d *draft) change(op *playbook.Op) *refusal {
 	case playbook.Put:
 		return d.put(op)
 	}
-	old := d.get(op.Bullet)
-	if old == nil {
+	b := d.get(op.Bullet)
+	if b == nil {
 		return unknown(op.Bullet)
 	}
-	b := *old
 	switch op.Kind {
 	case playbook.Second:
-		return says(op.Bullet)
+		return d.again(op, says(b))
 	case playbook.Update:
 		same := d.same(op.Content)
 		switch {
 		case same != "" && same != op.Bullet:
 			return no("bullet %q says that already, %q cannot say it too", same, op.Bullet)
 		case op.Content == b.Content && (op.Section == "" || op.Section == b.Section):
-			return says(op.Bullet)
+			return says(b)
 		}
-		d.touch(&b)
-		b.Content, b.Rule = op.Content, op.Rule
-		if op.Section != "" {
-			b.Section = op.Section
-		}
-		d.texts[playbook.WordingOf(b.Content)] = b.ID
-		if old.Rule != nil && b.Rule == nil && b.Status == playbook.Candidate {
+		d.touch(b)
+		d.texts[playbook.WordingOf(op.Content)] = b.ID
+		if b.Rule != nil && op.Rule == nil && b.Status == playbook.Candidate {
 			// Somebody's words now: no count will ever show them.
-			b.Status = playbook.Active
-			d.emit(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: b.Status, Support: op.Support})
+			d.turn(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Share: d.decree(), Support: op.Support})
 		}
-	case playbook.SetStatus:
-		b.Status = op.Status
-	case playbook.Pin:
-		b.Pinned = op.Pinned
+	case playbook.SetStatus, playbook.Pin:
 	case playbook.Remove:
 		if b.Pinned {
 			return no("bullet %q is pinned", op.Bullet)
 		}
-		d.touch(&b)
-		d.flushTags() // votes come before the end of what they are on
+		d.touch(b)
+		d.flush() // votes come before the end of what they are on
 		d.changed[b.ID] = nil
 		d.emit(*op)
 		return nil
@@ -63,13 +54,27 @@ func (d *draft) change(op *playbook.Op) *refusal {
 	default:
 		return no("type: %q is no operation of a proposal", clip(string(op.Kind), maxName))
 	}
-	d.changed[b.ID] = &b
-	d.emit(*op)
+	d.turn(*op)
 	return nil
 }
 
-func says(id playbook.BulletID) *refusal {
-	return &refusal{fmt.Sprintf("bullet %q says that already", id), id}
+// turn drafts an operation on one bullet that is there.
+func (d *draft) turn(op playbook.Op) {
+	if op.Kind == playbook.Update || op.Share > 0 {
+		d.flush() // what was counted belongs to the case before
+	}
+	d.changed[op.Bullet] = d.get(op.Bullet).After(&op, d.covers)
+	d.emit(op)
+}
+
+func says(b *playbook.Bullet) *refusal {
+	switch b.Status {
+	case playbook.Retired:
+		return &refusal{fmt.Sprintf("bullet %q says that already, and is retired", b.ID), b.ID}
+	case playbook.Quarantined:
+		return &refusal{fmt.Sprintf("bullet %q says that already, and is in quarantine", b.ID), b.ID}
+	}
+	return &refusal{fmt.Sprintf("bullet %q says that already", b.ID), b.ID}
 }
 
 // counted is why a merge is refused that would add a rule's counts of runs to votes on advice.
@@ -77,44 +82,42 @@ func counted(id playbook.BulletID) *refusal {
 	return no("bullet %q counts runs for a rule, it cannot be merged", id)
 }
 
-func (d *draft) merge(op *playbook.Op, b playbook.Bullet) *refusal {
-	var sources []playbook.BulletID // others, each once
+func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *refusal {
+	var others []playbook.BulletID // each once
 	for _, id := range op.Sources {
-		if id != op.Bullet && !slices.Contains(sources, id) {
-			sources = append(sources, id)
+		if id != op.Bullet && !slices.Contains(others, id) {
+			others = append(others, id)
 		}
 	}
-	op.Sources = sources
+	op.Sources = others
 	if len(op.Sources) == 0 {
 		return no("source_ids: names no other bullet")
 	}
 	if b.Rule != nil {
 		return counted(op.Bullet)
 	}
+	var sources []*playbook.Bullet
 	for _, id := range op.Sources {
-		switch src := d.get(id); {
+		src := d.get(id)
+		switch {
 		case src == nil:
 			return unknown(id)
 		case src.Pinned:
 			return no("bullet %q is pinned", id)
 		case src.Rule != nil:
 			return counted(id)
-		default:
-			b.Helpful += src.Helpful
-			b.Harmful += src.Harmful
-			b.Neutral += src.Neutral
 		}
+		sources = append(sources, src)
 	}
 	if same := d.same(op.Content); same != "" && same != op.Bullet && !slices.Contains(op.Sources, same) {
-		return says(same)
+		return says(d.get(same))
 	}
-	d.flushTags()
+	d.flush()
 	for _, id := range op.Sources {
 		d.changed[id] = nil
 	}
-	b.Content = op.Content
-	d.changed[b.ID] = &b
-	d.texts[playbook.WordingOf(b.Content)] = b.ID
+	d.changed[b.ID] = b.After(op, d.covers, sources...)
+	d.texts[playbook.WordingOf(op.Content)] = b.ID
 	d.emit(*op)
 	return nil
 }
@@ -127,13 +130,16 @@ func (d *draft) add(op *playbook.Op) *refusal {
 	}
 	if op.Rule == nil {
 		if same := d.same(op.Content); same != "" {
-			return says(same)
+			return d.again(op, says(d.get(same)))
 		}
 		if d.whole { // a person's words count as they are
 			return d.mint(op)
 		}
 		if same, likeness := d.nearlySame(op.Content); same != "" {
-			return &refusal{fmt.Sprintf("bullet %q says nearly that (%.2f alike)", same, likeness), same}
+			return d.again(op, &refusal{fmt.Sprintf("bullet %q says nearly that (%.2f alike)", same, likeness), same})
+		}
+		if op.Status != playbook.Quarantined {
+			d.stem(op)
 		}
 	}
 	return d.mint(op)
@@ -144,10 +150,15 @@ func (d *draft) mint(op *playbook.Op) *refusal {
 	d.minted++
 	op.Section = playbook.Section(op.Section)
 	op.Bullet = playbook.MintID(op.Section, d.minted)
-	d.changed[op.Bullet] = &playbook.Bullet{ID: op.Bullet, Section: op.Section, Content: op.Content, Rule: op.Rule, Status: op.Status}
+	d.changed[op.Bullet] = playbook.Made(op, d.covers)
 	d.texts[playbook.WordingOf(op.Content)] = op.Bullet
 	if op.Rule == nil && d.alike != nil {
 		d.news.Put(string(op.Bullet), op.Content)
+	}
+	if !d.whole && op.Rule == nil {
+		for _, m := range d.makers(op.Support) {
+			d.born[m]++
+		}
 	}
 	d.emit(*op)
 	return nil

@@ -19,7 +19,9 @@ import (
 // up to the version that the delta follows: rare, slow, right. So it has a delta of its own, and everything of its book
 // that came before it is in the log by then: what waits waits for lower sequences only, and for what is in its own batch
 // not at all, so that no two wait for each other; and it waits for a bounded time, so that what this process holds back
-// meanwhile gets its turn before the feedback is delivered again.
+// meanwhile gets its turn before the feedback is delivered again. After some deliveries it goes ahead: what is then still
+// to come finds that its execution was judged since, and casts no vote. What it teaches besides is lost by that, which is
+// why there is a wait.
 
 // looksBack reports whether a docket is a reflection on feedback.
 func (k *docket) looksBack() bool { return k.r != nil && k.r.Judged > 0 }
@@ -47,8 +49,11 @@ func backLast(cases []*docket) {
 	})
 }
 
-// earlierWait bounds the wait for what comes before feedback.
-const earlierWait = 5 * time.Second
+// earlierWait bounds the wait for what comes before feedback, at each of its first deliveries.
+const (
+	earlierWait = 5 * time.Second
+	waits       = 3
+)
 
 // lookBack reads the log for a docket, on from where it was. When something that comes before it does not come through
 // in time, that is the docket's result, and that of all that wait for more; left are the others.
@@ -58,9 +63,9 @@ func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket
 		if err != nil {
 			return nil, err
 		}
-		if missing > 0 {
+		if missing > 0 && k.attempt <= waits {
 			return slices.DeleteFunc(cases, func(other *docket) bool {
-				late := other.looksBack() && other.seq >= k.seq
+				late := other.looksBack() && other.seq >= k.seq && other.attempt <= waits
 				if late {
 					*other.result = bus.Result{Err: fmt.Errorf("correct votes: the reflection at %d, which comes before, is not settled yet", missing)}
 				}
@@ -189,6 +194,9 @@ func (d *draft) correction(k *docket) {
 	voted := map[playbook.BulletID]bool{}
 	for i := range k.r.Findings {
 		f := &k.r.Findings[i]
+		if d.level(k.cover) == Untrusted {
+			break
+		}
 		if b := d.byRule(f.Key); b == nil {
 			d.finding(f, k.cover, voted)
 		} else if !asked[b.ID] && !voted[b.ID] {
@@ -263,34 +271,26 @@ func (d *draft) retag(id playbook.BulletID, was, is playbook.Vote, cover int) {
 		d.reject(op, errFull)
 		return
 	}
-	b := *d.get(id)
-	switch was {
-	case playbook.Helpful:
-		b.Helpful--
-	case playbook.Harmful:
-		b.Harmful--
-	default:
-		b.Neutral--
+	b := d.get(id)
+	d.touch(b)
+	if is == events.Harmful {
+		d.tried[id] = struct{}{}
 	}
-	b.Helpful += op.Helpful
-	b.Harmful += op.Harmful
-	b.Neutral += op.Neutral
-	d.changed[id] = &b
-	d.touch(&b)
+	d.changed[id] = b.After(&op, d.covers)
 	d.emit(op)
 }
 
 // retry drafts the outcomes of an execution as they are judged now, in the cases that are still open. One that was never
 // counted is, if nobody knew it before; else there was a reason.
 func (d *draft) retry(k *docket) {
-	if !k.r.Outcome.Known() {
+	if !k.r.Outcome.Known() || d.level(k.cover) == Untrusted {
 		return
 	}
-	mode, _ := d.base.Gate()
 	score := int(math.Round(k.r.Score * playbook.MaxScore))
-	for _, t := range k.r.Trials {
+	trials := k.r.Trials[:min(len(k.r.Trials), maxTrials)]
+	for i, t := range trials {
 		b := d.get(t.Bullet)
-		if b == nil || b.TheCase().Number != t.Case {
+		if b == nil || b.TheCase().Number != t.Case || slices.ContainsFunc(trials[:i], func(o events.Trial) bool { return o.Bullet == t.Bullet }) {
 			continue
 		}
 		op := playbook.Op{Kind: playbook.Trial, Bullet: t.Bullet, Case: t.Case}
@@ -302,7 +302,7 @@ func (d *draft) retry(k *docket) {
 				op.Seen = append(op.Seen, undo, seen)
 			}
 		}
-		if len(counted) == 0 && !k.r.Corrects && mode != playbook.GateOff {
+		if len(counted) == 0 && !k.r.Corrects && d.mode != playbook.GateOff && decided(t.Arm) {
 			op.Seen = append(op.Seen, playbook.Seen{Arm: t.Arm, Score: score})
 		}
 		if len(op.Seen) == 0 {
@@ -319,8 +319,8 @@ func (d *draft) retry(k *docket) {
 			d.reject(op, errFull)
 			continue
 		}
-		same := *b // it changes, and what a case says the fold works out
-		d.changed[t.Bullet] = &same
+		d.changed[t.Bullet] = b.After(&op, d.covers)
+		d.tried[t.Bullet] = struct{}{}
 		d.emit(op)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -26,6 +27,11 @@ type Config struct {
 
 	Tokens        int `name:"token-budget" help:"Most tokens that a playbook's bullets may take, estimated; -1 is no limit." default:"80000"`
 	SectionTokens int `name:"section-token-budget" help:"Most tokens that the bullets of one section may take; -1 is no limit." default:"-1"`
+
+	Mode  playbook.Gate `name:"gate" help:"How new advice earns its place in books for which nobody has said so with 'debrief playbook gate': off, shadow or on." default:"shadow" placeholder:"MODE" group:"Gate"`
+	Gate  gate.Config   `embed:""`
+	Trust []string      `name:"trust" help:"How far a source is believed: trusted, limited (to a percentage of what is behind a bullet, 50 unless given) or untrusted. May be given more than once. Default: trusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
+	Burst int           `name:"burst" help:"Most bullets that one session, or one source that is not trusted, may make in 10 minutes; the others wait in quarantine. -1 is no limit." default:"20"`
 }
 
 // WithDefaults fills in what is zero.
@@ -39,6 +45,10 @@ func (c Config) WithDefaults() Config {
 	if c.Tokens == 0 {
 		c.Tokens = 80_000 // as in the ACE authors' curator (ace-agent/ace)
 	}
+	if c.Burst == 0 {
+		c.Burst = defaultBurst
+	}
+	c.Gate = c.Gate.WithDefaults()
 	return c
 }
 
@@ -56,7 +66,14 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("--%s: must be at least 1, or -1 for no limit, got %d", flag, n))
 		}
 	}
-	return errors.Join(errs...)
+	if !c.Mode.Valid() {
+		errs = append(errs, fmt.Errorf("--gate: %q is none of off, shadow, on", c.Mode))
+	}
+	if c.Burst < -1 {
+		errs = append(errs, fmt.Errorf("--burst: must be at least 1, or -1 for no limit, got %d", c.Burst))
+	}
+	_, err := parseTrust(c.Trust)
+	return errors.Join(append(errs, c.Gate.Validate(), err)...)
 }
 
 // Curator curates books.
@@ -64,12 +81,15 @@ type Curator struct {
 	model   chat.Model
 	cfg     Config
 	content *contentRules
+	trust   trust
 }
 
 // New is a curator that asks a model what to make of lessons. Without a model each lesson that the playbook does not
 // hold yet becomes a bullet. Told is what models are told in other roles, which is no advice where it turns up.
 func New(model chat.Model, cfg Config, told ...string) *Curator {
-	return &Curator{model: model, cfg: cfg.WithDefaults(), content: newContentRules(append(told, systemText, reducerText, refinerText)...)}
+	sources, _ := parseTrust(cfg.Trust) // Validate says what is wrong with it
+	rules := newContentRules(append(told, systemText, reducerText, refinerText)...)
+	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources, content: rules}
 }
 
 // Author is who a reflection's changes are by.
@@ -123,6 +143,8 @@ type book struct {
 	// What proposing models are told of: bullets by their words, and what was turned down.
 	shelf  shelf
 	memory memory
+	made   births // stays when the book is let go of
+	known  doubts
 	used   time.Time
 	sound  bool // its view was compared with its log, all of it, and nothing has gone wrong since
 }
@@ -132,7 +154,7 @@ const bookIdle = time.Minute
 
 // release lets go of what is in memory.
 func (b *book) release() {
-	b.w, b.alike, b.costs, b.shelf, b.memory = nil, alike{}, nil, shelf{}, memory{}
+	b.w, b.alike, b.costs, b.shelf, b.memory, b.known = nil, alike{}, nil, shelf{}, memory{}, nil
 }
 
 func (d *desk) book(name playbook.Book) *book {
@@ -216,6 +238,9 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if b.costs == nil {
 		b.costs = make(costs)
 	}
+	if b.known == nil {
+		b.known = make(doubts)
+	}
 	cases, err := d.propose(ctx, b, cases)
 	if err != nil {
 		return err
@@ -224,10 +249,15 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if err != nil {
 		return err
 	}
-	by := policy{budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs}
+	by := policy{
+		budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs,
+		doubts: b.known, mode: d.cfg.Mode, gate: d.cfg.Gate, trust: d.trust,
+	}
 	var stale []playbook.BulletID
-	for len(cases)+len(stale) > 0 {
+	for again := false; len(cases)+len(stale) > 0 || again; {
 		var out drafted
+		now := time.Now()
+		by.burst = burst{d.cfg.Burst, b.made.recent(now)}
 		_, err := b.w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
 			by.judged = s.Judged
 			out = newDraft(s.Playbook(), by).settle(coveredBy(s), cases, stale)
@@ -242,8 +272,13 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		for _, delta := range out.change {
 			b.memory.note(delta)
 		}
+		for key := range out.doubted {
+			b.known[key] = struct{}{}
+		}
+		d.conn.Applied(events.RoleCurator, len(out.change), turnedDown(out.change))
 		decide(cases[:out.settled], b.w.State())
-		cases, stale = cases[out.settled:], out.stale
+		cases, stale, again = cases[out.settled:], out.stale, out.again
+		b.made.note(out.born, now)
 		switch k := out.unready; {
 		case k == nil:
 		case k.looksBack():
@@ -262,6 +297,13 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		b.w, b.sound = nil, false
 	}
 	return nil
+}
+
+func turnedDown(change []*playbook.Delta) (n int) {
+	for _, delta := range change {
+		n += len(delta.Rejected)
+	}
+	return n
 }
 
 // floorAge is how old the ack floor may be that a delta records. An old one is right, only longer ago.

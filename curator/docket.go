@@ -16,6 +16,7 @@ type docket struct {
 	id       events.ID
 	seq      uint64
 	repeated bool
+	attempt  int                // which delivery it is, from 1
 	r        *events.Reflection // one of the two
 	e        *events.Edit
 	result   *bus.Result
@@ -42,7 +43,7 @@ type proposal struct {
 }
 
 func newDocket(d *bus.Delivery, result *bus.Result) (*docket, error) {
-	k := &docket{id: d.Event.EventID(), seq: d.Seq, repeated: d.Repeat, result: result}
+	k := &docket{id: d.Event.EventID(), seq: d.Seq, repeated: d.Repeat, attempt: d.Attempt, result: result}
 	switch e := d.Event.(type) {
 	case *events.Reflection:
 		k.r = e

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
@@ -22,24 +23,31 @@ type draft struct {
 
 	covers []playbook.Cover
 	ops    []playbook.Op
-	tags   map[ballot]*playbook.Op // votes so far, one operation a bullet and kind of vote
-	order  []ballot                // of tags
+	sums   map[tally]*playbook.Op // what is counted so far, one operation a bullet and kind of count
+	order  []tally                // of sums
 	record rejections
-	bytes  int // at least the encoded size of covers, operations and votes
+	bytes  int // at least the encoded size of covers, operations and sums
 
 	whole    bool          // a person's change, which may take several deltas
 	news     similar.Index // what is added here
 	followed bool          // alike has seen the base
 
 	touched map[string]bool                // rule keys counted here
+	doubted map[string]bool                // keys of findings that were turned down here
 	stale   map[playbook.BulletID]struct{} // rule bullets to bring in line with their counts
+
+	mode  playbook.Gate                  // of the book from here on
+	tried map[playbook.BulletID]struct{} // bullets whose evidence has moved: for the gate to look at
+	born  map[maker]int                  // bullets made here
 }
 
-// ballot is what the votes of one operation are for. They are kept apart so that each can be told from the others, when
-// one of them is to be forgotten.
-type ballot struct {
+// tally is what the counts of one operation are for. They are kept apart so that each can be told from the others, when
+// one of them is to be forgotten or corrected.
+type tally struct {
 	bullet playbook.BulletID
-	vote   events.Vote
+	kind   playbook.OpKind
+	vote   events.Vote // Tag
+	number int         // Trial: of the case
 }
 
 // drafted is a change, which cases it settles, and what is left to do after it.
@@ -47,11 +55,16 @@ type drafted struct {
 	change []*playbook.Delta // none when there is nothing to write
 	// settled is how many cases the delta, together with the log before it, settles.
 	settled int
-	// stale are rule bullets whose text and status another delta brings in line with their counts: here they had no
-	// room.
+	// stale are bullets that another delta looks at, rules for their counts and all for the gate: here was no room.
 	stale []playbook.BulletID
+	// again says that the gate has more to decide, also when nothing else waits.
+	again bool
+	// born counts the bullets that the change makes, for whoever commits it to remember.
+	born map[maker]int
 	// unready needs to be prepared for this state first; nothing is drafted then.
 	unready *docket
+	// doubted are the keys of findings that it turns down as too unsure.
+	doubted map[string]bool
 }
 
 // settle drafts as many cases as fit in one delta: at least one, if there are any. An edit has a delta of its own, and so
@@ -59,7 +72,7 @@ type drafted struct {
 // is what the delta before this one left.
 func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []playbook.BulletID) drafted {
 	for _, id := range stale {
-		d.stale[id] = struct{}{}
+		d.stale[id], d.tried[id] = struct{}{}, struct{}{}
 	}
 	out := playbook.Delta{Author: Author}
 	seen := map[events.ID]bool{}
@@ -95,17 +108,21 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 		}
 	}
 	left := d.refreshRules()
+	d.flush()
+	left, again := d.decide(left)
 	d.economise()
-	d.flushTags()
 	if len(d.covers) == 0 && len(d.ops) == 0 {
 		return drafted{settled: n}
+	}
+	if _, chosen := d.base.Gate(); !chosen && !d.whole && d.mode != playbook.GateShadow {
+		out.Gate = d.mode
 	}
 	out.Covers, out.Ops, out.Rejected = d.covers, d.ops, d.record.list()
 	change := []*playbook.Delta{&out}
 	if d.whole {
 		change = split(&out)
 	}
-	return drafted{change: change, settled: n, stale: left}
+	return drafted{change: change, settled: n, stale: left, again: again, born: d.born, doubted: d.doubted}
 }
 
 // policy is what decides, beside the state, what becomes of a proposal.
@@ -113,16 +130,30 @@ type policy struct {
 	budget budget
 	alike  *alike                        // nil: only the same words are the same
 	costs  costs                         // of the book's bullets; nil remembers none
+	doubts doubts                        // that are on record
 	judged func(execution string) uint64 // the newest feedback on it that is known of; nil knows of none
+
+	mode  playbook.Gate // of a book that nobody has chosen one for; empty is shadow
+	gate  gate.Config
+	trust trust
+	burst burst
 }
 
 func newDraft(p *playbook.Playbook, by policy) *draft {
-	return &draft{
+	by.gate = by.gate.WithDefaults()
+	d := &draft{
 		policy: by, base: p, minted: p.LastMinted(),
-		changed: map[playbook.BulletID]*playbook.Bullet{}, tags: map[ballot]*playbook.Op{},
+		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[tally]*playbook.Op{},
 		rules: map[string]playbook.BulletID{}, texts: map[playbook.Wording]playbook.BulletID{},
-		touched: map[string]bool{}, stale: map[playbook.BulletID]struct{}{},
+		touched: map[string]bool{}, doubted: map[string]bool{}, stale: map[playbook.BulletID]struct{}{},
+		tried: map[playbook.BulletID]struct{}{}, born: map[maker]int{},
 	}
+	mode, chosen := p.Gate()
+	if !chosen && by.mode != "" {
+		mode = by.mode
+	}
+	d.mode = mode
+	return d
 }
 
 // coveredBy says of dockets whether the log has their effect.
@@ -155,13 +186,18 @@ func (d *draft) reflection(k *docket) {
 	for _, r := range k.rejected {
 		d.record.add(r)
 	}
+	d.outcomes(k)
 	voted := map[playbook.BulletID]bool{}
 	for _, t := range k.r.Tags {
 		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{k.cover}}
 		d.vote(op, t.Tag, voted)
 	}
-	for i := range k.r.Findings {
-		d.finding(&k.r.Findings[i], k.cover, voted)
+	if n := len(k.r.Findings); n > 0 && d.level(k.cover) == Untrusted {
+		d.reject(playbook.Op{Kind: playbook.Tag}, no("source %q is not trusted: %d sightings of rules do not count", d.source(k.cover), n))
+	} else {
+		for i := range k.r.Findings {
+			d.finding(&k.r.Findings[i], k.cover, voted)
+		}
 	}
 	d.proposed(k, voted)
 }
@@ -176,7 +212,7 @@ func (d *draft) proposed(k *docket, voted map[playbook.BulletID]bool) {
 			continue
 		}
 		op.Support = d.support(k, p.from)
-		if no := d.change(&op); no != nil {
+		if no := d.propose(op); no != nil {
 			d.reject(op, no)
 		}
 	}
@@ -249,33 +285,41 @@ func (d *draft) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]
 		d.reject(op, errFull)
 		return
 	}
+	if why := d.mistrusts(old, op.Support[0]); why != nil && (old.Rule == nil || d.level(op.Support[0]) == Untrusted) {
+		d.reject(op, why)
+		return
+	}
 	voted[op.Bullet] = true
-	b := *old
-	b.Helpful += op.Helpful
-	b.Harmful += op.Harmful
-	b.Neutral += op.Neutral
-	d.changed[b.ID] = &b
-	d.touch(&b)
-	box := ballot{b.ID, v}
-	if sum := d.tags[box]; sum != nil {
+	d.touch(old)
+	if v == events.Harmful {
+		d.tried[op.Bullet] = struct{}{}
+	}
+	d.changed[op.Bullet] = old.After(&op, d.covers)
+	d.sum(tally{bullet: op.Bullet, kind: playbook.Tag, vote: v}, op)
+}
+
+// sum adds an operation that counts to the others of its kind.
+func (d *draft) sum(key tally, op playbook.Op) {
+	if sum := d.sums[key]; sum != nil {
 		sum.Helpful += op.Helpful
 		sum.Harmful += op.Harmful
 		sum.Neutral += op.Neutral
 		sum.Support = append(sum.Support, op.Support...)
-		d.bytes += supportSize * len(op.Support)
+		sum.Seen = append(sum.Seen, op.Seen...)
+		d.bytes += supportSize*len(op.Support) + seenSize*len(op.Seen)
 		return
 	}
-	d.tags[box] = &op
-	d.order = append(d.order, box)
+	d.sums[key] = &op
+	d.order = append(d.order, key)
 	d.bytes += opSize(&op)
 }
 
-// flushTags turns the votes so far into operations.
-func (d *draft) flushTags() {
-	for _, box := range d.order {
-		d.ops = append(d.ops, *d.tags[box])
+// flush turns what was counted so far into operations.
+func (d *draft) flush() {
+	for _, key := range d.order {
+		d.ops = append(d.ops, *d.sums[key])
 	}
-	d.tags, d.order = map[ballot]*playbook.Op{}, nil
+	d.sums, d.order = map[tally]*playbook.Op{}, nil
 }
 
 // refusal is why something that was asked for is not done.

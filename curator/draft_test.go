@@ -24,12 +24,13 @@ type notes struct {
 	deltas  []*playbook.Delta
 	last    *draft
 	stale   []playbook.BulletID
+	again   bool
 }
 
 // take settles cases as the desk does, each call one batch, and checks every delta on its way.
 func (n *notes) take(t rapid.TB, cases ...*docket) {
 	t.Helper()
-	for len(cases)+len(n.stale) > 0 {
+	for len(cases)+len(n.stale) > 0 || n.again {
 		settled := n.one(t, cases)
 		cases = cases[settled:]
 	}
@@ -42,7 +43,7 @@ func (n *notes) one(t rapid.TB, cases []*docket) int {
 	if out.settled == 0 && len(cases) > 0 {
 		t.Fatal("a draft settled nothing")
 	}
-	n.last, n.stale = d, out.stale
+	n.last, n.stale, n.again = d, out.stale, out.again
 	d.base = n.p.Clone()
 	for i, delta := range out.change {
 		if len(out.change) > 1 {
@@ -100,7 +101,11 @@ func (n *notes) cover(id events.ID) {
 	n.covered[id] = true
 }
 
-var untimed = cmpopts.IgnoreFields(playbook.Bullet{}, "CreatedAt", "UpdatedAt", "LastUsed")
+// untimed compares bullets by all but their times, and sources in any order.
+var untimed = cmp.Options{
+	cmpopts.IgnoreFields(playbook.Bullet{}, "CreatedAt", "UpdatedAt", "LastUsed"),
+	cmpopts.SortSlices(func(a, b playbook.Backing) bool { return a.Source < b.Source }), cmpopts.EquateEmpty(),
+}
 
 // sameAs checks that the fold of a delta is what its draft saw, no more and no less, and what no delta may do.
 func (n *notes) sameAs(t rapid.TB, d *draft, delta *playbook.Delta) {

@@ -128,9 +128,19 @@ func (d *draft) edit(k *docket, out *playbook.Delta) (refused []playbook.Rejecti
 		}
 		out.Names = append(out.Names, n)
 	}
+	if e.Gate != "" {
+		was := d.mode
+		if d.mode, out.Gate = e.Gate, e.Gate; was == playbook.GateOn && d.mode != playbook.GateOn {
+			d.release(d.mode)
+		}
+	}
 	for _, op := range e.Ops {
 		op.Support = []int{k.cover}
-		if err := tidy(&op); err != nil {
+		err := tidy(&op)
+		if (op.Kind == playbook.Add || op.Kind == playbook.SetStatus) && (op.Status == playbook.Active || op.Status == "") {
+			op.Share = d.decree()
+		}
+		if err != nil {
 			refuse(op, no("%v", err))
 		} else if why := secretIn(&op); why != nil {
 			op.Content, op.Whole = redact(op.Content), nil
@@ -236,6 +246,7 @@ func split(d *playbook.Delta) []*playbook.Delta {
 // operation that it cannot hold would be refused whole, and everybody's reflections with it.
 func tidy(op *playbook.Op) (err error) {
 	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
+	op.Was, op.Case, op.Seen, op.Share, op.Replaces = "", 0, nil, 0, ""
 	op.Reason = clip(op.Reason, maxReason)
 	if op.Rule != nil {
 		return errors.New("rule: is for what rules find, an edit cannot set it")
@@ -259,6 +270,9 @@ func tidy(op *playbook.Op) (err error) {
 	}
 	if op.Status == "" && op.Kind == playbook.SetStatus {
 		op.Status = playbook.Active
+	}
+	if op.Status == playbook.Probation {
+		return errors.New("status: the gate alone puts a bullet on probation; make it a candidate")
 	}
 	return nil
 }

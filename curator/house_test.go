@@ -241,3 +241,9 @@ func (h *house) lag(is func(bus.Lag) bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// floor waits until everything up to a sequence is settled.
+func (h *house) floor(seq uint64) {
+	h.Helper()
+	h.lag(func(l bus.Lag) bool { return l.Floor >= seq })
+}

@@ -43,12 +43,12 @@ const (
 	tail = 300
 )
 
-// turnedDown begins the reason for turning something down that was turned down for good.
-const turnedDown = "was turned down before: "
+// refusedBefore begins the reason for turning something down that was turned down for good.
+const refusedBefore = "was turned down before: "
 
 // lastingReasons begin the reasons for which a text is turned down for good, whatever the playbook says by then. Append
 // what is decided about a text and not about the moment.
-var lastingReasons = []string{reasonContent, turnedDown}
+var lastingReasons = []string{reasonContent, refusedBefore}
 
 func lasts(reason string) bool { return begins(reason, lastingReasons) }
 
@@ -124,7 +124,7 @@ func lapseKey(text string) string {
 
 func (m *memory) remember(text, reason string) {
 	key := lapseKey(text)
-	l := &lapse{text, strings.TrimPrefix(reason, turnedDown), lasts(reason)}
+	l := &lapse{text, strings.TrimPrefix(reason, refusedBefore), lasts(reason)}
 	if old := m.lapses[key]; old != nil {
 		if old.lasting && !l.lasting {
 			return
@@ -217,7 +217,7 @@ func (m *memory) refuse(content string) string {
 		}
 		text, reason := m.about(near.ID)
 		if text != "" && similar.Differ(text, content) == "" {
-			return clip(turnedDown+reason, maxReason)
+			return clip(refusedBefore+reason, maxReason)
 		}
 		if other == nil {
 			other = make(map[string]bool)

@@ -34,7 +34,7 @@ func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*
 	for _, k := range with {
 		refuse := d.refuseLesson(b)
 		fresh := k.sift(s.Playbook(), refuse)
-		if d.model != nil {
+		if d.model != nil && d.trust[k.r.Origin.Source].level != Untrusted { // whose words a person reads, and no model
 			if k.asked = k.question(s.Playbook(), fresh, refuse); k.asked != nil {
 				open = append(open, k)
 			}

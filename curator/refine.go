@@ -136,12 +136,12 @@ func (f *refining) subjects() []*playbook.Bullet {
 
 func better(a, b *playbook.Bullet) int {
 	return cmp.Or(
-		cmp.Compare(standing(b), standing(a)), cmp.Compare(b.Score(), a.Score()),
+		cmp.Compare(prominence(b), prominence(a)), cmp.Compare(b.Score(), a.Score()),
 		cmp.Compare(a.ID.Number(), b.ID.Number()), cmp.Compare(a.ID, b.ID),
 	)
 }
 
-func standing(b *playbook.Bullet) int {
+func prominence(b *playbook.Bullet) int {
 	switch {
 	case b.Pinned:
 		return 3

@@ -32,12 +32,14 @@ const (
 	coverSize   = 24
 	maxEvidence = 1200 // evidence of a reflection, all its texts at their bounds
 	supportSize = 5
+	seenSize    = 18
 	fixedSize   = 80
 )
 
 // opSize is at least what an operation takes in a delta.
 func opSize(op *playbook.Op) int {
-	n := fixedSize + len(op.Bullet) + len(op.Section) + len(op.Content) + len(op.Status) + len(op.Reason) + supportSize*len(op.Support)
+	n := fixedSize + len(op.Bullet) + len(op.Section) + len(op.Content) + len(op.Status) + len(op.Reason) + supportSize*len(op.Support) +
+		len(op.Replaces) + len(op.Was) + seenSize*len(op.Seen)
 	for _, id := range op.Sources {
 		n += 5 + len(id)
 	}
@@ -77,6 +79,16 @@ func (d *draft) fits(k *docket) bool {
 	bytes := d.bytes + coverSize + len(k.id) + maxEvidence
 	for _, t := range k.r.Tags {
 		bytes += fixedSize + supportSize + len(t.ID)
+	}
+	for _, t := range k.r.Trials[:min(len(k.r.Trials), maxTrials)] {
+		if d.mode == playbook.GateOff {
+			break
+		}
+		bytes += supportSize + seenSize
+		if d.sums[tally{bullet: t.Bullet, kind: playbook.Trial, number: t.Case}] == nil {
+			keys++
+			bytes += fixedSize + len(t.Bullet)
+		}
 	}
 	for i := range k.r.Findings {
 		f := &k.r.Findings[i]

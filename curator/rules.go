@@ -19,6 +19,21 @@ const (
 	minZ    = 1.645
 )
 
+// A bullet that contrasts two runs of one task is shown while at least minRuns pairs speak for it, and so many more than
+// against it that a one-sided sign test at maxChance does not take it for chance. One run can be in several pairs, so
+// the test says a little too much.
+const maxChance = 0.05
+
+// minConfidence is what a rule must be sure of a sighting by to make a bullet or to count on one. Less counts nowhere,
+// so that the order of sightings does not matter.
+const minConfidence = 0.7
+
+// doubts are the keys of findings that were turned down as too unsure. Each is on record once, not once a run; a curator
+// that begins anew may record it again.
+type doubts map[string]struct{}
+
+const maxDoubts = 4096
+
 // byRule is the bullet of a rule's key in the draft, nil if there is none.
 func (d *draft) byRule(key string) *playbook.Bullet {
 	if key == "" {
@@ -45,6 +60,10 @@ const (
 // finding counts one sighting. The first one makes the bullet, with the bare text; the counts are filled in, and who
 // sees it is decided, by refreshRules.
 func (d *draft) finding(f *events.Finding, cover int, voted map[playbook.BulletID]bool) {
+	if f.Confidence != 0 && !(f.Confidence >= minConfidence) { // also NaN
+		d.doubt(f, cover)
+		return
+	}
 	b := d.byRule(f.Key)
 	if b == nil {
 		op := playbook.Op{Kind: playbook.Add, Section: f.Section, Status: playbook.Candidate, Support: []int{cover}}
@@ -55,6 +74,17 @@ func (d *draft) finding(f *events.Finding, cover int, voted map[playbook.BulletI
 		b = d.get(op.Bullet)
 	}
 	d.vote(playbook.Op{Kind: playbook.Tag, Bullet: b.ID, Support: []int{cover}}, f.Vote, voted)
+}
+
+// doubt records that a finding is too unsure for a bullet, unless that is known.
+func (d *draft) doubt(f *events.Finding, cover int) {
+	id := clip(f.Key, maxRuleKey)
+	if _, known := d.policy.doubts[id]; known || d.doubted[id] || len(d.policy.doubts)+len(d.doubted) >= maxDoubts {
+		return
+	}
+	d.doubted[id] = true
+	op := playbook.Op{Kind: playbook.Add, Section: f.Section, Content: f.Text, Support: []int{cover}}
+	d.reject(op, no("finding %q: confidence is %.2f, a bullet takes %.2f", clip(f.Key, maxName), f.Confidence, minConfidence))
 }
 
 // touch notes that the counts of a rule's bullet have moved, or that it is gone: what it says, and what those say that
@@ -86,7 +116,7 @@ func (d *draft) sight(f *events.Finding, op *playbook.Op) *refusal {
 		return no("key, base: longer than %d bytes", maxRuleKey)
 	}
 	op.Content = text
-	op.Rule = &playbook.Rule{Key: f.Key, Base: f.Base, Text: text, CountOnly: f.CountOnly}
+	op.Rule = &playbook.Rule{Key: f.Key, Base: f.Base, Text: text, CountOnly: f.CountOnly, Paired: f.Paired}
 	vote := playbook.Op{Kind: playbook.Tag, Support: op.Support}
 	if d.bytes+opSize(op)+opSize(&vote)+2*idSize > fullBytes {
 		return errFull // a bullet that nobody voted on would be no sighting
@@ -118,13 +148,21 @@ func (d *draft) refresh(b *playbook.Bullet) bool {
 	}
 	now := *b
 	status, content := playbook.Candidate, b.Rule.Text
-	if !b.Rule.CountOnly && (b.Rule.Base == "" || contrast(b, base)) {
-		status, content = playbook.Active, fill(b.Rule.Text, b, base)
+	holds := told(b, base)
+	if holds {
+		status = playbook.Active
+	}
+	if d.mode == playbook.GateOn { // the counts say what may go on probation, and the gate what comes of it
+		status = b.Status
+		holds = holds || b.Status == playbook.Probation || b.Status == playbook.Active
+	}
+	if holds {
+		content = fill(b.Rule.Text, b, base)
 	}
 	if clean, err := playbook.CleanContent(content); err == nil {
 		now.Content = clean
 	}
-	if b.Status == playbook.Active || b.Status == playbook.Candidate { // else somebody decided
+	if b.Status == playbook.Active || b.Status == playbook.Candidate || b.Status == playbook.Probation { // else somebody decided
 		now.Status = status
 	}
 	update := playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: now.Content, Rule: b.Rule}
@@ -144,6 +182,45 @@ func (d *draft) refresh(b *playbook.Bullet) bool {
 		d.emit(turn)
 	}
 	return true
+}
+
+// holds reports whether the counts say that a rule's bullet teaches something.
+func (d *draft) holds(b *playbook.Bullet) bool {
+	base := d.byRule(b.Rule.Base)
+	if base == nil {
+		base = &playbook.Bullet{}
+	}
+	return told(b, base)
+}
+
+// told reports whether a rule's counts say that its bullet is shown.
+func told(b, base *playbook.Bullet) bool {
+	switch {
+	case b.Rule.CountOnly:
+		return false
+	case b.Rule.Paired:
+		return b.Helpful >= minRuns && chance(b.Helpful, b.Harmful) <= maxChance
+	}
+	return b.Rule.Base == "" || contrast(b, base)
+}
+
+// chance is how likely at least so many of all are for and not against where both are equally likely: the upper tail of
+// a binomial distribution with p = 1/2.
+func chance(pro, contra int) float64 {
+	n := pro + contra
+	if n > 1000 { // where the normal distribution is as good
+		return math.Erfc((float64(pro)-0.5-float64(n)/2)/math.Sqrt(float64(n)/2)) / 2
+	}
+	sum, all := 0.0, lgamma(n+1)-float64(n)*math.Ln2
+	for k := range contra + 1 { // of the other tail, which is the same and shorter where it matters
+		sum += math.Exp(all - lgamma(k+1) - lgamma(n-k+1))
+	}
+	return sum
+}
+
+func lgamma(n int) float64 {
+	v, _ := math.Lgamma(float64(n))
+	return v
 }
 
 // contrast reports whether successful runs had it clearly more often than failed ones.

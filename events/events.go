@@ -51,6 +51,9 @@ type Origin struct {
 	Round int    `msgpack:"round,omitempty" json:"round,omitempty"`
 	// Source says where a recorded run came from, such as "tau-bench".
 	Source string `msgpack:"source,omitempty" json:"source,omitempty"`
+	// Task names what a recorded run was an attempt at, the same for every attempt. Where it is empty, attempts at one
+	// task have its question in common.
+	Task string `msgpack:"task,omitempty" json:"task,omitempty"`
 }
 
 // Task asks a Generator for an answer.

@@ -121,6 +121,9 @@ const (
 	VerbFeedback = "feedback"
 )
 
+// SubjectHealth is where every process of an account can be asked how it is.
+const SubjectHealth = prefix + "health"
+
 // ServiceSubject is where outside agents ask for something about a book; an empty book means every book.
 func ServiceSubject(verb string, b playbook.Book) string {
 	return prefix + "api." + verb + "." + string(cmpOr(b, "*"))
@@ -152,4 +155,9 @@ func NotesKey(b playbook.Book, session string) string {
 		return string(b) + "._reflections"
 	}
 	return SessionKey(b, session) + ".reflections"
+}
+
+// RunKey is the key of the last run at a task that ended so. The task is an id, so that its name can be any.
+func RunKey(b playbook.Book, task ID, l Label) string {
+	return string(b) + "._runs." + string(task) + "." + string(l)
 }

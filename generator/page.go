@@ -95,9 +95,26 @@ func (pg *page) settled(ctx context.Context, q *question, most time.Duration) {
 
 // bears is how far a query, with what it is about, speaks of what a bullet is about. It goes by words alone: what a task
 // is tried on must not depend on how far the vectors are.
+//
+// Of a sentence that is the share of its words that the query covers. A longer piece of advice bears on the queries that
+// it is among the nearest bullets to, as many as a context can try: of the 6 skills of a published book none has
+// the share on any of 150 recorded conversations, and what is never tried is never judged.
 func (pg *page) bears(query string) func(*playbook.Bullet) float64 {
 	covered := sync.OnceValue(func() *recall.Coverage { return pg.words.Coverage(query) })
-	return func(b *playbook.Bullet) float64 { return covered().Of(b.Content) }
+	near := sync.OnceValue(func() map[string]bool {
+		set := make(map[string]bool)
+		for _, match := range pg.words.Top(query, selection.MaxTrials) {
+			set[match.Key] = true
+		}
+		return set
+	})
+	return func(b *playbook.Bullet) float64 {
+		share, words := covered().Of(b.Content)
+		if words > recall.Sentence && share < selection.Bearing && near()[string(b.ID)] {
+			return selection.Bearing
+		}
+		return share
+	}
 }
 
 // byMeaning is how many bullets are looked up by their vectors: more than a prompt shows.

@@ -59,6 +59,7 @@ var plan = []struct {
 	{"events/direct", "a read of a stream does not know what is in it", []string{"github.com/nats-io/nats.go"}, []string{others, ours}},
 	{"events/window", "windows are kept here and used elsewhere", []string{"debrief/events", "debrief/events/direct", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/service", "a door knows who is asked, and not how it is done", []string{"debrief/events", "debrief/events/bus", "debrief/playbook"}, []string{ours, server, openai}},
+	{"events/liveness", "liveness is read from the transport, and knows no one who is judged", []string{"debrief/events", "debrief/events/bus"}, []string{ours, server, openai}},
 	{"events/natsd", "a server knows no streams", nil, []string{ours, openai}},
 
 	{"generator/selection", "what a context is made of is pure", []string{"debrief/playbook", "debrief/events", "debrief/events/chat"}, []string{ours}},

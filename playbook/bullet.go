@@ -121,6 +121,8 @@ type Rule struct {
 	Text string `msgpack:"t" json:"text"`
 	// CountOnly bullets are never shown.
 	CountOnly bool `msgpack:"c,omitempty" json:"count_only,omitempty"`
+	// Paired bullets count pairs of runs at one task, one that succeeded and one that failed.
+	Paired bool `msgpack:"p,omitempty" json:"paired,omitempty"`
 }
 
 // Bullet is one learned piece of advice. A Bullet inside a Playbook is immutable: Apply replaces it.

@@ -242,14 +242,8 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 		if old != nil {
 			return false
 		}
-		b := &Bullet{
-			ID: op.Bullet, Section: op.Section, Content: op.Content, Rule: op.Rule, Status: op.Status, Replaces: op.Replaces,
-			CreatedAt: d.Time, UpdatedAt: d.Time,
-		}
-		if op.Share > 0 {
-			b.Case = b.open(op.Share, true)
-		}
-		b.Backing = b.backed(d.Covers, op.Support, 1)
+		b := Made(op, d.Covers)
+		b.CreatedAt, b.UpdatedAt = d.Time, d.Time
 		p.put(b, b.checksum())
 		return true
 	}
@@ -261,71 +255,29 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 	if old == nil {
 		return false
 	}
-	b := *old
-	switch op.Kind {
-	case Update:
-		if counts := op.Rule != nil && b.Rule != nil && op.Rule.Key == b.Rule.Key; !counts && op.Content != b.Content {
-			b.Case = b.open(b.TheCase().Share, false)
-		}
-		b.Content, b.Rule, b.UpdatedAt = op.Content, op.Rule, d.Time
-		if op.Section != "" {
-			b.Section = op.Section
-		}
-	case Tag:
-		b.Helpful += op.Helpful
-		b.Harmful += op.Harmful
-		b.Neutral += op.Neutral
-		b.LastUsed = d.Time
-		b.Backing = b.backed(d.Covers, op.Support, 1)
-	case Retag:
-		n := len(op.Support)
-		b.count(op.Was, -n)
-		b.Helpful += op.Helpful
-		b.Harmful += op.Harmful
-		b.Neutral += op.Neutral
-		if op.Helpful+op.Harmful+op.Neutral == 0 {
-			b.Backing = b.backed(d.Covers, op.Support, -1)
-		}
-	case Trial:
-		if op.Case != b.TheCase().Number {
-			return false // of words, or a time, that are past
-		}
-		b.Case = b.saw(op.Seen)
-	case Second:
-		c := b.TheCase()
-		c.Seconded += len(op.Support)
-		b.Case = &c
-		b.Backing = b.backed(d.Covers, op.Support, 1)
-	case Remove:
+	if op.Kind == Remove {
 		p.drop(op.Bullet)
 		return true
-	case SetStatus:
-		b.Status, b.UpdatedAt = op.Status, d.Time
-		if op.Share > 0 {
-			b.Case = b.open(op.Share, true)
+	}
+	var sources []*Bullet
+	for i, id := range op.Sources {
+		if src := p.bullets[id].Bullet; op.Kind == Merge && src != nil && id != op.Bullet && !slices.Contains(op.Sources[:i], id) {
+			sources = append(sources, src)
 		}
-	case Pin:
-		b.Pinned, b.UpdatedAt = op.Pinned, d.Time
-	case Merge:
-		if op.Content != b.Content {
-			b.Case = b.open(b.TheCase().Share, false)
-		}
-		b.Content, b.UpdatedAt = op.Content, d.Time
-		for _, id := range op.Sources {
-			src := p.bullets[id].Bullet
-			if src == nil || id == op.Bullet {
-				continue
-			}
-			b.Helpful += src.Helpful
-			b.Harmful += src.Harmful
-			b.Neutral += src.Neutral
-			b.Pinned = b.Pinned || src.Pinned
-			b.Backing = b.joined(src.Backing)
-			p.drop(id)
-		}
-	default:
+	}
+	b := old.After(op, d.Covers, sources...)
+	if b == nil {
 		return false
 	}
-	p.put(&b, b.checksum())
+	for _, src := range sources {
+		p.drop(src.ID)
+	}
+	switch op.Kind {
+	case Update, SetStatus, Pin, Merge:
+		b.UpdatedAt = d.Time
+	case Tag:
+		b.LastUsed = d.Time
+	}
+	p.put(b, b.checksum())
 	return true
 }

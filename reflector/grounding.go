@@ -315,6 +315,7 @@ var forgeries = []struct {
 		`\b(?:ignore|disregard|forget|override|overrule)\b[^.\n]{0,100}?\b(?:instructions?|directives?|guidelines|guardrails|bullets?|playbook|the above|the (?:foregoing|preceding)`,
 		`|(?:system|your|previous|prior|initial|original|earlier) prompts?|(?:all|any|every|your|previous|prior|earlier|these|those|other) (?:the )?(?:\w+ )?rules?`,
 		`|(?:all|everything|anything|any|whatever|what)(?: of)?(?: the| that| you)?(?: is| was| were| came| stands)? (?:above|before|previous|prior|preceding|said|told|earlier))\b`,
+		`|\b(?:ignore|disregard|forget)\b[^\n]{0,200}?\b(?:remember|memori[sz]e|learn|add)\b[^\n]{0,24}?[:–]|\b(?:ignore|disregard|forget) all (?:of (?:this|it|that|the)\b|and\b)`,
 		`|\b(?:ignoriere?n?|vergiss|missachte|ignora|ignorez?|olvida|oubliez?|dimentica)\b[^.\n]{0,60}(?:anweisung|instrucci[oó]n|instruction|istruzion|regeln|reglas|règles)`,
 		`|(?:忽略|无视|無視)[^。\n]{0,30}(?:指令|指示|说明|規則|规则)|игнорируй[^.\n]{0,40}инструкци`)},
 	{"speaks as a part of a prompt", pattern(

@@ -19,8 +19,8 @@ type late struct {
 }
 
 // settled is the execution that feedback is on, with the outcome that it leaves. It returns when the execution itself has
-// been reflected on, or given up: what corrects votes comes after what casts them.
-func settled(ctx context.Context, conn *bus.Conn, f *events.Feedback, at uint64) (*events.Execution, late, error) {
+// been reflected on, or given up: what corrects votes had better come after what casts them.
+func settled(ctx context.Context, conn *bus.Conn, f *events.Feedback, at uint64, attempt int) (*events.Execution, late, error) {
 	l := late{feedback: f.ID, judged: at}
 	seq, is, err := f.Execution.Parse()
 	if err != nil {
@@ -48,12 +48,19 @@ func settled(ctx context.Context, conn *bus.Conn, f *events.Feedback, at uint64)
 	for _, f := range append(said, f) {
 		e.Outcome, e.Target = e.Outcome.After(f), cmp.Or(f.Target, e.Target)
 	}
+	if attempt > waits {
+		return e, l, nil
+	}
 	return e, l, waitReflected(ctx, conn, seq)
 }
 
-// ownWait bounds how long feedback waits for what comes before it; then it is delivered again. An execution that is
-// tried again and again holds up feedback on all that came after it, but no longer than it takes to be given up.
-const ownWait = 10 * time.Second
+// ownWait bounds how long feedback waits for what comes before it, at each of its first deliveries. Executions that are
+// tried for longer, or wait for a model that is away, do not hold it up: the Curator takes a correction that comes before
+// what it corrects.
+const (
+	ownWait = 10 * time.Second
+	waits   = 3
+)
 
 // saidBefore is the feedback on the same execution that was stored earlier, where this one needs it: it does not judge
 // itself, so that what was said last counts.

@@ -91,7 +91,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	handle, after := d.Handle(), late{}
 	if f, isLate := d.Event.(*events.Feedback); isLate {
 		var err error
-		if e, after, err = settled(ctx, conn, f, d.Seq); err != nil {
+		if e, after, err = settled(ctx, conn, f, d.Seq, d.Attempt); err != nil {
 			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", f.Execution, err)}
 		}
 		handle = f.Execution
@@ -115,10 +115,24 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		conclude(e, ref)
 	}
 	ref.Judged, ref.Corrects = after.judged, after.corrects
+	var p *pair
+	if windows != nil {
+		p = newPair(e)
+	}
+	if p != nil {
+		if err := p.compare(ctx, windows, ref); err != nil {
+			return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
+		}
+	}
 	if !says(ref) && after.feedback == "" { // feedback moves votes that were cast
 		return bus.Result{} // nothing to learn from it
 	}
 	return bus.Result{Events: []events.Event{ref}, Then: func(ctx context.Context, first bus.Receipt) error {
+		if p != nil {
+			if err := p.keep(ctx, windows, ref); err != nil {
+				return err
+			}
+		}
 		note := events.NewNote(first.Handle, ref)
 		if note == nil {
 			return nil

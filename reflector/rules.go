@@ -1,29 +1,117 @@
 package reflector
 
 import (
-	"fmt"
-
 	"debrief/events"
 )
 
 // RulesVersion names the rules. It is part of the ids of reflections: a finding with another key, text or vote than
 // before is another version's.
-const RulesVersion = "rules1"
+const RulesVersion = "rules2"
 
-// rules are the reflector that needs no model. Each looks at one execution and keeps nothing of it; sums over
-// executions are the Curator's (see events.Finding). The section is where a playbook has the bullets.
+// rule is something to look for in a run. Each looks at one execution and keeps nothing of it; sums over executions are
+// the Curator's (see events.Finding).
 //
 // A vote is the outcome of the run. What a tool reported is none: an error that the agent got over is no failed task,
 // and a run may fail without one.
-var rules = []struct {
-	section string
-	find    func(*trail) []events.Finding
-	most    int // findings of one execution, the first ones
-}{
-	{"troubleshooting_and_pitfalls", toolErrors, 32},
-	{"common_mistakes_to_avoid", repeatedCalls, 32},
-	{"strategies_and_hard_rules", toolOrders, maxTools * (maxTools + 1) / 2},
+type rule struct {
+	category, name string // the name begins the keys of its findings
+
+	// first and then are the kinds of two calls that make a pattern, in their order.
+	first, then kind
+	// about is the one that the rule advises on. The runs with such a call are the ones that are compared.
+	about place
+	// when says of two calls whether they belong together, and by what.
+	when  tie
+	times int // how many different first calls there must be; 0 is one
+
+	// find is what looks for a rule that is no pattern of two kinds.
+	find func(*trail, *rule) []events.Finding
+	// compared says that runs with the error are compared, with what the rule advises or without.
+	compared bool
+
+	// confidence, in per cent, that a sighting teaches something, where the end of the run is known.
+	confidence int
+	section    string // where a playbook has the bullets
+	text       string // its first verb is what first did, the second what then did, the third the tie
+	most       int    // findings of one execution, the first ones
 }
+
+// place is one of the two calls of a pattern.
+type place int
+
+const (
+	onThen  place = iota // "before THEN, do FIRST": looked at where THEN comes for the first time
+	onFirst              // "after FIRST, do THEN": looked at behind the last FIRST
+	onReads              // "do FIRST several times before the first change"
+)
+
+// Sections, as the ACE authors' playbooks have them.
+const (
+	strategies = "strategies_and_hard_rules"
+	heuristics = "problem_solving_heuristics"
+	checklist  = "verification_checklist"
+	pitfalls   = "troubleshooting_and_pitfalls"
+	mistakes   = "common_mistakes_to_avoid"
+)
+
+// rules are the reflector that needs no model. Their categories are those of swecli's execution reflector.
+//
+// What is shown of them differs. A pattern (first, then) is what good and bad runs alike are full of, so it is only
+// shown where runs that succeeded kept to it clearly more often than runs that failed: it carries a Base, and the
+// Curator compares. Runs whose end nobody knows cannot be compared; what was seen in them is told in the reflection,
+// under the confidence that makes a bullet. An error and what got over it is a fact about the tool, whoever runs into
+// it: it is shown at once, with how the runs ended. Only where a change was refused are the runs compared, too: between
+// a refusal and the next try agents look up many things that have nothing to do with it.
+var rules = []rule{
+	// Errors and what came of them.
+	{category: "error handling", name: "error", find: toolErrors, confidence: 90, section: pitfalls, most: 32},
+	{category: "error handling", name: "list-on-file-error", find: recoveries, first: reads | writes | runs | tests | searches | lists | builds,
+		then: lists | searches, when: fileError, confidence: 90, section: pitfalls, most: 8,
+		text: "%[1]s answered \"%[3]s\": look with %[2]s for what is there, then call it again, which worked " + tally + "."},
+	{category: "error handling", name: "verify-environment", find: recoveries, first: runs | tests | builds | installs | records | asks, then: verifies | installs,
+		when: environmentError, confidence: 90, section: pitfalls, most: 8,
+		text: "%[1]s answered \"%[3]s\": see to the environment with %[2]s, then run it again, which worked " + tally + "."},
+	{category: "error handling", name: "check-precondition", find: recoveries, first: changes, then: looksUp | searches | lists | reads | verifies,
+		when: preconditionError, compared: true, confidence: 75, section: pitfalls, most: 8,
+		text: "%[1]s answers \"%[3]s\": check that with %[2]s before the call" + erredText},
+	{category: "error handling", name: "repeat", find: repeatedCalls, confidence: 85, section: mistakes, most: 32},
+
+	// Order of tools, whatever they do: the contrast is all there is to it.
+	{category: "order", name: "order", find: toolOrders, confidence: 75, section: strategies, most: maxTools * (maxTools + 1) / 2},
+
+	// Patterns of kinds. One that ties two calls to one thing says more than one that only counts them.
+	{category: "file operations", name: "list-before-read", first: lists, then: reads, when: inFolder, confidence: 75, section: strategies, most: 64,
+		text: "Before %[2]s, list the folder with %[1]s"},
+	{category: "file operations", name: "read-before-write", first: reads | looksUp, then: writes | changes, when: sameThing, confidence: 80, section: strategies, most: 64,
+		text: "Before %[2]s, read what it is about with %[1]s (same %[3]s)"},
+	{category: "file operations", name: "related-reads", first: reads | looksUp, about: onReads, times: 3, confidence: 75, section: strategies, most: 64,
+		text: "Call %[1]s for several %[3]s, 3 or more, before the first change"},
+	{category: "code navigation", name: "search-before-read", first: searches, then: reads, when: anything, confidence: 75, section: heuristics, most: 64,
+		text: "Before %[2]s, search with %[1]s"},
+	{category: "code navigation", name: "explore", first: searches, about: onReads, times: 2, confidence: 75, section: heuristics, most: 64,
+		text: "Search with %[1]s for several %[3]s, 2 or more, before the first change"},
+	{category: "code navigation", name: "grep-then-read", first: searches, then: reads, when: foundIt, confidence: 80, section: heuristics, most: 64,
+		text: "Choose what to read with %[2]s by what %[1]s has found"},
+	{category: "testing", name: "tests-after-edit", first: writes, then: tests, about: onFirst, when: anything, confidence: 80, section: checklist, most: 64,
+		text: "After the last %[1]s, run %[2]s"},
+	{category: "testing", name: "read-tests-first", first: reads, then: tests, when: testFile, confidence: 75, section: checklist, most: 64,
+		text: "Before %[2]s, read the tests with %[1]s"},
+	{category: "testing", name: "test-first", first: tests, then: writes, when: anotherFile, confidence: 75, section: checklist, most: 64,
+		text: "Before the first %[2]s, see it fail with %[1]s"},
+	{category: "shell", name: "install-before-run", first: installs, then: runs | tests | builds, when: anything, confidence: 75, section: strategies, most: 64,
+		text: "Before %[2]s, install what it needs with %[1]s"},
+	{category: "shell", name: "build-before-test", first: builds, then: tests, when: anything, confidence: 75, section: strategies, most: 64,
+		text: "Before %[2]s, build with %[1]s"},
+	{category: "shell", name: "status-before-change", first: asks, then: records, when: anything, confidence: 75, section: strategies, most: 64,
+		text: "Before %[2]s, look at %[1]s"},
+}
+
+// What a sighting takes off the confidence, and what is too unsure to be told, in per cent. What is told and stays
+// under the 70 per cent of the Curator makes no bullet.
+const (
+	unjudged = 15
+	tellAt   = 60
+)
 
 // Bounds of what enters a finding.
 const (
@@ -44,22 +132,39 @@ func Inspect(e *events.Execution) []events.Finding {
 	t := follow(e)
 	var found []events.Finding
 	keys := map[string]bool{}
-	for _, r := range rules {
+	for i := range rules {
+		r := &rules[i]
+		find := r.find
+		if find == nil {
+			find = patterns
+		}
 		left := r.most
-		for _, f := range r.find(t) {
-			if left == 0 {
-				break
-			}
-			if keys[f.Key] {
+		for _, f := range find(t, r) {
+			if keys[f.Key] || left == 0 && !f.CountOnly {
 				continue
 			}
-			left--
+			if !f.CountOnly { // a count is what it is
+				confidence := t.sure(r.confidence)
+				if confidence < tellAt {
+					continue
+				}
+				f.Confidence = float64(confidence) / 100
+				left--
+			}
 			keys[f.Key] = true
 			f.Section, f.Vote = r.section, t.vote
 			found = append(found, f)
 		}
 	}
 	return found
+}
+
+// sure is a rule's confidence in what it saw in this run.
+func (t *trail) sure(confidence int) int {
+	if t.vote == events.Neutral {
+		return confidence - unjudged
+	}
+	return confidence
 }
 
 // signal reports whether there is something for the rules: two tool calls, or an error. A lone read teaches nothing.
@@ -75,20 +180,31 @@ func signal(e *events.Execution) bool {
 	return false
 }
 
-// trail is an execution as the rules see it: its tool calls in order, and how it ended.
+// trail is an execution as the rules see it: its tool calls in order, what they did, and how it ended.
 type trail struct {
 	calls []*events.ToolCall
+	acts  []act
 	vote  events.Vote
+
+	// Worked out when first asked for.
+	quotes, spelled []string
+	after           []ahead
 }
 
 func follow(e *events.Execution) *trail {
-	t := &trail{vote: vote(e.Outcome.Label)}
+	t := &trail{vote: vote(e.Outcome.Label), calls: callsOf(e)}
+	t.acts = acts(t.calls)
+	return t
+}
+
+func callsOf(e *events.Execution) []*events.ToolCall {
+	var calls []*events.ToolCall
 	for i := range e.Steps {
 		for j := range e.Steps[i].Calls {
-			t.calls = append(t.calls, &e.Steps[i].Calls[j])
+			calls = append(calls, &e.Steps[i].Calls[j])
 		}
 	}
-	return t
+	return calls
 }
 
 // vote is what a run says for whatever was seen in it. One that half worked says as little as one nobody judged.
@@ -103,38 +219,4 @@ func vote(l events.Label) events.Vote {
 	}
 }
 
-const (
-	tally     = "(runs: {runs}, of which {helpful} succeeded and {harmful} failed)"
-	orderText = "Before `%[2]s`, call `%[1]s` first: {helpful} of {base.helpful} successful runs that used `%[2]s` did, {harmful} of {base.harmful} failed ones."
-	usedText  = "`%s` was used in {helpful} successful and {harmful} failed runs."
-)
-
-// toolOrders finds which tools were used, and which was called before which for the first time. Only runs whose end is
-// known count: the difference between successes and failures is all there is to it. Tools beyond the first maxTools
-// are left out, both as one of a pair and as a base.
-func toolOrders(t *trail) []events.Finding {
-	if t.vote == events.Neutral {
-		return nil
-	}
-	var tools []string
-	seen := map[string]bool{}
-	for _, c := range t.calls {
-		if !seen[c.Tool] && len(tools) < maxTools {
-			seen[c.Tool] = true
-			tools = append(tools, c.Tool)
-		}
-	}
-	var found []events.Finding
-	for i, b := range tools {
-		used := key("used", b)
-		found = append(found, events.Finding{Key: used, CountOnly: true, Text: fmt.Sprintf(usedText, clean(b, maxName))})
-		for _, a := range tools[:i] {
-			found = append(found, events.Finding{
-				Key:  key("order", a, b),
-				Base: used,
-				Text: fmt.Sprintf(orderText, clean(a, maxName), clean(b, maxName)),
-			})
-		}
-	}
-	return found
-}
+const tally = "(runs: {runs}, of which {helpful} succeeded and {harmful} failed)"

@@ -20,21 +20,14 @@ const (
 // the same error the last one speaks. When a later call of the same tool worked, the finding says which arguments were
 // other than in the call that failed. Otherwise one finding says that none worked, under a key that all such runs
 // share, and another one what did work next, if anything did. Failures beyond the first maxErrors are not looked at.
-func toolErrors(t *trail) []events.Finding {
-	ahead := lookAhead(t.calls)
-	quotes := make([]string, len(t.calls))
-	for i, left := 0, maxErrors; i < len(t.calls) && left > 0; i++ {
-		if c := t.calls[i]; c.Outcome.Failed() {
-			quotes[i] = quoteError(c.Output)
-			left--
-		}
-	}
+func toolErrors(t *trail, _ *rule) []events.Finding {
+	ahead := t.ahead()
 	var found []events.Finding
 	for i, c := range t.calls {
-		if next := ahead[i].next; quotes[i] == "" || next != none && quotes[next] == quotes[i] {
+		if next := ahead[i].next; t.quote(i) == "" || next != none && t.quote(next) == t.quote(i) {
 			continue
 		}
-		tool, quote := clean(c.Tool, maxName), quotes[i]
+		tool, quote := clean(c.Tool, maxName), t.quote(i)
 		if again := ahead[i].again; again != none {
 			found = append(found, recovered(c, t.calls[again], tool, quote))
 			continue
@@ -61,6 +54,27 @@ func recovered(failed, after *events.ToolCall, tool, quote string) events.Findin
 		Key:  key("error", failed.Tool, quote, "again with "+strings.Join(names, ",")),
 		Text: fmt.Sprintf(againText, tool, quote, list(names)),
 	}
+}
+
+// quote is the error of a call as findings quote it, empty where it did not fail or comes after maxErrors that did.
+func (t *trail) quote(call int) string {
+	if t.quotes == nil {
+		t.quotes = make([]string, len(t.calls))
+		for i, left := 0, maxErrors; i < len(t.calls) && left > 0; i++ {
+			if c := t.calls[i]; c.Outcome.Failed() {
+				t.quotes[i] = quoteError(c.Output)
+				left--
+			}
+		}
+	}
+	return t.quotes[call]
+}
+
+func (t *trail) ahead() []ahead {
+	if t.after == nil {
+		t.after = lookAhead(t.calls)
+	}
+	return t.after
 }
 
 const none = -1

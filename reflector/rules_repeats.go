@@ -15,7 +15,7 @@ const repeatText = "`%s` was called again with the same arguments and gave the s
 // repeatedCalls finds calls that could not teach anything: the same tool with the same arguments gave the same answer
 // once more, and every call between the two only read. A call that is not known to read may have changed something, so
 // that looking again was right; one whose second answer differs told something new.
-func repeatedCalls(t *trail) []events.Finding {
+func repeatedCalls(t *trail, _ *rule) []events.Finding {
 	type question struct{ tool, arguments string }
 	type answer struct {
 		output  string
@@ -25,15 +25,15 @@ func repeatedCalls(t *trail) []events.Finding {
 	var found []events.Finding
 	reported := map[string]bool{}
 	changes := 0
-	for _, c := range t.calls {
+	for i, c := range t.calls {
 		before := changes
-		if !reads(c) {
+		if !onlyReads(c) {
 			changes++
 		}
 		if c.Outcome == events.Unknown {
 			continue // no answer
 		}
-		q := question{c.Tool, canonical(c.Arguments)}
+		q := question{c.Tool, t.canonical(i)}
 		last, asked := answers[q]
 		answers[q] = answer{c.Output, changes}
 		if !asked || last.changes != before || last.output != c.Output || reported[c.Tool] {
@@ -53,14 +53,25 @@ var reading = map[string]bool{
 	"think": true, "view": true,
 }
 
-// reads reports whether the tool's name says that it only reads: get_user, listFiles, search-code. With a ">" in its
+// onlyReads reports whether the tool's name says that it only reads: get_user, listFiles, search-code. With a ">" in its
 // arguments it may be a shell command that writes.
-func reads(c *events.ToolCall) bool {
+func onlyReads(c *events.ToolCall) bool {
 	word := strings.TrimLeft(c.Tool, "_")
 	if end := strings.IndexFunc(word, func(r rune) bool { return !unicode.IsLower(r) }); end > 0 {
 		word = word[:end]
 	}
 	return reading[word] && !strings.Contains(c.Arguments, ">")
+}
+
+// canonical is the arguments of a call in one spelling.
+func (t *trail) canonical(call int) string {
+	if t.spelled == nil {
+		t.spelled = make([]string, len(t.calls))
+	}
+	if t.spelled[call] == "" {
+		t.spelled[call] = canonical(t.calls[call].Arguments)
+	}
+	return t.spelled[call]
 }
 
 // canonical is arguments in one spelling: JSON with sorted names and without white space, other text trimmed. Arguments

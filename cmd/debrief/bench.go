@@ -26,6 +26,7 @@ import (
 type bench struct {
 	Pipeline pipelineBench `cmd:"" default:"withargs" help:"Measure the pipeline and this machine's limits."`
 	Context  contextBench  `cmd:"" help:"Measure what contexts cost: time, by playbook and by history, and tokens of recorded runs."`
+	Learning learningBench `cmd:"" help:"Measure what is learned: from wrong feedback, in batches, of more of the same, at what cost, under attack."`
 }
 
 // Help implements kong.HelpProvider.
@@ -35,7 +36,8 @@ func (*bench) Help() string {
   debrief bench                        the pipeline, after what this machine can do at all
   debrief bench --limits               what this machine can do alone
   debrief bench context                what contexts cost, by playbook and by history
-  debrief bench context runs.json      tokens of recorded runs, with a window and without`
+  debrief bench context runs.json      tokens of recorded runs, with a window and without
+  debrief bench learning --quick       what is learned, in a minute; without --quick, all of it`
 }
 
 // pipelineBench measures what this machine makes of the pipeline.

@@ -118,10 +118,14 @@ func changes(d *book.Delta) string {
 	if d.Forgets != nil {
 		say("forgets %s", d.Forgets)
 	}
+	if d.Gate != "" {
+		say("the gate is %s", d.Gate)
+	}
 	count := map[book.OpKind]int{}
-	votes := 0
+	votes, outcomes := 0, 0
 	for _, op := range d.Ops {
 		count[op.Kind]++
+		outcomes += len(op.Seen)
 		votes += op.Helpful + op.Harmful + op.Neutral
 	}
 	for _, k := range []struct {
@@ -135,6 +139,7 @@ func changes(d *book.Delta) string {
 		{book.Remove, "removed"},
 		{book.SetStatus, "changed in status"},
 		{book.Pin, "pinned or unpinned"},
+		{book.Second, "seconded"},
 	} {
 		if count[k.kind] > 0 {
 			say("%d %s", count[k.kind], k.verb)
@@ -142,6 +147,9 @@ func changes(d *book.Delta) string {
 	}
 	if votes > 0 {
 		say("%s", plural(votes, "vote"))
+	}
+	if outcomes > 0 {
+		say("%s", plural(outcomes, "outcome"))
 	}
 	if len(d.Rejected) > 0 {
 		say("%d rejected", len(d.Rejected))

@@ -30,6 +30,9 @@ type playbook struct {
 	Import importBook `cmd:"" help:"Bring in a playbook from a file."`
 	Export exportBook `cmd:"" help:"Write a playbook for another system."`
 
+	Gate       gateBook   `cmd:"" help:"Show what the gate knows and does next, or turn it off, to shadow or on."`
+	Quarantine quarantine `cmd:"" help:"Look through what waits for a person."`
+
 	Why      whyBook      `cmd:"" help:"Explain a bullet, or what came of an execution."`
 	Forget   forgetRuns   `cmd:"" help:"Take out what rests on certain executions."`
 	Rejected rejectedBook `cmd:"" help:"List what was turned down, merged or dropped, and why."`

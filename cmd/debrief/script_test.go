@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 			"oneline": oneLine,
 			"await":   await,
 			"ready":   ready,
+			"health":  health,
 			"field":   field,
 			"same":    same,
 			"fill":    fill,
@@ -52,6 +53,8 @@ func TestScripts(t *testing.T) {
 			"deny":    deny,
 			"repeat":  repeat,
 			"post":    post,
+			"reflect": reflect,
+			"until":   until,
 
 			"bulletid":    bulletID,
 			"handle":      handle,
@@ -60,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"handin":      handIn,
 			"serveraddr":  serverAddr,
 			"awaitstatus": awaitStatus,
+			"redstatus":   redStatus,
 		},
 	})
 }
@@ -152,10 +156,15 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // ready waits until the health check has a status and a body that matches: ready 200 running.
-func ready(ts *testscript.TestScript, _ bool, args []string) {
-	pattern := regexp.MustCompile(args[1])
+func ready(ts *testscript.TestScript, neg bool, args []string) {
+	health(ts, neg, []string{args[0], "/readyz", args[1]})
+}
+
+// health is that of any path: health 503 /healthz red.
+func health(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile(args[2])
 	eventually(ts, func() error {
-		r, err := http.Get("http://" + ts.Getenv("HEALTH") + "/readyz")
+		r, err := http.Get("http://" + ts.Getenv("HEALTH") + args[1])
 		if err != nil {
 			return err
 		}
@@ -239,6 +248,30 @@ func repeat(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("100 tasks were stored")
 }
 
+// reflect hands in the reflections of a file, a JSON object a line, so many times over: reflect BOOK TIMES FILE.
+func reflect(ts *testscript.TestScript, _ bool, args []string) {
+	nc, err := nats.Connect(serverURL(ts))
+	ts.Check(err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	ts.Check(err)
+	var times int
+	_, err = fmt.Sscan(args[1], &times)
+	ts.Check(err)
+	for range times {
+		for line := range strings.Lines(ts.ReadFile(args[2])) {
+			r := new(events.Reflection)
+			ts.Check(json.Unmarshal([]byte(line), r))
+			r.Book, r.ID, r.Execution = book.Book(args[0]), events.NewID(), events.NewID()
+			r.Handle, r.Reflector = events.NewHandle(1, r.Execution), "test"
+			subject, header, data, err := events.Encode(r)
+			ts.Check(err)
+			_, err = js.PublishMsg(context.Background(), &nats.Msg{Subject: subject, Header: header, Data: data})
+			ts.Check(err)
+		}
+	}
+}
+
 // serverURL is where the server on $DATA listens.
 func serverURL(ts *testscript.TestScript) string {
 	text, err := os.ReadFile(filepath.Join(ts.Getenv("DATA"), "debrief.holder"))
@@ -253,6 +286,20 @@ func serverAddr(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimPrefix(serverURL(ts), "nats://"))
 }
 
+// until runs a program until its output matches: until PATTERN program [args...].
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	eventually(ts, func() error {
+		if err := ts.Exec(args[1], args[2:]...); err != nil {
+			return err
+		}
+		if text := ts.ReadFile("stdout"); !pattern.MatchString(text) {
+			return fmt.Errorf("%q does not match %s", text, pattern)
+		}
+		return nil
+	})
+}
+
 // awaitStatus waits until 'debrief status' has a line that matches.
 func awaitStatus(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile("(?m)" + args[0])
@@ -262,6 +309,26 @@ func awaitStatus(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		if out := ts.ReadFile("stdout"); !pattern.MatchString(out) {
 			return fmt.Errorf("%s does not match %s", out, pattern)
+		}
+		return nil
+	})
+}
+
+// redStatus waits until 'debrief status', with little patience, ends with its code for red over a role and has a line
+// that matches: redstatus generator '^red: '.
+func redStatus(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[1])
+	eventually(ts, func() error {
+		err := ts.Exec("debrief", "status", "--data", ts.Getenv("DATA"), "--alarm-after", "200ms")
+		var ended interface{ ExitCode() int }
+		if !errors.As(err, &ended) || ended.ExitCode() != 6 {
+			return fmt.Errorf("it ended with %v, want exit code 6", err)
+		}
+		if out := ts.ReadFile("stdout"); !pattern.MatchString(out) {
+			return fmt.Errorf("%s does not match %s", out, pattern)
+		}
+		if said := ts.ReadFile("stderr"); !strings.Contains(said, args[0]) {
+			return fmt.Errorf("%q does not name %s", said, args[0])
 		}
 		return nil
 	})

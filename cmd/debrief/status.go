@@ -2,28 +2,45 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/app"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/liveness"
 	"debrief/playbook/natskv"
 
 	book "debrief/playbook"
 )
 
-// status shows what is stored and how far each role is.
+// status shows what is stored, how far each role is, and whether learning is alive.
 type status struct {
 	place
-	JSON bool `help:"Print JSON."`
+	AlarmAfter time.Duration `help:"A role is red when work waits for it and none goes well for so long, or for three times what is usual, whichever is longer." default:"60s"`
+	JSON       bool          `help:"Print JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (*status) Help() string {
+	return `Whatever runs on the server is asked how it is, for half a second; what waits is read from the server itself, so a role that
+does not run is judged as well. Green is well; yellow is for somebody to know; red is when nothing is learned, or what
+waits will be lost. Red ends with exit code 6, so that a script can tell.`
 }
 
 type overview struct {
-	Streams []bus.StreamState  `json:"streams"`
-	Roles   map[string]bus.Lag `json:"roles"`
-	Books   []bookState        `json:"books"`
+	Level   liveness.Level             `json:"level"`
+	Streams []bus.StreamState          `json:"streams"`
+	Roles   map[string]liveness.Survey `json:"roles"`
+	Books   []bookState                `json:"books"`
+	Workers []liveness.Report          `json:"workers"`
 }
 
 type bookState struct {
@@ -32,53 +49,148 @@ type bookState struct {
 	Bullets int       `json:"bullets"`
 	Shown   int       `json:"shown"`
 	Lag     uint64    `json:"view_behind"`
+	Delta   time.Time `json:"last_delta_at"`
 }
+
+// workingRoles are those that learning rests on, in the order in which work goes through them.
+var workingRoles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
 
 // Run implements the command.
 func (st *status) Run(ctx context.Context, c *app.Common) error {
+	if st.AlarmAfter < 0 {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--alarm-after: must be above 0, got %s", st.AlarmAfter))
+	}
 	s, err := st.open(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	o := overview{Roles: map[string]bus.Lag{}}
-	if o.Streams, err = s.Streams(ctx); err != nil {
+	o, err := st.look(ctx, s)
+	if err != nil {
 		return err
 	}
-	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-		if o.Roles[role], err = s.Lag(ctx, role); err != nil {
-			return err
-		}
+	if st.JSON {
+		err = writeJSON(os.Stdout, o)
+	} else {
+		err = o.print()
 	}
+	if err != nil {
+		return err
+	}
+	return o.alarm()
+}
+
+func (st *status) look(ctx context.Context, s *session) (*overview, error) {
+	o := &overview{Level: liveness.Green, Roles: map[string]liveness.Survey{}}
+	var err error
+	if o.Workers, err = liveness.Call(ctx, s.nc); err != nil {
+		return nil, err
+	}
+	if o.Streams, err = s.Streams(ctx); err != nil {
+		return nil, err
+	}
+	for _, role := range workingRoles {
+		w, err := s.Work(ctx, role)
+		if err != nil {
+			return nil, err
+		}
+		o.Roles[role] = liveness.Combine(role, w, o.Workers, time.Now(), st.AlarmAfter)
+		o.Level = liveness.Worse(o.Level, o.Roles[role].Level)
+	}
+	o.Books, err = booksOf(ctx, s)
+	return o, err
+}
+
+func booksOf(ctx context.Context, s *session) (all []bookState, err error) {
 	store := natskv.New(s.JetStream())
 	books, err := store.Logged(ctx)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	log, err := s.JetStream().Stream(ctx, events.StreamDeltas)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
 	}
 	for _, b := range books {
 		w, err := store.Writer(ctx, b)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		p := w.State().Playbook()
-		o.Books = append(o.Books, bookState{b, book.Label(p.Version(), w.State().Chain()), p.Len(), len(p.Top(p.Len())), w.Lag()})
+		state := bookState{Book: b, Version: book.Label(p.Version(), w.State().Chain()), Bullets: p.Len(), Shown: len(p.Top(p.Len())), Lag: w.Lag()}
+		last, err := log.GetLastMsgForSubject(ctx, events.KindDelta.Subject(b))
+		switch {
+		case err == nil:
+			state.Delta = last.Time
+		case !errors.Is(err, jetstream.ErrMsgNotFound):
+			return nil, fmt.Errorf("read the last delta of %q: %w", b, err)
+		}
+		all = append(all, state)
 	}
-	if st.JSON {
-		return writeJSON(os.Stdout, o)
-	}
+	return all, nil
+}
+
+func (o *overview) print() error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "stream\tmessages\tMiB")
 	for _, x := range o.Streams {
 		fmt.Fprintf(w, "%s\t%d\t%.1f\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20))
 	}
-	fmt.Fprintln(w, "\nrole\twaiting\tin work\tredelivered")
-	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-		l := o.Roles[role]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", role, l.Pending, l.InFlight, l.Redelivered)
+	fmt.Fprintln(w, "\nrole\twaiting\tin work\tredelivered\toldest\tlast result\tdead\tworkers\tp50\tp95\thealth")
+	for _, role := range workingRoles {
+		r := o.Roles[role]
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", role, r.Pending, r.InFlight, r.Redelivered,
+			ago(r.Oldest), ago(r.Output), r.Dead, r.Workers, took(r.P50), took(r.P95), r.Level)
 	}
-	fmt.Fprintln(w, "\nbook\tversion\tbullets\tshown\tview behind")
+	fmt.Fprintln(w, "\nbook\tversion\tbullets\tshown\tview behind\tlast delta")
 	for _, b := range o.Books {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", b.Book, b.Version, b.Bullets, b.Shown, b.Lag)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", b.Book, b.Version, b.Bullets, b.Shown, b.Lag, ago(b.Delta))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Println()
+	for _, role := range workingRoles {
+		for _, why := range o.Roles[role].Because {
+			fmt.Printf("%s: %s\n", o.Roles[role].Level, oneLineOf(why))
+		}
+	}
+	if o.Level == liveness.Green {
+		fmt.Println("green: every role is at work")
+	}
+	return nil
+}
+
+// alarm is the error of what is red, for the exit code.
+func (o *overview) alarm() error {
+	var red []string
+	for _, role := range workingRoles {
+		if o.Roles[role].Level == liveness.Red {
+			red = append(red, role)
+		}
+	}
+	if len(red) == 0 {
+		return nil
+	}
+	return app.Exit(app.ExitRed, fmt.Errorf("red: %s", strings.Join(red, ", ")))
+}
+
+// oneLineOf keeps what a model said from moving the rest about.
+func oneLineOf(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }), " ")
+}
+
+// ago is how long ago something was, for a table.
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return max(time.Since(t), 0).Round(time.Second).String()
+}
+
+func took(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return d.Round(time.Millisecond / 10).String()
 }

@@ -1,18 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/chat"
 	book "debrief/playbook"
 )
 
-// trial hands tasks to the workers of one book and waits for what becomes of them.
+// trial hands tasks to the workers of one book, or of many, and waits for what becomes of them.
 type trial struct {
 	conn *bus.Conn
 	book book.Book
@@ -25,14 +28,19 @@ type trial struct {
 
 // ending is what became of one task.
 type ending struct {
-	answer  string
-	right   bool
-	version uint64
-	cited   []book.BulletID
-	dead    string // why there is no answer
+	handle    events.Handle
+	answer    string
+	reasoning string
+	right     bool
+	version   uint64
+	shown     int
+	cited     []book.BulletID
+	usage     chat.Usage
+	dead      string // why there is no answer
 }
 
-// watch begins to follow a book; done returns when it has stopped, after the context has ended.
+// watch begins to follow a book, every book if it is empty; done returns when it has stopped, after the context has
+// ended.
 func watch(ctx context.Context, conn *bus.Conn, b book.Book) (t *trial, done func() error) {
 	t = &trial{conn: conn, book: b, ended: map[events.ID]ending{}, lost: map[string]string{}, moved: make(chan struct{})}
 	var all sync.WaitGroup
@@ -40,7 +48,10 @@ func watch(ctx context.Context, conn *bus.Conn, b book.Book) (t *trial, done fun
 	all.Go(func() {
 		errs[0] = conn.Read(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(s bus.Stored) error {
 			if e, ok := s.Event.(*events.Execution); ok {
-				t.end(e.ID, ending{answer: e.Answer, right: e.Outcome.Label == events.Success, version: e.Version, cited: e.Cited})
+				t.end(e.ID, ending{
+					handle: events.NewHandle(s.Seq, e.ID), answer: e.Answer, reasoning: e.Reasoning, right: e.Outcome.Label == events.Success,
+					version: e.Version, shown: len(e.Shown), cited: e.Cited, usage: e.Usage,
+				})
 			}
 			return nil
 		})
@@ -77,7 +88,7 @@ func (t *trial) end(id events.ID, e ending) {
 func (t *trial) letter(l *events.DeadLetter) {
 	if e, err := events.Decode(l.Subject, l.Header, l.Data); err == nil {
 		if task, ok := e.(*events.Task); ok {
-			t.end(events.ExecutionID(t.book, task.ID, task.Origin.Round), ending{dead: l.Reason})
+			t.end(events.ExecutionID(task.Book, task.ID, task.Origin.Round), ending{dead: l.Reason})
 			return
 		}
 	}
@@ -88,27 +99,31 @@ func (t *trial) letter(l *events.DeadLetter) {
 
 // ask hands in tasks and returns their endings in order, when all have ended. Progress, if given, is told how many.
 func (t *trial) ask(ctx context.Context, tasks []events.Task, progress func(done int)) ([]ending, error) {
+	ids := make([]events.ID, len(tasks))
+	open := make([]int, len(tasks)) // the tasks that have not ended
 	for i := range tasks {
-		tasks[i].Book, tasks[i].Created = t.book, time.Now().UTC()
+		tasks[i].Book, tasks[i].Created = cmp.Or(t.book, tasks[i].Book), time.Now().UTC()
 		if _, err := t.conn.Publish(ctx, &tasks[i], bus.Marks{}); err != nil {
 			return nil, fmt.Errorf("hand in task %q: %w", tasks[i].ID, err)
 		}
+		ids[i], open[i] = events.ExecutionID(tasks[i].Book, tasks[i].ID, tasks[i].Origin.Round), i
 	}
 	endings := make([]ending, len(tasks))
 	for {
 		t.mu.Lock()
-		done, moved := 0, t.moved
-		for i := range tasks {
-			if e, ok := t.ended[events.ExecutionID(t.book, tasks[i].ID, tasks[i].Origin.Round)]; ok {
+		moved := t.moved
+		open = slices.DeleteFunc(open, func(i int) bool {
+			e, ok := t.ended[ids[i]]
+			if ok {
 				endings[i] = e
-				done++
 			}
-		}
+			return ok
+		})
 		t.mu.Unlock()
 		if progress != nil {
-			progress(done)
+			progress(len(tasks) - len(open))
 		}
-		if done == len(tasks) {
+		if len(open) == 0 {
 			return endings, nil
 		}
 		select {

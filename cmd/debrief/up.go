@@ -19,8 +19,8 @@ import (
 // up is everything in one process.
 type up struct {
 	place
-	Listen    string `help:"Where the server listens for other programs; 'none' for nowhere." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
-	Health    string `help:"Address for health checks: /livez and /readyz." placeholder:"HOST:PORT"`
+	Listen string `help:"Where the server listens for other programs; 'none' for nowhere." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
+	app.Health
 	HTTP      string `name:"http" help:"Where agents of your own get contexts and report executions: POST /v1/context, /v1/executions, /v1/feedback. 'auto' is 127.0.0.1:4280, or a free port when that is taken; 'none' for nowhere." default:"auto" placeholder:"HOST:PORT"`
 	HTTPToken string `name:"http-token" help:"Bearer token that every request must have. Better in DEBRIEF_HTTP_TOKEN. Needed beyond loopback." placeholder:"TEXT"`
 	Simulated bool   `help:"Answer with the simulated model of the demo, which knows invoices and nothing else."`
@@ -72,7 +72,7 @@ func (u *up) Run(ctx context.Context, c *app.Common) error {
 	if s.server == nil && u.NATS.NATS == "" {
 		return app.Exit(app.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s already", u.dir(), s.nc.ConnectedUrlRedacted()))
 	}
-	stop, err := app.ServeHealth(u.Health, s.Conn, working, log)
+	stop, err := u.Serve(s.Conn, "debrief up", working, log)
 	if err != nil {
 		return err
 	}

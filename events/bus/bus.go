@@ -1,5 +1,21 @@
 // Package bus carries events over JetStream. It owns the streams, the one worker loop with its failure policy, and
 // dead letters. Handlers take events and return events or an error; they never see a message, an ack or a retry.
+//
+// # Useless output
+//
+// A model whose output cannot be used, asked again, is either unlucky with one message or broken for all, by its prompt or
+// by itself. One message must not stop a role, and a broken prompt must not cost what it was given. So the message is
+// tried again like after any error, up to five deliveries, and then is a dead letter; meanwhile the role finds out which
+// it is. It pauses when 80 % of its last 20 messages came to nothing (each counts once, as it last went), or 80 % of
+// fewer, but more than one, when one of them has begun the second half of its deliveries.
+//
+// While it is paused nothing becomes a dead letter over useless output. What the model was useless for is kept and kept
+// alive; every 30 s one message is tried, one more from the stream while there are fewer than 20 in hand, otherwise
+// one of those. The first that goes well ends the pause, and what was kept is tried at once: what fails again now, with
+// others going well, is at fault itself and uses up its deliveries. (A role that takes batches gives back what
+// it can instead of keeping it, because what it keeps blocks its book.) A message that was alone in a broken role
+// cannot be told from poison and is a dead letter after five deliveries, as is, by then, what was kept through that many
+// restarts of a role that stays broken.
 package bus
 
 import (
@@ -25,6 +41,7 @@ type Conn struct {
 	policy Policy
 	log    zerolog.Logger
 	health health
+	vitals vitals
 }
 
 // Options of Open.

@@ -12,7 +12,7 @@ type State string
 const (
 	Running     State = "running"
 	Unavailable State = "unavailable" // something it needs does not answer; it holds its work and takes no more
-	Paused      State = "paused"      // the model's output is useless; it gave its work back and probes
+	Paused      State = "paused"      // the model's output is useless; it keeps what that was for, gave the rest back, and probes
 	Outdated    State = "outdated"    // there are messages of a newer schema; it takes no more until it is replaced
 	Stopped     State = "stopped"
 )

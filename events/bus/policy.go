@@ -56,7 +56,8 @@ func (p Policy) backoff(delivery int) time.Duration {
 	return d
 }
 
-// A role whose useless share of the last uselessWindow outcomes reaches uselessShare pauses.
+// A role pauses when the useless share of its last uselessWindow messages reaches uselessShare, or that of fewer when one
+// of them has used up half of its deliveries.
 const (
 	uselessWindow = 20
 	uselessShare  = 0.8
@@ -74,7 +75,9 @@ const (
 )
 
 // judge is the failure policy: the one place that decides what becomes of a message, by the behaviour of the error
-// and the number of the delivery. Paused says that the role has paused over useless output.
+// and the number of the delivery. Paused says that the role has paused over useless output: then useless output is the
+// prompt's or the model's fault, and costs no message anything. Otherwise it is tried again like any other error, which
+// gives the role the time to find out.
 func (p Policy) judge(err error, delivery int, paused bool) verdict {
 	switch {
 	case err == nil:
@@ -85,12 +88,8 @@ func (p Policy) judge(err error, delivery int, paused bool) verdict {
 		return dead
 	case unavailable(err), Unreachable(err), full(err):
 		return hold
-	case useless(err):
-		// While the role is paused its probes are not the messages' fault.
-		if !paused || delivery >= p.MaxDeliver {
-			return dead
-		}
-		return retry
+	case useless(err) && paused:
+		return hold
 	case delivery >= p.MaxDeliver:
 		return dead
 	}

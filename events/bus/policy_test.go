@@ -47,7 +47,7 @@ func TestEveryRowOfTheFailurePolicy(t *testing.T) {
 		{"account full", code(400, 10002), always(hold), always(hold), true},
 		{"stream full", &FullError{code(503, 10077)}, always(hold), always(hold), true},
 		{"another refusal of the server", code(400, 10071), lastDead, lastDead, true},
-		{"useless output", uselessError{}, always(dead), lastDead, true},
+		{"useless output", uselessError{}, lastDead, always(hold), true},
 		{"handler error", errHandler, lastDead, lastDead, true},
 		{"panic", fmt.Errorf("handler panicked: %v", "boom"), lastDead, lastDead, true},
 		{"handler's own deadline", context.DeadlineExceeded, lastDead, lastDead, true},

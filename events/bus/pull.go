@@ -33,9 +33,13 @@ func (r *run) room() (n int, open bool) {
 	case s.outdated != nil:
 		return 0, false
 	case s.probing():
-		// A paused worker has given everything back. One that holds work keeps it and looks at one more message in a
-		// while: if that goes well, what is held again after it is at fault itself and blocks nobody any longer.
-		if s.holding == 0 && len(r.held) > 0 || len(r.held) >= max(r.w.Slots, r.w.Batch) || time.Now().Before(s.probeAt) {
+		// A worker that holds work keeps it and looks at one more message in a while: if that goes well, what is held
+		// again after it is at fault itself and blocks nobody any longer.
+		most := max(r.w.Slots, r.w.Batch)
+		if s.paused {
+			most = max(most, uselessWindow)
+		}
+		if s.holding == 0 && len(r.held) > 0 || len(r.held) >= most || time.Now().Before(s.probeAt) {
 			return 0, false
 		}
 		return 1, false

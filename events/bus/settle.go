@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,7 +13,8 @@ import (
 	"debrief/events"
 )
 
-// process handles deliveries until each is settled. What must be held is tried again here, in place.
+// process handles deliveries until each is settled. What must be held is tried again here, in place. The caller has a
+// slot.
 func (r *run) process(items []*item) {
 	for try := 0; len(items) > 0; try++ {
 		good, bad := r.decode(items)
@@ -29,7 +31,10 @@ func (r *run) process(items []*item) {
 		} else {
 			r.hold(0, why)
 		}
-		if !r.waitHeld(why, try) {
+		<-r.slots // for a probe
+		on := r.waitHeld(why, try)
+		r.slots <- struct{}{}
+		if !on {
 			for _, it := range items {
 				r.giveBack(it, r.p.BackoffMin)
 			}
@@ -72,7 +77,7 @@ func (r *run) handle(items []*item) {
 	for i, it := range todo {
 		if i < len(results) {
 			it.done = &results[i]
-			r.note(it.done.Err)
+			r.note(it, it.done.Err)
 		} else {
 			it.done = &Result{Err: fmt.Errorf("handler of %s returned %d results for %d deliveries", r.w.Role, len(results), len(batch))}
 		}
@@ -80,6 +85,7 @@ func (r *run) handle(items []*item) {
 }
 
 func (r *run) call(batch []*Delivery) (out []Result) {
+	began := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
 			r.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
@@ -87,6 +93,9 @@ func (r *run) call(batch []*Delivery) (out []Result) {
 			for i := range out {
 				out[i].Err = fmt.Errorf("handler panicked: %v", p)
 			}
+		}
+		if slices.ContainsFunc(out, func(x Result) bool { return x.Err == nil }) {
+			r.c.vitals.count(r.w.Role, func(v *record) { v.call(time.Since(began)) })
 		}
 	}()
 	return r.w.Handle(r.work, batch)
@@ -110,12 +119,16 @@ func (r *run) settleOne(it *item) error {
 	}
 	err = r.excuse(it, err)
 	attempt := r.attempt(it)
-	switch r.p.judge(err, attempt, r.isPaused()) {
+	// What a batching worker holds stands in the way of its book: it is given back while it can be.
+	paused := r.isPaused() && (r.w.Batch == 1 || attempt >= r.p.MaxDeliver)
+	switch r.p.judge(err, attempt, paused) {
 	case ack:
 		r.ack(it)
+		r.c.vitals.count(r.w.Role, func(v *record) { v.settled(it.stored > 0) })
 	case retry:
 		r.log.Warn().Err(err).Uint64("seq", it.d.Seq).Int("delivery", attempt).Msg("will be tried again")
 		r.giveBack(it, r.p.backoff(attempt))
+		r.c.vitals.count(r.w.Role, func(v *record) { v.Retried++ })
 	case hold:
 		if it.done.Err != nil {
 			it.done = nil // to be handled again; a result that only waits to be stored is kept
@@ -127,6 +140,7 @@ func (r *run) settleOne(it *item) error {
 		}
 		r.log.Error().Err(err).Uint64("seq", it.d.Seq).Int("delivery", attempt).Msg("dead letter")
 		r.ack(it)
+		r.c.vitals.count(r.w.Role, func(v *record) { v.Dead, v.Buried = v.Dead+1, v.Buried+1 })
 	case refuse:
 		r.change(func(s *condition) { s.outdated = err })
 		r.giveBack(it, r.p.BackoffMax)

@@ -11,15 +11,58 @@ type condition struct {
 	outdated error          // a newer schema was met
 	holding  int            // groups of deliveries that wait for something unreachable
 	answered int            // deliveries that the handler finished well, ever
-	blamed   map[uint64]int // by sequence: how many those were when the message last had to be held
+	blamed   map[uint64]int // by sequence: how many those were when the message last blamed the model
 	why      error          // the newest reason of those
 	lost     error          // why there is no consumer to pull from
 
-	paused  bool // over useless output
+	paused  bool          // over useless output
+	resumed chan struct{} // closed when the pause ends
 	useless error
 	probeAt time.Time // when a probing worker may take its next message
-	recent  [uselessWindow]bool
-	seen    int // outcomes of the model since the last pause
+	recent  []outcome // of the last messages since the last pause, at most uselessWindow
+}
+
+// outcome is what the model last made of a message.
+type outcome struct {
+	seq uint64
+	bad bool
+}
+
+// record keeps the newest outcome of each of the last messages. A message that comes again is not one more; it only
+// counts where there is still little to go by.
+func (s *condition) record(o outcome, attempt int) {
+	for i := range s.recent {
+		if s.recent[i].seq == o.seq {
+			s.recent[i].bad = o.bad
+			return
+		}
+	}
+	if len(s.recent) == uselessWindow {
+		if attempt > 1 {
+			return
+		}
+		s.recent = append(s.recent[:0], s.recent[1:]...)
+	}
+	s.recent = append(s.recent, o)
+}
+
+// broken reports that useless output is not the messages' fault. Few messages are enough when one is about to run out
+// of deliveries: to pause for nothing costs a probe. One alone proves nothing.
+func (s *condition) broken(attempt, most int) bool {
+	bad := 0
+	for _, o := range s.recent {
+		if o.bad {
+			bad++
+		}
+	}
+	few := 2*attempt > most && len(s.recent) > 1
+	return (few || len(s.recent) == uselessWindow) && float64(bad) >= uselessShare*float64(len(s.recent))
+}
+
+// own reports that a message which blamed the model before does so again although others were answered since.
+func (s *condition) own(seq uint64) bool {
+	before, known := s.blamed[seq]
+	return known && s.answered > before
 }
 
 // probing reports that the worker takes no more than one message in a while, to see whether things are better.
@@ -35,7 +78,7 @@ func (r *run) change(f func(*condition)) {
 	switch {
 	case s.outdated != nil:
 		state, reason = Outdated, s.outdated
-	case s.holding > 0:
+	case s.holding > 0 && !(s.paused && useless(s.why)):
 		state, reason = Unavailable, s.why
 	case s.lost != nil:
 		state, reason = Unavailable, s.lost
@@ -65,22 +108,22 @@ func (r *run) change(f func(*condition)) {
 // lost notes why there is no consumer to pull from; nil says that there is one.
 func (r *run) lost(err error) { r.change(func(s *condition) { s.lost = err }) }
 
-// excuse is an item's error as it counts. It may blame something unreachable the first time, and for as long as nobody
-// else was answered since it last did. After that the fault is its own, as with a prompt that brings the model's server
-// down, and the error is an ordinary one.
+// excuse is an item's error as it counts. It may blame something unreachable, or useless output, the first time, and for
+// as long as nobody else was answered since it last did. After that the fault is its own, as with a prompt that brings
+// the model's server down, and the error is an ordinary one. While the role is paused nobody is answered.
 func (r *run) excuse(it *item, err error) error {
-	if !unavailable(err) {
+	if !unavailable(err) && !useless(err) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.state
-	before, known := s.blamed[it.d.Seq]
+	own := s.own(it.d.Seq) && !(s.paused && useless(err))
 	if s.blamed == nil || len(s.blamed) >= maxBlamed {
 		s.blamed = make(map[uint64]int)
 	}
 	s.blamed[it.d.Seq] = s.answered
-	if known && s.answered > before {
+	if own {
 		return &ownFault{err}
 	}
 	return err
@@ -107,6 +150,9 @@ func (r *run) hold(d int, why error) {
 
 // waitHeld waits before held work is tried again; false says that the worker is stopping.
 func (r *run) waitHeld(why error, try int) bool {
+	if useless(why) {
+		return r.waitTurn()
+	}
 	d := min(r.p.Hold*time.Duration(1+try), 10*r.p.Hold)
 	var after interface{ RetryAfter() time.Duration }
 	if errors.As(why, &after) {
@@ -115,37 +161,70 @@ func (r *run) waitHeld(why error, try int) bool {
 	return r.rest(d)
 }
 
-// note keeps the record of useless output. At the limit the role pauses: it gives back what waits and tries one
-// message in a while; the first that goes well ends the pause. Other errors say nothing about the model.
-func (r *run) note(err error) {
+// waitTurn waits until the pause is over, or nobody else has probed for a while: what waits in the stream comes first,
+// so that no few messages decide how long the pause lasts.
+func (r *run) waitTurn() bool {
+	for {
+		r.mu.Lock()
+		s := &r.state
+		left, resumed := time.Until(s.probeAt.Add(2*r.p.Hold)), s.resumed
+		turn := !s.paused || left <= 0
+		if s.paused && turn {
+			s.probeAt = time.Now().Add(r.p.Probe)
+		}
+		r.mu.Unlock()
+		if turn {
+			return r.intake.Err() == nil
+		}
+		t := time.NewTimer(left)
+		select {
+		case <-r.intake.Done():
+		case <-resumed:
+		case <-t.C:
+		}
+		t.Stop()
+		if r.intake.Err() != nil {
+			return false
+		}
+	}
+}
+
+// note keeps the record of useless output. At the limit the role pauses: it gives back what waits, keeps what the model
+// was useless for, and tries one message in a while; the first that goes well ends the pause. Other errors say nothing
+// about the model, nor does a message whose fault is its own.
+func (r *run) note(it *item, err error) {
 	bad := useless(err)
 	if err != nil && !bad {
 		return
 	}
+	attempt := r.attempt(it)
 	r.mu.Lock()
 	s := &r.state
-	if err == nil {
+	begin := false
+	if !bad {
 		s.answered++
 	}
-	s.recent[s.seen%uselessWindow] = bad
-	s.seen++
-	n := 0
-	for _, u := range s.recent {
-		if u {
-			n++
-		}
+	if !bad || !s.own(it.d.Seq) {
+		s.record(outcome{it.d.Seq, bad}, attempt)
+		begin = bad && !s.paused && s.broken(attempt, r.p.MaxDeliver)
 	}
-	begin := bad && !s.paused && s.seen >= uselessWindow && float64(n) >= uselessShare*uselessWindow
-	end := s.paused && !bad
+	seen, end := len(s.recent), s.paused && !bad
 	r.mu.Unlock()
 	switch {
 	case end:
-		r.change(func(s *condition) { s.paused, s.seen, s.recent = false, 0, [uselessWindow]bool{} })
+		r.change(func(s *condition) {
+			if s.paused {
+				close(s.resumed)
+			}
+			s.paused, s.resumed, s.recent = false, nil, nil
+		})
 	case begin:
 		r.change(func(s *condition) {
-			s.paused = true
+			if !s.paused {
+				s.paused, s.resumed = true, make(chan struct{})
+			}
 			s.probeAt = time.Now().Add(r.p.Probe)
-			s.useless = fmt.Errorf("at least %.0f %% of the last %d outputs were useless: %w", 100*uselessShare, uselessWindow, err)
+			s.useless = fmt.Errorf("at least %.0f %% of the last %d outputs were useless: %w", 100*uselessShare, seen, err)
 		})
 		r.giveBackQueued(r.p.BackoffMax)
 	}

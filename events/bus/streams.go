@@ -203,6 +203,9 @@ func (c *Conn) Lag(ctx context.Context, role string) (Lag, error) {
 	if err != nil {
 		return Lag{}, fmt.Errorf("read consumer %s: %w", role, err)
 	}
-	i := cons.CachedInfo()
-	return Lag{i.NumPending, i.NumAckPending, i.NumRedelivered, i.AckFloor.Stream, i.Delivered.Stream}, nil
+	return lagOf(cons.CachedInfo()), nil
+}
+
+func lagOf(i *jetstream.ConsumerInfo) Lag {
+	return Lag{i.NumPending, i.NumAckPending, i.NumRedelivered, i.AckFloor.Stream, i.Delivered.Stream}
 }

@@ -94,6 +94,7 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 		held:    make(map[uint64]*item),
 		queues:  make(map[playbook.Book]*queue),
 	}
+	c.vitals.count(w.Role, func(v *record) { v.Started = time.Now() })
 	c.health.set(w.Role, Running, "")
 	defer c.health.set(w.Role, Stopped, "")
 

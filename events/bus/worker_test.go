@@ -201,14 +201,14 @@ func TestAHandlerThatReturnsTooFewResultsFailsTheRest(t *testing.T) {
 	}
 }
 
-func TestUselessOutputIsADeadLetterAtOnce(t *testing.T) {
+func TestPoisonAloneIsADeadLetterAfterItsTries(t *testing.T) {
 	t.Parallel()
 	c := fresh(t, quick)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
 		return Result{Err: fmt.Errorf("ask: %w", uselessError{})}
 	})})
 	publish(t, c, task("main", 1))
-	if l := letters(t, c, 1)[0]; l.Deliveries != 1 || l.Reason != "ask: no JSON in the answer" {
+	if l := letters(t, c, 1)[0]; l.Deliveries != 5 || l.Reason != "ask: no JSON in the answer" {
 		t.Errorf("got %+v", l)
 	}
 }

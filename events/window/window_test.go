@@ -461,3 +461,61 @@ func TestTheCallersContextCounts(t *testing.T) {
 		}
 	}
 }
+
+func TestOfTheRoundsAtOneTaskTheLastStands(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	first, second, third := turn("s", 2), turn("s", 2), turn("s", 2)
+	for n, i := range []*events.Interaction{second, third} {
+		i.ID, i.First, i.Round, i.Answer = events.Hash("round", fmt.Sprint(n)), first.ID, n+1, fmt.Sprint("round ", n+1)
+	}
+	lone := turn("s", 4) // a round whose first one the server has forgotten
+	lone.First, lone.Round = events.Hash("forgotten"), 1
+	for _, i := range []*events.Interaction{turn("s", 1), first, third, turn("s", 3), second, lone} {
+		if err := s.Add(t.Context(), "b", "s", i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, damaged, err := s.Interactions(t.Context(), "b", "s")
+	if err != nil || damaged != 0 {
+		t.Fatal(damaged, err)
+	}
+	if diff := cmp.Diff([]*events.Interaction{turn("s", 1), third, turn("s", 3), lone}, list); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRecordsAreTheSessionsAndTakeNoNotesPlace(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	worded := note("s", 1)
+	worded.Execution, worded.Records = "1-00000001", []events.Record{{Synthesis: "one"}}
+	all := []*events.Note{worded}
+	for n := 2; n <= 5; n++ {
+		quiet := note("s", n)
+		quiet.Insight, quiet.Execution, quiet.Records = "", events.NewHandle(uint64(n), quiet.ID), []events.Record{{Synthesis: fmt.Sprint(n)}}
+		all = append(all, quiet)
+	}
+	for _, n := range all {
+		if err := s.AddNote(t.Context(), "b", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known, err := s.Records(t.Context(), "b", "s")
+	if err != nil || len(known) != 5 || known[worded.Execution][0].Synthesis != "one" || known[all[4].Execution][0].Synthesis != "5" {
+		t.Errorf("got %+v, %v", known, err)
+	}
+	list, _, err := s.Notes(t.Context(), "b", "s", 2)
+	if err != nil || len(list) != 1 || list[0].Insight != "insight 1" {
+		t.Errorf("got %+v, %v; want the note with words alone", list, err)
+	}
+	if list, _, err := s.Notes(t.Context(), "b", "", 9); err != nil || len(list) != 1 || list[0].Records != nil {
+		t.Errorf("got %+v, %v; want the book's note without records", list, err)
+	}
+	if known, err := s.Records(t.Context(), "b", "other"); err != nil || len(known) != 0 {
+		t.Errorf("got %+v, %v", known, err)
+	}
+	if _, err := s.Records(t.Context(), "b", ""); err == nil {
+		t.Error("records of no session: got no error")
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/generator/selection"
 	"debrief/playbook"
 	"debrief/playbook/recall"
 )
@@ -121,6 +122,12 @@ func relevance(words *recall.Words, query string) iter.Seq2[playbook.BulletID, f
 	}
 }
 
+// trials are those of one context.
+func trials(words *recall.Words, query string) *selection.Trials {
+	c := words.Coverage(query)
+	return &selection.Trials{Book: "b", Task: "t", Bears: func(b *playbook.Bullet) float64 { share, _ := c.Of(b.Content); return share }}
+}
+
 // BenchmarkAssemble is a context put together, with the bullets held against the query by their words: an ordinary one, of
 // a session's last five turns, three that are recalled and three reflections, and one in the middle of much work (busy).
 func BenchmarkAssemble(b *testing.B) {
@@ -150,6 +157,7 @@ func BenchmarkAssemble(b *testing.B) {
 				for b.Loop() {
 					start := time.Now()
 					var err error
+					of.in.Trials = trials(words, of.in.Query)
 					if c, err = Assemble(of.in, of.l); err != nil {
 						b.Fatal(err)
 					}

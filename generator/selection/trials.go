@@ -20,12 +20,12 @@ type Trials struct {
 	Task string
 }
 
-// bears is the share from which on a bullet bears on a query. By recall.Coverage, on invoices of the simulated desk, the
+// Bearing is the share from which on a bullet bears on a query. By recall.Coverage, on invoices of the simulated desk, the
 // sentences of its 21 rules are then found with a precision and a recall of 1.00. Of twelve rules it is 0.92 and 0.97, of
 // six 0.60 and 0.91, of one 0.46 and 1.00: what has no neighbours cannot be told from them yet, and outcomes that have
 // nothing to do with a bullet make its case longer and not wrong. With 0.65 the precision of twelve is 0.52; with 0.80
 // single rules are missed in more than half of the cases, and what is never found is never judged.
-const bears = 0.7
+const Bearing = 0.7
 
 // MaxTrials is how many bullets of one context are on trial at the most.
 const MaxTrials = 16
@@ -50,7 +50,7 @@ func (c *choice) admit() {
 			continue
 		}
 		c.fates[at] = elsewhere
-		if how := c.o.Trials.Bears(r.bullet); how >= bears {
+		if how := c.o.Trials.Bears(r.bullet); how >= Bearing {
 			in = append(in, hearing{int32(at), true, how})
 		}
 	}
@@ -95,7 +95,7 @@ func (c *choice) try() []events.Trial {
 	var list []hearing
 	for _, at := range c.chosen {
 		r := &c.x.rows[at]
-		if how := t.Bears(r.bullet); how >= bears {
+		if how := t.Bears(r.bullet); how >= Bearing {
 			list = append(list, hearing{at, r.probation && !r.pinned, how})
 		}
 	}

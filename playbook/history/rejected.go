@@ -68,7 +68,7 @@ func verdict(op *playbook.Op) Verdict {
 		return Removed
 	case op.Kind == playbook.SetStatus && op.Status == playbook.Retired:
 		return Retired
-	case op.Kind == playbook.SetStatus && op.Status == playbook.Quarantined:
+	case (op.Kind == playbook.SetStatus || op.Kind == playbook.Add) && op.Status == playbook.Quarantined:
 		return Quarantined
 	}
 	return ""

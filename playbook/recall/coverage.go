@@ -20,9 +20,9 @@ func (w *Words) Coverage(query string) *Coverage {
 	return c
 }
 
-// telling is how many words of a text count, those that weigh most: a page of advice is about something as well, though
-// no question has most of its words.
-const telling = 12
+// Sentence is how many words that count a text may have, numbers aside, for its share to say much. Of what is longer no
+// question has most of the words, nor does it repeat them; of those only so many count, the ones that weigh most.
+const Sentence = 12
 
 // directions are words that many texts have and few questions. They are no endings, so stems and words are the same.
 var directions = map[string]bool{"befor": true, "after": true, "up": true, "down": true}
@@ -34,8 +34,8 @@ var directions = map[string]bool{"befor": true, "after": true, "up": true, "down
 // that. Of sentences that differ in a word, such as "for region North …" and "for region South …", that word then has
 // nearly all the weight. Numbers do not count: they are what a text tells, not what it is about. Words that no other text
 // has count alike, so of a text that has no neighbours most of the words are asked for. A text without words is about
-// everything.
-func (c *Coverage) Of(text string) float64 {
+// everything. It also returns how many words the text has.
+func (c *Coverage) Of(text string) (share float64, words int) {
 	type counted struct {
 		id    uint32 // 0 and unknown of a word that is in none of the texts
 		known bool
@@ -61,7 +61,7 @@ func (c *Coverage) Of(text string) float64 {
 		terms = append(terms, counted{id, true, 1})
 	})
 	if len(terms) == 0 {
-		return 1
+		return 1, 0
 	}
 	var room [32]float64
 	weights, covered := room[:0], 0.0
@@ -73,22 +73,22 @@ func (c *Coverage) Of(text string) float64 {
 		}
 		weights = append(weights, weight)
 		asked := 1
-		if len(terms) <= telling {
+		if len(terms) <= Sentence {
 			asked = min(t.n, 2)
 		}
 		if t.known && c.query[t.id] >= asked {
 			covered += weight
 		}
 	}
-	if len(weights) > telling {
+	if len(weights) > Sentence {
 		slices.Sort(weights)
-		weights = weights[len(weights)-telling:]
+		weights = weights[len(weights)-Sentence:]
 	}
 	all := 0.0
 	for _, weight := range weights {
 		all += weight
 	}
-	return min(covered/all, 1)
+	return min(covered/all, 1), len(terms)
 }
 
 // number reports whether a term is digits and points alone.

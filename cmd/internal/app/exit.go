@@ -15,6 +15,7 @@ const (
 	ExitRefused     = 3 // refused, or in conflict with what is there
 	ExitUnreachable = 4
 	ExitLosses      = 5 // done, with losses that the output lists
+	ExitRed         = 6 // 'debrief status': learning is red
 )
 
 // coded is an error that knows its exit code.

@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ type claim struct {
 func (m *model) curate(p *prompt) curated {
 	said := p.saidBy(false)
 	bullets := readBullets(said)
-	claims := gather(readInsights(said))
+	claims := gather(attend(m, p, readInsights(said), func(in insight) int { return in.Number }))
 	slices.SortStableFunc(claims, func(a, b claim) int { return len(b.from) - len(a.from) })
 
 	out := curated{Operations: []operation{}}
@@ -64,6 +65,20 @@ func (m *model) curate(p *prompt) curated {
 	}
 	out.Reasoning = fmt.Sprintf("%d bullets, %d claims, %d of them lead to a change.", len(bullets), len(claims), len(out.Operations))
 	return out
+}
+
+// attend is what a model takes in of a long list.
+func attend[T any](m *model, p *prompt, all []T, number func(T) int) []T {
+	if m.Attention <= 0 || len(all) <= m.Attention {
+		return all
+	}
+	rank := make(map[int]uint64, len(all))
+	for _, v := range all {
+		rank[number(v)] = p.draw(fmt.Sprint("attention ", number(v)))
+	}
+	kept := slices.SortedFunc(slices.Values(all), func(a, b T) int { return cmp.Compare(rank[number(a)], rank[number(b)]) })[:m.Attention]
+	slices.SortFunc(kept, func(a, b T) int { return number(a) - number(b) })
+	return kept
 }
 
 // gather sorts insights into claims, in the order in which they are first made.

@@ -31,7 +31,7 @@ type proposed struct {
 // reduce keeps, of the proposals about one thing, the one that rests on the most insights.
 func (m *model) reduce(p *prompt) reduced {
 	out := reduced{Decisions: []decision{}}
-	all := readProposed(p.saidBy(false))
+	all := attend(m, p, readProposed(p.saidBy(false)), func(pr proposed) int { return pr.Proposal })
 	taken := make(map[int]bool)
 	slices.SortStableFunc(all, func(a, b proposed) int { return len(b.Insights) - len(a.Insights) })
 	for i, best := range all {

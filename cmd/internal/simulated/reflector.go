@@ -62,6 +62,7 @@ func (m *model) judge(p *prompt) reflected {
 				out.BulletTags = append(out.BulletTags, tag{b.id, "helpful"})
 			}
 		}
+		m.parrot(p, quotes, &out)
 		return out
 	}
 	found, amount, at := explain(quotes)
@@ -85,6 +86,7 @@ func (m *model) judge(p *prompt) reflected {
 		out.KeyInsight = nonsense[p.draw("nonsense")%uint64(len(nonsense))]
 		out.Section = "desk lore"
 	}
+	m.parrot(p, quotes, &out)
 	if unknown {
 		return out
 	}
@@ -99,6 +101,22 @@ func (m *model) judge(p *prompt) reflected {
 		}
 	}
 	return out
+}
+
+// parrot has a reflector without an insight say what it has just read.
+func (m *model) parrot(p *prompt, quotes map[string]string, out *reflected) {
+	if out.KeyInsight != "" || !p.chance("parrot", m.Parrot) {
+		return
+	}
+	var said []string
+	for line := range strings.Lines(quotes["trace"]) {
+		if _, text, ok := strings.Cut(line, ": "); ok && len(text) > 20 {
+			said = append(said, strings.TrimSpace(text))
+		}
+	}
+	if len(said) > 0 {
+		out.KeyInsight, out.Section = said[p.draw("said")%uint64(len(said))], "said before"
+	}
 }
 
 // explain finds the rule behind the expected amount of the first step that was off: nil when none fits, a step of -1

@@ -1,5 +1,5 @@
 // Package simulated is a stand-in for a language model, so that the whole loop can be run, watched and measured
-// without one: a server on the OpenAI chat wire that plays all three roles at an invoice desk. It says that it is
+// without one: a server on the OpenAI chat wire that plays all roles at an invoice desk. It says that it is
 // simulated wherever it is named: in the model's name, in the fingerprint of every reply and here.
 //
 // # What it is
@@ -7,8 +7,8 @@
 // The desk works invoices through by house rules that nobody is told: what gold customers get off, what the North is
 // taxed, how cash is rounded. Package simulated plays both sides of that, and the two share words but no numbers:
 //
-//   - The world (house.go, tasks.go) draws the house's numbers from a seed and makes invoices with the right result of
-//     every step. It serves nothing.
+//   - The world (house.go, tasks.go, verdict.go) draws the house's numbers from a seed, makes invoices with the right
+//     result of every step, and judges answers, wrongly where it is told to. It serves nothing.
 //   - The model (all other files) serves the prompts it is sent and knows nothing else. As generator it adds up without
 //     mistakes and follows the bullets in the prompt to the letter, wrong numbers included. As reflector it works a
 //     rule out of one expected amount by arithmetic. As curator it adds rules that the playbook lacks and corrects
@@ -63,6 +63,11 @@ type Options struct {
 	Gullible float64
 	// Noise makes a reflector state a fluent nonsense rule where it should state the one it found.
 	Noise float64
+	// Parrot makes a reflector that finds nothing say what the trace says, as if it had come up with it.
+	Parrot float64
+	// Attention is how many insights, or proposals, of one prompt a curator takes in; chance picks which. Published runs lose detail in
+	// one call over too much; how much of it a call loses and which is simplified here to a number. 0 is no limit.
+	Attention int
 }
 
 type model struct{ Options }

@@ -3,6 +3,8 @@ package simulated
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -11,45 +13,87 @@ import (
 	"debrief/events"
 )
 
-// How many tasks a seed has of each kind.
+// How many tasks the demo has of each kind, and how many of them a seed can come to.
 const (
-	TrainTasks   = 200
-	HeldOutTasks = 200
+	TrainTasks      = 200
+	HeldOutTasks    = 200
+	MaxTrainTasks   = 20_000
+	MaxHeldOutTasks = 5_000
 )
 
 // Tasks are the invoices of a seed's house: some to learn from and others, none of them among the first, to be judged
 // by. They are judged in steps; the question names the steps and gives no rule. Book, purpose, origin and playbook are
 // the caller's to set.
-func Tasks(seed uint64) (train, heldOut []events.Task) {
+func Tasks(seed uint64) (train, heldOut []events.Task) { return Draw(seed, TrainTasks, HeldOutTasks) }
+
+// Draw is as Tasks, and as many of each as asked for, up to the most that there can be. Of one seed more tasks begin with
+// the fewer, whatever is asked for of the other kind.
+func Draw(seed uint64, trainTasks, heldOutTasks int) (train, heldOut []events.Task) {
 	h := houseOf(seed)
-	numbers := h.numbers()
-	rng := rand.New(rand.NewPCG(seed, 0x7461736b73)) // "tasks"
-	seen := make(map[string]bool)
-	next := func(kind string, n int) events.Task {
-		for {
-			d := draft(rng)
-			sheet := work(&d.invoice, h.rule)
-			if !h.teachable(&d.invoice, sheet) {
-				continue
-			}
-			body := d.body()
-			if seen[body] || seen[d.number] || leaks(body, &d.invoice, sheet, numbers) {
-				continue
-			}
-			seen[body], seen[d.number] = true, true
-			return events.Task{
-				ID: fmt.Sprintf("%s-%03d", kind, n), Question: d.question(),
-				Target: target(&d.invoice, sheet), Evaluator: "steps",
-			}
-		}
-	}
+	first := newClerk(h, rand.New(rand.NewPCG(seed, 0x7461736b73))) // "tasks"
 	for i := range TrainTasks {
-		train = append(train, next("train", i+1))
+		train = append(train, first.next("train", i+1, anyone))
 	}
 	for i := range HeldOutTasks {
-		heldOut = append(heldOut, next("held-out", i+1))
+		heldOut = append(heldOut, first.next("held-out", i+1, anyone))
 	}
+	// What an invoice is for beyond these follows from what stands in it, so that neither kind can come to hold one of
+	// the other.
+	more := func(tasks []events.Task, kind string, want int, stream uint64, mine func(body string) bool) []events.Task {
+		d := first.fork(rand.New(rand.NewPCG(seed, stream)))
+		for i := len(tasks); i < want; i++ {
+			tasks = append(tasks, d.next(kind, i+1, mine))
+		}
+		return tasks[:max(want, 0)]
+	}
+	train = more(train, "train", min(trainTasks, MaxTrainTasks), 0x6d6f7265, func(b string) bool { return !judges(b) })
+	heldOut = more(heldOut, "held-out", min(heldOutTasks, MaxHeldOutTasks), 0x6a75646765, judges)
 	return train, heldOut
+}
+
+func anyone(string) bool { return true }
+
+// judges reports whether an invoice is one to be judged by: one in five is.
+func judges(body string) bool {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(body))
+	return h.Sum64()%5 == 0
+}
+
+// clerk writes invoices that differ from one another and are fit to learn from.
+type clerk struct {
+	house   house
+	numbers map[string]bool
+	rng     *rand.Rand
+	seen    map[string]bool
+}
+
+func newClerk(h house, rng *rand.Rand) *clerk {
+	return &clerk{h, h.numbers(), rng, make(map[string]bool)}
+}
+
+// fork is a clerk who knows what this one has written, and writes on from another place.
+func (c *clerk) fork(rng *rand.Rand) *clerk {
+	return &clerk{c.house, c.numbers, rng, maps.Clone(c.seen)}
+}
+
+func (c *clerk) next(kind string, n int, mine func(body string) bool) events.Task {
+	for {
+		d := draft(c.rng)
+		sheet := work(&d.invoice, c.house.rule)
+		if !c.house.teachable(&d.invoice, sheet) {
+			continue
+		}
+		body := d.body()
+		if c.seen[body] || c.seen[d.number] || !mine(body) || leaks(body, &d.invoice, sheet, c.numbers) {
+			continue
+		}
+		c.seen[body], c.seen[d.number] = true, true
+		return events.Task{
+			ID: fmt.Sprintf("%s-%03d", kind, n), Question: d.question(),
+			Target: target(&d.invoice, sheet), Evaluator: "steps",
+		}
+	}
 }
 
 // teachable reports whether every rule that the invoice uses can be told from its one amount, and makes a difference.

@@ -48,7 +48,13 @@ func TestARuleBearsOnTheInvoicesThatUseIt(t *testing.T) {
 				for _, task := range heldOut[:40] {
 					covered := words.Coverage(task.Question)
 					s := book.Select(selection.Options{Now: time.Unix(1e9, 0), Tokens: 1 << 20, Trials: &selection.Trials{
-						Bears: func(b *playbook.Bullet) float64 { return covered.Of(b.Content) },
+						Bears: func(b *playbook.Bullet) float64 {
+							share, words := covered.Of(b.Content)
+							if words > recall.Sentence {
+								t.Fatalf("longer than a sentence, which is tried otherwise: %q", b.Content)
+							}
+							return share
+						},
 					}})
 					tried := make(map[playbook.BulletID]bool)
 					for _, trial := range s.Trials {

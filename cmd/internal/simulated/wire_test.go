@@ -28,7 +28,7 @@ func TestModelDoesNotMentionTheHouse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world := []string{"house.go", "tasks.go"}
+	world := []string{"house.go", "tasks.go", "verdict.go"}
 	var secret []string
 	model := make(map[string]*ast.File)
 	for _, file := range files {

@@ -334,11 +334,11 @@ func repeated(r rawRun, tool string) bool {
 			continue
 		}
 		for _, d := range list[i+1:] {
-			if changing.MatchString(d.tool) {
-				break
-			}
 			if c.tool == d.tool && c.output == d.output && reflect.DeepEqual(parsed(c.arguments), parsed(d.arguments)) {
 				return true
+			}
+			if changing.MatchString(d.tool) {
+				break
 			}
 		}
 	}

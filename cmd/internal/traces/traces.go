@@ -168,6 +168,8 @@ func (f *file) element(raw []byte, err error, i int) (*events.Execution, error) 
 		return nil, err
 	}
 	f.name(e, TauBench, place, raw)
+	task, _, _ := strings.Cut(place, "/")
+	e.Origin.Task = bounded(TauBench+"/"+f.base+"/"+task, 256) // its trials begin in other words, so the question does not tell
 	if first, twice := f.seen[e.ID]; twice {
 		return nil, fmt.Errorf("is the same run as element %d", first)
 	}

@@ -1,0 +1,293 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"debrief/cmd/internal/simulated"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/events/liveness"
+	"debrief/playbook"
+	"debrief/reflector"
+)
+
+const patience = 20 * time.Second
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// moody is the simulated model behind something that answers with chatter instead while it is broken, and always where
+// the conversation is about poison.
+type moody struct {
+	model  http.Handler
+	broken atomic.Bool
+	asked  atomic.Int64
+}
+
+func (m *moody) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	m.asked.Add(1)
+	if m.broken.Load() || bytes.Contains(body, []byte("poison")) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop",
+			"message":{"role":"assistant","content":"I would rather talk about the weather."}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	m.model.ServeHTTP(w, r)
+}
+
+// site is a reflector with a model and a curator without one, and their health.
+type site struct {
+	t      *testing.T
+	conn   *bus.Conn
+	model  *moody
+	health *httptest.Server
+}
+
+// floorOfTests is short enough to be reached, and long beside what a message takes.
+const floorOfTests = 400 * time.Millisecond
+
+func build(t *testing.T) *site {
+	t.Helper()
+	// Probes take longer than the floor: nobody is red because of them alone.
+	conn, _ := bustest.Open(t, bus.Policy{
+		BackoffMin: 20 * time.Millisecond, BackoffMax: 100 * time.Millisecond, Probe: 60 * time.Millisecond, Hold: 10 * time.Millisecond,
+	})
+	s := &site{t: t, conn: conn, model: &moody{model: simulated.Handler(simulated.Options{Seed: 1})}}
+	checks := checks{conn: conn, watch: liveness.Watch(conn, "test", floorOfTests), roles: 2, private: true}
+	s.health = httptest.NewServer(checks.mux())
+	t.Cleanup(s.health.Close)
+	return s
+}
+
+// work runs both roles until the test ends.
+func (s *site) work() {
+	s.t.Helper()
+	models := httptest.NewServer(s.model)
+	flags := Model{ReflectorModel: simulated.Name, BaseURL: models.URL + "/v1", Timeout: 10 * time.Second, MaxConcurrent: 4}
+	model, err := flags.Optional(events.RoleReflector)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		done <- Run(ctx, s.conn, reflector.New(model, reflector.Config{Slots: 4}), curator.New(nil, curator.Config{}))
+	}()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+		models.Close()
+	})
+}
+
+// runs stores executions that the rules have something to say about, and whose outcome is known.
+func (s *site) runs(name string, n int) {
+	s.t.Helper()
+	for i := range n {
+		id := fmt.Sprint(name, "-", i)
+		e := &events.Execution{
+			ID: events.ExecutionID("b", id, 0), TaskID: id, Question: "Book a table, " + id + ".", Outcome: events.Outcome{Label: events.Failure},
+			Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
+				{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure},
+				{Tool: "find", Arguments: `{}`, Output: "2", Outcome: events.Success},
+				{Tool: "book", Arguments: `{"id": 2}`, Output: "done", Outcome: events.Success},
+			}}},
+		}
+		e.Book = "b"
+		if _, err := s.conn.Publish(s.t.Context(), e, bus.Marks{}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func (s *site) get(path string) (int, string) {
+	s.t.Helper()
+	resp, err := http.Get(s.health.URL + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// role is what /healthz says of a role, and with which status.
+func (s *site) role(name string) (int, liveness.Role) {
+	s.t.Helper()
+	code, body := s.get("/healthz")
+	var r liveness.Report
+	if err := json.Unmarshal([]byte(body), &r); err != nil {
+		s.t.Fatalf("%q: %v", body, err)
+	}
+	for _, role := range r.Roles {
+		if role.Role == name {
+			return code, role
+		}
+	}
+	return code, liveness.Role{}
+}
+
+func (s *site) lag(role string) bus.Lag {
+	s.t.Helper()
+	l, err := s.conn.Lag(s.t.Context(), role)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+// stored are the events of a stream.
+func stored[E events.Event](s *site, stream string) (all []E) {
+	s.t.Helper()
+	err := s.conn.ReadStored(s.t.Context(), stream, "ace.>", func(x bus.Stored) error {
+		if e, ok := x.Event.(E); ok {
+			all = append(all, e)
+		}
+		return x.Err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// learned is how often each task is reflected on, and how often each of those reflections is in the log of the book.
+func (s *site) learned() map[string]int {
+	s.t.Helper()
+	covered := map[string]int{}
+	log, err := s.conn.JetStream().Stream(s.t.Context(), events.StreamDeltas)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for seq := uint64(1); seq <= log.CachedInfo().State.LastSeq; seq++ {
+		m, err := log.GetMsg(s.t.Context(), seq)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		var d *playbook.Delta
+		if d, err = events.DecodeDelta(m.Data); err != nil {
+			s.t.Fatal(err)
+		}
+		for _, c := range d.Covers {
+			covered[string(c.ID)]++
+		}
+	}
+	tasks := map[events.ID]string{}
+	for _, e := range stored[*events.Execution](s, events.StreamExecutions) {
+		tasks[e.ID] = e.TaskID
+	}
+	times := map[string]int{}
+	for _, r := range stored[*events.Reflection](s, events.StreamReflections) {
+		times[tasks[r.Execution]] += covered[string(r.ID)]
+	}
+	return times
+}
+
+func TestABrokenReflectorPromptTurnsHealthRedAndLosesNothing(t *testing.T) {
+	for _, row := range []struct {
+		what          string
+		before, after int // how many executions come before the prompt breaks, and after
+	}{
+		{"broken from the start", 0, 60},
+		{"broken in the middle", 30, 60},
+		{"broken, and little to do", 0, 3},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			t.Parallel()
+			s := build(t)
+			s.work()
+			s.runs("before", row.before)
+			eventually(t, "the first are learned", func() bool { return len(s.learned()) == row.before && s.lag(events.RoleReflector).Idle() })
+			s.model.broken.Store(true)
+			s.runs("after", row.after)
+
+			eventually(t, "health is red", func() bool {
+				code, r := s.role(events.RoleReflector)
+				return code == http.StatusServiceUnavailable && r.Level == liveness.Red && r.State == bus.Paused
+			})
+			if _, r := s.role(events.RoleReflector); !strings.Contains(strings.Join(r.Because, " "), "outputs were useless") {
+				t.Errorf("red because of %q, want to hear of useless output", r.Because)
+			}
+			if code, body := s.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "paused") {
+				t.Errorf("/readyz: %d %s", code, body)
+			}
+			if _, body := s.get("/metrics"); !strings.Contains(body, "\ndebrief_role_level{role=\"reflector\"} 2\n") || !strings.Contains(body, "\ndebrief_role_state{role=\"reflector\",state=\"paused\"} 1\n") {
+				t.Errorf("/metrics: %s", body)
+			}
+			asked := s.model.asked.Load()
+			eventually(t, "ten probes, each with its second question", func() bool { return s.model.asked.Load() >= asked+20 })
+			l := s.lag(events.RoleReflector)
+			if waiting := int(l.Pending) + l.InFlight; waiting != row.after || int(l.Floor) != row.before {
+				t.Errorf("while broken: %d wait and all up to %d is acked, want %d and %d", waiting, l.Floor, row.after, row.before)
+			}
+			if n := len(stored[*events.Reflection](s, events.StreamReflections)); n != row.before {
+				t.Errorf("while broken: %d reflections, want %d", n, row.before)
+			}
+
+			s.model.broken.Store(false)
+			eventually(t, "health is green", func() bool {
+				code, r := s.role(events.RoleReflector)
+				return code == http.StatusOK && r.Level == liveness.Green && s.lag(events.RoleReflector).Idle()
+			})
+			eventually(t, "the backlog is curated", func() bool { return s.lag(events.RoleCurator).Idle() })
+			times := s.learned()
+			if len(times) != row.before+row.after {
+				t.Errorf("%d of %d executions were learned from", len(times), row.before+row.after)
+			}
+			for task, n := range times {
+				if n != 1 {
+					t.Errorf("%s was learned from %d times", task, n)
+				}
+			}
+			for _, d := range stored[*events.DeadLetter](s, events.StreamDead) {
+				t.Errorf("dead letter: %s", d.Reason)
+			}
+		})
+	}
+}
+
+func TestPoisonIsADeadLetterAndDelaysNobody(t *testing.T) {
+	t.Parallel()
+	s := build(t)
+	s.work()
+	s.runs("poison", 2)
+	s.runs("sound", 30)
+	eventually(t, "all is settled", func() bool {
+		return s.lag(events.RoleReflector).Idle() && s.lag(events.RoleCurator).Idle() && len(s.learned()) == 30
+	})
+	dead := stored[*events.DeadLetter](s, events.StreamDead)
+	if len(dead) != 2 || !strings.Contains(dead[0].Reason, "weather") {
+		t.Errorf("got the dead letters %+v, want the two of poison", dead)
+	}
+	if code, r := s.role(events.RoleReflector); code != http.StatusOK || r.Vitals.Dead != 2 || r.Work.Dead != 2 || r.Vitals.Stored != 30 {
+		t.Errorf("/healthz: %d %+v", code, r)
+	}
+	if _, r := s.role(events.RoleCurator); r.Vitals.Deltas == 0 || r.Vitals.Learned.IsZero() || r.Vitals.Handled != 30 {
+		t.Errorf("the curator: %+v", r.Vitals)
+	}
+}

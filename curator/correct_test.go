@@ -1,0 +1,311 @@
+package curator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"pgregory.net/rapid"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/playbook"
+	"debrief/playbook/history"
+	"debrief/playbook/natskv"
+)
+
+// on is a reflection on feedback, stored at a sequence, on the execution of another reflection.
+func on(r *events.Reflection, judged uint64, votes map[playbook.BulletID]events.Vote) *events.Reflection {
+	f := *r
+	f.Feedback = events.Hash("feedback", string(r.Execution), fmt.Sprint(judged))
+	f.ID = events.ReflectionID(r.Execution, f.Feedback, r.Reflector)
+	f.Judged, f.Corrects, f.Tags = judged, true, nil
+	for _, id := range slices.Sorted(maps.Keys(votes)) {
+		f.Tags = append(f.Tags, events.BulletTag{ID: id, Tag: votes[id]})
+	}
+	return &f
+}
+
+// in is a reflection in another book, where it is another one.
+func in(b playbook.Book, r *events.Reflection) *events.Reflection {
+	other := *r
+	other.Book, other.ID = b, events.Hash(string(b), string(r.ID))
+	return &other
+}
+
+type votes = map[playbook.BulletID]events.Vote
+
+// counts are the counters of the bullets that have any, and what backs them.
+func counts(p *playbook.Playbook) string {
+	var all []string
+	for _, b := range p.Sorted() {
+		if b.Helpful+b.Harmful+b.Neutral > 0 {
+			all = append(all, fmt.Sprintf("%s +%d -%d =%d", b.ID, b.Helpful, b.Harmful, b.Neutral))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// settled waits until nothing is left to do, and returns what a book's log folds to.
+func (h *house) settled(b playbook.Book, last uint64) *playbook.Playbook {
+	h.Helper()
+	h.floor(last)
+	newest := uint64(0)
+	h.ok(h.store.Log(h.Context(), b, func(r *natskv.Record) error { newest = r.Version; return nil }))
+	p, err := h.store.At(h.Context(), b, newest)
+	h.ok(err)
+	return p
+}
+
+// bullets makes a book with so many.
+func (h *house) bullets(b playbook.Book, n int) {
+	h.Helper()
+	w, err := h.store.Writer(h.Context(), b)
+	h.ok(err)
+	var ops []playbook.Op
+	for i := range n {
+		ops = append(ops, playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", uint64(i+1)), Section: "others", Content: fmt.Sprint("bullet ", i+1)})
+	}
+	_, err = w.Commit(h.Context(), func(natskv.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Ops: ops}}, nil })
+	h.ok(err)
+}
+
+// TestFeedbackMovesVotes: what was published, one after the other, and the counters in the end.
+func TestFeedbackMovesVotes(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.work(nil)
+	own := reflection("", "own", "misc-00001", "misc-00002")
+	unknown := reflection("", "unknown")
+	bad := votes{"misc-00001": events.Harmful, "misc-00002": events.Harmful}
+	found := func(r *events.Reflection, v events.Vote) *events.Reflection {
+		f := *r
+		f.Findings = []events.Finding{{Key: "k", Section: "others", Text: "seen {runs}", Vote: v}}
+		return &f
+	}
+	for i, test := range []struct {
+		why  string
+		of   []*events.Reflection
+		want string
+	}{
+		{"a vote moves", []*events.Reflection{own, on(own, 9, bad)}, "misc-00001 +0 -1 =0, misc-00002 +0 -1 =0"},
+		{"and back", []*events.Reflection{own, on(own, 9, bad), on(own, 12, votes{"misc-00001": events.Helpful})}, "misc-00001 +1 -0 =0"},
+		{"what is judged the same stays", []*events.Reflection{own, on(own, 9, votes{"misc-00001": events.Helpful, "misc-00002": events.Neutral})}, "misc-00001 +1 -0 =0, misc-00002 +0 -0 =1"},
+		{"the later judgement counts that came in first", []*events.Reflection{own, on(own, 12, bad), on(own, 9, votes{"misc-00003": events.Helpful})}, "misc-00001 +0 -1 =0, misc-00002 +0 -1 =0"},
+		{"what was not voted on before is now", []*events.Reflection{own, on(own, 9, votes{"misc-00003": events.Neutral})}, "misc-00003 +0 -0 =1"},
+		{"what nobody knew counts", []*events.Reflection{unknown, on(unknown, 9, bad)}, "misc-00001 +0 -1 =0, misc-00002 +0 -1 =0"},
+		{"a bullet that is not there has no vote", []*events.Reflection{own, on(own, 9, votes{"misc-00077": events.Helpful})}, ""},
+		{"the execution's own reflection, when it comes late, casts none", []*events.Reflection{on(own, 9, bad), own}, "misc-00001 +0 -1 =0, misc-00002 +0 -1 =0"},
+		{"what rules count moves", []*events.Reflection{found(own, events.Helpful), found(on(own, 9, nil), events.Harmful)}, "misc-00004 +0 -1 =0"},
+		{"and what they find now counts", []*events.Reflection{own, found(on(own, 9, nil), events.Harmful)}, "misc-00004 +0 -1 =0"},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			h := *h
+			h.T = t
+			book := playbook.Book(fmt.Sprint("b", i))
+			h.bullets(book, 3)
+			var last uint64
+			for _, r := range test.of {
+				last = h.publish(in(book, r))
+			}
+			if got := counts(h.settled(book, last)); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			for _, r := range test.of { // everything once more, long after
+				h.again(in(book, r))
+				last++
+			}
+			if got := counts(h.settled(book, last)); got != test.want {
+				t.Errorf("once more: got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestFeedbackWaitsForWhatComesBeforeIt, so that what that teaches is not lost: the execution's own reflection is held by
+// somebody else when the feedback comes in.
+func TestFeedbackWaitsForWhatComesBeforeIt(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.bullets("b", 3)
+	own := lesson("b", "own", "what the execution taught")
+	own.Tags = reflection("b", "own", "misc-00001").Tags
+	h.publish(own)
+	cons, err := h.conn.JetStream().CreateConsumer(t.Context(), events.StreamReflections, jetstream.ConsumerConfig{
+		Durable: events.RoleCurator, AckPolicy: jetstream.AckExplicitPolicy,
+	})
+	h.ok(err)
+	held, err := cons.Next()
+	h.ok(err)
+	h.work(nil)
+	last := h.publish(on(own, 9, votes{"misc-00001": events.Harmful}))
+	h.publish(reflection("another", "x", "misc-00001")) // another book goes on meanwhile
+	h.lag(func(l bus.Lag) bool { return l.Last > last && l.InFlight == 2 })
+	h.ok(held.Nak())
+	p := h.settled("b", last)
+	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("what the execution taught") == nil {
+		t.Errorf("got %s and %d bullets, want the vote moved and the lesson learned", got, p.Len())
+	}
+}
+
+// TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt, and is not given up meanwhile.
+func TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.bullets("b", 3)
+	own := lesson("b", "own", "what the execution taught")
+	own.Tags = reflection("b", "own", "misc-00001").Tags
+	var asked atomic.Int32
+	h.workOnBatch(func(context.Context, chat.Prompt) (string, error) {
+		if asked.Add(1) < 5 {
+			return "", &chat.UnavailableError{Err: errors.New("no route")}
+		}
+		return `{"reasoning": "new", "operations": [{"type": "ADD", "section": "others", "content": "a lesson in five words", "reflections": [1]}]}`, nil
+	}, own, on(own, 9, votes{"misc-00001": events.Harmful}))
+	p := h.settled("b", 3)
+	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("a lesson in five words") == nil {
+		t.Errorf("got %s and %d bullets, want the vote moved and the lesson learned", got, p.Len())
+	}
+}
+
+// TestFeedbackMovesOutcomes: once, with the arm that chance decided, and in the case that the task was begun under.
+func TestFeedbackMovesOutcomes(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.bullets("b", 2)
+	own := reflection("b", "own")
+	seen := playbook.Seen{Arm: playbook.ArmWithheld, Score: 10}
+	w, err := h.store.Writer(t.Context(), "b")
+	h.ok(err)
+	_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) {
+		return []*playbook.Delta{{
+			Covers: []playbook.Cover{{ID: string(own.ID), Seq: 1, Evidence: own.Evidence()}},
+			Ops:    []playbook.Op{{Kind: playbook.Trial, Bullet: "misc-00001", Seen: []playbook.Seen{seen}, Support: []int{0}}},
+		}}, nil
+	})
+	h.ok(err)
+	h.work(nil)
+	fail := on(own, 9, nil)
+	fail.Outcome = events.Outcome{Label: events.Failure}
+	fail.Trials = []events.Trial{{Bullet: "misc-00001", Arm: playbook.ArmWithheld}, {Bullet: "misc-00002", Arm: playbook.ArmOpen}, {Bullet: "misc-00001", Case: 7}}
+	same := on(own, 12, nil)
+	same.Outcome, same.Trials = fail.Outcome, fail.Trials
+	fresh := on(reflection("b", "unknown"), 15, nil)
+	fresh.Outcome, fresh.Trials, fresh.Score, fresh.Corrects = events.Outcome{Label: events.Partial, Score: 0.5}, fail.Trials[:2], 0.5, false
+	h.publish(fail)
+	h.publish(same)
+	p := h.settled("b", h.publish(fresh))
+	one, two := p.Bullet("misc-00001").TheCase(), p.Bullet("misc-00002").TheCase()
+	if one.Withheld != (playbook.Scores{0: 1, 5: 1}) || one.Shown.N()+one.Open.N() > 0 {
+		t.Errorf("got %+v, want one failure and one in between, withheld", one)
+	}
+	if two.Open != (playbook.Scores{5: 1}) {
+		t.Errorf("got %+v, want what was not counted before from the new execution alone", two)
+	}
+}
+
+// TestVotesAreThoseOfTheLatestJudgement: executions and feedback on them in any order that reflectors may bring them in,
+// some of it twice, with two curators, restores and forgetting aside.
+func TestVotesAreThoseOfTheLatestJudgement(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.work(nil)
+	h.work(nil)
+	var books atomic.Int32
+	drawn := rapid.MapOfN(rapid.SampledFrom([]playbook.BulletID{"misc-00001", "misc-00002", "misc-00003"}),
+		rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful, events.Neutral}), 0, 3)
+	rapid.Check(t, func(rt *rapid.T) {
+		book := playbook.Book(fmt.Sprint("p", books.Add(1)))
+		h.bullets(book, 3)
+		latest := map[int]votes{}
+		judged := map[int]uint64{}
+		var order []*events.Reflection
+		for i := range rapid.IntRange(1, 4).Draw(rt, "executions") {
+			r := reflection(book, fmt.Sprint("x", i))
+			r.Origin.Source = fmt.Sprint("s", i%2)
+			if latest[i] = drawn.Draw(rt, "votes"); rapid.IntRange(0, 3).Draw(rt, "known") == 0 {
+				latest[i] = nil
+			}
+			own := on(r, 0, latest[i])
+			own.ID, own.Feedback, own.Corrects = r.ID, "", false
+			mine := []*events.Reflection{own}
+			for range rapid.IntRange(0, 3).Draw(rt, "feedback") {
+				at, v := rapid.Uint64Range(1, 99).Draw(rt, "judged"), drawn.Draw(rt, "corrected")
+				if slices.ContainsFunc(mine, func(r *events.Reflection) bool { return r.Judged == at }) {
+					continue // a sequence is one feedback's
+				}
+				mine = append(mine, on(r, at, v))
+				if at > judged[i] {
+					judged[i], latest[i] = at, v
+				}
+			}
+			for _, r := range mine { // between the others, but the own one first
+				at := 0
+				for j, o := range order {
+					if o.Execution == r.Execution && o.Judged == 0 {
+						at = j + 1
+					}
+				}
+				order = slices.Insert(order, rapid.IntRange(at, len(order)).Draw(rt, "place"), r)
+			}
+		}
+		var last uint64
+		for _, r := range order {
+			last = h.publish(r)
+			if rapid.IntRange(0, 5).Draw(rt, "twice") == 0 {
+				h.again(r)
+				last++
+			}
+		}
+		p := h.settled(book, last)
+		want := map[playbook.BulletID]*playbook.Bullet{}
+		for _, of := range latest {
+			for id, v := range of {
+				b := want[id]
+				if b == nil {
+					b = &playbook.Bullet{ID: id}
+					want[id] = b
+				}
+				switch v {
+				case events.Helpful:
+					b.Helpful++
+				case events.Harmful:
+					b.Harmful++
+				default:
+					b.Neutral++
+				}
+			}
+		}
+		for b := range p.All() {
+			w := want[b.ID]
+			if w == nil {
+				w = new(playbook.Bullet)
+			}
+			if b.Helpful != w.Helpful || b.Harmful != w.Harmful || b.Neutral != w.Neutral {
+				rt.Errorf("%s: got +%d -%d =%d, want +%d -%d =%d", b.ID, b.Helpful, b.Harmful, b.Neutral, w.Helpful, w.Harmful, w.Neutral)
+			}
+			backed := 0
+			for _, x := range b.Backing {
+				backed += x.N
+			}
+			if backed != b.Helpful+b.Harmful+b.Neutral {
+				rt.Errorf("%s: backed by %v, has %d votes", b.ID, b.Backing, b.Helpful+b.Harmful+b.Neutral)
+			}
+		}
+		log := h.store.History(t.Context(), book)
+		for b := range p.All() { // the lineage counts the same
+			l, err := history.Of(log, b.ID)
+			h.ok(err)
+			if l.Counted != l.Live {
+				rt.Errorf("%s: counted %+v, live %+v", b.ID, l.Counted, l.Live)
+			}
+		}
+	})
+}

@@ -1,0 +1,599 @@
+package curator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"debrief/curator/gate"
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// trying is a book with the gate on, which says what is given, shown to all.
+func trying(t *testing.T, contents ...string) *notes {
+	t.Helper()
+	n := new(notes)
+	n.seed(t, contents...)
+	n.switched(t, playbook.GateOn)
+	return n
+}
+
+func (n *notes) switched(t rapid.TB, mode playbook.Gate) {
+	t.Helper()
+	n.take(t, &docket{id: events.NewID(), e: &events.Edit{Author: "ann", Gate: mode}})
+}
+
+// statuses are the bullets by what they say.
+func (n *notes) statuses() map[string]playbook.Status {
+	all := map[string]playbook.Status{}
+	for b := range n.p.All() {
+		all[b.Content] = b.Status
+	}
+	return all
+}
+
+func (n *notes) said(t rapid.TB, content string) *playbook.Bullet {
+	t.Helper()
+	b := n.p.Same(content)
+	if b == nil {
+		t.Fatalf("no bullet says %q", content)
+	}
+	return b
+}
+
+func (n *notes) want(t rapid.TB, why string, want map[string]playbook.Status) {
+	t.Helper()
+	got := n.statuses()
+	for content, status := range got {
+		if status == "" {
+			got[content] = playbook.Active
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", why, diff)
+	}
+}
+
+// asks is a reflection that asks for something.
+func asks(ops ...playbook.Op) *docket {
+	return reflected(string(events.NewID()), events.Reflection{}, ops...)
+}
+
+// tells is a reflection that tells how a task came out that bullets bear on.
+func tells(score float64, trials ...events.Trial) *docket {
+	return reflected(string(events.NewID()), events.Reflection{Outcome: events.Outcome{Label: events.Partial, Score: score}, Score: score, Trials: trials})
+}
+
+func (n *notes) trial(t rapid.TB, content string, arm playbook.Arm) events.Trial {
+	t.Helper()
+	b := n.said(t, content)
+	return events.Trial{Bullet: b.ID, Case: b.TheCase().Number, Arm: arm}
+}
+
+// outcomes are tasks of both arms that come out as given.
+func (n *notes) outcomes(t rapid.TB, content string, times int, shown, withheld float64) {
+	t.Helper()
+	var batch []*docket
+	for range times {
+		batch = append(batch, tells(shown, n.trial(t, content, playbook.ArmShown)), tells(withheld, n.trial(t, content, playbook.ArmWithheld)))
+	}
+	n.take(t, batch...)
+}
+
+func votes(id playbook.BulletID, vote events.Vote, times int) (batch []*docket) {
+	for range times {
+		batch = append(batch, tagged(string(events.NewID()), events.BulletTag{ID: id, Tag: vote}))
+	}
+	return batch
+}
+
+const (
+	active      = playbook.Active
+	candidate   = playbook.Candidate
+	probation   = playbook.Probation
+	retired     = playbook.Retired
+	quarantined = playbook.Quarantined
+)
+
+func reasonOf(t *testing.T, n *notes, id playbook.BulletID, s playbook.Status) string {
+	t.Helper()
+	reason := ""
+	for _, d := range n.deltas {
+		for _, op := range d.Ops {
+			if op.Kind == playbook.SetStatus && op.Bullet == id && op.Status == s {
+				reason = op.Reason
+			}
+		}
+	}
+	if reason == "" {
+		t.Errorf("no operation says why %s is %s", id, s)
+	}
+	return reason
+}
+
+func TestOutcomesAreCountedByArm(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			n := new(notes)
+			n.seed(t, "one", "two")
+			n.switched(t, mode)
+			n.deltas = nil
+			one, two := n.trial(t, "one", playbook.ArmOpen), n.trial(t, "two", playbook.ArmShown)
+			past, gone, odd := one, one, two
+			past.Case, gone.Bullet, odd.Arm = 7, "misc-00099", "sideways"
+			undecided := tells(1, one)
+			undecided.r.Outcome.Label = events.Unknown
+			n.take(t, tells(1, one, two, one), tells(0.34, one), tells(0.5, past, gone, odd), undecided)
+			if got := n.rejected(); len(got) > 0 {
+				t.Errorf("rejected: %q, want outcomes of what is past left out in silence", got)
+			}
+			if mode == playbook.GateOff {
+				for b := range n.p.All() {
+					if b.Case != nil {
+						t.Errorf("%s has a case: %+v", b.ID, b.Case)
+					}
+				}
+				return
+			}
+			k := n.said(t, "one").TheCase()
+			if want := (playbook.Scores{3: 1, 10: 1}); k.Open != want || k.Shown.N() != 0 {
+				t.Errorf("one: open %v, shown %v; want %v and none", k.Open, k.Shown, want)
+			}
+			if k := n.said(t, "two").TheCase(); k.Shown.N() != 1 || k.Shown[10] != 1 {
+				t.Errorf("two: shown %v, want one of 10", k.Shown)
+			}
+			var ops []string
+			for _, op := range n.deltas[0].Ops {
+				ops = append(ops, fmt.Sprint(op.Kind, " ", op.Bullet, op.Support, op.Seen))
+			}
+			want := []string{"TRIAL misc-00001[0 1] [{open 10 false} {open 3 false}]", "TRIAL misc-00002[0] [{shown 10 false}]"}
+			if !slices.Equal(ops, want) {
+				t.Errorf("operations: got %q, want %q", ops, want)
+			}
+		})
+	}
+}
+
+// TestOutcomesOfManyTasksAreFewOperations: 256 reflections on 30 bullets are an operation a bullet and delta.
+func TestOutcomesOfManyTasksAreFewOperations(t *testing.T) {
+	t.Parallel()
+	n := new(notes)
+	var contents []string
+	for i := range 30 {
+		contents = append(contents, fmt.Sprint("advice ", i))
+	}
+	n.seed(t, contents...)
+	var batch []*docket
+	for range 256 {
+		k := tells(1)
+		for _, c := range contents {
+			k.r.Trials = append(k.r.Trials, n.trial(t, c, playbook.ArmOpen))
+		}
+		batch = append(batch, k)
+	}
+	n.take(t, batch...)
+	ops := 0
+	for _, d := range n.deltas {
+		ops += len(d.Ops)
+	}
+	if len(n.deltas) > 3 || ops > 30*len(n.deltas) {
+		t.Errorf("got %d deltas and %d operations, want one for each bullet and delta", len(n.deltas), ops)
+	}
+	for b := range n.p.All() {
+		if got := b.TheCase().Open[10]; got != 256 {
+			t.Fatalf("%s: got %d outcomes, want 256", b.ID, got)
+		}
+	}
+}
+
+// BenchmarkOutcomes settles 256 reflections with outcomes of 30 bullets each.
+func BenchmarkOutcomes(b *testing.B) {
+	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn} {
+		b.Run(string(mode), func(b *testing.B) {
+			p := playbook.Restore(1, 10_000, func(yield func(*playbook.Bullet) bool) {
+				for i := range uint64(10_000) {
+					if !yield(&playbook.Bullet{ID: playbook.MintID("others", i), Section: "others", Content: fmt.Sprint("advice ", i)}) {
+						return
+					}
+				}
+			})
+			p.SetGate(mode)
+			var batch []*docket
+			for range 256 {
+				k := tells(1)
+				for i := range uint64(30) {
+					k.r.Trials = append(k.r.Trials, events.Trial{Bullet: playbook.MintID("others", i), Arm: playbook.ArmOpen})
+				}
+				batch = append(batch, k)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for left := batch; len(left) > 0; {
+					left = left[newDraft(p, policy{}).settle(func(*docket) bool { return false }, left, nil).settled:]
+				}
+			}
+		})
+	}
+}
+
+func TestNewAdviceWaitsForAPlace(t *testing.T) {
+	t.Parallel()
+	n := trying(t)
+	n.policy.gate.Slots = 2
+	n.take(t, asks(add("first")), asks(add("second")), asks(add("third")), asks(add("fourth")))
+	want := map[string]playbook.Status{"first": probation, "second": probation, "third": candidate, "fourth": candidate}
+	n.want(t, "two places", want)
+	if k := n.said(t, "first").TheCase(); k.Number != 1 || k.Share != 50 {
+		t.Errorf("got case %+v, want the first one, shown to half of the tasks", k)
+	}
+	// The fourth is asked for again, in its words and by its id, and so is next.
+	n.take(t, asks(add("FOURTH")), asks(playbook.Op{Kind: playbook.Second, Bullet: n.said(t, "fourth").ID}), asks(add("third")), asks(add("fifth"), add("Fifth")))
+	want["fifth"] = candidate
+	n.want(t, "still two places", want)
+	if got := n.said(t, "fourth").TheCase().Seconded; got != 2 {
+		t.Errorf("seconded %d times, want 2", got)
+	}
+	if got := n.said(t, "fifth").TheCase().Seconded; got != 0 {
+		t.Errorf("one reflection that says a thing twice is one: seconded %d times", got)
+	}
+	n.outcomes(t, "first", 40, 0, 1)
+	want["first"], want["fourth"] = retired, probation
+	n.want(t, "the first hurts", want)
+	if why := reasonOf(t, n, n.said(t, "first").ID, retired); !strings.Contains(why, "it hurts") {
+		t.Errorf("reason: %q", why)
+	}
+	n.outcomes(t, "second", 40, 1, 0)
+	want["second"], want["third"] = active, probation
+	n.want(t, "the second helps", want)
+	if k := n.said(t, "second").TheCase(); k.Shown.N() == 0 || k.Withheld.N() == 0 {
+		t.Errorf("the evidence is gone: %+v", k)
+	}
+	if n.take(t, asks(add("first"))); n.said(t, "first").Status != retired {
+		t.Errorf("what hurt came back")
+	}
+}
+
+func TestWhatShowsNoLiftRetires(t *testing.T) {
+	t.Parallel()
+	n := trying(t)
+	n.policy.gate.Most = 60
+	n.take(t, asks(add("idle")))
+	n.outcomes(t, "idle", 29, 0.5, 0.5)
+	n.want(t, "58 outcomes", map[string]playbook.Status{"idle": probation})
+	n.outcomes(t, "idle", 1, 0.5, 0.5)
+	n.want(t, "60 outcomes", map[string]playbook.Status{"idle": retired})
+}
+
+func TestACorrectionIsTriedInThePlaceOfWhatItCorrects(t *testing.T) {
+	t.Parallel()
+	n := trying(t, "wait 10 s", "other")
+	update := func(content string) *docket { return asks(op(playbook.Update, "misc-00001", content)) }
+	n.take(t, update("wait 20 s"), update("Wait 20 s"), update("wait 30 s"))
+	want := map[string]playbook.Status{"wait 10 s": active, "other": active, "wait 20 s": candidate, "wait 30 s": candidate}
+	n.want(t, "it waits while the bullet is shown", want)
+	c := n.said(t, "wait 20 s")
+	if c.Replaces != "misc-00001" || c.TheCase().Seconded != 1 {
+		t.Errorf("got %+v, want a rival of misc-00001 that was seconded once", c)
+	}
+	// Votes turn against it: it is looked at again, and what more have asked for takes its place.
+	n.take(t, votes("misc-00001", events.Harmful, 5)...)
+	want["wait 10 s"], want["wait 20 s"] = retired, probation
+	n.want(t, "5 of 5 votes against it", want)
+	if why := reasonOf(t, n, "misc-00001", probation); !strings.Contains(why, "5 of 5 votes") {
+		t.Errorf("reason: %q", why)
+	}
+	if why := reasonOf(t, n, "misc-00001", retired); !strings.Contains(why, "seconded less often") {
+		t.Errorf("reason: %q", why)
+	}
+	// A correction of the correction is of the same family.
+	n.take(t, asks(op(playbook.Update, c.ID, "wait 40 s")))
+	want["wait 40 s"] = candidate
+	n.want(t, "a place is one bullet's", want)
+	if got := n.said(t, "wait 40 s").Replaces; got != "misc-00001" {
+		t.Errorf("replaces %q, want the first of the family", got)
+	}
+	n.take(t, update("wait 30 s"), update("wait 30 s"))
+	want["wait 20 s"], want["wait 30 s"] = retired, probation
+	n.want(t, "more want another", want)
+	n.outcomes(t, "wait 30 s", 40, 1, 0)
+	want["wait 30 s"] = active
+	n.want(t, "it helps", want)
+}
+
+func TestACorrectionOfWhatWaitsGoesBeforeIt(t *testing.T) {
+	t.Parallel()
+	n := trying(t)
+	n.policy.gate.Slots = 1
+	n.take(t, asks(add("in the way")))
+	n.take(t, asks(add("wait 10 s")), asks(op(playbook.Update, "misc-00002", "wait 20 s")), asks(add("wait 20 s")))
+	want := map[string]playbook.Status{"in the way": probation, "wait 10 s": candidate, "wait 20 s": candidate}
+	n.want(t, "one place", want)
+	n.outcomes(t, "in the way", 40, 0, 1)
+	want["in the way"], want["wait 10 s"], want["wait 20 s"] = retired, retired, probation
+	n.want(t, "the place is free", want)
+}
+
+func TestTooManyThatWait(t *testing.T) {
+	t.Parallel()
+	n := trying(t, "wait 10 s")
+	for _, c := range []string{"wait 1 s", "wait 2 s", "wait 3 s"} {
+		n.take(t, asks(op(playbook.Update, "misc-00001", c)))
+	}
+	n.take(t, asks(op(playbook.Update, "misc-00001", "wait 2 s")), asks(op(playbook.Update, "misc-00001", "wait 3 s")))
+	n.take(t, asks(op(playbook.Update, "misc-00001", "wait 4 s")))
+	n.want(t, "three rivals", map[string]playbook.Status{
+		"wait 10 s": active, "wait 1 s": candidate, "wait 2 s": candidate, "wait 3 s": candidate, "wait 4 s": retired,
+	})
+	for i := range 300 {
+		n.take(t, asks(add(fmt.Sprint("advice ", i))))
+	}
+	count := map[playbook.Status]int{}
+	for _, s := range n.statuses() {
+		count[s]++
+	}
+	if count[candidate] != maxWaiting || count[probation] != 8 {
+		t.Errorf("got %v, want 8 on probation and %d waiting", count, maxWaiting)
+	}
+}
+
+func TestProposalsOnWhatIsProven(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		why      string
+		ops      []playbook.Op
+		want     map[string]playbook.Status
+		rejected string
+	}{
+		{"a REMOVE of a proven bullet", []playbook.Op{op(playbook.Remove, "misc-00001", "")},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "shown to all tasks"},
+		{"a REMOVE of an unproven one", []playbook.Op{op(playbook.Remove, "misc-00003", "")},
+			map[string]playbook.Status{"one": active, "two": active, "new": retired}, ""},
+		{"a MERGE with other words", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "one and two"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation, "one and two": candidate}, ""},
+		{"a MERGE that ends a proven bullet", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "One"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "shown to all tasks"},
+		{"a MERGE of an unproven bullet", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00003"}, Content: "one"}},
+			map[string]playbook.Status{"one": active, "two": active}, ""},
+		{"a SECOND of a proven bullet", []playbook.Op{{Kind: playbook.Second, Bullet: "misc-00001"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "says that already"},
+		{"an UPDATE of the section", []playbook.Op{{Kind: playbook.Update, Bullet: "misc-00001", Section: "elsewhere", Content: "ONE"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation}, ""},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			t.Parallel()
+			n := trying(t, "one", "two")
+			n.take(t, asks(add("new")))
+			n.take(t, asks(test.ops...))
+			n.want(t, test.why, test.want)
+			if got := strings.Join(n.rejected(), "; "); test.rejected == "" && got != "" || !strings.Contains(got, test.rejected) {
+				t.Errorf("rejected: %q, want %q", got, test.rejected)
+			}
+		})
+	}
+}
+
+// TestWhatAPersonKeepsStays: pinned, or shown on a person's word while the gate is on.
+func TestWhatAPersonKeepsStays(t *testing.T) {
+	t.Parallel()
+	n := trying(t, "pinned", "put back", "neither")
+	n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00001", Pinned: true}))
+	n.take(t, edited("put back", playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00002", Status: active}), edited("added", add("added")))
+	for i := range 4 {
+		n.take(t, votes(playbook.MintID("others", uint64(i+1)), events.Harmful, 6)...)
+	}
+	want := map[string]playbook.Status{"pinned": active, "put back": active, "added": active, "neither": probation}
+	n.want(t, "six votes against each", want)
+	n.take(t, asks(add("new")))
+	n.take(t, edited("pin new", playbook.Op{Kind: playbook.Pin, Bullet: n.said(t, "new").ID, Pinned: true}))
+	want["new"] = active
+	n.want(t, "a pin shows what is on probation", want)
+	n.take(t, asks(op(playbook.Update, "misc-00001", "pinned, corrected")))
+	want["pinned, corrected"] = candidate
+	n.want(t, "its correction waits", want)
+}
+
+func TestWhatDriftsIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	n := trying(t, "old")
+	open := func(times int, score float64) {
+		for range times {
+			n.take(t, tells(score, n.trial(t, "old", playbook.ArmOpen)))
+		}
+	}
+	open(100, 1)
+	n.want(t, "it does well", map[string]playbook.Status{"old": active})
+	open(60, 0)
+	n.want(t, "it does badly", map[string]playbook.Status{"old": probation})
+	if k := n.said(t, "old").TheCase(); k.Number != 1 || k.Open.N() >= 60 {
+		t.Errorf("got %+v, want a new case that knows none of the outcomes before", k)
+	}
+	n.outcomes(t, "old", 40, 1, 0)
+	n.take(t, votes("misc-00001", events.Harmful, 9)...)
+	n.want(t, "chance says that it helps, whatever the votes", map[string]playbook.Status{"old": active})
+}
+
+func TestFindingsOfRulesAreTriedToo(t *testing.T) {
+	t.Parallel()
+	n := trying(t)
+	run := func(vote events.Vote, fs ...events.Finding) {
+		for i := range fs {
+			fs[i].Vote = vote
+		}
+		n.take(t, reflected(string(events.NewID()), events.Reflection{Findings: fs}))
+	}
+	for range 6 {
+		run(events.Helpful, sightings[0], sightings[1])
+	}
+	if b := n.p.ByRule("order/a/b"); b.Status != candidate {
+		t.Fatalf("before any contrast: %+v", b)
+	}
+	for range 6 {
+		run(events.Harmful, sightings[0])
+	}
+	b := n.p.ByRule("order/a/b")
+	if b.Status != probation || !strings.HasPrefix(b.Content, "a before b: 6 of 6, ") {
+		t.Fatalf("the counts hold: got %+v, want it on probation with its counts", b)
+	}
+	number := b.TheCase().Number
+	run(events.Helpful, sightings[0], sightings[1])
+	if b = n.p.ByRule("order/a/b"); b.TheCase().Number != number || b.Status != probation {
+		t.Errorf("more runs: got %+v, want the same case", b)
+	}
+	n.outcomes(t, b.Content, 40, 1, 0)
+	if b = n.p.ByRule("order/a/b"); b.Status != active {
+		t.Errorf("it helps: got %+v", b)
+	}
+	if base := n.p.ByRule("used/b"); base.Status != candidate {
+		t.Errorf("a mere count: got %+v", base)
+	}
+}
+
+func TestTurningTheGate(t *testing.T) {
+	t.Parallel()
+	n := new(notes)
+	n.seed(t, "old", "rival's")
+	n.take(t, asks(add("before")))
+	n.switched(t, playbook.GateOn)
+	n.policy.gate.Slots = 1
+	n.take(t, asks(add("on probation")), asks(add("waiting")), asks(op(playbook.Update, "misc-00002", "rival")), reflected("run", events.Reflection{Findings: []events.Finding{{Key: "used/b", Section: "s", Text: "count", CountOnly: true, Vote: events.Helpful}}}))
+	want := map[string]playbook.Status{"old": active, "rival's": active, "before": active, "on probation": probation, "waiting": candidate, "rival": candidate, "count": candidate}
+	n.want(t, "on", want)
+	for _, mode := range []playbook.Gate{playbook.GateShadow, playbook.GateOff} {
+		m := *n
+		m.p = *n.p.Clone()
+		m.covered = maps.Clone(n.covered)
+		m.switched(t, mode)
+		want := maps.Clone(want)
+		want["on probation"], want["waiting"] = active, active
+		m.want(t, string(mode), want)
+		if got, set := m.p.Gate(); got != mode || !set {
+			t.Errorf("the book's gate is %s, want %s", got, mode)
+		}
+		m.take(t, asks(add("later")))
+		want["later"] = active
+		m.want(t, "new advice", want)
+	}
+}
+
+func TestTheFlagIsForBooksThatNobodyChoseFor(t *testing.T) {
+	t.Parallel()
+	n := &notes{policy: policy{mode: playbook.GateOn}}
+	n.take(t, asks(add("one")))
+	if mode, set := n.p.Gate(); mode != playbook.GateOn || !set || n.said(t, "one").Status != probation {
+		t.Errorf("got %s, %v and %s; want it recorded and kept to", mode, set, n.said(t, "one").Status)
+	}
+	n.policy.mode = playbook.GateOff
+	n.take(t, asks(add("two")))
+	if mode, _ := n.p.Gate(); mode != playbook.GateOn {
+		t.Errorf("another flag changed the book's gate to %s", mode)
+	}
+	m := &notes{policy: policy{mode: playbook.GateShadow}}
+	m.take(t, asks(add("one")))
+	if _, set := m.p.Gate(); set {
+		t.Error("shadow, which is what nobody chose, is recorded as if somebody had")
+	}
+}
+
+// TestTheGateKeepsItsPromises in random streams and batches.
+func TestTheGateKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := &notes{policy: policy{gate: gate.Config{Slots: 3, Most: 12}}}
+		mode := rapid.SampledFrom([]playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn}).Draw(t, "mode")
+		n.seed(t, "one", "two", "three")
+		n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true}))
+		n.switched(t, mode)
+		begun := n.p.Clone()
+		n.deltas = nil
+		cast := 0
+		for range rapid.IntRange(1, 25).Draw(t, "batches") {
+			if rapid.IntRange(0, 9).Draw(t, "turn") == 0 {
+				mode = rapid.SampledFrom([]playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn}).Draw(t, "mode")
+				n.switched(t, mode)
+			}
+			var batch []*docket
+			for range rapid.IntRange(1, 8).Draw(t, "size") {
+				batch = append(batch, n.drawTask(t, mode))
+			}
+			from := len(n.deltas)
+			n.take(t, batch...)
+			for _, d := range n.deltas[from:] {
+				for _, op := range d.Ops {
+					cast += op.Helpful + op.Harmful + op.Neutral
+				}
+			}
+			n.promises(t, mode)
+		}
+		counted := 0
+		for b := range n.p.All() {
+			counted += b.Helpful + b.Harmful + b.Neutral
+		}
+		if counted > cast {
+			t.Fatalf("counters come to %d, votes to %d", counted, cast)
+		}
+		for _, d := range n.deltas {
+			if _, err := begun.Apply(d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(n.p.Sorted(), begun.Sorted()); diff != "" || begun.StateHash() != n.p.StateHash() {
+			t.Fatalf("the log folds to something else (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func (n *notes) drawTask(t *rapid.T, mode playbook.Gate) *docket {
+	k := tells(float64(rapid.IntRange(0, 10).Draw(t, "score")) / 10)
+	for _, b := range n.p.Sorted() {
+		arm := playbook.ArmOpen
+		if b.Status == probation && mode == playbook.GateOn {
+			arm = rapid.SampledFrom([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld}).Draw(t, "arm")
+		} else if !b.Shown() {
+			continue
+		}
+		k.r.Trials = append(k.r.Trials, events.Trial{Bullet: b.ID, Case: b.TheCase().Number, Arm: arm})
+		if rapid.IntRange(0, 3).Draw(t, "votes") == 0 {
+			k.r.Tags = append(k.r.Tags, events.BulletTag{ID: b.ID, Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful}).Draw(t, "vote")})
+		}
+	}
+	for _, op := range rapid.SliceOfN(rapid.Custom(drawProposal), 0, 2).Draw(t, "proposals") {
+		k.proposals = append(k.proposals, proposal{op: op})
+	}
+	return k
+}
+
+func (n *notes) promises(t *rapid.T, mode playbook.Gate) {
+	t.Helper()
+	onProbation, families := 0, map[playbook.BulletID][]string{}
+	for b := range n.p.All() {
+		if b.Status == probation {
+			onProbation++
+			families[root(b)] = append(families[root(b)], string(b.ID))
+		}
+		if b.Shown() {
+			families[root(b)] = append(families[root(b)], string(b.ID))
+		}
+		if mode != playbook.GateOn && b.Status == probation {
+			t.Fatalf("the gate is %s, and %s is on probation", mode, b.ID)
+		}
+	}
+	if onProbation > n.policy.gate.Slots {
+		t.Fatalf("%d on probation, there are %d places", onProbation, n.policy.gate.Slots)
+	}
+	for r, members := range families {
+		if len(members) > 1 {
+			t.Fatalf("%v are shown in the one place of %s", members, r)
+		}
+	}
+	if b := n.p.Bullet("misc-00003"); b == nil || !b.Shown() || !b.Pinned {
+		t.Fatalf("a pinned bullet was taken: %+v", b)
+	}
+}

@@ -1,0 +1,98 @@
+package curator
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// TestPairsAreShownWhileASignTestSaysSo: five of five is the least; one against needs eight.
+func TestPairsAreShownWhileASignTestSaysSo(t *testing.T) {
+	t.Parallel()
+	n := new(notes)
+	runs := 0
+	pair := func(v events.Vote) *playbook.Bullet {
+		runs++
+		n.take(t, reflected(fmt.Sprint(runs), events.Reflection{Findings: []events.Finding{{
+			Key: "pair/a/b/c", Section: "s", Text: "After `a`, `b`: {helpful} for, {harmful} against", Vote: v, Paired: true, Confidence: 0.8,
+		}}}))
+		return n.p.ByRule("pair/a/b/c")
+	}
+	for i := range 5 {
+		if b := pair(events.Helpful); b.Shown() != (i == 4) {
+			t.Errorf("after %d pairs for it: got %s", i+1, b.Status)
+		}
+	}
+	if b := n.p.ByRule("pair/a/b/c"); b.Content != "After `a`, `b`: 5 for, 0 against" {
+		t.Errorf("got %q", b.Content)
+	}
+	if b := pair(events.Harmful); b.Shown() {
+		t.Errorf("5 for, 1 against: got %+v, want it hidden", b)
+	}
+	for want := range 3 {
+		if b := pair(events.Helpful); b.Shown() != (want >= 1) { // 7 of 8: 0.035
+			t.Errorf("%d for, 1 against: got %s", 6+want, b.Status)
+		}
+	}
+	if b := n.p.ByRule("pair/a/b/c"); b.Content != "After `a`, `b`: 8 for, 1 against" {
+		t.Errorf("got %q", b.Content)
+	}
+}
+
+// TestChanceIsTheBinomialTail compares with the sum in whole numbers.
+func TestChanceIsTheBinomialTail(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]int{{0, 0}, {5, 0}, {4, 0}, {7, 1}, {6, 1}, {5, 5}, {3, 9}, {60, 40}, {520, 470}, {530, 480}, {620, 500}} {
+		pro, contra := c[0], c[1]
+		n := int64(pro + contra)
+		sum := new(big.Int)
+		for k := int64(pro); k <= n; k++ {
+			sum.Add(sum, new(big.Int).Binomial(n, k))
+		}
+		want, _ := new(big.Rat).SetFrac(sum, new(big.Int).Lsh(big.NewInt(1), uint(n))).Float64()
+		if got := chance(pro, contra); math.Abs(got-want) > 1e-3*max(want, 0.1) {
+			t.Errorf("%d for, %d against: got %v, want %v", pro, contra, got, want)
+		}
+	}
+}
+
+// TestWhatIsUnsureMakesNoBullet, neither before nor after it is seen for sure, and is on record once.
+func TestWhatIsUnsureMakesNoBullet(t *testing.T) {
+	t.Parallel()
+	n := &notes{policy: policy{doubts: doubts{}}}
+	rejected := 0
+	see := func(name string, confidence float64) {
+		n.take(t, reflected(name, events.Reflection{Findings: []events.Finding{
+			{Key: "k", Section: "s", Text: "seen {runs} times", Vote: events.Helpful, Confidence: confidence},
+		}}))
+		for _, d := range n.deltas[len(n.deltas)-1:] {
+			for _, r := range d.Rejected {
+				rejected++
+				if !strings.Contains(r.Reason, `"k"`) || !strings.Contains(r.Reason, "0.70") || r.Op.Content != "seen {runs} times" {
+					t.Errorf("got rejection %+v", r)
+				}
+			}
+		}
+		for key := range n.last.doubted {
+			n.policy.doubts[key] = struct{}{}
+		}
+	}
+	for i := range 3 {
+		see(fmt.Sprint("before", i), 0.65)
+	}
+	see("nonsense", math.NaN())
+	if b := n.p.ByRule("k"); b != nil || rejected != 1 {
+		t.Fatalf("got %+v and %d rejections, want no bullet and one", b, rejected)
+	}
+	see("sure", 0.7)
+	see("certain", 0)
+	see("after", 0.69)
+	if b := n.p.ByRule("k"); b == nil || b.Helpful != 2 || b.Content != "seen 2 times" || rejected != 1 {
+		t.Errorf("got %+v and %d rejections, want two sightings counted and one rejection", b, rejected)
+	}
+}

@@ -1,0 +1,210 @@
+package liveness
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+)
+
+const patience = 15 * time.Second
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// work runs a role until stop is called, which the end of the test does too.
+func work(t *testing.T, c *bus.Conn, role string, handle func(*bus.Delivery) bus.Result) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- c.Run(ctx, bus.Worker{Role: role, Handle: func(_ context.Context, batch []*bus.Delivery) []bus.Result {
+			return []bus.Result{handle(batch[0])}
+		}})
+	}()
+	var once bool
+	stop = func() {
+		if once {
+			return
+		}
+		once = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func publish(t *testing.T, c *bus.Conn, n int) {
+	t.Helper()
+	for range n {
+		e := &events.Execution{ID: events.NewID(), TaskID: "t", Answer: "42"}
+		e.Book = "b"
+		if _, err := c.Publish(t.Context(), e, bus.Marks{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func reflected(d *bus.Delivery) bus.Result {
+	id := d.Event.EventID()
+	r := &events.Reflection{ID: events.ReflectionID(id, "", "test"), Execution: id, Handle: d.Handle(), Reflector: "test"}
+	r.Book = "b"
+	return bus.Result{Events: []events.Event{r}}
+}
+
+func survey(t *testing.T, c *bus.Conn, role string, floor time.Duration) Survey {
+	t.Helper()
+	reports, err := Call(t.Context(), c.NATS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.Work(t.Context(), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Combine(role, w, reports, time.Now(), floor)
+}
+
+// TestARollCallSeesWhoWorksAndWhoStopped follows a reflector through its life as status sees it.
+func TestARollCallSeesWhoWorksAndWhoStopped(t *testing.T) {
+	t.Parallel()
+	const floor = 100 * time.Millisecond
+	conn, nc := bustest.Open(t, bus.Policy{})
+	s := survey(t, conn, events.RoleReflector, floor)
+	if s.Level != Yellow || s.Workers != 0 || !slices.Equal(s.Because, []string{"no reflector runs"}) {
+		t.Errorf("before: got %+v", s)
+	}
+	closed, err := Watch(conn, "one", floor).Answer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed()
+	stop := work(t, conn, events.RoleReflector, reflected)
+	publish(t, conn, 5)
+	eventually(t, "5 are reflected on", func() bool { return survey(t, conn, events.RoleReflector, floor).Stored == 5 })
+	s = survey(t, conn, events.RoleReflector, floor)
+	if s.Level != Green || s.Workers != 1 || s.States["running"] != 1 || s.Outputs != 5 || s.Output.IsZero() || s.P95 <= 0 || !s.Idle() {
+		t.Errorf("at work: got %+v", s)
+	}
+	stop()
+	publish(t, conn, 2)
+	eventually(t, "red", func() bool { return survey(t, conn, events.RoleReflector, floor).Level == Red })
+	s = survey(t, conn, events.RoleReflector, floor)
+	if s.Workers != 0 || s.Pending != 2 || s.Oldest.IsZero() || s.Book != "b" || !strings.HasPrefix(s.Because[0], "no reflector runs: 2 messages wait") {
+		t.Errorf("stopped: got %+v", s)
+	}
+	// The curator has never run, and what waits for it is all that there is.
+	if s := survey(t, conn, events.RoleCurator, floor); s.Level != Red || s.Pending != 5 || s.Oldest.IsZero() {
+		t.Errorf("the curator: got %+v", s)
+	}
+	// What is no report, and a request that is none, harm nobody.
+	sub, err := nc.Subscribe(events.SubjectHealth, func(m *nats.Msg) { _ = m.Respond([]byte("{")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	survey(t, conn, events.RoleReflector, floor)
+	if err := sub.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.PublishRequest(events.SubjectHealth, "ace.edit.b", nil); err != nil {
+		t.Fatal(err)
+	}
+	survey(t, conn, events.RoleReflector, floor)
+	st, err := conn.JetStream().Stream(t.Context(), events.StreamReflections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := st.CachedInfo().State.Msgs; n != 5 {
+		t.Errorf("a reply went to a stream: %d messages", n)
+	}
+}
+
+func TestWhatDoesNotGoWellIsNoProgress(t *testing.T) {
+	t.Parallel()
+	const floor = 100 * time.Millisecond
+	conn, _ := bustest.Open(t, bus.Policy{MaxDeliver: 1 << 20, BackoffMin: 5 * time.Millisecond, BackoffMax: 5 * time.Millisecond})
+	p := Watch(conn, "one", floor)
+	work(t, conn, events.RoleReflector, func(*bus.Delivery) bus.Result { return bus.Result{Err: context.DeadlineExceeded} })
+	publish(t, conn, 3)
+	eventually(t, "red", func() bool { return p.Check(t.Context()).Level == Red })
+	r := p.Check(t.Context()).Roles[0]
+	if r.Vitals.Retried == 0 || r.Vitals.Stored+r.Vitals.Handled != 0 || !r.Vitals.Settled.IsZero() || r.State != bus.Running {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestManyWorkersAreOneRole(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	worker := func(s bus.State, in, settled time.Duration, stored uint64) Report {
+		r := Role{RoleHealth: bus.RoleHealth{Role: "curator", State: s, Since: now.Add(-in)}}
+		r.Vitals = bus.Vitals{Stored: stored, Started: now.Add(-time.Hour), Settled: now.Add(-settled), P95: time.Duration(stored) * time.Second}
+		return Report{Roles: []Role{r, {RoleHealth: bus.RoleHealth{Role: "mover", State: bus.Running}}}}
+	}
+	waiting := bus.Work{Lag: bus.Lag{Pending: 3}, Oldest: now.Add(-10 * time.Minute)}
+	for _, row := range []struct {
+		what    string
+		reports []Report
+		want    Level
+		says    string
+	}{
+		{"one of two is paused", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Running, time.Hour, time.Second, 2)}, Yellow, "1 of 2 workers of the curator are not at work"},
+		{"the other order", []Report{worker(bus.Running, time.Hour, time.Second, 2), worker(bus.Paused, time.Hour, time.Hour, 1)}, Yellow, "1 of 2 workers"},
+		{"both, one only just", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Unavailable, time.Second, 2*time.Second, 2)}, Yellow, "unavailable for 1s"},
+		{"both for long", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Unavailable, 2*time.Minute, 2*time.Minute, 2)}, Red, "unavailable for 2m0s"},
+		{"one has stopped", []Report{worker(bus.Stopped, time.Hour, time.Hour, 1), worker(bus.Running, time.Hour, time.Second, 2)}, Green, ""},
+		{"all have", []Report{worker(bus.Stopped, time.Hour, time.Second, 1)}, Red, "no curator runs: 3 messages wait"},
+		{"none has", nil, Red, "no curator runs"},
+	} {
+		s := Combine("curator", waiting, row.reports, now, 0)
+		if s.Level != row.want || row.says != "" && !strings.Contains(strings.Join(s.Because, "; "), row.says) {
+			t.Errorf("%s: got %s %q, want %s %q", row.what, s.Level, s.Because, row.want, row.says)
+		}
+	}
+	s := Combine("curator", waiting, []Report{worker(bus.Running, time.Hour, time.Second, 1), worker(bus.Running, time.Hour, time.Second, 2)}, now, 0)
+	if s.Workers != 2 || s.Stored != 3 || s.P95 != 2*time.Second {
+		t.Errorf("got %+v, want sums and the slowest", s)
+	}
+	// One that starts again and again never settles anything: the server remembers.
+	again := worker(bus.Running, time.Second, time.Second, 0)
+	again.Roles[0].Vitals = bus.Vitals{Started: now.Add(-time.Second)}
+	again.Roles[0].Work.Acked = now.Add(-5 * time.Minute)
+	if s := Combine("curator", waiting, []Report{again}, now, 0); s.Level != Red {
+		t.Errorf("a worker that crashes over and over: got %+v", s.Verdict)
+	}
+}
+
+func TestAPublicReportKeepsWhatWasSaidToItself(t *testing.T) {
+	t.Parallel()
+	const secret = "the model said: my key is 1234"
+	h := bus.RoleHealth{Role: "reflector", State: bus.Paused, Reason: secret, Since: time.Now()}
+	r := Role{RoleHealth: h}
+	r.Verdict = Judge(facts(r, time.Now()), Floor)
+	private := Report{Error: secret, Roles: []Role{r}}
+	if !strings.Contains(strings.Join(r.Because, ""), secret) {
+		t.Fatalf("%q says nothing that could be kept", r.Because)
+	}
+	public := private.Public()
+	if s := strings.Join(public.Roles[0].Because, "") + public.Roles[0].Reason + public.Error; strings.Contains(s, "1234") || len(public.Roles[0].Because) == 0 {
+		t.Errorf("got %q", s)
+	}
+	if private.Roles[0].Reason != secret || !strings.Contains(private.Roles[0].Because[0], secret) {
+		t.Errorf("the report itself was changed: %+v", private)
+	}
+}

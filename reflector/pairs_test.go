@@ -1,0 +1,186 @@
+package reflector
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/window"
+)
+
+func TestWhereTwoRunsPart(t *testing.T) {
+	t.Parallel()
+	const tail = ": of two runs at one task, the one that succeeded did so in {helpful} pairs, the one that failed in {harmful}."
+	tests := []struct {
+		name      string
+		good, bad []string
+		key, text string // of the first finding; empty: they do not part
+	}{
+		{"another call", []string{"get(id)", "check(id)", "book(id)"}, []string{"get(id)", "book(id)"}, "pair/get/check/book", "After `get`, call `check` and not `book`" + tail},
+		{"other arguments", []string{"get(id)", "book(id, seat)"}, []string{"get(id)", "book(id)"}, "pair/get/book(id, seat)/book(id)", "After `get`, call `book(id, seat)` and not `book(id)`" + tail},
+		{"at the start", []string{"a"}, []string{"b"}, "pair/the start/a/b", "After the start, call `a` and not `b`" + tail},
+		{"the failed one stopped", []string{"a", "b"}, []string{"a"}, "pair/a/b/nothing more", "After `a`, go on to `b`" + tail},
+		{"the failed one went on", []string{"a"}, []string{"a", "b"}, "pair/a/nothing more/b", "After `a`, do not go on to `b`" + tail},
+		{"the same", []string{"a", "b"}, []string{"a", "b"}, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			found := parted(tt.good, tt.bad)
+			if tt.key == "" {
+				if len(found) > 0 {
+					t.Errorf("got %s, want nothing", pretty(found))
+				}
+				return
+			}
+			checkBounds(t, found)
+			if len(found) != 2 || found[0].Key != tt.key || found[0].Text != tt.text || found[0].Vote != events.Helpful || !found[0].Paired {
+				t.Errorf("got %s\nwant %q: %s", pretty(found), tt.key, tt.text)
+			}
+			turned := parted(tt.bad, tt.good)
+			if found[1].Key != turned[0].Key || found[1].Vote != events.Harmful || turned[1].Key != found[0].Key || turned[1].Vote != events.Harmful {
+				t.Errorf("got %s\nand turned around %s, want the same two keys with the votes swapped", pretty(found), pretty(turned))
+			}
+		})
+	}
+}
+
+func TestARunIsWhatItCalledInFewWords(t *testing.T) {
+	t.Parallel()
+	e := made(events.Success, `get {"b":1,"a":"secret"} => x`, `get {"a":2,"b":3} => y`, `bash {"command":"cd /x && git status; pytest -q"} => ok`, `open src/a.py => x`, `edit 1:1 => ok`)
+	if got, want := called(e), []string{"get(a, b)", "git status", "pytest", "open .py", "edit .py"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var many []string
+	for i := range 2 * window.MaxRunCalls {
+		many = append(many, fmt.Sprintf("tool%d {} => x", i))
+	}
+	if got := len(called(made(events.Success, many...))); got != window.MaxRunCalls {
+		t.Errorf("got %d calls, want %d", got, window.MaxRunCalls)
+	}
+}
+
+func TestWhichRunsAreAtOneTask(t *testing.T) {
+	t.Parallel()
+	task := func(change func(*events.Execution)) events.ID {
+		e := &events.Execution{TaskID: "epoch-1/q", Question: "How far?", Context: "a map", Turn: 1}
+		e.Book = "b"
+		change(e)
+		return taskOf(e)
+	}
+	same := task(func(*events.Execution) {})
+	if got := task(func(e *events.Execution) { e.TaskID, e.Session = "epoch-2/q", "s" }); got != same || same == "" {
+		t.Errorf("another epoch: got %q, want %q", got, same)
+	}
+	for name, change := range map[string]func(*events.Execution){
+		"another question": func(e *events.Execution) { e.Question = "How near?" },
+		"another context":  func(e *events.Execution) { e.Context = "a chart" },
+		"another book":     func(e *events.Execution) { e.Book = "c" },
+		"a recorded task":  func(e *events.Execution) { e.Origin.Task = "tau-bench/x/1" },
+	} {
+		if got := task(change); got == same || got == "" {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	if got := task(func(e *events.Execution) { e.Turn = 2 }); got != "" {
+		t.Errorf("a later turn: got %q, want none", got)
+	}
+	reworded := func(e *events.Execution) { e.Origin.Task, e.Question = "tau-bench/x/1", fmt.Sprint(len(e.Question)) }
+	if a, b := task(reworded), task(func(e *events.Execution) { e.Question = "?"; reworded(e) }); a != b {
+		t.Errorf("one recorded task in other words: got %q and %q", a, b)
+	}
+}
+
+// attempt is a run at one task that calls these tools.
+func ranAs(task string, label events.Label, tools ...string) *events.Execution {
+	e := run(task, events.Learn)
+	e.Question, e.Steps = "the same question", nil
+	e.Outcome.Label = label
+	for _, tool := range tools {
+		e.Steps = append(e.Steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{{Tool: tool, Arguments: `{"id":1}`, Output: "x", Outcome: events.Success}}})
+	}
+	return e
+}
+
+// TestRunsAtOneTaskAreHeldAgainstEachOther goes through handle, as deliveries do: each is settled before the next.
+func TestRunsAtOneTaskAreHeldAgainstEachOther(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	windows := window.New(conn.NATS(), conn.JetStream())
+	r := New(nil, Config{})
+	seq := uint64(0)
+	pairs := func(e *events.Execution) map[string]events.Vote {
+		t.Helper()
+		seq++
+		got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: e, Seq: seq})
+		if got.Err != nil || len(got.Events) != 1 {
+			t.Fatalf("got %+v, want a reflection", got)
+		}
+		if err := got.Then(t.Context(), bus.Receipt{}); err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]events.Vote{}
+		for _, f := range of(pairRule, got.Events[0].(*events.Reflection).Findings) {
+			found[f.Key] = f.Vote
+		}
+		return found
+	}
+	want := func(name string, got map[string]events.Vote, keys ...string) {
+		t.Helper()
+		wanted := map[string]events.Vote{}
+		if len(keys) > 0 {
+			wanted[keys[0]], wanted[keys[1]] = events.Helpful, events.Harmful
+		}
+		if fmt.Sprint(got) != fmt.Sprint(wanted) {
+			t.Errorf("%s: got %v, want %v", name, got, wanted)
+		}
+	}
+	failed := ranAs("1", events.Failure, "get", "book")
+	want("the first", pairs(failed))
+	want("the same one delivered again", pairs(failed))
+	want("another failure", pairs(ranAs("2", events.Failure, "get", "cancel")))
+	want("a success, against the last failure", pairs(ranAs("3", events.Success, "get", "check", "book")), "pair/get/check/cancel", "pair/get/cancel/check")
+	want("a failure, against the success", pairs(ranAs("4", events.Failure, "get", "book")), "pair/get/check/book", "pair/get/book/check")
+	unknown := ranAs("5", events.Unknown, "get", "book")
+	unknown.Steps = append(unknown.Steps, run("x", events.Learn).Steps...)
+	want("nobody knows", pairs(unknown))
+	other := ranAs("6", events.Failure, "get", "book")
+	other.Question = "another question"
+	want("another task", pairs(other))
+
+	// A run that is judged anew is not held against itself, and is no longer known as what it was.
+	corrected := ranAs("4", events.Success, "get", "book")
+	want("the failure was none", pairs(corrected))
+	want("a success, with no failure known", pairs(ranAs("7", events.Success, "sing", "dance")))
+}
+
+// TestEitherWayAroundCountsAllPairs: the two bullets of a pair have each other's counts.
+func TestEitherWayAroundCountsAllPairs(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		calls := rapid.SliceOfN(rapid.SampledFrom([]string{"a(x)", "a(x, y)", "b", "c"}), 1, 4)
+		votes := map[string][2]int{}
+		for range rapid.IntRange(1, 20).Draw(t, "pairs") {
+			found := parted(calls.Draw(t, "good"), calls.Draw(t, "bad"))
+			for _, f := range found {
+				v := votes[f.Key]
+				if f.Vote == events.Helpful {
+					v[0]++
+				} else {
+					v[1]++
+				}
+				votes[f.Key] = v
+			}
+			if len(found) == 2 {
+				a, b := votes[found[0].Key], votes[found[1].Key]
+				if a[0] != b[1] || a[1] != b[0] {
+					t.Fatalf("%s: %v, %s: %v", found[0].Key, a, found[1].Key, b)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,313 @@
+package reflector
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"debrief/events"
+)
+
+// kind is what a call does to the world, as far as its name and its command line tell. A call may be of several.
+type kind uint16
+
+const (
+	lists    kind = 1 << iota // what files there are
+	reads                     // what is in a file
+	searches                  // where something is
+	looksUp                   // a fact, in no file: get_user
+	writes                    // a file
+	changes                   // something else: book_flight
+	tests
+	installs
+	builds
+	runs // a program
+	asks // version control what has changed
+	records
+	verifies // what the environment is like, or what a value comes to
+)
+
+// act is one thing that a call does; a line of a shell may do several.
+type act struct {
+	call   int    // its index in the trail
+	kind   kind   // 0 where nobody knows
+	word   string // the tool, or the program and its subcommand: "pytest", "git commit"
+	path   string // the file that it is on
+	editor bool   // a command of an editor that may be on the file opened last
+	args   map[string]json.RawMessage
+	failed bool
+}
+
+const (
+	maxActs     = 512     // of an execution, the first ones
+	maxLine     = 4 << 10 // bytes of a command line that are looked at
+	maxParts    = 16      // commands of a line
+	maxArgument = 256     // bytes of an argument that can tie two calls together
+)
+
+// acts are what the calls do, in order.
+func acts(calls []*events.ToolCall) []act {
+	var all []act
+	open := "" // the file that an editor has open
+	for i, c := range calls {
+		if len(all) >= maxActs {
+			break
+		}
+		from := len(all)
+		all = append(all, classify(c)...)
+		for j := from; j < len(all); j++ {
+			a := &all[j]
+			a.call, a.failed = i, c.Outcome.Failed()
+			switch {
+			case !a.editor:
+			case a.path == "":
+				a.path = open
+			case !a.failed:
+				open = a.path
+			}
+		}
+	}
+	return all
+}
+
+// shellTools take a command line as an argument.
+var shellTools = set("bash sh shell zsh exec execute execute_bash execute_command execute_shell run_command run_shell run_shell_command " +
+	"run_bash run_terminal_cmd run_in_terminal terminal local_shell cmd powershell command bash_tool")
+
+// classify is what one call does: at least one act, which may be of no kind.
+func classify(c *events.ToolCall) []act {
+	args, isJSON := named(c.Arguments)
+	base := baseTool(c.Tool)
+	tool := strings.ToLower(base)
+	if line := lineOf(c, tool, args, isJSON); line != "" {
+		if found := shellActs(line, 0); len(found) > 0 {
+			return found
+		}
+	}
+	a := act{word: c.Tool, args: args}
+	a.path = pathOf(args)
+	a.kind = kindOf(base, args, a.path != "")
+	if p, ok := programs[tool]; ok && p.editor { // an editor's command called as a function
+		a.editor = true
+		if p.kind&a.kind == 0 && tool != "str_replace_editor" {
+			a.kind = p.kind
+		}
+	}
+	return []act{a}
+}
+
+// baseTool is the tool's own name: mcp__files__read_file and files.read_file are read_file.
+func baseTool(name string) string {
+	if len(name) > 2*maxName {
+		name = name[:2*maxName]
+	}
+	if i := strings.LastIndex(name, "__"); i > 0 && i+2 < len(name) {
+		name = name[i+2:]
+	}
+	if i := strings.LastIndexByte(name, '.'); i > 0 && i+1 < len(name) && !strings.Contains(name, "/") {
+		name = name[i+1:]
+	}
+	return strings.TrimLeft(name, "_")
+}
+
+// lineOf is the command line that a call gives to a shell, empty where it gives none: an argument of a shell, or what an
+// agent that acts by commands wrote, of which the tool is the first word.
+func lineOf(c *events.ToolCall, tool string, args map[string]json.RawMessage, isJSON bool) string {
+	switch {
+	case isJSON && shellTools[tool]:
+		return commandOf(args)
+	case isJSON:
+		return ""
+	case shellTools[tool] && !strings.HasPrefix(c.Arguments, "-") && !strings.HasSuffix(c.Arguments, ".sh"):
+		return c.Arguments
+	}
+	word := strings.ToLower(c.Tool)
+	if programs[word].editor { // the lines that follow are what it writes
+		first, _, _ := strings.Cut(c.Arguments, "\n")
+		return c.Tool + " " + first
+	}
+	if shellTools[tool] || tool == "cd" || wrappers[word] || programs[programName(word)].known() || strings.Contains(word, "/") || strings.HasSuffix(word, ".sh") {
+		return c.Tool + " " + c.Arguments[:min(len(c.Arguments), maxLine)]
+	}
+	return ""
+}
+
+func commandOf(args map[string]json.RawMessage) string {
+	for _, name := range [...]string{"command", "cmd", "script", "input", "code"} {
+		raw, ok := args[name]
+		if !ok {
+			continue
+		}
+		var line string
+		if json.Unmarshal(raw, &line) == nil && line != "" {
+			return line
+		}
+		var words []string
+		if json.Unmarshal(raw, &words) == nil && len(words) > 0 {
+			if len(words) > 2 && shellTools[path.Base(words[0])] { // ["bash", "-lc", "…"]
+				return words[len(words)-1]
+			}
+			return strings.Join(words, " ")
+		}
+	}
+	return ""
+}
+
+// pathNames are arguments that hold the file a tool is on.
+var pathNames = [...]string{"path", "file_path", "filepath", "file", "filename", "file_name", "target_file", "notebook_path", "dir", "directory", "folder"}
+
+func pathOf(args map[string]json.RawMessage) string {
+	if len(args) == 0 {
+		return ""
+	}
+	for _, name := range pathNames {
+		raw, ok := args[name]
+		var p string
+		if ok && len(raw) <= 4*maxArgument && json.Unmarshal(raw, &p) == nil && p != "" {
+			return cleanPath(p)
+		}
+	}
+	return ""
+}
+
+func cleanPath(p string) string {
+	return path.Clean(strings.ReplaceAll(strings.Trim(p, `"'`), `\`, "/"))
+}
+
+// verbs are words of a tool's name, with what it does where it has a file and where it has none.
+var verbs = map[string]struct{ file, other kind }{
+	"list": {lists, lists}, "ls": {lists, lists}, "glob": {lists | searches, lists | searches}, "tree": {lists, lists},
+	"search": {searches, searches}, "find": {searches, searches}, "grep": {searches, searches}, "locate": {searches, searches},
+	"read": {reads, reads}, "view": {reads, reads}, "open": {reads, reads}, "cat": {reads, reads}, "show": {reads, looksUp},
+	"get": {reads, looksUp}, "fetch": {reads, looksUp}, "retrieve": {reads, looksUp}, "lookup": {reads, looksUp}, "look": {reads, looksUp},
+	"describe": {reads, looksUp}, "query": {reads, looksUp}, "load": {reads, looksUp},
+	"check": {verifies, verifies}, "verify": {verifies, verifies}, "validate": {verifies, verifies}, "calculate": {verifies, verifies},
+	"calc": {verifies, verifies}, "count": {verifies, verifies},
+	"write": {writes, changes}, "edit": {writes, changes}, "replace": {writes, changes}, "patch": {writes, changes}, "apply": {writes, changes},
+	"insert": {writes, changes}, "append": {writes, changes}, "create": {writes, changes}, "delete": {writes, changes}, "remove": {writes, changes},
+	"move": {writes, changes}, "rename": {writes, changes}, "save": {writes, changes}, "update": {writes, changes}, "str": {writes, changes},
+	"modify": {writes, changes}, "add": {writes, changes}, "set": {writes, changes}, "put": {writes, changes},
+	"book": {0, changes}, "cancel": {0, changes}, "exchange": {0, changes}, "return": {0, changes}, "send": {0, changes}, "pay": {0, changes},
+	"refund": {0, changes}, "order": {0, changes}, "place": {0, changes}, "submit": {0, changes}, "reserve": {0, changes}, "schedule": {0, changes},
+	"post": {0, changes}, "issue": {0, changes}, "buy": {0, changes}, "purchase": {0, changes}, "assign": {0, changes},
+	"test": {tests, tests}, "install": {installs, installs}, "build": {builds, builds}, "compile": {builds, builds},
+	"run": {runs, runs}, "execute": {runs, runs}, "exec": {runs, runs},
+}
+
+// kindOf is what the name of a tool that is no shell says. The first word that is a verb counts, but what runs tests
+// tests.
+func kindOf(tool string, args map[string]json.RawMessage, file bool) kind {
+	if tool == "submit" || tool == "finish" || tool == "done" { // the agent's last word, not an act
+		return 0
+	}
+	words := nameWords(tool)
+	if slices.Contains(words, "file") || slices.Contains(words, "files") {
+		file = true
+	}
+	var first kind
+	for _, w := range words {
+		if v, ok := verbs[w]; ok {
+			if first = v.other; file {
+				first = v.file
+			}
+			break
+		}
+	}
+	switch {
+	case first == runs && (slices.Contains(words, "test") || slices.Contains(words, "tests")):
+		return tests
+	case first == reads && (slices.Contains(words, "directory") || slices.Contains(words, "folder")):
+		return lists
+	case first == writes: // one tool that views and edits, by its command
+		var command string
+		if json.Unmarshal(args["command"], &command) == nil && command == "view" {
+			return reads
+		}
+	}
+	return first
+}
+
+// wordsOf are the words of a name such as get_user, get-user or getUser, lower case, at most eight.
+func nameWords(name string) []string {
+	name = strings.ToValidUTF8(name, "_")
+	var words []string
+	from, previous := 0, rune(0)
+	for i, r := range name {
+		switch {
+		case !unicode.IsLetter(r):
+			if from < i {
+				words = append(words, strings.ToLower(name[from:i]))
+			}
+			from = i + len(string(r))
+		case unicode.IsUpper(r) && unicode.IsLower(previous):
+			words = append(words, strings.ToLower(name[from:i]))
+			from = i
+		}
+		previous = r
+		if len(words) == 8 {
+			return words
+		}
+	}
+	if from < len(name) {
+		words = append(words, strings.ToLower(name[from:]))
+	}
+	return words
+}
+
+func set(words string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		m[w] = true
+	}
+	return m
+}
+
+// label is what a finding calls what an act is: its word, and the kind of file that it is on.
+type label struct{ word, ext string }
+
+func (a *act) label() label {
+	l := label{word: a.word}
+	if a.kind&(reads|writes|runs|tests) == 0 || a.path == "" {
+		return l
+	}
+	if l.ext = extension(a.path); l.ext != "" && isTest(a.path) {
+		l.ext += " test"
+	}
+	return l
+}
+
+func (l label) key() string {
+	if l.ext == "" {
+		return l.word
+	}
+	return l.word + " " + l.ext
+}
+
+func (l label) String() string {
+	if l.ext == "" {
+		return "`" + clean(l.word, maxName) + "`"
+	}
+	return "`" + clean(l.word, maxName) + "` on " + clean(l.ext, maxName) + " files"
+}
+
+// extension is that of a path where it is one that files of a kind share: ".py".
+func extension(p string) string {
+	ext := strings.ToLower(path.Ext(p))
+	if len(ext) < 2 || len(ext) > 6 || strings.ContainsFunc(ext[1:], func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+		return ""
+	}
+	return ext
+}
+
+// isTest reports whether a path is that of a test, or of a script that shows whether something works.
+func isTest(p string) bool {
+	base := strings.ToLower(path.Base(p))
+	for _, w := range nameWords(base) {
+		if w == "test" || w == "tests" || w == "spec" || strings.HasPrefix(w, "repro") {
+			return true
+		}
+	}
+	return strings.Contains("/"+p, "/tests/") || strings.Contains("/"+p, "/test/")
+}

@@ -1,0 +1,454 @@
+package reflector
+
+import (
+	"path"
+	"strings"
+)
+
+// A command line is read as far as it tells what was done: which programs run one after the other, with which
+// subcommand, on which file. It is no shell: what is substituted, looped over or defined stays text.
+
+// program is what a program does: its kind, or that of its subcommands.
+type program struct {
+	kind   kind
+	sub    map[string]kind // by subcommand; "" where there is none
+	editor bool            // a command of SWE-agent's interface, which may be on the file opened last
+}
+
+func (p program) known() bool { return p.kind != 0 || p.sub != nil }
+
+func subs(kinds map[kind]string) map[string]kind {
+	m := map[string]kind{}
+	for k, words := range kinds {
+		for _, w := range strings.Fields(words) {
+			m[w] |= k
+		}
+	}
+	return m
+}
+
+// programs are those whose kind is known, by name without folder and version.
+var programs = func() map[string]program {
+	m := map[string]program{}
+	for k, words := range map[kind]string{
+		lists:            "ls dir tree exa eza ll",
+		lists | searches: "find fd fdfind locate",
+		reads:            "cat head tail less more nl bat awk xxd strings hexdump od decompile disassemble jq",
+		writes:           "tee touch cp mv rm mkdir rmdir patch truncate chmod ln apply_patch",
+		searches:         "grep egrep fgrep zgrep rg ag ack",
+		tests:            "pytest tox nox jest vitest mocha rspec phpunit ctest runtests",
+		builds:           "cmake ninja gcc g++ clang clang++ cc javac tsc webpack rustc",
+		runs:             "python ruby perl php java node deno lua julia Rscript uvicorn flask",
+		verifies:         "which whereis type env printenv pwd whoami uname id df free nproc ldd file stat ps ping hostname",
+	} {
+		for _, w := range strings.Fields(words) {
+			m[w] = program{kind: k}
+		}
+	}
+	for k, words := range map[kind]string{
+		reads: "open goto scroll_up scroll_down", writes: "create edit insert append str_replace_editor", searches: "search_dir search_file find_file",
+	} {
+		for _, w := range strings.Fields(words) {
+			m[w] = program{kind: k, editor: true}
+		}
+	}
+	packages := subs(map[kind]string{installs: "install add ci i sync require update upgrade", verifies: "list show freeze check ls outdated"})
+	for _, w := range strings.Fields("pip apt apt-get conda mamba brew gem composer poetry uv pnpm yarn npm bundle apk dnf yum pipenv") {
+		m[w] = program{sub: packages}
+	}
+	scripts := subs(map[kind]string{
+		installs: "install add ci i", verifies: "list ls outdated", tests: "test t", builds: "build compile", runs: "start dev serve",
+	})
+	for _, w := range strings.Fields("npm yarn pnpm bun") {
+		m[w] = program{sub: scripts}
+	}
+	m["go"] = program{sub: subs(map[kind]string{tests: "test", builds: "build install", runs: "run", installs: "get mod", verifies: "version env list vet"})}
+	m["cargo"] = program{sub: subs(map[kind]string{tests: "test", builds: "build check", runs: "run", installs: "install add fetch", verifies: "version tree"})}
+	m["make"] = program{kind: builds, sub: subs(map[kind]string{tests: "test tests check", builds: "all build", installs: "install deps", runs: "run"})}
+	jvm := subs(map[kind]string{tests: "test verify check", builds: "package compile install build assemble"})
+	for _, w := range strings.Fields("mvn gradle gradlew mvnw sbt") {
+		m[w] = program{kind: builds, sub: jvm}
+	}
+	m["dotnet"] = program{sub: subs(map[kind]string{tests: "test", builds: "build publish", runs: "run", installs: "restore add"})}
+	m["bazel"] = program{sub: subs(map[kind]string{tests: "test", builds: "build", runs: "run"})}
+	m["docker"] = program{sub: subs(map[kind]string{builds: "build", runs: "run exec", verifies: "ps images version"})}
+	m["git"] = program{sub: subs(map[kind]string{
+		asks: "status diff log show blame", searches: "grep", lists: "ls-files",
+		records: "add commit checkout reset rebase merge push stash restore clean apply rm mv switch revert cherry-pick pull am",
+	})}
+	m["hg"] = program{sub: subs(map[kind]string{asks: "status diff log", records: "commit update revert push pull"})}
+	m["svn"] = program{sub: subs(map[kind]string{asks: "status diff log info", records: "commit update revert"})}
+	m["sed"] = program{kind: reads}
+	return m
+}()
+
+// wrappers run the command that follows them.
+var wrappers = set("sudo time nohup exec nice stdbuf unbuffer xvfb-run npx timeout env")
+
+// runners run the command that follows their subcommand: poetry run pytest.
+var runners = map[string]string{"poetry": "run", "uv": "run", "pipenv": "run", "bundle": "exec", "conda": "run"}
+
+// shellActs are what the commands of a line do, in order. Depth bounds shells within shells.
+func shellActs(line string, depth int) []act {
+	var found []act
+	for _, words := range commands(line) {
+		found = append(found, commandActs(words, depth)...)
+	}
+	return found
+}
+
+// commandActs is what one command does; nothing for one that only goes somewhere.
+func commandActs(words []string, depth int) []act {
+	written := ""
+	plain := make([]string, 0, len(words))
+	for i := 0; i < len(words); i++ {
+		if w := words[i]; w == ">" || w == ">>" {
+			if i+1 < len(words) && !strings.HasPrefix(words[i+1], "/dev/") && !strings.HasPrefix(words[i+1], "&") {
+				written = words[i+1]
+			}
+			i++
+			continue
+		}
+		plain = append(plain, words[i])
+	}
+	words = unwrapped(plain)
+	if len(words) == 0 || words[0] == "cd" || words[0] == "export" || words[0] == "source" || words[0] == "." || words[0] == "set" || words[0] == "true" {
+		return nil
+	}
+	name := programName(words[0])
+	if depth < 2 && (shellTools[name] || name == "dash") && len(words) > 2 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
+		return shellActs(words[2], depth+1)
+	}
+	a := command(name, words)
+	a.word = clean(general(a.word), maxName)
+	acts := []act{a}
+	if written != "" {
+		acts = append(acts, act{kind: writes, word: name + " >", path: cleanPath(written)})
+		acts[1].word = clean(general(acts[1].word), maxName)
+	}
+	return acts
+}
+
+// unwrapped is a command without the variables set for it and the programs that only run it.
+func unwrapped(words []string) []string {
+	for len(words) > 0 {
+		w := words[0]
+		eq := strings.IndexByte(w, '=')
+		switch {
+		case eq > 0 && !strings.ContainsAny(w[:eq], "/.-"):
+			words = words[1:]
+		case w == "env" && len(words) == 1:
+			return words
+		case w == "timeout":
+			words = words[1:]
+			for len(words) > 0 && (strings.HasPrefix(words[0], "-") || strings.Trim(words[0], "0123456789.smh") == "") {
+				words = words[1:]
+			}
+		case wrappers[w]:
+			words = words[1:]
+			for len(words) > 0 && strings.HasPrefix(words[0], "-") {
+				words = words[1:]
+			}
+		case len(words) > 2 && runners[w] != "" && words[1] == runners[w]:
+			words = words[2:]
+		default:
+			return words
+		}
+	}
+	return words
+}
+
+// programName is a program without its folder and version: "/usr/bin/python3.11" is "python", "./gradlew" is "gradlew".
+func programName(word string) string {
+	name := path.Base(cleanPath(word))
+	if short := strings.TrimRight(name, "0123456789."); short != "" && programs[short].known() {
+		return short
+	}
+	return name
+}
+
+// command is one program with its words.
+func command(name string, words []string) act {
+	a := act{word: name}
+	p := programs[name]
+	a.kind, a.editor = p.kind, p.editor
+	rest := words[1:]
+	first := ""
+	for i, w := range rest {
+		if !strings.HasPrefix(w, "-") {
+			first, rest = w, rest[i:]
+			break
+		}
+	}
+	flag := func(f string) bool {
+		for _, w := range words[1:] {
+			if w == f {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case len(words) == 2 && (flag("--version") || flag("-V") || flag("-version")):
+		a.kind, a.word = verifies, name+" --version"
+		return a
+	case name == "command" && flag("-v"):
+		a.kind, a.word = verifies, "command -v"
+		return a
+	case name == "python":
+		return python(words)
+	case name == "sed":
+		if flag("-i") {
+			a.kind, a.word = writes, "sed -i"
+		}
+		a.path = lastPath(rest)
+		return a
+	case name == "str_replace_editor" && first == "view":
+		a.kind, a.word = reads, "str_replace_editor view"
+		a.path = lastPath(rest[1:])
+		return a
+	case p.sub != nil:
+		k, ok := p.sub[first]
+		if first == "run" && len(rest) > 1 && !ok { // npm run test
+			k, ok = p.sub[rest[1]]
+			if ok {
+				a.word, a.kind = name+" run "+rest[1], k
+				return a
+			}
+			k, ok = runs, true
+		}
+		if ok {
+			a.kind, a.word = k, name+" "+first
+		} else if first == "" && name == "yarn" {
+			a.kind = installs
+		}
+		return a
+	case a.kind&runs != 0:
+		a.path = cleanFirst(first)
+		if a.path != "" && isTest(a.path) {
+			a.kind = tests
+		}
+		return a
+	case strings.Contains(words[0], "/") && !p.known() || strings.HasSuffix(words[0], ".sh"):
+		a.kind = runs
+		if isTest(name) {
+			a.kind = tests
+		}
+		return a
+	}
+	switch {
+	case a.editor:
+		if strings.ContainsAny(first, "./") && strings.Trim(first, "0123456789:") != "" {
+			a.path = cleanPath(first)
+		}
+		if name == "search_dir" || name == "search_file" || name == "find_file" {
+			a.path, a.editor = "", false
+		}
+	case a.kind&(reads|writes) != 0:
+		a.path = lastPath(rest)
+	}
+	return a
+}
+
+// python is what an interpreter is told: a module, a script, or a line of code.
+func python(words []string) act {
+	a := act{kind: runs, word: "python"}
+	for i, w := range words[1:] {
+		next := ""
+		if i+2 < len(words) {
+			next = words[i+2]
+		}
+		switch {
+		case w == "-m" && next != "":
+			a.word = "python -m " + next
+			switch {
+			case next == "pytest" || next == "unittest" || next == "nose":
+				a.kind = tests
+			case next == "pip" && i+3 < len(words):
+				inner := command("pip", words[i+2:])
+				a.word, a.kind = "python -m "+inner.word, inner.kind
+			}
+			return a
+		case w == "-c":
+			a.word = "python -c"
+			if code := strings.TrimSpace(next); strings.HasPrefix(code, "import ") && !strings.ContainsAny(code, "\n(") || strings.Contains(code, "__version__") {
+				a.kind = verifies
+			}
+			return a
+		case strings.HasPrefix(w, "-"):
+			continue
+		}
+		a.path = cleanFirst(w)
+		base := path.Base(a.path)
+		switch {
+		case base == "setup.py" && (next == "install" || next == "develop"):
+			a.kind, a.word = installs, "python setup.py "+next
+		case base == "setup.py" && next == "build":
+			a.kind, a.word = builds, "python setup.py build"
+		case base == "manage.py" && next == "test":
+			a.kind, a.word = tests, "python manage.py test"
+		case isTest(a.path):
+			a.kind = tests
+		}
+		return a
+	}
+	return a
+}
+
+func cleanFirst(w string) string {
+	if w == "" {
+		return ""
+	}
+	return cleanPath(w)
+}
+
+// lastPath is the last word that can be a file.
+func lastPath(words []string) string {
+	for i := len(words) - 1; i >= 0; i-- {
+		if w := words[i]; strings.ContainsAny(w, "./") && !strings.ContainsAny(w, " \n$*(){}'\"") && !strings.HasPrefix(w, "-") {
+			return cleanPath(w)
+		}
+	}
+	return ""
+}
+
+// commands are the commands of a line as words, one after the other, without the filters behind a pipe: what they pass
+// on is the first program's. Quotes and backslashes are honoured; the body of a here-document and comments are left out.
+func commands(line string) [][]string {
+	if len(line) > maxLine {
+		line = line[:maxLine]
+	}
+	var all [][]string
+	var words []string
+	var word strings.Builder
+	inWord, piped := false, false
+	here, inner := "", 0 // brackets within a word
+	flush := func() {
+		if inWord {
+			words = append(words, word.String())
+			word.Reset()
+			inWord = false
+		}
+	}
+	end := func(pipe bool) {
+		flush()
+		if len(words) > 0 && !piped {
+			all = append(all, words)
+		}
+		words, piped = nil, pipe
+	}
+	for i := 0; i < len(line) && len(all) < maxParts; i++ {
+		c := line[i]
+		switch {
+		case c == '\'' || c == '"':
+			inWord = true
+			for i++; i < len(line) && line[i] != c; i++ {
+				if line[i] == '\\' && c == '"' && i+1 < len(line) {
+					i++
+				}
+				word.WriteByte(line[i])
+			}
+		case c == '\\' && i+1 < len(line):
+			if i++; line[i] != '\n' {
+				inWord = true
+				word.WriteByte(line[i])
+			}
+		case c == ' ' || c == '\t' || c == '\r':
+			flush()
+		case c == '#' && !inWord:
+			for i+1 < len(line) && line[i+1] != '\n' {
+				i++
+			}
+		case c == '\n':
+			if end(false); here != "" {
+				i = pastHere(line, i, here)
+				here = ""
+			}
+		case c == ';' || c == '(' && !inWord || c == ')' && inner == 0:
+			end(false)
+		case c == '(' || c == ')':
+			if inner++; c == ')' {
+				inner -= 2
+			}
+			inWord = true
+			word.WriteByte(c)
+		case c == '&':
+			if i+1 < len(line) && line[i+1] == '>' || len(words) > 0 && words[len(words)-1] == ">" { // &> and >&1
+				inWord = true
+				word.WriteByte(c)
+				continue
+			}
+			if i+1 < len(line) && line[i+1] == '&' {
+				i++
+			}
+			end(false)
+		case c == '|':
+			if i+1 < len(line) && line[i+1] == '|' {
+				i++
+				end(false)
+			} else {
+				end(true)
+			}
+		case c == '<' && strings.HasPrefix(line[i:], "<<"):
+			flush()
+			i, here = hereMark(line, i+2)
+		case c == '>':
+			if s := word.String(); inWord && len(s) == 1 && (s == "1" || s == "2" || s == "&") { // which stream
+				word.Reset()
+				inWord = false
+				if s == "2" {
+					words = append(words, "2")
+				}
+			}
+			flush()
+			if n := len(words); n > 0 && words[n-1] == "2" { // errors go elsewhere: nothing is written
+				words = words[:n-1]
+				for i+1 < len(line) && (line[i+1] == '>' || line[i+1] == ' ') {
+					i++
+				}
+				for i+1 < len(line) && !strings.ContainsRune(" \t\n;|", rune(line[i+1])) {
+					i++
+				}
+				continue
+			}
+			if i+1 < len(line) && line[i+1] == '>' {
+				i++
+			}
+			words = append(words, ">")
+		default:
+			inWord = true
+			word.WriteByte(c)
+		}
+	}
+	if len(all) < maxParts {
+		end(false)
+	}
+	return all
+}
+
+// hereMark is the word that ends a here-document, and where the line goes on behind it.
+func hereMark(line string, i int) (int, string) {
+	for i < len(line) && (line[i] == '-' || line[i] == ' ' || line[i] == '<') {
+		i++
+	}
+	from := i
+	for i < len(line) && !strings.ContainsRune(" \t\n;|&>", rune(line[i])) {
+		i++
+	}
+	return i - 1, strings.Trim(line[from:i], `'"\`)
+}
+
+// pastHere is where the body of a here-document ends that begins behind the newline at i.
+func pastHere(line string, i int, mark string) int {
+	for i < len(line) {
+		next := strings.IndexByte(line[i+1:], '\n')
+		if next < 0 {
+			return len(line)
+		}
+		if strings.TrimSpace(line[i+1:i+1+next]) == mark {
+			return i + next
+		}
+		i += 1 + next
+	}
+	return i
+}
