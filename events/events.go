@@ -129,6 +129,8 @@ type Try struct {
 	Usage  chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"` // of the reflection
 	// Tags are what its reflection made of the bullets; those of the first round are the sample's.
 	Tags []BulletTag `msgpack:"g,omitempty" json:"bullet_tags,omitempty"`
+	// Ignored is what was not taken over of the reply; see Reflection.
+	Ignored []string `msgpack:"n,omitempty" json:"ignored,omitempty"`
 }
 
 // MaxTries bounds the rounds that a task can have behind it.
