@@ -274,7 +274,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		for key := range out.doubted {
 			b.known[key] = struct{}{}
 		}
-		d.conn.Applied(events.RoleCurator, len(out.change), turnedDown(out.change))
+		d.conn.Applied(events.RoleCurator, len(out.change), rejected(out.change))
 		decide(cases[:out.settled], b.w.State())
 		cases, stale, again = cases[out.settled:], out.stale, out.again
 		b.made.note(out.born, now)
@@ -298,7 +298,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	return nil
 }
 
-func turnedDown(change []*playbook.Delta) (n int) {
+func rejected(change []*playbook.Delta) (n int) {
 	for _, delta := range change {
 		n += len(delta.Rejected)
 	}
