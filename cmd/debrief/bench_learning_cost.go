@@ -94,7 +94,7 @@ func ourCost(ctx context.Context, train []events.Task, log zerolog.Logger) (righ
 	if err != nil {
 		return right, wrong, err
 	}
-	p.atOnce = true
+	p.judgedInside = true
 	for p.handed < len(train) {
 		if err := s.step(ctx, []*pupil{p}, min(100, len(train)-p.handed)); err != nil {
 			return right, wrong, err
