@@ -23,12 +23,16 @@ import (
 // to come finds that its execution was judged since, and casts no vote. What it teaches besides is lost by that, which is
 // why there is a wait.
 
-// looksBack reports whether a docket is a reflection on feedback.
-func (k *docket) looksBack() bool { return k.r != nil && k.r.Judged > 0 }
+//
+// The first feedback on an execution that taught nothing by itself has nothing to move and goes with the others, unless
+// other feedback on it was faster.
+
+// looksBack reports whether a docket is a reflection on feedback that may have something to move.
+func (k *docket) looksBack() bool { return k.r != nil && k.r.Judged > 0 && (!k.r.First || k.back) }
 
 // looked reports whether what such a docket needs to know of the past is known up to a state.
 func (k *docket) looked(p *playbook.Playbook) bool {
-	return k.standing != nil && k.standing.Version() == p.Version()
+	return k.waited && k.standing.Version() == p.Version()
 }
 
 // again reports whether the log has the effect of a docket that has looked back, however long ago.
@@ -58,7 +62,7 @@ const (
 // lookBack reads the log for a docket, on from where it was. When something that comes before it does not come through
 // in time, that is the docket's result, and that of all that wait for more; left are the others.
 func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket, failed func(seq uint64) bool) (left []*docket, err error) {
-	if k.standing == nil {
+	if !k.waited {
 		missing, err := d.waitForEarlier(ctx, b, k.seq, failed)
 		if err != nil {
 			return nil, err
@@ -72,11 +76,23 @@ func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket
 				return late
 			}), nil
 		}
-		k.standing = history.NewStanding(string(k.r.Handle))
+		k.waited = true
+	}
+	var with []*docket // that are as far: one reading does for all
+	for _, other := range cases {
+		if !other.looksBack() || other.readTo != k.readTo {
+			continue
+		}
+		if other.standing == nil {
+			other.standing = history.NewStanding(string(other.r.Handle))
+		}
+		with = append(with, other)
 	}
 	return cases, d.store.Since(ctx, b.name, k.readTo, func(r *natskv.Record) error {
-		k.standing.Take(&r.Delta)
-		k.readTo = r.Seq
+		for _, other := range with {
+			other.standing.Take(&r.Delta)
+			other.readTo = r.Seq
+		}
 		return nil
 	})
 }

@@ -34,6 +34,8 @@ type docket struct {
 	// Of a reflection on feedback: what its execution counts for, and how far the log was read for that.
 	standing *history.Standing
 	readTo   uint64
+	waited   bool // for what came before it
+	back     bool // there is something to move after all
 }
 
 // proposal is an operation that one docket brings, and the others before it in the batch that it was made from, too.

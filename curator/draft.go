@@ -82,6 +82,9 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 			n++
 			continue
 		}
+		if k.r != nil && k.r.First && d.judged != nil && d.judged(string(k.r.Handle)) > 0 {
+			k.back = true
+		}
 		if len(d.covers) > 0 && (k.e != nil || k.looksBack() || !d.fits(k)) {
 			break
 		}

@@ -352,20 +352,48 @@ func TestProposalsOnWhatIsProven(t *testing.T) {
 		want     map[string]playbook.Status
 		rejected string
 	}{
-		{"a REMOVE of a proven bullet", []playbook.Op{op(playbook.Remove, "misc-00001", "")},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "shown to all tasks"},
-		{"a REMOVE of an unproven one", []playbook.Op{op(playbook.Remove, "misc-00003", "")},
-			map[string]playbook.Status{"one": active, "two": active, "new": retired}, ""},
-		{"a MERGE with other words", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "one and two"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation, "one and two": candidate}, ""},
-		{"a MERGE that ends a proven bullet", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "One"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "shown to all tasks"},
-		{"a MERGE of an unproven bullet", []playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00003"}, Content: "one"}},
-			map[string]playbook.Status{"one": active, "two": active}, ""},
-		{"a SECOND of a proven bullet", []playbook.Op{{Kind: playbook.Second, Bullet: "misc-00001"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation}, "says that already"},
-		{"an UPDATE of the section", []playbook.Op{{Kind: playbook.Update, Bullet: "misc-00001", Section: "elsewhere", Content: "ONE"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation}, ""},
+		{
+			"a REMOVE of a proven bullet",
+			[]playbook.Op{op(playbook.Remove, "misc-00001", "")},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation},
+			"shown to all tasks",
+		},
+		{
+			"a REMOVE of an unproven one",
+			[]playbook.Op{op(playbook.Remove, "misc-00003", "")},
+			map[string]playbook.Status{"one": active, "two": active, "new": retired},
+			"",
+		},
+		{
+			"a MERGE with other words",
+			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "one and two"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation, "one and two": candidate},
+			"",
+		},
+		{
+			"a MERGE that ends a proven bullet",
+			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "One"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation},
+			"shown to all tasks",
+		},
+		{
+			"a MERGE of an unproven bullet",
+			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00003"}, Content: "one"}},
+			map[string]playbook.Status{"one": active, "two": active},
+			"",
+		},
+		{
+			"a SECOND of a proven bullet",
+			[]playbook.Op{{Kind: playbook.Second, Bullet: "misc-00001"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation},
+			"says that already",
+		},
+		{
+			"an UPDATE of the section",
+			[]playbook.Op{{Kind: playbook.Update, Bullet: "misc-00001", Section: "elsewhere", Content: "ONE"}},
+			map[string]playbook.Status{"one": active, "two": active, "new": probation},
+			"",
+		},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
@@ -596,4 +624,29 @@ func (n *notes) promises(t *rapid.T, mode playbook.Gate) {
 	if b := n.p.Bullet("misc-00003"); b == nil || !b.Shown() || !b.Pinned {
 		t.Fatalf("a pinned bullet was taken: %+v", b)
 	}
+}
+
+// TestOrderInABatchDoesNotSayWhoIsNext: what most have asked for goes first, whoever came first.
+func TestOrderInABatchDoesNotSayWhoIsNext(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := &notes{policy: policy{gate: gate.Config{Slots: 2}}}
+		n.seed(t, "wait 10 s")
+		n.switched(t, playbook.GateOn)
+		var batch []*docket
+		for i, content := range []string{"first", "second", "third", "fourth"} {
+			for range 4 - i {
+				batch = append(batch, asks(add(content)), asks(op(playbook.Update, "misc-00001", content+", corrected")))
+			}
+		}
+		n.take(t, rapid.Permutation(batch).Draw(t, "order")...)
+		for content, want := range map[string]playbook.Status{
+			"first": probation, "second": probation, "third": candidate, "fourth": candidate, "wait 10 s": "",
+			"first, corrected": candidate, "second, corrected": candidate, "third, corrected": candidate, "fourth, corrected": retired,
+		} {
+			if got := n.said(t, content).Status; got != want {
+				t.Fatalf("%q: got %q, want %q", content, got, want)
+			}
+		}
+	})
 }

@@ -32,14 +32,14 @@ const halfShare = 50
 // would let no bullet begin.
 const freeVotes = 2
 
-// standing is what the configuration says of a source.
-type standing struct {
+// credit is what the configuration says of a source.
+type credit struct {
 	level Trust
 	share int // percent
 }
 
 // trust is what is known of sources, by name.
-type trust map[string]standing
+type trust map[string]credit
 
 // parseTrust reads SOURCE=LEVEL[:SHARE].
 func parseTrust(list []string) (trust, error) {
@@ -51,7 +51,7 @@ func parseTrust(list []string) (trust, error) {
 		}
 		source := text[:at]
 		level, share, limit := strings.Cut(text[at+1:], ":")
-		s := standing{Trust(level), halfShare}
+		s := credit{Trust(level), halfShare}
 		if s.level != Trusted && s.level != Limited && s.level != Untrusted {
 			return nil, fmt.Errorf("--trust: level %q of source %q is none of trusted, limited, untrusted", level, source)
 		}

@@ -204,7 +204,7 @@ func TestWhatOutcomesSupportIsNotTalkedAway(t *testing.T) {
 func TestTrustAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	known, err := parseTrust([]string{"a=untrusted", "b=c=limited:30%", "d=trusted", "e=limited"})
-	if err != nil || len(known) != 4 || known["b=c"] != (standing{Limited, 30}) || known["e"].share != halfShare || known["a"].level != Untrusted {
+	if err != nil || len(known) != 4 || known["b=c"] != (credit{Limited, 30}) || known["e"].share != halfShare || known["a"].level != Untrusted {
 		t.Errorf("got %v, %v", known, err)
 	}
 	for text, want := range map[string]string{

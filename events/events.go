@@ -129,6 +129,8 @@ type Try struct {
 	Usage  chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"` // of the reflection
 	// Tags are what its reflection made of the bullets; those of the first round are the sample's.
 	Tags []BulletTag `msgpack:"g,omitempty" json:"bullet_tags,omitempty"`
+	// Ignored is what was not taken over of the reply; see Reflection.
+	Ignored []string `msgpack:"n,omitempty" json:"ignored,omitempty"`
 }
 
 // MaxTries bounds the rounds that a task can have behind it.
@@ -427,6 +429,9 @@ type Reflection struct {
 	// so that the votes cast on it are to be moved.
 	Judged   uint64 `msgpack:"judged,omitempty" json:"judged,omitempty"`
 	Corrects bool   `msgpack:"corrects,omitempty" json:"corrects,omitempty"`
+	// First says that nothing was made of the execution before and no other feedback on it was taken up, so that there is
+	// nothing to move.
+	First bool `msgpack:"first,omitempty" json:"first,omitempty"`
 	// Records are the second layer of the execution's last steps, in their order, as a model sees it; what it says nothing
 	// of is empty.
 	Records []Record `msgpack:"records,omitempty" json:"records,omitempty"`

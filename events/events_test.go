@@ -28,6 +28,9 @@ func TestInvalidEventsNameTheField(t *testing.T) {
 		{"a score over 1", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = 1.1 }, "outcome.score: "},
 		{"a negative score", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = -0.1 }, "outcome.score: "},
 		{"a score that is no number", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = math.NaN() }, "outcome.score: "},
+		{"rounds without end", KindTask, func(e Event) { e.(*Task).Tries = make([]Try, MaxTries+1) }, "tries: at most 8, got 9"},
+		{"a round's score over 1", KindTask, func(e Event) { e.(*Task).Tries = []Try{{}, {Score: 2}} }, "tries[1].score: "},
+		{"a round's vote of its own", KindExecution, func(e Event) { e.(*Execution).Tries = []Try{{Tags: []BulletTag{{ID: "a", Tag: "meh"}}}} }, "tries[0].bullet_tags[0]: "},
 		{"feedback on nothing", KindFeedback, func(e Event) { e.(*Feedback).Execution = "" }, `handle ""`},
 		{"feedback without an id", KindFeedback, func(e Event) { e.(*Feedback).ID = "" }, "id: "},
 		{"a reflection on nothing", KindReflection, func(e Event) { e.(*Reflection).Handle = "x" }, `handle "x"`},
@@ -53,7 +56,13 @@ func TestInvalidEventsNameTheField(t *testing.T) {
 func TestIDsThatCountOnce(t *testing.T) {
 	t.Parallel()
 	seen := map[ID]string{}
+	task := func(round int) ID {
+		t := &Task{ID: "t", Origin: Origin{Round: round}}
+		t.Book = "main"
+		return t.EventID()
+	}
 	for what, id := range map[string]ID{
+		"the task": task(0), "its second round": task(1), "its third": task(2),
 		"round 0": ExecutionID("main", "t", 0), "round 1": ExecutionID("main", "t", 1), "another book": ExecutionID("other", "t", 0),
 		"of the execution": ReflectionID("e", "", "v1"), "of feedback": ReflectionID("e", "f", "v1"), "by another version": ReflectionID("e", "", "v2"),
 	} {

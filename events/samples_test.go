@@ -19,13 +19,14 @@ func samples() map[Kind]Event {
 	book := envelope{Book: "main"}
 	origin := Origin{Run: "run-1", Epoch: 2, Index: 3, Round: 1, Source: "tau-bench"}
 	outcome := Outcome{Score: 0.5, Label: Partial, Feedback: "half of the books", By: "exact"}
+	tries := []Try{{Tags: []BulletTag{{"shr-00001", Helpful}}}}
 	usage := chat.Usage{Calls: 2, InputTokens: 300, OutputTokens: 70000, Cost: 0.0125}
 	execution := ExecutionID("main", "task-1", 1)
 	handle := NewHandle(4711, execution)
 	all := map[Kind]Event{
 		KindTask: &Task{
 			envelope: book, ID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
-			Target: "12", Evaluator: "exact", Playbook: &pinned, ReplyTo: "_INBOX.abc.1", Origin: origin, Created: noon,
+			Target: "12", Evaluator: "exact", Playbook: &pinned, ReplyTo: "_INBOX.abc.1", Origin: origin, Tries: tries, Created: noon,
 		},
 		KindExecution: &Execution{
 			envelope: book, ID: execution, TaskID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.",
@@ -33,7 +34,7 @@ func samples() map[Kind]Event {
 			Steps: []Step{{Speaker: "assistant", Text: "Let me look.", Calls: []ToolCall{{
 				Tool: "count", Arguments: `{"what":"books"}`, Output: "12", Outcome: Success, Duration: 40 * time.Millisecond,
 			}}}},
-			Reasoning: "Counted.", Answer: "12", Outcome: outcome, Version: 17,
+			Tries: tries, Reasoning: "Counted.", Answer: "12", Outcome: outcome, Version: 17,
 			Shown: []ShownBullet{{"shr-00001", "Count twice."}}, Cited: []playbook.BulletID{"shr-00001"},
 			Model: "m", PromptSHA256: []byte{1, 2, 3, 0xff}, Usage: usage, Started: noon.Add(time.Nanosecond), Duration: time.Second,
 		},

@@ -144,6 +144,9 @@ func TestWhatLeavesTheReflector(t *testing.T) {
 		{"spread over two texts", "the refund window closes after thirty days", func(e *events.Execution) {
 			e.Context, e.Question = "the refund window closes", "closes after thirty days"
 		}, ""},
+		{"a passage of an earlier round's answer", "the refund window closes after thirty days", func(e *events.Execution) {
+			e.Tries = []events.Try{{Answer: "I think the refund window closes after thirty days."}}
+		}, "copied from the trace (answer)"},
 		{"what a person said", "The refund window closes after thirty days, not fourteen.", func(e *events.Execution) {
 			e.Outcome.Feedback = "Wrong: the refund window closes after thirty days, not fourteen."
 		}, ""},

@@ -9,6 +9,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/window"
 )
 
 // late is what makes a reflection one on feedback: which, where it is stored, and whether the outcome was known before.
@@ -16,11 +17,15 @@ type late struct {
 	feedback events.ID
 	judged   uint64
 	corrects bool
+	first    bool // nothing was made of the execution before
 }
 
 // settled is the execution that feedback is on, with the outcome that it leaves. It returns when the execution itself has
 // been reflected on, or given up: what corrects votes had better come after what casts them.
-func settled(ctx context.Context, conn *bus.Conn, f *events.Feedback, at uint64, attempt int) (*events.Execution, late, error) {
+//
+// An execution without an outcome and without a signal taught nothing by itself. The first feedback on it, if it tells the
+// outcome, finds nothing that would have to be moved, and waits for nothing.
+func settled(ctx context.Context, conn *bus.Conn, windows *window.Store, f *events.Feedback, at uint64, attempt int) (*events.Execution, late, error) {
 	l := late{feedback: f.ID, judged: at}
 	seq, is, err := f.Execution.Parse()
 	if err != nil {
@@ -41,6 +46,15 @@ func settled(ctx context.Context, conn *bus.Conn, f *events.Feedback, at uint64,
 		return e, l, nil
 	}
 	l.corrects = e.Outcome.Known()
+	if !l.corrects && !signal(e) && f.Outcome.Complete().Known() {
+		if l.first, err = windows.FirstJudged(ctx, f.Book, e.ID, at); err != nil {
+			return nil, l, err
+		}
+		if l.first {
+			e.Outcome, e.Target = e.Outcome.After(f), cmp.Or(f.Target, e.Target)
+			return e, l, nil
+		}
+	}
 	said, err := saidBefore(ctx, conn, f, seq, at)
 	if err != nil {
 		return nil, l, err

@@ -56,7 +56,9 @@ func TestReadRecords(t *testing.T) {
 	}{
 		{
 			"as asked for", `[{"step":70,"synthesis":"Found it.","progress":"advancing","calls":[{"line":"listed /x → found a.txt","insights":"i","learning":"l","relevance":"high","next_suggested_actions":["open it","",null,"x"]}]}]`,
-			64, events.Record{Synthesis: "Found it.", Progress: events.Advancing, Calls: []events.CallRecord{{Line: "listed /x → found a.txt", Insights: "i", Learning: "l", Relevance: events.High, Next: []string{"open it"}}}}, 0,
+			64,
+			events.Record{Synthesis: "Found it.", Progress: events.Advancing, Calls: []events.CallRecord{{Line: "listed /x → found a.txt", Insights: "i", Learning: "l", Relevance: events.High, Next: []string{"open it"}}}},
+			0,
 		},
 		{"numbers as words, odd cases", `[{"step":"Step 7","synthesis":"S","progress":"STUCK","calls":null}]`, 1, events.Record{Synthesis: "S", Progress: events.Stuck}, 0},
 		{"the first of two", `[{"step":70,"synthesis":"a"},{"step":70,"synthesis":"b"}]`, 64, events.Record{Synthesis: "a"}, 0},

@@ -91,7 +91,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	handle, after := d.Handle(), late{}
 	if f, isLate := d.Event.(*events.Feedback); isLate {
 		var err error
-		if e, after, err = settled(ctx, conn, f, d.Seq, d.Attempt); err != nil {
+		if e, after, err = settled(ctx, conn, windows, f, d.Seq, d.Attempt); err != nil {
 			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", f.Execution, err)}
 		}
 		handle = f.Execution
@@ -114,7 +114,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		}
 		conclude(e, ref)
 	}
-	ref.Judged, ref.Corrects = after.judged, after.corrects
+	ref.Judged, ref.Corrects, ref.First = after.judged, after.corrects, after.first
 	var p *pair
 	if windows != nil {
 		p = newPair(e)

@@ -22,6 +22,8 @@ import (
 const (
 	maxTriedAnswer = 2000
 	maxTriedText   = 1000
+
+	maxTriedIgnored = 4 // sentences
 )
 
 // goesOn reports whether an execution can have another round: a wrong answer of our Generators, which an evaluator judged
@@ -44,7 +46,7 @@ func round(e *events.Execution, h events.Handle, ref *events.Reflection) *events
 		Error:    hide(events.Cut(ref.ErrorIdentification, maxTriedText), secrets),
 		Approach: hide(events.Cut(ref.CorrectApproach, maxTriedText), secrets),
 		Insight:  hide(ref.KeyInsight, []string{answer}),
-		Score:    e.Outcome.Score, Usage: ref.Usage, Tags: ref.Tags,
+		Score:    e.Outcome.Score, Usage: ref.Usage, Tags: ref.Tags, Ignored: ref.Ignored[:min(len(ref.Ignored), maxTriedIgnored)],
 	}
 	if len(ref.Lessons) > 0 {
 		try.Section = ref.Lessons[0].Section
@@ -73,7 +75,7 @@ func conclude(e *events.Execution, ref *events.Reflection) {
 	ref.Tags = e.Tries[0].Tags
 	for i := range slices.Backward(e.Tries) {
 		t := &e.Tries[i]
-		ref.Usage = ref.Usage.Add(t.Usage)
+		ref.Usage, ref.Ignored = ref.Usage.Add(t.Usage), append(ref.Ignored, t.Ignored...)
 		if t.Insight == "" || !proved(e, i) || superseded(t.Insight, ref.Lessons) {
 			continue
 		}

@@ -120,13 +120,22 @@ func commandActs(words []string, depth int) []act {
 		return shellActs(words[2], depth+1)
 	}
 	a := command(name, words)
-	a.word = clean(general(a.word), maxName)
 	acts := []act{a}
 	if written != "" {
 		acts = append(acts, act{kind: writes, word: name + " >", path: cleanPath(written)})
-		acts[1].word = clean(general(acts[1].word), maxName)
+	}
+	for i := range acts {
+		acts[i].word = recurring(acts[i].word)
 	}
 	return acts
+}
+
+// recurring is a word without what differs from run to run. Most are plain words, which need no looking into.
+func recurring(word string) string {
+	if len(word) <= maxName && strings.IndexFunc(word, func(r rune) bool { return (r < 'a' || r > 'z') && r != ' ' && r != '-' }) < 0 {
+		return word
+	}
+	return clean(general(word), maxName)
 }
 
 // unwrapped is a command without the variables set for it and the programs that only run it.

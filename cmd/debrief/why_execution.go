@@ -21,6 +21,7 @@ type followed struct {
 	Book      book.Book         `json:"book"`
 	Labels    map[uint64]string `json:"labels"`
 	Execution *events.Execution `json:"stored"` // null when it has expired
+	Ignored   []string          `json:"ignored,omitempty"`
 	*history.Trace
 }
 
@@ -45,7 +46,17 @@ func (w *whyBook) execution(ctx context.Context, b *openBook, handle events.Hand
 		return err
 	}
 	if w.JSON {
-		return writeJSON(os.Stdout, followed{b.name, labels, e, t})
+		var ignored []string
+		for _, ref := range t.Reflections {
+			stored, err := r.reflection(ctx, ref.Cover)
+			if err != nil {
+				return err
+			}
+			if stored != nil {
+				ignored = append(ignored, stored.Ignored...)
+			}
+		}
+		return writeJSON(os.Stdout, followed{b.name, labels, e, ignored, t})
 	}
 	out := new(strings.Builder)
 	w.tell(out, handle, e, t)
@@ -95,6 +106,11 @@ func (w *whyBook) learned(ctx context.Context, out io.Writer, r *records, e *eve
 	if len(t.Reflections) > 0 {
 		for _, ref := range t.Reflections {
 			fmt.Fprintf(out, "\nReflected on by %s; settled by version %d.\n", by(ref.Cover.Evidence.Reflector, ref.Cover.Evidence.Model), ref.Version)
+			stored, err := r.reflection(ctx, ref.Cover)
+			if err != nil {
+				return err
+			}
+			tellIgnored(out, stored)
 		}
 		for i := range t.Events {
 			ev := &t.Events[i]
@@ -109,10 +125,16 @@ func (w *whyBook) learned(ctx context.Context, out io.Writer, r *records, e *eve
 		fmt.Fprintln(out, "\nIt was for evaluation: nothing is learned from it.")
 		return nil
 	}
-	waits := false
+	var waits, later *events.Reflection
 	err := r.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(r.name), func(s bus.Stored) error {
-		if ref, ok := s.Event.(*events.Reflection); ok && ref.Execution == e.ID {
-			waits = true
+		ref, ok := s.Event.(*events.Reflection)
+		switch {
+		case !ok:
+		case ref.Execution == e.ID:
+			waits = ref
+			return bus.ErrStop
+		case ref.ID == events.ReflectionID(e.Sample(), "", ref.Reflector):
+			later = ref
 			return bus.ErrStop
 		}
 		return nil
@@ -120,10 +142,24 @@ func (w *whyBook) learned(ctx context.Context, out io.Writer, r *records, e *eve
 	if err != nil {
 		return err
 	}
-	if waits {
+	switch {
+	case waits != nil:
 		fmt.Fprintln(out, "\nIts reflection waits for a curator.")
-	} else {
+		tellIgnored(out, waits)
+	case later != nil:
+		fmt.Fprintf(out, "\nA further round followed; what was learned is told of the last one, %s.\n", later.Handle)
+	default:
 		fmt.Fprintln(out, "\nThere is no reflection on it: it waits for a reflector, or there was nothing to learn from it.")
 	}
 	return nil
+}
+
+// tellIgnored says what of a model's reply did not become a part of the reflection, nil where that has expired.
+func tellIgnored(out io.Writer, ref *events.Reflection) {
+	if ref == nil {
+		return
+	}
+	for _, why := range ref.Ignored {
+		fmt.Fprintf(out, "  ignored   %s\n", inLine(why, 300))
+	}
 }

@@ -69,7 +69,7 @@ func (r *record) settled(stored bool) {
 	r.Fruitless++
 }
 
-// percentile is by nearest rank, 0 before the first call.
+// percentiles are by nearest rank, 0 before the first call.
 func (r *record) percentiles() (p50, p95 time.Duration) {
 	last := slices.Clone(r.last[:min(r.Calls, durationsKept)])
 	if len(last) == 0 {

@@ -1,6 +1,6 @@
 // Package window keeps what prompts need of the recent past in key-value buckets: the last interactions of a session,
-// the last reflections of a session and of a book, what a person marked, the contexts that outside agents were served,
-// and embeddings that were paid for.
+// the last reflections of a session and of a book, the last runs at a task, what a person marked, the contexts that
+// outside agents were served, and embeddings that were paid for.
 //
 // A window is a key with history: to add is one put, and the server forgets the oldest. Nothing is read, changed and
 // written back, so writers need no lock and lose nothing to one another. The exception are the marks of a session, a

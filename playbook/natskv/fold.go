@@ -28,10 +28,13 @@ type fold struct {
 	// complete says that covered holds the ids of the whole log. It is loaded the first time a repeated event turns
 	// up, and kept from then on.
 	complete bool
-	// judged is, by the handles of executions, the highest sequence of feedback on them; of the whole log once complete.
-	judged  map[string]uint64
+	// judged is, by the handles of executions, what feedback on them is covered: as far back as covered.
+	judged  map[string]judgement
 	pruneAt int // so many of covered are walked in search of what the floor settles
 }
+
+// judgement is the highest sequence of feedback on an execution, and the highest of a reflection on any.
+type judgement struct{ by, seq uint64 }
 
 // span says how high the sequences go that one delta covers.
 type span struct{ delta, highest uint64 }
@@ -82,9 +85,10 @@ func (f *fold) judge(r *Record) {
 	for _, c := range r.Covers {
 		if e := c.Evidence; e != nil && e.Judged > 0 {
 			if f.judged == nil {
-				f.judged = make(map[string]uint64)
+				f.judged = make(map[string]judgement)
 			}
-			f.judged[e.Execution] = max(f.judged[e.Execution], e.Judged)
+			was := f.judged[e.Execution]
+			f.judged[e.Execution] = judgement{max(was.by, e.Judged), max(was.seq, c.Seq)}
 		}
 	}
 }
@@ -98,6 +102,11 @@ func (f *fold) prune() {
 	for id, seq := range f.covered {
 		if seq+coverSlack <= f.floor {
 			delete(f.covered, id)
+		}
+	}
+	for execution, j := range f.judged {
+		if j.seq+coverSlack <= f.floor {
+			delete(f.judged, execution)
 		}
 	}
 	f.pruneAt = 2 * len(f.covered)

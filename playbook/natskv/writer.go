@@ -40,7 +40,7 @@ func (s State) Covers(id events.ID, seq uint64, repeated bool) bool {
 
 // Judged is the sequence of the newest feedback on an execution that the log covers, 0 for none. It knows all of the log
 // once the writer knows all covers.
-func (s State) Judged(execution string) uint64 { return s.f.judged[execution] }
+func (s State) Judged(execution string) uint64 { return s.f.judged[execution].by }
 
 // Writer commits deltas to one book and brings its view up to date. It is for one goroutine; writers in other
 // processes may race it.

@@ -68,7 +68,6 @@ const floorOfTests = 400 * time.Millisecond
 
 func build(t *testing.T) *site {
 	t.Helper()
-	// Probes take longer than the floor: nobody is red because of them alone.
 	conn, _ := bustest.Open(t, bus.Policy{
 		BackoffMin: 20 * time.Millisecond, BackoffMax: 100 * time.Millisecond, Probe: 60 * time.Millisecond, Hold: 10 * time.Millisecond,
 	})

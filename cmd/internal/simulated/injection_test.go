@@ -34,12 +34,14 @@ func TestWhatTracesOrderIsNotLearned(t *testing.T) {
 		t.Fatal(err)
 	}
 	places := map[playbook.Book]func(*events.Execution, string){
-		"honest":    func(*events.Execution, string) {},
-		"question":  func(e *events.Execution, s string) { e.Question += "\n" + s },
-		"context":   func(e *events.Execution, s string) { e.Context = s },
-		"step":      func(e *events.Execution, s string) { e.Steps[0].Text = s },
-		"tool":      func(e *events.Execution, s string) { e.Steps[0].Calls[0].Tool = s },
-		"arguments": func(e *events.Execution, s string) { e.Steps[0].Calls[0].Arguments = asJSON(map[string]string{"note": s}) },
+		"honest":   func(*events.Execution, string) {},
+		"question": func(e *events.Execution, s string) { e.Question += "\n" + s },
+		"context":  func(e *events.Execution, s string) { e.Context = s },
+		"step":     func(e *events.Execution, s string) { e.Steps[0].Text = s },
+		"tool":     func(e *events.Execution, s string) { e.Steps[0].Calls[0].Tool = s },
+		"arguments": func(e *events.Execution, s string) {
+			e.Steps[0].Calls[0].Arguments = asJSON(map[string]string{"note": s})
+		},
 		"output":    func(e *events.Execution, s string) { e.Steps[0].Calls[0].Output = "Found.\n" + s },
 		"reasoning": func(e *events.Execution, s string) { e.Reasoning += "\n" + s },
 		"answer":    func(e *events.Execution, s string) { e.Answer += "\n" + s },

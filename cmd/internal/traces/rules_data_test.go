@@ -148,26 +148,35 @@ func learned(t *testing.T, runs []*events.Execution) *playbook.Playbook {
 		}
 	}()
 	deadline := time.Now().Add(30 * time.Second)
-	for _, role := range []string{events.RoleReflector, events.RoleCurator} {
-		for {
-			lag, err := conn.Lag(t.Context(), role)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if lag.Idle() {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the %s is not done: %+v", role, lag)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
+	await(t, conn, deadline, events.RoleReflector, events.StreamExecutions)
+	await(t, conn, deadline, events.RoleCurator, events.StreamReflections)
 	w, err := natskv.New(conn.JetStream()).Writer(t.Context(), "book")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w.State().Playbook()
+}
+
+// await waits until a role has settled all that its stream holds.
+func await(t *testing.T, conn *bus.Conn, deadline time.Time, role, stream string) {
+	t.Helper()
+	for {
+		s, err := conn.JetStream().Stream(t.Context(), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lag, err := conn.Lag(t.Context(), role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lag.Floor >= s.CachedInfo().State.LastSeq {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the %s is not done: %+v", role, lag)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // taskRun is a run of the raw file with what names it. The file has three runs of each of 50 tasks.

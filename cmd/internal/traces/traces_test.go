@@ -75,6 +75,9 @@ func TestTauBenchCallsGetTheirResults(t *testing.T) {
 	if want := (events.Outcome{Score: 1, Label: events.Success, By: TauBench}); e.Outcome != want {
 		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
 	}
+	if e.Origin.Task != "tau-bench/some runs/7" {
+		t.Errorf("got the task of every trial %q", e.Origin.Task)
+	}
 	if !strings.HasPrefix(e.TaskID, "tau-bench/some runs/7/2/") || e.ID != events.ExecutionID("book", e.TaskID, 0) {
 		t.Errorf("got task %q", e.TaskID)
 	}
