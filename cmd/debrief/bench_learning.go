@@ -35,7 +35,7 @@ type learningBench struct {
 // Help implements kong.HelpProvider.
 func (*learningBench) Help() string {
 	return `Everything runs in this process, over the embedded server, with the simulated model: an invoice desk whose rules nobody
-tells. Verdicts come later, as feedback, from an evaluator who is told how often to be wrong.
+tells. The tasks to learn from are answered by an agent outside, whose own evaluator is told how often to be wrong.
 
   feedback   accuracy on tasks that were never learned from, after clean feedback and after wrong, by what the gate does;
              seeds are paired

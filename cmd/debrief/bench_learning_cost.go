@@ -33,6 +33,10 @@ func (e *expense) add(u chat.Usage) {
 	e.Tokens += float64(u.Tokens())
 }
 
+func (e expense) plus(o expense) expense {
+	return expense{e.Samples + o.Samples, e.Calls + o.Calls, e.Tokens + o.Tokens}
+}
+
 // mean is the expense of one sample.
 func (e expense) mean() expense {
 	n := float64(max(e.Samples, 1))
@@ -67,12 +71,12 @@ func (b *learningBench) cost(ctx context.Context, log zerolog.Logger) (*sheet, e
 	for _, r := range []struct {
 		outcome   string
 		ours, ref expense
-	}{{"right", right, refRight}, {"wrong", wrong, refWrong}} {
+	}{{"right", right, refRight}, {"wrong", wrong, refWrong}, {"all", right.plus(wrong), refRight.plus(refWrong)}} {
 		ours, ref := r.ours.mean(), r.ref.mean()
 		row := costRow{"cost", r.outcome, ours, ref, ours.Calls / ref.Calls, ours.Tokens / ref.Tokens}
 		s.row(row, "%s\t%d\t%.2f\t%.0f\t%d\t%.2f\t%.0f\t%.0f %%\t%.0f %%\t", r.outcome, ours.Samples, ours.Calls, ours.Tokens,
 			ref.Samples, ref.Calls, ref.Tokens, 100*row.Of, 100*row.OfTokens)
-		s.goal(row.Of <= 0.5 && row.OfTokens <= 0.5, r.outcome+" answers: at most half of the reference's calls and tokens",
+		s.goal(row.Of <= 0.5 && row.OfTokens <= 0.5, r.outcome+" answers: at most half of the reference's calls and tokens a sample",
 			"%.0f %% and %.0f %%", 100*row.Of, 100*row.OfTokens)
 	}
 	return s, nil
@@ -94,7 +98,7 @@ func ourCost(ctx context.Context, train []events.Task, log zerolog.Logger) (righ
 	if err != nil {
 		return right, wrong, err
 	}
-	p.atOnce = true
+	p.judgedInside = true
 	for p.handed < len(train) {
 		if err := s.step(ctx, []*pupil{p}, min(100, len(train)-p.handed)); err != nil {
 			return right, wrong, err

@@ -63,7 +63,7 @@ func (b *learningBench) feedback(ctx context.Context, log zerolog.Logger) (*shee
 	s := &sheet{
 		title: fmt.Sprintf("Feedback: accuracy on %d held-out tasks after %d samples, %d seeds; %.0f %% of verdicts wrong, or none",
 			b.HeldOut, b.Train*b.Passes, b.Seeds, 100*b.Wrong),
-		head: "feedback\taccuracy\t95 %\tleast\tagainst clean\t95 %\tbullets\tactive\t",
+		head: "feedback\taccuracy\t95 %\tleast\tagainst clean\t95 %\tbullets ever\tin use\t",
 	}
 	var clean, on feedbackRow
 	for i, a := range arms {

@@ -15,7 +15,6 @@ import (
 	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/generator"
 	"debrief/generator/assembly"
@@ -31,6 +30,7 @@ type school struct {
 	*trial
 	session *session
 	store   *natskv.Store
+	desk    *generator.Desk
 
 	generator, reflector, curator *meter
 
@@ -101,10 +101,10 @@ func (o schooling) open(ctx context.Context, log zerolog.Logger) (_ *school, err
 	t, done := watch(ctx, session.Conn, "")
 	s.trial = t
 	s.wait = append(s.wait, done)
+	cfg := generator.Config{Slots: 32, Recall: generator.RecallNone, Limits: assembly.Limits{Reflections: -1}}
+	s.desk = generator.NewDesk(session.Conn, nil, cfg)
 	roles := []app.Role{
-		generator.New(s.generator, nil, generator.Config{
-			Slots: 32, Recall: generator.RecallNone, Limits: assembly.Limits{Reflections: -1},
-		}),
+		generator.New(s.generator, nil, cfg),
 		reflector.New(s.reflector, reflector.Config{Slots: 32}),
 	}
 	if !o.noCurator {
@@ -128,6 +128,7 @@ func (s *school) close() error {
 	for _, stop := range s.stop {
 		stop()
 	}
+	s.desk.Close()
 	var errs []error
 	for i := len(s.wait) - 1; i >= 0; i-- {
 		errs = append(errs, s.wait[i]())
@@ -161,11 +162,12 @@ type pupil struct {
 	evaluator *simulated.Evaluator
 	train     []events.Task
 	heldOut   []events.Task
-	atOnce    bool // outcomes are known with the answer; else they come as feedback
-	handed    int  // training tasks so far
+	handed    int // training tasks so far
 
-	asked   []events.Task // of the step under way, without targets
-	endings []ending
+	// judgedInside has our Generator answer and judge; else an agent outside does. Endings are of the last step of the
+	// first.
+	judgedInside bool
+	endings      []ending
 }
 
 // enrol is a new book in a mode of the gate; an empty mode leaves it as books are.
@@ -214,58 +216,91 @@ func together(pupils []*pupil, do func(*pupil) error) error {
 	return errors.Join(errs...)
 }
 
-// step hands every pupil its next training tasks, tells it what came of them when all are answered, and waits until
-// that is learned. Tasks come around again when they are at an end.
+// step has every pupil work through its next training tasks with the playbook as it is, hands in what came of them, and
+// waits until that is learned. Tasks come around again when they are at an end.
 func (s *school) step(ctx context.Context, pupils []*pupil, tasks int) error {
 	err := together(pupils, func(p *pupil) error {
 		version, _, err := p.read(ctx)
 		if err != nil {
 			return err
 		}
-		p.asked = make([]events.Task, tasks)
-		for i := range p.asked {
+		asked := make([]events.Task, tasks)
+		for i := range asked {
 			at, pass := p.handed%len(p.train), p.handed/len(p.train)
 			t := p.train[at]
 			t.Book, t.Purpose, t.Origin, t.MinVersion = p.book, events.Learn, events.Origin{Epoch: pass, Index: at}, version
 			t.ID = fmt.Sprintf("e%02d/%s", pass, t.ID)
-			if !p.atOnce {
-				t.Target, t.Evaluator = "", ""
-			}
-			p.asked[i] = t
+			asked[i] = t
 			p.handed++
 		}
-		p.endings, err = p.ask(ctx, p.asked, nil)
-		return err
+		if p.judgedInside {
+			p.endings, err = p.ask(ctx, asked, nil)
+			p.forget(asked)
+			return err
+		}
+		return p.work(ctx, asked)
 	})
-	if err == nil {
-		err = together(pupils, func(p *pupil) error { return p.tell(ctx) })
-	}
 	if err != nil {
 		return err
 	}
 	return s.settled(ctx, events.RoleReflector, events.RoleCurator)
 }
 
-// tell sends the verdicts on what was answered.
-func (p *pupil) tell(ctx context.Context) error {
-	if p.atOnce {
-		return nil
+// answers is how many tasks of one pupil are answered at the same time.
+const answers = 8
+
+// work answers tasks as an agent outside does: it is served a context, asks its own model and reports what came of it,
+// with the verdict of its own evaluator. All is answered before the first of it is reported.
+func (p *pupil) work(ctx context.Context, tasks []events.Task) error {
+	reports := make([]*events.Report, len(tasks))
+	err := each(len(tasks), answers, func(i int) (err error) {
+		reports[i], err = p.answer(ctx, &tasks[i])
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	for i, e := range p.endings {
-		t := p.asked[i]
-		t.Target, t.Evaluator = p.train[t.Origin.Index].Target, p.train[t.Origin.Index].Evaluator
-		o, _, err := p.evaluator.Judge(&t, e.answer, e.reasoning)
-		if err != nil {
-			return err
+	return each(len(reports), answers, func(i int) error {
+		stored, err := p.desk.Report(ctx, reports[i])
+		if err == nil && len(stored.Degraded) > 0 {
+			err = errors.New(stored.Degraded[0])
 		}
-		f := &events.Feedback{ID: events.Hash("bench", string(e.handle)), Execution: e.handle, Outcome: o, Created: time.Now().UTC()}
-		f.Book = p.book
-		if _, err := p.session.Publish(ctx, f, bus.Marks{}); err != nil {
-			return fmt.Errorf("send feedback: %w", err)
-		}
+		return err
+	})
+}
+
+func (p *pupil) answer(ctx context.Context, t *events.Task) (*events.Report, error) {
+	served, err := p.desk.Context(ctx, &events.ContextRequest{
+		Book: p.book, Query: t.Question, Context: t.Context, System: generator.Instructions, MinVersion: t.MinVersion,
+	})
+	if err != nil {
+		return nil, err
 	}
-	p.forget(p.asked)
-	return nil
+	a, reply, err := generator.Ask(ctx, p.generator, generator.Prompt(served.Messages))
+	if err != nil {
+		return nil, err
+	}
+	o, _, err := p.evaluator.Judge(t, a.Final, a.Reasoning)
+	return &events.Report{
+		Book: p.book, ContextID: served.ID, TaskID: t.ID, Reasoning: a.Reasoning, Answer: a.Final, Cited: a.BulletIDs,
+		Outcome: o, Purpose: t.Purpose, Model: reply.Model, Usage: reply.Usage,
+	}, err
+}
+
+// each calls do for 0 to n-1, so many at the same time, until one fails.
+func each(n, atOnce int, do func(i int) error) error {
+	var next atomic.Int64
+	errs := make([]error, atOnce)
+	var all sync.WaitGroup
+	for w := range atOnce {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				errs[w] = do(i)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // examine asks every pupil its held-out tasks, with the playbook as it is now, and returns the endings of each.

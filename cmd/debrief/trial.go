@@ -28,15 +28,13 @@ type trial struct {
 
 // ending is what became of one task.
 type ending struct {
-	handle    events.Handle
-	answer    string
-	reasoning string
-	right     bool
-	version   uint64
-	shown     int
-	cited     []book.BulletID
-	usage     chat.Usage
-	dead      string // why there is no answer
+	answer  string
+	right   bool
+	version uint64
+	shown   int
+	cited   []book.BulletID
+	usage   chat.Usage
+	dead    string // why there is no answer
 }
 
 // watch begins to follow a book, every book if it is empty; done returns when it has stopped, after the context has
@@ -49,8 +47,8 @@ func watch(ctx context.Context, conn *bus.Conn, b book.Book) (t *trial, done fun
 		errs[0] = conn.Read(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(s bus.Stored) error {
 			if e, ok := s.Event.(*events.Execution); ok {
 				t.end(e.ID, ending{
-					handle: events.NewHandle(s.Seq, e.ID), answer: e.Answer, reasoning: e.Reasoning, right: e.Outcome.Label == events.Success,
-					version: e.Version, shown: len(e.Shown), cited: e.Cited, usage: e.Usage,
+					answer: e.Answer, right: e.Outcome.Label == events.Success, version: e.Version, shown: len(e.Shown),
+					cited: e.Cited, usage: e.Usage,
 				})
 			}
 			return nil

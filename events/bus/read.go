@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -49,6 +50,16 @@ func (c *Conn) read(ctx context.Context, stream, subject string, seq uint64, sto
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
+	// A consumer that is stopped stays on the server for minutes, and there may be only so many.
+	defer func() {
+		away, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		name := info.Name
+		if now := cons.CachedInfo(); now != nil { // it may have been made anew
+			name = now.Name
+		}
+		_ = c.js.DeleteConsumer(away, stream, name) // else it goes by itself
+	}()
 	left := info.NumPending // more may arrive for as long as we read
 	if stored && left == 0 {
 		return nil
