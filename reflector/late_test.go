@@ -9,6 +9,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/window"
 	"debrief/playbook"
 )
 
@@ -145,16 +146,17 @@ func TestFeedbackWaitsForTheExecutionsOwnReflection(t *testing.T) {
 func TestFeedbackDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	conn := open(t)
+	windows := window.New(conn.NATS(), conn.JetStream())
 	at := publish(t, conn, run("stuck", events.Learn)) // and nobody reflects
 	f := feedback(at.Handle, events.Outcome{Label: events.Failure})
 	judged := publish(t, conn, f).Seq
-	e, l, err := settled(t.Context(), conn, f, judged, waits+1)
+	e, l, err := settled(t.Context(), conn, windows, f, judged, waits+1)
 	if err != nil || e.Outcome.Label != events.Failure || !l.corrects || l.judged != judged {
 		t.Errorf("got %+v, %+v, %v; want it to go ahead", e, l, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, _, err := settled(ctx, conn, f, judged, 1); err == nil {
+	if _, _, err := settled(ctx, conn, windows, f, judged, 1); err == nil {
 		t.Error("a first delivery went ahead")
 	}
 }
