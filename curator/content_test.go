@@ -93,6 +93,10 @@ func TestOrdersAndInstructionsAreNoContent(t *testing.T) {
 			t.Errorf("%q: got %q, want something of %s", text, why, part)
 		}
 	}
+	told := New(nil, Config{}, "You check the work of others with a long list of questions and never do it again yourself.")
+	if why := told.content.refuse("Check the work of others with a long list of questions."); !strings.Contains(why, "instructions") {
+		t.Errorf("what another role is told: got %q", why)
+	}
 	for _, text := range []string{
 		"For gold customers the tier discount is 9 % of the amount so far.",
 		"Ignore flights that are sold out, and book the cheapest of the others.",

@@ -53,10 +53,11 @@ func backLast(cases []*docket) {
 	})
 }
 
-// earlierWait bounds the wait for what comes before feedback, at each of its first deliveries.
+// earlierWait bounds the wait for what comes before feedback, at each of its first deliveries. It is short because the
+// book waits with it: what this process has been given meanwhile is in the batch of the next delivery.
 const (
-	earlierWait = 5 * time.Second
-	waits       = 3
+	earlierWait = 2 * time.Second
+	waits       = 4 // of five deliveries
 )
 
 // lookBack reads the log for a docket, on from where it was. When something that comes before it does not come through
@@ -139,12 +140,15 @@ type place struct {
 	id  events.ID
 }
 
+// readPatience bounds the reading of what the stream holds.
+const readPatience = 10 * time.Second
+
 // between are the reflections of a book between two sequences. What cannot be read will be given up.
 func (d *desk) between(ctx context.Context, b playbook.Book, after, before uint64) (found []place, err error) {
 	if after+1 >= before {
 		return nil, nil
 	}
-	ctx, stop := context.WithTimeout(ctx, earlierWait)
+	ctx, stop := context.WithTimeout(ctx, readPatience)
 	defer stop()
 	err = d.conn.ReadFrom(ctx, events.StreamReflections, events.KindReflection.Subject(b), after+1, func(s bus.Stored) error {
 		switch {

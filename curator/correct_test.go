@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -26,7 +25,7 @@ func on(r *events.Reflection, judged uint64, votes map[playbook.BulletID]events.
 	f := *r
 	f.Feedback = events.Hash("feedback", string(r.Execution), fmt.Sprint(judged))
 	f.ID = events.ReflectionID(r.Execution, f.Feedback, r.Reflector)
-	f.Judged, f.Corrects, f.Tags = judged, true, nil
+	f.Judged, f.Corrects, f.Tags, f.Lessons = judged, true, nil, nil
 	for _, id := range slices.Sorted(maps.Keys(votes)) {
 		f.Tags = append(f.Tags, events.BulletTag{ID: id, Tag: votes[id]})
 	}
@@ -146,8 +145,8 @@ func TestFeedbackWaitsForWhatComesBeforeIt(t *testing.T) {
 	h.ok(err)
 	h.work(nil)
 	last := h.publish(on(own, 9, votes{"misc-00001": events.Harmful}))
-	h.publish(reflection("another", "x", "misc-00001")) // another book goes on meanwhile
-	h.lag(func(l bus.Lag) bool { return l.Last > last && l.InFlight == 2 })
+	h.publish(reflection("another", "x", "misc-00001")) // another book goes on meanwhile, and when it has, so could this one
+	h.until("another", "a commit", func(p *playbook.Playbook) bool { return p.Version() > 0 })
 	h.ok(held.Nak())
 	p := h.settled("b", last)
 	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("what the execution taught") == nil {
@@ -172,6 +171,45 @@ func TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt(t *testing.T) {
 	p := h.settled("b", 3)
 	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("a lesson in five words") == nil {
 		t.Errorf("got %s and %d bullets, want the vote moved and the lesson learned", got, p.Len())
+	}
+}
+
+// TestACorrectionThatWasCommittedByACuratorThatDiedMovesNothingMore: it is delivered again, and once more under another
+// sequence, to a curator that opens the book from its view.
+func TestACorrectionThatWasCommittedByACuratorThatDiedMovesNothingMore(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.bullets("b", 1)
+	own := reflection("b", "own", "misc-00001")
+	r := on(own, 9, votes{"misc-00001": events.Harmful})
+	first, second := h.publish(own), h.publish(r)
+	w, err := h.store.Writer(t.Context(), "b")
+	h.ok(err)
+	for _, d := range []*playbook.Delta{
+		{
+			Covers: []playbook.Cover{{ID: string(own.ID), Seq: first, Evidence: own.Evidence()}},
+			Ops:    []playbook.Op{{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1, Support: []int{0}}},
+		},
+		{
+			Covers: []playbook.Cover{{ID: string(r.ID), Seq: second, Evidence: r.Evidence()}},
+			Ops:    []playbook.Op{{Kind: playbook.Retag, Bullet: "misc-00001", Was: playbook.Helpful, Harmful: 1, Support: []int{0}}},
+		},
+	} {
+		_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) { return []*playbook.Delta{d}, nil })
+		h.ok(err)
+	}
+	h.ok(w.Flush(t.Context()))
+	h.work(nil)
+	h.again(r)
+	h.again(own)
+	back := on(own, 12, votes{"misc-00001": events.Neutral})
+	if got := counts(h.settled("b", h.publish(back))); got != "misc-00001 +0 -0 =1" {
+		t.Errorf("got %s, want the one vote where the last feedback moved it", got)
+	}
+	p, err := h.store.At(t.Context(), "b", 3)
+	h.ok(err)
+	if got := counts(p); got != "misc-00001 +0 -1 =0" {
+		t.Errorf("after the deliveries that came again: got %s", got)
 	}
 }
 

@@ -85,10 +85,11 @@ type Curator struct {
 }
 
 // New is a curator that asks a model what to make of lessons. Without a model each lesson that the playbook does not
-// hold yet becomes a bullet.
-func New(model chat.Model, cfg Config) *Curator {
+// hold yet becomes a bullet. Told is what models are told in other roles, which is no advice where it turns up.
+func New(model chat.Model, cfg Config, told ...string) *Curator {
 	sources, _ := parseTrust(cfg.Trust) // Validate says what is wrong with it
-	return &Curator{model: model, cfg: cfg.WithDefaults(), content: newContentRules(systemText, reducerText), trust: sources}
+	rules := newContentRules(append(told, systemText, reducerText, refinerText)...)
+	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources, content: rules}
 }
 
 // Author is who a reflection's changes are by.

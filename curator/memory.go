@@ -2,6 +2,7 @@ package curator
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"debrief/playbook"
@@ -42,32 +43,28 @@ const (
 	tail = 300
 )
 
-// turnedDown begins the reason for turning something down that was turned down for good.
-const turnedDown = "was turned down before: "
+// refusedBefore begins the reason for turning something down that was turned down for good.
+const refusedBefore = "was turned down before: "
 
 // lastingReasons begin the reasons for which a text is turned down for good, whatever the playbook says by then. Append
 // what is decided about a text and not about the moment.
-var lastingReasons = []string{reasonContent, turnedDown}
+var lastingReasons = []string{reasonContent, refusedBefore}
 
-func lasts(reason string) bool {
-	for _, prefix := range lastingReasons {
-		if strings.HasPrefix(reason, prefix) {
-			return true
-		}
-	}
-	return false
+func lasts(reason string) bool { return begins(reason, lastingReasons) }
+
+func begins(reason string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(reason, p) })
 }
 
 // passing begin the reasons that say nothing about a text: it may be proposed again.
 var passing = []string{errFull.reason, "bullet ", "type:", "bullet_id:", "source_ids:", "another ", "dropped beside"}
 
-func passes(reason string) bool {
-	for _, prefix := range passing {
-		if strings.HasPrefix(reason, prefix) {
-			return true
-		}
-	}
-	return false
+// places are in the reasons for which a bullet retires that lost its place, and nothing was found against it.
+var places = []string{reasonBudget, "seconded less often", "others wait", "other corrections of", "asked to be removed"}
+
+// condemned reports whether a reason to retire a bullet speaks against what it says.
+func condemned(reason string) bool {
+	return reason != "" && !slices.ContainsFunc(places, func(p string) bool { return strings.Contains(reason, p) })
 }
 
 // load reads the end of the log, once.
@@ -86,7 +83,7 @@ func (m *memory) load(ctx context.Context, w *natskv.Writer) error {
 func (m *memory) note(d *playbook.Delta) {
 	for i := range d.Rejected {
 		j := &d.Rejected[i]
-		if j.Op.Content == "" || j.Same != "" || passes(j.Reason) || strings.Contains(j.Op.Content, redacted) {
+		if j.Op.Content == "" || j.Same != "" || begins(j.Reason, passing) || strings.Contains(j.Op.Content, redacted) {
 			continue
 		}
 		if d.Author == Author {
@@ -127,7 +124,7 @@ func lapseKey(text string) string {
 
 func (m *memory) remember(text, reason string) {
 	key := lapseKey(text)
-	l := &lapse{text, strings.TrimPrefix(reason, turnedDown), lasts(reason)}
+	l := &lapse{text, strings.TrimPrefix(reason, refusedBefore), lasts(reason)}
 	if old := m.lapses[key]; old != nil {
 		if old.lasting && !l.lasting {
 			return
@@ -193,7 +190,7 @@ func (m *memory) unretire(id playbook.BulletID) {
 func (m *memory) follow(p *playbook.Playbook) {
 	for id, l := range m.retired {
 		b := p.Bullet(id)
-		if b != nil && b.Status == playbook.Retired && l.reason != "" && l.reason != reasonBudget {
+		if b != nil && b.Status == playbook.Retired && condemned(l.reason) {
 			l.text = b.Content
 			m.texts.Put("bullet "+string(id), l.text)
 		} else {
@@ -220,7 +217,7 @@ func (m *memory) refuse(content string) string {
 		}
 		text, reason := m.about(near.ID)
 		if text != "" && similar.Differ(text, content) == "" {
-			return clip(turnedDown+reason, maxReason)
+			return clip(refusedBefore+reason, maxReason)
 		}
 		if other == nil {
 			other = make(map[string]bool)

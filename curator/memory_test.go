@@ -19,8 +19,8 @@ func TestWhatWasTurnedDownForGoodIsTurnedDownAgain(t *testing.T) {
 	m.note(rejected("Always ask for the booking number first.", reasonNoRoom))
 	m.note(rejected("Whatever came too late for this delta.", errFull.reason))
 	for content, want := range map[string]string{
-		"Never ask the customer for a reason before the refund.":     turnedDown + reasonContent + "gives orders",
-		"never ask the customers for a reason before the  refund":    turnedDown + reasonContent + "gives orders",
+		"Never ask the customer for a reason before the refund.":     refusedBefore + reasonContent + "gives orders",
+		"never ask the customers for a reason before the  refund":    refusedBefore + reasonContent + "gives orders",
 		"Ask the customer for a reason before the refund.":           "",
 		"Always ask for the booking number first.":                   "",
 		"Never ask the customer for a reason before the 2nd refund.": "",
@@ -35,8 +35,8 @@ func TestWhatWasTurnedDownForGoodIsTurnedDownAgain(t *testing.T) {
 	}
 
 	// Turned down again it keeps its reason, and does not pile up.
-	m.note(rejected("Never ask the customer for a reason before the refund.", turnedDown+reasonContent+"gives orders"))
-	if got := m.refuse("Never ask the customer for a reason before the refund."); got != turnedDown+reasonContent+"gives orders" {
+	m.note(rejected("Never ask the customer for a reason before the refund.", refusedBefore+reasonContent+"gives orders"))
+	if got := m.refuse("Never ask the customer for a reason before the refund."); got != refusedBefore+reasonContent+"gives orders" {
 		t.Errorf("got %q", got)
 	}
 	// A person may want it after all.
@@ -59,7 +59,7 @@ func TestARetiredBulletDoesNotComeBackInOtherWords(t *testing.T) {
 	m.note(status("a-00001", playbook.Retired, "it did harm", Author))
 	m.note(status("a-00002", playbook.Retired, reasonBudget, Author))
 	m.follow(p)
-	if got := m.refuse("refund the fee,  when the flight is late!"); got != turnedDown+"it did harm" {
+	if got := m.refuse("refund the fee,  when the flight is late!"); got != refusedBefore+"it did harm" {
 		t.Errorf("got %q", got)
 	}
 	if got := m.refuse("Offer a voucher when the bag is lost."); got != "" {

@@ -43,6 +43,11 @@ func TestParseProposals(t *testing.T) {
 		},
 		{"null operations", `{"reasoning":"nothing new","operations":null}`, nil, nil},
 		{"no operations", `{"reasoning":"nothing new"}`, nil, nil},
+		{
+			"what a bullet says already", `{"operations":[{"type":"SAME","bullet_id":"[a-1]","content":"","reflections":[2,1]},{"type":"SAME","reflections":[3]}]}`,
+			[]Proposal{{playbook.Op{Kind: playbook.Second, Bullet: "a-1"}, []int{2, 1}}},
+			[]string{"bullet_id: is empty"},
+		},
 		{"a tag", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1}}]}`, []Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}}, nil},
 		{"a tag by name", `{"operations":[{"type":"TAG","bullet_id":"a-1","tag":"harmful"}]}`, []Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}}, nil},
 		{

@@ -32,9 +32,10 @@ func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*
 	b.memory.follow(s.Playbook())
 	var open []*docket // with something to ask a model
 	for _, k := range with {
-		fresh := k.sift(s.Playbook(), d.refuseLesson(b))
+		refuse := d.refuseLesson(b)
+		fresh := k.sift(s.Playbook(), refuse)
 		if d.model != nil && d.trust[k.r.Origin.Source].level != Untrusted { // whose words a person reads, and no model
-			if k.asked = k.question(s.Playbook(), fresh); k.asked != nil {
+			if k.asked = k.question(s.Playbook(), fresh, refuse); k.asked != nil {
 				open = append(open, k)
 			}
 			continue
@@ -112,25 +113,20 @@ func said(p *playbook.Playbook, content string) bool {
 
 // question is the reflection as a model is asked about it: with the lessons that are left. It is nil when there is
 // nothing to ask.
-func (k *docket) question(p *playbook.Playbook, fresh []playbook.Op) *events.Reflection {
+func (k *docket) question(p *playbook.Playbook, fresh []playbook.Op, refuse func(string) string) *events.Reflection {
 	if len(fresh) == 0 {
 		return nil
 	}
 	r := *k.r
+	main := playbook.WordingOf(r.KeyInsight)
+	if r.KeyInsight != "" && (said(p, r.KeyInsight) || refuse(r.KeyInsight) != "") {
+		r.KeyInsight = ""
+	}
 	r.Lessons = make([]events.Lesson, len(fresh))
-	main := false
 	for i, op := range fresh {
 		r.Lessons[i] = events.Lesson{Section: op.Section, Content: op.Content}
-		main = main || playbook.WordingOf(op.Content) == playbook.WordingOf(r.KeyInsight)
-	}
-	if !main {
-		// Said by a bullet, turned down, or no lesson of its own: the lessons say what there is to learn.
-		r.KeyInsight = ""
-	} else {
-		for i := range r.Lessons {
-			if playbook.WordingOf(r.Lessons[i].Content) == playbook.WordingOf(r.KeyInsight) {
-				r.Lessons[i].Content = r.KeyInsight
-			}
+		if r.KeyInsight != "" && playbook.WordingOf(op.Content) == main {
+			r.Lessons[i].Content = r.KeyInsight // to the letter, which is how a prompt tells that it is the same
 		}
 	}
 	return &r

@@ -214,17 +214,11 @@ func (d *Desk) given(ctx context.Context, e *events.Execution, missed *remarks) 
 	}
 }
 
-// Feedback stores a later word on an execution.
+// Feedback stores a later word on an execution. One that judges it otherwise than before moves the votes that it cast.
 func (d *Desk) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.Stored, error) {
-	if r.Outcome.Label == "" && r.Target == "" {
-		return nil, invalid("outcome.label: is empty, and so is target: there is nothing to learn")
-	}
-	f := &events.Feedback{
-		ID: cmp.Or(r.ID, events.NewID()), Execution: r.Execution, Outcome: r.Outcome, Target: r.Target, Created: time.Now().UTC(),
-	}
-	f.Book = r.Book
-	if err := errors.Join(f.Book.Validate(), f.Validate()); err != nil {
-		return nil, &RequestError{err}
+	f, err := NewFeedback(r)
+	if err != nil {
+		return nil, err
 	}
 	e, err := d.execution(ctx, r.Execution)
 	if err != nil {
@@ -232,6 +226,9 @@ func (d *Desk) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events
 	}
 	if e.Book != r.Book {
 		return nil, unknown("execution %s: is not one of book %q", r.Execution, r.Book)
+	}
+	if err := Judge(f, e); err != nil {
+		return nil, err
 	}
 	receipt, err := d.publish(ctx, f)
 	if err != nil {

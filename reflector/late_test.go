@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/window"
 	"debrief/playbook"
 )
 
@@ -137,5 +139,24 @@ func TestFeedbackWaitsForTheExecutionsOwnReflection(t *testing.T) {
 	all := reflections(t, conn, 2)
 	if all[0].KeyInsight != "own" || all[1].KeyInsight != "later" || all[0].Judged != 0 || all[1].Judged == 0 {
 		t.Errorf("got %q judged by %d, then %q by %d", all[0].KeyInsight, all[0].Judged, all[1].KeyInsight, all[1].Judged)
+	}
+}
+
+// TestFeedbackDoesNotWaitForEver: what it is on may be tried for hours, while a model is away.
+func TestFeedbackDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	windows := window.New(conn.NATS(), conn.JetStream())
+	at := publish(t, conn, run("stuck", events.Learn)) // and nobody reflects
+	f := feedback(at.Handle, events.Outcome{Label: events.Failure})
+	judged := publish(t, conn, f).Seq
+	e, l, err := settled(t.Context(), conn, windows, f, judged, waits+1)
+	if err != nil || e.Outcome.Label != events.Failure || !l.corrects || l.judged != judged {
+		t.Errorf("got %+v, %+v, %v; want it to go ahead", e, l, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, _, err := settled(ctx, conn, windows, f, judged, 1); err == nil {
+		t.Error("a first delivery went ahead")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/app"
-	"debrief/curator"
 	"debrief/events"
 )
 
@@ -24,7 +23,7 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleCurator, curator.New(model, c.Curator.Config))
+	return c.Work(ctx, events.RoleCurator, c.Role(model))
 }
 
 func main() {

@@ -9,7 +9,6 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/llm"
 	"debrief/cmd/internal/simulated"
-	"debrief/curator"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
@@ -199,7 +198,7 @@ func (r *demoRun) roles(models app.Model) ([]app.Role, error) {
 	}
 	roles := []app.Role{generator.New(m[0], nil, generator.Config{}), reflector.New(m[1], reflector.Config{})}
 	if !r.Freeze {
-		roles = append(roles, curator.New(m[2], curator.Config{}))
+		roles = append(roles, app.Curator{}.Role(m[2]))
 	}
 	return roles, nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/traces"
-	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook/natskv"
@@ -134,7 +133,7 @@ func (l *learn) roles() ([]app.Role, error) {
 	if reflecting != nil {
 		cfg.Slots = l.MaxConcurrent
 	}
-	return []app.Role{reflector.New(reflecting, cfg), curator.New(curating, l.Curator.Config)}, nil
+	return []app.Role{reflector.New(reflecting, cfg), l.Curator.Role(curating)}, nil
 }
 
 // runs are the executions that were handed in, by id and by sequence.

@@ -17,6 +17,7 @@ type command struct {
 	Up       up       `cmd:"" help:"Run the server and the three roles in one process."`
 	Learn    learn    `cmd:"" help:"Learn from recorded runs: tau-bench JSON, SWE-agent .traj."`
 	Submit   submit   `cmd:"" help:"Hand in a task."`
+	Feedback feedback `cmd:"" help:"Judge a run, also days later: votes move."`
 	Context  contexts `cmd:"" help:"Show what a model is given, now or in a past run; pin turns of a session."`
 	Playbook playbook `cmd:"" help:"Look at playbooks, their history and reasons; change, import and export them."`
 	Status   status   `cmd:"" help:"Show streams, roles and books."`

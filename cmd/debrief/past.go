@@ -122,11 +122,17 @@ func changes(d *book.Delta) string {
 		say("the gate is %s", d.Gate)
 	}
 	count := map[book.OpKind]int{}
-	votes, outcomes := 0, 0
+	votes, corrected, outcomes := 0, 0, 0
 	for _, op := range d.Ops {
 		count[op.Kind]++
-		outcomes += len(op.Seen)
-		votes += op.Helpful + op.Harmful + op.Neutral
+		switch op.Kind {
+		case book.Tag:
+			votes += op.Helpful + op.Harmful + op.Neutral
+		case book.Retag:
+			corrected += len(op.Support)
+		case book.Trial:
+			outcomes += len(op.Seen)
+		}
 	}
 	for _, k := range []struct {
 		kind book.OpKind
@@ -139,7 +145,7 @@ func changes(d *book.Delta) string {
 		{book.Remove, "removed"},
 		{book.SetStatus, "changed in status"},
 		{book.Pin, "pinned or unpinned"},
-		{book.Second, "seconded"},
+		{book.Second, "asked for again"},
 	} {
 		if count[k.kind] > 0 {
 			say("%d %s", count[k.kind], k.verb)
@@ -147,6 +153,9 @@ func changes(d *book.Delta) string {
 	}
 	if votes > 0 {
 		say("%s", plural(votes, "vote"))
+	}
+	if corrected > 0 {
+		say("%s corrected", plural(corrected, "vote"))
 	}
 	if outcomes > 0 {
 		say("%s", plural(outcomes, "outcome"))

@@ -10,7 +10,6 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/simulated"
-	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/generator"
@@ -149,7 +148,7 @@ func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role,
 	}
 	return []app.Role{
 		generator.New(answering, embedder, u.GeneratorConfig.Config, app.Service, u.door(served)),
-		reflector.New(reflecting, u.ReflectorConfig.Config), curator.New(curating, u.CuratorConfig.Config),
+		reflector.New(reflecting, u.ReflectorConfig.Config), u.CuratorConfig.Role(curating),
 	}, working, nil
 }
 

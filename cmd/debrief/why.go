@@ -149,9 +149,9 @@ func (w *whyBook) bullet(ctx context.Context, b *openBook, l *history.Lineage) e
 		fmt.Fprintf(out, "%s is not in the playbook any more: %s in %s.\n", l.Bullet, strings.ToLower(string(l.Ended.Kind)), labels[l.Ended.Version])
 	}
 	fmt.Fprintf(out, "\n%s\n", summary(l))
-	for _, e := range l.Events {
+	for _, e := range gathered(l.Events) {
 		fmt.Fprintf(out, "\n%s  %s  %s\n", labels[e.Version], e.Time.Local().Format(time.DateTime), happened(&e, l.Bullet))
-		if e.Kind == book.Tag && !w.All {
+		if (e.Kind == book.Tag || e.Kind == book.Trial || e.Kind == book.Retag) && !w.All {
 			fmt.Fprintf(out, "    from %s\n", handles(e.Support))
 		} else if err := w.support(ctx, out, r, e.Support); err != nil {
 			return err
@@ -206,6 +206,14 @@ func happened(e *history.Event, bullet book.BulletID) string {
 			}
 		}
 		text = strings.TrimSpace(text)
+	case book.Retag:
+		if text = fmt.Sprint(move{Was: op.Was, Is: castBy(op)}); len(op.Support) > 1 {
+			text = fmt.Sprintf("%d times %s", len(op.Support), text)
+		}
+	case book.Trial:
+		text = tried(op.Seen)
+	case book.Second:
+		text = fmt.Sprintf("asked for again by %s", plural(len(op.Support), "execution"))
 	case book.Merge:
 		text = fmt.Sprintf("merged with %s: %q", joined(op.Sources), inLine(op.Content, 100))
 	case book.SetStatus:
@@ -225,7 +233,7 @@ func happened(e *history.Event, bullet book.BulletID) string {
 		text = fmt.Sprintf("%s %s", e.Bullet, text)
 	}
 	text += " by " + e.Author
-	if e.Model != "" && e.Kind != book.Tag {
+	if e.Model != "" && e.Kind != book.Tag && e.Kind != book.Trial {
 		text += fmt.Sprintf(" (model %s, prompt %s)", e.Model, e.Prompt)
 	}
 	if e.Restores != nil {
@@ -238,6 +246,46 @@ func happened(e *history.Event, bullet book.BulletID) string {
 		text += fmt.Sprintf(": %s", inLine(e.Reason, 120))
 	}
 	return text
+}
+
+// gathered are events with the outcomes of tasks that come one after the other as one: a bullet on trial has thousands.
+func gathered(all []history.Event) (some []history.Event) {
+	for _, e := range all {
+		if n := len(some) - 1; n >= 0 && e.Kind == book.Trial && some[n].Kind == book.Trial &&
+			some[n].Bullet == e.Bullet && some[n].Op.Case == e.Op.Case {
+			last := &some[n] // the version is that of the first
+			last.Op.Seen = slices.Concat(last.Op.Seen, e.Op.Seen)
+			last.Support = slices.Concat(last.Support, e.Support)
+			continue
+		}
+		some = append(some, e)
+	}
+	return some
+}
+
+// tried says what came of tasks that a bullet bears on.
+func tried(seen []book.Seen) string {
+	var scores [3]book.Scores
+	undone := 0
+	for _, s := range seen {
+		arm := &scores[max(0, slices.Index([]book.Arm{book.ArmShown, book.ArmWithheld, book.ArmOpen}, s.Arm))]
+		if s.Undo {
+			undone++
+			arm[s.Score]--
+		} else {
+			arm[s.Score]++
+		}
+	}
+	var text []string
+	for i, name := range []string{"shown", "withheld", "open"} {
+		if n := scores[i].N(); n > 0 {
+			text = append(text, fmt.Sprintf("%s %d with a mean score of %.2f", name, n, scores[i].Mean()))
+		}
+	}
+	if undone > 0 {
+		text = append(text, plural(undone, "outcome")+" corrected")
+	}
+	return "outcomes: " + strings.Join(text, ", ")
 }
 
 // firstFew is how many executions are named behind a change.

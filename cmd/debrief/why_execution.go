@@ -105,7 +105,12 @@ func (w *whyBook) tell(out io.Writer, handle events.Handle, e *events.Execution,
 func (w *whyBook) learned(ctx context.Context, out io.Writer, r *records, e *events.Execution, t *history.Trace, labels map[uint64]string) error {
 	if len(t.Reflections) > 0 {
 		for _, ref := range t.Reflections {
-			fmt.Fprintf(out, "\nReflected on by %s; settled by version %d.\n", by(ref.Cover.Evidence.Reflector, ref.Cover.Evidence.Model), ref.Version)
+			ev := ref.Cover.Evidence
+			what := ""
+			if ev.Judged > 0 {
+				what = fmt.Sprintf(" after feedback, %s", outcome(ev.Outcome, ev.Score))
+			}
+			fmt.Fprintf(out, "\nReflected on by %s%s; settled by version %d.\n", by(ev.Reflector, ev.Model), what, ref.Version)
 			stored, err := r.reflection(ctx, ref.Cover)
 			if err != nil {
 				return err

@@ -49,10 +49,26 @@ func OfExecution(log Log, handle string) (*Trace, error) {
 	return t, err
 }
 
+// keep leaves of the outcomes of many tasks those that rest on some.
+func (e *Event) keep(rests func(playbook.Cover) bool) {
+	var seen []playbook.Seen
+	var on []playbook.Cover
+	for i, c := range e.Support {
+		if i < len(e.Op.Seen) && rests(c) {
+			seen, on = append(seen, e.Op.Seen[i]), append(on, c)
+		}
+	}
+	e.Op.Seen, e.Op.Support, e.Support = seen, nil, on
+}
+
 func (t *Trace) take(c change, part *playbook.Delta, rests func(playbook.Cover) bool, others bool) {
 	for i := range part.Ops {
 		if op := &part.Ops[i]; slices.ContainsFunc(c.support(part, op), rests) {
-			t.Events = append(t.Events, c.event(part, op))
+			e := c.event(part, op)
+			if op.Kind == playbook.Trial {
+				e.keep(rests)
+			}
+			t.Events = append(t.Events, e)
 		}
 	}
 	for i := range part.Rejected {

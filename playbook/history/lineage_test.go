@@ -217,6 +217,37 @@ func TestWhatBecameOfAnExecution(t *testing.T) {
 }
 
 // TestARejectionThatDoesNotSayWhatItRestsOn is the execution's when nothing else was settled with it.
+// TestWhatIsTriedAndCorrected: a vote that moves is one vote, outcomes of tasks are nothing that stands behind a bullet,
+// and what became of an execution are its own outcomes.
+func TestWhatIsTriedAndCorrected(t *testing.T) {
+	t.Parallel()
+	k := newDesk(t)
+	k.write("a: add one")
+	k.write("a,b,c: tag 1 /012; try 1 /12; second 1 /2")
+	k.write("b: move 1")
+	l, err := history.Of(k.log, "misc-00001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (history.Votes{Helpful: 2, Harmful: 1}); l.Counted != want || l.Live != want {
+		t.Errorf("counted %+v, live %+v, want %+v", l.Counted, l.Live, want)
+	}
+	if c := l.Is.TheCase(); l.Outcomes["success"] != 5 || c.Shown.N() != 2 || c.Seconded != 1 {
+		t.Errorf("got outcomes %v and %+v", l.Outcomes, l.Is.TheCase())
+	}
+	trace, err := history.OfExecution(k.log, "3-abcdef") // the first of the two tasks
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range trace.Events {
+		got = append(got, fmt.Sprintf("%s %d on %d", e.Kind, len(e.Op.Seen), len(e.Support)))
+	}
+	if want := []string{"TAG 0 on 3", "TRIAL 1 on 1"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestARejectionThatDoesNotSayWhatItRestsOn(t *testing.T) {
 	t.Parallel()
 	no := []playbook.Rejection{{Op: playbook.Op{Kind: playbook.Tag, Bullet: "misc-00009"}, Reason: "unknown"}}

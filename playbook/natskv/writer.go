@@ -38,8 +38,9 @@ func (s State) Covers(id events.ID, seq uint64, repeated bool) bool {
 	return !repeated && seq <= s.f.floor
 }
 
-// Judged is the sequence of the newest feedback on an execution that the log covers, 0 for none. It knows all of the log
-// once the writer knows all covers.
+// Judged is the sequence of the newest feedback on an execution that the log covers, 0 for none. It knows of all feedback
+// whose reflection came after the floor, and so of all that a reflection which is not settled yet may be outdated by; of
+// the rest, for reflections that come again, once the writer knows all covers.
 func (s State) Judged(execution string) uint64 { return s.f.judged[execution].by }
 
 // Writer commits deltas to one book and brings its view up to date. It is for one goroutine; writers in other

@@ -1,0 +1,14 @@
+package app
+
+import (
+	"debrief/curator"
+	"debrief/events/chat"
+	"debrief/generator"
+	"debrief/reflector"
+)
+
+// Role is a curator of this configuration that knows what models are told in the other roles: where that turns up in what
+// was learned, it is no advice.
+func (c Curator) Role(m chat.Model) *curator.Curator {
+	return curator.New(m, c.Config, generator.Told(), reflector.Told())
+}

@@ -1,0 +1,146 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/playbook"
+	"debrief/playbook/history"
+	"debrief/playbook/natskv"
+	"debrief/reflector"
+)
+
+// TestFeedbackLaterSettlesVotesOnce: runs of one kind and words on them, in any order that an operator may find for
+// them, some of it while the run itself is not reflected on yet; a reflector and two curators. In the end every bullet
+// has each run's vote as it was judged last, and taking the runs back takes everything back.
+func TestFeedbackLaterSettlesVotesOnce(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond, Linger: time.Millisecond})
+	for _, run := range []func(context.Context, *bus.Conn) error{
+		reflector.New(nil, reflector.Config{Slots: 4}).Run, curator.New(nil, curator.Config{}).Run, curator.New(nil, curator.Config{}).Run,
+	} {
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- run(ctx, conn) }()
+		t.Cleanup(func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(7, 5))
+	outcomes := []events.Outcome{{Label: events.Success}, {Label: events.Failure}, {Label: events.Unknown}}
+	type votes = [2]int // helpful, harmful; what nobody knows has another kind of vote, or none, by the rule
+	want := map[playbook.Book]votes{}
+	handles := map[playbook.Book][]events.Handle{}
+	publish := func(e events.Event) bus.Receipt {
+		r, err := conn.Publish(t.Context(), e, bus.Marks{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	var last uint64
+	for i := range 8 {
+		book := playbook.Book(fmt.Sprint("b", i))
+		var open []func() // words that are still to be said
+		var latest []events.Label
+		for j := range 2 + rng.IntN(4) {
+			e := &events.Execution{
+				ID: events.ExecutionID(book, fmt.Sprint(j), 0), TaskID: fmt.Sprint(j), Outcome: outcomes[rng.IntN(3)],
+				Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
+					{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure},
+					{Tool: "find", Arguments: `{}`, Output: "2", Outcome: events.Success},
+					{Tool: "book", Arguments: `{"id": 2}`, Output: "done", Outcome: events.Success},
+				}}},
+			}
+			e.Book, e.Origin.Source = book, "desk"
+			h := publish(e).Handle
+			latest, handles[book] = append(latest, e.Outcome.Label), append(handles[book], h)
+			for range rng.IntN(4) {
+				f := &events.Feedback{ID: events.NewID(), Execution: h, Outcome: outcomes[rng.IntN(2)]}
+				if f.Book = book; rng.IntN(4) == 0 {
+					f.Outcome = events.Outcome{Feedback: "hm"} // which judges nothing
+				}
+				open = append(open, func() {
+					last = publish(f).Seq
+					if f.Outcome.Label != "" {
+						latest[j] = f.Outcome.Label
+					}
+				})
+			}
+			for len(open) > 0 && rng.IntN(2) == 0 {
+				k := rng.IntN(len(open))
+				open[k]()
+				open = append(open[:k], open[k+1:]...)
+			}
+		}
+		for _, k := range rng.Perm(len(open)) {
+			open[k]()
+		}
+		var v votes
+		for _, l := range latest {
+			switch l {
+			case events.Success:
+				v[0]++
+			case events.Failure:
+				v[1]++
+			}
+		}
+		want[book] = v
+	}
+	eventually(t, 60*time.Second, "everything is settled", func() error {
+		r, err := conn.Lag(t.Context(), events.RoleReflector)
+		if err != nil {
+			return err
+		}
+		c, err := conn.Lag(t.Context(), events.RoleCurator)
+		if err != nil {
+			return err
+		}
+		if !r.Idle() || !c.Idle() || r.Floor < last {
+			return fmt.Errorf("reflector at %+v, curator at %+v", r, c)
+		}
+		return nil
+	})
+	store := natskv.New(conn.JetStream())
+	for book, v := range want {
+		log := store.History(t.Context(), book)
+		without, err := history.Without(log, playbook.Selector{Source: "desk"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := without.Playbook.Len(); n > 0 {
+			t.Errorf("book %s: %d bullets rest on nothing", book, n)
+		}
+		w, err := store.Writer(t.Context(), book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.State().Playbook().Len() == 0 {
+			t.Errorf("book %s learned nothing", book)
+		}
+		for b := range w.State().Playbook().All() {
+			if got := (votes{b.Helpful, b.Harmful}); got != v {
+				t.Errorf("book %s, bullet %s: got votes %v, want %v of %v", book, b.ID, got, v, handles[book])
+			}
+		}
+	}
+	streams, err := conn.Streams(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range streams {
+		if s.Name == events.StreamDead && s.Messages > 0 {
+			t.Errorf("%d dead letters", s.Messages)
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package reflector
+
+// Told is what a model is told before it reflects.
+func Told() string { return systemText + "\n" + layerText }
