@@ -22,7 +22,7 @@ import (
 type learningBench struct {
 	Seeds   int      `help:"Houses, each with rules and tasks of its own." default:"20"`
 	HeldOut int      `help:"Tasks a seed that are never learned from." default:"500"`
-	Train   int      `help:"Tasks a seed to learn from." default:"2000"`
+	Train   int      `help:"Tasks a seed to learn from. A gate takes thousands to tell 21 rules from what 1 verdict in 5 says wrongly." default:"12000"`
 	Passes  int      `help:"Times that they are gone through." default:"1"`
 	Step    int      `help:"Tasks answered before what they teach is used." default:"200"`
 	Wrong   float64  `help:"Share of verdicts that are wrong, where some are." default:"0.2"`
@@ -46,7 +46,8 @@ tells. The tasks to learn from are answered by an agent outside, whose own evalu
   cost       model calls and tokens a sample, beside those of the usual loop of generating, reflecting and curating
   trust      operations out of transcripts that give orders, or that repeat the playbook; the model is gullible
 
-Intervals are of 95 %, over seeds, by Student's t.`
+Intervals are of 95 %, over seeds, by Student's t. All of it takes some ten minutes for every five seeds on two cores, and
+a minute with --quick, which does not train for as long as a gate needs: expect that goal to be missed.`
 }
 
 // part is one of the measurements.
@@ -136,6 +137,9 @@ func (b *learningBench) gate(ctx context.Context, _ zerolog.Logger) (*sheet, err
 	s := &sheet{tell: func(w io.Writer) error { return tellGate(w, rows, order) }}
 	for i := range rows {
 		s.all = append(s.all, rows[i])
+		if strings.HasPrefix(rows[i].Goal, "(") {
+			continue // told beside the others
+		}
 		s.goals = append(s.goals, goal{"gate", rows[i].Case + ": " + rows[i].Goal, fmt.Sprintf("%.1f %%", 100*rows[i].Rate.Mean), rows[i].Met})
 	}
 	for i := range order {
