@@ -115,6 +115,9 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		conclude(e, ref)
 	}
 	ref.Judged, ref.Corrects, ref.First = after.judged, after.corrects, after.first
+	if !says(ref) && after.feedback == "" { // feedback moves votes that were cast
+		return bus.Result{} // nothing to learn from it
+	}
 	var p *pair
 	if windows != nil {
 		p = newPair(e)
@@ -123,9 +126,6 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		if err := p.compare(ctx, windows, ref); err != nil {
 			return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 		}
-	}
-	if !says(ref) && after.feedback == "" { // feedback moves votes that were cast
-		return bus.Result{} // nothing to learn from it
 	}
 	return bus.Result{Events: []events.Event{ref}, Then: func(ctx context.Context, first bus.Receipt) error {
 		if p != nil {

@@ -65,45 +65,75 @@ const (
 var rules = []rule{
 	// Errors and what came of them.
 	{category: "error handling", name: "error", find: toolErrors, confidence: 90, section: pitfalls, most: 32},
-	{category: "error handling", name: "list-on-file-error", find: recoveries, first: reads | writes | runs | tests | searches | lists | builds,
+	{
+		category: "error handling", name: "list-on-file-error", find: recoveries, first: reads | writes | runs | tests | searches | lists | builds,
 		then: lists | searches, when: fileError, confidence: 90, section: pitfalls, most: 8,
-		text: "%[1]s answered \"%[3]s\": look with %[2]s for what is there, then call it again, which worked " + tally + "."},
-	{category: "error handling", name: "verify-environment", find: recoveries, first: runs | tests | builds | installs | records | asks, then: verifies | installs,
+		text: "%[1]s answered \"%[3]s\": look with %[2]s for what is there, then call it again, which worked " + tally + ".",
+	},
+	{
+		category: "error handling", name: "verify-environment", find: recoveries, first: runs | tests | builds | installs | records | asks, then: verifies | installs,
 		when: environmentError, confidence: 90, section: pitfalls, most: 8,
-		text: "%[1]s answered \"%[3]s\": see to the environment with %[2]s, then run it again, which worked " + tally + "."},
-	{category: "error handling", name: "check-precondition", find: recoveries, first: changes, then: looksUp | searches | lists | reads | verifies,
+		text: "%[1]s answered \"%[3]s\": see to the environment with %[2]s, then run it again, which worked " + tally + ".",
+	},
+	{
+		category: "error handling", name: "check-precondition", find: recoveries, first: changes, then: looksUp | searches | lists | reads | verifies,
 		when: preconditionError, compared: true, confidence: 75, section: pitfalls, most: 8,
-		text: "%[1]s answers \"%[3]s\": check that with %[2]s before the call" + erredText},
+		text: "%[1]s answers \"%[3]s\": check that with %[2]s before the call" + erredText,
+	},
 	{category: "error handling", name: "repeat", find: repeatedCalls, confidence: 85, section: mistakes, most: 32},
 
 	// Order of tools, whatever they do: the contrast is all there is to it.
 	{category: "order", name: "order", find: toolOrders, confidence: 75, section: strategies, most: maxTools * (maxTools + 1) / 2},
 
 	// Patterns of kinds. One that ties two calls to one thing says more than one that only counts them.
-	{category: "file operations", name: "list-before-read", first: lists, then: reads, when: inFolder, confidence: 75, section: strategies, most: 32,
-		text: "Before %[2]s, list the folder with %[1]s"},
-	{category: "file operations", name: "read-before-write", first: reads | looksUp, then: writes | changes, when: sameThing, confidence: 80, section: strategies, most: 32,
-		text: "Before %[2]s, read what it is about with %[1]s (same %[3]s)"},
-	{category: "file operations", name: "related-reads", first: reads | looksUp, about: onReads, times: 3, confidence: 75, section: strategies, most: 32,
-		text: "Call %[1]s for several %[3]s, 3 or more, before the first change"},
-	{category: "code navigation", name: "search-before-read", first: searches, then: reads, when: anything, confidence: 75, section: heuristics, most: 32,
-		text: "Before %[2]s, search with %[1]s"},
-	{category: "code navigation", name: "explore", first: searches, about: onReads, times: 2, confidence: 75, section: heuristics, most: 32,
-		text: "Search with %[1]s for several %[3]s, 2 or more, before the first change"},
-	{category: "code navigation", name: "grep-then-read", first: searches, then: reads, when: foundIt, confidence: 80, section: heuristics, most: 32,
-		text: "Choose what to read with %[2]s by what %[1]s has found"},
-	{category: "testing", name: "tests-after-edit", first: writes, then: tests, about: onFirst, when: anything, confidence: 80, section: checklist, most: 32,
-		text: "After the last %[1]s, run %[2]s"},
-	{category: "testing", name: "read-tests-first", first: reads, then: tests, when: testFile, confidence: 75, section: checklist, most: 32,
-		text: "Before %[2]s, read the tests with %[1]s"},
-	{category: "testing", name: "test-first", first: tests, then: writes, when: anotherFile, confidence: 75, section: checklist, most: 32,
-		text: "Before the first %[2]s, see it fail with %[1]s"},
-	{category: "shell", name: "install-before-run", first: installs, then: runs | tests | builds, when: anything, confidence: 75, section: strategies, most: 32,
-		text: "Before %[2]s, install what it needs with %[1]s"},
-	{category: "shell", name: "build-before-test", first: builds, then: tests, when: anything, confidence: 75, section: strategies, most: 32,
-		text: "Before %[2]s, build with %[1]s"},
-	{category: "shell", name: "status-before-change", first: asks, then: records, when: anything, confidence: 75, section: strategies, most: 32,
-		text: "Before %[2]s, look at %[1]s"},
+	{
+		category: "file operations", name: "list-before-read", first: lists, then: reads, when: inFolder, confidence: 75, section: strategies, most: 32,
+		text: "Before %[2]s, list the folder with %[1]s",
+	},
+	{
+		category: "file operations", name: "read-before-write", first: reads | looksUp, then: writes | changes, when: sameThing, confidence: 80, section: strategies, most: 32,
+		text: "Before %[2]s, read what it is about with %[1]s (same %[3]s)",
+	},
+	{
+		category: "file operations", name: "related-reads", first: reads | looksUp, about: onReads, times: 3, confidence: 75, section: strategies, most: 32,
+		text: "Call %[1]s for several %[3]s, 3 or more, before the first change",
+	},
+	{
+		category: "code navigation", name: "search-before-read", first: searches, then: reads, when: anything, confidence: 75, section: heuristics, most: 32,
+		text: "Before %[2]s, search with %[1]s",
+	},
+	{
+		category: "code navigation", name: "explore", first: searches, about: onReads, times: 2, confidence: 75, section: heuristics, most: 32,
+		text: "Search with %[1]s for several %[3]s, 2 or more, before the first change",
+	},
+	{
+		category: "code navigation", name: "grep-then-read", first: searches, then: reads, when: foundIt, confidence: 80, section: heuristics, most: 32,
+		text: "Choose what to read with %[2]s by what %[1]s has found",
+	},
+	{
+		category: "testing", name: "tests-after-edit", first: writes, then: tests, about: onFirst, when: anything, confidence: 80, section: checklist, most: 32,
+		text: "After the last %[1]s, run %[2]s",
+	},
+	{
+		category: "testing", name: "read-tests-first", first: reads, then: tests, when: testFile, confidence: 75, section: checklist, most: 32,
+		text: "Before %[2]s, read the tests with %[1]s",
+	},
+	{
+		category: "testing", name: "test-first", first: tests, then: writes, when: anotherFile, confidence: 75, section: checklist, most: 32,
+		text: "Before the first %[2]s, see it fail with %[1]s",
+	},
+	{
+		category: "shell", name: "install-before-run", first: installs, then: runs | tests | builds, when: anything, confidence: 75, section: strategies, most: 32,
+		text: "Before %[2]s, install what it needs with %[1]s",
+	},
+	{
+		category: "shell", name: "build-before-test", first: builds, then: tests, when: anything, confidence: 75, section: strategies, most: 32,
+		text: "Before %[2]s, build with %[1]s",
+	},
+	{
+		category: "shell", name: "status-before-change", first: asks, then: records, when: anything, confidence: 75, section: strategies, most: 32,
+		text: "Before %[2]s, look at %[1]s",
+	},
 }
 
 // What a sighting takes off the confidence, and what is too unsure to be told, in per cent. What is told and stays

@@ -20,7 +20,6 @@ import (
 // planting is what the gate is tried on alone: bullets whose lift is known, each with a family of tasks of its own whose
 // outcomes are drawn directly. The playbook, the case and the verdict are the real ones; there is no model and no server.
 type planting struct {
-	name    string
 	seeds   int
 	bullets int // a seed
 	most    int // outcomes of one bullet

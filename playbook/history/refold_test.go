@@ -69,8 +69,11 @@ func TestForgettingIsNeverHavingLearned(t *testing.T) {
 			}
 			c := b.TheCase()
 			got[id] = plain{
-				b.Content, [3]int{b.Helpful, b.Harmful, b.Neutral}, b.Status, b.Pinned,
-				[3]playbook.Scores{c.Shown, c.Withheld, c.Open}, c.Seconded, backing(b.Backing),
+				b.Content,
+				[3]int{b.Helpful, b.Harmful, b.Neutral},
+				b.Status, b.Pinned,
+				[3]playbook.Scores{c.Shown, c.Withheld, c.Open},
+				c.Seconded, backing(b.Backing),
 			}
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(plain{})); diff != "" {
