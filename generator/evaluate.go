@@ -24,8 +24,9 @@ const (
 	//
 	// The answer decides. When it is wrong, the lines "name: amount" of the reasoning are held against the steps, and
 	// the feedback names the first that is off with the result it should have had; never why. The score of a wrong
-	// answer is the share of the steps before that one, under 1, so that an answer that got further is told from one
-	// that did not; it stays a failure.
+	// answer is half the share of the steps before that one: an answer that got further is told from one that did not,
+	// it stays a failure, and is worth well under a right one. Were the two close, a few verdicts that are wrong
+	// themselves would turn them around on average.
 	BySteps = "steps"
 )
 
@@ -94,13 +95,12 @@ func judgeSteps(t *events.Task, a Answer) (events.Outcome, error) {
 			continue
 		}
 		return events.Outcome{
-			Score: float64(i) / float64(len(want.Steps)), Label: events.Failure, By: BySteps,
+			Score: float64(i) / float64(2*len(want.Steps)), Label: events.Failure, By: BySteps,
 			Feedback: fmt.Sprintf("%s First step that is off: %s: expected %s, got %s.", feedback, s.Name, s.Amount, briefly(amount)),
 		}, nil
 	}
-	n := float64(len(want.Steps)) // and what is made of them is one more
 	return events.Outcome{
-		Score: n / (n + 1), Label: events.Failure, By: BySteps,
+		Score: 0.5, Label: events.Failure, By: BySteps,
 		Feedback: feedback + " Every step is right, what was made of them is not.",
 	}, nil
 }

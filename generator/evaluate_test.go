@@ -56,23 +56,23 @@ func TestEvaluateSteps(t *testing.T) {
 		{"right, however it came about", "", "96.5", "The answer is right.", 1},
 		{
 			"the first step that is off", "goods: 100.00\ntier discount: -16.10\nregion tax: 0.00\n", "83.90",
-			"The answer is wrong: expected 96.50, got 83.90. First step that is off: region tax: expected 12.60, got 0.00.", 2.0 / 3,
+			"The answer is wrong: expected 96.50, got 83.90. First step that is off: region tax: expected 12.60, got 0.00.", 1.0 / 3,
 		},
 		{
 			"the first of two", "goods: 100.00\ntier discount: 0.00\nregion tax: 0.00", "100.00",
-			"The answer is wrong: expected 96.50, got 100.00. First step that is off: tier discount: expected -16.10, got 0.00.", 1.0 / 3,
+			"The answer is wrong: expected 96.50, got 100.00. First step that is off: tier discount: expected -16.10, got 0.00.", 1.0 / 6,
 		},
 		{
 			"a step that is missing", "goods: 100\nregion tax: 12.60", "",
-			"The answer is wrong: expected 96.50, got nothing. First step that is off: tier discount: expected -16.10, got nothing.", 1.0 / 3,
+			"The answer is wrong: expected 96.50, got nothing. First step that is off: tier discount: expected -16.10, got nothing.", 1.0 / 6,
 		},
 		{
 			"lines as models write them", "1. **Goods**: 100.00\n- Tier Discount: −16.10 EUR\n* region tax: $1.00\nregion tax: soon", "83",
-			"The answer is wrong: expected 96.50, got 83. First step that is off: region tax: expected 12.60, got $1.00.", 2.0 / 3,
+			"The answer is wrong: expected 96.50, got 83. First step that is off: region tax: expected 12.60, got $1.00.", 1.0 / 3,
 		},
 		{
 			"the last word on a step counts", "goods: 1\ngoods: 100.00\ntier discount: -16.10\nregion tax: 1\nregion tax: 12.60", "9",
-			"The answer is wrong: expected 96.50, got 9. Every step is right, what was made of them is not.", 0.75,
+			"The answer is wrong: expected 96.50, got 9. Every step is right, what was made of them is not.", 0.5,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

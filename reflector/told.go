@@ -1,4 +1,4 @@
 package reflector
 
 // Told is what a model is told before it reflects.
-func Told() string { return systemText + "\n" + layerText }
+func Told() string { return systemText + "\n" + triedText + "\n" + rightText + "\n" + quoteText + "\n" + layerText }

@@ -26,7 +26,7 @@ func NewEvaluator(seed uint64, wrong float64) *Evaluator {
 // Judge says how good an answer to a task is, in the words of the evaluator by steps. Task has its target; its id is
 // that of the sample, and chance goes by it: the same sample is judged the same way again.
 func (v *Evaluator) Judge(task *events.Task, answer, reasoning string) (o events.Outcome, inverted bool, err error) {
-	o, err = grade(task, answer, reasoning)
+	o, err = generator.Evaluate(task, generator.Answer{Reasoning: reasoning, Final: answer})
 	if err != nil || float64(v.draw("wrong", task.ID)>>11)/(1<<53) >= v.Wrong {
 		return o, false, err
 	}
@@ -35,20 +35,8 @@ func (v *Evaluator) Judge(task *events.Task, answer, reasoning string) (o events
 	}
 	told := *task
 	told.Target = v.lie(task)
-	o, err = grade(&told, answer, reasoning)
+	o, err = generator.Evaluate(&told, generator.Answer{Reasoning: reasoning, Final: answer})
 	return o, true, err
-}
-
-// grade is the evaluator by steps, but a wrong answer is worth half as much: the most that one is worth is then well
-// under what a right one is, and a verdict that is turned around says less than one that is not. Were an answer that goes
-// wrong in its last step worth nearly as much as a right one, then with one verdict in five turned around the right one
-// would have the lower score on average.
-func grade(task *events.Task, answer, reasoning string) (events.Outcome, error) {
-	o, err := generator.Evaluate(task, generator.Answer{Reasoning: reasoning, Final: answer})
-	if o.Label == events.Failure {
-		o.Score /= 2
-	}
-	return o, err
 }
 
 // lie is a target that a right answer is told to have missed: with another amount at one of the steps that matter, the
