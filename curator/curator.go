@@ -257,7 +257,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	for again := false; len(cases)+len(stale) > 0 || again; {
 		var out drafted
 		now := time.Now()
-		by.burst = burst{d.cfg.Burst, b.made.recent(now)}
+		by.burst, by.now = burst{d.cfg.Burst, b.made.recent(now)}, now
 		_, err := b.w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
 			by.judged = s.Judged
 			out = newDraft(s.Playbook(), by).settle(coveredBy(s), cases, stale)

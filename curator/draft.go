@@ -3,6 +3,7 @@ package curator
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"debrief/curator/gate"
 	"debrief/events"
@@ -140,6 +141,7 @@ type policy struct {
 	gate  gate.Config
 	trust trust
 	burst burst
+	now   time.Time // zero where time does not matter
 }
 
 func newDraft(p *playbook.Playbook, by policy) *draft {

@@ -330,6 +330,9 @@ func (q *queue) judge() {
 		case k.Share < 1 || k.Share >= shownToAll: // it came whole, from elsewhere
 			q.set(id, playbook.Probation, q.gate.Share, q.byChance())
 			continue
+		case k.Shown.N()+k.Withheld.N() == 0 && len(q.waiting) > 0 && !q.now.IsZero() && q.now.Sub(b.UpdatedAt) > q.gate.Patience:
+			q.set(id, playbook.Retired, 0, fmt.Sprintf("no task was about it in %s, and others wait", q.gate.Patience))
+			continue
 		case !moved:
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -259,6 +260,23 @@ func TestNewAdviceWaitsForAPlace(t *testing.T) {
 	if n.take(t, asks(add("first"))); n.said(t, "first").Status != retired {
 		t.Errorf("what hurt came back")
 	}
+}
+
+// TestWhatNoTaskIsAboutGivesUpItsPlace, but only to somebody.
+func TestWhatNoTaskIsAboutGivesUpItsPlace(t *testing.T) {
+	t.Parallel()
+	n := trying(t)
+	n.policy.gate.Slots = 1
+	n.take(t, asks(add("about nothing")))
+	n.policy.now = time.Unix(0, 0).Add(8 * 24 * time.Hour)
+	n.take(t, tells(1))
+	n.want(t, "nobody waits", map[string]playbook.Status{"about nothing": probation})
+	n.policy.now = n.policy.now.Add(-4 * 24 * time.Hour)
+	n.take(t, asks(add("waits")))
+	n.want(t, "it may still come", map[string]playbook.Status{"about nothing": probation, "waits": candidate})
+	n.policy.now = n.policy.now.Add(4 * 24 * time.Hour)
+	n.take(t, asks(add("more")))
+	n.want(t, "others wait", map[string]playbook.Status{"about nothing": retired, "waits": probation, "more": candidate})
 }
 
 func TestWhatShowsNoLiftRetires(t *testing.T) {

@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 
 	"debrief/playbook"
 )
@@ -41,6 +42,8 @@ type Config struct {
 	Share  int     `name:"gate-share" help:"Percent of the tasks that are shown a bullet on probation." default:"50" group:"Gate"`
 	Slots  int     `name:"gate-slots" help:"Most bullets of a book on probation at once." default:"8" group:"Gate"`
 	Most   int     `name:"gate-most" help:"Outcomes after which a bullet that has shown no lift retires." default:"2000" group:"Gate"`
+	// Patience is for advice that nothing is ever about: it would hold its place for ever.
+	Patience time.Duration `name:"gate-patience" help:"After so long without a task that it is about, a bullet on probation retires if others wait." default:"168h" group:"Gate"`
 }
 
 // WithDefaults fills in what is zero.
@@ -60,6 +63,9 @@ func (c Config) WithDefaults() Config {
 	if c.Most == 0 {
 		c.Most = 2000
 	}
+	if c.Patience == 0 {
+		c.Patience = 7 * 24 * time.Hour
+	}
 	return c
 }
 
@@ -78,6 +84,9 @@ func (c Config) Validate() error {
 	}
 	if c.Slots < 1 {
 		errs = append(errs, fmt.Errorf("--gate-slots: must be at least 1, got %d", c.Slots))
+	}
+	if c.Patience < 0 {
+		errs = append(errs, fmt.Errorf("--gate-patience: must be positive, got %s", c.Patience))
 	}
 	if c.Most < 1 {
 		errs = append(errs, fmt.Errorf("--gate-most: must be at least 1, got %d", c.Most))
