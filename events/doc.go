@@ -7,15 +7,18 @@
 // what a second delivery does.
 //
 //	TASKS        ace.task.<book>        by clients, replays and, for another round, the Reflector
-//	  id         H(book, the client's task id); a random task id when the client gives none
+//	  id         H(book, the client's task id), and the round where it is not the first; a random task id when the client
+//	             gives none
 //	  acked by   the Generator, after the Execution is stored (the answer goes to the task's reply subject then)
 //	  again      the model is asked again; the Execution has the same id, so the server drops it within two minutes
 //	             and the Curator drops what comes of it for ever. The first one stored counts.
 //
 //	EXECUTIONS   ace.execution.<book>   by the Generator and by outside agents; ace.feedback.<book> by whoever judges
 //	  id         H("execution", book, task id, round)
-//	  acked by   the Reflector, after the Reflection is stored, or at once where there is nothing to learn from it
-//	             (purpose evaluate, or a trace without a signal)
+//	  acked by   the Reflector, after the Reflection is stored, or the Task of another round, or at once where there is
+//	             nothing to learn from it (purpose evaluate, or a trace without a signal and no bullet on trial)
+//	  feedback   waits until its execution is reflected on, so that what moves votes comes after what casts them. The first
+//	             on one that taught nothing by itself does not: a key in the window bucket says which is the first.
 //	  again      reflected again; the Reflection has the same id, and is marked (Ace-Repeat) because its cause was a
 //	             second delivery
 //
@@ -25,7 +28,9 @@
 //	             settled when its sequence is at or under the log's floor or its id is in a delta above it.
 //	  again      found covered and acked. A marked one is looked up in the whole log, under any sequence.
 //	             An edit is done as a whole or refused, and answered either way; one that looks back (a restore, a
-//	             forgetting) is worked out against the newest version, and worked out again when that has moved on.
+//	             forgetting) is worked out against the newest version, and worked out again when that has moved on. So is a
+//	             Reflection on feedback: it moves what its execution counts for, after everything of its book that was
+//	             stored before it; of several judgements the one of the latest feedback stands.
 //
 //	DELTAS       ace.delta.<book>       by the Curator alone, one at a time per book by compare-and-swap
 //	  id         none: the compare-and-swap decides. A change too large for one delta is several in a row that take
@@ -37,7 +42,8 @@
 //	  again      a batch with a stale head is refused whole; the view can always be folded again from DELTAS
 //
 //	KV window    <book>.<session>, by the Generator and the context service once an execution is stored; <book>._reflections
-//	             and <book>.<session>.reflections, by the Reflector once a reflection is; .marks and .summary beside them
+//	             and <book>.<session>.reflections, by the Reflector once a reflection is; .marks and .summary beside them;
+//	             <book>._runs.<task>.<end> and <book>._judged.<execution>, the Reflector's own
 //	  id         H("window", book, session, execution); of a note the same with the reflection
 //	  acked      before: an answer is sent, and its task acked, when the session's window has it
 //	  again      what is in the window already takes no second place: a Generator has read it to make the prompt. Of
@@ -46,6 +52,7 @@
 //	KV contexts  <id>, by the context service, before the context is answered; read when its execution is reported
 //	KV vectors   by whoever had a text embedded, so that nobody pays for it again
 //
+//	ace.health              the roll call: whoever runs answers with how its roles do; nothing is stored
 //	ace.api.<verb>.<book>   requests of outside agents, answered and not stored: see package service
 //
 //	DEAD         ace.dead.<role>.<book> by the bus of whichever worker gave up, before it lets the message go
