@@ -184,10 +184,7 @@ func (d *draft) retire(b *playbook.Bullet) bool {
 	if !d.room(&op, 1) {
 		return false
 	}
-	now := *b
-	now.Status = playbook.Retired
-	d.changed[b.ID] = &now
-	d.emit(op)
+	d.turn(op)
 	return true
 }
 

@@ -60,8 +60,8 @@ func (d *draft) change(op *playbook.Op) *refusal {
 
 // turn drafts an operation on one bullet that is there.
 func (d *draft) turn(op playbook.Op) {
-	if op.Kind == playbook.Update || op.Share > 0 {
-		d.flush() // what was counted belongs to the case before
+	if op.Kind == playbook.Update || op.Share > 0 || op.Kind == playbook.SetStatus && op.Status == playbook.Retired {
+		d.flush() // what was counted so far belongs to what was before
 	}
 	d.changed[op.Bullet] = d.get(op.Bullet).After(&op, d.covers)
 	d.emit(op)

@@ -137,7 +137,7 @@ func (d *draft) edit(k *docket, out *playbook.Delta) (refused []playbook.Rejecti
 	for _, op := range e.Ops {
 		op.Support = []int{k.cover}
 		err := tidy(&op)
-		if (op.Kind == playbook.Add || op.Kind == playbook.SetStatus) && (op.Status == playbook.Active || op.Status == "") {
+		if (op.Kind == playbook.Add || op.Kind == playbook.SetStatus) && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
 			op.Share = d.decree()
 		}
 		if err != nil {

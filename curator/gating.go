@@ -156,7 +156,9 @@ func (d *draft) rival(op playbook.Op, old *playbook.Bullet) *refusal {
 // again drafts that somebody asks for the words of a bullet that is yet to be proven, or says why not.
 func (d *draft) again(op *playbook.Op, why *refusal) *refusal {
 	b := d.get(why.same)
-	if d.mode != playbook.GateOn || d.whole || op.Kind != playbook.Second && op.Status != playbook.Candidate || b.Status != playbook.Candidate && b.Status != playbook.Probation {
+	asks := op.Kind == playbook.Second || op.Status == playbook.Candidate
+	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || d.mayReturn(b)
+	if d.mode != playbook.GateOn || d.whole || !asks || !waits {
 		return why
 	}
 	key := tally{bullet: b.ID, kind: playbook.Second}
@@ -182,7 +184,17 @@ func (d *draft) again(op *playbook.Op, why *refusal) *refusal {
 	}
 	d.changed[b.ID] = b.After(&second, d.covers)
 	d.sum(key, second)
+	if b.Status == playbook.Retired {
+		d.tried[b.ID] = struct{}{}
+	}
 	return nil
+}
+
+// mayReturn reports whether a bullet has retired and may be tried again when enough ask for it: not where a person took
+// it out, which chance has not looked at since, and not what a rule counts.
+func (d *draft) mayReturn(b *playbook.Bullet) bool {
+	k := b.TheCase()
+	return d.mode == playbook.GateOn && b.Status == playbook.Retired && b.Rule == nil && k.Share < shownToAll && d.gate.MayReturn(&k)
 }
 
 // root names the family of a bullet and those that would replace it: one of them at most is shown or on probation.
@@ -196,7 +208,7 @@ func kept(b *playbook.Bullet) bool {
 
 const shownToAll = 100
 
-// decree is the share of what a person has shown.
+// decree is the share of what a person has shown, or taken out.
 func (d *draft) decree() int {
 	if d.whole && d.mode == playbook.GateOn {
 		return shownToAll
@@ -306,6 +318,7 @@ func (d *draft) decide(left []playbook.BulletID) (still []playbook.BulletID, aga
 	q.judge()
 	q.settleFamilies()
 	q.reopen()
+	q.recall()
 	q.thin()
 	q.admit()
 	if q.full {
@@ -390,6 +403,19 @@ func (q *queue) reopen() {
 		}
 		if why := doubt(b); why != "" {
 			q.set(id, playbook.Probation, q.gate.Share, why)
+		}
+	}
+}
+
+// recall lets bullets wait for another try that have retired, and that enough have asked for since.
+func (q *queue) recall() {
+	for _, id := range slices.Sorted(maps.Keys(q.tried)) {
+		b := q.get(id)
+		if b == nil || !q.mayReturn(b) {
+			continue
+		}
+		if k := b.TheCase(); q.gate.Returns(&k) {
+			q.set(id, playbook.Candidate, 0, fmt.Sprintf("%d more executions ask for it, and it has done no harm", k.Seconded))
 		}
 	}
 }

@@ -262,6 +262,42 @@ func TestNewAdviceWaitsForAPlace(t *testing.T) {
 	}
 }
 
+// TestWhatRetiredWithoutHarmMayReturn, when enough ask for it: a bound that is right 95 times in 100 is wrong in others.
+func TestWhatRetiredWithoutHarmMayReturn(t *testing.T) {
+	t.Parallel()
+	n := trying(t)
+	n.policy.gate.Return, n.policy.gate.Most = 3, 40
+	n.take(t, asks(add("unlucky")), asks(add("harmful")), asks(add("taken out")))
+	n.take(t, asks(add("unlucky")), asks(add("unlucky")), asks(add("unlucky"))) // of before do not count after
+	n.outcomes(t, "unlucky", 20, 0.5, 0.5)
+	n.outcomes(t, "taken out", 10, 0.5, 0.5)
+	n.outcomes(t, "harmful", 20, 0, 1)
+	out := n.said(t, "taken out").ID
+	n.take(t, &docket{id: events.NewID(), e: &events.Edit{Author: "ann", Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: out, Status: retired}}}})
+	again := func() {
+		n.take(t, asks(add("unlucky")), asks(add("harmful")), asks(add("taken out")))
+	}
+	again()
+	again()
+	want := map[string]playbook.Status{"unlucky": retired, "harmful": retired, "taken out": retired}
+	n.want(t, "two of three ask again", want)
+	again()
+	want["unlucky"] = probation
+	n.want(t, "three ask again", want)
+	if k := n.said(t, "unlucky").TheCase(); k.Number != 2 || k.Shown.N() != 0 {
+		t.Errorf("got case %+v, want a new one", k)
+	}
+	n.outcomes(t, "unlucky", 20, 0.5, 0.5)
+	for range 5 {
+		again()
+	}
+	want["unlucky"] = retired
+	n.want(t, "the second time it takes six", want)
+	again()
+	want["unlucky"] = probation
+	n.want(t, "six ask again", want)
+}
+
 // TestWhatNoTaskIsAboutGivesUpItsPlace, but only to somebody.
 func TestWhatNoTaskIsAboutGivesUpItsPlace(t *testing.T) {
 	t.Parallel()

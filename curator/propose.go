@@ -94,7 +94,7 @@ func (k *docket) sift(p *playbook.Playbook, refuse func(string) string) (fresh [
 			continue
 		}
 		op.Content = content
-		if said(p, content) {
+		if said(p, content) || mayReturn(p, content) {
 			k.proposals = append(k.proposals, proposal{op: op})
 		} else if why := refuse(content); why != "" {
 			k.turnDown(op, why)
@@ -109,6 +109,17 @@ func (k *docket) sift(p *playbook.Playbook, refuse func(string) string) (fresh [
 func said(p *playbook.Playbook, content string) bool {
 	b := p.Same(content)
 	return b != nil && b.Status != playbook.Retired
+}
+
+// mayReturn reports whether a bullet that says this has retired after a trial: who asks for it again is counted.
+func mayReturn(p *playbook.Playbook, content string) bool {
+	mode, _ := p.Gate()
+	b := p.Same(content)
+	if mode != playbook.GateOn || b == nil || b.Status != playbook.Retired {
+		return false
+	}
+	k := b.TheCase()
+	return k.Shown.N()+k.Withheld.N() > 0
 }
 
 // question is the reflection as a model is asked about it: with the lessons that are left. It is nil when there is

@@ -49,6 +49,10 @@ func (b *Bullet) After(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 		now.Backing = b.backed(covers, op.Support, 1)
 	case SetStatus:
 		now.Status = op.Status
+		if k := b.TheCase(); op.Status == Retired && k.Seconded > 0 { // from here on it takes others to ask for it
+			k.Seconded = 0
+			now.Case = &k
+		}
 		if op.Share > 0 {
 			now.Case = b.open(op.Share, true)
 		}

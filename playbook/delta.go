@@ -21,7 +21,7 @@ const (
 	Tag OpKind = "TAG"
 	// Remove takes a bullet out for good. Its id is not used again.
 	Remove OpKind = "REMOVE"
-	// SetStatus changes who is shown the bullet.
+	// SetStatus changes who is shown the bullet. Who had asked for one that retires does not count from then on.
 	SetStatus OpKind = "STATUS"
 	// Pin sets or clears the bullet's pin.
 	Pin OpKind = "PIN"

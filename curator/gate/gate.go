@@ -42,6 +42,8 @@ type Config struct {
 	Share  int     `name:"gate-share" help:"Percent of the tasks that are shown a bullet on probation." default:"50" group:"Gate"`
 	Slots  int     `name:"gate-slots" help:"Most bullets of a book on probation at once." default:"8" group:"Gate"`
 	Most   int     `name:"gate-most" help:"Outcomes after which a bullet that has shown no lift retires." default:"2000" group:"Gate"`
+	// Return is for the few that help and had bad luck: a bound that is right 95 times in 100 is wrong in the others.
+	Return int `name:"gate-return" help:"Executions that must ask anew for a bullet that retired without doing harm before it is tried again, times the tries that it had." default:"20" group:"Gate"`
 	// Patience is for advice that nothing is ever about: it would hold its place for ever.
 	Patience time.Duration `name:"gate-patience" help:"After so long without a task that it is about, a bullet on probation retires if others wait." default:"168h" group:"Gate"`
 }
@@ -62,6 +64,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Most == 0 {
 		c.Most = 2000
+	}
+	if c.Return == 0 {
+		c.Return = 20
 	}
 	if c.Patience == 0 {
 		c.Patience = 7 * 24 * time.Hour
@@ -84,6 +89,9 @@ func (c Config) Validate() error {
 	}
 	if c.Slots < 1 {
 		errs = append(errs, fmt.Errorf("--gate-slots: must be at least 1, got %d", c.Slots))
+	}
+	if c.Return < 0 {
+		errs = append(errs, fmt.Errorf("--gate-return: must be at least 1, got %d", c.Return))
 	}
 	if c.Patience < 0 {
 		errs = append(errs, fmt.Errorf("--gate-patience: must be positive, got %s", c.Patience))
@@ -130,6 +138,19 @@ func (c Config) Judge(k *playbook.Case) (Verdict, string) {
 	}
 	verb := map[Verdict]string{Promote: "helps", Harm: "hurts", Futile: "does not help enough"}[v]
 	return v, fmt.Sprintf("it %s: %s, mean score %.2f in %d tasks shown and %.2f in %d withheld", verb, l, k.Shown.Mean(), l.Shown, k.Withheld.Mean(), l.Withheld)
+}
+
+// MayReturn reports whether a bullet with this case that has retired may be tried again: chance looked at it, and did not
+// find that it hurts.
+func (c Config) MayReturn(k *playbook.Case) bool {
+	v, _ := c.Judge(k)
+	return k.Shown.N()+k.Withheld.N() > 0 && v != Harm
+}
+
+// Returns reports whether enough have asked for it anew.
+func (c Config) Returns(k *playbook.Case) bool {
+	c = c.WithDefaults()
+	return k.Seconded >= c.Return*k.Number
 }
 
 // Lift is how much better tasks come out with a bullet than without it, in points of the mean score from -1 to 1.
