@@ -216,9 +216,15 @@ func (l *learn) await(ctx context.Context, s *session) error {
 			if err != nil {
 				return err
 			}
-			idle = idle && lag.Idle()
 			if lag != last[i] {
 				last[i], moved = lag, time.Now()
+			}
+			if !lag.Idle() {
+				idle = false
+			} else if done, err := s.Idle(ctx, role); err != nil {
+				return err
+			} else if !done {
+				idle = false
 			}
 		}
 		if idle {

@@ -140,11 +140,11 @@ func (t *trial) settled(ctx context.Context, roles ...string) error {
 func settled(ctx context.Context, conn *bus.Conn, roles ...string) error {
 	for _, role := range roles {
 		for {
-			l, err := conn.Lag(ctx, role)
+			idle, err := conn.Idle(ctx, role)
 			if err != nil {
 				return err
 			}
-			if l.Idle() {
+			if idle {
 				break
 			}
 			select {

@@ -206,6 +206,18 @@ func (c *Conn) Lag(ctx context.Context, role string) (Lag, error) {
 	return lagOf(cons.CachedInfo()), nil
 }
 
+// Idle reports whether a role has settled all that its stream holds. What was stored a moment ago may not be among what
+// a consumer counts as pending yet, so the end of the stream decides.
+func (c *Conn) Idle(ctx context.Context, role string) (bool, error) {
+	s, err := c.js.Stream(ctx, source(role))
+	if err != nil {
+		return false, fmt.Errorf("read stream %s: %w", source(role), err)
+	}
+	end := s.CachedInfo().State
+	l, err := c.Lag(ctx, role)
+	return err == nil && l.Idle() && (l.Last >= end.LastSeq || end.Msgs == 0), err
+}
+
 func lagOf(i *jetstream.ConsumerInfo) Lag {
 	return Lag{i.NumPending, i.NumAckPending, i.NumRedelivered, i.AckFloor.Stream, i.Delivered.Stream}
 }
