@@ -46,7 +46,7 @@ func TestLookingAfterEveryOutcome(t *testing.T) {
 	} {
 		rng := rand.New(rand.NewPCG(7, 7))
 		promoted := 0
-		const bullets = 400
+		const bullets = 200
 		for range bullets {
 			k := &playbook.Case{Number: 1, Share: c.share}
 			for {

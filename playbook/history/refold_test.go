@@ -198,7 +198,9 @@ func never(k *desk, s playbook.Selector) map[playbook.BulletID]plain {
 			delete(all, op.Bullet)
 			delete(ghosts, op.Bullet)
 		case op.Kind == playbook.SetStatus:
-			b.status = op.Status
+			if b.status = op.Status; op.Status == playbook.Retired {
+				b.asked = 0
+			}
 		case op.Kind == playbook.Pin:
 			b.pinned = op.Pinned
 		case op.Kind == playbook.Merge && all[op.Bullet] != nil:
