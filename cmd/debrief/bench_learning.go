@@ -22,7 +22,7 @@ import (
 type learningBench struct {
 	Seeds   int      `help:"Houses, each with rules and tasks of its own." default:"20"`
 	HeldOut int      `help:"Tasks a seed that are never learned from." default:"500"`
-	Train   int      `help:"Tasks a seed to learn from. A gate takes thousands to tell 21 rules from what 1 verdict in 5 says wrongly." default:"12000"`
+	Train   int      `help:"Tasks a seed to learn from. A gate takes thousands to tell 21 rules from what 1 verdict in 5 says wrongly." default:"16000"`
 	Passes  int      `help:"Times that they are gone through." default:"1"`
 	Step    int      `help:"Tasks answered before what they teach is used." default:"200"`
 	Wrong   float64  `help:"Share of verdicts that are wrong, where some are." default:"0.2"`
