@@ -257,7 +257,7 @@ var (
 	noPrecondition = regexp.MustCompile(`(?i)not (?:enough|available|allowed|found|permitted|eligible|valid|match|add up)|does(?: not|n't) (?:exist|match|add up|belong)|already|must |missing|required|cannot|can't|insufficient|exceed|invalid|expired`)
 )
 
-func fileError(t *trail, first, _ *act) (string, bool) { return t.said(first, noFile) }
+func fileError(t *trail, first, _ *act) (string, bool)        { return t.said(first, noFile) }
 func environmentError(t *trail, first, _ *act) (string, bool) { return t.said(first, noEnvironment) }
 
 func preconditionError(t *trail, first, _ *act) (string, bool) { return t.said(first, noPrecondition) }
