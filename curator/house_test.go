@@ -176,7 +176,7 @@ func helpful(p *playbook.Playbook, id playbook.BulletID) int {
 // whole checks that a book's view is what its log folds to, and returns it.
 func (h *house) whole(b playbook.Book) *playbook.Playbook {
 	h.Helper()
-	last := h.edit(b, add("the end of "+h.Name()+events.Short(events.NewID()))).Version
+	last := h.edit(b, add("the end of "+h.Name()+", "+events.Short(events.NewID()))).Version
 	view := h.until(b, "the last edit", func(p *playbook.Playbook) bool { return p.Version() >= last })
 	fold, err := h.store.At(h.Context(), b, view.Version())
 	h.ok(err)
