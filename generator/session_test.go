@@ -29,6 +29,10 @@ func TestASessionGoesOnWhereverItsTasksLand(t *testing.T) {
 	m := [2]*talker{{}, {}}
 	a.hire(m[0], nil, Config{Slots: 1}, brisk)
 	b.hire(m[1], nil, Config{Slots: 1}, brisk)
+	a.until("both pull", func() bool {
+		c, err := a.conn.JetStream().Consumer(t.Context(), events.StreamTasks, events.RoleGenerator)
+		return err == nil && c.CachedInfo().NumWaiting == 2
+	})
 	var want []string
 	for n := range 40 {
 		from := []*house{a, b}[n%2]
