@@ -37,7 +37,7 @@ func (d *draft) change(op *playbook.Op) *refusal {
 		d.texts[playbook.WordingOf(op.Content)] = b.ID
 		if b.Rule != nil && op.Rule == nil && b.Status == playbook.Candidate {
 			// Somebody's words now: no count will ever show them.
-			d.turn(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Share: d.decree(), Support: op.Support})
+			d.turn(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Share: d.decree(playbook.Active), Support: op.Support})
 		}
 	case playbook.SetStatus, playbook.Pin:
 	case playbook.Remove:

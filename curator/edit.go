@@ -138,7 +138,7 @@ func (d *draft) edit(k *docket, out *playbook.Delta) (refused []playbook.Rejecti
 		op.Support = []int{k.cover}
 		err := tidy(&op)
 		if (op.Kind == playbook.Add || op.Kind == playbook.SetStatus) && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
-			op.Share = d.decree()
+			op.Share = d.decree(op.Status)
 		}
 		if err != nil {
 			refuse(op, no("%v", err))

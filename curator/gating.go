@@ -191,7 +191,7 @@ func (d *draft) again(op *playbook.Op, why *refusal) *refusal {
 }
 
 // mayReturn reports whether a bullet has retired and may be tried again when enough ask for it: not where a person took
-// it out, which chance has not looked at since, and not what a rule counts.
+// it out, and not what a rule counts.
 func (d *draft) mayReturn(b *playbook.Bullet) bool {
 	k := b.TheCase()
 	return d.mode == playbook.GateOn && b.Status == playbook.Retired && b.Rule == nil && k.Share < shownToAll && d.gate.MayReturn(&k)
@@ -208,9 +208,10 @@ func kept(b *playbook.Bullet) bool {
 
 const shownToAll = 100
 
-// decree is the share of what a person has shown, or taken out.
-func (d *draft) decree() int {
-	if d.whole && d.mode == playbook.GateOn {
+// decree is the share that says that a person has decided on a bullet: to have it shown while the gate is on, or to take it
+// out, which holds under any gate.
+func (d *draft) decree(s playbook.Status) int {
+	if d.whole && (d.mode == playbook.GateOn || s == playbook.Retired) {
 		return shownToAll
 	}
 	return 0

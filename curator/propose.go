@@ -111,15 +111,15 @@ func said(p *playbook.Playbook, content string) bool {
 	return b != nil && b.Status != playbook.Retired
 }
 
-// mayReturn reports whether a bullet that says this has retired after a trial: who asks for it again is counted.
+// mayReturn reports whether a bullet that says this has retired, and no person took it out: who asks for it again is
+// counted.
 func mayReturn(p *playbook.Playbook, content string) bool {
 	mode, _ := p.Gate()
 	b := p.Same(content)
 	if mode != playbook.GateOn || b == nil || b.Status != playbook.Retired {
 		return false
 	}
-	k := b.TheCase()
-	return k.Shown.N()+k.Withheld.N() > 0
+	return b.TheCase().Share < shownToAll
 }
 
 // question is the reflection as a model is asked about it: with the lessons that are left. It is nil when there is

@@ -140,17 +140,17 @@ func (c Config) Judge(k *playbook.Case) (Verdict, string) {
 	return v, fmt.Sprintf("it %s: %s, mean score %.2f in %d tasks shown and %.2f in %d withheld", verb, l, k.Shown.Mean(), l.Shown, k.Withheld.Mean(), l.Withheld)
 }
 
-// MayReturn reports whether a bullet with this case that has retired may be tried again: chance looked at it, and did not
-// find that it hurts.
+// MayReturn reports whether a bullet with this case that has retired may be tried again: chance did not find that it
+// hurts, and may not have looked at it at all.
 func (c Config) MayReturn(k *playbook.Case) bool {
 	v, _ := c.Judge(k)
-	return k.Shown.N()+k.Withheld.N() > 0 && v != Harm
+	return v != Harm
 }
 
 // Returns reports whether enough have asked for it anew.
 func (c Config) Returns(k *playbook.Case) bool {
 	c = c.WithDefaults()
-	return k.Seconded >= c.Return*k.Number
+	return k.Seconded >= c.Return*max(1, k.Number)
 }
 
 // Lift is how much better tasks come out with a bullet than without it, in points of the mean score from -1 to 1.
