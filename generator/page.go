@@ -98,7 +98,9 @@ func (pg *page) settled(ctx context.Context, q *question, most time.Duration) {
 //
 // Of a sentence that is the share of its words that the query covers. A longer piece of advice bears on the queries that
 // it is among the nearest bullets to, as many as a context can try: of the 6 skills of a published book none has
-// the share on any of 150 recorded conversations, and what is never tried is never judged.
+// the share on any of 150 recorded conversations, and what is never tried is never judged. The words that tell a sentence
+// from others, such as "list price", may be in no query either; so the more often it is asked for, and not tried, the
+// smaller a share will do. That finds the queries that speak of it most.
 func (pg *page) bears(query string) func(*playbook.Bullet) float64 {
 	covered := sync.OnceValue(func() *recall.Coverage { return pg.words.Coverage(query) })
 	near := sync.OnceValue(func() map[string]bool {
@@ -110,11 +112,28 @@ func (pg *page) bears(query string) func(*playbook.Bullet) float64 {
 	})
 	return func(b *playbook.Bullet) float64 {
 		share, words := covered().Of(b.Content)
-		if words > recall.Sentence && share < selection.Bearing && near()[string(b.ID)] {
+		switch {
+		case share >= selection.Bearing:
+			return share
+		case words > recall.Sentence && near()[string(b.ID)]:
 			return selection.Bearing
 		}
-		return share
+		return min(share*overlooked(b), selection.Bearing)
 	}
+}
+
+// Of these asks, and of so many a task that it was tried on, a bullet is thought to have its share of trials.
+const (
+	fairAsks      = 16
+	fairAsksATask = 2
+)
+
+// overlooked is by how much a bullet is asked for more often than it is tried, 1 of what is tried enough. It goes by the
+// book alone, so that every process decides alike.
+func overlooked(b *playbook.Bullet) float64 {
+	k := b.TheCase()
+	tried := k.Shown.N() + k.Withheld.N() + k.Open.N()
+	return max(1, float64(k.Seconded)/float64(fairAsks+fairAsksATask*tried))
 }
 
 // byMeaning is how many bullets are looked up by their vectors: more than a prompt shows.

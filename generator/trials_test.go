@@ -13,6 +13,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/service"
+	"debrief/generator/selection"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 )
@@ -280,5 +281,40 @@ func TestAContextOnTrialCanBeMadeAgain(t *testing.T) {
 	d := h.desk(nil, Config{Recall: RecallNone}, brisk)
 	if r := h.rebuilt(d, h.handleOf(e.ID)); !r.Verified || !strings.Contains(text(r.Messages), "lorry permit") || strings.Contains(text(r.Messages), "in the lorry") {
 		t.Errorf("got %q, missing %v, %q", r.Why, r.Missing, text(r.Messages))
+	}
+}
+
+// TestWhatIsAskedForIsTried: the words that tell the one rule from the other are in no query, so it bears on none by its
+// words alone. When enough have asked for it, it is tried on what speaks of it most, and no more when it had its trials.
+func TestWhatIsAskedForIsTried(t *testing.T) {
+	t.Parallel()
+	var band, tier playbook.Bullet
+	for i, b := range []*playbook.Bullet{&band, &tier} {
+		*b = playbook.Bullet{ID: playbook.MintID("others", uint64(i+1)), Section: "others", Status: playbook.Probation}
+	}
+	band.Content = "For volume band B the discount is 2 % of the list price."
+	tier.Content = "For customer tier gold the discount is 5 % of the amount."
+	about := "Volume band: B. Customer tier: gold. Which discount, and which amount?"
+	other := "Customer tier: gold. Which discount, and which amount?"
+	tried := func(asks, tries int) (here, elsewhere bool) {
+		b := band
+		b.Case = &playbook.Case{Number: 1, Share: 50, Seconded: asks}
+		b.Case.Shown[10] = tries
+		pg := newPage(new(vectors), 0)
+		book := playbook.Restore(1, 0, slices.Values([]*playbook.Bullet{&b, &tier}))
+		book.SetGate(playbook.GateOn)
+		pg.turn(book)
+		return pg.bears(about)(&b) >= selection.Bearing, pg.bears(other)(&b) >= selection.Bearing
+	}
+	for _, c := range []struct {
+		asks, tries int
+		want        bool
+	}{{0, 0, false}, {16, 0, false}, {32, 0, true}, {32, 8, false}, {1000, 8, true}, {1000, 1000, false}} {
+		if got, other := tried(c.asks, c.tries); got != c.want || other && c.asks < 1000 {
+			t.Errorf("%d asks and %d tries: tried %t where it is spoken of, %t elsewhere; want %t", c.asks, c.tries, got, other, c.want)
+		}
+	}
+	if _, other := tried(32, 0); other {
+		t.Error("tried where nothing speaks of it")
 	}
 }
