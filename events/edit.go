@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"debrief/events/chat"
 	"debrief/playbook"
 )
 
@@ -31,12 +32,18 @@ type Edit struct {
 	Frame []byte `msgpack:"frame,omitempty" json:"frame,omitempty"`
 	// Gate changes how new advice of the book earns its place; empty leaves that as it is.
 	Gate playbook.Gate `msgpack:"gate,omitempty" json:"gate,omitempty"`
+	// Gather has reflections that were held (Origin.Held) take effect, in this order and as one change: what they say is
+	// weighed together, as a batch of its own, against the playbook as it is.
+	Gather []Handle `msgpack:"gather,omitempty" json:"gather,omitempty"`
 	// Rebuild has the view written anew from the log.
 	Rebuild bool `msgpack:"rebuild,omitempty" json:"rebuild,omitempty"`
 
 	ReplyTo string    `msgpack:"reply,omitempty" json:"-"`
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
+
+// MaxGather bounds the reflections that one edit gathers: as many as fit in one change.
+const MaxGather = 256
 
 // Expectation is how a bullet was when a person read it, counters aside.
 type Expectation struct {
@@ -54,11 +61,19 @@ func (e *Edit) Validate() error {
 	if e.Author == "" {
 		errs = append(errs, errors.New("author: is empty"))
 	}
-	if len(e.Ops)+len(e.Names) == 0 && e.Restore == nil && e.Forget == nil && e.Gate == "" && !e.Rebuild {
-		errs = append(errs, errors.New("operations, names, restore, forget, gate, rebuild: there is none of them"))
+	if len(e.Ops)+len(e.Names) == 0 && e.Restore == nil && e.Forget == nil && e.Gate == "" && !e.Rebuild && len(e.Gather) == 0 {
+		errs = append(errs, errors.New("operations, names, restore, forget, gate, gather, rebuild: there is none of them"))
 	}
 	for _, n := range e.Names {
 		errs = append(errs, n.Validate())
+	}
+	if len(e.Gather) > MaxGather {
+		errs = append(errs, fmt.Errorf("gather: at most %d, got %d", MaxGather, len(e.Gather)))
+	}
+	for i, h := range e.Gather {
+		if _, _, err := h.Parse(); err != nil {
+			errs = append(errs, fmt.Errorf("gather[%d]: %w", i, err))
+		}
 	}
 	if !e.Gate.Valid() {
 		errs = append(errs, fmt.Errorf("gate: %q is none of off, shadow, on", e.Gate))
@@ -76,6 +91,8 @@ type Decision struct {
 	Chain   []byte `msgpack:"chain,omitempty" json:"chain,omitempty"`
 	// Added are the ids that new bullets got, in the order of the operations.
 	Added []playbook.BulletID `msgpack:"added,omitempty" json:"added,omitempty"`
+	// Usage is what models were asked for it, of an edit that gathers reflections.
+	Usage chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	// Changed counts the bullets that the edit changed.
 	Changed int      `msgpack:"changed,omitempty" json:"changed"`
 	Refused []string `msgpack:"refused,omitempty" json:"refused,omitempty"` // why nothing was done, a sentence each

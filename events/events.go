@@ -54,6 +54,10 @@ type Origin struct {
 	// Task names what a recorded run was an attempt at, the same for every attempt. Where it is empty, attempts at one
 	// task have its question in common.
 	Task string `msgpack:"task,omitempty" json:"task,omitempty"`
+	// Held says that what is made of it changes nothing until an edit gathers it (Edit.Gather): who runs over a data set
+	// says which reflections go together, so that the outcome does not depend on how fast each came. Each execution then
+	// has a reflection, also where there is nothing to say.
+	Held bool `msgpack:"held,omitempty" json:"held,omitempty"`
 }
 
 // Task asks a Generator for an answer.
@@ -83,6 +87,9 @@ type Task struct {
 	// Tries are the rounds of this task that came before, oldest first: each a wrong answer and what a Reflector made of
 	// it. A task with tries is answered with them in view.
 	Tries []Try `msgpack:"tries,omitempty" json:"tries,omitempty"`
+
+	// Rounds is how many rounds at the task there may be, up to 3; 0 leaves it to the reflector.
+	Rounds int `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 
 	// ReplyTo is where the answer is sent once it is stored. Only inboxes are accepted.
 	ReplyTo string    `msgpack:"reply,omitempty" json:"-"`
@@ -275,8 +282,10 @@ type Execution struct {
 	Cited   []playbook.BulletID `msgpack:"cited,omitempty" json:"cited,omitempty"`
 	// Turn is its place in its session, from 1.
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
-	// Evaluator and Tries are the task's, so that another round can be asked for; Pinned says that it pinned its version.
+	// Evaluator, Rounds and Tries are the task's, so that another round can be asked for; Pinned says that it pinned its
+	// version.
 	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
+	Rounds    int    `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 	Tries     []Try  `msgpack:"tries,omitempty" json:"tries,omitempty"`
 	Pinned    bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
 	// ContextID is the context that an outside agent was served, and Manifest what was in it or in our own prompt.

@@ -50,7 +50,7 @@ func samples() map[Kind]Event {
 			Model:    "m", Usage: usage, Created: noon,
 		},
 		KindEdit: &Edit{
-			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateOn, ReplyTo: "_INBOX.abc.2", Created: noon,
+			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateOn, Gather: []Handle{handle}, ReplyTo: "_INBOX.abc.2", Created: noon,
 		},
 		KindDead: &DeadLetter{
 			envelope: book, Role: RoleReflector, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,

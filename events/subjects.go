@@ -20,6 +20,7 @@ const (
 	BucketWindow   = "window"   // KV with history: what sessions and books have seen last
 	BucketContexts = "contexts" // KV: what outside agents were served, until they report
 	BucketVectors  = "vectors"  // KV: embeddings that were paid for
+	BucketRuns     = "runs"     // KV: how far runs over data sets are
 	BucketBlobs    = "blobs"    // object store: payloads too large for a message
 )
 

@@ -81,6 +81,11 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Subjects: []string{"$KV." + events.BucketVectors + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
 			DenyDelete: true, MaxAge: keepVectors,
 		},
+		{
+			Name: "KV_" + events.BucketRuns, Description: "runs over data sets: what they are, and how far",
+			Subjects: []string{"$KV." + events.BucketRuns + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true,
+		},
 	}
 	for i := range all {
 		all[i].Storage = jetstream.FileStorage

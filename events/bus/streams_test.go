@@ -49,7 +49,7 @@ func TestManyWorkersCreateTheStreamsOnce(t *testing.T) {
 	for _, s := range all0 {
 		names = append(names, s.Name)
 	}
-	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "ADVISORIES", "KV_playbook", "KV_window", "KV_contexts", "KV_vectors"}; !slices.Equal(names, want) {
+	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "ADVISORIES", "KV_playbook", "KV_window", "KV_contexts", "KV_vectors", "KV_runs"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
