@@ -1,0 +1,228 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"iter"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func config() Config {
+	return Config{
+		Run: "a", Model: "m", Debrief: "v1", Go: Built(),
+		Settings: []Setting{{"epochs", "5"}, {"seed", "1"}},
+		Data:     []Data{{Set: "train", File: "t.jsonl", SHA256: "aa", Samples: 3}},
+	}
+}
+
+func open(t *testing.T, dir string) *Folder {
+	t.Helper()
+	f, err := Open(dir, config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// tree is every file of a folder and what is in it.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		out[filepath.ToSlash(name)] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func values[T any](all ...T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestARunWritesItsArtefactsAndMayWriteThemAgain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "runs", "a")
+	for range 2 {
+		f, err := Open(dir, config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(
+			f.Report(example()),
+			f.Put(PlaybooksDir+"/epoch-1.json", []byte("{}")),
+			f.Put(PlaybooksDir+"/best.json", []byte("{}")),
+			Lines(f, SamplesFile, values(Sample{ID: "1", Question: "a < b\nc"}, Sample{ID: "2"})),
+			Lines(f, OperationsFile, values[Operation]()),
+			f.Close(),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := tree(t, dir)
+	want := []string{lockFile, ConfigFile, OperationsFile, "playbooks/best.json", "playbooks/epoch-1.json", PageFile, ReportFile, SamplesFile}
+	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, want) {
+		t.Errorf("got files %q, want %q", names, want)
+	}
+	if lines := strings.Split(got[SamplesFile], "\n"); len(lines) != 3 || !strings.Contains(lines[0], `"question":"a < b\nc"`) || lines[2] != "" {
+		t.Errorf("got %q, want two lines of JSON, each with its end", got[SamplesFile])
+	}
+	var c Config
+	if err := json.Unmarshal([]byte(got[ConfigFile]), &c); err != nil || c.Format != Format || c.Run != "a" || len(c.Settings) != 2 {
+		t.Errorf("got config %+v (%v), want that of the run", c, err)
+	}
+}
+
+func TestAFolderOfSomethingElseIsRefusedAndStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	begun := func(change func(*Config)) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			c := config()
+			change(&c)
+			f, err := Open(dir, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(f.Report(example()), f.Close(), os.Remove(filepath.Join(dir, lockFile))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	holds := func(name, data string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		holds func(*testing.T, string)
+		want  string
+	}{
+		{"another run", begun(func(c *Config) { c.Run = "b" }), `run "b"`},
+		{"another value", begun(func(c *Config) { c.Settings[0].Value = "3" }), `there epochs is "3", here "5"`},
+		{"a setting more", begun(func(c *Config) { c.Settings = append(c.Settings, Setting{"batch", "8"}) }), `there batch is "8", here it is not set`},
+		{"a setting less", begun(func(c *Config) { c.Settings = c.Settings[:1] }), `here seed is "1", there it is not set`},
+		{"other data", begun(func(c *Config) { c.Data[0].SHA256 = "bb" }), "other data"},
+		{"a config.json of another program", holds(ConfigFile, `{"name":"x"}`), "config.json of something else"},
+		{"half a config.json", holds(ConfigFile, `{"run":"a","sett`), "config.json of something else"},
+		{"an empty config.json", holds(ConfigFile, ""), "config.json of something else"},
+		{"a report without its config", holds(ReportFile, "{}"), `"report.json" and no config.json`},
+		{"other files", holds("thesis.tex", "mine"), `"thesis.tex" and no config.json`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			tt.holds(t, dir)
+			before := tree(t, dir)
+			_, err := Open(dir, config())
+			var taken *TakenError
+			if !errors.As(err, &taken) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("got %v, want a TakenError with %q", err, tt.want)
+			}
+			if after := tree(t, dir); !maps.Equal(before, after) {
+				t.Errorf("got %d files, want the %d that were there, as they were", len(after), len(before))
+			}
+		})
+	}
+}
+
+func TestANewerProgramGoesOnInItsFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := open(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := config()
+	c.Debrief, c.Go = "v2", "go9"
+	f, err := Open(dir, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got := tree(t, dir)[ConfigFile]; !strings.Contains(got, `"v1"`) {
+		t.Errorf("got %s, want the version that the run began with", got)
+	}
+}
+
+func TestOneProcessWritesAtATime(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := open(t, dir)
+	var taken *TakenError
+	if _, err := Open(dir, config()); !errors.As(err, &taken) {
+		t.Errorf("got %v while the folder is held, want a TakenError", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+}
+
+func TestNoFileIsWrittenOutsideTheFolder(t *testing.T) {
+	t.Parallel()
+	out := t.TempDir()
+	dir := filepath.Join(out, "run")
+	f := open(t, dir)
+	if err := os.Symlink(out, filepath.Join(dir, "playbooks")); err != nil {
+		t.Skip("no symbolic links here")
+	}
+	for _, name := range []string{"../x.json", "playbooks/../../x.json", filepath.Join(out, "x.json"), "playbooks/x.json", "", "."} {
+		if err := f.Put(name, []byte("x")); err == nil {
+			t.Errorf("%q: got no error", name)
+		}
+	}
+	if got := slices.Sorted(maps.Keys(tree(t, out))); !slices.Equal(got, []string{"run/" + lockFile, "run/" + ConfigFile}) {
+		t.Errorf("got files %q", got)
+	}
+}
+
+func TestLinesThatFailLeaveTheEarlierFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := open(t, dir)
+	if err := Lines(f, SamplesFile, values(Sample{ID: "1"})); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, dir)
+	lost := errors.New("stream went away")
+	err := Lines(f, SamplesFile, func(yield func(Sample, error) bool) {
+		for range 10_000 { // more than a buffer holds
+			if !yield(Sample{ID: "2"}, nil) {
+				return
+			}
+		}
+		yield(Sample{}, lost)
+	})
+	if !errors.Is(err, lost) || !strings.Contains(err.Error(), "line 10001") || strings.Contains(err.Error(), "repeat the command") {
+		t.Errorf("got %v, want what went wrong at line 10001, and not the disk's fault", err)
+	}
+	if err := Lines(f, SamplesFile, values(Sample{}, Sample{Score: math.NaN()})); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("got %v, want the line with a number that JSON does not have", err)
+	}
+	if after := tree(t, dir); !maps.Equal(before, after) {
+		t.Errorf("got %q, want what was there before", slices.Sorted(maps.Keys(after)))
+	}
+}

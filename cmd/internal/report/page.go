@@ -1,0 +1,299 @@
+package report
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"debrief/playbook"
+)
+
+// What the page shows of long lists; report.json and the lists beside it have all.
+const (
+	maxBullets = 200
+	maxLosses  = 100
+	maxEpochs  = 200
+	maxKinds   = 50
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var pageCSS string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"css":       func() template.CSS { return template.CSS(pageCSS) },
+	"percent":   percent,
+	"thousands": thousands,
+	"plural":    plural,
+	"share":     func(n, of int) string { return percent(float64(n) / float64(of)) },
+	"set":       setName,
+	"titled":    func(caption, what string, of []count) tally { return tally{caption, what, of} },
+	"seconds":   seconds,
+	"dollars":   dollars,
+	"date":      date,
+	"decimal":   func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
+}).Parse(pageHTML))
+
+// page is what the template shows.
+type page struct {
+	*Report
+	Headline    headline
+	Simulated   bool
+	Charts      []*chart // accuracy, wide and narrow
+	Sizes       []*chart
+	Legend      []line
+	Curve       *curve
+	Shown       []Epoch
+	Sections    []section
+	Hidden      int // bullets that are not shown
+	OfThisKind  []count
+	TurnedDown  []count
+	Lost        []Loss
+	Command     string
+	Fingerprint string
+	Spent       []spending
+	Total       Usage
+	// What the template's words depend on.
+	MaxBullets, MaxMarks, FewSamples int
+}
+
+// Kind is what was run, in words.
+func (p *page) Kind() string {
+	switch p.Mode {
+	case "offline", "online":
+		return "an " + p.Mode + " run"
+	case "executions":
+		return "what was learned from executions"
+	}
+	return "a run"
+}
+
+// IsBest reports whether a playbook is the best one.
+func (p *page) IsBest(b Book) bool {
+	return b.Version == p.Best.Version && b.StateHash == p.Best.StateHash && p.Best != Book{}
+}
+
+// HasValidation reports whether an epoch ended with the validation set.
+func (p *page) HasValidation() bool {
+	return slices.ContainsFunc(p.Epochs, func(e Epoch) bool { return e.Validation != nil })
+}
+
+// HasLost reports whether an epoch lost a sample.
+func (p *page) HasLost() bool {
+	return slices.ContainsFunc(p.Epochs, func(e Epoch) bool { return e.Train.Lost > 0 })
+}
+
+// Validated reports whether the best playbook was chosen by a validation set.
+func (p *page) Validated() bool { return len(p.validated()) > 0 }
+
+// section is a section of the playbook.
+type section struct {
+	Title   string
+	Bullets []Bullet
+}
+
+// count is how often something was. Share is of the most frequent, in percent.
+type count struct {
+	What  string
+	N     int
+	Share float64
+}
+
+// tally is counts as a table.
+type tally struct {
+	Caption, What string
+	Counts        []count
+}
+
+// spending is what one role asked of models.
+type spending struct {
+	Role string
+	Usage
+}
+
+// Page writes the report as one page of HTML that needs nothing else: no script, no font, no network. All texts are
+// shown as texts, whatever is in them.
+func (r *Report) Page(w io.Writer) error {
+	print, err := r.Fingerprint()
+	if err != nil {
+		return err
+	}
+	r = r.tidy()
+	p := &page{
+		Report: r, Headline: r.headline(), Simulated: r.Run.simulated(), Curve: newCurve(r),
+		Shown: r.Epochs[:min(len(r.Epochs), maxEpochs)], Lost: r.Losses[:min(len(r.Losses), maxLosses)],
+		OfThisKind: counts(r.Operations), TurnedDown: counts(r.Rejected),
+		Command: r.Command(), Fingerprint: print,
+		MaxBullets: maxBullets, MaxMarks: maxMarks, FewSamples: fewSamples,
+		Spent: []spending{{"Generator", r.Cost.Generator}, {"Reflector", r.Cost.Reflector}, {"Curator", r.Cost.Curator}},
+	}
+	for _, s := range p.Spent {
+		p.Total.Calls += s.Calls
+		p.Total.InputTokens += s.InputTokens
+		p.Total.OutputTokens += s.OutputTokens
+		p.Total.Dollars += s.Dollars
+	}
+	p.draw()
+	p.choose()
+	if err := pageTemplate.Execute(w, p); err != nil {
+		return fmt.Errorf("write page: %w", err)
+	}
+	return nil
+}
+
+func (p *page) draw() {
+	c := p.Curve
+	if len(c.Train)+len(c.Validation)+len(c.Test) > 0 {
+		p.Charts = []*chart{c.accuracy(p.Report, "wide", 720, 330), c.accuracy(p.Report, "narrow", 340, 260)}
+		p.Legend = p.Charts[0].Lines
+	}
+	if len(c.Bullets) > 1 {
+		p.Sizes = []*chart{c.size("Bullets", c.Bullets), c.size("Tokens, estimated", c.Tokens)}
+	}
+}
+
+// choose takes the bullets that were shown most, by section.
+func (p *page) choose() {
+	bullets := slices.Clone(p.Bullets)
+	slices.SortStableFunc(bullets, func(a, b Bullet) int {
+		return cmp.Or(cmp.Compare(b.Shown, a.Shown), cmp.Compare(b.Helpful-b.Harmful, a.Helpful-a.Harmful))
+	})
+	p.Hidden = max(len(bullets)-maxBullets, 0)
+	bullets = bullets[:len(bullets)-p.Hidden]
+	slices.SortStableFunc(bullets, func(a, b Bullet) int { return cmp.Compare(a.Section, b.Section) })
+	for _, b := range bullets {
+		title := cmp.Or(playbook.Title(b.Section), "Without a section")
+		if n := len(p.Sections); n == 0 || p.Sections[n-1].Title != title {
+			p.Sections = append(p.Sections, section{Title: title})
+		}
+		s := &p.Sections[len(p.Sections)-1]
+		s.Bullets = append(s.Bullets, b)
+	}
+}
+
+// counts are the most frequent first; what is not shown of them is one count at the end.
+func counts(of map[string]int) []count {
+	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b))
+	})
+	var out []count
+	for i, name := range names {
+		if i == maxKinds {
+			rest := count{What: fmt.Sprintf("%d others", len(names)-i)}
+			for _, name := range names[i:] {
+				rest.N += of[name]
+			}
+			return append(out, rest)
+		}
+		out = append(out, count{What: name, N: of[name], Share: round(100 * float64(of[name]) / float64(max(of[names[0]], 1)))})
+	}
+	return out
+}
+
+// simulated reports whether no real model was asked.
+func (r *Run) simulated() bool { return strings.Contains(strings.ToLower(r.Model), "simulated") }
+
+// Command is the command line that runs the same again, for a POSIX shell: every setting as a flag, and those whose names
+// are in capitals as arguments.
+func (r *Report) Command() string {
+	words := []string{"debrief", "replay"}
+	var arguments []string
+	for _, s := range r.Settings {
+		switch {
+		case s.Value == "":
+		case s.Name == strings.ToUpper(s.Name) && !strings.HasPrefix(s.Name, "-"):
+			arguments = append(arguments, quote(s.Value))
+		default:
+			words = append(words, quote("--"+strings.TrimLeft(s.Name, "-")+"="+s.Value))
+		}
+	}
+	return strings.Join(append(words, arguments...), " ")
+}
+
+// setName is the name of a set for people.
+func setName(set string) string {
+	switch set {
+	case "train":
+		return "Training set"
+	case "validation":
+		return "Validation set"
+	case "test":
+		return "Test set"
+	}
+	return set
+}
+
+// quote makes a word of a shell of a text.
+func quote(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@%+", r)
+	}) {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
+
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "\u00a0%" }
+
+// points is a difference of shares, in points of a percent.
+func points(share float64) string {
+	s := fmt.Sprintf("%+.1f", 100*share)
+	if s == "-0.0" {
+		s = "+0.0"
+	}
+	return strings.Replace(s, "-", "\u2212", 1)
+}
+
+// thousands sets digits in threes: 1 234 567.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	sign := ""
+	if s[0] == '-' {
+		sign, s = "\u2212", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return sign + s
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1\u00a0" + what
+	}
+	return thousands(n) + "\u00a0" + what + "s"
+}
+
+func seconds(s float64) string {
+	if s < 120 {
+		return strconv.FormatFloat(s, 'f', 1, 64) + "\u00a0s"
+	}
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}
+
+func dollars(d float64) string {
+	if d == 0 {
+		return "–"
+	}
+	return "$" + strconv.FormatFloat(d, 'f', 4, 64)
+}
+
+func date(t time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	return t.UTC().Format("2 January 2006, 15:04:05 UTC")
+}
+
+// Built is what the program was built with, for a Config.
+func Built() string { return runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH }
