@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/playbook"
 )
 
 // ErrStop is returned by the function given to Read to end it.
@@ -143,4 +144,23 @@ func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 		all = append(all, StreamState{want.Name, st.Msgs, st.Bytes, st.LastSeq})
 	}
 	return all, nil
+}
+
+// Waiting are the ids of a book's tasks that no generator has answered yet: those in work, and those in the queue.
+func (c *Conn) Waiting(ctx context.Context, b playbook.Book) ([]events.ID, error) {
+	s, err := c.js.Stream(ctx, events.StreamTasks)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamTasks, unanswered(ctx, err))
+	}
+	var ids []events.ID
+	for seq := uint64(1); ; {
+		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(events.KindTask.Subject(b)))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return ids, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, unanswered(ctx, err))
+		}
+		ids, seq = append(ids, events.ID(m.Header.Get(jetstream.MsgIDHeader))), m.Sequence+1
+	}
 }

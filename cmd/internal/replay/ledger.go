@@ -1,0 +1,385 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"debrief/cmd/internal/report"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// answer is what a run keeps of an execution.
+type answer struct {
+	seq      uint64
+	text     string
+	label    events.Label
+	score    float64
+	feedback string
+	version  uint64
+	shown    []playbook.BulletID
+	cited    []playbook.BulletID
+}
+
+// Bounds of what is kept of a text, in bytes.
+const (
+	keptAnswer   = 2 << 10
+	keptFeedback = 1 << 10
+	keptQuestion = 200
+)
+
+// ledger is what has become of the run's samples, as the streams say. It follows them for as long as the run is at work.
+type ledger struct {
+	conn *bus.Conn
+	book playbook.Book
+	ctx  context.Context
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	waiting func(string)
+
+	mu        sync.Mutex
+	moved     chan struct{} // closed and replaced when something came
+	err       error         // of following
+	answers   map[events.ID]*answer
+	reflected map[events.ID]events.Handle // by execution
+	handed    map[events.ID]bool          // tasks that wait for a generator, or did when the run went on
+	dead      map[events.ID]string        // tasks that were given up, by the execution that they would have had
+	deadAt    map[uint64]string           // executions that were given up, by sequence
+	edits     map[events.ID]string        // edits that were given up
+	generator report.Usage
+	reflector report.Usage
+	model     string // that answers
+}
+
+// openLedger reads what is stored and begins to follow what comes.
+func openLedger(ctx context.Context, conn *bus.Conn, b playbook.Book, o Options) (*ledger, error) {
+	ctx, stop := context.WithCancel(ctx)
+	l := &ledger{
+		conn: conn, book: b, ctx: ctx, stop: stop, waiting: o.Waiting, moved: make(chan struct{}),
+		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, handed: map[events.ID]bool{},
+		dead: map[events.ID]string{}, deadAt: map[uint64]string{}, edits: map[events.ID]string{},
+	}
+	// What waits is looked at first: what is not there was never handed in, or has an outcome that is stored by now.
+	waiting, err := conn.Waiting(ctx, b)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	for _, id := range waiting {
+		l.handed[id] = true
+	}
+	for _, s := range []struct {
+		stream, subject string
+		note            func(bus.Stored)
+	}{
+		{events.StreamDead, events.DeadSubject("", b), l.letter},
+		{events.StreamExecutions, events.KindExecution.Subject(b), l.execution},
+		{events.StreamReflections, events.KindReflection.Subject(b), l.reflection},
+	} {
+		last := uint64(0)
+		err := conn.ReadStored(ctx, s.stream, s.subject, func(st bus.Stored) error {
+			last = st.Seq
+			s.note(st)
+			return nil
+		})
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		l.done.Go(func() {
+			err := conn.ReadFrom(ctx, s.stream, s.subject, last+1, func(st bus.Stored) error {
+				s.note(st)
+				return nil
+			})
+			if err != nil && ctx.Err() == nil {
+				l.fail(err)
+			}
+		})
+	}
+	return l, nil
+}
+
+// close stops following. It may be called twice.
+func (l *ledger) close() {
+	l.stop()
+	l.done.Wait()
+}
+
+func (l *ledger) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = errors.Join(l.err, err)
+	l.wake()
+}
+
+// wake tells those who wait. The lock is held.
+func (l *ledger) wake() {
+	close(l.moved)
+	l.moved = make(chan struct{})
+}
+
+func (l *ledger) execution(s bus.Stored) {
+	e, ok := s.Event.(*events.Execution)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.generator = spend(l.generator, e.Usage.Calls, e.Usage.InputTokens, e.Usage.OutputTokens, e.Usage.Cost)
+	if l.answers[e.ID] != nil {
+		return // the first one counts
+	}
+	a := &answer{
+		seq: s.Seq, text: events.Beginning(e.Answer, keptAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
+		feedback: events.Beginning(e.Outcome.Feedback, keptFeedback), version: e.Version, cited: e.Cited,
+	}
+	for _, b := range e.Shown {
+		a.shown = append(a.shown, b.ID)
+	}
+	l.answers[e.ID] = a
+	l.model = e.Model
+	l.wake()
+}
+
+func (l *ledger) reflection(s bus.Stored) {
+	ref, ok := s.Event.(*events.Reflection)
+	if !ok || ref.Feedback != "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reflected[ref.Execution] != "" {
+		return
+	}
+	l.reflector = spend(l.reflector, ref.Usage.Calls, ref.Usage.InputTokens, ref.Usage.OutputTokens, ref.Usage.Cost)
+	l.reflected[ref.Execution] = events.NewHandle(s.Seq, ref.ID)
+	l.wake()
+}
+
+func (l *ledger) letter(s bus.Stored) {
+	letter, ok := s.Event.(*events.DeadLetter)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, err := events.Decode(letter.Subject, letter.Header, letter.Data); err == nil {
+		switch e := e.(type) {
+		case *events.Task:
+			l.dead[events.ExecutionID(e.Book, e.ID, e.Origin.Round)] = letter.Reason
+		case *events.Execution:
+			l.deadAt[letter.Seq] = letter.Reason
+		case *events.Edit:
+			l.edits[e.ID] = letter.Reason
+		}
+	} else if letter.Stream == events.StreamExecutions {
+		l.deadAt[letter.Seq] = letter.Reason
+	}
+	l.wake()
+}
+
+func spend(u report.Usage, calls, in, out int, dollars float64) report.Usage {
+	return report.Usage{Calls: u.Calls + calls, InputTokens: u.InputTokens + in, OutputTokens: u.OutputTokens + out, Dollars: u.Dollars + dollars}
+}
+
+// fate is what has become of one sample.
+type fate struct {
+	first  *answer       // of the first round, nil where there is none
+	last   events.ID     // execution of the last round
+	rounds int           // that were answered
+	held   events.Handle // its reflection
+	lost   string        // why it came to nothing
+}
+
+// fate looks a task up; ended says that nothing more will come of it. What is for evaluation ends with its answer, and so
+// does what is learned from by itself.
+func (l *ledger) fate(t *events.Task) (f fate, ended bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for round := range events.MaxTries + 1 {
+		id := events.ExecutionID(l.book, t.ID, round)
+		a := l.answers[id]
+		if a == nil {
+			if why := l.dead[id]; why != "" {
+				f.lost, ended = "not answered: "+why, true
+			}
+			return f, ended
+		}
+		if round == 0 {
+			f.first = a
+		}
+		f.rounds, f.last = round+1, id
+		if !t.Origin.Held {
+			return f, true
+		}
+		if f.held = l.reflected[id]; f.held != "" {
+			return f, true
+		}
+		if why := l.deadAt[a.seq]; why != "" {
+			f.lost = "not reflected on: " + why
+			return f, true
+		}
+	}
+	return f, false
+}
+
+// outstanding is how many tasks of a run wait for a generator at the same time: live traffic shares the queue.
+const outstanding = 256
+
+// ask hands in tasks that were not handed in before and waits until each has ended. Progress is told how many have.
+func (l *ledger) ask(ctx context.Context, tasks []events.Task, progress func(done int)) ([]fate, error) {
+	fates := make([]fate, len(tasks))
+	open := make([]int, 0, min(len(tasks), outstanding))
+	next, ended := 0, 0
+	for {
+		l.mu.Lock()
+		moved, err := l.moved, l.err
+		l.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		still := open[:0]
+		for _, i := range open {
+			if f, end := l.fate(&tasks[i]); end {
+				fates[i] = f
+				ended++
+			} else {
+				still = append(still, i)
+			}
+		}
+		open = still
+		var hand []*events.Task
+		for ; next < len(tasks) && len(open) < outstanding; next++ {
+			t := &tasks[next]
+			f, end := l.fate(t)
+			if end {
+				fates[next] = f
+				ended++
+				continue
+			}
+			open = append(open, next)
+			if !l.isHanded(t) && f.first == nil {
+				hand = append(hand, t)
+			}
+		}
+		if err := l.hand(ctx, hand); err != nil {
+			return nil, err
+		}
+		if progress != nil {
+			progress(ended)
+		}
+		if ended == len(tasks) {
+			return fates, nil
+		}
+		if len(hand) > 0 {
+			continue // some may have ended meanwhile
+		}
+		if err := l.wait(ctx, moved, func() string { return l.waitsFor(tasks, open) }); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// waitsFor is the role that has to do the next step of the first task that has not ended.
+func (l *ledger) waitsFor(tasks []events.Task, open []int) string {
+	if len(open) == 0 {
+		return events.RoleGenerator
+	}
+	if f, _ := l.fate(&tasks[open[0]]); f.first == nil {
+		return events.RoleGenerator
+	}
+	return events.RoleReflector
+}
+
+// How long nothing may move before that is said, and how long news are gathered before they are looked at.
+const (
+	patience = 5 * time.Second
+	gather   = time.Millisecond
+)
+
+// wait waits for news.
+func (l *ledger) wait(ctx context.Context, moved <-chan struct{}, who func() string) error {
+	said := false
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.ctx.Done():
+			return l.ctx.Err()
+		case <-moved:
+			time.Sleep(gather)
+			return nil
+		case <-time.After(patience):
+			if !said && l.waiting != nil {
+				said = true
+				l.waiting(who())
+			}
+		}
+	}
+}
+
+func (l *ledger) isHanded(t *events.Task) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.handed[t.EventID()]
+}
+
+// atOnce is how many tasks are published at the same time: the server syncs them together.
+const atOnce = 16
+
+// hand publishes tasks.
+func (l *ledger) hand(ctx context.Context, tasks []*events.Task) error {
+	return each(len(tasks), atOnce, func(i int) error {
+		t := tasks[i]
+		t.Created = time.Now().UTC()
+		if _, err := l.conn.Publish(ctx, t, bus.Marks{Trace: events.NewTrace()}); err != nil {
+			return fmt.Errorf("hand in task %q: %w", t.ID, err)
+		}
+		l.mu.Lock()
+		l.handed[t.EventID()] = true
+		l.mu.Unlock()
+		return nil
+	})
+}
+
+// each calls do for 0 to n-1, so many at the same time, until one fails.
+func each(n, atOnce int, do func(i int) error) error {
+	var (
+		all  sync.WaitGroup
+		mu   sync.Mutex
+		next int
+		errs []error
+	)
+	for range min(n, atOnce) {
+		all.Go(func() {
+			for {
+				mu.Lock()
+				i := next
+				next++
+				stop := i >= n || len(errs) > 0
+				mu.Unlock()
+				if stop {
+					return
+				}
+				if err := do(i); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *ledger) usage() (generator, reflector report.Usage, model string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.generator, l.reflector, l.model
+}

@@ -1,0 +1,179 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/report"
+	"debrief/events"
+)
+
+// together is how long a window of a stream waits for more samples after one has come.
+const together = 250 * time.Millisecond
+
+// online tests and then learns, in the order of arrival. Tasks are live traffic: nothing is pinned or held, and every
+// answer is counted before anything is learned from it.
+func (r *run) online(ctx context.Context) error {
+	if err := r.before(ctx); err != nil {
+		return err
+	}
+	r.epoch = 1
+	total, train := 0, report.Score{}
+	if r.Train.Stream == nil {
+		total = len(r.Train.Tasks)
+	}
+	for {
+		tasks, err := r.arrived(ctx)
+		if err != nil {
+			return err
+		}
+		if len(tasks) == 0 {
+			break
+		}
+		score, err := r.testThenLearn(ctx, tasks, total)
+		if err != nil {
+			return err
+		}
+		train = add(train, score)
+		if v := r.ValidateEvery; r.Validation != nil && v > 0 && r.step/v > (r.step-len(tasks))/v {
+			if _, err := r.validate(ctx); err != nil {
+				return err
+			}
+			if r.report.Stopped = r.spent(); r.report.Stopped != "" {
+				break
+			}
+		}
+	}
+	now, err := r.bookAt(ctx, r.version)
+	if err != nil {
+		return err
+	}
+	e := report.Epoch{Epoch: 1, Train: finish(train), Book: now}
+	if r.Validation != nil {
+		if e.Validation, err = r.validate(ctx); err != nil {
+			return err
+		}
+	}
+	r.report.Epochs = append(r.report.Epochs, e)
+	if r.Epoch != nil {
+		r.Epoch(e)
+	}
+	return r.after(ctx)
+}
+
+// arrived is the next window: as many samples as it holds, of a stream those that have come. It is empty at the end.
+func (r *run) arrived(ctx context.Context) ([]events.Task, error) {
+	if r.Train.Stream == nil {
+		left := r.Train.Tasks[r.step:]
+		return left[:min(len(left), r.Batch)], nil
+	}
+	var tasks []events.Task
+	var late <-chan time.Time
+	for len(tasks) < r.Batch {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case t, more := <-r.Train.Stream:
+			if !more {
+				return tasks, nil
+			}
+			tasks = append(tasks, t)
+			if late == nil {
+				late = time.After(together)
+			}
+		case <-late:
+			return tasks, nil
+		}
+	}
+	return tasks, nil
+}
+
+func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total int) (report.Score, error) {
+	began := time.Now()
+	defer func() { r.phases[0] += time.Since(began) }()
+	score, point := report.Score{}, report.Point{Epoch: 1, Set: Train}
+	var err error
+	if point.Book, err = r.bookAt(ctx, r.version); err != nil {
+		return score, err
+	}
+	from := r.step
+	tasks := make([]events.Task, len(samples))
+	for i, t := range samples {
+		t.Book, t.Purpose, t.MinVersion, t.Rounds = r.book, events.Learn, r.version, r.Rounds
+		t.Origin = events.Origin{Run: r.Name, Epoch: 1, Index: from + i, Source: t.Origin.Source}
+		t.ID = taskID(epochPhase(1), t.ID)
+		tasks[i] = t
+	}
+	fates, err := r.ledger.ask(ctx, tasks, func(done int) { r.progress("online", from+done, total) })
+	if err != nil {
+		return score, err
+	}
+	r.step += len(samples)
+	last := uint64(0)
+	for i := range fates {
+		if a := fates[i].first; a != nil {
+			last = max(last, a.seq)
+		}
+		r.note(Train, "online", &samples[i], from+i, &fates[i], &score)
+	}
+	if err := r.learned(ctx, last); err != nil {
+		return score, err
+	}
+	point.Step, point.Score = r.step, finish(score)
+	r.point(point)
+	r.state.reached(1, r.step, r.version)
+	return score, nil
+}
+
+// learned waits until what was made of the executions up to a sequence is in the view that generators read.
+func (r *run) learned(ctx context.Context, seq uint64) error {
+	if err := r.passed(ctx, events.RoleReflector, seq); err != nil {
+		return err
+	}
+	s, err := r.conn.JetStream().Stream(ctx, events.StreamReflections)
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", events.StreamReflections, err)
+	}
+	m, err := s.GetLastMsgForSubject(ctx, events.KindReflection.Subject(r.book))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return nil // nothing to learn so far
+	case err != nil:
+		return fmt.Errorf("read %s: %w", events.StreamReflections, err)
+	}
+	if err := r.passed(ctx, events.RoleCurator, m.Sequence); err != nil {
+		return err
+	}
+	if err := r.logged.follow(ctx, r.store, r.book); err != nil {
+		return err
+	}
+	r.version = r.logged.version
+	return r.follow.Wait(ctx, r.version)
+}
+
+// passed waits until a role has settled everything up to a sequence of its stream.
+func (r *run) passed(ctx context.Context, role string, seq uint64) error {
+	began, said := time.Now(), false
+	for {
+		lag, err := r.conn.Lag(ctx, role)
+		if err != nil {
+			return err
+		}
+		if lag.Floor >= seq {
+			return nil
+		}
+		if !said && time.Since(began) > patience && r.Waiting != nil {
+			said = true
+			r.Waiting(role)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,387 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/simulated"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/events/chat"
+	"debrief/generator"
+	"debrief/playbook/natskv"
+	"debrief/reflector"
+)
+
+// model is the simulated model without its wire.
+type model struct {
+	*simulated.Direct
+	calls atomic.Int64
+	fail  func(p chat.Prompt) error // nil never fails
+}
+
+func (m *model) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	m.calls.Add(1)
+	if m.fail != nil {
+		if err := m.fail(p); err != nil {
+			return chat.Reply{}, err
+		}
+	}
+	said := make([]simulated.Said, len(p.Messages))
+	for i := range p.Messages {
+		said[i] = simulated.Said{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
+	}
+	text, in, out := m.Reply(p.Name, said)
+	return chat.Reply{Text: text, Model: simulated.Name, Finish: "stop", Usage: chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out}}, nil
+}
+
+// house is a server with the roles at work.
+type house struct {
+	testing.TB
+	conn  *bus.Conn
+	model *model
+	stop  func()
+}
+
+func open(t testing.TB, slots int, fail func(chat.Prompt) error) *house {
+	t.Helper()
+	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
+	h := &house{TB: t, conn: conn, model: &model{Direct: simulated.NewDirect(simulated.Options{Seed: 1}), fail: fail}}
+	h.work(slots)
+	t.Cleanup(func() { h.stop() })
+	return h
+}
+
+// work starts the roles.
+func (h *house) work(slots int) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- app.Run(ctx, h.conn, generator.New(h.model, nil, generator.Config{Slots: slots}),
+			reflector.New(h.model, reflector.Config{Slots: slots}), curator.New(h.model, curator.Config{}))
+	}()
+	h.stop = func() {
+		stop()
+		if err := <-done; err != nil {
+			h.Error(err)
+		}
+		h.stop = func() {}
+	}
+}
+
+func sets(train, heldOut int) Sets {
+	learn, test := simulated.Tasks(1)
+	of := func(name string, tasks []events.Task) *Set {
+		return &Set{Data: report.Data{Set: name, File: name + ".jsonl", SHA256: name, Samples: len(tasks)}, Tasks: tasks}
+	}
+	return Sets{Train: of(Train, learn[:train]), Validation: of(Validation, test[:heldOut]), Test: of(Test, test[heldOut:2*heldOut])}
+}
+
+func (h *house) run(c Config, s Sets, o Options) *Outcome {
+	h.Helper()
+	out, err := h.try(c, s, o)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return out
+}
+
+func (h *house) try(c Config, s Sets, o Options) (*Outcome, error) {
+	ctx, cancel := context.WithTimeout(h.Context(), 2*time.Minute)
+	defer cancel()
+	return Go(ctx, h.conn, c, s, o)
+}
+
+// comparable is a report without what may differ.
+func comparable(t testing.TB, out *Outcome) string {
+	t.Helper()
+	rep := *out.Report
+	rep.Run, rep.Timing, rep.Cost = report.Run{}, report.Timing{}, report.Cost{}
+	text, err := json.MarshalIndent([]any{rep, out.Samples}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var batches = Config{Epochs: 2, Batch: 16, Shuffle: true, Seed: 7, ValidateEvery: 48}
+
+func TestARunLearnsAndSaysSo(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	s := sets(96, 40)
+	out := h.run(batches, s, Options{Name: "r"})
+	rep := out.Report
+	if rep.Before.Accuracy > 0.3 || rep.After.Accuracy < rep.Before.Accuracy+0.3 {
+		t.Errorf("test set: before %+v, after %+v", rep.Before, rep.After)
+	}
+	if len(rep.Epochs) != 2 || rep.Epochs[1].Train.N != 96 || rep.Epochs[0].Validation == nil {
+		t.Errorf("epochs: %+v", rep.Epochs)
+	}
+	var train, validation []int
+	for _, p := range rep.Points {
+		switch p.Set {
+		case Train:
+			train = append(train, p.Step)
+		case Validation:
+			validation = append(validation, p.Step)
+		}
+	}
+	if want := []int{16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192}; !slices.Equal(train, want) {
+		t.Errorf("training points at %v, want %v", train, want)
+	}
+	if want := []int{0, 48, 96, 144, 192}; !slices.Equal(validation, want) {
+		t.Errorf("validated at %v, want %v", validation, want)
+	}
+	if rep.Best.Version == 0 || rep.Best.StateHash == "" || len(rep.Bullets) == 0 || rep.Operations["ADD"] == 0 {
+		t.Errorf("best %+v, %d bullets, operations %v", rep.Best, len(rep.Bullets), rep.Operations)
+	}
+	if rep.Cost.Generator.Calls != 2*96+40+40+5*40 || rep.Cost.Reflector.Calls == 0 || rep.Cost.Curator.Calls == 0 {
+		t.Errorf("cost %+v", rep.Cost)
+	}
+	if rep.Run.Model != simulated.Name || rep.Run.Resumed != 0 {
+		t.Errorf("run %+v", rep.Run)
+	}
+
+	// Held-out samples are never learned from: no cover of the log is on one.
+	heldOut := map[string]bool{}
+	for _, set := range []*Set{s.Validation, s.Test} {
+		for _, task := range set.Tasks {
+			heldOut[task.ID] = true
+		}
+	}
+	err := h.conn.ReadStored(t.Context(), events.StreamReflections, events.KindReflection.Subject("r"), func(st bus.Stored) error {
+		ref := st.Event.(*events.Reflection)
+		e, err := h.conn.Find(t.Context(), events.StreamExecutions, seqOf(t, ref.Handle), func(id events.ID) bool { return id == ref.Execution })
+		if err != nil {
+			return err
+		}
+		id := e.(*events.Execution).TaskID
+		if _, sample, _ := strings.Cut(id, "/"); heldOut[sample] || !strings.HasPrefix(id, "e0") {
+			t.Errorf("there is a reflection on %s", id)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Again: the same report, and nothing is asked of anybody.
+	calls := h.model.calls.Load()
+	again := h.run(batches, s, Options{Name: "r"})
+	if diff := cmp.Diff(comparable(t, out), comparable(t, again)); diff != "" {
+		t.Error(diff)
+	}
+	if n := h.model.calls.Load(); n != calls {
+		t.Errorf("%d calls to look at a run that is over", n-calls)
+	}
+}
+
+func seqOf(t testing.TB, h events.Handle) uint64 {
+	t.Helper()
+	seq, _, err := h.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seq
+}
+
+// TestSpeedDoesNotDecide: as many workers as one likes, interrupted as often as one likes.
+func TestSpeedDoesNotDecide(t *testing.T) {
+	t.Parallel()
+	s := sets(64, 20)
+	want := comparable(t, open(t, 8, nil).run(batches, s, Options{Name: "r"}))
+	for _, slots := range []int{1, 16} {
+		if diff := cmp.Diff(want, comparable(t, open(t, slots, nil).run(batches, s, Options{Name: "r"}))); diff != "" {
+			t.Errorf("%d slots: %s", slots, diff)
+		}
+	}
+	rng := rand.New(rand.NewPCG(3, uint64(time.Now().UnixNano())))
+	h := open(t, 8, nil)
+	interrupted := 0
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(30+rng.IntN(400))*time.Millisecond)
+		out, err := Go(ctx, h.conn, batches, s, Options{Name: "r"})
+		cancel()
+		if err == nil {
+			if diff := cmp.Diff(want, comparable(t, out)); diff != "" {
+				t.Errorf("after %d interruptions: %s", interrupted, diff)
+			}
+			break
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if interrupted++; rng.IntN(3) == 0 { // the workers as well
+			h.stop()
+			h.work(1 + rng.IntN(16))
+		}
+	}
+	t.Logf("%d interruptions", interrupted)
+}
+
+func TestOneRunnerAtATimeAndOneRunAName(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	s := sets(48, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	moved := make(chan struct{}, 1000)
+	first := make(chan error, 1)
+	go func() {
+		_, err := Go(ctx, h.conn, batches, s, Options{Name: "r", Progress: func(Progress) {
+			select {
+			case moved <- struct{}{}:
+			default:
+			}
+		}})
+		first <- err
+	}()
+	<-moved
+	var used *InUseError
+	if _, err := h.try(batches, s, Options{Name: "r"}); !errors.As(err, &used) {
+		t.Errorf("a second runner: %v", err)
+	}
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first runner: %v", err)
+	}
+	other := batches
+	other.Seed++
+	var differs *OtherError
+	o := Options{Name: "r", Settings: []report.Setting{{Name: "seed", Value: "8"}}}
+	if _, err := h.try(other, s, o); !errors.As(err, &differs) || !strings.Contains(err.Error(), "seed: nothing there, 8 here") {
+		t.Errorf("another run of this name: %v", err)
+	}
+	h.run(batches, s, Options{Name: "r"}) // the first one, to its end
+	if _, err := h.try(batches, s, Options{Name: "r", From: "x"}); !errors.As(err, &differs) {
+		t.Errorf("another run of this name, after its end: %v", err)
+	}
+}
+
+// TestASampleThatComesToNothing: one that no generator and one that no reflector can do.
+func TestASampleThatComesToNothing(t *testing.T) {
+	t.Parallel()
+	s := sets(32, 10)
+	bad, worse := s.Train.Tasks[3].Question, s.Train.Tasks[5].Question
+	h := open(t, 8, func(p chat.Prompt) error {
+		last := p.Messages[len(p.Messages)-1].Text
+		reflects := strings.HasPrefix(last, "Outcome:") || !strings.HasPrefix(p.Name, "answer")
+		if strings.Contains(last, bad) && !reflects || strings.Contains(last, worse) && p.Name == "reflection" {
+			return errors.New("no")
+		}
+		return nil
+	})
+	rep := h.run(Config{Batch: 16}, s, Options{Name: "r"}).Report
+	var lost []string
+	for _, l := range rep.Losses {
+		lost = append(lost, fmt.Sprint(l.Set, " ", l.Sample == s.Train.Tasks[3].ID || l.Sample == s.Train.Tasks[5].ID))
+	}
+	if len(lost) != 2 || rep.Epochs[0].Train.Lost != 1 {
+		t.Errorf("losses %v, training %+v", rep.Losses, rep.Epochs[0].Train)
+	}
+	if rep.After.Accuracy < rep.Before.Accuracy {
+		t.Errorf("before %+v, after %+v", rep.Before, rep.After)
+	}
+}
+
+func TestPatienceEndsARun(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	s := sets(32, 10)
+	s.Validation.Tasks = slices.Clone(s.Validation.Tasks)
+	for i := range s.Validation.Tasks { // whose accuracy nothing moves
+		s.Validation.Tasks[i].Question, s.Validation.Tasks[i].Evaluator, s.Validation.Tasks[i].Target = "What is it?", "", "nothing"
+	}
+	rep := h.run(Config{Epochs: 9, Batch: 16, Patience: 3}, s, Options{Name: "r"}).Report
+	if len(rep.Epochs) != 3 || !strings.Contains(rep.Stopped, "3 measurements") {
+		t.Errorf("%d epochs, stopped: %q", len(rep.Epochs), rep.Stopped)
+	}
+}
+
+func TestOnlineTestsBeforeItLearns(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	s := sets(90, 20)
+	s.Validation = nil
+	rep := h.run(Config{Mode: Online}, s, Options{Name: "r"}).Report
+	if n := len(rep.Epochs); n != 1 || rep.Epochs[0].Train.N != 90 {
+		t.Fatalf("%d epochs: %+v", n, rep.Epochs)
+	}
+	var first, last report.Score
+	for _, p := range rep.Points {
+		if p.Set == Train {
+			if first.N == 0 {
+				first = p.Score
+			}
+			last = p.Score
+		}
+	}
+	if first.N != 15 || last.Accuracy <= first.Accuracy {
+		t.Errorf("first window %+v, last %+v", first, last)
+	}
+	// Every sample was answered before it was learned from.
+	learned := map[string]uint64{} // version, by the execution's handle
+	store := natskv.New(h.conn.JetStream())
+	err := store.Log(t.Context(), "r", func(rec *natskv.Record) error {
+		for _, c := range rec.Covers {
+			if c.Evidence != nil {
+				learned[c.Evidence.Execution] = rec.Version
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = h.conn.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("r"), func(st bus.Stored) error {
+		e := st.Event.(*events.Execution)
+		if v := learned[string(events.NewHandle(st.Seq, e.ID))]; v > 0 && (e.Version >= v || e.Purpose == events.Evaluate) {
+			t.Errorf("%s was answered with version %d and learned from in version %d", e.TaskID, e.Version, v)
+		}
+		return nil
+	})
+	if err != nil || len(learned) < 60 {
+		t.Errorf("%d executions were learned from: %v", len(learned), err)
+	}
+	if rep.After.Accuracy <= rep.Before.Accuracy {
+		t.Errorf("before %+v, after %+v", rep.Before, rep.After)
+	}
+}
+
+func TestAStreamIsLearnedAsItComes(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	s := sets(40, 10)
+	tasks := s.Train.Tasks
+	s.Validation, s.Test = nil, nil
+	stream := make(chan events.Task)
+	s.Train = &Set{Data: report.Data{Set: Train}, Stream: stream}
+	go func() {
+		defer close(stream)
+		for i, task := range tasks {
+			if i == 20 {
+				time.Sleep(2 * together) // a window does not wait for ever
+			}
+			stream <- task
+		}
+	}()
+	rep := h.run(Config{Mode: Online}, s, Options{Name: "r"}).Report
+	if len(rep.Epochs) != 1 || rep.Epochs[0].Train.N != 40 || rep.Final.Bullets == 0 {
+		t.Errorf("epochs %+v, final %+v", rep.Epochs, rep.Final)
+	}
+}
+

@@ -1,0 +1,313 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/report"
+	"debrief/events"
+)
+
+// record is the value of a run's key in the bucket.
+type record struct {
+	Format      int              `json:"format"`
+	Fingerprint string           `json:"fingerprint"`
+	Mode        Mode             `json:"mode"`
+	Settings    []report.Setting `json:"settings"`
+	Data        []report.Data    `json:"data"`
+	From        string           `json:"from,omitempty"`
+
+	Owner *owner `json:"owner,omitempty"` // who is at work
+
+	Begun   time.Time `json:"begun"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Resumed int       `json:"resumed"`
+	Seconds float64   `json:"seconds"` // that a runner was at work
+	Epoch   int       `json:"epoch"`
+	Step    int       `json:"step"`
+	Version uint64    `json:"playbook_version"`
+	// Curating is what the Curator's models were asked, as far as its decisions have said.
+	Curating report.Usage `json:"curating"`
+}
+
+// owner is a process that runs a run. Others leave the run alone while it gives signs of life.
+type owner struct {
+	ID   events.ID `json:"id"`
+	Host string    `json:"host"`
+	PID  int       `json:"pid"`
+	Beat time.Time `json:"beat"`
+}
+
+// How often an owner gives a sign of life, and after how long without one it is thought dead.
+const (
+	beatEvery = 3 * time.Second
+	deadAfter = 15 * time.Second
+)
+
+// dead reports whether an owner works no more. A process of this machine can be looked for.
+func (o *owner) dead() bool {
+	if host, err := os.Hostname(); err == nil && host == o.Host && o.PID != os.Getpid() && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH) {
+		return true
+	}
+	return time.Since(o.Beat) > deadAfter
+}
+
+// InUseError says that another process is at work on the run.
+type InUseError struct {
+	Name string
+	Host string
+	PID  int
+	Beat time.Time
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("run %q is being run by process %d on %s, which gave a sign of life %s ago: wait for it, or choose another --name",
+		e.Name, e.PID, e.Host, time.Since(e.Beat).Round(time.Second))
+}
+
+// OtherError says that a run of this name is over other data, or has other settings.
+type OtherError struct {
+	Name  string
+	Diffs []string
+}
+
+func (e *OtherError) Error() string {
+	return fmt.Sprintf("there is a run %q already, and it is another one (%s): nothing was changed; choose another --name", e.Name, strings.Join(e.Diffs, "; "))
+}
+
+// errTaken ends a run whose key somebody else has written.
+var errTaken = errors.New("another process has taken the run over")
+
+// state is the run's key while this process owns it.
+type state struct {
+	kv   jetstream.KeyValue
+	name string
+	lost context.CancelCauseFunc
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu       sync.Mutex
+	record   record
+	revision uint64
+	began    time.Time
+	before   float64 // seconds of earlier processes
+	over     bool    // the run had ended before
+}
+
+// take makes this process the owner of a run, begun now or interrupted before.
+func take(ctx context.Context, js jetstream.JetStream, r *run, lost context.CancelCauseFunc) (*state, error) {
+	kv, err := js.KeyValue(ctx, events.BucketRuns)
+	if err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", events.BucketRuns, err)
+	}
+	s := &state{kv: kv, name: r.Name, lost: lost, began: time.Now()}
+	want := record{
+		Format: report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options), Mode: r.Mode, Settings: r.Settings, Data: r.Sets.Data(), From: r.From,
+	}
+	entry, err := kv.Get(ctx, r.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		if err := r.unused(ctx); err != nil {
+			return nil, err
+		}
+		s.record = want
+		s.record.Begun = s.began.UTC()
+	case err != nil:
+		return nil, fmt.Errorf("read run %q: %w", r.Name, err)
+	default:
+		if err := json.Unmarshal(entry.Value(), &s.record); err != nil {
+			return nil, fmt.Errorf("read run %q: %w", r.Name, err)
+		}
+		if s.record.Fingerprint != want.Fingerprint {
+			return nil, &OtherError{r.Name, differences(&s.record, &want)}
+		}
+		if o := s.record.Owner; o != nil && !o.dead() {
+			return nil, &InUseError{r.Name, o.Host, o.PID, o.Beat}
+		}
+		s.revision, s.before, s.over = entry.Revision(), s.record.Seconds, !s.record.Ended.IsZero()
+		if !s.over {
+			s.record.Resumed++
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	s.record.Owner = &owner{ID: events.NewID(), Host: host, PID: os.Getpid()}
+	if err := s.write(ctx); err != nil {
+		if errors.Is(err, errTaken) {
+			return nil, &InUseError{r.Name, "another machine", 0, time.Now()}
+		}
+		return nil, err
+	}
+	beat, stop := context.WithCancel(ctx)
+	s.stop = stop
+	s.done.Go(func() { s.beat(beat) })
+	return s, nil
+}
+
+// unused makes sure that the run's book is nobody's.
+func (r *run) unused(ctx context.Context) error {
+	known, err := r.store.Logged(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range known {
+		if b == r.book {
+			return &OtherError{r.Name, []string{"a playbook of this name exists"}}
+		}
+	}
+	return nil
+}
+
+// differences say how a stored run is another one than the one that is asked for.
+func differences(is, want *record) []string {
+	var all []string
+	differ := func(name, a, b string) {
+		if a != b {
+			all = append(all, fmt.Sprintf("%s: %s there, %s here", name, orNone(a), orNone(b)))
+		}
+	}
+	there := map[string]string{}
+	for _, s := range is.Settings {
+		there[s.Name] = s.Value
+	}
+	for _, s := range want.Settings {
+		differ(s.Name, there[s.Name], s.Value)
+		delete(there, s.Name)
+	}
+	for name, value := range there {
+		differ(name, value, "")
+	}
+	files := map[string]report.Data{}
+	for _, d := range is.Data {
+		files[d.Set] = d
+	}
+	for _, d := range want.Data {
+		if was := files[d.Set]; was != d {
+			all = append(all, fmt.Sprintf("%s: other data than %s", d.Set, orNone(was.File)))
+		}
+		delete(files, d.Set)
+	}
+	for set, d := range files {
+		differ(set, d.File, "")
+	}
+	differ("from", is.From, want.From)
+	differ("mode", string(is.Mode), string(want.Mode))
+	if len(all) == 0 {
+		all = append(all, "it was begun by another version of the program")
+	}
+	return all
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// write stores the record, if nobody else has.
+func (s *state) write(ctx context.Context) error {
+	s.record.Owner.Beat = time.Now().UTC()
+	s.record.Seconds = s.before + time.Since(s.began).Seconds()
+	data, err := json.Marshal(&s.record)
+	if err != nil {
+		return fmt.Errorf("write run %q: %w", s.name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	revision, err := s.kv.Update(ctx, s.name, data, s.revision) // of a key that is not there yet it is 0
+	switch {
+	case errors.Is(err, jetstream.ErrKeyExists):
+		// Ours may have been stored though its answer got lost.
+		entry, gerr := s.kv.Get(ctx, s.name)
+		if now := new(record); gerr == nil && json.Unmarshal(entry.Value(), now) == nil && now.Owner != nil && now.Owner.ID == s.record.Owner.ID {
+			s.revision = entry.Revision()
+			return nil
+		}
+		return fmt.Errorf("write run %q: %w", s.name, errTaken)
+	case err != nil:
+		return fmt.Errorf("write run %q: %w", s.name, err)
+	}
+	s.revision = revision
+	return nil
+}
+
+// beat gives signs of life until the context ends, or the run is somebody else's.
+func (s *state) beat(ctx context.Context) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		err := s.write(ctx)
+		s.mu.Unlock()
+		if errors.Is(err, errTaken) {
+			s.lost(err)
+			return
+		}
+	}
+}
+
+// reached notes how far the run is. It is written with the next sign of life.
+func (s *state) reached(epoch, step int, version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if step >= s.record.Step {
+		s.record.Epoch, s.record.Step, s.record.Version = epoch, step, version
+	}
+}
+
+// spent adds what a Curator's models were asked.
+func (s *state) spent(u report.Usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &s.record.Curating
+	c.Calls, c.InputTokens, c.OutputTokens, c.Dollars = c.Calls+u.Calls, c.InputTokens+u.InputTokens, c.OutputTokens+u.OutputTokens, c.Dollars+u.Dollars
+}
+
+func (s *state) curating() report.Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.Curating
+}
+
+// release lets go of the run, as one that is done or that others may go on with.
+func (s *state) release(ctx context.Context, done bool) error {
+	s.stop()
+	s.done.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if done && s.record.Ended.IsZero() {
+		s.record.Ended = time.Now().UTC()
+	}
+	if s.over { // looking at it again took no time of its own
+		s.began = time.Now()
+	}
+	s.record.Seconds = s.before + time.Since(s.began).Seconds()
+	s.record.Owner = nil
+	data, err := json.Marshal(&s.record)
+	if err != nil {
+		return fmt.Errorf("write run %q: %w", s.name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := s.kv.Update(ctx, s.name, data, s.revision); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
+		return fmt.Errorf("write run %q: %w", s.name, err)
+	}
+	return nil
+}
