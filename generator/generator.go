@@ -172,7 +172,7 @@ func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.
 		ID: id, TaskID: t.ID, Session: t.Session, Turn: l.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Reasoning: a.Reasoning, Answer: a.Final, Outcome: outcome,
-		Evaluator: t.Evaluator, Tries: t.Tries, Pinned: t.Playbook != nil,
+		Evaluator: t.Evaluator, Rounds: t.Rounds, Tries: t.Tries, Pinned: t.Playbook != nil,
 		Version: l.version, Shown: shown, Cited: cited(a.BulletIDs, shown), Manifest: &l.Manifest,
 		Model: reply.Model, PromptSHA256: chat.Digest(l.Messages), Usage: reply.Usage,
 		Started: started.UTC(), Duration: time.Since(started),

@@ -23,8 +23,6 @@ type Config struct {
 	TraceBudget int `name:"trace-budget" help:"Most tokens of an execution's steps that the reflector's model sees: those around errors and the last." default:"6000"`
 }
 
-const maxRounds = 3
-
 // WithDefaults fills in what is zero.
 func (c Config) WithDefaults() Config {
 	if c.Slots == 0 {
@@ -45,8 +43,8 @@ func (c Config) Validate() error {
 	if c.Slots < 0 {
 		errs = append(errs, fmt.Errorf("--reflector-slots: must be at least 1, got %d", c.Slots))
 	}
-	if c.Rounds < 0 || c.Rounds > maxRounds {
-		errs = append(errs, fmt.Errorf("--rounds: must be 1 to %d, got %d", maxRounds, c.Rounds))
+	if c.Rounds < 0 || c.Rounds > events.MaxRounds {
+		errs = append(errs, fmt.Errorf("--rounds: must be 1 to %d, got %d", events.MaxRounds, c.Rounds))
 	}
 	if c.TraceBudget < 0 {
 		errs = append(errs, fmt.Errorf("--trace-budget: must be positive, got %d", c.TraceBudget))
@@ -98,7 +96,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	} else if !ok {
 		return bus.Result{Err: bus.Discard(fmt.Errorf("a reflector handles no %s", d.Event.Kind()))}
 	}
-	if e.Purpose == events.Evaluate {
+	if e.Purpose == events.Evaluate || e.Origin.Held && after.feedback != "" {
 		return bus.Result{}
 	}
 	ref, err := r.reflect(ctx, e, after.feedback)
@@ -115,6 +113,10 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		conclude(e, ref)
 	}
 	ref.Judged, ref.Corrects, ref.First = after.judged, after.corrects, after.first
+	if e.Origin.Held {
+		// What depends on which execution came first is left out: neither runs at the same task, nor notes for later prompts.
+		return bus.Result{Events: []events.Event{ref}}
+	}
 	if !says(ref) && after.feedback == "" { // feedback moves votes that were cast
 		return bus.Result{} // nothing to learn from it
 	}
