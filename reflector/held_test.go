@@ -4,11 +4,13 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/chat"
 	"debrief/events/window"
 )
 
@@ -99,4 +101,49 @@ func TestWhatIsHeldIsTheSameInAnyOrder(t *testing.T) {
 	if err != nil || len(notes) != 3 {
 		t.Errorf("got %d notes, %v; want those of the three that are not held", len(notes), err)
 	}
+}
+
+// TestOtherInstructionsMakeOtherReflections: the id tells them apart, the form and what guards the material stay.
+func TestOtherInstructionsMakeOtherReflections(t *testing.T) {
+	t.Parallel()
+	own := Config{Instructions: "You look for what a clockmaker would say.\n"}
+	var prompts []chat.Prompt
+	m := listener(func(p chat.Prompt) { prompts = append(prompts, p) })
+	e := attempt()
+	h := events.NewHandle(7, e.ID)
+	ours, err := New(m, Config{}).Reflect(t.Context(), e, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := New(m, own).Reflect(t.Context(), e, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := ours.Reflector + "+p" + chat.Fingerprint("You look for what a clockmaker would say."); other.Reflector != want || other.ID == ours.ID || other.Handle != h {
+		t.Errorf("got %s by %q on %s, want another id, by %q", other.ID, other.Reflector, other.Handle, want)
+	}
+	system := prompts[1].Messages[0].Text
+	if !strings.HasPrefix(system, "You look for what a clockmaker would say.\n") || !strings.Contains(system, quoteText) || !strings.Contains(system, systemForm) ||
+		strings.Contains(system, systemText[:40]) {
+		t.Errorf("got %q", system)
+	}
+	if prompts[1].Messages[1].Text != prompts[0].Messages[1].Text {
+		t.Error("the material is another")
+	}
+	right := attempt()
+	right.Outcome = events.Outcome{Label: events.Success, Score: 1}
+	if got := Prompt(right, own).Messages[0].Text; got != system {
+		t.Errorf("of a right answer: got %q", got)
+	}
+	if rules := New(nil, own); rules.version != RulesVersion {
+		t.Errorf("without a model: got version %q", rules.version)
+	}
+}
+
+// listener is a model that has nothing to say.
+type listener func(chat.Prompt)
+
+func (l listener) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	l(p)
+	return chat.Reply{Text: `{"reasoning": "r", "key_insight": "", "bullet_tags": []}`, Finish: "stop"}, nil
 }
