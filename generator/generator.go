@@ -26,6 +26,10 @@ type Config struct {
 	Summaries Summaries `name:"summaries" help:"What older turns of a session are compressed by: model (the generator's, a call in as many turns as the window has; excerpts where there is none) or extract." default:"model" group:"Context"`
 
 	RecallMemory int `name:"recall-memory" help:"Most bytes that a process holds of executions to recall; past it the oldest are let go." default:"268435456" group:"Context"`
+
+	// Instructions are what the model of our own tasks is told before the playbook, in place of ours; empty is ours. The
+	// form of the answer it is told all the same.
+	Instructions string `kong:"-"`
 }
 
 // WithDefaults fills in what is zero.
@@ -140,13 +144,35 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
 	})
 }
 
-// answer makes the execution of one task.
+// Answer makes the execution of one task and stores nothing. The desk is one that was opened with the generator's
+// configuration.
+func (g *Generator) Answer(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, error) {
+	e, _, err := g.execute(ctx, desk, t)
+	return e, err
+}
+
+// answer makes the execution of one task, and has the session's window keep it once it is stored.
 func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.Result {
+	e, l, err := g.execute(ctx, desk, t)
+	if err != nil {
+		return bus.Result{Err: err}
+	}
+	return bus.Result{Events: []events.Event{e}, Then: func(ctx context.Context, first bus.Receipt) error {
+		if l.seen {
+			return nil // the task came again, and its first execution is in the window
+		}
+		return desk.rememberOrLog(ctx, e, first)
+	}}
+}
+
+// execute makes the execution of one task, of the context that it returns with it.
+func (g *Generator) execute(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, *laid, error) {
 	started := time.Now()
 	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
+	system, ref := g.cfg.system()
 	o := &order{
 		book: t.Book, session: t.Session, execution: id, turn: t.Turn, query: t.Question, about: t.Context,
-		system: Instructions, ref: systemRef, version: t.Playbook, oldest: t.MinVersion, limits: g.cfg.Limits,
+		system: system, ref: ref, version: t.Playbook, oldest: t.MinVersion, limits: g.cfg.Limits,
 		tries: t.Tries,
 	}
 	if t.Purpose != events.Evaluate { // of which nobody learns
@@ -157,31 +183,26 @@ func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.
 		err = bus.Discard(err) // the same limit has no room for it the next time
 	}
 	if err != nil {
-		return bus.Result{Err: fmt.Errorf("lay out task %q: %w", t.ID, err)}
+		return nil, nil, fmt.Errorf("lay out task %q: %w", t.ID, err)
 	}
 	a, reply, err := Ask(ctx, g.model, Prompt(l.Messages))
 	if err != nil {
-		return bus.Result{Err: fmt.Errorf("answer task %q: %w", t.ID, err)}
+		return nil, nil, fmt.Errorf("answer task %q: %w", t.ID, err)
 	}
 	outcome, err := Evaluate(t, a)
 	if err != nil {
-		return bus.Result{Err: bus.Discard(fmt.Errorf("evaluate task %q: %w", t.ID, err))}
+		return nil, nil, bus.Discard(fmt.Errorf("evaluate task %q: %w", t.ID, err))
 	}
 	shown := l.shown()
 	e := &events.Execution{
 		ID: id, TaskID: t.ID, Session: t.Session, Turn: l.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Reasoning: a.Reasoning, Answer: a.Final, Outcome: outcome,
-		Evaluator: t.Evaluator, Tries: t.Tries, Pinned: t.Playbook != nil,
+		Evaluator: t.Evaluator, Rounds: t.Rounds, Tries: t.Tries, Pinned: t.Playbook != nil,
 		Version: l.version, Shown: shown, Cited: cited(a.BulletIDs, shown), Manifest: &l.Manifest,
 		Model: reply.Model, PromptSHA256: chat.Digest(l.Messages), Usage: reply.Usage,
 		Started: started.UTC(), Duration: time.Since(started),
 	}
 	e.Book = t.Book
-	return bus.Result{Events: []events.Event{e}, Then: func(ctx context.Context, first bus.Receipt) error {
-		if l.seen {
-			return nil // the task came again, and its first execution is in the window
-		}
-		return desk.rememberOrLog(ctx, e, first)
-	}}
+	return e, l, nil
 }

@@ -142,13 +142,21 @@ func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role,
 	if err != nil {
 		return nil, 0, err
 	}
+	answers, err := u.GeneratorConfig.Settings()
+	if err != nil {
+		return nil, 0, err
+	}
+	reflects, err := u.ReflectorConfig.Settings()
+	if err != nil {
+		return nil, 0, err
+	}
 	working = 3
 	if answering == nil {
 		working--
 	}
 	return []app.Role{
-		generator.New(answering, embedder, u.GeneratorConfig.Config, app.Service, u.door(served)),
-		reflector.New(reflecting, u.ReflectorConfig.Config), u.CuratorConfig.Role(curating),
+		generator.New(answering, embedder, answers, app.Service, u.door(served)),
+		reflector.New(reflecting, reflects), u.CuratorConfig.Role(curating),
 	}, working, nil
 }
 
