@@ -187,7 +187,7 @@ func operationsOf(ctx context.Context, o simulated.Options, executions []*events
 		for _, text := range held {
 			edit.Ops = append(edit.Ops, book.Op{Kind: book.Add, Section: "others", Content: text})
 		}
-		d, err := request(ctx, s.session.Conn, edit)
+		d, err := request(ctx, s.session.Conn, edit, bus.Marks{})
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/generator"
 	"debrief/generator/assembly"
@@ -178,7 +179,7 @@ func (s *school) enrol(ctx context.Context, name string, gate book.Gate, seed ui
 	}
 	e := &events.Edit{ID: events.NewID(), Author: "bench", Reason: "the arm of the measurement", Gate: gate, Created: time.Now().UTC()}
 	e.Book = p.book
-	d, err := request(ctx, s.session.Conn, e)
+	d, err := request(ctx, s.session.Conn, e, bus.Marks{})
 	if err != nil {
 		return nil, err
 	}

@@ -34,20 +34,13 @@ const (
 
 // ask hands in an edit and waits for the decision. A refusal is an error.
 func (ch *change) ask(ctx context.Context, b *openBook, e *events.Edit) (*events.Decision, error) {
-	work, stop := context.WithCancel(ctx)
-	working := make(chan error, 1)
-	if b.server != nil { // nobody else works on the directory
-		go func() { working <- app.Run(work, b.Conn, curator.New(nil, curator.Config{})) }()
-	} else {
-		close(working)
-	}
 	e.Book, e.ID, e.Created = b.name, events.NewID(), time.Now().UTC()
 	e.Author, e.Reason = cmp.Or(ch.Author, os.Getenv("USER"), "operator"), ch.Reason
-	d, err := request(ctx, b.Conn, e)
-	stop()
-	if werr := <-working; err == nil {
-		err = werr
-	}
+	var d *events.Decision
+	err := b.curated(ctx, func() (err error) {
+		d, err = request(ctx, b.Conn, e, bus.Marks{})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +57,24 @@ func (ch *change) ask(ctx context.Context, b *openBook, e *events.Edit) (*events
 	return nil, app.Exit(app.ExitRefused, fmt.Errorf("%s; nothing was changed", strings.Join(d.Refused, "; ")))
 }
 
-func request(ctx context.Context, conn *bus.Conn, e *events.Edit) (*events.Decision, error) {
+// curated does what needs a Curator. Where nobody else works on the directory, one runs meanwhile in this process.
+func (s *session) curated(ctx context.Context, do func() error) error {
+	work, stop := context.WithCancel(ctx)
+	working := make(chan error, 1)
+	if s.server != nil {
+		go func() { working <- app.Run(work, s.Conn, curator.New(nil, curator.Config{})) }()
+	} else {
+		close(working)
+	}
+	err := do()
+	stop()
+	if werr := <-working; err == nil {
+		err = werr
+	}
+	return err
+}
+
+func request(ctx context.Context, conn *bus.Conn, e *events.Edit, m bus.Marks) (*events.Decision, error) {
 	patience := editPatience
 	if len(e.Ops) > 100 || e.Restore != nil || e.Forget != nil || e.Rebuild {
 		patience = muchPatience
@@ -75,7 +85,7 @@ func request(ctx context.Context, conn *bus.Conn, e *events.Edit) (*events.Decis
 	}
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	reply, err := conn.Request(wait, e, bus.Marks{})
+	reply, err := conn.Request(wait, e, m)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, app.Exit(app.ExitUnreachable, fmt.Errorf("no curator answered in %s: the edit is stored and will be done when one runs", patience))
 	}

@@ -151,7 +151,7 @@ func editsAreObeyed(t *testing.T, r *demoRun) {
 	for n, name := range []string{"another wording", "an edited number", "as it was learned"} {
 		e := &events.Edit{ID: events.NewID(), Author: "test", Ops: []book.Op{{Kind: book.Update, Bullet: b.ID, Content: edited[name]}}}
 		e.Book = r.book
-		d, err := request(t.Context(), r.conn, e)
+		d, err := request(t.Context(), r.conn, e, bus.Marks{})
 		if err != nil || len(d.Refused) > 0 {
 			t.Fatalf("edit: %v, %v", err, d)
 		}

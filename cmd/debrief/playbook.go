@@ -30,6 +30,9 @@ type playbook struct {
 	Import importBook `cmd:"" help:"Bring in a playbook from a file."`
 	Export exportBook `cmd:"" help:"Write a playbook for another system."`
 
+	Fork    forkBook    `cmd:"" help:"Copy a playbook, as it is or as it was, into a new one."`
+	Promote promoteBook `cmd:"" help:"Take over what a run over a data set learned."`
+
 	Gate       gateBook   `cmd:"" help:"Show what the gate knows and does next, or turn it off, to shadow or on."`
 	Quarantine quarantine `cmd:"" help:"Look through what waits for a person."`
 

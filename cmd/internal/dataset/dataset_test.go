@@ -179,6 +179,30 @@ func TestBadLinesCostNoOther(t *testing.T) {
 	}
 }
 
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// TestLongLinesAreNotKept: what is too long takes no more memory than what is not.
+func TestLongLinesAreNotKept(t *testing.T) {
+	t.Parallel()
+	for _, begin := range []string{"", "["} {
+		in := io.MultiReader(strings.NewReader(begin+`{"question":"`), io.LimitReader(endless{}, 4*MaxSample), strings.NewReader("\"}\n,{}"))
+		r, err := NewReader(in, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Next(); err == nil || !strings.Contains(err.Error(), "longer than 16 MiB") || cap(r.src.buf) > 2*MaxSample {
+			t.Errorf("got %v, and %d MiB in memory", err, cap(r.src.buf)>>20)
+		}
+	}
+}
+
 func TestFilesWithoutATask(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
