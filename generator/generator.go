@@ -14,6 +14,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/generator/assembly"
+	"debrief/generator/scoring"
 )
 
 // Config of a generator; zero fields are defaults.
@@ -26,6 +27,9 @@ type Config struct {
 	Summaries Summaries `name:"summaries" help:"What older turns of a session are compressed by: model (the generator's, a call in as many turns as the window has; excerpts where there is none) or extract." default:"model" group:"Context"`
 
 	RecallMemory int `name:"recall-memory" help:"Most bytes that a process holds of executions to recall; past it the oldest are let go." default:"268435456" group:"Context"`
+
+	// Judge says how good the answers are; nil is one who knows no programs.
+	Judge *scoring.Judge `kong:"-"`
 }
 
 // WithDefaults fills in what is zero.
@@ -135,13 +139,33 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
 			if !ok {
 				return []bus.Result{{Err: bus.Discard(fmt.Errorf("a generator handles no %s", batch[0].Event.Kind()))}}
 			}
-			return []bus.Result{g.answer(ctx, desk, task)}
+			return []bus.Result{g.handle(ctx, desk, task)}
 		},
 	})
 }
 
-// answer makes the execution of one task.
-func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.Result {
+// handle answers a task that came over the bus.
+func (g *Generator) handle(ctx context.Context, desk *Desk, t *events.Task) bus.Result {
+	e, l, err := g.answer(ctx, desk, t)
+	if err != nil {
+		return bus.Result{Err: err}
+	}
+	return bus.Result{Events: []events.Event{e}, Then: func(ctx context.Context, first bus.Receipt) error {
+		if l.seen {
+			return nil // the task came again, and its first execution is in the window
+		}
+		return desk.rememberOrLog(ctx, e, first)
+	}}
+}
+
+// Answer makes the execution of one task, and stores nothing. What is wrong with the task itself, so that asking again
+// changes nothing, is a bus.Discard.
+func (g *Generator) Answer(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, error) {
+	e, _, err := g.answer(ctx, desk, t)
+	return e, err
+}
+
+func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, *laid, error) {
 	started := time.Now()
 	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
 	o := &order{
@@ -157,15 +181,18 @@ func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.
 		err = bus.Discard(err) // the same limit has no room for it the next time
 	}
 	if err != nil {
-		return bus.Result{Err: fmt.Errorf("lay out task %q: %w", t.ID, err)}
+		return nil, nil, fmt.Errorf("lay out task %q: %w", t.ID, err)
 	}
 	a, reply, err := Ask(ctx, g.model, Prompt(l.Messages))
 	if err != nil {
-		return bus.Result{Err: fmt.Errorf("answer task %q: %w", t.ID, err)}
+		return nil, nil, fmt.Errorf("answer task %q: %w", t.ID, err)
 	}
-	outcome, err := Evaluate(t, a)
+	outcome, err := g.cfg.Judge.Evaluate(ctx, t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final}, desk.conn.Log())
+	if errors.Is(err, scoring.ErrUnjudgeable) {
+		err = bus.Discard(err)
+	}
 	if err != nil {
-		return bus.Result{Err: bus.Discard(fmt.Errorf("evaluate task %q: %w", t.ID, err))}
+		return nil, nil, fmt.Errorf("evaluate task %q: %w", t.ID, err)
 	}
 	shown := l.shown()
 	e := &events.Execution{
@@ -178,10 +205,5 @@ func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.
 		Started: started.UTC(), Duration: time.Since(started),
 	}
 	e.Book = t.Book
-	return bus.Result{Events: []events.Event{e}, Then: func(ctx context.Context, first bus.Receipt) error {
-		if l.seen {
-			return nil // the task came again, and its first execution is in the window
-		}
-		return desk.rememberOrLog(ctx, e, first)
-	}}
+	return e, l, nil
 }

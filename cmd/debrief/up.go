@@ -147,7 +147,7 @@ func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role,
 		working--
 	}
 	return []app.Role{
-		generator.New(answering, embedder, u.GeneratorConfig.Config, app.Service, u.door(served)),
+		generator.New(answering, embedder, u.GeneratorConfig.WithJudge(), app.Service, u.door(served)),
 		reflector.New(reflecting, u.ReflectorConfig.Config), u.CuratorConfig.Role(curating),
 	}, working, nil
 }

@@ -35,7 +35,7 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleGenerator, generator.New(model, embedder, c.Generator.Config, app.Service))
+	return c.Work(ctx, events.RoleGenerator, generator.New(model, embedder, c.Generator.WithJudge(), app.Service))
 }
 
 func main() {

@@ -8,6 +8,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/service"
 	"debrief/generator"
+	"debrief/generator/scoring"
 	"debrief/reflector"
 )
 
@@ -15,6 +16,7 @@ import (
 type (
 	Generator struct {
 		generator.Config `embed:""`
+		Evaluators       scoring.Config `embed:""`
 	}
 	Reflector struct {
 		reflector.Config `embed:""`
@@ -23,6 +25,13 @@ type (
 		curator.Config `embed:""`
 	}
 )
+
+// WithJudge is the configuration with a judge who knows the programs of the command line.
+func (g Generator) WithJudge() generator.Config {
+	c := g.Config.WithDefaults()
+	c.Judge = scoring.NewJudge(g.Evaluators, c.Slots)
+	return c
+}
 
 // Service is the door for outside agents over NATS.
 func Service(conn *bus.Conn, desk *generator.Desk) (closed func(), err error) {
