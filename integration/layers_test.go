@@ -72,6 +72,7 @@ var plan = []struct {
 	{"curator/gate", "a verdict is a function of counts", []string{"debrief/playbook"}, []string{ours}},
 	{"curator/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
+	{"cmd/internal/stats", "numbers know not what they are of", nil, []string{others, ours}},
 	{"cmd/internal/...", "an adapter serves every program, and programs do not link the server", nil, []string{server, "debrief/events/natsd"}},
 }
 
