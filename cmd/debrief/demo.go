@@ -23,9 +23,10 @@ import (
 // demo shows the pipeline learning a trade: an invoice desk whose house rules nobody tells the model.
 type demo struct {
 	Epochs  int    `help:"Passes over the training tasks." default:"5"`
-	Train   int    `help:"Training tasks, up to 200." default:"200"`
-	HeldOut int    `help:"Tasks that are never learned from, up to 200." default:"200"`
+	Train   int    `help:"Training tasks, up to 200; with --tasks up to 20000." default:"200"`
+	HeldOut int    `help:"Tasks that are never learned from, up to 200; with --tasks up to 5000." default:"200"`
 	Seed    uint64 `help:"Which house rules and tasks." default:"1"`
+	Tasks   string `help:"Only write the tasks into this directory, as train.jsonl and held-out.jsonl." type:"path" placeholder:"DIR" env:"-"`
 	Data    string `help:"Keep the streams in this directory. Default: nowhere." type:"path" placeholder:"DIR" env:"-"`
 	JSON    bool   `help:"Print JSON lines; the last one is the result."`
 
@@ -40,13 +41,17 @@ type demo struct {
 
 // Validate implements kong's check.
 func (d *demo) Validate() error {
+	train, heldOut := simulated.TrainTasks, simulated.HeldOutTasks
+	if d.Tasks != "" {
+		train, heldOut = simulated.MaxTrainTasks, simulated.MaxHeldOutTasks
+	}
 	switch {
 	case d.Epochs < 1:
 		return fmt.Errorf("--epochs: must be at least 1, got %d", d.Epochs)
-	case d.Train < 1 || d.Train > simulated.TrainTasks:
-		return fmt.Errorf("--train: must be 1 to %d, got %d", simulated.TrainTasks, d.Train)
-	case d.HeldOut < 1 || d.HeldOut > simulated.HeldOutTasks:
-		return fmt.Errorf("--held-out: must be 1 to %d, got %d", simulated.HeldOutTasks, d.HeldOut)
+	case d.Train < 1 || d.Train > train:
+		return fmt.Errorf("--train: must be 1 to %d, got %d", train, d.Train)
+	case d.HeldOut < 1 || d.HeldOut > heldOut:
+		return fmt.Errorf("--held-out: must be 1 to %d, got %d", heldOut, d.HeldOut)
 	}
 	for flag, rate := range map[string]float64{"noise": d.Noise, "fail": d.Fail, "sloppy": d.Sloppy} {
 		if rate < 0 || rate > 1 {
@@ -88,6 +93,9 @@ type result struct {
 
 // Run implements the command.
 func (d *demo) Run(ctx context.Context, c *app.Common) error {
+	if d.Tasks != "" {
+		return d.writeTasks()
+	}
 	show := newScreen(os.Stdout, d.JSON)
 	p := place{Data: d.Data, Sync: "always", MaxStore: 16 << 30}
 	p.Replicas = 1

@@ -1,0 +1,352 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"debrief/events"
+)
+
+var sameTasks = cmpopts.IgnoreUnexported(events.Task{})
+
+func set(t *testing.T, text string, o Options) *Set {
+	t.Helper()
+	s, err := Read(t.Context(), "tasks.jsonl", strings.NewReader(text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const formula = `Answer with a numerical answer with 2 decimal places. Formula: A = B / C. Question: \"What is A? The \"Answer:\" is B over C.\". Answer:`
+
+func TestForms(t *testing.T) {
+	t.Parallel()
+	inside := strings.ReplaceAll(formula, `\"`, `"`)
+	for name, test := range map[string]struct {
+		line string
+		o    Options
+		want events.Task
+	}{
+		"ours": {
+			`{"id":"a","question":"q","context":"c","target":"t","evaluator":"steps","session":"s","metadata":{"x":[1]}}`,
+			Options{},
+			events.Task{ID: "a", Question: "q", Context: "c", Target: "t", Evaluator: "steps", Session: "s"},
+		},
+		"a number is a text":        {`{"id":7,"question":"q","target":4.50}`, Options{}, events.Task{ID: "7", Question: "q", Target: "4.50"}},
+		"an object is its JSON":     {`{"id":"a","question":"q","context":[ 1, "é" ],"target":{ "x": 1 }}`, Options{}, events.Task{ID: "a", Question: "q", Context: `[1,"é"]`, Target: `{"x":1}`}},
+		"ground truth":              {`{"id":"a","question":"q","ground_truth":"t"}`, Options{}, events.Task{ID: "a", Question: "q", Target: "t"}},
+		"target before it":          {`{"id":"a","question":"q","ground_truth":"g","target":"t"}`, Options{}, events.Task{ID: "a", Question: "q", Target: "t"}},
+		"unless that is null":       {`{"id":"a","question":"q","ground_truth":"g","target":null}`, Options{}, events.Task{ID: "a", Question: "q", Target: "g"}},
+		"raw":                       {`{"id":"a","context":"c","target":"t"}`, Options{}, events.Task{ID: "a", Question: "c", Target: "t"}},
+		"formula":                   {`{"id":"a","context":"` + formula + `","target":"1,000.5"}`, Options{}, events.Task{ID: "a", Question: `What is A? The "Answer:" is B over C.`, Context: inside, Target: "1,000.5", Evaluator: "numeric"}},
+		"a target that is none":     {`{"id":"a","context":"` + formula + `","target":"no"}`, Options{}, events.Task{ID: "a", Question: inside, Target: "no"}},
+		"unless the form is given":  {`{"id":"a","context":"` + formula + `","target":"no"}`, Options{Form: Formula}, events.Task{ID: "a", Question: `What is A? The "Answer:" is B over C.`, Context: inside, Target: "no", Evaluator: "numeric"}},
+		"a formula without a mark":  {`{"id":"a","context":"2+2?","target":"4"}`, Options{Form: Formula}, events.Task{ID: "a", Question: "2+2?", Target: "4", Evaluator: "numeric"}},
+		"raw when asked for":        {`{"id":"a","context":"` + formula + `","target":"2"}`, Options{Form: ACE}, events.Task{ID: "a", Question: inside, Target: "2"}},
+		"the evaluator asked for":   {`{"id":"a","context":"` + formula + `","target":"2"}`, Options{Form: ACE, Evaluator: "exact"}, events.Task{ID: "a", Question: inside, Target: "2", Evaluator: "exact"}},
+		"finer":                     {`{"id":"a","context":"The tags: Ab,Cd1","target":"Cd1,Ab"}`, Options{}, events.Task{ID: "a", Question: "The tags: Ab,Cd1", Target: "Cd1,Ab", Evaluator: "list"}},
+		"tags that it does not say": {`{"id":"a","context":"The tags: Ab,Cd1","target":"Cd1,Ef"}`, Options{}, events.Task{ID: "a", Question: "The tags: Ab,Cd1", Target: "Cd1,Ef"}},
+		"a list that is no tags":    {`{"id":"a","context":"Which tag? Oslo, Rome","target":"Oslo, Rome"}`, Options{}, events.Task{ID: "a", Question: "Which tag? Oslo, Rome", Target: "Oslo, Rome"}},
+		"finer without a target":    {`{"id":"a","context":"c"}`, Options{Form: FiNER}, events.Task{ID: "a", Question: "c"}},
+		"a question is as it is":    {`{"id":"a","question":"q","context":"` + formula + `","target":"2"}`, Options{}, events.Task{ID: "a", Question: "q", Context: inside, Target: "2"}},
+		"other names": {
+			`{"nr":"a","in":{"prompt":"q","a.b":"c"},"target":"x","gold":"t"}`,
+			Options{Fields: map[string]string{"id": "nr", "question": "in.prompt", "context": "in.a.b", "target": "gold"}},
+			events.Task{ID: "a", Question: "q", Context: "c", Target: "t"},
+		},
+		"what is mapped has no other name": {`{"id":"a","question":"q","target":"t"}`, Options{Fields: map[string]string{"target": "gold"}}, events.Task{ID: "a", Question: "q"}},
+	} {
+		s := set(t, test.line, test.o)
+		if diff := cmp.Diff([]events.Task{test.want}, s.Tasks, sameTasks); diff != "" || s.Unread > 0 {
+			t.Errorf("%s: %v, unread %d, %s", name, s.Problems, s.Unread, diff)
+		}
+	}
+}
+
+func TestQuestionOfFormula(t *testing.T) {
+	t.Parallel()
+	for between, want := range map[string]string{
+		` "What is it?". `:         "What is it?",
+		`  "Compute it.". `:        "Compute it.",
+		" \"What is it?\"\n. ":     "What is it?",
+		` "What is it?" . `:        "What is it?",
+		` "Compute it.”. `:         "Compute it.",
+		` “Compute it.”. `:         "Compute it.",
+		` What is it?. `:           "What is it?",
+		` Compute it.. `:           "Compute it.",
+		` "Compute it.. `:          "Compute it.",
+		` What is it? `:            "What is it?",
+		` What is "it"?. `:         `What is "it"?`,
+		` "It" is what?. `:         `"It" is what?`,
+		` What is "it". `:          `What is "it"`,
+		` "What? Question: so?". `: "What? Question: so?",
+		` . `:                      "",
+	} {
+		if got := asked("Use it. Question:" + between + "Answer: "); got != want {
+			t.Errorf("%q: got %q, want %q", between, got, want)
+		}
+	}
+	for _, none := range []string{"", "Question: so?", "Answer: Question: so?", "Answer:"} {
+		if got := asked(none); got != "" {
+			t.Errorf("%q: got %q, want nothing", none, got)
+		}
+	}
+}
+
+func TestBadLinesCostNoOther(t *testing.T) {
+	t.Parallel()
+	good := func(n int) string { return fmt.Sprintf(`{"id":"good%d","question":"q"}`, n) }
+	long := `{"question":"` + strings.Repeat("x", MaxSample) + `"}`
+	for name, test := range map[string]struct {
+		text    string
+		o       Options
+		line    int
+		problem string // "" where there is none
+	}{
+		"blank lines":                   {"\n" + good(1) + "\n\n \t\r\n" + good(2) + "\n\n", Options{}, 0, ""},
+		"a mark and carriage returns":   {"\xef\xbb\xbf" + good(1) + "\r\n" + good(2) + "\r\n", Options{}, 0, ""},
+		"no end of the last line":       {good(1) + "\n" + good(2), Options{}, 0, ""},
+		"half a line":                   {good(1) + "\n" + `{"question":"q` + "\n" + good(2), Options{}, 2, "is no valid JSON"},
+		"half a line at the end":        {good(1) + "\n" + good(2) + "\n" + `{"question":`, Options{}, 3, "unexpected end"},
+		"two in a line":                 {good(1) + "\n" + good(3) + good(4) + "\n" + good(2), Options{}, 2, "is no valid JSON"},
+		"a list in a line":              {good(1) + "\n[1]\n" + good(2), Options{}, 2, "want a JSON object, got a list"},
+		"a number":                      {good(1) + "\n\n42\n" + good(2), Options{}, 3, "got a number"},
+		"null":                          {good(1) + "\nnull\n" + good(2), Options{}, 2, "got null"},
+		"prose":                         {good(1) + "\nsome text\n" + good(2), Options{}, 2, "is no valid JSON"},
+		"white space that JSON has not": {good(1) + "\n\u00a0\n" + good(2), Options{}, 2, "is no valid JSON"},
+		"bytes":                         {good(1) + "\n{\"question\":\"\xff\"}\n" + good(2), Options{}, 2, "UTF-8"},
+		"no question":                   {good(1) + "\n" + `{"target":"t"}` + "\n" + good(2), Options{}, 2, "question: is missing"},
+		"an empty question":             {good(1) + "\n" + `{"question":" "}` + "\n" + good(2), Options{}, 2, "question: is missing"},
+		"a question of another kind":    {good(1) + "\n" + `{"question":["q"]}` + "\n" + good(2), Options{}, 2, "question: want text, got a list"},
+		"a context where JSON is wanted": {
+			good(1) + "\n" + `{"context":"c"}` + "\n" + good(2), Options{Form: JSON}, 2, "question: is missing",
+		},
+		"an evaluator without a target": {good(1) + "\n" + `{"question":"q","evaluator":"exact"}` + "\n" + good(2), Options{}, 2, "target: is empty"},
+		"an evaluator that is none": {
+			good(1) + "\n" + `{"question":"q","target":"t","evaluator":"sh -c id"}` + "\n" + good(2),
+			Options{Check: func(name string) error {
+				if name != "" {
+					return fmt.Errorf("no evaluator %q", name)
+				}
+				return nil
+			}},
+			2, `no evaluator "sh -c id"`,
+		},
+		"an id that is too long": {good(1) + "\n" + `{"question":"q","id":"` + strings.Repeat("x", 257) + `"}` + "\n" + good(2), Options{}, 2, "id: want at most"},
+		"an id for the terminal": {good(1) + "\n" + `{"question":"q","id":"\u001b[2J"}` + "\n" + good(2), Options{}, 2, "id: want at most"},
+		"a mapped field that is not there": {
+			`{"id":"good1","p":"q"}` + "\n" + `{"question":"q"}` + "\n" + `{"id":"good2","p":"q"}`,
+			Options{Fields: map[string]string{"question": "p"}},
+			2, `"p" (our question): is missing`,
+		},
+		"a line that is too long":       {good(1) + "\n" + long + "\n" + good(2), Options{}, 2, "is longer than 16 MiB"},
+		"an id that comes twice":        {good(1) + "\n" + good(2) + "\n" + good(1), Options{}, 3, `id "good1": is that of line 1 already`},
+		"a list":                        {" [\n" + good(1) + ",\n" + good(2) + "]\n", Options{}, 0, ""},
+		"a list with one comma to many": {"[" + good(1) + ",," + good(2) + ",]", Options{}, 0, ""},
+		"a bad element":                 {"[" + good(1) + ",\n{\"question\" \"q\"},\n" + good(2) + "]", Options{}, 2, "element 2: is no valid JSON"},
+		"an element that is a number":   {"[" + good(1) + ",\n 42 ,\n" + good(2) + "]", Options{}, 2, "element 2: want a JSON object, got a number"},
+		"an element that is a text":     {"[" + good(1) + ",\"]\\\"\n\"," + good(2) + "]", Options{}, 1, "element 2: is no valid JSON"},
+		"an element that is too long":   {"[" + good(1) + ",\n" + long + "\n," + good(2) + "]", Options{}, 2, "element 2: is longer than 16 MiB"},
+		"an element of many lines":      {"[{\"id\":\"good1\",\n\"question\":\n\"q\"},\n" + good(2) + ",\n{}]", Options{}, 5, "element 3: question: is missing"},
+		"a list that is cut off":        {"[" + good(1) + "," + good(2) + ",\n" + `{"id":"good3","ques`, Options{}, 2, "cut off"},
+		"a list without its end":        {"[" + good(1) + "," + good(2), Options{}, 1, "cut off"},
+		"something behind a list":       {"[" + good(1) + "," + good(2) + "]\n" + good(3), Options{}, 2, "behind the end"},
+	} {
+		s := set(t, test.text, test.o)
+		var ids []string
+		for _, task := range s.Tasks {
+			ids = append(ids, task.ID)
+		}
+		if got := strings.Join(ids, " "); got != "good1 good2" {
+			t.Errorf("%s: got tasks %q, want the two good ones", name, got)
+		}
+		switch {
+		case test.problem == "" && s.Unread == 0:
+		case s.Unread != 1 || len(s.Problems) != 1 || test.problem == "":
+			t.Errorf("%s: got %d unread and %v, want %q", name, s.Unread, s.Problems, test.problem)
+		case s.Problems[0].Line != test.line || !strings.Contains(s.Problems[0].Reason, test.problem) || len(s.Problems[0].Reason) > 400:
+			t.Errorf("%s: got %v, want line %d: %q", name, &s.Problems[0], test.line, test.problem)
+		}
+	}
+}
+
+func TestFilesWithoutATask(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                  "read x.jsonl: is empty: want JSON objects",
+		" \n\n":             "is empty",
+		"\xef\xbb\xbf":      "is empty",
+		"[]":                "is empty",
+		"[ ] \n":            "is empty",
+		"name,value\n1,2\n": "no task in it can be read (line 1: is no valid JSON",
+		"{}\n{}":            "(line 1: question: is missing): want JSON objects",
+		"[{}]":              "(line 1: element 1: question: is missing)",
+		"[":                 "cut off",
+	} {
+		_, err := Read(t.Context(), "x.jsonl", strings.NewReader(text), Options{})
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	broken := errors.New("the disk is gone")
+	in := io.MultiReader(strings.NewReader(`{"question":"q"}`+"\n"), iotest.ErrReader(broken))
+	if _, err := Read(t.Context(), "x", in, Options{}); !errors.Is(err, broken) {
+		t.Errorf("got %v, want what went wrong with the file", err)
+	}
+	for want, o := range map[string]Options{
+		`form: "csv" is none of`:       {Form: "csv"},
+		`field "answer": is none of`:   {Fields: map[string]string{"answer": "a"}},
+		`field "target": want the nam`: {Fields: map[string]string{"target": ""}},
+		"max samples: cannot be":       {MaxSamples: -1},
+	} {
+		if _, err := Read(t.Context(), "x", strings.NewReader("{}"), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestIDs: a sample without an id has the same one whenever the file is read, however its line is written, and equal
+// samples have one each.
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	a := set(t, "{\"question\":\"q\",\"target\":\"t\"}\n{\"question\":\"q\",\"target\":\"t\"}\n", Options{})
+	b := set(t, "\n{ \"target\":\"t\", \"question\":\"\\u0071\" }\n", Options{})
+	if len(a.Tasks) != 2 || a.Tasks[0].ID == a.Tasks[1].ID || a.Unread != 0 {
+		t.Errorf("got %+v", a)
+	}
+	if a.Tasks[1].ID != b.Tasks[0].ID || !strings.HasPrefix(b.Tasks[0].ID, "line-2-") {
+		t.Errorf("got %q and %q, want one id", a.Tasks[1].ID, b.Tasks[0].ID)
+	}
+	c := set(t, "[{\"question\":\"q\"},\n{\"question\":\"q\"}]", Options{})
+	d := set(t, "[{\"question\":\"q\"},{\"question\":\"q\"}]", Options{})
+	if c.Tasks[1].ID != d.Tasks[1].ID || c.Tasks[0].ID == c.Tasks[1].ID {
+		t.Errorf("got %q and %q of lists that say the same", c.Tasks[1].ID, d.Tasks[1].ID)
+	}
+}
+
+func TestMaxSamples(t *testing.T) {
+	t.Parallel()
+	const text = "{\"question\":\"1\"}\nbad\n{\"question\":\"2\"}\n{\"question\":\"3\"}\n"
+	all, some := set(t, text, Options{}), set(t, text, Options{MaxSamples: 2})
+	if len(some.Tasks) != 2 || some.Unread != 1 || some.SHA256 != all.SHA256 || len(all.SHA256) != 64 {
+		t.Errorf("got %+v of %+v", some, all)
+	}
+}
+
+func TestManyProblems(t *testing.T) {
+	t.Parallel()
+	s := set(t, strings.Repeat("bad\n", 3*MaxProblems)+`{"question":"q"}`, Options{})
+	if s.Unread != 3*MaxProblems || len(s.Problems) != MaxProblems || len(s.Tasks) != 1 {
+		t.Errorf("got %d unread, %d problems, %d tasks", s.Unread, len(s.Problems), len(s.Tasks))
+	}
+}
+
+// TestReaderWaitsForNoMore: a task from a pipe is there when its line is.
+func TestReaderWaitsForNoMore(t *testing.T) {
+	t.Parallel()
+	for _, lines := range [][]string{
+		{"{\"question\":\"1\"}\n", "bad\n", "{\"question\":\"2\"}\n"},
+		{"[{\"question\":\"1\"}", ",{\"question\" 1}", ",{\"question\":\"2\"}"},
+	} {
+		in, out := io.Pipe()
+		r, err := NewReader(in, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan string)
+		go func() {
+			defer close(next)
+			for range lines {
+				task, err := r.Next()
+				if p, bad := errors.AsType[*Problem](err); bad {
+					next <- p.Error()
+				} else {
+					next <- task.Question
+				}
+			}
+		}()
+		var got []string
+		for _, line := range lines {
+			if _, err := io.WriteString(out, line); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, <-next)
+		}
+		if got[0] != "1" || !strings.Contains(got[1], "no valid JSON") || got[2] != "2" {
+			t.Errorf("got %q", got)
+		}
+		out.CloseWithError(errors.New("broken pipe"))
+		<-next
+		if _, err := r.Next(); err == nil || err == io.EOF {
+			t.Errorf("got %v, want the pipe's error", err)
+		}
+	}
+}
+
+func TestWriteIsRead(t *testing.T) {
+	t.Parallel()
+	tasks := []events.Task{
+		{ID: "1", Question: "<a & b>\n\u2028\"", Context: " c ", Target: `{"answer":"1"}`, Evaluator: "steps", Session: "s"},
+		{ID: "2", Question: "q"},
+	}
+	var buf bytes.Buffer
+	if err := Write(&buf, tasks); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(buf.String(), "\n"); n != 2 || !strings.Contains(buf.String(), "<a & b>") {
+		t.Errorf("got %d lines: %s", n, &buf)
+	}
+	if diff := cmp.Diff(tasks, set(t, buf.String(), Options{}).Tasks, sameTasks); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"question":"q","target":"t","id":1}`+"\n"+`{"context":"`+formula+`","target":"1"}`), "")
+	f.Add([]byte("\xef\xbb\xbf[{\"question\":\"q\"},1,\"\\\"\",[{}] {}]x"), "a.b")
+	f.Add([]byte("{\"a\":{\"b\":\"q\"}}\r\n\r\n{"), "a.b")
+	f.Add([]byte("\u00a0\n\u0085"), "")
+	f.Fuzz(func(t *testing.T, data []byte, question string) {
+		var o Options
+		if question != "" {
+			o.Fields = map[string]string{"question": question}
+		}
+		s, err := Read(t.Context(), "fuzz", bytes.NewReader(data), o)
+		if err != nil {
+			return
+		}
+		lines := bytes.Count(data, []byte("\n")) + 1
+		for _, p := range s.Problems {
+			if p.Line < 1 || p.Line > lines || p.Reason == "" {
+				t.Errorf("%v of %d lines", &p, lines)
+			}
+		}
+		seen := map[string]bool{}
+		for i := range s.Tasks {
+			if err := s.Tasks[i].Validate(); err != nil || seen[s.Tasks[i].ID] {
+				t.Errorf("%v, %v", err, s.Tasks[i])
+			}
+			seen[s.Tasks[i].ID] = true
+		}
+		var buf bytes.Buffer
+		if err := Write(&buf, s.Tasks); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read(t.Context(), "again", &buf, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(s.Tasks, again.Tasks, sameTasks); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

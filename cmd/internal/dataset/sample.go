@@ -1,0 +1,226 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"debrief/events"
+)
+
+// maxName bounds an id and the name of a session, in bytes.
+const maxName = 256
+
+// task is the task in the bytes of a sample that stands at a place.
+func (o *Options) task(raw []byte, place string) (events.Task, error) {
+	var t events.Task
+	if !utf8.Valid(raw) {
+		return t, errors.New("is no valid UTF-8")
+	}
+	if raw = bytes.Trim(raw, " \t\r\n"); raw[0] != '{' && json.Valid(raw) {
+		return t, fmt.Errorf("want a JSON object, got %s", kindOf(raw))
+	}
+	var obj map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &obj); err != nil {
+		return t, fmt.Errorf("is no valid JSON: %w", err)
+	}
+	for _, f := range []struct {
+		name   string
+		to     *string
+		values bool // may be anything: it is taken as its JSON
+	}{
+		{"id", &t.ID, false},
+		{"question", &t.Question, false},
+		{"context", &t.Context, true},
+		{"target", &t.Target, true},
+		{"evaluator", &t.Evaluator, false},
+		{"session", &t.Session, false},
+	} {
+		var err error
+		if *f.to, err = o.text(obj, f.name, f.values); err != nil {
+			return t, err
+		}
+	}
+	if err := o.shape(&t); err != nil {
+		return t, err
+	}
+	if o.Evaluator != "" {
+		t.Evaluator = o.Evaluator
+	}
+	if t.ID == "" {
+		t.ID = place + "-" + events.Short(events.Hash(t.Question, t.Context, t.Target))
+	}
+	for _, f := range []struct{ name, text string }{{"id", t.ID}, {"session", t.Session}, {"evaluator", t.Evaluator}} {
+		if len(f.text) > maxName || strings.ContainsFunc(f.text, unicode.IsControl) {
+			return t, fmt.Errorf("%s: want at most %d bytes of printable text", o.nameOf(f.name), maxName)
+		}
+	}
+	if o.Check != nil {
+		if err := o.Check(t.Evaluator); err != nil {
+			return t, err
+		}
+	}
+	return t, t.Validate()
+}
+
+// text is what a sample has in a field, "" where it has none. A value other than text is its JSON without white space,
+// as far as one is allowed.
+func (o *Options) text(obj map[string]json.RawMessage, name string, values bool) (string, error) {
+	var raw json.RawMessage
+	if path, mapped := o.Fields[name]; mapped {
+		raw = find(obj, path)
+	} else {
+		for _, alias := range fields[name] {
+			if raw = obj[alias]; given(raw) {
+				break
+			}
+		}
+	}
+	switch {
+	case !given(raw):
+		return "", nil
+	case raw[0] == '"':
+		var text string
+		err := json.Unmarshal(raw, &text)
+		return text, err
+	case !values && (raw[0] == '{' || raw[0] == '['):
+		return "", fmt.Errorf("%s: want text, got %s", o.nameOf(name), kindOf(raw))
+	}
+	var text bytes.Buffer
+	err := json.Compact(&text, raw)
+	return text.String(), err
+}
+
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// find is the value of a field that is named so, or else of the one that the name's dots lead to.
+func find(obj map[string]json.RawMessage, path string) json.RawMessage {
+	for {
+		if raw, there := obj[path]; there {
+			return raw
+		}
+		first, rest, nested := strings.Cut(path, ".")
+		if !nested {
+			return nil
+		}
+		var inner map[string]json.RawMessage
+		if json.Unmarshal(obj[first], &inner) != nil {
+			return nil
+		}
+		obj, path = inner, rest
+	}
+}
+
+// nameOf is what the file calls a field.
+func (o *Options) nameOf(name string) string {
+	if mapped := o.Fields[name]; mapped != "" {
+		return fmt.Sprintf("%q (our %s)", mapped, name)
+	}
+	return name
+}
+
+func kindOf(raw []byte) string {
+	switch raw[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a text"
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "a boolean"
+	}
+	return "a number"
+}
+
+// shape finds the question of a sample that has none of its own, and the evaluator that its form stands for.
+func (o *Options) shape(t *events.Task) error {
+	form := o.Form
+	if strings.TrimSpace(t.Question) == "" {
+		if strings.TrimSpace(t.Context) == "" || form == JSON || o.Fields["question"] != "" {
+			return fmt.Errorf("%s: is missing", o.nameOf("question"))
+		}
+		if form == "" {
+			form = formOf(t)
+		}
+		if q := asked(t.Context); form == Formula && q != "" {
+			t.Question = q
+		} else {
+			t.Question, t.Context = t.Context, ""
+		}
+	}
+	if t.Evaluator == "" && t.Target != "" {
+		switch form {
+		case Formula:
+			t.Evaluator = byNumber
+		case FiNER:
+			t.Evaluator = byList
+		}
+	}
+	return nil
+}
+
+// formOf tells the form of a sample by its context and target.
+func formOf(t *events.Task) Form {
+	switch {
+	case strings.Contains(t.Context, "numerical answer") && asked(t.Context) != "" && isNumber(t.Target):
+		return Formula
+	case strings.Contains(t.Context, "tag") && areTagsOf(t.Context, t.Target):
+		return FiNER
+	}
+	return ACE
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(s), ",", ""), 64)
+	return err == nil
+}
+
+var tag = regexp.MustCompile(`^[A-Z][A-Za-z0-9]+$`)
+
+// areTagsOf reports whether a target is several tags with commas between them, out of those that the context offers.
+func areTagsOf(context, target string) bool {
+	const most = 32 // each is looked for in all of the context
+	tags := strings.SplitN(target, ",", most+1)
+	return len(tags) > 1 && len(tags) <= most && !slices.ContainsFunc(tags, func(t string) bool {
+		return !tag.MatchString(t) || !strings.Contains(context, t)
+	})
+}
+
+// asked is the question that stands between "Question:" and the last "Answer:" of a context, "" where there is none.
+// The template of these samples puts a full stop behind a question that often has its own, with or without quotes
+// around it, and with white space anywhere.
+func asked(context string) string {
+	_, q, ok := strings.Cut(context, "Question:")
+	end := strings.LastIndex(q, "Answer:")
+	if !ok || end < 0 {
+		return ""
+	}
+	q = strings.TrimSpace(q[:end])
+	q = strings.TrimSpace(strings.TrimSuffix(q, "."))
+	const quotes = `"“”`
+	unquoted := strings.Trim(q, quotes)
+	if begins, ends := !strings.HasPrefix(q, unquoted), !strings.HasSuffix(q, unquoted); begins && ends || begins && !strings.ContainsAny(unquoted, quotes) {
+		q = unquoted
+	}
+	return strings.TrimSpace(q)
+}
+
+// briefly is the beginning of a reason, in one line: it may quote the file.
+func briefly(s string) string {
+	const most = 300
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,293 @@
+package history_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// evolve lets a book change by itself: what a Curator lets through, so that no two bullets say the same.
+func evolve(t *rapid.T, p *playbook.Playbook, label string) *playbook.Playbook {
+	p = p.Clone()
+	for i := range rapid.IntRange(0, 12).Draw(t, label) {
+		do := func(op playbook.Op) {
+			if _, err := p.Apply(&playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{op}, Covers: []playbook.Cover{{ID: fmt.Sprint(label, i)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := fmt.Sprintf("text %d", rapid.IntRange(0, 15).Draw(t, "text"))
+		section := rapid.SampledFrom([]string{"others", "checks"}).Draw(t, "section")
+		kind := rapid.SampledFrom([]string{"add", "add", "update", "remove", "status", "pin", "tag", "rule"}).Draw(t, "kind")
+		id := playbook.MintID(section, p.LastMinted()+1)
+		if kind == "rule" {
+			key := rapid.SampledFrom([]string{"k/a", "k/a/b", "k/c"}).Draw(t, "key")
+			rule := &playbook.Rule{Key: key, Text: "rule"}
+			if strings.Count(key, "/") > 1 {
+				rule.Base = "k/a"
+			}
+			if p.ByRule(key) == nil {
+				do(playbook.Op{Kind: playbook.Put, Bullet: id, Whole: &playbook.Bullet{ID: id, Section: section, Content: fmt.Sprintf("rule %s of %s %d", key, label, i), Status: playbook.Candidate, Rule: rule}})
+			}
+			continue
+		}
+		if kind == "add" {
+			if p.Same(text) == nil {
+				do(playbook.Op{Kind: playbook.Add, Bullet: id, Section: section, Content: text})
+				do(playbook.Op{Kind: playbook.Tag, Bullet: id, Helpful: 1, Support: []int{0}})
+			}
+			continue
+		}
+		if p.Len() == 0 {
+			continue
+		}
+		b := rapid.SampledFrom(p.Sorted()).Draw(t, "bullet")
+		switch {
+		case kind == "tag":
+			do(playbook.Op{Kind: playbook.Tag, Bullet: b.ID, Harmful: 1, Support: []int{0}})
+		case b.Rule != nil:
+		case kind == "update" && p.Same(text) == nil:
+			do(playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: text, Section: section})
+		case kind == "remove":
+			do(playbook.Op{Kind: playbook.Remove, Bullet: b.ID})
+		case kind == "status":
+			status := rapid.SampledFrom([]playbook.Status{playbook.Active, playbook.Retired, playbook.Quarantined, playbook.Candidate, playbook.Probation}).Draw(t, "status")
+			do(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: status})
+		case kind == "pin":
+			do(playbook.Op{Kind: playbook.Pin, Bullet: b.ID, Pinned: !b.Pinned})
+		}
+	}
+	return p
+}
+
+// advice is what a bullet says, to whom, where and whether it is pinned, as another book with this gate would have it.
+func advice(b *playbook.Bullet, mode playbook.Gate) string {
+	if b == nil {
+		return "gone"
+	}
+	if b.Rule != nil {
+		return "rule " + b.Rule.Key
+	}
+	status := b.Status
+	switch unproven := status == playbook.Candidate || status == playbook.Probation; {
+	case status == "", unproven && mode != playbook.GateOn:
+		status = playbook.Active
+	case unproven:
+		status = playbook.Candidate
+	}
+	return fmt.Sprint(b.Section, "/", b.Content, "/", status, "/", b.Pinned)
+}
+
+// plainly is the same in any book.
+func plainly(b *playbook.Bullet) string {
+	if b == nil || b.Rule != nil {
+		return advice(b, "")
+	}
+	if b.Shown() {
+		return advice(b, "")
+	}
+	return advice(b, "") + "/" + string(b.Status)
+}
+
+// fold does the operations of a promotion on a book one by one, and insists on what a Curator insists on.
+func fold(t *rapid.T, to *playbook.Playbook, ops []playbook.Op) *playbook.Playbook {
+	p := to.Clone()
+	for _, op := range ops {
+		b := p.Bullet(op.Bullet)
+		switch {
+		case op.Kind == playbook.Put && (b != nil || op.Bullet.Number() <= to.LastMinted() || op.Whole.ID != op.Bullet):
+			t.Fatalf("%s is put in place of %v, the last number being %d", op.Bullet, b, to.LastMinted())
+		case op.Kind == playbook.Put:
+		case b == nil:
+			t.Fatalf("%s of %s, which is not there", op.Kind, op.Bullet)
+		case op.Kind == playbook.Remove && b.Pinned:
+			t.Fatalf("%s is pinned and removed", op.Bullet)
+		case op.Status == playbook.Probation:
+			t.Fatalf("%s is put on probation", op.Bullet)
+		}
+		content := op.Content
+		if op.Whole != nil {
+			content = op.Whole.Content
+		}
+		if same := p.Same(content); content != "" && same != nil && same.ID != op.Bullet {
+			t.Fatalf("%s and %s say the same", op.Bullet, same.ID)
+		}
+		d := &playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{op}}
+		if err := d.Validate(); d.Version > 1 && err != nil && !strings.Contains(err.Error(), "previous_chain") {
+			t.Fatal(err)
+		}
+		if _, err := p.Apply(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// TestPromotion: three books of one beginning, and every bullet of them accounted for.
+func TestPromotion(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		base := evolve(t, new(playbook.Playbook), "base")
+		from, to := evolve(t, base, "from"), evolve(t, base, "to")
+		still := rapid.Bool().Draw(t, "still")
+		if still {
+			to = base.Clone()
+		}
+		mode := rapid.SampledFrom([]playbook.Gate{"", playbook.GateOn}).Draw(t, "gate")
+		to.SetGate(mode)
+		was := to.StateHash()
+		p := history.Promote(base, from, to)
+		if to.StateHash() != was {
+			t.Fatal("the other book was changed")
+		}
+		after := fold(t, to, p.Ops)
+		if after.StateHash() != p.After.StateHash() {
+			t.Fatal("it says another outcome than its operations have")
+		}
+
+		left := map[playbook.BulletID]bool{}
+		for _, d := range p.Left {
+			left[d.ID()] = true
+		}
+		for b := range to.All() {
+			learned, began, now := from.Bullet(b.ID), base.Bullet(b.ID), after.Bullet(b.ID)
+			changed, same := plainly(b) != plainly(began), plainly(learned) == plainly(began)
+			switch {
+			case (changed || same || b.Rule != nil) && now != b:
+				t.Fatalf("%s was changed there, or not here, and became %v", b.ID, now)
+			case now != nil && (now.Helpful != b.Helpful || now.Harmful != b.Harmful):
+				t.Fatalf("votes on %s are not those it had", b.ID)
+			}
+		}
+		for b := range from.All() {
+			began := base.Bullet(b.ID)
+			if began != nil && (b.Rule != nil || began == b) || left[b.ID] || b.Rule != nil && to.ByRule(b.Rule.Key) != nil {
+				continue
+			}
+			id := b.ID
+			if renamed, is := p.Renamed[id]; is {
+				id = renamed
+			}
+			now := after.Bullet(id)
+			if now == nil || now.Content != b.Content {
+				now = after.Same(b.Content) // it has it already, under another id
+			}
+			if advice(now, mode) != advice(b, mode) && plainly(began) != plainly(b) {
+				t.Fatalf("%s was learned and is neither there nor left: %v", id, now)
+			}
+			if began == nil && to.Bullet(id) == nil && to.Same(b.Content) == nil && (now.Helpful != b.Helpful || now.Harmful != b.Harmful) {
+				t.Fatalf("%s came without its votes", id)
+			}
+		}
+		for b := range base.All() {
+			if there := to.Bullet(b.ID); from.Bullet(b.ID) == nil && plainly(there) == plainly(b) && b.Rule == nil && after.Bullet(b.ID) != nil {
+				t.Fatalf("%s was removed and is still there", b.ID)
+			}
+		}
+		if again := history.Promote(base, from, after); len(again.Ops) > 0 {
+			t.Fatalf("promoted a second time it does %v", again.Ops)
+		}
+		if still && len(p.Moved)+len(p.Renamed) > 0 {
+			t.Fatalf("the other book is as it was, and has moved %v, or uses ids %v", p.Moved, p.Renamed)
+		}
+	})
+}
+
+// TestPromotions has cases by name: bullets as "number text", with what they are after it.
+func TestPromotions(t *testing.T) {
+	t.Parallel()
+	book := func(bullets string) *playbook.Playbook {
+		p := new(playbook.Playbook)
+		for text := range strings.SplitSeq(bullets, ",") {
+			w := strings.Fields(text)
+			if len(w) == 0 {
+				continue
+			}
+			b := &playbook.Bullet{ID: playbook.MintID("others", number(w[0])), Section: "others", Content: w[1]}
+			if len(w) > 2 {
+				b.Status = playbook.Status(w[2])
+			}
+			if _, err := p.Apply(&playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: b.ID, Whole: b}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return p
+	}
+	for name, test := range map[string]struct{ base, from, to, want, left, moved string }{
+		"what was learned comes":            {"1 a", "1 a,2 b", "1 a", "1=a 2=b", "", ""},
+		"what was changed changes":          {"1 a,2 b", "1 c", "1 a,2 b", "1=c", "", ""},
+		"the same on both sides is nothing": {"1 a,2 b", "1 c", "1 c", "1=c", "", "misc-00001 misc-00002"},
+		"what both changed stays":           {"1 a", "1 b", "1 c", "1=c", "misc-00001", "misc-00001"},
+		"what is gone there stays gone":     {"1 a", "1 b", "", "", "misc-00001", "misc-00001"},
+		"what changed there is not removed": {"1 a", "", "1 c", "1=c", "misc-00001", "misc-00001"},
+		"an id that is taken is not used":   {"1 a", "1 a,2 b", "1 a,2 c", "1=a 2=c 3=b", "", "misc-00002"},
+		"nor one below it":                  {"1 a", "1 a,2 b,3 d", "1 a,3 c", "1=a 3=c 4=b 5=d", "", "misc-00003"},
+		"what is said there is not said":    {"1 a", "1 a,2 B", "1 a,7 b", "1=a 7=b", "misc-00002", "misc-00007"},
+		"words that move":                   {"1 a,2 b", "1 b,2 c", "1 a,2 b", "1=b 2=c", "", ""},
+		"words that change places":          {"1 a,2 b", "1 b,2 a", "1 a,2 b", "1=a 2=b", "misc-00001 misc-00002", ""},
+		"words of what is removed":          {"1 a,2 b", "1 b", "1 a,2 b", "1=b", "", ""},
+		"a book that never had the base":    {"1 a", "1 b,2 c", "", "2=c", "misc-00001", "misc-00001"},
+		"all of a book that began empty":    {"", "1 a,2 b", "1 c", "1=c 2=b 3=a", "", "misc-00001"},
+		"what is on probation is shown":     {"", "1 a probation", "", "1=a", "", ""},
+		"what waits for a person waits":     {"", "1 a quarantined", "", "1=a?", "", ""},
+	} {
+		p := history.Promote(book(test.base), book(test.from), book(test.to))
+		ids := func(all []history.Difference) string {
+			var out []string
+			for _, d := range all {
+				out = append(out, string(d.ID()))
+			}
+			slices.Sort(out)
+			return strings.Join(out, " ")
+		}
+		if got := brief(p.After); got != test.want || ids(p.Left) != test.left || ids(p.Moved) != test.moved {
+			t.Errorf("%s: got %q, left %q, moved %q; want %q, %q, %q", name, got, ids(p.Left), ids(p.Moved), test.want, test.left, test.moved)
+		}
+	}
+}
+
+func TestForkOf(t *testing.T) {
+	t.Parallel()
+	const reason = "fork of default at 17@ab12cd"
+	if got := (history.Fork{Of: "default", At: "17@ab12cd"}).String(); got != reason {
+		t.Errorf("got %q, want %q", got, reason)
+	}
+	delta := func(version uint64, author, reason string) *playbook.Delta {
+		return &playbook.Delta{Version: version, Author: author, Reason: reason}
+	}
+	part := delta(1, history.Forker, reason)
+	part.Change, part.More = "c", true
+	last := delta(2, history.Forker, reason)
+	last.Change = "c"
+	for name, test := range map[string]struct {
+		log   []*playbook.Delta
+		whole uint64
+	}{
+		"no log":                      {nil, 0},
+		"one edit":                    {[]*playbook.Delta{delta(1, history.Forker, reason), delta(2, history.Curator, "")}, 1},
+		"a large one, and another":    {[]*playbook.Delta{part, last, delta(3, history.Forker, reason), delta(4, history.Curator, "")}, 3},
+		"a large one that broke off":  {[]*playbook.Delta{part}, 0},
+		"a book that began empty":     {[]*playbook.Delta{delta(1, history.Curator, ""), delta(2, history.Forker, reason)}, 0},
+		"somebody's words":            {[]*playbook.Delta{delta(1, "ann", reason)}, 0},
+		"other words":                 {[]*playbook.Delta{delta(1, history.Forker, reason+"!")}, 0},
+		"a later one is not the fork": {[]*playbook.Delta{delta(1, history.Forker, reason), delta(2, history.Curator, ""), delta(3, history.Forker, reason)}, 1},
+		"nor is one of another book":  {[]*playbook.Delta{delta(1, history.Forker, reason), delta(2, history.Forker, "fork of other at 0")}, 1},
+	} {
+		f, whole, err := history.ForkOf(func(fn func(*playbook.Delta) error) error {
+			for _, d := range test.log {
+				if err := fn(d); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || whole != test.whole || (f == history.Fork{Of: "default", At: "17@ab12cd"}) != (whole > 0) {
+			t.Errorf("%s: got %v at %d, %v; want version %d", name, f, whole, err, test.whole)
+		}
+	}
+}
