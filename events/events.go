@@ -97,6 +97,9 @@ type Task struct {
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
 
+// ProgramEvaluator begins the name of an evaluator that is an outside program. Such a one may know without a target.
+const ProgramEvaluator = "program:"
+
 func (*Task) Kind() Kind { return KindTask }
 
 // EventID is the same for the same task; each further round at it has one of its own.
@@ -116,7 +119,7 @@ func (t *Task) Validate() error {
 	if t.Rounds < 0 || t.Rounds > MaxRounds {
 		errs = append(errs, fmt.Errorf("rounds: must be 1 to %d, or 0 for the reflector's own, got %d", MaxRounds, t.Rounds))
 	}
-	if t.Evaluator != "" && t.Target == "" {
+	if t.Evaluator != "" && t.Target == "" && !strings.HasPrefix(t.Evaluator, ProgramEvaluator) {
 		errs = append(errs, fmt.Errorf("target: is empty, evaluator %q has nothing to compare with", t.Evaluator))
 	}
 	return errors.Join(errs...)

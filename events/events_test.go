@@ -55,6 +55,10 @@ func TestInvalidEventsNameTheField(t *testing.T) {
 			}
 		})
 	}
+	judged := samples()[KindTask].(*Task)
+	if judged.Evaluator, judged.Target = ProgramEvaluator+"judge", ""; judged.Validate() != nil {
+		t.Errorf("a program that knows without a target: got %v", judged.Validate())
+	}
 }
 
 func TestIDsThatCountOnce(t *testing.T) {

@@ -3,9 +3,11 @@ package generator
 import (
 	"cmp"
 	"errors"
+	"strings"
 	"time"
 
 	"debrief/events"
+	"debrief/generator/scoring"
 )
 
 // NewFeedback is what a request to judge an execution comes to, at every door. It must say something: how well it went,
@@ -25,12 +27,12 @@ func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
 }
 
 // Judge holds the answer of an execution against the target that feedback brings, where the feedback does not judge
-// itself and the execution's task named how to compare.
+// itself and the execution's task named how to compare. Programs are not asked again.
 func Judge(f *events.Feedback, e *events.Execution) error {
-	if f.Outcome.Label != "" || f.Target == "" || e.Evaluator == "" {
+	if f.Outcome.Label != "" || f.Target == "" || e.Evaluator == "" || strings.HasPrefix(e.Evaluator, scoring.ByProgram) {
 		return nil
 	}
-	o, err := Evaluate(&events.Task{Target: f.Target, Evaluator: e.Evaluator}, Answer{Final: e.Answer, Reasoning: e.Reasoning})
+	o, err := scoring.Evaluate(&events.Task{Target: f.Target, Evaluator: e.Evaluator}, scoring.Answer{Final: e.Answer, Reasoning: e.Reasoning})
 	if err != nil {
 		return &RequestError{err}
 	}

@@ -14,6 +14,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/generator/assembly"
+	"debrief/generator/scoring"
 )
 
 // Config of a generator; zero fields are defaults.
@@ -30,6 +31,8 @@ type Config struct {
 	// Instructions are what the model of our own tasks is told before the playbook, in place of ours; empty is ours. The
 	// form of the answer it is told all the same.
 	Instructions string `kong:"-"`
+	// Judge says how good the answers are; nil is one who knows no programs.
+	Judge *scoring.Judge `kong:"-"`
 }
 
 // WithDefaults fills in what is zero.
@@ -189,9 +192,12 @@ func (g *Generator) execute(ctx context.Context, desk *Desk, t *events.Task) (*e
 	if err != nil {
 		return nil, nil, fmt.Errorf("answer task %q: %w", t.ID, err)
 	}
-	outcome, err := Evaluate(t, a)
+	outcome, err := g.cfg.Judge.Evaluate(ctx, t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final}, desk.conn.Log())
+	if errors.Is(err, scoring.ErrUnjudgeable) {
+		err = bus.Discard(err)
+	}
 	if err != nil {
-		return nil, nil, bus.Discard(fmt.Errorf("evaluate task %q: %w", t.ID, err))
+		return nil, nil, fmt.Errorf("evaluate task %q: %w", t.ID, err)
 	}
 	shown := l.shown()
 	e := &events.Execution{

@@ -10,6 +10,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator/assembly"
+	"debrief/generator/scoring"
 	"debrief/generator/selection"
 	"debrief/playbook"
 )
@@ -30,7 +31,7 @@ func ask(t *testing.T, task *events.Task, bullets ...*playbook.Bullet) chat.Prom
 
 func TestPromptHoldsTheTaskAndTheBulletsAndNotTheTarget(t *testing.T) {
 	t.Parallel()
-	task := &events.Task{Question: "What is due?", Context: "An invoice.", Target: "s3cret-42", Evaluator: ByText}
+	task := &events.Task{Question: "What is due?", Context: "An invoice.", Target: "s3cret-42", Evaluator: scoring.ByText}
 	p := ask(t, task, &playbook.Bullet{ID: "calc-00001", Section: "house_rules", Content: "Gold gets 7 % off.", Helpful: 2})
 	if p.Name != "generator" || len(p.Schema) == 0 || len(p.Messages) != 2 || p.Messages[0].Speaker != chat.System || p.Messages[1].Speaker != chat.User {
 		t.Fatalf("got %+v, want a system and a user message with a schema", p)

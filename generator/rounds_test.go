@@ -10,6 +10,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/generator/assembly"
+	"debrief/generator/scoring"
 	"debrief/reflector"
 )
 
@@ -33,9 +34,9 @@ func TestAFurtherRoundStandsWhereTheFirstOneStood(t *testing.T) {
 	d := h.desk(nil, Config{}, brisk)
 	h.asks("s", "question before1")
 	q := task("b", "what comes of round1")
-	q.Session, q.Target, q.Evaluator = "s", "42", ByText
+	q.Session, q.Target, q.Evaluator = "s", "42", scoring.ByText
 	first, refused := h.answer(q)
-	if refused != "" || first.Evaluator != ByText || first.Pinned || first.Tries != nil {
+	if refused != "" || first.Evaluator != scoring.ByText || first.Pinned || first.Tries != nil {
 		t.Fatalf("got %+v, %q", first, refused)
 	}
 	h.asks("s", "question after1")
@@ -43,7 +44,7 @@ func TestAFurtherRoundStandsWhereTheFirstOneStood(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		next := again(q, e, strings.Repeat("Mind the fee. ", n))
 		e, refused = h.answer(next)
-		if refused != "" || e.ID != events.ExecutionID("b", q.ID, n) || e.Turn != 2 || len(e.Tries) != n || e.Evaluator != ByText {
+		if refused != "" || e.ID != events.ExecutionID("b", q.ID, n) || e.Turn != 2 || len(e.Tries) != n || e.Evaluator != scoring.ByText {
 			t.Fatalf("round %d: got %+v, %q", n, e, refused)
 		}
 		if got := turns(m.last()); !slices.Equal(got, []string{"question before1", "answer to before1"}) {

@@ -2,6 +2,7 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/generator/scoring"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 )
@@ -38,10 +40,12 @@ func (h *house) ok(err error) {
 }
 
 // work runs a generator until the test ends.
-func (h *house) work(m chat.Model) {
+func (h *house) work(m chat.Model) { h.runs(New(m, nil, Config{})) }
+
+func (h *house) runs(g *Generator) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- New(m, nil, Config{}).Run(ctx, h.conn) }()
+	go func() { done <- g.Run(ctx, h.conn) }()
 	h.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -207,7 +211,7 @@ func TestTheTargetIsNeverInAPrompt(t *testing.T) {
 	h := build(t)
 	s := new(scribe)
 	h.work(s)
-	for by, target := range map[string]string{ByText: "s3cret", ByNumber: "31337.5", BySteps: `{"answer": "31337.5", "steps": [{"name": "s3cret", "amount": "1"}]}`} {
+	for by, target := range map[string]string{scoring.ByText: "s3cret", scoring.ByNumber: "31337.5", scoring.BySteps: `{"answer": "31337.5", "steps": [{"name": "s3cret", "amount": "1"}]}`, scoring.ByList: "s3cret,31337", scoring.ByPattern: "s3cret", scoring.ByJSON: `["s3cret"]`} {
 		q := task("b", "what is it?")
 		q.Context, q.Target, q.Evaluator = "an invoice", target, by
 		e, refused := h.answer(q)
@@ -222,6 +226,33 @@ func TestTheTargetIsNeverInAPrompt(t *testing.T) {
 	}
 }
 
+// TestAnAnswerThatNoProgramCanJudgeIsKept: it was paid for. What went wrong is told beside it.
+func TestAnAnswerThatNoProgramCanJudgeIsKept(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	var hangs, crashes scoring.Program
+	h.ok(errors.Join(hangs.UnmarshalText([]byte("hangs=sleep 600")), crashes.UnmarshalText([]byte("crashes=false"))))
+	judge := scoring.NewJudge(scoring.Config{Programs: []scoring.Program{hangs, crashes}, Timeout: 200 * time.Millisecond}, 2)
+	h.runs(New(new(scribe), nil, Config{Judge: judge}))
+	for by, feedback := range map[string]string{
+		"program:hangs":   "evaluator program hangs: timed out after 200ms",
+		"program:crashes": "evaluator program crashes: exit status 1",
+	} {
+		q := task("b", "what is it?")
+		q.Evaluator = by
+		e, refused := h.answer(q)
+		want := events.Outcome{Label: events.Unknown, By: by, Feedback: feedback}
+		if refused != "" || e.Answer == "" || e.Outcome != want {
+			t.Errorf("got %+v, %s; want an answer with %+v", e, refused, want)
+		}
+	}
+	stranger := task("b", "what is it?")
+	stranger.Evaluator = "program:rm"
+	if _, refused := h.answer(stranger); !strings.Contains(refused, "none of the programs that this generator knows: program:crashes, program:hangs") {
+		t.Errorf("a program that nobody named: got %q", refused)
+	}
+}
+
 func TestWhatCannotBeAnsweredIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -230,7 +261,7 @@ func TestWhatCannotBeAnsweredIsADeadLetter(t *testing.T) {
 	odd := task("b", "?")
 	odd.Target, odd.Evaluator = "42", "astrology"
 	torn := task("b", "?")
-	torn.Target, torn.Evaluator = "no JSON", BySteps
+	torn.Target, torn.Evaluator = "no JSON", scoring.BySteps
 	for _, test := range []struct {
 		why        string
 		task       *events.Task

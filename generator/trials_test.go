@@ -125,10 +125,10 @@ func TestChanceShowsNewAdviceToAShareOfTheTasks(t *testing.T) {
 		}
 		again := task("b", aboutShips, 1) // a later round, at a version that is pinned
 		again.ID, again.Origin.Round = q.ID, 1
-		r := New(new(talker), nil, Config{}).answer(t.Context(), d, again)
-		h.ok(r.Err)
-		if f := r.Events[0].(*events.Execution); !cmp.Equal(f.Manifest.Trials, e.Manifest.Trials) {
-			t.Errorf("the next round: got %+v, want %+v", f.Manifest.Trials, e.Manifest.Trials)
+		next, err := New(new(talker), nil, Config{}).Answer(t.Context(), d, again)
+		h.ok(err)
+		if !cmp.Equal(next.Manifest.Trials, e.Manifest.Trials) {
+			t.Errorf("the next round: got %+v, want %+v", next.Manifest.Trials, e.Manifest.Trials)
 		}
 		measured := task("b", aboutShips)
 		measured.Purpose = events.Evaluate

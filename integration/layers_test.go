@@ -66,11 +66,13 @@ var plan = []struct {
 	{"generator/records", "what a context is made of is pure", []string{"debrief/events", "debrief/events/chat"}, []string{ours}},
 	{"generator/sliding", "what a context is made of is pure", []string{"debrief/events/chat"}, []string{ours}},
 	{"generator/assembly", "assembly is pure", []string{"debrief/playbook", "debrief/events", "debrief/events/chat", "debrief/generator/..."}, []string{ours}},
+	{"generator/scoring", "a judge knows the task and the answer, and nobody who asks", []string{"debrief/events"}, []string{ours}},
 	{"generator/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
 	{"reflector/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
 	{"curator/gate", "a verdict is a function of counts", []string{"debrief/playbook"}, []string{ours}},
 	{"curator/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
+	{"cmd/internal/stats", "numbers know not what they are of", nil, []string{others, ours}},
 	{"cmd/internal/...", "an adapter serves every program, and programs do not link the server", nil, []string{server, "debrief/events/natsd"}},
 }
 

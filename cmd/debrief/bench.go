@@ -16,6 +16,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/generator"
+	"debrief/generator/scoring"
 	"debrief/playbook/natskv"
 	"debrief/reflector"
 
@@ -237,7 +238,7 @@ func (b *pipelineBench) send(ctx context.Context, conn *bus.Conn, name string, n
 			for i := p; i < n; i += publishers {
 				t := &events.Task{
 					ID: fmt.Sprintf("%s-%d", name, i), Question: fmt.Sprintf("Sample %d: what is six times seven?", i),
-					Target: "42", Evaluator: generator.ByNumber, Created: time.Now().UTC(),
+					Target: "42", Evaluator: scoring.ByNumber, Created: time.Now().UTC(),
 				}
 				t.Book = benchBook
 				if _, err := conn.Publish(ctx, t, bus.Marks{}); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -225,42 +224,4 @@ func (s *sheet) printGoals(out io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// estimate is a mean over seeds with its interval of 95 %.
-type estimate struct {
-	Mean float64 `json:"mean"`
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
-	N    int     `json:"n"`
-}
-
-// student are the 97.5 % points of Student's t for 1, 2, 3 … degrees of freedom.
-var student = [...]float64{
-	12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-	2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-}
-
-func estimateOf(xs []float64) estimate {
-	n := float64(len(xs))
-	e := estimate{N: len(xs)}
-	for _, x := range xs {
-		e.Mean += x / n
-	}
-	if len(xs) < 2 {
-		e.Low, e.High = math.Inf(-1), math.Inf(1)
-		return e
-	}
-	square := 0.0
-	for _, x := range xs {
-		square += (x - e.Mean) * (x - e.Mean)
-	}
-	half := student[min(len(xs)-1, len(student))-1] * math.Sqrt(square/(n-1)/n)
-	e.Low, e.High = e.Mean-half, e.Mean+half
-	return e
-}
-
-// percent shows a share.
-func (e estimate) percent() string {
-	return fmt.Sprintf("%.1f %%\t%.1f to %.1f", 100*e.Mean, 100*e.Low, 100*e.High)
 }

@@ -14,6 +14,7 @@ import (
 	"debrief/events/chat"
 	"debrief/generator"
 	"debrief/generator/assembly"
+	"debrief/generator/scoring"
 	"debrief/generator/selection"
 	"debrief/reflector"
 
@@ -192,7 +193,7 @@ func (r *reference) generate(ctx context.Context, t *events.Task, after *events.
 	if err != nil {
 		return nil, err
 	}
-	o, err := generator.Evaluate(t, a)
+	o, err := scoring.Evaluate(t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/stats"
 
 	book "debrief/playbook"
 )
@@ -30,16 +31,16 @@ var arms = []arm{
 const classSize = 4
 
 type feedbackRow struct {
-	Part     string   `json:"part"`
-	Arm      string   `json:"arm"`
-	Accuracy estimate `json:"held_out_accuracy"`
-	Least    float64  `json:"least"`
-	Baseline estimate `json:"baseline_accuracy"` // without a playbook
-	Against  estimate `json:"against_clean"`     // paired by seed
-	Bullets  estimate `json:"bullets"`
-	Active   estimate `json:"active_bullets"`
-	Seeds    int      `json:"seeds"`
-	Samples  int      `json:"samples"` // of training, a seed
+	Part     string         `json:"part"`
+	Arm      string         `json:"arm"`
+	Accuracy stats.Estimate `json:"held_out_accuracy"`
+	Least    float64        `json:"least"`
+	Baseline stats.Estimate `json:"baseline_accuracy"` // without a playbook
+	Against  stats.Estimate `json:"against_clean"`     // paired by seed
+	Bullets  stats.Estimate `json:"bullets"`
+	Active   stats.Estimate `json:"active_bullets"`
+	Seeds    int            `json:"seeds"`
+	Samples  int            `json:"samples"` // of training, a seed
 }
 
 // feedback measures what is learned from verdicts of which some are wrong.
@@ -68,20 +69,20 @@ func (b *learningBench) feedback(ctx context.Context, log zerolog.Logger) (*shee
 	var clean, on feedbackRow
 	for i, a := range arms {
 		row := feedbackRow{
-			Part: "feedback", Arm: a.name, Accuracy: estimateOf(after[i]), Least: least(after[i]), Baseline: estimateOf(before),
-			Against: estimateOf(minus(after[i], after[0])), Bullets: estimateOf(size[i]), Active: estimateOf(active[i]),
+			Part: "feedback", Arm: a.name, Accuracy: stats.Mean(after[i]), Least: least(after[i]), Baseline: stats.Mean(before),
+			Against: stats.Mean(minus(after[i], after[0])), Bullets: stats.Mean(size[i]), Active: stats.Mean(active[i]),
 			Seeds: b.Seeds, Samples: b.Train * b.Passes,
 		}
 		against := "\t"
 		if i == 0 {
 			clean = row
 		} else {
-			against = row.Against.percent()
+			against = row.Against.Percent()
 		}
 		if a.gate == book.GateOn {
 			on = row
 		}
-		s.row(row, "%s\t%s\t%.1f %%\t%s\t%.1f\t%.1f\t", a.name, row.Accuracy.percent(), 100*row.Least, against, row.Bullets.Mean, row.Active.Mean)
+		s.row(row, "%s\t%s\t%.1f %%\t%s\t%.1f\t%.1f\t", a.name, row.Accuracy.Percent(), 100*row.Least, against, row.Bullets.Mean, row.Active.Mean)
 	}
 	s.goal(clean.Accuracy.Mean >= 0.95, "clean feedback: at least 95 %", "%.1f %%", 100*clean.Accuracy.Mean)
 	s.goal(on.Against.Mean >= -0.03, "wrong feedback, gate on: within 3 points of clean", "%+.1f", 100*on.Against.Mean)
@@ -173,7 +174,7 @@ func least(xs []float64) float64 {
 func briefMeans(arms [][]float64) string {
 	text := ""
 	for _, xs := range arms {
-		text += fmt.Sprintf(" %.3f", estimateOf(xs).Mean)
+		text += fmt.Sprintf(" %.3f", stats.Mean(xs).Mean)
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/stats"
 
 	book "debrief/playbook"
 )
@@ -15,15 +16,15 @@ import (
 const growthUnit = 500
 
 type growthRow struct {
-	Part     string   `json:"part"`
-	Arm      string   `json:"arm"`
-	Times    int      `json:"times"`
-	Samples  int      `json:"samples"`
-	Bullets  estimate `json:"bullets"`
-	Active   estimate `json:"active_bullets"`
-	Shown    estimate `json:"bullets_in_prompt"`
-	Tokens   estimate `json:"prompt_tokens"`
-	Accuracy estimate `json:"held_out_accuracy"`
+	Part     string         `json:"part"`
+	Arm      string         `json:"arm"`
+	Times    int            `json:"times"`
+	Samples  int            `json:"samples"`
+	Bullets  stats.Estimate `json:"bullets"`
+	Active   stats.Estimate `json:"active_bullets"`
+	Shown    stats.Estimate `json:"bullets_in_prompt"`
+	Tokens   stats.Estimate `json:"prompt_tokens"`
+	Accuracy stats.Estimate `json:"held_out_accuracy"`
 }
 
 // growth measures the playbook and the prompt as more tasks of one family come.
@@ -117,8 +118,8 @@ func (s *school) measureGrowth(ctx context.Context, pupils []*pupil, times, samp
 			right = append(right, accuracy(ends[i]))
 		}
 		rows[a] = growthRow{
-			Part: "growth", Arm: arms[a].name, Times: times, Samples: samples, Bullets: estimateOf(size), Active: estimateOf(active),
-			Shown: estimateOf(shown), Tokens: estimateOf(tokens), Accuracy: estimateOf(right),
+			Part: "growth", Arm: arms[a].name, Times: times, Samples: samples, Bullets: stats.Mean(size), Active: stats.Mean(active),
+			Shown: stats.Mean(shown), Tokens: stats.Mean(tokens), Accuracy: stats.Mean(right),
 		}
 	}
 	return rows, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/stats"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -29,15 +30,15 @@ const (
 var batchSizes = []int{3, 10, 30, 100}
 
 type retentionRow struct {
-	Part     string   `json:"part"`
-	Batch    int      `json:"batch"`
-	Control  bool     `json:"one_call_for_all"`
-	Kept     estimate `json:"lessons_kept"`
-	Distinct int      `json:"distinct_lessons"`
-	Extra    float64  `json:"other_bullets"`
-	Calls    float64  `json:"calls_per_batch"`
-	Allowed  float64  `json:"calls_allowed"` // √n + 2
-	Seeds    int      `json:"seeds"`
+	Part     string         `json:"part"`
+	Batch    int            `json:"batch"`
+	Control  bool           `json:"one_call_for_all"`
+	Kept     stats.Estimate `json:"lessons_kept"`
+	Distinct int            `json:"distinct_lessons"`
+	Extra    float64        `json:"other_bullets"`
+	Calls    float64        `json:"calls_per_batch"`
+	Allowed  float64        `json:"calls_allowed"` // √n + 2
+	Seeds    int            `json:"seeds"`
 }
 
 // retention measures what is left of the lessons of a hundred reflections, by how many are curated at once.
@@ -62,7 +63,7 @@ func (b *learningBench) retention(ctx context.Context, log zerolog.Logger) (*she
 			row.Extra += float64(r.extra) / float64(seeds)
 			row.Calls += float64(r.calls) / float64(r.batches) / float64(seeds)
 		}
-		row.Kept = estimateOf(kept)
+		row.Kept = stats.Mean(kept)
 		s.row(row, "%d\t%.1f\t%.1f to %.1f\t%.1f\t%.2f\t%.1f\t", size, row.Kept.Mean, row.Kept.Low, row.Kept.High, row.Extra, row.Calls, row.Allowed)
 		met = met && row.Calls <= row.Allowed
 		if size == batchSizes[0] {
@@ -237,6 +238,6 @@ func oneCall(ctx context.Context, seeds int) (retentionRow, error) {
 		}
 		kept = append(kept, float64(n))
 	}
-	row.Kept = estimateOf(kept)
+	row.Kept = stats.Mean(kept)
 	return row, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -166,17 +165,5 @@ func TestNoiseStaysAtTheBaseline(t *testing.T) {
 	}
 	if _, now, err := p.read(t.Context()); err != nil || now.Len() == 0 {
 		t.Errorf("got %d bullets, %v, want the nonsense in the book", now.Len(), err)
-	}
-}
-
-func TestEstimate(t *testing.T) {
-	t.Parallel()
-	// Mean 3, standard deviation 1.5811, half width 2.776 · 1.5811 / √5.
-	e := estimateOf([]float64{1, 2, 3, 4, 5})
-	if e.Mean != 3 || math.Abs(e.High-4.963) > 0.001 || math.Abs(e.Low-1.037) > 0.001 {
-		t.Errorf("got %+v, want 3 from 1.037 to 4.963", e)
-	}
-	if e := estimateOf([]float64{1}); !math.IsInf(e.High, 1) {
-		t.Errorf("got %+v of one number, want no bound", e)
 	}
 }

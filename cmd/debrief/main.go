@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/app"
+	"debrief/generator/scoring"
 )
 
 type command struct {
@@ -31,5 +32,5 @@ what came of it, a Curator turns that into small changes of the playbook. The th
 Begin with 'debrief demo'.`
 
 func main() {
-	os.Exit(app.Main("debrief", description, new(command), kong.Vars{"data": dataDir()}, os.Args[1:]))
+	os.Exit(app.Main("debrief", description, new(command), kong.Vars{"data": dataDir(), "evaluators": scoring.Forms}, os.Args[1:]))
 }

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/app"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/generator"
+	"debrief/generator/scoring"
 )
 
 // submit hands in one task.
@@ -25,7 +24,7 @@ type submit struct {
 	ID        string        `help:"Id of the task: the same id is the same sample. Default: a new one."`
 	Session   string        `help:"Session that the task belongs to."`
 	Target    string        `help:"What a right answer is; it never enters the prompt."`
-	Evaluator string        `help:"How to compare with the target: exact, numeric, steps." placeholder:"NAME"`
+	Evaluator string        `help:"How to compare with the target: ${evaluators}." placeholder:"NAME"`
 	Evaluate  bool          `help:"Do not learn from it."`
 	Wait      bool          `help:"Wait for the answer and print it."`
 	Patience  time.Duration `help:"How long --wait waits." default:"2m"`
@@ -53,8 +52,8 @@ func (s *submit) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	if evaluators := []string{"", generator.ByText, generator.ByNumber, generator.BySteps}; !slices.Contains(evaluators, s.Evaluator) {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: want exact, numeric or steps, got %q", s.Evaluator))
+	if err := scoring.Check(s.Evaluator); err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
 	task := &events.Task{
 		ID: s.ID, Session: s.Session, Question: strings.TrimSpace(s.Question), Context: s.Context, Target: s.Target,

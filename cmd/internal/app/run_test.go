@@ -13,6 +13,7 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/generator"
+	"debrief/generator/scoring"
 	"debrief/playbook/natskv"
 	"debrief/reflector"
 )
@@ -46,7 +47,7 @@ func TestTasksGoThroughAllThreeRolesToABulletInTheView(t *testing.T) {
 			reflector.New(canned{}, reflector.Config{}), curator.New(canned{}, curator.Config{}))
 	}()
 	for i := range 20 {
-		task := &events.Task{ID: fmt.Sprint(i), Question: fmt.Sprintf("question %d?", i), Target: "41", Evaluator: generator.ByNumber}
+		task := &events.Task{ID: fmt.Sprint(i), Question: fmt.Sprintf("question %d?", i), Target: "41", Evaluator: scoring.ByNumber}
 		task.Book = "b"
 		if _, err := conn.Publish(ctx, task, bus.Marks{}); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/service"
 	"debrief/generator"
+	"debrief/generator/scoring"
 	"debrief/reflector"
 )
 
@@ -20,7 +21,8 @@ type (
 	Generator struct {
 		generator.Config `embed:""`
 
-		GeneratorPrompt string `name:"generator-prompt" help:"File with what the generator's model is told before the playbook, in place of the built-in instructions; the form of the answer is asked for all the same." type:"path" placeholder:"FILE"`
+		GeneratorPrompt string         `name:"generator-prompt" help:"File with what the generator's model is told before the playbook, in place of the built-in instructions; the form of the answer is asked for all the same." type:"path" placeholder:"FILE"`
+		Evaluators      scoring.Config `embed:""`
 	}
 	Reflector struct {
 		reflector.Config `embed:""`
@@ -32,9 +34,11 @@ type (
 	}
 )
 
-// Settings are the generator's configuration with the instructions that the flag names.
+// Settings are the generator's configuration with the instructions that the flag names, and a judge who knows the
+// programs of the command line.
 func (g Generator) Settings() (cfg generator.Config, err error) {
-	cfg = g.Config
+	cfg = g.Config.WithDefaults()
+	cfg.Judge = scoring.NewJudge(g.Evaluators, cfg.Slots)
 	cfg.Instructions, err = instructions("--generator-prompt", g.GeneratorPrompt)
 	return cfg, err
 }

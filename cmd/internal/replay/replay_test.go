@@ -385,3 +385,40 @@ func TestAStreamIsLearnedAsItComes(t *testing.T) {
 	}
 }
 
+// TestHistoryIsLearnedAnew: a second book from the executions of the first, without a task run again.
+func TestHistoryIsLearnedAnew(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	s := sets(64, 20)
+	s.Validation = nil
+	first := h.run(Config{Batch: 16}, s, Options{Name: "first"}).Report
+	looks := reflector.New(h.model, reflector.Config{})
+	o := Options{Name: "second", Source: Source{Book: "first", Reflect: looks.Reflect, AtOnce: 4}}
+	calls := h.model.calls.Load()
+	second := h.run(Config{Mode: Executions, Batch: 16}, Sets{Test: s.Test}, o).Report
+	if second.Epochs[0].Train.N != 64 || second.Epochs[0].Train.Right != first.Epochs[0].Train.Right {
+		t.Errorf("recorded %+v, were %+v", second.Epochs[0].Train, first.Epochs[0].Train)
+	}
+	if second.Before.Right != first.After.Right {
+		t.Errorf("the first book: %+v, was %+v", second.Before, first.After)
+	}
+	if second.Final.Bullets == 0 || second.After.Accuracy < first.Before.Accuracy {
+		t.Errorf("the second book: %+v, %+v", second.Final, second.After)
+	}
+	for _, b := range second.Bullets {
+		if b.Helpful+b.Harmful+b.Neutral > 0 {
+			t.Errorf("bullet %s has votes: nothing showed it", b.ID)
+		}
+	}
+	asked := h.model.calls.Load() - calls
+	if most := int64(64 + 2*20 + 40); asked > most {
+		t.Errorf("%d calls, want at most %d: reflections, two tests, curation", asked, most)
+	}
+	w, err := natskv.New(h.conn.JetStream()).Writer(t.Context(), "second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.State().Playbook().Len() != len(second.Bullets) {
+		t.Errorf("%d bullets, the report has %d", w.State().Playbook().Len(), len(second.Bullets))
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"debrief/events/chat"
 	"debrief/generator"
 	"debrief/generator/assembly"
+	"debrief/generator/scoring"
 	"debrief/generator/selection"
 	"debrief/playbook"
 	"debrief/reflector"
@@ -94,7 +95,7 @@ func (d *desk) answer(t *testing.T, task *events.Task) (generator.Answer, events
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := generator.Evaluate(task, a)
+	o, err := scoring.Evaluate(task, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"hash/fnv"
 
 	"debrief/events"
-	"debrief/generator"
+	"debrief/generator/scoring"
 )
 
 // Evaluator judges answers afterwards, as somebody would who checks invoices for a living and is not always awake.
@@ -26,7 +26,7 @@ func NewEvaluator(seed uint64, wrong float64) *Evaluator {
 // Judge says how good an answer to a task is, in the words of the evaluator by steps. Task has its target; its id is
 // that of the sample, and chance goes by it: the same sample is judged the same way again.
 func (v *Evaluator) Judge(task *events.Task, answer, reasoning string) (o events.Outcome, inverted bool, err error) {
-	o, err = generator.Evaluate(task, generator.Answer{Reasoning: reasoning, Final: answer})
+	o, err = scoring.Evaluate(task, scoring.Answer{Reasoning: reasoning, Final: answer})
 	if err != nil || float64(v.draw("wrong", task.ID)>>11)/(1<<53) >= v.Wrong {
 		return o, false, err
 	}
@@ -35,7 +35,7 @@ func (v *Evaluator) Judge(task *events.Task, answer, reasoning string) (o events
 	}
 	told := *task
 	told.Target = v.lie(task)
-	o, err = generator.Evaluate(&told, generator.Answer{Reasoning: reasoning, Final: answer})
+	o, err = scoring.Evaluate(&told, scoring.Answer{Reasoning: reasoning, Final: answer})
 	return o, true, err
 }
 
