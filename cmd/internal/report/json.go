@@ -73,6 +73,7 @@ func (r *Report) Fingerprint() (string, error) {
 // nothing: no difference, the widest interval, a p of 1.
 func (r *Report) tidy() *Report {
 	c := *r
+	c.Format = Format
 	c.Settings, c.Data, c.Losses = list(r.Settings), list(r.Data), list(r.Losses)
 	c.Bullets = list(r.Bullets)
 	c.Points, c.Epochs = slices.Clone(list(r.Points)), slices.Clone(list(r.Epochs))

@@ -100,3 +100,21 @@ func TestComparableLeavesOutWhatDiffersFromRunToRun(t *testing.T) {
 		}
 	}
 }
+
+func FuzzComparable(f *testing.F) {
+	data, err := (&Report{Losses: make([]Loss, 1)}).JSON()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"run":1,"a":[1e400,-0,"\ud800"],"a":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		once, err := Comparable(data)
+		if err != nil {
+			return
+		}
+		if twice, err := Comparable(once); err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("got %q of %q (%v), want the same again", twice, once, err)
+		}
+	})
+}

@@ -32,10 +32,10 @@ var pageCSS string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"css":       func() template.CSS { return template.CSS(pageCSS) },
-	"percent":   percent,
 	"thousands": thousands,
 	"plural":    plural,
-	"share":     func(n, of int) string { return percent(float64(n) / float64(of)) },
+	"share":     func(s Score) string { return s.share() },
+	"ratio":     func(n, of int) string { return percent(float64(n) / float64(of)) },
 	"set":       setName,
 	"titled":    func(caption, what string, of []count) tally { return tally{caption, what, of} },
 	"seconds":   seconds,
@@ -136,12 +136,7 @@ func (r *Report) Page(w io.Writer) error {
 		Command: r.Command(), Fingerprint: print,
 		MaxBullets: maxBullets, MaxMarks: maxMarks, FewSamples: fewSamples,
 		Spent: []spending{{"Generator", r.Cost.Generator}, {"Reflector", r.Cost.Reflector}, {"Curator", r.Cost.Curator}},
-	}
-	for _, s := range p.Spent {
-		p.Total.Calls += s.Calls
-		p.Total.InputTokens += s.InputTokens
-		p.Total.OutputTokens += s.OutputTokens
-		p.Total.Dollars += s.Dollars
+		Total: r.Cost.together(),
 	}
 	p.draw()
 	p.choose()
@@ -198,6 +193,16 @@ func counts(of map[string]int) []count {
 		out = append(out, count{What: name, N: of[name], Share: round(100 * float64(of[name]) / float64(max(of[names[0]], 1)))})
 	}
 	return out
+}
+
+func (c *Cost) together() (all Usage) {
+	for _, u := range []Usage{c.Generator, c.Reflector, c.Curator} {
+		all.Calls += u.Calls
+		all.InputTokens += u.InputTokens
+		all.OutputTokens += u.OutputTokens
+		all.Dollars += u.Dollars
+	}
+	return all
 }
 
 // simulated reports whether no real model was asked.

@@ -1,0 +1,131 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"github.com/guptarohit/asciigraph"
+)
+
+// maxTold bounds the losses that a summary tells one by one.
+const maxTold = 5
+
+// Text writes the report as a summary for a terminal.
+func (r *Report) Text(w io.Writer) error {
+	fingerprint, err := r.Fingerprint()
+	if err != nil {
+		return err
+	}
+	r = r.tidy()
+	var out strings.Builder
+	r.tellEpochs(&out)
+	r.tellCurve(&out)
+	h := r.headline()
+	if h.From != "" {
+		h.To = h.From + " → " + h.To
+	}
+	fmt.Fprintf(&out, "%s %s.\n", h.To, h.What)
+	for _, d := range h.Detail {
+		fmt.Fprintln(&out, d)
+	}
+	if r.Best != (Book{}) {
+		fmt.Fprintf(&out, "Best playbook: version %d of %s, %s and some %s.\n", r.Best.Version, plain(r.Run.Book), plural(r.Best.Bullets, "bullet"), plural(r.Best.Tokens, "token"))
+	}
+	if r.Stopped != "" {
+		fmt.Fprintf(&out, "It ended before its last epoch: %s.\n", plain(r.Stopped))
+	}
+	r.tellLosses(&out)
+	all := r.Cost.together()
+	fmt.Fprintf(&out, "It took %s of models, %s and %s", plural(all.Calls, "call"), plural(all.InputTokens+all.OutputTokens, "token"), seconds(r.Timing.Seconds))
+	if all.Dollars > 0 {
+		fmt.Fprintf(&out, ", %s", dollars(all.Dollars))
+	}
+	fmt.Fprintf(&out, ".\nFingerprint of the result: %s\n", fingerprint)
+	if r.Run.simulated() {
+		fmt.Fprintln(&out, "The model was simulated: the figures say nothing about a real one.")
+	}
+	_, err = io.WriteString(w, out.String())
+	return err
+}
+
+func (r *Report) tellEpochs(out io.Writer) {
+	if len(r.Epochs) == 0 {
+		return
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "epoch\ttraining\tvalidation\tlost\tbullets\ttokens\tversion\t\n")
+	for _, e := range r.Epochs[:min(len(r.Epochs), maxEpochs)] {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d\t\n", e.Epoch, e.Train.share(), e.Validation.share(), e.Train.Lost, e.Book.Bullets, e.Book.Tokens, e.Book.Version)
+	}
+	_ = w.Flush()
+	fmt.Fprintln(out)
+}
+
+// share is the accuracy, where there is one.
+func (s *Score) share() string {
+	if s == nil || s.N == 0 {
+		return "–"
+	}
+	return percent(s.Accuracy)
+}
+
+// tellCurve draws accuracy, of the validation set where there is one.
+func (r *Report) tellCurve(out io.Writer) {
+	c := newCurve(r)
+	what, marks := "validation accuracy", c.Validation
+	if len(marks) < 2 {
+		what, marks = "training accuracy", c.Train
+	}
+	if len(marks) < 2 {
+		return
+	}
+	first, last := marks[0].Step, marks[len(marks)-1].Step
+	fmt.Fprintf(out, "%s, %% after %d to %d training samples\n%s\n\n", what, first, last, asciigraph.Plot(spread(marks, 64),
+		asciigraph.Height(10), asciigraph.LowerBound(0), asciigraph.UpperBound(100), asciigraph.Precision(0)))
+}
+
+// spread is a line in columns that are as far apart as their samples are.
+func spread(marks []mark, columns int) []float64 {
+	out := make([]float64, columns)
+	first, last := marks[0].Step, marks[len(marks)-1].Step
+	at := 0
+	for i := range out {
+		step := float64(first) + float64(last-first)*float64(i)/float64(columns-1)
+		for at < len(marks)-2 && float64(marks[at+1].Step) <= step {
+			at++
+		}
+		a, b := marks[at], marks[at+1]
+		out[i] = b.Value
+		if a.Step != b.Step {
+			share := min(max((step-float64(a.Step))/float64(b.Step-a.Step), 0), 1)
+			out[i] = a.Value + share*(b.Value-a.Value)
+		}
+	}
+	return out
+}
+
+func (r *Report) tellLosses(out io.Writer) {
+	if len(r.Losses) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "%s came to nothing:\n", plural(len(r.Losses), "sample"))
+	for _, l := range r.Losses[:min(len(r.Losses), maxTold)] {
+		fmt.Fprintf(out, "  %s of %s, epoch %d: %s\n", plain(l.Sample), plain(l.Set), l.Epoch, plain(l.Reason))
+	}
+	if more := len(r.Losses) - maxTold; more > 0 {
+		fmt.Fprintf(out, "  and %d more, listed in %s\n", more, ReportFile)
+	}
+}
+
+// plain is a text on one line that gives a terminal no orders.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
