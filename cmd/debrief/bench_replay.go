@@ -25,10 +25,10 @@ type asked struct {
 	whole []chat.Message
 }
 
-// replay lays out a context for every time that the agent of a run was asked, with what is in the input besides. As a session, the turns of the user
+// layOut lays out a context for every time that the agent of a run was asked, with what is in the input besides. As a session, the turns of the user
 // before the last one are interactions of a window, as they are where an agent reports each turn; else all of it is one
 // running turn, and the query is the run's question. Recordings have no clock: a step takes a minute.
-func replay(e *events.Execution, in assembly.Input, session bool, l assembly.Limits, each func(*asked) error) error {
+func layOut(e *events.Execution, in assembly.Input, session bool, l assembly.Limits, each func(*asked) error) error {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	in.System, in.Query, in.About = generator.Instructions, e.Question, e.Context
 	whole := []chat.Message{{Speaker: chat.System, Text: in.System}, {Speaker: chat.User, Text: e.Question}}
@@ -124,7 +124,7 @@ func costsOf(ctx context.Context, name string, l assembly.Limits) ([]runCost, er
 	var all []runCost
 	report, err := traces.Read(ctx, benchBook, filepath.Base(name), f, func(e *events.Execution) error {
 		r := runCost{Source: e.Origin.Source, Run: e.TaskID}
-		err := replay(e, assembly.Input{}, true, l, func(p *asked) error { r.take(p); return ctx.Err() })
+		err := layOut(e, assembly.Input{}, true, l, func(p *asked) error { r.take(p); return ctx.Err() })
 		all = append(all, r)
 		return err
 	})

@@ -148,7 +148,7 @@ func TestRecordedRunsReplayed(t *testing.T) {
 				if tt.learned {
 					furnish(&first, index, runs[(i+1)%len(runs):])
 				}
-				err := replay(e, first, tt.session, l, func(p *asked) error {
+				err := layOut(e, first, tt.session, l, func(p *asked) error {
 					r.take(p)
 					checkContext(t, p, l.Total)
 					real := count.messages(t, p.shown.Messages)
@@ -290,7 +290,7 @@ func TestReplayOfASession(t *testing.T) {
 	e.Book = book.Book("b")
 	for _, session := range []bool{false, true} {
 		var got []string
-		err := replay(e, assembly.Input{}, session, assembly.Limits{}, func(p *asked) error {
+		err := layOut(e, assembly.Input{}, session, assembly.Limits{}, func(p *asked) error {
 			got = append(got, fmt.Sprintf("%q after %d turns and %d steps, of %d messages", p.in.Query, len(p.in.Window), len(p.in.Running), len(p.whole)))
 			return nil
 		})

@@ -14,16 +14,17 @@ import (
 type command struct {
 	app.Common
 
-	Demo     demo     `cmd:"" help:"Watch a model learn: embedded server, three roles, a simulated model. Needs nothing."`
-	Up       up       `cmd:"" help:"Run the server and the three roles in one process."`
-	Learn    learn    `cmd:"" help:"Learn from recorded runs: tau-bench JSON, SWE-agent .traj."`
-	Submit   submit   `cmd:"" help:"Hand in a task."`
-	Feedback feedback `cmd:"" help:"Judge a run, also days later: votes move."`
-	Context  contexts `cmd:"" help:"Show what a model is given, now or in a past run; pin turns of a session."`
-	Playbook playbook `cmd:"" help:"Look at playbooks, their history and reasons; change, import and export them."`
-	Status   status   `cmd:"" help:"Show streams, roles and books."`
-	Bench    bench    `cmd:"" help:"Measure the pipeline and this machine's limits."`
-	Model    serve    `cmd:"" help:"Serve the simulated model on the OpenAI chat wire."`
+	Demo     demo      `cmd:"" help:"Watch a model learn: embedded server, three roles, a simulated model. Needs nothing."`
+	Up       up        `cmd:"" help:"Run the server and the three roles in one process."`
+	Learn    learn     `cmd:"" help:"Learn from recorded runs: tau-bench JSON, SWE-agent .traj."`
+	Submit   submit    `cmd:"" help:"Hand in a task."`
+	Feedback feedback  `cmd:"" help:"Judge a run, also days later: votes move."`
+	Context  contexts  `cmd:"" help:"Show what a model is given, now or in a past run; pin turns of a session."`
+	Replay   replayRun `cmd:"" help:"Train a playbook on tasks: epochs, validation, report. Or online, or from recorded executions."`
+	Playbook playbook  `cmd:"" help:"Look at playbooks, their history and reasons; change, import and export them."`
+	Status   status    `cmd:"" help:"Show streams, roles and books."`
+	Bench    bench     `cmd:"" help:"Measure the pipeline and this machine's limits."`
+	Model    serve     `cmd:"" help:"Serve the simulated model on the OpenAI chat wire."`
 }
 
 const description = `LLM agents that learn from what they do: a Generator answers with a playbook in its prompt, a Reflector looks at

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/stats"
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
@@ -118,6 +119,7 @@ func (r *run) account(ctx context.Context) error {
 	}
 	rep := &r.report
 	rep.Format, rep.Mode, rep.Settings, rep.Data = report.Format, string(r.Mode), r.Settings, r.Sets.Data()
+	rep.Paired = r.paired()
 	rep.Operations, rep.Rejected = r.logged.made, r.logged.rejected
 	g, f, model := r.ledger.usage()
 	rep.Cost = report.Cost{Generator: g, Reflector: f, Curator: r.state.curating()}
@@ -130,6 +132,32 @@ func (r *run) account(ctx context.Context) error {
 		rep.Timing.PerSecond = float64(r.step) / s.Seconds
 	}
 	return nil
+}
+
+// paired compares the answers to the test set after with those before, sample by sample. Those that have no judgement in
+// one of the two are left out of both.
+func (r *run) paired() *report.Pair {
+	if r.report.Before == nil || r.report.After == nil {
+		return nil
+	}
+	var was, is []bool
+	first := map[int]report.Sample{}
+	judged := func(s *report.Sample) bool { return s.Label != "" && s.Label != events.Unknown }
+	for i := range r.samples {
+		s := &r.samples[i]
+		if s.Set != Test {
+			continue
+		}
+		b, again := first[s.Index]
+		switch {
+		case !again:
+			first[s.Index] = *s
+		case judged(&b) && judged(s):
+			was, is = append(was, b.Label == events.Success), append(is, s.Label == events.Success)
+		}
+	}
+	p := report.Pair(stats.Paired(was, is))
+	return &p
 }
 
 // names marks the versions that people will ask for: the best one and the ends of epochs.

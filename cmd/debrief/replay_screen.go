@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/replay"
+	"debrief/cmd/internal/report"
+	"debrief/events"
+	"debrief/playbook/formats"
+	"debrief/playbook/natskv"
+
+	book "debrief/playbook"
+)
+
+// runScreen shows how a run goes: to a person, or as JSON lines.
+type runScreen struct {
+	*screen
+	name string
+
+	mu    sync.Mutex
+	last  time.Time
+	began bool
+	first replay.Progress // of this process, that rates are counted from
+	begun time.Time
+}
+
+func newRunScreen(p *replayRun, name string) *runScreen {
+	return &runScreen{screen: newScreen(os.Stdout, p.JSON), name: name}
+}
+
+// line is an event of --json.
+type line struct {
+	Event    string           `json:"event"` // "progress", "point", "epoch", "waiting", "report"
+	Run      string           `json:"run"`
+	Progress *replay.Progress `json:"progress,omitempty"`
+	Point    *report.Point    `json:"point,omitempty"`
+	Epoch    *report.Epoch    `json:"epoch,omitempty"`
+	WaitsFor string           `json:"waits_for,omitempty"`
+	Report   *report.Report   `json:"report,omitempty"`
+	Folder   string           `json:"folder,omitempty"`
+}
+
+// How often progress is shown to a person, and told to a program.
+const (
+	showEvery = 100 * time.Millisecond
+	tellEvery = time.Second
+)
+
+func (s *runScreen) progress(p replay.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	every := showEvery
+	if s.json {
+		every = tellEvery
+	}
+	if s.begun.IsZero() {
+		s.first, s.begun = p, time.Now()
+	}
+	if time.Since(s.last) < every || !s.json && !s.live {
+		return
+	}
+	s.last = time.Now()
+	if s.json {
+		_ = writeJSON(s.out, line{Event: "progress", Run: s.name, Progress: &p})
+		return
+	}
+	text := fmt.Sprintf("%s  %d", p.Phase, p.Done)
+	if p.Total > 0 {
+		text += fmt.Sprintf(" of %d", p.Total)
+	}
+	text += fmt.Sprintf("  ·  %d samples", p.Step)
+	if p.Samples > 0 {
+		text += fmt.Sprintf(" of %d", p.Samples)
+	}
+	took := time.Since(s.begun).Seconds()
+	if done := p.Step - s.first.Step; done > 0 && took > 0.5 {
+		rate := float64(done) / took
+		text += fmt.Sprintf(", %.1f/s", rate)
+		if left := p.Samples - p.Step; left > 0 {
+			text += ", about " + (time.Duration(float64(left)/rate) * time.Second).Round(time.Second).String() + " left"
+		}
+	}
+	text += fmt.Sprintf("  ·  %d calls, %d tokens", p.Usage.Calls, p.Usage.InputTokens+p.Usage.OutputTokens)
+	if p.Usage.Dollars > 0 {
+		text += fmt.Sprintf(", $%.2f", p.Usage.Dollars)
+	}
+	fmt.Fprintf(s.out, "\r\x1b[K%s", text)
+}
+
+// clear takes the progress line away.
+func (s *runScreen) clear() {
+	if s.live {
+		fmt.Fprint(s.out, "\r\x1b[K")
+	}
+}
+
+func (s *runScreen) point(p report.Point) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.json {
+		_ = writeJSON(s.out, line{Event: "point", Run: s.name, Point: &p})
+		return
+	}
+	if p.Set == replay.Train {
+		return
+	}
+	s.clear()
+	fmt.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", p.Step), p.Set, scored(p.Score))
+}
+
+// scored is a score in words.
+func scored(s report.Score) string {
+	text := fmt.Sprintf("%5.1f %%  %d of %d", 100*s.Accuracy, s.Right, s.N)
+	if s.Unjudged > 0 {
+		text += fmt.Sprintf(", %d that nobody can judge", s.Unjudged)
+	}
+	if s.Lost > 0 {
+		text += fmt.Sprintf(", %d lost", s.Lost)
+	}
+	return text
+}
+
+func (s *runScreen) epoch(e report.Epoch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.json {
+		_ = writeJSON(s.out, line{Event: "epoch", Run: s.name, Epoch: &e})
+		return
+	}
+	s.clear()
+	fmt.Fprintf(s.out, "epoch %-4d training    %s  ·  %d bullets, version %d\n", e.Epoch, scored(e.Train), e.Book.Bullets, e.Book.Version)
+}
+
+// starts are what a person starts so that a role works.
+var starts = map[string]string{
+	events.RoleGenerator: "generator", events.RoleReflector: "reflector", events.RoleCurator: "curator",
+}
+
+func (s *runScreen) waiting(role string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.json {
+		_ = writeJSON(s.out, line{Event: "waiting", Run: s.name, WaitsFor: role})
+		return
+	}
+	s.clear()
+	fmt.Fprintf(os.Stderr, "Waiting for a %s: nothing has moved for a while. It is safe to interrupt; see 'debrief status'.\n", starts[role])
+}
+
+// result is the end of a run.
+func (s *runScreen) result(r *report.Report, folder string) error {
+	s.clear()
+	if s.json {
+		return writeJSON(s.out, line{Event: "report", Run: s.name, Report: r, Folder: folder})
+	}
+	if err := r.Text(s.out); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", folder, r.Run.Book, r.Best.Version)
+	if r.Best.Version > 0 {
+		fmt.Fprintf(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
+	}
+	if n := len(r.Losses); n > 0 {
+		reasons := map[string]int{}
+		for _, l := range r.Losses {
+			reasons[l.Reason]++
+		}
+		var all []string
+		for why, n := range reasons {
+			all = append(all, fmt.Sprintf("%d × %s", n, why))
+		}
+		return app.Exit(app.ExitLosses, fmt.Errorf("%s came to nothing: %s", plural(n, "sample"), strings.Join(all, "; ")))
+	}
+	return nil
+}
+
+// playbooks writes versions of the run's book.
+func (p *replayRun) playbooks(ctx context.Context, s *session, folder *report.Folder, name string, versions map[string]uint64) error {
+	store := natskv.New(s.JetStream())
+	for file, version := range versions {
+		at, err := store.At(ctx, book.Book(name), version)
+		if err != nil {
+			return err
+		}
+		data, _, err := formats.Write(formats.JSON, name, at.Sorted(), nil)
+		if err != nil {
+			return err
+		}
+		if err := folder.Put("playbooks/"+file+".json", data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
