@@ -78,7 +78,8 @@ type Task struct {
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
 
 	// Playbook pins the version of the playbook to use (0 is the empty one); nil means the newest. A pinned task is a
-	// measurement: its prompt holds nothing that moves, so neither recent reflections nor recalled history.
+	// measurement: its prompt holds nothing that moves, so neither recent reflections nor recalled history, and how old a
+	// bullet is counts in whole days from the newest one.
 	Playbook *uint64 `msgpack:"playbook,omitempty" json:"playbook,omitempty"`
 	// MinVersion is the oldest version that will do. It is waited for, for a while; then the task is answered with what
 	// there is, and the execution says so.
