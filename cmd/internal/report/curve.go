@@ -140,7 +140,7 @@ type curve struct {
 	Bullets    []mark
 	Tokens     []mark
 	MaxStep    int
-	Pooled     bool // batches were put together
+	Pooled     int  // samples that a mark of Train holds at least, where batches were put together; else 0
 	Thinned    bool // measurements were left out
 }
 
@@ -203,8 +203,8 @@ func (c *curve) sizes(points []Point) {
 }
 
 // pool puts neighbouring batches of an epoch together until there are few enough and each holds enough samples. Nothing
-// is left out: every sample counts once.
-func pool(points []Point) (out []Point, pooled bool) {
+// is left out: every sample counts once. Least is how many are enough, 0 if nothing had to be put together.
+func pool(points []Point) (out []Point, least int) {
 	total, epochs := 0, map[int]bool{}
 	for _, p := range points {
 		total += p.Score.N
@@ -224,12 +224,12 @@ func pool(points []Point) (out []Point, pooled bool) {
 			p.Score.N += out[n].Score.N
 			p.Score.Right += out[n].Score.Right
 			out = out[:n]
-			pooled = true
+			least = enough
 		}
 		p.Score.Accuracy = float64(p.Score.Right) / float64(p.Score.N)
 		out = append(out, p)
 	}
-	return out, pooled
+	return out, least
 }
 
 // thin leaves as many as can be told apart: every so many, with the first and the last.
@@ -268,7 +268,11 @@ func (c *curve) accuracy(r *Report, class string, width, height float64) *chart 
 			out.Best.Label = "best"
 		}
 	}
-	out.add("training", "train", dot, c.Train)
+	class = "train"
+	if len(c.Validation)+len(c.Test) == 0 {
+		class += " alone"
+	}
+	out.add("training", class, dot, c.Train)
 	out.add("validation", "validation", disc, c.Validation)
 	out.add("test", "test", diamond, c.Test)
 	return out

@@ -30,7 +30,6 @@ func example() *Report {
 		Format: Format, Mode: "offline",
 		Settings: []Setting{
 			{"DATASET", "invoices/train.jsonl"},
-			{"run", "invoices-2026-11"},
 			{"validation", "invoices/validation.jsonl"},
 			{"test", "invoices/test.jsonl"},
 			{"epochs", "5"},

@@ -45,8 +45,8 @@ func (r *Report) tested() headline {
 		return h
 	}
 	h.Detail = []string{
-		fmt.Sprintf("%s points (95\u00a0%% interval %s to %s) on the %s judged both times: %s from wrong to right and %s from right to wrong (%s, two-sided).",
-			points(p.Difference), points(p.Low), points(p.High), plural(p.N, "sample"), went(p.Wins), thousands(p.Losses), chance(p.P)),
+		fmt.Sprintf("%s points (95\u00a0%% interval %s to %s) on the %s judged both times: %s went from wrong to right and %s from right to wrong (%s, two-sided).",
+			points(p.Difference), points(p.Low), points(p.High), plural(p.N, "sample"), thousands(p.Wins), thousands(p.Losses), chance(p.P)),
 	}
 	switch {
 	case p.High < 0:
@@ -92,6 +92,9 @@ func (r *Report) trained() headline {
 		To: percent(last.Train.Accuracy), What: "of the training samples answered right, each before it was learned from",
 		Detail: []string{fmt.Sprintf("%d of %s, each with the playbook of that moment.", last.Train.Right, plural(last.Train.N, "sample"))},
 	}
+	if early, late := r.fifths(); len(r.Epochs) == 1 && early.N > 0 && late.N > 0 {
+		h.Detail = append(h.Detail, fmt.Sprintf("Of the first fifth %s, of the last %s.", early.share(), late.share()))
+	}
 	if len(r.Epochs) > 1 && first.Train.N > 0 {
 		h.From = percent(first.Train.Accuracy)
 		h.What = fmt.Sprintf("of the training samples answered right in epoch %d and in epoch %d", first.Epoch, last.Epoch)
@@ -100,8 +103,25 @@ func (r *Report) trained() headline {
 	return h
 }
 
-func went(n int) string {
-	return thousands(n) + " went"
+// fifths are how the first and the last fifth of the training batches were answered.
+func (r *Report) fifths() (early, late Score) {
+	var train []Score
+	for _, p := range r.Points {
+		if p.Set == "train" {
+			train = append(train, p.Score)
+		}
+	}
+	fifth := len(train) / 5
+	return together(train[:fifth]), together(train[len(train)-fifth:])
+}
+
+func together(scores []Score) (all Score) {
+	for _, s := range scores {
+		all.N += s.N
+		all.Right += s.Right
+	}
+	all.Accuracy = known(float64(all.Right)/float64(all.N), 0)
+	return all
 }
 
 // chance is a p.

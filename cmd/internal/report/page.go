@@ -64,7 +64,7 @@ type page struct {
 	Spent       []spending
 	Total       Usage
 	// What the template's words depend on.
-	MaxBullets, MaxMarks, FewSamples int
+	MaxBullets, MaxMarks int
 }
 
 // Kind is what was run, in words.
@@ -134,7 +134,7 @@ func (r *Report) Page(w io.Writer) error {
 		Shown: r.Epochs[:min(len(r.Epochs), maxEpochs)], Lost: r.Losses[:min(len(r.Losses), maxLosses)],
 		OfThisKind: counts(r.Operations), TurnedDown: counts(r.Rejected),
 		Command: r.Command(), Fingerprint: print,
-		MaxBullets: maxBullets, MaxMarks: maxMarks, FewSamples: fewSamples,
+		MaxBullets: maxBullets, MaxMarks: maxMarks,
 		Spent: []spending{{"Generator", r.Cost.Generator}, {"Reflector", r.Cost.Reflector}, {"Curator", r.Cost.Curator}},
 		Total: r.Cost.together(),
 	}
@@ -209,9 +209,9 @@ func (c *Cost) together() (all Usage) {
 func (r *Run) simulated() bool { return strings.Contains(strings.ToLower(r.Model), "simulated") }
 
 // Command is the command line that runs the same again, for a POSIX shell: every setting as a flag, and those whose names
-// are in capitals as arguments.
+// are in capitals as arguments, each on a line.
 func (r *Report) Command() string {
-	words := []string{"debrief", "replay"}
+	words := []string{"debrief replay"}
 	var arguments []string
 	for _, s := range r.Settings {
 		switch {
@@ -222,7 +222,7 @@ func (r *Report) Command() string {
 			words = append(words, quote("--"+strings.TrimLeft(s.Name, "-")+"="+s.Value))
 		}
 	}
-	return strings.Join(append(words, arguments...), " ")
+	return strings.Join(append(words, arguments...), " \\\n  ")
 }
 
 // setName is the name of a set for people.
