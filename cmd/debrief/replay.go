@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -59,6 +60,8 @@ type replayRun struct {
 	GeneratorConfig app.Generator `embed:""`
 	ReflectorConfig app.Reflector `embed:""`
 	CuratorConfig   app.Curator   `embed:""`
+
+	unread atomic.Int64 // lines of standard input
 }
 
 // tasksForm says how a file of tasks is read.
@@ -148,6 +151,9 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return p.ended(ctx, o.Name, err)
 	}
+	if p.Dataset == "-" {
+		out.Report.Data[0].Unread = int(p.unread.Load())
+	}
 	if err := p.leave(ctx, s, folder, out); err != nil {
 		return err
 	}
@@ -232,7 +238,7 @@ func (p *replayRun) settings() []report.Setting {
 			all = append(all, report.Setting{Name: name, Value: text})
 		}
 	}
-	set("dataset", filepath.Base(p.Dataset))
+	set("DATASET", nonEmptyBase(p.Dataset))
 	set("validation", nonEmptyBase(p.Validation))
 	set("test", nonEmptyBase(p.Test))
 	set("online", p.Online)
@@ -355,6 +361,7 @@ func (p *replayRun) stream(ctx context.Context) (*replay.Set, error) {
 			t, err := in.Next()
 			if bad := (*dataset.Problem)(nil); errors.As(err, &bad) {
 				fmt.Fprintf(os.Stderr, "standard input: line %d was not read: %s\n", bad.Line, bad.Reason)
+				p.unread.Add(1)
 				continue
 			}
 			if err != nil {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -157,7 +160,10 @@ func (s *runScreen) waiting(role string) {
 func (s *runScreen) result(r *report.Report, folder string) error {
 	s.clear()
 	if s.json {
-		return writeJSON(s.out, line{Event: "report", Run: s.name, Report: r, Folder: folder})
+		if err := writeJSON(s.out, line{Event: "report", Run: s.name, Report: r, Folder: folder}); err != nil {
+			return err
+		}
+		return ended(r)
 	}
 	if err := r.Text(s.out); err != nil {
 		return err
@@ -166,18 +172,28 @@ func (s *runScreen) result(r *report.Report, folder string) error {
 	if r.Best.Version > 0 {
 		fmt.Fprintf(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
 	}
-	if n := len(r.Losses); n > 0 {
-		reasons := map[string]int{}
-		for _, l := range r.Losses {
-			reasons[l.Reason]++
+	return ended(r)
+}
+
+// ended is an error where something was lost.
+func ended(r *report.Report) error {
+	var all []string
+	for _, d := range r.Data {
+		if d.Unread > 0 {
+			all = append(all, fmt.Sprintf("%s of %s could not be read", plural(d.Unread, "line"), d.File))
 		}
-		var all []string
-		for why, n := range reasons {
-			all = append(all, fmt.Sprintf("%d × %s", n, why))
-		}
-		return app.Exit(app.ExitLosses, fmt.Errorf("%s came to nothing: %s", plural(n, "sample"), strings.Join(all, "; ")))
 	}
-	return nil
+	reasons := map[string]int{}
+	for _, l := range r.Losses {
+		reasons[l.Reason]++
+	}
+	for _, why := range slices.Sorted(maps.Keys(reasons)) {
+		all = append(all, fmt.Sprintf("%s came to nothing: %s", plural(reasons[why], "sample"), why))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return app.Exit(app.ExitLosses, errors.New(strings.Join(all, "; ")))
 }
 
 // playbooks writes versions of the run's book.

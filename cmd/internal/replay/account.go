@@ -119,6 +119,9 @@ func (r *run) account(ctx context.Context) error {
 	}
 	rep := &r.report
 	rep.Format, rep.Mode, rep.Settings, rep.Data = report.Format, string(r.Mode), r.Settings, r.Sets.Data()
+	if r.Train != nil && r.Train.Stream != nil {
+		rep.Data[0].Samples = r.step
+	}
 	rep.Paired = r.paired()
 	rep.Operations, rep.Rejected = r.logged.made, r.logged.rejected
 	g, f, model := r.ledger.usage()

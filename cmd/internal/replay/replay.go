@@ -155,13 +155,13 @@ type Options struct {
 
 // Progress is how far a run is.
 type Progress struct {
-	Phase   string // "epoch 2", "validation at 200", "test, before"
-	Done    int    // of the phase
-	Total   int    // 0 where nobody knows
-	Step    int    // training samples so far
-	Samples int    // training samples of the whole run, 0 where nobody knows
-	Usage   report.Usage
-	Seconds float64
+	Phase   string       `json:"phase"`   // "epoch 2", "validation, step 200", "test, before"
+	Done    int          `json:"done"`    // of the phase
+	Total   int          `json:"total"`   // 0 where nobody knows
+	Step    int          `json:"step"`    // training samples so far
+	Samples int          `json:"samples"` // training samples of the whole run, 0 where nobody knows
+	Usage   report.Usage `json:"usage"`
+	Seconds float64      `json:"seconds"`
 }
 
 // run is a run at work.

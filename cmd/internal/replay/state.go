@@ -192,19 +192,15 @@ func differences(is, want *record) []string {
 	for _, d := range is.Data {
 		files[d.Set] = d
 	}
-	for _, d := range want.Data {
-		if was := files[d.Set]; was != d {
-			all = append(all, fmt.Sprintf("%s: other data than %s", d.Set, orNone(was.File)))
+	for _, d := range want.Data { // that there is none of a set the settings say
+		if was, both := files[d.Set]; both && was != d {
+			all = append(all, fmt.Sprintf("%s: other data than %s", d.Set, was.File))
 		}
-		delete(files, d.Set)
-	}
-	for set, d := range files {
-		differ(set, d.File, "")
 	}
 	differ("from", is.From, want.From)
 	differ("mode", string(is.Mode), string(want.Mode))
 	if len(all) == 0 {
-		all = append(all, "it was begun by another version of the program")
+		all = append(all, "other settings or data")
 	}
 	return all
 }
