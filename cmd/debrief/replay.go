@@ -224,6 +224,11 @@ func (p *replayRun) config() (replay.Config, error) {
 	case p.Executions != "" && !p.Simulated && p.Model.Model == "" && p.ReflectorModel == "":
 		return cfg, app.Exit(app.ExitUsage, errors.New("--executions: this process reflects: name its model with --model or --reflector-model"))
 	}
+	if p.Evaluator != "" {
+		if err := scoring.Check(p.Evaluator); err != nil {
+			return cfg, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+		}
+	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, app.Exit(app.ExitUsage, err)
 	}

@@ -202,19 +202,7 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 	asking, answered := context.WithCancel(ctx)
 	defer answered()
 	replied := make(chan error, 1)
-	go func() {
-		reply, err := r.conn.Request(asking, e, bus.Marks{Repeat: true, Trace: events.NewTrace()})
-		if err == nil && reply.Refused == "" {
-			d := new(events.Decision)
-			if err = events.Unmarshal(reply.Data, d); err == nil {
-				r.state.spent(usageOf(d.Usage))
-			}
-		}
-		if err == nil && reply.Refused != "" {
-			err = fmt.Errorf("%s: %s", e.Reason, reply.Refused)
-		}
-		replied <- err
-	}()
+	go func() { replied <- r.ask(asking, e) }()
 	began, said := time.Now(), false
 	for {
 		select {
@@ -226,9 +214,17 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 				return fmt.Errorf("learn: %w", err)
 			}
 			replied = nil
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(look):
 		}
-		if c, err := done(); err != nil || c.version > 0 {
+		c, err := done()
+		if err != nil || c.version > 0 {
+			if replied != nil { // it says what the models were asked; without it that is not known, and nothing else is missing
+				select {
+				case <-replied:
+				case <-time.After(patience):
+				case <-ctx.Done():
+				}
+			}
 			return r.committed(ctx, e, c, err)
 		}
 		if why := r.ledger.deadEdit(e); why != "" {
@@ -239,6 +235,26 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 			r.Waiting(events.RoleCurator)
 		}
 	}
+}
+
+// look is how often the log is looked at for an edit whose answer has not come.
+const look = 100 * time.Millisecond
+
+// ask hands in an edit and waits for the decision on it.
+func (r *run) ask(ctx context.Context, e *events.Edit) error {
+	reply, err := r.conn.Request(ctx, e, bus.Marks{Repeat: true, Trace: events.NewTrace()})
+	if err != nil {
+		return err
+	}
+	if reply.Refused != "" {
+		return fmt.Errorf("%s: %s", e.Reason, reply.Refused)
+	}
+	d := new(events.Decision)
+	if err := events.Unmarshal(reply.Data, d); err != nil {
+		return fmt.Errorf("read the decision: %w", err)
+	}
+	r.state.spent(usageOf(d.Usage))
+	return nil
 }
 
 // covering returns a function that looks for the change which an edit made: its version, or why it was refused.
