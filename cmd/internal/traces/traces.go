@@ -82,7 +82,7 @@ const (
 // Bounds of what is read.
 const (
 	MaxRun      = 64 << 20 // bytes of JSON of one run; a larger one is passed over and reported
-	MaxOpen     = 64       // runs whose lines take turns in a file; one more, or more than 1.5 × MaxRun of all, ends the one that was longest without a line
+	MaxOpen     = 64       // runs whose lines take turns in a file; one more ends the one that was longest without a line, and so do more than 1.5 × MaxRun bytes
 	MaxOutput   = 16 << 10 // bytes of a tool's output; of a longer one both ends are kept, with a mark between
 	MaxProblems = 100      // problems kept in a report, and repairs; the counts have them all
 )
@@ -93,7 +93,7 @@ var ErrFormat = errors.New("want tau-bench results, SWE-agent .traj, Claude Code
 
 // Report is what became of a file.
 type Report struct {
-	Source   string // of its first run, empty before that is known
+	Source   string // of the first run, or part of one, that was found
 	Runs     int    // runs handed on
 	Skipped  int    // runs, or lines of runs, that could not be read
 	Repaired int    // lines that were read without the junk before them
@@ -118,10 +118,10 @@ func (p Problem) Where() string {
 
 func (p Problem) String() string { return p.Where() + ": " + p.Reason }
 
-// Read hands the runs in r to fn, one by one as they end in the file; what it has in memory is bounded. The
-// name is the file's: it is in errors, and in the task ids of tau-bench and SWE-agent. What cannot be read becomes a
-// Problem and the rest goes on; the report counts what was done also when an error ends the reading. An error of fn ends
-// it, wrapped.
+// Read hands the runs in r to fn, one by one as they end in the file; what it has in memory is bounded, however
+// long the file is. The name is the file's: it is in errors, and in the task ids of tau-bench and SWE-agent. What cannot
+// be read becomes a Problem and the rest goes on; the report counts what was done also when an error ends the reading. An
+// error of fn ends it, wrapped.
 func Read(ctx context.Context, book playbook.Book, name string, r io.Reader, fn func(*events.Execution) error) (Report, error) {
 	f := file{book: book, base: base(name), limit: MaxRun, fn: fn}
 	if err := f.read(ctx, r); err != nil {
@@ -197,14 +197,14 @@ func (f *file) readList(ctx context.Context, s *scanner) error {
 		}
 		more, err := s.more(i == 0)
 		if err != nil {
-			return errors.Join(fmt.Errorf("element %d: %w", i, err), f.finish())
+			return fmt.Errorf("element %d: %w", i, err)
 		}
 		if !more {
 			break
 		}
 		raw, err := s.value(f.limit)
 		if err != nil && !errors.Is(err, errTooLarge) {
-			return errors.Join(fmt.Errorf("element %d: %w", i, err), f.finish())
+			return fmt.Errorf("element %d: %w", i, err)
 		}
 		if err := f.take(raw, err, place{Index: i}); err != nil {
 			return fmt.Errorf("element %d: %w", i, err)
