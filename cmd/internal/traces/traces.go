@@ -282,9 +282,14 @@ func (f *file) take(raw []byte, err error, at place) error {
 		return f.gather(form, shape, raw, at)
 	}
 	run, err := form.whole(raw)
+	return f.deliver(form, run, err, digest(raw), at)
+}
+
+// deliver hands on a run, or tells what is wrong with it.
+func (f *file) deliver(form *form, run *run, err error, sum []byte, at place) error {
 	if err == nil {
 		var end error
-		if err, end = f.emit(form, run, digest(raw), at); end != nil {
+		if err, end = f.emit(form, run, sum, at); end != nil {
 			return end
 		}
 	}

@@ -98,16 +98,7 @@ func (f *file) end(i int) error {
 		return nil
 	}
 	run, err := u.parts.end()
-	if err == nil {
-		var end error
-		if err, end = f.emit(u.form, run, u.sum.Sum(nil)[:16], u.began); end != nil {
-			return end
-		}
-	}
-	if err != nil {
-		f.problem(u.began, err)
-	}
-	return nil
+	return f.deliver(u.form, run, err, u.sum.Sum(nil)[:16], u.began)
 }
 
 // finish hands on what is unfinished at the end of the file.
