@@ -6,7 +6,7 @@ import (
 
 // RulesVersion names the rules. It is part of the ids of reflections: a finding with another key, text or vote than
 // before is another version's.
-const RulesVersion = "rules2"
+const RulesVersion = "rules3"
 
 // rule is something to look for in a run. Each looks at one execution and keeps nothing of it; sums over executions are
 // the Curator's (see events.Finding).
@@ -213,6 +213,7 @@ func signal(e *events.Execution) bool {
 // trail is an execution as the rules see it: its tool calls in order, what they did, and how it ended.
 type trail struct {
 	calls []*events.ToolCall
+	turns []int // the step of each call
 	acts  []act
 	vote  events.Vote
 
@@ -223,6 +224,11 @@ type trail struct {
 
 func follow(e *events.Execution) *trail {
 	t := &trail{vote: vote(e.Outcome.Label), calls: callsOf(e)}
+	for i := range e.Steps {
+		for range e.Steps[i].Calls {
+			t.turns = append(t.turns, i)
+		}
+	}
 	t.acts = acts(t.calls)
 	return t
 }

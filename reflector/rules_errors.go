@@ -72,7 +72,7 @@ func (t *trail) quote(call int) string {
 
 func (t *trail) ahead() []ahead {
 	if t.after == nil {
-		t.after = lookAhead(t.calls)
+		t.after = lookAhead(t.calls, t.turns)
 	}
 	return t.after
 }
@@ -80,14 +80,18 @@ func (t *trail) ahead() []ahead {
 const none = -1
 
 // ahead is what comes after a call, as indices: the next call of the same tool, the next of them that worked, and the
-// next of all calls that worked.
+// next of all calls that worked. The last one is of a later turn: who calls several tools at once does not yet know that
+// one of them fails.
 type ahead struct{ next, again, other int }
 
-func lookAhead(calls []*events.ToolCall) []ahead {
+func lookAhead(calls []*events.ToolCall, turns []int) []ahead {
 	after := make([]ahead, len(calls))
 	byTool := map[string]ahead{}
-	worked := none
+	worked, inTurn := none, none
 	for i, c := range slices.Backward(calls) {
+		if i+1 < len(calls) && turns[i] != turns[i+1] {
+			worked = inTurn
+		}
 		a, ok := byTool[c.Tool]
 		if !ok {
 			a = ahead{none, none, none}
@@ -96,7 +100,7 @@ func lookAhead(calls []*events.ToolCall) []ahead {
 		after[i] = a
 		a.next = i
 		if !c.Outcome.Failed() && c.Outcome != events.Unknown { // agents that say nothing of a call mean that it worked
-			a.again, worked = i, i
+			a.again, inTurn = i, i
 		}
 		byTool[c.Tool] = a
 	}

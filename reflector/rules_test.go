@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -28,6 +29,21 @@ func made(label events.Label, calls ...string) *events.Execution {
 		e.Steps = append(e.Steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{c}})
 	}
 	return e
+}
+
+// TestCallsOfOneTurnDoNotGetOverAnError: two tools that were called at once know nothing of each other.
+func TestCallsOfOneTurnDoNotGetOverAnError(t *testing.T) {
+	t.Parallel()
+	e := made(events.Failure, `read {} => Error: gone`, `clock {} => noon`, `list {} => a, b`)
+	e.Steps[0].Calls = append(e.Steps[0].Calls, e.Steps[1].Calls...)
+	e.Steps = append(e.Steps[:1], e.Steps[2])
+	var keys []string
+	for _, f := range of("error", Inspect(e)) {
+		keys = append(keys, f.Key)
+	}
+	if want := []string{"error/read/Error: gone/never", "error/read/Error: gone/then list"}; !slices.Equal(keys, want) {
+		t.Errorf("got %q, want %q", keys, want)
+	}
 }
 
 // of are the findings whose key begins with the rule's name.

@@ -24,7 +24,7 @@ import (
 type learn struct {
 	place
 	Book  string   `help:"Playbook to learn into." default:"default"`
-	Files []string `arg:"" help:"Recorded runs: tau-bench JSON, SWE-agent .traj." placeholder:"FILE"`
+	Files []string `arg:"" help:"Recorded runs, in any of the formats below." placeholder:"FILE"`
 	JSON  bool     `help:"Print JSON lines; the last one is the result."`
 
 	app.Model
@@ -35,23 +35,37 @@ type learn struct {
 func (*learn) Help() string {
 	return `Reads recorded runs of any agent, reflects on them and adds what they teach to a playbook. Without --model the
 Reflector works by rules alone: tool errors and what worked next, calls repeated to no use, orders of tools that
-successes share and failures lack. A run counts once, however often it is read.
+successes share and failures lack.
+
+What a file holds is told by its content: tau-bench results, SWE-agent trajectories (.traj), Claude Code (the output of
+'claude -p --output-format stream-json', and transcripts), OpenClaw sessions, OpenAI chat ({"messages": […]}, a list of
+messages, fine-tuning files, logs of requests), Dynamic Cheatsheet results, and executions as 'debrief submit --wait
+--json' prints them: {"task_id", "question", "answer", "steps", "outcome"}, one a line. JSON lines may be of any size.
+
+A run counts once, however often it is read: what the book's executions have already is not handed in again. So learn may
+be interrupted at any moment; the same command goes on where it was.
+
+What cannot be read is listed with its file, its line or element, and the reason; the rest is learned, and the exit code
+is 5. A line of JSON lines costs that line, a list that ends in the middle ends the command (exit code 1).
 
 Without --nats, and unless 'debrief up' runs on the directory, the roles run in this process.
 
 Examples:
 
   debrief learn results.json
-  debrief learn runs/*.traj --book coding --model gpt-4o-mini`
+  debrief learn runs/*.traj --book coding --model gpt-4o-mini
+  debrief learn ~/.claude/projects/*/*.jsonl --book coding`
 }
 
 // learned is the last line of --json.
 type learned struct {
-	Executions int    `json:"executions"`
+	Executions int    `json:"executions"` // different runs in the files
+	Known      int    `json:"known"`      // of those, stored before this command
 	Reflected  int    `json:"reflected"`
 	Nothing    int    `json:"nothing_to_learn"`
 	Dead       int    `json:"dead"`
 	Unread     int    `json:"unread"`
+	Repaired   int    `json:"repaired"` // lines that were read without the junk before them
 	Bullets    int    `json:"bullets"`
 	Book       string `json:"book"`
 	Playbook   string `json:"playbook"`
@@ -59,6 +73,7 @@ type learned struct {
 	Candidates int    `json:"candidates"` // counted by rules, not shown
 
 	DeadReasons map[string]int `json:"dead_reasons,omitempty"`
+	Problems    []unread       `json:"problems,omitempty"` // the first maxListed of what was not read
 
 	shown []*book.Bullet
 }
@@ -136,28 +151,19 @@ func (l *learn) roles() ([]app.Role, error) {
 	return []app.Role{reflector.New(reflecting, cfg), l.Curator.Role(curating)}, nil
 }
 
-// runs are the executions that were handed in, by id and by sequence.
-type runs struct {
-	ids  map[events.ID]bool
-	seqs map[uint64]events.ID
-}
-
 func (l *learn) learn(ctx context.Context, s *session, b book.Book) (*learned, error) {
 	res := &learned{Book: l.Book, DeadReasons: map[string]int{}}
-	in := &runs{ids: map[events.ID]bool{}, seqs: map[uint64]events.ID{}}
+	in := runs{}
+	err := s.IDs(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(id events.ID) { in[runIDOf(id)] = wasStored })
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range l.Files {
-		report, err := l.readFile(ctx, s, b, name, in)
-		if err != nil {
+		if err := l.readFile(ctx, s, b, name, in, res); err != nil {
 			return nil, l.finish(ctx, s, in, err)
 		}
-		res.Unread += report.Skipped
-		l.say(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "unread": report.Skipped},
-			"%s: %d runs of %s", name, report.Runs, report.Source)
-		for _, p := range report.Problems {
-			l.say(map[string]any{"file": name, "element": p.Index, "problem": p.Reason}, "  element %d was not read: %s", p.Index, p.Reason)
-		}
 	}
-	res.Executions = len(in.ids)
+	res.Executions, res.Known = in.count(isMine), in.count(wasStored)
 	if err := l.await(ctx, s); err != nil {
 		return nil, err
 	}
@@ -165,41 +171,71 @@ func (l *learn) learn(ctx context.Context, s *session, b book.Book) (*learned, e
 }
 
 // finish learns what was read before a file turned out to be broken, so that it is not left for another day.
-func (l *learn) finish(ctx context.Context, s *session, in *runs, broken error) error {
+func (l *learn) finish(ctx context.Context, s *session, in runs, broken error) error {
 	var full *bus.FullError
-	if len(in.ids) == 0 || ctx.Err() != nil || errors.As(broken, &full) {
+	n := in.count(isMine)
+	if n == 0 || ctx.Err() != nil || errors.As(broken, &full) {
 		return broken
 	}
 	if err := l.await(ctx, s); err != nil {
 		return errors.Join(broken, err)
 	}
-	return fmt.Errorf("%w; the %d runs before that are learned", broken, len(in.ids))
+	return fmt.Errorf("%w; the %d runs before that are learned", broken, n)
 }
 
-func (l *learn) readFile(ctx context.Context, s *session, b book.Book, name string, in *runs) (traces.Report, error) {
+func (l *learn) readFile(ctx context.Context, s *session, b book.Book, name string, in runs, res *learned) error {
 	f, err := os.Open(name)
 	if err != nil {
-		return traces.Report{}, err
+		return err
 	}
 	defer f.Close()
-	report, err := traces.Read(ctx, b, filepath.Base(name), f, func(e *events.Execution) error {
-		// These may have been read before, under any sequence: the Curator looks them up.
-		r, err := s.Publish(ctx, e, bus.Marks{Repeat: true})
-		if err != nil {
+	p := l.newReading(name, f)
+	report, err := traces.Read(ctx, b, filepath.Base(name), p, func(e *events.Execution) error {
+		p.runs++
+		key := runIDOf(e.ID)
+		if is := in[key]; is != 0 { // it is reflected on, will be, or is a dead letter
+			in[key] = is | isMine
+			return nil
+		}
+		// It may have been read before, and have expired since: the Curator looks it up.
+		if _, err := s.Publish(ctx, e, bus.Marks{Repeat: true}); err != nil {
 			return err
 		}
-		in.ids[e.ID] = true
-		in.seqs[r.Seq] = e.ID
+		in[key] = isMine
 		return nil
 	})
+	p.clear()
+	if err == nil || report.Runs > 0 {
+		l.tell(name, report, res)
+	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		var full *bus.FullError
 		if errors.As(err, &full) {
-			return report, err
+			return err
 		}
-		return report, app.Exit(app.ExitFailed, err)
+		return app.Exit(app.ExitFailed, err)
 	}
-	return report, err
+	return err
+}
+
+// tell says what became of a file.
+func (l *learn) tell(name string, report traces.Report, res *learned) {
+	l.say(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "unread": report.Skipped, "repaired": report.Repaired},
+		"%s: %d runs of %s", name, report.Runs, report.Source)
+	for _, r := range report.Repairs {
+		u := newUnread(name, r)
+		u.Problem, u.Repair = "", r.Reason
+		l.say(u, "  %s %s", r.Where(), r.Reason)
+	}
+	for _, r := range report.Problems {
+		u := newUnread(name, r)
+		l.say(u, "  %s was not read: %s", r.Where(), r.Reason)
+		if len(res.Problems) < maxListed {
+			res.Problems = append(res.Problems, u)
+		}
+	}
+	res.Unread += report.Skipped
+	res.Repaired += report.Repaired
 }
 
 // patience is how long nothing may move before the command says that nobody seems to be working.
@@ -209,6 +245,8 @@ const patience = 5 * time.Second
 func (l *learn) await(ctx context.Context, s *session) error {
 	var last [2]bus.Lag
 	moved, said := time.Now(), false
+	t := l.newTicker()
+	defer t.clear()
 	for {
 		idle := true
 		for i, role := range []string{events.RoleReflector, events.RoleCurator} {
@@ -230,6 +268,11 @@ func (l *learn) await(ctx context.Context, s *session) error {
 		if idle {
 			return nil
 		}
+		t.tell(func(float64) (any, string) {
+			runs, reflections := last[0].Pending+uint64(last[0].InFlight), last[1].Pending+uint64(last[1].InFlight)
+			return map[string]any{"waiting_executions": runs, "waiting_reflections": reflections},
+				fmt.Sprintf("%d runs wait for the reflector, %d reflections for the curator", runs, reflections)
+		})
 		if !said && s.server == nil && time.Since(moved) > patience {
 			said = true
 			fmt.Fprintf(os.Stderr, "Waiting for a reflector and a curator: nothing moved for %s. The runs are stored; it is safe to interrupt.\n", patience)
@@ -240,50 +283,6 @@ func (l *learn) await(ctx context.Context, s *session) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// account says what became of every run: reflected on, nothing to learn, or a dead letter.
-func (l *learn) account(ctx context.Context, s *session, b book.Book, in *runs, res *learned) error {
-	reflected := map[events.ID]bool{}
-	err := s.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(b), func(st bus.Stored) error {
-		if r, ok := st.Event.(*events.Reflection); ok && in.ids[r.Execution] {
-			reflected[r.Execution] = true
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	dead := map[events.ID]string{}
-	err = s.ReadStored(ctx, events.StreamDead, events.DeadSubject("", b), func(st bus.Stored) error {
-		letter, ok := st.Event.(*events.DeadLetter)
-		if !ok {
-			return nil
-		}
-		if id := in.seqs[letter.Seq]; id != "" && letter.Stream == events.StreamExecutions {
-			dead[id] = letter.Reason
-		} else if e, err := events.Decode(letter.Subject, letter.Header, letter.Data); err == nil {
-			if r, ok := e.(*events.Reflection); ok && in.ids[r.Execution] {
-				dead[r.Execution] = letter.Reason
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for id := range in.ids {
-		switch {
-		case dead[id] != "":
-			res.Dead++
-			res.DeadReasons[dead[id]]++
-		case reflected[id]:
-			res.Reflected++
-		default:
-			res.Nothing++
-		}
-	}
-	return nil
 }
 
 // measure says where the playbook is now.
@@ -305,8 +304,20 @@ func (l *learn) show(res *learned) error {
 		return writeJSON(os.Stdout, res)
 	}
 	fmt.Printf("\n%s\n", showBullets(res.shown))
+	if res.Unread > 0 {
+		fmt.Printf("%d could not be read:\n", res.Unread)
+		for _, u := range res.Problems {
+			fmt.Printf("  %s\n", u)
+		}
+		if n := res.Unread - len(res.Problems); n > 0 {
+			fmt.Printf("  and %d more\n", n)
+		}
+	}
 	fmt.Printf("%d runs: %d reflected on, %d with nothing to learn, %d dead letters. Playbook %q is at %s with %d bullets in use and %d candidates.\n",
 		res.Executions, res.Reflected, res.Nothing, res.Dead, res.Book, res.Playbook, res.Bullets, res.Candidates)
+	if res.Known > 0 {
+		fmt.Printf("%d of them were handed in before.\n", res.Known)
+	}
 	for reason, n := range res.DeadReasons {
 		fmt.Printf("  %d × %s\n", n, reason)
 	}

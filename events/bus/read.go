@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
@@ -38,11 +39,31 @@ func (c *Conn) ReadStored(ctx context.Context, stream, subject string, fn func(S
 	return c.read(ctx, stream, subject, 0, true, fn)
 }
 
+// IDs calls fn with the id of every event that a stream holds under a subject now, in order. Only headers are read, so
+// large events cost no more than small ones.
+func (c *Conn) IDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
+	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: true}
+	return c.scan(ctx, stream, cfg, true, func(m jetstream.Msg, _ uint64) error {
+		fn(events.ID(m.Headers().Get(nats.MsgIdHdr)))
+		return nil
+	})
+}
+
 func (c *Conn) read(ctx context.Context, stream, subject string, seq uint64, stored bool, fn func(Stored) error) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}}
 	if seq > 1 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
 	}
+	return c.scan(ctx, stream, cfg, stored, func(m jetstream.Msg, seq uint64) error {
+		s := Stored{Seq: seq}
+		s.Event, s.Err = c.decode(ctx, m)
+		return fn(s)
+	})
+}
+
+// scan calls fn for every message of a stream, and with stored only for those that it holds now.
+func (c *Conn) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, stored bool, fn func(jetstream.Msg, uint64) error) error {
+	subject := cfg.FilterSubjects[0]
 	cons, err := c.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
@@ -83,9 +104,7 @@ func (c *Conn) read(ctx context.Context, stream, subject string, seq uint64, sto
 		if err != nil {
 			return fmt.Errorf("read %s: %w", subject, err)
 		}
-		s := Stored{Seq: md.Sequence.Stream}
-		s.Event, s.Err = c.decode(ctx, m)
-		if err := fn(s); errors.Is(err, ErrStop) {
+		if err := fn(m, md.Sequence.Stream); errors.Is(err, ErrStop) {
 			return nil
 		} else if err != nil {
 			return err

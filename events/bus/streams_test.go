@@ -259,6 +259,45 @@ func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 	}
 }
 
+func TestIDsAreThoseOfOneBookWithoutPayloads(t *testing.T) {
+	t.Parallel()
+	c := open(t, serve(t, natsd.Config{}), Policy{})
+	ids := func() (got []events.ID) {
+		if err := c.IDs(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(id events.ID) { got = append(got, id) }); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := ids(); len(got) != 0 {
+		t.Errorf("got %v of a book without executions", got)
+	}
+	large := execution("b", "large")
+	large.Answer = strings.Repeat("x", MaxInline+1)
+	var want []events.ID
+	for _, e := range []*events.Execution{execution("b", "1"), execution("other", "1"), large, execution("b", "3")} {
+		if _, err := c.Publish(t.Context(), e, Marks{}); err != nil {
+			t.Fatal(err)
+		}
+		if e.Book == "b" {
+			want = append(want, e.ID)
+		}
+	}
+	store, err := c.js.ObjectStore(t.Context(), events.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := store.List(t.Context())
+	if err != nil || len(blobs) != 1 {
+		t.Fatalf("got %d blobs, error %v", len(blobs), err)
+	}
+	if err := store.Delete(t.Context(), blobs[0].Name); err != nil { // who reads it says that it is gone
+		t.Fatal(err)
+	}
+	if got := ids(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestReadStoredEndsWhileMoreArrives(t *testing.T) {
 	t.Parallel()
 	c := fresh(t, quick)

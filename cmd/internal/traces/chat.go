@@ -2,9 +2,11 @@ package traces
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"debrief/events"
@@ -18,6 +20,8 @@ type message struct {
 	ToolCalls  []toolCall      `json:"tool_calls"`
 	ToolCallID string          `json:"tool_call_id"`
 
+	FunctionCall *function `json:"function_call"` // of an older wire
+
 	ToolCallIDs []string        `json:"tool_call_ids"`
 	Thought     json.RawMessage `json:"thought"`
 	Action      json.RawMessage `json:"action"`
@@ -25,11 +29,13 @@ type message struct {
 }
 
 type toolCall struct {
-	ID       string `json:"id"`
-	Function struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"` // a string of JSON, or the object itself
-	} `json:"function"`
+	ID       string   `json:"id"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"` // a string of JSON, or the object itself
 }
 
 // conversation turns messages into the steps of an execution: the first thing a user says is the question, tool results
@@ -37,7 +43,7 @@ type toolCall struct {
 type conversation struct {
 	// commands: the agent acts by commands in its text, and the user's next turn is what the command printed.
 	commands bool
-	// failed says whether a tool's output reports an error.
+	// failed says whether a tool's output reports an error, for recorders that do not say it.
 	failed func(command, output string) bool
 
 	question string
@@ -98,6 +104,9 @@ func (c *conversation) assistant(m *message, content string) error {
 		step.Text = thought // SWE-agent's content repeats the action behind the thought
 	}
 	c.open = c.open[:0]
+	if m.FunctionCall != nil && len(m.ToolCalls) == 0 {
+		m.ToolCalls = []toolCall{{Function: *m.FunctionCall}}
+	}
 	for i := range m.ToolCalls {
 		call, err := m.ToolCalls[i].call()
 		if err != nil {
@@ -134,35 +143,85 @@ func (c *conversation) result(m *message, content string) {
 			return
 		}
 	}
-	if len(c.open) > 0 {
-		c.close(0, content)
-		return
+	if len(c.open) == 0 {
+		c.orphan(m.Name)
 	}
-	// A result whose call was not recorded still says that a tool was used and what it answered.
-	tool := m.Name
-	if tool == "" {
-		tool = "unknown"
-	}
-	call := events.ToolCall{Tool: tool, Outcome: events.Unknown}
-	c.steps = append(c.steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{call}})
-	c.open = append(c.open, openCall{command: tool, step: len(c.steps) - 1})
 	c.close(0, content)
+}
+
+// orphan makes a call for a result whose call was not recorded: it still says that a tool was used and what it answered.
+func (c *conversation) orphan(tool string) {
+	tool = cmp.Or(tool, "unknown")
+	c.steps = append(c.steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{{Tool: tool, Outcome: events.Unknown}}})
+	c.open = append(c.open, openCall{command: tool, step: len(c.steps) - 1})
 }
 
 // close gives the i-th open call its output.
 func (c *conversation) close(i int, output string) {
+	outcome := events.Success
+	if c.failed(c.open[i].command, output) { // before the cut: what tells may be in the middle
+		outcome = events.Failure
+	}
+	settle(c.take(i), output, outcome)
+}
+
+// take is the i-th open call, which is open no more.
+func (c *conversation) take(i int) *events.ToolCall {
 	o := c.open[i]
-	settle(&c.steps[o.step].Calls[o.call], o.command, output, c.failed)
-	c.open = append(c.open[:i], c.open[i+1:]...)
+	c.open = slices.Delete(c.open, i, i+1)
+	return &c.steps[o.step].Calls[o.call]
 }
 
 // settle writes down what a call returned. A call that is never settled keeps the outcome Unknown.
-func settle(call *events.ToolCall, command, output string, failed func(command, output string) bool) {
-	call.Outcome = events.Success
-	if failed(command, output) { // before the cut: what tells may be in the middle
-		call.Outcome = events.Failure
+func settle(call *events.ToolCall, output string, outcome events.Label) {
+	call.Outcome, call.Output = outcome, clip(output)
+}
+
+// maxOpenCalls bounds the calls that wait for a result; the oldest ones get none.
+const maxOpenCalls = 1000
+
+// turn takes a turn of an assistant whose calls have ids that are unique in the conversation, so that results may come
+// at any time. One that goes on with the turn before it is part of that step.
+func (c *conversation) turn(on bool, said events.Step, ids []string) {
+	if on = on && len(c.steps) > 0; !on {
+		c.steps = append(c.steps, events.Step{Speaker: "assistant", At: said.At})
 	}
-	call.Output = clip(output)
+	at := len(c.steps) - 1
+	step := &c.steps[at]
+	if step.Text != "" && said.Text != "" {
+		step.Text += "\n"
+	}
+	step.Text += said.Text
+	for i, id := range ids {
+		c.open = append(c.open, openCall{id: id, step: at, call: len(step.Calls)})
+		step.Calls = append(step.Calls, said.Calls[i])
+	}
+	if n := len(c.open) - maxOpenCalls; n > 0 {
+		c.open = slices.Delete(c.open, 0, n)
+	}
+	if len(step.Calls) == 0 && step.Text != "" {
+		c.answer = step.Text
+	}
+}
+
+// returned takes what the call with this id returned.
+func (c *conversation) returned(id, tool, output string, outcome events.Label) *events.ToolCall {
+	i := slices.IndexFunc(c.open, func(o openCall) bool { return o.id == id })
+	if i < 0 {
+		c.orphan(tool)
+		i = len(c.open) - 1
+	}
+	call := c.take(i)
+	settle(call, output, outcome)
+	return call
+}
+
+// execution is the conversation as a run.
+func (c *conversation) execution() (*run, error) {
+	if !slices.ContainsFunc(c.steps, func(s events.Step) bool { return s.Speaker == "assistant" }) {
+		return nil, errors.New("the run has no turn of an assistant")
+	}
+	return &run{Execution: &events.Execution{Question: c.question, Steps: c.steps, Answer: c.answer, Outcome: events.Outcome{Label: events.Unknown}}}, nil
 }
 
 func (t *toolCall) call() (events.ToolCall, error) {

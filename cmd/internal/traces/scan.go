@@ -2,6 +2,8 @@ package traces
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,14 +17,6 @@ var errTooLarge = errors.New("is too large")
 type scanner struct {
 	r   *bufio.Reader
 	buf []byte // the last value; reused
-}
-
-func newScanner(r io.Reader) *scanner {
-	s := &scanner{r: bufio.NewReaderSize(r, 64<<10)}
-	if mark, _ := s.r.Peek(3); string(mark) == "\xef\xbb\xbf" {
-		s.r.Discard(len(mark))
-	}
-	return s
 }
 
 // peek is the next byte that is not white space. At the end the error is io.EOF itself.
@@ -123,4 +117,101 @@ func ended(err error) error {
 		return fmt.Errorf("the file ends in the middle, it seems cut off: %w", io.ErrUnexpectedEOF)
 	}
 	return err
+}
+
+// lines cuts a stream into lines.
+type lines struct {
+	r     *bufio.Reader
+	limit int
+	n     int    // of the line that was read last, from 1
+	buf   []byte // that line, where it is longer than the reader's buffer; reused
+}
+
+func newLines(r io.Reader, limit int) *lines {
+	l := &lines{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
+	if mark, _ := l.r.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		l.r.Discard(len(mark))
+	}
+	return l
+}
+
+// peek is the first byte that is not white space.
+func (l *lines) peek() (byte, error) {
+	for {
+		c, err := l.r.ReadByte()
+		switch {
+		case err != nil:
+			return 0, err
+		case c == '\n':
+			l.n++
+		case c != ' ' && c != '\r' && c != '\t':
+			return c, l.r.UnreadByte()
+		}
+	}
+}
+
+// next is the next line without the white space around it, valid until the next call. Of one longer than the limit
+// nothing is kept, and the error is errTooLarge. At the end the error is io.EOF itself.
+func (l *lines) next() ([]byte, error) {
+	const large = 1 << 20
+	if cap(l.buf) > large {
+		l.buf = nil // one large line is no reason to keep its room
+	}
+	l.buf = l.buf[:0]
+	l.n++
+	for size := 0; ; {
+		part, err := l.r.ReadSlice('\n')
+		size += len(part)
+		switch {
+		case err == nil && size == len(part):
+			return l.trim(part, size)
+		case err != nil && err != bufio.ErrBufferFull && err != io.EOF:
+			return nil, err
+		case err == io.EOF && size == 0:
+			return nil, io.EOF
+		}
+		if size <= l.limit {
+			l.buf = append(l.buf, part...)
+		}
+		if err != bufio.ErrBufferFull {
+			return l.trim(l.buf, size)
+		}
+	}
+}
+
+func (l *lines) trim(line []byte, size int) ([]byte, error) {
+	if size > l.limit {
+		return nil, fmt.Errorf("%w: %d bytes, want at most %d", errTooLarge, size, l.limit)
+	}
+	return bytes.TrimSpace(line), nil
+}
+
+// unfinishedObject reports whether a line is the first of an object that goes on: one that was torn off most often ends
+// within a text, where JSON has no new line.
+func unfinishedObject(line []byte) bool {
+	depth, quoted, escaped := 0, false, false
+	for _, c := range line {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted:
+			escaped, quoted = c == '\\', c != '"'
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return len(line) > 0 && line[0] == '{' && depth > 0 && !quoted
+}
+
+// withoutJunk is the object at the end of a line that begins with something else, nil where there is none. A writer that
+// was killed, or two at once, leave such lines.
+func withoutJunk(line []byte) []byte {
+	if i := bytes.IndexByte(line, '{'); i > 0 && json.Valid(line[i:]) {
+		return line[i:]
+	}
+	return nil
 }

@@ -39,13 +39,13 @@ type sweStep struct {
 
 // sweAgent is the run in a trajectory file. Its outcome is unknown: a submission is what the agent believed in, and
 // nothing in the file has verified it.
-func sweAgent(raw []byte) (*events.Execution, error) {
+func sweAgent(raw []byte) (*run, error) {
 	var f sweFile
 	if err := decode(raw, &f); err != nil {
 		return nil, err
 	}
 	if f.Trajectory == nil && f.History == nil {
-		return nil, fmt.Errorf("an object without trajectory and history: %w", ErrFormat)
+		return nil, errors.New("fields trajectory, history: are null")
 	}
 	c := conversation{commands: true, failed: shellFailed}
 	called := calledBy{}
@@ -82,7 +82,7 @@ func sweAgent(raw []byte) (*events.Execution, error) {
 		OutputTokens: count(stats.TokensReceived),
 		Cost:         max(0, stats.InstanceCost),
 	}
-	return e, nil
+	return &run{Execution: e}, nil
 }
 
 // step takes a step of the trajectory.
@@ -114,7 +114,11 @@ func (c *conversation) step(raw json.RawMessage, called calledBy) error {
 		acted = true
 	}
 	if acted {
-		settle(&call, action, observation, c.failed)
+		outcome := events.Success
+		if c.failed(action, observation) {
+			outcome = events.Failure
+		}
+		settle(&call, observation, outcome)
 		call.Duration = seconds(s.Seconds)
 		step.Calls = []events.ToolCall{call}
 	}

@@ -18,37 +18,38 @@ type tauRun struct {
 	Traj   []json.RawMessage `json:"traj"`
 }
 
-// tauBench is one run, and its place in the file: "<task_id>/<trial>".
-func tauBench(raw []byte) (*events.Execution, string, error) {
-	var run tauRun
-	if err := decode(raw, &run); err != nil {
-		return nil, "", err
+// tauBench is one run; its place is "<task_id>/<trial>".
+func tauBench(raw []byte) (*run, error) {
+	var r tauRun
+	if err := decode(raw, &r); err != nil {
+		return nil, err
 	}
-	task, err := word("task_id", run.TaskID)
+	task, err := word("task_id", r.TaskID)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if run.Traj == nil {
-		return nil, "", errors.New("field traj: is missing")
+	if r.Traj == nil {
+		return nil, errors.New("field traj: is missing")
 	}
-	if len(run.Traj) == 0 {
-		return nil, "", crashed(run.Info)
+	if len(r.Traj) == 0 {
+		return nil, crashed(r.Info)
 	}
 	trial := "0"
-	if run.Trial != nil {
-		if trial, err = word("trial", run.Trial); err != nil {
-			return nil, "", err
+	if r.Trial != nil {
+		if trial, err = word("trial", r.Trial); err != nil {
+			return nil, err
 		}
 	}
-	outcome, err := rewarded(run.Reward)
+	outcome, err := rewarded(r.Reward)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	c := conversation{failed: tauFailed}
-	if err := messages("traj", run.Traj, c.add); err != nil {
-		return nil, "", err
+	if err := messages("traj", r.Traj, c.add); err != nil {
+		return nil, err
 	}
-	return &events.Execution{Question: c.question, Steps: c.steps, Answer: c.answer, Outcome: outcome}, task + "/" + trial, nil
+	e := &events.Execution{Question: c.question, Steps: c.steps, Answer: c.answer, Outcome: outcome}
+	return &run{Execution: e, place: task + "/" + trial}, nil
 }
 
 // tauFailed is how the tools of tau-bench report an error; there is no other sign of one.

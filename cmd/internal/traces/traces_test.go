@@ -103,7 +103,7 @@ func TestUnreadableElementsAreReportedAndTheRestGoesOn(t *testing.T) {
 	elements := []struct{ json, problem string }{
 		{tau("1", "0", "1", hello), ""},
 		{`17`, "got a JSON number, want an object"},
-		{`null`, "field task_id: is missing"},
+		{`null`, "its fields are those of no recording"},
 		{`{"task_id": 1, "reward": 1}`, "field traj: is missing"},
 		{`{"task_id": 1, "reward": 0.0, "info": {"error": "Rate limit"}, "traj": []}`, `field traj: is empty, the recorded run stopped with "Rate limit"`},
 		{`{"task_id": [], "reward": 1, "traj": [` + hello + `]}`, "field task_id: got [], want a number or a string"},
@@ -114,7 +114,7 @@ func TestUnreadableElementsAreReportedAndTheRestGoesOn(t *testing.T) {
 		{tau("1", "0", "1", `{"role": "assistant", "tool_calls": [{"id": "x", "function": {}}]}`), `traj[0]: tool_calls[0]: field function.name: is missing`},
 		{`{"task_id": 1,, "traj": [}]`, "not valid JSON: "},
 		{`{"task_id": "` + strings.Repeat("x", 2000) + `"}`, "is too large: 2015 bytes, want at most 1000"},
-		{" " + strings.ReplaceAll(tau("1", "0", "1", hello), " ", "\n "), "is the same run as element 0"},
+		{" " + strings.ReplaceAll(tau("1", "0", "1", hello), " ", "\n "), ""}, // twice the same run, by one name
 		{tau(`"a/b"`, "0", "1", hello), ""},
 	}
 	var list []string
@@ -122,17 +122,17 @@ func TestUnreadableElementsAreReportedAndTheRestGoesOn(t *testing.T) {
 		list = append(list, e.json)
 	}
 	var tasks []string
-	f := file{book: "book", base: "x", limit: 1000, seen: map[events.ID]int{}, fn: func(e *events.Execution) error {
+	f := file{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error {
 		tasks = append(tasks, e.TaskID)
 		return nil
 	}}
-	err := f.read(t.Context(), newScanner(iotest.OneByteReader(strings.NewReader("\ufeff\n["+strings.Join(list, "\n,")+"]\n"))))
+	err := f.read(t.Context(), iotest.OneByteReader(strings.NewReader("\ufeff\n["+strings.Join(list, "\n,")+"]\n")))
 	report := f.report
-	if err != nil || report.Runs != 2 || report.Skipped != len(elements)-2 {
+	if err != nil || report.Runs != 3 || report.Skipped != len(elements)-3 || tasks[0] != tasks[1] {
 		t.Fatalf("got %+v, error %v", report, err)
 	}
-	if !strings.HasPrefix(tasks[1], "tau-bench/x/a_b/0/") {
-		t.Errorf("got task %q", tasks[1])
+	if !strings.HasPrefix(tasks[2], "tau-bench/x/a_b/0/") {
+		t.Errorf("got task %q", tasks[2])
 	}
 	for i, e := range elements {
 		got := ""
@@ -165,12 +165,14 @@ func TestFilesThatAreNoTracesSayWhatWasExpected(t *testing.T) {
 	}{
 		{"empty", "", "read f.json: is empty: want tau-bench results", ErrFormat, 0},
 		{"blank", " \n\t", "is empty", ErrFormat, 0},
-		{"prose", "hello", `begins with 'h': want tau-bench`, ErrFormat, 0},
+		{"prose", "hello", `line 1: not valid JSON: invalid character 'h' looking for beginning of value): want tau-bench`, ErrFormat, 0},
+		{"much prose", strings.Repeat("hello\n", 1000), `line 1: not valid JSON`, ErrFormat, 0},
 		{"a list of nothing", "[ ]", "the list is empty", ErrFormat, 0},
-		{"a list of chat messages", "[" + hello + "]", "element 0: field task_id: is missing", ErrFormat, 0},
-		{"an object of something else", `{"skills": {}}`, "without trajectory and history", ErrFormat, 0},
+		{"a question alone", "[" + hello + "]", "element 0: the run has no turn of an assistant", ErrFormat, 0},
+		{"events of a log", `{"type": "summary"}`, "there is no run in it: want", ErrFormat, 0},
+		{"an object of something else", `{"skills": {}}`, "line 1: its fields are those of no recording", ErrFormat, 0},
 		{"an object that is no JSON", `{skills}`, "not valid JSON", ErrFormat, 0},
-		{"two objects", `{"history": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]} {}`, `got '{' behind the last bracket`, nil, 0},
+		{"two objects", "{\n" + `"history": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]} {}`, `got '{' behind the last bracket`, nil, 0},
 		{"no steps", `{"trajectory": [], "history": []}`, "field trajectory: has no steps", nil, 0},
 		{"a broken step", `{"trajectory": [{"action": "ls"}, {"action": 7}]}`, "trajectory[1]: field action: want a string", nil, 0},
 		{"a truncated object", `{"trajectory": [`, "the file ends in the middle", io.ErrUnexpectedEOF, 0},

@@ -1,0 +1,175 @@
+package traces
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+// claudeSession is a session of Claude Code up to a result event, or a transcript. A result of success says that the
+// agent came to an end, which nothing has verified, so the outcome is unknown; one of error says that it did not.
+// Streams have no event for the prompt: their runs have no question.
+type claudeSession struct {
+	conversation
+	run     events.Execution // what is not in the conversation
+	message string           // id of the assistant's message that came last; its blocks come one an event
+}
+
+// claudeEvent is a line of a stream or a transcript.
+type claudeEvent struct {
+	SessionID        string          `json:"session_id"`
+	SessionIDOfFile  string          `json:"sessionId"`
+	Timestamp        json.RawMessage `json:"timestamp"`
+	Model            string          `json:"model"` // of the init event
+	ParentToolUseID  string          `json:"parent_tool_use_id"`
+	IsSidechain      bool            `json:"isSidechain"`
+	IsMeta           bool            `json:"isMeta"`
+	IsCompactSummary bool            `json:"isCompactSummary"`
+	Message          struct {
+		ID      string          `json:"id"`
+		Model   string          `json:"model"`
+		Content json.RawMessage `json:"content"`
+	} `json:"message"`
+
+	Subtype    string          `json:"subtype"`
+	IsError    bool            `json:"is_error"`
+	DurationMS float64         `json:"duration_ms"`
+	NumTurns   float64         `json:"num_turns"`
+	Result     json.RawMessage `json:"result"`
+	Cost       float64         `json:"total_cost_usd"`
+	Usage      struct {
+		Input      float64 `json:"input_tokens"`
+		CacheRead  float64 `json:"cache_read_input_tokens"`
+		CacheWrite float64 `json:"cache_creation_input_tokens"`
+		Output     float64 `json:"output_tokens"`
+	} `json:"usage"`
+}
+
+func (c *claudeSession) add(s *shape, raw []byte) error {
+	switch s.Type {
+	case "system", "user", "assistant", "result":
+	default:
+		return nil
+	}
+	var l claudeEvent
+	if err := decode(raw, &l); err != nil {
+		return err
+	}
+	if l.IsSidechain || l.ParentToolUseID != "" || l.IsMeta || l.IsCompactSummary {
+		return nil
+	}
+	c.run.Session = cmp.Or(l.SessionID, l.SessionIDOfFile)
+	if c.run.Started.IsZero() {
+		c.run.Started = at(l.Timestamp)
+	}
+	switch s.Type {
+	case "system":
+		c.run.Model = cmp.Or(l.Model, c.run.Model)
+		return nil
+	case "result":
+		return c.result(&l)
+	}
+	parts, err := blocks("message.content", l.Message.Content)
+	if err != nil {
+		return err
+	}
+	if s.Type == "user" {
+		c.heard(parts)
+		return nil
+	}
+	return c.spoke(&l, parts)
+}
+
+// synthetic is the model of what Claude Code says in the assistant's name.
+const synthetic = "<synthetic>"
+
+func (c *claudeSession) spoke(l *claudeEvent, parts []block) error {
+	m := &l.Message
+	if m.Model == synthetic {
+		return nil
+	}
+	step := events.Step{Text: said(parts), At: at(l.Timestamp)}
+	var ids []string
+	for i, p := range parts {
+		if p.Type != "tool_use" {
+			continue
+		}
+		if p.Name == "" {
+			return fmt.Errorf("field message.content[%d].name: is missing", i)
+		}
+		ids = append(ids, p.ID)
+		step.Calls = append(step.Calls, events.ToolCall{Tool: p.Name, Arguments: string(p.Input), Outcome: events.Unknown})
+	}
+	on := m.ID != "" && m.ID == c.message
+	if !on && step.Text == "" && len(ids) == 0 { // a thought
+		return nil
+	}
+	c.turn(on, step, ids)
+	c.message = m.ID
+	c.run.Model = cmp.Or(c.run.Model, m.Model)
+	return nil
+}
+
+// declined is how Claude Code reports, as an error of the tool, that a person did not let the agent call it.
+const declined = "The user doesn't want to "
+
+func (c *claudeSession) heard(parts []block) {
+	for _, p := range parts {
+		if p.Type != "tool_result" {
+			continue
+		}
+		output, err := text("content", p.Content)
+		if err != nil {
+			output = string(p.Content)
+		}
+		outcome := events.Success
+		switch {
+		case p.IsError && strings.HasPrefix(output, declined):
+			outcome = events.Unknown
+		case p.IsError || strings.HasPrefix(output, "<tool_use_error>"):
+			outcome = events.Failure
+		}
+		c.returned(p.ToolUseID, "", output, outcome)
+	}
+	if text := said(parts); text != "" {
+		c.user(text)
+		c.message = "" // what the assistant says next is another turn
+	}
+}
+
+func (c *claudeSession) result(l *claudeEvent) error {
+	if answer, err := text("result", l.Result); err == nil && answer != "" {
+		c.answer = answer
+	}
+	c.run.Outcome = events.Outcome{Label: events.Unknown, Feedback: "result: " + l.Subtype}
+	if l.IsError || strings.HasPrefix(l.Subtype, "error") {
+		c.run.Outcome.Label, c.run.Outcome.By = events.Failure, ClaudeCode
+	}
+	c.run.Duration = seconds(l.DurationMS / float64(time.Second/time.Millisecond))
+	c.run.Usage = chat.Usage{
+		Calls:        count(l.NumTurns),
+		InputTokens:  count(l.Usage.Input + l.Usage.CacheRead + l.Usage.CacheWrite),
+		OutputTokens: count(l.Usage.Output),
+		Cost:         price(l.Cost),
+	}
+	return nil
+}
+
+func (c *claudeSession) end() (*run, error) {
+	r, err := c.execution()
+	if err != nil {
+		return nil, err
+	}
+	r.place = printable(c.run.Session)
+	r.Session, r.Started, r.Duration = bounded(c.run.Session, 256), c.run.Started, c.run.Duration
+	r.Usage, r.Model = c.run.Usage, c.run.Model
+	if c.run.Outcome.Label != "" {
+		r.Outcome = c.run.Outcome
+	}
+	return r, nil
+}

@@ -1,0 +1,100 @@
+package traces
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+// written is an execution as its line has it; see the package documentation.
+type written struct {
+	ID        events.ID       `json:"id"`
+	TaskID    json.RawMessage `json:"task_id"`
+	Session   string          `json:"session"`
+	Question  string          `json:"question"`
+	Context   string          `json:"context"`
+	Target    string          `json:"target"`
+	Purpose   events.Purpose  `json:"purpose"`
+	Reasoning string          `json:"reasoning"`
+	Answer    string          `json:"answer"`
+	Model     string          `json:"model"`
+	Usage     chat.Usage      `json:"usage"`
+	Started   time.Time       `json:"started"`
+	Duration  time.Duration   `json:"duration_ns"`
+	Steps     []events.Step   `json:"steps"`
+	Origin    events.Origin   `json:"origin"`
+	verdict
+}
+
+// execution is the run in a line of our own form.
+func execution(raw []byte) (*run, error) {
+	var w written
+	if err := decode(raw, &w); err != nil {
+		return nil, err
+	}
+	if len(w.Steps) == 0 && strings.TrimSpace(w.Answer) == "" {
+		return nil, errors.New("fields steps, answer: are empty, there is nothing that was done")
+	}
+	outcome, err := w.outcome("")
+	if err != nil {
+		return nil, err
+	}
+	e := &events.Execution{
+		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Purpose: w.Purpose, Reasoning: w.Reasoning, Answer: w.Answer,
+		Steps: w.Steps, Outcome: outcome, Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
+		Usage:  chat.Usage{Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens), Cost: price(w.Usage.Cost)},
+		Origin: events.Origin{Source: w.Origin.Source, Task: w.Origin.Task},
+	}
+	for i := range e.Steps {
+		if err := checkStep(&e.Steps[i]); err != nil {
+			return nil, fmt.Errorf("steps[%d].%w", i, err)
+		}
+	}
+	task := ""
+	if len(w.TaskID) > 0 && string(w.TaskID) != "null" {
+		if task, err = word("task_id", w.TaskID); err != nil {
+			return nil, err
+		}
+	}
+	if w.ID != "" {
+		if task == "" {
+			return nil, errors.New("field task_id: is missing, an execution with an id has one")
+		}
+		if e.Origin.Round = w.Origin.Round; e.Origin.Round < 0 || e.Origin.Round > events.MaxTries {
+			return nil, fmt.Errorf("field origin.round: must be between 0 and %d, got %d", events.MaxTries, e.Origin.Round)
+		}
+		if e.TaskID = task; json.Unmarshal(w.TaskID, &task) == nil {
+			e.TaskID = task // to the letter
+		}
+		return &run{Execution: e, named: true}, nil
+	}
+	e.Origin.Task = cmp.Or(e.Origin.Task, task)
+	return &run{Execution: e, place: task}, nil
+}
+
+// checkStep checks a step that anybody may have written, and fills in what may be left out. Errors name the field in it.
+func checkStep(s *events.Step) error {
+	if s.Speaker = cmp.Or(s.Speaker, "assistant"); s.Speaker != "assistant" && s.Speaker != "user" {
+		return fmt.Errorf("speaker: got %.40q, want assistant or user", s.Speaker)
+	}
+	s.Record = nil // made of the step when it is needed
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		if c.Tool == "" {
+			return fmt.Errorf("tool_calls[%d].tool: is missing", i)
+		}
+		switch c.Outcome = cmp.Or(c.Outcome, events.Success); c.Outcome {
+		case events.Success, events.Partial, events.Failure, events.TimedOut, events.Errored, events.Unknown:
+		default:
+			return fmt.Errorf("tool_calls[%d].outcome: got %.40q, want success, failure, timeout or error", i, string(c.Outcome))
+		}
+		c.Output, c.Duration = clip(c.Output), max(0, c.Duration)
+	}
+	return nil
+}

@@ -1,0 +1,402 @@
+package traces
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+// one is the only run of a file that has no problem.
+func one(t *testing.T, text string) *events.Execution {
+	t.Helper()
+	got, report, err := read(t, "f.jsonl", text)
+	if err != nil || len(got) != 1 || report.Skipped != 0 {
+		t.Fatalf("got %d runs, report %+v, error %v", len(got), report, err)
+	}
+	return got[0]
+}
+
+const claude = `{"type":"system","subtype":"init","session_id":"s-1","model":"m-1","tools":["Bash"],"cwd":"/x"}
+{"type":"stream_event","session_id":"s-1","event":{"type":"message_start"}}
+{"type":"assistant","session_id":"s-1","parent_tool_use_id":null,"message":{"id":"a","role":"assistant","model":"m-1","content":[{"type":"thinking","thinking":"THE SYSTEM PROMPT"}]}}
+{"type":"assistant","session_id":"s-1","message":{"id":"a","role":"assistant","model":"m-1","content":[{"type":"text","text":"I look."}]}}
+{"type":"assistant","session_id":"s-1","message":{"id":"a","role":"assistant","model":"m-1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}]}}
+{"type":"assistant","session_id":"s-1","message":{"id":"a","role":"assistant","model":"m-1","content":[{"type":"tool_use","id":"t2","name":"Read","input":{"file_path":"a"}}]}}
+{"type":"user","session_id":"s-1","message":{"role":"user","content":[{"tool_use_id":"t2","type":"tool_result","content":"<tool_use_error>File does not exist.</tool_use_error>"}]}}
+{"type":"assistant","session_id":"s-1","parent_tool_use_id":"t9","message":{"id":"sub","role":"assistant","content":[{"type":"text","text":"SUB-AGENT"}]}}
+{"type":"user","session_id":"s-1","message":{"role":"user","content":[{"tool_use_id":"t1","type":"tool_result","content":[{"type":"text","text":"Error in a name"},{"type":"text","text":"b"}],"is_error":false}]}}
+{"type":"assistant","session_id":"s-1","message":{"id":"b","role":"assistant","model":"m-1","content":[{"type":"tool_use","id":"t3","name":"Bash","input":{"command":"rm b"}},{"type":"tool_use","id":"t4","name":"Bash","input":{"command":"cat c"}}]}}
+{"type":"user","session_id":"s-1","message":{"role":"user","content":[{"tool_use_id":"t3","type":"tool_result","content":"The user doesn't want to proceed with this tool use.","is_error":true},{"tool_use_id":"t4","type":"tool_result","content":"Exit code 1","is_error":true},{"type":"text","text":"Leave b alone."}]}}
+{"type":"assistant","session_id":"s-1","message":{"id":"c","role":"assistant","model":"m-1","content":[{"type":"text","text":"Done."}]}}
+`
+
+func TestClaudeCodeStreams(t *testing.T) {
+	t.Parallel()
+	const result = `{"type":"result","subtype":"success","is_error":false,"duration_ms":1500,"num_turns":4,"result":"All done.","session_id":"s-1","total_cost_usd":0.25,"usage":{"input_tokens":10,"cache_read_input_tokens":5,"cache_creation_input_tokens":1,"output_tokens":7}}`
+	e := one(t, claude+result)
+	want := []events.Step{
+		{Speaker: "assistant", Text: "I look.", Calls: []events.ToolCall{
+			{Tool: "Bash", Arguments: `{"command":"ls"}`, Output: "Error in a name\nb", Outcome: events.Success},
+			{Tool: "Read", Arguments: `{"file_path":"a"}`, Output: "<tool_use_error>File does not exist.</tool_use_error>", Outcome: events.Failure},
+		}},
+		{Speaker: "assistant", Calls: []events.ToolCall{
+			{Tool: "Bash", Arguments: `{"command":"rm b"}`, Output: "The user doesn't want to proceed with this tool use.", Outcome: events.Unknown},
+			{Tool: "Bash", Arguments: `{"command":"cat c"}`, Output: "Exit code 1", Outcome: events.Failure},
+		}},
+		{Speaker: "user", Text: "Leave b alone."},
+		{Speaker: "assistant", Text: "Done."},
+	}
+	// What a user says after a prompt that is not in the stream is taken for an answer, not for the prompt.
+	if !reflect.DeepEqual(e.Steps, want) {
+		t.Errorf("got  %+v\nwant %+v", e.Steps, want)
+	}
+	if e.Question != "" || e.Answer != "All done." || e.Session != "s-1" || e.Model != "m-1" || e.Duration != 1500*time.Millisecond {
+		t.Errorf("got %+v", e)
+	}
+	if want := (chat.Usage{Calls: 4, InputTokens: 16, OutputTokens: 7, Cost: 0.25}); e.Usage != want {
+		t.Errorf("got usage %+v, want %+v", e.Usage, want)
+	}
+	if want := (events.Outcome{Label: events.Unknown, Feedback: "result: success"}); e.Outcome != want {
+		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
+	}
+	if !strings.HasPrefix(e.TaskID, "claude-code/s-1/") || e.Origin.Source != ClaudeCode {
+		t.Errorf("got task %q, source %q", e.TaskID, e.Origin.Source)
+	}
+
+	for subtype, isError := range map[string]bool{"error_max_turns": false, "success": true} {
+		e := one(t, claude+fmt.Sprintf(`{"type":"result","subtype":%q,"is_error":%v,"session_id":"s-1"}`, subtype, isError))
+		if want := (events.Outcome{Label: events.Failure, Feedback: "result: " + subtype, By: ClaudeCode}); e.Outcome != want || e.Answer != "Done." {
+			t.Errorf("got outcome %+v, want %+v; answer %q", e.Outcome, want, e.Answer)
+		}
+	}
+}
+
+func TestClaudeCodeTranscripts(t *testing.T) {
+	t.Parallel()
+	e := one(t, `{"type":"summary","summary":"x","leafUuid":"y"}
+{"type":"user","isMeta":true,"sessionId":"s-2","message":{"role":"user","content":"Caveat: HARNESS"}}
+{"type":"user","sessionId":"s-2","timestamp":"2031-05-17T10:00:00Z","message":{"role":"user","content":"fix it"}}
+{"type":"assistant","sessionId":"s-2","timestamp":"2031-05-17T10:00:01Z","message":{"id":"a","role":"assistant","model":"m","content":[{"type":"text","text":"on it"}]}}
+{"type":"assistant","sessionId":"s-2","isSidechain":true,"message":{"id":"q","role":"assistant","content":"SUB-AGENT"}}
+{"type":"user","sessionId":"s-2","message":{"role":"user","content":"and now?"}}
+{"type":"assistant","sessionId":"s-2","message":{"id":"b","role":"assistant","model":"<synthetic>","content":[{"type":"text","text":"API Error"}]}}
+{"type":"user","sessionId":"s-2","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"gone","content":"lost"}]}}
+`)
+	at := time.Date(2031, 5, 17, 10, 0, 1, 0, time.UTC)
+	want := []events.Step{
+		{Speaker: "assistant", Text: "on it", At: at},
+		{Speaker: "user", Text: "and now?"},
+		{Speaker: "assistant", Calls: []events.ToolCall{{Tool: "unknown", Output: "lost", Outcome: events.Success}}},
+	}
+	if !reflect.DeepEqual(e.Steps, want) || e.Question != "fix it" || e.Outcome != (events.Outcome{Label: events.Unknown}) || !e.Started.Equal(at.Add(-time.Second)) {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// Sessions whose lines take turns are apart, and what follows a result is another run.
+func TestSessionsOfOneFileAreApart(t *testing.T) {
+	t.Parallel()
+	say := func(session, text string) string {
+		return fmt.Sprintf(`{"type":"assistant","session_id":%q,"message":{"id":%q,"content":[{"type":"text","text":%q}]}}`, session, text, text) + "\n"
+	}
+	end := func(session string) string {
+		return fmt.Sprintf(`{"type":"result","subtype":"success","session_id":%q}`, session) + "\n"
+	}
+	got, _, err := read(t, "f", say("a", "1")+say("b", "2")+say("a", "3")+end("a")+say("a", "4")+say("b", "5"))
+	var told []string
+	for _, e := range got {
+		text := e.Session
+		for _, s := range e.Steps {
+			text += s.Text
+		}
+		told = append(told, text)
+	}
+	if want := []string{"a13", "b25", "a4"}; err != nil || !reflect.DeepEqual(told, want) {
+		t.Errorf("got %q, error %v, want %q", told, err, want)
+	}
+}
+
+func TestOpenClawSessions(t *testing.T) {
+	t.Parallel()
+	const text = `{"type":"session","version":3,"id":"c-1","timestamp":"2031-05-17T10:00:00Z"}
+{"type":"model_change","id":"x","provider":"p"}
+{"type":"message","id":"1","message":{"role":"assistant","model":"delivery-mirror","content":[{"type":"text","text":"GATEWAY"}]}}
+{"type":"message","id":"2","message":{"role":"user","content":[{"type":"text","text":"run it"}]}}
+{"type":"message","id":"3","message":{"role":"assistant","model":"m","usage":{"input":10,"cacheRead":4,"output":2,"cost":{"total":0.5}},"content":[{"type":"thinking","thinking":"SECRET"},{"type":"toolCall","id":"t1","name":"exec","arguments":{"command":"make"}},{"type":"toolCall","id":"t2","name":"read","arguments":{"path":"a"}},{"type":"toolCall","id":"t3","name":"fetch","arguments":{}}]}}
+{"type":"message","id":"4","message":{"role":"toolResult","toolCallId":"t2","toolName":"read","isError":true,"content":[{"type":"text","text":"gone"}]}}
+{"type":"message","id":"5","message":{"role":"toolResult","toolCallId":"t1","toolName":"exec","isError":false,"details":{"status":"completed","exitCode":2,"durationMs":18},"content":[{"type":"text","text":"no rule"}]}}
+{"type":"message","id":"6","message":{"role":"toolResult","toolCallId":"t3","toolName":"fetch","content":[{"type":"text","text":"{\"status\": \"error\", \"error\": \"no route\"}"}]}}
+{"type":"message","id":"7","message":{"role":"assistant","model":"m","content":[{"type":"text","text":"It failed."}]}}
+`
+	e := one(t, text)
+	want := []events.Step{
+		{Speaker: "assistant", Calls: []events.ToolCall{
+			{Tool: "exec", Arguments: `{"command":"make"}`, Output: "no rule", Outcome: events.Failure, Duration: 18 * time.Millisecond},
+			{Tool: "read", Arguments: `{"path":"a"}`, Output: "gone", Outcome: events.Failure},
+			{Tool: "fetch", Arguments: `{}`, Output: `{"status": "error", "error": "no route"}`, Outcome: events.Failure},
+		}},
+		{Speaker: "assistant", Text: "It failed."},
+	}
+	if !reflect.DeepEqual(e.Steps, want) || e.Question != "run it" || e.Answer != "It failed." || e.Session != "c-1" || e.Outcome.Known() {
+		t.Errorf("got %+v", e)
+	}
+	if want := (chat.Usage{Calls: 2, InputTokens: 14, OutputTokens: 2, Cost: 0.5}); e.Usage != want || e.Model != "m" {
+		t.Errorf("got usage %+v, model %q", e.Usage, e.Model)
+	}
+	// A session event begins the next run.
+	if got, _, err := read(t, "f", text+strings.ReplaceAll(text, "c-1", "c-2")); err != nil || len(got) != 2 || got[1].Session != "c-2" {
+		t.Errorf("got %d runs, error %v", len(got), err)
+	}
+}
+
+func TestOpenAIChat(t *testing.T) {
+	t.Parallel()
+	const (
+		ask    = `{"role":"system","content":"POLICY"},{"role":"user","content":"q"}`
+		called = `{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"get","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"{\"error\":\"no such id\"}"}`
+		reply  = `{"role":"assistant","content":"a"}`
+	)
+	whole := `{"messages":[` + ask + `,` + called + `,` + reply + `]`
+	tests := []struct {
+		name, text, place string
+		outcome           events.Outcome
+	}{
+		{"an object", whole + `}`, "", events.Outcome{Label: events.Unknown}},
+		{"over several lines", strings.ReplaceAll(whole, `{"role"`, "{\n\"role\"") + "}\n", "", events.Outcome{Label: events.Unknown}},
+		{"a list of messages", `[` + ask + `,` + called + `,` + reply + `]`, "", events.Outcome{Label: events.Unknown}},
+		{"a message a line", strings.ReplaceAll(ask+`,`+called+`,`+reply, "},{\"role", "}\n{\"role"), "", events.Outcome{Label: events.Unknown}},
+		{"a list of objects", `[` + whole + `,"id":7,"reward":0.5}]`, "/7", events.Outcome{Score: 0.5, Label: events.Partial, By: OpenAIChat}},
+		{"a function call", strings.ReplaceAll(strings.ReplaceAll(whole, `"tool_calls":[{"id":"c","type":"function","function":{"name":"get","arguments":"{}"}}]`, `"function_call":{"name":"get","arguments":"{}"}`), `"tool","tool_call_id":"c"`, `"function","name":"get"`) + `}`, "", events.Outcome{Label: events.Unknown}},
+		{"a request and its response", `{"request":{"model":"m","messages":[` + ask + `,` + called + `]},"response":{"id":"r/1","choices":[{"message":` + reply + `},{"message":{"role":"assistant","content":"OTHER"}}]}}`, "/r_1", events.Outcome{Label: events.Unknown}},
+		{"choices beside messages", `{"messages":[` + ask + `,` + called + `],"choices":[{"message":` + reply + `}],"score":0}`, "", events.Outcome{Label: events.Failure, By: OpenAIChat}},
+		{"an outcome in a word", whole + `,"id":"x","outcome":"success","reward":0}`, "/x", events.Outcome{Score: 1, Label: events.Success, By: OpenAIChat}},
+		{"an outcome in full", whole + `,"outcome":{"score":0,"label":"failure","feedback":"late","by":"ann"}}`, "", events.Outcome{Label: events.Failure, Feedback: "late", By: "ann"}},
+		{"right or wrong", whole + `,"outcome":true}`, "", events.Outcome{Score: 1, Label: events.Success, By: OpenAIChat}},
+		{"in the metadata", whole + `,"metadata":{"id":"y","score":1,"more":[]}}`, "/y", events.Outcome{Score: 1, Label: events.Success, By: OpenAIChat}},
+	}
+	want := []events.Step{
+		{Speaker: "assistant", Calls: []events.ToolCall{{Tool: "get", Arguments: "{}", Output: `{"error":"no such id"}`, Outcome: events.Failure}}},
+		{Speaker: "assistant", Text: "a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := one(t, tt.text)
+			if !reflect.DeepEqual(e.Steps, want) || e.Question != "q" || e.Answer != "a" || e.Outcome != tt.outcome {
+				t.Errorf("got %+v", e)
+			}
+			if id, _, _ := strings.Cut(strings.TrimPrefix(e.TaskID, "openai-chat"+tt.place), "/"); id != "" || e.Origin.Source != OpenAIChat {
+				t.Errorf("got task %q, source %q", e.TaskID, e.Origin.Source)
+			}
+		})
+	}
+	for field, problem := range map[string]string{
+		`"score":87`:              "field score: a score must be between 0 and 1, got 87",
+		`"outcome":"great"`:       `field outcome: label "great" is none of success, partial, failure, unknown`,
+		`"reward":[]`:             "field reward: want an object with score and label",
+		`"metadata":{"score":-1}`: "metadata: field score: a score",
+	} {
+		_, report, err := read(t, "f", whole+"}\n"+whole+","+field+"}\n")
+		if err != nil || len(report.Problems) != 1 || report.Problems[0].Line != 2 || !strings.HasPrefix(report.Problems[0].Reason, problem) {
+			t.Errorf("%s: got %+v, error %v", field, report, err)
+		}
+	}
+}
+
+func TestDynamicCheatsheetResults(t *testing.T) {
+	t.Parallel()
+	line := func(target, answer string) string {
+		return fmt.Sprintf(`{"input":"Question #1","target":%q,"raw_input":"q","steps":[{"round":0,"generator_prompt":"PROMPT","generator_output":"I think.","generator_answer":"4","current_cheatsheet":"SHEET"}],"previous_answers":null,"final_answer":%q,"final_output":"I think.","final_cheatsheet":null}`, target, answer)
+	}
+	for answer, want := range map[string]events.Outcome{
+		" 33 ": {Score: 1, Label: events.Success, By: DynamicCheatsheet},
+		"033":  {Label: events.Failure, By: DynamicCheatsheet},
+	} {
+		e := one(t, line("33", answer))
+		if e.Outcome != want || e.Target != "" || e.Question != "Question #1" || !reflect.DeepEqual(e.Steps, []events.Step{{Speaker: "assistant", Text: "I think."}}) {
+			t.Errorf("%q: got %+v", answer, e)
+		}
+	}
+	if e := one(t, line("", "33")); e.Outcome.Known() {
+		t.Errorf("without a target: got %+v", e.Outcome)
+	}
+}
+
+func TestExecutionsAsPeopleWriteThem(t *testing.T) {
+	t.Parallel()
+	e := one(t, `{"task_id":"berth/7","question":"q","answer":"4","target":"4","shown":[{"id":"b-1","content":"x"}],"cited":["b-1"],"manifest":{"trials":[{"bullet_id":"b-1","arm":1}]},"steps":[{"text":"hm","tool_calls":[{"tool":"find","output":"4"},{"tool":"find","outcome":"timeout","duration_ns":-5}]},{"speaker":"user","text":"yes"}],"outcome":"success","usage":{"calls":-3,"cost":1}}`)
+	want := []events.Step{
+		{Speaker: "assistant", Text: "hm", Calls: []events.ToolCall{{Tool: "find", Output: "4", Outcome: events.Success}, {Tool: "find", Outcome: events.TimedOut}}},
+		{Speaker: "user", Text: "yes"},
+	}
+	if !reflect.DeepEqual(e.Steps, want) || e.Outcome != (events.Outcome{Score: 1, Label: events.Success}) || e.Usage != (chat.Usage{Cost: 1}) {
+		t.Errorf("got %+v", e)
+	}
+	if e.Shown != nil || e.Cited != nil || e.Manifest != nil || e.Origin.Task != "berth_7" || !strings.HasPrefix(e.TaskID, "debrief/berth_7/") {
+		t.Errorf("got %+v", e)
+	}
+
+	// What was made here keeps its name, so that it is known where it is stored.
+	id := events.ExecutionID("book", "a/b", 2)
+	if e := one(t, fmt.Sprintf(`{"handle":"17-ab12cd34","id":%q,"task_id":"a/b","origin":{"round":2,"run":"r"},"question":"q","answer":"a","outcome":{"score":0,"label":"unknown"},"playbook_version":3}`, id)); e.ID != id || e.TaskID != "a/b" {
+		t.Errorf("got id %s of task %q, want %s", e.ID, e.TaskID, id)
+	}
+
+	for text, problem := range map[string]string{
+		`{"question":"q","steps":[]}`:                                                  "fields steps, answer: are empty",
+		`{"question":"q","steps":[{"speaker":"narrator"}]}`:                            `steps[0].speaker: got "narrator", want assistant or user`,
+		`{"question":"q","steps":[{"tool_calls":[{}]}]}`:                               "steps[0].tool_calls[0].tool: is missing",
+		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"so-so"}]}]}`:   `steps[0].tool_calls[0].outcome: got "so-so"`,
+		`{"question":"q","answer":"a","outcome":2}`:                                    "field outcome: a score must be between 0 and 1, got 2",
+		`{"question":"q","answer":"a","purpose":"fun"}`:                                `purpose: "fun" is neither learn nor evaluate`,
+		`{"question":7,"answer":"a"}`:                                                  "field question: got a JSON number, want string",
+		`{"question":"q","answer":"a","id":"x"}`:                                       "field task_id: is missing",
+		`{"question":"q","answer":"a","id":"x","task_id":"t","origin":{"round":1e9}}`:  "field origin.round: got a JSON number 1e9",
+		`{"question":"q","answer":"a","id":"x","task_id":"t","origin":{"round":1000}}`: "field origin.round: must be between 0 and 8, got 1000",
+	} {
+		_, report, _ := read(t, "f", text)
+		if len(report.Problems) != 1 || !strings.HasPrefix(report.Problems[0].Reason, problem) {
+			t.Errorf("%s: got %+v", text, report.Problems)
+		}
+	}
+}
+
+func TestWhatIsWrongWithALineCostsThatLine(t *testing.T) {
+	t.Parallel()
+	line := func(q string) string { return fmt.Sprintf(`{"question":%q,"answer":"a"}`, q) }
+	text := "\n" + line("1") + "\r\n\n" + `{"question":"torn` + "\n" + "\x00\x00/junk" + line("2") + "\n" + line(strings.Repeat("x", 2000)) + "\n17\n" +
+		`{"type":"note"}` + "\n" + `{"other":1}` + "\n" + line("3") + "\n" + `{"question":"half`
+	var got []string
+	f := file{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error { got = append(got, e.Question); return nil }}
+	if err := f.read(t.Context(), strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"1", "2", "3"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	want := []Problem{
+		{Line: 4, Reason: "not valid JSON: unexpected end of JSON input"},
+		{Line: 6, Reason: "is too large: 2029 bytes, want at most 1000"},
+		{Line: 7, Reason: "got a JSON number, want an object"},
+		{Line: 9, Reason: "its fields are those of no recording that is read here"},
+		{Line: 11, Reason: "not valid JSON: unexpected end of JSON input"},
+	}
+	if !reflect.DeepEqual(f.report.Problems, want) || f.report.Skipped != len(want) {
+		t.Errorf("got  %+v\nwant %+v", f.report.Problems, want)
+	}
+	if want := []Problem{{Line: 5, Reason: `was read without the 7 bytes before its first brace: "\x00\x00/junk"`}}; !reflect.DeepEqual(f.report.Repairs, want) || f.report.Repaired != 1 {
+		t.Errorf("got %+v, want %+v", f.report.Repairs, want)
+	}
+}
+
+func TestUnfinishedRunsAreBounded(t *testing.T) {
+	t.Parallel()
+	say := func(session, text string) string {
+		return fmt.Sprintf(`{"type":"assistant","session_id":%q,"message":{"content":%q}}`, session, text) + "\n"
+	}
+	read := func(limit int, text string) (told []string, r Report) {
+		f := file{book: "book", limit: limit, fn: func(e *events.Execution) error {
+			told = append(told, fmt.Sprintf("%s:%d", e.Session, len(e.Steps)))
+			return nil
+		}}
+		if err := f.read(t.Context(), strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		return told, f.report
+	}
+
+	// Of one that is too large nothing is learned, up to its end.
+	large := strings.Repeat(say("a", strings.Repeat("x", 500)), 4)
+	told, r := read(2000, say("b", "1")+large+`{"type":"result","session_id":"a"}`+"\n"+say("a", "2")+say("b", "3"))
+	if want := []string{"b:2", "a:1"}; !reflect.DeepEqual(told, want) {
+		t.Errorf("got %q, want %q", told, want)
+	}
+	if len(r.Problems) != 1 || r.Problems[0].Line != 2 || !strings.Contains(r.Problems[0].Reason, "the run that begins here is too large") {
+		t.Errorf("got %+v", r.Problems)
+	}
+
+	// The one that was longest without a line makes room: for more of another, and for one more.
+	told, r = read(1400, say("c", "1")+say("b", strings.Repeat("x", 500))+say("a", strings.Repeat("x", 500))+say("c", "2")+say("a", "3")+say("b", "4"))
+	if want := []string{"b:1", "c:2", "a:2", "b:1"}; !reflect.DeepEqual(told, want) || r.Skipped != 0 {
+		t.Errorf("got %q, report %+v, want %q", told, r, want)
+	}
+	var many strings.Builder
+	for i := range MaxOpen {
+		many.WriteString(say(fmt.Sprint("s", i), "1"))
+	}
+	told, _ = read(MaxRun, many.String()+say("s0", "2")+say("new", "3")+say("s0", "4"))
+	if len(told) != MaxOpen+1 || told[0] != "s1:1" || told[1] != "s0:3" {
+		t.Errorf("got %q", told)
+	}
+}
+
+// The bytes of a repaired, a torn and a reformatted line do not change what a run is called; its content does.
+func TestNamesOfGatheredRuns(t *testing.T) {
+	t.Parallel()
+	a := one(t, claude)
+	if b := one(t, strings.ReplaceAll(claude, `,"session_id"`, ` , "session_id"`)); a.ID != b.ID {
+		t.Errorf("spelled in another way: got %q and %q", a.TaskID, b.TaskID)
+	}
+	if b := one(t, strings.ReplaceAll(claude, "Done.", "done.")); a.ID == b.ID {
+		t.Errorf("two runs of one session are both %q", a.TaskID)
+	}
+}
+
+func fuzz(f *testing.F, seeds ...string) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		runs := 0
+		sink := file{book: "book", base: "fuzz", limit: 10_000, fn: func(e *events.Execution) error {
+			runs++
+			if err := e.Validate(); err != nil {
+				t.Errorf("not valid: %v", err)
+			}
+			for _, s := range e.Steps {
+				for _, c := range s.Calls {
+					if c.Tool == "" || c.Outcome == "" || len(c.Output) > MaxOutput+64 || c.Duration < 0 {
+						t.Errorf("call %+v", c)
+					}
+				}
+			}
+			return nil
+		}}
+		err := sink.read(t.Context(), strings.NewReader(string(data)))
+		r := sink.report
+		if runs != r.Runs || err == nil && runs == 0 || len(r.Problems) > r.Skipped || len(r.Repairs) > r.Repaired || len(sink.open) > 0 && err == nil {
+			t.Errorf("%d runs, report %+v, %d open, error %v", runs, r, len(sink.open), err)
+		}
+	})
+}
+
+func FuzzClaudeCode(f *testing.F) {
+	fuzz(f, claude, `{"type":"user","sessionId":"x","message":{"content":"q"}}`+"\n"+`{"type":"result","session_id":"x","duration_ms":-1e300,"total_cost_usd":1e308}`)
+}
+
+func FuzzOpenClaw(f *testing.F) {
+	fuzz(f, `junk{"type":"session","id":"x"}
+{"type":"message","message":{"role":"user","content":"q"}}
+{"type":"message","message":{"role":"assistant","content":[{"type":"toolCall","id":"1","name":"exec","arguments":{}}],"usage":{"input":1e300}}}
+{"type":"message","message":{"role":"toolResult","toolCallId":"1","details":{"exitCode":1,"durationMs":1e300},"content":null}}`)
+}
+
+func FuzzOpenAIChat(f *testing.F) {
+	fuzz(f, `{"messages":[{"role":"user","content":"q"},{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f"}}]},{"role":"tool","content":"{\"error\":1}"}],"score":0.5,"metadata":{"id":1}}`,
+		`{"request":{"messages":[{"role":"assistant"}]},"response":{"choices":[{"message":{"role":"assistant","content":"a"}}]}}`,
+		`[{"role":"user","content":[{"text":"q"}]},{"role":"assistant","content":"a"}]`)
+}
+
+func FuzzDynamicCheatsheet(f *testing.F) {
+	fuzz(f, `{"input":"q","target":"1","final_answer":"1","steps":[{"generator_output":"x"}]}`, `{"input":"q","final_output":"x"}`)
+}
+
+func FuzzExecutions(f *testing.F) {
+	fuzz(f, `{"id":"AAAAAAAAAAAAAAAAAAAAAA","task_id":"t","answer":"a","outcome":{"score":1},"origin":{"round":1}}`,
+		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"error","duration_ns":5}]}],"outcome":0.5}`)
+}

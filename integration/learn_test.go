@@ -1,0 +1,138 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/playbook"
+	"debrief/playbook/natskv"
+)
+
+// TestLearnIsKilledAndGoesOn: 'debrief learn', with its server and its roles, is killed at random moments and started
+// again. In the end every run of the file is stored once and has counted once, and the account is of the whole file.
+func TestLearnIsKilledAndGoesOn(t *testing.T) {
+	t.Parallel()
+	kills, n := 5, 2000
+	if os.Getenv(longEnv) != "" {
+		kills, n = 40, 20_000
+	}
+	rng := rand.New(rand.NewPCG(chooseSeed(t), 2))
+	file := filepath.Join(t.TempDir(), "runs.jsonl")
+	if err := os.WriteFile(file, []byte(recorded(rng, n)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bin := program(t, "debrief")
+	learn := func(dir string) *exec.Cmd {
+		return exec.Command(bin, "learn", "--data", dir, "--ack-wait", "1s", "--json", file)
+	}
+	whole, broken := t.TempDir(), t.TempDir()
+
+	began := time.Now()
+	want := account(t, learn(whole))
+	took := time.Since(began)
+	if want.Executions != n || want.Known != 0 || want.Reflected == 0 || want.Nothing == 0 || want.Dead != 0 || want.Unread != 1 {
+		t.Fatalf("undisturbed: got %+v, want %d executions and 1 unread", want, n)
+	}
+
+	p := start(t, "learn", func() *exec.Cmd { return learn(broken) })
+	for i := range kills { // the first ones while runs are handed in, the later ones while they are reflected on
+		pause(t.Context(), took*time.Duration(i+1)/time.Duration(kills+1)/4+time.Duration(rng.Int64N(int64(took/4))))
+		p.kill()
+		if err := p.start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.kill()
+	got := account(t, learn(broken))
+	t.Logf("undisturbed in %s; %d of %d were handed in before the last kill", took.Round(time.Millisecond), got.Known, n)
+	if got.Known = 0; got != want {
+		t.Errorf("killed: got %+v, want %+v", got, want)
+	}
+	wantStored, wantBullets := learnt(t, whole)
+	gotStored, gotBullets := learnt(t, broken)
+	if gotStored != n || wantStored != n {
+		t.Errorf("got %d executions stored after kills and %d without, want %d", gotStored, wantStored, n)
+	}
+	if !maps.Equal(gotBullets, wantBullets) {
+		t.Errorf("got  %v\nwant %v", gotBullets, wantBullets)
+	}
+
+	// Once more, and nothing is handed in.
+	if got := account(t, learn(broken)); got.Known != n || got.Executions != n || got.Reflected != want.Reflected {
+		t.Errorf("again: got %+v", got)
+	}
+}
+
+// recorded is a file of different runs that end in every way, with a torn last line.
+func recorded(rng *rand.Rand, n int) string {
+	var file strings.Builder
+	for i := range n {
+		tool := fmt.Sprint("find_", rng.IntN(5))
+		calls := fmt.Sprintf(`{"tool":%q,"arguments":"{\"n\":%d}","output":"Error: date must be like 2031-05-17","outcome":"failure"}`, tool, i)
+		outcome := "failure"
+		switch rng.IntN(4) {
+		case 0:
+			calls = "" // nothing to learn
+		case 1, 2:
+			calls += fmt.Sprintf(`,{"tool":%q,"arguments":"{\"date\":\"2031-05-17\",\"n\":%d}","output":"berth %d"}`, tool, i, i)
+			outcome = "success"
+		}
+		fmt.Fprintf(&file, `{"question":"ship %d","answer":"a","outcome":%q,"steps":[{"tool_calls":[%s]}]}`+"\n", i, outcome, calls)
+	}
+	return file.String() + `{"question":"ship`
+}
+
+// learnSummary is what learn says of itself in the end.
+type learnSummary struct {
+	Executions int `json:"executions"`
+	Known      int `json:"known"`
+	Reflected  int `json:"reflected"`
+	Nothing    int `json:"nothing_to_learn"`
+	Dead       int `json:"dead"`
+	Unread     int `json:"unread"`
+}
+
+func account(t *testing.T, cmd *exec.Cmd) (s learnSummary) {
+	t.Helper()
+	leash(cmd)
+	out, err := cmd.Output()
+	if code := cmd.ProcessState.ExitCode(); code != 5 { // done, with the torn line
+		t.Fatalf("got exit code %d, error %v: %s", code, err, tail(string(out), 5))
+	}
+	if err := json.Unmarshal([]byte(tail(string(out), 1)), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// learnt is what is stored in a directory: how many executions, and how often each bullet counts. Ids of bullets are
+// left out: they go by the order of events.
+func learnt(t *testing.T, dir string) (int, map[string]string) {
+	t.Helper()
+	server, url := startServerIn(t, dir, "")
+	defer server.kill()
+	conn := connect(t, url)
+	stored := 0
+	if err := conn.IDs(t.Context(), events.StreamExecutions, events.KindExecution.Subject("default"), func(events.ID) { stored++ }); err != nil {
+		t.Fatal(err)
+	}
+	w, err := natskv.New(conn.JetStream()).Writer(t.Context(), playbook.Book("default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bullets := map[string]string{}
+	p := w.State().Playbook()
+	for _, b := range p.Top(p.Len()) {
+		bullets[b.Content] = fmt.Sprint(b.Helpful, b.Harmful, b.Neutral)
+	}
+	return stored, bullets
+}
