@@ -54,13 +54,22 @@ type house struct {
 	testing.TB
 	conn  *bus.Conn
 	model *model
+	asked chat.Model // model, or another
 	stop  func()
 }
 
 func open(t testing.TB, slots int, fail func(chat.Prompt) error) *house {
 	t.Helper()
+	m := &model{Direct: simulated.NewDirect(simulated.Options{Seed: 1}), fail: fail}
+	h := openWith(t, slots, m)
+	h.model = m
+	return h
+}
+
+func openWith(t testing.TB, slots int, asked chat.Model) *house {
+	t.Helper()
 	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
-	h := &house{TB: t, conn: conn, model: &model{Direct: simulated.NewDirect(simulated.Options{Seed: 1}), fail: fail}}
+	h := &house{TB: t, conn: conn, asked: asked}
 	h.work(slots)
 	t.Cleanup(func() { h.stop() })
 	return h
@@ -71,8 +80,8 @@ func (h *house) work(slots int) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- app.Run(ctx, h.conn, generator.New(h.model, nil, generator.Config{Slots: slots}),
-			reflector.New(h.model, reflector.Config{Slots: slots}), curator.New(h.model, curator.Config{}))
+		done <- app.Run(ctx, h.conn, generator.New(h.asked, nil, generator.Config{Slots: slots}),
+			reflector.New(h.asked, reflector.Config{Slots: slots}), curator.New(h.asked, curator.Config{}))
 	}()
 	h.stop = func() {
 		stop()
