@@ -76,7 +76,7 @@ func (s *sums) add(b *playbook.Bullet, sign int) {
 // weakest are not made. A book that is over it already, by a person's import or a smaller budget, does not grow; nobody
 // takes from it at one blow what a person put there. Pinned bullets stay. People's own changes are not held to it.
 func (d *draft) economise() {
-	if !d.budget.limits() || d.whole || !d.grows() {
+	if !d.budget.limits() || d.person || !d.grows() {
 		return
 	}
 	before := newSums(d.costs)

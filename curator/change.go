@@ -132,7 +132,7 @@ func (d *draft) add(op *playbook.Op) *refusal {
 		if same := d.same(op.Content); same != "" {
 			return d.again(op, says(d.get(same)))
 		}
-		if d.whole { // a person's words count as they are
+		if d.person { // a person's words count as they are
 			return d.mint(op)
 		}
 		if same, likeness := d.nearlySame(op.Content); same != "" {
@@ -155,7 +155,7 @@ func (d *draft) mint(op *playbook.Op) *refusal {
 	if op.Rule == nil && d.alike != nil {
 		d.news.Put(string(op.Bullet), op.Content)
 	}
-	if !d.whole && op.Rule == nil {
+	if !d.person && op.Rule == nil && d.burst.most > 0 {
 		for _, m := range d.makers(op.Support) {
 			d.born[m]++
 		}

@@ -154,7 +154,7 @@ func (d *desk) between(ctx context.Context, b playbook.Book, after, before uint6
 		switch {
 		case s.Seq >= before:
 			return bus.ErrStop
-		case s.Event != nil:
+		case s.Event != nil && !isHeld(s.Event): // which settle nothing
 			found = append(found, place{s.Seq, s.Event.EventID()})
 		}
 		return nil

@@ -143,6 +143,7 @@ type book struct {
 	// What proposing models are told of: bullets by their words, and what was turned down.
 	shelf  shelf
 	memory memory
+	annals annals // in place of the memory, where a batch is gathered
 	made   births // stays when the book is let go of
 	known  doubts
 	used   time.Time
@@ -154,7 +155,7 @@ const bookIdle = time.Minute
 
 // release lets go of what is in memory.
 func (b *book) release() {
-	b.w, b.alike, b.costs, b.shelf, b.memory, b.known = nil, alike{}, nil, shelf{}, memory{}, nil
+	b.w, b.alike, b.costs, b.shelf, b.memory, b.annals, b.known = nil, alike{}, nil, shelf{}, memory{}, annals{}, nil
 }
 
 func (d *desk) book(name playbook.Book) *book {
@@ -173,7 +174,7 @@ func (d *desk) open(ctx context.Context, b *book) error {
 		return nil
 	}
 	w, err := d.store.Writer(ctx, b.name)
-	b.w = w
+	b.w, b.annals = w, annals{} // of what may be another log
 	return err
 }
 
@@ -208,20 +209,29 @@ func (d *desk) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result {
 }
 
 func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, results []bus.Result) error {
-	if err := d.open(ctx, b); err != nil {
-		return err
-	}
 	cases := make([]*docket, 0, len(batch))
 	for i, del := range batch {
 		k, err := newDocket(del, &results[i])
-		if err != nil {
+		switch {
+		case err != nil:
 			results[i].Err = bus.Discard(err)
-			continue
+		case isHeld(del.Event):
+			results[i] = bus.Result{} // its time comes with the edit that gathers it
+		default:
+			cases = append(cases, k)
 		}
-		cases = append(cases, k)
+	}
+	if len(cases) == 0 {
+		return nil
+	}
+	if err := d.open(ctx, b); err != nil {
+		return err
+	}
+	for _, k := range cases {
 		// What the server delivers from under the floor was settled, unless the stream or its consumer was made anew and
-		// counts from one again: the id decides, as for all that may have come before.
-		if k.repeated = del.Repeat || del.Seq <= b.w.State().Floor(); k.repeated {
+		// counts from one again: the id decides, as for all that may have come before. What is gathered was under the
+		// floor long before it took effect.
+		if k.repeated = k.repeated || k.seq <= b.w.State().Floor() || k.gathers(); k.repeated {
 			if err := b.w.CompleteCovers(ctx); err != nil {
 				return err
 			}
@@ -241,7 +251,8 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if b.known == nil {
 		b.known = make(doubts)
 	}
-	cases, err := d.propose(ctx, b, cases)
+	live := &hearing{memory: &b.memory, load: func(ctx context.Context) error { return b.memory.load(ctx, b.w) }}
+	cases, err := d.propose(ctx, b, live, cases)
 	if err != nil {
 		return err
 	}
@@ -261,8 +272,9 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		_, err := b.w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
 			by.judged = s.Judged
 			out = newDraft(s.Playbook(), by).settle(coveredBy(s), cases, stale)
+			at := time.Now().UTC()
 			for _, delta := range out.change {
-				delta.Floor, delta.Time = floor, time.Now().UTC()
+				delta.Floor, delta.Time = floor, at
 			}
 			return out.change, nil
 		})
@@ -281,6 +293,10 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		b.made.note(out.born, now)
 		switch k := out.unready; {
 		case k == nil:
+		case k.gathers():
+			if cases, err = d.fetch(ctx, b, k, cases); err != nil {
+				return err
+			}
 		case k.looksBack():
 			if cases, err = d.lookBack(ctx, b, k, cases, failed); err != nil {
 				return err

@@ -28,8 +28,9 @@ type docket struct {
 	cover     int                  // its place in the last draft's delta
 
 	// Of an edit: what it needs to know of the past, and the last draft's outcome for the reply.
-	past     *past
-	decision events.Decision
+	past      *past
+	gathering *gathering
+	decision  events.Decision
 
 	// Of a reflection on feedback: what its execution counts for, and how far the log was read for that.
 	standing *history.Standing
@@ -67,6 +68,9 @@ func decide(settled []*docket, s natskv.State) {
 			continue
 		}
 		k.decision.Version, k.decision.Chain = s.Playbook().Version(), s.Chain()
+		if k.gathering != nil {
+			k.decision.Usage = k.gathering.usage
+		}
 		reply, err := events.Marshal(&k.decision)
 		if err == nil {
 			k.result.Reply = reply

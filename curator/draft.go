@@ -29,7 +29,8 @@ type draft struct {
 	record rejections
 	bytes  int // at least the encoded size of covers, operations and sums
 
-	whole    bool          // a person's change, which may take several deltas
+	whole    bool          // it may take several deltas
+	person   bool          // it is what a person asks for, and not what reflections say
 	news     similar.Index // what is added here
 	followed bool          // alike has seen the base
 
@@ -78,6 +79,7 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 	out := playbook.Delta{Author: Author}
 	seen := map[events.ID]bool{}
 	n := 0
+	var edit *docket
 	for _, k := range cases {
 		if seen[k.id] || covered(k) {
 			n++
@@ -99,7 +101,8 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 		seen[k.id] = true
 		n++
 		if k.e != nil {
-			d.edited(k, &out)
+			d.edited(k, covered, &out)
+			edit = k
 			break
 		}
 		k.cover = d.cover(k)
@@ -115,10 +118,13 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 	d.flush()
 	left, again := d.decide(left)
 	d.economise()
+	if edit != nil && edit.gathers() {
+		d.tell(&edit.decision)
+	}
 	if len(d.covers) == 0 && len(d.ops) == 0 {
 		return drafted{settled: n}
 	}
-	if _, chosen := d.base.Gate(); !chosen && !d.whole && d.mode != playbook.GateShadow {
+	if _, chosen := d.base.Gate(); !chosen && !d.person && d.mode != playbook.GateShadow {
 		out.Gate = d.mode
 	}
 	out.Covers, out.Ops, out.Rejected = d.covers, d.ops, d.record.list()

@@ -18,12 +18,16 @@ type past struct {
 	unfit  string             // why that cannot be
 }
 
-// ready reports whether a docket can be drafted against a state: those that look back need to have seen all of its log.
+// ready reports whether a docket can be drafted against a state: those that look back need to have seen all of its log,
+// those that gather what they gather.
 func (k *docket) ready(p *playbook.Playbook) bool {
 	if k.e == nil {
 		return !k.looksBack() || k.looked(p)
 	}
-	if k.e.Restore == nil && k.e.Forget == nil && !k.e.Rebuild {
+	switch {
+	case k.gathers():
+		return k.gathering != nil
+	case k.e.Restore == nil && k.e.Forget == nil && !k.e.Rebuild:
 		return true
 	}
 	return k.past != nil && k.past.newest == p.Version()
@@ -65,25 +69,26 @@ func (d *desk) prepare(ctx context.Context, b *book, k *docket) error {
 
 // edited drafts a person's change: a delta of its own, all of it or nothing. What cannot be done is told to the person,
 // too.
-func (d *draft) edited(k *docket, out *playbook.Delta) {
+func (d *draft) edited(k *docket, covered func(*docket) bool, out *playbook.Delta) {
 	stale := d.stale
 	*d = *newDraft(d.base, d.policy)
-	d.whole, d.stale = true, stale
+	d.whole, d.person, d.stale = true, true, stale
 	k.cover, k.decision = d.cover(k), events.Decision{}
 	out.Author, out.Reason = clip(k.e.Author, maxAuthor), clip(k.e.Reason, maxReason)
 	if k.e.Rebuild && out.Reason == "" {
 		out.Reason = "rebuild of the view"
 	}
 
-	refused := d.edit(k, out)
+	refused := d.edit(k, covered, out)
 	if len(refused) == 0 {
 		k.decision.Changed = len(d.changed)
 		return
 	}
 	*d = *newDraft(d.base, d.policy)
 	d.stale = stale
-	d.cover(k)
-	*out = playbook.Delta{Author: out.Author, Reason: out.Reason}
+	if *out = (playbook.Delta{Author: out.Author, Reason: out.Reason}); !k.gathers() {
+		d.cover(k)
+	}
 	k.decision.Added = nil
 	for i, j := range refused {
 		d.record.add(j)
@@ -101,13 +106,17 @@ func (d *draft) edited(k *docket, out *playbook.Delta) {
 const maxRefused = 10
 
 // edit drafts what an edit asks for and returns what of it cannot be done.
-func (d *draft) edit(k *docket, out *playbook.Delta) (refused []playbook.Rejection) {
+func (d *draft) edit(k *docket, covered func(*docket) bool, out *playbook.Delta) (refused []playbook.Rejection) {
 	e := k.e
 	refuse := func(op playbook.Op, why *refusal) {
 		refused = append(refused, playbook.Rejection{Op: op, Reason: why.reason, Same: why.same})
 	}
 	if e.Restore != nil && e.Forget != nil || (e.Restore != nil || e.Forget != nil) && len(e.Ops) > 0 {
 		refuse(playbook.Op{}, no("operations, restore, forget: an edit is one of them"))
+		return refused
+	}
+	if k.gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Rebuild) {
+		refuse(playbook.Op{}, no("gather: an edit that gathers reflections does nothing else"))
 		return refused
 	}
 	for _, was := range e.Expect {
@@ -118,6 +127,17 @@ func (d *draft) edit(k *docket, out *playbook.Delta) (refused []playbook.Rejecti
 	}
 	if now := d.base.Version(); e.Seen != nil && now > *e.Seen {
 		refuse(playbook.Op{}, no("the playbook has moved on to version %d since version %d was read", now, *e.Seen))
+	}
+	if k.gathers() {
+		for _, why := range k.gathering.unfit {
+			refuse(playbook.Op{}, no("%s", why))
+		}
+		if len(refused) == 0 {
+			if why := d.gather(k, covered, out); why != nil {
+				refuse(playbook.Op{}, why)
+			}
+		}
+		return refused
 	}
 	for _, n := range e.Names {
 		if n.Version == 0 {
@@ -227,11 +247,12 @@ func split(d *playbook.Delta) []*playbook.Delta {
 	if size <= fullBytes && len(d.Ops) <= fullKeys {
 		return append(parts, d)
 	}
-	// What a person asked for rests on that person's edit alone: operations of the parts need not say so.
 	room := 0
 	var p *playbook.Delta
 	for _, op := range d.Ops {
-		op.Support = nil
+		if d.Author != Author {
+			op.Support = nil // what a person asked for rests on that person's edit alone
+		}
 		n := opSize(&op)
 		if p == nil || room < n || len(p.Ops) == fullKeys {
 			p, room = part(), fullBytes

@@ -158,7 +158,7 @@ func (d *draft) again(op *playbook.Op, why *refusal) *refusal {
 	b := d.get(why.same)
 	asks := op.Kind == playbook.Second || op.Status == playbook.Candidate
 	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || d.mayReturn(b)
-	if d.mode != playbook.GateOn || d.whole || !asks || !waits {
+	if d.mode != playbook.GateOn || d.person || !asks || !waits {
 		return why
 	}
 	key := tally{bullet: b.ID, kind: playbook.Second}
@@ -211,7 +211,7 @@ const shownToAll = 100
 // decree is the share that says that a person has decided on a bullet: to have it shown while the gate is on, or to take it
 // out, which holds under any gate.
 func (d *draft) decree(s playbook.Status) int {
-	if d.whole && (d.mode == playbook.GateOn || s == playbook.Retired) {
+	if d.person && (d.mode == playbook.GateOn || s == playbook.Retired) {
 		return shownToAll
 	}
 	return 0
@@ -271,7 +271,7 @@ func (d *draft) queue() *queue {
 // set drafts a new status, as far as there is room.
 func (q *queue) set(id playbook.BulletID, s playbook.Status, share int, reason string) {
 	op := playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: s, Share: share, Reason: clip(reason, maxReason)}
-	if q.whole {
+	if q.person {
 		op.Support = []int{0} // the edit
 	}
 	bullets := 1
@@ -312,7 +312,7 @@ func (d *draft) decide(left []playbook.BulletID) (still []playbook.BulletID, aga
 	if d.mode != playbook.GateOn {
 		return left, false
 	}
-	if d.whole {
+	if d.person {
 		return left, true
 	}
 	q := d.queue()

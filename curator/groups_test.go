@@ -86,7 +86,7 @@ func jsonLines[T any](p chat.Prompt) (all []T) {
 func confer(t *testing.T, m chat.Model, batch []*docket) (proposed []string, failed map[*docket]bool) {
 	t.Helper()
 	d := &desk{Curator: New(m, Config{})}
-	failed = d.confer(t.Context(), &book{costs: costs{}}, new(playbook.Playbook), batch)
+	failed = d.confer(t.Context(), &book{costs: costs{}}, &hearing{memory: new(memory)}, new(playbook.Playbook), batch)
 	for _, k := range batch {
 		for _, p := range k.proposals {
 			var from []string
@@ -335,7 +335,7 @@ func TestAModelIsAskedWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	p := bookOf(playbook.Bullet{Content: "Gold customers get 7 percent off."})
 	d := &desk{Curator: New(nil, Config{})}
-	refuse := d.refuseLesson(new(book))
+	refuse := d.refuseLesson(new(memory))
 	for _, test := range []struct {
 		why, insight string
 		lessons      []string

@@ -120,7 +120,7 @@ func TestAModelSeesWhatBears(t *testing.T) {
 	}}})
 	b.shelf.follow(p)
 	in := Request{Reflections: []*events.Reflection{asked("r", "Ask the harbour for the stamp when mangrove permits are renewed.").asked}}
-	b.frame(p, &in)
+	b.frame(p, &b.memory, &in)
 	text := Prompt(in).Messages[1].Text
 	for part, want := range map[string]bool{
 		"need a stamp from the harbour": true,

@@ -2,12 +2,14 @@ package curator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/chat"
 	"debrief/playbook"
 )
 
@@ -15,7 +17,7 @@ import (
 // model; without a model the other lessons are proposed as they are. It returns the dockets that are ready: all of them,
 // or, where a model is of no use, those that need none; the others have the error as their result. What needs no model
 // does not wait for one.
-func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*docket, err error) {
+func (d *desk) propose(ctx context.Context, b *book, h *hearing, cases []*docket) (ready []*docket, err error) {
 	s := b.w.State()
 	var with []*docket
 	for _, k := range cases {
@@ -26,13 +28,13 @@ func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*
 	if len(with) == 0 {
 		return cases, nil
 	}
-	if err := b.memory.load(ctx, b.w); err != nil {
+	if err := h.load(ctx); err != nil {
 		return nil, err
 	}
-	b.memory.follow(s.Playbook())
+	h.memory.follow(s.Playbook())
 	var open []*docket // with something to ask a model
 	for _, k := range with {
-		refuse := d.refuseLesson(b)
+		refuse := d.refuseLesson(h.memory)
 		fresh := k.sift(s.Playbook(), refuse)
 		if d.model != nil && d.trust[k.r.Origin.Source].level != Untrusted { // whose words a person reads, and no model
 			if k.asked = k.question(s.Playbook(), fresh, refuse); k.asked != nil {
@@ -41,7 +43,7 @@ func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*
 			continue
 		}
 		for _, op := range fresh {
-			if why := d.refuse(b, &op); why != "" {
+			if why := d.refuse(h.memory, &op); why != "" {
 				k.turnDown(op, why)
 				continue
 			}
@@ -51,12 +53,12 @@ func (d *desk) propose(ctx context.Context, b *book, cases []*docket) (ready []*
 	if len(open) == 0 {
 		return cases, nil
 	}
-	failed := d.confer(ctx, b, s.Playbook(), open)
+	failed := d.confer(ctx, b, h, s.Playbook(), open)
 	return slices.DeleteFunc(cases, func(k *docket) bool { return failed[k] }), nil
 }
 
 // refuse is why a proposal is turned down whatever the playbook says, "" if it is not.
-func (d *desk) refuse(b *book, op *playbook.Op) string {
+func (d *desk) refuse(m *memory, op *playbook.Op) string {
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Merge:
 	default:
@@ -65,16 +67,16 @@ func (d *desk) refuse(b *book, op *playbook.Op) string {
 	if why := d.content.refuse(op.Content); why != "" {
 		return why
 	}
-	return b.memory.refuse(op.Content)
+	return m.refuse(op.Content)
 }
 
 // refuseLesson is why a lesson is not even shown to a model, "" if it is. A short one can become advice there.
-func (d *desk) refuseLesson(b *book) func(string) string {
+func (d *desk) refuseLesson(m *memory) func(string) string {
 	return func(content string) string {
 		if why := d.content.unfit(content); why != "" {
 			return why
 		}
-		return b.memory.refuse(content)
+		return m.refuse(content)
 	}
 }
 
@@ -143,17 +145,35 @@ func (k *docket) question(p *playbook.Playbook, fresh []playbook.Op, refuse func
 	return &r
 }
 
+// hearing is what reflections are heard with: what of the book is remembered, and what it comes to.
+type hearing struct {
+	memory *memory
+	load   func(context.Context) error // fills the memory
+	usage  chat.Usage
+	// whole says that what comes of it must not depend on which calls failed. Err is why it is of no use then.
+	whole bool
+	err   error
+}
+
+// fail notes that a call failed. What a model answered that cannot be used is its answer, and the same the next time.
+func (h *hearing) fail(err error) {
+	if useless := (*chat.UselessError)(nil); h.whole && !errors.As(err, &useless) {
+		h.err = err
+	}
+}
+
 // minutes are what one group's call came to.
 type minutes struct {
 	suggestions Suggestions
 	model       string
+	usage       chat.Usage
 	err         error
 	panicked    any
 }
 
 // confer has a model make proposals of reflections: in one call, or in groups at the same time whose proposals are
 // brought together. It returns the dockets that no call was of use for, and gives them their result.
-func (d *desk) confer(ctx context.Context, b *book, p *playbook.Playbook, with []*docket) (failed map[*docket]bool) {
+func (d *desk) confer(ctx context.Context, b *book, h *hearing, p *playbook.Playbook, with []*docket) (failed map[*docket]bool) {
 	ids := make([]events.ID, len(with))
 	place := make(map[*docket]int, len(with))
 	for i, k := range with {
@@ -166,7 +186,7 @@ func (d *desk) confer(ctx context.Context, b *book, p *playbook.Playbook, with [
 		for _, i := range members {
 			requests[g].Reflections = append(requests[g].Reflections, with[i].asked)
 		}
-		b.frame(p, &requests[g])
+		b.frame(p, h.memory, &requests[g])
 	}
 	results := d.askAll(ctx, requests)
 
@@ -177,7 +197,9 @@ func (d *desk) confer(ctx context.Context, b *book, p *playbook.Playbook, with [
 	}
 	var all []*motion
 	for g, members := range groups {
-		if results[g].err != nil {
+		h.usage = h.usage.Add(results[g].usage)
+		if err := results[g].err; err != nil {
+			h.fail(err)
 			continue
 		}
 		last := with[slices.Max(members)]
@@ -195,7 +217,7 @@ func (d *desk) confer(ctx context.Context, b *book, p *playbook.Playbook, with [
 			for _, n := range pr.Reflections {
 				m.rest([]*docket{with[members[n-1]]}, place)
 			}
-			if why := d.refuse(b, &m.op); why != "" {
+			if why := d.refuse(h.memory, &m.op); why != "" {
 				m.at.turnDown(m.op, why)
 				continue
 			}
@@ -209,7 +231,7 @@ func (d *desk) confer(ctx context.Context, b *book, p *playbook.Playbook, with [
 			}
 		}
 	}
-	d.carry(ctx, b, p, all, place)
+	d.carry(ctx, h, p, all, place)
 	return failed
 }
 
@@ -226,7 +248,7 @@ func (d *desk) askAll(ctx context.Context, requests []Request) []minutes {
 				<-slots
 			}()
 			out, reply, err := Ask(ctx, d.model, requests[i])
-			results[i] = minutes{suggestions: out, model: reply.Model, err: err}
+			results[i] = minutes{suggestions: out, model: reply.Model, usage: reply.Usage, err: err}
 		})
 	}
 	calls.Wait()
@@ -239,7 +261,7 @@ func (d *desk) askAll(ctx context.Context, requests []Request) []minutes {
 }
 
 // carry brings the groups' proposals together and hands each to the docket that it is settled with.
-func (d *desk) carry(ctx context.Context, b *book, p *playbook.Playbook, all []*motion, place map[*docket]int) {
+func (d *desk) carry(ctx context.Context, h *hearing, p *playbook.Playbook, all []*motion, place map[*docket]int) {
 	if all = join(all, place); len(all) == 0 {
 		return
 	}
@@ -247,7 +269,7 @@ func (d *desk) carry(ctx context.Context, b *book, p *playbook.Playbook, all []*
 	if disputed(all) {
 		last := all[len(all)-1].at
 		var notes []string
-		all, lost, notes = d.reduce(ctx, p, all, place, func(op *playbook.Op) string { return d.refuse(b, op) })
+		all, lost, notes = d.reduce(ctx, h, p, all, place)
 		for _, note := range notes {
 			last.turnDown(playbook.Op{}, note)
 		}

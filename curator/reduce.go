@@ -195,14 +195,16 @@ func parseVerdict(raw json.RawMessage, n int, gone, stays map[int]bool) (v verdi
 
 // reduce has a model decide between proposals. Where it is of no use they stay as they are, and what collides is
 // settled by count.
-func (d *desk) reduce(ctx context.Context, p *playbook.Playbook, all []*motion, place map[*docket]int, refuse func(*playbook.Op) string) (kept []*motion, lost []loser, notes []string) {
+func (d *desk) reduce(ctx context.Context, h *hearing, p *playbook.Playbook, all []*motion, place map[*docket]int) (kept []*motion, lost []loser, notes []string) {
 	prompt, shown := reducerPrompt(p, all, place)
 	var ignored []string
-	verdicts, _, err := chat.Ask(ctx, d.model, prompt, func(r chat.Reply) (v []verdict, err error) {
+	verdicts, reply, err := chat.Ask(ctx, d.model, prompt, func(r chat.Reply) (v []verdict, err error) {
 		v, ignored, err = parseReduction(r, shown)
 		return v, err
 	})
+	h.usage = h.usage.Add(reply.Usage)
 	if err != nil {
+		h.fail(err)
 		return all, nil, []string{fmt.Sprintf("the proposals were not compared by a model: %v", err)}
 	}
 	gone := make(map[int]bool)
@@ -215,7 +217,7 @@ func (d *desk) reduce(ctx context.Context, p *playbook.Playbook, all []*motion, 
 			if v.content != "" && m.op.Content != "" && v.content != m.op.Content {
 				op := m.op
 				op.Content = v.content
-				if reason := refuse(&op); reason != "" {
+				if reason := d.refuse(h.memory, &op); reason != "" {
 					ignored = append(ignored, fmt.Sprintf("decision to keep %d: %s", v.keep+1, reason))
 					if len(v.drop) > 0 {
 						continue // the text was to stand for the others

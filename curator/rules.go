@@ -118,7 +118,7 @@ func (d *draft) sight(f *events.Finding, op *playbook.Op) *refusal {
 	op.Content = text
 	op.Rule = &playbook.Rule{Key: f.Key, Base: f.Base, Text: text, CountOnly: f.CountOnly, Paired: f.Paired}
 	vote := playbook.Op{Kind: playbook.Tag, Support: op.Support}
-	if d.bytes+opSize(op)+opSize(&vote)+2*idSize > fullBytes {
+	if !d.whole && d.bytes+opSize(op)+opSize(&vote)+2*idSize > fullBytes {
 		return errFull // a bullet that nobody voted on would be no sighting
 	}
 	if why := d.change(op); why != nil {
@@ -170,7 +170,7 @@ func (d *draft) refresh(b *playbook.Bullet) bool {
 	switch {
 	case now.Content == b.Content && now.Status == b.Status:
 		return true
-	case d.bytes+opSize(&update)+opSize(&turn) > fullBytes || d.changed[b.ID] == nil && len(d.changed) >= fullKeys:
+	case !d.whole && (d.bytes+opSize(&update)+opSize(&turn) > fullBytes || d.changed[b.ID] == nil && len(d.changed) >= fullKeys):
 		return false
 	}
 	d.changed[b.ID] = &now

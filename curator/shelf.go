@@ -98,7 +98,7 @@ func insights(reflections []*events.Reflection) (texts []string) {
 
 // frame fills in what of the playbook, and of its past, a model is to know to answer a request: the bullets that bear on
 // the insights, whoever they are shown to, then those that have done best, as far as there is room.
-func (b *book) frame(p *playbook.Playbook, in *Request) {
+func (b *book) frame(p *playbook.Playbook, m *memory, in *Request) {
 	in.Total = p.Len()
 	texts := insights(in.Reflections)
 	taken := make(map[playbook.BulletID]bool)
@@ -125,7 +125,7 @@ func (b *book) frame(p *playbook.Playbook, in *Request) {
 		case bullet == nil || bullet.Status == playbook.Quarantined:
 		case bullet.Status == playbook.Retired:
 			if len(in.TurnedDown) < maxTurnedDown/2 {
-				in.TurnedDown = append(in.TurnedDown, TurnedDown{clip(bullet.Content, maxExcerpt), b.memory.whyRetired(bullet.ID)})
+				in.TurnedDown = append(in.TurnedDown, TurnedDown{clip(bullet.Content, maxExcerpt), m.whyRetired(bullet.ID)})
 			}
 		case bullet.Shown() || bullet.Rule == nil: // what a rule only counts is the rule's
 			take(bullet)
@@ -134,8 +134,8 @@ func (b *book) frame(p *playbook.Playbook, in *Request) {
 	for _, bullet := range p.Top(maxContext) {
 		take(bullet)
 	}
-	for _, key := range nearest(&b.memory.words, texts, nearEach, bearing) {
-		if l := b.memory.lapses[key]; l != nil && len(in.TurnedDown) < maxTurnedDown {
+	for _, key := range nearest(&m.words, texts, nearEach, bearing) {
+		if l := m.lapses[key]; l != nil && len(in.TurnedDown) < maxTurnedDown {
 			in.TurnedDown = append(in.TurnedDown, TurnedDown{l.text, l.reason})
 		}
 	}

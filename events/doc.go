@@ -16,7 +16,8 @@
 //	EXECUTIONS   ace.execution.<book>   by the Generator and by outside agents; ace.feedback.<book> by whoever judges
 //	  id         H("execution", book, task id, round)
 //	  acked by   the Reflector, after the Reflection is stored, or the Task of another round, or at once where there is
-//	             nothing to learn from it (purpose evaluate, or a trace without a signal and no bullet on trial)
+//	             nothing to learn from it (purpose evaluate, or a trace without a signal and no bullet on trial). What is
+//	             held (Origin.Held) has its Reflection also then; feedback on it teaches nothing.
 //	  feedback   waits until its execution is reflected on, so that what moves votes comes after what casts them. The first
 //	             on one that taught nothing by itself does not: a key in the window bucket says which is the first.
 //	  again      reflected again; the Reflection has the same id, and is marked (Ace-Repeat) because its cause was a
@@ -31,6 +32,12 @@
 //	             forgetting) is worked out against the newest version, and worked out again when that has moved on. So is a
 //	             Reflection on feedback: it moves what its execution counts for, after everything of its book that was
 //	             stored before it; of several judgements the one of the latest feedback stands.
+//	  held       a Reflection of what is held is acked at once and changes nothing: no delta covers it, although the floor
+//	             passes it. It takes effect with the Edit that gathers it, in one change that covers the Edit and all that
+//	             it gathers, in its order: all of them or, where a handle names none of the book's or a model fails, none.
+//	             Both are looked up in the whole log by their ids, never by the floor: a second delivery of the Edit, under
+//	             any sequence, finds it covered; a Reflection that another Edit has gathered is left out. A refused one is
+//	             covered by nothing, so that it is judged anew each time it comes.
 //
 //	DELTAS       ace.delta.<book>       by the Curator alone, one at a time per book by compare-and-swap
 //	  id         none: the compare-and-swap decides. A change too large for one delta is several in a row that take

@@ -78,7 +78,8 @@ type Task struct {
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
 
 	// Playbook pins the version of the playbook to use (0 is the empty one); nil means the newest. A pinned task is a
-	// measurement: its prompt holds nothing that moves, so neither recent reflections nor recalled history.
+	// measurement: its prompt holds nothing that moves, so neither recent reflections nor recalled history, and how old a
+	// bullet is counts in whole days from the newest one.
 	Playbook *uint64 `msgpack:"playbook,omitempty" json:"playbook,omitempty"`
 	// MinVersion is the oldest version that will do. It is waited for, for a while; then the task is answered with what
 	// there is, and the execution says so.
@@ -88,7 +89,7 @@ type Task struct {
 	// it. A task with tries is answered with them in view.
 	Tries []Try `msgpack:"tries,omitempty" json:"tries,omitempty"`
 
-	// Rounds is how many rounds at the task there may be, up to 3; 0 leaves it to the reflector.
+	// Rounds is how many rounds at the task there may be, up to MaxRounds; 0 leaves it to the Reflector.
 	Rounds int `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 
 	// ReplyTo is where the answer is sent once it is stored. Only inboxes are accepted.
@@ -116,6 +117,9 @@ func (t *Task) Validate() error {
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}
+	if t.Rounds < 0 || t.Rounds > MaxRounds {
+		errs = append(errs, fmt.Errorf("rounds: must be 1 to %d, or 0 for the reflector's own, got %d", MaxRounds, t.Rounds))
+	}
 	if t.Evaluator != "" && t.Target == "" && !strings.HasPrefix(t.Evaluator, ProgramEvaluator) {
 		errs = append(errs, fmt.Errorf("target: is empty, evaluator %q has nothing to compare with", t.Evaluator))
 	}
@@ -142,6 +146,9 @@ type Try struct {
 	// Ignored is what was not taken over of the reply; see Reflection.
 	Ignored []string `msgpack:"n,omitempty" json:"ignored,omitempty"`
 }
+
+// MaxRounds is how many rounds at a task can be asked for.
+const MaxRounds = 3
 
 // MaxTries bounds the rounds that a task can have behind it.
 const MaxTries = 8

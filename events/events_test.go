@@ -29,6 +29,8 @@ func TestInvalidEventsNameTheField(t *testing.T) {
 		{"a negative score", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = -0.1 }, "outcome.score: "},
 		{"a score that is no number", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = math.NaN() }, "outcome.score: "},
 		{"rounds without end", KindTask, func(e Event) { e.(*Task).Tries = make([]Try, MaxTries+1) }, "tries: at most 8, got 9"},
+		{"more rounds than there are", KindTask, func(e Event) { e.(*Task).Rounds = 4 }, "rounds: must be 1 to 3"},
+		{"fewer rounds than none", KindTask, func(e Event) { e.(*Task).Rounds = -1 }, "rounds: must be 1 to 3"},
 		{"a round's score over 1", KindTask, func(e Event) { e.(*Task).Tries = []Try{{}, {Score: 2}} }, "tries[1].score: "},
 		{"a round's vote of its own", KindExecution, func(e Event) { e.(*Execution).Tries = []Try{{Tags: []BulletTag{{ID: "a", Tag: "meh"}}}} }, "tries[0].bullet_tags[0]: "},
 		{"feedback on nothing", KindFeedback, func(e Event) { e.(*Feedback).Execution = "" }, `handle ""`},
@@ -39,6 +41,8 @@ func TestInvalidEventsNameTheField(t *testing.T) {
 		{"a finding without a key", KindReflection, func(e Event) { e.(*Reflection).Findings[0].Key = "" }, "findings[0]: "},
 		{"an edit by nobody", KindEdit, func(e Event) { e.(*Edit).Author = "" }, "author: is empty"},
 		{"an edit of nothing", KindEdit, func(e Event) { *e.(*Edit) = Edit{ID: NewID(), Author: "a"} }, "operations, names, "},
+		{"too much gathered", KindEdit, func(e Event) { e.(*Edit).Gather = make([]Handle, MaxGather+1) }, "gather: at most 256, got 257"},
+		{"a gathered thing without a place", KindEdit, func(e Event) { e.(*Edit).Gather = []Handle{"1-ab12cd34", "x"} }, `gather[1]: handle "x"`},
 		{"a letter by a role that is two tokens", KindDead, func(e Event) { e.(*DeadLetter).Role = "a.b" }, `role: "a.b"`},
 		{"a letter by nobody", KindDead, func(e Event) { e.(*DeadLetter).Role = "" }, "role, subject: "},
 	} {

@@ -146,7 +146,9 @@ func (d *Desk) lay(ctx context.Context, o *order) (*laid, error) {
 	}
 	switch {
 	case o.version != nil:
-		// A measurement: what its prompt holds must not depend on how far the vectors are.
+		// A measurement: what its prompt holds must depend neither on how far the vectors are nor on the time of day. A run
+		// that is interrupted and goes on asks with the same prompts.
+		in.Still = true
 		b.page.settled(ctx, query, d.waits.extras)
 	case o.oldest > 0:
 		if out.stale, err = b.wait(ctx, o.oldest, d.waits.version); err != nil {

@@ -28,6 +28,9 @@ type Config struct {
 
 	RecallMemory int `name:"recall-memory" help:"Most bytes that a process holds of executions to recall; past it the oldest are let go." default:"268435456" group:"Context"`
 
+	// Instructions are what the model of our own tasks is told before the playbook, in place of ours; empty is ours. The
+	// form of the answer it is told all the same.
+	Instructions string `kong:"-"`
 	// Judge says how good the answers are; nil is one who knows no programs.
 	Judge *scoring.Judge `kong:"-"`
 }
@@ -139,14 +142,21 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
 			if !ok {
 				return []bus.Result{{Err: bus.Discard(fmt.Errorf("a generator handles no %s", batch[0].Event.Kind()))}}
 			}
-			return []bus.Result{g.handle(ctx, desk, task)}
+			return []bus.Result{g.answer(ctx, desk, task)}
 		},
 	})
 }
 
-// handle answers a task that came over the bus.
-func (g *Generator) handle(ctx context.Context, desk *Desk, t *events.Task) bus.Result {
-	e, l, err := g.answer(ctx, desk, t)
+// Answer makes the execution of one task and stores nothing. The desk is one that was opened with the generator's
+// configuration. What is wrong with the task itself, so that asking again changes nothing, is a bus.Discard.
+func (g *Generator) Answer(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, error) {
+	e, _, err := g.execute(ctx, desk, t)
+	return e, err
+}
+
+// answer makes the execution of one task, and has the session's window keep it once it is stored.
+func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.Result {
+	e, l, err := g.execute(ctx, desk, t)
 	if err != nil {
 		return bus.Result{Err: err}
 	}
@@ -158,19 +168,14 @@ func (g *Generator) handle(ctx context.Context, desk *Desk, t *events.Task) bus.
 	}}
 }
 
-// Answer makes the execution of one task, and stores nothing. What is wrong with the task itself, so that asking again
-// changes nothing, is a bus.Discard.
-func (g *Generator) Answer(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, error) {
-	e, _, err := g.answer(ctx, desk, t)
-	return e, err
-}
-
-func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, *laid, error) {
+// execute makes the execution of one task, of the context that it returns with it.
+func (g *Generator) execute(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, *laid, error) {
 	started := time.Now()
 	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
+	system, ref := g.cfg.system()
 	o := &order{
 		book: t.Book, session: t.Session, execution: id, turn: t.Turn, query: t.Question, about: t.Context,
-		system: Instructions, ref: systemRef, version: t.Playbook, oldest: t.MinVersion, limits: g.cfg.Limits,
+		system: system, ref: ref, version: t.Playbook, oldest: t.MinVersion, limits: g.cfg.Limits,
 		tries: t.Tries,
 	}
 	if t.Purpose != events.Evaluate { // of which nobody learns
@@ -199,7 +204,7 @@ func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) (*ev
 		ID: id, TaskID: t.ID, Session: t.Session, Turn: l.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Reasoning: a.Reasoning, Answer: a.Final, Outcome: outcome,
-		Evaluator: t.Evaluator, Tries: t.Tries, Pinned: t.Playbook != nil,
+		Evaluator: t.Evaluator, Rounds: t.Rounds, Tries: t.Tries, Pinned: t.Playbook != nil,
 		Version: l.version, Shown: shown, Cited: cited(a.BulletIDs, shown), Manifest: &l.Manifest,
 		Model: reply.Model, PromptSHA256: chat.Digest(l.Messages), Usage: reply.Usage,
 		Started: started.UTC(), Duration: time.Since(started),

@@ -84,9 +84,15 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 	for _, p := range c.e.Manifest.Parts {
 		switch p.Kind {
 		case events.PartSystem:
-			if p.Ref == systemRef {
+			text, ref := c.d.cfg.system()
+			switch {
+			case p.Ref == ref:
+				s.System = text
+			case p.Ref == systemRef:
 				s.System = Instructions
-			} else if p.Text == "" {
+			case strings.HasPrefix(p.Ref, ownInstructions):
+				c.add("the instructions were %s, somebody's own: give them with --generator-prompt FILE", p.Ref)
+			case p.Text == "":
 				c.add("the instructions were %s, this program has %s", p.Ref, systemRef)
 			}
 		case events.PartBullet:

@@ -166,6 +166,38 @@ func TestAContextOfARunningTurnCanBeMadeAgain(t *testing.T) {
 	}
 }
 
+// TestAContextWithOtherInstructionsCanBeMadeAgain by who has them; who does not is told what is missing.
+func TestAContextWithOtherInstructionsCanBeMadeAgain(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.learn("b", bullet(1, 0)...)
+	own := Config{Instructions: "You answer like a clockmaker.\n"}
+	m := new(talker)
+	g := New(m, nil, own)
+	e, err := g.Answer(t.Context(), h.desk(nil, own, brisk), task("b", "what of the cogs?"))
+	h.ok(err)
+	system := m.chats[0][0].Text
+	if !strings.HasPrefix(system, "You answer like a clockmaker.\n") || !strings.Contains(system, answerForm) || strings.Contains(system, "people who will check") {
+		t.Errorf("got %q, want the other instructions and our form", system)
+	}
+	if ref := e.Manifest.Parts[0].Ref; ref != "generator/p"+chat.Fingerprint("You answer like a clockmaker.") {
+		t.Errorf("got %q", ref)
+	}
+	if e.ID != events.ExecutionID("b", e.TaskID, 0) || h.last(events.StreamExecutions) != 0 {
+		t.Errorf("got %+v, and %d stored; want an execution that is stored nowhere", e, h.last(events.StreamExecutions))
+	}
+	stored, err := h.conn.Publish(t.Context(), e, bus.Marks{})
+	h.ok(err)
+	if r := h.rebuilt(h.desk(nil, own, brisk), stored.Handle); !r.Verified {
+		t.Errorf("with the same: got %q, want it verified", r.Why)
+	}
+	for name, cfg := range map[string]Config{"with ours": {}, "with others": {Instructions: "You answer like a poet."}} {
+		if r := h.rebuilt(h.desk(nil, cfg, brisk), stored.Handle); r.Verified || !says(r.Why, "give them with --generator-prompt") {
+			t.Errorf("%s: got %v, %q; want what is missing", name, r.Verified, r.Why)
+		}
+	}
+}
+
 func TestWhatCannotBeRebuiltSaysWhy(t *testing.T) {
 	t.Parallel()
 	h := build(t)

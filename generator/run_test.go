@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -279,5 +280,35 @@ func TestWhatCannotBeAnsweredIsADeadLetter(t *testing.T) {
 		if l := h.letter(test.task); l.Deliveries != test.deliveries || !strings.Contains(l.Reason, test.reason) {
 			t.Errorf("%s: got a letter after %d deliveries, %q; want %d", test.why, l.Deliveries, l.Reason, test.deliveries)
 		}
+	}
+}
+
+// TestAPinnedPromptDoesNotMoveWithTime: ages count in whole days, from the newest use in that version.
+func TestAPinnedPromptDoesNotMoveWithTime(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	w, err := h.store.Writer(t.Context(), "b")
+	h.ok(err)
+	for n, age := range []time.Duration{50 * time.Hour, 36 * time.Hour, 13 * time.Hour} {
+		_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) {
+			return []*playbook.Delta{{Ops: bullet(uint64(n+1), 0), Time: time.Now().Add(-age)}}, nil
+		})
+		h.ok(err)
+	}
+	h.ok(w.Flush(t.Context()))
+	d := h.desk(nil, Config{}, brisk)
+	recency := func(pin *uint64) map[playbook.BulletID]float64 {
+		found := map[playbook.BulletID]float64{}
+		for _, s := range h.context(d, &events.ContextRequest{Query: "?", Playbook: pin, Explain: true}).Scores {
+			found[s.ID] = s.Recency
+		}
+		return found
+	}
+	still := map[playbook.BulletID]float64{"misc-00001": 1 / 1.1, "misc-00002": 1, "misc-00003": 1}
+	if got := recency(new(uint64(3))); !maps.Equal(got, still) {
+		t.Errorf("pinned: got %v, want %v", got, still)
+	}
+	if got := recency(nil); len(got) != 3 || got["misc-00003"] >= 1/1.05 || got["misc-00002"] >= got["misc-00003"] {
+		t.Errorf("not pinned: got %v, want ages from now", got)
 	}
 }

@@ -3,6 +3,7 @@ package playbook
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -64,7 +65,8 @@ type Op struct {
 
 	// Support lists, as indices into the delta's Covers, the reflections and edits that asked for this. A Tag moves one
 	// counter and its votes are as many as its Support, so that each vote can be told from the others. In a change of
-	// several deltas the covers are with the last one, and operations of the others rest on all of them.
+	// several deltas the covers are with the last one, and the indices are into those; where a person's change says
+	// nothing, its operations rest on all of them.
 	Support []int  `msgpack:"f,omitempty" json:"support,omitempty"`
 	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"`
 }
@@ -207,7 +209,11 @@ func (d *Delta) Validate() error {
 		return fmt.Errorf("more: a delta with more to come names its change and covers nothing yet")
 	}
 	for i := range d.Ops {
-		if err := d.Ops[i].validate(len(d.Covers)); err != nil {
+		covers := len(d.Covers)
+		if d.More { // the last delta of the change has them
+			covers = math.MaxInt
+		}
+		if err := d.Ops[i].validate(covers); err != nil {
 			return fmt.Errorf("operations[%d]: %w", i, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Playbook is the state that a book's deltas fold to. The zero value is the empty playbook. It is not safe for use
@@ -207,7 +208,7 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 		}
 		changed = slices.Grow(changed, len(part.Ops))
 		for i := range part.Ops {
-			if op := &part.Ops[i]; p.applyOp(op, part) {
+			if op := &part.Ops[i]; p.applyOp(op, d.Covers, part.Time) {
 				changed = append(append(changed, op.Bullet), op.Sources...)
 			}
 		}
@@ -236,14 +237,14 @@ func (p *Playbook) Reopen(d *Delta) { p.parts.Take(d) }
 // Open reports whether the newest delta is part of a change that has not come to its end.
 func (p *Playbook) Open() bool { return p.parts.Open() }
 
-func (p *Playbook) applyOp(op *Op, d *Delta) bool {
+func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 	old := p.bullets[op.Bullet].Bullet
 	if op.Kind == Add {
 		if old != nil {
 			return false
 		}
-		b := Made(op, d.Covers)
-		b.CreatedAt, b.UpdatedAt = d.Time, d.Time
+		b := Made(op, covers)
+		b.CreatedAt, b.UpdatedAt = at, at
 		p.put(b, b.checksum())
 		return true
 	}
@@ -265,7 +266,7 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 			sources = append(sources, src)
 		}
 	}
-	b := old.After(op, d.Covers, sources...)
+	b := old.After(op, covers, sources...)
 	if b == nil {
 		return false
 	}
@@ -274,9 +275,9 @@ func (p *Playbook) applyOp(op *Op, d *Delta) bool {
 	}
 	switch op.Kind {
 	case Update, SetStatus, Pin, Merge:
-		b.UpdatedAt = d.Time
+		b.UpdatedAt = at
 	case Tag:
-		b.LastUsed = d.Time
+		b.LastUsed = at
 	}
 	p.put(b, b.checksum())
 	return true

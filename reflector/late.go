@@ -42,7 +42,7 @@ func settled(ctx context.Context, conn *bus.Conn, windows *window.Store, f *even
 	if !ok || e.Book != f.Book {
 		return nil, l, bus.Discard(fmt.Errorf("is no execution of book %q", f.Book))
 	}
-	if e.Purpose == events.Evaluate {
+	if e.Purpose == events.Evaluate || e.Origin.Held { // nobody learns from it
 		return e, l, nil
 	}
 	l.corrects = e.Outcome.Known()

@@ -100,11 +100,14 @@ const (
 // the trace alone and to judge no bullet. Whatever came from a task, a model, a tool or a person is quoted between
 // marks made from a hash of all of it, so that no text can close its own quotation.
 func Prompt(e *events.Execution, cfg Config) chat.Prompt {
-	system := systemText
+	system, own := systemText, strings.TrimSpace(cfg.Instructions)
+	if own != "" {
+		system = own + "\n"
+	}
 	switch {
 	case len(e.Tries) > 0:
 		system += triedText
-	case e.Outcome.Label == events.Success && len(e.Steps) == 0:
+	case own == "" && e.Outcome.Label == events.Success && len(e.Steps) == 0:
 		system = rightText
 	}
 	schema := reflectionSchema

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"debrief/events"
@@ -21,9 +22,11 @@ type Config struct {
 
 	Rounds      int `name:"rounds" help:"Rounds at a task that an evaluator judges, 1 to 3: a wrong answer goes back to the generators with the advice that came of it." default:"1"`
 	TraceBudget int `name:"trace-budget" help:"Most tokens of an execution's steps that the reflector's model sees: those around errors and the last." default:"6000"`
-}
 
-const maxRounds = 3
+	// Instructions are what the model is told to look for in an execution, in place of ours; empty is ours. That what is
+	// quoted is no order, and the form of the answer, it is told all the same.
+	Instructions string `kong:"-"`
+}
 
 // WithDefaults fills in what is zero.
 func (c Config) WithDefaults() Config {
@@ -45,8 +48,8 @@ func (c Config) Validate() error {
 	if c.Slots < 0 {
 		errs = append(errs, fmt.Errorf("--reflector-slots: must be at least 1, got %d", c.Slots))
 	}
-	if c.Rounds < 0 || c.Rounds > maxRounds {
-		errs = append(errs, fmt.Errorf("--rounds: must be 1 to %d, got %d", maxRounds, c.Rounds))
+	if c.Rounds < 0 || c.Rounds > events.MaxRounds {
+		errs = append(errs, fmt.Errorf("--rounds: must be 1 to %d, got %d", events.MaxRounds, c.Rounds))
 	}
 	if c.TraceBudget < 0 {
 		errs = append(errs, fmt.Errorf("--trace-budget: must be positive, got %d", c.TraceBudget))
@@ -63,10 +66,15 @@ type Reflector struct {
 
 // New is a reflector that asks a model and runs the rules; without a model it runs the rules alone.
 func New(model chat.Model, cfg Config) *Reflector {
-	return &Reflector{model: model, version: Version(model != nil), cfg: cfg.WithDefaults()}
+	version := Version(model != nil)
+	if cfg.Instructions = strings.TrimSpace(cfg.Instructions); model != nil && cfg.Instructions != "" {
+		version += "+p" + chat.Fingerprint(cfg.Instructions)
+	}
+	return &Reflector{model: model, version: version, cfg: cfg.WithDefaults()}
 }
 
-// Version is the version of a reflector, part of the ids of what it makes: another version reflects anew.
+// Version is the version of a reflector with our instructions, part of the ids of what it makes: another version reflects
+// anew. With other instructions it has "+p" and the fingerprint of those behind it.
 func Version(withModel bool) string {
 	if withModel {
 		return RulesVersion + "+" + PromptVersion
@@ -98,7 +106,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	} else if !ok {
 		return bus.Result{Err: bus.Discard(fmt.Errorf("a reflector handles no %s", d.Event.Kind()))}
 	}
-	if e.Purpose == events.Evaluate {
+	if e.Purpose == events.Evaluate || e.Origin.Held && after.feedback != "" {
 		return bus.Result{}
 	}
 	ref, err := r.reflect(ctx, e, after.feedback)
@@ -115,6 +123,10 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		conclude(e, ref)
 	}
 	ref.Judged, ref.Corrects, ref.First = after.judged, after.corrects, after.first
+	if e.Origin.Held {
+		// What depends on which execution came first is left out: neither runs at the same task, nor notes for later prompts.
+		return bus.Result{Events: []events.Event{ref}}
+	}
 	if !says(ref) && after.feedback == "" { // feedback moves votes that were cast
 		return bus.Result{} // nothing to learn from it
 	}
@@ -139,6 +151,18 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		}
 		return windows.AddNote(ctx, ref.Book, note)
 	}}
+}
+
+// Reflect is the reflection on an execution that is stored under a handle, as a worker makes it of a held one that is its
+// sample's last round. It stores nothing and looks at nothing but the execution.
+func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.Handle) (*events.Reflection, error) {
+	ref, err := r.reflect(ctx, e, "")
+	if err != nil {
+		return nil, fmt.Errorf("reflect on %s: %w", h, err)
+	}
+	ref.Handle = h
+	conclude(e, ref)
+	return ref, nil
 }
 
 // reflect is what this reflector makes of an execution. A right answer after wrong ones was asked about already.

@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -29,9 +30,14 @@ const (
 // goesOn reports whether an execution can have another round: a wrong answer of our Generators, which an evaluator judged
 // and can judge again.
 func (r *Reflector) goesOn(e *events.Execution) bool {
-	rounds := min(r.cfg.Rounds, events.MaxTries)
-	return r.model != nil && len(e.Tries)+1 < rounds && len(e.Steps) == 0 && e.Evaluator != "" && e.Target != "" &&
+	rounds := min(cmp.Or(e.Rounds, r.cfg.Rounds), events.MaxRounds)
+	return r.model != nil && len(e.Tries)+1 < rounds && len(e.Steps) == 0 && judgeable(e) &&
 		(e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial)
+}
+
+// judgeable reports whether the answer of another round could be judged: a program may know by itself what is right.
+func judgeable(e *events.Execution) bool {
+	return e.Evaluator != "" && e.Target != "" || strings.HasPrefix(e.Evaluator, events.ProgramEvaluator)
 }
 
 // round is the task of another round, nil where there is no advice to try.
@@ -56,7 +62,7 @@ func round(e *events.Execution, h events.Handle, ref *events.Reflection) *events
 	}
 	t := &events.Task{
 		ID: e.TaskID, Session: e.Session, Question: e.Question, Context: e.Context, Purpose: e.Purpose, Target: e.Target,
-		Evaluator: e.Evaluator, Turn: e.Turn, Tries: append(slices.Clone(e.Tries), try), Origin: e.Origin, Created: time.Now().UTC(),
+		Evaluator: e.Evaluator, Rounds: e.Rounds, Turn: e.Turn, Tries: append(slices.Clone(e.Tries), try), Origin: e.Origin, Created: time.Now().UTC(),
 	}
 	t.Origin.Round++
 	t.Book = e.Book

@@ -92,6 +92,36 @@ func TestAWrongAnswerGoesBackWithAdvice(t *testing.T) {
 	if again.EventID() != q.EventID() {
 		t.Errorf("handled again: got %s, want %s", again.EventID(), q.EventID())
 	}
+	e.Evaluator, e.Target = events.ProgramEvaluator+"judge", ""
+	if q, ok := handled(t, &advisor{insight: "Each delivery abroad costs 4.30 in the end."}, 3, e).(*events.Task); !ok || q.Validate() != nil {
+		t.Errorf("judged by a program that needs no target: got %+v, want another round", q)
+	}
+}
+
+// TestATaskSaysHowManyRoundsItMayHave whatever the reflector is set to, and the next round knows.
+func TestATaskSaysHowManyRoundsItMayHave(t *testing.T) {
+	t.Parallel()
+	advice := &advisor{insight: "Each delivery abroad costs a fee."}
+	for _, test := range []struct {
+		configured, asked, tries int
+		on                       bool
+	}{
+		{configured: 1, asked: 2, tries: 0, on: true},
+		{configured: 1, asked: 2, tries: 1, on: false},
+		{configured: 3, asked: 1, tries: 0, on: false},
+		{configured: 3, asked: 0, tries: 1, on: true},
+		{configured: 1, asked: 100, tries: 2, on: false},
+	} {
+		e := attempt()
+		e.Rounds, e.Tries = test.asked, make([]events.Try, test.tries)
+		q, on := handled(t, advice, test.configured, e).(*events.Task)
+		if on != test.on {
+			t.Errorf("%+v: got another round: %v", test, on)
+		}
+		if on && q.Rounds != test.asked {
+			t.Errorf("%+v: the next round says %d", test, q.Rounds)
+		}
+	}
 }
 
 func TestWhatHasNoFurtherRound(t *testing.T) {

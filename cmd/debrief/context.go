@@ -48,19 +48,19 @@ laid out here.`
 // showContext shows one context.
 type showContext struct {
 	place
-	Query      string           `help:"What the model would be asked; '-' reads it from standard input."`
-	Session    string           `help:"Session that it belongs to."`
-	Execution  string           `help:"Show the context of this past execution instead." placeholder:"HANDLE"`
-	Book       string           `help:"Playbook to use." default:"default"`
-	Context    string           `help:"What the query is about." placeholder:"TEXT"`
-	Steps      string           `help:"File with the steps of a running turn: a JSON list of {speaker, text, tool_calls}." type:"existingfile" placeholder:"FILE"`
-	At         *uint64          `help:"Version of the playbook; default is the newest." placeholder:"VERSION"`
-	MinVersion uint64           `help:"Oldest version that will do." placeholder:"VERSION"`
-	Task       string           `help:"Kind of task: general, research, coding, debugging, analysis." placeholder:"KIND"`
-	Explain    bool             `help:"Show the parts of every bullet's score."`
-	Manifest   bool             `help:"Leave out the messages."`
-	JSON       bool             `help:"Print JSON."`
-	Config     generator.Config `embed:""`
+	Query      string        `help:"What the model would be asked; '-' reads it from standard input."`
+	Session    string        `help:"Session that it belongs to."`
+	Execution  string        `help:"Show the context of this past execution instead." placeholder:"HANDLE"`
+	Book       string        `help:"Playbook to use." default:"default"`
+	Context    string        `help:"What the query is about." placeholder:"TEXT"`
+	Steps      string        `help:"File with the steps of a running turn: a JSON list of {speaker, text, tool_calls}." type:"existingfile" placeholder:"FILE"`
+	At         *uint64       `help:"Version of the playbook; default is the newest." placeholder:"VERSION"`
+	MinVersion uint64        `help:"Oldest version that will do." placeholder:"VERSION"`
+	Task       string        `help:"Kind of task: general, research, coding, debugging, analysis." placeholder:"KIND"`
+	Explain    bool          `help:"Show the parts of every bullet's score."`
+	Manifest   bool          `help:"Leave out the messages."`
+	JSON       bool          `help:"Print JSON."`
+	Config     app.Generator `embed:""`
 }
 
 // Run implements the command.
@@ -138,13 +138,17 @@ func (s *showContext) request() (*events.ContextRequest, error) {
 
 // lay has the context laid out: by a service where one answers, which has its own settings, else here.
 func (s *showContext) lay(ctx context.Context, conn *session, r *events.ContextRequest) (*events.ContextReply, string, error) {
-	if s.Config.WithDefaults() == (generator.Config{}).WithDefaults() { // what differs is to be seen
+	cfg, err := s.Config.Settings()
+	if err != nil {
+		return nil, "", err
+	}
+	if cfg.WithDefaults() == (generator.Config{}).WithDefaults() { // what differs is to be seen
 		reply, err := askService(ctx, conn, r)
 		if !errors.Is(err, nats.ErrNoResponders) {
 			return reply, "by the service", err
 		}
 	}
-	desk := generator.NewDesk(conn.Conn, nil, s.Config)
+	desk := generator.NewDesk(conn.Conn, nil, cfg)
 	defer desk.Close()
 	desk.Loaded(ctx, loadPatience)
 	reply, err := desk.Context(ctx, r)
@@ -196,7 +200,10 @@ func contextError(err error) error {
 
 // past shows the context of a past execution.
 func (s *showContext) past(ctx context.Context, conn *session) error {
-	cfg := s.Config
+	cfg, err := s.Config.Settings()
+	if err != nil {
+		return err
+	}
 	cfg.Recall = generator.RecallNone // nothing is recalled anew
 	desk := generator.NewDesk(conn.Conn, nil, cfg)
 	defer desk.Close()

@@ -143,6 +143,11 @@ func (p place) start(ctx context.Context, cfg natsd.Config, log zerolog.Logger) 
 		server.Close()
 		return nil, err
 	}
+	if cfg.Listen == "" { // else workers elsewhere may still have what they took
+		if err := conn.Reclaim(ctx); err != nil {
+			log.Warn().Err(err).Msg("what was in work comes again after its ack wait")
+		}
+	}
 	return &session{Conn: conn, nc: nc, server: server}, nil
 }
 

@@ -49,6 +49,26 @@ type detained struct {
 	From    []string  `json:"from,omitempty"` // executions, with their sources
 }
 
+// take notes an operation on the bullet, of a change that took effect with r, if that is what put it in quarantine.
+func (d *detained) take(op *book.Op, r *natskv.Record) {
+	to := op.Status
+	if op.Whole != nil {
+		to = op.Whole.Status
+	}
+	if to != book.Quarantined {
+		return
+	}
+	d.Version, d.Time, d.Reason = r.Version, r.Time, cmp.Or(op.Reason, r.Reason)
+	for _, s := range op.Support {
+		if s >= len(r.Covers) {
+			continue
+		}
+		if e := r.Covers[s].Evidence; e != nil {
+			d.From = append(d.From, strings.TrimSuffix(e.Execution+" "+e.Source, " "))
+		}
+	}
+}
+
 // Run implements the command.
 func (l *quarantineList) Run(ctx context.Context, c *app.Common) error {
 	b, err := l.existing(ctx, c)
@@ -66,21 +86,12 @@ func (l *quarantineList) Run(ctx context.Context, c *app.Common) error {
 			held[bullet.ID] = &detained{Bullet: bullet}
 		}
 	}
+	var parts book.Parts
 	err = b.store.Log(ctx, b.name, func(r *natskv.Record) error {
-		for i := range r.Ops {
-			op := &r.Ops[i]
-			to := op.Status
-			if op.Whole != nil {
-				to = op.Whole.Status
-			}
-			h := held[op.Bullet]
-			if h == nil || to != book.Quarantined {
-				continue
-			}
-			h.Version, h.Time, h.Reason = r.Version, r.Time, cmp.Or(op.Reason, r.Reason)
-			for _, s := range op.Support {
-				if e := r.Covers[s].Evidence; e != nil {
-					h.From = append(h.From, strings.TrimSuffix(e.Execution+" "+e.Source, " "))
+		for _, part := range parts.Take(&r.Delta) {
+			for i := range part.Ops {
+				if h := held[part.Ops[i].Bullet]; h != nil {
+					h.take(&part.Ops[i], r)
 				}
 			}
 		}

@@ -35,7 +35,11 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleGenerator, generator.New(model, embedder, c.Generator.WithJudge(), app.Service))
+	cfg, err := c.Generator.Settings()
+	if err != nil {
+		return err
+	}
+	return c.Work(ctx, events.RoleGenerator, generator.New(model, embedder, cfg, app.Service))
 }
 
 func main() {

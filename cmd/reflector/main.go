@@ -24,7 +24,11 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleReflector, reflector.New(model, c.Reflector.Config))
+	cfg, err := c.Reflector.Settings()
+	if err != nil {
+		return err
+	}
+	return c.Work(ctx, events.RoleReflector, reflector.New(model, cfg))
 }
 
 func main() {

@@ -6,6 +6,7 @@ package chat
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,6 +63,12 @@ func (c *Call) UnmarshalJSON(data []byte) error {
 	}
 	*c = Call{w.ID, w.Function.Name, w.Function.Arguments}
 	return nil
+}
+
+// Fingerprint tells texts of ours apart, such as prompts: 8 hex digits of its SHA-256.
+func Fingerprint(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:4])
 }
 
 // Digest tells one conversation from another: SHA-256 over its messages, each part ended by a NUL.

@@ -44,6 +44,7 @@ type Input struct {
 	Tries             []events.Try // rounds at the query that came before, oldest first
 
 	Book      *selection.Index
+	Still     bool                                  // that bullets are chosen so is not to move with time
 	Relevance iter.Seq2[playbook.BulletID, float64] // of bullets to the query, 0 to 1
 	// Trials says what bullets are tried on; nil tries none.
 	Trials *selection.Trials
@@ -251,7 +252,7 @@ func (a *assembler) bullets() {
 	}
 	choose := func(tokens int) {
 		a.selection = a.in.Book.Select(selection.Options{
-			Now: a.in.Now, Tokens: tokens, Most: a.l.Most, Weights: a.l.Weights, Relevance: a.in.Relevance,
+			Now: a.in.Now, Still: a.in.Still, Tokens: tokens, Most: a.l.Most, Weights: a.l.Weights, Relevance: a.in.Relevance,
 			Trials: a.in.Trials, Explain: a.in.Explain,
 		})
 	}

@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -308,5 +309,36 @@ func TestAContextStaysFlatWhenTheBookGrows(t *testing.T) {
 	}
 	if small, large := tokens[100], tokens[10000]; large > small+small/10 {
 		t.Errorf("got %v tokens by bullets, want about as many", tokens)
+	}
+}
+
+// TestAStillContextDoesNotMoveWithTime: the same at two times, and of a book that came about in one go or with
+// interruptions. Bullets compete for one place, and by the clock another one gets it after a while.
+func TestAStillContextDoesNotMoveWithTime(t *testing.T) {
+	t.Parallel()
+	digest := func(still bool, now time.Time, ages ...time.Duration) string {
+		x := selection.NewIndex()
+		x.Update(playbook.Restore(3, 0, func(yield func(*playbook.Bullet) bool) {
+			for i, age := range ages {
+				b := &playbook.Bullet{ID: playbook.MintID("a", uint64(i+1)), Section: "a", Content: fmt.Sprint("advice ", i), Helpful: 1 + i, LastUsed: noon.Add(-age)}
+				if !yield(b) {
+					return
+				}
+			}
+		}))
+		c := assemble(t, Input{Now: now, Still: still, Book: x}, Limits{Most: 1})
+		return hex.EncodeToString(chat.Digest(c.Messages))
+	}
+	const day = 24 * time.Hour
+	soon, late := noon.Add(time.Second), noon.Add(1000*day)
+	quick := digest(true, soon, 0, 9*day)
+	if digest(false, soon, 0, 9*day) == digest(false, late, 0, 9*day) {
+		t.Fatal("time moves nothing here, so the test shows nothing")
+	}
+	if got := digest(true, late, 0, 9*day); got != quick {
+		t.Error("at another time: another prompt")
+	}
+	if digest(true, soon, 0, time.Second) != digest(true, soon, 0, 23*time.Hour) {
+		t.Error("of a book that was interrupted: another prompt")
 	}
 }

@@ -20,6 +20,7 @@ type choice struct {
 	fates     []fate    // by row
 	sections  []int     // by section: how many were chosen of it
 	chosen    []int32   // rows
+	now       int64     // that ages are counted from, as lastUse has it
 	worst     float64   // total of what was chosen beside the pinned
 	barred    int       // how many rows may not be chosen
 
@@ -81,11 +82,25 @@ func (c *choice) score() {
 			}
 		}
 	}
-	w, now := c.o.Weights.shares(c.o.Relevance != nil), c.o.Now.UnixMicro()
+	w := c.o.Weights.shares(c.o.Relevance != nil)
+	if c.now = c.o.Now.UnixMicro(); c.o.Still {
+		c.now = 0
+		for at := range c.x.rows {
+			c.now = max(c.now, c.x.rows[at].used)
+		}
+	}
 	for at := range c.x.rows {
 		r := &c.x.rows[at]
-		c.totals[at] = w.Effectiveness*r.effectiveness + w.Recency*recency(now, r.used) + w.Relevance*c.relevance[at]
+		c.totals[at] = w.Effectiveness*r.effectiveness + w.Recency*c.recency(r) + w.Relevance*c.relevance[at]
 	}
+}
+
+// recency is that of a bullet here.
+func (c *choice) recency(r *row) float64 {
+	if c.o.Still {
+		return recency(c.now-(c.now-r.used)%day, r.used)
+	}
+	return recency(c.now, r.used)
 }
 
 // before is the order of bullets in a prompt: the pinned first, then by total, equals by id.

@@ -115,7 +115,7 @@ func (c *choice) scores() []events.BulletScore {
 		for _, at := range rows {
 			r := &c.x.rows[at]
 			all = append(all, events.BulletScore{
-				ID: r.bullet.ID, Effectiveness: r.effectiveness, Recency: recency(c.o.Now.UnixMicro(), r.used), Relevance: c.relevance[at],
+				ID: r.bullet.ID, Effectiveness: r.effectiveness, Recency: c.recency(r), Relevance: c.relevance[at],
 				Total: c.totals[at], Tokens: r.tokens, Shown: c.fates[at] == shown, Why: c.why(at),
 			})
 		}

@@ -96,6 +96,7 @@ func lastUse(b *playbook.Bullet) int64 {
 // recency falls with the days since the last use, 1/(1+0.1·days) as in swecli: 1 now, a half after ten days. It never
 // gets to 0, so the older of two stays the older.
 func recency(now, used int64) float64 {
-	const day = float64(24 * time.Hour / time.Microsecond)
-	return 1 / (1 + 0.1*max(0, float64(now-used)/day))
+	return 1 / (1 + 0.1*max(0, float64(now-used)/float64(day)))
 }
+
+const day = int64(24 * time.Hour / time.Microsecond)

@@ -23,6 +23,10 @@ const DefaultMost = 30
 // Options are what one selection depends on, besides the playbook.
 type Options struct {
 	Now time.Time
+	// Still makes the selection one that does not move with time: how old a bullet's last use is counts in whole days, and
+	// from the newest use of any of them instead of Now. Of playbooks that came about in the same steps within a day,
+	// quickly or with interruptions, it selects the same.
+	Still bool
 	// Tokens is the budget of the bullets as playbook.Render has them, headers included, by chat.Tokens.
 	Tokens int
 	// Most bounds the bullets. The pinned count, but go in even if they are more. 0 is no bound.

@@ -141,7 +141,7 @@ func TestWhatForgettingLeaves(t *testing.T) {
 	}{
 		{"what rests on it alone goes", []string{"a: add one", "b: add two", "forget a"}, "2=two"},
 		{"what rests on other things, too, waits for a person", []string{"a,b: add one /01", "forget a"}, "1=one?"},
-		{"parts of a change rest on all of it", []string{"a,b in parts: add one; add two", "forget a"}, "1=one? 2=two?"},
+		{"in parts of a change, too", []string{"a,b in parts: add one; add two /01; add three /1", "forget a"}, "2=two? 3=three"},
 		{"votes are told one from the other", []string{"b: add one", "a,b: tag 1 /01", "forget a"}, "1=one+1"},
 		{"votes of two kinds in one operation are not", []string{"b: add one", "a,b: divide 1 /01", "forget a"}, "1=one+1-1?"},
 		{"a removal is taken back", []string{"b: add one", "a: remove 1", "forget a"}, "1=one"},

@@ -22,7 +22,7 @@ func (r *refold) rests(part *playbook.Delta, op *playbook.Op, gone []uint64) (on
 			on.by = union(on.by, []uint64{by})
 		}
 	}
-	if part.More { // on all that the change covers
+	if part.More && part.Author != Curator { // on all that the change covers
 		for i, by := range gone {
 			count(i, by)
 		}
@@ -60,7 +60,9 @@ type held struct {
 func (r *refold) hold(op playbook.Op) held {
 	h := held{op: op}
 	for _, s := range op.Support {
-		h.on = append(h.on, r.covers[s])
+		if s < len(r.covers) { // of an early part nothing has checked it
+			h.on = append(h.on, r.covers[s])
+		}
 	}
 	return h
 }

@@ -29,13 +29,14 @@ func (c change) last() *playbook.Delta { return c[len(c)-1] }
 
 // support is what an operation of one part of the change rests on.
 func (c change) support(part *playbook.Delta, op *playbook.Op) []playbook.Cover {
-	if part.More {
-		return c.last().Covers
+	last := c.last()
+	if part.More && last.Author != Curator {
+		return last.Covers
 	}
 	var covers []playbook.Cover
 	for _, s := range op.Support {
-		if s >= 0 && s < len(part.Covers) { // of a rejection nothing has checked it
-			covers = append(covers, part.Covers[s])
+		if s >= 0 && s < len(last.Covers) { // of a rejection, and of an early part, nothing has checked it
+			covers = append(covers, last.Covers[s])
 		}
 	}
 	return covers

@@ -226,7 +226,7 @@ func (t *tracer) op(c change, part *playbook.Delta, op *playbook.Op) error {
 	}
 	for _, w := range wanted {
 		was := t.state.Bullet(t.id)
-		changed, err := t.state.Apply(&playbook.Delta{Version: t.state.Version() + 1, Ops: []playbook.Op{*w}, Covers: part.Covers, Time: part.Time})
+		changed, err := t.state.Apply(&playbook.Delta{Version: t.state.Version() + 1, Ops: []playbook.Op{*w}, Covers: c.last().Covers, Time: part.Time})
 		if err != nil {
 			return err
 		}

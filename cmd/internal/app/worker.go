@@ -3,6 +3,10 @@ package app
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
 
 	"debrief/curator"
 	"debrief/events/bus"
@@ -16,21 +20,64 @@ import (
 type (
 	Generator struct {
 		generator.Config `embed:""`
-		Evaluators       scoring.Config `embed:""`
+
+		GeneratorPrompt string         `name:"generator-prompt" help:"File with what the generator's model is told before the playbook, in place of the built-in instructions; the form of the answer is asked for all the same." type:"path" placeholder:"FILE"`
+		Evaluators      scoring.Config `embed:""`
 	}
 	Reflector struct {
 		reflector.Config `embed:""`
+
+		ReflectorPrompt string `name:"reflector-prompt" help:"File with what the reflector's model is told to look for, in place of the built-in instructions; the form of the answer is asked for all the same." type:"path" placeholder:"FILE"`
 	}
 	Curator struct {
 		curator.Config `embed:""`
 	}
 )
 
-// WithJudge is the configuration with a judge who knows the programs of the command line.
-func (g Generator) WithJudge() generator.Config {
-	c := g.Config.WithDefaults()
-	c.Judge = scoring.NewJudge(g.Evaluators, c.Slots)
-	return c
+// Settings are the generator's configuration with the instructions that the flag names, and with a judge who knows the
+// programs of the command line.
+func (g Generator) Settings() (cfg generator.Config, err error) {
+	cfg = g.Config.WithDefaults()
+	cfg.Judge = scoring.NewJudge(g.Evaluators, cfg.Slots)
+	cfg.Instructions, err = instructions("--generator-prompt", g.GeneratorPrompt)
+	return cfg, err
+}
+
+// Settings are the reflector's configuration with the instructions that the flag names.
+func (r Reflector) Settings() (cfg reflector.Config, err error) {
+	cfg = r.Config
+	cfg.Instructions, err = instructions("--reflector-prompt", r.ReflectorPrompt)
+	return cfg, err
+}
+
+// maxInstructions bounds a file of instructions, in bytes: they are in every prompt.
+const maxInstructions = 64 << 10
+
+// instructions are the text of a file that a flag names, "" where it names none.
+func instructions(flag, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", Exit(ExitUsage, fmt.Errorf("%s: %w", flag, err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxInstructions+1))
+	text := strings.TrimSpace(string(data))
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", flag, err)
+	case len(data) > maxInstructions:
+		err = fmt.Errorf("%s: %s: is longer than %d bytes", flag, name, maxInstructions)
+	case text == "":
+		err = fmt.Errorf("%s: %s: is empty; leave the flag out for the built-in instructions", flag, name)
+	case !utf8.ValidString(text):
+		err = fmt.Errorf("%s: %s: is no text in UTF-8", flag, name)
+	default:
+		return text, nil
+	}
+	return "", Exit(ExitUsage, err)
 }
 
 // Service is the door for outside agents over NATS.

@@ -1,0 +1,184 @@
+package curator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/playbook"
+	"debrief/playbook/natskv"
+)
+
+// A held reflection is acked when it comes and changes nothing: no delta covers it. It takes effect with the edit that
+// gathers it, together with the others that the edit names, in the order of the edit and in one change, which covers the
+// edit and each of them. What comes of it is a function of the book's log, of the reflections in that order and of what
+// models say: it depends neither on when each came or how they were delivered, nor on the clock, nor on what else this
+// process has seen. So
+//
+//   - whether something has taken effect its id decides, looked up in the whole log: a held reflection was under the floor
+//     before it took effect;
+//   - what models are told was turned down is read from the whole log of the book, not from what happens to be in memory;
+//   - there is no limit to the bullets that a session makes in some minutes, and nothing retires for having waited: a run
+//     makes as many bullets as its samples teach, as fast as it can, and an operator asks for each batch by name. Trust in
+//     sources, the budget and the gate hold as ever;
+//   - where a call of a model fails, nothing takes effect and the edit is delivered again.
+
+// gathering is what an edit gathers, and what models made of it.
+type gathering struct {
+	of    []*docket // each once
+	unfit []string  // why it cannot be
+	usage chat.Usage
+}
+
+func isHeld(e events.Event) bool {
+	r, ok := e.(*events.Reflection)
+	return ok && r.Origin.Held
+}
+
+// gathers reports whether a docket is an edit that gathers reflections.
+func (k *docket) gathers() bool { return k.e != nil && len(k.e.Gather) > 0 }
+
+// fetch reads what an edit gathers and has it heard, against the newest state. When models are of no use, that is the
+// edit's result; left are the others.
+func (d *desk) fetch(ctx context.Context, b *book, k *docket, cases []*docket) (left []*docket, err error) {
+	g := new(gathering)
+	known := make(map[events.ID]bool, len(k.e.Gather))
+	var open []*docket
+	for _, h := range k.e.Gather {
+		r, seq, err := d.held(ctx, b.name, h)
+		if unfit := (*unfitError)(nil); errors.As(err, &unfit) {
+			g.unfit = append(g.unfit, fmt.Sprintf("gather: %s %s", clip(string(h), maxName), unfit.why))
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("gather %s: %w", h, err)
+		}
+		if known[r.ID] {
+			continue
+		}
+		known[r.ID] = true
+		one := &docket{id: r.ID, seq: seq, repeated: true, r: r, result: &bus.Result{Err: errUnsettled}}
+		g.of = append(g.of, one)
+		if !one.covered(b.w.State()) {
+			open = append(open, one)
+		}
+	}
+	if len(g.unfit) == 0 {
+		h := &hearing{memory: &b.annals.memory, load: func(ctx context.Context) error { return b.annals.read(ctx, d.store, b) }, whole: true}
+		heard, err := d.propose(ctx, b, h, open)
+		if err != nil {
+			return nil, err
+		}
+		if len(heard) < len(open) {
+			h.err = open[slices.IndexFunc(open, func(one *docket) bool { return one.result.Err != errUnsettled })].result.Err
+		}
+		if h.err != nil {
+			*k.result = bus.Result{Err: fmt.Errorf("gather %d reflections: %w", len(open), h.err)}
+			return slices.DeleteFunc(cases, func(other *docket) bool { return other == k }), nil
+		}
+		g.usage = h.usage
+	}
+	k.gathering = g
+	return cases, nil
+}
+
+// unfitError says why something cannot be gathered.
+type unfitError struct{ why string }
+
+func (e *unfitError) Error() string { return e.why }
+
+// held is the held reflection of a book that a handle names.
+func (d *desk) held(ctx context.Context, b playbook.Book, h events.Handle) (*events.Reflection, uint64, error) {
+	seq, is, err := h.Parse()
+	if err != nil {
+		return nil, 0, &unfitError{"is no handle"}
+	}
+	found, err := d.conn.Find(ctx, events.StreamReflections, seq, is)
+	if errors.Is(err, bus.ErrGone) {
+		return nil, 0, &unfitError{err.Error()}
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	r, ok := found.(*events.Reflection)
+	switch {
+	case !ok:
+		return nil, 0, &unfitError{fmt.Sprintf("is a stored %s and no reflection", found.Kind())}
+	case r.Book != b:
+		return nil, 0, &unfitError{fmt.Sprintf("is of playbook %q", r.Book)}
+	case !r.Origin.Held:
+		return nil, 0, &unfitError{"is not held: it takes effect by itself"}
+	case r.Judged > 0:
+		return nil, 0, &unfitError{"is on feedback, which is not gathered"}
+	}
+	return r, seq, nil
+}
+
+// gather drafts what the reflections of an edit ask for, but those that the log has the effect of. It returns why not, or
+// nil.
+func (d *draft) gather(k *docket, covered func(*docket) bool, out *playbook.Delta) *refusal {
+	d.person = false
+	d.burst, d.now, d.doubts = burst{}, time.Time{}, nil
+	out.Author, out.Reason = Author, clip(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), maxReason)
+	size := coverBytes(&d.covers[k.cover])
+	for _, one := range k.gathering.of {
+		if covered(one) {
+			continue
+		}
+		one.cover = d.cover(one)
+		if size += coverBytes(&d.covers[one.cover]); size > fullBytes {
+			return no("gather: the evidence of %d reflections does not fit in one change: gather fewer at a time", len(k.gathering.of))
+		}
+		d.reflection(one)
+		if one.model != "" {
+			out.Model, out.Prompt = one.model, PromptVersion
+		}
+	}
+	return nil
+}
+
+// tell says in a decision what came of a gathering, if it was not refused.
+func (d *draft) tell(to *events.Decision) {
+	if len(to.Refused) > 0 {
+		return
+	}
+	to.Changed, to.Added = len(d.changed), nil
+	for i := range d.ops {
+		if d.ops[i].Kind == playbook.Add {
+			to.Added = append(to.Added, d.ops[i].Bullet)
+		}
+	}
+}
+
+// annals are the memory of all of a book's log: whoever reads it, and whenever, they are the same.
+type annals struct {
+	memory memory
+	parts  playbook.Parts
+	readTo uint64
+}
+
+var errRead = errors.New("read as far as it is known")
+
+// read reads on, to the state that the book's writer knows.
+func (a *annals) read(ctx context.Context, store *natskv.Store, b *book) error {
+	newest := b.w.State().Playbook().Version()
+	err := store.Since(ctx, b.name, a.readTo, func(r *natskv.Record) error {
+		if r.Version > newest {
+			return errRead
+		}
+		for _, delta := range a.parts.Take(&r.Delta) {
+			a.memory.note(delta)
+		}
+		a.readTo = r.Seq
+		return nil
+	})
+	if errors.Is(err, errRead) {
+		return nil
+	}
+	return err
+}

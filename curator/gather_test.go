@@ -1,0 +1,478 @@
+package curator_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/playbook"
+	"debrief/playbook/history"
+	"debrief/playbook/natskv"
+)
+
+// held makes a reflection that waits for an edit to gather it. What it teaches, and what it votes on, its name says.
+func held(b playbook.Book, name string, lessons ...string) *events.Reflection {
+	r := reflection(b, name)
+	r.Handle = events.NewHandle(1, r.Execution)
+	r.Origin = events.Origin{Held: true, Source: "run"}
+	r.Session = "one session makes all of them"
+	r.Question = "the question of " + name
+	r.Outcome = events.Outcome{Label: events.Success, Score: 1}
+	for _, l := range lessons {
+		r.KeyInsight = l
+		r.Lessons = append(r.Lessons, events.Lesson{Section: "others", Content: l})
+	}
+	return r
+}
+
+func (h *house) hold(r *events.Reflection) events.Handle {
+	h.Helper()
+	return events.NewHandle(h.publish(r), r.ID)
+}
+
+func (h *house) gather(b playbook.Book, handles ...events.Handle) events.Decision {
+	h.Helper()
+	return h.ask(b, &events.Edit{Gather: handles})
+}
+
+// bare stores an event without its id, as after the server has forgotten that, and unmarked: a client's doing.
+func (h *house) bare(e events.Event) events.Handle {
+	h.Helper()
+	subject, header, data, err := events.Encode(e)
+	h.ok(err)
+	delete(header, nats.MsgIdHdr)
+	ack, err := h.conn.JetStream().PublishMsg(h.Context(), &nats.Msg{Subject: subject, Header: header, Data: data})
+	h.ok(err)
+	return events.NewHandle(ack.Sequence, e.EventID())
+}
+
+// send publishes an edit under its id and returns when it was decided on.
+func (h *house) send(e *events.Edit) events.Decision {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
+	defer cancel()
+	reply, err := h.conn.Request(ctx, e, bus.Marks{})
+	h.ok(err)
+	var d events.Decision
+	h.ok(events.Unmarshal(reply.Data, &d))
+	return d
+}
+
+func gathers(b playbook.Book, handles ...events.Handle) *events.Edit {
+	e := &events.Edit{ID: events.NewID(), Author: "run", Reason: "batch", Gather: handles}
+	e.Book = b
+	return e
+}
+
+// thoughtful is a model whose answers are a function of what it is asked and of nothing else: it adds something in words
+// that hang on the whole prompt, is turned down with something, and now and then changes what is there.
+var thoughtful = model(func(_ context.Context, p chat.Prompt) (string, error) {
+	sum := sha256.Sum256([]byte(p.Messages[1].Text))
+	if p.Name == "reducer" {
+		return `{"reasoning": "r", "decisions": [{"keep": 1, "drop": [2], "reason": "the same"}]}`, nil
+	}
+	ops := []map[string]any{
+		{"type": "ADD", "section": "others", "content": fmt.Sprintf("The advice of prompt %x is to look twice at it.", sum[:6]), "reflections": []int{1}},
+		{"type": "ADD", "section": "others", "content": fmt.Sprintf("lesson %x", sum[6:8]), "reflections": []int{1}},
+	}
+	if ids := bulletID.FindAllString(p.Messages[1].Text, -1); len(ids) > 0 && sum[8]%2 == 0 {
+		id := strings.Trim(ids[int(sum[9])%len(ids)], "- []")
+		ops = append(ops, map[string]any{"type": "UPDATE", "bullet_id": id, "content": fmt.Sprintf("Prompt %x had this changed.", sum[:6]), "reflections": []int{2}})
+	}
+	return said(ops), nil
+})
+
+var bulletID = regexp.MustCompile(`(?m)^- \[[a-z]+-\d+\]`)
+
+func said(ops []map[string]any) string {
+	text, _ := json.Marshal(map[string]any{"reasoning": "r", "operations": ops})
+	return string(text)
+}
+
+// TestAHeldReflectionAloneChangesNothing however long the curator has had it, until an edit gathers it: then it is one
+// change, in which every operation rests on what it was made of.
+func TestAHeldReflectionAloneChangesNothing(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.work(nil)
+	h.edit("b", add("the first"))
+	one, two := held("b", "one", "the lesson that is one"), held("b", "two", "the lesson that is two")
+	two.Tags = []events.BulletTag{{ID: "misc-00001", Tag: events.Helpful}}
+	handles := []events.Handle{h.hold(two), h.hold(one)}
+	seq, _, err := handles[1].Parse()
+	h.ok(err)
+	h.floor(seq)
+	if d := h.edit("b", add("the second")); d.Version != 2 {
+		t.Errorf("got version %d after two held reflections and two edits, want 2", d.Version)
+	}
+	if p := h.at("b", 2); p.Len() != 2 || helpful(p, "misc-00001") != 0 {
+		t.Errorf("got %d bullets and %d votes, want those of the edits", p.Len(), helpful(p, "misc-00001"))
+	}
+	d := h.gather("b", handles...)
+	if d.Version != 3 || len(d.Added) != 2 || d.Changed != 3 || len(d.Refused) != 0 {
+		t.Errorf("got %+v, want version 3 with two bullets more", d)
+	}
+	p := h.at("b", 3)
+	if b := p.Same("the lesson that is two"); b == nil || helpful(p, "misc-00001") != 1 || p.Same("the lesson that is one") == nil || b.ID != d.Added[0] {
+		t.Errorf("got %+v, want the lessons in the order of the edit, and the vote", p.Sorted())
+	}
+	if len(p.Same("the lesson that is one").Backing) != 1 {
+		t.Error("nobody stands behind a lesson of one")
+	}
+	origins, err := history.Origins(h.store.History(t.Context(), "b"), p)
+	h.ok(err)
+	for _, o := range origins {
+		want := map[playbook.BulletID]*events.Reflection{d.Added[0]: two, d.Added[1]: one}[o.Bullet]
+		if want != nil && (len(o.Support) != 1 || o.Support[0].Evidence == nil || o.Support[0].Evidence.Execution != string(want.Handle)) {
+			t.Errorf("bullet %s: got %+v, want it to rest on %s", o.Bullet, o, want.Handle)
+		}
+	}
+	if d := h.gather("b", handles[0]); d.Version != 4 || d.Changed != 0 || len(d.Refused) != 0 {
+		t.Errorf("gathered again by another edit: got %+v, want a change of nothing", d)
+	}
+	h.whole("b")
+}
+
+// TestAnEditThatGathersCountsOnce however often it is published and delivered, in one process or in another.
+func TestAnEditThatGathersCountsOnce(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.work(nil)
+	h.edit("b", add("the first"))
+	r := held("b", "r", "a lesson of four words")
+	r.Tags = []events.BulletTag{{ID: "misc-00001", Tag: events.Helpful}}
+	e := gathers("b", h.hold(r))
+	for range 2 {
+		h.again(e)
+		h.bare(e)
+	}
+	h.again(r) // and what it gathers, under other sequences
+	h.bare(r)
+	p := h.whole("b")
+	if helpful(p, "misc-00001") != 1 || p.Len() != 3 {
+		t.Errorf("got %d votes and %d bullets, want 1 and 3", helpful(p, "misc-00001"), p.Len())
+	}
+	other := gathers("b", h.hold(held("b", "other", "another lesson of some words")), h.bare(r), e.Gather[0])
+	h.bare(other)
+	p = h.whole("b")
+	if helpful(p, "misc-00001") != 1 || p.Same("another lesson of some words") == nil {
+		t.Errorf("got %d votes, want what was gathered before left out and the rest taken in", helpful(p, "misc-00001"))
+	}
+}
+
+// TestWhatCannotBeGatheredIsRefusedByName and nothing of the edit is done.
+func TestWhatCannotBeGatheredIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.work(nil)
+	good := h.hold(held("b", "good", "a good lesson in words"))
+	foreign := h.hold(held("c", "foreign", "of another book"))
+	free := lesson("b", "free", "takes effect by itself")
+	onFeedback := held("b", "late", "on feedback")
+	onFeedback.Judged = 7
+	edit := gathers("b", good)
+	nothing := events.NewHandle(4711, events.NewID())
+	other := events.NewHandle(1, events.NewID())
+	for h2, want := range map[events.Handle]string{
+		nothing: "is not stored", other: "is not stored", foreign: `is of playbook "c"`,
+		h.hold(free): "is not held", h.hold(onFeedback): "is on feedback",
+		events.NewHandle(h.publish(edit), edit.ID): "is a stored edit",
+	} {
+		d := h.gather("b", good, h2)
+		if len(d.Refused) != 1 || !strings.Contains(d.Refused[0], string(h2)) || !strings.Contains(d.Refused[0], want) || d.Changed != 0 {
+			t.Errorf("%s: got %+v, want a refusal: %s", h2, d, want)
+		}
+	}
+	if d := h.ask("b", &events.Edit{Gather: []events.Handle{good}, Ops: []playbook.Op{add("besides")}}); len(d.Refused) != 1 || !strings.Contains(d.Refused[0], "does nothing else") {
+		t.Errorf("got %+v, want it refused", d)
+	}
+	seen := uint64(0)
+	if d := h.ask("b", &events.Edit{Gather: []events.Handle{good}, Seen: &seen}); len(d.Refused) != 1 {
+		t.Errorf("of a version that has passed: got %+v, want it refused", d)
+	}
+	if p := h.whole("b"); p.Same("besides") != nil || p.Same("of another book") != nil || p.Same("on feedback") != nil {
+		t.Errorf("got %+v", p.Sorted())
+	}
+}
+
+// TestAFullGathering is one change, also where it takes several deltas, and everything in it rests on what it was made of.
+func TestAFullGathering(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text    string // of a lesson
+		several bool
+	}{"in one delta": {"short", false}, "in several": {strings.Repeat("and another word ", 60), true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := build(t)
+			h.work(model(func(_ context.Context, p chat.Prompt) (string, error) {
+				if p.Name == "reducer" {
+					return `{"reasoning": "all of them", "decisions": []}`, nil
+				}
+				var ops []map[string]any
+				for line := range strings.Lines(p.Messages[1].Text) {
+					var r struct {
+						Number  int
+						Insight string
+					}
+					if json.Unmarshal([]byte(line), &r) == nil && r.Number > 0 {
+						ops = append(ops, map[string]any{"type": "ADD", "section": "others", "content": r.Insight, "reflections": []int{r.Number}})
+					}
+				}
+				return said(ops), nil
+			}))
+			h.edit("b", add("the first"))
+			var handles []events.Handle
+			from := map[string]*events.Reflection{}
+			for i := range events.MaxGather {
+				sum := sha256.Sum256(fmt.Append(nil, i)) // no two alike
+				r := held("b", fmt.Sprint("r", i), fmt.Sprintf("Advice %x %d %s.", sum, i, test.text))
+				r.Tags = []events.BulletTag{{ID: "misc-00001", Tag: events.Helpful}}
+				from[strings.TrimSpace(r.KeyInsight)] = r
+				handles = append(handles, h.hold(r))
+			}
+			d := h.gather("b", handles...)
+			p := h.until("b", "all of it", func(p *playbook.Playbook) bool { return p.Version() >= d.Version })
+			if len(d.Refused) > 0 || len(d.Added) != events.MaxGather || p.Len() != events.MaxGather+1 || helpful(p, "misc-00001") != events.MaxGather {
+				t.Fatalf("got %d added, %d bullets, %d votes, refused %q", len(d.Added), p.Len(), helpful(p, "misc-00001"), d.Refused)
+			}
+			if d.Version == 2 == test.several {
+				t.Errorf("got version %d", d.Version)
+			}
+			for v := uint64(2); v < d.Version; v++ {
+				if h.at("b", v).Len() != 1 {
+					t.Errorf("version %d has some of it", v)
+				}
+			}
+			origins, err := history.Origins(h.store.History(t.Context(), "b"), p)
+			h.ok(err)
+			for _, o := range origins {
+				r := from[p.Bullet(o.Bullet).Content]
+				if r != nil && (len(o.Support) != 1 || o.Support[0].ID != string(r.ID) || o.Support[0].Evidence.Execution != string(r.Handle)) {
+					t.Fatalf("bullet %s: got %+v, want it to rest on %s", o.Bullet, o.Support, r.Handle)
+				}
+			}
+			trace, err := history.OfExecution(h.store.History(t.Context(), "b"), string(from[p.Bullet(d.Added[7]).Content].Handle))
+			h.ok(err)
+			if len(trace.Reflections) != 1 || len(trace.Events) != 2 {
+				t.Errorf("got %+v, want its vote and its bullet", trace)
+			}
+			forget := h.ask("b", &events.Edit{Forget: &playbook.Selector{Execution: string(from[p.Bullet(d.Added[7]).Content].Handle)}})
+			p = h.at("b", forget.Version)
+			if len(forget.Refused) > 0 || p.Bullet(d.Added[7]) != nil || p.Len() != events.MaxGather || helpful(p, "misc-00001") != events.MaxGather-1 {
+				t.Errorf("one execution forgotten: got %d bullets and %d votes, refused %q", p.Len(), helpful(p, "misc-00001"), forget.Refused)
+			}
+			if quarantined := slices.IndexFunc(p.Sorted(), func(b *playbook.Bullet) bool { return b.Status == playbook.Quarantined }); quarantined >= 0 {
+				t.Errorf("bullet %s is in quarantine: it rests on nothing that was forgotten", p.Sorted()[quarantined].ID)
+			}
+		})
+	}
+}
+
+// TestTheSameGatheringsMakeTheSameBook whatever the order in which the reflections come, whatever comes for other books
+// meanwhile, however many curators race, and however often they are restarted and the edits delivered: a model that hangs
+// on every word of its prompt says the same.
+func TestTheSameGatheringsMakeTheSameBook(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []playbook.Gate{playbook.GateShadow, playbook.GateOn} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			h := build(t)
+			batches := [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}, {13, 14, 15, 16, 17, 18, 19, 20}, {21, 22, 23, 5}, {24, 25, 26, 27, 28, 29}}
+			want, version := h.disturbed("run", mode, batches, rand.New(rand.NewPCG(0, 0)))
+			seed := rand.Uint64()
+			for trial := range uint64(10) {
+				got, v := h.disturbed(playbook.Book(fmt.Sprint("run", trial)), mode, batches, rand.New(rand.NewPCG(seed, trial)))
+				if got != want || v != version {
+					t.Errorf("seed %d, trial %d: got %x at version %d, want %x at %d", seed, trial, got, v, want, version)
+				}
+			}
+		})
+	}
+}
+
+// disturbed gathers batches of held reflections while everything else is drawn, and returns what the book came to.
+func (h *house) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int, rng *rand.Rand) ([32]byte, uint64) {
+	h.Helper()
+	stops := []func(){h.run(thoughtful)}
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
+	h.ask(b, &events.Edit{Gate: mode})
+	h.edit(b, add("the first advice of all"), add("the second advice of all"))
+	handles := map[int]events.Handle{}
+	order := rng.Perm(30)
+	hold := func(n int) {
+		for range min(n, len(order)) {
+			i := order[0]
+			order = order[1:]
+			r := held("run", fmt.Sprint(i), fmt.Sprintf("A lesson of sample %d: check lesson %d before the end.", i, i%7), fmt.Sprintf("Another lesson of sample %d is to wait.", i))
+			r.Book = b
+			r.Tags = []events.BulletTag{{ID: "misc-00001", Tag: []events.Vote{events.Helpful, events.Harmful}[i%2]}}
+			r.Findings = []events.Finding{{Key: fmt.Sprint("rule", i%3), Section: "rules", Text: "seen {runs} times", Vote: events.Helpful}, {Key: "unsure", Section: "rules", Text: "maybe", Vote: events.Helpful, Confidence: 0.2}}
+			handles[i] = h.bare(r)
+			if rng.IntN(5) == 0 {
+				handles[i] = h.bare(r)
+			}
+		}
+	}
+	hold(rng.IntN(20))
+	for _, batch := range batches {
+		for slices.ContainsFunc(batch, func(i int) bool { return handles[i] == "" }) {
+			hold(1 + rng.IntN(10))
+		}
+		if rng.IntN(3) == 0 {
+			h.publish(lesson(b+"-beside", fmt.Sprint(rng.Uint64()), fmt.Sprint("Something else happens at ", rng.Uint64())))
+		}
+		switch rng.IntN(4) {
+		case 0:
+			stops = append(stops, h.run(thoughtful)) // one more
+		case 1:
+			for _, stop := range stops { // all anew
+				stop()
+			}
+			stops = []func(){h.run(thoughtful)}
+		}
+		e := gathers(b)
+		for _, i := range batch {
+			e.Gather = append(e.Gather, handles[i])
+		}
+		for range rng.IntN(3) {
+			h.bare(e)
+		}
+		h.send(e)
+		for range rng.IntN(2) {
+			h.bare(e)
+		}
+	}
+	h.lag(bus.Lag.Idle)
+	w, err := h.store.Writer(h.Context(), b)
+	h.ok(err)
+	return w.State().Playbook().StateHash(), w.State().Playbook().Version()
+}
+
+// TestWhatWasTurnedDownLongAgoIsKnown to the model that proposes for a gathering, also where other books have been busy
+// since and the curator is another one.
+func TestWhatWasTurnedDownLongAgoIsKnown(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	turnedDown := make(chan string, 2)
+	m := model(func(_ context.Context, p chat.Prompt) (string, error) {
+		if strings.Contains(p.Messages[1].Text, "umbrella") {
+			_, list, _ := strings.Cut(p.Messages[1].Text, "# Turned down before")
+			turnedDown <- list
+		}
+		return said([]map[string]any{{"type": "ADD", "section": "others", "content": "umbrella inside", "reflections": []int{1}}}), nil
+	})
+	stop := h.run(m)
+	h.gather("b", h.hold(held("b", "one", "Open the umbrella inside the house.")))
+	<-turnedDown
+	stop()
+	w, err := h.store.Writer(t.Context(), "busy")
+	h.ok(err)
+	for range 310 {
+		_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Author: "ann"}}, nil })
+		h.ok(err)
+	}
+	h.work(m)
+	h.gather("b", h.hold(held("b", "two", "Leave the umbrella inside the house.")))
+	if list := <-turnedDown; !strings.Contains(list, `{"turned_down":"umbrella inside"`) {
+		t.Errorf("the model was told %q, want what was turned down", list)
+	}
+}
+
+// TestAGatheringWaitsForItsModel: nothing of it takes effect while one of its calls fails, and then all of it, with what
+// it cost.
+func TestAGatheringWaitsForItsModel(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	var asked atomic.Int32
+	h.work(priced(func(ctx context.Context, p chat.Prompt) (string, error) {
+		if asked.Add(1) == 3 {
+			return "", errors.New("the line is down")
+		}
+		return thoughtful(ctx, p)
+	}))
+	var handles []events.Handle
+	for i := range 9 { // three groups, and a reducer
+		handles = append(handles, h.hold(held("b", fmt.Sprint(i), fmt.Sprintf("Lesson %d of nine has its own words: %x.", i, sha256.Sum256([]byte{byte(i)})))))
+	}
+	d := h.gather("b", handles...)
+	n := int(asked.Load())
+	if d.Version != 1 || len(d.Added) == 0 || d.Usage.Calls == 0 || d.Usage.Calls > n-3 || d.Usage.InputTokens != 10*d.Usage.Calls {
+		t.Errorf("got %+v after %d calls, want version 1 and what the second try cost", d, n)
+	}
+	h.whole("b")
+}
+
+// priced is a model with a price.
+type priced func(ctx context.Context, p chat.Prompt) (string, error)
+
+func (m priced) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
+	text, err := m(ctx, p)
+	return chat.Reply{Text: text, Model: "test", Finish: "stop", Usage: chat.Usage{Calls: 1, InputTokens: 10}}, err
+}
+
+// TestARunOfManyBatchesIsNoBurst although one session makes all of its bullets; what a session makes besides still is.
+func TestARunOfManyBatchesIsNoBurst(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.work(nil)
+	const most = 20 // as Config.Burst has it
+	for batch := range 4 {
+		var handles []events.Handle
+		for i := range most {
+			sum := sha256.Sum256([]byte{byte(batch), byte(i)})
+			handles = append(handles, h.hold(held("b", fmt.Sprint(batch, "-", i), fmt.Sprintf("Advice %x is its own.", sum))))
+		}
+		h.gather("b", handles...)
+	}
+	p := h.whole("b")
+	for _, b := range p.Sorted() {
+		if b.Status == playbook.Quarantined {
+			t.Fatalf("bullet %s is in quarantine", b.ID)
+		}
+	}
+	if p.Len() != 4*most+1 {
+		t.Errorf("got %d bullets, want %d", p.Len(), 4*most+1)
+	}
+}
+
+// TestFeedbackDoesNotWaitForWhatIsHeld before it, which no delta ever covers by itself.
+func TestFeedbackDoesNotWaitForWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.publish(held("b", "held", "a lesson of four words"))
+	late := reflection("b", "judged")
+	late.Judged, late.Corrects = 3, true
+	late.Outcome = events.Outcome{Label: events.Failure}
+	late.Lessons = []events.Lesson{{Section: "others", Content: "what the feedback teaches"}}
+	h.publish(held("b", "held too", "a lesson of four words"))
+	h.publish(late)
+	h.work(nil)
+	h.until("b", "the feedback", func(p *playbook.Playbook) bool { return p.Same("what the feedback teaches") != nil })
+	if states, err := h.conn.Streams(t.Context()); err != nil || states[4].Messages != 0 {
+		t.Errorf("streams: %+v, %v; want no dead letter", states, err)
+	}
+	lag, err := h.conn.Lag(t.Context(), events.RoleCurator)
+	h.ok(err)
+	if lag.Redelivered > 0 {
+		t.Errorf("got %+v, want it settled with its first delivery", lag)
+	}
+}

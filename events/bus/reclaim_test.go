@@ -1,0 +1,90 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/natsd"
+)
+
+// TestWhoStartsTheServerHasTheWorkOfTheDeadAtOnce: a worker took some, settled what came last of it, and was killed with
+// the server. The ack wait is an hour, so all that comes was taken back; what was settled does not come again, and a
+// redelivery is all that it counts as.
+func TestWhoStartsTheServerHasTheWorkOfTheDeadAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, role := range []string{events.RoleGenerator, events.RoleCurator} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			p := quick
+			p.AckWait, p.MaxDeliver = time.Hour, 2
+			srv := serve(t, natsd.Config{Dir: dir})
+			c := open(t, srv, p)
+			const n, settled = 6, 2
+			for i := range n {
+				publish(t, c, sample(role, i))
+			}
+			release := make(chan struct{})
+			all := make(chan struct{}, n)
+			start(t, c, Worker{Role: role, Slots: n, Handle: one(func(_ context.Context, d *Delivery) Result {
+				all <- struct{}{}
+				if d.Seq <= n-settled {
+					<-release
+				}
+				return Result{}
+			})})
+			t.Cleanup(func() { close(release) })
+			for range n {
+				within(t, all, "not all of it taken")
+			}
+			eventually(t, "some are settled", func() bool { return lag(t, c, role).InFlight == n-settled })
+			srv.Close()
+
+			c = open(t, serve(t, natsd.Config{Dir: dir}), p)
+			publish(t, c, sample(role, n)) // and one that nobody had
+			if err := c.Reclaim(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			got := map[uint64]int{} // sequence → attempt
+			start(t, c, Worker{Role: role, Slots: n, Handle: one(func(_ context.Context, d *Delivery) Result {
+				mu.Lock()
+				defer mu.Unlock()
+				got[d.Seq] = d.Attempt
+				return Result{}
+			})})
+			awaitIdle(t, c, role)
+			mu.Lock()
+			defer mu.Unlock()
+			if want := (map[uint64]int{1: 2, 2: 2, 3: 2, 4: 2, 7: 1}); !maps.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			if dead := count(t, c, events.StreamDead); dead != 0 {
+				t.Errorf("got %d dead letters", dead)
+			}
+		})
+	}
+}
+
+// sample is an event that a role takes.
+func sample(role string, i int) events.Event {
+	if role == events.RoleGenerator {
+		return task("main", i)
+	}
+	e := &events.Edit{ID: events.Hash(fmt.Sprint(i)), Author: "ann", Rebuild: true}
+	e.Book = "main"
+	return e
+}
+
+func TestReclaimingFromNobodyIsNothing(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	if err := c.Reclaim(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,149 @@
+package reflector
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/events/window"
+)
+
+// TestAHeldExecutionHasOneReflection also where there is nothing to say of it, so that who waits for it knows that it is
+// done; none before its last round, none where nobody is to learn, and none on feedback.
+func TestAHeldExecutionHasOneReflection(t *testing.T) {
+	t.Parallel()
+	advice := &advisor{insight: "Each delivery abroad costs a fee."}
+	silent := oracle(func() (string, error) { return `{"reasoning":"r","key_insight":""}`, nil })
+
+	quiet := attempt()
+	quiet.Origin.Held, quiet.Manifest, quiet.Shown, quiet.Outcome = true, nil, nil, events.Outcome{Label: events.Unknown}
+	ref, ok := handled(t, silent, 1, quiet).(*events.Reflection)
+	if !ok || says(ref) || !ref.Origin.Held || ref.Handle != events.NewHandle(5, quiet.ID) {
+		t.Errorf("nothing to say: got %+v", ref)
+	}
+	quiet.Origin.Held = false
+	if got := handled(t, silent, 1, quiet); got != nil {
+		t.Errorf("not held: got %+v", got)
+	}
+
+	e := attempt()
+	e.Origin.Held = true
+	round := handled(t, advice, 2, e)
+	last := next(t, round, events.Success, 1)
+	if !last.Origin.Held {
+		t.Error("the second round is not held")
+	}
+	ref, ok = handled(t, advice, 2, last).(*events.Reflection)
+	if !ok || !ref.Origin.Held || ref.ID != events.ReflectionID(e.ID, "", ref.Reflector) {
+		t.Errorf("after the last round: got %+v", ref)
+	}
+	e.Purpose = events.Evaluate
+	if got := handled(t, advice, 2, e); got != nil {
+		t.Errorf("an evaluation: got %+v", got)
+	}
+}
+
+// TestWhatIsHeldIsTheSameInAnyOrder: it is not held against other runs at its task, nor they against it; nothing is noted
+// for prompts to come; and feedback finds nothing to move.
+func TestWhatIsHeldIsTheSameInAnyOrder(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	attempt := func(name, task string, label events.Label, held bool) bus.Receipt {
+		e := run(name, events.Learn)
+		e.Origin, e.Outcome = events.Origin{Held: held, Task: task}, events.Outcome{Label: label}
+		if label == events.Failure {
+			e.Steps[0].Calls[1].Tool = "search"
+		}
+		return publish(t, conn, e)
+	}
+	attempt("a-good", "a", events.Success, false)
+	held := attempt("a-held", "a", events.Failure, true)
+	f := &events.Feedback{ID: events.NewID(), Execution: held.Handle, Outcome: events.Outcome{Label: events.Success}}
+	f.Book = "b"
+	publish(t, conn, f)
+	attempt("b-held", "b", events.Success, true)
+	attempt("b-bad", "b", events.Failure, false)
+	last := attempt("a-bad", "a", events.Failure, false)
+	work(t, conn, oracle(func() (string, error) {
+		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "a", "key_insight": "i", "section": "others", "bullet_tags": []}`, nil
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := waitReflected(ctx, conn, last.Seq); err != nil {
+		t.Fatal(err)
+	}
+	got := map[events.ID]bool{} // execution → whether it was held against another
+	err := conn.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
+		ref := s.Event.(*events.Reflection)
+		if ref.Feedback != "" {
+			t.Errorf("got a reflection on feedback: %+v", ref)
+		}
+		got[ref.Execution] = slices.ContainsFunc(ref.Findings, func(f events.Finding) bool { return f.Paired })
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[events.ID]bool{}
+	for name, paired := range map[string]bool{"a-good": false, "a-held": false, "b-held": false, "b-bad": false, "a-bad": true} {
+		want[events.ExecutionID("b", name, 0)] = paired
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	notes, _, err := window.New(conn.NATS(), conn.JetStream()).Notes(t.Context(), "b", "", 20)
+	if err != nil || len(notes) != 3 {
+		t.Errorf("got %d notes, %v; want those of the three that are not held", len(notes), err)
+	}
+}
+
+// TestOtherInstructionsMakeOtherReflections: the id tells them apart, the form and what guards the material stay.
+func TestOtherInstructionsMakeOtherReflections(t *testing.T) {
+	t.Parallel()
+	own := Config{Instructions: "You look for what a clockmaker would say.\n"}
+	var prompts []chat.Prompt
+	m := listener(func(p chat.Prompt) { prompts = append(prompts, p) })
+	e := attempt()
+	h := events.NewHandle(7, e.ID)
+	ours, err := New(m, Config{}).Reflect(t.Context(), e, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := New(m, own).Reflect(t.Context(), e, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := ours.Reflector + "+p" + chat.Fingerprint("You look for what a clockmaker would say."); other.Reflector != want || other.ID == ours.ID || other.Handle != h {
+		t.Errorf("got %s by %q on %s, want another id, by %q", other.ID, other.Reflector, other.Handle, want)
+	}
+	system := prompts[1].Messages[0].Text
+	if !strings.HasPrefix(system, "You look for what a clockmaker would say.\n") || !strings.Contains(system, quoteText) || !strings.Contains(system, systemForm) ||
+		strings.Contains(system, systemText[:40]) {
+		t.Errorf("got %q", system)
+	}
+	if prompts[1].Messages[1].Text != prompts[0].Messages[1].Text {
+		t.Error("the material is another")
+	}
+	right := attempt()
+	right.Outcome = events.Outcome{Label: events.Success, Score: 1}
+	if got := Prompt(right, own).Messages[0].Text; got != system {
+		t.Errorf("of a right answer: got %q", got)
+	}
+	if rules := New(nil, own); rules.version != RulesVersion {
+		t.Errorf("without a model: got version %q", rules.version)
+	}
+}
+
+// listener is a model that has nothing to say.
+type listener func(chat.Prompt)
+
+func (l listener) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	l(p)
+	return chat.Reply{Text: `{"reasoning": "r", "key_insight": "", "bullet_tags": []}`, Finish: "stop"}, nil
+}
