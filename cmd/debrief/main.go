@@ -17,6 +17,7 @@ type command struct {
 	Demo     demo     `cmd:"" help:"Watch a model learn: embedded server, three roles, a simulated model. Needs nothing."`
 	Up       up       `cmd:"" help:"Run the server and the three roles in one process."`
 	Learn    learn    `cmd:"" help:"Learn from recorded runs: tau-bench JSON, SWE-agent .traj."`
+	Eval     eval     `cmd:"" help:"Answer a data set with a playbook and score it; compare versions, books, models, prompts."`
 	Submit   submit   `cmd:"" help:"Hand in a task."`
 	Feedback feedback `cmd:"" help:"Judge a run, also days later: votes move."`
 	Context  contexts `cmd:"" help:"Show what a model is given, now or in a past run; pin turns of a session."`
