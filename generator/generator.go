@@ -148,7 +148,7 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
 }
 
 // Answer makes the execution of one task and stores nothing. The desk is one that was opened with the generator's
-// configuration.
+// configuration. What is wrong with the task itself, so that asking again changes nothing, is a bus.Discard.
 func (g *Generator) Answer(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, error) {
 	e, _, err := g.execute(ctx, desk, t)
 	return e, err

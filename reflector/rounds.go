@@ -31,8 +31,13 @@ const (
 // and can judge again.
 func (r *Reflector) goesOn(e *events.Execution) bool {
 	rounds := min(cmp.Or(e.Rounds, r.cfg.Rounds), events.MaxRounds)
-	return r.model != nil && len(e.Tries)+1 < rounds && len(e.Steps) == 0 && e.Evaluator != "" && e.Target != "" &&
+	return r.model != nil && len(e.Tries)+1 < rounds && len(e.Steps) == 0 && judgeable(e) &&
 		(e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial)
+}
+
+// judgeable reports whether the answer of another round could be judged: a program may know by itself what is right.
+func judgeable(e *events.Execution) bool {
+	return e.Evaluator != "" && e.Target != "" || strings.HasPrefix(e.Evaluator, events.ProgramEvaluator)
 }
 
 // round is the task of another round, nil where there is no advice to try.

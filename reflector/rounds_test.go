@@ -92,6 +92,10 @@ func TestAWrongAnswerGoesBackWithAdvice(t *testing.T) {
 	if again.EventID() != q.EventID() {
 		t.Errorf("handled again: got %s, want %s", again.EventID(), q.EventID())
 	}
+	e.Evaluator, e.Target = events.ProgramEvaluator+"judge", ""
+	if q, ok := handled(t, &advisor{insight: "Each delivery abroad costs 4.30 in the end."}, 3, e).(*events.Task); !ok || q.Validate() != nil {
+		t.Errorf("judged by a program that needs no target: got %+v, want another round", q)
+	}
 }
 
 // TestATaskSaysHowManyRoundsItMayHave whatever the reflector is set to, and the next round knows.

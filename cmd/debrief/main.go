@@ -21,6 +21,7 @@ type command struct {
 	Feedback feedback  `cmd:"" help:"Judge a run, also days later: votes move."`
 	Context  contexts  `cmd:"" help:"Show what a model is given, now or in a past run; pin turns of a session."`
 	Replay   replayRun `cmd:"" help:"Train a playbook on tasks: epochs, validation, report. Or online, or from recorded executions."`
+	Eval     eval      `cmd:"" help:"Answer a data set with a playbook and score it; compare versions, books, models, prompts."`
 	Playbook playbook  `cmd:"" help:"Look at playbooks, their history and reasons; change, import and export them."`
 	Status   status    `cmd:"" help:"Show streams, roles and books."`
 	Bench    bench     `cmd:"" help:"Measure the pipeline and this machine's limits."`

@@ -119,12 +119,9 @@ func (u *up) door(served chan<- string) generator.Door {
 func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role, working int, err error) {
 	models := u.Model
 	if u.Simulated {
-		// It outlives the roles, which may still be asking when they are told to stop.
-		url, _, err := simulated.Serve(context.WithoutCancel(ctx), "", simulated.Options{Seed: 1})
-		if err != nil {
-			return nil, 0, fmt.Errorf("start the simulated model: %w", err)
+		if models, err = simulate(ctx, models); err != nil {
+			return nil, 0, err
 		}
-		models = app.Model{Model: simulated.Name, BaseURL: url, Timeout: models.Timeout, MaxConcurrent: models.MaxConcurrent}
 	}
 	answering, err := models.Optional(events.RoleGenerator)
 	if err != nil {
@@ -158,6 +155,16 @@ func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role,
 		generator.New(answering, embedder, answers, app.Service, u.door(served)),
 		reflector.New(reflecting, reflects), u.CuratorConfig.Role(curating),
 	}, working, nil
+}
+
+// simulate serves the simulated model in this process, and is how to ask it. It outlives who asks: they may still do so
+// when they are told to stop.
+func simulate(ctx context.Context, m app.Model) (app.Model, error) {
+	url, _, err := simulated.Serve(context.WithoutCancel(ctx), "", simulated.Options{Seed: 1})
+	if err != nil {
+		return app.Model{}, fmt.Errorf("start the simulated model: %w", err)
+	}
+	return app.Model{Model: simulated.Name, BaseURL: url, Timeout: m.Timeout, MaxConcurrent: m.MaxConcurrent}, nil
 }
 
 func (u *up) announce(s *session, working int, url string) {

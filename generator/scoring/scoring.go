@@ -96,6 +96,11 @@ func Check(evaluator string) error {
 	return err
 }
 
+// CanJudge reports whether anybody can say how good an answer to a task is.
+func CanJudge(t *events.Task) bool {
+	return t.Target != "" || strings.HasPrefix(t.Evaluator, ByProgram)
+}
+
 // Evaluate says how good an answer to a task is, without any program. Without a target nobody knows.
 func Evaluate(t *events.Task, a Answer) (events.Outcome, error) {
 	return (*Judge)(nil).Evaluate(context.Background(), t, a, nil)

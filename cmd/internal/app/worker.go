@@ -34,7 +34,7 @@ type (
 	}
 )
 
-// Settings are the generator's configuration with the instructions that the flag names, and a judge who knows the
+// Settings are the generator's configuration with the instructions that the flag names, and with a judge who knows the
 // programs of the command line.
 func (g Generator) Settings() (cfg generator.Config, err error) {
 	cfg = g.Config.WithDefaults()

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/report"
+	"debrief/events"
+)
+
+// modelRequest is a request as the model of a test sees it.
+type modelRequest struct {
+	Model    string
+	Messages []struct{ Role, Content string }
+}
+
+func (a *modelRequest) question() string { return a.Messages[len(a.Messages)-1].Content }
+
+// serveModel serves a model that answers what a function says, and refuses for good where that is empty.
+func serveModel(t *testing.T, answer func(*modelRequest) string) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var a modelRequest
+		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		final := answer(&a)
+		if final == "" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"error":{"message":"not with me","type":"invalid_request_error"}}`)
+			return
+		}
+		reply, _ := json.Marshal(map[string]any{"reasoning": "so be it", "bullet_ids": []string{}, "final_answer": final})
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"model":   a.Model,
+			"choices": []any{map[string]any{"message": map[string]string{"role": "assistant", "content": string(reply)}, "finish_reason": "stop"}},
+			"usage":   map[string]int{"prompt_tokens": 10, "completion_tokens": 2},
+		})
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// sit prepares an exam without a playbook: so many samples whose target is "right", answered by a model at an address.
+func sit(t *testing.T, url string, samples int, against ...string) *exam {
+	t.Helper()
+	p := place{}
+	p.Replicas = 1
+	s, err := p.scratch(t.Context(), "100ms", zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	e := &eval{Empty: true, Parallel: 4, Model: app.Model{Model: "first", BaseURL: url, Timeout: time.Minute, MaxConcurrent: 1, InputPrice: 1e6}}
+	e.Book = "default"
+	for _, text := range against {
+		var o otherWise
+		if err := o.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		e.Against = append(e.Against, o)
+	}
+	x := &exam{parallel: e.Parallel}
+	for i := range samples {
+		x.samples = append(x.samples, sample{events.Task{ID: fmt.Sprint("s", i), Question: fmt.Sprintf("question %d?", i), Target: "right"}, i})
+	}
+	t.Cleanup(x.close)
+	if err := e.enter(t.Context(), s, nil, x); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// TestEachWayIsAskedItsOwnWay: its model, its instructions, and what they cost; as many at a time as was asked for.
+func TestEachWayIsAskedItsOwnWay(t *testing.T) {
+	t.Parallel()
+	var now, most atomic.Int64
+	full := make(chan struct{})
+	var once sync.Once
+	url := serveModel(t, func(a *modelRequest) string {
+		if n := now.Add(1); n >= 4 {
+			once.Do(func() { close(full) })
+			most.Store(max(most.Load(), n))
+		}
+		defer now.Add(-1)
+		<-full // until all who may be here are
+		told := strings.HasPrefix(a.Messages[0].Content, "Think of Paris.")
+		return fmt.Sprintf("%s, told %v", a.Model, told)
+	})
+	prompt := t.TempDir() + "/prompt.txt"
+	if err := os.WriteFile(prompt, []byte("Think of Paris."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x := sit(t, url, 8, "model=second", "prompt="+prompt)
+	if err := x.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	res := x.result(report.Data{}, nil)
+	for i, want := range []string{"first, told false", "second, told false", "first, told true"} {
+		for _, a := range x.ways[i].answers {
+			if a.execution.Answer != want || a.execution.Purpose != events.Evaluate || !a.execution.Pinned {
+				t.Errorf("got %+v, want %q of a measurement", a.execution, want)
+			}
+		}
+		if u := res.Arms[i].Usage; u != (report.Usage{Calls: 8, InputTokens: 80, OutputTokens: 16, Dollars: 80}) {
+			t.Errorf("got usage %+v", u)
+		}
+	}
+	if most.Load() != 4 {
+		t.Errorf("%d were asked at a time, want 4", most.Load())
+	}
+}
+
+// TestWhatIsLostIsLeftOutOnBothSides, and told.
+func TestWhatIsLostIsLeftOutOnBothSides(t *testing.T) {
+	t.Parallel()
+	url := serveModel(t, func(a *modelRequest) string {
+		second := a.Model == "second"
+		switch q := a.question(); {
+		case second && strings.Contains(q, "question 3?"):
+			return ""
+		case second && strings.Contains(q, "question 5?"):
+			return "wrong"
+		}
+		return "right"
+	})
+	x := sit(t, url, 8, "model=second")
+	if err := x.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	res := x.result(report.Data{}, nil)
+	c := res.Comparisons[0]
+	if c.N != 7 || c.LeftOut != 1 || c.Wins != 1 || c.Pair.Losses != 0 || c.P != 1 {
+		t.Errorf("got %+v, want 7 pairs and one win", c)
+	}
+	if len(c.Differ) != 1 || c.Differ[0].ID != "s5" || !c.Differ[0].Won || c.Differ[0].Other != "wrong" {
+		t.Errorf("got %+v", c.Differ)
+	}
+	if s := res.Arms[0].Score; s != (report.Score{N: 8, Right: 8, Accuracy: 1, Mean: 1}) {
+		t.Errorf("the first: got %+v", s)
+	}
+	if s := res.Arms[1].Score; s.N != 7 || s.Right != 6 || s.Lost != 1 {
+		t.Errorf("the second: got %+v", s)
+	}
+	if len(res.Losses) != 1 || res.Losses[0].Sample != "s3" || !strings.Contains(res.Losses[0].Reason, "not with me") {
+		t.Errorf("got losses %+v", res.Losses)
+	}
+	var out strings.Builder
+	if err := res.tell(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"model=second: 1 sample is left out", "lost: model=second, s3: ", "won  s5: question 5?"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s lacks %q", out.String(), want)
+		}
+	}
+	var lines strings.Builder
+	if err := x.write(closing{&lines}); err != nil || strings.Count(lines.String(), "\n") != 16 || strings.Count(lines.String(), `"lost":`) != 1 {
+		t.Errorf("got %s, %v, want all 16 answers, one of them lost", lines.String(), err)
+	}
+}
+
+// TestAModelThatFailsIsNotAskedToTheEnd: after half of the samples there is nothing left to learn.
+func TestAModelThatFailsIsNotAskedToTheEnd(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	x := sit(t, serveModel(t, func(*modelRequest) string { requests.Add(1); return "" }), 200)
+	err := x.run(t.Context())
+	if !errors.Is(err, errHopeless) || !strings.Contains(err.Error(), "not with me") || strings.Contains(err.Error(), "canceled") {
+		t.Errorf("got %v", err)
+	}
+	if !x.unfinished || requests.Load() > 101+4 {
+		t.Errorf("%d requests, want an end after 101", requests.Load())
+	}
+}
+
+// TestWhoInterruptsKeepsWhatWasAnswered: it is paid for.
+func TestWhoInterruptsKeepsWhatWasAnswered(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	hung := make(chan struct{})
+	var n atomic.Int64
+	x := sit(t, serveModel(t, func(*modelRequest) string {
+		if n.Add(1) > 4 {
+			stop()
+			<-hung
+		}
+		return "right"
+	}), 50)
+	t.Cleanup(func() { close(hung) }) // before the model is closed, which waits for it
+	if err := x.run(ctx); !errors.Is(err, context.Canceled) || !x.unfinished {
+		t.Errorf("got %v", err)
+	}
+	var lines strings.Builder
+	if err := x.write(closing{&lines}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(lines.String(), `"label":"success"`); got < 1 || got > 4 || strings.Contains(lines.String(), `"lost"`) {
+		t.Errorf("got %s, want what was answered and nothing else", lines.String())
+	}
+}
+
+func TestOtherWays(t *testing.T) {
+	t.Parallel()
+	first := &otherWise{book: "a", at: "7", model: "m", prompt: "p"}
+	for text, want := range map[string]otherWise{
+		"model=n":         {book: "a", at: "7", model: "n", prompt: "p"},
+		"at=9":            {book: "a", at: "9", model: "m", prompt: "p"},
+		"book=b":          {book: "b", model: "m", prompt: "p"}, // a version belongs to its book
+		"book=b,at=3":     {book: "b", at: "3", model: "m", prompt: "p"},
+		"empty":           {book: "a", empty: true, model: "m", prompt: "p"},
+		"prompt=q,at=24h": {book: "a", at: "24h", model: "m", prompt: "q"},
+	} {
+		var o otherWise
+		if err := o.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		want.text = text
+		if got := o.completed(first); got != want {
+			t.Errorf("%s: got %+v, want %+v", text, got, want)
+		}
+	}
+	bare := &otherWise{book: "a", empty: true, model: "m"}
+	if got := (otherWise{at: "3"}).completed(bare); got.empty || got.at != "3" {
+		t.Errorf("a version against none: got %+v", got)
+	}
+	if got := (otherWise{model: "n"}).completed(bare); !got.empty {
+		t.Errorf("another model against none: got %+v", got)
+	}
+	for _, text := range []string{"", "x", "at", "at=", "empty=1", "at=1,at=2", "empty,at=1", "book=a,empty", "model=a,", "AT=1"} {
+		if err := new(otherWise).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}
+
+// closing is a writer that can be closed.
+type closing struct{ io.Writer }
+
+func (closing) Close() error { return nil }
