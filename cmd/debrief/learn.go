@@ -24,7 +24,7 @@ import (
 type learn struct {
 	place
 	Book  string   `help:"Playbook to learn into." default:"default"`
-	Files []string `arg:"" help:"Recorded runs, in any of the formats below." placeholder:"FILE"`
+	Files []string `arg:"" help:"Recorded runs; what they hold is told by their content." placeholder:"FILE"`
 	JSON  bool     `help:"Print JSON lines; the last one is the result."`
 
 	app.Model
@@ -165,9 +165,17 @@ func (l *learn) learn(ctx context.Context, s *session, b book.Book) (*learned, e
 	}
 	res.Executions, res.Known = in.count(isMine), in.count(wasStored)
 	if err := l.await(ctx, s); err != nil {
-		return nil, err
+		return nil, interrupted(ctx, res.Executions, err)
 	}
 	return res, l.account(ctx, s, b, in, res)
+}
+
+// interrupted says, of an error that came of an interrupt, what is done and how to go on.
+func interrupted(ctx context.Context, runs int, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("interrupted: %d runs are stored, and the same command goes on from there: %w", runs, ctx.Err())
 }
 
 // finish learns what was read before a file turned out to be broken, so that it is not left for another day.
@@ -175,7 +183,7 @@ func (l *learn) finish(ctx context.Context, s *session, in runs, broken error) e
 	var full *bus.FullError
 	n := in.count(isMine)
 	if n == 0 || ctx.Err() != nil || errors.As(broken, &full) {
-		return broken
+		return interrupted(ctx, n, broken)
 	}
 	if err := l.await(ctx, s); err != nil {
 		return errors.Join(broken, err)

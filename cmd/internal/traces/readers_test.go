@@ -1,11 +1,17 @@
 package traces
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"debrief/events"
 	"debrief/events/chat"
@@ -335,12 +341,15 @@ func TestUnfinishedRunsAreBounded(t *testing.T) {
 	}
 }
 
-// The bytes of a repaired, a torn and a reformatted line do not change what a run is called; its content does.
+// How the lines of a run are written does not change what it is called; what they say does.
 func TestNamesOfGatheredRuns(t *testing.T) {
 	t.Parallel()
 	a := one(t, claude)
 	if b := one(t, strings.ReplaceAll(claude, `,"session_id"`, ` , "session_id"`)); a.ID != b.ID {
 		t.Errorf("spelled in another way: got %q and %q", a.TaskID, b.TaskID)
+	}
+	if b := one(t, "["+strings.ReplaceAll(strings.TrimSpace(claude), "\n", ",\n")+"]"); a.ID != b.ID || !reflect.DeepEqual(a.Steps, b.Steps) {
+		t.Errorf("in a list: got %q and %q", a.TaskID, b.TaskID)
 	}
 	if b := one(t, strings.ReplaceAll(claude, "Done.", "done.")); a.ID == b.ID {
 		t.Errorf("two runs of one session are both %q", a.TaskID)
@@ -399,4 +408,36 @@ func FuzzDynamicCheatsheet(f *testing.F) {
 func FuzzExecutions(f *testing.F) {
 	fuzz(f, `{"id":"AAAAAAAAAAAAAAAAAAAAAA","task_id":"t","answer":"a","outcome":{"score":1},"origin":{"round":1}}`,
 		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"error","duration_ns":5}]}],"outcome":0.5}`)
+}
+
+// Lines around the size of the reader's buffer are whole, however the bytes come.
+func TestLinesOfAnyLength(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 100), rapid.IntRange(65_400, 65_600), rapid.IntRange(130_900, 131_200)), 1, 6).Draw(t, "sizes")
+		end := rapid.SampledFrom([]string{"\n", "\r\n", "\n\n \n"}).Draw(t, "end")
+		var text strings.Builder
+		for i, n := range sizes {
+			fmt.Fprintf(&text, `{"question":"%d","answer":"%s"}`+end, i, strings.Repeat("x", n))
+		}
+		whole := text.String()
+		if rapid.Bool().Draw(t, "no end") {
+			whole = strings.TrimRight(whole, "\r\n ")
+		}
+		var r io.Reader = strings.NewReader(whole)
+		if rapid.Bool().Draw(t, "in halves") {
+			r = iotest.HalfReader(r)
+		}
+		var got []int
+		report, err := Read(context.Background(), "book", "f", r, func(e *events.Execution) error {
+			if e.Question != fmt.Sprint(len(got)) {
+				t.Errorf("got run %q, want %d", e.Question, len(got))
+			}
+			got = append(got, len(e.Answer))
+			return nil
+		})
+		if err != nil || report.Skipped != 0 || !slices.Equal(got, sizes) {
+			t.Errorf("got %v, report %+v, error %v; want %v", got, report, err, sizes)
+		}
+	})
 }
