@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"debrief/events"
@@ -124,7 +125,7 @@ func (d *desk) held(ctx context.Context, b playbook.Book, h events.Handle) (*eve
 func (d *draft) gather(k *docket, covered func(*docket) bool, out *playbook.Delta) *refusal {
 	d.person = false
 	d.burst, d.now, d.doubts = burst{}, time.Time{}, nil
-	out.Author, out.Reason = Author, clip(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), maxReason)
+	out.Author, out.Reason = Author, clip(strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": "), maxReason)
 	size := coverBytes(&d.covers[k.cover])
 	for _, one := range k.gathering.of {
 		if covered(one) {

@@ -213,9 +213,9 @@ func TestWhatCannotBeGatheredIsRefusedByName(t *testing.T) {
 func TestAFullGathering(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		text    string // of a lesson
+		session string // whose name the log keeps with each
 		several bool
-	}{"in one delta": {"short", false}, "in several": {strings.Repeat("and another word ", 60), true}} {
+	}{"in one delta": {"s", false}, "in several": {strings.Repeat("s", 250), true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := build(t)
@@ -239,8 +239,13 @@ func TestAFullGathering(t *testing.T) {
 			var handles []events.Handle
 			from := map[string]*events.Reflection{}
 			for i := range events.MaxGather {
-				sum := sha256.Sum256(fmt.Append(nil, i)) // no two alike
-				r := held("b", fmt.Sprint("r", i), fmt.Sprintf("Advice %x %d %s.", sum, i, test.text))
+				var text strings.Builder // no two alike
+				for word := range 12 {
+					sum := sha256.Sum256(fmt.Append(nil, i, word))
+					fmt.Fprintf(&text, "w%x ", sum[:4])
+				}
+				r := held("b", fmt.Sprint("r", i), "Advice: "+text.String()+"and so on.")
+				r.Session, r.Origin.Source, r.Question = test.session, test.session, test.session
 				r.Tags = []events.BulletTag{{ID: "misc-00001", Tag: events.Helpful}}
 				from[strings.TrimSpace(r.KeyInsight)] = r
 				handles = append(handles, h.hold(r))
@@ -293,20 +298,21 @@ func TestTheSameGatheringsMakeTheSameBook(t *testing.T) {
 			t.Parallel()
 			h := build(t)
 			batches := [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}, {13, 14, 15, 16, 17, 18, 19, 20}, {21, 22, 23, 5}, {24, 25, 26, 27, 28, 29}}
-			want, version := h.disturbed("run", mode, batches, rand.New(rand.NewPCG(0, 0)))
+			want := h.disturbed("run", mode, batches, rand.New(rand.NewPCG(0, 0)))
 			seed := rand.Uint64()
 			for trial := range uint64(10) {
-				got, v := h.disturbed(playbook.Book(fmt.Sprint("run", trial)), mode, batches, rand.New(rand.NewPCG(seed, trial)))
-				if got != want || v != version {
-					t.Errorf("seed %d, trial %d: got %x at version %d, want %x at %d", seed, trial, got, v, want, version)
+				got := h.disturbed(playbook.Book(fmt.Sprint("run", trial)), mode, batches, rand.New(rand.NewPCG(seed, trial)))
+				if got != want {
+					t.Errorf("seed %d, trial %d: got\n%s\nwant\n%s", seed, trial, got, want)
 				}
 			}
 		})
 	}
 }
 
-// disturbed gathers batches of held reflections while everything else is drawn, and returns what the book came to.
-func (h *house) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int, rng *rand.Rand) ([32]byte, uint64) {
+// disturbed gathers batches of held reflections while everything else is drawn, and returns what the book came to, version
+// by version, and what was turned down.
+func (h *house) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int, rng *rand.Rand) string {
 	h.Helper()
 	stops := []func(){h.run(thoughtful)}
 	defer func() {
@@ -362,9 +368,16 @@ func (h *house) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int, 
 		}
 	}
 	h.lag(bus.Lag.Idle)
-	w, err := h.store.Writer(h.Context(), b)
-	h.ok(err)
-	return w.State().Playbook().StateHash(), w.State().Playbook().Version()
+	var came strings.Builder
+	h.ok(h.store.Log(h.Context(), b, func(r *natskv.Record) error {
+		fmt.Fprintf(&came, "%x %d operations", h.at(b, r.Version).StateHash(), len(r.Ops))
+		for _, j := range r.Rejected {
+			fmt.Fprintf(&came, "; %s: %s", j.Op.Content, j.Reason)
+		}
+		came.WriteString("\n")
+		return nil
+	}))
+	return came.String()
 }
 
 // TestWhatWasTurnedDownLongAgoIsKnown to the model that proposes for a gathering, also where other books have been busy

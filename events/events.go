@@ -56,7 +56,7 @@ type Origin struct {
 	Task string `msgpack:"task,omitempty" json:"task,omitempty"`
 	// Held says that what is made of it changes nothing until an edit gathers it (Edit.Gather): who runs over a data set
 	// says which reflections go together, so that the outcome does not depend on how fast each came. Each execution then
-	// has a reflection, also where there is nothing to say.
+	// has a reflection, also where there is nothing to say; feedback on it teaches nothing.
 	Held bool `msgpack:"held,omitempty" json:"held,omitempty"`
 }
 

@@ -153,7 +153,7 @@ func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role,
 	}
 	return []app.Role{
 		generator.New(answering, embedder, answers, app.Service, u.door(served)),
-		reflector.New(reflecting, reflects), u.CuratorConfig.Role(curating),
+		reflector.New(reflecting, reflects), u.CuratorConfig.Role(curating, answers.Instructions, reflects.Instructions),
 	}, working, nil
 }
 
