@@ -522,6 +522,8 @@ type DeadLetter struct {
 	Header     map[string][]string `msgpack:"header,omitempty" json:"header,omitempty"`
 	Data       []byte              `msgpack:"data,omitempty" json:"data,omitempty"`
 	Time       time.Time           `msgpack:"time" json:"time"`
+	// Abandoned says that no worker said what is wrong with it: each died or was stopped with it in hand.
+	Abandoned bool `msgpack:"gone,omitempty" json:"abandoned,omitempty"`
 }
 
 func (*DeadLetter) Kind() Kind { return KindDead }

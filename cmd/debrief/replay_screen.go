@@ -28,7 +28,6 @@ type runScreen struct {
 
 	mu    sync.Mutex
 	last  time.Time
-	began bool
 	first replay.Progress // of this process, that rates are counted from
 	begun time.Time
 }

@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -84,7 +85,12 @@ type Receipt struct {
 type Marks struct {
 	Repeat bool   // it may have been published before; see events.HeaderRepeat
 	Trace  string // W3C trace context
+	// Copy, if not 0, has another copy stored though the server may remember the event's id: the first copy was given up.
+	Copy int
 }
+
+// copyMark stands between an event's id and the number of a copy. It is in no id.
+const copyMark = "~"
 
 // MaxInline is the largest payload that travels in the message itself, in bytes.
 const MaxInline = 512 << 10
@@ -115,7 +121,11 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *
 		msg.Header[events.HeaderBlob] = []string{name}
 		msg.Data = nil
 	}
-	pub, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(string(e.EventID())))
+	id := string(e.EventID())
+	if m.Copy != 0 {
+		id += copyMark + strconv.Itoa(m.Copy)
+	}
+	pub, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
 	if err != nil {
 		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(unanswered(ctx, err)))
 	}

@@ -118,7 +118,7 @@ func (c *Conn) move(ctx context.Context, a *advisory) Result {
 	}
 	letter := &events.DeadLetter{
 		Role: a.Consumer, Reason: reason, Deliveries: a.Deliveries, Stream: a.Stream, Seq: a.StreamSeq,
-		Subject: m.Subject, Header: m.Header, Data: m.Data, Time: time.Now().UTC(),
+		Subject: m.Subject, Header: m.Header, Data: m.Data, Time: time.Now().UTC(), Abandoned: a.Reason == "",
 	}
 	if err := c.Bury(ctx, letter); err != nil {
 		return Result{Err: err}

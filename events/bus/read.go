@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -180,6 +181,7 @@ func (c *Conn) Waiting(ctx context.Context, b playbook.Book) ([]events.ID, error
 		if err != nil {
 			return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, unanswered(ctx, err))
 		}
-		ids, seq = append(ids, events.ID(m.Header.Get(jetstream.MsgIDHeader))), m.Sequence+1
+		id, _, _ := strings.Cut(m.Header.Get(jetstream.MsgIDHeader), copyMark)
+		ids, seq = append(ids, events.ID(id)), m.Sequence+1
 	}
 }

@@ -13,24 +13,18 @@ import (
 	"debrief/playbook/natskv"
 )
 
-// covered is the version in which an edit took effect, or why it was refused.
-type covered struct {
-	version uint64
-	refused string
-}
-
 // logged is what a run keeps of its book's log.
 type logged struct {
 	seq      uint64
 	version  uint64
-	covers   map[events.ID]covered
+	covers   map[events.ID]uint64 // the version in which an edit took effect
 	done     []report.Operation
 	made     map[string]int // operations by kind
 	rejected map[string]int
 }
 
 func newLogged() *logged {
-	return &logged{covers: map[events.ID]covered{}, made: map[string]int{}, rejected: map[string]int{}}
+	return &logged{covers: map[events.ID]uint64{}, made: map[string]int{}, rejected: map[string]int{}}
 }
 
 // follow reads what has come since.
@@ -43,12 +37,8 @@ func (l *logged) follow(ctx context.Context, store *natskv.Store, b playbook.Boo
 
 func (l *logged) note(rec *natskv.Record) {
 	l.seq, l.version = rec.Seq, rec.Version
-	c := covered{version: rec.Version}
-	if len(rec.Covers) == 1 && len(rec.Ops) == 0 && len(rec.Rejected) > 0 {
-		c.refused = rec.Rejected[0].Reason
-	}
 	for _, cover := range rec.Covers {
-		l.covers[events.ID(cover.ID)] = c
+		l.covers[events.ID(cover.ID)] = rec.Version
 	}
 	for i := range rec.Ops {
 		op := &rec.Ops[i]

@@ -51,6 +51,8 @@ type ledger struct {
 	dead      map[events.ID]string        // tasks that were given up, by the execution that they would have had
 	deadAt    map[uint64]string           // executions that were given up, by sequence
 	edits     map[events.ID]string        // edits that were given up
+	again     map[events.ID]events.Event  // what workers died with, to be handed in once more
+	copies    map[events.ID]int           // that were made of it
 	generator report.Usage
 	reflector report.Usage
 	model     string // that answers
@@ -63,6 +65,7 @@ func openLedger(ctx context.Context, conn *bus.Conn, b playbook.Book, o Options)
 		conn: conn, book: b, ctx: ctx, stop: stop, waiting: o.Waiting, moved: make(chan struct{}),
 		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, handed: map[events.ID]bool{},
 		dead: map[events.ID]string{}, deadAt: map[uint64]string{}, edits: map[events.ID]string{},
+		again: map[events.ID]events.Event{}, copies: map[events.ID]int{},
 	}
 	// What waits is looked at first: what is not there was never handed in, or has an outcome that is stored by now.
 	waiting, err := conn.Waiting(ctx, b)
@@ -169,6 +172,11 @@ func (l *ledger) letter(s bus.Stored) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e, err := events.Decode(letter.Subject, letter.Header, letter.Data); err == nil {
+		if id := e.EventID(); letter.Abandoned && l.copies[id] < mostCopies {
+			l.again[id] = e
+			l.wake()
+			return
+		}
 		switch e := e.(type) {
 		case *events.Task:
 			l.dead[events.ExecutionID(e.Book, e.ID, e.Origin.Round)] = letter.Reason
@@ -185,6 +193,40 @@ func (l *ledger) letter(s bus.Stored) {
 
 func spend(u report.Usage, calls, in, out int, dollars float64) report.Usage {
 	return report.Usage{Calls: u.Calls + calls, InputTokens: u.InputTokens + in, OutputTokens: u.OutputTokens + out, Dollars: u.Dollars + dollars}
+}
+
+// mostCopies is how often something is handed in once more that workers died with in hand. Beyond that it may be what
+// they die of.
+const mostCopies = 3
+
+// revive hands in what workers died with, unless it was done after all.
+func (l *ledger) revive(ctx context.Context) error {
+	l.mu.Lock()
+	var list []events.Event
+	for id, e := range l.again {
+		switch e := e.(type) {
+		case *events.Task:
+			if l.answers[events.ExecutionID(e.Book, e.ID, e.Origin.Round)] != nil {
+				continue
+			}
+		case *events.Execution:
+			if l.reflected[e.ID] != "" {
+				continue
+			}
+		}
+		l.copies[id]++
+		list = append(list, e)
+	}
+	clear(l.again)
+	l.mu.Unlock()
+	for _, e := range list {
+		// The time makes it another copy than one that an earlier process made.
+		m := bus.Marks{Repeat: true, Trace: events.NewTrace(), Copy: int(time.Now().UnixNano())}
+		if _, err := l.conn.Publish(ctx, e, m); err != nil {
+			return fmt.Errorf("hand in %s %s once more: %w", e.Kind(), e.EventID(), err)
+		}
+	}
+	return nil
 }
 
 // fate is what has become of one sample.
@@ -267,7 +309,7 @@ func (l *ledger) ask(ctx context.Context, tasks []events.Task, progress func(don
 				hand = append(hand, t)
 			}
 		}
-		if err := l.hand(ctx, hand); err != nil {
+		if err := errors.Join(l.hand(ctx, hand), l.revive(ctx)); err != nil {
 			return nil, err
 		}
 		if progress != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/report"
@@ -196,13 +197,14 @@ const author = "replay"
 func (r *run) commit(ctx context.Context, e *events.Edit) error {
 	e.Book, e.Created = r.book, time.Now().UTC()
 	done := r.covering(ctx, e.ID)
-	if c, err := done(); err != nil || c.version > 0 {
-		return r.committed(ctx, e, c, err)
+	if v, err := done(); err != nil || v > 0 {
+		return r.committed(ctx, v, err)
 	}
 	asking, answered := context.WithCancel(ctx)
 	defer answered()
 	replied := make(chan error, 1)
-	go func() { replied <- r.ask(asking, e) }()
+	go func() { replied <- r.ask(asking, e, bus.Marks{}) }()
+	var retry <-chan time.Time
 	began, said := time.Now(), false
 	for {
 		select {
@@ -213,11 +215,16 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 			if err != nil && !errors.Is(err, bus.ErrDuplicate) {
 				return fmt.Errorf("learn: %w", err)
 			}
-			replied = nil
+			if replied = nil; err != nil { // and when nothing comes of that, it is asked for anew
+				retry = time.After(askAgain)
+			}
+		case <-retry:
+			replied = make(chan error, 1)
+			go func(c chan<- error) { c <- r.ask(asking, e, bus.Marks{Copy: int(time.Now().UnixNano())}) }(replied)
 		case <-time.After(look):
 		}
-		c, err := done()
-		if err != nil || c.version > 0 {
+		v, err := done()
+		if err != nil || v > 0 {
 			if replied != nil { // it says what the models were asked; without it that is not known, and nothing else is missing
 				select {
 				case <-replied:
@@ -225,7 +232,10 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 				case <-ctx.Done():
 				}
 			}
-			return r.committed(ctx, e, c, err)
+			return r.committed(ctx, v, err)
+		}
+		if err := r.ledger.revive(ctx); err != nil {
+			return err
 		}
 		if why := r.ledger.deadEdit(e); why != "" {
 			return fmt.Errorf("learn: %s: %s", e.Reason, why)
@@ -237,12 +247,18 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 	}
 }
 
-// look is how often the log is looked at for an edit whose answer has not come.
-const look = 100 * time.Millisecond
+// How often the log is looked at for an edit whose answer has not come, and after how long one is asked for anew whose
+// answer went to a process that was interrupted.
+const (
+	look     = 100 * time.Millisecond
+	askAgain = 10 * time.Second
+)
 
 // ask hands in an edit and waits for the decision on it.
-func (r *run) ask(ctx context.Context, e *events.Edit) error {
-	reply, err := r.conn.Request(ctx, e, bus.Marks{Repeat: true, Trace: events.NewTrace()})
+func (r *run) ask(ctx context.Context, e *events.Edit, m bus.Marks) error {
+	own := *e // the answer goes to another place each time
+	m.Repeat, m.Trace = true, events.NewTrace()
+	reply, err := r.conn.Request(ctx, &own, m)
 	if err != nil {
 		return err
 	}
@@ -253,15 +269,18 @@ func (r *run) ask(ctx context.Context, e *events.Edit) error {
 	if err := events.Unmarshal(reply.Data, d); err != nil {
 		return fmt.Errorf("read the decision: %w", err)
 	}
+	if len(d.Refused) > 0 {
+		return fmt.Errorf("%s: the Curator refused it: %s", e.Reason, strings.Join(d.Refused, "; "))
+	}
 	r.state.spent(usageOf(d.Usage))
 	return nil
 }
 
-// covering returns a function that looks for the change which an edit made: its version, or why it was refused.
-func (r *run) covering(ctx context.Context, id events.ID) func() (covered, error) {
-	return func() (covered, error) {
-		if c := r.logged.covers[id]; c.version > 0 {
-			return c, nil
+// covering returns a function that looks for the change which an edit made: its version, 0 while there is none.
+func (r *run) covering(ctx context.Context, id events.ID) func() (version uint64, err error) {
+	return func() (uint64, error) {
+		if v := r.logged.covers[id]; v > 0 {
+			return v, nil
 		}
 		err := r.logged.follow(ctx, r.store, r.book)
 		return r.logged.covers[id], err
@@ -269,15 +288,12 @@ func (r *run) covering(ctx context.Context, id events.ID) func() (covered, error
 }
 
 // committed waits until generators see a version.
-func (r *run) committed(ctx context.Context, e *events.Edit, c covered, err error) error {
-	switch {
-	case err != nil:
+func (r *run) committed(ctx context.Context, version uint64, err error) error {
+	if err != nil {
 		return err
-	case c.refused != "":
-		return fmt.Errorf("%s: the Curator refused it: %s", e.Reason, c.refused)
 	}
-	r.version = c.version
-	return r.follow.Wait(ctx, c.version)
+	r.version = version
+	return r.follow.Wait(ctx, version)
 }
 
 // validate asks the validation set and remembers the best playbook.
