@@ -29,17 +29,18 @@ import (
 // streams, so that it takes nothing from live traffic, and nothing is learned.
 type eval struct {
 	onBook
-	Dataset         string      `arg:"" help:"File with the samples: JSON objects, one a line or in a list." type:"path" placeholder:"DATASET"`
-	At              string      `help:"Version of the playbook: a number, a time or a name; see 'debrief playbook diff --help'. Default: the newest." placeholder:"POINT"`
-	Empty           bool        `help:"Answer without a playbook."`
-	GeneratorPrompt string      `help:"File with instructions for the model, in place of our own." type:"path" placeholder:"FILE"`
-	Against         []otherWise `help:"Answer the same samples in another way, too, and compare: book=NAME, at=POINT, empty, model=NAME, prompt=FILE, joined by commas. Can be given several times." sep:"none" placeholder:"ARM"`
-	Sample          int         `help:"Draw so many of the samples; 0 is all." default:"0"`
-	Seed            uint64      `help:"Which ones are drawn." default:"1"`
-	Parallel        int         `help:"Samples at work at the same time. The model is asked for as many, also where --max-concurrent is less." default:"20"`
-	Out             string      `help:"File for every answer, one JSON object a line. It must not be there yet." type:"path" placeholder:"FILE"`
-	Simulated       bool        `help:"Ask the simulated model of the demo, which knows invoices and nothing else."`
-	JSON            bool        `help:"Print JSON."`
+	Dataset         string        `arg:"" help:"File with the samples: JSON objects, one a line or in a list." type:"path" placeholder:"DATASET"`
+	At              string        `help:"Version of the playbook: a number, a time or a name; see 'debrief playbook diff --help'. Default: the newest." placeholder:"POINT"`
+	Empty           bool          `help:"Answer without a playbook."`
+	GeneratorPrompt string        `help:"File with instructions for the model, in place of our own." type:"path" placeholder:"FILE"`
+	Against         []otherWise   `help:"Answer the same samples in another way, too, and compare: book=NAME, at=POINT, empty, model=NAME, prompt=FILE, joined by commas. Can be given several times." sep:"none" placeholder:"ARM"`
+	Sample          int           `help:"Draw so many of the samples; 0 is all." default:"0"`
+	Seed            uint64        `help:"Which ones are drawn." default:"1"`
+	Parallel        int           `help:"Samples at work at the same time. The model is asked for as many, also where --max-concurrent is less." default:"20"`
+	Patience        time.Duration `help:"How long to wait for a model that has answered and does not any more." default:"1m"`
+	Out             string        `help:"File for every answer, one JSON object a line. It must not be there yet." type:"path" placeholder:"FILE"`
+	Simulated       bool          `help:"Ask the simulated model of the demo, which knows invoices and nothing else."`
+	JSON            bool          `help:"Print JSON."`
 
 	taskFile
 	app.Model
@@ -69,6 +70,8 @@ func (e *eval) Validate() error {
 	switch {
 	case e.Parallel < 1 || e.Parallel > 1000:
 		return fmt.Errorf("--parallel: must be 1 to 1000, got %d", e.Parallel)
+	case e.Patience < 0:
+		return fmt.Errorf("--patience: cannot be negative, got %s", e.Patience)
 	case e.Sample < 0:
 		return fmt.Errorf("--sample: cannot be negative, got %d", e.Sample)
 	case e.Empty && e.At != "":
@@ -102,7 +105,7 @@ func (e *eval) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	x := &exam{samples: samples, parallel: e.Parallel}
+	x := &exam{samples: samples, parallel: e.Parallel, patience: e.Patience, pause: time.Second}
 	defer x.close()
 	if err := e.enter(ctx, s, judge, x); err != nil {
 		return err
@@ -184,6 +187,9 @@ type exam struct {
 	desk     *generator.Desk
 	closers  []func()
 
+	patience time.Duration // with a model that cannot be reached any more
+	pause    time.Duration // before it is asked again
+
 	mu         sync.Mutex
 	done, lost int
 	unfinished bool // nobody waited for the end of it
@@ -238,15 +244,38 @@ func (x *exam) run(ctx context.Context) error {
 	return err
 }
 
-// answer answers one sample in one way.
+// answer answers one sample in one way, as a measurement: with a pinned playbook and without its session.
 func (x *exam) answer(ctx context.Context, a *way, s int) answered {
 	t := x.samples[s].Task
 	t.Book, t.Playbook, t.Purpose, t.Session = a.book, &a.version, events.Evaluate, ""
-	e, err := a.generator.Answer(ctx, x.desk, &t)
-	if err != nil {
-		return answered{lost: err.Error()}
+	for {
+		e, err := a.generator.Answer(ctx, x.desk, &t)
+		if err == nil {
+			x.mu.Lock()
+			a.reached = time.Now()
+			x.mu.Unlock()
+			return answered{execution: e}
+		}
+		if !x.waits(a, err) {
+			return answered{lost: err.Error()}
+		}
+		select {
+		case <-time.After(x.pause):
+		case <-ctx.Done():
+		}
 	}
-	return answered{execution: e}
+}
+
+// waits reports whether an answer is worth another attempt, though the client has made its own: the model cannot be
+// reached, and could be a while ago. One that never answered has the wrong address or the wrong key.
+func (x *exam) waits(a *way, err error) bool {
+	var away interface{ Unavailable() bool }
+	if !errors.As(err, &away) || !away.Unavailable() {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !a.reached.IsZero() && time.Since(a.reached) < x.patience
 }
 
 // tell shows how far it is to somebody who watches a terminal, every second, until it is stopped.

@@ -20,6 +20,8 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/report"
 	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator"
 )
 
 // modelRequest is a request as the model of a test sees it.
@@ -75,7 +77,7 @@ func sit(t *testing.T, url string, samples int, against ...string) *exam {
 		}
 		e.Against = append(e.Against, o)
 	}
-	x := &exam{parallel: e.Parallel}
+	x := &exam{parallel: e.Parallel, patience: time.Minute, pause: time.Millisecond}
 	for i := range samples {
 		x.samples = append(x.samples, sample{events.Task{ID: fmt.Sprint("s", i), Question: fmt.Sprintf("question %d?", i), Target: "right"}, i})
 	}
@@ -187,6 +189,47 @@ func TestAModelThatFailsIsNotAskedToTheEnd(t *testing.T) {
 	if !x.unfinished || requests.Load() > 101+4 {
 		t.Errorf("%d requests, want an end after 101", requests.Load())
 	}
+}
+
+// TestAModelThatIsAwayForAWhileIsWaitedFor: an outage of a minute costs a minute, and no samples.
+func TestAModelThatIsAwayForAWhileIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	// Calls 10 to 200 find nobody: many more than there are samples.
+	m := &absent{from: 10, to: 200}
+	x := sit(t, "http://127.0.0.1:9", 40)
+	x.ways[0].generator = generator.New(m, nil, generator.Config{})
+	if err := x.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := x.ways[0].score(); s.Right != 40 || s.Lost != 0 {
+		t.Errorf("got %+v, want all 40", s)
+	}
+
+	for what, m := range map[string]*absent{"never there": {from: 1, to: 1 << 40}, "gone for good": {from: 10, to: 1 << 40}} {
+		x := sit(t, "http://127.0.0.1:9", 40)
+		x.patience = 50 * time.Millisecond
+		x.ways[0].generator = generator.New(m, nil, generator.Config{})
+		if err := x.run(t.Context()); !errors.Is(err, errHopeless) {
+			t.Errorf("%s: got %v", what, err)
+		}
+		if n := m.calls.Load(); m.from == 1 && n > 21+4 {
+			t.Errorf("%s: asked %d times, want each sample once, to the half", what, n)
+		}
+	}
+}
+
+// absent is a model that cannot be reached for some of the calls.
+type absent struct {
+	from, to int64
+	calls    atomic.Int64
+}
+
+// Complete implements chat.Model.
+func (m *absent) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
+	if n := m.calls.Add(1); n >= m.from && n <= m.to {
+		return chat.Reply{}, &chat.UnavailableError{Err: errors.New("nobody is there")}
+	}
+	return chat.Reply{Text: `{"reasoning":"r","bullet_ids":[],"final_answer":"right"}`, Finish: "stop"}, nil
 }
 
 // TestWhoInterruptsKeepsWhatWasAnswered: it is paid for.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/llm"
@@ -61,6 +62,7 @@ type way struct {
 	generator *generator.Generator
 	answers   []answered
 	lost      int
+	reached   time.Time // when its model answered last
 }
 
 // answered is an answer, or why there is none.

@@ -13,6 +13,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/generator"
+	"debrief/generator/scoring"
 	"debrief/reflector"
 )
 
@@ -27,9 +28,10 @@ type up struct {
 
 	app.Model
 	app.Embedding
-	GeneratorConfig app.Generator `embed:""`
-	ReflectorConfig app.Reflector `embed:""`
-	CuratorConfig   app.Curator   `embed:""`
+	GeneratorConfig app.Generator  `embed:""`
+	Evaluators      scoring.Config `embed:""`
+	ReflectorConfig app.Reflector  `embed:""`
+	CuratorConfig   app.Curator    `embed:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -143,6 +145,7 @@ func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role,
 	if err != nil {
 		return nil, 0, err
 	}
+	answers.Judge = scoring.NewJudge(u.Evaluators, answers.Slots)
 	reflects, err := u.ReflectorConfig.Settings()
 	if err != nil {
 		return nil, 0, err

@@ -11,6 +11,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
+	"debrief/generator/scoring"
 )
 
 type command struct {
@@ -18,7 +19,8 @@ type command struct {
 	app.Model
 	app.Embedding
 	app.Generator
-	ServeOnly bool `help:"Answer no tasks: serve contexts to agents that call their own model."`
+	Evaluators scoring.Config `embed:""`
+	ServeOnly  bool           `help:"Answer no tasks: serve contexts to agents that call their own model."`
 }
 
 // Run works until it is told to stop.
@@ -39,6 +41,7 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cfg.Judge = scoring.NewJudge(c.Evaluators, cfg.Slots)
 	return c.Work(ctx, events.RoleGenerator, generator.New(model, embedder, cfg, app.Service))
 }
 

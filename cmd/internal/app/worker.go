@@ -12,7 +12,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/service"
 	"debrief/generator"
-	"debrief/generator/scoring"
 	"debrief/reflector"
 )
 
@@ -21,8 +20,7 @@ type (
 	Generator struct {
 		generator.Config `embed:""`
 
-		GeneratorPrompt string         `name:"generator-prompt" help:"File with what the generator's model is told before the playbook, in place of the built-in instructions; the form of the answer is asked for all the same." type:"path" placeholder:"FILE"`
-		Evaluators      scoring.Config `embed:""`
+		GeneratorPrompt string `name:"generator-prompt" help:"File with what the generator's model is told before the playbook, in place of the built-in instructions; the form of the answer is asked for all the same." type:"path" placeholder:"FILE"`
 	}
 	Reflector struct {
 		reflector.Config `embed:""`
@@ -34,11 +32,9 @@ type (
 	}
 )
 
-// Settings are the generator's configuration with the instructions that the flag names, and with a judge who knows the
-// programs of the command line.
+// Settings are the generator's configuration with the instructions that the flag names.
 func (g Generator) Settings() (cfg generator.Config, err error) {
-	cfg = g.Config.WithDefaults()
-	cfg.Judge = scoring.NewJudge(g.Evaluators, cfg.Slots)
+	cfg = g.Config
 	cfg.Instructions, err = instructions("--generator-prompt", g.GeneratorPrompt)
 	return cfg, err
 }
