@@ -89,7 +89,7 @@ func (e *eval) enter(ctx context.Context, s *session, judge *scoring.Judge, x *e
 	models.MaxConcurrent = max(models.MaxConcurrent, e.Parallel)
 	if e.Simulated {
 		var err error
-		if models, err = simulate(ctx, models); err != nil {
+		if models, err = simulate(ctx, models, 0); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ type replayRun struct {
 	Dataset    string `arg:"" optional:"" help:"Training tasks, a JSON object a line: question, context, target. '-' is standard input, with --online." placeholder:"FILE"`
 	Validation string `help:"Tasks that choose the best playbook. Never learned from." type:"path" placeholder:"FILE" group:"Data"`
 	Test       string `help:"Tasks that are asked before and after. Never learned from." type:"path" placeholder:"FILE" group:"Data"`
-	tasksForm
+	taskFile
 	MaxSamples int `help:"Only so many training tasks; 0 is all." default:"0" group:"Data"`
 
 	Name string `help:"Name of the run, and of its playbook. Default: the file's name and a hash of all settings, so that the same command goes on with the same run." placeholder:"NAME"`
@@ -57,18 +57,12 @@ type replayRun struct {
 
 	app.Model
 	app.Embedding
-	GeneratorConfig app.Generator `embed:""`
-	ReflectorConfig app.Reflector `embed:""`
-	CuratorConfig   app.Curator   `embed:""`
+	GeneratorConfig app.Generator  `embed:""`
+	Evaluators      scoring.Config `embed:""`
+	ReflectorConfig app.Reflector  `embed:""`
+	CuratorConfig   app.Curator    `embed:""`
 
 	unread atomic.Int64 // lines of standard input
-}
-
-// tasksForm says how a file of tasks is read.
-type tasksForm struct {
-	Form      string            `help:"What the file is: json, ace, formula, finer. Default: what it looks like." default:"" placeholder:"NAME" group:"Data"`
-	Field     map[string]string `help:"Where a field is in the file, if it has another name." placeholder:"OURS=THEIRS" group:"Data"`
-	Evaluator string            `help:"How answers are compared with targets, where a task does not say." placeholder:"NAME" group:"Data"`
 }
 
 // Help implements kong.HelpProvider.
@@ -224,11 +218,6 @@ func (p *replayRun) config() (replay.Config, error) {
 	case p.Executions != "" && !p.Simulated && p.Model.Model == "" && p.ReflectorModel == "":
 		return cfg, app.Exit(app.ExitUsage, errors.New("--executions: this process reflects: name its model with --model or --reflector-model"))
 	}
-	if p.Evaluator != "" {
-		if err := scoring.Check(p.Evaluator); err != nil {
-			return cfg, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
-		}
-	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, app.Exit(app.ExitUsage, err)
 	}
@@ -329,16 +318,11 @@ func (p *replayRun) sets(ctx context.Context) (sets replay.Sets, err error) {
 	return sets, err
 }
 
-// tasks reads a file. One without a sample is an error: nothing could be said about it.
-func (f tasksForm) tasks(ctx context.Context, set, name string, most int) (*replay.Set, error) {
-	in, err := os.Open(name)
+// tasks reads a file.
+func (p *replayRun) tasks(ctx context.Context, set, name string, most int) (*replay.Set, error) {
+	d, err := p.read(ctx, name, most, scoring.NewJudge(p.Evaluators, 1).Check)
 	if err != nil {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", set, err))
-	}
-	defer in.Close()
-	d, err := dataset.Read(ctx, filepath.Base(name), in, f.options(most))
-	if err != nil {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", set, err))
+		return nil, fmt.Errorf("%s: %w", set, err)
 	}
 	for _, bad := range d.Problems {
 		fmt.Fprintf(os.Stderr, "%s: line %d was not read: %s\n", name, bad.Line, bad.Reason)
@@ -349,13 +333,13 @@ func (f tasksForm) tasks(ctx context.Context, set, name string, most int) (*repl
 	}, nil
 }
 
-func (f tasksForm) options(most int) dataset.Options {
-	return dataset.Options{Fields: f.Field, Form: dataset.Form(f.Form), Evaluator: f.Evaluator, Check: scoring.Check, MaxSamples: most}
-}
-
 // stream hands on the tasks of standard input as they come.
 func (p *replayRun) stream(ctx context.Context) (*replay.Set, error) {
-	in, err := dataset.NewReader(os.Stdin, p.options(p.MaxSamples))
+	o, err := p.options(p.MaxSamples, scoring.NewJudge(p.Evaluators, 1).Check)
+	if err != nil {
+		return nil, err
+	}
+	in, err := dataset.NewReader(os.Stdin, o)
 	if err != nil {
 		return nil, app.Exit(app.ExitUsage, err)
 	}
@@ -389,12 +373,10 @@ func (p *replayRun) stream(ctx context.Context) (*replay.Set, error) {
 func (p *replayRun) roles(ctx context.Context, s *session, o *replay.Options) ([]app.Role, error) {
 	models := p.Model
 	if p.Simulated {
-		// It outlives the roles, which may still be asking when they are told to stop.
-		url, _, err := simulated.Serve(context.WithoutCancel(ctx), "", simulated.Options{Seed: 1, Latency: p.Latency})
-		if err != nil {
-			return nil, fmt.Errorf("start the simulated model: %w", err)
+		var err error
+		if models, err = simulate(ctx, models, p.Latency); err != nil {
+			return nil, err
 		}
-		models = app.Model{Model: simulated.Name, BaseURL: url, Timeout: models.Timeout, MaxConcurrent: models.MaxConcurrent}
 	}
 	reflecting, err := models.Optional(events.RoleReflector)
 	if err != nil {
@@ -433,6 +415,7 @@ func (p *replayRun) roles(ctx context.Context, s *session, o *replay.Options) ([
 	if err != nil {
 		return nil, err
 	}
+	answers.Judge = scoring.NewJudge(p.Evaluators, answers.Slots)
 	return []app.Role{generator.New(answering, embedder, answers), looks, p.CuratorConfig.Role(curating)}, nil
 }
 

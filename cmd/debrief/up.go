@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
@@ -121,7 +122,7 @@ func (u *up) door(served chan<- string) generator.Door {
 func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role, working int, err error) {
 	models := u.Model
 	if u.Simulated {
-		if models, err = simulate(ctx, models); err != nil {
+		if models, err = simulate(ctx, models, 0); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -162,8 +163,8 @@ func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role,
 
 // simulate serves the simulated model in this process, and is how to ask it. It outlives who asks: they may still do so
 // when they are told to stop.
-func simulate(ctx context.Context, m app.Model) (app.Model, error) {
-	url, _, err := simulated.Serve(context.WithoutCancel(ctx), "", simulated.Options{Seed: 1})
+func simulate(ctx context.Context, m app.Model, thinks time.Duration) (app.Model, error) {
+	url, _, err := simulated.Serve(context.WithoutCancel(ctx), "", simulated.Options{Seed: 1, Latency: thinks})
 	if err != nil {
 		return app.Model{}, fmt.Errorf("start the simulated model: %w", err)
 	}

@@ -56,12 +56,6 @@ const (
 	FiNER Form = "finer"
 )
 
-// The names of evaluators that forms stand for.
-const (
-	byNumber = "numeric"
-	byList   = "list"
-)
-
 // fields are the names that Options.Fields can map, and what files call them without that.
 var fields = map[string][]string{
 	"id": {"id"}, "question": {"question"}, "context": {"context"}, "target": {"target", "ground_truth"},

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"debrief/events"
+	"debrief/generator/scoring"
 )
 
 // maxName bounds an id and the name of a session, in bytes.
@@ -161,9 +162,9 @@ func (o *Options) shape(t *events.Task) error {
 	if t.Evaluator == "" && t.Target != "" {
 		switch form {
 		case Formula:
-			t.Evaluator = byNumber
+			t.Evaluator = scoring.ByNumber
 		case FiNER:
-			t.Evaluator = byList
+			t.Evaluator = scoring.ByList
 		}
 	}
 	return nil
