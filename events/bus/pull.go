@@ -237,13 +237,14 @@ func (r *run) accept(m jetstream.Msg) {
 
 // queue is what waits for a book.
 type queue struct {
-	items []*item
-	full  chan struct{}
+	items  []*item
+	urgent bool          // somebody waits for an answer to one of them
+	full   chan struct{} // or urgent
 }
 
 // enqueue adds to what waits for a book, and starts on the book if nobody is.
 func (r *run) enqueue(it *item) {
-	_, book, _ := events.ParseSubject(it.msg.Subject()) // what names no book queues under none
+	kind, book, _ := events.ParseSubject(it.msg.Subject()) // what names no book queues under none
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q := r.queues[book]
@@ -253,7 +254,8 @@ func (r *run) enqueue(it *item) {
 		r.busy.Go(func() { r.drainBook(book, q) })
 	}
 	q.items = append(q.items, it)
-	if len(q.items) == r.w.Batch {
+	q.urgent = q.urgent || kind == events.KindEdit
+	if len(q.items) == r.w.Batch || q.urgent {
 		select {
 		case q.full <- struct{}{}:
 		default:
@@ -263,6 +265,7 @@ func (r *run) enqueue(it *item) {
 
 // drainBook hands over what waits for a book, batch after batch, until nothing came for a while. The first batch goes
 // at once; after that a batch waits until it is full or the linger is over, because load makes larger batches cheaper.
+// An edit waits for nothing: somebody waits for it.
 func (r *run) drainBook(book playbook.Book, q *queue) {
 	for {
 		r.slots <- struct{}{}
@@ -291,7 +294,7 @@ func (r *run) takeBatch(q *queue) []*item {
 	n := min(len(q.items), r.w.Batch)
 	batch := q.items[:n:n]
 	if q.items = q.items[n:]; len(q.items) == 0 {
-		q.items = nil
+		q.items, q.urgent = nil, false
 	}
 	select {
 	case <-q.full: // was about the batch just taken
@@ -302,7 +305,7 @@ func (r *run) takeBatch(q *queue) []*item {
 
 func (r *run) linger(q *queue, d time.Duration) {
 	r.mu.Lock()
-	full := len(q.items) >= r.w.Batch
+	full := len(q.items) >= r.w.Batch || q.urgent
 	r.mu.Unlock()
 	if full || d <= 0 {
 		return
