@@ -319,6 +319,17 @@ func (r *run) validate(ctx context.Context) (*report.Score, error) {
 func (r *run) examine(ctx context.Context, set *Set, phase string, b playbook.Book, version uint64) (*report.Score, error) {
 	began := time.Now()
 	defer func() { r.phases[1] += time.Since(began) }()
+	point := report.Point{Epoch: r.epoch, Step: r.step, Set: set.Set}
+	switch {
+	case b != r.book:
+	case version == r.version:
+		var err error
+		if point.Book, err = r.bookAt(ctx, version); err != nil {
+			return nil, err
+		}
+	default: // the best one, of some time ago
+		point.Epoch, point.Step, point.Book = r.best.Epoch, r.best.Step, r.best
+	}
 	tasks := make([]events.Task, len(set.Tasks))
 	l := r.ledger
 	if b != r.book {
@@ -342,12 +353,7 @@ func (r *run) examine(ctx context.Context, set *Set, phase string, b playbook.Bo
 		r.note(set.Set, phase, &set.Tasks[i], i, &fates[i], &score)
 	}
 	score = finish(score)
-	point := report.Point{Epoch: r.epoch, Step: r.step, Set: set.Set, Score: score}
-	if b == r.book {
-		if point.Book, err = r.bookAt(ctx, version); err != nil {
-			return nil, err
-		}
-	}
+	point.Score = score
 	r.point(point)
 	return &score, nil
 }
