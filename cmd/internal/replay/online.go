@@ -23,6 +23,7 @@ func (r *run) online(ctx context.Context) error {
 	}
 	r.epoch = 1
 	total, train := 0, report.Score{}
+	var last *report.Score // of the validation set, if it was asked after the last window
 	if r.Train.Stream == nil {
 		total = len(r.Train.Tasks)
 	}
@@ -38,9 +39,9 @@ func (r *run) online(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		train = add(train, score)
+		train, last = add(train, score), nil
 		if v := r.ValidateEvery; r.Validation != nil && v > 0 && r.step/v > (r.step-len(tasks))/v {
-			if _, err := r.validate(ctx); err != nil {
+			if last, err = r.validate(ctx); err != nil {
 				return err
 			}
 			if r.report.Stopped = r.spent(); r.report.Stopped != "" {
@@ -52,12 +53,12 @@ func (r *run) online(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := report.Epoch{Epoch: 1, Train: finish(train), Book: now}
-	if r.Validation != nil {
-		if e.Validation, err = r.validate(ctx); err != nil {
+	if r.Validation != nil && last == nil {
+		if last, err = r.validate(ctx); err != nil {
 			return err
 		}
 	}
+	e := report.Epoch{Epoch: 1, Train: finish(train), Validation: last, Book: now}
 	r.report.Epochs = append(r.report.Epochs, e)
 	if r.Epoch != nil {
 		r.Epoch(e)
@@ -151,7 +152,8 @@ func (r *run) learned(ctx context.Context, seq uint64) error {
 	if err := r.logged.follow(ctx, r.store, r.book); err != nil {
 		return err
 	}
-	r.version = r.logged.version
+	// Who goes on with an interrupted run finds versions that have learned from later windows.
+	r.version = max(r.version, r.logged.before(seq))
 	return r.follow.Wait(ctx, r.version)
 }
 
