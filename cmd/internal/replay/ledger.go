@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"debrief/cmd/internal/report"
 	"debrief/events"
 	"debrief/events/bus"
@@ -49,6 +51,7 @@ type ledger struct {
 	reflected map[events.ID]events.Handle // by execution
 	handed    map[events.ID]bool          // tasks that wait for a generator, or did when the run went on
 	dead      map[events.ID]string        // tasks, executions and edits that were given up
+	letters   uint64                      // sequence of the last dead letter
 	used      map[playbook.BulletID]*usage
 	again     map[events.ID]events.Event // what workers died with, to be handed in once more
 	copies    map[events.ID]int          // that were made of it
@@ -174,19 +177,25 @@ func (l *ledger) reflection(s bus.Stored) {
 
 func (l *ledger) letter(s bus.Stored) {
 	letter, ok := s.Event.(*events.DeadLetter)
-	if !ok {
-		return
-	}
-	id := bus.EventID(letter.Header)
+	var id events.ID
 	var e events.Event
-	if letter.Abandoned {
-		e, _ = l.conn.Undead(l.ctx, letter) // what cannot be read is given up
+	if ok {
+		id = bus.EventID(letter.Header)
+		if letter.Abandoned {
+			var err error
+			if e, err = l.conn.Undead(l.ctx, letter); bus.Away(err) { // what nobody can read is given up
+				l.fail(fmt.Errorf("read what workers died with: %w", err))
+			}
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e != nil && l.copies[id] < mostCopies {
+	l.letters = s.Seq
+	switch {
+	case !ok: // written by no worker
+	case e != nil && l.copies[id] < mostCopies:
 		l.again[id] = e
-	} else {
+	default:
 		l.dead[id] = letter.Reason
 	}
 	l.wake()
@@ -197,6 +206,32 @@ func (l *ledger) forgive(id events.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.dead, id)
+}
+
+// caughtUp waits until the dead letters are read that a role has written so far.
+func (l *ledger) caughtUp(ctx context.Context, role string) error {
+	s, err := l.conn.JetStream().Stream(ctx, events.StreamDead)
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", events.StreamDead, err)
+	}
+	m, err := s.GetLastMsgForSubject(ctx, events.DeadSubject(role, l.book))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", events.StreamDead, err)
+	}
+	for {
+		l.mu.Lock()
+		moved, at, err := l.moved, l.letters, l.err
+		l.mu.Unlock()
+		if err != nil || at >= m.Sequence {
+			return err
+		}
+		if err := l.wait(ctx, moved, func() string { return role }); err != nil {
+			return err
+		}
+	}
 }
 
 // givenUp is why something was given up, "" if it was not.
@@ -262,14 +297,10 @@ func (l *ledger) fate(t *events.Task) (f fate, ended bool) {
 		id := events.ExecutionID(l.book, t.ID, round)
 		a := l.answers[id]
 		if a == nil {
-			asked := events.Task{ID: t.ID, Origin: events.Origin{Round: round}}
-			asked.Book = l.book
-			if why := l.dead[asked.EventID()]; why != "" {
-				f.lost, ended = "not answered: "+why, true
-			} else if why := l.dead[id]; why != "" {
-				f.lost, ended = "its answer cannot be read: "+why, true
+			if len(l.dead) > 0 {
+				f.lost = l.unanswered(t.ID, round)
 			}
-			return f, ended
+			return f, f.lost != ""
 		}
 		if round == 0 {
 			f.first = a
@@ -287,6 +318,19 @@ func (l *ledger) fate(t *events.Task) (f fate, ended bool) {
 		}
 	}
 	return f, false
+}
+
+// unanswered is why a round at a task has no answer that anybody can read, "" if one may come. The lock is held.
+func (l *ledger) unanswered(task string, round int) string {
+	asked := events.Task{ID: task, Origin: events.Origin{Round: round}}
+	asked.Book = l.book
+	if why := l.dead[asked.EventID()]; why != "" {
+		return "not answered: " + why
+	}
+	if why := l.dead[events.ExecutionID(l.book, task, round)]; why != "" {
+		return "its answer cannot be read: " + why
+	}
+	return ""
 }
 
 // outstanding is how many tasks of a run wait for a generator at the same time: live traffic shares the queue.

@@ -64,7 +64,9 @@ func (r *run) pass(ctx context.Context) error {
 		if last, err = r.validate(ctx); err != nil {
 			return err
 		}
-		stopped = r.spent()
+		if r.epoch < r.Epochs { // else it ends anyhow
+			stopped = r.spent()
+		}
 	}
 	now, err := r.bookAt(ctx, r.version)
 	if err != nil {

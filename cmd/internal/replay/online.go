@@ -124,6 +124,11 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 	if err := r.learned(ctx, last); err != nil {
 		return score, err
 	}
+	for i := range fates {
+		if why := r.ledger.givenUp(fates[i].last); why != "" && fates[i].lost == "" {
+			r.report.Losses = append(r.report.Losses, report.Loss{Set: Train, Sample: samples[i].ID, Epoch: 1, Reason: "not reflected on: " + why})
+		}
+	}
 	point.Step, point.Score = r.step, finish(score)
 	r.point(point)
 	r.state.reached(1, r.step, r.version)
@@ -133,6 +138,9 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 // learned waits until what was made of the executions up to a sequence is in the view that generators read.
 func (r *run) learned(ctx context.Context, seq uint64) error {
 	if err := r.passed(ctx, events.RoleReflector, seq); err != nil {
+		return err
+	}
+	if err := r.ledger.caughtUp(ctx, events.RoleReflector); err != nil {
 		return err
 	}
 	s, err := r.conn.JetStream().Stream(ctx, events.StreamReflections)
