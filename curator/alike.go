@@ -5,10 +5,6 @@ import (
 	"debrief/playbook/similar"
 )
 
-// nearly is how alike two texts must be to count as one: the larger of the Jaccard indices of their words and of their
-// sets of three characters. Below it a paraphrase cannot be told from another rule on the same thing without a model.
-const nearly = 0.88
-
 // alike finds bullets that nearly say what a new one would. It follows a playbook: what has changed since the last time is
 // indexed anew, and nothing else.
 type alike struct {
@@ -71,12 +67,12 @@ func (d *draft) nearlySame(content string) (playbook.BulletID, float64) {
 func (d *draft) among(index *similar.Index, content string) (playbook.BulletID, float64) {
 	var other map[string]bool
 	for range maxAlike {
-		m, ok := index.Near(content, nearly, func(id string) bool { return other[id] })
+		m, ok := index.Near(content, similar.Nearly, func(id string) bool { return other[id] })
 		if !ok {
 			return "", 0
 		}
 		id := playbook.BulletID(m.ID)
-		if b := d.get(id); b != nil && similar.Likeness(b.Content, content) >= nearly && similar.Differ(b.Content, content) == "" {
+		if b := d.get(id); b != nil && similar.Likeness(b.Content, content) >= similar.Nearly && similar.Differ(b.Content, content) == "" {
 			return id, m.Likeness
 		}
 		if other == nil {

@@ -211,7 +211,7 @@ func (m *memory) whyRetired(id playbook.BulletID) string {
 func (m *memory) refuse(content string) string {
 	var other map[string]bool
 	for range maxAlike {
-		near, ok := m.texts.Near(content, nearly, func(id string) bool { return other[id] })
+		near, ok := m.texts.Near(content, similar.Nearly, func(id string) bool { return other[id] })
 		if !ok {
 			return ""
 		}

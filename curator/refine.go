@@ -77,7 +77,7 @@ type refining struct {
 	touched map[playbook.BulletID]bool
 }
 
-// Refine plans how to clear up a book: what says the same, or nearly, becomes one bullet; what did more harm than good
+// Refine plans how to clear up a book: what says the same, or similar.Nearly, becomes one bullet; what did more harm than good
 // and candidates that nothing was heard of for long are retired; then the weakest are, until the rest fits the budget.
 // Pinned bullets, those that rules keep and those that are retired or in quarantine stay as they are. It changes nothing.
 func Refine(p *playbook.Playbook, r Refinement) *Plan {
@@ -153,7 +153,7 @@ func prominence(b *playbook.Bullet) int {
 	return 0
 }
 
-// duplicates merges what says the same or nearly, all of it at once: while a third one has the wording, no bullet can
+// duplicates merges what says the same or similar.Nearly, all of it at once: while a third one has the wording, no bullet can
 // take it. However alike, other numbers, negations or names make another rule.
 func (f *refining) duplicates() {
 	var kept similar.Index
@@ -184,7 +184,7 @@ func (f *refining) duplicates() {
 func (f *refining) sameAs(kept *similar.Index, b *playbook.Bullet) (playbook.BulletID, float64) {
 	var other map[string]bool
 	for range maxAlike {
-		m, ok := kept.Near(b.Content, nearly, func(id string) bool { return other[id] })
+		m, ok := kept.Near(b.Content, similar.Nearly, func(id string) bool { return other[id] })
 		if !ok {
 			return "", 0
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -99,6 +100,9 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer s.Close()
 	o := replay.Options{Settings: p.settings(), From: p.From, Debrief: app.Version(), Name: p.Name}
+	if o.Files, err = p.told(); err != nil {
+		return err
+	}
 	if o.Name == "" {
 		o.Name = replay.DefaultName(p.stem(), cfg, sets, o)
 	}
@@ -109,7 +113,7 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 		p.Out = filepath.Join("debrief-runs", o.Name)
 	}
 	folder, err := report.Open(p.Out, report.Config{
-		Run: o.Name, Model: p.who(), Debrief: o.Debrief, Go: report.Built(), Settings: o.Settings, Data: sets.Data(),
+		Run: o.Name, Model: p.who(), Debrief: o.Debrief, Go: report.Built(), Settings: o.Settings, Data: append(sets.Data(), o.Files...),
 	})
 	if taken := (*report.TakenError)(nil); errors.As(err, &taken) {
 		return app.Exit(app.ExitRefused, fmt.Errorf("--out: %w", err))
@@ -129,17 +133,25 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	going, idle := context.WithCancelCause(ctx)
+	defer idle(nil)
 	working := make(chan error, 1)
 	if s.server != nil { // nobody else works on the directory
-		go func() { working <- app.Run(work, s.Conn, roles...) }()
+		go func() {
+			err := app.Run(work, s.Conn, roles...)
+			if err != nil {
+				idle(err)
+			}
+			working <- err
+		}()
 	} else {
 		close(working)
 	}
 	show := newRunScreen(p, o.Name)
 	o.Progress, o.Point, o.Epoch, o.Waiting = show.progress, show.point, show.epoch, show.waiting
-	out, err := replay.Go(ctx, s.Conn, cfg, sets, o)
+	out, err := replay.Go(going, s.Conn, cfg, sets, o)
 	stop()
-	if werr := <-working; err == nil {
+	if werr := <-working; err == nil || werr != nil { // without roles, that the run ended follows
 		err = werr
 	}
 	if err != nil {
@@ -179,8 +191,9 @@ func (p *replayRun) parent(ctx context.Context, s *session) (name book.Book, at 
 func (p *replayRun) ended(ctx context.Context, name string, err error) error {
 	var used *replay.InUseError
 	var other *replay.OtherError
+	var expired *replay.ExpiredError
 	switch {
-	case errors.As(err, &used), errors.As(err, &other):
+	case errors.As(err, &used), errors.As(err, &other), errors.As(err, &expired):
 		return app.Exit(app.ExitRefused, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("run %q was interrupted; the same command goes on with it", name)
@@ -224,6 +237,22 @@ func (p *replayRun) config() (replay.Config, error) {
 	return cfg, nil
 }
 
+// told are the files with what models are told: other words make another run.
+func (p *replayRun) told() ([]report.Data, error) {
+	var all []report.Data
+	for _, f := range []struct{ flag, name string }{{"generator-prompt", p.GeneratorConfig.GeneratorPrompt}, {"reflector-prompt", p.ReflectorConfig.ReflectorPrompt}} {
+		if f.name == "" {
+			continue
+		}
+		data, err := os.ReadFile(f.name)
+		if err != nil {
+			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--%s: %w", f.flag, err))
+		}
+		all = append(all, report.Data{Set: f.flag, File: filepath.Base(f.name), SHA256: fmt.Sprintf("%x", sha256.Sum256(data))})
+	}
+	return all, nil
+}
+
 // settings is what the run was asked to do, for the report and to tell it from others.
 func (p *replayRun) settings() []report.Setting {
 	all := []report.Setting{}
@@ -259,6 +288,17 @@ func (p *replayRun) settings() []report.Setting {
 	set("curator-model", p.CuratorModel)
 	set("temperature", p.Temperature)
 	set("gate", string(p.CuratorConfig.Mode))
+	set("token-budget", p.CuratorConfig.Tokens)
+	set("section-token-budget", p.CuratorConfig.SectionTokens)
+	for _, source := range p.CuratorConfig.Trust {
+		set("trust", source)
+	}
+	set("trace-budget", p.ReflectorConfig.TraceBudget)
+	set("generator-prompt", nonEmptyBase(p.GeneratorConfig.GeneratorPrompt))
+	set("reflector-prompt", nonEmptyBase(p.ReflectorConfig.ReflectorPrompt))
+	set("context-tokens", p.GeneratorConfig.Total)
+	set("bullet-tokens", p.GeneratorConfig.Bullets)
+	set("bullets", p.GeneratorConfig.Most)
 	return all
 }
 

@@ -39,6 +39,17 @@ func (c *Conn) Bury(ctx context.Context, l *events.DeadLetter) error {
 	return nil
 }
 
+// EventID is the id of the event that a message with this header holds, of any of its copies.
+func EventID(h nats.Header) events.ID {
+	id, _, _ := strings.Cut(h.Get(nats.MsgIdHdr), copyMark)
+	return events.ID(id)
+}
+
+// Undead is the event that a dead letter is about, its payload fetched.
+func (c *Conn) Undead(ctx context.Context, l *events.DeadLetter) (events.Event, error) {
+	return c.decodeStored(ctx, l.Subject, l.Header, l.Data)
+}
+
 // refuse tells whoever asked for an event's answer why there is none. The event may be nil.
 func (c *Conn) refuse(e events.Event, why string) {
 	if to := replyTo(e); to != "" {

@@ -86,7 +86,7 @@ func (p Policy) judge(err error, delivery int, paused bool) verdict {
 		return refuse
 	case discarded(err):
 		return dead
-	case unavailable(err), Unreachable(err), full(err):
+	case Away(err):
 		return hold
 	case useless(err) && paused:
 		return hold
@@ -95,6 +95,9 @@ func (p Policy) judge(err error, delivery int, paused bool) verdict {
 	}
 	return retry
 }
+
+// Away reports that what is needed is not there just now: a model, the server, or its room. The same will do later.
+func Away(err error) bool { return unavailable(err) || Unreachable(err) || full(err) }
 
 // The behaviours of errors that the policy knows. An error that has one may still answer no.
 

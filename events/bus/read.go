@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -181,7 +180,6 @@ func (c *Conn) Waiting(ctx context.Context, b playbook.Book) ([]events.ID, error
 		if err != nil {
 			return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, unanswered(ctx, err))
 		}
-		id, _, _ := strings.Cut(m.Header.Get(jetstream.MsgIDHeader), copyMark)
-		ids, seq = append(ids, events.ID(id)), m.Sequence+1
+		ids, seq = append(ids, EventID(m.Header)), m.Sequence+1
 	}
 }

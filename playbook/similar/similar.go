@@ -27,6 +27,10 @@ func (m Match) better(than Match) bool {
 	return cmp.Or(cmp.Compare(m.Likeness, than.Likeness), strings.Compare(than.ID, m.ID)) > 0
 }
 
+// Nearly is how alike two texts must be to count as one. Below it a paraphrase cannot be told from another rule on the same
+// thing without a model.
+const Nearly = 0.88
+
 // Likeness of two texts, from 0 to 1: the larger of the Jaccard indices of their sets of words and of their sets of
 // three neighbouring characters. Case, white space and punctuation do not count. A text without a letter, a number or a
 // symbol is like nothing, not even itself.

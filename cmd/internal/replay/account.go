@@ -1,14 +1,17 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/report"
 	"debrief/cmd/internal/stats"
 	"debrief/events"
+	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 )
@@ -16,40 +19,83 @@ import (
 // logged is what a run keeps of its book's log.
 type logged struct {
 	seq      uint64
-	version  uint64
-	covers   map[events.ID]uint64 // the version in which an edit took effect
+	playbook playbook.Playbook      // as it is there
+	books    map[uint64]report.Book // its versions
+	covers   map[events.ID]uint64   // the version in which an edit took effect
+	learned  []learned
+	newest   uint64 // version that is more than names of others
 	done     []report.Operation
-	made     map[string]int // operations by kind
-	rejected map[string]int
 }
 
+// learned says that a version was the first to learn from an execution stored so late.
+type learned struct{ seq, version uint64 }
+
 func newLogged() *logged {
-	return &logged{covers: map[events.ID]uint64{}, made: map[string]int{}, rejected: map[string]int{}}
+	l := &logged{books: map[uint64]report.Book{}, covers: map[events.ID]uint64{}}
+	l.books[0] = describe(&l.playbook)
+	return l
 }
 
 // follow reads what has come since.
 func (l *logged) follow(ctx context.Context, store *natskv.Store, b playbook.Book) error {
 	return store.Since(ctx, b, l.seq, func(rec *natskv.Record) error {
-		l.note(rec)
-		return nil
+		return l.note(rec)
 	})
 }
 
-func (l *logged) note(rec *natskv.Record) {
-	l.seq, l.version = rec.Seq, rec.Version
+func (l *logged) note(rec *natskv.Record) error {
+	if _, err := l.playbook.Apply(&rec.Delta); err != nil {
+		return fmt.Errorf("fold version %d: %w", rec.Version, err)
+	}
+	l.seq, l.books[rec.Version] = rec.Seq, describe(&l.playbook)
+	if rec.Author != author { // the names at a run's end
+		l.newest = rec.Version
+	}
 	for _, cover := range rec.Covers {
 		l.covers[events.ID(cover.ID)] = rec.Version
+		if cover.Evidence == nil {
+			continue
+		}
+		seq, _, err := events.Handle(cover.Evidence.Execution).Parse()
+		if n := len(l.learned); err == nil && (n == 0 || seq > l.learned[n-1].seq) {
+			l.learned = append(l.learned, learned{seq, rec.Version})
+		}
 	}
 	for i := range rec.Ops {
 		op := &rec.Ops[i]
-		l.made[string(op.Kind)]++
 		l.done = append(l.done, operation(rec.Version, op, ""))
 	}
 	for i := range rec.Rejected {
 		j := &rec.Rejected[i]
-		l.rejected[kindOf(j.Reason)]++
 		l.done = append(l.done, operation(rec.Version, &j.Op, j.Reason))
 	}
+	return nil
+}
+
+// before is the newest version that learned from no execution stored after a sequence.
+func (l *logged) before(seq uint64) uint64 {
+	i, _ := slices.BinarySearchFunc(l.learned, seq+1, func(at learned, seq uint64) int { return cmp.Compare(at.seq, seq) })
+	if i < len(l.learned) {
+		return l.learned[i].version - 1
+	}
+	return l.newest
+}
+
+// between are the operations of the versions after one, up to another: not those that the run began with, nor what people
+// did to its book when it was over.
+func (l *logged) between(after, last uint64) []report.Operation {
+	return slices.DeleteFunc(slices.Clone(l.done), func(o report.Operation) bool { return o.Version <= after || o.Version > last })
+}
+
+func describe(p *playbook.Playbook) report.Book {
+	d := report.Book{Version: p.Version(), StateHash: fmt.Sprintf("%x", p.StateHash())}
+	for b := range p.All() {
+		if b.Shown() {
+			d.Bullets++
+			d.Tokens += chat.Tokens(b.Content)
+		}
+	}
+	return d
 }
 
 func operation(version uint64, op *playbook.Op, rejected string) report.Operation {
@@ -81,13 +127,6 @@ func kindOf(reason string) string {
 	return events.Beginning(out.String(), 120)
 }
 
-// deadEdit is why an edit of the run was given up, "" if it was not.
-func (l *ledger) deadEdit(e *events.Edit) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.edits[e.ID]
-}
-
 // account completes the report.
 func (r *run) account(ctx context.Context) error {
 	if err := r.names(ctx); err != nil {
@@ -97,24 +136,36 @@ func (r *run) account(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	used := r.ledger.usedSoFar()
 	for _, b := range p.Sorted() {
 		row := report.Bullet{
 			ID: b.ID, Section: b.Section, Content: b.Content, Status: string(b.Status),
 			Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
 		}
-		if u := r.used[b.ID]; u != nil {
-			row.Shown, row.Cited, row.Right = u.shown, u.cited, u.right
-		}
+		u := used[b.ID]
+		row.Shown, row.Cited, row.Right = u.shown, u.cited, u.right
 		r.report.Bullets = append(r.report.Bullets, row)
 	}
 	rep := &r.report
-	rep.Format, rep.Mode, rep.Settings, rep.Data = report.Format, string(r.Mode), r.Settings, r.Sets.Data()
+	rep.Format, rep.Mode, rep.Settings, rep.Data = report.Format, string(r.Mode), r.Settings, r.data(r.Sets)
 	if r.Train != nil && r.Train.Stream != nil {
 		rep.Data[0].Samples = r.step
 	}
 	rep.Paired = r.paired()
-	rep.Operations, rep.Rejected = r.logged.made, r.logged.rejected
+	r.operations = r.logged.between(r.forked, rep.Final.Version)
+	rep.Operations, rep.Rejected = map[string]int{}, map[string]int{}
+	for i := range r.operations {
+		if o := &r.operations[i]; o.Rejected != "" {
+			rep.Rejected[kindOf(o.Rejected)]++
+		} else {
+			rep.Operations[o.Kind]++
+		}
+	}
 	g, f, model := r.ledger.usage()
+	if r.Source.ledger != nil {
+		asked, _, _ := r.Source.ledger.usage()
+		g = spend(g, asked.Calls, asked.InputTokens, asked.OutputTokens, asked.Dollars)
+	}
 	rep.Cost = report.Cost{Generator: g, Reflector: f, Curator: r.state.curating()}
 	s := r.state.now()
 	rep.Run = report.Run{
@@ -177,23 +228,34 @@ func (r *run) names(ctx context.Context) error {
 // usage counts how often a bullet was shown to training samples.
 type usage struct{ shown, cited, right int }
 
-func (r *run) use(a *answer) {
+// use counts the bullets of an answer. The lock is held.
+func (l *ledger) use(e *events.Execution) {
 	at := func(id playbook.BulletID) *usage {
-		if r.used[id] == nil {
-			r.used[id] = new(usage)
+		if l.used[id] == nil {
+			l.used[id] = new(usage)
 		}
-		return r.used[id]
+		return l.used[id]
 	}
-	for _, id := range a.shown {
-		u := at(id)
+	for _, b := range e.Shown {
+		u := at(b.ID)
 		u.shown++
-		if a.label == events.Success {
+		if e.Outcome.Label == events.Success {
 			u.right++
 		}
 	}
-	for _, id := range a.cited {
+	for _, id := range e.Cited {
 		at(id).cited++
 	}
+}
+
+func (l *ledger) usedSoFar() map[playbook.BulletID]usage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[playbook.BulletID]usage, len(l.used))
+	for id, u := range l.used {
+		all[id] = *u
+	}
+	return all
 }
 
 // now is the run's record, as it is at this moment.

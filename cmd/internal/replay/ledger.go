@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"debrief/cmd/internal/report"
 	"debrief/events"
 	"debrief/events/bus"
@@ -21,8 +23,6 @@ type answer struct {
 	score    float64
 	feedback string
 	version  uint64
-	shown    []playbook.BulletID
-	cited    []playbook.BulletID
 }
 
 // Bounds of what is kept of a text, in bytes.
@@ -36,11 +36,13 @@ const (
 type ledger struct {
 	conn *bus.Conn
 	book playbook.Book
+	run  string
 	ctx  context.Context
 	stop context.CancelFunc
 	done sync.WaitGroup
 
 	waiting func(string)
+	over    bool // the run has ended: nothing is to be asked any more
 
 	mu        sync.Mutex
 	moved     chan struct{} // closed and replaced when something came
@@ -48,11 +50,11 @@ type ledger struct {
 	answers   map[events.ID]*answer
 	reflected map[events.ID]events.Handle // by execution
 	handed    map[events.ID]bool          // tasks that wait for a generator, or did when the run went on
-	dead      map[events.ID]string        // tasks that were given up, by the execution that they would have had
-	deadAt    map[uint64]string           // executions that were given up, by sequence
-	edits     map[events.ID]string        // edits that were given up
-	again     map[events.ID]events.Event  // what workers died with, to be handed in once more
-	copies    map[events.ID]int           // that were made of it
+	dead      map[events.ID]string        // tasks, executions and edits that were given up
+	letters   uint64                      // sequence of the last dead letter
+	used      map[playbook.BulletID]*usage
+	again     map[events.ID]events.Event // what workers died with, to be handed in once more
+	copies    map[events.ID]int          // that were made of it
 	generator report.Usage
 	reflector report.Usage
 	model     string // that answers
@@ -62,9 +64,9 @@ type ledger struct {
 func openLedger(ctx context.Context, conn *bus.Conn, b playbook.Book, o Options) (*ledger, error) {
 	ctx, stop := context.WithCancel(ctx)
 	l := &ledger{
-		conn: conn, book: b, ctx: ctx, stop: stop, waiting: o.Waiting, moved: make(chan struct{}),
+		conn: conn, book: b, run: o.Name, ctx: ctx, stop: stop, waiting: o.Waiting, moved: make(chan struct{}),
 		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, handed: map[events.ID]bool{},
-		dead: map[events.ID]string{}, deadAt: map[uint64]string{}, edits: map[events.ID]string{},
+		dead: map[events.ID]string{}, used: map[playbook.BulletID]*usage{},
 		again: map[events.ID]events.Event{}, copies: map[events.ID]int{},
 	}
 	// What waits is looked at first: what is not there was never handed in, or has an outcome that is stored by now.
@@ -96,8 +98,7 @@ func openLedger(ctx context.Context, conn *bus.Conn, b playbook.Book, o Options)
 		}
 		l.done.Go(func() {
 			err := conn.ReadFrom(ctx, s.stream, s.subject, last+1, func(st bus.Stored) error {
-				s.note(st)
-				return nil
+				return l.note(st, s.note)
 			})
 			if err != nil && ctx.Err() == nil {
 				l.fail(err)
@@ -126,9 +127,19 @@ func (l *ledger) wake() {
 	l.moved = make(chan struct{})
 }
 
+// note takes an event in. One that nobody can read is a dead letter of whoever had to; one that could not be fetched just
+// now would be missed for good, so that is an error.
+func (l *ledger) note(s bus.Stored, to func(bus.Stored)) error {
+	if bus.Unreachable(s.Err) {
+		return fmt.Errorf("read what is stored at %d: %w", s.Seq, s.Err)
+	}
+	to(s)
+	return nil
+}
+
 func (l *ledger) execution(s bus.Stored) {
 	e, ok := s.Event.(*events.Execution)
-	if !ok {
+	if !ok || e.Origin.Run != l.run {
 		return
 	}
 	l.mu.Lock()
@@ -139,10 +150,10 @@ func (l *ledger) execution(s bus.Stored) {
 	}
 	a := &answer{
 		seq: s.Seq, text: events.Beginning(e.Answer, keptAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
-		feedback: events.Beginning(e.Outcome.Feedback, keptFeedback), version: e.Version, cited: e.Cited,
+		feedback: events.Beginning(e.Outcome.Feedback, keptFeedback), version: e.Version,
 	}
-	for _, b := range e.Shown {
-		a.shown = append(a.shown, b.ID)
+	if e.Purpose == events.Learn && e.Origin.Round == 0 {
+		l.use(e)
 	}
 	l.answers[e.ID] = a
 	l.model = e.Model
@@ -151,7 +162,7 @@ func (l *ledger) execution(s bus.Stored) {
 
 func (l *ledger) reflection(s bus.Stored) {
 	ref, ok := s.Event.(*events.Reflection)
-	if !ok || ref.Feedback != "" {
+	if !ok || ref.Feedback != "" || ref.Origin.Run != l.run {
 		return
 	}
 	l.mu.Lock()
@@ -166,29 +177,68 @@ func (l *ledger) reflection(s bus.Stored) {
 
 func (l *ledger) letter(s bus.Stored) {
 	letter, ok := s.Event.(*events.DeadLetter)
-	if !ok {
-		return
+	var id events.ID
+	var e events.Event
+	if ok {
+		id = bus.EventID(letter.Header)
+		if letter.Abandoned {
+			var err error
+			if e, err = l.conn.Undead(l.ctx, letter); bus.Away(err) { // what nobody can read is given up
+				l.fail(fmt.Errorf("read what workers died with: %w", err))
+			}
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e, err := events.Decode(letter.Subject, letter.Header, letter.Data); err == nil {
-		if id := e.EventID(); letter.Abandoned && l.copies[id] < mostCopies {
-			l.again[id] = e
-			l.wake()
-			return
-		}
-		switch e := e.(type) {
-		case *events.Task:
-			l.dead[events.ExecutionID(e.Book, e.ID, e.Origin.Round)] = letter.Reason
-		case *events.Execution:
-			l.deadAt[letter.Seq] = letter.Reason
-		case *events.Edit:
-			l.edits[e.ID] = letter.Reason
-		}
-	} else if letter.Stream == events.StreamExecutions {
-		l.deadAt[letter.Seq] = letter.Reason
+	l.letters = s.Seq
+	switch {
+	case !ok: // written by no worker
+	case e != nil && l.copies[id] < mostCopies:
+		l.again[id] = e
+	default:
+		l.dead[id] = letter.Reason
 	}
 	l.wake()
+}
+
+// forgive forgets that something was given up.
+func (l *ledger) forgive(id events.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.dead, id)
+}
+
+// caughtUp waits until the dead letters are read that a role has written so far.
+func (l *ledger) caughtUp(ctx context.Context, role string) error {
+	s, err := l.conn.JetStream().Stream(ctx, events.StreamDead)
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", events.StreamDead, err)
+	}
+	m, err := s.GetLastMsgForSubject(ctx, events.DeadSubject(role, l.book))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", events.StreamDead, err)
+	}
+	for {
+		l.mu.Lock()
+		moved, at, err := l.moved, l.letters, l.err
+		l.mu.Unlock()
+		if err != nil || at >= m.Sequence {
+			return err
+		}
+		if err := l.wait(ctx, moved, func() string { return role }); err != nil {
+			return err
+		}
+	}
+}
+
+// givenUp is why something was given up, "" if it was not.
+func (l *ledger) givenUp(id events.ID) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead[id]
 }
 
 func spend(u report.Usage, calls, in, out int, dollars float64) report.Usage {
@@ -247,10 +297,10 @@ func (l *ledger) fate(t *events.Task) (f fate, ended bool) {
 		id := events.ExecutionID(l.book, t.ID, round)
 		a := l.answers[id]
 		if a == nil {
-			if why := l.dead[id]; why != "" {
-				f.lost, ended = "not answered: "+why, true
+			if len(l.dead) > 0 {
+				f.lost = l.unanswered(t.ID, round)
 			}
-			return f, ended
+			return f, f.lost != ""
 		}
 		if round == 0 {
 			f.first = a
@@ -262,12 +312,25 @@ func (l *ledger) fate(t *events.Task) (f fate, ended bool) {
 		if f.held = l.reflected[id]; f.held != "" {
 			return f, true
 		}
-		if why := l.deadAt[a.seq]; why != "" {
+		if why := l.dead[id]; why != "" {
 			f.lost = "not reflected on: " + why
 			return f, true
 		}
 	}
 	return f, false
+}
+
+// unanswered is why a round at a task has no answer that anybody can read, "" if one may come. The lock is held.
+func (l *ledger) unanswered(task string, round int) string {
+	asked := events.Task{ID: task, Origin: events.Origin{Round: round}}
+	asked.Book = l.book
+	if why := l.dead[asked.EventID()]; why != "" {
+		return "not answered: " + why
+	}
+	if why := l.dead[events.ExecutionID(l.book, task, round)]; why != "" {
+		return "its answer cannot be read: " + why
+	}
+	return ""
 }
 
 // outstanding is how many tasks of a run wait for a generator at the same time: live traffic shares the queue.
@@ -376,6 +439,9 @@ const atOnce = 16
 
 // hand publishes tasks.
 func (l *ledger) hand(ctx context.Context, tasks []*events.Task) error {
+	if l.over && len(tasks) > 0 {
+		return &ExpiredError{l.run}
+	}
 	return each(len(tasks), atOnce, func(i int) error {
 		t := tasks[i]
 		t.Created = time.Now().UTC()

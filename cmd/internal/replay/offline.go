@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"debrief/cmd/internal/report"
@@ -13,6 +14,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/natskv"
 )
 
 // offline goes over the training set in epochs.
@@ -62,7 +64,9 @@ func (r *run) pass(ctx context.Context) error {
 		if last, err = r.validate(ctx); err != nil {
 			return err
 		}
-		stopped = r.spent()
+		if r.epoch < r.Epochs { // else it ends anyhow
+			stopped = r.spent()
+		}
 	}
 	now, err := r.bookAt(ctx, r.version)
 	if err != nil {
@@ -146,9 +150,6 @@ func (r *run) note(set, phase string, sample *events.Task, index int, f *fate, s
 	} else {
 		s.Answer, s.Label, s.Score, s.Feedback, s.Version = a.text, a.label, a.score, a.feedback, a.version
 		count(score, a.label, a.score)
-		if set == Train {
-			r.use(a)
-		}
 	}
 	r.samples = append(r.samples, s)
 }
@@ -200,10 +201,17 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 	if v, err := done(); err != nil || v > 0 {
 		return r.committed(ctx, v, err)
 	}
+	r.ledger.forgive(e.ID) // that it was given up before: the run goes on because somebody thinks it will do now
+	var asks sync.WaitGroup
+	defer asks.Wait()
 	asking, answered := context.WithCancel(ctx)
 	defer answered()
-	replied := make(chan error, 1)
-	go func() { replied <- r.ask(asking, e, bus.Marks{}) }()
+	ask := func(m bus.Marks) chan error {
+		replied := make(chan error, 1)
+		asks.Go(func() { replied <- r.ask(asking, e, m) })
+		return replied
+	}
+	replied := ask(bus.Marks{})
 	var retry <-chan time.Time
 	began, said := time.Now(), false
 	for {
@@ -211,16 +219,16 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case err := <-replied:
-			// Of one that was asked for shortly before, the answer goes to who asked then; the log says the same.
-			if err != nil && !errors.Is(err, bus.ErrDuplicate) {
+			// Of one that was asked for shortly before, the answer goes to who asked then; the log says the same. Of one that
+			// was given up there is a letter, which says whether it is worth another copy.
+			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.Is(err, errGivenUp) {
 				return fmt.Errorf("learn: %w", err)
 			}
 			if replied = nil; err != nil { // and when nothing comes of that, it is asked for anew
 				retry = time.After(askAgain)
 			}
 		case <-retry:
-			replied = make(chan error, 1)
-			go func(c chan<- error) { c <- r.ask(asking, e, bus.Marks{Copy: int(time.Now().UnixNano())}) }(replied)
+			replied = ask(bus.Marks{Copy: int(time.Now().UnixNano())})
 		case <-time.After(look):
 		}
 		v, err := done()
@@ -237,7 +245,7 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 		if err := r.ledger.revive(ctx); err != nil {
 			return err
 		}
-		if why := r.ledger.deadEdit(e); why != "" {
+		if why := r.ledger.givenUp(e.ID); why != "" {
 			return fmt.Errorf("learn: %s: %s", e.Reason, why)
 		}
 		if !said && time.Since(began) > patience && r.Waiting != nil {
@@ -254,6 +262,9 @@ const (
 	askAgain = 10 * time.Second
 )
 
+// errGivenUp is returned when who asked for an edit is told that there will be no decision.
+var errGivenUp = errors.New("given up")
+
 // ask hands in an edit and waits for the decision on it.
 func (r *run) ask(ctx context.Context, e *events.Edit, m bus.Marks) error {
 	own := *e // the answer goes to another place each time
@@ -263,7 +274,7 @@ func (r *run) ask(ctx context.Context, e *events.Edit, m bus.Marks) error {
 		return err
 	}
 	if reply.Refused != "" {
-		return fmt.Errorf("%s: %s", e.Reason, reply.Refused)
+		return fmt.Errorf("%s: %w: %s", e.Reason, errGivenUp, reply.Refused)
 	}
 	d := new(events.Decision)
 	if err := events.Unmarshal(reply.Data, d); err != nil {
@@ -389,34 +400,15 @@ func (r *run) after(ctx context.Context) (err error) {
 
 // bookAt describes the run's playbook at a version.
 func (r *run) bookAt(ctx context.Context, version uint64) (report.Book, error) {
-	if d, ok := r.described[version]; ok {
-		d.Epoch, d.Step = r.epoch, r.step
-		return d, nil
-	}
-	d := report.Book{Version: version}
-	describe := func(p *playbook.Playbook) {
-		d.StateHash = fmt.Sprintf("%x", p.StateHash())
-		for b := range p.All() {
-			if b.Shown() {
-				d.Bullets++
-				d.Tokens += chat.Tokens(b.Content)
-			}
-		}
-	}
-	is := false
-	r.follow.Read(func(p *playbook.Playbook, _ []byte) {
-		if is = p.Version() == version; is {
-			describe(p)
-		}
-	})
-	if !is {
-		p, err := r.store.At(ctx, r.book, version)
-		if err != nil {
+	d, ok := r.logged.books[version]
+	if !ok {
+		if err := r.logged.follow(ctx, r.store, r.book); err != nil {
 			return d, err
 		}
-		describe(p)
+		if d, ok = r.logged.books[version]; !ok {
+			return d, &natskv.VersionError{Book: r.book, Version: version, Newest: r.logged.playbook.Version()}
+		}
 	}
-	r.described[version] = d
 	d.Epoch, d.Step = r.epoch, r.step
 	return d, nil
 }

@@ -23,6 +23,7 @@ func (r *run) online(ctx context.Context) error {
 	}
 	r.epoch = 1
 	total, train := 0, report.Score{}
+	var last *report.Score // of the validation set, if it was asked after the last window
 	if r.Train.Stream == nil {
 		total = len(r.Train.Tasks)
 	}
@@ -38,9 +39,9 @@ func (r *run) online(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		train = add(train, score)
+		train, last = add(train, score), nil
 		if v := r.ValidateEvery; r.Validation != nil && v > 0 && r.step/v > (r.step-len(tasks))/v {
-			if _, err := r.validate(ctx); err != nil {
+			if last, err = r.validate(ctx); err != nil {
 				return err
 			}
 			if r.report.Stopped = r.spent(); r.report.Stopped != "" {
@@ -52,12 +53,12 @@ func (r *run) online(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := report.Epoch{Epoch: 1, Train: finish(train), Book: now}
-	if r.Validation != nil {
-		if e.Validation, err = r.validate(ctx); err != nil {
+	if r.Validation != nil && last == nil {
+		if last, err = r.validate(ctx); err != nil {
 			return err
 		}
 	}
+	e := report.Epoch{Epoch: 1, Train: finish(train), Validation: last, Book: now}
 	r.report.Epochs = append(r.report.Epochs, e)
 	if r.Epoch != nil {
 		r.Epoch(e)
@@ -123,6 +124,11 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 	if err := r.learned(ctx, last); err != nil {
 		return score, err
 	}
+	for i := range fates {
+		if why := r.ledger.givenUp(fates[i].last); why != "" && fates[i].lost == "" {
+			r.report.Losses = append(r.report.Losses, report.Loss{Set: Train, Sample: samples[i].ID, Epoch: 1, Reason: "not reflected on: " + why})
+		}
+	}
 	point.Step, point.Score = r.step, finish(score)
 	r.point(point)
 	r.state.reached(1, r.step, r.version)
@@ -132,6 +138,9 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 // learned waits until what was made of the executions up to a sequence is in the view that generators read.
 func (r *run) learned(ctx context.Context, seq uint64) error {
 	if err := r.passed(ctx, events.RoleReflector, seq); err != nil {
+		return err
+	}
+	if err := r.ledger.caughtUp(ctx, events.RoleReflector); err != nil {
 		return err
 	}
 	s, err := r.conn.JetStream().Stream(ctx, events.StreamReflections)
@@ -151,7 +160,8 @@ func (r *run) learned(ctx context.Context, seq uint64) error {
 	if err := r.logged.follow(ctx, r.store, r.book); err != nil {
 		return err
 	}
-	r.version = r.logged.version
+	// Who goes on with an interrupted run finds versions that have learned from later windows.
+	r.version = max(r.version, r.logged.before(seq))
 	return r.follow.Wait(ctx, r.version)
 }
 

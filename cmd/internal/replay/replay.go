@@ -140,6 +140,7 @@ type Options struct {
 	Name     string
 	Settings []report.Setting // of the command, for the report; part of what a run is
 	From     string           // what the book is forked from, for people
+	Files    []report.Data    // that the outcome depends on, besides the sets: what models are told
 	Debrief  string           // version of the program
 	// Fork makes the run's book what it begins with, and returns its version. It may be called again after an
 	// interruption. Nil begins with the empty playbook.
@@ -152,6 +153,9 @@ type Options struct {
 	Epoch    func(report.Epoch)    // every epoch; may be nil
 	Waiting  func(waitsFor string) // nothing has moved for a while; may be nil
 }
+
+// data describes all files that a run depends on.
+func (o *Options) data(sets Sets) []report.Data { return append(sets.Data(), o.Files...) }
 
 // Progress is how far a run is.
 type Progress struct {
@@ -177,9 +181,9 @@ type run struct {
 	state  *state
 	follow *natskv.Follower
 
-	logged    *logged
-	described map[uint64]report.Book
-	used      map[playbook.BulletID]*usage
+	logged     *logged
+	operations []report.Operation
+	forked     uint64 // version that the run began with
 
 	version uint64 // of the playbook, after the last gathering
 	step    int    // training samples so far
@@ -196,7 +200,7 @@ type run struct {
 
 // fingerprint tells runs apart that would come out differently.
 func fingerprint(c Config, sets Sets, o Options) string {
-	text, err := json.Marshal([]any{c.WithDefaults(), sets.Data(), o.Settings, o.From})
+	text, err := json.Marshal([]any{c.WithDefaults(), o.data(sets), o.Settings, o.From})
 	if err != nil {
 		panic(err) // these are plain structs
 	}
@@ -221,7 +225,7 @@ func Go(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (ou
 	c = c.WithDefaults()
 	r := &run{
 		Config: c, Sets: sets, Options: o, book: playbook.Book(o.Name), store: natskv.New(conn.JetStream()), conn: conn, began: time.Now(),
-		logged: newLogged(), described: map[uint64]report.Book{}, used: map[playbook.BulletID]*usage{},
+		logged: newLogged(),
 	}
 	if err := r.book.Validate(); err != nil {
 		return nil, fmt.Errorf("name of the run: %w", err)
@@ -243,6 +247,7 @@ func Go(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (ou
 	if r.ledger, err = openLedger(ctx, conn, r.book, r.Options); err != nil {
 		return nil, err
 	}
+	r.ledger.over = r.state.over
 	defer r.ledger.close()
 	f, followed, err := r.store.Follow(r.ledger.ctx, r.book)
 	if err != nil {
@@ -268,7 +273,7 @@ func Go(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (ou
 		return nil, err
 	}
 	done = true
-	return &Outcome{Report: &r.report, Samples: r.samples, Operations: r.logged.done}, nil
+	return &Outcome{Report: &r.report, Samples: r.samples, Operations: r.operations}, nil
 }
 
 // prepare forks the book.
@@ -280,7 +285,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("fork %s: %w", r.From, err)
 	}
-	r.version = v
+	r.forked, r.version = v, v
 	return r.follow.Wait(ctx, v)
 }
 

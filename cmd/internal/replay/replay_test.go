@@ -320,6 +320,29 @@ func TestPatienceEndsARun(t *testing.T) {
 	if len(rep.Epochs) != 3 || !strings.Contains(rep.Stopped, "3 measurements") {
 		t.Errorf("%d epochs, stopped: %q", len(rep.Epochs), rep.Stopped)
 	}
+	if rep = h.run(Config{Epochs: 3, Batch: 16, Patience: 3}, s, Options{Name: "whole"}).Report; len(rep.Epochs) != 3 || rep.Stopped != "" {
+		t.Errorf("%d epochs of 3, stopped: %q", len(rep.Epochs), rep.Stopped)
+	}
+}
+
+// TestWhatIsNotReflectedOnOnlineIsALoss: it was answered, and has no place in what was learned.
+func TestWhatIsNotReflectedOnOnlineIsALoss(t *testing.T) {
+	t.Parallel()
+	s := sets(15, 4)
+	s.Validation, s.Test = nil, nil
+	bad := s.Train.Tasks[3].Question
+	h := open(t, 8, func(p chat.Prompt) error {
+		for _, m := range p.Messages {
+			if p.Name == events.RoleReflector && strings.Contains(m.Text, bad) {
+				return errors.New("no")
+			}
+		}
+		return nil
+	})
+	rep := h.run(Config{Mode: Online}, s, Options{Name: "r"}).Report
+	if len(rep.Losses) != 1 || rep.Losses[0].Sample != s.Train.Tasks[3].ID || rep.Epochs[0].Train.N != 15 {
+		t.Errorf("losses %+v, training %+v", rep.Losses, rep.Epochs[0].Train)
+	}
 }
 
 func TestOnlineTestsBeforeItLearns(t *testing.T) {

@@ -37,6 +37,8 @@ type record struct {
 	Version uint64    `json:"playbook_version"`
 	// Curating is what the Curator's models were asked, as far as its decisions have said.
 	Curating report.Usage `json:"curating"`
+	// Source is what a run over recorded executions is over.
+	Source *sourced `json:"source,omitempty"`
 }
 
 // owner is a process that runs a run. Others leave the run alone while it gives signs of life.
@@ -53,25 +55,38 @@ const (
 	deadAfter = 15 * time.Second
 )
 
-// dead reports whether an owner works no more. A process of this machine can be looked for.
-func (o *owner) dead() bool {
+// dead reports whether an owner works no more that has been silent for so long. A process of this machine can be looked for.
+func (o *owner) dead(silent time.Duration) bool {
 	if host, err := os.Hostname(); err == nil && host == o.Host && o.PID != os.Getpid() && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH) {
 		return true
 	}
-	return time.Since(o.Beat) > deadAfter
+	return silent > deadAfter
+}
+
+// silence is how long ago an entry was written, by the server's clock alone: an owner's clock, and ours, may be wrong.
+func silence(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyValueEntry) (time.Duration, error) {
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read bucket %s: %w", events.BucketRuns, err)
+	}
+	b, ok := status.(*jetstream.KeyValueBucketStatus)
+	if !ok {
+		return 0, fmt.Errorf("read bucket %s: got a %T", events.BucketRuns, status)
+	}
+	return max(b.StreamInfo().TimeStamp.Sub(entry.Created()), 0), nil
 }
 
 // InUseError says that another process is at work on the run.
 type InUseError struct {
-	Name string
-	Host string
-	PID  int
-	Beat time.Time
+	Name   string
+	Host   string
+	PID    int
+	Silent time.Duration // since its last sign of life
 }
 
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("run %q is being run by process %d on %s, which gave a sign of life %s ago: wait for it, or choose another --name",
-		e.Name, e.PID, e.Host, time.Since(e.Beat).Round(time.Second))
+		e.Name, e.PID, e.Host, e.Silent.Round(time.Second))
 }
 
 // OtherError says that a run of this name is over other data, or has other settings.
@@ -84,6 +99,13 @@ func (e *OtherError) Error() string {
 	return fmt.Sprintf("there is a run %q already, and it is another one (%s): nothing was changed; choose another --name", e.Name, strings.Join(e.Diffs, "; "))
 }
 
+// ExpiredError says that a run has ended and that not all is stored any more that it was made of.
+type ExpiredError struct{ Name string }
+
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("run %q has ended, and what it was made of has expired since: its report is where it was written then; choose another --name to run it again", e.Name)
+}
+
 // errTaken ends a run whose key somebody else has written.
 var errTaken = errors.New("another process has taken the run over")
 
@@ -94,6 +116,8 @@ type state struct {
 	lost context.CancelCauseFunc
 	stop context.CancelFunc
 	done sync.WaitGroup
+
+	owner events.ID // this process
 
 	mu       sync.Mutex
 	record   record
@@ -111,7 +135,7 @@ func take(ctx context.Context, js jetstream.JetStream, r *run, lost context.Canc
 	}
 	s := &state{kv: kv, name: r.Name, lost: lost, began: time.Now()}
 	want := record{
-		Format: report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options), Mode: r.Mode, Settings: r.Settings, Data: r.Sets.Data(), From: r.From,
+		Format: report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options), Mode: r.Mode, Settings: r.Settings, Data: r.data(r.Sets), From: r.From,
 	}
 	entry, err := kv.Get(ctx, r.Name)
 	switch {
@@ -130,10 +154,19 @@ func take(ctx context.Context, js jetstream.JetStream, r *run, lost context.Canc
 		if s.record.Fingerprint != want.Fingerprint {
 			return nil, &OtherError{r.Name, differences(&s.record, &want)}
 		}
-		if o := s.record.Owner; o != nil && !o.dead() {
-			return nil, &InUseError{r.Name, o.Host, o.PID, o.Beat}
+		if o := s.record.Owner; o != nil {
+			silent, err := silence(ctx, kv, entry)
+			if err != nil {
+				return nil, err
+			}
+			if !o.dead(silent) {
+				return nil, &InUseError{r.Name, o.Host, o.PID, silent}
+			}
 		}
 		s.revision, s.before, s.over = entry.Revision(), s.record.Seconds, !s.record.Ended.IsZero()
+		if s.over && r.Train != nil && r.Train.Stream != nil { // more has come
+			s.over, s.record.Ended = false, time.Time{}
+		}
 		if !s.over {
 			s.record.Resumed++
 		}
@@ -143,11 +176,13 @@ func take(ctx context.Context, js jetstream.JetStream, r *run, lost context.Canc
 		host = "unknown"
 	}
 	s.record.Owner = &owner{ID: events.NewID(), Host: host, PID: os.Getpid()}
+	s.owner = s.record.Owner.ID
 	if err := s.write(ctx); err != nil {
 		if errors.Is(err, errTaken) {
-			return nil, &InUseError{r.Name, "another machine", 0, time.Now()}
+			return nil, &InUseError{r.Name, "another machine", 0, 0}
 		}
-		return nil, err
+		// It may have been stored all the same, and nobody is to wait for us.
+		return nil, errors.Join(err, s.letGo(context.WithoutCancel(ctx)))
 	}
 	beat, stop := context.WithCancel(ctx)
 	s.stop = stop
@@ -212,31 +247,41 @@ func orNone(s string) string {
 	return s
 }
 
-// write stores the record, if nobody else has.
+// write stores the record as a sign of life, if nobody else has.
 func (s *state) write(ctx context.Context) error {
 	s.record.Owner.Beat = time.Now().UTC()
 	s.record.Seconds = s.before + time.Since(s.began).Seconds()
+	return s.put(ctx)
+}
+
+// put stores the record, if nobody else has.
+func (s *state) put(ctx context.Context) error {
 	data, err := json.Marshal(&s.record)
 	if err != nil {
 		return fmt.Errorf("write run %q: %w", s.name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	revision, err := s.kv.Update(ctx, s.name, data, s.revision) // of a key that is not there yet it is 0
-	switch {
-	case errors.Is(err, jetstream.ErrKeyExists):
-		// Ours may have been stored though its answer got lost.
-		entry, gerr := s.kv.Get(ctx, s.name)
-		if now := new(record); gerr == nil && json.Unmarshal(entry.Value(), now) == nil && now.Owner != nil && now.Owner.ID == s.record.Owner.ID {
-			s.revision = entry.Revision()
+	for {
+		revision, err := s.kv.Update(ctx, s.name, data, s.revision) // of a key that is not there yet it is 0
+		if err == nil {
+			s.revision = revision
 			return nil
 		}
-		return fmt.Errorf("write run %q: %w", s.name, errTaken)
-	case err != nil:
-		return fmt.Errorf("write run %q: %w", s.name, err)
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return fmt.Errorf("write run %q: %w", s.name, err)
+		}
+		// What stands there may be ours: stored, though its answer did not reach us.
+		entry, err := s.kv.Get(ctx, s.name)
+		if err != nil {
+			return fmt.Errorf("read run %q: %w", s.name, err)
+		}
+		var is record
+		if json.Unmarshal(entry.Value(), &is) != nil || is.Owner == nil || is.Owner.ID != s.owner || entry.Revision() == s.revision {
+			return fmt.Errorf("write run %q: %w", s.name, errTaken)
+		}
+		s.revision = entry.Revision()
 	}
-	s.revision = revision
-	return nil
 }
 
 // beat gives signs of life until the context ends, or the run is somebody else's.
@@ -257,6 +302,21 @@ func (s *state) beat(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// sourced is what the run found when it began, nil where that was never noted.
+func (s *state) sourced() *sourced {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.Source
+}
+
+// found stores what the run is over before anything is made of it.
+func (s *state) found(ctx context.Context, is *sourced) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Source = is
+	return s.write(ctx)
 }
 
 // reached notes how far the run is. It is written with the next sign of life.
@@ -295,15 +355,14 @@ func (s *state) release(ctx context.Context, done bool) error {
 		s.began = time.Now()
 	}
 	s.record.Seconds = s.before + time.Since(s.began).Seconds()
+	return s.letGo(ctx)
+}
+
+// letGo stores the record without an owner. What somebody else has taken over is left to them.
+func (s *state) letGo(ctx context.Context) error {
 	s.record.Owner = nil
-	data, err := json.Marshal(&s.record)
-	if err != nil {
-		return fmt.Errorf("write run %q: %w", s.name, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if _, err := s.kv.Update(ctx, s.name, data, s.revision); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
-		return fmt.Errorf("write run %q: %w", s.name, err)
+	if err := s.put(ctx); !errors.Is(err, errTaken) {
+		return err
 	}
 	return nil
 }

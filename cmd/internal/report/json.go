@@ -90,6 +90,11 @@ func (r *Report) tidy() *Report {
 		p.Difference, p.Low, p.High, p.P = known(p.Difference, 0), known(p.Low, -1), known(p.High, 1), known(p.P, 1)
 		c.Paired = &p
 	}
+	if r.Against != nil {
+		a := *r.Against
+		a.Here, a.There = list(a.Here), list(a.There)
+		c.Against = &a
+	}
 	if c.Operations == nil {
 		c.Operations = map[string]int{}
 	}

@@ -38,6 +38,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"ratio":     func(n, of int) string { return percent(float64(n) / float64(of)) },
 	"set":       setName,
 	"titled":    func(caption, what string, of []count) tally { return tally{caption, what, of} },
+	"only":      func(title string, n int, first []string) only { return only{title, n, first} },
 	"seconds":   seconds,
 	"dollars":   dollars,
 	"date":      date,
@@ -113,6 +114,13 @@ type count struct {
 type tally struct {
 	Caption, What string
 	Counts        []count
+}
+
+// only is what one of two playbooks has alone.
+type only struct {
+	Title string
+	N     int
+	First []string
 }
 
 // spending is what one role asked of models.
@@ -234,6 +242,8 @@ func setName(set string) string {
 		return "Validation set"
 	case "test":
 		return "Test set"
+	case "generator-prompt", "reflector-prompt":
+		return "What the " + strings.TrimSuffix(set, "-prompt") + " is told"
 	}
 	return set
 }

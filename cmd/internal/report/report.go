@@ -30,6 +30,9 @@ type Report struct {
 	After  *Score `json:"after,omitempty"`
 	Paired *Pair  `json:"paired,omitempty"` // After against Before
 
+	// Against is the playbook that a run over recorded executions is compared with; nil of other runs.
+	Against *Comparison `json:"against,omitempty"`
+
 	Best    Book   `json:"best"`
 	Final   Book   `json:"final"`
 	Stopped string `json:"stopped,omitempty"` // why it ended before its last epoch
@@ -88,6 +91,23 @@ type Pair struct {
 	Losses     int     `json:"losses"`
 	P          float64 `json:"p"` // of so uneven wins and losses by chance, two-sided
 }
+
+// Comparison says what the best playbook has in common with another one. Each bullet that generators get to see counts
+// once: those of the best one as Same, Alike or OnlyHere, those of the other as OnlyThere where no such bullet is like them.
+type Comparison struct {
+	Book      string   `json:"book"` // the other one
+	Version   uint64   `json:"playbook_version"`
+	Bullets   int      `json:"bullets"`    // of the other one
+	Same      int      `json:"same"`       // of equal wording, or on what the same rule counts
+	Alike     int      `json:"alike"`      // nearly the same, as the Curator tells near duplicates
+	OnlyHere  int      `json:"only_here"`  // in the best playbook
+	OnlyThere int      `json:"only_there"` // in the other one
+	Here      []string `json:"here"`       // contents of OnlyHere, the first MostCompared
+	There     []string `json:"there"`
+}
+
+// MostCompared bounds the contents that a Comparison has of each playbook.
+const MostCompared = 20
 
 // Epoch is one pass over the training set.
 type Epoch struct {

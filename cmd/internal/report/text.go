@@ -34,6 +34,10 @@ func (r *Report) Text(w io.Writer) error {
 	if r.Best != (Book{}) {
 		fmt.Fprintf(&out, "Best playbook: version %d of %s, %s and some %s.\n", r.Best.Version, plain(r.Run.Book), plural(r.Best.Bullets, "bullet"), plural(r.Best.Tokens, "token"))
 	}
+	if c := r.Against; c != nil {
+		fmt.Fprintf(&out, "Against playbook %s, version %d with %s: %s the same, %s nearly, %s only here, %s only there.\n", plain(c.Book), c.Version,
+			plural(c.Bullets, "bullet"), thousands(c.Same), thousands(c.Alike), thousands(c.OnlyHere), thousands(c.OnlyThere))
+	}
 	if r.Stopped != "" {
 		fmt.Fprintf(&out, "It ended before its last epoch: %s.\n", plain(r.Stopped))
 	}
