@@ -89,7 +89,7 @@ func (e *eval) Validate() error {
 // Run implements the command.
 func (e *eval) Run(ctx context.Context, c *app.Common) error {
 	judge := scoring.NewJudge(e.Evaluators, e.Parallel)
-	set, err := e.read(ctx, e.Dataset, judge.Check)
+	set, err := e.read(ctx, e.Dataset, judge.Check, 0)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/dataset"
@@ -34,7 +38,7 @@ type replayRun struct {
 	Dataset    string `arg:"" optional:"" help:"Training tasks, a JSON object a line: question, context, target. '-' is standard input, with --online." placeholder:"FILE"`
 	Validation string `help:"Tasks that choose the best playbook. Never learned from." type:"path" placeholder:"FILE" group:"Data"`
 	Test       string `help:"Tasks that are asked before and after. Never learned from." type:"path" placeholder:"FILE" group:"Data"`
-	tasksForm
+	taskFile
 	MaxSamples int `help:"Only so many training tasks; 0 is all." default:"0" group:"Data"`
 
 	Name string `help:"Name of the run, and of its playbook. Default: the file's name and a hash of all settings, so that the same command goes on with the same run." placeholder:"NAME"`
@@ -64,13 +68,6 @@ type replayRun struct {
 	unread atomic.Int64 // lines of standard input
 }
 
-// tasksForm says how a file of tasks is read.
-type tasksForm struct {
-	Form      string            `help:"What the file is: json, ace, formula, finer. Default: what it looks like." default:"" placeholder:"NAME" group:"Data"`
-	Field     map[string]string `help:"Where a field is in the file, if it has another name." placeholder:"OURS=THEIRS" group:"Data"`
-	Evaluator string            `help:"How answers are compared with targets, where a task does not say." placeholder:"NAME" group:"Data"`
-}
-
 // Help implements kong.HelpProvider.
 func (*replayRun) Help() string {
 	return `Trains a playbook on tasks with targets. Tasks go to the same generators, reflectors and curators as live traffic: to
@@ -90,7 +87,7 @@ Examples:
 }
 
 // Run implements the command.
-func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
+func (p *replayRun) Run(ctx context.Context, c *app.Common, k *kong.Context) error {
 	cfg, err := p.config()
 	if err != nil {
 		return err
@@ -99,12 +96,16 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
+	settings, err := p.settings(k.Flags())
+	if err != nil {
+		return err
+	}
 	s, err := p.open(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	o := replay.Options{Settings: p.settings(), From: p.From, Debrief: app.Version(), Name: p.Name}
+	o := replay.Options{Settings: settings, From: p.From, Debrief: app.Version(), Name: p.Name}
 	if o.Name == "" {
 		o.Name = replay.DefaultName(p.stem(), cfg, sets, o)
 	}
@@ -120,7 +121,7 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 	if taken := (*report.TakenError)(nil); errors.As(err, &taken) {
 		return app.Exit(app.ExitRefused, fmt.Errorf("--out: %w", err))
 	} else if err != nil {
-		return err
+		return fmt.Errorf("--out: %w", err)
 	}
 	defer folder.Close()
 	if p.From != "" {
@@ -157,21 +158,15 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 	if err := p.leave(ctx, s, folder, out); err != nil {
 		return err
 	}
-	return show.result(out.Report, p.Out)
+	return show.result(out, p.Out)
 }
 
 // parent is the playbook that the run begins with.
 func (p *replayRun) parent(ctx context.Context, s *session) (name book.Book, at moment, err error) {
 	text, point, old := strings.Cut(p.From, "@")
-	if name, err = bookName(text); err != nil {
-		return name, at, app.Exit(app.ExitUsage, fmt.Errorf("--from: %w", err))
-	}
+	name = book.Book(text)
 	store := natskv.New(s.JetStream())
-	known, err := store.Logged(ctx)
-	if err == nil && !slices.Contains(known, name) {
-		err = app.Exit(app.ExitRefused, fmt.Errorf("--from: %w", noBook(name, known)))
-	}
-	if err != nil {
+	if err := isBook(ctx, store, "--from", name); err != nil {
 		return name, at, err
 	}
 	if !old {
@@ -179,6 +174,21 @@ func (p *replayRun) parent(ctx context.Context, s *session) (name book.Book, at 
 	}
 	at, err = (&openBook{s, store, name}).moment(ctx, point)
 	return name, at, err
+}
+
+// isBook makes sure that a flag names a playbook that is there.
+func isBook(ctx context.Context, store *natskv.Store, flag string, name book.Book) error {
+	if err := name.Validate(); err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", flag, err))
+	}
+	known, err := store.Logged(ctx)
+	if err != nil || slices.Contains(known, name) {
+		return err
+	}
+	if len(known) == 0 {
+		return app.Exit(app.ExitRefused, fmt.Errorf("%s: there is no playbook %q here, nor any other", flag, name))
+	}
+	return app.Exit(app.ExitRefused, fmt.Errorf("%s: there is no playbook %q here; there is %v", flag, name, known))
 }
 
 // ended is an error of a run as a person needs it.
@@ -219,15 +229,12 @@ func (p *replayRun) config() (replay.Config, error) {
 		return cfg, app.Exit(app.ExitUsage, errors.New("'-': standard input is for --online; epochs need a file"))
 	case p.Simulated && p.Named():
 		return cfg, app.Exit(app.ExitUsage, errors.New("--simulated: is set, and so is --model: choose one"))
+	case p.Patience > 0 && p.Validation == "":
+		return cfg, app.Exit(app.ExitUsage, errors.New("--patience: counts measurements of validation tasks: name their file with --validation"))
 	case p.Epochs < 1:
 		return cfg, app.Exit(app.ExitUsage, fmt.Errorf("--epochs: must be at least 1, got %d", p.Epochs))
 	case p.Executions != "" && !p.Simulated && p.Model.Model == "" && p.ReflectorModel == "":
 		return cfg, app.Exit(app.ExitUsage, errors.New("--executions: this process reflects: name its model with --model or --reflector-model"))
-	}
-	if p.Evaluator != "" {
-		if err := scoring.Check(p.Evaluator); err != nil {
-			return cfg, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
-		}
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, app.Exit(app.ExitUsage, err)
@@ -235,8 +242,21 @@ func (p *replayRun) config() (replay.Config, error) {
 	return cfg, nil
 }
 
-// settings is what the run was asked to do, for the report and to tell it from others.
-func (p *replayRun) settings() []report.Setting {
+// deciding are flags that what comes of a run depends on, besides those that settings names itself and those of the
+// groups Context and Gate.
+var deciding = []string{"max-tokens", "no-schema", "embed-model", "trace-budget", "token-budget", "section-token-budget", "trust", "burst"}
+
+// settings is what the run was asked to do, for the report and to tell it from others: a run goes on where all of it is
+// the same. Of files it is what they say.
+func (p *replayRun) settings(flags []*kong.Flag) ([]report.Setting, error) {
+	answers, err := p.GeneratorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
+	reflects, err := p.ReflectorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
 	all := []report.Setting{}
 	set := func(name string, value any) {
 		if text := fmt.Sprint(value); text != "" && text != "0" && text != "false" {
@@ -260,7 +280,10 @@ func (p *replayRun) settings() []report.Setting {
 	set("max-samples", p.MaxSamples)
 	set("form", p.Form)
 	set("evaluator", p.Evaluator)
-	for _, ours := range sortedKeys(p.Field) {
+	for _, program := range p.GeneratorConfig.Evaluators.Programs {
+		set("evaluator-program", program.Name+"="+strings.Join(program.Command, " "))
+	}
+	for _, ours := range slices.Sorted(maps.Keys(p.Field)) {
 		set("field", ours+"="+p.Field[ours])
 	}
 	set("simulated", p.Simulated)
@@ -269,8 +292,31 @@ func (p *replayRun) settings() []report.Setting {
 	set("reflector-model", p.ReflectorModel)
 	set("curator-model", p.CuratorModel)
 	set("temperature", p.Temperature)
-	set("gate", string(p.CuratorConfig.Mode))
-	return all
+	set("generator-prompt", said(p.GeneratorConfig.GeneratorPrompt, answers.Instructions))
+	set("reflector-prompt", said(p.ReflectorConfig.ReflectorPrompt, reflects.Instructions))
+	for _, f := range flags {
+		if grouped := f.Group != nil && (f.Group.Key == "Context" || f.Group.Key == "Gate"); !grouped && !slices.Contains(deciding, f.Name) {
+			continue
+		}
+		value, byDefault := f.Target.Interface(), f.Default
+		if _, is := value.(time.Duration); is {
+			if d, err := time.ParseDuration(byDefault); err == nil {
+				byDefault = d.String() // 168h is 168h0m0s
+			}
+		}
+		if text := fmt.Sprint(value); text != byDefault && (byDefault != "" || !f.Target.IsZero()) {
+			all = append(all, report.Setting{Name: f.Name, Value: text})
+		}
+	}
+	return all, nil
+}
+
+// said names a file by what it says, "" where there is none.
+func said(name, text string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (SHA-256 %.6x)", filepath.Base(name), sha256.Sum256([]byte(text)))
 }
 
 func nonEmptyBase(name string) string {
@@ -278,15 +324,6 @@ func nonEmptyBase(name string) string {
 		return ""
 	}
 	return filepath.Base(name)
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // stem is what the run is called after.
@@ -329,16 +366,11 @@ func (p *replayRun) sets(ctx context.Context) (sets replay.Sets, err error) {
 	return sets, err
 }
 
-// tasks reads a file. One without a sample is an error: nothing could be said about it.
-func (f tasksForm) tasks(ctx context.Context, set, name string, most int) (*replay.Set, error) {
-	in, err := os.Open(name)
+// tasks reads a file.
+func (p *replayRun) tasks(ctx context.Context, set, name string, most int) (*replay.Set, error) {
+	d, err := p.read(ctx, name, scoring.Check, most)
 	if err != nil {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", set, err))
-	}
-	defer in.Close()
-	d, err := dataset.Read(ctx, filepath.Base(name), in, f.options(most))
-	if err != nil {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", set, err))
+		return nil, fmt.Errorf("%s: %w", set, err)
 	}
 	for _, bad := range d.Problems {
 		fmt.Fprintf(os.Stderr, "%s: line %d was not read: %s\n", name, bad.Line, bad.Reason)
@@ -349,15 +381,15 @@ func (f tasksForm) tasks(ctx context.Context, set, name string, most int) (*repl
 	}, nil
 }
 
-func (f tasksForm) options(most int) dataset.Options {
-	return dataset.Options{Fields: f.Field, Form: dataset.Form(f.Form), Evaluator: f.Evaluator, Check: scoring.Check, MaxSamples: most}
-}
-
 // stream hands on the tasks of standard input as they come.
 func (p *replayRun) stream(ctx context.Context) (*replay.Set, error) {
-	in, err := dataset.NewReader(os.Stdin, p.options(p.MaxSamples))
+	o, err := p.options(scoring.Check, p.MaxSamples)
 	if err != nil {
-		return nil, app.Exit(app.ExitUsage, err)
+		return nil, err
+	}
+	in, err := dataset.NewReader(os.Stdin, o)
+	if err != nil {
+		return nil, err
 	}
 	tasks := make(chan events.Task)
 	go func() {
@@ -406,8 +438,8 @@ func (p *replayRun) roles(ctx context.Context, s *session, o *replay.Options) ([
 	}
 	looks := reflector.New(reflecting, reflects)
 	if p.Executions != "" {
-		if err := book.Book(p.Executions).Validate(); err != nil {
-			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--executions: %w", err))
+		if err := isBook(ctx, natskv.New(s.JetStream()), "--executions", book.Book(p.Executions)); err != nil {
+			return nil, err
 		}
 		o.Source = replay.Source{Book: book.Book(p.Executions), Reflect: looks.Reflect, AtOnce: models.MaxConcurrent}
 	}
@@ -432,6 +464,9 @@ func (p *replayRun) roles(ctx context.Context, s *session, o *replay.Options) ([
 	answers, err := p.GeneratorConfig.Settings()
 	if err != nil {
 		return nil, err
+	}
+	if err := answers.Judge.Check(p.Evaluator); err != nil && p.Dataset != "" {
+		return nil, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
 	return []app.Role{generator.New(answering, embedder, answers), looks, p.CuratorConfig.Role(curating)}, nil
 }

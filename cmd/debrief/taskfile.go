@@ -19,10 +19,23 @@ type taskFile struct {
 	Evaluator string            `help:"How to judge every answer, whatever the samples say: ${evaluators}." placeholder:"NAME" group:"Data"`
 }
 
-// read reads a data set. Check says which evaluators will do.
-func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error) (*dataset.Set, error) {
+// options are those of a reader. Check says which evaluators will do; most bounds the samples, 0 is no bound.
+func (f taskFile) options(check func(evaluator string) error, most int) (dataset.Options, error) {
+	o := dataset.Options{Fields: f.Field, Form: dataset.Form(f.Form), Evaluator: f.Evaluator, Check: check, MaxSamples: most}
 	if err := check(f.Evaluator); err != nil {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+		return o, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+	}
+	if err := o.Validate(); err != nil {
+		return o, app.Exit(app.ExitUsage, fmt.Errorf("--field: %w", err))
+	}
+	return o, nil
+}
+
+// read reads a data set. One without a sample is an error: nothing could be said about it.
+func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, most int) (*dataset.Set, error) {
+	o, err := f.options(check, most)
+	if err != nil {
+		return nil, err
 	}
 	in, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,10 +46,6 @@ func (f taskFile) read(ctx context.Context, name string, check func(evaluator st
 	defer in.Close()
 	if info, err := in.Stat(); err == nil && info.IsDir() {
 		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: is a directory: name a file in it", name))
-	}
-	o := dataset.Options{Fields: f.Field, Form: dataset.Form(f.Form), Evaluator: f.Evaluator, Check: check}
-	if err := o.Validate(); err != nil {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("--field: %w", err))
 	}
 	set, err := dataset.Read(ctx, filepath.Base(name), in, o)
 	if err != nil && ctx.Err() == nil {

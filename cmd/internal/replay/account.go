@@ -16,7 +16,7 @@ import (
 // logged is what a run keeps of its book's log.
 type logged struct {
 	seq      uint64
-	version  uint64
+	version  uint64               // of the last change of the bullets; that names were given is none
 	covers   map[events.ID]uint64 // the version in which an edit took effect
 	done     []report.Operation
 	made     map[string]int // operations by kind
@@ -36,7 +36,10 @@ func (l *logged) follow(ctx context.Context, store *natskv.Store, b playbook.Boo
 }
 
 func (l *logged) note(rec *natskv.Record) {
-	l.seq, l.version = rec.Seq, rec.Version
+	l.seq = rec.Seq
+	if len(rec.Names) == 0 || len(rec.Ops) > 0 {
+		l.version = rec.Version
+	}
 	for _, cover := range rec.Covers {
 		l.covers[events.ID(cover.ID)] = rec.Version
 	}
@@ -109,7 +112,7 @@ func (r *run) account(ctx context.Context) error {
 	}
 	rep := &r.report
 	rep.Format, rep.Mode, rep.Settings, rep.Data = report.Format, string(r.Mode), r.Settings, r.Sets.Data()
-	if r.Train != nil && r.Train.Stream != nil {
+	if r.streams() {
 		rep.Data[0].Samples = r.step
 	}
 	rep.Paired = r.paired()

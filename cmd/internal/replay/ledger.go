@@ -41,6 +41,7 @@ type ledger struct {
 	done sync.WaitGroup
 
 	waiting func(string)
+	ended   error // of a run that hands in no more
 
 	mu        sync.Mutex
 	moved     chan struct{} // closed and replaced when something came
@@ -308,6 +309,9 @@ func (l *ledger) ask(ctx context.Context, tasks []events.Task, progress func(don
 			if !l.isHanded(t) && f.first == nil {
 				hand = append(hand, t)
 			}
+		}
+		if l.ended != nil && len(hand) > 0 {
+			return nil, l.ended
 		}
 		if err := errors.Join(l.hand(ctx, hand), l.revive(ctx)); err != nil {
 			return nil, err

@@ -244,6 +244,9 @@ func Go(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (ou
 		return nil, err
 	}
 	defer r.ledger.close()
+	if r.state.over && r.streams() {
+		r.ledger.ended = &OtherError{r.Name, []string{"it has ended, after other samples than those of this stream"}}
+	}
 	f, followed, err := r.store.Follow(r.ledger.ctx, r.book)
 	if err != nil {
 		return nil, err
