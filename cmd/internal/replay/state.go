@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,10 +56,21 @@ const (
 
 // dead reports whether an owner works no more. A process of this machine can be looked for.
 func (o *owner) dead() bool {
-	if host, err := os.Hostname(); err == nil && host == o.Host && o.PID != os.Getpid() && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH) {
+	if host, err := os.Hostname(); err == nil && host == o.Host && o.PID != os.Getpid() && gone(o.PID) {
 		return true
 	}
 	return time.Since(o.Beat) > deadAfter
+}
+
+// gone reports whether a process of this machine has ended. One that was killed stays a zombie where nobody waits for
+// it, as in containers whose first process reaps none.
+func gone(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return true
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // pid (name) state …, and a name may hold a bracket
+	end := bytes.LastIndex(stat, []byte(") "))
+	return err == nil && end >= 0 && bytes.HasPrefix(stat[end+2:], []byte("Z"))
 }
 
 // InUseError says that another process is at work on the run.
