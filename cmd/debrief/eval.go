@@ -60,9 +60,9 @@ McNemar's exact test.
 
 Examples:
 
-  debrief eval held-out.jsonl --model gpt-4o-mini --against empty
-  debrief eval held-out.jsonl --book invoices --against at=before-import --against at=7d,model=gpt-4o
-  debrief eval finer.jsonl --form finer --sample 100 --evaluator list --out answers.jsonl`
+  debrief eval held-out.jsonl --model gpt-4o-mini --book invoices --against empty
+  debrief eval held-out.jsonl --model gpt-4o-mini --book invoices --against at=before-import --against at=7d,model=gpt-4o
+  debrief eval finer.jsonl --form finer --empty --model gpt-4o-mini --sample 100 --evaluator list --out answers.jsonl`
 }
 
 // Validate implements kong's check.
@@ -92,7 +92,7 @@ func (e *eval) Validate() error {
 // Run implements the command.
 func (e *eval) Run(ctx context.Context, c *app.Common) error {
 	judge := scoring.NewJudge(e.Evaluators, e.Parallel)
-	set, err := e.read(ctx, e.Dataset, 0, judge.Check)
+	set, err := e.read(ctx, e.Dataset, judge.Check, 0)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (x *exam) run(ctx context.Context) error {
 	if err == nil {
 		for _, a := range x.ways {
 			if score := a.score(); score.N == 0 {
-				return fmt.Errorf("nobody can say how good the answers with %s are: %s", a.name, a.firstRemark())
+				return fmt.Errorf("%s: nobody can say how good they are: %s", a.name, a.firstRemark())
 			}
 		}
 	}

@@ -46,7 +46,8 @@ A run counts once, however often it is read: what the book's executions have alr
 be interrupted at any moment; the same command goes on where it was.
 
 What cannot be read is listed with its file, its line or element, and the reason; the rest is learned, and the exit code
-is 5. A line of JSON lines costs that line, a list that ends in the middle ends the command (exit code 1).
+is 5. A line of JSON lines costs that line, a file that is no recording that file, a list that ends in the middle ends
+the command (exit code 1).
 
 Without --nats, and unless 'debrief up' runs on the directory, the roles run in this process.
 
@@ -128,7 +129,7 @@ func (l *learn) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if res.Dead+res.Unread > 0 {
-		return app.Exit(app.ExitLosses, fmt.Errorf("%d runs could not be read and %d became dead letters; see above", res.Unread, res.Dead))
+		return app.Exit(app.ExitLosses, fmt.Errorf("%s could not be read and %s; see above", plural(res.Unread, "run"), pluralOf(res.Dead, "became a dead letter", "became dead letters")))
 	}
 	return nil
 }
@@ -158,8 +159,16 @@ func (l *learn) learn(ctx context.Context, s *session, b book.Book) (*learned, e
 	if err != nil {
 		return nil, err
 	}
+	strange := 0
 	for _, name := range l.Files {
-		if err := l.readFile(ctx, s, b, name, in, res); err != nil {
+		err := l.readFile(ctx, s, b, name, in, res)
+		if errors.Is(err, traces.ErrFormat) {
+			if strange++; strange < len(l.Files) { // of those that a pattern of the shell took in it costs no other
+				l.pass(name, err, res)
+				continue
+			}
+		}
+		if err != nil {
 			return nil, l.finish(ctx, s, in, err)
 		}
 	}
@@ -175,7 +184,7 @@ func interrupted(ctx context.Context, runs int, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("interrupted: %d runs are stored, and the same command goes on from there: %w", runs, ctx.Err())
+	return fmt.Errorf("interrupted: %s, and the same command goes on from there: %w", pluralOf(runs, "run is stored", "runs are stored"), ctx.Err())
 }
 
 // finish learns what was read before a file turned out to be broken, so that it is not left for another day.
@@ -188,7 +197,7 @@ func (l *learn) finish(ctx context.Context, s *session, in runs, broken error) e
 	if err := l.await(ctx, s); err != nil {
 		return errors.Join(broken, err)
 	}
-	return fmt.Errorf("%w; the %d runs before that are learned", broken, n)
+	return fmt.Errorf("%w; %s", broken, pluralOf(n, "the run before that is learned", "runs before that are learned"))
 }
 
 func (l *learn) readFile(ctx context.Context, s *session, b book.Book, name string, in runs, res *learned) error {
@@ -226,10 +235,20 @@ func (l *learn) readFile(ctx context.Context, s *session, b book.Book, name stri
 	return err
 }
 
+// pass lists a file that is no recording.
+func (l *learn) pass(name string, err error, res *learned) {
+	u := unread{File: name, Problem: err.Error()}
+	l.say(u, "%s", u)
+	if len(res.Problems) < maxListed {
+		res.Problems = append(res.Problems, u)
+	}
+	res.Unread++
+}
+
 // tell says what became of a file.
 func (l *learn) tell(name string, report traces.Report, res *learned) {
 	l.say(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "unread": report.Skipped, "repaired": report.Repaired},
-		"%s: %d runs of %s", name, report.Runs, report.Source)
+		"%s: %s of %s", name, plural(report.Runs, "run"), report.Source)
 	for _, r := range report.Repairs {
 		u := newUnread(name, r)
 		u.Problem, u.Repair = "", r.Reason
@@ -321,8 +340,9 @@ func (l *learn) show(res *learned) error {
 			fmt.Printf("  and %d more\n", n)
 		}
 	}
-	fmt.Printf("%d runs: %d reflected on, %d with nothing to learn, %d dead letters. Playbook %q is at %s with %d bullets in use and %d candidates.\n",
-		res.Executions, res.Reflected, res.Nothing, res.Dead, res.Book, res.Playbook, res.Bullets, res.Candidates)
+	fmt.Printf("%s: %d reflected on, %d with nothing to learn, %s. Playbook %q is at %s with %s in use and %s.\n",
+		plural(res.Executions, "run"), res.Reflected, res.Nothing, plural(res.Dead, "dead letter"), res.Book, res.Playbook,
+		plural(res.Bullets, "bullet"), plural(res.Candidates, "candidate"))
 	if res.Known > 0 {
 		fmt.Printf("%d of them were handed in before.\n", res.Known)
 	}

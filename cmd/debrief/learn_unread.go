@@ -22,7 +22,10 @@ func (u unread) String() string {
 	if u.Line != nil {
 		return fmt.Sprintf("%s, line %d: %s", u.File, *u.Line, u.Problem)
 	}
-	return fmt.Sprintf("%s, element %d: %s", u.File, *u.Element, u.Problem)
+	if u.Element != nil {
+		return fmt.Sprintf("%s, element %d: %s", u.File, *u.Element, u.Problem)
+	}
+	return u.File + ": " + u.Problem
 }
 
 func newUnread(file string, p traces.Problem) unread {

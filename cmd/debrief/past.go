@@ -239,10 +239,10 @@ func showDifferences(all []history.Difference, end string, asJSON bool) error {
 		}
 	}
 	if len(all) == 0 {
-		fmt.Printf("No bullet differs. %s\n", end)
+		fmt.Println(strings.TrimSpace("No bullet differs. " + end))
 		return nil
 	}
-	fmt.Printf("%d added, %d removed, %d changed. %s\n", added, removed, changed, end)
+	fmt.Println(strings.TrimSpace(fmt.Sprintf("%d added, %d removed, %d changed. %s", added, removed, changed, end)))
 	return nil
 }
 

@@ -145,8 +145,10 @@ func (p *promoteBook) plan(ctx context.Context, run, target *openBook) (*promoti
 		return nil, err
 	}
 	with := history.Promote(base, learned, began)
+	none := []history.Difference{} // a list in JSON, also when it is empty
 	plan := &promotion{
-		Book: target.name, Run: run.name, At: at.label(), Was: label, Changes: history.Between(began, with.After), Left: with.Left,
+		Book: target.name, Run: run.name, At: at.label(), Was: label,
+		Changes: append(none, history.Between(began, with.After)...), Left: append(none, with.Left...), Moved: []book.BulletID{},
 		Renamed: with.Renamed, ops: with.Ops, began: began, now: with.After,
 	}
 	if whole > 0 {

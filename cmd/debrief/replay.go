@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/dataset"
@@ -85,7 +88,7 @@ Examples:
 }
 
 // Run implements the command.
-func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
+func (p *replayRun) Run(ctx context.Context, c *app.Common, k *kong.Context) error {
 	cfg, err := p.config()
 	if err != nil {
 		return err
@@ -94,15 +97,16 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
+	settings, err := p.settings(k.Flags())
+	if err != nil {
+		return err
+	}
 	s, err := p.open(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	o := replay.Options{Settings: p.settings(), From: p.From, Debrief: app.Version(), Name: p.Name}
-	if o.Files, err = p.told(); err != nil {
-		return err
-	}
+	o := replay.Options{Settings: settings, From: p.From, Debrief: app.Version(), Name: p.Name}
 	if o.Name == "" {
 		o.Name = replay.DefaultName(p.stem(), cfg, sets, o)
 	}
@@ -113,12 +117,12 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 		p.Out = filepath.Join("debrief-runs", o.Name)
 	}
 	folder, err := report.Open(p.Out, report.Config{
-		Run: o.Name, Model: p.who(), Debrief: o.Debrief, Go: report.Built(), Settings: o.Settings, Data: append(sets.Data(), o.Files...),
+		Run: o.Name, Model: p.who(), Debrief: o.Debrief, Go: report.Built(), Settings: o.Settings, Data: sets.Data(),
 	})
 	if taken := (*report.TakenError)(nil); errors.As(err, &taken) {
 		return app.Exit(app.ExitRefused, fmt.Errorf("--out: %w", err))
 	} else if err != nil {
-		return err
+		return fmt.Errorf("--out: %w", err)
 	}
 	defer folder.Close()
 	if p.From != "" {
@@ -163,21 +167,15 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common) error {
 	if err := p.leave(ctx, s, folder, out); err != nil {
 		return err
 	}
-	return show.result(out.Report, p.Out)
+	return show.result(out, p.Out)
 }
 
 // parent is the playbook that the run begins with.
 func (p *replayRun) parent(ctx context.Context, s *session) (name book.Book, at moment, err error) {
 	text, point, old := strings.Cut(p.From, "@")
-	if name, err = bookName(text); err != nil {
-		return name, at, app.Exit(app.ExitUsage, fmt.Errorf("--from: %w", err))
-	}
+	name = book.Book(text)
 	store := natskv.New(s.JetStream())
-	known, err := store.Logged(ctx)
-	if err == nil && !slices.Contains(known, name) {
-		err = app.Exit(app.ExitRefused, fmt.Errorf("--from: %w", noBook(name, known)))
-	}
-	if err != nil {
+	if err := isBook(ctx, store, "--from", name); err != nil {
 		return name, at, err
 	}
 	if !old {
@@ -185,6 +183,21 @@ func (p *replayRun) parent(ctx context.Context, s *session) (name book.Book, at 
 	}
 	at, err = (&openBook{s, store, name}).moment(ctx, point)
 	return name, at, err
+}
+
+// isBook makes sure that a flag names a playbook that is there.
+func isBook(ctx context.Context, store *natskv.Store, flag string, name book.Book) error {
+	if err := name.Validate(); err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", flag, err))
+	}
+	known, err := store.Logged(ctx)
+	if err != nil || slices.Contains(known, name) {
+		return err
+	}
+	if len(known) == 0 {
+		return app.Exit(app.ExitRefused, fmt.Errorf("%s: there is no playbook %q here, nor any other", flag, name))
+	}
+	return app.Exit(app.ExitRefused, fmt.Errorf("%s: there is no playbook %q here; there is %v", flag, name, known))
 }
 
 // ended is an error of a run as a person needs it.
@@ -226,6 +239,8 @@ func (p *replayRun) config() (replay.Config, error) {
 		return cfg, app.Exit(app.ExitUsage, errors.New("'-': standard input is for --online; epochs need a file"))
 	case p.Simulated && p.Named():
 		return cfg, app.Exit(app.ExitUsage, errors.New("--simulated: is set, and so is --model: choose one"))
+	case p.Patience > 0 && p.Validation == "":
+		return cfg, app.Exit(app.ExitUsage, errors.New("--patience: counts measurements of validation tasks: name their file with --validation"))
 	case p.Epochs < 1:
 		return cfg, app.Exit(app.ExitUsage, fmt.Errorf("--epochs: must be at least 1, got %d", p.Epochs))
 	case p.Executions != "" && !p.Simulated && p.Model.Model == "" && p.ReflectorModel == "":
@@ -237,24 +252,21 @@ func (p *replayRun) config() (replay.Config, error) {
 	return cfg, nil
 }
 
-// told are the files with what models are told: other words make another run.
-func (p *replayRun) told() ([]report.Data, error) {
-	var all []report.Data
-	for _, f := range []struct{ flag, name string }{{"generator-prompt", p.GeneratorConfig.GeneratorPrompt}, {"reflector-prompt", p.ReflectorConfig.ReflectorPrompt}} {
-		if f.name == "" {
-			continue
-		}
-		data, err := os.ReadFile(f.name)
-		if err != nil {
-			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--%s: %w", f.flag, err))
-		}
-		all = append(all, report.Data{Set: f.flag, File: filepath.Base(f.name), SHA256: fmt.Sprintf("%x", sha256.Sum256(data))})
-	}
-	return all, nil
-}
+// deciding are flags that what comes of a run depends on, besides those that settings names itself and those of the
+// groups Context and Gate.
+var deciding = []string{"max-tokens", "no-schema", "embed-model", "trace-budget", "token-budget", "section-token-budget", "trust", "burst"}
 
-// settings is what the run was asked to do, for the report and to tell it from others.
-func (p *replayRun) settings() []report.Setting {
+// settings is what the run was asked to do, for the report and to tell it from others: a run goes on where all of it is
+// the same. Of files it is what they say.
+func (p *replayRun) settings(flags []*kong.Flag) ([]report.Setting, error) {
+	answers, err := p.GeneratorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
+	reflects, err := p.ReflectorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
 	all := []report.Setting{}
 	set := func(name string, value any) {
 		if text := fmt.Sprint(value); text != "" && text != "0" && text != "false" {
@@ -278,7 +290,10 @@ func (p *replayRun) settings() []report.Setting {
 	set("max-samples", p.MaxSamples)
 	set("form", p.Form)
 	set("evaluator", p.Evaluator)
-	for _, ours := range sortedKeys(p.Field) {
+	for _, program := range p.Evaluators.Programs {
+		set("evaluator-program", program.Name+"="+strings.Join(program.Command, " "))
+	}
+	for _, ours := range slices.Sorted(maps.Keys(p.Field)) {
 		set("field", ours+"="+p.Field[ours])
 	}
 	set("simulated", p.Simulated)
@@ -287,19 +302,31 @@ func (p *replayRun) settings() []report.Setting {
 	set("reflector-model", p.ReflectorModel)
 	set("curator-model", p.CuratorModel)
 	set("temperature", p.Temperature)
-	set("gate", string(p.CuratorConfig.Mode))
-	set("token-budget", p.CuratorConfig.Tokens)
-	set("section-token-budget", p.CuratorConfig.SectionTokens)
-	for _, source := range p.CuratorConfig.Trust {
-		set("trust", source)
+	set("generator-prompt", said(p.GeneratorConfig.GeneratorPrompt, answers.Instructions))
+	set("reflector-prompt", said(p.ReflectorConfig.ReflectorPrompt, reflects.Instructions))
+	for _, f := range flags {
+		if grouped := f.Group != nil && (f.Group.Key == "Context" || f.Group.Key == "Gate"); !grouped && !slices.Contains(deciding, f.Name) {
+			continue
+		}
+		value, byDefault := f.Target.Interface(), f.Default
+		if _, is := value.(time.Duration); is {
+			if d, err := time.ParseDuration(byDefault); err == nil {
+				byDefault = d.String() // 168h is 168h0m0s
+			}
+		}
+		if text := fmt.Sprint(value); text != byDefault && (byDefault != "" || !f.Target.IsZero()) {
+			all = append(all, report.Setting{Name: f.Name, Value: text})
+		}
 	}
-	set("trace-budget", p.ReflectorConfig.TraceBudget)
-	set("generator-prompt", nonEmptyBase(p.GeneratorConfig.GeneratorPrompt))
-	set("reflector-prompt", nonEmptyBase(p.ReflectorConfig.ReflectorPrompt))
-	set("context-tokens", p.GeneratorConfig.Total)
-	set("bullet-tokens", p.GeneratorConfig.Bullets)
-	set("bullets", p.GeneratorConfig.Most)
-	return all
+	return all, nil
+}
+
+// said names a file by what it says, "" where there is none.
+func said(name, text string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (SHA-256 %.6x)", filepath.Base(name), sha256.Sum256([]byte(text)))
 }
 
 func nonEmptyBase(name string) string {
@@ -307,15 +334,6 @@ func nonEmptyBase(name string) string {
 		return ""
 	}
 	return filepath.Base(name)
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // stem is what the run is called after.
@@ -360,7 +378,7 @@ func (p *replayRun) sets(ctx context.Context) (sets replay.Sets, err error) {
 
 // tasks reads a file.
 func (p *replayRun) tasks(ctx context.Context, set, name string, most int) (*replay.Set, error) {
-	d, err := p.read(ctx, name, most, scoring.NewJudge(p.Evaluators, 1).Check)
+	d, err := p.read(ctx, name, scoring.Check, most)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", set, err)
 	}
@@ -375,13 +393,13 @@ func (p *replayRun) tasks(ctx context.Context, set, name string, most int) (*rep
 
 // stream hands on the tasks of standard input as they come.
 func (p *replayRun) stream(ctx context.Context) (*replay.Set, error) {
-	o, err := p.options(p.MaxSamples, scoring.NewJudge(p.Evaluators, 1).Check)
+	o, err := p.options(scoring.Check, p.MaxSamples)
 	if err != nil {
 		return nil, err
 	}
 	in, err := dataset.NewReader(os.Stdin, o)
 	if err != nil {
-		return nil, app.Exit(app.ExitUsage, err)
+		return nil, err
 	}
 	tasks := make(chan events.Task)
 	go func() {
@@ -428,8 +446,8 @@ func (p *replayRun) roles(ctx context.Context, s *session, o *replay.Options) ([
 	}
 	looks := reflector.New(reflecting, reflects)
 	if p.Executions != "" {
-		if err := book.Book(p.Executions).Validate(); err != nil {
-			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--executions: %w", err))
+		if err := isBook(ctx, natskv.New(s.JetStream()), "--executions", book.Book(p.Executions)); err != nil {
+			return nil, err
 		}
 		o.Source = replay.Source{Book: book.Book(p.Executions), Reflect: looks.Reflect, AtOnce: models.MaxConcurrent}
 	}
@@ -456,6 +474,9 @@ func (p *replayRun) roles(ctx context.Context, s *session, o *replay.Options) ([
 		return nil, err
 	}
 	answers.Judge = scoring.NewJudge(p.Evaluators, answers.Slots)
+	if err := answers.Judge.Check(p.Evaluator); err != nil && p.Dataset != "" {
+		return nil, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+	}
 	return []app.Role{generator.New(answering, embedder, answers), looks, p.CuratorConfig.Role(curating)}, nil
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -119,6 +117,9 @@ func (s *runScreen) point(p report.Point) {
 // scored is a score in words.
 func scored(s report.Score) string {
 	text := fmt.Sprintf("%5.1f %%  %d of %d", 100*s.Accuracy, s.Right, s.N)
+	if s.N == 0 {
+		text = "    –    0 of 0"
+	}
 	if s.Unjudged > 0 {
 		text += fmt.Sprintf(", %d that nobody can judge", s.Unjudged)
 	}
@@ -156,13 +157,14 @@ func (s *runScreen) waiting(role string) {
 }
 
 // result is the end of a run.
-func (s *runScreen) result(r *report.Report, folder string) error {
+func (s *runScreen) result(out *replay.Outcome, folder string) error {
 	s.clear()
+	r := out.Report
 	if s.json {
 		if err := writeJSON(s.out, line{Event: "report", Run: s.name, Report: r, Folder: folder}); err != nil {
 			return err
 		}
-		return ended(r)
+		return ended(out)
 	}
 	if err := r.Text(s.out); err != nil {
 		return err
@@ -171,23 +173,33 @@ func (s *runScreen) result(r *report.Report, folder string) error {
 	if r.Best.Version > 0 {
 		fmt.Fprintf(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
 	}
-	return ended(r)
+	return ended(out)
 }
 
-// ended is an error where something was lost.
-func ended(r *report.Report) error {
+// ended is an error where something was lost: lines, samples, or the judgement on an answer, which an evaluator owed.
+func ended(out *replay.Outcome) error {
 	var all []string
-	for _, d := range r.Data {
+	for _, d := range out.Report.Data {
 		if d.Unread > 0 {
 			all = append(all, fmt.Sprintf("%s of %s could not be read", plural(d.Unread, "line"), d.File))
 		}
 	}
-	reasons := map[string]int{}
-	for _, l := range r.Losses {
-		reasons[l.Reason]++
+	if n := len(out.Report.Losses); n > 0 {
+		all = append(all, fmt.Sprintf("%s came to nothing, the first one: %s", plural(n, "sample"), out.Report.Losses[0].Reason))
 	}
-	for _, why := range slices.Sorted(maps.Keys(reasons)) {
-		all = append(all, fmt.Sprintf("%s came to nothing: %s", plural(reasons[why], "sample"), why))
+	unjudged, why := 0, ""
+	for i := range out.Samples {
+		s := &out.Samples[i]
+		// Recorded executions keep what people said of them, whose word is no evaluator's failure.
+		recorded := out.Report.Mode == string(replay.Executions) && s.Set == replay.Train
+		if s.Lost == "" && s.Label == events.Unknown && s.Feedback != "" && !recorded {
+			if unjudged++; why == "" {
+				why = s.Feedback
+			}
+		}
+	}
+	if unjudged > 0 {
+		all = append(all, fmt.Sprintf("%s could not be judged, the first one: %s", plural(unjudged, "answer"), why))
 	}
 	if len(all) == 0 {
 		return nil

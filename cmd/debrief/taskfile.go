@@ -19,21 +19,21 @@ type taskFile struct {
 	Evaluator string            `help:"How to judge every answer, whatever the samples say: ${evaluators}." placeholder:"NAME" group:"Data"`
 }
 
-// options are those of a reader. Check says which evaluators will do; of many samples only so many are read, 0 is all.
-func (f taskFile) options(most int, check func(evaluator string) error) (dataset.Options, error) {
-	if err := check(f.Evaluator); err != nil {
-		return dataset.Options{}, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
-	}
+// options are those of a reader. Check says which evaluators will do; most bounds the samples, 0 is no bound.
+func (f taskFile) options(check func(evaluator string) error, most int) (dataset.Options, error) {
 	o := dataset.Options{Fields: f.Field, Form: dataset.Form(f.Form), Evaluator: f.Evaluator, Check: check, MaxSamples: most}
+	if err := check(f.Evaluator); err != nil {
+		return o, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+	}
 	if err := o.Validate(); err != nil {
 		return o, app.Exit(app.ExitUsage, fmt.Errorf("--field: %w", err))
 	}
 	return o, nil
 }
 
-// read reads a data set, or so many of its samples.
-func (f taskFile) read(ctx context.Context, name string, most int, check func(evaluator string) error) (*dataset.Set, error) {
-	o, err := f.options(most, check)
+// read reads a data set. One without a sample is an error: nothing could be said about it.
+func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, most int) (*dataset.Set, error) {
+	o, err := f.options(check, most)
 	if err != nil {
 		return nil, err
 	}

@@ -147,8 +147,8 @@ func (r *run) account(ctx context.Context) error {
 		r.report.Bullets = append(r.report.Bullets, row)
 	}
 	rep := &r.report
-	rep.Format, rep.Mode, rep.Settings, rep.Data = report.Format, string(r.Mode), r.Settings, r.data(r.Sets)
-	if r.Train != nil && r.Train.Stream != nil {
+	rep.Format, rep.Mode, rep.Settings, rep.Data = report.Format, string(r.Mode), r.Settings, r.Sets.Data()
+	if r.streams() {
 		rep.Data[0].Samples = r.step
 	}
 	rep.Paired = r.paired()

@@ -99,7 +99,7 @@ func (r *run) examineSource(ctx context.Context, version uint64) (err error) {
 		return err
 	}
 	defer r.Source.ledger.close()
-	r.Source.ledger.over = r.state.over
+	r.Source.ledger.ended = r.ledger.ended
 	r.report.Before, err = r.examine(ctx, r.Test, "playbook "+string(r.Source.Book), r.Source.Book, version)
 	return err
 }

@@ -42,7 +42,7 @@ type ledger struct {
 	done sync.WaitGroup
 
 	waiting func(string)
-	over    bool // the run has ended: nothing is to be asked any more
+	ended   error // of a run that hands in no more
 
 	mu        sync.Mutex
 	moved     chan struct{} // closed and replaced when something came
@@ -439,8 +439,8 @@ const atOnce = 16
 
 // hand publishes tasks.
 func (l *ledger) hand(ctx context.Context, tasks []*events.Task) error {
-	if l.over && len(tasks) > 0 {
-		return &ExpiredError{l.run}
+	if l.ended != nil && len(tasks) > 0 {
+		return l.ended
 	}
 	return each(len(tasks), atOnce, func(i int) error {
 		t := tasks[i]

@@ -49,6 +49,12 @@ func (r *run) online(ctx context.Context) error {
 			}
 		}
 	}
+	if r.ledger.ended != nil && r.step != r.state.now().Step {
+		return r.ledger.ended
+	}
+	if r.ledger.ended != nil && r.step != r.state.now().Step {
+		return r.ledger.ended
+	}
 	now, err := r.bookAt(ctx, r.version)
 	if err != nil {
 		return err
@@ -65,6 +71,9 @@ func (r *run) online(ctx context.Context) error {
 	}
 	return r.after(ctx)
 }
+
+// streams reports whether the samples come from where they cannot be read a second time.
+func (r *run) streams() bool { return r.Train != nil && r.Train.Stream != nil }
 
 // arrived is the next window: as many samples as it holds, of a stream those that have come. It is empty at the end.
 func (r *run) arrived(ctx context.Context) ([]events.Task, error) {
@@ -97,10 +106,6 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 	began := time.Now()
 	defer func() { r.phases[0] += time.Since(began) }()
 	score, point := report.Score{}, report.Point{Epoch: 1, Set: Train}
-	var err error
-	if point.Book, err = r.bookAt(ctx, r.version); err != nil {
-		return score, err
-	}
 	from := r.step
 	tasks := make([]events.Task, len(samples))
 	for i, t := range samples {
@@ -114,12 +119,19 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 		return score, err
 	}
 	r.step += len(samples)
-	last := uint64(0)
+	last, with := uint64(0), uint64(0)
 	for i := range fates {
 		if a := fates[i].first; a != nil {
-			last = max(last, a.seq)
+			last, with = max(last, a.seq), max(with, a.version)
 		}
 		r.note(Train, "online", &samples[i], from+i, &fates[i], &score)
+	}
+	if with == 0 {
+		with = r.version
+	}
+	// What they were answered with, which is not the newest where they were asked before an interruption.
+	if point.Book, err = r.bookAt(ctx, with); err != nil {
+		return score, err
 	}
 	if err := r.learned(ctx, last); err != nil {
 		return score, err

@@ -140,7 +140,6 @@ type Options struct {
 	Name     string
 	Settings []report.Setting // of the command, for the report; part of what a run is
 	From     string           // what the book is forked from, for people
-	Files    []report.Data    // that the outcome depends on, besides the sets: what models are told
 	Debrief  string           // version of the program
 	// Fork makes the run's book what it begins with, and returns its version. It may be called again after an
 	// interruption. Nil begins with the empty playbook.
@@ -153,9 +152,6 @@ type Options struct {
 	Epoch    func(report.Epoch)    // every epoch; may be nil
 	Waiting  func(waitsFor string) // nothing has moved for a while; may be nil
 }
-
-// data describes all files that a run depends on.
-func (o *Options) data(sets Sets) []report.Data { return append(sets.Data(), o.Files...) }
 
 // Progress is how far a run is.
 type Progress struct {
@@ -200,7 +196,7 @@ type run struct {
 
 // fingerprint tells runs apart that would come out differently.
 func fingerprint(c Config, sets Sets, o Options) string {
-	text, err := json.Marshal([]any{c.WithDefaults(), o.data(sets), o.Settings, o.From})
+	text, err := json.Marshal([]any{c.WithDefaults(), sets.Data(), o.Settings, o.From})
 	if err != nil {
 		panic(err) // these are plain structs
 	}
@@ -247,8 +243,13 @@ func Go(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (ou
 	if r.ledger, err = openLedger(ctx, conn, r.book, r.Options); err != nil {
 		return nil, err
 	}
-	r.ledger.over = r.state.over
 	defer r.ledger.close()
+	switch {
+	case r.state.over && r.streams():
+		r.ledger.ended = &OtherError{r.Name, []string{"it has ended, after other samples than those of this stream"}}
+	case r.state.over:
+		r.ledger.ended = &ExpiredError{r.Name}
+	}
 	f, followed, err := r.store.Follow(r.ledger.ctx, r.book)
 	if err != nil {
 		return nil, err

@@ -395,6 +395,40 @@ func TestOnlineTestsBeforeItLearns(t *testing.T) {
 	}
 }
 
+// TestAnEndedStreamIsNotGoneOnWith: what it came to stays. The same samples again ask nobody; others are refused.
+func TestAnEndedStreamIsNotGoneOnWith(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	all := sets(40, 10).Train.Tasks
+	over := func(tasks []events.Task) (*Outcome, error) {
+		stream := make(chan events.Task, len(tasks))
+		for _, task := range tasks {
+			stream <- task
+		}
+		close(stream)
+		s := Sets{Train: &Set{Data: report.Data{Set: Train}, Stream: stream}}
+		return Go(t.Context(), h.conn, Config{Mode: Online, Batch: 8}, s, Options{Name: "r"})
+	}
+	first, err := over(all[:20])
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := h.model.calls.Load()
+	again, err := over(all[:20])
+	if err != nil || again.Report.Final != first.Report.Final || len(again.Samples) != 20 {
+		t.Errorf("the same samples: %v, %+v, was %+v", err, again.Report.Final, first.Report.Final)
+	}
+	for name, tasks := range map[string][]events.Task{"none": nil, "fewer": all[:12], "more": all[:24], "others": all[20:]} {
+		var other *OtherError
+		if _, err := over(tasks); !errors.As(err, &other) {
+			t.Errorf("%s: %v, want an OtherError", name, err)
+		}
+	}
+	if n := h.model.calls.Load(); n != calls {
+		t.Errorf("%d calls of an ended run", n-calls)
+	}
+}
+
 func TestAStreamIsLearnedAsItComes(t *testing.T) {
 	t.Parallel()
 	h := open(t, 8, nil)

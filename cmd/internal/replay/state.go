@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +58,7 @@ const (
 
 // dead reports whether an owner works no more that has been silent for so long. A process of this machine can be looked for.
 func (o *owner) dead(silent time.Duration) bool {
-	if host, err := os.Hostname(); err == nil && host == o.Host && o.PID != os.Getpid() && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH) {
+	if host, err := os.Hostname(); err == nil && host == o.Host && o.PID != os.Getpid() && gone(o.PID) {
 		return true
 	}
 	return silent > deadAfter
@@ -74,6 +75,17 @@ func silence(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyValu
 		return 0, fmt.Errorf("read bucket %s: got a %T", events.BucketRuns, status)
 	}
 	return max(b.StreamInfo().TimeStamp.Sub(entry.Created()), 0), nil
+}
+
+// gone reports whether a process of this machine has ended. One that was killed stays a zombie where nobody waits for
+// it, as in containers whose first process reaps none.
+func gone(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return true
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // pid (name) state …, and a name may hold a bracket
+	end := bytes.LastIndex(stat, []byte(") "))
+	return err == nil && end >= 0 && bytes.HasPrefix(stat[end+2:], []byte("Z"))
 }
 
 // InUseError says that another process is at work on the run.
@@ -135,7 +147,7 @@ func take(ctx context.Context, js jetstream.JetStream, r *run, lost context.Canc
 	}
 	s := &state{kv: kv, name: r.Name, lost: lost, began: time.Now()}
 	want := record{
-		Format: report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options), Mode: r.Mode, Settings: r.Settings, Data: r.data(r.Sets), From: r.From,
+		Format: report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options), Mode: r.Mode, Settings: r.Settings, Data: r.Sets.Data(), From: r.From,
 	}
 	entry, err := kv.Get(ctx, r.Name)
 	switch {
@@ -164,9 +176,6 @@ func take(ctx context.Context, js jetstream.JetStream, r *run, lost context.Canc
 			}
 		}
 		s.revision, s.before, s.over = entry.Revision(), s.record.Seconds, !s.record.Ended.IsZero()
-		if s.over && r.Train != nil && r.Train.Stream != nil { // more has come
-			s.over, s.record.Ended = false, time.Time{}
-		}
 		if !s.over {
 			s.record.Resumed++
 		}
