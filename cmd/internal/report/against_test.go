@@ -26,6 +26,7 @@ func TestAnotherPlaybookStandsBesideTheBestOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, strings.Join(strings.Fields(out.String()), " "), "Against playbook support, version 41 with 1 234 bullets: 7 the same, 5 nearly, 2 only here, 1 222 only there.")
+	has(t, strings.Join(strings.Fields(out.String()), " "), "with playbook support and with the one that was learned from its executions")
 	r.Against.Here, r.Against.There = nil, nil
 	data, err := r.JSON()
 	if err != nil {

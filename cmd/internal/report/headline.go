@@ -39,6 +39,9 @@ func (r *Report) tested() headline {
 		From: percent(r.Before.Accuracy), To: percent(r.After.Accuracy),
 		What: "of the test set answered right, without what was learned and with the best playbook",
 	}
+	if r.Against != nil {
+		h.What = fmt.Sprintf("of the test set answered right, with playbook %s and with the one that was learned from its executions", r.Against.Book)
+	}
 	p := r.Paired
 	if p == nil || p.N == 0 {
 		h.Detail = []string{fmt.Sprintf("%d of %d before, %d of %d after; no sample was judged both times.", r.Before.Right, r.Before.N, r.After.Right, r.After.N)}
