@@ -63,7 +63,7 @@ func (h *house) bare(e events.Event) events.Handle {
 // send publishes an edit under its id and returns when it was decided on.
 func (h *house) send(e *events.Edit) events.Decision {
 	h.Helper()
-	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
 	defer cancel()
 	reply, err := h.conn.Request(ctx, e, bus.Marks{})
 	h.ok(err)

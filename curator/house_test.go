@@ -130,7 +130,7 @@ func (h *house) edit(b playbook.Book, ops ...playbook.Op) events.Decision {
 func (h *house) ask(b playbook.Book, e *events.Edit) events.Decision {
 	h.Helper()
 	e.Book, e.ID, e.Author, e.Reason = b, events.NewID(), "ann", "test"
-	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
 	defer cancel()
 	reply, err := h.conn.Request(ctx, e, bus.Marks{})
 	h.ok(err)
@@ -152,7 +152,7 @@ func (h *house) until(b playbook.Book, what string, is func(*playbook.Playbook) 
 	f, wait, err := h.store.Follow(h.Context(), b)
 	h.ok(err)
 	defer wait()
-	ctx, cancel := context.WithTimeout(h.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
 	defer cancel()
 	for {
 		var p *playbook.Playbook
@@ -189,7 +189,7 @@ func (h *house) whole(b playbook.Book) *playbook.Playbook {
 // letters waits for so many dead letters of a book and returns their reasons.
 func (h *house) letters(b playbook.Book, n int) (reasons []string) {
 	h.Helper()
-	ctx, cancel := context.WithTimeout(h.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
 	defer cancel()
 	err := h.conn.Read(ctx, events.StreamDead, events.DeadSubject(events.RoleCurator, b), func(s bus.Stored) error {
 		reasons = append(reasons, s.Event.(*events.DeadLetter).Reason)
@@ -229,7 +229,7 @@ func (h *house) commit(r *events.Reflection, seq uint64) {
 // lag waits until the curators' durable is as described; the server tells nobody, so it is asked.
 func (h *house) lag(is func(bus.Lag) bool) {
 	h.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		lag, err := h.conn.Lag(h.Context(), events.RoleCurator)
 		h.ok(err)
 		if is(lag) {
