@@ -106,13 +106,13 @@ func (r *offlineRun) result() (full *runReport, same string) {
 func TestAKilledRunComesOutTheSame(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 2))
-	train, epochs, kills, least := 80, "2", 5, 0.2
+	train, epochs, kills, least, latency := 80, "2", 5, 0.2, "0s"
 	if os.Getenv("DEBRIEF_LONG") != "" {
-		train, epochs, kills, least = 200, "5", 20, 0.9
+		train, epochs, kills, least, latency = 200, "5", 20, 0.9, "50ms" // so long that so many kills find it at work
 	}
 	tasks := demoTasks(t, train)
 	begun := time.Now()
-	calm := demoRun(t, tasks, "--epochs", epochs, "--simulated", "--data", filepath.Join(t.TempDir(), "calm"))
+	calm := demoRun(t, tasks, "--epochs", epochs, "--simulated", "--latency", latency, "--data", filepath.Join(t.TempDir(), "calm"))
 	calm.go1(0)
 	took := time.Since(begun)
 	want, wantSame := calm.result()
@@ -120,9 +120,12 @@ func TestAKilledRunComesOutTheSame(t *testing.T) {
 		t.Fatalf("an undisturbed run comes to %+v", want.After)
 	}
 
-	r := demoRun(t, tasks, "--epochs", epochs, "--simulated", "--data", filepath.Join(t.TempDir(), "killed"))
+	r := demoRun(t, tasks, "--epochs", epochs, "--simulated", "--latency", latency, "--data", filepath.Join(t.TempDir(), "killed"))
 	killed := 0
-	for killed < kills && !r.go1(took/20+time.Duration(rng.Int64N(int64(took)/4))) { // else it came to the end sooner
+	alive := func() time.Duration { // at least until it is at work
+		return max(250*time.Millisecond, took/40+time.Duration(rng.Int64N(int64(took)/30)))
+	}
+	for killed < kills && !r.go1(alive()) { // else it came to the end sooner
 		killed++
 	}
 	r.go1(0)
