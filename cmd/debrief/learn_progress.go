@@ -66,9 +66,10 @@ func (p *reading) Read(b []byte) (int, error) {
 	p.read += int64(n)
 	p.tell(func(seconds float64) (any, string) {
 		rate, runs := float64(p.read)/seconds, float64(p.runs)/seconds
-		return map[string]any{
+		told := map[string]any{
 			"file": p.name, "bytes": p.read, "of": p.size, "runs_so_far": p.runs, "bytes_per_second": int64(rate), "runs_per_second": int64(runs),
-		}, fmt.Sprintf("%s: %d of %d MB, %d runs; %.1f MB and %.0f runs a second",
+		}
+		return told, fmt.Sprintf("%s: %d of %d MB, %d runs; %.1f MB and %.0f runs a second",
 			p.name, p.read>>20, p.size>>20, p.runs, rate/(1<<20), runs)
 	})
 	return n, err
