@@ -4,8 +4,10 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
+	"debrief/events/redact"
 	"debrief/playbook"
 )
 
@@ -106,60 +108,43 @@ func empty(content string) bool {
 	return words < minWords
 }
 
-// orders are the ways in which texts speak to a model instead of about a task.
-var orders = []struct {
+type form struct {
 	what string
-	form *regexp.Regexp
-}{
-	{"to ignore what it was told", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:above|before|previous|prior|earlier|preceding|your|all|any|every|the)\b[^.\n]{0,30}\b(?:instructions?|prompts?|rules|directions|guidelines|orders|guardrails)\b`)},
-	{"to ignore what it was told", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything)\s+(?:of\s+)?(?:the\s+)?(?:above|before|previous|prior|earlier|preceding)\b`)},
-	{"to be somebody else", regexp.MustCompile(`(?i)\b(?:you are now|from now on,? you(?: are| will|'re)|pretend (?:to be|that you)|act as (?:an? )?(?:unrestricted|jailbroken|different)|enter (?:developer|jailbreak|god) mode)\b`)},
-	{"to tell its instructions", regexp.MustCompile(`(?i)\b(?:reveal|print|repeat|show|output|leak)\b[^.\n]{0,30}\b(?:system prompt|your (?:instructions|prompt|rules))\b`)},
-	{"to write bullets", regexp.MustCompile(`(?i)\badd (?:a |the |this )?(?:new )?bullet\b`)},
-	{"marks of a conversation", regexp.MustCompile(`(?i)<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)[^>]{0,20}\|?>|\[/?INST\]|<</?SYS>>|</?(?:system|assistant)(?:_prompt)?>`)},
-	{"marks of a conversation", regexp.MustCompile(`(?im)^\s*(?:#+\s*)?(?:system|assistant)\s*(?:prompt|message)?\s*:`)},
+	re   *regexp.Regexp
 }
+
+// orders are the ways in which texts speak to a model instead of about a task. They take milliseconds to compile, which
+// only who curates should wait for.
+var orders = sync.OnceValue(func() []form {
+	return []form{
+		{"to ignore what it was told", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:above|before|previous|prior|earlier|preceding|your|all|any|every|the)\b[^.\n]{0,30}\b(?:instructions?|prompts?|rules|directions|guidelines|orders|guardrails)\b`)},
+		{"to ignore what it was told", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything)\s+(?:of\s+)?(?:the\s+)?(?:above|before|previous|prior|earlier|preceding)\b`)},
+		{"to be somebody else", regexp.MustCompile(`(?i)\b(?:you are now|from now on,? you(?: are| will|'re)|pretend (?:to be|that you)|act as (?:an? )?(?:unrestricted|jailbroken|different)|enter (?:developer|jailbreak|god) mode)\b`)},
+		{"to tell its instructions", regexp.MustCompile(`(?i)\b(?:reveal|print|repeat|show|output|leak)\b[^.\n]{0,30}\b(?:system prompt|your (?:instructions|prompt|rules))\b`)},
+		{"to write bullets", regexp.MustCompile(`(?i)\badd (?:a |the |this )?(?:new )?bullet\b`)},
+		{"marks of a conversation", regexp.MustCompile(`(?i)<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)[^>]{0,20}\|?>|\[/?INST\]|<</?SYS>>|</?(?:system|assistant)(?:_prompt)?>`)},
+		{"marks of a conversation", regexp.MustCompile(`(?im)^\s*(?:#+\s*)?(?:system|assistant)\s*(?:prompt|message)?\s*:`)},
+	}
+})
 
 // order names how a text gives orders to a model, "" if it does not.
 func order(text string) string {
-	for _, o := range orders {
-		if o.form.MatchString(text) {
+	for _, o := range orders() {
+		if o.re.MatchString(text) {
 			return o.what
 		}
 	}
 	return ""
 }
 
-// secrets are the forms that keys and passwords are known by. Forms: the vendors' own documentation of their tokens.
-var secrets = []struct {
-	what string
-	form *regexp.Regexp
-}{
-	{"private key", regexp.MustCompile(`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?s:.*?-----END [A-Z0-9 ]+-----)?`)},
-	{"AWS key", regexp.MustCompile(`\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b`)},
-	{"Google key", regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`)},
-	{"Google token", regexp.MustCompile(`\bya29\.[A-Za-z0-9_-]{20,}`)},
-	{"GitHub token", regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})`)},
-	{"GitLab token", regexp.MustCompile(`\bglpat-[A-Za-z0-9_-]{20,}`)},
-	{"Slack token", regexp.MustCompile(`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`)},
-	{"Slack address", regexp.MustCompile(`\bhooks\.slack\.com/services/[A-Za-z0-9/]{20,}`)},
-	{"OpenAI or Anthropic key", regexp.MustCompile(`\bsk-(?:proj-|ant-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}`)},
-	{"Stripe key", regexp.MustCompile(`\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}`)},
-	{"JSON web token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
-	{"bearer token", regexp.MustCompile(`(?i)\bbearer\s+[A-Za-z0-9._~+/-]*[0-9][A-Za-z0-9._~+/-]{15,}=*`)},
-	{"password in an address", regexp.MustCompile(`\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@<>{}$]+:[^\s/@<>{}$]{3,}@[^\s/@]+`)},
-	{"password", regexp.MustCompile(`(?i)\b(?:password|passwd|pwd|secret|api[_-]?key|access[_-]?token|auth[_-]?token|client[_-]?secret)["']?\s*[:=]\s*["']?[^\s"'<>{}()\[\],;]*[0-9][^\s"'<>{}()\[\],;]{5,}`)},
-}
-
 // longRuns are long enough to be a key that has no form of its own.
 var longRuns = regexp.MustCompile(`[A-Za-z0-9+_=-]{32,}`)
 
-// secret names what in a text looks like a secret, "" if nothing does.
+// secret names what in a text looks like a secret, "" if nothing does. What is kept for ever is looked at harder than
+// what passes through: a long random token counts, too.
 func secret(text string) string {
-	for _, s := range secrets {
-		if s.form.MatchString(text) {
-			return s.what
-		}
+	if kind := redact.Kind(text); kind != "" {
+		return kind
 	}
 	for _, token := range longRuns.FindAllString(text, -1) {
 		if random(token) {
@@ -169,17 +154,11 @@ func secret(text string) string {
 	return ""
 }
 
-// redacted stands in for a secret.
-const redacted = "[redacted]"
-
-// redact is a text without its secrets, for a record that is kept for ever.
-func redact(text string) string {
-	for _, s := range secrets {
-		text = s.form.ReplaceAllLiteralString(text, redacted)
-	}
-	return longRuns.ReplaceAllStringFunc(text, func(token string) string {
+// redacted is a text without its secrets, for a record that is kept for ever.
+func redacted(text string) string {
+	return longRuns.ReplaceAllStringFunc(redact.Text(text), func(token string) string {
 		if random(token) {
-			return redacted
+			return "[redacted: random token]"
 		}
 		return token
 	})

@@ -150,7 +150,7 @@ func (d *desk) between(ctx context.Context, b playbook.Book, after, before uint6
 	}
 	ctx, stop := context.WithTimeout(ctx, readPatience)
 	defer stop()
-	err = d.conn.ReadFrom(ctx, events.StreamReflections, events.KindReflection.Subject(b), after+1, func(s bus.Stored) error {
+	err = d.conn.Poll(ctx, events.StreamReflections, events.KindReflection.Subject(b), after+1, 5*time.Millisecond, func(s bus.Stored) error {
 		switch {
 		case s.Seq >= before:
 			return bus.ErrStop

@@ -32,6 +32,9 @@ type Config struct {
 	Gate  gate.Config   `embed:""`
 	Trust []string      `name:"trust" help:"How far a source is believed: trusted, limited (to a percentage of what is behind a bullet, 50 unless given) or untrusted. May be given more than once. Default: trusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
 	Burst int           `name:"burst" help:"Most bullets that one session, or one source that is not trusted, may make in 10 minutes; the others wait in quarantine. -1 is no limit." default:"20"`
+
+	// Meter is told what is done; nil is nobody.
+	Meter Meter `kong:"-"`
 }
 
 // WithDefaults fills in what is zero.
@@ -101,6 +104,7 @@ func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 		Curator: c, conn: conn, store: natskv.New(conn.JetStream()),
 		books: make(map[playbook.Book]*book),
 	}
+	d.store.Meter = c.cfg.Meter
 	swept := make(chan struct{})
 	sweep, stop := context.WithCancel(ctx)
 	go func() {
@@ -269,6 +273,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		var out drafted
 		now := time.Now()
 		by.burst, by.now = burst{d.cfg.Burst, b.made.recent(now)}, now
+		span := beginCommit(ctx)
 		_, err := b.w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
 			by.judged = s.Judged
 			out = newDraft(s.Playbook(), by).settle(coveredBy(s), cases, stale)
@@ -278,11 +283,13 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 			}
 			return out.change, nil
 		})
+		endCommit(ctx, span, b, cases[:out.settled], out.change, err)
 		if err != nil {
 			return err
 		}
 		for _, delta := range out.change {
 			b.memory.note(delta)
+			d.cfg.tell(delta)
 		}
 		for key := range out.doubted {
 			b.known[key] = struct{}{}
@@ -309,7 +316,7 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	}
 	if err := b.w.Flush(ctx); err != nil {
 		// The log holds the effect, so the reflections are settled. The view is the sweep's from here.
-		d.conn.Log().Warn().Err(err).Str("book", string(b.name)).Msg("flush view")
+		d.conn.LogIn(ctx).Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("flush view")
 		b.w, b.sound = nil, false
 	}
 	return nil
@@ -403,7 +410,7 @@ func (d *desk) look(ctx context.Context, b *book) {
 	default:
 		b.w, b.sound = nil, false // opened anew, and the view judged anew, next time
 		if ctx.Err() == nil {
-			d.conn.Log().Warn().Err(err).Str("book", string(b.name)).Msg("check view")
+			d.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("check view")
 		}
 	}
 }

@@ -16,6 +16,7 @@ type docket struct {
 	id       events.ID
 	seq      uint64
 	repeated bool
+	trace    string             // its trace id
 	attempt  int                // which delivery it is, from 1
 	r        *events.Reflection // one of the two
 	e        *events.Edit
@@ -46,7 +47,7 @@ type proposal struct {
 }
 
 func newDocket(d *bus.Delivery, result *bus.Result) (*docket, error) {
-	k := &docket{id: d.Event.EventID(), seq: d.Seq, repeated: d.Repeat, attempt: d.Attempt, result: result}
+	k := &docket{id: d.Event.EventID(), seq: d.Seq, repeated: d.Repeat, attempt: d.Attempt, trace: events.TraceID(d.Trace), result: result}
 	switch e := d.Event.(type) {
 	case *events.Reflection:
 		k.r = e
@@ -63,7 +64,7 @@ func (k *docket) covered(s natskv.State) bool { return s.Covers(k.id, k.seq, k.r
 // decide fills in the results of settled dockets. An edit is answered with the version that holds it.
 func decide(settled []*docket, s natskv.State) {
 	for _, k := range settled {
-		*k.result = bus.Result{}
+		*k.result = bus.Result{Version: s.Playbook().Version()}
 		if k.e == nil {
 			continue
 		}

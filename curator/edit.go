@@ -163,7 +163,7 @@ func (d *draft) edit(k *docket, covered func(*docket) bool, out *playbook.Delta)
 		if err != nil {
 			refuse(op, no("%v", err))
 		} else if why := secretIn(&op); why != nil {
-			op.Content, op.Whole = redact(op.Content), nil
+			op.Content, op.Whole = redacted(op.Content), nil
 			refuse(op, why)
 		} else if why := d.change(&op); why != nil {
 			refuse(op, why)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/events/redact"
 	"debrief/playbook"
 	"debrief/playbook/natskv"
 	"debrief/playbook/recall"
@@ -83,7 +84,7 @@ func (m *memory) load(ctx context.Context, w *natskv.Writer) error {
 func (m *memory) note(d *playbook.Delta) {
 	for i := range d.Rejected {
 		j := &d.Rejected[i]
-		if j.Op.Content == "" || j.Same != "" || begins(j.Reason, passing) || strings.Contains(j.Op.Content, redacted) {
+		if j.Op.Content == "" || j.Same != "" || begins(j.Reason, passing) || redact.Marked(j.Op.Content) {
 			continue
 		}
 		if d.Author == Author {

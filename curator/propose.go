@@ -81,7 +81,7 @@ func (d *desk) refuseLesson(m *memory) func(string) string {
 }
 
 func (k *docket) turnDown(op playbook.Op, why string) {
-	op.Content, op.Reason = redact(op.Content), redact(op.Reason)
+	op.Content, op.Reason = redacted(op.Content), redacted(op.Reason)
 	k.rejected = append(k.rejected, playbook.Rejection{Op: op, Reason: why})
 }
 

@@ -38,7 +38,7 @@ type Edit struct {
 	// Rebuild has the view written anew from the log.
 	Rebuild bool `msgpack:"rebuild,omitempty" json:"rebuild,omitempty"`
 
-	ReplyTo string    `msgpack:"reply,omitempty" json:"-"`
+	ReplyTo string    `msgpack:"reply,omitempty" json:"-" redact:"-"`
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
 
@@ -76,7 +76,7 @@ func (e *Edit) Validate() error {
 		}
 	}
 	if !e.Gate.Valid() {
-		errs = append(errs, fmt.Errorf("gate: %q is none of off, shadow, on", e.Gate))
+		errs = append(errs, fmt.Errorf("gate: %.80q is none of off, shadow, on", e.Gate))
 	}
 	if e.Forget != nil {
 		errs = append(errs, e.Forget.Validate())

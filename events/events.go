@@ -45,15 +45,15 @@ const (
 
 // Origin places a task in a run over a data set. All of it is optional.
 type Origin struct {
-	Run   string `msgpack:"run,omitempty" json:"run,omitempty"`
+	Run   string `msgpack:"run,omitempty" json:"run,omitempty" redact:"-"`
 	Epoch int    `msgpack:"epoch,omitempty" json:"epoch,omitempty"`
 	Index int    `msgpack:"index,omitempty" json:"index,omitempty"`
 	Round int    `msgpack:"round,omitempty" json:"round,omitempty"`
 	// Source says where a recorded run came from, such as "tau-bench".
-	Source string `msgpack:"source,omitempty" json:"source,omitempty"`
+	Source string `msgpack:"source,omitempty" json:"source,omitempty" redact:"-"`
 	// Task names what a recorded run was an attempt at, the same for every attempt. Where it is empty, attempts at one
 	// task have its question in common.
-	Task string `msgpack:"task,omitempty" json:"task,omitempty"`
+	Task string `msgpack:"task,omitempty" json:"task,omitempty" redact:"-"`
 	// Held says that what is made of it changes nothing until an edit gathers it (Edit.Gather): who runs over a data set
 	// says which reflections go together, so that the outcome does not depend on how fast each came. Each execution then
 	// has a reflection, also where there is nothing to say; feedback on it teaches nothing.
@@ -64,15 +64,15 @@ type Origin struct {
 type Task struct {
 	envelope `msgpack:"-"`
 	// ID is the client's; one task id in one book is one sample. A new epoch is a new sample and has its own.
-	ID       string  `msgpack:"id" json:"id"`
-	Session  string  `msgpack:"session,omitempty" json:"session,omitempty"`
+	ID       string  `msgpack:"id" json:"id" redact:"-"`
+	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"-"`
 	Question string  `msgpack:"question" json:"question"`
 	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
 	Purpose  Purpose `msgpack:"purpose,omitempty" json:"purpose,omitempty"`
 
 	// Target is what a right answer is, for the evaluator; it never enters a generator's prompt.
 	Target    string `msgpack:"target,omitempty" json:"target,omitempty"`
-	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
+	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty" redact:"-"`
 
 	// Turn is the client's number of the task within its session, from 1; 0 leaves it to the Generator.
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
@@ -93,7 +93,7 @@ type Task struct {
 	Rounds int `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 
 	// ReplyTo is where the answer is sent once it is stored. Only inboxes are accepted.
-	ReplyTo string    `msgpack:"reply,omitempty" json:"-"`
+	ReplyTo string    `msgpack:"reply,omitempty" json:"-" redact:"-"`
 	Origin  Origin    `msgpack:"origin,omitempty" json:"origin,omitzero"`
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
@@ -273,8 +273,8 @@ type ShownBullet struct {
 type Execution struct {
 	envelope `msgpack:"-"`
 	ID       ID      `msgpack:"id" json:"id"`
-	TaskID   string  `msgpack:"task" json:"task_id"`
-	Session  string  `msgpack:"session,omitempty" json:"session,omitempty"`
+	TaskID   string  `msgpack:"task" json:"task_id" redact:"-"`
+	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"-"`
 	Question string  `msgpack:"question,omitempty" json:"question,omitempty"`
 	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
 	Target   string  `msgpack:"target,omitempty" json:"target,omitempty"`
@@ -294,7 +294,7 @@ type Execution struct {
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
 	// Evaluator, Rounds and Tries are the task's, so that another round can be asked for; Pinned says that it pinned its
 	// version.
-	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
+	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty" redact:"-"`
 	Rounds    int    `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 	Tries     []Try  `msgpack:"tries,omitempty" json:"tries,omitempty"`
 	Pinned    bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
@@ -302,7 +302,7 @@ type Execution struct {
 	ContextID ID        `msgpack:"ctx,omitempty" json:"context_id,omitempty"`
 	Manifest  *Manifest `msgpack:"manifest,omitempty" json:"manifest,omitempty"`
 
-	Model        string        `msgpack:"model,omitempty" json:"model,omitempty"`
+	Model        string        `msgpack:"model,omitempty" json:"model,omitempty" redact:"-"`
 	PromptSHA256 []byte        `msgpack:"prompt,omitempty" json:"prompt_sha256,omitempty"`
 	Usage        chat.Usage    `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	Started      time.Time     `msgpack:"started" json:"started,omitzero"`
@@ -334,7 +334,7 @@ func (o *Outcome) validate() error {
 	switch o.Label {
 	case Success, Partial, Failure, Unknown, "":
 	default:
-		return fmt.Errorf("outcome.label: %q is none of success, partial, failure, unknown", o.Label)
+		return fmt.Errorf("outcome.label: %.80q is none of success, partial, failure, unknown", o.Label)
 	}
 	if !(o.Score >= 0 && o.Score <= 1) { // also NaN
 		return fmt.Errorf("outcome.score: must be between 0 and 1, got %v", o.Score)
@@ -381,7 +381,7 @@ func validTags(tags []BulletTag) error {
 	var errs []error
 	for i, t := range tags {
 		if t.ID == "" || !t.Tag.Valid() {
-			errs = append(errs, fmt.Errorf("bullet_tags[%d]: id %q, tag %q: want an id and helpful, harmful or neutral", i, t.ID, t.Tag))
+			errs = append(errs, fmt.Errorf("bullet_tags[%d]: id %.80q, tag %.80q: want an id and helpful, harmful or neutral", i, t.ID, t.Tag))
 		}
 	}
 	return errors.Join(errs...)
@@ -397,7 +397,7 @@ type Lesson struct {
 // run: helpful where the run succeeded, harmful where it failed, neutral where nobody knows.
 type Finding struct {
 	// Key is what was seen, such as "order/get_user/book": the identity of the bullet.
-	Key     string `msgpack:"key" json:"key"`
+	Key     string `msgpack:"key" json:"key" redact:"-"`
 	Section string `msgpack:"section" json:"section"`
 	// Text is the bullet's content. {runs}, {helpful}, {harmful} and {neutral} stand for the counts so far,
 	// {base.runs} and so on for those of Base.
@@ -405,7 +405,7 @@ type Finding struct {
 	Vote Vote   `msgpack:"vote" json:"vote"`
 	// Base is the key of the finding that counts the same runs without the condition. With one, the bullet is shown
 	// only while successes have it clearly more often than failures; the Curator's policy says how much more.
-	Base string `msgpack:"base,omitempty" json:"base,omitempty"`
+	Base string `msgpack:"base,omitempty" json:"base,omitempty" redact:"-"`
 	// CountOnly findings are kept for their counts and never shown.
 	CountOnly bool `msgpack:"count,omitempty" json:"count_only,omitempty"`
 	// Paired findings come from two runs of one task, one that succeeded and one that failed. Helpful is a pair in which
@@ -425,8 +425,8 @@ type Reflection struct {
 	Handle    Handle `msgpack:"handle" json:"execution"`
 	Feedback  ID     `msgpack:"feedback,omitempty" json:"feedback_id,omitempty"`
 	// Reflector is the version of rules or prompt that made it; part of the id.
-	Reflector string  `msgpack:"reflector" json:"reflector"`
-	Session   string  `msgpack:"session,omitempty" json:"session,omitempty"` // of the execution
+	Reflector string  `msgpack:"reflector" json:"reflector" redact:"-"`
+	Session   string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"-"` // of the execution
 	Origin    Origin  `msgpack:"origin,omitempty" json:"origin,omitzero"`
 	Question  string  `msgpack:"question,omitempty" json:"question,omitempty"` // its beginning, for the Curator
 	Outcome   Outcome `msgpack:"outcome" json:"outcome"`
@@ -457,7 +457,7 @@ type Reflection struct {
 	// Ignored says what of the model's reply was not taken over and why, a sentence each.
 	Ignored []string `msgpack:"ignored,omitempty" json:"ignored,omitempty"`
 
-	Model   string     `msgpack:"model,omitempty" json:"model,omitempty"`
+	Model   string     `msgpack:"model,omitempty" json:"model,omitempty" redact:"-"`
 	Usage   chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	Created time.Time  `msgpack:"created" json:"created,omitzero"`
 }
@@ -504,7 +504,7 @@ func (r *Reflection) Validate() error {
 	}
 	for i, f := range r.Findings {
 		if f.Key == "" || f.Text == "" || !f.Vote.Valid() {
-			errs = append(errs, fmt.Errorf("findings[%d]: key %q, vote %q: want a key, a text and a vote", i, f.Key, f.Vote))
+			errs = append(errs, fmt.Errorf("findings[%d]: key %.80q, vote %.80q: want a key, a text and a vote", i, f.Key, f.Vote))
 		}
 	}
 	return errors.Join(errs...)
@@ -513,12 +513,12 @@ func (r *Reflection) Validate() error {
 // DeadLetter is what a role gave up on, with everything needed to try again.
 type DeadLetter struct {
 	envelope   `msgpack:"-"`
-	Role       string              `msgpack:"role" json:"role"`
+	Role       string              `msgpack:"role" json:"role" redact:"-"`
 	Reason     string              `msgpack:"reason" json:"reason"`
 	Deliveries int                 `msgpack:"deliveries" json:"deliveries"`
-	Stream     string              `msgpack:"stream" json:"stream"`
+	Stream     string              `msgpack:"stream" json:"stream" redact:"-"`
 	Seq        uint64              `msgpack:"seq" json:"seq"`
-	Subject    string              `msgpack:"subject" json:"subject"`
+	Subject    string              `msgpack:"subject" json:"subject" redact:"-"`
 	Header     map[string][]string `msgpack:"header,omitempty" json:"header,omitempty"`
 	Data       []byte              `msgpack:"data,omitempty" json:"data,omitempty"`
 	Time       time.Time           `msgpack:"time" json:"time"`
@@ -537,7 +537,7 @@ func (d *DeadLetter) Validate() error {
 		return errors.New("role, subject: cannot be empty")
 	}
 	if playbook.Book(d.Role).Validate() != nil { // a book's name is a token too
-		return fmt.Errorf("role: %q cannot be in a subject", d.Role)
+		return fmt.Errorf("role: %.80q cannot be in a subject", d.Role)
 	}
 	return nil
 }
@@ -551,7 +551,7 @@ func validName(field, s string) error {
 
 func validPurpose(p Purpose) error {
 	if p != "" && p != Learn && p != Evaluate {
-		return fmt.Errorf("purpose: %q is neither learn nor evaluate", p)
+		return fmt.Errorf("purpose: %.80q is neither learn nor evaluate", p)
 	}
 	return nil
 }
@@ -559,7 +559,7 @@ func validPurpose(p Purpose) error {
 // validInbox keeps a client from making a worker publish, with the worker's rights, where the client may not.
 func validInbox(subject string) error {
 	if subject != "" && (!strings.HasPrefix(subject, "_INBOX") || strings.ContainsAny(subject, " \t\r\n*>")) {
-		return fmt.Errorf("reply: %q is not an inbox", subject)
+		return fmt.Errorf("reply: %.160q is not an inbox", subject)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 const (
 	maxDepth    = 32
 	maxElements = 1 << 19 // a key and its value are two
+	maxBytes    = 64 << 20
 )
 
 // timeExt is the one extension type on our wire: MessagePack's timestamp.
@@ -26,6 +27,9 @@ var errTruncated = errors.New("ends in the middle of a value")
 //
 // It walks the bytes without recursion and without allocating.
 func guard(data []byte) error {
+	if len(data) > maxBytes {
+		return fmt.Errorf("has %d bytes, more than %d", len(data), maxBytes)
+	}
 	end, err := walk(data, 0)
 	if err == nil && end != len(data) {
 		err = fmt.Errorf("byte %d: data after the end of the value", end)

@@ -35,8 +35,8 @@ func NewID() ID {
 }
 
 func (id ID) validate() error {
-	if b, err := base64.RawURLEncoding.DecodeString(string(id)); err != nil || len(b) != 16 {
-		return fmt.Errorf("id: %q is not 16 bytes of base64url", string(id))
+	if b, err := base64.RawURLEncoding.DecodeString(Beginning(string(id), 64)); err != nil || len(b) != 16 {
+		return fmt.Errorf("id: %.80q is not 16 bytes of base64url", string(id))
 	}
 	return nil
 }
@@ -58,19 +58,14 @@ func (id ID) tail() string {
 // Parse is the handle's sequence, and a check that an event found there is the one meant.
 func (h Handle) Parse() (seq uint64, is func(ID) bool, err error) {
 	num, tail, ok := strings.Cut(string(h), "-")
-	seq, err = strconv.ParseUint(num, 10, 64)
-	if !ok || err != nil || len(tail) != 8 {
-		return 0, nil, fmt.Errorf("handle %q: want <sequence>-<8 hex digits>, such as 17-ab12cd34", string(h))
+	if ok = ok && len(num) <= 20 && len(tail) == 8; ok { // else the error would keep a copy of what is no number
+		seq, err = strconv.ParseUint(num, 10, 64)
+	}
+	if !ok || err != nil {
+		return 0, nil, fmt.Errorf("handle %.80q: want <sequence>-<8 hex digits>, such as 17-ab12cd34", string(h))
 	}
 	return seq, func(id ID) bool { return id.tail() == tail }, nil
 }
 
 // Short is the 8 hex digits that an id has in a handle: enough for a name that people type.
 func Short(id ID) string { return id.tail() }
-
-// NewTrace is the W3C trace context of a new, sampled trace. What comes of the event that carries it carries it on.
-func NewTrace() string {
-	var b [24]byte
-	rand.Read(b[:]) // never fails
-	return fmt.Sprintf("00-%x-%x-01", b[:16], b[16:])
-}

@@ -32,6 +32,15 @@ const (
 	RoleMover     = "mover" // turns advisories into dead letters; runs in every worker
 )
 
+// Users of a server that tells them apart. Each role is a user of its own name; these are the others.
+const (
+	UserOperator = "operator" // people's tools
+	UserAgent    = "agent"    // agents that run outside, who ask the service and nothing else
+)
+
+// InboxPrefix is what the inboxes of a user begin with, so that a server can keep others from listening to them.
+func InboxPrefix(user string) string { return "_INBOX_" + user }
+
 // Kind is what a subject carries.
 type Kind string
 
@@ -96,11 +105,11 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 		_, name, ok = strings.Cut(name, ".") // the role
 	}
 	if !ours || !ok {
-		return "", "", fmt.Errorf("subject %q: is not one of ours", subject)
+		return "", "", fmt.Errorf("subject %.160q: is not one of ours", subject)
 	}
 	book := playbook.Book(name)
 	if err := book.Validate(); err != nil {
-		return "", "", fmt.Errorf("subject %q: %w", subject, err)
+		return "", "", fmt.Errorf("subject %.160q: %w", subject, err)
 	}
 	return Kind(kind), book, nil
 }

@@ -55,10 +55,16 @@ func NewDesk(conn *bus.Conn, embedder Embedder, cfg Config) *Desk {
 
 func newDesk(conn *bus.Conn, embedder Embedder, cfg Config, w waits) *Desk {
 	cfg = cfg.WithDefaults()
+	if cfg.Meter == nil {
+		cfg.Meter = unmetered{}
+	}
+	store := natskv.New(conn.JetStream())
+	store.Followed = cfg.Meter.Followed
+	store.Stalled = func(b playbook.Book, why error) { conn.Lacks(events.RoleGenerator, fmt.Sprintf("playbook %q", b), why) }
 	windows := window.New(conn.NATS(), conn.JetStream())
 	v := newVectors(windows, embedder, conn.Log())
 	d := &Desk{
-		conn: conn, books: newShelf(natskv.New(conn.JetStream()), v, w.retry), windows: windows, vectors: v, cfg: cfg, waits: w,
+		conn: conn, books: newShelf(store, v, w.retry), windows: windows, vectors: v, cfg: cfg, waits: w,
 	}
 	if cfg.Recall != RecallNone {
 		d.memory = newMemory(conn, v, cfg.Recall, cfg.RecallMemory, w.retry)
@@ -132,6 +138,7 @@ func (r *remarks) add(format string, args ...any) { *r = append(*r, fmt.Sprintf(
 // lay lays out a context. What cannot be had in time is left out and said in the manifest; only a playbook that cannot
 // be read, or a limit without room for the query, is an error.
 func (d *Desk) lay(ctx context.Context, o *order) (*laid, error) {
+	began := time.Now()
 	in := assembly.Input{
 		Now: time.Now().UTC(), System: o.system, SystemRef: o.ref, Query: o.query, About: o.about, Task: o.task,
 		Running: o.running, Tries: o.tries, Explain: o.explain,
@@ -165,9 +172,14 @@ func (d *Desk) lay(ctx context.Context, o *order) (*laid, error) {
 			in.Trials = &selection.Trials{Bears: pg.bears(o.query + "\n" + o.about), Book: o.book, Task: o.draw(out.turn)}
 		}
 		in.Degraded = *missed
+		assembling := time.Now()
 		out.Context, err = assembly.Assemble(in, o.limits)
+		d.cfg.Meter.Assembled(time.Since(assembling))
 		return err
 	})
+	if err == nil {
+		d.cfg.Meter.Laid(time.Since(began))
+	}
 	return out, err
 }
 
@@ -195,10 +207,12 @@ func (d *Desk) extras(ctx context.Context, o *order, in *assembly.Input, out *la
 		out.turn = p.turn
 	}
 	out.turn = max(out.turn, 1)
-	if o.version == nil && d.memory != nil {
+	if o.version == nil && d.memory != nil && d.memory.serves(o) {
 		soon, cancel := d.patience(ctx) // of its own: an embedder may have used up the other
 		defer cancel()
+		recalling := time.Now()
 		in.Recalled = d.memory.recall(soon, o, p, query, missed)
+		d.cfg.Meter.Recalled(time.Since(recalling))
 	}
 	return query
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"debrief/events"
@@ -33,6 +34,8 @@ type Config struct {
 	Instructions string `kong:"-"`
 	// Judge says how good the answers are; nil is one who knows no programs.
 	Judge *scoring.Judge `kong:"-"`
+	// Meter is told how long things take; nil is nobody.
+	Meter Meter `kong:"-"`
 }
 
 // WithDefaults fills in what is zero.
@@ -99,6 +102,7 @@ type Generator struct {
 	embedder Embedder
 	cfg      Config
 	doors    []Door
+	desk     atomic.Pointer[Desk] // while it runs
 }
 
 // Door is a way in for outside agents: it serves what the desk lays out until it is closed.
@@ -107,7 +111,7 @@ type Door func(conn *bus.Conn, desk *Desk) (closed func(), err error)
 // New is a generator that asks a model. Without a model it answers no tasks and serves contexts alone. Embedder may be
 // nil; see NewDesk.
 func New(model chat.Model, embedder Embedder, cfg Config, doors ...Door) *Generator {
-	return &Generator{model, embedder, cfg.WithDefaults(), doors}
+	return &Generator{model: model, embedder: embedder, cfg: cfg.WithDefaults(), doors: doors}
 }
 
 // Run works until the context ends.
@@ -118,6 +122,8 @@ func (g *Generator) Run(ctx context.Context, conn *bus.Conn) error {
 // run works with a desk, and closes it.
 func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
 	defer desk.Close()
+	g.desk.Store(desk)
+	defer g.desk.Store(nil)
 	if g.model != nil && g.cfg.Summaries == SummariesModel {
 		s := newSummaries(desk, g.model)
 		defer s.close()
@@ -192,7 +198,7 @@ func (g *Generator) execute(ctx context.Context, desk *Desk, t *events.Task) (*e
 	if err != nil {
 		return nil, nil, fmt.Errorf("answer task %q: %w", t.ID, err)
 	}
-	outcome, err := g.cfg.Judge.Evaluate(ctx, t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final}, desk.conn.Log())
+	outcome, err := g.cfg.Judge.Evaluate(ctx, t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final}, desk.conn.LogIn(ctx))
 	if errors.Is(err, scoring.ErrUnjudgeable) {
 		err = bus.Discard(err)
 	}

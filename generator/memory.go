@@ -88,15 +88,18 @@ func (m *memory) read(ctx context.Context) error {
 			return err
 		}
 		m.goal.Store(s.CachedInfo().State.LastSeq)
-		err = m.conn.ReadStored(ctx, events.StreamExecutions, subject, func(s bus.Stored) error { return m.take(ctx, s, embedBatch) })
+		err = m.conn.Scan(ctx, events.StreamExecutions, subject, m.taken.Load()+1, func(s bus.Stored) error { return m.take(ctx, s, embedBatch) })
 		if err != nil {
 			return err
 		}
 		m.flush(ctx)
 		close(m.loaded)
 	}
-	return m.conn.ReadFrom(ctx, events.StreamExecutions, subject, m.taken.Load()+1, func(s bus.Stored) error { return m.take(ctx, s, 1) })
+	return m.conn.Poll(ctx, events.StreamExecutions, subject, m.taken.Load()+1, pollSoon, func(s bus.Stored) error { return m.take(ctx, s, 1) })
 }
+
+// pollSoon is how often what arrives is read while much does: windows show the last turns, so recall need not.
+const pollSoon = 200 * time.Millisecond
 
 // readingPatience is how long a context waits for the memory to be read in. After it the context says how far that is.
 const readingPatience = 200 * time.Millisecond
@@ -240,12 +243,14 @@ func recallText(e *events.Execution) string {
 // minSimilarity is how near an execution must be to be found by its vector alone, as in adaptive-context.
 const minSimilarity = 0.3
 
+// serves reports whether anything may be recalled for a context.
+func (m *memory) serves(o *order) bool {
+	return o.limits.Recall > 0 && (o.session != "" || m.scope != RecallSession)
+}
+
 // recall finds older executions that bear on a query, the best first. Those that the session's window shows are passed
 // over later, so there may be more than are wanted.
 func (m *memory) recall(ctx context.Context, o *order, p past, q *question, missed *remarks) []*events.Interaction {
-	if o.limits.Recall <= 0 || o.session == "" && m.scope == RecallSession {
-		return nil
-	}
 	m.begin()
 	select { // where little was stored it is there in a moment
 	case <-m.loaded:

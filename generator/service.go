@@ -167,7 +167,7 @@ const maxID = 256
 
 // publish stores what came in a request. What cannot be encoded is the request's fault.
 func (d *Desk) publish(ctx context.Context, e events.Event) (bus.Receipt, error) {
-	receipt, err := d.conn.Publish(ctx, e, bus.Marks{Trace: events.NewTrace()})
+	receipt, err := d.conn.Publish(ctx, e, bus.Marks{})
 	var wrong interface{ Discard() bool }
 	if errors.As(err, &wrong) && wrong.Discard() {
 		err = &RequestError{err}

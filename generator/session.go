@@ -125,7 +125,7 @@ func (d *Desk) rememberOrLog(ctx context.Context, e *events.Execution, r bus.Rec
 	if err == nil || bus.Unreachable(err) && !d.windowless(ctx) {
 		return err
 	}
-	d.conn.Log().Warn().Err(err).Str("execution", string(r.Handle)).Msg("is not in the window of its session")
+	d.conn.LogIn(ctx).Warn().Err(err).Str("execution", string(r.Handle)).Msg("is not in the window of its session")
 	return nil
 }
 

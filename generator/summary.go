@@ -88,7 +88,7 @@ func (s *summaries) moved(b playbook.Book, session string) {
 	s.working.Go(func() {
 		for again := true; again; again = s.again(key) {
 			if err := s.attempt(b, session); err != nil && s.ctx.Err() == nil {
-				s.desk.conn.Log().Warn().Err(err).Str("book", string(b)).Msg("summarise a session: older turns are shown in excerpts")
+				s.desk.conn.Log().Warn().Err(err).Str(events.LogBook, string(b)).Msg("summarise a session: older turns are shown in excerpts")
 			}
 		}
 	})

@@ -215,7 +215,7 @@ func TestAnAgentIsTriedAsWell(t *testing.T) {
 	h := build(t)
 	h.gated(playbook.GateOn, advice(50)...)
 	d := h.desk(nil, Config{}, brisk)
-	stop, err := service.Serve(h.conn.NATS(), d, zerolog.Nop())
+	stop, err := service.Serve(h.conn.NATS(), d, zerolog.Nop(), nil)
 	h.ok(err)
 	t.Cleanup(stop)
 	ask := func(verb string, request, reply any) {

@@ -83,7 +83,7 @@ func (s storm) run(t *testing.T, seed uint64) {
 	tasks := invoices(rng, s.tasks)
 	var all sync.WaitGroup
 	all.Go(func() { s.handIn(t, ctx, conn, tasks) })
-	s.strike(t, ctx, rng, c)
+	rows := s.strike(t, ctx, rng, conn, c)
 	all.Wait()
 	awaitSettled(t, ctx, conn)
 	awaitView(t, ctx, conn, desk)
@@ -110,6 +110,10 @@ func (s storm) run(t *testing.T, seed uint64) {
 	t.Logf("%d tasks: %d executions stored, %d distinct; %d reflections stored, %d distinct; %d deltas, %d bullets; %d versions seen by the follower; %d dead letters",
 		len(tasks), len(l.executions), len(a.answered), len(l.reflections), len(a.reflected), len(l.deltas), a.fold.Len(), len(seen), len(a.letters))
 	a.checkLearned(t)
+	for _, f := range rows {
+		f.lost = a.lost()
+		f.report(t)
+	}
 }
 
 // handIn hands in the tasks at an even pace. What the server did not confirm is handed in again under its id.
@@ -117,20 +121,27 @@ func (s storm) handIn(t *testing.T, ctx context.Context, conn *bus.Conn, tasks [
 	pace := time.NewTicker(s.over / time.Duration(len(tasks)))
 	defer pace.Stop()
 	for _, task := range tasks {
-		for {
-			try, cancel := context.WithTimeout(ctx, 3*time.Second)
-			_, err := conn.Publish(try, task, bus.Marks{})
-			cancel()
-			if err == nil {
-				break
-			}
-			if ctx.Err() != nil {
-				t.Errorf("hand in %s: %v", task.ID, err)
-				return
-			}
-			pause(ctx, 50*time.Millisecond)
+		if err := submit(ctx, conn, task); err != nil {
+			t.Error(err)
+			return
 		}
 		<-pace.C
+	}
+}
+
+// submit hands in a task until the server confirms it.
+func submit(ctx context.Context, conn *bus.Conn, task *events.Task) error {
+	for {
+		try, cancel := context.WithTimeout(ctx, 3*time.Second)
+		_, err := conn.Publish(try, task, bus.Marks{})
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("hand in %s: %w", task.ID, err)
+		}
+		pause(ctx, 50*time.Millisecond)
 	}
 }
 
@@ -143,32 +154,42 @@ func pause(ctx context.Context, d time.Duration) {
 
 // strike kills processes at random moments and starts them again. Each is only killed when it is up, so that every kill
 // hits something.
-func (s storm) strike(t *testing.T, ctx context.Context, rng *rand.Rand, c crew) {
+func (s storm) strike(t *testing.T, ctx context.Context, rng *rand.Rand, conn *bus.Conn, c crew) (rows []*fault) {
 	var all sync.WaitGroup
 	began := time.Now()
-	victims := func(n int, pick func(*rand.Rand) *process) {
+	victims := func(n int, role, name string, pick func(*rand.Rand) *process) {
 		own := rand.New(rand.NewPCG(rng.Uint64(), 0))
+		f := &fault{name: "SIGKILL of " + name + " at random", promise: countsOnce}
+		rows = append(rows, f)
 		all.Go(func() {
 			span := s.over * 9 / 10 / time.Duration(n)
 			for i := range n {
 				at := s.over/20 + span*time.Duration(i) + time.Duration(own.Int64N(int64(span*8/10)))
 				pause(ctx, time.Until(began.Add(at)))
 				p := pick(own)
+				before, err := lastStored(ctx, conn, output[role])
+				for err != nil && ctx.Err() == nil { // the server may be down
+					before, err = lastStored(ctx, conn, output[role])
+				}
 				p.kill()
+				f.hit()
+				fell := time.Now()
 				down := time.Duration(own.Int64N(int64(500 * time.Millisecond)))
 				t.Logf("%5.1f s: killed %s, back in %s", time.Since(began).Seconds(), p.name, down.Round(time.Millisecond))
 				pause(ctx, down)
 				if err := p.start(); err != nil {
 					t.Error(err)
 				}
+				awaitPast(t, ctx, conn, role, before, f.name)
+				f.recovered(time.Since(fell))
 			}
 		})
 	}
 	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-		victims(s.kills, func(own *rand.Rand) *process { return c.roles[role][own.IntN(len(c.roles[role]))] })
+		victims(s.kills, role, "a "+role, func(own *rand.Rand) *process { return c.roles[role][own.IntN(len(c.roles[role]))] })
 	}
 	if s.serverKill > 0 {
-		victims(s.serverKill, func(*rand.Rand) *process { return c.server })
+		victims(s.serverKill, events.RoleGenerator, "the server", func(*rand.Rand) *process { return c.server })
 	}
 	done := make(chan struct{})
 	over := make(chan struct{})
@@ -177,6 +198,7 @@ func (s storm) strike(t *testing.T, ctx context.Context, rng *rand.Rand, c crew)
 	close(done)
 	<-over
 	c.revive(t) // who came up while the server was down
+	return rows
 }
 
 // keep starts again, as a supervisor does, a worker that ended by itself because it found no server.

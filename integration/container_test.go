@@ -6,8 +6,10 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,15 +35,14 @@ const imageToken = "s3cr3t"
 // TestTheImageAnswersAndStopsWhenTold builds debrief into an image from scratch, and asks it for all that a deployment
 // relies on: it works as nobody in particular, says when it is ready, refuses strangers, answers, and ends by itself.
 func TestTheImageAnswersAndStopsWhenTold(t *testing.T) {
-	t.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // its image would have to be pulled; this also rules out t.Parallel
-	if _, err := net.InterfaceByName("docker0"); err == nil && strings.HasPrefix(cmp.Or(os.Getenv("DOCKER_HOST"), "unix:"), "unix:") {
-		// The engine shares our network. Where there is a /.dockerenv too, testcontainers would look for it elsewhere.
-		t.Setenv("TESTCONTAINERS_HOST_OVERRIDE", cmp.Or(os.Getenv("TESTCONTAINERS_HOST_OVERRIDE"), "localhost"))
+	t.Parallel()
+	needEngine(t)
+	dir := buildContext(t, dockerfile, "./cmd/debrief")
+	if err := os.Mkdir(filepath.Join(dir, "root", "data"), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	testcontainers.SkipIfProviderIsNotHealthy(t)
-
 	ctr, err := testcontainers.Run(t.Context(), "",
-		testcontainers.WithDockerfile(testcontainers.FromDockerfile{Context: buildContext(t), Repo: "debrief-test"}),
+		testcontainers.WithDockerfile(testcontainers.FromDockerfile{Context: dir, Repo: "debrief-test"}),
 		testcontainers.WithCmd("up", "--simulated", "--listen", "0.0.0.0:4222", "--token", imageToken, "--health", "0.0.0.0:8080"),
 		testcontainers.WithExposedPorts("4222/tcp", "8080/tcp"),
 		testcontainers.WithWaitStrategyAndDeadline(30*time.Second,
@@ -64,20 +65,47 @@ func TestTheImageAnswersAndStopsWhenTold(t *testing.T) {
 	stopsByItself(t, ctr)
 }
 
-// buildContext is a directory to build the image from: its Dockerfile, and under root what the image holds.
-func buildContext(t *testing.T) string {
+// needEngine skips the test where no container engine answers, and sets up for one that does.
+func needEngine(t *testing.T) {
+	t.Helper()
+	if err := setUpEngine(); err != nil {
+		t.Fatal(err)
+	}
+	testcontainers.SkipIfProviderIsNotHealthy(t)
+}
+
+// setUpEngine is for all tests at once: the library reads its settings from the environment.
+var setUpEngine = sync.OnceValue(func() error {
+	settings := map[string]string{"TESTCONTAINERS_RYUK_DISABLED": "true"} // its image would have to be pulled
+	if _, err := net.InterfaceByName("docker0"); err == nil && strings.HasPrefix(cmp.Or(os.Getenv("DOCKER_HOST"), "unix:"), "unix:") {
+		// The engine shares our network. Where there is a /.dockerenv too, testcontainers would look for it elsewhere.
+		settings["TESTCONTAINERS_HOST_OVERRIDE"] = cmp.Or(os.Getenv("TESTCONTAINERS_HOST_OVERRIDE"), "localhost")
+	}
+	for key, value := range settings {
+		if err := os.Setenv(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+// buildContext is a directory to build an image from: its Dockerfile, and under root the static binaries of packages.
+func buildContext(t *testing.T, dockerfile string, packages ...string) string {
 	t.Helper()
 	watch(t)
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "root", "data"), 0o700); err != nil {
+	root := filepath.Join(dir, "root") + string(filepath.Separator)
+	if err := os.Mkdir(root, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(dockerfile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("CGO_ENABLED", "0")
-	t.Setenv("GOOS", "linux")
-	run(t, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "root", "debrief"), "./cmd/debrief")
+	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", root}, packages...)...)
+	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", build, err, out)
+	}
 	return dir
 }
 
@@ -100,7 +128,7 @@ func answersInvoice(t *testing.T, url string) {
 		Target: "37.5", Evaluator: "numeric", Created: time.Now().UTC(),
 	}
 	task.Book = "default"
-	reply, err := conn.Request(ctx, task, bus.Marks{Trace: events.NewTrace()})
+	reply, err := conn.Request(ctx, task, bus.Marks{})
 	if err != nil {
 		t.Fatal(err)
 	}

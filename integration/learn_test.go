@@ -43,10 +43,12 @@ func TestLearnIsKilledAndGoesOn(t *testing.T) {
 		t.Fatalf("undisturbed: got %+v, want %d executions and 1 unread", want, n)
 	}
 
+	f := &fault{name: "SIGKILL of a whole 'debrief learn', server and roles in it", promise: "each run of the file stored and counted once"}
 	p := start(t, "learn", func() *exec.Cmd { return learn(broken) })
 	for i := range kills { // the first ones while runs are handed in, the later ones while they are reflected on
 		pause(t.Context(), took*time.Duration(i+1)/time.Duration(kills+1)/4+time.Duration(rng.Int64N(int64(took/4))))
 		p.kill()
+		f.hit()
 		if err := p.start(); err != nil {
 			t.Fatal(err)
 		}
@@ -65,6 +67,9 @@ func TestLearnIsKilledAndGoesOn(t *testing.T) {
 	if !maps.Equal(gotBullets, wantBullets) {
 		t.Errorf("got  %v\nwant %v", gotBullets, wantBullets)
 	}
+
+	f.lost = max(n-gotStored, gotStored-n)
+	f.report(t)
 
 	// Once more, and nothing is handed in.
 	if got := account(t, learn(broken)); got.Known != n || got.Executions != n || got.Reflected != want.Reflected {

@@ -46,6 +46,7 @@ func TestAPowerLossIsRepaired(t *testing.T) {
 	}
 	defer func() { unfollow(); stop() }()
 	rng := rand.New(rand.NewPCG(1, 1))
+	f := &fault{name: "power loss of a server that flushes late", promise: "what the disk has left counts once; log, view and followers agree again"}
 	for _, step := range []struct {
 		name     string
 		long     bool // in the long form only
@@ -76,6 +77,8 @@ func TestAPowerLossIsRepaired(t *testing.T) {
 		}
 		server.kill()
 		loseTail(t, dir, step.stream, step.keep)
+		f.hit()
+		back := time.Now()
 		if err := server.start(); err != nil {
 			t.Fatal(err)
 		}
@@ -89,11 +92,13 @@ func TestAPowerLossIsRepaired(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.awaitSound(t, ctx, conn, follower, step.name)
+		f.recovered(time.Since(back))
 		h.voteAndTeach(t, ctx, conn, rng)
 		awaitSettled(t, ctx, conn)
 		h.awaitSound(t, ctx, conn, follower, step.name+", and more came")
 		t.Logf("%s: found at restart: %q; %d reflections had gone with the log, %d for good", step.name, firstView(before.problems), gone, len(h.gone))
 	}
+	f.report(t)
 }
 
 // TestAWriterThatOutlivesAPowerLoss: the log lost its last delta, and somebody else has written another one in its place.

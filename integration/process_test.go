@@ -212,7 +212,12 @@ func startModel(t testing.TB, latency time.Duration) string {
 // startWorker starts a worker program and returns when it works.
 func startWorker(t testing.TB, name, role string, args ...string) *process {
 	t.Helper()
-	health := freeAddress(t)
+	return startWorkerAt(t, freeAddress(t), name, role, args...)
+}
+
+// startWorkerAt is startWorker with the address of its health checks.
+func startWorkerAt(t testing.TB, health, name, role string, args ...string) *process {
+	t.Helper()
 	bin := program(t, role)
 	p := start(t, name, func() *exec.Cmd {
 		return exec.Command(bin, append([]string{"--health", health, "--log-level", "info"}, args...)...)
@@ -241,21 +246,24 @@ func freeAddress(t testing.TB) string {
 // awaitReady returns when a program's health check says that its roles work.
 func awaitReady(t testing.TB, health string) {
 	t.Helper()
-	eventually(t, 30*time.Second, "ready at "+health, func() error {
-		r, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer r.Body.Close()
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return err
-		}
-		if r.StatusCode != http.StatusOK || !strings.Contains(string(body), "running") {
-			return fmt.Errorf("%s %s", r.Status, body)
-		}
-		return nil
-	})
+	eventually(t, 30*time.Second, "ready at "+health, func() error { return ready(health) })
+}
+
+// ready asks a program's health check once.
+func ready(health string) error {
+	r, err := http.Get("http://" + health + "/readyz")
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if r.StatusCode != http.StatusOK || !strings.Contains(string(body), "running") {
+		return fmt.Errorf("%s %s", r.Status, body)
+	}
+	return nil
 }
 
 // eventually asks again until there is no error.

@@ -125,14 +125,17 @@ func TestAKilledRunComesOutTheSame(t *testing.T) {
 	alive := func() time.Duration { // at least until it is at work
 		return max(250*time.Millisecond, took/40+time.Duration(rng.Int64N(int64(took)/30)))
 	}
+	f := &fault{name: "SIGKILL of a whole replay, server and roles in it", promise: "the report of an undisturbed run, to the byte"}
 	for killed < kills && !r.go1(alive()) { // else it came to the end sooner
 		killed++
+		f.hit()
 	}
 	r.go1(0)
 	got, same := r.result()
 	if diff := cmp.Diff(wantSame, same); diff != "" {
 		t.Errorf("after %d kills the report differs:\n%s", killed, diff)
 	}
+	f.report(t)
 	if got.Best.StateHash != want.Best.StateHash || got.Final.StateHash != want.Final.StateHash {
 		t.Errorf("state hashes: best %s, final %s, undisturbed %s, %s", got.Best.StateHash, got.Final.StateHash, want.Best.StateHash, want.Final.StateHash)
 	}
@@ -165,6 +168,7 @@ func TestARunOutlivesItsWorkers(t *testing.T) {
 			r.args[i] = "disturbed"
 		}
 	}
+	f := &fault{name: "SIGKILL of workers and of the runner of a replay", promise: "the report of an undisturbed run, to the byte"}
 	stop, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
@@ -176,6 +180,7 @@ func TestARunOutlivesItsWorkers(t *testing.T) {
 			}
 			w := workers[rng.IntN(len(workers))]
 			w.kill()
+			f.hit()
 			if err := w.start(); err != nil {
 				t.Error(err)
 				return
@@ -185,6 +190,7 @@ func TestARunOutlivesItsWorkers(t *testing.T) {
 	killed := 0
 	for killed < 5 && !r.go1(time.Duration(300+100*killed)*time.Millisecond) {
 		killed++
+		f.hit()
 	}
 	r.go1(0)
 	close(stop)
@@ -193,6 +199,7 @@ func TestARunOutlivesItsWorkers(t *testing.T) {
 	if diff := cmp.Diff(wantSame, same); diff != "" {
 		t.Errorf("the report differs:\n%s", diff)
 	}
+	f.report(t)
 	if got.Final.StateHash != want.Final.StateHash || !strings.HasPrefix(got.Run.Book, "disturbed") {
 		t.Errorf("book %s: state %s, want %s", got.Run.Book, got.Final.StateHash, want.Final.StateHash)
 	}

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
 )
 
 // toll is what a siege did.
@@ -17,6 +21,34 @@ type toll struct {
 	mu       sync.Mutex
 	struck   map[string]int
 	requeued int
+
+	conn    *bus.Conn
+	atPoint fault // killed at a labelled point
+	atAll   fault // killed at random
+	server  fault // killed
+	freeze  fault // frozen
+	waits   sync.WaitGroup
+}
+
+func newToll(conn *bus.Conn) *toll {
+	d := &toll{struck: map[string]int{}, conn: conn}
+	for f, name := range map[*fault]string{
+		&d.atPoint: "SIGKILL of a racing curator at each point of its commit", &d.atAll: "SIGKILL of a racing curator at random",
+		&d.server: "SIGKILL of the server under racing curators", &d.freeze: "SIGSTOP of a racing curator, longer than the ack wait",
+	} {
+		f.name, f.promise = name, "each reflection and edit has its effect once"
+	}
+	return d
+}
+
+// hit notes that a fault was injected, and in the background how long it takes until a delta is stored again.
+func (d *toll) hit(t *testing.T, ctx context.Context, f *fault) {
+	f.hit()
+	began := time.Now()
+	d.waits.Go(func() {
+		awaitMore(t, ctx, d.conn, events.RoleCurator, f.name)
+		f.recovered(time.Since(began))
+	})
 }
 
 func (d *toll) add(what string) {
@@ -97,6 +129,10 @@ func (s *summary) report(t *testing.T) {
 	t.Log(b.String())
 	for _, reason := range slices.Sorted(maps.Keys(reasons(s.letters))) {
 		t.Logf("dead letters: %d %s", reasons(s.letters)[reason], reason)
+	}
+	for _, f := range []*fault{&s.toll.atPoint, &s.toll.atAll, &s.toll.server, &s.toll.freeze} {
+		f.lost = s.count("lost") + s.count("twice")
+		f.report(t)
 	}
 	for i, p := range s.problems {
 		if i == 20 {

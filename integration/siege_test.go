@@ -96,12 +96,13 @@ func (s siege) run(t *testing.T, seed uint64) {
 	}
 
 	began := time.Now()
-	tolls := &toll{struck: map[string]int{}}
+	tolls := newToll(conn)
 	quiet := make(chan struct{})
 	var all sync.WaitGroup
 	publisher := rand.New(rand.NewPCG(rng.Uint64(), 0))
 	all.Go(func() { s.publish(t, ctx, conn, publisher, books, tolls, quiet) })
 	s.strike(t, ctx, rng, curators, c, tolls)
+	tolls.waits.Wait()
 	close(quiet)
 	all.Wait()
 	awaitSettled(t, ctx, conn)
@@ -202,6 +203,7 @@ func (s siege) strike(t *testing.T, ctx context.Context, rng *rand.Rand, curator
 		defer d.large.Store(false)
 		if b.spring(t, ctx, p, 0) != nil {
 			d.add(p.name)
+			d.hit(t, ctx, &d.atPoint)
 			b.raise(t, ctx, own)
 		}
 	})
@@ -210,12 +212,14 @@ func (s siege) strike(t *testing.T, ctx context.Context, rng *rand.Rand, curator
 		defer b.Unlock()
 		if b.killLife(b.current()) {
 			d.add(killedAtRandom)
+			d.hit(t, ctx, &d.atAll)
 		}
 		b.raise(t, ctx, own)
 	})
 	each(s.serverKills, func(own *rand.Rand, _ int) {
 		c.server.kill()
 		d.add(killedServer)
+		d.hit(t, ctx, &d.server)
 		pause(ctx, time.Duration(own.Int64N(int64(300*time.Millisecond))))
 		if err := c.server.start(); err != nil {
 			t.Error(err)
@@ -228,6 +232,7 @@ func (s siege) strike(t *testing.T, ctx context.Context, rng *rand.Rand, curator
 			pause(ctx, 2*ackWait)
 			_ = b.signal(syscall.SIGCONT) // nobody else ends it while it is locked
 			d.add(frozenAtRandom)
+			d.hit(t, ctx, &d.freeze)
 		}
 	})
 	each(s.zombies, func(own *rand.Rand, _ int) {
@@ -235,6 +240,7 @@ func (s siege) strike(t *testing.T, ctx context.Context, rng *rand.Rand, curator
 		defer b.Unlock()
 		if trap := b.spring(t, ctx, frozenAtDelta, 2*ackWait); trap != nil {
 			d.add(frozenAtDelta.name)
+			d.hit(t, ctx, &d.freeze)
 			if trap.refused {
 				d.add(refusedLate)
 			}

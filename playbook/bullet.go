@@ -22,7 +22,7 @@ var bookName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // Validate reports whether the name can be a token of a subject.
 func (b Book) Validate() error {
 	if !bookName.MatchString(string(b)) {
-		return fmt.Errorf("book %q: a name is 1 to 64 of A-Z a-z 0-9 _ -", string(b))
+		return fmt.Errorf("book %.80q: a name is 1 to 64 of A-Z a-z 0-9 _ -", string(b))
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func saidBefore(ctx context.Context, conn *bus.Conn, f *events.Feedback, from, a
 	}
 	ctx, stop := context.WithTimeout(ctx, ownWait)
 	defer stop()
-	err = conn.ReadFrom(ctx, events.StreamExecutions, events.KindFeedback.Subject(f.Book), from, func(s bus.Stored) error {
+	err = conn.Poll(ctx, events.StreamExecutions, events.KindFeedback.Subject(f.Book), from, 5*time.Millisecond, func(s bus.Stored) error {
 		if s.Seq >= at {
 			return bus.ErrStop
 		}

@@ -3,9 +3,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
-
-	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/app"
 	"debrief/events"
@@ -17,15 +16,26 @@ type command struct {
 	app.Curator
 }
 
+// Check reports settings that cannot be.
+func (c *command) Check() error {
+	_, err := c.Optional(events.RoleCurator)
+	return errors.Join(c.Worker.Check(), err)
+}
+
 // Run works until it is told to stop.
 func (c *command) Run(ctx context.Context) error {
 	model, err := c.Optional(events.RoleCurator)
 	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleCurator, c.Role(model))
+	m := app.Metrics(events.RoleCurator)
+	c.Meter = m.Curator()
+	return c.Work(ctx, events.RoleCurator, 1, m, c.Role(m.Model(events.RoleCurator, model)))
 }
 
 func main() {
-	os.Exit(app.Main("curator", "Turns reflections from the stream REFLECTIONS into deltas of the playbooks, with a model or without.", new(command), kong.Vars{}, os.Args[1:]))
+	os.Exit(app.Program{
+		Name: "curator", CLI: new(command),
+		Description: "Turns reflections from the stream REFLECTIONS into deltas of the playbooks, with a model or without.",
+	}.Main(os.Args[1:]))
 }

@@ -28,6 +28,7 @@ type bench struct {
 	Pipeline pipelineBench `cmd:"" default:"withargs" help:"Measure the pipeline and this machine's limits."`
 	Context  contextBench  `cmd:"" help:"Measure what contexts cost: time, by playbook and by history, and tokens of recorded runs."`
 	Runs     runsBench     `cmd:"" help:"Measure runs over data sets: what batches and workers are worth, and what they cost in quality."`
+	Scale    scaleBench    `cmd:"" help:"Measure what more worker processes are worth, and what they cost when idle."`
 	Learning learningBench `cmd:"" help:"Measure what is learned: from wrong feedback, in batches, of more of the same, at what cost, under attack."`
 }
 
@@ -40,6 +41,7 @@ func (*bench) Help() string {
   debrief bench context                what contexts cost, by playbook and by history
   debrief bench context runs.json      tokens of recorded runs, with a window and without
   debrief bench runs                   batches and workers of runs over data sets
+  debrief bench scale                  real worker processes: 1 to 16 of a role, curators, idle ones
   debrief bench learning --quick       what is learned, in a minute; without --quick, all of it`
 }
 

@@ -114,7 +114,7 @@ func (s *showContext) request() (*events.ContextRequest, error) {
 		Explain: s.Explain, DryRun: true,
 	}
 	if s.Query == "-" {
-		text, err := io.ReadAll(io.LimitReader(os.Stdin, 32<<20))
+		text, err := readFile(s.Query)
 		if err != nil {
 			return nil, fmt.Errorf("read the query: %w", err)
 		}
@@ -125,7 +125,7 @@ func (s *showContext) request() (*events.ContextRequest, error) {
 		return nil, err
 	}
 	if s.Steps != "" {
-		data, err := os.ReadFile(s.Steps)
+		data, err := readFile(s.Steps)
 		if err == nil {
 			err = json.Unmarshal(data, &r.Steps)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"debrief/cmd/internal/app"
 	"debrief/events"
+	"debrief/events/redact"
 	"debrief/playbook/formats"
 	"debrief/playbook/history"
 
@@ -41,7 +42,7 @@ Examples:
 // most is the largest file that is read; perEdit how many of its bullets go in one edit, which is what becomes visible at
 // once.
 const (
-	most    = 64 << 20
+	most    = 16 << 20
 	perEdit = 10_000
 )
 
@@ -67,6 +68,7 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
+	data = []byte(redact.Text(string(data))) // also what is kept of the file besides its bullets
 	doc, err := formats.Read(data, format, func(id book.BulletID, section, content string) bool {
 		there := now.Bullet(id)
 		return there != nil && (there.Section != section || there.Content != content)

@@ -122,7 +122,7 @@ func (f *feedback) Run(ctx context.Context, c *app.Common) error {
 		l.Duplicate, l.After = true, l.Before
 		return f.print(l, l.tell())
 	}
-	receipt, err := conn.Publish(ctx, said, bus.Marks{Trace: events.NewTrace()})
+	receipt, err := conn.Publish(ctx, said, bus.Marks{})
 	if err != nil {
 		return err
 	}

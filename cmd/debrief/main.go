@@ -11,21 +11,33 @@ import (
 	"debrief/generator/scoring"
 )
 
-type command struct {
-	app.Common
-
-	Demo     demo      `cmd:"" help:"Watch a model learn: embedded server, three roles, a simulated model. Needs nothing."`
-	Up       up        `cmd:"" help:"Run the server and the three roles in one process."`
-	Learn    learn     `cmd:"" help:"Learn from recorded runs of any agent, in the formats of seven tools."`
-	Submit   submit    `cmd:"" help:"Hand in a task."`
-	Feedback feedback  `cmd:"" help:"Judge a run, also days later: votes move."`
-	Context  contexts  `cmd:"" help:"Show what a model is given, now or in a past run; pin turns of a session."`
-	Replay   replayRun `cmd:"" help:"Train a playbook on tasks: epochs, validation, report. Or online, or from recorded executions."`
-	Eval     eval      `cmd:"" help:"Answer a data set with a playbook and score it; compare versions, books, models, prompts."`
-	Playbook playbook  `cmd:"" help:"Look at playbooks, their history and reasons; change, import and export them."`
-	Status   status    `cmd:"" help:"Show streams, roles and books."`
-	Bench    bench     `cmd:"" help:"Measure the pipeline and this machine's limits."`
-	Model    serve     `cmd:"" help:"Serve the simulated model on the OpenAI chat wire."`
+// program has the commands in the order of its help.
+func program() app.Program {
+	commands := []app.Command{
+		{Name: "demo", Run: new(demo), Help: "Watch a model learn: embedded server, three roles, a simulated model. Needs nothing."},
+		{Name: "up", Run: new(up), Help: "Run the server and the three roles in one process."},
+		{Name: "learn", Run: new(learn), Help: "Learn from recorded runs of any agent, in the formats of seven tools."},
+		{Name: "submit", Run: new(submit), Help: "Hand in a task."},
+		{Name: "feedback", Run: new(feedback), Help: "Judge a run, also days later: votes move."},
+		{Name: "context", Run: new(contexts), Help: "Show what a model is given, now or in a past run; pin turns of a session."},
+		{Name: "replay", Run: new(replayRun), Help: "Train a playbook on tasks: epochs, validation, report. Or online, or from recorded executions."},
+		{Name: "eval", Run: new(eval), Help: "Answer a data set with a playbook and score it; compare versions, books, models, prompts."},
+		{Name: "playbook", Run: new(playbook), Help: "Look at playbooks, their history and reasons; change, import and export them."},
+		{Name: "status", Run: new(status), Help: "Show streams, roles and books."},
+		{Name: "config", Run: new(config), Help: "Show the settings that a command would run with, and where each comes from."},
+		{Name: "doctor", Run: new(doctors), Help: "Check everything from the server to the model, and say how to mend it."},
+		{Name: "tail", Run: new(tail), Help: "Show events as they happen."},
+		{Name: "dead", Run: new(dead), Help: "What roles gave up on: list, show, requeue, drop."},
+		{Name: "backup", Run: new(backups), Help: "Copy what is stored into a file, while everything runs; make a server of such a file."},
+		{Name: "bench", Run: new(bench), Help: "Measure the pipeline and this machine's limits."},
+		{Name: "model", Run: new(serve), Help: "Serve the simulated model on the OpenAI chat wire."},
+		{Name: "credentials", Run: new(credentials), Help: "Make keys and certificates for a server with a user per role."},
+		{Name: "setup", Run: new(setup), Help: "Make the streams, buckets and consumers on a server, with an operator's rights."},
+	}
+	return app.Program{
+		Name: "debrief", Description: description, CLI: new(app.Common), Commands: commands,
+		Vars: kong.Vars{"data": dataDir(), "evaluators": scoring.Forms},
+	}
 }
 
 const description = `LLM agents that learn from what they do: a Generator answers with a playbook in its prompt, a Reflector looks at
@@ -33,6 +45,4 @@ what came of it, a Curator turns that into small changes of the playbook. The th
 
 Begin with 'debrief demo'.`
 
-func main() {
-	os.Exit(app.Main("debrief", description, new(command), kong.Vars{"data": dataDir(), "evaluators": scoring.Forms}, os.Args[1:]))
-}
+func main() { os.Exit(program().Main(os.Args[1:])) }

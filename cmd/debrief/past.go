@@ -171,7 +171,7 @@ func changes(d *book.Delta) string {
 
 // inLine is the beginning of text, in one line.
 func inLine(text string, most int) string {
-	r := []rune(strings.Join(strings.Fields(text), " "))
+	r := []rune(oneLineOf(text))
 	if len(r) > most {
 		return string(r[:most-1]) + "…"
 	}

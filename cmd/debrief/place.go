@@ -36,6 +36,11 @@ func dataDir() string {
 	return "debrief-data"
 }
 
+// Check reports settings that cannot be.
+func (p place) Check() error {
+	return errors.Join(p.NATS.Check(), app.Exit(app.ExitUsage, natsd.Config{Sync: p.Sync, MaxStore: int64(p.MaxStore)}.Validate()))
+}
+
 // session is an open place.
 type session struct {
 	*bus.Conn
@@ -92,7 +97,7 @@ func (p place) dial(ctx context.Context, log zerolog.Logger) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := p.Open(ctx, nc, log)
+	conn, err := p.Open(ctx, nc, "", log)
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -102,9 +107,13 @@ func (p place) dial(ctx context.Context, log zerolog.Logger) (*session, error) {
 
 // embed runs a server on the directory; when another process has it and listens, it connects to that one.
 func (p place) embed(ctx context.Context, listen string, log zerolog.Logger) (*session, error) {
+	user, password, token, err := p.Login()
+	if err != nil {
+		return nil, err
+	}
 	cfg := natsd.Config{
 		Dir: p.dir(), Listen: listen, Sync: p.Sync, MaxStore: int64(p.MaxStore),
-		User: p.User, Password: p.Password, Token: p.Token,
+		User: user, Password: password, Token: token,
 		OnError: func(text string) { log.Error().Str("server", text).Msg("nats server") },
 	}
 	return p.start(ctx, cfg, log)
@@ -137,7 +146,7 @@ func (p place) start(ctx context.Context, cfg natsd.Config, log zerolog.Logger) 
 		server.Close()
 		return nil, fmt.Errorf("connect to the embedded server: %w", err)
 	}
-	conn, err := p.Open(ctx, nc, log)
+	conn, err := p.Open(ctx, nc, "", log)
 	if err != nil {
 		nc.Close()
 		server.Close()
@@ -153,6 +162,19 @@ func (p place) start(ctx context.Context, cfg natsd.Config, log zerolog.Logger) 
 
 // bytes is a size on the command line: a number with an optional KiB, MiB or GiB.
 type bytes int64
+
+// String is the size as UnmarshalText reads it.
+func (b bytes) String() string {
+	for _, u := range []struct {
+		name  string
+		scale bytes
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if b >= u.scale && b%u.scale == 0 {
+			return fmt.Sprintf("%d%s", b/u.scale, u.name)
+		}
+	}
+	return fmt.Sprint(int64(b))
+}
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (b *bytes) UnmarshalText(text []byte) error {

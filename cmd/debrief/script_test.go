@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,7 +30,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	atATime()
 	testscript.Main(m, map[string]func(){"debrief": main})
+}
+
+// atATime has more tests run at a time than there are cores, where nobody says otherwise: they mostly wait.
+func atATime() {
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 }
 
 // TestScripts runs each command as a person does: testdata/script/*.txtar. A script begins in a directory of its own,
@@ -55,6 +66,9 @@ func TestScripts(t *testing.T) {
 			"post":    post,
 			"reflect": reflect,
 			"until":   until,
+			"bury":    bury,
+			"letter":  letter,
+			"damage":  damage,
 
 			"bulletid":    bulletID,
 			"handle":      handle,

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/term"
 
 	"debrief/cmd/internal/app"
 	"debrief/events"
@@ -25,6 +25,7 @@ import (
 type status struct {
 	place
 	AlarmAfter time.Duration `help:"A role is red when work waits for it and none goes well for so long, or for three times what is usual, whichever is longer." default:"60s"`
+	Watch      bool          `help:"Show it again every two seconds, until interrupted; on a terminal in place."`
 	JSON       bool          `help:"Print JSON."`
 }
 
@@ -32,7 +33,13 @@ type status struct {
 func (*status) Help() string {
 	return `Whatever runs on the server is asked how it is, for half a second; what waits is read from the server itself, so a role that
 does not run is judged as well. Green is well; yellow is for somebody to know; red is when nothing is learned, or what
-waits will be lost. Red ends with exit code 6, so that a script can tell.`
+waits will be lost. Red ends with exit code 6, so that a script can tell. Below the tables stands what to do.
+
+Examples:
+
+  debrief status
+  debrief status --watch
+  debrief status --json | jq .level`
 }
 
 type overview struct {
@@ -65,6 +72,34 @@ func (st *status) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
+	if st.Watch {
+		return st.watch(ctx, s)
+	}
+	return st.once(ctx, s)
+}
+
+// watchEvery is how often --watch looks.
+const watchEvery = 2 * time.Second
+
+// watch shows it again and again, until the context ends. It outlives a server that is away.
+func (st *status) watch(ctx context.Context, s *session) error {
+	inPlace := !st.JSON && term.IsTerminal(int(os.Stdout.Fd()))
+	for {
+		if inPlace {
+			fmt.Print("\x1b[H\x1b[2J")
+		}
+		if err := st.once(ctx, s); err != nil && app.ExitCode(err) != app.ExitRed && ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, "debrief:", oneLineOf(err.Error()))
+		}
+		select {
+		case <-ctx.Done(): // that is how it ends
+			return nil
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+func (st *status) once(ctx context.Context, s *session) error {
 	o, err := st.look(ctx, s)
 	if err != nil {
 		return err
@@ -158,7 +193,33 @@ func (o *overview) print() error {
 	if o.Level == liveness.Green {
 		fmt.Println("green: every role is at work")
 	}
+	for _, line := range o.advice() {
+		fmt.Println("→", line)
+	}
 	return nil
+}
+
+// advice is what a person can do about what is not well.
+func (o *overview) advice() (lines []string) {
+	dead := uint64(0)
+	for _, role := range workingRoles {
+		r := o.Roles[role]
+		dead += r.Dead
+		switch {
+		case r.Level == liveness.Green:
+		case r.Workers == 0:
+			lines = append(lines, fmt.Sprintf("start a %s: 'debrief up', or the program of that name", role))
+		default:
+			lines = append(lines, fmt.Sprintf("look into the %s: its log, its model, 'debrief doctor', and 'debrief tail --role %s' for what it makes", role, role))
+		}
+		if r.MaxBytes > 0 && r.Bytes > r.MaxBytes/5*4 {
+			lines = append(lines, fmt.Sprintf("the stream that the %s reads is %d %% full: give it more room, or more %ss", role, 100*r.Bytes/r.MaxBytes, role))
+		}
+	}
+	if dead > 0 {
+		lines = append(lines, fmt.Sprintf("%s: see why with 'debrief dead list', then 'debrief dead requeue --all', or drop them", letters(int(dead))))
+	}
+	return lines
 }
 
 // alarm is the error of what is red, for the exit code.
@@ -173,11 +234,6 @@ func (o *overview) alarm() error {
 		return nil
 	}
 	return app.Exit(app.ExitRed, fmt.Errorf("red: %s", strings.Join(red, ", ")))
-}
-
-// oneLineOf keeps what a model said from moving the rest about.
-func oneLineOf(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }), " ")
 }
 
 // ago is how long ago something was, for a table.

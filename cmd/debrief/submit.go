@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -42,7 +41,7 @@ func (*submit) Help() string {
 // Run implements the command.
 func (s *submit) Run(ctx context.Context, c *app.Common) error {
 	if s.Question == "-" {
-		text, err := io.ReadAll(io.LimitReader(os.Stdin, 32<<20))
+		text, err := readFile(s.Question)
 		if err != nil {
 			return fmt.Errorf("read the question: %w", err)
 		}
@@ -75,11 +74,11 @@ func (s *submit) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer conn.Close()
 	if !s.Wait {
-		r, err := conn.Publish(ctx, task, bus.Marks{Trace: events.NewTrace()})
+		r, err := conn.Publish(ctx, task, bus.Marks{})
 		if err != nil {
 			return err
 		}
-		return s.print(map[string]any{"task": task.ID, "handle": r.Handle, "stored": true}, "task %s is stored as %s", task.ID, r.Handle)
+		return s.print(map[string]any{"task": task.ID, "handle": r.Handle, "stored": true, "trace": r.Trace}, "task %s is stored as %s", task.ID, r.Handle)
 	}
 	return s.await(ctx, conn, task)
 }
@@ -87,7 +86,7 @@ func (s *submit) Run(ctx context.Context, c *app.Common) error {
 func (s *submit) await(ctx context.Context, conn *session, task *events.Task) error {
 	wait, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
-	reply, err := conn.Request(wait, task, bus.Marks{Trace: events.NewTrace()})
+	reply, err := conn.Request(wait, task, bus.Marks{})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs and its model answers; see 'debrief status', and the generator's log", s.Patience))
 	}
@@ -108,8 +107,9 @@ func (s *submit) await(ctx context.Context, conn *session, task *events.Task) er
 	if s.JSON {
 		return writeJSON(os.Stdout, struct {
 			Handle events.Handle `json:"handle"`
+			Trace  string        `json:"trace"`
 			*events.Execution
-		}{reply.Handle, e})
+		}{reply.Handle, reply.Trace, e})
 	}
 	fmt.Println(e.Answer)
 	fmt.Fprintf(os.Stderr, "execution %s, playbook version %d, %d bullets shown, %d cited, outcome %s\n",

@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/metrics"
 	"debrief/cmd/internal/simulated"
 	"debrief/events"
 	"debrief/events/bus"
@@ -24,7 +25,7 @@ type up struct {
 	Listen string `help:"Where the server listens for other programs; 'none' for nowhere." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
 	app.Health
 	HTTP      string `name:"http" help:"Where agents of your own get contexts and report executions: POST /v1/context, /v1/executions, /v1/feedback. 'auto' is 127.0.0.1:4280, or a free port when that is taken; 'none' for nowhere." default:"auto" placeholder:"HOST:PORT"`
-	HTTPToken string `name:"http-token" help:"Bearer token that every request must have. Better in DEBRIEF_HTTP_TOKEN. Needed beyond loopback." placeholder:"TEXT"`
+	HTTPToken string `name:"http-token" help:"Bearer token that every request must have. Better in DEBRIEF_HTTP_TOKEN. Needed beyond loopback." placeholder:"TEXT" secret:""`
 	Simulated bool   `help:"Answer with the simulated model of the demo, which knows invoices and nothing else."`
 
 	app.Model
@@ -48,14 +49,31 @@ Then, from another terminal: debrief submit --wait "…", debrief status, debrie
 With --nats the roles work on a server that runs elsewhere.`
 }
 
-// Run implements the command.
-func (u *up) Run(ctx context.Context, c *app.Common) error {
-	log := c.Logger()
+// Check reports settings that cannot be.
+func (u *up) Check() error {
 	if u.Simulated && u.Model.Named() {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--simulated: is set, and so is --model: choose one"))
 	}
+	var models error // the first says it for all: they share a server and its key
+	for _, role := range workingRoles {
+		if models == nil {
+			_, models = u.Model.Optional(role)
+		}
+	}
+	if models == nil {
+		_, models = u.Embedder(u.Model)
+	}
+	_, answers := u.GeneratorConfig.Settings()
+	_, reflects := u.ReflectorConfig.Settings()
+	return errors.Join(u.place.Check(), u.Health.Check(), models, answers, reflects)
+}
+
+// Run implements the command.
+func (u *up) Run(ctx context.Context, c *app.Common) error {
+	log := c.Logger()
 	served := make(chan string, 1)
-	roles, working, err := u.roles(ctx, served)
+	m := app.Metrics("debrief up")
+	roles, working, err := u.roles(ctx, m, served)
 	if err != nil {
 		return err
 	}
@@ -75,7 +93,10 @@ func (u *up) Run(ctx context.Context, c *app.Common) error {
 	if s.server == nil && u.NATS.NATS == "" {
 		return app.Exit(app.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s already", u.dir(), s.nc.ConnectedUrlRedacted()))
 	}
-	stop, err := u.Serve(s.Conn, "debrief up", working, log)
+	if s.server != nil {
+		m.StoreLimit(int64(u.MaxStore))
+	}
+	stop, err := u.Serve(s.Conn, m, "debrief up", working, log)
 	if err != nil {
 		return err
 	}
@@ -91,7 +112,8 @@ func (u *up) Run(ctx context.Context, c *app.Common) error {
 }
 
 // door is the HTTP server for agents. It says where it listens, nothing for nowhere.
-func (u *up) door(served chan<- string) generator.Door {
+func (u *up) door(m *metrics.Metrics, served chan<- string) generator.Door {
+	told := m.Door(metrics.HTTP)
 	return func(conn *bus.Conn, desk *generator.Desk) (func(), error) {
 		if u.HTTP == "none" {
 			served <- ""
@@ -101,7 +123,7 @@ func (u *up) door(served chan<- string) generator.Door {
 		if addr == "auto" {
 			addr = "127.0.0.1:4280"
 		}
-		o := api.Options{Token: u.HTTPToken, Log: *conn.Log()}
+		o := api.Options{Token: u.HTTPToken, Log: *conn.Log(), Told: told}
 		server, err := api.Serve(addr, desk, o)
 		if u.HTTP == "auto" && errors.Is(err, syscall.EADDRINUSE) {
 			server, err = api.Serve("127.0.0.1:0", desk, o)
@@ -119,7 +141,7 @@ func (u *up) door(served chan<- string) generator.Door {
 }
 
 // roles are the roles, and how many of them do work: without a model the generator serves contexts alone.
-func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role, working int, err error) {
+func (u *up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string) (roles []app.Role, working int, err error) {
 	models := u.Model
 	if u.Simulated {
 		if models, err = simulate(ctx, models, 0); err != nil {
@@ -155,9 +177,12 @@ func (u *up) roles(ctx context.Context, served chan<- string) (roles []app.Role,
 	if answering == nil {
 		working--
 	}
+	answers.Meter, u.CuratorConfig.Meter = m.Generator(), m.Curator()
+	answerer := generator.New(m.Model(events.RoleGenerator, answering), m.Embedder(embedder), answers, app.Service(m), u.door(m, served))
+	m.Follows(answerer.Behind)
 	return []app.Role{
-		generator.New(answering, embedder, answers, app.Service, u.door(served)),
-		reflector.New(reflecting, reflects), u.CuratorConfig.Role(curating, answers.Instructions, reflects.Instructions),
+		answerer, reflector.New(m.Model(events.RoleReflector, reflecting), reflects),
+		u.CuratorConfig.Role(m.Model(events.RoleCurator, curating), answers.Instructions, reflects.Instructions),
 	}, working, nil
 }
 

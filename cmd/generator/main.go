@@ -3,11 +3,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
-	"github.com/alecthomas/kong"
-
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/metrics"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
@@ -20,31 +20,56 @@ type command struct {
 	app.Embedding
 	app.Generator
 	Evaluators scoring.Config `embed:""`
-	ServeOnly  bool           `help:"Answer no tasks: serve contexts to agents that call their own model."`
+	app.Serving
 }
 
-// Run works until it is told to stop.
-func (c *command) Run(ctx context.Context) error {
+// Check reports settings that cannot be.
+func (c *command) Check() error {
+	_, err := c.role(app.Metrics(events.RoleGenerator))
+	return errors.Join(c.Worker.Check(), err)
+}
+
+func (c *command) role(m *metrics.Metrics) (app.Role, error) {
 	var model chat.Model
 	if !c.ServeOnly {
 		client, err := c.Client(events.RoleGenerator)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		model = client
 	}
 	embedder, err := c.Embedder(c.Model)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg, err := c.Generator.Settings()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg.Judge = scoring.NewJudge(c.Evaluators, cfg.Slots)
-	return c.Work(ctx, events.RoleGenerator, generator.New(model, embedder, cfg, app.Service))
+	cfg.Meter = m.Generator()
+	g := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, app.Service(m))
+	m.Follows(g.Behind)
+	return g, nil
+}
+
+// Run works until it is told to stop.
+func (c *command) Run(ctx context.Context) error {
+	m := app.Metrics(events.RoleGenerator)
+	role, err := c.role(m)
+	if err != nil {
+		return err
+	}
+	roles := 1
+	if c.ServeOnly {
+		roles = 0
+	}
+	return c.Work(ctx, events.RoleGenerator, roles, m, role)
 }
 
 func main() {
-	os.Exit(app.Main("generator", "Answers tasks from the stream TASKS with the playbook in the prompt, and serves contexts to outside agents.", new(command), kong.Vars{}, os.Args[1:]))
+	os.Exit(app.Program{
+		Name: "generator", CLI: new(command),
+		Description: "Answers tasks from the stream TASKS with the playbook in the prompt, and serves contexts to outside agents.",
+	}.Main(os.Args[1:]))
 }

@@ -3,11 +3,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
-	"github.com/alecthomas/kong"
-
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/metrics"
 	"debrief/events"
 	"debrief/reflector"
 )
@@ -18,19 +18,37 @@ type command struct {
 	app.Reflector
 }
 
-// Run works until it is told to stop.
-func (c *command) Run(ctx context.Context) error {
+// Check reports settings that cannot be.
+func (c *command) Check() error {
+	_, err := c.role(app.Metrics(events.RoleReflector))
+	return errors.Join(c.Worker.Check(), err)
+}
+
+func (c *command) role(m *metrics.Metrics) (app.Role, error) {
 	model, err := c.Optional(events.RoleReflector)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg, err := c.Reflector.Settings()
 	if err != nil {
+		return nil, err
+	}
+	return reflector.New(m.Model(events.RoleReflector, model), cfg), nil
+}
+
+// Run works until it is told to stop.
+func (c *command) Run(ctx context.Context) error {
+	m := app.Metrics(events.RoleReflector)
+	role, err := c.role(m)
+	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleReflector, reflector.New(model, cfg))
+	return c.Work(ctx, events.RoleReflector, 1, m, role)
 }
 
 func main() {
-	os.Exit(app.Main("reflector", "Reflects on executions from the stream EXECUTIONS: with a model and by rules, or by rules alone without one.", new(command), kong.Vars{}, os.Args[1:]))
+	os.Exit(app.Program{
+		Name: "reflector", CLI: new(command),
+		Description: "Reflects on executions from the stream EXECUTIONS: with a model and by rules, or by rules alone without one.",
+	}.Main(os.Args[1:]))
 }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -178,6 +179,35 @@ func TestABatchingWorkerHoldsNoMoreThanItMay(t *testing.T) {
 	})
 	if l := lag(t, c, events.RoleGenerator); l.InFlight > maxHeld || l.InFlight+int(l.Pending) != n {
 		t.Errorf("got %+v, want at most %d in flight", l, maxHeld)
+	}
+	close(release)
+	awaitIdle(t, c, events.RoleGenerator)
+	if i := info(t, c, events.RoleGenerator); i.Delivered.Consumer != n {
+		t.Errorf("got %d deliveries of %d", i.Delivered.Consumer, n)
+	}
+}
+
+func TestABatchingWorkerHoldsNoMoreBytesThanItMay(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	const size, batch = 400 << 10, 16
+	const n = 2 * maxHeldBytes / size
+	release := make(chan struct{})
+	start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
+		<-release
+		return make([]Result, len(b))
+	}})
+	for i := range n {
+		e := task("main", i)
+		e.Question = strings.Repeat("x", size)
+		publish(t, c, e)
+	}
+	eventually(t, "it is full", func() bool {
+		i := info(t, c, events.RoleGenerator)
+		return i.NumWaiting == 0 && i.NumAckPending > maxHeldBytes/size
+	})
+	if l := lag(t, c, events.RoleGenerator); l.InFlight > maxHeldBytes/size+batch || l.InFlight+int(l.Pending) != n {
+		t.Errorf("got %+v, want at most %d of %d in flight", l, maxHeldBytes/size+batch, n)
 	}
 	close(release)
 	awaitIdle(t, c, events.RoleGenerator)

@@ -31,18 +31,25 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
+	"debrief/events/redact"
 )
 
 // Conn is a connection to the streams of one account.
 type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
+	watch  *denied.Watch
 	policy Policy
 	log    zerolog.Logger
+	tracer trace.Tracer // nil where nobody traces
 	health health
 	vitals vitals
+	quiet  quiet
 }
 
 // Options of Open.
@@ -50,16 +57,21 @@ type Options struct {
 	Policy   Policy
 	Replicas int // of streams that are created; default 1
 	Log      zerolog.Logger
+	// Role is the one that the connection is for. Only what it uses is asked for; empty is everything.
+	Role   string
+	Tracer trace.Tracer // of spans for what is handed in and for deliveries; nil is none
 }
 
-// Open makes sure that the streams and buckets exist and returns a connection to them. It does not own nc.
+// Open makes sure that the streams and buckets exist and returns a connection to them. It does not own nc. What is
+// missing is made, where the server lets this user. Refusals are a *DeniedError, here and in every call of the connection.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("open jetstream: %w", err)
 	}
-	c := &Conn{nc: nc, js: js, policy: o.Policy.WithDefaults(), log: o.Log}
-	if err := c.ensure(ctx, max(o.Replicas, 1)); err != nil {
+	watch := denied.New(nc)
+	c := &Conn{nc: nc, js: denied.JetStream(js, watch), watch: watch, policy: o.Policy.WithDefaults(), log: o.Log, tracer: o.Tracer}
+	if err := c.ensure(ctx, o.Role, max(o.Replicas, 1)); err != nil {
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
 			return nil, fmt.Errorf("the server at %s has no JetStream: start it with JetStream enabled: %w", nc.ConnectedUrlRedacted(), err)
 		}
@@ -78,13 +90,14 @@ func (c *Conn) NATS() *nats.Conn { return c.nc }
 type Receipt struct {
 	Seq       uint64
 	Handle    events.Handle
-	Duplicate bool // the server had it already
+	Duplicate bool   // the server had it already
+	Trace     string // the event's trace id; empty where the server had it already, in a trace of its own
 }
 
 // Marks are what a message carries besides its event.
 type Marks struct {
 	Repeat bool   // it may have been published before; see events.HeaderRepeat
-	Trace  string // W3C trace context
+	Trace  string // W3C trace context of what it comes of; where that is none the context's, or else a new one
 	// Copy, if not 0, has another copy stored though the server may remember the event's id: the first copy was given up.
 	Copy int
 }
@@ -95,13 +108,18 @@ const copyMark = "~"
 // MaxInline is the largest payload that travels in the message itself, in bytes.
 const MaxInline = 512 << 10
 
-// Publish stores an event and returns when the server says it is stored. A *FullError says that there is no room.
+// Publish stores an event and returns when the server says it is stored. A *FullError says that there is no room. Secrets
+// in the event's texts are replaced first, in the event itself, so that what is made of it afterwards has none either.
 func (c *Conn) Publish(ctx context.Context, e events.Event, m Marks) (Receipt, error) {
+	ctx, span := c.offer(ctx, e, &m)
+	defer span.End()
 	r, _, err := c.publish(ctx, e, m)
+	fail(span, err)
 	return r, err
 }
 
 func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *nats.Msg, error) {
+	redact.Fields(e)
 	subject, header, data, err := events.Encode(e)
 	if err != nil {
 		return Receipt{}, nil, Discard(err)
@@ -110,7 +128,7 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *
 	if m.Repeat {
 		msg.Header[events.HeaderRepeat] = []string{"1"}
 	}
-	if m.Trace != "" {
+	if events.TraceID(m.Trace) != "" {
 		msg.Header[events.HeaderTrace] = []string{m.Trace}
 	}
 	if len(data) > MaxInline {
@@ -126,32 +144,49 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *
 		id += copyMark + strconv.Itoa(m.Copy)
 	}
 	pub, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
+	c.heard(err)
 	if err != nil {
 		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(unanswered(ctx, err)))
 	}
-	return Receipt{pub.Sequence, events.NewHandle(pub.Sequence, e.EventID()), pub.Duplicate}, msg, nil
+	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
+	if !r.Duplicate {
+		r.Trace = events.TraceID(m.Trace)
+	}
+	return r, msg, nil
 }
 
-// original is the message that a subject's stream had already, nil where it is gone again.
-func (c *Conn) original(ctx context.Context, subject string, seq uint64) (*nats.Msg, error) {
-	name, err := c.js.StreamNameBySubject(ctx, subject)
-	if err != nil {
-		return nil, fmt.Errorf("find the stream of %s: %w", subject, unanswered(ctx, err))
-	}
-	s, err := c.js.Stream(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", name, unanswered(ctx, err))
-	}
-	m, err := s.GetMsg(ctx, seq)
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read %s at %d: %w", name, seq, unanswered(ctx, err))
+// original is the message of an event that its stream had already, nil where it is gone again.
+func (c *Conn) original(ctx context.Context, k events.Kind, seq uint64) (*nats.Msg, error) {
+	m, err := c.stored(ctx, home(k), seq)
+	if m == nil || err != nil {
+		return nil, err
 	}
 	header := nats.Header{}
 	maps.Copy(header, m.Header)
 	return &nats.Msg{Header: header, Data: m.Data}, nil
+}
+
+// stored is the message that a stream holds at a sequence, nil where it is gone.
+func (c *Conn) stored(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error) {
+	s, err := c.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", stream, unanswered(ctx, err))
+	}
+	m, err := c.get(ctx, s, stream, seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, unanswered(ctx, err))
+	}
+	return m, nil
+}
+
+// get is the message of an open stream.
+func (c *Conn) get(ctx context.Context, s jetstream.Stream, stream string, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+	return denied.Call(ctx, c.watch, stream, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		return s.GetMsg(ctx, seq, opts...)
+	})
 }
 
 // unanswered is err, as nats.ErrTimeout where the client gave up waiting by itself: that is the server's silence, unlike
@@ -180,15 +215,28 @@ func (c *Conn) putBlob(ctx context.Context, data []byte) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("open object store: %w", err)
 	}
-	// One that is there and young is left alone: to write it again would pull it from under its readers.
-	if i, err := store.GetInfo(ctx, name); err == nil && time.Since(i.ModTime) < 24*time.Hour {
-		return name, nil
-	}
-	if _, err := store.PutBytes(ctx, name, data); err != nil {
+	err = denied.Do(ctx, c.watch, blobStream, func(ctx context.Context) error {
+		// One that is there and young is left alone: to write it again would pull it from under its readers.
+		if i, err := store.GetInfo(ctx, name); err == nil && time.Since(i.ModTime) < 24*time.Hour {
+			return nil
+		}
+		// The parts of an old one, which not everybody may delete, go by age.
+		return denied.Do(ctx, c.watch, blobPrefix, func(ctx context.Context) error {
+			_, err := store.PutBytes(ctx, name, data)
+			return err
+		})
+	})
+	if err != nil {
 		return "", fmt.Errorf("put blob %s: %w", name, err)
 	}
 	return name, nil
 }
+
+// blobStream is what the object store is made of, and blobPrefix what its subjects begin with.
+const (
+	blobStream = "OBJ_" + events.BucketBlobs
+	blobPrefix = "$O." + events.BucketBlobs
+)
 
 // maxBlob bounds what is read for one event.
 const maxBlob = 64 << 20
@@ -196,9 +244,9 @@ const maxBlob = 64 << 20
 func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
 	store, err := c.js.ObjectStore(ctx, events.BucketBlobs)
 	if err != nil {
-		return nil, fmt.Errorf("open object store: %w", err)
+		return nil, fmt.Errorf("open object store: %w", unanswered(ctx, err))
 	}
-	info, err := store.GetInfo(ctx, name)
+	info, err := denied.Call(ctx, c.watch, blobStream, func(ctx context.Context) (*jetstream.ObjectInfo, error) { return store.GetInfo(ctx, name) })
 	switch {
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return nil, Discard(fmt.Errorf("blob %s: %w", name, errExpired))
@@ -207,22 +255,30 @@ func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
 	case info.Size > maxBlob:
 		return nil, Discard(fmt.Errorf("blob %s: has %d bytes, more than %d", name, info.Size, maxBlob))
 	}
-	data, err := store.GetBytes(ctx, name)
+	// The store's own read makes a consumer, which takes a right that nobody needs for anything else.
+	var data []byte
+	err = denied.Do(ctx, c.watch, blobStream, func(ctx context.Context) error {
+		return direct.Read(ctx, c.nc, blobStream, direct.Query{Subject: blobPrefix + ".C." + info.NUID}, func(m direct.Message) error {
+			if data = append(data, m.Data...); uint64(len(data)) > info.Size {
+				return errForeign
+			}
+			return nil
+		})
+	})
 	switch {
-	case errors.Is(err, jetstream.ErrDigestMismatch):
-		return nil, Discard(fmt.Errorf("blob %s: %w", name, err))
-	case err != nil && c.nc.IsConnected():
-		// A part that is missing shows as a time-out too. It must not pass for an outage, which would hold the role for
-		// ever: as a plain error it runs out of deliveries.
-		return nil, fmt.Errorf("get blob %s: %v", name, err)
-	case err != nil:
+	case err != nil && !errors.Is(err, errForeign):
 		return nil, fmt.Errorf("get blob %s: %w", name, unanswered(ctx, err))
+	case err == nil && uint64(len(data)) < info.Size: // or not there yet, on a replica that is behind
+		return nil, fmt.Errorf("get blob %s: %d of %d bytes are there", name, len(data), info.Size)
 	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
-		return nil, Discard(fmt.Errorf("blob %s: content does not match its name", name))
+	if sum := sha256.Sum256(data); err != nil || hex.EncodeToString(sum[:]) != name {
+		return nil, Discard(fmt.Errorf("blob %s: %w", name, errForeign))
 	}
 	return data, nil
 }
+
+// errForeign is the reason of a dead letter whose payload is another one.
+var errForeign = errors.New("content does not match its name")
 
 // decode is the event of a message, its blob fetched.
 func (c *Conn) decode(ctx context.Context, m jetstream.Msg) (events.Event, error) {
@@ -258,6 +314,7 @@ type Reply struct {
 	Handle  events.Handle
 	Refused string
 	Data    []byte
+	Trace   string // the trace id of what was asked
 }
 
 // requester is an event that can say where its answer should go.
@@ -280,7 +337,7 @@ func (c *Conn) Request(ctx context.Context, e requester, m Marks) (*Reply, error
 	}
 	defer sub.Unsubscribe()
 	e.SetReply(inbox)
-	r, err := c.Publish(ctx, e, m)
+	r, err := denied.Call(ctx, c.watch, inbox, func(ctx context.Context) (Receipt, error) { return c.Publish(ctx, e, m) })
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +348,7 @@ func (c *Conn) Request(ctx context.Context, e requester, m Marks) (*Reply, error
 	if err != nil {
 		return nil, fmt.Errorf("wait for the reply to %s: %w", e.Kind(), err)
 	}
-	reply := &Reply{Handle: events.Handle(msg.Header.Get(events.HeaderHandle)), Refused: msg.Header.Get(events.HeaderError), Data: msg.Data}
+	reply := &Reply{Handle: events.Handle(msg.Header.Get(events.HeaderHandle)), Refused: msg.Header.Get(events.HeaderError), Data: msg.Data, Trace: r.Trace}
 	if name := msg.Header.Get(events.HeaderBlob); name != "" {
 		if reply.Data, err = c.getBlob(ctx, name); err != nil {
 			return nil, err

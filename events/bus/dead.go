@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/denied"
 	"debrief/playbook"
 )
 
@@ -33,7 +34,7 @@ func (c *Conn) Bury(ctx context.Context, l *events.DeadLetter) error {
 		l.Data = l.Data[:maxLetterData]
 		l.Reason += fmt.Sprintf(" (original cut to %d bytes)", maxLetterData)
 	}
-	if _, err := c.Publish(ctx, l, Marks{}); err != nil {
+	if _, _, err := c.publish(ctx, l, Marks{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}); err != nil {
 		return fmt.Errorf("store dead letter: %w", err)
 	}
 	return nil
@@ -109,16 +110,9 @@ func (c *Conn) move(ctx context.Context, a *advisory) Result {
 	if source(a.Consumer) != a.Stream || a.Consumer == events.RoleMover {
 		return Result{} // a consumer of somebody else's on our stream
 	}
-	s, err := c.js.Stream(ctx, a.Stream)
-	if err != nil {
-		return Result{Err: fmt.Errorf("open stream %s: %w", a.Stream, unanswered(ctx, err))}
-	}
-	m, err := s.GetMsg(ctx, a.StreamSeq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return Result{} // settled after all, or expired
-	}
-	if err != nil {
-		return Result{Err: fmt.Errorf("read %s at %d: %w", a.Stream, a.StreamSeq, unanswered(ctx, err))}
+	m, err := c.stored(ctx, a.Stream, a.StreamSeq)
+	if m == nil || err != nil {
+		return Result{Err: err} // without an error it was settled after all, or has expired
 	}
 	if err := events.CheckSchema(m.Header); errors.Is(err, events.ErrNewerSchema) {
 		return Result{Err: err} // for a newer mover to judge
@@ -137,11 +131,24 @@ func (c *Conn) move(ctx context.Context, a *advisory) Result {
 	if e, err := events.Decode(m.Subject, m.Header, m.Data); err == nil {
 		c.refuse(e, reason)
 	}
-	c.log.Error().Str("role", a.Consumer).Uint64("seq", a.StreamSeq).Str("reason", reason).Msg("dead letter")
+	c.log.Error().Str(events.LogRole, a.Consumer).Str(events.LogTrace, events.TraceID(m.Header.Get(events.HeaderTrace))).
+		Str(events.LogEvent, messageID(m.Header)).Str(events.LogBook, string(letter.Book)).Uint64(events.LogSeq, a.StreamSeq).
+		Int(events.LogDelivery, a.Deliveries).Str("reason", reason).Msg("dead letter")
 	if a.Stream == events.StreamTasks { // a work queue keeps what nobody acks
-		if err := s.DeleteMsg(ctx, a.StreamSeq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		if err := c.delete(ctx, a.Stream, a.StreamSeq); err != nil {
 			return Result{Err: fmt.Errorf("delete task %d: %w", a.StreamSeq, unanswered(ctx, err))}
 		}
 	}
 	return Result{}
+}
+
+func (c *Conn) delete(ctx context.Context, stream string, seq uint64) error {
+	s, err := c.js.Stream(ctx, stream)
+	if err == nil {
+		err = denied.Do(ctx, c.watch, stream, func(ctx context.Context) error { return s.DeleteMsg(ctx, seq) })
+	}
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	return err
 }

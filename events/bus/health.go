@@ -1,8 +1,11 @@
 package bus
 
 import (
+	"slices"
 	"sync"
 	"time"
+
+	"debrief/events"
 )
 
 // State is what a role is doing, for health checks and people.
@@ -11,7 +14,7 @@ type State string
 // The states of a role. Running and Stopped are healthy.
 const (
 	Running     State = "running"
-	Unavailable State = "unavailable" // something it needs does not answer; it holds its work and takes no more
+	Unavailable State = "unavailable" // something it needs does not answer; it holds what it cannot do without
 	Paused      State = "paused"      // the model's output is useless; it keeps what that was for, gave the rest back, and probes
 	Outdated    State = "outdated"    // there are messages of a newer schema; it takes no more until it is replaced
 	Stopped     State = "stopped"
@@ -31,6 +34,13 @@ func (h RoleHealth) Healthy() bool { return h.State == Running || h.State == Sto
 type health struct {
 	mu    sync.Mutex
 	roles []RoleHealth
+	lacks []lack
+}
+
+// lack is something that a role cannot get at.
+type lack struct {
+	role, what, reason string
+	since              time.Time
 }
 
 // set reports whether the state changed.
@@ -51,9 +61,52 @@ func (h *health) set(role string, s State, reason string) bool {
 	return true
 }
 
-// Health is the state of every role that this connection has run.
+// Lacks notes why a role cannot get at something beside its messages; nil says that it can again. For as long it is shown
+// as unavailable, though it works on with what it has.
+func (c *Conn) Lacks(role, what string, why error) {
+	if !c.health.lack(role, what, why) {
+		return
+	}
+	level, state, loggable := c.log.Info(), Running, ""
+	if why != nil {
+		level, state, loggable = c.log.Warn(), Unavailable, Loggable(why)
+	}
+	level.Str(events.LogRole, role).Str("state", string(state)).Str("lacks", what).Str("reason", loggable).Msg("state changed")
+}
+
+// lack reports whether that is news.
+func (h *health) lack(role, what string, why error) (news bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.IndexFunc(h.lacks, func(l lack) bool { return l.role == role && l.what == what })
+	switch {
+	case why == nil && i < 0:
+		return false
+	case why == nil:
+		h.lacks = slices.Delete(h.lacks, i, i+1)
+	case i < 0:
+		h.lacks = append(h.lacks, lack{role, what, why.Error(), time.Now()})
+	default:
+		h.lacks[i].reason = why.Error()
+		return false
+	}
+	return true
+}
+
+// Health is the state of every role that this connection has run, or that lacks something.
 func (c *Conn) Health() []RoleHealth {
-	c.health.mu.Lock()
-	defer c.health.mu.Unlock()
-	return append([]RoleHealth(nil), c.health.roles...)
+	h := &c.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := slices.Clone(h.roles)
+	for _, l := range h.lacks { // the oldest one of a role stands for all
+		i := slices.IndexFunc(all, func(r RoleHealth) bool { return r.Role == l.role })
+		if i < 0 { // it takes no messages, as a generator that does nothing but serve
+			i, all = len(all), append(all, RoleHealth{Role: l.role, State: Running})
+		}
+		if all[i].State == Running {
+			all[i] = RoleHealth{l.role, Unavailable, l.what + ": " + l.reason, l.since}
+		}
+	}
+	return all
 }

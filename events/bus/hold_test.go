@@ -97,6 +97,34 @@ func TestAPromptThatBringsTheModelDownBlocksNobody(t *testing.T) {
 	}
 }
 
+// Who is turned away by a breaker while others have their answers, again and again, is not at fault.
+func TestWhoWasNotAskedAboutKeepsItsDeliveries(t *testing.T) {
+	t.Parallel()
+	p := quick
+	p.MaxDeliver = 2
+	c := fresh(t, p)
+	var turnedAway, again atomic.Int32
+	start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Handle: one(func(_ context.Context, d *Delivery) Result {
+		if d.Attempt > 1 { // the server's own count also has what a busy machine was slow to keep alive
+			again.Add(1)
+		}
+		if d.Event.InBook() == "unlucky" && turnedAway.Add(1) <= 6 {
+			return Result{Err: fmt.Errorf("ask: %w", unaskedError{})}
+		}
+		return answer(d)
+	})})
+	publish(t, c, task("unlucky", 1))
+	awaitState(t, c, Unavailable)
+	for i := range 5 {
+		publish(t, c, task("main", i+2))
+	}
+	await(t, c, events.StreamExecutions, 6)
+	awaitIdle(t, c, events.RoleGenerator)
+	if again.Load() != 0 || count(t, c, events.StreamDead) != 0 {
+		t.Errorf("%d were delivered again, %d dead letters, want none of either", again.Load(), count(t, c, events.StreamDead))
+	}
+}
+
 func TestHeldWorkIsGivenBackAtAStop(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
@@ -152,9 +180,11 @@ func TestMostlyUselessOutputPausesTheRoleUntilOneGoesWell(t *testing.T) {
 				return len(pausedAt) >= 3
 			})
 			mu.Lock()
+			// They are that far apart where they are taken; a batch is handled a little later, when nothing joins it.
+			want := quick.Probe - quick.Linger - 5*time.Millisecond
 			for i := 1; i < len(pausedAt); i++ {
-				if d := pausedAt[i].Sub(pausedAt[i-1]); d < quick.Probe-5*time.Millisecond {
-					t.Errorf("probes %s apart, want %s", d, quick.Probe)
+				if d := pausedAt[i].Sub(pausedAt[i-1]); d < want {
+					t.Errorf("probes %s apart, want at least %s", d, want)
 				}
 			}
 			mu.Unlock()
@@ -440,7 +470,7 @@ func TestAnOutputWhoseStoreWasInDoubtIsMarked(t *testing.T) {
 	})})
 	publish(t, c, task("main", 1))
 	awaitState(t, c, Unavailable)
-	if err := c.ensure(t.Context(), 1); err != nil {
+	if err := c.ensure(t.Context(), "", 1); err != nil {
 		t.Fatal(err)
 	}
 	await(t, c, events.StreamExecutions, 1)
@@ -474,7 +504,7 @@ func TestARoleWithoutItsStreamSaysSoAndGoesOnWhenItIsBack(t *testing.T) {
 	if h := awaitState(t, c, Unavailable); !strings.Contains(h.Reason, "open consumer generator of TASKS") {
 		t.Errorf("got %+v", h)
 	}
-	if err := c.ensure(t.Context(), 1); err != nil {
+	if err := c.ensure(t.Context(), "", 1); err != nil {
 		t.Fatal(err)
 	}
 	awaitState(t, c, Running)

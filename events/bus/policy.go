@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/denied"
 )
 
 // Policy holds the numbers of the failure policy. The zero value of a field is its default.
@@ -21,6 +22,7 @@ type Policy struct {
 	Grace         time.Duration // 30 s: how long work in flight may take to finish after a stop
 	Probe         time.Duration // 30 s: how often a paused role tries one message
 	Hold          time.Duration // 1 s: how often held work is tried again while something is unreachable
+	Leave         time.Duration // 10 s: after this long without an answer from the streams another server is tried
 	Linger        time.Duration // 250 ms: how long a batch under load may wait to fill
 }
 
@@ -35,6 +37,7 @@ func (p Policy) WithDefaults() Policy {
 	setDefault(&p.Grace, 30*time.Second)
 	setDefault(&p.Probe, 30*time.Second)
 	setDefault(&p.Hold, time.Second)
+	setDefault(&p.Leave, 10*time.Second)
 	setDefault(&p.Linger, 250*time.Millisecond)
 	return p
 }
@@ -72,6 +75,7 @@ const (
 	hold   verdict = "hold"   // kept, kept alive and tried again here: no delivery is burnt
 	dead   verdict = "dead"   // stored as a dead letter, then let go
 	refuse verdict = "refuse" // given back, and the role stops: the message is for a newer program
+	back   verdict = "back"   // no verdict yet: given back because the worker stops or pauses
 )
 
 // judge is the failure policy: the one place that decides what becomes of a message, by the behaviour of the error
@@ -96,8 +100,18 @@ func (p Policy) judge(err error, delivery int, paused bool) verdict {
 	return retry
 }
 
-// Away reports that what is needed is not there just now: a model, the server, or its room. The same will do later.
-func Away(err error) bool { return unavailable(err) || Unreachable(err) || full(err) }
+// Away reports that what is needed is not there just now: a model, the server, its room, or the right to something. The
+// same will do later.
+func Away(err error) bool { return unavailable(err) || Unreachable(err) || full(err) || refused(err) }
+
+// DeniedError says that the server does not let this user publish or listen to a subject. Nothing was stored. Its rights
+// are an operator's to change; meanwhile work is held.
+type DeniedError = denied.Error
+
+func refused(err error) bool {
+	var e *DeniedError
+	return errors.As(err, &e)
+}
 
 // The behaviours of errors that the policy knows. An error that has one may still answer no.
 
@@ -109,6 +123,11 @@ func discarded(err error) bool {
 func unavailable(err error) bool {
 	var e interface{ Unavailable() bool }
 	return errors.As(err, &e) && e.Unavailable()
+}
+
+func unasked(err error) bool {
+	var e interface{ Unasked() bool }
+	return unavailable(err) && errors.As(err, &e) && e.Unasked()
 }
 
 func useless(err error) bool {
@@ -126,9 +145,10 @@ func Unreachable(err error) bool {
 			return true
 		}
 	}
-	// 503 is "not now": a cluster without a leader, a server that is still reading its streams back.
+	// 503 is "not now": a cluster without a leader, a server that is still reading its streams back. So is, of a stream whose
+	// leader cannot reach the other copies, that the first try of this message is still under way (10158), or too much is (10167).
 	var api *jetstream.APIError
-	return errors.As(err, &api) && api.Code == 503
+	return errors.As(err, &api) && (api.Code == 503 || api.ErrorCode == 10158 || api.ErrorCode == 10167)
 }
 
 // full reports that the server has no room for what should be stored. Room comes back by age or by an operator.

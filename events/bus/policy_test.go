@@ -41,6 +41,8 @@ func TestEveryRowOfTheFailurePolicy(t *testing.T) {
 		{"no responders", nats.ErrNoResponders, always(hold), always(hold), true},
 		{"no answer from the stream", jetstream.ErrNoStreamResponse, always(hold), always(hold), true},
 		{"cluster without a leader", code(503, 10008), always(hold), always(hold), true},
+		{"first try still under way", code(409, 10158), always(hold), always(hold), true},
+		{"too much under way", code(429, 10167), always(hold), always(hold), true},
 		{"insufficient resources", code(503, 10023), always(hold), always(hold), true},
 		{"memory full", code(500, 10028), always(hold), always(hold), true},
 		{"storage full", code(500, 10047), always(hold), always(hold), true},
@@ -104,7 +106,7 @@ func TestDefaultsFillWhatIsZeroAndNothingElse(t *testing.T) {
 	got := Policy{MaxDeliver: 2, Hold: time.Hour}.WithDefaults()
 	want := Policy{
 		AckWait: 30 * time.Second, MaxDeliver: 2, MaxAckPending: 256, MaxCurating: 4096, BackoffMin: time.Second, BackoffMax: time.Minute,
-		Grace: 30 * time.Second, Probe: 30 * time.Second, Hold: time.Hour, Linger: 250 * time.Millisecond,
+		Grace: 30 * time.Second, Probe: 30 * time.Second, Hold: time.Hour, Leave: 10 * time.Second, Linger: 250 * time.Millisecond,
 	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -20,6 +20,8 @@ const (
 	drainWait = time.Second
 	// maxHeld bounds what a batching worker holds, over all books.
 	maxHeld = 4096
+	// maxHeldBytes bounds the same by size: when that much is held no more is asked for, and a batch may be on its way.
+	maxHeldBytes = 32 << 20
 )
 
 // room is how many messages a worker may take; open says that a pull may stay open. A worker that takes one at a time
@@ -44,10 +46,10 @@ func (r *run) room() (n int, open bool) {
 		}
 		return 1, false
 	case r.w.Batch > 1:
-		if n = maxHeld - len(r.held); n < r.w.Batch { // little pulls are not worth it
+		if maxHeld-len(r.held) < r.w.Batch || r.heldBytes >= maxHeldBytes { // little pulls are not worth it
 			return 0, true
 		}
-		return n, true
+		return r.w.Batch, true
 	case len(r.held) >= r.w.Slots:
 		return 0, true
 	}
@@ -59,17 +61,18 @@ func (r *run) pull() {
 	failed := 0 // how often in a row; above 0 the consumer may be gone
 	for r.intake.Err() == nil {
 		if failed > 0 {
-			cons, err := r.c.consumer(r.intake, r.w.Role)
+			cons, restored, err := r.c.bind(r.intake, r.w.Role)
 			if r.intake.Err() != nil {
 				break
 			}
 			r.lost(err)
+			r.c.heard(err)
 			if err != nil {
 				failed++
 				r.rest(min(time.Duration(failed)*100*time.Millisecond, 2*time.Second))
 				continue
 			}
-			r.cons = cons
+			r.cons, r.restored = cons, restored
 		}
 		n, open := r.room()
 		if n == 0 {
@@ -206,19 +209,29 @@ func (r *run) accept(m jetstream.Msg) {
 	}
 	it := &item{msg: m, attempt: int(md.NumDelivered), d: Delivery{
 		Seq: md.Sequence.Stream, Attempt: int(md.NumDelivered), Stored: md.Timestamp,
-		Repeat: m.Headers().Get(events.HeaderRepeat) != "" || md.NumDelivered > 1,
+		Repeat: m.Headers().Get(events.HeaderRepeat) != "" || md.NumDelivered > 1 || md.Sequence.Stream <= r.restored,
 		Trace:  m.Headers().Get(events.HeaderTrace),
 	}}
+	if events.TraceID(it.d.Trace) == "" {
+		it.d.Trace = ""
+	}
 	r.mu.Lock()
 	if old := r.held[it.d.Seq]; old != nil {
 		// Ours already: the server lost our signs of life, as after its restart. The new delivery is the one to settle.
 		old.msg, old.attempt = m, it.attempt
 		r.mu.Unlock()
+		old.mark("delivered again", nil)
 		return
 	}
+	r.begin(it)
 	r.held[it.d.Seq] = it
+	r.heldBytes += len(m.Data())
 	r.state.probeAt = time.Now().Add(r.p.Probe) // matters only while probing
+	again := r.state.denied != nil
 	r.mu.Unlock()
+	if again {
+		r.denied(nil)
+	}
 
 	switch {
 	case r.intake.Err() != nil:

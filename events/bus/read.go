@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
 	"debrief/playbook"
 )
 
@@ -37,6 +39,50 @@ func (c *Conn) ReadFrom(ctx context.Context, stream, subject string, seq uint64,
 // ReadStored is Read that ends with the last event that is stored now.
 func (c *Conn) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
 	return c.read(ctx, stream, subject, 0, true, fn)
+}
+
+// Scan calls fn for every event that a stream holds under a subject from a sequence on, in order. Unlike the reads above it
+// makes no consumer on the server, which is not for every user to make. A replica that is behind may not have the last.
+func (c *Conn) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
+	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
+		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
+			s := Stored{Seq: m.Seq}
+			s.Event, s.Err = c.decodeStored(ctx, m.Subject, m.Header, m.Data)
+			return fn(s)
+		})
+	})
+	switch {
+	case errors.Is(err, ErrStop), ctx.Err() != nil:
+		return err
+	case err != nil:
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	return nil
+}
+
+// pollLast is how often Poll asks for what is new where nothing is.
+const pollLast = 500 * time.Millisecond
+
+// Poll is Scan that goes on with what arrives, as it finds it by asking again, until the context ends or fn returns an
+// error; ErrStop ends it without one. It asks again so soon after there was something, and then less and less.
+func (c *Conn) Poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
+	for wait := soon; ; wait = min(2*wait, pollLast) {
+		err := c.Scan(ctx, stream, subject, seq, func(s Stored) error {
+			seq, wait = s.Seq+1, soon
+			return fn(s)
+		})
+		if errors.Is(err, ErrStop) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
 }
 
 // IDs calls fn with the id of every event that a stream holds under a subject now, in order. Only headers are read, so
@@ -120,16 +166,12 @@ var ErrGone = errors.New("is not stored: it has expired, or never was here")
 
 // Find is the event that a stream holds at a sequence, if it is the one that is meant.
 func (c *Conn) Find(ctx context.Context, stream string, seq uint64, is func(events.ID) bool) (events.Event, error) {
-	s, err := c.js.Stream(ctx, stream)
-	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", stream, unanswered(ctx, err))
-	}
-	m, err := s.GetMsg(ctx, seq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	m, err := c.stored(ctx, stream, seq)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
 		return nil, ErrGone
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, unanswered(ctx, err))
 	}
 	e, err := c.decodeStored(ctx, m.Subject, m.Header, m.Data)
 	switch {
@@ -149,6 +191,9 @@ type StreamState struct {
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
 	Last     uint64 `json:"last_seq"`
+
+	Replicas  int `json:"replicas"`
+	Consumers int `json:"consumers"`
 }
 
 // Streams says how much every stream of ours holds.
@@ -160,7 +205,7 @@ func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
 		st := s.CachedInfo().State
-		all = append(all, StreamState{want.Name, st.Msgs, st.Bytes, st.LastSeq})
+		all = append(all, StreamState{want.Name, st.Msgs, st.Bytes, st.LastSeq, s.CachedInfo().Config.Replicas, st.Consumers})
 	}
 	return all, nil
 }
@@ -173,7 +218,7 @@ func (c *Conn) Waiting(ctx context.Context, b playbook.Book) ([]events.ID, error
 	}
 	var ids []events.ID
 	for seq := uint64(1); ; {
-		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(events.KindTask.Subject(b)))
+		m, err := c.get(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(events.KindTask.Subject(b)))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return ids, nil
 		}

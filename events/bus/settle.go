@@ -9,8 +9,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/redact"
 )
 
 // process handles deliveries until each is settled. What must be held is tried again here, in place. The caller has a
@@ -54,6 +56,7 @@ func (r *run) decode(items []*item) (good, bad []*item) {
 				bad = append(bad, it)
 				continue
 			}
+			redact.Fields(e) // who publishes past us does not redact
 			it.d.Event = e
 		}
 		good = append(good, it)
@@ -73,7 +76,7 @@ func (r *run) handle(items []*item) {
 	if len(todo) == 0 {
 		return
 	}
-	results := r.call(batch)
+	results := r.call(todo, batch)
 	for i, it := range todo {
 		if i < len(results) {
 			it.done = &results[i]
@@ -84,21 +87,24 @@ func (r *run) handle(items []*item) {
 	}
 }
 
-func (r *run) call(batch []*Delivery) (out []Result) {
+func (r *run) call(items []*item, batch []*Delivery) (out []Result) {
 	began := time.Now()
+	ctx, end := r.enter(items)
+	defer end()
 	defer func() {
 		if p := recover(); p != nil {
-			r.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
+			failed := &panicError{p}
+			zerolog.Ctx(ctx).Error().Str(zerolog.ErrorFieldName, failed.Loggable()).Bytes("stack", debug.Stack()).Msg("handler panicked")
 			out = make([]Result, len(batch))
 			for i := range out {
-				out[i].Err = fmt.Errorf("handler panicked: %v", p)
+				out[i].Err = failed
 			}
 		}
 		if slices.ContainsFunc(out, func(x Result) bool { return x.Err == nil }) {
 			r.c.vitals.count(r.w.Role, func(v *record) { v.call(time.Since(began)) })
 		}
 	}()
-	return r.w.Handle(r.work, batch)
+	return r.w.Handle(ctx, batch)
 }
 
 // settle carries out the verdicts on handled deliveries. It adds those that must be held to again, and why.
@@ -121,24 +127,31 @@ func (r *run) settleOne(it *item) error {
 	attempt := r.attempt(it)
 	// What a batching worker holds stands in the way of its book: it is given back while it can be.
 	paused := r.isPaused() && (r.w.Batch == 1 || attempt >= r.p.MaxDeliver)
-	switch r.p.judge(err, attempt, paused) {
+	it.verdict, it.why = r.p.judge(err, attempt, paused), err
+	switch it.verdict {
 	case ack:
 		r.ack(it)
 		r.c.vitals.count(r.w.Role, func(v *record) { v.settled(it.stored > 0) })
 	case retry:
-		r.log.Warn().Err(err).Uint64("seq", it.d.Seq).Int("delivery", attempt).Msg("will be tried again")
+		log := r.about(it)
+		log.Warn().Str(zerolog.ErrorFieldName, Loggable(err)).Int(events.LogDelivery, attempt).Msg("will be tried again")
 		r.giveBack(it, r.p.backoff(attempt))
 		r.c.vitals.count(r.w.Role, func(v *record) { v.Retried++ })
 	case hold:
 		if it.done.Err != nil {
 			it.done = nil // to be handled again; a result that only waits to be stored is kept
 		}
+		it.mark(string(hold), err)
+		log := r.about(it)
+		log.Debug().Str(zerolog.ErrorFieldName, Loggable(err)).Int(events.LogDelivery, attempt).Msg("held")
 		return err
 	case dead:
 		if berr := r.bury(it, err, attempt); berr != nil {
+			it.verdict = hold
 			return berr // the message stays with us until its letter is stored
 		}
-		r.log.Error().Err(err).Uint64("seq", it.d.Seq).Int("delivery", attempt).Msg("dead letter")
+		log := r.about(it)
+		log.Error().Str(zerolog.ErrorFieldName, Loggable(err)).Int(events.LogDelivery, attempt).Msg("dead letter")
 		r.ack(it)
 		r.c.vitals.count(r.w.Role, func(v *record) { v.Dead, v.Buried = v.Dead+1, v.Buried+1 })
 	case refuse:
@@ -161,7 +174,7 @@ func (r *run) store(it *item) error {
 		}
 		if it.stored == 0 {
 			if receipt.Duplicate && replyTo(it.d.Event) != "" { // who asked is told what counts: what was stored first
-				first, err := r.c.original(r.work, msg.Subject, receipt.Seq)
+				first, err := r.c.original(r.work, it.done.Events[0].Kind(), receipt.Seq)
 				if err != nil {
 					return err
 				}
@@ -215,6 +228,7 @@ func (r *run) bury(it *item, why error, attempt int) error {
 // ack lets go of what is done. It is ours until the ack is on its way: a redelivery that crosses it is absorbed by
 // accept, and the server takes the ack for both.
 func (r *run) ack(it *item) {
+	it.end()
 	r.settled(r.message(it).Ack(), it)
 	r.forget(it)
 }
@@ -222,20 +236,24 @@ func (r *run) ack(it *item) {
 // giveBack lets go of what somebody is to have again. It is not ours any more before the server knows: else accept
 // would absorb the delivery that this brings about, and nobody would settle that.
 func (r *run) giveBack(it *item, after time.Duration) {
+	it.end()
 	r.settled(r.forget(it).NakWithDelay(after), it)
 }
 
 func (r *run) settled(err error, it *item) {
 	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		r.log.Debug().Err(err).Uint64("seq", it.d.Seq).Msg("settle")
+		r.log.Debug().Err(err).Uint64(events.LogSeq, it.d.Seq).Msg("settle")
 	}
 }
 
 // forget takes an item out of what we hold and returns the message to settle.
 func (r *run) forget(it *item) jetstream.Msg {
 	r.mu.Lock()
-	delete(r.held, it.d.Seq)
 	m := it.msg
+	if r.held[it.d.Seq] == it {
+		delete(r.held, it.d.Seq)
+		r.heldBytes -= len(m.Data()) // each delivery of it has the same
+	}
 	r.mu.Unlock()
 	r.wakeUp()
 	return m

@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is how long a test waits for what must come. Reaching it is a failure.
-const patience = 15 * time.Second
+// patience is how long a test waits for what must come. Reaching it is a failure. It is several ack waits of any test: what
+// the server sent to a pull that had ended comes again after one.
+const patience = 45 * time.Second
 
 // quick is a policy whose waits are short. Its ack wait is not: a loaded machine must not look like a dead worker.
 var quick = Policy{BackoffMin: 30 * time.Millisecond, BackoffMax: 120 * time.Millisecond, Probe: 60 * time.Millisecond, Hold: 20 * time.Millisecond, Linger: 20 * time.Millisecond}
@@ -248,7 +249,13 @@ func pulls(t testing.TB, c *Conn, role string) int {
 
 func awaitIdle(t testing.TB, c *Conn, role string) {
 	t.Helper()
-	eventually(t, role+" is idle", func() bool { return lag(t, c, role).Idle() })
+	eventually(t, role+" is idle", func() bool {
+		idle, err := c.Idle(t.Context(), role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return idle
+	})
 }
 
 func health1(t testing.TB, c *Conn) RoleHealth {
@@ -272,6 +279,11 @@ type unavailableError struct{}
 
 func (unavailableError) Error() string     { return "model does not answer" }
 func (unavailableError) Unavailable() bool { return true }
+
+// unaskedError is of a model that was not asked.
+type unaskedError struct{ unavailableError }
+
+func (unaskedError) Unasked() bool { return true }
 
 type uselessError struct{}
 

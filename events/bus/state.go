@@ -14,6 +14,7 @@ type condition struct {
 	blamed   map[uint64]int // by sequence: how many those were when the message last blamed the model
 	why      error          // the newest reason of those
 	lost     error          // why there is no consumer to pull from
+	denied   error          // what the server did not let us do since it last gave us work
 
 	paused  bool          // over useless output
 	resumed chan struct{} // closed when the pause ends
@@ -82,12 +83,14 @@ func (r *run) change(f func(*condition)) {
 		state, reason = Unavailable, s.why
 	case s.lost != nil:
 		state, reason = Unavailable, s.lost
+	case s.denied != nil:
+		state, reason = Unavailable, s.denied
 	case s.paused:
 		state, reason = Paused, s.useless
 	}
-	text := ""
+	text, loggable := "", ""
 	if reason != nil {
-		text = reason.Error()
+		text, loggable = reason.Error(), Loggable(reason)
 	}
 	changed := r.c.health.set(r.w.Role, state, text)
 	if r.pulls != nil && (s.outdated != nil || s.probing()) {
@@ -102,17 +105,22 @@ func (r *run) change(f func(*condition)) {
 	if state == Running {
 		level = r.log.Info()
 	}
-	level.Str("state", string(state)).Str("reason", text).Msg("state changed")
+	level.Str("state", string(state)).Str("reason", loggable).Msg("state changed")
 }
 
 // lost notes why there is no consumer to pull from; nil says that there is one.
 func (r *run) lost(err error) { r.change(func(s *condition) { s.lost = err }) }
 
+// denied notes that the server refused to give us work, or to take it as settled: to those who ask for either it says
+// nothing. nil says that there was work again.
+func (r *run) denied(err error) { r.change(func(s *condition) { s.denied = err }) }
+
 // excuse is an item's error as it counts. It may blame something unreachable, or useless output, the first time, and for
 // as long as nobody else was answered since it last did. After that the fault is its own, as with a prompt that brings
-// the model's server down, and the error is an ordinary one. While the role is paused nobody is answered.
+// the model's server down, and the error is an ordinary one. While the role is paused nobody is answered. An error
+// without anybody having been asked, as when a breaker is open, is no sign of a fault at all.
 func (r *run) excuse(it *item, err error) error {
-	if !unavailable(err) && !useless(err) {
+	if unasked(err) || !unavailable(err) && !useless(err) {
 		return err
 	}
 	r.mu.Lock()
@@ -135,7 +143,8 @@ const maxBlamed = 4096
 // ownFault hides the behaviours of an error that others do not have.
 type ownFault struct{ err error }
 
-func (f *ownFault) Error() string { return "while others are answered: " + f.err.Error() }
+func (f *ownFault) Error() string    { return "while others are answered: " + f.err.Error() }
+func (f *ownFault) Loggable() string { return "while others are answered: " + Loggable(f.err) }
 
 // hold counts the groups of deliveries that wait for something unreachable; while there are any, no more is taken than
 // a probe.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
@@ -97,16 +98,39 @@ func streams(replicas int) []jetstream.StreamConfig {
 	return all
 }
 
-// ensure creates what is missing. What exists is left as its operator set it, unless we cannot work with it.
-func (c *Conn) ensure(ctx context.Context, replicas int) error {
+// used are the streams that a role cannot work without, nil for all. Work and the mover read those of other roles, too.
+func used(role string) []string {
+	own := map[string][]string{
+		events.RoleGenerator: {"KV_" + events.BucketPlaybook, "KV_" + events.BucketWindow, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors},
+		events.RoleReflector: {"KV_" + events.BucketWindow},
+		events.RoleCurator:   {events.StreamDeltas, "KV_" + events.BucketPlaybook},
+	}[role]
+	if own == nil {
+		return nil
+	}
+	return append(own, events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDead, events.StreamAdvisories)
+}
+
+// ensure creates what is missing of what a role uses. What exists is left as its operator set it, unless we cannot work
+// with it.
+func (c *Conn) ensure(ctx context.Context, role string, replicas int) error {
+	only := used(role)
 	for _, want := range streams(replicas) {
-		s, err := c.js.Stream(ctx, want.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			s, err = c.js.CreateStream(ctx, want)
-			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was first
-				s, err = c.js.Stream(ctx, want.Name)
-			}
+		if only != nil && !slices.Contains(only, want.Name) {
+			continue
 		}
+		var s jetstream.Stream
+		err := insist(ctx, func(ctx context.Context) (err error) {
+			s, err = c.js.Stream(ctx, want.Name)
+			if errors.Is(err, jetstream.ErrStreamNotFound) {
+				s, err = c.js.CreateStream(ctx, want)
+				if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was first
+					s, err = c.js.Stream(ctx, want.Name)
+				}
+				err = missing("stream "+want.Name, err)
+			}
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
@@ -114,13 +138,63 @@ func (c *Conn) ensure(ctx context.Context, replicas int) error {
 			return err
 		}
 	}
-	_, err := c.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: events.BucketBlobs, Description: "payloads too large for a message", TTL: keepBlobs, Replicas: replicas,
+	err := insist(ctx, func(ctx context.Context) error {
+		_, err := c.js.ObjectStore(ctx, events.BucketBlobs)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			_, err = c.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+				Bucket: events.BucketBlobs, Description: "payloads too large for a message", TTL: keepBlobs, Replicas: replicas,
+			})
+			if errors.Is(err, jetstream.ErrBucketExists) || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was first
+				err = nil
+			}
+			err = missing("object store "+events.BucketBlobs, err)
+		}
+		return err
 	})
-	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+	if err != nil {
 		return fmt.Errorf("open object store %s: %w", events.BucketBlobs, err)
 	}
 	return nil
+}
+
+// missing is the error of making what was not there: of who may not, that somebody else has to.
+func missing(what string, err error) error {
+	if refused(err) {
+		return fmt.Errorf("%s is not there, and not for this user to make: run 'debrief setup' as the operator (%w)", what, err)
+	}
+	return err
+}
+
+// Durables makes the durable consumers of all roles where they are missing, so that roles need no right to.
+func (c *Conn) Durables(ctx context.Context) error {
+	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.RoleMover} {
+		if _, err := c.consumer(ctx, role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insistWait is how long the answer to one request may take, and insistPause how long it is until the next.
+const insistWait, insistPause = 2 * time.Second, 100 * time.Millisecond
+
+// insist makes a request until it is answered or the context ends: a cluster that has no leader yet drops what it is asked,
+// or says that it cannot tell now.
+func insist(ctx context.Context, ask func(context.Context) error) error {
+	for {
+		try, cancel := context.WithTimeout(ctx, insistWait)
+		err := ask(try)
+		cancel()
+		late := errors.Is(err, context.DeadlineExceeded) || Unreachable(err)
+		if ctx.Err() != nil || !late || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(insistPause):
+		}
+	}
 }
 
 func usable(got, want jetstream.StreamConfig) error {
@@ -142,6 +216,21 @@ func usable(got, want jetstream.StreamConfig) error {
 	return nil
 }
 
+// home is the stream that keeps a kind of event.
+func home(k events.Kind) string {
+	switch k {
+	case events.KindTask:
+		return events.StreamTasks
+	case events.KindExecution, events.KindFeedback:
+		return events.StreamExecutions
+	case events.KindReflection, events.KindEdit:
+		return events.StreamReflections
+	case events.KindDelta:
+		return events.StreamDeltas
+	}
+	return events.StreamDead
+}
+
 // source is the stream that a role consumes.
 func source(role string) string {
 	switch role {
@@ -155,8 +244,8 @@ func source(role string) string {
 	return events.StreamAdvisories
 }
 
-// consumer binds a role's durable, made or brought up to date with the policy where it differs.
-func (c *Conn) consumer(ctx context.Context, role string) (jetstream.Consumer, error) {
+// durable is a role's durable, as the policy has it.
+func (c *Conn) durable(role string) jetstream.ConsumerConfig {
 	want := jetstream.ConsumerConfig{
 		Durable: role, AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: c.policy.AckWait, MaxDeliver: c.policy.MaxDeliver, MaxAckPending: c.policy.MaxAckPending,
@@ -167,18 +256,31 @@ func (c *Conn) consumer(ctx context.Context, role string) (jetstream.Consumer, e
 	case events.RoleMover:
 		want.MaxDeliver = -1
 	}
+	return want
+}
+
+// consumer binds a role's durable, made or brought up to date with the policy where it differs.
+func (c *Conn) consumer(ctx context.Context, role string) (jetstream.Consumer, error) {
+	want := c.durable(role)
 	cons, err := c.js.Consumer(ctx, source(role), role)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		cons, err = c.js.CreateOrUpdateConsumer(ctx, source(role), want)
+		err = missing("it", err)
 	} else if err == nil {
 		got := cons.CachedInfo().Config
 		if got.AckWait != want.AckWait || got.MaxDeliver != want.MaxDeliver || got.MaxAckPending != want.MaxAckPending {
 			got.AckWait, got.MaxDeliver, got.MaxAckPending = want.AckWait, want.MaxDeliver, want.MaxAckPending
-			cons, err = c.js.UpdateConsumer(ctx, source(role), got)
+			var changed jetstream.Consumer
+			changed, err = c.js.UpdateConsumer(ctx, source(role), got)
+			if refused(err) {
+				c.log.Warn().Str("role", role).Msg("the consumer has another policy than this program, and is not for this user to change: run 'debrief setup' as the operator")
+				return cons, nil
+			}
+			cons = changed
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open consumer %s of %s: %w", role, source(role), err)
+		return nil, fmt.Errorf("open consumer %s of %s: %w", role, source(role), unanswered(ctx, err))
 	}
 	return cons, nil
 }
@@ -201,12 +303,12 @@ func (c *Conn) Lag(ctx context.Context, role string) (Lag, error) {
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		s, err := c.js.Stream(ctx, source(role))
 		if err != nil {
-			return Lag{}, fmt.Errorf("read stream %s: %w", source(role), err)
+			return Lag{}, fmt.Errorf("read stream %s: %w", source(role), unanswered(ctx, err))
 		}
 		return Lag{Pending: s.CachedInfo().State.Msgs}, nil
 	}
 	if err != nil {
-		return Lag{}, fmt.Errorf("read consumer %s: %w", role, err)
+		return Lag{}, fmt.Errorf("read consumer %s: %w", role, unanswered(ctx, err))
 	}
 	return lagOf(cons.CachedInfo()), nil
 }
@@ -216,7 +318,7 @@ func (c *Conn) Lag(ctx context.Context, role string) (Lag, error) {
 func (c *Conn) Idle(ctx context.Context, role string) (bool, error) {
 	s, err := c.js.Stream(ctx, source(role))
 	if err != nil {
-		return false, fmt.Errorf("read stream %s: %w", source(role), err)
+		return false, fmt.Errorf("read stream %s: %w", source(role), unanswered(ctx, err))
 	}
 	end := s.CachedInfo().State
 	l, err := c.Lag(ctx, role)

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/denied"
 	"debrief/playbook"
 )
 
@@ -44,17 +45,17 @@ func (c *Conn) Work(ctx context.Context, role string) (Work, error) {
 	var w Work
 	in, err := c.js.Stream(ctx, source(role))
 	if err != nil {
-		return w, fmt.Errorf("read stream %s: %w", source(role), err)
+		return w, fmt.Errorf("read stream %s: %w", source(role), unanswered(ctx, err))
 	}
 	cfg, state := in.CachedInfo().Config, in.CachedInfo().State
 	w.Keep, w.Bytes, w.MaxBytes = cfg.MaxAge, state.Bytes, uint64(max(cfg.MaxBytes, 0))
 
-	cons, err := in.Consumer(ctx, role)
+	cons, err := c.js.Consumer(ctx, source(role), role)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound): // it never ran
 		w.Pending = state.Msgs
 	case err != nil:
-		return w, fmt.Errorf("read consumer %s: %w", role, err)
+		return w, fmt.Errorf("read consumer %s: %w", role, unanswered(ctx, err))
 	default:
 		i := cons.CachedInfo()
 		w.Lag = lagOf(i)
@@ -63,7 +64,7 @@ func (c *Conn) Work(ctx context.Context, role string) (Work, error) {
 		}
 	}
 	if !w.Idle() {
-		m, err := in.GetMsg(ctx, max(w.Floor+1, state.FirstSeq), jetstream.WithGetMsgSubject(">"))
+		m, err := c.get(ctx, in, source(role), max(w.Floor+1, state.FirstSeq), jetstream.WithGetMsgSubject(">"))
 		switch {
 		case err == nil:
 			w.Oldest = m.Time
@@ -74,7 +75,7 @@ func (c *Conn) Work(ctx context.Context, role string) (Work, error) {
 	}
 	out, err := c.js.Stream(ctx, sink(role))
 	if err != nil {
-		return w, fmt.Errorf("read stream %s: %w", sink(role), err)
+		return w, fmt.Errorf("read stream %s: %w", sink(role), unanswered(ctx, err))
 	}
 	w.Outputs = out.CachedInfo().State.Msgs
 	if w.Outputs > 0 {
@@ -82,9 +83,11 @@ func (c *Conn) Work(ctx context.Context, role string) (Work, error) {
 	}
 	dead, err := c.js.Stream(ctx, events.StreamDead)
 	if err != nil {
-		return w, fmt.Errorf("read stream %s: %w", events.StreamDead, err)
+		return w, fmt.Errorf("read stream %s: %w", events.StreamDead, unanswered(ctx, err))
 	}
-	i, err := dead.Info(ctx, jetstream.WithSubjectFilter(events.DeadSubject(role, "")))
+	i, err := denied.Call(ctx, c.watch, events.StreamDead, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		return dead.Info(ctx, jetstream.WithSubjectFilter(events.DeadSubject(role, "")))
+	})
 	if err != nil {
 		return w, fmt.Errorf("read stream %s: %w", events.StreamDead, unanswered(ctx, err))
 	}

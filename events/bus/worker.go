@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"debrief/events"
 	"debrief/playbook"
@@ -39,7 +40,7 @@ type Delivery struct {
 	Stored  time.Time // when the server stored it
 	// Repeat says that the event may have been published before under another sequence.
 	Repeat bool
-	Trace  string
+	Trace  string // W3C trace context: of the delivery's span, of the message where nobody traces; empty where it had none
 }
 
 // Handle is the public name of the delivered event.
@@ -54,6 +55,8 @@ type Result struct {
 	Then func(ctx context.Context, first Receipt) error
 	// Reply, if set, is sent to the event's reply subject; otherwise the first of Events is.
 	Reply []byte
+	// Version is that of the playbook which holds what came of the delivery, where that is a change of one.
+	Version uint64
 	// Err decides by its behaviour what becomes of the delivery; see Discard and the failure policy.
 	Err error
 }
@@ -65,7 +68,7 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	if w.decode == nil {
 		w.decode = c.decode
 	}
-	cons, err := c.consumer(ctx, w.Role)
+	cons, restored, err := c.bind(ctx, w.Role)
 	if ctx.Err() != nil {
 		return nil // stopped before it began
 	}
@@ -86,8 +89,8 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	})()
 
 	r := &run{
-		c: c, w: w, p: c.policy, cons: cons, intake: ctx, work: work,
-		log:     c.log.With().Str("role", w.Role).Logger(),
+		c: c, w: w, p: c.policy, cons: cons, restored: restored, intake: ctx, work: work,
+		log:     c.log.With().Str(events.LogRole, w.Role).Logger(),
 		slots:   make(chan struct{}, w.Slots),
 		drained: make(chan struct{}),
 		wake:    make(chan struct{}, 1),
@@ -97,6 +100,9 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	c.vitals.count(w.Role, func(v *record) { v.Started = time.Now() })
 	c.health.set(w.Role, Running, "")
 	defer c.health.set(w.Role, Stopped, "")
+
+	asks := source(w.Role) + "." + w.Role
+	defer c.watch.Notify([]string{"$JS.API.CONSUMER.MSG.NEXT." + asks, "$JS.ACK." + asks}, func(e *DeniedError) { r.denied(e) })()
 
 	alive := make(chan struct{})
 	go func() {
@@ -124,7 +130,9 @@ type run struct {
 	p    Policy
 	cons jetstream.Consumer // of the goroutine that pulls
 	late []*item            // of the same goroutine: came after the stop
-	log  zerolog.Logger
+	// restored is the last sequence that came of a backup; of the same goroutine.
+	restored uint64
+	log      zerolog.Logger
 
 	intake  context.Context // ends when no more work is taken
 	work    context.Context // ends when work in flight must stop
@@ -133,11 +141,13 @@ type run struct {
 	drained chan struct{}  // closed when, after the stop, nothing can be delivered to us any more
 	wake    chan struct{}  // there may be room again
 
-	mu     sync.Mutex
-	held   map[uint64]*item // by stream sequence: everything delivered to us and not settled
-	queues map[playbook.Book]*queue
-	pulls  jetstream.MessagesContext // the open pull, or nil
-	state  condition
+	mu   sync.Mutex
+	held map[uint64]*item // by stream sequence: everything delivered to us and not settled
+	// heldBytes is how large their payloads are, as they came.
+	heldBytes int
+	queues    map[playbook.Book]*queue
+	pulls     jetstream.MessagesContext // the open pull, or nil
+	state     condition
 }
 
 // item is one delivery that the worker has to settle.
@@ -147,11 +157,15 @@ type item struct {
 
 	// The rest belongs to the goroutine that processes the item.
 	d      Delivery
-	done   *Result   // set once handled, so that a hold does not handle twice
-	stored int       // how many of done.Events are stored
-	first  *nats.Msg // the first of them as it was stored, for the reply
-	where  Receipt   // of that one
-	doubt  bool      // a store failed without a word from the server: it may have been stored all the same
+	span   trace.Span // nil where nobody traces
+	done   *Result    // set once handled, so that a hold does not handle twice
+	stored int        // how many of done.Events are stored
+	first  *nats.Msg  // the first of them as it was stored, for the reply
+	where  Receipt    // of that one
+	doubt  bool       // a store failed without a word from the server: it may have been stored all the same
+
+	verdict verdict // the last one, and the error that it was about
+	why     error
 }
 
 // keepAlive tells the server, three times in every ack wait, that what we hold is still in work.

@@ -135,7 +135,7 @@ func (u Usage) Tokens() int { return u.InputTokens + u.OutputTokens }
 // Cut says whether the length limit ended the text before the model did.
 func (r Reply) Cut() bool { return r.Finish == "length" }
 
-// Model answers prompts. Errors steer by behaviour: Unavailable, RetryAfter, TooLong; and Useless where Ask was used.
+// Model answers prompts. Errors steer by behaviour: Unavailable, RetryAfter, Unasked, TooLong; and Useless where Ask was used.
 type Model interface {
 	Complete(ctx context.Context, p Prompt) (Reply, error)
 }
@@ -144,12 +144,15 @@ type Model interface {
 type UnavailableError struct {
 	Err   error
 	After time.Duration // when to try again, 0 if unknown
+	// NotSent says that nobody was asked, because of how others had fared: it says nothing about the prompt.
+	NotSent bool
 }
 
 func (e *UnavailableError) Error() string             { return fmt.Sprintf("model unavailable: %v", e.Err) }
 func (e *UnavailableError) Unwrap() error             { return e.Err }
 func (e *UnavailableError) Unavailable() bool         { return true }
 func (e *UnavailableError) RetryAfter() time.Duration { return e.After }
+func (e *UnavailableError) Unasked() bool             { return e.NotSent }
 
 // UselessError says that a model answered, and what it said cannot be used even after being asked again.
 type UselessError struct {
@@ -162,6 +165,11 @@ func (e *UselessError) Error() string {
 }
 func (e *UselessError) Unwrap() error { return e.Err }
 func (e *UselessError) Useless() bool { return true }
+
+// Loggable is the error without what the model said, which belongs into no log.
+func (e *UselessError) Loggable() string {
+	return fmt.Sprintf("model output useless: %s", clip(e.Err.Error(), maxExcerpt))
+}
 
 // TooLongError says that the prompt does not fit the model's context: sent again it fails again, so shrink it.
 type TooLongError struct{ Err error }

@@ -25,6 +25,16 @@ type Message struct {
 // Removed reports whether it only says, in a key-value bucket, that its key is gone.
 func (m *Message) Removed() bool { return m.Header.Get("KV-Operation") != "" }
 
+// Stored is when the server stored it, by its clock.
+func (m *Message) Stored() time.Time {
+	all := m.Header["Nats-Time-Stamp"]
+	if len(all) == 0 {
+		return time.Time{}
+	}
+	t, _ := time.Parse(time.RFC3339Nano, all[len(all)-1])
+	return t
+}
+
 // Query says which messages of a stream: all on a subject, which may have wildcards, or the last of each of several.
 type Query struct {
 	Subject string   `json:"next_by_subj,omitempty"`

@@ -18,31 +18,8 @@
 //
 // # Where it shows
 //
-// Each process has its own (Watch, Check): over HTTP in every program's /healthz and /metrics. For all processes of an
+// Each process has its own (Watch, Check): over HTTP in every program's /healthz, and in numbers at /metrics (package
+// cmd/internal/metrics). For all processes of an
 // account Call asks on the core subject ace.health, each process answers for itself (Answer), and Combine joins the
 // answers with what the server knows, so that a role that does not run is judged as well. Nothing of this is stored.
-//
-// # Metrics
-//
-// In the text format of Prometheus, per role of the process, with the label role and those named here:
-//
-//	name                                unit       kind     what
-//	debrief_role_level                  –          gauge    verdict: 0 green, 1 yellow, 2 red
-//	debrief_role_state                  –          gauge    state: 1 for the state it is in (running, unavailable, paused, outdated)
-//	debrief_role_state_seconds          seconds    gauge    since when
-//	debrief_role_waiting_messages       messages   gauge    not delivered yet; the same in every process of the role
-//	debrief_role_in_flight_messages     messages   gauge    delivered and not settled; the same in every process
-//	debrief_role_oldest_seconds         seconds    gauge    age of what has waited longest, 0 when nothing waits; the same in every process
-//	debrief_role_settled_seconds        seconds    gauge    since a message last went well here; absent before the first
-//	debrief_role_learned_seconds        seconds    gauge    since that had an effect: events stored or a delta; absent before the first
-//	debrief_role_handling_seconds       seconds    summary  quantile: 0.5 and 0.95 of the last 256 calls that went well; _sum and _count of all of them
-//	debrief_role_results_total          messages   counter  result: stored, handled (settled, nothing stored by it), retried, dead
-//	debrief_deltas_applied_total        deltas     counter  applied to playbooks; the curator's
-//	debrief_operations_rejected_total   operations counter  asked for and not done; the curator's
-//	debrief_dead_letters                messages   gauge    stored, of the role; the same in every process
-//	debrief_stream_bytes                bytes      gauge    size of the stream that the role reads; the same in every process
-//	debrief_stream_limit_bytes          bytes      gauge    its limit, 0 for none
-//	debrief_stream_keep_seconds         seconds    gauge    how long it keeps a message, 0 for ever
-//
-// Counters begin at 0 with the process.
 package liveness

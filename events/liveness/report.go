@@ -3,8 +3,10 @@ package liveness
 import (
 	"cmp"
 	"context"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nuid"
@@ -17,6 +19,7 @@ import (
 type Report struct {
 	Level   Level     `json:"level"`
 	Program string    `json:"program"`
+	Version string    `json:"version"` // of the program: that of the module, or the revision that it was built from
 	Process string    `json:"process"` // a name of its own, for as long as it runs
 	Time    time.Time `json:"time"`
 	Error   string    `json:"error,omitempty"` // why the server could not be asked: then the verdicts rest on this process alone
@@ -44,11 +47,26 @@ func Watch(conn *bus.Conn, program string, floor time.Duration) *Process {
 	return &Process{conn, program, nuid.Next(), cmp.Or(floor, Floor)}
 }
 
+// version is what this process was built from.
+var version = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && (v == "" || v == "(devel)") {
+			v = s.Value
+		}
+	}
+	return v
+})
+
 // Check judges every role that this process has begun and not stopped. A server that does not answer makes it red
 // after the floor: the roles say so themselves.
 func (p *Process) Check(ctx context.Context) Report {
 	now := time.Now()
-	r := Report{Level: Green, Program: p.program, Process: p.id, Time: now.UTC(), Roles: []Role{}}
+	r := Report{Level: Green, Program: p.program, Version: version(), Process: p.id, Time: now.UTC(), Roles: []Role{}}
 	counted := p.conn.Vitals()
 	for _, h := range p.conn.Health() {
 		if h.State == bus.Stopped {

@@ -17,7 +17,8 @@ const (
 	Red    Level = "red"    // nothing is learned, or what waits will be lost
 )
 
-func (l Level) rank() int {
+// Rank is 0 for green, 1 for yellow, 2 for red.
+func (l Level) Rank() int {
 	switch l {
 	case Red:
 		return 2
@@ -29,7 +30,7 @@ func (l Level) rank() int {
 
 // Worse is the worse of two levels.
 func Worse(a, b Level) Level {
-	if b.rank() > a.rank() {
+	if b.Rank() > a.Rank() {
 		return b
 	}
 	return a

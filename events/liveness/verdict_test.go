@@ -118,10 +118,10 @@ func TestTheVerdictIsMonotone(t *testing.T) {
 		later.Settled += time.Hour
 		later.InState += time.Hour
 		later.Learned += time.Hour
-		if w := Judge(later, floor); w.Level.rank() < v.Level.rank() {
+		if w := Judge(later, floor); w.Level.Rank() < v.Level.Rank() {
 			t.Fatalf("an hour later %+v is better than %+v", w, v)
 		}
-		if w := Judge(f, floor+time.Hour); w.Level.rank() > v.Level.rank() {
+		if w := Judge(f, floor+time.Hour); w.Level.Rank() > v.Level.Rank() {
 			t.Fatalf("with more patience %+v is worse than %+v", w, v)
 		}
 		if (v.Level == Green) != (len(v.Because) == 0) {

@@ -93,6 +93,10 @@ func (c Config) options() *server.Options {
 		// Both are set: left to itself the server takes three quarters of the machine.
 		JetStreamMaxMemory: c.MaxMemory,
 		JetStreamMaxStore:  c.MaxStore,
+		// A client whose connection a network has forgotten is let go within 15 s. Until then it is given its share of
+		// what is asked of its queue group; the server's own default is up to 6 minutes.
+		PingInterval: 5 * time.Second,
+		MaxPingsOut:  2,
 	}
 	if c.Listen != "" {
 		o.Host, o.Port, _ = c.address()

@@ -300,6 +300,25 @@ func TestCredentialsAreAskedOfEveryone(t *testing.T) {
 	}
 }
 
+// A client that does not answer may be gone without the network having said so.
+func TestASilentClientIsLetGo(t *testing.T) {
+	t.Parallel()
+	s := start(t, natsd.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "CONNECT {\"verbose\":false}\r\nPING\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+	said, err := io.ReadAll(c) // until the server closes it
+	if err != nil || !strings.Contains(string(said), "Stale Connection") {
+		t.Errorf("got %q, error %v, want the connection closed as stale", said, err)
+	}
+}
+
 func TestCloseTwiceAndConnectAfterwards(t *testing.T) {
 	s := start(t, natsd.Config{Dir: t.TempDir()})
 	nc, err := s.Connect()

@@ -126,7 +126,7 @@ func serve() (url string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	end, err := service.Serve(nc, library{}, zerolog.Nop())
+	end, err := service.Serve(nc, library{}, zerolog.Nop(), nil)
 	if err != nil {
 		panic(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/redact"
 	"debrief/playbook"
 )
 
@@ -116,6 +117,7 @@ func read(body []byte, request any, has *playbook.Book, from playbook.Book) erro
 	if err := decode(body, request); err != nil {
 		return Refuse(http.StatusBadRequest, err.Error())
 	}
+	redact.Fields(request) // before anything is made of it: what a model is shown is what is stored
 	if from != "" && *has != "" && *has != from {
 		return Refuse(http.StatusBadRequest, fmt.Sprintf("book: is %q, but the request came for %q", *has, from))
 	}

@@ -15,21 +15,26 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/playbook"
 )
 
 // Serve registers the micro service on a connection and answers with the desk until stop is called or the connection
 // is closed. Stop takes no more requests, waits for those that were taken to be answered, and returns; what reaches
 // this process after that is refused. It does not close the connection.
-func Serve(nc *nats.Conn, desk Desk, log zerolog.Logger) (stop func(), err error) {
-	return serve(nc, NewHandler(desk, log))
+// Told is told of each answer; nil is nobody.
+func Serve(nc *nats.Conn, desk Desk, log zerolog.Logger, told Told) (stop func(), err error) {
+	return serve(nc, NewHandler(desk, log), told)
 }
+
+// Told is told of an answer: its code, and how long it took. It is called by many at the same time and must not block.
+type Told func(verb string, code int, took time.Duration)
 
 // flushWait is how long the server may take to confirm that it has everything.
 const flushWait = 2 * time.Second
 
-func serve(nc *nats.Conn, h *Handler) (stop func(), err error) {
-	d := &door{nc: nc, handler: h, tallies: map[string]*tally{}}
+func serve(nc *nats.Conn, h *Handler, told Told) (stop func(), err error) {
+	d := &door{nc: nc, handler: h, told: told, tallies: map[string]*tally{}}
 	verbs := []string{events.VerbContext, events.VerbReport, events.VerbFeedback}
 	for _, verb := range verbs {
 		d.tallies[verb] = new(tally)
@@ -60,6 +65,7 @@ func serve(nc *nats.Conn, h *Handler) (stop func(), err error) {
 type door struct {
 	nc      *nats.Conn
 	handler *Handler
+	told    Told
 	tallies map[string]*tally // by verb
 
 	mu      sync.Mutex
@@ -95,13 +101,14 @@ func (d *door) stop(svc micro.Service) {
 // answer with writes where the library reads once this has returned, so answers are published here.
 func (d *door) endpoint(verb string) micro.HandlerFunc {
 	return func(r micro.Request) {
+		began := time.Now()
 		if !d.take() {
-			d.send(verb, r.Reply(), Refused(errStopping))
+			d.send(verb, r.Reply(), Refused(errStopping), began)
 			return
 		}
 		go func() {
 			defer d.taken.Done()
-			d.send(verb, r.Reply(), d.answer(verb, r))
+			d.send(verb, r.Reply(), d.answer(verb, r), began)
 		}()
 	}
 }
@@ -114,12 +121,12 @@ func (d *door) answer(verb string, r micro.Request) Answer {
 		return Refused(Refuse(http.StatusBadRequest, "the reply subject is no inbox"))
 	}
 	book := r.Subject()[strings.LastIndexByte(r.Subject(), '.')+1:]
-	a := d.handler.Handle(context.Background(), verb, playbook.Book(book), r.Data())
+	a := d.handler.Handle(bus.Traced(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, playbook.Book(book), r.Data())
 	if most := d.nc.MaxPayload(); int64(len(a.Body)) > most {
 		a = Refused(Refuse(http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("reply too large: it has %d bytes, and the server takes %d: ask for a smaller limit", len(a.Body), most)))
 	}
-	d.handler.log.Debug().Str("verb", verb).Str("book", book).Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
+	d.handler.log.Debug().Str("verb", verb).Str(events.LogBook, book).Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
 	return a
 }
 
@@ -130,8 +137,11 @@ func inbox(subject string) bool {
 }
 
 // send sends an answer, if somebody waits for it.
-func (d *door) send(verb, to string, a Answer) {
+func (d *door) send(verb, to string, a Answer, began time.Time) {
 	d.tallies[verb].add(a.Code)
+	if d.told != nil {
+		d.told(verb, a.Code, time.Since(began))
+	}
 	if !inbox(to) {
 		return
 	}

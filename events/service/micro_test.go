@@ -22,7 +22,7 @@ import (
 // start serves a desk on a connection until the test ends.
 func start(t *testing.T, nc *nats.Conn, d Desk) (stop func()) {
 	t.Helper()
-	stop, err := Serve(nc, d, zerolog.Nop())
+	stop, err := Serve(nc, d, zerolog.Nop(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestAClosedConnectionEndsTheService(t *testing.T) {
 	nc.Close()
 	stop()
 	stop()
-	if _, err := Serve(nc, desk{}, zerolog.Nop()); err == nil {
+	if _, err := Serve(nc, desk{}, zerolog.Nop(), nil); err == nil {
 		t.Error("want an error for a connection that is closed")
 	}
 	if _, err := connect().Request("ace.api.context.b", []byte(`{}`), patience); !errors.Is(err, nats.ErrNoResponders) {
@@ -326,7 +326,7 @@ func TestAClosedConnectionEndsTheService(t *testing.T) {
 
 func BenchmarkReportOverNATS(b *testing.B) {
 	connect := open(b)
-	stop, err := Serve(connect(), desk{}, zerolog.Nop())
+	stop, err := Serve(connect(), desk{}, zerolog.Nop(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

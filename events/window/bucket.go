@@ -10,7 +10,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/redact"
 )
 
 // This file is how values get into the buckets and out of them; the others say what they mean.
@@ -28,8 +30,9 @@ const maxValue = 900 << 10
 
 var errTooLarge = errors.New("too large to be stored")
 
-// encode is a value as the message that puts it.
+// encode is a value, a pointer, as the message that puts it. Its texts have no secrets after that.
 func encode(b bucket, key string, value any) (*nats.Msg, error) {
+	redact.Fields(value)
 	data, err := events.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -87,7 +90,9 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg, opts ...jetstream.Publ
 
 // last is the last message of a key, nil if it has none. A marker that the key is gone is one.
 func (s *Store) last(ctx context.Context, b bucket, key string) (*direct.Message, error) {
-	return direct.Last(ctx, s.nc, b.stream(), b.subject(key))
+	return denied.Call(ctx, s.watch, b.stream(), func(ctx context.Context) (*direct.Message, error) {
+		return direct.Last(ctx, s.nc, b.stream(), b.subject(key))
+	})
 }
 
 // history is what the server keeps of a key, oldest first, each id once: of several with one id the first. Damaged
@@ -95,7 +100,7 @@ func (s *Store) last(ctx context.Context, b bucket, key string) (*direct.Message
 func history[T any](ctx context.Context, s *Store, key string, id func(*T) events.ID) (list []*T, damaged int, err error) {
 	seen := map[events.ID]bool{}
 	q := direct.Query{Subject: windows.subject(key)}
-	err = direct.Read(ctx, s.nc, windows.stream(), q, func(m direct.Message) error {
+	err = s.read(ctx, windows, q, func(m direct.Message) error {
 		if m.Removed() {
 			list, damaged = nil, 0
 			clear(seen)
@@ -115,4 +120,10 @@ func history[T any](ctx context.Context, s *Store, key string, id func(*T) event
 		return nil, 0, err
 	}
 	return list, damaged, nil
+}
+
+func (s *Store) read(ctx context.Context, b bucket, q direct.Query, fn func(direct.Message) error) error {
+	return denied.Do(ctx, s.watch, b.stream(), func(ctx context.Context) error {
+		return direct.Read(ctx, s.nc, b.stream(), q, fn)
+	})
 }

@@ -33,7 +33,7 @@ func (s *Store) FirstJudged(ctx context.Context, b playbook.Book, execution even
 }
 
 func (s *Store) firstJudged(ctx context.Context, key string, at uint64) (bool, error) {
-	err := s.put(ctx, windows, key, judged{at}, jetstream.WithExpectLastSequencePerSubject(0))
+	err := s.put(ctx, windows, key, &judged{at}, jetstream.WithExpectLastSequencePerSubject(0))
 	if err == nil {
 		return true, nil
 	}

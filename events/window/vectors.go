@@ -37,7 +37,7 @@ func (s *Store) Vectors(ctx context.Context, model string, keys []string) ([][]f
 	}
 	found := make(map[string][]float32, len(keys))
 	for some := range slices.Chunk(subjects, direct.MaxLast) {
-		err := direct.Read(ctx, s.nc, vectors.stream(), direct.Query{Last: some}, func(m direct.Message) error {
+		err := s.read(ctx, vectors, direct.Query{Last: some}, func(m direct.Message) error {
 			if v, err := decodeVector(m, model); err == nil {
 				found[m.Subject] = v
 			}

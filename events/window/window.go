@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/denied"
 	"debrief/playbook"
 )
 
@@ -28,13 +29,14 @@ const windows bucket = events.BucketWindow
 
 // Store is the windows of one account.
 type Store struct {
-	nc *nats.Conn
-	js jetstream.JetStream
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	watch *denied.Watch
 }
 
 // New is the store that a connection reaches. The buckets must exist. A read waits 5 s for an answer of the server, and
 // so does a write where the caller's context has no deadline.
-func New(nc *nats.Conn, js jetstream.JetStream) *Store { return &Store{nc: nc, js: js} }
+func New(nc *nats.Conn, js jetstream.JetStream) *Store { return &Store{nc, js, denied.Of(js)} }
 
 func interactionID(i *events.Interaction) events.ID { return i.ID }
 

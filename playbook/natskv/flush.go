@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"debrief/events"
+	"debrief/events/denied"
 	"debrief/playbook"
 )
 
@@ -32,10 +33,13 @@ func (w *Writer) Flush(ctx context.Context) error {
 			}
 		}
 		if w.playbook.Version() <= w.viewAt && !w.repair {
+			w.current()
 			return nil
 		}
+		w.behind()
 		err := w.flushOnce(ctx)
 		if err == nil {
+			w.current()
 			return nil
 		}
 		if !isConflict(err) && (ctx.Err() != nil || isRefusal(err)) {
@@ -222,7 +226,9 @@ const batchTimeout = 10 * time.Second
 func (w *Writer) commitBatch(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	wait, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	reply, err := w.s.nc.RequestMsgWithContext(wait, msg)
+	reply, err := denied.Call(wait, w.s.watch, "$KV."+events.BucketPlaybook, func(ctx context.Context) (*nats.Msg, error) {
+		return w.s.nc.RequestMsgWithContext(ctx, msg)
+	})
 	if err != nil {
 		return 0, ownTimeout(ctx, err)
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/events"
+	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/playbook"
 )
@@ -26,12 +28,15 @@ type Follower struct {
 	moved chan struct{} // closed and replaced whenever the version moves
 
 	loaded chan struct{} // closed with the first whole version
+	cannot chan error    // why the view cannot be read; holds one
 
 	// Owned by the goroutine that follows.
 	pending map[playbook.BulletID]*playbook.Bullet
 	keys    map[string]playbook.BulletID
 	misfits int
-	fresh   bool // no head has fitted since this consumer began
+	fresh   bool      // no head has fitted since this reading began
+	failing time.Time // since when the view cannot be read; zero when it can
+	stalled bool      // and that was told
 }
 
 // tornLimit is how many heads in a row may not fit before the follower reads the view afresh. One misfit is a batch
@@ -44,7 +49,7 @@ func (s *Store) Follow(ctx context.Context, b playbook.Book) (f *Follower, wait 
 	if err := b.Validate(); err != nil {
 		return nil, nil, err
 	}
-	f = &Follower{s: s, book: b, moved: make(chan struct{}), loaded: make(chan struct{})}
+	f = &Follower{s: s, book: b, moved: make(chan struct{}), loaded: make(chan struct{}), cannot: make(chan error, 1)}
 	h, _, err := s.readHead(ctx, b)
 	if err != nil {
 		return nil, nil, fmt.Errorf("follow playbook %q: %w", b, err)
@@ -62,6 +67,7 @@ func (s *Store) Follow(ctx context.Context, b playbook.Book) (f *Follower, wait 
 	select {
 	case <-f.loaded:
 		return f, wait, nil
+	case err = <-f.cannot:
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-time.After(loadWait):
@@ -108,57 +114,145 @@ func (f *Follower) Wait(ctx context.Context, version uint64) error {
 
 var errTorn = errors.New("the view is not whole: a large change is being written, or was when its curator died; a running curator completes it")
 
-// run follows with one consumer after the other: a pull ordered consumer resumes at once when the server returns,
-// where the bucket's own watch took ten seconds.
+// run follows in one look at the view after the other, and begins anew where that fails.
 func (f *Follower) run(ctx context.Context) {
+	defer f.read(nil)
 	for try := 0; ctx.Err() == nil; try++ {
 		f.pending = make(map[playbook.BulletID]*playbook.Bullet)
 		f.keys = make(map[string]playbook.BulletID)
 		f.misfits, f.fresh = 0, true
-		if f.follow(ctx) == nil {
+		err := f.follow(ctx)
+		if err == nil {
 			return
 		}
 		if !f.fresh {
 			try = 0 // it went well for a while
 		}
-		if pause(ctx, min(try*10, 30)) != nil {
+		f.read(err)
+		rest := min(try*10, 30)
+		if refused(err) {
+			rest = refusedRest // each try is a line in the server's log
+		}
+		if pause(ctx, rest) != nil {
 			return
 		}
 	}
 }
 
+// refusedRest is for pause: about five seconds.
+const refusedRest = 70
+
+// stallAfter is how long a view may be unreadable before that is told: a reconnect passes, and so does a large change.
+const stallAfter = 5 * time.Second
+
+// read notes how a look at the view ended. A refusal is told at once: it does not pass by itself.
+func (f *Follower) read(err error) {
+	if err == nil {
+		f.failing = time.Time{}
+		if f.stalled {
+			f.stalled = false
+			f.s.Stalled(f.book, nil)
+		}
+		return
+	}
+	if f.failing.IsZero() {
+		f.failing = time.Now()
+	}
+	if !refused(err) && time.Since(f.failing) < stallAfter {
+		return
+	}
+	if !errors.Is(err, errTorn) { // for which Follow has a patience of its own
+		select {
+		case f.cannot <- err:
+		default:
+		}
+	}
+	if f.s.Stalled != nil {
+		f.stalled = true
+		f.s.Stalled(f.book, err)
+	}
+}
+
+func refused(err error) bool {
+	var e *denied.Error
+	return errors.As(err, &e)
+}
+
+// How often the view is looked at: soon after its head was written, which is heard before it is stored, and less and less
+// until the mirror has it; and at times in any case.
+const lookFirst, lookLast = time.Millisecond, 2 * time.Second
+
+// follow reads what is new of the view whenever its head is written. It makes no consumer: who may make one can have it
+// deliver to any subject. It goes on without hearing of the head, only slower.
 func (f *Follower) follow(ctx context.Context) error {
-	cons, err := f.s.js.OrderedConsumer(ctx, viewStream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{viewPrefix + string(f.book) + ".>"},
+	written := make(chan struct{}, 1)
+	var heard atomic.Uint64 // the newest version that was written
+	sub, err := f.s.nc.Subscribe(viewPrefix+events.HeadKey(f.book), func(m *nats.Msg) {
+		h := parseEntry(f.book, direct.Message{Subject: m.Subject, Header: m.Header, Data: m.Data}).head
+		if h == nil || h.Partial || h.Version <= heard.Load() {
+			return
+		}
+		heard.Store(h.Version)
+		select {
+		case written <- struct{}{}:
+		default:
+		}
 	})
 	if err != nil {
 		return err
 	}
-	it, err := cons.Messages()
-	if err != nil {
-		return err
-	}
-	defer it.Stop()
-	// The iterator's own Stop is not heard while it makes itself a new consumer; the end of a context is.
+	defer sub.Unsubscribe()
 	same, stop := context.WithCancel(ctx)
 	defer stop()
 	defer f.s.onReconnect(stop)()
+	next, wait := uint64(1), time.Duration(0)
+	t := time.NewTimer(wait)
+	defer t.Stop()
 	for {
-		m, err := it.Next(jetstream.NextContext(same))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-same.Done():
+			return nats.ErrDisconnected
+		case <-written:
+			if wait > lookFirst {
+				wait = lookFirst
+				t.Reset(wait)
+			}
+			continue
+		case <-t.C:
+		}
+		err := f.s.scan(same, viewStream, viewPrefix+string(f.book)+".>", next, func(m direct.Message) error {
+			next = m.Seq + 1
+			first, before := f.fresh, f.p.Version()
+			if err := f.take(m); err != nil {
+				return err
+			}
+			if !first && f.p.Version() != before && f.s.Followed != nil { // the first head was there before
+				f.s.Followed(max(time.Since(m.Stored()), 0)) // another machine's clock
+			}
+			return nil
+		})
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := f.take(direct.Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}); err != nil {
-			return err
+		if f.misfits > 0 {
+			f.read(errTorn)
+		} else {
+			f.read(nil)
 		}
+		if wait = min(max(2*wait, lookFirst), lookLast); f.p.Version() >= heard.Load() {
+			wait = lookLast
+		}
+		t.Reset(wait)
 	}
 }
 
-// onReconnect calls fn once when the server is back. It may have lost the end of a stream in between, and a consumer
-// that goes on from where it was would wait until the sequences that it knows are reached again.
+// onReconnect calls fn once when the server is back. It may have lost the end of a stream in between, and who goes on from
+// where he was would wait until the sequences that he knows are reached again.
 func (s *Store) onReconnect(fn func()) (stop func()) {
 	back, over := s.nc.StatusChanged(nats.CONNECTED), make(chan struct{})
 	go func() {
@@ -182,15 +276,27 @@ func (f *Follower) take(m direct.Message) error {
 		f.pending[e.bullet.ID] = e.bullet
 		f.keys[m.Subject] = e.bullet.ID
 		return nil
-	case e.head == nil:
-		if id, ok := f.keys[m.Subject]; ok && m.Removed() {
+	case e.head == nil && m.Removed():
+		if id, ok := f.keys[m.Subject]; ok {
 			f.pending[id] = nil
 		}
+		return nil
+	case e.head == nil && m.Subject == viewPrefix+events.HeadKey(f.book): // nobody can read it
+		return f.misfit()
+	case e.head == nil:
 		return nil
 	case e.head.Partial:
 		return nil
 	}
 	return f.move(e.head)
+}
+
+// misfit counts a head that does not fit.
+func (f *Follower) misfit() error {
+	if f.misfits++; f.misfits >= tornLimit {
+		return errTorn
+	}
+	return nil
 }
 
 // move brings the mirror to a head, if what came before it fits. The first head that does after a fresh start replaces
@@ -208,10 +314,7 @@ func (f *Follower) move(h *head) error {
 		}
 	}
 	if !f.p.Mirror(h.Version, h.Last, changed, h.Count, h.Sum) {
-		if f.misfits++; f.misfits >= tornLimit {
-			return errTorn
-		}
-		return nil
+		return f.misfit()
 	}
 	f.p.SetGate(h.Gate)
 	f.misfits, f.fresh = 0, false

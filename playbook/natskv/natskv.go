@@ -27,6 +27,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -37,12 +38,20 @@ var ErrBrokenLog = errors.New("delta log is broken")
 
 // Store is where the books of one account live.
 type Store struct {
-	nc *nats.Conn
-	js jetstream.JetStream
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	watch *denied.Watch
+
+	// Meter is told what writers do, Followed how long ago a version was flushed that a follower has now, and Stalled why a
+	// follower cannot read its view, with nil when it can again or has ended. They are set before the store is used; nil is
+	// nobody.
+	Meter    Meter
+	Followed func(ago time.Duration)
+	Stalled  func(b playbook.Book, why error)
 }
 
 // New is the store that a connection reaches. The stream and the bucket must exist.
-func New(js jetstream.JetStream) *Store { return &Store{nc: js.Conn(), js: js} }
+func New(js jetstream.JetStream) *Store { return &Store{nc: js.Conn(), js: js, watch: denied.Of(js)} }
 
 const (
 	viewStream = "KV_" + events.BucketPlaybook
@@ -86,7 +95,10 @@ func parseRecord(seq uint64, data []byte) (*Record, error) {
 
 // scan calls fn for every message of the stream that matches the subject, from a sequence on, in order.
 func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, fn func(direct.Message) error) error {
-	if err := direct.Read(ctx, s.nc, stream, direct.Query{Subject: subject, From: from}, fn); err != nil {
+	err := denied.Do(ctx, s.watch, stream, func(ctx context.Context) error {
+		return direct.Read(ctx, s.nc, stream, direct.Query{Subject: subject, From: from}, fn)
+	})
+	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
 	return nil
@@ -156,7 +168,9 @@ func readRecord(m direct.Message) (*Record, error) {
 
 // last is the last message on a subject, nil if there is none.
 func (s *Store) last(ctx context.Context, stream, subject string) (*direct.Message, error) {
-	m, err := direct.Last(ctx, s.nc, stream, subject)
+	m, err := denied.Call(ctx, s.watch, stream, func(ctx context.Context) (*direct.Message, error) {
+		return direct.Last(ctx, s.nc, stream, subject)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read last of %s: %w", subject, err)
 	}
@@ -182,7 +196,9 @@ func (s *Store) lastOfLeader(ctx context.Context, stream, subject string) (*dire
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.nc.RequestWithContext(wait, "$JS.API.STREAM.MSG.GET."+stream, req)
+	m, err := denied.Call(wait, s.watch, stream, func(ctx context.Context) (*nats.Msg, error) {
+		return s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, req)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read last of %s: %w", subject, ownTimeout(ctx, err))
 	}
@@ -300,7 +316,9 @@ func (s *Store) Logged(ctx context.Context) ([]playbook.Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(events.KindDelta.Subject("")))
+	info, err := denied.Call(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		return stream.Info(ctx, jetstream.WithSubjectFilter(events.KindDelta.Subject("")))
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list books: %w", err)
 	}

@@ -334,3 +334,22 @@ func TestADeltaOfANewerSchemaIsLeftToANewerProgram(t *testing.T) {
 		t.Errorf("got %v, want ErrNewerSchema", err)
 	}
 }
+
+func TestADeltaThatLosesEveryRaceWaitsForTheServers(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	w, rival := writer(t, s, "b"), writer(t, s, "b")
+	builds := 0
+	_, err := w.Commit(t.Context(), func(state natskv.State) ([]*playbook.Delta, error) {
+		builds++
+		commit(t, rival, add(fmt.Sprint("rival", builds), uint64(1+builds)))
+		return add("late", 1)(state)
+	})
+	if !bus.Away(err) {
+		t.Errorf("got %v after %d attempts, want an error that costs no delivery", err, builds)
+	}
+	commit(t, w, add("late", 1))
+	if got := w.State().Playbook().Len(); got != builds+1 {
+		t.Errorf("got %d bullets, want the rival's %d and one", got, builds)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/playbook"
 )
@@ -228,6 +229,7 @@ const commitTries = 20
 // When Commit returns without an error the change is stored. When it returns one, it may be: what it covers is then
 // found covered at the next attempt.
 func (w *Writer) Commit(ctx context.Context, build func(State) ([]*playbook.Delta, error)) ([]*playbook.Delta, error) {
+	began := time.Now()
 	if n := w.s.nc.Stats().Reconnects; n != w.reconnects { // to what may be another server, or what is left of its disk
 		w.reconnects, w.wary = n, wariness
 	}
@@ -251,14 +253,29 @@ func (w *Writer) Commit(ctx context.Context, build func(State) ([]*playbook.Delt
 			return nil, err
 		}
 		if stored {
+			if m := w.s.Meter; m != nil {
+				m.Committed(time.Since(began))
+			}
 			return change, nil
 		}
 		if err := pause(ctx, try); err != nil {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("commit to playbook %q: lost %d races in a row", w.book, commitTries)
+	return nil, &contendedError{w.book}
 }
+
+// contendedError is returned when a delta lost its compare-and-swap again and again although nobody else's was found in
+// the log: the copy of it that was asked lags, or the stream's leader has writes in flight that it cannot get confirmed.
+// That is over when the servers agree again, and not the delta's fault.
+type contendedError struct{ book playbook.Book }
+
+func (e *contendedError) Error() string {
+	return fmt.Sprintf("commit to playbook %q: lost %d races in a row", e.book, commitTries)
+}
+
+// Unavailable marks it as about the servers, which what is committed should wait for.
+func (e *contendedError) Unavailable() bool { return true }
 
 // publishAll stores the deltas of one change, one right after the other. It reports false when another writer came
 // first or in between: what is stored of the change by then never takes effect.
@@ -300,10 +317,14 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		w.behind()
 		return true, w.take(r)
 	}
 	if !isConflict(err) && ctx.Err() == nil && isRefusal(err) {
 		return false, fmt.Errorf("commit to playbook %q: %w", w.book, err)
+	}
+	if isConflict(err) && w.s.Meter != nil {
+		w.s.Meter.Raced()
 	}
 	// A conflict, or no word at all: half of the writes that came back with a time-out had been stored. The log knows.
 	// If it was stored, the next build finds everything covered.
@@ -346,7 +367,8 @@ func isConflict(err error) bool {
 // isRefusal reports an answer of the server, as against no answer.
 func isRefusal(err error) bool {
 	var api *jetstream.APIError
-	return errors.As(err, &api)
+	var refused *denied.Error
+	return errors.As(err, &api) || errors.As(err, &refused)
 }
 
 func pause(ctx context.Context, try int) error {

@@ -7,11 +7,11 @@
 //
 // An agent asks for what its model should see, and reports what came of it with the context's id:
 //
-//	$ curl -s http://127.0.0.1:8080/v1/context -H 'Content-Type: application/json' \
+//	$ curl -s http://127.0.0.1:4280/v1/context -H 'Content-Type: application/json' \
 //	    -d '{"book": "default", "session": "s-1", "query": "Which shelf is highest?", "min_version": 17}'
 //	{"context_id":"n1Ssl4rO1aBTtCpPnTCXTg","book":"default","session":"s-1","playbook_version":17,"messages":[{"role":"system",…},…],…}
 //
-//	$ curl -s http://127.0.0.1:8080/v1/executions -H 'Content-Type: application/json' \
+//	$ curl -s http://127.0.0.1:4280/v1/executions -H 'Content-Type: application/json' \
 //	    -d '{"book": "default", "context_id": "n1Ssl4rO1aBTtCpPnTCXTg", "answer": "Shelf 7.",
 //	         "cited": ["shr-00003"], "outcome": {"score": 1, "label": "success"}}'
 //	{"handle":"1003-824a105a"}
@@ -50,6 +50,8 @@ type Options struct {
 	// Token is what every request must bear; empty is none.
 	Token string
 	Log   zerolog.Logger
+	// Told is told of each answer; the verb is "" where the path has none. Nil is nobody.
+	Told service.Told
 }
 
 // Server listens until it is closed.

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/service"
 )
 
@@ -31,11 +32,12 @@ type door struct {
 	handler *service.Handler
 	token   *[sha256.Size]byte // the token's hash, nil where none is wanted
 	held    atomic.Int64
+	told    service.Told
 	log     zerolog.Logger
 }
 
 func newDoor(desk service.Desk, o Options) *door {
-	d := &door{handler: service.NewHandler(desk, o.Log), log: o.Log}
+	d := &door{handler: service.NewHandler(desk, o.Log), told: o.Told, log: o.Log}
 	if o.Token != "" {
 		hash := sha256.Sum256([]byte(o.Token))
 		d.token = &hash
@@ -68,6 +70,19 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.Body) // a client that is gone needs no answer
 	d.log.Debug().Str("method", r.Method).Str("path", events.Beginning(r.URL.Path, 64)).
 		Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
+	if d.told != nil {
+		d.told(verbOf(r.URL.Path), a.Code, time.Since(began))
+	}
+}
+
+// verbOf is what a path asks for, "" for nothing that there is.
+func verbOf(path string) string {
+	for _, route := range routes {
+		if path == route.path {
+			return route.verb
+		}
+	}
+	return ""
 }
 
 func (d *door) answer(w http.ResponseWriter, r *http.Request) (service.Answer, error) {
@@ -80,12 +95,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) (service.Answer, e
 		}
 		return index(), nil
 	}
-	var verb string
-	for _, route := range routes {
-		if r.URL.Path == route.path {
-			verb = route.verb
-		}
-	}
+	verb := verbOf(r.URL.Path)
 	switch {
 	case verb == "":
 		return service.Answer{}, service.Refuse(http.StatusNotFound, "there is nothing here: GET /v1/ says what there is")
@@ -117,7 +127,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) (service.Answer, e
 	case int64(len(body)) > most:
 		return service.Answer{}, service.TooLarge(verb)
 	}
-	return d.handler.Handle(r.Context(), verb, "", body), nil
+	return d.handler.Handle(bus.Traced(r.Context(), r.Header.Get(events.HeaderTrace)), verb, "", body), nil
 }
 
 // unsized is what a body of unknown length begins with, in bytes.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"debrief/events/bus"
+	secrets "debrief/events/redact"
 )
 
 // Common are the flags of every program.
@@ -28,6 +31,10 @@ type Common struct {
 	LogLevel string           `help:"Least level that is logged: debug, info, warn, error." default:"warn" enum:"debug,info,warn,error"`
 	LogJSON  bool             `help:"Log JSON lines, also to a terminal."`
 	Version  kong.VersionFlag `help:"Print the version and quit." env:"-"`
+
+	ShowConfig bool `help:"Print every setting with its value and where that comes from, and quit: exit code 2 if one cannot be." env:"-"`
+
+	Telemetry `group:"Traces"`
 }
 
 func (c *Common) common() *Common { return c }
@@ -39,28 +46,42 @@ func (c Common) Logger() zerolog.Logger {
 	if !c.LogJSON && term.IsTerminal(int(os.Stderr.Fd())) {
 		out = zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}
 	}
-	return zerolog.New(out).Level(level).With().Timestamp().Logger()
+	return zerolog.New(discreet{out}).Level(level).With().Timestamp().Logger()
 }
 
-// Main parses the command line into cli, a pointer to a struct that embeds Common, runs the chosen command and returns
-// the exit code. Settings come from flags, then the environment (DEBRIEF_ and the flag in capitals), then the file of
-// --config, then defaults. A first interrupt ends the context; a second one ends the program.
-func Main(name, description string, cli any, vars kong.Vars, args []string) int {
-	settings, err := loadFile(configFile(args))
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(err))
-		return ExitUsage
+// discreet is a writer of log lines without secrets: an error may quote what somebody sent, or a server's answer.
+type discreet struct{ out io.Writer }
+
+func (d discreet) Write(line []byte) (int, error) {
+	if _, err := io.WriteString(d.out, secrets.Text(string(line))); err != nil {
+		return 0, err
 	}
-	vars["version"] = Version()
-	parser, err := kong.New(cli,
-		kong.Name(name), kong.Description(description), kong.UsageOnError(), kong.ShortUsageOnError(),
-		kong.DefaultEnvars("DEBRIEF"), vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.Resolvers(settings),
-	)
-	if err != nil {
-		panic(err) // a mistake in our own struct tags; the tests parse every program's
-	}
-	run, err := parser.Parse(args)
+	return len(line), nil
+}
+
+// Program is a command line. CLI is a pointer to a struct that embeds Common: of what is run, or, of a program with
+// commands, of the flags that all of them have.
+type Program struct {
+	Name, Description string
+
+	CLI      any
+	Commands []Command
+	Vars     kong.Vars // what stands for itself in help texts
+}
+
+// Command is one of a program's: a pointer to a struct of flags with a method Run.
+type Command struct {
+	Name, Help string
+	Run        any
+}
+
+// Main parses the command line, runs what is asked for and returns the exit code. Settings come from flags, then the
+// environment (DEBRIEF_ and the flag in capitals), then the file of --config, then defaults. A first interrupt ends the
+// context; a second one ends the program.
+func (m Program) Main(args []string) int {
+	zerolog.ErrorMarshalFunc = func(err error) any { return bus.Loggable(err) } // whoever logs it
+	name := m.Name
+	p, err := m.parse(args)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(err))
 		if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
@@ -72,15 +93,108 @@ func Main(name, description string, cli any, vars kong.Vars, args []string) int 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal has its usual effect
-	run.BindTo(ctx, (*context.Context)(nil))
-	if c, ok := cli.(interface{ common() *Common }); ok {
-		run.Bind(c.common())
-	}
-	if err := run.Run(); err != nil {
+	if err := p.do(ctx, name); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(plain(err)))
 		return ExitCode(err)
 	}
 	return ExitDone
+}
+
+// parsed is a command line that was understood.
+type parsed struct {
+	cli  any
+	run  *kong.Context
+	file *file
+}
+
+// parse understands a command line, with the environment and the file that it names. What nobody knows is an error.
+func (m Program) parse(args []string) (*parsed, error) {
+	f, err := loadFile(configFile(args))
+	if err != nil {
+		return nil, err
+	}
+	parser := m.parser(m.wanted(f, args), kong.Resolvers(f))
+	dropEmpty(parser.Model)
+	if err := m.checkEnvironment(parser.Model, os.Environ()); err != nil {
+		return nil, err
+	}
+	run, err := parser.Parse(args)
+	if err != nil {
+		return nil, err
+	}
+	return &parsed{m.CLI, run, f}, nil
+}
+
+// wanted are the commands that a command line may be of. The flags of dozens take longer to understand than most commands
+// to run, so only those that are named are: all of them where none is, for help, and for the keys of a file, which may be
+// any's.
+func (m Program) wanted(f *file, args []string) []Command {
+	var named []Command
+	for _, c := range m.Commands {
+		if slices.Contains(args, c.Name) {
+			named = append(named, c)
+		}
+	}
+	if len(named) == 0 || f.name != "" {
+		return m.Commands
+	}
+	return named
+}
+
+func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
+	vars := kong.Vars{"version": Version()}
+	maps.Copy(vars, m.Vars)
+	options = append(options, kong.Name(m.Name), kong.Description(m.Description), kong.UsageOnError(), kong.ShortUsageOnError(),
+		kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+	for _, c := range commands {
+		options = append(options, kong.DynamicCommand(c.Name, c.Help, "", c.Run))
+	}
+	parser, err := kong.New(m.CLI, options...)
+	if err != nil {
+		panic(err) // a mistake in our own struct tags; the tests parse every program's
+	}
+	return parser
+}
+
+// chosen is the command that was chosen: that of a program without commands is the program itself.
+func (p *parsed) chosen() any {
+	if n := p.run.Selected(); n != nil {
+		return n.Target.Addr().Interface()
+	}
+	return p.cli
+}
+
+// check reports settings that cannot be, before anything is touched.
+func (p *parsed) check() error {
+	if c, ok := p.chosen().(checker); ok {
+		return c.Check()
+	}
+	return nil
+}
+
+// do does what the command line asks for.
+func (p *parsed) do(ctx context.Context, name string) error {
+	common, ok := p.cli.(interface{ common() *Common })
+	if ok && common.common().ShowConfig {
+		return p.show(false)
+	}
+	if c, ok := p.chosen().(prober); ok && c.probes() {
+		return c.ask(ctx)
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	if ok {
+		p.run.Bind(common.common())
+		traced, flush, err := common.common().trace(ctx, name, common.common().Logger())
+		if err != nil {
+			return err
+		}
+		defer flush()
+		ctx = traced
+	}
+	p.run.BindTo(ctx, (*context.Context)(nil))
+	return p.run.Run()
 }
 
 var errFull = errors.New("the server's store is full: give it more room with 'debrief up --max-store SIZE', or wait until old events expire, then try again")
@@ -94,7 +208,7 @@ func plain(err error) error {
 }
 
 // firstLine is an error in one line.
-func firstLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+func firstLine(err error) string { return secrets.Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }
 
 // Version is the module's version, or the revision it was built from.
 func Version() string {

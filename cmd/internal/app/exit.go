@@ -39,12 +39,13 @@ func Exit(code int, err error) error {
 func ExitCode(err error) int {
 	var c *coded
 	var full *bus.FullError
+	var denied *bus.DeniedError
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &c):
 		return c.code
-	case errors.As(err, &full):
+	case errors.As(err, &full), errors.As(err, &denied):
 		return ExitRefused
 	case errors.Is(err, context.Canceled):
 		return ExitFailed

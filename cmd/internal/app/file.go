@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -48,10 +47,24 @@ func loadFile(name string) (*file, error) {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
 	defer in.Close()
-	if err := yaml.NewDecoder(io.LimitReader(in, 1<<20)).Decode(&f.values); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("--config: %s: %s", name, strings.ReplaceAll(err.Error(), "\n", " "))
+	return f, f.read(in)
+}
+
+// maxFile bounds a file of settings, in bytes: a value can cost a thousand times its bytes while it is read.
+const maxFile = 64 << 10
+
+func (f *file) read(in io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("is longer than %d bytes", maxFile)
 	}
-	return f, nil
+	if err == nil {
+		err = yaml.Unmarshal(data, &f.values)
+	}
+	if err != nil {
+		return fmt.Errorf("--config: %s: %s", f.name, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	return nil
 }
 
 // Validate implements kong.Resolver: it refuses keys that no command has.
@@ -81,9 +94,12 @@ func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, err
 	return f.values[flag.Name], nil
 }
 
+// unconfigured are the flags that ask for something else than to run: no file and no environment sets them.
+var unconfigured = []string{"config", "help", "version", "show-config", "probe"}
+
 func collect(n *kong.Node, known *[]string) {
 	for _, flag := range n.Flags {
-		if !slices.Contains([]string{"config", "help", "version"}, flag.Name) {
+		if !slices.Contains(unconfigured, flag.Name) {
 			*known = append(*known, flag.Name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/metrics"
 	"debrief/events/bus"
 	"debrief/events/liveness"
 )
@@ -18,8 +19,12 @@ import (
 // Health are the flags of who says how it is.
 type Health struct {
 	Health     string        `help:"Address for health checks and metrics: /livez, /readyz, /healthz, /metrics. A host that is left out is 127.0.0.1." placeholder:"HOST:PORT"`
+	Probe      bool          `help:"Ask the program that has this --health whether it is ready, and quit: 0 if it is. For containers, which have no shell." env:"-"`
 	AlarmAfter time.Duration `help:"Health is red when work waits and none goes well for so long, or for three times what is usual, whichever is longer." default:"60s"`
 }
+
+// Metrics are those of a program, of this version.
+func Metrics(program string) *metrics.Metrics { return metrics.New(program, Version()) }
 
 // Serve answers health checks over HTTP, if there is an address, and 'debrief status' over NATS:
 //
@@ -29,8 +34,8 @@ type Health struct {
 //	/metrics  for Prometheus
 //
 // Bodies hold no payloads; beyond loopback they do not hold what models said either.
-func (h Health) Serve(conn *bus.Conn, program string, roles int, log zerolog.Logger) (stop func(), err error) {
-	if err := h.valid(); err != nil {
+func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles int, log zerolog.Logger) (stop func(), err error) {
+	if err := h.Check(); err != nil {
 		return nil, err
 	}
 	watch := liveness.Watch(conn, program, h.AlarmAfter)
@@ -50,8 +55,9 @@ func (h Health) Serve(conn *bus.Conn, program string, roles int, log zerolog.Log
 		closed()
 		return nil, Exit(ExitUsage, fmt.Errorf("--health: %w", err))
 	}
+	m.Watch(conn, watch)
 	srv := &http.Server{
-		Handler:           checks{conn, watch, roles, l.Addr().(*net.TCPAddr).IP.IsLoopback()}.mux(),
+		Handler:           checks{conn, watch, m, roles, l.Addr().(*net.TCPAddr).IP.IsLoopback()}.mux(),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 	}
 	go func() {
@@ -65,9 +71,16 @@ func (h Health) Serve(conn *bus.Conn, program string, roles int, log zerolog.Log
 	}, nil
 }
 
-func (h Health) valid() error {
+// Check reports settings that cannot be.
+func (h Health) Check() error {
 	if h.AlarmAfter < 0 {
 		return Exit(ExitUsage, fmt.Errorf("--alarm-after: must be above 0, got %s", h.AlarmAfter))
+	}
+	if h.Health == "" {
+		return nil
+	}
+	if _, err := net.ResolveTCPAddr("tcp", h.Health); err != nil {
+		return Exit(ExitUsage, fmt.Errorf("--health: want host:port, such as 127.0.0.1:8080: %w", err))
 	}
 	return nil
 }
@@ -76,6 +89,7 @@ func (h Health) valid() error {
 type checks struct {
 	conn    *bus.Conn
 	watch   *liveness.Process
+	metrics *metrics.Metrics
 	roles   int
 	private bool // nobody else can ask
 }
@@ -88,10 +102,7 @@ func (c checks) mux() *http.ServeMux {
 		report := c.report(r)
 		c.answer(w, report.Level != liveness.Red, report)
 	})
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", liveness.ContentType)
-		_ = liveness.WriteMetrics(w, c.report(r)) // who asked may be gone
-	})
+	mux.Handle("GET /metrics", c.metrics.Handler())
 	return mux
 }
 

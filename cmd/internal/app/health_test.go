@@ -72,7 +72,10 @@ func build(t *testing.T) *site {
 		BackoffMin: 20 * time.Millisecond, BackoffMax: 100 * time.Millisecond, Probe: 60 * time.Millisecond, Hold: 10 * time.Millisecond,
 	})
 	s := &site{t: t, conn: conn, model: &moody{model: simulated.Handler(simulated.Options{Seed: 1})}}
-	checks := checks{conn: conn, watch: liveness.Watch(conn, "test", floorOfTests), roles: 2, private: true}
+	watch := liveness.Watch(conn, "test", floorOfTests)
+	counts := Metrics("test")
+	counts.Watch(conn, watch)
+	checks := checks{conn: conn, watch: watch, metrics: counts, roles: 2, private: true}
 	s.health = httptest.NewServer(checks.mux())
 	t.Cleanup(s.health.Close)
 	return s

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -23,7 +24,7 @@ type Model struct {
 	CuratorModel   string `help:"Model of the curator, if not --model." placeholder:"NAME" group:"Model"`
 
 	BaseURL    string     `help:"OpenAI-compatible server, up to /v1. Default: OpenAI's own." placeholder:"URL" env:"DEBRIEF_BASE_URL,OPENAI_BASE_URL" group:"Model"`
-	APIKey     llm.Secret `help:"Key of the server. Better in OPENAI_API_KEY: other users of this machine see flags." placeholder:"KEY" env:"DEBRIEF_API_KEY,OPENAI_API_KEY" group:"Model"`
+	APIKey     llm.Secret `help:"Key of the server. Better in OPENAI_API_KEY: other users of this machine see flags." placeholder:"KEY" env:"DEBRIEF_API_KEY,OPENAI_API_KEY" group:"Model" secret:""`
 	APIKeyFile string     `help:"File that holds the key." type:"path" placeholder:"FILE" group:"Model"`
 
 	Temperature       float64       `help:"Temperature of every request." default:"0" group:"Model"`
@@ -64,11 +65,22 @@ func (m Model) Client(role string) (*llm.Client, error) {
 	return client, nil
 }
 
+// maxKey bounds a file with a key, in bytes.
+const maxKey = 16 << 10
+
 func (m Model) key() (llm.Secret, error) {
 	if m.APIKeyFile == "" {
 		return m.APIKey, nil
 	}
-	text, err := os.ReadFile(m.APIKeyFile)
+	f, err := os.Open(m.APIKeyFile)
+	if err != nil {
+		return "", Exit(ExitUsage, fmt.Errorf("--api-key-file: %w", err))
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxKey+1))
+	if err == nil && len(text) > maxKey {
+		err = fmt.Errorf("%s is longer than %d bytes", m.APIKeyFile, maxKey)
+	}
 	if err != nil {
 		return "", Exit(ExitUsage, fmt.Errorf("--api-key-file: %w", err))
 	}
@@ -94,7 +106,7 @@ func (m Model) own(role string) string {
 type Embedding struct {
 	EmbedModel      string        `help:"Model that embeds, for example text-embedding-3-small. Without one, texts are found by their words." placeholder:"NAME" group:"Embedding"`
 	EmbedBaseURL    string        `help:"Its server, up to /v1, if not --base-url." placeholder:"URL" group:"Embedding"`
-	EmbedAPIKey     llm.Secret    `help:"Key of that server. Default: that of --base-url, where the server is the same." placeholder:"KEY" group:"Embedding"`
+	EmbedAPIKey     llm.Secret    `help:"Key of that server. Default: that of --base-url, where the server is the same." placeholder:"KEY" group:"Embedding" secret:""`
 	EmbedTimeout    time.Duration `help:"Longest wait for the vectors of one batch of texts." default:"10s" group:"Embedding"`
 	EmbedInputPrice float64       `help:"US dollars per million tokens embedded, for the costs in reports." default:"0" group:"Embedding"`
 }

@@ -3,14 +3,20 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"debrief/events"
 	"debrief/events/bus"
 )
 
@@ -20,41 +26,113 @@ const DefaultURL = "nats://127.0.0.1:4222"
 // NATS are the flags of who connects to a server.
 type NATS struct {
 	NATS     string `name:"nats" help:"Server to connect to; several with commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL"`
+	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, as 'debrief credentials' makes them." type:"path" placeholder:"FILE"`
 	Creds    string `help:"Credentials file of a NATS user." type:"path" placeholder:"FILE"`
 	User     string `help:"User, where the server wants one." placeholder:"NAME"`
-	Password string `help:"Password of the user. Better in DEBRIEF_PASSWORD: other users of this machine see flags." placeholder:"TEXT"`
-	Token    string `help:"Token, where the server wants one. Better in DEBRIEF_TOKEN." placeholder:"TEXT"`
+	Password string `help:"Password of the user. Better in a file: other users of this machine see flags." placeholder:"TEXT" secret:""`
+	Token    string `help:"Token, where the server wants one. Better in a file: other users of this machine see flags." placeholder:"TEXT" secret:""`
 	CA       string `name:"ca" help:"Certificate authority of the server." type:"path" placeholder:"FILE"`
 	Replicas int    `help:"Replicas of streams that are created: 1, or 3 on a cluster." default:"1"`
 
+	PasswordFile string `help:"File that holds the password." type:"path" placeholder:"FILE"`
+	TokenFile    string `help:"File that holds the token." type:"path" placeholder:"FILE"`
+
 	AckWait time.Duration `help:"After this long without a sign of life from its worker, work goes to another one. The same for all programs of a server." default:"30s"`
+}
+
+// Login is who to be at the server, by password or token; what files hold is read.
+func (n NATS) Login() (user, password, token string, err error) {
+	password, err = secret("--password", n.Password, "--password-file", n.PasswordFile)
+	if err == nil {
+		token, err = secret("--token", n.Token, "--token-file", n.TokenFile)
+	}
+	return n.User, password, token, err
+}
+
+// secret is what a flag holds, or the file that another one names.
+func secret(flag, value, fileFlag, name string) (string, error) {
+	switch {
+	case name == "":
+		return value, nil
+	case value != "":
+		return "", Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", fileFlag, flag))
+	}
+	text, err := os.ReadFile(name)
+	if err == nil && strings.TrimSpace(string(text)) == "" {
+		err = fmt.Errorf("%s: is empty", name)
+	}
+	if err != nil {
+		return "", Exit(ExitUsage, fmt.Errorf("%s: %w", fileFlag, err))
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// login is how to be whom the flags name. What cannot be read is named with its flag before anybody connects.
+func (n NATS) login() (opts []nats.Option, err error) {
+	user, password, token, err := n.Login()
+	if err != nil {
+		return nil, err
+	}
+	var ways []string
+	if n.NKey != "" {
+		key, err := nats.NkeyOptionFromSeed(n.NKey)
+		if err != nil {
+			return nil, Exit(ExitUsage, fmt.Errorf("--nkey: %s: %w", n.NKey, pathless(err)))
+		}
+		ways, opts = append(ways, "--nkey"), append(opts, key)
+	}
+	if n.Creds != "" {
+		if _, err := os.ReadFile(n.Creds); err != nil {
+			return nil, Exit(ExitUsage, fmt.Errorf("--creds: %w", err))
+		}
+		ways, opts = append(ways, "--creds"), append(opts, nats.UserCredentials(n.Creds))
+	}
+	if user != "" {
+		ways, opts = append(ways, "--user"), append(opts, nats.UserInfo(user, password))
+	}
+	if token != "" {
+		ways, opts = append(ways, "--token"), append(opts, nats.Token(token))
+	}
+	if len(ways) > 1 {
+		return nil, Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", ways[1], ways[0]))
+	}
+	if n.CA != "" {
+		pem, err := os.ReadFile(n.CA)
+		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%s: holds no certificate", n.CA)
+		}
+		if err != nil {
+			return nil, Exit(ExitUsage, fmt.Errorf("--ca: %w", err))
+		}
+		opts = append(opts, nats.RootCAs(n.CA))
+	}
+	return opts, nil
+}
+
+// pathless is what went wrong with a file that the error around it names.
+func pathless(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err
+	}
+	return err
 }
 
 // Dial connects. What cannot be reached ends the program with its own exit code and one line.
 func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	url := cmp.Or(n.NATS, DefaultURL)
-	opts := append(Options(name, log), nats.Timeout(3*time.Second))
-	if n.Creds != "" {
-		if _, err := os.Stat(n.Creds); err != nil {
-			return nil, Exit(ExitUsage, fmt.Errorf("--creds: %w", err))
-		}
-		opts = append(opts, nats.UserCredentials(n.Creds))
+	login, err := n.login()
+	if err != nil {
+		return nil, err
 	}
-	if n.User != "" {
-		opts = append(opts, nats.UserInfo(n.User, n.Password))
-	}
-	if n.Token != "" {
-		opts = append(opts, nats.Token(n.Token))
-	}
-	if n.CA != "" {
-		opts = append(opts, nats.RootCAs(n.CA))
-	}
-	nc, err := nats.Connect(url, opts...)
+	nc, err := nats.Connect(url, slices.Concat(Options(name, log), login, []nats.Option{nats.Timeout(3 * time.Second)})...)
+	untrusted := (*tls.CertificateVerificationError)(nil)
 	switch {
 	case err == nil:
 		return nc, nil
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --creds, --user or --token", redact(url)))
+		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token", redact(url)))
+	case errors.As(err, &untrusted):
+		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s has a certificate that is not to be trusted (%w): check --ca", redact(url), untrusted.Err))
 	}
 	if errors.Is(err, nats.ErrNoServers) {
 		return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s: start one with 'debrief up', or name one with --nats", redact(url)))
@@ -84,7 +162,10 @@ func lastIndex(s string, c byte) int {
 func Options(name string, log zerolog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.Name(name),
+		nats.CustomInboxPrefix(events.InboxPrefix(user(name))),
 		nats.MaxReconnects(-1),
+		nats.PingInterval(bus.PingInterval),
+		nats.MaxPingsOutstanding(bus.MaxPings),
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
@@ -103,14 +184,35 @@ func Options(name string, log zerolog.Logger) []nats.Option {
 	}
 }
 
-// Open opens the streams behind a connection.
-func (n NATS) Open(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
+// Check reports settings that cannot be, files that cannot be read included.
+func (n NATS) Check() error {
+	var errs []error
 	if n.AckWait != 0 && n.AckWait < time.Second {
-		return nil, Exit(ExitUsage, fmt.Errorf("--ack-wait: must be at least 1s, got %s", n.AckWait))
+		errs = append(errs, fmt.Errorf("--ack-wait: must be at least 1s, got %s", n.AckWait))
 	}
+	if n.Replicas < 0 || n.Replicas > 5 {
+		errs = append(errs, fmt.Errorf("--replicas: must be 1 to 5, got %d", n.Replicas))
+	}
+	_, err := n.login()
+	return errors.Join(Exit(ExitUsage, errors.Join(errs...)), err)
+}
+
+// user is the user whose rights a program needs: a role has its own, people's tools are the operator's.
+func user(program string) string {
+	if program == "debrief" {
+		return events.UserOperator
+	}
+	return program
+}
+
+// Open opens the streams behind a connection: what a role uses, or everything.
+func (n NATS) Open(ctx context.Context, nc *nats.Conn, role string, log zerolog.Logger) (*bus.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	conn, err := bus.Open(ctx, nc, bus.Options{Policy: bus.Policy{AckWait: n.AckWait}, Replicas: n.Replicas, Log: log})
+	conn, err := bus.Open(ctx, nc, bus.Options{Policy: bus.Policy{AckWait: n.AckWait}, Replicas: n.Replicas, Log: log, Role: role, Tracer: tracer(ctx)})
+	if denied := (*bus.DeniedError)(nil); errors.As(err, &denied) {
+		return nil, Exit(ExitRefused, err)
+	}
 	if err != nil {
 		return nil, Exit(ExitUnreachable, err)
 	}

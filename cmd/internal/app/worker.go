@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"unicode/utf8"
 
+	"debrief/cmd/internal/metrics"
 	"debrief/curator"
 	"debrief/events/bus"
 	"debrief/events/service"
@@ -21,6 +23,10 @@ type (
 		generator.Config `embed:""`
 
 		GeneratorPrompt string `name:"generator-prompt" help:"File with what the generator's model is told before the playbook, in place of the built-in instructions; the form of the answer is asked for all the same." type:"path" placeholder:"FILE"`
+	}
+	// Serving says whether a generator does nothing but serve.
+	Serving struct {
+		ServeOnly bool `help:"Answer no tasks: serve contexts to agents that call their own model."`
 	}
 	Reflector struct {
 		reflector.Config `embed:""`
@@ -77,12 +83,15 @@ func instructions(flag, name string) (string, error) {
 }
 
 // Service is the door for outside agents over NATS.
-func Service(conn *bus.Conn, desk *generator.Desk) (closed func(), err error) {
-	closed, err = service.Serve(conn.NATS(), desk, *conn.Log())
-	if err != nil {
-		return nil, fmt.Errorf("serve contexts over NATS: %w", err)
+func Service(m *metrics.Metrics) generator.Door {
+	told := m.Door(metrics.NATS)
+	return func(conn *bus.Conn, desk *generator.Desk) (closed func(), err error) {
+		closed, err = service.Serve(conn.NATS(), desk, *conn.Log(), told)
+		if err != nil {
+			return nil, fmt.Errorf("serve contexts over NATS: %w", err)
+		}
+		return closed, nil
 	}
-	return closed, nil
 }
 
 // Worker is a worker program: flags, connection, health.
@@ -92,23 +101,30 @@ type Worker struct {
 	Health
 }
 
-// Work runs a role until the context ends.
-func (w Worker) Work(ctx context.Context, name string, r Role) error {
+// Check reports settings that cannot be.
+func (w Worker) Check() error { return errors.Join(w.NATS.Check(), w.Health.Check()) }
+
+// Work runs a role until the context ends. The program is ready when so many roles take messages: one, or none where it
+// does nothing but serve.
+func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Metrics, r Role) error {
 	log := w.Logger()
 	nc, err := w.Dial(name, log)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	conn, err := w.Open(ctx, nc, log)
+	conn, err := w.Open(ctx, nc, name, log)
 	if err != nil {
-		return err
+		return stopped(ctx, err)
 	}
-	stop, err := w.Serve(conn, name, 1, log)
+	stop, err := w.Serve(conn, m, name, roles, log)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg(name + " is running")
-	return Run(ctx, conn, r)
+	if err = Run(ctx, conn, r); bus.Unreachable(err) { // it went away while the role began
+		return Exit(ExitUnreachable, err)
+	}
+	return err
 }

@@ -228,7 +228,9 @@ func (s *source) value(c byte) ([]byte, error) {
 		}
 		var err error
 		if c, err = s.r.ReadByte(); err == io.EOF {
-			s.ended = true
+			if s.ended = true; size > MaxSample {
+				return nil, errLong
+			}
 			return nil, errCut
 		} else if err != nil {
 			return nil, err

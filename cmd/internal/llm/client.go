@@ -11,7 +11,8 @@
 //	*DimensionError         the vectors are of another model than those before.
 //	the context's error     the caller gave up.
 //
-// The package reads no environment and logs nothing, and the key is in no error and no text that it makes.
+// The package reads no environment. What it says of failed attempts goes to the log of the context. The key is in no error
+// and no text that it makes.
 package llm
 
 import (
@@ -19,6 +20,8 @@ import (
 	"net/http"
 
 	"github.com/sashabaranov/go-openai"
+	"go.opentelemetry.io/otel/trace"
+	_ "golang.org/x/crypto/x509roots/fallback" // an image with nothing but the program has no authorities to trust
 
 	"debrief/events/chat"
 )
@@ -49,14 +52,18 @@ func (c *Client) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error
 	var req openai.ChatCompletionRequest
 	var reply chat.Reply
 	err := c.do(ctx, call{
-		estimate: estimateTokens(p),
-		most:     maxReply,
+		operation: "chat",
+		estimate:  estimateTokens(p),
+		most:      maxReply,
 		send: func(ctx context.Context, x *exchange) (usage chat.Usage, err error) {
 			req = c.request(p)
 			if x.request, err = wireRequest(req, p.Messages); err != nil {
 				return usage, err
 			}
 			reply, err = c.send(ctx, req)
+			if span := trace.SpanFromContext(ctx); err == nil && span.IsRecording() {
+				span.SetAttributes(keyAnswered.String(reply.Model), keyFinish.StringSlice([]string{reply.Finish}))
+			}
 			return reply.Usage, err
 		},
 		learn: func(e *Error, s said) bool { return c.dialect.learn(e, s, &req) },

@@ -129,8 +129,9 @@ func (e *Embedder) embed(ctx context.Context, texts []string) ([][]float32, erro
 	var req openai.EmbeddingRequest
 	var vectors [][]float32
 	err := e.do(ctx, call{
-		estimate: estimate,
-		most:     frameBytes + int64(len(texts))*vectorBytes,
+		operation: "embeddings",
+		estimate:  estimate,
+		most:      frameBytes + int64(len(texts))*vectorBytes,
 		send: func(ctx context.Context, _ *exchange) (usage chat.Usage, err error) {
 			input = presented(texts, e.longest.Load())
 			req = e.request(input)

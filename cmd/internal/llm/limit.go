@@ -67,7 +67,8 @@ const (
 	budgetTrickle = 0.1
 )
 
-// budget keeps retries from multiplying the load on a server that is in trouble. Every call earns a share of a retry.
+// budget keeps retries from multiplying the load on a server that is in trouble. Every call that is sent earns a share of a
+// retry; those that an open breaker turns away do not, or a long outage would fill the budget.
 // (Package budget of failsafe-go bounds only how many retries run at the same time, which a small client never meets.)
 type budget struct {
 	share float64

@@ -99,6 +99,24 @@ func TestRetriesKeepWithinTheirBudget(t *testing.T) {
 	})
 }
 
+// What an open breaker turns away was not sent, so nobody may try it again.
+func TestCallsThatAreNotSentEarnNoRetries(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Attempts: 2, Backoff: time.Millisecond, BreakAfter: 12, Cooldown: time.Second}
+	simulate(t, cfg, []http.HandlerFunc{status(500, ``)}, func(t *testing.T, c *Client, f *fake) {
+		for c.Stats().Breaker != "open" {
+			_, _ = ask(t.Context(), c)
+		}
+		sent, left := len(f.seen()), c.budget.add(0)
+		for range 100 {
+			_, _ = ask(t.Context(), c)
+		}
+		if got := c.budget.add(0); got != left || len(f.seen()) != sent {
+			t.Errorf("100 calls while it is open: got %d requests and %.1f retries, want 0 and 0", len(f.seen())-sent, got-left)
+		}
+	})
+}
+
 func TestTheBreakerOpensAndClosesAgain(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]http.HandlerFunc{"failures": status(500, ``), "silence": silence, "cut connections": hangUp} {
@@ -114,13 +132,13 @@ func TestTheBreakerOpensAndClosesAgain(t *testing.T) {
 					t.Fatalf("after 3 failures: got a breaker that is %s, want open", got)
 				}
 				u, ok := errors.AsType[*chat.UnavailableError](err)
-				if !ok || u.After != 10*time.Second {
+				if !ok || u.Unasked() || u.After != 10*time.Second {
 					t.Errorf("from the call that opened it: got %v, want unavailable for 10 s", err)
 				}
 
 				_, err = ask(t.Context(), c)
 				u, ok = errors.AsType[*chat.UnavailableError](err)
-				if !ok || u.After <= 9*time.Second || u.After > 10*time.Second || len(f.seen()) != 5 {
+				if !ok || !u.Unasked() || u.After <= 9*time.Second || u.After > 10*time.Second || len(f.seen()) != 5 {
 					t.Errorf("while open: got %v after %d requests, want unavailable for 10 s without a request", err, len(f.seen())-5)
 				}
 				if _, ok := errors.AsType[*Error](err); !ok {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
@@ -66,20 +65,33 @@ func (s *server) Format(f fmt.State, _ rune) {
 
 // call is one thing asked of the server. Its functions are called one after the other.
 type call struct {
-	estimate int   // tokens
-	most     int64 // bytes of the answer
+	operation string // "chat" or "embeddings"
+	estimate  int    // tokens
+	most      int64  // bytes of the answer
 	// send sends it once, and keeps the answer.
 	send func(ctx context.Context, x *exchange) (chat.Usage, error)
 	// learn says whether the refusal is about something that need not be sent, or not so much of it.
 	learn func(e *Error, s said) bool
 }
 
-// do carries a call out. The package comment lists its errors.
+// do carries a call out, in a span of the caller's trace. The package comment lists its errors.
 func (s *server) do(ctx context.Context, c call) error {
+	ctx, span := s.begin(ctx, c.operation)
+	requests, usage, send := 0, chat.Usage{}, c.send
+	c.send = func(ctx context.Context, x *exchange) (u chat.Usage, err error) {
+		requests++
+		usage, err = send(ctx, x)
+		return usage, err
+	}
+	err := s.carryOut(ctx, c)
+	end(span, requests, usage, err)
+	return err
+}
+
+func (s *server) carryOut(ctx context.Context, c call) error {
 	s.counters.calls.Add(1)
 	s.counters.inFlight.Add(1)
 	defer s.counters.inFlight.Add(-1)
-	s.budget.earn()
 
 	if err := pause(ctx, s.limits.reserve(c.estimate)); err != nil {
 		return err
@@ -105,7 +117,7 @@ func (s *server) verdict(err error) error {
 		if last := s.outage.Load(); last != nil {
 			err = fmt.Errorf("%w: %w", err, last)
 		}
-		return s.unavailable(err, s.breaker.RemainingDelay())
+		return s.unavailable(&chat.UnavailableError{Err: err, After: s.breaker.RemainingDelay(), NotSent: true})
 	}
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -119,11 +131,10 @@ func (s *server) verdict(err error) error {
 		s.trouble.Store(nil)
 		return e
 	}
-	return s.unavailable(e, max(e.after, s.breaker.RemainingDelay()))
+	return s.unavailable(&chat.UnavailableError{Err: e, After: max(e.after, s.breaker.RemainingDelay())})
 }
 
-func (s *server) unavailable(err error, after time.Duration) error {
-	u := &chat.UnavailableError{Err: err, After: after}
+func (s *server) unavailable(u *chat.UnavailableError) error {
 	s.trouble.Store(u)
 	return u
 }
@@ -132,6 +143,9 @@ var errTimeout = errors.New("the attempt's time is up")
 
 // attempt sends the call once, or once more for each thing that the server turns out not to understand.
 func (s *server) attempt(caller context.Context, c call, n int) error {
+	if n == 0 {
+		s.budget.earn() // here, as the breaker lets no call through that earns nothing
+	}
 	ctx, cancel := context.WithTimeoutCause(caller, s.cfg.Timeout, errTimeout)
 	defer cancel()
 	for {
@@ -154,6 +168,7 @@ func (s *server) attempt(caller context.Context, c call, n int) error {
 		}
 		said := parseSaid(x.body)
 		e := s.failure(x, said, err)
+		s.failed(caller, n, e)
 		if c.learn(e, said) {
 			continue
 		}

@@ -271,7 +271,7 @@ func (l *ledger) revive(ctx context.Context) error {
 	l.mu.Unlock()
 	for _, e := range list {
 		// The time makes it another copy than one that an earlier process made.
-		m := bus.Marks{Repeat: true, Trace: events.NewTrace(), Copy: int(time.Now().UnixNano())}
+		m := bus.Marks{Repeat: true, Copy: int(time.Now().UnixNano())}
 		if _, err := l.conn.Publish(ctx, e, m); err != nil {
 			return fmt.Errorf("hand in %s %s once more: %w", e.Kind(), e.EventID(), err)
 		}
@@ -445,7 +445,7 @@ func (l *ledger) hand(ctx context.Context, tasks []*events.Task) error {
 	return each(len(tasks), atOnce, func(i int) error {
 		t := tasks[i]
 		t.Created = time.Now().UTC()
-		if _, err := l.conn.Publish(ctx, t, bus.Marks{Trace: events.NewTrace()}); err != nil {
+		if _, err := l.conn.Publish(ctx, t, bus.Marks{}); err != nil {
 			return fmt.Errorf("hand in task %q: %w", t.ID, err)
 		}
 		l.mu.Lock()

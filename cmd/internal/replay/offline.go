@@ -268,7 +268,7 @@ var errGivenUp = errors.New("given up")
 // ask hands in an edit and waits for the decision on it.
 func (r *run) ask(ctx context.Context, e *events.Edit, m bus.Marks) error {
 	own := *e // the answer goes to another place each time
-	m.Repeat, m.Trace = true, events.NewTrace()
+	m.Repeat = true
 	reply, err := r.conn.Request(ctx, &own, m)
 	if err != nil {
 		return err

@@ -74,6 +74,9 @@ func (s *scanner) value(limit int) ([]byte, error) {
 	var quoted, escaped bool
 	for {
 		c, err := s.r.ReadByte()
+		if err != nil && size > limit {
+			return nil, s.tooLarge(size, limit)
+		}
 		if err != nil {
 			return nil, ended(err)
 		}
@@ -105,10 +108,14 @@ func (s *scanner) value(limit int) ([]byte, error) {
 		}
 	}
 	if size > limit {
-		s.buf = s.buf[:0]
-		return nil, fmt.Errorf("%w: %d bytes, want at most %d", errTooLarge, size, limit)
+		return nil, s.tooLarge(size, limit)
 	}
 	return s.buf, nil
+}
+
+func (s *scanner) tooLarge(size, limit int) error {
+	s.buf = s.buf[:0]
+	return fmt.Errorf("%w: %d bytes, want at most %d", errTooLarge, size, limit)
 }
 
 // ended tells a file that was cut off from one that cannot be read.

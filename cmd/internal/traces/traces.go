@@ -81,7 +81,7 @@ const (
 
 // Bounds of what is read.
 const (
-	MaxRun      = 64 << 20 // bytes of JSON of one run; a larger one is passed over and reported
+	MaxRun      = 16 << 20 // bytes of JSON of one run, and of one line; a larger one is passed over and reported
 	MaxOpen     = 64       // runs whose lines take turns in a file; one more ends the one that was longest without a line, and so do more than 1.5 × MaxRun bytes
 	MaxOutput   = 16 << 10 // bytes of a tool's output; of a longer one both ends are kept, with a mark between
 	MaxProblems = 100      // problems kept in a report, and repairs; the counts have them all

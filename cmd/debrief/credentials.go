@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"debrief/cmd/internal/app"
+	"debrief/events"
+)
+
+// credentials makes what a server with TLS and a user per role needs to know, and what its users do.
+type credentials struct {
+	Dir    string   `arg:"" help:"Directory to make them in." type:"path"`
+	Tenant []string `help:"Tenant: an account of its own, with users of its own. May be repeated. Default: debrief, where the directory has no tenant yet." placeholder:"NAME"`
+	Host   []string `help:"Name or address under which clients reach the server, besides localhost and 127.0.0.1. May be repeated." placeholder:"NAME"`
+}
+
+// Help implements kong.HelpProvider.
+func (*credentials) Help() string {
+	return `Makes, in DIR:
+
+  ca.pem                       what clients trust: --ca
+  server.pem, server-key.pem   the server's certificate, and its key
+  accounts.conf                the tenants and their users, by public key, for the server
+  TENANT/ROLE.nk               the secret key of each user: --nkey; for generator, reflector, curator, operator, agent
+
+Nothing that is there is overwritten; another call with another --tenant adds it. The key of the authority is not kept: for
+a new certificate, move ca.pem, server.pem and server-key.pem away and call again.
+
+Examples:
+
+  debrief credentials secrets --host nats.example.org
+  debrief credentials secrets --tenant acme --tenant globex
+
+Then start the server as in deploy/nats/server.conf, and:
+
+  debrief setup --nats tls://nats.example.org:4222 --ca secrets/ca.pem --nkey secrets/debrief/operator.nk`
+}
+
+// users are those that each tenant has.
+var users = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.UserOperator, events.UserAgent}
+
+var tenantName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// certificateAge is how long certificates hold.
+const certificateAge = 5 * 365 * 24 * time.Hour
+
+const accountsBegin = `# The tenants of the server and their users, by public key. Made by 'debrief credentials', which adds tenants at the end; their
+# limits may be changed here.
+
+include "../permissions.conf"
+
+accounts: {
+`
+
+// Run implements the command.
+func (c *credentials) Run(context.Context) error {
+	if err := c.valid(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return app.Exit(app.ExitRefused, err)
+	}
+	made, err := c.certificates()
+	if err != nil {
+		return app.Exit(app.ExitRefused, err)
+	}
+	if err := c.accounts(); err != nil {
+		return app.Exit(app.ExitRefused, err)
+	}
+	if made {
+		fmt.Printf("%s: authority, certificate for %s\n", c.Dir, strings.Join(c.hosts(), ", "))
+	}
+	for _, tenant := range c.Tenant {
+		fmt.Printf("%s: keys for %s\n", filepath.Join(c.Dir, tenant), strings.Join(users, ", "))
+	}
+	if !made && len(c.Tenant) == 0 {
+		fmt.Printf("%s: all there; nothing was made\n", c.Dir)
+	}
+	return nil
+}
+
+// valid also settles which tenants are to be made. All is looked at before anything is written.
+func (c *credentials) valid() error {
+	if len(c.Tenant) == 0 && !isThere(c.path("accounts.conf")) {
+		c.Tenant = []string{"debrief"}
+	}
+	for i, tenant := range c.Tenant {
+		if !tenantName.MatchString(tenant) || slices.Contains(c.Tenant[:i], tenant) {
+			return app.Exit(app.ExitUsage, fmt.Errorf("--tenant: want different names of letters, digits, - and _ that begin with a letter, got %q", tenant))
+		}
+		if isThere(c.path(tenant)) {
+			return app.Exit(app.ExitRefused, fmt.Errorf("--tenant: %s is there already, and keys are not overwritten", c.path(tenant)))
+		}
+	}
+	for _, host := range c.Host {
+		if host == "" || strings.ContainsAny(host, ":/ ") && net.ParseIP(host) == nil {
+			return app.Exit(app.ExitUsage, fmt.Errorf("--host: want a name or an address without a port, got %q", host))
+		}
+	}
+	there := slices.DeleteFunc([]string{"ca.pem", "server.pem", "server-key.pem"}, func(name string) bool { return !isThere(c.path(name)) })
+	switch {
+	case len(there) != 0 && len(there) != 3:
+		return app.Exit(app.ExitRefused, fmt.Errorf("%s has %s and not the rest of the certificate: move it away", c.Dir, strings.Join(there, ", ")))
+	case len(there) == 3 && len(c.Host) > 0:
+		return app.Exit(app.ExitRefused, fmt.Errorf("--host: %s is there already: for a new certificate move it, ca.pem and server-key.pem away", c.path("server.pem")))
+	}
+	return nil
+}
+
+func (c *credentials) path(names ...string) string {
+	return filepath.Join(append([]string{c.Dir}, names...)...)
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func (c *credentials) hosts() []string {
+	hosts := []string{"localhost", "127.0.0.1"}
+	for _, host := range c.Host {
+		if !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// certificates makes an authority and the server's certificate, unless they are there.
+func (c *credentials) certificates() (made bool, err error) {
+	if isThere(c.path("ca.pem")) {
+		return false, nil
+	}
+	ca := certificate("Debrief authority")
+	ca.IsCA, ca.BasicConstraintsValid, ca.MaxPathLenZero = true, true, true
+	ca.KeyUsage = x509.KeyUsageCertSign
+	server := certificate("Debrief NATS server")
+	server.KeyUsage = x509.KeyUsageDigitalSignature
+	server.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} // a server of a cluster is the client of another
+	for _, host := range c.hosts() {
+		if ip := net.ParseIP(host); ip != nil {
+			server.IPAddresses = append(server.IPAddresses, ip)
+		} else {
+			server.DNSNames = append(server.DNSNames, host)
+		}
+	}
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return false, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return false, err
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
+	if err != nil {
+		return false, fmt.Errorf("make the authority: %w", err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, server, ca, &key.PublicKey, caKey)
+	if err != nil {
+		return false, fmt.Errorf("make the server's certificate: %w", err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range []struct {
+		name, kind string
+		der        []byte
+		mode       fs.FileMode
+	}{
+		{"server-key.pem", "PRIVATE KEY", keyDER, 0o600},
+		{"server.pem", "CERTIFICATE", der, 0o644},
+		{"ca.pem", "CERTIFICATE", caDER, 0o644},
+	} {
+		if err := create(c.path(f.name), pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), f.mode); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func certificate(name string) *x509.Certificate {
+	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // rand.Reader does not fail
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateAge), // clocks differ
+	}
+}
+
+// create writes a file that is not there yet.
+func create(name string, data []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// accounts makes the users of the tenants and adds them to what the server reads.
+func (c *credentials) accounts() error {
+	if len(c.Tenant) == 0 {
+		return nil
+	}
+	file := c.path("accounts.conf")
+	conf := accountsBegin
+	if isThere(file) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if conf, ok = strings.CutSuffix(strings.TrimRight(string(text), " \t\r\n"), "}"); !ok {
+			return fmt.Errorf("%s: does not end with the } of its accounts: add the tenant by hand", file)
+		}
+	}
+	for _, tenant := range c.Tenant {
+		block, err := c.tenant(tenant)
+		if err != nil {
+			return err
+		}
+		conf += block
+	}
+	// Whole or not at all: a server may read it at any time.
+	if err := os.WriteFile(file+".new", []byte(conf+"}\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// tenant makes the keys of one tenant's users and returns its account.
+func (c *credentials) tenant(name string) (string, error) {
+	if err := os.Mkdir(c.path(name), 0o755); err != nil {
+		return "", err
+	}
+	var conf strings.Builder
+	fmt.Fprintf(&conf, "  %q: {\n    jetstream: $tenant_limits\n    users: [\n", name)
+	for _, user := range users {
+		pair, err := nkeys.CreateUser()
+		if err != nil {
+			return "", fmt.Errorf("make the key of %s: %w", user, err)
+		}
+		seed, err := pair.Seed()
+		if err != nil {
+			return "", fmt.Errorf("make the key of %s: %w", user, err)
+		}
+		public, err := pair.PublicKey()
+		if err != nil {
+			return "", fmt.Errorf("make the key of %s: %w", user, err)
+		}
+		if err := create(c.path(name, user+".nk"), append(seed, '\n'), 0o600); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&conf, "      { nkey: %s, permissions: $%s_rights } # %s\n", public, user, user)
+	}
+	conf.WriteString("    ]\n  }\n")
+	return conf.String(), nil
+}

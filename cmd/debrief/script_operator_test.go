@@ -1,0 +1,93 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"debrief/events"
+
+	book "debrief/playbook"
+)
+
+// bury stores dead letters about executions, one for each line of a file, which has deliveries, whole or cut, and the
+// reason: bury ROLE BOOK FILE.
+func bury(ts *testscript.TestScript, _ bool, args []string) {
+	nc, err := nats.Connect(serverURL(ts))
+	ts.Check(err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	ts.Check(err)
+	for line := range strings.Lines(ts.ReadFile(args[2])) {
+		deliveries, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		form, reason, _ := strings.Cut(rest, " ")
+		x := &events.Execution{TaskID: string(events.NewID()), Question: "What is it?", Answer: "A \x1b[31mred\u202e one."}
+		x.Book = book.Book(args[1])
+		x.ID = events.ExecutionID(x.Book, x.TaskID, 0)
+		subject, header, data, err := events.Encode(x)
+		ts.Check(err)
+		if form == "cut" {
+			data = data[:len(data)/2]
+		}
+		l := &events.DeadLetter{
+			Role: args[0], Reason: reason, Stream: events.StreamExecutions, Seq: 101,
+			Subject: subject, Header: header, Data: data, Time: time.Now().UTC(),
+		}
+		_, err = fmt.Sscan(deliveries, &l.Deliveries)
+		ts.Check(err)
+		l.Book = x.Book
+		subject, header, data, err = events.Encode(l)
+		ts.Check(err)
+		_, err = js.PublishMsg(context.Background(), &nats.Msg{Subject: subject, Header: header, Data: data})
+		ts.Check(err)
+	}
+}
+
+// letter sets a variable to the id of the letter at a place: letter 1 NAME.
+func letter(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec("debrief", "dead", "--data", ts.Getenv("DATA")))
+	id := regexp.MustCompile(`(?m)^` + args[0] + `-[0-9a-f]{8}\b`).FindString(ts.ReadFile("stdout"))
+	if id == "" {
+		ts.Fatalf("no letter at %s", args[0])
+	}
+	ts.Setenv(args[1], id)
+}
+
+// damage writes a copy of a backup that is cut short, has one bit turned, or has an entry that is none of its own, by its
+// name or by its size: damage cut|flip|slip|huge FROM TO.
+func damage(ts *testscript.TestScript, _ bool, args []string) {
+	data := []byte(ts.ReadFile(args[1]))
+	switch args[0] {
+	case "cut":
+		data = data[:len(data)/2]
+	case "flip":
+		data[strings.Index(string(data), "DELTAS/000001")+512*3/2] ^= 1
+	default:
+		name, size := "../../evil", int64(4)
+		if args[0] == "huge" {
+			name, size = "DELTAS/000001", int64(1)<<40
+		}
+		var b strings.Builder
+		w := tar.NewWriter(&b)
+		r := tar.NewReader(strings.NewReader(string(data)))
+		h, err := r.Next() // the head stays
+		ts.Check(err)
+		ts.Check(w.WriteHeader(h))
+		_, err = io.Copy(w, r)
+		ts.Check(err)
+		ts.Check(w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size}))
+		_, err = w.Write([]byte("evil"))
+		ts.Check(err)
+		data = append([]byte(b.String()), make([]byte, 508)...)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), data, 0o600))
+}

@@ -1,0 +1,47 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"debrief/events"
+)
+
+// FuzzRequest sends anything to every path: it is answered with JSON and a code that blames the request or nobody, never
+// with a fault of ours.
+func FuzzRequest(f *testing.F) {
+	for _, seed := range [][3]string{
+		{"/v1/context", "application/json", `{"query":"q","steps":[{"text":"a","tool_calls":[{"tool":"t","arguments":"{}"}]}],"playbook":3}`},
+		{"/v1/executions", "application/json", `{"context_id":"x","answer":"y","outcome":{"label":"success","score":1},"steps":[{}],"started":"2026-11-22T00:00:00Z"}`},
+		{"/v1/feedback", "application/json", `{"execution":"17-ab12cd34","outcome":{"label":"failure"}}`},
+		{"/v1/context", "application/json; charset=utf-8", `{"book":"../x","query":"` + "\xff" + `"}`},
+		{"/v1/", "", ""},
+		{"/", "text/plain", "x"},
+		{"/v1/context", "application/json", strings.Repeat(`[`, 100)},
+		{"/v1/executions", "application/json", `{"answer":"x","answer":"y"}`},
+		{"/v1/executions", "application/json", `{"score":1e999}`},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	d := newDoor(desk{}, Options{})
+	f.Fuzz(func(t *testing.T, path, kind, body string) {
+		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+		r.URL.Path, r.Host = path, "127.0.0.1"
+		r.Header.Set("Content-Type", kind)
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r)
+		if w.Code >= 500 || !json.Valid(w.Body.Bytes()) || !utf8.Valid(w.Body.Bytes()) {
+			t.Errorf("%q, %q: got %d, %q", path, body, w.Code, w.Body)
+		}
+		var refused events.Refusal
+		if w.Code >= 400 && (json.Unmarshal(w.Body.Bytes(), &refused) != nil || refused.Error == "") {
+			t.Errorf("%q, %q: got %d without a reason: %q", path, body, w.Code, w.Body)
+		}
+		if held := d.held.Load(); held != 0 {
+			t.Errorf("%q: %d bytes are counted as held", path, held)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/alecthomas/kong"
+
+	secrets "debrief/events/redact"
+)
+
+// Setting is one setting of a command: what it is now, and who said so.
+type Setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"` // flag, DEBRIEF_…, the file's name, or default
+}
+
+// checker is a command that can tell whether its settings can be without touching anything.
+type checker interface{ Check() error }
+
+// settings are those of the command that was chosen, in the order of its help.
+func settings(run *kong.Context, f *file) (all []Setting) {
+	for _, node := range run.Path {
+		for _, flag := range node.Flags {
+			if slices.Contains(unconfigured, flag.Name) || flag.Hidden {
+				continue
+			}
+			all = append(all, Setting{flag.Name, shown(run, flag), origin(run, flag, f)})
+		}
+	}
+	return all
+}
+
+// shown is a flag's value, without what nobody is to see.
+func shown(run *kong.Context, flag *kong.Flag) string {
+	value := run.FlagValue(flag)
+	text := fmt.Sprint(value)
+	switch v := reflect.ValueOf(value); {
+	case text == "", (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0:
+		return ""
+	case flag.Tag.Has("secret"):
+		return "(secret)"
+	case flag.Name == "nats":
+		return redact(text)
+	}
+	return secrets.Text(text) // an address may hold a password, too
+}
+
+// origin follows the order in which settings count: flag, environment, file, default.
+func origin(run *kong.Context, flag *kong.Flag, f *file) string {
+	for _, p := range run.Path {
+		if p.Flag == flag && !p.Resolved {
+			return "flag"
+		}
+	}
+	for _, env := range flag.Envs {
+		if os.Getenv(env) != "" {
+			return env
+		}
+	}
+	if _, set := f.values[flag.Name]; set {
+		return f.name
+	}
+	return "default"
+}
+
+// writeSettings writes settings as a table.
+func writeSettings(out io.Writer, all []Setting) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "setting\tvalue\torigin")
+	for _, s := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Join(strings.Fields(s.Value), " "), s.Origin)
+	}
+	return w.Flush()
+}
+
+// ShowSettings prints the settings that a command line would run with, and does not run it. The exit code is that of a
+// command line or of settings that cannot be.
+func (m Program) ShowSettings(args []string, asJSON bool) error {
+	p, err := m.parse(args)
+	if err != nil {
+		return Exit(ExitUsage, err)
+	}
+	return p.show(asJSON)
+}
+
+// show prints the settings, and reports those that cannot be.
+func (p *parsed) show(asJSON bool) (err error) {
+	all := settings(p.run, p.file)
+	if asJSON {
+		err = json.NewEncoder(os.Stdout).Encode(all)
+	} else {
+		err = writeSettings(os.Stdout, all)
+	}
+	if err != nil {
+		return fmt.Errorf("print settings: %w", err)
+	}
+	return p.check()
+}

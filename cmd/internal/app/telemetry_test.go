@@ -1,0 +1,178 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"debrief/cmd/internal/simulated"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/generator"
+	"debrief/reflector"
+)
+
+// attr is an attribute of a span as text, "" where it has none.
+func attr(s tracetest.SpanStub, key string) string {
+	for _, a := range s.Attributes {
+		if string(a.Key) == key {
+			return a.Value.String()
+		}
+	}
+	return ""
+}
+
+// TestOneTraceFromSubmissionToAppliedDelta follows tasks through the three roles. The model fails now and then, as models do.
+func TestOneTraceFromSubmissionToAppliedDelta(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewInMemoryExporter()
+	_, nc := bustest.Open(t, bus.Policy{})
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(spans))
+	conn, err := bus.Open(t.Context(), nc, bus.Options{Tracer: provider.Tracer("test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := httptest.NewServer(simulated.Handler(simulated.Options{Seed: 1, Fail: 0.2}))
+	defer models.Close()
+	flags := Model{Model: simulated.Name, BaseURL: models.URL + "/v1", Timeout: 10 * time.Second, MaxConcurrent: 4}
+	model, err := flags.Client(events.RoleGenerator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error)
+	go func() {
+		done <- Run(ctx, conn, generator.New(model, nil, generator.Config{}), reflector.New(model, reflector.Config{}), curator.New(model, curator.Config{}))
+	}()
+
+	const n = 12
+	train, _ := simulated.Draw(1, n, 1)
+	traces := make([]string, n)
+	for i := range train {
+		train[i].Book = "b"
+		r, err := conn.Publish(t.Context(), &train[i], bus.Marks{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		traces[i] = r.Trace
+	}
+	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+		eventually(t, role+" is idle", func() bool {
+			l, err := conn.Lag(t.Context(), role)
+			return err == nil && l.Idle()
+		})
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+
+	all := spans.GetSpans()
+	only := func(traceID, name string) tracetest.SpanStub {
+		t.Helper()
+		var found tracetest.SpanStubs
+		for _, s := range all {
+			if s.SpanContext.TraceID().String() == traceID && s.Name == name {
+				found = append(found, s)
+			}
+		}
+		if len(found) == 0 {
+			t.Fatalf("trace %s has no span %q", traceID, name)
+		}
+		return found[len(found)-1]
+	}
+	below := func(s tracetest.SpanStub) (calls tracetest.SpanStubs) {
+		for _, c := range all {
+			if c.Parent.SpanID() == s.SpanContext.SpanID() && c.SpanKind == trace.SpanKindClient {
+				calls = append(calls, c)
+			}
+		}
+		return calls
+	}
+	byID := map[trace.SpanID]tracetest.SpanStub{}
+	for _, s := range all {
+		byID[s.SpanContext.SpanID()] = s
+	}
+	taught := slices.DeleteFunc(traces, func(id string) bool { // not by an answer that was right
+		return !slices.ContainsFunc(all, func(s tracetest.SpanStub) bool {
+			return s.Name == "curator reflection" && s.SpanContext.TraceID().String() == id
+		})
+	})
+	if len(taught) < n/2 {
+		t.Fatalf("%d of %d tasks came to the curator, want most of them", len(taught), n)
+	}
+	calls, failedAttempts := 0, 0
+	for _, id := range taught {
+		chain := []tracetest.SpanStub{only(id, "publish task"), only(id, "generator task"), only(id, "reflector execution"), only(id, "curator reflection")}
+		for i, s := range chain[1:] {
+			if s.Parent.SpanID() != chain[i].SpanContext.SpanID() {
+				t.Errorf("trace %s: %s is not below %s", id, s.Name, chain[i].Name)
+			}
+			if attr(s, "debrief.verdict") != "ack" || attr(s, "debrief.book") != "b" || s.Status.Code != codes.Unset {
+				t.Errorf("trace %s: %s: %v %v", id, s.Name, s.Attributes, s.Status)
+			}
+		}
+		if len(below(chain[1])) == 0 {
+			t.Errorf("trace %s: no model call below the generator's delivery", id)
+		}
+		for _, s := range chain[1:3] {
+			for _, c := range below(s) {
+				calls++
+				failedAttempts += len(c.Events)
+				if c.Name != "chat "+simulated.Name || attr(c, "gen_ai.request.model") != simulated.Name || attr(c, "gen_ai.usage.input_tokens") == "0" ||
+					attr(c, "gen_ai.usage.output_tokens") == "" || attr(c, "debrief.attempts") != fmt.Sprint(1+len(c.Events)) {
+					t.Errorf("model call %s: %v", c.Name, c.Attributes)
+				}
+			}
+		}
+		last := chain[3]
+		if len(last.Links) != 1 || attr(last, "debrief.version") == "" {
+			t.Fatalf("trace %s: the curator's delivery has %d links and the version %q, want its batch and a version", id, len(last.Links), attr(last, "debrief.version"))
+		}
+		batch := byID[last.Links[0].SpanContext.SpanID()]
+		back := slices.ContainsFunc(batch.Links, func(l sdk.Link) bool { return l.SpanContext.SpanID() == last.SpanContext.SpanID() })
+		commit := slices.ContainsFunc(all, func(s tracetest.SpanStub) bool {
+			return s.Name == "commit" && s.Parent.SpanID() == batch.SpanContext.SpanID() && attr(s, "debrief.version") != ""
+		})
+		if batch.Name != "curator batch" || !back || !commit {
+			t.Errorf("trace %s: batch %q, linked back: %t, with a commit: %t", id, batch.Name, back, commit)
+		}
+	}
+	if calls < 2*len(taught) || failedAttempts == 0 {
+		t.Errorf("got %d model calls with %d failed attempts, want at least %d, some failed", calls, failedAttempts, 2*len(taught))
+	}
+	for _, s := range all { // a question begins so, and its answer is in the reflection
+		for _, text := range []string{fmt.Sprint(s.Attributes), fmt.Sprint(s.Events), s.Status.Description} {
+			if strings.Contains(text, "Invoice") || strings.Contains(text, "total") {
+				t.Errorf("span %s holds what was said: %s", s.Name, text)
+			}
+		}
+	}
+}
+
+func TestWhatIsNoCollectorIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"collector:4318", "ftp://collector", "http://", "http://ann:secret@collector:4318", "http://%zz"} {
+		_, _, err := Telemetry{OTLP: url}.trace(t.Context(), "generator", Common{}.Logger())
+		if ExitCode(err) != ExitUsage || !strings.HasPrefix(err.Error(), "--otlp: ") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want a refusal that names the flag and no secret", url, err)
+		}
+	}
+	if ctx, flush, err := (Telemetry{}).trace(t.Context(), "generator", Common{}.Logger()); err != nil || tracer(ctx) != nil {
+		t.Errorf("without a collector: got a tracer, or %v", err)
+	} else {
+		flush()
+	}
+}

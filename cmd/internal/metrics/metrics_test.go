@@ -1,0 +1,447 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"debrief/cmd/internal/llm"
+	"debrief/cmd/internal/simulated"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/events/chat"
+	"debrief/events/liveness"
+	"debrief/generator"
+	"debrief/playbook"
+	"debrief/reflector"
+)
+
+// known are the values of every label, by its name; a label that is not here may not be.
+var known = map[string][]string{
+	"role":      {events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.RoleMover},
+	"kind":      {chats, embeds},
+	"result":    append(slices.Clone(results), "stored", "handled", "retried", "dead"),
+	"state":     append(slices.Clone(breakers), "running", "unavailable", "paused", "outdated"),
+	"direction": {"input", "output", "in", "out"},
+	"secret":    {"authorization", "credentials", "jwt", "key", "password", "secret", "seed", "signature", "token", "webhook", "other"},
+	"decision":  {"probation", "promoted", "retired", "waiting"},
+	"stage":     {"all", "recall", "assembly"},
+	"door":      {NATS, HTTP},
+	"verb":      {events.VerbContext, events.VerbReport, events.VerbFeedback, none},
+	"code":      {"200", "400", "401", "404", "405", "408", "413", "415", "421", "500", "503", "504", "other"},
+}
+
+// mostSeries of our own in one process with everything, buckets included.
+const mostSeries = 600
+
+// whole is a process with all there is, at work on a server of its own.
+type whole struct {
+	*Metrics
+	t    *testing.T
+	conn *bus.Conn
+}
+
+func build(t *testing.T) *whole {
+	t.Helper()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	m := New("test", "v1")
+	model := httptest.NewServer(simulated.Handler(simulated.Options{Seed: 1}))
+	client := func() chat.Model {
+		c, err := llm.New(llm.Config{BaseURL: model.URL + "/v1", Model: simulated.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	embedder, err := llm.NewEmbedder(llm.Config{BaseURL: model.URL + "/v1", Model: "simulated-embeddings"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := generator.New(m.Model(events.RoleGenerator, client()), m.Embedder(embedder), generator.Config{Meter: m.Generator()})
+	m.Follows(g.Behind)
+	m.Door(NATS)
+	m.Door(HTTP)
+	roles := []interface {
+		Run(context.Context, *bus.Conn) error
+	}{
+		g, reflector.New(m.Model(events.RoleReflector, client()), reflector.Config{}),
+		curator.New(m.Model(events.RoleCurator, client()), curator.Config{Meter: m.Curator(), Mode: playbook.GateOn}),
+	}
+	m.Watch(conn, liveness.Watch(conn, "test", 0))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	for _, r := range roles {
+		go func() { ended <- r.Run(ctx, conn) }()
+	}
+	go func() { ended <- conn.RunMover(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		for range len(roles) + 1 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		model.Close()
+	})
+	w := &whole{m, t, conn}
+	w.until("every role runs", func() bool { return len(conn.Health()) == 4 })
+	return w
+}
+
+func (w *whole) until(what string, ok func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("never: %s: %+v", what, w.conn.Vitals())
+		}
+	}
+}
+
+// gather is every metric by its name.
+func (w *whole) gather() map[string]*dto.MetricFamily {
+	w.t.Helper()
+	list, err := w.registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all := map[string]*dto.MetricFamily{}
+	for _, f := range list {
+		all[f.GetName()] = f
+	}
+	return all
+}
+
+// sum is what the series of a metric come to whose labels have these values.
+func sum(f *dto.MetricFamily, values ...string) (n float64) {
+	for _, m := range f.GetMetric() {
+		missing := slices.ContainsFunc(values, func(v string) bool {
+			return !slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetValue() == v })
+		})
+		if !missing {
+			n += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount()+m.GetSummary().GetSampleCount())
+		}
+	}
+	return n
+}
+
+// series tells each series by its name and labels.
+func series(all map[string]*dto.MetricFamily) []string {
+	var list []string
+	for name, f := range all {
+		if !strings.HasPrefix(name, "debrief_") {
+			continue
+		}
+		for _, m := range f.Metric {
+			list = append(list, fmt.Sprint(name, m.Label))
+			for range m.GetHistogram().GetBucket() {
+				list = append(list, fmt.Sprint(name, m.Label))
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestMetricsOfAWholeProcess: what a process exports is in the table with its kind, is there from the beginning, counts
+// what happens, and has no label whose values nobody knows beforehand.
+func TestMetricsOfAWholeProcess(t *testing.T) {
+	t.Parallel()
+	w := build(t)
+	before := w.gather()
+	tasks, _ := simulated.Tasks(1)
+	for i := range 6 {
+		task := tasks[i]
+		task.Book, task.Session = playbook.Book(fmt.Sprint("book-", i%3)), fmt.Sprint("session-", i)
+		task.Context += "\npassword=correct-Horse7-battery"
+		if _, err := w.conn.Publish(t.Context(), &task, bus.Marks{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var after map[string]*dto.MetricFamily
+	w.until("six tasks are learned from and the views are current", func() bool {
+		done := uint64(0) // an answer that was right may be nothing to reflect on
+		for _, v := range w.conn.Vitals() {
+			if v.Role == events.RoleReflector || v.Role == events.RoleCurator {
+				done += v.Handled
+			}
+		}
+		if done < 6 {
+			return false
+		}
+		after = w.gather()
+		return sum(after["debrief_view_behind_seconds"]) == 0
+	})
+
+	had, has := series(before), series(after)
+	if !slices.Equal(had, has) {
+		for _, s := range has {
+			if !slices.Contains(had, s) {
+				t.Errorf("%s: was not there from the beginning", s)
+			}
+		}
+	}
+	t.Logf("%d series of ours, %d metrics in all", len(has), len(after))
+	if len(has) > mostSeries {
+		t.Errorf("got %d series, want at most %d", len(has), mostSeries)
+	}
+	labels(t, after)
+	table(t, after)
+
+	for _, tt := range []struct {
+		name   string
+		values []string
+		least  float64
+	}{
+		{"debrief_model_calls_total", []string{events.RoleGenerator, chats, ok}, 6},
+		{"debrief_model_calls_total", []string{events.RoleReflector, chats, ok}, 6},
+		{"debrief_model_calls_total", []string{events.RoleGenerator, embeds, ok}, 1},
+		{"debrief_model_seconds", []string{events.RoleGenerator, chats}, 6},
+		{"debrief_model_requests_total", []string{events.RoleGenerator, chats}, 6},
+		{"debrief_model_tokens_total", []string{events.RoleGenerator, "input"}, 100},
+		{"debrief_model_tokens_total", []string{events.RoleReflector, "output"}, 10},
+		{"debrief_model_breaker_state", []string{"closed"}, 4},
+		{"debrief_role_results_total", []string{events.RoleGenerator, "stored"}, 6},
+		{"debrief_role_handling_seconds", []string{events.RoleReflector}, 6},
+		{"debrief_commit_seconds", nil, 3},
+		{"debrief_deltas_applied_total", nil, 3},
+		{"debrief_view_delay_seconds", nil, 3},
+		{"debrief_gate_decisions_total", []string{"probation"}, 1},
+		{"debrief_context_seconds", []string{"all"}, 6},
+		{"debrief_context_seconds", []string{"recall"}, 6},
+		{"debrief_context_seconds", []string{"assembly"}, 6},
+		{"debrief_nats_messages_total", []string{"in"}, 20},
+		{"debrief_nats_connected", nil, 1},
+		{"debrief_server_answers", nil, 1},
+		{"debrief_redactions_total", []string{"password"}, 6},
+		{"debrief_store_bytes", nil, 1000},
+	} {
+		if got := sum(after[tt.name], tt.values...); got < tt.least {
+			t.Errorf("%s %v: got %v, want at least %v", tt.name, tt.values, got, tt.least)
+		}
+	}
+}
+
+// labels checks the labels of all of our own metrics.
+func labels(t *testing.T, all map[string]*dto.MetricFamily) {
+	t.Helper()
+	for name, f := range all {
+		if !strings.HasPrefix(name, "debrief_") || name == "debrief_build_info" {
+			continue
+		}
+		for _, m := range f.Metric {
+			for _, l := range m.Label {
+				if !slices.Contains(known[l.GetName()], l.GetValue()) {
+					t.Errorf("%s: has %s=%q, which is none of %v", name, l.GetName(), l.GetValue(), known[l.GetName()])
+				}
+			}
+		}
+	}
+}
+
+// table compares the package's comment with what there is.
+func table(t *testing.T, all map[string]*dto.MetricFamily) {
+	t.Helper()
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^//\t(debrief_\w+) .*? (gauge|counter|histogram|summary) `).FindAllStringSubmatch(string(text), -1) {
+		said[m[1]] = m[2]
+	}
+	for name, f := range all {
+		if !strings.HasPrefix(name, "debrief_") {
+			continue
+		}
+		if kind := strings.ToLower(f.GetType().String()); said[name] != kind {
+			t.Errorf("the table says that %s is a %q, it is a %s", name, said[name], kind)
+		}
+		if (f.GetType() == dto.MetricType_COUNTER) != strings.HasSuffix(name, "_total") {
+			t.Errorf("%s is a %s", name, f.GetType())
+		}
+		delete(said, name)
+	}
+	for name := range said {
+		t.Errorf("the table has %s, which does not exist", name)
+	}
+}
+
+func TestHowCallsEnd(t *testing.T) {
+	t.Parallel()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		{"well", t.Context(), nil, ok},
+		{"well, though nobody waits any more", gone, nil, ok},
+		{"the caller gave up", gone, context.Canceled, canceled},
+		{"nobody can be asked", t.Context(), fmt.Errorf("ask: %w", &chat.UnavailableError{Err: errors.New("down")}), unavailable},
+		{"too long", t.Context(), fmt.Errorf("ask: %w", &chat.TooLongError{Err: errors.New("long")}), tooLong},
+		{"refused", t.Context(), fmt.Errorf("ask: %w", &llm.Error{Status: 400}), refused},
+		{"otherwise", t.Context(), errors.New("odd"), failed},
+	} {
+		if got := resultOf(tt.ctx, tt.err); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestDoorsCountWhatTheyKnow(t *testing.T) {
+	t.Parallel()
+	m := New("test", "v1")
+	told := m.Door(HTTP)
+	told(events.VerbContext, 200, time.Millisecond)
+	told(events.VerbReport, 418, time.Millisecond)
+	told("", 404, time.Millisecond)
+	told("/etc/passwd", 404, time.Millisecond)
+	w := &whole{Metrics: m, t: t}
+	f := w.gather()["debrief_requests_total"]
+	for want, values := range map[float64][]string{1: {events.VerbContext, "200"}, 2: {none, "404"}, 4: {HTTP}} {
+		if got := sum(f, values...); got != want {
+			t.Errorf("%v: got %v, want %v", values, got, want)
+		}
+	}
+	if got := sum(f, events.VerbReport, "other"); got != 1 {
+		t.Errorf("a code that is not known: got %v, want 1", got)
+	}
+	labels(t, w.gather())
+}
+
+// TestViewsThatWait: how long a view has been behind is told while it is, and its delay once it is not.
+func TestViewsThatWait(t *testing.T) {
+	t.Parallel()
+	w := &whole{Metrics: New("test", "v1"), t: t}
+	c := w.Curator()
+	c.Current("a") // nothing was behind
+	c.Behind("a")
+	c.Behind("a")
+	c.Behind("b")
+	all := w.gather()
+	if got := sum(all["debrief_view_behind_seconds"]); got <= 0 {
+		t.Errorf("two are behind: got %v", got)
+	}
+	if got := sum(all["debrief_view_delay_seconds"]); got != 0 {
+		t.Errorf("delays of views that are behind: got %v, want 0", got)
+	}
+	c.Current("a")
+	c.Current("b")
+	all = w.gather()
+	if got := sum(all["debrief_view_behind_seconds"]); got != 0 {
+		t.Errorf("none is behind: got %v, want 0", got)
+	}
+	if got := sum(all["debrief_view_delay_seconds"]); got != 2 {
+		t.Errorf("delays: got %v, want 2", got)
+	}
+}
+
+// TestRolesInNumbers: what a report says is in the metrics, and what the server did not say is not.
+func TestRolesInNumbers(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	r := liveness.Role{RoleHealth: bus.RoleHealth{Role: events.RoleCurator, State: bus.Paused, Since: now.Add(-90 * time.Second)}}
+	r.Level = liveness.Red
+	r.Vitals = bus.Vitals{
+		Started: now.Add(-time.Hour), Calls: 4, Took: 2 * time.Second, P50: 500 * time.Millisecond, P95: 750 * time.Millisecond,
+		Stored: 3, Handled: 1, Retried: 7, Dead: 2, Settled: now.Add(-1500 * time.Millisecond), Deltas: 5, Rejected: 6,
+	}
+	r.Work = bus.Work{Lag: bus.Lag{Pending: 8, InFlight: 9}, Oldest: now.Add(-time.Minute), Keep: time.Hour, Bytes: 1 << 40, MaxBytes: 10, Dead: 11}
+	lines := func(report liveness.Report) []string {
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(fixed{report})
+		list, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, f := range list {
+			for _, m := range f.Metric {
+				v := m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetSummary().GetSampleSum()
+				line := strings.TrimPrefix(f.GetName(), "debrief_")
+				for _, l := range m.Label {
+					if l.GetName() != "role" {
+						line += " " + l.GetValue()
+					}
+				}
+				all = append(all, fmt.Sprint(line, " ", v))
+			}
+		}
+		return all
+	}
+	want := []string{
+		"dead_letters 11", "deltas_applied_total 5", "operations_rejected_total 6", "role_handling_seconds 2", "role_in_flight_messages 9",
+		"role_learned_seconds 3600", "role_level 2", "role_oldest_seconds 60", "role_results_total dead 2", "role_results_total handled 1",
+		"role_results_total retried 7", "role_results_total stored 3", "role_settled_seconds 1.5", "role_state outdated 0", "role_state paused 1",
+		"role_state running 0", "role_state unavailable 0", "role_state_seconds 90", "role_waiting_messages 8", "server_answers 1",
+		"stream_bytes 1.099511627776e+12", "stream_keep_seconds 3600", "stream_limit_bytes 10",
+	}
+	if got := lines(liveness.Report{Time: now, Roles: []liveness.Role{r}}); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	silent := lines(liveness.Report{Time: now, Error: "no answer", Roles: []liveness.Role{r}})
+	for _, line := range silent {
+		if strings.HasPrefix(line, "role_waiting") || strings.HasPrefix(line, "dead_letters") || line == "server_answers 1" {
+			t.Errorf("a server that did not answer: got %s", line)
+		}
+	}
+	if len(silent) != len(want)-7 {
+		t.Errorf("a server that did not answer: got %d series, want %d", len(silent), len(want)-7)
+	}
+}
+
+// fixed is a collector of one report.
+type fixed struct{ liveness.Report }
+
+func (f fixed) Describe(to chan<- *prometheus.Desc) { (&roles{}).Describe(to) }
+func (f fixed) Collect(to chan<- prometheus.Metric) { report(to, f.Report) }
+
+// TestCountingAllocatesNothing: events are counted while work goes on.
+func TestCountingAllocatesNothing(t *testing.T) {
+	m := New("test", "v1")
+	c, g, told := m.Curator(), m.Generator(), m.Door(HTTP)
+	n := m.models.add(events.RoleCurator, chats, nil)
+	for name, f := range map[string]func(){
+		"a commit":  func() { c.Committed(time.Second); c.Raced(); c.Decided(playbook.Active); c.Behind("b"); c.Current("b") },
+		"a context": func() { g.Laid(1); g.Recalled(1); g.Assembled(1); g.Followed(1) },
+		"a request": func() { told(events.VerbContext, 200, 1) },
+		"a call":    func() { n.end(t.Context(), time.Time{}, nil) },
+	} {
+		if got := testing.AllocsPerRun(100, f); got != 0 {
+			t.Errorf("%s: got %v allocations, want 0", name, got)
+		}
+	}
+}
+
+func BenchmarkCounting(b *testing.B) {
+	m := New("test", "v1")
+	c, told := m.Curator(), m.Door(HTTP)
+	b.Run("commit", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			c.Behind("b")
+			c.Committed(time.Millisecond)
+			c.Current("b")
+		}
+	})
+	b.Run("request", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			told(events.VerbContext, 200, time.Millisecond)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"debrief/cmd/internal/llm"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator"
+)
+
+// Results of calls of models.
+const (
+	ok          = "ok"
+	unavailable = "unavailable" // nobody can be asked now
+	refused     = "refused"     // the server refused this one
+	tooLong     = "too_long"
+	canceled    = "canceled" // the caller gave up
+	failed      = "failed"
+)
+
+var results = []string{ok, unavailable, refused, tooLong, canceled, failed}
+
+// Kinds of what models are asked for.
+const (
+	chats  = "chat"
+	embeds = "embedding"
+)
+
+// calls counts the calls of one model by one role.
+type calls struct {
+	took   prometheus.Observer
+	result map[string]prometheus.Counter
+}
+
+// end counts a call that began then.
+func (c *calls) end(ctx context.Context, began time.Time, err error) {
+	c.took.Observe(time.Since(began).Seconds())
+	c.result[resultOf(ctx, err)].Inc()
+}
+
+func resultOf(ctx context.Context, err error) string {
+	if err == nil {
+		return ok
+	}
+	var away interface{ Unavailable() bool }
+	var long interface{ TooLong() bool }
+	var refusal *llm.Error
+	switch {
+	case ctx.Err() != nil:
+		return canceled
+	case errors.As(err, &away) && away.Unavailable():
+		return unavailable
+	case errors.As(err, &long) && long.TooLong():
+		return tooLong
+	case errors.As(err, &refusal):
+		return refused
+	}
+	return failed
+}
+
+// models collects what clients have counted.
+type models struct {
+	took    *prometheus.HistogramVec
+	results *prometheus.CounterVec
+	clients []client
+}
+
+type client struct {
+	role, kind string
+	stats      func() llm.Stats
+}
+
+var (
+	modelInFlight = describe("debrief_model_in_flight_calls", "Calls under way, those that wait included.", "role", "kind")
+	modelRequests = describe("debrief_model_requests_total", "Requests on the wire.", "role", "kind")
+	modelRetries  = describe("debrief_model_retries_total", "Requests that were repeated after a failure.", "role", "kind")
+	modelTokens   = describe("debrief_model_tokens_total", "Tokens, as the server counts them.", "role", "kind", "direction")
+	modelCost     = describe("debrief_model_cost_dollars_total", "US dollars, at the prices that the flags name; else 0.", "role", "kind")
+	modelBreaker  = describe("debrief_model_breaker_state", "Whether the server is asked: 1 for the state of the breaker. All are 0 without a model.", "role", "kind", "state")
+
+	ofModels = []*prometheus.Desc{modelInFlight, modelRequests, modelRetries, modelTokens, modelCost, modelBreaker}
+	breakers = []string{"closed", "open", "half-open"}
+)
+
+func (m *models) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range ofModels {
+		to <- d
+	}
+}
+
+func (m *models) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.clients {
+		s := c.stats()
+		gauge(to, modelInFlight, float64(s.InFlight), c.role, c.kind)
+		count(to, modelRequests, float64(s.Requests), c.role, c.kind)
+		count(to, modelRetries, float64(s.Retries), c.role, c.kind)
+		count(to, modelTokens, float64(s.InputTokens), c.role, c.kind, "input")
+		count(to, modelTokens, float64(s.OutputTokens), c.role, c.kind, "output")
+		count(to, modelCost, s.Cost, c.role, c.kind)
+		for _, b := range breakers {
+			gauge(to, modelBreaker, flag(s.Breaker == b), c.role, c.kind, b)
+		}
+	}
+}
+
+// counted is what clients of package llm count.
+type counted interface{ Stats() llm.Stats }
+
+func (m *models) add(role, kind string, of any) *calls {
+	c := client{role, kind, func() llm.Stats { return llm.Stats{} }}
+	if s, ok := of.(counted); ok {
+		c.stats = s.Stats
+	}
+	m.clients = append(m.clients, c)
+	n := &calls{m.took.WithLabelValues(role, kind), map[string]prometheus.Counter{}}
+	for _, r := range results {
+		n.result[r] = m.results.WithLabelValues(role, kind, r)
+	}
+	return n
+}
+
+// Model is a model that counts what a role asks of it, nil for nil.
+func (m *Metrics) Model(role string, of chat.Model) chat.Model {
+	n := m.models.add(role, chats, of)
+	if of == nil {
+		return nil
+	}
+	return &model{of, n}
+}
+
+type model struct {
+	chat.Model
+	calls *calls
+}
+
+// Complete implements chat.Model.
+func (m *model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
+	began := time.Now()
+	reply, err := m.Model.Complete(ctx, p)
+	m.calls.end(ctx, began, err)
+	return reply, err
+}
+
+// Embedder is an embedder that counts what the generator asks of it, nil for nil.
+func (m *Metrics) Embedder(of generator.Embedder) generator.Embedder {
+	n := m.models.add(events.RoleGenerator, embeds, of)
+	if of == nil {
+		return nil
+	}
+	return &embedder{of, n}
+}
+
+type embedder struct {
+	generator.Embedder
+	calls *calls
+}
+
+// Embed implements generator.Embedder.
+func (e *embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	began := time.Now()
+	vectors, err := e.Embedder.Embed(ctx, texts)
+	e.calls.end(ctx, began, err)
+	return vectors, err
+}

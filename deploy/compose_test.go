@@ -1,0 +1,227 @@
+package deploy
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The parts of compose.yaml that are checked.
+type (
+	composeFile struct {
+		Services map[string]service
+		Volumes  map[string]any
+		Secrets  map[string]struct{ File string }
+	}
+	service struct {
+		Image, Restart string
+		ContainerName  string `yaml:"container_name"`
+		Build          *struct{ Target string }
+		Command        []string
+		ReadOnly       bool     `yaml:"read_only"`
+		CapDrop        []string `yaml:"cap_drop"`
+		SecurityOpt    []string `yaml:"security_opt"`
+		MemLimit       string   `yaml:"mem_limit"`
+		StopGrace      string   `yaml:"stop_grace_period"`
+		Ports          []string
+		Volumes        []string
+		Environment    map[string]string
+		DependsOn      dependencies `yaml:"depends_on"`
+		Secrets        []given
+	}
+	given        struct{ Source, Target string }
+	dependencies []string
+)
+
+// UnmarshalYAML reads both ways to write a secret down.
+func (g *given) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		*g = given{Source: n.Value}
+	} else if err := n.Decode((*struct{ Source, Target string })(g)); err != nil {
+		return err
+	}
+	if g.Target == "" {
+		g.Target = g.Source
+	}
+	if !path.IsAbs(g.Target) {
+		g.Target = "/run/secrets/" + g.Target
+	}
+	return nil
+}
+
+// UnmarshalYAML reads both ways to write down what a service waits for.
+func (d *dependencies) UnmarshalYAML(n *yaml.Node) error {
+	var names map[string]any
+	if n.Kind == yaml.SequenceNode {
+		return n.Decode((*[]string)(d))
+	}
+	if err := n.Decode(&names); err != nil {
+		return err
+	}
+	for name := range names {
+		*d = append(*d, name)
+	}
+	return nil
+}
+
+var fallback = regexp.MustCompile(`\$\{[A-Z_]+:-([^}]*)\}`)
+
+// checkCompose says all that is wrong with compose.yaml, as it is when nothing is set in the environment.
+func checkCompose(t *testing.T, dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "compose.yaml"))
+	if err != nil {
+		return err
+	}
+	var f composeFile
+	if err := yaml.Unmarshal(fallback.ReplaceAll(text, []byte("$1")), &f); err != nil {
+		return err
+	}
+	s := stack{reach: map[string][]int{}}
+	var errs []error
+	for name, v := range f.Services {
+		c, err := f.container(dir, name, v)
+		s.containers = append(s.containers, c)
+		s.reach[name] = listens(v)
+		if err := errors.Join(err, v.confined(), f.depends(v)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(append(errs, checkStack(t, dir, s))...)
+}
+
+// listens is where a service can be asked: the ports it publishes, and where its command says.
+func listens(s service) (ports []int) {
+	for _, p := range s.Ports {
+		ports = append(ports, atoi(p[strings.LastIndexByte(p, ':')+1:]))
+	}
+	if i := slices.Index(s.Command, "--listen"); i >= 0 && i+1 < len(s.Command) {
+		_, port, _ := strings.Cut(s.Command[i+1], ":")
+		ports = append(ports, atoi(port))
+	}
+	return ports
+}
+
+func (f composeFile) container(dir, name string, s service) (container, error) {
+	repository, _, _ := strings.Cut(s.Image, ":")
+	c := container{name: name, image: path.Base(repository), args: s.Command, env: s.Environment, files: map[string]string{}}
+	if c.image == "debrief" && len(c.args) == 0 {
+		c.args = []string{"status"} // what is not said yet; any of its commands will do
+	}
+	var errs []error
+	if s.Build != nil && s.Build.Target != c.image {
+		errs = append(errs, fmt.Errorf("builds %s as %s", s.Build.Target, s.Image))
+	}
+	mount := func(from, to string) {
+		text, err := os.ReadFile(filepath.Join(dir, from))
+		if err != nil {
+			errs = append(errs, err)
+		}
+		c.files[to] = string(text)
+	}
+	for _, g := range s.Secrets {
+		if _, ok := f.Secrets[g.Source]; !ok {
+			errs = append(errs, fmt.Errorf("no secret %s", g.Source))
+			continue
+		}
+		mount(f.Secrets[g.Source].File, g.Target)
+	}
+	for _, v := range s.Volumes {
+		from, to, _ := strings.Cut(v, ":")
+		to, readOnly := strings.CutSuffix(to, ":ro")
+		if _, ok := f.Volumes[from]; ok {
+			c.dirs = append(c.dirs, to)
+			continue
+		}
+		if !readOnly {
+			errs = append(errs, fmt.Errorf("may write to %s", from))
+		}
+		mount(from, to)
+	}
+	return c, errors.Join(errs...)
+}
+
+// confined is what holds for all services: what they may, what they get, and that there can be many of them.
+func (s service) confined() error {
+	var errs []error
+	if !s.ReadOnly {
+		errs = append(errs, errors.New("is not read_only"))
+	}
+	if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
+		errs = append(errs, fmt.Errorf("may more than it needs: cap_drop %v, security_opt %v", s.CapDrop, s.SecurityOpt))
+	}
+	if s.MemLimit == "" || s.Restart == "" {
+		errs = append(errs, fmt.Errorf("has mem_limit %q and restart %q", s.MemLimit, s.Restart))
+	}
+	if s.ContainerName != "" || len(s.Ports) > 0 && !strings.Contains(s.Image, "/nats:") {
+		errs = append(errs, fmt.Errorf("cannot be scaled: container_name %q, ports %v", s.ContainerName, s.Ports))
+	}
+	return errors.Join(errs...)
+}
+
+func (f composeFile) depends(s service) error {
+	var errs []error
+	for _, on := range s.DependsOn {
+		if _, ok := f.Services[on]; !ok {
+			errs = append(errs, fmt.Errorf("waits for %s, which is no service", on))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// TestComposeRunsToAnAppliedDelta is deploy/compose as a person runs it, with five reflectors, to a bullet in the
+// playbook; then all of it is taken down. It needs an engine, and compose.
+func TestComposeRunsToAnAppliedDelta(t *testing.T) {
+	if out, err := exec.Command("docker", "info", "--format", "{{.ServerVersion}}").CombinedOutput(); err != nil {
+		t.Skipf("no container engine answers: %s", out)
+	}
+	if exec.Command("docker", "compose", "version").Run() != nil && exec.Command("docker-compose", "version").Run() != nil {
+		t.Skip("there is no docker compose")
+	}
+	program(t, "nats-server") // builds them all; the script then finds them done
+	project := fmt.Sprintf("debrief-test-%d", os.Getpid())
+	secrets := filepath.Join(t.TempDir(), "secrets")
+	script := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("./compose", args...)
+		cmd.Env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+project, "REGISTRY="+project, "TAG=test", "NATS_LISTEN=127.0.0.1:",
+			"BIN_DIR="+binaries, "SECRETS_DIR="+secrets, withoutRevision)
+		for _, name := range []string{"DEBRIEF_MODEL", "DEBRIEF_BASE_URL", "OPENAI_API_KEY"} {
+			cmd.Env = append(cmd.Env, name+"=")
+		}
+		return cmd
+	}
+	t.Cleanup(func() {
+		if out, err := script("down", "--volumes", "--rmi", "all", "--timeout", "5").CombinedOutput(); err != nil {
+			t.Errorf("down: %v\n%s", err, out)
+		}
+	})
+	out, err := script("up", "--scale", "reflector=5").CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		logs, _ := script("logs", "--tail", "20").CombinedOutput()
+		t.Fatalf("up: %v\n%s", err, logs)
+	}
+	// All that have a health check are well, the five reflectors among them.
+	var status []byte
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		status, err = exec.Command("docker", "ps", "--filter", "label=com.docker.compose.project="+project, "--format", "{{.Image}} {{.Status}}").CombinedOutput()
+		if err != nil || strings.Count(string(status), "(healthy)") == 7 {
+			break
+		}
+	}
+	if strings.Count(string(status), "/reflector:") != 5 || strings.Count(string(status), "(healthy)") != 7 {
+		t.Errorf("got %v\n%s\nwant five reflectors, a generator and a curator, healthy", err, status)
+	}
+	if want := "For currency CHF the currency fee is 8 %"; !strings.Contains(string(out), want) {
+		t.Errorf("the playbook that it shows has no %q", want)
+	}
+}

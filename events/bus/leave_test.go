@@ -1,0 +1,130 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/natsd"
+)
+
+// TestAServerThroughWhichNothingAnswersIsLeft: one that was cut off from its cluster takes connections and has no streams
+// for them, as one without JetStream. Who knows another one goes there.
+func TestAServerThroughWhichNothingAnswersIsLeft(t *testing.T) {
+	t.Parallel()
+	cut, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut.Start()
+	t.Cleanup(func() {
+		cut.Shutdown()
+		cut.WaitForShutdown()
+	})
+	if !cut.ReadyForConnections(patience) {
+		t.Fatal("not ready")
+	}
+	whole := serve(t, natsd.Config{Listen: "127.0.0.1:0"})
+	open(t, whole, quick) // makes the streams
+	nc, err := nats.Connect(cut.ClientURL()+","+whole.URL(), nats.DontRandomize(), nats.ReconnectWait(time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Conn{nc: nc, js: js, policy: Policy{Leave: time.Millisecond}.WithDefaults()}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	silent := 0
+	for {
+		_, err := c.Publish(ctx, task("main", 1), Marks{})
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("after %d publishes: connected to %s: %v", silent, nc.ConnectedUrl(), err)
+		}
+		if silent++; !Unreachable(err) {
+			t.Errorf("got %v, want it to be the server's fault", err)
+		}
+	}
+	if silent < 2 || nc.ConnectedUrl() != whole.URL() {
+		t.Errorf("stored after %d publishes without an answer, through %s; want at least 2, and %s", silent, nc.ConnectedUrl(), whole.URL())
+	}
+}
+
+// TestAStartWaitsForAClusterWithoutALeader: two of three servers are not there yet, and the third one drops what it is
+// asked.
+func TestAStartWaitsForAClusterWithoutALeader(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	free, routes := make([]net.Listener, 3), make([]*url.URL, 3)
+	for i := range free {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		free[i], routes[i] = l, &url.URL{Scheme: "nats-route", Host: l.Addr().String()}
+	}
+	join := func(i int) *server.Server {
+		free[i].Close()
+		s, err := server.NewServer(&server.Options{
+			ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
+			JetStream: true, StoreDir: t.TempDir(), Routes: routes,
+			Cluster: server.ClusterOpts{Name: "three", Host: "127.0.0.1", Port: free[i].Addr().(*net.TCPAddr).Port},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		t.Cleanup(func() {
+			s.Shutdown()
+			s.WaitForShutdown()
+		})
+		if !s.ReadyForConnections(patience) {
+			t.Fatal("not ready")
+		}
+		return s
+	}
+	nc, err := nats.Connect(join(0).ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	asked, err := nc.SubscribeSync("$JS.API.STREAM.INFO." + events.StreamTasks) // hears the requests too
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		_, err := Open(ctx, nc, Options{})
+		opened <- err
+	}()
+	for range 2 { // the second one shows that the first came to nothing
+		if _, err := asked.NextMsgWithContext(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-opened:
+		t.Fatalf("opened with one server of three: %v", err)
+	default:
+	}
+	join(1)
+	join(2)
+	if err := <-opened; err != nil {
+		t.Errorf("got %v", err)
+	}
+}

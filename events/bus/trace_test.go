@@ -1,0 +1,296 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"debrief/events"
+	"debrief/events/natsd"
+)
+
+const theirs, theirTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "0af7651916cd43dd8448eb211c80319c"
+
+// traced is a connection that traces, and where its spans go.
+func traced(t *testing.T) (*Conn, *tracetest.InMemoryExporter) {
+	t.Helper()
+	spans := tracetest.NewInMemoryExporter()
+	nc, err := serve(t, natsd.Config{}).Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	c, err := Open(t.Context(), nc, Options{Policy: quick, Tracer: sdk.NewTracerProvider(sdk.WithSyncer(spans)).Tracer("test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, spans
+}
+
+// named are the spans of a name, in the order in which they began.
+func named(spans *tracetest.InMemoryExporter, name string) tracetest.SpanStubs {
+	all := slices.DeleteFunc(spans.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != name })
+	slices.SortFunc(all, func(a, b tracetest.SpanStub) int { return a.StartTime.Compare(b.StartTime) })
+	return all
+}
+
+func value(s tracetest.SpanStub, key attribute.Key) string {
+	for _, a := range s.Attributes {
+		if a.Key == key {
+			return a.Value.String()
+		}
+	}
+	return ""
+}
+
+// headerOf is the trace context of the message that a stream holds at a sequence.
+func headerOf(t *testing.T, c *Conn, stream string, seq uint64) string {
+	t.Helper()
+	s, err := c.js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.GetMsg(t.Context(), seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Header.Get(events.HeaderTrace)
+}
+
+func TestEveryDeliveryIsASpanOfTheTraceOfItsEvent(t *testing.T) {
+	t.Parallel()
+	c, spans := traced(t)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(ctx context.Context, d *Delivery) Result {
+		_, inner := trace.SpanFromContext(ctx).TracerProvider().Tracer("model").Start(ctx, "call")
+		inner.End()
+		if d.Attempt == 1 {
+			return Result{Err: errHandler}
+		}
+		return answer(d)
+	})})
+	receipt := publish(t, c, task("main", 1))
+	eventually(t, "both deliveries ended", func() bool { return len(named(spans, "generator task")) == 2 }) // a moment after their acks
+
+	sent, handled, calls := named(spans, "publish task"), named(spans, "generator task"), named(spans, "call")
+	if len(sent) != 1 || len(handled) != 2 || len(calls) != 2 {
+		t.Fatalf("got %d publishes, %d deliveries and %d calls, want 1, 2 and 2", len(sent), len(handled), len(calls))
+	}
+	if got := sent[0].SpanContext.TraceID().String(); sent[0].Parent.IsValid() || got != receipt.Trace || sent[0].SpanKind != trace.SpanKindProducer {
+		t.Errorf("publish: got trace %s under %v, want the receipt's %s, and no parent", got, sent[0].Parent, receipt.Trace)
+	}
+	for i, want := range []struct {
+		verdict string
+		status  codes.Code
+	}{{"retry", codes.Error}, {"ack", codes.Unset}} {
+		s := handled[i]
+		if s.Parent.SpanID() != sent[0].SpanContext.SpanID() || s.SpanContext.TraceID() != sent[0].SpanContext.TraceID() || s.SpanKind != trace.SpanKindConsumer {
+			t.Errorf("delivery %d: is not below the publish", i+1)
+		}
+		if value(s, keyVerdict) != want.verdict || s.Status.Code != want.status || value(s, keyDelivery) != fmt.Sprint(i+1) {
+			t.Errorf("delivery %d: got %v %v, want the verdict %s and the status %s", i+1, s.Attributes, s.Status, want.verdict, want.status)
+		}
+		if value(s, keyBook) != "main" || value(s, keySeq) != "1" || value(s, keyMessage) != string(task("main", 1).EventID()) {
+			t.Errorf("delivery %d: got %v", i+1, s.Attributes)
+		}
+		if calls[i].Parent.SpanID() != s.SpanContext.SpanID() {
+			t.Errorf("delivery %d: what its handler called is not below it", i+1)
+		}
+	}
+	if got, want := headerOf(t, c, events.StreamExecutions, 1), traceparent(handled[1].SpanContext); got != want {
+		t.Errorf("what came of it carries %s, want the context of its delivery, %s", got, want)
+	}
+}
+
+func TestABatchIsLinkedWithItsDeliveries(t *testing.T) {
+	t.Parallel()
+	c, spans := traced(t)
+	publishTasks(t, c, "main", 3)
+	start(t, c, Worker{Role: events.RoleGenerator, Batch: 8, Handle: func(_ context.Context, batch []*Delivery) []Result {
+		out := make([]Result, len(batch))
+		for i := range out {
+			out[i].Version = 7
+		}
+		return out
+	}})
+	// They end a moment after their acks.
+	eventually(t, "the deliveries ended", func() bool { return len(named(spans, "generator task")) == 3 })
+	linked := map[trace.SpanID]trace.SpanID{} // from delivery to batch
+	for _, b := range named(spans, "generator batch") {
+		if b.Parent.IsValid() {
+			t.Errorf("a batch has the parent %v, want none", b.Parent)
+		}
+		for _, l := range b.Links {
+			linked[l.SpanContext.SpanID()] = b.SpanContext.SpanID()
+		}
+	}
+	handled := named(spans, "generator task")
+	if len(handled) != 3 {
+		t.Fatalf("got %d deliveries, want 3", len(handled))
+	}
+	for _, s := range handled {
+		batch, ok := linked[s.SpanContext.SpanID()]
+		if !ok || len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != batch {
+			t.Errorf("a delivery and its batch are not linked both ways: %v", s.Links)
+		}
+		if value(s, keyVersion) != "7" {
+			t.Errorf("got %v, want version 7", s.Attributes)
+		}
+	}
+}
+
+// handIn publishes a task with a header that somebody else wrote.
+func handIn(t *testing.T, c *Conn, n int, traceparent string) {
+	t.Helper()
+	subject, header, data, err := events.Encode(task("main", n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header[events.HeaderTrace] = []string{traceparent}
+	header[nats.MsgIdHdr] = []string{string(task("main", n).EventID())}
+	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: subject, Header: header, Data: data}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhoAsksNotToBeSampledIsNot(t *testing.T) {
+	t.Parallel()
+	c, spans := traced(t)
+	unsampled := strings.TrimSuffix(theirs, "01") + "00"
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	handIn(t, c, 1, unsampled)
+	await(t, c, events.StreamExecutions, 1)
+	awaitIdle(t, c, events.RoleGenerator)
+	if got := spans.GetSpans(); len(got) != 0 {
+		t.Errorf("got %d spans, want none", len(got))
+	}
+	if got := headerOf(t, c, events.StreamExecutions, 1); events.TraceID(got) != theirTrace || !strings.HasSuffix(got, "-00") {
+		t.Errorf("what came of it carries %s, want the same trace, not sampled", got)
+	}
+}
+
+func TestTraceContextsThatAreNoneGoNoFurther(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) *Conn{
+		"off": func(t *testing.T) *Conn { return fresh(t, quick) },
+		"on":  func(t *testing.T) *Conn { c, _ := traced(t); return c },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, junk := open(t), strings.Repeat("junk ", 100)
+			start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+				if strings.Contains(d.Trace, "junk") {
+					t.Errorf("the handler gets %q", d.Trace)
+				}
+				return answer(d)
+			})})
+			handIn(t, c, 1, junk)
+			await(t, c, events.StreamExecutions, 1)
+			if got := headerOf(t, c, events.StreamExecutions, 1); strings.Contains(got, "junk") || name == "off" && got != "" {
+				t.Errorf("what came of it carries %q", got)
+			}
+			r, err := c.Publish(Traced(t.Context(), junk), task("main", 2), Marks{Trace: junk})
+			if err != nil || len(r.Trace) != 32 {
+				t.Errorf("handed in with junk: got trace %q, %v, want a new one", r.Trace, err)
+			}
+			r, err = c.Publish(Traced(t.Context(), theirs), task("main", 3), Marks{})
+			if err != nil || r.Trace != theirTrace {
+				t.Errorf("handed in within a trace: got %q, %v, want %s", r.Trace, err, theirTrace)
+			}
+		})
+	}
+}
+
+// lines are what a logger wrote.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) read(t *testing.T) (all []map[string]any) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for dec := json.NewDecoder(bytes.NewReader(l.buf.Bytes())); dec.More(); {
+		var line map[string]any
+		if err := dec.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+// chattyError holds what a model said.
+type chattyError struct{ said string }
+
+func (e chattyError) Error() string    { return "useless: " + e.said }
+func (e chattyError) Loggable() string { return "useless" }
+
+func TestLogLinesSayWhichDeliveryTheyAreAbout(t *testing.T) {
+	t.Parallel()
+	c, out := fresh(t, Policy{MaxDeliver: 2, BackoffMin: quick.BackoffMin}), new(lines)
+	c.log = zerolog.New(out)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(ctx context.Context, d *Delivery) Result {
+		c.LogIn(ctx).Info().Msg("from the role")
+		if d.Attempt == 2 {
+			panic("the canary sang")
+		}
+		return Result{Err: errors.Join(errHandler, fmt.Errorf("reflect: %w", chattyError{"the canary sang"}))}
+	})})
+	e := task("main", 1)
+	if _, err := c.Publish(t.Context(), e, Marks{Trace: theirs}); err != nil {
+		t.Fatal(err)
+	}
+	letter := letters(t, c, 1)[0]
+	awaitIdle(t, c, events.RoleGenerator)
+	if !strings.Contains(letter.Reason, "the canary sang") {
+		t.Errorf("the dead letter says %q, want all that is known", letter.Reason)
+	}
+	if got := headerOf(t, c, events.StreamDead, 1); got != theirs {
+		t.Errorf("the dead letter carries %q, want the event's %s", got, theirs)
+	}
+	seen := map[string]int{}
+	for _, l := range out.read(t) {
+		what := l["message"].(string)
+		seen[what]++
+		for key, want := range map[string]any{
+			events.LogTrace: theirTrace, events.LogEvent: string(e.EventID()), events.LogBook: "main",
+			events.LogRole: events.RoleGenerator, events.LogSeq: 1.0,
+		} {
+			if l[key] != want {
+				t.Errorf("%q: got %s %v, want %v", what, key, l[key], want)
+			}
+		}
+		if text := fmt.Sprint(l); strings.Contains(text, "canary") {
+			t.Errorf("%q holds what was said: %s", what, text)
+		}
+		if what == "will be tried again" && !strings.Contains(l["error"].(string), "reflect: useless") {
+			t.Errorf("%q: got %v, want to hear why", what, l["error"])
+		}
+	}
+	for what, n := range map[string]int{"from the role": 2, "will be tried again": 1, "handler panicked": 1, "dead letter": 1} {
+		if seen[what] != n {
+			t.Errorf("got %d lines %q, want %d", seen[what], what, n)
+		}
+	}
+}

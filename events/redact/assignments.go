@@ -1,0 +1,343 @@
+package redact
+
+import "strings"
+
+// Bounds of what is looked at on both sides of a relation, in bytes.
+const (
+	maxName   = 64
+	maxQuoted = 1024
+	maxURL    = 512 // of the part between :// and the host
+)
+
+// secrecy is what a name says of the value that it is given.
+type secrecy string
+
+const (
+	public        secrecy = ""
+	password      secrecy = "password"
+	token         secrecy = "token"
+	secret        secrecy = "secret"
+	authorization secrecy = "authorization"
+	signature     secrecy = "signature"
+)
+
+// assignment looks at the value behind a colon or an equals sign, if the name before it says that it is secret. It is the
+// end of the value, or i.
+func (sc *scanner) assignment(i int) int {
+	s := sc.s
+	if s[i] == ':' && strings.HasPrefix(s[i:], "://") {
+		return sc.address(i)
+	}
+	if s[i] == '=' && (i+1 < len(s) && s[i+1] == '=' || i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0) {
+		return i // a comparison
+	}
+	name, closely := sc.nameBefore(i)
+	says := sayOf(name)
+	if says == public {
+		return i
+	}
+	v, ok := sc.valueBehind(i, closely)
+	if !ok {
+		return i
+	}
+	if says == authorization {
+		return sc.credentials(i, v)
+	}
+	if !v.secret(says, name, s) {
+		return i
+	}
+	return sc.replace(v.from, v.to, string(says))
+}
+
+// closers stand between a name and its relation, as in ["name"] = and \"name\":.
+var closers = alphabetOf("\"'`]\\")
+
+// nameBefore is the name before a relation; closely says that nothing stands between the two.
+func (sc *scanner) nameBefore(i int) (name string, closely bool) {
+	s := sc.s
+	end := i
+	if end > sc.floor && s[end-1] == ':' { // :=
+		end--
+	}
+	closely = true
+	for end > sc.floor && i-end < 16 && (s[end-1] == ' ' || s[end-1] == '\t') {
+		end, closely = end-1, false
+	}
+	for end > sc.floor && i-end < 24 && closers[s[end-1]] {
+		end--
+	}
+	begin := end
+	for begin > sc.floor && end-begin < maxName && dotted[s[begin-1]] {
+		begin--
+	}
+	if end-begin == 3 && begin > sc.floor && s[begin-1] == ' ' && strings.EqualFold(s[begin:end], "key") { // "API key:"
+		for begin--; begin > sc.floor && end-begin < 16 && isLetter(s[begin-1]); begin-- {
+		}
+		return strings.TrimSpace(s[begin:end]), closely
+	}
+	if begin > 0 && begin < end && s[begin-1] == '\\' && strings.IndexByte("ntr", s[begin]) >= 0 {
+		begin++ // an escaped line break before it
+	}
+	return s[begin:end], closely
+}
+
+// endings are how names of secrets end, without separators and in lower case.
+var endings = []struct {
+	text string
+	says secrecy
+	own  bool // only as a word of its own
+}{
+	{"password", password, false},
+	{"passwd", password, false},
+	{"passphrase", password, false},
+	{"passcode", password, true},
+	{"pwd", password, true},
+	{"pass", password, true},
+	{"pw", password, true},
+	{"token", token, false},
+	{"jwt", token, true},
+	{"secret", secret, false},
+	{"apikey", secret, false},
+	{"secretkey", secret, false},
+	{"secretaccesskey", secret, false},
+	{"accesskey", secret, false},
+	{"accountkey", secret, false},
+	{"sharedaccesskey", secret, false},
+	{"privatekey", secret, false},
+	{"signingkey", secret, false},
+	{"encryptionkey", secret, false},
+	{"masterkey", secret, false},
+	{"authkey", secret, false},
+	{"servicekey", secret, false},
+	{"subscriptionkey", secret, false},
+	{"licensekey", secret, false},
+	{"appkey", secret, false},
+	{"secretkeybase", secret, false},
+	{"credential", secret, false},
+	{"credentials", secret, false},
+	{"authorization", authorization, false},
+	{"sig", signature, true},
+	{"signature", signature, true},
+}
+
+// endingsBy are the places in endings by the last byte.
+var endingsBy = func() (by [256][]int) {
+	for i := range endings {
+		c := endings[i].text[len(endings[i].text)-1]
+		by[c] = append(by[c], i)
+	}
+	return by
+}()
+
+// harmless is what stands before "token" where it is a word of a text, or the place in a list, and no secret.
+var harmless = []string{
+	"next", "page", "nextpage", "prevpage", "continuation", "eos", "bos", "pad", "unk", "sep", "cls", "mask", "stop", "end",
+	"start", "special", "first", "last", "prev", "previous", "sync", "image", "cancellation", "cancel", "input", "output",
+	"per", "max", "min", "num", "prompt", "text", "current", "decoder", "begin", "word", "sub", "lookahead", "design",
+}
+
+// sayOf is what a name says.
+func sayOf(name string) secrecy {
+	if name == "" || len(endingsBy[name[len(name)-1]|0x20]) == 0 {
+		return public
+	}
+	var buf [maxName]byte
+	n := 0
+	for i := range len(name) {
+		c := name[i]
+		if isUpper(c) {
+			c += 'a' - 'A'
+		}
+		if isAlnum(c) {
+			buf[n] = c
+			n++
+		}
+	}
+	low := buf[:n]
+	if n < 2 {
+		return public
+	}
+	for _, k := range endingsBy[low[n-1]] {
+		e := &endings[k]
+		if n < len(e.text) || string(low[n-len(e.text):]) != e.text {
+			continue
+		}
+		if e.own && !ownWord(name, len(e.text)) {
+			continue
+		}
+		if e.text == "token" {
+			before := string(low[:n-len(e.text)])
+			for _, h := range harmless {
+				if strings.HasSuffix(before, h) {
+					return public
+				}
+			}
+		}
+		return e.says
+	}
+	return public
+}
+
+// ownWord reports whether the last n bytes of a name are a word of it.
+func ownWord(name string, n int) bool {
+	if len(name) < n {
+		return false
+	}
+	at := len(name) - n
+	return at == 0 || !isAlnum(name[at-1]) || isUpper(name[at]) && isLower(name[at-1])
+}
+
+// value is what stands behind a relation.
+type value struct {
+	from, to int
+	quoted   bool
+	closely  bool // nothing stands between name, relation and value
+	equals   bool
+}
+
+// valueBehind is the value behind a relation. A declared type between the two is stepped over.
+func (sc *scanner) valueBehind(i int, closely bool) (v value, ok bool) {
+	s := sc.s
+	v.equals = s[i] == '='
+	i++
+	if i < len(s) && !v.equals && s[i] == '=' { // :=
+		v.equals = true
+		i++
+	}
+	if i < len(s) && v.equals && s[i] == '>' { // =>
+		i++
+	}
+	v.closely = closely && i < len(s) && !isSpace(s[i])
+	i = blanks(s, i)
+	if !v.equals {
+		if at := declared(s, i); at > i {
+			i, v.equals, v.closely = blanks(s, at), true, false
+		}
+	}
+	for n := 0; n < 3 && i < len(s) && s[i] == '\\'; n++ {
+		i++
+	}
+	if i+1 < len(s) && strings.IndexByte("bru@", s[i]) >= 0 && (s[i+1] == '"' || s[i+1] == '\'') { // b"…"
+		i++
+	}
+	if i < len(s) && (s[i] == '"' || s[i] == '\'' || s[i] == '`') {
+		return v, sc.quoted(&v, i)
+	}
+	v.from, v.to = i, max(i, min(sc.unquoted, len(s)))
+	for v.to < len(s) && !ends[s[v.to]] && !(s[v.to] == '&' && parameter(s[v.to:])) {
+		v.to++
+	}
+	sc.unquoted = v.to // the same for all that begin before it
+	for v.to > v.from && strings.IndexByte(",.)]}", s[v.to-1]) >= 0 {
+		v.to--
+	}
+	return v, v.to > v.from
+}
+
+// ends are the bytes that no value without quotes goes on behind.
+var ends = alphabetOf(" \t\n\r;\"'`<>\\")
+
+// parameter reports whether s begins with another parameter of a query, "&name=".
+func parameter(s string) bool {
+	n := run(s[1:], dotted, maxName)
+	return n > 0 && n+1 < len(s) && s[n+1] == '='
+}
+
+// quoted finds the end of the value that begins behind the quote at i, in the same line.
+func (sc *scanner) quoted(v *value, i int) bool {
+	s := sc.s
+	quote, escaped := s[i], i > 0 && s[i-1] == '\\'
+	v.quoted, v.from = true, i+1
+	for to := i + 1; to < len(s) && to-i < maxQuoted; to++ {
+		switch c := s[to]; {
+		case c == quote:
+			v.to = to
+			return to > v.from
+		case c == '\\' && escaped: // the quotes are escaped, so this is the end
+			v.to = to
+			return to > v.from
+		case c == '\\':
+			to++
+		case c == '\n':
+			return false
+		}
+	}
+	return false
+}
+
+func blanks(s string, i int) int {
+	for n := 0; n < 16 && i < len(s) && (s[i] == ' ' || s[i] == '\t'); n++ {
+		i++
+	}
+	return i
+}
+
+// types are what stands between a name and its value in a language that declares.
+var types = []string{"str", "string", "String", "bytes", "SecretStr", "Optional[str]", "&str", "str | None", "string | undefined"}
+
+// declared is where a value begins behind a type and an equals sign, i if there are none.
+func declared(s string, i int) int {
+	for _, t := range types {
+		if strings.HasPrefix(s[i:], t) {
+			if at := blanks(s, i+len(t)); at < len(s) && s[at] == '=' && !strings.HasPrefix(s[at:], "==") {
+				return at + 1
+			}
+		}
+	}
+	return i
+}
+
+// credentials replaces what follows the scheme in an Authorization header.
+func (sc *scanner) credentials(i int, v value) int {
+	s := sc.s
+	from := v.from
+	for _, scheme := range []string{"bearer", "basic", "token", "apikey", "bot"} {
+		if n := len(scheme); from+n < len(s) && strings.EqualFold(s[from:from+n], scheme) && s[from+n] == ' ' {
+			from += n + 1
+			to := from + run(s[from:], bearable, maxQuoted)
+			if cred := s[from:to]; len(cred) >= 8 && !placeholder(cred) && (drawn(cred, 6) || strings.EqualFold(scheme, "basic") || len(cred) >= 32) {
+				return sc.replace(from, to, "authorization")
+			}
+			return i
+		}
+	}
+	if cred := s[v.from:v.to]; drawn(cred, 16) && !strings.ContainsAny(cred, "({[ $") {
+		return sc.replace(v.from, v.to, "authorization")
+	}
+	return i
+}
+
+var hostEnds = alphabetOf(" \t\n\r/?#\"'`<>\\,;")
+
+// address looks for credentials between :// and the host.
+func (sc *scanner) address(i int) int {
+	s := sc.s
+	from := i + len("://")
+	at, colon := -1, -1
+	for k := from; k < len(s) && k-from < maxURL; k++ {
+		c := s[k]
+		if hostEnds[c] {
+			break
+		}
+		if c == '@' {
+			at = k
+		}
+		if c == ':' && colon < 0 {
+			colon = k
+		}
+	}
+	switch {
+	case at < 0:
+		return i
+	case colon < 0 || colon > at:
+		if user := s[from:at]; len(user) >= 20 && drawn(user, 16) {
+			return sc.replace(from, at, "url credentials")
+		}
+		return i
+	}
+	pass := s[colon+1 : at]
+	if pass == "" || placeholder(pass) || strings.Contains(pass, markBegin) || strings.ContainsAny(pass, "{}()$*%") && !strings.Contains(pass, "%") {
+		return i
+	}
+	return sc.replace(colon+1, at, "password")
+}

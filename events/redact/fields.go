@@ -1,0 +1,105 @@
+package redact
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+)
+
+// Fields replaces the secrets in every text that v, a pointer to a struct, leads to: fields of type string, through
+// structs, pointers and slices. What has a type of its own, such as an id or a label, is no text, and a field with the tag
+// `redact:"-"` is a name that must stay what it is. It writes only where it found something, so that what two share can
+// be looked at by both. Maps and bytes are left alone.
+func Fields(v any) {
+	p := reflect.ValueOf(v)
+	if p.Kind() != reflect.Pointer || p.IsNil() {
+		panic(fmt.Sprintf("redact %T: want a pointer", v)) // a fault of ours, on the first call
+	}
+	if plan := planOf(p.Type().Elem()); plan != nil {
+		plan(p.Elem())
+	}
+}
+
+// visit redacts the texts of one value.
+type visit func(reflect.Value)
+
+// plans remembers, for each type, how its texts are reached; nil is that there are none.
+var plans sync.Map // reflect.Type to visit
+
+func planOf(t reflect.Type) visit {
+	if p, ok := plans.Load(t); ok {
+		return p.(visit)
+	}
+	p := makePlan(t, map[reflect.Type]bool{})
+	plans.Store(t, p)
+	return p
+}
+
+// makePlan makes the plan of a type. A type within itself is looked up again at its time: it has a plan by then.
+func makePlan(t reflect.Type, open map[reflect.Type]bool) visit {
+	if open[t] {
+		return func(v reflect.Value) {
+			if p := planOf(t); p != nil {
+				p(v)
+			}
+		}
+	}
+	open[t] = true
+	defer delete(open, t)
+	switch t.Kind() {
+	case reflect.String:
+		if t != reflect.TypeFor[string]() {
+			return nil
+		}
+		return func(v reflect.Value) {
+			s := v.String()
+			if to := Text(s); len(to) != len(s) || to != s {
+				v.SetString(to)
+			}
+		}
+	case reflect.Pointer:
+		if p := makePlan(t.Elem(), open); p != nil {
+			return func(v reflect.Value) {
+				if !v.IsNil() {
+					p(v.Elem())
+				}
+			}
+		}
+	case reflect.Slice:
+		if p := makePlan(t.Elem(), open); p != nil {
+			return func(v reflect.Value) {
+				for i := range v.Len() {
+					p(v.Index(i))
+				}
+			}
+		}
+	case reflect.Struct:
+		return structPlan(t, open)
+	}
+	return nil
+}
+
+func structPlan(t reflect.Type, open map[reflect.Type]bool) visit {
+	type field struct {
+		index int
+		visit visit
+	}
+	var fields []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() || f.Tag.Get("redact") == "-" {
+			continue
+		}
+		if p := makePlan(f.Type, open); p != nil {
+			fields = append(fields, field{i, p})
+		}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return func(v reflect.Value) {
+		for _, f := range fields {
+			f.visit(v.Field(f.index))
+		}
+	}
+}

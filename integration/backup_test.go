@@ -1,0 +1,148 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+)
+
+// TestARestoredPipelineGoesOnExactlyOnce: backups are taken while all three roles work. Each becomes a new server, on which
+// new workers go on with what was in flight at the moment of the backup and with tasks of their own: every task that the
+// backup knows is answered, reflected on and counted once. The servers remember ids for a moment only, as after a night.
+func TestARestoredPipelineGoesOnExactlyOnce(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	model := startModel(t, 10*time.Millisecond)
+	_, url := startServer(t)
+	conn := connect(t, url)
+	forgetful(t, ctx, conn)
+	workers := crewOn(t, url, model)
+	tasks := invoices(rand.New(rand.NewPCG(5, 5)), 90)
+	var all sync.WaitGroup
+	all.Go(func() { storm{over: 4 * time.Second}.handIn(t, ctx, conn, tasks[:80]) })
+
+	var files []string
+	for i := range 2 {
+		await(t, ctx, conn, events.StreamExecutions, uint64(20+25*i))
+		file := filepath.Join(t.TempDir(), "backup.tar")
+		began := time.Now()
+		debrief(t, ctx, "backup", "create", file, "--nats", url)
+		t.Logf("backup %d taken in %s", i+1, time.Since(began).Round(time.Millisecond))
+		files = append(files, file)
+	}
+	all.Wait()
+	awaitSettled(t, ctx, conn)
+	for _, p := range workers {
+		p.kill()
+	}
+	for i, file := range files {
+		_, url := startServer(t)
+		debrief(t, ctx, "backup", "restore", file, "--nats", url)
+		conn := connect(t, url)
+		known := knownTasks(t, ctx, conn)
+		workers := crewOn(t, url, model)
+		for _, task := range tasks[80:] {
+			if _, err := conn.Publish(ctx, task, bus.Marks{}); err != nil {
+				t.Fatal(err)
+			}
+			known[task.ID] = true
+		}
+		awaitSettled(t, ctx, conn)
+		awaitView(t, ctx, conn, desk)
+		for _, p := range workers {
+			p.kill()
+		}
+		l, err := readLedger(ctx, conn.JetStream(), desk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range known {
+			l.tasks = append(l.tasks, id)
+		}
+		a := l.check()
+		for _, p := range append(a.problems, a.letters...) {
+			t.Errorf("backup %d: %s", i+1, p)
+		}
+		t.Logf("backup %d: %d tasks known, %d executions stored, %d distinct; %d reflections stored, %d distinct; %d deltas, %d bullets",
+			i+1, len(known)-10, len(l.executions), len(a.answered), len(l.reflections), len(a.reflected), len(l.deltas), a.fold.Len())
+	}
+}
+
+// forgetful has the streams remember ids no longer than they must.
+func forgetful(t *testing.T, ctx context.Context, conn *bus.Conn) {
+	t.Helper()
+	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections} {
+		s, err := conn.JetStream().Stream(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := s.CachedInfo().Config
+		cfg.Duplicates = 100 * time.Millisecond
+		if _, err := conn.JetStream().UpdateStream(ctx, cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// crewOn is a worker of each role.
+func crewOn(t *testing.T, url, model string) (crew []*process) {
+	t.Helper()
+	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+		crew = append(crew, startWorker(t, role, role, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", model, "--ack-wait", ackWait.String()))
+	}
+	return crew
+}
+
+// await returns when a stream has stored so much.
+func await(t *testing.T, ctx context.Context, conn *bus.Conn, stream string, n uint64) {
+	t.Helper()
+	eventually(t, 30*time.Second, fmt.Sprintf("%d in %s", n, stream), func() error {
+		s, err := conn.JetStream().Stream(ctx, stream)
+		if err == nil && s.CachedInfo().State.LastSeq < n {
+			err = fmt.Errorf("it has %d", s.CachedInfo().State.LastSeq)
+		}
+		return err
+	})
+}
+
+// debrief runs a command of the operator's tool.
+func debrief(t *testing.T, ctx context.Context, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(ctx, program(t, "debrief"), args...).CombinedOutput(); err != nil {
+		t.Fatalf("debrief %v: %v: %s", args, err, out)
+	}
+}
+
+// knownTasks are the ids of the tasks that are waiting or answered.
+func knownTasks(t *testing.T, ctx context.Context, conn *bus.Conn) map[string]bool {
+	t.Helper()
+	known := map[string]bool{}
+	for stream, kind := range map[string]events.Kind{events.StreamTasks: events.KindTask, events.StreamExecutions: events.KindExecution} {
+		all, err := readAll(ctx, conn.JetStream(), stream, kind.Subject(desk))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all {
+			e, err := events.Decode(m.subject, m.header, m.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch e := e.(type) {
+			case *events.Task:
+				known[e.ID] = true
+			case *events.Execution:
+				known[e.TaskID] = true
+			}
+		}
+	}
+	return known
+}

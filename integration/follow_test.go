@@ -1,0 +1,61 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"debrief/events"
+)
+
+// TestAGeneratorThatMayNotFollowSaysSo: without the right to read the view a generator goes on with the playbook that it
+// has, which never moves. Its health says so, and which right it is, here and to who asks from afar; also that of one that
+// does nothing but serve.
+func TestAGeneratorThatMayNotFollowSaysSo(t *testing.T) {
+	t.Parallel()
+	const right = "$JS.API.DIRECT.GET.KV_playbook"
+	s := secureBut(t, `"`+right+`" # the playbook`, "acme")
+	s.debrief("acme", "setup", "--wait", "10s")
+	flags := append(s.flags("acme", events.RoleGenerator), "--model", "simulated-invoice-desk", "--base-url", startModel(t, 0))
+	says := func(health string) error {
+		r, err := http.Get("http://" + health + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if text := string(body); err != nil || r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "unavailable") || !strings.Contains(text, right) {
+			return fmt.Errorf("got %s %s, %v", r.Status, text, err)
+		}
+		return nil
+	}
+
+	serves := freeAddress(t)
+	only := startWorkerAt(t, serves, "serves", events.RoleGenerator, append(flags, "--serve-only")...)
+	ask, err := json.Marshal(&events.ContextRequest{Session: "s", Query: "what is the total"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.connect("acme", events.UserAgent).Request(events.ServiceSubject(events.VerbContext, "default"), ask, 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "one that serves names the right", func() error { return says(serves) })
+	only.kill()
+
+	answers := freeAddress(t)
+	startWorkerAt(t, answers, "answers", events.RoleGenerator, flags...)
+	s.debrief("acme", "submit", "--wait", "Invoice 20417, to be paid in EUR:\n3 x lamp at 12.50\nWhat is the total?")
+	eventually(t, 20*time.Second, "one that answers names the right", func() error { return says(answers) })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	out, _ := exec.CommandContext(ctx, program(t, "debrief"), append([]string{"status"}, s.flags("acme", events.UserOperator)...)...).CombinedOutput()
+	if text := string(out); !strings.Contains(text, "unavailable") || !strings.Contains(text, right) {
+		t.Errorf("debrief status says nothing of it:\n%s", text)
+	}
+}

@@ -1,0 +1,229 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// TestAMillionExecutionsGrowNoWorker: recorded executions of usual size pour in and are worked through by real processes,
+// some of them teach something. No worker's memory grows with how many there were; the server's does, by its index, and
+// how much is printed and bounded by itself. DEBRIEF_LONG=1 takes the million, and DEBRIEF_TEST_EXECUTIONS another number:
+//
+//	DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run AMillion | grep MEMORY
+func TestAMillionExecutionsGrowNoWorker(t *testing.T) {
+	n := 5_000
+	if os.Getenv(longEnv) != "" {
+		n = 1_000_000
+	}
+	if text := os.Getenv("DEBRIEF_TEST_EXECUTIONS"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flood{executions: n, books: 8, parts: 10}.run(t)
+}
+
+// flood is so many executions in so many parts; after each the memory is looked at.
+type flood struct{ executions, books, parts int }
+
+func (f flood) run(t *testing.T) {
+	server, url := startServerIn(t, t.TempDir(), "100ms")
+	model := startModel(t, 0)
+	procs := []*process{
+		server,
+		// What a generator holds of executions to recall has a bound of its own, which is reached at once here.
+		startWorker(t, "generator", events.RoleGenerator, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", model, "--recall", "book", "--recall-memory", "1000000"),
+		startWorker(t, "reflector-0", events.RoleReflector, "--nats", url),
+		startWorker(t, "reflector-1", events.RoleReflector, "--nats", url),
+		startWorker(t, "curator-0", events.RoleCurator, "--nats", url),
+		startWorker(t, "curator-1", events.RoleCurator, "--nats", url),
+	}
+	conn := connect(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
+	defer cancel()
+
+	names := make([]string, len(procs))
+	for i, p := range procs {
+		names[i] = p.name
+	}
+	t.Logf("MEMORY | executions | MB of %s | after | rate |", strings.Join(names, ", "))
+	var memory [][]int // after each part, of each process
+	began := time.Now()
+	for part := range f.parts {
+		f.pour(t, ctx, conn, part)
+		awaitSettled(t, ctx, conn)
+		memory = append(memory, residents(t, procs))
+		done := (part + 1) * f.executions / f.parts
+		took := time.Since(began)
+		all := took * time.Duration(f.parts) / time.Duration(part+1)
+		t.Logf("MEMORY | %d | %s | %s of %s | %.0f/s |", done, megabytes(memory[part]), took.Round(time.Second), all.Round(time.Second), float64(done)/took.Seconds())
+	}
+	f.checkMemory(t, procs, memory)
+	f.checkOutcome(t, ctx, conn)
+}
+
+// pour stores a part of the executions, and a few tasks, so that the generator has to do with every book.
+func (f flood) pour(t *testing.T, ctx context.Context, conn *bus.Conn, part int) {
+	t.Helper()
+	var next atomic.Int64
+	next.Store(int64(part * f.executions / f.parts))
+	end := int64((part + 1) * f.executions / f.parts)
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < end; i = next.Add(1) - 1 {
+				if _, err := conn.Publish(ctx, f.execution(int(i)), bus.Marks{}); err != nil {
+					t.Errorf("execution %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 2 * f.books {
+		task := &events.Task{ID: fmt.Sprintf("ask-%d-%d", part, i), Session: fmt.Sprint("asking", i), Question: "How is an order changed that update_order refuses?"}
+		task.Book = f.book(i)
+		if err := submit(ctx, conn, task); err != nil {
+			t.Error(err)
+		}
+	}
+	all.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+func (f flood) book(i int) playbook.Book { return playbook.Book(fmt.Sprint("desk", i%f.books)) }
+
+// teaches says which executions the rules find something in: one in ten.
+func (flood) teaches(i int) bool { return i%10 == 0 }
+
+// execution is the i-th: a run of an outside agent of 1 to 2 KB.
+func (f flood) execution(i int) *events.Execution {
+	e := &events.Execution{
+		TaskID: fmt.Sprint("run-", i), Session: fmt.Sprint("session-", i%1000), Question: fmt.Sprintf("Order %d is to have another address.", i),
+		Answer: fmt.Sprintf("Order %d has the new address. ", i) + strings.Repeat("It goes out tomorrow. ", 10+i%40), Started: time.Now().UTC(), Duration: time.Second,
+	}
+	e.Book = f.book(i)
+	e.ID = events.ExecutionID(e.Book, e.TaskID, 0)
+	look := events.ToolCall{Tool: "get_order", Arguments: fmt.Sprintf(`{"order": %d}`, i), Output: `{"status": "open", "lines": [` + strings.Repeat(`{"article": "A-17", "count": 2}, `, 10) + `]}`}
+	e.Steps = []events.Step{{Speaker: "assistant", Text: "I look at the order.", Calls: []events.ToolCall{look}}}
+	if !f.teaches(i) {
+		return e
+	}
+	change := events.ToolCall{Tool: "update_order", Arguments: fmt.Sprintf(`{"order": %d}`, i), Output: "missing field: address", Outcome: events.Failure}
+	e.Steps[0].Calls = append(e.Steps[0].Calls, change)
+	e.Outcome = events.Outcome{Label: events.Failure, By: "desk"}
+	if i%30 != 0 {
+		change.Arguments, change.Output, change.Outcome = fmt.Sprintf(`{"order": %d, "address": "Quay %d"}`, i, i%90), "done", events.Success
+		e.Steps = append(e.Steps, events.Step{Speaker: "assistant", Text: "With the address.", Calls: []events.ToolCall{change}})
+		e.Outcome = events.Outcome{Label: events.Success, Score: 1, By: "desk"}
+	}
+	return e
+}
+
+// Bounds of how memory may grow after the first fifth. A worker's may not, but for what a garbage collector leaves lying
+// about. The server has the blocks that were written last and the ids of two minutes, by which it knows a message that
+// comes again: these depend on the load. Its index grows with what it stores, a little for each execution and for each key
+// of the windows.
+const (
+	flatFactor, flatSlack = 1.3, 8 << 20
+	serverLoad            = 256 << 20
+	perExecution          = 100 // bytes
+)
+
+func (f flood) checkMemory(t *testing.T, procs []*process, memory [][]int) {
+	t.Helper()
+	fifth, end := memory[f.parts/5-1], memory[f.parts-1]
+	for i, p := range procs {
+		grown := end[i] - fifth[i]
+		if i == 0 {
+			more := f.executions - f.executions/5
+			t.Logf("MEMORY | server: %.1f MB more for %d executions, %d bytes for each", float64(grown)/1e6, more, grown/more)
+			if grown > serverLoad+perExecution*more {
+				t.Errorf("server: grew by %d bytes for %d executions, want at most %d and %d for each", grown, more, serverLoad, perExecution)
+			}
+			continue
+		}
+		if most := int(flatFactor*float64(fifth[i])) + flatSlack; end[i] > most {
+			t.Errorf("%s: %d bytes resident in the end, after the first fifth %d, want at most %d", p.name, end[i], fifth[i], most)
+		}
+	}
+}
+
+// checkOutcome: each execution was settled; each that teaches has one reflection, covered once; the chains are whole.
+func (f flood) checkOutcome(t *testing.T, ctx context.Context, conn *bus.Conn) {
+	t.Helper()
+	s, err := conn.JetStream().Stream(ctx, events.StreamExecutions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Consumer(ctx, events.RoleReflector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := c.CachedInfo()
+	want := uint64(f.executions + 2*f.books*f.parts)
+	if last := s.CachedInfo().State.LastSeq; last != want || info.AckFloor.Stream != last || info.NumPending+uint64(info.NumAckPending) > 0 {
+		t.Errorf("%d executions are stored, want %d; settled up to %d, %d wait", last, want, info.AckFloor.Stream, info.NumPending+uint64(info.NumAckPending))
+	}
+	deltas, reflections := 0, 0
+	for i := range f.books {
+		book := f.book(i)
+		awaitView(t, ctx, conn, book)
+		l, err := readOutcome(ctx, conn.JetStream(), book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.reflections, err = readAll(ctx, conn.JetStream(), events.StreamReflections, events.KindReflection.Subject(book)); err != nil {
+			t.Fatal(err)
+		}
+		a := l.check()
+		for _, p := range append(a.problems, a.letters...) {
+			t.Errorf("%s: %s", book, p)
+		}
+		taught := map[events.ID]bool{}
+		for _, r := range a.reflected {
+			taught[r.Execution] = true
+		}
+		for j := i; j < f.executions; j += f.books {
+			if id := events.ExecutionID(book, fmt.Sprint("run-", j), 0); taught[id] != f.teaches(j) {
+				t.Errorf("execution %d: reflected on: %t, want %t", j, taught[id], f.teaches(j))
+			}
+		}
+		deltas, reflections = deltas+len(l.deltas), reflections+len(a.reflected)
+	}
+	t.Logf("%d executions of %d bytes settled, %d reflections in %d deltas, each covered once", want, s.CachedInfo().State.Bytes/want, reflections, deltas)
+}
+
+// residents are how much of each process is in memory, in bytes.
+func residents(t *testing.T, procs []*process) (all []int) {
+	t.Helper()
+	for _, p := range procs {
+		n, err := residentBytes(p.pid())
+		if err != nil {
+			t.Skip(err)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+func megabytes(all []int) string {
+	text := make([]string, len(all))
+	for i, n := range all {
+		text[i] = fmt.Sprintf("%.1f", float64(n)/1e6)
+	}
+	return strings.Join(text, " ")
+}

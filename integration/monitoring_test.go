@@ -1,0 +1,336 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+
+	"debrief/events/bus"
+	"debrief/playbook/natskv"
+)
+
+const monitoring = "../deploy/monitoring/"
+
+// series is what a process exports: of each metric, histograms and summaries taken apart as Prometheus stores them, the
+// values of each label.
+type series map[string]map[string][]string
+
+// TestMonitoringNamesWhatIsExported: every query of the alert rules and of the dashboard is PromQL, and selects what a
+// 'debrief up' exports that has learned a little.
+func TestMonitoringNamesWhatIsExported(t *testing.T) {
+	t.Parallel()
+	url := startLearning(t)
+	have := scrape(t, url)
+	rules, panels := ruleQueries(t), panelQueries(t)
+	for what, query := range all(rules, panels) {
+		for _, err := range check(query, have) {
+			t.Errorf("%s: %s: %v", what, query, err)
+		}
+	}
+	t.Logf("%d alerts and %d panels ask for what is there", len(rules), len(panels))
+	if len(rules) < 15 || len(panels) < 20 {
+		t.Errorf("got %d alerts and %d queries of panels, want more", len(rules), len(panels))
+	}
+	for name, control := range map[string]string{
+		"a metric that is misspelt": `debrief_role_levle == 2`,
+		"a label that is not there": `debrief_role_level{rolle="curator"}`,
+		"a value that is not there": `debrief_role_state{state="pausing"} == 1`,
+		"a value of no series":      `debrief_model_calls_total{result=~"oops|alas"}`,
+		"a sum by no label":         `sum by (book) (debrief_role_level)`,
+		"what is no PromQL":         `rate(debrief_commit_seconds_count)`,
+		"half of a query":           `debrief_role_level ==`,
+	} {
+		if errs := check(control, have); len(errs) == 0 {
+			t.Errorf("%s: %s: passes", name, control)
+		}
+	}
+}
+
+// startLearning starts 'debrief up' with the simulated model, has it answer a task that it learns from, and is where its
+// metrics are.
+func startLearning(t *testing.T) string {
+	t.Helper()
+	bin, dir, health, listen := program(t, "debrief"), t.TempDir(), freeAddress(t), freeAddress(t)
+	start(t, "up", func() *exec.Cmd {
+		return exec.Command(bin, "up", "--simulated", "--data", dir, "--listen", listen, "--http", "127.0.0.1:0", "--health", health)
+	})
+	awaitReady(t, health)
+	conn := connect(t, "nats://"+listen)
+	for _, task := range invoices(rand.New(rand.NewPCG(1, 1)), 3) {
+		if _, err := conn.Publish(t.Context(), task, bus.Marks{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := natskv.New(conn.JetStream())
+	eventually(t, 20*time.Second, "a delta in the view", func() error {
+		books, err := store.Books(t.Context())
+		if err == nil && len(books) == 0 {
+			err = fmt.Errorf("no book")
+		}
+		return err
+	})
+	return "http://" + health + "/metrics"
+}
+
+// scrape reads a process's metrics.
+func scrape(t *testing.T, url string) series {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("got %s, %v", resp.Status, err)
+	}
+	p := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := p.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := series{}
+	note := func(name string, pairs ...string) {
+		if have[name] == nil {
+			have[name] = map[string][]string{"job": nil, "instance": nil} // Prometheus' own
+		}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			have[name][pairs[i]] = append(have[name][pairs[i]], pairs[i+1])
+		}
+	}
+	for name, f := range families {
+		for _, m := range f.Metric {
+			var pairs []string
+			for _, l := range m.Label {
+				pairs = append(pairs, l.GetName(), l.GetValue())
+			}
+			switch {
+			case m.Histogram != nil:
+				for _, b := range m.Histogram.Bucket {
+					note(name+"_bucket", append(pairs, "le", strconv.FormatFloat(b.GetUpperBound(), 'g', -1, 64))...)
+				}
+				note(name+"_sum", pairs...)
+				note(name+"_count", pairs...)
+			case m.Summary != nil:
+				for _, q := range m.Summary.Quantile {
+					note(name, append(pairs, "quantile", strconv.FormatFloat(q.GetQuantile(), 'g', -1, 64))...)
+				}
+				note(name+"_sum", pairs...)
+				note(name+"_count", pairs...)
+			default:
+				note(name, pairs...)
+			}
+		}
+	}
+	have["up"] = map[string][]string{"job": nil, "instance": nil} // of every target, by Prometheus
+	return have
+}
+
+// check is what is wrong with a query: that it is none, or asks for what is not there.
+func check(query string, have series) (errs []error) {
+	expr, err := parser.ParseExpr(query)
+	if err != nil {
+		return []error{err}
+	}
+	known := map[string]bool{}
+	selected := 0
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		v, is := n.(*parser.VectorSelector)
+		if !is {
+			return nil
+		}
+		selected++
+		values, there := have[v.Name]
+		if !there {
+			errs = append(errs, fmt.Errorf("no metric %q", v.Name))
+			return nil
+		}
+		for l := range values {
+			known[l] = true
+		}
+		for _, m := range v.LabelMatchers {
+			if m.Name == labels.MetricName {
+				continue
+			}
+			got, there := values[m.Name]
+			switch {
+			case !there:
+				errs = append(errs, fmt.Errorf("%s has no label %q", v.Name, m.Name))
+			case got != nil && !slices.ContainsFunc(got, m.Matches):
+				errs = append(errs, fmt.Errorf("%s has no series with %s", v.Name, m))
+			case m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp:
+				for _, alternative := range m.SetMatches() { // each of a|b
+					if got != nil && !slices.Contains(got, alternative) {
+						errs = append(errs, fmt.Errorf("%s has no series with %s %q", v.Name, m.Name, alternative))
+					}
+				}
+			}
+		}
+		return nil
+	})
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		var by []string
+		switch n := n.(type) {
+		case *parser.AggregateExpr:
+			by = n.Grouping
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				by = append(slices.Clone(n.VectorMatching.MatchingLabels), n.VectorMatching.Include...)
+			}
+		}
+		for _, l := range by {
+			if !known[l] {
+				errs = append(errs, fmt.Errorf("no metric in it has a label %q", l))
+			}
+		}
+		return nil
+	})
+	if selected == 0 {
+		errs = append(errs, fmt.Errorf("asks for nothing"))
+	}
+	return errs
+}
+
+// ruleQueries are the queries of the alert rules. Each alert says how grave it is, what is the matter and what to do.
+func ruleQueries(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(monitoring + "alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Expr, For    string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	queries := map[string]string{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			if queries[r.Alert] != "" {
+				t.Errorf("alert %s: twice", r.Alert)
+			}
+			queries[r.Alert] = r.Expr
+			if s := r.Labels["severity"]; s != "critical" && s != "warning" {
+				t.Errorf("alert %s: severity is %q, want critical or warning", r.Alert, s)
+			}
+			if _, err := model.ParseDuration(r.For); r.For != "" && err != nil {
+				t.Errorf("alert %s: for: %v", r.Alert, err)
+			}
+			for _, a := range []string{"summary", "description"} {
+				if r.Annotations[a] == "" {
+					t.Errorf("alert %s: no %s", r.Alert, a)
+				}
+			}
+		}
+	}
+	return queries
+}
+
+// panelQueries are the queries of the dashboard's panels and variables, by where they stand. What Grafana fills in is
+// filled in.
+func panelQueries(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(monitoring + "dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type panel struct {
+		Title   string
+		Type    string
+		Targets []struct{ Expr, RefID string }
+		Panels  []panel
+	}
+	var board struct {
+		Panels     []panel
+		Templating struct {
+			List []struct{ Name, Type, Query string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	filled := strings.NewReplacer("$__rate_interval", "5m", "$job", ".*", "$instance", ".*")
+	queries := map[string]string{}
+	var walk func([]panel)
+	walk = func(panels []panel) {
+		for _, p := range panels {
+			if p.Type != "row" && len(p.Targets) == 0 {
+				t.Errorf("panel %q: has no query", p.Title)
+			}
+			for i, target := range p.Targets {
+				queries[fmt.Sprintf("panel %q, %d", p.Title, i+1)] = filled.Replace(target.Expr)
+			}
+			walk(p.Panels)
+		}
+	}
+	walk(board.Panels)
+	ofLabel := regexp.MustCompile(`^label_values\((.+), *(\w+)\)$`)
+	for _, v := range board.Templating.List {
+		if m := ofLabel.FindStringSubmatch(v.Query); m != nil {
+			queries["variable "+v.Name] = "count by (" + m[2] + ") (" + filled.Replace(m[1]) + ")"
+		} else if v.Type == "query" {
+			t.Errorf("variable %s: %q asks for no label's values", v.Name, v.Query)
+		}
+	}
+	return queries
+}
+
+func all(of ...map[string]string) map[string]string {
+	sum := map[string]string{}
+	for _, m := range of {
+		maps.Copy(sum, m)
+	}
+	return sum
+}
+
+// TestTheScrapeExampleNamesTheFiles: what the example says is beside it is there.
+func TestTheScrapeExampleNamesTheFiles(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(monitoring + "prometheus.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		RuleFiles     []string         `yaml:"rule_files"`
+		ScrapeConfigs []map[string]any `yaml:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.RuleFiles) == 0 || len(file.ScrapeConfigs) == 0 {
+		t.Errorf("got %d files of rules and %d jobs, want some", len(file.RuleFiles), len(file.ScrapeConfigs))
+	}
+	for _, name := range file.RuleFiles {
+		if _, err := os.Stat(filepath.Join(monitoring, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}

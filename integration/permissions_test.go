@@ -1,0 +1,375 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/denied"
+)
+
+// roleUsers are the users of a tenant, in the order of the letters that the matrix names them by.
+var roleUsers = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.UserOperator, events.UserAgent}
+
+const roleLetters = "GRCOA"
+
+// matrix says who may publish to a subject, or subscribe to it. A body is for those that get as far as the server's API.
+var matrix = []struct {
+	what, subject, body, may string
+}{
+	{"hand in a task", "ace.task.m", "", "RO"},
+	{"store an execution", "ace.execution.m", "", "GO"},
+	{"store feedback", "ace.feedback.m", "", "GO"},
+	{"store a reflection", "ace.reflection.m", "", "RO"},
+	{"ask for an edit", "ace.edit.m", "", "O"},
+	{"write a delta", "ace.delta.m", "", "C"},
+	{"write a dead letter", "ace.dead.generator.m", "", "GRCO"},
+	{"ask the service", "ace.api.context.m", "", "OA"},
+	{"report to the service", "ace.api.execution.m", "", "OA"},
+	{"ask the service for what it is", "$SRV.PING", "", "O"},
+	{"call the roll", "ace.health", "", "O"},
+	{"write the playbook's head", "$KV.playbook.m.head", "", "C"},
+	{"write a bullet", "$KV.playbook.m.bullet.b", "", "C"},
+	{"write a window", "$KV.window.m.s", "", "GRO"},
+	{"write a context", "$KV.contexts.x", "", "GO"},
+	{"write a vector", "$KV.vectors.x", "", "GO"},
+	{"write a run", "$KV.runs.x", "", "O"},
+	{"write a blob", "$O.blobs.C.x", "", "GRCO"},
+	{"ack for the generator", "$JS.ACK.TASKS.generator.1.1.1.1.0", "", "GO"},
+	{"ack for the reflector", "$JS.ACK.EXECUTIONS.reflector.1.1.1.1.0", "", "RO"},
+	{"ack for the curator", "$JS.ACK.REFLECTIONS.curator.1.1.1.1.0", "", "CO"},
+	{"ack for the mover", "$JS.ACK.ADVISORIES.mover.1.1.1.1.0", "", "GRCO"},
+	{"forge an advisory", "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TASKS.generator", "{}", ""},
+	{"answer the operator", "_INBOX_operator.x", "", "GRC"},
+	{"answer an agent", "_INBOX_agent.x", "", "G"},
+	{"forge the curator's answers", "_INBOX_curator.x", "", ""},
+	{"ask the system", "$SYS.REQ.SERVER.PING", "", ""},
+
+	{"pull tasks", "$JS.API.CONSUMER.MSG.NEXT.TASKS.generator", `{"no_wait":true}`, "GO"},
+	{"pull executions", "$JS.API.CONSUMER.MSG.NEXT.EXECUTIONS.reflector", `{"no_wait":true}`, "RO"},
+	{"pull reflections", "$JS.API.CONSUMER.MSG.NEXT.REFLECTIONS.curator", `{"no_wait":true}`, "CO"},
+	{"pull advisories", "$JS.API.CONSUMER.MSG.NEXT.ADVISORIES.mover", `{"no_wait":true}`, "GRCO"},
+	{"make a consumer of executions", "$JS.API.CONSUMER.CREATE.EXECUTIONS.x.ace.execution.*", "{}", "O"},
+	{"make a consumer of the playbook", "$JS.API.CONSUMER.CREATE.KV_playbook.x", "{}", "O"},
+	{"make a consumer of blobs", "$JS.API.CONSUMER.CREATE.OBJ_blobs.x", "{}", "O"},
+	{"make a durable consumer", "$JS.API.CONSUMER.DURABLE.CREATE.TASKS.x", "{}", "O"},
+	{"delete a consumer", "$JS.API.CONSUMER.DELETE.EXECUTIONS.x", "", "O"},
+	{"list streams", "$JS.API.STREAM.LIST", "", "O"},
+	{"name streams", "$JS.API.STREAM.NAMES", "", "O"},
+	{"make a stream", "$JS.API.STREAM.CREATE.X", "{}", "O"},
+	{"change a stream", "$JS.API.STREAM.UPDATE.DELTAS", "{}", "O"},
+	{"delete a stream", "$JS.API.STREAM.DELETE.X", "", "O"},
+	{"purge windows", "$JS.API.STREAM.PURGE.KV_window", "", "O"},
+	{"take a snapshot", "$JS.API.STREAM.SNAPSHOT.X", "{}", "O"},
+	{"send a snapshot back", "$JS.SNAPSHOT.RESTORE.X.x", "", "O"},
+	{"see how full the store is", "$JS.API.INFO", "", "GRCO"},
+	{"delete a task", "$JS.API.STREAM.MSG.DELETE.TASKS", `{"seq":1}`, "GRCO"},
+	{"delete an execution", "$JS.API.STREAM.MSG.DELETE.EXECUTIONS", `{"seq":99}`, "O"},
+	{"see what waits for the generator", "$JS.API.STREAM.INFO.TASKS", "", "GRCO"},
+	{"see which books there are", "$JS.API.STREAM.INFO.DELTAS", "", "CO"},
+	{"see which runs there are", "$JS.API.STREAM.INFO.KV_runs", "", "O"},
+	{"read tasks", "$JS.API.DIRECT.GET.TASKS", `{"seq":1}`, "GRCO"},
+	{"read executions", "$JS.API.DIRECT.GET.EXECUTIONS", `{"seq":1}`, "GRCO"},
+	{"read the log", "$JS.API.DIRECT.GET.DELTAS", `{"seq":1}`, "GCO"},
+	{"read the end of the log", "$JS.API.STREAM.MSG.GET.DELTAS", `{"seq":1}`, "CO"},
+	{"read the playbook", "$JS.API.DIRECT.GET.KV_playbook.$KV.playbook.m.head", "", "GCO"},
+	{"read windows", "$JS.API.DIRECT.GET.KV_window", `{"seq":1}`, "GRO"},
+	{"read contexts", "$JS.API.DIRECT.GET.KV_contexts", `{"seq":1}`, "GO"},
+	{"read vectors", "$JS.API.DIRECT.GET.KV_vectors", `{"seq":1}`, "GO"},
+	{"read runs", "$JS.API.DIRECT.GET.KV_runs", `{"seq":1}`, "O"},
+	{"read dead letters", "$JS.API.DIRECT.GET.DEAD", `{"seq":1}`, "O"},
+	{"read blobs", "$JS.API.DIRECT.GET.OBJ_blobs", `{"seq":1}`, "GRCO"},
+
+	{"listen to everything", "sub >", "", ""},
+	{"listen to all inboxes", "sub _INBOX.>", "", ""},
+	{"listen to the generator's inboxes", "sub _INBOX_generator.>", "", "G"},
+	{"listen to the curator's inboxes", "sub _INBOX_curator.>", "", "C"},
+	{"listen to the operator's inboxes", "sub _INBOX_operator.>", "", "O"},
+	{"listen to agents' inboxes", "sub _INBOX_agent.>", "", "A"},
+	{"listen to deltas", "sub ace.delta.*", "", ""},
+	{"listen to executions", "sub ace.execution.*", "", ""},
+	{"listen to all of the API", "sub $JS.API.>", "", ""},
+	{"be the service", "sub ace.api.*.*", "", "G"},
+	{"answer the roll call", "sub ace.health", "", "GRCO"},
+	{"hear that a playbook moves", "sub $KV.playbook.*.head", "", "GO"},
+}
+
+// TestWhoMayDoWhat tries everything as every user: what must not work is refused with an error that names the subject, and
+// the rest gets through to whoever answers. With -v it prints the table.
+func TestWhoMayDoWhat(t *testing.T) {
+	t.Parallel()
+	s := secure(t, "m")
+	s.setUp("m")
+	cells := make([][]string, len(matrix))
+	for i := range cells {
+		cells[i] = make([]string, len(roleUsers))
+	}
+	var all sync.WaitGroup
+	for u, user := range roleUsers {
+		nc := s.connect("m", user)
+		all.Go(func() {
+			for i, m := range matrix {
+				got, err := refusedTo(t.Context(), nc, m.subject, m.body)
+				want := !strings.Contains(m.may, roleLetters[u:u+1])
+				if got != want || err != nil {
+					t.Errorf("%s, %s (%s): got refused %v, error %v, want refused %v", user, m.what, m.subject, got, err, want)
+				}
+				if cells[i][u] = "yes"; got {
+					cells[i][u] = "refused"
+				}
+			}
+		})
+	}
+	all.Wait()
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\n\t%s\tsubject\n", strings.Join(roleUsers, "\t"))
+	for i, m := range matrix {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", m.what, strings.Join(cells[i], "\t"), m.subject)
+	}
+	w.Flush()
+	t.Logf("%d cells%s", len(matrix)*len(roleUsers), table.String())
+}
+
+// refusedTo reports whether the server refuses a user a subject. An error is a refusal that does not say so as it should.
+func refusedTo(ctx context.Context, nc *nats.Conn, subject, body string) (bool, error) {
+	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
+	defer stop()
+	watch := denied.New(nc)
+	var err error
+	listen := strings.HasPrefix(subject, "sub ")
+	subject = strings.TrimPrefix(subject, "sub ")
+	switch {
+	case listen:
+		err = unanswered(ctx, nc, watch, subject, func() error {
+			_, err := nc.SubscribeSync(subject)
+			return err
+		})
+	case strings.HasPrefix(subject, "$JS.ACK."), strings.HasPrefix(subject, "_INBOX"):
+		err = unanswered(ctx, nc, watch, subject, func() error { return nc.Publish(subject, []byte(body)) })
+	default:
+		_, err = denied.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, []byte(body)) })
+	}
+	refused := (*bus.DeniedError)(nil)
+	switch {
+	case errors.As(err, &refused) && (refused.Subject != subject || refused.Listen != listen || !bus.Away(err)):
+		return true, fmt.Errorf("it says %w", err)
+	case refused == nil && err != nil && !errors.Is(err, nats.ErrNoResponders): // where nobody listens, it got through
+		return false, err
+	}
+	return refused != nil, nil
+}
+
+// unanswered is the refusal of what nobody answers. It was taken if another refusal, which is certain and asked for later,
+// comes first.
+func unanswered(ctx context.Context, nc *nats.Conn, watch *denied.Watch, subject string, ask func() error) error {
+	certain := nats.NewInbox() // nobody has that prefix
+	said := make(chan *denied.Error, 2)
+	defer watch.Notify([]string{subject, certain}, func(e *denied.Error) { said <- e })()
+	if err := ask(); err != nil {
+		return err
+	}
+	if err := nc.Publish(certain, nil); err != nil {
+		return err
+	}
+	select {
+	case e := <-said:
+		if e.Subject == certain {
+			return nil
+		}
+		return e
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestOnlyTheOperatorMakesConsumers: a server looks at no right of who makes a push consumer when it delivers to it. The
+// control shows it: the operator, who may not publish to the keys of playbooks, has the server do so. So nobody else may make
+// consumers.
+func TestOnlyTheOperatorMakesConsumers(t *testing.T) {
+	t.Parallel()
+	s := secure(t, "m")
+	c := s.setUp("m")
+	operator := c.NATS()
+	if _, err := c.JetStream().PublishMsg(t.Context(), &nats.Msg{Subject: "$KV.window.m.s", Data: []byte("a head, or not")}); err != nil {
+		t.Fatal(err)
+	}
+	listener := s.connect("m", events.RoleGenerator)
+	heard, err := listener.SubscribeSync("$KV.playbook.m.head") // as a follower does; a wildcard would not do
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	written := func() uint64 {
+		t.Helper()
+		st, err := c.JetStream().Stream(t.Context(), "KV_"+events.BucketPlaybook)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.CachedInfo().State.Msgs
+	}
+	push := func(nc *nats.Conn, name string) error {
+		watch := denied.New(nc)
+		subject := "$JS.API.CONSUMER.CREATE.KV_window." + name
+		body, err := json.Marshal(map[string]any{"stream_name": "KV_window", "config": map[string]any{
+			"name": name, "deliver_subject": "$KV.playbook.m.head", "ack_policy": "none", "deliver_policy": "all",
+		}})
+		if err != nil {
+			return err
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		defer stop()
+		m, err := denied.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, body) })
+		if err == nil && strings.Contains(string(m.Data), `"error"`) {
+			err = fmt.Errorf("the server says %s", m.Data)
+		}
+		return err
+	}
+	for _, user := range roleUsers {
+		if user == events.UserOperator {
+			continue
+		}
+		var refused *bus.DeniedError
+		if err := push(s.connect("m", user), user); !errors.As(err, &refused) {
+			t.Errorf("%s: got %v, want a refusal", user, err)
+		}
+	}
+	if n := written(); n != 0 {
+		t.Fatalf("got %d keys, want 0", n)
+	}
+	if err := push(operator, "control"); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := heard.NextMsg(20 * time.Second); err != nil || string(m.Data) != "a head, or not" {
+		t.Errorf("control: got %v, error %v: if the server checks now, permissions.conf can say so", m, err)
+	}
+	t.Logf("control: the bucket has %d keys of the operator's", written())
+}
+
+// TestARefusalIsNotATimeOut: what a role is refused comes back at once, from every kind of call, and holds the role.
+func TestARefusalIsNotATimeOut(t *testing.T) {
+	t.Parallel()
+	s := secure(t, "m", "empty")
+	s.setUp("m")
+	ctx := t.Context()
+	open := func(user string) *bus.Conn {
+		t.Helper()
+		c, err := bus.Open(ctx, s.connect("m", user), bus.Options{Role: user})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	generator, reflector := open(events.RoleGenerator), open(events.RoleReflector)
+	note := func(bus.Stored) error { return nil }
+	for name, test := range map[string]struct {
+		subject string
+		call    func() error
+	}{
+		"publish": {"ace.execution.m", func() error {
+			e := &events.Execution{ID: events.ExecutionID("m", "t", 0), TaskID: "t", Started: time.Now().UTC()}
+			e.Book = "m"
+			_, err := reflector.Publish(ctx, e, bus.Marks{})
+			return err
+		}},
+		"read": {"$JS.API.DIRECT.GET.DEAD", func() error { return generator.Scan(ctx, events.StreamDead, ">", 1, note) }},
+		"find": {"$JS.API.STREAM.INFO.DELTAS", func() error {
+			_, err := reflector.Find(ctx, events.StreamDeltas, 1, func(events.ID) bool { return true })
+			return err
+		}},
+		"lag": {"$JS.API.CONSUMER.INFO.REFLECTIONS.curator", func() error {
+			_, err := generator.Lag(ctx, events.RoleCurator)
+			return err
+		}},
+		"work": {"$JS.API.CONSUMER.INFO.TASKS.generator", func() error {
+			return reflector.Run(ctx, bus.Worker{Role: events.RoleGenerator, Handle: func(context.Context, []*bus.Delivery) []bus.Result { return nil }})
+		}},
+		"a stream that is not there": {"$JS.API.STREAM.CREATE.TASKS", func() error {
+			_, err := bus.Open(ctx, s.connect("empty", events.RoleReflector), bus.Options{Role: events.RoleReflector})
+			if err != nil && !strings.Contains(err.Error(), "debrief setup") {
+				t.Errorf("got %v, want what to do", err)
+			}
+			return err
+		}},
+		"another's inbox": {"_INBOX_reflector.", func() error {
+			key, err := nats.NkeyOptionFromSeed(s.dir + "/secrets/m/agent.nk")
+			if err != nil {
+				return err
+			}
+			nc, err := nats.Connect(s.url, key, nats.RootCAs(s.dir+"/secrets/ca.pem"), nats.CustomInboxPrefix("_INBOX_reflector"))
+			if err != nil {
+				return err
+			}
+			defer nc.Close()
+			_, err = bus.Open(ctx, nc, bus.Options{Role: events.RoleReflector})
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := test.call()
+			var refused *bus.DeniedError
+			if !errors.As(err, &refused) || !strings.HasPrefix(refused.Subject, test.subject) || !bus.Away(err) {
+				t.Errorf("got %v, want a refusal of %s", err, test.subject)
+			}
+		})
+	}
+}
+
+// TestAForgedAckSettlesNothing, and what its own role acks is settled.
+func TestAForgedAckSettlesNothing(t *testing.T) {
+	t.Parallel()
+	s := secure(t, "m")
+	c := s.setUp("m")
+	task := &events.Task{ID: "t", Question: "how many", Created: time.Now().UTC()}
+	task.Book = "m"
+	if _, err := c.Publish(t.Context(), task, bus.Marks{}); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(s.connect("m", events.RoleGenerator))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cons, err := js.Consumer(t.Context(), events.StreamTasks, events.RoleGenerator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := cons.Next(jetstream.FetchMaxWait(20 * time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending := func() int {
+		t.Helper()
+		l, err := c.Lag(t.Context(), events.RoleGenerator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.InFlight
+	}
+	for _, user := range []string{events.RoleReflector, events.RoleCurator, events.UserAgent} {
+		if refused, err := refusedTo(t.Context(), s.connect("m", user), m.Reply(), "+ACK"); !refused || err != nil {
+			t.Errorf("%s acks: got refused %v, error %v", user, refused, err)
+		}
+	}
+	if n := pending(); n != 1 {
+		t.Errorf("after forged acks: got %d in flight, want 1", n)
+	}
+	if err := m.DoubleAck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pending(); n != 0 {
+		t.Errorf("after its own: got %d in flight, want 0", n)
+	}
+}

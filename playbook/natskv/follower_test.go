@@ -1,0 +1,56 @@
+package natskv_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// TestAFollowerTellsThatItCannotReadItsView: a head that nobody can read is told, the mirror keeps the version that it
+// has, and when a writer has mended the view that is told, too.
+func TestAFollowerTellsThatItCannotReadItsView(t *testing.T) {
+	t.Parallel()
+	s, nc := open(t)
+	told := make(chan error, 100)
+	s.Stalled = func(b playbook.Book, why error) {
+		if b != "b" {
+			t.Errorf("told of book %q, want b", b)
+		}
+		told <- why
+	}
+	next := func() error {
+		t.Helper()
+		select {
+		case why := <-told:
+			return why
+		case <-time.After(30 * time.Second):
+			t.Fatal("nothing was told")
+			return nil
+		}
+	}
+	w := writer(t, s, "b")
+	commit(t, w, add("r1", 1))
+	check(t, w.Flush(t.Context()))
+	f, wait, err := s.Follow(t.Context(), "b")
+	check(t, err)
+	defer wait()
+	js, err := jetstream.New(nc)
+	check(t, err)
+	kv, err := js.KeyValue(t.Context(), events.BucketPlaybook)
+	check(t, err)
+	_, err = kv.Put(t.Context(), events.HeadKey("b"), []byte("no head"))
+	check(t, err)
+	if why := next(); why == nil || f.Version() != 1 {
+		t.Errorf("got %v at version %d, want an error at version 1", why, f.Version())
+	}
+	w = writer(t, s, "b")
+	commit(t, w, add("r2", 2))
+	check(t, w.Flush(t.Context()))
+	check(t, f.Wait(t.Context(), 2))
+	for next() != nil { // it may have been told again meanwhile
+	}
+}
