@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"debrief/cmd/internal/room"
 	"debrief/events"
 )
 
@@ -156,7 +157,7 @@ func (s *source) nextLine() ([]byte, error) {
 	for size := 0; ; {
 		part, err := s.r.ReadSlice('\n')
 		if size += len(part); size <= MaxSample {
-			s.buf = append(s.buf, part...)
+			s.buf = append(room.For(s.buf, len(part), MaxSample), part...)
 		}
 		switch {
 		case err == bufio.ErrBufferFull:
@@ -206,7 +207,7 @@ func (s *source) value(c byte) ([]byte, error) {
 	var quoted, escaped bool
 	for {
 		if size++; size <= MaxSample {
-			s.buf = append(s.buf, c)
+			s.buf = append(room.For(s.buf, 1, MaxSample), c)
 		}
 		if c == '\n' {
 			s.lines++

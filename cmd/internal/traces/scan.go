@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"debrief/cmd/internal/room"
 )
 
 // errTooLarge is returned when a value is longer than the limit. The scanner then stands behind it.
@@ -85,7 +87,7 @@ func (s *scanner) value(limit int) ([]byte, error) {
 			break
 		}
 		if size++; size <= limit {
-			s.buf = append(s.buf, c)
+			s.buf = append(room.For(s.buf, 1, limit), c)
 		}
 		switch {
 		case escaped:
@@ -178,7 +180,7 @@ func (l *lines) next() ([]byte, error) {
 			return nil, io.EOF
 		}
 		if size <= l.limit {
-			l.buf = append(l.buf, part...)
+			l.buf = append(room.For(l.buf, len(part), l.limit), part...)
 		}
 		if err != bufio.ErrBufferFull {
 			return l.trim(l.buf, size)
