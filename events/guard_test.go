@@ -41,7 +41,7 @@ func TestGuardRefusal(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
-			if took := time.Since(began); took > 2*time.Second {
+			if took := time.Since(began); took > 20*time.Second { // a few milliseconds; what believes the sizes takes minutes
 				t.Errorf("took %v", took)
 			}
 		})

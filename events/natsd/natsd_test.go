@@ -82,7 +82,7 @@ func start(t *testing.T, c natsd.Config) *natsd.Server {
 	return s
 }
 
-func connect(t *testing.T, s *natsd.Server) jetstream.JetStream {
+func connect(t testing.TB, s *natsd.Server) jetstream.JetStream {
 	t.Helper()
 	nc, err := s.Connect()
 	if err != nil {
@@ -95,22 +95,13 @@ func connect(t *testing.T, s *natsd.Server) jetstream.JetStream {
 	return js
 }
 
-func stream(t *testing.T, js jetstream.JetStream) jetstream.Stream {
+func stream(t testing.TB, js jetstream.JetStream) jetstream.Stream {
 	t.Helper()
 	st, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return st
-}
-
-func TestStartsInWellUnderASecond(t *testing.T) {
-	began := time.Now()
-	s := start(t, natsd.Config{Dir: t.TempDir()})
-	stream(t, connect(t, s))
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("start, connect and a stream took %v", took)
-	}
 }
 
 func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
