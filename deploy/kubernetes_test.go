@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// The parts of Kubernetes' objects that are checked. Whether a field exists at all is the API server's to say.
+// The parts of Kubernetes' objects whose values are checked.
 type (
 	object struct {
 		Kind     string
@@ -179,6 +179,9 @@ func render(dir, overlay string) (cluster, error) {
 		text, err := r.AsYAML()
 		if err != nil {
 			return c, err
+		}
+		if err := valid(text); err != nil {
+			return c, fmt.Errorf("%s %s: %w", r.GetKind(), r.GetName(), err)
 		}
 		var o object
 		if err := yaml.Unmarshal(text, &o); err != nil {
