@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -23,7 +24,9 @@ func answers(b []*Delivery) (out []Result) {
 
 func TestEverythingThatWaitsForABookIsOneBatch(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	p := quick
+	p.Linger = time.Second // what the server has sent may be on its way still when the first batch is done
+	c := fresh(t, p)
 	sizes, release := make(chan int, 99), make(chan struct{})
 	start(t, c, Worker{Role: events.RoleGenerator, Batch: 8, Handle: func(_ context.Context, b []*Delivery) []Result {
 		sizes <- len(b)
