@@ -38,7 +38,7 @@ const (
 	openai = "github.com/sashabaranov/go-openai/..."
 	docker = "github.com/testcontainers/..."
 	counts = "github.com/prometheus/client_golang/..."
-	promql = "github.com/prometheus/prometheus/..." // its parser, for a test
+	promql = "github.com/prometheus/prometheus/..." // its language and engine, for a test
 )
 
 // plan is the floor plan: what the packages that match may not import. Arrows go down, siblings have no door between

@@ -34,13 +34,31 @@ const monitoring = "../deploy/monitoring/"
 // values of each label.
 type series map[string]map[string][]string
 
-// TestMonitoringNamesWhatIsExported: every query of the alert rules and of the dashboard is PromQL, and selects what a
-// 'debrief up' exports that has learned a little.
-func TestMonitoringNamesWhatIsExported(t *testing.T) {
+// TestMonitoring holds the alert rules and the dashboard against what a 'debrief up' exports that has learned a little.
+func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	url := startLearning(t)
-	have := scrape(t, url)
-	rules, panels := ruleQueries(t), panelQueries(t)
+	var now []reading
+	eventually(t, 20*time.Second, "the generator has what was learned", func() error {
+		now = scrape(t, url)
+		for _, r := range now {
+			if r.labels.Get(labels.MetricName) == "debrief_follower_behind_versions" && r.value > 0 {
+				return fmt.Errorf("it is %v versions behind", r.value)
+			}
+		}
+		return nil
+	})
+	rules := alertRules(t)
+	t.Run("names what is exported", func(t *testing.T) { namesWhatIsExported(t, rules, seriesOf(now)) })
+	t.Run("alerts when it should", func(t *testing.T) { alertsWhenItShould(t, rules, now) })
+}
+
+// namesWhatIsExported: every query is PromQL, and selects what is there.
+func namesWhatIsExported(t *testing.T, alerts []alert, have series) {
+	rules, panels := map[string]string{}, panelQueries(t)
+	for _, a := range alerts {
+		rules[a.Alert] = a.Expr
+	}
 	for what, query := range all(rules, panels) {
 		for _, err := range check(query, have) {
 			t.Errorf("%s: %s: %v", what, query, err)
@@ -91,8 +109,14 @@ func startLearning(t *testing.T) string {
 	return "http://" + health + "/metrics"
 }
 
-// scrape reads a process's metrics.
-func scrape(t *testing.T, url string) series {
+// reading is one value of a process's metrics.
+type reading struct {
+	labels labels.Labels // with the name
+	value  float64
+}
+
+// scrape reads a process's metrics, histograms and summaries taken apart as Prometheus stores them.
+func scrape(t *testing.T, url string) (all []reading) {
 	t.Helper()
 	resp, err := http.Get(url)
 	if err != nil {
@@ -108,40 +132,58 @@ func scrape(t *testing.T, url string) series {
 	if err != nil {
 		t.Fatal(err)
 	}
-	have := series{}
-	note := func(name string, pairs ...string) {
-		if have[name] == nil {
-			have[name] = map[string][]string{"job": nil, "instance": nil} // Prometheus' own
-		}
-		for i := 0; i+1 < len(pairs); i += 2 {
-			have[name][pairs[i]] = append(have[name][pairs[i]], pairs[i+1])
-		}
-	}
 	for name, f := range families {
 		for _, m := range f.Metric {
-			var pairs []string
+			own := labels.NewBuilder(labels.EmptyLabels())
 			for _, l := range m.Label {
-				pairs = append(pairs, l.GetName(), l.GetValue())
+				own.Set(l.GetName(), l.GetValue())
+			}
+			note := func(name string, value float64, pairs ...string) {
+				b := labels.NewBuilder(own.Labels()).Set(labels.MetricName, name)
+				for i := 0; i+1 < len(pairs); i += 2 {
+					b.Set(pairs[i], pairs[i+1])
+				}
+				all = append(all, reading{b.Labels(), value})
 			}
 			switch {
 			case m.Histogram != nil:
 				for _, b := range m.Histogram.Bucket {
-					note(name+"_bucket", append(pairs, "le", strconv.FormatFloat(b.GetUpperBound(), 'g', -1, 64))...)
+					note(name+"_bucket", float64(b.GetCumulativeCount()), "le", strconv.FormatFloat(b.GetUpperBound(), 'g', -1, 64))
 				}
-				note(name+"_sum", pairs...)
-				note(name+"_count", pairs...)
+				note(name+"_sum", m.Histogram.GetSampleSum())
+				note(name+"_count", float64(m.Histogram.GetSampleCount()))
 			case m.Summary != nil:
 				for _, q := range m.Summary.Quantile {
-					note(name, append(pairs, "quantile", strconv.FormatFloat(q.GetQuantile(), 'g', -1, 64))...)
+					note(name, q.GetValue(), "quantile", strconv.FormatFloat(q.GetQuantile(), 'g', -1, 64))
 				}
-				note(name+"_sum", pairs...)
-				note(name+"_count", pairs...)
+				note(name+"_sum", m.Summary.GetSampleSum())
+				note(name+"_count", float64(m.Summary.GetSampleCount()))
+			case m.Counter != nil:
+				note(name, m.Counter.GetValue())
+			case m.Gauge != nil:
+				note(name, m.Gauge.GetValue())
 			default:
-				note(name, pairs...)
+				note(name, m.GetUntyped().GetValue())
 			}
 		}
 	}
-	have["up"] = map[string][]string{"job": nil, "instance": nil} // of every target, by Prometheus
+	return append(all, reading{labels.FromStrings(labels.MetricName, "up"), 1}) // of every target, by Prometheus
+}
+
+// seriesOf says which labels and values of them there are.
+func seriesOf(all []reading) series {
+	have := series{}
+	for _, r := range all {
+		name := r.labels.Get(labels.MetricName)
+		if have[name] == nil {
+			have[name] = map[string][]string{"job": nil, "instance": nil} // Prometheus' own
+		}
+		r.labels.Range(func(l labels.Label) {
+			if l.Name != labels.MetricName {
+				have[name][l.Name] = append(have[name][l.Name], l.Value)
+			}
+		})
+	}
 	return have
 }
 
@@ -210,8 +252,14 @@ func check(query string, have series) (errs []error) {
 	return errs
 }
 
-// ruleQueries are the queries of the alert rules. Each alert says how grave it is, what is the matter and what to do.
-func ruleQueries(t *testing.T) map[string]string {
+// alert is a rule of Prometheus.
+type alert struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+// alertRules are the rules. Each says how grave it is, what is the matter and what to do.
+func alertRules(t *testing.T) (all []alert) {
 	t.Helper()
 	text, err := os.ReadFile(monitoring + "alerts.yaml")
 	if err != nil {
@@ -220,10 +268,7 @@ func ruleQueries(t *testing.T) map[string]string {
 	var file struct {
 		Groups []struct {
 			Name  string
-			Rules []struct {
-				Alert, Expr, For    string
-				Labels, Annotations map[string]string
-			}
+			Rules []alert
 		}
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -231,27 +276,28 @@ func ruleQueries(t *testing.T) map[string]string {
 	if err := dec.Decode(&file); err != nil {
 		t.Fatal(err)
 	}
-	queries := map[string]string{}
+	seen := map[string]bool{}
 	for _, g := range file.Groups {
-		for _, r := range g.Rules {
-			if queries[r.Alert] != "" {
-				t.Errorf("alert %s: twice", r.Alert)
-			}
-			queries[r.Alert] = r.Expr
-			if s := r.Labels["severity"]; s != "critical" && s != "warning" {
-				t.Errorf("alert %s: severity is %q, want critical or warning", r.Alert, s)
-			}
-			if _, err := model.ParseDuration(r.For); r.For != "" && err != nil {
-				t.Errorf("alert %s: for: %v", r.Alert, err)
-			}
-			for _, a := range []string{"summary", "description"} {
-				if r.Annotations[a] == "" {
-					t.Errorf("alert %s: no %s", r.Alert, a)
-				}
+		all = append(all, g.Rules...)
+	}
+	for _, r := range all {
+		if seen[r.Alert] {
+			t.Errorf("alert %s: twice", r.Alert)
+		}
+		seen[r.Alert] = true
+		if s := r.Labels["severity"]; s != "critical" && s != "warning" {
+			t.Errorf("alert %s: severity is %q, want critical or warning", r.Alert, s)
+		}
+		if _, err := model.ParseDuration(r.For); r.For != "" && err != nil {
+			t.Errorf("alert %s: for: %v", r.Alert, err)
+		}
+		for _, a := range []string{"summary", "description"} {
+			if r.Annotations[a] == "" {
+				t.Errorf("alert %s: no %s", r.Alert, a)
 			}
 		}
 	}
-	return queries
+	return all
 }
 
 // panelQueries are the queries of the dashboard's panels and variables, by where they stand. What Grafana fills in is
