@@ -35,6 +35,7 @@ type health struct {
 	mu    sync.Mutex
 	roles []RoleHealth
 	lacks []lack
+	away  time.Time // since when nobody who asked found a connection; zero when there is one
 }
 
 // lack is something that a role cannot get at.
@@ -93,11 +94,17 @@ func (h *health) lack(role, what string, why error) (news bool) {
 	return true
 }
 
-// Health is the state of every role that this connection has run, or that lacks something.
+// Health is the state of every role that this connection has run, or that lacks something. Without a connection none of
+// them runs, also one that has nothing to do and would wait in peace until there is one.
 func (c *Conn) Health() []RoleHealth {
 	h := &c.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if c.nc.IsConnected() || c.nc.IsDraining() {
+		h.away = time.Time{}
+	} else if h.away.IsZero() {
+		h.away = time.Now()
+	}
 	all := slices.Clone(h.roles)
 	for _, l := range h.lacks { // the oldest one of a role stands for all
 		i := slices.IndexFunc(all, func(r RoleHealth) bool { return r.Role == l.role })
@@ -106,6 +113,11 @@ func (c *Conn) Health() []RoleHealth {
 		}
 		if all[i].State == Running {
 			all[i] = RoleHealth{l.role, Unavailable, l.what + ": " + l.reason, l.since}
+		}
+	}
+	for i := range all {
+		if !h.away.IsZero() && all[i].State == Running {
+			all[i] = RoleHealth{all[i].Role, Unavailable, "there is no connection to the server", h.away}
 		}
 	}
 	return all

@@ -167,7 +167,15 @@ func (r *run) next(pulls jetstream.MessagesContext) (jetstream.Msg, error) {
 			return m, err
 		}
 	}
-	return pulls.Next(jetstream.NextContext(r.intake))
+	for {
+		ctx, stop := context.WithTimeout(r.intake, 2*pullWait)
+		m, err := pulls.Next(jetstream.NextContext(ctx))
+		stop()
+		if !errors.Is(err, context.DeadlineExceeded) || r.intake.Err() != nil {
+			return m, err
+		}
+		r.answered() // else its signs of life were missed, and that is another error
+	}
 }
 
 // sleep waits for room or for the time to pass, whichever is first, but not past the stop.

@@ -3,6 +3,7 @@ package bus
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -114,6 +115,18 @@ func (r *run) lost(err error) { r.change(func(s *condition) { s.lost = err }) }
 // denied notes that the server refused to give us work, or to take it as settled: to those who ask for either it says
 // nothing. nil says that there was work again.
 func (r *run) denied(err error) { r.change(func(s *condition) { s.denied = err }) }
+
+// answered notes that the server has taken a pull and has nothing for it. What it refused before it refuses no longer,
+// unless that was an ack: what was not acked comes again, and is work.
+func (r *run) answered() {
+	var e *DeniedError
+	r.mu.Lock()
+	pull := errors.As(r.state.denied, &e) && strings.HasPrefix(e.Subject, pullSubject)
+	r.mu.Unlock()
+	if pull {
+		r.denied(nil)
+	}
+}
 
 // excuse is an item's error as it counts. It may blame something unreachable, or useless output, the first time, and for
 // as long as nobody else was answered since it last did. After that the fault is its own, as with a prompt that brings

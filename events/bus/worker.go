@@ -61,6 +61,9 @@ type Result struct {
 	Err error
 }
 
+// pullSubject and a durable's stream and name are where it is asked for messages.
+const pullSubject = "$JS.API.CONSUMER.MSG.NEXT."
+
 // Run works until the context ends: then it takes no more, finishes what is in work within the policy's grace, and
 // gives the rest back. It returns an error only when it cannot begin.
 func (c *Conn) Run(ctx context.Context, w Worker) error {
@@ -102,7 +105,7 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	defer c.health.set(w.Role, Stopped, "")
 
 	asks := source(w.Role) + "." + w.Role
-	defer c.watch.Notify([]string{"$JS.API.CONSUMER.MSG.NEXT." + asks, "$JS.ACK." + asks}, func(e *DeniedError) { r.denied(e) })()
+	defer c.watch.Notify([]string{pullSubject + asks, "$JS.ACK." + asks}, func(e *DeniedError) { r.denied(e) })()
 
 	alive := make(chan struct{})
 	go func() {

@@ -62,8 +62,8 @@ var version = sync.OnceValue(func() string {
 	return v
 })
 
-// Check judges every role that this process has begun and not stopped. A server that does not answer makes it red
-// after the floor: the roles say so themselves.
+// Check judges every role that this process has begun and not stopped. A server that is gone makes it red after
+// the floor: the roles say so themselves.
 func (p *Process) Check(ctx context.Context) Report {
 	now := time.Now()
 	r := Report{Level: Green, Program: p.program, Version: version(), Process: p.id, Time: now.UTC(), Roles: []Role{}}

@@ -1,0 +1,90 @@
+package bus
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/natsd"
+)
+
+// idle is a worker that has nothing to do.
+func idle(t *testing.T, nc *nats.Conn) *Conn {
+	t.Helper()
+	t.Cleanup(nc.Close)
+	c := openOn(t, nc, quick)
+	start(t, c, Worker{Role: events.RoleReflector, Handle: func(context.Context, []*Delivery) []Result { return nil }})
+	awaitState(t, c, Running)
+	return c
+}
+
+// TestAnIdleRoleThatLostItsServerIsUnavailable: it waits in peace, and is not well.
+func TestAnIdleRoleThatLostItsServerIsUnavailable(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	srv := serve(t, natsd.Config{Dir: dir, Listen: "127.0.0.1:0"})
+	nc, err := nats.Connect(srv.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := idle(t, nc)
+	srv.Close()
+	h := awaitState(t, c, Unavailable)
+	if !strings.Contains(h.Reason, "no connection") || time.Since(h.Since) > patience {
+		t.Errorf("got %+v", h)
+	}
+	time.Sleep(10 * time.Millisecond)
+	if again := health1(t, c); !again.Since.Equal(h.Since) {
+		t.Errorf("unavailable since %s, and then since %s", h.Since, again.Since)
+	}
+	serve(t, natsd.Config{Dir: dir, Listen: strings.TrimPrefix(srv.URL(), "nats://")})
+	awaitState(t, c, Running)
+}
+
+// TestAnIdleRoleIsWellAgainWhenItsRightsAreMended: also without a message that says so.
+func TestAnIdleRoleIsWellAgainWhenItsRightsAreMended(t *testing.T) {
+	t.Parallel()
+	rights := func(denied ...string) *server.Options {
+		return &server.Options{
+			Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+			Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: denied}}}},
+		}
+	}
+	options := rights()
+	srv, err := server.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+	})
+	if !srv.ReadyForConnections(patience) {
+		t.Fatal("not ready")
+	}
+	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo("u", "p"), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := idle(t, nc)
+	reload := func(denied ...string) {
+		t.Helper()
+		changed := rights(denied...)
+		changed.StoreDir, changed.Port = options.StoreDir, options.Port
+		if err := srv.ReloadOptions(changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload(pullSubject + ">")
+	if h := awaitState(t, c, Unavailable); !strings.Contains(h.Reason, pullSubject) {
+		t.Errorf("got %+v, want the subject that was refused", h)
+	}
+	reload()
+	awaitState(t, c, Running)
+}
