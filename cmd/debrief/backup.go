@@ -145,9 +145,9 @@ func describe(file string, m *backup.Manifest) (*copied, error) {
 
 func (o *copied) print() error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "stream\tmessages\tfirst\tlast\tMiB\tsha256")
+	fmt.Fprintln(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256")
 	for _, s := range o.Streams {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%.12s…\n", s.Name, s.State.Messages, s.State.First, s.State.Last, float64(s.Size)/(1<<20), s.SHA256)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%.12s…\n", s.Name, s.State.Messages, s.State.First, s.State.Last, float64(s.Size)/(1<<20), s.Replicas(), s.SHA256)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -175,6 +175,7 @@ type backupRestore struct {
 	From    string `arg:"" help:"File of 'debrief backup create'." type:"path" placeholder:"FILE"`
 	Check   bool   `help:"Only read the file and check its hashes: no server is asked."`
 	Replace bool   `help:"Delete what the streams of the backup hold now."`
+	Fewer   bool   `name:"fewer-replicas" help:"Make streams with fewer replicas than they had, as on a server that stands alone."`
 	JSON    bool   `help:"Print JSON."`
 }
 
@@ -182,13 +183,14 @@ type backupRestore struct {
 func (*backupRestore) Help() string {
 	return `The whole file is read and its hashes are checked before anything is touched. It is refused where the streams hold
 something, unless --replace, and while workers run: stop them first. Then every playbook is verified. A server reads
-backups of servers that are not newer.
+backups of servers that are not newer. On a cluster
+say with --replicas how many the streams are to have.
 
 Examples:
 
   debrief backup restore monday.tar --check
   debrief backup restore monday.tar --data new-directory
-  debrief backup restore monday.tar --nats nats://localhost:4222 --replace`
+  debrief backup restore monday.tar --nats nats://localhost:4222 --replace --replicas 3`
 }
 
 // Run implements the command.
@@ -214,6 +216,9 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 		}
 		fmt.Printf("%s is whole: every hash is as it should be.\n", b.From)
 		return out.print()
+	}
+	if err := b.keeps(m); err != nil {
+		return err
 	}
 	s, err := b.open(ctx, c.Logger())
 	if err != nil {
@@ -242,6 +247,18 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 		fmt.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
 	}
 	return out.verify(ctx, s, b.JSON)
+}
+
+// keeps refuses to make streams that live on one server of those that lived on several, unless that is said.
+func (b *backupRestore) keeps(m *backup.Manifest) error {
+	most := 1
+	for i := range m.Streams {
+		most = max(most, m.Streams[i].Replicas())
+	}
+	if b.Replicas >= most || b.Fewer || b.NATS.NATS == "" { // an embedded server stands alone
+		return nil
+	}
+	return app.Exit(app.ExitUsage, fmt.Errorf("--replicas: the backup's streams have %d, and are to have %d: say --replicas %d, or --fewer-replicas", most, b.Replicas, most))
 }
 
 // unusable is the error of a file that is no good, with its exit code.

@@ -49,6 +49,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/denied"
 )
 
 // Streams are the names of all that is in a backup, in the order in which it is taken.
@@ -137,7 +138,10 @@ func copyStream(ctx context.Context, conn *bus.Conn, name string, w *writer, tel
 
 // take copies the stream and notes what was removed from it meanwhile.
 func (s *Stream) take(ctx context.Context, conn *bus.Conn, fn func([]byte) error) (err error) {
-	s.Config, s.Server, err = take(ctx, conn.NATS(), s.Name, fn)
+	err = denied.Do(ctx, denied.Of(conn.JetStream()), s.Name, func(ctx context.Context) (err error) {
+		s.Config, s.Server, err = take(ctx, conn.NATS(), s.Name, fn)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -261,7 +265,9 @@ func restoreOne(ctx context.Context, conn *bus.Conn, m *Manifest, s *Stream, in 
 	if err != nil {
 		return damaged("%s: its configuration: %v", s.Name, err)
 	}
-	got, err := give(ctx, conn.NATS(), s.Name, config, s.Server, in)
+	got, err := denied.Call(ctx, denied.Of(conn.JetStream()), s.Name, func(ctx context.Context) (State, error) {
+		return give(ctx, conn.NATS(), s.Name, config, s.Server, in)
+	})
 	if err != nil {
 		return fmt.Errorf("restore stream %s: %w", s.Name, err)
 	}
@@ -278,6 +284,15 @@ func restoreOne(ctx context.Context, conn *bus.Conn, m *Manifest, s *Stream, in 
 		return conn.Resume(ctx, role, m.Positions[role])
 	}
 	return nil
+}
+
+// Replicas is how many servers kept the stream.
+func (s *Stream) Replicas() int {
+	var config struct {
+		Replicas int `json:"num_replicas"`
+	}
+	_ = json.Unmarshal(s.Config, &config) // the server wrote it; what is no configuration is refused when it is restored
+	return max(config.Replicas, 1)
 }
 
 // configFor is the configuration of a stream, with as many replicas as are asked for and the mark of what was restored.

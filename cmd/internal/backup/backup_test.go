@@ -3,11 +3,15 @@ package backup
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
@@ -84,4 +88,40 @@ func held(t *testing.T, conn *bus.Conn, bucket string) int {
 		n++
 	}
 	return n
+}
+
+// TestARefusedSnapshotSaysSo at once, and not after as long as a server may be silent.
+func TestARefusedSnapshotSaysSo(t *testing.T) {
+	t.Parallel()
+	srv, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+		Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: []string{"$JS.API.STREAM.SNAPSHOT.>"}},
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+	})
+	if !srv.ReadyForConnections(20 * time.Second) {
+		t.Fatal("not ready")
+	}
+	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo("u", "p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	conn, err := bus.Open(t.Context(), nc, bus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Create(t.Context(), conn, []string{events.StreamTasks}, "test", io.Discard, nil)
+	var refused *bus.DeniedError
+	if !errors.As(err, &refused) || refused.Subject != "$JS.API.STREAM.SNAPSHOT.TASKS" {
+		t.Errorf("got %v, want the subject that was refused", err)
+	}
 }

@@ -47,9 +47,7 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, req, answer any) er
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, silence)
-	defer cancel()
-	m, err := nc.RequestWithContext(ctx, subject, data)
+	m, err := request(ctx, nc, subject, data, silence)
 	if err != nil {
 		return err
 	}
@@ -163,7 +161,11 @@ func cmpErr(err, other error) error {
 }
 
 func request(ctx context.Context, nc *nats.Conn, subject string, data []byte, most time.Duration) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, most)
+	patient, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	return nc.RequestWithContext(ctx, subject, data)
+	m, err := nc.RequestWithContext(patient, subject, data)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = fmt.Errorf("the server did not answer for %s: %w", most, nats.ErrTimeout)
+	}
+	return m, err
 }
