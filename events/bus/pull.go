@@ -240,6 +240,7 @@ func (r *run) accept(m jetstream.Msg) {
 	if again {
 		r.denied(nil)
 	}
+	r.c.vitals.count(r.w.Role, func(v *record) { v.Taken = time.Now() })
 
 	switch {
 	case r.intake.Err() != nil:

@@ -20,6 +20,7 @@ type Vitals struct {
 	Dead      uint64        `json:"dead"`       // dead letters
 	Deltas    uint64        `json:"deltas"`     // applied to a playbook
 	Rejected  uint64        `json:"rejected"`   // operations that were asked for and not done
+	Taken     time.Time     `json:"taken_at"`   // when a delivery last came
 	Settled   time.Time     `json:"settled_at"` // when a delivery last went well
 	Learned   time.Time     `json:"learned_at"` // when that last had an effect: events stored, or a delta
 	Fruitless uint64        `json:"fruitless"`  // deliveries that went well since

@@ -97,6 +97,9 @@ func facts(r Role, now time.Time) Facts {
 	if !r.RoleHealth.Healthy() {
 		f.Ailing = 1
 	}
+	if v := r.Vitals; r.Work.Pending == 0 && !v.Settled.IsZero() && !v.Taken.After(v.Settled) {
+		f.Waiting = 0 // all of it is with others, and this worker has done what it was given
+	}
 	f.Settled = since(now, r.Vitals.Settled)
 	if r.Vitals.Settled.IsZero() && r.Work.Acked.IsZero() {
 		f.Settled = since(now, r.Vitals.Started)

@@ -208,3 +208,28 @@ func TestAPublicReportKeepsWhatWasSaidToItself(t *testing.T) {
 		t.Errorf("the report itself was changed: %+v", private)
 	}
 }
+
+// TestAnIdleWorkerIsNotToBlame for what another one holds for long; one that was given something is, and so is one that
+// leaves lying what nobody has.
+func TestAnIdleWorkerIsNotToBlame(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for _, row := range []struct {
+		what           string
+		taken, settled time.Duration
+		pending        uint64
+		want           Level
+	}{
+		{"it did what it was given, and another one holds a message", 11 * time.Minute, 10 * time.Minute, 0, Green},
+		{"it holds the message itself", 5 * time.Minute, 10 * time.Minute, 0, Red},
+		{"more waits", 11 * time.Minute, 10 * time.Minute, 1, Red},
+	} {
+		r := Role{RoleHealth: bus.RoleHealth{Role: events.RoleReflector, State: bus.Running, Since: ago(time.Hour)}}
+		r.Vitals = bus.Vitals{Started: ago(time.Hour), Taken: ago(row.taken), Settled: ago(row.settled), Learned: ago(row.settled)}
+		r.Work.Pending, r.Work.InFlight, r.Work.Oldest = row.pending, 1, ago(5*time.Minute)
+		if got := Judge(facts(r, now), Floor); got.Level != row.want {
+			t.Errorf("%s: got %+v, want %s", row.what, got, row.want)
+		}
+	}
+}
