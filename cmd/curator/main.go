@@ -16,6 +16,15 @@ type command struct {
 	app.Curator
 }
 
+// Help implements kong.HelpProvider.
+func (*command) Help() string {
+	return `Examples:
+
+  curator --nats nats://localhost:4222
+  curator --model gpt-4o-mini --gate shadow
+  curator --show-config`
+}
+
 // Check reports settings that cannot be.
 func (c *command) Check() error {
 	_, err := c.Optional(events.RoleCurator)

@@ -23,6 +23,15 @@ type command struct {
 	app.Serving
 }
 
+// Help implements kong.HelpProvider.
+func (*command) Help() string {
+	return `Examples:
+
+  generator --model gpt-4o-mini --nats nats://localhost:4222
+  generator --base-url http://localhost:8000/v1 --model my-model --generator-slots 32
+  generator --serve-only --show-config`
+}
+
 // Check reports settings that cannot be.
 func (c *command) Check() error {
 	_, err := c.role(app.Metrics(events.RoleGenerator))

@@ -18,6 +18,15 @@ type command struct {
 	app.Reflector
 }
 
+// Help implements kong.HelpProvider.
+func (*command) Help() string {
+	return `Examples:
+
+  reflector --nats nats://localhost:4222
+  reflector --model gpt-4o-mini --reflector-slots 32
+  reflector --model gpt-4o-mini --show-config`
+}
+
 // Check reports settings that cannot be.
 func (c *command) Check() error {
 	_, err := c.role(app.Metrics(events.RoleReflector))
