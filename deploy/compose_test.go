@@ -114,7 +114,7 @@ func listens(s service) (ports []int) {
 
 func (f composeFile) container(dir, name string, s service) (container, error) {
 	repository, _, _ := strings.Cut(s.Image, ":")
-	c := container{name: name, image: path.Base(repository), args: s.Command, env: s.Environment, files: map[string]string{}}
+	c := container{name: name, image: path.Base(repository), args: s.Command, memory: s.MemLimit, env: s.Environment, files: map[string]string{}}
 	if c.image == "debrief" && len(c.args) == 0 {
 		c.args = []string{"status"} // what is not said yet; any of its commands will do
 	}

@@ -25,12 +25,13 @@ import (
 
 // container is one of a stack, however that is written down.
 type container struct {
-	name  string
-	image string // the target of the Dockerfile
-	args  []string
-	env   map[string]string // without that of the image
-	files map[string]string // what is mounted, by path
-	dirs  []string          // directories that are mounted, to write to
+	name   string
+	image  string // the target of the Dockerfile
+	args   []string
+	memory string            // the most that it may have
+	env    map[string]string // without that of the image
+	files  map[string]string // what is mounted, by path
+	dirs   []string          // directories that are mounted, to write to
 }
 
 // stack is what runs together.
@@ -184,10 +185,38 @@ func understands(t *testing.T, i image, c container, env map[string]string) erro
 			return fmt.Errorf("%s: nothing is mounted at %s", key, value)
 		}
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", i.program, strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}
+	if roleStream[c.image] != "" {
+		return fits(c, env, string(out))
+	}
 	return nil
+}
+
+var recallMemory = regexp.MustCompile(`(?m)^recall-memory +(\d+) `)
+
+// fits says whether a worker stays within its memory: what it keeps takes more than its bytes (measured: 64 MiB of executions
+// to recall are 104 MB, 256 MiB are 367 MB), and there is more to do.
+func fits(c container, env map[string]string, config string) error {
+	var errs []error
+	if collects := size(env["GOMEMLIMIT"]); collects == 0 || collects >= size(c.memory) {
+		errs = append(errs, fmt.Errorf("GOMEMLIMIT is %q, want a bit under its limit of %s", env["GOMEMLIMIT"], c.memory))
+	}
+	if m := recallMemory.FindStringSubmatch(config); m != nil && 3*size(m[1]) > size(c.memory) {
+		errs = append(errs, fmt.Errorf("keeps %s bytes to recall, more than a third of its limit of %s", m[1], c.memory))
+	}
+	return errors.Join(errs...)
+}
+
+var units = map[string]int{"": 1, "m": 1 << 20, "g": 1 << 30, "Mi": 1 << 20, "Gi": 1 << 30, "G": 1e9}
+
+// size reads bytes as all of them are written here: 256m is compose's, 256Mi is Kubernetes', 230MiB is Go's and 18G is the
+// server's.
+func size(text string) int {
+	unit := strings.TrimLeft(text, "0123456789")
+	return atoi(text) * units[strings.TrimSuffix(unit, "B")]
 }
 
 // reaches looks whether what a container is to ask is there: the server, under a name that its certificate has, and the
@@ -317,6 +346,9 @@ var changes = []change{
 	{"a field that Kubernetes needs", kube + "nats.yaml", "  serviceName: nats\n", "", ".spec.serviceName: is missing"},
 	{"a kind that Kubernetes does not have", kube + "nats.yaml", "kind: PodDisruptionBudget", "kind: PodInterruptionBudget", "there is no policy/v1 PodInterruptionBudget"},
 	{"a grace shorter than the work in flight has", kube + "reflector.yaml", "GracePeriodSeconds: 45", "GracePeriodSeconds: 30", "30 s"},
+	{"a generator that keeps more than it has room for", kube + "generator.yaml", "67108864", "134217728", "more than a third of its limit of 256Mi"},
+	{"a worker that outgrows its limit", kube + "settings.env", "GOMEMLIMIT=230MiB", "GOMEMLIMIT=256MiB", "GOMEMLIMIT"},
+	{"a limit that Go does not understand", kube + "settings.env", "GOMEMLIMIT=230MiB", "GOMEMLIMIT=230Mi", "malformed GOMEMLIMIT"},
 	{"more replicas than servers", kube + "setup.yaml", `"3"`, `"5"`, "5 replicas"},
 	{"a server that clients do not find", kube + "settings.env", "tls://nats:4222", "tls://nats:4223", "nobody is at nats:4223"},
 	{"a Service of another name", kube + "nats.yaml", "  name: nats\n  labels: {app.kubernetes.io/name: nats}\nspec:\n  clusterIP", "  name: broker\n  labels: {app.kubernetes.io/name: nats}\nspec:\n  clusterIP", "nobody is at nats:4222"},
@@ -331,6 +363,8 @@ var changes = []change{
 	{"compose: a secret that is not given", "compose.yaml", "secrets: [ca.pem, reflector.nk, model.key]", "secrets: [ca.pem, model.key]", "nothing is mounted at /run/secrets/reflector.nk"},
 	{"compose: a model that listens elsewhere", "compose.yaml", "0.0.0.0:8089", "0.0.0.0:8088", "nobody is at model:8089"},
 	{"compose: a service that is not there", "compose.yaml", "tls://nats:4222", "tls://natz:4222", "nobody is at natz:4222"},
+	{"compose: a generator that keeps what it does by itself", "compose.yaml", "DEBRIEF_RECALL_MEMORY: 67108864", "DEBRIEF_RECALL_TOP: 10", "more than a third of its limit of 256m"},
+	{"compose: a worker with less room", "compose.yaml", "mem_limit: 256m", "mem_limit: 128m", "GOMEMLIMIT"},
 	{"compose: a name that keeps a service from scaling", "compose.yaml", "  reflector:\n", "  reflector:\n    container_name: r\n", "container_name"},
 	{"compose: a service that may write", "compose.yaml", "read_only: true", "read_only: false", "read_only"},
 }

@@ -243,7 +243,10 @@ func (c cluster) stack() (stack, error) {
 	for _, o := range c.running {
 		p := o.Spec.Template.Spec.Containers[0]
 		repository, _, _ := strings.Cut(p.Image, ":")
-		x := container{name: o.Metadata.Name, image: path.Base(repository), args: p.Args, env: map[string]string{}, files: map[string]string{}}
+		x := container{
+			name: o.Metadata.Name, image: path.Base(repository), args: p.Args, memory: p.Resources.Limits["memory"],
+			env: map[string]string{}, files: map[string]string{},
+		}
 		for _, from := range p.EnvFrom {
 			settings, ok := c.of("ConfigMap", from.ConfigMapRef.Name)
 			if !ok {
