@@ -339,6 +339,7 @@ var changes = []change{
 	{"a port that the worker does not have", kube + "generator.yaml", "containerPort: 8080", "containerPort: 8081", "8081"},
 	{"a probe of a port without a name", kube + "generator.yaml", "path: /livez, port: health", "path: /livez, port: healht", "healht"},
 	{"a probe that nobody answers", kube + "generator.yaml", "/livez", "/alive", "/alive"},
+	{"a server that is up before its streams are", kube + "nats.yaml", "{path: /healthz,", `{path: "/healthz?js-server-only=true",`, "nothing waits for its streams"},
 	{"a selector that selects nothing", kube + "network.yaml", "{debrief/model: client}", "{debrief/model: clients}", "selects nothing"},
 	{"a worker that may not reach the server", kube + "reflector.yaml", "debrief/server: client, ", "", "may not reach"},
 	{"a field that Kubernetes does not have", kube + "curator.yaml", "readinessProbe:", "readynessProbe:", ".spec.template.spec.containers[0].readynessProbe: there is no such field"},

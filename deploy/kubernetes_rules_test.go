@@ -72,6 +72,9 @@ func (c cluster) ports(o object, i image, env map[string]string) error {
 			errs = append(errs, fmt.Errorf("probe of %s: want one of %v", asks, answers))
 		}
 	}
+	if i.program == "nats-server" && (p.StartupProbe == nil || p.StartupProbe.HTTPGet.Path != "/healthz") {
+		errs = append(errs, errors.New("nothing waits for its streams before the next server is replaced: want a startup probe of all of /healthz"))
+	}
 	if want := healthPort(i, env); want != 0 && byName["health"] != want {
 		errs = append(errs, fmt.Errorf("port health is %d, and the program answers at %d", byName["health"], want))
 	}
