@@ -314,9 +314,12 @@ func TestWhatDeploySaysIsWhatTheProgramsKnow(t *testing.T) {
 			if err := os.WriteFile(file, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasPrefix(c.file, "compose") {
+			switch {
+			case strings.HasPrefix(c.file, "compose"):
 				err = checkCompose(t, dir)
-			} else {
+			case c.file == oneNode:
+				err = checkKubernetes(t, dir, "overlays/one-node")
+			default:
 				err = checkKubernetes(t, dir, "overlays/keda")
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -326,7 +329,10 @@ func TestWhatDeploySaysIsWhatTheProgramsKnow(t *testing.T) {
 	}
 }
 
-const kube = "kubernetes/base/"
+const (
+	kube    = "kubernetes/base/"
+	oneNode = "kubernetes/overlays/one-node/kustomization.yaml"
+)
 
 var changes = []change{
 	{"a flag that no program has", kube + "reflector.yaml", "[--log-json,", "[--log-jason,", "--log-jason"},
@@ -351,6 +357,9 @@ var changes = []change{
 	{"a worker that outgrows its limit", kube + "settings.env", "GOMEMLIMIT=230MiB", "GOMEMLIMIT=256MiB", "GOMEMLIMIT"},
 	{"a limit that Go does not understand", kube + "settings.env", "GOMEMLIMIT=230MiB", "GOMEMLIMIT=230Mi", "malformed GOMEMLIMIT"},
 	{"more replicas than servers", kube + "setup.yaml", `"3"`, `"5"`, "5 replicas"},
+	{"servers that may store more than there is room for", "nats/cluster.conf", "max_file: 18G", "max_file: 24G", "may store 24G on a volume of 20Gi"},
+	{"one server that may", oneNode, "value: 64Gi", "value: 20Gi", "may store 64G on a volume of 20Gi"},
+	{"servers that are killed before they are done", "nats/cluster.conf", `"30s"`, `"2m"`, "lame duck mode alone takes 2m0s"},
 	{"a server that clients do not find", kube + "settings.env", "tls://nats:4222", "tls://nats:4223", "nobody is at nats:4223"},
 	{"a Service of another name", kube + "nats.yaml", "  name: nats\n  labels: {app.kubernetes.io/name: nats}\nspec:\n  clusterIP", "  name: broker\n  labels: {app.kubernetes.io/name: nats}\nspec:\n  clusterIP", "nobody is at nats:4222"},
 	{"servers that do not find each other", kube + "nats.yaml", "[nats.debrief.svc", "[nats.default.svc", "looks for names in [nats.default.svc"},

@@ -37,7 +37,8 @@ type (
 			}
 			PodSelector          selector `yaml:"podSelector"`
 			Ingress, Egress      []rule
-			VolumeClaimTemplates []object `yaml:"volumeClaimTemplates"`
+			VolumeClaimTemplates []object                             `yaml:"volumeClaimTemplates"`
+			Resources            struct{ Requests map[string]string } // of such a volume
 		}
 	}
 	pod struct {
@@ -220,7 +221,8 @@ func checkKubernetes(t *testing.T, dir, overlay string) error {
 	for _, o := range c.running {
 		i := slices.IndexFunc(s.containers, func(x container) bool { return x.name == o.Metadata.Name })
 		if i >= 0 {
-			errs = append(errs, named(o, c.workload(o)), named(o, c.ports(o, all[s.containers[i].image], s.containers[i].env)))
+			x := s.containers[i]
+			errs = append(errs, named(o, c.workload(o)), named(o, c.ports(o, all[x.image], x.env)), named(o, serves(o, x)))
 		}
 	}
 	for _, o := range c.objects {
