@@ -367,6 +367,7 @@ var changes = []change{
 	{"a durable that does not exist", "kubernetes/components/keda/scaled.yaml", "consumer: curator", "consumer: curators", "curators"},
 	{"an account that is no tenant", "kubernetes/components/keda/scaled.yaml", "account: debrief", "account: DEBRIEF", "no tenant"},
 	{"a scaler without a Deployment", "kubernetes/components/keda/scaled.yaml", "scaleTargetRef: {name: reflector}", "scaleTargetRef: {name: reflectors}", "reflectors"},
+	{"a scaler that takes the second worker away", "kubernetes/components/keda/scaled.yaml", "minReplicaCount: 2", "minReplicaCount: 1", "leaves 1 of the two workers"},
 	{"a server that does not show its lag there", "kubernetes/components/keda/scaled.yaml", "nats.debrief.svc", "nats.default.svc", "nats.default.svc"},
 	{"compose: a variable that no program has", "compose.yaml", "DEBRIEF_MODEL:", "DEBRIEF_MODELS:", "DEBRIEF_MODELS"},
 	{"compose: a command that the tool does not have", "compose.yaml", "[setup,", "[set-up,", "set-up"},

@@ -220,6 +220,9 @@ func (c cluster) scaling(o object) error {
 	if _, ok := c.of("Deployment", o.Spec.ScaleTargetRef.Name); !ok {
 		errs = append(errs, fmt.Errorf("no Deployment %s", o.Spec.ScaleTargetRef.Name))
 	}
+	if o.Spec.MinReplicaCount < 2 {
+		errs = append(errs, fmt.Errorf("leaves %d of the two workers that base has for availability", o.Spec.MinReplicaCount))
+	}
 	for _, t := range o.Spec.Triggers {
 		m := t.Metadata
 		if m["consumer"] != o.Spec.ScaleTargetRef.Name || roleStream[m["consumer"]] != m["stream"] || m["stream"] == "" {

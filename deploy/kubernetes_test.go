@@ -25,13 +25,14 @@ type (
 		}
 		Data map[string]string
 		Spec struct {
-			Replicas       int
-			ServiceName    string `yaml:"serviceName"`
-			Selector       selector
-			Template       pod
-			Ports          []port
-			ScaleTargetRef struct{ Name string } `yaml:"scaleTargetRef"`
-			Triggers       []struct {
+			Replicas        int
+			ServiceName     string `yaml:"serviceName"`
+			Selector        selector
+			Template        pod
+			Ports           []port
+			ScaleTargetRef  struct{ Name string } `yaml:"scaleTargetRef"`
+			MinReplicaCount int                   `yaml:"minReplicaCount"`
+			Triggers        []struct {
 				Type     string
 				Metadata map[string]string
 			}
