@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -317,4 +318,35 @@ func (c cluster) mount(o object, name, at string, files map[string]string) error
 		errs = append(errs, add("Secret", s.Secret), add("ConfigMap", s.ConfigMap))
 	}
 	return errors.Join(errs...)
+}
+
+// TestImagesAreNamedInOnePlace names them elsewhere where the README says to, and wants every pod of every overlay to have
+// one of those.
+func TestImagesAreNamedInOnePlace(t *testing.T) {
+	t.Parallel()
+	dir := deployment(t)
+	text := "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nimages:\n"
+	all, err := images(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range all {
+		text += fmt.Sprintf("  - {name: debrief/%s, newName: registry.example/%[1]s, newTag: v1}\n", name)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kubernetes/components/images/kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for overlay, pods := range map[string]int{"base": 5, "overlays/keda": 5, "overlays/one-node": 6} {
+		c, err := render(dir, overlay)
+		if err != nil || len(c.running) != pods {
+			t.Errorf("%s: got %d with pods, %v, want %d", overlay, len(c.running), err, pods)
+		}
+		for _, o := range c.running {
+			for _, x := range o.Spec.Template.Spec.Containers {
+				if !strings.HasPrefix(x.Image, "registry.example/") || !strings.HasSuffix(x.Image, ":v1") {
+					t.Errorf("%s: %s %s has image %s", overlay, o.Kind, o.Metadata.Name, x.Image)
+				}
+			}
+		}
+	}
 }
