@@ -83,6 +83,7 @@ var onlyRead = map[string]string{
 	"DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run WhatAReplay | grep MEMORY":                                                         "takes minutes",
 
 	"deploy/compose up":                                            "TestComposeRunsToAnAppliedDelta of deploy runs it, where there is an engine",
+	"deploy/compose build":                                         "TestComposeRunsToAnAppliedDelta runs that as part of 'up'",
 	"deploy/compose debrief status":                                "wants the stack; the script runs it at the end of 'up'",
 	"deploy/compose debrief playbook show":                         "wants the stack; the script runs it at the end of 'up'",
 	"deploy/compose up -d --scale reflector=5":                     "wants the stack",
