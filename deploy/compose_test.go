@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -113,7 +114,7 @@ func listens(s service) (ports []int) {
 
 func (f composeFile) container(dir, name string, s service) (container, error) {
 	repository, _, _ := strings.Cut(s.Image, ":")
-	c := container{name: name, image: path.Base(repository), args: s.Command, env: s.Environment, files: map[string]string{}}
+	c := container{name: name, image: path.Base(repository), args: s.Command, memory: s.MemLimit, env: s.Environment, files: map[string]string{}}
 	if c.image == "debrief" && len(c.args) == 0 {
 		c.args = []string{"status"} // what is not said yet; any of its commands will do
 	}
@@ -223,5 +224,64 @@ func TestComposeRunsToAnAppliedDelta(t *testing.T) {
 	}
 	if want := "For currency CHF the currency fee is 8 %"; !strings.Contains(string(out), want) {
 		t.Errorf("the playbook that it shows has no %q", want)
+	}
+}
+
+// TestComposeKeepsTheModel runs the script on an engine that does nothing but say what it was told: whoever scales what
+// 'up' began must not give the workers another model, which would go on to write to the same playbooks.
+func TestComposeKeepsTheModel(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("there is no bash")
+	}
+	program(t, "nats-server") // builds them all; the script then finds them done
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"docker":         "if [[ $1 = compose ]]; then exit 1; fi\necho " + runtime.GOARCH,
+		"docker-compose": `echo "${*: -3} $DEBRIEF_MODEL $DEBRIEF_BASE_URL $SIMULATED" >>"$TOLD"; echo "\"version\":$(wc -l <"$TOLD")"`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/usr/bin/env bash\n"+text+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told, secrets := filepath.Join(dir, "told"), filepath.Join(dir, "secrets")
+	const ours, openAI, llama = "http://model:8089/v1", "https://api.openai.com/v1", "http://host:11434/v1"
+	for _, step := range []struct {
+		command, model, url string // what the environment says
+		want                string // what the engine is told
+		says                string
+	}{
+		{"up -d curator", "", "", "up -d curator simulated-invoice-desk " + ours + " 1", "simulated-invoice-desk"},
+		{"up --scale curator=2", "gpt-4o-mini", "", "-d --scale curator=2 gpt-4o-mini " + openAI + " 0", "up, with gpt-4o-mini at " + openAI},
+		{"up -d --scale curator=5", "", "", "-d --scale curator=5 gpt-4o-mini " + openAI + " 0", "with gpt-4o-mini at " + openAI},
+		{"-f mine.yaml up -d", "", "", "mine.yaml up -d gpt-4o-mini " + openAI + " 0", ""},
+		{"up -d curator", "llama3", llama, "up -d curator llama3 " + llama + " 0", "with llama3 at " + llama},
+		{"ps -q curator", "", "", "ps -q curator llama3 " + llama + " 0", ""},
+		{"ps -q curator", "llama3", "", "ps -q curator llama3 " + llama + " 0", ""},
+		{"ps -q curator", "gpt-4o-mini", "", "ps -q curator gpt-4o-mini " + openAI + " 0", ""}, // and not at the other's address
+		{"up -d curator", "simulated-invoice-desk", "", "up -d curator simulated-invoice-desk " + ours + " 1", "a simulated model"},
+	} {
+		cmd := exec.Command("./compose", strings.Fields(step.command)...)
+		cmd.Env = append(os.Environ(), "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"), "TOLD="+told, "BIN_DIR="+binaries,
+			"SECRETS_DIR="+secrets, withoutRevision, "DEBRIEF_MODEL="+step.model, "DEBRIEF_BASE_URL="+step.url, "OPENAI_API_KEY=a-key")
+		out, err := cmd.CombinedOutput()
+		lines, _ := os.ReadFile(told)
+		if err != nil || !strings.Contains("\n"+string(lines), "\n"+step.want+"\n") || !strings.Contains(string(out), step.says) {
+			t.Errorf("%s with model %q at %q: got %v\n%s\nwhat it told the engine:\n%s\nwant %q, and that it says %q",
+				step.command, step.model, step.url, err, out, lines, step.want, step.says)
+		}
+		if err := os.Remove(told); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(secrets, "model.env")
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("got %v, %v, want a file that is its owner's", info, err)
+	}
+	if text, _ := os.ReadFile(file); strings.Contains(string(text), "key") {
+		t.Errorf("the key is in %s", text)
+	}
+	if text, _ := os.ReadFile(filepath.Join(secrets, "model.key")); string(text) != "a-key\n" {
+		t.Errorf("got %q as the key", text)
 	}
 }

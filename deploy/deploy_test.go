@@ -25,12 +25,13 @@ import (
 
 // container is one of a stack, however that is written down.
 type container struct {
-	name  string
-	image string // the target of the Dockerfile
-	args  []string
-	env   map[string]string // without that of the image
-	files map[string]string // what is mounted, by path
-	dirs  []string          // directories that are mounted, to write to
+	name   string
+	image  string // the target of the Dockerfile
+	args   []string
+	memory string            // the most that it may have
+	env    map[string]string // without that of the image
+	files  map[string]string // what is mounted, by path
+	dirs   []string          // directories that are mounted, to write to
 }
 
 // stack is what runs together.
@@ -184,10 +185,38 @@ func understands(t *testing.T, i image, c container, env map[string]string) erro
 			return fmt.Errorf("%s: nothing is mounted at %s", key, value)
 		}
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", i.program, strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}
+	if roleStream[c.image] != "" {
+		return fits(c, env, string(out))
+	}
 	return nil
+}
+
+var recallMemory = regexp.MustCompile(`(?m)^recall-memory +(\d+) `)
+
+// fits says whether a worker stays within its memory: what it keeps takes more than its bytes (measured: 64 MiB of executions
+// to recall are 104 MB, 256 MiB are 367 MB), and there is more to do.
+func fits(c container, env map[string]string, config string) error {
+	var errs []error
+	if collects := size(env["GOMEMLIMIT"]); collects == 0 || collects >= size(c.memory) {
+		errs = append(errs, fmt.Errorf("GOMEMLIMIT is %q, want a bit under its limit of %s", env["GOMEMLIMIT"], c.memory))
+	}
+	if m := recallMemory.FindStringSubmatch(config); m != nil && 3*size(m[1]) > size(c.memory) {
+		errs = append(errs, fmt.Errorf("keeps %s bytes to recall, more than a third of its limit of %s", m[1], c.memory))
+	}
+	return errors.Join(errs...)
+}
+
+var units = map[string]int{"": 1, "m": 1 << 20, "g": 1 << 30, "Mi": 1 << 20, "Gi": 1 << 30, "G": 1e9}
+
+// size reads bytes as all of them are written here: 256m is compose's, 256Mi is Kubernetes', 230MiB is Go's and 18G is the
+// server's.
+func size(text string) int {
+	unit := strings.TrimLeft(text, "0123456789")
+	return atoi(text) * units[strings.TrimSuffix(unit, "B")]
 }
 
 // reaches looks whether what a container is to ask is there: the server, under a name that its certificate has, and the
@@ -285,9 +314,12 @@ func TestWhatDeploySaysIsWhatTheProgramsKnow(t *testing.T) {
 			if err := os.WriteFile(file, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasPrefix(c.file, "compose") {
+			switch {
+			case strings.HasPrefix(c.file, "compose"):
 				err = checkCompose(t, dir)
-			} else {
+			case c.file == oneNode:
+				err = checkKubernetes(t, dir, "overlays/one-node")
+			default:
 				err = checkKubernetes(t, dir, "overlays/keda")
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -297,7 +329,10 @@ func TestWhatDeploySaysIsWhatTheProgramsKnow(t *testing.T) {
 	}
 }
 
-const kube = "kubernetes/base/"
+const (
+	kube    = "kubernetes/base/"
+	oneNode = "kubernetes/overlays/one-node/kustomization.yaml"
+)
 
 var changes = []change{
 	{"a flag that no program has", kube + "reflector.yaml", "[--log-json,", "[--log-jason,", "--log-jason"},
@@ -310,6 +345,7 @@ var changes = []change{
 	{"a port that the worker does not have", kube + "generator.yaml", "containerPort: 8080", "containerPort: 8081", "8081"},
 	{"a probe of a port without a name", kube + "generator.yaml", "path: /livez, port: health", "path: /livez, port: healht", "healht"},
 	{"a probe that nobody answers", kube + "generator.yaml", "/livez", "/alive", "/alive"},
+	{"a server that is up before its streams are", kube + "nats.yaml", "{path: /healthz,", `{path: "/healthz?js-server-only=true",`, "nothing waits for its streams"},
 	{"a selector that selects nothing", kube + "network.yaml", "{debrief/model: client}", "{debrief/model: clients}", "selects nothing"},
 	{"a worker that may not reach the server", kube + "reflector.yaml", "debrief/server: client, ", "", "may not reach"},
 	{"a field that Kubernetes does not have", kube + "curator.yaml", "readinessProbe:", "readynessProbe:", ".spec.template.spec.containers[0].readynessProbe: there is no such field"},
@@ -317,7 +353,13 @@ var changes = []change{
 	{"a field that Kubernetes needs", kube + "nats.yaml", "  serviceName: nats\n", "", ".spec.serviceName: is missing"},
 	{"a kind that Kubernetes does not have", kube + "nats.yaml", "kind: PodDisruptionBudget", "kind: PodInterruptionBudget", "there is no policy/v1 PodInterruptionBudget"},
 	{"a grace shorter than the work in flight has", kube + "reflector.yaml", "GracePeriodSeconds: 45", "GracePeriodSeconds: 30", "30 s"},
+	{"a generator that keeps more than it has room for", kube + "generator.yaml", "67108864", "134217728", "more than a third of its limit of 256Mi"},
+	{"a worker that outgrows its limit", kube + "settings.env", "GOMEMLIMIT=230MiB", "GOMEMLIMIT=256MiB", "GOMEMLIMIT"},
+	{"a limit that Go does not understand", kube + "settings.env", "GOMEMLIMIT=230MiB", "GOMEMLIMIT=230Mi", "malformed GOMEMLIMIT"},
 	{"more replicas than servers", kube + "setup.yaml", `"3"`, `"5"`, "5 replicas"},
+	{"servers that may store more than there is room for", "nats/cluster.conf", "max_file: 18G", "max_file: 24G", "may store 24G on a volume of 20Gi"},
+	{"one server that may", oneNode, "value: 64Gi", "value: 20Gi", "may store 64G on a volume of 20Gi"},
+	{"servers that are killed before they are done", "nats/cluster.conf", `"30s"`, `"2m"`, "lame duck mode alone takes 2m0s"},
 	{"a server that clients do not find", kube + "settings.env", "tls://nats:4222", "tls://nats:4223", "nobody is at nats:4223"},
 	{"a Service of another name", kube + "nats.yaml", "  name: nats\n  labels: {app.kubernetes.io/name: nats}\nspec:\n  clusterIP", "  name: broker\n  labels: {app.kubernetes.io/name: nats}\nspec:\n  clusterIP", "nobody is at nats:4222"},
 	{"servers that do not find each other", kube + "nats.yaml", "[nats.debrief.svc", "[nats.default.svc", "looks for names in [nats.default.svc"},
@@ -325,12 +367,15 @@ var changes = []change{
 	{"a durable that does not exist", "kubernetes/components/keda/scaled.yaml", "consumer: curator", "consumer: curators", "curators"},
 	{"an account that is no tenant", "kubernetes/components/keda/scaled.yaml", "account: debrief", "account: DEBRIEF", "no tenant"},
 	{"a scaler without a Deployment", "kubernetes/components/keda/scaled.yaml", "scaleTargetRef: {name: reflector}", "scaleTargetRef: {name: reflectors}", "reflectors"},
+	{"a scaler that takes the second worker away", "kubernetes/components/keda/scaled.yaml", "minReplicaCount: 2", "minReplicaCount: 1", "leaves 1 of the two workers"},
 	{"a server that does not show its lag there", "kubernetes/components/keda/scaled.yaml", "nats.debrief.svc", "nats.default.svc", "nats.default.svc"},
 	{"compose: a variable that no program has", "compose.yaml", "DEBRIEF_MODEL:", "DEBRIEF_MODELS:", "DEBRIEF_MODELS"},
 	{"compose: a command that the tool does not have", "compose.yaml", "[setup,", "[set-up,", "set-up"},
 	{"compose: a secret that is not given", "compose.yaml", "secrets: [ca.pem, reflector.nk, model.key]", "secrets: [ca.pem, model.key]", "nothing is mounted at /run/secrets/reflector.nk"},
 	{"compose: a model that listens elsewhere", "compose.yaml", "0.0.0.0:8089", "0.0.0.0:8088", "nobody is at model:8089"},
 	{"compose: a service that is not there", "compose.yaml", "tls://nats:4222", "tls://natz:4222", "nobody is at natz:4222"},
+	{"compose: a generator that keeps what it does by itself", "compose.yaml", "DEBRIEF_RECALL_MEMORY: 67108864", "DEBRIEF_RECALL_TOP: 10", "more than a third of its limit of 256m"},
+	{"compose: a worker with less room", "compose.yaml", "mem_limit: 256m", "mem_limit: 128m", "GOMEMLIMIT"},
 	{"compose: a name that keeps a service from scaling", "compose.yaml", "  reflector:\n", "  reflector:\n    container_name: r\n", "container_name"},
 	{"compose: a service that may write", "compose.yaml", "read_only: true", "read_only: false", "read_only"},
 }

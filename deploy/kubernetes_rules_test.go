@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"debrief/events"
 )
@@ -72,8 +73,38 @@ func (c cluster) ports(o object, i image, env map[string]string) error {
 			errs = append(errs, fmt.Errorf("probe of %s: want one of %v", asks, answers))
 		}
 	}
+	if i.program == "nats-server" && (p.StartupProbe == nil || p.StartupProbe.HTTPGet.Path != "/healthz") {
+		errs = append(errs, errors.New("nothing waits for its streams before the next server is replaced: want a startup probe of all of /healthz"))
+	}
 	if want := healthPort(i, env); want != 0 && byName["health"] != want {
 		errs = append(errs, fmt.Errorf("port health is %d, and the program answers at %d", byName["health"], want))
+	}
+	return errors.Join(errs...)
+}
+
+var (
+	maxFile  = regexp.MustCompile(`(?m)^  max_file: (\w+)`)
+	lameDuck = regexp.MustCompile(`(?m)^lame_duck_duration: "(\w+)"`)
+)
+
+// serves holds the numbers of a server's pods against those of the configuration that it is started with: what it may store,
+// how long it takes to end.
+func serves(o object, c container) error {
+	if c.image != "nats" {
+		return nil
+	}
+	text := c.files[c.args[len(c.args)-1]]
+	may, ends := maxFile.FindStringSubmatch(text), lameDuck.FindStringSubmatch(text)
+	if may == nil || ends == nil || len(o.Spec.VolumeClaimTemplates) != 1 {
+		return fmt.Errorf("%v says too little: max_file %q, lame_duck_duration %q, %d volumes", c.args, may, ends, len(o.Spec.VolumeClaimTemplates))
+	}
+	var errs []error
+	if has := o.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests["storage"]; size(has) < size(may[1]) {
+		errs = append(errs, fmt.Errorf("may store %s on a volume of %s", may[1], has))
+	}
+	takes, err := time.ParseDuration(ends[1])
+	if grace := o.Spec.Template.Spec.TerminationGracePeriodSeconds; err != nil || float64(grace) < 2*takes.Seconds() {
+		errs = append(errs, fmt.Errorf("is killed after %d s, and lame duck mode alone takes %v", grace, takes))
 	}
 	return errors.Join(errs...)
 }
@@ -188,6 +219,9 @@ func (c cluster) scaling(o object) error {
 	var errs []error
 	if _, ok := c.of("Deployment", o.Spec.ScaleTargetRef.Name); !ok {
 		errs = append(errs, fmt.Errorf("no Deployment %s", o.Spec.ScaleTargetRef.Name))
+	}
+	if o.Spec.MinReplicaCount < 2 {
+		errs = append(errs, fmt.Errorf("leaves %d of the two workers that base has for availability", o.Spec.MinReplicaCount))
 	}
 	for _, t := range o.Spec.Triggers {
 		m := t.Metadata

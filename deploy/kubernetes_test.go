@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -25,19 +26,21 @@ type (
 		}
 		Data map[string]string
 		Spec struct {
-			Replicas       int
-			ServiceName    string `yaml:"serviceName"`
-			Selector       selector
-			Template       pod
-			Ports          []port
-			ScaleTargetRef struct{ Name string } `yaml:"scaleTargetRef"`
-			Triggers       []struct {
+			Replicas        int
+			ServiceName     string `yaml:"serviceName"`
+			Selector        selector
+			Template        pod
+			Ports           []port
+			ScaleTargetRef  struct{ Name string } `yaml:"scaleTargetRef"`
+			MinReplicaCount int                   `yaml:"minReplicaCount"`
+			Triggers        []struct {
 				Type     string
 				Metadata map[string]string
 			}
 			PodSelector          selector `yaml:"podSelector"`
 			Ingress, Egress      []rule
-			VolumeClaimTemplates []object `yaml:"volumeClaimTemplates"`
+			VolumeClaimTemplates []object                             `yaml:"volumeClaimTemplates"`
+			Resources            struct{ Requests map[string]string } // of such a volume
 		}
 	}
 	pod struct {
@@ -220,7 +223,8 @@ func checkKubernetes(t *testing.T, dir, overlay string) error {
 	for _, o := range c.running {
 		i := slices.IndexFunc(s.containers, func(x container) bool { return x.name == o.Metadata.Name })
 		if i >= 0 {
-			errs = append(errs, named(o, c.workload(o)), named(o, c.ports(o, all[s.containers[i].image], s.containers[i].env)))
+			x := s.containers[i]
+			errs = append(errs, named(o, c.workload(o)), named(o, c.ports(o, all[x.image], x.env)), named(o, serves(o, x)))
 		}
 	}
 	for _, o := range c.objects {
@@ -243,7 +247,10 @@ func (c cluster) stack() (stack, error) {
 	for _, o := range c.running {
 		p := o.Spec.Template.Spec.Containers[0]
 		repository, _, _ := strings.Cut(p.Image, ":")
-		x := container{name: o.Metadata.Name, image: path.Base(repository), args: p.Args, env: map[string]string{}, files: map[string]string{}}
+		x := container{
+			name: o.Metadata.Name, image: path.Base(repository), args: p.Args, memory: p.Resources.Limits["memory"],
+			env: map[string]string{}, files: map[string]string{},
+		}
 		for _, from := range p.EnvFrom {
 			settings, ok := c.of("ConfigMap", from.ConfigMapRef.Name)
 			if !ok {
@@ -311,4 +318,35 @@ func (c cluster) mount(o object, name, at string, files map[string]string) error
 		errs = append(errs, add("Secret", s.Secret), add("ConfigMap", s.ConfigMap))
 	}
 	return errors.Join(errs...)
+}
+
+// TestImagesAreNamedInOnePlace names them elsewhere where the README says to, and wants every pod of every overlay to have
+// one of those.
+func TestImagesAreNamedInOnePlace(t *testing.T) {
+	t.Parallel()
+	dir := deployment(t)
+	text := "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nimages:\n"
+	all, err := images(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range all {
+		text += fmt.Sprintf("  - {name: debrief/%s, newName: registry.example/%[1]s, newTag: v1}\n", name)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kubernetes/components/images/kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for overlay, pods := range map[string]int{"base": 5, "overlays/keda": 5, "overlays/one-node": 6} {
+		c, err := render(dir, overlay)
+		if err != nil || len(c.running) != pods {
+			t.Errorf("%s: got %d with pods, %v, want %d", overlay, len(c.running), err, pods)
+		}
+		for _, o := range c.running {
+			for _, x := range o.Spec.Template.Spec.Containers {
+				if !strings.HasPrefix(x.Image, "registry.example/") || !strings.HasSuffix(x.Image, ":v1") {
+					t.Errorf("%s: %s %s has image %s", overlay, o.Kind, o.Metadata.Name, x.Image)
+				}
+			}
+		}
+	}
 }

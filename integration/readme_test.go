@@ -83,6 +83,7 @@ var onlyRead = map[string]string{
 	"DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run WhatAReplay | grep MEMORY":                                                         "takes minutes",
 
 	"deploy/compose up":                                            "TestComposeRunsToAnAppliedDelta of deploy runs it, where there is an engine",
+	"deploy/compose build":                                         "TestComposeRunsToAnAppliedDelta runs that as part of 'up'",
 	"deploy/compose debrief status":                                "wants the stack; the script runs it at the end of 'up'",
 	"deploy/compose debrief playbook show":                         "wants the stack; the script runs it at the end of 'up'",
 	"deploy/compose up -d --scale reflector=5":                     "wants the stack",
@@ -92,7 +93,7 @@ var onlyRead = map[string]string{
 	"DEBRIEF_MODEL=llama3 DEBRIEF_BASE_URL=http://host.docker.internal:11434/v1 deploy/compose up":        "wants a model on this machine",
 	"docker-compose -p debrief -f deploy/compose.yaml up -d --build":                                      "the script does that",
 	`for image in nats debrief generator reflector curator; do docker push "$REGISTRY/$image:$TAG"; done`: "wants a registry",
-	`(cd deploy/kubernetes/base && kustomize edit set image debrief/nats="$REGISTRY/nats:$TAG" debrief/debrief="$REGISTRY/debrief:$TAG" ` +
+	`(cd deploy/kubernetes/components/images && kustomize edit set image debrief/nats="$REGISTRY/nats:$TAG" debrief/debrief="$REGISTRY/debrief:$TAG" ` +
 		`debrief/generator="$REGISTRY/generator:$TAG" debrief/reflector="$REGISTRY/reflector:$TAG" debrief/curator="$REGISTRY/curator:$TAG")`: "wants kustomize, and changes a file",
 	"kubectl apply -k deploy/kubernetes/base":                                                                                        "wants a cluster",
 	"kubectl -n debrief wait --for=condition=complete job/setup --timeout=5m":                                                        "wants a cluster",
