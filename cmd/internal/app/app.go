@@ -105,6 +105,8 @@ type parsed struct {
 	cli  any
 	run  *kong.Context
 	file *file
+
+	dropped []*kong.Flag // what was given and does not count; see decide
 }
 
 // parse understands a command line, with the environment and the file that it names. What nobody knows is an error.
@@ -122,7 +124,8 @@ func (m Program) parse(args []string) (*parsed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parsed{m.CLI, run, f}, nil
+	p := &parsed{cli: m.CLI, run: run, file: f}
+	return p, p.decide()
 }
 
 // wanted are the commands that a command line may be of. The flags of dozens take longer to understand than most commands

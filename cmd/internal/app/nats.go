@@ -25,7 +25,7 @@ const DefaultURL = "nats://127.0.0.1:4222"
 
 // NATS are the flags of who connects to a server.
 type NATS struct {
-	NATS     string `name:"nats" help:"Server to connect to; several with commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL"`
+	NATS     string `name:"nats" help:"Server to connect to; several with commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL" instead:"data,listen"`
 	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, as 'debrief credentials' makes them." type:"path" placeholder:"FILE"`
 	Creds    string `help:"Credentials file of a NATS user." type:"path" placeholder:"FILE"`
 	User     string `help:"User, where the server wants one." placeholder:"NAME"`
