@@ -60,7 +60,13 @@ func (p place) connect(log zerolog.Logger) (*patient, error) {
 	case !dirExists(p.dir()):
 		return nil, p.idle()
 	}
-	server, err := natsd.Start(natsd.Config{Dir: p.dir(), Sync: p.Sync, MaxStore: int64(p.MaxStore), User: p.User, Password: p.Password, Token: p.Token})
+	user, password, token, err := p.Login()
+	if err != nil {
+		return nil, err
+	}
+	server, err := natsd.Start(natsd.Config{
+		Dir: p.dir(), Sync: p.Sync, MaxStore: int64(p.MaxStore), User: user, Password: password, Token: token,
+	})
 	var used *natsd.InUseError
 	switch {
 	case errors.As(err, &used) && used.URL != "":
