@@ -122,7 +122,7 @@ func (m Program) parse(args []string) (*parsed, error) {
 	}
 	run, err := parser.Parse(args)
 	if err != nil {
-		return nil, err
+		return nil, f.blame(err)
 	}
 	p := &parsed{cli: m.CLI, run: run, file: f}
 	return p, p.decide()
