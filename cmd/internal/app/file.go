@@ -21,21 +21,22 @@ type file struct {
 	asked  []string          // the keys that flags were set from
 }
 
-// configFile is the file that --config or the environment names, "" for none. It is looked for before the command
-// line is parsed, because parsing needs what it holds.
+// configFile is the file that --config or the environment names, "" for none; of several flags the last one counts, as
+// of any flag. It is looked for before the command line is parsed, because parsing needs what it holds.
 func configFile(args []string) string {
+	file := os.Getenv(configEnv)
 	for i, arg := range args {
 		if arg == "--" {
 			break
 		}
 		if name, ok := strings.CutPrefix(arg, "--config="); ok {
-			return name
+			file = name
 		}
 		if arg == "--config" && i+1 < len(args) {
-			return args[i+1]
+			file = args[i+1]
 		}
 	}
-	return os.Getenv(configEnv)
+	return file
 }
 
 func loadFile(name string) (*file, error) {

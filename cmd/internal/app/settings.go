@@ -62,10 +62,16 @@ func writeSettings(out io.Writer, all []Setting) error {
 	return w.Flush()
 }
 
-// ShowSettings prints the settings that a command line would run with, and does not run it. The exit code is that of a
-// command line or of settings that cannot be.
-func (m Program) ShowSettings(args []string, asJSON bool) error {
-	p, err := m.parse(args)
+// ShowSettings prints the settings that a command line would run with, and does not run it. What run, the command line
+// that asks, says for every command holds there, too. The exit code is that of a command line or of settings that cannot be.
+func (m Program) ShowSettings(run *kong.Context, args []string, asJSON bool) error {
+	var common []string
+	for _, step := range run.Path {
+		if step.Flag != nil && !step.Resolved && slices.Contains(run.Model.Flags, step.Flag) {
+			common = append(common, fmt.Sprintf("--%s=%v", step.Flag.Name, step.Flag.Target))
+		}
+	}
+	p, err := m.parse(append(common, args...))
 	if err != nil {
 		return Exit(ExitUsage, err)
 	}
