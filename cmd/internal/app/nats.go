@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -34,8 +35,8 @@ type NATS struct {
 	CA       string `name:"ca" help:"Certificate authority of the server." type:"path" placeholder:"FILE"`
 	Replicas int    `help:"Replicas of streams that are created: 1, or 3 on a cluster." default:"1"`
 
-	PasswordFile string `help:"File that holds the password." type:"path" placeholder:"FILE"`
-	TokenFile    string `help:"File that holds the token." type:"path" placeholder:"FILE"`
+	PasswordFile string `help:"File that holds the password." type:"path" placeholder:"FILE" instead:"password"`
+	TokenFile    string `help:"File that holds the token." type:"path" placeholder:"FILE" instead:"token"`
 
 	AckWait time.Duration `help:"After this long without a sign of life from its worker, work goes to another one. The same for all programs of a server." default:"30s"`
 }
@@ -49,22 +50,34 @@ func (n NATS) Login() (user, password, token string, err error) {
 	return n.User, password, token, err
 }
 
+// maxSecret bounds a file with a secret, in bytes.
+const maxSecret = 16 << 10
+
 // secret is what a flag holds, or the file that another one names.
 func secret(flag, value, fileFlag, name string) (string, error) {
 	switch {
 	case name == "":
 		return value, nil
-	case value != "":
+	case value != "": // who gave them does not decide it; see decide
 		return "", Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", fileFlag, flag))
 	}
-	text, err := os.ReadFile(name)
-	if err == nil && strings.TrimSpace(string(text)) == "" {
-		err = fmt.Errorf("%s: is empty", name)
-	}
+	f, err := os.Open(name)
 	if err != nil {
 		return "", Exit(ExitUsage, fmt.Errorf("%s: %w", fileFlag, err))
 	}
-	return strings.TrimSpace(string(text)), nil
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	text := strings.TrimSpace(string(data))
+	switch {
+	case err != nil:
+	case len(data) > maxSecret:
+		err = fmt.Errorf("%s: is longer than %d bytes", name, maxSecret)
+	case text == "":
+		err = fmt.Errorf("%s: is empty", name)
+	default:
+		return text, nil
+	}
+	return "", Exit(ExitUsage, fmt.Errorf("%s: %w", fileFlag, err))
 }
 
 // login is how to be whom the flags name. What cannot be read is named with its flag before anybody connects.
