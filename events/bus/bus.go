@@ -73,7 +73,7 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	c := &Conn{nc: nc, js: denied.JetStream(js, watch), watch: watch, policy: o.Policy.WithDefaults(), log: o.Log, tracer: o.Tracer}
 	if err := c.ensure(ctx, o.Role, max(o.Replicas, 1)); err != nil {
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
-			return nil, fmt.Errorf("the server at %s has no JetStream: start it with JetStream enabled: %w", nc.ConnectedUrlRedacted(), err)
+			return nil, fmt.Errorf("the server at %s has no JetStream: start it with JetStream enabled: %w", redact.Address(nc.ConnectedUrl()), err)
 		}
 		return nil, err
 	}

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"debrief/events/bus"
-	secrets "debrief/events/redact"
+	"debrief/events/redact"
 )
 
 // Common are the flags of every program.
@@ -53,7 +53,7 @@ func (c Common) Logger() zerolog.Logger {
 type discreet struct{ out io.Writer }
 
 func (d discreet) Write(line []byte) (int, error) {
-	if _, err := io.WriteString(d.out, secrets.Text(string(line))); err != nil {
+	if _, err := io.WriteString(d.out, redact.Text(string(line))); err != nil {
 		return 0, err
 	}
 	return len(line), nil
@@ -211,7 +211,7 @@ func plain(err error) error {
 }
 
 // firstLine is an error in one line.
-func firstLine(err error) string { return secrets.Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }
+func firstLine(err error) string { return redact.Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }
 
 // Version is the module's version, or the revision it was built from.
 func Version() string {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/redact"
 )
 
 // DefaultURL is where a server is looked for, and where 'debrief up' listens.
@@ -82,6 +84,9 @@ func secret(flag, value, fileFlag, name string) (string, error) {
 
 // login is how to be whom the flags name. What cannot be read is named with its flag before anybody connects.
 func (n NATS) login() (opts []nats.Option, err error) {
+	if err := n.address(); err != nil {
+		return nil, err
+	}
 	user, password, token, err := n.Login()
 	if err != nil {
 		return nil, err
@@ -122,6 +127,33 @@ func (n NATS) login() (opts []nats.Option, err error) {
 	return opts, nil
 }
 
+// address reports a server's address that cannot be, and quotes nothing of who logs in there: what is special in a password
+// ends it early, and its rest stands where a host or a port does.
+func (n NATS) address() error {
+	shown := redact.Address(n.NATS)
+	for a := range strings.SplitSeq(shown, ",") {
+		var bad *url.Error
+		if _, err := url.Parse(schemed(a[strings.LastIndexByte(a, '@')+1:])); errors.As(err, &bad) {
+			return Exit(ExitUsage, fmt.Errorf("--nats: %s: %w", shown, bad.Err))
+		}
+	}
+	for a := range strings.SplitSeq(n.NATS, ",") {
+		u, err := url.Parse(schemed(a))
+		if err != nil || strings.Contains(a, "@") && (u.User == nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@")) {
+			return Exit(ExitUsage, fmt.Errorf("--nats: %s: what is special in a user, password or token there has to be percent-encoded", shown))
+		}
+	}
+	return nil
+}
+
+// schemed is an address with the scheme that it has where it has none.
+func schemed(address string) string {
+	if address = strings.TrimSpace(address); strings.Contains(address, "://") {
+		return address
+	}
+	return "nats://" + address
+}
+
 // pathless is what went wrong with a file that the error around it names.
 func pathless(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
@@ -132,42 +164,26 @@ func pathless(err error) error {
 
 // Dial connects. What cannot be reached ends the program with its own exit code and one line.
 func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
-	url := cmp.Or(n.NATS, DefaultURL)
+	address := cmp.Or(n.NATS, DefaultURL)
+	shown := redact.Address(address)
 	login, err := n.login()
 	if err != nil {
 		return nil, err
 	}
-	nc, err := nats.Connect(url, slices.Concat(Options(name, log), login, []nats.Option{nats.Timeout(3 * time.Second)})...)
+	nc, err := nats.Connect(address, slices.Concat(Options(name, log), login, []nats.Option{nats.Timeout(3 * time.Second)})...)
 	untrusted := (*tls.CertificateVerificationError)(nil)
 	switch {
 	case err == nil:
 		return nc, nil
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token", redact(url)))
+		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token", shown))
 	case errors.As(err, &untrusted):
-		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s has a certificate that is not to be trusted (%w): check --ca", redact(url), untrusted.Err))
+		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s has a certificate that is not to be trusted (%w): check --ca", shown, untrusted.Err))
 	}
 	if errors.Is(err, nats.ErrNoServers) {
-		return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s: start one with 'debrief up', or name one with --nats", redact(url)))
+		return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s: start one with 'debrief up', or name one with --nats", shown))
 	}
-	return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s (%w): start one with 'debrief up', or name one with --nats", redact(url), err))
-}
-
-// redact keeps a password in an address out of messages.
-func redact(url string) string {
-	if at := lastIndex(url, '@'); at >= 0 {
-		return "nats://…" + url[at:]
-	}
-	return url
-}
-
-func lastIndex(s string, c byte) int {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == c {
-			return i
-		}
-	}
-	return -1
+	return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s (%w): start one with 'debrief up', or name one with --nats", shown, err))
 }
 
 // Options of every connection: it comes back by itself, and what the server refuses is logged at once, because to
@@ -193,7 +209,9 @@ func Options(name string, log zerolog.Logger) []nats.Option {
 				log.Warn().Err(err).Msg("disconnected from the server")
 			}
 		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Warn().Str("server", nc.ConnectedUrlRedacted()).Msg("connected again") }),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			log.Warn().Str("server", redact.Address(nc.ConnectedUrl())).Msg("connected again")
+		}),
 	}
 }
 

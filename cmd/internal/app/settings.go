@@ -12,7 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	secrets "debrief/events/redact"
+	"debrief/events/redact"
 )
 
 // Setting is one setting of a command: what it is now, and who said so.
@@ -47,9 +47,9 @@ func shown(flag *kong.Flag) string {
 	case flag.Tag.Has("secret"):
 		return "(secret)"
 	case flag.Name == "nats":
-		return redact(text)
+		return redact.Address(text)
 	}
-	return secrets.Text(text) // an address may hold a password, too
+	return redact.Text(text) // an address may hold a password, too
 }
 
 // writeSettings writes settings as a table.
