@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 
 	"debrief/events"
@@ -100,8 +101,8 @@ func (n NATS) login() (opts []nats.Option, err error) {
 		ways, opts = append(ways, "--nkey"), append(opts, key)
 	}
 	if n.Creds != "" {
-		if _, err := os.ReadFile(n.Creds); err != nil {
-			return nil, Exit(ExitUsage, fmt.Errorf("--creds: %w", err))
+		if err := credentials(n.Creds); err != nil {
+			return nil, Exit(ExitUsage, fmt.Errorf("--creds: %s: %w", n.Creds, pathless(err)))
 		}
 		ways, opts = append(ways, "--creds"), append(opts, nats.UserCredentials(n.Creds))
 	}
@@ -152,6 +153,22 @@ func schemed(address string) string {
 		return address
 	}
 	return "nats://" + address
+}
+
+// credentials reports a file that holds no user's credentials. The client reads it at each connection, and takes a file that
+// holds a key alone for the part that is sent to the server.
+func credentials(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if _, err := nkeys.ParseDecoratedNKey(text); err != nil {
+		return err
+	}
+	if token, err := nkeys.ParseDecoratedJWT(text); err != nil || !strings.HasPrefix(token, "eyJ") { // {" in base64
+		return errors.New("holds no user's JWT: a key alone is for --nkey")
+	}
+	return nil
 }
 
 // pathless is what went wrong with a file that the error around it names.
