@@ -63,7 +63,8 @@ type Options struct {
 }
 
 // Open makes sure that the streams and buckets exist and returns a connection to them. It does not own nc. What is
-// missing is made, where the server lets this user. Refusals are a *DeniedError, here and in every call of the connection.
+// missing is made, where the server lets this user. Refusals are a *DeniedError, here and in every call of the connection;
+// streams that do not suit are an *UnsuitableError.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {

@@ -258,11 +258,11 @@ func (n NATS) Open(ctx context.Context, nc *nats.Conn, role string, log zerolog.
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	conn, err := bus.Open(ctx, nc, bus.Options{Policy: bus.Policy{AckWait: n.AckWait}, Replicas: n.Replicas, Log: log, Role: role, Tracer: tracer(ctx)})
-	if denied := (*bus.DeniedError)(nil); errors.As(err, &denied) {
-		return nil, Exit(ExitRefused, err)
+	switch {
+	case err == nil:
+		return conn, nil
+	case ExitCode(err) == ExitRefused:
+		return nil, err
 	}
-	if err != nil {
-		return nil, Exit(ExitUnreachable, err)
-	}
-	return conn, nil
+	return nil, Exit(ExitUnreachable, err)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
@@ -75,5 +76,36 @@ func TestAWorkerDoesNotLogItsToken(t *testing.T) {
 	}
 	if want := `"server":"` + strings.Replace(srv.URL(), "://", "://…@", 1) + `"`; !strings.Contains(string(said), want) || strings.Contains(string(said), "s3cret") {
 		t.Errorf("got %s, want %s", said, want)
+	}
+}
+
+// TestStreamsThatDoNotSuitAreNoServerThatIsAway: to wait for them to change by themselves is in vain.
+func TestStreamsThatDoNotSuitAreNoServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	for want, have := range map[string]jetstream.StreamConfig{
+		"stream TASKS has retention Limits, want WorkQueue": {Name: events.StreamTasks, Subjects: []string{"ace.task.*"}, AllowDirect: true},
+		"open stream TASKS: ":                               {Name: "MINE", Subjects: []string{"ace.>"}},
+	} {
+		srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(srv.Close)
+		n := app.NATS{NATS: srv.URL()}
+		nc, err := n.Dial("debrief", zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.CreateStream(t.Context(), have); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Open(t.Context(), nc, "", zerolog.Nop()); app.ExitCode(err) != app.ExitRefused || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, exit code %d, want %s, exit code %d", err, app.ExitCode(err), want, app.ExitRefused)
+		}
 	}
 }
