@@ -1,5 +1,7 @@
 package main
 
+import "github.com/alecthomas/kong"
+
 // config shows settings instead of running with them.
 type config struct {
 	JSON    bool     `help:"Print JSON."`
@@ -13,6 +15,7 @@ func (*config) Help() string {
   debrief config                               what 'debrief up' would run with
   debrief config status --nats nats://host:4222
   DEBRIEF_CONFIG=debrief.yaml debrief config up --window 3
+  debrief config --config debrief.yaml         the same with a file
   debrief config --json replay tasks.jsonl
 
 A setting comes from the command line, else from the environment, else from the file of --config, else it is the default. Keys
@@ -21,10 +24,10 @@ with --show-config.`
 }
 
 // Run implements the command.
-func (c *config) Run() error {
+func (c *config) Run(run *kong.Context) error {
 	args := c.Command
 	if len(args) == 0 {
 		args = []string{"up"}
 	}
-	return program().ShowSettings(args, c.JSON)
+	return program().ShowSettings(run, args, c.JSON)
 }

@@ -54,10 +54,19 @@ type patient struct {
 
 // connect connects and makes nothing: no stream, no directory.
 func (p place) connect(log zerolog.Logger) (*patient, error) {
-	if p.NATS.NATS != "" || !dirExists(p.dir()) {
+	switch {
+	case p.NATS.NATS != "", p.Data == "" && !dirExists(p.dir()):
 		return p.examined("", log)
+	case !dirExists(p.dir()):
+		return nil, p.idle()
 	}
-	server, err := natsd.Start(natsd.Config{Dir: p.dir(), Sync: p.Sync, MaxStore: int64(p.MaxStore), User: p.User, Password: p.Password, Token: p.Token})
+	user, password, token, err := p.Login()
+	if err != nil {
+		return nil, err
+	}
+	server, err := natsd.Start(natsd.Config{
+		Dir: p.dir(), Sync: p.Sync, MaxStore: int64(p.MaxStore), User: user, Password: password, Token: token,
+	})
 	var used *natsd.InUseError
 	switch {
 	case errors.As(err, &used) && used.URL != "":

@@ -20,7 +20,7 @@ import (
 // place says where the streams are: on a server somewhere, or in a directory of our own.
 type place struct {
 	app.NATS
-	Data     string `help:"Directory of the embedded server, used unless --nats is given. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR"`
+	Data     string `help:"Directory of the embedded server, used unless --nats is given; as a flag it beats DEBRIEF_NATS. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR"`
 	Sync     string `help:"When the embedded server flushes to disk: 'always', or a duration such as 100ms." default:"always"`
 	MaxStore bytes  `help:"Most that streams of the embedded server may take on disk." default:"16GiB"`
 }
@@ -76,8 +76,16 @@ func (p place) running(ctx context.Context, log zerolog.Logger) (*session, error
 			}
 			s.Close() // nobody runs it
 		}
+		if p.Data != "" {
+			return nil, p.idle()
+		}
 	}
 	return p.dial(ctx, log)
+}
+
+// idle is the error of a directory that was named and that nobody runs a server on: another one is not what was asked for.
+func (p place) idle() error {
+	return app.Exit(app.ExitUnreachable, fmt.Errorf("--data: no server runs on %s: start one with 'debrief up', or name one with --nats", p.Data))
 }
 
 func dirExists(dir string) bool {

@@ -14,6 +14,7 @@ import (
 	"debrief/cmd/internal/simulated"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/redact"
 	"debrief/generator"
 	"debrief/generator/scoring"
 	"debrief/reflector"
@@ -91,7 +92,7 @@ func (u *up) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer s.Close()
 	if s.server == nil && u.NATS.NATS == "" {
-		return app.Exit(app.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s already", u.dir(), s.nc.ConnectedUrlRedacted()))
+		return app.Exit(app.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s already", u.dir(), redact.Address(s.nc.ConnectedUrl())))
 	}
 	if s.server != nil {
 		m.StoreLimit(int64(u.MaxStore))
@@ -199,7 +200,7 @@ func simulate(ctx context.Context, m app.Model, thinks time.Duration) (app.Model
 func (u *up) announce(s *session, working int, url string) {
 	where := "streams in " + u.dir()
 	if s.server == nil {
-		where = "streams on " + s.nc.ConnectedUrlRedacted()
+		where = "streams on " + redact.Address(s.nc.ConnectedUrl())
 	} else if url := s.server.URL(); url != "" {
 		where += ", listening at " + url
 	}

@@ -63,7 +63,8 @@ type Options struct {
 }
 
 // Open makes sure that the streams and buckets exist and returns a connection to them. It does not own nc. What is
-// missing is made, where the server lets this user. Refusals are a *DeniedError, here and in every call of the connection.
+// missing is made, where the server lets this user. Refusals are a *DeniedError, here and in every call of the connection;
+// streams that do not suit are an *UnsuitableError.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -73,7 +74,7 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	c := &Conn{nc: nc, js: denied.JetStream(js, watch), watch: watch, policy: o.Policy.WithDefaults(), log: o.Log, tracer: o.Tracer}
 	if err := c.ensure(ctx, o.Role, max(o.Replicas, 1)); err != nil {
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
-			return nil, fmt.Errorf("the server at %s has no JetStream: start it with JetStream enabled: %w", nc.ConnectedUrlRedacted(), err)
+			return nil, fmt.Errorf("the server at %s has no JetStream: start it with JetStream enabled: %w", redact.Address(nc.ConnectedUrl()), err)
 		}
 		return nil, err
 	}

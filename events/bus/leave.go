@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"debrief/events/redact"
 )
 
 // A server that is gone without a word, with its machine or its network, leaves a connection that looks sound. By itself
@@ -37,7 +39,7 @@ func (c *Conn) heard(err error) {
 		c.quiet.since = now
 	case now.Sub(c.quiet.since) >= c.policy.Leave:
 		c.quiet.since = now
-		c.log.Warn().Err(err).Str("server", c.nc.ConnectedUrlRedacted()).Msg("the streams do not answer through this server: trying another one")
+		c.log.Warn().Err(err).Str("server", redact.Address(c.nc.ConnectedUrl())).Msg("the streams do not answer through this server: trying another one")
 		_ = c.nc.ForceReconnect() // fails when the connection is closed
 	}
 }

@@ -127,7 +127,7 @@ func (c *Conn) ensure(ctx context.Context, role string, replicas int) error {
 				if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was first
 					s, err = c.js.Stream(ctx, want.Name)
 				}
-				err = missing("stream "+want.Name, err)
+				err = missing("stream "+want.Name, asUnsuitable(err))
 			}
 			return err
 		})
@@ -197,21 +197,42 @@ func insist(ctx context.Context, ask func(context.Context) error) error {
 	}
 }
 
+// UnsuitableError says that a stream is not as the roles need it. Its settings are an operator's to change.
+type UnsuitableError struct{ Err error }
+
+func (e *UnsuitableError) Error() string { return e.Err.Error() }
+func (e *UnsuitableError) Unwrap() error { return e.Err }
+
+// subjectOverlap is what the server answers to who makes a stream whose subjects another one takes already.
+const subjectOverlap jetstream.ErrorCode = 10065
+
+// asUnsuitable is the error of making a stream where others are in the way.
+func asUnsuitable(err error) error {
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == subjectOverlap {
+		return &UnsuitableError{err}
+	}
+	return err
+}
+
+// usable reports what is wrong with a stream, as an *UnsuitableError.
 func usable(got, want jetstream.StreamConfig) error {
+	unsuitable := func(format string, args ...any) error {
+		return &UnsuitableError{fmt.Errorf("stream %s "+format, append([]any{got.Name}, args...)...)}
+	}
 	for _, s := range want.Subjects {
 		if !slices.Contains(got.Subjects, s) {
-			return fmt.Errorf("stream %s does not take %s: it was set up by something else", got.Name, s)
+			return unsuitable("does not take %s: it was set up by something else", s)
 		}
 	}
 	switch {
 	case got.Retention != want.Retention:
-		return fmt.Errorf("stream %s has retention %s, want %s", got.Name, got.Retention, want.Retention)
+		return unsuitable("has retention %s, want %s: it was set up by something else", got.Retention, want.Retention)
 	case want.AllowAtomicPublish && !got.AllowAtomicPublish:
-		return fmt.Errorf("stream %s does not allow atomic batches: set allow_atomic", got.Name)
+		return unsuitable("does not allow atomic batches: set allow_atomic")
 	case want.AllowRollup && !got.AllowRollup:
-		return fmt.Errorf("stream %s does not allow rollups: set allow_rollup_hdrs", got.Name)
+		return unsuitable("does not allow rollups: set allow_rollup_hdrs")
 	case !got.AllowDirect:
-		return fmt.Errorf("stream %s does not allow direct gets: set allow_direct", got.Name)
+		return unsuitable("does not allow direct gets: set allow_direct")
 	}
 	return nil
 }

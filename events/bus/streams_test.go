@@ -116,7 +116,8 @@ func TestAnUnsuitableStreamIsAClearError(t *testing.T) {
 			if _, err := js.CreateStream(t.Context(), test.have); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(t.Context(), nc, Options{}); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			_, err = Open(t.Context(), nc, Options{})
+			if unsuitable := (*UnsuitableError)(nil); !errors.As(err, &unsuitable) || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})

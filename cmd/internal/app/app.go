@@ -22,7 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"debrief/events/bus"
-	secrets "debrief/events/redact"
+	"debrief/events/redact"
 )
 
 // Common are the flags of every program.
@@ -53,7 +53,7 @@ func (c Common) Logger() zerolog.Logger {
 type discreet struct{ out io.Writer }
 
 func (d discreet) Write(line []byte) (int, error) {
-	if _, err := io.WriteString(d.out, secrets.Text(string(line))); err != nil {
+	if _, err := io.WriteString(d.out, redact.Text(string(line))); err != nil {
 		return 0, err
 	}
 	return len(line), nil
@@ -105,6 +105,8 @@ type parsed struct {
 	cli  any
 	run  *kong.Context
 	file *file
+
+	dropped []*kong.Flag // what was given and does not count; see decide
 }
 
 // parse understands a command line, with the environment and the file that it names. What nobody knows is an error.
@@ -120,9 +122,10 @@ func (m Program) parse(args []string) (*parsed, error) {
 	}
 	run, err := parser.Parse(args)
 	if err != nil {
-		return nil, err
+		return nil, f.blame(err)
 	}
-	return &parsed{m.CLI, run, f}, nil
+	p := &parsed{cli: m.CLI, run: run, file: f}
+	return p, p.decide()
 }
 
 // wanted are the commands that a command line may be of. The flags of dozens take longer to understand than most commands
@@ -208,7 +211,7 @@ func plain(err error) error {
 }
 
 // firstLine is an error in one line.
-func firstLine(err error) string { return secrets.Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }
+func firstLine(err error) string { return redact.Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }
 
 // Version is the module's version, or the revision it was built from.
 func Version() string {

@@ -40,12 +40,13 @@ func ExitCode(err error) int {
 	var c *coded
 	var full *bus.FullError
 	var denied *bus.DeniedError
+	var unsuitable *bus.UnsuitableError
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &c):
 		return c.code
-	case errors.As(err, &full), errors.As(err, &denied):
+	case errors.As(err, &full), errors.As(err, &denied), errors.As(err, &unsuitable):
 		return ExitRefused
 	case errors.Is(err, context.Canceled):
 		return ExitFailed

@@ -17,24 +17,26 @@ const configEnv = "DEBRIEF_CONFIG"
 // error, and so is a key given twice.
 type file struct {
 	name   string
-	values map[string]any
+	values map[string]string // as they are written: they are parsed as flags' are
+	asked  []string          // the keys that flags were set from
 }
 
-// configFile is the file that --config or the environment names, "" for none. It is looked for before the command
-// line is parsed, because parsing needs what it holds.
+// configFile is the file that --config or the environment names, "" for none; of several flags the last one counts, as
+// of any flag. It is looked for before the command line is parsed, because parsing needs what it holds.
 func configFile(args []string) string {
+	file := os.Getenv(configEnv)
 	for i, arg := range args {
 		if arg == "--" {
 			break
 		}
 		if name, ok := strings.CutPrefix(arg, "--config="); ok {
-			return name
+			file = name
 		}
 		if arg == "--config" && i+1 < len(args) {
-			return args[i+1]
+			file = args[i+1]
 		}
 	}
-	return os.Getenv(configEnv)
+	return file
 }
 
 func loadFile(name string) (*file, error) {
@@ -58,27 +60,37 @@ func (f *file) read(in io.Reader) error {
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("is longer than %d bytes", maxFile)
 	}
+	var nodes map[string]yaml.Node
 	if err == nil {
-		err = yaml.Unmarshal(data, &f.values)
+		err = yaml.Unmarshal(data, &nodes)
 	}
 	if err != nil {
 		return fmt.Errorf("--config: %s: %s", f.name, strings.ReplaceAll(err.Error(), "\n", " "))
 	}
+	f.values = map[string]string{}
+	for key, n := range nodes {
+		if n.Kind == yaml.AliasNode {
+			n = *n.Alias
+		}
+		if n.Kind != yaml.ScalarNode || !slices.Contains(plainTags, n.ShortTag()) {
+			return fmt.Errorf("--config: %s: %s: want a plain value", f.name, key)
+		}
+		f.values[key] = n.Value
+	}
 	return nil
 }
+
+// plainTags are what YAML may take a value for. It is the flag that knows what it is: a port is no number, and a number of
+// seconds no duration.
+var plainTags = []string{"!!str", "!!bool", "!!int", "!!float", "!!timestamp"}
 
 // Validate implements kong.Resolver: it refuses keys that no command has.
 func (f *file) Validate(app *kong.Application) error {
 	var known []string
 	collect(app.Node, &known)
-	for key, v := range f.values {
+	for key := range f.values {
 		if !slices.Contains(known, key) {
 			return fmt.Errorf("--config: %s: unknown key %q: keys are flags without the dashes", f.name, key)
-		}
-		switch v.(type) {
-		case string, bool, int, float64:
-		default:
-			return fmt.Errorf("--config: %s: %s: want a plain value", f.name, key)
 		}
 	}
 	return nil
@@ -91,7 +103,20 @@ func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, err
 			return nil, nil
 		}
 	}
-	return f.values[flag.Name], nil
+	if value, set := f.values[flag.Name]; set {
+		f.asked = append(f.asked, flag.Name)
+		return value, nil
+	}
+	return nil, nil
+}
+
+// blame names the file in an error about a value that came from it: such an error begins with its flag.
+func (f *file) blame(err error) error {
+	subject, _, _ := strings.Cut(err.Error(), " ")
+	if key, ok := strings.CutPrefix(strings.TrimSuffix(subject, ":"), "--"); ok && slices.Contains(f.asked, key) {
+		return fmt.Errorf("--config: %s: %w", f.name, err)
+	}
+	return err
 }
 
 // unconfigured are the flags that ask for something else than to run: no file and no environment sets them.

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
-	"strings"
 	"time"
 
 	"debrief/cmd/internal/llm"
@@ -25,7 +22,7 @@ type Model struct {
 
 	BaseURL    string     `help:"OpenAI-compatible server, up to /v1. Default: OpenAI's own." placeholder:"URL" env:"DEBRIEF_BASE_URL,OPENAI_BASE_URL" group:"Model"`
 	APIKey     llm.Secret `help:"Key of the server. Better in OPENAI_API_KEY: other users of this machine see flags." placeholder:"KEY" env:"DEBRIEF_API_KEY,OPENAI_API_KEY" group:"Model" secret:""`
-	APIKeyFile string     `help:"File that holds the key." type:"path" placeholder:"FILE" group:"Model"`
+	APIKeyFile string     `help:"File that holds the key." type:"path" placeholder:"FILE" group:"Model" instead:"api-key"`
 
 	Temperature       float64       `help:"Temperature of every request." default:"0" group:"Model"`
 	MaxTokens         int           `help:"Most tokens of a reply; 0 leaves it to the server." default:"0" group:"Model"`
@@ -65,26 +62,9 @@ func (m Model) Client(role string) (*llm.Client, error) {
 	return client, nil
 }
 
-// maxKey bounds a file with a key, in bytes.
-const maxKey = 16 << 10
-
 func (m Model) key() (llm.Secret, error) {
-	if m.APIKeyFile == "" {
-		return m.APIKey, nil
-	}
-	f, err := os.Open(m.APIKeyFile)
-	if err != nil {
-		return "", Exit(ExitUsage, fmt.Errorf("--api-key-file: %w", err))
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxKey+1))
-	if err == nil && len(text) > maxKey {
-		err = fmt.Errorf("%s is longer than %d bytes", m.APIKeyFile, maxKey)
-	}
-	if err != nil {
-		return "", Exit(ExitUsage, fmt.Errorf("--api-key-file: %w", err))
-	}
-	return llm.Secret(strings.TrimSpace(string(text))), nil
+	key, err := secret("--api-key", string(m.APIKey), "--api-key-file", m.APIKeyFile)
+	return llm.Secret(key), err
 }
 
 // Optional is the client of one role's model, nil when no model is named: the role then works without one.

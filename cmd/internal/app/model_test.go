@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,20 @@ func parsed(t *testing.T, args ...string) (app.Model, app.Embedding) {
 	if _, err := parser.Parse(args); err != nil {
 		t.Fatal(err)
 	}
+	if !slices.Contains(args, "--api-key") {
+		cli.APIKey = "" // whatever the environment of the tests holds
+	}
 	return cli.Model, cli.Embedding
+}
+
+// write is a file with a text.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func TestTheEmbedderAsksItsOwnServerWithItsOwnKey(t *testing.T) {
@@ -44,10 +58,7 @@ func TestTheEmbedderAsksItsOwnServerWithItsOwnKey(t *testing.T) {
 		return srv.URL
 	}
 	chats, embeds := serve("chats"), serve("embeds")
-	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte("sk-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := write(t, "sk-file\n")
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -87,6 +98,7 @@ func TestTheFlagsOfEmbedding(t *testing.T) {
 	if embedder, err := e.Embedder(m); embedder != nil || err != nil || e.EmbedModel != "" || e.EmbedTimeout != 10*time.Second {
 		t.Errorf("without a model: got %v, %v, %+v", embedder, err, e)
 	}
+	empty, long := write(t, " \n"), write(t, strings.Repeat("x", 16<<10+1))
 	for _, tt := range []struct {
 		want string
 		args []string
@@ -96,10 +108,13 @@ func TestTheFlagsOfEmbedding(t *testing.T) {
 		{"--embed-api-key: holds blanks", []string{"--embed-api-key", "sk secret"}},
 		{"--embed-timeout: must be more than 0", []string{"--embed-api-key", "k", "--embed-timeout=-1s"}},
 		{"--embed-input-price: must be between", []string{"--embed-api-key", "k", "--embed-input-price=-1"}},
-		{"--api-key-file: ", []string{"--api-key-file", filepath.Join(t.TempDir(), "none")}},
+		{"--api-key-file: open ", []string{"--api-key-file", filepath.Join(t.TempDir(), "none")}},
+		{"--api-key-file: read ", []string{"--api-key-file", t.TempDir()}},
+		{"--api-key-file: " + empty + ": is empty", []string{"--api-key-file", empty}},
+		{"--api-key-file: " + long + ": is longer than 16384 bytes", []string{"--api-key-file", long}},
+		{"--api-key-file: is set, and so is --api-key: choose one", []string{"--api-key-file", empty, "--api-key", "sk-secret"}},
 	} {
 		m, e := parsed(t, append(tt.args, "--embed-model", "m")...)
-		m.APIKey = "" // whatever the environment of the tests holds
 		_, err := e.Embedder(m)
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) || app.ExitCode(err) != app.ExitUsage || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want a usage error that begins with %q", err, tt.want)

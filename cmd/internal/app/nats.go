@@ -7,17 +7,21 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/redact"
 )
 
 // DefaultURL is where a server is looked for, and where 'debrief up' listens.
@@ -25,7 +29,7 @@ const DefaultURL = "nats://127.0.0.1:4222"
 
 // NATS are the flags of who connects to a server.
 type NATS struct {
-	NATS     string `name:"nats" help:"Server to connect to; several with commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL"`
+	NATS     string `name:"nats" help:"Server to connect to; several with commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL" instead:"data,listen"`
 	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, as 'debrief credentials' makes them." type:"path" placeholder:"FILE"`
 	Creds    string `help:"Credentials file of a NATS user." type:"path" placeholder:"FILE"`
 	User     string `help:"User, where the server wants one." placeholder:"NAME"`
@@ -34,8 +38,8 @@ type NATS struct {
 	CA       string `name:"ca" help:"Certificate authority of the server." type:"path" placeholder:"FILE"`
 	Replicas int    `help:"Replicas of streams that are created: 1, or 3 on a cluster." default:"1"`
 
-	PasswordFile string `help:"File that holds the password." type:"path" placeholder:"FILE"`
-	TokenFile    string `help:"File that holds the token." type:"path" placeholder:"FILE"`
+	PasswordFile string `help:"File that holds the password." type:"path" placeholder:"FILE" instead:"password"`
+	TokenFile    string `help:"File that holds the token." type:"path" placeholder:"FILE" instead:"token"`
 
 	AckWait time.Duration `help:"After this long without a sign of life from its worker, work goes to another one. The same for all programs of a server." default:"30s"`
 }
@@ -49,26 +53,41 @@ func (n NATS) Login() (user, password, token string, err error) {
 	return n.User, password, token, err
 }
 
+// maxSecret bounds a file with a secret, in bytes.
+const maxSecret = 16 << 10
+
 // secret is what a flag holds, or the file that another one names.
 func secret(flag, value, fileFlag, name string) (string, error) {
 	switch {
 	case name == "":
 		return value, nil
-	case value != "":
+	case value != "": // who gave them does not decide it; see decide
 		return "", Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", fileFlag, flag))
 	}
-	text, err := os.ReadFile(name)
-	if err == nil && strings.TrimSpace(string(text)) == "" {
-		err = fmt.Errorf("%s: is empty", name)
-	}
+	f, err := os.Open(name)
 	if err != nil {
 		return "", Exit(ExitUsage, fmt.Errorf("%s: %w", fileFlag, err))
 	}
-	return strings.TrimSpace(string(text)), nil
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	text := strings.TrimSpace(string(data))
+	switch {
+	case err != nil:
+	case len(data) > maxSecret:
+		err = fmt.Errorf("%s: is longer than %d bytes", name, maxSecret)
+	case text == "":
+		err = fmt.Errorf("%s: is empty", name)
+	default:
+		return text, nil
+	}
+	return "", Exit(ExitUsage, fmt.Errorf("%s: %w", fileFlag, err))
 }
 
 // login is how to be whom the flags name. What cannot be read is named with its flag before anybody connects.
 func (n NATS) login() (opts []nats.Option, err error) {
+	if err := n.address(); err != nil {
+		return nil, err
+	}
 	user, password, token, err := n.Login()
 	if err != nil {
 		return nil, err
@@ -82,8 +101,8 @@ func (n NATS) login() (opts []nats.Option, err error) {
 		ways, opts = append(ways, "--nkey"), append(opts, key)
 	}
 	if n.Creds != "" {
-		if _, err := os.ReadFile(n.Creds); err != nil {
-			return nil, Exit(ExitUsage, fmt.Errorf("--creds: %w", err))
+		if err := credentials(n.Creds); err != nil {
+			return nil, Exit(ExitUsage, fmt.Errorf("--creds: %s: %w", n.Creds, pathless(err)))
 		}
 		ways, opts = append(ways, "--creds"), append(opts, nats.UserCredentials(n.Creds))
 	}
@@ -109,6 +128,49 @@ func (n NATS) login() (opts []nats.Option, err error) {
 	return opts, nil
 }
 
+// address reports a server's address that cannot be, and quotes nothing of who logs in there: what is special in a password
+// ends it early, and its rest stands where a host or a port does.
+func (n NATS) address() error {
+	shown := redact.Address(n.NATS)
+	for a := range strings.SplitSeq(shown, ",") {
+		var bad *url.Error
+		if _, err := url.Parse(schemed(a[strings.LastIndexByte(a, '@')+1:])); errors.As(err, &bad) {
+			return Exit(ExitUsage, fmt.Errorf("--nats: %s: %w", shown, bad.Err))
+		}
+	}
+	for a := range strings.SplitSeq(n.NATS, ",") {
+		u, err := url.Parse(schemed(a))
+		if err != nil || strings.Contains(a, "@") && (u.User == nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@")) {
+			return Exit(ExitUsage, fmt.Errorf("--nats: %s: what is special in a user, password or token there has to be percent-encoded", shown))
+		}
+	}
+	return nil
+}
+
+// schemed is an address with the scheme that it has where it has none.
+func schemed(address string) string {
+	if address = strings.TrimSpace(address); strings.Contains(address, "://") {
+		return address
+	}
+	return "nats://" + address
+}
+
+// credentials reports a file that holds no user's credentials. The client reads it at each connection, and takes a file that
+// holds a key alone for the part that is sent to the server.
+func credentials(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if _, err := nkeys.ParseDecoratedNKey(text); err != nil {
+		return err
+	}
+	if token, err := nkeys.ParseDecoratedJWT(text); err != nil || !strings.HasPrefix(token, "eyJ") { // {" in base64
+		return errors.New("holds no user's JWT: a key alone is for --nkey")
+	}
+	return nil
+}
+
 // pathless is what went wrong with a file that the error around it names.
 func pathless(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
@@ -119,42 +181,26 @@ func pathless(err error) error {
 
 // Dial connects. What cannot be reached ends the program with its own exit code and one line.
 func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
-	url := cmp.Or(n.NATS, DefaultURL)
+	address := cmp.Or(n.NATS, DefaultURL)
+	shown := redact.Address(address)
 	login, err := n.login()
 	if err != nil {
 		return nil, err
 	}
-	nc, err := nats.Connect(url, slices.Concat(Options(name, log), login, []nats.Option{nats.Timeout(3 * time.Second)})...)
+	nc, err := nats.Connect(address, slices.Concat(Options(name, log), login, []nats.Option{nats.Timeout(3 * time.Second)})...)
 	untrusted := (*tls.CertificateVerificationError)(nil)
 	switch {
 	case err == nil:
 		return nc, nil
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token", redact(url)))
+		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token", shown))
 	case errors.As(err, &untrusted):
-		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s has a certificate that is not to be trusted (%w): check --ca", redact(url), untrusted.Err))
+		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s has a certificate that is not to be trusted (%w): check --ca", shown, untrusted.Err))
 	}
 	if errors.Is(err, nats.ErrNoServers) {
-		return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s: start one with 'debrief up', or name one with --nats", redact(url)))
+		return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s: start one with 'debrief up', or name one with --nats", shown))
 	}
-	return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s (%w): start one with 'debrief up', or name one with --nats", redact(url), err))
-}
-
-// redact keeps a password in an address out of messages.
-func redact(url string) string {
-	if at := lastIndex(url, '@'); at >= 0 {
-		return "nats://…" + url[at:]
-	}
-	return url
-}
-
-func lastIndex(s string, c byte) int {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == c {
-			return i
-		}
-	}
-	return -1
+	return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s (%w): start one with 'debrief up', or name one with --nats", shown, err))
 }
 
 // Options of every connection: it comes back by itself, and what the server refuses is logged at once, because to
@@ -180,7 +226,9 @@ func Options(name string, log zerolog.Logger) []nats.Option {
 				log.Warn().Err(err).Msg("disconnected from the server")
 			}
 		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Warn().Str("server", nc.ConnectedUrlRedacted()).Msg("connected again") }),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			log.Warn().Str("server", redact.Address(nc.ConnectedUrl())).Msg("connected again")
+		}),
 	}
 }
 
@@ -210,11 +258,11 @@ func (n NATS) Open(ctx context.Context, nc *nats.Conn, role string, log zerolog.
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	conn, err := bus.Open(ctx, nc, bus.Options{Policy: bus.Policy{AckWait: n.AckWait}, Replicas: n.Replicas, Log: log, Role: role, Tracer: tracer(ctx)})
-	if denied := (*bus.DeniedError)(nil); errors.As(err, &denied) {
-		return nil, Exit(ExitRefused, err)
+	switch {
+	case err == nil:
+		return conn, nil
+	case ExitCode(err) == ExitRefused:
+		return nil, err
 	}
-	if err != nil {
-		return nil, Exit(ExitUnreachable, err)
-	}
-	return conn, nil
+	return nil, Exit(ExitUnreachable, err)
 }

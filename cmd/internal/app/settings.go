@@ -12,7 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	secrets "debrief/events/redact"
+	"debrief/events/redact"
 )
 
 // Setting is one setting of a command: what it is now, and who said so.
@@ -26,21 +26,20 @@ type Setting struct {
 type checker interface{ Check() error }
 
 // settings are those of the command that was chosen, in the order of its help.
-func settings(run *kong.Context, f *file) (all []Setting) {
-	for _, node := range run.Path {
-		for _, flag := range node.Flags {
-			if slices.Contains(unconfigured, flag.Name) || flag.Hidden {
-				continue
-			}
-			all = append(all, Setting{flag.Name, shown(run, flag), origin(run, flag, f)})
+func (p *parsed) settings() (all []Setting) {
+	for _, flag := range p.flags() {
+		if slices.Contains(unconfigured, flag.Name) || flag.Hidden {
+			continue
 		}
+		_, origin := p.origin(flag)
+		all = append(all, Setting{flag.Name, shown(flag), origin})
 	}
 	return all
 }
 
 // shown is a flag's value, without what nobody is to see.
-func shown(run *kong.Context, flag *kong.Flag) string {
-	value := run.FlagValue(flag)
+func shown(flag *kong.Flag) string {
+	value := flag.Target.Interface()
 	text := fmt.Sprint(value)
 	switch v := reflect.ValueOf(value); {
 	case text == "", (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0:
@@ -48,27 +47,9 @@ func shown(run *kong.Context, flag *kong.Flag) string {
 	case flag.Tag.Has("secret"):
 		return "(secret)"
 	case flag.Name == "nats":
-		return redact(text)
+		return redact.Address(text)
 	}
-	return secrets.Text(text) // an address may hold a password, too
-}
-
-// origin follows the order in which settings count: flag, environment, file, default.
-func origin(run *kong.Context, flag *kong.Flag, f *file) string {
-	for _, p := range run.Path {
-		if p.Flag == flag && !p.Resolved {
-			return "flag"
-		}
-	}
-	for _, env := range flag.Envs {
-		if os.Getenv(env) != "" {
-			return env
-		}
-	}
-	if _, set := f.values[flag.Name]; set {
-		return f.name
-	}
-	return "default"
+	return redact.Text(text) // an address may hold a password, too
 }
 
 // writeSettings writes settings as a table.
@@ -81,10 +62,16 @@ func writeSettings(out io.Writer, all []Setting) error {
 	return w.Flush()
 }
 
-// ShowSettings prints the settings that a command line would run with, and does not run it. The exit code is that of a
-// command line or of settings that cannot be.
-func (m Program) ShowSettings(args []string, asJSON bool) error {
-	p, err := m.parse(args)
+// ShowSettings prints the settings that a command line would run with, and does not run it. What run, the command line
+// that asks, says for every command holds there, too. The exit code is that of a command line or of settings that cannot be.
+func (m Program) ShowSettings(run *kong.Context, args []string, asJSON bool) error {
+	var common []string
+	for _, step := range run.Path {
+		if step.Flag != nil && !step.Resolved && slices.Contains(run.Model.Flags, step.Flag) {
+			common = append(common, fmt.Sprintf("--%s=%v", step.Flag.Name, step.Flag.Target))
+		}
+	}
+	p, err := m.parse(append(common, args...))
 	if err != nil {
 		return Exit(ExitUsage, err)
 	}
@@ -93,7 +80,7 @@ func (m Program) ShowSettings(args []string, asJSON bool) error {
 
 // show prints the settings, and reports those that cannot be.
 func (p *parsed) show(asJSON bool) (err error) {
-	all := settings(p.run, p.file)
+	all := p.settings()
 	if asJSON {
 		err = json.NewEncoder(os.Stdout).Encode(all)
 	} else {

@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/metrics"
 	"debrief/curator"
 	"debrief/events/bus"
+	"debrief/events/redact"
 	"debrief/events/service"
 	"debrief/generator"
 	"debrief/reflector"
@@ -122,7 +123,7 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 		return err
 	}
 	defer stop()
-	log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg(name + " is running")
+	log.Info().Str("server", redact.Address(nc.ConnectedUrl())).Msg(name + " is running")
 	if err = Run(ctx, conn, r); bus.Unreachable(err) { // it went away while the role began
 		return Exit(ExitUnreachable, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/denied"
 	"debrief/events/liveness"
+	"debrief/events/redact"
 )
 
 // Result is how a check ended.
@@ -64,7 +65,7 @@ var least = [2]int{2, 12}
 
 // Server looks at the server itself. Where is its name for people; empty is its address.
 func (x *Exam) Server(nc *nats.Conn, where string) {
-	where = cmp.Or(where, nc.ConnectedUrlRedacted())
+	where = cmp.Or(where, redact.Address(nc.ConnectedUrl()))
 	rtt, err := nc.RTT()
 	if err != nil {
 		x.Add("server", Fail, "see whether the server is up and the network lets you through", "%s does not answer: %v", where, err)

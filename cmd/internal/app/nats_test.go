@@ -1,0 +1,111 @@
+package app_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/app"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/natsd"
+)
+
+func TestAnAddressThatCannotBeIsRefusedWithoutWhatIsSecretInIt(t *testing.T) {
+	t.Parallel()
+	special := "what is special in a user, password or token there has to be percent-encoded"
+	for address, want := range map[string]string{
+		"nats://s3cret@host:nowhere":               `--nats: nats://…@host:nowhere: invalid port ":nowhere" after host`,
+		"s3cret@ho st":                             `--nats: …@ho st: invalid character " " in host name`,
+		"host:nowhere":                             `--nats: host:nowhere: invalid port ":nowhere" after host`,
+		"nats://one:4222,nats://ann:s3cret@two:x":  `--nats: nats://one:4222,nats://…@two:x: invalid port ":x" after host`,
+		"nats://ann:s3cret/s3cret@host:4222":       "--nats: nats://…@host:4222: " + special,
+		"nats://s3cret/s3cret@host:4222":           "--nats: nats://…@host:4222: " + special,
+		"nats://s3cret#s3cret@host:4222":           "--nats: nats://…@host:4222: " + special,
+		"nats://ann:s3cret,s3cret@host":            "--nats: nats://…@host: " + special,
+		"nats://ann:100%s3cret@host":               "--nats: nats://…@host: " + special,
+		"nats://one, nats://s3cret@two/s3cret@two": "--nats: nats://one, nats://…@two: " + special,
+	} {
+		n := app.NATS{NATS: address}
+		_, dialed := n.Dial("debrief", zerolog.Nop())
+		for _, err := range []error{n.Check(), dialed} {
+			if err == nil || err.Error() != want || app.ExitCode(err) != app.ExitUsage {
+				t.Errorf("%s: got %v, exit code %d, want %s", address, err, app.ExitCode(err), want)
+			}
+		}
+	}
+	for _, address := range []string{
+		"", "host", "nats://host:4222", "tls://one:4222, tls://two", "nats://ann:s3cret@host", "token@host:4222", "nats://[::1]:4222",
+		"nats://ann:a%2Fb@[fe80::1%25eth0]:4222", "ws://token@host:80/path",
+	} {
+		if err := (app.NATS{NATS: address}).Check(); err != nil {
+			t.Errorf("%s: got %v", address, err)
+		}
+	}
+}
+
+// done is a role that has nothing to do.
+type done struct{}
+
+func (done) Run(context.Context, *bus.Conn) error { return nil }
+
+// TestAWorkerDoesNotLogItsToken stands alone, because it takes standard error for itself.
+func TestAWorkerDoesNotLogItsToken(t *testing.T) {
+	srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0", Token: "s3cret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	name, before := filepath.Join(t.TempDir(), "stderr"), os.Stderr
+	if os.Stderr, err = os.Create(name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Stderr.Close(); os.Stderr = before })
+	w := app.Worker{NATS: app.NATS{NATS: strings.Replace(srv.URL(), "://", "://s3cret@", 1)}, Common: app.Common{LogLevel: "info"}}
+	if err := w.Work(t.Context(), events.RoleReflector, 1, app.Metrics(events.RoleReflector), done{}); err != nil {
+		t.Fatal(err)
+	}
+	said, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"server":"` + strings.Replace(srv.URL(), "://", "://…@", 1) + `"`; !strings.Contains(string(said), want) || strings.Contains(string(said), "s3cret") {
+		t.Errorf("got %s, want %s", said, want)
+	}
+}
+
+// TestStreamsThatDoNotSuitAreNoServerThatIsAway: to wait for them to change by themselves is in vain.
+func TestStreamsThatDoNotSuitAreNoServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	for want, have := range map[string]jetstream.StreamConfig{
+		"stream TASKS has retention Limits, want WorkQueue": {Name: events.StreamTasks, Subjects: []string{"ace.task.*"}, AllowDirect: true},
+		"open stream TASKS: ":                               {Name: "MINE", Subjects: []string{"ace.>"}},
+	} {
+		srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(srv.Close)
+		n := app.NATS{NATS: srv.URL()}
+		nc, err := n.Dial("debrief", zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.CreateStream(t.Context(), have); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Open(t.Context(), nc, "", zerolog.Nop()); app.ExitCode(err) != app.ExitRefused || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, exit code %d, want %s, exit code %d", err, app.ExitCode(err), want, app.ExitRefused)
+		}
+	}
+}
