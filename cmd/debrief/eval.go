@@ -39,7 +39,7 @@ type eval struct {
 	Parallel        int           `help:"Samples at work at the same time. The model is asked for as many, also where --max-concurrent is less." default:"20"`
 	Patience        time.Duration `help:"How long to wait for a model that has answered and does not any more." default:"1m"`
 	Out             string        `help:"File for every answer, one JSON object a line. It must not be there yet." type:"path" placeholder:"FILE"`
-	Simulated       bool          `help:"Ask the simulated model of the demo, which knows invoices and nothing else."`
+	Simulated       bool          `help:"Ask the simulated model of the demo, which knows invoices and nothing else." instead:"model,generator-model,reflector-model,curator-model"`
 	JSON            bool          `help:"Print JSON."`
 
 	taskFile

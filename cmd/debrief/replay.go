@@ -56,7 +56,7 @@ type replayRun struct {
 	Executions    string `help:"Run no task: have the reflector look at this playbook's recorded executions anew, and learn another playbook from that." placeholder:"BOOK" group:"Run"`
 	JSON          bool   `help:"Print JSON lines; the last one is the report."`
 
-	Simulated bool          `help:"Answer with the simulated model of the demo, which knows invoices and nothing else." group:"Model"`
+	Simulated bool          `help:"Answer with the simulated model of the demo, which knows invoices and nothing else." instead:"model,generator-model,reflector-model,curator-model" group:"Model"`
 	Latency   time.Duration `help:"How long the simulated model thinks." default:"0s" group:"Model"`
 
 	app.Model

@@ -27,7 +27,7 @@ type up struct {
 	app.Health
 	HTTP      string `name:"http" help:"Where agents of your own get contexts and report executions: POST /v1/context, /v1/executions, /v1/feedback. 'auto' is 127.0.0.1:4280, or a free port when that is taken; 'none' for nowhere." default:"auto" placeholder:"HOST:PORT"`
 	HTTPToken string `name:"http-token" help:"Bearer token that every request must have. Better in DEBRIEF_HTTP_TOKEN. Needed beyond loopback." placeholder:"TEXT" secret:""`
-	Simulated bool   `help:"Answer with the simulated model of the demo, which knows invoices and nothing else."`
+	Simulated bool   `help:"Answer with the simulated model of the demo, which knows invoices and nothing else." instead:"model,generator-model,reflector-model,curator-model"`
 
 	app.Model
 	app.Embedding

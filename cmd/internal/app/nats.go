@@ -30,15 +30,15 @@ const DefaultURL = "nats://127.0.0.1:4222"
 // NATS are the flags of who connects to a server.
 type NATS struct {
 	NATS     string `name:"nats" help:"Server to connect to; several with commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL" instead:"data,listen"`
-	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, as 'debrief credentials' makes them." type:"path" placeholder:"FILE"`
-	Creds    string `help:"Credentials file of a NATS user." type:"path" placeholder:"FILE"`
-	User     string `help:"User, where the server wants one." placeholder:"NAME"`
-	Password string `help:"Password of the user. Better in a file: other users of this machine see flags." placeholder:"TEXT" secret:""`
+	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, as 'debrief credentials' makes them." type:"path" placeholder:"FILE" instead:"creds,user,password,password-file,token,token-file"`
+	Creds    string `help:"Credentials file of a NATS user." type:"path" placeholder:"FILE" instead:"user,password,password-file,token,token-file"`
+	User     string `help:"User, where the server wants one." placeholder:"NAME" instead:"token,token-file"`
+	Password string `help:"Password of the user. Better in a file: other users of this machine see flags." placeholder:"TEXT" secret:"" instead:"token,token-file"`
 	Token    string `help:"Token, where the server wants one. Better in a file: other users of this machine see flags." placeholder:"TEXT" secret:""`
 	CA       string `name:"ca" help:"Certificate authority of the server." type:"path" placeholder:"FILE"`
 	Replicas int    `help:"Replicas of streams that are created: 1, or 3 on a cluster." default:"1"`
 
-	PasswordFile string `help:"File that holds the password." type:"path" placeholder:"FILE" instead:"password"`
+	PasswordFile string `help:"File that holds the password." type:"path" placeholder:"FILE" instead:"password,token,token-file"`
 	TokenFile    string `help:"File that holds the token." type:"path" placeholder:"FILE" instead:"token"`
 
 	AckWait time.Duration `help:"After this long without a sign of life from its worker, work goes to another one. The same for all programs of a server." default:"30s"`
