@@ -355,18 +355,7 @@ func TestTheSamePayloadIsKeptOnce(t *testing.T) {
 
 func TestAServerWithoutJetStreamIsNamedWithoutItsPassword(t *testing.T) {
 	t.Parallel()
-	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, Username: "ops", Password: "s3cret"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(func() {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-	})
-	if !srv.ReadyForConnections(patience) {
-		t.Fatal("not ready")
-	}
+	srv := plain(t, server.Options{Username: "ops", Password: "s3cret"})
 	nc, err := nats.Connect("nats://ops:s3cret@" + srv.Addr().String())
 	if err != nil {
 		t.Fatal(err)

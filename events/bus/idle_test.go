@@ -49,25 +49,13 @@ func TestAnIdleRoleThatLostItsServerIsUnavailable(t *testing.T) {
 // TestAnIdleRoleIsWellAgainWhenItsRightsAreMended: also without a message that says so.
 func TestAnIdleRoleIsWellAgainWhenItsRightsAreMended(t *testing.T) {
 	t.Parallel()
-	rights := func(denied ...string) *server.Options {
-		return &server.Options{
-			Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
-			Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: denied}}}},
-		}
+	dir := t.TempDir()
+	rights := func(denied ...string) server.Options {
+		return server.Options{JetStream: true, StoreDir: dir, Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: denied},
+		}}}}
 	}
-	options := rights()
-	srv, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(func() {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-	})
-	if !srv.ReadyForConnections(patience) {
-		t.Fatal("not ready")
-	}
+	srv := plain(t, rights())
 	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo("u", "p"), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +64,8 @@ func TestAnIdleRoleIsWellAgainWhenItsRightsAreMended(t *testing.T) {
 	reload := func(denied ...string) {
 		t.Helper()
 		changed := rights(denied...)
-		changed.StoreDir, changed.Port = options.StoreDir, options.Port
-		if err := srv.ReloadOptions(changed); err != nil {
+		changed.Host, changed.Port, changed.NoSigs, changed.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
+		if err := srv.ReloadOptions(&changed); err != nil {
 			t.Fatal(err)
 		}
 	}

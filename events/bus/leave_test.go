@@ -20,18 +20,7 @@ import (
 // for them, as one without JetStream. Who knows another one goes there.
 func TestAServerThroughWhichNothingAnswersIsLeft(t *testing.T) {
 	t.Parallel()
-	cut, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cut.Start()
-	t.Cleanup(func() {
-		cut.Shutdown()
-		cut.WaitForShutdown()
-	})
-	if !cut.ReadyForConnections(patience) {
-		t.Fatal("not ready")
-	}
+	cut := plain(t, server.Options{})
 	whole := serve(t, natsd.Config{Listen: "127.0.0.1:0"})
 	open(t, whole, quick) // makes the streams
 	nc, err := nats.Connect(cut.ClientURL()+","+whole.URL(), nats.DontRandomize(), nats.ReconnectWait(time.Millisecond))
@@ -80,23 +69,10 @@ func TestAStartWaitsForAClusterWithoutALeader(t *testing.T) {
 	}
 	join := func(i int) *server.Server {
 		free[i].Close()
-		s, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-			JetStream: true, StoreDir: t.TempDir(), Routes: routes,
+		return plain(t, server.Options{
+			ServerName: fmt.Sprint("s", i), JetStream: true, StoreDir: t.TempDir(), Routes: routes,
 			Cluster: server.ClusterOpts{Name: "three", Host: "127.0.0.1", Port: free[i].Addr().(*net.TCPAddr).Port},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Start()
-		t.Cleanup(func() {
-			s.Shutdown()
-			s.WaitForShutdown()
-		})
-		if !s.ReadyForConnections(patience) {
-			t.Fatal("not ready")
-		}
-		return s
 	}
 	nc, err := nats.Connect(join(0).ClientURL())
 	if err != nil {
