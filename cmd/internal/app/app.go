@@ -121,8 +121,11 @@ func (m Program) parse(args []string) (*parsed, error) {
 		return nil, err
 	}
 	run, err := parser.Parse(args)
+	if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
+		return nil, (&parsed{cli: m.CLI, run: usage.Context, file: f}).blame(err)
+	}
 	if err != nil {
-		return nil, f.blame(err)
+		return nil, err
 	}
 	p := &parsed{cli: m.CLI, run: run, file: f}
 	return p, p.decide()
@@ -170,7 +173,7 @@ func (p *parsed) chosen() any {
 // check reports settings that cannot be, before anything is touched.
 func (p *parsed) check() error {
 	if c, ok := p.chosen().(checker); ok {
-		return c.Check()
+		return p.blame(c.Check())
 	}
 	return nil
 }

@@ -18,7 +18,6 @@ const configEnv = "DEBRIEF_CONFIG"
 type file struct {
 	name   string
 	values map[string]string // as they are written: they are parsed as flags' are
-	asked  []string          // the keys that flags were set from
 }
 
 // configFile is the file that --config or the environment names, "" for none; of several flags the last one counts, as
@@ -104,19 +103,9 @@ func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, err
 		}
 	}
 	if value, set := f.values[flag.Name]; set {
-		f.asked = append(f.asked, flag.Name)
 		return value, nil
 	}
 	return nil, nil
-}
-
-// blame names the file in an error about a value that came from it: such an error begins with its flag.
-func (f *file) blame(err error) error {
-	subject, _, _ := strings.Cut(err.Error(), " ")
-	if key, ok := strings.CutPrefix(strings.TrimSuffix(subject, ":"), "--"); ok && slices.Contains(f.asked, key) {
-		return fmt.Errorf("--config: %s: %w", f.name, err)
-	}
-	return err
 }
 
 // unconfigured are the flags that ask for something else than to run: no file and no environment sets them.

@@ -52,6 +52,39 @@ func shown(flag *kong.Flag) string {
 	return redact.Text(text) // an address may hold a password, too
 }
 
+// blamed is an error that says where the settings that it is about came from.
+type blamed struct {
+	err  error
+	text string
+}
+
+func (b *blamed) Error() string { return b.text }
+func (b *blamed) Unwrap() error { return b.err }
+
+// blame names the file or the variable that a setting came from which an error is about: such an error, or a line of it,
+// begins with the flag. Of what stands on the command line that is enough.
+func (p *parsed) blame(err error) error {
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		subject, _, _ := strings.Cut(line, " ")
+		for _, flag := range p.flags() {
+			if strings.TrimSuffix(subject, ":") != "--"+flag.Name {
+				continue
+			}
+			switch by, name := p.origin(flag); {
+			case by == byFile:
+				lines[i] = "--config: " + name + ": " + line
+			case by == byEnvironment && !strings.Contains(line, name):
+				lines[i] = line + " (from " + name + ")"
+			}
+		}
+	}
+	return &blamed{err, strings.Join(lines, "\n")}
+}
+
 // writeSettings writes settings as a table.
 func writeSettings(out io.Writer, all []Setting) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
