@@ -127,6 +127,16 @@ func alertsWhenItShould(t *testing.T, alerts []alert, now []reading) {
 		}
 		return slices.Clone(v)
 	}
+	for _, s := range slices.Concat(grave, harmless) { // one that is about nothing would show nothing
+		if !slices.ContainsFunc(alerts, func(a alert) bool { return a.Alert == s.alert }) {
+			t.Errorf("there is no alert %s", s.alert)
+		}
+		for _, x := range s.told {
+			if !slices.ContainsFunc(now, func(r reading) bool { return x.about(t, at(r, "a")) || x.about(t, at(r, "b")) }) {
+				t.Errorf("%s: %s selects nothing", s.alert, x.selector)
+			}
+		}
+	}
 	named := regexp.MustCompile(`\$labels\.(\w+)`)
 	shown := map[string]bool{}
 	for _, a := range alerts {
@@ -180,17 +190,13 @@ func (d day) selected(_ bool, hints *storage.SelectHints, matchers ...*labels.Ma
 	set := &seriesSet{}
 	for _, r := range d.now {
 		for _, instance := range []string{"a", "b"} {
-			of := labels.NewBuilder(r.labels).Set("instance", instance).Set("job", "debrief").Labels()
+			of := at(r, instance)
 			if !selects(of, matchers) {
 				continue
 			}
 			went := told{value: r.value}
 			for _, x := range d.told {
-				m, err := parser.ParseMetricSelector(x.selector)
-				if err != nil {
-					d.t.Fatal(err)
-				}
-				if selects(of, m) {
+				if x.about(d.t, of) {
 					went = x
 				}
 			}
@@ -205,6 +211,20 @@ func (d day) selected(_ bool, hints *storage.SelectHints, matchers ...*labels.Ma
 		}
 	}
 	return set
+}
+
+// about reports whether a series is one of those that were told of.
+func (x told) about(t *testing.T, of labels.Labels) bool {
+	m, err := parser.ParseMetricSelector(x.selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return selects(of, m)
+}
+
+// at is the series of a reading as one of the processes has it.
+func at(r reading, instance string) labels.Labels {
+	return labels.NewBuilder(r.labels).Set("instance", instance).Set("job", "debrief").Labels()
 }
 
 func selects(of labels.Labels, all []*labels.Matcher) bool {

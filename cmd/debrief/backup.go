@@ -183,8 +183,7 @@ type backupRestore struct {
 func (*backupRestore) Help() string {
 	return `The whole file is read and its hashes are checked before anything is touched. It is refused where the streams hold
 something, unless --replace, and while workers run: stop them first. Then every playbook is verified. A server reads
-backups of servers that are not newer. On a cluster
-say with --replicas how many the streams are to have.
+backups of servers that are not newer. On a cluster say with --replicas how many the streams are to have.
 
 Examples:
 

@@ -174,7 +174,9 @@ func (r *run) next(pulls jetstream.MessagesContext) (jetstream.Msg, error) {
 		if !errors.Is(err, context.DeadlineExceeded) || r.intake.Err() != nil {
 			return m, err
 		}
-		r.answered() // else its signs of life were missed, and that is another error
+		if r.c.nc.IsConnected() { // else nobody answers, and nobody looks for signs of life
+			r.answered()
+		}
 	}
 }
 
