@@ -116,9 +116,11 @@ func (c *Conn) Health() []RoleHealth {
 		}
 	}
 	for i := range all {
-		if !h.away.IsZero() && all[i].State == Running {
-			all[i] = RoleHealth{all[i].Role, Unavailable, "there is no connection to the server", h.away}
+		r := &all[i]
+		if h.away.IsZero() || r.State != Running && !(r.State == Unavailable && r.Since.After(h.away)) {
+			continue // what it had found out before it knows better
 		}
+		*r = RoleHealth{r.Role, Unavailable, "there is no connection to the server", h.away}
 	}
 	return all
 }
