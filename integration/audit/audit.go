@@ -1,0 +1,340 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Accepted lists what clients were told is stored, by book. Each entry must have its effect once, or a dead letter.
+type Accepted struct {
+	Tasks    map[string][]string // book → task ids, of tasks and of reported executions that teach something
+	Feedback map[string][]string // book → the text of the feedback, unique for each
+	Edits    map[string][]string // book → edit ids
+}
+
+// Report is the outcome of an audit. A clean one has no Lost, Twice, Both, Wrong.
+type Report struct {
+	Lost  []string // accepted, without effect and without a dead letter
+	Twice []string // counted more than once
+	Both  []string // has an effect and a dead letter
+	Wrong []string // log, votes or view contradict each other
+
+	Events, Covered, Letters, Strays, Deltas, Bullets, Votes int
+}
+
+// Clean reports whether the audit found nothing.
+func (r *Report) Clean() bool { return len(r.Lost)+len(r.Twice)+len(r.Both)+len(r.Wrong) == 0 }
+
+func (r *Report) String() string {
+	return fmt.Sprintf("%d events, %d covered by %d deltas, %d votes, %d bullets, %d dead letters, %d strays: %d lost, %d twice, %d both counted and dead-lettered, %d wrong",
+		r.Events, r.Covered, r.Deltas, r.Votes, r.Bullets, r.Letters, r.Strays, len(r.Lost), len(r.Twice), len(r.Both), len(r.Wrong))
+}
+
+// Problems lists everything that was found, at most n of each kind.
+func (r *Report) Problems(n int) (all []string) {
+	for kind, list := range map[string][]string{"lost": r.Lost, "twice": r.Twice, "both": r.Both, "wrong": r.Wrong} {
+		for _, p := range list[:min(n, len(list))] {
+			all = append(all, kind+": "+p)
+		}
+		if len(list) > n {
+			all = append(all, fmt.Sprintf("%s: and %d more", kind, len(list)-n))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// auditor is an audit under way.
+type auditor struct {
+	Report
+	books   map[string]*fold
+	stored  map[string]map[string]bool // book → ids of events in EXECUTIONS and edits in REFLECTIONS
+	said    map[string]map[string]string
+	dead    map[string]map[string]string // book → id → reason
+	reflect map[uint64]*reflection       // by sequence
+}
+
+// Check audits the streams against what clients were told is stored.
+func Check(s *Streams, in Accepted) *Report {
+	a := &auditor{
+		books: map[string]*fold{}, stored: map[string]map[string]bool{}, said: map[string]map[string]string{},
+		dead: map[string]map[string]string{}, reflect: map[uint64]*reflection{},
+	}
+	a.letters(s.Dead)
+	a.executions(s.Executions)
+	a.reflections(s.Reflections)
+	for _, m := range s.Deltas {
+		a.book(m.last()).take(m)
+	}
+	a.waiting(s.Tasks)
+	for _, name := range slices.Sorted(maps.Keys(a.books)) {
+		f := a.books[name]
+		a.Wrong = append(a.Wrong, f.faults...)
+		a.Deltas, a.Bullets, a.Strays = a.Deltas+int(f.version), a.Bullets+len(f.bullets), a.Strays+len(f.strays)
+		a.coverage(f)
+		a.counted(f)
+		a.view(f, s.View)
+	}
+	a.accepted(in)
+	return &a.Report
+}
+
+func (a *auditor) book(name string) *fold {
+	if a.books[name] == nil {
+		a.books[name], a.stored[name] = newFold(name), map[string]bool{}
+		a.said[name], a.dead[name] = map[string]string{}, map[string]string{}
+	}
+	return a.books[name]
+}
+
+func (a *auditor) wrong(format string, args ...any) {
+	a.Wrong = append(a.Wrong, fmt.Sprintf(format, args...))
+}
+
+// kindAndBook splits a subject such as ace.execution.<book>. The book of feedback is its third token.
+func kindAndBook(subject string) (kind, book string) {
+	parts := strings.Split(subject, ".")
+	if len(parts) < 3 {
+		return "", ""
+	}
+	return parts[1], parts[2]
+}
+
+// letters notes the event of each dead letter.
+func (a *auditor) letters(all []Message) {
+	for _, m := range all {
+		l, err := decode[letter](m.Data)
+		if err != nil {
+			a.wrong("dead letter at %d: %v", m.Seq, err)
+			continue
+		}
+		a.Letters++
+		kind, book := kindAndBook(l.Subject)
+		a.book(book)
+		id := struct {
+			ID string `msgpack:"id"`
+		}{}
+		if got, err := decode[struct {
+			ID string `msgpack:"id"`
+		}](l.Data); err == nil {
+			id = *got
+		}
+		key := id.ID
+		if kind == "task" {
+			key = executionID(book, id.ID)
+		}
+		if kind == "reflection" { // stands for the event that it reflects
+			if r, err := decode[reflection](l.Data); err == nil {
+				key = source(r)
+			}
+		}
+		a.dead[book][key] = fmt.Sprintf("%s %d by the %s: %s", l.Stream, l.Seq, l.Role, l.Reason)
+	}
+}
+
+// source is the id of the event that a reflection is about: the feedback, or else the execution.
+func source(r *reflection) string {
+	if r.Feedback != "" {
+		return r.Feedback
+	}
+	return r.Execution
+}
+
+func (a *auditor) executions(all []Message) {
+	for _, m := range all {
+		kind, book := kindAndBook(m.Subject)
+		a.book(book)
+		if kind == "feedback" {
+			f, err := decode[feedback](m.Data)
+			if err != nil {
+				a.wrong("feedback at %d: %v", m.Seq, err)
+				continue
+			}
+			a.stored[book][f.ID] = true
+			a.said[book][f.Outcome.Feedback] = f.ID
+			continue
+		}
+		e, err := decode[execution](m.Data)
+		if err != nil {
+			a.wrong("execution at %d: %v", m.Seq, err)
+			continue
+		}
+		a.stored[book][e.ID] = true
+	}
+}
+
+func (a *auditor) reflections(all []Message) {
+	for _, m := range all {
+		kind, book := kindAndBook(m.Subject)
+		a.book(book)
+		if kind == "edit" {
+			e, err := decode[edit](m.Data)
+			if err != nil {
+				a.wrong("edit at %d: %v", m.Seq, err)
+				continue
+			}
+			a.stored[book][e.ID] = true
+			continue
+		}
+		r, err := decode[reflection](m.Data)
+		if err != nil {
+			a.wrong("reflection at %d: %v", m.Seq, err)
+			continue
+		}
+		a.reflect[m.Seq] = r
+	}
+}
+
+// waiting complains about tasks that nobody has taken: the audit runs when everything is quiet.
+func (a *auditor) waiting(all []Message) {
+	for _, m := range all {
+		a.wrong("task at %d still waits", m.Seq)
+	}
+}
+
+// coverage: an id is covered once, names an event that was stored, and has no dead letter.
+func (a *auditor) coverage(f *fold) {
+	for _, id := range slices.Sorted(maps.Keys(f.covered)) {
+		if at := f.covered[id]; len(at) > 1 {
+			a.Twice = append(a.Twice, fmt.Sprintf("book %s: event %s is covered by the deltas at %v", f.book, id, at))
+		}
+		if !a.stored[f.book][id] {
+			a.wrong("book %s: event %s is covered and was never stored", f.book, id)
+		}
+		if why, ok := a.dead[f.book][id]; ok {
+			a.Both = append(a.Both, fmt.Sprintf("book %s: event %s is covered, and a dead letter of %s", f.book, id, why))
+		}
+	}
+	a.Events += len(a.stored[f.book])
+	a.Covered += len(f.covered)
+}
+
+// counted: each vote stands in the reflection that it is taken from, and none is counted twice.
+func (a *auditor) counted(f *fold) {
+	once := map[string]uint64{}
+	for _, v := range f.votes {
+		if v.is == "" || v.forgotten {
+			continue
+		}
+		a.Votes++
+		r := a.reflect[v.by.Seq]
+		if r == nil {
+			a.wrong("book %s: delta at %d counts a vote of %s, which has no reflection at %d", f.book, v.delta, v.by.ID, v.by.Seq)
+			continue
+		}
+		if source(r) != v.by.ID {
+			a.wrong("book %s: delta at %d covers %s by the reflection at %d, which is about %s", f.book, v.delta, v.by.ID, v.by.Seq, source(r))
+		}
+		if !f.says(r, v) {
+			a.wrong("book %s: delta at %d counts %s for %s, which the reflection at %d does not say", f.book, v.delta, v.is, v.bullet, v.by.Seq)
+		}
+		key := v.by.ID + " " + v.bullet
+		if at, again := once[key]; again && len(f.merged) == 0 {
+			a.Twice = append(a.Twice, fmt.Sprintf("book %s: event %s votes on %s in the deltas at %d and %d", f.book, v.by.ID, v.bullet, at, v.delta))
+		}
+		once[key] = v.delta
+	}
+}
+
+// says reports whether a reflection casts this vote, on the bullet itself or on one that was merged into it.
+func (f *fold) says(r *reflection, v vote) bool {
+	for _, t := range r.Tags {
+		if t.Tag == v.is && (t.ID == v.bullet || f.into(t.ID) == f.into(v.bullet)) {
+			return true
+		}
+	}
+	for _, x := range r.Findings {
+		if x.Vote == v.is && f.rules[v.bullet] == x.Key {
+			return true
+		}
+	}
+	return false
+}
+
+// view: the bucket holds the bullets and the head that the log folds to.
+func (a *auditor) view(f *fold, all []Message) {
+	prefix := "$KV.playbook." + f.book + "."
+	var top *head
+	got := map[string]bullet{}
+	for _, m := range all {
+		key, ours := strings.CutPrefix(m.Subject, prefix)
+		if !ours || m.Header.Get("KV-Operation") != "" {
+			continue
+		}
+		if key == "head" {
+			h, err := decode[head](m.Data)
+			if err != nil {
+				a.wrong("book %s: head: %v", f.book, err)
+				continue
+			}
+			top = h
+			continue
+		}
+		b, err := decode[bullet](m.Data)
+		if err != nil {
+			a.wrong("book %s: view key %s: %v", f.book, key, err)
+			continue
+		}
+		got[b.ID] = *b
+	}
+	if f.version == 0 {
+		return
+	}
+	if top == nil || top.Partial || top.Version != f.version || string(top.Chain) != string(f.chain) || top.Count != len(f.bullets) {
+		a.wrong("book %s: the view's head is %+v, the log is at version %d with %d bullets", f.book, top, f.version, len(f.bullets))
+	}
+	for id, want := range f.bullets {
+		if b, ok := got[id]; !ok || !same(b, want) {
+			a.wrong("book %s: the view has %+v, the log folds to %+v", f.book, b, want)
+		}
+		delete(got, id)
+	}
+	for id := range got {
+		a.wrong("book %s: the view has bullet %s, which is not in the log", f.book, id)
+	}
+}
+
+func same(a, b bullet) bool {
+	for _, x := range []*bullet{&a, &b} {
+		if x.Status == "" {
+			x.Status = "active"
+		}
+		x.Rule = nil
+	}
+	return a == b
+}
+
+// accepted: everything that a client was told is stored has its effect or a dead letter.
+func (a *auditor) accepted(in Accepted) {
+	for name, tasks := range in.Tasks {
+		f := a.book(name)
+		for _, t := range tasks {
+			a.need(f, executionID(name, t), "task "+t)
+		}
+	}
+	for name, texts := range in.Feedback {
+		f := a.book(name)
+		for _, text := range texts {
+			id, ok := a.said[name][text]
+			if !ok {
+				a.Lost = append(a.Lost, fmt.Sprintf("book %s: feedback %q is not stored", name, text))
+				continue
+			}
+			a.need(f, id, "feedback "+text)
+		}
+	}
+	for name, edits := range in.Edits {
+		f := a.book(name)
+		for _, id := range edits {
+			a.need(f, id, "edit "+id)
+		}
+	}
+}
+
+func (a *auditor) need(f *fold, id, what string) {
+	if len(f.covered[id]) == 0 && a.dead[f.book][id] == "" {
+		a.Lost = append(a.Lost, fmt.Sprintf("book %s: %s (event %s, stored: %t) has no effect and no dead letter", f.book, what, id, a.stored[f.book][id]))
+	}
+}

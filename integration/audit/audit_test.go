@@ -1,0 +1,175 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// world is a small installation in which everything is right; each case of the test damages it in one way.
+type world struct {
+	*testing.T
+	Streams
+	in Accepted
+}
+
+type vote1 struct {
+	ID  string `msgpack:"id"`
+	Tag string `msgpack:"tag"`
+}
+
+func (w *world) encode(v any) []byte {
+	w.Helper()
+	data, err := msgpack.Marshal(v)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return data
+}
+
+func add(to *[]Message, subject string, data []byte) uint64 {
+	seq := uint64(len(*to) + 1)
+	*to = append(*to, Message{Seq: seq, Subject: subject, Header: nats.Header{}, Data: data})
+	return seq
+}
+
+// reflect stores an execution of a task and the reflection on it, and returns its cover.
+func (w *world) reflect(taskID, bulletID, tag string) cover {
+	id := executionID("b", taskID)
+	add(&w.Executions, "ace.execution.b", w.encode(map[string]any{"id": id, "task": taskID}))
+	seq := add(&w.Reflections, "ace.reflection.b", w.encode(map[string]any{"id": "r-" + id, "execution": id, "tags": []vote1{{bulletID, tag}}}))
+	w.in.Tasks["b"] = append(w.in.Tasks["b"], taskID)
+	return cover{id, seq}
+}
+
+// commit appends a delta that covers events.
+func (w *world) commit(covers []cover, ops ...op) {
+	d := delta{Version: 1, Covers: covers, Ops: ops}
+	if n := len(w.Deltas); n > 0 {
+		last := w.Deltas[n-1]
+		sum := sha256.Sum256(last.Data)
+		d.Version, d.PrevSeq, d.PrevChain = uint64(n+1), last.Seq, sum[:]
+	}
+	add(&w.Deltas, "ace.delta.b", w.encode(d))
+}
+
+func tagOp(kind string, support ...int) op {
+	return op{Kind: "TAG", Bullet: "x-1", Helpful: len(support), Support: support, Was: kind}
+}
+
+// flush writes the view of the log.
+func (w *world) flush() {
+	f := newFold("b")
+	for _, m := range w.Deltas {
+		f.take(m)
+	}
+	w.View = nil
+	for _, b := range f.bullets {
+		add(&w.View, "$KV.playbook.b.bullet."+b.ID, w.encode(b))
+	}
+	add(&w.View, "$KV.playbook.b.head", w.encode(head{Version: f.version, Chain: f.chain, Count: len(f.bullets)}))
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, in: Accepted{Tasks: map[string][]string{}, Feedback: map[string][]string{}, Edits: map[string][]string{}}}
+	seq := add(&w.Reflections, "ace.edit.b", w.encode(map[string]any{"id": "edit-1"}))
+	w.in.Edits["b"] = []string{"edit-1"}
+	w.commit([]cover{{"edit-1", seq}}, op{Kind: "ADD", Bullet: "x-1", Section: "x", Content: "c", Support: []int{0}})
+	w.commit([]cover{w.reflect("t1", "x-1", "helpful"), w.reflect("t2", "x-1", "helpful")}, tagOp("", 0, 1))
+	add(&w.Executions, "ace.feedback.b.e.f1", w.encode(map[string]any{"id": "f1", "outcome": map[string]any{"feedback": "wrong after all"}}))
+	w.in.Feedback["b"] = []string{"wrong after all"}
+	seq = add(&w.Reflections, "ace.reflection.b", w.encode(map[string]any{
+		"id": "r-f1", "execution": executionID("b", "t2"), "feedback": "f1", "tags": []vote1{{"x-1", "harmful"}},
+	}))
+	w.commit([]cover{{"f1", seq}}, op{Kind: "RETAG", Bullet: "x-1", Was: "helpful", Harmful: 1, Support: []int{0}})
+	w.flush()
+	return w
+}
+
+// TestAuditFindsEachDefect is the control of the chaos tests: the audit reports each kind of defect, and nothing where
+// there is none.
+func TestAuditFindsEachDefect(t *testing.T) {
+	t.Parallel()
+	letter := func(w *world, subject string, event map[string]any) {
+		add(&w.Dead, "ace.dead.reflector.b", w.encode(map[string]any{
+			"role": "reflector", "reason": "attempts", "stream": "EXECUTIONS", "seq": 1, "subject": subject, "data": w.encode(event),
+		}))
+	}
+	for _, test := range []struct {
+		name   string
+		damage func(w *world)
+		want   string
+	}{
+		{"nothing", func(*world) {}, ""},
+		{"a task without an effect", func(w *world) { w.in.Tasks["b"] = append(w.in.Tasks["b"], "t3") }, "lost: book b: task t3"},
+		{"feedback that was never stored", func(w *world) { w.in.Feedback["b"] = append(w.in.Feedback["b"], "?") }, "lost: book b: feedback"},
+		{"an edit without an effect", func(w *world) { w.in.Edits["b"] = append(w.in.Edits["b"], "edit-2") }, "lost: book b: edit edit-2"},
+		{"a dead letter instead of an effect", func(w *world) {
+			w.in.Tasks["b"] = append(w.in.Tasks["b"], "t3")
+			letter(w, "ace.task.b", map[string]any{"id": "t3"})
+		}, ""},
+		{"a dead letter besides an effect", func(w *world) {
+			letter(w, "ace.execution.b", map[string]any{"id": executionID("b", "t1")})
+		}, "both: book b"},
+		{"a dead letter of the reflection besides an effect", func(w *world) {
+			letter(w, "ace.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})
+		}, "both: book b"},
+		{"an event covered twice", func(w *world) {
+			w.commit([]cover{{executionID("b", "t1"), 2}})
+			w.flush()
+		}, "twice: book b: event " + executionID("b", "t1") + " is covered"},
+		{"a vote counted twice", func(w *world) {
+			w.commit([]cover{{executionID("b", "t1"), 2}}, tagOp("", 0))
+			w.flush()
+		}, "votes on x-1 in the deltas"},
+		{"a vote of no reflection", func(w *world) {
+			w.commit([]cover{{"f1", 99}}, tagOp("", 0))
+			w.flush()
+		}, "has no reflection at 99"},
+		{"a vote that the reflection does not say", func(w *world) {
+			w.Reflections[1].Data = w.encode(map[string]any{"execution": executionID("b", "t1"), "tags": []vote1{{"x-1", "neutral"}}})
+		}, "does not say"},
+		{"more votes than supporters", func(w *world) {
+			w.commit(nil, op{Kind: "TAG", Bullet: "x-1", Helpful: 2})
+			w.flush()
+		}, "counts 2 votes of 0 supporters"},
+		{"an event from nowhere", func(w *world) {
+			w.commit([]cover{{"forged", 1}})
+			w.flush()
+		}, "was never stored"},
+		{"a view behind its log", func(w *world) { w.commit(nil) }, "the view's head"},
+		{"another bullet in the view", func(w *world) {
+			w.View[0].Data = w.encode(bullet{ID: "x-1", Section: "x", Content: "other"})
+		}, "the log folds to"},
+		{"one bullet too many in the view", func(w *world) {
+			add(&w.View, "$KV.playbook.b.bullet.x-2", w.encode(bullet{ID: "x-2"}))
+		}, "which is not in the log"},
+		{"a delta changed afterwards", func(w *world) {
+			w.Deltas[1].Data = append(w.Deltas[1].Data, 0)
+		}, "the view's head"},
+		{"a bullet added twice", func(w *world) {
+			w.commit(nil, op{Kind: "ADD", Bullet: "x-1", Content: "again"})
+			w.flush()
+		}, "which exists"},
+		{"a task that waits", func(w *world) { add(&w.Tasks, "ace.task.b", nil) }, "still waits"},
+		{"garbage in the log alone", func(w *world) {
+			garbage := []byte("garbage")
+			w.Deltas = slices.Insert(w.Deltas, 3, Message{Seq: 4, Subject: "ace.delta.b", Data: garbage})
+		}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			test.damage(w)
+			report := Check(&w.Streams, w.in)
+			got := strings.Join(report.Problems(10), "\n")
+			if test.want == "" && got != "" || !strings.Contains(got, test.want) {
+				t.Errorf("got %q, want %q in it", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+)
+
+// fold is the log of one book, applied by the audit's own rules.
+type fold struct {
+	book    string
+	bullets map[string]bullet
+	rules   map[string]string // bullet → key of its rule
+	merged  map[string]string // removed bullet → the bullet that it was merged into
+
+	version uint64
+	seq     uint64
+	chain   []byte
+	parts   []*delta // of a change whose last delta has not come
+
+	covered map[string][]uint64 // event id → sequences of the deltas that cover it
+	covers  []cover             // all of them, in the order of the log
+	votes   []vote
+	strays  []uint64 // sequences of messages that are no part of the log
+	faults  []string
+}
+
+// vote is one supporter of a TAG or RETAG operation.
+type vote struct {
+	delta     uint64
+	by        cover
+	bullet    string
+	is, was   string // is is empty where a vote was taken back
+	forgotten bool
+}
+
+func newFold(book string) *fold {
+	return &fold{book: book, bullets: map[string]bullet{}, rules: map[string]string{}, merged: map[string]string{}, covered: map[string][]uint64{}}
+}
+
+func (f *fold) fault(format string, args ...any) {
+	f.faults = append(f.faults, fmt.Sprintf("book %s: ", f.book)+fmt.Sprintf(format, args...))
+}
+
+// take applies the next message on the book's subject. A message that is not the next delta is a stray.
+func (f *fold) take(m Message) {
+	d, err := decode[delta](m.Data)
+	if err != nil || d.Version != f.version+1 || d.PrevSeq != f.seq || !bytes.Equal(d.PrevChain, f.chain) {
+		f.strays = append(f.strays, m.Seq)
+		return
+	}
+	sum := sha256.Sum256(m.Data)
+	f.version, f.seq, f.chain = d.Version, m.Seq, sum[:]
+	for _, c := range d.Covers {
+		f.covered[c.ID] = append(f.covered[c.ID], m.Seq)
+		f.covers = append(f.covers, c)
+	}
+	if len(f.parts) > 0 && f.parts[0].Change != d.Change {
+		f.parts = nil // the change before came to no end
+	}
+	if f.parts = append(f.parts, d); d.More {
+		return
+	}
+	for _, part := range f.parts {
+		for i := range part.Ops {
+			f.apply(m.Seq, &part.Ops[i], d)
+		}
+	}
+	f.parts = nil
+}
+
+// apply applies one operation. The covers that its Support counts in are those of the last delta of its change.
+func (f *fold) apply(seq uint64, o *op, last *delta) {
+	b, known := f.bullets[o.Bullet]
+	switch o.Kind {
+	case "ADD":
+		if known {
+			f.fault("delta at %d adds %s, which exists", seq, o.Bullet)
+			return
+		}
+		f.put(bullet{ID: o.Bullet, Section: o.Section, Content: o.Content, Status: o.Status}, o)
+		return
+	case "PUT":
+		f.put(*o.Whole, o)
+		delete(f.merged, o.Bullet)
+		return
+	case "TRIAL", "SECOND": // no part of the state
+		return
+	}
+	if !known {
+		f.fault("delta at %d: %s of %s, which does not exist", seq, o.Kind, o.Bullet)
+		return
+	}
+	switch o.Kind {
+	case "REMOVE":
+		delete(f.bullets, o.Bullet)
+		return
+	case "UPDATE":
+		b.Content = o.Content
+		if o.Section != "" {
+			b.Section = o.Section
+		}
+	case "STATUS":
+		b.Status = o.Status
+	case "PIN":
+		b.Pinned = o.Pinned
+	case "TAG", "RETAG":
+		b.count(o.Was, -len(o.Support))
+		b.Helpful, b.Harmful, b.Neutral = b.Helpful+o.Helpful, b.Harmful+o.Harmful, b.Neutral+o.Neutral
+		f.note(seq, o, last)
+	case "MERGE":
+		b.Content = o.Content
+		f.merge(&b, o.Sources)
+	default:
+		f.fault("delta at %d: unknown operation %q", seq, o.Kind)
+	}
+	f.put(b, o)
+}
+
+func (f *fold) put(b bullet, o *op) {
+	f.bullets[b.ID] = b
+	if b.Rule != nil { // a whole bullet brings its own
+		f.rules[b.ID] = b.Rule.Key
+	}
+	if o.Rule != nil {
+		f.rules[b.ID] = o.Rule.Key
+	}
+}
+
+func (f *fold) merge(into *bullet, sources []string) {
+	for i, id := range sources {
+		src, ok := f.bullets[id]
+		if !ok || id == into.ID || slices.Contains(sources[:i], id) {
+			continue
+		}
+		into.Helpful, into.Harmful, into.Neutral = into.Helpful+src.Helpful, into.Harmful+src.Harmful, into.Neutral+src.Neutral
+		into.Pinned = into.Pinned || src.Pinned
+		delete(f.bullets, id)
+		f.merged[id] = into.ID
+	}
+}
+
+func (b *bullet) count(vote string, by int) {
+	switch vote {
+	case "helpful":
+		b.Helpful += by
+	case "harmful":
+		b.Harmful += by
+	case "neutral":
+		b.Neutral += by
+	}
+}
+
+// note records whose votes an operation counts, and compares their number with what the counters gain.
+func (f *fold) note(seq uint64, o *op, last *delta) {
+	is, gain := "", 0
+	for name, n := range map[string]int{"helpful": o.Helpful, "harmful": o.Harmful, "neutral": o.Neutral} {
+		if n != 0 {
+			is, gain = name, gain+n
+		}
+	}
+	if gain != len(o.Support) && !(o.Kind == "RETAG" && gain == 0) {
+		f.fault("delta at %d: %s of %s counts %d votes of %d supporters", seq, o.Kind, o.Bullet, gain, len(o.Support))
+	}
+	for _, i := range o.Support {
+		if i < 0 || i >= len(last.Covers) {
+			f.fault("delta at %d: %s of %s names supporter %d of %d", seq, o.Kind, o.Bullet, i, len(last.Covers))
+			continue
+		}
+		f.votes = append(f.votes, vote{delta: seq, by: last.Covers[i], bullet: o.Bullet, is: is, was: o.Was, forgotten: last.Forgets != nil})
+	}
+}
+
+// into is the bullet that the given one has become by merges.
+func (f *fold) into(id string) string {
+	for range len(f.merged) {
+		next, ok := f.merged[id]
+		if !ok {
+			break
+		}
+		id = next
+	}
+	return id
+}
