@@ -131,6 +131,9 @@ func TestFeedbackMovesVotes(t *testing.T) {
 // TestFeedbackWaitsForWhatComesBeforeIt, so that what that teaches is not lost: the execution's own reflection is held by
 // somebody else when the feedback comes in.
 func TestFeedbackWaitsForWhatComesBeforeIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := build(t)
 	h.bullets("b", 3)
@@ -252,6 +255,9 @@ func TestFeedbackMovesOutcomes(t *testing.T) {
 // TestVotesAreThoseOfTheLatestJudgement: executions and feedback on them in any order that reflectors may bring them in,
 // some of it twice, with two curators, restores and forgetting aside.
 func TestVotesAreThoseOfTheLatestJudgement(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := build(t)
 	h.work(nil)

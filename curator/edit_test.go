@@ -112,6 +112,9 @@ func TestForgettingTakesOutWhatRestsOnASource(t *testing.T) {
 
 // TestALargeImportBecomesVisibleAtOnce: a follower sees none of 10,000 bullets, then all of them.
 func TestALargeImportBecomesVisibleAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := build(t)
 	h.work(nil)

@@ -586,6 +586,9 @@ func TestTheFlagIsForBooksThatNobodyChoseFor(t *testing.T) {
 
 // TestTheGateKeepsItsPromises in random streams and batches.
 func TestTheGateKeepsItsPromises(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := &notes{policy: policy{gate: gate.Config{Slots: 3, Most: 12}}}

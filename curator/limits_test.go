@@ -161,6 +161,9 @@ func TestAnEditMayTakeSeveralDeltas(t *testing.T) {
 
 // TestReflectionsThatDoNotFitTogetherLoseNothing: what one delta has no room for is in the next.
 func TestReflectionsThatDoNotFitTogetherLoseNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	n := many(3000)
 	var batch []*docket

@@ -176,6 +176,9 @@ func TestEditsAreAnsweredWithVersionOrRefusal(t *testing.T) {
 
 // TestAViewThatWasLeftBehindIsRepaired: a curator committed and died before its flush.
 func TestAViewThatWasLeftBehindIsRepaired(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	commit := func(h *house, content string) {
 		w, err := h.store.Writer(h.Context(), "b")

@@ -182,6 +182,9 @@ func (f composeFile) depends(s service) error {
 // TestComposeRunsToAnAppliedDelta is deploy/compose as a person runs it, with five reflectors, to a bullet in the
 // playbook; then all of it is taken down. It needs an engine, and compose.
 func TestComposeRunsToAnAppliedDelta(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	if out, err := exec.Command("docker", "info", "--format", "{{.ServerVersion}}").CombinedOutput(); err != nil {
 		t.Skipf("no container engine answers: %s", out)
 	}
@@ -230,6 +233,9 @@ func TestComposeRunsToAnAppliedDelta(t *testing.T) {
 // TestComposeKeepsTheModel runs the script on an engine that does nothing but say what it was told: whoever scales what
 // 'up' began must not give the workers another model, which would go on to write to the same playbooks.
 func TestComposeKeepsTheModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash")

@@ -286,6 +286,9 @@ type change struct {
 
 // TestWhatDeploySaysIsWhatTheProgramsKnow also shows that the check sees what is wrong: each change makes it fail.
 func TestWhatDeploySaysIsWhatTheProgramsKnow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	good := deployment(t)
 	for _, overlay := range []string{"base", "overlays/one-node", "overlays/keda"} {

@@ -323,6 +323,9 @@ func (c cluster) mount(o object, name, at string, files map[string]string) error
 // TestImagesAreNamedInOnePlace names them elsewhere where the README says to, and wants every pod of every overlay to have
 // one of those.
 func TestImagesAreNamedInOnePlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	dir := deployment(t)
 	text := "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nimages:\n"

@@ -119,6 +119,9 @@ func TestGuardAgreesWithTheLibrary(t *testing.T) {
 
 // TestWhatMarshalMakesUnmarshalTakes holds for sizes on both sides of every length's encoding.
 func TestWhatMarshalMakesUnmarshalTakes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		lengths := rapid.SampledFrom([]int{0, 1, 15, 16, 31, 32, 255, 256, 65535, 65536})

@@ -290,6 +290,9 @@ func TestRequestsThatCannotBeServedNameTheirField(t *testing.T) {
 
 // TestRequestsOfAnySize: what is large, empty or no text is served, or refused with a reason.
 func TestRequestsOfAnySize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := build(t)
 	d := h.desk(nil, Config{}, brisk)

@@ -255,6 +255,9 @@ func TestATornWindowIsPassedOver(t *testing.T) {
 
 // TestWithoutWindowsThereAreStillAnswers: somebody has deleted the bucket.
 func TestWithoutWindowsThereAreStillAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := build(t)
 	m := new(talker)

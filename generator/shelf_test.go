@@ -104,6 +104,9 @@ func TestAShelfIsSafeWhileItEvicts(t *testing.T) {
 }
 
 func TestPinnedPagesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := build(t)
 	s := h.shelf()

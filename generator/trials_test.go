@@ -87,6 +87,9 @@ func (h *house) consistent(name string, m *events.Manifest, shown []playbook.Bul
 // TestChanceShowsNewAdviceToAShareOfTheTasks: of those to learn from, the same whenever it is asked; to those that
 // measure never.
 func TestChanceShowsNewAdviceToAShareOfTheTasks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := build(t)
 	h.gated(playbook.GateOn, advice(30)...)

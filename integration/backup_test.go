@@ -18,6 +18,9 @@ import (
 // new workers go on with what was in flight at the moment of the backup and with tasks of their own: every task that the
 // backup knows is answered, reflected on and counted once. The servers remember ids for a moment only, as after a night.
 func TestARestoredPipelineGoesOnExactlyOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -18,6 +18,9 @@ import (
 // has, which never moves. Its health says so, and which right it is, here and to who asks from afar; also that of one that
 // does nothing but serve.
 func TestAGeneratorThatMayNotFollowSaysSo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const right = "$JS.API.DIRECT.GET.KV_playbook"
 	s := secureBut(t, `"`+right+`" # the playbook`, "acme")

@@ -96,6 +96,9 @@ var keepers = []struct {
 }
 
 func TestFloorPlan(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, p := range packages(t) {
 		for _, rule := range plan {
@@ -112,6 +115,9 @@ func TestFloorPlan(t *testing.T) {
 }
 
 func TestKeepersKeep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, p := range packages(t) {
 		for _, k := range keepers {
@@ -133,6 +139,9 @@ func TestKeepersKeep(t *testing.T) {
 
 // TestWorkersDoNotLinkTheServer looks at everything that a worker's binary holds.
 func TestWorkersDoNotLinkTheServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, p := range packages(t) {
 		if !slices.Contains([]string{"cmd/generator", "cmd/reflector", "cmd/curator"}, p.floor()) {
@@ -147,6 +156,9 @@ func TestWorkersDoNotLinkTheServer(t *testing.T) {
 }
 
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, p := range packages(t) {
 		if len(p.GoFiles) > 0 && p.Doc == "" { // go list has no comment of a package that is only tests

@@ -18,6 +18,9 @@ import (
 // of them again as if it had been cut short before the letters went. Nothing is counted twice, and no
 // letter stays.
 func TestALetterThatWasAppliedAfterAllCountsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	_, url := startServer(t)
 	conn := connect(t, url)

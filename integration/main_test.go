@@ -75,6 +75,9 @@ var build = sync.OnceValue(func() error {
 // program is the path of a built program.
 func program(t testing.TB, name string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("builds and starts the programs: run without -short")
+	}
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,9 @@ import (
 //
 //	DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run AMillion | grep MEMORY
 func TestAMillionExecutionsGrowNoWorker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	n := 5_000
 	if os.Getenv(longEnv) != "" {
 		n = 1_000_000

@@ -44,6 +44,9 @@ func mostHeld(d time.Duration) (n int) {
 // server is not asked more for being in trouble. In its long form each of these lasts for a while alone, else they come mixed:
 // DEBRIEF_LONG=1 go test ./integration -run TestTheModelFails -v -timeout 20m
 func TestTheModelFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 0))
 	_, url := startServer(t)
@@ -161,6 +164,9 @@ const breakAfter = 10
 
 // TestHugeAnswersFillNoMemory: as many answers of 100 MB at a time as a worker takes before it asks no more.
 func TestHugeAnswersFillNoMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	_, url := startServer(t)
 	model := standBefore(t, startModel(t, 0))
@@ -220,6 +226,9 @@ var useless = mood{name: "useless answers", answer: func(w http.ResponseWriter, 
 // TestUselessAnswersPauseTheRole: a reflector whose model answers nothing of use stops asking, says so, and gives nothing
 // up; with a better model, everything is learned.
 func TestUselessAnswersPauseTheRole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	_, url := startServer(t)
 	sane := startModel(t, 0)

@@ -36,6 +36,9 @@ type series map[string]map[string][]string
 
 // TestMonitoring holds the alert rules and the dashboard against what a 'debrief up' exports that has learned a little.
 func TestMonitoring(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	url := startLearning(t)
 	var now []reading

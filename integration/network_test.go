@@ -31,6 +31,9 @@ const trialWait = 2 * time.Second
 // forgets, and workers are frozen and killed. Whatever was handed in and confirmed is answered, reflected on and counted
 // once, and nothing is given up on that has not had all its deliveries.
 func TestTheNetworkFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	o := outage{rounds: 1, apart: 1, pace: 25 * time.Millisecond, settle: time.Minute}
 	if os.Getenv(longEnv) != "" {

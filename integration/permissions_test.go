@@ -108,6 +108,9 @@ var matrix = []struct {
 // TestWhoMayDoWhat tries everything as every user: what must not work is refused with an error that names the subject, and
 // the rest gets through to whoever answers. With -v it prints the table.
 func TestWhoMayDoWhat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := secure(t, "m")
 	s.setUp("m")
@@ -198,6 +201,9 @@ func unanswered(ctx context.Context, nc *nats.Conn, watch *denied.Watch, subject
 // control shows it: the operator, who may not publish to the keys of playbooks, has the server do so. So nobody else may make
 // consumers.
 func TestOnlyTheOperatorMakesConsumers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := secure(t, "m")
 	c := s.setUp("m")
@@ -261,6 +267,9 @@ func TestOnlyTheOperatorMakesConsumers(t *testing.T) {
 
 // TestARefusalIsNotATimeOut: what a role is refused comes back at once, from every kind of call, and holds the role.
 func TestARefusalIsNotATimeOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := secure(t, "m", "empty")
 	s.setUp("m")
@@ -330,6 +339,9 @@ func TestARefusalIsNotATimeOut(t *testing.T) {
 
 // TestAForgedAckSettlesNothing, and what its own role acks is settled.
 func TestAForgedAckSettlesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := secure(t, "m")
 	c := s.setUp("m")

@@ -20,6 +20,9 @@ import (
 // form, one that no model has a useful word about: its back-offs take longer. Others come in all the while and are learned
 // from; those become dead letters.
 func TestPoisonBlocksNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	_, at := startServer(t)
 	sane := startModel(t, 0)

@@ -30,6 +30,9 @@ const (
 // is gone from the log is gone. The view, which speaks of it still, is found to be ahead of the log and is written again
 // as the log has it; a follower that lived through it shows that; and what comes next goes on top, chain whole.
 func TestAPowerLossIsRepaired(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	server, url := startServerIn(t, dir, "100ms")

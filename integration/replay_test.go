@@ -104,6 +104,9 @@ func (r *offlineRun) result() (full *runReport, same string) {
 // The report is that of an undisturbed run, to the byte, and so is what the playbook says. In its long form those are 20
 // kills of 5 epochs of the demo's tasks.
 func TestAKilledRunComesOutTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 2))
 	train, epochs, kills, least, latency := 80, "2", 5, 0.2, "0s"
@@ -148,6 +151,9 @@ func TestAKilledRunComesOutTheSame(t *testing.T) {
 
 // TestARunOutlivesItsWorkers: runner and workers are processes of their own, and each is killed.
 func TestARunOutlivesItsWorkers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 3))
 	tasks := demoTasks(t, 60)

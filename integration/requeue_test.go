@@ -19,6 +19,9 @@ import (
 // once more after the stream was made anew and counts from one again. All of it counts once, with curators that begin
 // with nothing but what is stored, and so does what is new.
 func TestARequeuedReflectionCountsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const lesson = "Pallets are counted twice."
 	var sane atomic.Bool

@@ -22,6 +22,9 @@ import (
 // TestEveryProgramHasTheRightsItNeeds runs each program under its own user through what the product does, to applied deltas
 // and dead letters. The server, which notes every refusal, notes none.
 func TestEveryProgramHasTheRightsItNeeds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := secure(t, "acme")
 	s.debrief("acme", "setup", "--wait", "10s")
@@ -137,6 +140,9 @@ func TestEveryProgramHasTheRightsItNeeds(t *testing.T) {
 // TestTenantsNeverMeet has the operators of ten tenants do the same things to the same names, at random: what any of them
 // reads is its own. With DEBRIEF_LONG=1 ten times as often.
 func TestTenantsNeverMeet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	operations := 1000
 	if os.Getenv(longEnv) != "" {

@@ -16,6 +16,9 @@ import (
 // TestRoundsOutliveTheirWorkers: generators and reflectors are killed at random moments while tasks go from one to the
 // other. Every sample has its rounds, each once, in order, and ends with one reflection.
 func TestRoundsOutliveTheirWorkers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 1))
 	_, url := startServer(t)

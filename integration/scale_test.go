@@ -16,6 +16,9 @@ import (
 // TestMoreWorkersAreFaster: with a model that takes 50 ms, a second process of a role answers more. What is measured is
 // written to the log; what is asserted is only that it is not worse, because the machine may be busy.
 func TestMoreWorkersAreFaster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	model := startModel(t, 50*time.Millisecond)
 	for _, role := range []string{events.RoleGenerator, events.RoleReflector} {
 		one, two := throughput(t, model, role, 1), throughput(t, model, role, 2)

@@ -15,6 +15,9 @@ import (
 // says of every replica where it is, and which server is missing; and what a user may not see, to a user who is not the
 // operator.
 func TestTheClusterOfTheFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, servers := secureCluster(t, "acme")
 	s.debrief("acme", "setup", "--replicas", "3", "--wait", "20s")

@@ -15,6 +15,9 @@ import (
 // TestWrongRulesAreFoundOut is the control of TestEveryReflectionCountsOnce: racing curators that lack one part of the
 // protocol must fail the same checks, and those that lack none must pass them. What is printed is what each lost.
 func TestWrongRulesAreFoundOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, test := range []struct {
 		name  string

@@ -36,6 +36,9 @@ const ackWait = time.Second
 // commit and at random, frozen until others have had their work, and left without a server. Every reflection and edit
 // that was published has its effect once, also those published twice.
 func TestEveryReflectionCountsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	s := siege{
 		reflections: 500, over: 5 * time.Second, curators: 3, rounds: 1, kills: 2, serverKills: 1, freezes: 1, zombies: 1,
 		settle: 40 * time.Second,

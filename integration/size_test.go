@@ -55,6 +55,9 @@ func TestUpIsReadySoon(t *testing.T) {
 // keeps in memory and how much it has worked. The plan says 40 MB and 1 % of a core: the memory is held against it, the
 // work only ten times as much of it, because the machine may be busy. DEBRIEF_LONG=1 looks for a minute.
 func TestIdleWorkersAreCheap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	quiet := 5 * time.Second
 	if os.Getenv("DEBRIEF_LONG") != "" {
 		quiet = time.Minute

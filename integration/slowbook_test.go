@@ -47,6 +47,9 @@ const nothingToAdd = `{"reasoning": "the playbook says that", "operations": []}`
 // TestASlowBookDelaysNoOther: while the model thinks about one book, the reflections of the others, with and without
 // need of a model, are all covered.
 func TestASlowBookDelaysNoOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	slow, others, each := 5*time.Second, 5, 60
 	if os.Getenv(longEnv) != "" {

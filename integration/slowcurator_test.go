@@ -14,6 +14,9 @@ import (
 // TestASlowCuratorGrowsNoMemory: the curator's model does not answer while large reflections pour in and tasks are worked
 // on. What waits, waits in the stream: no process grows with it. In the end everything has counted once.
 func TestASlowCuratorGrowsNoMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const marker = "a lesson that takes long"
 	const half, size, most = 800, 64 << 10, 30 << 20 // 50 MB in each half

@@ -111,6 +111,9 @@ func runSubmit(t *testing.T, url string, args ...string) (s submitted) {
 
 // TestACollectorSeesTheTraceOfATask runs the programs: what one of them began the others go on with.
 func TestACollectorSeesTheTraceOfATask(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	c := startCollector(t)
 	_, url := startServer(t)
@@ -202,6 +205,9 @@ func saysNothing(t *testing.T, c *collector, log, trace string) {
 
 // TestACollectorThatIsAwayDelaysNobody: one that refuses, and one that takes the connection and says nothing.
 func TestACollectorThatIsAwayDelaysNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,6 +9,9 @@ import (
 // TestGateAlone is the short form of what bench learning shows of the gate: bullets that hurt go, those that help stay,
 // and of those that do nothing hardly any is promoted, though it is looked at after every outcome.
 func TestGateAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rows, err := gateRows(t.Context(), 4, 50)
 	if err != nil {

@@ -30,6 +30,9 @@ func goals(t *testing.T, s *sheet, err error) {
 }
 
 func TestManyReflectionsAtOnceKeepTheirLessons(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	b := &learningBench{Seeds: 2, Quick: true}
 	s, err := b.retention(t.Context(), zerolog.Nop())
@@ -37,6 +40,9 @@ func TestManyReflectionsAtOnceKeepTheirLessons(t *testing.T) {
 }
 
 func TestTranscriptsGiveNoOrdersAndNoEcho(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	b := &learningBench{Seeds: 2, Quick: true}
 	s, err := b.trust(t.Context(), zerolog.Nop())
@@ -46,6 +52,9 @@ func TestTranscriptsGiveNoOrdersAndNoEcho(t *testing.T) {
 // TestWrongFeedbackTeachesWrongThings is the short form of the bench, with its controls: what clean feedback teaches,
 // what wrong feedback does to it without a gate, and that a gate lets none of the wrong into use.
 func TestWrongFeedbackTeachesWrongThings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, err := schooling{}.open(t.Context(), zerolog.Nop())
 	if err != nil {
@@ -137,6 +146,9 @@ func heldOutStaysOut(t *testing.T, s *school) {
 }
 
 func TestNoiseStaysAtTheBaseline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, err := schooling{model: simulated.Options{Noise: 1}}.open(t.Context(), zerolog.Nop())
 	if err != nil {

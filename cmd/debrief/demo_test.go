@@ -57,6 +57,9 @@ func play(t *testing.T, d *demo, check func(*demoRun, *result)) {
 }
 
 func TestTheModelLearnsTheTrade(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	play(t, small(), func(r *demoRun, res *result) {
 		if res.Baseline >= 0.25 || res.Final < 0.95 {
 			t.Errorf("held-out accuracy went from %.3f to %.3f, want under 0.25 and at least 0.95", res.Baseline, res.Final)
@@ -211,6 +214,9 @@ func TestWithoutACuratorNothingIsLearned(t *testing.T) {
 }
 
 func TestNonsenseReflectionsTeachNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	d := small()
 	d.Noise, d.Epochs, d.Train = 1, 3, 100
 	play(t, d, func(_ *demoRun, res *result) {
@@ -224,6 +230,9 @@ func TestNonsenseReflectionsTeachNothing(t *testing.T) {
 }
 
 func TestFailuresAndSloppyAnswersLoseNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	d := small()
 	d.Fail, d.Sloppy, d.Epochs = 0.1, 0.1, 6
 	play(t, d, func(_ *demoRun, res *result) {
@@ -234,6 +243,9 @@ func TestFailuresAndSloppyAnswersLoseNothing(t *testing.T) {
 }
 
 func TestTheFirstEpochIsToldNoRuleAndNoTarget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	d := small()
 	d.Epochs = 2
 	var mu sync.Mutex
@@ -327,6 +339,9 @@ func dataFiles(t *testing.T) []string {
 }
 
 func TestEveryRecordedRunIsAccountedForAndTwiceIsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	files := dataFiles(t)
 	once := func(dir string) *learned {

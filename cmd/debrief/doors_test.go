@@ -211,6 +211,9 @@ func doors(t *testing.T) []door {
 // names a limit where the size or the depth is what is wrong, and costs little memory, garbage included. It is not parallel:
 // it measures the heap.
 func TestEveryDoorRefusesWhatIsTooMuch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	const most = 50 << 20
 	old := debug.SetGCPercent(10) // what is measured is what is needed, and not what waits to be collected
 	defer debug.SetGCPercent(old)

@@ -19,6 +19,9 @@ import (
 // TestForkGoesOnWhereItWas: a copy of several edits is whole once, whoever died in the middle and how often it is asked
 // for, and what the new book learned since stays.
 func TestForkGoesOnWhereItWas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	ctx := t.Context()
 	s, err := place{NATS: app.NATS{Replicas: 1}}.scratch(ctx, "100ms", zerolog.New(io.Discard))

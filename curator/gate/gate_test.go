@@ -28,6 +28,9 @@ func see(rng *rand.Rand, k *playbook.Case, base, lift float64) {
 // TestLookingAfterEveryOutcome: with any share of tasks shown and any base, of bullets that do nothing hardly any is
 // promoted, and of those that do much hardly any is not.
 func TestLookingAfterEveryOutcome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, c := range []struct {
 		base, lift float64
@@ -84,6 +87,9 @@ func TestAFewLuckyOutcomesProveNothing(t *testing.T) {
 
 // TestIntervalHoldsTheLift looks at the interval after every tenth outcome: that it ever misses the lift is rare.
 func TestIntervalHoldsTheLift(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 9))
 	missed := 0

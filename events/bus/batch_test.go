@@ -23,6 +23,9 @@ func answers(b []*Delivery) (out []Result) {
 }
 
 func TestEverythingThatWaitsForABookIsOneBatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	p := quick
 	p.Linger = time.Second // what the server has sent may be on its way still when the first batch is done
@@ -156,6 +159,9 @@ func TestEachOfABatchHasItsOwnVerdict(t *testing.T) {
 }
 
 func TestABatchingWorkerHoldsNoMoreThanItMay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	p := quick
 	p.MaxAckPending = 2 * maxHeld
@@ -191,6 +197,9 @@ func TestABatchingWorkerHoldsNoMoreThanItMay(t *testing.T) {
 }
 
 func TestABatchingWorkerHoldsNoMoreBytesThanItMay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	c := fresh(t, quick)
 	const size, batch = 400 << 10, 16

@@ -193,6 +193,9 @@ func TestARequestThatNobodyAnswersEndsWithItsContextAndStaysQueued(t *testing.T)
 }
 
 func TestLargePayloadsTravelByReferenceAndComeBackEqual(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	c := fresh(t, quick)
 	random := make([]byte, 3<<20)

@@ -458,6 +458,9 @@ func TestOutputsHeldHalfwayAreNotStoredTwice(t *testing.T) {
 }
 
 func TestAnOutputWhoseStoreWasInDoubtIsMarked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	c := fresh(t, quick)
 	if err := c.js.DeleteStream(t.Context(), events.StreamExecutions); err != nil { // nobody answers

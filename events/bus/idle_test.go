@@ -25,6 +25,9 @@ func idle(t *testing.T, nc *nats.Conn) *Conn {
 
 // TestAnIdleRoleThatLostItsServerIsUnavailable: it waits in peace, and is not well.
 func TestAnIdleRoleThatLostItsServerIsUnavailable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	srv := serve(t, natsd.Config{Dir: dir, Listen: "127.0.0.1:0"})
@@ -48,6 +51,9 @@ func TestAnIdleRoleThatLostItsServerIsUnavailable(t *testing.T) {
 
 // TestAnIdleRoleIsWellAgainWhenItsRightsAreMended: also without a message that says so.
 func TestAnIdleRoleIsWellAgainWhenItsRightsAreMended(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	rights := func(denied ...string) server.Options {

@@ -19,6 +19,9 @@ import (
 // TestAServerThroughWhichNothingAnswersIsLeft: one that was cut off from its cluster takes connections and has no streams
 // for them, as one without JetStream. Who knows another one goes there.
 func TestAServerThroughWhichNothingAnswersIsLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	cut := plain(t, server.Options{})
 	whole := serve(t, natsd.Config{Listen: "127.0.0.1:0"})
@@ -56,6 +59,9 @@ func TestAServerThroughWhichNothingAnswersIsLeft(t *testing.T) {
 // TestAStartWaitsForAClusterWithoutALeader: two of three servers are not there yet, and the third one drops what it is
 // asked.
 func TestAStartWaitsForAClusterWithoutALeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

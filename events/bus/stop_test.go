@@ -176,6 +176,9 @@ func TestAStopInTheMiddleOfArrivalsBurnsAtMostOneDelivery(t *testing.T) {
 }
 
 func TestKeepAliveOutlastsTheAckWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
 	p := quick

@@ -105,6 +105,9 @@ func TestTokensOfManyKinds(t *testing.T) {
 
 // TestTokensOfRealMessages is on what agents and models really said, kept beside the checkout and not in it.
 func TestTokensOfRealMessages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	dir := cmp.Or(os.Getenv("DEBRIEF_DATA"), "../../../shared/data")
 	if _, err := os.Stat(dir); err != nil {

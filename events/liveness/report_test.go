@@ -83,6 +83,9 @@ func survey(t *testing.T, c *bus.Conn, role string, floor time.Duration) Survey 
 
 // TestARollCallSeesWhoWorksAndWhoStopped follows a reflector through its life as status sees it.
 func TestARollCallSeesWhoWorksAndWhoStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const floor = 100 * time.Millisecond
 	conn, nc := bustest.Open(t, bus.Policy{})

@@ -293,6 +293,9 @@ func TestCredentialsAreAskedOfEveryone(t *testing.T) {
 
 // A client that does not answer may be gone without the network having said so.
 func TestASilentClientIsLetGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := start(t, natsd.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "nats://"))

@@ -120,6 +120,9 @@ func TestDecodeTakesWhatWeWrite(t *testing.T) {
 
 // TestDecodeIsBoundedInMemory is alone: others would be counted.
 func TestDecodeIsBoundedInMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	body := []byte(`{"steps":[` + strings.Repeat("{},", maxValues/2-10) + `{}]}`)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -408,6 +408,9 @@ func TestWhatIsTooLargeNamesItsSize(t *testing.T) {
 }
 
 func TestWithoutTheBucketThereIsAnError(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, nc := open(t)
 	js, err := jetstream.New(nc)

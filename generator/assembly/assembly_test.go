@@ -300,6 +300,9 @@ func shelved(p *playbook.Playbook) *selection.Index {
 
 // TestAContextStaysFlatWhenTheBookGrows: a hundred times the bullets, about as many tokens.
 func TestAContextStaysFlatWhenTheBookGrows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	tokens := make(map[int]int)
 	for _, n := range []int{100, 1000, 10000} {

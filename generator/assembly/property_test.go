@@ -118,6 +118,9 @@ func anyLimits(t *rapid.T) Limits {
 
 // TestWhatHoldsForEveryContext: the limit, the query, the pinned, and a chat that is one.
 func TestWhatHoldsForEveryContext(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in, l := anyInput(t), anyLimits(t)

@@ -47,6 +47,9 @@ func onTrial(bullets []playbook.Bullet, share int) *selection.Index {
 // TestTheRestOfAContextDoesNotDependOnChance: all else is what it would be had chance decided otherwise, down to what the
 // limit cuts off. What is withheld is not in the prompt, and the context can be made again.
 func TestTheRestOfAContextDoesNotDependOnChance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in, l := anyInput(t), anyLimits(t)

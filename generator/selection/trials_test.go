@@ -162,6 +162,9 @@ func TestTrialsAreBounded(t *testing.T) {
 
 // TestNothingButItsOwnPlaceDependsOnChance: who else is chosen, and in which order, is the same in both arms.
 func TestNothingButItsOwnPlaceDependsOnChance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	var orders []string
 	arms := map[playbook.Arm]int{}
@@ -206,6 +209,9 @@ func drawn(t *testing.T, share, number int, b playbook.Book, tasks, bullets int)
 // TestChanceIsFair: each bullet is shown to its share of the tasks, and no two bullets, cases or books share their tasks.
 // Bounds are those that a fair coin exceeds once in a million times.
 func TestChanceIsFair(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const tasks, bullets = 4000, 8
 	for _, share := range []int{1, 20, 50, 90} {

@@ -57,6 +57,9 @@ func interrupted(t testing.TB, w *natskv.Writer, parts int) {
 // TestALargeImportBecomesVisibleAtOnce: nobody sees a part of 10,000 bullets, neither who follows the book, nor who
 // begins to, nor who opens it, while they are committed and while the view is written, in 12 batches.
 func TestALargeImportBecomesVisibleAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, _ := open(t)
 	w := writer(t, s, "b")
@@ -272,6 +275,9 @@ func TestAViewInTheMiddleOfAChange(t *testing.T) {
 
 // TestAFlushThatDiedBetweenItsBatchesIsCompleted: batches of a large change are in the view, its head is not.
 func TestAFlushThatDiedBetweenItsBatchesIsCompleted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, nc := open(t)
 	js, err := jetstream.New(nc)
@@ -318,6 +324,9 @@ func TestAFlushThatDiedBetweenItsBatchesIsCompleted(t *testing.T) {
 // TestWritersThatMendALargeViewAtTheSameTimeLeaveItWhole: each needs several batches and is at another version than the
 // others, as when curators start together on a book whose view is lost.
 func TestWritersThatMendALargeViewAtTheSameTimeLeaveItWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, _ := open(t)
 	first := writer(t, s, "b")

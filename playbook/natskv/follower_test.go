@@ -13,6 +13,9 @@ import (
 // TestAFollowerTellsThatItCannotReadItsView: a head that nobody can read is told, the mirror keeps the version that it
 // has, and when a writer has mended the view that is told, too.
 func TestAFollowerTellsThatItCannotReadItsView(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, nc := open(t)
 	told := make(chan error, 100)

@@ -71,6 +71,9 @@ func TestAMeterIsToldWhatWritersDo(t *testing.T) {
 }
 
 func TestAFollowerTellsHowOldWhatItTakesIs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, _ := open(t)
 	ages := make(chan time.Duration, 10)

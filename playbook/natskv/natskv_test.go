@@ -105,6 +105,9 @@ func TestWhatIsCommittedIsInTheLogTheViewAndAFollower(t *testing.T) {
 }
 
 func TestRacingWritersApplyEveryReflectionOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, _ := open(t)
 	const n, writers = 200, 3
@@ -250,6 +253,9 @@ func otherHead(t *testing.T, kv jetstream.KeyValue) {
 }
 
 func TestAFollowerSeesOnlyWholeVersions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, _ := open(t)
 	w := writer(t, s, "b")
@@ -336,6 +342,9 @@ func TestADeltaOfANewerSchemaIsLeftToANewerProgram(t *testing.T) {
 }
 
 func TestADeltaThatLosesEveryRaceWaitsForTheServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, _ := open(t)
 	w, rival := writer(t, s, "b"), writer(t, s, "b")

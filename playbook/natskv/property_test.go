@@ -38,6 +38,9 @@ type ward struct {
 // deltas and in parts, finished or not, whatever was flushed when, and whatever befell the view, a writer that opens it
 // from the view has what a fold of the whole log has, and knows of the same reflections.
 func TestARebuildFromTheFirstDeltaAndOneFromTheViewPlusTailGiveTheSameHash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	_, nc := open(t)
 	js, err := jetstream.New(nc)

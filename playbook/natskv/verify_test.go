@@ -276,6 +276,9 @@ func TestAViewOfALogThatBreaksBeforeItIsComparedWithNothing(t *testing.T) {
 
 // TestASequenceThatWasGivenOutTwiceIsNoticed: the server lost the end of the log, and others wrote it anew.
 func TestASequenceThatWasGivenOutTwiceIsNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	x, other := newSite(t, "r", 5), newSite(t, "other", 5)
 	stream, err := x.js.Stream(t.Context(), events.StreamDeltas)

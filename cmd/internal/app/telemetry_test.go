@@ -35,6 +35,9 @@ func attr(s tracetest.SpanStub, key string) string {
 
 // TestOneTraceFromSubmissionToAppliedDelta follows tasks through the three roles. The model fails now and then, as models do.
 func TestOneTraceFromSubmissionToAppliedDelta(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
 	_, nc := bustest.Open(t, bus.Policy{})

@@ -383,6 +383,9 @@ func TestAnEncodingThatIsNotUnderstoodIsLeftOut(t *testing.T) {
 
 // A whole batch of the largest vectors, as widely written as servers do, is within what is read of an answer.
 func TestALargeAnswerFits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const texts, dimensions = batchTexts, 4096
 	number := ",\n        -0.006929283495992422"

@@ -65,6 +65,9 @@ func TestACopyThatIsGivenUpEndsItsSample(t *testing.T) {
 
 // TestALargeTaskCanBeLost: its payload is not in the letter.
 func TestALargeTaskCanBeLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := sets(16, 4)
 	s.Validation, s.Test = nil, nil

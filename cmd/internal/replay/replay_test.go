@@ -130,6 +130,9 @@ func comparable(t testing.TB, out *Outcome) string {
 var batches = Config{Epochs: 2, Batch: 16, Shuffle: true, Seed: 7, ValidateEvery: 48}
 
 func TestARunLearnsAndSaysSo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(96, 40)
@@ -211,6 +214,9 @@ func seqOf(t testing.TB, h events.Handle) uint64 {
 
 // TestSpeedDoesNotDecide: as many workers as one likes, interrupted as often as one likes.
 func TestSpeedDoesNotDecide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := sets(64, 20)
 	want := comparable(t, open(t, 8, nil).run(batches, s, Options{Name: "r"}))
@@ -244,6 +250,9 @@ func TestSpeedDoesNotDecide(t *testing.T) {
 }
 
 func TestOneRunnerAtATimeAndOneRunAName(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(48, 10)
@@ -309,6 +318,9 @@ func TestASampleThatComesToNothing(t *testing.T) {
 }
 
 func TestPatienceEndsARun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(32, 10)
@@ -346,6 +358,9 @@ func TestWhatIsNotReflectedOnOnlineIsALoss(t *testing.T) {
 }
 
 func TestOnlineTestsBeforeItLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(90, 20)
@@ -397,6 +412,9 @@ func TestOnlineTestsBeforeItLearns(t *testing.T) {
 
 // TestAnEndedStreamIsNotGoneOnWith: what it came to stays. The same samples again ask nobody; others are refused.
 func TestAnEndedStreamIsNotGoneOnWith(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	all := sets(40, 10).Train.Tasks
@@ -430,6 +448,9 @@ func TestAnEndedStreamIsNotGoneOnWith(t *testing.T) {
 }
 
 func TestAStreamIsLearnedAsItComes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(40, 10)
@@ -454,6 +475,9 @@ func TestAStreamIsLearnedAsItComes(t *testing.T) {
 
 // TestHistoryIsLearnedAnew: a second book from the executions of the first, without a task run again.
 func TestHistoryIsLearnedAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(64, 20)

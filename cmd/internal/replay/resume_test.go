@@ -100,6 +100,9 @@ func TestWhatTheRunBeganWithIsNotItsOwn(t *testing.T) {
 
 // TestOnlineGoesOnWhereItWas: the curve of an interrupted run has the playbooks that answered.
 func TestOnlineGoesOnWhereItWas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(60, 10)
@@ -125,6 +128,9 @@ func TestOnlineGoesOnWhereItWas(t *testing.T) {
 
 // TestHistoryGoesOnOverWhatItBeganWith: executions come, and the oldest expire, while the run is interrupted.
 func TestHistoryGoesOnOverWhatItBeganWith(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(64, 20)
@@ -179,6 +185,9 @@ func TestHistoryGoesOnOverWhatItBeganWith(t *testing.T) {
 
 // TestFeedbackIsPartOfHistory: what people said later is what there is to learn from.
 func TestFeedbackIsPartOfHistory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	h.stop() // else the reflector of the house is asked as well

@@ -24,6 +24,9 @@ import (
 // traces with orders in them, in any place of an execution, the curator learns what it learns from the same traces
 // without.
 func TestWhatTracesOrderIsNotLearned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	var attacks []struct{ Text, Says string }
 	raw, err := os.ReadFile("../../../reflector/testdata/injections.json")

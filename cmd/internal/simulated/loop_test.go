@@ -76,6 +76,9 @@ func TestFrozenPlaybookStaysAtTheBaseline(t *testing.T) {
 }
 
 func TestNoiseTeachesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	train, heldOut := Tasks(3)
 	d := &desk{client: dial(Options{Noise: 1})}

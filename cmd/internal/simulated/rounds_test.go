@@ -18,6 +18,9 @@ import (
 // TestMoreRoundsFewerWrongAnswers: without a curator the playbook stays empty, so what makes an answer right is the
 // advice that came of the wrong ones before it.
 func TestMoreRoundsFewerWrongAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const samples = 40
 	wrong := map[int]int{}

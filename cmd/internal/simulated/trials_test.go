@@ -14,6 +14,9 @@ import (
 // TestARuleBearsOnTheInvoicesThatUseIt: of the rules of a house, or of half of them, those are tried on an invoice that
 // it uses. The bound of selection is chosen by this.
 func TestARuleBearsOnTheInvoicesThatUseIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, of := range []struct {

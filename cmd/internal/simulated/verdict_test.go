@@ -39,6 +39,9 @@ func TestMoreTasksBeginWithTheFewerAndNeverMix(t *testing.T) {
 }
 
 func TestWrongVerdictsAreTheRightOnesTurnedAround(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const seed = 6
 	train, _ := Draw(seed, 1000, 0)

@@ -201,6 +201,9 @@ func failed(c rawCall) bool { return strings.HasPrefix(c.output, "Error") }
 // and against each bullet that rules have made, shown or not, again from the raw file, with none of the code under test:
 // no reader, no rules, no classifier.
 func TestBulletsOfTauBenchCarryTheirCounts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	raw := dataFile(t, tauFile)
 	var all []*taskRun

@@ -66,6 +66,9 @@ func (r *recorder) next() {
 }
 
 func TestLargeFilesTakeLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	size := int64(256 << 20)
 	if os.Getenv(longEnv) != "" {
 		size = 2 << 30
