@@ -38,7 +38,7 @@ func TestMsgpackIsImportedHereAlone(t *testing.T) {
 			if !strings.HasPrefix(name, "github.com/vmihailenco/msgpack") {
 				continue
 			}
-			if dir := filepath.Dir(path); dir != filepath.Join(root, "events") && dir != filepath.Join(root, "integration", "audit") {
+			if dir := filepath.Dir(path); dir != filepath.Join(root, "events") && dir != filepath.Join(root, "integration", "auditor") {
 				t.Errorf("%s imports %s: use events.Marshal and events.Unmarshal", path, name)
 			}
 			here++

@@ -1,8 +1,8 @@
-// Package audit recomputes, from the raw messages of a NATS server alone, the state that a Debrief installation must
+// Package auditor recomputes, from the raw messages of a NATS server alone, the state that a Debrief installation must
 // have, and compares it with the state that it has. It shares no code with the product: it imports the NATS client and
 // the MessagePack library, and its own types repeat the wire format (see wire.go). A defect of the product's codec,
 // fold or index can therefore not hide itself here.
-package audit
+package auditor
 
 import (
 	"context"

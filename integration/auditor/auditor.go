@@ -1,4 +1,4 @@
-package audit
+package auditor
 
 import (
 	"fmt"
@@ -46,8 +46,8 @@ func (r *Report) Problems(n int) (all []string) {
 	return all
 }
 
-// auditor is an audit under way.
-type auditor struct {
+// check is an audit under way.
+type check struct {
 	Report
 	books   map[string]*fold
 	stored  map[string]map[string]bool // book → ids of events in EXECUTIONS and edits in REFLECTIONS
@@ -58,7 +58,7 @@ type auditor struct {
 
 // Check audits the streams against what clients were told is stored.
 func Check(s *Streams, in Accepted) *Report {
-	a := &auditor{
+	a := &check{
 		books: map[string]*fold{}, stored: map[string]map[string]bool{}, said: map[string]map[string]string{},
 		dead: map[string]map[string]string{}, reflect: map[uint64]*reflection{},
 	}
@@ -81,7 +81,7 @@ func Check(s *Streams, in Accepted) *Report {
 	return &a.Report
 }
 
-func (a *auditor) book(name string) *fold {
+func (a *check) book(name string) *fold {
 	if a.books[name] == nil {
 		a.books[name], a.stored[name] = newFold(name), map[string]bool{}
 		a.said[name], a.dead[name] = map[string]string{}, map[string]string{}
@@ -89,7 +89,7 @@ func (a *auditor) book(name string) *fold {
 	return a.books[name]
 }
 
-func (a *auditor) wrong(format string, args ...any) {
+func (a *check) wrong(format string, args ...any) {
 	a.Wrong = append(a.Wrong, fmt.Sprintf(format, args...))
 }
 
@@ -103,7 +103,7 @@ func kindAndBook(subject string) (kind, book string) {
 }
 
 // letters notes the event of each dead letter.
-func (a *auditor) letters(all []Message) {
+func (a *check) letters(all []Message) {
 	for _, m := range all {
 		l, err := decode[letter](m.Data)
 		if err != nil {
@@ -142,7 +142,7 @@ func source(r *reflection) string {
 	return r.Execution
 }
 
-func (a *auditor) executions(all []Message) {
+func (a *check) executions(all []Message) {
 	for _, m := range all {
 		kind, book := kindAndBook(m.Subject)
 		a.book(book)
@@ -165,7 +165,7 @@ func (a *auditor) executions(all []Message) {
 	}
 }
 
-func (a *auditor) reflections(all []Message) {
+func (a *check) reflections(all []Message) {
 	for _, m := range all {
 		kind, book := kindAndBook(m.Subject)
 		a.book(book)
@@ -188,14 +188,14 @@ func (a *auditor) reflections(all []Message) {
 }
 
 // waiting complains about tasks that nobody has taken: the audit runs when everything is quiet.
-func (a *auditor) waiting(all []Message) {
+func (a *check) waiting(all []Message) {
 	for _, m := range all {
 		a.wrong("task at %d still waits", m.Seq)
 	}
 }
 
 // coverage: an id is covered once, names an event that was stored, and has no dead letter.
-func (a *auditor) coverage(f *fold) {
+func (a *check) coverage(f *fold) {
 	for _, id := range slices.Sorted(maps.Keys(f.covered)) {
 		if at := f.covered[id]; len(at) > 1 {
 			a.Twice = append(a.Twice, fmt.Sprintf("book %s: event %s is covered by the deltas at %v", f.book, id, at))
@@ -212,7 +212,7 @@ func (a *auditor) coverage(f *fold) {
 }
 
 // counted: each vote stands in the reflection that it is taken from, and none is counted twice.
-func (a *auditor) counted(f *fold) {
+func (a *check) counted(f *fold) {
 	once := map[string]uint64{}
 	for _, v := range f.votes {
 		if v.is == "" || v.forgotten {
@@ -254,7 +254,7 @@ func (f *fold) says(r *reflection, v vote) bool {
 }
 
 // view: the bucket holds the bullets and the head that the log folds to.
-func (a *auditor) view(f *fold, all []Message) {
+func (a *check) view(f *fold, all []Message) {
 	prefix := "$KV.playbook." + f.book + "."
 	var top *head
 	got := map[string]bullet{}
@@ -307,7 +307,7 @@ func same(a, b bullet) bool {
 }
 
 // accepted: everything that a client was told is stored has its effect or a dead letter.
-func (a *auditor) accepted(in Accepted) {
+func (a *check) accepted(in Accepted) {
 	for name, tasks := range in.Tasks {
 		f := a.book(name)
 		for _, t := range tasks {
@@ -333,7 +333,7 @@ func (a *auditor) accepted(in Accepted) {
 	}
 }
 
-func (a *auditor) need(f *fold, id, what string) {
+func (a *check) need(f *fold, id, what string) {
 	if len(f.covered[id]) == 0 && a.dead[f.book][id] == "" {
 		a.Lost = append(a.Lost, fmt.Sprintf("book %s: %s (event %s, stored: %t) has no effect and no dead letter", f.book, what, id, a.stored[f.book][id]))
 	}
