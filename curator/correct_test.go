@@ -78,6 +78,9 @@ func (h *house) bullets(b playbook.Book, n int) {
 
 // TestFeedbackMovesVotes: what was published, one after the other, and the counters in the end.
 func TestFeedbackMovesVotes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := build(t)
 	h.work(nil)

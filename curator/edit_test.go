@@ -177,6 +177,9 @@ func TestALargeImportBecomesVisibleAtOnce(t *testing.T) {
 
 // TestARebuildGivesTheSameState, whatever has become of the view.
 func TestARebuildGivesTheSameState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := build(t)
 	h.work(nil)

@@ -376,6 +376,9 @@ func TestACorrectionOfWhatWaitsGoesBeforeIt(t *testing.T) {
 }
 
 func TestTooManyThatWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	n := trying(t, "wait 10 s")
 	for _, c := range []string{"wait 1 s", "wait 2 s", "wait 3 s"} {

@@ -199,6 +199,9 @@ func TestGroupsKeepWhatThreesKeep(t *testing.T) {
 }
 
 func TestCallsOfABatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for n := 1; n <= 300; n += 1 + n/10 { // the groups of all are counted where they are dealt
 		texts := make([]string, n)

@@ -16,6 +16,9 @@ import (
 // TestScalersReadDurablesThatThereAre asks a server that 'debrief setup' was run against for the durables by which the
 // manifests scale.
 func TestScalersReadDurablesThatThereAre(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	url := startServer(t)
 	if out, err := exec.Command(program(t, "debrief"), "setup", "--nats", url, "--wait", "30s").CombinedOutput(); err != nil {

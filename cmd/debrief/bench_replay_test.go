@@ -115,6 +115,9 @@ func furnish(in *assembly.Input, x *selection.Index, others []*events.Execution)
 // TestRecordedRunsReplayed lays out a context for every time that the agents of all recorded runs were asked: within the
 // limit by the estimate and by the real tokenizers, a valid chat, with the query and the newest step.
 func TestRecordedRunsReplayed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	runs := recorded(t)
 	count := newTokenCounter(t)

@@ -204,6 +204,9 @@ func (r *demoRun) reasonings(t *testing.T, epoch int, version uint64) map[string
 }
 
 func TestWithoutACuratorNothingIsLearned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	d := small()
 	d.Freeze, d.Epochs, d.Train = true, 2, 60
 	play(t, d, func(_ *demoRun, res *result) {

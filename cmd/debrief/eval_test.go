@@ -193,6 +193,9 @@ func TestAModelThatFailsIsNotAskedToTheEnd(t *testing.T) {
 
 // TestAModelThatIsAwayForAWhileIsWaitedFor: an outage of a minute costs a minute, and no samples.
 func TestAModelThatIsAwayForAWhileIsWaitedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	// Calls 10 to 200 find nobody: many more than there are samples.
 	m := &absent{from: 10, to: 200}

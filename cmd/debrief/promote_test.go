@@ -18,6 +18,9 @@ import (
 // TestPromotionIsDoneAsItIsShown: the Curator does every operation of one, in their order, and none of them when a bullet
 // is no longer what it was when the plan was made.
 func TestPromotionIsDoneAsItIsShown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	ctx := t.Context()
 	s, err := place{NATS: app.NATS{Replicas: 1}}.scratch(ctx, "100ms", zerolog.New(io.Discard))

@@ -491,6 +491,9 @@ func TestAnOutputWhoseStoreWasInDoubtIsMarked(t *testing.T) {
 }
 
 func TestARoleWithoutItsStreamSaysSoAndGoesOnWhenItIsBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	c := fresh(t, quick)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})

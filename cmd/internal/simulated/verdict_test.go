@@ -12,6 +12,9 @@ import (
 )
 
 func TestMoreTasksBeginWithTheFewerAndNeverMix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	train, heldOut := Tasks(3)
 	more, judged := Draw(3, 5000, 700)

@@ -233,6 +233,9 @@ func (v *votes) count(vote events.Vote) {
 // TestRulesOnTauBench sums up what the rules find in 150 real runs, as a Curator would, and counts three findings of
 // each rule again from the raw file, with none of the code under test.
 func TestRulesOnTauBench(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	raw, runs := rawRuns(t)
 	sums := map[string]*votes{}
