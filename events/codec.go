@@ -90,13 +90,18 @@ func EncodeDelta(d *playbook.Delta) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeDelta is the delta that a payload holds. Readers of messages call CheckSchema first.
+// DecodeDelta is the delta that a payload holds. Readers of messages call CheckSchema first. For a delta with an operation
+// of a kind that this program does not know, the error is ErrNewerSchema and the delta is returned with it: its versions
+// and links are valid.
 func DecodeDelta(data []byte) (*playbook.Delta, error) {
 	d := new(playbook.Delta)
 	if err := Unmarshal(data, d); err != nil {
 		return nil, fmt.Errorf("decode delta: %w", err)
 	}
-	if err := d.Validate(); err != nil {
+	switch err := d.Validate(); {
+	case errors.Is(err, playbook.ErrUnknownOp):
+		return d, fmt.Errorf("decode delta: %w: %w", ErrNewerSchema, err)
+	case err != nil:
 		return nil, fmt.Errorf("decode delta: %w", err)
 	}
 	return d, nil

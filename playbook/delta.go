@@ -39,6 +39,9 @@ const (
 	Second OpKind = "SECOND"
 )
 
+// ErrUnknownOp is returned for an operation whose kind this program does not know: a newer program may have written it.
+var ErrUnknownOp = errors.New("unknown operation")
+
 // Op is one change of one bullet. Everything that took a clock, a threshold or a model to decide is already decided in
 // it, so that the same log folds to the same state anywhere.
 type Op struct {
@@ -292,7 +295,7 @@ func (op *Op) validate(covers int) error {
 		return op.validateWhole()
 	case Remove, SetStatus, Pin:
 	default:
-		return fmt.Errorf("type: %q is none of ADD, UPDATE, TAG, REMOVE, STATUS, PIN, MERGE, PUT, RETAG, TRIAL, SECOND", op.Kind)
+		return fmt.Errorf("type: %q is none of ADD, UPDATE, TAG, REMOVE, STATUS, PIN, MERGE, PUT, RETAG, TRIAL, SECOND: %w", op.Kind, ErrUnknownOp)
 	}
 	return nil
 }

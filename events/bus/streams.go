@@ -49,7 +49,8 @@ func streams(replicas int) []jetstream.StreamConfig {
 		},
 		{
 			Name: events.StreamDeltas, Description: "the playbooks, change by change: the truth",
-			Subjects: []string{events.KindDelta.Subject("")}, DenyDelete: true, DenyPurge: true,
+			// Strays are deleted one by one (natskv.RemoveStrays), which is the operator's right alone.
+			Subjects: []string{events.KindDelta.Subject("")}, DenyPurge: true,
 		},
 		{
 			Name: events.StreamDead, Description: "what a role gave up on",

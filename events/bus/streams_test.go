@@ -62,7 +62,7 @@ func TestStreamsKeepWhatTheTableSays(t *testing.T) {
 		"TASKS":       {Retention: jetstream.WorkQueuePolicy},
 		"EXECUTIONS":  {MaxAge: 30 * day},
 		"REFLECTIONS": {MaxAge: 30 * day},
-		"DELTAS":      {DenyDelete: true, DenyPurge: true},
+		"DELTAS":      {DenyPurge: true},
 		"DEAD":        {MaxAge: 7 * day},
 		"ADVISORIES":  {MaxAge: 7 * day},
 		"KV_playbook": {AllowAtomicPublish: true, DenyDelete: true},

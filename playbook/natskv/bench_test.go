@@ -116,7 +116,7 @@ func newRawCAS(b *testing.B, js jetstream.JetStream, size int) *rawCAS {
 	b.Helper()
 	_, err := js.CreateStream(b.Context(), jetstream.StreamConfig{
 		Name: "RAW", Subjects: []string{"raw.*"}, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
-		DenyDelete: true, DenyPurge: true, AllowDirect: true, Duplicates: 2 * time.Minute,
+		DenyPurge: true, AllowDirect: true, Duplicates: 2 * time.Minute,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -6,6 +6,10 @@
 // the news first. Each delta names the chain hash of the log before it; the chain hash of a log is the SHA-256 of its
 // last record.
 //
+// Readers skip a message that is not the next delta: a stray. It cannot disable a book. Verify reports strays, and
+// RemoveStrays deletes them. A delta that is missing or damaged is another thing: a later delta or the view names it, and
+// the log is broken (ErrBrokenLog).
+//
 // The view is the bucket "playbook": a key per bullet and a head. Writers bring it up to date in atomic batches, head
 // last, guarded by the head's revision. Many deltas may go in one flush. Losing the view costs time only.
 //
@@ -14,10 +18,7 @@
 package natskv
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,7 +34,8 @@ import (
 	"debrief/playbook/history"
 )
 
-// ErrBrokenLog is returned when a log cannot be folded: a record does not follow the one before it.
+// ErrBrokenLog is returned when a log cannot be folded: a delta is missing or damaged, or is not the one that was read
+// before.
 var ErrBrokenLog = errors.New("delta log is broken")
 
 // Store is where the books of one account live.
@@ -84,15 +86,6 @@ type Record struct {
 	Size  int    // in bytes
 }
 
-func parseRecord(seq uint64, data []byte) (*Record, error) {
-	d, err := events.DecodeDelta(data)
-	if err != nil {
-		return nil, fmt.Errorf("delta at sequence %d: %w", seq, err)
-	}
-	sum := sha256.Sum256(data)
-	return &Record{*d, seq, sum[:], len(data)}, nil
-}
-
 // scan calls fn for every message of the stream that matches the subject, from a sequence on, in order.
 func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, fn func(direct.Message) error) error {
 	err := denied.Do(ctx, s.watch, stream, func(ctx context.Context) error {
@@ -102,68 +95,6 @@ func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, f
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
 	return nil
-}
-
-// aheadRecords is how many records go from who decodes them to who folds them at a time.
-const aheadRecords = 64
-
-// deltas calls fn for each delta of a book from a stream sequence on. A second goroutine decodes ahead of fn: of a long
-// log that is most of the work.
-func (s *Store) deltas(ctx context.Context, b playbook.Book, from uint64, fn func(*Record) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ahead := make(chan []*Record, 4)
-	var err error // of the goroutine, to be read when ahead is closed
-	go func() {
-		defer close(ahead)
-		err = s.decode(ctx, b, from, ahead)
-	}()
-	for records := range ahead {
-		for _, r := range records {
-			if err := fn(r); err != nil {
-				stop()
-				for range ahead { // until the other goroutine has ended
-				}
-				return err
-			}
-		}
-	}
-	return err
-}
-
-// decode sends the deltas of a book, and also those before one that is an error.
-func (s *Store) decode(ctx context.Context, b playbook.Book, from uint64, to chan<- []*Record) error {
-	var records []*Record
-	send := func() error {
-		select {
-		case to <- records:
-			records = nil
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	err := s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), from, func(m direct.Message) error {
-		r, err := readRecord(m)
-		if err != nil {
-			return err
-		}
-		if records = append(records, r); len(records) < aheadRecords {
-			return nil
-		}
-		return send()
-	})
-	if len(records) == 0 {
-		return err
-	}
-	return errors.Join(send(), err)
-}
-
-func readRecord(m direct.Message) (*Record, error) {
-	if err := events.CheckSchema(m.Header); err != nil {
-		return nil, fmt.Errorf("delta at sequence %d: %w", m.Seq, err)
-	}
-	return parseRecord(m.Seq, m.Data)
 }
 
 // last is the last message on a subject, nil if there is none.
@@ -188,38 +119,6 @@ func ownTimeout(caller context.Context, err error) error {
 	return err
 }
 
-// lastOfLeader is the last message on a subject as the stream's leader has it, nil if there is none.
-func (s *Store) lastOfLeader(ctx context.Context, stream, subject string) (*direct.Message, error) {
-	wait, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	req, err := json.Marshal(map[string]string{"last_by_subj": subject})
-	if err != nil {
-		return nil, err
-	}
-	m, err := denied.Call(wait, s.watch, stream, func(ctx context.Context) (*nats.Msg, error) {
-		return s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, req)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read last of %s: %w", subject, ownTimeout(ctx, err))
-	}
-	var reply struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Seq  uint64 `json:"seq"`
-			Data []byte `json:"data"`
-		} `json:"message"`
-	}
-	switch err := json.Unmarshal(m.Data, &reply); {
-	case err != nil:
-		return nil, fmt.Errorf("read last of %s: %w", subject, err)
-	case reply.Error != nil && reply.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return nil, nil
-	case reply.Error != nil:
-		return nil, fmt.Errorf("read last of %s: %w", subject, reply.Error)
-	}
-	return &direct.Message{Subject: subject, Seq: reply.Message.Seq, Data: reply.Message.Data}, nil
-}
-
 // Books are the books that have a view.
 func (s *Store) Books(ctx context.Context) ([]playbook.Book, error) {
 	var books []playbook.Book
@@ -234,20 +133,13 @@ func (s *Store) Books(ctx context.Context) ([]playbook.Book, error) {
 	return books, err
 }
 
-// Log calls fn for every delta of a book, in order. A record that does not follow the one before it ends it with
+// Log calls fn for every delta of a book, in order. Strays are skipped. A log that a delta is missing from ends with
 // ErrBrokenLog.
 func (s *Store) Log(ctx context.Context, b playbook.Book, fn func(*Record) error) error {
 	if err := b.Validate(); err != nil {
 		return err
 	}
-	last := new(Record)
-	return s.deltas(ctx, b, 1, func(r *Record) error {
-		if err := follows(b, r, last.Version, last.Seq, last.Chain); err != nil {
-			return err
-		}
-		last = r
-		return fn(r)
-	})
+	return s.deltas(ctx, &logCursor{book: b}, fn)
 }
 
 // History is the log of a book as package history reads it.
@@ -257,18 +149,15 @@ func (s *Store) History(ctx context.Context, b playbook.Book) history.Log {
 	}
 }
 
-// Since calls fn for every delta of a book that comes after a sequence of the log's stream, in order.
+// Since calls fn for every delta of a book that comes after another one, in order. Seq is the sequence of that one, 0 for
+// all.
 func (s *Store) Since(ctx context.Context, b playbook.Book, seq uint64, fn func(*Record) error) error {
-	return s.deltas(ctx, b, seq+1, fn)
-}
-
-// follows reports whether a record is the next one of a log.
-func follows(b playbook.Book, r *Record, version, seq uint64, chain []byte) error {
-	if r.Version != version+1 || r.PrevSeq != seq || !bytes.Equal(r.PrevChain, chain) {
-		return fmt.Errorf("playbook %q: delta %d at sequence %d does not follow version %s at %d: one of the two is damaged or of another installation: %w",
-			b, r.Version, r.Seq, playbook.Label(version, chain), seq, ErrBrokenLog)
-	}
-	return nil
+	return s.deltas(ctx, startAt(b, seq), func(r *Record) error {
+		if r.Seq == seq {
+			return nil
+		}
+		return fn(r)
+	})
 }
 
 // At is the playbook as it was at a version, folded from the log. Of a version that does not exist it returns a
@@ -278,7 +167,7 @@ func (s *Store) At(ctx context.Context, b playbook.Book, version uint64) (*playb
 	errDone := errors.New("done")
 	err := errDone
 	if version > 0 {
-		err = s.deltas(ctx, b, 1, func(r *Record) error {
+		err = s.deltas(ctx, &logCursor{book: b}, func(r *Record) error {
 			if _, err := f.apply(r); err != nil {
 				return err
 			}

@@ -306,22 +306,29 @@ func TestAFollowerSeesOnlyWholeVersions(t *testing.T) {
 	reader.Wait()
 }
 
-func TestABrokenLogIsNamed(t *testing.T) {
+// TestALogThatMissesADeltaIsBroken: a later delta names the one that is missing, so nobody goes on without it.
+func TestALogThatMissesADeltaIsBroken(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	w := writer(t, s, "b")
-	commit(t, w, add("r1", 1))
-	data, err := events.Marshal(&playbook.Delta{Version: 2, PrevChain: []byte("of another log"), PrevSeq: 1})
-	check(t, err)
+	for i := range uint64(4) {
+		commit(t, w, add(fmt.Sprint("r", i), i+1))
+	}
 	js, err := jetstream.New(nc)
 	check(t, err)
-	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: events.KindDelta.Subject("b"), Data: data, Header: events.SchemaHeader()})
+	stream, err := js.Stream(t.Context(), events.StreamDeltas)
 	check(t, err)
-	if _, err := w.Commit(t.Context(), add("r2", 2)); !errors.Is(err, natskv.ErrBrokenLog) {
-		t.Errorf("got %v, want ErrBrokenLog", err)
-	}
+	check(t, stream.DeleteMsg(t.Context(), 3))
 	if _, err := s.Writer(t.Context(), "b"); !errors.Is(err, natskv.ErrBrokenLog) {
 		t.Errorf("open: got %v, want ErrBrokenLog", err)
+	}
+	if err := s.Log(t.Context(), "b", func(*natskv.Record) error { return nil }); !errors.Is(err, natskv.ErrBrokenLog) {
+		t.Errorf("read: got %v, want ErrBrokenLog", err)
+	}
+	if v, err := s.Verify(t.Context(), "b"); err != nil || len(v.Strays) > 0 {
+		t.Errorf("verify: got %+v, %v; want no strays", v, err)
+	} else {
+		finds(t, v, natskv.Broken, "names a delta at sequence 3, which is missing or damaged")
 	}
 }
 

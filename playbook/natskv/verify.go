@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/direct"
 	"debrief/playbook"
 )
 
@@ -27,6 +26,8 @@ const (
 	Broken Severity = "broken"
 	// Behind: what is stored is right, as far as it goes.
 	Behind Severity = "behind"
+	// Skipped: the subject of the log holds messages that are not part of it. The book is as it should be.
+	Skipped Severity = "skipped"
 	// Note: nothing is wrong, and somebody may want to know.
 	Note Severity = "note"
 )
@@ -50,6 +51,7 @@ type Verification struct {
 	Abandoned int           `json:"abandoned"`
 	Bullets   int           `json:"bullets"`
 	View      uint64        `json:"view_version"` // 0 if there is none
+	Strays    []Stray       `json:"strays,omitempty"`
 	Findings  []Finding     `json:"findings"`
 }
 
@@ -58,18 +60,16 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	v := &verifier{Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}}
+	v := &verifier{Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}}
+	v.log.found = func(stray Stray) { v.Strays = append(v.Strays, stray) }
 	var err error
 	// First the view, then the log, which then knows whatever the view can hold.
 	if v.view, err = s.steadyView(ctx, b); err != nil {
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
 	v.View = v.view.head.Version
-	err = s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), 1, func(m direct.Message) error {
-		v.record(m)
-		return nil
-	})
-	if err != nil {
+	err = s.deltas(ctx, v.log, v.record)
+	if err = v.endOf(err); err != nil {
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
 	v.endLog()
@@ -99,10 +99,10 @@ func (s *Store) steadyView(ctx context.Context, b playbook.Book) (*view, error) 
 type verifier struct {
 	Verification
 	fold fold
+	log  *logCursor
 	view *view
 
-	broken  bool // the fold has ended
-	beyond  int  // records after that
+	broken  bool // the log cannot be read to its end
 	parts   int  // of a change that has not come to its end
 	change  string
 	checked bool // the view, against the version that it is at
@@ -118,32 +118,37 @@ func (v *verifier) rebuild() string {
 	return fmt.Sprintf("run 'debrief playbook rebuild --book %s'", v.Book)
 }
 
-// record takes the next record of the log.
-func (v *verifier) record(m direct.Message) {
+// record takes the next delta of the log.
+func (v *verifier) record(r *Record) error {
 	v.Deltas++
-	v.Bytes += len(m.Data)
-	if v.broken {
-		v.beyond++
-		return
+	v.Bytes += r.Size
+	if _, err := v.fold.apply(r); err != nil {
+		return err
 	}
-	r, err := readRecord(m)
-	if err == nil {
-		_, err = v.fold.apply(r)
+	v.count(r)
+	if h := &v.view.head; r.Version == h.Version && !h.Partial {
+		v.compare(r)
 	}
+	return nil
+}
+
+// endOf turns the error of reading the log into a finding, where it is about the log.
+func (v *verifier) endOf(err error) error {
 	switch {
 	case errors.Is(err, events.ErrNewerSchema):
-		v.broken = true
 		v.find(Broken, "the log cannot be read to its end: %v: verify with the program that wrote it", err)
-	case err != nil:
-		v.broken = true
+	case errors.Is(err, ErrBrokenLog):
 		v.find(Broken, "%v: what comes after version %s is lost to readers; restore the stream %s from a backup", err,
 			playbook.Label(v.fold.playbook.Version(), v.fold.chain), events.StreamDeltas)
+	case err != nil:
+		return err
 	default:
-		v.count(r)
-		if h := &v.view.head; r.Version == h.Version && !h.Partial {
-			v.compare(r)
-		}
+		v.log.settle()
+		return nil
 	}
+	v.broken = true
+	v.find(Broken, "%d messages come after that version and were not read", len(v.log.open))
+	return nil
 }
 
 // count counts parts of changes that another delta cut off.
@@ -164,9 +169,7 @@ func (v *verifier) endLog() {
 	state := p.StateHash()
 	v.Version, v.Bullets, v.Label = p.Version(), p.Len(), playbook.Label(p.Version(), v.fold.chain)
 	v.StateHash, v.ChainHash = hex.EncodeToString(state[:]), hex.EncodeToString(v.fold.chain)
-	if v.beyond > 0 {
-		v.find(Broken, "%d more records come after that one and were not read", v.beyond)
-	}
+	v.reportStrays()
 	if v.parts > 0 {
 		v.find(Note, "the log ends in the middle of a change, after %d of its deltas: it is being written, or its curator died and another one makes it again; it has no effect before its end", v.parts)
 	}

@@ -49,6 +49,7 @@ func (s State) Judged(execution string) uint64 { return s.f.judged[execution].by
 type Writer struct {
 	s *Store
 	fold
+	log *logCursor // at the delta that was folded last
 
 	// dirty holds the bullets changed after the version that the view is at, with the version that changed them.
 	dirty   map[playbook.BulletID]uint64
@@ -74,7 +75,7 @@ func (s *Store) Writer(ctx context.Context, b playbook.Book) (*Writer, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Writer{s: s, fold: fold{book: b}, dirty: make(map[playbook.BulletID]uint64)}
+	w := &Writer{s: s, fold: fold{book: b}, log: &logCursor{book: b}, dirty: make(map[playbook.BulletID]uint64)}
 	if err := w.open(ctx); err != nil {
 		return nil, fmt.Errorf("open playbook %q: %w", b, err)
 	}
@@ -116,20 +117,24 @@ func (w *Writer) trust(ctx context.Context, v *view) (bool, error) {
 	errPast := errors.New("past the head")
 	ok := false
 	f := fold{book: w.book, playbook: *restored}
-	err := w.s.deltas(ctx, w.book, min(v.head.Covers, v.head.Seq), func(r *Record) error {
-		if r.Seq > v.head.Seq {
+	log := startAt(w.book, min(v.head.Covers, v.head.Seq))
+	err := w.s.candidates(ctx, w.book, log.anchor, func(m *candidate) error {
+		if m.Seq > v.head.Seq {
 			return errPast
 		}
-		f.playbook.Reopen(&r.Delta)
-		f.note(r)
-		ok = r.Seq == v.head.Seq && r.Version == v.head.Version && bytes.Equal(r.Chain, v.head.Chain)
+		if next, err := log.take(m); err != nil || !next {
+			return err
+		}
+		f.playbook.Reopen(&m.Delta)
+		f.note(m.Record)
+		ok = m.Seq == v.head.Seq && m.Version == v.head.Version && bytes.Equal(m.Chain, v.head.Chain)
 		return nil
 	})
-	if err != nil && !errors.Is(err, errPast) {
+	if err != nil && !errors.Is(err, errPast) && !errors.Is(err, ErrBrokenLog) {
 		return false, err
 	}
 	if ok {
-		w.fold = f
+		w.fold, w.log = f, log
 	}
 	return ok, nil
 }
@@ -138,6 +143,7 @@ func (w *Writer) trust(ctx context.Context, v *view) (bool, error) {
 // view with it.
 func (w *Writer) Rebuild(ctx context.Context) error {
 	w.fold = fold{book: w.book, complete: w.complete} // who asked for all covered ids goes on to rely on them
+	w.log = &logCursor{book: w.book}
 	w.viewAt, w.repair = 0, true
 	clear(w.dirty)
 	if err := w.catchUp(ctx); err != nil {
@@ -153,33 +159,41 @@ func (w *Writer) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m != nil && m.Seq > w.seq {
+	if m != nil && m.Seq > w.log.end {
 		w.wary = wariness
-		return w.s.deltas(ctx, w.book, w.seq+1, w.take)
+		return w.s.deltas(ctx, w.log, w.take)
 	}
 	w.wary = max(w.wary-1, 0)
 	if w.at(m) {
 		return nil
 	}
 	// A replica that lags has an older end, too. The leader knows.
-	if m, err = w.s.lastOfLeader(ctx, events.StreamDeltas, events.KindDelta.Subject(w.book)); err != nil {
+	last, err := w.s.deltaOfLeader(ctx, map[string]any{"last_by_subj": events.KindDelta.Subject(w.book)})
+	switch {
+	case err != nil:
 		return err
+	case last == nil:
+		m = nil
+	default:
+		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
 	}
-	if m != nil && m.Seq > w.seq || w.at(m) {
+	if m != nil && m.Seq > w.log.end || w.at(m) {
 		return nil // what is new, the next look finds
 	}
-	return fmt.Errorf("playbook %q: the log does not hold version %s, which it did: %w",
-		w.book, playbook.Label(w.playbook.Version(), w.chain), ErrBrokenLog)
+	if w.log.cut(m) {
+		return nil
+	}
+	return w.log.gone()
 }
 
-// at reports whether a message, nil for none, is the delta that was folded last. A server that lost the end of its log
+// at reports whether a message, nil for none, is the one that was read last. A server that lost the end of its log
 // gives out the same sequences again.
 func (w *Writer) at(m *direct.Message) bool {
 	if m == nil {
-		return w.seq == 0
+		return w.log.end == 0
 	}
 	sum := sha256.Sum256(m.Data)
-	return m.Seq == w.seq && bytes.Equal(sum[:], w.chain)
+	return m.Seq == w.log.end && bytes.Equal(sum[:], w.log.endHash)
 }
 
 // take folds one stored record and marks what it changed.
@@ -201,7 +215,7 @@ func (w *Writer) CompleteCovers(ctx context.Context) error {
 		return nil
 	}
 	w.complete = true // from here on nothing is pruned
-	err := w.s.deltas(ctx, w.book, 1, func(r *Record) error {
+	err := w.s.deltas(ctx, &logCursor{book: w.book}, func(r *Record) error {
 		for _, c := range r.Covers {
 			if w.covered == nil {
 				w.covered = make(map[events.ID]uint64)
@@ -311,10 +325,13 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 		return false, fmt.Errorf("commit to playbook %q: %w", w.book, err)
 	}
 	msg := &nats.Msg{Subject: events.KindDelta.Subject(w.book), Data: data, Header: nats.Header(events.SchemaHeader())}
-	ack, err := w.s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(w.seq))
+	ack, err := w.s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(w.log.end))
 	if err == nil {
 		r, err := published(d, ack.Sequence, data)
 		if err != nil {
+			return false, err
+		}
+		if _, err := w.log.take(&candidate{Record: r}); err != nil {
 			return false, err
 		}
 		w.behind()
@@ -339,7 +356,11 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 // rules or whole bullets is decoded for that: those may be shared with whoever made the delta. The rest are values.
 func published(d *playbook.Delta, seq uint64, data []byte) (*Record, error) {
 	if d.More || slices.ContainsFunc(d.Ops, func(op playbook.Op) bool { return op.Rule != nil || op.Whole != nil }) {
-		return parseRecord(seq, data)
+		decoded, err := events.DecodeDelta(data)
+		if err != nil {
+			return nil, fmt.Errorf("delta at sequence %d: %w", seq, err)
+		}
+		d = decoded
 	}
 	sum := sha256.Sum256(data)
 	r := &Record{*d, seq, sum[:], len(data)}
