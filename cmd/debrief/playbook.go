@@ -40,6 +40,7 @@ type playbook struct {
 	Forget   forgetRuns   `cmd:"" help:"Take out what rests on certain executions."`
 	Rejected rejectedBook `cmd:"" help:"List what was turned down, merged or dropped, and why."`
 	Verify   verifyBook   `cmd:"" help:"Check every hash of the log and of its view."`
+	Clean    cleanBook    `cmd:"" help:"Remove messages from the log's stream that are not part of the log."`
 	Rebuild  rebuildBook  `cmd:"" help:"Drop the view and fold the log anew."`
 }
 

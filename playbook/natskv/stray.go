@@ -30,6 +30,7 @@ type Stray struct {
 	Newer bool `json:"newer_schema,omitempty"`
 
 	hash  []byte
+	ours  bool            // it has the header of our messages
 	delta *playbook.Delta // nil where it cannot be decoded
 }
 
@@ -37,6 +38,7 @@ type Stray struct {
 type candidate struct {
 	*Record
 	stored time.Time
+	ours   bool  // it has the header of our messages
 	err    error // why the record has no delta, or one that this program does not know
 }
 
@@ -47,6 +49,7 @@ func readCandidate(m direct.Message) *candidate {
 	if c.err = events.CheckSchema(m.Header); c.err != nil {
 		return c
 	}
+	c.ours = true
 	d, err := events.DecodeDelta(m.Data)
 	if c.err = err; d != nil {
 		c.Delta = *d
@@ -131,7 +134,7 @@ func (c *logCursor) cut(m *direct.Message) bool {
 
 // stray is a message that is not the next delta.
 func (c *logCursor) stray(m *candidate, why error) Stray {
-	s := Stray{Seq: m.Seq, Size: m.Size, Time: m.stored, Why: why.Error(), hash: m.Chain}
+	s := Stray{Seq: m.Seq, Size: m.Size, Time: m.stored, Why: why.Error(), hash: m.Chain, ours: m.ours}
 	if m.Version > 0 {
 		s.delta = &m.Delta
 	}
@@ -192,15 +195,19 @@ func (c *logCursor) broken(s Stray, why string) error {
 		c.book, s.Seq, playbook.Label(c.version, c.chain), c.seq, s.Why, why, ErrBrokenLog)
 }
 
-// namesLost reports whether an open message is a delta that follows one which is missing or damaged.
+// namesLost reports whether an open message is a delta that follows one which is missing or damaged: at the sequence that
+// it names there is nothing, or in the place of the next delta a message of ours that cannot be decoded. A server does not
+// give out a record that was altered on its disk, so a delta that is there is whole.
 func (s *Store) namesLost(ctx context.Context, c *logCursor, i int) (bool, error) {
 	d := c.open[i].delta
-	if d == nil || d.Version <= c.version+1 || d.PrevSeq <= c.seq || d.PrevSeq >= c.open[i].Seq {
-		return false, nil // nothing is lost between the two
+	if d == nil || d.Version <= c.version+1 || d.PrevSeq <= c.seq || d.PrevSeq >= c.open[i].Seq ||
+		d.Version-c.version-1 > d.PrevSeq-c.seq { // more deltas than there are sequences
+		return false, nil
 	}
 	before := slices.IndexFunc(c.open, func(s Stray) bool { return s.Seq == d.PrevSeq })
 	if before >= 0 {
-		return !bytes.Equal(c.open[before].hash, d.PrevChain), nil
+		lost := &c.open[before]
+		return lost.ours && lost.delta == nil && d.Version == c.version+2, nil
 	}
 	m, err := s.deltaOfLeader(ctx, map[string]any{"seq": d.PrevSeq})
 	return m == nil, err // what is there is another book's
