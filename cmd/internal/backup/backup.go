@@ -184,7 +184,13 @@ func (e *InUseError) Error() string {
 
 // Restore makes streams of a backup that was verified. Streams of the same names must be empty, or else, with replace, are
 // deleted with all that is in them. Cut short it leaves some of them made: it is to be done again, with replace.
+//
+// A stream that is configured otherwise than this program configures it is refused, before anything is touched: whoever
+// can write the file could have the server republish into the log of the playbooks.
 func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.Reader, replicas int, replace bool, tell Progress) error {
+	if err := m.checkConfigs(); err != nil {
+		return err
+	}
 	if err := clearWay(ctx, conn, m, replace); err != nil {
 		return err
 	}
@@ -229,6 +235,16 @@ func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.Reader, rep
 		return nil
 	})
 	return errors.Join(err, finish(err))
+}
+
+// checkConfigs refuses a stream whose configuration is not this program's.
+func (m *Manifest) checkConfigs() error {
+	for _, s := range m.Streams {
+		if err := bus.CheckConfig(s.Name, s.Config, s.State.Bytes); err != nil {
+			return damaged("configuration of stream %s: %v", s.Name, err)
+		}
+	}
+	return nil
 }
 
 // clearWay deletes what is in the way, if it may.

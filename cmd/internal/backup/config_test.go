@@ -1,0 +1,85 @@
+package backup
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+)
+
+// TestAStreamThatIsConfiguredOtherwiseIsRefused names the field, and touches nothing.
+func TestAStreamThatIsConfiguredOtherwiseIsRefused(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	var file bytes.Buffer
+	if _, err := Create(t.Context(), conn, nil, "test", &file, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		stream, field string
+		value         any
+		accepted      bool
+	}{
+		"nothing":                    {"EXECUTIONS", "description", "another", true},
+		"a shorter retention":        {"EXECUTIONS", "max_age", time.Duration(24 * time.Hour), true},
+		"no retention at all":        {"EXECUTIONS", "max_age", 1, false},
+		"republish into the log":     {"EXECUTIONS", "republish", map[string]any{"src": "ace.execution.>", "dest": "ace.delta.b"}, false},
+		"a source":                   {"DELTAS", "sources", []any{map[string]any{"name": "EXECUTIONS"}}, false},
+		"a mirror":                   {"DELTAS", "mirror", map[string]any{"name": "EXECUTIONS"}, false},
+		"one message at most":        {"DELTAS", "max_msgs", 1, false},
+		"one message of each book":   {"DELTAS", "max_msgs_per_subject", 1, false},
+		"another subject":            {"DELTAS", "subjects", []any{"ace.delta.*", "ace.execution.*"}, false},
+		"a subject transform":        {"EXECUTIONS", "subject_transform", map[string]any{"src": ">", "dest": "ace.delta.b"}, false},
+		"the oldest are dropped":     {"DELTAS", "discard", "old", false},
+		"in memory":                  {"DELTAS", "storage", "memory", false},
+		"no acknowledgements":        {"REFLECTIONS", "no_ack", true, false},
+		"sealed":                     {"REFLECTIONS", "sealed", true, false},
+		"small messages alone":       {"REFLECTIONS", "max_msg_size", 10, false},
+		"a name of another stream":   {"REFLECTIONS", "name", "DELTAS", false},
+		"may be purged":              {"DELTAS", "deny_purge", false, false},
+		"counters instead of values": {"KV_playbook", "allow_msg_counter", true, false},
+		"a longer history":           {"KV_playbook", "max_msgs_per_subject", 5, false},
+		"what nobody knows yet":      {"OBJ_blobs", "forward_everything", "ace.delta.b", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, err := Verify(bytes.NewReader(file.Bytes()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(m.Streams, func(s Stream) bool { return s.Name == c.stream })
+			var config map[string]any
+			if err := json.Unmarshal(m.Streams[i].Config, &config); err != nil {
+				t.Fatal(err)
+			}
+			config[c.field] = c.value
+			if m.Streams[i].Config, err = json.Marshal(config); err != nil {
+				t.Fatal(err)
+			}
+			err = m.checkConfigs()
+			var refused *DamagedError
+			switch {
+			case c.accepted && err != nil:
+				t.Errorf("got %v, want none", err)
+			case !c.accepted && (!errors.As(err, &refused) || !strings.Contains(err.Error(), "stream "+c.stream+": "+c.field+": ")):
+				t.Errorf("got %v, want a refusal that names %s of %s", err, c.field, c.stream)
+			}
+			if c.accepted {
+				return
+			}
+			other, _ := bustest.Open(t, bus.Policy{})
+			if err := Restore(t.Context(), other, m, bytes.NewReader(file.Bytes()), 1, true, nil); !errors.As(err, &refused) {
+				t.Errorf("restore: got %v, want a refusal", err)
+			}
+			if _, err := other.Streams(t.Context()); err != nil { // all are still there
+				t.Error(err)
+			}
+		})
+	}
+}
