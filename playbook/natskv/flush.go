@@ -69,6 +69,9 @@ func (w *Writer) readHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if h != nil && !w.repair { // else what this writer found is to be written yet
+		w.lost = h.Lost
+	}
 	switch {
 	case h == nil:
 		// A view that was there and is gone, or unreadable. One that never was is written like any other.
@@ -135,12 +138,12 @@ func (w *Writer) compare(ctx context.Context) error {
 		delete(v.values, key)
 	}
 	w.stray = slices.Collect(maps.Keys(v.values))
-	h := w.head()
+	h := w.newHead()
 	data, err := events.Marshal(&h)
 	if err != nil {
 		return err
 	}
-	w.repair = len(w.dirty)+len(w.stray) > 0 || h.Version > 0 && !bytes.Equal(v.headData, data)
+	w.repair = len(w.dirty)+len(w.stray) > 0 || (h.Version > 0 || h.Lost != nil) && !bytes.Equal(v.headData, data)
 	return nil
 }
 
@@ -163,13 +166,13 @@ func (w *Writer) flushOnce(ctx context.Context) error {
 	}
 	slices.SortFunc(writes, func(a, b write) int { return strings.Compare(a.key, b.key) })
 	for len(writes) > playbook.MaxDeltaKeys {
-		rev, err := w.batch(ctx, writes[:playbook.MaxDeltaKeys], head{Version: w.viewAt, Partial: true})
+		rev, err := w.batch(ctx, writes[:playbook.MaxDeltaKeys], head{Version: w.viewAt, Partial: true, Lost: w.lost})
 		if err != nil {
 			return err
 		}
 		w.headRev, writes = rev, writes[playbook.MaxDeltaKeys:]
 	}
-	h := w.head()
+	h := w.newHead()
 	rev, err := w.batch(ctx, writes, h)
 	if err != nil {
 		return err

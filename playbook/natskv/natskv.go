@@ -76,6 +76,8 @@ type head struct {
 	Partial bool `msgpack:"p,omitempty"`
 	// Gate is the book's, empty where nobody chose it.
 	Gate playbook.Gate `msgpack:"g,omitempty"`
+	// Lost is the newest version that a view had and the log lost. It stays until an operator has the view rebuilt.
+	Lost *lostEnd `msgpack:"z,omitempty"`
 }
 
 // Record is one delta as the log holds it.

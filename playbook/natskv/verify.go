@@ -269,6 +269,10 @@ func differing(a, b *playbook.Bullet) (fields []string) {
 // endView says what is to be said of the view when the whole log is known.
 func (v *verifier) endView() {
 	h := &v.view.head
+	if h.Lost != nil {
+		v.find(Broken, "stream %s lost the end of the log: the view was at %s, and the log went on from an earlier version: restore the stream from a backup, or accept the loss: %s",
+			events.StreamDeltas, h.Lost, v.rebuild())
+	}
 	switch {
 	case h.Partial:
 		v.find(Behind, "the view is being written, or its curator died in the middle of a large change: a running curator completes it within 15 seconds; if none runs, start one")

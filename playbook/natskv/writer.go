@@ -59,6 +59,7 @@ type Writer struct {
 	// are the keys of the view that are no bullet's.
 	repair bool
 	stray  []string
+	lost   *lostEnd // what the head says that the log lost
 	// wary counts down the reads that find no other writer's news; while it is above zero Commit reads first.
 	wary       int
 	reconnects uint64 // of the connection, when it was looked at last
@@ -101,6 +102,11 @@ func (w *Writer) open(ctx context.Context) error {
 	if ok {
 		w.viewAt = v.head.Version
 	}
+	if w.lost = v.head.Lost; !ok {
+		if w.lost, err = w.s.lostBy(ctx, w.book, &v.head); err != nil {
+			return err
+		}
+	}
 	w.repair = !ok // torn, ahead of the log or of another log: the log is the truth
 	return w.catchUp(ctx)
 }
@@ -140,11 +146,11 @@ func (w *Writer) trust(ctx context.Context, v *view) (bool, error) {
 }
 
 // Rebuild forgets what the writer knows and folds the log from its beginning; the next Flush compares every key of the
-// view with it.
+// view with it, and forgets what the log lost.
 func (w *Writer) Rebuild(ctx context.Context) error {
 	w.fold = fold{book: w.book, complete: w.complete} // who asked for all covered ids goes on to rely on them
 	w.log = &logCursor{book: w.book}
-	w.viewAt, w.repair = 0, true
+	w.viewAt, w.repair, w.lost = 0, true, nil
 	clear(w.dirty)
 	if err := w.catchUp(ctx); err != nil {
 		return fmt.Errorf("rebuild playbook %q: %w", w.book, err)
