@@ -359,12 +359,8 @@ func (d *desk) sweep(ctx context.Context) {
 		names := d.openBooks()
 		if time.Since(all) >= sweepAll {
 			// A view without a log is one that lost it.
-			logged, err := d.store.Logged(ctx)
-			viewed, verr := d.store.Books(ctx)
-			if err == nil && verr == nil {
-				names, all = slices.Concat(logged, viewed), time.Now()
-				slices.Sort(names)
-				names = slices.Compact(names)
+			if known, err := d.store.Known(ctx); err == nil {
+				names, all = known, time.Now()
 			}
 		}
 		for _, name := range names {

@@ -27,7 +27,8 @@ type doctors struct {
 	place
 	app.Model
 	app.Embedding
-	JSON bool `help:"Print JSON."`
+	AcceptDamage bool `help:"Forget the damage that the embedded server has found so far."`
+	JSON         bool `help:"Print JSON."`
 }
 
 // Help implements kong.HelpProvider.
@@ -143,23 +144,9 @@ func (d *doctors) examine(ctx context.Context, x *doctor.Exam, conn *bus.Conn, o
 	if !whole {
 		return
 	}
+	d.examineDamage(ctx, x, conn)
 	x.Workers(ctx, conn, reports)
-	books, err := booksOf(ctx, &session{Conn: conn, nc: conn.NATS()})
-	if err != nil {
-		x.Add("playbooks", doctor.Fail, "see 'debrief playbook verify --book NAME'", "%v", err)
-		return
-	}
-	behind := 0
-	for _, b := range books {
-		if b.Lag > 0 {
-			behind++
-			x.Add("playbook "+string(b.Book), doctor.Warn, "a curator writes the view when it next works on the book; if one runs and it stays so, 'debrief playbook rebuild --book "+string(b.Book)+"'",
-				"the view that generators follow is %s behind the log", plural(int(b.Lag), "version"))
-		}
-	}
-	if behind == 0 {
-		x.Add("playbooks", doctor.OK, "", "%s, each view at the head of its log", plural(len(books), "playbook"))
-	}
+	examineBooks(ctx, x, conn)
 }
 
 // disk looks at the directory of the embedded server.

@@ -75,7 +75,7 @@ func (o onBook) existing(ctx context.Context, c *app.Common) (*openBook, error) 
 	if err != nil {
 		return nil, err
 	}
-	known, err := b.store.Logged(ctx)
+	known, err := b.store.Known(ctx)
 	if err == nil && !contains(known, b.name) {
 		err = app.Exit(app.ExitRefused, noBook(b.name, known))
 	}

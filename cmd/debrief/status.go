@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -48,6 +49,7 @@ type overview struct {
 	Roles   map[string]liveness.Survey `json:"roles"`
 	Books   []bookState                `json:"books"`
 	Workers []liveness.Report          `json:"workers"`
+	Damage  []bus.Damage               `json:"damage,omitempty"`
 }
 
 type bookState struct {
@@ -56,6 +58,7 @@ type bookState struct {
 	Bullets int       `json:"bullets"`
 	Shown   int       `json:"shown"`
 	Lag     uint64    `json:"view_behind"`
+	Error   string    `json:"error,omitempty"` // why the log cannot be read, or what it lost
 	Delta   time.Time `json:"last_delta_at"`
 }
 
@@ -132,13 +135,34 @@ func (st *status) look(ctx context.Context, s *session) (*overview, error) {
 		o.Roles[role] = liveness.Combine(role, w, o.Workers, time.Now(), st.AlarmAfter)
 		o.Level = liveness.Worse(o.Level, o.Roles[role].Level)
 	}
-	o.Books, err = booksOf(ctx, s)
-	return o, err
+	if o.Damage, err = st.damage(ctx, s.Conn, false); err != nil {
+		return nil, err
+	}
+	if o.Books, err = booksOf(ctx, s); err != nil {
+		return nil, err
+	}
+	for _, d := range o.Damage {
+		o.Level = liveness.Worse(o.Level, map[bool]liveness.Level{true: liveness.Red, false: liveness.Yellow}[d.Sure])
+	}
+	if len(o.broken()) > 0 {
+		o.Level = liveness.Red
+	}
+	return o, nil
+}
+
+// broken names the books that cannot be read, or that lost something.
+func (o *overview) broken() (names []string) {
+	for _, b := range o.Books {
+		if b.Error != "" {
+			names = append(names, string(b.Book))
+		}
+	}
+	return names
 }
 
 func booksOf(ctx context.Context, s *session) (all []bookState, err error) {
 	store := natskv.New(s.JetStream())
-	books, err := store.Logged(ctx)
+	books, err := store.Known(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +172,10 @@ func booksOf(ctx context.Context, s *session) (all []bookState, err error) {
 	}
 	for _, b := range books {
 		w, err := store.Writer(ctx, b)
+		if errors.Is(err, natskv.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema) {
+			all = append(all, bookState{Book: b, Error: err.Error()})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -159,6 +187,9 @@ func booksOf(ctx context.Context, s *session) (all []bookState, err error) {
 			state.Delta = last.Time
 		case !errors.Is(err, jetstream.ErrMsgNotFound):
 			return nil, fmt.Errorf("read the last delta of %q: %w", b, err)
+		}
+		if lost := w.Lost(); lost != "" {
+			state.Error = fmt.Sprintf("stream %s lost the end of the log, which was at %s", events.StreamDeltas, lost)
 		}
 		all = append(all, state)
 	}
@@ -190,6 +221,14 @@ func (o *overview) print() error {
 			fmt.Printf("%s: %s\n", o.Roles[role].Level, oneLineOf(why))
 		}
 	}
+	for _, d := range o.Damage {
+		fmt.Printf("damage: %s\n", oneLineOf(d.String()))
+	}
+	for _, b := range o.Books {
+		if b.Error != "" {
+			fmt.Printf("%s: playbook %s: %s\n", liveness.Red, b.Book, oneLineOf(b.Error))
+		}
+	}
 	if o.Level == liveness.Green {
 		fmt.Println("green: every role is at work")
 	}
@@ -201,6 +240,12 @@ func (o *overview) print() error {
 
 // advice is what a person can do about what is not well.
 func (o *overview) advice() (lines []string) {
+	if len(o.Damage) > 0 {
+		lines = append(lines, "see 'debrief doctor' for the damage; "+acceptDamage)
+	}
+	for _, b := range o.broken() {
+		lines = append(lines, "see 'debrief playbook verify --book "+b+"'")
+	}
 	dead := uint64(0)
 	for _, role := range workingRoles {
 		r := o.Roles[role]
@@ -229,6 +274,14 @@ func (o *overview) alarm() error {
 		if o.Roles[role].Level == liveness.Red {
 			red = append(red, role)
 		}
+	}
+	for _, d := range o.Damage {
+		if d.Sure && !slices.Contains(red, "stream "+d.Stream) {
+			red = append(red, "stream "+d.Stream)
+		}
+	}
+	for _, b := range o.broken() {
+		red = append(red, "playbook "+b)
 	}
 	if len(red) == 0 {
 		return nil

@@ -95,6 +95,7 @@ func (u *up) Run(ctx context.Context, c *app.Common) error {
 		return app.Exit(app.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s already", u.dir(), redact.Address(s.nc.ConnectedUrl())))
 	}
 	if s.server != nil {
+		u.warnOfDamage(c)
 		m.StoreLimit(int64(u.MaxStore))
 	}
 	stop, err := u.Serve(s.Conn, m, "debrief up", working, log)

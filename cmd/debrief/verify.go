@@ -20,7 +20,9 @@ type verifyBook struct {
 func (*verifyBook) Help() string {
 	return `Checks everything that can be checked without a model: that every change follows the one before it, by number, place
 and hash; that the changes fold; that the view is what they fold to, bullet by bullet; that every bullet that generators
-are shown can be traced to an execution or to a person. Damage ends it with exit code 3 and what to do about it.`
+are shown can be traced to an execution or to a person; that the streams hold what the playbook was learned from.
+Messages that are not part of the log are listed; see 'debrief playbook clean'. Damage ends it with exit code 3 and what
+to do about it.`
 }
 
 // verified is the output of --json.
@@ -42,6 +44,9 @@ func (v *verifyBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	out := verified{Verification: found}
+	if err := out.stored(ctx, &v.onBook, b.Conn); err != nil {
+		return err
+	}
 	damaged := slices.ContainsFunc(found.Findings, func(f natskv.Finding) bool { return f.Severity == natskv.Broken })
 	if !damaged {
 		if err := out.trace(ctx, b); err != nil {

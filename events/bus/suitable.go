@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
 )
 
 // blobConfig is the stream of the object store, as its client creates it.

@@ -23,6 +23,9 @@ type Server struct {
 	url   string
 	temp  string // the directory to remove
 
+	onError func(string)
+	keeper  *keeper // nil of a directory that is removed
+
 	mu     sync.Mutex
 	conns  []*nats.Conn // those that Connect gave out and that may be open
 	closed chan struct{}
@@ -58,6 +61,7 @@ func (s *Server) start(c Config) (err error) {
 	if s.lock, err = lockDir(c.Dir); err != nil {
 		return err
 	}
+	s.onError = c.OnError
 	log := &logger{onError: c.OnError}
 	if s.srv, err = server.NewServer(c.options()); err != nil {
 		return fmt.Errorf("start server: %w", err)
@@ -72,6 +76,11 @@ func (s *Server) start(c Config) (err error) {
 	}
 	s.login = c.login()
 	s.url = c.url(s.srv.Addr())
+	if s.temp == "" {
+		if s.keeper, err = s.keep(c.Dir); err != nil {
+			return err
+		}
+	}
 	return s.lock.announce(s.url)
 }
 
@@ -159,9 +168,14 @@ func (s *Server) Close() {
 		s.mu.Lock()
 		close(s.closed)
 		for _, nc := range s.conns {
-			nc.Close()
+			if s.keeper == nil || nc != s.keeper.nc {
+				nc.Close()
+			}
 		}
 		s.mu.Unlock()
+		if s.keeper != nil {
+			s.keeper.close()
+		}
 		if s.srv != nil {
 			s.srv.Shutdown()
 			s.srv.WaitForShutdown()

@@ -222,3 +222,15 @@ func (s *Store) Logged(ctx context.Context) ([]playbook.Book, error) {
 	slices.Sort(books)
 	return books, nil
 }
+
+// Known are the books that have a log or a view: a view without a log is one that lost it.
+func (s *Store) Known(ctx context.Context) ([]playbook.Book, error) {
+	logged, err := s.Logged(ctx)
+	if err != nil {
+		return nil, err
+	}
+	viewed, err := s.Books(ctx)
+	all := slices.Concat(logged, viewed)
+	slices.Sort(all)
+	return slices.Compact(all), err
+}

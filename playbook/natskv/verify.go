@@ -28,6 +28,8 @@ const (
 	Behind Severity = "behind"
 	// Skipped: the subject of the log holds messages that are not part of it. The book is as it should be.
 	Skipped Severity = "skipped"
+	// Missing: another stream does not hold what the log was made from, or may not.
+	Missing Severity = "missing"
 	// Note: nothing is wrong, and somebody may want to know.
 	Note Severity = "note"
 )
@@ -303,7 +305,7 @@ func (v *verifier) floor(ctx context.Context, s *Store) error {
 		return fmt.Errorf("open stream %s: %w", events.StreamReflections, err)
 	}
 	if last := stream.CachedInfo().State.LastSeq; v.fold.floor > last {
-		v.find(Note, "the log says that reflections up to sequence %d are settled, the stream %s ends at %d: it was made anew, or log and stream are of different installations; what it delivers is told by its ids until it has come past that",
+		v.find(Missing, "the log says that reflections up to sequence %d are settled, the stream %s ends at %d: it was made anew, or log and stream are of different installations; what it delivers is told by its ids until it has come past that",
 			v.fold.floor, events.StreamReflections, last)
 	}
 	return nil

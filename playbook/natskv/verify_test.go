@@ -233,7 +233,7 @@ func TestVerifyNamesWhatIsWrongWithALog(t *testing.T) {
 		"a stale view":             {func(x *site) { commit(x, x.w, add("r6", 6)) }, natskv.Behind, "1 versions behind"},
 		"a floor beyond the stream": {func(x *site) {
 			commit(x, x.w, func(natskv.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Floor: 77}}, nil })
-		}, natskv.Note, "up to sequence 77 are settled, the stream REFLECTIONS ends at 0"},
+		}, natskv.Missing, "up to sequence 77 are settled, the stream REFLECTIONS ends at 0"},
 		"parts of a change that came to no end": {func(x *site) {
 			interrupted(x, x.w, 2)
 			commit(x, x.w, add("r6", 6))

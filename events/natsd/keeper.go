@@ -1,0 +1,213 @@
+package natsd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// markEvery is how often marks are written while the server runs. Older marks find less.
+const markEvery = 10 * time.Second
+
+// lookTimeout bounds one look at all streams.
+const lookTimeout = 20 * time.Second
+
+// maxDetails is how many deleted messages a stream may have for its details to be asked for, which list them all.
+const maxDetails = 50_000
+
+// keeper compares the store of a server with the marks of the run before, recreates damaged consumers, and writes marks.
+type keeper struct {
+	s   *Server
+	dir string
+	nc  *nats.Conn
+	js  jetstream.JetStream
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// keep examines the store and starts to write marks.
+func (s *Server) keep(dir string) (*keeper, error) {
+	nc, err := s.Connect()
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	k := &keeper{s: s, dir: dir, nc: nc, js: js, stop: make(chan struct{})}
+	if err := k.look(readMarks(dir), false); err != nil {
+		return nil, fmt.Errorf("examine the streams in %s: %w", dir, err)
+	}
+	k.done.Go(func() {
+		t := time.NewTicker(markEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-k.stop:
+				return
+			case <-t.C:
+				k.tell(k.look(nil, false))
+			}
+		}
+	})
+	return k, nil
+}
+
+// close writes the last marks. Other connections from within the process are closed by then.
+func (k *keeper) close() {
+	close(k.stop)
+	k.done.Wait()
+	k.tell(k.look(nil, k.s.srv.NumClients() <= 1))
+	k.nc.Close()
+}
+
+func (k *keeper) tell(err error) {
+	if err != nil && k.s.onError != nil {
+		k.s.onError(fmt.Sprintf("examine the streams: %v", err))
+	}
+}
+
+// look writes marks of all streams. Losses, compared with the marks before where there are any, become damage.
+func (k *keeper) look(before *marks, exact bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	now := &marks{Exact: exact, Streams: map[string]*streamMark{}}
+	streams := k.js.ListStreams(ctx)
+	for i := range streams.Info() {
+		s, err := k.js.Stream(ctx, i.Config.Name)
+		if err != nil {
+			return err
+		}
+		if i.State.NumDeleted <= maxDetails {
+			if i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil { // which alone says what was lost
+				return err
+			}
+		}
+		mark := &streamMark{Messages: i.State.Msgs, Last: i.State.LastSeq, FirstTime: i.State.FirstTime, Consumers: map[string]*consumerMark{}}
+		now.Streams[i.Config.Name] = mark
+		var was *streamMark
+		if before != nil {
+			was = before.Streams[i.Config.Name]
+			if err := k.recreate(ctx, s, i, was, before.Exact); err != nil {
+				return err
+			}
+		}
+		if text := lost(i, was, before != nil && before.Exact); text != "" {
+			k.add(i.Config.Name, "%s", text)
+		}
+		consumers := s.ListConsumers(ctx)
+		for c := range consumers.Info() {
+			if c.Config.Durable != "" {
+				mark.Consumers[c.Name] = &consumerMark{c.Config, c.AckFloor.Stream}
+			}
+		}
+		if err := consumers.Err(); err != nil {
+			return err
+		}
+	}
+	if err := streams.Err(); err != nil {
+		return err
+	}
+	if before != nil {
+		for name, was := range before.Streams {
+			if now.Streams[name] == nil {
+				k.add(name, "is gone, with %d messages up to sequence %d", was.Messages, was.Last)
+			}
+		}
+	}
+	return now.write(k.dir)
+}
+
+func (k *keeper) add(stream, format string, args ...any) {
+	k.tell(addDamage(k.dir, Damage{time.Now().UTC(), stream, fmt.Sprintf(format, args...)}))
+}
+
+// recreate makes the durables of a stream anew whose state cannot be read or is not what it was. They continue after the
+// last mark: what was acknowledged since is delivered again.
+func (k *keeper) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, was *streamMark, exact bool) error {
+	on, err := filepath.Glob(filepath.Join(k.dir, "jetstream", "*", "streams", i.Config.Name, "obs", "*"))
+	if err != nil {
+		return err
+	}
+	names := map[string]string{} // the directory of each
+	for _, dir := range on {
+		names[filepath.Base(dir)] = dir
+	}
+	if was == nil {
+		was = &streamMark{}
+	}
+	for name := range was.Consumers {
+		names[name] = names[name] // its directory may be gone
+	}
+	for name, dir := range names {
+		mark := was.Consumers[name]
+		c, err := s.Consumer(ctx, name)
+		switch {
+		case err == nil && mark == nil:
+			continue
+		case err == nil:
+			floor := c.CachedInfo().AckFloor.Stream
+			if floor == mark.Floor || !exact && floor > mark.Floor || floor >= i.State.LastSeq && mark.Floor > i.State.LastSeq {
+				continue // in the last case it is the stream that lost its end
+			}
+			if err := s.DeleteConsumer(ctx, name); err != nil {
+				return err
+			}
+		case dir != "":
+			if mark, err = k.setAside(i.Config.Name, dir, mark); err != nil {
+				return err
+			}
+		}
+		if mark == nil {
+			k.add(i.Config.Name, "the files of consumer %s cannot be read; its role makes it anew, and everything is delivered again", name)
+			continue
+		}
+		if err := k.remake(ctx, s, i, name, mark); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remake creates a durable that continues after its mark.
+func (k *keeper) remake(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, name string, mark *consumerMark) error {
+	config, where := mark.Config, "delivers again what the stream holds"
+	config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverAllPolicy, 0
+	if i.Config.Retention != jetstream.WorkQueuePolicy && mark.Floor > 0 {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, min(mark.Floor, i.State.LastSeq)+1
+		where = "continues after sequence " + strconv.FormatUint(config.OptStartSeq-1, 10)
+	}
+	if _, err := s.CreateConsumer(ctx, config); err != nil {
+		return fmt.Errorf("make consumer %s of %s anew: %w", name, i.Config.Name, err)
+	}
+	k.add(i.Config.Name, "the state of consumer %s was damaged: it was made anew and %s", name, where)
+	return nil
+}
+
+// setAside moves the files of a consumer that the server cannot read, so that it can be made anew. Its configuration comes
+// from them where it was not marked.
+func (k *keeper) setAside(stream, dir string, mark *consumerMark) (*consumerMark, error) {
+	if mark == nil {
+		data, err := os.ReadFile(filepath.Join(dir, "meta.inf"))
+		config := new(consumerMark)
+		if err == nil && json.Unmarshal(data, &config.Config) == nil && config.Config.Durable != "" {
+			mark = config
+		}
+	}
+	aside := filepath.Join(k.dir, asideName)
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("%s.%s.%d", stream, filepath.Base(dir), time.Now().UnixNano())
+	return mark, os.Rename(dir, filepath.Join(aside, name))
+}
