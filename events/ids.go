@@ -61,7 +61,7 @@ func (h Handle) Parse() (seq uint64, is func(ID) bool, err error) {
 	if ok = ok && len(num) <= 20 && len(tail) == 8; ok { // else the error would keep a copy of what is no number
 		seq, err = strconv.ParseUint(num, 10, 64)
 	}
-	if !ok || err != nil {
+	if !ok || err != nil || seq == 0 { // a stream begins at 1
 		return 0, nil, fmt.Errorf("handle %.80q: want <sequence>-<8 hex digits>, such as 17-ab12cd34", string(h))
 	}
 	return seq, func(id ID) bool { return id.tail() == tail }, nil

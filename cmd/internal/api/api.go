@@ -19,7 +19,13 @@
 // With a token each request also says -H "Authorization: Bearer $DEBRIEF_HTTP_TOKEN".
 //
 // Package service says how bodies are read, what the codes mean and that Retry-After comes with a 503. HTTP adds 401
-// for a wrong token, 405, 408 for a body that takes longer than 30 seconds, 415 for one that is not JSON, and 421.
+// for a wrong token, 405, 408 for a slow body, 415 for one that is not JSON, and 421.
+//
+// # Slow bodies
+//
+// A body must bring 8 KiB, or its rest, in each 2 seconds, and all of it in 30. Memory is booked as bytes arrive: a declared
+// length books none. All bodies together hold at most 128 MiB. When that is used up, the body with the lowest rate among
+// those older than 2 seconds is dropped with 408; a request gets 503 only when no slower one is left.
 //
 // # Who may ask
 //
@@ -69,9 +75,16 @@ type limits struct {
 	idle   time.Duration // between requests of a connection
 	all    time.Duration // until the answer is written, from the headers on: a body, the handler's time-out and as much again
 	grace  time.Duration // for requests in flight when the server is closed: longer than the handler's time-out
+
+	window time.Duration // in which a body must bring step bytes, or its rest
+	step   int64         // bytes
+	held   int64         // bytes of all bodies that are read or handled at the same time
 }
 
-var usual = limits{header: 5 * time.Second, body: 30 * time.Second, idle: time.Minute, all: time.Minute, grace: 15 * time.Second}
+var usual = limits{
+	header: 5 * time.Second, body: 30 * time.Second, idle: time.Minute, all: time.Minute, grace: 15 * time.Second,
+	window: 2 * time.Second, step: 8 << 10, held: 128 << 20,
+}
 
 // Serve listens on addr, a host:port whose empty host is 127.0.0.1, and answers with the desk. An address that other
 // machines can reach needs a token. Errors name the flags --http and --http-token.
@@ -100,7 +113,7 @@ func serve(addr string, desk service.Desk, o Options, most limits) (*Server, err
 	}
 	s := &Server{
 		http: http.Server{
-			Handler:           newDoor(desk, o),
+			Handler:           newDoor(desk, o, most),
 			ReadHeaderTimeout: most.header,
 			ReadTimeout:       most.body,
 			WriteTimeout:      most.all,

@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,20 +22,17 @@ import (
 	"debrief/events/service"
 )
 
-// maxHeld bounds the bodies that are in memory at the same time, in bytes. A body of unknown length counts as its limit.
-const maxHeld = 128 << 20
-
 // door answers HTTP requests.
 type door struct {
 	handler *service.Handler
 	token   *[sha256.Size]byte // the token's hash, nil where none is wanted
-	held    atomic.Int64
+	bodies  *bodies
 	told    service.Told
 	log     zerolog.Logger
 }
 
-func newDoor(desk service.Desk, o Options) *door {
-	d := &door{handler: service.NewHandler(desk, o.Log), told: o.Told, log: o.Log}
+func newDoor(desk service.Desk, o Options, most limits) *door {
+	d := &door{handler: service.NewHandler(desk, o.Log), bodies: newBodies(most), told: o.Told, log: o.Log}
 	if o.Token != "" {
 		hash := sha256.Sum256([]byte(o.Token))
 		d.token = &hash
@@ -106,20 +101,17 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) (service.Answer, e
 		return service.Answer{}, err
 	}
 	most := int64(service.Limit(verb))
-	holds, begin := most, int64(unsized)
-	if r.ContentLength >= 0 {
-		holds, begin = r.ContentLength, r.ContentLength
-	}
-	if holds > most {
+	if r.ContentLength > most {
 		return service.Answer{}, service.TooLarge(verb) // unread
 	}
-	defer d.held.Add(-holds)
-	if d.held.Add(holds) > maxHeld {
-		return service.Answer{}, service.ErrBusy
-	}
-	body, err := read(r.Body, begin, most)
+	b := d.bodies.open(w)
+	defer d.bodies.release(b)
+	body, err := d.bodies.read(b, r.Body, r.ContentLength, most)
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, service.ErrBusy):
+		w.Header().Set("Connection", "close")
+		return service.Answer{}, err
+	case errors.Is(err, errSlow), errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
 		return service.Answer{}, service.Refuse(http.StatusRequestTimeout, "the body came too slowly")
 	case err != nil:
@@ -128,29 +120,6 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) (service.Answer, e
 		return service.Answer{}, service.TooLarge(verb)
 	}
 	return d.handler.Handle(bus.Traced(r.Context(), r.Header.Get(events.HeaderTrace)), verb, "", body), nil
-}
-
-// unsized is what a body of unknown length begins with, in bytes.
-const unsized = 64 << 10
-
-// read reads to the end, or to one byte over most. Begin is how much it makes room for at first; that doubles, and never
-// exceeds what is needed for most, which the library's own growth does several times over.
-func read(r io.Reader, begin, most int64) ([]byte, error) {
-	body := make([]byte, 0, begin+1)
-	for {
-		n, err := r.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return body, nil
-		case err != nil:
-			return nil, err
-		case int64(len(body)) > most:
-			return body, nil
-		case len(body) == cap(body):
-			body = append(make([]byte, 0, min(2*int64(cap(body)), most+1)), body...)
-		}
-	}
 }
 
 // admit says why a request is not to be looked at any further.

@@ -26,7 +26,7 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
-	d := newDoor(desk{}, Options{})
+	d := newDoor(desk{}, Options{}, usual)
 	f.Fuzz(func(t *testing.T, path, kind, body string) {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
 		r.URL.Path, r.Host = path, "127.0.0.1"
@@ -40,8 +40,8 @@ func FuzzRequest(f *testing.F) {
 		if w.Code >= 400 && (json.Unmarshal(w.Body.Bytes(), &refused) != nil || refused.Error == "") {
 			t.Errorf("%q, %q: got %d without a reason: %q", path, body, w.Code, w.Body)
 		}
-		if held := d.held.Load(); held != 0 {
-			t.Errorf("%q: %d bytes are counted as held", path, held)
+		if d.bodies.held != 0 || len(d.bodies.reading) != 0 || d.bodies.leaving != 0 {
+			t.Errorf("%q: %d bytes are counted as held", path, d.bodies.held)
 		}
 	})
 }
