@@ -40,6 +40,9 @@ func (sc *scanner) assignment(i int) int {
 	if !ok {
 		return i
 	}
+	if !v.quoted && !sc.deepest && hasURLEscape(s[v.from:min(v.to, v.from+maxLook)]) {
+		return i // for the view in which it is decoded
+	}
 	if says == authorization {
 		return sc.credentials(i, v)
 	}
@@ -214,14 +217,19 @@ func (sc *scanner) valueBehind(i int, closely bool) (v value, ok bool) {
 			i, v.equals, v.closely = blanks(s, at), true, false
 		}
 	}
-	for n := 0; n < 3 && i < len(s) && s[i] == '\\'; n++ {
-		i++
-	}
-	if i+1 < len(s) && strings.IndexByte("bru@", s[i]) >= 0 && (s[i+1] == '"' || s[i+1] == '\'') { // b"…"
-		i++
+	i = backslashes(s, i)
+	if i < len(s) && strings.IndexByte("bru@", s[i]) >= 0 { // b"…"
+		if k := backslashes(s, i+1); k < len(s) && (s[k] == '"' || s[k] == '\'') {
+			i = k
+		}
 	}
 	if i < len(s) && (s[i] == '"' || s[i] == '\'' || s[i] == '`') {
 		return v, sc.quoted(&v, i)
+	}
+	if !sc.deepest && i < len(s) && s[i] == 'u' && s[i-1] == '\\' {
+		if _, n := escape(s[i-1:]); n > 0 {
+			return v, false // for the view in which it is decoded
+		}
 	}
 	v.from, v.to = i, max(i, min(sc.unquoted, len(s)))
 	for v.to < len(s) && !ends[s[v.to]] && !(s[v.to] == '&' && parameter(s[v.to:])) {
@@ -263,6 +271,13 @@ func (sc *scanner) quoted(v *value, i int) bool {
 		}
 	}
 	return false
+}
+
+func backslashes(s string, i int) int {
+	for n := 0; n < 3 && i < len(s) && s[i] == '\\'; n++ {
+		i++
+	}
+	return i
 }
 
 func blanks(s string, i int) int {

@@ -1,6 +1,8 @@
 package redact
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"reflect"
 	"sync"
@@ -102,4 +104,16 @@ func structPlan(t reflect.Type, open map[reflect.Type]bool) visit {
 			f.visit(v.Field(f.index))
 		}
 	}
+}
+
+// ID returns an id, or, where it holds a secret, a name in its place: "redacted-" and 16 hex digits of the id's hash, so
+// that the same id keeps the same name in every field and every process.
+func ID(id string) string {
+	kind := Kind(id)
+	if kind == "" {
+		return id
+	}
+	count(kind)
+	sum := sha256.Sum256([]byte(id))
+	return "redacted-" + hex.EncodeToString(sum[:8])
 }

@@ -1,18 +1,26 @@
 // Package redact replaces credentials in text with a visible mark, such as "[redacted: github token]", before the text
-// is stored or shown to a model. It is applied where payloads enter: to every event that is published or taken up, to
-// requests of outside agents, and to what the windows keep (Fields).
+// is stored or shown to a model. It is applied where payloads enter: to every event that is published or handled, to
+// requests of outside agents, and to the values of the windows (Fields).
 //
-// It finds keys of known shape (shapes.go), blocks and headers (blocks.go) and values that are assigned to a name that
-// says what they are (assignments.go). It guesses by no entropy: hashes, ids and encoded images stay as they are. What is
-// a secret by nothing but agreement, such as a password in the middle of a sentence, it does not see.
+// It finds keys of known shape (shapes.go), private keys (blocks.go) and values that are assigned to a name that says that
+// they are secret (assignments.go). It finds them in plain text and behind URL encoding (%3D), JSON escapes (\", \u003d) and
+// both nested up to four deep (views.go), and in base64 (base64.go). It keeps valid JSON valid.
 //
-// A text is walked once. Whatever is looked at besides, ahead or behind, is bounded, so the time is linear for hostile
-// text too. Text without secrets is returned as it is, and nothing is allocated.
+// Not covered: hex, other encodings and encryption; base64 of something without a known shape or name; secrets that only
+// people can recognize, such as a password in the middle of a sentence. Entropy is not used: hashes, ids and encoded images
+// stay as they are.
+//
+// Everything that is looked at ahead or behind is bounded, so the time is linear for hostile text too. Text without
+// secrets and escapes is returned as it is, and nothing is allocated.
 package redact
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
-// A mark stands where a secret was: its kind in lower case letters and spaces, between these.
+// A mark replaces a secret: its kind in lower case letters and spaces, between these.
 const (
 	markBegin = "[redacted: "
 	markEnd   = ']'
@@ -22,54 +30,99 @@ const (
 // MaxGrowth is how many times as long as it was a text can become.
 const MaxGrowth = 6
 
-// Text is s with a mark in the place of each secret. Text of what it returned changes nothing more, and what was valid
-// UTF-8 stays so.
-func Text(s string) string {
-	sc := scanner{s: s}
-	sc.scan()
-	if sc.kept == 0 {
-		return s
-	}
-	sc.out.WriteString(s[sc.kept:])
-	return sc.out.String()
+// edit replaces text[from:to] with the mark of a kind.
+type edit struct {
+	from, to int
+	kind     string
 }
 
-// Kind names the first secret in s, such as "github token", or is empty where Text would leave s as it is.
+// Text returns s with a mark in the place of each secret. Text of its result changes nothing more. Valid UTF-8 stays valid,
+// and valid JSON too.
+func Text(s string) string {
+	edits := find(s, false)
+	if len(edits) == 0 {
+		return s
+	}
+	edits = keepJSON(s, merge(edits))
+	var out strings.Builder
+	done := 0
+	for _, e := range edits {
+		out.WriteString(s[done:e.from])
+		out.WriteString(markBegin)
+		out.WriteString(e.kind)
+		out.WriteByte(markEnd)
+		done = e.to
+		count(e.kind)
+	}
+	out.WriteString(s[done:])
+	return out.String()
+}
+
+// Kind names a secret in s, such as "github token". It is empty where Text returns s as it is.
 func Kind(s string) string {
-	sc := scanner{s: s, looking: true}
-	sc.scan()
-	return sc.kind
+	if edits := find(s, true); len(edits) > 0 {
+		return edits[0].kind
+	}
+	return ""
 }
 
 // Marked reports whether something was replaced in s.
 func Marked(s string) bool { return strings.Contains(s, markBegin) }
 
-// scanner walks a text. What lies before floor is done with: marks, and what was replaced.
+// find returns the secrets of s, in no order and with overlaps. With first it ends at one.
+func find(s string, first bool) []edit {
+	edits := scan(scanner{s: s, first: first})
+	for v := decoded(s, nil); v != nil && !(first && len(edits) > 0); v = decoded(v.text, v) {
+		for _, e := range scan(scanner{s: v.text, first: first, deepest: v.depth == maxDepth}) {
+			edits = append(edits, edit{v.origin(e.from), v.origin(e.to), e.kind})
+		}
+	}
+	return edits
+}
+
+// scan returns the secrets of a text that are visible without decoding escapes.
+func scan(sc scanner) []edit {
+	sc.scan()
+	if !sc.first || len(sc.edits) == 0 {
+		sc.base64()
+	}
+	return sc.edits
+}
+
+// merge sorts edits and joins those that overlap.
+func merge(edits []edit) []edit {
+	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
+	out := edits[:1]
+	for _, e := range edits[1:] {
+		if last := &out[len(out)-1]; e.from < last.to {
+			last.to = max(last.to, e.to)
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// scanner walks a text once. What lies before floor is done: marks, and secrets that were found.
 type scanner struct {
 	s     string
-	out   strings.Builder
-	kept  int // s up to here is in out
+	edits []edit
 	floor int
 	// Where the last value without quotes ended, so that those which begin within it are not walked again; and where the
 	// next end of a private key is, -1 where there is none.
 	unquoted, pem int
 
-	looking bool   // replaces nothing and ends with the first secret
-	kind    string // of that
+	first   bool // end with the first secret
+	deepest bool // escapes in it are not decoded any more
 }
 
-// replace has a secret, s[from:to], replaced.
+// replace records a secret, s[from:to]. It returns where the walk goes on.
 func (sc *scanner) replace(from, to int, kind string) int {
-	if sc.looking {
-		sc.kind = kind
+	sc.edits = append(sc.edits, edit{from, to, kind})
+	sc.floor = to
+	if sc.first {
 		return len(sc.s)
 	}
-	sc.out.WriteString(sc.s[sc.kept:from])
-	sc.out.WriteString(markBegin)
-	sc.out.WriteString(kind)
-	sc.out.WriteByte(markEnd)
-	sc.kept, sc.floor = to, to
-	count(kind)
 	return to
 }
 

@@ -2,8 +2,11 @@ package redact
 
 import (
 	_ "embed"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -148,10 +151,17 @@ func TestNothingIsCopiedWhereNothingIsFound(t *testing.T) { // not parallel: it 
 	}
 }
 
-// FuzzText: no panic, nothing more to find the second time, UTF-8 in, UTF-8 out, and no more than so much longer.
+// FuzzText: no panic, nothing more to find the second time, UTF-8 in, UTF-8 out, JSON in, JSON out, and no more than so much
+// longer.
 func FuzzText(f *testing.F) {
 	for _, e := range examples(f, 0) {
 		f.Add(e.text)
+		for _, level := range []func(string) string{inJSON, inString, url.QueryEscape, escapedAll, inBase64} {
+			f.Add(level(e.text))
+		}
+	}
+	for _, text := range []string{`{"a":"\figd_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA1"}`, `{"PASSWORD":[true,1]}`, `{"password":-1.5e55}`, `["password='","b'"]`} {
+		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got := Text(s)
@@ -161,10 +171,34 @@ func FuzzText(f *testing.F) {
 		if utf8.ValidString(s) && !utf8.ValidString(got) {
 			t.Errorf("%q: %q is no UTF-8", s, got)
 		}
+		if json.Valid([]byte(s)) && !json.Valid([]byte(got)) {
+			t.Errorf("%q: %q is no JSON", s, got)
+		}
 		if len(got) > MaxGrowth*len(s) {
 			t.Errorf("%q: %d bytes became %d", s, len(s), len(got))
 		}
 	})
+}
+
+// The encodings in which secrets are hidden.
+
+func inJSON(text string) string { return `{"note": ` + quoted(text) + `}` }
+
+func inString(text string) string { return inJSON(inJSON(text)) }
+
+func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+func escapedAll(text string) string {
+	var out strings.Builder
+	for _, c := range text {
+		fmt.Fprintf(&out, `\u%04x`, c)
+	}
+	return out.String()
+}
+
+func quoted(text string) string {
+	data, _ := json.Marshal(text)
+	return string(data)
 }
 
 func benchmark(b *testing.B, text string) {

@@ -200,7 +200,7 @@ func (sc *scanner) composed(i int) int {
 		if n := run(s, base32, 64); n == 58 && strings.IndexByte("OAUNCX", s[1]) >= 0 && (n == len(s) || classes[s[n]]&word == 0) {
 			return sc.replace(i, i+n, "nats seed")
 		}
-	case len(s) > len("bearer ") && strings.EqualFold(s[:len("bearer ")], "bearer "):
+	case len(s) > len("bearer ") && strings.EqualFold(s[:len("bearer")], "bearer") && (s[len("bearer")] == ' ' || s[len("bearer")] == '+'):
 		from := len("bearer ")
 		n := run(s[from:], bearable, 4096)
 		if cred := strings.TrimRight(s[from:from+n], "."); len(cred) >= 16 && drawn(cred, 12) {

@@ -1,0 +1,52 @@
+package redact
+
+import "encoding/json"
+
+// keepJSON changes edits so that a valid JSON document stays one: only contents of strings are replaced, and no escape is
+// cut. Numbers stay.
+func keepJSON(s string, edits []edit) []edit {
+	i := blankLines(s)
+	if i == len(s) || s[i] != '{' && s[i] != '[' && s[i] != '"' || !json.Valid([]byte(s)) {
+		return edits
+	}
+	var out []edit
+	inside := false
+	for k := 0; i < len(s) && k < len(edits); {
+		n := unit(s[i:], inside)
+		switch {
+		case s[i] == '"':
+			inside = !inside
+		case !inside || i+n <= edits[k].from:
+		default:
+			last := len(out) - 1
+			if last >= 0 && out[last].to == i && i > edits[k].from {
+				out[last].to += n // one edit goes on
+			} else {
+				out = append(out, edit{i, i + n, edits[k].kind})
+			}
+		}
+		for i += n; k < len(edits) && edits[k].to <= i; {
+			k++
+		}
+	}
+	return out
+}
+
+// unit is the length of the next byte or escape.
+func unit(s string, inside bool) int {
+	switch {
+	case !inside || s[0] != '\\':
+		return 1
+	case s[1] == 'u':
+		return 6
+	}
+	return 2
+}
+
+func blankLines(s string) int {
+	i := 0
+	for i < len(s) && isSpace(s[i]) {
+		i++
+	}
+	return i
+}
