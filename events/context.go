@@ -59,7 +59,7 @@ const (
 // Part is one thing in a context.
 type Part struct {
 	Kind   PartKind `msgpack:"k" json:"kind"`
-	Ref    string   `msgpack:"r,omitempty" json:"ref,omitempty" redact:"-"`
+	Ref    string   `msgpack:"r,omitempty" json:"ref,omitempty" redact:"id"`
 	Tokens int      `msgpack:"t,omitempty" json:"tokens"`
 	// Keep is how many bytes of its text are shown; 0 is all of it.
 	Keep int `msgpack:"c,omitempty" json:"keep,omitempty"`
@@ -74,7 +74,7 @@ type LeftOut struct {
 	Why    string   `msgpack:"w" json:"why"`
 	Count  int      `msgpack:"n" json:"count"`
 	Tokens int      `msgpack:"t,omitempty" json:"tokens"`
-	Refs   []string `msgpack:"r,omitempty" json:"refs,omitempty" redact:"-"` // the first few
+	Refs   []string `msgpack:"r,omitempty" json:"refs,omitempty" redact:"id"` // the first few
 }
 
 // Interaction is an execution as later turns of its session see it. Its texts are cut to what a prompt could show.
@@ -180,7 +180,7 @@ func Cut(text string, most int) string {
 type Note struct {
 	Reflection Handle    `msgpack:"x" json:"reflection"`
 	ID         ID        `msgpack:"i" json:"id"`
-	Session    string    `msgpack:"s,omitempty" json:"session,omitempty" redact:"-"`
+	Session    string    `msgpack:"s,omitempty" json:"session,omitempty" redact:"id"`
 	At         time.Time `msgpack:"at" json:"at"`
 	Label      Label     `msgpack:"l,omitempty" json:"label,omitempty"`
 	Error      string    `msgpack:"e,omitempty" json:"error_identification,omitempty"`
@@ -242,7 +242,7 @@ type Marked struct {
 type Served struct {
 	ID       ID            `msgpack:"i" json:"context_id"`
 	Book     playbook.Book `msgpack:"b" json:"book"`
-	Session  string        `msgpack:"s,omitempty" json:"session,omitempty" redact:"-"`
+	Session  string        `msgpack:"s,omitempty" json:"session,omitempty" redact:"id"`
 	Query    string        `msgpack:"q,omitempty" json:"query,omitempty"`
 	Context  string        `msgpack:"c,omitempty" json:"context,omitempty"`
 	Turn     int           `msgpack:"n,omitempty" json:"turn,omitempty"`
@@ -257,7 +257,7 @@ type Served struct {
 // subject of VerbContext.
 type ContextRequest struct {
 	Book    playbook.Book `json:"book,omitempty"` // of the subject; default "default" over HTTP
-	Session string        `json:"session,omitempty" redact:"-"`
+	Session string        `json:"session,omitempty" redact:"id"`
 	Query   string        `json:"query"`
 	Context string        `json:"context,omitempty"` // what the query is about
 	// System are the agent's own instructions; empty is Debrief's line about how to use bullets alone.
@@ -270,10 +270,10 @@ type ContextRequest struct {
 	MinVersion uint64  `json:"min_version,omitempty"` // the oldest that will do
 	Limit      int     `json:"limit,omitempty"`       // tokens; 0 is the service's
 	// Window is "none", "adaptive" or a number of user turns; empty is the service's.
-	Window  string `json:"window,omitempty" redact:"-"`
-	Task    string `json:"task,omitempty" redact:"-"` // general, research, coding, debugging or analysis; empty is found out
-	Explain bool   `json:"explain,omitempty"`         // with the parts of every bullet's score
-	DryRun  bool   `json:"dry_run,omitempty"`         // for a look: nothing is kept, so nothing can be reported on it
+	Window  string `json:"window,omitempty"`
+	Task    string `json:"task,omitempty"`    // general, research, coding, debugging or analysis; empty is found out
+	Explain bool   `json:"explain,omitempty"` // with the parts of every bullet's score
+	DryRun  bool   `json:"dry_run,omitempty"` // for a look: nothing is kept, so nothing can be reported on it
 }
 
 // Validate says what cannot be served, naming the field.
@@ -321,8 +321,8 @@ type Report struct {
 	ContextID ID            `json:"context_id,omitempty"`
 	// TaskID is the agent's own name for what it worked on: the same id again is the same sample. Default: the
 	// context's id.
-	TaskID    string              `json:"task_id,omitempty" redact:"-"`
-	Session   string              `json:"session,omitempty" redact:"-"`
+	TaskID    string              `json:"task_id,omitempty" redact:"id"`
+	Session   string              `json:"session,omitempty" redact:"id"`
 	Question  string              `json:"question,omitempty"`
 	Context   string              `json:"context,omitempty"`
 	Steps     []Step              `json:"steps,omitempty"`
@@ -332,7 +332,7 @@ type Report struct {
 	Outcome   Outcome             `json:"outcome,omitzero"`
 	Target    string              `json:"target,omitempty"`
 	Purpose   Purpose             `json:"purpose,omitempty"`
-	Model     string              `json:"model,omitempty" redact:"-"`
+	Model     string              `json:"model,omitempty"`
 	Usage     chat.Usage          `json:"usage,omitzero"`
 	Started   time.Time           `json:"started,omitzero"`
 	Duration  time.Duration       `json:"duration_ns,omitempty"`

@@ -45,15 +45,15 @@ const (
 
 // Origin places a task in a run over a data set. All of it is optional.
 type Origin struct {
-	Run   string `msgpack:"run,omitempty" json:"run,omitempty" redact:"-"`
+	Run   string `msgpack:"run,omitempty" json:"run,omitempty" redact:"id"`
 	Epoch int    `msgpack:"epoch,omitempty" json:"epoch,omitempty"`
 	Index int    `msgpack:"index,omitempty" json:"index,omitempty"`
 	Round int    `msgpack:"round,omitempty" json:"round,omitempty"`
 	// Source says where a recorded run came from, such as "tau-bench".
-	Source string `msgpack:"source,omitempty" json:"source,omitempty" redact:"-"`
+	Source string `msgpack:"source,omitempty" json:"source,omitempty" redact:"id"`
 	// Task names what a recorded run was an attempt at, the same for every attempt. Where it is empty, attempts at one
 	// task have its question in common.
-	Task string `msgpack:"task,omitempty" json:"task,omitempty" redact:"-"`
+	Task string `msgpack:"task,omitempty" json:"task,omitempty" redact:"id"`
 	// Held says that what is made of it changes nothing until an edit gathers it (Edit.Gather): who runs over a data set
 	// says which reflections go together, so that the outcome does not depend on how fast each came. Each execution then
 	// has a reflection, also where there is nothing to say; feedback on it teaches nothing.
@@ -64,15 +64,15 @@ type Origin struct {
 type Task struct {
 	envelope `msgpack:"-"`
 	// ID is the client's; one task id in one book is one sample. A new epoch is a new sample and has its own.
-	ID       string  `msgpack:"id" json:"id" redact:"-"`
-	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"-"`
+	ID       string  `msgpack:"id" json:"id" redact:"id"`
+	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
 	Question string  `msgpack:"question" json:"question"`
 	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
 	Purpose  Purpose `msgpack:"purpose,omitempty" json:"purpose,omitempty"`
 
 	// Target is what a right answer is, for the evaluator; it never enters a generator's prompt.
 	Target    string `msgpack:"target,omitempty" json:"target,omitempty"`
-	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty" redact:"-"`
+	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
 
 	// Turn is the client's number of the task within its session, from 1; 0 leaves it to the Generator.
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
@@ -273,8 +273,8 @@ type ShownBullet struct {
 type Execution struct {
 	envelope `msgpack:"-"`
 	ID       ID      `msgpack:"id" json:"id"`
-	TaskID   string  `msgpack:"task" json:"task_id" redact:"-"`
-	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"-"`
+	TaskID   string  `msgpack:"task" json:"task_id" redact:"id"`
+	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
 	Question string  `msgpack:"question,omitempty" json:"question,omitempty"`
 	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
 	Target   string  `msgpack:"target,omitempty" json:"target,omitempty"`
@@ -294,7 +294,7 @@ type Execution struct {
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
 	// Evaluator, Rounds and Tries are the task's, so that another round can be asked for; Pinned says that it pinned its
 	// version.
-	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty" redact:"-"`
+	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
 	Rounds    int    `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 	Tries     []Try  `msgpack:"tries,omitempty" json:"tries,omitempty"`
 	Pinned    bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
@@ -302,7 +302,7 @@ type Execution struct {
 	ContextID ID        `msgpack:"ctx,omitempty" json:"context_id,omitempty"`
 	Manifest  *Manifest `msgpack:"manifest,omitempty" json:"manifest,omitempty"`
 
-	Model        string        `msgpack:"model,omitempty" json:"model,omitempty" redact:"-"`
+	Model        string        `msgpack:"model,omitempty" json:"model,omitempty"`
 	PromptSHA256 []byte        `msgpack:"prompt,omitempty" json:"prompt_sha256,omitempty"`
 	Usage        chat.Usage    `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	Started      time.Time     `msgpack:"started" json:"started,omitzero"`
@@ -397,7 +397,7 @@ type Lesson struct {
 // run: helpful where the run succeeded, harmful where it failed, neutral where nobody knows.
 type Finding struct {
 	// Key is what was seen, such as "order/get_user/book": the identity of the bullet.
-	Key     string `msgpack:"key" json:"key" redact:"-"`
+	Key     string `msgpack:"key" json:"key" redact:"id"`
 	Section string `msgpack:"section" json:"section"`
 	// Text is the bullet's content. {runs}, {helpful}, {harmful} and {neutral} stand for the counts so far,
 	// {base.runs} and so on for those of Base.
@@ -405,7 +405,7 @@ type Finding struct {
 	Vote Vote   `msgpack:"vote" json:"vote"`
 	// Base is the key of the finding that counts the same runs without the condition. With one, the bullet is shown
 	// only while successes have it clearly more often than failures; the Curator's policy says how much more.
-	Base string `msgpack:"base,omitempty" json:"base,omitempty" redact:"-"`
+	Base string `msgpack:"base,omitempty" json:"base,omitempty" redact:"id"`
 	// CountOnly findings are kept for their counts and never shown.
 	CountOnly bool `msgpack:"count,omitempty" json:"count_only,omitempty"`
 	// Paired findings come from two runs of one task, one that succeeded and one that failed. Helpful is a pair in which
@@ -425,8 +425,8 @@ type Reflection struct {
 	Handle    Handle `msgpack:"handle" json:"execution"`
 	Feedback  ID     `msgpack:"feedback,omitempty" json:"feedback_id,omitempty"`
 	// Reflector is the version of rules or prompt that made it; part of the id.
-	Reflector string  `msgpack:"reflector" json:"reflector" redact:"-"`
-	Session   string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"-"` // of the execution
+	Reflector string  `msgpack:"reflector" json:"reflector" redact:"id"`
+	Session   string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"` // of the execution
 	Origin    Origin  `msgpack:"origin,omitempty" json:"origin,omitzero"`
 	Question  string  `msgpack:"question,omitempty" json:"question,omitempty"` // its beginning, for the Curator
 	Outcome   Outcome `msgpack:"outcome" json:"outcome"`
@@ -457,7 +457,7 @@ type Reflection struct {
 	// Ignored says what of the model's reply was not taken over and why, a sentence each.
 	Ignored []string `msgpack:"ignored,omitempty" json:"ignored,omitempty"`
 
-	Model   string     `msgpack:"model,omitempty" json:"model,omitempty" redact:"-"`
+	Model   string     `msgpack:"model,omitempty" json:"model,omitempty"`
 	Usage   chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	Created time.Time  `msgpack:"created" json:"created,omitzero"`
 }

@@ -63,17 +63,7 @@ func walk(data []byte, i int) (end int, err error) {
 		if len(data)-i < head {
 			return 0, errTruncated
 		}
-		var n uint64
-		switch k.size {
-		case 0:
-			n = uint64(k.fixed)
-		case 1:
-			n = uint64(data[i+1])
-		case 2:
-			n = uint64(binary.BigEndian.Uint16(data[i+1:]))
-		case 4:
-			n = uint64(binary.BigEndian.Uint32(data[i+1:]))
-		}
+		n := uint64(k.length(data[i:]))
 		if k.form == invalid {
 			return 0, fmt.Errorf("byte %d: %#x begins no value", i, c)
 		}
@@ -100,6 +90,37 @@ func walk(data []byte, i int) (end int, err error) {
 		}
 		i += int(n)
 	}
+}
+
+// RewriteStrings returns a MessagePack value with each string replaced by what rewrite returns for it, keys of maps
+// included. It needs no schema. Data that is not one value within bounds is an error.
+func RewriteStrings(data []byte, rewrite func(string) string) ([]byte, error) {
+	if err := guard(data); err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(data))
+	for i := 0; i < len(data); {
+		c, k := data[i], &kinds[data[i]]
+		n := k.length(data[i:])
+		body := i + int(k.head)
+		if k.form == array || k.form == mapping {
+			out = append(out, data[i:body]...)
+			i = body
+			continue
+		}
+		end, text := body+n, ""
+		isString := c >= 0xa0 && c <= 0xbf || c >= 0xd9 && c <= 0xdb
+		if isString {
+			text = rewrite(string(data[body:end]))
+		}
+		if isString && text != string(data[body:end]) {
+			out = append(binary.BigEndian.AppendUint32(append(out, 0xdb), uint32(len(text))), text...)
+		} else {
+			out = append(out, data[i:end]...)
+		}
+		i = end
+	}
+	return out, nil
 }
 
 // keyAt is the key, in the map that data is, whose value the byte before offset belongs to; "" if there is none. It
@@ -143,6 +164,19 @@ type kind struct {
 	head  uint8
 	size  uint8
 	fixed uint8
+}
+
+// length is the length that the head of a value declares, in the unit of its form.
+func (k *kind) length(data []byte) int {
+	switch k.size {
+	case 1:
+		return int(data[1])
+	case 2:
+		return int(binary.BigEndian.Uint16(data[1:]))
+	case 4:
+		return int(binary.BigEndian.Uint32(data[1:]))
+	}
+	return int(k.fixed)
 }
 
 var kinds = func() (t [256]kind) {

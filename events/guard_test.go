@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -163,5 +164,37 @@ func TestKeyAt(t *testing.T) {
 		if got := keyAt(data, 1); got != "" {
 			t.Errorf("% x: got %q, want none", data, got)
 		}
+	}
+}
+
+// TestRewriteStringsChangesOnlyStrings: the rest of a value stays as it is, also where the new strings are longer.
+func TestRewriteStringsChangesOnlyStrings(t *testing.T) {
+	t.Parallel()
+	e := samples()[KindExecution].(*Execution)
+	e.Answer = "an answer unlike the other texts"
+	data := mustMarshal(t, e)
+	same, err := RewriteStrings(data, func(s string) string { return s })
+	if err != nil || !bytes.Equal(same, data) {
+		t.Errorf("unchanged strings: got %d bytes, %v, want the same %d", len(same), err, len(data))
+	}
+	got, err := RewriteStrings(data, func(s string) string {
+		if s == e.Answer {
+			return strings.Repeat("x", 70_000)
+		}
+		return s
+	})
+	var after Execution
+	if err == nil {
+		err = Unmarshal(got, &after)
+	}
+	if err != nil || after.Answer != strings.Repeat("x", 70_000) {
+		t.Fatalf("got an answer of %d bytes, %v", len(after.Answer), err)
+	}
+	after.Answer, after.Book = e.Answer, e.Book
+	if !reflect.DeepEqual(&after, e) {
+		t.Errorf("got %+v, want %+v", &after, e)
+	}
+	if _, err := RewriteStrings(data[:len(data)-1], strings.ToUpper); err == nil {
+		t.Error("a value that is cut off was accepted")
 	}
 }

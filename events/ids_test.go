@@ -49,7 +49,7 @@ func TestHandleFindsItsEventAndNoOther(t *testing.T) {
 
 func TestHandleRefusal(t *testing.T) {
 	t.Parallel()
-	for _, h := range []Handle{"", "17", "-ab12cd34", "17-ab12", "17-ab12cd34e", "x-ab12cd34", "-1-ab12cd34", "18446744073709551616-ab12cd34"} {
+	for _, h := range []Handle{"", "17", "-ab12cd34", "17-ab12", "17-ab12cd34e", "x-ab12cd34", "-1-ab12cd34", "18446744073709551616-ab12cd34", "0-ab12cd34", "00-ab12cd34"} {
 		if _, _, err := h.Parse(); err == nil || !strings.Contains(err.Error(), "<sequence>-<8 hex digits>") {
 			t.Errorf("%q: got %v, want a refusal that shows the form", h, err)
 		}
@@ -61,7 +61,11 @@ func FuzzHandle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seq uint64, part, text string) {
 		id := Hash(part)
 		got, is, err := NewHandle(seq, id).Parse()
-		if err != nil || got != seq || !is(id) {
+		if seq == 0 {
+			if err == nil {
+				t.Error("sequence 0 is a handle")
+			}
+		} else if err != nil || got != seq || !is(id) {
 			t.Errorf("%d %s: got %d, %v", seq, id, got, err)
 		}
 		if _, is, err := Handle(text).Parse(); err == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"debrief/events/redact"
 	"debrief/playbook"
 )
 
@@ -142,8 +143,9 @@ func ServiceSubject(verb string, b playbook.Book) string {
 // Keys of the window bucket. Sessions are the clients' names, so what is ours stands where no session can.
 
 // keyToken is a session's name as one token of a key. What begins with an underscore is ours and what begins with "x-"
-// is the hash of a name, so a session with such a name is hashed too.
+// is the hash of a name, so a session with such a name is hashed too. A name that holds a secret is replaced.
 func keyToken(name string) string {
+	name = redact.ID(name)
 	if strings.HasPrefix(name, "_") || strings.HasPrefix(name, "x-") {
 		return "x-" + string(Hash("session", name))
 	}

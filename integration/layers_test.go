@@ -55,7 +55,7 @@ var plan = []struct {
 	{"playbook/recall", "recall is part of the domain", nil, []string{client, server, "debrief/events/..."}},
 	{"playbook/storetest", "both stores pass it, so it knows neither", nil, []string{client, server, "debrief/events/...", "debrief/playbook/inmem", "debrief/playbook/natskv"}},
 
-	{"events", "the wire knows playbooks and its codec, and no connection", []string{"debrief/playbook", "debrief/events/chat", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
+	{"events", "the wire knows playbooks, redaction and its codec, and no connection", []string{"debrief/playbook", "debrief/events/chat", "debrief/events/redact", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
 	{"events/chat", "the shape of a conversation knows no one who has it", nil, []string{ours, client, server, openai}},
 	{"events/redact", "a secret is known by its text alone", nil, []string{others, ours}},
 	{"events/bus", "transport carries events and does not know what they are for", []string{"debrief/events", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},

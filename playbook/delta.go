@@ -146,7 +146,7 @@ type Delta struct {
 
 // Name gives a version a name that people can remember. A name that is given again moves.
 type Name struct {
-	Name    string `msgpack:"n" json:"name"`
+	Name    string `msgpack:"n" json:"name" redact:"id"`
 	Version uint64 `msgpack:"v" json:"version"`
 }
 
@@ -163,8 +163,8 @@ func (n Name) Validate() error {
 // Selector says of which executions nothing shall be left: those of a source, of a session, or a single one. Of several
 // fields all must match.
 type Selector struct {
-	Source    string `msgpack:"o,omitempty" json:"source,omitempty"`
-	Session   string `msgpack:"n,omitempty" json:"session,omitempty"`
+	Source    string `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
+	Session   string `msgpack:"n,omitempty" json:"session,omitempty" redact:"id"`
 	Execution string `msgpack:"x,omitempty" json:"execution,omitempty"` // handle
 }
 

@@ -9,6 +9,7 @@ import (
 	"debrief/events"
 	"debrief/playbook/history"
 
+	"debrief/events/redact"
 	book "debrief/playbook"
 )
 
@@ -29,7 +30,7 @@ func (a *addBullet) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer b.Close()
-	d, err := a.ask(ctx, b, &events.Edit{Ops: []book.Op{{Kind: book.Add, Section: book.Section(a.Section), Content: content}}})
+	d, err := a.ask(ctx, b, &events.Edit{Ops: []book.Op{{Kind: book.Add, Section: sectionOf(a.Section), Content: content}}})
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (ed *editBullet) Run(ctx context.Context, c *app.Common) error {
 		op.Content = was[0].Content
 	}
 	if ed.Section != "" {
-		op.Section = book.Section(ed.Section)
+		op.Section = sectionOf(ed.Section)
 	}
 	d, err := ed.ask(ctx, b, &events.Edit{Ops: []book.Op{op}, Expect: was})
 	if err != nil {
@@ -307,6 +308,7 @@ Examples:
 // Run implements the command.
 func (f *forgetRuns) Run(ctx context.Context, c *app.Common) error {
 	what := book.Selector{Source: f.Source, Session: f.Session, Execution: f.Execution}
+	redact.Fields(&what) // as the names are stored
 	if what.Validate() != nil {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--source, --session, --execution: want at least one of them"))
 	}
@@ -345,3 +347,6 @@ func (f *forgetRuns) plan(ctx context.Context, b *openBook, what book.Selector) 
 	fmt.Printf("The playbook at version %s learned from %s of %s. To forget that would be:\n\n", label, plural(then.Matched, "reflection"), &what)
 	return showDifferences(differences, "Nothing was changed.", false)
 }
+
+// sectionOf is a section as it is stored. A secret is replaced first: nothing recognizes it after its signs are changed.
+func sectionOf(text string) string { return book.Section(redact.ID(text)) }

@@ -29,6 +29,7 @@ func (c *Conn) Bury(ctx context.Context, l *events.DeadLetter) error {
 	if _, book, err := events.ParseSubject(l.Subject); err == nil {
 		l.Book = book
 	}
+	redactLetter(l)
 	l.Reason = oneLine(l.Reason)
 	if len(l.Data) > maxLetterData {
 		l.Data = l.Data[:maxLetterData]

@@ -8,10 +8,9 @@ import (
 	"sync"
 )
 
-// Fields replaces the secrets in every text that v, a pointer to a struct, leads to: fields of type string, through
-// structs, pointers and slices. What has a type of its own, such as an id or a label, is no text, and a field with the tag
-// `redact:"-"` is a name that must stay what it is. It writes only where it found something, so that what two share can
-// be looked at by both. Maps and bytes are left alone.
+// Fields replaces the secrets in every string that v, a pointer to a struct, leads to, through structs, pointers and slices:
+// with Text, and with ID in fields that have the tag `redact:"id"`. Fields with the tag `redact:"-"`, maps and bytes stay.
+// It writes only where it found something, so that two goroutines can pass values that share clean strings.
 func Fields(v any) {
 	p := reflect.ValueOf(v)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
@@ -32,13 +31,14 @@ func planOf(t reflect.Type) visit {
 	if p, ok := plans.Load(t); ok {
 		return p.(visit)
 	}
-	p := makePlan(t, map[reflect.Type]bool{})
+	p := makePlan(t, Text, map[reflect.Type]bool{})
 	plans.Store(t, p)
 	return p
 }
 
-// makePlan makes the plan of a type. A type within itself is looked up again at its time: it has a plan by then.
-func makePlan(t reflect.Type, open map[reflect.Type]bool) visit {
+// makePlan makes the plan of a type, with what replaces the secrets in its strings. A type within itself is looked up again
+// at its time: it has a plan by then.
+func makePlan(t reflect.Type, clean func(string) string, open map[reflect.Type]bool) visit {
 	if open[t] {
 		return func(v reflect.Value) {
 			if p := planOf(t); p != nil {
@@ -50,17 +50,14 @@ func makePlan(t reflect.Type, open map[reflect.Type]bool) visit {
 	defer delete(open, t)
 	switch t.Kind() {
 	case reflect.String:
-		if t != reflect.TypeFor[string]() {
-			return nil
-		}
 		return func(v reflect.Value) {
 			s := v.String()
-			if to := Text(s); len(to) != len(s) || to != s {
+			if to := clean(s); len(to) != len(s) || to != s {
 				v.SetString(to)
 			}
 		}
 	case reflect.Pointer:
-		if p := makePlan(t.Elem(), open); p != nil {
+		if p := makePlan(t.Elem(), clean, open); p != nil {
 			return func(v reflect.Value) {
 				if !v.IsNil() {
 					p(v.Elem())
@@ -68,7 +65,7 @@ func makePlan(t reflect.Type, open map[reflect.Type]bool) visit {
 			}
 		}
 	case reflect.Slice:
-		if p := makePlan(t.Elem(), open); p != nil {
+		if p := makePlan(t.Elem(), clean, open); p != nil {
 			return func(v reflect.Value) {
 				for i := range v.Len() {
 					p(v.Index(i))
@@ -89,10 +86,15 @@ func structPlan(t reflect.Type, open map[reflect.Type]bool) visit {
 	var fields []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() || f.Tag.Get("redact") == "-" {
+		tag := f.Tag.Get("redact")
+		if !f.IsExported() || tag == "-" {
 			continue
 		}
-		if p := makePlan(f.Type, open); p != nil {
+		clean := Text
+		if tag == "id" {
+			clean = ID
+		}
+		if p := makePlan(f.Type, clean, open); p != nil {
 			fields = append(fields, field{i, p})
 		}
 	}

@@ -18,12 +18,13 @@ type call struct {
 	Raw    []byte
 }
 
-func TestFieldsReachesEveryTextAndNoName(t *testing.T) {
+func TestFieldsReachesEveryString(t *testing.T) {
 	t.Parallel()
 	const text, clean = "password=hunter2", "password=[redacted: password]"
 	type event struct {
 		ID    string `redact:"-"`
 		Name  name
+		Known string `redact:"id"`
 		Text  string
 		List  []string
 		Steps []step
@@ -33,13 +34,13 @@ func TestFieldsReachesEveryTextAndNoName(t *testing.T) {
 	}
 	shared := []string{"nothing here"}
 	got := event{
-		ID: text, Name: text, Text: text, List: []string{"x", text}, Count: 1,
+		ID: text, Name: text, Known: text, Text: text, List: []string{"x", text}, Count: 1,
 		Steps: []step{{Text: text, Calls: []call{{Output: text, Raw: []byte(text)}}, Next: &step{Text: text}}},
 		Last:  &step{Text: text, Next: &step{Calls: []call{{Output: text}}}},
 	}
 	Fields(&got)
 	want := event{
-		ID: text, Name: text, Text: clean, List: []string{"x", clean}, Count: 1,
+		ID: text, Name: clean, Known: ID(text), Text: clean, List: []string{"x", clean}, Count: 1,
 		Steps: []step{{Text: clean, Calls: []call{{Output: clean, Raw: []byte(text)}}, Next: &step{Text: clean}}},
 		Last:  &step{Text: clean, Next: &step{Calls: []call{{Output: clean}}}},
 	}
