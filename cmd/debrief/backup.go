@@ -12,10 +12,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/term"
-
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/backup"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/liveness"
 	"debrief/playbook/natskv"
@@ -125,9 +124,9 @@ func (b *backupCreate) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if b.JSON {
-		return writeJSON(os.Stdout, out)
+		return writeJSON(console.Stdout, out)
 	}
-	fmt.Printf("Backed up to %s in %s.\n", file, m.Took.Round(time.Millisecond))
+	console.Printf("Backed up to %s in %s.\n", file, m.Took.Round(time.Millisecond))
 	return out.print()
 }
 
@@ -144,28 +143,30 @@ func describe(file string, m *backup.Manifest) (*copied, error) {
 }
 
 func (o *copied) print() error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256")
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256\n")
 	for _, s := range o.Streams {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%.12s…\n", s.Name, s.State.Messages, s.State.First, s.State.Last, float64(s.Size)/(1<<20), s.Replicas(), s.SHA256)
+		console.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%.12s…\n", s.Name, s.State.Messages, s.State.First, s.State.Last, float64(s.Size)/(1<<20), s.Replicas(), s.SHA256)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Printf("%d messages in %d bytes, of a server %s, taken %s.\n", o.Messages, o.Bytes, o.Server, o.Created.Local().Format(time.DateTime))
+	console.Printf("%d messages in %d bytes, of a server %s, taken %s.\n", o.Messages, o.Bytes, o.Server, o.Created.Local().Format(time.DateTime))
 	return nil
 }
 
 // copying is a line that is written over for as long as something is copied; nil where nobody watches.
 func copying(did string) backup.Progress {
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
+	if !console.Stderr.IsTerminal() {
 		return nil
 	}
 	var last time.Time
 	return func(stream string, n int64) {
 		if time.Since(last) > 200*time.Millisecond {
 			last = time.Now()
-			fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %.1f MiB %s\r", stream, float64(n)/(1<<20), did)
+			console.Control(console.Stderr, console.ClearLine)
+			console.Fprintf(console.Stderr, "%s: %.1f MiB %s", stream, float64(n)/(1<<20), did)
+			console.Control(console.Stderr, console.Return)
 		}
 	}
 }
@@ -211,9 +212,9 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 	}
 	if b.Check {
 		if b.JSON {
-			return writeJSON(os.Stdout, out)
+			return writeJSON(console.Stdout, out)
 		}
-		fmt.Printf("%s is whole: every hash is as it should be.\n", b.From)
+		console.Printf("%s is whole: every hash is as it should be.\n", b.From)
 		return out.print()
 	}
 	if err := b.keeps(m); err != nil {
@@ -243,7 +244,7 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if !b.JSON {
-		fmt.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
+		console.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
 	}
 	return out.verify(ctx, s, b.JSON)
 }
@@ -281,7 +282,7 @@ func nobodyWorks(ctx context.Context, s *session) error {
 	if len(who) == 0 {
 		return nil
 	}
-	return app.Exit(app.ExitRefused, fmt.Errorf("workers run on this server (%s): stop them first", oneLineOf(strings.Join(who, ", "))))
+	return app.Exit(app.ExitRefused, fmt.Errorf("workers run on this server (%s): stop them first", console.Line(strings.Join(who, ", "))))
 }
 
 // verify checks every playbook that was restored.
@@ -306,7 +307,7 @@ func (o *copied) verify(ctx context.Context, s *session, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		if err := writeJSON(os.Stdout, struct {
+		if err := writeJSON(console.Stdout, struct {
 			*copied
 			Playbooks []*natskv.Verification `json:"playbooks"`
 		}{o, found}); err != nil {
@@ -317,7 +318,7 @@ func (o *copied) verify(ctx context.Context, s *session, asJSON bool) error {
 			return err
 		}
 		for _, v := range found {
-			fmt.Printf("Playbook %q is at version %s, with %d bullets; its view is at version %d.\n", v.Book, v.Label, v.Bullets, v.View)
+			console.Printf("Playbook %q is at version %s, with %d bullets; its view is at version %d.\n", v.Book, v.Label, v.Bullets, v.View)
 		}
 	}
 	if len(broken) > 0 {

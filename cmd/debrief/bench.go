@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -95,7 +96,7 @@ func (b *pipelineBench) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if b.JSON {
-		if err := writeJSON(os.Stdout, limits); err != nil {
+		if err := writeJSON(console.Stdout, limits); err != nil {
 			return err
 		}
 	} else {
@@ -115,10 +116,10 @@ func (b *pipelineBench) Run(ctx context.Context, c *app.Common) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if !b.JSON {
-		fmt.Printf("\nPipeline: %d samples a run, median of %d runs, canned model\n", b.Samples, b.Runs)
-		fmt.Fprintln(w, "sync\tbullets\tsamples/s\tleast\tmost\tbytes/sample\twrites/sample\tdelay p50\tp99\t")
+		console.Printf("\nPipeline: %d samples a run, median of %d runs, canned model\n", b.Samples, b.Runs)
+		console.Fprintf(w, "sync\tbullets\tsamples/s\tleast\tmost\tbytes/sample\twrites/sample\tdelay p50\tp99\t\n")
 	}
 	for _, sync := range b.Syncs {
 		for _, size := range b.Sizes {
@@ -130,12 +131,12 @@ func (b *pipelineBench) Run(ctx context.Context, c *app.Common) error {
 				row.OfSync = row.Rate / (limits.OSync.Median / row.Writes)
 			}
 			if b.JSON {
-				if err := writeJSON(os.Stdout, row); err != nil {
+				if err := writeJSON(console.Stdout, row); err != nil {
 					return err
 				}
 				continue
 			}
-			fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.1f ms\t%.1f ms\t\n",
+			console.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.1f ms\t%.1f ms\t\n",
 				row.Sync, row.Bullets, row.Rate, row.Least, row.Most, row.Bytes, row.Writes, row.DelayP50, row.DelayP99)
 		}
 	}

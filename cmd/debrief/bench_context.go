@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events/bus"
 	"debrief/generator"
 	"debrief/generator/assembly"
@@ -89,14 +89,14 @@ func (b *contextBench) replays(ctx context.Context) error {
 	}
 	if b.JSON {
 		for i := range all {
-			if err := writeJSON(os.Stdout, &all[i]); err != nil {
+			if err := writeJSON(console.Stdout, &all[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	fmt.Printf("Tokens by estimate, limit %d: at the last time that the agent was asked, and of all times together\n", b.Total)
-	return tellRuns(os.Stdout, all)
+	console.Printf("Tokens by estimate, limit %d: at the last time that the agent was asked, and of all times together\n", b.Total)
+	return tellRuns(console.Stdout, all)
 }
 
 // quantiles are of the times that one thing took.
@@ -130,25 +130,25 @@ type table struct {
 }
 
 func (b *contextBench) table(title, head string) *table {
-	t := &table{b.JSON, tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)}
+	t := &table{b.JSON, tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)}
 	if !t.json {
-		fmt.Println(title)
-		fmt.Fprintln(t.w, head)
+		console.Println(title)
+		console.Fprintln(t.w, console.Block(head))
 	}
 	return t
 }
 
 func (t *table) row(v any, format string, args ...any) error {
 	if t.json {
-		return writeJSON(os.Stdout, v)
+		return writeJSON(console.Stdout, v)
 	}
-	_, err := fmt.Fprintf(t.w, format, args...)
+	_, err := console.Fprintf(t.w, format, args...)
 	return err
 }
 
 func (t *table) end() error {
 	if !t.json {
-		fmt.Fprintln(t.w)
+		console.Fprintln(t.w)
 	}
 	return t.w.Flush()
 }

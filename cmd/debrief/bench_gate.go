@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"text/tabwriter"
 
+	"debrief/cmd/internal/console"
 	"debrief/curator/gate"
 
 	book "debrief/playbook"
@@ -334,13 +334,13 @@ func ranks(v []float64) []float64 {
 // tellGate prints what the gate alone came to.
 func tellGate(w io.Writer, rows []gateRow, order []rankRow) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "bullet\tn\tgoal\trate\t95 % bounds\toutcomes p50\tp90\tmet")
+	console.Fprintf(t, "bullet\tn\tgoal\trate\t95 %% bounds\toutcomes p50\tp90\tmet\n")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%.1f %%\t%.1f to %.1f\t%d\t%d\t%s\n", r.Case, r.Bullets, r.Goal, 100*r.Rate.Mean, 100*r.Rate.Low, 100*r.Rate.High, r.Median, r.P90, yes(r.Met))
+		console.Fprintf(t, "%s\t%d\t%s\t%.1f %%\t%.1f to %.1f\t%d\t%d\t%s\n", r.Case, r.Bullets, r.Goal, 100*r.Rate.Mean, 100*r.Rate.Low, 100*r.Rate.High, r.Median, r.P90, yes(r.Met))
 	}
-	fmt.Fprintln(t, "\nrank correlation with the true lift\tn\testimated lift\thelpful - harmful")
+	console.Fprintf(t, "\nrank correlation with the true lift\tn\testimated lift\thelpful - harmful\n")
 	for _, r := range order {
-		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\n", r.Case, r.Bullets, r.Lift, r.Counters)
+		console.Fprintf(t, "%s\t%d\t%.2f\t%.2f\n", r.Case, r.Bullets, r.Lift, r.Counters)
 	}
 	return t.Flush()
 }

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	windows "debrief/events/window"
@@ -148,7 +148,7 @@ func fillSession(ctx context.Context, conn *bus.Conn, w *windows.Store, first, u
 
 // progress is a line of what goes on, for who watches standard error.
 func progress(label, what string, total int) func(int) {
-	if show := newScreen(os.Stderr, false).progress(label, what, total); show != nil {
+	if show := newScreen(console.Stderr, false).progress(label, what, total); show != nil {
 		return show
 	}
 	return func(int) {}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -14,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/simulated"
 )
 
@@ -104,7 +104,7 @@ func (b *learningBench) Run(ctx context.Context, c *app.Common) error {
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
 		b.say("%s: %.1f s", p.name, time.Since(began).Seconds())
-		if err := s.print(os.Stdout, b.JSON); err != nil {
+		if err := s.print(console.Stdout, b.JSON); err != nil {
 			return err
 		}
 		for _, g := range s.goals {
@@ -149,7 +149,7 @@ func (b *learningBench) gate(ctx context.Context, _ zerolog.Logger) (*sheet, err
 
 // say tells somebody who waits how far it is.
 func (b *learningBench) say(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
+	console.Fprintf(console.Stderr, format+"\n", args...)
 }
 
 // sheet is what one part came to: a table, the same as values, and the goals with what they were held against.
@@ -195,17 +195,17 @@ func (s *sheet) print(out io.Writer, asJSON bool) error {
 		return nil
 	}
 	if s.tell != nil {
-		fmt.Fprintln(out)
+		console.Fprintln(out)
 		if err := s.tell(out); err != nil {
 			return err
 		}
 		return s.printGoals(out)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(out, "\n%s\n", s.title)
-	fmt.Fprintln(w, s.head)
+	console.Fprintf(out, "\n%s\n", s.title)
+	console.Fprintln(w, console.Block(s.head))
 	for _, r := range s.rows {
-		fmt.Fprintln(w, r)
+		console.Fprintln(w, console.Block(r))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (s *sheet) printGoals(out io.Writer) error {
 		if !g.Met {
 			verdict = "MISSED"
 		}
-		if _, err := fmt.Fprintf(out, "  goal: %s: %s, %s\n", g.Goal, g.Got, verdict); err != nil {
+		if _, err := console.Fprintf(out, "  goal: %s: %s, %s\n", g.Goal, g.Got, verdict); err != nil {
 			return err
 		}
 	}

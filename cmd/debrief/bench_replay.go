@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/traces"
 	"debrief/events"
 	"debrief/events/bus"
@@ -129,7 +130,7 @@ func costsOf(ctx context.Context, name string, l assembly.Limits) ([]runCost, er
 		return err
 	})
 	for _, p := range report.Problems {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", name, p)
+		console.Fprintf(console.Stderr, "%s: %s\n", name, p)
 	}
 	return all, err
 }
@@ -137,9 +138,9 @@ func costsOf(ctx context.Context, name string, l assembly.Limits) ([]runCost, er
 // tellRuns prints runs and the sums of their sources.
 func tellRuns(out io.Writer, runs []runCost) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "run\tasked\tlast: whole\tcontext\tsaved\tall: whole\tcontext\tsaved\t")
+	console.Fprintf(w, "run\tasked\tlast: whole\tcontext\tsaved\tall: whole\tcontext\tsaved\t\n")
 	line := func(name string, r *runCost) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%d\t%d\t%s\t\n", name, r.Asked,
+		console.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%d\t%d\t%s\t\n", name, r.Asked,
 			r.Whole, r.Context, saved(r.Whole, r.Context), r.WholeTotal, r.ContextTotal, saved(r.WholeTotal, r.ContextTotal))
 	}
 	var sources []string

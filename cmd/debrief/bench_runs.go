@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/replay"
 	"debrief/cmd/internal/report"
 	"debrief/cmd/internal/simulated"
@@ -67,7 +67,7 @@ func (b *runsBench) Run(ctx context.Context, c *app.Common) error {
 		if err != nil {
 			return fmt.Errorf("measure the grid: %w", err)
 		}
-		if err := s.print(os.Stdout, b.JSON); err != nil {
+		if err := s.print(console.Stdout, b.JSON); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (b *runsBench) Run(ctx context.Context, c *app.Common) error {
 		if err != nil {
 			return fmt.Errorf("measure the speed: %w", err)
 		}
-		return s.print(os.Stdout, b.JSON)
+		return s.print(console.Stdout, b.JSON)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 )
 
@@ -104,7 +105,7 @@ func (b *scaleBench) Run(ctx context.Context, c *app.Common) error {
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", part, err)
 		}
-		if err := s.print(os.Stdout, b.JSON); err != nil {
+		if err := s.print(console.Stdout, b.JSON); err != nil {
 			return err
 		}
 	}

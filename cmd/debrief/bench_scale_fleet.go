@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/simulated"
 	"debrief/events"
 	"debrief/events/liveness"
@@ -43,7 +44,7 @@ func (f *fleet) start(ctx context.Context, s *session, roles []string, processes
 		}
 		for range processes {
 			cmd := exec.CommandContext(ctx, filepath.Join(f.dir, role), args...)
-			cmd.Env, cmd.Stderr = quietEnvironment(), os.Stderr
+			cmd.Env, cmd.Stderr = quietEnvironment(), console.Stderr
 			if err := cmd.Start(); err != nil {
 				return fmt.Errorf("start %s: %w", role, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -50,7 +51,7 @@ func (ch *change) ask(ctx context.Context, b *openBook, e *events.Edit) (*events
 	for _, is := range d.Conflicts {
 		for _, was := range e.Expect {
 			if was.Bullet == is.Bullet {
-				fmt.Fprint(os.Stderr, conflict(was, is))
+				console.Fprintf(console.Stderr, "%s", console.Block(conflict(was, is)))
 			}
 		}
 	}
@@ -79,7 +80,7 @@ func request(ctx context.Context, conn *bus.Conn, e *events.Edit, m bus.Marks) (
 	if len(e.Ops) > 100 || e.Restore != nil || e.Forget != nil || e.Rebuild {
 		patience = muchPatience
 		hint := time.AfterFunc(editPatience, func() {
-			fmt.Fprintf(os.Stderr, "No curator has answered in %s. The edit is stored; it is safe to interrupt.\n", editPatience)
+			console.Fprintf(console.Stderr, "No curator has answered in %s. The edit is stored; it is safe to interrupt.\n", editPatience)
 		})
 		defer hint.Stop()
 	}
@@ -125,12 +126,12 @@ func marked(mark, text string) string {
 // done says what a change came to.
 func (ch *change) done(b *openBook, d *events.Decision, format string, args ...any) error {
 	if ch.JSON {
-		return writeJSON(os.Stdout, decided{b.name, d.Version, book.Label(d.Version, d.Chain), d.Added, d.Changed})
+		return writeJSON(console.Stdout, decided{b.name, d.Version, book.Label(d.Version, d.Chain), d.Added, d.Changed})
 	}
 	if format != "" {
-		fmt.Printf(format+"\n", args...)
+		console.Printf(format+"\n", args...)
 	}
-	fmt.Printf("Playbook %q is at version %s.\n", b.name, book.Label(d.Version, d.Chain))
+	console.Printf("Playbook %q is at version %s.\n", b.name, book.Label(d.Version, d.Chain))
 	return nil
 }
 

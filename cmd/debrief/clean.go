@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/playbook/natskv"
 )
@@ -82,21 +82,21 @@ func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
 		out.Removed = true
 	}
 	if cl.JSON {
-		return writeJSON(os.Stdout, out)
+		return writeJSON(console.Stdout, out)
 	}
-	fmt.Printf("Removed %s.\n", plural(len(strays), "message"))
+	console.Printf("Removed %s.\n", plural(len(strays), "message"))
 	return nil
 }
 
 func printStrays(strays []natskv.Stray) error {
 	if len(strays) == 0 {
-		fmt.Println("There are no strays.")
+		console.Println("There are no strays.")
 		return nil
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "sequence\tbytes\tstored\twhy")
 	for _, s := range strays {
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", s.Seq, s.Size, s.Time.Local().Format(time.DateTime), oneLineOf(s.Why))
+		console.Fprintf(w, "%d\t%d\t%s\t%s\n", s.Seq, s.Size, s.Time.Local().Format(time.DateTime), console.Line(s.Why))
 	}
 	return w.Flush()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/chat"
 	windows "debrief/events/window"
@@ -91,20 +92,20 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 		return contextError(err)
 	}
 	if s.JSON {
-		return writeJSON(os.Stdout, reply)
+		return writeJSON(console.Stdout, reply)
 	}
 	out := new(strings.Builder)
 	version := fmt.Sprintf("playbook %q at version %d", reply.Book, reply.Version)
 	if reply.Stale {
 		version += " (stale)"
 	}
-	fmt.Fprintf(out, "Context for turn %d with %s, laid out %s.\n", reply.Turn, version, by)
+	console.Fprintf(out, "Context for turn %d with %s, laid out %s.\n", reply.Turn, version, by)
 	tellManifest(out, &reply.Manifest)
 	tellScores(out, reply.Scores)
 	if !s.Manifest {
 		tellMessages(out, reply.Messages)
 	}
-	_, err = io.WriteString(os.Stdout, out.String())
+	_, err = io.WriteString(console.Stdout, out.String())
 	return err
 }
 
@@ -212,19 +213,19 @@ func (s *showContext) past(ctx context.Context, conn *session) error {
 		return contextError(err)
 	}
 	if s.JSON {
-		if err := writeJSON(os.Stdout, r); err != nil {
+		if err := writeJSON(console.Stdout, r); err != nil {
 			return err
 		}
 	} else {
 		out := new(strings.Builder)
-		fmt.Fprintf(out, "Context of execution %s, put together %s.\n", s.Execution, r.Manifest.At.Local().Format(time.DateTime))
+		console.Fprintf(out, "Context of execution %s, put together %s.\n", s.Execution, r.Manifest.At.Local().Format(time.DateTime))
 		tellManifest(out, &r.Manifest)
 		tellCosts(out, r.Steps)
 		if !s.Manifest {
 			tellMessages(out, r.Messages)
 		}
 		tellVerdict(out, r)
-		if _, err := io.WriteString(os.Stdout, out.String()); err != nil {
+		if _, err := io.WriteString(console.Stdout, out.String()); err != nil {
 			return err
 		}
 	}
@@ -236,15 +237,15 @@ func (s *showContext) past(ctx context.Context, conn *session) error {
 
 func tellVerdict(out io.Writer, r *generator.Rebuilt) {
 	if r.Verified {
-		fmt.Fprintf(out, "\nSHA-256 %s: these are the messages that the model was given, to the byte.\n", r.SHA256)
+		console.Fprintf(out, "\nSHA-256 %s: these are the messages that the model was given, to the byte.\n", r.SHA256)
 		return
 	}
-	fmt.Fprintln(out, "\nThese are not the messages that the model was given:")
+	console.Fprintf(out, "\nThese are not the messages that the model was given:\n")
 	for _, why := range r.Why {
-		fmt.Fprintf(out, "  %s\n", why)
+		console.Fprintf(out, "  %s\n", why)
 	}
 	for _, p := range r.Missing {
-		fmt.Fprintf(out, "  %s %s has expired\n", p.Kind, p.Ref)
+		console.Fprintf(out, "  %s %s has expired\n", p.Kind, p.Ref)
 	}
 }
 
@@ -260,9 +261,9 @@ func tellManifest(out io.Writer, m *events.Manifest) {
 	if m.Window < 0 {
 		window = "no bound"
 	}
-	fmt.Fprintf(out, "%d of %d tokens by estimate; window %s, conversation budget %d tokens, state %s.\n\n", m.Tokens, m.Limit, window, m.Conversation, m.State)
+	console.Fprintf(out, "%d of %d tokens by estimate; window %s, conversation budget %d tokens, state %s.\n\n", m.Tokens, m.Limit, window, m.Conversation, m.State)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "part\tin\ttokens\tleft out\ttokens\twhy")
+	console.Fprintf(w, "part\tin\ttokens\tleft out\ttokens\twhy\n")
 	for _, kind := range kinds {
 		in, tokens, cut := 0, 0, 0
 		for _, p := range m.Parts {
@@ -285,18 +286,18 @@ func tellManifest(out io.Writer, m *events.Manifest) {
 			why = append(why, fmt.Sprintf("%d cut", cut))
 		}
 		if in+left > 0 {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", kind, in, tokens, left, leftTokens, strings.Join(why, ", "))
+			console.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", kind, in, tokens, left, leftTokens, strings.Join(why, ", "))
 		}
 	}
 	_ = w.Flush() // into memory
 	for _, p := range m.Parts {
 		if p.Why != "" && p.Kind != events.PartBullet && p.Kind != events.PartRecord {
-			fmt.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
+			console.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
 		}
 	}
 	tellTrials(out, m.Trials)
 	for _, d := range m.Degraded {
-		fmt.Fprintf(out, "degraded: %s\n", d)
+		console.Fprintf(out, "degraded: %s\n", d)
 	}
 }
 
@@ -305,11 +306,11 @@ func tellTrials(out io.Writer, trials []events.Trial) {
 	if len(trials) == 0 {
 		return
 	}
-	fmt.Fprintln(out, "bullets that bear on the query, and are judged by the outcome:")
+	console.Fprintf(out, "bullets that bear on the query, and are judged by the outcome:\n")
 	w := tabwriter.NewWriter(out, 2, 0, 3, ' ', 0)
 	for _, t := range trials {
 		how := map[book.Arm]string{book.ArmShown: "shown by chance", book.ArmWithheld: "withheld by chance", book.ArmOpen: "shown, as to all"}[t.Arm]
-		fmt.Fprintf(w, "  %s\tcase %d\t%s\n", t.Bullet, t.Case, how)
+		console.Fprintf(w, "  %s\tcase %d\t%s\n", t.Bullet, t.Case, how)
 	}
 	_ = w.Flush() // into memory
 }
@@ -318,15 +319,15 @@ func tellScores(out io.Writer, scores []events.BulletScore) {
 	if len(scores) == 0 {
 		return
 	}
-	fmt.Fprintln(out)
+	console.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "bullet\ttotal\teffectiveness\trecency\trelevance\ttokens\tin\twhy")
+	console.Fprintf(w, "bullet\ttotal\teffectiveness\trecency\trelevance\ttokens\tin\twhy\n")
 	for _, s := range scores {
 		in := "yes"
 		if !s.Shown {
 			in = "no"
 		}
-		fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, in, s.Why)
+		console.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, in, s.Why)
 	}
 	_ = w.Flush() // into memory
 }
@@ -337,23 +338,23 @@ func tellCosts(out io.Writer, steps []events.Step) {
 	if len(costs) == 0 {
 		return
 	}
-	fmt.Fprintln(out)
+	console.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "tool\tcalls\tfailed\ttime\ttokens")
+	console.Fprintf(w, "tool\tcalls\tfailed\ttime\ttokens\n")
 	for _, c := range costs {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
+		console.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
 	}
 	_ = w.Flush() // into memory
 }
 
 func tellMessages(out io.Writer, messages []chat.Message) {
 	for _, m := range messages {
-		fmt.Fprintf(out, "\n──── %s ────\n", m.Speaker)
+		console.Fprintf(out, "\n──── %s ────\n", m.Speaker)
 		if m.Text != "" {
-			fmt.Fprintln(out, strings.TrimRight(m.Text, "\n"))
+			console.Fprintln(out, console.Block(strings.TrimRight(m.Text, "\n")))
 		}
 		for _, c := range m.Calls {
-			fmt.Fprintf(out, "%s %s(%s)\n", c.ID, c.Tool, c.Arguments)
+			console.Fprintf(out, "%s %s(%s)\n", c.ID, c.Tool, c.Arguments)
 		}
 	}
 }
@@ -387,25 +388,25 @@ func (s *showSession) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if s.JSON {
-		return writeJSON(os.Stdout, struct {
+		return writeJSON(console.Stdout, struct {
 			Interactions []*events.Interaction `json:"interactions"`
 			Marks        []events.Marked       `json:"marks"`
 			Damaged      int                   `json:"damaged"`
 		}{list, marks, damaged})
 	}
 	if len(list)+len(marks) == 0 {
-		fmt.Printf("Session %q of playbook %q has nothing in its window.\n", s.Session, b)
+		console.Printf("Session %q of playbook %q has nothing in its window.\n", s.Session, b)
 	}
 	mark := make(map[events.Handle]events.Mark)
 	for _, m := range marks {
 		mark[m.Interaction.Execution] = m.Mark
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
 	if len(list) > 0 {
-		fmt.Fprintln(w, "turn\texecution\twhen\tmark\tasked")
+		console.Fprintf(w, "turn\texecution\twhen\tmark\tasked\n")
 	}
 	for _, i := range list {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), mark[i.Execution], inLine(i.Question, 80))
+		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), mark[i.Execution], inLine(i.Question, 80))
 		delete(mark, i.Execution)
 	}
 	if err := w.Flush(); err != nil {
@@ -413,11 +414,11 @@ func (s *showSession) Run(ctx context.Context, c *app.Common) error {
 	}
 	for _, m := range marks {
 		if _, older := mark[m.Interaction.Execution]; older {
-			fmt.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, inLine(m.Interaction.Question, 80))
+			console.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, inLine(m.Interaction.Question, 80))
 		}
 	}
 	if damaged > 0 {
-		fmt.Printf("%d entries cannot be read.\n", damaged)
+		console.Printf("%d entries cannot be read.\n", damaged)
 	}
 	return nil
 }
@@ -471,7 +472,7 @@ func (t *turnOf) mark(ctx context.Context, c *app.Common, m events.Mark) error {
 		if !there {
 			return app.Exit(app.ExitRefused, fmt.Errorf("execution %s: is not marked", h))
 		}
-		fmt.Printf("%s is not marked any more in session %q.\n", h, e.Session)
+		console.Printf("%s is not marked any more in session %q.\n", h, e.Session)
 		return nil
 	}
 	err = store.Mark(ctx, e.Book, e.Session, events.Marked{Mark: m, By: os.Getenv("USER"), At: time.Now().UTC(), Interaction: *events.NewInteraction(h, e)})
@@ -481,6 +482,6 @@ func (t *turnOf) mark(ctx context.Context, c *app.Common, m events.Mark) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s stays in the window of session %q.\n", h, e.Session)
+	console.Printf("%s stays in the window of session %q.\n", h, e.Session)
 	return nil
 }

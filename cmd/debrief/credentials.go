@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 )
 
@@ -87,13 +88,13 @@ func (c *credentials) Run(context.Context) error {
 		return app.Exit(app.ExitRefused, err)
 	}
 	if made {
-		fmt.Printf("%s: authority, certificate for %s\n", c.Dir, strings.Join(c.hosts(), ", "))
+		console.Printf("%s: authority, certificate for %s\n", c.Dir, strings.Join(c.hosts(), ", "))
 	}
 	for _, tenant := range c.Tenant {
-		fmt.Printf("%s: keys for %s\n", filepath.Join(c.Dir, tenant), strings.Join(users, ", "))
+		console.Printf("%s: keys for %s\n", filepath.Join(c.Dir, tenant), strings.Join(users, ", "))
 	}
 	if !made && len(c.Tenant) == 0 {
-		fmt.Printf("%s: all there; nothing was made\n", c.Dir)
+		console.Printf("%s: all there; nothing was made\n", c.Dir)
 	}
 	return nil
 }
@@ -255,7 +256,7 @@ func (c *credentials) tenant(name string) (string, error) {
 		return "", err
 	}
 	var conf strings.Builder
-	fmt.Fprintf(&conf, "  %q: {\n    jetstream: $tenant_limits\n    users: [\n", name)
+	console.Fprintf(&conf, "  %q: {\n    jetstream: $tenant_limits\n    users: [\n", name)
 	for _, user := range users {
 		pair, err := nkeys.CreateUser()
 		if err != nil {
@@ -272,7 +273,7 @@ func (c *credentials) tenant(name string) (string, error) {
 		if err := create(c.path(name, user+".nk"), append(seed, '\n'), 0o600); err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&conf, "      { nkey: %s, permissions: $%s_rights } # %s\n", public, user, user)
+		console.Fprintf(&conf, "      { nkey: %s, permissions: $%s_rights } # %s\n", public, user, user)
 	}
 	conf.WriteString("    ]\n  }\n")
 	return conf.String(), nil

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 )
@@ -141,27 +142,27 @@ func (d *deadList) Run(ctx context.Context, c *app.Common) error {
 	}
 	if d.JSON {
 		for _, l := range all[older:] {
-			if err := writeJSON(os.Stdout, l); err != nil {
+			if err := writeJSON(console.Stdout, l); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if len(all) == 0 {
-		fmt.Println("No dead letters.")
+		console.Printf("No dead letters.\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "id\trole\tbook\tevent\tgiven up\tdeliveries\treason")
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	console.Fprintf(w, "id\trole\tbook\tevent\tgiven up\tdeliveries\treason\n")
 	for _, l := range all[older:] {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", l.ID, oneLineOf(l.Role), l.Book, oneLineOf(cmp.Or(l.Kind, "?")),
-			l.Time.Local().Format(time.DateTime), l.Deliveries, events.Beginning(oneLineOf(l.Reason), 100))
+		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", l.ID, console.Line(l.Role), l.Book, console.Line(cmp.Or(l.Kind, "?")),
+			l.Time.Local().Format(time.DateTime), l.Deliveries, events.Beginning(console.Line(l.Reason), 100))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if older > 0 {
-		fmt.Printf("… and %d older ones: --limit 0 shows all.\n", older)
+		console.Printf("… and %d older ones: --limit 0 shows all.\n", older)
 	}
 	return nil
 }
@@ -204,7 +205,7 @@ func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
 		out.Event, out.Unreadable, out.Raw = nil, err.Error(), l.Data
 	}
 	if d.JSON {
-		return writeJSON(os.Stdout, out)
+		return writeJSON(console.Stdout, out)
 	}
 	return out.print()
 }
@@ -229,27 +230,27 @@ func (o *shownLetter) print() error {
 	if o.Abandoned {
 		given = ", each time its worker died or was stopped with it"
 	}
-	fmt.Printf("Dead letter %s, given up by the %s on %s.\n", o.ID, oneLineOf(o.Role), o.Time.Local().Format(time.DateTime))
-	fmt.Printf("  reason      %s\n  deliveries  %d%s\n  origin      %s at sequence %d, %s\n", oneLineOf(o.Reason), o.Deliveries, given,
-		oneLineOf(o.Stream), o.Seq, oneLineOf(o.Subject))
+	console.Printf("Dead letter %s, given up by the %s on %s.\n", o.ID, console.Line(o.Role), o.Time.Local().Format(time.DateTime))
+	console.Printf("  reason      %s\n  deliveries  %d%s\n  origin      %s at sequence %d, %s\n", console.Line(o.Reason), o.Deliveries, given,
+		console.Line(o.Stream), o.Seq, console.Line(o.Subject))
 	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
-		fmt.Printf("  header      %s: %s\n", oneLineOf(name), oneLineOf(strings.Join(o.Header[name], ", ")))
+		console.Printf("  header      %s: %s\n", console.Line(name), console.Line(strings.Join(o.Header[name], ", ")))
 	}
 	if o.Event != nil {
 		text, err := json.MarshalIndent(o.Event, "", "  ")
 		if err != nil {
 			return fmt.Errorf("show %s: %w", o.ID, err)
 		}
-		fmt.Println(inert(string(text)))
+		console.Println(console.Block(text))
 		return nil
 	}
-	fmt.Printf("It cannot be read: %s\n", oneLineOf(o.Unreadable))
+	console.Printf("It cannot be read: %s\n", console.Line(o.Unreadable))
 	if len(o.Raw) > 0 {
-		fmt.Printf("It has %d bytes", len(o.Raw))
+		console.Printf("It has %d bytes", len(o.Raw))
 		if len(o.Raw) > excerpt {
-			fmt.Printf("; the first %d", excerpt)
+			console.Printf("; the first %d", excerpt)
 		}
-		fmt.Printf(":\n%s", hex.Dump(o.Raw[:min(len(o.Raw), excerpt)]))
+		console.Printf(":\n%s", hex.Dump(o.Raw[:min(len(o.Raw), excerpt)]))
 	}
 	return nil
 }
@@ -315,7 +316,7 @@ func confirmed(question string) error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return app.Exit(app.ExitRefused, errors.New("nobody is there to confirm it: say --yes"))
 	}
-	fmt.Fprintf(os.Stderr, "%s [y/N] ", question)
+	console.Fprintf(console.Stderr, "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return app.Exit(app.ExitRefused, errors.New("nothing was done"))

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 )
@@ -49,7 +49,7 @@ func (d *deadRequeue) Run(ctx context.Context, c *app.Common) error {
 		r, err := requeueOne(ctx, s, id, d.All)
 		if err != nil {
 			if done > 0 && !d.JSON {
-				fmt.Printf("Requeued %d of %d, then stopped.\n", done, len(ids))
+				console.Printf("Requeued %d of %d, then stopped.\n", done, len(ids))
 			}
 			return err
 		}
@@ -65,7 +65,7 @@ func (d *deadRequeue) Run(ctx context.Context, c *app.Common) error {
 		}
 	}
 	if !d.JSON && len(ids) != 1 {
-		fmt.Printf("Requeued %s.\n", letters(done))
+		console.Printf("Requeued %s.\n", letters(done))
 	}
 	switch {
 	case refused == 0:
@@ -112,12 +112,12 @@ func requeueOne(ctx context.Context, s *session, id events.Handle, many bool) (r
 func (d *deadRequeue) tell(r requeued, of int) error {
 	switch {
 	case d.JSON:
-		return writeJSON(os.Stdout, r)
+		return writeJSON(console.Stdout, r)
 	case r.Refused != "" && of > 1:
-		fmt.Printf("%s stays: %s\n", r.ID, oneLineOf(r.Refused))
+		console.Printf("%s stays: %s\n", r.ID, console.Line(r.Refused))
 	case r.As != "" && of == 1:
 		kind, book, _ := events.ParseSubject(r.Subject)
-		fmt.Printf("Requeued: the %s is %s of book %q now.\n", kind, r.As, book)
+		console.Printf("Requeued: the %s is %s of book %q now.\n", kind, r.As, book)
 	}
 	return nil
 }
@@ -163,6 +163,6 @@ func (d *deadDrop) Run(ctx context.Context, c *app.Common) error {
 		}
 		n++
 	}
-	fmt.Printf("Dropped %s.\n", letters(n))
+	console.Printf("Dropped %s.\n", letters(n))
 	return nil
 }

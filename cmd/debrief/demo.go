@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/llm"
 	"debrief/cmd/internal/simulated"
 	"debrief/events"
@@ -96,7 +96,7 @@ func (d *demo) Run(ctx context.Context, c *app.Common) error {
 	if d.Tasks != "" {
 		return d.writeTasks()
 	}
-	show := newScreen(os.Stdout, d.JSON)
+	show := newScreen(console.Stdout, d.JSON)
 	p := place{Data: d.Data, Sync: "always", MaxStore: 16 << 30}
 	p.Replicas = 1
 	s, err := d.open(ctx, p, c.Logger())

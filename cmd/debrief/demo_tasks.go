@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/dataset"
 	"debrief/cmd/internal/simulated"
 	"debrief/events"
@@ -44,11 +45,11 @@ func (d *demo) writeTasks() error {
 			return err
 		}
 		if d.JSON {
-			if err := writeJSON(os.Stdout, map[string]any{"file": f.name, "tasks": len(f.tasks)}); err != nil {
+			if err := writeJSON(console.Stdout, map[string]any{"file": f.name, "tasks": len(f.tasks)}); err != nil {
 				return err
 			}
 		} else {
-			fmt.Printf("%s: %s\n", f.name, plural(len(f.tasks), "task"))
+			console.Printf("%s: %s\n", f.name, plural(len(f.tasks), "task"))
 		}
 	}
 	return nil

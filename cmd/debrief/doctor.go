@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/doctor"
 	"debrief/events"
 	"debrief/events/bus"
@@ -108,7 +108,7 @@ func (d *doctors) Run(ctx context.Context, c *app.Common) error {
 	d.examine(ctx, x, conn, server)
 	d.models(ctx, x)
 	if d.JSON {
-		err = writeJSON(os.Stdout, struct {
+		err = writeJSON(console.Stdout, struct {
 			Failed int            `json:"failed"`
 			Checks []doctor.Check `json:"checks"`
 		}{x.Failed(), x.Checks})
@@ -196,33 +196,33 @@ func (d *doctors) models(ctx context.Context, x *doctor.Exam) {
 		began := time.Now()
 		r, err := m.Complete(ctx, chat.Prompt{Name: role, MaxTokens: 1, Messages: []chat.Message{{Speaker: chat.User, Text: "Say ok."}}})
 		if err != nil {
-			x.Add("model", doctor.Fail, mend, "%s: %s", oneLineOf(name), oneLineOf(err.Error()))
+			x.Add("model", doctor.Fail, mend, "%s: %s", console.Line(name), console.Line(err.Error()))
 			continue
 		}
 		cost := ""
 		if r.Usage.Cost > 0 {
 			cost = fmt.Sprintf(", %.6f dollars", r.Usage.Cost)
 		}
-		x.Add("model", doctor.OK, "", "%s answers in %s, for %d tokens%s", oneLineOf(name), time.Since(began).Round(time.Millisecond), r.Usage.Tokens(), cost)
+		x.Add("model", doctor.OK, "", "%s answers in %s, for %d tokens%s", console.Line(name), time.Since(began).Round(time.Millisecond), r.Usage.Tokens(), cost)
 	}
 	e, err := d.Embedder(d.Model)
 	if e != nil && err == nil {
 		var vectors [][]float32
 		if vectors, err = e.Embed(ctx, []string{"ok"}); err == nil {
-			x.Add("embedder", doctor.OK, "", "%s makes vectors of %d numbers", oneLineOf(d.EmbedModel), len(vectors[0]))
+			x.Add("embedder", doctor.OK, "", "%s makes vectors of %d numbers", console.Line(d.EmbedModel), len(vectors[0]))
 		}
 	}
 	if err != nil {
-		x.Add("embedder", doctor.Fail, "see --embed-model, --embed-base-url and --embed-api-key; without an embedder texts are found by their words", "%s", oneLineOf(err.Error()))
+		x.Add("embedder", doctor.Fail, "see --embed-model, --embed-base-url and --embed-api-key; without an embedder texts are found by their words", "%s", console.Line(err.Error()))
 	}
 }
 
 func printChecks(checks []doctor.Check) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
 	for _, c := range checks {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, oneLineOf(c.Text))
+		console.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, console.Line(c.Text))
 		if c.Mend != "" {
-			fmt.Fprintf(w, "\t\tmend: %s\n", c.Mend)
+			console.Fprintf(w, "\t\tmend: %s\n", c.Mend)
 		}
 	}
 	return w.Flush()

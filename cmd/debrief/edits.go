@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/playbook/history"
 
@@ -344,7 +345,7 @@ func (f *forgetRuns) plan(ctx context.Context, b *openBook, what book.Selector) 
 	if f.JSON {
 		return showDifferences(differences, "", true)
 	}
-	fmt.Printf("The playbook at version %s learned from %s of %s. To forget that would be:\n\n", label, plural(then.Matched, "reflection"), &what)
+	console.Printf("The playbook at version %s learned from %s of %s. To forget that would be:\n\n", label, plural(then.Matched, "reflection"), &what)
 	return showDifferences(differences, "Nothing was changed.", false)
 }
 

@@ -14,9 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/dataset"
 	"debrief/cmd/internal/report"
 	"debrief/events"
@@ -118,7 +117,7 @@ func (e *eval) Run(ctx context.Context, c *app.Common) error {
 	}
 	stop := func() {}
 	if !e.JSON {
-		stop = x.tell(os.Stderr)
+		stop = x.tell(console.Stderr)
 	}
 	failed := x.run(ctx)
 	stop()
@@ -279,8 +278,8 @@ func (x *exam) waits(a *way, err error) bool {
 }
 
 // tell shows how far it is to somebody who watches a terminal, every second, until it is stopped.
-func (x *exam) tell(to *os.File) (stop func()) {
-	if !term.IsTerminal(int(to.Fd())) {
+func (x *exam) tell(to *console.Writer) (stop func()) {
+	if !to.IsTerminal() {
 		return func() {}
 	}
 	ended, told := make(chan struct{}), make(chan struct{})
@@ -292,14 +291,14 @@ func (x *exam) tell(to *os.File) (stop func()) {
 		for {
 			select {
 			case <-ended:
-				fmt.Fprint(to, "\r\x1b[K")
+				console.Control(to, console.ClearLine)
 				return
 			case <-tick.C:
 			}
 			x.mu.Lock()
 			done, lost := x.done, x.lost
 			x.mu.Unlock()
-			line := fmt.Sprintf("\r\x1b[K%d of %d answers", done, total)
+			line := fmt.Sprintf("%d of %d answers", done, total)
 			if rate := float64(done) / time.Since(began).Seconds(); rate > 0 {
 				left := time.Duration(float64(total-done) / rate * float64(time.Second))
 				line += fmt.Sprintf(", %.1f a second, %s left", rate, left.Round(time.Second))
@@ -307,7 +306,8 @@ func (x *exam) tell(to *os.File) (stop func()) {
 			if lost > 0 {
 				line += fmt.Sprintf(", %d lost", lost)
 			}
-			fmt.Fprint(to, line)
+			console.Control(to, console.ClearLine)
+			console.Fprintf(to, "%s", line)
 		}
 	}()
 	return func() { close(ended); <-told }

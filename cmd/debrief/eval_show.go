@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/dataset"
 	"debrief/cmd/internal/report"
 	"debrief/cmd/internal/stats"
@@ -107,9 +107,9 @@ func (x *exam) compare(first, other *way) comparison {
 
 func (e *eval) show(r *examined) error {
 	if e.JSON {
-		return writeJSON(os.Stdout, r)
+		return writeJSON(console.Stdout, r)
 	}
-	return r.tell(os.Stdout)
+	return r.tell(console.Stdout)
 }
 
 // tell is a result for people.
@@ -118,9 +118,9 @@ func (r *examined) tell(out io.Writer) error {
 	if r.Drawn < r.Data.Samples {
 		what = fmt.Sprintf("%d drawn of %s", r.Drawn, what)
 	}
-	fmt.Fprintf(out, "%s: %s\n\n", r.Data.File, what)
+	console.Fprintf(out, "%s: %s\n\n", r.Data.File, what)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "answers\tplaybook\tmodel\tjudged\tright\taccuracy\t95 % interval\tmean score\tcalls\ttokens in\tout\tcost\t")
+	console.Fprintf(w, "answers\tplaybook\tmodel\tjudged\tright\taccuracy\t95 %% interval\tmean score\tcalls\ttokens in\tout\tcost\t\n")
 	for _, a := range r.Arms {
 		name, which := a.Arm, "none"
 		if a.Label != "" {
@@ -130,7 +130,7 @@ func (r *examined) tell(out io.Writer) error {
 		if a.Usage.Dollars > 0 {
 			cost = fmt.Sprintf("$%.4f", a.Usage.Dollars)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%.3f\t%d\t%d\t%d\t%s\t\n", inLine(name, 40), which, inLine(a.Model, 30), a.Score.N, a.Score.Right,
+		console.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%.3f\t%d\t%d\t%d\t%s\t\n", inLine(name, 40), which, inLine(a.Model, 30), a.Score.N, a.Score.Right,
 			a.Accuracy.Percent(), a.Score.Mean, a.Usage.Calls, a.Usage.InputTokens, a.Usage.OutputTokens, cost)
 	}
 	if err := w.Flush(); err != nil {
@@ -138,14 +138,14 @@ func (r *examined) tell(out io.Writer) error {
 	}
 	for _, a := range r.Arms {
 		if a.Score.Unjudged > 0 {
-			fmt.Fprintf(out, "%s: nobody can say how good %s\n", a.Arm, pluralOf(a.Score.Unjudged, "answer is", "answers are"))
+			console.Fprintf(out, "%s: nobody can say how good %s\n", a.Arm, pluralOf(a.Score.Unjudged, "answer is", "answers are"))
 		}
 	}
 	if len(r.Comparisons) > 0 {
-		fmt.Fprintln(out)
-		fmt.Fprintln(w, "the first answers, against\tsamples\tdifference in points\t95 % interval\twins\tlosses\tp\t")
+		console.Fprintln(out)
+		console.Fprintf(w, "the first answers, against\tsamples\tdifference in points\t95 %% interval\twins\tlosses\tp\t\n")
 		for _, c := range r.Comparisons {
-			fmt.Fprintf(w, "%s\t%d\t%+.1f\t%+.1f to %+.1f\t%d\t%d\t%s\t\n", inLine(c.Against, 40), c.N, 100*c.Difference, 100*c.Low, 100*c.High,
+			console.Fprintf(w, "%s\t%d\t%+.1f\t%+.1f to %+.1f\t%d\t%d\t%s\t\n", inLine(c.Against, 40), c.N, 100*c.Difference, 100*c.Low, 100*c.High,
 				c.Wins, c.Losses, chance(c.P))
 		}
 		if err := w.Flush(); err != nil {
@@ -154,28 +154,28 @@ func (r *examined) tell(out io.Writer) error {
 	}
 	for _, c := range r.Comparisons {
 		if c.LeftOut > 0 {
-			fmt.Fprintf(out, "%s: %s out, for want of a judgement of one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
+			console.Fprintf(out, "%s: %s out, for want of a judgement of one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
 		}
 		if len(c.Differ) > 0 {
-			fmt.Fprintf(out, "\nAgainst %s, %d of the %d that came out differently:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
+			console.Fprintf(out, "\nAgainst %s, %d of the %d that came out differently:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
 		}
 		for _, d := range c.Differ {
 			verdict := "lost"
 			if d.Won {
 				verdict = "won "
 			}
-			fmt.Fprintf(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, inLine(d.Question, 90),
+			console.Fprintf(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, inLine(d.Question, 90),
 				quoted(d.Target), quoted(d.Answer), quoted(d.Other))
 		}
 	}
 	for _, l := range r.Losses {
-		fmt.Fprintf(out, "lost: %s, %s: %s\n", l.Set, l.Sample, inLine(l.Reason, 200))
+		console.Fprintf(out, "lost: %s, %s: %s\n", l.Set, l.Sample, inLine(l.Reason, 200))
 	}
 	for _, p := range r.Problems {
-		fmt.Fprintf(out, "line %d was not read: %s\n", p.Line, inLine(p.Reason, 200))
+		console.Fprintf(out, "line %d was not read: %s\n", p.Line, inLine(p.Reason, 200))
 	}
 	if more := r.Data.Unread - len(r.Problems); more > 0 {
-		fmt.Fprintf(out, "%d more lines were not read\n", more)
+		console.Fprintf(out, "%d more lines were not read\n", more)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/redact"
 	"debrief/playbook/formats"
@@ -77,17 +78,17 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 		return app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", im.File, err))
 	}
 	for _, n := range doc.Notes {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", im.File, n)
+		console.Fprintf(console.Stderr, "%s: %s\n", im.File, n)
 	}
 	ops := im.ops(doc, now)
 	if im.DryRun {
-		fmt.Printf("%s is %s with %s, %d of them new here. Nothing was changed.\n", im.File, doc.Format, plural(len(doc.Bullets), "bullet"), len(ops))
+		console.Printf("%s is %s with %s, %d of them new here. Nothing was changed.\n", im.File, doc.Format, plural(len(doc.Bullets), "bullet"), len(ops))
 		return nil
 	}
 	if frame, err := history.Frame(b.store.History(ctx, b.name), now.Version()); err != nil {
 		return broken(err)
 	} else if len(ops) == 0 && string(frame) == string(doc.Frame) {
-		fmt.Printf("All of %s's %s are there already; nothing was changed.\n", im.File, plural(len(doc.Bullets), "bullet"))
+		console.Printf("All of %s's %s are there already; nothing was changed.\n", im.File, plural(len(doc.Bullets), "bullet"))
 		return nil
 	}
 	var d *events.Decision
@@ -198,7 +199,7 @@ func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if ex.Output == "" {
-		_, err = os.Stdout.Write(data)
+		_, err = console.Stdout.Write(data)
 	} else {
 		err = os.WriteFile(ex.Output, data, 0o644)
 	}
@@ -206,7 +207,7 @@ func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if left := p.Len() - len(bullets); left > 0 {
-		fmt.Fprintf(os.Stderr, "%s that generators are not shown left out; --all writes them, too.\n", plural(left, "bullet"))
+		console.Fprintf(console.Stderr, "%s that generators are not shown left out; --all writes them, too.\n", plural(left, "bullet"))
 	}
 	return lost(format, losses)
 }
@@ -241,7 +242,7 @@ func lost(f formats.Format, losses []formats.Loss) error {
 		if len(which) > 3 {
 			which = append(which[:3:3], fmt.Sprintf("and %d more", len(bullets[kind])-3))
 		}
-		fmt.Fprintf(os.Stderr, "%s (%s)\n", kind, strings.Join(which, ", "))
+		console.Fprintf(console.Stderr, "%s (%s)\n", kind, strings.Join(which, ", "))
 	}
 	return app.Exit(app.ExitLosses, fmt.Errorf("written, but %s cannot hold all of it: see above", f))
 }

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/generator"
@@ -279,18 +279,18 @@ func (l *later) tell() string {
 	}
 	out := new(strings.Builder)
 	if len(l.Moved) == 0 {
-		fmt.Fprintf(out, "no vote moved, version %s", l.Version)
+		console.Fprintf(out, "no vote moved, version %s", l.Version)
 	} else {
-		fmt.Fprintf(out, "%s moved, version %s", plural(len(l.Moved), "vote"), l.Version)
+		console.Fprintf(out, "%s moved, version %s", plural(len(l.Moved), "vote"), l.Version)
 	}
 	for _, m := range l.Moved {
-		fmt.Fprintf(out, "\n  %s  %s", m.Bullet, m)
+		console.Fprintf(out, "\n  %s  %s", m.Bullet, m)
 	}
 	if l.Outcomes > 0 {
-		fmt.Fprint(out, "\n  outcomes of bullets that are tried moved, too")
+		console.Fprintf(out, "\n  outcomes of bullets that are tried moved, too")
 	}
 	for _, why := range slices.Compact(slices.Clone(l.Refused)) {
-		fmt.Fprintf(out, "\n  not done: %s", inLine(why, 200))
+		console.Fprintf(out, "\n  not done: %s", inLine(why, 200))
 	}
 	return out.String()
 }
@@ -329,13 +329,13 @@ func castBy(op *book.Op) book.Vote {
 
 func (f *feedback) print(l *later, then string) error {
 	if f.JSON {
-		return writeJSON(os.Stdout, l)
+		return writeJSON(console.Stdout, l)
 	}
 	by := ""
 	if l.After.By != "" {
 		by = ", says " + l.After.By
 	}
-	fmt.Printf("execution %s: %s → %s%s\n%s\n", l.Execution, outcome(string(cmp.Or(l.Before.Label, events.Unknown)), l.Before.Score),
-		outcome(string(cmp.Or(l.After.Label, events.Unknown)), l.After.Score), by, then)
+	console.Printf("execution %s: %s → %s%s\n%s\n", l.Execution, outcome(string(cmp.Or(l.Before.Label, events.Unknown)), l.Before.Score),
+		outcome(string(cmp.Or(l.After.Label, events.Unknown)), l.After.Score), by, console.Block(then))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook/history"
@@ -53,14 +54,14 @@ func (f *forkBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if whole == 0 {
-		fmt.Printf("Playbook %q at version %s is empty: there is nothing to copy.\n", b.name, at.label())
+		console.Printf("Playbook %q at version %s is empty: there is nothing to copy.\n", b.name, at.label())
 		return nil
 	}
 	p, err := b.store.At(ctx, to, whole)
 	if err != nil {
 		return broken(err)
 	}
-	fmt.Printf("Playbook %q is a copy of %q at version %s: %s.\n", to, b.name, at.label(), plural(p.Len(), "bullet"))
+	console.Printf("Playbook %q is a copy of %q at version %s: %s.\n", to, b.name, at.label(), plural(p.Len(), "bullet"))
 	return nil
 }
 

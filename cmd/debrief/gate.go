@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/curator"
 	"debrief/curator/gate"
 	"debrief/events"
@@ -73,7 +73,7 @@ func (g *gateBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	view := newGateView(b.name, label, p, curator.Look(p, g.Config), decisions)
 	if g.JSON {
-		return writeJSON(os.Stdout, view)
+		return writeJSON(console.Stdout, view)
 	}
 	view.print(g.Config.WithDefaults().Slots, g.Limit)
 	return nil
@@ -230,33 +230,33 @@ func newGateView(name book.Book, label string, p *book.Playbook, look curator.Ou
 }
 
 func (v *gateView) print(places, limit int) {
-	fmt.Printf("The gate of playbook %q at version %s is %s", v.Book, v.Label, v.Gate)
+	console.Printf("The gate of playbook %q at version %s is %s", v.Book, v.Label, v.Gate)
 	if !v.Chosen {
-		fmt.Print(", as long as nobody says otherwise")
+		console.Printf(", as long as nobody says otherwise")
 	}
-	fmt.Printf(": %s.\n", gateMeans(v.Gate))
+	console.Printf(": %s.\n", gateMeans(v.Gate))
 	if v.Gate != book.GateOn {
-		fmt.Println("Nothing is withheld, so no lift is known of what is new: the means below also depend on how hard the tasks were.")
+		console.Printf("Nothing is withheld, so no lift is known of what is new: the means below also depend on how hard the tasks were.\n")
 	}
 	shown, more := v.Bullets, 0
 	if limit > 0 && len(shown) > limit {
 		shown, more = shown[:limit], len(shown)-limit
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
 	if len(shown) > 0 {
-		fmt.Fprintln(w, "\nbullet\tstatus\tcase\texposure\tshown\twithheld\topen\tlift\thelpful/harmful\tnext")
+		console.Fprintf(w, "\nbullet\tstatus\tcase\texposure\tshown\twithheld\topen\tlift\thelpful/harmful\tnext\n")
 	}
 	for _, l := range shown {
 		lift := "-"
 		if l.Lift != nil {
 			lift = strings.TrimPrefix(l.Lift.String(), "lift ")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d %%\t%s\t%s\t%s\t%s\t%d/%d\t%s\n",
+		console.Fprintf(w, "%s\t%s\t%d\t%d %%\t%s\t%s\t%s\t%s\t%d/%d\t%s\n",
 			l.ID, l.Status, l.Case, l.Exposure, l.Shown, l.Withheld, l.Open, lift, l.Helpful, l.Harmful, inLine(l.Next, 160))
 	}
 	w.Flush()
 	if more > 0 {
-		fmt.Printf("%d more are shown to all; --limit 0 lists them.\n", more)
+		console.Printf("%d more are shown to all; --limit 0 lists them.\n", more)
 	}
 	if v.Gate == book.GateOn {
 		trying := 0
@@ -265,32 +265,32 @@ func (v *gateView) print(places, limit int) {
 				trying++
 			}
 		}
-		fmt.Printf("\n%d on probation, of %s.\n", trying, plural(places, "place"))
+		console.Printf("\n%d on probation, of %s.\n", trying, plural(places, "place"))
 	}
 	if len(v.Waiting) > 0 {
-		fmt.Fprintln(w, "\nwaiting\tseconded\treplaces\tnext\tsays")
+		console.Fprintf(w, "\nwaiting\tseconded\treplaces\tnext\tsays\n")
 	}
 	for i, l := range v.Waiting {
 		if limit > 0 && i == limit {
-			fmt.Fprintf(w, "%d more\n", len(v.Waiting)-limit)
+			console.Fprintf(w, "%d more\n", len(v.Waiting)-limit)
 			break
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.ID, l.Seconded, orDash(l.Replaces), l.Next, inLine(l.Content, 80))
+		console.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.ID, l.Seconded, orDash(l.Replaces), l.Next, inLine(l.Content, 80))
 	}
 	w.Flush()
 	if len(v.Decisions) > 0 {
-		fmt.Fprintln(w, "\nversion\tbullet\tis\tbecause")
+		console.Fprintf(w, "\nversion\tbullet\tis\tbecause\n")
 	}
 	for i, d := range v.Decisions {
 		if limit > 0 && i == limit {
-			fmt.Fprintf(w, "%d more\n", len(v.Decisions)-limit)
+			console.Fprintf(w, "%d more\n", len(v.Decisions)-limit)
 			break
 		}
 		what := string(d.Status)
 		if d.Status == book.Probation {
 			what = "on probation again"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", d.Version, d.ID, what, d.Reason)
+		console.Fprintf(w, "%d\t%s\t%s\t%s\n", d.Version, d.ID, what, d.Reason)
 	}
 	w.Flush()
 }

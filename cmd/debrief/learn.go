@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/traces"
 	"debrief/events"
 	"debrief/events/bus"
@@ -302,7 +303,7 @@ func (l *learn) await(ctx context.Context, s *session) error {
 		})
 		if !said && s.server == nil && time.Since(moved) > patience {
 			said = true
-			fmt.Fprintf(os.Stderr, "Waiting for a reflector and a curator: nothing moved for %s. The runs are stored; it is safe to interrupt.\n", patience)
+			console.Fprintf(console.Stderr, "Waiting for a reflector and a curator: nothing moved for %s. The runs are stored; it is safe to interrupt.\n", patience)
 		}
 		select {
 		case <-ctx.Done():
@@ -328,34 +329,34 @@ func (l *learn) measure(ctx context.Context, s *session, b book.Book, res *learn
 
 func (l *learn) show(res *learned) error {
 	if l.JSON {
-		return writeJSON(os.Stdout, res)
+		return writeJSON(console.Stdout, res)
 	}
-	fmt.Printf("\n%s\n", showBullets(res.shown))
+	console.Printf("\n%s\n", console.Block(showBullets(res.shown)))
 	if res.Unread > 0 {
-		fmt.Printf("%d could not be read:\n", res.Unread)
+		console.Printf("%d could not be read:\n", res.Unread)
 		for _, u := range res.Problems {
-			fmt.Printf("  %s\n", u)
+			console.Printf("  %s\n", u)
 		}
 		if n := res.Unread - len(res.Problems); n > 0 {
-			fmt.Printf("  and %d more\n", n)
+			console.Printf("  and %d more\n", n)
 		}
 	}
-	fmt.Printf("%s: %d reflected on, %d with nothing to learn, %s. Playbook %q is at %s with %s in use and %s.\n",
+	console.Printf("%s: %d reflected on, %d with nothing to learn, %s. Playbook %q is at %s with %s in use and %s.\n",
 		plural(res.Executions, "run"), res.Reflected, res.Nothing, plural(res.Dead, "dead letter"), res.Book, res.Playbook,
 		plural(res.Bullets, "bullet"), plural(res.Candidates, "candidate"))
 	if res.Known > 0 {
-		fmt.Printf("%d of them were handed in before.\n", res.Known)
+		console.Printf("%d of them were handed in before.\n", res.Known)
 	}
 	for reason, n := range res.DeadReasons {
-		fmt.Printf("  %d × %s\n", n, reason)
+		console.Printf("  %d × %s\n", n, reason)
 	}
 	return nil
 }
 
 func (l *learn) say(v any, format string, args ...any) {
 	if l.JSON {
-		_ = writeJSON(os.Stdout, v)
+		_ = writeJSON(console.Stdout, v)
 		return
 	}
-	fmt.Printf(format+"\n", args...)
+	console.Printf(format+"\n", args...)
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/term"
+	"debrief/cmd/internal/console"
 )
 
 // ticker tells how long work goes, once a second: as a line of --json, or to a person who watches.
@@ -18,7 +18,7 @@ type ticker struct {
 
 func (l *learn) newTicker() *ticker {
 	now := time.Now()
-	return &ticker{json: l.JSON, live: !l.JSON && term.IsTerminal(int(os.Stderr.Fd())), began: now, last: now}
+	return &ticker{json: l.JSON, live: !l.JSON && console.Stderr.IsTerminal(), began: now, last: now}
 }
 
 // tell asks for what there is to tell, given the seconds since the beginning, when it is time.
@@ -30,16 +30,17 @@ func (t *ticker) tell(what func(seconds float64) (any, string)) {
 	t.last = now
 	v, line := what(now.Sub(t.began).Seconds())
 	if t.json {
-		_ = writeJSON(os.Stdout, v)
+		_ = writeJSON(console.Stdout, v)
 		return
 	}
 	t.shown = true
-	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", line)
+	console.Control(console.Stderr, console.ClearLine)
+	console.Fprintf(console.Stderr, "%s", line)
 }
 
 func (t *ticker) clear() {
 	if t.shown {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		console.Control(console.Stderr, console.ClearLine)
 		t.shown = false
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/cmd/internal/console"
 	"debrief/events/natsd"
 )
 
@@ -59,7 +60,7 @@ func measureLimits(ctx context.Context, runs int) (*limits, error) {
 }
 
 func (l *limits) print() {
-	fmt.Println("This machine, a second: median (least to most)")
+	console.Printf("This machine, a second: median (least to most)\n")
 	for _, row := range []struct {
 		name string
 		s    spread
@@ -69,7 +70,7 @@ func (l *limits) print() {
 		{"JetStream publish, sync always", l.PublishAlways},
 		{"JetStream publish, sync 100ms", l.PublishLazy},
 	} {
-		fmt.Printf("  %-36s %8.0f   (%.0f to %.0f)\n", row.name, row.s.Median, row.s.Least, row.s.Most)
+		console.Printf("  %-36s %8.0f   (%.0f to %.0f)\n", row.name, row.s.Median, row.s.Least, row.s.Most)
 	}
 }
 

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/playbook/history"
 	"debrief/playbook/natskv"
 
@@ -61,20 +61,20 @@ func (l *logBook) Run(ctx context.Context, c *app.Common) error {
 	slices.Reverse(last)
 	if l.JSON {
 		for _, r := range last {
-			if err := writeJSON(os.Stdout, loggedDelta{book.Label(r.Version, r.Chain), fmt.Sprintf("%x", r.Chain), r.Size, r.Delta}); err != nil {
+			if err := writeJSON(console.Stdout, loggedDelta{book.Label(r.Version, r.Chain), fmt.Sprintf("%x", r.Chain), r.Size, r.Delta}); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "version\twhen\tby\tsettles\tchanges")
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	console.Fprintf(w, "version\twhen\tby\tsettles\tchanges\n")
 	for _, r := range last {
 		label := book.Label(r.Version, r.Chain)
 		if n := names[r.Version]; len(n) > 0 {
 			label += " " + strings.Join(n, " ")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", label, r.Time.Local().Format(time.DateTime), inLine(r.Author, 20), settles(&r.Delta), changes(&r.Delta))
+		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", label, r.Time.Local().Format(time.DateTime), inLine(r.Author, 20), settles(&r.Delta), changes(&r.Delta))
 	}
 	return w.Flush()
 }
@@ -171,7 +171,7 @@ func changes(d *book.Delta) string {
 
 // inLine is the beginning of text, in one line.
 func inLine(text string, most int) string {
-	r := []rune(oneLineOf(text))
+	r := []rune(console.Line(text))
 	if len(r) > most {
 		return string(r[:most-1]) + "…"
 	}
@@ -218,7 +218,7 @@ func (d *diffBook) Run(ctx context.Context, c *app.Common) error {
 func showDifferences(all []history.Difference, end string, asJSON bool) error {
 	if asJSON {
 		for _, d := range all {
-			if err := writeJSON(os.Stdout, d); err != nil {
+			if err := writeJSON(console.Stdout, d); err != nil {
 				return err
 			}
 		}
@@ -229,20 +229,20 @@ func showDifferences(all []history.Difference, end string, asJSON bool) error {
 		switch {
 		case d.Was == nil:
 			added++
-			fmt.Print(marked("+ ", described(d.Is)))
+			console.Printf("%s", console.Block(marked("+ ", described(d.Is))))
 		case d.Is == nil:
 			removed++
-			fmt.Print(marked("- ", described(d.Was)))
+			console.Printf("%s", console.Block(marked("- ", described(d.Was))))
 		default:
 			changed++
-			fmt.Print(difference(d.Was, d.Is))
+			console.Printf("%s", console.Block(difference(d.Was, d.Is)))
 		}
 	}
 	if len(all) == 0 {
-		fmt.Println(strings.TrimSpace("No bullet differs. " + end))
+		console.Println(strings.TrimSpace("No bullet differs. " + end))
 		return nil
 	}
-	fmt.Println(strings.TrimSpace(fmt.Sprintf("%d added, %d removed, %d changed. %s", added, removed, changed, end)))
+	console.Println(strings.TrimSpace(fmt.Sprintf("%d added, %d removed, %d changed. %s", added, removed, changed, end)))
 	return nil
 }
 
@@ -270,10 +270,10 @@ func votes(b *book.Bullet) string {
 // difference shows how one bullet has changed.
 func difference(was, is *book.Bullet) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "~ %s", is.ID)
+	console.Fprintf(&out, "~ %s", is.ID)
 	pair := func(what, a, b string) {
 		if a != b {
-			fmt.Fprintf(&out, "  %s: %s → %s", what, a, b)
+			console.Fprintf(&out, "  %s: %s → %s", what, a, b)
 		}
 	}
 	pair("section", was.Section, is.Section)

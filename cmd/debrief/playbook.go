@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/playbook/natskv"
 
 	book "debrief/playbook"
@@ -144,11 +144,11 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	switch {
 	case sh.JSON:
-		return writeJSON(os.Stdout, shownBook{b.name, p.Version(), label, fmt.Sprintf("%x", p.StateHash()), bullets})
+		return writeJSON(console.Stdout, shownBook{b.name, p.Version(), label, fmt.Sprintf("%x", p.StateHash()), bullets})
 	case sh.Prompt:
-		fmt.Print(book.Render(p.Top(30)))
+		console.Printf("%s", console.Block(book.Render(p.Top(30))))
 	default:
-		fmt.Printf("%s\nPlaybook %q at version %s: %d bullets, %d shown to generators. State %x.\n",
+		console.Printf("%s\nPlaybook %q at version %s: %d bullets, %d shown to generators. State %x.\n",
 			showBullets(bullets), b.name, label, p.Len(), len(p.Top(p.Len())), p.StateHash())
 	}
 	return nil

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/playbook/history"
 	"debrief/playbook/natskv"
@@ -95,7 +95,7 @@ func (p *promoteBook) Run(ctx context.Context, c *app.Common) error {
 	switch {
 	case len(plan.Moved) > 0 && len(plan.ops) > 0 && !p.Merge:
 		if p.JSON {
-			if err := writeJSON(os.Stdout, plan); err != nil {
+			if err := writeJSON(console.Stdout, plan); err != nil {
 				return err
 			}
 		}
@@ -248,15 +248,15 @@ func (plan *promotion) print() {
 	if plan.Fork != "" {
 		since = "since it began as " + plan.Fork
 	}
-	fmt.Printf("What %s at %s learned %s, in playbook %q:\n\n", plan.Run, plan.At, since, plan.Book)
+	console.Printf("What %s at %s learned %s, in playbook %q:\n\n", plan.Run, plan.At, since, plan.Book)
 	_ = showDifferences(plan.Changes, "", false)
 	for _, id := range slices.Sorted(maps.Keys(plan.Renamed)) {
-		fmt.Printf("%s becomes %s: the playbook has used its id.\n", id, plan.Renamed[id])
+		console.Printf("%s becomes %s: the playbook has used its id.\n", id, plan.Renamed[id])
 	}
 	if len(plan.Left) > 0 {
-		fmt.Printf("%s left behind, where the playbook has it otherwise:\n", plural(len(plan.Left), "bullet"))
+		console.Printf("%s left behind, where the playbook has it otherwise:\n", plural(len(plan.Left), "bullet"))
 		for _, d := range plan.Left {
-			fmt.Printf("  %s  %s → stays: %s\n", d.ID(), inShort(d.Is), inShort(d.Was))
+			console.Printf("  %s  %s → stays: %s\n", d.ID(), inShort(d.Is), inShort(d.Was))
 		}
 	}
 }
@@ -280,8 +280,8 @@ func some(ids []book.BulletID) string {
 
 func (p *promoteBook) done(plan *promotion, text string) error {
 	if p.JSON {
-		return writeJSON(os.Stdout, plan)
+		return writeJSON(console.Stdout, plan)
 	}
-	fmt.Println(text)
+	console.Println(console.Block(text))
 	return nil
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/playbook/natskv"
 
@@ -107,31 +107,31 @@ func (l *quarantineList) Run(ctx context.Context, c *app.Common) error {
 	slices.SortFunc(list, func(a, b *detained) int { return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.ID, b.ID)) })
 	if l.JSON {
 		for _, h := range list {
-			if err := writeJSON(os.Stdout, h); err != nil {
+			if err := writeJSON(console.Stdout, h); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if len(list) == 0 {
-		fmt.Println("Nothing is in quarantine.")
+		console.Printf("Nothing is in quarantine.\n")
 		return nil
 	}
 	for _, h := range list {
-		fmt.Printf("%s [%s] since version %d, %s", h.ID, h.Section, h.Version, h.Time.Local().Format(time.DateTime))
+		console.Printf("%s [%s] since version %d, %s", h.ID, h.Section, h.Version, h.Time.Local().Format(time.DateTime))
 		if len(h.From) > 0 {
-			fmt.Printf(", from %s", strings.Join(h.From, ", "))
+			console.Printf(", from %s", strings.Join(h.From, ", "))
 		}
-		fmt.Println()
+		console.Println()
 		if h.Reason != "" {
-			fmt.Printf("  because: %s\n", h.Reason)
+			console.Printf("  because: %s\n", h.Reason)
 		}
 		if old := p.Bullet(h.Replaces); old != nil {
-			fmt.Printf("  in place of %s: %s\n", old.ID, inLine(old.Content, 160))
+			console.Printf("  in place of %s: %s\n", old.ID, inLine(old.Content, 160))
 		}
-		fmt.Print(marked("  > ", h.Content))
+		console.Printf("%s", console.Block(marked("  > ", h.Content)))
 	}
-	fmt.Printf("%s in quarantine.\n", plural(len(list), "bullet"))
+	console.Printf("%s in quarantine.\n", plural(len(list), "bullet"))
 	return nil
 }
 

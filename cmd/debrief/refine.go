@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/curator"
 	"debrief/events"
 
@@ -87,10 +87,10 @@ func (r *refineBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	if !r.Apply || len(out.Steps) == 0 {
 		if r.JSON {
-			return writeJSON(os.Stdout, out)
+			return writeJSON(console.Stdout, out)
 		}
 		if len(out.Steps) > 0 {
-			fmt.Println("Nothing was changed; --apply does it.")
+			console.Printf("Nothing was changed; --apply does it.\n")
 		}
 		return nil
 	}
@@ -100,30 +100,30 @@ func (r *refineBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	if r.JSON {
 		out.Applied = &decided{b.name, d.Version, book.Label(d.Version, d.Chain), d.Added, d.Changed}
-		return writeJSON(os.Stdout, out)
+		return writeJSON(console.Stdout, out)
 	}
 	return r.done(b, d, "Done: %s changed.", plural(d.Changed, "bullet"))
 }
 
 func (r *refinedBook) print() error {
 	if len(r.Steps) == 0 {
-		fmt.Printf("Playbook %q at version %s needs nothing: %s shown, %d tokens.\n",
+		console.Printf("Playbook %q at version %s needs nothing: %s shown, %d tokens.\n",
 			r.Book, r.Version, plural(r.ShownBefore, "bullet"), r.TokensBefore)
 		return nil
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "what\tbullet\tinto\ttokens\twhy")
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	console.Fprintf(w, "what\tbullet\tinto\ttokens\twhy\n")
 	for _, s := range r.Steps {
 		if s.Op.Kind == book.Merge {
-			fmt.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", joined(s.Op.Sources), s.Op.Bullet, -s.Saved, s.Reason)
+			console.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", joined(s.Op.Sources), s.Op.Bullet, -s.Saved, s.Reason)
 		} else {
-			fmt.Fprintf(w, "retire\t%s\t\t%+d\t%s\n", s.Op.Bullet, -s.Saved, s.Reason)
+			console.Fprintf(w, "retire\t%s\t\t%+d\t%s\n", s.Op.Bullet, -s.Saved, s.Reason)
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Printf("\nPlaybook %q at version %s: %s, %d shown in %d tokens; then %d in %d.\n",
+	console.Printf("\nPlaybook %q at version %s: %s, %d shown in %d tokens; then %d in %d.\n",
 		r.Book, r.Version, plural(len(r.Steps), "step"), r.ShownBefore, r.TokensBefore, r.ShownAfter, r.TokensAfter)
 	return nil
 }

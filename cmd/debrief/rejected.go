@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/playbook/history"
 )
 
@@ -41,33 +40,33 @@ func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	if r.JSON {
 		for _, l := range shown {
-			if err := writeJSON(os.Stdout, l); err != nil {
+			if err := writeJSON(console.Stdout, l); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if len(losses) == 0 {
-		fmt.Println("Nothing was turned down, merged or taken out.")
+		console.Printf("Nothing was turned down, merged or taken out.\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "version\twhen\twhat\toperation\tbullet\twhy")
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	console.Fprintf(w, "version\twhen\twhat\toperation\tbullet\twhy\n")
 	for _, l := range shown {
 		id := l.Op.Bullet
 		if id == "" {
 			id = l.Same
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.What, l.Op.Kind, id, l.Reason)
+		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.What, l.Op.Kind, id, l.Reason)
 		if l.Op.Content != "" {
-			fmt.Fprintf(w, "\t\t\t\t\t  %s\n", inLine(l.Op.Content, 120))
+			console.Fprintf(w, "\t\t\t\t\t  %s\n", inLine(l.Op.Content, 120))
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if n := len(losses) - len(shown); n > 0 {
-		fmt.Printf("%d older ones are not listed; --limit 0 lists all.\n", n)
+		console.Printf("%d older ones are not listed; --limit 0 lists all.\n", n)
 	}
 	return nil
 }

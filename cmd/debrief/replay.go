@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/dataset"
 	"debrief/cmd/internal/replay"
 	"debrief/cmd/internal/report"
@@ -383,7 +384,7 @@ func (p *replayRun) tasks(ctx context.Context, set, name string, most int) (*rep
 		return nil, fmt.Errorf("%s: %w", set, err)
 	}
 	for _, bad := range d.Problems {
-		fmt.Fprintf(os.Stderr, "%s: line %d was not read: %s\n", name, bad.Line, bad.Reason)
+		console.Fprintf(console.Stderr, "%s: line %d was not read: %s\n", name, bad.Line, bad.Reason)
 	}
 	return &replay.Set{
 		Data:  report.Data{Set: set, File: filepath.Base(name), SHA256: d.SHA256, Samples: len(d.Tasks), Unread: d.Unread},
@@ -407,13 +408,13 @@ func (p *replayRun) stream(ctx context.Context) (*replay.Set, error) {
 		for {
 			t, err := in.Next()
 			if bad := (*dataset.Problem)(nil); errors.As(err, &bad) {
-				fmt.Fprintf(os.Stderr, "standard input: line %d was not read: %s\n", bad.Line, bad.Reason)
+				console.Fprintf(console.Stderr, "standard input: line %d was not read: %s\n", bad.Line, bad.Reason)
 				p.unread.Add(1)
 				continue
 			}
 			if err != nil {
 				if !errors.Is(err, io.EOF) {
-					fmt.Fprintf(os.Stderr, "standard input: %s\n", err)
+					console.Fprintf(console.Stderr, "standard input: %s\n", err)
 				}
 				return
 			}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/replay"
 	"debrief/cmd/internal/report"
 	"debrief/events"
@@ -31,7 +31,7 @@ type runScreen struct {
 }
 
 func newRunScreen(p *replayRun, name string) *runScreen {
-	return &runScreen{screen: newScreen(os.Stdout, p.JSON), name: name}
+	return &runScreen{screen: newScreen(console.Stdout, p.JSON), name: name}
 }
 
 // line is an event of --json.
@@ -90,13 +90,14 @@ func (s *runScreen) progress(p replay.Progress) {
 	if p.Usage.Dollars > 0 {
 		text += fmt.Sprintf(", $%.2f", p.Usage.Dollars)
 	}
-	fmt.Fprintf(s.out, "\r\x1b[K%s", text)
+	console.Control(s.out, console.ClearLine)
+	console.Fprintf(s.out, "%s", text)
 }
 
 // clear takes the progress line away.
 func (s *runScreen) clear() {
 	if s.live {
-		fmt.Fprint(s.out, "\r\x1b[K")
+		console.Control(s.out, console.ClearLine)
 	}
 }
 
@@ -111,7 +112,7 @@ func (s *runScreen) point(p report.Point) {
 		return
 	}
 	s.clear()
-	fmt.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", p.Step), p.Set, scored(p.Score))
+	console.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", p.Step), p.Set, scored(p.Score))
 }
 
 // scored is a score in words.
@@ -137,7 +138,7 @@ func (s *runScreen) epoch(e report.Epoch) {
 		return
 	}
 	s.clear()
-	fmt.Fprintf(s.out, "epoch %-4d training    %s  ·  %d bullets, version %d\n", e.Epoch, scored(e.Train), e.Book.Bullets, e.Book.Version)
+	console.Fprintf(s.out, "epoch %-4d training    %s  ·  %d bullets, version %d\n", e.Epoch, scored(e.Train), e.Book.Bullets, e.Book.Version)
 }
 
 // starts are what a person starts so that a role works.
@@ -153,7 +154,7 @@ func (s *runScreen) waiting(role string) {
 		return
 	}
 	s.clear()
-	fmt.Fprintf(os.Stderr, "Waiting for a %s: nothing has moved for a while. It is safe to interrupt; see 'debrief status'.\n", starts[role])
+	console.Fprintf(console.Stderr, "Waiting for a %s: nothing has moved for a while. It is safe to interrupt; see 'debrief status'.\n", starts[role])
 }
 
 // result is the end of a run.
@@ -169,9 +170,9 @@ func (s *runScreen) result(out *replay.Outcome, folder string) error {
 	if err := r.Text(s.out); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", folder, r.Run.Book, r.Best.Version)
+	console.Fprintf(s.out, "\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", folder, r.Run.Book, r.Best.Version)
 	if r.Best.Version > 0 {
-		fmt.Fprintf(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
+		console.Fprintf(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
 	}
 	return ended(out)
 }

@@ -2,16 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/guptarohit/asciigraph"
-	"golang.org/x/term"
 
+	"debrief/cmd/internal/console"
 	book "debrief/playbook"
 )
 
@@ -22,8 +20,8 @@ type screen struct {
 	live bool // a terminal, where a line can be written over
 }
 
-func newScreen(out *os.File, asJSON bool) *screen {
-	return &screen{out: out, json: asJSON, live: !asJSON && term.IsTerminal(int(out.Fd()))}
+func newScreen(out *console.Writer, asJSON bool) *screen {
+	return &screen{out: out, json: asJSON, live: !asJSON && out.IsTerminal()}
 }
 
 func writeJSON(out io.Writer, v any) error {
@@ -39,10 +37,11 @@ func (s *screen) progress(label, what string, total int) func(int) {
 	}
 	return func(done int) {
 		if done == total {
-			fmt.Fprint(s.out, "\r\x1b[K")
+			console.Control(s.out, console.ClearLine)
 			return
 		}
-		fmt.Fprintf(s.out, "\r%-9s %s %d of %d", label, what, done, total)
+		console.Control(s.out, console.Return)
+		console.Fprintf(s.out, "%-9s %s %d of %d", label, what, done, total)
 	}
 }
 
@@ -54,7 +53,7 @@ func (s *screen) begin(d *demo, r *result) {
 	if !r.Simulated {
 		model = "model " + r.Model
 	}
-	fmt.Fprintf(s.out, `An invoice desk has house rules that nobody tells the model: discounts, taxes, surcharges, rounding.
+	console.Fprintf(s.out, `An invoice desk has house rules that nobody tells the model: discounts, taxes, surcharges, rounding.
 Generator, Reflector and Curator work over JetStream, with %s. Each epoch answers %d training tasks with
 the playbook of its beginning; what is learned from them is used from the next epoch on. The %d held-out tasks are
 never learned from.
@@ -69,7 +68,7 @@ func (s *screen) epoch(e epoch) {
 		_ = writeJSON(s.out, e)
 		return
 	}
-	fmt.Fprintf(s.out, "epoch %-2d %8.1f %% %8.1f %% %9d   %-10s %6.1f\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets, e.Playbook, e.Seconds)
+	console.Fprintf(s.out, "epoch %-2d %8.1f %% %8.1f %% %9d   %-10s %6.1f\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets, e.Playbook, e.Seconds)
 }
 
 func (s *screen) result(d *demo, r *result, bullets []*book.Bullet) error {
@@ -80,20 +79,20 @@ func (s *screen) result(d *demo, r *result, bullets []*book.Bullet) error {
 	for _, e := range r.Epochs {
 		held, train = append(held, 100*e.HeldOut), append(train, 100*e.Train)
 	}
-	fmt.Fprintf(s.out, "\n%s\n", beside(curve("training accuracy, % by epoch", train), curve("held-out accuracy, % before and after each epoch", held)))
-	fmt.Fprintf(s.out, "\n%s\n", showBullets(bullets))
-	fmt.Fprintf(s.out, "Held-out accuracy went from %.1f %% to %.1f %% with %d bullets, %d model calls and %d tokens in %.1f s.",
+	console.Fprintf(s.out, "\n%s\n", console.Block(beside(curve("training accuracy, % by epoch", train), curve("held-out accuracy, % before and after each epoch", held))))
+	console.Fprintf(s.out, "\n%s\n", console.Block(showBullets(bullets)))
+	console.Fprintf(s.out, "Held-out accuracy went from %.1f %% to %.1f %% with %d bullets, %d model calls and %d tokens in %.1f s.",
 		100*r.Baseline, 100*r.Final, r.Bullets, r.Calls, r.Tokens, r.Seconds)
 	if r.Lost > 0 {
-		fmt.Fprintf(s.out, " %d messages ended as dead letters.", r.Lost)
+		console.Fprintf(s.out, " %d messages ended as dead letters.", r.Lost)
 	}
 	if r.Simulated {
-		fmt.Fprintf(s.out, "\nThe model was simulated: it sees nothing but its prompt, and follows the bullets in it to the letter.")
+		console.Fprintf(s.out, "\nThe model was simulated: it sees nothing but its prompt, and follows the bullets in it to the letter.")
 	}
 	if d.Data != "" {
-		fmt.Fprintf(s.out, "\nThe streams are kept in %s. To look into the playbook: debrief playbook log --data %s --book %s", d.Data, d.Data, r.Book)
+		console.Fprintf(s.out, "\nThe streams are kept in %s. To look into the playbook: debrief playbook log --data %s --book %s", d.Data, d.Data, r.Book)
 	}
-	fmt.Fprintln(s.out)
+	console.Fprintln(s.out)
 	return nil
 }
 
@@ -134,12 +133,12 @@ func showBullets(bullets []*book.Bullet) string {
 	for _, b := range bySection(bullets) {
 		if b.Section != section {
 			section = b.Section
-			fmt.Fprintf(w, "%s\thelpful\tharmful\t\n", book.Title(section))
+			console.Fprintf(w, "%s\thelpful\tharmful\t\n", book.Title(section))
 		}
 		lines := strings.Split(wrap(b.Content, 88), "\n")
-		fmt.Fprintf(w, "  %s%s\t%d\t%d\t%s\n", b.ID, mark(b), b.Helpful, b.Harmful, lines[0])
+		console.Fprintf(w, "  %s%s\t%d\t%d\t%s\n", b.ID, mark(b), b.Helpful, b.Harmful, lines[0])
 		for _, l := range lines[1:] {
-			fmt.Fprintf(w, "\t\t\t%s\n", l)
+			console.Fprintf(w, "\t\t\t%s\n", l)
 		}
 	}
 	_ = w.Flush()

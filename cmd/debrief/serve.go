@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/simulated"
 )
 
@@ -42,6 +43,6 @@ func (s *serve) Run(ctx context.Context) error {
 	if err != nil {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--listen: %w", err))
 	}
-	fmt.Printf("the simulated model %s answers at %s\n", simulated.Name, url)
+	console.Printf("the simulated model %s answers at %s\n", simulated.Name, url)
 	return wait()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events/bus"
 )
 
@@ -52,10 +52,10 @@ func (s *setup) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "stream\treplicas\tmessages\tconsumers")
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "stream\treplicas\tmessages\tconsumers\n")
 	for _, st := range all {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", st.Name, st.Replicas, st.Messages, st.Consumers)
+		console.Fprintf(w, "%s\t%d\t%d\t%d\n", st.Name, st.Replicas, st.Messages, st.Consumers)
 	}
 	return w.Flush()
 }

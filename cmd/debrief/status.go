@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/term"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/liveness"
@@ -86,13 +85,13 @@ const watchEvery = 2 * time.Second
 
 // watch shows it again and again, until the context ends. It outlives a server that is away.
 func (st *status) watch(ctx context.Context, s *session) error {
-	inPlace := !st.JSON && term.IsTerminal(int(os.Stdout.Fd()))
+	inPlace := !st.JSON && console.Stdout.IsTerminal()
 	for {
 		if inPlace {
-			fmt.Print("\x1b[H\x1b[2J")
+			console.Control(console.Stdout, console.ClearScreen)
 		}
 		if err := st.once(ctx, s); err != nil && app.ExitCode(err) != app.ExitRed && ctx.Err() == nil {
-			fmt.Fprintln(os.Stderr, "debrief:", oneLineOf(err.Error()))
+			console.Fprintln(console.Stderr, "debrief:", console.Line(err.Error()))
 		}
 		select {
 		case <-ctx.Done(): // that is how it ends
@@ -108,7 +107,7 @@ func (st *status) once(ctx context.Context, s *session) error {
 		return err
 	}
 	if st.JSON {
-		err = writeJSON(os.Stdout, o)
+		err = writeJSON(console.Stdout, o)
 	} else {
 		err = o.print()
 	}
@@ -197,43 +196,43 @@ func booksOf(ctx context.Context, s *session) (all []bookState, err error) {
 }
 
 func (o *overview) print() error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "stream\tmessages\tMiB")
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "stream\tmessages\tMiB\n")
 	for _, x := range o.Streams {
-		fmt.Fprintf(w, "%s\t%d\t%.1f\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20))
+		console.Fprintf(w, "%s\t%d\t%.1f\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20))
 	}
-	fmt.Fprintln(w, "\nrole\twaiting\tin work\tredelivered\toldest\tlast result\tdead\tworkers\tp50\tp95\thealth")
+	console.Fprintf(w, "\nrole\twaiting\tin work\tredelivered\toldest\tlast result\tdead\tworkers\tp50\tp95\thealth\n")
 	for _, role := range workingRoles {
 		r := o.Roles[role]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", role, r.Pending, r.InFlight, r.Redelivered,
+		console.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", role, r.Pending, r.InFlight, r.Redelivered,
 			ago(r.Oldest), ago(r.Output), r.Dead, r.Workers, took(r.P50), took(r.P95), r.Level)
 	}
-	fmt.Fprintln(w, "\nbook\tversion\tbullets\tshown\tview behind\tlast delta")
+	console.Fprintf(w, "\nbook\tversion\tbullets\tshown\tview behind\tlast delta\n")
 	for _, b := range o.Books {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", b.Book, b.Version, b.Bullets, b.Shown, b.Lag, ago(b.Delta))
+		console.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", b.Book, b.Version, b.Bullets, b.Shown, b.Lag, ago(b.Delta))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Println()
+	console.Println()
 	for _, role := range workingRoles {
 		for _, why := range o.Roles[role].Because {
-			fmt.Printf("%s: %s\n", o.Roles[role].Level, oneLineOf(why))
+			console.Printf("%s: %s\n", o.Roles[role].Level, console.Line(why))
 		}
 	}
 	for _, d := range o.Damage {
-		fmt.Printf("damage: %s\n", oneLineOf(d.String()))
+		console.Printf("damage: %s\n", console.Line(d.String()))
 	}
 	for _, b := range o.Books {
 		if b.Error != "" {
-			fmt.Printf("%s: playbook %s: %s\n", liveness.Red, b.Book, oneLineOf(b.Error))
+			console.Printf("%s: playbook %s: %s\n", liveness.Red, b.Book, console.Line(b.Error))
 		}
 	}
 	if o.Level == liveness.Green {
-		fmt.Println("green: every role is at work")
+		console.Printf("green: every role is at work\n")
 	}
 	for _, line := range o.advice() {
-		fmt.Println("→", line)
+		console.Println("→", line)
 	}
 	return nil
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/generator/scoring"
@@ -105,25 +105,25 @@ func (s *submit) await(ctx context.Context, conn *session, task *events.Task) er
 	}
 	e.Book = task.Book
 	if s.JSON {
-		return writeJSON(os.Stdout, struct {
+		return writeJSON(console.Stdout, struct {
 			Handle events.Handle `json:"handle"`
 			Trace  string        `json:"trace"`
 			*events.Execution
 		}{reply.Handle, reply.Trace, e})
 	}
-	fmt.Println(e.Answer)
-	fmt.Fprintf(os.Stderr, "execution %s, playbook version %d, %d bullets shown, %d cited, outcome %s\n",
+	console.Println(console.Block(e.Answer))
+	console.Fprintf(console.Stderr, "execution %s, playbook version %d, %d bullets shown, %d cited, outcome %s\n",
 		reply.Handle, e.Version, len(e.Shown), len(e.Cited), e.Outcome.Label)
 	if e.Outcome.Feedback != "" {
-		fmt.Fprintln(os.Stderr, e.Outcome.Feedback)
+		console.Fprintln(console.Stderr, e.Outcome.Feedback)
 	}
 	return nil
 }
 
 func (s *submit) print(v any, format string, args ...any) error {
 	if s.JSON {
-		return writeJSON(os.Stdout, v)
+		return writeJSON(console.Stdout, v)
 	}
-	fmt.Printf(format+"\n", args...)
+	console.Printf(format+"\n", args...)
 	return nil
 }

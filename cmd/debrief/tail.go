@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 
@@ -96,9 +96,9 @@ func (t *tail) Run(ctx context.Context, c *app.Common) error {
 			return nil
 		}
 		if t.JSON {
-			return writeJSON(os.Stdout, jsonEntry(e))
+			return writeJSON(console.Stdout, jsonEntry(e))
 		}
-		_, err := fmt.Println(entryLine(e))
+		_, err := console.Println(entryLine(e))
 		return err
 	})
 	if t.Follow && ctx.Err() != nil { // that is how it ends
@@ -166,7 +166,7 @@ func entryLine(e *bus.Entry) string {
 		text = "(again) " + text
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s  %-10s  %-10s  %-16s  %-14s  %s", e.Time.Local().Format(time.DateTime), e.Kind, e.Book,
-		entryID(e), oneLineOf(how), events.Beginning(oneLineOf(text), 120)))
+		entryID(e), console.Line(how), events.Beginning(console.Line(text), 120)))
 }
 
 // outcomeOf is an outcome in a word and a number.

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	book "debrief/playbook"
 )
@@ -42,25 +40,3 @@ func wrap(text string, width int) string {
 	}
 	return strings.Join(out, "\n")
 }
-
-// oneLineOf keeps what a model said from moving the rest about.
-func oneLineOf(s string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\ufffd"), func(c rune) bool { return unicode.IsSpace(c) || commands(c) }), " ")
-}
-
-// inert is text of anybody's for a terminal: lines stay, and what could command a terminal or turn the reading
-// direction is written as JSON would escape it, so that JSON stays JSON.
-func inert(s string) string {
-	var b strings.Builder
-	for _, c := range strings.ToValidUTF8(s, "\ufffd") {
-		if c != '\n' && c != '\t' && commands(c) {
-			fmt.Fprintf(&b, `\u%04x`, c)
-			continue
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
-// commands reports whether a terminal would do something at the character instead of showing it.
-func commands(c rune) bool { return unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) }

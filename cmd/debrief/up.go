@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/metrics"
 	"debrief/cmd/internal/simulated"
 	"debrief/events"
@@ -217,5 +217,5 @@ func (u *up) announce(s *session, working int, url string) {
 	if url != "" {
 		where += "; contexts and reports for agents of your own at " + url + "/v1/"
 	}
-	fmt.Fprintf(os.Stdout, "debrief is up: %s; %s\n", who, where)
+	console.Fprintf(console.Stdout, "debrief is up: %s; %s\n", who, where)
 }

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/playbook/history"
 	"debrief/playbook/natskv"
 )
@@ -54,7 +54,7 @@ func (v *verifyBook) Run(ctx context.Context, c *app.Common) error {
 		}
 	}
 	if v.JSON {
-		err = writeJSON(os.Stdout, out)
+		err = writeJSON(console.Stdout, out)
 	} else {
 		out.print()
 	}
@@ -85,15 +85,15 @@ func (v *verified) trace(ctx context.Context, b *openBook) error {
 }
 
 func (v *verified) print() {
-	fmt.Printf("Playbook %q at version %s: %d deltas, %d bytes, %d bullets.\n", v.Book, v.Label, v.Deltas, v.Bytes, v.Bullets)
-	fmt.Printf("  chain hash  %s\n  state hash  %s\n  view        version %d\n", v.ChainHash, v.StateHash, v.View)
+	console.Printf("Playbook %q at version %s: %d deltas, %d bytes, %d bullets.\n", v.Book, v.Label, v.Deltas, v.Bytes, v.Bullets)
+	console.Printf("  chain hash  %s\n  state hash  %s\n  view        version %d\n", v.ChainHash, v.StateHash, v.View)
 	if v.Traced+v.Untraced > 0 {
-		fmt.Printf("  traced      %d of %d bullets that are shown lead to an execution or a person\n", v.Traced, v.Traced+v.Untraced)
+		console.Printf("  traced      %d of %d bullets that are shown lead to an execution or a person\n", v.Traced, v.Traced+v.Untraced)
 	}
 	for _, f := range v.Findings {
-		fmt.Printf("%s: %s\n", f.Severity, f.Text)
+		console.Printf("%s: %s\n", f.Severity, f.Text)
 	}
 	if len(v.Findings) == 0 {
-		fmt.Println("Every hash is as it should be.")
+		console.Printf("Every hash is as it should be.\n")
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook/history"
@@ -140,24 +140,24 @@ func (w *whyBook) bullet(ctx context.Context, b *openBook, l *history.Lineage) e
 				}
 			}
 		}
-		return writeJSON(os.Stdout, explained{b.name, labels, l, r.found})
+		return writeJSON(console.Stdout, explained{b.name, labels, l, r.found})
 	}
 	out := new(strings.Builder)
 	if l.Is != nil {
-		fmt.Fprintf(out, "%s [%s]%s %s\n%s", l.Bullet, l.Is.Section, traits(l.Is), votes(l.Is), marked("  ", l.Is.Content))
+		console.Fprintf(out, "%s [%s]%s %s\n%s", l.Bullet, l.Is.Section, traits(l.Is), votes(l.Is), console.Block(marked("  ", l.Is.Content)))
 	} else {
-		fmt.Fprintf(out, "%s is not in the playbook any more: %s in %s.\n", l.Bullet, strings.ToLower(string(l.Ended.Kind)), labels[l.Ended.Version])
+		console.Fprintf(out, "%s is not in the playbook any more: %s in %s.\n", l.Bullet, strings.ToLower(string(l.Ended.Kind)), labels[l.Ended.Version])
 	}
-	fmt.Fprintf(out, "\n%s\n", summary(l))
+	console.Fprintf(out, "\n%s\n", summary(l))
 	for _, e := range gathered(l.Events) {
-		fmt.Fprintf(out, "\n%s  %s  %s\n", labels[e.Version], e.Time.Local().Format(time.DateTime), happened(&e, l.Bullet))
+		console.Fprintf(out, "\n%s  %s  %s\n", labels[e.Version], e.Time.Local().Format(time.DateTime), happened(&e, l.Bullet))
 		if (e.Kind == book.Tag || e.Kind == book.Trial || e.Kind == book.Retag) && !w.All {
-			fmt.Fprintf(out, "    from %s\n", handles(e.Support))
+			console.Fprintf(out, "    from %s\n", handles(e.Support))
 		} else if err := w.support(ctx, out, r, e.Support); err != nil {
 			return err
 		}
 	}
-	_, err = io.WriteString(os.Stdout, out.String())
+	_, err = io.WriteString(console.Stdout, out.String())
 	return err
 }
 
@@ -311,7 +311,7 @@ func (w *whyBook) support(ctx context.Context, out io.Writer, r *records, covers
 	covers = slices.DeleteFunc(slices.Clone(covers), func(c book.Cover) bool { return c.Evidence == nil })
 	for i, c := range covers {
 		if i == firstFew && !w.All {
-			fmt.Fprintf(out, "    and %d more\n", len(covers)-i)
+			console.Fprintf(out, "    and %d more\n", len(covers)-i)
 			break
 		}
 		ev := c.Evidence
@@ -323,13 +323,13 @@ func (w *whyBook) support(ctx context.Context, out io.Writer, r *records, covers
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "    %s  %s  %q\n        reflected on by %s%s\n", ev.Execution, outcome(ev.Outcome, ev.Score), ev.Excerpt,
+		console.Fprintf(out, "    %s  %s  %q\n        reflected on by %s%s\n", ev.Execution, outcome(ev.Outcome, ev.Score), ev.Excerpt,
 			by(ev.Reflector, ev.Model), expired(ref == nil, "the reflection"))
 		if e == nil {
-			fmt.Fprintf(out, "        %s\n", strings.TrimSpace(origin(ev.Session, ev.Source)+expired(true, "the execution")))
+			console.Fprintf(out, "        %s\n", strings.TrimSpace(origin(ev.Session, ev.Source)+expired(true, "the execution")))
 			continue
 		}
-		fmt.Fprintf(out, "        task %s%s%s, playbook version %d, %d bullets shown, %d cited\n",
+		console.Fprintf(out, "        task %s%s%s, playbook version %d, %d bullets shown, %d cited\n",
 			e.TaskID, origin(e.Session, e.Origin.Source), model(e), e.Version, len(e.Shown), len(e.Cited))
 	}
 	return nil

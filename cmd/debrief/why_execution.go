@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook/history"
@@ -56,14 +56,14 @@ func (w *whyBook) execution(ctx context.Context, b *openBook, handle events.Hand
 				ignored = append(ignored, stored.Ignored...)
 			}
 		}
-		return writeJSON(os.Stdout, followed{b.name, labels, e, ignored, t})
+		return writeJSON(console.Stdout, followed{b.name, labels, e, ignored, t})
 	}
 	out := new(strings.Builder)
 	w.tell(out, handle, e, t)
 	if err := w.learned(ctx, out, r, e, t, labels); err != nil {
 		return err
 	}
-	_, err = io.WriteString(os.Stdout, out.String())
+	_, err = io.WriteString(console.Stdout, out.String())
 	return err
 }
 
@@ -71,33 +71,33 @@ func (w *whyBook) execution(ctx context.Context, b *openBook, handle events.Hand
 func (w *whyBook) tell(out io.Writer, handle events.Handle, e *events.Execution, t *history.Trace) {
 	if e == nil {
 		ev := t.Reflections[0].Cover.Evidence
-		fmt.Fprintf(out, "Execution %s%s has expired; this is what the log keeps.\n  asked     %q\n  outcome   %s\n",
+		console.Fprintf(out, "Execution %s%s has expired; this is what the log keeps.\n  asked     %q\n  outcome   %s\n",
 			handle, origin(ev.Session, ev.Source), ev.Excerpt, outcome(ev.Outcome, ev.Score))
 		return
 	}
-	fmt.Fprintf(out, "Execution %s of task %s in playbook %q%s%s\n", handle, e.TaskID, e.Book, origin(e.Session, e.Origin.Source), model(e))
-	fmt.Fprintf(out, "  asked     %q\n", inLine(e.Question, 200))
+	console.Fprintf(out, "Execution %s of task %s in playbook %q%s%s\n", handle, e.TaskID, e.Book, origin(e.Session, e.Origin.Source), model(e))
+	console.Fprintf(out, "  asked     %q\n", inLine(e.Question, 200))
 	if n := len(e.Steps); n > 0 {
-		fmt.Fprintf(out, "  did       %s\n", plural(n, "step"))
+		console.Fprintf(out, "  did       %s\n", plural(n, "step"))
 	}
 	if e.Answer != "" {
-		fmt.Fprintf(out, "  answered  %q\n", inLine(e.Answer, 200))
+		console.Fprintf(out, "  answered  %q\n", inLine(e.Answer, 200))
 	}
-	fmt.Fprintf(out, "  outcome   %s", outcome(string(e.Outcome.Label), e.Outcome.Score))
+	console.Fprintf(out, "  outcome   %s", outcome(string(e.Outcome.Label), e.Outcome.Score))
 	if e.Outcome.Feedback != "" {
-		fmt.Fprintf(out, ": %s", inLine(e.Outcome.Feedback, 300))
+		console.Fprintf(out, ": %s", inLine(e.Outcome.Feedback, 300))
 	}
-	fmt.Fprintf(out, "\n  playbook  version %d", e.Version)
+	console.Fprintf(out, "\n  playbook  version %d", e.Version)
 	if len(e.Shown) == 0 {
-		fmt.Fprint(out, ", no bullets shown")
+		console.Fprintf(out, ", no bullets shown")
 	}
-	fmt.Fprintln(out)
+	console.Fprintln(out)
 	for _, s := range e.Shown {
 		mark := "shown"
 		if slices.Contains(e.Cited, s.ID) {
 			mark = "cited"
 		}
-		fmt.Fprintf(out, "  %s     %s  %s\n", mark, s.ID, inLine(s.Content, 120))
+		console.Fprintf(out, "  %s     %s  %s\n", mark, s.ID, inLine(s.Content, 120))
 	}
 }
 
@@ -110,7 +110,7 @@ func (w *whyBook) learned(ctx context.Context, out io.Writer, r *records, e *eve
 			if ev.Judged > 0 {
 				what = fmt.Sprintf(" after feedback, %s", outcome(ev.Outcome, ev.Score))
 			}
-			fmt.Fprintf(out, "\nReflected on by %s%s; settled by version %d.\n", by(ev.Reflector, ev.Model), what, ref.Version)
+			console.Fprintf(out, "\nReflected on by %s%s; settled by version %d.\n", by(ev.Reflector, ev.Model), what, ref.Version)
 			stored, err := r.reflection(ctx, ref.Cover)
 			if err != nil {
 				return err
@@ -119,15 +119,15 @@ func (w *whyBook) learned(ctx context.Context, out io.Writer, r *records, e *eve
 		}
 		for i := range t.Events {
 			ev := &t.Events[i]
-			fmt.Fprintf(out, "  %s  %s %s\n", labels[ev.Version], ev.Bullet, happened(ev, ev.Bullet))
+			console.Fprintf(out, "  %s  %s %s\n", labels[ev.Version], ev.Bullet, happened(ev, ev.Bullet))
 		}
 		if len(t.Events) == 0 {
-			fmt.Fprintln(out, "  Nothing in the playbook changed over it.")
+			console.Fprintf(out, "  Nothing in the playbook changed over it.\n")
 		}
 		return nil
 	}
 	if e.Purpose == events.Evaluate {
-		fmt.Fprintln(out, "\nIt was for evaluation: nothing is learned from it.")
+		console.Fprintf(out, "\nIt was for evaluation: nothing is learned from it.\n")
 		return nil
 	}
 	var waits, later *events.Reflection
@@ -149,12 +149,12 @@ func (w *whyBook) learned(ctx context.Context, out io.Writer, r *records, e *eve
 	}
 	switch {
 	case waits != nil:
-		fmt.Fprintln(out, "\nIts reflection waits for a curator.")
+		console.Fprintf(out, "\nIts reflection waits for a curator.\n")
 		tellIgnored(out, waits)
 	case later != nil:
-		fmt.Fprintf(out, "\nA further round followed; what was learned is told of the last one, %s.\n", later.Handle)
+		console.Fprintf(out, "\nA further round followed; what was learned is told of the last one, %s.\n", later.Handle)
 	default:
-		fmt.Fprintln(out, "\nThere is no reflection on it: it waits for a reflector, or there was nothing to learn from it.")
+		console.Fprintf(out, "\nThere is no reflection on it: it waits for a reflector, or there was nothing to learn from it.\n")
 	}
 	return nil
 }
@@ -165,6 +165,6 @@ func tellIgnored(out io.Writer, ref *events.Reflection) {
 		return
 	}
 	for _, why := range ref.Ignored {
-		fmt.Fprintf(out, "  ignored   %s\n", inLine(why, 300))
+		console.Fprintf(out, "  ignored   %s\n", inLine(why, 300))
 	}
 }

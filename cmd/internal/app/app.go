@@ -6,7 +6,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -19,8 +18,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
-	"golang.org/x/term"
 
+	"debrief/cmd/internal/console"
 	"debrief/events/bus"
 	"debrief/events/redact"
 )
@@ -42,9 +41,12 @@ func (c *Common) common() *Common { return c }
 // Logger logs to standard error: for people on a terminal, as JSON lines otherwise.
 func (c Common) Logger() zerolog.Logger {
 	level, _ := zerolog.ParseLevel(c.LogLevel)
-	var out io.Writer = os.Stderr
-	if !c.LogJSON && term.IsTerminal(int(os.Stderr.Fd())) {
-		out = zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}
+	var out io.Writer = console.Stderr
+	if !c.LogJSON && console.Stderr.IsTerminal() {
+		out = zerolog.ConsoleWriter{
+			Out: console.Stderr.File(), TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "",
+			FormatPrepare: func(event map[string]any) error { console.Values(event); return nil },
+		}
 	}
 	return zerolog.New(discreet{out}).Level(level).With().Timestamp().Logger()
 }
@@ -83,10 +85,10 @@ func (m Program) Main(args []string) int {
 	name := m.Name
 	p, err := m.parse(args)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(err))
+		console.Fprintf(console.Stderr, "%s: %s\n", name, firstLine(err))
 		if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
 			command, _, _ := strings.Cut(name+" "+usage.Context.Command(), " <") // without its arguments
-			fmt.Fprintf(os.Stderr, "See '%s --help'.\n", strings.TrimSpace(command))
+			console.Fprintf(console.Stderr, "See '%s --help'.\n", strings.TrimSpace(command))
 		}
 		return ExitUsage
 	}
@@ -94,7 +96,7 @@ func (m Program) Main(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal has its usual effect
 	if err := p.do(ctx, name); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", name, firstLine(plain(err)))
+		console.Fprintf(console.Stderr, "%s: %s\n", name, firstLine(plain(err)))
 		return ExitCode(err)
 	}
 	return ExitDone
@@ -150,7 +152,7 @@ func (m Program) wanted(f *file, args []string) []Command {
 func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 	vars := kong.Vars{"version": Version()}
 	maps.Copy(vars, m.Vars)
-	options = append(options, kong.Name(m.Name), kong.Description(m.Description), kong.UsageOnError(), kong.ShortUsageOnError(),
+	options = append(options, kong.Name(m.Name), kong.Description(m.Description), kong.Writers(console.Stdout, console.Stderr), kong.UsageOnError(), kong.ShortUsageOnError(),
 		kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
 	for _, c := range commands {
 		options = append(options, kong.DynamicCommand(c.Name, c.Help, "", c.Run))

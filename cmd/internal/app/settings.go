@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"debrief/cmd/internal/console"
 	"debrief/events/redact"
 )
 
@@ -88,9 +88,9 @@ func (p *parsed) blame(err error) error {
 // writeSettings writes settings as a table.
 func writeSettings(out io.Writer, all []Setting) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "setting\tvalue\torigin")
+	console.Fprintf(w, "setting\tvalue\torigin\n")
 	for _, s := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Join(strings.Fields(s.Value), " "), s.Origin)
+		console.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Join(strings.Fields(s.Value), " "), s.Origin)
 	}
 	return w.Flush()
 }
@@ -115,9 +115,9 @@ func (m Program) ShowSettings(run *kong.Context, args []string, asJSON bool) err
 func (p *parsed) show(asJSON bool) (err error) {
 	all := p.settings()
 	if asJSON {
-		err = json.NewEncoder(os.Stdout).Encode(all)
+		err = json.NewEncoder(console.Stdout).Encode(all)
 	} else {
-		err = writeSettings(os.Stdout, all)
+		err = writeSettings(console.Stdout, all)
 	}
 	if err != nil {
 		return fmt.Errorf("print settings: %w", err)
