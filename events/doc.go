@@ -59,6 +59,7 @@
 //	KV contexts  <id>, by the context service, before the context is answered; read when its execution is reported
 //	KV vectors   by whoever had a text embedded, so that nobody pays for it again
 //
+//	ace.head.<book>         by the Curator after it has written the view: its version, for followers; nothing is stored
 //	ace.health              the roll call: whoever runs answers with how its roles do; nothing is stored
 //	ace.api.<verb>.<book>   requests of outside agents, answered and not stored: see package service
 //

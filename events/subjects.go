@@ -135,6 +135,10 @@ const (
 // SubjectHealth is where every process of an account can be asked how it is.
 const SubjectHealth = prefix + "health"
 
+// HeadSubject is where the Curator announces each new version of a book's view, as a decimal number; an empty book means
+// every book. The message is a hint to followers of the view and is stored nowhere.
+func HeadSubject(b playbook.Book) string { return prefix + "head." + string(cmpOr(b, "*")) }
+
 // ServiceSubject is where outside agents ask for something about a book; an empty book means every book.
 func ServiceSubject(verb string, b playbook.Book) string {
 	return prefix + "api." + verb + "." + string(cmpOr(b, "*"))

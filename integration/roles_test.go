@@ -224,7 +224,7 @@ func (w *tenant) open(t *testing.T) (err error) {
 			return err
 		}
 	}
-	for _, subject := range []string{events.SubjectHealth, "_INBOX_operator.known", "$KV.playbook.*.head"} {
+	for _, subject := range []string{events.SubjectHealth, "_INBOX_operator.known", events.HeadSubject("")} {
 		if _, err := w.conn.Subscribe(subject, func(m *nats.Msg) { w.note(m.Data) }); err != nil {
 			return err
 		}

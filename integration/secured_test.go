@@ -60,13 +60,14 @@ func secure(t *testing.T, tenants ...string) *secured {
 	return secureBut(t, "", tenants...)
 }
 
-// secureBut is secure without a line of the permissions, the first that reads so.
+// secureBut is secure without a line of accounts.conf.
 func secureBut(t *testing.T, line string, tenants ...string) *secured {
 	t.Helper()
 	s := newSecured(t, tenants)
 	listen := freeAddress(t)
 	s.url = "tls://" + listen
-	s.file("permissions.conf", "permissions.conf", line, "")
+	s.file("limits.conf", "limits.conf")
+	s.edit("secrets/accounts.conf", line, "")
 	s.file("server.conf", "server.conf", "/etc/nats", s.dir, `"/data"`, strconv.Quote(filepath.Join(s.dir, "data")),
 		"0.0.0.0:4222", listen, "0.0.0.0:8222", freeAddress(t))
 	s.ready(s.start("server.conf"))
@@ -77,7 +78,7 @@ func secureBut(t *testing.T, line string, tenants ...string) *secured {
 func secureCluster(t *testing.T, tenants ...string) (*secured, []*natsserver.Server) {
 	t.Helper()
 	s := newSecured(t, tenants)
-	s.file("permissions.conf", "permissions.conf")
+	s.file("limits.conf", "limits.conf")
 	moved := []string{"/etc/nats", s.dir}
 	routes := make([]string, 3)
 	for i := range routes {
@@ -124,6 +125,22 @@ func (s *secured) file(from, to string, moved ...string) {
 		}
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, to), []byte(strings.NewReplacer(moved...).Replace(string(text))), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// edit replaces a text, which must be there, in a file of the server.
+func (s *secured) edit(name, from, to string) {
+	s.t.Helper()
+	name = filepath.Join(s.dir, name)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if !bytes.Contains(text, []byte(from)) {
+		s.t.Fatalf("%s has no %s", name, from)
+	}
+	if err := os.WriteFile(name, bytes.Replace(text, []byte(from), []byte(to), 1), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 }

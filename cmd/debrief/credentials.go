@@ -24,13 +24,13 @@ import (
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/console"
-	"debrief/events"
+	"debrief/cmd/internal/rights"
 )
 
 // credentials makes what a server with TLS and a user per role needs to know, and what its users do.
 type credentials struct {
 	Dir    string   `arg:"" help:"Directory to make them in." type:"path"`
-	Tenant []string `help:"Tenant: an account of its own, with users of its own. May be repeated. Default: debrief, where the directory has no tenant yet." placeholder:"NAME"`
+	Tenant []string `help:"Tenant to add, with its streams and users. May be repeated. Default: debrief, where the directory has no tenant yet." placeholder:"NAME"`
 	Host   []string `help:"Name or address under which clients reach the server, besides localhost and 127.0.0.1. May be repeated." placeholder:"NAME"`
 }
 
@@ -40,37 +40,29 @@ func (*credentials) Help() string {
 
   ca.pem                       what clients trust: --ca
   server.pem, server-key.pem   the server's certificate, and its key
-  accounts.conf                the tenants and their users, by public key, for the server
-  TENANT/ROLE.nk               the secret key of each user: --nkey; for generator, reflector, curator, operator, agent
+  accounts.conf                for the server: the rights of each user, and the tenants with their users' public keys
+  TENANT/USER.nk               the secret key of each user: --nkey; for generator, reflector, curator, operator, agent
 
-Nothing that is there is overwritten; another call with another --tenant adds it. The key of the authority is not kept: for
-a new certificate, move ca.pem, server.pem and server-key.pem away and call again.
+Keys and certificates are never overwritten. Another call with another --tenant adds it. Another call with a new version of
+this program writes accounts.conf again with the rights of that version and the same keys. Each role has an account of its
+own, so that its key is good for its own work only; the operator's key can change everything of its tenant: guard it.
+The key of the authority is not kept: for a new certificate, move ca.pem, server.pem and server-key.pem away and call again.
 
 Examples:
 
   debrief credentials secrets --host nats.example.org
   debrief credentials secrets --tenant acme --tenant globex
+  debrief credentials secrets
 
 Then start the server as in deploy/nats/server.conf, and:
 
   debrief setup --nats tls://nats.example.org:4222 --ca secrets/ca.pem --nkey secrets/debrief/operator.nk`
 }
 
-// users are those that each tenant has.
-var users = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.UserOperator, events.UserAgent}
-
 var tenantName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // certificateAge is how long certificates hold.
 const certificateAge = 5 * 365 * 24 * time.Hour
-
-const accountsBegin = `# The tenants of the server and their users, by public key. Made by 'debrief credentials', which adds tenants at the end; their
-# limits may be changed here.
-
-include "../permissions.conf"
-
-accounts: {
-`
 
 // Run implements the command.
 func (c *credentials) Run(context.Context) error {
@@ -84,16 +76,20 @@ func (c *credentials) Run(context.Context) error {
 	if err != nil {
 		return app.Exit(app.ExitRefused, err)
 	}
-	if err := c.accounts(); err != nil {
+	before, changed, err := c.accounts()
+	if err != nil {
 		return app.Exit(app.ExitRefused, err)
 	}
 	if made {
 		console.Printf("%s: authority, certificate for %s\n", c.Dir, strings.Join(c.hosts(), ", "))
 	}
 	for _, tenant := range c.Tenant {
-		console.Printf("%s: keys for %s\n", filepath.Join(c.Dir, tenant), strings.Join(users, ", "))
+		console.Printf("%s: a key for each user\n", filepath.Join(c.Dir, tenant))
 	}
-	if !made && len(c.Tenant) == 0 {
+	if changed && len(before) > 0 {
+		console.Printf("%s: written again; have the servers read it (SIGHUP, or a restart)\n", c.path("accounts.conf"))
+	}
+	if !made && !changed {
 		console.Printf("%s: all there; nothing was made\n", c.Dir)
 	}
 	return nil
@@ -219,62 +215,65 @@ func create(name string, data []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// accounts makes the users of the tenants and adds them to what the server reads.
-func (c *credentials) accounts() error {
-	if len(c.Tenant) == 0 {
-		return nil
-	}
+// accounts makes the users of new tenants and writes accounts.conf with the rights of this version. It returns the tenants
+// that were there before, and reports whether the file has changed.
+func (c *credentials) accounts() (before []rights.Tenant, changed bool, err error) {
 	file := c.path("accounts.conf")
-	conf := accountsBegin
-	if isThere(file) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
+	text, err := os.ReadFile(file)
+	if err == nil {
+		if before, err = rights.Tenants(string(text)); err != nil {
+			return nil, false, fmt.Errorf("%s: %w", file, err)
 		}
-		var ok bool
-		if conf, ok = strings.CutSuffix(strings.TrimRight(string(text), " \t\r\n"), "}"); !ok {
-			return fmt.Errorf("%s: does not end with the } of its accounts: add the tenant by hand", file)
-		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, err
 	}
-	for _, tenant := range c.Tenant {
-		block, err := c.tenant(tenant)
+	tenants := slices.Clone(before)
+	for _, name := range c.Tenant {
+		t, err := c.tenant(name)
 		if err != nil {
-			return err
+			return nil, false, err
 		}
-		conf += block
+		tenants = append(tenants, t)
+	}
+	conf := rights.Conf(tenants)
+	if conf == string(text) {
+		return before, false, nil
 	}
 	// Whole or not at all: a server may read it at any time.
-	if err := os.WriteFile(file+".new", []byte(conf+"}\n"), 0o644); err != nil {
-		return err
+	if err := os.WriteFile(file+".new", []byte(conf), 0o644); err != nil {
+		return nil, false, err
 	}
-	return os.Rename(file+".new", file)
+	return before, true, os.Rename(file+".new", file)
 }
 
-// tenant makes the keys of one tenant's users and returns its account.
-func (c *credentials) tenant(name string) (string, error) {
+// tenant makes the keys of one tenant's users.
+func (c *credentials) tenant(name string) (rights.Tenant, error) {
+	t := rights.Tenant{Name: name, Keys: map[string]string{}}
 	if err := os.Mkdir(c.path(name), 0o755); err != nil {
-		return "", err
+		return t, err
 	}
-	var conf strings.Builder
-	console.Fprintf(&conf, "  %q: {\n    jetstream: $tenant_limits\n    users: [\n", name)
-	for _, user := range users {
-		pair, err := nkeys.CreateUser()
+	for _, user := range rights.Users() {
+		seed, public, err := newKey()
 		if err != nil {
-			return "", fmt.Errorf("make the key of %s: %w", user, err)
+			return t, fmt.Errorf("make the key of %s: %w", user.Name, err)
 		}
-		seed, err := pair.Seed()
-		if err != nil {
-			return "", fmt.Errorf("make the key of %s: %w", user, err)
+		if err := create(c.path(name, user.Name+".nk"), append(seed, '\n'), 0o600); err != nil {
+			return t, err
 		}
-		public, err := pair.PublicKey()
-		if err != nil {
-			return "", fmt.Errorf("make the key of %s: %w", user, err)
-		}
-		if err := create(c.path(name, user+".nk"), append(seed, '\n'), 0o600); err != nil {
-			return "", err
-		}
-		console.Fprintf(&conf, "      { nkey: %s, permissions: $%s_rights } # %s\n", public, user, user)
+		t.Keys[user.Name] = public
 	}
-	conf.WriteString("    ]\n  }\n")
-	return conf.String(), nil
+	return t, nil
+}
+
+// newKey makes the key of a user.
+func newKey() (seed []byte, public string, err error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, "", err
+	}
+	if seed, err = pair.Seed(); err != nil {
+		return nil, "", err
+	}
+	public, err = pair.PublicKey()
+	return seed, public, err
 }

@@ -179,7 +179,14 @@ func (w *Writer) flushOnce(ctx context.Context) error {
 	}
 	w.repair, w.stray = false, nil
 	w.flushed(h.Version, rev)
+	w.announce(h.Version)
 	return nil
+}
+
+// announce tells followers the version of the view. It has no reply subject: a follower that received the commit of the
+// batch itself could answer it before the server does. A lost message delays followers by lookLast.
+func (w *Writer) announce(version uint64) {
+	_ = w.s.nc.Publish(events.HeadSubject(w.book), strconv.AppendUint(nil, version, 10)) // fails on a closed connection only
 }
 
 // Headers of the server's atomic batches (NATS ADR-50): all messages or none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,21 +179,21 @@ func refused(err error) bool {
 	return errors.As(err, &e)
 }
 
-// How often the view is looked at: soon after its head was written, which is heard before it is stored, and less and less
-// until the mirror has it; and at times in any case.
+// The follower reads the view when its Curator announces a version, again with growing pauses while a replica does not have
+// that version yet, and at least every lookLast.
 const lookFirst, lookLast = time.Millisecond, 2 * time.Second
 
-// follow reads what is new of the view whenever its head is written. It makes no consumer: who may make one can have it
-// deliver to any subject. It goes on without hearing of the head, only slower.
+// follow reads the new entries of the view whenever a version is announced. It makes no consumer: a user that may make one can
+// have it deliver to any subject. Without announcements it goes on, only slower.
 func (f *Follower) follow(ctx context.Context) error {
 	written := make(chan struct{}, 1)
-	var heard atomic.Uint64 // the newest version that was written
-	sub, err := f.s.nc.Subscribe(viewPrefix+events.HeadKey(f.book), func(m *nats.Msg) {
-		h := parseEntry(f.book, direct.Message{Subject: m.Subject, Header: m.Header, Data: m.Data}).head
-		if h == nil || h.Partial || h.Version <= heard.Load() {
+	var heard atomic.Uint64 // the newest version that was announced
+	sub, err := f.s.nc.Subscribe(events.HeadSubject(f.book), func(m *nats.Msg) {
+		version, err := strconv.ParseUint(string(m.Data), 10, 64)
+		if err != nil || version <= heard.Load() {
 			return
 		}
-		heard.Store(h.Version)
+		heard.Store(version)
 		select {
 		case written <- struct{}{}:
 		default:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"debrief/cmd/internal/rights"
 	"debrief/events/denied"
 )
 
@@ -57,16 +58,7 @@ func (l *list) lets(subject string) bool {
 // covers reports whether a subject is one of a pattern's.
 func covers(pattern, subject string) bool {
 	pattern, _, _ = strings.Cut(pattern, " ") // a queue group follows
-	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
-	for i, token := range p {
-		switch {
-		case token == ">":
-			return len(s) > i
-		case i >= len(s), token != "*" && token != s[i]:
-			return false
-		}
-	}
-	return len(p) == len(s)
+	return rights.Covers(pattern, subject)
 }
 
 const asOperator = "connect as the operator: the doctor asks for all that one may; what another user lacks, its worker's own health says"

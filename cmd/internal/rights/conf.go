@@ -1,0 +1,181 @@
+package rights
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"debrief/events"
+)
+
+// Tenant is a tenant of a server with the public key of each user.
+type Tenant struct {
+	Name string
+	Keys map[string]string // by name of the user
+}
+
+// Account returns the name of a user's account. No tenant has a name with a slash.
+func Account(tenant, user string) string {
+	if user == events.UserOperator {
+		return tenant
+	}
+	return tenant + "/" + user
+}
+
+// receivers are the users whose accounts receive what a user publishes under a grant, except the user's own.
+func (g Grant) receivers(user string) []string {
+	at := g.At
+	if at == nil {
+		at = []string{events.UserOperator}
+	}
+	return slices.DeleteFunc(slices.Clone(at), func(name string) bool { return Account("", name) == Account("", user) })
+}
+
+// exports are the subjects that the account of a user exports, in the order of the list. None of them covers another: of
+// two exports that match, the server takes one at random.
+func exports(user string) (subjects []string) {
+	for _, u := range Users() {
+		for _, g := range u.Publish {
+			covered := func(by string) bool { return Covers(by, g.Subject) }
+			if slices.Contains(g.receivers(u.Name), user) && !slices.ContainsFunc(subjects, covered) {
+				subjects = slices.DeleteFunc(subjects, func(s string) bool { return Covers(g.Subject, s) })
+				subjects = append(subjects, g.Subject)
+			}
+		}
+	}
+	return subjects
+}
+
+// Covers reports whether a pattern matches a subject, or all that another pattern matches.
+func Covers(pattern, subject string) bool {
+	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i, token := range p {
+		switch {
+		case token == ">":
+			return len(s) > i
+		case i >= len(s), s[i] == ">", token != "*" && token != s[i]:
+			return false
+		}
+	}
+	return len(p) == len(s)
+}
+
+const confBegin = `# The rights of all users, and the tenants with the public keys of their users. Written by 'debrief credentials DIR', which
+# writes it again for a new version of the program, with the same keys: changes by hand are lost. The limits of a tenant are
+# in limits.conf.
+#
+# A tenant's streams and its operator are in the account of its name. Each role is in an account that imports the subjects
+# of its rights, so that the server replaces the reply subject of each request: no user writes anywhere through an answer.
+# The operator's account is the exception. Guard the operator's key.
+
+include "../limits.conf"
+`
+
+// Conf returns the part of a server's configuration that has the rights and the tenants.
+func Conf(tenants []Tenant) string {
+	var b strings.Builder
+	b.WriteString(confBegin)
+	for _, u := range Users() {
+		u.write(&b)
+	}
+	for _, u := range Users() {
+		writeExports(&b, u.Name)
+	}
+	b.WriteString("\naccounts: {\n")
+	for _, t := range tenants {
+		for _, u := range Users() {
+			t.write(&b, u)
+		}
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+func (u *User) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%s_rights: {\n  publish: {\n    allow: [\n", u.Name)
+	writeGrants(b, "      ", u.Publish)
+	b.WriteString("    ]\n")
+	if len(u.Deny) > 0 {
+		fmt.Fprintf(b, "    deny: [\"%s\"]\n", strings.Join(u.Deny, `", "`))
+	}
+	b.WriteString("  }\n  subscribe: { allow: [\n")
+	writeGrants(b, "    ", u.Subscribe)
+	b.WriteString("  ] }\n}\n")
+}
+
+func writeGrants(b *strings.Builder, indent string, grants []Grant) {
+	for _, g := range grants {
+		fmt.Fprintf(b, "%s\"%s\" # %s\n", indent, g.Subject, g.Why)
+	}
+}
+
+// responseThreshold bounds how long the server keeps the way back of a request that gets several answers. It must be
+// longer than a pull waits for messages; each request takes about 1.4 kB of the server's memory until then.
+const responseThreshold = "10s"
+
+// writeExports writes the exports of a user's account. They have no list of importing accounts: accounts import by
+// configuration only, which is written here.
+func writeExports(b *strings.Builder, user string) {
+	subjects := exports(user)
+	if len(subjects) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s_exports: [\n", user)
+	for _, s := range subjects {
+		several := ""
+		if severalAnswers(s) {
+			several = fmt.Sprintf(", response_type: stream, response_threshold: %q", responseThreshold)
+		}
+		fmt.Fprintf(b, "  {service: \"%s\"%s}\n", s, several)
+	}
+	b.WriteString("]\n")
+}
+
+// write writes the account of a user.
+func (t *Tenant) write(b *strings.Builder, u User) {
+	fmt.Fprintf(b, "  %q: {\n    users: [{nkey: %s, permissions: $%s_rights}]\n", Account(t.Name, u.Name), t.Keys[u.Name], u.Name)
+	if u.Name == events.UserOperator {
+		b.WriteString("    jetstream: $tenant_limits\n")
+	}
+	if len(exports(u.Name)) > 0 {
+		fmt.Fprintf(b, "    exports: $%s_exports\n", u.Name)
+	}
+	b.WriteString("    imports: [\n")
+	for _, g := range u.Publish {
+		for _, at := range g.receivers(u.Name) {
+			fmt.Fprintf(b, "      {service: {account: %q, subject: \"%s\"}}\n", Account(t.Name, at), g.Subject)
+		}
+	}
+	b.WriteString("    ]\n  }\n")
+}
+
+var (
+	tenantBegin = regexp.MustCompile(`(?m)^  "([A-Za-z0-9_-]+)(/[a-z]+)?": \{\n    users: \[\{nkey: (U[A-Z0-9]+), permissions: \$([a-z]+)_rights\}\]$`)
+	errNoConf   = errors.New("is not as 'debrief credentials' writes it: move it and the keys away and start again")
+)
+
+// Tenants reads the tenants back from what Conf wrote.
+func Tenants(conf string) (tenants []Tenant, err error) {
+	for _, m := range tenantBegin.FindAllStringSubmatch(conf, -1) {
+		name, key, user := m[1], m[3], m[4]
+		i := slices.IndexFunc(tenants, func(t Tenant) bool { return t.Name == name })
+		if i < 0 {
+			i = len(tenants)
+			tenants = append(tenants, Tenant{name, map[string]string{}})
+		}
+		tenants[i].Keys[user] = key
+	}
+	for _, t := range tenants {
+		for _, u := range Users() {
+			if t.Keys[u.Name] == "" {
+				return nil, fmt.Errorf("tenant %s has no user %s: the file %w", t.Name, u.Name, errNoConf)
+			}
+		}
+	}
+	if len(tenants) == 0 {
+		return nil, errNoConf
+	}
+	return tenants, nil
+}

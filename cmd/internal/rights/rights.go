@@ -1,0 +1,259 @@
+// Package rights lists what each user of a NATS server may do, and writes the server's configuration from that list.
+//
+// A tenant has one account for its streams, buckets and operator, and one account for each role and for outside agents.
+// A role's account imports the subjects of its list from the stream account as services, and nothing else. This closes a
+// hole of user permissions alone: the server publishes the answer of a JetStream request to the request's reply subject
+// without checking the requester's rights, so a user could write to, purge or delete any stream through its reply
+// subject. Across a service import the server replaces the reply subject, and the answer returns to the requester's own
+// account.
+//
+// The list is applied twice: as imports, which close the hole, and as user permissions, with which a missing right is an
+// error that names the subject.
+//
+// Rules for an entry of the list:
+//
+//   - Only the operator may create consumers. The server delivers to a push consumer's deliver_subject without checking
+//     the rights of its creator. Roles use the durables that 'debrief setup' creates, and direct gets.
+//   - An acknowledgement is a publish: each role may acknowledge for its own durable only.
+//   - Each user has its own inbox prefix. Programs of Debrief set it; other clients must (nats --inbox-prefix).
+//   - A subject that several messages answer must be in severalAnswers.
+//
+// Limits of the list: all agents of a tenant are one user and can read each other's answers. Roles of a tenant can read
+// its tasks and executions. A user with the right to a bucket may write all of its keys. The operator is a user of the
+// stream account: what the list denies it is against mistakes, because its reply subjects are not replaced and it may
+// create push consumers. Its key can forge and delete everything of its tenant and must be guarded.
+package rights
+
+import (
+	"strings"
+
+	"debrief/events"
+)
+
+// Grant lets a user publish to a subject, or subscribe to it.
+type Grant struct {
+	Subject string
+	Why     string
+	// At are the users whose accounts receive what is published. Nil is the operator: the stream account. Empty is the
+	// user's own account only.
+	At []string
+}
+
+// User is a user of each tenant with its rights. Everything else is refused.
+type User struct {
+	Name      string
+	Publish   []Grant
+	Deny      []string // exceptions of Publish
+	Subscribe []Grant
+}
+
+// workers are the users that answer health requests.
+var workers = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
+
+// Users returns the users of a tenant.
+func Users() []User {
+	return []User{generator, reflector, curator, operator, agent}
+}
+
+// Grants of several users.
+var (
+	health  = Grant{Subject: events.SubjectHealth, Why: "health requests"}
+	answers = Grant{Subject: "_R_.>", Why: "answers to requests of other accounts", At: []string{}}
+	replies = Grant{Subject: "_INBOX_operator.>", Why: "answers to tasks and edits, whose inbox is in the event"}
+	blobs   = Grant{Subject: "$O.blobs.>", Why: "payloads too large for a message"}
+	letters = Grant{Subject: "ace.dead.*.*", Why: "dead letters: its own, and those it moves for workers that died"}
+	headOf  = Grant{Subject: "ace.head.*", Why: "a playbook has a new version"}
+)
+
+var generator = User{
+	Name: events.RoleGenerator,
+	Publish: []Grant{
+		{Subject: "ace.execution.*", Why: "its results, and executions that agents report to its service"},
+		{Subject: "ace.feedback.*", Why: "feedback that agents report to its service"},
+		letters,
+		answers,
+		replies,
+		{Subject: "$KV.window.>", Why: "turns of sessions"},
+		{Subject: "$KV.contexts.>", Why: "contexts that agents were served"},
+		{Subject: "$KV.vectors.>", Why: "embeddings"},
+		blobs,
+
+		{Subject: "$JS.API.CONSUMER.INFO.TASKS.generator", Why: "its durable: position"},
+		{Subject: "$JS.API.CONSUMER.MSG.NEXT.TASKS.generator", Why: "its durable: deliveries"},
+		{Subject: "$JS.ACK.TASKS.generator.>", Why: "its durable: acknowledgements"},
+		{Subject: "$JS.API.CONSUMER.INFO.ADVISORIES.mover", Why: "the mover's durable, which all workers share"},
+		{Subject: "$JS.API.CONSUMER.MSG.NEXT.ADVISORIES.mover", Why: "mover"},
+		{Subject: "$JS.ACK.ADVISORIES.mover.>", Why: "mover"},
+
+		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
+		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "health: backlog"},
+		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "health: its results"},
+		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "mover"},
+		{Subject: "$JS.API.STREAM.INFO.ADVISORIES", Why: "mover"},
+		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "health: dead letters"},
+		{Subject: "$JS.API.STREAM.INFO.KV_playbook", Why: "start: does it exist"},
+		{Subject: "$JS.API.STREAM.INFO.KV_window", Why: "start: does it exist"},
+		{Subject: "$JS.API.STREAM.INFO.KV_contexts", Why: "start: does it exist"},
+		{Subject: "$JS.API.STREAM.INFO.KV_vectors", Why: "start: does it exist"},
+		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
+
+		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "health: the oldest task; mover"},
+		{Subject: "$JS.API.STREAM.MSG.DELETE.TASKS", Why: "mover: a work queue keeps messages that nobody acknowledges"},
+		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "recall, sessions, feedback"},
+		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "mover"},
+		{Subject: "$JS.API.DIRECT.GET.ADVISORIES", Why: "health: the oldest advisory"},
+		{Subject: "$JS.API.DIRECT.GET.DELTAS", Why: "earlier versions of a playbook"},
+		{Subject: "$JS.API.DIRECT.GET.DELTAS.>", Why: "earlier versions of a playbook"},
+		{Subject: "$JS.API.DIRECT.GET.KV_playbook", Why: "the playbook"},
+		{Subject: "$JS.API.DIRECT.GET.KV_playbook.>", Why: "heads and bullets"},
+		{Subject: "$JS.API.DIRECT.GET.KV_window", Why: "turns of sessions"},
+		{Subject: "$JS.API.DIRECT.GET.KV_window.>", Why: "turns of sessions"},
+		{Subject: "$JS.API.DIRECT.GET.KV_contexts", Why: "served contexts"},
+		{Subject: "$JS.API.DIRECT.GET.KV_contexts.>", Why: "served contexts"},
+		{Subject: "$JS.API.DIRECT.GET.KV_vectors", Why: "embeddings"},
+		{Subject: "$JS.API.DIRECT.GET.KV_vectors.>", Why: "embeddings"},
+		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs", Why: "large payloads"},
+		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs.>", Why: "large payloads"},
+	},
+	Subscribe: []Grant{
+		inbox(events.RoleGenerator),
+		health,
+		{Subject: "ace.api.*.*", Why: "its service for agents"},
+		{Subject: "$SRV.>", Why: "discovery of its service"},
+		headOf,
+	},
+}
+
+var reflector = User{
+	Name: events.RoleReflector,
+	Publish: []Grant{
+		{Subject: "ace.reflection.*", Why: "its results"},
+		{Subject: "ace.task.*", Why: "another round of a task"},
+		letters,
+		answers,
+		replies,
+		{Subject: "$KV.window.>", Why: "notes of sessions and books, runs of a task, the first feedback"},
+		blobs,
+
+		{Subject: "$JS.API.CONSUMER.INFO.EXECUTIONS.reflector", Why: "its durable: position"},
+		{Subject: "$JS.API.CONSUMER.MSG.NEXT.EXECUTIONS.reflector", Why: "its durable: deliveries"},
+		{Subject: "$JS.ACK.EXECUTIONS.reflector.>", Why: "its durable: acknowledgements"},
+		{Subject: "$JS.API.CONSUMER.INFO.ADVISORIES.mover", Why: "the mover's durable, which all workers share"},
+		{Subject: "$JS.API.CONSUMER.MSG.NEXT.ADVISORIES.mover", Why: "mover"},
+		{Subject: "$JS.ACK.ADVISORIES.mover.>", Why: "mover"},
+
+		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
+		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "mover"},
+		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "health: backlog"},
+		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "health: its results"},
+		{Subject: "$JS.API.STREAM.INFO.ADVISORIES", Why: "mover"},
+		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "health: dead letters"},
+		{Subject: "$JS.API.STREAM.INFO.KV_window", Why: "start: does it exist"},
+		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
+
+		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "mover"},
+		{Subject: "$JS.API.STREAM.MSG.DELETE.TASKS", Why: "mover: a work queue keeps messages that nobody acknowledges"},
+		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "the execution of a feedback; health: the oldest"},
+		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "mover"},
+		{Subject: "$JS.API.DIRECT.GET.ADVISORIES", Why: "health: the oldest advisory"},
+		{Subject: "$JS.API.DIRECT.GET.KV_window", Why: "notes and runs"},
+		{Subject: "$JS.API.DIRECT.GET.KV_window.>", Why: "notes and runs"},
+		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs", Why: "large payloads"},
+		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs.>", Why: "large payloads"},
+	},
+	Subscribe: []Grant{inbox(events.RoleReflector), health},
+}
+
+var curator = User{
+	Name: events.RoleCurator,
+	Publish: []Grant{
+		{Subject: "ace.delta.*", Why: "the log of each playbook: nobody else"},
+		{Subject: "$KV.playbook.>", Why: "the view of the log: nobody else"},
+		{Subject: headOf.Subject, Why: headOf.Why, At: []string{events.RoleGenerator, events.UserOperator}},
+		letters,
+		answers,
+		replies,
+		blobs,
+
+		{Subject: "$JS.API.CONSUMER.INFO.REFLECTIONS.curator", Why: "its durable: position, and the floor of a delta"},
+		{Subject: "$JS.API.CONSUMER.MSG.NEXT.REFLECTIONS.curator", Why: "its durable: deliveries"},
+		{Subject: "$JS.ACK.REFLECTIONS.curator.>", Why: "its durable: acknowledgements"},
+		{Subject: "$JS.API.CONSUMER.INFO.ADVISORIES.mover", Why: "the mover's durable, which all workers share"},
+		{Subject: "$JS.API.CONSUMER.MSG.NEXT.ADVISORIES.mover", Why: "mover"},
+		{Subject: "$JS.ACK.ADVISORIES.mover.>", Why: "mover"},
+
+		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
+		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "mover"},
+		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "mover"},
+		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "health: backlog"},
+		{Subject: "$JS.API.STREAM.INFO.DELTAS", Why: "names of books; health: its results"},
+		{Subject: "$JS.API.STREAM.INFO.ADVISORIES", Why: "mover"},
+		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "health: dead letters"},
+		{Subject: "$JS.API.STREAM.INFO.KV_playbook", Why: "start: does it exist"},
+		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
+
+		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "mover"},
+		{Subject: "$JS.API.STREAM.MSG.DELETE.TASKS", Why: "mover: a work queue keeps messages that nobody acknowledges"},
+		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "mover"},
+		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "reflections that an edit covers; health: the oldest"},
+		{Subject: "$JS.API.DIRECT.GET.ADVISORIES", Why: "health: the oldest advisory"},
+		{Subject: "$JS.API.DIRECT.GET.DELTAS", Why: "the log"},
+		{Subject: "$JS.API.DIRECT.GET.DELTAS.>", Why: "the log"},
+		{Subject: "$JS.API.STREAM.MSG.GET.DELTAS", Why: "the end of the log, from its leader"},
+		{Subject: "$JS.API.DIRECT.GET.KV_playbook", Why: "the view"},
+		{Subject: "$JS.API.DIRECT.GET.KV_playbook.>", Why: "the view"},
+		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs", Why: "large payloads"},
+		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs.>", Why: "large payloads"},
+	},
+	Subscribe: []Grant{inbox(events.RoleCurator), health},
+}
+
+// operator is the user of people's tools.
+var operator = User{
+	Name: events.UserOperator,
+	Publish: []Grant{
+		{Subject: "ace.>", Why: "tasks, feedback, edits, executions of recorded runs"},
+		{Subject: health.Subject, Why: health.Why, At: workers},
+		{Subject: "ace.api.*.*", Why: "requests to the service", At: []string{events.RoleGenerator}},
+		{Subject: "$SRV.>", Why: "discovery of the service", At: []string{events.RoleGenerator}},
+		{Subject: "$KV.>", Why: "marks of sessions, embeddings, progress of runs"},
+		blobs,
+		{Subject: "$JS.API.>", Why: "streams, consumers, reads"},
+		{Subject: "$JS.ACK.>", Why: "acknowledgements of what it consumes"},
+		{Subject: "$JS.SNAPSHOT.>", Why: "backups: the server's flow control, and data to restore"},
+		{Subject: "$SYS.REQ.USER.INFO", Why: "its own rights"},
+	},
+	Deny: []string{
+		"ace.delta.>", // the Curator's: edits are requested
+		"$KV.playbook.>",
+	},
+	Subscribe: []Grant{
+		inbox(events.UserOperator),
+		{Subject: health.Subject, Why: "'debrief up --nats' answers, too"},
+		headOf,
+	},
+}
+
+// agent is the user of agents outside. It has no right to anything of JetStream.
+var agent = User{
+	Name: events.UserAgent,
+	Publish: []Grant{
+		{Subject: "ace.api.context.*", Why: "context for the model", At: []string{events.RoleGenerator}},
+		{Subject: "ace.api.execution.*", Why: "report of an execution", At: []string{events.RoleGenerator}},
+		{Subject: "ace.api.feedback.*", Why: "feedback", At: []string{events.RoleGenerator}},
+	},
+	Subscribe: []Grant{inbox(events.UserAgent)},
+}
+
+func inbox(user string) Grant {
+	return Grant{Subject: events.InboxPrefix(user) + ".>", Why: "answers to its requests"}
+}
+
+// severalAnswers reports whether a request to a subject gets more than one answer. A direct get of a stream may be a
+// batch; that of one subject is one message.
+func severalAnswers(subject string) bool {
+	if stream, ok := strings.CutPrefix(subject, "$JS.API.DIRECT.GET."); ok {
+		return !strings.Contains(stream, ".")
+	}
+	return strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT.") || subject == health.Subject || subject == "$SRV.>"
+}
