@@ -23,6 +23,7 @@ import (
 type secured struct {
 	t    *testing.T
 	dir  string // of the configuration
+	conf string // the server's file in it, one of them on a cluster
 	url  string
 	said *complaints
 }
@@ -64,14 +65,20 @@ func secure(t *testing.T, tenants ...string) *secured {
 func secureBut(t *testing.T, line string, tenants ...string) *secured {
 	t.Helper()
 	s := newSecured(t, tenants)
-	listen := freeAddress(t)
-	s.url = "tls://" + listen
 	s.file("limits.conf", "limits.conf")
 	s.edit("secrets/accounts.conf", line, "")
-	s.file("server.conf", "server.conf", "/etc/nats", s.dir, `"/data"`, strconv.Quote(filepath.Join(s.dir, "data")),
-		"0.0.0.0:4222", listen, "0.0.0.0:8222", freeAddress(t))
-	s.ready(s.start("server.conf"))
+	s.serve()
 	return s
+}
+
+// serve starts a server from the file for one.
+func (s *secured) serve(moved ...string) {
+	s.t.Helper()
+	listen := freeAddress(s.t)
+	s.url, s.conf = "tls://"+listen, "server.conf"
+	s.file("server.conf", s.conf, append(moved, "/etc/nats", s.dir, `"/data"`, strconv.Quote(filepath.Join(s.dir, "data")),
+		"0.0.0.0:4222", listen, "0.0.0.0:8222", freeAddress(s.t))...)
+	s.ready(s.start(s.conf))
 }
 
 // secureCluster is secure with three servers from the file for them.
@@ -79,25 +86,32 @@ func secureCluster(t *testing.T, tenants ...string) (*secured, []*natsserver.Ser
 	t.Helper()
 	s := newSecured(t, tenants)
 	s.file("limits.conf", "limits.conf")
-	moved := []string{"/etc/nats", s.dir}
+	return s, s.serveCluster()
+}
+
+// serveCluster starts three servers from the file for them.
+func (s *secured) serveCluster(moved ...string) []*natsserver.Server {
+	s.t.Helper()
+	moved = append(moved, "/etc/nats", s.dir)
 	routes := make([]string, 3)
 	for i := range routes {
-		routes[i] = freeAddress(t)
+		routes[i] = freeAddress(s.t)
 		moved = append(moved, fmt.Sprintf("nats-%d:6222", i), routes[i])
 	}
 	servers := make([]*natsserver.Server, len(routes))
 	for i := range servers {
-		listen, name := freeAddress(t), fmt.Sprintf("nats-%d", i)
-		s.file("cluster.conf", name+".conf", append(moved, "$SERVER_NAME", name, "0.0.0.0:6222", routes[i], "0.0.0.0:4222", listen,
-			"0.0.0.0:8222", freeAddress(t), `"/data"`, strconv.Quote(filepath.Join(s.dir, name)))...)
-		servers[i] = s.start(name + ".conf")
+		listen, name := freeAddress(s.t), fmt.Sprintf("nats-%d", i)
+		s.conf = name + ".conf"
+		s.file("cluster.conf", s.conf, append(moved, "$SERVER_NAME", name, "0.0.0.0:6222", routes[i], "0.0.0.0:4222", listen,
+			"0.0.0.0:8222", freeAddress(s.t), `"/data"`, strconv.Quote(filepath.Join(s.dir, name)))...)
+		servers[i] = s.start(s.conf)
 		s.url += ",tls://" + listen
 	}
 	s.url = s.url[1:]
 	for _, srv := range servers {
 		s.ready(srv)
 	}
-	return s, servers
+	return servers
 }
 
 // newSecured makes credentials with 'debrief credentials'.
