@@ -35,7 +35,7 @@ type doctors struct {
 func (*doctors) Help() string {
 	return `Server, streams, durables, replicas, rights, clocks, disk, workers, playbooks, dead letters and, where they are named, models
 and embedder: each with a result and, where it is not ok, how to mend it. A model is asked for one token. Nothing is
-changed. It ends with 1 when something failed and with 4 when no server answers; a warning is no failure.
+changed. With the key of a role it checks that role's rights instead. It ends with 1 when something failed and with 4 when no server answers; a warning is no failure.
 
 Examples:
 
@@ -125,6 +125,7 @@ func (d *doctors) examine(ctx context.Context, x *doctor.Exam, conn *bus.Conn, o
 	x.Server(on.nc, on.where)
 	watch := denied.Of(conn.JetStream())
 	if !x.Rights(ctx, conn.NATS(), watch) {
+		d.role(ctx, x)
 		return
 	}
 	if on.dir != "" {
@@ -147,6 +148,23 @@ func (d *doctors) examine(ctx context.Context, x *doctor.Exam, conn *bus.Conn, o
 	d.examineDamage(ctx, x, conn)
 	x.Workers(ctx, conn, reports)
 	examineBooks(ctx, x, conn)
+}
+
+// role finds the role whose credentials these are, by the inboxes that it may subscribe to, and checks its rights.
+func (d *doctors) role(ctx context.Context, x *doctor.Exam) {
+	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+		nc, err := d.Dial(role, zerolog.Nop())
+		if err != nil {
+			return // it went a moment ago
+		}
+		defer nc.Close()
+		watch := denied.New(nc)
+		const subject = "$JS.API.INFO" // whatever comes of it: the answer needs the inbox
+		_, err = denied.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
+		if refused := (*denied.Error)(nil); !errors.As(err, &refused) || !refused.Listen {
+			x.Role(ctx, nc, watch, role)
+		}
+	}
 }
 
 // disk looks at the directory of the embedded server.

@@ -73,12 +73,18 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	watch := denied.New(nc)
 	c := &Conn{nc: nc, js: denied.JetStream(js, watch), watch: watch, policy: o.Policy.WithDefaults(), log: o.Log, tracer: o.Tracer}
 	if err := c.ensure(ctx, o.Role, max(o.Replicas, 1)); err != nil {
-		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
-			return nil, fmt.Errorf("the server at %s has no JetStream: start it with JetStream enabled: %w", redact.Address(nc.ConnectedUrl()), err)
+		if noJetStream(err) {
+			return nil, fmt.Errorf("the server at %s has no JetStream in this user's account, or the account does not import it: start the server with JetStream, or "+
+				"connect with a key of 'debrief credentials' and have the server read the accounts.conf that it writes: %w", redact.Address(nc.ConnectedUrl()), err)
 		}
 		return nil, err
 	}
 	return c, nil
+}
+
+// noJetStream reports whether nothing of JetStream answers, or only to say that the account has none.
+func noJetStream(err error) bool {
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
 }
 
 // JetStream is the connection's JetStream, for the package that stores playbooks.
@@ -147,7 +153,7 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *
 	pub, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
 	c.heard(err)
 	if err != nil {
-		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(unanswered(ctx, err)))
+		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asUnserved(asFull(unanswered(ctx, err))))
 	}
 	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
 	if !r.Duplicate {
@@ -195,6 +201,14 @@ func (c *Conn) get(ctx context.Context, s jetstream.Stream, stream string, seq u
 func unanswered(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%w (%v)", nats.ErrTimeout, err)
+	}
+	return err
+}
+
+// asUnserved adds to the error of a publish that nobody took what can be the cause.
+func asUnserved(err error) error {
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return fmt.Errorf("%w: its stream has no leader or is gone, or the account of this user does not import the subject ('debrief doctor' with the user's key says which)", err)
 	}
 	return err
 }

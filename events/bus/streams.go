@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
@@ -187,7 +186,7 @@ func insist(ctx context.Context, ask func(context.Context) error) error {
 		err := ask(try)
 		cancel()
 		late := errors.Is(err, context.DeadlineExceeded) || Unreachable(err)
-		if ctx.Err() != nil || !late || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
+		if ctx.Err() != nil || !late || noJetStream(err) {
 			return err
 		}
 		select {

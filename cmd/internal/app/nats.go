@@ -19,8 +19,10 @@ import (
 	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/rights"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/denied"
 	"debrief/events/redact"
 )
 
@@ -193,7 +195,7 @@ func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	case err == nil:
 		return nc, nil
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token", shown))
+		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token; a new key is known once the server has read accounts.conf", shown))
 	case errors.As(err, &untrusted):
 		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s has a certificate that is not to be trusted (%w): check --ca", shown, untrusted.Err))
 	}
@@ -261,8 +263,28 @@ func (n NATS) Open(ctx context.Context, nc *nats.Conn, role string, log zerolog.
 	switch {
 	case err == nil:
 		return conn, nil
+	case wrongUser(err, nc):
+		return nil, Exit(ExitRefused, fmt.Errorf("the credentials are not those of the %s: use its own, with --nkey TENANT/%[1]s.nk (%w)", user(cmp.Or(role, "debrief")), err))
 	case ExitCode(err) == ExitRefused:
 		return nil, err
 	}
 	return nil, Exit(ExitUnreachable, err)
+}
+
+// wrongUser reports whether an error is that the user may not subscribe to the inboxes of its connection: they are another
+// user's.
+func wrongUser(err error, nc *nats.Conn) bool {
+	e := (*bus.DeniedError)(nil)
+	return errors.As(err, &e) && e.Listen && strings.HasPrefix(e.Subject, nc.Opts.InboxPrefix)
+}
+
+// checkRights logs the rights of a role that are missing, where users have keys. The role works without them as far as it
+// can.
+func (n NATS) checkRights(ctx context.Context, conn *bus.Conn, role string, log zerolog.Logger) {
+	if n.NKey == "" && n.Creds == "" {
+		return
+	}
+	if missing := rights.Missing(ctx, conn.NATS(), denied.Of(conn.JetStream()), role); len(missing) > 0 {
+		log.Error().Str(events.LogRole, role).Strs("missing", missing).Msg("rights of this user are missing: " + rights.Cure)
+	}
 }

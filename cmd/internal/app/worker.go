@@ -118,6 +118,7 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 	if err != nil {
 		return stopped(ctx, err)
 	}
+	w.checkRights(ctx, conn, name, log)
 	stop, err := w.Serve(conn, m, name, roles, log)
 	if err != nil {
 		return err

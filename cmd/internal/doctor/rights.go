@@ -61,7 +61,7 @@ func covers(pattern, subject string) bool {
 	return rights.Covers(pattern, subject)
 }
 
-const asOperator = "connect as the operator: the doctor asks for all that one may; what another user lacks, its worker's own health says"
+const asOperator = "connect as the operator (--nkey TENANT/operator.nk): the key of a role shows the rights of that role only"
 
 // Rights asks the server what this user may do. Nothing is tried. It reports whether there is any point in going on: who
 // may not listen to our inboxes hears no answer.
@@ -114,4 +114,14 @@ func (x *Exam) Rights(ctx context.Context, nc *nats.Conn, w *denied.Watch) bool 
 	}
 	x.Add("rights", OK, "", "%s may do all that an operator does", who)
 	return true
+}
+
+// Role checks the rights of a role whose connection this is.
+func (x *Exam) Role(ctx context.Context, nc *nats.Conn, w *denied.Watch, role string) {
+	missing := rights.Missing(ctx, nc, w, role)
+	if len(missing) > 0 {
+		x.Add("rights of "+role, Fail, rights.Cure, "missing: %s", some(missing))
+		return
+	}
+	x.Add("rights of "+role, OK, "", "these credentials are the %s's, and all of its rights reach the streams", role)
 }

@@ -1,0 +1,125 @@
+package rights
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/denied"
+)
+
+// Cure is what repairs missing rights.
+const Cure = "write accounts.conf again with 'debrief credentials DIR' of this version, and have the servers read it (SIGHUP, or a restart)"
+
+// missingWait bounds the wait for the answer of a probe. A probe without an answer has reached its receiver.
+const missingWait = 2 * time.Second
+
+// Missing probes the rights of a role on its connection, which must have the role's inbox prefix. It returns the subjects
+// that the server refuses to the user, or that the account of the user does not import, each with that reason. No probe
+// changes anything. Streams must exist, and rights to what gives no answer are not probed.
+func Missing(ctx context.Context, nc *nats.Conn, w *denied.Watch, user string) []string {
+	p := prober{ctx: ctx, nc: nc, watch: w}
+	later := func(subject string) bool {
+		return strings.Contains(subject, ".MSG.NEXT.") || strings.HasPrefix(subject, "$JS.ACK.")
+	}
+	subjects := probed(user)
+	p.all(slices.DeleteFunc(slices.Clone(subjects), later))
+	p.all(slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return !later(s) || p.absent(s) }))
+	slices.Sort(p.missing)
+	return p.missing
+}
+
+// probed are the subjects of a user's rights whose receivers answer.
+func probed(user string) (subjects []string) {
+	for _, u := range Users() {
+		for _, g := range u.Publish {
+			if u.Name == user && g.At == nil && g.Subject != replies.Subject {
+				subjects = append(subjects, g.Subject)
+			}
+		}
+	}
+	return subjects
+}
+
+// prober sends probes.
+type prober struct {
+	ctx   context.Context
+	nc    *nats.Conn
+	watch *denied.Watch
+
+	mu        sync.Mutex
+	missing   []string
+	consumers []string // that do not exist, as STREAM.NAME
+}
+
+// absent reports whether a subject is about a consumer that does not exist: nobody listens there.
+func (p *prober) absent(subject string) bool {
+	return slices.ContainsFunc(p.consumers, func(c string) bool { return strings.Contains(subject+".", "."+c+".") })
+}
+
+func (p *prober) all(subjects []string) {
+	var done sync.WaitGroup
+	for _, s := range subjects {
+		done.Go(func() { p.one(s) })
+	}
+	done.Wait()
+}
+
+// one probes a subject, again for a while where nobody listens: a cluster may be electing a leader.
+func (p *prober) one(subject string) {
+	ctx, cancel := context.WithTimeout(p.ctx, missingWait)
+	defer cancel()
+	for {
+		at, m, err := p.request(ctx, subject)
+		refused := (*denied.Error)(nil)
+		switch {
+		case errors.As(err, &refused) && refused.Subject != at: // of another probe, whose subject holds this one
+			continue
+		case refused != nil:
+			p.note(fmt.Sprintf("%s (not permitted)", subject))
+		case errors.Is(err, nats.ErrNoResponders):
+			select {
+			case <-ctx.Done():
+				p.note(fmt.Sprintf("%s (not imported by the account)", subject))
+			case <-time.After(missingWait / 8):
+				continue
+			}
+		case err == nil && strings.Contains(string(m.Data), `"err_code":10014`): // consumer not found
+			p.mu.Lock()
+			p.consumers = append(p.consumers, strings.TrimPrefix(subject, "$JS.API.CONSUMER.INFO."))
+			p.mu.Unlock()
+		}
+		return
+	}
+}
+
+func (p *prober) note(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.missing = append(p.missing, text)
+}
+
+// request sends a request that is answered and changes nothing: it is invalid, or a query, or meant for another stream.
+func (p *prober) request(ctx context.Context, subject string) (at string, reply *nats.Msg, err error) {
+	m := &nats.Msg{Subject: strings.NewReplacer("*", "probe", ">", "probe").Replace(subject), Header: nats.Header{}}
+	switch {
+	case strings.HasPrefix(subject, "$JS.ACK."): // of sequence 0, which no message has
+		m.Subject, m.Data = strings.TrimSuffix(subject, ">")+"1.0.0.0.0", []byte("+WPI")
+	case strings.Contains(subject, ".MSG.NEXT."):
+		m.Data = []byte("{")
+	case strings.HasPrefix(subject, "$O."):
+		m.Subject = "$O." + events.BucketBlobs + ".C.probe"
+		fallthrough
+	case !strings.HasPrefix(subject, "$JS."):
+		m.Header.Set(nats.ExpectedStreamHdr, "none")
+	}
+	reply, err = denied.Call(ctx, p.watch, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return p.nc.RequestMsgWithContext(ctx, m) })
+	return m.Subject, reply, err
+}

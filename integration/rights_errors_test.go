@@ -1,0 +1,87 @@
+package integration
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"debrief/events"
+)
+
+// TestWrongCredentialsNameTheCure: each way to connect with the wrong rights ends in one line that says what to do, in the
+// worker and in the doctor.
+func TestWrongCredentialsNameTheCure(t *testing.T) {
+	t.Parallel()
+	s := newSecured(t, []string{"m"})
+	s.file("limits.conf", "limits.conf")
+	// The generator's account lacks an import of the acknowledgements, which fails in silence, and of its results.
+	for _, subject := range []string{"$JS.ACK.TASKS.generator.>", "ace.execution.*"} {
+		s.edit("secrets/accounts.conf", `      {service: {account: "m", subject: "`+subject+`"}}`+"\n", "")
+	}
+	// An account without JetStream and without imports.
+	s.edit("secrets/accounts.conf", "accounts: {\n", "accounts: {\n  empty: { users: [{user: nobody, password: nothing}] }\n")
+	s.serve(unsynced...)
+	s.debrief("m", "setup", "--wait", "10s")
+	run(t, program(t, "debrief"), "credentials", filepath.Join(s.dir, "others"))
+
+	ca := filepath.Join(s.dir, "secrets", "ca.pem")
+	stranger := []string{"--nats", s.url, "--ca", ca, "--nkey", filepath.Join(s.dir, "others", "debrief", "curator.nk")}
+	bare := []string{"--nats", s.url, "--ca", ca, "--user", "nobody", "--password", "nothing"}
+	for name, test := range map[string]struct {
+		program string
+		args    []string
+		want    string // in one line
+	}{
+		"credentials that the server does not know": {
+			"curator", stranger, `refused the credentials: check --nkey, --creds, --user or --token; a new key is known once the server has read accounts.conf`,
+		},
+		"the same, of the doctor": {"debrief doctor", stranger, `refused the credentials: check --nkey`},
+		"another role's key": {
+			"curator", s.flags("m", events.RoleGenerator),
+			`the credentials are not those of the curator: use its own, with --nkey TENANT/curator.nk`,
+		},
+		"a role's key where the operator's is needed": {
+			"debrief setup", s.flags("m", events.RoleGenerator), `the credentials are not those of the operator: use its own`,
+		},
+		"an account without JetStream": {
+			"curator", bare, `has no JetStream in this user's account.*connect with a key of 'debrief credentials'`,
+		},
+		"the same, of doctor": {"debrief doctor", bare, `FAIL +jetstream +is not enabled`},
+		"an import that is missing, of the doctor": {
+			"debrief doctor", s.flags("m", events.RoleGenerator),
+			`FAIL +rights of generator +missing: \$JS\.ACK\.TASKS\.generator\.> \(not imported by the account\); ace\.execution\.\* \(not imported by the account\)\n +mend: write accounts\.conf again with 'debrief credentials DIR'`,
+		},
+		"none is missing": {"debrief doctor", s.flags("m", events.RoleReflector), `ok +rights of reflector +these credentials are the reflector's`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			words := strings.Fields(test.program)
+			cmd := exec.Command(program(t, words[0]), append(words[1:], test.args...)...)
+			timer := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+			defer timer.Stop()
+			out, err := cmd.CombinedOutput()
+			if err == nil || !regexp.MustCompile(test.want).Match(out) {
+				t.Errorf("got error %v and\n%s\nwant %s", err, out, test.want)
+			}
+			if lines := strings.Count(strings.TrimSpace(string(out)), "\n") + 1; words[len(words)-1] != "doctor" && lines != 1 {
+				t.Errorf("got %d lines, want 1:\n%s", lines, out)
+			}
+		})
+	}
+	t.Run("an import that is missing, of the worker", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, events.RoleGenerator, events.RoleGenerator, append(s.flags("m", events.RoleGenerator), "--model", "simulated-invoice-desk", "--base-url", startModel(t, 0))...)
+		log, err := os.ReadFile(w.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := regexp.MustCompile(`(?m)^.*ace\.execution\.\* \(not imported by the account\).*rights of this user are missing: write accounts\.conf again.*$`)
+		if !want.Match(log) {
+			t.Errorf("got\n%s\nwant %s", log, want)
+		}
+	})
+}
