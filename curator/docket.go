@@ -70,7 +70,7 @@ func decide(settled []*docket, s natskv.State) {
 		}
 		k.decision.Version, k.decision.Chain = s.Playbook().Version(), s.Chain()
 		if k.gathering != nil {
-			k.decision.Usage = k.gathering.usage
+			k.gathering.tell(&k.decision)
 		}
 		reply, err := events.Marshal(&k.decision)
 		if err == nil {

@@ -27,13 +27,18 @@ import (
 //   - there is no limit to the bullets that a session makes in some minutes, and nothing retires for having waited: a run
 //     makes as many bullets as its samples teach, as fast as it can, and an operator asks for each batch by name. Trust in
 //     sources, the budget and the gate hold as ever;
-//   - where a call of a model fails, nothing takes effect and the edit is delivered again.
+//   - where a call of a model fails, nothing takes effect and the edit is delivered again;
+//   - a reflection of which every group got unusable replies is skipped: the change does not cover it, the decision counts
+//     it, and a later edit can gather it.
 
 // gathering is what an edit gathers, and what models made of it.
 type gathering struct {
-	of    []*docket // each once
-	unfit []string  // why it cannot be
-	usage chat.Usage
+	of      []*docket // each once, without those that are skipped
+	unfit   []string  // why it cannot be
+	usage   chat.Usage
+	asked   int    // reflections that a model was asked about
+	skipped int    // of those, without a usable reply
+	reason  string // of the first one
 }
 
 func isHeld(e events.Event) bool {
@@ -44,8 +49,8 @@ func isHeld(e events.Event) bool {
 // gathers reports whether a docket is an edit that gathers reflections.
 func (k *docket) gathers() bool { return k.e != nil && len(k.e.Gather) > 0 }
 
-// fetch reads what an edit gathers and has it heard, against the newest state. When models are of no use, that is the
-// edit's result; left are the others.
+// fetch reads what an edit gathers and has it heard, against the newest state. When a model fails, that is the edit's
+// result; left are the others.
 func (d *desk) fetch(ctx context.Context, b *book, k *docket, cases []*docket) (left []*docket, err error) {
 	g := new(gathering)
 	known := make(map[events.ID]bool, len(k.e.Gather))
@@ -75,17 +80,33 @@ func (d *desk) fetch(ctx context.Context, b *book, k *docket, cases []*docket) (
 		if err != nil {
 			return nil, err
 		}
-		if len(heard) < len(open) {
-			h.err = open[slices.IndexFunc(open, func(one *docket) bool { return one.result.Err != errUnsettled })].result.Err
-		}
 		if h.err != nil {
 			*k.result = bus.Result{Err: fmt.Errorf("gather %d reflections: %w", len(open), h.err)}
-			return slices.DeleteFunc(cases, func(other *docket) bool { return other == k }), nil
+			return slices.DeleteFunc(slices.Clone(cases), func(other *docket) bool { return other == k }), nil
 		}
-		g.usage = h.usage
+		g.usage, g.asked = h.usage, h.asked
+		g.skip(open, heard)
 	}
 	k.gathering = g
 	return cases, nil
+}
+
+// skip leaves out the reflections that have no usable model reply: those asked about that were not heard.
+func (g *gathering) skip(asked, heard []*docket) {
+	for _, one := range asked {
+		if slices.Contains(heard, one) {
+			continue
+		}
+		if g.skipped++; g.reason == "" {
+			g.reason = one.result.Err.Error()
+		}
+		g.of = slices.DeleteFunc(g.of, func(other *docket) bool { return other == one })
+	}
+}
+
+// tell puts into a decision what models were asked.
+func (g *gathering) tell(d *events.Decision) {
+	d.Usage, d.Asked, d.Skipped, d.SkippedReason = g.usage, g.asked, g.skipped, g.reason
 }
 
 // unfitError says why something cannot be gathered.

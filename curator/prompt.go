@@ -69,6 +69,8 @@ type Request struct {
 	// Reflections are numbered 1 to n in the prompt and in proposals. Those without an insight are left out of the
 	// prompt and keep their numbers.
 	Reflections []*events.Reflection
+	// Problem is why the replies to an earlier request for the same reflections were not usable; empty for a first request.
+	Problem string
 }
 
 // TurnedDown is a text that did not get into the playbook or did not stay, and why.
@@ -121,6 +123,9 @@ func Prompt(in Request) chat.Prompt {
 		if line.Insight != "" || len(line.Also) > 0 {
 			user.WriteString(jsonLine(line))
 		}
+	}
+	if in.Problem != "" {
+		fmt.Fprintf(&user, "\n# Reply format\n\nAn earlier reply could not be read: %s. Reply with the JSON object alone.\n", clip(strings.Join(strings.Fields(in.Problem), " "), maxQuestion))
 	}
 	return chat.Prompt{
 		Name:     "curator",

@@ -54,7 +54,7 @@ func (d *desk) propose(ctx context.Context, b *book, h *hearing, cases []*docket
 		return cases, nil
 	}
 	failed := d.confer(ctx, b, h, s.Playbook(), open)
-	return slices.DeleteFunc(cases, func(k *docket) bool { return failed[k] }), nil
+	return slices.DeleteFunc(slices.Clone(cases), func(k *docket) bool { return failed[k] }), nil // the caller still reads cases
 }
 
 // refuse is why a proposal is turned down whatever the playbook says, "" if it is not.
@@ -150,6 +150,7 @@ type hearing struct {
 	memory *memory
 	load   func(context.Context) error // fills the memory
 	usage  chat.Usage
+	asked  int // reflections that a model was asked about
 	// whole says that what comes of it must not depend on which calls failed. Err is why it is of no use then.
 	whole bool
 	err   error
@@ -190,6 +191,7 @@ func (d *desk) confer(ctx context.Context, b *book, h *hearing, p *playbook.Play
 	}
 	results := d.askAll(ctx, requests)
 
+	h.asked += len(with)
 	failed = make(map[*docket]bool, len(with))
 	for _, k := range with {
 		failed[k] = true
@@ -247,8 +249,7 @@ func (d *desk) askAll(ctx context.Context, requests []Request) []minutes {
 				results[i].panicked = recover()
 				<-slots
 			}()
-			out, reply, err := Ask(ctx, d.model, requests[i])
-			results[i] = minutes{suggestions: out, model: reply.Model, usage: reply.Usage, err: err}
+			results[i] = d.askGroup(ctx, requests[i])
 		})
 	}
 	calls.Wait()
@@ -258,6 +259,19 @@ func (d *desk) askAll(ctx context.Context, requests []Request) []minutes {
 		}
 	}
 	return results
+}
+
+// askGroup asks for one request. When the replies are not usable it asks once more with a varied request: one that says
+// what was wrong, without the conversation about it.
+func (d *desk) askGroup(ctx context.Context, in Request) minutes {
+	out, reply, err := Ask(ctx, d.model, in)
+	if useless := (*chat.UselessError)(nil); errors.As(err, &useless) {
+		before := reply.Usage
+		in.Problem = useless.Err.Error()
+		out, reply, err = Ask(ctx, d.model, in)
+		reply.Usage = before.Add(reply.Usage)
+	}
+	return minutes{suggestions: out, model: reply.Model, usage: reply.Usage, err: err}
 }
 
 // carry brings the groups' proposals together and hands each to the docket that it is settled with.

@@ -93,6 +93,12 @@ type Decision struct {
 	Added []playbook.BulletID `msgpack:"added,omitempty" json:"added,omitempty"`
 	// Usage is what models were asked for it, of an edit that gathers reflections.
 	Usage chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
+	// Asked counts the gathered reflections that a model was asked about. Skipped counts those of them that the edit did not
+	// cover, because no reply of the model was usable; SkippedReason is the error of the first one. A later edit may gather
+	// them.
+	Asked         int    `msgpack:"asked,omitempty" json:"asked,omitempty"`
+	Skipped       int    `msgpack:"skipped,omitempty" json:"skipped,omitempty"`
+	SkippedReason string `msgpack:"skipped_reason,omitempty" json:"skipped_reason,omitempty"`
 	// Changed counts the bullets that the edit changed.
 	Changed int      `msgpack:"changed,omitempty" json:"changed"`
 	Refused []string `msgpack:"refused,omitempty" json:"refused,omitempty"` // why nothing was done, a sentence each

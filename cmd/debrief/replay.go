@@ -153,7 +153,7 @@ func (p *replayRun) Run(ctx context.Context, c *app.Common, k *kong.Context) err
 		close(working)
 	}
 	show := newRunScreen(p, o.Name)
-	o.Progress, o.Point, o.Epoch, o.Waiting = show.progress, show.point, show.epoch, show.waiting
+	o.Progress, o.Point, o.Epoch, o.Waiting, o.Skipped = show.progress, show.point, show.epoch, show.waiting, show.skipped
 	out, err := replay.Go(going, s.Conn, cfg, sets, o)
 	stop()
 	if werr := <-working; err == nil || werr != nil { // without roles, that the run ended follows

@@ -36,14 +36,18 @@ func newRunScreen(p *replayRun, name string) *runScreen {
 
 // line is an event of --json.
 type line struct {
-	Event    string           `json:"event"` // "progress", "point", "epoch", "waiting", "report"
+	Event    string           `json:"event"` // "progress", "point", "epoch", "waiting", "skipped", "report"
 	Run      string           `json:"run"`
 	Progress *replay.Progress `json:"progress,omitempty"`
 	Point    *report.Point    `json:"point,omitempty"`
 	Epoch    *report.Epoch    `json:"epoch,omitempty"`
 	WaitsFor string           `json:"waits_for,omitempty"`
-	Report   *report.Report   `json:"report,omitempty"`
-	Folder   string           `json:"folder,omitempty"`
+
+	Reflections int    `json:"reflections,omitempty"` // skipped
+	Reason      string `json:"reason,omitempty"`
+
+	Report *report.Report `json:"report,omitempty"`
+	Folder string         `json:"folder,omitempty"`
 }
 
 // How often progress is shown to a person, and told to a program.
@@ -157,6 +161,18 @@ func (s *runScreen) waiting(role string) {
 	console.Fprintf(console.Stderr, "Waiting for a %s: nothing has moved for a while. It is safe to interrupt; see 'debrief status'.\n", starts[role])
 }
 
+// skipped tells that reflections wait for the next gathering.
+func (s *runScreen) skipped(reflections int, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.json {
+		_ = writeJSON(s.out, line{Event: "skipped", Run: s.name, Reflections: reflections, Reason: reason})
+		return
+	}
+	s.clear()
+	fmt.Fprintf(os.Stderr, "The Curator's model gave no usable reply on %s (%s): they wait for the next window.\n", plural(reflections, "reflection"), oneLineOf(reason))
+}
+
 // result is the end of a run.
 func (s *runScreen) result(out *replay.Outcome, folder string) error {
 	s.clear()
@@ -187,6 +203,9 @@ func ended(out *replay.Outcome) error {
 	}
 	if n := len(out.Report.Losses); n > 0 {
 		all = append(all, fmt.Sprintf("%s came to nothing, the first one: %s", plural(n, "sample"), out.Report.Losses[0].Reason))
+	}
+	if n := out.Report.Unlearned; n > 0 {
+		all = append(all, plural(n, "reflection")+" not learned from: no reply of the Curator's model was usable")
 	}
 	unjudged, why := 0, ""
 	for i := range out.Samples {

@@ -22,6 +22,7 @@ type logged struct {
 	playbook playbook.Playbook      // as it is there
 	books    map[uint64]report.Book // its versions
 	covers   map[events.ID]uint64   // the version in which an edit took effect
+	evidence map[uint64]events.ID   // the reflections that are covered, by sequence
 	learned  []learned
 	newest   uint64 // version that is more than names of others
 	done     []report.Operation
@@ -31,7 +32,7 @@ type logged struct {
 type learned struct{ seq, version uint64 }
 
 func newLogged() *logged {
-	l := &logged{books: map[uint64]report.Book{}, covers: map[events.ID]uint64{}}
+	l := &logged{books: map[uint64]report.Book{}, covers: map[events.ID]uint64{}, evidence: map[uint64]events.ID{}}
 	l.books[0] = describe(&l.playbook)
 	return l
 }
@@ -56,6 +57,7 @@ func (l *logged) note(rec *natskv.Record) error {
 		if cover.Evidence == nil {
 			continue
 		}
+		l.evidence[cover.Seq] = events.ID(cover.ID)
 		seq, _, err := events.Handle(cover.Evidence.Execution).Parse()
 		if n := len(l.learned); err == nil && (n == 0 || seq > l.learned[n-1].seq) {
 			l.learned = append(l.learned, learned{seq, rec.Version})
@@ -70,6 +72,13 @@ func (l *logged) note(rec *natskv.Record) error {
 		l.done = append(l.done, operation(rec.Version, &j.Op, j.Reason))
 	}
 	return nil
+}
+
+// gathered reports whether the log covers the reflection of a handle.
+func (l *logged) gathered(h events.Handle) bool {
+	seq, is, err := h.Parse()
+	id, ok := l.evidence[seq]
+	return err == nil && ok && is(id)
 }
 
 // before is the newest version that learned from no execution stored after a sequence.
@@ -222,7 +231,8 @@ func (r *run) names(ctx context.Context) error {
 	for _, n := range all {
 		id = append(id, n.Name, fmt.Sprint(n.Version))
 	}
-	return r.commit(ctx, &events.Edit{ID: events.Hash(id...), Author: author, Reason: "run " + r.Name + " has ended", Names: all})
+	_, err := r.commit(ctx, &events.Edit{ID: events.Hash(id...), Author: author, Reason: "run " + r.Name + " has ended", Names: all})
+	return err
 }
 
 // usage counts how often a bullet was shown to training samples.

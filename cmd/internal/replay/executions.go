@@ -63,6 +63,9 @@ func (r *run) executions(ctx context.Context) error {
 		}
 		train = add(train, score)
 	}
+	if err := r.gatherRest(ctx); err != nil {
+		return err
+	}
 	now, err := r.bookAt(ctx, r.version)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -57,6 +56,14 @@ func (r *run) pass(ctx context.Context) error {
 			if stopped = r.spent(); stopped != "" {
 				break
 			}
+		}
+	}
+	if version := r.version; stopped == "" {
+		if err := r.gatherRest(ctx); err != nil {
+			return err
+		}
+		if r.version > version { // the last measurement was of another playbook
+			last = nil
 		}
 	}
 	if r.Validation != nil && last == nil {
@@ -179,36 +186,35 @@ func finish(s report.Score) report.Score {
 	return s
 }
 
-// gather has reflections take effect together, and waits until generators see it.
-func (r *run) gather(ctx context.Context, window int, held []events.Handle) error {
-	if len(held) == 0 {
-		return nil
-	}
-	e := &events.Edit{
-		ID:     events.Hash("gather", string(r.book), strconv.Itoa(r.epoch), strconv.Itoa(window)),
-		Author: author, Reason: fmt.Sprintf("run %s, epoch %d, window %d", r.Name, r.epoch, window+1), Gather: held,
-	}
-	return r.commit(ctx, e)
-}
-
 // author is who asks for the changes of a run.
 const author = "replay"
 
-// commit has the Curator do an edit, once, however often it is asked.
-func (r *run) commit(ctx context.Context, e *events.Edit) error {
+// reply is the answer to an edit: the decision, or why there is none.
+type reply struct {
+	decision *events.Decision
+	err      error
+}
+
+// commit has the Curator do an edit, once, however often it is asked. The decision is nil when the edit was done before, or
+// the reply was lost.
+func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Decision, err error) {
 	e.Book, e.Created = r.book, time.Now().UTC()
 	done := r.covering(ctx, e.ID)
 	if v, err := done(); err != nil || v > 0 {
-		return r.committed(ctx, v, err)
+		return nil, r.committed(ctx, v, err)
 	}
+	r.asked++
 	r.ledger.forgive(e.ID) // that it was given up before: the run goes on because somebody thinks it will do now
 	var asks sync.WaitGroup
 	defer asks.Wait()
 	asking, answered := context.WithCancel(ctx)
 	defer answered()
-	ask := func(m bus.Marks) chan error {
-		replied := make(chan error, 1)
-		asks.Go(func() { replied <- r.ask(asking, e, m) })
+	ask := func(m bus.Marks) chan reply {
+		replied := make(chan reply, 1)
+		asks.Go(func() {
+			d, err := r.ask(asking, e, m)
+			replied <- reply{d, err}
+		})
 		return replied
 	}
 	replied := ask(bus.Marks{})
@@ -217,13 +223,15 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
-		case err := <-replied:
+			return nil, context.Cause(ctx)
+		case answer := <-replied:
 			// Of one that was asked for shortly before, the answer goes to who asked then; the log says the same. Of one that
 			// was given up there is a letter, which says whether it is worth another copy.
+			err := answer.err
 			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.Is(err, errGivenUp) {
-				return fmt.Errorf("learn: %w", err)
+				return nil, fmt.Errorf("learn: %w", err)
 			}
+			decision = answer.decision
 			if replied = nil; err != nil { // and when nothing comes of that, it is asked for anew
 				retry = time.After(askAgain)
 			}
@@ -235,18 +243,19 @@ func (r *run) commit(ctx context.Context, e *events.Edit) error {
 		if err != nil || v > 0 {
 			if replied != nil { // it says what the models were asked; without it that is not known, and nothing else is missing
 				select {
-				case <-replied:
+				case answer := <-replied:
+					decision = answer.decision
 				case <-time.After(patience):
 				case <-ctx.Done():
 				}
 			}
-			return r.committed(ctx, v, err)
+			return decision, r.committed(ctx, v, err)
 		}
 		if err := r.ledger.revive(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		if why := r.ledger.givenUp(e.ID); why != "" {
-			return fmt.Errorf("learn: %s: %s", e.Reason, why)
+			return nil, fmt.Errorf("learn: %s: %s", e.Reason, why)
 		}
 		if !said && time.Since(began) > patience && r.Waiting != nil {
 			said = true
@@ -266,25 +275,25 @@ const (
 var errGivenUp = errors.New("given up")
 
 // ask hands in an edit and waits for the decision on it.
-func (r *run) ask(ctx context.Context, e *events.Edit, m bus.Marks) error {
+func (r *run) ask(ctx context.Context, e *events.Edit, m bus.Marks) (*events.Decision, error) {
 	own := *e // the answer goes to another place each time
 	m.Repeat = true
 	reply, err := r.conn.Request(ctx, &own, m)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if reply.Refused != "" {
-		return fmt.Errorf("%s: %w: %s", e.Reason, errGivenUp, reply.Refused)
+		return nil, fmt.Errorf("%s: %w: %s", e.Reason, errGivenUp, reply.Refused)
 	}
 	d := new(events.Decision)
 	if err := events.Unmarshal(reply.Data, d); err != nil {
-		return fmt.Errorf("read the decision: %w", err)
+		return nil, fmt.Errorf("read the decision: %w", err)
 	}
 	if len(d.Refused) > 0 {
-		return fmt.Errorf("%s: the Curator refused it: %s", e.Reason, strings.Join(d.Refused, "; "))
+		return nil, fmt.Errorf("%s: the Curator refused it: %s", e.Reason, strings.Join(d.Refused, "; "))
 	}
 	r.state.spent(usageOf(d.Usage))
-	return nil
+	return d, nil
 }
 
 // covering returns a function that looks for the change which an edit made: its version, 0 while there is none.
@@ -390,7 +399,7 @@ func (r *run) after(ctx context.Context) (err error) {
 	if !r.judged {
 		r.best = r.report.Final
 	}
-	r.report.Best = r.best
+	r.report.Best, r.report.Unlearned = r.best, len(r.left)
 	if r.Test == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@
 //	a sample         task "e<epoch>/<sample>" in the run's book execution, or dead letter      skipped
 //	its reflection   of the execution                          reflection, held; dead letter  skipped
 //	a gathering      H("gather", book, epoch, window)          a delta covers it              skipped
+//	  at an epoch's end  window is "rest 0", "rest 1", …: what the gatherings before it did not cover
 //	a measurement    task "<set>@<version>/<sample>"           execution, or dead letter      skipped
 //
 // Offline, the tasks of a batch pin the playbook's version and their reflections are held, so that neither the number of
@@ -151,6 +152,8 @@ type Options struct {
 	Point    func(report.Point)    // every measurement, once; may be nil
 	Epoch    func(report.Epoch)    // every epoch; may be nil
 	Waiting  func(waitsFor string) // nothing has moved for a while; may be nil
+	// Skipped is called when a gathering leaves reflections for the next one; may be nil.
+	Skipped func(reflections int, reason string)
 }
 
 // Progress is how far a run is.
@@ -180,6 +183,10 @@ type run struct {
 	logged     *logged
 	operations []report.Operation
 	forked     uint64 // version that the run began with
+
+	left      []events.Handle // reflections that the Curator was to gather and the log does not cover
+	asked     int             // edits that this process asked for
+	fruitless int             // of those, gatherings in a row that covered nothing
 
 	version uint64 // of the playbook, after the last gathering
 	step    int    // training samples so far

@@ -42,6 +42,9 @@ type Report struct {
 	Rejected   map[string]int `json:"rejected"`   // what the Curator turned down, by reason's beginning
 	Losses     []Loss         `json:"losses"`     // samples that came to nothing
 
+	// Unlearned counts the reflections that are stored and not learned from: no reply of the Curator's model was usable.
+	Unlearned int `json:"unlearned,omitempty"`
+
 	Run    Run    `json:"run"`
 	Timing Timing `json:"timing"`
 	Cost   Cost   `json:"cost"`

@@ -42,6 +42,9 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintf(&out, "It ended before its last epoch: %s.\n", plain(r.Stopped))
 	}
 	r.tellLosses(&out)
+	if r.Unlearned > 0 {
+		fmt.Fprintf(&out, "%s not learned from: no reply of the Curator's model was usable. The run keeps them.\n", plural(r.Unlearned, "reflection"))
+	}
 	all := r.Cost.together()
 	fmt.Fprintf(&out, "It took %s of models, %s and %s", plural(all.Calls, "call"), plural(all.InputTokens+all.OutputTokens, "token"), seconds(r.Timing.Seconds))
 	if all.Dollars > 0 {
