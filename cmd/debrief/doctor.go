@@ -141,6 +141,7 @@ func (d *doctors) examine(ctx context.Context, x *doctor.Exam, conn *bus.Conn, o
 	if err != nil {
 		x.Add("roll call", doctor.Fail, "let the user publish ace.health and subscribe to its inbox", "%v", err)
 	}
+	x.Stores(liveness.Stores(reports))
 	x.Clock(ctx, conn.JetStream(), reports, time.Now())
 	if !whole {
 		return
@@ -169,13 +170,16 @@ func (d *doctors) role(ctx context.Context, x *doctor.Exam) {
 
 // disk looks at the directory of the embedded server.
 func (d *doctors) disk(x *doctor.Exam, dir string) {
-	free, err := freeBytes(dir)
+	free, size, err := natsd.Disk(dir)
+	reserve := natsd.Reserve(size)
 	switch {
 	case err != nil:
 		x.Add("disk", doctor.Warn, "", "how much room %s has is not known: %v", dir, err)
-	case free < 256<<20:
+	case free < reserve:
+		x.Add("disk", doctor.Fail, "free space on that disk, or move the directory to a larger one: the server opens within a second of it", "%s has %d MiB left, less than the %d MiB that are reserved, so the server takes nothing new", dir, free>>20, reserve>>20)
+	case free < 2*reserve:
 		x.Add("disk", doctor.Fail, "make room, or move the directory to a larger disk: a full one stops everything", "%s has %d MiB left", dir, free>>20)
-	case free < 2<<30:
+	case free < 8*reserve:
 		x.Add("disk", doctor.Warn, "make room, or move the directory to a larger disk", "%s has %d MiB left", dir, free>>20)
 	default:
 		x.Add("disk", doctor.OK, "", "%s has %d GiB left", dir, free>>30)

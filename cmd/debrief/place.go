@@ -160,6 +160,7 @@ func (p place) start(ctx context.Context, cfg natsd.Config, log zerolog.Logger) 
 		server.Close()
 		return nil, err
 	}
+	server.Watch(conn.StoreClosed)
 	if cfg.Listen == "" { // else workers elsewhere may still have what they took
 		if err := conn.Reclaim(ctx); err != nil {
 			log.Warn().Err(err).Msg("what was in work comes again after its ack wait")

@@ -170,7 +170,7 @@ func (s *runScreen) skipped(reflections int, reason string) {
 		return
 	}
 	s.clear()
-	fmt.Fprintf(os.Stderr, "The Curator's model gave no usable reply on %s (%s): they wait for the next window.\n", plural(reflections, "reflection"), oneLineOf(reason))
+	console.Fprintf(console.Stderr, "The Curator's model gave no usable reply on %s (%s): they wait for the next window.\n", plural(reflections, "reflection"), console.Line(reason))
 }
 
 // result is the end of a run.

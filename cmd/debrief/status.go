@@ -44,6 +44,7 @@ Examples:
 
 type overview struct {
 	Level   liveness.Level             `json:"level"`
+	Store   []string                   `json:"store,omitempty"` // why processes can store nothing
 	Streams []bus.StreamState          `json:"streams"`
 	Roles   map[string]liveness.Survey `json:"roles"`
 	Books   []bookState                `json:"books"`
@@ -122,6 +123,10 @@ func (st *status) look(ctx context.Context, s *session) (*overview, error) {
 	var err error
 	if o.Workers, err = liveness.Call(ctx, s.nc); err != nil {
 		return nil, err
+	}
+	o.Store = liveness.Stores(o.Workers)
+	if len(o.Store) > 0 {
+		o.Level = liveness.Red
 	}
 	if o.Streams, err = s.Streams(ctx); err != nil {
 		return nil, err
@@ -215,6 +220,9 @@ func (o *overview) print() error {
 		return err
 	}
 	console.Println()
+	for _, why := range o.Store {
+		console.Printf("%s: %s\n", liveness.Red, console.Line(why))
+	}
 	for _, role := range workingRoles {
 		for _, why := range o.Roles[role].Because {
 			console.Printf("%s: %s\n", o.Roles[role].Level, console.Line(why))
@@ -269,6 +277,9 @@ func (o *overview) advice() (lines []string) {
 // alarm is the error of what is red, for the exit code.
 func (o *overview) alarm() error {
 	var red []string
+	if len(o.Store) > 0 {
+		red = append(red, "the store")
+	}
 	for _, role := range workingRoles {
 		if o.Roles[role].Level == liveness.Red {
 			red = append(red, role)

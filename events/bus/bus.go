@@ -50,6 +50,7 @@ type Conn struct {
 	health health
 	vitals vitals
 	quiet  quiet
+	store  store
 }
 
 // Options of Open.
@@ -150,10 +151,9 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *
 	if m.Copy != 0 {
 		id += copyMark + strconv.Itoa(m.Copy)
 	}
-	pub, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
-	c.heard(err)
+	pub, err := c.put(ctx, home(e.Kind()), msg, id)
 	if err != nil {
-		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asUnserved(asFull(unanswered(ctx, err))))
+		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asUnserved(err))
 	}
 	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
 	if !r.Duplicate {

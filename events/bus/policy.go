@@ -151,14 +151,21 @@ func Unreachable(err error) bool {
 	return errors.As(err, &api) && (api.Code == 503 || api.ErrorCode == 10158 || api.ErrorCode == 10167)
 }
 
+// AccountFull is the server's code for an account at its limit. The embedded server sets that limit while its disk is nearly
+// full.
+const AccountFull jetstream.ErrorCode = 10002
+
 // full reports that the server has no room for what should be stored. Room comes back by age or by an operator.
 func full(err error) bool {
+	if known := (*FullError)(nil); errors.As(err, &known) {
+		return true
+	}
 	var api *jetstream.APIError
 	if !errors.As(err, &api) {
 		return false
 	}
 	switch api.ErrorCode {
-	case 10002, // resource limits of the account exceeded
+	case AccountFull,
 		10023, // insufficient resources
 		10028, // memory resources exceeded
 		10047, // storage resources exceeded
@@ -187,6 +194,9 @@ func Discard(err error) error {
 type FullError struct{ Err error }
 
 func (e *FullError) Error() string {
+	if api := (*jetstream.APIError)(nil); !errors.As(e.Err, &api) {
+		return "the server takes nothing new: " + e.Err.Error()
+	}
 	return "the server's store is full (" + e.Err.Error() + "): raise its limit or let old events expire, then try again"
 }
 func (e *FullError) Unwrap() error { return e.Err }

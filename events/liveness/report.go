@@ -23,6 +23,7 @@ type Report struct {
 	Process string    `json:"process"` // a name of its own, for as long as it runs
 	Time    time.Time `json:"time"`
 	Error   string    `json:"error,omitempty"` // why the server could not be asked: then the verdicts rest on this process alone
+	Store   string    `json:"store,omitempty"` // why this process can store nothing; empty while it can
 	Roles   []Role    `json:"roles"`
 }
 
@@ -67,6 +68,9 @@ var version = sync.OnceValue(func() string {
 func (p *Process) Check(ctx context.Context) Report {
 	now := time.Now()
 	r := Report{Level: Green, Program: p.program, Version: version(), Process: p.id, Time: now.UTC(), Roles: []Role{}}
+	if why := p.conn.Store(); why != nil {
+		r.Level, r.Store = Red, why.Error()
+	}
 	counted := p.conn.Vitals()
 	for _, h := range p.conn.Health() {
 		if h.State == bus.Stopped {
@@ -129,6 +133,16 @@ func since(now, t time.Time) time.Duration {
 		return 1<<63 - 1
 	}
 	return max(now.Sub(t), 0)
+}
+
+// Stores returns why processes can store nothing, each reason once.
+func Stores(reports []Report) (reasons []string) {
+	for _, r := range reports {
+		if r.Store != "" && !slices.Contains(reasons, r.Store) {
+			reasons = append(reasons, r.Store)
+		}
+	}
+	return reasons
 }
 
 // Survey is how a role is in all processes together.
@@ -194,5 +208,8 @@ func (r Report) Public() Report {
 		role.Reason = ""
 	}
 	r.Roles, r.Error = roles, ""
+	if r.Store != "" {
+		r.Store = "closed"
+	}
 	return r
 }

@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -234,5 +235,29 @@ func TestAnIdleWorkerIsNotToBlame(t *testing.T) {
 		if got := Judge(facts(r, now), Floor); got.Level != row.want {
 			t.Errorf("%s: got %+v, want %s", row.what, got, row.want)
 		}
+	}
+}
+
+func TestAProcessThatCanStoreNothingIsRedAtOnce(t *testing.T) {
+	t.Parallel()
+	c, _ := bustest.Open(t, bus.Policy{})
+	p := Watch(c, "test", 0)
+	if r := p.Check(t.Context()); r.Level != Green || r.Store != "" {
+		t.Fatalf("before: got %+v", r)
+	}
+	c.StoreClosed(errors.New("the disk of /data has 1 MiB left"))
+	r := p.Check(t.Context())
+	if r.Level != Red || !strings.Contains(r.Store, "the disk of /data has 1 MiB left") {
+		t.Errorf("got %+v, want red and the reason", r)
+	}
+	if public := r.Public(); public.Level != Red || strings.Contains(public.Store, "/data") || public.Store == "" {
+		t.Errorf("got %+v for others, want red without the directory", public)
+	}
+	if all := Stores([]Report{r, r, {}}); len(all) != 1 {
+		t.Errorf("got reasons %q, want one", all)
+	}
+	c.StoreClosed(nil)
+	if r := p.Check(t.Context()); r.Level != Green || r.Store != "" {
+		t.Errorf("after: got %+v", r)
 	}
 }

@@ -70,7 +70,7 @@ func TestOptionsReachTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if js := s.srv.JetStreamConfig(); js.SyncAlways != always || always != (js.SyncInterval == 2*time.Minute) || js.MaxStore != 16<<30 {
+		if js := s.srv.Load().JetStreamConfig(); js.SyncAlways != always || always != (js.SyncInterval == 2*time.Minute) || js.MaxStore != 16<<30 {
 			t.Errorf("sync %q: the server runs with %+v", sync, js)
 		}
 		s.Close()

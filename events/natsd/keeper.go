@@ -67,13 +67,13 @@ func (s *Server) keep(dir string) (*keeper, error) {
 func (k *keeper) close() {
 	close(k.stop)
 	k.done.Wait()
-	k.tell(k.look(nil, k.s.srv.NumClients() <= 1))
+	k.tell(k.look(nil, k.s.srv.Load().NumClients() <= 1))
 	k.nc.Close()
 }
 
 func (k *keeper) tell(err error) {
-	if err != nil && k.s.onError != nil {
-		k.s.onError(fmt.Sprintf("examine the streams: %v", err))
+	if err != nil && k.s.config.OnError != nil {
+		k.s.config.OnError(fmt.Sprintf("examine the streams: %v", err))
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -17,19 +19,33 @@ import (
 
 // Server is a running server.
 type Server struct {
-	srv   *server.Server
-	lock  *lock
-	login []nats.Option
-	url   string
-	temp  string // the directory to remove
+	config Config
+	lock   *lock
+	login  []nats.Option
+	url    string
+	temp   string // the directory to remove
+	log    *logger
+	disk   func(dir string) (free, size uint64, err error) // Disk; a test has another
 
-	onError func(string)
-	keeper  *keeper // nil of a directory that is removed
+	srv atomic.Pointer[server.Server] // the one that runs now
+
+	keeper *keeper // nil of a directory that is removed
 
 	mu     sync.Mutex
 	conns  []*nats.Conn // those that Connect gave out and that may be open
 	closed chan struct{}
 	close  sync.Once
+
+	guard   guard
+	guarded chan struct{} // closed when the guard has ended
+}
+
+// guard is the state of the store.
+type guard struct {
+	mu     sync.Mutex
+	closed *ClosedError // nil while the store is open
+	tried  time.Time    // when a start was last tried
+	told   func(error)
 }
 
 // startWait bounds the start. Reading a million messages back takes half a second.
@@ -42,7 +58,12 @@ func Start(c Config) (*Server, error) {
 		return nil, err
 	}
 	c = c.WithDefaults()
-	s := &Server{closed: make(chan struct{})}
+	return start(c, Disk)
+}
+
+func start(c Config, disk func(dir string) (free, size uint64, err error)) (*Server, error) {
+	s := &Server{closed: make(chan struct{}), guarded: make(chan struct{}), log: &logger{onError: c.OnError}, disk: disk}
+	close(s.guarded) // until there is one
 	if c.Dir == "" {
 		dir, err := os.MkdirTemp("", "debrief-")
 		if err != nil {
@@ -50,39 +71,71 @@ func Start(c Config) (*Server, error) {
 		}
 		c.Dir, s.temp = dir, dir
 	}
-	if err := s.start(c); err != nil {
+	s.config = c
+	if err := s.start(); err != nil {
 		s.Close()
 		return nil, err
 	}
+	s.look()
+	s.guarded = make(chan struct{})
+	go s.watch()
 	return s, nil
 }
 
-func (s *Server) start(c Config) (err error) {
-	if s.lock, err = lockDir(c.Dir); err != nil {
+func (s *Server) start() (err error) {
+	if s.lock, err = lockDir(s.config.Dir); err != nil {
 		return err
 	}
-	s.onError = c.OnError
-	log := &logger{onError: c.OnError}
-	if s.srv, err = server.NewServer(c.options()); err != nil {
-		return fmt.Errorf("start server: %w", err)
-	}
-	s.srv.SetLogger(log, false, false)
-	s.srv.Start() // returns when it listens, or has told the logger why not
-	if err := log.fatal(); err != nil {
+	if err := s.run(); err != nil {
 		return err
 	}
-	if !s.srv.ReadyForConnections(startWait) {
-		return fmt.Errorf("start server in %s: not ready after %s", c.Dir, startWait)
-	}
-	s.login = c.login()
-	s.url = c.url(s.srv.Addr())
+	s.login = s.config.login()
+	s.url = s.config.url(s.srv.Load().Addr())
 	if s.temp == "" {
-		if s.keeper, err = s.keep(c.Dir); err != nil {
+		if s.keeper, err = s.keep(s.config.Dir); err != nil {
 			return err
 		}
 	}
 	return s.lock.announce(s.url)
 }
+
+// run starts the server itself. One that runs on after another takes the same port.
+func (s *Server) run() error {
+	o := s.config.options()
+	if addr, ok := s.addr(); ok {
+		o.Port = addr.Port
+	}
+	srv, err := server.NewServer(o)
+	if err != nil {
+		return fmt.Errorf("start server: %w", err)
+	}
+	s.srv.Store(srv)
+	srv.SetLogger(s.log, false, false)
+	srv.Start() // returns when it listens, or has told the logger why not
+	if err := s.log.fatal(); err != nil {
+		return err
+	}
+	if !srv.ReadyForConnections(startWait) {
+		return fmt.Errorf("start server in %s: not ready after %s", s.config.Dir, startWait)
+	}
+	return nil
+}
+
+// addr is where the server listened before it was started anew.
+func (s *Server) addr() (*net.TCPAddr, bool) {
+	if s.url == "" {
+		return nil, false
+	}
+	u, err := url.Parse(s.url)
+	if err != nil {
+		return nil, false
+	}
+	addr, err := net.ResolveTCPAddr("tcp", u.Host)
+	return addr, err == nil
+}
+
+// InProcessConn implements nats.InProcessConnProvider: a connection that comes back reaches the server that runs by then.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.Load().InProcessConn() }
 
 // options are the server's for this config, which is valid and has its defaults.
 func (c Config) options() *server.Options {
@@ -151,7 +204,7 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 		return nil, errors.New("connect: the server is closed")
 	default:
 	}
-	all := append([]nats.Option{nats.InProcessServer(s.srv)}, s.login...)
+	all := append([]nats.Option{nats.InProcessServer(s)}, s.login...)
 	nc, err := nats.Connect("", append(all, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the server in this process: %w", err)
@@ -173,12 +226,13 @@ func (s *Server) Close() {
 			}
 		}
 		s.mu.Unlock()
+		<-s.guarded
 		if s.keeper != nil {
 			s.keeper.close()
 		}
-		if s.srv != nil {
-			s.srv.Shutdown()
-			s.srv.WaitForShutdown()
+		if srv := s.srv.Load(); srv != nil {
+			srv.Shutdown()
+			srv.WaitForShutdown()
 		}
 		if s.lock != nil {
 			s.lock.release()
@@ -194,8 +248,23 @@ func (s *Server) Close() {
 type logger struct {
 	onError func(string)
 
-	mu  sync.Mutex
-	err error
+	mu    sync.Mutex
+	err   error
+	write error // the first of a file operation that failed
+}
+
+// failed is the error of the first write that failed, nil while none did.
+func (l *logger) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.write
+}
+
+// reset forgets what a server before this one logged.
+func (l *logger) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err, l.write = nil, nil
 }
 
 func (l *logger) fatal() error {
@@ -219,6 +288,13 @@ func (l *logger) Fatalf(format string, args ...any) {
 }
 
 func (l *logger) Errorf(format string, args ...any) {
+	if err := failure(args); err != nil {
+		l.mu.Lock()
+		if l.write == nil {
+			l.write = err
+		}
+		l.mu.Unlock()
+	}
 	if l.onError != nil {
 		l.onError(fmt.Sprintf(format, args...))
 	}

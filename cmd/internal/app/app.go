@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/console"
@@ -207,9 +208,18 @@ func (p *parsed) do(ctx context.Context, name string) error {
 
 var errFull = errors.New("the server's store is full: give it more room with 'debrief up --max-store SIZE', or wait until old events expire, then try again")
 
+var errClosed = errors.New("the server takes nothing new: its disk is nearly full, or the account is at its limit; free space there ('debrief doctor' says which), then try again")
+
 // plain is an error as a person needs it: of a full store what to do about it, and not the server's own words.
 func plain(err error) error {
 	if full := (*bus.FullError)(nil); errors.As(err, &full) {
+		var api *jetstream.APIError
+		switch {
+		case !errors.As(err, &api):
+			return full
+		case api.ErrorCode == bus.AccountFull:
+			return errClosed
+		}
 		return errFull
 	}
 	return err

@@ -97,6 +97,11 @@ func (x *Exam) JetStream(ctx context.Context, js jetstream.JetStream) bool {
 		x.Add("jetstream", OK, "", "%s stored, no limit of the account", size(i.Store))
 		return true
 	}
+	if i.Store > uint64(most) {
+		x.Add("jetstream", Fail, "free space on the server's disk, since 'debrief up' lowers the limit while that is nearly full; or raise the account's limit (max_file)",
+			"%s stored, more than the limit of %s: the server takes nothing new", size(i.Store), size(uint64(most)))
+		return true
+	}
 	share := float64(i.Store) / float64(most)
 	r := OK
 	switch {
@@ -169,6 +174,13 @@ func (x *Exam) present(name, mend string, missing Result, all []bus.Fixture) boo
 		x.Add(name, OK, "", "all %d are there and set as needed", len(all))
 	}
 	return len(bad)+len(gone) == 0
+}
+
+// Stores looks at what workers say of the store.
+func (x *Exam) Stores(reasons []string) {
+	for _, why := range reasons {
+		x.Add("store", Fail, "free space on the server's disk; a nats-server of its own, whose disk was full, has to be restarted after that", "%s", why)
+	}
 }
 
 // Clock holds this machine's clock against the server's and the workers'.

@@ -127,6 +127,7 @@ var (
 	reconnects = describe("debrief_nats_reconnects_total", "How often it was made anew.")
 	natsMsgs   = describe("debrief_nats_messages_total", "Messages over it.", "direction")
 	natsBytes  = describe("debrief_nats_bytes_total", "Payload bytes over it.", "direction")
+	notStoring = describe("debrief_store_closed", "1 while nothing can be stored: the server's disk is nearly full, or a stream acknowledges nothing.")
 	storeBytes = describe("debrief_store_bytes", "What the account's streams take on disk.")
 	storeLimit = describe("debrief_store_limit_bytes", "How much they may take; 0 is no limit, or one that is not known.")
 	following  = describe("debrief_follower_behind_versions", "How many versions of its view the book in memory that is furthest behind lacks.")
@@ -143,7 +144,7 @@ type connection struct {
 }
 
 func (c *connection) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connected, reconnects, natsMsgs, natsBytes, storeBytes, storeLimit, following} {
+	for _, d := range []*prometheus.Desc{connected, reconnects, natsMsgs, natsBytes, notStoring, storeBytes, storeLimit, following} {
 		to <- d
 	}
 }
@@ -157,6 +158,8 @@ func (c *connection) Collect(to chan<- prometheus.Metric) {
 	count(to, natsMsgs, float64(s.OutMsgs), "out")
 	count(to, natsBytes, float64(s.InBytes), "in")
 	count(to, natsBytes, float64(s.OutBytes), "out")
+
+	gauge(to, notStoring, flag(c.conn.Store() != nil))
 
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -1,0 +1,10 @@
+//go:build !unix
+
+package natsd
+
+import "errors"
+
+// Disk is not implemented on this system.
+func Disk(string) (free, size uint64, err error) {
+	return 0, 0, errors.New("free space is not known on this system")
+}
