@@ -29,6 +29,8 @@ type up struct {
 	HTTPToken string `name:"http-token" help:"Bearer token that every request must have. Better in DEBRIEF_HTTP_TOKEN. Needed beyond loopback." placeholder:"TEXT" secret:""`
 	Simulated bool   `help:"Answer with the simulated model of the demo, which knows invoices and nothing else." instead:"model,generator-model,reflector-model,curator-model"`
 
+	Memory bytes `help:"Memory that the process aims to stay under; less where a container has less. GOMEMLIMIT wins." default:"1GiB"`
+
 	app.Model
 	app.Embedding
 	GeneratorConfig app.Generator  `embed:""`
@@ -72,6 +74,7 @@ func (u *up) Check() error {
 // Run implements the command.
 func (u *up) Run(ctx context.Context, c *app.Common) error {
 	log := c.Logger()
+	limitMemory(int64(u.Memory))
 	served := make(chan string, 1)
 	m := app.Metrics("debrief up")
 	roles, working, err := u.roles(ctx, m, served)

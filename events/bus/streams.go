@@ -24,6 +24,21 @@ const (
 	advisoryPrefix = "$JS.EVENT.ADVISORY.CONSUMER."
 )
 
+// Bounds of the buckets that are caches, in values. At its bound the oldest values go first, of whatever key. The server
+// holds some 0.3 KB of memory for each key, so these bound its memory as well, at 0.3 GB in all. They are not in bytes,
+// because a server sets aside the bytes that a stream may take.
+const (
+	maxWindows  = 400_000 // interactions and notes: 10,000 sessions with full windows of both
+	maxContexts = 250_000
+	maxVectors  = 250_000
+)
+
+// cached bounds a stream by messages. Past the bound it drops the oldest ones.
+func cached(s jetstream.StreamConfig, messages int64) jetstream.StreamConfig {
+	s.Discard, s.MaxMsgs = jetstream.DiscardOld, messages
+	return s
+}
+
 // WindowHistory is how many interactions the server keeps of a session: the largest window there is.
 const WindowHistory = 20
 
@@ -66,22 +81,22 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Subjects: []string{"$KV." + events.BucketPlaybook + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
 			DenyDelete: true, AllowAtomicPublish: true,
 		},
-		{
+		cached(jetstream.StreamConfig{
 			// The server forgets the oldest of a key, so that nothing is read, changed and written back.
 			Name: "KV_" + events.BucketWindow, Description: "the last interactions of sessions and the last reflections of books",
 			Subjects: []string{"$KV." + events.BucketWindow + ".>"}, MaxMsgsPerSubject: WindowHistory, AllowRollup: true,
 			DenyDelete: true, MaxAge: keepWindows,
-		},
-		{
+		}, maxWindows),
+		cached(jetstream.StreamConfig{
 			Name: "KV_" + events.BucketContexts, Description: "contexts that were served, until their executions are reported",
 			Subjects: []string{"$KV." + events.BucketContexts + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
 			DenyDelete: true, MaxAge: keepContexts,
-		},
-		{
+		}, maxContexts),
+		cached(jetstream.StreamConfig{
 			Name: "KV_" + events.BucketVectors, Description: "embeddings of texts, by model and text",
 			Subjects: []string{"$KV." + events.BucketVectors + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
 			DenyDelete: true, MaxAge: keepVectors,
-		},
+		}, maxVectors),
 		{
 			Name: "KV_" + events.BucketRuns, Description: "runs over data sets: what they are, and how far",
 			Subjects: []string{"$KV." + events.BucketRuns + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
@@ -90,7 +105,9 @@ func streams(replicas int) []jetstream.StreamConfig {
 	}
 	for i := range all {
 		all[i].Storage = jetstream.FileStorage
-		all[i].Discard = jetstream.DiscardNew // a full stream tells its producers
+		if all[i].MaxMsgs == 0 {
+			all[i].Discard = jetstream.DiscardNew // a full stream tells its producers
+		}
 		all[i].Replicas = replicas
 		all[i].Duplicates = duplicates
 		all[i].AllowDirect = true

@@ -66,7 +66,13 @@ func TestStreamsKeepWhatTheTableSays(t *testing.T) {
 		"DEAD":        {MaxAge: 7 * day},
 		"ADVISORIES":  {MaxAge: 7 * day},
 		"KV_playbook": {AllowAtomicPublish: true, DenyDelete: true},
+		"KV_window":   {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 400_000},
+		"KV_contexts": {MaxAge: 7 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
+		"KV_vectors":  {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
 	} {
+		if want.MaxMsgs == 0 {
+			want.Discard, want.MaxMsgs = jetstream.DiscardNew, -1
+		}
 		s, err := c.js.Stream(t.Context(), name)
 		if err != nil {
 			t.Error(err)
@@ -76,7 +82,7 @@ func TestStreamsKeepWhatTheTableSays(t *testing.T) {
 		if got.Retention != want.Retention || got.MaxAge != want.MaxAge || got.DenyDelete != want.DenyDelete || got.DenyPurge != want.DenyPurge || got.AllowAtomicPublish != want.AllowAtomicPublish {
 			t.Errorf("%s: got %+v", name, got)
 		}
-		if got.Discard != jetstream.DiscardNew || got.Storage != jetstream.FileStorage || got.Duplicates != 2*time.Minute || !got.AllowDirect || got.Replicas != 1 {
+		if got.Discard != want.Discard || got.MaxMsgs != want.MaxMsgs || got.MaxBytes != -1 || got.Storage != jetstream.FileStorage || got.Duplicates != 2*time.Minute || !got.AllowDirect || got.Replicas != 1 {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
