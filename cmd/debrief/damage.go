@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/doctor"
@@ -26,7 +27,7 @@ func (p place) damage(ctx context.Context, conn *bus.Conn, read bool) ([]bus.Dam
 		return nil, fmt.Errorf("read the damage found in %s: %w", p.dir(), err)
 	}
 	for _, d := range found {
-		all = append(all, bus.Damage{Stream: d.Stream, Text: d.Text + " (found " + d.Time.Local().Format("2006-01-02 15:04:05") + ")", Sure: true})
+		all = append(all, bus.Damage{Stream: d.Stream, Text: d.Text + " (found " + d.Time.Local().Format(time.DateTime) + ")", Sure: !d.Repaired, Repaired: d.Repaired})
 	}
 	return all, nil
 }
@@ -49,11 +50,14 @@ func (d *doctors) examineDamage(ctx context.Context, x *doctor.Exam, conn *bus.C
 		return
 	}
 	for _, is := range all {
-		r := doctor.Warn
-		if is.Sure {
-			r = doctor.Fail
+		switch {
+		case is.Sure:
+			x.Add("damage", doctor.Fail, acceptDamage, "%s", is)
+		case is.Repaired:
+			x.Add("damage", doctor.Warn, "nothing is lost; 'debrief doctor --accept-damage' ends this warning", "%s", is)
+		default:
+			x.Add("damage", doctor.Warn, "restore a backup if nobody deleted them; the warning ends when what is around them has expired", "%s", is)
 		}
-		x.Add("damage", r, acceptDamage, "%s", is)
 	}
 	if len(all) == 0 {
 		x.Add("damage", doctor.OK, "", "every message was read, and no stream lacks any that it should hold")
@@ -104,7 +108,7 @@ func (v *verified) stored(ctx context.Context, on *onBook, conn *bus.Conn) error
 		return err
 	}
 	for _, d := range all {
-		if !slices.Contains([]string{events.StreamExecutions, events.StreamReflections, events.StreamDeltas, "KV_" + events.BucketPlaybook}, d.Stream) {
+		if d.Repaired || !slices.Contains([]string{events.StreamExecutions, events.StreamReflections, events.StreamDeltas, "KV_" + events.BucketPlaybook}, d.Stream) {
 			continue
 		}
 		severity := natskv.Missing

@@ -19,6 +19,8 @@ type Damage struct {
 	Text   string `json:"text"`
 	// Sure says that it was lost. Otherwise an operator may have deleted it.
 	Sure bool `json:"lost"`
+	// Repaired says that nothing is lost: what was damaged was made anew.
+	Repaired bool `json:"repaired,omitempty"`
 }
 
 func (d Damage) String() string { return fmt.Sprintf("stream %s: %s", d.Stream, d.Text) }
@@ -28,8 +30,8 @@ const maxDetails = 50_000
 
 // Damage compares what each stream holds with what it should hold by its own account. The streams of events and deltas
 // have no gaps: messages leave them by age, the oldest first. From a work queue, a bucket and the dead letters anything may
-// be removed, so there only a loss that the server noticed is damage. With read, all messages are read first: the server
-// notices a damaged block when it reads it.
+// be removed, so there only a loss that the server noticed is damage. With read, all messages are read and counted: the
+// server notices some damage only then, and leaves out a message whose checksum is wrong.
 func (c *Conn) Damage(ctx context.Context, read bool) ([]Damage, error) {
 	var all []Damage
 	for _, want := range append(streams(1), blobConfig(1)) {
@@ -40,13 +42,10 @@ func (c *Conn) Damage(ctx context.Context, read bool) ([]Damage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open stream %s: %w", want.Name, unanswered(ctx, err))
 		}
-		if read {
-			err := denied.Do(ctx, c.watch, want.Name, func(ctx context.Context) error {
-				return direct.Read(ctx, c.nc, want.Name, direct.Query{Subject: ">"}, func(direct.Message) error { return nil })
-			})
-			if err != nil {
-				return nil, fmt.Errorf("read stream %s: %w", want.Name, err)
-			}
+		before := *s.CachedInfo()
+		readable, err := c.readable(ctx, want.Name, read)
+		if err != nil {
+			return nil, err
 		}
 		var opts []jetstream.StreamInfoOpt
 		if s.CachedInfo().State.NumDeleted <= maxDetails {
@@ -57,23 +56,41 @@ func (c *Conn) Damage(ctx context.Context, read bool) ([]Damage, error) {
 			return nil, fmt.Errorf("read stream %s: %w", want.Name, unanswered(ctx, err))
 		}
 		all = append(all, damage(i)...)
+		if was := before.State; read && i.State.Lost == nil && i.State.Msgs == was.Msgs && i.State.LastSeq == was.LastSeq && readable < was.Msgs {
+			all = append(all, Damage{Stream: want.Name, Text: fmt.Sprintf("%d of %d messages are damaged and cannot be read", was.Msgs-readable, was.Msgs), Sure: true})
+		}
 		if role := consumerOf(want.Name); role != "" {
 			lag, err := c.Lag(ctx, role)
 			if err != nil {
 				return nil, err
 			}
 			if last := i.State.LastSeq; lag.Last > last {
-				all = append(all, Damage{want.Name, fmt.Sprintf("ends at sequence %d, and the %s was delivered sequence %d", last, role, lag.Last), true})
+				all = append(all, Damage{Stream: want.Name, Text: fmt.Sprintf("ends at sequence %d, and the %s was delivered sequence %d", last, role, lag.Last), Sure: true})
 			}
 		}
 	}
 	return all, nil
 }
 
+// readable counts the messages of a stream that can be read, if it is to be counted.
+func (c *Conn) readable(ctx context.Context, stream string, read bool) (n uint64, err error) {
+	if !read {
+		return 0, nil
+	}
+	err = denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
+		n = 0
+		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: ">"}, func(direct.Message) error { n++; return nil })
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	return n, nil
+}
+
 // damage is what a stream lacks.
 func damage(i *jetstream.StreamInfo) (all []Damage) {
 	add := func(sure bool, format string, args ...any) {
-		all = append(all, Damage{i.Config.Name, fmt.Sprintf(format, args...), sure})
+		all = append(all, Damage{Stream: i.Config.Name, Text: fmt.Sprintf(format, args...), Sure: sure})
 	}
 	s := i.State
 	if l := s.Lost; l != nil {

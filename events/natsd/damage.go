@@ -21,6 +21,8 @@ type Damage struct {
 	Time   time.Time `json:"time"`
 	Stream string    `json:"stream"`
 	Text   string    `json:"text"`
+	// Repaired says that nothing is lost: what was damaged was made anew.
+	Repaired bool `json:"repaired,omitempty"`
 }
 
 func (d Damage) String() string { return fmt.Sprintf("stream %s: %s", d.Stream, d.Text) }
@@ -129,7 +131,7 @@ func lost(i *jetstream.StreamInfo, was *streamMark, exact bool) string {
 	case was != nil && exact && s.LastSeq == was.Last && s.Msgs < was.Messages && !expired(i, was):
 		return fmt.Sprintf("holds %d messages up to sequence %d and held %d: %d are lost", s.Msgs, s.LastSeq, was.Messages, was.Messages-s.Msgs)
 	case s.Lost != nil:
-		return fmt.Sprintf("the server lost %d bytes of damaged or incomplete messages", s.Lost.Bytes)
+		return fmt.Sprintf("the server lost messages, among them %d bytes of an incomplete one, and holds %d up to sequence %d", s.Lost.Bytes, s.Msgs, s.LastSeq)
 	}
 	return ""
 }

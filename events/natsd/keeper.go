@@ -67,8 +67,19 @@ func (s *Server) keep(dir string) (*keeper, error) {
 func (k *keeper) close() {
 	close(k.stop)
 	k.done.Wait()
-	k.tell(k.look(nil, k.s.srv.Load().NumClients() <= 1))
+	k.tell(k.look(nil, k.alone()))
 	k.nc.Close()
+}
+
+// alone waits a moment for the other connections to end, and reports whether they have.
+func (k *keeper) alone() bool {
+	for range 50 {
+		if k.s.srv.Load().NumClients() <= 1 {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
 }
 
 func (k *keeper) tell(err error) {
@@ -129,7 +140,11 @@ func (k *keeper) look(before *marks, exact bool) error {
 }
 
 func (k *keeper) add(stream, format string, args ...any) {
-	k.tell(addDamage(k.dir, Damage{time.Now().UTC(), stream, fmt.Sprintf(format, args...)}))
+	k.tell(addDamage(k.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...)}))
+}
+
+func (k *keeper) repaired(stream, format string, args ...any) {
+	k.tell(addDamage(k.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...), Repaired: true}))
 }
 
 // recreate makes the durables of a stream anew whose state cannot be read or is not what it was. They continue after the
@@ -169,7 +184,7 @@ func (k *keeper) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.
 			}
 		}
 		if mark == nil {
-			k.add(i.Config.Name, "the files of consumer %s cannot be read; its role makes it anew, and everything is delivered again", name)
+			k.repaired(i.Config.Name, "the files of consumer %s cannot be read; its role makes it anew, and everything is delivered again", name)
 			continue
 		}
 		if err := k.remake(ctx, s, i, name, mark); err != nil {
@@ -190,7 +205,7 @@ func (k *keeper) remake(ctx context.Context, s jetstream.Stream, i *jetstream.St
 	if _, err := s.CreateConsumer(ctx, config); err != nil {
 		return fmt.Errorf("make consumer %s of %s anew: %w", name, i.Config.Name, err)
 	}
-	k.add(i.Config.Name, "the state of consumer %s was damaged: it was made anew and %s", name, where)
+	k.repaired(i.Config.Name, "the state of consumer %s was damaged: it was made anew and %s", name, where)
 	return nil
 }
 

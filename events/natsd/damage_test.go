@@ -1,0 +1,174 @@
+package natsd_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events/natsd"
+)
+
+// store is the directory of a server that holds 60 messages in EVENTS, of which consumer "role" acknowledged 40.
+func store(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	withServer(t, dir, func(js jetstream.JetStream) {
+		ctx := t.Context()
+		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}, AllowDirect: true}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := js.CreateConsumer(ctx, "EVENTS", jetstream.ConsumerConfig{Durable: "role", AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 60 {
+			if _, err := js.Publish(ctx, "events.a", fmt.Appendf(nil, "%0200d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		batch, err := c.Fetch(40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range batch.Messages() {
+			if err := m.DoubleAck(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	return dir
+}
+
+// withServer runs a server on a directory for as long as fn runs.
+func withServer(t *testing.T, dir string, fn func(jetstream.JetStream)) {
+	t.Helper()
+	s, err := natsd.Start(natsd.Config{Dir: dir, Sync: "1m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	nc, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fn(js)
+}
+
+func file(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "EVENTS", pattern))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%s: got %v, %v", pattern, all, err)
+	}
+	return all[0]
+}
+
+// TestALossIsKeptUntilItIsAccepted: the server says it once, at the start that finds it.
+func TestALossIsKeptUntilItIsAccepted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, dir string)
+		want   string
+	}{
+		"a flipped byte": {func(t *testing.T, dir string) {
+			data, err := os.ReadFile(file(t, dir, "msgs/1.blk"))
+			ok(t, err)
+			data[len(data)/60*30] ^= 1 // the length of the record in the middle
+			ok(t, os.WriteFile(file(t, dir, "msgs/1.blk"), data, 0o600))
+		}, "the server lost 30 messages, from sequence 31 to 60"},
+		"the end of the file and the index of the server": {func(t *testing.T, dir string) {
+			info, err := os.Stat(file(t, dir, "msgs/1.blk"))
+			ok(t, err)
+			ok(t, os.Truncate(file(t, dir, "msgs/1.blk"), info.Size()/2))
+			ok(t, os.Remove(file(t, dir, "msgs/index.db")))
+		}, "ends at sequence 30 and had reached 60: up to 30 messages are lost"},
+		"a removed file": {func(t *testing.T, dir string) { ok(t, os.Remove(file(t, dir, "msgs/1.blk"))) }, "the server lost 60 messages, from sequence 1 to 60"},
+		"the whole stream": {func(t *testing.T, dir string) {
+			ok(t, os.RemoveAll(filepath.Dir(filepath.Dir(file(t, dir, "msgs/1.blk")))))
+		}, "is gone, with 60 messages up to sequence 60"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := store(t)
+			if all, err := natsd.ReadDamage(dir); err != nil || len(all) > 0 {
+				t.Fatalf("before: got %v, %v", all, err)
+			}
+			c.damage(t, dir)
+			for range 3 { // also when the server has long forgotten it
+				withServer(t, dir, func(jetstream.JetStream) {})
+			}
+			all, err := natsd.ReadDamage(dir)
+			ok(t, err)
+			if len(all) == 0 || all[0].Stream != "EVENTS" || !strings.Contains(all[0].Text, c.want) {
+				t.Errorf("got %v, want %q", all, c.want)
+			}
+			ok(t, natsd.AcceptDamage(dir))
+			withServer(t, dir, func(jetstream.JetStream) {})
+			if all, err := natsd.ReadDamage(dir); err != nil || len(all) > 0 {
+				t.Errorf("accepted: got %v, %v", all, err)
+			}
+		})
+	}
+}
+
+// TestADamagedConsumerIsMadeAnew and continues after what was acknowledged, with the settings that it had.
+func TestADamagedConsumerIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(t *testing.T, dir string){
+		"garbage in its state": func(t *testing.T, dir string) {
+			ok(t, os.WriteFile(file(t, dir, "obs/role/o.dat"), bytes.Repeat([]byte{0xa5}, 40), 0o600))
+		},
+		"a state that is cut short": func(t *testing.T, dir string) { ok(t, os.Truncate(file(t, dir, "obs/role/o.dat"), 3)) },
+		"no state":                  func(t *testing.T, dir string) { ok(t, os.Remove(file(t, dir, "obs/role/o.dat"))) },
+		"garbage in its settings": func(t *testing.T, dir string) {
+			ok(t, os.WriteFile(file(t, dir, "obs/role/meta.inf"), []byte("{"), 0o600))
+		},
+		"no files at all": func(t *testing.T, dir string) {
+			ok(t, os.RemoveAll(filepath.Dir(file(t, dir, "obs/role/o.dat"))))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := store(t)
+			damage(t, dir)
+			withServer(t, dir, func(js jetstream.JetStream) {
+				c, err := js.Consumer(t.Context(), "EVENTS", "role")
+				ok(t, err)
+				batch, err := c.Fetch(60, jetstream.FetchMaxWait(1e9))
+				ok(t, err)
+				n := 0
+				for m := range batch.Messages() {
+					md, err := m.Metadata()
+					ok(t, err)
+					if n++; md.Sequence.Stream != uint64(40+n) {
+						t.Fatalf("delivered %d as number %d, want those after 40", md.Sequence.Stream, n)
+					}
+				}
+				if n != 20 || c.CachedInfo().Config.MaxDeliver != 7 {
+					t.Errorf("delivered %d messages with %+v, want 20", n, c.CachedInfo().Config)
+				}
+			})
+			all, err := natsd.ReadDamage(dir)
+			ok(t, err)
+			if len(all) != 1 || !strings.Contains(all[0].Text, "consumer role was damaged: it was made anew and continues after sequence 40") {
+				t.Errorf("got %v, want the consumer and where it continues", all)
+			}
+		})
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
