@@ -17,7 +17,7 @@ import (
 const acceptDamage = "restore a backup, or accept the loss with 'debrief doctor --accept-damage'"
 
 // damage is what the streams lack: what the embedded server of the directory found, and what the streams say themselves.
-func (p place) damage(ctx context.Context, conn *bus.Conn, read bool) ([]bus.Damage, error) {
+func (p place) damage(ctx context.Context, conn *bus.Conn, read uint64) ([]bus.Damage, error) {
 	all, err := conn.Damage(ctx, read)
 	if err != nil || !p.embedded() {
 		return all, err
@@ -35,6 +35,9 @@ func (p place) damage(ctx context.Context, conn *bus.Conn, read bool) ([]bus.Dam
 // embedded reports whether the streams are those of an embedded server, perhaps of another process.
 func (p place) embedded() bool { return p.NATS.NATS == "" && dirExists(p.dir()) }
 
+// maxRead is how large a stream may be, in bytes, for the doctor to read all of it: a second or two.
+const maxRead = 1 << 30
+
 // examineDamage adds a check for each thing that the streams lack.
 func (d *doctors) examineDamage(ctx context.Context, x *doctor.Exam, conn *bus.Conn) {
 	if d.AcceptDamage {
@@ -44,7 +47,7 @@ func (d *doctors) examineDamage(ctx context.Context, x *doctor.Exam, conn *bus.C
 			x.Add("damage", doctor.Fail, "see the rights of the directory", "%v", err)
 		}
 	}
-	all, err := d.damage(ctx, conn, true)
+	all, err := d.damage(ctx, conn, maxRead)
 	if err != nil {
 		x.Add("damage", doctor.Fail, "see the checks above", "%v", err)
 		return
@@ -60,7 +63,7 @@ func (d *doctors) examineDamage(ctx context.Context, x *doctor.Exam, conn *bus.C
 		}
 	}
 	if len(all) == 0 {
-		x.Add("damage", doctor.OK, "", "every message was read, and no stream lacks any that it should hold")
+		x.Add("damage", doctor.OK, "", "no stream lacks a message that it should hold; those of up to %d GiB were read", maxRead>>30)
 	}
 }
 
@@ -103,7 +106,7 @@ const maxFindings = 5
 
 // stored adds to a verification what the streams lack that the playbook was learned from.
 func (v *verified) stored(ctx context.Context, on *onBook, conn *bus.Conn) error {
-	all, err := on.damage(ctx, conn, false)
+	all, err := on.damage(ctx, conn, 0)
 	if err != nil {
 		return err
 	}

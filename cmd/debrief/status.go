@@ -139,7 +139,7 @@ func (st *status) look(ctx context.Context, s *session) (*overview, error) {
 		o.Roles[role] = liveness.Combine(role, w, o.Workers, time.Now(), st.AlarmAfter)
 		o.Level = liveness.Worse(o.Level, o.Roles[role].Level)
 	}
-	if o.Damage, err = st.damage(ctx, s.Conn, false); err != nil {
+	if o.Damage, err = st.damage(ctx, s.Conn, 0); err != nil {
 		return nil, err
 	}
 	if o.Books, err = booksOf(ctx, s); err != nil {

@@ -30,9 +30,9 @@ const maxDetails = 50_000
 
 // Damage compares what each stream holds with what it should hold by its own account. The streams of events and deltas
 // have no gaps: messages leave them by age, the oldest first. From a work queue, a bucket and the dead letters anything may
-// be removed, so there only a loss that the server noticed is damage. With read, all messages are read and counted: the
-// server notices some damage only then, and leaves out a message whose checksum is wrong.
-func (c *Conn) Damage(ctx context.Context, read bool) ([]Damage, error) {
+// be removed, so there only a loss that the server noticed is damage. Streams of at most so many bytes are read, all of
+// them: the server notices some damage only then, and leaves out a message whose checksum is wrong.
+func (c *Conn) Damage(ctx context.Context, read uint64) ([]Damage, error) {
 	var all []Damage
 	for _, want := range append(streams(1), blobConfig(1)) {
 		s, err := c.js.Stream(ctx, want.Name)
@@ -43,7 +43,8 @@ func (c *Conn) Damage(ctx context.Context, read bool) ([]Damage, error) {
 			return nil, fmt.Errorf("open stream %s: %w", want.Name, unanswered(ctx, err))
 		}
 		before := *s.CachedInfo()
-		readable, err := c.readable(ctx, want.Name, read)
+		counted := before.State.Bytes <= read
+		readable, err := c.readable(ctx, want.Name, counted)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +57,7 @@ func (c *Conn) Damage(ctx context.Context, read bool) ([]Damage, error) {
 			return nil, fmt.Errorf("read stream %s: %w", want.Name, unanswered(ctx, err))
 		}
 		all = append(all, damage(i)...)
-		if was := before.State; read && i.State.Lost == nil && i.State.Msgs == was.Msgs && i.State.LastSeq == was.LastSeq && readable < was.Msgs {
+		if was := before.State; counted && i.State.Lost == nil && i.State.Msgs == was.Msgs && i.State.LastSeq == was.LastSeq && readable < was.Msgs {
 			all = append(all, Damage{Stream: want.Name, Text: fmt.Sprintf("%d of %d messages are damaged and cannot be read", was.Msgs-readable, was.Msgs), Sure: true})
 		}
 		if role := consumerOf(want.Name); role != "" {
