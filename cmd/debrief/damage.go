@@ -16,7 +16,7 @@ import (
 
 const acceptDamage = "restore a backup, or accept the loss with 'debrief doctor --accept-damage'"
 
-// damage is what the streams lack: what the embedded server of the directory found, and what the streams say themselves.
+// damage lists missing messages: those that the embedded server of the directory noted, and those that the streams show.
 func (p place) damage(ctx context.Context, conn *bus.Conn, read uint64) ([]bus.Damage, error) {
 	all, err := conn.Damage(ctx, read)
 	if err != nil || !p.embedded() {
@@ -104,7 +104,7 @@ func examineBooks(ctx context.Context, x *doctor.Exam, conn *bus.Conn) {
 // maxFindings is how many findings the doctor shows of a playbook.
 const maxFindings = 5
 
-// stored adds to a verification what the streams lack that the playbook was learned from.
+// stored adds the damage of the streams that the playbook was learned from to a verification.
 func (v *verified) stored(ctx context.Context, on *onBook, conn *bus.Conn) error {
 	all, err := on.damage(ctx, conn, 0)
 	if err != nil {
@@ -123,7 +123,7 @@ func (v *verified) stored(ctx context.Context, on *onBook, conn *bus.Conn) error
 	return nil
 }
 
-// warnOfDamage prints what the embedded server has found, when it starts.
+// warnOfDamage logs the damage that the embedded server found.
 func (p place) warnOfDamage(c *app.Common) {
 	found, err := natsd.ReadDamage(p.dir())
 	log := c.Logger()

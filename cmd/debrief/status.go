@@ -58,7 +58,7 @@ type bookState struct {
 	Bullets int       `json:"bullets"`
 	Shown   int       `json:"shown"`
 	Lag     uint64    `json:"view_behind"`
-	Error   string    `json:"error,omitempty"` // why the log cannot be read, or what it lost
+	Error   string    `json:"error,omitempty"` // the log is broken, or lost its end
 	Delta   time.Time `json:"last_delta_at"`
 }
 
@@ -154,7 +154,7 @@ func (st *status) look(ctx context.Context, s *session) (*overview, error) {
 	return o, nil
 }
 
-// broken names the books that cannot be read, or that lost something.
+// broken names the books with a broken or shortened log.
 func (o *overview) broken() (names []string) {
 	for _, b := range o.Books {
 		if b.Error != "" {

@@ -17,9 +17,9 @@ import (
 type Damage struct {
 	Stream string `json:"stream"`
 	Text   string `json:"text"`
-	// Sure says that it was lost. Otherwise an operator may have deleted it.
+	// Sure is set if it was lost. Otherwise an operator may have deleted it.
 	Sure bool `json:"lost"`
-	// Repaired says that nothing is lost: what was damaged was made anew.
+	// Repaired is set if nothing is lost: the damaged consumer was recreated.
 	Repaired bool `json:"repaired,omitempty"`
 }
 
@@ -28,10 +28,10 @@ func (d Damage) String() string { return fmt.Sprintf("stream %s: %s", d.Stream, 
 // maxDetails is how many deleted messages a stream may have for its details to be asked for, which list them all.
 const maxDetails = 50_000
 
-// Damage compares what each stream holds with what it should hold by its own account. The streams of events and deltas
+// Damage compares the contents of each stream with its own state. The streams of events and deltas
 // have no gaps: messages leave them by age, the oldest first. From a work queue, a bucket and the dead letters anything may
-// be removed, so there only a loss that the server noticed is damage. Streams of at most so many bytes are read, all of
-// them: the server notices some damage only then, and leaves out a message whose checksum is wrong.
+// be removed, so there only a loss that the server noticed is damage. Streams of at most that many bytes are read to
+// their end: the server notices some damage only then, and leaves out a message whose checksum is wrong.
 func (c *Conn) Damage(ctx context.Context, read uint64) ([]Damage, error) {
 	var all []Damage
 	for _, want := range append(streams(1), blobConfig(1)) {
@@ -50,7 +50,7 @@ func (c *Conn) Damage(ctx context.Context, read uint64) ([]Damage, error) {
 		}
 		var opts []jetstream.StreamInfoOpt
 		if s.CachedInfo().State.NumDeleted <= maxDetails {
-			opts = append(opts, jetstream.WithDeletedDetails(true)) // which alone says what was lost
+			opts = append(opts, jetstream.WithDeletedDetails(true)) // these include lost messages
 		}
 		i, err := s.Info(ctx, opts...)
 		if err != nil {
@@ -88,7 +88,7 @@ func (c *Conn) readable(ctx context.Context, stream string, read bool) (n uint64
 	return n, nil
 }
 
-// damage is what a stream lacks.
+// damage lists the messages that a stream lacks.
 func damage(i *jetstream.StreamInfo) (all []Damage) {
 	add := func(sure bool, format string, args ...any) {
 		all = append(all, Damage{Stream: i.Config.Name, Text: fmt.Sprintf(format, args...), Sure: sure})

@@ -16,12 +16,12 @@ import (
 )
 
 // Damage is a loss that was found in the store of an embedded server. The server itself reports a loss once, at the start
-// that finds it, and then goes on with what is left. So each one is kept in the directory until an operator accepts it.
+// that finds it, and then continues with the rest. So each one is kept in the directory until an operator accepts it.
 type Damage struct {
 	Time   time.Time `json:"time"`
 	Stream string    `json:"stream"`
 	Text   string    `json:"text"`
-	// Repaired says that nothing is lost: what was damaged was made anew.
+	// Repaired is set if nothing is lost: the damaged consumer was recreated.
 	Repaired bool `json:"repaired,omitempty"`
 }
 
@@ -78,10 +78,9 @@ func addDamage(dir string, d Damage) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// marks are how far streams and consumers were when they were looked at last. What a server has at its next start is
-// compared with them.
+// marks are the positions of streams and consumers at the last look. The next start compares its own with them.
 type marks struct {
-	// Exact says that nothing was written or acknowledged since: the server was stopped right after.
+	// Exact is set if nothing was written or acknowledged since: the server was stopped right after.
 	Exact   bool                   `json:"exact"`
 	Streams map[string]*streamMark `json:"streams"`
 }
@@ -119,7 +118,8 @@ func (m *marks) write(dir string) error {
 	return os.Rename(tmp, filepath.Join(dir, marksName))
 }
 
-// lost describes what a stream lacks that it had when it was marked, or that its server says it lost. Empty is nothing.
+// lost describes the messages that a stream lost since it was marked, or that its server reports as lost. It is empty if
+// there are none.
 func lost(i *jetstream.StreamInfo, was *streamMark, exact bool) string {
 	s := i.State
 	switch {

@@ -159,7 +159,7 @@ func TestADamagedConsumerIsMadeAnew(t *testing.T) {
 			})
 			all, err := natsd.ReadDamage(dir)
 			ok(t, err)
-			if len(all) != 1 || !strings.Contains(all[0].Text, "consumer role was damaged: it was made anew and continues after sequence 40") {
+			if len(all) != 1 || !strings.Contains(all[0].Text, "consumer role was damaged: it was recreated and continues after sequence 40") {
 				t.Errorf("got %v, want the consumer and where it continues", all)
 			}
 		})

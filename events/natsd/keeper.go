@@ -100,7 +100,7 @@ func (k *keeper) look(before *marks, exact bool) error {
 			return err
 		}
 		if i.State.NumDeleted <= maxDetails {
-			if i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil { // which alone says what was lost
+			if i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil { // these include lost messages
 				return err
 			}
 		}
@@ -147,8 +147,8 @@ func (k *keeper) repaired(stream, format string, args ...any) {
 	k.tell(addDamage(k.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...), Repaired: true}))
 }
 
-// recreate makes the durables of a stream anew whose state cannot be read or is not what it was. They continue after the
-// last mark: what was acknowledged since is delivered again.
+// recreate recreates the durables of a stream whose state cannot be read or went back. They continue after the last mark:
+// messages that were acknowledged since then are redelivered.
 func (k *keeper) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, was *streamMark, exact bool) error {
 	on, err := filepath.Glob(filepath.Join(k.dir, "jetstream", "*", "streams", i.Config.Name, "obs", "*"))
 	if err != nil {
@@ -184,7 +184,7 @@ func (k *keeper) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.
 			}
 		}
 		if mark == nil {
-			k.repaired(i.Config.Name, "the files of consumer %s cannot be read; its role makes it anew, and everything is delivered again", name)
+			k.repaired(i.Config.Name, "the files of consumer %s cannot be read; its role creates it again, and all messages are redelivered", name)
 			continue
 		}
 		if err := k.remake(ctx, s, i, name, mark); err != nil {
@@ -196,20 +196,20 @@ func (k *keeper) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.
 
 // remake creates a durable that continues after its mark.
 func (k *keeper) remake(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, name string, mark *consumerMark) error {
-	config, where := mark.Config, "delivers again what the stream holds"
+	config, where := mark.Config, "redelivers the messages of the stream"
 	config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverAllPolicy, 0
 	if i.Config.Retention != jetstream.WorkQueuePolicy && mark.Floor > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, min(mark.Floor, i.State.LastSeq)+1
 		where = "continues after sequence " + strconv.FormatUint(config.OptStartSeq-1, 10)
 	}
 	if _, err := s.CreateConsumer(ctx, config); err != nil {
-		return fmt.Errorf("make consumer %s of %s anew: %w", name, i.Config.Name, err)
+		return fmt.Errorf("recreate consumer %s of %s: %w", name, i.Config.Name, err)
 	}
-	k.repaired(i.Config.Name, "the state of consumer %s was damaged: it was made anew and %s", name, where)
+	k.repaired(i.Config.Name, "the state of consumer %s was damaged: it was recreated and %s", name, where)
 	return nil
 }
 
-// setAside moves the files of a consumer that the server cannot read, so that it can be made anew. Its configuration comes
+// setAside moves the files of a consumer that the server cannot read, so that it can be recreated. Its configuration comes
 // from them where it was not marked.
 func (k *keeper) setAside(stream, dir string, mark *consumerMark) (*consumerMark, error) {
 	if mark == nil {

@@ -38,7 +38,7 @@ func (s *Store) Strays(ctx context.Context, b playbook.Book) (strays, undecided 
 }
 
 // RemoveStrays deletes messages from DELTAS: those that Strays returned, by their sequences. A message that is part of
-// the log is refused, whoever lists it.
+// the log is refused.
 func (s *Store) RemoveStrays(ctx context.Context, b playbook.Book, seqs []uint64) error {
 	strays, undecided, err := s.Strays(ctx, b)
 	if err != nil && len(undecided) == 0 {

@@ -69,7 +69,7 @@ func (w *Writer) readHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if h != nil && !w.repair { // else what this writer found is to be written yet
+	if h != nil && !w.repair { // else this writer has found a loss that the head does not say yet
 		w.lost = h.Lost
 	}
 	switch {

@@ -8,8 +8,8 @@ import (
 )
 
 // lostEnd names a version that the view was at and the log does not hold any more. A view is written from the log alone,
-// so the log lost its end, or the stream was replaced. The writer that finds it continues from what is left, and keeps
-// this in the head so that the loss is not silent.
+// so the log lost its end, or the stream was replaced. The writer that finds it continues from the rest of the log, and
+// keeps this in the head so that the loss is not silent.
 type lostEnd struct {
 	Version uint64 `msgpack:"v"`
 	Seq     uint64 `msgpack:"q"`
@@ -20,8 +20,8 @@ func (l *lostEnd) String() string {
 	return fmt.Sprintf("version %s (sequence %d)", playbook.Label(l.Version, l.Chain), l.Seq)
 }
 
-// lostBy returns what the log lost according to a head: what it says already, or the version that it is at. Nil is
-// nothing.
+// lostBy returns the version that the log lost according to a head: a recorded one, or the version of the head itself.
+// It returns nil if the log lost none.
 func (s *Store) lostBy(ctx context.Context, b playbook.Book, h *head) (*lostEnd, error) {
 	if h.Version == 0 || h.Partial {
 		return h.Lost, nil
@@ -43,7 +43,7 @@ func (w *Writer) newHead() head {
 	return h
 }
 
-// Lost says which version the view was at and the log does not hold any more; empty is none.
+// Lost returns the newest version that the view had and the log lost. It is empty if the log lost none.
 func (w *Writer) Lost() string {
 	if w.lost == nil {
 		return ""

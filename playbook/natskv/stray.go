@@ -26,7 +26,7 @@ type Stray struct {
 	Size int       `json:"bytes"`
 	Time time.Time `json:"time"` // when the server stored it
 	Why  string    `json:"why"`
-	// Newer says that a newer program wrote it. Such a message is only skipped where the log went on without it.
+	// Newer is set if a newer program wrote it. Such a message is only skipped where the log went on without it.
 	Newer bool `json:"newer_schema,omitempty"`
 
 	hash  []byte
@@ -57,7 +57,7 @@ func readCandidate(m direct.Message) *candidate {
 	return c
 }
 
-// logCursor is a position in a book's log, and what was read after it that does not follow. A log is a chain: each
+// logCursor is a position in a book's log, with the messages after it that do not follow. A log is a chain: each
 // delta names the sequence and the hash of the one before it, and a writer stores it only if it has read all that is
 // on the subject. So of two messages that claim the same place the log goes on with one, and the other is a stray.
 type logCursor struct {
@@ -65,7 +65,7 @@ type logCursor struct {
 	version uint64
 	seq     uint64 // of the last delta, 0 for none
 	chain   []byte
-	end     uint64 // the last sequence that was read, strays included: what a compare-and-swap expects
+	end     uint64 // the last sequence that was read, strays included; a compare-and-swap expects it
 	endHash []byte // of that message
 	open    []Stray
 	judged  int // how many of open are known to be strays
@@ -100,7 +100,7 @@ func (c *logCursor) take(m *candidate) (bool, error) {
 	return true, nil
 }
 
-// settle reports what is open as strays: the log went on without it.
+// settle reports the open messages as strays: the log went on without them.
 func (c *logCursor) settle() {
 	for _, s := range c.open {
 		if c.found != nil {
@@ -118,7 +118,7 @@ func (c *logCursor) follows(r *Record) error {
 }
 
 // cut moves the cursor back to a message, nil for none, that is the last on the subject after strays were removed. It
-// reports false where the log lost what was read of it.
+// reports false if the log lost a message that was read.
 func (c *logCursor) cut(m *direct.Message) bool {
 	if m == nil {
 		m = new(direct.Message)
@@ -184,7 +184,7 @@ func (s *Store) judge(ctx context.Context, c *logCursor) error {
 	return nil
 }
 
-// gone is the error of a log that does not hold what was read of it.
+// gone is the error of a log that lost a delta that was read.
 func (c *logCursor) gone() error {
 	return fmt.Errorf("playbook %q: the log does not hold version %s, which it did: %w", c.book, playbook.Label(c.version, c.chain), ErrBrokenLog)
 }
@@ -210,7 +210,7 @@ func (s *Store) namesLost(ctx context.Context, c *logCursor, i int) (bool, error
 		return lost.ours && lost.delta == nil && d.Version == c.version+2, nil
 	}
 	m, err := s.deltaOfLeader(ctx, map[string]any{"seq": d.PrevSeq})
-	return m == nil, err // what is there is another book's
+	return m == nil, err // a message that is there is of another book
 }
 
 // candidates calls fn for each message on a book's subject from a sequence on. A second goroutine decodes ahead of fn: of
@@ -299,7 +299,7 @@ func (m *storedDelta) is(b playbook.Book, chain []byte) bool {
 	return bytes.Equal(sum[:], chain)
 }
 
-// deltaOfLeader is a message of DELTAS as the stream's leader has it, nil if there is none. The query is that of the
+// deltaOfLeader reads a message of DELTAS from the stream's leader, nil if it does not exist. The query is that of the
 // server's API: a sequence or a subject.
 func (s *Store) deltaOfLeader(ctx context.Context, query map[string]any) (*storedDelta, error) {
 	wait, cancel := context.WithTimeout(ctx, answerTimeout)

@@ -28,7 +28,7 @@ const (
 	Behind Severity = "behind"
 	// Skipped: the subject of the log holds messages that are not part of it. The book is as it should be.
 	Skipped Severity = "skipped"
-	// Missing: another stream does not hold what the log was made from, or may not.
+	// Missing: another stream lacks, or may lack, messages that the log was made from.
 	Missing Severity = "missing"
 	// Note: nothing is wrong, and somebody may want to know.
 	Note Severity = "note"

@@ -59,7 +59,7 @@ type Writer struct {
 	// are the keys of the view that are no bullet's.
 	repair bool
 	stray  []string
-	lost   *lostEnd // what the head says that the log lost
+	lost   *lostEnd // recorded in the head
 	// wary counts down the reads that find no other writer's news; while it is above zero Commit reads first.
 	wary       int
 	reconnects uint64 // of the connection, when it was looked at last
@@ -146,7 +146,7 @@ func (w *Writer) trust(ctx context.Context, v *view) (bool, error) {
 }
 
 // Rebuild forgets what the writer knows and folds the log from its beginning; the next Flush compares every key of the
-// view with it, and forgets what the log lost.
+// view with it, and forgets a recorded loss.
 func (w *Writer) Rebuild(ctx context.Context) error {
 	w.fold = fold{book: w.book, complete: w.complete} // who asked for all covered ids goes on to rely on them
 	w.log = &logCursor{book: w.book}

@@ -185,8 +185,8 @@ func (e *InUseError) Error() string {
 // Restore makes streams of a backup that was verified. Streams of the same names must be empty, or else, with replace, are
 // deleted with all that is in them. Cut short it leaves some of them made: it is to be done again, with replace.
 //
-// A stream that is configured otherwise than this program configures it is refused, before anything is touched: whoever
-// can write the file could have the server republish into the log of the playbooks.
+// A stream that is configured otherwise than this program configures it is refused, before anything is touched: a
+// forged file could make the server republish into the log of the playbooks.
 func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.Reader, replicas int, replace bool, tell Progress) error {
 	if err := m.checkConfigs(); err != nil {
 		return err
