@@ -271,7 +271,7 @@ func watch(t *testing.T) {
 }
 
 // run is the standard output of a command at the top of the module.
-func run(t *testing.T, name string, args ...string) []byte {
+func run(t testing.TB, name string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = ".."

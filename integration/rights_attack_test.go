@@ -44,19 +44,29 @@ var targets = []target{
 	{name: "runs", kind: "write", subject: "$KV.runs.forged", state: "stream KV_runs"},
 	{name: "blobs", kind: "write", subject: "$O.blobs.C.forged", state: "stream OBJ_blobs"},
 
-	{name: "update", kind: "stream", subject: "$JS.API.STREAM.UPDATE.VUPDATE", state: "stream VUPDATE",
-		body: `{"name":"VUPDATE","subjects":["$KV.VUPDATE.>","ace.new.>"],"storage":"memory","allow_direct":true,"num_replicas":1,"retention":"limits"}`},
-	{name: "create", kind: "stream", subject: "$JS.API.STREAM.CREATE." + createdStream, state: "stream " + createdStream,
-		body: `{"name":"` + createdStream + `","subjects":["$KV.` + createdStream + `.>"],"storage":"memory","retention":"limits"}`},
+	{
+		name: "update", kind: "stream", subject: "$JS.API.STREAM.UPDATE.VUPDATE", state: "stream VUPDATE",
+		body: `{"name":"VUPDATE","subjects":["$KV.VUPDATE.>","ace.new.>"],"storage":"memory","allow_direct":true,"num_replicas":1,"retention":"limits"}`,
+	},
+	{
+		name: "create", kind: "stream", subject: "$JS.API.STREAM.CREATE." + createdStream, state: "stream " + createdStream,
+		body: `{"name":"` + createdStream + `","subjects":["$KV.` + createdStream + `.>"],"storage":"memory","retention":"limits"}`,
+	},
 	{name: "msgdel", kind: "stream", subject: "$JS.API.STREAM.MSG.DELETE.VMSG", state: "stream VMSG", body: `{"seq":1}`},
 	{name: "purge", kind: "stream", subject: "$JS.API.STREAM.PURGE.VPURGE", state: "stream VPURGE"},
 	{name: "delete", kind: "stream", subject: "$JS.API.STREAM.DELETE.VDELETE", state: "stream VDELETE"},
-	{name: "push", kind: "consumer", subject: "$JS.API.CONSUMER.CREATE.VCONSUMER." + createdConsumer, state: "consumer VCONSUMER/" + createdConsumer, with: "stream VCONSUMER",
-		body: `{"stream_name":"VCONSUMER","config":{"name":"` + createdConsumer + `","deliver_subject":"_INBOX_none.forged","ack_policy":"none"}}`},
-	{name: "durbl", kind: "consumer", subject: "$JS.API.CONSUMER.DURABLE.CREATE.VCONSUMER.durable", state: "consumer VCONSUMER/durable", with: "stream VCONSUMER",
-		body: `{"stream_name":"VCONSUMER","config":{"durable_name":"durable","ack_policy":"explicit"}}`},
-	{name: "pause", kind: "consumer", subject: "$JS.API.CONSUMER.PAUSE.VCONSUMER.paused", state: "consumer VCONSUMER/paused",
-		body: `{"pause_until":"2099-01-01T00:00:00Z"}`},
+	{
+		name: "push", kind: "consumer", subject: "$JS.API.CONSUMER.CREATE.VCONSUMER." + createdConsumer, state: "consumer VCONSUMER/" + createdConsumer, with: "stream VCONSUMER",
+		body: `{"stream_name":"VCONSUMER","config":{"name":"` + createdConsumer + `","deliver_subject":"_INBOX_none.forged","ack_policy":"none"}}`,
+	},
+	{
+		name: "durbl", kind: "consumer", subject: "$JS.API.CONSUMER.DURABLE.CREATE.VCONSUMER.durable", state: "consumer VCONSUMER/durable", with: "stream VCONSUMER",
+		body: `{"stream_name":"VCONSUMER","config":{"durable_name":"durable","ack_policy":"explicit"}}`,
+	},
+	{
+		name: "pause", kind: "consumer", subject: "$JS.API.CONSUMER.PAUSE.VCONSUMER.paused", state: "consumer VCONSUMER/paused",
+		body: `{"pause_until":"2099-01-01T00:00:00Z"}`,
+	},
 	{name: "condel", kind: "consumer", subject: "$JS.API.CONSUMER.DELETE.VCONSUMER.victim", state: "consumer VCONSUMER/victim", with: "stream VCONSUMER"},
 
 	{name: "ackG", kind: "ack", subject: "%generator%", state: "consumer TASKS/generator"},

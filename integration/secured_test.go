@@ -21,7 +21,7 @@ import (
 
 // secured is a server as deploy/nats configures it, with TLS and the users of some tenants.
 type secured struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string // of the configuration
 	conf string // the server's file in it, one of them on a cluster
 	url  string
@@ -115,7 +115,7 @@ func (s *secured) serveCluster(moved ...string) []*natsserver.Server {
 }
 
 // newSecured makes credentials with 'debrief credentials'.
-func newSecured(t *testing.T, tenants []string) *secured {
+func newSecured(t testing.TB, tenants []string) *secured {
 	t.Helper()
 	s := &secured{t: t, dir: t.TempDir(), said: new(complaints)}
 	args := []string{"credentials", filepath.Join(s.dir, "secrets")}

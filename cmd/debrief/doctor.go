@@ -160,7 +160,7 @@ func (d *doctors) role(ctx context.Context, x *doctor.Exam) {
 		}
 		defer nc.Close()
 		watch := denied.New(nc)
-		const subject = "$JS.API.INFO" // whatever comes of it: the answer needs the inbox
+		const subject = "$JS.API.INFO" // any answer to it needs the inbox
 		_, err = denied.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
 		if refused := (*denied.Error)(nil); !errors.As(err, &refused) || !refused.Listen {
 			x.Role(ctx, nc, watch, role)

@@ -83,7 +83,7 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// noJetStream reports whether nothing of JetStream answers, or only to say that the account has none.
+// noJetStream reports an error of an account without JetStream and without imports of it.
 func noJetStream(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
 }
@@ -205,7 +205,7 @@ func unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// asUnserved adds to the error of a publish that nobody took what can be the cause.
+// asUnserved adds the possible causes to the error of a publish without a receiver.
 func asUnserved(err error) error {
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return fmt.Errorf("%w: its stream has no leader or is gone, or the account of this user does not import the subject ('debrief doctor' with the user's key says which)", err)

@@ -24,7 +24,7 @@ func Account(tenant, user string) string {
 	return tenant + "/" + user
 }
 
-// receivers are the users whose accounts receive what a user publishes under a grant, except the user's own.
+// receivers are the users whose accounts receive the messages of a user under a grant, except the user's own.
 func (g Grant) receivers(user string) []string {
 	at := g.At
 	if at == nil {

@@ -59,7 +59,7 @@ type prober struct {
 	consumers []string // that do not exist, as STREAM.NAME
 }
 
-// absent reports whether a subject is about a consumer that does not exist: nobody listens there.
+// absent reports whether a subject is about a consumer that does not exist and so has no subscriber.
 func (p *prober) absent(subject string) bool {
 	return slices.ContainsFunc(p.consumers, func(c string) bool { return strings.Contains(subject+".", "."+c+".") })
 }
@@ -72,7 +72,7 @@ func (p *prober) all(subjects []string) {
 	done.Wait()
 }
 
-// one probes a subject, again for a while where nobody listens: a cluster may be electing a leader.
+// one probes a subject, again for a while if it has no subscriber: a cluster may be electing a leader.
 func (p *prober) one(subject string) {
 	ctx, cancel := context.WithTimeout(p.ctx, missingWait)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package rights lists what each user of a NATS server may do, and writes the server's configuration from that list.
+// Package rights lists the rights of each user of a NATS server, and writes the server's configuration from that list.
 //
 // A tenant has one account for its streams, buckets and operator, and one account for each role and for outside agents.
 // A role's account imports the subjects of its list from the stream account as services, and nothing else. This closes a
@@ -20,8 +20,8 @@
 //
 // Limits of the list: all agents of a tenant are one user and can read each other's answers. Roles of a tenant can read
 // its tasks and executions. A user with the right to a bucket may write all of its keys. The operator is a user of the
-// stream account: what the list denies it is against mistakes, because its reply subjects are not replaced and it may
-// create push consumers. Its key can forge and delete everything of its tenant and must be guarded.
+// stream account, so the server does not replace its reply subjects, and it may create push consumers. Its denied subjects
+// prevent mistakes, not attacks: its key can forge and delete everything of its tenant and must be guarded.
 package rights
 
 import (
@@ -34,7 +34,7 @@ import (
 type Grant struct {
 	Subject string
 	Why     string
-	// At are the users whose accounts receive what is published. Nil is the operator: the stream account. Empty is the
+	// At are the users whose accounts receive the messages. Nil is the operator: the stream account. Empty is the
 	// user's own account only.
 	At []string
 }
