@@ -15,6 +15,9 @@ import (
 // TestWrongCredentialsNameTheCure: each way to connect with the wrong rights ends in one line that says what to do, in the
 // worker and in the doctor.
 func TestWrongCredentialsNameTheCure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a dozen processes: not in -short")
+	}
 	t.Parallel()
 	s := newSecured(t, []string{"m"})
 	s.file("limits.conf", "limits.conf")
