@@ -358,6 +358,9 @@ func (f *Feedback) EventID() ID { return f.ID }
 // Validate implements Event.
 func (f *Feedback) Validate() error {
 	_, _, err := f.Execution.Parse()
+	if err != nil {
+		err = fmt.Errorf("execution: %w", err)
+	}
 	return errors.Join(f.ID.validate(), err, f.Outcome.validate())
 }
 
