@@ -238,8 +238,10 @@ func report(texts []string) fields {
 	return fields{
 		"book": "b", "task_id": string(events.NewID()), "question": texts[0], "answer": texts[1], "reasoning": texts[2], "context": texts[3], "target": texts[4],
 		"outcome": fields{"label": "failure", "feedback": texts[5], "by": texts[6]},
-		"steps": []fields{{"text": texts[7], "user_feedback": texts[8], "mode": texts[9],
-			"tool_calls": []fields{{"tool": texts[10], "arguments": texts[11], "output": strings.Join(texts[12:], "\n"), "outcome": "failure"}}}},
+		"steps": []fields{{
+			"text": texts[7], "user_feedback": texts[8], "mode": texts[9],
+			"tool_calls": []fields{{"tool": texts[10], "arguments": texts[11], "output": strings.Join(texts[12:], "\n"), "outcome": "failure"}},
+		}},
 	}
 }
 
@@ -277,8 +279,10 @@ var secretEntries = []entry{
 	}},
 	{"POST execution", false, func(t *testing.T, p *pipeline, texts []string) { p.post(t, "/v1/executions", report(texts)) }},
 	{"POST feedback", false, func(t *testing.T, p *pipeline, texts []string) {
-		p.post(t, "/v1/feedback", fields{"book": "b", "execution": p.execution, "target": texts[0],
-			"outcome": fields{"label": "failure", "by": texts[1], "feedback": strings.Join(texts[2:], "\n")}})
+		p.post(t, "/v1/feedback", fields{
+			"book": "b", "execution": p.execution, "target": texts[0],
+			"outcome": fields{"label": "failure", "by": texts[1], "feedback": strings.Join(texts[2:], "\n")},
+		})
 	}},
 	{"NATS service", false, func(t *testing.T, p *pipeline, texts []string) {
 		data, err := json.Marshal(report(texts))

@@ -349,5 +349,5 @@ func (f *forgetRuns) plan(ctx context.Context, b *openBook, what book.Selector) 
 	return showDifferences(differences, "Nothing was changed.", false)
 }
 
-// sectionOf is a section as it is stored. A secret is replaced first: nothing recognizes it after its signs are changed.
+// sectionOf returns the stored form of a section. A secret is replaced first: Section changes the characters that identify it.
 func sectionOf(text string) string { return book.Section(redact.ID(text)) }

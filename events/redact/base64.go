@@ -66,7 +66,7 @@ func kindIn(word string, enc *base64.Encoding) string {
 	word = word[:min(len(word), maxBase64)]
 	word = word[:len(word)-odd(len(word))]
 	var buf [48]byte
-	for _, n := range []int{4, 64} { // nearly all that is no text ends here
+	for _, n := range []int{4, 64} { // nearly all binary data ends here
 		part := word[:min(len(word)&^3, n)]
 		if k, err := enc.Decode(buf[:], []byte(part)); err != nil || !printable(buf[:k]) {
 			return ""

@@ -25,8 +25,10 @@ var encodings = []struct {
 	{`\u escapes`, escapedAll, func(s string) string { return fromJSON(`{"note": "` + s + `"}`) }, true},
 	{"URL in JSON", func(s string) string { return inJSON(url.QueryEscape(s)) }, func(s string) string { return unescaped(url.QueryUnescape)(fromJSON(s)) }, true},
 	{"base64", inBase64, revealBase64(base64.StdEncoding), true},
-	{"base64url in JSON", func(s string) string { return inJSON(base64.RawURLEncoding.EncodeToString([]byte(s))) },
-		func(s string) string { return revealBase64(base64.RawURLEncoding)(fromJSON(s)) }, true},
+	{
+		"base64url in JSON", func(s string) string { return inJSON(base64.RawURLEncoding.EncodeToString([]byte(s))) },
+		func(s string) string { return revealBase64(base64.RawURLEncoding)(fromJSON(s)) }, true,
+	},
 	{"hex", func(s string) string { return hex.EncodeToString([]byte(s)) }, func(s string) string { out, _ := hex.DecodeString(s); return string(out) }, false},
 }
 

@@ -2,16 +2,16 @@
 // is stored or shown to a model. It is applied where payloads enter: to every event that is published or handled, to
 // requests of outside agents, and to the values of the windows (Fields).
 //
-// It finds keys of known shape (shapes.go), private keys (blocks.go) and values that are assigned to a name that says that
-// they are secret (assignments.go). It finds them in plain text and behind URL encoding (%3D), JSON escapes (\", \u003d) and
+// It finds keys of known shape (shapes.go), private keys (blocks.go) and values that are assigned to the name of
+// a secret (assignments.go). It finds them in plain text and behind URL encoding (%3D), JSON escapes (\", \u003d) and
 // both nested up to four deep (views.go), and in base64 (base64.go). It keeps valid JSON valid.
 //
-// Not covered: hex, other encodings and encryption; base64 of something without a known shape or name; secrets that only
+// Not covered: hex, other encodings and encryption; base64 of a text in which nothing is found; numbers in JSON; secrets that only
 // people can recognize, such as a password in the middle of a sentence. Entropy is not used: hashes, ids and encoded images
-// stay as they are.
+// stay.
 //
 // Everything that is looked at ahead or behind is bounded, so the time is linear for hostile text too. Text without
-// secrets and escapes is returned as it is, and nothing is allocated.
+// secrets and escapes is returned unchanged, and nothing is allocated.
 package redact
 
 import (
@@ -58,7 +58,7 @@ func Text(s string) string {
 	return out.String()
 }
 
-// Kind names a secret in s, such as "github token". It is empty where Text returns s as it is.
+// Kind names a secret in s, such as "github token". It is empty where Text returns s unchanged.
 func Kind(s string) string {
 	if edits := find(s, true); len(edits) > 0 {
 		return edits[0].kind

@@ -10,14 +10,14 @@ import (
 // maxDepth bounds how many layers of escapes are decoded: JSON in a string of JSON in a string, URL-encoded, is four.
 const maxDepth = 4
 
-// view is a text with one layer of escapes decoded: %3D, \n, \", \u003d, \x3d. What is found in it is replaced in the
+// view is a text with one layer of escapes decoded: %3D, \n, \", \u003d, \x3d. A secret found in it is replaced in the
 // original.
 type view struct {
 	text  string
 	from  *view // the view that it was decoded from, nil for the original
 	depth int
-	// jumps are the places behind escapes, in order: the byte at "at" of the text is the byte at "origin" of what it was
-	// decoded from, and so are those behind it up to the next jump.
+	// jumps are the places behind escapes, in order: byte "at" of the text is byte "origin" of the text that it was
+	// decoded from, and so on up to the next jump.
 	jumps []jump
 }
 
@@ -94,7 +94,7 @@ type decoder struct {
 	form     bool // and whether they are spaces in it
 }
 
-// next is where the next escape begins, from i on; the length of the text if there is none.
+// next returns the place of the next escape from i on, or the length of the text.
 func (d *decoder) next(i int) int {
 	for ; i < len(d.s); i++ {
 		if c := d.s[i]; c == '\\' || c == '%' || c == '+' {
@@ -145,7 +145,8 @@ func hasURLEscape(s string) bool {
 
 var wordEnds = alphabetOf(" \t\r\n\"'`<>\\")
 
-// escape is the character that the escape at the beginning of s stands for, and its length: 0 if there is none.
+// escape is the character that the escape at the beginning of s stands for, and its length. A length of 0 means that s does
+// not begin with an escape.
 func escape(s string) (c rune, n int) {
 	if s[0] == '%' {
 		if c, ok := hexAt(s, 1, 2); ok {

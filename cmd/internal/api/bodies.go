@@ -16,8 +16,8 @@ const firstRoom = 4 << 10
 // errSlow is returned when a body was dropped because it was too slow.
 var errSlow = errors.New("the body arrives too slowly")
 
-// bodies books the memory of request bodies as their bytes arrive. A declared length books nothing. When there is no
-// memory left, the body with the lowest rate is dropped, so that slow clients do not keep out the others.
+// bodies books the memory of request bodies as their bytes arrive. A declared length books nothing. When
+// the memory is used up, the body with the lowest rate is dropped, so that slow clients do not keep out the others.
 type bodies struct {
 	limits limits
 	now    func() time.Time // for rates
@@ -134,7 +134,7 @@ func (s *bodies) finish(b *body) error {
 }
 
 // book reserves n more bytes for a body. It drops slower bodies to make room and waits for their memory, which they return
-// at once. ErrBusy says that there is no slower body.
+// at once. ErrBusy is returned when all others are faster.
 func (s *bodies) book(b *body, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ var (
 	Stderr = &Writer{&os.Stderr}
 )
 
-// Writer cleans what is written to a file. It is not safe for concurrent use beyond what the file is.
+// Writer cleans text on its way to a file. It is as safe for concurrent use as the file.
 type Writer struct{ file **os.File }
 
 // Write writes cleaned text. The count is that of p's bytes. A character must not be split between two writes.
@@ -40,7 +40,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Sequence is a control sequence of our own.
+// Sequence is a control sequence that the programs themselves send.
 type Sequence string
 
 // The sequences that the programs use.
