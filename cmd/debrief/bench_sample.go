@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/chat"
 
@@ -44,11 +43,11 @@ func (s sampleDesk) prose(size int) string {
 	for out.Len() < size {
 		switch s.IntN(30) {
 		case 0:
-			console.Fprintf(&out, "%d.%02d CHF. ", s.IntN(1000), s.IntN(100))
+			fmt.Fprintf(&out, "%d.%02d CHF. ", s.IntN(1000), s.IntN(100))
 		case 1:
 			out.WriteString("It failed with ValueError.\n")
 		case 2:
-			console.Fprintf(&out, "Use /srv/run_%d/out.csv for the %s.\n", s.IntN(1000), s.thing())
+			fmt.Fprintf(&out, "Use /srv/run_%d/out.csv for the %s.\n", s.IntN(1000), s.thing())
 		default:
 			out.WriteString(sampleProse[s.IntN(len(sampleProse))] + " ")
 		}
