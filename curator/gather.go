@@ -33,12 +33,12 @@ import (
 
 // gathering is what an edit gathers, and what models made of it.
 type gathering struct {
-	of      []*docket // each once, without those that are skipped
+	of      []*docket // each once, without the skipped ones
 	unfit   []string  // why it cannot be
 	usage   chat.Usage
-	asked   int    // reflections that a model was asked about
-	skipped int    // of those, without a usable reply
-	reason  string // of the first one
+	asked   int    // number of reflections in requests to a model
+	skipped int    // number of those without a usable reply
+	reason  string // error of the first skipped one
 }
 
 func isHeld(e events.Event) bool {
@@ -49,8 +49,8 @@ func isHeld(e events.Event) bool {
 // gathers reports whether a docket is an edit that gathers reflections.
 func (k *docket) gathers() bool { return k.e != nil && len(k.e.Gather) > 0 }
 
-// fetch reads what an edit gathers and has it heard, against the newest state. When a model fails, that is the edit's
-// result; left are the others.
+// fetch reads the reflections of an edit and asks models about them, against the newest state. When a model fails, its error
+// is the result of the edit, and fetch returns the other cases.
 func (d *desk) fetch(ctx context.Context, b *book, k *docket, cases []*docket) (left []*docket, err error) {
 	g := new(gathering)
 	known := make(map[events.ID]bool, len(k.e.Gather))
@@ -104,7 +104,7 @@ func (g *gathering) skip(asked, heard []*docket) {
 	}
 }
 
-// tell puts into a decision what models were asked.
+// tell copies the usage and the counts into a decision.
 func (g *gathering) tell(d *events.Decision) {
 	d.Usage, d.Asked, d.Skipped, d.SkippedReason = g.usage, g.asked, g.skipped, g.reason
 }

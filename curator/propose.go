@@ -54,7 +54,8 @@ func (d *desk) propose(ctx context.Context, b *book, h *hearing, cases []*docket
 		return cases, nil
 	}
 	failed := d.confer(ctx, b, h, s.Playbook(), open)
-	return slices.DeleteFunc(slices.Clone(cases), func(k *docket) bool { return failed[k] }), nil // the caller still reads cases
+	ready = slices.Clone(cases) // because the caller still reads cases, and DeleteFunc clears its end
+	return slices.DeleteFunc(ready, func(k *docket) bool { return failed[k] }), nil
 }
 
 // refuse is why a proposal is turned down whatever the playbook says, "" if it is not.
@@ -261,8 +262,8 @@ func (d *desk) askAll(ctx context.Context, requests []Request) []minutes {
 	return results
 }
 
-// askGroup asks for one request. When the replies are not usable it asks once more with a varied request: one that says
-// what was wrong, without the conversation about it.
+// askGroup sends one request. When the replies are not usable it sends the request once more, with the problem in it and
+// without the conversation so far.
 func (d *desk) askGroup(ctx context.Context, in Request) minutes {
 	out, reply, err := Ask(ctx, d.model, in)
 	if useless := (*chat.UselessError)(nil); errors.As(err, &useless) {

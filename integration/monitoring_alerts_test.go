@@ -58,6 +58,7 @@ var grave = []situation{
 		{selector: `debrief_stream_limit_bytes{role="generator"}`, value: 1000},
 	}},
 	{"DebriefStoreNearFull", "", []told{{selector: `debrief_store_bytes`, value: 900}, {selector: `debrief_store_limit_bytes`, value: 1000}}},
+	{"DebriefStoreClosed", "", []told{{selector: `debrief_store_closed`, value: 1}}},
 	{"DebriefBreakerOpen", "", []told{{selector: `debrief_model_breaker_state{role="reflector", kind="chat", state="open"}`, value: 1}}},
 	{"DebriefModelErrors", "", []told{
 		{selector: `debrief_model_calls_total{role="reflector", kind="chat", result="unavailable"}`, grows: 1},

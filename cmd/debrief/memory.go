@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// limitMemory has the process collect garbage more often when it comes near so many bytes, or near three quarters of what
-// its control group allows. GOMEMLIMIT wins over both.
+// limitMemory sets the soft memory limit of the process, in bytes, or three quarters of its control group's limit where that
+// is less. Near the limit garbage is collected more often. GOMEMLIMIT wins over both.
 func limitMemory(most int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		if allowed := groupMemory(); allowed < math.MaxInt64 {
@@ -22,7 +22,7 @@ func limitMemory(most int64) {
 // groupFiles hold the memory limit of the process's control group, in the two versions that Linux has.
 var groupFiles = []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
 
-// groupMemory returns the memory that the control group allows, in bytes: the largest number where there is no limit.
+// groupMemory returns the memory limit of the control group in bytes, else math.MaxInt64.
 func groupMemory() int64 {
 	for _, name := range groupFiles {
 		text, err := os.ReadFile(name)

@@ -363,12 +363,10 @@ func handIn(ts *testscript.TestScript, _ bool, args []string) {
 // accounted waits until every task that repeat stored either waits or has its execution.
 func accounted(ts *testscript.TestScript, _ bool, _ []string) {
 	eventually(ts, func() error {
-		if err := ts.Exec("debrief", "status", "--json", "--data", ts.Getenv("DATA")); err != nil {
-			return err
-		}
+		failed := ts.Exec("debrief", "status", "--json", "--data", ts.Getenv("DATA")) // it is red while the store is full
 		var o overview
 		if err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &o); err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
 		n := uint64(0)
 		for _, s := range o.Streams {

@@ -29,7 +29,7 @@ type up struct {
 	HTTPToken string `name:"http-token" help:"Bearer token that every request must have. Better in DEBRIEF_HTTP_TOKEN. Needed beyond loopback." placeholder:"TEXT" secret:""`
 	Simulated bool   `help:"Answer with the simulated model of the demo, which knows invoices and nothing else." instead:"model,generator-model,reflector-model,curator-model"`
 
-	Memory bytes `help:"Memory that the process aims to stay under; less where a container has less. GOMEMLIMIT wins." default:"1GiB"`
+	Memory bytes `help:"Soft memory limit; at most 3/4 of a container. GOMEMLIMIT wins." default:"1GiB"`
 
 	app.Model
 	app.Embedding

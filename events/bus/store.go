@@ -13,7 +13,7 @@ import (
 
 // A stream of which a write failed answers no publisher any more. So that not every request waits for its time-out, a
 // stream that has not acknowledged a publish is silent: for a second at a time one publish may try, the others fail at
-// once. It is not silent any more when it answers one, or when the connection has been made anew.
+// once. The silence ends with the first answer, or with a new connection.
 const (
 	// ackPatience is how long a publish waits for the acknowledgement.
 	ackPatience = 5 * time.Second
@@ -31,7 +31,7 @@ type SilentError struct {
 }
 
 func (e *SilentError) Error() string {
-	return fmt.Sprintf("stream %s has acknowledged no publish for %s: see the server's log; one whose disk was full has to be started anew after there is space (%v)",
+	return fmt.Sprintf("stream %s has acknowledged no publish for %s: see the server's log; one whose disk was full has to be restarted after there is space (%v)",
 		e.Stream, time.Since(e.Since).Round(time.Second), e.Err)
 }
 func (e *SilentError) Unwrap() error { return e.Err }
@@ -39,11 +39,11 @@ func (e *SilentError) Unwrap() error { return e.Err }
 // RetryAfter is how long a producer should wait before it tries again.
 func (e *SilentError) RetryAfter() time.Duration { return 5 * time.Second }
 
-// store is what a connection knows of the server's store.
+// store is the state of the server's store, as far as a connection knows it.
 type store struct {
 	mu     sync.Mutex
 	closed error           // why it takes nothing, as the server in this process says; nil while it is open
-	open   context.Context // ends when the store closes; nil before anybody has said how it is
+	open   context.Context // ends when the store closes; nil before the first StoreClosed
 	shut   context.CancelFunc
 	silent map[string]*silence
 
@@ -124,8 +124,8 @@ func (c *Conn) put(ctx context.Context, stream string, msg *nats.Msg, id string)
 	return pub, c.answered(ctx, stream, err)
 }
 
-// mayPut returns the error of a publish that is not tried, and the context that ends when the store closes: nil where nobody
-// would say so.
+// mayPut returns the error of a publish that must not be sent. The context ends when the store closes; it is nil on
+// connections without StoreClosed.
 func (c *Conn) mayPut(stream string) (open context.Context, err error) {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()

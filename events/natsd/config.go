@@ -1,6 +1,7 @@
 // Package natsd runs a NATS server inside this process, so that one program is a whole pipeline without anything to
 // install. It keeps one directory, alone, and writes an acknowledged message to disk before it acknowledges it. It
-// listens nowhere unless asked. It knows nothing of streams: package bus makes them, here as on any other server.
+// listens nowhere unless asked. It stops storing before its disk is full and goes on when there is space again: see Watch. It
+// knows nothing of streams: package bus makes them, here as on any other server.
 package natsd
 
 import (

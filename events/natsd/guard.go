@@ -10,10 +10,10 @@ import (
 )
 
 // A stream whose write failed takes nothing any more, for as long as the server runs: the server answers no publisher, and
-// reports no error to a client. So the guard keeps the disk from filling up, and starts the server anew if it did:
+// reports no error to a client. So the guard keeps the disk from filling up, and restarts the server if it did:
 //
 //	free space under the reserve   the store is closed: every publish gets an error of the server's at once
-//	a write failed                 the same, until there is room; then the server is started anew on the same port
+//	a write failed                 the same, until there is room; then the server restarts on the same port
 //	room again                     the store is open
 //
 // Messages are acknowledged only after their write, so neither loses one. Acknowledgements, purges and deletions go on while
@@ -53,8 +53,8 @@ func (e *ClosedError) Unwrap() error { return e.Err }
 
 func mib(n uint64) float64 { return float64(n) / (1 << 20) }
 
-// Watch calls told with the reason when the store closes, and with nil when it opens again: first with how it is now. Calls
-// come one at a time, from the guard. Only one function is told.
+// Watch calls told with the reason when the store closes, and with nil when it opens again. The first call, before Watch
+// returns, has the present state; the others come from one goroutine. A second Watch replaces the function.
 func (s *Server) Watch(told func(why error)) {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Server) look() {
 	}
 }
 
-// shut closes the store, or says anew why it is closed.
+// shut closes the store, or updates the reason of a closed one.
 func (s *Server) shut(why *ClosedError) {
 	g := &s.guard
 	if err := s.limit(1); err != nil && s.config.OnError != nil && g.closed == nil {
@@ -165,7 +165,7 @@ func (s *Server) limit(store int64) error {
 	return errors.Join(errs...)
 }
 
-// restart starts the server anew on its directory and port. Connections find the new one by themselves.
+// restart replaces the server by a new one on the same directory and port. Connections reconnect by themselves.
 func (s *Server) restart() error {
 	old := s.srv.Load()
 	old.Shutdown()
@@ -174,7 +174,7 @@ func (s *Server) restart() error {
 	return s.run()
 }
 
-// failure is the error of a file operation among what the server logs, nil where there is none.
+// failure returns the error of a failed file operation among the arguments of a log line, else nil.
 func failure(args []any) error {
 	for _, a := range args {
 		var file *fs.PathError

@@ -121,7 +121,7 @@ func (s *Server) run() error {
 	return nil
 }
 
-// addr is where the server listened before it was started anew.
+// addr is the address of the server before a restart.
 func (s *Server) addr() (*net.TCPAddr, bool) {
 	if s.url == "" {
 		return nil, false
@@ -260,7 +260,7 @@ func (l *logger) failed() error {
 	return l.write
 }
 
-// reset forgets what a server before this one logged.
+// reset clears the errors of the previous server.
 func (l *logger) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -176,7 +176,7 @@ func (x *Exam) present(name, mend string, missing Result, all []bus.Fixture) boo
 	return len(bad)+len(gone) == 0
 }
 
-// Stores looks at what workers say of the store.
+// Stores adds a failure for each reason of a worker that cannot store events.
 func (x *Exam) Stores(reasons []string) {
 	for _, why := range reasons {
 		x.Add("store", Fail, "free space on the server's disk; a nats-server of its own, whose disk was full, has to be restarted after that", "%s", why)

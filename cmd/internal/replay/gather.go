@@ -38,7 +38,7 @@ func (r *run) gather(ctx context.Context, window int, held []events.Handle) erro
 	return r.gatherLeft(ctx, strconv.Itoa(window), fmt.Sprintf("window %d", window+1))
 }
 
-// gatherRest gathers again what is left at the end of an epoch. What is left after that goes into the report.
+// gatherRest gathers the skipped reflections again, at the end of an epoch. The report counts those that are skipped again.
 func (r *run) gatherRest(ctx context.Context) error {
 	for n, asked := 0, r.asked; len(r.left) > 0 && r.asked < asked+retriesAtEnd; n++ {
 		if err := r.gatherLeft(ctx, fmt.Sprint("rest ", n), fmt.Sprintf("skipped reflections, attempt %d", n+1)); err != nil {
@@ -48,7 +48,7 @@ func (r *run) gatherRest(ctx context.Context) error {
 	return nil
 }
 
-// gatherLeft gathers what is left, as much as fits in one edit. The name tells the gatherings of an epoch apart.
+// gatherLeft gathers the open reflections, as many as fit in one edit. The name tells the gatherings of an epoch apart.
 func (r *run) gatherLeft(ctx context.Context, name, about string) error {
 	if len(r.left) == 0 {
 		return nil

@@ -189,7 +189,7 @@ func finish(s report.Score) report.Score {
 // author is who asks for the changes of a run.
 const author = "replay"
 
-// reply is the answer to an edit: the decision, or why there is none.
+// reply is the answer to an edit: the decision or an error.
 type reply struct {
 	decision *events.Decision
 	err      error

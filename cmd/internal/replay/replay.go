@@ -10,7 +10,7 @@
 //	a sample         task "e<epoch>/<sample>" in the run's book execution, or dead letter      skipped
 //	its reflection   of the execution                          reflection, held; dead letter  skipped
 //	a gathering      H("gather", book, epoch, window)          a delta covers it              skipped
-//	  at an epoch's end  window is "rest 0", "rest 1", …: what the gatherings before it did not cover
+//	                 at the end of an epoch, the uncovered reflections in windows "rest 0", "rest 1", …
 //	a measurement    task "<set>@<version>/<sample>"           execution, or dead letter      skipped
 //
 // Offline, the tasks of a batch pin the playbook's version and their reflections are held, so that neither the number of
