@@ -67,6 +67,7 @@
 //	debrief_nats_messages_total          messages   counter   direction: in, out
 //	debrief_nats_bytes_total             bytes      counter   direction: in, out
 //	debrief_redactions_total             secrets    counter   replaced in texts; secret: the class, such as key, token, password
+//	debrief_store_closed                 –          gauge     1 while nothing can be stored: a full disk, or a stream that acknowledges nothing
 //	debrief_store_bytes                  bytes      gauge     what the account's streams take on disk; server
 //	debrief_store_limit_bytes            bytes      gauge     how much they may, 0 for no limit or one that is not known; server
 //
