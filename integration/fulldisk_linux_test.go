@@ -208,6 +208,9 @@ func redEverywhere(t *testing.T, health, server, dir string) {
 // soon after there is space. Nothing that was acknowledged is lost.
 func TestADiskThatWasFull(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("fills two disks three times")
+	}
 	for name, leave := range map[string]int64{
 		"down to the reserve": 1 << 20,
 		"to the last byte":    0, // writes fail before the server sees it coming

@@ -56,6 +56,9 @@ func (h *house) uncovered(b playbook.Book) (open, all int) {
 
 func TestARunGoesOnWithBrokenReplies(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs over 96 samples")
+	}
 	h, _ := openGarbled(t, 60)
 	skipped := 0
 	out := h.run(Config{Batch: 4}, sets(96, 20), Options{Name: "r", Skipped: func(int, string) { skipped++ }})
@@ -71,6 +74,9 @@ func TestARunGoesOnWithBrokenReplies(t *testing.T) {
 
 func TestARunWithoutUsableRepliesEndsAndGoesOnAfterTheRepair(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs over 96 samples")
+	}
 	h, g := openGarbled(t, 100)
 	s := sets(96, 20)
 	_, err := h.try(Config{Batch: 8}, s, Options{Name: "r"})
