@@ -35,11 +35,6 @@ func (k *docket) looked(p *playbook.Playbook) bool {
 	return k.waited && k.standing.Version() == p.Version()
 }
 
-// again reports whether the log has the effect of a docket that has looked back, however long ago.
-func (k *docket) again() bool {
-	return k.looksBack() && k.standing != nil && k.standing.Covers(string(k.id))
-}
-
 // backLast puts those that look back behind the others, in the order of the stream.
 func backLast(cases []*docket) {
 	slices.SortStableFunc(cases, func(a, b *docket) int {
@@ -85,7 +80,7 @@ func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket
 			continue
 		}
 		if other.standing == nil {
-			other.standing = history.NewStanding(string(other.r.Handle))
+			other.standing = history.NewStanding(string(other.r.SampleID()))
 		}
 		with = append(with, other)
 	}
@@ -110,6 +105,7 @@ func (d *desk) waitForEarlier(ctx context.Context, b *book, seq uint64, failed f
 		return 0, err
 	}
 	until := time.Now().Add(earlierWait)
+	var at lookup
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		if err := b.w.CheckView(ctx); err != nil { // which reads the end of the log
 			return 0, err
@@ -117,13 +113,15 @@ func (d *desk) waitForEarlier(ctx context.Context, b *book, seq uint64, failed f
 		if floor, err = d.ackFloor(ctx); err != nil {
 			return 0, err
 		}
-		earlier = slices.DeleteFunc(earlier, func(e place) bool {
-			return e.seq <= floor || b.w.State().Covers(e.id, e.seq, false)
-		})
+		at.state = b.w.State()
+		earlier = slices.DeleteFunc(earlier, func(e *docket) bool { return e.seq <= floor || at.covered(e) })
+		if at.err != nil {
+			return 0, at.err
+		}
 		if len(earlier) == 0 {
 			return 0, nil
 		}
-		if time.Now().After(until) || slices.ContainsFunc(earlier, func(e place) bool { return failed(e.seq) }) {
+		if time.Now().After(until) || slices.ContainsFunc(earlier, func(e *docket) bool { return failed(e.seq) }) {
 			return earlier[0].seq, nil
 		}
 		select {
@@ -134,17 +132,11 @@ func (d *desk) waitForEarlier(ctx context.Context, b *book, seq uint64, failed f
 	}
 }
 
-// place is where an event is stored.
-type place struct {
-	seq uint64
-	id  events.ID
-}
-
 // readPatience bounds the reading of what the stream holds.
 const readPatience = 10 * time.Second
 
 // between are the reflections of a book between two sequences. What cannot be read will be given up.
-func (d *desk) between(ctx context.Context, b playbook.Book, after, before uint64) (found []place, err error) {
+func (d *desk) between(ctx context.Context, b playbook.Book, after, before uint64) (found []*docket, err error) {
 	if after+1 >= before {
 		return nil, nil
 	}
@@ -154,17 +146,19 @@ func (d *desk) between(ctx context.Context, b playbook.Book, after, before uint6
 		switch {
 		case s.Seq >= before:
 			return bus.ErrStop
-		case s.Event != nil && !isHeld(s.Event): // which settle nothing
-			found = append(found, place{s.Seq, s.Event.EventID()})
+		case !isHeld(s.Event): // which settle nothing
+			if r, ok := s.Event.(*events.Reflection); ok {
+				found = append(found, &docket{id: r.ID, seq: s.Seq, r: r})
+			}
 		}
 		return nil
 	})
 	return found, err
 }
 
-// outdated rejects all of a reflection whose execution was judged again since.
-func (d *draft) outdated(k *docket, by uint64) {
-	why := no("the outcome was judged again later, by the feedback at %d", by)
+// outdated rejects all of a reflection whose sample was judged again since.
+func (d *draft) outdated(k *docket) {
+	why := no("the outcome was judged again later, by feedback")
 	for _, t := range k.r.Tags {
 		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{k.cover}}
 		setVote(&op, t.Tag)
@@ -186,8 +180,8 @@ func (d *draft) outdated(k *docket, by uint64) {
 // correction drafts what a reflection on feedback asks for: its execution's votes as they are judged now in place of
 // those that it has, the outcomes likewise, and what is learned besides.
 func (d *draft) correction(k *docket) {
-	if by := k.standing.Judged(); by > k.r.Judged {
-		d.outdated(k, by)
+	if k.standing.Judged() > k.r.Judged {
+		d.outdated(k)
 		return
 	}
 	for _, r := range k.rejected {

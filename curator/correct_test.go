@@ -193,11 +193,11 @@ func TestACorrectionThatWasCommittedByACuratorThatDiedMovesNothingMore(t *testin
 	h.ok(err)
 	for _, d := range []*playbook.Delta{
 		{
-			Covers: []playbook.Cover{{ID: string(own.ID), Seq: first, Evidence: own.Evidence()}},
+			Covers: []playbook.Cover{own.Cover(first)},
 			Ops:    []playbook.Op{{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1, Support: []int{0}}},
 		},
 		{
-			Covers: []playbook.Cover{{ID: string(r.ID), Seq: second, Evidence: r.Evidence()}},
+			Covers: []playbook.Cover{r.Cover(second)},
 			Ops:    []playbook.Op{{Kind: playbook.Retag, Bullet: "misc-00001", Was: playbook.Helpful, Harmful: 1, Support: []int{0}}},
 		},
 	} {
@@ -230,7 +230,7 @@ func TestFeedbackMovesOutcomes(t *testing.T) {
 	h.ok(err)
 	_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) {
 		return []*playbook.Delta{{
-			Covers: []playbook.Cover{{ID: string(own.ID), Seq: 1, Evidence: own.Evidence()}},
+			Covers: []playbook.Cover{own.Cover(1)},
 			Ops:    []playbook.Op{{Kind: playbook.Trial, Bullet: "misc-00001", Seen: []playbook.Seen{seen}, Support: []int{0}}},
 		}}, nil
 	})

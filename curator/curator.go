@@ -33,6 +33,8 @@ type Config struct {
 	Trust []string      `name:"trust" help:"How far a source is believed: trusted, limited (to a percentage of what is behind a bullet, 50 unless given) or untrusted. May be given more than once. Default: trusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
 	Burst int           `name:"burst" help:"Most bullets that one session, or one source that is not trusted, may make in 10 minutes; the others wait in quarantine. -1 is no limit." default:"20"`
 
+	// IndexDir is the directory for the index of covered ids of each book; empty keeps them in memory.
+	IndexDir string `kong:"-"`
 	// Meter is told what is done; nil is nobody.
 	Meter Meter `kong:"-"`
 }
@@ -104,7 +106,8 @@ func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 		Curator: c, conn: conn, store: natskv.New(conn.JetStream()),
 		books: make(map[playbook.Book]*book),
 	}
-	d.store.Meter = c.cfg.Meter
+	d.store.Meter, d.store.IndexDir = c.cfg.Meter, c.cfg.IndexDir
+	d.store.Warn = func(err error) { conn.Log().Warn().Err(err).Msg("index of covered ids") }
 	swept := make(chan struct{})
 	sweep, stop := context.WithCancel(ctx)
 	go func() {
@@ -119,6 +122,9 @@ func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 	})
 	stop()
 	<-swept
+	for _, b := range d.books { // nobody else is left
+		b.close()
+	}
 	return err
 }
 
@@ -159,7 +165,16 @@ const bookIdle = time.Minute
 
 // release lets go of what is in memory.
 func (b *book) release() {
-	b.w, b.alike, b.costs, b.shelf, b.memory, b.annals, b.known = nil, alike{}, nil, shelf{}, memory{}, annals{}, nil
+	b.close()
+	b.alike, b.costs, b.shelf, b.memory, b.annals, b.known = alike{}, nil, shelf{}, memory{}, annals{}, nil
+}
+
+// close closes the writer. The next use opens another one and compares the view with the log.
+func (b *book) close() {
+	if b.w != nil {
+		b.w.Close()
+	}
+	b.w = nil
 }
 
 func (d *desk) book(name playbook.Book) *book {
@@ -182,6 +197,35 @@ func (d *desk) open(ctx context.Context, b *book) error {
 	return err
 }
 
+// covered reports whether the log of an event's book holds the effect of the event.
+func (d *desk) covered(ctx context.Context, e events.Event) (bool, error) {
+	k, err := newDocket(&bus.Delivery{Event: e}, nil)
+	if err != nil {
+		return false, err
+	}
+	b := d.book(e.InBook())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err = d.open(ctx, b)
+	if err == nil {
+		err = b.w.CheckView(ctx) // which reads the end of the log
+	}
+	if err == nil {
+		err = b.w.OpenIndex(ctx)
+	}
+	log, ok := lookup{err: err}, false
+	if err == nil {
+		log.state = b.w.State()
+		ok = log.covered(k)
+	}
+	if log.err != nil {
+		b.close()
+		return false, fmt.Errorf("look up %s %s in the log of playbook %q: %w", e.Kind(), k.id, b.name, log.err)
+	}
+	b.used = time.Now()
+	return ok, nil
+}
+
 // errUnsettled is the result of what nothing has become of yet.
 var errUnsettled = errors.New("not settled")
 
@@ -196,7 +240,8 @@ func (d *desk) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result {
 	err := errUnsettled
 	defer func() { // also when something panics
 		if err != nil {
-			b.w, b.sound = nil, false
+			b.close()
+			b.sound = false
 		}
 		b.used = time.Now()
 		b.mu.Unlock()
@@ -231,15 +276,8 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if err := d.open(ctx, b); err != nil {
 		return err
 	}
-	for _, k := range cases {
-		// What the server delivers from under the floor was settled, unless the stream or its consumer was made anew and
-		// counts from one again: the id decides, as for all that may have come before. What is gathered was under the
-		// floor long before it took effect.
-		if k.repeated = k.repeated || k.seq <= b.w.State().Floor() || k.gathers(); k.repeated {
-			if err := b.w.CompleteCovers(ctx); err != nil {
-				return err
-			}
-		}
+	if err := b.w.OpenIndex(ctx); err != nil {
+		return err
 	}
 	backLast(cases)
 	failed := func(seq uint64) bool { // in this batch, so that it waits for its next delivery
@@ -275,8 +313,11 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 		by.burst, by.now = burst{d.cfg.Burst, b.made.recent(now)}, now
 		span := beginCommit(ctx)
 		_, err := b.w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
-			by.judged = s.Judged
-			out = newDraft(s.Playbook(), by).settle(coveredBy(s), cases, stale)
+			log := &lookup{state: s}
+			by.judged = log.judged
+			if out = newDraft(s.Playbook(), by).settle(log.covered, cases, stale); log.err != nil {
+				return nil, log.err
+			}
 			at := time.Now().UTC()
 			for _, delta := range out.change {
 				delta.Floor, delta.Time = floor, at
@@ -317,7 +358,8 @@ func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, resul
 	if err := b.w.Flush(ctx); err != nil {
 		// The log holds the effect, so the reflections are settled. The view is the sweep's from here.
 		d.conn.LogIn(ctx).Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("flush view")
-		b.w, b.sound = nil, false
+		b.close()
+		b.sound = false
 	}
 	return nil
 }
@@ -404,7 +446,8 @@ func (d *desk) look(ctx context.Context, b *book) {
 			b.release()
 		}
 	default:
-		b.w, b.sound = nil, false // opened anew, and the view judged anew, next time
+		b.close() // opened anew, and the view judged anew, next time
+		b.sound = false
 		if ctx.Err() == nil {
 			d.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("check view")
 		}

@@ -1,6 +1,7 @@
 package curator
 
 import (
+	"errors"
 	"fmt"
 
 	"debrief/events"
@@ -13,14 +14,13 @@ import (
 // docket is one reflection or edit with what is proposed for it. Proposals are made once; which of them become
 // operations is decided at every attempt to commit, against the state of that moment.
 type docket struct {
-	id       events.ID
-	seq      uint64
-	repeated bool
-	trace    string             // its trace id
-	attempt  int                // which delivery it is, from 1
-	r        *events.Reflection // one of the two
-	e        *events.Edit
-	result   *bus.Result
+	id      events.ID // of the event
+	seq     uint64
+	trace   string             // its trace id
+	attempt int                // which delivery it is, from 1
+	r       *events.Reflection // one of the two
+	e       *events.Edit
+	result  *bus.Result
 
 	proposals []proposal           // what a model or the lessons themselves ask for
 	rejected  []playbook.Rejection // what was turned down before there was a proposal
@@ -47,7 +47,7 @@ type proposal struct {
 }
 
 func newDocket(d *bus.Delivery, result *bus.Result) (*docket, error) {
-	k := &docket{id: d.Event.EventID(), seq: d.Seq, repeated: d.Repeat, attempt: d.Attempt, trace: events.TraceID(d.Trace), result: result}
+	k := &docket{id: d.Event.EventID(), seq: d.Seq, attempt: d.Attempt, trace: events.TraceID(d.Trace), result: result}
 	switch e := d.Event.(type) {
 	case *events.Reflection:
 		k.r = e
@@ -59,7 +59,33 @@ func newDocket(d *bus.Delivery, result *bus.Result) (*docket, error) {
 	return k, nil
 }
 
-func (k *docket) covered(s natskv.State) bool { return s.Covers(k.id, k.seq, k.repeated) }
+// covers is what a delta that has the docket's effect records of it.
+func (k *docket) covers() playbook.Cover {
+	if k.e != nil {
+		return k.e.Cover(k.seq)
+	}
+	return k.r.Cover(k.seq)
+}
+
+// lookup answers what the log covers at one state. It remembers the first error, for callers that cannot return one.
+type lookup struct {
+	state natskv.State
+	err   error
+}
+
+func (l *lookup) covered(k *docket) bool {
+	cover := k.covers()
+	ok, err := l.state.Covers(cover.Key())
+	l.err = errors.Join(l.err, err)
+	return ok
+}
+
+// judged reports whether feedback on a sample is covered.
+func (l *lookup) judged(sample events.ID) bool {
+	ok, err := l.state.Covers(playbook.JudgedKey(string(sample)))
+	l.err = errors.Join(l.err, err)
+	return ok
+}
 
 // decide fills in the results of settled dockets. An edit is answered with the version that holds it.
 func decide(settled []*docket, s natskv.State) {

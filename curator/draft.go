@@ -8,7 +8,6 @@ import (
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 	"debrief/playbook/similar"
 )
 
@@ -77,15 +76,17 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 		d.stale[id], d.tried[id] = struct{}{}, struct{}{}
 	}
 	out := playbook.Delta{Author: Author}
-	seen := map[events.ID]bool{}
+	seen := map[playbook.CoverKey]bool{}
 	n := 0
 	var edit *docket
 	for _, k := range cases {
-		if seen[k.id] || covered(k) {
+		cover := k.covers()
+		key := cover.Key()
+		if seen[key] || covered(k) {
 			n++
 			continue
 		}
-		if k.r != nil && k.r.First && d.judged != nil && d.judged(string(k.r.Handle)) > 0 {
+		if k.r != nil && k.r.First && d.judged != nil && d.judged(k.r.SampleID()) {
 			k.back = true
 		}
 		if len(d.covers) > 0 && (k.e != nil || k.looksBack() || !d.fits(k)) {
@@ -94,11 +95,7 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 		if !k.ready(d.base) {
 			return drafted{settled: n, stale: stale, unready: k}
 		}
-		if k.again() {
-			n++
-			continue
-		}
-		seen[k.id] = true
+		seen[key] = true
 		n++
 		if k.e != nil {
 			d.edited(k, covered, &out)
@@ -138,10 +135,10 @@ func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []play
 // policy is what decides, beside the state, what becomes of a proposal.
 type policy struct {
 	budget budget
-	alike  *alike                        // nil: only the same words are the same
-	costs  costs                         // of the book's bullets; nil remembers none
-	doubts doubts                        // that are on record
-	judged func(execution string) uint64 // the newest feedback on it that is known of; nil knows of none
+	alike  *alike                      // nil: only the same words are the same
+	costs  costs                       // of the book's bullets; nil remembers none
+	doubts doubts                      // that are on record
+	judged func(sample events.ID) bool // whether feedback on it is covered; nil knows of none
 
 	mode  playbook.Gate // of a book that nobody has chosen one for; empty is shadow
 	gate  gate.Config
@@ -167,16 +164,8 @@ func newDraft(p *playbook.Playbook, by policy) *draft {
 	return d
 }
 
-// coveredBy says of dockets whether the log has their effect.
-func coveredBy(s natskv.State) func(*docket) bool {
-	return func(k *docket) bool { return k.covered(s) }
-}
-
 func (d *draft) cover(k *docket) int {
-	c := playbook.Cover{ID: string(k.id), Seq: k.seq}
-	if k.r != nil {
-		c.Evidence = k.r.Evidence()
-	}
+	c := k.covers()
 	d.covers = append(d.covers, c)
 	d.bytes += coverBytes(&c)
 	return len(d.covers) - 1
@@ -188,11 +177,9 @@ func (d *draft) reflection(k *docket) {
 		d.correction(k)
 		return
 	}
-	if d.judged != nil {
-		if by := d.judged(string(k.r.Handle)); by > 0 {
-			d.outdated(k, by)
-			return
-		}
+	if d.judged != nil && d.judged(k.r.SampleID()) {
+		d.outdated(k)
+		return
 	}
 	for _, r := range k.rejected {
 		d.record.add(r)
@@ -234,7 +221,8 @@ func (d *draft) proposed(k *docket, voted map[playbook.BulletID]bool) {
 func (d *draft) support(k *docket, from []*docket) []int {
 	rests := []int{k.cover}
 	for _, f := range from {
-		if i := f.cover; i < len(d.covers) && d.covers[i].ID == string(f.id) {
+		c := f.covers()
+		if i := f.cover; i < len(d.covers) && d.covers[i].Key() == c.Key() {
 			rests = append(rests, i)
 		}
 	}

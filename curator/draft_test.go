@@ -152,7 +152,7 @@ func (n *notes) rejected() (reasons []string) {
 // seed puts bullets into the book.
 func (n *notes) seed(t rapid.TB, contents ...string) {
 	t.Helper()
-	k := &docket{id: events.NewID(), e: &events.Edit{Author: "ann"}}
+	k := &docket{id: events.NewID(), e: &events.Edit{ID: events.NewID(), Author: "ann"}}
 	for _, c := range contents {
 		k.e.Ops = append(k.e.Ops, playbook.Op{Kind: playbook.Add, Section: "others", Content: c})
 	}
@@ -161,6 +161,7 @@ func (n *notes) seed(t rapid.TB, contents ...string) {
 }
 
 func reflected(name string, r events.Reflection, proposals ...playbook.Op) *docket {
+	r.Execution = events.Hash(name)
 	k := &docket{id: events.Hash(name), r: &r, result: new(bus.Result)}
 	for _, op := range proposals {
 		k.proposals = append(k.proposals, proposal{op: op})
@@ -173,7 +174,7 @@ func tagged(name string, tags ...events.BulletTag) *docket {
 }
 
 func edited(name string, ops ...playbook.Op) *docket {
-	return &docket{id: events.Hash(name), e: &events.Edit{Author: "ann", Reason: "because", Ops: ops}, result: new(bus.Result)}
+	return &docket{id: events.Hash(name), e: &events.Edit{ID: events.Hash(name), Author: "ann", Reason: "because", Ops: ops}, result: new(bus.Result)}
 }
 
 func add(content string) playbook.Op {

@@ -21,8 +21,7 @@ import (
 // models say: it depends neither on when each came or how they were delivered, nor on the clock, nor on what else this
 // process has seen. So
 //
-//   - whether something has taken effect its id decides, looked up in the whole log: a held reflection was under the floor
-//     before it took effect;
+//   - whether something has taken effect the id of its sample decides, as for every event;
 //   - what models are told was turned down is read from the whole log of the book, not from what happens to be in memory;
 //   - there is no limit to the bullets that a session makes in some minutes, and nothing retires for having waited: a run
 //     makes as many bullets as its samples teach, as fast as it can, and an operator asks for each batch by name. Trust in
@@ -53,7 +52,8 @@ func (k *docket) gathers() bool { return k.e != nil && len(k.e.Gather) > 0 }
 // is the result of the edit, and fetch returns the other cases.
 func (d *desk) fetch(ctx context.Context, b *book, k *docket, cases []*docket) (left []*docket, err error) {
 	g := new(gathering)
-	known := make(map[events.ID]bool, len(k.e.Gather))
+	known := make(map[events.ID]bool, len(k.e.Gather)) // by sample
+	log := lookup{state: b.w.State()}
 	var open []*docket
 	for _, h := range k.e.Gather {
 		r, seq, err := d.held(ctx, b.name, h)
@@ -64,15 +64,18 @@ func (d *desk) fetch(ctx context.Context, b *book, k *docket, cases []*docket) (
 		if err != nil {
 			return nil, fmt.Errorf("gather %s: %w", h, err)
 		}
-		if known[r.ID] {
+		if known[r.SampleID()] {
 			continue
 		}
-		known[r.ID] = true
-		one := &docket{id: r.ID, seq: seq, repeated: true, r: r, result: &bus.Result{Err: errUnsettled}}
+		known[r.SampleID()] = true
+		one := &docket{id: r.ID, seq: seq, r: r, result: &bus.Result{Err: errUnsettled}}
 		g.of = append(g.of, one)
-		if !one.covered(b.w.State()) {
+		if !log.covered(one) {
 			open = append(open, one)
 		}
+	}
+	if log.err != nil {
+		return nil, log.err
 	}
 	if len(g.unfit) == 0 {
 		h := &hearing{memory: &b.annals.memory, load: func(ctx context.Context) error { return b.annals.read(ctx, d.store, b) }, whole: true}

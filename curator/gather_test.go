@@ -183,7 +183,7 @@ func TestWhatCannotBeGatheredIsRefusedByName(t *testing.T) {
 	foreign := h.hold(held("c", "foreign", "of another book"))
 	free := lesson("b", "free", "takes effect by itself")
 	onFeedback := held("b", "late", "on feedback")
-	onFeedback.Judged = 7
+	onFeedback.Judged, onFeedback.Feedback = 7, events.Hash("feedback")
 	edit := gathers("b", good)
 	nothing := events.NewHandle(4711, events.NewID())
 	other := events.NewHandle(1, events.NewID())
@@ -267,7 +267,7 @@ func TestAFullGathering(t *testing.T) {
 			h.ok(err)
 			for _, o := range origins {
 				r := from[p.Bullet(o.Bullet).Content]
-				if r != nil && (len(o.Support) != 1 || o.Support[0].ID != string(r.ID) || o.Support[0].Evidence.Execution != string(r.Handle)) {
+				if r != nil && (len(o.Support) != 1 || o.Support[0].ID != string(r.Execution) || o.Support[0].Evidence.Execution != string(r.Handle)) {
 					t.Fatalf("bullet %s: got %+v, want it to rest on %s", o.Bullet, o.Support, r.Handle)
 				}
 			}
@@ -473,7 +473,7 @@ func TestFeedbackDoesNotWaitForWhatIsHeld(t *testing.T) {
 	h := build(t)
 	h.publish(held("b", "held", "a lesson of four words"))
 	late := reflection("b", "judged")
-	late.Judged, late.Corrects = 3, true
+	late.Judged, late.Feedback, late.Corrects = 3, events.Hash("feedback"), true
 	late.Outcome = events.Outcome{Label: events.Failure}
 	late.Lessons = []events.Lesson{{Section: "others", Content: "what the feedback teaches"}}
 	h.publish(held("b", "held too", "a lesson of four words"))

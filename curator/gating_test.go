@@ -27,7 +27,7 @@ func trying(t *testing.T, contents ...string) *notes {
 
 func (n *notes) switched(t rapid.TB, mode playbook.Gate) {
 	t.Helper()
-	n.take(t, &docket{id: events.NewID(), e: &events.Edit{Author: "ann", Gate: mode}})
+	n.take(t, &docket{e: &events.Edit{ID: events.NewID(), Author: "ann", Gate: mode}})
 }
 
 // statuses are the bullets by what they say.
@@ -273,7 +273,7 @@ func TestWhatRetiredWithoutHarmMayReturn(t *testing.T) {
 	n.outcomes(t, "taken out", 10, 0.5, 0.5)
 	n.outcomes(t, "harmful", 20, 0, 1)
 	out := n.said(t, "taken out").ID
-	n.take(t, &docket{id: events.NewID(), e: &events.Edit{Author: "ann", Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: out, Status: retired}}}})
+	n.take(t, &docket{e: &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: out, Status: retired}}}})
 	again := func() {
 		n.take(t, asks(add("unlucky")), asks(add("harmful")), asks(add("taken out")))
 	}

@@ -20,7 +20,7 @@ import (
 
 // asked is a reflection that waits for a model's proposals.
 func asked(name, insight string) *docket {
-	r := &events.Reflection{KeyInsight: insight, Lessons: []events.Lesson{{Section: "others", Content: insight}}}
+	r := &events.Reflection{Execution: events.Hash("test", name), KeyInsight: insight, Lessons: []events.Lesson{{Section: "others", Content: insight}}}
 	return &docket{id: events.Hash("test", name), r: r, asked: r, result: &bus.Result{Err: errUnsettled}}
 }
 

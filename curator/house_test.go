@@ -115,7 +115,6 @@ func (h *house) again(e events.Event) {
 	h.Helper()
 	subject, header, data, err := events.Encode(e)
 	h.ok(err)
-	header[events.HeaderRepeat] = []string{"1"}
 	_, err = h.conn.JetStream().PublishMsg(h.Context(), &nats.Msg{Subject: subject, Header: header, Data: data})
 	h.ok(err)
 }
@@ -219,7 +218,7 @@ func (h *house) commit(r *events.Reflection, seq uint64) {
 	w, err := h.store.Writer(h.Context(), "b")
 	h.ok(err)
 	_, err = w.Commit(h.Context(), func(natskv.State) ([]*playbook.Delta, error) {
-		return []*playbook.Delta{{Covers: []playbook.Cover{{ID: string(r.ID), Seq: seq}}, Ops: []playbook.Op{
+		return []*playbook.Delta{{Covers: []playbook.Cover{r.Cover(seq)}, Ops: []playbook.Op{
 			{Kind: playbook.Tag, Bullet: r.Tags[0].ID, Helpful: 1, Support: []int{0}},
 		}}}, nil
 	})

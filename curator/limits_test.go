@@ -148,7 +148,8 @@ func TestAnEditMayTakeSeveralDeltas(t *testing.T) {
 	bad := *e
 	more := *e.e
 	more.Ops = append(slices.Clone(more.Ops), op(playbook.Remove, "nobody-00001", ""))
-	bad.id, bad.e = events.Hash("bad"), &more
+	more.ID = events.Hash("bad")
+	bad.id, bad.e = more.ID, &more
 	n.take(t, &bad)
 	if n.p.Len() != 3000 || len(bad.decision.Refused) != 1 || len(n.deltas) != 1 {
 		t.Fatalf("got %d bullets, %d refusals in %d deltas; want all 3000, one, and it recorded", n.p.Len(), len(bad.decision.Refused), len(n.deltas))

@@ -19,14 +19,15 @@ import (
 // does not wait for one.
 func (d *desk) propose(ctx context.Context, b *book, h *hearing, cases []*docket) (ready []*docket, err error) {
 	s := b.w.State()
+	log := lookup{state: s}
 	var with []*docket
 	for _, k := range cases {
-		if k.r != nil && len(k.r.Lessons) > 0 && !k.covered(s) {
+		if k.r != nil && len(k.r.Lessons) > 0 && !log.covered(k) {
 			with = append(with, k)
 		}
 	}
-	if len(with) == 0 {
-		return cases, nil
+	if len(with) == 0 || log.err != nil {
+		return cases, log.err
 	}
 	if err := h.load(ctx); err != nil {
 		return nil, err

@@ -55,6 +55,9 @@ type Expectation struct {
 func (*Edit) Kind() Kind    { return KindEdit }
 func (e *Edit) EventID() ID { return e.ID }
 
+// Cover is what a delta records of an edit, received under a sequence, whose effect it holds.
+func (e *Edit) Cover(seq uint64) playbook.Cover { return playbook.Cover{ID: string(e.ID), Seq: seq} }
+
 // Validate implements Event.
 func (e *Edit) Validate() error {
 	errs := []error{e.ID.validate(), validInbox(e.ReplyTo)}

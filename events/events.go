@@ -426,7 +426,9 @@ type Reflection struct {
 	ID        ID     `msgpack:"id" json:"id"`
 	Execution ID     `msgpack:"execution" json:"execution_id"`
 	Handle    Handle `msgpack:"handle" json:"execution"`
-	Feedback  ID     `msgpack:"feedback,omitempty" json:"feedback_id,omitempty"`
+	// Sample is the execution of the first round at the task, where that is not Execution. Votes count for the sample.
+	Sample   ID `msgpack:"sample,omitempty" json:"sample_id,omitempty"`
+	Feedback ID `msgpack:"feedback,omitempty" json:"feedback_id,omitempty"`
 	// Reflector is the version of rules or prompt that made it; part of the id.
 	Reflector string  `msgpack:"reflector" json:"reflector" redact:"id"`
 	Session   string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"` // of the execution
@@ -473,6 +475,16 @@ func ReflectionID(execution, feedback ID, reflector string) ID {
 	return Hash("reflection", string(execution), string(feedback), reflector)
 }
 
+// SampleID is the execution of the first round at the reflection's task.
+func (r *Reflection) SampleID() ID { return cmp.Or(r.Sample, r.Execution) }
+
+// Cover is what a delta records of a reflection, received under a sequence, whose effect it holds. It names what the
+// client sent, so that a resent copy is recognized: the feedback, or else the sample. It depends neither on the
+// reflector's version nor on the sequence of the execution.
+func (r *Reflection) Cover(seq uint64) playbook.Cover {
+	return playbook.Cover{ID: string(cmp.Or(r.Feedback, r.SampleID())), Seq: seq, Evidence: r.Evidence()}
+}
+
 // maxExcerpt bounds what evidence keeps of a question, in bytes.
 const maxExcerpt = 120
 
@@ -480,7 +492,7 @@ const maxExcerpt = 120
 func (r *Reflection) Evidence() *playbook.Evidence {
 	excerpt := cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)
 	return &playbook.Evidence{
-		Execution: string(r.Handle), Session: Beginning(r.Session, 256), Source: Beginning(r.Origin.Source, 256),
+		Execution: string(r.Handle), Sample: string(r.SampleID()), Session: Beginning(r.Session, 256), Source: Beginning(r.Origin.Source, 256),
 		Excerpt: Beginning(strings.Join(strings.Fields(excerpt), " "), maxExcerpt),
 		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: Beginning(r.Reflector, 64), Model: Beginning(r.Model, 64),
 		Judged: r.Judged,
@@ -504,6 +516,9 @@ func (r *Reflection) Validate() error {
 	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate(), validTags(r.Tags)}
 	if !(r.Score >= 0 && r.Score <= 1) {
 		errs = append(errs, fmt.Errorf("trial_score: must be between 0 and 1, got %v", r.Score))
+	}
+	if (r.Judged > 0) != (r.Feedback != "") {
+		errs = append(errs, fmt.Errorf("judged: %d with feedback_id %.80q: want both or none", r.Judged, string(r.Feedback)))
 	}
 	for i, f := range r.Findings {
 		if f.Key == "" || f.Text == "" || !f.Vote.Valid() {

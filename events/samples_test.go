@@ -42,7 +42,7 @@ func samples() map[Kind]Event {
 			envelope: book, ID: Hash("feedback"), Execution: handle, Outcome: outcome, Target: "12", Created: noon,
 		},
 		KindReflection: &Reflection{
-			envelope: book, ID: ReflectionID(execution, "", "v1"), Execution: execution, Handle: handle, Feedback: Hash("feedback"),
+			envelope: book, ID: ReflectionID(execution, "", "v1"), Execution: execution, Handle: handle, Feedback: Hash("feedback"), Judged: 4712,
 			Reflector: "v1", Origin: origin, Question: "How many", Outcome: outcome, Reasoning: "r", ErrorIdentification: "e",
 			RootCauseAnalysis: "c", CorrectApproach: "a", KeyInsight: "i", Tags: []BulletTag{{"shr-00001", Helpful}},
 			Lessons:  []Lesson{{"others", "Count thrice."}},

@@ -123,7 +123,7 @@ func reflectionOf(t *testing.T, task string, tags []events.BulletTag) message {
 func deltaOf(t *testing.T, log []message, task string) message {
 	d := &playbook.Delta{
 		Version: uint64(len(log)) + 1, PrevSeq: uint64(len(log)), PrevChain: chainOf(log), Time: time.Unix(1700000000, 0).UTC(),
-		Covers: []playbook.Cover{{ID: string(reflectionID(task)), Seq: 1}},
+		Covers: []playbook.Cover{{ID: string(events.ExecutionID(desk, task, 0)), Seq: 1, Evidence: &playbook.Evidence{}}},
 	}
 	if d.Version == 1 {
 		d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Add, Bullet: "tax-00001", Section: "tax", Content: "For region North the region tax is 7 %."})

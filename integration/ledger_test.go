@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -94,7 +95,7 @@ type audit struct {
 
 	letters   []string // what became a dead letter, and why: not a problem in itself, and for the caller to judge
 	answered  map[events.ID]bool
-	reflected map[events.ID]*events.Reflection
+	reflected map[events.ID]*events.Reflection // by what a delta covers them as
 	edited    map[events.ID]bool
 	excused   map[events.ID]bool // ids of events that became dead letters
 	covered   map[events.ID]int  // how often each is covered by a delta
@@ -181,8 +182,8 @@ func (l *ledger) checkReflections(a *audit) {
 			continue
 		}
 		r := e.(*events.Reflection)
-		if a.reflected[r.ID] == nil {
-			a.reflected[r.ID] = r
+		if id := covering(r); a.reflected[id] == nil {
+			a.reflected[id] = r
 		}
 		on[r.Execution] = true
 	}
@@ -200,6 +201,9 @@ func (l *ledger) checkReflections(a *audit) {
 		}
 	}
 }
+
+// covering is the id under which a delta covers a reflection: that of the feedback, or of the first round's execution.
+func covering(r *events.Reflection) events.ID { return cmp.Or(r.Feedback, r.Sample, r.Execution) }
 
 // checkLog folds the log: each record names the one before it, and together they cover every reflection and edit once.
 func (l *ledger) checkLog(a *audit) map[uint64]sighting {

@@ -26,7 +26,7 @@ const naiveEnv, natsEnv = "DEBRIEF_TEST_NAIVE", "DEBRIEF_TEST_NATS"
 const (
 	watermark    = "watermark"   // everything up to the highest sequence that is covered
 	floorAlone   = "floor alone" // everything up to the floor of the acks
-	floorAndSet  = "floor and covered set"
+	byID         = "covered ids"
 	naiveAtATime = 16
 )
 
@@ -87,7 +87,7 @@ func (n *naive) settle(ctx context.Context, batch []*bus.Delivery) error {
 	if err != nil {
 		return err
 	}
-	if err := w.CompleteCovers(ctx); err != nil {
+	if err := w.OpenIndex(ctx); err != nil {
 		return err
 	}
 	lag, err := n.conn.Lag(ctx, events.RoleCurator)
@@ -97,13 +97,16 @@ func (n *naive) settle(ctx context.Context, batch []*bus.Delivery) error {
 	_, err = w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
 		d := &playbook.Delta{Floor: lag.Floor, Author: "naive", Time: time.Now().UTC()}
 		for _, del := range batch {
-			if n.settled(s, del) {
+			cover := coverOf(del)
+			if settled, err := n.settled(s, &cover); err != nil {
+				return nil, err
+			} else if settled {
 				continue
 			}
 			if n.rule == watermark {
 				d.Floor = max(d.Floor, del.Seq)
 			}
-			d.Covers = append(d.Covers, playbook.Cover{ID: string(del.Event.EventID()), Seq: del.Seq})
+			d.Covers = append(d.Covers, cover)
 			d.Ops = append(d.Ops, naiveOps(s.Playbook(), del.Event, len(d.Covers)-1)...)
 		}
 		if len(d.Covers) == 0 {
@@ -117,12 +120,20 @@ func (n *naive) settle(ctx context.Context, batch []*bus.Delivery) error {
 	return w.Flush(ctx)
 }
 
-// settled is the rule.
-func (n *naive) settled(s natskv.State, d *bus.Delivery) bool {
-	if n.rule == floorAndSet {
-		return s.Covers(d.Event.EventID(), d.Seq, d.Repeat)
+// coverOf is what a delta records of a delivery.
+func coverOf(d *bus.Delivery) playbook.Cover {
+	if r, ok := d.Event.(*events.Reflection); ok {
+		return r.Cover(d.Seq)
 	}
-	return d.Seq <= s.Floor()
+	return playbook.Cover{ID: string(d.Event.EventID()), Seq: d.Seq}
+}
+
+// settled is the rule.
+func (n *naive) settled(s natskv.State, c *playbook.Cover) (bool, error) {
+	if n.rule == byID {
+		return s.Covers(c.Key())
+	}
+	return c.Seq <= s.Floor(), nil
 }
 
 // naiveOps takes votes and people's new bullets for what they say, and leaves the rest.

@@ -184,7 +184,7 @@ func (h *truth) voteAndTeach(t *testing.T, ctx context.Context, conn *bus.Conn, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	covered(t, ctx, conn, []events.ID{r.ID})
+	covered(t, ctx, conn, []events.ID{covering(r)})
 }
 
 // auditAgain is an audit against a server that has just come back.

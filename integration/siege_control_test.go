@@ -25,7 +25,7 @@ func TestWrongRulesAreFoundOut(t *testing.T) {
 		blind bool
 		want  string // the kind of problem that must be among those found; none when empty
 	}{
-		{"nothing amiss", startNaive(floorAndSet), false, ""},
+		{"nothing amiss", startNaive(byID), false, ""},
 		{"a watermark instead of the covered set", startNaive(watermark), false, "lost"},
 		{"the floor without the covered set", startNaive(floorAlone), false, "twice"},
 		// Of two deltas that follow one and the same, one can be folded. What the other one covers is settled without

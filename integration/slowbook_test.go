@@ -90,7 +90,7 @@ func TestASlowBookDelaysNoOther(t *testing.T) {
 		if err := h.publish(ctx, conn, r); err != nil {
 			t.Fatal(err)
 		}
-		published = append(published, r.ID)
+		published = append(published, covering(r))
 	}
 	handedIn := time.Since(began)
 	last := covered(t, ctx, conn, published).Sub(began)
@@ -124,7 +124,7 @@ func teach(t *testing.T, ctx context.Context, conn *bus.Conn, h *truth, lesson s
 	if err := h.publish(ctx, conn, r); err != nil {
 		t.Fatal(err)
 	}
-	return r.ID
+	return covering(r)
 }
 
 // covered waits until deltas cover all of these, and returns when the last one was stored, by the server's clock, which

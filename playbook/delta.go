@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -74,7 +75,8 @@ type Op struct {
 	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"`
 }
 
-// Cover names a reflection or edit whose whole effect is in a delta: by id for ever, by sequence for look-ups.
+// Cover names what has its whole effect in a delta: an execution with its own outcome, feedback on one, or an edit. The
+// id is that of the execution, the feedback or the edit. The sequence is that of the reflection or edit in its stream.
 type Cover struct {
 	ID  string `msgpack:"i" json:"id"`
 	Seq uint64 `msgpack:"s" json:"seq"`
@@ -82,10 +84,35 @@ type Cover struct {
 	Evidence *Evidence `msgpack:"e,omitempty" json:"evidence,omitempty"`
 }
 
+// CoverKey identifies what a Cover names. It is as wide as an event's id.
+type CoverKey [16]byte
+
+// Key returns the key of what the cover names. Ids of different kinds never meet: a client that chooses the id of its
+// feedback cannot take that of an execution or an edit.
+func (c *Cover) Key() CoverKey {
+	switch {
+	case c.Evidence == nil:
+		return coverKey("edit", c.ID)
+	case c.Evidence.Judged > 0:
+		return coverKey("feedback", c.ID)
+	}
+	return coverKey("execution", c.ID)
+}
+
+// JudgedKey returns the key under which it is known that feedback on a sample is covered.
+func JudgedKey(sample string) CoverKey { return coverKey("judged", sample) }
+
+func coverKey(kind, id string) CoverKey {
+	sum := sha256.Sum256([]byte(kind + "\x00" + id))
+	return CoverKey(sum[:16])
+}
+
 // Evidence is the digest of the execution behind a reflection. It stays in the log when reflection and execution have
 // expired, so that a bullet can be traced, and taken out with its source, for as long as there is the log.
 type Evidence struct {
-	Execution string  `msgpack:"x" json:"execution"` // handle
+	Execution string `msgpack:"x" json:"execution"` // handle
+	// Sample is the id of the execution of the first round: what votes and outcomes count for, whatever handle names it.
+	Sample    string  `msgpack:"i,omitempty" json:"sample_id,omitempty"`
 	Session   string  `msgpack:"n,omitempty" json:"session,omitempty"`
 	Source    string  `msgpack:"o,omitempty" json:"source,omitempty"`
 	Excerpt   string  `msgpack:"t,omitempty" json:"excerpt,omitempty"` // beginning of what was asked
@@ -93,7 +120,8 @@ type Evidence struct {
 	Score     float64 `msgpack:"s,omitempty" json:"score,omitempty"`
 	Reflector string  `msgpack:"r,omitempty" json:"reflector,omitempty"` // version of rules and prompt
 	Model     string  `msgpack:"m,omitempty" json:"model,omitempty"`     // that reflected; empty for rules alone
-	// Judged is the sequence of the feedback that the outcome is from, 0 where the execution came with it.
+	// Judged is the sequence of the feedback that the cover is of and the outcome from. It is 0 where the cover is of the
+	// execution with its own outcome.
 	Judged uint64 `msgpack:"j,omitempty" json:"judged,omitempty"`
 }
 

@@ -167,12 +167,9 @@ func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.H
 
 // reflect is what this reflector makes of an execution. A right answer after wrong ones was asked about already.
 func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback events.ID) (*events.Reflection, error) {
-	sample := e.ID
-	if feedback == "" {
-		sample = e.Sample()
-	}
+	sample := e.Sample()
 	ref := &events.Reflection{
-		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
+		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
 		Question: events.Beginning(e.Question, 500), Outcome: e.Outcome, Findings: Inspect(e), Created: time.Now().UTC(),
 	}
 	ref.Book = e.Book

@@ -38,7 +38,7 @@ func (c *command) Run(ctx context.Context) error {
 		return err
 	}
 	m := app.Metrics(events.RoleCurator)
-	c.Meter = m.Curator()
+	c.Meter, c.IndexDir = m.Curator(), app.CacheDir()
 	return c.Work(ctx, events.RoleCurator, 1, m, c.Role(m.Model(events.RoleCurator, model)))
 }
 

@@ -15,7 +15,6 @@ import (
 	"debrief/events/bus"
 	"debrief/generator"
 	"debrief/playbook/natskv"
-	"debrief/reflector"
 
 	book "debrief/playbook"
 )
@@ -197,7 +196,7 @@ func (l *later) read(ctx context.Context) error {
 		l.readTo = r.Seq
 		for i, c := range r.Covers {
 			e := c.Evidence
-			if e == nil || e.Execution != string(l.Execution) {
+			if e == nil || e.Sample != string(l.e.Sample()) {
 				continue
 			}
 			if l.ours(c) {
@@ -212,15 +211,9 @@ func (l *later) read(ctx context.Context) error {
 	return broken(err)
 }
 
-// ours reports whether a cover is of the reflection on this feedback: by this program's reflectors, or by the place
-// where it is stored.
+// ours reports whether a cover is of this feedback.
 func (l *later) ours(c book.Cover) bool {
-	if l.at > 0 && c.Evidence.Judged == l.at {
-		return true
-	}
-	return slices.ContainsFunc([]bool{true, false}, func(model bool) bool {
-		return c.ID == string(events.ReflectionID(l.e.ID, l.said.ID, reflector.Version(model)))
-	})
+	return c.Evidence.Judged > 0 && c.ID == string(l.said.ID)
 }
 
 // wait returns when the log says what became of the feedback.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -183,6 +184,7 @@ func (u *up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 		working--
 	}
 	answers.Meter, u.CuratorConfig.Meter = m.Generator(), m.Curator()
+	u.CuratorConfig.IndexDir = filepath.Join(u.dir(), "cache")
 	answerer := generator.New(m.Model(events.RoleGenerator, answering), m.Embedder(embedder), answers, app.Service(m), u.door(m, served))
 	m.Follows(answerer.Behind)
 	return []app.Role{

@@ -92,12 +92,14 @@ func (r *records) execution(ctx context.Context, handle string) (*events.Executi
 
 // reflection is the reflection that a log covers, nil if it is not stored any more.
 func (r *records) reflection(ctx context.Context, c book.Cover) (*events.Reflection, error) {
-	found, err := r.Find(ctx, events.StreamReflections, c.Seq, func(id events.ID) bool { return string(id) == c.ID })
+	found, err := r.Find(ctx, events.StreamReflections, c.Seq, func(events.ID) bool { return true })
 	if err != nil && !errors.Is(err, bus.ErrGone) {
 		return nil, err
 	}
-	ref, _ := found.(*events.Reflection)
-	return ref, nil
+	if ref, ok := found.(*events.Reflection); ok && ref.Cover(c.Seq).ID == c.ID {
+		return ref, nil
+	}
+	return nil, nil
 }
 
 // labels are those of some versions.

@@ -12,12 +12,11 @@ import (
 // reads on where it was. What a forgetting brings back that had been merged away does not take its votes along.
 type Standing struct {
 	version uint64
-	handle  string
+	sample  string
 	parts   playbook.Parts
 	now     standing
 	then    []standing // at the versions in which it changed, oldest first
 	clean   uint64     // the last version that forgot the execution
-	covered map[string]bool
 	known   *playbook.Evidence
 	judged  uint64
 	merged  map[playbook.BulletID]playbook.BulletID // where bullets went, also where that was taken back since
@@ -36,16 +35,14 @@ type trial struct {
 	number int
 }
 
-// NewStanding is that of the execution with this handle before the first delta.
-func NewStanding(handle string) *Standing {
-	return &Standing{handle: handle, covered: map[string]bool{}, merged: map[playbook.BulletID]playbook.BulletID{}}
+// NewStanding returns the standing of a sample, by the id of the execution of its first round, before the first delta. A
+// resent execution has another handle and the same id.
+func NewStanding(sample string) *Standing {
+	return &Standing{sample: sample, merged: map[playbook.BulletID]playbook.BulletID{}}
 }
 
 // Version is that of the last delta taken.
 func (s *Standing) Version() uint64 { return s.version }
-
-// Covers reports whether a reflection on the execution is in the log, by its id.
-func (s *Standing) Covers(id string) bool { return s.covered[id] }
 
 // Judged is the highest sequence of the feedback behind what is in the log, 0 where there is none.
 func (s *Standing) Judged() uint64 { return s.judged }
@@ -80,8 +77,8 @@ func (s *Standing) Take(d *playbook.Delta) {
 	last := c.last()
 	ours := make([]bool, len(last.Covers))
 	for i, cover := range last.Covers {
-		if ours[i] = cover.Evidence != nil && cover.Evidence.Execution == s.handle; ours[i] {
-			s.covered[cover.ID], s.known = true, cover.Evidence
+		if ours[i] = cover.Evidence != nil && cover.Evidence.Sample == s.sample; ours[i] {
+			s.known = cover.Evidence
 			s.judged = max(s.judged, cover.Evidence.Judged)
 		}
 	}

@@ -23,7 +23,7 @@ func (k *desk) standingOf(handle string) *history.Standing {
 func (k *desk) judge(handle string, id playbook.BulletID, vote playbook.Vote) {
 	k.requests++
 	k.begin(history.Curator, playbook.Cover{ID: fmt.Sprint("r", k.requests), Seq: uint64(k.requests), Evidence: &playbook.Evidence{
-		Execution: handle, Source: "s" + handle, Judged: uint64(k.requests),
+		Execution: handle, Sample: handle, Source: "s" + handle, Judged: uint64(k.requests),
 	}})
 	op := playbook.Op{Kind: playbook.Tag, Bullet: id, Support: []int{0}}
 	if has := k.standingOf(handle).Votes()[id]; len(has) > 0 {

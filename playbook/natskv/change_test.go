@@ -20,7 +20,7 @@ import (
 // change is a change in several deltas, each of which adds so many bullets.
 func change(id string, seq uint64, deltas, bullets int) func(natskv.State) ([]*playbook.Delta, error) {
 	return func(s natskv.State) ([]*playbook.Delta, error) {
-		if s.Covers(events.ID(id), seq, false) {
+		if covers(s, id) {
 			return nil, nil
 		}
 		number := s.Playbook().LastMinted()
@@ -353,27 +353,5 @@ func TestWritersThatMendALargeViewAtTheSameTimeLeaveItWhole(t *testing.T) {
 	check(t, err)
 	if len(v.Findings) > 0 || v.View != 5 {
 		t.Errorf("got %+v, want a whole view at version 5", v)
-	}
-}
-
-// TestARebuildKeepsWhatRepeatedEventsAreToldBy: their ids are asked for first, then an edit has the book rebuilt.
-func TestARebuildKeepsWhatRepeatedEventsAreToldBy(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
-	w := writer(t, s, "b")
-	const many = 5000 // more than are kept under the floor
-	for i := range many / 500 {
-		commit(t, w, func(natskv.State) ([]*playbook.Delta, error) {
-			d := &playbook.Delta{Floor: uint64(i * 500)}
-			for j := range 500 {
-				d.Covers = append(d.Covers, playbook.Cover{ID: fmt.Sprint("r", i*500+j+1), Seq: uint64(i*500 + j + 1)})
-			}
-			return []*playbook.Delta{d}, nil
-		})
-	}
-	check(t, w.CompleteCovers(t.Context()))
-	check(t, w.Rebuild(t.Context()))
-	if !w.State().Covers("r1", many+1, true) {
-		t.Error("r1 comes again under another sequence after a rebuild: got that it is not covered")
 	}
 }

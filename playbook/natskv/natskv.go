@@ -13,8 +13,11 @@
 // The view is the bucket "playbook": a key per bullet and a head. Writers bring it up to date in atomic batches, head
 // last, guarded by the head's revision. Many deltas may go in one flush. Losing the view costs time only.
 //
-// A reflection counts once because the log says what it covers: it is settled when its sequence is at or under the
-// floor of the last delta, or its id is among those covered above the floor. Acks say nothing about that.
+// One id has one effect, for as long as there is the log, because each delta names what it covers by the ids of
+// executions, feedback and edits, and a Writer looks up every event in an index of all of them (OpenIndex) before it
+// commits. Acknowledgements, stream sequences and redelivery marks decide nothing. The index has 16 bytes per id in a file,
+// or in memory without a directory, and a map of the newest ids: an eighth of all, but 16,384 to 1,048,576, some 40 bytes
+// each. A million ids take 16 MB of file and up to 5 MB of memory. The file is a cache that is built again from the log.
 package natskv
 
 import (
@@ -22,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,10 +54,20 @@ type Store struct {
 	Meter    Meter
 	Followed func(ago time.Duration)
 	Stalled  func(b playbook.Book, why error)
+
+	// IndexDir is the directory for the indexes of covered ids; empty keeps them in memory. Warn receives why a file there
+	// could not be used or written; nil is nobody. Both are set before the store is used.
+	IndexDir string
+	Warn     func(error)
+
+	mu      sync.Mutex
+	indexes map[playbook.Book]*index // of closed writers
 }
 
 // New is the store that a connection reaches. The stream and the bucket must exist.
-func New(js jetstream.JetStream) *Store { return &Store{nc: js.Conn(), js: js, watch: denied.Of(js)} }
+func New(js jetstream.JetStream) *Store {
+	return &Store{nc: js.Conn(), js: js, watch: denied.Of(js), indexes: make(map[playbook.Book]*index)}
+}
 
 const (
 	viewStream = "KV_" + events.BucketPlaybook
@@ -68,9 +82,9 @@ type head struct {
 	Last    uint64            `msgpack:"l"` // highest number minted
 	Count   int               `msgpack:"n"`
 	Sum     playbook.Checksum `msgpack:"s"`
-	// Covers is the sequence of the first delta that a start must read to know what is covered above the floor. The
-	// set itself stays in the log: beside a slow book it would grow to megabytes in every head of the fast ones.
-	Covers uint64 `msgpack:"c"`
+	// From is the sequence of the first delta that a start must read: that of the head, or the first of a change that has
+	// not come to its end.
+	From uint64 `msgpack:"c"`
 	// Partial says that the writer of a later version is at work, in more batches than one: until the next head the
 	// bullets fit none. Version is still that of the last whole head, the rest is not set.
 	Partial bool `msgpack:"p,omitempty"`

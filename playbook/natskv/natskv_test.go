@@ -28,16 +28,24 @@ func open(t testing.TB) (*natskv.Store, *nats.Conn) {
 func writer(t testing.TB, s *natskv.Store, b playbook.Book) *natskv.Writer {
 	t.Helper()
 	w, err := s.Writer(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, w.OpenIndex(t.Context()))
 	return w
+}
+
+// covers reports whether a state covers an edit.
+func covers(s natskv.State, id string) bool {
+	ok, err := s.Covers((&playbook.Cover{ID: id}).Key())
+	if err != nil {
+		panic(err)
+	}
+	return ok
 }
 
 // add is the delta that adds one bullet for one reflection, or nil if the log covers that.
 func add(id string, seq uint64) func(natskv.State) ([]*playbook.Delta, error) {
 	return func(s natskv.State) ([]*playbook.Delta, error) {
-		if s.Covers(events.ID(id), seq, false) {
+		if covers(s, id) {
 			return nil, nil
 		}
 		return []*playbook.Delta{{
@@ -151,40 +159,6 @@ func TestTwoBooksMayBeginWithTheSameDelta(t *testing.T) {
 		commit(t, w, add("r2", 2))
 		if got := w.State().Playbook().Len(); got != 2 {
 			t.Errorf("book %s: got %d bullets, want 2", b, got)
-		}
-	}
-}
-
-func TestAReflectionIsCoveredByFloorOrById(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
-	w := writer(t, s, "b")
-	commit(t, w, add("r1", 1))
-	commit(t, w, add("r5", 5))
-	commit(t, w, func(natskv.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Floor: 3}}, nil })
-	for _, w := range []*natskv.Writer{w, writer(t, s, "b")} { // folded, and from the log
-		for _, c := range []struct {
-			id       events.ID
-			seq      uint64
-			repeated bool
-			want     bool
-			why      string
-		}{
-			{"r2", 2, false, true, "at or under the floor"},
-			{"r4", 4, false, false, "above the floor and unknown"},
-			{"r5", 5, false, true, "above the floor, its id is in a delta"},
-			{"r5", 9, false, true, "republished under another sequence"},
-			{"r2", 2, true, false, "repeated: the floor says nothing about its id"},
-		} {
-			if got := w.State().Covers(c.id, c.seq, c.repeated); got != c.want {
-				t.Errorf("%s at %d (repeated %v): covered %v, want %v: %s", c.id, c.seq, c.repeated, got, c.want, c.why)
-			}
-		}
-		if err := w.CompleteCovers(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if !w.State().Covers("r1", 77, true) {
-			t.Error("r1 repeated under sequence 77: not found in the whole log")
 		}
 	}
 }

@@ -86,6 +86,7 @@ func (w *ward) ok(err error) {
 func (w *ward) open() *natskv.Writer {
 	x, err := w.s.Writer(w.out.Context(), w.book)
 	w.ok(err)
+	w.ok(x.OpenIndex(w.out.Context()))
 	return x
 }
 
@@ -175,9 +176,7 @@ func (w *ward) commit(x *natskv.Writer, deltas int, dies bool) {
 			}
 			all = append(all, d)
 		}
-		all[deltas-1].Covers = []playbook.Cover{{ID: w.waiting[seq], Seq: seq, Evidence: &playbook.Evidence{
-			Execution: fmt.Sprintf("%d-abcdef01", seq), Source: fmt.Sprint("s", seq%3),
-		}}}
+		all[deltas-1].Covers = []playbook.Cover{*coverOf(seq, w.waiting[seq])}
 		all[deltas-1].Gate = gate
 		if dies {
 			all[deltas-1].Reason = strings.Repeat("x", playbook.MaxDeltaBytes)
@@ -277,17 +276,29 @@ func (w *ward) same(x *natskv.Writer) {
 	w.covers(x)
 }
 
+func coverOf(seq uint64, id string) *playbook.Cover {
+	return &playbook.Cover{ID: id, Seq: seq, Evidence: &playbook.Evidence{
+		Execution: fmt.Sprintf("%d-abcdef01", seq), Sample: id, Source: fmt.Sprint("s", seq%3),
+	}}
+}
+
+func (w *ward) isCovered(x *natskv.Writer, seq uint64, id string) bool {
+	ok, err := x.State().Covers(coverOf(seq, id).Key())
+	w.ok(err)
+	return ok
+}
+
 // covers fails unless a writer knows what is covered. It is brought up to the log's end for that.
 func (w *ward) covers(x *natskv.Writer) {
 	w.Helper()
 	w.ok(x.CheckView(w.out.Context()))
 	for seq, id := range w.covered {
-		if !x.State().Covers(events.ID(id), seq, false) {
+		if !w.isCovered(x, seq, id) {
 			w.Errorf("reflection %d is covered, got that it is not", seq)
 		}
 	}
 	for seq, id := range w.waiting {
-		if x.State().Covers(events.ID(id), seq, false) {
+		if w.isCovered(x, seq, id) {
 			w.Errorf("reflection %d waits, got that it is covered", seq)
 		}
 	}

@@ -193,9 +193,9 @@ func (v *verifier) compare(r *Record) {
 		v.find(Broken, "the head of the view counts %d bullets under checksum %x, the log has %d under %x at version %d: %s",
 			h.Count, h.Sum, p.Len(), p.Checksum(), h.Version, v.rebuild())
 	}
-	if h.Last != p.LastMinted() || h.Covers > v.fold.coversFrom() {
-		v.find(Broken, "the head of the view says that the last number minted was %d and that what is covered begins at sequence %d, the log says %d and %d: %s",
-			h.Last, h.Covers, p.LastMinted(), v.fold.coversFrom(), v.rebuild())
+	if h.Last != p.LastMinted() || h.From > v.fold.readFrom() {
+		v.find(Broken, "the head of the view says that the last number minted was %d and that a start reads from sequence %d, the log says %d and %d: %s",
+			h.Last, h.From, p.LastMinted(), v.fold.readFrom(), v.rebuild())
 	}
 	if mode, set := p.Gate(); set && h.Gate != mode || !set && h.Gate != "" {
 		v.find(Broken, "the head of the view says that the gate is %q, the log says %q: %s", h.Gate, mode, v.rebuild())

@@ -19,7 +19,10 @@ import (
 )
 
 // State is what a delta is made against: the newest fold of the log. It must not be kept or changed.
-type State struct{ f *fold }
+type State struct {
+	f   *fold
+	ids *index // nil until OpenIndex
+}
 
 // Playbook is the state of the bullets.
 func (s State) Playbook() *playbook.Playbook { return &s.f.playbook }
@@ -30,26 +33,13 @@ func (s State) Chain() []byte { return s.f.chain }
 // Floor is the sequence at or under which everything was settled before the newest delta.
 func (s State) Floor() uint64 { return s.f.floor }
 
-// Covers reports whether the log already holds the effect of an event: its id and the sequence it was delivered
-// under. A repeated event is one that may have come before under another sequence: its id alone decides.
-func (s State) Covers(id events.ID, seq uint64, repeated bool) bool {
-	if _, ok := s.f.covered[id]; ok {
-		return true
-	}
-	return !repeated && seq <= s.f.floor
-}
-
-// Judged is the sequence of the newest feedback on an execution that the log covers, 0 for none. It knows of all feedback
-// whose reflection came after the floor, and so of all that a reflection which is not settled yet may be outdated by; of
-// the rest, for reflections that come again, once the writer knows all covers.
-func (s State) Judged(execution string) uint64 { return s.f.judged[execution].by }
-
 // Writer commits deltas to one book and brings its view up to date. It is for one goroutine; writers in other
 // processes may race it.
 type Writer struct {
 	s *Store
 	fold
 	log *logCursor // at the delta that was folded last
+	ids *index     // of the ids that the log covers; nil until OpenIndex
 
 	// dirty holds the bullets changed after the version that the view is at, with the version that changed them.
 	dirty   map[playbook.BulletID]uint64
@@ -84,7 +74,7 @@ func (s *Store) Writer(ctx context.Context, b playbook.Book) (*Writer, error) {
 }
 
 // State is the newest state the writer knows of.
-func (w *Writer) State() State { return State{&w.fold} }
+func (w *Writer) State() State { return State{&w.fold, w.ids} }
 
 // Lag is how many versions the view is behind.
 func (w *Writer) Lag() uint64 { return w.playbook.Version() - min(w.viewAt, w.playbook.Version()) }
@@ -123,7 +113,7 @@ func (w *Writer) trust(ctx context.Context, v *view) (bool, error) {
 	errPast := errors.New("past the head")
 	ok := false
 	f := fold{book: w.book, playbook: *restored}
-	log := startAt(w.book, min(v.head.Covers, v.head.Seq))
+	log := startAt(w.book, min(v.head.From, v.head.Seq))
 	err := w.s.candidates(ctx, w.book, log.anchor, func(m *candidate) error {
 		if m.Seq > v.head.Seq {
 			return errPast
@@ -148,8 +138,11 @@ func (w *Writer) trust(ctx context.Context, v *view) (bool, error) {
 // Rebuild forgets what the writer knows and folds the log from its beginning; the next Flush compares every key of the
 // view with it, and forgets a recorded loss.
 func (w *Writer) Rebuild(ctx context.Context) error {
-	w.fold = fold{book: w.book, complete: w.complete} // who asked for all covered ids goes on to rely on them
+	w.fold = fold{book: w.book}
 	w.log = &logCursor{book: w.book}
+	if w.ids != nil {
+		w.ids.reset()
+	}
 	w.viewAt, w.repair, w.lost = 0, true, nil
 	clear(w.dirty)
 	if err := w.catchUp(ctx); err != nil {
@@ -202,39 +195,19 @@ func (w *Writer) at(m *direct.Message) bool {
 	return m.Seq == w.log.end && bytes.Equal(sum[:], w.log.endHash)
 }
 
-// take folds one stored record and marks what it changed.
+// take folds one stored record, marks what it changed and indexes what it covers.
 func (w *Writer) take(r *Record) error {
 	changed, err := w.apply(r)
 	if err != nil {
 		return err
 	}
+	if w.ids != nil {
+		w.ids.add(r)
+	}
 	for _, id := range changed {
 		w.dirty[id] = r.Version
 	}
 	return nil
-}
-
-// CompleteCovers makes the writer know the ids of everything its log has ever covered, so that repeated events can be
-// told. It reads the whole log, once.
-func (w *Writer) CompleteCovers(ctx context.Context) error {
-	if w.complete {
-		return nil
-	}
-	w.complete = true // from here on nothing is pruned
-	err := w.s.deltas(ctx, &logCursor{book: w.book}, func(r *Record) error {
-		for _, c := range r.Covers {
-			if w.covered == nil {
-				w.covered = make(map[events.ID]uint64)
-			}
-			w.covered[events.ID(c.ID)] = c.Seq
-		}
-		w.judge(r)
-		return nil
-	})
-	if err != nil {
-		w.complete = false
-	}
-	return err
 }
 
 // commitTries bounds how often one commit is rebased: with three writers on one book 3 to 5 of 100 commits meet a

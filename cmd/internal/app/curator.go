@@ -1,6 +1,9 @@
 package app
 
 import (
+	"os"
+	"path/filepath"
+
 	"debrief/curator"
 	"debrief/events/chat"
 	"debrief/generator"
@@ -8,7 +11,24 @@ import (
 )
 
 // Role is a curator of this configuration that knows what models are told in the other roles: where that turns up in what
-// was learned, it is no advice. Told is what else they are told.
+// was learned, it is no advice. Told is what else they are told. The index of covered ids is in --cache-dir, or else in
+// Config.IndexDir.
 func (c Curator) Role(m chat.Model, told ...string) *curator.Curator {
+	switch c.CacheDir {
+	case "":
+	case "none":
+		c.IndexDir = ""
+	default:
+		c.IndexDir = c.CacheDir
+	}
 	return curator.New(m, c.Config, append(told, generator.Told(), reflector.Told())...)
+}
+
+// CacheDir returns the directory for what a program can make again. It is empty where the user has none.
+func CacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "debrief")
 }

@@ -205,7 +205,7 @@ func (s *site) learned() map[string]int {
 	}
 	times := map[string]int{}
 	for _, r := range stored[*events.Reflection](s, events.StreamReflections) {
-		times[tasks[r.Execution]] += covered[string(r.ID)]
+		times[tasks[r.Execution]] += covered[r.Cover(0).ID]
 	}
 	return times
 }

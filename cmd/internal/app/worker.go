@@ -36,6 +36,8 @@ type (
 	}
 	Curator struct {
 		curator.Config `embed:""`
+
+		CacheDir string `name:"cache-dir" help:"Directory for the index of covered ids: 16 bytes per id, built again from the log when it is missing; 'none' keeps it in memory. Default: the user's cache directory; of 'up', a folder of --data." placeholder:"DIR"`
 	}
 )
 

@@ -1,0 +1,282 @@
+package natskv
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"debrief/playbook"
+)
+
+// index is the set of everything that a book's log covers, up to a delta. It answers whether an id has had its effect,
+// however long ago, without a look at the log.
+//
+// Most keys are in one sorted run of 16 bytes each, in a file or, without a directory, in memory. The newest are in a map
+// that is merged into the run when it has an eighth of the run's keys, but at least minTail and at most maxTail. Each key
+// is as wide as an event's id, so the index is exact: there is nothing to compare with the log.
+//
+// The file is a cache. It is replaced by renaming; a torn one does not have the checksum that it starts with, and one of
+// another log names a delta that this log does not hold. Both are built again from the log.
+type index struct {
+	dir  string // empty: everything in memory
+	book playbook.Book
+	warn func(error)
+	min  int // of the tail's keys before they are merged
+
+	seq   uint64 // of the last delta in it, 0 for none
+	chain []byte // of the log up to that delta
+
+	run  io.ReaderAt // sorted keys
+	keys int64       // in run
+	file *os.File    // behind run, nil in memory
+	tail map[playbook.CoverKey]struct{}
+}
+
+const (
+	keySize = int64(len(playbook.CoverKey{}))
+	minTail = 1 << 14
+	maxTail = 1 << 20
+)
+
+func newIndex(dir string, b playbook.Book, warn func(error)) *index {
+	x := &index{dir: dir, book: b, warn: warn, min: minTail}
+	x.reset()
+	return x
+}
+
+// reset empties the index.
+func (x *index) reset() {
+	x.close()
+	x.seq, x.chain = 0, nil
+	x.run, x.keys, x.tail = bytes.NewReader(nil), 0, make(map[playbook.CoverKey]struct{})
+}
+
+// add puts in what a delta covers. The delta is the next one of the log.
+func (x *index) add(r *Record) {
+	for i := range r.Covers {
+		c := &r.Covers[i]
+		x.tail[c.Key()] = struct{}{}
+		if c.Evidence != nil && c.Evidence.Judged > 0 {
+			x.tail[playbook.JudgedKey(c.Evidence.Sample)] = struct{}{}
+		}
+	}
+	x.seq, x.chain = r.Seq, r.Chain
+	if len(x.tail) >= x.tailLimit() {
+		x.merge()
+	}
+}
+
+func (x *index) tailLimit() int { return max(x.min, min(int(x.keys/8), maxTail)) }
+
+// has reports whether a key is in the index. An error is one of reading the file.
+func (x *index) has(key playbook.CoverKey) (bool, error) {
+	if _, ok := x.tail[key]; ok {
+		return true, nil
+	}
+	var at playbook.CoverKey
+	for low, high := int64(0), x.keys; low < high; {
+		middle := low + (high-low)/2
+		if _, err := x.run.ReadAt(at[:], x.offset(middle)); err != nil {
+			return false, fmt.Errorf("read the index of covered ids of playbook %q: %w", x.book, err)
+		}
+		switch bytes.Compare(at[:], key[:]) {
+		case 0:
+			return true, nil
+		case -1:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return false, nil
+}
+
+func (x *index) offset(key int64) int64 {
+	if x.file == nil {
+		return key * keySize
+	}
+	return headerSize + key*keySize
+}
+
+// merge moves the tail into the run. What cannot be written to the file is kept in memory.
+func (x *index) merge() {
+	tail := make([]playbook.CoverKey, 0, len(x.tail))
+	for key := range x.tail {
+		tail = append(tail, key)
+	}
+	slices.SortFunc(tail, func(a, b playbook.CoverKey) int { return bytes.Compare(a[:], b[:]) })
+	if x.dir != "" {
+		err := x.mergeToFile(tail)
+		if err == nil {
+			return
+		}
+		x.warn(fmt.Errorf("write the index of covered ids of playbook %q, which is kept in memory instead: %w", x.book, err))
+		x.dir = ""
+	}
+	var run bytes.Buffer
+	run.Grow(int((x.keys + int64(len(tail))) * keySize))
+	keys, err := x.mergeTo(&run, tail)
+	if err != nil {
+		return // the tail keeps the new keys, and has reports what is wrong with the file
+	}
+	x.close()
+	x.run, x.keys = bytes.NewReader(run.Bytes()), keys
+	clear(x.tail)
+}
+
+// mergeTo writes the keys of the run and of the sorted tail, each once, and returns their number.
+func (x *index) mergeTo(w io.Writer, tail []playbook.CoverKey) (keys int64, err error) {
+	run := bufio.NewReaderSize(io.NewSectionReader(x.run, x.offset(0), x.keys*keySize), 1<<16)
+	var old playbook.CoverKey
+	put := func(key []byte) {
+		if err == nil {
+			_, err = w.Write(key)
+			keys++
+		}
+	}
+	for range x.keys {
+		if _, rerr := io.ReadFull(run, old[:]); rerr != nil {
+			return 0, rerr
+		}
+		for len(tail) > 0 && bytes.Compare(tail[0][:], old[:]) < 0 {
+			put(tail[0][:])
+			tail = tail[1:]
+		}
+		if len(tail) > 0 && tail[0] == old {
+			tail = tail[1:]
+		}
+		put(old[:])
+	}
+	for i := range tail {
+		put(tail[i][:])
+	}
+	return keys, err
+}
+
+// The file: the SHA-256 of all that follows, the sequence of the last delta, its chain hash, the number of keys, the keys.
+const (
+	headerSize = int64(sha256.Size + 8 + sha256.Size + 8)
+	indexExt   = ".ids"
+)
+
+func (x *index) path() string { return filepath.Join(x.dir, string(x.book)+indexExt) }
+
+func (x *index) mergeToFile(tail []playbook.CoverKey) error {
+	if err := os.MkdirAll(x.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(x.dir, string(x.book)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	keys, err := x.write(f, tail)
+	if err == nil {
+		err = os.Rename(f.Name(), x.path())
+	}
+	if err != nil {
+		f.Close()
+		os.Remove(f.Name())
+		return err
+	}
+	x.close()
+	x.file, x.run, x.keys = f, f, keys
+	clear(x.tail)
+	return nil
+}
+
+// write writes a whole file and returns the number of keys in it.
+func (x *index) write(f *os.File, tail []playbook.CoverKey) (int64, error) {
+	if _, err := f.Seek(headerSize, io.SeekStart); err != nil {
+		return 0, err
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	keys, err := x.mergeTo(w, tail)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		return 0, err
+	}
+	header := make([]byte, sha256.Size, headerSize)
+	header = binary.BigEndian.AppendUint64(header, x.seq)
+	header = append(header, x.chain...)
+	header = binary.BigEndian.AppendUint64(header, uint64(keys))
+	sum := sha256.New()
+	sum.Write(header[sha256.Size:])
+	if _, err := io.Copy(sum, io.NewSectionReader(f, headerSize, keys*keySize)); err != nil {
+		return 0, err
+	}
+	sum.Sum(header[:0])
+	_, err = f.WriteAt(header, 0)
+	return keys, err
+}
+
+var errDamaged = errors.New("damaged")
+
+// load reads the file of an empty index. Where there is none, the index stays empty.
+func (x *index) load() error {
+	if x.dir == "" {
+		return nil
+	}
+	f, err := os.Open(x.path())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		if err = x.read(f); err != nil {
+			f.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read the index of covered ids of playbook %q: %w", x.book, err)
+	}
+	return nil
+}
+
+func (x *index) read(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	header := make([]byte, headerSize)
+	if _, err := f.ReadAt(header, 0); err != nil {
+		return errDamaged
+	}
+	keys := binary.BigEndian.Uint64(header[headerSize-8:])
+	if info.Size() < headerSize || keys != uint64(info.Size()-headerSize)/uint64(keySize) {
+		return errDamaged
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(f, sha256.Size, info.Size()-sha256.Size)); err != nil {
+		return err
+	}
+	if !bytes.Equal(sum.Sum(nil), header[:sha256.Size]) {
+		return errDamaged
+	}
+	x.file, x.run, x.keys = f, f, int64(keys)
+	x.seq = binary.BigEndian.Uint64(header[sha256.Size:])
+	x.chain = slices.Clone(header[sha256.Size+8 : headerSize-8])
+	return nil
+}
+
+// save writes the tail to the file where that spares the next start much reading.
+func (x *index) save() {
+	if x.dir != "" && len(x.tail) > x.tailLimit()/16 {
+		x.merge()
+	}
+}
+
+// close closes the file. Only reset and what sets another run may follow.
+func (x *index) close() {
+	if x.file != nil {
+		x.file.Close()
+		x.file = nil
+	}
+}
