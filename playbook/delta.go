@@ -89,14 +89,17 @@ type CoverKey [16]byte
 
 // Key returns the key of what the cover names. Ids of different kinds never meet: a client that chooses the id of its
 // feedback cannot take that of an execution or an edit.
-func (c *Cover) Key() CoverKey {
+func (c *Cover) Key() CoverKey { return coverKey(c.Kind(), c.ID) }
+
+// Kind is "edit", "feedback" or "execution".
+func (c *Cover) Kind() string {
 	switch {
 	case c.Evidence == nil:
-		return coverKey("edit", c.ID)
+		return "edit"
 	case c.Evidence.Judged > 0:
-		return coverKey("feedback", c.ID)
+		return "feedback"
 	}
-	return coverKey("execution", c.ID)
+	return "execution"
 }
 
 // JudgedKey returns the key under which it is known that feedback on a sample is covered.

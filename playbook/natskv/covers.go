@@ -110,7 +110,7 @@ func (s *Store) closedIndex(b playbook.Book) *index {
 	if x != nil {
 		return x
 	}
-	x = newIndex(s.IndexDir, b, s.warn)
+	x = newIndex(s.IndexDir, b, s.minTail, s.warn)
 	if err := x.load(); err != nil {
 		s.warn(fmt.Errorf("it is built again from the log: %w", err))
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"debrief/playbook"
 )
@@ -37,16 +38,19 @@ type index struct {
 	keys int64       // in run
 	file *os.File    // behind run, nil in memory
 	tail map[playbook.CoverKey]struct{}
+	// fence has the first key of each page of the run, so that a look-up reads one page.
+	fence []playbook.CoverKey
 }
 
 const (
-	keySize = int64(len(playbook.CoverKey{}))
-	minTail = 1 << 14
-	maxTail = 1 << 20
+	keySize  = int64(len(playbook.CoverKey{}))
+	pageKeys = 256
+	minTail  = 1 << 14
+	maxTail  = 1 << 20
 )
 
-func newIndex(dir string, b playbook.Book, warn func(error)) *index {
-	x := &index{dir: dir, book: b, warn: warn, min: minTail}
+func newIndex(dir string, b playbook.Book, tail int, warn func(error)) *index {
+	x := &index{dir: dir, book: b, warn: warn, min: tail}
 	x.reset()
 	return x
 }
@@ -55,7 +59,7 @@ func newIndex(dir string, b playbook.Book, warn func(error)) *index {
 func (x *index) reset() {
 	x.close()
 	x.seq, x.chain = 0, nil
-	x.run, x.keys, x.tail = bytes.NewReader(nil), 0, make(map[playbook.CoverKey]struct{})
+	x.run, x.keys, x.fence, x.tail = bytes.NewReader(nil), 0, nil, make(map[playbook.CoverKey]struct{})
 }
 
 // add puts in what a delta covers. The delta is the next one of the log.
@@ -80,22 +84,38 @@ func (x *index) has(key playbook.CoverKey) (bool, error) {
 	if _, ok := x.tail[key]; ok {
 		return true, nil
 	}
-	var at playbook.CoverKey
-	for low, high := int64(0), x.keys; low < high; {
-		middle := low + (high-low)/2
-		if _, err := x.run.ReadAt(at[:], x.offset(middle)); err != nil {
-			return false, fmt.Errorf("read the index of covered ids of playbook %q: %w", x.book, err)
-		}
-		switch bytes.Compare(at[:], key[:]) {
-		case 0:
-			return true, nil
-		case -1:
-			low = middle + 1
-		default:
-			high = middle
-		}
+	page, found := slices.BinarySearchFunc(x.fence, key, compareKeys)
+	if found || page == 0 {
+		return found, nil
 	}
-	return false, nil
+	first := int64(page-1) * pageKeys
+	keys := make([]byte, min(pageKeys, x.keys-first)*keySize)
+	if _, err := x.run.ReadAt(keys, x.offset(first)); err != nil {
+		return false, fmt.Errorf("read the index of covered ids of playbook %q: %w", x.book, err)
+	}
+	_, found = sort.Find(len(keys)/len(key), func(i int) int { return bytes.Compare(key[:], keys[i*len(key):(i+1)*len(key)]) })
+	return found, nil
+}
+
+func compareKeys(a, b playbook.CoverKey) int { return bytes.Compare(a[:], b[:]) }
+
+// use makes a sorted run the index's, in place of the one before.
+func (x *index) use(run io.ReaderAt, file *os.File, keys int64) error {
+	fence := make([]playbook.CoverKey, 0, (keys+pageKeys-1)/pageKeys)
+	start := int64(0)
+	if file != nil {
+		start = headerSize
+	}
+	for first := int64(0); first < keys; first += pageKeys {
+		var key playbook.CoverKey
+		if _, err := run.ReadAt(key[:], start+first*keySize); err != nil {
+			return err
+		}
+		fence = append(fence, key)
+	}
+	x.close()
+	x.run, x.file, x.keys, x.fence = run, file, keys, fence
+	return nil
 }
 
 func (x *index) offset(key int64) int64 {
@@ -111,7 +131,7 @@ func (x *index) merge() {
 	for key := range x.tail {
 		tail = append(tail, key)
 	}
-	slices.SortFunc(tail, func(a, b playbook.CoverKey) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(tail, compareKeys)
 	if x.dir != "" {
 		err := x.mergeToFile(tail)
 		if err == nil {
@@ -123,12 +143,12 @@ func (x *index) merge() {
 	var run bytes.Buffer
 	run.Grow(int((x.keys + int64(len(tail))) * keySize))
 	keys, err := x.mergeTo(&run, tail)
-	if err != nil {
-		return // the tail keeps the new keys, and has reports what is wrong with the file
+	if err == nil {
+		err = x.use(bytes.NewReader(run.Bytes()), nil, keys)
 	}
-	x.close()
-	x.run, x.keys = bytes.NewReader(run.Bytes()), keys
-	clear(x.tail)
+	if err == nil { // else the tail keeps the new keys, and has reports what is wrong with the file
+		clear(x.tail)
+	}
 }
 
 // mergeTo writes the keys of the run and of the sorted tail, each once, and returns their number.
@@ -180,13 +200,14 @@ func (x *index) mergeToFile(tail []playbook.CoverKey) error {
 	if err == nil {
 		err = os.Rename(f.Name(), x.path())
 	}
+	if err == nil {
+		err = x.use(f, f, keys)
+	}
 	if err != nil {
 		f.Close()
 		os.Remove(f.Name())
 		return err
 	}
-	x.close()
-	x.file, x.run, x.keys = f, f, keys
 	clear(x.tail)
 	return nil
 }
@@ -260,7 +281,9 @@ func (x *index) read(f *os.File) error {
 	if !bytes.Equal(sum.Sum(nil), header[:sha256.Size]) {
 		return errDamaged
 	}
-	x.file, x.run, x.keys = f, f, int64(keys)
+	if err := x.use(f, f, int64(keys)); err != nil {
+		return err
+	}
 	x.seq = binary.BigEndian.Uint64(header[sha256.Size:])
 	x.chain = slices.Clone(header[sha256.Size+8 : headerSize-8])
 	return nil

@@ -62,11 +62,12 @@ type Store struct {
 
 	mu      sync.Mutex
 	indexes map[playbook.Book]*index // of closed writers
+	minTail int                      // of indexes
 }
 
 // New is the store that a connection reaches. The stream and the bucket must exist.
 func New(js jetstream.JetStream) *Store {
-	return &Store{nc: js.Conn(), js: js, watch: denied.Of(js), indexes: make(map[playbook.Book]*index)}
+	return &Store{nc: js.Conn(), js: js, watch: denied.Of(js), indexes: make(map[playbook.Book]*index), minTail: minTail}
 }
 
 const (

@@ -62,7 +62,9 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	v := &verifier{Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}}
+	v := &verifier{
+		Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}, covers: newCoverCheck(),
+	}
 	v.log.found = func(stray Stray) { v.Strays = append(v.Strays, stray) }
 	var err error
 	// First the view, then the log, which then knows whatever the view can hold.
@@ -75,6 +77,9 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
 	v.endLog()
+	if err := v.endCovers(ctx, s); err != nil {
+		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
+	}
 	v.endView()
 	if err := v.floor(ctx, s); err != nil {
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
@@ -100,9 +105,10 @@ func (s *Store) steadyView(ctx context.Context, b playbook.Book) (*view, error) 
 // verifier is a verification under way.
 type verifier struct {
 	Verification
-	fold fold
-	log  *logCursor
-	view *view
+	fold   fold
+	log    *logCursor
+	view   *view
+	covers coverCheck
 
 	broken  bool // the log cannot be read to its end
 	parts   int  // of a change that has not come to its end
@@ -128,6 +134,7 @@ func (v *verifier) record(r *Record) error {
 		return err
 	}
 	v.count(r)
+	v.covers.take(r)
 	if h := &v.view.head; r.Version == h.Version && !h.Partial {
 		v.compare(r)
 	}

@@ -1,0 +1,256 @@
+package natskv_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/playbook"
+	"debrief/playbook/natskv"
+)
+
+// settle commits one delta for those of the edits that the log does not cover.
+func settle(w *natskv.Writer, t testing.TB, ids ...string) error {
+	if err := w.OpenIndex(t.Context()); err != nil {
+		return err
+	}
+	_, err := w.Commit(t.Context(), func(s natskv.State) ([]*playbook.Delta, error) {
+		d := new(playbook.Delta)
+		for _, id := range ids {
+			c := playbook.Cover{ID: id}
+			covered, err := s.Covers(c.Key())
+			if err != nil {
+				return nil, err
+			}
+			if !covered {
+				d.Covers = append(d.Covers, c)
+			}
+		}
+		if len(d.Covers) == 0 {
+			return nil, nil
+		}
+		return []*playbook.Delta{d}, nil
+	})
+	return err
+}
+
+// times is how often the log covers each id.
+func times(t testing.TB, s *natskv.Store, b playbook.Book) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	check(t, s.Log(t.Context(), b, func(r *natskv.Record) error {
+		for _, c := range r.Covers {
+			n[c.ID]++
+		}
+		return nil
+	}))
+	return n
+}
+
+// TestAnIDIsCoveredOnce: three writers race, two of them with one directory. Each id comes several times, at once and
+// long after. Writers are closed, or dropped as by a crash, and opened again, rebuild, and find files torn or old.
+func TestAnIDIsCoveredOnce(t *testing.T) {
+	t.Parallel()
+	s, nc := open(t)
+	rounds := 150
+	if testing.Short() {
+		rounds = 30
+	}
+	dirs := []string{t.TempDir(), "", ""}
+	dirs[1] = dirs[0]
+	var damaged, built atomic.Int32
+	var all sync.WaitGroup
+	for i, dir := range dirs {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(7, uint64(i)))
+			js, err := jetstream.New(nc)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			own := natskv.New(js)
+			own.SmallIndexes()
+			own.IndexDir, own.Warn = dir, func(error) { built.Add(1) }
+			var w *natskv.Writer
+			for round := range rounds {
+				if w == nil {
+					if w, err = own.Writer(t.Context(), "b"); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				ids := []string{fmt.Sprint("x", round)} // the same of each writer
+				for range rng.IntN(4) {
+					ids = append(ids, fmt.Sprint("x", rng.IntN(round+1)))
+				}
+				if err := settle(w, t, distinct(ids)...); err != nil {
+					t.Error(err)
+					return
+				}
+				switch rng.IntN(8) {
+				case 0:
+					w.Close()
+					w = nil
+				case 1:
+					w = nil
+				case 2:
+					if err := w.Rebuild(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+				case 3:
+					if dir != "" && tear(dir, rng) {
+						damaged.Add(1)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	covered := times(t, s, "b")
+	for i := range rounds {
+		if n := covered[fmt.Sprint("x", i)]; n != 1 {
+			t.Errorf("x%d is covered %d times", i, n)
+		}
+	}
+	if len(covered) != rounds || damaged.Load() == 0 || built.Load() == 0 {
+		t.Errorf("got %d ids, %d files damaged, %d indexes built again; want %d and some", len(covered), damaged.Load(), built.Load(), rounds)
+	}
+}
+
+func distinct(ids []string) (once []string) {
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			once = append(once, id)
+		}
+	}
+	return once
+}
+
+// tear writes the beginning of the index file in its place, as a crash may leave it, or one with another byte.
+func tear(dir string, rng *rand.Rand) bool {
+	name := filepath.Join(dir, "b.ids")
+	data, err := os.ReadFile(name)
+	if err != nil || len(data) == 0 {
+		return false
+	}
+	if rng.IntN(2) == 0 {
+		data = data[:rng.IntN(len(data))]
+	} else {
+		data[rng.IntN(len(data))] ^= 0x10
+	}
+	torn := filepath.Join(dir, fmt.Sprint(rng.Uint64()))
+	return os.WriteFile(torn, data, 0o600) == nil && os.Rename(torn, name) == nil
+}
+
+// TestAResentIDIsCoveredAfterARestart: five ids, 5,200 others, then another process with the file, without it, and with
+// that of another log.
+func TestAResentIDIsCoveredAfterARestart(t *testing.T) {
+	t.Parallel()
+	s, nc := open(t)
+	dir := t.TempDir()
+	s.IndexDir = dir
+	w := writer(t, s, "b")
+	check(t, settle(w, t, "1", "2", "3", "4", "5"))
+	for i := range 13 {
+		var ids []string
+		for j := range 400 {
+			ids = append(ids, fmt.Sprint("other ", 400*i+j))
+		}
+		check(t, settle(w, t, ids...))
+	}
+	check(t, w.Flush(t.Context()))
+	w.Close()
+	other, _ := open(t)
+	other.IndexDir = t.TempDir()
+	elsewhere := writer(t, other, "b")
+	for i := range 17 {
+		check(t, settle(elsewhere, t, "3", fmt.Sprint(i)))
+		var ids []string
+		for j := range 400 {
+			ids = append(ids, fmt.Sprint("foreign ", 400*i+j))
+		}
+		check(t, settle(elsewhere, t, ids...))
+	}
+	elsewhere.Close()
+	for name, dir := range map[string]string{"its file": dir, "no directory": "", "an empty directory": t.TempDir(), "the file of another log": other.IndexDir} {
+		js, err := jetstream.New(nc)
+		check(t, err)
+		again := natskv.New(js)
+		again.IndexDir = dir
+		w := writer(t, again, "b")
+		before := w.State().Playbook().Version()
+		check(t, settle(w, t, "1", "3", "5", "other 5199"))
+		if now := w.State().Playbook().Version(); now != before {
+			t.Errorf("%s: a resent id made version %d", name, now)
+		}
+		w.Close()
+	}
+}
+
+// TestALookUpWithoutAnIndexIsAnError and not an answer.
+func TestALookUpWithoutAnIndexIsAnError(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	w, err := s.Writer(t.Context(), "b")
+	check(t, err)
+	if _, err := w.State().Covers(playbook.CoverKey{}); err == nil {
+		t.Error("got no error")
+	}
+}
+
+// TestFeedbackOfOneIDIsNotAnEdit: a client that chooses an id for its feedback cannot take that of an execution.
+func TestFeedbackOfOneIDIsNotAnEdit(t *testing.T) {
+	t.Parallel()
+	kinds := map[playbook.CoverKey]string{}
+	for name, c := range map[string]playbook.Cover{
+		"edit":      {ID: "x"},
+		"execution": {ID: "x", Evidence: &playbook.Evidence{Sample: "x"}},
+		"feedback":  {ID: "x", Evidence: &playbook.Evidence{Sample: "x", Judged: 1}},
+	} {
+		if other := kinds[c.Key()]; other != "" {
+			t.Errorf("%s and %s have one key", name, other)
+		}
+		kinds[c.Key()] = name
+	}
+	if other := kinds[playbook.JudgedKey("x")]; other != "" {
+		t.Errorf("a judged sample and %s have one key", other)
+	}
+}
+
+// TestVerifyReportsAnIDThatTwoDeltasCover, with both versions, in a log that some other program wrote.
+func TestVerifyReportsAnIDThatTwoDeltasCover(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	w := writer(t, s, "b")
+	execution := playbook.Cover{ID: "x", Evidence: &playbook.Evidence{Sample: "x"}}
+	feedback := playbook.Cover{ID: "x", Evidence: &playbook.Evidence{Sample: "x", Judged: 7}}
+	for _, covers := range [][]playbook.Cover{{execution, {ID: "e"}}, {feedback}, {{ID: "other"}}, {execution}, {{ID: "f"}, {ID: "e"}}} {
+		_, err := w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) {
+			return []*playbook.Delta{{Covers: covers}}, nil
+		})
+		check(t, err)
+	}
+	check(t, w.Flush(t.Context()))
+	v, err := s.Verify(t.Context(), "b")
+	check(t, err)
+	var broken []string
+	for _, f := range v.Findings {
+		if f.Severity == natskv.Broken {
+			broken = append(broken, f.Text)
+		}
+	}
+	if len(broken) != 2 || !strings.Contains(broken[0], "execution x") || !strings.Contains(broken[0], "1 and 4") ||
+		!strings.Contains(broken[1], "edit e") || !strings.Contains(broken[1], "1 and 5") {
+		t.Errorf("got %q, want the execution of versions 1 and 4 and the edit of 1 and 5", broken)
+	}
+}
