@@ -147,9 +147,16 @@ func (d *draft) add(op *playbook.Op) *refusal {
 
 // mint drafts a new bullet under the next id.
 func (d *draft) mint(op *playbook.Op) *refusal {
-	d.minted++
+	if d.minted >= playbook.MaxNumber {
+		return no("the playbook has no number left for a new bullet")
+	}
 	op.Section = playbook.Section(op.Section)
-	op.Bullet = playbook.MintID(op.Section, d.minted)
+	id := playbook.MintID(op.Section, d.minted+1)
+	if d.get(id) != nil {
+		return no("bullet %q is there already", id)
+	}
+	d.minted++
+	op.Bullet = id
 	d.changed[op.Bullet] = playbook.Made(op, d.covers)
 	d.texts[playbook.WordingOf(op.Content)] = op.Bullet
 	if op.Rule == nil && d.alike != nil {

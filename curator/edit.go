@@ -307,6 +307,9 @@ func tidyWhole(op *playbook.Op) error {
 	case len(b.Content) > playbook.MaxContent || b.Rule != nil && (len(b.Rule.Key)+len(b.Rule.Base) > 2*maxRuleKey || len(b.Rule.Text) > maxRuleText):
 		return errors.New("whole: is too long")
 	}
+	if err := b.ID.CheckForeign(); err != nil {
+		return fmt.Errorf("whole.id: %q: %w", clip(string(b.ID), maxName), err)
+	}
 	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, Whole: b}}}
 	return check.Validate()
 }

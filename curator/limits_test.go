@@ -208,3 +208,41 @@ func TestManyRulesRestOnOne(t *testing.T) {
 		t.Errorf("got %d deltas, want several of which the first covers the reflection", len(n.deltas))
 	}
 }
+
+// TestAnImportThatWouldEndTheNumbersIsRefused by its field, and what is added after imports of high numbers is all there.
+func TestAnImportThatWouldEndTheNumbersIsRefused(t *testing.T) {
+	t.Parallel()
+	put := func(id playbook.BulletID) playbook.Op {
+		return playbook.Op{Kind: playbook.Put, Bullet: id, Whole: &playbook.Bullet{ID: id, Section: "others", Content: "has number " + string(id)}}
+	}
+	n := new(notes)
+	refused := edited("import", put("zz-1000000000000000"))
+	n.take(t, refused)
+	if got := refused.decision.Refused; len(got) != 1 || !strings.HasPrefix(got[0], `whole.id: "zz-1000000000000000": the number`) || n.p.Len() != 0 {
+		t.Errorf("got %q and %d bullets, want it refused by its field", got, n.p.Len())
+	}
+	n.take(t, edited("highest", put("zz-999000000000000")), edited("a timestamp", put("zz-1700000000000000000")))
+	for i := range 3 {
+		e := edited(fmt.Sprint("add ", i), add(fmt.Sprint("bullet of words ", i)))
+		n.take(t, e)
+		if len(e.decision.Added) != 1 || n.p.Bullet(e.decision.Added[0]) == nil {
+			t.Errorf("addition %d: got %+v and no bullet", i, e.decision)
+		}
+	}
+	if n.p.Len() != 5 {
+		t.Errorf("got %d bullets, want 5", n.p.Len())
+	}
+}
+
+// TestAnAddUnderAnIDThatIsTakenIsARecordedRejection: a counter that is behind its bullets, as of a damaged view.
+func TestAnAddUnderAnIDThatIsTakenIsARecordedRejection(t *testing.T) {
+	t.Parallel()
+	n := new(notes)
+	n.seed(t, "one", "two")
+	behind := newDraft(&n.p, n.policy)
+	behind.minted = 1
+	op := add("three")
+	if why := behind.mint(&op); why == nil || !strings.Contains(why.reason, `"misc-00002" is there already`) || len(behind.ops) > 0 {
+		t.Errorf("got %+v and %d operations, want a reason and none", why, len(behind.ops))
+	}
+}

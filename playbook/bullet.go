@@ -52,8 +52,20 @@ func (id BulletID) Validate() error {
 	return nil
 }
 
-// maxNumber bounds the numbers that count as minted, so that no foreign id ends the counting.
-const maxNumber = 1e15
+// MaxNumber bounds the numbers that count as minted. An id with a greater one, such as a timestamp, never meets a minted
+// one. A bullet from elsewhere may bring a number up to maxForeign: the numbers above are left to new bullets.
+const (
+	MaxNumber  = 1_000_000_000_000_000
+	maxForeign = MaxNumber - 1_000_000_000_000
+)
+
+// CheckForeign returns an error if a bullet that comes with this id would leave too few numbers for new bullets.
+func (id BulletID) CheckForeign() error {
+	if n := id.Number(); n > maxForeign {
+		return fmt.Errorf("the number %d leaves too few for new bullets: use one up to %d", n, int64(maxForeign))
+	}
+	return nil
+}
 
 // Number is the number at the end of a minted id, 0 if it has none.
 func (id BulletID) Number() uint64 {
@@ -62,7 +74,7 @@ func (id BulletID) Number() uint64 {
 		return 0
 	}
 	n, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil || n > maxNumber {
+	if err != nil || n > MaxNumber {
 		return 0
 	}
 	return n

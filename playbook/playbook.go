@@ -24,6 +24,7 @@ type Playbook struct {
 	sum     Checksum
 	parts   Parts // of a change that is not complete
 	gate    Gate
+	taken   []BulletID
 
 	rules   index[string]                    // by rule key
 	resting map[string]map[BulletID]struct{} // by the key that a rule has as its base
@@ -192,8 +193,9 @@ func (p *Playbook) Mirror(version, last uint64, changed map[BulletID]*Bullet, si
 }
 
 // Apply folds one delta and returns the ids of the bullets it changed. It is deterministic; a delta that is not newer
-// than the playbook changes nothing. Of a change in several deltas the last one changes the bullets. An operation whose target is gone, or an Add whose id is taken, does nothing:
-// the writer rebased on the newest state and recorded what it rejected, so in a log of ours there is none.
+// than the playbook changes nothing. Of a change in several deltas the last one changes the bullets. An operation whose target
+// is gone does nothing, and neither does an Add whose id is taken, which Taken then names. The writer rebases on the
+// newest state and records what it rejects, so there is none of either in a log of ours.
 func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	if d.Version <= p.version {
 		return nil, nil
@@ -201,7 +203,7 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	if d.Version != p.version+1 {
 		return nil, fmt.Errorf("apply delta: version %d does not follow %d", d.Version, p.version)
 	}
-	p.version = d.Version
+	p.version, p.taken = d.Version, nil
 	for _, part := range p.parts.Take(d) {
 		if part.Gate != "" {
 			p.gate = part.Gate
@@ -216,6 +218,9 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	slices.Sort(changed)
 	return slices.Compact(changed), nil
 }
+
+// Taken returns the ids of the bullets that the newest delta adds and that were there before it: those were not added.
+func (p *Playbook) Taken() []BulletID { return p.taken }
 
 // Renumber gives the case of a bullet another number. A fold that leaves something out keeps the numbers of the log by
 // it.
@@ -241,6 +246,7 @@ func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 	old := p.bullets[op.Bullet].Bullet
 	if op.Kind == Add {
 		if old != nil {
+			p.taken = append(p.taken, op.Bullet)
 			return false
 		}
 		b := Made(op, covers)

@@ -88,7 +88,7 @@ func Read(data []byte, f Format, taken func(id playbook.BulletID, section, conte
 		}
 	}
 	r := &reader{doc: &Document{Format: f}, names: newNamer(taken)}
-	if err := r.read(data); err != nil {
+	if err := errors.Join(r.read(data), r.refused); err != nil {
 		return nil, fmt.Errorf("read %s: %w", f, err)
 	}
 	if len(r.doc.Bullets) == 0 {
@@ -120,8 +120,9 @@ func Write(f Format, name string, bullets []*playbook.Bullet, frame []byte) (dat
 
 // reader is one call of Read.
 type reader struct {
-	doc   *Document
-	names *namer
+	doc     *Document
+	names   *namer
+	refused error // the first bullet that no book can take
 }
 
 func (r *reader) read(data []byte) error {
@@ -163,6 +164,13 @@ func (r *reader) take(at Note, b *playbook.Bullet, id, content string) bool {
 	var why string
 	if b.ID, why = r.names.name(id, b.Section, b.Content); why != "" {
 		r.note(at, "%s; it is %s here", why, b.ID)
+	}
+	if err := b.ID.CheckForeign(); err != nil && r.refused == nil {
+		at.Text = err.Error()
+		if at.Item == "" {
+			at.Item = string(b.ID)
+		}
+		r.refused = errors.New(at.String())
 	}
 	r.doc.Bullets = append(r.doc.Bullets, b)
 	return true

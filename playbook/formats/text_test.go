@@ -341,3 +341,18 @@ func TestWhatATextCannotHoldIsListed(t *testing.T) {
 		}
 	}
 }
+
+// TestANumberThatLeavesTooFewForNewBulletsIsRefused with the line or the item that it is in.
+func TestANumberThatLeavesTooFewForNewBulletsIsRefused(t *testing.T) {
+	t.Parallel()
+	const id = "zz-1000000000000000"
+	for want, file := range map[string]string{
+		"line 3, " + id + ": ": "## X\n[a-1] helpful=0 harmful=0 :: one\n[" + id + "] helpful=0 harmful=0 :: two\n",
+		"line 2, " + id + ": ": `{"id":"a-1","section":"x","content":"one"}` + "\n" + `{"id":"` + id + `","section":"x","content":"two"}` + "\n",
+	} {
+		_, err := formats.Read([]byte(file), "", nil)
+		if err == nil || !strings.Contains(err.Error(), want+"the number 1000000000000000 leaves too few for new bullets") {
+			t.Errorf("got %v, want %s…", err, want)
+		}
+	}
+}

@@ -135,6 +135,9 @@ func (v *verifier) record(r *Record) error {
 	}
 	v.count(r)
 	v.covers.take(r)
+	for _, id := range v.fold.playbook.Taken() {
+		v.find(Broken, "version %d adds bullet %q, which was there before: what it says is lost", r.Version, id)
+	}
 	if h := &v.view.head; r.Version == h.Version && !h.Partial {
 		v.compare(r)
 	}
