@@ -50,11 +50,11 @@
 //
 //	KV window    <book>.<session>, by the Generator and the context service once an execution is stored; <book>._reflections
 //	             and <book>.<session>.reflections, by the Reflector once a reflection is; .marks and .summary beside them;
-//	             <book>._runs.<task>.<end> and <book>._judged.<execution>, the Reflector's own
+//	             <book>._runs.<task>.<end> the Reflector's own; <book>._first.<part>, which copies came first
 //	  id         H("window", book, session, execution); of a note the same with the reflection
 //	  acked      before: an answer is sent, and its task acked, when the session's window has it
-//	  again      what is in the window already takes no second place: a Generator has read it to make the prompt. Of
-//	             two attempts at one task the one that was stored first is shown.
+//	  again      what is in the window already, or was and has left it, takes no second place: window.Store.First says
+//	             which stored copy of an execution was the first. The same holds for notes and runs.
 //
 //	KV contexts  <id>, by the context service, before the context is answered; read when its execution is reported
 //	KV vectors   by whoever had a text embedded, so that nobody pays for it again

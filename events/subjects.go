@@ -173,10 +173,8 @@ func NotesKey(b playbook.Book, session string) string {
 	return SessionKey(b, session) + ".reflections"
 }
 
-// JudgedKey is the key of the feedback on an execution that was taken up first.
-func JudgedKey(b playbook.Book, execution ID) string {
-	return string(b) + "._judged." + string(execution)
-}
+// FirstKey is one of the keys that say which copies of events came first.
+func FirstKey(b playbook.Book, part uint16) string { return fmt.Sprintf("%s._first.%04x", b, part) }
 
 // RunKey is the key of the last run at a task that ended so. The task is an id, so that its name can be any.
 func RunKey(b playbook.Book, task ID, l Label) string {

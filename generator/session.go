@@ -7,6 +7,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/window"
 )
 
 // past is what is kept of a session.
@@ -108,6 +109,11 @@ func (d *Desk) remember(ctx context.Context, e *events.Execution, r bus.Receipt)
 	}
 	if e.Session == "" || e.Purpose == events.Evaluate {
 		return nil
+	}
+	// A copy that comes when the turn has left the window is no new turn.
+	first, err := d.windows.First(ctx, e.Book, window.Turn, e.ID, r.Seq)
+	if err != nil || !first {
+		return err
 	}
 	if err := d.windows.Add(ctx, e.Book, e.Session, events.NewInteraction(r.Handle, e)); err != nil {
 		return err

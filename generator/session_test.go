@@ -131,6 +131,43 @@ func TestATaskThatComesAgain(t *testing.T) {
 	}
 }
 
+// TestATurnThatIsResentLaterIsNoNewTurn: its task is submitted again after its turn has left the window, and so is a report.
+func TestATurnThatIsResentLaterIsNoNewTurn(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	d := h.desk(nil, Config{}, brisk)
+	m := new(talker)
+	h.hire(m, nil, Config{}, brisk)
+	h.forgetIDs()
+	q := task("b", "the first question")
+	q.Session = "s"
+	if _, refused := h.answer(q); refused != "" {
+		t.Fatal(refused)
+	}
+	report := &events.Report{Book: "b", Session: "s", TaskID: "mine", Question: "the reported question", Answer: "aye"}
+	_, err := d.Report(t.Context(), report)
+	h.ok(err)
+	for n := range bus.WindowHistory {
+		e, r := h.happened("s", fmt.Sprint("later ", n), "aye", func(e *events.Execution) { e.Turn = n + 3 })
+		h.ok(d.remember(t.Context(), e, r))
+	}
+	before := h.window(d, "s")
+	h.idsForgotten()
+	again, refused := h.answer(q)
+	if refused != "" {
+		t.Fatal(refused)
+	}
+	stored, err := d.Report(t.Context(), report)
+	h.ok(err)
+	if stored.Duplicate {
+		t.Fatal("the server remembers the report's id: the test shows nothing")
+	}
+	after := h.window(d, "s")
+	if again.ID != events.ExecutionID("b", q.ID, 0) || len(after) != bus.WindowHistory || after[0].ID != before[0].ID || after[len(after)-1].ID != before[len(before)-1].ID {
+		t.Errorf("got a window from %q to %q, want it as it was", after[0].Question, after[len(after)-1].Question)
+	}
+}
+
 func TestWindowsOfEverySize(t *testing.T) {
 	t.Parallel()
 	h := build(t)

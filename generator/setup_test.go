@@ -80,6 +80,32 @@ func (h *house) again(e events.Event) bus.Receipt {
 	return bus.Receipt{Seq: ack.Sequence, Handle: events.NewHandle(ack.Sequence, e.EventID())}
 }
 
+// forgetIDs has the server remember ids no longer than it must.
+func (h *house) forgetIDs() {
+	h.Helper()
+	for _, name := range []string{events.StreamTasks, events.StreamExecutions} {
+		s, err := h.conn.JetStream().Stream(h.Context(), name)
+		h.ok(err)
+		cfg := s.CachedInfo().Config
+		cfg.Duplicates = 100 * time.Millisecond
+		_, err = h.conn.JetStream().UpdateStream(h.Context(), cfg)
+		h.ok(err)
+	}
+}
+
+// idsForgotten returns when the server has forgotten the ids that it knew at the call.
+func (h *house) idsForgotten() {
+	h.Helper()
+	e := made("", "is it forgotten?", "aye")
+	_, err := h.conn.Publish(h.Context(), e, bus.Marks{})
+	h.ok(err)
+	h.until("the server forgets ids", func() bool {
+		r, err := h.conn.Publish(h.Context(), e, bus.Marks{})
+		h.ok(err)
+		return !r.Duplicate
+	})
+}
+
 func made(session, question, answer string, more ...func(*events.Execution)) *events.Execution {
 	task := string(events.NewID())
 	e := &events.Execution{

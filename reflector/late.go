@@ -47,7 +47,7 @@ func settled(ctx context.Context, conn *bus.Conn, windows *window.Store, f *even
 	}
 	l.corrects = e.Outcome.Known()
 	if !l.corrects && !signal(e) && f.Outcome.Complete().Known() {
-		if l.first, err = windows.FirstJudged(ctx, f.Book, e.ID, at); err != nil {
+		if l.first, err = windows.First(ctx, f.Book, window.Judgment, e.Sample(), at); err != nil {
 			return nil, l, err
 		}
 		if l.first {

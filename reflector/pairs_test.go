@@ -112,11 +112,14 @@ func TestRunsAtOneTaskAreHeldAgainstEachOther(t *testing.T) {
 	conn := open(t)
 	windows := window.New(conn.NATS(), conn.JetStream())
 	r := New(nil, Config{})
-	seq := uint64(0)
+	places := map[string]uint64{} // one stored copy of each
+	last := uint64(0)
 	pairs := func(e *events.Execution) map[string]events.Vote {
 		t.Helper()
-		seq++
-		got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: e, Seq: seq})
+		if last++; places[e.TaskID] == 0 {
+			places[e.TaskID] = last
+		}
+		got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: e, Seq: places[e.TaskID]})
 		if got.Err != nil || len(got.Events) != 1 {
 			t.Fatalf("got %+v, want a reflection", got)
 		}
@@ -143,6 +146,8 @@ func TestRunsAtOneTaskAreHeldAgainstEachOther(t *testing.T) {
 	want("the first", pairs(failed))
 	want("the same one delivered again", pairs(failed))
 	want("another failure", pairs(ranAs("2", events.Failure, "get", "cancel")))
+	places["1"] = 0
+	want("the first one, stored once more, which is not the last failure", pairs(failed))
 	want("a success, against the last failure", pairs(ranAs("3", events.Success, "get", "check", "book")), "pair/get/check/cancel", "pair/get/cancel/check")
 	want("a failure, against the success", pairs(ranAs("4", events.Failure, "get", "book")), "pair/get/check/book", "pair/get/book/check")
 	unknown := ranAs("5", events.Unknown, "get", "book")

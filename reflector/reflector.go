@@ -139,13 +139,21 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 			return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 		}
 	}
-	return bus.Result{Events: []events.Event{ref}, Then: func(ctx context.Context, first bus.Receipt) error {
+	return bus.Result{Events: []events.Event{ref}, Then: func(ctx context.Context, stored bus.Receipt) error {
+		note := events.NewNote(stored.Handle, ref)
+		if p == nil && note == nil {
+			return nil
+		}
+		// A copy that comes later is neither the last run at its task nor a recent reflection.
+		first, err := windows.First(ctx, ref.Book, window.Noted, d.Event.EventID(), d.Seq)
+		if err != nil || !first {
+			return err
+		}
 		if p != nil {
 			if err := p.keep(ctx, windows, ref); err != nil {
 				return err
 			}
 		}
-		note := events.NewNote(first.Handle, ref)
 		if note == nil {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"debrief/events"
+	"debrief/events/window"
 )
 
 // TestOneFeedbackIsFirst, whoever asks at the same time, and it stays the first when it comes again.
@@ -17,7 +18,7 @@ func TestOneFeedbackIsFirst(t *testing.T) {
 	var first atomic.Uint64
 	for at := range uint64(8) {
 		all.Go(func() {
-			ok, err := s.FirstJudged(t.Context(), "b", id, at+10)
+			ok, err := s.First(t.Context(), "b", window.Judgment, id, at+10)
 			if err != nil {
 				t.Error(err)
 			}
@@ -28,11 +29,17 @@ func TestOneFeedbackIsFirst(t *testing.T) {
 	}
 	all.Wait()
 	for at := range uint64(8) {
-		if ok, err := s.FirstJudged(t.Context(), "b", id, at+10); err != nil || ok != (at+10 == first.Load()) {
+		if ok, err := s.First(t.Context(), "b", window.Judgment, id, at+10); err != nil || ok != (at+10 == first.Load()) {
 			t.Errorf("the feedback at %d once more: got %t, %v; the first was that at %d", at+10, ok, err, first.Load())
 		}
 	}
-	if _, err := s.FirstJudged(t.Context(), "b", "a.b", 1); err == nil {
-		t.Error("an id that is no key: got no error")
+	for name, ok := range map[string]func() (bool, error){
+		"another occasion": func() (bool, error) { return s.First(t.Context(), "b", window.Noted, id, 99) },
+		"another book":     func() (bool, error) { return s.First(t.Context(), "c", window.Judgment, id, 99) },
+		"another id":       func() (bool, error) { return s.First(t.Context(), "b", window.Judgment, "any id.> at all", 99) },
+	} {
+		if first, err := ok(); err != nil || !first {
+			t.Errorf("%s: got %t, %v; want it first", name, first, err)
+		}
 	}
 }
