@@ -83,7 +83,7 @@ func (h *house) again(e events.Event) bus.Receipt {
 // forgetIDs has the server remember ids no longer than it must.
 func (h *house) forgetIDs() {
 	h.Helper()
-	for _, name := range []string{events.StreamTasks, events.StreamExecutions} {
+	for _, name := range []string{events.StreamTasks, events.StreamExecutions, "KV_" + events.BucketWindow} {
 		s, err := h.conn.JetStream().Stream(h.Context(), name)
 		h.ok(err)
 		cfg := s.CachedInfo().Config
