@@ -250,9 +250,9 @@ func (a *audit) checkCovered() {
 			a.complain("chain: reflection %s is covered and was never stored", id)
 		}
 	}
-	for id := range a.reflected {
-		if a.covered[id] == 0 && !a.excused[id] {
-			a.complain("lost: reflection %s is covered by no delta", id)
+	for id, r := range a.reflected {
+		if a.covered[id] == 0 && !a.excused[r.ID] {
+			a.complain("lost: reflection %s is covered by no delta", r.ID)
 		}
 	}
 	for id := range a.edited {

@@ -77,7 +77,7 @@ func (h *truth) largeEdit() *events.Edit {
 // newReflection is one that says nothing yet.
 func (h *truth) newReflection() *events.Reflection {
 	id := events.NewID()
-	r := &events.Reflection{ID: id, Execution: events.NewID(), Handle: events.NewHandle(1, id), Reflector: "test", Created: time.Now().UTC()}
+	r := &events.Reflection{ID: id, Execution: id, Handle: events.NewHandle(1, id), Reflector: "test", Created: time.Now().UTC()}
 	r.Book = h.book
 	return r
 }
