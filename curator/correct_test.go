@@ -356,3 +356,32 @@ func TestVotesAreThoseOfTheLatestJudgement(t *testing.T) {
 		}
 	})
 }
+
+// TestFeedbackOnAnyHandleOfAnExecutionMovesItsOneVote: the execution was resent, so that it has two handles. Forgetting one
+// of them takes the vote out.
+func TestFeedbackOnAnyHandleOfAnExecutionMovesItsOneVote(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.bullets("b", 1)
+	h.work(nil)
+	own := reflection("b", "own", "misc-00001")
+	again := *own
+	again.ID, again.Handle, again.Reflector = events.ReflectionID(own.Execution, "", "newer"), events.NewHandle(77, own.Execution), "newer"
+	h.publish(own)
+	if got := counts(h.settled("b", h.publish(&again))); got != "misc-00001 +1 -0 =0" {
+		t.Fatalf("after a resend to a newer reflector: got %s, want one vote", got)
+	}
+	h.publish(on(&again, 80, votes{"misc-00001": events.Harmful}))
+	if got := counts(h.settled("b", h.publish(on(own, 81, votes{"misc-00001": events.Harmful})))); got != "misc-00001 +0 -1 =0" {
+		t.Errorf("after feedback on both handles: got %s, want the one vote moved", got)
+	}
+	late := *own
+	late.ID, late.Handle = events.ReflectionID(own.Execution, "", "newest"), events.NewHandle(90, own.Execution)
+	if got := counts(h.settled("b", h.publish(&late))); got != "misc-00001 +0 -1 =0" {
+		t.Errorf("after another resend: got %s, want the vote as it was judged", got)
+	}
+	d := h.ask("b", &events.Edit{Forget: &playbook.Selector{Execution: string(again.Handle)}})
+	if got := counts(h.settled("b", 0)); got != "" || len(d.Refused) > 0 {
+		t.Errorf("after the second handle is forgotten: got %s, %q; want no vote", got, d.Refused)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -54,6 +55,9 @@ func (d *desk) prepare(ctx context.Context, b *book, k *docket) error {
 		}
 	} else {
 		var f *history.Forgetting
+		if err := ResolveSample(ctx, d.conn, log, k.e.Forget); err != nil {
+			return err
+		}
 		if f, err = history.Without(log, *k.e.Forget); err == nil {
 			k.past.wanted, k.past.newest, k.past.fewer = f.Playbook, f.Newest, true
 			if f.Matched == 0 {
@@ -65,6 +69,34 @@ func (d *desk) prepare(ctx context.Context, b *book, k *docket) error {
 		k.past.unfit, err = missing.Error(), nil
 	}
 	return err
+}
+
+// ResolveSample fills in the sample behind the handle of a selector: from the stored execution, or, when that has expired,
+// from what the log recorded of it. A handle that neither knows stays alone.
+func ResolveSample(ctx context.Context, conn *bus.Conn, log history.Log, s *playbook.Selector) error {
+	if s.Execution == "" || s.Sample != "" {
+		return nil
+	}
+	seq, is, err := events.Handle(s.Execution).Parse()
+	if err != nil {
+		return nil // no execution has such a handle
+	}
+	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
+	if e, ok := found.(*events.Execution); ok {
+		s.Sample = string(e.Sample())
+		return nil
+	}
+	if err != nil && !errors.Is(err, bus.ErrGone) {
+		return err
+	}
+	return log(func(d *playbook.Delta) error {
+		for _, c := range d.Covers {
+			if c.Evidence != nil && c.Evidence.Execution == s.Execution {
+				s.Sample = c.Evidence.Sample
+			}
+		}
+		return nil
+	})
 }
 
 // edited drafts a person's change: a delta of its own, all of it or nothing. What cannot be done is told to the person,

@@ -197,6 +197,8 @@ type Selector struct {
 	Source    string `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
 	Session   string `msgpack:"n,omitempty" json:"session,omitempty" redact:"id"`
 	Execution string `msgpack:"x,omitempty" json:"execution,omitempty"` // handle
+	// Sample is the id behind the handle, of the execution of the first round: it matches also what other handles name.
+	Sample string `msgpack:"i,omitempty" json:"sample_id,omitempty"`
 }
 
 // Matches reports whether evidence is among what the selector names. What has no evidence, an edit, is not.
@@ -204,7 +206,7 @@ func (s *Selector) Matches(e *Evidence) bool {
 	return e != nil && *s != Selector{} &&
 		(s.Source == "" || s.Source == e.Source) &&
 		(s.Session == "" || s.Session == e.Session) &&
-		(s.Execution == "" || s.Execution == e.Execution)
+		(s.Execution == "" && s.Sample == "" || s.Execution != "" && s.Execution == e.Execution || s.Sample != "" && s.Sample == e.Sample)
 }
 
 // Validate reports whether the selector names anything.

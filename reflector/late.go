@@ -55,7 +55,7 @@ func settled(ctx context.Context, conn *bus.Conn, windows *window.Store, f *even
 			return e, l, nil
 		}
 	}
-	said, err := saidBefore(ctx, conn, f, seq, at)
+	said, err := saidBefore(ctx, conn, f, e.ID, at)
 	if err != nil {
 		return nil, l, err
 	}
@@ -76,24 +76,45 @@ const (
 	waits   = 3
 )
 
-// saidBefore is the feedback on the same execution that was stored earlier, where this one needs it: it does not judge
-// itself, so that what was said last counts.
-func saidBefore(ctx context.Context, conn *bus.Conn, f *events.Feedback, from, at uint64) (said []*events.Feedback, err error) {
+// saidBefore is the feedback on the same execution that was stored earlier, under any of its handles, where this one needs
+// it: it does not judge itself, so that what was said last counts.
+func saidBefore(ctx context.Context, conn *bus.Conn, f *events.Feedback, execution events.ID, at uint64) (said []*events.Feedback, err error) {
 	if f.Outcome.Complete().Known() {
 		return nil, nil
 	}
 	ctx, stop := context.WithTimeout(ctx, ownWait)
 	defer stop()
-	err = conn.Poll(ctx, events.StreamExecutions, events.KindFeedback.Subject(f.Book), from, 5*time.Millisecond, func(s bus.Stored) error {
+	err = conn.Poll(ctx, events.StreamExecutions, events.KindFeedback.Subject(f.Book), 1, 5*time.Millisecond, func(s bus.Stored) error {
 		if s.Seq >= at {
 			return bus.ErrStop
 		}
-		if other, ok := s.Event.(*events.Feedback); ok && other.Execution == f.Execution {
+		other, ok := s.Event.(*events.Feedback)
+		if !ok {
+			return nil
+		}
+		same, err := names(ctx, conn, other.Execution, f.Execution, execution)
+		if same {
 			said = append(said, other)
 		}
-		return nil
+		return err
 	})
 	return said, err
+}
+
+// names reports whether a handle is the one that is known of an execution, or that of a resent copy of it.
+func names(ctx context.Context, conn *bus.Conn, h, known events.Handle, execution events.ID) (bool, error) {
+	if h == known {
+		return true, nil
+	}
+	seq, is, err := h.Parse()
+	if err != nil || !is(execution) { // the handle has a part of the id
+		return false, nil
+	}
+	_, err = conn.Find(ctx, events.StreamExecutions, seq, func(id events.ID) bool { return id == execution })
+	if errors.Is(err, bus.ErrGone) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // waitReflected returns when everything up to a sequence of the executions' stream has been settled.

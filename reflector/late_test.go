@@ -160,3 +160,22 @@ func TestFeedbackDoesNotWaitForEver(t *testing.T) {
 		t.Error("a first delivery went ahead")
 	}
 }
+
+// TestFeedbackThatDoesNotJudgeKeepsWhatWasSaidUnderAnotherHandle: the execution was stored twice.
+func TestFeedbackThatDoesNotJudgeKeepsWhatWasSaidUnderAnotherHandle(t *testing.T) {
+	t.Parallel()
+	conn := open(t)
+	e := run("t", events.Learn)
+	first := publish(t, conn, e)
+	publish(t, conn, feedback(first.Handle, events.Outcome{Label: events.Failure, By: "ann"}))
+	second, err := conn.Publish(t.Context(), e, bus.Marks{Copy: 1})
+	if err != nil || second.Handle == first.Handle {
+		t.Fatalf("got %+v, %v; want another copy", second, err)
+	}
+	publish(t, conn, feedback(second.Handle, events.Outcome{Feedback: "hm"}))
+	work(t, conn, nil)
+	all := reflections(t, conn, 3)
+	if got, want := all[len(all)-1].Outcome, (events.Outcome{Label: events.Failure, By: "ann", Feedback: "hm"}); got != want {
+		t.Errorf("got outcome %+v, want %+v", got, want)
+	}
+}

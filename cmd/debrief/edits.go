@@ -7,6 +7,7 @@ import (
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/console"
+	"debrief/curator"
 	"debrief/events"
 	"debrief/playbook/history"
 
@@ -334,7 +335,11 @@ func (f *forgetRuns) plan(ctx context.Context, b *openBook, what book.Selector) 
 	if err != nil {
 		return err
 	}
-	then, err := history.Without(b.store.History(ctx, b.name), what)
+	log := b.store.History(ctx, b.name)
+	if err := curator.ResolveSample(ctx, b.Conn, log, &what); err != nil {
+		return err
+	}
+	then, err := history.Without(log, what)
 	if err != nil {
 		return broken(err)
 	}
