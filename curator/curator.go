@@ -122,7 +122,7 @@ func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 	})
 	stop()
 	<-swept
-	for _, b := range d.books { // nobody else is left
+	for _, b := range d.books { // no other goroutine is left
 		b.close()
 	}
 	return err
@@ -446,7 +446,7 @@ func (d *desk) look(ctx context.Context, b *book) {
 			b.release()
 		}
 	default:
-		b.close() // opened anew, and the view judged anew, next time
+		b.close() // the next use opens the book and compares its view again
 		b.sound = false
 		if ctx.Err() == nil {
 			d.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("check view")

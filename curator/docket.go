@@ -59,7 +59,7 @@ func newDocket(d *bus.Delivery, result *bus.Result) (*docket, error) {
 	return k, nil
 }
 
-// covers is what a delta that has the docket's effect records of it.
+// covers returns the cover for the delta that has the docket's effect.
 func (k *docket) covers() playbook.Cover {
 	if k.e != nil {
 		return k.e.Cover(k.seq)
@@ -67,7 +67,7 @@ func (k *docket) covers() playbook.Cover {
 	return k.r.Cover(k.seq)
 }
 
-// lookup answers what the log covers at one state. It remembers the first error, for callers that cannot return one.
+// lookup looks up covered ids at one state. It remembers the first error, for callers that cannot return one.
 type lookup struct {
 	state natskv.State
 	err   error

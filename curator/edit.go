@@ -72,7 +72,7 @@ func (d *desk) prepare(ctx context.Context, b *book, k *docket) error {
 }
 
 // ResolveSample fills in the sample behind the handle of a selector: from the stored execution, or, when that has expired,
-// from what the log recorded of it. A handle that neither knows stays alone.
+// from its evidence in the log. An unknown handle is left without a sample.
 func ResolveSample(ctx context.Context, conn *bus.Conn, log history.Log, s *playbook.Selector) error {
 	if s.Execution == "" || s.Sample != "" {
 		return nil

@@ -20,14 +20,13 @@
 //	             held (Origin.Held) has its Reflection also then; feedback on it teaches nothing.
 //	  feedback   waits until its execution is reflected on, so that what moves votes comes after what casts them. The first
 //	             on one that taught nothing by itself does not: a key in the window bucket says which is the first.
-//	  again      reflected again; the Reflection has the same id, and is marked (Ace-Repeat) because its cause was a
-//	             second delivery
+//	  again      reflected again; the Curator finds the execution or the feedback covered
 //
 //	REFLECTIONS  ace.reflection.<book>  by the Reflector; ace.edit.<book> by operators
 //	  id         H("reflection", execution id, feedback id or nothing, reflector version); an edit's own id
 //	  acked by   the Curator, after the Delta that covers it is stored. The ack carries no truth: a Reflection is
-//	             settled when its sequence is at or under the log's floor or its id is in a delta above it.
-//	  again      found covered and acked. A marked one is looked up in the whole log, under any sequence.
+//	             covered when the id of its feedback, or else of its sample, is in the log.
+//	  again      found covered and acknowledged, under any sequence and of any reflector version.
 //	             An edit is done as a whole or refused, and answered either way; one that looks back (a restore, a
 //	             forgetting) is worked out against the newest version, and worked out again when that has moved on. So is a
 //	             Reflection on feedback: it moves what its execution counts for, after everything of its book that was
@@ -35,14 +34,15 @@
 //	  held       a Reflection of what is held is acked at once and changes nothing: no delta covers it, although the floor
 //	             passes it. It takes effect with the Edit that gathers it, in one change that covers the Edit and all that
 //	             it gathers, in its order: all of them or, where a handle names none of the book's or a model fails, none.
-//	             Both are looked up in the whole log by their ids, never by the floor: a second delivery of the Edit, under
-//	             any sequence, finds it covered; a Reflection that another Edit has gathered is left out. A refused one is
+//	             Both are looked up by their ids like everything else: a second delivery of the Edit finds it covered; a Reflection that another Edit has gathered is left out. A refused one is
 //	             covered by nothing, so that it is judged anew each time it comes.
 //
 //	DELTAS       ace.delta.<book>       by the Curator alone, one at a time per book by compare-and-swap
 //	  id         none: the compare-and-swap decides. A change too large for one delta is several in a row that take
 //	             effect with the last; cut short by a crash or by another's delta, never.
 //	  read by    the Curator to fold, and whoever rebuilds; never acked, never deleted
+//	  once       a delta names the executions, feedback and edits that it covers; the Curator looks each event up in an
+//	             index of all covered ids before it commits, whether the message is marked as redelivered or not
 //	  again      refused by the compare-and-swap; a writer that cannot tell whether it was stored reads the log
 //
 //	KV playbook  <book>.bullet.<id>, <book>.head   by the Curator: the view, one atomic batch per flush, head last
@@ -53,8 +53,8 @@
 //	             <book>._runs.<task>.<end> the Reflector's own; <book>._first.<part>, which copies came first
 //	  id         H("window", book, session, execution); of a note the same with the reflection
 //	  acked      before: an answer is sent, and its task acked, when the session's window has it
-//	  again      what is in the window already, or was and has left it, takes no second place: window.Store.First says
-//	             which stored copy of an execution was the first. The same holds for notes and runs.
+//	  again      a turn takes no second place, also after it has left the window: window.Store.First reports which
+//	             stored copy of an execution was the first. The same holds for notes and runs.
 //
 //	KV contexts  <id>, by the context service, before the context is answered; read when its execution is reported
 //	KV vectors   by whoever had a text embedded, so that nobody pays for it again

@@ -55,7 +55,7 @@ type Expectation struct {
 func (*Edit) Kind() Kind    { return KindEdit }
 func (e *Edit) EventID() ID { return e.ID }
 
-// Cover is what a delta records of an edit, received under a sequence, whose effect it holds.
+// Cover returns the cover for the delta that has the effect of the edit, which was received under a sequence.
 func (e *Edit) Cover(seq uint64) playbook.Cover { return playbook.Cover{ID: string(e.ID), Seq: seq} }
 
 // Validate implements Event.

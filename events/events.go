@@ -478,8 +478,8 @@ func ReflectionID(execution, feedback ID, reflector string) ID {
 // SampleID is the execution of the first round at the reflection's task.
 func (r *Reflection) SampleID() ID { return cmp.Or(r.Sample, r.Execution) }
 
-// Cover is what a delta records of a reflection, received under a sequence, whose effect it holds. It names what the
-// client sent, so that a resent copy is recognized: the feedback, or else the sample. It depends neither on the
+// Cover returns the cover for the delta that has the effect of the reflection, which was received under a sequence. It
+// names the feedback, or else the sample: ids of the client, so that a resent copy is recognized. It depends neither on the
 // reflector's version nor on the sequence of the execution.
 func (r *Reflection) Cover(seq uint64) playbook.Cover {
 	return playbook.Cover{ID: string(cmp.Or(r.Feedback, r.SampleID())), Seq: seq, Evidence: r.Evidence()}

@@ -62,8 +62,8 @@ const prefix = "ace."
 const (
 	// HeaderSchema is the version of the payload's schema; see Schema.
 	HeaderSchema = "Ace-Schema"
-	// HeaderRepeat marks what may have been published before under another sequence: it is requeued, re-imported or
-	// came of a redelivery. A curator looks such an id up in the log itself.
+	// HeaderRepeat marks a message that may have been published before under another sequence: it is requeued,
+	// re-imported or the result of a redelivery. It is shown to operators and decides nothing.
 	HeaderRepeat = "Ace-Repeat"
 	// HeaderBlob names the object, by SHA-256, that holds the payload of a message whose body is empty.
 	HeaderBlob = "Ace-Blob"

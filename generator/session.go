@@ -110,7 +110,7 @@ func (d *Desk) remember(ctx context.Context, e *events.Execution, r bus.Receipt)
 	if e.Session == "" || e.Purpose == events.Evaluate {
 		return nil
 	}
-	// A copy that comes when the turn has left the window is no new turn.
+	// A copy that comes after the turn has left the window must not become a new turn.
 	first, err := d.windows.First(ctx, e.Book, window.Turn, e.ID, r.Seq)
 	if err != nil || !first {
 		return err

@@ -75,7 +75,7 @@ type Op struct {
 	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"`
 }
 
-// Cover names what has its whole effect in a delta: an execution with its own outcome, feedback on one, or an edit. The
+// Cover names an event that has its whole effect in a delta: an execution with its own outcome, feedback on one, or an edit. The
 // id is that of the execution, the feedback or the edit. The sequence is that of the reflection or edit in its stream.
 type Cover struct {
 	ID  string `msgpack:"i" json:"id"`
@@ -84,10 +84,10 @@ type Cover struct {
 	Evidence *Evidence `msgpack:"e,omitempty" json:"evidence,omitempty"`
 }
 
-// CoverKey identifies what a Cover names. It is as wide as an event's id.
+// CoverKey identifies the event of a Cover. It is as wide as an event's id.
 type CoverKey [16]byte
 
-// Key returns the key of what the cover names. Ids of different kinds never meet: a client that chooses the id of its
+// Key returns the key of the event. Ids of different kinds never meet: a client that chooses the id of its
 // feedback cannot take that of an execution or an edit.
 func (c *Cover) Key() CoverKey { return coverKey(c.Kind(), c.ID) }
 

@@ -195,7 +195,7 @@ func (p *Playbook) Mirror(version, last uint64, changed map[BulletID]*Bullet, si
 // Apply folds one delta and returns the ids of the bullets it changed. It is deterministic; a delta that is not newer
 // than the playbook changes nothing. Of a change in several deltas the last one changes the bullets. An operation whose target
 // is gone does nothing, and neither does an Add whose id is taken, which Taken then names. The writer rebases on the
-// newest state and records what it rejects, so there is none of either in a log of ours.
+// newest state and records its rejections, so our logs have neither.
 func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	if d.Version <= p.version {
 		return nil, nil

@@ -77,7 +77,7 @@ const (
 )
 
 // saidBefore is the feedback on the same execution that was stored earlier, under any of its handles, where this one needs
-// it: it does not judge itself, so that what was said last counts.
+// it: it does not judge itself, so that the last judgement counts.
 func saidBefore(ctx context.Context, conn *bus.Conn, f *events.Feedback, execution events.ID, at uint64) (said []*events.Feedback, err error) {
 	if f.Outcome.Complete().Known() {
 		return nil, nil

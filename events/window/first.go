@@ -21,7 +21,7 @@ type Occasion string
 // The occasions.
 const (
 	Turn     Occasion = "turn"     // an execution becomes a turn of its session
-	Noted    Occasion = "noted"    // what an execution or feedback taught becomes a note and a run
+	Noted    Occasion = "noted"    // the lesson of an execution or of feedback becomes a note and a run
 	Judgment Occasion = "judgment" // the first feedback on a sample is taken up
 )
 
@@ -40,7 +40,7 @@ type firsts struct {
 }
 
 // First reports whether an event that is stored at a sequence is the first of its id for an occasion: of several copies
-// that ask, one is told so, and that one always. A copy that comes after more than 30 days is another first one.
+// exactly one is the first, at each call. A copy that comes after more than 30 days is another first one.
 func (s *Store) First(ctx context.Context, b playbook.Book, o Occasion, id events.ID, at uint64) (bool, error) {
 	err := b.Validate()
 	first := false
@@ -70,7 +70,7 @@ func (s *Store) first(ctx context.Context, b playbook.Book, o Occasion, id event
 		if err != nil {
 			return false, err
 		}
-		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // nobody reads the history
+		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // the history has no reader
 		err = s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision))
 		if err == nil {
 			return true, nil
@@ -87,7 +87,7 @@ func (s *Store) first(ctx context.Context, b playbook.Book, o Occasion, id event
 	return false, errors.New("the key was written by others each time")
 }
 
-// firsts reads a key and its revision. What cannot be read is as good as gone.
+// firsts reads a key and its revision. A damaged value counts as an empty one.
 func (s *Store) firsts(ctx context.Context, key string) (*firsts, uint64, error) {
 	m, err := s.last(ctx, windows, key)
 	if err != nil || m == nil {

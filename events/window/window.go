@@ -43,7 +43,7 @@ func interactionID(i *events.Interaction) events.ID { return i.ID }
 func noteID(n *events.Note) events.ID { return n.ID }
 
 // Add appends an interaction to its session. The same execution again within the server's duplicate window, two minutes
-// as we set it up, is dropped there. What comes again later takes a place in the window: the caller asks First before.
+// as we set it up, is dropped there. A later copy takes a place in the window: the caller asks First before.
 func (s *Store) Add(ctx context.Context, b playbook.Book, session string, i *events.Interaction) error {
 	err := valid(b, session)
 	if err == nil && i.ID == "" {

@@ -9,15 +9,15 @@ import (
 	"debrief/playbook"
 )
 
-// One id has one effect. The authority is the log: a delta names what it covers by the ids of executions, feedback and
-// edits, and the index has them all. Whoever commits looks up every event in it, also one that comes for the first time,
-// and the compare-and-swap proves that nothing was covered in between.
+// One id has one effect. The authority is the log: a delta names the executions, feedback and edits that it covers, and
+// the index has all their ids. The Curator looks up every event in it before it commits, also one that comes for the
+// first time, and the compare-and-swap proves that nothing was covered in between.
 
 // errNoIndex is a mistake of the caller.
 var errNoIndex = errors.New("the index of covered ids is not open: call OpenIndex first")
 
-// Covers reports whether the log already holds the effect of what has this key: that of a Cover, or, for feedback on a
-// sample, playbook.JudgedKey. The writer's index must be open.
+// Covers reports whether the log already holds the effect of the event with this key. With playbook.JudgedKey it reports
+// whether the log covers feedback on a sample. The writer's index must be open.
 func (s State) Covers(key playbook.CoverKey) (bool, error) {
 	if s.ids == nil {
 		return false, errNoIndex
@@ -26,8 +26,8 @@ func (s State) Covers(key playbook.CoverKey) (bool, error) {
 }
 
 // OpenIndex makes the writer know the ids of everything that its log has ever covered, and keeps that current. The index
-// comes from memory, where a writer of this store was closed, or from a file of IndexDir; what the log has beyond it is
-// read, and all of the log where there is none or it is of another log.
+// comes from memory, where a writer of this store was closed, or from a file of IndexDir. Later deltas are read from the
+// log, and all deltas if the index is missing, damaged or of another log.
 func (w *Writer) OpenIndex(ctx context.Context) error {
 	if w.ids != nil {
 		return nil

@@ -62,7 +62,7 @@ func (x *index) reset() {
 	x.run, x.keys, x.fence, x.tail = bytes.NewReader(nil), 0, nil, make(map[playbook.CoverKey]struct{})
 }
 
-// add puts in what a delta covers. The delta is the next one of the log.
+// add indexes the covers of a delta, which is the next one of the log.
 func (x *index) add(r *Record) {
 	for i := range r.Covers {
 		c := &r.Covers[i]
@@ -125,7 +125,7 @@ func (x *index) offset(key int64) int64 {
 	return headerSize + key*keySize
 }
 
-// merge moves the tail into the run. What cannot be written to the file is kept in memory.
+// merge moves the tail into the run. If the file cannot be written, the run is kept in memory.
 func (x *index) merge() {
 	tail := make([]playbook.CoverKey, 0, len(x.tail))
 	for key := range x.tail {
@@ -146,7 +146,7 @@ func (x *index) merge() {
 	if err == nil {
 		err = x.use(bytes.NewReader(run.Bytes()), nil, keys)
 	}
-	if err == nil { // else the tail keeps the new keys, and has reports what is wrong with the file
+	if err == nil { // else the tail keeps the new keys, and has returns the error of the file
 		clear(x.tail)
 	}
 }
@@ -241,7 +241,7 @@ func (x *index) write(f *os.File, tail []playbook.CoverKey) (int64, error) {
 
 var errDamaged = errors.New("damaged")
 
-// load reads the file of an empty index. Where there is none, the index stays empty.
+// load reads the file of an empty index. If the file is missing, the index stays empty.
 func (x *index) load() error {
 	if x.dir == "" {
 		return nil

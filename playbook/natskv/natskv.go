@@ -13,8 +13,8 @@
 // The view is the bucket "playbook": a key per bullet and a head. Writers bring it up to date in atomic batches, head
 // last, guarded by the head's revision. Many deltas may go in one flush. Losing the view costs time only.
 //
-// One id has one effect, for as long as there is the log, because each delta names what it covers by the ids of
-// executions, feedback and edits, and a Writer looks up every event in an index of all of them (OpenIndex) before it
+// One id has one effect, for as long as there is the log, because each delta names the executions,
+// feedback and edits that it covers, and a Writer looks up every event in an index of all of them (OpenIndex) before it
 // commits. Acknowledgements, stream sequences and redelivery marks decide nothing. The index has 16 bytes per id in a file,
 // or in memory without a directory, and a map of the newest ids: an eighth of all, but 16,384 to 1,048,576, some 40 bytes
 // each. A million ids take 16 MB of file and up to 5 MB of memory. The file is a cache that is built again from the log.
@@ -56,7 +56,7 @@ type Store struct {
 	Stalled  func(b playbook.Book, why error)
 
 	// IndexDir is the directory for the indexes of covered ids; empty keeps them in memory. Warn receives why a file there
-	// could not be used or written; nil is nobody. Both are set before the store is used.
+	// could not be used or written; nil disables it. Both are set before the store is used.
 	IndexDir string
 	Warn     func(error)
 

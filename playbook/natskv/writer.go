@@ -39,7 +39,7 @@ type Writer struct {
 	s *Store
 	fold
 	log *logCursor // at the delta that was folded last
-	ids *index     // of the ids that the log covers; nil until OpenIndex
+	ids *index     // of the covered ids; nil until OpenIndex
 
 	// dirty holds the bullets changed after the version that the view is at, with the version that changed them.
 	dirty   map[playbook.BulletID]uint64
@@ -195,7 +195,7 @@ func (w *Writer) at(m *direct.Message) bool {
 	return m.Seq == w.log.end && bytes.Equal(sum[:], w.log.endHash)
 }
 
-// take folds one stored record, marks what it changed and indexes what it covers.
+// take folds one stored record, marks the changed bullets and indexes the covered ids.
 func (w *Writer) take(r *Record) error {
 	changed, err := w.apply(r)
 	if err != nil {

@@ -24,7 +24,7 @@ func (c Curator) Role(m chat.Model, told ...string) *curator.Curator {
 	return curator.New(m, c.Config, append(told, generator.Told(), reflector.Told())...)
 }
 
-// CacheDir returns the directory for what a program can make again. It is empty where the user has none.
+// CacheDir returns the directory for files that a program can build again, empty if the user has no cache directory.
 func CacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
