@@ -172,8 +172,8 @@ func (k *keeper) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.
 			continue
 		case err == nil:
 			floor := c.CachedInfo().AckFloor.Stream
-			if floor == mark.Floor || !exact && floor > mark.Floor || floor >= i.State.LastSeq && mark.Floor > i.State.LastSeq {
-				continue // in the last case it is the stream that lost its end
+			if intact(floor, mark.Floor, i.State, exact) {
+				continue
 			}
 			if err := s.DeleteConsumer(ctx, name); err != nil {
 				return err
@@ -192,6 +192,18 @@ func (k *keeper) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.
 		}
 	}
 	return nil
+}
+
+// intact reports whether the state of a consumer, by its ack floor, is what it was when it was marked. After a crash it may
+// be somewhat older or newer. The server moves a floor up to the first message of the stream, and down to the last.
+func intact(floor, mark uint64, s jetstream.StreamState, exact bool) bool {
+	switch {
+	case floor == mark, mark > s.LastSeq:
+		return true
+	case floor > mark:
+		return !exact || floor < s.FirstSeq
+	}
+	return !exact && floor > 0
 }
 
 // remake creates a durable that continues after its mark.

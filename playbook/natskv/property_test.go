@@ -69,7 +69,7 @@ func TestARebuildFromTheFirstDeltaAndOneFromTheViewPlusTailGiveTheSameHash(t *te
 		v, err := w.s.Verify(t.Context(), w.book)
 		w.ok(err)
 		for _, f := range v.Findings {
-			if f.Severity != natskv.Note {
+			if f.Severity != natskv.Note && f.Severity != natskv.Missing { // its stream of reflections is empty
 				rt.Errorf("in the end: %v", f)
 			}
 		}
