@@ -102,7 +102,7 @@ func damage(i *jetstream.StreamInfo) (all []Damage) {
 	default:
 		return all
 	}
-	if s.NumDeleted > 0 && i.Config.Name != events.StreamDeltas { // whose strays an operator removes; its chains tell
+	if s.NumDeleted > 0 && s.Msgs > 0 && i.Config.Name != events.StreamDeltas { // whose strays an operator removes; its chains tell
 		add(false, "%d messages between sequence %d and %d are missing: deleted or lost", s.NumDeleted, s.FirstSeq, s.LastSeq)
 	}
 	age := i.Config.MaxAge
