@@ -119,6 +119,7 @@ func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 		Slots:  c.cfg.Slots,
 		Batch:  c.cfg.Batch,
 		Handle: d.handle,
+		Done:   d.done,
 	})
 	stop()
 	<-swept
@@ -195,35 +196,6 @@ func (d *desk) open(ctx context.Context, b *book) error {
 	w, err := d.store.Writer(ctx, b.name)
 	b.w, b.annals = w, annals{} // of what may be another log
 	return err
-}
-
-// covered reports whether the log of an event's book holds the effect of the event.
-func (d *desk) covered(ctx context.Context, e events.Event) (bool, error) {
-	k, err := newDocket(&bus.Delivery{Event: e}, nil)
-	if err != nil {
-		return false, err
-	}
-	b := d.book(e.InBook())
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	err = d.open(ctx, b)
-	if err == nil {
-		err = b.w.CheckView(ctx) // which reads the end of the log
-	}
-	if err == nil {
-		err = b.w.OpenIndex(ctx)
-	}
-	log, ok := lookup{err: err}, false
-	if err == nil {
-		log.state = b.w.State()
-		ok = log.covered(k)
-	}
-	if log.err != nil {
-		b.close()
-		return false, fmt.Errorf("look up %s %s in the log of playbook %q: %w", e.Kind(), k.id, b.name, log.err)
-	}
-	b.used = time.Now()
-	return ok, nil
 }
 
 // errUnsettled is the result of what nothing has become of yet.

@@ -90,7 +90,7 @@ func (l *lookup) judged(sample events.ID) bool {
 // decide fills in the results of settled dockets. An edit is answered with the version that holds it.
 func decide(settled []*docket, s natskv.State) {
 	for _, k := range settled {
-		*k.result = bus.Result{Version: s.Playbook().Version()}
+		*k.result = bus.Result{Version: s.Playbook().Version(), Asked: k.asked != nil}
 		if k.e == nil {
 			continue
 		}

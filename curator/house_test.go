@@ -185,24 +185,6 @@ func (h *house) whole(b playbook.Book) *playbook.Playbook {
 	return view
 }
 
-// letters waits for so many dead letters of a book and returns their reasons.
-func (h *house) letters(b playbook.Book, n int) (reasons []string) {
-	h.Helper()
-	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
-	defer cancel()
-	err := h.conn.Read(ctx, events.StreamDead, events.DeadSubject(events.RoleCurator, b), func(s bus.Stored) error {
-		reasons = append(reasons, s.Event.(*events.DeadLetter).Reason)
-		if len(reasons) == n {
-			return bus.ErrStop
-		}
-		return nil
-	})
-	if err != nil {
-		h.Fatalf("%d of %d dead letters: %v", len(reasons), n, err)
-	}
-	return reasons
-}
-
 type model func(ctx context.Context, p chat.Prompt) (string, error)
 
 func (m model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {

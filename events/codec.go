@@ -27,7 +27,7 @@ func Encode(e Event) (subject string, header map[string][]string, data []byte, e
 	}
 	subject = k.Subject(book)
 	if d, ok := e.(*DeadLetter); ok {
-		subject = DeadSubject(d.Role, book)
+		subject = d.subject()
 	}
 	return subject, SchemaHeader(), data, nil
 }

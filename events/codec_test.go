@@ -44,7 +44,7 @@ func TestSubjectOfEncode(t *testing.T) {
 	t.Parallel()
 	want := map[Kind]string{
 		KindTask: "ace.task.main", KindExecution: "ace.execution.main", KindFeedback: "ace.feedback.main",
-		KindReflection: "ace.reflection.main", KindEdit: "ace.edit.main", KindDead: "ace.dead.reflector.main",
+		KindReflection: "ace.reflection.main", KindEdit: "ace.edit.main", KindDead: "ace.dead.reflector.error.main." + string(samples()[KindDead].EventID()),
 	}
 	for k, e := range samples() {
 		if got, _, _, err := Encode(e); got != want[k] || err != nil {

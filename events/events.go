@@ -528,38 +528,6 @@ func (r *Reflection) Validate() error {
 	return errors.Join(errs...)
 }
 
-// DeadLetter is what a role gave up on, with everything needed to try again.
-type DeadLetter struct {
-	envelope   `msgpack:"-"`
-	Role       string              `msgpack:"role" json:"role" redact:"-"`
-	Reason     string              `msgpack:"reason" json:"reason"`
-	Deliveries int                 `msgpack:"deliveries" json:"deliveries"`
-	Stream     string              `msgpack:"stream" json:"stream" redact:"-"`
-	Seq        uint64              `msgpack:"seq" json:"seq"`
-	Subject    string              `msgpack:"subject" json:"subject" redact:"-"`
-	Header     map[string][]string `msgpack:"header,omitempty" json:"header,omitempty"`
-	Data       []byte              `msgpack:"data,omitempty" json:"data,omitempty"`
-	Time       time.Time           `msgpack:"time" json:"time"`
-	// Abandoned says that no worker said what is wrong with it: each died or was stopped with it in hand.
-	Abandoned bool `msgpack:"gone,omitempty" json:"abandoned,omitempty"`
-}
-
-func (*DeadLetter) Kind() Kind { return KindDead }
-func (d *DeadLetter) EventID() ID {
-	return Hash("dead", d.Role, d.Stream, fmt.Sprint(d.Seq))
-}
-
-// Validate implements Event.
-func (d *DeadLetter) Validate() error {
-	if d.Role == "" || d.Subject == "" {
-		return errors.New("role, subject: cannot be empty")
-	}
-	if playbook.Book(d.Role).Validate() != nil { // a book's name is a token too
-		return fmt.Errorf("role: %.80q cannot be in a subject", d.Role)
-	}
-	return nil
-}
-
 func validName(field, s string) error {
 	if s == "" || len(s) > 256 {
 		return fmt.Errorf("%s: must be 1 to 256 bytes, got %d", field, len(s))

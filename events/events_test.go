@@ -44,6 +44,7 @@ func TestInvalidEventsNameTheField(t *testing.T) {
 		{"too much gathered", KindEdit, func(e Event) { e.(*Edit).Gather = make([]Handle, MaxGather+1) }, "gather: at most 256, got 257"},
 		{"a gathered thing without a place", KindEdit, func(e Event) { e.(*Edit).Gather = []Handle{"1-ab12cd34", "x"} }, `gather[1]: handle "x"`},
 		{"a letter by a role that is two tokens", KindDead, func(e Event) { e.(*DeadLetter).Role = "a.b" }, `role: "a.b"`},
+		{"a letter without a code", KindDead, func(e Event) { e.(*DeadLetter).Code = "" }, `code: ""`},
 		{"a letter by nobody", KindDead, func(e Event) { e.(*DeadLetter).Role = "" }, "role, subject: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {

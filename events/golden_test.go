@@ -105,7 +105,7 @@ func TestGoldenHashes(t *testing.T) {
 		ExecutionID("main", "task-1", 0): "5mwwegEaWE9th7y9sVH83w",
 		ReflectionID(ExecutionID("main", "task-1", 0), "", "v1"):                       "mIJJM7Zz8TA6D_ZElc6IGg",
 		(&Task{envelope: envelope{"main"}, ID: "task-1"}).EventID():                    "VDpi2c_dvHhnUon5QgHURg",
-		(&DeadLetter{Role: RoleReflector, Stream: StreamExecutions, Seq: 7}).EventID(): "kt7Y-aOd85CkX5WzG39t7g",
+		(&DeadLetter{Role: RoleReflector, Stream: StreamExecutions, Seq: 7}).EventID(): "PXwAUF_Pkh1wgn7-34iZIw",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)

@@ -79,8 +79,8 @@ func TestSubjects(t *testing.T) {
 	for got, want := range map[string]string{
 		KindTask.Subject("main"):              "ace.task.main",
 		KindDelta.Subject(""):                 "ace.delta.*",
-		DeadSubject(RoleCurator, "main"):      "ace.dead.curator.main",
-		DeadSubject("", ""):                   "ace.dead.*.*",
+		DeadSubject(RoleCurator, "main"):      "ace.dead.curator.*.main.*",
+		DeadSubject("", ""):                   "ace.dead.*.*.*.*",
 		HeadKey("main"):                       "main.head",
 		BulletKey("main", "calc-00001"):       "main.bullet.calc-00001",
 		BulletKey("main", "an id with blank"): "main.bullet." + playbook.BulletID("an id with blank").Key(),
@@ -99,13 +99,14 @@ func TestParseSubject(t *testing.T) {
 		book    playbook.Book // "" is refused
 	}{
 		{"ace.task.main", KindTask, "main"},
-		{"ace.dead.curator.main", KindDead, "main"},
+		{"ace.dead.curator.error.main.x", KindDead, "main"},
 		{"ace.task.dead", KindTask, "dead"},
 		{"ace.delta." + strings.Repeat("b", 64), KindDelta, playbook.Book(strings.Repeat("b", 64))},
 		{"ace.delta." + strings.Repeat("b", 65), "", ""},
 		{"ace.task.a.b", "", ""},
 		{"ace.dead.main", "", ""},
 		{"ace.dead.a.b.c", "", ""},
+		{"ace.dead.a.b.c.d.e", "", ""},
 		{"ace.task", "", ""},
 		{"ace.task.", "", ""},
 		{"ace.task.>", "", ""},
@@ -123,7 +124,7 @@ func TestParseSubject(t *testing.T) {
 
 func FuzzParseSubject(f *testing.F) {
 	f.Add("ace.task.main")
-	f.Add("ace.dead.curator.main")
+	f.Add("ace.dead.curator.error.main.x")
 	f.Fuzz(func(t *testing.T, subject string) {
 		k, b, err := ParseSubject(subject)
 		if err != nil {

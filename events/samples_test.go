@@ -53,7 +53,7 @@ func samples() map[Kind]Event {
 			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateOn, Gather: []Handle{handle}, ReplyTo: "_INBOX.abc.2", Created: noon,
 		},
 		KindDead: &DeadLetter{
-			envelope: book, Role: RoleReflector, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,
+			envelope: book, Role: RoleReflector, Code: DeadError, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,
 			Subject: "ace.execution.main", Header: map[string][]string{HeaderSchema: {"1"}, "A": {"b", "c"}}, Data: []byte{0xc1}, Time: noon,
 		},
 	}

@@ -15,13 +15,13 @@ const (
 	StreamReflections = "REFLECTIONS"
 	StreamDeltas      = "DELTAS"
 	StreamDead        = "DEAD"
-	StreamAdvisories  = "ADVISORIES"
 
 	BucketPlaybook = "playbook" // KV: the view of DELTAS
 	BucketWindow   = "window"   // KV with history: what sessions and books have seen last
 	BucketContexts = "contexts" // KV: what outside agents were served, until they report
 	BucketVectors  = "vectors"  // KV: embeddings that were paid for
 	BucketRuns     = "runs"     // KV: how far runs over data sets are
+	BucketAttempts = "attempts" // KV: deliveries of a message that were no attempts
 	BucketBlobs    = "blobs"    // object store: payloads too large for a message
 )
 
@@ -30,7 +30,6 @@ const (
 	RoleGenerator = "generator"
 	RoleReflector = "reflector"
 	RoleCurator   = "curator"
-	RoleMover     = "mover" // turns advisories into dead letters; runs in every worker
 )
 
 // Users of a server that tells them apart. Each role is a user of its own name; these are the others.
@@ -83,12 +82,21 @@ func (k Kind) Subject(b playbook.Book) string {
 	return prefix + string(k) + "." + string(b)
 }
 
-// DeadSubject is where what a role gave up on goes; an empty role or book means every one.
-func DeadSubject(role string, b playbook.Book) string {
-	if role == "" {
-		role = "*"
+// DeadSubject is the filter for dead letters of a role and a book, whatever their code; empty means every one.
+func DeadSubject(role string, b playbook.Book) string { return deadSubject(role, "", b, "") }
+
+// DeadCodeSubject is the filter for dead letters of a role with this code.
+func DeadCodeSubject(role string, code DeadCode) string { return deadSubject(role, code, "", "") }
+
+// deadSubject is the subject of a dead letter: each has its own. An empty part is a wildcard.
+func deadSubject(role string, code DeadCode, b playbook.Book, id ID) string {
+	tokens := []string{string(KindDead), role, string(code), string(b), string(id)}
+	for i, token := range tokens {
+		if token == "" {
+			tokens[i] = "*"
+		}
 	}
-	return KindDead.Subject(playbook.Book(role)) + "." + string(cmpOr(b, "*"))
+	return prefix + strings.Join(tokens, ".")
 }
 
 func cmpOr(b, other playbook.Book) playbook.Book {
@@ -103,7 +111,10 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 	rest, ours := strings.CutPrefix(subject, prefix)
 	kind, name, ok := strings.Cut(rest, ".")
 	if ok && Kind(kind) == KindDead {
-		_, name, ok = strings.Cut(name, ".") // the role
+		tokens := strings.Split(name, ".") // role, code, book, id
+		if ok = len(tokens) == 4; ok {
+			name = tokens[2]
+		}
 	}
 	if !ours || !ok {
 		return "", "", fmt.Errorf("subject %.160q: is not one of ours", subject)

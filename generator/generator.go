@@ -150,6 +150,14 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
 			}
 			return []bus.Result{g.answer(ctx, desk, task)}
 		},
+		Done: func(ctx context.Context, d *bus.Delivery) (bool, error) {
+			t, ok := d.Event.(*events.Task)
+			if !ok {
+				return false, nil
+			}
+			id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
+			return conn.Has(ctx, events.StreamExecutions, events.KindExecution.Subject(t.Book), d.Stored, id)
+		},
 	})
 }
 
@@ -166,7 +174,7 @@ func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.
 	if err != nil {
 		return bus.Result{Err: err}
 	}
-	return bus.Result{Events: []events.Event{e}, Then: func(ctx context.Context, first bus.Receipt) error {
+	return bus.Result{Events: []events.Event{e}, Asked: true, Then: func(ctx context.Context, first bus.Receipt) error {
 		if l.seen {
 			return nil // the task came again, and its first execution is in the window
 		}

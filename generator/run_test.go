@@ -29,7 +29,7 @@ type house struct {
 
 func build(t *testing.T) *house {
 	t.Helper()
-	conn, _ := bustest.Open(t, bus.Policy{MaxDeliver: 2, BackoffMin: 10 * time.Millisecond, BackoffMax: 10 * time.Millisecond})
+	conn, _ := bustest.Open(t, bus.Policy{MaxAttempts: 2, BackoffMin: 10 * time.Millisecond, BackoffMax: 10 * time.Millisecond})
 	return &house{t, conn, natskv.New(conn.JetStream())}
 }
 

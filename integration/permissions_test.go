@@ -34,7 +34,8 @@ var matrix = []struct {
 	{"store a reflection", "ace.reflection.m", "", "RO"},
 	{"ask for an edit", "ace.edit.m", "", "O"},
 	{"write a delta", "ace.delta.m", "", "C"},
-	{"write a dead letter", "ace.dead.generator.m", "", "GRCO"},
+	{"write a dead letter", "ace.dead.generator.error.m.x", "", "GO"},
+	{"write a record of attempts", "$KV.attempts.generator.1", "", "GO"},
 	{"ask the service", "ace.api.context.m", "", "OA"},
 	{"report to the service", "ace.api.execution.m", "", "OA"},
 	{"ask the service for what it is", "$SRV.PING", "", "O"},
@@ -49,7 +50,6 @@ var matrix = []struct {
 	{"ack for the generator", "$JS.ACK.TASKS.generator.1.1.1.1.0", "", "GO"},
 	{"ack for the reflector", "$JS.ACK.EXECUTIONS.reflector.1.1.1.1.0", "", "RO"},
 	{"ack for the curator", "$JS.ACK.REFLECTIONS.curator.1.1.1.1.0", "", "CO"},
-	{"ack for the mover", "$JS.ACK.ADVISORIES.mover.1.1.1.1.0", "", "GRCO"},
 	{"forge an advisory", "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TASKS.generator", "{}", ""},
 	{"answer the operator", "_INBOX_operator.x", "", "GRC"},
 	{"announce a version", "ace.head.m", "", "CO"},
@@ -60,7 +60,6 @@ var matrix = []struct {
 	{"pull tasks", "$JS.API.CONSUMER.MSG.NEXT.TASKS.generator", `{"no_wait":true}`, "GO"},
 	{"pull executions", "$JS.API.CONSUMER.MSG.NEXT.EXECUTIONS.reflector", `{"no_wait":true}`, "RO"},
 	{"pull reflections", "$JS.API.CONSUMER.MSG.NEXT.REFLECTIONS.curator", `{"no_wait":true}`, "CO"},
-	{"pull advisories", "$JS.API.CONSUMER.MSG.NEXT.ADVISORIES.mover", `{"no_wait":true}`, "GRCO"},
 	{"make a consumer of executions", "$JS.API.CONSUMER.CREATE.EXECUTIONS.x.ace.execution.*", "{}", "O"},
 	{"make a consumer of the playbook", "$JS.API.CONSUMER.CREATE.KV_playbook.x", "{}", "O"},
 	{"make a consumer of blobs", "$JS.API.CONSUMER.CREATE.OBJ_blobs.x", "{}", "O"},
@@ -75,13 +74,13 @@ var matrix = []struct {
 	{"take a snapshot", "$JS.API.STREAM.SNAPSHOT.X", "{}", "O"},
 	{"send a snapshot back", "$JS.SNAPSHOT.RESTORE.X.x", "", "O"},
 	{"see how full the store is", "$JS.API.INFO", "", "GRCO"},
-	{"delete a task", "$JS.API.STREAM.MSG.DELETE.TASKS", `{"seq":1}`, "GRCO"},
+	{"delete a task", "$JS.API.STREAM.MSG.DELETE.TASKS", `{"seq":1}`, "O"},
 	{"delete an execution", "$JS.API.STREAM.MSG.DELETE.EXECUTIONS", `{"seq":99}`, "O"},
-	{"see what waits for the generator", "$JS.API.STREAM.INFO.TASKS", "", "GRCO"},
+	{"see what waits for the generator", "$JS.API.STREAM.INFO.TASKS", "", "GRO"},
 	{"see which books there are", "$JS.API.STREAM.INFO.DELTAS", "", "CO"},
 	{"see which runs there are", "$JS.API.STREAM.INFO.KV_runs", "", "O"},
-	{"read tasks", "$JS.API.DIRECT.GET.TASKS", `{"seq":1}`, "GRCO"},
-	{"read executions", "$JS.API.DIRECT.GET.EXECUTIONS", `{"seq":1}`, "GRCO"},
+	{"read tasks", "$JS.API.DIRECT.GET.TASKS", `{"seq":1}`, "GRO"},
+	{"read executions", "$JS.API.DIRECT.GET.EXECUTIONS", `{"seq":1}`, "GRO"},
 	{"read the log", "$JS.API.DIRECT.GET.DELTAS", `{"seq":1}`, "GCO"},
 	{"read the end of the log", "$JS.API.STREAM.MSG.GET.DELTAS", `{"seq":1}`, "CO"},
 	{"read the playbook", "$JS.API.DIRECT.GET.KV_playbook.$KV.playbook.m.head", "", "GCO"},
@@ -89,7 +88,7 @@ var matrix = []struct {
 	{"read contexts", "$JS.API.DIRECT.GET.KV_contexts", `{"seq":1}`, "GO"},
 	{"read vectors", "$JS.API.DIRECT.GET.KV_vectors", `{"seq":1}`, "GO"},
 	{"read runs", "$JS.API.DIRECT.GET.KV_runs", `{"seq":1}`, "O"},
-	{"read dead letters", "$JS.API.DIRECT.GET.DEAD", `{"seq":1}`, "O"},
+	{"read dead letters", "$JS.API.DIRECT.GET.DEAD", `{"seq":1}`, "GRCO"},
 	{"read blobs", "$JS.API.DIRECT.GET.OBJ_blobs", `{"seq":1}`, "GRCO"},
 
 	{"listen to everything", "sub >", "", ""},
@@ -287,7 +286,7 @@ func TestARefusalIsNotATimeOut(t *testing.T) {
 			_, err := reflector.Publish(ctx, e, bus.Marks{})
 			return err
 		}},
-		"read": {"$JS.API.DIRECT.GET.DEAD", func() error { return generator.Scan(ctx, events.StreamDead, ">", 1, note) }},
+		"read": {"$JS.API.DIRECT.GET.REFLECTIONS", func() error { return generator.Scan(ctx, events.StreamReflections, ">", 1, note) }},
 		"find": {"$JS.API.STREAM.INFO.DELTAS", func() error {
 			_, err := reflector.Find(ctx, events.StreamDeltas, 1, func(events.ID) bool { return true })
 			return err

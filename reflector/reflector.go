@@ -91,10 +91,11 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 		Handle: func(ctx context.Context, batch []*bus.Delivery) []bus.Result {
 			return []bus.Result{r.handle(ctx, conn, windows, batch[0])}
 		},
+		Done: func(ctx context.Context, d *bus.Delivery) (bool, error) { return r.done(ctx, conn, d) },
 	})
 }
 
-func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.Store, d *bus.Delivery) bus.Result {
+func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.Store, d *bus.Delivery) (out bus.Result) {
 	e, ok := d.Event.(*events.Execution)
 	handle, after := d.Handle(), late{}
 	if f, isLate := d.Event.(*events.Feedback); isLate {
@@ -113,6 +114,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	if err != nil {
 		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 	}
+	defer func() { out.Asked = ref.Model != "" }()
 	ref.Handle = handle
 	if after.feedback == "" {
 		if r.goesOn(e) {

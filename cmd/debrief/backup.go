@@ -43,7 +43,7 @@ Examples:
 type backupCreate struct {
 	place
 	To      string   `arg:"" help:"File to write, which must not be there; or a directory, for a file named after the time." type:"path" placeholder:"FILE"`
-	Streams []string `help:"Only these: runs, tasks, dead, advisories, playbook, deltas, reflections, executions, window, contexts, vectors, blobs." placeholder:"NAME,…"`
+	Streams []string `help:"Only these: runs, tasks, dead, playbook, deltas, reflections, executions, window, contexts, vectors, blobs." placeholder:"NAME,…"`
 	JSON    bool     `help:"Print JSON."`
 }
 

@@ -33,9 +33,9 @@ type dead struct {
 
 // Help implements kong.HelpProvider.
 func (*dead) Help() string {
-	return `An event that no delivery of five went well for, that cannot be decoded, or whose payload is gone, becomes a dead letter: it
-blocks nobody and is kept for a week. Look why it was given up, mend that, and requeue it. It counts once, also if it was
-learned from before, and however often it is requeued.
+	return `An event becomes a dead letter after five failed attempts, when it is invalid or its payload is gone, and when a newer program
+wrote it. It blocks nothing and is kept for a week. The code and the reason say why. Fix the cause, then requeue the
+letter. The event counts once, however often it is requeued.
 
 Examples:
 
@@ -90,13 +90,13 @@ type letterLine struct {
 	Kind       string        `json:"kind"`
 	Time       time.Time     `json:"time"`
 	Deliveries int           `json:"deliveries"`
-	Abandoned  bool          `json:"abandoned,omitempty"`
+	Code       string        `json:"code"`
 	Reason     string        `json:"reason"`
 }
 
 func lineOf(l *bus.Letter) letterLine {
 	kind, _, _ := events.ParseSubject(l.Subject)
-	return letterLine{l.Handle(), l.Role, string(l.Book), string(kind), cmp.Or(l.Time, l.Stored), l.Deliveries, l.Abandoned, l.Reason}
+	return letterLine{l.Handle(), l.Role, string(l.Book), string(kind), cmp.Or(l.Time, l.Stored), l.Deliveries, string(l.Code), l.Reason}
 }
 
 // lines are the dead letters that are chosen, oldest first.
@@ -153,10 +153,10 @@ func (d *deadList) Run(ctx context.Context, c *app.Common) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
-	console.Fprintf(w, "id\trole\tbook\tevent\tgiven up\tdeliveries\treason\n")
+	console.Fprintf(w, "id\trole\tbook\tevent\tgiven up\tattempts\tcode\treason\n")
 	for _, l := range all[older:] {
-		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", l.ID, console.Line(l.Role), l.Book, console.Line(cmp.Or(l.Kind, "?")),
-			l.Time.Local().Format(time.DateTime), l.Deliveries, events.Beginning(console.Line(l.Reason), 100))
+		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, console.Line(l.Role), l.Book, console.Line(cmp.Or(l.Kind, "?")),
+			l.Time.Local().Format(time.DateTime), l.Deliveries, console.Line(l.Code), events.Beginning(console.Line(l.Reason), 100))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -226,12 +226,8 @@ func letterByID(ctx context.Context, s *session, id events.Handle) (*bus.Letter,
 const excerpt = 512
 
 func (o *shownLetter) print() error {
-	given := ""
-	if o.Abandoned {
-		given = ", each time its worker died or was stopped with it"
-	}
 	console.Printf("Dead letter %s, given up by the %s on %s.\n", o.ID, console.Line(o.Role), o.Time.Local().Format(time.DateTime))
-	console.Printf("  reason      %s\n  deliveries  %d%s\n  origin      %s at sequence %d, %s\n", console.Line(o.Reason), o.Deliveries, given,
+	console.Printf("  code        %s\n  reason      %s\n  attempts    %d\n  origin      %s at sequence %d, %s\n", console.Line(o.Code), console.Line(o.Reason), o.Deliveries,
 		console.Line(o.Stream), o.Seq, console.Line(o.Subject))
 	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
 		console.Printf("  header      %s: %s\n", console.Line(name), console.Line(strings.Join(o.Header[name], ", ")))

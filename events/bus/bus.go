@@ -1,21 +1,25 @@
 // Package bus carries events over JetStream. It owns the streams, the one worker loop with its failure policy, and
 // dead letters. Handlers take events and return events or an error; they never see a message, an ack or a retry.
 //
+// # Attempts
+//
+// The server redelivers a message without limit. The worker counts attempts, and stores a dead letter before it would
+// begin one over the limit of five. A delivery is an attempt from when its handler begins. It is none while the message
+// is held, and when it is given back before its handler began, at a stop or during a pause. What is no attempt is stored
+// in the bucket "attempts" before the message is given back and when a hold begins; so neither the death of a worker
+// nor that of the server loses a message or the count. A message has either an effect or a dead letter: see dead.go.
+//
 // # Useless output
 //
-// A model whose output cannot be used, asked again, is either unlucky with one message or broken for all, by its prompt or
-// by itself. One message must not stop a role, and a broken prompt must not cost what it was given. So the message is
-// tried again like after any error, up to five deliveries, and then is a dead letter; meanwhile the role finds out which
-// it is. It pauses when 80 % of its last 20 messages came to nothing (each counts once, as it last went), or 80 % of
-// fewer, but more than one, when one of them has begun the second half of its deliveries.
+// The output of a model can be useless for one message, or for all because of its prompt. One message must not stop a role,
+// and a broken prompt must not cost messages. A message whose output was useless is retried with back-off. Useless output
+// counts against it only when the model's output was useful for another message since the first time. Until then, and
+// while the role is paused, it never becomes a dead letter.
 //
-// While it is paused nothing becomes a dead letter over useless output. What the model was useless for is kept and kept
-// alive; every 30 s one message is tried, one more from the stream while there are fewer than 20 in hand, otherwise
-// one of those. The first that goes well ends the pause, and what was kept is tried at once: what fails again now, with
-// others going well, is at fault itself and uses up its deliveries. (A role that takes batches gives back what
-// it can instead of keeping it, because what it keeps blocks its book.) A message that was alone in a broken role
-// cannot be told from poison and is a dead letter after five deliveries, as is, by then, what was kept through that many
-// restarts of a role that stays broken.
+// A role pauses when output was useless for 20 new messages in a row, or for one message in the second half of its attempts,
+// with no useful output in between. While paused it holds what the model was useless for and tries one message every
+// 30 s: one more from the stream while it holds fewer than 128, else one of those. The first useful output ends the pause.
+// A role that takes batches gives back what it would hold, because that would block its book; this is no attempt either.
 package bus
 
 import (
@@ -126,7 +130,7 @@ func (c *Conn) Publish(ctx context.Context, e events.Event, m Marks) (Receipt, e
 	return r, err
 }
 
-func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *nats.Msg, error) {
+func (c *Conn) publish(ctx context.Context, e events.Event, m Marks, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
 	redact.Fields(e)
 	subject, header, data, err := events.Encode(e)
 	if err != nil {
@@ -151,7 +155,7 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks) (Receipt, *
 	if m.Copy != 0 {
 		id += copyMark + strconv.Itoa(m.Copy)
 	}
-	pub, err := c.put(ctx, home(e.Kind()), msg, id)
+	pub, err := c.put(ctx, home(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
 	if err != nil {
 		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asUnserved(err))
 	}

@@ -315,7 +315,7 @@ func TestAPayloadThatIsGoneOrWrongIsADeadLetter(t *testing.T) {
 func TestABlobInPartsBlocksNobodyForEver(t *testing.T) {
 	t.Parallel()
 	p := quick
-	p.MaxDeliver = 1
+	p.MaxAttempts = 1
 	c := fresh(t, p)
 	store, blob := blobTask(t, c)
 	i, err := store.GetInfo(t.Context(), blob)

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"debrief/events"
 	"debrief/events/natsd"
 )
@@ -21,7 +19,7 @@ func TestAnUnreachableModelBurnsNoDelivery(t *testing.T) {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
 			p := quick
-			p.AckWait, p.MaxDeliver, p.Probe = 300*time.Millisecond, 2, time.Hour
+			p.AckWait, p.MaxAttempts, p.Probe = 300*time.Millisecond, 2, time.Hour
 			c := fresh(t, p)
 			var back atomic.Bool
 			var calls atomic.Int32
@@ -72,7 +70,7 @@ func TestAPromptThatBringsTheModelDownBlocksNobody(t *testing.T) {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
 			p := quick
-			p.MaxDeliver = 2
+			p.MaxAttempts = 2
 			c := fresh(t, p)
 			start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
 				for _, d := range b {
@@ -101,7 +99,7 @@ func TestAPromptThatBringsTheModelDownBlocksNobody(t *testing.T) {
 func TestWhoWasNotAskedAboutKeepsItsDeliveries(t *testing.T) {
 	t.Parallel()
 	p := quick
-	p.MaxDeliver = 2
+	p.MaxAttempts = 2
 	c := fresh(t, p)
 	var turnedAway, again atomic.Int32
 	start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Handle: one(func(_ context.Context, d *Delivery) Result {
@@ -159,7 +157,7 @@ func TestMostlyUselessOutputPausesTheRoleUntilOneGoesWell(t *testing.T) {
 				}
 				mu.Unlock()
 				for _, d := range b {
-					// 4 of 20 go well before the model breaks: 80 % is reached with the twentieth.
+					// 4 go well before the model breaks.
 					if n := d.Seq; n <= 4 || good.Load() {
 						out = append(out, answer(d))
 					} else {
@@ -168,9 +166,9 @@ func TestMostlyUselessOutputPausesTheRoleUntilOneGoesWell(t *testing.T) {
 				}
 				return out
 			}})
-			publishTasks(t, c, "main", 20)
+			publishTasks(t, c, "main", 24)
 			h := awaitState(t, c, Paused)
-			if h.Reason != "at least 80 % of the last 20 outputs were useless: no JSON in the answer" || h.Healthy() {
+			if h.Reason != "the model's output was useless for the last 20 messages: no JSON in the answer" || h.Healthy() {
 				t.Errorf("got %+v", h)
 			}
 			publishTasks(t, c, "later", 6)
@@ -195,8 +193,8 @@ func TestMostlyUselessOutputPausesTheRoleUntilOneGoesWell(t *testing.T) {
 			awaitState(t, c, Running)
 			eventually(t, "all is handled", func() bool { return lag(t, c, events.RoleGenerator).Idle() })
 			executions, dead := count(t, c, events.StreamExecutions), count(t, c, events.StreamDead)
-			if executions != 26 || dead != 0 {
-				t.Errorf("%d executions and %d dead letters, want 26 and none", executions, dead)
+			if executions != 30 || dead != 0 {
+				t.Errorf("%d executions and %d dead letters, want 30 and none", executions, dead)
 			}
 		})
 	}
@@ -272,7 +270,7 @@ func TestSomeUselessOutputPausesNothing(t *testing.T) {
 	c := fresh(t, quick)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
 		switch {
-		case d.Seq%4 == 0: // a quarter is good
+		case d.Seq%4 == 0 || d.Event.InBook() == "good": // a quarter is good
 			return answer(d)
 		case d.Seq%20 == 1 && d.Attempt == 1: // counts neither way
 			return Result{Err: errHandler}
@@ -280,49 +278,18 @@ func TestSomeUselessOutputPausesNothing(t *testing.T) {
 		return Result{Err: uselessError{}}
 	})})
 	publishTasks(t, c, "main", 60)
+	more := 0
+	eventually(t, "all is settled, as useful output goes on", func() bool {
+		publish(t, c, task("good", 100+more))
+		more++
+		return count(t, c, events.StreamDead) == 45
+	})
 	awaitIdle(t, c, events.RoleGenerator)
 	if h := health1(t, c); h.State != Running {
 		t.Errorf("got %+v", h)
 	}
-	if n := count(t, c, events.StreamExecutions); n != 15 {
-		t.Errorf("got %d executions, want 15", n)
-	}
-}
-
-func TestANewerSchemaStopsTheRoleAndHarmsNothing(t *testing.T) {
-	for _, batch := range []int{1, 4} {
-		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
-			t.Parallel()
-			c := fresh(t, quick)
-			start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
-				t.Error("the handler saw it")
-				return make([]Result, len(b))
-			}})
-			for range 3 {
-				m := &nats.Msg{Subject: "ace.task.main", Header: nats.Header{events.HeaderSchema: {"2"}}, Data: []byte("whatever comes")}
-				if _, err := c.js.PublishMsg(t.Context(), m); err != nil {
-					t.Fatal(err)
-				}
-			}
-			h := awaitState(t, c, Outdated)
-			if h.Healthy() || !strings.Contains(h.Reason, "version 2: newer schema") {
-				t.Errorf("got %+v", h)
-			}
-			eventually(t, "nothing is pulled", func() bool { return pulls(t, c, events.RoleGenerator) == 0 })
-			publish(t, c, task("main", 1)) // of our schema, and still not ours to take
-			if _, err := c.js.Publish(t.Context(), "ace.dead.none.none", nil); err != nil {
-				t.Fatal(err)
-			}
-			if n := len(await(t, c, events.StreamDead, 1)); n != 1 || count(t, c, events.StreamDead) != 1 {
-				t.Errorf("got %d dead letters besides our mark", n-1)
-			}
-			if i := info(t, c, events.RoleGenerator); i.AckFloor.Stream != 0 || count(t, c, events.StreamTasks) != 4 {
-				t.Errorf("acked up to %d, %d tasks left, want all 4", i.AckFloor.Stream, count(t, c, events.StreamTasks))
-			}
-			if h := health1(t, c); h.State != Outdated {
-				t.Errorf("later: got %+v", h)
-			}
-		})
+	if n := count(t, c, events.StreamExecutions); n != 15+more {
+		t.Errorf("got %d executions, want %d", n, 15+more)
 	}
 }
 

@@ -58,7 +58,7 @@ func (c *Conn) Inspect(ctx context.Context) (kept, durables []Fixture) {
 		}
 		kept = append(kept, f)
 	}
-	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.RoleMover} {
+	for _, role := range roles {
 		f := Fixture{Name: role + " of " + source(role)}
 		cons, err := c.js.Consumer(ctx, source(role), role)
 		switch {
@@ -70,6 +70,8 @@ func (c *Conn) Inspect(ctx context.Context) (kept, durables []Fixture) {
 			i := cons.CachedInfo()
 			if i.Config.AckPolicy != jetstream.AckExplicitPolicy || i.Config.DeliverSubject != "" || i.Config.FilterSubject != "" || len(i.Config.FilterSubjects) > 0 {
 				f.Err = fmt.Errorf("consumer %s was set up by something else: it has to pull all of %s and to ack each", role, source(role))
+			} else if i.Config.MaxDeliver != unlimited {
+				f.Err = fmt.Errorf("consumer %s of %s gives up a message after %d deliveries, and the message is lost: run 'debrief setup'", role, source(role), i.Config.MaxDeliver)
 			}
 			f.peers(i.Cluster)
 		}

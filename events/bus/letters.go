@@ -43,6 +43,9 @@ func (c *Conn) Letters(ctx context.Context, f LetterFilter, fn func(*Letter) err
 		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &f.Since
 	}
 	return c.scan(ctx, events.StreamDead, cfg, true, func(m jetstream.Msg, seq uint64) error {
+		if withdrawn(m.Headers()) {
+			return nil
+		}
 		md, err := m.Metadata()
 		if err != nil {
 			return fmt.Errorf("read %s at %d: %w", events.StreamDead, seq, err)
@@ -69,7 +72,7 @@ func (c *Conn) Letter(ctx context.Context, h events.Handle) (*Letter, error) {
 		return nil, fmt.Errorf("read %s at %d: %w", events.StreamDead, seq, unanswered(ctx, err))
 	}
 	l := c.letter(ctx, m.Subject, m.Header, m.Data, seq, m.Time)
-	if l.Handle() != h {
+	if l.Handle() != h || withdrawn(m.Header) {
 		return nil, ErrGone
 	}
 	return l, nil

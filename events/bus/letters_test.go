@@ -20,7 +20,7 @@ func bury(t *testing.T, c *Conn, role string, seq uint64, e events.Event, change
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &events.DeadLetter{Role: role, Reason: "poison", Stream: source(role), Seq: seq, Subject: subject, Header: header, Data: data, Time: time.Now().UTC()}
+	l := &events.DeadLetter{Role: role, Code: events.DeadError, Reason: "poison", Stream: source(role), Seq: seq, Subject: subject, Header: header, Data: data, Time: time.Now().UTC()}
 	if change != nil {
 		change(l)
 	}
@@ -118,7 +118,7 @@ func TestLetters(t *testing.T) {
 	other := anExecution("blue")
 	other.Book = "shelf"
 	second := bury(t, c, events.RoleReflector, 2, other, nil)
-	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: events.DeadSubject(events.RoleCurator, "desk"), Data: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}, jetstream.WithMsgID("x")); err != nil {
+	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: "ace.dead.curator.error.desk.x", Data: []byte{0xdd, 0xff, 0xff, 0xff, 0xff}}, jetstream.WithMsgID("x")); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

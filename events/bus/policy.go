@@ -14,10 +14,10 @@ import (
 // Policy holds the numbers of the failure policy. The zero value of a field is its default.
 type Policy struct {
 	AckWait       time.Duration // 30 s: after this long without a sign of life a message goes to another worker
-	MaxDeliver    int           // 5
+	MaxAttempts   int           // 5: attempts at a message, counted by the workers
 	MaxAckPending int           // 256: work in flight of a role, over all its processes
 	MaxCurating   int           // 4096: the same for the curator, which holds whole batches
-	BackoffMin    time.Duration // 1 s, doubled with every delivery
+	BackoffMin    time.Duration // 1 s, doubled with every attempt
 	BackoffMax    time.Duration // 60 s
 	Grace         time.Duration // 30 s: how long work in flight may take to finish after a stop
 	Probe         time.Duration // 30 s: how often a paused role tries one message
@@ -29,7 +29,7 @@ type Policy struct {
 // WithDefaults fills in what is zero.
 func (p Policy) WithDefaults() Policy {
 	setDefault(&p.AckWait, 30*time.Second)
-	setDefault(&p.MaxDeliver, 5)
+	setDefault(&p.MaxAttempts, 5)
 	setDefault(&p.MaxAckPending, 256)
 	setDefault(&p.MaxCurating, 4096)
 	setDefault(&p.BackoffMin, time.Second)
@@ -49,9 +49,9 @@ func setDefault[T comparable](v *T, d T) {
 	}
 }
 
-func (p Policy) backoff(delivery int) time.Duration {
+func (p Policy) backoff(attempt int) time.Duration {
 	d := p.BackoffMin
-	for range delivery - 1 {
+	for range attempt - 1 {
 		if d *= 2; d >= p.BackoffMax {
 			return p.BackoffMax
 		}
@@ -59,42 +59,34 @@ func (p Policy) backoff(delivery int) time.Duration {
 	return d
 }
 
-// A role pauses when the useless share of its last uselessWindow messages reaches uselessShare, or that of fewer when one
-// of them has used up half of its deliveries.
-const (
-	uselessWindow = 20
-	uselessShare  = 0.8
-)
+// uselessMost is how many messages in a row may have useless output before the role pauses.
+const uselessMost = 20
 
 // verdict is what happens to a message.
 type verdict string
 
 const (
-	ack    verdict = "ack"    // done
-	retry  verdict = "retry"  // given back, delivered again after a back-off
-	hold   verdict = "hold"   // kept, kept alive and tried again here: no delivery is burnt
-	dead   verdict = "dead"   // stored as a dead letter, then let go
-	refuse verdict = "refuse" // given back, and the role stops: the message is for a newer program
-	back   verdict = "back"   // no verdict yet: given back because the worker stops or pauses
+	ack   verdict = "ack"   // done
+	retry verdict = "retry" // given back, delivered again after a back-off
+	hold  verdict = "hold"  // kept in progress and retried here: no attempt
+	dead  verdict = "dead"  // stored as a dead letter, then acknowledged
+	back  verdict = "back"  // given back because the worker stops or pauses: no attempt
 )
 
 // judge is the failure policy: the one place that decides what becomes of a message, by the behaviour of the error
-// and the number of the delivery. Paused says that the role has paused over useless output: then useless output is the
-// prompt's or the model's fault, and costs no message anything. Otherwise it is tried again like any other error, which
-// gives the role the time to find out.
-func (p Policy) judge(err error, delivery int, paused bool) verdict {
+// and the number of the attempt. Paused says that the role has paused over useless output: then that is the fault of the
+// prompt or the model, and no attempt. An error that is useless or Away is not the message's own fault: see excuse.
+func (p Policy) judge(err error, attempt int, paused bool) verdict {
 	switch {
 	case err == nil:
 		return ack
-	case errors.Is(err, events.ErrNewerSchema):
-		return refuse
-	case discarded(err):
+	case errors.Is(err, events.ErrNewerSchema), discarded(err), errors.As(err, new(*exhaustedError)):
 		return dead
 	case Away(err):
 		return hold
-	case useless(err) && paused:
+	case useless(err) && (paused || attempt >= p.MaxAttempts):
 		return hold
-	case delivery >= p.MaxDeliver:
+	case attempt >= p.MaxAttempts:
 		return dead
 	}
 	return retry

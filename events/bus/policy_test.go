@@ -23,12 +23,12 @@ func TestEveryRowOfTheFailurePolicy(t *testing.T) {
 	for _, row := range []struct {
 		what           string
 		err            error
-		calm, inPause  [5]verdict // by delivery, 1 to 5
+		calm, inPause  [5]verdict // by attempt, 1 to 5
 		alsoWhenJoined bool
 	}{
 		{"handled", nil, always(ack), always(ack), false},
-		{"newer schema", events.ErrNewerSchema, always(refuse), always(refuse), true},
-		{"newer schema, discarded by mistake", Discard(events.ErrNewerSchema), always(refuse), always(refuse), true},
+		{"newer schema", events.ErrNewerSchema, always(dead), always(dead), true},
+		{"all attempts had", &exhaustedError{5}, always(dead), always(dead), true},
 		{"undecodable or invalid", Discard(errors.New("byte 3 begins no value")), always(dead), always(dead), true},
 		{"discarded because of an outage", Discard(nats.ErrTimeout), always(dead), always(dead), true},
 		{"model unreachable", unavailableError{}, always(hold), always(hold), true},
@@ -49,7 +49,8 @@ func TestEveryRowOfTheFailurePolicy(t *testing.T) {
 		{"account full", code(400, 10002), always(hold), always(hold), true},
 		{"stream full", &FullError{code(503, 10077)}, always(hold), always(hold), true},
 		{"another refusal of the server", code(400, 10071), lastDead, lastDead, true},
-		{"useless output", uselessError{}, lastDead, always(hold), true},
+		{"useless output", uselessError{}, [5]verdict{retry, retry, retry, retry, hold}, always(hold), true},
+		{"useless output while others are answered", &ownFault{uselessError{}}, lastDead, lastDead, true},
 		{"handler error", errHandler, lastDead, lastDead, true},
 		{"panic", fmt.Errorf("handler panicked: %v", "boom"), lastDead, lastDead, true},
 		{"handler's own deadline", context.DeadlineExceeded, lastDead, lastDead, true},
@@ -76,7 +77,7 @@ func TestEveryRowOfTheFailurePolicy(t *testing.T) {
 
 func TestDeliveriesBeyondTheLastAreDeadToo(t *testing.T) {
 	t.Parallel()
-	if got := (Policy{MaxDeliver: 2}).WithDefaults().judge(errHandler, 7, false); got != dead {
+	if got := (Policy{MaxAttempts: 2}).WithDefaults().judge(errHandler, 7, false); got != dead {
 		t.Errorf("got %s, want %s", got, dead)
 	}
 }
@@ -103,9 +104,9 @@ func TestDiscardOfNothingIsNothing(t *testing.T) {
 
 func TestDefaultsFillWhatIsZeroAndNothingElse(t *testing.T) {
 	t.Parallel()
-	got := Policy{MaxDeliver: 2, Hold: time.Hour}.WithDefaults()
+	got := Policy{MaxAttempts: 2, Hold: time.Hour}.WithDefaults()
 	want := Policy{
-		AckWait: 30 * time.Second, MaxDeliver: 2, MaxAckPending: 256, MaxCurating: 4096, BackoffMin: time.Second, BackoffMax: time.Minute,
+		AckWait: 30 * time.Second, MaxAttempts: 2, MaxAckPending: 256, MaxCurating: 4096, BackoffMin: time.Second, BackoffMax: time.Minute,
 		Grace: 30 * time.Second, Probe: 30 * time.Second, Hold: time.Hour, Leave: 10 * time.Second, Linger: 250 * time.Millisecond,
 	}
 	if got != want {

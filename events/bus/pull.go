@@ -32,16 +32,14 @@ func (r *run) room() (n int, open bool) {
 	defer r.mu.Unlock()
 	s := &r.state
 	switch {
-	case s.outdated != nil:
-		return 0, false
 	case s.probing():
 		// A worker that holds work keeps it and looks at one more message in a while: if that goes well, what is held
 		// again after it is at fault itself and blocks nobody any longer.
 		most := max(r.w.Slots, r.w.Batch)
 		if s.paused {
-			most = max(most, uselessWindow)
+			most = max(most, r.p.MaxAckPending/2) // else so many bad messages would keep it from the good ones behind
 		}
-		if s.holding == 0 && len(r.held) > 0 || len(r.held) >= most || time.Now().Before(s.probeAt) {
+		if s.holding == 0 && len(r.held) > 0 || len(r.held) >= most || r.heldBytes >= maxHeldBytes || time.Now().Before(s.probeAt) {
 			return 0, false
 		}
 		return 1, false
@@ -89,9 +87,7 @@ func (r *run) pull() {
 		r.rest(100 * time.Millisecond)
 	}
 	close(r.drained)
-	for _, it := range r.late {
-		r.giveBack(it, 0)
-	}
+	r.giveBack(r.late, 0)
 	r.giveBackQueued(0)
 }
 
@@ -109,18 +105,26 @@ func (r *run) take(n int, probe bool) error {
 	}
 	r.mu.Lock()
 	r.pulls = pulls
-	if r.state.outdated != nil || r.state.probing() && !probe { // changed just now
+	if r.state.probing() && !probe { // changed just now
 		pulls.Drain()
 	}
 	r.mu.Unlock()
 	defer context.AfterFunc(r.intake, pulls.Drain)()
 
+	var back []*item
+	accept := func(m jetstream.Msg) {
+		if r.w.Batch == 1 || probe || !r.isPaused() {
+			r.accept(m)
+		} else if it := r.item(m); it != nil { // a paused worker tries one at a time
+			back = append(back, it)
+		}
+	}
 	for err == nil {
 		var m jetstream.Msg
 		if m, err = r.next(pulls); err != nil {
 			break
 		}
-		r.accept(m)
+		accept(m)
 		for r.intake.Err() == nil {
 			n, open := r.room()
 			if !open {
@@ -145,12 +149,9 @@ func (r *run) take(n int, probe bool) error {
 		if err != nil {
 			break
 		}
-		if r.w.Batch > 1 && n > 1 && r.isPaused() { // a paused worker tries one, and has it
-			defer m.NakWithDelay(r.p.BackoffMax)
-			continue
-		}
-		r.accept(m)
+		accept(m)
 	}
+	r.giveBack(back, r.p.BackoffMax)
 	if errors.Is(err, jetstream.ErrMsgIteratorClosed) && !r.c.nc.IsClosed() {
 		return nil
 	}
@@ -210,27 +211,38 @@ func (r *run) wakeUp() {
 	}
 }
 
-// accept takes one message into work.
-func (r *run) accept(m jetstream.Msg) {
+// item makes an item of a message, nil of one that is none of ours.
+func (r *run) item(m jetstream.Msg) *item {
 	md, err := m.Metadata()
 	if err != nil {
 		r.log.Error().Err(err).Str("subject", m.Subject()).Msg("message without metadata")
-		return
+		return nil
 	}
-	it := &item{msg: m, attempt: int(md.NumDelivered), d: Delivery{
+	it := &item{msg: m, delivered: int(md.NumDelivered), number: int(md.NumDelivered), taken: time.Now(), d: Delivery{
 		Seq: md.Sequence.Stream, Attempt: int(md.NumDelivered), Stored: md.Timestamp,
 		Repeat: m.Headers().Get(events.HeaderRepeat) != "" || md.NumDelivered > 1 || md.Sequence.Stream <= r.restored,
 		Trace:  m.Headers().Get(events.HeaderTrace),
 	}}
+	it.counted = !it.d.Repeat // nothing is stored about it
 	if events.TraceID(it.d.Trace) == "" {
 		it.d.Trace = ""
+	}
+	return it
+}
+
+// accept takes one message into work.
+func (r *run) accept(m jetstream.Msg) {
+	it := r.item(m)
+	if it == nil {
+		return
 	}
 	r.mu.Lock()
 	if old := r.held[it.d.Seq]; old != nil {
 		// Ours already: the server lost our signs of life, as after its restart. The new delivery is the one to settle.
-		old.msg, old.attempt = m, it.attempt
+		old.msg, old.delivered, old.again = m, it.delivered, true
 		r.mu.Unlock()
 		old.mark("delivered again", nil)
+		r.busy.Go(func() { r.record([]*item{old}) })
 		return
 	}
 	r.begin(it)
@@ -299,9 +311,7 @@ func (r *run) drainBook(book playbook.Book, q *queue) {
 			r.process(batch)
 		} else { // not begun: somebody else's, soon
 			<-r.drained
-			for _, it := range batch {
-				r.giveBack(it, 0)
-			}
+			r.giveBack(batch, 0)
 		}
 		<-r.slots
 		r.linger(q, r.p.Linger-time.Since(began))
@@ -364,7 +374,5 @@ func (r *run) giveBackQueued(after time.Duration) {
 		q.items = nil
 	}
 	r.mu.Unlock()
-	for _, it := range waiting {
-		r.giveBack(it, after)
-	}
+	r.giveBack(waiting, after)
 }

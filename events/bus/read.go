@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -46,6 +47,9 @@ func (c *Conn) ReadStored(ctx context.Context, stream, subject string, fn func(S
 func (c *Conn) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
+			if withdrawn(m.Header) {
+				return nil
+			}
 			s := Stored{Seq: m.Seq}
 			s.Event, s.Err = c.decodeStored(ctx, m.Subject, m.Header, m.Data)
 			return fn(s)
@@ -95,12 +99,33 @@ func (c *Conn) IDs(ctx context.Context, stream, subject string, fn func(events.I
 	})
 }
 
+// Has reports whether a stream holds one of some events under a subject, stored at a time or later. A replica that is
+// behind may not have the last.
+func (c *Conn) Has(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
+	found := false
+	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
+		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
+			if found = slices.Contains(ids, EventID(m.Header)); found {
+				return ErrStop
+			}
+			return nil
+		})
+	})
+	if err != nil && !errors.Is(err, ErrStop) {
+		return false, fmt.Errorf("read %s: %w", subject, unanswered(ctx, err))
+	}
+	return found, nil
+}
+
 func (c *Conn) read(ctx context.Context, stream, subject string, seq uint64, stored bool, fn func(Stored) error) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}}
 	if seq > 1 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
 	}
 	return c.scan(ctx, stream, cfg, stored, func(m jetstream.Msg, seq uint64) error {
+		if withdrawn(m.Headers()) {
+			return nil
+		}
 		s := Stored{Seq: seq}
 		s.Event, s.Err = c.decode(ctx, m)
 		return fn(s)

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"debrief/events"
 )
 
 // maxReclaimed bounds how much of a stream is asked for again per role, from the first message on that is not settled.
@@ -27,7 +25,7 @@ const reclaimWait = 5 * time.Second
 func (c *Conn) Reclaim(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, reclaimWait)
 	defer stop()
-	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.RoleMover} {
+	for _, role := range roles {
 		if err := c.reclaim(ctx, role); err != nil {
 			return fmt.Errorf("take back the work of %s in %s: %w", role, source(role), unanswered(ctx, err))
 		}

@@ -22,7 +22,7 @@ func TestWhoStartsTheServerHasTheWorkOfTheDeadAtOnce(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			p := quick
-			p.AckWait, p.MaxDeliver = time.Hour, 2
+			p.AckWait, p.MaxAttempts = time.Hour, 2
 			srv := serve(t, natsd.Config{Dir: dir})
 			c := open(t, srv, p)
 			const n, settled = 6, 2

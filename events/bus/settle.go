@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -19,7 +20,7 @@ import (
 // slot.
 func (r *run) process(items []*item) {
 	for try := 0; len(items) > 0; try++ {
-		good, bad := r.decode(items)
+		good, bad := r.decode(r.prepare(items))
 		again, why := r.settle(bad, nil, nil) // at once: a handler can take long
 		r.handle(good)
 		if items, why = r.settle(good, again, why); len(items) == 0 {
@@ -28,6 +29,7 @@ func (r *run) process(items []*item) {
 			}
 			return
 		}
+		r.idle(items, true)
 		if try == 0 {
 			r.hold(+1, why)
 		} else {
@@ -37,27 +39,60 @@ func (r *run) process(items []*item) {
 		on := r.waitHeld(why, try)
 		r.slots <- struct{}{}
 		if !on {
-			for _, it := range items {
-				r.giveBack(it, r.p.BackoffMin)
-			}
+			r.giveBack(items, r.p.BackoffMin)
 			return
 		}
 	}
 }
 
+// prepare looks up what is stored about redelivered items, and returns those that are to be handled or given up. What has
+// a dead letter is settled. Without an answer the items have the error as their result.
+func (r *run) prepare(items []*item) []*item {
+	if err := r.lookUp(r.work, items); err != nil {
+		for _, it := range items {
+			if !it.counted {
+				it.done = &Result{Err: err}
+			}
+		}
+		return items
+	}
+	var resumed []*item // to be handled once more, which is an attempt
+	for _, it := range items {
+		if it.idle && it.done == nil {
+			resumed = append(resumed, it)
+		}
+	}
+	r.idle(resumed, false)
+	for _, it := range items {
+		switch {
+		case it.letter != "":
+			it.done = &Result{Err: errBuried}
+		case it.done == nil && it.d.Attempt > r.p.MaxAttempts:
+			it.done = &Result{Err: &exhaustedError{r.p.MaxAttempts}}
+		}
+	}
+	return items
+}
+
+// errBuried is the result of an item that has a dead letter already.
+var errBuried = errors.New("has a dead letter")
+
 // decode fetches and decodes the events of items. Bad are those that no handler can be given.
 func (r *run) decode(items []*item) (good, bad []*item) {
 	good = items[:0:0]
 	for _, it := range items {
-		if it.done == nil && it.d.Event == nil {
-			e, err := r.w.decode(r.work, r.message(it))
-			if err != nil {
+		if it.d.Event == nil && it.counted {
+			e, err := r.c.decode(r.work, r.message(it))
+			if err == nil {
+				redact.Fields(e) // who publishes past us does not redact
+				it.d.Event = e
+			} else if it.done == nil {
 				it.done = &Result{Err: err}
-				bad = append(bad, it)
-				continue
 			}
-			redact.Fields(e) // who publishes past us does not redact
-			it.d.Event = e
+		}
+		if it.d.Event == nil {
+			bad = append(bad, it)
+			continue
 		}
 		good = append(good, it)
 	}
@@ -80,11 +115,11 @@ func (r *run) handle(items []*item) {
 	for i, it := range todo {
 		if i < len(results) {
 			it.done = &results[i]
-			r.note(it, it.done.Err)
 		} else {
 			it.done = &Result{Err: fmt.Errorf("handler of %s returned %d results for %d deliveries", r.w.Role, len(results), len(batch))}
 		}
 	}
+	r.note(todo)
 }
 
 func (r *run) call(items []*item, batch []*Delivery) (out []Result) {
@@ -120,44 +155,97 @@ func (r *run) settle(items, again []*item, why error) ([]*item, error) {
 // settleOne returns an error when the delivery must be held.
 func (r *run) settleOne(it *item) error {
 	err := it.done.Err
-	if err == nil {
+	switch {
+	case err == errBuried:
+		return r.settleBuried(it)
+	case !it.counted: // nothing is known of it yet
+		it.done = nil
+		return r.keep(it, err)
+	case err == nil:
 		err = r.store(it)
 	}
 	err = r.excuse(it, err)
-	attempt := r.attempt(it)
-	// What a batching worker holds stands in the way of its book: it is given back while it can be.
-	paused := r.isPaused() && (r.w.Batch == 1 || attempt >= r.p.MaxDeliver)
-	it.verdict, it.why = r.p.judge(err, attempt, paused), err
+	attempt := it.d.Attempt
+	it.verdict, it.why = r.p.judge(err, attempt, r.isPaused()), err
+	switch {
+	case err != nil && r.work.Err() != nil,
+		it.verdict == hold && useless(err) && r.w.Batch > 1: // it would stand in the way of its book
+		it.verdict = back
+	}
 	switch it.verdict {
 	case ack:
+		if r.outOfTouch(it) {
+			if err := r.retract(it); err != nil {
+				return r.keep(it, err)
+			}
+		}
 		r.ack(it)
 		r.c.vitals.count(r.w.Role, func(v *record) { v.settled(it.stored > 0) })
 	case retry:
 		log := r.about(it)
 		log.Warn().Str(zerolog.ErrorFieldName, Loggable(err)).Int(events.LogDelivery, attempt).Msg("will be tried again")
-		r.giveBack(it, r.p.backoff(attempt))
+		r.release(it, r.p.backoff(attempt))
 		r.c.vitals.count(r.w.Role, func(v *record) { v.Retried++ })
+	case back:
+		r.giveBack([]*item{it}, r.apart())
 	case hold:
 		if it.done.Err != nil {
 			it.done = nil // to be handled again; a result that only waits to be stored is kept
 		}
-		it.mark(string(hold), err)
-		log := r.about(it)
-		log.Debug().Str(zerolog.ErrorFieldName, Loggable(err)).Int(events.LogDelivery, attempt).Msg("held")
-		return err
+		return r.keep(it, err)
 	case dead:
-		if berr := r.bury(it, err, attempt); berr != nil {
-			it.verdict = hold
-			return berr // the message stays with us until its letter is stored
-		}
-		log := r.about(it)
-		log.Error().Str(zerolog.ErrorFieldName, Loggable(err)).Int(events.LogDelivery, attempt).Msg("dead letter")
-		r.ack(it)
-		r.c.vitals.count(r.w.Role, func(v *record) { v.Dead, v.Buried = v.Dead+1, v.Buried+1 })
-	case refuse:
-		r.change(func(s *condition) { s.outdated = err })
-		r.giveBack(it, r.p.BackoffMax)
+		return r.settleDead(it, err)
 	}
+	return nil
+}
+
+// keep notes that an item waits, and returns why.
+func (r *run) keep(it *item, why error) error {
+	it.verdict = hold
+	it.mark(string(hold), why)
+	log := r.about(it)
+	log.Debug().Str(zerolog.ErrorFieldName, Loggable(why)).Int(events.LogDelivery, it.d.Attempt).Msg("held")
+	return why
+}
+
+// settleDead gives an item up. It stays with us until its letter is stored.
+func (r *run) settleDead(it *item, why error) error {
+	dead, err := r.giveUp(it, why)
+	if err != nil {
+		return r.keep(it, err)
+	}
+	log := r.about(it)
+	if dead {
+		log.Error().Str(zerolog.ErrorFieldName, Loggable(why)).Int(events.LogDelivery, r.attemptsMade(it)).Msg("dead letter")
+	} else {
+		it.verdict, it.why = ack, nil
+		log.Info().Msg("its effect is stored: acknowledged")
+	}
+	r.ack(it)
+	r.c.vitals.count(r.w.Role, func(v *record) {
+		if dead {
+			v.Dead, v.Buried = v.Dead+1, v.Buried+1
+		} else {
+			v.settled(false)
+		}
+	})
+	if codeOf(why) == events.DeadNewerSchema {
+		r.checkNewer(r.work)
+	}
+	return nil
+}
+
+// settleBuried acknowledges an item that has a dead letter, and withdraws the letter where the effect is stored as well.
+func (r *run) settleBuried(it *item) error {
+	done, err := r.done(it)
+	if err == nil && done {
+		err = r.c.withdraw(r.work, it.letter)
+	}
+	if err != nil {
+		return r.keep(it, err)
+	}
+	it.verdict = ack
+	r.ack(it)
 	return nil
 }
 
@@ -211,33 +299,42 @@ func replyTo(e events.Event) string {
 	return ""
 }
 
-// bury stores the dead letter of a delivery.
-func (r *run) bury(it *item, why error, attempt int) error {
-	m := r.message(it)
-	letter := &events.DeadLetter{
-		Role: r.w.Role, Reason: why.Error(), Deliveries: attempt,
-		Stream: source(r.w.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
-	}
-	if err := r.c.Bury(r.work, letter); err != nil {
-		return err
-	}
-	r.c.refuse(it.d.Event, why.Error())
-	return nil
-}
-
 // ack lets go of what is done. It is ours until the ack is on its way: a redelivery that crosses it is absorbed by
 // accept, and the server takes the ack for both.
 func (r *run) ack(it *item) {
 	it.end()
+	r.acquit(it)
 	r.settled(r.message(it).Ack(), it)
 	r.forget(it)
 }
 
-// giveBack lets go of what somebody is to have again. It is not ours any more before the server knows: else accept
-// would absorb the delivery that this brings about, and nobody would settle that.
-func (r *run) giveBack(it *item, after time.Duration) {
+// release lets go of what somebody is to have again. It is not ours any more before the server knows: else accept would
+// absorb the delivery that this brings about, and nobody would settle that.
+func (r *run) release(it *item, after time.Duration) {
 	it.end()
 	r.settled(r.forget(it).NakWithDelay(after), it)
+}
+
+// giveBack releases items whose last delivery was no attempt. That is stored first.
+func (r *run) giveBack(items []*item, after time.Duration) {
+	if len(items) == 0 {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(r.work), recordWait)
+	defer stop()
+	if err := r.lookUp(ctx, items); err != nil { // then it counts as an attempt
+		r.log.Debug().Err(err).Msg("give back")
+	}
+	var begun []*item
+	for _, it := range items {
+		if !it.idle {
+			begun = append(begun, it)
+		}
+	}
+	r.idle(begun, true)
+	for _, it := range items {
+		r.release(it, after)
+	}
 }
 
 func (r *run) settled(err error, it *item) {
@@ -263,10 +360,4 @@ func (r *run) message(it *item) jetstream.Msg {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return it.msg
-}
-
-func (r *run) attempt(it *item) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return it.attempt
 }

@@ -179,7 +179,7 @@ func execution(book playbook.Book, taskID string) *events.Execution {
 
 // answer is what a generator makes of a task.
 func answer(d *Delivery) Result {
-	return Result{Events: []events.Event{execution(d.Event.InBook(), d.Event.(*events.Task).ID)}}
+	return Result{Events: []events.Event{execution(d.Event.InBook(), d.Event.(*events.Task).ID)}, Asked: true}
 }
 
 func publish(t testing.TB, c *Conn, e events.Event) Receipt {

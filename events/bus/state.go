@@ -9,11 +9,13 @@ import (
 
 // condition is what keeps a worker from taking work. All of it is under run.mu.
 type condition struct {
-	outdated error          // a newer schema was met
+	outdated error          // there is a dead letter of a newer schema
 	holding  int            // groups of deliveries that wait for something unreachable
-	answered int            // deliveries that the handler finished well, ever
-	blamed   map[uint64]int // by sequence: how many those were when the message last blamed the model
-	why      error          // the newest reason of those
+	answered int            // messages that a model was useful for, ever
+	blamed   map[uint64]int // by sequence: how many those were when the message last found the model unreachable
+	suspect  map[uint64]int // by sequence: how many those were when the model was first useless for the message
+	failing  int            // messages that the model was first useless for since it was useful for one
+	why      error          // the newest reason of a hold
 	lost     error          // why there is no consumer to pull from
 	denied   error          // what the server did not let us do since it last gave us work
 
@@ -21,50 +23,13 @@ type condition struct {
 	resumed chan struct{} // closed when the pause ends
 	useless error
 	probeAt time.Time // when a probing worker may take its next message
-	recent  []outcome // of the last messages since the last pause, at most uselessWindow
 }
 
-// outcome is what the model last made of a message.
-type outcome struct {
-	seq uint64
-	bad bool
-}
-
-// record keeps the newest outcome of each of the last messages. A message that comes again is not one more; it only
-// counts where there is still little to go by.
-func (s *condition) record(o outcome, attempt int) {
-	for i := range s.recent {
-		if s.recent[i].seq == o.seq {
-			s.recent[i].bad = o.bad
-			return
-		}
-	}
-	if len(s.recent) == uselessWindow {
-		if attempt > 1 {
-			return
-		}
-		s.recent = append(s.recent[:0], s.recent[1:]...)
-	}
-	s.recent = append(s.recent, o)
-}
-
-// broken reports that useless output is not the messages' fault. Few messages are enough when one is about to run out
-// of deliveries: to pause for nothing costs a probe. One alone proves nothing.
-func (s *condition) broken(attempt, most int) bool {
-	bad := 0
-	for _, o := range s.recent {
-		if o.bad {
-			bad++
-		}
-	}
-	few := 2*attempt > most && len(s.recent) > 1
-	return (few || len(s.recent) == uselessWindow) && float64(bad) >= uselessShare*float64(len(s.recent))
-}
-
-// own reports that a message which blamed the model before does so again although others were answered since.
+// own reports that useless output is a message's own fault: the model was useful for another one since it was first
+// useless for this one. It is not while the role is paused.
 func (s *condition) own(seq uint64) bool {
-	before, known := s.blamed[seq]
-	return known && s.answered > before
+	before, known := s.suspect[seq]
+	return known && s.answered > before && !s.paused
 }
 
 // probing reports that the worker takes no more than one message in a while, to see whether things are better.
@@ -94,7 +59,7 @@ func (r *run) change(f func(*condition)) {
 		text, loggable = reason.Error(), Loggable(reason)
 	}
 	changed := r.c.health.set(r.w.Role, state, text)
-	if r.pulls != nil && (s.outdated != nil || s.probing()) {
+	if r.pulls != nil && s.probing() {
 		r.pulls.Drain() // what is on its way is still accepted
 	}
 	r.mu.Unlock()
@@ -128,26 +93,55 @@ func (r *run) answered() {
 	}
 }
 
-// excuse is an item's error as it counts. It may blame something unreachable, or useless output, the first time, and for
-// as long as nobody else was answered since it last did. After that the fault is its own, as with a prompt that brings
-// the model's server down, and the error is an ordinary one. While the role is paused nobody is answered. An error
-// without anybody having been asked, as when a breaker is open, is no sign of a fault at all.
+// excuse returns an item's error as it counts. A message may blame the model at first. Its fault is its own, and the error
+// an ordinary one, when the model was useful for another message meanwhile: since it was first useless for this one, or
+// since this one last found it unreachable, as with a prompt that makes the model's server fail. An error without a
+// request, as when a circuit breaker is open, is no evidence of a fault.
 func (r *run) excuse(it *item, err error) error {
 	if unasked(err) || !unavailable(err) && !useless(err) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &r.state
-	own := s.own(it.d.Seq) && !(s.paused && useless(err))
-	if s.blamed == nil || len(s.blamed) >= maxBlamed {
-		s.blamed = make(map[uint64]int)
+	s, seq := &r.state, it.d.Seq
+	var own bool
+	if unavailable(err) {
+		before, known := s.blamed[seq]
+		own = known && s.answered > before
+		remember(&s.blamed, seq, s.answered)
+	} else {
+		own = s.own(seq)
+		if _, known := s.suspect[seq]; !known {
+			remember(&s.suspect, seq, s.answered)
+		}
 	}
-	s.blamed[it.d.Seq] = s.answered
 	if own {
 		return &ownFault{err}
 	}
 	return err
+}
+
+func remember(m *map[uint64]int, seq uint64, answered int) {
+	if *m == nil || len(*m) >= maxBlamed {
+		*m = make(map[uint64]int)
+	}
+	(*m)[seq] = answered
+}
+
+// acquit forgets that a settled message blamed the model.
+func (r *run) acquit(it *item) {
+	r.mu.Lock()
+	delete(r.state.suspect, it.d.Seq)
+	delete(r.state.blamed, it.d.Seq)
+	r.mu.Unlock()
+}
+
+// apart is how long a message that the model was useless for is given back while the role is paused: so long that at most
+// half of the probes are of such messages.
+func (r *run) apart() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return min(max(r.p.BackoffMax, 2*r.p.Probe*time.Duration(len(r.state.suspect))), 10*r.p.BackoffMax)
 }
 
 // maxBlamed bounds the memory for who had to be held.
@@ -211,45 +205,72 @@ func (r *run) waitTurn() bool {
 	}
 }
 
-// note keeps the record of useless output. At the limit the role pauses: it gives back what waits, keeps what the model
-// was useless for, and tries one message in a while; the first that goes well ends the pause. Other errors say nothing
-// about the model, nor does a message whose fault is its own.
-func (r *run) note(it *item, err error) {
-	bad := useless(err)
-	if err != nil && !bad {
-		return
+// note takes the results of handled items into account. Useful output ends a pause. Useless output begins one, once it is
+// the rule: then the role gives back what waits, holds what the model was useless for, and tries one message in a while.
+// Other errors are no evidence about the model, nor is a message that is handled without it.
+func (r *run) note(items []*item) {
+	useful := 0
+	for _, it := range items {
+		if it.done.Err == nil && it.done.Asked {
+			useful++
+		}
 	}
-	attempt := r.attempt(it)
+	if useful > 0 {
+		r.useful(useful)
+	}
+	for _, it := range items {
+		if useless(it.done.Err) {
+			r.useless(it)
+		}
+	}
+}
+
+func (r *run) useful(n int) {
 	r.mu.Lock()
 	s := &r.state
-	begin := false
-	if !bad {
-		s.answered++
-	}
-	if !bad || !s.own(it.d.Seq) {
-		s.record(outcome{it.d.Seq, bad}, attempt)
-		begin = bad && !s.paused && s.broken(attempt, r.p.MaxDeliver)
-	}
-	seen, end := len(s.recent), s.paused && !bad
+	s.answered += n
+	s.failing = 0
+	paused := s.paused
 	r.mu.Unlock()
-	switch {
-	case end:
-		r.change(func(s *condition) {
-			if s.paused {
-				close(s.resumed)
-			}
-			s.paused, s.resumed, s.recent = false, nil, nil
-		})
-	case begin:
-		r.change(func(s *condition) {
-			if !s.paused {
-				s.paused, s.resumed = true, make(chan struct{})
-			}
-			s.probeAt = time.Now().Add(r.p.Probe)
-			s.useless = fmt.Errorf("at least %.0f %% of the last %d outputs were useless: %w", 100*uselessShare, seen, err)
-		})
-		r.giveBackQueued(r.p.BackoffMax)
+	if !paused {
+		return
 	}
+	r.change(func(s *condition) {
+		if s.paused {
+			close(s.resumed)
+		}
+		s.paused, s.resumed = false, nil
+	})
+}
+
+// useless counts messages that the model was useless for the first time: those that come again come in a row.
+func (r *run) useless(it *item) {
+	r.mu.Lock()
+	s := &r.state
+	if _, known := s.suspect[it.d.Seq]; !known {
+		s.failing++
+	}
+	n := s.failing
+	begin := !s.paused && !s.own(it.d.Seq) && (n >= uselessMost || 2*it.d.Attempt > r.p.MaxAttempts)
+	r.mu.Unlock()
+	if !begin {
+		return
+	}
+	r.change(func(s *condition) {
+		if !s.paused {
+			s.paused, s.resumed = true, make(chan struct{})
+		}
+		s.probeAt = time.Now().Add(r.p.Probe)
+		s.useless = fmt.Errorf("the model's output was useless for the last %s: %w", messages(max(n, 1)), it.done.Err)
+	})
+	r.giveBackQueued(r.p.BackoffMax)
+}
+
+func messages(n int) string {
+	if n == 1 {
+		return "message"
+	}
+	return fmt.Sprintf("%d messages", n)
 }
 
 func (r *run) isPaused() bool {

@@ -134,7 +134,7 @@ func TestAStopInTheMiddleOfArrivalsBurnsAtMostOneDelivery(t *testing.T) {
 			p := quick
 			p.AckWait = 5 * time.Second // rarely the server sends what no pull hears any more: that comes again after as long
 			const n, rounds = 200, 6
-			p.MaxDeliver = 2 * rounds // each stop may cost the same message a delivery
+			p.MaxAttempts = 2 * rounds // each stop may cost the same message a delivery
 			c := open(t, srv, p)
 			var seen tally
 			var stops atomic.Int32

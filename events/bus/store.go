@@ -102,7 +102,7 @@ func (c *Conn) Store() error {
 }
 
 // put publishes a message to a stream and waits for the acknowledgement.
-func (c *Conn) put(ctx context.Context, stream string, msg *nats.Msg, id string) (*jetstream.PubAck, error) {
+func (c *Conn) put(ctx context.Context, stream string, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	open, err := c.mayPut(stream)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (c *Conn) put(ctx context.Context, stream string, msg *nats.Msg, id string)
 	if open != nil {
 		defer context.AfterFunc(open, cancel)()
 	}
-	pub, err := c.js.PublishMsg(soon, msg, jetstream.WithMsgID(id))
+	pub, err := c.js.PublishMsg(soon, msg, opts...)
 	if err != nil && ctx.Err() == nil && soon.Err() != nil {
 		err = nats.ErrTimeout
 	}

@@ -9,8 +9,8 @@ import (
 	"debrief/events"
 )
 
-// mute puts a subscriber that never answers in the place of the stream of executions. It returns what that receives.
-func mute(t *testing.T, c *Conn) (received chan *nats.Msg, restore func()) {
+// silent puts a subscriber that never answers in the place of the stream of executions. It returns what that receives.
+func silent(t *testing.T, c *Conn) (received chan *nats.Msg, restore func()) {
 	t.Helper()
 	s, err := c.js.Stream(t.Context(), events.StreamExecutions)
 	if err != nil {
@@ -42,18 +42,18 @@ func TestASilentStreamRefusesAtOnce(t *testing.T) {
 		t.Skip("waits 5 s for an acknowledgement that does not come")
 	}
 	c := fresh(t, quick)
-	received, restore := mute(t, c)
-	silent := (*SilentError)(nil)
+	received, restore := silent(t, c)
+	refusal := (*SilentError)(nil)
 	for try := range 2 {
 		_, err := c.Publish(t.Context(), execution("b", "one"), Marks{})
-		if !errors.As(err, &silent) || silent.Stream != events.StreamExecutions || silent.RetryAfter() <= 0 || !Away(err) || !Unreachable(err) {
+		if !errors.As(err, &refusal) || refusal.Stream != events.StreamExecutions || refusal.RetryAfter() <= 0 || !Away(err) || !Unreachable(err) {
 			t.Fatalf("publish %d: got %v, want a *SilentError of %s that is worth another try", try+1, err, events.StreamExecutions)
 		}
 	}
 	if n := len(received); n != 1 {
 		t.Errorf("%d of 2 publishes were sent, want the first alone", n)
 	}
-	if !errors.As(c.Store(), &silent) {
+	if !errors.As(c.Store(), &refusal) {
 		t.Errorf("got state %v, want the silent stream", c.Store())
 	}
 	if _, err := c.Publish(t.Context(), task("b", 1), Marks{}); err != nil {
@@ -73,7 +73,7 @@ func TestASilentStreamRefusesAtOnce(t *testing.T) {
 func TestAClosedStoreRefusesAtOnce(t *testing.T) {
 	t.Parallel()
 	c := fresh(t, quick)
-	received, restore := mute(t, c)
+	received, restore := silent(t, c)
 	c.StoreClosed(nil)
 	waiting := make(chan error, 1)
 	go func() {

@@ -14,14 +14,14 @@ import (
 
 // Ages of what is kept, and the server's window for dropping a second copy.
 const (
-	keepEvents     = 30 * 24 * time.Hour // executions and reflections
-	keepDead       = 7 * 24 * time.Hour
-	keepBlobs      = keepEvents + 24*time.Hour // at least as long as whatever refers to one
-	keepWindows    = keepEvents                // of a session that nobody comes back to
-	keepContexts   = 7 * 24 * time.Hour        // an agent reports within it
-	keepVectors    = keepEvents                // what they belong to is gone then
-	duplicates     = 2 * time.Minute
-	advisoryPrefix = "$JS.EVENT.ADVISORY.CONSUMER."
+	keepEvents   = 30 * 24 * time.Hour // executions and reflections
+	keepDead     = 7 * 24 * time.Hour
+	keepBlobs    = keepEvents + 24*time.Hour // at least as long as whatever refers to one
+	keepWindows  = keepEvents                // of a session that nobody comes back to
+	keepContexts = 7 * 24 * time.Hour        // an agent reports within it
+	keepVectors  = keepEvents                // what they belong to is gone then
+	keepAttempts = keepEvents                // at least as long as a message is redelivered
+	duplicates   = 2 * time.Minute
 )
 
 // Bounds of the buckets that are caches, in values. At its bound the oldest values go first, of whatever key. The server
@@ -44,10 +44,6 @@ const WindowHistory = 20
 
 // streams is every stream, as it is created on a server that does not have it.
 func streams(replicas int) []jetstream.StreamConfig {
-	var advisories []string
-	for _, s := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections} {
-		advisories = append(advisories, advisoryPrefix+"MAX_DELIVERIES."+s+".*", advisoryPrefix+"MSG_TERMINATED."+s+".*")
-	}
 	all := []jetstream.StreamConfig{
 		{
 			Name: events.StreamTasks, Description: "tasks that wait for a generator",
@@ -67,12 +63,9 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Subjects: []string{events.KindDelta.Subject("")}, DenyPurge: true,
 		},
 		{
-			Name: events.StreamDead, Description: "what a role gave up on",
-			Subjects: []string{events.DeadSubject("", "")}, MaxAge: keepDead,
-		},
-		{
-			Name: events.StreamAdvisories, Description: "the server's notices of messages that ran out of deliveries",
-			Subjects: advisories, MaxAge: keepDead,
+			// Each letter has its own subject. A worker that withdraws one replaces it by a message that expires.
+			Name: events.StreamDead, Description: "dead letters",
+			Subjects: []string{events.DeadSubject("", "")}, MaxAge: keepDead, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
 		},
 		{
 			// A key-value bucket by its conventions; created as a stream because the bucket call cannot allow atomic
@@ -102,6 +95,11 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Subjects: []string{"$KV." + events.BucketRuns + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
 			DenyDelete: true,
 		},
+		{
+			Name: attemptsStream, Description: "deliveries that were no attempts, by role and message",
+			Subjects: []string{"$KV." + events.BucketAttempts + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true, MaxAge: keepAttempts,
+		},
 	}
 	for i := range all {
 		all[i].Storage = jetstream.FileStorage
@@ -115,17 +113,17 @@ func streams(replicas int) []jetstream.StreamConfig {
 	return all
 }
 
-// used are the streams that a role cannot work without, nil for all. Work and the mover read those of other roles, too.
+// used are the streams that a role cannot work without, nil for all.
 func used(role string) []string {
 	own := map[string][]string{
 		events.RoleGenerator: {"KV_" + events.BucketPlaybook, "KV_" + events.BucketWindow, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors},
-		events.RoleReflector: {"KV_" + events.BucketWindow},
+		events.RoleReflector: {"KV_" + events.BucketWindow, events.StreamTasks},
 		events.RoleCurator:   {events.StreamDeltas, "KV_" + events.BucketPlaybook},
 	}[role]
 	if own == nil {
 		return nil
 	}
-	return append(own, events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDead, events.StreamAdvisories)
+	return append(own, source(role), sink(role), events.StreamDead, attemptsStream)
 }
 
 // ensure creates what is missing of what a role uses. What exists is left as its operator set it, unless we cannot work
@@ -184,7 +182,7 @@ func missing(what string, err error) error {
 
 // Durables makes the durable consumers of all roles where they are missing, so that roles need no right to.
 func (c *Conn) Durables(ctx context.Context) error {
-	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.RoleMover} {
+	for _, role := range roles {
 		if _, err := c.consumer(ctx, role); err != nil {
 			return err
 		}
@@ -248,6 +246,10 @@ func usable(got, want jetstream.StreamConfig) error {
 		return unsuitable("does not allow atomic batches: set allow_atomic")
 	case want.AllowRollup && !got.AllowRollup:
 		return unsuitable("does not allow rollups: set allow_rollup_hdrs")
+	case want.AllowMsgTTL && !got.AllowMsgTTL:
+		return unsuitable("does not allow messages that expire: set allow_msg_ttl")
+	case want.AllowMsgTTL && got.MaxMsgsPerSubject != want.MaxMsgsPerSubject:
+		return unsuitable("keeps %d messages of a subject, want %d: set max_msgs_per_subject", got.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
 	case !got.AllowDirect:
 		return unsuitable("does not allow direct gets: set allow_direct")
 	}
@@ -276,23 +278,25 @@ func source(role string) string {
 		return events.StreamTasks
 	case events.RoleReflector:
 		return events.StreamExecutions
-	case events.RoleCurator:
-		return events.StreamReflections
 	}
-	return events.StreamAdvisories
+	return events.StreamReflections
 }
+
+// roles are those that have a durable.
+var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
+
+// unlimited is the limit of deliveries of every durable. The worker counts attempts: a server that gives up a message
+// says so once, and a message whose notice is lost is lost with it.
+const unlimited = -1
 
 // durable is a role's durable, as the policy has it.
 func (c *Conn) durable(role string) jetstream.ConsumerConfig {
 	want := jetstream.ConsumerConfig{
 		Durable: role, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: c.policy.AckWait, MaxDeliver: c.policy.MaxDeliver, MaxAckPending: c.policy.MaxAckPending,
+		AckWait: c.policy.AckWait, MaxDeliver: unlimited, MaxAckPending: c.policy.MaxAckPending,
 	}
-	switch role {
-	case events.RoleCurator:
+	if role == events.RoleCurator {
 		want.MaxAckPending = c.policy.MaxCurating
-	case events.RoleMover:
-		want.MaxDeliver = -1
 	}
 	return want
 }

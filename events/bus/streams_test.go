@@ -32,7 +32,7 @@ func TestManyWorkersCreateTheStreamsOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.RoleMover} {
+			for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
 				if _, err := c.consumer(t.Context(), role); err != nil {
 					t.Error(err)
 				}
@@ -49,7 +49,7 @@ func TestManyWorkersCreateTheStreamsOnce(t *testing.T) {
 	for _, s := range all0 {
 		names = append(names, s.Name)
 	}
-	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "ADVISORIES", "KV_playbook", "KV_window", "KV_contexts", "KV_vectors", "KV_runs"}; !slices.Equal(names, want) {
+	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "KV_playbook", "KV_window", "KV_contexts", "KV_vectors", "KV_runs", "KV_attempts"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -64,7 +64,6 @@ func TestStreamsKeepWhatTheTableSays(t *testing.T) {
 		"REFLECTIONS": {MaxAge: 30 * day},
 		"DELTAS":      {DenyPurge: true},
 		"DEAD":        {MaxAge: 7 * day},
-		"ADVISORIES":  {MaxAge: 7 * day},
 		"KV_playbook": {AllowAtomicPublish: true, DenyDelete: true},
 		"KV_window":   {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 400_000},
 		"KV_contexts": {MaxAge: 7 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
@@ -155,22 +154,18 @@ func TestWhatAnOperatorSetStays(t *testing.T) {
 func TestConsumersFollowThePolicy(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	for _, p := range []Policy{{}, {AckWait: time.Second, MaxDeliver: 7, MaxAckPending: 9, MaxCurating: 11}} {
+	for _, p := range []Policy{{}, {AckWait: time.Second, MaxAttempts: 7, MaxAckPending: 9, MaxCurating: 11}} {
 		c := open(t, srv, p)
 		for role, pending := range map[string]int{
 			events.RoleGenerator: c.policy.MaxAckPending, events.RoleReflector: c.policy.MaxAckPending,
-			events.RoleCurator: c.policy.MaxCurating, events.RoleMover: c.policy.MaxAckPending,
+			events.RoleCurator: c.policy.MaxCurating,
 		} {
 			cons, err := c.consumer(t.Context(), role)
 			if err != nil {
 				t.Fatal(err)
 			}
-			deliver := c.policy.MaxDeliver
-			if role == events.RoleMover {
-				deliver = -1
-			}
 			got := cons.CachedInfo().Config
-			if got.AckWait != c.policy.AckWait || got.MaxDeliver != deliver || got.MaxAckPending != pending || got.AckPolicy != jetstream.AckExplicitPolicy {
+			if got.AckWait != c.policy.AckWait || got.MaxDeliver != -1 || got.MaxAckPending != pending || got.AckPolicy != jetstream.AckExplicitPolicy {
 				t.Errorf("%s: got %+v", role, got)
 			}
 		}
@@ -329,7 +324,7 @@ func TestTheSameLetterIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	c := fresh(t, quick)
 	letter := func(role string, seq uint64) *events.DeadLetter {
-		return &events.DeadLetter{Role: role, Reason: "two\nlines", Stream: "TASKS", Seq: seq, Subject: "ace.task.main", Data: []byte("x"), Time: time.Now()}
+		return &events.DeadLetter{Role: role, Code: events.DeadError, Reason: "two\nlines", Stream: "TASKS", Seq: seq, Subject: "ace.task.main", Data: []byte("x"), Time: time.Now()}
 	}
 	for _, l := range []*events.DeadLetter{letter("generator", 1), letter("generator", 1), letter("generator", 2), letter("reflector", 1)} {
 		if err := c.Bury(t.Context(), l); err != nil {
@@ -345,7 +340,7 @@ func TestTheSameLetterIsStoredOnce(t *testing.T) {
 func TestALetterOfAnythingFits(t *testing.T) {
 	t.Parallel()
 	c := fresh(t, quick)
-	l := &events.DeadLetter{Role: "mover", Reason: strings.Repeat("é ", 2000), Stream: "ADVISORIES", Seq: 9, Subject: "$JS.EVENT.x", Data: make([]byte, 1<<20), Time: time.Now()}
+	l := &events.DeadLetter{Role: "generator", Code: events.DeadInvalid, Reason: strings.Repeat("é ", 2000), Stream: "TASKS", Seq: 9, Subject: "x.y", Data: make([]byte, 1<<20), Time: time.Now()}
 	if err := c.Bury(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}

@@ -106,6 +106,10 @@ func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) er
 		default:
 			down = false
 		}
+		if w != nil && withdrawn(w.head.Header) {
+			w.next, w.head = w.head.Sequence+1, nil
+			continue
+		}
 		if w != nil {
 			e := c.entry(ctx, w)
 			w.next, w.head = w.head.Sequence+1, nil

@@ -109,7 +109,7 @@ func (r *run) begin(it *item) {
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 			keySystem.String("nats"), keyOperation.String("process"), keySubject.String(it.msg.Subject()),
 			keyMessage.String(messageID(it.msg.Headers())), keyRole.String(r.w.Role), keyKind.String(string(kind)),
-			keyBook.String(string(book)), keySeq.Int64(int64(it.d.Seq)), keyDelivery.Int(it.attempt),
+			keyBook.String(string(book)), keySeq.Int64(int64(it.d.Seq)), keyDelivery.Int(it.delivered),
 		))
 	it.span, it.d.Trace = span, traceparent(trace.SpanContextFromContext(ctx))
 }

@@ -248,7 +248,7 @@ func (e chattyError) Loggable() string { return "useless" }
 
 func TestLogLinesSayWhichDeliveryTheyAreAbout(t *testing.T) {
 	t.Parallel()
-	c, out := fresh(t, Policy{MaxDeliver: 2, BackoffMin: quick.BackoffMin}), new(lines)
+	c, out := fresh(t, Policy{MaxAttempts: 2, BackoffMin: quick.BackoffMin}), new(lines)
 	c.log = zerolog.New(out)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(ctx context.Context, d *Delivery) Result {
 		c.LogIn(ctx).Info().Msg("from the role")

@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/playbook"
 )
 
@@ -34,10 +33,8 @@ func sink(role string) string {
 		return events.StreamExecutions
 	case events.RoleReflector:
 		return events.StreamReflections
-	case events.RoleCurator:
-		return events.StreamDeltas
 	}
-	return events.StreamDead
+	return events.StreamDeltas
 }
 
 // Work asks the server about a role, whether or not a worker of it runs.
@@ -68,7 +65,7 @@ func (c *Conn) Work(ctx context.Context, role string) (Work, error) {
 		switch {
 		case err == nil:
 			w.Oldest = m.Time
-			_, w.Book, _ = events.ParseSubject(m.Subject) // an advisory has none
+			_, w.Book, _ = events.ParseSubject(m.Subject)
 		case !errors.Is(err, jetstream.ErrMsgNotFound): // settled meanwhile
 			return w, fmt.Errorf("read %s after %d: %w", source(role), w.Floor, unanswered(ctx, err))
 		}
@@ -81,18 +78,8 @@ func (c *Conn) Work(ctx context.Context, role string) (Work, error) {
 	if w.Outputs > 0 {
 		w.Output = out.CachedInfo().State.LastTime
 	}
-	dead, err := c.js.Stream(ctx, events.StreamDead)
-	if err != nil {
-		return w, fmt.Errorf("read stream %s: %w", events.StreamDead, unanswered(ctx, err))
-	}
-	i, err := denied.Call(ctx, c.watch, events.StreamDead, func(ctx context.Context) (*jetstream.StreamInfo, error) {
-		return dead.Info(ctx, jetstream.WithSubjectFilter(events.DeadSubject(role, "")))
-	})
-	if err != nil {
-		return w, fmt.Errorf("read stream %s: %w", events.StreamDead, unanswered(ctx, err))
-	}
-	for _, n := range i.State.Subjects {
-		w.Dead += n
+	if w.Dead, err = c.countLetters(ctx, role); err != nil {
+		return w, err
 	}
 	return w, nil
 }

@@ -27,16 +27,16 @@ type Worker struct {
 	// Batch above 1 hands over everything that waits for a book, up to so many; books run side by side, one book one
 	// call at a time.
 	Batch int
-
-	// decode is for the mover, whose messages are the server's.
-	decode func(context.Context, jetstream.Msg) (events.Event, error)
+	// Done reports whether the effect of an earlier attempt at a delivery is stored: then it becomes no dead letter. It is
+	// called before a redelivered message becomes one, and may be slow. Nil is never.
+	Done func(ctx context.Context, d *Delivery) (bool, error)
 }
 
 // Delivery is an event on its way through a role.
 type Delivery struct {
 	Event   events.Event
 	Seq     uint64    // its stream sequence
-	Attempt int       // 1 for the first delivery
+	Attempt int       // 1 for the first attempt
 	Stored  time.Time // when the server stored it
 	// Repeat says that the event may have been published before under another sequence.
 	Repeat bool
@@ -57,6 +57,9 @@ type Result struct {
 	Reply []byte
 	// Version is that of the playbook which holds what came of the delivery, where that is a change of one.
 	Version uint64
+	// Asked says that a model was asked and its reply was useful: so it works, and useless output for another message is
+	// that message's own.
+	Asked bool
 	// Err decides by its behaviour what becomes of the delivery; see Discard and the failure policy.
 	Err error
 }
@@ -68,9 +71,6 @@ const pullSubject = "$JS.API.CONSUMER.MSG.NEXT."
 // gives the rest back. It returns an error only when it cannot begin.
 func (c *Conn) Run(ctx context.Context, w Worker) error {
 	w.Slots, w.Batch = max(w.Slots, 1), min(max(w.Batch, 1), maxHeld/2)
-	if w.decode == nil {
-		w.decode = c.decode
-	}
 	cons, restored, err := c.bind(ctx, w.Role)
 	if ctx.Err() != nil {
 		return nil // stopped before it began
@@ -94,6 +94,7 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	r := &run{
 		c: c, w: w, p: c.policy, cons: cons, restored: restored, intake: ctx, work: work,
 		log:     c.log.With().Str(events.LogRole, w.Role).Logger(),
+		contact: time.Now(),
 		slots:   make(chan struct{}, w.Slots),
 		drained: make(chan struct{}),
 		wake:    make(chan struct{}, 1),
@@ -112,10 +113,16 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 		defer close(alive)
 		r.keepAlive(work)
 	}()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		r.watchNewer(ctx)
+	}()
 	r.pull()
 	r.busy.Wait()
 	stop(nil)
 	<-alive
+	<-watched
 	wait := 5 * time.Second
 	if !c.nc.IsConnected() {
 		wait = time.Second
@@ -148,15 +155,27 @@ type run struct {
 	held map[uint64]*item // by stream sequence: everything delivered to us and not settled
 	// heldBytes is how large their payloads are, as they came.
 	heldBytes int
+	contact   time.Time // when the last signs of life were sent that the server has answered
+	silent    time.Time // the end of the last time without such an answer for the ack wait
 	queues    map[playbook.Book]*queue
 	pulls     jetstream.MessagesContext // the open pull, or nil
 	state     condition
+
+	records sync.Mutex // so that records of attempts are published in the order in which they are made
 }
 
 // item is one delivery that the worker has to settle.
 type item struct {
-	msg     jetstream.Msg // the newest delivery of it, and its number; both under run.mu
-	attempt int
+	// The newest delivery, and the server's number of it. All of these are under run.mu.
+	msg       jetstream.Msg
+	delivered int
+	idle      bool // this delivery is no attempt so far
+	again     bool // the server delivered it while it was held
+
+	number  int       // the server's number of the delivery that made the item
+	taken   time.Time // when that came
+	counted bool      // d.Attempt is right: what is stored about it was read, or there is nothing; written under run.mu
+	letter  string    // subject of the dead letter that it has
 
 	// The rest belongs to the goroutine that processes the item.
 	d      Delivery
@@ -182,6 +201,7 @@ func (r *run) keepAlive(ctx context.Context) {
 			return
 		case <-t.C:
 		}
+		began := time.Now()
 		msgs = msgs[:0]
 		r.mu.Lock()
 		for _, it := range r.held {
@@ -194,5 +214,27 @@ func (r *run) keepAlive(ctx context.Context) {
 			}
 		}
 		clear(msgs)
+		if r.c.nc.FlushTimeout(r.p.AckWait/3) == nil {
+			r.touch(began)
+		}
 	}
+}
+
+// touch notes that the server has answered after it was sent signs of life at a time.
+func (r *run) touch(sent time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if now.Sub(r.contact) >= r.p.AckWait {
+		r.silent = now
+	}
+	r.contact = sent
+}
+
+// outOfTouch reports whether another worker may have been given an item while this one had it: the server delivers a
+// message again when it has heard nothing for the ack wait.
+func (r *run) outOfTouch(it *item) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return it.again || it.taken.Before(r.silent) || time.Since(r.contact) >= r.p.AckWait
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/events/natsd"
@@ -69,7 +68,7 @@ func TestFailedDeliveriesComeBackLaterAndEndAsADeadLetter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := quick
-			p.BackoffMin, p.BackoffMax, p.MaxDeliver = 60*time.Millisecond, 90*time.Millisecond, 3
+			p.BackoffMin, p.BackoffMax, p.MaxAttempts = 60*time.Millisecond, 90*time.Millisecond, 3
 			c := fresh(t, p)
 			var at []time.Time
 			var attempts []int
@@ -192,73 +191,12 @@ func TestOneUnreadableMessageSpoilsNoBatch(t *testing.T) {
 func TestAHandlerThatReturnsTooFewResultsFailsTheRest(t *testing.T) {
 	t.Parallel()
 	p := quick
-	p.MaxDeliver = 1
+	p.MaxAttempts = 1
 	c := fresh(t, p)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: func(context.Context, []*Delivery) []Result { return nil }})
 	publish(t, c, task("main", 1))
 	if l := letters(t, c, 1)[0]; l.Reason != "handler of generator returned 0 results for 1 deliveries" {
 		t.Errorf("got %q", l.Reason)
-	}
-}
-
-func TestPoisonAloneIsADeadLetterAfterItsTries(t *testing.T) {
-	t.Parallel()
-	c := fresh(t, quick)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
-		return Result{Err: fmt.Errorf("ask: %w", uselessError{})}
-	})})
-	publish(t, c, task("main", 1))
-	if l := letters(t, c, 1)[0]; l.Deliveries != 5 || l.Reason != "ask: no JSON in the answer" {
-		t.Errorf("got %+v", l)
-	}
-}
-
-func TestAWorkerThatDiesOnTheLastDeliveryLeavesOneDeadLetter(t *testing.T) {
-	t.Parallel()
-	srv := serve(t, natsd.Config{})
-	p := quick
-	p.AckWait, p.MaxDeliver = 50*time.Millisecond, 2
-	c, other := open(t, srv, p), open(t, srv, p)
-	cons, err := c.consumer(t.Context(), events.RoleGenerator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := task("main", 1)
-	asked.SetReply(c.nc.NewInbox())
-	replies, err := c.nc.SubscribeSync(asked.ReplyTo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := publish(t, c, asked)
-	startFunc(t, c.RunMover)
-	startFunc(t, other.RunMover) // every worker has one, and they share the notices
-	for n := range 2 {           // and dies with each
-		m, err := cons.Next(jetstream.FetchMaxWait(patience))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if md, _ := m.Metadata(); int(md.NumDelivered) != n+1 {
-			t.Fatalf("got delivery %d, want %d", md.NumDelivered, n+1)
-		}
-	}
-	pending := startFunc(t, func(ctx context.Context) error { // the server gives up when somebody asks
-		if m, err := cons.Next(jetstream.FetchContext(ctx)); err == nil {
-			return fmt.Errorf("delivered once more: %v", m.Headers())
-		}
-		return nil
-	})
-	l := letters(t, c, 1)[0]
-	pending.stop()
-	if l.Reason != "no worker finished it in 2 deliveries" || l.Deliveries != 2 || l.Role != events.RoleGenerator || l.Seq != r.Seq || l.Subject != "ace.task.main" || len(l.Data) == 0 {
-		t.Errorf("got %+v", l)
-	}
-	if m, err := replies.NextMsg(patience); err != nil || m.Header.Get(events.HeaderError) != l.Reason {
-		t.Errorf("who asked got %v, %v; want the reason", m, err)
-	}
-	eventually(t, "the task is deleted", func() bool { return count(t, c, events.StreamTasks) == 0 })
-	awaitIdle(t, c, events.RoleMover)
-	if n := count(t, c, events.StreamDead); n != 1 {
-		t.Errorf("got %d dead letters, want 1", n)
 	}
 }
 

@@ -39,7 +39,9 @@ func (m *Message) Stored() time.Time {
 type Query struct {
 	Subject string   `json:"next_by_subj,omitempty"`
 	Last    []string `json:"multi_last,omitempty"` // MaxLast at most
-	From    uint64   `json:"seq"`                  // none before this sequence
+	From    uint64   `json:"seq,omitempty"`        // none before this sequence
+
+	Since time.Time `json:"start_time,omitzero"` // none stored before it; without From
 }
 
 // MaxLast is how many subjects the server takes in one query.
@@ -70,8 +72,10 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 	}
 	defer sub.Unsubscribe()
 	sub.SetClosedHandler(func(string) { close(in.closed) })
-	for next := max(q.From, 1); next > 0; {
-		q.From = next
+	if q.Since.IsZero() {
+		q.From = max(q.From, 1)
+	}
+	for more := true; more; {
 		req, err := json.Marshal(struct {
 			Query
 			Batch    int `json:"batch"`
@@ -83,11 +87,51 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 		if err := nc.PublishRequest(api+stream, subject, req); err != nil {
 			return err
 		}
-		if next, err = in.answer(ctx, fn); err != nil {
+		next, err := in.answer(ctx, fn)
+		if err != nil {
 			return err
 		}
+		q.From, q.Since, more = next, time.Time{}, next > 0
 	}
 	return nil
+}
+
+// Count returns the number of messages under a subject, which may have wildcards. Its errors are those of Read.
+func Count(ctx context.Context, nc *nats.Conn, stream, subject string) (n uint64, err error) {
+	// A batch of one says how many more there are.
+	in := inbox{make(chan *nats.Msg, 2), make(chan struct{}), time.NewTimer(answerTimeout)}
+	defer in.silence.Stop()
+	to := nc.NewInbox()
+	sub, err := nc.ChanSubscribe(to, in.messages)
+	if err != nil {
+		return 0, err
+	}
+	defer sub.Unsubscribe()
+	sub.SetClosedHandler(func(string) { close(in.closed) })
+	req, err := json.Marshal(struct {
+		Query
+		Batch int `json:"batch"`
+	}{Query{Subject: subject, From: 1}, 1})
+	if err != nil {
+		return 0, err
+	}
+	if err := nc.PublishRequest(api+stream, to, req); err != nil {
+		return 0, err
+	}
+	reply, err := in.next(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := parse(reply); errors.Is(err, io.EOF) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	more, err := strconv.ParseUint(said(reply, "Nats-Num-Pending"), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("number of pending messages of a direct get: %w", err)
+	}
+	return more + 1, nil
 }
 
 // Last is the last message on a subject, nil if there is none. It is cheaper than a Read of one, and its errors are those.

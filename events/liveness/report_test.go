@@ -142,7 +142,7 @@ func TestARollCallSeesWhoWorksAndWhoStopped(t *testing.T) {
 func TestWhatDoesNotGoWellIsNoProgress(t *testing.T) {
 	t.Parallel()
 	const floor = 100 * time.Millisecond
-	conn, _ := bustest.Open(t, bus.Policy{MaxDeliver: 1 << 20, BackoffMin: 5 * time.Millisecond, BackoffMax: 5 * time.Millisecond})
+	conn, _ := bustest.Open(t, bus.Policy{MaxAttempts: 1 << 20, BackoffMin: 5 * time.Millisecond, BackoffMax: 5 * time.Millisecond})
 	p := Watch(conn, "one", floor)
 	work(t, conn, events.RoleReflector, func(*bus.Delivery) bus.Result { return bus.Result{Err: context.DeadlineExceeded} })
 	publish(t, conn, 3)
@@ -159,7 +159,7 @@ func TestManyWorkersAreOneRole(t *testing.T) {
 	worker := func(s bus.State, in, settled time.Duration, stored uint64) Report {
 		r := Role{RoleHealth: bus.RoleHealth{Role: "curator", State: s, Since: now.Add(-in)}}
 		r.Vitals = bus.Vitals{Stored: stored, Started: now.Add(-time.Hour), Settled: now.Add(-settled), P95: time.Duration(stored) * time.Second}
-		return Report{Roles: []Role{r, {RoleHealth: bus.RoleHealth{Role: "mover", State: bus.Running}}}}
+		return Report{Roles: []Role{r, {RoleHealth: bus.RoleHealth{Role: "reflector", State: bus.Running}}}}
 	}
 	waiting := bus.Work{Lag: bus.Lag{Pending: 3}, Oldest: now.Add(-10 * time.Minute)}
 	for _, row := range []struct {

@@ -29,7 +29,7 @@ func Metrics(program string) *metrics.Metrics { return metrics.New(program, Vers
 // Serve answers health checks over HTTP, if there is an address, and 'debrief status' over NATS:
 //
 //	/livez    200 while the process runs
-//	/readyz   200 while the roles, and the mover of dead letters, are at work, and events can be stored
+//	/readyz   200 while the roles are at work and events can be stored
 //	/healthz  200 unless learning is red: then 503; it is red at once while nothing can be stored
 //	/metrics  for Prometheus
 //
@@ -108,7 +108,7 @@ func (c checks) mux() *http.ServeMux {
 
 func (c checks) ready(w http.ResponseWriter, _ *http.Request) {
 	states := c.conn.Health()
-	ready := len(states) > c.roles && c.conn.Store() == nil // fewer: they are only starting
+	ready := len(states) >= c.roles && c.conn.Store() == nil // fewer: they are only starting
 	for i := range states {
 		ready = ready && states[i].Healthy()
 		if !c.private {

@@ -232,7 +232,7 @@ func TestABrokenReflectorPromptTurnsHealthRedAndLosesNothing(t *testing.T) {
 				code, r := s.role(events.RoleReflector)
 				return code == http.StatusServiceUnavailable && r.Level == liveness.Red && r.State == bus.Paused
 			})
-			if _, r := s.role(events.RoleReflector); !strings.Contains(strings.Join(r.Because, " "), "outputs were useless") {
+			if _, r := s.role(events.RoleReflector); !strings.Contains(strings.Join(r.Because, " "), "output was useless") {
 				t.Errorf("red because of %q, want to hear of useless output", r.Because)
 			}
 			if code, body := s.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "paused") {

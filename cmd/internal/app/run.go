@@ -13,11 +13,11 @@ type Role interface {
 	Run(ctx context.Context, conn *bus.Conn) error
 }
 
-// Run runs roles, and the mover of dead letters, until the context ends or one of them fails; then all stop.
+// Run runs roles until the context ends or one of them fails; then all stop.
 func Run(ctx context.Context, conn *bus.Conn, roles ...Role) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	errs := make([]error, len(roles)+1)
+	errs := make([]error, len(roles))
 	var all sync.WaitGroup
 	for i, r := range roles {
 		all.Go(func() {
@@ -25,10 +25,6 @@ func Run(ctx context.Context, conn *bus.Conn, roles ...Role) error {
 			errs[i] = stopped(ctx, r.Run(ctx, conn))
 		})
 	}
-	all.Go(func() {
-		defer stop()
-		errs[len(roles)] = stopped(ctx, conn.RunMover(ctx))
-	})
 	all.Wait()
 	return errors.Join(errs...)
 }

@@ -55,7 +55,7 @@ import (
 // Streams are the names of all that is in a backup, in the order in which it is taken.
 func Streams() []string {
 	return []string{
-		"KV_" + events.BucketRuns, events.StreamTasks, events.StreamDead, events.StreamAdvisories,
+		"KV_" + events.BucketRuns, events.StreamTasks, events.StreamDead,
 		"KV_" + events.BucketPlaybook, events.StreamDeltas, events.StreamReflections, events.StreamExecutions,
 		"KV_" + events.BucketWindow, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors, "OBJ_" + events.BucketBlobs,
 	}
@@ -63,7 +63,7 @@ func Streams() []string {
 
 // roles with a position, by the stream that it is in. The tasks are a work queue, which has none: what is left is left.
 var roles = map[string]string{
-	events.StreamExecutions: events.RoleReflector, events.StreamReflections: events.RoleCurator, events.StreamAdvisories: events.RoleMover,
+	events.StreamExecutions: events.RoleReflector, events.StreamReflections: events.RoleCurator,
 }
 
 // Progress is told how many bytes of which stream have been copied.

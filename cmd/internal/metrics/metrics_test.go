@@ -30,7 +30,7 @@ import (
 
 // known are the values of every label, by its name; a label that is not here may not be.
 var known = map[string][]string{
-	"role":      {events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.RoleMover},
+	"role":      {events.RoleGenerator, events.RoleReflector, events.RoleCurator},
 	"kind":      {chats, embeds},
 	"result":    append(slices.Clone(results), "stored", "handled", "retried", "dead"),
 	"state":     append(slices.Clone(breakers), "running", "unavailable", "paused", "outdated"),
@@ -85,10 +85,9 @@ func build(t *testing.T) *whole {
 	for _, r := range roles {
 		go func() { ended <- r.Run(ctx, conn) }()
 	}
-	go func() { ended <- conn.RunMover(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		for range len(roles) + 1 {
+		for range roles {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
@@ -96,7 +95,7 @@ func build(t *testing.T) *whole {
 		model.Close()
 	})
 	w := &whole{m, t, conn}
-	w.until("every role runs", func() bool { return len(conn.Health()) == 4 })
+	w.until("every role runs", func() bool { return len(conn.Health()) == 3 })
 	return w
 }
 

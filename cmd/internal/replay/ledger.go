@@ -181,7 +181,7 @@ func (l *ledger) letter(s bus.Stored) {
 	var e events.Event
 	if ok {
 		id = bus.EventID(letter.Header)
-		if letter.Abandoned {
+		if letter.Code == events.DeadAttempts {
 			var err error
 			if e, err = l.conn.Undead(l.ctx, letter); bus.Away(err) { // what nobody can read is given up
 				l.fail(fmt.Errorf("read what workers died with: %w", err))

@@ -37,7 +37,7 @@ func TestACopyThatIsGivenUpEndsItsSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.close()
-	bury := func(seq uint64, abandoned bool) {
+	bury := func(seq uint64, code events.DeadCode) {
 		subject, header, data, err := events.Encode(e)
 		if err != nil {
 			t.Fatal(err)
@@ -45,14 +45,14 @@ func TestACopyThatIsGivenUpEndsItsSample(t *testing.T) {
 		header[nats.MsgIdHdr] = []string{string(e.ID) + "~7"}
 		letter := &events.DeadLetter{
 			Role: events.RoleReflector, Reason: "it is bad", Stream: events.StreamExecutions, Seq: seq, Subject: subject, Header: header, Data: data,
-			Time: time.Now(), Abandoned: abandoned,
+			Time: time.Now(), Code: code,
 		}
 		if err := conn.Bury(t.Context(), letter); err != nil {
 			t.Fatal(err)
 		}
 	}
-	bury(1, true)
-	bury(2, false)
+	bury(1, events.DeadAttempts)
+	bury(2, events.DeadError)
 	task := events.Task{ID: "e001/a", Question: "?", Origin: events.Origin{Run: "r", Held: true}}
 	task.Book = "r"
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -93,13 +93,13 @@ func TestAGatheringThatWasGivenUpIsAskedForAgain(t *testing.T) {
 	h := open(t, 8, nil)
 	s := sets(16, 4)
 	s.Validation, s.Test = nil, nil
-	buryEdit(t, h.conn, &events.Edit{ID: events.Hash("gather", "r", "1", "0"), Author: author, Rebuild: true, Created: time.Now()}, 1, false)
+	buryEdit(t, h.conn, &events.Edit{ID: events.Hash("gather", "r", "1", "0"), Author: author, Rebuild: true, Created: time.Now()}, 1, events.DeadError)
 	if rep := h.run(Config{Batch: 16}, s, Options{Name: "r"}).Report; rep.Final.Version == 0 {
 		t.Errorf("nothing was learned: %+v", rep.Final)
 	}
 }
 
-func buryEdit(t *testing.T, conn *bus.Conn, e *events.Edit, seq uint64, abandoned bool) {
+func buryEdit(t *testing.T, conn *bus.Conn, e *events.Edit, seq uint64, code events.DeadCode) {
 	t.Helper()
 	e.Book = "r"
 	subject, header, data, err := events.Encode(e)
@@ -109,7 +109,7 @@ func buryEdit(t *testing.T, conn *bus.Conn, e *events.Edit, seq uint64, abandone
 	header[nats.MsgIdHdr] = []string{string(e.ID)}
 	letter := &events.DeadLetter{
 		Role: events.RoleCurator, Reason: "no worker finished it", Stream: events.StreamReflections, Seq: seq, Subject: subject, Header: header, Data: data,
-		Time: time.Now(), Abandoned: abandoned,
+		Time: time.Now(), Code: code,
 	}
 	if err := conn.Bury(t.Context(), letter); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestCuratorsThatDieEndNoRun(t *testing.T) {
 			e := st.Event.(*events.Edit)
 			to := e.ReplyTo
 			e.ReplyTo = ""
-			buryEdit(t, h.conn, e, st.Seq, true)
+			buryEdit(t, h.conn, e, st.Seq, events.DeadAttempts)
 			if err := h.conn.NATS().PublishMsg(&nats.Msg{Subject: to, Header: nats.Header{events.HeaderError: {"no worker finished it"}}}); err != nil {
 				return err
 			}

@@ -19,7 +19,7 @@
 //   - A subject that several messages answer must be in severalAnswers.
 //
 // Limits of the list: all agents of a tenant are one user and can read each other's answers. Roles of a tenant can read
-// its tasks and executions. A user with the right to a bucket may write all of its keys. The operator is a user of the
+// all of its dead letters. A user with the right to a bucket may write all of its keys. The operator is a user of the
 // stream account, so the server does not replace its reply subjects, and it may create push consumers. Its denied subjects
 // prevent mistakes, not attacks: its key can forge and delete everything of its tenant and must be guarded.
 package rights
@@ -61,7 +61,6 @@ var (
 	answers = Grant{Subject: "_R_.>", Why: "answers to requests of other accounts", At: []string{}}
 	replies = Grant{Subject: "_INBOX_operator.>", Why: "answers to tasks and edits, whose inbox is in the event"}
 	blobs   = Grant{Subject: "$O.blobs.>", Why: "payloads too large for a message"}
-	letters = Grant{Subject: "ace.dead.*.*", Why: "dead letters: its own, and those it moves for workers that died"}
 	headOf  = Grant{Subject: "ace.head.*", Why: "a playbook has a new version"}
 )
 
@@ -70,7 +69,8 @@ var generator = User{
 	Publish: []Grant{
 		{Subject: "ace.execution.*", Why: "its results, and executions that agents report to its service"},
 		{Subject: "ace.feedback.*", Why: "feedback that agents report to its service"},
-		letters,
+		{Subject: "ace.dead.generator.>", Why: "its dead letters"},
+		{Subject: "$KV.attempts.generator.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
 		{Subject: "$KV.window.>", Why: "turns of sessions"},
@@ -81,27 +81,22 @@ var generator = User{
 		{Subject: "$JS.API.CONSUMER.INFO.TASKS.generator", Why: "its durable: position"},
 		{Subject: "$JS.API.CONSUMER.MSG.NEXT.TASKS.generator", Why: "its durable: deliveries"},
 		{Subject: "$JS.ACK.TASKS.generator.>", Why: "its durable: acknowledgements"},
-		{Subject: "$JS.API.CONSUMER.INFO.ADVISORIES.mover", Why: "the mover's durable, which all workers share"},
-		{Subject: "$JS.API.CONSUMER.MSG.NEXT.ADVISORIES.mover", Why: "mover"},
-		{Subject: "$JS.ACK.ADVISORIES.mover.>", Why: "mover"},
 
 		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
 		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "health: backlog"},
 		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "health: its results"},
-		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "mover"},
-		{Subject: "$JS.API.STREAM.INFO.ADVISORIES", Why: "mover"},
 		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "health: dead letters"},
+		{Subject: "$JS.API.STREAM.INFO.KV_attempts", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.KV_playbook", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.KV_window", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.KV_contexts", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.KV_vectors", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
 
-		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "health: the oldest task; mover"},
-		{Subject: "$JS.API.STREAM.MSG.DELETE.TASKS", Why: "mover: a work queue keeps messages that nobody acknowledges"},
+		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "which of its messages have a dead letter"},
+		{Subject: "$JS.API.DIRECT.GET.KV_attempts", Why: "which deliveries were no attempts"},
+		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "health: the oldest task"},
 		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "recall, sessions, feedback"},
-		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "mover"},
-		{Subject: "$JS.API.DIRECT.GET.ADVISORIES", Why: "health: the oldest advisory"},
 		{Subject: "$JS.API.DIRECT.GET.DELTAS", Why: "earlier versions of a playbook"},
 		{Subject: "$JS.API.DIRECT.GET.DELTAS.>", Why: "earlier versions of a playbook"},
 		{Subject: "$JS.API.DIRECT.GET.KV_playbook", Why: "the playbook"},
@@ -129,7 +124,8 @@ var reflector = User{
 	Publish: []Grant{
 		{Subject: "ace.reflection.*", Why: "its results"},
 		{Subject: "ace.task.*", Why: "another round of a task"},
-		letters,
+		{Subject: "ace.dead.reflector.>", Why: "its dead letters"},
+		{Subject: "$KV.attempts.reflector.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
 		{Subject: "$KV.window.>", Why: "notes of sessions and books, runs of a task, the first feedback"},
@@ -138,24 +134,21 @@ var reflector = User{
 		{Subject: "$JS.API.CONSUMER.INFO.EXECUTIONS.reflector", Why: "its durable: position"},
 		{Subject: "$JS.API.CONSUMER.MSG.NEXT.EXECUTIONS.reflector", Why: "its durable: deliveries"},
 		{Subject: "$JS.ACK.EXECUTIONS.reflector.>", Why: "its durable: acknowledgements"},
-		{Subject: "$JS.API.CONSUMER.INFO.ADVISORIES.mover", Why: "the mover's durable, which all workers share"},
-		{Subject: "$JS.API.CONSUMER.MSG.NEXT.ADVISORIES.mover", Why: "mover"},
-		{Subject: "$JS.ACK.ADVISORIES.mover.>", Why: "mover"},
 
 		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
-		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "mover"},
+		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "health: backlog"},
 		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "health: its results"},
-		{Subject: "$JS.API.STREAM.INFO.ADVISORIES", Why: "mover"},
 		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "health: dead letters"},
+		{Subject: "$JS.API.STREAM.INFO.KV_attempts", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.KV_window", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
 
-		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "mover"},
-		{Subject: "$JS.API.STREAM.MSG.DELETE.TASKS", Why: "mover: a work queue keeps messages that nobody acknowledges"},
+		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "which of its messages have a dead letter"},
+		{Subject: "$JS.API.DIRECT.GET.KV_attempts", Why: "which deliveries were no attempts"},
+		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "whether a round is stored"},
+		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "whether a reflection is stored"},
 		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "the execution of a feedback; health: the oldest"},
-		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "mover"},
-		{Subject: "$JS.API.DIRECT.GET.ADVISORIES", Why: "health: the oldest advisory"},
 		{Subject: "$JS.API.DIRECT.GET.KV_window", Why: "notes and runs"},
 		{Subject: "$JS.API.DIRECT.GET.KV_window.>", Why: "notes and runs"},
 		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs", Why: "large payloads"},
@@ -170,7 +163,8 @@ var curator = User{
 		{Subject: "ace.delta.*", Why: "the log of each playbook: nobody else"},
 		{Subject: "$KV.playbook.>", Why: "the view of the log: nobody else"},
 		{Subject: headOf.Subject, Why: headOf.Why, At: []string{events.RoleGenerator, events.UserOperator}},
-		letters,
+		{Subject: "ace.dead.curator.>", Why: "its dead letters"},
+		{Subject: "$KV.attempts.curator.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
 		blobs,
@@ -178,25 +172,18 @@ var curator = User{
 		{Subject: "$JS.API.CONSUMER.INFO.REFLECTIONS.curator", Why: "its durable: position, and the floor of a delta"},
 		{Subject: "$JS.API.CONSUMER.MSG.NEXT.REFLECTIONS.curator", Why: "its durable: deliveries"},
 		{Subject: "$JS.ACK.REFLECTIONS.curator.>", Why: "its durable: acknowledgements"},
-		{Subject: "$JS.API.CONSUMER.INFO.ADVISORIES.mover", Why: "the mover's durable, which all workers share"},
-		{Subject: "$JS.API.CONSUMER.MSG.NEXT.ADVISORIES.mover", Why: "mover"},
-		{Subject: "$JS.ACK.ADVISORIES.mover.>", Why: "mover"},
 
 		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
-		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "mover"},
-		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "mover"},
 		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "health: backlog"},
 		{Subject: "$JS.API.STREAM.INFO.DELTAS", Why: "names of books; health: its results"},
-		{Subject: "$JS.API.STREAM.INFO.ADVISORIES", Why: "mover"},
 		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "health: dead letters"},
+		{Subject: "$JS.API.STREAM.INFO.KV_attempts", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.KV_playbook", Why: "start: does it exist"},
 		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
 
-		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "mover"},
-		{Subject: "$JS.API.STREAM.MSG.DELETE.TASKS", Why: "mover: a work queue keeps messages that nobody acknowledges"},
-		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "mover"},
+		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "which of its messages have a dead letter"},
+		{Subject: "$JS.API.DIRECT.GET.KV_attempts", Why: "which deliveries were no attempts"},
 		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "reflections that an edit covers; health: the oldest"},
-		{Subject: "$JS.API.DIRECT.GET.ADVISORIES", Why: "health: the oldest advisory"},
 		{Subject: "$JS.API.DIRECT.GET.DELTAS", Why: "the log"},
 		{Subject: "$JS.API.DIRECT.GET.DELTAS.>", Why: "the log"},
 		{Subject: "$JS.API.STREAM.MSG.GET.DELTAS", Why: "the end of the log, from its leader"},

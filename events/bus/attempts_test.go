@@ -1,0 +1,433 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/natsd"
+)
+
+func TestAttemptsOfADelivery(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		stored   attempts
+		delivery int
+		want     int
+	}{
+		{"the first", attempts{}, 1, 1},
+		{"each counts where nothing is stored", attempts{}, 4, 4},
+		{"after a delivery that was none", attempts{Delivered: 1}, 2, 1},
+		{"after seven that were none", attempts{Delivered: 9, Attempts: 2}, 11, 4},
+		{"a durable created again", attempts{Delivered: 9, Attempts: 2}, 1, 1},
+		{"a server that fell back", attempts{Delivered: 9, Attempts: 2}, 8, 3},
+	} {
+		if got := test.stored.attempt(test.delivery); got != test.want {
+			t.Errorf("%s: delivery %d after %+v: got attempt %d, want %d", test.name, test.delivery, test.stored, got, test.want)
+		}
+	}
+}
+
+// lose takes a message so often and never answers, as a worker that dies each time.
+func lose(t *testing.T, c *Conn, role string, times int) jetstream.Msg {
+	t.Helper()
+	cons, err := c.consumer(t.Context(), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m jetstream.Msg
+	for n := range times {
+		if m, err = cons.Next(jetstream.FetchMaxWait(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if md, err := m.Metadata(); err != nil || int(md.NumDelivered) != n+1 {
+			t.Fatalf("got delivery %d (%v), want %d", md.NumDelivered, err, n+1)
+		}
+	}
+	return m
+}
+
+// recordOf is the stored record of a message.
+func recordOf(t *testing.T, c *Conn, role string, seq uint64) (a attempts) {
+	t.Helper()
+	s, err := c.js.Stream(t.Context(), attemptsStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.GetLastMsgForSubject(t.Context(), attemptsSubject(role, seq))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return a
+	}
+	if err == nil {
+		err = json.Unmarshal(m.Data, &a)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// brief is a policy under which what a dead worker had comes again soon.
+func brief(attempts int) Policy {
+	p := quick
+	p.AckWait, p.MaxAttempts = 100*time.Millisecond, attempts
+	return p
+}
+
+func TestAWorkerThatDiesOnEveryAttemptLeavesOneDeadLetter(t *testing.T) {
+	for _, batch := range []int{1, 4} {
+		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
+			t.Parallel()
+			srv := serve(t, natsd.Config{})
+			c, other := open(t, srv, brief(2)), open(t, srv, brief(2))
+			asked := task("main", 1)
+			asked.SetReply(c.nc.NewInbox())
+			replies, err := c.nc.SubscribeSync(asked.ReplyTo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := publish(t, c, asked)
+			lose(t, c, events.RoleGenerator, 2)
+			for _, c := range []*Conn{c, other} {
+				start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
+					t.Error("it was handled a third time")
+					return make([]Result, len(b))
+				}})
+			}
+			l := letters(t, c, 1)[0]
+			if l.Code != events.DeadAttempts || l.Reason != "no worker finished it in 2 attempts" || l.Deliveries != 2 || l.Role != events.RoleGenerator || l.Seq != r.Seq || l.Subject != "ace.task.main" || len(l.Data) == 0 {
+				t.Errorf("got %+v", l)
+			}
+			if m, err := replies.NextMsg(patience); err != nil || m.Header.Get(events.HeaderError) != l.Reason {
+				t.Errorf("the requester got %v, %v; want the reason", m, err)
+			}
+			awaitIdle(t, c, events.RoleGenerator)
+			if n, left := count(t, c, events.StreamDead), count(t, c, events.StreamTasks); n != 1 || left != 0 {
+				t.Errorf("got %d dead letters and %d tasks, want 1 and 0", n, left)
+			}
+		})
+	}
+}
+
+// TestAnEffectAndADeadLetterExcludeEachOther: at each point where a worker can die or be stopped.
+func TestAnEffectAndADeadLetterExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	letterOf := func(t *testing.T, c *Conn, seq uint64) *events.DeadLetter {
+		t.Helper()
+		m, err := c.stored(t.Context(), events.StreamTasks, seq)
+		if err != nil || m == nil {
+			t.Fatal(err)
+		}
+		return &events.DeadLetter{
+			Role: events.RoleGenerator, Code: events.DeadAttempts, Reason: "lost", Stream: events.StreamTasks, Seq: seq,
+			Subject: m.Subject, Header: m.Header, Data: m.Data, Time: time.Now(),
+		}
+	}
+	has := func(c *Conn) func(context.Context, *Delivery) (bool, error) {
+		return func(ctx context.Context, d *Delivery) (bool, error) {
+			id := execution("main", d.Event.(*events.Task).ID).ID
+			return c.Has(ctx, events.StreamExecutions, "ace.execution.main", d.Stored, id)
+		}
+	}
+	t.Run("the effect is stored, and all attempts are used up", func(t *testing.T) {
+		t.Parallel()
+		c := fresh(t, brief(1))
+		publish(t, c, task("main", 1))
+		lose(t, c, events.RoleGenerator, 1)
+		publish(t, c, execution("main", "task-1"))
+		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(context.Context, *Delivery) Result {
+			t.Error("it was handled again")
+			return Result{}
+		})})
+		awaitIdle(t, c, events.RoleGenerator)
+		if n := count(t, c, events.StreamDead); n != 0 {
+			t.Errorf("got %d dead letters", n)
+		}
+	})
+	t.Run("the effect is stored while the letter is written", func(t *testing.T) {
+		t.Parallel()
+		c := fresh(t, brief(1))
+		publish(t, c, task("main", 1))
+		lose(t, c, events.RoleGenerator, 1)
+		var asked atomic.Int32
+		start(t, c, Worker{Role: events.RoleGenerator, Done: func(ctx context.Context, d *Delivery) (bool, error) {
+			done, err := has(c)(ctx, d)
+			if asked.Add(1) == 1 { // the worker that had the message goes on now
+				publish(t, c, execution("main", "task-1"))
+			}
+			return done, err
+		}, Handle: one(func(context.Context, *Delivery) Result { return Result{} })})
+		awaitIdle(t, c, events.RoleGenerator)
+		eventually(t, "the letter is withdrawn", func() bool { return count(t, c, events.StreamDead) == 0 })
+		if asked.Load() < 2 {
+			t.Errorf("asked %d times, want before and after the letter", asked.Load())
+		}
+	})
+	t.Run("the letter is stored, and its worker dies before the ack", func(t *testing.T) {
+		t.Parallel()
+		c := fresh(t, brief(3))
+		r := publish(t, c, task("main", 1))
+		lose(t, c, events.RoleGenerator, 1)
+		if err := c.Bury(t.Context(), letterOf(t, c, r.Seq)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(context.Context, *Delivery) Result {
+			t.Error("it was handled again")
+			return Result{}
+		})})
+		awaitIdle(t, c, events.RoleGenerator)
+		if n := count(t, c, events.StreamDead); n != 1 {
+			t.Errorf("got %d dead letters, want the one", n)
+		}
+	})
+	t.Run("the letter and the effect are stored, and both workers die", func(t *testing.T) {
+		t.Parallel()
+		c := fresh(t, brief(3))
+		r := publish(t, c, task("main", 1))
+		lose(t, c, events.RoleGenerator, 1)
+		if err := c.Bury(t.Context(), letterOf(t, c, r.Seq)); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, c, execution("main", "task-1"))
+		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(context.Context, *Delivery) Result { return Result{} })})
+		awaitIdle(t, c, events.RoleGenerator)
+		eventually(t, "the letter is withdrawn", func() bool { return count(t, c, events.StreamDead) == 0 })
+	})
+	t.Run("a worker is out of touch while another one gives the message up", func(t *testing.T) {
+		t.Parallel()
+		srv := plain(t, server.Options{JetStream: true, StoreDir: t.TempDir()})
+		wire := &mute{}
+		connect := func(o ...nats.Option) *Conn {
+			nc, err := nats.Connect(srv.ClientURL(), o...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(nc.Close)
+			return openOn(t, nc, brief(1))
+		}
+		c, silent := connect(), connect(nats.SetCustomDialer(wire))
+		publish(t, c, task("main", 1))
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		start(t, silent, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(_ context.Context, d *Delivery) Result {
+			close(begun)
+			<-goOn
+			return answer(d)
+		})})
+		within(t, begun, "not handled")
+		wire.on.Lock()
+		other := start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(context.Context, *Delivery) Result {
+			t.Error("it was handled again")
+			return Result{}
+		})})
+		letters(t, c, 1)
+		other.stop()
+		other.wait()
+		wire.on.Unlock()
+		close(goOn)
+		await(t, c, events.StreamExecutions, 1)
+		eventually(t, "the letter is withdrawn", func() bool { return count(t, c, events.StreamDead) == 0 })
+	})
+}
+
+// mute dials connections that send nothing while it is locked, as those of a process under SIGSTOP.
+type mute struct{ on sync.RWMutex }
+
+type mutedConn struct {
+	net.Conn
+	m *mute
+}
+
+func (m *mute) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return &mutedConn{c, m}, err
+}
+
+func (c *mutedConn) Write(b []byte) (int, error) {
+	c.m.on.RLock()
+	defer c.m.on.RUnlock()
+	return c.Conn.Write(b)
+}
+
+func TestADeliveryThatWasNoAttemptIsNotCounted(t *testing.T) {
+	for _, batch := range []int{1, 4} {
+		t.Run(fmt.Sprintf("held, batch %d", batch), func(t *testing.T) {
+			t.Parallel()
+			srv := serve(t, natsd.Config{})
+			for range 4 { // workers that die while they hold it: their connections are cut, and nothing is given back
+				nc, err := srv.Connect()
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := openOn(t, nc, brief(2))
+				if count(t, c, events.StreamTasks) == 0 {
+					publish(t, c, task("main", 1))
+				}
+				w := start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
+					return []Result{{Err: unaskedError{}}}
+				}})
+				before := recordOf(t, c, events.RoleGenerator, 1)
+				eventually(t, "the hold is stored", func() bool {
+					a := recordOf(t, c, events.RoleGenerator, 1)
+					return a.Delivered > before.Delivered && a.Attempts == 0
+				})
+				nc.Close()
+				w.stop()
+				<-w.done
+			}
+			c := open(t, srv, brief(2))
+			start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
+				if b[0].Attempt != 1 || !b[0].Repeat {
+					t.Errorf("got attempt %d, repeat %t, want the first and a repeat", b[0].Attempt, b[0].Repeat)
+				}
+				return []Result{answer(b[0])}
+			}})
+			await(t, c, events.StreamExecutions, 1)
+			awaitIdle(t, c, events.RoleGenerator)
+		})
+	}
+	t.Run("given back at a stop", func(t *testing.T) {
+		t.Parallel()
+		srv := serve(t, natsd.Config{})
+		const n = 300
+		p := quick
+		p.Grace = 50 * time.Millisecond
+		c := open(t, srv, p)
+		publishTasks(t, c, "main", n)
+		for range 6 { // more than there are attempts
+			begun := make(chan struct{}, n)
+			w := start(t, c, Worker{Role: events.RoleGenerator, Batch: 64, Handle: func(ctx context.Context, b []*Delivery) []Result {
+				begun <- struct{}{}
+				<-ctx.Done()
+				out := make([]Result, len(b))
+				for i := range out {
+					out[i].Err = ctx.Err()
+				}
+				return out
+			}})
+			within(t, begun, "not handled")
+			w.stop()
+			w.wait()
+		}
+		var most atomic.Int32
+		start(t, c, Worker{Role: events.RoleGenerator, Batch: 64, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
+			for _, d := range b {
+				if most.Load() < int32(d.Attempt) {
+					most.Store(int32(d.Attempt))
+				}
+				out = append(out, answer(d))
+			}
+			return out
+		}})
+		await(t, c, events.StreamExecutions, n)
+		awaitIdle(t, c, events.RoleGenerator)
+		// A delivery that is on its way when a pull ends reaches no worker, and counts.
+		if n := most.Load(); n > 3 || count(t, c, events.StreamDead) != 0 {
+			t.Errorf("after 6 stops got attempt %d and %d dead letters, want the first, or few more, and none", n, count(t, c, events.StreamDead))
+		}
+	})
+}
+
+// TestTheFirstDeliveryStoresNoRecord: the normal path costs no write.
+func TestTheFirstDeliveryStoresNoRecord(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	start(t, c, Worker{Role: events.RoleGenerator, Slots: 4, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	publishTasks(t, c, "main", 20)
+	await(t, c, events.StreamExecutions, 20)
+	awaitIdle(t, c, events.RoleGenerator)
+	if n := count(t, c, attemptsStream); n != 0 {
+		t.Errorf("got %d records", n)
+	}
+}
+
+// TestARecordOfAnotherMessageDoesNotCount: a stream that was deleted counts from 1 again.
+func TestARecordOfAnotherMessageDoesNotCount(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, brief(3))
+	data, err := json.Marshal(attempts{ID: "another", Delivered: 7, Attempts: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.js.Publish(t.Context(), attemptsSubject(events.RoleGenerator, 1), data); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, c, task("main", 1))
+	lose(t, c, events.RoleGenerator, 2)
+	got := make(chan int, 1)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+		got <- d.Attempt
+		return answer(d)
+	})})
+	if n := within(t, got, "not handled"); n != 3 {
+		t.Errorf("got attempt %d, want 3", n)
+	}
+}
+
+func TestANewerSchemaBecomesADeadLetterAndTheRoleStaysRed(t *testing.T) {
+	for _, batch := range []int{1, 4} {
+		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
+			t.Parallel()
+			srv := serve(t, natsd.Config{})
+			c := open(t, srv, quick)
+			worker := Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
+				for _, d := range b {
+					out = append(out, answer(d))
+				}
+				return out
+			}}
+			w := start(t, c, worker)
+			for range 2 {
+				m := &nats.Msg{Subject: "ace.task.main", Header: nats.Header{events.HeaderSchema: {"2"}}, Data: []byte("whatever comes")}
+				if _, err := c.js.PublishMsg(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			publishTasks(t, c, "main", 5)
+			await(t, c, events.StreamExecutions, 5)
+			awaitIdle(t, c, events.RoleGenerator)
+			var all []*Letter
+			if err := c.Letters(t.Context(), LetterFilter{}, func(l *Letter) error { all = append(all, l); return nil }); err != nil || len(all) != 2 {
+				t.Fatalf("got %d letters (%v), want 2", len(all), err)
+			}
+			for _, l := range all {
+				if l.Code != events.DeadNewerSchema || string(l.Data) != "whatever comes" || l.Header[events.HeaderSchema][0] != "2" {
+					t.Errorf("got %+v", l.DeadLetter)
+				}
+			}
+			red := func(c *Conn, l *Letter) {
+				t.Helper()
+				want := "dead letter " + string(l.Handle()) + ": decode task: header Ace-Schema: version 2: newer schema than this program knows: upgrade, then requeue or drop it"
+				eventually(t, "the role is red over "+string(l.Handle()), func() bool {
+					h := health1(t, c)
+					return h.State == Outdated && !h.Healthy() && h.Reason == want
+				})
+			}
+			red(c, all[0])
+			if err := c.Drop(t.Context(), all[0]); err != nil {
+				t.Fatal(err)
+			}
+			red(c, all[1])
+			w.stop()
+			w.wait()
+			c = open(t, srv, quick)
+			start(t, c, worker) // a new process
+			red(c, all[1])
+			if err := c.Drop(t.Context(), all[1]); err != nil {
+				t.Fatal(err)
+			}
+			awaitState(t, c, Running)
+		})
+	}
+}
