@@ -285,3 +285,84 @@ func TestUselessAnswersPauseTheRole(t *testing.T) {
 	f.lost = a.lost()
 	f.report(t)
 }
+
+// TestAModelThatBreaksAfterHealthyTrafficCostsNoExecution: 20 replies are good, then all are prose, while tasks trickle in.
+// The reflector goes red and gives nothing up; once the model is repaired, everything is learned.
+func TestAModelThatBreaksAfterHealthyTrafficCostsNoExecution(t *testing.T) {
+	t.Parallel()
+	pace, broken := 200*time.Millisecond, 10*time.Second
+	if os.Getenv(longEnv) != "" {
+		pace, broken = 2*time.Second, 75*time.Second
+	}
+	_, url := startServer(t)
+	sane := startModel(t, 0)
+	model := standBefore(t, sane)
+	startWorker(t, "generator", events.RoleGenerator, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", sane)
+	startWorker(t, "curator", events.RoleCurator, "--nats", url)
+	health := freeAddress(t)
+	reflector := startWorkerAt(t, health, "reflector", events.RoleReflector, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", model.url)
+	conn := connect(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	tasks := invoices(rand.New(rand.NewPCG(1, 0)), 20+int(broken/pace))
+	for _, task := range tasks[:20] {
+		if err := submit(ctx, conn, task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitSettled(t, ctx, conn)
+	model.turnTo(t, useless)
+	began := time.Now()
+	red := time.Duration(0)
+	for _, task := range tasks[20:] {
+		if err := submit(ctx, conn, task); err != nil {
+			t.Fatal(err)
+		}
+		pause(ctx, pace)
+		if red == 0 && roleIsRed(t, health) {
+			red = time.Since(began)
+		}
+	}
+	awaitState(t, health, "paused")
+	if n, err := lastStored(ctx, conn, events.StreamDead); n != 0 || err != nil {
+		t.Errorf("%d dead letters while no output was useful (%v)", n, err)
+	}
+	asked, _, struck := model.counts()
+	t.Logf("%d executions while the model was broken for %s: %d requests, red after %s", len(tasks)-20, time.Since(began).Round(time.Second), struck, red.Round(time.Second))
+	if os.Getenv(longEnv) != "" && (red == 0 || red > time.Minute) {
+		t.Errorf("red after %s, want within a minute", red)
+	}
+	if most := 2 * (20 + 2*16); struck > most {
+		t.Errorf("%d of %d requests met a broken model, want at most %d", struck, asked, most)
+	}
+	model.turnTo(t)
+	// A new life finds out at once, and not with the next probe. What was held cost no attempt.
+	reflector.kill()
+	if err := reflector.start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitSettled(t, ctx, conn)
+	awaitView(t, ctx, conn, desk)
+	l, err := readLedger(ctx, conn.JetStream(), desk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		l.tasks = append(l.tasks, task.ID)
+	}
+	a := l.check()
+	for _, p := range append(a.problems, a.letters...) {
+		t.Error(p)
+	}
+}
+
+// roleIsRed reports whether a program's health check says that learning is red.
+func roleIsRed(t *testing.T, health string) bool {
+	t.Helper()
+	r, err := http.Get("http://" + health + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	return r.StatusCode == http.StatusServiceUnavailable
+}

@@ -15,8 +15,8 @@ type State string
 const (
 	Running     State = "running"
 	Unavailable State = "unavailable" // something it needs does not answer; it holds what it cannot do without
-	Paused      State = "paused"      // the model's output is useless; it keeps what that was for, gave the rest back, and probes
-	Outdated    State = "outdated"    // there are messages of a newer schema; it takes no more until it is replaced
+	Paused      State = "paused"      // the model's output is useless; it holds those messages, gave the rest back, and probes
+	Outdated    State = "outdated"    // there are dead letters of a newer schema; it handles everything else
 	Stopped     State = "stopped"
 )
 

@@ -82,6 +82,10 @@ const (
 	fullShare = 0.8
 )
 
+// pausedMost is how long a role may be paused before it is red. It pauses only after several useless outputs, which took
+// their time too.
+func pausedMost(floor time.Duration) time.Duration { return floor / 2 }
+
 // Limit is how long work may wait with nothing handled: the floor, or three times what is usual where that is longer.
 func Limit(floor, p95 time.Duration) time.Duration { return max(floor, 3*p95) }
 
@@ -98,10 +102,10 @@ func Judge(f Facts, floor time.Duration) Verdict {
 	case f.Workers == 0:
 		v.add(Yellow, "no %s runs", f.Role)
 	case f.State == bus.Outdated:
-		v.add(Red, "the %s is outdated and takes no work%s", f.Role, because(f.Reason))
+		v.add(Red, "the %s is outdated%s", f.Role, because(f.Reason))
 	case f.State != bus.Running:
 		l := Yellow
-		if f.InState > limit || stalled {
+		if f.InState > limit || stalled || f.State == bus.Paused && f.InState > pausedMost(floor) {
 			l = Red
 		}
 		v.add(l, "the %s is %s for %s%s", f.Role, f.State, brief(f.InState), because(f.Reason))

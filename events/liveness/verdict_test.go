@@ -56,13 +56,14 @@ func TestTheVerdictInSentences(t *testing.T) {
 		{"nobody runs, work has come", Facts{Role: "curator", Waiting: 1, Oldest: time.Second}, Yellow, "no curator runs"},
 		{"nobody runs, work waits", Facts{Role: "curator", Waiting: 2, Oldest: 61 * time.Second}, Red, "no curator runs: 2 messages wait, the oldest for 1m1s"},
 		{"paused just now", with(func(f *Facts) { f.State, f.InState, f.Reason, f.Ailing = bus.Paused, time.Second, reason, 1 }), Yellow, "the reflector is paused for 1s: " + reason},
+		{"paused for a while", with(func(f *Facts) { f.State, f.InState, f.Ailing = bus.Paused, 31*time.Second, 1 }), Red, "the reflector is paused for 31s"},
 		{"paused for too long", with(func(f *Facts) { f.State, f.InState, f.Ailing = bus.Paused, 61*time.Second, 1 }), Red, "the reflector is paused for 1m1s"},
 		{"paused again and again, and nothing went well", with(func(f *Facts) {
 			f.State, f.InState, f.Waiting, f.Oldest, f.Settled = bus.Paused, time.Second, 3, time.Hour, time.Hour
 		}), Red, "the reflector is paused for 1s"},
 		{"unreachable just now", with(func(f *Facts) { f.State, f.InState = bus.Unavailable, time.Minute }), Yellow, "unavailable"},
 		{"unreachable for too long", with(func(f *Facts) { f.State, f.InState = bus.Unavailable, time.Minute+1 }), Red, "unavailable"},
-		{"outdated", with(func(f *Facts) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, "outdated and takes no work: version 2"},
+		{"outdated", with(func(f *Facts) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, "the reflector is outdated: version 2"},
 		{"some of many do not work", with(func(f *Facts) { f.Workers, f.Ailing = 3, 2 }), Yellow, "2 of 3 workers of the reflector are not at work"},
 		{"nothing to learn", with(func(f *Facts) { f.Fruitless, f.Learned = 20, 61*time.Second }), Yellow, "nothing was learned from the last 20 messages, for 1m1s"},
 		{"little to learn", with(func(f *Facts) { f.Fruitless, f.Learned = 19, time.Hour }), Green, ""},

@@ -1,0 +1,183 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/bus"
+)
+
+// TestNothingIsLostWhenTheServerDiesOverExhaustedMessages: each of many reflections has had all of its attempts, none of
+// which ended. The server, which flushes every write, is killed shortly after the next pull; then a curator is killed
+// while it works through them. Each reflection ends with an effect or with one dead letter, never with both. In its long
+// form 20 rounds of 1,200:
+//
+//	DEBRIEF_LONG=1 go test ./integration -run NothingIsLostWhenTheServerDies -v -timeout 30m
+func TestNothingIsLostWhenTheServerDiesOverExhaustedMessages(t *testing.T) {
+	t.Parallel()
+	rounds, n := 2, 200
+	if os.Getenv(longEnv) != "" {
+		rounds, n = 20, 1200
+	}
+	rng := rand.New(rand.NewPCG(chooseSeed(t), 3))
+	server, url := startServerIn(t, t.TempDir(), "always")
+	conn := connect(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer cancel()
+	curator := startWorker(t, "curator", events.RoleCurator, "--nats", url, "--ack-wait", ackWait.String())
+	h := newTruth(t, ctx, conn, "exhausted")
+	awaitSettled(t, ctx, conn)
+	curator.kill()
+
+	effects, dead, began := 0, 0, time.Now()
+	for round := range rounds {
+		ids := map[events.ID]bool{}
+		for range n {
+			r := h.newReflection()
+			r.Tags = []events.BulletTag{{ID: h.seeds[rng.IntN(len(h.seeds))], Tag: events.Helpful}}
+			if _, err := conn.Publish(ctx, r, bus.Marks{}); err != nil {
+				t.Fatal(err)
+			}
+			ids[r.ID] = true
+		}
+		lost := useUp(t, ctx, conn, n)
+		wait := 20*time.Millisecond + rand.N(1480*time.Millisecond)
+		pulled := pullOnce(t, url)
+		pause(ctx, wait)
+		server.kill()
+		pulled()
+		if err := server.start(); err != nil {
+			t.Fatal(err)
+		}
+		server.line()
+		if err := curator.start(); err != nil {
+			t.Fatal(err)
+		}
+		pause(ctx, ackWait+rand.N(500*time.Millisecond))
+		curator.kill()
+		if err := curator.start(); err != nil {
+			t.Fatal(err)
+		}
+		awaitSettled(t, ctx, conn)
+		curator.kill()
+		some, letters := fates(t, ctx, conn, h, ids)
+		effects, dead = effects+some, dead+letters
+		t.Logf("round %d: %d lost deliveries, server killed %s after the next pull: %d effects, %d dead letters of %d",
+			round+1, lost, wait.Round(time.Millisecond), some, letters, n)
+	}
+	t.Logf("EXHAUSTED | %d rounds of %d | %d effects | %d dead letters | %d lost | %s |", rounds, n, effects, dead, rounds*n-effects-dead, time.Since(began).Round(time.Second))
+	if dead == 0 {
+		t.Error("no message ran out of attempts")
+	}
+}
+
+// useUp takes each message of the curator five times and gives it back, as a worker that dies would. It returns how many
+// deliveries there were.
+func useUp(t *testing.T, ctx context.Context, conn *bus.Conn, n int) (deliveries int) {
+	t.Helper()
+	const attempts = 5
+	cons, err := conn.JetStream().Consumer(ctx, events.StreamReflections, events.RoleCurator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for left := n; left > 0; {
+		batch, err := cons.Fetch(min(left, 256), jetstream.FetchMaxWait(5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range batch.Messages() {
+			md, err := m.Metadata()
+			if err != nil {
+				t.Fatal(err)
+			}
+			deliveries++
+			after := time.Duration(0)
+			if md.NumDelivered >= attempts {
+				left--
+				after = ackWait // not again before the server dies
+			}
+			if err := m.NakWithDelay(after); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if batch.Error() != nil {
+			t.Fatal(batch.Error())
+		}
+	}
+	return deliveries
+}
+
+// pullOnce pulls on a connection of its own, which ends with the server.
+func pullOnce(t *testing.T, url string) (ended func()) {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.NoReconnect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := "$JS.API.CONSUMER.MSG.NEXT." + events.StreamReflections + "." + events.RoleCurator
+	if err := nc.PublishRequest(next, nc.NewInbox(), []byte(`{"batch":256,"expires":5000000000}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return sync.OnceFunc(nc.Close)
+}
+
+// fates counts how many of some reflections have an effect and how many have a dead letter, by what the streams hold. It
+// fails the test over one that has neither, both, or one of them twice.
+func fates(t *testing.T, ctx context.Context, conn *bus.Conn, h *truth, ids map[events.ID]bool) (effects, dead int) {
+	t.Helper()
+	covered, buried := map[events.ID]int{}, map[events.ID]int{}
+	log, err := readAll(ctx, conn.JetStream(), events.StreamDeltas, events.KindDelta.Subject(h.book))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range log {
+		d, err := events.DecodeDelta(m.data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range d.Covers {
+			covered[events.ID(c.ID)]++
+		}
+	}
+	letters, err := readAll(ctx, conn.JetStream(), events.StreamDead, events.DeadSubject(events.RoleCurator, h.book))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range letters {
+		e, err := events.Decode(m.subject, m.header, m.data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := e.(*events.DeadLetter)
+		id := bus.EventID(l.Header)
+		if buried[id]++; ids[id] && l.Code != events.DeadAttempts {
+			t.Errorf("%s has a letter with code %s: %s", id, l.Code, l.Reason)
+		}
+	}
+	var problems []string
+	for id := range ids {
+		effects, dead = effects+min(covered[id], 1), dead+min(buried[id], 1)
+		if covered[id]+buried[id] != 1 {
+			problems = append(problems, fmt.Sprintf("%s has %d effects and %d dead letters", id, covered[id], buried[id]))
+		}
+	}
+	for i, p := range problems {
+		if t.Error(p); i == 9 {
+			t.Errorf("and %d more", len(problems)-10)
+			break
+		}
+	}
+	return effects, dead
+}
