@@ -63,11 +63,14 @@
 //	ace.health              the roll call: whoever runs answers with how its roles do; nothing is stored
 //	ace.api.<verb>.<book>   requests of outside agents, answered and not stored: see package service
 //
-//	DEAD         ace.dead.<role>.<book> by the bus of whichever worker gave up, before it lets the message go
-//	  id         H("dead", role, stream, sequence): two workers that give up on one message store one letter
+//	DEAD         ace.dead.<role>.<code>.<book>.<id> by the bus of the worker that gives a message up, before it acks it
+//	  id         H("dead", role, stream, sequence, message id). Expected-last-subject-sequence 0, over all codes: a message
+//	             has one letter, whichever workers store it and whenever
+//	  withdrawn  a letter whose message has its effect after all is replaced by an empty message that expires in a second
+//	  again      a redelivered message that has a letter is acked and not handled. Requeue publishes a new message.
 //
-//	ADVISORIES   the server's own notices that a message ran out of deliveries (its worker died on the last): the
-//	             mover, in every worker, turns each into a dead letter and then acks the notice
+//	KV attempts  <role>.<sequence>, by the bus, before it gives a message back or holds it: of the first so many deliveries,
+//	             how many were attempts. Without a record each was. The server redelivers without limit.
 //
 // A role publishes what it makes, waits for the server's word that it is stored, and only then acks what it was made
 // of. So a crash between any two steps repeats work and loses none.

@@ -21,7 +21,7 @@ const (
 	BucketContexts = "contexts" // KV: what outside agents were served, until they report
 	BucketVectors  = "vectors"  // KV: embeddings that were paid for
 	BucketRuns     = "runs"     // KV: how far runs over data sets are
-	BucketAttempts = "attempts" // KV: deliveries of a message that were no attempts
+	BucketAttempts = "attempts" // KV: how many deliveries of a message were attempts
 	BucketBlobs    = "blobs"    // object store: payloads too large for a message
 )
 

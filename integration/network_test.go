@@ -67,7 +67,7 @@ type strike struct {
 	on func(ctx context.Context, rng *rand.Rand, a *afflicted)
 }
 
-const countsOnce = "each task handed in is applied once, or a dead letter after 5 deliveries"
+const countsOnce = "each task handed in is applied once, or a dead letter after 5 attempts"
 
 // strikes are all faults.
 func strikes() []strike {

@@ -28,7 +28,7 @@ func TestPoisonBlocksNobody(t *testing.T) {
 	sane := startModel(t, 0)
 	const hopeless, deadly = "Invoice 10003,", "Invoice 10007,"
 	var reflector *process
-	killed := &fault{name: "an execution that crashes its reflector", promise: "a dead letter after 5 deliveries; all others applied once"}
+	killed := &fault{name: "an execution that crashes its reflector", promise: "a dead letter after 5 attempts; all others applied once"}
 	next := passOn(t, sane)
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

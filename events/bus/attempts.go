@@ -15,10 +15,10 @@ import (
 	"debrief/events/direct"
 )
 
-// The server counts deliveries; a worker counts attempts. A delivery is no attempt while the message is held, and when
-// it is given back before its handler began or because the worker stops or pauses. What is no attempt is stored before
-// the message is given back, and when a hold begins, so that a worker that dies then costs no attempt. The normal path
-// stores nothing: without a record every delivery was an attempt.
+// The server counts deliveries; a worker counts attempts. A delivery does not count as an attempt while the message is
+// held, nor when it is given back before its handler began, or because the worker stops or pauses. The worker stores a
+// record of that before it gives the message back, and when a hold begins; so its death then costs no attempt. The
+// normal path stores nothing: without a record every delivery was an attempt.
 
 // attemptsStream is the stream of the bucket of these records.
 const attemptsStream = "KV_" + events.BucketAttempts
@@ -40,12 +40,11 @@ func (a attempts) attempt(delivery int) int {
 	return max(1, min(delivery, a.Attempts+max(1, delivery-a.Delivered)))
 }
 
-// attempts returns the record of an item as it is now, and whether there is one to store: not before what is stored was
-// read.
-func (r *run) attempts(it *item) (attempts, bool) {
+// attempts returns the current record of an item. Known is false until the stored record was read.
+func (r *run) attempts(it *item) (a attempts, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := attempts{ID: it.msg.Headers().Get(nats.MsgIdHdr), Delivered: it.delivered, Attempts: it.d.Attempt}
+	a = attempts{ID: it.msg.Headers().Get(nats.MsgIdHdr), Delivered: it.delivered, Attempts: it.d.Attempt}
 	if it.idle {
 		a.Attempts--
 	}
@@ -58,7 +57,7 @@ const (
 	recordBatch = 512
 )
 
-// idle notes whether the newest delivery of items is no attempt, and stores it.
+// idle sets whether the newest delivery of items counts as an attempt (idle is false), and stores the records.
 func (r *run) idle(items []*item, idle bool) {
 	r.mu.Lock()
 	for _, it := range items {
@@ -68,7 +67,7 @@ func (r *run) idle(items []*item, idle bool) {
 	r.record(items)
 }
 
-// record stores the counts of items. It is best effort: without a server, or room, what is no attempt counts as one.
+// record stores the records of items. It is best effort: without a server, or room, an idle delivery counts as an attempt.
 func (r *run) record(items []*item) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(r.work), recordWait)
 	defer stop()
@@ -124,7 +123,7 @@ func (r *run) sendRecords(items []*item) (stored []jetstream.PubAckFuture, err e
 // lookupBatch is how many messages one request asks about.
 const lookupBatch = 512
 
-// lookUp reads what is stored about redelivered items: the number of attempts, and whether there is a dead letter.
+// lookUp reads the number of attempts at redelivered items, and whether they have a dead letter.
 func (r *run) lookUp(ctx context.Context, items []*item) error {
 	var open []*item
 	for _, it := range items {

@@ -4,10 +4,10 @@
 // # Attempts
 //
 // The server redelivers a message without limit. The worker counts attempts, and stores a dead letter before it would
-// begin one over the limit of five. A delivery is an attempt from when its handler begins. It is none while the message
-// is held, and when it is given back before its handler began, at a stop or during a pause. What is no attempt is stored
-// in the bucket "attempts" before the message is given back and when a hold begins; so neither the death of a worker
-// nor that of the server loses a message or the count. A message has either an effect or a dead letter: see dead.go.
+// begin one over the limit of five. A delivery counts as an attempt from when its handler begins. It does not count while
+// the message is held, nor when it is given back before its handler began, at a stop or during a pause. The worker
+// stores that in the bucket "attempts" before it gives the message back and when a hold begins; so neither the death of a
+// worker nor that of the server loses a message or the count. A message has either an effect or a dead letter: see dead.go.
 //
 // # Useless output
 //
@@ -17,9 +17,9 @@
 // while the role is paused, it never becomes a dead letter.
 //
 // A role pauses when output was useless for 20 new messages in a row, or for one message in the second half of its attempts,
-// with no useful output in between. While paused it holds what the model was useless for and tries one message every
-// 30 s: one more from the stream while it holds fewer than 128, else one of those. The first useful output ends the pause.
-// A role that takes batches gives back what it would hold, because that would block its book; this is no attempt either.
+// with no useful output in between. While paused it holds those messages and tries one message every 30 s: one more from
+// the stream while it holds fewer than 128, else one of those. The first useful output ends the pause. A role that takes
+// batches gives messages back instead of holding them, because a held one blocks its book; this does not count either.
 package bus
 
 import (

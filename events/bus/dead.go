@@ -32,7 +32,7 @@ const nobook = playbook.Book("_unknown")
 // by us: our payloads of that size are blobs.
 const maxLetterData = 768 << 10
 
-// Bury stores a dead letter. A message has one, whoever stores it and with whatever code.
+// Bury stores a dead letter. A message has one letter, also when several workers store it with different codes.
 func (c *Conn) Bury(ctx context.Context, l *events.DeadLetter) error {
 	l.Book = bookOf(l.Subject)
 	redactLetter(l)
@@ -67,7 +67,7 @@ func bookOf(subject string) playbook.Book {
 	return nobook
 }
 
-// conflict reports that a publish was refused because of what the subject holds.
+// conflict reports that a publish was refused because its subject already holds a message.
 func conflict(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
@@ -76,8 +76,8 @@ func conflict(err error) bool {
 // withdrawnFor is how long the message is kept that stands in the place of a letter that was withdrawn.
 const withdrawnFor = time.Second
 
-// Withdraw removes a dead letter by its subject. A worker may publish to the subjects of its own letters, and delete
-// nothing: so it replaces the letter by a message that expires.
+// withdraw removes a dead letter by its subject. A role has the right to publish its letters, but not to delete messages.
+// So it replaces the letter by a message that expires.
 func (c *Conn) withdraw(ctx context.Context, subject string) error {
 	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
 	if _, err := c.js.PublishMsg(ctx, m, jetstream.WithMsgTTL(withdrawnFor)); err != nil {
@@ -168,7 +168,7 @@ func (r *run) retract(it *item) error {
 // attemptsMade is the number of attempts that an item had when it was given up: one that is over the limit was not begun.
 func (r *run) attemptsMade(it *item) int { return min(it.d.Attempt, r.p.MaxAttempts) }
 
-// exhaustedError says that a message had all of its attempts, and each ended with its worker.
+// exhaustedError is the reason of a message that had all of its attempts, each of which ended with its worker.
 type exhaustedError struct{ attempts int }
 
 func (e *exhaustedError) Error() string {

@@ -29,7 +29,7 @@ func (r *run) watchNewer(ctx context.Context) {
 	}
 }
 
-// checkNewer looks for the oldest dead letter of a newer schema. Without an answer the role stays as it is.
+// checkNewer looks for the oldest dead letter of a newer schema. Without an answer the state of the role does not change.
 func (r *run) checkNewer(ctx context.Context) {
 	l, err := r.c.newerLetter(ctx, r.w.Role)
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *run) checkNewer(ctx context.Context) {
 	r.change(func(s *condition) { s.outdated = why })
 }
 
-// newerLetter is the oldest dead letter of a role with the code newer-schema, nil if there is none.
+// newerLetter returns the oldest dead letter of a role with the code newer-schema, or nil.
 func (c *Conn) newerLetter(ctx context.Context, role string) (*Letter, error) {
 	s, err := c.js.Stream(ctx, events.StreamDead)
 	if err != nil {

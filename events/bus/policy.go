@@ -74,8 +74,8 @@ const (
 )
 
 // judge is the failure policy: the one place that decides what becomes of a message, by the behaviour of the error
-// and the number of the attempt. Paused says that the role has paused over useless output: then that is the fault of the
-// prompt or the model, and no attempt. An error that is useless or Away is not the message's own fault: see excuse.
+// and the number of the attempt. Paused: the role has paused over useless output, so that is the fault of the prompt or the
+// model. An error that is useless or Away is not the message's own fault: see excuse.
 func (p Policy) judge(err error, attempt int, paused bool) verdict {
 	switch {
 	case err == nil:

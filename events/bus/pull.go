@@ -37,7 +37,7 @@ func (r *run) room() (n int, open bool) {
 		// again after it is at fault itself and blocks nobody any longer.
 		most := max(r.w.Slots, r.w.Batch)
 		if s.paused {
-			most = max(most, r.p.MaxAckPending/2) // else so many bad messages would keep it from the good ones behind
+			most = max(most, r.p.MaxAckPending/2) // a low limit would let a few bad messages block the good ones behind
 		}
 		if s.holding == 0 && len(r.held) > 0 || len(r.held) >= most || r.heldBytes >= maxHeldBytes || time.Now().Before(s.probeAt) {
 			return 0, false
@@ -211,7 +211,7 @@ func (r *run) wakeUp() {
 	}
 }
 
-// item makes an item of a message, nil of one that is none of ours.
+// item returns the item of a delivered message, or nil if the message has no metadata.
 func (r *run) item(m jetstream.Msg) *item {
 	md, err := m.Metadata()
 	if err != nil {

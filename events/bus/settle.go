@@ -45,8 +45,8 @@ func (r *run) process(items []*item) {
 	}
 }
 
-// prepare looks up what is stored about redelivered items, and returns those that are to be handled or given up. What has
-// a dead letter is settled. Without an answer the items have the error as their result.
+// prepare looks up the attempts at redelivered items and their dead letters. Items with a letter, items without an attempt
+// left, and items that could not be looked up get an error as their result.
 func (r *run) prepare(items []*item) []*item {
 	if err := r.lookUp(r.work, items); err != nil {
 		for _, it := range items {
@@ -308,14 +308,14 @@ func (r *run) ack(it *item) {
 	r.forget(it)
 }
 
-// release lets go of what somebody is to have again. It is not ours any more before the server knows: else accept would
-// absorb the delivery that this brings about, and nobody would settle that.
+// release gives an item back to the server, to be delivered again after a time. The item leaves r.held first: otherwise
+// accept would absorb the redelivery, and no goroutine would settle it.
 func (r *run) release(it *item, after time.Duration) {
 	it.end()
 	r.settled(r.forget(it).NakWithDelay(after), it)
 }
 
-// giveBack releases items whose last delivery was no attempt. That is stored first.
+// giveBack stores that the last delivery of items does not count as an attempt, and releases them.
 func (r *run) giveBack(items []*item, after time.Duration) {
 	if len(items) == 0 {
 		return

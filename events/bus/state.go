@@ -96,7 +96,7 @@ func (r *run) answered() {
 // excuse returns an item's error as it counts. A message may blame the model at first. Its fault is its own, and the error
 // an ordinary one, when the model was useful for another message meanwhile: since it was first useless for this one, or
 // since this one last found it unreachable, as with a prompt that makes the model's server fail. An error without a
-// request, as when a circuit breaker is open, is no evidence of a fault.
+// request, as when a circuit breaker is open, does not count.
 func (r *run) excuse(it *item, err error) error {
 	if unasked(err) || !unavailable(err) && !useless(err) {
 		return err
@@ -136,8 +136,8 @@ func (r *run) acquit(it *item) {
 	r.mu.Unlock()
 }
 
-// apart is how long a message that the model was useless for is given back while the role is paused: so long that at most
-// half of the probes are of such messages.
+// apart is the redelivery delay of a useless message that is given back during a pause. It grows with their number, so
+// that at most half of the probes go to such messages.
 func (r *run) apart() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,8 +206,8 @@ func (r *run) waitTurn() bool {
 }
 
 // note takes the results of handled items into account. Useful output ends a pause. Useless output begins one, once it is
-// the rule: then the role gives back what waits, holds what the model was useless for, and tries one message in a while.
-// Other errors are no evidence about the model, nor is a message that is handled without it.
+// the rule: then the role gives back its queue, holds useless messages, and tries one message per probe interval.
+// Other errors, and messages that are handled without the model, do not count.
 func (r *run) note(items []*item) {
 	useful := 0
 	for _, it := range items {

@@ -285,8 +285,8 @@ func source(role string) string {
 // roles are those that have a durable.
 var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
 
-// unlimited is the limit of deliveries of every durable. The worker counts attempts: a server that gives up a message
-// says so once, and a message whose notice is lost is lost with it.
+// unlimited is MaxDeliver of every durable. The worker counts attempts. A server that gives up a message publishes one
+// advisory; if that is lost, so is the message.
 const unlimited = -1
 
 // durable is a role's durable, as the policy has it.

@@ -57,8 +57,8 @@ type Result struct {
 	Reply []byte
 	// Version is that of the playbook which holds what came of the delivery, where that is a change of one.
 	Version uint64
-	// Asked says that a model was asked and its reply was useful: so it works, and useless output for another message is
-	// that message's own.
+	// Asked: a model was asked and its reply was useful. This is the evidence that useless output for another message is
+	// that message's own fault.
 	Asked bool
 	// Err decides by its behaviour what becomes of the delivery; see Discard and the failure policy.
 	Err error
@@ -169,12 +169,12 @@ type item struct {
 	// The newest delivery, and the server's number of it. All of these are under run.mu.
 	msg       jetstream.Msg
 	delivered int
-	idle      bool // this delivery is no attempt so far
+	idle      bool // this delivery does not count as an attempt so far
 	again     bool // the server delivered it while it was held
 
 	number  int       // the server's number of the delivery that made the item
 	taken   time.Time // when that came
-	counted bool      // d.Attempt is right: what is stored about it was read, or there is nothing; written under run.mu
+	counted bool      // d.Attempt is right: the stored record was read, or none is expected; written under run.mu
 	letter  string    // subject of the dead letter that it has
 
 	// The rest belongs to the goroutine that processes the item.

@@ -98,7 +98,7 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 
 // Count returns the number of messages under a subject, which may have wildcards. Its errors are those of Read.
 func Count(ctx context.Context, nc *nats.Conn, stream, subject string) (n uint64, err error) {
-	// A batch of one says how many more there are.
+	// The reply to a batch of one contains the number of further messages.
 	in := inbox{make(chan *nats.Msg, 2), make(chan struct{}), time.NewTimer(answerTimeout)}
 	defer in.silence.Stop()
 	to := nc.NewInbox()
