@@ -89,8 +89,9 @@ func useUp(t *testing.T, ctx context.Context, conn *bus.Conn, n int) (deliveries
 	if err != nil {
 		t.Fatal(err)
 	}
-	for left := n; left > 0; {
-		batch, err := cons.Fetch(min(left, 256), jetstream.FetchMaxWait(5*time.Second))
+	last := map[uint64]jetstream.Msg{} // by sequence: the delivery that ends the last attempt
+	for len(last) < n {
+		batch, err := cons.Fetch(min(n, 256), jetstream.FetchMaxWait(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,18 +101,20 @@ func useUp(t *testing.T, ctx context.Context, conn *bus.Conn, n int) (deliveries
 				t.Fatal(err)
 			}
 			deliveries++
-			after := time.Duration(0)
 			if md.NumDelivered >= attempts {
-				left--
-				after = ackWait // not again before the server dies
-			}
-			if err := m.NakWithDelay(after); err != nil {
+				last[md.Sequence.Stream] = m
+			} else if err := m.Nak(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if batch.Error() != nil {
-			t.Fatal(batch.Error())
+	}
+	for _, m := range last {
+		if err := m.Nak(); err != nil {
+			t.Fatal(err)
 		}
+	}
+	if err := conn.NATS().Flush(); err != nil {
+		t.Fatal(err)
 	}
 	return deliveries
 }

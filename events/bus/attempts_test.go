@@ -431,3 +431,36 @@ func TestANewerSchemaBecomesADeadLetterAndTheRoleStaysRed(t *testing.T) {
 		})
 	}
 }
+
+// TestAModelThatBreaksAfterUsefulOutputCostsNoMessage: what came before the break is no evidence against what comes after.
+func TestAModelThatBreaksAfterUsefulOutputCostsNoMessage(t *testing.T) {
+	t.Parallel()
+	c := fresh(t, quick)
+	var broken atomic.Bool
+	var calls atomic.Int32
+	start(t, c, Worker{Role: events.RoleGenerator, Slots: 4, Handle: one(func(_ context.Context, d *Delivery) Result {
+		if broken.Load() {
+			calls.Add(1)
+			return Result{Err: uselessError{}}
+		}
+		return answer(d)
+	})})
+	publishTasks(t, c, "main", 20)
+	await(t, c, events.StreamExecutions, 20)
+	broken.Store(true)
+	for i := range 4 { // a trickle: each has all its attempts before the next comes
+		publish(t, c, task("later", 100+i))
+		before := calls.Load()
+		eventually(t, "tried again", func() bool { return calls.Load() >= before+3 })
+	}
+	awaitState(t, c, Paused)
+	if n := count(t, c, events.StreamDead); n != 0 {
+		t.Errorf("%d dead letters while no output was useful", n)
+	}
+	broken.Store(false)
+	await(t, c, events.StreamExecutions, 24)
+	awaitIdle(t, c, events.RoleGenerator)
+	if n := count(t, c, events.StreamDead); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+}
