@@ -19,14 +19,14 @@ import (
 // TestNothingIsLostWhenTheServerDiesOverExhaustedMessages: each of many reflections has had all of its attempts, none of
 // which ended. The server, which flushes every write, is killed shortly after the next pull; then a curator is killed
 // while it works through them. Each reflection ends with an effect or with one dead letter, never with both. In its long
-// form 20 rounds of 1,200:
+// form 20 rounds of 1,200, with the server killed up to 1.5 s after the pull:
 //
 //	DEBRIEF_LONG=1 go test ./integration -run NothingIsLostWhenTheServerDies -v -timeout 30m
 func TestNothingIsLostWhenTheServerDiesOverExhaustedMessages(t *testing.T) {
 	t.Parallel()
-	rounds, n := 2, 200
+	rounds, n, latest := 2, 400, 100*time.Millisecond
 	if os.Getenv(longEnv) != "" {
-		rounds, n = 20, 1200
+		rounds, n, latest = 20, 1200, 1500*time.Millisecond
 	}
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 3))
 	server, url := startServerIn(t, t.TempDir(), "always")
@@ -50,7 +50,7 @@ func TestNothingIsLostWhenTheServerDiesOverExhaustedMessages(t *testing.T) {
 			ids[r.ID] = true
 		}
 		lost := useUp(t, ctx, conn, n)
-		wait := 20*time.Millisecond + rand.N(1480*time.Millisecond)
+		wait := 20*time.Millisecond + rand.N(latest-20*time.Millisecond)
 		pulled := pullOnce(t, url)
 		pause(ctx, wait)
 		server.kill()
