@@ -27,7 +27,11 @@ func bury(ts *testscript.TestScript, _ bool, args []string) {
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	ts.Check(err)
+	dead, err := js.Stream(context.Background(), events.StreamDead)
+	ts.Check(err)
+	seq := 100 + dead.CachedInfo().State.LastSeq // another message for each letter
 	for line := range strings.Lines(ts.ReadFile(args[2])) {
+		seq++
 		deliveries, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		form, reason, _ := strings.Cut(rest, " ")
 		x := &events.Execution{TaskID: string(events.NewID()), Question: "What is it?", Answer: "A \x1b[31mred\u202e one."}
@@ -39,7 +43,7 @@ func bury(ts *testscript.TestScript, _ bool, args []string) {
 			data = data[:len(data)/2]
 		}
 		l := &events.DeadLetter{
-			Role: args[0], Reason: reason, Stream: events.StreamExecutions, Seq: 101,
+			Role: args[0], Code: events.DeadError, Reason: reason, Stream: events.StreamExecutions, Seq: seq,
 			Subject: subject, Header: header, Data: data, Time: time.Now().UTC(),
 		}
 		_, err = fmt.Sscan(deliveries, &l.Deliveries)

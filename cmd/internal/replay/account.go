@@ -22,7 +22,7 @@ type logged struct {
 	playbook playbook.Playbook      // as it is there
 	books    map[uint64]report.Book // its versions
 	covers   map[events.ID]uint64   // the version in which an edit took effect
-	evidence map[uint64]events.ID   // the reflections that are covered, by sequence
+	covered  map[uint64]bool        // the sequences of the reflections that took effect
 	learned  []learned
 	newest   uint64 // version that is more than names of others
 	done     []report.Operation
@@ -32,7 +32,7 @@ type logged struct {
 type learned struct{ seq, version uint64 }
 
 func newLogged() *logged {
-	l := &logged{books: map[uint64]report.Book{}, covers: map[events.ID]uint64{}, evidence: map[uint64]events.ID{}}
+	l := &logged{books: map[uint64]report.Book{}, covers: map[events.ID]uint64{}, covered: map[uint64]bool{}}
 	l.books[0] = describe(&l.playbook)
 	return l
 }
@@ -57,7 +57,7 @@ func (l *logged) note(rec *natskv.Record) error {
 		if cover.Evidence == nil {
 			continue
 		}
-		l.evidence[cover.Seq] = events.ID(cover.ID)
+		l.covered[cover.Seq] = true
 		seq, _, err := events.Handle(cover.Evidence.Execution).Parse()
 		if n := len(l.learned); err == nil && (n == 0 || seq > l.learned[n-1].seq) {
 			l.learned = append(l.learned, learned{seq, rec.Version})
@@ -76,9 +76,8 @@ func (l *logged) note(rec *natskv.Record) error {
 
 // gathered reports whether the log covers the reflection of a handle.
 func (l *logged) gathered(h events.Handle) bool {
-	seq, is, err := h.Parse()
-	id, ok := l.evidence[seq]
-	return err == nil && ok && is(id)
+	seq, _, err := h.Parse()
+	return err == nil && l.covered[seq]
 }
 
 // before is the newest version that learned from no execution stored after a sequence.
