@@ -202,6 +202,9 @@ func TestGarbageBetweenRacingWriters(t *testing.T) {
 		for i := range writers {
 			all.Go(func() {
 				w, err := s.Writer(ctx, book)
+				if err == nil {
+					err = w.OpenIndex(ctx)
+				}
 				for n := range each {
 					if err == nil {
 						id := fmt.Sprint("r", i, "-", n)
