@@ -168,6 +168,7 @@ func (w *ward) commit(x *natskv.Writer, deltas int, dies bool) {
 		for _, ops := range drawn {
 			d := &playbook.Delta{Floor: floor, Time: time.Unix(int64(seq), 5)}
 			for _, op := range ops {
+				number = max(number, op.Bullet.Number()) // of a Put, which the next Add must not meet
 				if op.Kind == playbook.Add {
 					number++
 					op.Bullet = playbook.MintID("others", number)
