@@ -40,14 +40,19 @@ func TestAGeneratorThatMayNotFollowSaysSo(t *testing.T) {
 	}
 
 	serves := freeAddress(t)
-	only := startWorkerAt(t, serves, "serves", events.RoleGenerator, append(flags, "--serve-only")...)
+	generator := program(t, events.RoleGenerator)
+	only := start(t, "serves", func() *exec.Cmd {
+		return exec.Command(generator, append([]string{"--health", serves, "--serve-only"}, flags...)...)
+	})
 	ask, err := json.Marshal(&events.ContextRequest{Session: "s", Query: "what is the total"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.connect("acme", events.UserAgent).Request(events.ServiceSubject(events.VerbContext, "default"), ask, 20*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	agent := s.connect("acme", events.UserAgent)
+	eventually(t, 30*time.Second, "one that serves answers", func() error {
+		_, err := agent.Request(events.ServiceSubject(events.VerbContext, "default"), ask, 20*time.Second)
+		return err
+	})
 	eventually(t, 20*time.Second, "one that serves names the right", func() error { return says(serves) })
 	only.kill()
 

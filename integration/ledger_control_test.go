@@ -62,7 +62,7 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 			task.Book = desk
 			l.tasks = append(l.tasks, task.ID)
 			m := event(t, task)
-			letter := &events.DeadLetter{Role: events.RoleGenerator, Reason: "five times", Subject: m.subject, Header: m.header, Data: m.data}
+			letter := &events.DeadLetter{Role: events.RoleGenerator, Code: events.DeadError, Reason: "five times", Subject: m.subject, Header: m.header, Data: m.data}
 			letter.Book = desk
 			l.dead = append(l.dead, event(t, letter))
 		}, ""},

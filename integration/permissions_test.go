@@ -50,7 +50,6 @@ var matrix = []struct {
 	{"ack for the generator", "$JS.ACK.TASKS.generator.1.1.1.1.0", "", "GO"},
 	{"ack for the reflector", "$JS.ACK.EXECUTIONS.reflector.1.1.1.1.0", "", "RO"},
 	{"ack for the curator", "$JS.ACK.REFLECTIONS.curator.1.1.1.1.0", "", "CO"},
-	{"forge an advisory", "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TASKS.generator", "{}", ""},
 	{"answer the operator", "_INBOX_operator.x", "", "GRC"},
 	{"announce a version", "ace.head.m", "", "CO"},
 	{"answer an agent", "_INBOX_agent.x", "", ""},

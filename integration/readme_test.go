@@ -80,6 +80,9 @@ var onlyRead = map[string]string{
 	"DEBRIEF_LONG=1 go test ./integration -v -timeout 20m -run TestAClusterLosesServers | grep FAULT":                                             "takes ten minutes",
 	"DEBRIEF_LONG=1 go test ./integration -v -timeout 60m -run 'Fails|Die|CountsOnce|PowerLoss|Killed|Outlives|Pause|Memory|Poison' | grep FAULT": "takes twenty minutes",
 	"DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run AMillion | grep MEMORY":                                                            "takes a quarter of an hour",
+	"DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run TestNoDamageIsSilent | grep DAMAGE":                                                "takes minutes",
+	"DEBRIEF_LONG=1 go test ./integration -run NothingIsLostWhenTheServerDies -v -timeout 30m":                                                    "takes ten minutes",
+	"DEBRIEF_LONG=1 go test ./integration -run TestMixedLoadUnderKills -v -timeout 60m":                                                           "takes half an hour",
 	"DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run WhatAReplay | grep MEMORY":                                                         "takes minutes",
 
 	"deploy/compose up":                                            "TestComposeRunsToAnAppliedDelta of deploy runs it, where there is an engine",

@@ -155,12 +155,11 @@ func own(tenant, subject string) (names []string) {
 	for prefix, state := range map[string]string{
 		"ace.task.": "stream TASKS", "ace.execution.": "stream EXECUTIONS", "ace.feedback.": "stream EXECUTIONS", "ace.reflection.": "stream REFLECTIONS",
 		"ace.delta.": "stream DELTAS", "ace.dead.": "stream DEAD", "$KV.playbook.": "stream KV_playbook", "$KV.window.": "stream KV_window",
-		"$KV.contexts.": "stream KV_contexts", "$KV.vectors.": "stream KV_vectors", "$O.blobs.": "stream OBJ_blobs",
+		"$KV.contexts.": "stream KV_contexts", "$KV.vectors.": "stream KV_vectors", "$KV.attempts.": "stream KV_attempts", "$O.blobs.": "stream OBJ_blobs",
 		"ace.head.": "announcement", "_INBOX_operator.": "inbox operator",
 		"$JS.API.CONSUMER.MSG.NEXT.TASKS.generator":      "consumer TASKS/generator",
 		"$JS.API.CONSUMER.MSG.NEXT.EXECUTIONS.reflector": "consumer EXECUTIONS/reflector",
 		"$JS.API.CONSUMER.MSG.NEXT.REFLECTIONS.curator":  "consumer REFLECTIONS/curator",
-		"$JS.API.CONSUMER.MSG.NEXT.ADVISORIES.mover":     "consumer ADVISORIES/mover",
 	} {
 		if strings.HasPrefix(subject, prefix) {
 			names = append(names, tenant+" "+state)

@@ -18,7 +18,7 @@ var targets = []target{
 	{name: "feedb", kind: "write", subject: "ace.feedback.forged", state: "subject ace.feedback.forged", with: "stream EXECUTIONS"},
 	{name: "refl", kind: "write", subject: "ace.reflection.forged", state: "subject ace.reflection.forged", with: "stream REFLECTIONS"},
 	{name: "edit", kind: "write", subject: "ace.edit.forged", state: "subject ace.edit.forged", with: "stream REFLECTIONS"},
-	{name: "dead", kind: "write", subject: "ace.dead.generator.forged", state: "stream DEAD"},
+	{name: "dead", kind: "write", subject: "ace.dead.generator.error.m.forged", state: "stream DEAD"},
 	{name: "windw", kind: "write", subject: "$KV.window.forged", state: "stream KV_window"},
 	{name: "contx", kind: "write", subject: "$KV.contexts.forged", state: "stream KV_contexts"},
 	{name: "vectr", kind: "write", subject: "$KV.vectors.forged", state: "stream KV_vectors"},

@@ -285,8 +285,8 @@ func source(role string) string {
 // roles are those that have a durable.
 var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
 
-// unlimited is MaxDeliver of every durable. The worker counts attempts. A server that gives up a message publishes one
-// advisory; if that is lost, so is the message.
+// unlimited is MaxDeliver of every durable: the worker counts attempts. The only record of a message that a server gives
+// up is an advisory, published once; the message would be lost with it.
 const unlimited = -1
 
 // durable is a role's durable, as the policy has it.

@@ -69,7 +69,7 @@ var generator = User{
 	Publish: []Grant{
 		{Subject: "ace.execution.*", Why: "its results, and executions that agents report to its service"},
 		{Subject: "ace.feedback.*", Why: "feedback that agents report to its service"},
-		{Subject: "ace.dead.generator.>", Why: "its dead letters"},
+		{Subject: "ace.dead.generator.*.*.*", Why: "its dead letters"},
 		{Subject: "$KV.attempts.generator.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
@@ -124,7 +124,7 @@ var reflector = User{
 	Publish: []Grant{
 		{Subject: "ace.reflection.*", Why: "its results"},
 		{Subject: "ace.task.*", Why: "another round of a task"},
-		{Subject: "ace.dead.reflector.>", Why: "its dead letters"},
+		{Subject: "ace.dead.reflector.*.*.*", Why: "its dead letters"},
 		{Subject: "$KV.attempts.reflector.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
@@ -163,7 +163,7 @@ var curator = User{
 		{Subject: "ace.delta.*", Why: "the log of each playbook: nobody else"},
 		{Subject: "$KV.playbook.>", Why: "the view of the log: nobody else"},
 		{Subject: headOf.Subject, Why: headOf.Why, At: []string{events.RoleGenerator, events.UserOperator}},
-		{Subject: "ace.dead.curator.>", Why: "its dead letters"},
+		{Subject: "ace.dead.curator.*.*.*", Why: "its dead letters"},
 		{Subject: "$KV.attempts.curator.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
