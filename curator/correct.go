@@ -15,14 +15,11 @@ import (
 	"debrief/playbook/natskv"
 )
 
-// A reflection on feedback moves the votes and outcomes that its execution counts for. Which those are the log says, read
-// up to the version that the delta follows: rare, slow, right. So it has a delta of its own, and everything of its book
-// that came before it is in the log by then: what waits waits for lower sequences only, and for what is in its own batch
-// not at all, so that no two wait for each other; and it waits for a bounded time, so that what this process holds back
-// meanwhile gets its turn before the feedback is delivered again. After some deliveries it goes ahead: what is then still
-// to come finds that its execution was judged since, and casts no vote. What it teaches besides is lost by that, which is
-// why there is a wait.
-
+// A reflection on feedback moves the votes and outcomes of its sample. The log holds these, read up to the version that
+// the delta follows. So it has a delta of its own, and waits until the earlier reflections on the same sample are in the
+// log. Reflections on other samples do not matter to it. The wait is bounded; after some attempts it goes ahead. An
+// earlier reflection that comes through later then finds its sample judged since, and casts no vote: what it teaches
+// besides is lost, which is why there is a wait.
 //
 // The first feedback on an execution that taught nothing by itself has nothing to move and goes with the others, unless
 // other feedback on it was faster.
@@ -48,31 +45,41 @@ func backLast(cases []*docket) {
 	})
 }
 
-// earlierWait bounds the wait for what comes before feedback, at each of its first deliveries. It is short because the
-// book waits with it: what this process has been given meanwhile is in the batch of the next delivery.
+// earlierWait bounds the wait for earlier reflections on the same samples, in each of the first attempts. It is short
+// because the book waits with it: a reflection that this process received meanwhile is in the batch of the next attempt.
 const (
 	earlierWait = 2 * time.Second
-	waits       = 4 // of five deliveries
+	waits       = 4 // of five attempts
 )
 
-// lookBack reads the log for a docket, on from where it was. When something that comes before it does not come through
-// in time, that is the docket's result, and that of all that wait for more; left are the others.
+// lookBack reads the log for a docket, on from where it was. Where it lacks earlier reflections, others that lack none go
+// first. When all of them wait in vain, that is their result, and they leave the batch.
 func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket, failed func(seq uint64) bool) (left []*docket, err error) {
 	if !k.waited {
-		missing, err := d.waitForEarlier(ctx, b, k.seq, failed)
+		missing, err := d.waitForEarlier(ctx, b, cases, failed)
 		if err != nil {
 			return nil, err
 		}
-		if missing > 0 && k.attempt <= waits {
-			return slices.DeleteFunc(cases, func(other *docket) bool {
-				late := other.looksBack() && other.seq >= k.seq && other.attempt <= waits
-				if late {
-					*other.result = bus.Result{Err: fmt.Errorf("correct votes: the reflection at %d, which comes before, is not settled yet", missing)}
-				}
-				return late
-			}), nil
+		var ready, waiting []*docket
+		for _, k := range cases {
+			if missing[k] > 0 {
+				waiting = append(waiting, k)
+			} else {
+				k.waited = k.waited || k.looksBack()
+				ready = append(ready, k)
+			}
 		}
-		k.waited = true
+		if !slices.ContainsFunc(ready, func(k *docket) bool { return k.waited }) {
+			waiting = slices.DeleteFunc(waiting, func(k *docket) bool {
+				if k.waited = k.attempt > waits; !k.waited {
+					*k.result = bus.Result{Err: fmt.Errorf("correct votes: the reflection at %d on the same execution is not in the log yet", missing[k])}
+				}
+				return !k.waited
+			})
+		}
+		if cases = append(ready, waiting...); missing[k] > 0 {
+			return cases, nil
+		}
 	}
 	var with []*docket // that are as far: one reading does for all
 	for _, other := range cases {
@@ -93,40 +100,56 @@ func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket
 	})
 }
 
-// waitForEarlier returns when all reflections of a book before a sequence are in its log or were given up, or else one
-// that is not.
-func (d *desk) waitForEarlier(ctx context.Context, b *book, seq uint64, failed func(seq uint64) bool) (missing uint64, err error) {
+// waitForEarlier waits until a reflection that looks back lacks no earlier one on its sample: all of them are in the log or
+// were given up. It returns the sequence of one that is not for each that lacks any. It waits for no reflection of the
+// batch, and for lower sequences only, so that no two processes wait for each other.
+func (d *desk) waitForEarlier(ctx context.Context, b *book, cases []*docket, failed func(seq uint64) bool) (missing map[*docket]uint64, err error) {
+	waiting, last, batch := map[events.ID][]*docket{}, uint64(0), map[uint64]bool{}
+	lookers := 0
+	for _, k := range cases {
+		batch[k.seq] = true
+		if k.looksBack() && !k.waited {
+			id := k.r.SampleID()
+			waiting[id], last, lookers = append(waiting[id], k), max(last, k.seq), lookers+1
+		}
+	}
 	floor, err := d.ackFloor(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	earlier, err := d.between(ctx, b.name, max(floor, b.w.State().Floor()), seq)
+	earlier, err := d.between(ctx, b.name, max(floor, b.w.State().Floor()), last)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	earlier = slices.DeleteFunc(earlier, func(e *docket) bool { return batch[e.seq] || waiting[e.r.SampleID()] == nil })
 	until := time.Now().Add(earlierWait)
 	var at lookup
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		if err := b.w.CheckView(ctx); err != nil { // which reads the end of the log
-			return 0, err
+			return nil, err
 		}
 		if floor, err = d.ackFloor(ctx); err != nil {
-			return 0, err
+			return nil, err
 		}
 		at.state = b.w.State()
 		earlier = slices.DeleteFunc(earlier, func(e *docket) bool { return e.seq <= floor || at.covered(e) })
 		if at.err != nil {
-			return 0, at.err
+			return nil, at.err
 		}
-		if len(earlier) == 0 {
-			return 0, nil
+		missing = map[*docket]uint64{}
+		for _, e := range slices.Backward(earlier) {
+			for _, k := range waiting[e.r.SampleID()] {
+				if e.seq < k.seq {
+					missing[k] = e.seq
+				}
+			}
 		}
-		if time.Now().After(until) || slices.ContainsFunc(earlier, func(e *docket) bool { return failed(e.seq) }) {
-			return earlier[0].seq, nil
+		if len(missing) < lookers || time.Now().After(until) || slices.ContainsFunc(earlier, func(e *docket) bool { return failed(e.seq) }) {
+			return missing, nil
 		}
 		select {
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(pause):
 		}
 	}
