@@ -162,7 +162,9 @@ func (k *keeper) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.
 		was = &streamMark{}
 	}
 	for name := range was.Consumers {
-		names[name] = names[name] // its directory may be gone
+		if _, ok := names[name]; !ok {
+			names[name] = "" // its directory is gone
+		}
 	}
 	for name, dir := range names {
 		mark := was.Consumers[name]

@@ -10,11 +10,6 @@ import (
 
 // The types below repeat those parts of the wire format that the audit needs. Field names are MessagePack keys.
 
-type task struct {
-	ID      string `msgpack:"id"`
-	Purpose string `msgpack:"purpose"`
-}
-
 type execution struct {
 	ID      string `msgpack:"id"`
 	Task    string `msgpack:"task"`
