@@ -16,10 +16,10 @@ import (
 )
 
 // A reflection on feedback moves the votes and outcomes of its sample. The log holds these, read up to the version that
-// the delta follows. So it has a delta of its own, and waits until the earlier reflections on the same sample are in the
-// log. Reflections on other samples do not matter to it. The wait is bounded; after some attempts it goes ahead. An
-// earlier reflection that comes through later then finds its sample judged since, and casts no vote: what it teaches
-// besides is lost, which is why there is a wait.
+// the delta follows. So it is committed in a separate delta, and waits until the earlier reflections on the same sample
+// are in the log. Reflections on other samples do not matter to it. The wait is bounded; after some attempts it goes ahead. An
+// earlier reflection that comes through later then finds its sample judged since, and casts no vote. Its lessons are lost;
+// the wait makes that rare.
 //
 // The first feedback on an execution that taught nothing by itself has nothing to move and goes with the others, unless
 // other feedback on it was faster.
@@ -52,8 +52,8 @@ const (
 	waits       = 4 // of five attempts
 )
 
-// lookBack reads the log for a docket, on from where it was. Where it lacks earlier reflections, others that lack none go
-// first. When all of them wait in vain, that is their result, and they leave the batch.
+// lookBack continues to read the log for a docket. While a docket waits for earlier reflections, those that wait for none
+// go first. If every docket has waited in vain, each gets an error as its result and leaves the batch.
 func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket, failed func(seq uint64) bool) (left []*docket, err error) {
 	if !k.waited {
 		missing, err := d.waitForEarlier(ctx, b, cases, failed)

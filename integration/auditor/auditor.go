@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Accepted lists what clients were told is stored, by book. Each entry must have its effect once, or a dead letter.
+// Accepted lists the events that were acknowledged to clients, by book. Each must have its effect once, or a dead letter.
 type Accepted struct {
 	Tasks    map[string][]string // book → task ids, of tasks and of reported executions that teach something
 	Feedback map[string][]string // book → the text of the feedback, unique for each
@@ -56,7 +56,7 @@ type check struct {
 	reflect map[uint64]*reflection       // by sequence
 }
 
-// Check audits the streams against what clients were told is stored.
+// Check audits the streams against the events that were acknowledged to clients.
 func Check(s *Streams, in Accepted) *Report {
 	a := &check{
 		books: map[string]*fold{}, stored: map[string]map[string]bool{}, said: map[string]map[string]string{},
@@ -190,7 +190,7 @@ func (a *check) reflections(all []Message) {
 	}
 }
 
-// waiting complains about tasks that nobody has taken: the audit runs when everything is quiet.
+// waiting reports tasks that are still in their stream: the audit runs when every role is idle.
 func (a *check) waiting(all []Message) {
 	for _, m := range all {
 		a.wrong("task at %d still waits", m.Seq)
@@ -309,7 +309,7 @@ func same(a, b bullet) bool {
 	return a == b
 }
 
-// accepted: everything that a client was told is stored has its effect or a dead letter.
+// accepted reports each accepted event that has neither an effect nor a dead letter.
 func (a *check) accepted(in Accepted) {
 	for name, tasks := range in.Tasks {
 		f := a.book(name)

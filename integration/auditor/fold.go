@@ -22,7 +22,7 @@ type fold struct {
 	covered map[string][]uint64 // event id → sequences of the deltas that cover it
 	covers  []cover             // all of them, in the order of the log
 	votes   []vote
-	strays  []uint64 // sequences of messages that are no part of the log
+	strays  []uint64 // sequences of messages outside the log
 	faults  []string
 }
 
@@ -152,7 +152,7 @@ func (b *bullet) count(vote string, by int) {
 	}
 }
 
-// note records whose votes an operation counts, and compares their number with what the counters gain.
+// note records the supporters of an operation, and compares their number with the gain of the counters.
 func (f *fold) note(seq uint64, o *op, last *delta) {
 	is, gain := "", 0
 	for name, n := range map[string]int{"helpful": o.Helpful, "harmful": o.Harmful, "neutral": o.Neutral} {

@@ -121,7 +121,7 @@ func decode[T any](data []byte) (*T, error) {
 	return v, nil
 }
 
-// hash is the id made of parts: 16 bytes of the SHA-256 over the parts, each after its length.
+// hash derives an id from parts: 16 bytes of the SHA-256 over the parts, each after its length.
 func hash(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

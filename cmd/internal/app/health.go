@@ -107,7 +107,7 @@ func (c checks) mux() *http.ServeMux {
 }
 
 func (c checks) ready(w http.ResponseWriter, _ *http.Request) {
-	states := append([]bus.RoleHealth{}, c.conn.Health()...) // [] where there is none
+	states := append([]bus.RoleHealth{}, c.conn.Health()...) // [], not null, without roles
 	ready := len(states) >= c.roles && c.conn.Store() == nil // fewer: they are only starting
 	for i := range states {
 		ready = ready && states[i].Healthy()
