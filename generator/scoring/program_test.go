@@ -219,8 +219,8 @@ func TestNothingOfAProgramStays(t *testing.T) {
 		timeout time.Duration
 		label   events.Label
 	}{
-		"hang":  {time.Second, events.Unknown},
-		"cling": {time.Second, events.Unknown},
+		"hang":  {3 * time.Second, events.Unknown},
+		"cling": {3 * time.Second, events.Unknown},
 		"leave": {generous, events.Success}, // it has judged
 	} {
 		t.Run(what, func(t *testing.T) {
