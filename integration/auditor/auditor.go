@@ -18,18 +18,20 @@ type Accepted struct {
 type Report struct {
 	Lost  []string // accepted, without effect and without a dead letter
 	Twice []string // counted more than once
-	Both  []string // has an effect and a dead letter
+	Both  []string // a message that has an effect and a dead letter
 	Wrong []string // log, votes or view contradict each other
 
 	Events, Covered, Letters, Strays, Deltas, Bullets, Votes int
+	// Copies counts events of which one copy has an effect and another one a dead letter.
+	Copies int
 }
 
 // Clean reports whether the audit found nothing.
 func (r *Report) Clean() bool { return len(r.Lost)+len(r.Twice)+len(r.Both)+len(r.Wrong) == 0 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d events, %d covered by %d deltas, %d votes, %d bullets, %d dead letters, %d strays: %d lost, %d twice, %d both counted and dead-lettered, %d wrong",
-		r.Events, r.Covered, r.Deltas, r.Votes, r.Bullets, r.Letters, r.Strays, len(r.Lost), len(r.Twice), len(r.Both), len(r.Wrong))
+	return fmt.Sprintf("%d events, %d covered by %d deltas, %d votes, %d bullets, %d dead letters (%d of a copy whose other copy has the effect), %d strays: %d lost, %d twice, %d both counted and dead-lettered, %d wrong",
+		r.Events, r.Covered, r.Deltas, r.Votes, r.Bullets, r.Letters, r.Copies, r.Strays, len(r.Lost), len(r.Twice), len(r.Both), len(r.Wrong))
 }
 
 // Problems lists everything that was found, at most n of each kind.
@@ -52,15 +54,15 @@ type check struct {
 	books   map[string]*fold
 	stored  map[string]map[string]bool // book → ids of events in EXECUTIONS and edits in REFLECTIONS
 	said    map[string]map[string]string
-	dead    map[string]map[string]string // book → id → reason
-	reflect map[uint64]*reflection       // by sequence
+	dead    map[string]map[string][]letter // book → id of the event → its letters
+	reflect map[uint64]*reflection         // by sequence
 }
 
 // Check audits the streams against the events that were acknowledged to clients.
 func Check(s *Streams, in Accepted) *Report {
 	a := &check{
 		books: map[string]*fold{}, stored: map[string]map[string]bool{}, said: map[string]map[string]string{},
-		dead: map[string]map[string]string{}, reflect: map[uint64]*reflection{},
+		dead: map[string]map[string][]letter{}, reflect: map[uint64]*reflection{},
 	}
 	a.letters(s.Dead)
 	a.executions(s.Executions)
@@ -84,7 +86,7 @@ func Check(s *Streams, in Accepted) *Report {
 func (a *check) book(name string) *fold {
 	if a.books[name] == nil {
 		a.books[name], a.stored[name] = newFold(name), map[string]bool{}
-		a.said[name], a.dead[name] = map[string]string{}, map[string]string{}
+		a.said[name], a.dead[name] = map[string]string{}, map[string][]letter{}
 	}
 	return a.books[name]
 }
@@ -133,7 +135,7 @@ func (a *check) letters(all []Message) {
 				key = source(r)
 			}
 		}
-		a.dead[book][key] = fmt.Sprintf("%s %d by the %s: %s", l.Stream, l.Seq, l.Role, l.Reason)
+		a.dead[book][key] = append(a.dead[book][key], *l)
 	}
 }
 
@@ -206,12 +208,36 @@ func (a *check) coverage(f *fold) {
 		if !a.stored[f.book][id] {
 			a.wrong("book %s: event %s is covered and was never stored", f.book, id)
 		}
-		if why, ok := a.dead[f.book][id]; ok {
-			a.Both = append(a.Both, fmt.Sprintf("book %s: event %s is covered, and a dead letter of %s", f.book, id, why))
+		for _, l := range a.dead[f.book][id] {
+			if !a.tookEffect(f, id, &l) {
+				a.Copies++
+				continue
+			}
+			a.Both = append(a.Both, fmt.Sprintf("book %s: event %s is covered, and a dead letter of %s %d by the %s: %s", f.book, id, l.Stream, l.Seq, l.Role, l.Reason))
 		}
 	}
 	a.Events += len(a.stored[f.book])
 	a.Covered += len(f.covered)
+}
+
+// tookEffect reports whether the message of a letter is the copy of its event that has the effect.
+func (a *check) tookEffect(f *fold, id string, l *letter) bool {
+	for _, c := range f.covers {
+		if c.ID != id {
+			continue
+		}
+		r := a.reflect[c.Seq]
+		switch {
+		case l.Stream == "REFLECTIONS":
+			return c.Seq == l.Seq
+		case l.Stream == "EXECUTIONS" && r != nil && r.Feedback != "":
+			return r.Judged == l.Seq
+		case l.Stream == "EXECUTIONS" && r != nil:
+			return strings.HasPrefix(r.Handle, fmt.Sprint(l.Seq, "-"))
+		}
+		return true // a task: its execution does not name its sequence
+	}
+	return false
 }
 
 // counted: each vote stands in the reflection that it is taken from, and none is counted twice.
@@ -337,7 +363,7 @@ func (a *check) accepted(in Accepted) {
 }
 
 func (a *check) need(f *fold, id, what string) {
-	if len(f.covered[id]) == 0 && a.dead[f.book][id] == "" {
+	if len(f.covered[id]) == 0 && len(a.dead[f.book][id]) == 0 {
 		a.Lost = append(a.Lost, fmt.Sprintf("book %s: %s (event %s, stored: %t) has no effect and no dead letter", f.book, what, id, a.stored[f.book][id]))
 	}
 }

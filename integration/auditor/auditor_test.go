@@ -2,6 +2,7 @@ package auditor
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func add(to *[]Message, subject string, data []byte) uint64 {
 func (w *world) reflect(taskID, bulletID, tag string) cover {
 	id := executionID("b", taskID)
 	add(&w.Executions, "ace.execution.b", w.encode(map[string]any{"id": id, "task": taskID}))
-	seq := add(&w.Reflections, "ace.reflection.b", w.encode(map[string]any{"id": "r-" + id, "execution": id, "tags": []vote1{{bulletID, tag}}}))
+	seq := add(&w.Reflections, "ace.reflection.b", w.encode(map[string]any{"id": "r-" + id, "execution": id, "handle": fmt.Sprint(len(w.Executions), "-00"), "tags": []vote1{{bulletID, tag}}}))
 	w.in.Tasks["b"] = append(w.in.Tasks["b"], taskID)
 	return cover{id, seq}
 }
@@ -83,7 +84,7 @@ func newWorld(t *testing.T) *world {
 	add(&w.Executions, "ace.feedback.b.e.f1", w.encode(map[string]any{"id": "f1", "outcome": map[string]any{"feedback": "wrong after all"}}))
 	w.in.Feedback["b"] = []string{"wrong after all"}
 	seq = add(&w.Reflections, "ace.reflection.b", w.encode(map[string]any{
-		"id": "r-f1", "execution": executionID("b", "t2"), "feedback": "f1", "tags": []vote1{{"x-1", "harmful"}},
+		"id": "r-f1", "execution": executionID("b", "t2"), "feedback": "f1", "judged": 3, "tags": []vote1{{"x-1", "harmful"}},
 	}))
 	w.commit([]cover{{"f1", seq}}, op{Kind: "RETAG", Bullet: "x-1", Was: "helpful", Harmful: 1, Support: []int{0}})
 	w.flush()
@@ -94,9 +95,9 @@ func newWorld(t *testing.T) *world {
 // there is none.
 func TestAuditFindsEachDefect(t *testing.T) {
 	t.Parallel()
-	letter := func(w *world, subject string, event map[string]any) {
+	letter := func(w *world, stream string, seq uint64, subject string, event map[string]any) {
 		add(&w.Dead, "ace.dead.reflector.b", w.encode(map[string]any{
-			"role": "reflector", "reason": "attempts", "stream": "EXECUTIONS", "seq": 1, "subject": subject, "data": w.encode(event),
+			"role": "reflector", "reason": "attempts", "stream": stream, "seq": seq, "subject": subject, "data": w.encode(event),
 		}))
 	}
 	for _, test := range []struct {
@@ -110,14 +111,26 @@ func TestAuditFindsEachDefect(t *testing.T) {
 		{"an edit without an effect", func(w *world) { w.in.Edits["b"] = append(w.in.Edits["b"], "edit-2") }, "lost: book b: edit edit-2"},
 		{"a dead letter instead of an effect", func(w *world) {
 			w.in.Tasks["b"] = append(w.in.Tasks["b"], "t3")
-			letter(w, "ace.task.b", map[string]any{"id": "t3"})
+			letter(w, "TASKS", 3, "ace.task.b", map[string]any{"id": "t3"})
 		}, ""},
 		{"a dead letter besides an effect", func(w *world) {
-			letter(w, "ace.execution.b", map[string]any{"id": executionID("b", "t1")})
+			letter(w, "EXECUTIONS", 1, "ace.execution.b", map[string]any{"id": executionID("b", "t1")})
+		}, "both: book b"},
+		{"a dead letter of a copy", func(w *world) {
+			letter(w, "EXECUTIONS", 9, "ace.execution.b", map[string]any{"id": executionID("b", "t1")})
+		}, ""},
+		{"a dead letter of feedback besides an effect", func(w *world) {
+			letter(w, "EXECUTIONS", 3, "ace.feedback.b.e.f1", map[string]any{"id": "f1"})
+		}, "both: book b"},
+		{"a dead letter of the task besides an effect", func(w *world) {
+			letter(w, "TASKS", 1, "ace.task.b", map[string]any{"id": "t1"})
 		}, "both: book b"},
 		{"a dead letter of the reflection besides an effect", func(w *world) {
-			letter(w, "ace.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})
+			letter(w, "REFLECTIONS", 2, "ace.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})
 		}, "both: book b"},
+		{"a dead letter of a copy of the reflection", func(w *world) {
+			letter(w, "REFLECTIONS", 9, "ace.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})
+		}, ""},
 		{"an event covered twice", func(w *world) {
 			w.commit([]cover{{executionID("b", "t1"), 2}})
 			w.flush()
