@@ -82,6 +82,7 @@ var onlyRead = map[string]string{
 	"DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run AMillion | grep MEMORY":                                                            "takes a quarter of an hour",
 	"DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run TestNoDamageIsSilent | grep DAMAGE":                                                "takes minutes",
 	"DEBRIEF_LONG=1 go test ./integration -run NothingIsLostWhenTheServerDies -v -timeout 30m":                                                    "takes ten minutes",
+	"DEBRIEF_LONG=1 go test ./integration -run TestSpeedOfSeparateWorkers -v -timeout 30m | grep SPEED":                                           "takes minutes",
 	"DEBRIEF_LONG=1 go test ./integration -run TestMixedLoadUnderKills -v -timeout 60m":                                                           "takes half an hour",
 	"DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run WhatAReplay | grep MEMORY":                                                         "takes minutes",
 
