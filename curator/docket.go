@@ -59,7 +59,7 @@ func newDocket(d *bus.Delivery, result *bus.Result) (*docket, error) {
 	return k, nil
 }
 
-// covers returns the cover for the delta that has the docket's effect.
+// covers returns the cover of the docket's event.
 func (k *docket) covers() playbook.Cover {
 	if k.e != nil {
 		return k.e.Cover(k.seq)

@@ -69,8 +69,8 @@
 //	  withdrawn  a letter whose message has its effect after all is replaced by an empty message that expires in a second
 //	  again      a redelivered message that has a letter is acked and not handled. Requeue publishes a new message.
 //
-//	KV attempts  <role>.<sequence>, by the bus, before it gives a message back or holds it: of the first so many deliveries,
-//	             how many were attempts. Without a record each was. The server redelivers without limit.
+//	KV attempts  <role>.<sequence>, by the bus, before it gives a message back or holds it: the number of deliveries so far,
+//	             and how many of them were attempts. Without a record each was one. The server redelivers without limit.
 //
 // A role publishes what it makes, waits for the server's word that it is stored, and only then acks what it was made
 // of. So a crash between any two steps repeats work and loses none.

@@ -84,7 +84,7 @@ func (r *run) decode(items []*item) (good, bad []*item) {
 		if it.d.Event == nil && it.counted {
 			e, err := r.c.decode(r.work, r.message(it))
 			if err == nil {
-				redact.Fields(e) // who publishes past us does not redact
+				redact.Fields(e) // a client that publishes to NATS directly does not redact
 				it.d.Event = e
 			} else if it.done == nil {
 				it.done = &Result{Err: err}

@@ -17,9 +17,9 @@ const (
 	keepEvents   = 30 * 24 * time.Hour // executions and reflections
 	keepDead     = 7 * 24 * time.Hour
 	keepBlobs    = keepEvents + 24*time.Hour // at least as long as whatever refers to one
-	keepWindows  = keepEvents                // of a session that nobody comes back to
+	keepWindows  = keepEvents                // of a session without new turns
 	keepContexts = 7 * 24 * time.Hour        // an agent reports within it
-	keepVectors  = keepEvents                // what they belong to is gone then
+	keepVectors  = keepEvents                // the embedded texts have expired by then
 	keepAttempts = keepEvents                // at least as long as a message is redelivered
 	duplicates   = 2 * time.Minute
 )

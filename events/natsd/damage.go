@@ -119,7 +119,7 @@ func (m *marks) write(dir string) error {
 }
 
 // lost describes the messages that a stream lost since it was marked, or that its server reports as lost. It is empty if
-// there are none.
+// the stream lost nothing.
 func lost(i *jetstream.StreamInfo, was *streamMark, exact bool) string {
 	s := i.State
 	switch {

@@ -196,7 +196,7 @@ func (k *keeper) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.
 	return nil
 }
 
-// intact reports whether the state of a consumer, by its ack floor, is what it was when it was marked. After a crash it may
+// intact reports whether the ack floor of a consumer is the one in its mark. After a crash it may
 // be somewhat older or newer. The server moves a floor up to the first message of the stream, and down to the last.
 func intact(floor, mark uint64, s jetstream.StreamState, exact bool) bool {
 	switch {

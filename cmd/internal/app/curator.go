@@ -10,9 +10,8 @@ import (
 	"debrief/reflector"
 )
 
-// Role is a curator of this configuration that knows what models are told in the other roles: where that turns up in what
-// was learned, it is no advice. Told is what else they are told. The index of covered ids is in --cache-dir, or else in
-// Config.IndexDir.
+// Role returns a curator of this configuration. It rejects lessons that repeat the instructions of the other roles' models;
+// told adds further instructions. The index of covered ids is in --cache-dir, or else in Config.IndexDir.
 func (c Curator) Role(m chat.Model, told ...string) *curator.Curator {
 	switch c.CacheDir {
 	case "":

@@ -9,7 +9,7 @@
 // # Metrics
 //
 // Of the roles that run in the process (package events/liveness has the verdict), with the label role: generator,
-// reflector, curator. "Server" marks what only the server knows: it is the same in every process of the role, and
+// reflector, curator. "Server" marks a value that the server reports: it is the same in every process of the role, and
 // absent while the server does not answer, which debrief_server_answers says.
 //
 //	name                                 unit       kind      what
