@@ -11,24 +11,28 @@ import (
 	"debrief/playbook"
 )
 
-// budget is how many tokens the bullets may take that generators are shown; below 1 is no limit.
+// budget is the maximum number of tokens of the shown bullets, for the whole playbook and for each section. A value
+// below 1 means no limit.
 type budget struct {
 	book, section int
 }
 
-func (b budget) limits() bool { return b.book > 0 || b.section > 0 }
+func (b budget) isSet() bool { return b.book > 0 || b.section > 0 }
 
-// Lines are counted as playbook.Render has them: together they are never more tokens than one by one.
-const title = "## Learned Strategies\n"
+// The functions below return the lines that playbook.Render writes. The sum of the tokens of single lines is never less
+// than the tokens of the whole text.
+const renderTitle = "## Learned Strategies\n"
 
-func heading(section string) string { return "\n### " + playbook.Title(section) + "\n" }
+func renderHeading(section string) string { return "\n### " + playbook.SectionTitle(section) + "\n" }
 
-// line is a bullet's. Six digits are assumed of each counter, so that votes move no one over the budget.
-func line(b *playbook.Bullet) string {
+// renderLine returns the line of a bullet. It assumes six digits for each counter, so that a vote cannot move a playbook
+// over its budget.
+func renderLine(b *playbook.Bullet) string {
 	return "- [" + string(b.ID) + "] " + strings.ReplaceAll(b.Content, "\n", "\n  ") + " (helpful=999999, harmful=999999)\n"
 }
 
-// costs remembers what the lines of a book's bullets cost: they are counted for every delta, and few of them change.
+// costs caches the token counts of the bullets of one playbook. Every delta needs all of them, and few of them change. A
+// nil map caches nothing.
 type costs map[playbook.BulletID]cost
 
 type cost struct {
@@ -36,54 +40,57 @@ type cost struct {
 	tokens  int
 }
 
-// of is what a bullet's line costs. Without a memory it is counted anew.
-func (c costs) of(b *playbook.Bullet) int {
+// tokens returns the number of tokens of a bullet's line.
+func (c costs) tokens(b *playbook.Bullet) int {
 	if known, ok := c[b.ID]; ok && known.content == b.Content {
 		return known.tokens
 	}
-	n := chat.Tokens(line(b))
+	n := chat.Tokens(renderLine(b))
 	if c != nil {
 		c[b.ID] = cost{b.Content, n}
 	}
 	return n
 }
 
-// sums are the tokens of the shown bullets, in all and by section, with the lines over them.
-type sums struct {
+// tokenSums are the tokens of the shown bullets and their headings, in total and for each section.
+type tokenSums struct {
 	costs   costs
 	book    int
-	section map[string]sum
+	section map[string]sectionSum
 }
 
-type sum struct{ tokens, bullets int }
+type sectionSum struct{ tokens, bullets int }
 
-func newSums(c costs) *sums { return &sums{c, chat.Tokens(title), map[string]sum{}} }
+func newTokenSums(c costs) *tokenSums {
+	return &tokenSums{c, chat.Tokens(renderTitle), map[string]sectionSum{}}
+}
 
-// add adds a bullet, or takes it away where the sign is negative.
-func (s *sums) add(b *playbook.Bullet, sign int) {
+// add adds the tokens of b if sign is 1, and subtracts them if it is -1. It ignores nil and bullets that are not shown.
+func (s *tokenSums) add(b *playbook.Bullet, sign int) {
 	if b == nil || !b.Shown() {
 		return
 	}
-	n, in := s.costs.of(b), s.section[b.Section]
-	if in.bullets == 0 || in.bullets+sign == 0 { // the heading comes or goes with it
-		n += chat.Tokens(heading(b.Section))
+	n, in := s.costs.tokens(b), s.section[b.Section]
+	if in.bullets == 0 || in.bullets+sign == 0 { // the section heading is added or removed too
+		n += chat.Tokens(renderHeading(b.Section))
 	}
 	s.book += sign * n
-	s.section[b.Section] = sum{in.tokens + sign*n, in.bullets + sign}
+	s.section[b.Section] = sectionSum{in.tokens + sign*n, in.bullets + sign}
 }
 
-// economise keeps a delta from taking a book over its budget: the weakest bullets retire, and new ones that are the
-// weakest are not made. A book that is over it already, by a person's import or a smaller budget, does not grow; nobody
-// takes from it at one blow what a person put there. Pinned bullets stay. People's own changes are not held to it.
-func (d *draft) economise() {
-	if !d.budget.limits() || d.person || !d.grows() {
+// enforceBudget keeps the playbook within its token budget. It retires the weakest bullets, and it drops new bullets that are
+// weaker than all others. A playbook that is already over its budget, after an import or a change of the setting, does
+// not grow further, but it is not cut to the budget at once. Pinned bullets stay. The budget does not apply to changes by
+// a person.
+func (d *draft) enforceBudget() {
+	if !d.budget.isSet() || d.byPerson || !d.mayGrow() {
 		return
 	}
-	before := newSums(d.costs)
+	before := newTokenSums(d.costs)
 	for b := range d.base.All() {
 		before.add(b, 1)
 	}
-	now := &sums{d.costs, before.book, maps.Clone(before.section)}
+	now := &tokenSums{d.costs, before.book, maps.Clone(before.section)}
 	for id, b := range d.changed {
 		now.add(d.base.Bullet(id), -1)
 		now.add(b, 1)
@@ -92,7 +99,7 @@ func (d *draft) economise() {
 		return d.budget.book > 0 && now.book > max(d.budget.book, before.book) ||
 			d.budget.section > 0 && section != "" && now.section[section].tokens > max(d.budget.section, before.section[section].tokens)
 	}
-	sections := []string{""} // the book comes last
+	sections := []string{""} // the whole playbook; reversed below, so that it is checked last
 	if d.budget.section > 0 {
 		for s := range now.section {
 			sections = append(sections, s)
@@ -115,7 +122,7 @@ func (d *draft) economise() {
 			if s != "" && b.Section != s || !d.get(b.ID).Shown() {
 				continue
 			}
-			if !d.retire(b) {
+			if !d.retireOverBudget(b) {
 				return
 			}
 			now.add(b, -1)
@@ -123,15 +130,16 @@ func (d *draft) economise() {
 	}
 }
 
-// grows reports whether anything in the draft can make the shown bullets longer.
-func (d *draft) grows() bool {
+// mayGrow reports whether the draft contains an operation that can make the shown bullets longer.
+func (d *draft) mayGrow() bool {
 	return slices.ContainsFunc(d.ops, func(op playbook.Op) bool {
 		return op.Kind != playbook.Remove && op.Kind != playbook.Pin
 	})
 }
 
-// weakest is the shown bullets that may go, the weakest first: those that no gate has tried, then the lowest score, then those that were there before, then
-// those that nothing was heard of for longest.
+// weakest returns the shown bullets that may retire, the weakest first. Bullets without an experiment are weaker than
+// bullets with one. Then the lower score is weaker, then the bullet that is not new in this draft, then the one with the
+// older last activity.
 func (d *draft) weakest() []*playbook.Bullet {
 	var all []*playbook.Bullet
 	for b := range d.base.All() {
@@ -151,65 +159,59 @@ func (d *draft) weakest() []*playbook.Bullet {
 		return 0
 	}
 	tried := func(b *playbook.Bullet) int {
-		if b.Case != nil && b.Case.Withheld.N() > 0 {
-			return 1 // and found to help, since it is shown
+		if b.Experiment != nil && b.Experiment.Withheld.Count() > 0 {
+			return 1 // it is shown, so the experiment found that it helps
 		}
 		return 0
 	}
 	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
 		return cmp.Or(
 			cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()), cmp.Compare(isNew(a), isNew(b)),
-			lastHeard(a).Compare(lastHeard(b)), cmp.Compare(a.ID, b.ID),
+			lastActivity(a).Compare(lastActivity(b)), cmp.Compare(a.ID, b.ID),
 		)
 	})
 	return all
 }
 
-// lastHeard is when a bullet was last made, changed or tagged; those of this draft now, so never before the others.
-func lastHeard(b *playbook.Bullet) time.Time {
+// lastActivity returns the time when a bullet was last created, changed or tagged.
+func lastActivity(b *playbook.Bullet) time.Time {
 	if b.LastUsed.After(b.UpdatedAt) {
 		return b.LastUsed
 	}
 	return b.UpdatedAt
 }
 
-// retire takes a bullet out of what is shown, or turns down the ADD that would have made it. It reports whether there
-// was room to say so.
-func (d *draft) retire(b *playbook.Bullet) bool {
-	if d.base.Bullet(b.ID) == nil && d.justMade(b.ID) {
-		d.unmake(b.ID)
+// retireOverBudget retires a bullet, or rejects the ADD that created it in this draft. It returns false if the delta has no
+// room for the operation.
+func (d *draft) retireOverBudget(b *playbook.Bullet) bool {
+	if d.base.Bullet(b.ID) == nil && d.isOnlyAdded(b.ID) {
+		d.dropAdd(b.ID)
 		return true
 	}
-	op := playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired, Reason: reasonBudget}
-	if !d.room(&op, 1) {
+	op := playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired, Code: playbook.ReasonTokenBudget, Reason: "token budget exceeded: this was the weakest bullet"}
+	if !d.hasRoom(&op, 1) {
 		return false
 	}
-	d.turn(op)
+	d.changeBullet(op)
 	return true
 }
 
-// Why the budget took something out or did not let it in.
-const (
-	reasonBudget = "the playbook is at its token budget, and this was its weakest bullet"
-	reasonNoRoom = "the playbook is at its token budget, and every bullet in it has done better"
-)
-
-// justMade reports whether nothing but an ADD, and changes of its words, is on a new bullet.
-func (d *draft) justMade(id playbook.BulletID) bool {
+// isOnlyAdded reports whether the draft contains only the ADD and updates of the content of a new bullet.
+func (d *draft) isOnlyAdded(id playbook.BulletID) bool {
 	return !slices.ContainsFunc(d.ops, func(op playbook.Op) bool {
 		return op.Bullet == id && op.Kind != playbook.Add && op.Kind != playbook.Update
 	})
 }
 
-// unmake takes a bullet out of the draft that this draft has made.
-func (d *draft) unmake(id playbook.BulletID) {
+// dropAdd removes a new bullet and its operations from the draft, and records the rejection.
+func (d *draft) dropAdd(id playbook.BulletID) {
 	d.ops = slices.DeleteFunc(d.ops, func(op playbook.Op) bool {
 		if op.Bullet != id {
 			return false
 		}
 		if op.Kind == playbook.Add {
 			op.Bullet = ""
-			d.reject(op, no(reasonNoRoom))
+			d.reject(op, refusalf(playbook.ReasonTokenBudget, "token budget exceeded: all other bullets are stronger"))
 		}
 		return true
 	})

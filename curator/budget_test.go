@@ -13,12 +13,12 @@ import (
 	"debrief/playbook"
 )
 
-// shownTokens is what a prompt with every shown bullet takes, counted from the prompt itself.
+// shownTokens returns the number of tokens of a prompt with every shown bullet.
 func shownTokens(p *playbook.Playbook) int { return chat.Tokens(playbook.Render(p.Top(p.Len()))) }
 
-// estimated is the same as the budget counts it, of the book or of a section.
+// estimated returns the number of tokens as the budget counts it, for the playbook or one section.
 func estimated(p *playbook.Playbook, section string) int {
-	s := newSums(nil)
+	s := newTokenSums(nil)
 	for b := range p.All() {
 		s.add(b, 1)
 	}
@@ -28,9 +28,9 @@ func estimated(p *playbook.Playbook, section string) int {
 	return s.section[section].tokens
 }
 
-// TestTheBudgetCountsWhatIsRendered: no fewer tokens than a prompt takes, whatever the names of the sections, the breaks of
-// the lines and the votes.
-func TestTheBudgetCountsWhatIsRendered(t *testing.T) {
+// TestBudgetCountsRenderedTokens checks that the budget never counts fewer tokens than the prompt has, for any section
+// names, line breaks and votes.
+func TestBudgetCountsRenderedTokens(t *testing.T) {
 	t.Parallel()
 	word := rapid.SampledFrom([]string{"the", "tax", "4711", "order_lookup", "é", "中文", "!", " ", "\n", "\n\n", "\n- ", "\n1. "})
 	votes := rapid.SampledFrom([]int{0, 12, 999_999})
@@ -50,18 +50,18 @@ func TestTheBudgetCountsWhatIsRendered(t *testing.T) {
 	})
 }
 
-// TestTheTokenBudgetIsEnforced: whatever comes, in whatever batches, the shown bullets stay within the budgets; pinned
-// ones stay; and whatever goes or is not let in is recorded with the reason.
-func TestTheTokenBudgetIsEnforced(t *testing.T) {
+// TestTokenBudgetIsEnforced checks, for random proposals in random batches, that the shown bullets stay within the budgets,
+// that pinned bullets stay, and that every retirement and rejection is recorded with its reason.
+func TestTokenBudgetIsEnforced(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		n := &notes{policy: policy{budget: budget{
+		n := &draftTest{policy: policy{budget: budget{
 			book:    rapid.IntRange(150, 600).Draw(t, "budget"),
 			section: rapid.SampledFrom([]int{-1, 100, 200}).Draw(t, "section budget"),
 		}}}
 		pinned := map[playbook.BulletID]bool{}
 		for i := range rapid.IntRange(1, 12).Draw(t, "batches") {
-			var batch []*docket
+			var batch []*workItem
 			for j := range rapid.IntRange(1, 5).Draw(t, "lessons") {
 				more := strings.Repeat(rapid.SampledFrom([]string{" on and on", "\n4"}).Draw(t, "more"), rapid.IntRange(0, 30).Draw(t, "length"))
 				op := add(fmt.Sprintf("lesson %d of batch %d%s", j, i, more))
@@ -69,7 +69,7 @@ func TestTheTokenBudgetIsEnforced(t *testing.T) {
 				k := reflected(fmt.Sprint(i, "/", j), events.Reflection{}, op)
 				for _, b := range n.p.Top(3) {
 					if rapid.Bool().Draw(t, "vote") {
-						k.r.Tags = append(k.r.Tags, events.BulletTag{ID: b.ID, Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful}).Draw(t, "which")})
+						k.reflection.Tags = append(k.reflection.Tags, events.BulletTag{ID: b.ID, Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful}).Draw(t, "which")})
 					}
 				}
 				batch = append(batch, k)
@@ -89,32 +89,32 @@ func TestTheTokenBudgetIsEnforced(t *testing.T) {
 			}
 			for id := range pinned {
 				if b := n.p.Bullet(id); b == nil || !b.Shown() {
-					t.Fatalf("bullet %s was pinned and is gone", id)
+					t.Fatalf("pinned bullet %s was removed", id)
 				}
 			}
 		}
 		for _, d := range n.deltas {
 			for _, op := range d.Ops {
 				if op.Kind == playbook.SetStatus && op.Reason == "" {
-					t.Fatalf("bullet %s changed its status without a word", op.Bullet)
+					t.Fatalf("status change of bullet %s has no reason", op.Bullet)
 				}
 			}
 		}
 	})
 }
 
-// TestOneLogIsOneStateUnderAnyThresholds: what thresholds decided is in the log. Who reads it under others, and goes on
-// from there, had the same state to go on from.
-func TestOneLogIsOneStateUnderAnyThresholds(t *testing.T) {
+// TestStateDoesNotDependOnThresholds checks that the deltas contain every decision by a threshold. A program with other
+// thresholds reads the same state and can continue from it.
+func TestStateDoesNotDependOnThresholds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(what string) policy {
 			return policy{
-				budget: budget{rapid.IntRange(100, 1000).Draw(t, what), rapid.SampledFrom([]int{-1, 80, 300}).Draw(t, what+" of a section")},
-				alike:  rapid.SampledFrom([]*alike{nil, new(alike)}).Draw(t, what+" of likeness"),
+				budget:     budget{rapid.IntRange(100, 1000).Draw(t, what), rapid.SampledFrom([]int{-1, 80, 300}).Draw(t, what+" of a section")},
+				duplicates: rapid.SampledFrom([]*duplicateIndex{nil, new(duplicateIndex)}).Draw(t, what+" of likeness"),
 			}
 		}
-		first, second := &notes{policy: draw("first")}, &notes{policy: draw("second")}
+		first, second := &draftTest{policy: draw("first")}, &draftTest{policy: draw("second")}
 		for i := range rapid.IntRange(1, 10).Draw(t, "lessons") {
 			first.take(t, reflected(fmt.Sprint(i), events.Reflection{}, add(sentence(rapid.IntRange(0, 40).Draw(t, "lesson")))))
 		}
@@ -122,14 +122,14 @@ func TestOneLogIsOneStateUnderAnyThresholds(t *testing.T) {
 			apply(t, &second.p, d)
 		}
 		if first.p.StateHash() != second.p.StateHash() {
-			t.Fatal("the same log is another state")
+			t.Fatal("the same log gave another state")
 		}
 		second.take(t, reflected("more", events.Reflection{}, add("something that is quite different")))
 		for _, d := range second.deltas {
 			apply(t, &first.p, d)
 		}
 		if first.p.StateHash() != second.p.StateHash() {
-			t.Fatal("what was written on top is another state")
+			t.Fatal("further deltas gave another state")
 		}
 	})
 }
@@ -141,12 +141,12 @@ func apply(t rapid.TB, p *playbook.Playbook, d *playbook.Delta) {
 	}
 }
 
-// TestTheWeakestMakeRoom: of what is there, the bullet with the worst record goes first, and a new one that is weaker than
-// all the others is not made.
-func TestTheWeakestMakeRoom(t *testing.T) {
+// TestWeakestBulletRetires checks that the bullet with the worst score retires first, and that a new bullet that is weaker
+// than all others is not added.
+func TestWeakestBulletRetires(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat(" and so on", 20)
-	n := new(notes)
+	n := new(draftTest)
 	n.take(t, edited("e", add("one"+long), add("two"+long), add("three"+long)))
 	n.take(t, tagged("a", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}, events.BulletTag{ID: "misc-00002", Tag: events.Harmful}))
 	n.policy.budget.book = estimated(&n.p, "") + 10
@@ -157,18 +157,19 @@ func TestTheWeakestMakeRoom(t *testing.T) {
 	}
 	n.take(t, tagged("c", events.BulletTag{ID: "misc-00003", Tag: events.Helpful}, events.BulletTag{ID: "misc-00004", Tag: events.Helpful}))
 	n.take(t, reflected("d", events.Reflection{}, add("five"+long)))
-	if n.p.Len() != 4 || !slices.Contains(n.rejected(), reasonNoRoom) {
-		t.Errorf("got %d bullets and %q, want the new one turned down", n.p.Len(), n.rejected())
+	if n.p.Len() != 4 || !slices.Contains(n.rejected(), playbook.ReasonTokenBudget) {
+		t.Errorf("got %d bullets and %q, want the new one rejected", n.p.Len(), n.rejected())
 	}
 }
 
-// TestAnImportBeyondTheBudgetIsNotUndone: what a person brought stays; learning takes out as much as it brings.
-func TestAnImportBeyondTheBudgetIsNotUndone(t *testing.T) {
+// TestImportOverBudgetStays checks that an import may exceed the budget. After it, learning adds no more tokens than it
+// removes.
+func TestImportOverBudgetStays(t *testing.T) {
 	t.Parallel()
-	n := &notes{policy: policy{budget: budget{book: 200}}}
+	n := &draftTest{policy: policy{budget: budget{book: 200}}}
 	e := edited("e")
 	for i := range 100 {
-		e.e.Ops = append(e.e.Ops, add(fmt.Sprintf("bullet %d says what nobody else does", i)))
+		e.edit.Ops = append(e.edit.Ops, add(fmt.Sprintf("bullet %d says what nobody else does", i)))
 	}
 	n.take(t, e)
 	before := estimated(&n.p, "")
@@ -181,8 +182,9 @@ func TestAnImportBeyondTheBudgetIsNotUndone(t *testing.T) {
 	}
 }
 
-// TestAParaphraseIsNoNewBullet and what only looks like one is: other numbers, negations, names.
-func TestAParaphraseIsNoNewBullet(t *testing.T) {
+// TestParaphraseIsRejected checks that a paraphrase adds no bullet, and that a text with another number, negation or name
+// does.
+func TestParaphraseIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		new  string
@@ -197,26 +199,26 @@ func TestAParaphraseIsNoNewBullet(t *testing.T) {
 	} {
 		t.Run(test.new, func(t *testing.T) {
 			t.Parallel()
-			n := &notes{policy: policy{alike: new(alike)}}
+			n := &draftTest{policy: policy{duplicates: new(duplicateIndex)}}
 			n.seed(t, "For region North the region tax is 7 % of the amount so far, and it is rounded to cents.", "another")
 			n.take(t, reflected("r", events.Reflection{}, add(test.new)))
 			if made := n.p.Len() == 3; made == test.same {
 				t.Errorf("made: %v; rejected: %q", made, n.rejected())
 			}
-			if last := n.deltas[len(n.deltas)-1]; test.same && (len(last.Rejected) != 1 || last.Rejected[0].Same != "misc-00001" || len(last.Rejected[0].Op.Support) != 1) {
-				t.Errorf("got %+v, want the decision with the bullet and who else says so", last.Rejected)
+			if last := n.deltas[len(n.deltas)-1]; test.same && (len(last.Rejected) != 1 || last.Rejected[0].DuplicateOf != "misc-00001" || len(last.Rejected[0].Op.Support) != 1) {
+				t.Errorf("got %+v, want a rejection with the bullet and its support", last.Rejected)
 			}
 			before := n.p.Len()
 			n.take(t, reflected("s", events.Reflection{}, add("On Mondays: "+test.new), add("On Mondays "+test.new))) // also within one batch
 			if n.p.Len() > before+1 {
-				t.Errorf("%d bullets say nearly the same", n.p.Len()-before)
+				t.Errorf("added %d bullets with nearly the same text", n.p.Len()-before)
 			}
 		})
 	}
 }
 
-// BenchmarkNewBulletAgainst10000 drafts one new lesson for a book of 10,000 that it has been following: what the proposing
-// of one bullet costs, de-duplication and budget included.
+// BenchmarkNewBulletAgainst10000 drafts one lesson for a playbook of 10,000 bullets that is indexed already. It includes the
+// search for duplicates and the budget.
 func BenchmarkNewBulletAgainst10000(b *testing.B) {
 	for _, size := range []int{1000, 10_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -227,16 +229,16 @@ func BenchmarkNewBulletAgainst10000(b *testing.B) {
 					}
 				}
 			})
-			by := policy{budget: budget{book: 10_000_000}, alike: new(alike), costs: make(costs)}
-			by.alike.follow(p)
-			p.Same("") // as a book that had a lesson before
+			by := policy{budget: budget{book: 10_000_000}, duplicates: new(duplicateIndex), costs: make(costs)}
+			by.duplicates.update(p)
+			p.FindByContent("") // as a book that had a lesson before
 			b.ReportAllocs()
 			i := size
 			for b.Loop() {
 				i++
 				d := newDraft(p, by)
 				k := reflected(fmt.Sprint(i), events.Reflection{}, add(sentence(i)))
-				if out := d.settle(func(*docket) bool { return false }, []*docket{k}, nil); len(out.change) != 1 {
+				if out := d.draftItems(func(*workItem) bool { return false }, []*workItem{k}, nil); len(out.deltas) != 1 {
 					b.Fatal("no delta")
 				}
 			}
@@ -244,7 +246,7 @@ func BenchmarkNewBulletAgainst10000(b *testing.B) {
 	}
 }
 
-// sentence is a rule of a trade in which many rules share their words.
+// sentence returns a random rule; many rules share their words.
 func sentence(i int) string {
 	pick := func(n int, from ...string) string { return from[i/n%len(from)] }
 	return fmt.Sprintf("When %s %s of %s, %s the %s %s %s at %d %% before you %s it.",

@@ -7,83 +7,87 @@ import (
 	"debrief/playbook"
 )
 
-// change drafts any operation but a vote, and fills in the id of a new bullet. It returns why not, or nil.
+// change drafts an operation other than a vote, and sets the id of a new bullet. It returns nil, or the reason to reject it.
 func (d *draft) change(op *playbook.Op) *refusal {
-	if !d.room(op, 1+len(op.Sources)) {
+	if !d.hasRoom(op, 1+len(op.Sources)) {
 		return errFull
 	}
 	switch op.Kind {
 	case playbook.Add:
 		return d.add(op)
 	case playbook.Put:
-		return d.put(op)
+		return d.importBullet(op)
 	}
 	b := d.get(op.Bullet)
 	if b == nil {
-		return unknown(op.Bullet)
+		return unknownBullet(op.Bullet)
 	}
 	switch op.Kind {
-	case playbook.Second:
-		return d.again(op, says(b))
+	case playbook.Confirm:
+		return d.second(op, duplicateText(b))
 	case playbook.Update:
-		same := d.same(op.Content)
+		same := d.findByContent(op.Content)
 		switch {
 		case same != "" && same != op.Bullet:
-			return no("bullet %q says that already, %q cannot say it too", same, op.Bullet)
+			return refusalf(playbook.ReasonDuplicate, "bullet %q has the same text as the new text of %q", same, op.Bullet)
 		case op.Content == b.Content && (op.Section == "" || op.Section == b.Section):
-			return says(b)
+			return duplicateText(b)
 		}
-		d.touch(b)
-		d.texts[playbook.WordingOf(op.Content)] = b.ID
+		d.markStale(b)
+		d.texts[playbook.ContentKeyOf(op.Content)] = b.ID
 		if b.Rule != nil && op.Rule == nil && b.Status == playbook.Candidate {
-			// Somebody's words now: no count will ever show them.
-			d.turn(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Share: d.decree(playbook.Active), Support: op.Support})
+			// The rule does not own the new text, so its counts can never activate it.
+			d.changeBullet(playbook.Op{
+				Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Share: d.personShare(playbook.Active), Support: op.Support,
+			})
 		}
 	case playbook.SetStatus, playbook.Pin:
 	case playbook.Remove:
 		if b.Pinned {
-			return no("bullet %q is pinned", op.Bullet)
+			return refusalf(playbook.ReasonPinned, "bullet %q is pinned", op.Bullet)
 		}
-		d.touch(b)
-		d.flush() // votes come before the end of what they are on
+		d.markStale(b)
+		d.flush() // votes on the bullet must come before its removal
 		d.changed[b.ID] = nil
-		d.emit(*op)
+		d.addOp(*op)
 		return nil
 	case playbook.Merge:
 		return d.merge(op, b)
 	default:
-		return no("type: %q is no operation of a proposal", clip(string(op.Kind), maxName))
+		return refusalf(playbook.ReasonInvalid, "type: %q is not allowed here", truncate(string(op.Kind), maxName))
 	}
-	d.turn(*op)
+	d.changeBullet(*op)
 	return nil
 }
 
-// turn drafts an operation on one bullet that is there.
-func (d *draft) turn(op playbook.Op) {
+// changeBullet drafts an operation on an existing bullet.
+func (d *draft) changeBullet(op playbook.Op) {
 	if op.Kind == playbook.Update || op.Share > 0 || op.Kind == playbook.SetStatus && op.Status == playbook.Retired {
-		d.flush() // what was counted so far belongs to what was before
+		d.flush() // the counts so far belong to the state before
 	}
-	d.changed[op.Bullet] = d.get(op.Bullet).After(&op, d.covers)
-	d.emit(op)
+	d.changed[op.Bullet] = d.get(op.Bullet).Apply(&op, d.covers)
+	d.addOp(op)
 }
 
-func says(b *playbook.Bullet) *refusal {
+// duplicateText returns the refusal for content that a bullet has already.
+func duplicateText(b *playbook.Bullet) *refusal {
 	switch b.Status {
 	case playbook.Retired:
-		return &refusal{fmt.Sprintf("bullet %q says that already, and is retired", b.ID), b.ID}
+		return &refusal{playbook.ReasonDuplicate, fmt.Sprintf("bullet %q has the same text and is retired", b.ID), b.ID}
 	case playbook.Quarantined:
-		return &refusal{fmt.Sprintf("bullet %q says that already, and is in quarantine", b.ID), b.ID}
+		return &refusal{playbook.ReasonDuplicate, fmt.Sprintf("bullet %q has the same text and is in quarantine", b.ID), b.ID}
 	}
-	return &refusal{fmt.Sprintf("bullet %q says that already", b.ID), b.ID}
+	return &refusal{playbook.ReasonDuplicate, fmt.Sprintf("bullet %q has the same text", b.ID), b.ID}
 }
 
-// counted is why a merge is refused that would add a rule's counts of runs to votes on advice.
-func counted(id playbook.BulletID) *refusal {
-	return no("bullet %q counts runs for a rule, it cannot be merged", id)
+// refuseRuleMerge returns the refusal of a merge with a bullet of a rule: its counters count runs and not votes.
+func refuseRuleMerge(id playbook.BulletID) *refusal {
+	return refusalf(playbook.ReasonRuleBullet, "bullet %q has counts of a rule and must not be merged", id)
 }
 
+// merge drafts the merge of the source bullets into b, which keeps its id.
 func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *refusal {
-	var others []playbook.BulletID // each once
+	var others []playbook.BulletID // without duplicates
 	for _, id := range op.Sources {
 		if id != op.Bullet && !slices.Contains(others, id) {
 			others = append(others, id)
@@ -91,55 +95,57 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *refusal {
 	}
 	op.Sources = others
 	if len(op.Sources) == 0 {
-		return no("source_ids: names no other bullet")
+		return refusalf(playbook.ReasonInvalid, "source_ids: at least one other bullet is required")
 	}
 	if b.Rule != nil {
-		return counted(op.Bullet)
+		return refuseRuleMerge(op.Bullet)
 	}
 	var sources []*playbook.Bullet
 	for _, id := range op.Sources {
 		src := d.get(id)
 		switch {
 		case src == nil:
-			return unknown(id)
+			return unknownBullet(id)
 		case src.Pinned:
-			return no("bullet %q is pinned", id)
+			return refusalf(playbook.ReasonPinned, "bullet %q is pinned", id)
 		case src.Rule != nil:
-			return counted(id)
+			return refuseRuleMerge(id)
 		}
 		sources = append(sources, src)
 	}
-	if same := d.same(op.Content); same != "" && same != op.Bullet && !slices.Contains(op.Sources, same) {
-		return says(d.get(same))
+	if same := d.findByContent(op.Content); same != "" && same != op.Bullet && !slices.Contains(op.Sources, same) {
+		return duplicateText(d.get(same))
 	}
 	d.flush()
 	for _, id := range op.Sources {
 		d.changed[id] = nil
 	}
-	d.changed[b.ID] = b.After(op, d.covers, sources...)
-	d.texts[playbook.WordingOf(op.Content)] = b.ID
-	d.emit(*op)
+	d.changed[b.ID] = b.Apply(op, d.covers, sources...)
+	d.texts[playbook.ContentKeyOf(op.Content)] = b.ID
+	d.addOp(*op)
 	return nil
 }
 
-// add drafts a new bullet, unless one says the same already. What a rule counts is told by its key and not by its
-// words, which change with the counts.
+// add drafts a new bullet, unless a bullet has the same or nearly the same text. Bullets of rules are not compared by text,
+// because their text changes with their counts; their rule key identifies them.
 func (d *draft) add(op *playbook.Op) *refusal {
 	if op.Bullet != "" {
-		return no("bullet_id: %q, new bullets get their id from the playbook", clip(string(op.Bullet), maxName))
+		return refusalf(playbook.ReasonInvalid, "bullet_id: %q is not allowed: the playbook assigns the id of a new bullet",
+			truncate(string(op.Bullet), maxName))
 	}
 	if op.Rule == nil {
-		if same := d.same(op.Content); same != "" {
-			return d.again(op, says(d.get(same)))
+		if same := d.findByContent(op.Content); same != "" {
+			return d.second(op, duplicateText(d.get(same)))
 		}
-		if d.person { // a person's words count as they are
+		if d.byPerson { // a person may add a similar text
 			return d.mint(op)
 		}
-		if same, likeness := d.nearlySame(op.Content); same != "" {
-			return d.again(op, &refusal{fmt.Sprintf("bullet %q says nearly that (%.2f alike)", same, likeness), same})
+		if same, likeness := d.findSimilar(op.Content); same != "" {
+			reason := fmt.Sprintf("bullet %q has nearly the same text (similarity %.2f)", same, likeness)
+			return d.second(op, &refusal{playbook.ReasonSimilar, reason, same})
 		}
 		if op.Status != playbook.Quarantined {
-			d.stem(op)
+			d.limitBurst(op)
 		}
 	}
 	return d.mint(op)
@@ -147,40 +153,40 @@ func (d *draft) add(op *playbook.Op) *refusal {
 
 // mint drafts a new bullet under the next id.
 func (d *draft) mint(op *playbook.Op) *refusal {
-	if d.minted >= playbook.MaxNumber {
-		return no("the playbook has no number left for a new bullet")
+	if d.lastMinted >= playbook.MaxNumber {
+		return refusalf(playbook.ReasonNoIDs, "the playbook has no bullet number left")
 	}
 	op.Section = playbook.Section(op.Section)
-	id := playbook.MintID(op.Section, d.minted+1)
+	id := playbook.MintID(op.Section, d.lastMinted+1)
 	if d.get(id) != nil {
-		return no("bullet %q is there already", id)
+		return refusalf(playbook.ReasonExists, "bullet %q already exists", id)
 	}
-	d.minted++
+	d.lastMinted++
 	op.Bullet = id
-	d.changed[op.Bullet] = playbook.Made(op, d.covers)
-	d.texts[playbook.WordingOf(op.Content)] = op.Bullet
-	if op.Rule == nil && d.alike != nil {
-		d.news.Put(string(op.Bullet), op.Content)
+	d.changed[op.Bullet] = playbook.NewBullet(op, d.covers)
+	d.texts[playbook.ContentKeyOf(op.Content)] = op.Bullet
+	if op.Rule == nil && d.duplicates != nil {
+		d.addedIndex.Put(string(op.Bullet), op.Content)
 	}
-	if !d.person && op.Rule == nil && d.burst.most > 0 {
-		for _, m := range d.makers(op.Support) {
-			d.born[m]++
+	if !d.byPerson && op.Rule == nil && d.burst.max > 0 {
+		for _, m := range d.contributors(op.Support) {
+			d.added[m]++
 		}
 	}
-	d.emit(*op)
+	d.addOp(*op)
 	return nil
 }
 
-// same is the id of a bullet with this content, white space and case aside; "" if there is none.
-func (d *draft) same(content string) playbook.BulletID {
-	w := playbook.WordingOf(content)
-	if b := d.base.Same(content); b != nil {
-		if now := d.get(b.ID); now == b || now != nil && playbook.WordingOf(now.Content) == w {
+// findByContent returns the id of a bullet with this content, ignoring white space and case. It returns "" if no bullet has it.
+func (d *draft) findByContent(content string) playbook.BulletID {
+	w := playbook.ContentKeyOf(content)
+	if b := d.base.FindByContent(content); b != nil {
+		if current := d.get(b.ID); current == b || current != nil && playbook.ContentKeyOf(current.Content) == w {
 			return b.ID
 		}
 	}
 	if id := d.texts[w]; id != "" {
-		if now := d.get(id); now != nil && playbook.WordingOf(now.Content) == w {
+		if current := d.get(id); current != nil && playbook.ContentKeyOf(current.Content) == w {
 			return id
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"debrief/playbook"
 )
 
-// beginCommit begins the span of a commit, within that of its batch; one that records nothing where nobody traces.
+// beginCommit starts the span of a commit as a child of the span of the batch. Without tracing the span records nothing.
 func beginCommit(ctx context.Context) trace.Span {
 	batch := trace.SpanFromContext(ctx)
 	if !batch.IsRecording() {
@@ -23,23 +23,23 @@ func beginCommit(ctx context.Context) trace.Span {
 	return span
 }
 
-// endCommit says on the span, and in the log where somebody looks for such things, what a commit came to.
-func endCommit(ctx context.Context, span trace.Span, b *book, settled []*docket, change []*playbook.Delta, err error) {
+// endCommit ends the span of a commit. It adds the result to the span, and to the log at level debug.
+func endCommit(ctx context.Context, span trace.Span, b *book, decided []*workItem, change []*playbook.Delta, err error) {
 	defer span.End()
 	if err != nil {
 		span.SetStatus(codes.Error, bus.Loggable(err))
 		return
 	}
-	p := b.w.State().Playbook()
-	ops, turnedDown := 0, rejected(change)
+	p := b.writer.State().Playbook()
+	ops, rejected := 0, countRejected(change)
 	for _, delta := range change {
 		ops += len(delta.Ops)
 	}
 	if span.IsRecording() {
 		span.SetAttributes(
 			attribute.String("debrief.book", string(b.name)), attribute.Int64("debrief.version", int64(p.Version())),
-			attribute.Int("debrief.deltas", len(change)), attribute.Int("debrief.operations", ops), attribute.Int("debrief.rejected", turnedDown),
-			attribute.Int("debrief.settled", len(settled)),
+			attribute.Int("debrief.deltas", len(change)), attribute.Int("debrief.operations", ops), attribute.Int("debrief.rejected", rejected),
+			attribute.Int("debrief.settled", len(decided)),
 		)
 	}
 	line := zerolog.Ctx(ctx).Debug()
@@ -47,10 +47,10 @@ func endCommit(ctx context.Context, span trace.Span, b *book, settled []*docket,
 		return
 	}
 	traces, ids := zerolog.Arr(), zerolog.Arr()
-	for _, k := range settled {
-		traces.Str(k.trace)
-		ids.Str(string(k.id))
+	for _, item := range decided {
+		traces.Str(item.trace)
+		ids.Str(string(item.id))
 	}
-	line.Uint64(events.LogVersion, p.Version()).Int("deltas", len(change)).Int("operations", ops).Int("rejected", turnedDown).
+	line.Uint64(events.LogVersion, p.Version()).Int("deltas", len(change)).Int("operations", ops).Int("rejected", rejected).
 		Array(events.LogTrace, traces).Array(events.LogEvent, ids).Msg("committed")
 }

@@ -11,94 +11,95 @@ import (
 	"debrief/playbook"
 )
 
-// What a bullet may not say, whoever proposes it: a secret. What it may not say where a model or a lesson proposes it:
-// an order to a model, our own instructions, nothing. A person may write what a person likes, secrets aside.
+// No bullet may contain a secret. A bullet from a model or a lesson must also not contain instructions to a model or text
+// of our own prompts, and it needs at least minWords words. These further rules do not apply to bullets by a person.
 
-// reasonContent begins the reasons of these rules.
-const reasonContent = "content: "
+// contentRules recognizes text of our own prompts. It holds the word sequences of the prompts.
+type contentRules struct{ shingles map[string]struct{} }
 
-// contentRules know the texts that are no advice because they are our own instructions.
-type contentRules struct{ runs map[string]struct{} }
-
-// Bounds for the restating of instructions. A text restates them that has so many words in a row with them, or that has
-// so much of its own shingles in them.
+// A text restates our prompts if a sequence of restatedRun words is in a prompt, or if at least restatedShare of all its
+// shingles (sequences of shingleWords words) are in a prompt.
 const (
-	shingle      = 4 // words
-	restatedRun  = 12
-	restatedPart = 0.6
-	minShingles  = 4 // fewer say nothing
-	minWords     = 4 // of advice
+	shingleWords  = 4 // words
+	restatedRun   = 12
+	restatedShare = 0.6
+	minShingles   = 4 // with fewer shingles, restatedShare is not checked
+	minWords      = 4 // minimum length of a bullet
 )
 
 func newContentRules(texts ...string) *contentRules {
-	c := &contentRules{runs: make(map[string]struct{})}
+	c := &contentRules{shingles: make(map[string]struct{})}
 	for _, text := range texts {
-		eachShingle(text, func(run string) { c.runs[run] = struct{}{} })
+		eachShingle(text, func(run string) { c.shingles[run] = struct{}{} })
 	}
 	return c
 }
 
-// eachShingle calls fn for every run of so many words, case and punctuation aside.
+// eachShingle calls fn for every sequence of shingleWords words, in lower case and without punctuation.
 func eachShingle(text string, fn func(string)) {
-	words := plainWords(text)
-	for i := 0; i+shingle <= len(words); i++ {
-		fn(strings.Join(words[i:i+shingle], " "))
+	words := normalizedWords(text)
+	for i := 0; i+shingleWords <= len(words); i++ {
+		fn(strings.Join(words[i:i+shingleWords], " "))
 	}
 }
 
-func plainWords(text string) []string {
+func normalizedWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-// refuse is why a text is no content of a bullet, "" if it may be.
-func (c *contentRules) refuse(content string) string {
-	if why := c.unfit(content); why != "" {
+// refuse returns the reason if the text is not allowed as the content of a bullet, or nil.
+func (c *contentRules) refuse(content string) *refusal {
+	if why := c.refuseMaterial(content); why != nil {
 		return why
 	}
-	if empty(content) {
-		return reasonContent + "fewer than four words are no advice: say when to do what, and why"
+	if tooShort(content) {
+		return refusalf(playbook.ReasonTooShort, "content: must have at least %d words: name the case, the action and the reason", minWords)
 	}
-	return ""
+	return nil
 }
 
-// unfit is why a text is not even material for a bullet, "" if it may be.
-func (c *contentRules) unfit(content string) string {
-	if what := secret(content); what != "" {
-		return holdsSecret(what)
+// refuseMaterial returns the reason if the text must not even be part of a prompt as material for a bullet, or nil.
+func (c *contentRules) refuseMaterial(content string) *refusal {
+	if why := refuseSecret(content); why != nil {
+		return why
 	}
-	if what := order(content); what != "" {
-		return reasonContent + "gives orders to a model (" + what + ") instead of advice"
+	if kind := findInjection(content); kind != "" {
+		return refusalf(playbook.ReasonInjection, "content: contains instructions to a model (%s)", kind)
 	}
-	if c.restates(content) {
-		return reasonContent + "restates our own instructions"
+	if c.restatesPrompt(content) {
+		return refusalf(playbook.ReasonRestated, "content: repeats our own prompt")
 	}
-	return ""
+	return nil
 }
 
-func holdsSecret(what string) string {
-	return reasonContent + "holds what looks like a secret (" + what + ")"
+// refuseSecret returns the reason if the text seems to contain a secret, or nil.
+func refuseSecret(text string) *refusal {
+	if kind := secretKind(text); kind != "" {
+		return refusalf(playbook.ReasonSecret, "content: seems to contain a secret (%s)", kind)
+	}
+	return nil
 }
 
-// restates reports whether a text is mostly, or in one long run, our own instructions.
-func (c *contentRules) restates(content string) bool {
+// restatesPrompt reports whether the text repeats our own prompts; see restatedRun.
+func (c *contentRules) restatesPrompt(content string) bool {
 	all, ours, run := 0, 0, 0
 	long := false
 	eachShingle(content, func(s string) {
 		all++
-		if _, known := c.runs[s]; !known {
+		if _, known := c.shingles[s]; !known {
 			run = 0
 			return
 		}
 		ours++
 		run++
-		long = long || run+shingle-1 >= restatedRun
+		long = long || run+shingleWords-1 >= restatedRun
 	})
-	return long || all >= minShingles && float64(ours) >= restatedPart*float64(all)
+	return long || all >= minShingles && float64(ours) >= restatedShare*float64(all)
 }
 
-// empty reports whether there are too few words to be advice. Scripts that put no space between words are counted by
-// their characters.
-func empty(content string) bool {
+// tooShort reports whether the text has fewer than minWords words. In scripts without spaces between words, each character
+// counts as a word.
+func tooShort(content string) bool {
 	words := len(strings.Fields(content))
 	for _, r := range content {
 		if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer) {
@@ -108,66 +109,66 @@ func empty(content string) bool {
 	return words < minWords
 }
 
-type form struct {
-	what string
+type textPattern struct {
+	name string
 	re   *regexp.Regexp
 }
 
-// orders are the ways in which texts speak to a model instead of about a task. They take milliseconds to compile, which
-// only who curates should wait for.
-var orders = sync.OnceValue(func() []form {
-	return []form{
-		{"to ignore what it was told", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:above|before|previous|prior|earlier|preceding|your|all|any|every|the)\b[^.\n]{0,30}\b(?:instructions?|prompts?|rules|directions|guidelines|orders|guardrails)\b`)},
-		{"to ignore what it was told", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything)\s+(?:of\s+)?(?:the\s+)?(?:above|before|previous|prior|earlier|preceding)\b`)},
-		{"to be somebody else", regexp.MustCompile(`(?i)\b(?:you are now|from now on,? you(?: are| will|'re)|pretend (?:to be|that you)|act as (?:an? )?(?:unrestricted|jailbroken|different)|enter (?:developer|jailbreak|god) mode)\b`)},
-		{"to tell its instructions", regexp.MustCompile(`(?i)\b(?:reveal|print|repeat|show|output|leak)\b[^.\n]{0,30}\b(?:system prompt|your (?:instructions|prompt|rules))\b`)},
-		{"to write bullets", regexp.MustCompile(`(?i)\badd (?:a |the |this )?(?:new )?bullet\b`)},
-		{"marks of a conversation", regexp.MustCompile(`(?i)<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)[^>]{0,20}\|?>|\[/?INST\]|<</?SYS>>|</?(?:system|assistant)(?:_prompt)?>`)},
-		{"marks of a conversation", regexp.MustCompile(`(?im)^\s*(?:#+\s*)?(?:system|assistant)\s*(?:prompt|message)?\s*:`)},
+// injectionPatterns match text that instructs a model instead of describing a task. They take milliseconds to compile, so
+// they are compiled on first use.
+var injectionPatterns = sync.OnceValue(func() []textPattern {
+	return []textPattern{
+		{"ignore instructions", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:above|before|previous|prior|earlier|preceding|your|all|any|every|the)\b[^.\n]{0,30}\b(?:instructions?|prompts?|rules|directions|guidelines|orders|guardrails)\b`)},
+		{"ignore instructions", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything)\s+(?:of\s+)?(?:the\s+)?(?:above|before|previous|prior|earlier|preceding)\b`)},
+		{"change of role", regexp.MustCompile(`(?i)\b(?:you are now|from now on,? you(?: are| will|'re)|pretend (?:to be|that you)|act as (?:an? )?(?:unrestricted|jailbroken|different)|enter (?:developer|jailbreak|god) mode)\b`)},
+		{"reveal the prompt", regexp.MustCompile(`(?i)\b(?:reveal|print|repeat|show|output|leak)\b[^.\n]{0,30}\b(?:system prompt|your (?:instructions|prompt|rules))\b`)},
+		{"write bullets", regexp.MustCompile(`(?i)\badd (?:a |the |this )?(?:new )?bullet\b`)},
+		{"chat markers", regexp.MustCompile(`(?i)<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)[^>]{0,20}\|?>|\[/?INST\]|<</?SYS>>|</?(?:system|assistant)(?:_prompt)?>`)},
+		{"chat markers", regexp.MustCompile(`(?im)^\s*(?:#+\s*)?(?:system|assistant)\s*(?:prompt|message)?\s*:`)},
 	}
 })
 
-// order names how a text gives orders to a model, "" if it does not.
-func order(text string) string {
-	for _, o := range orders() {
-		if o.re.MatchString(text) {
-			return o.what
+// findInjection returns the name of the first injection pattern that matches the text, or "".
+func findInjection(text string) string {
+	for _, p := range injectionPatterns() {
+		if p.re.MatchString(text) {
+			return p.name
 		}
 	}
 	return ""
 }
 
-// longRuns are long enough to be a key that has no form of its own.
-var longRuns = regexp.MustCompile(`[A-Za-z0-9+_=-]{32,}`)
+// longTokens match tokens that are long enough to be a key without a known format.
+var longTokens = regexp.MustCompile(`[A-Za-z0-9+_=-]{32,}`)
 
-// secret names what in a text looks like a secret, "" if nothing does. What is kept for ever is looked at harder than
-// what passes through: a long random token counts, too.
-func secret(text string) string {
+// secretKind returns the kind of secret that the text seems to contain, or "". It is stricter than redact.Kind because the
+// log is kept for ever: a long random token also counts as a secret.
+func secretKind(text string) string {
 	if kind := redact.Kind(text); kind != "" {
 		return kind
 	}
-	for _, token := range longRuns.FindAllString(text, -1) {
-		if random(token) {
-			return "a long random token"
+	for _, token := range longTokens.FindAllString(text, -1) {
+		if looksRandom(token) {
+			return "long random token"
 		}
 	}
 	return ""
 }
 
-// redacted is a text without its secrets, for a record that is kept for ever.
-func redacted(text string) string {
-	return longRuns.ReplaceAllStringFunc(redact.Text(text), func(token string) string {
-		if random(token) {
+// redactText returns the text without its secrets, for records that are kept for ever.
+func redactText(text string) string {
+	return longTokens.ReplaceAllStringFunc(redact.Text(text), func(token string) string {
+		if looksRandom(token) {
 			return "[redacted: random token]"
 		}
 		return token
 	})
 }
 
-// random reports whether a run of characters looks drawn by chance: upper and lower case and digits that change places
-// often, and nearly as many different characters as chance gives. Names of things, which change case at words, and
-// hashes in hexadecimal do not.
-func random(token string) bool {
+// looksRandom reports whether a token looks randomly generated: it mixes upper case, lower case and digits, switches between
+// them often, and has a high entropy. Identifiers, which switch case at word boundaries, and hexadecimal hashes do not
+// look random.
+func looksRandom(token string) bool {
 	const upper, lower, digit = 0, 1, 2
 	var counts [3]int
 	var freq [128]int
@@ -187,7 +188,7 @@ func random(token string) bool {
 			continue
 		}
 		counts[kind]++
-		if kind != last && last >= 0 && !(last == upper && kind == lower) { // a word with a capital is a word
+		if kind != last && last >= 0 && !(last == upper && kind == lower) { // a capital letter begins a word
 			changes++
 		}
 		last = kind
@@ -202,15 +203,16 @@ func random(token string) bool {
 	return min(counts[upper], counts[lower]) >= 4 && counts[digit] >= 2 && float64(changes) >= 0.3*n && entropy >= 4
 }
 
-// secretIn is why an operation of anybody's is not committed: it would put a secret into the log. Nil if it would not.
-func secretIn(op *playbook.Op) *refusal {
+// refuseSecretOp returns the reason if the operation would write a secret into the log, or nil. It also applies to operations
+// by a person.
+func refuseSecretOp(op *playbook.Op) *refusal {
 	texts := []string{op.Content}
-	if op.Whole != nil {
-		texts = append(texts, op.Whole.Content)
+	if op.PutBullet != nil {
+		texts = append(texts, op.PutBullet.Content)
 	}
 	for _, text := range texts {
-		if what := secret(text); what != "" {
-			return no("%s", holdsSecret(what))
+		if why := refuseSecret(text); why != nil {
+			return why
 		}
 	}
 	return nil

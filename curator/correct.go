@@ -10,32 +10,34 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
-	"debrief/playbook/natskv"
 )
 
-// A reflection on feedback moves the votes and outcomes of its sample. The log holds these, read up to the version that
-// the delta follows. So it is committed in a separate delta, and waits until the earlier reflections on the same sample
-// are in the log. Reflections on other samples do not matter to it. The wait is bounded; after some attempts it goes ahead. An
-// earlier reflection that comes through later then finds its sample judged since, and casts no vote. Its lessons are lost;
-// the wait makes that rare.
+// A correction is a reflection on feedback that replaces the votes and outcomes of its sample. It reads the current votes
+// and outcomes from the log, up to the version before its own delta, so it gets a separate delta. It also waits until
+// the earlier reflections on the same sample are in the log; reflections on other samples do not matter. The wait is
+// limited to some attempts. If an earlier reflection is committed after the correction, all of it is rejected
+// (ReasonCorrected) and its lessons are lost. The wait makes that rare.
 //
-// The first feedback on an execution that taught nothing by itself has nothing to move and goes with the others, unless
-// other feedback on it was faster.
+// The first feedback on an execution that had no outcome before has no votes to replace. Its reflection is not a
+// correction, unless other feedback on the same sample was faster.
 
-// looksBack reports whether a docket is a reflection on feedback that may have something to move.
-func (k *docket) looksBack() bool { return k.r != nil && k.r.Judged > 0 && (!k.r.First || k.back) }
-
-// looked reports whether what such a docket needs to know of the past is known up to a state.
-func (k *docket) looked(p *playbook.Playbook) bool {
-	return k.waited && k.standing.Version() == p.Version()
+// isCorrection reports whether a work item is a reflection on feedback that may have votes or outcomes to replace.
+func (item *workItem) isCorrection() bool {
+	return item.reflection != nil && item.reflection.FeedbackSeq > 0 && (!item.reflection.FirstOutcome || item.mustCorrect)
 }
 
-// backLast puts those that look back behind the others, in the order of the stream.
-func backLast(cases []*docket) {
-	slices.SortStableFunc(cases, func(a, b *docket) int {
-		switch x, y := a.looksBack(), b.looksBack(); {
+// logRead reports whether the votes and outcomes of a correction are known up to a state.
+func (item *workItem) logRead(p *playbook.Playbook) bool {
+	return item.waitDone && item.contribution.Version() == p.Version()
+}
+
+// sortCorrectionsLast moves corrections behind the other items, in the order of the stream.
+func sortCorrectionsLast(items []*workItem) {
+	slices.SortStableFunc(items, func(a, b *workItem) int {
+		switch x, y := a.isCorrection(), b.isCorrection(); {
 		case x && y && a.seq < b.seq, !x && y:
 			return -1
 		case x && y && a.seq > b.seq, x && !y:
@@ -45,106 +47,119 @@ func backLast(cases []*docket) {
 	})
 }
 
-// earlierWait bounds the wait for earlier reflections on the same samples, in each of the first attempts. It is short
-// because the book waits with it: a reflection that this process received meanwhile is in the batch of the next attempt.
+// Bounds of the wait for earlier reflections on the same sample. The wait is short because it blocks the book; a
+// reflection that arrives in this process meanwhile is in the batch of the next attempt.
 const (
-	earlierWait = 2 * time.Second
-	waits       = 4 // of five attempts
+	earlierWait  = 2 * time.Second // in each attempt that waits
+	waitAttempts = 4               // attempts that wait, out of five deliveries
 )
 
-// lookBack continues to read the log for a docket. While a docket waits for earlier reflections, those that wait for none
-// go first. If every docket has waited in vain, each gets an error as its result and leaves the batch.
-func (d *desk) lookBack(ctx context.Context, b *book, k *docket, cases []*docket, failed func(seq uint64) bool) (left []*docket, err error) {
-	if !k.waited {
-		missing, err := d.waitForEarlier(ctx, b, cases, failed)
+// prepareCorrections waits for earlier reflections and reads the votes and outcomes of a correction from the log. It returns
+// the items that are left, those that wait for nothing first. If every correction has waited without success, each gets an
+// error as its result and leaves the batch. failed reports whether an event failed in this batch.
+func (w *worker) prepareCorrections(
+	ctx context.Context, b *book, item *workItem, items []*workItem, failed func(seq uint64) bool,
+) (left []*workItem, err error) {
+	if !item.waitDone {
+		missing, err := w.waitForEarlier(ctx, b, items, failed)
 		if err != nil {
 			return nil, err
 		}
-		var ready, waiting []*docket
-		for _, k := range cases {
-			if missing[k] > 0 {
-				waiting = append(waiting, k)
+		var ready, waiting []*workItem
+		for _, item := range items {
+			if missing[item] > 0 {
+				waiting = append(waiting, item)
 			} else {
-				k.waited = k.waited || k.looksBack()
-				ready = append(ready, k)
+				item.waitDone = item.waitDone || item.isCorrection()
+				ready = append(ready, item)
 			}
 		}
-		if !slices.ContainsFunc(ready, func(k *docket) bool { return k.waited }) {
-			waiting = slices.DeleteFunc(waiting, func(k *docket) bool {
-				if k.waited = k.attempt > waits; !k.waited {
-					*k.result = bus.Result{Err: fmt.Errorf("correct votes: the reflection at %d on the same execution is not in the log yet", missing[k])}
+		if !slices.ContainsFunc(ready, func(item *workItem) bool { return item.waitDone }) {
+			waiting = slices.DeleteFunc(waiting, func(item *workItem) bool {
+				if item.waitDone = item.attempt > waitAttempts; !item.waitDone {
+					err := fmt.Errorf("correct votes: earlier reflection %d on the same sample is not in the log", missing[item])
+					*item.result = bus.Result{Err: err}
 				}
-				return !k.waited
+				return !item.waitDone
 			})
 		}
-		if cases = append(ready, waiting...); missing[k] > 0 {
-			return cases, nil
+		if items = append(ready, waiting...); missing[item] > 0 {
+			return items, nil
 		}
 	}
-	var with []*docket // that are as far: one reading does for all
-	for _, other := range cases {
-		if !other.looksBack() || other.readTo != k.readTo {
+	return items, w.readContributions(ctx, b, item, items)
+}
+
+// readContributions reads the log for a correction, and at once for the other corrections that have read as far.
+func (w *worker) readContributions(ctx context.Context, b *book, item *workItem, items []*workItem) error {
+	var with []*workItem
+	for _, other := range items {
+		if !other.isCorrection() || other.readSeq != item.readSeq {
 			continue
 		}
-		if other.standing == nil {
-			other.standing = history.NewStanding(string(other.r.SampleID()))
+		if other.contribution == nil {
+			other.contribution = history.NewContribution(string(other.reflection.SampleID()))
 		}
 		with = append(with, other)
 	}
-	return cases, d.store.Since(ctx, b.name, k.readTo, func(r *natskv.Record) error {
+	return w.store.DeltasAfter(ctx, b.name, item.readSeq, func(r *deltalog.Record) error {
 		for _, other := range with {
-			other.standing.Take(&r.Delta)
-			other.readTo = r.Seq
+			other.contribution.Apply(&r.Delta)
+			other.readSeq = r.Seq
 		}
 		return nil
 	})
 }
 
-// waitForEarlier waits until a reflection that looks back lacks no earlier one on its sample: all of them are in the log or
-// were given up. It returns the sequence of one that is not for each that lacks any. It waits for no reflection of the
-// batch, and for lower sequences only, so that no two processes wait for each other.
-func (d *desk) waitForEarlier(ctx context.Context, b *book, cases []*docket, failed func(seq uint64) bool) (missing map[*docket]uint64, err error) {
-	waiting, last, batch := map[events.ID][]*docket{}, uint64(0), map[uint64]bool{}
-	lookers := 0
-	for _, k := range cases {
-		batch[k.seq] = true
-		if k.looksBack() && !k.waited {
-			id := k.r.SampleID()
-			waiting[id], last, lookers = append(waiting[id], k), max(last, k.seq), lookers+1
+// waitForEarlier waits until at least one correction has all earlier reflections on its sample in the log or dead-lettered.
+// For each other correction it returns the sequence of a missing reflection. It does not wait for reflections of the same
+// batch. It waits for lower sequences only, so that two processes never wait for each other.
+func (w *worker) waitForEarlier(
+	ctx context.Context, b *book, items []*workItem, failed func(seq uint64) bool,
+) (missing map[*workItem]uint64, err error) {
+	waiting, last, batch := map[events.ID][]*workItem{}, uint64(0), map[uint64]bool{}
+	corrections := 0
+	for _, item := range items {
+		batch[item.seq] = true
+		if item.isCorrection() && !item.waitDone {
+			id := item.reflection.SampleID()
+			waiting[id], last = append(waiting[id], item), max(last, item.seq)
+			corrections++
 		}
 	}
-	floor, err := d.ackFloor(ctx)
+	floor, err := w.ackFloor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	earlier, err := d.between(ctx, b.name, max(floor, b.w.State().Floor()), last)
+	earlier, err := w.reflectionsBetween(ctx, b.name, max(floor, b.writer.State().Floor()), last)
 	if err != nil {
 		return nil, err
 	}
-	earlier = slices.DeleteFunc(earlier, func(e *docket) bool { return batch[e.seq] || waiting[e.r.SampleID()] == nil })
+	earlier = slices.DeleteFunc(earlier, func(e *workItem) bool { return batch[e.seq] || waiting[e.reflection.SampleID()] == nil })
+	earlierFailed := func(e *workItem) bool { return failed(e.seq) }
 	until := time.Now().Add(earlierWait)
-	var at lookup
+	var log coverLookup
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		if err := b.w.CheckView(ctx); err != nil { // which reads the end of the log
+		if err := b.writer.CheckView(ctx); err != nil { // also reads the end of the log
 			return nil, err
 		}
-		if floor, err = d.ackFloor(ctx); err != nil {
+		if floor, err = w.ackFloor(ctx); err != nil {
 			return nil, err
 		}
-		at.state = b.w.State()
-		earlier = slices.DeleteFunc(earlier, func(e *docket) bool { return e.seq <= floor || at.covered(e) })
-		if at.err != nil {
-			return nil, at.err
+		log.state = b.writer.State()
+		earlier = slices.DeleteFunc(earlier, func(e *workItem) bool { return e.seq <= floor || log.covered(e) })
+		if log.err != nil {
+			return nil, log.err
 		}
-		missing = map[*docket]uint64{}
+		missing = map[*workItem]uint64{}
 		for _, e := range slices.Backward(earlier) {
-			for _, k := range waiting[e.r.SampleID()] {
-				if e.seq < k.seq {
-					missing[k] = e.seq
+			for _, item := range waiting[e.reflection.SampleID()] {
+				if e.seq < item.seq {
+					missing[item] = e.seq
 				}
 			}
 		}
-		if len(missing) < lookers || time.Now().After(until) || slices.ContainsFunc(earlier, func(e *docket) bool { return failed(e.seq) }) {
+		if len(missing) < corrections || time.Now().After(until) || slices.ContainsFunc(earlier, earlierFailed) {
 			return missing, nil
 		}
 		select {
@@ -155,23 +170,25 @@ func (d *desk) waitForEarlier(ctx context.Context, b *book, cases []*docket, fai
 	}
 }
 
-// readPatience bounds the reading of what the stream holds.
-const readPatience = 10 * time.Second
+// readTimeout is the timeout for reading a range of the stream.
+const readTimeout = 10 * time.Second
 
-// between are the reflections of a book between two sequences. What cannot be read will be given up.
-func (d *desk) between(ctx context.Context, b playbook.Book, after, before uint64) (found []*docket, err error) {
+// reflectionsBetween returns the reflections of a book with a sequence after one and before another, without held ones. It
+// skips messages that cannot be decoded, because they are dead-lettered.
+func (w *worker) reflectionsBetween(ctx context.Context, b playbook.Book, after, before uint64) (found []*workItem, err error) {
 	if after+1 >= before {
 		return nil, nil
 	}
-	ctx, stop := context.WithTimeout(ctx, readPatience)
+	ctx, stop := context.WithTimeout(ctx, readTimeout)
 	defer stop()
-	err = d.conn.Poll(ctx, events.StreamReflections, events.KindReflection.Subject(b), after+1, 5*time.Millisecond, func(s bus.Stored) error {
+	subject := events.KindReflection.Subject(b)
+	err = w.conn.Poll(ctx, events.StreamReflections, subject, after+1, 5*time.Millisecond, func(s bus.Stored) error {
 		switch {
 		case s.Seq >= before:
 			return bus.ErrStop
-		case !isHeld(s.Event): // which settle nothing
+		case !isHeld(s.Event): // a held reflection has no votes by itself
 			if r, ok := s.Event.(*events.Reflection); ok {
-				found = append(found, &docket{id: r.ID, seq: s.Seq, r: r})
+				found = append(found, &workItem{id: r.ID, seq: s.Seq, reflection: r})
 			}
 		}
 		return nil
@@ -179,42 +196,42 @@ func (d *desk) between(ctx context.Context, b playbook.Book, after, before uint6
 	return found, err
 }
 
-// outdated rejects all of a reflection whose sample was judged again since.
-func (d *draft) outdated(k *docket) {
-	why := no("the outcome was judged again later, by feedback")
-	for _, t := range k.r.Tags {
-		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{k.cover}}
+// rejectOutdated rejects all parts of a reflection if later feedback on its sample is in the log.
+func (d *draft) rejectOutdated(item *workItem) {
+	why := refusalf(playbook.ReasonCorrected, "later feedback changed the outcome")
+	for _, t := range item.reflection.Tags {
+		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
 		setVote(&op, t.Tag)
 		d.reject(op, why)
 	}
-	for i := range k.r.Findings {
-		d.reject(playbook.Op{Kind: playbook.Tag, Support: []int{k.cover}}, no("finding %q: %s", clip(k.r.Findings[i].Key, maxName), why.reason))
+	for i := range item.reflection.Findings {
+		key := truncate(item.reflection.Findings[i].Key, maxName)
+		d.reject(playbook.Op{Kind: playbook.Tag, Support: []int{item.coverIndex}}, refusalf(why.code, "finding %q: %s", key, why.reason))
 	}
-	for _, p := range k.proposals {
+	for _, p := range item.proposals {
 		op := p.op
-		op.Support = []int{k.cover}
+		op.Support = []int{item.coverIndex}
 		d.reject(op, why)
 	}
-	if len(k.r.Tags)+len(k.r.Findings)+len(k.proposals) == 0 {
-		d.reject(playbook.Op{Kind: playbook.Retag, Support: []int{k.cover}}, why)
+	if len(item.reflection.Tags)+len(item.reflection.Findings)+len(item.proposals) == 0 {
+		d.reject(playbook.Op{Kind: playbook.Retag, Support: []int{item.coverIndex}}, why)
 	}
 }
 
-// correction drafts what a reflection on feedback asks for: its execution's votes as they are judged now in place of
-// those that it has, the outcomes likewise, and what is learned besides.
-func (d *draft) correction(k *docket) {
-	if k.standing.Judged() > k.r.Judged {
-		d.outdated(k)
+// draftCorrection drafts a correction: it replaces the votes and outcomes of its sample and drafts the new proposals.
+func (d *draft) draftCorrection(item *workItem) {
+	if item.contribution.LastFeedback() > item.reflection.FeedbackSeq {
+		d.rejectOutdated(item)
 		return
 	}
-	for _, r := range k.rejected {
-		d.record.add(r)
+	for _, r := range item.rejected {
+		d.rejections.add(r)
 	}
 	wanted := map[playbook.BulletID][]playbook.Vote{}
 	var order []playbook.BulletID
 	want := func(id playbook.BulletID, v playbook.Vote) {
 		if d.get(id) == nil {
-			id = k.standing.Into(id)
+			id = item.contribution.MergedInto(id)
 		}
 		if wanted[id] == nil {
 			order = append(order, id)
@@ -222,46 +239,46 @@ func (d *draft) correction(k *docket) {
 		wanted[id] = append(wanted[id], v)
 	}
 	asked := map[playbook.BulletID]bool{}
-	for _, t := range k.r.Tags {
+	for _, t := range item.reflection.Tags {
 		if !asked[t.ID] {
 			asked[t.ID] = true
 			want(t.ID, t.Tag)
 		}
 	}
 	voted := map[playbook.BulletID]bool{}
-	for i := range k.r.Findings {
-		f := &k.r.Findings[i]
-		if d.level(k.cover) == Untrusted {
+	for i := range item.reflection.Findings {
+		f := &item.reflection.Findings[i]
+		if d.trustLevel(item.coverIndex) == Untrusted {
 			break
 		}
-		if b := d.byRule(f.Key); b == nil {
-			d.finding(f, k.cover, voted)
+		if b := d.ruleBullet(f.Key); b == nil {
+			d.countFinding(f, item.coverIndex, voted)
 		} else if !asked[b.ID] && !voted[b.ID] {
 			asked[b.ID] = true
 			want(b.ID, f.Vote)
 		}
 	}
-	has := k.standing.Votes()
+	has := item.contribution.Votes()
 	for _, id := range slices.Sorted(maps.Keys(has)) {
 		if wanted[id] == nil {
 			order = append(order, id)
 		}
 	}
 	for _, id := range order {
-		d.revote(id, has[id], wanted[id], k.cover, voted)
+		d.correctVotes(id, has[id], wanted[id], item.coverIndex, voted)
 	}
-	d.retry(k)
-	d.proposed(k, voted)
+	d.correctOutcomes(item)
+	d.draftProposals(item, voted)
 }
 
-// revote drafts one bullet's votes of an execution as they are wanted in place of those that it has. Where several
-// bullets with votes have become one, it has several.
-func (d *draft) revote(id playbook.BulletID, has, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
+// correctVotes drafts the change from the votes that a bullet has of a sample to the wanted ones. A bullet has several votes
+// of one sample if bullets with votes were merged into it.
+func (d *draft) correctVotes(id playbook.BulletID, has, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
 	b := d.get(id)
 	if b == nil && len(wanted) == 0 {
-		return // its votes went with it
+		return // the bullet was removed together with its votes
 	}
-	var old []playbook.Vote // that are not wanted; those that have gone some other way cannot be moved
+	var old []playbook.Vote // votes to move; a vote that the counters no longer contain cannot be moved
 	left := map[playbook.Vote]int{}
 	if b != nil {
 		left = map[playbook.Vote]int{playbook.Helpful: b.Helpful, playbook.Harmful: b.Harmful, playbook.Neutral: b.Neutral}
@@ -280,13 +297,13 @@ func (d *draft) revote(id playbook.BulletID, has, wanted []playbook.Vote, cover 
 			old = append(old, v)
 		}
 	}
-	for _, was := range old {
-		is := playbook.Vote("")
+	for _, from := range old {
+		to := playbook.Vote("")
 		if len(wanted) > 0 {
-			is, wanted = wanted[0], wanted[1:]
+			to, wanted = wanted[0], wanted[1:]
 			kept++
 		}
-		d.retag(id, was, is, cover)
+		d.moveVote(id, from, to, cover)
 	}
 	if len(wanted) > 0 && kept == 0 {
 		d.vote(playbook.Op{Kind: playbook.Tag, Bullet: id, Support: []int{cover}}, wanted[0], voted)
@@ -294,70 +311,71 @@ func (d *draft) revote(id playbook.BulletID, has, wanted []playbook.Vote, cover 
 	voted[id] = true
 }
 
-// retag drafts that a vote moves to another counter, or is taken back.
-func (d *draft) retag(id playbook.BulletID, was, is playbook.Vote, cover int) {
-	op := playbook.Op{Kind: playbook.Retag, Bullet: id, Was: was, Support: []int{cover}}
-	if is != "" {
-		setVote(&op, is)
+// moveVote drafts the move of a vote to another counter. An empty to removes the vote.
+func (d *draft) moveVote(id playbook.BulletID, from, to playbook.Vote, cover int) {
+	op := playbook.Op{Kind: playbook.Retag, Bullet: id, OldVote: from, Support: []int{cover}}
+	if to != "" {
+		setVote(&op, to)
 	}
 	bullets := 1
 	if d.changed[id] != nil {
 		bullets = 0
 	}
-	if !d.room(&op, bullets) {
+	if !d.hasRoom(&op, bullets) {
 		d.reject(op, errFull)
 		return
 	}
 	b := d.get(id)
-	d.touch(b)
-	if is == events.Harmful {
-		d.tried[id] = struct{}{}
+	d.markStale(b)
+	if to == events.Harmful {
+		d.evidenceChanged[id] = struct{}{}
 	}
-	d.changed[id] = b.After(&op, d.covers)
-	d.emit(op)
+	d.changed[id] = b.Apply(&op, d.covers)
+	d.addOp(op)
 }
 
-// retry drafts the outcomes of an execution as they are judged now, in the cases that are still open. One that was never
-// counted is, if nobody knew it before; else there was a reason.
-func (d *draft) retry(k *docket) {
-	if !k.r.Outcome.Known() || d.level(k.cover) == Untrusted {
+// correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no
+// outcome of the sample, it is added only for a first outcome; a corrected one was left out before for a reason.
+func (d *draft) correctOutcomes(item *workItem) {
+	if !item.reflection.Outcome.Known() || d.trustLevel(item.coverIndex) == Untrusted {
 		return
 	}
-	score := int(math.Round(k.r.Score * playbook.MaxScore))
-	trials := k.r.Trials[:min(len(k.r.Trials), maxTrials)]
+	score := int(math.Round(item.reflection.FirstRoundScore * playbook.MaxScore))
+	trials := item.reflection.Exposures[:min(len(item.reflection.Exposures), maxTrials)]
 	for i, t := range trials {
 		b := d.get(t.Bullet)
-		if b == nil || b.TheCase().Number != t.Case || slices.ContainsFunc(trials[:i], func(o events.Trial) bool { return o.Bullet == t.Bullet }) {
+		duplicate := slices.ContainsFunc(trials[:i], func(o events.Exposure) bool { return o.Bullet == t.Bullet })
+		if b == nil || b.CurrentExperiment().Number != t.Experiment || duplicate {
 			continue
 		}
-		op := playbook.Op{Kind: playbook.Trial, Bullet: t.Bullet, Case: t.Case}
-		counted := k.standing.Seen(t.Bullet, t.Case)
+		op := playbook.Op{Kind: playbook.AddExposures, Bullet: t.Bullet, ExperimentNumber: t.Experiment}
+		counted := item.contribution.Outcomes(t.Bullet, t.Experiment)
 		for _, seen := range counted {
 			if seen.Score != score {
 				undo := seen
 				undo.Undo, seen.Score = true, score
-				op.Seen = append(op.Seen, undo, seen)
+				op.Exposures = append(op.Exposures, undo, seen)
 			}
 		}
-		if len(counted) == 0 && !k.r.Corrects && d.mode != playbook.GateOff && decided(t.Arm) {
-			op.Seen = append(op.Seen, playbook.Seen{Arm: t.Arm, Score: score})
+		if len(counted) == 0 && !item.reflection.Corrects && d.mode != playbook.GateOff && decided(t.Arm) {
+			op.Exposures = append(op.Exposures, playbook.Exposure{Arm: t.Arm, Score: score})
 		}
-		if len(op.Seen) == 0 {
+		if len(op.Exposures) == 0 {
 			continue
 		}
-		for range op.Seen {
-			op.Support = append(op.Support, k.cover)
+		for range op.Exposures {
+			op.Support = append(op.Support, item.coverIndex)
 		}
 		bullets := 1
 		if d.changed[t.Bullet] != nil {
 			bullets = 0
 		}
-		if !d.room(&op, bullets) {
+		if !d.hasRoom(&op, bullets) {
 			d.reject(op, errFull)
 			continue
 		}
-		d.changed[t.Bullet] = b.After(&op, d.covers)
-		d.tried[t.Bullet] = struct{}{}
-		d.emit(op)
+		d.changed[t.Bullet] = b.Apply(&op, d.covers)
+		d.evidenceChanged[t.Bullet] = struct{}{}
+		d.addOp(op)
 	}
 }

@@ -15,24 +15,24 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
-	"debrief/playbook/natskv"
 )
 
-// on is a reflection on feedback, stored at a sequence, on the execution of another reflection.
+// on returns a reflection on feedback with a sequence, for the execution of another reflection.
 func on(r *events.Reflection, judged uint64, votes map[playbook.BulletID]events.Vote) *events.Reflection {
 	f := *r
 	f.Feedback = events.Hash("feedback", string(r.Execution), fmt.Sprint(judged))
 	f.ID = events.ReflectionID(r.Execution, f.Feedback, r.Reflector)
-	f.Judged, f.Corrects, f.Tags, f.Lessons = judged, true, nil, nil
+	f.FeedbackSeq, f.Corrects, f.Tags, f.Lessons = judged, true, nil, nil
 	for _, id := range slices.Sorted(maps.Keys(votes)) {
 		f.Tags = append(f.Tags, events.BulletTag{ID: id, Tag: votes[id]})
 	}
 	return &f
 }
 
-// in is a reflection in another book, where it is another one.
+// in returns a copy of a reflection in another book, with the ids of that book.
 func in(b playbook.Book, r *events.Reflection) *events.Reflection {
 	other := *r
 	other.Book, other.ID = b, events.Hash(string(b), string(r.ID))
@@ -41,7 +41,7 @@ func in(b playbook.Book, r *events.Reflection) *events.Reflection {
 
 type votes = map[playbook.BulletID]events.Vote
 
-// counts are the counters of the bullets that have any, and what backs them.
+// counts formats the counters and the support of all bullets that have counters.
 func counts(p *playbook.Playbook) string {
 	var all []string
 	for _, b := range p.Sorted() {
@@ -52,19 +52,19 @@ func counts(p *playbook.Playbook) string {
 	return strings.Join(all, ", ")
 }
 
-// settled waits until nothing is left to do, and returns what a book's log folds to.
-func (h *house) settled(b playbook.Book, last uint64) *playbook.Playbook {
+// settled waits until all events are acknowledged and returns the state of a book by its log.
+func (h *harness) settled(b playbook.Book, last uint64) *playbook.Playbook {
 	h.Helper()
 	h.floor(last)
 	newest := uint64(0)
-	h.ok(h.store.Log(h.Context(), b, func(r *natskv.Record) error { newest = r.Version; return nil }))
-	p, err := h.store.At(h.Context(), b, newest)
+	h.ok(h.store.ReadLog(h.Context(), b, func(r *deltalog.Record) error { newest = r.Version; return nil }))
+	p, err := h.store.PlaybookAt(h.Context(), b, newest)
 	h.ok(err)
 	return p
 }
 
-// bullets makes a book with so many.
-func (h *house) bullets(b playbook.Book, n int) {
+// bullets adds n bullets to a book.
+func (h *harness) bullets(b playbook.Book, n int) {
 	h.Helper()
 	w, err := h.store.Writer(h.Context(), b)
 	h.ok(err)
@@ -72,11 +72,11 @@ func (h *house) bullets(b playbook.Book, n int) {
 	for i := range n {
 		ops = append(ops, playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", uint64(i+1)), Section: "others", Content: fmt.Sprint("bullet ", i+1)})
 	}
-	_, err = w.Commit(h.Context(), func(natskv.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Ops: ops}}, nil })
+	_, err = w.Commit(h.Context(), func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Ops: ops}}, nil })
 	h.ok(err)
 }
 
-// TestFeedbackMovesVotes: what was published, one after the other, and the counters in the end.
+// TestFeedbackMovesVotes compares the counters after a sequence of published events.
 func TestFeedbackMovesVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -131,9 +131,9 @@ func TestFeedbackMovesVotes(t *testing.T) {
 	}
 }
 
-// TestFeedbackWaitsForWhatComesBeforeIt, so that what that teaches is not lost: the execution's own reflection is held by
-// somebody else when the feedback comes in.
-func TestFeedbackWaitsForWhatComesBeforeIt(t *testing.T) {
+// TestCorrectionWaitsForEarlierReflection checks that the lessons of the earlier reflection are not lost: another
+// process holds it when the feedback arrives.
+func TestCorrectionWaitsForEarlierReflection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -155,13 +155,13 @@ func TestFeedbackWaitsForWhatComesBeforeIt(t *testing.T) {
 	h.until("another", "a commit", func(p *playbook.Playbook) bool { return p.Version() > 0 })
 	h.ok(held.Nak())
 	p := h.settled("b", last)
-	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("what the execution taught") == nil {
+	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.FindByContent("what the execution taught") == nil {
 		t.Errorf("got %s and %d bullets, want the vote moved and the lesson learned", got, p.Len())
 	}
 }
 
-// TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt, and is not given up meanwhile.
-func TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt(t *testing.T) {
+// TestCorrectionFollowsReflectionThatNeedsAModel checks that the correction is not dead-lettered while it waits.
+func TestCorrectionFollowsReflectionThatNeedsAModel(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.bullets("b", 3)
@@ -175,14 +175,14 @@ func TestFeedbackInOneBatchWithWhatWaitsForAModelComesAfterIt(t *testing.T) {
 		return `{"reasoning": "new", "operations": [{"type": "ADD", "section": "others", "content": "a lesson in five words", "reflections": [1]}]}`, nil
 	}, own, on(own, 9, votes{"misc-00001": events.Harmful}))
 	p := h.settled("b", 3)
-	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.Same("a lesson in five words") == nil {
+	if got := counts(p); got != "misc-00001 +0 -1 =0" || p.FindByContent("a lesson in five words") == nil {
 		t.Errorf("got %s and %d bullets, want the vote moved and the lesson learned", got, p.Len())
 	}
 }
 
-// TestACorrectionThatWasCommittedByACuratorThatDiedMovesNothingMore: it is delivered again, and once more under another
-// sequence, to a curator that opens the book from its view.
-func TestACorrectionThatWasCommittedByACuratorThatDiedMovesNothingMore(t *testing.T) {
+// TestRedeliveredCorrectionHasNoSecondEffect delivers a committed correction again, also under another sequence, to a
+// Curator that opens the book from its view.
+func TestRedeliveredCorrectionHasNoSecondEffect(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.bullets("b", 1)
@@ -198,10 +198,10 @@ func TestACorrectionThatWasCommittedByACuratorThatDiedMovesNothingMore(t *testin
 		},
 		{
 			Covers: []playbook.Cover{r.Cover(second)},
-			Ops:    []playbook.Op{{Kind: playbook.Retag, Bullet: "misc-00001", Was: playbook.Helpful, Harmful: 1, Support: []int{0}}},
+			Ops:    []playbook.Op{{Kind: playbook.Retag, Bullet: "misc-00001", OldVote: playbook.Helpful, Harmful: 1, Support: []int{0}}},
 		},
 	} {
-		_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) { return []*playbook.Delta{d}, nil })
+		_, err = w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{d}, nil })
 		h.ok(err)
 	}
 	h.ok(w.Flush(t.Context()))
@@ -212,52 +212,51 @@ func TestACorrectionThatWasCommittedByACuratorThatDiedMovesNothingMore(t *testin
 	if got := counts(h.settled("b", h.publish(back))); got != "misc-00001 +0 -0 =1" {
 		t.Errorf("got %s, want the one vote where the last feedback moved it", got)
 	}
-	p, err := h.store.At(t.Context(), "b", 3)
+	p, err := h.store.PlaybookAt(t.Context(), "b", 3)
 	h.ok(err)
 	if got := counts(p); got != "misc-00001 +0 -1 =0" {
 		t.Errorf("after the deliveries that came again: got %s", got)
 	}
 }
 
-// TestFeedbackMovesOutcomes: once, with the arm that chance decided, and in the case that the task was begun under.
+// TestFeedbackMovesOutcomes checks that an outcome moves once, in the arm and the experiment of its task.
 func TestFeedbackMovesOutcomes(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.bullets("b", 2)
 	own := reflection("b", "own")
-	seen := playbook.Seen{Arm: playbook.ArmWithheld, Score: 10}
+	seen := playbook.Exposure{Arm: playbook.ArmWithheld, Score: 10}
 	w, err := h.store.Writer(t.Context(), "b")
 	h.ok(err)
-	_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) {
+	_, err = w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
 		return []*playbook.Delta{{
 			Covers: []playbook.Cover{own.Cover(1)},
-			Ops:    []playbook.Op{{Kind: playbook.Trial, Bullet: "misc-00001", Seen: []playbook.Seen{seen}, Support: []int{0}}},
+			Ops:    []playbook.Op{{Kind: playbook.AddExposures, Bullet: "misc-00001", Exposures: []playbook.Exposure{seen}, Support: []int{0}}},
 		}}, nil
 	})
 	h.ok(err)
 	h.work(nil)
 	fail := on(own, 9, nil)
 	fail.Outcome = events.Outcome{Label: events.Failure}
-	fail.Trials = []events.Trial{{Bullet: "misc-00001", Arm: playbook.ArmWithheld}, {Bullet: "misc-00002", Arm: playbook.ArmOpen}, {Bullet: "misc-00001", Case: 7}}
+	fail.Exposures = []events.Exposure{{Bullet: "misc-00001", Arm: playbook.ArmWithheld}, {Bullet: "misc-00002", Arm: playbook.ArmOpen}, {Bullet: "misc-00001", Experiment: 7}}
 	same := on(own, 12, nil)
-	same.Outcome, same.Trials = fail.Outcome, fail.Trials
+	same.Outcome, same.Exposures = fail.Outcome, fail.Exposures
 	fresh := on(reflection("b", "unknown"), 15, nil)
-	fresh.Outcome, fresh.Trials, fresh.Score, fresh.Corrects = events.Outcome{Label: events.Partial, Score: 0.5}, fail.Trials[:2], 0.5, false
+	fresh.Outcome, fresh.Exposures, fresh.FirstRoundScore, fresh.Corrects = events.Outcome{Label: events.Partial, Score: 0.5}, fail.Exposures[:2], 0.5, false
 	h.publish(fail)
 	h.publish(same)
 	p := h.settled("b", h.publish(fresh))
-	one, two := p.Bullet("misc-00001").TheCase(), p.Bullet("misc-00002").TheCase()
-	if one.Withheld != (playbook.Scores{0: 1, 5: 1}) || one.Shown.N()+one.Open.N() > 0 {
+	one, two := p.Bullet("misc-00001").CurrentExperiment(), p.Bullet("misc-00002").CurrentExperiment()
+	if one.Withheld != (playbook.Scores{0: 1, 5: 1}) || one.Shown.Count()+one.Open.Count() > 0 {
 		t.Errorf("got %+v, want one failure and one in between, withheld", one)
 	}
 	if two.Open != (playbook.Scores{5: 1}) {
-		t.Errorf("got %+v, want what was not counted before from the new execution alone", two)
+		t.Errorf("got %+v, want one new outcome, from the new execution", two)
 	}
 }
 
-// TestVotesAreThoseOfTheLatestJudgement: executions and feedback on them in any order that reflectors may bring them in,
-// some of it twice, with two curators, restores and forgetting aside.
-func TestVotesAreThoseOfTheLatestJudgement(t *testing.T) {
+// TestVotesMatchLatestFeedback publishes executions and feedback in random order, some twice, with two Curators.
+func TestVotesMatchLatestFeedback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -285,7 +284,7 @@ func TestVotesAreThoseOfTheLatestJudgement(t *testing.T) {
 			mine := []*events.Reflection{own}
 			for range rapid.IntRange(0, 3).Draw(rt, "feedback") {
 				at, v := rapid.Uint64Range(1, 99).Draw(rt, "judged"), drawn.Draw(rt, "corrected")
-				if slices.ContainsFunc(mine, func(r *events.Reflection) bool { return r.Judged == at }) {
+				if slices.ContainsFunc(mine, func(r *events.Reflection) bool { return r.FeedbackSeq == at }) {
 					continue // a sequence is one feedback's
 				}
 				mine = append(mine, on(r, at, v))
@@ -296,7 +295,7 @@ func TestVotesAreThoseOfTheLatestJudgement(t *testing.T) {
 			for _, r := range mine { // between the others, but the own one first
 				at := 0
 				for j, o := range order {
-					if o.Execution == r.Execution && o.Judged == 0 {
+					if o.Execution == r.Execution && o.FeedbackSeq == 0 {
 						at = j + 1
 					}
 				}
@@ -339,27 +338,27 @@ func TestVotesAreThoseOfTheLatestJudgement(t *testing.T) {
 				rt.Errorf("%s: got +%d -%d =%d, want +%d -%d =%d", b.ID, b.Helpful, b.Harmful, b.Neutral, w.Helpful, w.Harmful, w.Neutral)
 			}
 			backed := 0
-			for _, x := range b.Backing {
-				backed += x.N
+			for _, x := range b.SupportBySource {
+				backed += x.Count
 			}
 			if backed != b.Helpful+b.Harmful+b.Neutral {
-				rt.Errorf("%s: backed by %v, has %d votes", b.ID, b.Backing, b.Helpful+b.Harmful+b.Neutral)
+				rt.Errorf("%s: backed by %v, has %d votes", b.ID, b.SupportBySource, b.Helpful+b.Harmful+b.Neutral)
 			}
 		}
 		log := h.store.History(t.Context(), book)
 		for b := range p.All() { // the lineage counts the same
-			l, err := history.Of(log, b.ID)
+			l, err := history.LineageOf(log, b.ID)
 			h.ok(err)
-			if l.Counted != l.Live {
-				rt.Errorf("%s: counted %+v, live %+v", b.ID, l.Counted, l.Live)
+			if l.VotesCast != l.CurrentVotes {
+				rt.Errorf("%s: counted %+v, live %+v", b.ID, l.VotesCast, l.CurrentVotes)
 			}
 		}
 	})
 }
 
-// TestFeedbackOnAnyHandleOfAnExecutionMovesItsOneVote: the execution was resent, so that it has two handles. Forgetting one
-// of them takes the vote out.
-func TestFeedbackOnAnyHandleOfAnExecutionMovesItsOneVote(t *testing.T) {
+// TestFeedbackOnAnyHandleMovesTheSameVote uses an execution that was sent again and has two handles. Forgetting one
+// handle removes the vote.
+func TestFeedbackOnAnyHandleMovesTheSameVote(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.bullets("b", 1)

@@ -1,87 +1,119 @@
-// Package curator is the role that changes playbooks, and the only one: it takes what reflections say and what people
-// ask for, decides what becomes of it, and commits the outcome as deltas. Models propose; what is committed are
-// explicit operations, each with what it rests on, and what was turned down, with the reason.
+// Package curator implements the Curator, the only role that changes playbooks. It reads reflections and edits from the
+// stream REFLECTIONS and appends deltas to the log of each playbook. A delta contains operations and the reflections that
+// support them. It also contains the rejected proposals, each with a reason code and a sentence.
+//
+// # Batches
+//
+// The worker receives up to Config.MaxBatch events of one playbook at a time. A batch is processed in three steps:
+//
+//  1. Propose (propose.go). Votes and the findings of rules are ready to commit. For lessons with new content a model
+//     proposes operations: one request for a small batch, about √n requests for n reflections (groups.go). Equal proposals
+//     of several groups are merged, and conflicts are resolved by a further request or by the number of supporting
+//     reflections (join.go, reduce.go). Without a model, each new lesson is proposed as a bullet.
+//  2. Draft (draft.go). A draft turns the proposals into operations against the current state of the playbook. It checks
+//     duplicates, trust in the source, the token budget and the size limits of a delta, and records each rejection.
+//  3. Commit (worker.go). The deltas are appended to the log. Items that do not fit in one delta are drafted again against
+//     the new state. An edit gets its own delta, and so does a correction: a reflection on later feedback that moves votes.
+//
+// Batches of different playbooks are processed in parallel. One process handles a playbook in one batch at a time.
+//
+// # Commit protocol
+//
+// A delta is published with the expected last sequence of the playbook's subject (compare-and-swap). If another Curator
+// was faster, the writer applies the other deltas and the draft is made again from the same proposals. No model is asked
+// again. The delta names the events that it covers, and the draft skips every event that the log covers already. So an
+// event has its effect once, even if it is delivered again or two Curators process it. If a commit returns an error, the
+// delta may still be in the log; then the next delivery finds its event covered.
+//
+// A delivery is acknowledged only after its delta is in the log. Then the view, the key-value bucket that generators
+// read, is brought to the version of the log in one atomic batch. A failed flush does not fail the batch: a sweep every
+// second compares views with their logs and repairs them (sweep.go).
+//
+// # Gate
+//
+// The gate tests new bullets in a randomised experiment before they are shown for all tasks. With mode "on", a new bullet
+// starts as a candidate. When a place is free, the bullet goes on probation: it is shown for a random share of the tasks
+// that it applies to, and withheld from the others. The outcomes of both arms decide whether it becomes active or is
+// retired (gating.go, package gate). With mode "shadow" outcomes are counted and nothing is withheld; with "off" they are
+// ignored. In both modes a new bullet is active at once.
 package curator
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
-	"time"
 
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
-	"debrief/playbook/natskv"
 )
 
-// Config of a curator; zero fields are defaults.
+// Config configures a Curator. Zero fields select the defaults.
 type Config struct {
-	Slots int `name:"curator-slots" help:"Books worked on at the same time." default:"8"`
-	Batch int `name:"curator-batch" help:"Most reflections in one commit." default:"256"`
+	Slots    int `name:"curator-slots" help:"Playbooks to process in parallel." default:"8"`
+	MaxBatch int `name:"curator-batch" help:"Maximum number of events in one batch of a playbook." default:"256"`
 
-	Tokens        int `name:"token-budget" help:"Most tokens that a playbook's bullets may take, estimated; -1 is no limit." default:"80000"`
-	SectionTokens int `name:"section-token-budget" help:"Most tokens that the bullets of one section may take; -1 is no limit." default:"-1"`
+	MaxTokens        int `name:"token-budget" help:"Maximum estimated tokens of all bullets of a playbook; -1 for no limit." default:"80000"`
+	MaxSectionTokens int `name:"section-token-budget" help:"Maximum estimated tokens of the bullets of one section; -1 for no limit." default:"-1"`
 
-	Mode  playbook.Gate `name:"gate" help:"How new advice earns its place in books for which nobody has said so with 'debrief playbook gate': off, shadow or on." default:"shadow" placeholder:"MODE" group:"Gate"`
-	Gate  gate.Config   `embed:""`
-	Trust []string      `name:"trust" help:"How far a source is believed: trusted, limited (to a percentage of what is behind a bullet, 50 unless given) or untrusted. May be given more than once. Default: trusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
-	Burst int           `name:"burst" help:"Most bullets that one session, or one source that is not trusted, may make in 10 minutes; the others wait in quarantine. -1 is no limit." default:"20"`
+	GateMode playbook.Gate `name:"gate" help:"Gate mode of playbooks that 'debrief playbook gate' did not set: off, shadow or on." default:"shadow" placeholder:"MODE" group:"Gate"`
+	Gate     gate.Config   `embed:""`
+	Trust    []string      `name:"trust" help:"Trust in a source: trusted (default), limited[:percent of support, 50] or untrusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
+	MaxBurst int           `name:"burst" help:"New bullets of a session or limited source in 10 min before quarantine; -1: no limit." default:"20"`
 
 	// IndexDir is the directory for the index of covered ids of each book; empty keeps them in memory.
 	IndexDir string `kong:"-"`
-	// Meter is told what is done; nil is nobody.
+	// Meter receives the metrics; nil disables them.
 	Meter Meter `kong:"-"`
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns the configuration with defaults in place of zero fields.
 func (c Config) WithDefaults() Config {
 	if c.Slots == 0 {
 		c.Slots = 8
 	}
-	if c.Batch == 0 {
-		c.Batch = 256
+	if c.MaxBatch == 0 {
+		c.MaxBatch = 256
 	}
-	if c.Tokens == 0 {
-		c.Tokens = 80_000 // as in the ACE authors' curator (ace-agent/ace)
+	if c.MaxTokens == 0 {
+		c.MaxTokens = 80_000 // as in the ACE authors' curator (ace-agent/ace)
 	}
-	if c.Burst == 0 {
-		c.Burst = defaultBurst
+	if c.MaxBurst == 0 {
+		c.MaxBurst = defaultBurst
 	}
 	c.Gate = c.Gate.WithDefaults()
 	return c
 }
 
-// Validate names the flag of what cannot be.
+// Validate returns an error that names the flag of each invalid field, or nil.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Slots < 0 {
 		errs = append(errs, fmt.Errorf("--curator-slots: must be at least 1, got %d", c.Slots))
 	}
-	if c.Batch < 0 || c.Batch == 1 {
-		errs = append(errs, fmt.Errorf("--curator-batch: must be at least 2, got %d", c.Batch))
+	if c.MaxBatch < 0 || c.MaxBatch == 1 {
+		errs = append(errs, fmt.Errorf("--curator-batch: must be at least 2, got %d", c.MaxBatch))
 	}
-	for flag, n := range map[string]int{"token-budget": c.Tokens, "section-token-budget": c.SectionTokens} {
+	for flag, n := range map[string]int{"token-budget": c.MaxTokens, "section-token-budget": c.MaxSectionTokens} {
 		if n < -1 {
 			errs = append(errs, fmt.Errorf("--%s: must be at least 1, or -1 for no limit, got %d", flag, n))
 		}
 	}
-	if !c.Mode.Valid() {
-		errs = append(errs, fmt.Errorf("--gate: %q is none of off, shadow, on", c.Mode))
+	if !c.GateMode.Valid() {
+		errs = append(errs, fmt.Errorf("--gate: unknown mode %q: use off, shadow or on", c.GateMode))
 	}
-	if c.Burst < -1 {
-		errs = append(errs, fmt.Errorf("--burst: must be at least 1, or -1 for no limit, got %d", c.Burst))
+	if c.MaxBurst < -1 {
+		errs = append(errs, fmt.Errorf("--burst: must be at least 1, or -1 for no limit, got %d", c.MaxBurst))
 	}
 	_, err := parseTrust(c.Trust)
 	return errors.Join(append(errs, c.Gate.Validate(), err)...)
 }
 
-// Curator curates books.
+// Curator changes playbooks. Use New to create one.
 type Curator struct {
 	model   chat.Model
 	cfg     Config
@@ -89,354 +121,42 @@ type Curator struct {
 	trust   trust
 }
 
-// New is a curator that asks a model what to make of lessons. Without a model each lesson that the playbook does not
-// hold yet becomes a bullet. Told is what models are told in other roles, which is no advice where it turns up.
-func New(model chat.Model, cfg Config, told ...string) *Curator {
-	sources, _ := parseTrust(cfg.Trust) // Validate says what is wrong with it
-	rules := newContentRules(append(told, systemText, reducerText, refinerText)...)
+// New returns a Curator that asks the model for proposals. With a nil model, each lesson with new content becomes a bullet.
+// The prompt texts are the instructions that other roles send to models; content that repeats them is rejected.
+func New(model chat.Model, cfg Config, promptTexts ...string) *Curator {
+	sources, _ := parseTrust(cfg.Trust) // Validate reports the error
+	rules := newContentRules(append(promptTexts, systemText, reducerText, refinerText)...)
 	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources, content: rules}
 }
 
-// Author is who a reflection's changes are by.
+// Author is the author of deltas that reflections cause.
 const Author = history.Curator
 
-// Run works until the context ends.
+// Run processes reflections and edits until the context ends.
 func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
-	d := &desk{
-		Curator: c, conn: conn, store: natskv.New(conn.JetStream()),
+	w := &worker{
+		Curator: c, conn: conn, store: deltalog.New(conn.JetStream()),
 		books: make(map[playbook.Book]*book),
 	}
-	d.store.Meter, d.store.IndexDir = c.cfg.Meter, c.cfg.IndexDir
-	d.store.Warn = func(err error) { conn.Log().Warn().Err(err).Msg("index of covered ids") }
-	swept := make(chan struct{})
-	sweep, stop := context.WithCancel(ctx)
+	w.store.Meter, w.store.IndexDir = c.cfg.Meter, c.cfg.IndexDir
+	w.store.OnIndexError = func(err error) { conn.Log().Warn().Err(err).Msg("index of covered ids") }
+	sweepEnded := make(chan struct{})
+	sweepCtx, stopSweep := context.WithCancel(ctx)
 	go func() {
-		defer close(swept)
-		d.sweep(sweep)
+		defer close(sweepEnded)
+		w.sweep(sweepCtx)
 	}()
 	err := conn.Run(ctx, bus.Worker{
 		Role:   events.RoleCurator,
 		Slots:  c.cfg.Slots,
-		Batch:  c.cfg.Batch,
-		Handle: d.handle,
-		Done:   d.done,
+		Batch:  c.cfg.MaxBatch,
+		Handle: w.handle,
+		Done:   w.done,
 	})
-	stop()
-	<-swept
-	for _, b := range d.books { // no other goroutine is left
+	stopSweep()
+	<-sweepEnded
+	for _, b := range w.books { // all other goroutines have ended
 		b.close()
 	}
 	return err
-}
-
-// desk is a curator at work.
-type desk struct {
-	*Curator
-	conn  *bus.Conn
-	store *natskv.Store
-
-	mu    sync.Mutex
-	books map[playbook.Book]*book
-
-	floorMu sync.Mutex
-	floor   uint64
-	floorAt time.Time
-}
-
-// book is one playbook being written. The writer is opened when first needed, and anew after an error: what the error
-// left behind is in the log. It is let go of when nothing has come for the book for a while.
-type book struct {
-	name  playbook.Book
-	mu    sync.Mutex
-	w     *natskv.Writer
-	alike alike
-	costs costs
-	// What proposing models are told of: bullets by their words, and what was turned down.
-	shelf  shelf
-	memory memory
-	annals annals // in place of the memory, where a batch is gathered
-	made   births // stays when the book is let go of
-	known  doubts
-	used   time.Time
-	sound  bool // its view was compared with its log, all of it, and nothing has gone wrong since
-}
-
-// bookIdle is how long a book is kept in memory that nothing comes for.
-const bookIdle = time.Minute
-
-// release lets go of what is in memory.
-func (b *book) release() {
-	b.close()
-	b.alike, b.costs, b.shelf, b.memory, b.annals, b.known = alike{}, nil, shelf{}, memory{}, annals{}, nil
-}
-
-// close closes the writer. The next use opens another one and compares the view with the log.
-func (b *book) close() {
-	if b.w != nil {
-		b.w.Close()
-	}
-	b.w = nil
-}
-
-func (d *desk) book(name playbook.Book) *book {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	b := d.books[name]
-	if b == nil {
-		b = &book{name: name}
-		d.books[name] = b
-	}
-	return b
-}
-
-func (d *desk) open(ctx context.Context, b *book) error {
-	if b.w != nil {
-		return nil
-	}
-	w, err := d.store.Writer(ctx, b.name)
-	b.w, b.annals = w, annals{} // of what may be another log
-	return err
-}
-
-// errUnsettled is the result of what nothing has become of yet.
-var errUnsettled = errors.New("not settled")
-
-// handle settles what waits for one book: propose without a lock on anything but our own copy, then commit.
-func (d *desk) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result {
-	results := make([]bus.Result, len(batch))
-	for i := range results {
-		results[i].Err = errUnsettled
-	}
-	b := d.book(batch[0].Event.InBook())
-	b.mu.Lock()
-	err := errUnsettled
-	defer func() { // also when something panics
-		if err != nil {
-			b.close()
-			b.sound = false
-		}
-		b.used = time.Now()
-		b.mu.Unlock()
-	}()
-	err = d.settle(ctx, b, batch, results)
-	if err != nil {
-		for i := range results {
-			if results[i].Err == errUnsettled { // what was committed before the error stays settled
-				results[i].Err = fmt.Errorf("curate playbook %q: %w", b.name, err)
-			}
-		}
-	}
-	return results
-}
-
-func (d *desk) settle(ctx context.Context, b *book, batch []*bus.Delivery, results []bus.Result) error {
-	cases := make([]*docket, 0, len(batch))
-	for i, del := range batch {
-		k, err := newDocket(del, &results[i])
-		switch {
-		case err != nil:
-			results[i].Err = bus.Discard(err)
-		case isHeld(del.Event):
-			results[i] = bus.Result{} // its time comes with the edit that gathers it
-		default:
-			cases = append(cases, k)
-		}
-	}
-	if len(cases) == 0 {
-		return nil
-	}
-	if err := d.open(ctx, b); err != nil {
-		return err
-	}
-	if err := b.w.OpenIndex(ctx); err != nil {
-		return err
-	}
-	backLast(cases)
-	failed := func(seq uint64) bool { // in this batch, so that it waits for its next delivery
-		i := slices.IndexFunc(batch, func(del *bus.Delivery) bool { return del.Seq == seq })
-		return i >= 0 && results[i].Err != nil && results[i].Err != errUnsettled
-	}
-	if len(b.costs) > 2*b.w.State().Playbook().Len()+100 { // mostly of what is gone
-		b.costs = nil
-	}
-	if b.costs == nil {
-		b.costs = make(costs)
-	}
-	if b.known == nil {
-		b.known = make(doubts)
-	}
-	live := &hearing{memory: &b.memory, load: func(ctx context.Context) error { return b.memory.load(ctx, b.w) }}
-	cases, err := d.propose(ctx, b, live, cases)
-	if err != nil {
-		return err
-	}
-	floor, err := d.ackFloor(ctx)
-	if err != nil {
-		return err
-	}
-	by := policy{
-		budget: budget{d.cfg.Tokens, d.cfg.SectionTokens}, alike: &b.alike, costs: b.costs,
-		doubts: b.known, mode: d.cfg.Mode, gate: d.cfg.Gate, trust: d.trust,
-	}
-	var stale []playbook.BulletID
-	for again := false; len(cases)+len(stale) > 0 || again; {
-		var out drafted
-		now := time.Now()
-		by.burst, by.now = burst{d.cfg.Burst, b.made.recent(now)}, now
-		span := beginCommit(ctx)
-		_, err := b.w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
-			log := &lookup{state: s}
-			by.judged = log.judged
-			if out = newDraft(s.Playbook(), by).settle(log.covered, cases, stale); log.err != nil {
-				return nil, log.err
-			}
-			at := time.Now().UTC()
-			for _, delta := range out.change {
-				delta.Floor, delta.Time = floor, at
-			}
-			return out.change, nil
-		})
-		endCommit(ctx, span, b, cases[:out.settled], out.change, err)
-		if err != nil {
-			return err
-		}
-		for _, delta := range out.change {
-			b.memory.note(delta)
-			d.cfg.tell(delta)
-		}
-		for key := range out.doubted {
-			b.known[key] = struct{}{}
-		}
-		d.conn.Applied(events.RoleCurator, len(out.change), rejected(out.change))
-		decide(cases[:out.settled], b.w.State())
-		cases, stale, again = cases[out.settled:], out.stale, out.again
-		b.made.note(out.born, now)
-		switch k := out.unready; {
-		case k == nil:
-		case k.gathers():
-			if cases, err = d.fetch(ctx, b, k, cases); err != nil {
-				return err
-			}
-		case k.looksBack():
-			if cases, err = d.lookBack(ctx, b, k, cases, failed); err != nil {
-				return err
-			}
-		default:
-			if err := d.prepare(ctx, b, k); err != nil {
-				return err
-			}
-		}
-	}
-	if err := b.w.Flush(ctx); err != nil {
-		// The log holds the effect, so the reflections are settled. The view is the sweep's from here.
-		d.conn.LogIn(ctx).Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("flush view")
-		b.close()
-		b.sound = false
-	}
-	return nil
-}
-
-func rejected(change []*playbook.Delta) (n int) {
-	for _, delta := range change {
-		n += len(delta.Rejected)
-	}
-	return n
-}
-
-// floorAge is how old the ack floor may be that a delta records. An old one is right, only longer ago.
-const floorAge = 200 * time.Millisecond
-
-func (d *desk) ackFloor(ctx context.Context) (uint64, error) {
-	d.floorMu.Lock()
-	defer d.floorMu.Unlock()
-	if time.Since(d.floorAt) < floorAge {
-		return d.floor, nil
-	}
-	lag, err := d.conn.Lag(ctx, events.RoleCurator)
-	if err != nil {
-		return 0, err
-	}
-	d.floor, d.floorAt = lag.Floor, time.Now()
-	return d.floor, nil
-}
-
-// How often views are compared with their logs: those of books this curator has in memory, and all that have a log. A
-// curator that committed and died before its flush leaves a view behind.
-const (
-	sweepOpen = time.Second
-	sweepAll  = 15 * time.Second
-)
-
-func (d *desk) sweep(ctx context.Context) {
-	all := time.Time{}
-	for ctx.Err() == nil {
-		names := d.openBooks()
-		if time.Since(all) >= sweepAll {
-			// A view without a log is one that lost it.
-			if known, err := d.store.Known(ctx); err == nil {
-				names, all = known, time.Now()
-			}
-		}
-		for _, name := range names {
-			d.look(ctx, d.book(name))
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(sweepOpen):
-		}
-	}
-}
-
-// openBooks are those in memory that nobody works on at this moment.
-func (d *desk) openBooks() []playbook.Book {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	names := make([]playbook.Book, 0, len(d.books))
-	for name, b := range d.books {
-		if b.mu.TryLock() {
-			if b.w != nil {
-				names = append(names, name)
-			}
-			b.mu.Unlock()
-		}
-	}
-	return names
-}
-
-// look brings one view up to its log. A book that is being worked on is left to who works on it. The first look compares
-// everything; later ones, of a book that is not in memory, the two ends.
-func (d *desk) look(ctx context.Context, b *book) {
-	if !b.mu.TryLock() {
-		return
-	}
-	defer b.mu.Unlock()
-	err := d.repair(ctx, b)
-	switch {
-	case err == nil:
-		b.sound = true
-		if time.Since(b.used) > bookIdle {
-			b.release()
-		}
-	default:
-		b.close() // the next use opens the book and compares its view again
-		b.sound = false
-		if ctx.Err() == nil {
-			d.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("check view")
-		}
-	}
-}
-
-func (d *desk) repair(ctx context.Context, b *book) error {
-	if b.w == nil && b.sound {
-		if ok, err := d.store.Current(ctx, b.name); ok || err != nil {
-			return err
-		}
-	}
-	if err := d.open(ctx, b); err != nil {
-		return err
-	}
-	if err := b.w.CheckView(ctx); err != nil {
-		return err
-	}
-	return b.w.Flush(ctx)
 }

@@ -11,150 +11,150 @@ import (
 	"debrief/playbook/similar"
 )
 
-// draft turns proposals into operations against one state. Later proposals see what earlier ones did, so a batch comes
-// out as its reflections would have one by one.
+// draft turns proposals into operations against one state. Each proposal sees the effect of the earlier ones, so a batch
+// has the same result as its reflections one by one.
 type draft struct {
 	policy
-	base    *playbook.Playbook
-	changed map[playbook.BulletID]*playbook.Bullet // nil for one that is gone
-	minted  uint64
-	rules   map[string]playbook.BulletID           // added here, by rule key
-	texts   map[playbook.Wording]playbook.BulletID // said here
+	base       *playbook.Playbook
+	changed    map[playbook.BulletID]*playbook.Bullet    // nil for a removed bullet
+	lastMinted uint64                                    // last bullet number in use
+	rules      map[string]playbook.BulletID              // bullets added here, by rule key
+	texts      map[playbook.ContentKey]playbook.BulletID // bullets with new content here
 
-	covers []playbook.Cover
-	ops    []playbook.Op
-	sums   map[tally]*playbook.Op // what is counted so far, one operation a bullet and kind of count
-	order  []tally                // of sums
-	record rejections
-	bytes  int // at least the encoded size of covers, operations and sums
+	covers     []playbook.Cover
+	ops        []playbook.Op
+	sums       map[countKey]*playbook.Op // operations that count, not yet in ops
+	order      []countKey                // keys of sums, in order
+	rejections rejections
+	bytes      int // upper bound of the encoded size of covers, ops and sums
 
-	whole    bool          // it may take several deltas
-	person   bool          // it is what a person asks for, and not what reflections say
-	news     similar.Index // what is added here
-	followed bool          // alike has seen the base
+	unlimited   bool          // an edit: it is committed completely, in several deltas if necessary
+	byPerson    bool          // a person asked for the operations, not a reflection
+	addedIndex  similar.Index // texts of the bullets added here
+	baseIndexed bool          // alike is at the state of base
 
-	touched map[string]bool                // rule keys counted here
-	doubted map[string]bool                // keys of findings that were turned down here
-	stale   map[playbook.BulletID]struct{} // rule bullets to bring in line with their counts
+	touched map[string]bool                // keys of the rules whose counts have changed
+	doubted map[string]bool                // keys of findings rejected for low confidence
+	stale   map[playbook.BulletID]struct{} // rule bullets whose text and status may not match their counts
 
-	mode  playbook.Gate                  // of the book from here on
-	tried map[playbook.BulletID]struct{} // bullets whose evidence has moved: for the gate to look at
-	born  map[maker]int                  // bullets made here
+	mode            playbook.Gate                  // current gate mode
+	evidenceChanged map[playbook.BulletID]struct{} // bullets with changed evidence, for the gate to check
+	added           map[contributor]int            // number of bullets added here
 }
 
-// tally is what the counts of one operation are for. They are kept apart so that each can be told from the others, when
-// one of them is to be forgotten or corrected.
-type tally struct {
+// countKey is the key of the operations that are added up into one. Different keys stay apart, so that each can be
+// forgotten or corrected alone.
+type countKey struct {
 	bullet playbook.BulletID
 	kind   playbook.OpKind
-	vote   events.Vote // Tag
-	number int         // Trial: of the case
+	vote   events.Vote // for Tag
+	number int         // for Trial: the number of the experiment
 }
 
-// drafted is a change, which cases it settles, and what is left to do after it.
-type drafted struct {
-	change []*playbook.Delta // none when there is nothing to write
-	// settled is how many cases the delta, together with the log before it, settles.
-	settled int
-	// stale are bullets that another delta looks at, rules for their counts and all for the gate: here was no room.
+// draftResult is a drafted change, the number of work items that it decides, and the remaining work.
+type draftResult struct {
+	deltas []*playbook.Delta // empty if there is nothing to write
+	// decided is the number of items that the change, together with the log before it, decides.
+	decided int
+	// stale contains the bullets that did not fit; the next draft refreshes their rule text and checks them with the gate.
 	stale []playbook.BulletID
-	// again says that the gate has more to decide, also when nothing else waits.
+	// again reports that the gate has more changes, even if no item is left.
 	again bool
-	// born counts the bullets that the change makes, for whoever commits it to remember.
-	born map[maker]int
-	// unready needs to be prepared for this state first; nothing is drafted then.
-	unready *docket
-	// doubted are the keys of findings that it turns down as too unsure.
+	// added counts the bullets that the change adds, by session or source.
+	added map[contributor]int
+	// notReady is an item that needs data of this state first; change is empty then.
+	notReady *workItem
+	// doubted contains the keys of findings that the change rejects for low confidence.
 	doubted map[string]bool
 }
 
-// settle drafts as many cases as fit in one delta: at least one, if there are any. An edit has a delta of its own, and so
-// has a reflection on feedback. Stale
-// is what the delta before this one left.
-func (d *draft) settle(covered func(*docket) bool, cases []*docket, stale []playbook.BulletID) drafted {
+// draftItems drafts one delta from as many items as fit, at least one. An edit or a correction gets its own delta.
+// stale is the list that the draft before returned.
+func (d *draft) draftItems(covered func(*workItem) bool, items []*workItem, stale []playbook.BulletID) draftResult {
 	for _, id := range stale {
-		d.stale[id], d.tried[id] = struct{}{}, struct{}{}
+		d.stale[id], d.evidenceChanged[id] = struct{}{}, struct{}{}
 	}
 	out := playbook.Delta{Author: Author}
 	seen := map[playbook.CoverKey]bool{}
 	n := 0
-	var edit *docket
-	for _, k := range cases {
-		cover := k.covers()
+	var edit *workItem
+	for _, item := range items {
+		cover := item.toCover()
 		key := cover.Key()
-		if seen[key] || covered(k) {
+		if seen[key] || covered(item) {
 			n++
 			continue
 		}
-		if k.r != nil && k.r.First && d.judged != nil && d.judged(k.r.SampleID()) {
-			k.back = true
+		if item.reflection != nil && item.reflection.FirstOutcome && d.hasFeedback != nil && d.hasFeedback(item.reflection.SampleID()) {
+			item.mustCorrect = true
 		}
-		if len(d.covers) > 0 && (k.e != nil || k.looksBack() || !d.fits(k)) {
+		if len(d.covers) > 0 && (item.edit != nil || item.isCorrection() || !d.fits(item)) {
 			break
 		}
-		if !k.ready(d.base) {
-			return drafted{settled: n, stale: stale, unready: k}
+		if !item.ready(d.base) {
+			return draftResult{decided: n, stale: stale, notReady: item}
 		}
 		seen[key] = true
 		n++
-		if k.e != nil {
-			d.edited(k, covered, &out)
-			edit = k
+		if item.edit != nil {
+			d.draftEdit(item, covered, &out)
+			edit = item
 			break
 		}
-		k.cover = d.cover(k)
-		d.reflection(k)
-		if k.model != "" {
-			out.Model, out.Prompt = k.model, PromptVersion
+		item.coverIndex = d.cover(item)
+		d.draftReflection(item)
+		if item.model != "" {
+			out.Model, out.Prompt = item.model, PromptVersion
 		}
-		if k.looksBack() {
+		if item.isCorrection() {
 			break
 		}
 	}
 	left := d.refreshRules()
 	d.flush()
-	left, again := d.decide(left)
-	d.economise()
+	left, again := d.decideGate(left)
+	d.enforceBudget()
 	if edit != nil && edit.gathers() {
-		d.tell(&edit.decision)
+		d.fillDecision(&edit.decision)
 	}
 	if len(d.covers) == 0 && len(d.ops) == 0 {
-		return drafted{settled: n}
+		return draftResult{decided: n}
 	}
-	if _, chosen := d.base.Gate(); !chosen && !d.person && d.mode != playbook.GateShadow {
+	if _, chosen := d.base.Gate(); !chosen && !d.byPerson && d.mode != playbook.GateShadow {
 		out.Gate = d.mode
 	}
-	out.Covers, out.Ops, out.Rejected = d.covers, d.ops, d.record.list()
+	out.Covers, out.Ops, out.Rejected = d.covers, d.ops, d.rejections.list()
 	change := []*playbook.Delta{&out}
-	if d.whole {
+	if d.unlimited {
 		change = split(&out)
 	}
-	return drafted{change: change, settled: n, stale: left, again: again, born: d.born, doubted: d.doubted}
+	return draftResult{deltas: change, decided: n, stale: left, again: again, added: d.added, doubted: d.doubted}
 }
 
-// policy is what decides, beside the state, what becomes of a proposal.
+// policy contains the settings and caches that decide about a proposal, besides the state of the playbook.
 type policy struct {
-	budget budget
-	alike  *alike                      // nil: only the same words are the same
-	costs  costs                       // of the book's bullets; nil remembers none
-	doubts doubts                      // that are on record
-	judged func(sample events.ID) bool // whether feedback on it is covered; nil knows of none
+	budget        budget
+	duplicates    *duplicateIndex             // nil detects only equal texts as duplicates
+	costs         costs                       // cache of token counts; nil disables it
+	lowConfidence findingKeys                 // low-confidence findings that the log already contains
+	hasFeedback   func(sample events.ID) bool // whether the log covers feedback on it; nil means it does not
 
-	mode  playbook.Gate // of a book that nobody has chosen one for; empty is shadow
+	mode  playbook.Gate // of a playbook without its own mode; empty means shadow
 	gate  gate.Config
 	trust trust
 	burst burst
-	now   time.Time // zero where time does not matter
+	now   time.Time // zero disables decisions that depend on time
 }
 
+// newDraft returns an empty draft on a state.
 func newDraft(p *playbook.Playbook, by policy) *draft {
 	by.gate = by.gate.WithDefaults()
 	d := &draft{
-		policy: by, base: p, minted: p.LastMinted(),
-		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[tally]*playbook.Op{},
-		rules: map[string]playbook.BulletID{}, texts: map[playbook.Wording]playbook.BulletID{},
+		policy: by, base: p, lastMinted: p.LastMinted(),
+		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[countKey]*playbook.Op{},
+		rules: map[string]playbook.BulletID{}, texts: map[playbook.ContentKey]playbook.BulletID{},
 		touched: map[string]bool{}, doubted: map[string]bool{}, stale: map[playbook.BulletID]struct{}{},
-		tried: map[playbook.BulletID]struct{}{}, born: map[maker]int{},
+		evidenceChanged: map[playbook.BulletID]struct{}{}, added: map[contributor]int{},
 	}
 	mode, chosen := p.Gate()
 	if !chosen && by.mode != "" {
@@ -164,72 +164,75 @@ func newDraft(p *playbook.Playbook, by policy) *draft {
 	return d
 }
 
-func (d *draft) cover(k *docket) int {
-	c := k.covers()
+// cover adds the cover of a work item and returns its index.
+func (d *draft) cover(item *workItem) int {
+	c := item.toCover()
 	d.covers = append(d.covers, c)
 	d.bytes += coverBytes(&c)
 	return len(d.covers) - 1
 }
 
-// reflection drafts what one reflection asks for: its votes, what rules found, and the proposals made of its lessons.
-func (d *draft) reflection(k *docket) {
-	if k.looksBack() {
-		d.correction(k)
+// draftReflection drafts the votes, outcomes, findings and proposals of one reflection.
+func (d *draft) draftReflection(item *workItem) {
+	if item.isCorrection() {
+		d.draftCorrection(item)
 		return
 	}
-	if d.judged != nil && d.judged(k.r.SampleID()) {
-		d.outdated(k)
+	if d.hasFeedback != nil && d.hasFeedback(item.reflection.SampleID()) {
+		d.rejectOutdated(item)
 		return
 	}
-	for _, r := range k.rejected {
-		d.record.add(r)
+	for _, r := range item.rejected {
+		d.rejections.add(r)
 	}
-	d.outcomes(k)
+	d.addOutcomes(item)
 	voted := map[playbook.BulletID]bool{}
-	for _, t := range k.r.Tags {
-		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{k.cover}}
+	for _, t := range item.reflection.Tags {
+		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
 		d.vote(op, t.Tag, voted)
 	}
-	if n := len(k.r.Findings); n > 0 && d.level(k.cover) == Untrusted {
-		d.reject(playbook.Op{Kind: playbook.Tag}, no("source %q is not trusted: %d sightings of rules do not count", d.source(k.cover), n))
+	if n := len(item.reflection.Findings); n > 0 && d.trustLevel(item.coverIndex) == Untrusted {
+		d.reject(playbook.Op{Kind: playbook.Tag},
+			refusalf(playbook.ReasonUntrusted, "source %q is not trusted: %d findings of rules do not count", d.sourceOf(item.coverIndex), n))
 	} else {
-		for i := range k.r.Findings {
-			d.finding(&k.r.Findings[i], k.cover, voted)
+		for i := range item.reflection.Findings {
+			d.countFinding(&item.reflection.Findings[i], item.coverIndex, voted)
 		}
 	}
-	d.proposed(k, voted)
+	d.draftProposals(item, voted)
 }
 
-// proposed drafts what was proposed of a reflection's lessons.
-func (d *draft) proposed(k *docket, voted map[playbook.BulletID]bool) {
-	for _, p := range k.proposals {
+// draftProposals drafts the proposals of a reflection. voted contains the bullets that have a vote of it.
+func (d *draft) draftProposals(item *workItem, voted map[playbook.BulletID]bool) {
+	for _, p := range item.proposals {
 		op := p.op
-		if op.Kind == playbook.Tag { // one vote, so one reflection's
-			op.Support = []int{k.cover}
+		if op.Kind == playbook.Tag { // a vote belongs to one reflection
+			op.Support = []int{item.coverIndex}
 			d.vote(op, voteOf(&op), voted)
 			continue
 		}
-		op.Support = d.support(k, p.from)
-		if no := d.propose(op); no != nil {
-			d.reject(op, no)
+		op.Support = d.support(item, p.from)
+		if why := d.propose(op); why != nil {
+			d.reject(op, why)
 		}
 	}
 }
 
-// support is what a proposal of a docket rests on, of the reflections that this delta covers. Others that it was made
-// from are in an earlier delta, or were covered before.
-func (d *draft) support(k *docket, from []*docket) []int {
-	rests := []int{k.cover}
+// support returns the indexes of the covers in this delta that support a proposal. Supporting reflections that another
+// delta covers are left out.
+func (d *draft) support(item *workItem, from []*workItem) []int {
+	support := []int{item.coverIndex}
 	for _, f := range from {
-		c := f.covers()
-		if i := f.cover; i < len(d.covers) && d.covers[i].Key() == c.Key() {
-			rests = append(rests, i)
+		c := f.toCover()
+		if i := f.coverIndex; i < len(d.covers) && d.covers[i].Key() == c.Key() {
+			support = append(support, i)
 		}
 	}
-	slices.Sort(rests)
-	return slices.Compact(rests)
+	slices.Sort(support)
+	return slices.Compact(support)
 }
 
+// setVote sets the counters of an operation to one vote.
 func setVote(op *playbook.Op, v events.Vote) {
 	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
 	switch v {
@@ -242,6 +245,7 @@ func setVote(op *playbook.Op, v events.Vote) {
 	}
 }
 
+// voteOf returns the vote of an operation.
 func voteOf(op *playbook.Op) events.Vote {
 	switch {
 	case op.Helpful > 0:
@@ -252,7 +256,7 @@ func voteOf(op *playbook.Op) events.Vote {
 	return events.Neutral
 }
 
-// get is a bullet as the draft has it.
+// get returns a bullet with the changes of the draft, or nil.
 func (d *draft) get(id playbook.BulletID) *playbook.Bullet {
 	if b, ok := d.changed[id]; ok {
 		return b
@@ -260,13 +264,13 @@ func (d *draft) get(id playbook.BulletID) *playbook.Bullet {
 	return d.base.Bullet(id)
 }
 
-// emit adds an operation that is sure to apply.
-func (d *draft) emit(op playbook.Op) {
+// addOp adds an operation that is known to apply.
+func (d *draft) addOp(op playbook.Op) {
 	d.ops = append(d.ops, op)
 	d.bytes += opSize(&op)
 }
 
-// vote drafts one reflection's vote on one bullet. A bullet gets one vote of a sample.
+// vote drafts the vote of one reflection on one bullet. A bullet gets at most one vote of a sample.
 func (d *draft) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]bool) {
 	setVote(&op, v)
 	old, bullets := d.get(op.Bullet), 1
@@ -275,37 +279,37 @@ func (d *draft) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]
 	}
 	switch {
 	case old == nil:
-		d.reject(op, unknown(op.Bullet))
+		d.reject(op, unknownBullet(op.Bullet))
 		return
 	case voted[op.Bullet]:
-		d.reject(op, no("bullet %q already has this sample's vote", op.Bullet))
+		d.reject(op, refusalf(playbook.ReasonVoted, "bullet %q already has a vote of this sample", op.Bullet))
 		return
-	case !d.room(&op, bullets):
+	case !d.hasRoom(&op, bullets):
 		d.reject(op, errFull)
 		return
 	}
-	if why := d.mistrusts(old, op.Support[0]); why != nil && (old.Rule == nil || d.level(op.Support[0]) == Untrusted) {
+	if why := d.refuseSource(old, op.Support[0]); why != nil && (old.Rule == nil || d.trustLevel(op.Support[0]) == Untrusted) {
 		d.reject(op, why)
 		return
 	}
 	voted[op.Bullet] = true
-	d.touch(old)
+	d.markStale(old)
 	if v == events.Harmful {
-		d.tried[op.Bullet] = struct{}{}
+		d.evidenceChanged[op.Bullet] = struct{}{}
 	}
-	d.changed[op.Bullet] = old.After(&op, d.covers)
-	d.sum(tally{bullet: op.Bullet, kind: playbook.Tag, vote: v}, op)
+	d.changed[op.Bullet] = old.Apply(&op, d.covers)
+	d.sum(countKey{bullet: op.Bullet, kind: playbook.Tag, vote: v}, op)
 }
 
-// sum adds an operation that counts to the others of its kind.
-func (d *draft) sum(key tally, op playbook.Op) {
-	if sum := d.sums[key]; sum != nil {
-		sum.Helpful += op.Helpful
-		sum.Harmful += op.Harmful
-		sum.Neutral += op.Neutral
-		sum.Support = append(sum.Support, op.Support...)
-		sum.Seen = append(sum.Seen, op.Seen...)
-		d.bytes += supportSize*len(op.Support) + seenSize*len(op.Seen)
+// sum adds the counters of an operation to the operation with the same key.
+func (d *draft) sum(key countKey, op playbook.Op) {
+	if total := d.sums[key]; total != nil {
+		total.Helpful += op.Helpful
+		total.Harmful += op.Harmful
+		total.Neutral += op.Neutral
+		total.Support = append(total.Support, op.Support...)
+		total.Exposures = append(total.Exposures, op.Exposures...)
+		d.bytes += supportSize*len(op.Support) + seenSize*len(op.Exposures)
 		return
 	}
 	d.sums[key] = &op
@@ -313,28 +317,39 @@ func (d *draft) sum(key tally, op playbook.Op) {
 	d.bytes += opSize(&op)
 }
 
-// flush turns what was counted so far into operations.
+// flush moves the sums to the operations. Call it before an operation that must come after the counts so far.
 func (d *draft) flush() {
 	for _, key := range d.order {
 		d.ops = append(d.ops, *d.sums[key])
 	}
-	d.sums, d.order = map[tally]*playbook.Op{}, nil
+	d.sums, d.order = map[countKey]*playbook.Op{}, nil
 }
 
-// refusal is why something that was asked for is not done.
+// refusal is the reason why an operation is rejected.
 type refusal struct {
-	reason string
-	same   playbook.BulletID // that says it already
+	code        playbook.Reason
+	reason      string
+	duplicateOf playbook.BulletID // the bullet with the same or nearly the same text, if that is the reason
 }
 
-func no(format string, args ...any) *refusal { return &refusal{reason: fmt.Sprintf(format, args...)} }
-
-var errFull = no("too much for one change: the delta is full")
-
-func unknown(id playbook.BulletID) *refusal {
-	return no("bullet %q is not in the playbook", clip(string(id), maxName))
+// refusalf returns a refusal with a formatted sentence.
+func refusalf(code playbook.Reason, format string, args ...any) *refusal {
+	return &refusal{code: code, reason: fmt.Sprintf(format, args...)}
 }
 
+// rejection returns the record of the rejected operation.
+func (r *refusal) rejection(op playbook.Op) playbook.Rejection {
+	return playbook.Rejection{Op: op, Code: r.code, Reason: r.reason, DuplicateOf: r.duplicateOf}
+}
+
+var errFull = refusalf(playbook.ReasonDeltaFull, "the delta is full")
+
+// unknownBullet returns the refusal for a bullet id that does not exist.
+func unknownBullet(id playbook.BulletID) *refusal {
+	return refusalf(playbook.ReasonUnknownBullet, "bullet %q is not in the playbook", truncate(string(id), maxName))
+}
+
+// reject records a rejected operation.
 func (d *draft) reject(op playbook.Op, why *refusal) {
-	d.record.add(playbook.Rejection{Op: op, Reason: why.reason, Same: why.same})
+	d.rejections.add(why.rejection(op))
 }

@@ -13,7 +13,7 @@ import (
 	"debrief/playbook"
 )
 
-// sightings are what rules find in the drawn runs: what is one key is one text, as with real rules.
+// sightings are findings of rules in random runs. Equal keys have equal texts, as with real rules.
 var sightings = []events.Finding{
 	{Key: "used/b", Section: "s", Text: "b: {helpful}, {harmful}", CountOnly: true},
 	{Key: "order/a/b", Section: "s", Text: "a before b: {helpful} of {base.helpful}, {harmful} of {base.harmful}", Base: "used/b"},
@@ -60,7 +60,7 @@ func drawProposal(t *rapid.T) playbook.Op {
 	return op
 }
 
-func drawReflection(t *rapid.T) *docket {
+func drawReflection(t *rapid.T) *workItem {
 	r := events.Reflection{Findings: drawFindings(t)}
 	for range rapid.IntRange(0, 4).Draw(t, "tags") {
 		r.Tags = append(r.Tags, events.BulletTag{ID: drawID(t), Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful, events.Neutral}).Draw(t, "vote")})
@@ -68,7 +68,7 @@ func drawReflection(t *rapid.T) *docket {
 	return reflected(string(events.NewID()), r, rapid.SliceOfN(rapid.Custom(drawProposal), 0, 3).Draw(t, "proposals")...)
 }
 
-func drawEdit(t *rapid.T) *docket {
+func drawEdit(t *rapid.T) *workItem {
 	ops := rapid.SliceOfN(rapid.Custom(drawProposal), 1, 4).Draw(t, "edit")
 	if rapid.Bool().Draw(t, "pin") {
 		ops = append(ops, playbook.Op{Kind: playbook.Pin, Bullet: drawID(t), Pinned: rapid.Bool().Draw(t, "pinned")})
@@ -79,13 +79,13 @@ func drawEdit(t *rapid.T) *docket {
 	return edited(string(events.NewID()), ops...)
 }
 
-func drawCases(t *rapid.T) []*docket {
+func drawCases(t *rapid.T) []*workItem {
 	return rapid.SliceOfN(rapid.OneOf(rapid.Custom(drawReflection), rapid.Custom(drawReflection), rapid.Custom(drawReflection), rapid.Custom(drawEdit)), 1, 30).Draw(t, "cases")
 }
 
-// inBatches takes the cases with boundaries of its own.
-func inBatches(t *rapid.T, cases []*docket) *notes {
-	n := new(notes)
+// inBatches takes the items in random batches.
+func inBatches(t *rapid.T, cases []*workItem) *draftTest {
+	n := new(draftTest)
 	for len(cases) > 0 {
 		size := rapid.IntRange(1, len(cases)).Draw(t, "batch")
 		n.take(t, cases[:size]...)
@@ -94,21 +94,20 @@ func inBatches(t *rapid.T, cases []*docket) *notes {
 	return n
 }
 
-// TestTheFoldIsWhatTheDraftSaw: notes.sameAs holds each delta against its draft.
-func TestTheFoldIsWhatTheDraftSaw(t *testing.T) {
+// TestDraftMatchesFold relies on draftTest.sameAs, which compares each delta with its draft.
+func TestDraftMatchesFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		inBatches(t, drawCases(t))
 	})
 }
 
-// TestBatchBoundariesLeaveNoTrace: the same reflections and edits in the same order are one state, however they were
-// batched.
-func TestBatchBoundariesLeaveNoTrace(t *testing.T) {
+// TestStateDoesNotDependOnBatches draws random batch boundaries for the same sequence of reflections and edits.
+func TestStateDoesNotDependOnBatches(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		cases := drawCases(t)
-		a, b := new(notes), inBatches(t, cases)
+		a, b := new(draftTest), inBatches(t, cases)
 		for _, k := range cases {
 			a.take(t, k)
 		}
@@ -118,7 +117,7 @@ func TestBatchBoundariesLeaveNoTrace(t *testing.T) {
 	})
 }
 
-// counted is what a rule's bullet says, by its key.
+// counted returns the content of a rule's bullet by its key.
 func rulesOf(p *playbook.Playbook) map[string]string {
 	all := map[string]string{}
 	for b := range p.All() {
@@ -129,11 +128,11 @@ func rulesOf(p *playbook.Playbook) map[string]string {
 	return all
 }
 
-// TestRulesCountTheSameInAnyOrder and in any batches; ids may differ.
-func TestRulesCountTheSameInAnyOrder(t *testing.T) {
+// TestRuleCountsDoNotDependOnOrder ignores the ids of the bullets.
+func TestRuleCountsDoNotDependOnOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var cases []*docket
+		var cases []*workItem
 		for i := range rapid.IntRange(1, 40).Draw(t, "runs") {
 			cases = append(cases, reflected(fmt.Sprint(i), events.Reflection{Findings: drawFindings(t)}))
 		}
@@ -145,10 +144,10 @@ func TestRulesCountTheSameInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestContrastIsShownWhileItHolds follows one rule from candidate to shown, and back.
-func TestContrastIsShownWhileItHolds(t *testing.T) {
+// TestContrastFollowsItsCounts follows one rule from candidate to active and back.
+func TestContrastFollowsItsCounts(t *testing.T) {
 	t.Parallel()
-	n := new(notes)
+	n := new(draftTest)
 	runs := 0
 	run := func(vote events.Vote, keys ...string) {
 		var r events.Reflection

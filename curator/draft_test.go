@@ -16,8 +16,8 @@ import (
 	"debrief/playbook"
 )
 
-// notes is a book without a server: what a log and its writer do to a draft.
-type notes struct {
+// draftTest is a book without a server: it applies drafts as the log and its writer do.
+type draftTest struct {
 	policy  policy
 	p       playbook.Playbook
 	covered map[events.ID]bool
@@ -27,8 +27,8 @@ type notes struct {
 	again   bool
 }
 
-// take settles cases as the desk does, each call one batch, and checks every delta on its way.
-func (n *notes) take(t rapid.TB, cases ...*docket) {
+// take drafts and applies a batch as the worker does, and checks each delta.
+func (n *draftTest) take(t rapid.TB, cases ...*workItem) {
 	t.Helper()
 	for len(cases)+len(n.stale) > 0 || n.again {
 		settled := n.one(t, cases)
@@ -36,32 +36,32 @@ func (n *notes) take(t rapid.TB, cases ...*docket) {
 	}
 }
 
-func (n *notes) one(t rapid.TB, cases []*docket) int {
+func (n *draftTest) one(t rapid.TB, cases []*workItem) int {
 	t.Helper()
 	d := newDraft(&n.p, n.policy)
-	out := d.settle(func(k *docket) bool { return n.covered[k.id] }, cases, n.stale)
-	if out.settled == 0 && len(cases) > 0 {
-		t.Fatal("a draft settled nothing")
+	out := d.draftItems(func(k *workItem) bool { return n.covered[k.id] }, cases, n.stale)
+	if out.decided == 0 && len(cases) > 0 {
+		t.Fatal("a draft decided no item")
 	}
 	n.last, n.stale, n.again = d, out.stale, out.again
 	d.base = n.p.Clone()
-	for i, delta := range out.change {
-		if len(out.change) > 1 {
-			delta.Change, delta.More = "one", i < len(out.change)-1
+	for i, delta := range out.deltas {
+		if len(out.deltas) > 1 {
+			delta.ChangeID, delta.More = "one", i < len(out.deltas)-1
 		}
 		n.apply(t, d, delta)
 	}
-	return out.settled
+	return out.decided
 }
 
-func (n *notes) apply(t rapid.TB, d *draft, delta *playbook.Delta) {
+func (n *draftTest) apply(t rapid.TB, d *draft, delta *playbook.Delta) {
 	t.Helper()
 	delta.Version, delta.PrevChain, delta.Time = n.p.Version()+1, n.chain(), time.Unix(int64(n.p.Version()), 0)
 	data, err := events.EncodeDelta(delta)
 	if err != nil {
 		t.Fatalf("a log would refuse the delta: %v", err)
 	}
-	if most := d.bytes + d.record.bytes + 2048; len(data) > most {
+	if most := d.bytes + d.rejections.bytes + 2048; len(data) > most {
 		t.Fatalf("delta has %d bytes, estimated at most %d", len(data), most)
 	}
 	if delta, err = events.DecodeDelta(data); err != nil {
@@ -78,7 +78,7 @@ func (n *notes) apply(t rapid.TB, d *draft, delta *playbook.Delta) {
 		}
 		return
 	}
-	if len(changed) > playbook.MaxDeltaKeys && delta.Change == "" {
+	if len(changed) > playbook.MaxDeltaKeys && delta.ChangeID == "" {
 		t.Fatalf("delta changes %d bullets, more than %d", len(changed), playbook.MaxDeltaKeys)
 	}
 	n.sameAs(t, d, delta)
@@ -87,28 +87,28 @@ func (n *notes) apply(t rapid.TB, d *draft, delta *playbook.Delta) {
 	}
 }
 
-func (n *notes) chain() []byte {
+func (n *draftTest) chain() []byte {
 	if n.p.Version() == 0 {
 		return nil
 	}
 	return []byte("chain")
 }
 
-func (n *notes) cover(id events.ID) {
+func (n *draftTest) cover(id events.ID) {
 	if n.covered == nil {
 		n.covered = map[events.ID]bool{}
 	}
 	n.covered[id] = true
 }
 
-// untimed compares bullets by all but their times, and sources in any order.
+// untimed compares bullets without their times, and sources in any order.
 var untimed = cmp.Options{
 	cmpopts.IgnoreFields(playbook.Bullet{}, "CreatedAt", "UpdatedAt", "LastUsed"),
-	cmpopts.SortSlices(func(a, b playbook.Backing) bool { return a.Source < b.Source }), cmpopts.EquateEmpty(),
+	cmpopts.SortSlices(func(a, b playbook.SourceSupport) bool { return a.Source < b.Source }), cmpopts.EquateEmpty(),
 }
 
-// sameAs checks that the fold of a delta is what its draft saw, no more and no less, and what no delta may do.
-func (n *notes) sameAs(t rapid.TB, d *draft, delta *playbook.Delta) {
+// sameAs checks that the fold of a delta equals the state of its draft, and the rules for all deltas.
+func (n *draftTest) sameAs(t rapid.TB, d *draft, delta *playbook.Delta) {
 	t.Helper()
 	for b := range n.p.All() {
 		if want := d.get(b.ID); want != b && !cmp.Equal(want, b, untimed) {
@@ -140,41 +140,42 @@ func (n *notes) sameAs(t rapid.TB, d *draft, delta *playbook.Delta) {
 	}
 }
 
-func (n *notes) rejected() (reasons []string) {
+// rejected returns the codes of all rejections.
+func (n *draftTest) rejected() (codes []playbook.Reason) {
 	for _, d := range n.deltas {
 		for _, r := range d.Rejected {
-			reasons = append(reasons, r.Reason)
+			codes = append(codes, r.Code)
 		}
 	}
-	return reasons
+	return codes
 }
 
-// seed puts bullets into the book.
-func (n *notes) seed(t rapid.TB, contents ...string) {
+// seed adds bullets to the book.
+func (n *draftTest) seed(t rapid.TB, contents ...string) {
 	t.Helper()
-	k := &docket{id: events.NewID(), e: &events.Edit{ID: events.NewID(), Author: "ann"}}
+	k := &workItem{id: events.NewID(), edit: &events.Edit{ID: events.NewID(), Author: "ann"}}
 	for _, c := range contents {
-		k.e.Ops = append(k.e.Ops, playbook.Op{Kind: playbook.Add, Section: "others", Content: c})
+		k.edit.Ops = append(k.edit.Ops, playbook.Op{Kind: playbook.Add, Section: "others", Content: c})
 	}
 	n.take(t, k)
 	n.deltas = nil
 }
 
-func reflected(name string, r events.Reflection, proposals ...playbook.Op) *docket {
+func reflected(name string, r events.Reflection, proposals ...playbook.Op) *workItem {
 	r.Execution = events.Hash(name)
-	k := &docket{id: events.Hash(name), r: &r, result: new(bus.Result)}
+	k := &workItem{id: events.Hash(name), reflection: &r, result: new(bus.Result)}
 	for _, op := range proposals {
 		k.proposals = append(k.proposals, proposal{op: op})
 	}
 	return k
 }
 
-func tagged(name string, tags ...events.BulletTag) *docket {
+func tagged(name string, tags ...events.BulletTag) *workItem {
 	return reflected(name, events.Reflection{Tags: tags})
 }
 
-func edited(name string, ops ...playbook.Op) *docket {
-	return &docket{id: events.Hash(name), e: &events.Edit{ID: events.Hash(name), Author: "ann", Reason: "because", Ops: ops}, result: new(bus.Result)}
+func edited(name string, ops ...playbook.Op) *workItem {
+	return &workItem{id: events.Hash(name), edit: &events.Edit{ID: events.Hash(name), Author: "ann", Reason: "because", Ops: ops}, result: new(bus.Result)}
 }
 
 func add(content string) playbook.Op {
@@ -185,164 +186,164 @@ func op(kind playbook.OpKind, id playbook.BulletID, content string) playbook.Op 
 	return playbook.Op{Kind: kind, Bullet: id, Content: content}
 }
 
-// TestWhatBecomesOfProposals: each batch is taken at once by a book that says "one", "two" and, pinned, "three".
-func TestWhatBecomesOfProposals(t *testing.T) {
+// TestDraft drafts each batch on a book with the bullets "one", "two" and a pinned "three".
+func TestDraft(t *testing.T) {
 	t.Parallel()
 	helpful := func(id playbook.BulletID) events.BulletTag { return events.BulletTag{ID: id, Tag: events.Helpful} }
 	harmful := func(id playbook.BulletID) events.BulletTag { return events.BulletTag{ID: id, Tag: events.Harmful} }
 	for _, test := range []struct {
 		why      string
-		batch    []*docket
+		batch    []*workItem
 		want     []string // bullets, as id content helpful/harmful/neutral
-		rejected []string
+		rejected []playbook.Reason
 	}{
 		{
 			"one vote per sample and bullet",
-			[]*docket{tagged("r", helpful("misc-00001"), harmful("misc-00001"), helpful("misc-00001"))},
+			[]*workItem{tagged("r", helpful("misc-00001"), harmful("misc-00001"), helpful("misc-00001"))},
 			[]string{"misc-00001 one 1/0/0"},
-			[]string{`bullet "misc-00001" already has this sample's vote`, `bullet "misc-00001" already has this sample's vote`},
+			[]playbook.Reason{playbook.ReasonVoted, playbook.ReasonVoted},
 		},
 		{
 			"a model's tag is a vote of the same sample",
-			[]*docket{reflected("r", events.Reflection{Tags: []events.BulletTag{helpful("misc-00001")}}, playbook.Op{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1})},
+			[]*workItem{reflected("r", events.Reflection{Tags: []events.BulletTag{helpful("misc-00001")}}, playbook.Op{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1})},
 			[]string{"misc-00001 one 1/0/0"},
-			[]string{`bullet "misc-00001" already has this sample's vote`},
+			[]playbook.Reason{playbook.ReasonVoted},
 		},
 		{
 			"two samples vote twice",
-			[]*docket{tagged("r", helpful("misc-00001")), tagged("s", harmful("misc-00001"))},
+			[]*workItem{tagged("r", helpful("misc-00001")), tagged("s", harmful("misc-00001"))},
 			[]string{"misc-00001 one 1/1/0"},
 			nil,
 		},
 		{
 			"the same reflection twice counts once",
-			[]*docket{tagged("r", helpful("misc-00001")), tagged("r", helpful("misc-00001"))},
+			[]*workItem{tagged("r", helpful("misc-00001")), tagged("r", helpful("misc-00001"))},
 			[]string{"misc-00001 one 1/0/0"},
 			nil,
 		},
 		{
 			"a vote on nothing is turned down",
-			[]*docket{tagged("r", helpful("misc-00099"))},
+			[]*workItem{tagged("r", helpful("misc-00099"))},
 			nil,
-			[]string{`bullet "misc-00099" is not in the playbook`},
+			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{
 			"an ADD of what is said, white space and case aside",
-			[]*docket{reflected("r", events.Reflection{}, add("O n\tE"), add("four"), add("FO UR"))},
+			[]*workItem{reflected("r", events.Reflection{}, add("O n\tE"), add("four"), add("FO UR"))},
 			[]string{"misc-00004 four 0/0/0"},
-			[]string{`bullet "misc-00001" says that already`, `bullet "misc-00004" says that already`},
+			[]playbook.Reason{playbook.ReasonDuplicate, playbook.ReasonDuplicate},
 		},
 		{
 			"two reflections add the same",
-			[]*docket{reflected("r", events.Reflection{}, add("four")), reflected("s", events.Reflection{}, add("Four"))},
+			[]*workItem{reflected("r", events.Reflection{}, add("four")), reflected("s", events.Reflection{}, add("Four"))},
 			[]string{"misc-00004 four 0/0/0"},
-			[]string{`bullet "misc-00004" says that already`},
+			[]playbook.Reason{playbook.ReasonDuplicate},
 		},
 		{
 			"an ADD and a vote on it",
-			[]*docket{reflected("r", events.Reflection{}, add("four")), tagged("s", helpful("misc-00004"))},
+			[]*workItem{reflected("r", events.Reflection{}, add("four")), tagged("s", helpful("misc-00004"))},
 			[]string{"misc-00004 four 1/0/0"},
 			nil,
 		},
 		{
 			"an ADD with an id of its own",
-			[]*docket{reflected("r", events.Reflection{}, op(playbook.Add, "misc-00001", "four"))},
+			[]*workItem{reflected("r", events.Reflection{}, op(playbook.Add, "misc-00001", "four"))},
 			nil,
-			[]string{`bullet_id: "misc-00001", new bullets get their id from the playbook`},
+			[]playbook.Reason{playbook.ReasonInvalid},
 		},
 		{
 			"a vote, then the end of the bullet",
-			[]*docket{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""))},
+			[]*workItem{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""))},
 			[]string{"-misc-00001"},
 			nil,
 		},
 		{
 			"a vote after the end of the bullet",
-			[]*docket{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", "")), tagged("r", helpful("misc-00001"))},
+			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", "")), tagged("r", helpful("misc-00001"))},
 			[]string{"-misc-00001"},
-			[]string{`bullet "misc-00001" is not in the playbook`},
+			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{
 			"an UPDATE of a bullet that went",
-			[]*docket{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), op(playbook.Update, "misc-00001", "uno"))},
+			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), op(playbook.Update, "misc-00001", "uno"))},
 			[]string{"-misc-00001"},
-			[]string{`bullet "misc-00001" is not in the playbook`},
+			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{
 			"what a bullet said can be said again when it is gone",
-			[]*docket{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), add("One"))},
+			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), add("One"))},
 			[]string{"-misc-00001", "misc-00004 One 0/0/0"},
 			nil,
 		},
 		{
 			"a MERGE takes votes along, those of this batch too",
-			[]*docket{
+			[]*workItem{
 				tagged("r", helpful("misc-00001"), harmful("misc-00002")),
 				reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002", "misc-00001", "misc-00002"}}),
 				tagged("t", helpful("misc-00001"), helpful("misc-00002")),
 			},
 			[]string{"misc-00001 both 2/1/0", "-misc-00002"},
-			[]string{`bullet "misc-00002" is not in the playbook`},
+			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{
 			"a MERGE of one",
-			[]*docket{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00001"}})},
+			[]*workItem{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00001"}})},
 			nil,
-			[]string{"source_ids: names no other bullet"},
+			[]playbook.Reason{playbook.ReasonInvalid},
 		},
 		{
 			"a MERGE with one that is not there",
-			[]*docket{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002", "misc-00099"}})},
+			[]*workItem{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002", "misc-00099"}})},
 			nil,
-			[]string{`bullet "misc-00099" is not in the playbook`},
+			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{
 			"a MERGE into what a third says",
-			[]*docket{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "THREE", Sources: []playbook.BulletID{"misc-00002"}})},
+			[]*workItem{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "THREE", Sources: []playbook.BulletID{"misc-00002"}})},
 			nil,
-			[]string{`bullet "misc-00003" says that already`},
+			[]playbook.Reason{playbook.ReasonDuplicate},
 		},
 		{
 			"pinned bullets stay",
-			[]*docket{reflected("s", events.Reflection{},
+			[]*workItem{reflected("s", events.Reflection{},
 				op(playbook.Remove, "misc-00003", ""),
 				playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00003"}})},
 			nil,
-			[]string{`bullet "misc-00003" is pinned`, `bullet "misc-00003" is pinned`},
+			[]playbook.Reason{playbook.ReasonPinned, playbook.ReasonPinned},
 		},
 		{
 			"an UPDATE keeps votes",
-			[]*docket{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "uno")), tagged("t", helpful("misc-00001"))},
+			[]*workItem{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "uno")), tagged("t", helpful("misc-00001"))},
 			[]string{"misc-00001 uno 2/0/0"},
 			nil,
 		},
 		{
 			"an UPDATE to what another says",
-			[]*docket{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "Two"))},
+			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "Two"))},
 			nil,
-			[]string{`bullet "misc-00002" says that already, "misc-00001" cannot say it too`},
+			[]playbook.Reason{playbook.ReasonDuplicate},
 		},
 		{
 			"an UPDATE to what it says",
-			[]*docket{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "one"))},
+			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "one"))},
 			nil,
-			[]string{`bullet "misc-00001" says that already`},
+			[]playbook.Reason{playbook.ReasonDuplicate},
 		},
 		{
 			"an UPDATE of capitals alone",
-			[]*docket{edited("e", op(playbook.Update, "misc-00001", "One"))},
+			[]*workItem{edited("e", op(playbook.Update, "misc-00001", "One"))},
 			[]string{"misc-00001 One 0/0/0"},
 			nil,
 		},
 		{
 			"an edit of what no log can hold as it comes",
-			[]*docket{edited("e", add("fo\r\nur "), playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Content: "zwei", Section: "x\n## Forged"})},
+			[]*workItem{edited("e", add("fo\r\nur "), playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Content: "zwei", Section: "x\n## Forged"})},
 			[]string{"misc-00002 zwei 0/0/0", "misc-00004 fo\nur 0/0/0"},
 			nil,
 		},
 		{
 			"an edit that no log can hold is refused, all of it, and stops nobody else",
-			[]*docket{
+			[]*workItem{
 				tagged("r", helpful("misc-00001")),
 				edited("e", add(" \x00 "), add("fo\r\nur "), op(playbook.Tag, "misc-00001", ""), playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00001", Status: "gone"},
 					playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Content: "zwei", Section: "x\n## Forged"}, playbook.Op{Kind: "MOVE", Bullet: "misc-00001"},
@@ -350,15 +351,15 @@ func TestWhatBecomesOfProposals(t *testing.T) {
 				tagged("s", helpful("misc-00001")),
 			},
 			[]string{"misc-00001 one 2/0/0"},
-			[]string{
-				"content: is empty", `type: "TAG" is no operation of a proposal`, `status: "gone" is none of active, candidate, probation, retired, quarantined`,
-				`type: "MOVE" is no operation of a proposal`, "rule: is for what rules find, an edit cannot set it",
+			[]playbook.Reason{
+				playbook.ReasonInvalid, playbook.ReasonInvalid, playbook.ReasonInvalid,
+				playbook.ReasonInvalid, playbook.ReasonInvalid,
 			},
 		},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
-			n := new(notes)
+			n := new(draftTest)
 			n.seed(t, "one", "two", "three")
 			n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true}))
 			before := n.p.Clone()
@@ -387,15 +388,15 @@ func TestWhatBecomesOfProposals(t *testing.T) {
 	}
 }
 
-// TestAnOperationOnABulletRemovedMeanwhileIsARecordedRejection: proposals were made while it was there.
-func TestAnOperationOnABulletRemovedMeanwhileIsARecordedRejection(t *testing.T) {
+// TestOperationOnRemovedBulletIsRejected removes the bullet after the proposals were made.
+func TestOperationOnRemovedBulletIsRejected(t *testing.T) {
 	t.Parallel()
-	n := new(notes)
+	n := new(draftTest)
 	n.seed(t, "one", "two")
 	n.take(t, edited("e", op(playbook.Remove, "misc-00001", "")), tagged("v", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}),
 		reflected("u", events.Reflection{}, op(playbook.Update, "misc-00001", "uno"), op(playbook.Remove, "misc-00001", "")),
 		reflected("m", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00002", Content: "both", Sources: []playbook.BulletID{"misc-00001"}}))
-	want := slices.Repeat([]string{`bullet "misc-00001" is not in the playbook`}, 4)
+	want := slices.Repeat([]playbook.Reason{playbook.ReasonUnknownBullet}, 4)
 	if got := n.rejected(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -404,11 +405,11 @@ func TestAnOperationOnABulletRemovedMeanwhileIsARecordedRejection(t *testing.T) 
 	}
 }
 
-func TestVotesOfABatchAreOneOperationABullet(t *testing.T) {
+func TestVotesOfBatchAreSummed(t *testing.T) {
 	t.Parallel()
-	n := new(notes)
+	n := new(draftTest)
 	n.seed(t, "one", "two")
-	var batch []*docket
+	var batch []*workItem
 	for i := range 50 {
 		batch = append(batch, tagged(fmt.Sprint(i), events.BulletTag{ID: "misc-00001", Tag: events.Helpful}, events.BulletTag{ID: "misc-00002", Tag: events.Harmful}))
 	}
@@ -423,12 +424,12 @@ func TestVotesOfABatchAreOneOperationABullet(t *testing.T) {
 	}
 }
 
-func TestAnEditHasADeltaOfItsOwn(t *testing.T) {
+func TestEditHasSeparateDelta(t *testing.T) {
 	t.Parallel()
-	n := new(notes)
+	n := new(draftTest)
 	n.seed(t, "one")
 	e := edited("e", op(playbook.Remove, "misc-00009", ""), add("two"))
-	e.e.Reason = strings.Repeat("r", 1<<20)
+	e.edit.Reason = strings.Repeat("r", 1<<20)
 	n.take(t, tagged("a", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}), e, edited("f", add("three")),
 		tagged("b", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}))
 	var authors []string
@@ -438,8 +439,8 @@ func TestAnEditHasADeltaOfItsOwn(t *testing.T) {
 	if want := []string{"curator covers 1", "ann covers 1", "ann covers 1", "curator covers 1"}; !slices.Equal(authors, want) {
 		t.Errorf("got %q, want %q", authors, want)
 	}
-	if want := []string{`bullet "misc-00009" is not in the playbook`}; !slices.Equal(e.decision.Refused, want) {
-		t.Errorf("refused: got %q, want %q", e.decision.Refused, want)
+	if want := []playbook.Reason{playbook.ReasonUnknownBullet}; !slices.Equal(e.decision.RefusedCodes, want) {
+		t.Errorf("refused: got %q, want %q", e.decision.RefusedCodes, want)
 	}
 	if got := n.deltas[1].Reason; !strings.HasPrefix(got, "rrr") || len(got) > 2*maxReason {
 		t.Errorf("reason: got %d bytes, want the beginning", len(got))
@@ -449,15 +450,15 @@ func TestAnEditHasADeltaOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestRebaseDropsWhatIsCovered: another curator committed one of three in between.
-func TestRebaseDropsWhatIsCovered(t *testing.T) {
+// TestDraftSkipsCoveredEvents lets another Curator commit one of three events first.
+func TestDraftSkipsCoveredEvents(t *testing.T) {
 	t.Parallel()
-	n := new(notes)
+	n := new(draftTest)
 	n.seed(t, "one")
 	n.cover(events.Hash("b"))
-	batch := []*docket{tagged("b"), tagged("a"), tagged("b"), tagged("c")}
+	batch := []*workItem{tagged("b"), tagged("a"), tagged("b"), tagged("c")}
 	for _, k := range batch {
-		k.r.Tags = []events.BulletTag{{ID: "misc-00001", Tag: events.Helpful}}
+		k.reflection.Tags = []events.BulletTag{{ID: "misc-00001", Tag: events.Helpful}}
 	}
 	n.take(t, batch...)
 	if got := n.p.Bullet("misc-00001").Helpful; got != 2 {
@@ -465,6 +466,6 @@ func TestRebaseDropsWhatIsCovered(t *testing.T) {
 	}
 	n.take(t, batch...)
 	if len(n.deltas) != 1 {
-		t.Errorf("got %d deltas, want no second one for what is covered", len(n.deltas))
+		t.Errorf("got %d deltas, want no second one for the covered event", len(n.deltas))
 	}
 }

@@ -11,68 +11,70 @@ import (
 	"debrief/playbook/history"
 )
 
-// past is what an edit that looks back needs, read from the log as it was at a version.
-type past struct {
-	newest uint64             // the version
-	wanted *playbook.Playbook // how the bullets shall be
-	fewer  bool               // counts are gone that were there then
-	unfit  string             // why that cannot be
+// editTarget is the result that a restore, forget or rebuild must have, computed from the log.
+type editTarget struct {
+	version  uint64             // of the playbook when the log was read
+	playbook *playbook.Playbook // the bullets to change to; nil for a rebuild
+	recount  bool               // counts were removed, so the texts of rules must be refreshed
+	problem  string             // why the edit is impossible, or empty
 }
 
-// ready reports whether a docket can be drafted against a state: those that look back need to have seen all of its log,
-// those that gather what they gather.
-func (k *docket) ready(p *playbook.Playbook) bool {
-	if k.e == nil {
-		return !k.looksBack() || k.looked(p)
+// ready reports whether a work item can be drafted against a state. A correction, restore, forget or rebuild needs the log
+// up to that state. An edit that gathers reflections needs these reflections.
+func (item *workItem) ready(p *playbook.Playbook) bool {
+	if item.edit == nil {
+		return !item.isCorrection() || item.logRead(p)
 	}
 	switch {
-	case k.gathers():
-		return k.gathering != nil
-	case k.e.Restore == nil && k.e.Forget == nil && !k.e.Rebuild:
+	case item.gathers():
+		return item.gathered != nil
+	case item.edit.Restore == nil && item.edit.Forget == nil && !item.edit.Rebuild:
 		return true
 	}
-	return k.past != nil && k.past.newest == p.Version()
+	return item.target != nil && item.target.version == p.Version()
 }
 
-// prepare reads the past for an edit that looks back. A rebuild is done here: the change only records it.
-func (d *desk) prepare(ctx context.Context, b *book, k *docket) error {
-	if k.e.Rebuild {
-		if k.past == nil {
-			if err := b.w.Rebuild(ctx); err != nil {
+// readTarget computes the target of a restore or forget from the log. It also executes a rebuild, because the delta of a
+// rebuild only records it.
+func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error {
+	if item.edit.Rebuild {
+		if item.target == nil {
+			if err := b.writer.Rebuild(ctx); err != nil {
 				return err
 			}
 		}
-		k.past = &past{newest: b.w.State().Playbook().Version()}
+		item.target = &editTarget{version: b.writer.State().Playbook().Version()}
 		return nil
 	}
-	log := d.store.History(ctx, b.name)
-	k.past = new(past)
+	log := w.store.History(ctx, b.name)
+	item.target = new(editTarget)
 	var err error
-	if k.e.Restore != nil {
-		if k.past.wanted, k.past.newest, err = history.At(log, *k.e.Restore); err == nil {
-			was, aerr := d.store.At(ctx, b.name, *k.e.Restore)
-			err, k.past.fewer = aerr, aerr == nil && was.StateHash() != k.past.wanted.StateHash()
+	if item.edit.Restore != nil {
+		if item.target.playbook, item.target.version, err = history.StateAt(log, *item.edit.Restore); err == nil {
+			var then *playbook.Playbook // with the counts that were forgotten since
+			then, err = w.store.PlaybookAt(ctx, b.name, *item.edit.Restore)
+			item.target.recount = err == nil && then.StateHash() != item.target.playbook.StateHash()
 		}
 	} else {
 		var f *history.Forgetting
-		if err := ResolveSample(ctx, d.conn, log, k.e.Forget); err != nil {
+		if err := ResolveSample(ctx, w.conn, log, item.edit.Forget); err != nil {
 			return err
 		}
-		if f, err = history.Without(log, *k.e.Forget); err == nil {
-			k.past.wanted, k.past.newest, k.past.fewer = f.Playbook, f.Newest, true
+		if f, err = history.Forget(log, *item.edit.Forget); err == nil {
+			item.target.playbook, item.target.version, item.target.recount = f.Playbook, f.Newest, true
 			if f.Matched == 0 {
-				k.past.unfit = fmt.Sprintf("nothing in the playbook rests on %s", k.e.Forget)
+				item.target.problem = fmt.Sprintf("no execution in the playbook matches %s", item.edit.Forget)
 			}
 		}
 	}
-	if missing := (*history.NoVersionError)(nil); errors.As(err, &missing) {
-		k.past.unfit, err = missing.Error(), nil
+	if missing := (*history.VersionNotFoundError)(nil); errors.As(err, &missing) {
+		item.target.problem, err = missing.Error(), nil
 	}
 	return err
 }
 
-// ResolveSample fills in the sample behind the handle of a selector: from the stored execution, or, when that has expired,
-// from its evidence in the log. An unknown handle is left without a sample.
+// ResolveSample sets the sample of a selector that has the handle of an execution. It reads the stored execution or, if
+// that has expired, its evidence in the log. It leaves the sample empty if the handle is unknown.
 func ResolveSample(ctx context.Context, conn *bus.Conn, log history.Log, s *playbook.Selector) error {
 	if s.Execution == "" || s.Sample != "" {
 		return nil
@@ -83,10 +85,10 @@ func ResolveSample(ctx context.Context, conn *bus.Conn, log history.Log, s *play
 	}
 	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
 	if e, ok := found.(*events.Execution); ok {
-		s.Sample = string(e.Sample())
+		s.Sample = string(e.SampleID())
 		return nil
 	}
-	if err != nil && !errors.Is(err, bus.ErrGone) {
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return err
 	}
 	return log(func(d *playbook.Delta) error {
@@ -99,73 +101,76 @@ func ResolveSample(ctx context.Context, conn *bus.Conn, log history.Log, s *play
 	})
 }
 
-// edited drafts a person's change: a delta of its own, all of it or nothing. What cannot be done is told to the person,
-// too.
-func (d *draft) edited(k *docket, covered func(*docket) bool, out *playbook.Delta) {
+// draftEdit drafts an edit as a separate change, completely or not at all. The reasons for a refusal are recorded in the
+// log and sent in the reply.
+func (d *draft) draftEdit(item *workItem, covered func(*workItem) bool, out *playbook.Delta) {
 	stale := d.stale
 	*d = *newDraft(d.base, d.policy)
-	d.whole, d.person, d.stale = true, true, stale
-	k.cover, k.decision = d.cover(k), events.Decision{}
-	out.Author, out.Reason = clip(k.e.Author, maxAuthor), clip(k.e.Reason, maxReason)
-	if k.e.Rebuild && out.Reason == "" {
+	d.unlimited, d.byPerson, d.stale = true, true, stale
+	item.coverIndex, item.decision = d.cover(item), events.EditReply{}
+	out.Author, out.Reason = truncate(item.edit.Author, maxAuthor), truncate(item.edit.Reason, maxReason)
+	if item.edit.Rebuild && out.Reason == "" {
 		out.Reason = "rebuild of the view"
 	}
 
-	refused := d.edit(k, covered, out)
+	refused := d.applyEdit(item, covered, out)
 	if len(refused) == 0 {
-		k.decision.Changed = len(d.changed)
+		item.decision.Changed = len(d.changed)
 		return
 	}
 	*d = *newDraft(d.base, d.policy)
 	d.stale = stale
-	if *out = (playbook.Delta{Author: out.Author, Reason: out.Reason}); !k.gathers() {
-		d.cover(k)
+	if *out = (playbook.Delta{Author: out.Author, Reason: out.Reason}); !item.gathers() {
+		d.cover(item)
 	}
-	k.decision.Added = nil
-	for i, j := range refused {
-		d.record.add(j)
-		if i < maxRefused {
-			k.decision.Refused = append(k.decision.Refused, j.Reason)
+	item.decision.Added = nil
+	for i, rejection := range refused {
+		d.rejections.add(rejection)
+		if i < maxReplyReasons {
+			item.decision.Refused = append(item.decision.Refused, rejection.Reason)
+			item.decision.RefusedCodes = append(item.decision.RefusedCodes, rejection.Code)
 		}
 	}
-	if more := len(refused) - maxRefused; more > 0 {
-		k.decision.Refused = append(k.decision.Refused, fmt.Sprintf("%d more", more))
+	if more := len(refused) - maxReplyReasons; more > 0 {
+		item.decision.Refused = append(item.decision.Refused, fmt.Sprintf("%d more", more))
+		item.decision.RefusedCodes = append(item.decision.RefusedCodes, playbook.ReasonMore)
 	}
-	k.decision.Conflicts = k.decision.Conflicts[:min(len(k.decision.Conflicts), maxRefused)]
+	item.decision.Conflicts = item.decision.Conflicts[:min(len(item.decision.Conflicts), maxReplyReasons)]
 }
 
-// maxRefused bounds how many reasons a person is told; the log has more.
-const maxRefused = 10
+// maxReplyReasons is the maximum number of reasons in a reply. The log has more.
+const maxReplyReasons = 10
 
-// edit drafts what an edit asks for and returns what of it cannot be done.
-func (d *draft) edit(k *docket, covered func(*docket) bool, out *playbook.Delta) (refused []playbook.Rejection) {
-	e := k.e
+// applyEdit drafts the parts of an edit and returns a rejection for each part that is impossible.
+func (d *draft) applyEdit(item *workItem, covered func(*workItem) bool, out *playbook.Delta) (refused []playbook.Rejection) {
+	e := item.edit
 	refuse := func(op playbook.Op, why *refusal) {
-		refused = append(refused, playbook.Rejection{Op: op, Reason: why.reason, Same: why.same})
+		refused = append(refused, why.rejection(op))
 	}
 	if e.Restore != nil && e.Forget != nil || (e.Restore != nil || e.Forget != nil) && len(e.Ops) > 0 {
-		refuse(playbook.Op{}, no("operations, restore, forget: an edit is one of them"))
+		refuse(playbook.Op{}, refusalf(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
 		return refused
 	}
-	if k.gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Rebuild) {
-		refuse(playbook.Op{}, no("gather: an edit that gathers reflections does nothing else"))
+	if item.gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Rebuild) {
+		refuse(playbook.Op{}, refusalf(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
 		return refused
 	}
 	for _, was := range e.Expect {
-		if is, changed := d.differs(was); changed {
-			k.decision.Conflicts = append(k.decision.Conflicts, is)
-			refuse(playbook.Op{Bullet: was.Bullet}, no("bullet %q has changed since it was read", clip(string(was.Bullet), maxName)))
+		if is, changed := d.compareExpected(was); changed {
+			item.decision.Conflicts = append(item.decision.Conflicts, is)
+			refuse(playbook.Op{Bullet: was.Bullet},
+				refusalf(playbook.ReasonChanged, "bullet %q has changed since it was read", truncate(string(was.Bullet), maxName)))
 		}
 	}
-	if now := d.base.Version(); e.Seen != nil && now > *e.Seen {
-		refuse(playbook.Op{}, no("the playbook has moved on to version %d since version %d was read", now, *e.Seen))
+	if now := d.base.Version(); e.BaseVersion != nil && now > *e.BaseVersion {
+		refuse(playbook.Op{}, refusalf(playbook.ReasonChanged, "the playbook changed: it has version %d, version %d was read", now, *e.BaseVersion))
 	}
-	if k.gathers() {
-		for _, why := range k.gathering.unfit {
-			refuse(playbook.Op{}, no("%s", why))
+	if item.gathers() {
+		for _, why := range item.gathered.problems {
+			refuse(playbook.Op{}, refusalf(playbook.ReasonNotFound, "%s", why))
 		}
 		if len(refused) == 0 {
-			if why := d.gather(k, covered, out); why != nil {
+			if why := d.draftGathered(item, covered, out); why != nil {
 				refuse(playbook.Op{}, why)
 			}
 		}
@@ -176,44 +181,50 @@ func (d *draft) edit(k *docket, covered func(*docket) bool, out *playbook.Delta)
 			n.Version = d.base.Version()
 		}
 		if n.Version > d.base.Version() {
-			refuse(playbook.Op{}, no("%v", &history.NoVersionError{Version: n.Version, Newest: d.base.Version()}))
+			refuse(playbook.Op{}, refusalf(playbook.ReasonNotFound, "%v", &history.VersionNotFoundError{Version: n.Version, Newest: d.base.Version()}))
 		}
 		out.Names = append(out.Names, n)
 	}
 	if e.Gate != "" {
 		was := d.mode
 		if d.mode, out.Gate = e.Gate, e.Gate; was == playbook.GateOn && d.mode != playbook.GateOn {
-			d.release(d.mode)
+			d.releaseWithheld(d.mode)
 		}
 	}
-	for _, op := range e.Ops {
-		op.Support = []int{k.cover}
-		err := tidy(&op)
-		if (op.Kind == playbook.Add || op.Kind == playbook.SetStatus) && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
-			op.Share = d.decree(op.Status)
+	d.applyEditOps(item, refuse)
+	if item.target != nil && item.target.problem != "" {
+		refuse(playbook.Op{}, refusalf(playbook.ReasonNotFound, "%s", item.target.problem))
+	} else if item.target != nil && item.target.playbook != nil {
+		d.transformTo(item.target.playbook, item.target.recount)
+	}
+	out.RestoredVersion, out.Forget, out.Fork = e.Restore, e.Forget, e.Fork
+	return refused
+}
+
+// applyEditOps drafts the operations of an edit. It calls refuse for each one that is impossible.
+func (d *draft) applyEditOps(item *workItem, refuse func(playbook.Op, *refusal)) {
+	for _, op := range item.edit.Ops {
+		op.Support = []int{item.coverIndex}
+		err := cleanEditOp(&op)
+		setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
+		if setsStatus && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
+			op.Share = d.personShare(op.Status)
 		}
 		if err != nil {
-			refuse(op, no("%v", err))
-		} else if why := secretIn(&op); why != nil {
-			op.Content, op.Whole = redacted(op.Content), nil
+			refuse(op, refusalf(playbook.ReasonInvalid, "%v", err))
+		} else if why := refuseSecretOp(&op); why != nil {
+			op.Content, op.PutBullet = redactText(op.Content), nil
 			refuse(op, why)
 		} else if why := d.change(&op); why != nil {
 			refuse(op, why)
 		} else if op.Kind == playbook.Add {
-			k.decision.Added = append(k.decision.Added, op.Bullet)
+			item.decision.Added = append(item.decision.Added, op.Bullet)
 		}
 	}
-	if k.past != nil && k.past.unfit != "" {
-		refuse(playbook.Op{}, no("%s", k.past.unfit))
-	} else if k.past != nil && k.past.wanted != nil {
-		d.become(k.past.wanted, k.past.fewer)
-	}
-	out.Restores, out.Forgets, out.Frame = e.Restore, e.Forget, e.Frame
-	return refused
 }
 
-// differs compares a bullet with how it was when a person read it.
-func (d *draft) differs(was events.Expectation) (is events.Expectation, changed bool) {
+// compareExpected compares a bullet with the version that the author of an edit read, and returns its current version.
+func (d *draft) compareExpected(was events.Expectation) (is events.Expectation, changed bool) {
 	is.Bullet = was.Bullet
 	if b := d.get(was.Bullet); b != nil {
 		is.Section, is.Content = b.Section, b.Content
@@ -221,55 +232,46 @@ func (d *draft) differs(was events.Expectation) (is events.Expectation, changed 
 	return is, is != was
 }
 
-// become drafts what turns the state into another one. When counts have gone from it, what rules say is brought in line.
-func (d *draft) become(wanted *playbook.Playbook, recount bool) {
-	for _, op := range history.Towards(d.base, wanted) {
+// transformTo drafts the operations that turn the state into the wanted one. With recount, rule bullets are refreshed.
+func (d *draft) transformTo(wanted *playbook.Playbook, recount bool) {
+	for _, op := range history.OpsBetween(d.base, wanted) {
 		op.Support = []int{0}
 		if old := d.base.Bullet(op.Bullet); old != nil && recount {
-			d.touch(old)
+			d.markStale(old)
 		}
-		d.set(op)
+		d.putBullet(op)
 	}
 }
 
-// set drafts a PUT, or the removal of a bullet, whatever is there.
-func (d *draft) set(op playbook.Op) {
-	b := op.Whole
+// putBullet drafts a PUT or the removal of a bullet. It overwrites an existing bullet.
+func (d *draft) putBullet(op playbook.Op) {
+	b := op.PutBullet
 	d.changed[op.Bullet] = b
 	if b != nil {
-		d.minted = max(d.minted, b.ID.Number())
-		d.texts[playbook.WordingOf(b.Content)] = b.ID
+		d.lastMinted = max(d.lastMinted, b.ID.Number())
+		d.texts[playbook.ContentKeyOf(b.Content)] = b.ID
 		if b.Rule != nil {
 			d.rules[b.Rule.Key] = b.ID
 		}
 	}
-	d.emit(op)
+	d.addOp(op)
 }
 
-// put drafts a bullet from elsewhere under the id that it has there. One that is there already is left as it is.
-func (d *draft) put(op *playbook.Op) *refusal {
+// importBullet drafts a bullet of another playbook under its own id. It never changes an existing bullet.
+func (d *draft) importBullet(op *playbook.Op) *refusal {
 	if old := d.get(op.Bullet); old != nil {
-		if old.Section == op.Whole.Section && old.Content == op.Whole.Content {
+		if old.Section == op.PutBullet.Section && old.Content == op.PutBullet.Content {
 			return nil
 		}
-		return no("bullet %q is there already, with another text", clip(string(op.Bullet), maxName))
+		return refusalf(playbook.ReasonExists, "bullet %q already exists with another text", truncate(string(op.Bullet), maxName))
 	}
-	d.set(*op)
+	d.putBullet(*op)
 	return nil
 }
 
-// split makes one delta, or as many as a large change takes.
+// split divides a change into as many deltas as the size limits require.
 func split(d *playbook.Delta) []*playbook.Delta {
-	var parts []*playbook.Delta
-	part := func() *playbook.Delta {
-		p := &playbook.Delta{Author: d.Author, Reason: d.Reason}
-		parts = append(parts, p)
-		return p
-	}
-	for len(d.Frame) > frameBytes {
-		part().Frame, d.Frame = d.Frame[:frameBytes:frameBytes], d.Frame[frameBytes:]
-	}
-	size := len(d.Frame)
+	size := 0
 	for i := range d.Covers {
 		size += coverBytes(&d.Covers[i])
 	}
@@ -277,17 +279,19 @@ func split(d *playbook.Delta) []*playbook.Delta {
 		size += opSize(&d.Ops[i])
 	}
 	if size <= fullBytes && len(d.Ops) <= fullKeys {
-		return append(parts, d)
+		return []*playbook.Delta{d}
 	}
+	var parts []*playbook.Delta
 	room := 0
 	var p *playbook.Delta
 	for _, op := range d.Ops {
 		if d.Author != Author {
-			op.Support = nil // what a person asked for rests on that person's edit alone
+			op.Support = nil // without Support, the edit of the change supports the operation
 		}
 		n := opSize(&op)
 		if p == nil || room < n || len(p.Ops) == fullKeys {
-			p, room = part(), fullBytes
+			p, room = &playbook.Delta{Author: d.Author, Reason: d.Reason}, fullBytes
+			parts = append(parts, p)
 		}
 		p.Ops, room = append(p.Ops, op), room-n
 	}
@@ -295,14 +299,14 @@ func split(d *playbook.Delta) []*playbook.Delta {
 	return append(parts, d)
 }
 
-// tidy makes an operation that comes from outside one that a log can hold, or says why it cannot be. A log with an
-// operation that it cannot hold would be refused whole, and everybody's reflections with it.
-func tidy(op *playbook.Op) (err error) {
+// cleanEditOp clears the fields that an edit must not set and validates the others. A single invalid operation would make
+// the log refuse the complete delta.
+func cleanEditOp(op *playbook.Op) (err error) {
 	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
-	op.Was, op.Case, op.Seen, op.Share, op.Replaces = "", 0, nil, 0, ""
-	op.Reason = clip(op.Reason, maxReason)
+	op.OldVote, op.ExperimentNumber, op.Exposures, op.Share, op.Replaces = "", 0, nil, 0, ""
+	op.Reason = truncate(op.Reason, maxReason)
 	if op.Rule != nil {
-		return errors.New("rule: is for what rules find, an edit cannot set it")
+		return errors.New("rule: not allowed in an edit")
 	}
 	if op.Section != "" {
 		op.Section = playbook.Section(op.Section)
@@ -310,7 +314,7 @@ func tidy(op *playbook.Op) (err error) {
 	switch op.Kind {
 	case playbook.Put:
 		op.Content, op.Section = "", ""
-		return tidyWhole(op)
+		return checkWhole(op)
 	case playbook.Add, playbook.Update, playbook.Merge:
 		if op.Content, err = playbook.CleanContent(op.Content); err != nil {
 			return err
@@ -318,30 +322,30 @@ func tidy(op *playbook.Op) (err error) {
 	default:
 		op.Content = ""
 	}
-	if op.Whole = nil; !op.Status.Valid() {
-		return fmt.Errorf("status: %q is none of active, candidate, probation, retired, quarantined", clip(string(op.Status), maxName))
+	if op.PutBullet = nil; !op.Status.Valid() {
+		return fmt.Errorf("status: unknown status %q: use active, candidate, retired or quarantined", truncate(string(op.Status), maxName))
 	}
 	if op.Status == "" && op.Kind == playbook.SetStatus {
 		op.Status = playbook.Active
 	}
 	if op.Status == playbook.Probation {
-		return errors.New("status: the gate alone puts a bullet on probation; make it a candidate")
+		return errors.New("status: only the gate sets probation: use candidate")
 	}
 	return nil
 }
 
-// tidyWhole checks a bullet that comes as a whole.
-func tidyWhole(op *playbook.Op) error {
-	b := op.Whole
+// checkWhole validates the bullet of a PUT.
+func checkWhole(op *playbook.Op) error {
+	b := op.PutBullet
 	switch {
 	case b == nil:
-		return errors.New("whole: is missing")
+		return errors.New("whole: required")
 	case len(b.Content) > playbook.MaxContent || b.Rule != nil && (len(b.Rule.Key)+len(b.Rule.Base) > 2*maxRuleKey || len(b.Rule.Text) > maxRuleText):
-		return errors.New("whole: is too long")
+		return errors.New("whole: text too long")
 	}
-	if err := b.ID.CheckForeign(); err != nil {
-		return fmt.Errorf("whole.id: %q: %w", clip(string(b.ID), maxName), err)
+	if err := b.ID.CheckImported(); err != nil {
+		return fmt.Errorf("whole.id: %q: %w", truncate(string(b.ID), maxName), err)
 	}
-	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, Whole: b}}}
+	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, PutBullet: b}}}
 	return check.Validate()
 }

@@ -12,16 +12,16 @@ import (
 	"debrief/playbook/history"
 )
 
-func (h *house) at(b playbook.Book, version uint64) *playbook.Playbook {
+func (h *harness) at(b playbook.Book, version uint64) *playbook.Playbook {
 	h.Helper()
-	p, err := h.store.At(h.Context(), b, version)
+	p, err := h.store.PlaybookAt(h.Context(), b, version)
 	h.ok(err)
 	return p
 }
 
-// TestARestoreDuringWrites brings back exactly what was, as one version among those of the votes that keep coming; each
-// of those counts once.
-func TestARestoreDuringWrites(t *testing.T) {
+// TestRestoreDuringWrites checks that a restore brings back the exact state as one version, and that each concurrent
+// vote counts once.
+func TestRestoreDuringWrites(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.work(nil)
@@ -50,12 +50,12 @@ func TestARestoreDuringWrites(t *testing.T) {
 		t.Errorf("%d votes before the restore and %d after it, want %d in all", before, after, votes)
 	}
 	if end.Bullet("misc-00002") == nil || end.Bullet("misc-00003") != nil {
-		t.Error("what the restored version had is not back, or more than that")
+		t.Error("the bullets differ from those of the restored version")
 	}
-	if d := h.ask("b", &events.Edit{Restore: &then.Version, Seen: &then.Version}); len(d.Refused) != 1 || !strings.Contains(d.Refused[0], "the playbook has moved on to version") {
+	if d := h.ask("b", &events.Edit{Restore: &then.Version, BaseVersion: &then.Version}); len(d.Refused) != 1 || d.RefusedCodes[0] != playbook.ReasonChanged {
 		t.Errorf("a restore by somebody who has not seen the newest version: got %+v", d)
 	}
-	if d := h.ask("b", &events.Edit{Restore: ptr(uint64(9999))}); len(d.Refused) != 1 || !strings.Contains(d.Refused[0], "there is no version 9999") {
+	if d := h.ask("b", &events.Edit{Restore: ptr(uint64(9999))}); len(d.Refused) != 1 || !strings.Contains(d.Refused[0], "version 9999 not found") {
 		t.Errorf("a version that does not exist: got %+v", d)
 	}
 	if h.edit("b", add("four")).Added[0] == "misc-00003" {
@@ -65,8 +65,8 @@ func TestARestoreDuringWrites(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// TestForgettingTakesOutWhatRestsOnASource and nothing else; what rules count is counted anew.
-func TestForgettingTakesOutWhatRestsOnASource(t *testing.T) {
+// TestForgetRemovesEffectOfSource checks that nothing else changes and that the counts of rules are updated.
+func TestForgetRemovesEffectOfSource(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.work(nil)
@@ -82,10 +82,10 @@ func TestForgettingTakesOutWhatRestsOnASource(t *testing.T) {
 	h.publish(from(reflection("b", "vote of the good", "misc-00002", "misc-00003"), "desk", "s4", events.Helpful))
 	p := h.whole("b")
 	if b := p.ByRule("k"); b == nil || b.Content != "seen 4 times, 3 well" {
-		t.Fatalf("got %+v, want what the rule has counted", b)
+		t.Fatalf("got %+v, want the counts of the rule", b)
 	}
 	log := h.store.History(t.Context(), "b")
-	plan, err := history.Without(log, playbook.Selector{Source: "forum"})
+	plan, err := history.Forget(log, playbook.Selector{Source: "forum"})
 	h.ok(err)
 	if plan.Matched != 2 {
 		t.Errorf("the plan matches %d reflections, want 2", plan.Matched)
@@ -100,7 +100,7 @@ func TestForgettingTakesOutWhatRestsOnASource(t *testing.T) {
 		}
 	}
 	if _, there := said["nonsense from a forum"]; there || said["sense from a desk"] != 1 || said["seen 2 times, 2 well"] != 2 {
-		t.Errorf("got %v, want sense with one vote, and the rule with two", said)
+		t.Errorf("got %v, want the bullet with one vote and the rule with two", said)
 	}
 	if again := h.ask("b", &events.Edit{Forget: &playbook.Selector{Source: "forum"}}); again.Changed != 0 {
 		t.Errorf("forgetting once more changed %d bullets", again.Changed)
@@ -110,8 +110,8 @@ func TestForgettingTakesOutWhatRestsOnASource(t *testing.T) {
 	}
 }
 
-// TestALargeImportBecomesVisibleAtOnce: a follower sees none of 10,000 bullets, then all of them.
-func TestALargeImportBecomesVisibleAtOnce(t *testing.T) {
+// TestLargeImportIsAtomic checks that a follower sees either none or all of 10,000 bullets.
+func TestLargeImportIsAtomic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -125,7 +125,7 @@ func TestALargeImportBecomesVisibleAtOnce(t *testing.T) {
 	e := new(events.Edit)
 	for i := range 10_000 {
 		id := playbook.BulletID(fmt.Sprintf("imported-%05d", i))
-		e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Put, Bullet: id, Whole: &playbook.Bullet{
+		e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{
 			ID: id, Section: "others", Content: fmt.Sprintf("imported advice %d, as long as advice usually is, so that this is no small thing", i), Helpful: i % 7, CreatedAt: time.Unix(int64(i), 0).UTC(),
 		}})
 	}
@@ -169,14 +169,13 @@ func TestALargeImportBecomesVisibleAtOnce(t *testing.T) {
 	if again := h.ask("b", &events.Edit{Ops: e.Ops}); again.Changed != 0 {
 		t.Errorf("the same import again changed %d bullets", again.Changed)
 	}
-	e.Ops[5000].Whole.Content = "other words under an id that is taken"
-	if d := h.ask("b", &events.Edit{Ops: e.Ops[4990:5010]}); len(d.Refused) != 1 || !strings.Contains(d.Refused[0], "is there already, with another text") {
+	e.Ops[5000].PutBullet.Content = "other words under an id that is taken"
+	if d := h.ask("b", &events.Edit{Ops: e.Ops[4990:5010]}); len(d.Refused) != 1 || d.RefusedCodes[0] != playbook.ReasonExists {
 		t.Errorf("another text under the same id: got %+v", d)
 	}
 }
 
-// TestARebuildGivesTheSameState, whatever has become of the view.
-func TestARebuildGivesTheSameState(t *testing.T) {
+func TestRebuildRestoresDamagedView(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -195,8 +194,8 @@ func TestARebuildGivesTheSameState(t *testing.T) {
 	d := h.ask("b", &events.Edit{Rebuild: true})
 	w, err := h.store.Writer(t.Context(), "b")
 	h.ok(err)
-	if w.Lag() != 0 || w.State().Playbook().StateHash() != want || w.State().Playbook().Version() != d.Version || d.Version != 21 {
-		t.Errorf("the view is at version %d, %d behind, want 21 and the state that it had", w.State().Playbook().Version(), w.Lag())
+	if w.ViewLag() != 0 || w.State().Playbook().StateHash() != want || w.State().Playbook().Version() != d.Version || d.Version != 21 {
+		t.Errorf("the view is at version %d, %d behind, want 21 and the state that it had", w.State().Playbook().Version(), w.ViewLag())
 	}
 	f, wait, err := h.store.Follow(t.Context(), "b")
 	h.ok(err)
@@ -208,13 +207,13 @@ func TestARebuildGivesTheSameState(t *testing.T) {
 	})
 }
 
-func TestAnEditOfWhatHasChangedSinceIsRefused(t *testing.T) {
+func TestStaleEditIsRefused(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.work(nil)
 	h.edit("b", add("one"), add("two"))
 	read := events.Expectation{Bullet: "misc-00001", Section: "others", Content: "one"}
-	update := func(text string, expect ...events.Expectation) events.Decision {
+	update := func(text string, expect ...events.Expectation) events.EditReply {
 		return h.ask("b", &events.Edit{Ops: []playbook.Op{{Kind: playbook.Update, Bullet: "misc-00001", Content: text}}, Expect: expect})
 	}
 	h.publish(reflection("b", "a vote is no change", "misc-00001"))
@@ -223,12 +222,12 @@ func TestAnEditOfWhatHasChangedSinceIsRefused(t *testing.T) {
 	}
 	d := update("eins", read)
 	if len(d.Refused) != 1 || len(d.Conflicts) != 1 || d.Conflicts[0].Content != "uno" {
-		t.Errorf("got %+v, want a refusal with what it says now", d)
+		t.Errorf("got %+v, want a refusal with the current content", d)
 	}
 	if d := update("eins", events.Expectation{Bullet: "misc-00009", Content: "gone"}); len(d.Conflicts) != 1 || d.Conflicts[0].Content != "" {
 		t.Errorf("got %+v, want a refusal: it is gone", d)
 	}
-	if d := h.ask("b", &events.Edit{Restore: ptr(uint64(1)), Ops: []playbook.Op{add("three")}}); len(d.Refused) != 1 || !strings.Contains(d.Refused[0], "an edit is one of them") {
+	if d := h.ask("b", &events.Edit{Restore: ptr(uint64(1)), Ops: []playbook.Op{add("three")}}); len(d.Refused) != 1 || d.RefusedCodes[0] != playbook.ReasonInvalid {
 		t.Errorf("two things in one edit: got %+v", d)
 	}
 	many := &events.Edit{}
@@ -239,6 +238,6 @@ func TestAnEditOfWhatHasChangedSinceIsRefused(t *testing.T) {
 		t.Errorf("a hundred mistakes: got %d reasons", len(d.Refused))
 	}
 	if p := h.whole("b"); p.Bullet("misc-00001").Content != "uno" {
-		t.Errorf("got %q, want what the first edit said", p.Bullet("misc-00001").Content)
+		t.Errorf("got %q, want the content of the first edit", p.Bullet("misc-00001").Content)
 	}
 }

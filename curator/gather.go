@@ -11,54 +11,52 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// A held reflection is acked when it comes and changes nothing: no delta covers it. It takes effect with the edit that
-// gathers it, together with the others that the edit names, in the order of the edit and in one change, which covers the
-// edit and each of them. What comes of it is a function of the book's log, of the reflections in that order and of what
-// models say: it depends neither on when each came or how they were delivered, nor on the clock, nor on what else this
-// process has seen. So
+// A held reflection is acknowledged without an effect, and no delta covers it. It takes effect later, with an edit that
+// gathers it. The edit names reflections in an order. They take effect in that order and in one change, which covers the
+// edit and each reflection. The result depends only on the log of the playbook, the reflections and the replies of the
+// models. It does not depend on delivery times, the clock or the memory of this process. Therefore:
 //
-//   - whether something has taken effect the id of its sample decides, as for every event;
-//   - what models are told was turned down is read from the whole log of the book, not from what happens to be in memory;
-//   - there is no limit to the bullets that a session makes in some minutes, and nothing retires for having waited: a run
-//     makes as many bullets as its samples teach, as fast as it can, and an operator asks for each batch by name. Trust in
-//     sources, the budget and the gate hold as ever;
-//   - where a call of a model fails, nothing takes effect and the edit is delivered again;
-//   - a reflection of which every group got unusable replies is skipped: the change does not cover it, the decision counts
-//     it, and a later edit can gather it.
+//   - Rejected texts for the prompts are read from the complete log of the playbook, not from the rejection log in memory.
+//   - The limit of new bullets per session does not apply, and no bullet retires because of its age: a replay adds
+//     bullets as fast as it can, and an operator names each batch. Trust, budgets and the gate apply as usual.
+//   - If a model is unavailable, nothing takes effect and the edit is delivered again.
+//   - If all groups of a reflection got unusable replies, the reflection is skipped: the change does not cover it, the
+//     decision counts it, and a later edit can gather it.
 
-// gathering is what an edit gathers, and what models made of it.
-type gathering struct {
-	of      []*docket // each once, without the skipped ones
-	unfit   []string  // why it cannot be
-	usage   chat.Usage
-	asked   int    // number of reflections in requests to a model
-	skipped int    // number of those without a usable reply
-	reason  string // error of the first skipped one
+// gatherResult contains the reflections that an edit gathers, and the result of their proposal round.
+type gatherResult struct {
+	items      []*workItem // without duplicates and skipped reflections
+	problems   []string    // a sentence for each reflection that cannot be gathered
+	usage      chat.Usage
+	asked      int    // number of reflections in requests to a model
+	skipped    int    // number of those without a usable reply
+	skipReason string // error of the first skipped one
 }
 
+// isHeld reports whether an event is a held reflection.
 func isHeld(e events.Event) bool {
 	r, ok := e.(*events.Reflection)
 	return ok && r.Origin.Held
 }
 
-// gathers reports whether a docket is an edit that gathers reflections.
-func (k *docket) gathers() bool { return k.e != nil && len(k.e.Gather) > 0 }
+// gathers reports whether a work item is an edit that gathers reflections.
+func (item *workItem) gathers() bool { return item.edit != nil && len(item.edit.Gather) > 0 }
 
-// fetch reads the reflections of an edit and asks models about them, against the newest state. When a model fails, its error
-// is the result of the edit, and fetch returns the other cases.
-func (d *desk) fetch(ctx context.Context, b *book, k *docket, cases []*docket) (left []*docket, err error) {
-	g := new(gathering)
-	known := make(map[events.ID]bool, len(k.e.Gather)) // by sample
-	log := lookup{state: b.w.State()}
-	var open []*docket
-	for _, h := range k.e.Gather {
-		r, seq, err := d.held(ctx, b.name, h)
-		if unfit := (*unfitError)(nil); errors.As(err, &unfit) {
-			g.unfit = append(g.unfit, fmt.Sprintf("gather: %s %s", clip(string(h), maxName), unfit.why))
+// gatherItems reads the reflections of an edit and gets proposals for them against the newest state. If a model fails, its
+// error is the result of the edit, and gatherItems returns the other items.
+func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items []*workItem) (left []*workItem, err error) {
+	g := new(gatherResult)
+	known := make(map[events.ID]bool, len(item.edit.Gather)) // by sample
+	log := coverLookup{state: b.writer.State()}
+	var open []*workItem
+	for _, h := range item.edit.Gather {
+		r, seq, err := w.findHeld(ctx, b.name, h)
+		if invalid := (*gatherError)(nil); errors.As(err, &invalid) {
+			g.problems = append(g.problems, fmt.Sprintf("gather %s: %s", truncate(string(h), maxName), invalid.reason))
 			continue
 		}
 		if err != nil {
@@ -68,8 +66,8 @@ func (d *desk) fetch(ctx context.Context, b *book, k *docket, cases []*docket) (
 			continue
 		}
 		known[r.SampleID()] = true
-		one := &docket{id: r.ID, seq: seq, r: r, result: &bus.Result{Err: errUnsettled}}
-		g.of = append(g.of, one)
+		one := &workItem{id: r.ID, seq: seq, reflection: r, result: &bus.Result{Err: errPending}}
+		g.items = append(g.items, one)
 		if !log.covered(one) {
 			open = append(open, one)
 		}
@@ -77,55 +75,59 @@ func (d *desk) fetch(ctx context.Context, b *book, k *docket, cases []*docket) (
 	if log.err != nil {
 		return nil, log.err
 	}
-	if len(g.unfit) == 0 {
-		h := &hearing{memory: &b.annals.memory, load: func(ctx context.Context) error { return b.annals.read(ctx, d.store, b) }, whole: true}
-		heard, err := d.propose(ctx, b, h, open)
+	if len(g.problems) == 0 {
+		round := &proposalRound{
+			rejectionLog: &b.fullLog.rejectionLog, allOrNothing: true,
+			load: func(ctx context.Context) error { return b.fullLog.read(ctx, w.store, b) },
+		}
+		answered, err := w.propose(ctx, b, round, open)
 		if err != nil {
 			return nil, err
 		}
-		if h.err != nil {
-			*k.result = bus.Result{Err: fmt.Errorf("gather %d reflections: %w", len(open), h.err)}
-			return slices.DeleteFunc(slices.Clone(cases), func(other *docket) bool { return other == k }), nil
+		if round.err != nil {
+			*item.result = bus.Result{Err: fmt.Errorf("gather %d reflections: %w", len(open), round.err)}
+			return slices.DeleteFunc(slices.Clone(items), func(other *workItem) bool { return other == item }), nil
 		}
-		g.usage, g.asked = h.usage, h.asked
-		g.skip(open, heard)
+		g.usage, g.asked = round.usage, round.asked
+		g.removeSkipped(open, answered)
 	}
-	k.gathering = g
-	return cases, nil
+	item.gathered = g
+	return items, nil
 }
 
-// skip leaves out the reflections that have no usable model reply: those asked about that were not heard.
-func (g *gathering) skip(asked, heard []*docket) {
+// removeSkipped removes the reflections without a usable reply: those of asked that are not in answered.
+func (g *gatherResult) removeSkipped(asked, answered []*workItem) {
 	for _, one := range asked {
-		if slices.Contains(heard, one) {
+		if slices.Contains(answered, one) {
 			continue
 		}
-		if g.skipped++; g.reason == "" {
-			g.reason = one.result.Err.Error()
+		if g.skipped++; g.skipReason == "" {
+			g.skipReason = one.result.Err.Error()
 		}
-		g.of = slices.DeleteFunc(g.of, func(other *docket) bool { return other == one })
+		g.items = slices.DeleteFunc(g.items, func(other *workItem) bool { return other == one })
 	}
 }
 
-// tell copies the usage and the counts into a decision.
-func (g *gathering) tell(d *events.Decision) {
-	d.Usage, d.Asked, d.Skipped, d.SkippedReason = g.usage, g.asked, g.skipped, g.reason
+// fillDecision copies the token usage and the counts into a decision.
+func (g *gatherResult) fillDecision(d *events.EditReply) {
+	d.Usage, d.Asked, d.Skipped, d.SkippedReason = g.usage, g.asked, g.skipped, g.skipReason
 }
 
-// unfitError says why something cannot be gathered.
-type unfitError struct{ why string }
+// gatherError is the reason why a reflection cannot be gathered, however often it is tried.
+type gatherError struct{ reason string }
 
-func (e *unfitError) Error() string { return e.why }
+func (e *gatherError) Error() string { return e.reason }
 
-// held is the held reflection of a book that a handle names.
-func (d *desk) held(ctx context.Context, b playbook.Book, h events.Handle) (*events.Reflection, uint64, error) {
+// findHeld reads the held reflection with a handle and its sequence in the stream. It returns a gatherError if the handle is
+// not that of a held reflection of the playbook.
+func (w *worker) findHeld(ctx context.Context, b playbook.Book, h events.Handle) (*events.Reflection, uint64, error) {
 	seq, is, err := h.Parse()
 	if err != nil {
-		return nil, 0, &unfitError{"is no handle"}
+		return nil, 0, &gatherError{"invalid handle"}
 	}
-	found, err := d.conn.Find(ctx, events.StreamReflections, seq, is)
-	if errors.Is(err, bus.ErrGone) {
-		return nil, 0, &unfitError{err.Error()}
+	found, err := w.conn.Find(ctx, events.StreamReflections, seq, is)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil, 0, &gatherError{err.Error()}
 	}
 	if err != nil {
 		return nil, 0, err
@@ -133,33 +135,35 @@ func (d *desk) held(ctx context.Context, b playbook.Book, h events.Handle) (*eve
 	r, ok := found.(*events.Reflection)
 	switch {
 	case !ok:
-		return nil, 0, &unfitError{fmt.Sprintf("is a stored %s and no reflection", found.Kind())}
+		return nil, 0, &gatherError{fmt.Sprintf("event of kind %q, want a reflection", found.Kind())}
 	case r.Book != b:
-		return nil, 0, &unfitError{fmt.Sprintf("is of playbook %q", r.Book)}
+		return nil, 0, &gatherError{fmt.Sprintf("belongs to playbook %q", r.Book)}
 	case !r.Origin.Held:
-		return nil, 0, &unfitError{"is not held: it takes effect by itself"}
-	case r.Judged > 0:
-		return nil, 0, &unfitError{"is on feedback, which is not gathered"}
+		return nil, 0, &gatherError{"not held: it takes effect without an edit"}
+	case r.FeedbackSeq > 0:
+		return nil, 0, &gatherError{"reflection on feedback: it takes effect without an edit"}
 	}
 	return r, seq, nil
 }
 
-// gather drafts what the reflections of an edit ask for, but those that the log has the effect of. It returns why not, or
-// nil.
-func (d *draft) gather(k *docket, covered func(*docket) bool, out *playbook.Delta) *refusal {
-	d.person = false
-	d.burst, d.now, d.doubts = burst{}, time.Time{}, nil
-	out.Author, out.Reason = Author, clip(strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": "), maxReason)
-	size := coverBytes(&d.covers[k.cover])
-	for _, one := range k.gathering.of {
+// draftGathered drafts the gathered reflections of an edit, except those that the log covers. It returns nil, or the reason
+// why the edit is refused.
+func (d *draft) draftGathered(item *workItem, covered func(*workItem) bool, out *playbook.Delta) *refusal {
+	d.byPerson = false
+	d.burst, d.now, d.lowConfidence = burst{}, time.Time{}, nil
+	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
+	out.Author, out.Reason = Author, truncate(reason, maxReason)
+	size := coverBytes(&d.covers[item.coverIndex])
+	for _, one := range item.gathered.items {
 		if covered(one) {
 			continue
 		}
-		one.cover = d.cover(one)
-		if size += coverBytes(&d.covers[one.cover]); size > fullBytes {
-			return no("gather: the evidence of %d reflections does not fit in one change: gather fewer at a time", len(k.gathering.of))
+		one.coverIndex = d.cover(one)
+		if size += coverBytes(&d.covers[one.coverIndex]); size > fullBytes {
+			return refusalf(playbook.ReasonDeltaFull, "gather: the evidence of %d reflections does not fit in one delta: gather fewer at a time",
+				len(item.gathered.items))
 		}
-		d.reflection(one)
+		d.draftReflection(one)
 		if one.model != "" {
 			out.Model, out.Prompt = one.model, PromptVersion
 		}
@@ -167,8 +171,8 @@ func (d *draft) gather(k *docket, covered func(*docket) bool, out *playbook.Delt
 	return nil
 }
 
-// tell says in a decision what came of a gathering, if it was not refused.
-func (d *draft) tell(to *events.Decision) {
+// fillDecision sets the counts of a decision about gathered reflections, unless the edit was refused.
+func (d *draft) fillDecision(to *events.EditReply) {
 	if len(to.Refused) > 0 {
 		return
 	}
@@ -180,29 +184,29 @@ func (d *draft) tell(to *events.Decision) {
 	}
 }
 
-// annals are the memory of all of a book's log: whoever reads it, and whenever, they are the same.
-type annals struct {
-	memory memory
-	parts  playbook.Parts
-	readTo uint64
+// fullLog is a rejection log of the complete log of a book, so that it is equal in every process.
+type fullLog struct {
+	rejectionLog rejectionLog
+	parts        playbook.ChangeAssembler
+	readSeq      uint64
 }
 
-var errRead = errors.New("read as far as it is known")
+var errUpToDate = errors.New("end of the known log")
 
-// read reads on, to the state that the book's writer knows.
-func (a *annals) read(ctx context.Context, store *natskv.Store, b *book) error {
-	newest := b.w.State().Playbook().Version()
-	err := store.Since(ctx, b.name, a.readTo, func(r *natskv.Record) error {
+// read continues to read the log up to the version of the writer.
+func (l *fullLog) read(ctx context.Context, store *deltalog.Store, b *book) error {
+	newest := b.writer.State().Playbook().Version()
+	err := store.DeltasAfter(ctx, b.name, l.readSeq, func(r *deltalog.Record) error {
 		if r.Version > newest {
-			return errRead
+			return errUpToDate
 		}
-		for _, delta := range a.parts.Take(&r.Delta) {
-			a.memory.note(delta)
+		for _, delta := range l.parts.Add(&r.Delta) {
+			l.rejectionLog.add(delta)
 		}
-		a.readTo = r.Seq
+		l.readSeq = r.Seq
 		return nil
 	})
-	if errors.Is(err, errRead) {
+	if errors.Is(err, errUpToDate) {
 		return nil
 	}
 	return err

@@ -19,12 +19,12 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
-	"debrief/playbook/natskv"
 )
 
-// held makes a reflection that waits for an edit to gather it. What it teaches, and what it votes on, its name says.
+// held returns a held reflection. Its name determines its lessons and votes.
 func held(b playbook.Book, name string, lessons ...string) *events.Reflection {
 	r := reflection(b, name)
 	r.Handle = events.NewHandle(1, r.Execution)
@@ -39,18 +39,18 @@ func held(b playbook.Book, name string, lessons ...string) *events.Reflection {
 	return r
 }
 
-func (h *house) hold(r *events.Reflection) events.Handle {
+func (h *harness) hold(r *events.Reflection) events.Handle {
 	h.Helper()
 	return events.NewHandle(h.publish(r), r.ID)
 }
 
-func (h *house) gather(b playbook.Book, handles ...events.Handle) events.Decision {
+func (h *harness) gather(b playbook.Book, handles ...events.Handle) events.EditReply {
 	h.Helper()
 	return h.ask(b, &events.Edit{Gather: handles})
 }
 
-// bare stores an event without its id, as after the server has forgotten that, and unmarked: a client's doing.
-func (h *house) bare(e events.Event) events.Handle {
+// bare stores an event without message id and markers, as if the server had forgotten the id.
+func (h *harness) bare(e events.Event) events.Handle {
 	h.Helper()
 	subject, header, data, err := events.Encode(e)
 	h.ok(err)
@@ -60,14 +60,14 @@ func (h *house) bare(e events.Event) events.Handle {
 	return events.NewHandle(ack.Sequence, e.EventID())
 }
 
-// send publishes an edit under its id and returns when it was decided on.
-func (h *house) send(e *events.Edit) events.Decision {
+// send publishes an edit with its id and returns the decision.
+func (h *harness) send(e *events.Edit) events.EditReply {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
 	defer cancel()
-	reply, err := h.conn.Request(ctx, e, bus.Marks{})
+	reply, err := h.conn.Request(ctx, e, bus.PublishOptions{})
 	h.ok(err)
-	var d events.Decision
+	var d events.EditReply
 	h.ok(events.Unmarshal(reply.Data, &d))
 	return d
 }
@@ -78,8 +78,8 @@ func gathers(b playbook.Book, handles ...events.Handle) *events.Edit {
 	return e
 }
 
-// thoughtful is a model whose answers are a function of what it is asked and of nothing else: it adds something in words
-// that hang on the whole prompt, is turned down with something, and now and then changes what is there.
+// thoughtful is a model whose reply depends only on the prompt: it adds a bullet with words that depend on the complete
+// prompt, proposes a text that is rejected, and sometimes changes an existing bullet.
 var thoughtful = model(func(_ context.Context, p chat.Prompt) (string, error) {
 	sum := sha256.Sum256([]byte(p.Messages[1].Text))
 	if p.Name == "reducer" {
@@ -103,9 +103,9 @@ func said(ops []map[string]any) string {
 	return string(text)
 }
 
-// TestAHeldReflectionAloneChangesNothing however long the curator has had it, until an edit gathers it: then it is one
-// change, in which every operation rests on what it was made of.
-func TestAHeldReflectionAloneChangesNothing(t *testing.T) {
+// TestHeldReflectionHasNoEffectUntilGathered also checks that the gathered reflections are one change, in which every
+// operation has its support.
+func TestHeldReflectionHasNoEffectUntilGathered(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.work(nil)
@@ -127,11 +127,11 @@ func TestAHeldReflectionAloneChangesNothing(t *testing.T) {
 		t.Errorf("got %+v, want version 3 with two bullets more", d)
 	}
 	p := h.at("b", 3)
-	if b := p.Same("the lesson that is two"); b == nil || helpful(p, "misc-00001") != 1 || p.Same("the lesson that is one") == nil || b.ID != d.Added[0] {
+	if b := p.FindByContent("the lesson that is two"); b == nil || helpful(p, "misc-00001") != 1 || p.FindByContent("the lesson that is one") == nil || b.ID != d.Added[0] {
 		t.Errorf("got %+v, want the lessons in the order of the edit, and the vote", p.Sorted())
 	}
-	if len(p.Same("the lesson that is one").Backing) != 1 {
-		t.Error("nobody stands behind a lesson of one")
+	if len(p.FindByContent("the lesson that is one").SupportBySource) != 1 {
+		t.Error("a lesson of one reflection has no support")
 	}
 	origins, err := history.Origins(h.store.History(t.Context(), "b"), p)
 	h.ok(err)
@@ -147,8 +147,8 @@ func TestAHeldReflectionAloneChangesNothing(t *testing.T) {
 	h.whole("b")
 }
 
-// TestAnEditThatGathersCountsOnce however often it is published and delivered, in one process or in another.
-func TestAnEditThatGathersCountsOnce(t *testing.T) {
+// TestGatheringEditCountsOnce publishes and delivers the edit several times, to one process or several.
+func TestGatheringEditCountsOnce(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.work(nil)
@@ -160,7 +160,7 @@ func TestAnEditThatGathersCountsOnce(t *testing.T) {
 		h.again(e)
 		h.bare(e)
 	}
-	h.again(r) // and what it gathers, under other sequences
+	h.again(r) // and the gathered reflection, with another sequence
 	h.bare(r)
 	p := h.whole("b")
 	if helpful(p, "misc-00001") != 1 || p.Len() != 3 {
@@ -169,13 +169,13 @@ func TestAnEditThatGathersCountsOnce(t *testing.T) {
 	other := gathers("b", h.hold(held("b", "other", "another lesson of some words")), h.bare(r), e.Gather[0])
 	h.bare(other)
 	p = h.whole("b")
-	if helpful(p, "misc-00001") != 1 || p.Same("another lesson of some words") == nil {
-		t.Errorf("got %d votes, want what was gathered before left out and the rest taken in", helpful(p, "misc-00001"))
+	if helpful(p, "misc-00001") != 1 || p.FindByContent("another lesson of some words") == nil {
+		t.Errorf("got %d votes, want one vote of each reflection", helpful(p, "misc-00001"))
 	}
 }
 
-// TestWhatCannotBeGatheredIsRefusedByName and nothing of the edit is done.
-func TestWhatCannotBeGatheredIsRefusedByName(t *testing.T) {
+// TestGatherRefusesInvalidHandles checks that each refusal names the handle and that nothing of the edit is done.
+func TestGatherRefusesInvalidHandles(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.work(nil)
@@ -183,34 +183,35 @@ func TestWhatCannotBeGatheredIsRefusedByName(t *testing.T) {
 	foreign := h.hold(held("c", "foreign", "of another book"))
 	free := lesson("b", "free", "takes effect by itself")
 	onFeedback := held("b", "late", "on feedback")
-	onFeedback.Judged, onFeedback.Feedback = 7, events.Hash("feedback")
+	onFeedback.FeedbackSeq, onFeedback.Feedback = 7, events.Hash("feedback")
 	edit := gathers("b", good)
 	nothing := events.NewHandle(4711, events.NewID())
 	other := events.NewHandle(1, events.NewID())
 	for h2, want := range map[events.Handle]string{
-		nothing: "is not stored", other: "is not stored", foreign: `is of playbook "c"`,
-		h.hold(free): "is not held", h.hold(onFeedback): "is on feedback",
-		events.NewHandle(h.publish(edit), edit.ID): "is a stored edit",
+		nothing: "not found", other: "not found", foreign: `belongs to playbook "c"`,
+		h.hold(free): "not held", h.hold(onFeedback): "reflection on feedback",
+		events.NewHandle(h.publish(edit), edit.ID): "want a reflection",
 	} {
 		d := h.gather("b", good, h2)
 		if len(d.Refused) != 1 || !strings.Contains(d.Refused[0], string(h2)) || !strings.Contains(d.Refused[0], want) || d.Changed != 0 {
 			t.Errorf("%s: got %+v, want a refusal: %s", h2, d, want)
 		}
 	}
-	if d := h.ask("b", &events.Edit{Gather: []events.Handle{good}, Ops: []playbook.Op{add("besides")}}); len(d.Refused) != 1 || !strings.Contains(d.Refused[0], "does nothing else") {
+	if d := h.ask("b", &events.Edit{Gather: []events.Handle{good}, Ops: []playbook.Op{add("besides")}}); len(d.Refused) != 1 || d.RefusedCodes[0] != playbook.ReasonInvalid {
 		t.Errorf("got %+v, want it refused", d)
 	}
 	seen := uint64(0)
-	if d := h.ask("b", &events.Edit{Gather: []events.Handle{good}, Seen: &seen}); len(d.Refused) != 1 {
+	if d := h.ask("b", &events.Edit{Gather: []events.Handle{good}, BaseVersion: &seen}); len(d.Refused) != 1 {
 		t.Errorf("of a version that has passed: got %+v, want it refused", d)
 	}
-	if p := h.whole("b"); p.Same("besides") != nil || p.Same("of another book") != nil || p.Same("on feedback") != nil {
+	if p := h.whole("b"); p.FindByContent("besides") != nil || p.FindByContent("of another book") != nil || p.FindByContent("on feedback") != nil {
 		t.Errorf("got %+v", p.Sorted())
 	}
 }
 
-// TestAFullGathering is one change, also where it takes several deltas, and everything in it rests on what it was made of.
-func TestAFullGathering(t *testing.T) {
+// TestLargeGatheringIsOneChange checks that a change of several deltas is atomic, and that all operations have
+// support.
+func TestLargeGatheringIsOneChange(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		session string // whose name the log keeps with each
@@ -271,7 +272,7 @@ func TestAFullGathering(t *testing.T) {
 					t.Fatalf("bullet %s: got %+v, want it to rest on %s", o.Bullet, o.Support, r.Handle)
 				}
 			}
-			trace, err := history.OfExecution(h.store.History(t.Context(), "b"), string(from[p.Bullet(d.Added[7]).Content].Handle))
+			trace, err := history.TraceOf(h.store.History(t.Context(), "b"), string(from[p.Bullet(d.Added[7]).Content].Handle))
 			h.ok(err)
 			if len(trace.Reflections) != 1 || len(trace.Events) != 2 {
 				t.Errorf("got %+v, want its vote and its bullet", trace)
@@ -288,10 +289,9 @@ func TestAFullGathering(t *testing.T) {
 	}
 }
 
-// TestTheSameGatheringsMakeTheSameBook whatever the order in which the reflections come, whatever comes for other books
-// meanwhile, however many curators race, and however often they are restarted and the edits delivered: a model that hangs
-// on every word of its prompt says the same.
-func TestTheSameGatheringsMakeTheSameBook(t *testing.T) {
+// TestGatheringsAreDeterministic varies the order of reflections, the events of other books, the number of Curators,
+// restarts and deliveries. The model depends on each word of its prompt.
+func TestGatheringsAreDeterministic(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []playbook.Gate{playbook.GateShadow, playbook.GateOn} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -310,9 +310,9 @@ func TestTheSameGatheringsMakeTheSameBook(t *testing.T) {
 	}
 }
 
-// disturbed gathers batches of held reflections while everything else is drawn, and returns what the book came to, version
-// by version, and what was turned down.
-func (h *house) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int, rng *rand.Rand) string {
+// disturbed gathers batches of held reflections under random conditions. It returns all versions of the book and the
+// rejections as text.
+func (h *harness) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int, rng *rand.Rand) string {
 	h.Helper()
 	stops := []func(){h.run(thoughtful)}
 	defer func() {
@@ -350,7 +350,7 @@ func (h *house) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int, 
 		case 0:
 			stops = append(stops, h.run(thoughtful)) // one more
 		case 1:
-			for _, stop := range stops { // all anew
+			for _, stop := range stops { // restart all Curators
 				stop()
 			}
 			stops = []func(){h.run(thoughtful)}
@@ -369,7 +369,7 @@ func (h *house) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int, 
 	}
 	h.lag(bus.Lag.Idle)
 	var came strings.Builder
-	h.ok(h.store.Log(h.Context(), b, func(r *natskv.Record) error {
+	h.ok(h.store.ReadLog(h.Context(), b, func(r *deltalog.Record) error {
 		fmt.Fprintf(&came, "%x %d operations", h.at(b, r.Version).StateHash(), len(r.Ops))
 		for _, j := range r.Rejected {
 			fmt.Fprintf(&came, "; %s: %s", j.Op.Content, j.Reason)
@@ -380,9 +380,8 @@ func (h *house) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int, 
 	return came.String()
 }
 
-// TestWhatWasTurnedDownLongAgoIsKnown to the model that proposes for a gathering, also where other books have been busy
-// since and the curator is another one.
-func TestWhatWasTurnedDownLongAgoIsKnown(t *testing.T) {
+// TestGatheringKnowsOldRejections checks it after many deltas of other books and with a new Curator.
+func TestGatheringKnowsOldRejections(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	turnedDown := make(chan string, 2)
@@ -400,19 +399,19 @@ func TestWhatWasTurnedDownLongAgoIsKnown(t *testing.T) {
 	w, err := h.store.Writer(t.Context(), "busy")
 	h.ok(err)
 	for range 310 {
-		_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Author: "ann"}}, nil })
+		_, err = w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Author: "ann"}}, nil })
 		h.ok(err)
 	}
 	h.work(m)
 	h.gather("b", h.hold(held("b", "two", "Leave the umbrella inside the house.")))
 	if list := <-turnedDown; !strings.Contains(list, `{"turned_down":"umbrella inside"`) {
-		t.Errorf("the model was told %q, want what was turned down", list)
+		t.Errorf("prompt contains %q, want the rejected text", list)
 	}
 }
 
-// TestAGatheringWaitsForItsModel: nothing of it takes effect while one of its calls fails, and then all of it, with what
-// it cost.
-func TestAGatheringWaitsForItsModel(t *testing.T) {
+// TestGatheringWaitsForModel checks that nothing takes effect while one request fails, and that the usage is
+// reported.
+func TestGatheringWaitsForModel(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	var asked atomic.Int32
@@ -429,12 +428,12 @@ func TestAGatheringWaitsForItsModel(t *testing.T) {
 	d := h.gather("b", handles...)
 	n := int(asked.Load())
 	if d.Version != 1 || len(d.Added) == 0 || d.Usage.Calls == 0 || d.Usage.Calls > n-3 || d.Usage.InputTokens != 10*d.Usage.Calls {
-		t.Errorf("got %+v after %d calls, want version 1 and what the second try cost", d, n)
+		t.Errorf("got %+v after %d calls, want version 1 and the usage of the second attempt", d, n)
 	}
 	h.whole("b")
 }
 
-// priced is a model with a price.
+// priced is a model that reports token usage.
 type priced func(ctx context.Context, p chat.Prompt) (string, error)
 
 func (m priced) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
@@ -442,12 +441,12 @@ func (m priced) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error)
 	return chat.Reply{Text: text, Model: "test", Finish: "stop", Usage: chat.Usage{Calls: 1, InputTokens: 10}}, err
 }
 
-// TestARunOfManyBatchesIsNoBurst although one session makes all of its bullets; what a session makes besides still is.
-func TestARunOfManyBatchesIsNoBurst(t *testing.T) {
+// TestGatheringsDoNotCountAsBurst checks that other reflections of the session still count.
+func TestGatheringsDoNotCountAsBurst(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.work(nil)
-	const most = 20 // as Config.Burst has it
+	const most = 20 // default of Config.MaxBurst
 	for batch := range 4 {
 		var handles []events.Handle
 		for i := range most {
@@ -467,25 +466,26 @@ func TestARunOfManyBatchesIsNoBurst(t *testing.T) {
 	}
 }
 
-// TestFeedbackDoesNotWaitForWhatIsHeld before it, which no delta ever covers by itself.
-func TestFeedbackDoesNotWaitForWhatIsHeld(t *testing.T) {
+// TestFeedbackDoesNotWaitForHeldReflection covers a held reflection before the feedback, which no delta covers by
+// itself.
+func TestFeedbackDoesNotWaitForHeldReflection(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.publish(held("b", "held", "a lesson of four words"))
 	late := reflection("b", "judged")
-	late.Judged, late.Feedback, late.Corrects = 3, events.Hash("feedback"), true
+	late.FeedbackSeq, late.Feedback, late.Corrects = 3, events.Hash("feedback"), true
 	late.Outcome = events.Outcome{Label: events.Failure}
 	late.Lessons = []events.Lesson{{Section: "others", Content: "what the feedback teaches"}}
 	h.publish(held("b", "held too", "a lesson of four words"))
 	h.publish(late)
 	h.work(nil)
-	h.until("b", "the feedback", func(p *playbook.Playbook) bool { return p.Same("what the feedback teaches") != nil })
+	h.until("b", "the feedback", func(p *playbook.Playbook) bool { return p.FindByContent("what the feedback teaches") != nil })
 	if states, err := h.conn.Streams(t.Context()); err != nil || states[4].Messages != 0 {
 		t.Errorf("streams: %+v, %v; want no dead letter", states, err)
 	}
 	lag, err := h.conn.Lag(t.Context(), events.RoleCurator)
 	h.ok(err)
 	if lag.Redelivered > 0 {
-		t.Errorf("got %+v, want it settled with its first delivery", lag)
+		t.Errorf("got %+v, want the event acknowledged after its first delivery", lag)
 	}
 }

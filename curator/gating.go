@@ -13,211 +13,221 @@ import (
 	"debrief/playbook"
 )
 
-// Bounds on what waits.
+// Limits of the gate.
 const (
 	maxTrials  = 200 // outcomes of one reflection
 	maxRivals  = 3   // waiting corrections of one bullet
 	maxWaiting = 256 // waiting bullets of a book
 )
 
-// outcomes drafts what a reflection's task says about the bullets that bear on it. Bullets that are gone or have another case by now are past, which is nothing to report.
-func (d *draft) outcomes(k *docket) {
-	if d.mode == playbook.GateOff || !k.r.Outcome.Known() || d.level(k.cover) == Untrusted {
+// addOutcomes drafts the outcome of a reflection's task for the bullets that were applicable to it. It ignores bullets that
+// were removed or have a newer case.
+func (d *draft) addOutcomes(k *workItem) {
+	if d.mode == playbook.GateOff || !k.reflection.Outcome.Known() || d.trustLevel(k.coverIndex) == Untrusted {
 		return
 	}
-	s := playbook.Seen{Score: int(math.Round(k.r.Score * playbook.MaxScore))}
-	trials := k.r.Trials[:min(len(k.r.Trials), maxTrials)]
+	s := playbook.Exposure{Score: int(math.Round(k.reflection.FirstRoundScore * playbook.MaxScore))}
+	trials := k.reflection.Exposures[:min(len(k.reflection.Exposures), maxTrials)]
 	for i, t := range trials {
-		if slices.ContainsFunc(trials[:i], func(o events.Trial) bool { return o.Bullet == t.Bullet }) {
-			continue // one task is one outcome
+		if slices.ContainsFunc(trials[:i], func(o events.Exposure) bool { return o.Bullet == t.Bullet }) {
+			continue // a task counts once for each bullet
 		}
 		s.Arm = t.Arm
-		if b := d.get(t.Bullet); b != nil && (d.trust[d.source(k.cover)].level != Limited || d.mistrusts(b, k.cover) == nil) {
-			d.saw(b, t.Case, s, k.cover)
+		if b := d.get(t.Bullet); b != nil && (d.trust[d.sourceOf(k.coverIndex)].level != Limited || d.refuseSource(b, k.coverIndex) == nil) {
+			d.addOutcome(b, t.Experiment, s, k.coverIndex)
 		}
 	}
 }
 
-// decided reports whether an arm is one that a case counts.
+// decided reports whether a case counts the outcomes of an arm.
 func decided(a playbook.Arm) bool {
 	return a == playbook.ArmShown || a == playbook.ArmWithheld || a == playbook.ArmOpen
 }
 
-// saw drafts one outcome of a bullet's case, if it still has that case.
-func (d *draft) saw(b *playbook.Bullet, number int, s playbook.Seen, cover int) {
+// addOutcome drafts one outcome for a bullet's case, if the bullet still has the case with this number.
+func (d *draft) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, cover int) {
 	if !decided(s.Arm) {
 		return
 	}
-	op := playbook.Op{Kind: playbook.Trial, Bullet: b.ID, Case: number, Seen: []playbook.Seen{s}, Support: []int{cover}}
+	op := playbook.Op{Kind: playbook.AddExposures, Bullet: b.ID, ExperimentNumber: number, Exposures: []playbook.Exposure{s}, Support: []int{cover}}
 	bullets := 1
 	if d.changed[b.ID] != nil {
 		bullets = 0
 	}
-	if !d.room(&op, bullets) {
+	if !d.hasRoom(&op, bullets) {
 		return
 	}
-	if now := b.After(&op, d.covers); now != nil {
+	if now := b.Apply(&op, d.covers); now != nil {
 		d.changed[b.ID] = now
-		d.tried[b.ID] = struct{}{}
-		d.sum(tally{bullet: b.ID, kind: playbook.Trial, number: number}, op)
+		d.evidenceChanged[b.ID] = struct{}{}
+		d.sum(countKey{bullet: b.ID, kind: playbook.AddExposures, number: number}, op)
 	}
 }
 
-// propose drafts what a model or a lesson asks for: as far as its sources are trusted, and with the gate on as something
-// to be tried. It returns why not, or nil.
+// propose drafts a proposal of a model or a lesson. A proposal from an untrusted source goes to quarantine. If the gate is
+// on, new text becomes a candidate. propose returns the reason if the proposal is rejected, or nil.
 func (d *draft) propose(op playbook.Op) *refusal {
 	old := d.get(op.Bullet)
 	if old == nil && op.Kind != playbook.Add {
-		return unknown(op.Bullet)
+		return unknownBullet(op.Bullet)
 	}
-	if op.Kind == playbook.Second {
-		op.Status = playbook.Candidate // as which the same words would come
-		return d.again(&op, says(old))
+	if op.Kind == playbook.Confirm {
+		op.Status = playbook.Candidate // the status that an ADD of the same text would have
+		return d.second(&op, duplicateText(old))
 	}
-	if level, source := d.least(op.Support); level == Untrusted {
-		return d.quarantine(op, fmt.Sprintf("source %q is not trusted", source))
+	if level, source := d.lowestTrust(op.Support); level == Untrusted {
+		return d.quarantine(op, refusalf(playbook.ReasonUntrusted, "source %q is not trusted", source))
 	}
 	if d.mode == playbook.GateOn {
-		return d.gated(op, old)
+		return d.proposeGated(op, old)
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge || op.Kind == playbook.Remove {
-		if b := d.contradicted(&op); b != nil {
+		if b := d.contradictedBullet(&op); b != nil {
 			if op.Kind == playbook.Merge {
 				op.Bullet = b.ID
 			}
-			return d.quarantine(op, contradicts(b))
+			return d.quarantine(op, refuseContradiction(b))
 		}
 	}
 	return d.change(&op)
 }
 
-// quarantine drafts new words as a bullet that waits for a person. What it would replace stays; what asks for the end of
-// a bullet and has no words is turned down.
-func (d *draft) quarantine(op playbook.Op, why string) *refusal {
-	add := playbook.Op{Kind: playbook.Add, Section: op.Section, Content: op.Content, Status: playbook.Quarantined, Support: op.Support, Reason: clip(why, maxReason)}
+// quarantine drafts the new text of a proposal as a bullet in quarantine, which waits for a person. The bullet that it would
+// replace stays. A proposal without a text, such as a removal, is rejected with the reason why.
+func (d *draft) quarantine(op playbook.Op, why *refusal) *refusal {
+	add := playbook.Op{
+		Kind: playbook.Add, Section: op.Section, Content: op.Content, Status: playbook.Quarantined, Support: op.Support,
+		Code: why.code, Reason: truncate(why.reason, maxReason),
+	}
 	switch op.Kind {
 	case playbook.Add:
-		add.Bullet = op.Bullet // which is refused
+		add.Bullet = op.Bullet // change refuses an ADD with an id
 	case playbook.Update, playbook.Merge:
 		b := d.get(op.Bullet)
 		add.Section, add.Replaces = cmp.Or(add.Section, b.Section), b.ID
 	default:
-		return no("%s", why)
+		return why
 	}
 	return d.change(&add)
 }
 
-// gated drafts a proposal where the gate is on. New words are to be tried; of what is shown to all, the gate decides.
-func (d *draft) gated(op playbook.Op, old *playbook.Bullet) *refusal {
+// proposeGated drafts a proposal while the gate is on. New text becomes a candidate for an experiment. A proposal cannot
+// remove a bullet that is shown to all; only the gate can retire it.
+func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet) *refusal {
 	switch op.Kind {
 	case playbook.Add:
 		op.Status = playbook.Candidate
 	case playbook.Update:
-		if playbook.WordingOf(op.Content) != playbook.WordingOf(old.Content) {
-			return d.rival(op, old)
+		if playbook.ContentKeyOf(op.Content) != playbook.ContentKeyOf(old.Content) {
+			return d.addCorrection(op, old)
 		}
-		op.Content, op.Rule = old.Content, old.Rule // another section at most
+		op.Content, op.Rule = old.Content, old.Rule // it can only change the section
 	case playbook.Merge:
-		if playbook.WordingOf(op.Content) != playbook.WordingOf(old.Content) {
-			return d.rival(op, old)
+		if playbook.ContentKeyOf(op.Content) != playbook.ContentKeyOf(old.Content) {
+			return d.addCorrection(op, old)
 		}
 		op.Content = old.Content
 		for _, id := range op.Sources {
 			if src := d.get(id); src != nil && src.Shown() {
-				return d.proven(src)
+				return d.refuseProven(src)
 			}
 		}
 	case playbook.Remove:
 		switch {
 		case old.Pinned:
-			return no("bullet %q is pinned", old.ID)
+			return refusalf(playbook.ReasonPinned, "bullet %q is pinned", old.ID)
 		case old.Shown():
-			return d.proven(old)
+			return d.refuseProven(old)
 		case old.Status != playbook.Candidate && old.Status != playbook.Probation:
-			return no("bullet %q is %s already", old.ID, old.Status)
+			return refusalf(playbook.ReasonStatus, "bullet %q is already %s", old.ID, old.Status)
 		}
-		op = playbook.Op{Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Retired, Support: op.Support, Reason: cmp.Or(op.Reason, "asked to be removed before it was proven")}
+		op = playbook.Op{
+			Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Retired, Support: op.Support,
+			Code: playbook.ReasonRemoval, Reason: cmp.Or(op.Reason, "removal requested before the experiment ended"),
+		}
 	}
 	return d.change(&op)
 }
 
-func (d *draft) proven(b *playbook.Bullet) *refusal {
-	return no("bullet %q is shown to all tasks: outcomes decide whether it stays, not a proposal", b.ID)
+func (d *draft) refuseProven(b *playbook.Bullet) *refusal {
+	return refusalf(playbook.ReasonStatus, "bullet %q is shown to all tasks: only outcomes can retire it, not a proposal", b.ID)
 }
 
-// rival drafts a correction of a bullet as a candidate for its place.
-func (d *draft) rival(op playbook.Op, old *playbook.Bullet) *refusal {
+// addCorrection drafts a correction of a bullet: a candidate that can replace it.
+func (d *draft) addCorrection(op playbook.Op, old *playbook.Bullet) *refusal {
 	return d.change(&playbook.Op{
 		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), Content: op.Content, Status: playbook.Candidate,
-		Replaces: root(old), Support: op.Support, Reason: op.Reason,
+		Replaces: family(old), Support: op.Support, Reason: op.Reason,
 	})
 }
 
-// again drafts that somebody asks for the words of a bullet that is yet to be proven, or says why not.
-func (d *draft) again(op *playbook.Op, why *refusal) *refusal {
-	b := d.get(why.same)
-	asks := op.Kind == playbook.Second || op.Status == playbook.Candidate
+// second drafts a SECOND: one more request for the text of a bullet that waits or is on probation. In all other cases it
+// returns why, the refusal of the duplicate.
+func (d *draft) second(op *playbook.Op, why *refusal) *refusal {
+	b := d.get(why.duplicateOf)
+	asks := op.Kind == playbook.Confirm || op.Status == playbook.Candidate
 	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || d.mayReturn(b)
-	if d.mode != playbook.GateOn || d.person || !asks || !waits {
+	if d.mode != playbook.GateOn || d.byPerson || !asks || !waits {
 		return why
 	}
-	key := tally{bullet: b.ID, kind: playbook.Second}
-	asked := func(i int) bool { // in this draft
+	key := countKey{bullet: b.ID, kind: playbook.Confirm}
+	asked := func(i int) bool { // whether this draft has the request of cover i
 		if sum := d.sums[key]; sum != nil && slices.Contains(sum.Support, i) {
 			return true
 		}
 		return slices.ContainsFunc(d.ops, func(made playbook.Op) bool {
-			return made.Bullet == b.ID && (made.Kind == playbook.Add || made.Kind == playbook.Second) && slices.Contains(made.Support, i)
+			return made.Bullet == b.ID && (made.Kind == playbook.Add || made.Kind == playbook.Confirm) && slices.Contains(made.Support, i)
 		})
 	}
 	support := slices.DeleteFunc(slices.Clone(op.Support), asked)
 	if len(support) == 0 {
 		return why
 	}
-	support, mistrusted := d.believed(b, support)
+	support, mistrusted := d.trustedSupport(b, support)
 	if len(support) == 0 {
 		return mistrusted
 	}
-	second := playbook.Op{Kind: playbook.Second, Bullet: b.ID, Support: support}
-	if !d.room(&second, 1) {
+	second := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: support}
+	if !d.hasRoom(&second, 1) {
 		return errFull
 	}
-	d.changed[b.ID] = b.After(&second, d.covers)
+	d.changed[b.ID] = b.Apply(&second, d.covers)
 	d.sum(key, second)
 	if b.Status == playbook.Retired {
-		d.tried[b.ID] = struct{}{}
+		d.evidenceChanged[b.ID] = struct{}{}
 	}
 	return nil
 }
 
-// mayReturn reports whether a bullet has retired and may be tried again when enough ask for it: not where a person took
-// it out, and not what a rule counts.
+// mayReturn reports whether a retired bullet may become a candidate again after enough requests. It returns false for
+// bullets that a person retired, and for bullets of rules.
 func (d *draft) mayReturn(b *playbook.Bullet) bool {
-	k := b.TheCase()
-	return d.mode == playbook.GateOn && b.Status == playbook.Retired && b.Rule == nil && k.Share < shownToAll && d.gate.MayReturn(&k)
+	k := b.CurrentExperiment()
+	return d.mode == playbook.GateOn && b.Status == playbook.Retired && b.Rule == nil && k.Share < shownToAll && d.gate.MayRetry(&k)
 }
 
-// root names the family of a bullet and those that would replace it: one of them at most is shown or on probation.
-func root(b *playbook.Bullet) playbook.BulletID { return cmp.Or(b.Replaces, b.ID) }
+// family returns the id of a bullet's family: the bullet that it corrects, or itself. A family is a bullet and its
+// corrections. At most one of a family is shown or on probation.
+func family(b *playbook.Bullet) playbook.BulletID { return cmp.Or(b.Replaces, b.ID) }
 
-// kept reports whether a bullet is shown on a person's word, which no gate goes against. A person who has a bullet shown
-// while the gate is on opens a case of it that shows it to all.
-func kept(b *playbook.Bullet) bool {
-	return b.Pinned || b.Shown() && b.TheCase().Share == shownToAll
+// keptByPerson reports whether a bullet is shown by a person's decision. The gate does not change such a bullet. If a person
+// activates a bullet while the gate is on, its new case has the share shownToAll.
+func keptByPerson(b *playbook.Bullet) bool {
+	return b.Pinned || b.Shown() && b.CurrentExperiment().Share == shownToAll
 }
 
 const shownToAll = 100
 
-// decree is the share that says that a person has decided on a bullet: to have it shown while the gate is on, or to take it
-// out, which holds under any gate.
-func (d *draft) decree(s playbook.Status) int {
-	if d.person && (d.mode == playbook.GateOn || s == playbook.Retired) {
+// personShare returns the share that marks a person's decision on a bullet: to show it while the gate is on, or to retire it in
+// any mode. Otherwise it returns 0.
+func (d *draft) personShare(s playbook.Status) int {
+	if d.byPerson && (d.mode == playbook.GateOn || s == playbook.Retired) {
 		return shownToAll
 	}
 	return 0
 }
 
-// all yields every bullet as the draft has it, in no order.
+// all yields every bullet as the draft has it, in undefined order.
 func (d *draft) all() iter.Seq[*playbook.Bullet] {
 	return func(yield func(*playbook.Bullet) bool) {
 		for b := range d.base.All() {
@@ -233,13 +243,13 @@ func (d *draft) all() iter.Seq[*playbook.Bullet] {
 	}
 }
 
-// queue is who is on probation, who waits for it, and who is whose rival.
+// queue holds the bullets on probation, the waiting candidates and the families. It drafts the gate's decisions.
 type queue struct {
 	*draft
-	full     bool // the delta: the next one goes on
+	full     bool // the delta is full: the next one continues
 	trying   map[playbook.BulletID]struct{}
 	waiting  map[playbook.BulletID]struct{}
-	families map[playbook.BulletID][]playbook.BulletID // of two and more, by root
+	families map[playbook.BulletID][]playbook.BulletID // families of two or more
 }
 
 func (d *draft) queue() *queue {
@@ -251,7 +261,7 @@ func (d *draft) queue() *queue {
 		switch {
 		case b.Status == playbook.Probation:
 			q.trying[b.ID] = struct{}{}
-		case b.Status == playbook.Candidate && (b.Rule == nil || d.holds(b)):
+		case b.Status == playbook.Candidate && (b.Rule == nil || d.ruleIsSupported(b)):
 			q.waiting[b.ID] = struct{}{}
 		}
 		if b.Replaces != "" {
@@ -268,20 +278,20 @@ func (d *draft) queue() *queue {
 	return q
 }
 
-// set drafts a new status, as far as there is room.
-func (q *queue) set(id playbook.BulletID, s playbook.Status, share int, reason string) {
-	op := playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: s, Share: share, Reason: clip(reason, maxReason)}
-	if q.person {
+// set drafts a new status. If the delta has no room, it sets q.full instead.
+func (q *queue) set(id playbook.BulletID, s playbook.Status, share int, code playbook.Reason, reason string) {
+	op := playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: s, Share: share, Code: code, Reason: truncate(reason, maxReason)}
+	if q.byPerson {
 		op.Support = []int{0} // the edit
 	}
 	bullets := 1
 	if q.changed[id] != nil {
 		bullets = 0
 	}
-	if q.full = q.full || !q.room(&op, bullets); q.full {
+	if q.full = q.full || !q.hasRoom(&op, bullets); q.full {
 		return
 	}
-	q.turn(op)
+	q.changeBullet(op)
 	delete(q.trying, id)
 	delete(q.waiting, id)
 	switch s {
@@ -292,9 +302,10 @@ func (q *queue) set(id playbook.BulletID, s playbook.Status, share int, reason s
 	}
 }
 
-// holder is the one of a bullet's family that is shown to all or to some, itself aside; nil if there is none.
-func (q *queue) holder(b *playbook.Bullet) (h *playbook.Bullet) {
-	for _, id := range q.families[root(b)] {
+// incumbent returns another bullet of the same family that is shown to all or on probation, or nil. It prefers a bullet that
+// is shown to all.
+func (q *queue) incumbent(b *playbook.Bullet) (h *playbook.Bullet) {
+	for _, id := range q.families[family(b)] {
 		m := q.get(id)
 		if id == b.ID || m == nil || !m.Shown() && m.Status != playbook.Probation {
 			continue
@@ -306,204 +317,210 @@ func (q *queue) holder(b *playbook.Bullet) (h *playbook.Bullet) {
 	return h
 }
 
-// decide has the gate decide on the bullets whose evidence has moved, and fills the places that are free. Left are the
-// bullets that another delta is to look at; it gets those that there was no room for, and whether there is more to do.
-func (d *draft) decide(left []playbook.BulletID) (still []playbook.BulletID, again bool) {
+// decideGate drafts the gate's decisions on the bullets with new evidence, and fills the free slots. It appends to left, the
+// bullets that the next delta must check, those for which the delta has no room. It reports in again whether the next delta
+// has more to decide.
+func (d *draft) decideGate(left []playbook.BulletID) (still []playbook.BulletID, again bool) {
 	if d.mode != playbook.GateOn {
 		return left, false
 	}
-	if d.person {
+	if d.byPerson {
 		return left, true
 	}
 	q := d.queue()
-	q.judge()
+	q.applyVerdicts()
 	q.settleFamilies()
 	q.reopen()
 	q.recall()
-	q.thin()
+	q.limitWaiting()
 	q.admit()
 	if q.full {
-		left = slices.AppendSeq(left, maps.Keys(d.tried))
+		left = slices.AppendSeq(left, maps.Keys(d.evidenceChanged))
 		slices.Sort(left)
 		left = slices.Compact(left)
 	}
 	return left, q.full
 }
 
-// judge promotes and retires bullets on probation.
-func (q *queue) judge() {
+// applyVerdicts promotes and retires bullets on probation.
+func (q *queue) applyVerdicts() {
 	for _, id := range slices.Sorted(maps.Keys(q.trying)) {
 		b := q.get(id)
-		k := b.TheCase()
-		switch _, moved := q.tried[id]; {
-		case b.Status != playbook.Probation: // another has taken its place
+		k := b.CurrentExperiment()
+		switch _, moved := q.evidenceChanged[id]; {
+		case b.Status != playbook.Probation: // it was replaced in this loop
 			continue
 		case b.Pinned:
-			q.promote(b, pinned)
+			q.promote(b, playbook.ReasonPinnedStatus, pinned)
 			continue
-		case k.Share < 1 || k.Share >= shownToAll: // it came whole, from elsewhere
-			q.set(id, playbook.Probation, q.gate.Share, q.byChance())
+		case k.Share < 1 || k.Share >= shownToAll: // imported or restored on probation, without a valid share
+			q.set(id, playbook.Probation, q.gate.Share, playbook.ReasonExperiment, q.experimentText())
 			continue
-		case k.Shown.N()+k.Withheld.N() == 0 && len(q.waiting) > 0 && !q.now.IsZero() && q.now.Sub(b.UpdatedAt) > q.gate.Patience:
-			q.set(id, playbook.Retired, 0, fmt.Sprintf("no task was about it in %s, and others wait", q.gate.Patience))
+		case k.Shown.Count()+k.Withheld.Count() == 0 && len(q.waiting) > 0 && !q.now.IsZero() && q.now.Sub(b.UpdatedAt) > q.gate.IdleTimeout:
+			q.set(id, playbook.Retired, 0, playbook.ReasonNotApplicable, fmt.Sprintf("no task was applicable in %s, and other bullets wait", q.gate.IdleTimeout))
 			continue
 		case !moved:
 			continue
 		}
-		switch v, why := q.gate.Judge(&k); v {
+		switch v, why := q.gate.Evaluate(&k); v {
 		case gate.Promote:
-			q.promote(b, why)
-		case gate.Harm, gate.Futile:
-			q.set(id, playbook.Retired, 0, why)
+			q.promote(b, playbook.ReasonHelps, why)
+		case gate.Harm:
+			q.set(id, playbook.Retired, 0, playbook.ReasonHarms, why)
+		case gate.Futile:
+			q.set(id, playbook.Retired, 0, playbook.ReasonNoBenefit, why)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(q.waiting)) {
 		if b := q.get(id); b.Pinned && b.Rule == nil {
-			q.promote(b, pinned)
+			q.promote(b, playbook.ReasonPinnedStatus, pinned)
 		}
 	}
 }
 
-const pinned = "pinned: a person has it shown"
+const pinned = "pinned by a person"
 
-func (q *queue) byChance() string {
-	return fmt.Sprintf("%d %% of the tasks are shown it, by chance", q.gate.Share)
+func (q *queue) experimentText() string {
+	return fmt.Sprintf("experiment starts: shown to %d %% of the tasks at random", q.gate.Share)
 }
 
-// promote shows a bullet to all, in place of what it replaces. Where a person keeps that one, it stays.
-func (q *queue) promote(b *playbook.Bullet, why string) {
-	for h := q.holder(b); h != nil && !q.full; h = q.holder(b) {
-		if kept(h) {
+// promote shows a bullet to all and retires the bullet that it replaces. If a person keeps that one, b is not promoted.
+func (q *queue) promote(b *playbook.Bullet, code playbook.Reason, why string) {
+	for h := q.incumbent(b); h != nil && !q.full; h = q.incumbent(b) {
+		if keptByPerson(h) {
 			if b.Status == playbook.Probation {
-				q.set(b.ID, playbook.Candidate, 0, fmt.Sprintf("a person keeps bullet %q in its place; %s", h.ID, why))
+				q.set(b.ID, playbook.Candidate, 0, playbook.ReasonPlaceTaken, fmt.Sprintf("a person keeps bullet %q, which it would replace; %s", h.ID, why))
 			}
 			return
 		}
-		q.set(h.ID, playbook.Retired, 0, fmt.Sprintf("bullet %q takes its place: %s", b.ID, why))
+		q.set(h.ID, playbook.Retired, 0, playbook.ReasonReplaced, fmt.Sprintf("replaced by bullet %q: %s", b.ID, why))
 	}
-	q.set(b.ID, playbook.Active, 0, why)
+	q.set(b.ID, playbook.Active, 0, code, why)
 }
 
-// settleFamilies takes off probation what somebody has shown another of its family beside.
+// settleFamilies ends the probation of a bullet if another bullet of its family is shown, which a person can cause, or is on
+// probation with a better rank.
 func (q *queue) settleFamilies() {
 	for _, id := range slices.Sorted(maps.Keys(q.trying)) {
 		b := q.get(id)
-		h := q.holder(b)
-		if h != nil && (h.Shown() || stronger(h, b) < 0) {
-			q.set(id, playbook.Candidate, 0, fmt.Sprintf("bullet %q is in its place", h.ID))
+		h := q.incumbent(b)
+		if h != nil && (h.Shown() || compareRank(h, b) < 0) {
+			q.set(id, playbook.Candidate, 0, playbook.ReasonPlaceTaken, fmt.Sprintf("bullet %q of the same family is shown or on probation", h.ID))
 		}
 	}
 }
 
-// reopen puts bullets back on probation that are shown to all and no longer do what they did.
+// reopen starts a new experiment on shown bullets whose outcomes have become worse; see recheckReason.
 func (q *queue) reopen() {
-	for _, id := range slices.Sorted(maps.Keys(q.tried)) {
+	for _, id := range slices.Sorted(maps.Keys(q.evidenceChanged)) {
 		b := q.get(id)
-		if b == nil || !b.Shown() || kept(b) || len(q.trying) >= q.gate.Slots {
+		if b == nil || !b.Shown() || keptByPerson(b) || len(q.trying) >= q.gate.Slots {
 			continue
 		}
-		if why := doubt(b); why != "" {
-			q.set(id, playbook.Probation, q.gate.Share, why)
+		if code, why := recheckReason(b); code != "" {
+			q.set(id, playbook.Probation, q.gate.Share, code, why)
 		}
 	}
 }
 
-// recall lets bullets wait for another try that have retired, and that enough have asked for since.
+// recall makes retired bullets candidates again if they have had enough requests since.
 func (q *queue) recall() {
-	for _, id := range slices.Sorted(maps.Keys(q.tried)) {
+	for _, id := range slices.Sorted(maps.Keys(q.evidenceChanged)) {
 		b := q.get(id)
 		if b == nil || !q.mayReturn(b) {
 			continue
 		}
-		if k := b.TheCase(); q.gate.Returns(&k) {
-			q.set(id, playbook.Candidate, 0, fmt.Sprintf("%d more executions ask for it, and it has done no harm", k.Seconded))
+		if k := b.CurrentExperiment(); q.gate.ShouldRetry(&k) {
+			q.set(id, playbook.Candidate, 0, playbook.ReasonSeconded, fmt.Sprintf("%d more executions request it, and the experiment showed no harm", k.Confirmations))
 		}
 	}
 }
 
-// doubt is why a bullet that is shown to all is to be looked at again, "" if nothing speaks for that. Votes raise a
-// doubt only of what chance has not judged in its present case: they also count how hard the tasks are, and one that
-// passed the gate in spite of them would be looked at for ever. What a rule counts are runs and no votes.
-func doubt(b *playbook.Bullet) string {
-	k := b.TheCase()
-	if drifted, why := gate.Drifted(&k); drifted {
-		return why
+// recheckReason returns the reason to start a new experiment on a bullet that is shown to all, or "". Votes are a reason only
+// if the bullet's current case has no randomized outcomes. Votes also depend on the difficulty of the tasks, so a bullet
+// that passed an experiment in spite of bad votes would be tested again without end. The counts of a rule's bullet are
+// runs, not votes.
+func recheckReason(b *playbook.Bullet) (playbook.Reason, string) {
+	k := b.CurrentExperiment()
+	if drifted, why := gate.HasDrifted(&k); drifted {
+		return playbook.ReasonDrift, why
 	}
-	if n := b.Helpful + b.Harmful; b.Rule == nil && n >= minVotes && b.Harmful >= b.Helpful && k.Withheld.N() == 0 {
-		return fmt.Sprintf("%d of %d votes say that it is harmful", b.Harmful, n)
+	if n := b.Helpful + b.Harmful; b.Rule == nil && n >= minVotes && b.Harmful >= b.Helpful && k.Withheld.Count() == 0 {
+		return playbook.ReasonVotes, fmt.Sprintf("%d of %d votes are harmful", b.Harmful, n)
 	}
-	return ""
+	return "", ""
 }
 
-// stronger orders by who has asked for a bullet, then by age.
-func stronger(a, b *playbook.Bullet) int {
+// compareRank orders bullets by the number of requests, most first, then by age, oldest first.
+func compareRank(a, b *playbook.Bullet) int {
 	return cmp.Or(
-		cmp.Compare(b.TheCase().Seconded, a.TheCase().Seconded),
+		cmp.Compare(b.CurrentExperiment().Confirmations, a.CurrentExperiment().Confirmations),
 		cmp.Compare(a.ID.Number(), b.ID.Number()), cmp.Compare(a.ID, b.ID),
 	)
 }
 
-// line is those that wait, the strongest first.
-func (q *queue) line() []*playbook.Bullet {
+// waitingByRank returns the waiting bullets, the best rank first.
+func (q *queue) waitingByRank() []*playbook.Bullet {
 	list := make([]*playbook.Bullet, 0, len(q.waiting))
 	for id := range q.waiting {
 		list = append(list, q.get(id))
 	}
-	slices.SortFunc(list, stronger)
+	slices.SortFunc(list, compareRank)
 	return list
 }
 
-// thin retires the weakest of too many that wait.
-func (q *queue) thin() {
+// limitWaiting retires the waiting bullets of the lowest rank if there are more than maxRivals for a bullet or maxWaiting in
+// total.
+func (q *queue) limitWaiting() {
 	rivals, all := map[playbook.BulletID]int{}, 0
-	for _, b := range q.line() {
+	for _, b := range q.waitingByRank() {
 		if b.Rule != nil || b.Pinned {
 			continue
 		}
 		if b.Replaces != "" {
 			if rivals[b.Replaces]++; rivals[b.Replaces] > maxRivals {
-				q.set(b.ID, playbook.Retired, 0, fmt.Sprintf("%d other corrections of bullet %q were asked for more often, or before", maxRivals, b.Replaces))
+				q.set(b.ID, playbook.Retired, 0, playbook.ReasonFewerRequests, fmt.Sprintf("%d other corrections of bullet %q have more requests or are older", maxRivals, b.Replaces))
 				continue
 			}
 		}
 		if all++; all > maxWaiting {
-			q.set(b.ID, playbook.Retired, 0, fmt.Sprintf("%d others wait that were asked for more often, or before", maxWaiting))
+			q.set(b.ID, playbook.Retired, 0, playbook.ReasonFewerRequests, fmt.Sprintf("%d other waiting bullets have more requests or are older", maxWaiting))
 		}
 	}
 }
 
-// admit puts those that wait on probation, as far as there are places: the strongest first. One that more have asked for
-// takes the place of the one that it would replace, while that is not proven.
+// admit puts waiting bullets on probation while there are free slots, the best rank first. A bullet with more requests than
+// the bullet on probation in its family takes that bullet's slot.
 func (q *queue) admit() {
-	for _, b := range q.line() {
+	for _, b := range q.waitingByRank() {
 		if q.full {
 			return
 		}
-		h := q.holder(b)
+		h := q.incumbent(b)
 		switch {
-		case q.get(b.ID).Status != playbook.Candidate: // another took its place
+		case q.get(b.ID).Status != playbook.Candidate: // retired in this loop
 			continue
 		case h == nil && len(q.trying) >= q.gate.Slots:
 			continue
-		case h != nil && (h.Shown() || h.Pinned || h.TheCase().Seconded >= b.TheCase().Seconded):
+		case h != nil && (h.Shown() || h.Pinned || h.CurrentExperiment().Confirmations >= b.CurrentExperiment().Confirmations):
 			continue
 		case h != nil:
-			q.set(h.ID, playbook.Retired, 0, fmt.Sprintf("seconded less often than bullet %q: %d and %d times", b.ID, h.TheCase().Seconded, b.TheCase().Seconded))
+			q.set(h.ID, playbook.Retired, 0, playbook.ReasonFewerRequests, fmt.Sprintf("fewer requests than bullet %q: %d and %d", b.ID, h.CurrentExperiment().Confirmations, b.CurrentExperiment().Confirmations))
 		}
 		if r := q.get(b.Replaces); r != nil && r.Status == playbook.Candidate && r.Rule == nil && !r.Pinned {
-			q.set(r.ID, playbook.Retired, 0, fmt.Sprintf("seconded less often than bullet %q: %d and %d times", b.ID, r.TheCase().Seconded, b.TheCase().Seconded))
+			q.set(r.ID, playbook.Retired, 0, playbook.ReasonFewerRequests, fmt.Sprintf("fewer requests than bullet %q: %d and %d", b.ID, r.CurrentExperiment().Confirmations, b.CurrentExperiment().Confirmations))
 		}
-		q.set(b.ID, playbook.Probation, q.gate.Share, q.byChance())
+		q.set(b.ID, playbook.Probation, q.gate.Share, playbook.ReasonExperiment, q.experimentText())
 	}
 }
 
-// release shows what the gate kept back, when it is turned off: all but corrections of what is shown, which go on
-// waiting.
-func (d *draft) release(mode playbook.Gate) {
+// releaseWithheld shows the bullets that the gate withheld; it is called when the gate is turned off. Corrections of shown bullets
+// continue to wait.
+func (d *draft) releaseWithheld(mode playbook.Gate) {
 	q := d.queue()
-	reason := fmt.Sprintf("the gate is %s: nothing is kept back", mode)
+	reason := fmt.Sprintf("the gate is %s: no bullet is withheld", mode)
 	for b := range d.all() {
-		if b.Rule != nil { // their counts say
+		if b.Rule != nil { // refreshRules sets the status from the counts
 			d.stale[b.ID] = struct{}{}
 			delete(q.trying, b.ID)
 			delete(q.waiting, b.ID)
@@ -514,14 +531,14 @@ func (d *draft) release(mode playbook.Gate) {
 		for id := range ids {
 			list = append(list, d.get(id))
 		}
-		slices.SortFunc(list, stronger)
+		slices.SortFunc(list, compareRank)
 		for _, b := range list {
-			h := q.holder(b)
+			h := q.incumbent(b)
 			switch {
 			case h == nil || b.Status == playbook.Probation && !h.Shown():
-				q.set(b.ID, playbook.Active, 0, reason)
+				q.set(b.ID, playbook.Active, 0, playbook.ReasonGateOff, reason)
 			case b.Status == playbook.Probation:
-				q.set(b.ID, playbook.Candidate, 0, fmt.Sprintf("bullet %q is in its place", h.ID))
+				q.set(b.ID, playbook.Candidate, 0, playbook.ReasonPlaceTaken, fmt.Sprintf("bullet %q of the same family is shown", h.ID))
 			}
 		}
 	}

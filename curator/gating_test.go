@@ -16,22 +16,22 @@ import (
 	"debrief/playbook"
 )
 
-// trying is a book with the gate on, which says what is given, shown to all.
-func trying(t *testing.T, contents ...string) *notes {
+// trying returns a playbook with the gate on and the given texts as bullets that are shown to all.
+func trying(t *testing.T, contents ...string) *draftTest {
 	t.Helper()
-	n := new(notes)
+	n := new(draftTest)
 	n.seed(t, contents...)
 	n.switched(t, playbook.GateOn)
 	return n
 }
 
-func (n *notes) switched(t rapid.TB, mode playbook.Gate) {
+func (n *draftTest) switched(t rapid.TB, mode playbook.Gate) {
 	t.Helper()
-	n.take(t, &docket{e: &events.Edit{ID: events.NewID(), Author: "ann", Gate: mode}})
+	n.take(t, &workItem{edit: &events.Edit{ID: events.NewID(), Author: "ann", Gate: mode}})
 }
 
-// statuses are the bullets by what they say.
-func (n *notes) statuses() map[string]playbook.Status {
+// statuses returns the status of the bullets by text.
+func (n *draftTest) statuses() map[string]playbook.Status {
 	all := map[string]playbook.Status{}
 	for b := range n.p.All() {
 		all[b.Content] = b.Status
@@ -39,16 +39,16 @@ func (n *notes) statuses() map[string]playbook.Status {
 	return all
 }
 
-func (n *notes) said(t rapid.TB, content string) *playbook.Bullet {
+func (n *draftTest) said(t rapid.TB, content string) *playbook.Bullet {
 	t.Helper()
-	b := n.p.Same(content)
+	b := n.p.FindByContent(content)
 	if b == nil {
-		t.Fatalf("no bullet says %q", content)
+		t.Fatalf("no bullet has the text %q", content)
 	}
 	return b
 }
 
-func (n *notes) want(t rapid.TB, why string, want map[string]playbook.Status) {
+func (n *draftTest) want(t rapid.TB, why string, want map[string]playbook.Status) {
 	t.Helper()
 	got := n.statuses()
 	for content, status := range got {
@@ -61,33 +61,33 @@ func (n *notes) want(t rapid.TB, why string, want map[string]playbook.Status) {
 	}
 }
 
-// asks is a reflection that asks for something.
-func asks(ops ...playbook.Op) *docket {
+// asks returns a reflection with proposals.
+func asks(ops ...playbook.Op) *workItem {
 	return reflected(string(events.NewID()), events.Reflection{}, ops...)
 }
 
-// tells is a reflection that tells how a task came out that bullets bear on.
-func tells(score float64, trials ...events.Trial) *docket {
-	return reflected(string(events.NewID()), events.Reflection{Outcome: events.Outcome{Label: events.Partial, Score: score}, Score: score, Trials: trials})
+// tells returns a reflection with the outcome of a task to which bullets are applicable.
+func tells(score float64, trials ...events.Exposure) *workItem {
+	return reflected(string(events.NewID()), events.Reflection{Outcome: events.Outcome{Label: events.Partial, Score: score}, FirstRoundScore: score, Exposures: trials})
 }
 
-func (n *notes) trial(t rapid.TB, content string, arm playbook.Arm) events.Trial {
+func (n *draftTest) trial(t rapid.TB, content string, arm playbook.Arm) events.Exposure {
 	t.Helper()
 	b := n.said(t, content)
-	return events.Trial{Bullet: b.ID, Case: b.TheCase().Number, Arm: arm}
+	return events.Exposure{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: arm}
 }
 
-// outcomes are tasks of both arms that come out as given.
-func (n *notes) outcomes(t rapid.TB, content string, times int, shown, withheld float64) {
+// outcomes returns tasks of both arms with the given outcomes.
+func (n *draftTest) outcomes(t rapid.TB, content string, times int, shown, withheld float64) {
 	t.Helper()
-	var batch []*docket
+	var batch []*workItem
 	for range times {
 		batch = append(batch, tells(shown, n.trial(t, content, playbook.ArmShown)), tells(withheld, n.trial(t, content, playbook.ArmWithheld)))
 	}
 	n.take(t, batch...)
 }
 
-func votes(id playbook.BulletID, vote events.Vote, times int) (batch []*docket) {
+func votes(id playbook.BulletID, vote events.Vote, times int) (batch []*workItem) {
 	for range times {
 		batch = append(batch, tagged(string(events.NewID()), events.BulletTag{ID: id, Tag: vote}))
 	}
@@ -102,18 +102,18 @@ const (
 	quarantined = playbook.Quarantined
 )
 
-func reasonOf(t *testing.T, n *notes, id playbook.BulletID, s playbook.Status) string {
+func reasonOf(t *testing.T, n *draftTest, id playbook.BulletID, s playbook.Status) playbook.Reason {
 	t.Helper()
-	reason := ""
+	var reason playbook.Reason
 	for _, d := range n.deltas {
 		for _, op := range d.Ops {
 			if op.Kind == playbook.SetStatus && op.Bullet == id && op.Status == s {
-				reason = op.Reason
+				reason = op.Code
 			}
 		}
 	}
 	if reason == "" {
-		t.Errorf("no operation says why %s is %s", id, s)
+		t.Errorf("no operation has the reason why %s is %s", id, s)
 	}
 	return reason
 }
@@ -123,37 +123,37 @@ func TestOutcomesAreCountedByArm(t *testing.T) {
 	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
-			n := new(notes)
+			n := new(draftTest)
 			n.seed(t, "one", "two")
 			n.switched(t, mode)
 			n.deltas = nil
 			one, two := n.trial(t, "one", playbook.ArmOpen), n.trial(t, "two", playbook.ArmShown)
 			past, gone, odd := one, one, two
-			past.Case, gone.Bullet, odd.Arm = 7, "misc-00099", "sideways"
+			past.Experiment, gone.Bullet, odd.Arm = 7, "misc-00099", "sideways"
 			undecided := tells(1, one)
-			undecided.r.Outcome.Label = events.Unknown
+			undecided.reflection.Outcome.Label = events.Unknown
 			n.take(t, tells(1, one, two, one), tells(0.34, one), tells(0.5, past, gone, odd), undecided)
 			if got := n.rejected(); len(got) > 0 {
-				t.Errorf("rejected: %q, want outcomes of what is past left out in silence", got)
+				t.Errorf("rejected: %q, want outcomes of past cases ignored without a rejection", got)
 			}
 			if mode == playbook.GateOff {
 				for b := range n.p.All() {
-					if b.Case != nil {
-						t.Errorf("%s has a case: %+v", b.ID, b.Case)
+					if b.Experiment != nil {
+						t.Errorf("%s has a case: %+v", b.ID, b.Experiment)
 					}
 				}
 				return
 			}
-			k := n.said(t, "one").TheCase()
-			if want := (playbook.Scores{3: 1, 10: 1}); k.Open != want || k.Shown.N() != 0 {
+			k := n.said(t, "one").CurrentExperiment()
+			if want := (playbook.Scores{3: 1, 10: 1}); k.Open != want || k.Shown.Count() != 0 {
 				t.Errorf("one: open %v, shown %v; want %v and none", k.Open, k.Shown, want)
 			}
-			if k := n.said(t, "two").TheCase(); k.Shown.N() != 1 || k.Shown[10] != 1 {
+			if k := n.said(t, "two").CurrentExperiment(); k.Shown.Count() != 1 || k.Shown[10] != 1 {
 				t.Errorf("two: shown %v, want one of 10", k.Shown)
 			}
 			var ops []string
 			for _, op := range n.deltas[0].Ops {
-				ops = append(ops, fmt.Sprint(op.Kind, " ", op.Bullet, op.Support, op.Seen))
+				ops = append(ops, fmt.Sprint(op.Kind, " ", op.Bullet, op.Support, op.Exposures))
 			}
 			want := []string{"TRIAL misc-00001[0 1] [{open 10 false} {open 3 false}]", "TRIAL misc-00002[0] [{shown 10 false}]"}
 			if !slices.Equal(ops, want) {
@@ -163,20 +163,21 @@ func TestOutcomesAreCountedByArm(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfManyTasksAreFewOperations: 256 reflections on 30 bullets are an operation a bullet and delta.
+// TestOutcomesOfManyTasksAreFewOperations checks that 256 reflections on 30 bullets give one operation for each bullet in a
+// delta.
 func TestOutcomesOfManyTasksAreFewOperations(t *testing.T) {
 	t.Parallel()
-	n := new(notes)
+	n := new(draftTest)
 	var contents []string
 	for i := range 30 {
 		contents = append(contents, fmt.Sprint("advice ", i))
 	}
 	n.seed(t, contents...)
-	var batch []*docket
+	var batch []*workItem
 	for range 256 {
 		k := tells(1)
 		for _, c := range contents {
-			k.r.Trials = append(k.r.Trials, n.trial(t, c, playbook.ArmOpen))
+			k.reflection.Exposures = append(k.reflection.Exposures, n.trial(t, c, playbook.ArmOpen))
 		}
 		batch = append(batch, k)
 	}
@@ -189,7 +190,7 @@ func TestOutcomesOfManyTasksAreFewOperations(t *testing.T) {
 		t.Errorf("got %d deltas and %d operations, want one for each bullet and delta", len(n.deltas), ops)
 	}
 	for b := range n.p.All() {
-		if got := b.TheCase().Open[10]; got != 256 {
+		if got := b.CurrentExperiment().Open[10]; got != 256 {
 			t.Fatalf("%s: got %d outcomes, want 256", b.ID, got)
 		}
 	}
@@ -207,73 +208,73 @@ func BenchmarkOutcomes(b *testing.B) {
 				}
 			})
 			p.SetGate(mode)
-			var batch []*docket
+			var batch []*workItem
 			for range 256 {
 				k := tells(1)
 				for i := range uint64(30) {
-					k.r.Trials = append(k.r.Trials, events.Trial{Bullet: playbook.MintID("others", i), Arm: playbook.ArmOpen})
+					k.reflection.Exposures = append(k.reflection.Exposures, events.Exposure{Bullet: playbook.MintID("others", i), Arm: playbook.ArmOpen})
 				}
 				batch = append(batch, k)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				for left := batch; len(left) > 0; {
-					left = left[newDraft(p, policy{}).settle(func(*docket) bool { return false }, left, nil).settled:]
+					left = left[newDraft(p, policy{}).draftItems(func(*workItem) bool { return false }, left, nil).decided:]
 				}
 			}
 		})
 	}
 }
 
-func TestNewAdviceWaitsForAPlace(t *testing.T) {
+func TestNewBulletWaitsForSlot(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
 	n.policy.gate.Slots = 2
 	n.take(t, asks(add("first")), asks(add("second")), asks(add("third")), asks(add("fourth")))
 	want := map[string]playbook.Status{"first": probation, "second": probation, "third": candidate, "fourth": candidate}
 	n.want(t, "two places", want)
-	if k := n.said(t, "first").TheCase(); k.Number != 1 || k.Share != 50 {
+	if k := n.said(t, "first").CurrentExperiment(); k.Number != 1 || k.Share != 50 {
 		t.Errorf("got case %+v, want the first one, shown to half of the tasks", k)
 	}
-	// The fourth is asked for again, in its words and by its id, and so is next.
-	n.take(t, asks(add("FOURTH")), asks(playbook.Op{Kind: playbook.Second, Bullet: n.said(t, "fourth").ID}), asks(add("third")), asks(add("fifth"), add("Fifth")))
+	// The fourth is requested again, by its text and by its id, so it is the next one.
+	n.take(t, asks(add("FOURTH")), asks(playbook.Op{Kind: playbook.Confirm, Bullet: n.said(t, "fourth").ID}), asks(add("third")), asks(add("fifth"), add("Fifth")))
 	want["fifth"] = candidate
 	n.want(t, "still two places", want)
-	if got := n.said(t, "fourth").TheCase().Seconded; got != 2 {
+	if got := n.said(t, "fourth").CurrentExperiment().Confirmations; got != 2 {
 		t.Errorf("seconded %d times, want 2", got)
 	}
-	if got := n.said(t, "fifth").TheCase().Seconded; got != 0 {
-		t.Errorf("one reflection that says a thing twice is one: seconded %d times", got)
+	if got := n.said(t, "fifth").CurrentExperiment().Confirmations; got != 0 {
+		t.Errorf("one reflection with the same request twice: seconded %d times, want once", got)
 	}
 	n.outcomes(t, "first", 40, 0, 1)
 	want["first"], want["fourth"] = retired, probation
 	n.want(t, "the first hurts", want)
-	if why := reasonOf(t, n, n.said(t, "first").ID, retired); !strings.Contains(why, "it hurts") {
+	if why := reasonOf(t, n, n.said(t, "first").ID, retired); why != playbook.ReasonHarms {
 		t.Errorf("reason: %q", why)
 	}
 	n.outcomes(t, "second", 40, 1, 0)
 	want["second"], want["third"] = active, probation
 	n.want(t, "the second helps", want)
-	if k := n.said(t, "second").TheCase(); k.Shown.N() == 0 || k.Withheld.N() == 0 {
-		t.Errorf("the evidence is gone: %+v", k)
+	if k := n.said(t, "second").CurrentExperiment(); k.Shown.Count() == 0 || k.Withheld.Count() == 0 {
+		t.Errorf("the evidence was removed: %+v", k)
 	}
 	if n.take(t, asks(add("first"))); n.said(t, "first").Status != retired {
-		t.Errorf("what hurt came back")
+		t.Errorf("a harmful bullet was tried again")
 	}
 }
 
-// TestWhatRetiredWithoutHarmMayReturn, when enough ask for it: a bound that is right 95 times in 100 is wrong in others.
-func TestWhatRetiredWithoutHarmMayReturn(t *testing.T) {
+// TestHarmlessBulletMayReturn checks that a bullet that retired without harm is tried again after enough requests.
+func TestHarmlessBulletMayReturn(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
-	n.policy.gate.Return, n.policy.gate.Most = 3, 40
+	n.policy.gate.RetryRequests, n.policy.gate.MaxOutcomes = 3, 40
 	n.take(t, asks(add("unlucky")), asks(add("harmful")), asks(add("taken out")))
 	n.take(t, asks(add("unlucky")), asks(add("unlucky")), asks(add("unlucky"))) // of before do not count after
 	n.outcomes(t, "unlucky", 20, 0.5, 0.5)
 	n.outcomes(t, "taken out", 10, 0.5, 0.5)
 	n.outcomes(t, "harmful", 20, 0, 1)
 	out := n.said(t, "taken out").ID
-	n.take(t, &docket{e: &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: out, Status: retired}}}})
+	n.take(t, &workItem{edit: &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: out, Status: retired}}}})
 	again := func() {
 		n.take(t, asks(add("unlucky")), asks(add("harmful")), asks(add("taken out")))
 	}
@@ -284,7 +285,7 @@ func TestWhatRetiredWithoutHarmMayReturn(t *testing.T) {
 	again()
 	want["unlucky"] = probation
 	n.want(t, "three ask again", want)
-	if k := n.said(t, "unlucky").TheCase(); k.Number != 2 || k.Shown.N() != 0 {
+	if k := n.said(t, "unlucky").CurrentExperiment(); k.Number != 2 || k.Shown.Count() != 0 {
 		t.Errorf("got case %+v, want a new one", k)
 	}
 	n.outcomes(t, "unlucky", 20, 0.5, 0.5)
@@ -298,15 +299,15 @@ func TestWhatRetiredWithoutHarmMayReturn(t *testing.T) {
 	n.want(t, "six ask again", want)
 }
 
-// TestWhatNoTaskIsAboutGivesUpItsPlace, but only to somebody.
-func TestWhatNoTaskIsAboutGivesUpItsPlace(t *testing.T) {
+// TestBulletWithoutTasksFreesSlot checks that a bullet without an applicable task retires, but only if others wait.
+func TestBulletWithoutTasksFreesSlot(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
 	n.policy.gate.Slots = 1
 	n.take(t, asks(add("about nothing")))
 	n.policy.now = time.Unix(0, 0).Add(8 * 24 * time.Hour)
 	n.take(t, tells(1))
-	n.want(t, "nobody waits", map[string]playbook.Status{"about nothing": probation})
+	n.want(t, "no other bullet waits", map[string]playbook.Status{"about nothing": probation})
 	n.policy.now = n.policy.now.Add(-4 * 24 * time.Hour)
 	n.take(t, asks(add("waits")))
 	n.want(t, "it may still come", map[string]playbook.Status{"about nothing": probation, "waits": candidate})
@@ -315,10 +316,10 @@ func TestWhatNoTaskIsAboutGivesUpItsPlace(t *testing.T) {
 	n.want(t, "others wait", map[string]playbook.Status{"about nothing": retired, "waits": probation, "more": candidate})
 }
 
-func TestWhatShowsNoLiftRetires(t *testing.T) {
+func TestBulletWithoutLiftRetires(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
-	n.policy.gate.Most = 60
+	n.policy.gate.MaxOutcomes = 60
 	n.take(t, asks(add("idle")))
 	n.outcomes(t, "idle", 29, 0.5, 0.5)
 	n.want(t, "58 outcomes", map[string]playbook.Status{"idle": probation})
@@ -326,25 +327,25 @@ func TestWhatShowsNoLiftRetires(t *testing.T) {
 	n.want(t, "60 outcomes", map[string]playbook.Status{"idle": retired})
 }
 
-func TestACorrectionIsTriedInThePlaceOfWhatItCorrects(t *testing.T) {
+func TestCorrectionReplacesBullet(t *testing.T) {
 	t.Parallel()
 	n := trying(t, "wait 10 s", "other")
-	update := func(content string) *docket { return asks(op(playbook.Update, "misc-00001", content)) }
+	update := func(content string) *workItem { return asks(op(playbook.Update, "misc-00001", content)) }
 	n.take(t, update("wait 20 s"), update("Wait 20 s"), update("wait 30 s"))
 	want := map[string]playbook.Status{"wait 10 s": active, "other": active, "wait 20 s": candidate, "wait 30 s": candidate}
 	n.want(t, "it waits while the bullet is shown", want)
 	c := n.said(t, "wait 20 s")
-	if c.Replaces != "misc-00001" || c.TheCase().Seconded != 1 {
+	if c.Replaces != "misc-00001" || c.CurrentExperiment().Confirmations != 1 {
 		t.Errorf("got %+v, want a rival of misc-00001 that was seconded once", c)
 	}
-	// Votes turn against it: it is looked at again, and what more have asked for takes its place.
+	// Votes are against it: its experiment starts again, and the correction with more requests takes its slot.
 	n.take(t, votes("misc-00001", events.Harmful, 5)...)
 	want["wait 10 s"], want["wait 20 s"] = retired, probation
 	n.want(t, "5 of 5 votes against it", want)
-	if why := reasonOf(t, n, "misc-00001", probation); !strings.Contains(why, "5 of 5 votes") {
+	if why := reasonOf(t, n, "misc-00001", probation); why != playbook.ReasonVotes {
 		t.Errorf("reason: %q", why)
 	}
-	if why := reasonOf(t, n, "misc-00001", retired); !strings.Contains(why, "seconded less often") {
+	if why := reasonOf(t, n, "misc-00001", retired); why != playbook.ReasonFewerRequests {
 		t.Errorf("reason: %q", why)
 	}
 	// A correction of the correction is of the same family.
@@ -352,7 +353,7 @@ func TestACorrectionIsTriedInThePlaceOfWhatItCorrects(t *testing.T) {
 	want["wait 40 s"] = candidate
 	n.want(t, "a place is one bullet's", want)
 	if got := n.said(t, "wait 40 s").Replaces; got != "misc-00001" {
-		t.Errorf("replaces %q, want the first of the family", got)
+		t.Errorf("replaces %q, want the first bullet of the family", got)
 	}
 	n.take(t, update("wait 30 s"), update("wait 30 s"))
 	want["wait 20 s"], want["wait 30 s"] = retired, probation
@@ -362,7 +363,7 @@ func TestACorrectionIsTriedInThePlaceOfWhatItCorrects(t *testing.T) {
 	n.want(t, "it helps", want)
 }
 
-func TestACorrectionOfWhatWaitsGoesBeforeIt(t *testing.T) {
+func TestCorrectionOfWaitingBulletComesFirst(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
 	n.policy.gate.Slots = 1
@@ -375,7 +376,7 @@ func TestACorrectionOfWhatWaitsGoesBeforeIt(t *testing.T) {
 	n.want(t, "the place is free", want)
 }
 
-func TestTooManyThatWait(t *testing.T) {
+func TestWaitingBulletsAreLimited(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -401,19 +402,19 @@ func TestTooManyThatWait(t *testing.T) {
 	}
 }
 
-func TestProposalsOnWhatIsProven(t *testing.T) {
+func TestProposalsOnShownBullets(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		why      string
 		ops      []playbook.Op
 		want     map[string]playbook.Status
-		rejected string
+		rejected playbook.Reason
 	}{
 		{
 			"a REMOVE of a proven bullet",
 			[]playbook.Op{op(playbook.Remove, "misc-00001", "")},
 			map[string]playbook.Status{"one": active, "two": active, "new": probation},
-			"shown to all tasks",
+			playbook.ReasonStatus,
 		},
 		{
 			"a REMOVE of an unproven one",
@@ -431,7 +432,7 @@ func TestProposalsOnWhatIsProven(t *testing.T) {
 			"a MERGE that ends a proven bullet",
 			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "One"}},
 			map[string]playbook.Status{"one": active, "two": active, "new": probation},
-			"shown to all tasks",
+			playbook.ReasonStatus,
 		},
 		{
 			"a MERGE of an unproven bullet",
@@ -441,9 +442,9 @@ func TestProposalsOnWhatIsProven(t *testing.T) {
 		},
 		{
 			"a SECOND of a proven bullet",
-			[]playbook.Op{{Kind: playbook.Second, Bullet: "misc-00001"}},
+			[]playbook.Op{{Kind: playbook.Confirm, Bullet: "misc-00001"}},
 			map[string]playbook.Status{"one": active, "two": active, "new": probation},
-			"says that already",
+			playbook.ReasonDuplicate,
 		},
 		{
 			"an UPDATE of the section",
@@ -458,15 +459,16 @@ func TestProposalsOnWhatIsProven(t *testing.T) {
 			n.take(t, asks(add("new")))
 			n.take(t, asks(test.ops...))
 			n.want(t, test.why, test.want)
-			if got := strings.Join(n.rejected(), "; "); test.rejected == "" && got != "" || !strings.Contains(got, test.rejected) {
+			got := n.rejected()
+			if test.rejected == "" && len(got) > 0 || test.rejected != "" && !slices.Contains(got, test.rejected) {
 				t.Errorf("rejected: %q, want %q", got, test.rejected)
 			}
 		})
 	}
 }
 
-// TestWhatAPersonKeepsStays: pinned, or shown on a person's word while the gate is on.
-func TestWhatAPersonKeepsStays(t *testing.T) {
+// TestBulletKeptByPersonStays covers pinned bullets and bullets that a person activated while the gate is on.
+func TestBulletKeptByPersonStays(t *testing.T) {
 	t.Parallel()
 	n := trying(t, "pinned", "put back", "neither")
 	n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00001", Pinned: true}))
@@ -485,7 +487,7 @@ func TestWhatAPersonKeepsStays(t *testing.T) {
 	n.want(t, "its correction waits", want)
 }
 
-func TestWhatDriftsIsLookedAtAgain(t *testing.T) {
+func TestDriftStartsNewExperiment(t *testing.T) {
 	t.Parallel()
 	n := trying(t, "old")
 	open := func(times int, score float64) {
@@ -497,15 +499,15 @@ func TestWhatDriftsIsLookedAtAgain(t *testing.T) {
 	n.want(t, "it does well", map[string]playbook.Status{"old": active})
 	open(60, 0)
 	n.want(t, "it does badly", map[string]playbook.Status{"old": probation})
-	if k := n.said(t, "old").TheCase(); k.Number != 1 || k.Open.N() >= 60 {
-		t.Errorf("got %+v, want a new case that knows none of the outcomes before", k)
+	if k := n.said(t, "old").CurrentExperiment(); k.Number != 1 || k.Open.Count() >= 60 {
+		t.Errorf("got %+v, want a new case without the earlier outcomes", k)
 	}
 	n.outcomes(t, "old", 40, 1, 0)
 	n.take(t, votes("misc-00001", events.Harmful, 9)...)
 	n.want(t, "chance says that it helps, whatever the votes", map[string]playbook.Status{"old": active})
 }
 
-func TestFindingsOfRulesAreTriedToo(t *testing.T) {
+func TestRuleBulletsHaveExperiments(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
 	run := func(vote events.Vote, fs ...events.Finding) {
@@ -518,18 +520,18 @@ func TestFindingsOfRulesAreTriedToo(t *testing.T) {
 		run(events.Helpful, sightings[0], sightings[1])
 	}
 	if b := n.p.ByRule("order/a/b"); b.Status != candidate {
-		t.Fatalf("before any contrast: %+v", b)
+		t.Fatalf("before there is a contrast: %+v", b)
 	}
 	for range 6 {
 		run(events.Harmful, sightings[0])
 	}
 	b := n.p.ByRule("order/a/b")
 	if b.Status != probation || !strings.HasPrefix(b.Content, "a before b: 6 of 6, ") {
-		t.Fatalf("the counts hold: got %+v, want it on probation with its counts", b)
+		t.Fatalf("the counts support it: got %+v, want it on probation with its counts", b)
 	}
-	number := b.TheCase().Number
+	number := b.CurrentExperiment().Number
 	run(events.Helpful, sightings[0], sightings[1])
-	if b = n.p.ByRule("order/a/b"); b.TheCase().Number != number || b.Status != probation {
+	if b = n.p.ByRule("order/a/b"); b.CurrentExperiment().Number != number || b.Status != probation {
 		t.Errorf("more runs: got %+v, want the same case", b)
 	}
 	n.outcomes(t, b.Content, 40, 1, 0)
@@ -537,13 +539,13 @@ func TestFindingsOfRulesAreTriedToo(t *testing.T) {
 		t.Errorf("it helps: got %+v", b)
 	}
 	if base := n.p.ByRule("used/b"); base.Status != candidate {
-		t.Errorf("a mere count: got %+v", base)
+		t.Errorf("a bullet that only counts: got %+v", base)
 	}
 }
 
-func TestTurningTheGate(t *testing.T) {
+func TestGateModeChanges(t *testing.T) {
 	t.Parallel()
-	n := new(notes)
+	n := new(draftTest)
 	n.seed(t, "old", "rival's")
 	n.take(t, asks(add("before")))
 	n.switched(t, playbook.GateOn)
@@ -568,33 +570,33 @@ func TestTurningTheGate(t *testing.T) {
 	}
 }
 
-func TestTheFlagIsForBooksThatNobodyChoseFor(t *testing.T) {
+func TestGateFlagIsOnlyADefault(t *testing.T) {
 	t.Parallel()
-	n := &notes{policy: policy{mode: playbook.GateOn}}
+	n := &draftTest{policy: policy{mode: playbook.GateOn}}
 	n.take(t, asks(add("one")))
 	if mode, set := n.p.Gate(); mode != playbook.GateOn || !set || n.said(t, "one").Status != probation {
-		t.Errorf("got %s, %v and %s; want it recorded and kept to", mode, set, n.said(t, "one").Status)
+		t.Errorf("got %s, %v and %s; want the mode recorded and unchanged", mode, set, n.said(t, "one").Status)
 	}
 	n.policy.mode = playbook.GateOff
 	n.take(t, asks(add("two")))
 	if mode, _ := n.p.Gate(); mode != playbook.GateOn {
 		t.Errorf("another flag changed the book's gate to %s", mode)
 	}
-	m := &notes{policy: policy{mode: playbook.GateShadow}}
+	m := &draftTest{policy: policy{mode: playbook.GateShadow}}
 	m.take(t, asks(add("one")))
 	if _, set := m.p.Gate(); set {
-		t.Error("shadow, which is what nobody chose, is recorded as if somebody had")
+		t.Error("the default mode shadow is recorded as if a person had chosen it")
 	}
 }
 
-// TestTheGateKeepsItsPromises in random streams and batches.
-func TestTheGateKeepsItsPromises(t *testing.T) {
+// TestGateInvariants checks the invariants for random reflections in random batches.
+func TestGateInvariants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		n := &notes{policy: policy{gate: gate.Config{Slots: 3, Most: 12}}}
+		n := &draftTest{policy: policy{gate: gate.Config{Slots: 3, MaxOutcomes: 12}}}
 		mode := rapid.SampledFrom([]playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn}).Draw(t, "mode")
 		n.seed(t, "one", "two", "three")
 		n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true}))
@@ -607,7 +609,7 @@ func TestTheGateKeepsItsPromises(t *testing.T) {
 				mode = rapid.SampledFrom([]playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn}).Draw(t, "mode")
 				n.switched(t, mode)
 			}
-			var batch []*docket
+			var batch []*workItem
 			for range rapid.IntRange(1, 8).Draw(t, "size") {
 				batch = append(batch, n.drawTask(t, mode))
 			}
@@ -625,7 +627,7 @@ func TestTheGateKeepsItsPromises(t *testing.T) {
 			counted += b.Helpful + b.Harmful + b.Neutral
 		}
 		if counted > cast {
-			t.Fatalf("counters come to %d, votes to %d", counted, cast)
+			t.Fatalf("got %d counted votes, want %d", counted, cast)
 		}
 		for _, d := range n.deltas {
 			if _, err := begun.Apply(d); err != nil {
@@ -633,12 +635,12 @@ func TestTheGateKeepsItsPromises(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(n.p.Sorted(), begun.Sorted()); diff != "" || begun.StateHash() != n.p.StateHash() {
-			t.Fatalf("the log folds to something else (-want +got):\n%s", diff)
+			t.Fatalf("replay of the log differs (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func (n *notes) drawTask(t *rapid.T, mode playbook.Gate) *docket {
+func (n *draftTest) drawTask(t *rapid.T, mode playbook.Gate) *workItem {
 	k := tells(float64(rapid.IntRange(0, 10).Draw(t, "score")) / 10)
 	for _, b := range n.p.Sorted() {
 		arm := playbook.ArmOpen
@@ -647,9 +649,9 @@ func (n *notes) drawTask(t *rapid.T, mode playbook.Gate) *docket {
 		} else if !b.Shown() {
 			continue
 		}
-		k.r.Trials = append(k.r.Trials, events.Trial{Bullet: b.ID, Case: b.TheCase().Number, Arm: arm})
+		k.reflection.Exposures = append(k.reflection.Exposures, events.Exposure{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: arm})
 		if rapid.IntRange(0, 3).Draw(t, "votes") == 0 {
-			k.r.Tags = append(k.r.Tags, events.BulletTag{ID: b.ID, Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful}).Draw(t, "vote")})
+			k.reflection.Tags = append(k.reflection.Tags, events.BulletTag{ID: b.ID, Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful}).Draw(t, "vote")})
 		}
 	}
 	for _, op := range rapid.SliceOfN(rapid.Custom(drawProposal), 0, 2).Draw(t, "proposals") {
@@ -658,42 +660,42 @@ func (n *notes) drawTask(t *rapid.T, mode playbook.Gate) *docket {
 	return k
 }
 
-func (n *notes) promises(t *rapid.T, mode playbook.Gate) {
+func (n *draftTest) promises(t *rapid.T, mode playbook.Gate) {
 	t.Helper()
 	onProbation, families := 0, map[playbook.BulletID][]string{}
 	for b := range n.p.All() {
 		if b.Status == probation {
 			onProbation++
-			families[root(b)] = append(families[root(b)], string(b.ID))
+			families[family(b)] = append(families[family(b)], string(b.ID))
 		}
 		if b.Shown() {
-			families[root(b)] = append(families[root(b)], string(b.ID))
+			families[family(b)] = append(families[family(b)], string(b.ID))
 		}
 		if mode != playbook.GateOn && b.Status == probation {
-			t.Fatalf("the gate is %s, and %s is on probation", mode, b.ID)
+			t.Fatalf("the gate is %s, but %s is on probation", mode, b.ID)
 		}
 	}
 	if onProbation > n.policy.gate.Slots {
-		t.Fatalf("%d on probation, there are %d places", onProbation, n.policy.gate.Slots)
+		t.Fatalf("%d on probation, want at most %d", onProbation, n.policy.gate.Slots)
 	}
 	for r, members := range families {
 		if len(members) > 1 {
-			t.Fatalf("%v are shown in the one place of %s", members, r)
+			t.Fatalf("%v are all shown or on probation in the family of %s", members, r)
 		}
 	}
 	if b := n.p.Bullet("misc-00003"); b == nil || !b.Shown() || !b.Pinned {
-		t.Fatalf("a pinned bullet was taken: %+v", b)
+		t.Fatalf("a pinned bullet was changed: %+v", b)
 	}
 }
 
-// TestOrderInABatchDoesNotSayWhoIsNext: what most have asked for goes first, whoever came first.
-func TestOrderInABatchDoesNotSayWhoIsNext(t *testing.T) {
+// TestOrderInBatchDoesNotDecide checks that the bullet with the most requests is the next one, for any order in the batch.
+func TestOrderInBatchDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		n := &notes{policy: policy{gate: gate.Config{Slots: 2}}}
+		n := &draftTest{policy: policy{gate: gate.Config{Slots: 2}}}
 		n.seed(t, "wait 10 s")
 		n.switched(t, playbook.GateOn)
-		var batch []*docket
+		var batch []*workItem
 		for i, content := range []string{"first", "second", "third", "fourth"} {
 			for range 4 - i {
 				batch = append(batch, asks(add(content)), asks(op(playbook.Update, "misc-00001", content+", corrected")))

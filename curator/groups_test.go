@@ -18,24 +18,24 @@ import (
 	"debrief/playbook"
 )
 
-// asked is a reflection that waits for a model's proposals.
-func asked(name, insight string) *docket {
+// asked returns a work item that needs a model.
+func asked(name, insight string) *workItem {
 	r := &events.Reflection{Execution: events.Hash("test", name), KeyInsight: insight, Lessons: []events.Lesson{{Section: "others", Content: insight}}}
-	return &docket{id: events.Hash("test", name), r: r, asked: r, result: &bus.Result{Err: errUnsettled}}
+	return &workItem{id: events.Hash("test", name), reflection: r, modelInput: r, result: &bus.Result{Err: errPending}}
 }
 
-func batchOf(insights ...string) []*docket {
-	batch := make([]*docket, len(insights))
+func batchOf(insights ...string) []*workItem {
+	batch := make([]*workItem, len(insights))
 	for i, text := range insights {
 		batch[i] = asked(fmt.Sprint(i), text)
 	}
 	return batch
 }
 
-// attentive is a model that proposes what it is told, as far down the list as it can attend.
+// attentive is a model that proposes each insight as a bullet, up to a maximum number of insights.
 type attentive struct {
 	span   int // insights
-	reduce func([]promptMotion) wireReduction
+	reduce func([]promptProposal) wireReduction
 	before func(call int) error
 
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ func (a *attentive) Complete(_ context.Context, p chat.Prompt) (chat.Reply, erro
 	if p.Name == "reducer" {
 		out := wireReduction{Reasoning: "none"}
 		if a.reduce != nil {
-			out = a.reduce(jsonLines[promptMotion](p))
+			out = a.reduce(jsonLines[promptProposal](p))
 		}
 		reply = out
 	} else {
@@ -82,12 +82,15 @@ func jsonLines[T any](p chat.Prompt) (all []T) {
 	return all
 }
 
-// propose has a model propose on an empty book, and returns what is proposed, sorted, and the dockets that failed.
-func confer(t *testing.T, m chat.Model, batch []*docket) (proposed []string, failed map[*docket]bool) {
+// confer gets proposals for an empty book. It returns the sorted proposals and the failed work items.
+func confer(t *testing.T, m chat.Model, batch []*workItem) (proposed []string, failed map[*workItem]bool) {
 	t.Helper()
-	d := &desk{Curator: New(m, Config{})}
-	failed = d.confer(t.Context(), &book{costs: costs{}}, &hearing{memory: new(memory)}, new(playbook.Playbook), batch)
+	d := &worker{Curator: New(m, Config{})}
+	failed = d.askInGroups(t.Context(), &book{costs: costs{}}, &proposalRound{rejectionLog: new(rejectionLog)}, new(playbook.Playbook), batch)
 	for _, k := range batch {
+		if k.modelDone == failed[k] { // the bus reads it as evidence that the model works
+			t.Errorf("item %s: got modelDone %t, want %t", k.id, k.modelDone, !failed[k])
+		}
 		for _, p := range k.proposals {
 			var from []string
 			for _, f := range p.from {
@@ -101,15 +104,15 @@ func confer(t *testing.T, m chat.Model, batch []*docket) (proposed []string, fai
 	return proposed, failed
 }
 
-func TestEveryReflectionIsDealtTwice(t *testing.T) {
+func TestEachReflectionIsInTwoGroups(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 300; n++ {
 		ids := make([]events.ID, n)
 		for i := range ids {
 			ids[i] = events.ID(fmt.Sprint(i))
 		}
-		groups := deal(ids)
-		if n <= inOneCall {
+		groups := assignGroups(ids)
+		if n <= maxPerCall {
 			if len(groups) != 1 || len(groups[0]) != n {
 				t.Fatalf("%d reflections: got %v, want one group", n, groups)
 			}
@@ -135,21 +138,21 @@ func TestEveryReflectionIsDealtTwice(t *testing.T) {
 			}
 		}
 		for i := range ids {
-			if len(in[i]) != timesDealt || !first[i] {
+			if len(in[i]) != groupsPerReflection || !first[i] {
 				t.Fatalf("%d reflections: number %d is in groups %v, and among the first of one: %v", n, i, in[i], first[i])
 			}
 		}
 	}
 }
 
-func TestABatchIsDealtTheSameWhateverItsOrder(t *testing.T) {
+func TestGroupsDoNotDependOnOrder(t *testing.T) {
 	t.Parallel()
 	ids := make([]events.ID, 50)
 	for i := range ids {
 		ids[i] = events.ID(fmt.Sprint(i))
 	}
 	named := func(ids []events.ID) (all [][]events.ID) {
-		for _, members := range deal(ids) {
+		for _, members := range assignGroups(ids) {
 			var group []events.ID
 			for _, i := range members {
 				group = append(group, ids[i])
@@ -168,9 +171,9 @@ func TestABatchIsDealtTheSameWhateverItsOrder(t *testing.T) {
 	}
 }
 
-// TestGroupsKeepWhatThreesKeep: a model that gets through ten insights of a list keeps all lessons of a hundred
-// reflections in groups, and ten of them in one call.
-func TestGroupsKeepWhatThreesKeep(t *testing.T) {
+// TestGroupsKeepAllLessons uses a model that reads ten insights of a list. Groups keep all lessons of a hundred
+// reflections; one request keeps ten.
+func TestGroupsKeepAllLessons(t *testing.T) {
 	t.Parallel()
 	const span = 10
 	for _, n := range []int{3, 10, 30, 100} {
@@ -198,7 +201,7 @@ func TestGroupsKeepWhatThreesKeep(t *testing.T) {
 	}
 }
 
-func TestCallsOfABatch(t *testing.T) {
+func TestRequestsOfBatch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -210,7 +213,7 @@ func TestCallsOfABatch(t *testing.T) {
 		}
 		m := &attentive{span: 1000}
 		if got, _ := confer(t, m, batchOf(texts...)); len(got) != n {
-			t.Fatalf("%d reflections: got %d proposals, want one each: what two groups propose is one", n, len(got))
+			t.Fatalf("%d reflections: got %d proposals, want one each, without duplicates of two groups", n, len(got))
 		}
 		if most := math.Sqrt(float64(n)) + 2; float64(m.calls) > most {
 			t.Errorf("%d reflections: %d calls, want at most %.2f", n, m.calls, most)
@@ -218,14 +221,14 @@ func TestCallsOfABatch(t *testing.T) {
 	}
 }
 
-// TestTheOrderOfRepliesIsNone: the groups' calls end in any order, and the proposals are the same.
-func TestTheOrderOfRepliesIsNone(t *testing.T) {
+// TestProposalsDoNotDependOnReplyOrder lets the requests of the groups end in any order.
+func TestProposalsDoNotDependOnReplyOrder(t *testing.T) {
 	t.Parallel()
 	texts := make([]string, 20)
 	for i := range texts {
 		texts[i] = fmt.Sprintf("For customers of kind %d the discount is %d percent.", i/2, i/2)
 	}
-	dropEven := func(all []promptMotion) (out wireReduction) {
+	dropEven := func(all []promptProposal) (out wireReduction) {
 		for i, m := range all {
 			if i > 0 && i%2 == 0 {
 				out.Decisions = append(out.Decisions, wireDecision{Keep: 1, Drop: []int{m.Proposal}, Reason: "one of two"})
@@ -260,7 +263,7 @@ func TestTheOrderOfRepliesIsNone(t *testing.T) {
 	}
 }
 
-func TestAGroupThatFailsCostsItsOwnAlone(t *testing.T) {
+func TestFailedGroupAffectsOnlyItsMembers(t *testing.T) {
 	t.Parallel()
 	texts := make([]string, 25)
 	for i := range texts {
@@ -290,11 +293,11 @@ func TestAGroupThatFailsCostsItsOwnAlone(t *testing.T) {
 	}
 }
 
-// TestWithoutAReducerCountsDecide: where the call that is to decide is of no use, nobody's reflection fails.
-func TestWithoutAReducerCountsDecide(t *testing.T) {
+// TestConflictsAreResolvedWithoutReducer checks that no reflection fails if the request of the reducer fails.
+func TestConflictsAreResolvedWithoutReducer(t *testing.T) {
 	t.Parallel()
 	batch := batchOf(slices.Repeat([]string{"For gold customers the discount is 7 percent."}, 9)...)
-	groups := deal([]events.ID{batch[0].id, batch[1].id, batch[2].id, batch[3].id, batch[4].id, batch[5].id, batch[6].id, batch[7].id, batch[8].id})
+	groups := assignGroups([]events.ID{batch[0].id, batch[1].id, batch[2].id, batch[3].id, batch[4].id, batch[5].id, batch[6].id, batch[7].id, batch[8].id})
 	m := modelFunc(func(p chat.Prompt) string {
 		if p.Name == "reducer" {
 			return "I would rather not."
@@ -311,7 +314,7 @@ func TestWithoutAReducerCountsDecide(t *testing.T) {
 		return fmt.Sprintf(`{"reasoning":"r","operations":[{"type":"UPDATE","bullet_id":"a-1","content":"%s now","reflections":%s]}]}`, content, numbers)
 	})
 	few := groups[0][len(groups[0])-1]
-	batch[few].asked.Question = "few"
+	batch[few].modelInput.Question = "few"
 	got, failed := confer(t, m, batch)
 	if len(failed) != 0 || len(got) != 1 || !strings.Contains(got[0], "the many") {
 		t.Errorf("got %q and %d failed, want the change that rests on most", got, len(failed))
@@ -322,7 +325,7 @@ func TestWithoutAReducerCountsDecide(t *testing.T) {
 			reasons += r.Reason + "\n"
 		}
 	}
-	if !strings.Contains(reasons, "not compared by a model") || few < len(batch)-1 && !strings.Contains(reasons, "another change of a-1 rests on") {
+	if !strings.Contains(reasons, "a model did not compare") || few < len(batch)-1 && !strings.Contains(reasons, "another change of a-1 has more support") {
 		t.Errorf("got the reasons %q", reasons)
 	}
 }
@@ -333,12 +336,12 @@ func (m modelFunc) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error
 	return chat.Reply{Text: m(p), Model: "test", Finish: "stop"}, nil
 }
 
-// TestAModelIsAskedWhatIsLeft of a reflection: what a bullet says, and what no bullet may say, is not in the question.
-func TestAModelIsAskedWhatIsLeft(t *testing.T) {
+// TestQuestionContainsOnlyNewContent checks that known and rejected texts are not sent to a model.
+func TestQuestionContainsOnlyNewContent(t *testing.T) {
 	t.Parallel()
 	p := bookOf(playbook.Bullet{Content: "Gold customers get 7 percent off."})
-	d := &desk{Curator: New(nil, Config{})}
-	refuse := d.refuseLesson(new(memory))
+	d := &worker{Curator: New(nil, Config{})}
+	refuse := d.refuseLesson(new(rejectionLog))
 	for _, test := range []struct {
 		why, insight string
 		lessons      []string
@@ -357,8 +360,8 @@ func TestAModelIsAskedWhatIsLeft(t *testing.T) {
 		for _, l := range test.lessons {
 			r.Lessons = append(r.Lessons, events.Lesson{Section: "others", Content: l})
 		}
-		k := &docket{r: r}
-		q := k.question(p, k.sift(p, refuse), refuse)
+		k := &workItem{reflection: r}
+		q := k.question(p, k.splitLessons(p, refuse), refuse)
 		got := ""
 		if q != nil {
 			_, got, _ = strings.Cut(Prompt(Request{Reflections: []*events.Reflection{q}}).Messages[1].Text, "a line\n\n")

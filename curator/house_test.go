@@ -13,35 +13,35 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// house is a server with its streams, and what a test does with them.
-type house struct {
+// harness is a server with its streams, and what a test does with them.
+type harness struct {
 	*testing.T
 	conn  *bus.Conn
 	nc    *nats.Conn
-	store *natskv.Store
+	store *deltalog.Store
 }
 
-func build(t *testing.T) *house {
+func build(t *testing.T) *harness {
 	t.Helper()
 	conn, nc := bustest.Open(t, bus.Policy{
-		BackoffMin: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, Hold: 10 * time.Millisecond, Linger: time.Millisecond,
-		Probe: 50 * time.Millisecond,
+		BackoffMin: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, HoldInterval: 10 * time.Millisecond, Linger: time.Millisecond,
+		ProbeInterval: 50 * time.Millisecond,
 	})
-	return &house{T: t, conn: conn, nc: nc, store: natskv.New(conn.JetStream())}
+	return &harness{T: t, conn: conn, nc: nc, store: deltalog.New(conn.JetStream())}
 }
 
 // work runs a curator until the test ends.
-func (h *house) work(m chat.Model) {
+func (h *harness) work(m chat.Model) {
 	h.Helper()
 	h.Cleanup(h.run(m))
 }
 
 // run runs a curator until it is stopped.
-func (h *house) run(m chat.Model) (stop func()) {
+func (h *harness) run(m chat.Model) (stop func()) {
 	h.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -55,7 +55,7 @@ func (h *house) run(m chat.Model) (stop func()) {
 }
 
 // workOnBatch runs a curator that gets the events as one batch: a question keeps the book busy until they all wait.
-func (h *house) workOnBatch(m model, batch ...events.Event) {
+func (h *harness) workOnBatch(m model, batch ...events.Event) {
 	h.Helper()
 	h.publish(lesson("b", "busy", "keeps the book busy"))
 	asked, together := make(chan struct{}), make(chan struct{})
@@ -76,7 +76,7 @@ func (h *house) workOnBatch(m model, batch ...events.Event) {
 	close(together)
 }
 
-func (h *house) ok(err error) {
+func (h *harness) ok(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
@@ -103,15 +103,15 @@ func lesson(b playbook.Book, name, content string) *events.Reflection {
 	return r
 }
 
-func (h *house) publish(e events.Event) uint64 {
+func (h *harness) publish(e events.Event) uint64 {
 	h.Helper()
-	r, err := h.conn.Publish(h.Context(), e, bus.Marks{})
+	r, err := h.conn.Publish(h.Context(), e, bus.PublishOptions{})
 	h.ok(err)
 	return r.Seq
 }
 
 // again stores an event once more, as long after the first time as the server's memory for ids is short.
-func (h *house) again(e events.Event) {
+func (h *harness) again(e events.Event) {
 	h.Helper()
 	subject, header, data, err := events.Encode(e)
 	h.ok(err)
@@ -120,23 +120,23 @@ func (h *house) again(e events.Event) {
 }
 
 // edit has a person change a book and returns what the curator decided.
-func (h *house) edit(b playbook.Book, ops ...playbook.Op) events.Decision {
+func (h *harness) edit(b playbook.Book, ops ...playbook.Op) events.EditReply {
 	h.Helper()
 	return h.ask(b, &events.Edit{Ops: ops})
 }
 
 // ask has a person ask for something and returns what the curator decided.
-func (h *house) ask(b playbook.Book, e *events.Edit) events.Decision {
+func (h *harness) ask(b playbook.Book, e *events.Edit) events.EditReply {
 	h.Helper()
 	e.Book, e.ID, e.Author, e.Reason = b, events.NewID(), "ann", "test"
 	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
 	defer cancel()
-	reply, err := h.conn.Request(ctx, e, bus.Marks{})
+	reply, err := h.conn.Request(ctx, e, bus.PublishOptions{})
 	h.ok(err)
-	if reply.Refused != "" {
-		h.Fatalf("edit: %s", reply.Refused)
+	if reply.Error != "" {
+		h.Fatalf("edit: %s", reply.Error)
 	}
-	var d events.Decision
+	var d events.EditReply
 	h.ok(events.Unmarshal(reply.Data, &d))
 	return d
 }
@@ -146,7 +146,7 @@ func add(content string) playbook.Op {
 }
 
 // until waits for a version of a book's view that is as described, and returns it.
-func (h *house) until(b playbook.Book, what string, is func(*playbook.Playbook) bool) *playbook.Playbook {
+func (h *harness) until(b playbook.Book, what string, is func(*playbook.Playbook) bool) *playbook.Playbook {
 	h.Helper()
 	f, wait, err := h.store.Follow(h.Context(), b)
 	h.ok(err)
@@ -173,11 +173,11 @@ func helpful(p *playbook.Playbook, id playbook.BulletID) int {
 }
 
 // whole checks that a book's view is what its log folds to, and returns it.
-func (h *house) whole(b playbook.Book) *playbook.Playbook {
+func (h *harness) whole(b playbook.Book) *playbook.Playbook {
 	h.Helper()
-	last := h.edit(b, add("the end of "+h.Name()+", "+events.Short(events.NewID()))).Version
+	last := h.edit(b, add("the end of "+h.Name()+", "+events.ShortID(events.NewID()))).Version
 	view := h.until(b, "the last edit", func(p *playbook.Playbook) bool { return p.Version() >= last })
-	fold, err := h.store.At(h.Context(), b, view.Version())
+	fold, err := h.store.PlaybookAt(h.Context(), b, view.Version())
 	h.ok(err)
 	if fold.StateHash() != view.StateHash() || fold.Checksum() != view.Checksum() || fold.LastMinted() != view.LastMinted() {
 		h.Errorf("book %s: the view at version %d is not what the log folds to", b, view.Version())
@@ -195,11 +195,11 @@ func (m model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) 
 const nothing = `{"reasoning": "nothing new", "operations": []}`
 
 // commit writes the delta of one vote as a curator would, and neither flushes nor acks.
-func (h *house) commit(r *events.Reflection, seq uint64) {
+func (h *harness) commit(r *events.Reflection, seq uint64) {
 	h.Helper()
 	w, err := h.store.Writer(h.Context(), "b")
 	h.ok(err)
-	_, err = w.Commit(h.Context(), func(natskv.State) ([]*playbook.Delta, error) {
+	_, err = w.Commit(h.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
 		return []*playbook.Delta{{Covers: []playbook.Cover{r.Cover(seq)}, Ops: []playbook.Op{
 			{Kind: playbook.Tag, Bullet: r.Tags[0].ID, Helpful: 1, Support: []int{0}},
 		}}}, nil
@@ -208,7 +208,7 @@ func (h *house) commit(r *events.Reflection, seq uint64) {
 }
 
 // lag waits until the curators' durable is as described; the server tells nobody, so it is asked.
-func (h *house) lag(is func(bus.Lag) bool) {
+func (h *harness) lag(is func(bus.Lag) bool) {
 	h.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
 		lag, err := h.conn.Lag(h.Context(), events.RoleCurator)
@@ -224,7 +224,7 @@ func (h *house) lag(is func(bus.Lag) bool) {
 }
 
 // floor waits until everything up to a sequence is settled.
-func (h *house) floor(seq uint64) {
+func (h *harness) floor(seq uint64) {
 	h.Helper()
 	h.lag(func(l bus.Lag) bool { return l.Floor >= seq })
 }

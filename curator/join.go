@@ -9,22 +9,22 @@ import (
 	"debrief/playbook/similar"
 )
 
-// motion is a proposal while the groups' proposals are brought together.
-type motion struct {
-	op    playbook.Op
-	from  []*docket // in the order of the batch, each once; none where the model did not say
-	at    *docket   // that carries it: the last of those it rests on, else of its group
-	group int       // the first that proposed it
-	model string
+// groupProposal is a proposal of one group, before the proposals of all groups are combined.
+type groupProposal struct {
+	op      playbook.Op
+	support []*workItem // in batch order, without duplicates; empty if the model named none
+	owner   *workItem   // the last item of support, or of the group if support is empty
+	group   int         // the first group that proposed it
+	model   string
 }
 
-// identity is the same for proposals that ask for the same. A vote is one reflection's own.
-func (m *motion) identity() string {
-	op := &m.op
-	text := playbook.WordingOf(op.Content)
+// key is equal for equal proposals. Votes of different reflections are never equal.
+func (p *groupProposal) key() string {
+	op := &p.op
+	text := playbook.ContentKeyOf(op.Content)
 	switch op.Kind {
 	case playbook.Tag:
-		return fmt.Sprint(op.Kind, "\x00", op.Bullet, "\x00", voteOf(op), "\x00", m.at.id)
+		return fmt.Sprint(op.Kind, "\x00", op.Bullet, "\x00", voteOf(op), "\x00", p.owner.id)
 	case playbook.Add, playbook.Update:
 		return fmt.Sprintf("%s\x00%s\x00%x", op.Kind, op.Bullet, text)
 	case playbook.Merge:
@@ -35,84 +35,85 @@ func (m *motion) identity() string {
 	return fmt.Sprint(op.Kind, "\x00", op.Bullet)
 }
 
-// rest adds to what a motion rests on. Place says where in the batch a docket is.
-func (m *motion) rest(from []*docket, place map[*docket]int) {
-	for _, k := range from {
-		if !slices.Contains(m.from, k) {
-			m.from = append(m.from, k)
+// addSupport adds work items to the support and updates the owner. place contains the index of each item in the batch.
+func (p *groupProposal) addSupport(from []*workItem, place map[*workItem]int) {
+	for _, item := range from {
+		if !slices.Contains(p.support, item) {
+			p.support = append(p.support, item)
 		}
 	}
-	slices.SortFunc(m.from, func(a, b *docket) int { return place[a] - place[b] })
-	for _, k := range m.from {
-		if place[k] > place[m.at] {
-			m.at = k
+	slices.SortFunc(p.support, func(a, b *workItem) int { return place[a] - place[b] })
+	for _, item := range p.support {
+		if place[item] > place[p.owner] {
+			p.owner = item
 		}
 	}
 }
 
-// join makes one motion of those that ask for the same, in the place of the first.
-func join(all []*motion, place map[*docket]int) []*motion {
-	var kept []*motion
-	known := make(map[string]*motion, len(all))
-	for _, m := range all {
-		key := m.identity()
+// mergeEqual replaces equal proposals by one with their joint support, at the position of the first.
+func mergeEqual(all []*groupProposal, place map[*workItem]int) []*groupProposal {
+	var kept []*groupProposal
+	known := make(map[string]*groupProposal, len(all))
+	for _, p := range all {
+		key := p.key()
 		if same := known[key]; same != nil {
-			same.rest(m.from, place)
-			if place[m.at] > place[same.at] {
-				same.at = m.at
+			same.addSupport(p.support, place)
+			if place[p.owner] > place[same.owner] {
+				same.owner = p.owner
 			}
 			continue
 		}
-		known[key] = m
-		kept = append(kept, m)
+		known[key] = p
+		kept = append(kept, p)
 	}
 	return kept
 }
 
-// touches lists the bullets that an operation would change or take out. To second one changes nothing of what it says,
-// and a vote neither.
-func touches(op *playbook.Op) []playbook.BulletID {
+// affectedBullets returns the bullets whose content or existence an operation changes. A confirmation or a vote changes
+// counters only.
+func affectedBullets(op *playbook.Op) []playbook.BulletID {
 	switch op.Kind {
-	case playbook.Add, playbook.Tag, playbook.Second:
+	case playbook.Add, playbook.Tag, playbook.Confirm:
 		return nil
 	}
 	return append([]playbook.BulletID{op.Bullet}, op.Sources...)
 }
 
-func collide(a, b *motion) bool {
-	others := touches(&b.op)
-	return slices.ContainsFunc(touches(&a.op), func(id playbook.BulletID) bool { return slices.Contains(others, id) })
+// conflict reports whether two proposals affect the same bullet.
+func conflict(a, b *groupProposal) bool {
+	others := affectedBullets(&b.op)
+	return slices.ContainsFunc(affectedBullets(&a.op), func(id playbook.BulletID) bool { return slices.Contains(others, id) })
 }
 
-// overlapping is how alike two new texts must be for somebody to look whether one of them is enough. Where it errs, a
-// call is made for nothing.
-const overlapping = 0.4
+// overlapThreshold is the similarity of two new texts, from 0 to 1, from which on a model decides if one text is enough.
+// A value that is too low only costs unnecessary requests.
+const overlapThreshold = 0.4
 
-// manyMotions is how many proposals of several groups are too many to be told apart by their words.
-const manyMotions = 16
+// reducerThreshold is the number of proposals above which a model compares them, even if they do not overlap.
+const reducerThreshold = 16
 
-// disputed reports whether proposals of several groups need to be seen together by somebody who can read: two would
-// change one bullet, say something alike or come from the same reflection, or they are many.
-func disputed(all []*motion) bool {
-	several := slices.ContainsFunc(all, func(m *motion) bool { return m.group != all[0].group })
+// needsReducer reports whether a model must compare the proposals of several groups: two of them affect the same bullet,
+// have similar texts or come from the same reflection, or there are more than reducerThreshold.
+func needsReducer(all []*groupProposal) bool {
+	several := slices.ContainsFunc(all, func(p *groupProposal) bool { return p.group != all[0].group })
 	if !several {
 		return false
 	}
-	if len(all) > manyMotions {
+	if len(all) > reducerThreshold {
 		return true
 	}
 	for i, a := range all {
 		for _, b := range all[:i] {
-			if collide(a, b) {
+			if conflict(a, b) {
 				return true
 			}
 			if a.op.Content == "" || b.op.Content == "" {
 				continue
 			}
-			if a.group != b.group && slices.ContainsFunc(a.from, func(k *docket) bool { return slices.Contains(b.from, k) }) {
+			if a.group != b.group && slices.ContainsFunc(a.support, func(item *workItem) bool { return slices.Contains(b.support, item) }) {
 				return true
 			}
-			if similar.Likeness(a.op.Content, b.op.Content) >= overlapping {
+			if similar.Similarity(a.op.Content, b.op.Content) >= overlapThreshold {
 				return true
 			}
 		}
@@ -120,43 +121,44 @@ func disputed(all []*motion) bool {
 	return false
 }
 
-// settleCollisions leaves, of the proposals that would change one bullet in different ways, the one that rests on the
-// most reflections; of equals the first. Proposals of one call are one call's idea and stay together.
-func settleCollisions(all []*motion) (kept []*motion, rejected []loser) {
+// resolveConflicts keeps, of conflicting proposals, the one with the most supporting reflections, or the first of equals.
+// Proposals of the same group do not conflict, because one reply is consistent.
+func resolveConflicts(all []*groupProposal) (kept []*groupProposal, rejected []droppedProposal) {
 	order := slices.Clone(all)
-	slices.SortStableFunc(order, func(a, b *motion) int { return len(b.from) - len(a.from) })
-	lost := make(map[*motion]bool)
-	for i, m := range order {
+	slices.SortStableFunc(order, func(a, b *groupProposal) int { return len(b.support) - len(a.support) })
+	lost := make(map[*groupProposal]bool)
+	for i, p := range order {
 		for _, better := range order[:i] {
-			if !lost[better] && better.group != m.group && collide(better, m) {
-				lost[m] = true
-				ids := make([]string, 0, len(touches(&better.op)))
-				for _, id := range touches(&better.op) {
+			if !lost[better] && better.group != p.group && conflict(better, p) {
+				lost[p] = true
+				ids := make([]string, 0, len(affectedBullets(&better.op)))
+				for _, id := range affectedBullets(&better.op) {
 					ids = append(ids, string(id))
 				}
-				rejected = append(rejected, loser{m, fmt.Sprintf("another change of %s rests on %s: %s",
-					clip(strings.Join(ids, ", "), maxName), reflections(len(better.from)), better.op.Kind)})
+				rejected = append(rejected, droppedProposal{p, fmt.Sprintf("another change of %s has more support, %s: %s",
+					truncate(strings.Join(ids, ", "), maxName), countReflections(len(better.support)), better.op.Kind)})
 				break
 			}
 		}
 	}
-	for _, m := range all {
-		if !lost[m] {
-			kept = append(kept, m)
+	for _, p := range all {
+		if !lost[p] {
+			kept = append(kept, p)
 		}
 	}
 	return kept, rejected
 }
 
-func reflections(n int) string {
+// countReflections formats a number of reflections.
+func countReflections(n int) string {
 	if n == 1 {
 		return "1 reflection"
 	}
 	return fmt.Sprintf("%d reflections", n)
 }
 
-// loser is a motion that comes to nothing, and why.
-type loser struct {
-	*motion
-	why string
+// droppedProposal is a group proposal that was dropped, with the reason.
+type droppedProposal struct {
+	*groupProposal
+	reason string
 }

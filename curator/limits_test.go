@@ -10,9 +10,9 @@ import (
 	"debrief/playbook"
 )
 
-// many is a book of n bullets.
-func many(n int) *notes {
-	b := new(notes)
+// many returns a book with n bullets.
+func many(n int) *draftTest {
+	b := new(draftTest)
 	b.p = *playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
 		for i := range n {
 			if !yield(&playbook.Bullet{ID: playbook.MintID("others", uint64(i+1)), Section: "others", Content: fmt.Sprint("advice ", i)}) {
@@ -23,8 +23,8 @@ func many(n int) *notes {
 	return b
 }
 
-// accounted counts what became of votes and rejections: nothing is silently lost.
-func accounted(t *testing.T, n *notes) (votes, adds, rejected int) {
+// accounted counts the votes and rejections, so that a test can check that none is lost.
+func accounted(t *testing.T, n *draftTest) (votes, adds, rejected int) {
 	t.Helper()
 	for _, d := range n.deltas {
 		for _, op := range d.Ops {
@@ -37,7 +37,10 @@ func accounted(t *testing.T, n *notes) (votes, adds, rejected int) {
 		}
 		for _, r := range d.Rejected {
 			var more int
-			if _, err := fmt.Sscanf(r.Reason, "%d more proposals were rejected", &more); err == nil {
+			if r.Code == playbook.ReasonMore {
+				if _, err := fmt.Sscan(r.Reason, &more); err != nil {
+					t.Error(err)
+				}
 				rejected += more
 			} else {
 				rejected++
@@ -47,8 +50,8 @@ func accounted(t *testing.T, n *notes) (votes, adds, rejected int) {
 	return votes, adds, rejected
 }
 
-// TestOneReflectionMayAskForTooMuch: notes.one holds every delta against the log's limits.
-func TestOneReflectionMayAskForTooMuch(t *testing.T) {
+// TestLargeReflectionIsTruncated relies on draftTest.one, which checks each delta against the limits of the log.
+func TestLargeReflectionIsTruncated(t *testing.T) {
 	t.Parallel()
 	const bullets = 3000
 	long := strings.Repeat("long ", playbook.MaxContent/5)
@@ -135,21 +138,19 @@ func TestOneReflectionMayAskForTooMuch(t *testing.T) {
 	}
 }
 
-// TestAnEditMayTakeSeveralDeltas: what is too much for one is several, and happens at once or, when one bullet of it
-// cannot be, not at all.
-func TestAnEditMayTakeSeveralDeltas(t *testing.T) {
+func TestLargeEditIsSplitAndAtomic(t *testing.T) {
 	t.Parallel()
 	n := many(3000)
 	e := edited("e")
-	e.e.Author = strings.Repeat("a", 1<<20)
+	e.edit.Author = strings.Repeat("a", 1<<20)
 	for i := range 3000 {
-		e.e.Ops = append(e.e.Ops, op(playbook.Remove, playbook.MintID("others", uint64(i+1)), ""))
+		e.edit.Ops = append(e.edit.Ops, op(playbook.Remove, playbook.MintID("others", uint64(i+1)), ""))
 	}
 	bad := *e
-	more := *e.e
+	more := *e.edit
 	more.Ops = append(slices.Clone(more.Ops), op(playbook.Remove, "nobody-00001", ""))
 	more.ID = events.Hash("bad")
-	bad.id, bad.e = more.ID, &more
+	bad.id, bad.edit = more.ID, &more
 	n.take(t, &bad)
 	if n.p.Len() != 3000 || len(bad.decision.Refused) != 1 || len(n.deltas) != 1 {
 		t.Fatalf("got %d bullets, %d refusals in %d deltas; want all 3000, one, and it recorded", n.p.Len(), len(bad.decision.Refused), len(n.deltas))
@@ -160,14 +161,13 @@ func TestAnEditMayTakeSeveralDeltas(t *testing.T) {
 	}
 }
 
-// TestReflectionsThatDoNotFitTogetherLoseNothing: what one delta has no room for is in the next.
-func TestReflectionsThatDoNotFitTogetherLoseNothing(t *testing.T) {
+func TestOverflowGoesToNextDelta(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	n := many(3000)
-	var batch []*docket
+	var batch []*workItem
 	for i := range 256 {
 		r := events.Reflection{}
 		for j := range 40 {
@@ -185,11 +185,12 @@ func TestReflectionsThatDoNotFitTogetherLoseNothing(t *testing.T) {
 	t.Logf("%d deltas", len(n.deltas))
 }
 
-// TestManyRulesRestOnOne: more bullets than a delta holds say how often their base was seen. They all get to say it.
-func TestManyRulesRestOnOne(t *testing.T) {
+// TestManyRulesWithOneBase has more bullets with the same base than one delta can change. All of them must be
+// refreshed.
+func TestManyRulesWithOneBase(t *testing.T) {
 	t.Parallel()
 	const resting = 1500
-	n := new(notes)
+	n := new(draftTest)
 	n.p = *playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
 		base := &playbook.Bullet{ID: "s-00001", Section: "s", Content: "base", Status: playbook.Candidate, Helpful: 50, Harmful: 50, Rule: &playbook.Rule{Key: "base", Text: "base", CountOnly: true}}
 		yield(base)
@@ -209,16 +210,16 @@ func TestManyRulesRestOnOne(t *testing.T) {
 	}
 }
 
-// TestAnImportThatWouldEndTheNumbersIsRefused by its field, and what is added after imports of high numbers is all there.
-func TestAnImportThatWouldEndTheNumbersIsRefused(t *testing.T) {
+// TestImportWithTooHighNumberIsRefused also checks that bullets can be added after imports with high numbers.
+func TestImportWithTooHighNumberIsRefused(t *testing.T) {
 	t.Parallel()
 	put := func(id playbook.BulletID) playbook.Op {
-		return playbook.Op{Kind: playbook.Put, Bullet: id, Whole: &playbook.Bullet{ID: id, Section: "others", Content: "has number " + string(id)}}
+		return playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "others", Content: "has number " + string(id)}}
 	}
-	n := new(notes)
+	n := new(draftTest)
 	refused := edited("import", put("zz-1000000000000000"))
 	n.take(t, refused)
-	if got := refused.decision.Refused; len(got) != 1 || !strings.HasPrefix(got[0], `whole.id: "zz-1000000000000000": the number`) || n.p.Len() != 0 {
+	if got := refused.decision.Refused; len(got) != 1 || !strings.HasPrefix(got[0], `whole.id: "zz-1000000000000000": `) || n.p.Len() != 0 {
 		t.Errorf("got %q and %d bullets, want it refused by its field", got, n.p.Len())
 	}
 	n.take(t, edited("highest", put("zz-999000000000000")), edited("a timestamp", put("zz-1700000000000000000")))
@@ -234,15 +235,15 @@ func TestAnImportThatWouldEndTheNumbersIsRefused(t *testing.T) {
 	}
 }
 
-// TestAnAddUnderAnIDThatIsTakenIsARecordedRejection: a counter that is behind its bullets, as of a damaged view.
-func TestAnAddUnderAnIDThatIsTakenIsARecordedRejection(t *testing.T) {
+// TestAddWithExistingIDIsRejected uses a number behind the bullets, as after damage to a view.
+func TestAddWithExistingIDIsRejected(t *testing.T) {
 	t.Parallel()
-	n := new(notes)
+	n := new(draftTest)
 	n.seed(t, "one", "two")
 	behind := newDraft(&n.p, n.policy)
-	behind.minted = 1
+	behind.lastMinted = 1
 	op := add("three")
-	if why := behind.mint(&op); why == nil || !strings.Contains(why.reason, `"misc-00002" is there already`) || len(behind.ops) > 0 {
+	if why := behind.mint(&op); why == nil || why.code != playbook.ReasonExists || len(behind.ops) > 0 {
 		t.Errorf("got %+v and %d operations, want a reason and none", why, len(behind.ops))
 	}
 }

@@ -1,26 +1,35 @@
 package curator
 
 import (
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// Meter is told what curators do, by several books at the same time. It must not block.
+// Meter receives the metrics of a Curator. Several goroutines may call it at the same time. It must not block.
 type Meter interface {
-	natskv.Meter
-	// Decided says that a gate has given a bullet a status.
-	Decided(playbook.Status)
+	deltalog.Meter
+	// Rejected counts an operation that was rejected.
+	Rejected(playbook.Reason)
+	// Decided counts a status change of a bullet by the gate.
+	Decided(playbook.Status, playbook.Reason)
 }
 
-// tell tells the meter what the gate has decided in a delta that was committed. What a rule's counts or the budget turn
-// is no decision of the gate's: the first has no reason of its own, the second always the same.
-func (c *Config) tell(d *playbook.Delta) {
-	if c.Meter == nil || d.Author != Author {
+// reportMetrics reports the rejections and the gate's decisions in a committed delta to the meter. A status change that follows
+// from the counts of a rule has no code. A status change for the token budget is not a decision of the gate. Neither is
+// reported.
+func (c *Config) reportMetrics(d *playbook.Delta) {
+	if c.Meter == nil {
+		return
+	}
+	for i := range d.Rejected {
+		c.Meter.Rejected(d.Rejected[i].Code)
+	}
+	if d.Author != Author {
 		return
 	}
 	for i := range d.Ops {
-		if op := &d.Ops[i]; op.Kind == playbook.SetStatus && op.Reason != "" && op.Reason != reasonBudget {
-			c.Meter.Decided(op.Status)
+		if op := &d.Ops[i]; op.Kind == playbook.SetStatus && op.Code != "" && op.Code != playbook.ReasonTokenBudget {
+			c.Meter.Decided(op.Status, op.Code)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"debrief/playbook"
 )
 
-// PromptVersion changes with every change of the prompt's words, so that deltas made under different words can be told
-// apart.
+// PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
+// together with the text.
 const PromptVersion = "c2"
 
 const systemText = `You keep a playbook: short pieces of advice, called bullets, that people read before they do a task. You are given the bullets that bear on new insights from finished tasks, and propose the few changes that make the playbook say what it lacks.
@@ -38,7 +38,7 @@ Answer with one JSON object and nothing around it:
   {"type": "MERGE", "source_ids": ["id", "id"], "keep_id": "one of them", "content": "the whole new text", "reflections": []},
   {"type": "REMOVE", "bullet_id": "id", "reason": "why", "reflections": []}]}`
 
-// wireProposals is the reply as the schema asks for it. Fields that an operation has no use for are empty.
+// wireProposals is the reply in the form of the schema. Fields that an operation does not use are empty.
 type wireProposals struct {
 	Reasoning  string          `json:"reasoning"`
 	Operations []wireOperation `json:"operations"`
@@ -57,36 +57,36 @@ type wireOperation struct {
 
 var proposalSchema = chat.SchemaOf[wireProposals]()
 
-// Request is what a model is asked to decide at once.
+// Request is the input of one request for proposals.
 type Request struct {
-	// Bullets are those of the playbook that bear on the reflections, OnTrial those that not everybody is shown; Total is
-	// how many it has.
-	Bullets []*playbook.Bullet
-	OnTrial []*playbook.Bullet
-	Total   int
-	// TurnedDown is what was proposed or tried before and is not to come back.
-	TurnedDown []TurnedDown
-	// Reflections are numbered 1 to n in the prompt and in proposals. Those without an insight are left out of the
-	// prompt and keep their numbers.
+	// Bullets are the active bullets of the playbook that are related to the reflections. OnTrial are the related
+	// candidates and bullets on probation. Total is the number of all bullets of the playbook.
+	Bullets   []*playbook.Bullet
+	Undecided []*playbook.Bullet
+	Total     int
+	// RejectedText are rejected and retired texts that must not be proposed again.
+	Rejected []RejectedText
+	// Reflections have the numbers 1 to n in the prompt and in proposals. A reflection without an insight is left out of the
+	// prompt, and its number is not used.
 	Reflections []*events.Reflection
-	// Problem is why the replies to an earlier request for the same reflections were not usable; empty for a first request.
+	// Problem is the reason why the reply to an earlier request was not usable. It is empty in the first request.
 	Problem string
 }
 
-// TurnedDown is a text that did not get into the playbook or did not stay, and why.
-type TurnedDown struct {
+// RejectedText is a rejected or retired text with the reason.
+type RejectedText struct {
 	Text   string `json:"turned_down"`
 	Reason string `json:"because"`
 }
 
-// Limits of what one reflection brings into the prompt, in bytes.
+// Limits of the texts of one reflection in the prompt, in bytes.
 const (
 	maxInsight  = 4 << 10
 	maxQuestion = 300
 )
 
-// Prompt asks a model for changes. Insights come from text that nobody vouches for: each is one line of JSON, so that
-// none can pass for two, for a bullet or for the end of the list.
+// Prompt returns the prompt of a request. Insights are untrusted text, so each is one line of JSON: it cannot imitate a
+// second insight, a bullet or the end of the list.
 func Prompt(in Request) chat.Prompt {
 	var user strings.Builder
 	if learned := playbook.Render(in.Bullets); learned != "" {
@@ -96,12 +96,12 @@ func Prompt(in Request) chat.Prompt {
 	} else {
 		user.WriteString("# Playbook, still empty\n\n")
 	}
-	if trial := playbook.Render(in.OnTrial); trial != "" {
+	if trial := playbook.Render(in.Undecided); trial != "" {
 		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
 	}
-	if len(in.TurnedDown) > 0 {
+	if len(in.Rejected) > 0 {
 		user.WriteString("# Turned down before, not to be proposed again\n\n")
-		for _, t := range in.TurnedDown {
+		for _, t := range in.Rejected {
 			user.WriteString(jsonLine(t))
 		}
 		user.WriteString("\n")
@@ -111,13 +111,13 @@ func Prompt(in Request) chat.Prompt {
 		line := promptInsight{
 			Number:   i + 1,
 			Outcome:  string(r.Outcome.Label),
-			Insight:  clip(r.KeyInsight, maxInsight),
-			Section:  clip(insightSection(r), playbook.MaxSection),
-			Question: clip(strings.Join(strings.Fields(r.Question), " "), maxQuestion),
+			Insight:  truncate(r.KeyInsight, maxInsight),
+			Section:  truncate(insightSection(r), playbook.MaxSection),
+			Question: truncate(strings.Join(strings.Fields(r.Question), " "), maxQuestion),
 		}
 		for _, l := range r.Lessons {
 			if l.Content != r.KeyInsight {
-				line.Also = append(line.Also, clip(l.Content, maxInsight))
+				line.Also = append(line.Also, truncate(l.Content, maxInsight))
 			}
 		}
 		if line.Insight != "" || len(line.Also) > 0 {
@@ -125,7 +125,7 @@ func Prompt(in Request) chat.Prompt {
 		}
 	}
 	if in.Problem != "" {
-		fmt.Fprintf(&user, "\n# Reply format\n\nAn earlier reply could not be read: %s. Reply with the JSON object alone.\n", clip(strings.Join(strings.Fields(in.Problem), " "), maxQuestion))
+		fmt.Fprintf(&user, "\n# Reply format\n\nAn earlier reply could not be read: %s. Reply with the JSON object alone.\n", truncate(strings.Join(strings.Fields(in.Problem), " "), maxQuestion))
 	}
 	return chat.Prompt{
 		Name:     "curator",
@@ -143,8 +143,7 @@ type promptInsight struct {
 	Question string   `json:"question,omitempty"`
 }
 
-// insightSection is where the Reflector would put the insight: the section of the lesson that repeats it, else of the
-// first.
+// insightSection returns the section of the lesson that repeats the insight, else the section of the first lesson.
 func insightSection(r *events.Reflection) string {
 	for _, l := range r.Lessons {
 		if l.Content == r.KeyInsight {
@@ -157,11 +156,11 @@ func insightSection(r *events.Reflection) string {
 	return ""
 }
 
-// clip is text of at most so many bytes, cut between runes.
-func clip(text string, most int) string {
+// truncate trims text and truncates it to a maximum number of bytes, between two runes.
+func truncate(text string, limit int) string {
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD")
-	if len(text) <= most {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + " …"
+	return strings.ToValidUTF8(text[:limit], "") + " …"
 }

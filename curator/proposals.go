@@ -14,20 +14,20 @@ import (
 	"debrief/playbook"
 )
 
-// Proposal is an operation that a model asks for, and the numbers of the reflections that it says it rests on: none
-// when it did not say. An Add has no bullet id yet.
+// Proposal is an operation that a model proposes, with the numbers of the supporting reflections. Reflections is empty if
+// the model gave none. An Add has no bullet id yet.
 type Proposal struct {
 	Op          playbook.Op
 	Reflections []int
 }
 
-// Suggestions are what a model makes of a request. Rejected holds what it asked for that cannot be done, or not in full.
+// Suggestions are the proposals in a reply. Rejected contains the invalid operations, and the ignored parts of valid ones.
 type Suggestions struct {
 	Proposals []Proposal
 	Rejected  []playbook.Rejection
 }
 
-// Ask has a model propose changes, once more when the reply cannot be read.
+// Ask asks a model for proposals. It asks once more if the reply is not usable.
 func Ask(ctx context.Context, m chat.Model, in Request) (Suggestions, chat.Reply, error) {
 	return chat.Ask(ctx, m, Prompt(in), func(r chat.Reply) (s Suggestions, err error) {
 		s.Proposals, s.Rejected, err = parseProposals(r, len(in.Reflections))
@@ -35,8 +35,8 @@ func Ask(ctx context.Context, m chat.Model, in Request) (Suggestions, chat.Reply
 	})
 }
 
-// parseProposals reads a reply to a request with n reflections. What cannot become an operation, and what was left out
-// of one that did, comes back as a rejection with its reason.
+// parseProposals reads a reply to a request with n reflections. It returns a rejection for each invalid operation and for
+// each ignored part of a valid one.
 func parseProposals(r chat.Reply, n int) ([]Proposal, []playbook.Rejection, error) {
 	operations, err := operationList(r)
 	if err != nil {
@@ -49,26 +49,26 @@ func parseProposals(r chat.Reply, n int) ([]Proposal, []playbook.Rejection, erro
 	for _, raw := range operations {
 		var m modelOp
 		if err := json.Unmarshal(raw, &m.fields); err != nil || m.fields == nil {
-			rejected = append(rejected, playbook.Rejection{Reason: fmt.Sprintf("operation %s is no object", clip(string(raw), 80))})
+			rejected = append(rejected, playbook.Rejection{Code: playbook.ReasonInvalid, Reason: fmt.Sprintf("operation %s: not a JSON object", truncate(string(raw), 80))})
 			continue
 		}
 		p, err := m.proposal(n)
 		if err != nil {
-			rejected = append(rejected, playbook.Rejection{Op: p.Op, Reason: err.Error()})
+			rejected = append(rejected, playbook.Rejection{Op: p.Op, Code: playbook.ReasonInvalid, Reason: err.Error()})
 			continue
 		}
 		for _, reason := range m.ignored {
-			rejected = append(rejected, playbook.Rejection{Op: p.Op, Reason: reason})
+			rejected = append(rejected, playbook.Rejection{Op: p.Op, Code: playbook.ReasonIgnored, Reason: reason})
 		}
 		proposals = append(proposals, p)
 	}
 	return proposals, rejected, nil
 }
 
-// operationList finds the operations of a reply: in an object, under "update" in one, as a bare list, null or missing
-// where the model wants no change but says something.
+// operationList returns the operations of a reply: a JSON list, or the field "operations" of an object, also inside a field
+// "update". An object with "reasoning" alone has no operations. An object that is an operation is a list of one.
 func operationList(r chat.Reply) ([]json.RawMessage, error) {
-	object, err := chat.ObjectOrList(r)
+	object, err := chat.ParseObjectOrList(r)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +90,9 @@ func operationList(r chat.Reply) ([]json.RawMessage, error) {
 		object = inner
 	}
 	raw, ok := fields["operations"]
-	if _, talks := fields["reasoning"]; !ok && !talks {
+	if _, hasReasoning := fields["reasoning"]; !ok && !hasReasoning {
 		if firstField(fields, "type", "op") != nil {
-			return []json.RawMessage{object}, nil // a single operation, without the list around it
+			return []json.RawMessage{object}, nil // a single operation without a list
 		}
 		return nil, errors.New(`reply has neither "operations" nor "reasoning"`)
 	}
@@ -106,12 +106,13 @@ func operationList(r chat.Reply) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// modelOp is an operation as a model wrote it, and what of it was passed over.
+// modelOp is an operation in the form of the model, with a sentence for each ignored part.
 type modelOp struct {
 	fields  map[string]json.RawMessage
 	ignored []string
 }
 
+// text returns the first of the named fields as text. It returns the JSON of a value that is not a string.
 func (m *modelOp) text(names ...string) string {
 	raw := firstField(m.fields, names...)
 	var s string
@@ -121,23 +122,25 @@ func (m *modelOp) text(names ...string) string {
 	return strings.TrimSpace(string(raw))
 }
 
+// id returns the first of the named fields as a bullet id.
 func (m *modelOp) id(names ...string) playbook.BulletID {
-	return playbook.BulletID(strings.Trim(clip(m.text(names...), 256), "[] \t\r\n"))
+	return playbook.BulletID(strings.Trim(truncate(m.text(names...), 256), "[] \t\r\n"))
 }
 
+// ignore records that a part of the operation is ignored.
 func (m *modelOp) ignore(format string, args ...any) {
 	m.ignored = append(m.ignored, fmt.Sprintf(format, args...))
 }
 
-// proposal is the operation in our words. The error says why it can be none; the proposal then holds what was read.
+// proposal converts the operation. If it is invalid, proposal returns an error and the parts that could be read.
 func (m *modelOp) proposal(n int) (Proposal, error) {
 	name := strings.ToUpper(m.text("type", "op"))
-	p := Proposal{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: clip(m.text("reason", "justification"), 1000)}}
+	p := Proposal{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: truncate(m.text("reason", "justification"), 1000)}}
 	switch name {
 	case "DELETE":
 		p.Op.Kind = playbook.Remove
 	case wireSame:
-		p.Op.Kind = playbook.Second
+		p.Op.Kind = playbook.Confirm
 	}
 	if p.Op.Kind != playbook.Add && p.Op.Kind != playbook.Merge {
 		p.Op.Bullet = m.id("bullet_id", "id", "bullet", "skill_id")
@@ -162,41 +165,41 @@ func (m *modelOp) proposal(n int) (Proposal, error) {
 		}
 	case playbook.Tag:
 		err = m.vote(&p.Op)
-	case playbook.Remove, playbook.Second:
+	case playbook.Remove, playbook.Confirm:
 	default:
-		p.Op.Kind = playbook.OpKind(clip(name, 40))
-		return p, fmt.Errorf("type: %q is none of ADD, UPDATE, SAME, TAG, REMOVE, MERGE", clip(name, 40))
+		p.Op.Kind = playbook.OpKind(truncate(name, 40))
+		return p, fmt.Errorf("type: unknown type %q: use ADD, UPDATE, SAME, TAG, REMOVE or MERGE", truncate(name, 40))
 	}
 	if err == nil && p.Op.Bullet == "" && p.Op.Kind != playbook.Add {
-		err = errors.New("bullet_id: is empty")
+		err = errors.New("bullet_id: required")
 	}
 	p.Reflections = m.reflections(n)
 	return p, err
 }
 
-// wireSame is what a model calls playbook.Second: the insights say what a bullet says already.
+// wireSame is the name of playbook.Confirm in prompts and replies: a bullet already contains the insight.
 const wireSame = "SAME"
 
-// wireKind is an operation's kind in a prompt.
+// wireKind returns the name of an operation in a prompt.
 func wireKind(k playbook.OpKind) string {
-	if k == playbook.Second {
+	if k == playbook.Confirm {
 		return wireSame
 	}
 	return string(k)
 }
 
-// ignoreCounters notes counters that a model tried to set. Counters are votes of reflections and nobody's to write.
+// ignoreCounters ignores counters that a model tried to set. Only the votes of reflections change counters.
 func (m *modelOp) ignoreCounters() {
 	for _, name := range counterNames {
 		if _, there := m.metadata()[name]; there {
-			m.ignore("metadata.%s: ignored, a model sets no counters", name)
+			m.ignore("metadata.%s: ignored: a model must not set counters", name)
 		}
 	}
 }
 
 var counterNames = []string{"helpful", "harmful", "neutral"}
 
-// metadata is the object of that name, or the counters beside it.
+// metadata returns the field "metadata", or all fields without such an object.
 func (m *modelOp) metadata() map[string]json.RawMessage {
 	var meta map[string]json.RawMessage
 	if json.Unmarshal(m.fields["metadata"], &meta) != nil || meta == nil {
@@ -205,7 +208,7 @@ func (m *modelOp) metadata() map[string]json.RawMessage {
 	return meta
 }
 
-// vote reads a TAG: one counter, moved by one whatever the model says.
+// vote reads a TAG. It counts one vote for one counter, whatever number the model gives.
 func (m *modelOp) vote(op *playbook.Op) error {
 	meta := m.metadata()
 	moved := ""
@@ -215,13 +218,13 @@ func (m *modelOp) vote(op *playbook.Op) error {
 		switch {
 		case !there || (err == nil && by == 0) || string(raw) == "null" || string(raw) == "false":
 		case string(raw) != "true" && !(err == nil && by > 0):
-			m.ignore("metadata.%s: ignored, %s is no vote", name, clip(string(raw), 40))
+			m.ignore("metadata.%s: ignored: invalid vote %s", name, truncate(string(raw), 40))
 		case moved != "":
-			m.ignore("metadata.%s: ignored, one tag is one vote and it went to %s", name, moved)
+			m.ignore("metadata.%s: ignored: a TAG has one vote, and this one is %s", name, moved)
 		default:
 			moved = name
 			if string(raw) != "true" && by != 1 {
-				m.ignore("metadata.%s: counted as 1, not %s", name, clip(string(raw), 40))
+				m.ignore("metadata.%s: counted as 1 instead of %s", name, truncate(string(raw), 40))
 			}
 		}
 	}
@@ -233,19 +236,19 @@ func (m *modelOp) vote(op *playbook.Op) error {
 	case "neutral":
 		op.Neutral = 1
 	default:
-		return errors.New("metadata: a tag moves helpful, harmful or neutral, and there is none")
+		return errors.New("metadata: helpful, harmful or neutral is required")
 	}
 	return nil
 }
 
-// sources reads what a MERGE takes together; it keeps the bullet that the model names, else the first.
+// sources reads the bullets of a MERGE. The merged bullet has the id that the model gives, else the first one.
 func (m *modelOp) sources(op *playbook.Op) error {
 	var list []any
-	_ = json.Unmarshal(firstField(m.fields, "source_ids", "bullet_ids", "skill_ids"), &list) // no list is an empty one
+	_ = json.Unmarshal(firstField(m.fields, "source_ids", "bullet_ids", "skill_ids"), &list) // an invalid list counts as empty
 	op.Bullet = m.id("keep_id", "bullet_id", "id")
 	for _, v := range list {
 		s, _ := v.(string)
-		id := playbook.BulletID(strings.Trim(clip(s, 256), "[] \t\r\n"))
+		id := playbook.BulletID(strings.Trim(truncate(s, 256), "[] \t\r\n"))
 		if id == "" {
 			continue
 		}
@@ -255,12 +258,12 @@ func (m *modelOp) sources(op *playbook.Op) error {
 		}
 	}
 	if len(op.Sources) == 0 {
-		return errors.New("source_ids: a merge takes at least two bullets")
+		return errors.New("source_ids: at least two bullets are required")
 	}
 	return nil
 }
 
-// reflections reads the numbers an operation rests on; what is no number from 1 to n is noted and dropped.
+// reflections returns the numbers of the supporting reflections. It ignores values that are not numbers from 1 to n.
 func (m *modelOp) reflections(n int) []int {
 	raw := firstField(m.fields, "reflections", "reflection", "insights")
 	var list []json.RawMessage
@@ -272,7 +275,7 @@ func (m *modelOp) reflections(n int) []int {
 		i, err := strconv.Atoi(strings.Trim(string(item), `"# `))
 		switch {
 		case err != nil || i < 1 || i > n:
-			m.ignore("reflections: %s is none of 1 to %d", clip(string(item), 40), n)
+			m.ignore("reflections: %s is not a number from 1 to %d", truncate(string(item), 40), n)
 		case !slices.Contains(numbers, i):
 			numbers = append(numbers, i)
 		}
@@ -280,7 +283,7 @@ func (m *modelOp) reflections(n int) []int {
 	return numbers
 }
 
-// firstField is the first of the fields that is there and not null.
+// firstField returns the first of the named fields that exists and is not null, or nil.
 func firstField(fields map[string]json.RawMessage, names ...string) json.RawMessage {
 	for _, name := range names {
 		if raw, ok := fields[name]; ok && string(raw) != "null" {

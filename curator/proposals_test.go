@@ -45,22 +45,22 @@ func TestParseProposals(t *testing.T) {
 		{"no operations", `{"reasoning":"nothing new"}`, nil, nil},
 		{
 			"what a bullet says already", `{"operations":[{"type":"SAME","bullet_id":"[a-1]","content":"","reflections":[2,1]},{"type":"SAME","reflections":[3]}]}`,
-			[]Proposal{{playbook.Op{Kind: playbook.Second, Bullet: "a-1"}, []int{2, 1}}},
-			[]string{"bullet_id: is empty"},
+			[]Proposal{{playbook.Op{Kind: playbook.Confirm, Bullet: "a-1"}, []int{2, 1}}},
+			[]string{"bullet_id: required"},
 		},
 		{"a tag", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1}}]}`, []Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}}, nil},
 		{"a tag by name", `{"operations":[{"type":"TAG","bullet_id":"a-1","tag":"harmful"}]}`, []Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}}, nil},
 		{
 			"a tag of 3 moves 1", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"harmful":3,"neutral":0}}]}`,
 			[]Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}},
-			[]string{"counted as 1, not 3"},
+			[]string{"counted as 1 instead of 3"},
 		},
 		{
 			"a tag of two kinds", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1,"harmful":1}}]}`,
 			[]Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}},
-			[]string{"went to helpful"},
+			[]string{"this one is helpful"},
 		},
-		{"a tag of nothing", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":-2}}]}`, nil, []string{"there is none"}},
+		{"a tag of nothing", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":-2}}]}`, nil, []string{"required"}},
 		{
 			"counters in metadata", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","metadata":{"helpful":99,"harmful":0}}]}`,
 			[]Proposal{{add, nil}},
@@ -82,17 +82,17 @@ func TestParseProposals(t *testing.T) {
 			nil,
 		},
 		{"a merge of one", `{"operations":[{"type":"MERGE","source_ids":["a-1"],"content":"Both."}]}`, nil, []string{"at least two"}},
-		{"an unknown type", `{"operations":[{"type":"EXPLODE","bullet_id":"a-1"},{"bullet_id":"a-1"}]}`, nil, []string{`"EXPLODE" is none of`, `"" is none of`}},
+		{"an unknown type", `{"operations":[{"type":"EXPLODE","bullet_id":"a-1"},{"bullet_id":"a-1"}]}`, nil, []string{`unknown type "EXPLODE"`, `unknown type ""`}},
 		{"kinds that are not a model's", `{"operations":[{"type":"PIN","bullet_id":"a-1"},{"type":"STATUS","bullet_id":"a-1"}]}`, nil, []string{`"PIN"`, `"STATUS"`}},
 		{
 			"no content, no bullet", `{"operations":[{"type":"ADD","content":" "},{"type":"UPDATE","content":"x"},{"type":"REMOVE"}]}`, nil,
-			[]string{"content: is empty", "bullet_id: is empty", "bullet_id: is empty"},
+			[]string{"content: is empty", "bullet_id: required", "bullet_id: required"},
 		},
-		{"operations that are none", `{"operations":["ADD",null,7]}`, nil, []string{"no object", "no object", "no object"}},
+		{"operations that are none", `{"operations":["ADD",null,7]}`, nil, []string{"not a JSON object", "not a JSON object", "not a JSON object"}},
 		{
 			"reflections that are not there", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","reflections":[0,2,"3",4,2,null]}]}`,
 			[]Proposal{{add, []int{2, 3}}},
-			[]string{"0 is none of 1 to 3", "4 is none", "null is none"},
+			[]string{"0 is not a number from 1 to 3", "4 is not", "null is not"},
 		},
 		{"a single reflection", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","reflections":2}]}`, []Proposal{{add, []int{2}}}, nil},
 	} {
@@ -112,7 +112,7 @@ func TestParseProposals(t *testing.T) {
 	}
 }
 
-func TestContentIsCleanedBeforeItIsProposed(t *testing.T) {
+func TestProposedContentIsCleaned(t *testing.T) {
 	t.Parallel()
 	got, _, err := parseProposals(chat.Reply{Text: `{"operations":[{"type":"ADD","section":"## House\n[x] Rules","content":"a\u0000b\r\nc"}]}`}, 0)
 	if err != nil || len(got) != 1 || got[0].Op.Section != "house_x_rules" || got[0].Op.Content != "ab\nc" {
@@ -120,7 +120,7 @@ func TestContentIsCleanedBeforeItIsProposed(t *testing.T) {
 	}
 }
 
-func TestRepliesThatAreNoProposals(t *testing.T) {
+func TestParseProposalsInvalidReplies(t *testing.T) {
 	t.Parallel()
 	for _, r := range []chat.Reply{
 		{Text: ""},
@@ -150,7 +150,7 @@ func FuzzParseProposals(f *testing.F) {
 			t.Errorf("got %+v beside the error %v", proposals, err)
 		}
 		for _, r := range rejected {
-			if r.Reason == "" {
+			if r.Reason == "" || r.Code == "" {
 				t.Errorf("rejected %+v without a reason", r.Op)
 			}
 		}

@@ -13,95 +13,97 @@ import (
 	"debrief/playbook"
 )
 
-// propose makes the proposals of every docket that brings lessons. What the playbook says already, to the word, needs no
-// model; without a model the other lessons are proposed as they are. It returns the dockets that are ready: all of them,
-// or, where a model is of no use, those that need none; the others have the error as their result. What needs no model
-// does not wait for one.
-func (d *desk) propose(ctx context.Context, b *book, h *hearing, cases []*docket) (ready []*docket, err error) {
-	s := b.w.State()
-	log := lookup{state: s}
-	var with []*docket
-	for _, k := range cases {
-		if k.r != nil && len(k.r.Lessons) > 0 && !log.covered(k) {
-			with = append(with, k)
+// propose makes the proposals of all work items with lessons. A lesson whose text a bullet already has needs no model.
+// Without a model, each other lesson is proposed as a bullet. propose returns the items that can be committed. If a model
+// fails, the items that need it get the error as their result, and the others do not wait for it.
+func (w *worker) propose(ctx context.Context, b *book, round *proposalRound, items []*workItem) (ready []*workItem, err error) {
+	s := b.writer.State()
+	log := coverLookup{state: s}
+	var withLessons []*workItem
+	for _, item := range items {
+		if item.reflection != nil && len(item.reflection.Lessons) > 0 && !log.covered(item) {
+			withLessons = append(withLessons, item)
 		}
 	}
-	if len(with) == 0 || log.err != nil {
-		return cases, log.err
+	if len(withLessons) == 0 || log.err != nil {
+		return items, log.err
 	}
-	if err := h.load(ctx); err != nil {
+	if err := round.load(ctx); err != nil {
 		return nil, err
 	}
-	h.memory.follow(s.Playbook())
-	var open []*docket // with something to ask a model
-	for _, k := range with {
-		refuse := d.refuseLesson(h.memory)
-		fresh := k.sift(s.Playbook(), refuse)
-		if d.model != nil && d.trust[k.r.Origin.Source].level != Untrusted { // whose words a person reads, and no model
-			if k.asked = k.question(s.Playbook(), fresh, refuse); k.asked != nil {
-				open = append(open, k)
+	round.rejectionLog.update(s.Playbook())
+	var open []*workItem // items that need a model
+	for _, item := range withLessons {
+		refuse := w.refuseLesson(round.rejectionLog)
+		fresh := item.splitLessons(s.Playbook(), refuse)
+		// Text of an untrusted source is quarantined for a person and never sent to a model.
+		if w.model != nil && w.trust[item.reflection.Origin.Source].level != Untrusted {
+			if item.modelInput = item.question(s.Playbook(), fresh, refuse); item.modelInput != nil {
+				open = append(open, item)
 			}
 			continue
 		}
 		for _, op := range fresh {
-			if why := d.refuse(h.memory, &op); why != "" {
-				k.turnDown(op, why)
+			if why := w.refuse(round.rejectionLog, &op); why != nil {
+				item.reject(op, why)
 				continue
 			}
-			k.proposals = append(k.proposals, proposal{op: op})
+			item.proposals = append(item.proposals, proposal{op: op})
 		}
 	}
 	if len(open) == 0 {
-		return cases, nil
+		return items, nil
 	}
-	failed := d.confer(ctx, b, h, s.Playbook(), open)
-	ready = slices.Clone(cases) // because the caller still reads cases, and DeleteFunc clears its end
-	return slices.DeleteFunc(ready, func(k *docket) bool { return failed[k] }), nil
+	failed := w.askInGroups(ctx, b, round, s.Playbook(), open)
+	ready = slices.Clone(items) // the caller still uses items, and DeleteFunc clears the end of its slice
+	return slices.DeleteFunc(ready, func(item *workItem) bool { return failed[item] }), nil
 }
 
-// refuse is why a proposal is turned down whatever the playbook says, "" if it is not.
-func (d *desk) refuse(m *memory, op *playbook.Op) string {
+// refuse returns the reason to reject a proposal because of its text alone, or nil. It does not look at the playbook.
+func (w *worker) refuse(m *rejectionLog, op *playbook.Op) *refusal {
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Merge:
 	default:
-		return ""
+		return nil
 	}
-	if why := d.content.refuse(op.Content); why != "" {
+	if why := w.content.refuse(op.Content); why != nil {
 		return why
 	}
 	return m.refuse(op.Content)
 }
 
-// refuseLesson is why a lesson is not even shown to a model, "" if it is. A short one can become advice there.
-func (d *desk) refuseLesson(m *memory) func(string) string {
-	return func(content string) string {
-		if why := d.content.unfit(content); why != "" {
+// refuseLesson returns a function that returns the reason not to send a lesson to a model, or nil. A text that is too short
+// for a bullet is sent: the model may turn it into advice.
+func (w *worker) refuseLesson(m *rejectionLog) func(string) *refusal {
+	return func(content string) *refusal {
+		if why := w.content.refuseMaterial(content); why != nil {
 			return why
 		}
 		return m.refuse(content)
 	}
 }
 
-func (k *docket) turnDown(op playbook.Op, why string) {
-	op.Content, op.Reason = redacted(op.Content), redacted(op.Reason)
-	k.rejected = append(k.rejected, playbook.Rejection{Op: op, Reason: why})
+// reject records a rejected operation of the work item, with secrets redacted.
+func (item *workItem) reject(op playbook.Op, why *refusal) {
+	op.Content, op.Reason = redactText(op.Content), redactText(op.Reason)
+	item.rejected = append(item.rejected, why.rejection(op))
 }
 
-// sift returns the lessons of a reflection as new bullets, those that are none aside. What a bullet says already, to the
-// word, is proposed here as it is: what that comes to, for that bullet as it stands by then, is the draft's to say.
-func (k *docket) sift(p *playbook.Playbook, refuse func(string) string) (fresh []playbook.Op) {
-	for _, l := range k.r.Lessons {
+// splitLessons returns the lessons with new content as operations. It rejects invalid lessons. A lesson whose text a bullet
+// already has becomes a proposal at once: the draft decides whether it confirms that bullet or is a duplicate.
+func (item *workItem) splitLessons(p *playbook.Playbook, refuse func(string) *refusal) (fresh []playbook.Op) {
+	for _, l := range item.reflection.Lessons {
 		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
 		content, err := playbook.CleanContent(l.Content)
 		if err != nil {
-			k.turnDown(op, err.Error())
+			item.reject(op, refusalf(playbook.ReasonInvalidText, "%v", err))
 			continue
 		}
 		op.Content = content
-		if said(p, content) || mayReturn(p, content) {
-			k.proposals = append(k.proposals, proposal{op: op})
-		} else if why := refuse(content); why != "" {
-			k.turnDown(op, why)
+		if inPlaybook(p, content) || isReturnable(p, content) {
+			item.proposals = append(item.proposals, proposal{op: op})
+		} else if why := refuse(content); why != nil {
+			item.reject(op, why)
 		} else {
 			fresh = append(fresh, op)
 		}
@@ -109,64 +111,64 @@ func (k *docket) sift(p *playbook.Playbook, refuse func(string) string) (fresh [
 	return fresh
 }
 
-// said reports whether a bullet says this to the word that has not retired.
-func said(p *playbook.Playbook, content string) bool {
-	b := p.Same(content)
+// inPlaybook reports whether a bullet has this content and is not retired.
+func inPlaybook(p *playbook.Playbook, content string) bool {
+	b := p.FindByContent(content)
 	return b != nil && b.Status != playbook.Retired
 }
 
-// mayReturn reports whether a bullet that says this has retired, and no person took it out: who asks for it again is
-// counted.
-func mayReturn(p *playbook.Playbook, content string) bool {
+// isReturnable reports whether a retired bullet has this content and may return, because no person retired it. Then the
+// proposals of its text are counted.
+func isReturnable(p *playbook.Playbook, content string) bool {
 	mode, _ := p.Gate()
-	b := p.Same(content)
+	b := p.FindByContent(content)
 	if mode != playbook.GateOn || b == nil || b.Status != playbook.Retired {
 		return false
 	}
-	return b.TheCase().Share < shownToAll
+	return b.CurrentExperiment().Share < shownToAll
 }
 
-// question is the reflection as a model is asked about it: with the lessons that are left. It is nil when there is
-// nothing to ask.
-func (k *docket) question(p *playbook.Playbook, fresh []playbook.Op, refuse func(string) string) *events.Reflection {
+// question returns the reflection to send to a model, with the fresh lessons only. It returns nil without any.
+func (item *workItem) question(p *playbook.Playbook, fresh []playbook.Op, refuse func(string) *refusal) *events.Reflection {
 	if len(fresh) == 0 {
 		return nil
 	}
-	r := *k.r
-	main := playbook.WordingOf(r.KeyInsight)
-	if r.KeyInsight != "" && (said(p, r.KeyInsight) || refuse(r.KeyInsight) != "") {
+	r := *item.reflection
+	main := playbook.ContentKeyOf(r.KeyInsight)
+	if r.KeyInsight != "" && (inPlaybook(p, r.KeyInsight) || refuse(r.KeyInsight) != nil) {
 		r.KeyInsight = ""
 	}
 	r.Lessons = make([]events.Lesson, len(fresh))
 	for i, op := range fresh {
 		r.Lessons[i] = events.Lesson{Section: op.Section, Content: op.Content}
-		if r.KeyInsight != "" && playbook.WordingOf(op.Content) == main {
-			r.Lessons[i].Content = r.KeyInsight // to the letter, which is how a prompt tells that it is the same
+		if r.KeyInsight != "" && playbook.ContentKeyOf(op.Content) == main {
+			r.Lessons[i].Content = r.KeyInsight // Prompt detects the equal text and leaves it out
 		}
 	}
 	return &r
 }
 
-// hearing is what reflections are heard with: what of the book is remembered, and what it comes to.
-type hearing struct {
-	memory *memory
-	load   func(context.Context) error // fills the memory
-	usage  chat.Usage
-	asked  int // reflections that a model was asked about
-	// whole says that what comes of it must not depend on which calls failed. Err is why it is of no use then.
-	whole bool
-	err   error
+// proposalRound is one round of proposals: the rejection log to use, and the cost and errors of the requests.
+type proposalRound struct {
+	rejectionLog *rejectionLog
+	load         func(context.Context) error // loads the rejection log
+	usage        chat.Usage
+	asked        int // number of reflections in requests to a model
+	// allOrNothing requires that the result does not depend on temporary failures. err is such a failure; then the
+	// proposals of the round must not be used.
+	allOrNothing bool
+	err          error
 }
 
-// fail notes that a call failed. What a model answered that cannot be used is its answer, and the same the next time.
-func (h *hearing) fail(err error) {
-	if useless := (*chat.UselessError)(nil); h.whole && !errors.As(err, &useless) {
-		h.err = err
+// noteError records a failed request. Useless output is not recorded: it counts as a reply without proposals.
+func (round *proposalRound) noteError(err error) {
+	if useless := (*chat.UselessError)(nil); round.allOrNothing && !errors.As(err, &useless) {
+		round.err = err
 	}
 }
 
-// minutes are what one group's call came to.
-type minutes struct {
+// groupResult is the result of the request for one group.
+type groupResult struct {
 	suggestions Suggestions
 	model       string
 	usage       chat.Usage
@@ -174,75 +176,87 @@ type minutes struct {
 	panicked    any
 }
 
-// confer has a model make proposals of reflections: in one call, or in groups at the same time whose proposals are
-// brought together. It returns the dockets that no call was of use for, and gives them their result.
-func (d *desk) confer(ctx context.Context, b *book, h *hearing, p *playbook.Playbook, with []*docket) (failed map[*docket]bool) {
-	ids := make([]events.ID, len(with))
-	place := make(map[*docket]int, len(with))
-	for i, k := range with {
-		ids[i], place[k] = k.id, i
+// askInGroups gets proposals from a model, in one request or in parallel requests for groups, and assigns them to the work
+// items. It returns the items for which no request succeeded, and sets the error as their result.
+func (w *worker) askInGroups(
+	ctx context.Context, b *book, round *proposalRound, p *playbook.Playbook, items []*workItem,
+) (failed map[*workItem]bool) {
+	ids := make([]events.ID, len(items))
+	place := make(map[*workItem]int, len(items))
+	for i, item := range items {
+		ids[i], place[item] = item.id, i
 	}
-	groups := deal(ids)
+	groups := assignGroups(ids)
 	requests := make([]Request, len(groups))
-	b.shelf.follow(p)
+	b.bulletIndex.update(p)
 	for g, members := range groups {
 		for _, i := range members {
-			requests[g].Reflections = append(requests[g].Reflections, with[i].asked)
+			requests[g].Reflections = append(requests[g].Reflections, items[i].modelInput)
 		}
-		b.frame(p, h.memory, &requests[g])
+		b.addContext(p, round.rejectionLog, &requests[g])
 	}
-	results := d.askAll(ctx, requests)
+	results := w.askAll(ctx, requests)
 
-	h.asked += len(with)
-	failed = make(map[*docket]bool, len(with))
-	for _, k := range with {
-		failed[k] = true
-		k.asked = nil
+	round.asked += len(items)
+	failed = make(map[*workItem]bool, len(items))
+	for _, item := range items {
+		failed[item] = true
+		item.modelInput = nil
 	}
-	var all []*motion
+	var all []*groupProposal
 	for g, members := range groups {
-		h.usage = h.usage.Add(results[g].usage)
+		round.usage = round.usage.Add(results[g].usage)
 		if err := results[g].err; err != nil {
-			h.fail(err)
+			round.noteError(err)
 			continue
 		}
-		last := with[slices.Max(members)]
 		for _, i := range members {
-			delete(failed, with[i])
+			delete(failed, items[i])
+			items[i].modelDone = true
 		}
-		for _, r := range results[g].suggestions.Rejected {
-			last.turnDown(r.Op, r.Reason)
-		}
-		for _, pr := range results[g].suggestions.Proposals {
-			m := &motion{op: pr.Op, at: last, group: g, model: results[g].model}
-			if len(pr.Reflections) > 0 {
-				m.at = with[members[pr.Reflections[0]-1]]
-			}
-			for _, n := range pr.Reflections {
-				m.rest([]*docket{with[members[n-1]]}, place)
-			}
-			if why := d.refuse(h.memory, &m.op); why != "" {
-				m.at.turnDown(m.op, why)
-				continue
-			}
-			all = append(all, m)
-		}
+		all = append(all, w.groupProposals(round, g, &results[g], members, items, place)...)
 	}
 	for g, members := range groups {
 		for _, i := range members {
-			if k := with[i]; failed[k] && (k.result.Err == nil || k.result.Err == errUnsettled) {
-				*k.result = bus.Result{Err: fmt.Errorf("propose changes: %w", results[g].err)}
+			if item := items[i]; failed[item] && (item.result.Err == nil || item.result.Err == errPending) {
+				*item.result = bus.Result{Err: fmt.Errorf("propose changes: %w", results[g].err)}
 			}
 		}
 	}
-	d.carry(ctx, h, p, all, place)
+	w.assignProposals(ctx, round, p, all, place)
 	return failed
 }
 
-// askAll asks for every request at the same time, up to a bound.
-func (d *desk) askAll(ctx context.Context, requests []Request) []minutes {
-	results := make([]minutes, len(requests))
-	slots := make(chan struct{}, atOnce)
+// groupProposals returns the proposals of one group. The rejected ones are recorded with an item of the group. members
+// contains the indexes of the group in items.
+func (w *worker) groupProposals(
+	round *proposalRound, group int, result *groupResult, members []int, items []*workItem, place map[*workItem]int,
+) (all []*groupProposal) {
+	last := items[slices.Max(members)]
+	for _, r := range result.suggestions.Rejected {
+		last.reject(r.Op, refusalf(r.Code, "%s", r.Reason))
+	}
+	for _, suggested := range result.suggestions.Proposals {
+		p := &groupProposal{op: suggested.Op, owner: last, group: group, model: result.model}
+		if len(suggested.Reflections) > 0 {
+			p.owner = items[members[suggested.Reflections[0]-1]]
+		}
+		for _, n := range suggested.Reflections {
+			p.addSupport([]*workItem{items[members[n-1]]}, place)
+		}
+		if why := w.refuse(round.rejectionLog, &p.op); why != nil {
+			p.owner.reject(p.op, why)
+			continue
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// askAll sends the requests in parallel, up to maxParallelCalls at a time.
+func (w *worker) askAll(ctx context.Context, requests []Request) []groupResult {
+	results := make([]groupResult, len(requests))
+	slots := make(chan struct{}, maxParallelCalls)
 	var calls sync.WaitGroup
 	for i := range requests {
 		slots <- struct{}{}
@@ -251,51 +265,53 @@ func (d *desk) askAll(ctx context.Context, requests []Request) []minutes {
 				results[i].panicked = recover()
 				<-slots
 			}()
-			results[i] = d.askGroup(ctx, requests[i])
+			results[i] = w.askGroup(ctx, requests[i])
 		})
 	}
 	calls.Wait()
 	for i := range results {
 		if p := results[i].panicked; p != nil {
-			panic(p) // where the bus expects it: one book's misfortune, not the process's
+			panic(p) // in the goroutine of the handler, where the bus recovers it
 		}
 	}
 	return results
 }
 
-// askGroup sends one request. When the replies are not usable it sends the request once more, with the problem in it and
-// without the conversation so far.
-func (d *desk) askGroup(ctx context.Context, in Request) minutes {
-	out, reply, err := Ask(ctx, d.model, in)
+// askGroup sends one request. If the replies are not usable, it sends a second request that describes the problem, without
+// the conversation so far.
+func (w *worker) askGroup(ctx context.Context, in Request) groupResult {
+	out, reply, err := Ask(ctx, w.model, in)
 	if useless := (*chat.UselessError)(nil); errors.As(err, &useless) {
 		before := reply.Usage
 		in.Problem = useless.Err.Error()
-		out, reply, err = Ask(ctx, d.model, in)
+		out, reply, err = Ask(ctx, w.model, in)
 		reply.Usage = before.Add(reply.Usage)
 	}
-	return minutes{suggestions: out, model: reply.Model, usage: reply.Usage, err: err}
+	return groupResult{suggestions: out, model: reply.Model, usage: reply.Usage, err: err}
 }
 
-// carry brings the groups' proposals together and hands each to the docket that it is settled with.
-func (d *desk) carry(ctx context.Context, h *hearing, p *playbook.Playbook, all []*motion, place map[*docket]int) {
-	if all = join(all, place); len(all) == 0 {
+// assignProposals combines the proposals of all groups, resolves their conflicts and adds each one to its owner.
+func (w *worker) assignProposals(
+	ctx context.Context, round *proposalRound, p *playbook.Playbook, all []*groupProposal, place map[*workItem]int,
+) {
+	if all = mergeEqual(all, place); len(all) == 0 {
 		return
 	}
-	var lost []loser
-	if disputed(all) {
-		last := all[len(all)-1].at
+	var dropped []droppedProposal
+	if needsReducer(all) {
+		last := all[len(all)-1].owner
 		var notes []string
-		all, lost, notes = d.reduce(ctx, h, p, all, place)
+		all, dropped, notes = w.reduce(ctx, round, p, all, place)
 		for _, note := range notes {
-			last.turnDown(playbook.Op{}, note)
+			last.reject(playbook.Op{}, refusalf(playbook.ReasonNotCompared, "%s", note))
 		}
-		all = join(all, place)
+		all = mergeEqual(all, place)
 	}
-	all, more := settleCollisions(all)
-	for _, l := range append(lost, more...) {
-		l.at.turnDown(l.op, l.why)
+	all, more := resolveConflicts(all)
+	for _, drop := range append(dropped, more...) {
+		drop.owner.reject(drop.op, refusalf(playbook.ReasonSuperseded, "%s", drop.reason))
 	}
 	for _, m := range all {
-		m.at.proposals, m.at.model = append(m.at.proposals, proposal{m.op, m.from}), m.model
+		m.owner.proposals, m.owner.model = append(m.owner.proposals, proposal{m.op, m.support}), m.model
 	}
 }

@@ -29,7 +29,7 @@ Answer with one JSON object and nothing around it:
 {"reasoning": "why", "decisions": [
   {"keep": number of the proposal that stays, or 0 for none, "drop": [numbers of those that it stands for], "content": "the whole new text of the one that stays, or nothing to leave it as it is", "reason": "why"}]}`
 
-// wireReduction is the reply as the schema asks for it.
+// wireReduction is the reply in the form of the schema.
 type wireReduction struct {
 	Reasoning string         `json:"reasoning"`
 	Decisions []wireDecision `json:"decisions"`
@@ -44,44 +44,44 @@ type wireDecision struct {
 
 var reductionSchema = chat.SchemaOf[wireReduction]()
 
-// Bounds of what a reducer is shown.
+// Limits of the proposals in one prompt of the reducer.
 const (
-	maxMotions      = 200
-	maxMotionTokens = 32_000
+	maxGroupProposals      = 200
+	maxGroupProposalTokens = 32_000
 )
 
-// promptMotion is a proposal as a reducer sees it.
-type promptMotion struct {
+// promptProposal is a proposal in the prompt of the reducer.
+type promptProposal struct {
 	Proposal  int                 `json:"proposal"`
 	Type      string              `json:"type"`
 	Bullet    playbook.BulletID   `json:"bullet_id,omitempty"`
-	Now       string              `json:"says_now,omitempty"` // the bullet
+	Now       string              `json:"says_now,omitempty"` // current content of the bullet
 	SourceIDs []playbook.BulletID `json:"source_ids,omitempty"`
 	Section   string              `json:"section,omitempty"`
 	Content   string              `json:"content,omitempty"`
 	Reason    string              `json:"reason,omitempty"`
-	RestsOn   []int               `json:"insights"` // their places in the batch
+	RestsOn   []int               `json:"insights"` // numbers in the batch, from 1
 }
 
-// reducerPrompt asks which of the proposals stay. It holds as many as there is room for, from the first on: shown says
-// how many. Those beyond stay as they are.
-func reducerPrompt(p *playbook.Playbook, all []*motion, place map[*docket]int) (prompt chat.Prompt, shown int) {
+// reducerPrompt returns the prompt that asks which proposals to keep. It contains the first shown proposals, as many as the
+// limits allow. The others are not compared.
+func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*workItem]int) (prompt chat.Prompt, shown int) {
 	var user strings.Builder
 	user.WriteString("# Proposals, one JSON object a line\n\n")
 	tokens := 0
-	for i, m := range all[:min(len(all), maxMotions)] {
-		line := promptMotion{
-			Proposal: i + 1, Type: wireKind(m.op.Kind), Bullet: m.op.Bullet, SourceIDs: m.op.Sources, Section: m.op.Section,
-			Content: clip(m.op.Content, maxInsight), Reason: clip(m.op.Reason, maxQuestion), RestsOn: []int{},
+	for i, proposed := range all[:min(len(all), maxGroupProposals)] {
+		line := promptProposal{
+			Proposal: i + 1, Type: wireKind(proposed.op.Kind), Bullet: proposed.op.Bullet, SourceIDs: proposed.op.Sources, Section: proposed.op.Section,
+			Content: truncate(proposed.op.Content, maxInsight), Reason: truncate(proposed.op.Reason, maxQuestion), RestsOn: []int{},
 		}
-		if b := p.Bullet(m.op.Bullet); b != nil {
-			line.Now = clip(b.Content, maxInsight)
+		if b := p.Bullet(proposed.op.Bullet); b != nil {
+			line.Now = truncate(b.Content, maxInsight)
 		}
-		for _, k := range m.from {
-			line.RestsOn = append(line.RestsOn, place[k]+1)
+		for _, item := range proposed.support {
+			line.RestsOn = append(line.RestsOn, place[item]+1)
 		}
 		text := jsonLine(line)
-		if tokens += chat.Tokens(text); tokens > maxMotionTokens {
+		if tokens += chat.Tokens(text); tokens > maxGroupProposalTokens {
 			break
 		}
 		user.WriteString(text)
@@ -94,7 +94,7 @@ func reducerPrompt(p *playbook.Playbook, all []*motion, place map[*docket]int) (
 	}, shown
 }
 
-// jsonLine is one of our own values, which always encode, as a line that no text in it can end.
+// jsonLine encodes a value as one line of JSON, so that no text in it can start a new line. v must be encodable.
 func jsonLine(v any) string {
 	var line strings.Builder
 	enc := json.NewEncoder(&line)
@@ -103,60 +103,71 @@ func jsonLine(v any) string {
 	return line.String()
 }
 
-// verdict is one decision of a reducer: places of motions, counted from 0. Keep is -1 for none.
-type verdict struct {
-	keep    int
-	drop    []int
+// reducerDecision is one decision of the reducer.
+type reducerDecision struct {
+	keep    int   // index of the proposal to keep; -1 for none
+	drop    []int // indexes of the proposals to drop
 	content string
 	reason  string
 }
 
-// parseReduction reads a reply about n proposals. What of it cannot be followed comes back as a sentence each; a
-// proposal that it is said of is left as it is.
-func parseReduction(r chat.Reply, n int) (verdicts []verdict, ignored []string, err error) {
-	object, err := chat.ObjectOrList(r)
+// parseReduction reads a reply about n proposals. It returns the valid decisions, and a sentence for each decision that it
+// ignores. It returns an error if the reply has no list of decisions.
+func parseReduction(r chat.Reply, n int) (decisions []reducerDecision, ignored []string, err error) {
+	list, err := decisionList(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	var list []json.RawMessage
-	if object[0] == '[' {
-		if err := json.Unmarshal(object, &list); err != nil {
-			return nil, nil, fmt.Errorf("decisions: %w", err)
-		}
-	} else {
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(object, &fields); err != nil {
-			return nil, nil, fmt.Errorf("reply: %w", err)
-		}
-		raw, there := fields["decisions"]
-		if _, talks := fields["reasoning"]; !there && !talks {
-			return nil, nil, errors.New(`reply has neither "decisions" nor "reasoning"`)
-		}
-		if len(raw) > 0 && string(raw) != "null" {
-			if err := json.Unmarshal(raw, &list); err != nil {
-				return nil, nil, fmt.Errorf("decisions: %w", err)
-			}
-		}
-	}
 	gone, stays := make(map[int]bool), make(map[int]bool)
 	for _, raw := range list {
-		v, why := parseVerdict(raw, n, gone, stays)
+		d, why := parseDecision(raw, n, gone, stays)
 		if why != "" {
 			ignored = append(ignored, why)
 			continue
 		}
-		verdicts = append(verdicts, v)
+		decisions = append(decisions, d)
 	}
-	return verdicts, ignored, nil
+	return decisions, ignored, nil
 }
 
-func parseVerdict(raw json.RawMessage, n int, gone, stays map[int]bool) (v verdict, why string) {
+// decisionList returns the decisions of a reply: a JSON list, or the field "decisions" of an object. An object with
+// "reasoning" alone has no decisions.
+func decisionList(r chat.Reply) (list []json.RawMessage, err error) {
+	object, err := chat.ParseObjectOrList(r)
+	if err != nil {
+		return nil, err
+	}
+	if object[0] == '[' {
+		if err := json.Unmarshal(object, &list); err != nil {
+			return nil, fmt.Errorf("decisions: %w", err)
+		}
+		return list, nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return nil, fmt.Errorf("reply: %w", err)
+	}
+	raw, ok := fields["decisions"]
+	if _, hasReasoning := fields["reasoning"]; !ok && !hasReasoning {
+		return nil, errors.New(`reply has neither "decisions" nor "reasoning"`)
+	}
+	if len(raw) > 0 && string(raw) != "null" {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, fmt.Errorf("decisions: %w", err)
+		}
+	}
+	return list, nil
+}
+
+// parseDecision reads one decision about n proposals. gone and stays contain the indexes that earlier decisions dropped or
+// kept; parseDecision adds its own. It returns a sentence if the decision is invalid.
+func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d reducerDecision, why string) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return v, fmt.Sprintf("decision %s is no object", clip(string(raw), 80))
+		return d, fmt.Sprintf("decision %s: not a JSON object", truncate(string(raw), 80))
 	}
-	m := modelOp{fields: fields}
-	v.reason = clip(m.text("reason"), maxReason)
+	op := modelOp{fields: fields}
+	d.reason = truncate(op.text("reason"), maxReason)
 	number := func(raw json.RawMessage) (int, bool) {
 		i, err := strconv.Atoi(strings.Trim(string(raw), `"# `))
 		return i, err == nil && i >= 0 && i <= n
@@ -165,15 +176,15 @@ func parseVerdict(raw json.RawMessage, n int, gone, stays map[int]bool) (v verdi
 	if raw := firstField(fields, "keep"); raw != nil {
 		keep, ok = number(raw)
 	}
-	if v.keep = keep - 1; !ok || gone[v.keep] {
-		return v, fmt.Sprintf("decision to keep %s: there is no such proposal among 1 to %d, or it was dropped", clip(string(fields["keep"]), 40), n)
+	if d.keep = keep - 1; !ok || gone[d.keep] {
+		return d, fmt.Sprintf("decision to keep %s: not a proposal from 1 to %d, or dropped before", truncate(string(fields["keep"]), 40), n)
 	}
-	if text := m.text("content"); text != "" && v.keep >= 0 {
+	if text := op.text("content"); text != "" && d.keep >= 0 {
 		clean, err := playbook.CleanContent(text)
 		if err != nil {
-			return v, fmt.Sprintf("decision to keep %d: %v", keep, err)
+			return d, fmt.Sprintf("decision to keep %d: %v", keep, err)
 		}
-		v.content = clean
+		d.content = clean
 	}
 	var drop []json.RawMessage
 	if raw := firstField(fields, "drop"); json.Unmarshal(raw, &drop) != nil && len(raw) > 0 {
@@ -181,68 +192,80 @@ func parseVerdict(raw json.RawMessage, n int, gone, stays map[int]bool) (v verdi
 	}
 	for _, raw := range drop {
 		i, ok := number(raw)
-		if i--; ok && i >= 0 && i != v.keep && !gone[i] && !stays[i] {
+		if i--; ok && i >= 0 && i != d.keep && !gone[i] && !stays[i] {
 			gone[i] = true
-			v.drop = append(v.drop, i)
+			d.drop = append(d.drop, i)
 		}
 	}
-	if len(v.drop) == 0 && v.content == "" {
-		return v, fmt.Sprintf("decision to keep %d: drops nothing that can be dropped", keep)
+	if len(d.drop) == 0 && d.content == "" {
+		return d, fmt.Sprintf("decision to keep %d: no proposal to drop", keep)
 	}
-	stays[v.keep] = true
-	return v, ""
+	stays[d.keep] = true
+	return d, ""
 }
 
-// reduce has a model decide between proposals. Where it is of no use they stay as they are, and what collides is
-// settled by count.
-func (d *desk) reduce(ctx context.Context, h *hearing, p *playbook.Playbook, all []*motion, place map[*docket]int) (kept []*motion, lost []loser, notes []string) {
+// reduce asks a model which of the proposals to keep. If that fails, all are kept, and resolveConflicts decides about those
+// that conflict. The notes are sentences about parts of the reply that were ignored.
+func (w *worker) reduce(
+	ctx context.Context, round *proposalRound, p *playbook.Playbook, all []*groupProposal, place map[*workItem]int,
+) (kept []*groupProposal, dropped []droppedProposal, notes []string) {
 	prompt, shown := reducerPrompt(p, all, place)
 	var ignored []string
-	verdicts, reply, err := chat.Ask(ctx, d.model, prompt, func(r chat.Reply) (v []verdict, err error) {
-		v, ignored, err = parseReduction(r, shown)
-		return v, err
+	decisions, reply, err := chat.Ask(ctx, w.model, prompt, func(r chat.Reply) (d []reducerDecision, err error) {
+		d, ignored, err = parseReduction(r, shown)
+		return d, err
 	})
-	h.usage = h.usage.Add(reply.Usage)
+	round.usage = round.usage.Add(reply.Usage)
 	if err != nil {
-		h.fail(err)
-		return all, nil, []string{fmt.Sprintf("the proposals were not compared by a model: %v", err)}
+		round.noteError(err)
+		return all, nil, []string{fmt.Sprintf("a model did not compare the proposals: %v", err)}
 	}
 	gone := make(map[int]bool)
-	for _, v := range verdicts {
-		why := "another proposal stands for it"
-		if v.keep < 0 {
-			why = "dropped beside the other proposals"
-		} else {
-			m := all[v.keep]
-			if v.content != "" && m.op.Content != "" && v.content != m.op.Content {
-				op := m.op
-				op.Content = v.content
-				if reason := d.refuse(h.memory, &op); reason != "" {
-					ignored = append(ignored, fmt.Sprintf("decision to keep %d: %s", v.keep+1, reason))
-					if len(v.drop) > 0 {
-						continue // the text was to stand for the others
-					}
-				} else {
-					m.op = op
-				}
+	for _, d := range decisions {
+		reason := "dropped after comparison with the other proposals"
+		if d.keep >= 0 {
+			reason = "another proposal replaces it"
+			note, ok := w.rewrite(round, all[d.keep], &d)
+			if note != "" {
+				ignored = append(ignored, note)
 			}
-			for _, i := range v.drop {
-				m.rest(all[i].from, place)
+			if !ok {
+				continue
+			}
+			for _, i := range d.drop {
+				all[d.keep].addSupport(all[i].support, place)
 			}
 		}
-		if v.reason != "" {
-			why += ": " + v.reason
+		if d.reason != "" {
+			reason += ": " + d.reason
 		}
-		for _, i := range v.drop {
+		for _, i := range d.drop {
 			gone[i] = true
-			lost = append(lost, loser{all[i], why})
+			dropped = append(dropped, droppedProposal{all[i], reason})
 		}
 	}
-	for i, m := range all {
+	for i, proposed := range all {
 		if !gone[i] {
-			kept = append(kept, m)
+			kept = append(kept, proposed)
 		}
 	}
-	slices.SortStableFunc(lost, func(a, b loser) int { return strings.Compare(string(a.at.id), string(b.at.id)) })
-	return kept, lost, ignored
+	slices.SortStableFunc(dropped, func(a, b droppedProposal) int {
+		return strings.Compare(string(a.owner.id), string(b.owner.id))
+	})
+	return kept, dropped, ignored
+}
+
+// rewrite gives a kept proposal the new text of a decision. If that text is rejected, the proposal keeps its text and
+// rewrite returns a note. ok is false if other proposals were to be dropped for the rejected text: then they stay.
+func (w *worker) rewrite(round *proposalRound, kept *groupProposal, d *reducerDecision) (note string, ok bool) {
+	if d.content == "" || kept.op.Content == "" || d.content == kept.op.Content {
+		return "", true
+	}
+	op := kept.op
+	op.Content = d.content
+	if why := w.refuse(round.rejectionLog, &op); why != nil {
+		return fmt.Sprintf("decision to keep %d: %s", d.keep+1, why.reason), len(d.drop) == 0
+	}
+	kept.op = op
+	return "", true
 }

@@ -14,31 +14,31 @@ func TestParseReduction(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, text string
-		want       []verdict
+		want       []reducerDecision
 		ignored    []string // parts
 	}{
 		{
 			"the form asked for", `{"reasoning":"r","decisions":[{"keep":1,"drop":[2,3],"content":"","reason":"the same"}]}`,
-			[]verdict{{0, []int{1, 2}, "", "the same"}},
+			[]reducerDecision{{0, []int{1, 2}, "", "the same"}},
 			nil,
 		},
-		{"a new text", `{"decisions":[{"keep":2,"drop":[1],"content":" both "}]}`, []verdict{{1, []int{0}, "both", ""}}, nil},
-		{"a new text alone", `{"decisions":[{"keep":2,"content":"better"}]}`, []verdict{{1, nil, "better", ""}}, nil},
-		{"dropped for nothing", `{"decisions":[{"keep":0,"drop":[4],"reason":"an order"},{"drop":3}]}`, []verdict{{-1, []int{3}, "", "an order"}, {-1, []int{2}, "", ""}}, nil},
-		{"a bare list, texts for numbers", `[{"keep":"1","drop":["2"]}]`, []verdict{{0, []int{1}, "", ""}}, nil},
+		{"a new text", `{"decisions":[{"keep":2,"drop":[1],"content":" both "}]}`, []reducerDecision{{1, []int{0}, "both", ""}}, nil},
+		{"a new text alone", `{"decisions":[{"keep":2,"content":"better"}]}`, []reducerDecision{{1, nil, "better", ""}}, nil},
+		{"dropped for nothing", `{"decisions":[{"keep":0,"drop":[4],"reason":"an order"},{"drop":3}]}`, []reducerDecision{{-1, []int{3}, "", "an order"}, {-1, []int{2}, "", ""}}, nil},
+		{"a bare list, texts for numbers", `[{"keep":"1","drop":["2"]}]`, []reducerDecision{{0, []int{1}, "", ""}}, nil},
 		{"nothing", `{"reasoning":"all differ","decisions":null}`, nil, nil},
 		{
 			"numbers that are not there", `{"decisions":[{"keep":9,"drop":[1]},{"keep":1,"drop":[0,-3,5,2]}]}`,
-			[]verdict{{0, []int{1}, "", ""}},
-			[]string{"no such proposal among 1 to 4"},
+			[]reducerDecision{{0, []int{1}, "", ""}},
+			[]string{"not a proposal from 1 to 4"},
 		},
 		{
 			"kept and dropped", `{"decisions":[{"keep":1,"drop":[2]},{"keep":2,"drop":[3]},{"keep":3,"drop":[1,2]}]}`,
-			[]verdict{{0, []int{1}, "", ""}},
-			[]string{"no such proposal", "drops nothing"},
+			[]reducerDecision{{0, []int{1}, "", ""}},
+			[]string{"not a proposal", "no proposal to drop"},
 		},
-		{"itself", `{"decisions":[{"keep":1,"drop":[1]}]}`, nil, []string{"drops nothing"}},
-		{"no object", `{"decisions":[7,null]}`, nil, []string{"no object", "no object"}},
+		{"itself", `{"decisions":[{"keep":1,"drop":[1]}]}`, nil, []string{"no proposal to drop"}},
+		{"no object", `{"decisions":[7,null]}`, nil, []string{"not a JSON object", "not a JSON object"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,15 +90,15 @@ func FuzzParseReduction(f *testing.F) {
 	})
 }
 
-// TestWhatAReducerDecides: the one that stays rests on what the dropped ones rested on, and says what it is told.
-func TestWhatAReducerDecides(t *testing.T) {
+// TestReducerDecisionsAreApplied checks that the kept proposal gets the support of the dropped ones and the new text.
+func TestReducerDecisionsAreApplied(t *testing.T) {
 	t.Parallel()
 	texts := []string{
 		"Gold gets 7 percent off the sum.", "For gold the discount is 7 percent.", "Stamp every copy of the form twice.",
 		"Export pays no region tax at all.", "Bill couriers by the kilometre driven.", "Round cash down to ten cents.", "Ship fragile goods in two boxes.",
 	}
 	batch := batchOf(texts...)
-	m := &attentive{span: 1000, reduce: func(all []promptMotion) (out wireReduction) {
+	m := &attentive{span: 1000, reduce: func(all []promptProposal) (out wireReduction) {
 		d := wireDecision{Content: "For gold customers the discount is 7 percent of the sum.", Reason: "the same"}
 		for _, p := range all {
 			switch p.Content {
@@ -120,7 +120,7 @@ func TestWhatAReducerDecides(t *testing.T) {
 	}
 	for _, p := range batch[1].proposals {
 		if p.op.Content == "For gold customers the discount is 7 percent of the sum." && len(p.from) == 2 && p.from[0] == batch[0] && p.from[1] == batch[1] {
-			if r := batch[1].rejected; len(r) != 1 || !strings.Contains(r[0].Reason, "another proposal stands for it: the same") || r[0].Op.Content != texts[1] {
+			if r := batch[1].rejected; len(r) != 1 || r[0].Code != playbook.ReasonSuperseded || r[0].Op.Content != texts[1] {
 				t.Errorf("got the rejections %+v", r)
 			}
 			return

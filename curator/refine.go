@@ -14,41 +14,43 @@ import (
 	"debrief/playbook/similar"
 )
 
-// Refinement says how far a book is to be cleared up. Zero fields are defaults.
-type Refinement struct {
-	Votes  int           // helpful and harmful together, from which a bullet can be retired for doing harm
-	Unused time.Duration // how long nothing was heard of a candidate that is retired for it
-	Tokens int           // what the shown bullets may take; below 0 is no limit
-	Now    time.Time
-	// Merges are what a model takes for one piece of advice in several wordings, beside what words alone tell.
+// RefineOptions configures Refine. Zero fields are replaced by defaults.
+type RefineOptions struct {
+	MinVotes    int           // minimum number of helpful and harmful votes before a bullet can retire because of its votes
+	MaxIdle     time.Duration // a candidate without activity for longer than this retires
+	TokenBudget int           // maximum tokens of the shown bullets; below 0: no limit
+	Now         time.Time     // the end of Unused
+	// Merges are merge operations that a model proposed, see FindParaphrases. They come in addition to the duplicates that
+	// Refine finds by comparing words.
 	Merges []playbook.Op
 }
 
-// WithDefaults fills in what is zero.
-func (r Refinement) WithDefaults() Refinement {
-	if r.Votes == 0 {
-		r.Votes = 5
+// WithDefaults replaces zero fields by their defaults.
+func (r RefineOptions) WithDefaults() RefineOptions {
+	if r.MinVotes == 0 {
+		r.MinVotes = 5
 	}
-	if r.Unused == 0 {
-		r.Unused = 30 * 24 * time.Hour
+	if r.MaxIdle == 0 {
+		r.MaxIdle = 30 * 24 * time.Hour
 	}
-	if r.Tokens == 0 {
-		r.Tokens = Config{}.WithDefaults().Tokens
+	if r.TokenBudget == 0 {
+		r.TokenBudget = Config{}.WithDefaults().MaxTokens
 	}
 	return r
 }
 
-// Step is one operation of a plan, with its reason. Saved is how many tokens fewer the shown bullets are after it.
+// Step is one operation of a plan, with its reason. Saved is the number of tokens by which it reduces the shown bullets; it
+// is negative if they grow.
 type Step struct {
-	Op     playbook.Op `json:"operation"`
-	Reason string      `json:"reason"`
-	Saved  int         `json:"tokens_saved"`
+	Op          playbook.Op `json:"operation"`
+	Reason      string      `json:"reason"`
+	TokensSaved int         `json:"tokens_saved"`
 }
 
-// Plan clears up a book.
+// Plan is a list of operations that clean up a playbook.
 type Plan struct {
 	Steps []Step `json:"steps"`
-	// Bullets and tokens that are shown, before and after.
+	// Number of shown bullets and of their tokens, before and after the plan.
 	ShownBefore  int `json:"shown_before"`
 	ShownAfter   int `json:"shown_after"`
 	TokensBefore int `json:"tokens_before"`
@@ -57,7 +59,7 @@ type Plan struct {
 	expect []events.Expectation
 }
 
-// Edit is the plan as a person's change. It is refused where a bullet that it touches is no longer what the plan saw.
+// Edit returns the plan as an edit. The Curator refuses the edit if one of its bullets has changed since the plan was made.
 func (p *Plan) Edit() *events.Edit {
 	e := &events.Edit{Expect: p.expect}
 	for _, s := range p.Steps {
@@ -68,42 +70,44 @@ func (p *Plan) Edit() *events.Edit {
 	return e
 }
 
-// refining is a plan in the making: the bullets as they are after the steps so far.
-type refining struct {
+// planBuilder builds a Plan. It holds the state of the bullets after the steps so far.
+type planBuilder struct {
 	Plan
-	was     *playbook.Playbook
-	now     map[playbook.BulletID]*playbook.Bullet
-	sums    *sums
+	before  *playbook.Playbook
+	bullets map[playbook.BulletID]*playbook.Bullet
+	tokens  *tokenSums
 	touched map[playbook.BulletID]bool
 }
 
-// Refine plans how to clear up a book: what says the same, or similar.Nearly, becomes one bullet; what did more harm than good
-// and candidates that nothing was heard of for long are retired; then the weakest are, until the rest fits the budget.
-// Pinned bullets, those that rules keep and those that are retired or in quarantine stay as they are. It changes nothing.
-func Refine(p *playbook.Playbook, r Refinement) *Plan {
+// Refine plans the clean-up of a playbook; it does not change the playbook. The plan merges bullets with the same or nearly
+// the same text (similar.DuplicateThreshold). It retires bullets with at least as many harmful as helpful votes, and candidates
+// without activity for a long time. Then it retires the weakest bullets until the others fit the token budget. It never
+// retires a pinned bullet or merges it into another one. It leaves out bullets of rules and bullets that are retired or in
+// quarantine.
+func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 	r = r.WithDefaults()
-	f := &refining{
-		was: p, now: make(map[playbook.BulletID]*playbook.Bullet, p.Len()), sums: newSums(nil),
+	f := &planBuilder{
+		before: p, bullets: make(map[playbook.BulletID]*playbook.Bullet, p.Len()), tokens: newTokenSums(nil),
 		touched: make(map[playbook.BulletID]bool),
 	}
 	for _, b := range p.Sorted() {
-		f.now[b.ID] = b
-		f.sums.add(b, 1)
+		f.bullets[b.ID] = b
+		f.tokens.add(b, 1)
 		if b.Shown() {
 			f.ShownBefore++
 		}
 	}
-	f.Steps, f.TokensBefore = []Step{}, f.sums.book
-	f.duplicates()
+	f.Steps, f.TokensBefore = []Step{}, f.tokens.book
+	f.mergeDuplicates()
 	for i := range r.Merges {
-		f.paraphrase(&r.Merges[i])
+		f.mergeParaphrase(&r.Merges[i])
 	}
-	f.harmful(r.Votes)
-	f.unused(r.Now.Add(-r.Unused))
-	f.overBudget(r.Tokens)
+	f.retireHarmful(r.MinVotes)
+	f.retireUnused(r.Now.Add(-r.MaxIdle))
+	f.retireOverBudget(r.TokenBudget)
 
-	f.TokensAfter = f.sums.book
-	for _, b := range f.now {
+	f.TokensAfter = f.tokens.book
+	for _, b := range f.bullets {
 		if b.Shown() {
 			f.ShownAfter++
 		}
@@ -116,32 +120,32 @@ func Refine(p *playbook.Playbook, r Refinement) *Plan {
 	return &f.Plan
 }
 
-// subject reports whether a bullet can be part of a plan.
-func subject(b *playbook.Bullet) bool {
+// canRefine reports whether a bullet can be part of a plan.
+func canRefine(b *playbook.Bullet) bool {
 	return b != nil && b.Rule == nil && b.Status != playbook.Retired && b.Status != playbook.Quarantined
 }
 
-// subjects are the bullets that can be, those first that others go into: pinned, shown, on probation, of the highest
-// score, the oldest.
-func (f *refining) subjects() []*playbook.Bullet {
+// refinable returns the bullets that can be part of a plan. The bullet that others should be merged into comes first:
+// pinned bullets, then shown ones, then bullets on probation; within these, the highest score, then the oldest.
+func (f *planBuilder) refinable() []*playbook.Bullet {
 	var all []*playbook.Bullet
-	for _, b := range f.now {
-		if subject(b) {
+	for _, b := range f.bullets {
+		if canRefine(b) {
 			all = append(all, b)
 		}
 	}
-	slices.SortFunc(all, better)
+	slices.SortFunc(all, comparePriority)
 	return all
 }
 
-func better(a, b *playbook.Bullet) int {
+func comparePriority(a, b *playbook.Bullet) int {
 	return cmp.Or(
-		cmp.Compare(prominence(b), prominence(a)), cmp.Compare(b.Score(), a.Score()),
+		cmp.Compare(priority(b), priority(a)), cmp.Compare(b.Score(), a.Score()),
 		cmp.Compare(a.ID.Number(), b.ID.Number()), cmp.Compare(a.ID, b.ID),
 	)
 }
 
-func prominence(b *playbook.Bullet) int {
+func priority(b *playbook.Bullet) int {
 	switch {
 	case b.Pinned:
 		return 3
@@ -153,69 +157,71 @@ func prominence(b *playbook.Bullet) int {
 	return 0
 }
 
-// duplicates merges what says the same or similar.Nearly, all of it at once: while a third one has the wording, no bullet can
-// take it. However alike, other numbers, negations or names make another rule.
-func (f *refining) duplicates() {
+// mergeDuplicates merges bullets with the same or nearly the same text. All duplicates of a bullet are merged in one step:
+// the Curator refuses a merge into a text that a third bullet still has.
+func (f *planBuilder) mergeDuplicates() {
 	var kept similar.Index
-	sources, nearer := make(map[playbook.BulletID][]playbook.BulletID), make(map[playbook.BulletID]float64)
+	sources, leastSimilar := make(map[playbook.BulletID][]playbook.BulletID), make(map[playbook.BulletID]float64)
 	var order []playbook.BulletID
-	for _, b := range f.subjects() {
-		into, likeness := f.sameAs(&kept, b)
+	for _, b := range f.refinable() {
+		into, likeness := f.findDuplicate(&kept, b)
 		if b.Pinned || into == "" {
 			kept.Put(string(b.ID), b.Content)
 			order = append(order, b.ID)
 			continue
 		}
-		if least, any := nearer[into]; playbook.WordingOf(b.Content) != playbook.WordingOf(f.now[into].Content) && (!any || likeness < least) {
-			nearer[into] = likeness
+		if least, any := leastSimilar[into]; playbook.ContentKeyOf(b.Content) != playbook.ContentKeyOf(f.bullets[into].Content) && (!any || likeness < least) {
+			leastSimilar[into] = likeness
 		}
 		sources[into] = append(sources[into], b.ID)
 	}
 	for _, id := range order {
-		reason := "says the same"
-		if least, any := nearer[id]; any {
-			reason = fmt.Sprintf("says nearly the same (%.2f alike)", least)
+		reason := "same text"
+		if least, any := leastSimilar[id]; any {
+			reason = fmt.Sprintf("nearly the same text (similarity %.2f)", least)
 		}
-		f.merge(id, sources[id], f.now[id].Content, reason)
+		f.merge(id, sources[id], f.bullets[id].Content, reason)
 	}
 }
 
-// sameAs is the bullet among those kept that says what this one says, and how alike they are; "" if there is none.
-func (f *refining) sameAs(kept *similar.Index, b *playbook.Bullet) (playbook.BulletID, float64) {
-	var other map[string]bool
-	for range maxAlike {
-		m, ok := kept.Near(b.Content, similar.Nearly, func(id string) bool { return other[id] })
+// findDuplicate returns a bullet in kept that has the same or nearly the same text as b, and their similarity. It returns
+// "" if nothing matches. Texts with different numbers, negations or names are different advice, even if their similarity
+// is high.
+func (f *planBuilder) findDuplicate(kept *similar.Index, b *playbook.Bullet) (playbook.BulletID, float64) {
+	var different map[string]bool
+	for range maxSimilarChecked {
+		m, ok := kept.Nearest(b.Content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
 		if !ok {
 			return "", 0
 		}
-		if id := playbook.BulletID(m.ID); similar.Differ(f.now[id].Content, b.Content) == "" {
-			return id, m.Likeness
+		if id := playbook.BulletID(m.ID); similar.Difference(f.bullets[id].Content, b.Content) == "" {
+			return id, m.Similarity
 		}
-		if other == nil {
-			other = make(map[string]bool)
+		if different == nil {
+			different = make(map[string]bool)
 		}
-		other[m.ID] = true
+		different[m.ID] = true
 	}
 	return "", 0
 }
 
-// paraphrase merges what a model takes for one, where no number, name or negation says otherwise.
-func (f *refining) paraphrase(op *playbook.Op) {
+// mergeParaphrase adds a merge that a model proposed, unless the texts differ in a number, name or negation.
+func (f *planBuilder) mergeParaphrase(op *playbook.Op) {
 	all := append([]playbook.BulletID{op.Bullet}, op.Sources...)
 	var bullets []*playbook.Bullet
 	for _, id := range all {
-		b := f.now[id]
-		if !subject(b) {
+		b := f.bullets[id]
+		if !canRefine(b) {
 			return
 		}
 		for _, other := range append(bullets, &playbook.Bullet{Content: op.Content}) {
-			if turns(other.Content, b.Content) {
+			if changesMeaning(other.Content, b.Content) {
 				return
 			}
 		}
 		bullets = append(bullets, b)
 	}
-	slices.SortFunc(bullets, better)
+	slices.SortFunc(bullets, comparePriority)
 	into, sources := bullets[0], []playbook.BulletID{}
 	for _, b := range bullets[1:] {
 		if b.ID != into.ID && !b.Pinned {
@@ -223,81 +229,80 @@ func (f *refining) paraphrase(op *playbook.Op) {
 		}
 	}
 	content := op.Content
-	if into.Pinned { // its words are a person's choice
+	if into.Pinned { // a person chose its text
 		content = into.Content
 	}
-	f.merge(into.ID, sources, content, cmp.Or(op.Reason, "the same advice in other words"))
+	f.merge(into.ID, sources, content, cmp.Or(op.Reason, "same advice in other words"))
 }
 
-// turns reports whether two texts differ in what turns a rule around: numbers, names and negations, and not in plain
-// words alone.
-func turns(a, b string) bool {
-	d := similar.Differ(a, b)
+// changesMeaning reports whether two texts differ in numbers, names or negations, and not only in plain words or their order.
+func changesMeaning(a, b string) bool {
+	d := similar.Difference(a, b)
 	return d != "" && !strings.HasPrefix(d, "words ") && !strings.HasPrefix(d, "order ")
 }
 
-// merge adds the step, unless the Curator would refuse it: another bullet has the wording.
-func (f *refining) merge(into playbook.BulletID, sources []playbook.BulletID, content, reason string) {
-	if same := f.was.Same(content); len(sources) == 0 || same != nil && same.ID != into && !slices.Contains(sources, same.ID) && f.now[same.ID] != nil {
+// merge adds a merge step, unless another bullet has the text: then the Curator would refuse it.
+func (f *planBuilder) merge(into playbook.BulletID, sources []playbook.BulletID, content, reason string) {
+	if same := f.before.FindByContent(content); len(sources) == 0 || same != nil && same.ID != into && !slices.Contains(sources, same.ID) && f.bullets[same.ID] != nil {
 		return
 	}
-	saved := f.sums.book
-	b := *f.now[into]
-	f.sums.add(&b, -1)
+	saved := f.tokens.book
+	b := *f.bullets[into]
+	f.tokens.add(&b, -1)
 	for _, id := range sources {
-		src := f.now[id]
+		src := f.bullets[id]
 		b.Helpful += src.Helpful
 		b.Harmful += src.Harmful
 		b.Neutral += src.Neutral
-		f.sums.add(src, -1)
-		delete(f.now, id)
+		f.tokens.add(src, -1)
+		delete(f.bullets, id)
 		f.touched[id] = true
 	}
 	b.Content = content
-	f.sums.add(&b, 1)
-	f.now[into], f.touched[into] = &b, true
-	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.Merge, Bullet: into, Sources: sources, Content: content}, reason, saved - f.sums.book})
+	f.tokens.add(&b, 1)
+	f.bullets[into], f.touched[into] = &b, true
+	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.Merge, Bullet: into, Sources: sources, Content: content}, reason, saved - f.tokens.book})
 }
 
-func (f *refining) retire(b *playbook.Bullet, reason string) {
-	saved := f.sums.book
-	f.sums.add(b, -1)
+func (f *planBuilder) retire(b *playbook.Bullet, reason string) {
+	saved := f.tokens.book
+	f.tokens.add(b, -1)
 	now := *b
 	now.Status = playbook.Retired
-	f.now[b.ID], f.touched[b.ID] = &now, true
-	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired}, reason, saved - f.sums.book})
+	f.bullets[b.ID], f.touched[b.ID] = &now, true
+	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired}, reason, saved - f.tokens.book})
 }
 
-func (f *refining) harmful(votes int) {
-	for _, b := range f.subjects() {
+func (f *planBuilder) retireHarmful(votes int) {
+	for _, b := range f.refinable() {
 		if !b.Pinned && b.Harmful >= b.Helpful && b.Helpful+b.Harmful >= votes {
-			f.retire(b, fmt.Sprintf("did harm as often as good: %d helpful, %d harmful", b.Helpful, b.Harmful))
+			f.retire(b, fmt.Sprintf("not more helpful than harmful: %d helpful, %d harmful votes", b.Helpful, b.Harmful))
 		}
 	}
 }
 
-func (f *refining) unused(since time.Time) {
-	for _, b := range f.subjects() {
-		if heard := lastHeard(b); !b.Pinned && b.Status == playbook.Candidate && heard.Before(since) {
-			f.retire(b, "a candidate that nothing was heard of since "+heard.UTC().Format(time.DateOnly))
+func (f *planBuilder) retireUnused(since time.Time) {
+	for _, b := range f.refinable() {
+		if active := lastActivity(b); !b.Pinned && b.Status == playbook.Candidate && active.Before(since) {
+			f.retire(b, "candidate without activity since "+active.UTC().Format(time.DateOnly))
 		}
 	}
 }
 
-func (f *refining) overBudget(tokens int) {
+func (f *planBuilder) retireOverBudget(tokens int) {
 	if tokens < 0 {
 		return
 	}
-	all := f.subjects()
+	all := f.refinable()
 	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
-		return cmp.Or(cmp.Compare(a.Score(), b.Score()), lastHeard(a).Compare(lastHeard(b)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Score(), b.Score()), lastActivity(a).Compare(lastActivity(b)), cmp.Compare(a.ID, b.ID))
 	})
 	for _, b := range all {
-		if f.sums.book <= tokens {
+		if f.tokens.book <= tokens {
 			return
 		}
 		if b.Shown() && !b.Pinned {
-			f.retire(b, reasonBudget)
+			f.retire(b, "token budget exceeded: this was the weakest bullet")
 		}
 	}
 }
@@ -314,27 +319,28 @@ Answer with one JSON object and nothing around it:
 {"reasoning": "why", "operations": [
   {"type": "MERGE", "source_ids": ["id", "id"], "keep_id": "one of them", "content": "the whole new text", "reason": "what they have in common"}]}`
 
-// inOneLook are the bullets that a model is given at a time. Every two that are alike at all should meet, so they are
-// laid side by side: section by section.
-const inOneLook = 60
+// bulletsPerCall is the number of bullets in one model call. Bullets are sorted by section, so that similar ones are likely
+// to be in the same call.
+const bulletsPerCall = 60
 
-// Paraphrases asks a model for bullets that say one thing in different words. What it says beside that is passed over.
-func Paraphrases(ctx context.Context, m chat.Model, p *playbook.Playbook) (merges []playbook.Op, err error) {
+// FindParaphrases asks a model for bullets that give the same advice in different words, and returns merge operations. It
+// ignores all other operations in the model's replies.
+func FindParaphrases(ctx context.Context, m chat.Model, p *playbook.Playbook) (merges []playbook.Op, err error) {
 	var all []*playbook.Bullet
 	for _, b := range p.Sorted() {
-		if subject(b) {
+		if canRefine(b) {
 			all = append(all, b)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })
 	rules := newContentRules(refinerText)
-	for look := range slices.Chunk(all, inOneLook) {
-		if len(look) < 2 {
+	for group := range slices.Chunk(all, bulletsPerCall) {
+		if len(group) < 2 {
 			break
 		}
 		prompt := chat.Prompt{
 			Name:     "refiner",
-			Messages: []chat.Message{{Speaker: chat.System, Text: refinerText}, {Speaker: chat.User, Text: "# Bullets\n\n" + playbook.Render(look)}},
+			Messages: []chat.Message{{Speaker: chat.System, Text: refinerText}, {Speaker: chat.User, Text: "# Bullets\n\n" + playbook.Render(group)}},
 			Schema:   proposalSchema,
 		}
 		found, _, err := chat.Ask(ctx, m, prompt, func(r chat.Reply) ([]Proposal, error) {
@@ -342,10 +348,10 @@ func Paraphrases(ctx context.Context, m chat.Model, p *playbook.Playbook) (merge
 			return list, err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("ask for paraphrases: %w", err)
+			return nil, fmt.Errorf("ask model for paraphrases: %w", err)
 		}
 		for _, pr := range found {
-			if pr.Op.Kind == playbook.Merge && rules.refuse(pr.Op.Content) == "" {
+			if pr.Op.Kind == playbook.Merge && rules.refuse(pr.Op.Content) == nil {
 				merges = append(merges, pr.Op)
 			}
 		}

@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"strings"
 	"testing"
 
 	"debrief/events"
 	"debrief/playbook"
 )
 
-// TestPairsAreShownWhileASignTestSaysSo: five of five is the least; one against needs eight.
-func TestPairsAreShownWhileASignTestSaysSo(t *testing.T) {
+// TestPairedRuleNeedsSignTest checks the limits: five of five pairs are enough; with one pair against it, eight are needed.
+func TestPairedRuleNeedsSignTest(t *testing.T) {
 	t.Parallel()
-	n := new(notes)
+	n := new(draftTest)
 	runs := 0
 	pair := func(v events.Vote) *playbook.Bullet {
 		runs++
@@ -44,8 +43,8 @@ func TestPairsAreShownWhileASignTestSaysSo(t *testing.T) {
 	}
 }
 
-// TestChanceIsTheBinomialTail compares with the sum in whole numbers.
-func TestChanceIsTheBinomialTail(t *testing.T) {
+// TestSignTest compares the p-value with an exact sum of integers.
+func TestSignTest(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]int{{0, 0}, {5, 0}, {4, 0}, {7, 1}, {6, 1}, {5, 5}, {3, 9}, {60, 40}, {520, 470}, {530, 480}, {620, 500}} {
 		pro, contra := c[0], c[1]
@@ -55,16 +54,17 @@ func TestChanceIsTheBinomialTail(t *testing.T) {
 			sum.Add(sum, new(big.Int).Binomial(n, k))
 		}
 		want, _ := new(big.Rat).SetFrac(sum, new(big.Int).Lsh(big.NewInt(1), uint(n))).Float64()
-		if got := chance(pro, contra); math.Abs(got-want) > 1e-3*max(want, 0.1) {
+		if got := signTest(pro, contra); math.Abs(got-want) > 1e-3*max(want, 0.1) {
 			t.Errorf("%d for, %d against: got %v, want %v", pro, contra, got, want)
 		}
 	}
 }
 
-// TestWhatIsUnsureMakesNoBullet, neither before nor after it is seen for sure, and is on record once.
-func TestWhatIsUnsureMakesNoBullet(t *testing.T) {
+// TestLowConfidenceIsRejectedOnce checks that a finding with low confidence never counts, also after one with high confidence,
+// and that its rejection is recorded once.
+func TestLowConfidenceIsRejectedOnce(t *testing.T) {
 	t.Parallel()
-	n := &notes{policy: policy{doubts: doubts{}}}
+	n := &draftTest{policy: policy{lowConfidence: findingKeys{}}}
 	rejected := 0
 	see := func(name string, confidence float64) {
 		n.take(t, reflected(name, events.Reflection{Findings: []events.Finding{
@@ -73,13 +73,13 @@ func TestWhatIsUnsureMakesNoBullet(t *testing.T) {
 		for _, d := range n.deltas[len(n.deltas)-1:] {
 			for _, r := range d.Rejected {
 				rejected++
-				if !strings.Contains(r.Reason, `"k"`) || !strings.Contains(r.Reason, "0.70") || r.Op.Content != "seen {runs} times" {
+				if r.Code != playbook.ReasonConfidence || r.Op.Content != "seen {runs} times" {
 					t.Errorf("got rejection %+v", r)
 				}
 			}
 		}
 		for key := range n.last.doubted {
-			n.policy.doubts[key] = struct{}{}
+			n.policy.lowConfidence[key] = struct{}{}
 		}
 	}
 	for i := range 3 {
@@ -93,6 +93,6 @@ func TestWhatIsUnsureMakesNoBullet(t *testing.T) {
 	see("certain", 0)
 	see("after", 0.69)
 	if b := n.p.ByRule("k"); b == nil || b.Helpful != 2 || b.Content != "seen 2 times" || rejected != 1 {
-		t.Errorf("got %+v and %d rejections, want two sightings counted and one rejection", b, rejected)
+		t.Errorf("got %+v and %d rejections, want two findings counted and one rejection", b, rejected)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"debrief/events/chat"
 )
 
-// literal is a model that adds every insight as it is. Broken says which requests it answers with prose instead.
+// literal is a model that adds each insight unchanged. It answers a request with prose if broken returns true for it.
 func literal(broken func(request string) bool) model {
 	return func(_ context.Context, p chat.Prompt) (string, error) {
 		request := p.Messages[1].Text
@@ -36,15 +36,15 @@ func literal(broken func(request string) bool) model {
 	}
 }
 
-// teach holds n reflections, each with an insight of its own.
-func (h *house) teach(n int) (handles []events.Handle) {
+// teach publishes n held reflections with different insights.
+func (h *harness) teach(n int) (handles []events.Handle) {
 	for i := range n {
 		handles = append(handles, h.hold(held("b", fmt.Sprint("r", i), fmt.Sprintf("For customers of kind %d%d the discount is %d percent.", i, i*i, i))))
 	}
 	return handles
 }
 
-func TestAGatheringSkipsReflectionsWithoutUsableReplies(t *testing.T) {
+func TestGatheringSkipsReflectionsWithoutUsableReply(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 5, 7, 25} {
 		t.Run(fmt.Sprint(n, " reflections"), func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestAGatheringSkipsReflectionsWithoutUsableReplies(t *testing.T) {
 	}
 }
 
-func TestAGroupIsAskedAgainWithAVariedRequest(t *testing.T) {
+func TestSecondRequestDescribesTheProblem(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.work(literal(func(request string) bool { return !strings.Contains(request, "# Reply format") }))

@@ -12,115 +12,117 @@ import (
 	"debrief/playbook"
 )
 
-// Trust is how far a source is believed. Who names no source, and who is not named in the configuration, is trusted.
+// Trust is the trust level of a source. Executions without a source, and sources that the configuration does not name, are
+// trusted.
 type Trust string
 
-// The levels.
+// The levels of trust.
 const (
 	Trusted Trust = "trusted"
-	// Limited sources count up to their share of what is behind a bullet.
+	// Limited sources count only up to a share of the evidence of a bullet.
 	Limited Trust = "limited"
-	// Untrusted sources count for nothing, and what they want said waits for a person.
+	// Untrusted sources have no votes, and their proposals wait in quarantine for a person.
 	Untrusted Trust = "untrusted"
 )
 
-// halfShare is what a limited source may have of a bullet's support where the configuration does not say, in percent: a
-// bullet has as much from others.
-const halfShare = 50
+// defaultShare is the maximum share of a bullet's evidence from a limited source, in percent, if the configuration does not
+// set one. At least half of the evidence then comes from others.
+const defaultShare = 50
 
-// freeVotes is how much of a bullet's support may come from a limited source whatever its share: a share of nothing
-// would let no bullet begin.
+// freeVotes is the number of votes of a limited source on a bullet that count without a check of its share. Without them, a
+// new bullet could never get its first vote.
 const freeVotes = 2
 
-// credit is what the configuration says of a source.
-type credit struct {
+// sourceTrust is the configured trust in a source.
+type sourceTrust struct {
 	level Trust
-	share int // percent
+	share int // maximum share of a bullet's evidence, in percent; Limited only
 }
 
-// trust is what is known of sources, by name.
-type trust map[string]credit
+// trust maps the names of sources to the trust in them.
+type trust map[string]sourceTrust
 
-// parseTrust reads SOURCE=LEVEL[:SHARE].
+// parseTrust parses entries of the form SOURCE=LEVEL[:SHARE].
 func parseTrust(list []string) (trust, error) {
 	known := make(trust, len(list))
 	for _, text := range list {
-		at := strings.LastIndex(text, "=") // a source may hold one
+		at := strings.LastIndex(text, "=") // the name of a source may contain "="
 		if at < 1 {
 			return nil, fmt.Errorf("--trust: want SOURCE=LEVEL[:SHARE], got %q", text)
 		}
 		source := text[:at]
 		level, share, limit := strings.Cut(text[at+1:], ":")
-		s := credit{Trust(level), halfShare}
+		s := sourceTrust{Trust(level), defaultShare}
 		if s.level != Trusted && s.level != Limited && s.level != Untrusted {
-			return nil, fmt.Errorf("--trust: level %q of source %q is none of trusted, limited, untrusted", level, source)
+			return nil, fmt.Errorf("--trust: level of source %q must be trusted, limited or untrusted, got %q", source, level)
 		}
 		if limit {
 			n, err := strconv.Atoi(strings.TrimSuffix(share, "%"))
 			if err != nil || n < 1 || n > 99 || s.level != Limited {
-				return nil, fmt.Errorf("--trust: share %q of source %q: limited sources alone have one, from 1 to 99 percent", share, source)
+				return nil, fmt.Errorf("--trust: share of source %q must be 1 to 99 percent, for level limited only, got %q", source, share)
 			}
 			s.share = n
 		}
-		if _, twice := known[source]; twice {
-			return nil, fmt.Errorf("--trust: source %q is named twice", source)
+		if _, duplicate := known[source]; duplicate {
+			return nil, fmt.Errorf("--trust: duplicate source %q", source)
 		}
 		known[source] = s
 	}
 	return known, nil
 }
 
-// source is where what is covered comes from, "" if nobody says.
-func (d *draft) source(cover int) string {
+// sourceOf returns the source of the execution behind a cover, or "".
+func (d *draft) sourceOf(cover int) string {
 	if cover < len(d.covers) && d.covers[cover].Evidence != nil {
 		return d.covers[cover].Evidence.Source
 	}
 	return ""
 }
 
-// level is how far the source of what is covered is believed.
-func (d *draft) level(cover int) Trust { return cmp.Or(d.trust[d.source(cover)].level, Trusted) }
+// trustLevel returns the trust level of the source of a cover.
+func (d *draft) trustLevel(cover int) Trust { return cmp.Or(d.trust[d.sourceOf(cover)].level, Trusted) }
 
-// mistrusts is why the support of one reflection for a bullet does not count, or nil.
-func (d *draft) mistrusts(b *playbook.Bullet, cover int) *refusal {
-	source := d.source(cover)
+// refuseSource returns the reason if the support of one reflection for a bullet must not count because of its source, or nil.
+func (d *draft) refuseSource(b *playbook.Bullet, cover int) *refusal {
+	source := d.sourceOf(cover)
 	switch s := d.trust[source]; s.level {
 	case Untrusted:
-		return no("source %q is not trusted: its vote on bullet %q does not count", source, b.ID)
+		return refusalf(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", source, b.ID)
 	case Limited:
-		from := 1 // with this one
-		for _, o := range b.Backing {
+		from := 1 // this one
+		for _, o := range b.SupportBySource {
 			if o.Source == source {
-				from += o.N
+				from += o.Count
 			}
 		}
-		all := b.Helpful + b.Harmful + b.Neutral + b.TheCase().Seconded + 1 + 1 // with who made it, and with this one
+		all := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 + 1 // the first proposal of the bullet, and this one
 		if from > freeVotes && from*100 > s.share*all {
-			return no("source %q has its share of what is behind bullet %q: %d of %d, and no more than %d %%", source, b.ID, from-1, all-1, s.share)
+			return refusalf(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", source, b.ID, from-1, all-1, s.share)
 		}
 	}
 	return nil
 }
 
-// least is how far the least trusted source behind an operation is believed, and its name. A model says itself which
-// reflections a proposal rests on; so one that is not trusted is enough to doubt it.
-func (d *draft) least(support []int) (Trust, string) {
+// lowestTrust returns the least trusted source in the support of an operation, and its level. One untrusted source is enough
+// to distrust the operation, because the model itself chose the reflections in the support.
+func (d *draft) lowestTrust(support []int) (Trust, string) {
 	worst, name := Trusted, ""
 	for _, i := range support {
-		switch l := d.level(i); {
+		switch l := d.trustLevel(i); {
 		case l == Untrusted:
-			return l, d.source(i)
+			return l, d.sourceOf(i)
 		case l == Limited:
-			worst, name = l, d.source(i)
+			worst, name = l, d.sourceOf(i)
 		}
 	}
 	return worst, name
 }
 
-// believed are those of an operation's supports that may stand behind a bullet, and why the last of the others may not.
-func (d *draft) believed(b *playbook.Bullet, support []int) (on []int, why *refusal) {
+// trustedSupport returns the part of an operation's support that may count for a bullet. For the rest, it returns the reason
+// of the last one.
+func (d *draft) trustedSupport(b *playbook.Bullet, support []int) (on []int, why *refusal) {
 	for _, i := range support {
-		if refused := d.mistrusts(b, i); refused != nil {
+		if refused := d.refuseSource(b, i); refused != nil {
 			why = refused
 		} else {
 			on = append(on, i)
@@ -129,79 +131,79 @@ func (d *draft) believed(b *playbook.Bullet, support []int) (on []int, why *refu
 	return on, why
 }
 
-// A session, or a source that is not trusted, that makes more bullets in so short a time is a burst: what comes after
-// waits for a person. A curator remembers who made how many while it runs; several curators count each for itself.
+// A session, or a source that is not fully trusted, may add defaultBurst bullets within burstWindow. Further bullets go to
+// quarantine and wait for a person. Each Curator process has its own counters, which are lost at a restart.
 const (
 	defaultBurst = 20
 	burstWindow  = 10 * time.Minute
 )
 
-// maker is who bullets come from: a session, or a source that is not trusted.
-type maker struct {
-	source bool
+// contributor is the origin of bullets: a session, or a source that is not fully trusted.
+type contributor struct {
+	source bool // name is that of a source, not of a session
 	name   string
 }
 
-func (m maker) String() string {
-	if m.source {
-		return fmt.Sprintf("source %q", m.name)
+func (c contributor) String() string {
+	if c.source {
+		return fmt.Sprintf("source %q", c.name)
 	}
-	return fmt.Sprintf("session %q", m.name)
+	return fmt.Sprintf("session %q", c.name)
 }
 
-// burst is how many bullets one maker may make in burstWindow; below 1 is no limit. The zero value remembers nobody.
+// burst limits the bullets that one contributor may add within burstWindow. A value of most below 1 disables the limit.
 type burst struct {
-	most   int
-	recent map[maker]int
+	max    int
+	recent map[contributor]int // bullets added within the window, before this draft
 }
 
-// makers are those behind an operation, each once.
-func (d *draft) makers(support []int) (all []maker) {
-	add := func(m maker) {
+// contributors returns the contributors in the support of an operation, each once.
+func (d *draft) contributors(support []int) (all []contributor) {
+	add := func(m contributor) {
 		if m.name != "" && !slices.Contains(all, m) {
 			all = append(all, m)
 		}
 	}
 	for _, i := range support {
 		if i < len(d.covers) && d.covers[i].Evidence != nil {
-			add(maker{name: d.covers[i].Evidence.Session})
-			if d.level(i) != Trusted {
-				add(maker{source: true, name: d.source(i)})
+			add(contributor{name: d.covers[i].Evidence.Session})
+			if d.trustLevel(i) != Trusted {
+				add(contributor{source: true, name: d.sourceOf(i)})
 			}
 		}
 	}
 	return all
 }
 
-// stem puts a new bullet into quarantine that is one of too many.
-func (d *draft) stem(op *playbook.Op) {
-	if d.burst.most < 1 {
+// limitBurst puts a new bullet into quarantine if one of its contributors has reached the burst limit.
+func (d *draft) limitBurst(op *playbook.Op) {
+	if d.burst.max < 1 {
 		return
 	}
-	for _, m := range d.makers(op.Support) {
-		if d.burst.recent[m]+d.born[m] >= d.burst.most {
-			op.Status = playbook.Quarantined
-			op.Reason = fmt.Sprintf("%s has made more than %d bullets in %d minutes", clip(m.String(), maxName), d.burst.most, int(burstWindow.Minutes()))
+	for _, m := range d.contributors(op.Support) {
+		if d.burst.recent[m]+d.added[m] >= d.burst.max {
+			op.Status, op.Code = playbook.Quarantined, playbook.ReasonTooManyAtOnce
+			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", truncate(m.String(), maxName), d.burst.max, int(burstWindow.Minutes()))
 			return
 		}
 	}
 }
 
-// births remembers who made bullets lately.
-type births struct {
-	at map[maker][]birth
+// additions counts the bullets that each contributor has added within burstWindow. The zero value is empty.
+type additions struct {
+	at map[contributor][]additionCount
 }
 
-type birth struct {
+type additionCount struct {
 	time time.Time
 	n    int
 }
 
-// recent counts them and forgets what is past.
-func (b *births) recent(now time.Time) map[maker]int {
-	counts := map[maker]int{}
+// recent returns the counts at the time now, and deletes the entries that are older than burstWindow.
+func (b *additions) recent(now time.Time) map[contributor]int {
+	counts := map[contributor]int{}
 	for m, list := range b.at {
-		list = slices.DeleteFunc(list, func(c birth) bool { return now.Sub(c.time) >= burstWindow })
+		list = slices.DeleteFunc(list, func(c additionCount) bool { return now.Sub(c.time) >= burstWindow })
 		if b.at[m] = list; len(list) == 0 {
 			delete(b.at, m)
 		}
@@ -212,54 +214,55 @@ func (b *births) recent(now time.Time) map[maker]int {
 	return counts
 }
 
-func (b *births) note(born map[maker]int, now time.Time) {
+// add adds counts of new bullets.
+func (b *additions) add(born map[contributor]int, now time.Time) {
 	for m, n := range born {
 		if b.at == nil {
-			b.at = map[maker][]birth{}
+			b.at = map[contributor][]additionCount{}
 		}
-		b.at[m] = append(b.at[m], birth{now, n})
+		b.at[m] = append(b.at[m], additionCount{now, n})
 	}
 }
 
-// A bullet's votes hold while the chance that they speak of is at least holdsAt even at the lower end of its 95 %
-// interval (Wilson 1927), of at least minVotes.
+// A bullet is well supported if it has at least minVotes votes and if the lower limit of the 95 % confidence interval for the
+// share of helpful votes (Wilson 1927) is at least minHelpfulShare.
 const (
-	minVotes = 5
-	holdsAt  = 0.5
-	wilsonZ  = 1.96
+	minVotes        = 5
+	minHelpfulShare = 0.5
+	wilsonZ         = 1.96
 )
 
-// votesHold reports whether votes speak for a bullet beyond doubt.
-func votesHold(helpful, harmful int) bool {
+// isWellSupported reports whether a bullet with these votes is well supported; see minHelpfulShare.
+func isWellSupported(helpful, harmful int) bool {
 	n := float64(helpful + harmful)
 	if helpful+harmful < minVotes {
 		return false
 	}
 	p, z := float64(helpful)/n, wilsonZ
 	low := (p + z*z/(2*n) - z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))) / (1 + z*z/n)
-	return low >= holdsAt
+	return low >= minHelpfulShare
 }
 
-// minAgree is how many executions must agree, at least, against a bullet whose votes hold: one can be planted, and two
-// can be one that was asked twice.
+// minAgree is the minimum number of executions that must agree against a well supported bullet. One execution can be
+// planted, and two can be a repetition of one.
 const (
 	minAgree = 3
-	maxAgree = 1000 // more than one delta covers
+	maxAgree = 1000 // a delta has fewer covers than this
 )
 
-// toOverturn is how many executions must agree to change a bullet whose votes hold: as many as would put its record in
-// doubt had they voted that it is harmful, which is what they say.
-func toOverturn(b *playbook.Bullet) int {
+// requiredToOverturn returns the number of executions that must agree to change a well supported bullet. If each of them were
+// one more harmful vote, the bullet would no longer be well supported.
+func requiredToOverturn(b *playbook.Bullet) int {
 	n := minAgree
-	for n < maxAgree && votesHold(b.Helpful, b.Harmful+n) {
+	for n < maxAgree && isWellSupported(b.Helpful, b.Harmful+n) {
 		n++
 	}
 	return n
 }
 
-// contradicted is the first of the bullets whose words an operation would end although its votes hold and too few
-// executions say so.
-func (d *draft) contradicted(op *playbook.Op) *playbook.Bullet {
+// contradictedBullet returns the first well supported bullet that the operation would remove or rewrite with the support of
+// too few executions, or nil.
+func (d *draft) contradictedBullet(op *playbook.Op) *playbook.Bullet {
 	ids := []playbook.BulletID{op.Bullet}
 	if op.Kind == playbook.Merge {
 		ids = append(ids, op.Sources...)
@@ -272,16 +275,17 @@ func (d *draft) contradicted(op *playbook.Op) *playbook.Bullet {
 	}
 	for _, id := range ids {
 		b := d.get(id)
-		if b == nil || b.Rule != nil || !votesHold(b.Helpful, b.Harmful) || len(agree) >= toOverturn(b) {
+		if b == nil || b.Rule != nil || !isWellSupported(b.Helpful, b.Harmful) || len(agree) >= requiredToOverturn(b) {
 			continue
 		}
-		if op.Kind == playbook.Remove || playbook.WordingOf(op.Content) != playbook.WordingOf(b.Content) {
+		if op.Kind == playbook.Remove || playbook.ContentKeyOf(op.Content) != playbook.ContentKeyOf(b.Content) {
 			return b
 		}
 	}
 	return nil
 }
 
-func contradicts(b *playbook.Bullet) string {
-	return fmt.Sprintf("contradicts bullet %q, which %d of %d outcomes support", b.ID, b.Helpful, b.Helpful+b.Harmful)
+// refuseContradiction returns the refusal of an operation against a well supported bullet.
+func refuseContradiction(b *playbook.Bullet) *refusal {
+	return refusalf(playbook.ReasonContradicts, "contradicts bullet %q, which %d of %d outcomes support", b.ID, b.Helpful, b.Helpful+b.Harmful)
 }

@@ -38,16 +38,16 @@ type (
 		Volumes        []string
 		Environment    map[string]string
 		DependsOn      dependencies `yaml:"depends_on"`
-		Secrets        []given
+		Secrets        []secretMount
 	}
-	given        struct{ Source, Target string }
+	secretMount  struct{ Source, Target string }
 	dependencies []string
 )
 
-// UnmarshalYAML reads both ways to write a secret down.
-func (g *given) UnmarshalYAML(n *yaml.Node) error {
+// UnmarshalYAML reads the short and the long form of a secret.
+func (g *secretMount) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
-		*g = given{Source: n.Value}
+		*g = secretMount{Source: n.Value}
 	} else if err := n.Decode((*struct{ Source, Target string })(g)); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (g *given) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// UnmarshalYAML reads both ways to write down what a service waits for.
+// UnmarshalYAML reads the short and the long form of depends_on.
 func (d *dependencies) UnmarshalYAML(n *yaml.Node) error {
 	var names map[string]any
 	if n.Kind == yaml.SequenceNode {
@@ -77,7 +77,7 @@ func (d *dependencies) UnmarshalYAML(n *yaml.Node) error {
 
 var fallback = regexp.MustCompile(`\$\{[A-Z_]+:-([^}]*)\}`)
 
-// checkCompose says all that is wrong with compose.yaml, as it is when nothing is set in the environment.
+// checkCompose returns all errors of compose.yaml with an empty environment.
 func checkCompose(t *testing.T, dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "compose.yaml"))
 	if err != nil {
@@ -87,21 +87,21 @@ func checkCompose(t *testing.T, dir string) error {
 	if err := yaml.Unmarshal(fallback.ReplaceAll(text, []byte("$1")), &f); err != nil {
 		return err
 	}
-	s := stack{reach: map[string][]int{}}
+	s := stack{ports: map[string][]int{}}
 	var errs []error
 	for name, v := range f.Services {
 		c, err := f.container(dir, name, v)
 		s.containers = append(s.containers, c)
-		s.reach[name] = listens(v)
-		if err := errors.Join(err, v.confined(), f.depends(v)); err != nil {
+		s.ports[name] = listenPorts(v)
+		if err := errors.Join(err, v.checkLimits(), f.checkDependencies(v)); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errors.Join(append(errs, checkStack(t, dir, s))...)
 }
 
-// listens is where a service can be asked: the ports it publishes, and where its command says.
-func listens(s service) (ports []int) {
+// listenPorts returns the ports that a service publishes, and the port of its flag --listen.
+func listenPorts(s service) (ports []int) {
 	for _, p := range s.Ports {
 		ports = append(ports, atoi(p[strings.LastIndexByte(p, ':')+1:]))
 	}
@@ -116,11 +116,11 @@ func (f composeFile) container(dir, name string, s service) (container, error) {
 	repository, _, _ := strings.Cut(s.Image, ":")
 	c := container{name: name, image: path.Base(repository), args: s.Command, memory: s.MemLimit, env: s.Environment, files: map[string]string{}}
 	if c.image == "debrief" && len(c.args) == 0 {
-		c.args = []string{"status"} // what is not said yet; any of its commands will do
+		c.args = []string{"status"} // the operator chooses the command; any one works for the check
 	}
 	var errs []error
 	if s.Build != nil && s.Build.Target != c.image {
-		errs = append(errs, fmt.Errorf("builds %s as %s", s.Build.Target, s.Image))
+		errs = append(errs, fmt.Errorf("target %s is built as image %s", s.Build.Target, s.Image))
 	}
 	mount := func(from, to string) {
 		text, err := os.ReadFile(filepath.Join(dir, from))
@@ -131,7 +131,7 @@ func (f composeFile) container(dir, name string, s service) (container, error) {
 	}
 	for _, g := range s.Secrets {
 		if _, ok := f.Secrets[g.Source]; !ok {
-			errs = append(errs, fmt.Errorf("no secret %s", g.Source))
+			errs = append(errs, fmt.Errorf("unknown secret %s", g.Source))
 			continue
 		}
 		mount(f.Secrets[g.Source].File, g.Target)
@@ -144,24 +144,24 @@ func (f composeFile) container(dir, name string, s service) (container, error) {
 			continue
 		}
 		if !readOnly {
-			errs = append(errs, fmt.Errorf("may write to %s", from))
+			errs = append(errs, fmt.Errorf("volume %s: must be read-only", from))
 		}
 		mount(from, to)
 	}
 	return c, errors.Join(errs...)
 }
 
-// confined is what holds for all services: what they may, what they get, and that there can be many of them.
-func (s service) confined() error {
+// checkLimits checks the settings required of all services: rights, memory, restart, and whether they can be scaled.
+func (s service) checkLimits() error {
 	var errs []error
 	if !s.ReadOnly {
-		errs = append(errs, errors.New("is not read_only"))
+		errs = append(errs, errors.New("read_only: required"))
 	}
 	if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
-		errs = append(errs, fmt.Errorf("may more than it needs: cap_drop %v, security_opt %v", s.CapDrop, s.SecurityOpt))
+		errs = append(errs, fmt.Errorf("has unneeded rights: cap_drop %v, security_opt %v", s.CapDrop, s.SecurityOpt))
 	}
 	if s.MemLimit == "" || s.Restart == "" {
-		errs = append(errs, fmt.Errorf("has mem_limit %q and restart %q", s.MemLimit, s.Restart))
+		errs = append(errs, fmt.Errorf("mem_limit and restart: required, got %q and %q", s.MemLimit, s.Restart))
 	}
 	if s.ContainerName != "" || len(s.Ports) > 0 && !strings.Contains(s.Image, "/nats:") {
 		errs = append(errs, fmt.Errorf("cannot be scaled: container_name %q, ports %v", s.ContainerName, s.Ports))
@@ -169,29 +169,29 @@ func (s service) confined() error {
 	return errors.Join(errs...)
 }
 
-func (f composeFile) depends(s service) error {
+func (f composeFile) checkDependencies(s service) error {
 	var errs []error
 	for _, on := range s.DependsOn {
 		if _, ok := f.Services[on]; !ok {
-			errs = append(errs, fmt.Errorf("waits for %s, which is no service", on))
+			errs = append(errs, fmt.Errorf("depends_on: unknown service %s", on))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// TestComposeRunsToAnAppliedDelta is deploy/compose as a person runs it, with five reflectors, to a bullet in the
-// playbook; then all of it is taken down. It needs an engine, and compose.
+// TestComposeRunsToAnAppliedDelta runs deploy/compose with five reflectors until a bullet is in the playbook, and then
+// removes the stack. It needs a container engine and compose.
 func TestComposeRunsToAnAppliedDelta(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	if out, err := exec.Command("docker", "info", "--format", "{{.ServerVersion}}").CombinedOutput(); err != nil {
-		t.Skipf("no container engine answers: %s", out)
+		t.Skipf("container engine not available: %s", out)
 	}
 	if exec.Command("docker", "compose", "version").Run() != nil && exec.Command("docker-compose", "version").Run() != nil {
-		t.Skip("there is no docker compose")
+		t.Skip("docker compose not found")
 	}
-	program(t, "nats-server") // builds them all; the script then finds them done
+	program(t, "nats-server") // builds all programs; the script then uses the build cache
 	project := fmt.Sprintf("debrief-test-%d", os.Getpid())
 	secrets := filepath.Join(t.TempDir(), "secrets")
 	script := func(args ...string) *exec.Cmd {
@@ -214,7 +214,7 @@ func TestComposeRunsToAnAppliedDelta(t *testing.T) {
 		logs, _ := script("logs", "--tail", "20").CombinedOutput()
 		t.Fatalf("up: %v\n%s", err, logs)
 	}
-	// All that have a health check are well, the five reflectors among them.
+	// All workers must become healthy: a generator, a curator and five reflectors.
 	var status []byte
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		status, err = exec.Command("docker", "ps", "--filter", "label=com.docker.compose.project="+project, "--format", "{{.Image}} {{.Status}}").CombinedOutput()
@@ -226,21 +226,21 @@ func TestComposeRunsToAnAppliedDelta(t *testing.T) {
 		t.Errorf("got %v\n%s\nwant five reflectors, a generator and a curator, healthy", err, status)
 	}
 	if want := "For currency CHF the currency fee is 8 %"; !strings.Contains(string(out), want) {
-		t.Errorf("the playbook that it shows has no %q", want)
+		t.Errorf("the output does not contain the bullet %q", want)
 	}
 }
 
-// TestComposeKeepsTheModel runs the script on an engine that does nothing but say what it was told: whoever scales what
-// 'up' began must not give the workers another model, which would go on to write to the same playbooks.
+// TestComposeKeepsTheModel runs the script with a fake engine that records its calls. A later command, such as one that
+// scales a role, must not give the workers another model, which would write to the same playbooks.
 func TestComposeKeepsTheModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("there is no bash")
+		t.Skip("bash not found")
 	}
-	program(t, "nats-server") // builds them all; the script then finds them done
+	program(t, "nats-server") // builds all programs; the script then uses the build cache
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"docker":         "if [[ $1 = compose ]]; then exit 1; fi\necho " + runtime.GOARCH,
@@ -253,18 +253,18 @@ func TestComposeKeepsTheModel(t *testing.T) {
 	told, secrets := filepath.Join(dir, "told"), filepath.Join(dir, "secrets")
 	const ours, openAI, llama = "http://model:8089/v1", "https://api.openai.com/v1", "http://host:11434/v1"
 	for _, step := range []struct {
-		command, model, url string // what the environment says
-		want                string // what the engine is told
-		says                string
+		command, model, url string // model and url: the environment
+		want                string // the call of the engine
+		output              string
 	}{
 		{"up -d curator", "", "", "up -d curator simulated-invoice-desk " + ours + " 1", "simulated-invoice-desk"},
-		{"up --scale curator=2", "gpt-4o-mini", "", "-d --scale curator=2 gpt-4o-mini " + openAI + " 0", "up, with gpt-4o-mini at " + openAI},
-		{"up -d --scale curator=5", "", "", "-d --scale curator=5 gpt-4o-mini " + openAI + " 0", "with gpt-4o-mini at " + openAI},
+		{"up --scale curator=2", "gpt-4o-mini", "", "-d --scale curator=2 gpt-4o-mini " + openAI + " 0", "start with gpt-4o-mini at " + openAI},
+		{"up -d --scale curator=5", "", "", "-d --scale curator=5 gpt-4o-mini " + openAI + " 0", "start with gpt-4o-mini at " + openAI},
 		{"-f mine.yaml up -d", "", "", "mine.yaml up -d gpt-4o-mini " + openAI + " 0", ""},
-		{"up -d curator", "llama3", llama, "up -d curator llama3 " + llama + " 0", "with llama3 at " + llama},
+		{"up -d curator", "llama3", llama, "up -d curator llama3 " + llama + " 0", "start with llama3 at " + llama},
 		{"ps -q curator", "", "", "ps -q curator llama3 " + llama + " 0", ""},
 		{"ps -q curator", "llama3", "", "ps -q curator llama3 " + llama + " 0", ""},
-		{"ps -q curator", "gpt-4o-mini", "", "ps -q curator gpt-4o-mini " + openAI + " 0", ""}, // and not at the other's address
+		{"ps -q curator", "gpt-4o-mini", "", "ps -q curator gpt-4o-mini " + openAI + " 0", ""}, // not with the address of the other model
 		{"up -d curator", "simulated-invoice-desk", "", "up -d curator simulated-invoice-desk " + ours + " 1", "a simulated model"},
 	} {
 		cmd := exec.Command("./compose", strings.Fields(step.command)...)
@@ -272,9 +272,9 @@ func TestComposeKeepsTheModel(t *testing.T) {
 			"SECRETS_DIR="+secrets, withoutRevision, "DEBRIEF_MODEL="+step.model, "DEBRIEF_BASE_URL="+step.url, "OPENAI_API_KEY=a-key")
 		out, err := cmd.CombinedOutput()
 		lines, _ := os.ReadFile(told)
-		if err != nil || !strings.Contains("\n"+string(lines), "\n"+step.want+"\n") || !strings.Contains(string(out), step.says) {
-			t.Errorf("%s with model %q at %q: got %v\n%s\nwhat it told the engine:\n%s\nwant %q, and that it says %q",
-				step.command, step.model, step.url, err, out, lines, step.want, step.says)
+		if err != nil || !strings.Contains("\n"+string(lines), "\n"+step.want+"\n") || !strings.Contains(string(out), step.output) {
+			t.Errorf("%s with model %q at %q: got %v\n%s\ncall of the engine:\n%s\nwant %q, and output %q",
+				step.command, step.model, step.url, err, out, lines, step.want, step.output)
 		}
 		if err := os.Remove(told); err != nil {
 			t.Fatal(err)
@@ -282,10 +282,10 @@ func TestComposeKeepsTheModel(t *testing.T) {
 	}
 	file := filepath.Join(secrets, "model.env")
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-		t.Errorf("got %v, %v, want a file that is its owner's", info, err)
+		t.Errorf("got %v, %v, want a file with mode 0600", info, err)
 	}
 	if text, _ := os.ReadFile(file); strings.Contains(string(text), "key") {
-		t.Errorf("the key is in %s", text)
+		t.Errorf("the model's key is in %s", text)
 	}
 	if text, _ := os.ReadFile(filepath.Join(secrets, "model.key")); string(text) != "a-key\n" {
 		t.Errorf("got %q as the key", text)

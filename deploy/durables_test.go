@@ -13,9 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestScalersReadDurablesThatThereAre asks a server that 'debrief setup' was run against for the durables by which the
-// manifests scale.
-func TestScalersReadDurablesThatThereAre(t *testing.T) {
+// TestSetupCreatesDurablesOfScalers runs 'debrief setup' and looks for the durables that the ScaledObjects name.
+func TestSetupCreatesDurablesOfScalers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -42,7 +41,7 @@ func TestScalersReadDurablesThatThereAre(t *testing.T) {
 	}
 }
 
-// startServer starts the server that the image holds, on a free port.
+// startServer starts the server of the image on a free port.
 func startServer(t *testing.T) (url string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,12 +56,12 @@ func startServer(t *testing.T) (url string) {
 	var ports struct{ NATS []string }
 	for deadline := time.Now().Add(30 * time.Second); len(ports.NATS) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the server does not say where it listens")
+			t.Fatal("the server did not write its ports file")
 		}
 		names, _ := filepath.Glob(filepath.Join(dir, "*.ports"))
 		for _, name := range names {
 			if text, err := os.ReadFile(name); err == nil {
-				_ = json.Unmarshal(text, &ports) // it may be half written
+				_ = json.Unmarshal(text, &ports) // the file may be incomplete
 			}
 		}
 	}

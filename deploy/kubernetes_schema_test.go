@@ -11,13 +11,12 @@ import (
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// foreign are the kinds that Kubernetes itself does not know.
-var foreign = []string{"keda.sh/v1alpha1 ScaledObject"}
+// customKinds are the kinds of custom resources.
+var customKinds = []string{"keda.sh/v1alpha1 ScaledObject"}
 
-// valid holds a rendered object against the schema of Kubernetes 1.21 that kustomize carries, as the API server would: each
-// kind, each field and the type of each value. That an object does not exist there yet, as of a newer version, is an error
-// too: the manifests claim to run on every cluster since.
-func valid(text []byte) error {
+// checkSchema checks kind, fields and types of a rendered object with the schema of Kubernetes 1.21 in kustomize. Kinds of
+// newer versions are errors, because the manifests support clusters since 1.21.
+func checkSchema(text []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return err
@@ -28,15 +27,15 @@ func valid(text []byte) error {
 	}
 	schema := openapi.SchemaForResourceType(meta)
 	if kind := meta.APIVersion + " " + meta.Kind; schema == nil {
-		if slices.Contains(foreign, kind) {
+		if slices.Contains(customKinds, kind) {
 			return nil
 		}
-		return fmt.Errorf("there is no %s in Kubernetes 1.21", kind)
+		return fmt.Errorf("unknown kind %s in Kubernetes 1.21", kind)
 	}
-	return conforms(doc.Content[0], schema, "")
+	return checkNode(doc.Content[0], schema, "")
 }
 
-func conforms(n *yaml.Node, schema *openapi.ResourceSchema, at string) error {
+func checkNode(n *yaml.Node, schema *openapi.ResourceSchema, at string) error {
 	s := schema.Schema
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -46,14 +45,14 @@ func conforms(n *yaml.Node, schema *openapi.ResourceSchema, at string) error {
 			key, value := n.Content[i].Value, n.Content[i+1]
 			given[key] = true
 			if field := schema.Field(key); field != nil {
-				errs = append(errs, conforms(value, field, at+"."+key))
+				errs = append(errs, checkNode(value, field, at+"."+key))
 			} else if !s.Type.Contains("object") || len(s.Properties) > 0 {
-				errs = append(errs, fmt.Errorf("%s: there is no such field", at+"."+key))
+				errs = append(errs, fmt.Errorf("%s: unknown field", at+"."+key))
 			}
 		}
 		for _, name := range s.Required {
 			if !given[name] {
-				errs = append(errs, fmt.Errorf("%s: is missing", at+"."+name))
+				errs = append(errs, fmt.Errorf("%s: required", at+"."+name))
 			}
 		}
 		return errors.Join(errs...)
@@ -64,7 +63,7 @@ func conforms(n *yaml.Node, schema *openapi.ResourceSchema, at string) error {
 		}
 		var errs []error
 		for i, e := range n.Content {
-			errs = append(errs, conforms(e, elements, fmt.Sprintf("%s[%d]", at, i)))
+			errs = append(errs, checkNode(e, elements, fmt.Sprintf("%s[%d]", at, i)))
 		}
 		return errors.Join(errs...)
 	}

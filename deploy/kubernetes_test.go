@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// The parts of Kubernetes' objects whose values are checked.
+// The checked fields of Kubernetes objects.
 type (
 	object struct {
 		Kind     string
@@ -40,7 +40,7 @@ type (
 			PodSelector          selector `yaml:"podSelector"`
 			Ingress, Egress      []rule
 			VolumeClaimTemplates []object                             `yaml:"volumeClaimTemplates"`
-			Resources            struct{ Requests map[string]string } // of such a volume
+			Resources            struct{ Requests map[string]string } // of a volume claim template
 		}
 	}
 	pod struct {
@@ -132,7 +132,7 @@ type (
 	}
 )
 
-// selector is labels, which Services write down by themselves and others under matchLabels.
+// selector holds labels. A Service has them directly, other kinds under matchLabels.
 type selector map[string]string
 
 func (s *selector) UnmarshalYAML(n *yaml.Node) error {
@@ -155,14 +155,14 @@ func (s selector) selects(labels map[string]string) bool {
 	return true
 }
 
-// cluster is what an overlay renders to.
+// cluster holds the rendered objects of an overlay.
 type cluster struct {
 	objects []object
 	running []object // those with pods
 	account string   // the text of accounts.conf
 }
 
-// of is the object of a kind with a name.
+// of returns the object of a kind with a name.
 func (c cluster) of(kind, name string) (object, bool) {
 	i := slices.IndexFunc(c.objects, func(o object) bool { return o.Kind == kind && o.Metadata.Name == name })
 	if i < 0 {
@@ -171,7 +171,7 @@ func (c cluster) of(kind, name string) (object, bool) {
 	return c.objects[i], true
 }
 
-// render is what 'kubectl apply -k' would send.
+// render returns the objects that 'kubectl apply -k' would send.
 func render(dir, overlay string) (cluster, error) {
 	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(dir, "kubernetes", overlay))
 	if err != nil {
@@ -183,7 +183,7 @@ func render(dir, overlay string) (cluster, error) {
 		if err != nil {
 			return c, err
 		}
-		if err := valid(text); err != nil {
+		if err := checkSchema(text); err != nil {
 			return c, fmt.Errorf("%s %s: %w", r.GetKind(), r.GetName(), err)
 		}
 		var o object
@@ -210,39 +210,39 @@ func render(dir, overlay string) (cluster, error) {
 	return c, nil
 }
 
-// checkKubernetes says all that is wrong with an overlay.
+// checkKubernetes returns all errors of an overlay.
 func checkKubernetes(t *testing.T, dir, overlay string) error {
 	c, err := render(dir, overlay)
 	if err != nil {
 		return err
 	}
 	s, err := c.stack()
-	errs := []error{err, checkStack(t, dir, s), c.network()}
+	errs := []error{err, checkStack(t, dir, s), c.checkNetwork()}
 	all, err := images(dir)
 	errs = append(errs, err)
 	for _, o := range c.running {
 		i := slices.IndexFunc(s.containers, func(x container) bool { return x.name == o.Metadata.Name })
 		if i >= 0 {
 			x := s.containers[i]
-			errs = append(errs, named(o, c.workload(o)), named(o, c.ports(o, all[x.image], x.env)), named(o, serves(o, x)))
+			errs = append(errs, withName(o, c.checkWorkload(o)), withName(o, c.checkPorts(o, all[x.image], x.env)), withName(o, checkServer(o, x)))
 		}
 	}
 	for _, o := range c.objects {
-		errs = append(errs, named(o, c.selecting(o)), named(o, c.scaling(o)))
+		errs = append(errs, withName(o, c.checkSelectors(o)), withName(o, c.checkScaler(o)))
 	}
 	return errors.Join(errs...)
 }
 
-func named(o object, err error) error {
+func withName(o object, err error) error {
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w", o.Kind, o.Metadata.Name, err)
 	}
 	return err
 }
 
-// stack is what the pods of a cluster are.
+// stack returns the containers of the cluster's pods.
 func (c cluster) stack() (stack, error) {
-	s := stack{reach: map[string][]int{}}
+	s := stack{ports: map[string][]int{}}
 	var errs []error
 	for _, o := range c.running {
 		p := o.Spec.Template.Spec.Containers[0]
@@ -254,7 +254,7 @@ func (c cluster) stack() (stack, error) {
 		for _, from := range p.EnvFrom {
 			settings, ok := c.of("ConfigMap", from.ConfigMapRef.Name)
 			if !ok {
-				errs = append(errs, named(o, fmt.Errorf("no ConfigMap %s", from.ConfigMapRef.Name)))
+				errs = append(errs, withName(o, fmt.Errorf("unknown ConfigMap %s", from.ConfigMapRef.Name)))
 			}
 			for key, value := range settings.Data {
 				x.env[key] = value
@@ -272,14 +272,14 @@ func (c cluster) stack() (stack, error) {
 				x.dirs = append(x.dirs, m.MountPath)
 				continue
 			}
-			errs = append(errs, named(o, c.mount(o, m.Name, m.MountPath, x.files)))
+			errs = append(errs, withName(o, c.mount(o, m.Name, m.MountPath, x.files)))
 		}
 		s.containers = append(s.containers, x)
 	}
 	for _, o := range c.objects {
 		if o.Kind == "Service" {
 			for _, p := range o.Spec.Ports {
-				s.reach[o.Metadata.Name] = append(s.reach[o.Metadata.Name], p.Port)
+				s.ports[o.Metadata.Name] = append(s.ports[o.Metadata.Name], p.Port)
 			}
 		}
 	}
@@ -290,7 +290,7 @@ func (c cluster) stack() (stack, error) {
 func (c cluster) mount(o object, name, at string, files map[string]string) error {
 	i := slices.IndexFunc(o.Spec.Template.Spec.Volumes, func(v volume) bool { return v.Name == name })
 	if i < 0 {
-		return fmt.Errorf("no volume %s", name)
+		return fmt.Errorf("unknown volume %s", name)
 	}
 	v := o.Spec.Template.Spec.Volumes[i]
 	add := func(kind string, s *source) error {
@@ -299,7 +299,7 @@ func (c cluster) mount(o object, name, at string, files map[string]string) error
 		}
 		from, ok := c.of(kind, s.Name+s.SecretName) // one of them is empty
 		if !ok {
-			return fmt.Errorf("volume %s: no %s %s", name, kind, s.Name+s.SecretName)
+			return fmt.Errorf("volume %s: unknown %s %s", name, kind, s.Name+s.SecretName)
 		}
 		for key, value := range from.Data {
 			if len(s.Items) == 0 {
@@ -320,14 +320,14 @@ func (c cluster) mount(o object, name, at string, files map[string]string) error
 	return errors.Join(errs...)
 }
 
-// TestImagesAreNamedInOnePlace names them elsewhere where the README says to, and wants every pod of every overlay to have
-// one of those.
+// TestImagesAreNamedInOnePlace changes the images in components/images, and checks that each pod of each overlay uses the
+// new images.
 func TestImagesAreNamedInOnePlace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	dir := deployment(t)
+	dir := copyDeploy(t)
 	text := "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nimages:\n"
 	all, err := images(dir)
 	if err != nil {

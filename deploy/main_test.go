@@ -1,5 +1,4 @@
-// Package deploy is no code: it is what runs Debrief elsewhere than in a terminal, as files, and the tests that these
-// files say what the programs know, and run.
+// Package deploy contains the configuration files of deployments, and tests that check them against the programs.
 package deploy
 
 import (
@@ -13,7 +12,7 @@ import (
 	"testing"
 )
 
-// binaries is where the programs are built to; made by TestMain, filled when first needed.
+// binaries is the directory for the built programs. TestMain creates it; build fills it.
 var binaries string
 
 func TestMain(m *testing.M) {
@@ -24,13 +23,13 @@ func TestMain(m *testing.M) {
 	}
 	binaries = dir
 	code := m.Run()
-	_ = os.RemoveAll(dir) // the system's temporary directory is swept
+	_ = os.RemoveAll(dir) // best effort: it is in the temporary directory
 	os.Exit(code)
 }
 
 // build builds the programs as deploy/compose does, once.
 var build = sync.OnceValue(func() error {
-	// The test cache remembers what a test opens, and not what a command that it runs does.
+	// The test cache depends on the files that the test opens, but not on those that a child process opens.
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -60,10 +59,10 @@ var build = sync.OnceValue(func() error {
 	return nil
 })
 
-// withoutRevision because a build machine may have checked out as somebody else.
+// withoutRevision makes builds work if the checkout belongs to another user.
 const withoutRevision = "GOFLAGS=-buildvcs=false"
 
-// program is the path of a built program.
+// program returns the path of a built program.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	if err := build(); err != nil {

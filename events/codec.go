@@ -8,15 +8,18 @@ import (
 	"debrief/playbook"
 )
 
-// Schema is the version of the payloads that this program writes, and the newest that it reads. New optional fields
-// keep it: unknown ones are ignored. It grows when an old program would misread a payload.
+// Schema is the version of the payloads that this program writes, and the newest version that it reads. New
+// optional fields keep the version, because unknown fields are ignored. The version grows if an old program would
+// misread a payload.
 const Schema = 1
 
-// ErrNewerSchema is returned when a message was written under a schema newer than Schema. The message is fine and this
-// program is old: it must leave such messages to its successor, never dead-letter them.
+// ErrNewerSchema is returned for a message with a schema newer than Schema. The message is valid and this program
+// is old. A worker must keep such a message for a newer program, so it is dead-lettered with DeadNewerSchema and
+// can be requeued.
 var ErrNewerSchema = errors.New("newer schema than this program knows")
 
-// Encode is the event as a message: its subject, its headers and its payload. It refuses what Decode would refuse.
+// Encode returns the subject, headers and payload of the message for an event. It returns an error for each event
+// that Decode would reject.
 func Encode(e Event) (subject string, header map[string][]string, data []byte, err error) {
 	k, book := e.Kind(), e.InBook()
 	if err := errors.Join(book.Validate(), e.Validate()); err != nil {
@@ -32,8 +35,8 @@ func Encode(e Event) (subject string, header map[string][]string, data []byte, e
 	return subject, SchemaHeader(), data, nil
 }
 
-// Decode is the event that a message holds. Its book is the subject's. The error is ErrNewerSchema, or else names the
-// field that no worker can use.
+// Decode returns the event of a message. The book of the event is taken from the subject. The error is
+// ErrNewerSchema, or it names the invalid field.
 func Decode(subject string, header map[string][]string, data []byte) (Event, error) {
 	k, book, err := ParseSubject(subject)
 	if err != nil {
@@ -71,11 +74,11 @@ func newEvent(k Kind) (Event, error) {
 	case KindDead:
 		return new(DeadLetter), nil
 	}
-	return nil, fmt.Errorf("kind %q: is no event", string(k))
+	return nil, fmt.Errorf("kind %q: not an event", string(k))
 }
 
-// EncodeDelta is the payload of a delta's message. It refuses what may not enter a log: what DecodeDelta would refuse,
-// and what is larger than playbook.MaxDeltaBytes.
+// EncodeDelta returns the payload of the message for a delta. It returns an error for a delta that DecodeDelta
+// would reject, and for a payload larger than playbook.MaxDeltaBytes.
 func EncodeDelta(d *playbook.Delta) ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("encode delta: %w", err)
@@ -85,13 +88,13 @@ func EncodeDelta(d *playbook.Delta) ([]byte, error) {
 		return nil, fmt.Errorf("encode delta: %w", err)
 	}
 	if len(data) > playbook.MaxDeltaBytes {
-		return nil, fmt.Errorf("encode delta: has %d bytes, more than %d", len(data), playbook.MaxDeltaBytes)
+		return nil, fmt.Errorf("encode delta: too large: %d bytes, at most %d are allowed", len(data), playbook.MaxDeltaBytes)
 	}
 	return data, nil
 }
 
-// DecodeDelta is the delta that a payload holds. Readers of messages call CheckSchema first. For a delta with an operation
-// of a kind that this program does not know, the error is ErrNewerSchema and the delta is returned with it: its versions
+// DecodeDelta returns the delta of a payload. The caller checks the headers first, with CheckSchema. If the delta
+// has an operation of an unknown kind, DecodeDelta returns ErrNewerSchema together with the delta, whose versions
 // and links are valid.
 func DecodeDelta(data []byte) (*playbook.Delta, error) {
 	d := new(playbook.Delta)
@@ -107,22 +110,22 @@ func DecodeDelta(data []byte) (*playbook.Delta, error) {
 	return d, nil
 }
 
-// SchemaHeader is a new set of headers that declares Schema.
+// SchemaHeader returns new message headers that declare Schema.
 func SchemaHeader() map[string][]string {
 	return map[string][]string{HeaderSchema: {strconv.Itoa(Schema)}}
 }
 
-// CheckSchema reports whether a message with these headers can be read: nil, ErrNewerSchema, or that the header is
-// missing or no version, in which case the message is none of ours.
+// CheckSchema reports whether this program can read a message with these headers. It returns ErrNewerSchema for a
+// newer schema, and another error if the header is missing or invalid.
 func CheckSchema(header map[string][]string) error {
 	values := header[HeaderSchema]
 	if len(values) != 1 {
-		return fmt.Errorf("header %s: want one, got %d", HeaderSchema, len(values))
+		return fmt.Errorf("header %s: want one value, got %d", HeaderSchema, len(values))
 	}
 	v, err := strconv.ParseUint(values[0], 10, 31)
 	switch {
 	case err != nil || v == 0:
-		return fmt.Errorf("header %s: %q is no version", HeaderSchema, values[0])
+		return fmt.Errorf("header %s: invalid version %q", HeaderSchema, values[0])
 	case v > Schema:
 		return fmt.Errorf("header %s: version %d: %w", HeaderSchema, v, ErrNewerSchema)
 	}

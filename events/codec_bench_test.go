@@ -9,7 +9,7 @@ import (
 	"debrief/playbook"
 )
 
-// typical is an execution as generators make them: thirty bullets shown, three cited, one answer.
+// typical returns a typical execution of a Generator: thirty bullets shown, three cited, one answer.
 func typical() *Execution {
 	e := &Execution{
 		envelope: envelope{Book: "main"},

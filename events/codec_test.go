@@ -15,7 +15,7 @@ import (
 	"debrief/playbook"
 )
 
-func TestEveryKindSurvivesTheWire(t *testing.T) {
+func TestEncodeDecodeRoundTrip(t *testing.T) {
 	t.Parallel()
 	for k, e := range samples() {
 		t.Run(string(k), func(t *testing.T) {
@@ -43,8 +43,8 @@ func TestEveryKindSurvivesTheWire(t *testing.T) {
 func TestSubjectOfEncode(t *testing.T) {
 	t.Parallel()
 	want := map[Kind]string{
-		KindTask: "ace.task.main", KindExecution: "ace.execution.main", KindFeedback: "ace.feedback.main",
-		KindReflection: "ace.reflection.main", KindEdit: "ace.edit.main", KindDead: "ace.dead.reflector.error.main." + string(samples()[KindDead].EventID()),
+		KindTask: "debrief.task.main", KindExecution: "debrief.execution.main", KindFeedback: "debrief.feedback.main",
+		KindReflection: "debrief.reflection.main", KindEdit: "debrief.edit.main", KindDead: "debrief.dead.reflector.error.main." + string(samples()[KindDead].EventID()),
 	}
 	for k, e := range samples() {
 		if got, _, _, err := Encode(e); got != want[k] || err != nil {
@@ -53,13 +53,13 @@ func TestSubjectOfEncode(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
+func TestEncodeRejectsInvalidEvents(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]Event{
-		`encode task: book "": a name is`:       &Task{ID: "1", Question: "q"},
-		"encode task: question: is empty":       &Task{envelope: envelope{"main"}, ID: "1"},
-		"encode execution: outcome.score: must": &Execution{envelope: envelope{"main"}, ID: Hash(), TaskID: "1", Outcome: Outcome{Score: 2}},
-		"encode dead: role, subject: cannot":    &DeadLetter{envelope: envelope{"main"}},
+		`encode task: book "": a name is`:               &Task{ID: "1", Question: "q"},
+		"encode task: question: is empty":               &Task{envelope: envelope{"main"}, ID: "1"},
+		"encode execution: outcome.score: must":         &Execution{envelope: envelope{"main"}, ID: Hash(), TaskID: "1", Outcome: Outcome{Score: 2}},
+		"encode dead: role, subject: both are required": &DeadLetter{envelope: envelope{"main"}},
 	} {
 		if _, _, _, err := Encode(e); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -67,7 +67,7 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusal(t *testing.T) {
+func TestDecodeRejectsInvalidMessages(t *testing.T) {
 	t.Parallel()
 	schema := func(v ...string) map[string][]string { return map[string][]string{HeaderSchema: v} }
 	task := mustMarshal(t, samples()[KindTask])
@@ -77,22 +77,22 @@ func TestDecodeRefusal(t *testing.T) {
 		data          []byte
 		want          string
 	}{
-		{"a foreign subject", "orders.new", schema("1"), task, `subject "orders.new": is not one of ours`},
-		{"a kind we do not have", "ace.gossip.main", schema("1"), task, `subject "ace.gossip.main": kind "gossip": is no event`},
-		{"a delta, which is no event", "ace.delta.main", schema("1"), task, `subject "ace.delta.main": kind "delta": is no event`},
-		{"a wildcard for a book", "ace.task.*", schema("1"), task, `subject "ace.task.*": book "*"`},
-		{"no schema", "ace.task.main", nil, task, "decode task: header Ace-Schema: want one, got 0"},
-		{"two schemas", "ace.task.main", schema("1", "1"), task, "decode task: header Ace-Schema: want one, got 2"},
-		{"schema zero", "ace.task.main", schema("0"), task, `decode task: header Ace-Schema: "0" is no version`},
-		{"a schema that is no number", "ace.task.main", schema("one"), task, `decode task: header Ace-Schema: "one" is no version`},
-		{"no payload", "ace.task.main", schema("1"), nil, "decode task: ends in the middle"},
-		{"a payload that is no map", "ace.task.main", schema("1"), []byte{0x01}, "decode task: msgpack"},
-		{"a number for a name", "ace.task.main", schema("1"), rawMap(t, "session", 5), `decode task: field "session": msgpack`},
-		{"text deep inside a list", "ace.execution.main", schema("1"), rawMap(t, "task", "x", "steps", []any{map[string]any{"calls": "x"}}), `decode execution: field "steps": msgpack`},
-		{"text for a time", "ace.task.main", schema("1"), rawMap(t, "created", "today"), `decode task: field "created": code 0xa5 decoding a time`},
-		{"a time no calendar has", "ace.task.main", schema("1"), rawMap(t, "created", time.Unix(1<<60, 0)), `decode task: field "created": time in the year`},
-		{"a missing field", "ace.task.main", schema("1"), rawMap(t, "id", "1"), "decode task: question: is empty"},
-		{"a reply that is no inbox", "ace.task.main", schema("1"), rawMap(t, "id", "1", "question", "q", "reply", "ace.delta.main"), "decode task: reply:"},
+		{"a foreign subject", "orders.new", schema("1"), task, `subject "orders.new": not a subject of an event`},
+		{"a kind we do not have", "debrief.gossip.main", schema("1"), task, `subject "debrief.gossip.main": kind "gossip": not an event`},
+		{"a delta, which is no event", "debrief.delta.main", schema("1"), task, `subject "debrief.delta.main": kind "delta": not an event`},
+		{"a wildcard for a book", "debrief.task.*", schema("1"), task, `subject "debrief.task.*": book "*"`},
+		{"no schema", "debrief.task.main", nil, task, "decode task: header Debrief-Schema: want one value, got 0"},
+		{"two schemas", "debrief.task.main", schema("1", "1"), task, "decode task: header Debrief-Schema: want one value, got 2"},
+		{"schema zero", "debrief.task.main", schema("0"), task, `decode task: header Debrief-Schema: invalid version "0"`},
+		{"a schema that is no number", "debrief.task.main", schema("one"), task, `decode task: header Debrief-Schema: invalid version "one"`},
+		{"no payload", "debrief.task.main", schema("1"), nil, "decode task: unexpected end of data"},
+		{"a payload that is no map", "debrief.task.main", schema("1"), []byte{0x01}, "decode task: msgpack"},
+		{"a number for a name", "debrief.task.main", schema("1"), rawMap(t, "session", 5), `decode task: field "session": msgpack`},
+		{"text deep inside a list", "debrief.execution.main", schema("1"), rawMap(t, "task", "x", "steps", []any{map[string]any{"calls": "x"}}), `decode execution: field "steps": msgpack`},
+		{"text for a time", "debrief.task.main", schema("1"), rawMap(t, "created", "today"), `decode task: field "created": unexpected code 0xa5 for a time`},
+		{"a time no calendar has", "debrief.task.main", schema("1"), rawMap(t, "created", time.Unix(1<<60, 0)), `decode task: field "created": year 36534630048`},
+		{"a missing field", "debrief.task.main", schema("1"), rawMap(t, "id", "1"), "decode task: question: is empty"},
+		{"a reply that is no inbox", "debrief.task.main", schema("1"), rawMap(t, "id", "1", "question", "q", "reply", "debrief.delta.main"), "decode task: reply:"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -104,26 +104,25 @@ func TestDecodeRefusal(t *testing.T) {
 	}
 }
 
-func TestNewerSchemaIsToldApart(t *testing.T) {
+func TestDecodeNewerSchema(t *testing.T) {
 	t.Parallel()
-	_, err := Decode("ace.task.main", map[string][]string{HeaderSchema: {fmt.Sprint(Schema + 1)}}, []byte{0xc1})
+	_, err := Decode("debrief.task.main", map[string][]string{HeaderSchema: {fmt.Sprint(Schema + 1)}}, []byte{0xc1})
 	if !errors.Is(err, ErrNewerSchema) {
-		t.Errorf("got %v, want ErrNewerSchema before any look at the payload", err)
+		t.Errorf("got %v, want ErrNewerSchema before the payload is decoded", err)
 	}
 }
 
-func TestBookIsTheSubjects(t *testing.T) {
+func TestDecodeTakesBookFromSubject(t *testing.T) {
 	t.Parallel()
 	data := rawMap(t, "id", "1", "question", "q", "Book", "theirs", "book", "theirs", "envelope", map[string]any{"Book": "theirs"})
-	e, err := Decode("ace.task.ours", SchemaHeader(), data)
+	e, err := Decode("debrief.task.ours", SchemaHeader(), data)
 	if err != nil || e.InBook() != "ours" {
 		t.Errorf("got %v, %v, want book ours", e, err)
 	}
 }
 
-// TestNilCrashesNothing sends nil where the library's own decoders panic: for a time, and for an unexported embedded
-// struct.
-func TestNilCrashesNothing(t *testing.T) {
+// TestDecodeNil decodes nil values. The library panics on nil for a time and for an unexported embedded struct.
+func TestDecodeNil(t *testing.T) {
 	t.Parallel()
 	for k, e := range samples() {
 		subject, header, _, err := Encode(e)
@@ -132,7 +131,7 @@ func TestNilCrashesNothing(t *testing.T) {
 		}
 		for _, key := range []string{"envelope", "created", "started", "time", "origin", "header", "shown", "usage", "outcome"} {
 			if _, err := Decode(subject, header, rawMap(t, key, nil)); err == nil {
-				t.Errorf("%s with nothing but %s: nil: want that something is missing", k, key)
+				t.Errorf("%s with only %s: nil: want an error for a missing field", k, key)
 			}
 		}
 	}
@@ -145,7 +144,7 @@ func TestNilCrashesNothing(t *testing.T) {
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	t.Parallel()
 	data := rawMap(t, "later", map[string]any{"a": []any{1, "b", noon, nil, 1.5}}, "id", "1", "question", "q")
-	if _, err := Decode("ace.task.main", SchemaHeader(), data); err != nil {
+	if _, err := Decode("debrief.task.main", SchemaHeader(), data); err != nil {
 		t.Error(err)
 	}
 }
@@ -162,19 +161,19 @@ func TestTimesAreUTC(t *testing.T) {
 	}
 }
 
-func TestHeaderIsNoWayAroundTheGuard(t *testing.T) {
+func TestHeaderRejectsExtensionValue(t *testing.T) {
 	t.Parallel()
 	// An extension value whose body is the head of a map with four billion keys: well-formed as bytes.
 	data := append(rawMap(t, "header", nil)[:8], 0xd6, 0xff, 0xdf, 0xff, 0xff, 0xff)
 	if err := guard(data); err != nil {
 		t.Fatalf("guard: %v, so this tests nothing", err)
 	}
-	if err := Unmarshal(data, new(DeadLetter)); err == nil || !strings.Contains(err.Error(), "decoding a header") {
-		t.Errorf("got %v, want a refusal", err)
+	if err := Unmarshal(data, new(DeadLetter)); err == nil || !strings.Contains(err.Error(), "for a header") {
+		t.Errorf("got %v, want an error", err)
 	}
 }
 
-func TestUnmarshalTakesOnlyZeroValues(t *testing.T) {
+func TestUnmarshalRequiresZeroValue(t *testing.T) {
 	t.Parallel()
 	data := mustMarshal(t, samples()[KindTask])
 	for name, v := range map[string]any{"used": &Task{ID: "1"}, "by value": Task{}, "nil": (*Task)(nil), "nothing": nil} {
@@ -184,7 +183,7 @@ func TestUnmarshalTakesOnlyZeroValues(t *testing.T) {
 	}
 }
 
-func TestTypesThatAreNotOnTheWire(t *testing.T) {
+func TestMarshalRejectsMapsAndInterfaces(t *testing.T) {
 	t.Parallel()
 	type inner struct{ Values []map[string]int }
 	type node struct{ Next *node }
@@ -192,10 +191,10 @@ func TestTypesThatAreNotOnTheWire(t *testing.T) {
 		"any": new(any), "a map": new(map[string]int), "a map inside": new(inner), "a list of any": new([]any), "nil": nil,
 	} {
 		if _, err := Marshal(v); err == nil {
-			t.Errorf("%s: Marshal took it", name)
+			t.Errorf("%s: Marshal returned no error", name)
 		}
 		if err := Unmarshal([]byte{0xc0}, v); err == nil {
-			t.Errorf("%s: Unmarshal took it", name)
+			t.Errorf("%s: Unmarshal returned no error", name)
 		}
 	}
 	if _, err := Marshal(&node{Next: new(node)}); err != nil {
@@ -203,7 +202,7 @@ func TestTypesThatAreNotOnTheWire(t *testing.T) {
 	}
 }
 
-func TestDeltaSurvivesTheWire(t *testing.T) {
+func TestEncodeDecodeDelta(t *testing.T) {
 	t.Parallel()
 	data, err := EncodeDelta(delta())
 	if err != nil {
@@ -218,18 +217,18 @@ func TestDeltaSurvivesTheWire(t *testing.T) {
 	}
 }
 
-func TestDeltaRefusal(t *testing.T) {
+func TestEncodeDeltaRejectsInvalidDeltas(t *testing.T) {
 	t.Parallel()
 	large := delta()
 	for range 5 {
 		large.Ops = append(large.Ops, playbook.Op{Kind: playbook.Add, Bullet: "x", Content: strings.Repeat("x", 60<<10)})
 	}
-	if _, err := EncodeDelta(large); err == nil || !strings.Contains(err.Error(), "more than 262144") {
+	if _, err := EncodeDelta(large); err == nil || !strings.Contains(err.Error(), "at most 262144") {
 		t.Errorf("too large: got %v", err)
 	}
 	late := delta()
 	late.Time = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-	if _, err := EncodeDelta(late); err == nil || !strings.Contains(err.Error(), "time in the year 10000") {
+	if _, err := EncodeDelta(late); err == nil || !strings.Contains(err.Error(), "year 10000") {
 		t.Errorf("a time that cannot be read again: got %v", err)
 	}
 	if _, err := EncodeDelta(&playbook.Delta{}); err == nil || err.Error() != "encode delta: version: must be at least 1" {
@@ -243,8 +242,8 @@ func TestDeltaRefusal(t *testing.T) {
 	}
 }
 
-// TestCodersAreShared runs many goroutines over the pools: under -race it shows that no buffer is in two hands.
-func TestCodersAreShared(t *testing.T) {
+// TestPooledCodersConcurrently uses the pools from many goroutines. With -race it detects a buffer with two users.
+func TestPooledCodersConcurrently(t *testing.T) {
 	t.Parallel()
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -272,7 +271,7 @@ func mustMarshal(t testing.TB, v any) []byte {
 	return data
 }
 
-// rawMap is a map as another program might send it.
+// rawMap encodes a map as another program might send it.
 func rawMap(t testing.TB, pairs ...any) []byte {
 	t.Helper()
 	var buf bytes.Buffer

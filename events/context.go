@@ -11,65 +11,68 @@ import (
 	"debrief/playbook"
 )
 
-// Manifest says what a context holds, what was left out of it and why. With the texts that its parts refer to, it is
-// the context: the same messages can be made of it again.
+// Manifest records the parts of a context, the omitted parts, and the reasons. Together with the texts that its
+// parts refer to, it is sufficient to build the same messages again.
 type Manifest struct {
-	// Assembly is the version of the rules that it was put together by; another version may make other messages of it.
+	// Assembly is the version of the rules that built the context. Another version may build other messages from
+	// the manifest.
 	Assembly string `msgpack:"v" json:"assembly" redact:"-"`
-	Limit    int    `msgpack:"limit" json:"limit"`   // tokens allowed
-	Tokens   int    `msgpack:"tokens" json:"tokens"` // tokens of the messages, by our estimate
-	// Window is how many user turns of the session were wanted, -1 for all; Conversation the tokens they could have.
+	Limit    int    `msgpack:"limit" json:"limit"`   // maximum number of tokens
+	Tokens   int    `msgpack:"tokens" json:"tokens"` // estimated tokens of the messages
+	// Window is the requested number of user turns of the session, -1 for all. Conversation is the token budget for
+	// these turns.
 	Window       int    `msgpack:"win,omitempty" json:"window,omitempty"`
 	Conversation int    `msgpack:"conv,omitempty" json:"conversation_budget,omitempty"`
-	Why          string `msgpack:"why,omitempty" json:"budget_why,omitempty"` // it could have so many
+	BudgetReason string `msgpack:"why,omitempty" json:"budget_why,omitempty"` // reason for that budget
 	State        string `msgpack:"state,omitempty" json:"state,omitempty"`    // coding, debugging, research or general
-	// Texts says which of the agent's words earlier turns are shown with: final, none or all.
+	// Texts says which agent messages of earlier turns are included: final, none or all.
 	Texts string    `msgpack:"texts,omitempty" json:"texts,omitempty"`
-	At    time.Time `msgpack:"at" json:"at,omitzero"` // when it was put together
+	At    time.Time `msgpack:"at" json:"at,omitzero"` // time of the build
 
-	Parts []Part    `msgpack:"parts" json:"parts"`
-	Left  []LeftOut `msgpack:"left,omitempty" json:"left_out,omitempty"`
-	// Trials are the bullets that bear on the query, with what chance decided about each. One that was withheld would
-	// have been among Parts.
-	Trials []Trial `msgpack:"try,omitempty" json:"trials,omitempty"`
-	// Degraded says what could not be had, such as "recall: the embedding server does not answer". Empty is as it should be.
-	Degraded []string `msgpack:"deg,omitempty" json:"degraded,omitempty"`
+	Parts   []Part     `msgpack:"parts" json:"parts"`
+	Omitted []Omission `msgpack:"left,omitempty" json:"left_out,omitempty"`
+	// Exposures are the bullets that are applicable to the query, each with its randomly assigned arm. A withheld
+	// bullet would otherwise be among Parts.
+	Exposures []Exposure `msgpack:"try,omitempty" json:"trials,omitempty"`
+	// Warnings lists the inputs that were unavailable, such as "recall: the embedding server does not answer". It
+	// is normally empty.
+	Warnings []string `msgpack:"deg,omitempty" json:"degraded,omitempty"`
 }
 
-// PartKind is what a part of a context is. Stored; append only.
+// PartKind is the type of a part of a context. Stored; append only.
 type PartKind string
 
-// The kinds of part.
+// The kinds of parts.
 const (
-	PartSystem     PartKind = "system"     // the role's instructions; Ref is their version
-	PartBullet     PartKind = "bullet"     // Ref is the bullet's id
-	PartUser       PartKind = "user"       // what a user said in an earlier turn; Ref is <handle>#<place>
-	PartAnswer     PartKind = "answer"     // what was answered then
-	PartTools      PartKind = "tools"      // a step that called tools, with what they returned
-	PartReflection PartKind = "reflection" // Ref is the reflection's handle
-	PartRecall     PartKind = "recall"     // an older execution; Ref is its handle
-	PartRecord     PartKind = "record"     // one line on an earlier step; Text has it
-	PartSummary    PartKind = "summary"    // what older turns were about; Text has it
-	PartRecovery   PartKind = "recovery"   // a way out of going in circles; Text has it
-	PartContext    PartKind = "context"    // what the query is about
-	PartTry        PartKind = "try"        // an earlier round at the query; Ref is its place among them, from 1
-	PartQuery      PartKind = "query"
+	PartSystem        PartKind = "system"     // the role's instructions; Ref is their version
+	PartBullet        PartKind = "bullet"     // Ref is the bullet's id
+	PartUser          PartKind = "user"       // a user message of an earlier turn; Ref is <handle>#<index>
+	PartAnswer        PartKind = "answer"     // the answer in an earlier turn
+	PartTools         PartKind = "tools"      // a step with tool calls and their output
+	PartReflection    PartKind = "reflection" // Ref is the reflection's handle
+	PartRecall        PartKind = "recall"     // an older execution; Ref is its handle
+	PartRecord        PartKind = "record"     // a one-line record of an earlier step, in Text
+	PartSummary       PartKind = "summary"    // a summary of older turns, in Text
+	PartRecovery      PartKind = "recovery"   // advice for an agent that repeats itself, in Text
+	PartContext       PartKind = "context"    // the context field of the query
+	PartPreviousRound PartKind = "try"        // an earlier round at the query; Ref is its number, from 1
+	PartQuery         PartKind = "query"
 )
 
-// Part is one thing in a context.
+// Part is one element of a context.
 type Part struct {
 	Kind   PartKind `msgpack:"k" json:"kind"`
 	Ref    string   `msgpack:"r,omitempty" json:"ref,omitempty" redact:"id"`
 	Tokens int      `msgpack:"t,omitempty" json:"tokens"`
-	// Keep is how many bytes of its text are shown; 0 is all of it.
+	// Keep is the number of bytes of its text that are included; 0 includes the whole text.
 	Keep int `msgpack:"c,omitempty" json:"keep,omitempty"`
-	// Text is that of a part that stands nowhere else.
+	// Text is the text of a part that is not stored elsewhere.
 	Text string `msgpack:"x,omitempty" json:"text,omitempty"`
-	Why  string `msgpack:"w,omitempty" json:"why,omitempty"` // such as "pinned"; empty where it was simply next
+	Why  string `msgpack:"w,omitempty" json:"why,omitempty"` // such as "pinned"; empty for the usual order
 }
 
-// LeftOut counts what a context has no room for, by kind and reason.
-type LeftOut struct {
+// Omission counts the parts of one kind that were omitted for one reason.
+type Omission struct {
 	Kind   PartKind `msgpack:"k" json:"kind"`
 	Why    string   `msgpack:"w" json:"why"`
 	Count  int      `msgpack:"n" json:"count"`
@@ -77,7 +80,8 @@ type LeftOut struct {
 	Refs   []string `msgpack:"r,omitempty" json:"refs,omitempty" redact:"id"` // the first few
 }
 
-// Interaction is an execution as later turns of its session see it. Its texts are cut to what a prompt could show.
+// Interaction is the part of an execution that later turns of its session can see. Texts are truncated to the size
+// that a prompt could include.
 type Interaction struct {
 	Execution Handle    `msgpack:"x" json:"execution"`
 	ID        ID        `msgpack:"i" json:"id"`
@@ -88,48 +92,50 @@ type Interaction struct {
 	Steps     []Step    `msgpack:"s,omitempty" json:"steps,omitempty"`
 	Answer    string    `msgpack:"a,omitempty" json:"answer,omitempty"`
 	Label     Label     `msgpack:"l,omitempty" json:"label,omitempty"`
-	// First is, of a further round at a task, the execution of the first one. In a window the last round stands for all.
+	// First is the execution of the first round, if this is a later round at the same task. In a window only the
+	// last round of a task is used.
 	First ID  `msgpack:"f,omitempty" json:"first,omitempty"`
 	Round int `msgpack:"r,omitempty" json:"round,omitempty"`
-	// Budget is what the conversation could have in that turn's context, in tokens; the next one moves from there.
+	// Budget is the token budget of the conversation in the context of that turn. The budget of the next turn
+	// starts from it.
 	Budget int `msgpack:"b,omitempty" json:"budget,omitempty"`
 }
 
-// Bounds of what later turns see of an execution, in characters of text and in steps. A tool's result is cut at 2,000
-// characters as swecli does; all steps together are bounded in bytes, so that an interaction stays far under the 1 MB
-// that a stored value may have.
+// Limits of an Interaction, in characters of text and in numbers of steps and calls. The output of a tool is
+// truncated to 2,000 characters, as in swecli. All steps together are limited in bytes, so that an interaction
+// stays far below the 1 MB limit of a stored value.
 const (
-	MaxToolResult  = 2000
-	maxQuestion    = 8000
-	maxAboutIt     = 2000
-	maxStepText    = 2000
-	maxAnswer      = 8000
-	maxStepsKept   = 64
-	maxCallsKept   = 16
-	maxToolRequest = 2000
-	maxStepBytes   = 512 << 10
+	MaxToolResult = 2000
+	maxQuestion   = 8000
+	maxContext    = 2000
+	maxStepText   = 2000
+	maxAnswer     = 8000
+	maxSteps      = 64
+	maxCalls      = 16 // of one step
+	maxArguments  = 2000
+	maxStepBytes  = 512 << 10
 )
 
-// NewInteraction is what later turns see of an execution: the same for the same execution, whoever asks. Of very many
-// steps the last ones are kept.
+// NewInteraction returns the interaction for an execution. The result depends only on its arguments. If there are
+// more than 64 steps, the last ones are kept.
 func NewInteraction(h Handle, e *Execution) *Interaction {
 	i := &Interaction{
 		Execution: h, ID: e.ID, Turn: e.Turn, At: e.Started, Label: e.Outcome.Label,
-		Question: Cut(e.Question, maxQuestion), Context: Cut(e.Context, maxAboutIt), Answer: Cut(e.Answer, maxAnswer),
+		Question: TruncateChars(e.Question, maxQuestion), Context: TruncateChars(e.Context, maxContext), Answer: TruncateChars(e.Answer, maxAnswer),
 	}
 	if e.Manifest != nil {
 		i.Budget = e.Manifest.Conversation
 	}
-	if len(e.Tries) > 0 {
-		i.First, i.Round = e.Sample(), e.Origin.Round
+	if len(e.PreviousRounds) > 0 {
+		i.First, i.Round = e.SampleID(), e.Origin.Round
 	}
 	bytes := 0
-	for _, s := range slices.Backward(e.Steps[max(0, len(e.Steps)-maxStepsKept):]) {
-		s.Text, s.Feedback = Cut(s.Text, maxStepText), Cut(s.Feedback, maxStepText)
-		calls := s.Calls[:min(len(s.Calls), maxCallsKept)]
+	for _, s := range slices.Backward(e.Steps[max(0, len(e.Steps)-maxSteps):]) {
+		s.Text, s.Feedback = TruncateChars(s.Text, maxStepText), TruncateChars(s.Feedback, maxStepText)
+		calls := s.Calls[:min(len(s.Calls), maxCalls)]
 		s.Calls = make([]ToolCall, len(calls))
 		for j, c := range calls {
-			c.Arguments, c.Output = Cut(c.Arguments, maxToolRequest), Cut(c.Output, MaxToolResult)
+			c.Arguments, c.Output = TruncateChars(c.Arguments, maxArguments), TruncateChars(c.Output, MaxToolResult)
 			s.Calls[j] = c
 		}
 		if bytes += s.bytes(); bytes > maxStepBytes {
@@ -141,7 +147,7 @@ func NewInteraction(h Handle, e *Execution) *Interaction {
 	return i
 }
 
-// bytes is about how large a step is where it is stored.
+// bytes returns the approximate size of a stored step.
 func (s *Step) bytes() int {
 	n := len(s.Speaker) + len(s.Text) + len(s.Mode) + len(s.Feedback)
 	for i := range s.Calls {
@@ -161,9 +167,9 @@ func (s *Step) bytes() int {
 	return n
 }
 
-// Cut is text of at most so many characters (Unicode code points) and valid UTF-8. Where something is missing it says
-// how much; the remark comes on top.
-func Cut(text string, most int) string {
+// TruncateChars returns text as valid UTF-8, truncated to most characters (Unicode code points). A note with the number of
+// omitted bytes is appended to a truncated text, beyond that limit.
+func TruncateChars(text string, most int) string {
 	if len(text) <= most {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
@@ -176,7 +182,7 @@ func Cut(text string, most int) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// Note is a reflection as prompts show it.
+// Note is the part of a reflection that prompts can include.
 type Note struct {
 	Reflection Handle    `msgpack:"x" json:"reflection"`
 	ID         ID        `msgpack:"i" json:"id"`
@@ -186,34 +192,34 @@ type Note struct {
 	Error      string    `msgpack:"e,omitempty" json:"error_identification,omitempty"`
 	Approach   string    `msgpack:"a,omitempty" json:"correct_approach,omitempty"`
 	Insight    string    `msgpack:"k,omitempty" json:"key_insight,omitempty"`
-	// Execution is what the reflection is on, and Records the second layer of its last steps, in place of what can be made
-	// of them without a model.
+	// Execution is the execution that the reflection is about. Records describe its last steps. Prompts use them
+	// instead of records that are derived from the steps without a model.
 	Execution Handle   `msgpack:"of,omitempty" json:"execution,omitempty"`
 	Records   []Record `msgpack:"rec,omitempty" json:"records,omitempty"`
 }
 
-const maxNoteText = 600 // characters of each text of a note
+const maxNoteText = 600 // characters in each text of a note
 
-// Worded reports whether there is something in it for a reader. The others are kept for their records.
-func (n *Note) Worded() bool { return n.Approach != "" || n.Insight != "" }
+// HasText reports whether the note has text for a prompt. Other notes are stored for their records.
+func (n *Note) HasText() bool { return n.Approach != "" || n.Insight != "" }
 
-// NewNote is what prompts show of a reflection, nil if there is nothing in it for one.
+// NewNote returns the note for a reflection. It returns nil if the reflection has neither advice nor records.
 func NewNote(h Handle, r *Reflection) *Note {
 	n := &Note{
 		Reflection: h, ID: r.ID, Session: r.Session, At: r.Created, Label: r.Outcome.Label,
-		Error: Cut(r.ErrorIdentification, maxNoteText), Approach: Cut(r.CorrectApproach, maxNoteText), Insight: Cut(r.KeyInsight, maxNoteText),
+		Error: TruncateChars(r.ErrorIdentification, maxNoteText), Approach: TruncateChars(r.CorrectApproach, maxNoteText), Insight: TruncateChars(r.KeyInsight, maxNoteText),
 		Records: r.Records,
 	}
 	if len(n.Records) > 0 {
 		n.Execution = r.Handle
 	}
-	if !n.Worded() && len(n.Records) == 0 {
+	if !n.HasText() && len(n.Records) == 0 {
 		return nil
 	}
 	return n
 }
 
-// Summary is what a session's older turns were about, as a model sees it.
+// Summary is a model's summary of the older turns of a session.
 type Summary struct {
 	Through int       `msgpack:"n" json:"through"` // the last turn that it covers
 	Text    string    `msgpack:"x" json:"text"`
@@ -221,25 +227,25 @@ type Summary struct {
 	At      time.Time `msgpack:"at" json:"at"`
 }
 
-// Mark is what a person says of one item of a session.
+// Mark is a user's mark on a turn of a session.
 type Mark string
 
-// The marks. Pinned and starred items stay in the window; a star also counts as worth more.
+// The marks. Pinned and starred turns stay in the window. A star also increases the relevance of the turn.
 const (
 	Pin  Mark = "pin"
 	Star Mark = "star"
 )
 
-// Marked is an interaction that a person marked, kept whole, so that it outlives its place in the window.
-type Marked struct {
+// MarkedInteraction is an interaction with a mark. It is a complete copy, because the window may drop the original.
+type MarkedInteraction struct {
 	Mark        Mark        `msgpack:"m" json:"mark"`
 	By          string      `msgpack:"by,omitempty" json:"by,omitempty"`
 	At          time.Time   `msgpack:"at" json:"at"`
 	Interaction Interaction `msgpack:"i" json:"interaction"`
 }
 
-// Served is a context that an outside agent was given, kept until it reports what it did.
-type Served struct {
+// ServedContext is a context that an outside agent received. It is stored until the agent reports the execution.
+type ServedContext struct {
 	ID       ID            `msgpack:"i" json:"context_id"`
 	Book     playbook.Book `msgpack:"b" json:"book"`
 	Session  string        `msgpack:"s,omitempty" json:"session,omitempty" redact:"id"`
@@ -253,30 +259,31 @@ type Served struct {
 	Created  time.Time     `msgpack:"t" json:"created"`
 }
 
-// ContextRequest asks for what a model should see. In JSON it is the body of POST /v1/context and of a request on the
-// subject of VerbContext.
+// ContextRequest requests the messages for a model call. In JSON it is the body of POST /v1/context, and of a
+// request on the subject of VerbContext.
 type ContextRequest struct {
-	Book    playbook.Book `json:"book,omitempty"` // of the subject; default "default" over HTTP
+	Book    playbook.Book `json:"book,omitempty"` // over NATS from the subject; over HTTP the default is "default"
 	Session string        `json:"session,omitempty" redact:"id"`
 	Query   string        `json:"query"`
-	Context string        `json:"context,omitempty"` // what the query is about
-	// System are the agent's own instructions; empty is Debrief's line about how to use bullets alone.
+	Context string        `json:"context,omitempty"` // background of the query
+	// System contains the agent's instructions. If it is empty, the system message explains only how to use
+	// bullets.
 	System string `json:"system,omitempty"`
-	// Steps are what happened since: the running turn, in which the agent has called tools already. A step of a user
-	// begins a new turn.
+	// Steps are the steps of the current turn, if the agent has already called tools. A step by a user begins a new
+	// turn.
 	Steps []Step `json:"steps,omitempty"`
 
-	Playbook   *uint64 `json:"playbook,omitempty"`    // the version to use; nil is the newest
-	MinVersion uint64  `json:"min_version,omitempty"` // the oldest that will do
-	Limit      int     `json:"limit,omitempty"`       // tokens; 0 is the service's
-	// Window is "none", "adaptive" or a number of user turns; empty is the service's.
+	Playbook   *uint64 `json:"playbook,omitempty"`    // version to use; nil is the newest
+	MinVersion uint64  `json:"min_version,omitempty"` // oldest acceptable version
+	Limit      int     `json:"limit,omitempty"`       // tokens; 0 is the default of the service
+	// Window is "none", "adaptive" or a number of user turns; empty is the default of the service.
 	Window  string `json:"window,omitempty"`
-	Task    string `json:"task,omitempty"`    // general, research, coding, debugging or analysis; empty is found out
-	Explain bool   `json:"explain,omitempty"` // with the parts of every bullet's score
-	DryRun  bool   `json:"dry_run,omitempty"` // for a look: nothing is kept, so nothing can be reported on it
+	Task    string `json:"task,omitempty"`    // general, research, coding, debugging or analysis; empty: detected
+	Explain bool   `json:"explain,omitempty"` // include the components of every score
+	DryRun  bool   `json:"dry_run,omitempty"` // do not store the context; it cannot be reported on
 }
 
-// Validate says what cannot be served, naming the field.
+// Validate returns an error for each invalid field.
 func (r *ContextRequest) Validate() error {
 	var errs []error
 	if strings.TrimSpace(r.Query) == "" {
@@ -288,14 +295,14 @@ func (r *ContextRequest) Validate() error {
 	return errors.Join(append(errs, r.Book.Validate())...)
 }
 
-// ContextReply is a context, ready for a model.
+// ContextReply is a context, ready for a model call.
 type ContextReply struct {
-	ID       ID             `json:"context_id,omitempty"` // to report the execution with
+	ID       ID             `json:"context_id,omitempty"` // for the report of the execution
 	Book     playbook.Book  `json:"book"`
 	Session  string         `json:"session,omitempty"`
 	Turn     int            `json:"turn,omitempty"`
 	Version  uint64         `json:"playbook_version"`
-	Stale    bool           `json:"stale,omitempty"` // older than the version that was asked for
+	Stale    bool           `json:"stale,omitempty"` // older than the requested version
 	Messages []chat.Message `json:"messages"`
 	Shown    []ShownBullet  `json:"shown"`
 	Manifest Manifest       `json:"manifest"`
@@ -303,7 +310,7 @@ type ContextReply struct {
 	Scores   []BulletScore  `json:"scores,omitempty"`
 }
 
-// BulletScore is why a bullet stands where it stands: each part between 0 and 1, and their weighted sum.
+// BulletScore explains the rank of a bullet: components between 0 and 1, and their weighted sum.
 type BulletScore struct {
 	ID            playbook.BulletID `json:"id"`
 	Effectiveness float64           `json:"effectiveness"`
@@ -315,12 +322,13 @@ type BulletScore struct {
 	Why           string            `json:"why,omitempty"`
 }
 
-// Report is what an outside agent did: the body of POST /v1/executions and of a request on the subject of VerbReport.
+// Report describes an execution by an outside agent. It is the body of POST /v1/executions, and of a request on the
+// subject of VerbReport.
 type Report struct {
 	Book      playbook.Book `json:"book,omitempty"`
 	ContextID ID            `json:"context_id,omitempty"`
-	// TaskID is the agent's own name for what it worked on: the same id again is the same sample. Default: the
-	// context's id.
+	// TaskID is the agent's name for its task. The same id identifies the same sample. The default is the id of the
+	// context.
 	TaskID    string              `json:"task_id,omitempty" redact:"id"`
 	Session   string              `json:"session,omitempty" redact:"id"`
 	Question  string              `json:"question,omitempty"`
@@ -338,24 +346,24 @@ type Report struct {
 	Duration  time.Duration       `json:"duration_ns,omitempty"`
 }
 
-// Stored says what became of a report or of feedback.
-type Stored struct {
+// StoredReply is the reply to a report or to feedback.
+type StoredReply struct {
 	Handle    Handle   `json:"handle"`
-	Duplicate bool     `json:"duplicate,omitempty"` // it was there already
-	Degraded  []string `json:"degraded,omitempty"`  // what could not be done with it, such as an unknown context
+	Duplicate bool     `json:"duplicate,omitempty"` // already stored before
+	Warnings  []string `json:"degraded,omitempty"`  // warnings, such as an unknown context
 }
 
-// FeedbackRequest judges an execution later: the body of POST /v1/feedback and of a request on the subject of
-// VerbFeedback.
+// FeedbackRequest records the outcome of an execution later. It is the body of POST /v1/feedback, and of a request
+// on the subject of VerbFeedback.
 type FeedbackRequest struct {
 	Book      playbook.Book `json:"book,omitempty"`
-	ID        ID            `json:"id,omitempty"` // the same id again is the same feedback; default: a new one
+	ID        ID            `json:"id,omitempty"` // the same id identifies the same feedback; default: a random id
 	Execution Handle        `json:"execution"`
 	Outcome   Outcome       `json:"outcome,omitzero"`
 	Target    string        `json:"target,omitempty"`
 }
 
-// Refusal is the body of an answer that is an error.
-type Refusal struct {
+// ErrorReply is the body of an error reply.
+type ErrorReply struct {
 	Error string `json:"error"`
 }

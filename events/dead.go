@@ -8,13 +8,13 @@ import (
 	"debrief/playbook"
 )
 
-// DeadLetter is an event that a role gave up, with the reason and the original bytes.
+// DeadLetter records a message that a role could not process: the reason and the original bytes.
 type DeadLetter struct {
 	envelope   `msgpack:"-"`
 	Role       string              `msgpack:"role" json:"role" redact:"-"`
 	Code       DeadCode            `msgpack:"code" json:"code" redact:"-"`
 	Reason     string              `msgpack:"reason" json:"reason"`
-	Deliveries int                 `msgpack:"deliveries" json:"deliveries"` // attempts at it; see package bus
+	Deliveries int                 `msgpack:"deliveries" json:"deliveries"` // number of attempts; see package bus
 	Stream     string              `msgpack:"stream" json:"stream" redact:"-"`
 	Seq        uint64              `msgpack:"seq" json:"seq"`
 	Subject    string              `msgpack:"subject" json:"subject" redact:"-"`
@@ -23,31 +23,32 @@ type DeadLetter struct {
 	Time       time.Time           `msgpack:"time" json:"time"`
 }
 
-// DeadCode is the reason of a dead letter, for programs. The list only grows.
+// DeadCode is the reason of a dead letter for programs. Stored; append only.
 type DeadCode string
 
 // The codes of dead letters.
 const (
-	DeadAttempts    DeadCode = "attempts-exhausted" // each attempt ended with the death of its worker
+	DeadAttempts    DeadCode = "attempts-exhausted" // the worker died in each attempt
 	DeadError       DeadCode = "error"              // the last attempt failed
-	DeadInvalid     DeadCode = "invalid"            // undecodable, invalid, or its payload is gone
+	DeadInvalid     DeadCode = "invalid"            // the message is undecodable or invalid, or its blob is missing
 	DeadNewerSchema DeadCode = "newer-schema"       // written by a newer program
-	DeadUseless     DeadCode = "useless-output"     // the model's output was useless for it, and useful for others
-	DeadUnavailable DeadCode = "model-unavailable"  // the model failed on it, and answered others
+	DeadUseless     DeadCode = "useless-output"     // the model output was useless for this message, but useful for others
+	DeadUnavailable DeadCode = "model-unavailable"  // the model failed for this message, but not for others
 )
 
-// token reports whether the code can be in a subject. A newer program may have codes that this one does not know.
+// token reports whether the code is a valid subject token. A newer program may have codes that this one does not
+// know.
 func (c DeadCode) token() bool { return playbook.Book(c).Validate() == nil }
 
 func (*DeadLetter) Kind() Kind { return KindDead }
 
-// EventID is derived from the message that the letter is about: its stream, its sequence and its id, because a stream
-// that was deleted and created again counts from 1.
+// EventID returns an id derived from the original message: its stream, sequence and id. The id is needed because a
+// stream that was deleted and created again starts at sequence 1.
 func (d *DeadLetter) EventID() ID {
 	return DeadID(d.Role, d.Stream, d.Seq, d.Header)
 }
 
-// DeadID is the id of the dead letter about a message of a stream.
+// DeadID returns the id of the dead letter for a message of a stream.
 func DeadID(role, stream string, seq uint64, header map[string][]string) ID {
 	var id string
 	if v := header["Nats-Msg-Id"]; len(v) > 0 {
@@ -56,7 +57,7 @@ func DeadID(role, stream string, seq uint64, header map[string][]string) ID {
 	return Hash("dead", role, stream, fmt.Sprint(seq), id)
 }
 
-// DeadIDSubject is the filter for the letter with an id, whatever its code.
+// DeadIDSubject returns the subject filter for the dead letter with this id and any code.
 func DeadIDSubject(role string, b playbook.Book, id ID) string { return deadSubject(role, "", b, id) }
 
 func (d *DeadLetter) subject() string { return deadSubject(d.Role, d.Code, d.Book, d.EventID()) }
@@ -64,13 +65,13 @@ func (d *DeadLetter) subject() string { return deadSubject(d.Role, d.Code, d.Boo
 // Validate implements Event.
 func (d *DeadLetter) Validate() error {
 	if d.Role == "" || d.Subject == "" {
-		return errors.New("role, subject: cannot be empty")
+		return errors.New("role, subject: both are required")
 	}
-	if playbook.Book(d.Role).Validate() != nil { // a book's name is a token too
-		return fmt.Errorf("role: %.80q cannot be in a subject", d.Role)
+	if playbook.Book(d.Role).Validate() != nil { // book names and roles have the same alphabet
+		return fmt.Errorf("role: %.80q is not a valid subject token", d.Role)
 	}
 	if !d.Code.token() {
-		return fmt.Errorf("code: %.80q is not a token of a subject", string(d.Code))
+		return fmt.Errorf("code: %.80q is not a valid subject token", string(d.Code))
 	}
 	return nil
 }

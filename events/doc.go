@@ -1,77 +1,140 @@
-// Package events is the wire of Debrief: what the workers tell each other, under which subject and id, and how it is
-// written down. It knows playbooks and nothing else: no connection, no clock, no policy. Package bus carries events.
+// Package events defines the messages that the workers of Debrief exchange: types, subjects, ids and encoding. It has
+// no connection, no clock and no policy. Package bus publishes and receives the events.
 //
-// # The hops
+// # Overview
 //
-// Generator, Reflector and Curator meet only here. Per hop: who publishes, how the id is formed, who acks when, and
-// what a second delivery does.
+// A playbook, or book, is a list of bullets. A bullet is one piece of advice for a model. Three workers improve a book.
+// They communicate only through NATS JetStream:
 //
-//	TASKS        ace.task.<book>        by clients, replays and, for another round, the Reflector
-//	  id         H(book, the client's task id), and the round where it is not the first; a random task id when the client
-//	             gives none
-//	  acked by   the Generator, after the Execution is stored (the answer goes to the task's reply subject then)
-//	  again      the model is asked again; the Execution has the same id, so the server drops it within two minutes
-//	             and the Curator drops what comes of it for ever. The first one stored counts.
+//	        Task              Execution              Reflection             Delta
+//	client ──────▶ Generator ───────────▶ Reflector ────────────▶ Curator ───────▶ log of the book
+//	                   ▲                                             │
+//	                   └─────────────── playbook view (KV) ──────────┘
 //
-//	EXECUTIONS   ace.execution.<book>   by the Generator and by outside agents; ace.feedback.<book> by whoever judges
-//	  id         H("execution", book, task id, round)
-//	  acked by   the Reflector, after the Reflection is stored, or the Task of another round, or at once where there is
-//	             nothing to learn from it (purpose evaluate, or a trace without a signal and no bullet on trial). What is
-//	             held (Origin.Held) has its Reflection also then; feedback on it teaches nothing.
-//	  feedback   waits until its execution is reflected on, so that what moves votes comes after what casts them. The first
-//	             on one that taught nothing by itself does not: a key in the window bucket says which is the first.
-//	  again      reflected again; the Curator finds the execution or the feedback covered
+// The loop has three steps:
 //
-//	REFLECTIONS  ace.reflection.<book>  by the Reflector; ace.edit.<book> by operators
-//	  id         H("reflection", execution id, feedback id or nothing, reflector version); an edit's own id
-//	  acked by   the Curator, after the Delta that covers it is stored. The ack carries no truth: a Reflection is
-//	             covered when the id of its feedback, or else of its sample, is in the log.
-//	  again      found covered and acknowledged, under any sequence and of any reflector version.
-//	             An edit is done as a whole or refused, and answered either way; one that looks back (a restore, a
-//	             forgetting) is worked out against the newest version, and worked out again when that has moved on. So is a
-//	             Reflection on feedback: it moves what its execution counts for, after everything of its book that was
-//	             stored before it; of several judgements the one of the latest feedback stands.
-//	  held       a Reflection of what is held is acked at once and changes nothing: no delta covers it, although the floor
-//	             passes it. It takes effect with the Edit that gathers it, in one change that covers the Edit and all that
-//	             it gathers, in its order: all of them or, where a handle names none of the book's or a model fails, none.
-//	             Both are looked up by their ids like everything else: a second delivery of the Edit finds it covered; a Reflection that another Edit has gathered is left out. A refused one is
-//	             covered by nothing, so that it is judged anew each time it comes.
+//   - The Generator answers a task with the bullets of the book in its prompt. It publishes an Execution.
+//   - The Reflector analyses the outcome of the execution. It publishes a Reflection: votes on bullets, and new lessons.
+//   - The Curator turns reflections into a Delta, appends the delta to the log of the book, and updates the view.
 //
-//	DELTAS       ace.delta.<book>       by the Curator alone, one at a time per book by compare-and-swap
-//	  id         none: the compare-and-swap decides. A change too large for one delta is several in a row that take
-//	             effect with the last; cut short by a crash or by another's delta, never.
-//	  read by    the Curator to fold, and whoever rebuilds; never acked, never deleted
-//	  once       a delta names the executions, feedback and edits that it covers; the Curator looks each event up in an
-//	             index of all covered ids before it commits, whether the message is marked as redelivered or not
-//	  again      refused by the compare-and-swap; a writer that cannot tell whether it was stored reads the log
+// Feedback records or corrects the outcome of an execution later. An Edit is a change of the book by an operator. A
+// DeadLetter is a message that a role could not process.
 //
-//	KV playbook  <book>.bullet.<id>, <book>.head   by the Curator: the view, one atomic batch per flush, head last
-//	  again      a batch with a stale head is refused whole; the view can always be folded again from DELTAS
+// The sections below describe the guarantees, and then each stream and bucket: subject, publisher, id, acknowledgement,
+// and the effect of a copy. Read next: package bus for delivery and the failure policy, package playbook for deltas, and
+// then one of the roles.
 //
-//	KV window    <book>.<session>, by the Generator and the context service once an execution is stored; <book>._reflections
-//	             and <book>.<session>.reflections, by the Reflector once a reflection is; .marks and .summary beside them;
-//	             <book>._runs.<task>.<end> the Reflector's own; <book>._first.<part>, which copies came first
-//	  id         H("window", book, session, execution); of a note the same with the reflection
-//	  acked      before: an answer is sent, and its task acked, when the session's window has it
-//	  again      a turn takes no second place, also after it has left the window: window.Store.First reports which
-//	             stored copy of an execution was the first. The same holds for notes and runs.
+// # Terms
 //
-//	KV contexts  <id>, by the context service, before the context is answered; read when its execution is reported
-//	KV vectors   by whoever had a text embedded, so that nobody pays for it again
+//	book        the name of a playbook; one token of each subject
+//	role        generator, reflector or curator: a worker program and its durable consumer
+//	round       one run of the model on a task. After a wrong answer the Reflector may publish the task again, with
+//	            its advice. That is the next round.
+//	sample      all rounds of one task. A sample has at most one vote on each bullet.
+//	experiment  a randomised test of a bullet: the bullet is shown to some tasks and withheld from others
+//	handle      the public name of a stored event: its stream sequence and the start of its id
+//	covered     an id is covered if the log contains the effect of its event
+//	view        the current bullets of a book in a key-value bucket, computed from the log
 //
-//	ace.head.<book>         by the Curator after it has written the view: its version, for followers; nothing is stored
-//	ace.health              the roll call: whoever runs answers with how its roles do; nothing is stored
-//	ace.api.<verb>.<book>   requests of outside agents, answered and not stored: see package service
+// # Delivery and ids
 //
-//	DEAD         ace.dead.<role>.<code>.<book>.<id> by the bus of the worker that gives a message up, before it acks it
-//	  id         H("dead", role, stream, sequence, message id). Expected-last-subject-sequence 0, over all codes: a message
-//	             has one letter, whichever workers store it and whenever
-//	  withdrawn  a letter whose message has its effect after all is replaced by an empty message that expires in a second
-//	  again      a redelivered message that has a letter is acked and not handled. Requeue publishes a new message.
+// A role publishes its results, waits until the server has stored them, and then acknowledges its input. A crash between
+// two steps repeats work and loses none. So every consumer must expect copies of a message.
 //
-//	KV attempts  <role>.<sequence>, by the bus, before it gives a message back or holds it: the number of deliveries so far,
-//	             and how many of them were attempts. Without a record each was one. The server redelivers without limit.
+// An id is a hash of the input of the event (H below, see Hash), so that copies have the same id. It is the Nats-Msg-Id
+// of the message, so the server drops copies that arrive within two minutes. The Curator guarantees that each event takes
+// effect once. A delta lists the ids of the executions, feedback and edits whose effect it has; these ids are covered.
+// Before each commit the Curator looks up every event in an index of all covered ids. It does not rely on the
+// redelivery flag of a message.
 //
-// A role publishes what it makes, waits for the server's word that it is stored, and only then acks what it was made
-// of. So a crash between any two steps repeats work and loses none.
+// # Stream TASKS
+//
+//	subject    debrief.task.<book>
+//	publisher  clients; replays; the Reflector, for another round at a task
+//	id         H("task", book, task id of the client), and the round if it is not the first. The task id is random if
+//	           the client gives none.
+//	acked      by the Generator, after the Execution is stored and is in the window of its session, and after the
+//	           answer was sent to the reply subject of the task.
+//	copy       The model is called again, and the Execution has the same id. The first stored Execution counts:
+//	           the server drops the second within two minutes, and later the Curator ignores its Reflection.
+//
+// # Stream EXECUTIONS
+//
+//	subject    debrief.execution.<book>, debrief.feedback.<book>
+//	publisher  the Generator, or the service for outside agents; for feedback also the operator's tools
+//	id         H("execution", book, task id, round); for feedback the id of the client, or a random one
+//	acked      by the Reflector, after it has stored the Reflection or the Task of the next round. It acks at
+//	           once if there is nothing to learn: purpose "evaluate", or no outcome, no other signal and no experiment.
+//	copy       Reflected on again. The Curator finds the execution or the feedback covered.
+//
+// Feedback waits for the reflection on its execution, because it moves the votes of that reflection. The wait is bounded.
+// If the execution had no outcome and no other signal, there are no votes to move, and the first feedback does not wait.
+// The window bucket records which feedback was the first.
+//
+// # Stream REFLECTIONS
+//
+//	subject    debrief.reflection.<book>, debrief.edit.<book>
+//	publisher  the Reflector; for edits the operator's tools
+//	id         H("reflection", execution id, feedback id or "", reflector version); for an edit the id of the client
+//	acked      by the Curator, after the Delta that covers the event is stored
+//	copy       Found covered, then acked. A Reflection is covered if the log has the id of its feedback, or else of
+//	           its sample. Its stream sequence and the reflector version do not matter.
+//
+// An Edit is applied completely or refused; the Curator replies in both cases. A restore and a removal of evidence are
+// computed from the newest version, and again if another delta was committed meanwhile. The same holds for a
+// Reflection on feedback: it replaces the effect of its execution, after the earlier reflections on the same sample. Of
+// several feedback messages on one execution, the one with the highest sequence counts.
+//
+// # Held reflections
+//
+// A replay can choose the batches of reflections itself, so that the result does not depend on timing. It sets
+// Origin.Held on its tasks. Then each execution has a Reflection, also if there is nothing to learn, and feedback has no
+// effect. The Curator acks a held Reflection without covering it. An Edit that lists the Reflection in Gather applies it.
+//
+// That Edit is one change, which covers the Edit and its reflections in the given order. It is refused as a whole if a
+// handle is invalid, and retried as a whole if a model fails. A Reflection that is covered already is left out. A
+// refused Edit is not covered, so each copy of it is processed again.
+//
+// # Stream DELTAS
+//
+//	subject    debrief.delta.<book>
+//	publisher  the Curator alone, one delta at a time for each book, by compare-and-swap on the subject's last sequence
+//	id         none: the compare-and-swap decides
+//	readers    the Curator and tools that rebuild or show history. Deltas are never acked and never deleted.
+//	copy       Refused by the compare-and-swap. A writer with an unclear result reads the log.
+//
+// A change that is too large for one delta is a sequence of deltas. They take effect with the last one. If a crash or
+// another writer interrupts the sequence, none of them takes effect.
+//
+// # Stream DEAD
+//
+//	subject    debrief.dead.<role>.<code>.<book>.<id>
+//	publisher  the bus of a worker, before it acks a message that it cannot process
+//	id         H("dead", role, stream, sequence, message id). The publish expects sequence 0 for this id and any code,
+//	           so a message has one dead letter, also if several workers publish at different times.
+//	withdrawn  if the message takes effect after all: replaced by an empty message that expires after one second
+//	copy       A redelivered message that has a dead letter is acked and not handled. A requeue publishes a new message.
+//
+// # Key-value buckets
+//
+//	playbook   <book>.bullet.<id>, <book>.head. The view of a book, written by the Curator: one atomic batch for each
+//	           flush, the head last. A batch with an outdated head is refused as a whole. DELTAS can restore the view.
+//	window     Recent history for prompts, see package window. <book>.<session> has the turns of a session, written by
+//	           the Generator and the service after they store an execution. <book>._reflections and
+//	           <book>.<session>.reflections have notes on reflections, and <book>._runs.<task>.<label> the last runs
+//	           at a task, written by the Reflector. <book>.<session>.marks and .summary belong to a session.
+//	           <book>._first.<part> records the first copy of each id, so that a later copy adds no second turn, note
+//	           or run.
+//	contexts   <id>. A context that the service built for an outside agent, stored before the reply is sent and read
+//	           when the agent reports its execution.
+//	vectors    Embeddings of texts, so that each text is embedded once.
+//	attempts   <role>.<sequence>. The number of deliveries of a message and how many of them count as attempts, written
+//	           by the bus before it naks or holds the message. Without a record each delivery was an attempt. The
+//	           server itself does not limit redeliveries.
+//
+// # Subjects without a stream
+//
+//	debrief.head.<book>         the Curator announces the version of a new view to followers
+//	debrief.health              request for a health report; each process replies, see package liveness
+//	debrief.api.<verb>.<book>   requests of outside agents, see package service
 package events

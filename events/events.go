@@ -6,26 +6,26 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
-// Event is a payload with its place on the wire.
+// Event is a payload together with its kind, book and id.
 type Event interface {
 	Kind() Kind
-	// InBook is the book that the event's subject names.
+	// InBook returns the book, which is in the subject of the event.
 	InBook() playbook.Book
-	// EventID is the event's id, unique for its kind and book.
+	// EventID returns the id, unique for the kind and book of the event.
 	EventID() ID
-	// Validate says what a worker could not use, naming the field.
+	// Validate returns an error that names each invalid field.
 	Validate() error
 
 	setBook(playbook.Book)
 }
 
-// envelope is the part that travels in the subject.
+// envelope contains the book, which is in the subject and not in the payload.
 type envelope struct {
 	Book playbook.Book `msgpack:"-" json:"book"`
 }
@@ -33,77 +33,79 @@ type envelope struct {
 func (e *envelope) InBook() playbook.Book   { return e.Book }
 func (e *envelope) setBook(b playbook.Book) { e.Book = b }
 
-// Purpose says what may be done with a task's outcome. Stored; append only.
+// Purpose says how the outcome of a task may be used. Stored; append only.
 type Purpose string
 
 const (
-	// Learn is the default: the execution is reflected on.
+	// Learn is the default: the Reflector analyses the execution.
 	Learn Purpose = "learn"
-	// Evaluate keeps the execution away from the Reflector.
+	// Evaluate excludes the execution from learning.
 	Evaluate Purpose = "evaluate"
 )
 
-// Origin places a task in a run over a data set. All of it is optional.
+// Origin is the position of a task in a run over a data set. All fields are optional.
 type Origin struct {
 	Run   string `msgpack:"run,omitempty" json:"run,omitempty" redact:"id"`
 	Epoch int    `msgpack:"epoch,omitempty" json:"epoch,omitempty"`
 	Index int    `msgpack:"index,omitempty" json:"index,omitempty"`
 	Round int    `msgpack:"round,omitempty" json:"round,omitempty"`
-	// Source says where a recorded run came from, such as "tau-bench".
+	// Source is the origin of a recorded run, such as "tau-bench".
 	Source string `msgpack:"source,omitempty" json:"source,omitempty" redact:"id"`
-	// Task names what a recorded run was an attempt at, the same for every attempt. Where it is empty, attempts at one
-	// task have its question in common.
+	// Task is the name of the task of a recorded run, the same for all attempts at it. If it is empty, attempts
+	// with the same question belong to the same task.
 	Task string `msgpack:"task,omitempty" json:"task,omitempty" redact:"id"`
-	// Held says that what is made of it changes nothing until an edit gathers it (Edit.Gather): who runs over a data set
-	// says which reflections go together, so that the outcome does not depend on how fast each came. Each execution then
-	// has a reflection, also where there is nothing to say; feedback on it teaches nothing.
+	// Held defers the effect of the reflection until an edit lists it in Edit.Gather. A replay uses it to choose
+	// the batches itself, so that the outcome does not depend on timing. Each held execution has a reflection, even
+	// an empty one. Feedback on a held execution has no effect.
 	Held bool `msgpack:"held,omitempty" json:"held,omitempty"`
 }
 
-// Task asks a Generator for an answer.
+// Task is a request for an answer from a Generator.
 type Task struct {
 	envelope `msgpack:"-"`
-	// ID is the client's; one task id in one book is one sample. A new epoch is a new sample and has its own.
+	// ID is chosen by the client. One task id in a book is one sample. A task in another epoch is another sample
+	// and needs another id.
 	ID       string  `msgpack:"id" json:"id" redact:"id"`
 	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
 	Question string  `msgpack:"question" json:"question"`
 	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
 	Purpose  Purpose `msgpack:"purpose,omitempty" json:"purpose,omitempty"`
 
-	// Target is what a right answer is, for the evaluator; it never enters a generator's prompt.
+	// Target is the reference answer for the evaluator. It is never part of a generator's prompt.
 	Target    string `msgpack:"target,omitempty" json:"target,omitempty"`
 	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
 
-	// Turn is the client's number of the task within its session, from 1; 0 leaves it to the Generator.
+	// Turn is the number of the task in its session, from 1. If it is 0, the Generator assigns it.
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
 
-	// Playbook pins the version of the playbook to use (0 is the empty one); nil means the newest. A pinned task is a
-	// measurement: its prompt holds nothing that moves, so neither recent reflections nor recalled history, and how old a
-	// bullet is counts in whole days from the newest one.
+	// Playbook pins a version of the playbook; 0 is the empty playbook, nil the newest version. A pinned task is a
+	// measurement, so its prompt contains only stable parts: no recent reflections and no recalled history. The age
+	// of a bullet is counted in whole days from the newest bullet.
 	Playbook *uint64 `msgpack:"playbook,omitempty" json:"playbook,omitempty"`
-	// MinVersion is the oldest version that will do. It is waited for, for a while; then the task is answered with what
-	// there is, and the execution says so.
+	// MinVersion is the oldest acceptable version. The Generator waits for it for a limited time. After that it
+	// answers with an older version, and the execution records this.
 	MinVersion uint64 `msgpack:"min,omitempty" json:"min_version,omitempty"`
 
-	// Tries are the rounds of this task that came before, oldest first: each a wrong answer and what a Reflector made of
-	// it. A task with tries is answered with them in view.
-	Tries []Try `msgpack:"tries,omitempty" json:"tries,omitempty"`
+	// PreviousRounds are the earlier rounds of this task, oldest first: a wrong answer and the advice from its reflection.
+	// The prompt includes them.
+	PreviousRounds []PreviousRound `msgpack:"tries,omitempty" json:"tries,omitempty"`
 
-	// Rounds is how many rounds at the task there may be, up to MaxRounds; 0 leaves it to the Reflector.
+	// Rounds is the maximum number of rounds for the task, up to MaxRounds; 0 is the default of the Reflector.
 	Rounds int `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 
-	// ReplyTo is where the answer is sent once it is stored. Only inboxes are accepted.
+	// ReplyTo is the subject for the answer, which is sent after it is stored. It must be an inbox.
 	ReplyTo string    `msgpack:"reply,omitempty" json:"-" redact:"-"`
 	Origin  Origin    `msgpack:"origin,omitempty" json:"origin,omitzero"`
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
 
-// ProgramEvaluator begins the name of an evaluator that is an outside program. Such a one may know without a target.
+// ProgramEvaluator is the prefix in the name of an evaluator that is an external program. Such an evaluator may
+// work without a target.
 const ProgramEvaluator = "program:"
 
 func (*Task) Kind() Kind { return KindTask }
 
-// EventID is the same for the same task; each further round at it has one of its own.
+// EventID returns the same id for copies of a task. Each further round has a separate id.
 func (t *Task) EventID() ID {
 	if t.Origin.Round > 0 {
 		return Hash("task", string(t.Book), t.ID, fmt.Sprint(t.Origin.Round))
@@ -113,22 +115,22 @@ func (t *Task) EventID() ID {
 
 // Validate implements Event.
 func (t *Task) Validate() error {
-	errs := []error{validName("id", t.ID), validPurpose(t.Purpose), validInbox(t.ReplyTo), validTries(t.Tries)}
+	errs := []error{validName("id", t.ID), validPurpose(t.Purpose), validInbox(t.ReplyTo), validTries(t.PreviousRounds)}
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}
 	if t.Rounds < 0 || t.Rounds > MaxRounds {
-		errs = append(errs, fmt.Errorf("rounds: must be 1 to %d, or 0 for the reflector's own, got %d", MaxRounds, t.Rounds))
+		errs = append(errs, fmt.Errorf("rounds: must be 1 to %d, or 0 for the default of the reflector, got %d", MaxRounds, t.Rounds))
 	}
 	if t.Evaluator != "" && t.Target == "" && !strings.HasPrefix(t.Evaluator, ProgramEvaluator) {
-		errs = append(errs, fmt.Errorf("target: is empty, evaluator %q has nothing to compare with", t.Evaluator))
+		errs = append(errs, fmt.Errorf("target: required by evaluator %q", t.Evaluator))
 	}
 	return errors.Join(errs...)
 }
 
-// Try is one round at a task that failed, with the advice for the next. It travels with the task, so that a round goes
-// on wherever it is picked up.
-type Try struct {
+// PreviousRound is a failed round at a task, with advice for the next round. It is part of the next task, so any Generator
+// can process that task.
+type PreviousRound struct {
 	Execution ID     `msgpack:"x" json:"execution_id"`
 	Handle    Handle `msgpack:"h,omitempty" json:"execution,omitempty"`
 	Answer    string `msgpack:"a,omitempty" json:"answer,omitempty"`
@@ -136,26 +138,26 @@ type Try struct {
 	Approach  string `msgpack:"p,omitempty" json:"correct_approach,omitempty"`
 	Insight   string `msgpack:"k,omitempty" json:"key_insight,omitempty"`
 	Section   string `msgpack:"s,omitempty" json:"section,omitempty"` // of the insight
-	// Score of the round, and what chance had decided about its prompt: later rounds know more than the playbook told
-	// them, so that the first one alone bears witness.
-	Score  float64    `msgpack:"o" json:"score"`
-	Trials []Trial    `msgpack:"t,omitempty" json:"trials,omitempty"`
-	Usage  chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"` // of the reflection
-	// Tags are what its reflection made of the bullets; those of the first round are the sample's.
+	// Score is the score of the round. Trials are the experiments in its prompt. Only those of the first round
+	// count, because the prompts of later rounds contain advice that is not from the playbook.
+	Score     float64    `msgpack:"o" json:"score"`
+	Exposures []Exposure `msgpack:"t,omitempty" json:"trials,omitempty"`
+	Usage     chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"` // of the reflection
+	// Tags are the votes of its reflection on bullets. Those of the first round count for the sample.
 	Tags []BulletTag `msgpack:"g,omitempty" json:"bullet_tags,omitempty"`
-	// Ignored is what was not taken over of the reply; see Reflection.
+	// Ignored lists the rejected parts of the model's reply; see Reflection.
 	Ignored []string `msgpack:"n,omitempty" json:"ignored,omitempty"`
 }
 
-// MaxRounds is how many rounds at a task can be asked for.
+// MaxRounds is the maximum of Task.Rounds.
 const MaxRounds = 3
 
-// MaxTries bounds the rounds that a task can have behind it.
-const MaxTries = 8
+// MaxPreviousRounds is the maximum number of earlier rounds in a task.
+const MaxPreviousRounds = 8
 
-func validTries(tries []Try) error {
-	if len(tries) > MaxTries {
-		return fmt.Errorf("tries: at most %d, got %d", MaxTries, len(tries))
+func validTries(tries []PreviousRound) error {
+	if len(tries) > MaxPreviousRounds {
+		return fmt.Errorf("tries: at most %d, got %d", MaxPreviousRounds, len(tries))
 	}
 	for i := range tries {
 		t := &tries[i]
@@ -169,14 +171,15 @@ func validTries(tries []Try) error {
 	return nil
 }
 
-// Trial is a bullet that bears on a task, and what chance decided about it.
-type Trial struct {
-	Bullet playbook.BulletID `msgpack:"b" json:"bullet_id"`
-	Case   int               `msgpack:"c,omitempty" json:"case,omitempty"` // playbook.Case.Number
-	Arm    playbook.Arm      `msgpack:"a" json:"arm"`
+// Exposure is the exposure of a task to an experiment: a bullet that is applicable to the task, and the randomly
+// assigned arm.
+type Exposure struct {
+	Bullet     playbook.BulletID `msgpack:"b" json:"bullet_id"`
+	Experiment int               `msgpack:"c,omitempty" json:"case,omitempty"` // playbook.Experiment.Number
+	Arm        playbook.Arm      `msgpack:"a" json:"arm"`
 }
 
-// Label is an outcome in a word. Stored; append only.
+// Label classifies an outcome. Stored; append only.
 type Label string
 
 // The labels of an outcome.
@@ -187,24 +190,24 @@ const (
 	Unknown Label = "unknown"
 )
 
-// What a call of a tool can also end in.
+// Additional outcomes of tool calls.
 const (
 	TimedOut Label = "timeout"
 	Errored  Label = "error"
 )
 
-// Failed reports whether it is one of the ways in which a call of a tool fails.
+// Failed reports whether a tool call with this outcome failed.
 func (l Label) Failed() bool { return l == Failure || l == TimedOut || l == Errored }
 
-// Outcome is how well an execution went and who says so.
+// Outcome rates an execution. By names the evaluator or person that rated it.
 type Outcome struct {
-	Score    float64 `msgpack:"score" json:"score"` // 0 to 1; without meaning when the label is unknown
+	Score    float64 `msgpack:"score" json:"score"` // 0 to 1; ignored if the label is unknown
 	Label    Label   `msgpack:"label" json:"label"`
 	Feedback string  `msgpack:"feedback,omitempty" json:"feedback,omitempty"`
 	By       string  `msgpack:"by,omitempty" json:"by,omitempty"`
 }
 
-// ToolCall is one call of a tool and what it returned.
+// ToolCall is a tool call and its output.
 type ToolCall struct {
 	Tool      string        `msgpack:"tool" json:"tool"`
 	Arguments string        `msgpack:"args,omitempty" json:"arguments,omitempty"`
@@ -213,28 +216,27 @@ type ToolCall struct {
 	Duration  time.Duration `msgpack:"took,omitempty" json:"duration_ns,omitempty"`
 }
 
-// Step is one turn of an agent: what it thought or said, and the tools it called. It is the first of two layers, what
-// happened; Record is the second, what it taught.
+// Step is one step of an agent: its text, and its tool calls. A Record may summarize it.
 type Step struct {
 	Speaker  string     `msgpack:"who,omitempty" json:"speaker,omitempty"` // "assistant" or "user"
 	Text     string     `msgpack:"text,omitempty" json:"text,omitempty"`
 	Calls    []ToolCall `msgpack:"calls,omitempty" json:"tool_calls,omitempty"`
 	Mode     string     `msgpack:"mode,omitempty" json:"mode,omitempty"` // "fast" or "deep", where the agent has both
 	At       time.Time  `msgpack:"at,omitempty" json:"at,omitzero"`
-	Feedback string     `msgpack:"feedback,omitempty" json:"user_feedback,omitempty"` // what a person said to it
+	Feedback string     `msgpack:"feedback,omitempty" json:"user_feedback,omitempty"` // a user's comment on the step
 	Usage    chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	Record   *Record    `msgpack:"record,omitempty" json:"record,omitempty"`
 }
 
-// Record is what a step taught, in a few words, by the agent that made the step or by a Reflector afterwards. Where
-// there is none, one is made from the step when it is needed.
+// Record is a short summary of a step and its lessons, written by the agent or later by a Reflector. If it is
+// missing, it is derived from the step when it is needed.
 type Record struct {
 	Synthesis string       `msgpack:"syn,omitempty" json:"synthesis,omitempty"`
 	Progress  Progress     `msgpack:"prog,omitempty" json:"progress,omitempty"`
-	Calls     []CallRecord `msgpack:"calls,omitempty" json:"calls,omitempty"` // of the step's calls, in their order
+	Calls     []CallRecord `msgpack:"calls,omitempty" json:"calls,omitempty"` // one for each call of the step, in order
 }
 
-// CallRecord is what one call of a tool taught.
+// CallRecord summarizes one tool call.
 type CallRecord struct {
 	Line      string    `msgpack:"line,omitempty" json:"line,omitempty"` // "searched X → found Y"
 	Insights  string    `msgpack:"ins,omitempty" json:"insights,omitempty"`
@@ -243,33 +245,33 @@ type CallRecord struct {
 	Next      []string  `msgpack:"next,omitempty" json:"next_suggested_actions,omitempty"`
 }
 
-// Progress says whether a step brought its task on. Stored; append only.
+// Progress rates the contribution of a step to its task. Stored; append only.
 type Progress string
 
-// The kinds of progress.
+// The values of Progress.
 const (
 	Advancing  Progress = "advancing"
 	Stuck      Progress = "stuck"
 	Regressing Progress = "regressing"
 )
 
-// Relevance says how much a call matters to what follows. Stored; append only.
+// Relevance rates the importance of a call for later steps. Stored; append only.
 type Relevance string
 
-// The tiers of relevance.
+// The values of Relevance.
 const (
 	High   Relevance = "high"
 	Medium Relevance = "medium"
 	Low    Relevance = "low"
 )
 
-// ShownBullet is a bullet as it stood in the prompt. The text travels with the execution because the book moves on.
+// ShownBullet is a bullet in a prompt. It contains the text, because the bullet may change later.
 type ShownBullet struct {
 	ID      playbook.BulletID `msgpack:"id" json:"id"`
 	Content string            `msgpack:"content" json:"content"`
 }
 
-// Execution is one finished attempt at a task: by our Generator, by an outside agent, or recorded elsewhere.
+// Execution is one completed run of a task: by the Generator, by an outside agent, or recorded by another system.
 type Execution struct {
 	envelope `msgpack:"-"`
 	ID       ID      `msgpack:"id" json:"id"`
@@ -286,19 +288,21 @@ type Execution struct {
 	Answer    string  `msgpack:"answer,omitempty" json:"answer,omitempty"`
 	Outcome   Outcome `msgpack:"outcome" json:"outcome"`
 
-	// Version of the playbook that the model was given, what of it was shown, and what the answer cites.
+	// Version is the playbook version in the prompt, Shown are its bullets in the prompt, and Cited are the bullets
+	// that the answer cites.
 	Version uint64              `msgpack:"version,omitempty" json:"playbook_version"`
 	Shown   []ShownBullet       `msgpack:"shown,omitempty" json:"shown,omitempty"`
 	Cited   []playbook.BulletID `msgpack:"cited,omitempty" json:"cited,omitempty"`
-	// Turn is its place in its session, from 1.
+	// Turn is the number of the execution in its session, from 1.
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
-	// Evaluator, Rounds and Tries are the task's, so that another round can be asked for; Pinned says that it pinned its
+	// Evaluator, Rounds and Tries are copied from the task for further rounds. Pinned is set if the task pinned its
 	// version.
-	Evaluator string `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
-	Rounds    int    `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
-	Tries     []Try  `msgpack:"tries,omitempty" json:"tries,omitempty"`
-	Pinned    bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
-	// ContextID is the context that an outside agent was served, and Manifest what was in it or in our own prompt.
+	Evaluator      string          `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
+	Rounds         int             `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
+	PreviousRounds []PreviousRound `msgpack:"tries,omitempty" json:"tries,omitempty"`
+	Pinned         bool            `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
+	// ContextID is the context that the service built for an outside agent. Manifest describes that context, or the
+	// prompt of the Generator.
 	ContextID ID        `msgpack:"ctx,omitempty" json:"context_id,omitempty"`
 	Manifest  *Manifest `msgpack:"manifest,omitempty" json:"manifest,omitempty"`
 
@@ -312,29 +316,29 @@ type Execution struct {
 func (*Execution) Kind() Kind    { return KindExecution }
 func (e *Execution) EventID() ID { return e.ID }
 
-// ExecutionID is the id of one round at one task of a book.
+// ExecutionID returns the id of one round at a task of a book.
 func ExecutionID(b playbook.Book, taskID string, round int) ID {
 	return Hash("execution", string(b), taskID, fmt.Sprint(round))
 }
 
-// Sample is the execution of the first round at the execution's task: itself, where there was none before.
-func (e *Execution) Sample() ID {
-	if len(e.Tries) == 0 {
+// SampleID returns the id of the first round at the same task. Without earlier rounds it is the id of the execution.
+func (e *Execution) SampleID() ID {
+	if len(e.PreviousRounds) == 0 {
 		return e.ID
 	}
-	return ExecutionID(e.Book, e.TaskID, e.Origin.Round-len(e.Tries))
+	return ExecutionID(e.Book, e.TaskID, e.Origin.Round-len(e.PreviousRounds))
 }
 
 // Validate implements Event.
 func (e *Execution) Validate() error {
-	return errors.Join(e.ID.validate(), validName("task_id", e.TaskID), validPurpose(e.Purpose), e.Outcome.validate(), validTries(e.Tries))
+	return errors.Join(e.ID.validate(), validName("task_id", e.TaskID), validPurpose(e.Purpose), e.Outcome.validate(), validTries(e.PreviousRounds))
 }
 
 func (o *Outcome) validate() error {
 	switch o.Label {
 	case Success, Partial, Failure, Unknown, "":
 	default:
-		return fmt.Errorf("outcome.label: %.80q is none of success, partial, failure, unknown", o.Label)
+		return fmt.Errorf("outcome.label: must be success, partial, failure or unknown, got %.80q", o.Label)
 	}
 	if !(o.Score >= 0 && o.Score <= 1) { // also NaN
 		return fmt.Errorf("outcome.score: must be between 0 and 1, got %v", o.Score)
@@ -342,7 +346,7 @@ func (o *Outcome) validate() error {
 	return nil
 }
 
-// Feedback judges an execution later.
+// Feedback records or corrects the outcome of an execution after it was stored.
 type Feedback struct {
 	envelope  `msgpack:"-"`
 	ID        ID        `msgpack:"id" json:"id"`
@@ -364,7 +368,7 @@ func (f *Feedback) Validate() error {
 	return errors.Join(f.ID.validate(), err, f.Outcome.validate())
 }
 
-// Vote is a reflection's judgement of one bullet.
+// Vote is the rating of a bullet by a reflection.
 type Vote = playbook.Vote
 
 // The votes.
@@ -390,50 +394,51 @@ func validTags(tags []BulletTag) error {
 	return errors.Join(errs...)
 }
 
-// Lesson is text that a reflection thinks worth a bullet; whether and how it becomes one the Curator decides.
+// Lesson is a proposed text for a bullet. The Curator decides whether and how the playbook adopts it.
 type Lesson struct {
 	Section string `msgpack:"section,omitempty" json:"section,omitempty"`
 	Content string `msgpack:"content" json:"content"`
 }
 
-// Finding is one run's sighting of something that a rule counts. Sightings with one key count on one bullet, a vote a
-// run: helpful where the run succeeded, harmful where it failed, neutral where nobody knows.
+// Finding is an observation in one run, made by a rule. Observations with the same key count for the same bullet.
+// Each run casts one vote: helpful if it succeeded, harmful if it failed, neutral if its outcome is unknown.
 type Finding struct {
-	// Key is what was seen, such as "order/get_user/book": the identity of the bullet.
+	// Key identifies the observation and its bullet, such as "order/get_user/book".
 	Key     string `msgpack:"key" json:"key" redact:"id"`
 	Section string `msgpack:"section" json:"section"`
-	// Text is the bullet's content. {runs}, {helpful}, {harmful} and {neutral} stand for the counts so far,
-	// {base.runs} and so on for those of Base.
+	// Text is the content of the bullet. {runs}, {helpful}, {harmful} and {neutral} are replaced by the counts so
+	// far, {base.runs} and so on by the counts of Base.
 	Text string `msgpack:"text" json:"text"`
 	Vote Vote   `msgpack:"vote" json:"vote"`
-	// Base is the key of the finding that counts the same runs without the condition. With one, the bullet is shown
-	// only while successes have it clearly more often than failures; the Curator's policy says how much more.
+	// Base is the key of the finding that counts the same runs without the condition. If it is set, the bullet is
+	// only shown while the finding is clearly more frequent in successes than in failures. The Curator's policy has
+	// the threshold.
 	Base string `msgpack:"base,omitempty" json:"base,omitempty" redact:"id"`
-	// CountOnly findings are kept for their counts and never shown.
+	// CountOnly findings are stored for their counts and never shown.
 	CountOnly bool `msgpack:"count,omitempty" json:"count_only,omitempty"`
-	// Paired findings come from two runs of one task, one that succeeded and one that failed. Helpful is a pair in which
-	// the success had it, harmful one in which the failure had it; the bullet is shown only while the first are clearly
-	// more.
+	// Paired findings compare two runs of one task, one successful and one failed. Helpful means that the
+	// successful run had the observation, harmful that the failed run had it. The bullet is only shown while
+	// helpful is clearly more frequent.
 	Paired bool `msgpack:"pair,omitempty" json:"paired,omitempty"`
-	// Confidence, from 0 to 1, is how sure the rule is that this teaches something; 0 stands for certain. What is under
-	// 0.7 is told and makes no bullet.
+	// Confidence is the confidence of the rule, from 0 to 1; 0 means certain. A finding below 0.7 is reported and
+	// creates no bullet.
 	Confidence float64 `msgpack:"conf,omitempty" json:"confidence,omitempty"`
 }
 
-// Reflection is what a Reflector made of one execution.
+// Reflection is the Reflector's analysis of one execution, or of feedback on it.
 type Reflection struct {
 	envelope  `msgpack:"-"`
 	ID        ID     `msgpack:"id" json:"id"`
 	Execution ID     `msgpack:"execution" json:"execution_id"`
 	Handle    Handle `msgpack:"handle" json:"execution"`
-	// Sample is the execution of the first round at the task, where that is not Execution. Votes count for the sample.
+	// Sample is the execution of the first round at the task, if that is not Execution. Votes count for the sample.
 	Sample   ID `msgpack:"sample,omitempty" json:"sample_id,omitempty"`
 	Feedback ID `msgpack:"feedback,omitempty" json:"feedback_id,omitempty"`
-	// Reflector is the version of rules or prompt that made it; part of the id.
+	// Reflector is the version of the rules and the prompt. It is part of the id.
 	Reflector string  `msgpack:"reflector" json:"reflector" redact:"id"`
 	Session   string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"` // of the execution
 	Origin    Origin  `msgpack:"origin,omitempty" json:"origin,omitzero"`
-	Question  string  `msgpack:"question,omitempty" json:"question,omitempty"` // its beginning, for the Curator
+	Question  string  `msgpack:"question,omitempty" json:"question,omitempty"` // truncated
 	Outcome   Outcome `msgpack:"outcome" json:"outcome"`
 
 	Reasoning           string `msgpack:"reasoning,omitempty" json:"reasoning,omitempty"`
@@ -446,20 +451,20 @@ type Reflection struct {
 	Lessons  []Lesson    `msgpack:"lessons,omitempty" json:"lessons,omitempty"`
 	Findings []Finding   `msgpack:"findings,omitempty" json:"findings,omitempty"`
 
-	// Trials are what chance decided about the prompt of the first round, and Score what that came to.
-	Trials []Trial `msgpack:"trials,omitempty" json:"trials,omitempty"`
-	Score  float64 `msgpack:"trial_score,omitempty" json:"trial_score,omitempty"`
-	// Judged is the sequence of the feedback that the outcome is from. Corrects says that the outcome was known before,
-	// so that the votes cast on it are to be moved.
-	Judged   uint64 `msgpack:"judged,omitempty" json:"judged,omitempty"`
-	Corrects bool   `msgpack:"corrects,omitempty" json:"corrects,omitempty"`
-	// First says that nothing was made of the execution before and no other feedback on it was taken up, so that there is
-	// nothing to move.
-	First bool `msgpack:"first,omitempty" json:"first,omitempty"`
-	// Records are the second layer of the execution's last steps, in their order, as a model sees it; what it says nothing
-	// of is empty.
+	// Exposures are the experiments in the prompt of the first round. Score is the score of the first round.
+	Exposures       []Exposure `msgpack:"trials,omitempty" json:"trials,omitempty"`
+	FirstRoundScore float64    `msgpack:"trial_score,omitempty" json:"trial_score,omitempty"`
+	// FeedbackSeq is the stream sequence of the feedback that the outcome is from, or 0. Corrects is set if the outcome
+	// was already known, so that the Curator must move the votes for the old outcome.
+	FeedbackSeq uint64 `msgpack:"judged,omitempty" json:"judged,omitempty"`
+	Corrects    bool   `msgpack:"corrects,omitempty" json:"corrects,omitempty"`
+	// FirstOutcome is set for the first feedback on an execution without outcome or other signal. Then there are no votes to
+	// move.
+	FirstOutcome bool `msgpack:"first,omitempty" json:"first,omitempty"`
+	// Records are a model's records of the last steps of the execution, in order. The record of a step that the
+	// model did not describe is empty.
 	Records []Record `msgpack:"records,omitempty" json:"records,omitempty"`
-	// Ignored says what of the model's reply was not taken over and why, a sentence each.
+	// Ignored lists the rejected parts of the model's reply with the reason, one sentence each.
 	Ignored []string `msgpack:"ignored,omitempty" json:"ignored,omitempty"`
 
 	Model   string     `msgpack:"model,omitempty" json:"model,omitempty"`
@@ -470,55 +475,47 @@ type Reflection struct {
 func (*Reflection) Kind() Kind    { return KindReflection }
 func (r *Reflection) EventID() ID { return r.ID }
 
-// ReflectionID is the id of what this version of a reflector makes of an execution, or of feedback on it.
+// ReflectionID returns the id of the reflection by one reflector version on an execution, or on feedback to it.
 func ReflectionID(execution, feedback ID, reflector string) ID {
 	return Hash("reflection", string(execution), string(feedback), reflector)
 }
 
-// SampleID is the execution of the first round at the reflection's task.
+// SampleID returns the id of the first round at the task.
 func (r *Reflection) SampleID() ID { return cmp.Or(r.Sample, r.Execution) }
 
-// Cover returns the cover for the delta that has the effect of the reflection, which was received under a sequence. It
-// names the feedback, or else the sample: ids of the client, so that a resent copy is recognized. It depends neither on the
-// reflector's version nor on the sequence of the execution.
+// Cover returns the cover for the delta that contains the reflection. seq is the stream sequence of the reflection.
+// The cover has the id of the feedback, or else of the sample. These depend only on the ids of the client, so the
+// Curator recognizes a copy with another sequence or from another reflector version.
 func (r *Reflection) Cover(seq uint64) playbook.Cover {
 	return playbook.Cover{ID: string(cmp.Or(r.Feedback, r.SampleID())), Seq: seq, Evidence: r.Evidence()}
 }
 
-// maxExcerpt bounds what evidence keeps of a question, in bytes.
+// maxExcerpt is the maximum length of a question in Evidence, in bytes.
 const maxExcerpt = 120
 
-// Evidence is what a delta that covers the reflection keeps of it.
+// Evidence returns the part of the reflection that a delta stores in its cover.
 func (r *Reflection) Evidence() *playbook.Evidence {
 	excerpt := cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)
 	return &playbook.Evidence{
-		Execution: string(r.Handle), Sample: string(r.SampleID()), Session: Beginning(r.Session, 256), Source: Beginning(r.Origin.Source, 256),
-		Excerpt: Beginning(strings.Join(strings.Fields(excerpt), " "), maxExcerpt),
-		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: Beginning(r.Reflector, 64), Model: Beginning(r.Model, 64),
-		Judged: r.Judged,
+		Execution: string(r.Handle), Sample: string(r.SampleID()), Session: text.Clip(r.Session, 256), Source: text.Clip(r.Origin.Source, 256),
+		Excerpt: text.Line(excerpt, maxExcerpt),
+		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: text.Clip(r.Reflector, 64), Model: text.Clip(r.Model, 64),
+		FeedbackSeq: r.FeedbackSeq,
 	}
 }
 
-// Beginning is text, cut to so many bytes at the start of a character, with an ellipsis where something is missing.
-func Beginning(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + "…"
-}
+// TruncateBytes is [text.Clip] for the programs.
+func TruncateBytes(s string, most int) string { return text.Clip(s, most) }
 
 // Validate implements Event.
 func (r *Reflection) Validate() error {
 	_, _, err := r.Handle.Parse()
 	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate(), validTags(r.Tags)}
-	if !(r.Score >= 0 && r.Score <= 1) {
-		errs = append(errs, fmt.Errorf("trial_score: must be between 0 and 1, got %v", r.Score))
+	if !(r.FirstRoundScore >= 0 && r.FirstRoundScore <= 1) {
+		errs = append(errs, fmt.Errorf("trial_score: must be between 0 and 1, got %v", r.FirstRoundScore))
 	}
-	if (r.Judged > 0) != (r.Feedback != "") {
-		errs = append(errs, fmt.Errorf("judged: %d with feedback_id %.80q: want both or none", r.Judged, string(r.Feedback)))
+	if (r.FeedbackSeq > 0) != (r.Feedback != "") {
+		errs = append(errs, fmt.Errorf("judged: %d with feedback_id %.80q: set both or neither", r.FeedbackSeq, string(r.Feedback)))
 	}
 	for i, f := range r.Findings {
 		if f.Key == "" || f.Text == "" || !f.Vote.Valid() {
@@ -537,12 +534,13 @@ func validName(field, s string) error {
 
 func validPurpose(p Purpose) error {
 	if p != "" && p != Learn && p != Evaluate {
-		return fmt.Errorf("purpose: %.80q is neither learn nor evaluate", p)
+		return fmt.Errorf("purpose: must be learn or evaluate, got %.80q", p)
 	}
 	return nil
 }
 
-// validInbox keeps a client from making a worker publish, with the worker's rights, where the client may not.
+// validInbox accepts only inboxes. The worker publishes the reply with its permissions, so with another subject a
+// client could publish where it has no permission itself.
 func validInbox(subject string) error {
 	if subject != "" && (!strings.HasPrefix(subject, "_INBOX") || strings.ContainsAny(subject, " \t\r\n*>")) {
 		return fmt.Errorf("reply: %.160q is not an inbox", subject)
@@ -550,7 +548,7 @@ func validInbox(subject string) error {
 	return nil
 }
 
-// ReplySubject and SetReply are where the answer to a task goes.
+// ReplySubject returns the subject for the answer. SetReply changes it.
 
 func (t *Task) ReplySubject() string    { return t.ReplyTo }
 func (t *Task) SetReply(subject string) { t.ReplyTo = subject }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestInvalidEventsNameTheField(t *testing.T) {
+func TestValidateNamesTheField(t *testing.T) {
 	t.Parallel()
 	type change = func(Event)
 	for _, test := range []struct {
@@ -18,34 +18,36 @@ func TestInvalidEventsNameTheField(t *testing.T) {
 		{"no id", KindTask, func(e Event) { e.(*Task).ID = "" }, "id: must be 1 to 256 bytes"},
 		{"a long id", KindTask, func(e Event) { e.(*Task).ID = strings.Repeat("x", 257) }, "id: must be 1 to 256 bytes"},
 		{"a blank question", KindTask, func(e Event) { e.(*Task).Question = " \n" }, "question: is empty"},
-		{"a purpose of its own", KindTask, func(e Event) { e.(*Task).Purpose = "fun" }, `purpose: "fun"`},
-		{"a reply that makes us publish anywhere", KindTask, func(e Event) { e.(*Task).ReplyTo = "ace.edit.main" }, "reply:"},
+		{"an unknown purpose", KindTask, func(e Event) { e.(*Task).Purpose = "fun" }, `purpose: must be learn or evaluate, got "fun"`},
+		{"a reply that makes us publish anywhere", KindTask, func(e Event) { e.(*Task).ReplyTo = "debrief.edit.main" }, "reply:"},
 		{"a reply to everyone", KindTask, func(e Event) { e.(*Task).ReplyTo = "_INBOX.>" }, "reply:"},
-		{"an evaluator without a target", KindTask, func(e Event) { e.(*Task).Target = "" }, "target: is empty"},
+		{"an evaluator without a target", KindTask, func(e Event) { e.(*Task).Target = "" }, "target: required"},
 		{"an id that is none", KindExecution, func(e Event) { e.(*Execution).ID = "x" }, "id: "},
 		{"no task", KindExecution, func(e Event) { e.(*Execution).TaskID = "" }, "task_id: "},
-		{"a label of its own", KindExecution, func(e Event) { e.(*Execution).Outcome.Label = "great" }, "outcome.label: "},
+		{"an unknown label", KindExecution, func(e Event) { e.(*Execution).Outcome.Label = "great" }, "outcome.label: "},
 		{"a score over 1", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = 1.1 }, "outcome.score: "},
 		{"a negative score", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = -0.1 }, "outcome.score: "},
 		{"a score that is no number", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = math.NaN() }, "outcome.score: "},
-		{"rounds without end", KindTask, func(e Event) { e.(*Task).Tries = make([]Try, MaxTries+1) }, "tries: at most 8, got 9"},
+		{"rounds without end", KindTask, func(e Event) { e.(*Task).PreviousRounds = make([]PreviousRound, MaxPreviousRounds+1) }, "tries: at most 8, got 9"},
 		{"more rounds than there are", KindTask, func(e Event) { e.(*Task).Rounds = 4 }, "rounds: must be 1 to 3"},
 		{"fewer rounds than none", KindTask, func(e Event) { e.(*Task).Rounds = -1 }, "rounds: must be 1 to 3"},
-		{"a round's score over 1", KindTask, func(e Event) { e.(*Task).Tries = []Try{{}, {Score: 2}} }, "tries[1].score: "},
-		{"a round's vote of its own", KindExecution, func(e Event) { e.(*Execution).Tries = []Try{{Tags: []BulletTag{{ID: "a", Tag: "meh"}}}} }, "tries[0].bullet_tags[0]: "},
+		{"a round's score over 1", KindTask, func(e Event) { e.(*Task).PreviousRounds = []PreviousRound{{}, {Score: 2}} }, "tries[1].score: "},
+		{"an unknown vote in a round", KindExecution, func(e Event) {
+			e.(*Execution).PreviousRounds = []PreviousRound{{Tags: []BulletTag{{ID: "a", Tag: "meh"}}}}
+		}, "tries[0].bullet_tags[0]: "},
 		{"feedback on nothing", KindFeedback, func(e Event) { e.(*Feedback).Execution = "" }, `handle ""`},
 		{"feedback without an id", KindFeedback, func(e Event) { e.(*Feedback).ID = "" }, "id: "},
 		{"a reflection on nothing", KindReflection, func(e Event) { e.(*Reflection).Handle = "x" }, `handle "x"`},
-		{"a vote of its own", KindReflection, func(e Event) { e.(*Reflection).Tags[0].Tag = "meh" }, "bullet_tags[0]: "},
+		{"an unknown vote", KindReflection, func(e Event) { e.(*Reflection).Tags[0].Tag = "meh" }, "bullet_tags[0]: "},
 		{"a vote for nothing", KindReflection, func(e Event) { e.(*Reflection).Tags[0].ID = "" }, "bullet_tags[0]: "},
 		{"a finding without a key", KindReflection, func(e Event) { e.(*Reflection).Findings[0].Key = "" }, "findings[0]: "},
-		{"an edit by nobody", KindEdit, func(e Event) { e.(*Edit).Author = "" }, "author: is empty"},
+		{"an edit without an author", KindEdit, func(e Event) { e.(*Edit).Author = "" }, "author: is empty"},
 		{"an edit of nothing", KindEdit, func(e Event) { *e.(*Edit) = Edit{ID: NewID(), Author: "a"} }, "operations, names, "},
 		{"too much gathered", KindEdit, func(e Event) { e.(*Edit).Gather = make([]Handle, MaxGather+1) }, "gather: at most 256, got 257"},
 		{"a gathered thing without a place", KindEdit, func(e Event) { e.(*Edit).Gather = []Handle{"1-ab12cd34", "x"} }, `gather[1]: handle "x"`},
-		{"a letter by a role that is two tokens", KindDead, func(e Event) { e.(*DeadLetter).Role = "a.b" }, `role: "a.b"`},
-		{"a letter without a code", KindDead, func(e Event) { e.(*DeadLetter).Code = "" }, `code: ""`},
-		{"a letter by nobody", KindDead, func(e Event) { e.(*DeadLetter).Role = "" }, "role, subject: "},
+		{"a dead letter with an invalid role", KindDead, func(e Event) { e.(*DeadLetter).Role = "a.b" }, `role: "a.b"`},
+		{"a dead letter without a code", KindDead, func(e Event) { e.(*DeadLetter).Code = "" }, `code: ""`},
+		{"a dead letter without a role", KindDead, func(e Event) { e.(*DeadLetter).Role = "" }, "role, subject: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -58,11 +60,11 @@ func TestInvalidEventsNameTheField(t *testing.T) {
 	}
 	judged := samples()[KindTask].(*Task)
 	if judged.Evaluator, judged.Target = ProgramEvaluator+"judge", ""; judged.Validate() != nil {
-		t.Errorf("a program that knows without a target: got %v", judged.Validate())
+		t.Errorf("a program evaluator without a target: got %v", judged.Validate())
 	}
 }
 
-func TestIDsThatCountOnce(t *testing.T) {
+func TestEventIDs(t *testing.T) {
 	t.Parallel()
 	seen := map[ID]string{}
 	task := func(round int) ID {

@@ -25,15 +25,15 @@ func Example() {
 	}
 	fmt.Println(e.Kind(), e.InBook(), e.(*events.Task).Question)
 	// Output:
-	// ace.task.library map[Ace-Schema:[1]]
+	// debrief.task.library map[Debrief-Schema:[1]]
 	// task library Which shelf is highest?
 }
 
 func ExampleDecode_newer() {
-	_, err := events.Decode("ace.task.library", map[string][]string{events.HeaderSchema: {"2"}}, nil)
+	_, err := events.Decode("debrief.task.library", map[string][]string{events.HeaderSchema: {"2"}}, nil)
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, events.ErrNewerSchema))
 	// Output:
-	// decode task: header Ace-Schema: version 2: newer schema than this program knows
+	// decode task: header Debrief-Schema: version 2: newer schema than this program knows
 	// true
 }

@@ -2,11 +2,12 @@ package events
 
 import "cmp"
 
-// Known reports whether an outcome says how well an execution went.
+// Known reports whether the outcome has a label other than Unknown.
 func (o Outcome) Known() bool { return o.Label != "" && o.Label != Unknown }
 
-// Complete is an outcome with both of score and label where one of them is given: votes follow the label, and trials the
-// score. A score of 0 alone says nothing: it is what an outcome without a score has.
+// Complete derives a missing label from the score, or a missing score from the label. Votes follow the label, and
+// experiments follow the score. A score of 0 without a label stays unknown, because 0 is also the value of a
+// missing score.
 func (o Outcome) Complete() Outcome {
 	switch {
 	case o.Label == "" && o.Score > 0:
@@ -19,7 +20,7 @@ func (o Outcome) Complete() Outcome {
 	return o
 }
 
-// LabelOf is the label of a score.
+// LabelOf returns the label for a score: Success from 1, Failure up to 0, and Partial between them.
 func LabelOf(score float64) Label {
 	switch {
 	case score >= 1:
@@ -30,9 +31,9 @@ func LabelOf(score float64) Label {
 	return Partial
 }
 
-// After is the outcome that later feedback leaves of this one. Feedback that judges takes its place; one that only says
-// something, or what would have been right, leaves label and score as they are.
-func (o Outcome) After(f *Feedback) Outcome {
+// WithFeedback returns the outcome after feedback. Feedback with a known outcome replaces this one. Other feedback, such
+// as a comment or only a target, replaces just the comment.
+func (o Outcome) WithFeedback(f *Feedback) Outcome {
 	if now := f.Outcome.Complete(); now.Known() {
 		return now
 	}

@@ -6,7 +6,7 @@ import (
 	"debrief/events"
 )
 
-func TestWhatLaterFeedbackLeavesOfAnOutcome(t *testing.T) {
+func TestOutcomeAfterFeedback(t *testing.T) {
 	t.Parallel()
 	was := events.Outcome{Score: 0, Label: events.Failure, By: "exact", Feedback: "expected 7"}
 	for why, test := range map[string]struct{ says, want events.Outcome }{
@@ -20,7 +20,7 @@ func TestWhatLaterFeedbackLeavesOfAnOutcome(t *testing.T) {
 		"that nobody knows":    {events.Outcome{Label: events.Unknown}, was},
 		"a failure, with text": {events.Outcome{Label: events.Failure, Feedback: "late"}, events.Outcome{Label: events.Failure, Feedback: "late"}},
 	} {
-		if got := was.After(&events.Feedback{Outcome: test.says}); got != test.want {
+		if got := was.WithFeedback(&events.Feedback{Outcome: test.says}); got != test.want {
 			t.Errorf("%s: got %+v, want %+v", why, got, test.want)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"debrief/playbook"
 )
 
-// hostile are payloads that crash the library, or once crashed us.
+// hostile are payloads that crash the library or crashed an earlier version of this package.
 var hostile = [][]byte{
 	{0xdd, 0xff, 0xff, 0xff, 0xff},
 	{0xdf, 0xff, 0xff, 0xff, 0xff},
@@ -43,11 +43,11 @@ func FuzzGuard(f *testing.F) {
 		err := guard(data)
 		switch {
 		case err == nil && !whole:
-			t.Errorf("guard takes % x, Skip says %v and leaves %d bytes", data, skip, r.Len())
+			t.Errorf("guard accepts % x, Skip returns %v and leaves %d bytes", data, skip, r.Len())
 		case err != nil && whole && !strings.Contains(err.Error(), "extension") && !strings.Contains(err.Error(), "nested") && !strings.Contains(err.Error(), "elements"):
-			t.Errorf("Skip takes % x, guard says %v", data, err)
+			t.Errorf("Skip accepts % x, guard returns %v", data, err)
 		case errors.Is(skip, io.EOF) && err == nil:
-			t.Errorf("guard takes % x, which ends too soon", data)
+			t.Errorf("guard accepts % x, which is truncated", data)
 		}
 		for _, offset := range []int{0, 1, len(data) / 2, len(data)} {
 			keyAt(data, offset)
@@ -55,7 +55,7 @@ func FuzzGuard(f *testing.F) {
 	})
 }
 
-// FuzzDecode decodes anything as every kind. What it takes can be sent on, and arrives the same.
+// FuzzDecode decodes any data as every kind. A decoded event must encode and decode again without a change.
 func FuzzDecode(f *testing.F) {
 	subjects := make([]string, 0, len(samples()))
 	for _, k := range []Kind{KindTask, KindExecution, KindFeedback, KindReflection, KindEdit, KindDead} {
@@ -88,7 +88,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDelta does so for deltas.
+// FuzzDelta does the same for deltas.
 func FuzzDelta(f *testing.F) {
 	f.Add(mustMarshal(f, delta()))
 	f.Add(mustMarshal(f, tags(3)))

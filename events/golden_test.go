@@ -18,9 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "add golden files for payloads whose bytes have changed")
 
-// TestGoldenPayloads keeps what is stored readable. testdata/wire has, for each payload, the bytes that were once
-// written, numbered, and what they mean as JSON. A change of a payload adds a number and must leave the older ones
-// readable as what they were: streams hold them for ever.
+// TestGoldenPayloads ensures that stored messages stay readable. testdata/wire has numbered encodings of each
+// payload, and their content as JSON. A change of a payload adds a number. The older encodings must keep their
+// content, because streams store them without a time limit.
 func TestGoldenPayloads(t *testing.T) {
 	t.Parallel()
 	payloads := map[string]any{"delta": delta(), "bullet": bullet()}
@@ -45,14 +45,14 @@ func TestGoldenPayloads(t *testing.T) {
 				newest = mustRead(t, file)
 				want := mustRead(t, file[:len(file)-len("msgpack")]+"json")
 				if diff := cmp.Diff(string(want), meaning(t, name, newest)); diff != "" {
-					t.Errorf("%s does not mean what it meant: -then +now:\n%s", file, diff)
+					t.Errorf("the content of %s has changed: -then +now:\n%s", file, diff)
 				}
 			}
 			if bytes.Equal(newest, data) {
 				return
 			}
 			if !*update {
-				t.Fatalf("the bytes of a %s have changed: where that is meant, run go test ./events -update, and commit what it adds", name)
+				t.Fatalf("the bytes of a %s have changed: if this is intended, run go test ./events -update, and commit the new files", name)
 			}
 			file := filepath.Join("testdata", "wire", fmt.Sprintf("%s-%02d.", name, len(written)+1))
 			mustWrite(t, file+"msgpack", data)
@@ -61,7 +61,7 @@ func TestGoldenPayloads(t *testing.T) {
 	}
 }
 
-// meaning is what the bytes of a payload say to this program.
+// meaning returns the content of a payload as JSON.
 func meaning(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	v, err := decodeNamed(name, data)
@@ -75,9 +75,9 @@ func meaning(t *testing.T, name string, data []byte) string {
 	return string(text) + "\n"
 }
 
-// windowed are the values of buckets.
+// windowed are samples of the values in buckets.
 func windowed() map[string]any {
-	return map[string]any{"interaction": new(Interaction), "note": new(Note), "marked": new(Marked), "served": new(Served), "summary": new(Summary)}
+	return map[string]any{"interaction": new(Interaction), "note": new(Note), "marked": new(MarkedInteraction), "served": new(ServedContext), "summary": new(Summary)}
 }
 
 func decodeNamed(name string, data []byte) (any, error) {
@@ -96,7 +96,7 @@ func decodeNamed(name string, data []byte) (any, error) {
 	return Decode(Kind(name).Subject("main"), SchemaHeader(), data)
 }
 
-// TestGoldenHashes pins what ids are made of: a change would count everything twice.
+// TestGoldenHashes fixes the inputs of ids. With other ids every event would count again.
 func TestGoldenHashes(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[ID]ID{

@@ -6,41 +6,41 @@ import (
 	"fmt"
 )
 
-// Bounds of a payload. They are far above what any event needs (an execution is 5 deep) and keep the most that a
-// hostile message makes the decoder allocate near 130 MB: the largest element, a delta's operation, has 240 bytes. An
-// import of 10,000 bullets is the largest that we send ourselves.
+// Limits of a payload. They are far above the needs of any event: an execution is 5 levels deep, and the largest
+// payload of Debrief is an import of 10,000 bullets. They limit the memory that the decoder allocates for a hostile
+// message to about 130 MB. The largest element, an operation of a delta, takes 240 bytes.
 const (
 	maxDepth    = 32
-	maxElements = 1 << 19 // a key and its value are two
+	maxElements = 1 << 19 // a key and its value count as two
 	maxBytes    = 64 << 20
 )
 
-// timeExt is the one extension type on our wire: MessagePack's timestamp.
+// timeExt is the only allowed extension type: the MessagePack timestamp.
 const timeExt = 0xff
 
-var errTruncated = errors.New("ends in the middle of a value")
+var errTruncated = errors.New("unexpected end of data")
 
-// guard reports why data is not exactly one well-formed MessagePack value within bounds. It runs before every decode,
-// because the library trusts declared lengths: it answers the five bytes dd ff ff ff ff with an allocation of
-// gigabytes and deep nesting with a stack overflow, and neither can be recovered from (vmihailenco/msgpack#401).
-// After guard, every declared count is at most the number of bytes that follow it.
+// guard returns an error unless data is exactly one well-formed MessagePack value within the limits. It runs before
+// every decode, because the library trusts declared lengths. For the five bytes dd ff ff ff ff it allocates
+// gigabytes, and deep nesting overflows its stack. The program cannot recover from either
+// (vmihailenco/msgpack#401). After guard, each declared count is at most the number of bytes that follow it.
 //
-// It walks the bytes without recursion and without allocating.
+// guard uses neither recursion nor heap memory.
 func guard(data []byte) error {
 	if len(data) > maxBytes {
-		return fmt.Errorf("has %d bytes, more than %d", len(data), maxBytes)
+		return fmt.Errorf("too large: %d bytes, at most %d are allowed", len(data), maxBytes)
 	}
 	end, err := walk(data, 0)
 	if err == nil && end != len(data) {
-		err = fmt.Errorf("byte %d: data after the end of the value", end)
+		err = fmt.Errorf("byte %d: unexpected data after the value", end)
 	}
 	return err
 }
 
-// walk is the end of the value that begins at byte i.
+// walk returns the end of the value that begins at byte i.
 func walk(data []byte, i int) (end int, err error) {
 	var (
-		left     [maxDepth + 1]uint32 // left[d] is how many values are still to come at depth d
+		left     [maxDepth + 1]uint32 // left[d] is the number of values that must follow at depth d
 		depth    int
 		elements uint64
 	)
@@ -65,10 +65,10 @@ func walk(data []byte, i int) (end int, err error) {
 		}
 		n := uint64(k.length(data[i:]))
 		if k.form == invalid {
-			return 0, fmt.Errorf("byte %d: %#x begins no value", i, c)
+			return 0, fmt.Errorf("byte %d: invalid first byte %#x of a value", i, c)
 		}
 		if k.form == timestamp && (data[i+head-1] != timeExt || n != 4 && n != 8 && n != 12) {
-			return 0, fmt.Errorf("byte %d: extension type %d of %d bytes is not a timestamp", i, int8(data[i+head-1]), n)
+			return 0, fmt.Errorf("byte %d: unsupported extension type %d of %d bytes: want a timestamp", i, int8(data[i+head-1]), n)
 		}
 		at := i
 		i += head
@@ -76,7 +76,7 @@ func walk(data []byte, i int) (end int, err error) {
 			n *= 2
 		}
 		if n > uint64(len(data)-i) {
-			return 0, fmt.Errorf("byte %d: declares %d more than the %d bytes that follow", at, n, len(data)-i)
+			return 0, fmt.Errorf("byte %d: declared length %d, but only %d bytes follow", at, n, len(data)-i)
 		}
 		if k.form == array || k.form == mapping {
 			if elements += n; elements > maxElements {
@@ -92,8 +92,8 @@ func walk(data []byte, i int) (end int, err error) {
 	}
 }
 
-// RewriteStrings returns a MessagePack value with each string replaced by what rewrite returns for it, keys of maps
-// included. It needs no schema. Data that is not one value within bounds is an error.
+// RewriteStrings returns a copy of a MessagePack value in which rewrite has replaced each string, also the keys of
+// maps. It needs no schema. It returns an error if data is not exactly one value within the limits.
 func RewriteStrings(data []byte, rewrite func(string) string) ([]byte, error) {
 	if err := guard(data); err != nil {
 		return nil, err
@@ -123,8 +123,8 @@ func RewriteStrings(data []byte, rewrite func(string) string) ([]byte, error) {
 	return out, nil
 }
 
-// keyAt is the key, in the map that data is, whose value the byte before offset belongs to; "" if there is none. It
-// serves error messages: the library says what it cannot decode and not where.
+// keyAt returns the key whose value ends at or after offset, in the map that data encodes. It returns "" if there
+// is no such key. Error messages need it, because the library does not report the position of an error.
 func keyAt(data []byte, offset int) string {
 	if len(data) == 0 || kinds[data[0]].form != mapping {
 		return ""
@@ -146,19 +146,19 @@ func keyAt(data []byte, offset int) string {
 	return ""
 }
 
-// form is how the bytes after a value's head are to be read.
+// form says how to read the bytes after the head of a value.
 type form uint8
 
 const (
 	invalid   form = iota
-	plain          // that many bytes
-	timestamp      // that many bytes, of the extension type in the head's last byte
-	array          // that many values
-	mapping        // twice that many values
+	plain          // length is a number of bytes
+	timestamp      // length is a number of bytes; the last byte of the head is the extension type
+	array          // length is a number of values
+	mapping        // length is a number of keys, each with a value
 )
 
-// kind describes the values that begin with a byte: the length of their head, that byte included, and where the
-// length of the rest is: in the size bytes after the first, or fixed.
+// kind describes the values that begin with a given byte. head is the length of the head in bytes, including that
+// byte. The length of the rest is either fixed, or a big-endian number in the next size bytes.
 type kind struct {
 	form  form
 	head  uint8
@@ -166,7 +166,7 @@ type kind struct {
 	fixed uint8
 }
 
-// length is the length that the head of a value declares, in the unit of its form.
+// length returns the length that the head of a value declares, in the unit of its form.
 func (k *kind) length(data []byte) int {
 	switch k.size {
 	case 1:

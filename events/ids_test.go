@@ -7,7 +7,7 @@ import (
 	"debrief/playbook"
 )
 
-func TestHashTellsPartsApart(t *testing.T) {
+func TestHashSeparatesParts(t *testing.T) {
 	t.Parallel()
 	seen := map[ID][]string{}
 	for _, parts := range [][]string{nil, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"a", "b", ""}, {"", "ab"}, {"ab", ""}} {
@@ -29,7 +29,7 @@ func TestNewIDsDiffer(t *testing.T) {
 	}
 }
 
-func TestIDRefusal(t *testing.T) {
+func TestIDValidate(t *testing.T) {
 	t.Parallel()
 	for _, id := range []ID{"", "short", "AAAAAAAAAAAAAAAAAAAAAA==", ID(strings.Repeat("A", 23)), "AAAAAAAAAAAAAAAAAAAA+/"} {
 		if err := id.validate(); err == nil || !strings.HasPrefix(err.Error(), "id: ") {
@@ -38,7 +38,7 @@ func TestIDRefusal(t *testing.T) {
 	}
 }
 
-func TestHandleFindsItsEventAndNoOther(t *testing.T) {
+func TestHandleParse(t *testing.T) {
 	t.Parallel()
 	id := Hash("a")
 	seq, is, err := NewHandle(18446744073709551615, id).Parse()
@@ -47,7 +47,7 @@ func TestHandleFindsItsEventAndNoOther(t *testing.T) {
 	}
 }
 
-func TestHandleRefusal(t *testing.T) {
+func TestHandleParseRejectsInvalid(t *testing.T) {
 	t.Parallel()
 	for _, h := range []Handle{"", "17", "-ab12cd34", "17-ab12", "17-ab12cd34e", "x-ab12cd34", "-1-ab12cd34", "18446744073709551616-ab12cd34", "0-ab12cd34", "00-ab12cd34"} {
 		if _, _, err := h.Parse(); err == nil || !strings.Contains(err.Error(), "<sequence>-<8 hex digits>") {
@@ -77,10 +77,10 @@ func FuzzHandle(f *testing.F) {
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[string]string{
-		KindTask.Subject("main"):              "ace.task.main",
-		KindDelta.Subject(""):                 "ace.delta.*",
-		DeadSubject(RoleCurator, "main"):      "ace.dead.curator.*.main.*",
-		DeadSubject("", ""):                   "ace.dead.*.*.*.*",
+		KindTask.Subject("main"):              "debrief.task.main",
+		KindDelta.Subject(""):                 "debrief.delta.*",
+		DeadSubject(RoleCurator, "main"):      "debrief.dead.curator.*.main.*",
+		DeadSubject("", ""):                   "debrief.dead.*.*.*.*",
 		HeadKey("main"):                       "main.head",
 		BulletKey("main", "calc-00001"):       "main.bullet.calc-00001",
 		BulletKey("main", "an id with blank"): "main.bullet." + playbook.BulletID("an id with blank").Key(),
@@ -98,19 +98,19 @@ func TestParseSubject(t *testing.T) {
 		kind    Kind
 		book    playbook.Book // "" is refused
 	}{
-		{"ace.task.main", KindTask, "main"},
-		{"ace.dead.curator.error.main.x", KindDead, "main"},
-		{"ace.task.dead", KindTask, "dead"},
-		{"ace.delta." + strings.Repeat("b", 64), KindDelta, playbook.Book(strings.Repeat("b", 64))},
-		{"ace.delta." + strings.Repeat("b", 65), "", ""},
-		{"ace.task.a.b", "", ""},
-		{"ace.dead.main", "", ""},
-		{"ace.dead.a.b.c", "", ""},
-		{"ace.dead.a.b.c.d.e", "", ""},
-		{"ace.task", "", ""},
-		{"ace.task.", "", ""},
-		{"ace.task.>", "", ""},
-		{"ace", "", ""},
+		{"debrief.task.main", KindTask, "main"},
+		{"debrief.dead.curator.error.main.x", KindDead, "main"},
+		{"debrief.task.dead", KindTask, "dead"},
+		{"debrief.delta." + strings.Repeat("b", 64), KindDelta, playbook.Book(strings.Repeat("b", 64))},
+		{"debrief.delta." + strings.Repeat("b", 65), "", ""},
+		{"debrief.task.a.b", "", ""},
+		{"debrief.dead.main", "", ""},
+		{"debrief.dead.a.b.c", "", ""},
+		{"debrief.dead.a.b.c.d.e", "", ""},
+		{"debrief.task", "", ""},
+		{"debrief.task.", "", ""},
+		{"debrief.task.>", "", ""},
+		{"debrief", "", ""},
 		{"", "", ""},
 		{"other.task.main", "", ""},
 		{"task.main", "", ""},
@@ -123,8 +123,8 @@ func TestParseSubject(t *testing.T) {
 }
 
 func FuzzParseSubject(f *testing.F) {
-	f.Add("ace.task.main")
-	f.Add("ace.dead.curator.error.main.x")
+	f.Add("debrief.task.main")
+	f.Add("debrief.dead.curator.error.main.x")
 	f.Fuzz(func(t *testing.T, subject string) {
 		k, b, err := ParseSubject(subject)
 		if err != nil {

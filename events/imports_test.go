@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestMsgpackIsImportedHereAlone: a decoder anywhere else would run without guard. It reads every file of the module,
-// whatever its build tags.
-func TestMsgpackIsImportedHereAlone(t *testing.T) {
+// TestMsgpackIsOnlyImportedHere ensures that guard runs before every decode. It reads every file of the module,
+// with any build tags.
+func TestMsgpackIsOnlyImportedHere(t *testing.T) {
 	t.Parallel()
 	const root = ".."
 	here := 0
@@ -49,6 +49,6 @@ func TestMsgpackIsImportedHereAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if here == 0 {
-		t.Error("found no import of msgpack at all, not even ours: this test is blind")
+		t.Error("found no import of msgpack, not even in this package: the test does not work")
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// This file is all the MessagePack there is in Debrief; a test keeps it so. The library is fast and complete, and it
-// can be crashed by whoever may publish, so nothing calls it but what first walks the bytes (guard), and the types it
-// reads into are restricted to those that it reads safely (wireType, init).
+// This file contains all uses of MessagePack in Debrief, which a test enforces. The library is fast and complete,
+// but hostile input can crash it. So guard checks all input before the library reads it, and wireType and init
+// restrict the target types to those that the library decodes safely.
 
-// encoder and decoder are a library's coder with the buffer that it works on. Buffers that one large payload has grown
-// are left to the garbage collector.
+// encoder and decoder are the library's types with their buffers. They are pooled. A buffer that a large payload
+// has grown beyond maxPooled bytes is not returned to the pool.
 type (
 	encoder struct {
 		*msgpack.Encoder
@@ -37,8 +37,8 @@ var (
 	decoders = sync.Pool{New: func() any { return &decoder{Decoder: msgpack.NewDecoder(nil)} }}
 )
 
-// Marshal is v as MessagePack: structs as maps, integers as short as they are, the same bytes for the same value.
-// What Marshal returns, Unmarshal accepts.
+// Marshal returns v as MessagePack: structs as maps, integers in their shortest form. The same value always has the
+// same bytes. Unmarshal accepts every result of Marshal.
 func Marshal(v any) ([]byte, error) {
 	if err := wireType(reflect.TypeOf(v)); err != nil {
 		return nil, err
@@ -57,12 +57,12 @@ func Marshal(v any) ([]byte, error) {
 	return data, guard(data)
 }
 
-// Unmarshal stores into v, a pointer to a zero value, what data holds. Data may come from anyone: it is walked by guard
-// before the library sees it. Fields that v does not have are ignored; times are in UTC.
+// Unmarshal decodes data into v, a pointer to a zero value. Data may be hostile: guard checks it first. Unknown
+// fields are ignored, and times are in UTC.
 func Unmarshal(data []byte, v any) error {
 	p := reflect.ValueOf(v)
 	if p.Kind() != reflect.Pointer || p.IsNil() || !p.Elem().IsZero() {
-		return fmt.Errorf("unmarshal into %T: want a pointer to a zero value", v) // else what is there would show through
+		return fmt.Errorf("unmarshal into %T: want a pointer to a zero value", v) // the decoder would keep old fields
 	}
 	if err := wireType(p.Type()); err != nil {
 		return err
@@ -73,14 +73,14 @@ func Unmarshal(data []byte, v any) error {
 	dec := decoders.Get().(*decoder)
 	dec.r.Reset(data)
 	dec.Reset(&dec.r)
-	if err := dec.Decode(v); err != nil { // a coder that failed half-way is not used again
+	if err := dec.Decode(v); err != nil { // a decoder with an error is not reused
 		if key := keyAt(data, len(data)-dec.r.Len()); key != "" {
 			return fmt.Errorf("field %q: %w", key, err)
 		}
 		return err
 	}
 	dec.r.Reset(nil)
-	if len(data) <= maxPooled { // the decoder keeps a buffer of its longest string
+	if len(data) <= maxPooled { // the decoder keeps a buffer for its longest string
 		decoders.Put(dec)
 	}
 	return nil
@@ -88,15 +88,15 @@ func Unmarshal(data []byte, v any) error {
 
 var headerType = reflect.TypeFor[map[string][]string]()
 
-// wireTypes remembers, for each type, what wireType found.
+// wireTypes caches the result of wireType for each type.
 var wireTypes sync.Map // reflect.Type to error or nil
 
-// wireType reports why values of a type cannot be on the wire. An interface would let the sender choose what is
-// allocated. A map has no order, so no one encoding, and the library's decoder of maps skips the head of an extension
-// value and reads a map from inside of it, which guard never saw.
+// wireType returns an error for a type that cannot be encoded. With an interface the sender would choose the type
+// to allocate. A map has no order, so one value would have several encodings. Also, the library's map decoder skips
+// the head of an extension value and reads a map inside it, which guard did not check.
 func wireType(t reflect.Type) error {
 	if t == nil {
-		return errors.New("nil is not on the wire")
+		return errors.New("nil cannot be encoded")
 	}
 	if err, ok := wireTypes.Load(t); ok {
 		err, _ := err.(error)
@@ -114,7 +114,7 @@ func checkType(t reflect.Type, within []reflect.Type) error {
 	within = append(within, t)
 	switch t.Kind() {
 	case reflect.Interface, reflect.Map:
-		return fmt.Errorf("type %s is not on the wire: use a struct or a slice of them", t)
+		return fmt.Errorf("unsupported type %s: use a struct or a slice of structs", t)
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		return checkType(t.Elem(), within)
 	case reflect.Struct:
@@ -130,9 +130,8 @@ func checkType(t reflect.Type, within []reflect.Type) error {
 	return nil
 }
 
-// The library's own decoder of times panics on nil, accepts three encodings and answers in local time; its decoder of
-// maps is told about at wireType. Both are replaced before any type's fields are looked at, and that is what an init
-// is for.
+// The library's decoder for times panics on nil, accepts three encodings and returns local time. Its map decoder
+// has the fault that wireType describes. Both must be replaced before the library examines any type, hence init.
 func init() {
 	msgpack.Register(time.Time{}, encodeTime, decodeTime)
 	msgpack.Register(map[string][]string(nil), encodeHeader, decodeHeader)
@@ -151,10 +150,10 @@ func encodeTime(enc *msgpack.Encoder, v reflect.Value) error {
 	return enc.EncodeTime(t)
 }
 
-// checkTime reports a time that JSON has no form for. A log that held one could not be read again.
+// checkTime returns an error for a time that JSON cannot represent. A log with such a time could not be read again.
 func checkTime(t time.Time) error {
 	if y := t.UTC().Year(); y < 0 || y > 9999 {
-		return fmt.Errorf("time in the year %d", y)
+		return fmt.Errorf("year %d of a time: want 0 to 9999", y)
 	}
 	return nil
 }
@@ -164,11 +163,11 @@ func decodeTime(dec *msgpack.Decoder, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	if c == msgpcode.Nil { // other languages' way to leave it out
+	if c == msgpcode.Nil { // some languages encode a missing time as nil
 		return dec.DecodeNil()
 	}
 	if !msgpcode.IsExt(c) {
-		return fmt.Errorf("code %#x decoding a time", c)
+		return fmt.Errorf("unexpected code %#x for a time", c)
 	}
 	t, err := dec.DecodeTime()
 	if err != nil {
@@ -209,7 +208,7 @@ func decodeHeader(dec *msgpack.Decoder, v reflect.Value) error {
 		return err
 	}
 	if msgpcode.IsExt(c) {
-		return fmt.Errorf("code %#x decoding a header", c)
+		return fmt.Errorf("unexpected code %#x for a header", c)
 	}
 	n, err := dec.DecodeMapLen()
 	if err != nil || n <= 0 {

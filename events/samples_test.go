@@ -13,20 +13,20 @@ import (
 
 var noon = time.Date(2026, 11, 3, 12, 0, 0, 0, time.UTC)
 
-// samples has one event of every kind with every field set.
+// samples returns one event of every kind with every field set.
 func samples() map[Kind]Event {
 	pinned := uint64(17)
 	book := envelope{Book: "main"}
 	origin := Origin{Run: "run-1", Epoch: 2, Index: 3, Round: 1, Source: "tau-bench"}
 	outcome := Outcome{Score: 0.5, Label: Partial, Feedback: "half of the books", By: "exact"}
-	tries := []Try{{Tags: []BulletTag{{"shr-00001", Helpful}}}}
+	tries := []PreviousRound{{Tags: []BulletTag{{"shr-00001", Helpful}}}}
 	usage := chat.Usage{Calls: 2, InputTokens: 300, OutputTokens: 70000, Cost: 0.0125}
 	execution := ExecutionID("main", "task-1", 1)
 	handle := NewHandle(4711, execution)
 	all := map[Kind]Event{
 		KindTask: &Task{
 			envelope: book, ID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
-			Target: "12", Evaluator: "exact", Playbook: &pinned, ReplyTo: "_INBOX.abc.1", Origin: origin, Tries: tries, Created: noon,
+			Target: "12", Evaluator: "exact", Playbook: &pinned, ReplyTo: "_INBOX.abc.1", Origin: origin, PreviousRounds: tries, Created: noon,
 		},
 		KindExecution: &Execution{
 			envelope: book, ID: execution, TaskID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.",
@@ -34,7 +34,7 @@ func samples() map[Kind]Event {
 			Steps: []Step{{Speaker: "assistant", Text: "Let me look.", Calls: []ToolCall{{
 				Tool: "count", Arguments: `{"what":"books"}`, Output: "12", Outcome: Success, Duration: 40 * time.Millisecond,
 			}}}},
-			Tries: tries, Reasoning: "Counted.", Answer: "12", Outcome: outcome, Version: 17,
+			PreviousRounds: tries, Reasoning: "Counted.", Answer: "12", Outcome: outcome, Version: 17,
 			Shown: []ShownBullet{{"shr-00001", "Count twice."}}, Cited: []playbook.BulletID{"shr-00001"},
 			Model: "m", PromptSHA256: []byte{1, 2, 3, 0xff}, Usage: usage, Started: noon.Add(time.Nanosecond), Duration: time.Second,
 		},
@@ -42,7 +42,7 @@ func samples() map[Kind]Event {
 			envelope: book, ID: Hash("feedback"), Execution: handle, Outcome: outcome, Target: "12", Created: noon,
 		},
 		KindReflection: &Reflection{
-			envelope: book, ID: ReflectionID(execution, "", "v1"), Execution: execution, Handle: handle, Feedback: Hash("feedback"), Judged: 4712,
+			envelope: book, ID: ReflectionID(execution, "", "v1"), Execution: execution, Handle: handle, Feedback: Hash("feedback"), FeedbackSeq: 4712,
 			Reflector: "v1", Origin: origin, Question: "How many", Outcome: outcome, Reasoning: "r", ErrorIdentification: "e",
 			RootCauseAnalysis: "c", CorrectApproach: "a", KeyInsight: "i", Tags: []BulletTag{{"shr-00001", Helpful}},
 			Lessons:  []Lesson{{"others", "Count thrice."}},
@@ -54,7 +54,7 @@ func samples() map[Kind]Event {
 		},
 		KindDead: &DeadLetter{
 			envelope: book, Role: RoleReflector, Code: DeadError, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,
-			Subject: "ace.execution.main", Header: map[string][]string{HeaderSchema: {"1"}, "A": {"b", "c"}}, Data: []byte{0xc1}, Time: noon,
+			Subject: "debrief.execution.main", Header: map[string][]string{HeaderSchema: {"1"}, "A": {"b", "c"}}, Data: []byte{0xc1}, Time: noon,
 		},
 	}
 	for _, e := range all {
@@ -76,8 +76,8 @@ func delta() *playbook.Delta {
 		Ops:    []playbook.Op{op()}, Rejected: []playbook.Rejection{{Op: op(), Reason: "no such bullet"}},
 	}
 	complete(reflect.ValueOf(d))
-	d.More = false // what covers something is the last of its change
-	d.Ops[0].Whole, d.Rejected[0].Op.Whole = bullet(), nil
+	d.More = false // only the last delta of a change has covers
+	d.Ops[0].PutBullet, d.Rejected[0].Op.PutBullet = bullet(), nil
 	return d
 }
 
@@ -87,7 +87,7 @@ func bullet() *playbook.Bullet {
 	return b
 }
 
-// complete sets what is still zero, so that a field that is added later is on the wire of these tests without a word.
+// complete sets each zero field, so that these tests also encode fields that are added later.
 func complete(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -139,7 +139,7 @@ func complete(v reflect.Value) {
 	}
 }
 
-// sameEvent compares as the wire does: an empty list is no list.
+// sameEvent compares events, with an empty list equal to nil, as in the encoding.
 var sameEvent = cmp.Options{
 	cmp.AllowUnexported(Task{}, Execution{}, Feedback{}, Reflection{}, Edit{}, DeadLetter{}),
 	cmpopts.EquateEmpty(), cmpopts.EquateNaNs(),

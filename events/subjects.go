@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,7 +9,7 @@ import (
 	"debrief/playbook"
 )
 
-// Streams, as NATS knows them. TASKS is a work queue; the others keep what they hold by age.
+// Names of the streams. TASKS is a work queue. The other streams, except DELTAS, drop messages by age.
 const (
 	StreamTasks       = "TASKS"
 	StreamExecutions  = "EXECUTIONS"
@@ -16,35 +17,36 @@ const (
 	StreamDeltas      = "DELTAS"
 	StreamDead        = "DEAD"
 
-	BucketPlaybook = "playbook" // KV: the view of DELTAS
-	BucketWindow   = "window"   // KV with history: what sessions and books have seen last
-	BucketContexts = "contexts" // KV: what outside agents were served, until they report
-	BucketVectors  = "vectors"  // KV: embeddings that were paid for
-	BucketRuns     = "runs"     // KV: how far runs over data sets are
-	BucketAttempts = "attempts" // KV: how many deliveries of a message were attempts
+	BucketPlaybook = "playbook" // KV: the current bullets of each book, computed from DELTAS
+	BucketWindow   = "window"   // KV with history: recent turns, notes and runs
+	BucketContexts = "contexts" // KV: contexts for outside agents, until they report
+	BucketVectors  = "vectors"  // KV: embeddings of texts
+	BucketRuns     = "runs"     // KV: progress of replays
+	BucketAttempts = "attempts" // KV: number of attempts for each message
 	BucketBlobs    = "blobs"    // object store: payloads too large for a message
 )
 
-// Roles. A role is also the name of its durable consumer, so that its lag is the number a scaler reads.
+// Names of the roles. A role is also the name of its durable consumer. The lag of that consumer is the number for
+// autoscaling.
 const (
 	RoleGenerator = "generator"
 	RoleReflector = "reflector"
 	RoleCurator   = "curator"
 )
 
-// Users of a server that tells them apart. Each role is a user of its own name; these are the others.
+// Users of a server with authentication. Each role is a user with the name of the role. These are the other users.
 const (
-	UserOperator = "operator" // people's tools
-	UserAgent    = "agent"    // agents that run outside, who ask the service and nothing else
+	UserOperator = "operator" // the tools of an operator
+	UserAgent    = "agent"    // outside agents; they may only call the service
 )
 
-// InboxPrefix is what the inboxes of a user begin with, so that a server can keep others from listening to them.
+// InboxPrefix returns the prefix of a user's inboxes. With it a server can deny other users to subscribe to them.
 func InboxPrefix(user string) string { return "_INBOX_" + user }
 
-// Kind is what a subject carries.
+// Kind is the type of message on a subject.
 type Kind string
 
-// The kinds of event; each is the second token of its subject.
+// The kinds. Each is the second token of its subject.
 const (
 	KindTask       Kind = "task"
 	KindExecution  Kind = "execution"
@@ -55,26 +57,28 @@ const (
 	KindDead       Kind = "dead"
 )
 
-const prefix = "ace."
+const prefix = "debrief."
 
-// Headers of our messages. The rest of a message's meaning is in its payload.
+// Headers of messages. All other metadata is in the payload.
 const (
-	// HeaderSchema is the version of the payload's schema; see Schema.
-	HeaderSchema = "Ace-Schema"
-	// HeaderRepeat marks a message that may have been published before under another sequence: it is requeued,
-	// re-imported or the result of a redelivery. It is shown to operators and decides nothing.
-	HeaderRepeat = "Ace-Repeat"
-	// HeaderBlob names the object, by SHA-256, that holds the payload of a message whose body is empty.
-	HeaderBlob = "Ace-Blob"
+	// HeaderSchema is the schema version of the payload, see Schema.
+	HeaderSchema = "Debrief-Schema"
+	// HeaderRepeat marks a message that may already have been published with another sequence, because it was
+	// requeued, imported again, or produced by a redelivered message. It is information for operators. No code
+	// reads it for a decision.
+	HeaderRepeat = "Debrief-Repeat"
+	// HeaderBlob is the SHA-256 of the payload, which is the name of the blob that contains it. The message body is
+	// empty.
+	HeaderBlob = "Debrief-Blob"
 	// HeaderHandle is the handle of the stored event that a reply carries.
-	HeaderHandle = "Ace-Handle"
-	// HeaderError is in a reply that carries no event: why the work was given up.
-	HeaderError = "Ace-Error"
-	// HeaderTrace is the W3C trace context; what is emitted for an event inherits it.
+	HeaderHandle = "Debrief-Handle"
+	// HeaderError is the reason for the failure, in a reply without an event.
+	HeaderError = "Debrief-Error"
+	// HeaderTrace is the W3C trace context. Events inherit it from the event that caused them.
 	HeaderTrace = "traceparent"
 )
 
-// Subject is the subject of events of this kind in this book; an empty book means every book.
+// Subject returns the subject for events of this kind in a book. An empty book returns the filter for all books.
 func (k Kind) Subject(b playbook.Book) string {
 	if b == "" {
 		b = "*"
@@ -82,13 +86,14 @@ func (k Kind) Subject(b playbook.Book) string {
 	return prefix + string(k) + "." + string(b)
 }
 
-// DeadSubject is the filter for dead letters of a role and a book, whatever their code; empty means every one.
+// DeadSubject returns the subject filter for dead letters of a role and a book, with any code. An empty argument
+// matches all roles or books.
 func DeadSubject(role string, b playbook.Book) string { return deadSubject(role, "", b, "") }
 
-// DeadCodeSubject is the filter for dead letters of a role with this code.
+// DeadCodeSubject returns the subject filter for dead letters of a role with this code.
 func DeadCodeSubject(role string, code DeadCode) string { return deadSubject(role, code, "", "") }
 
-// deadSubject is the subject of a dead letter: each has its own. An empty part is a wildcard.
+// deadSubject returns the subject of a dead letter. An empty argument becomes a wildcard.
 func deadSubject(role string, code DeadCode, b playbook.Book, id ID) string {
 	tokens := []string{string(KindDead), role, string(code), string(b), string(id)}
 	for i, token := range tokens {
@@ -99,14 +104,7 @@ func deadSubject(role string, code DeadCode, b playbook.Book, id ID) string {
 	return prefix + strings.Join(tokens, ".")
 }
 
-func cmpOr(b, other playbook.Book) playbook.Book {
-	if b == "" {
-		return other
-	}
-	return b
-}
-
-// ParseSubject is the kind and the book that a subject names.
+// ParseSubject returns the kind and the book of a subject.
 func ParseSubject(subject string) (Kind, playbook.Book, error) {
 	rest, ours := strings.CutPrefix(subject, prefix)
 	kind, name, ok := strings.Cut(rest, ".")
@@ -117,7 +115,7 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 		}
 	}
 	if !ours || !ok {
-		return "", "", fmt.Errorf("subject %.160q: is not one of ours", subject)
+		return "", "", fmt.Errorf("subject %.160q: not a subject of an event", subject)
 	}
 	book := playbook.Book(name)
 	if err := book.Validate(); err != nil {
@@ -128,37 +126,40 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 
 // Keys of the playbook bucket.
 
-// HeadKey is the key of a book's head.
+// HeadKey returns the key of the head of a book: its version and metadata.
 func HeadKey(b playbook.Book) string { return string(b) + ".head" }
 
-// BulletKey is the key of one bullet.
+// BulletKey returns the key of a bullet.
 func BulletKey(b playbook.Book, id playbook.BulletID) string {
 	return string(b) + ".bullet." + id.Key()
 }
 
-// Verbs of the service for outside agents, the third token of its subjects.
+// Verbs of the service for outside agents. The verb is the third token of the subject.
 const (
 	VerbContext  = "context"
 	VerbReport   = "execution"
 	VerbFeedback = "feedback"
 )
 
-// SubjectHealth is where every process of an account can be asked how it is.
+// SubjectHealth is the subject for health requests. Every process of an account replies.
 const SubjectHealth = prefix + "health"
 
-// HeadSubject is where the Curator announces each new version of a book's view, as a decimal number; an empty book means
-// every book. The message is a hint to followers of the view and is stored nowhere.
-func HeadSubject(b playbook.Book) string { return prefix + "head." + string(cmpOr(b, "*")) }
+// HeadSubject returns the subject on which the Curator announces each new version of a view, as a decimal number.
+// An empty book returns the filter for all books. The message is a hint for followers of the view and is not
+// stored.
+func HeadSubject(b playbook.Book) string { return prefix + "head." + string(cmp.Or(b, "*")) }
 
-// ServiceSubject is where outside agents ask for something about a book; an empty book means every book.
+// ServiceSubject returns the subject for requests of outside agents about a book. An empty book returns the filter
+// for all books.
 func ServiceSubject(verb string, b playbook.Book) string {
-	return prefix + "api." + verb + "." + string(cmpOr(b, "*"))
+	return prefix + "api." + verb + "." + string(cmp.Or(b, "*"))
 }
 
-// Keys of the window bucket. Sessions are the clients' names, so what is ours stands where no session can.
+// Keys of the window bucket. Clients choose the names of sessions, so reserved keys have names that no session can
+// have.
 
-// keyToken is a session's name as one token of a key. What begins with an underscore is ours and what begins with "x-"
-// is the hash of a name, so a session with such a name is hashed too. A name that holds a secret is replaced.
+// keyToken returns a session name as one token of a key. Names that begin with "_" are reserved, and names that
+// begin with "x-" are hashes, so a session with such a name is hashed. A name that contains a secret is redacted.
 func keyToken(name string) string {
 	name = redact.ID(name)
 	if strings.HasPrefix(name, "_") || strings.HasPrefix(name, "x-") {
@@ -167,16 +168,17 @@ func keyToken(name string) string {
 	return playbook.BulletID(name).Key()
 }
 
-// SessionKey is the key whose history holds the last interactions of a session.
+// SessionKey returns the key for the turns of a session. Its history contains the last ones.
 func SessionKey(b playbook.Book, session string) string { return string(b) + "." + keyToken(session) }
 
-// MarksKey is the key of what people marked in a session.
+// MarksKey returns the key for the marks of a session, such as pins.
 func MarksKey(b playbook.Book, session string) string { return SessionKey(b, session) + ".marks" }
 
-// SummaryKey is the key of the summary of a session's older turns.
+// SummaryKey returns the key for the summary of a session's older turns.
 func SummaryKey(b playbook.Book, session string) string { return SessionKey(b, session) + ".summary" }
 
-// NotesKey is the key whose history holds the last reflections of a session, or of the book when the session is empty.
+// NotesKey returns the key for the notes on reflections of a session, or of the book if the session is empty. Its
+// history contains the last ones.
 func NotesKey(b playbook.Book, session string) string {
 	if session == "" {
 		return string(b) + "._reflections"
@@ -184,10 +186,13 @@ func NotesKey(b playbook.Book, session string) string {
 	return SessionKey(b, session) + ".reflections"
 }
 
-// FirstKey is one of the keys that say which copies of events came first.
-func FirstKey(b playbook.Book, part uint16) string { return fmt.Sprintf("%s._first.%04x", b, part) }
+// FirstCopiesKey returns one of the keys that record the first copy of each event.
+func FirstCopiesKey(b playbook.Book, part uint16) string {
+	return fmt.Sprintf("%s._first.%04x", b, part)
+}
 
-// RunKey is the key of the last run at a task that ended so. The task is an id, so that its name can be any.
+// RunKey returns the key for the last run at a task with this label. The task is a hash, because a task name may
+// contain any character.
 func RunKey(b playbook.Book, task ID, l Label) string {
 	return string(b) + "._runs." + string(task) + "." + string(l)
 }

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// A trace context is the text of HeaderTrace: version, trace id, span id and flags in lower-case hex, as W3C Trace Context
-// has them. Nobody vouches for who wrote it, so what is none is neither kept nor logged.
+// A trace context is the value of HeaderTrace: version, trace id, span id and flags in lower-case hex, as W3C Trace
+// Context defines it. Any client can write the header, so an invalid value is neither stored nor logged.
 const traceLen = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 
-// NewTrace is the trace context of a new, sampled trace. What comes of the event that carries it carries it on.
+// NewTrace returns the trace context of a new, sampled trace. Events inherit the context of the event that caused
+// them.
 func NewTrace() string {
 	var ids [24]byte
 	rand.Read(ids[:]) // never fails
@@ -22,8 +23,8 @@ func NewTrace() string {
 	return string(append(text, "-01"...))
 }
 
-// TraceID is the trace id of a trace context, 32 hex digits: what a collector knows the trace by. It is "" when the text is
-// no trace context: of another length, of the version that means none, without an id, or not in lower-case hex.
+// TraceID returns the trace id of a trace context, 32 hex digits. It returns "" for an invalid context: wrong
+// length, invalid version ff, an id of zeros, or other characters than lower-case hex.
 func TraceID(context string) string {
 	if len(context) != traceLen || context[2] != '-' || context[35] != '-' || context[52] != '-' {
 		return ""
@@ -40,13 +41,13 @@ func TraceID(context string) string {
 	return trace
 }
 
-// Keys of log lines, the same wherever a message is handled.
+// Keys of structured log fields. All packages that handle messages use them.
 const (
 	LogTrace    = "trace"    // the trace id
-	LogEvent    = "event"    // the event's id
-	LogBook     = "book"     // the playbook's name
-	LogRole     = "role"     // who handles it
-	LogSeq      = "seq"      // its sequence in the role's stream
-	LogDelivery = "delivery" // how often it was delivered by now
-	LogVersion  = "version"  // of the playbook
+	LogEvent    = "event"    // the id of the event
+	LogBook     = "book"     // the name of the playbook
+	LogRole     = "role"     // the role that handles the message
+	LogSeq      = "seq"      // the sequence of the message in its stream
+	LogDelivery = "delivery" // the number of deliveries so far
+	LogVersion  = "version"  // the version of the playbook
 )

@@ -7,7 +7,7 @@ import (
 	"debrief/events"
 )
 
-func TestTraceContextsAreCheckedBeforeTheyAreKept(t *testing.T) {
+func TestTraceID(t *testing.T) {
 	t.Parallel()
 	const id = "0af7651916cd43dd8448eb211c80319c"
 	for _, test := range []struct{ what, text, want string }{
@@ -15,7 +15,7 @@ func TestTraceContextsAreCheckedBeforeTheyAreKept(t *testing.T) {
 		{"not sampled", "00-" + id + "-b7ad6b7169203331-00", id},
 		{"a later version of this length", "01-" + id + "-b7ad6b7169203331-ff", id},
 		{"empty", "", ""},
-		{"the version that means none", "ff-" + id + "-b7ad6b7169203331-01", ""},
+		{"the invalid version", "ff-" + id + "-b7ad6b7169203331-01", ""},
 		{"upper case", "00-" + strings.ToUpper(id) + "-b7ad6b7169203331-01", ""},
 		{"a trace of zeros", "00-" + strings.Repeat("0", 32) + "-b7ad6b7169203331-01", ""},
 		{"a span of zeros", "00-" + id + "-" + strings.Repeat("0", 16) + "-01", ""},
@@ -30,6 +30,6 @@ func TestTraceContextsAreCheckedBeforeTheyAreKept(t *testing.T) {
 	}
 	one, other := events.NewTrace(), events.NewTrace()
 	if a, b := events.TraceID(one), events.TraceID(other); a == "" || b == "" || a == b || !strings.HasSuffix(one, "-01") {
-		t.Errorf("new traces: got %q and %q, want two, both sampled", one, other)
+		t.Errorf("new traces: got %q and %q, want two different sampled ones", one, other)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"debrief/generator/scoring"
 )
 
-// NewFeedback is what a request to judge an execution comes to, at every door. It must say something: how well it went,
-// what would have been right, or anything else about it.
+// NewFeedback converts and validates a request; all endpoints use it. The request must contain a label, a score, a
+// target or feedback text.
 func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
 	f := &events.Feedback{
 		ID: cmp.Or(r.ID, events.NewID()), Execution: r.Execution, Outcome: r.Outcome.Complete(), Target: r.Target, Created: time.Now().UTC(),
 	}
 	f.Book = r.Book
 	if f.Outcome.Label == "" && f.Target == "" && f.Outcome.Feedback == "" {
-		return nil, invalid("outcome.label: is empty, and so are score, feedback and target: there is nothing to learn")
+		return nil, invalidf("outcome.label: required without score, target and feedback")
 	}
 	if err := errors.Join(f.Book.Validate(), f.Validate()); err != nil {
 		return nil, &RequestError{err}
@@ -26,9 +26,9 @@ func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
 	return f, nil
 }
 
-// Judge holds the answer of an execution against the target that feedback brings, where the feedback does not judge
-// itself and the execution's task named how to compare. Programs are not asked again.
-func Judge(f *events.Feedback, e *events.Execution) error {
+// ScoreFeedback scores the answer of an execution against the target in the feedback. It does so only if the feedback has no
+// label and the execution names an evaluator. It does not run outside programs again.
+func ScoreFeedback(f *events.Feedback, e *events.Execution) error {
 	if f.Outcome.Label != "" || f.Target == "" || e.Evaluator == "" || strings.HasPrefix(e.Evaluator, scoring.ByProgram) {
 		return nil
 	}

@@ -1,7 +1,7 @@
-// Package generator is the role that answers tasks: it reads a task, lays out what the model is to see (Desk), asks the
-// model, scores the answer where the task says what is right, and hands on the execution. It makes one model call a
-// task and runs no tools. Agents that run tools, or ask their own model, are served the same contexts and report what
-// they did. It learns nothing itself.
+// Package generator implements the role that answers tasks. It reads a task, builds the context (ContextBuilder), calls the
+// model, scores the answer if the task has a target or an evaluator, and publishes the execution. It makes one model
+// call for each task and runs no tools. Agents that run tools or call their own model request the same contexts and
+// report their executions. The generator itself learns nothing.
 package generator
 
 import (
@@ -14,31 +14,31 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
-	"debrief/generator/assembly"
+	"debrief/generator/prompt/assembly"
 	"debrief/generator/scoring"
 )
 
-// Config of a generator; zero fields are defaults.
+// Config configures a generator. Zero fields take defaults.
 type Config struct {
-	Slots int `name:"generator-slots" help:"Tasks answered at the same time." default:"16"`
+	Slots int `name:"generator-slots" help:"Maximum number of tasks answered at the same time." default:"16"`
 
 	assembly.Limits `embed:""`
 
-	Recall    Recall    `name:"recall" help:"Where older executions are recalled from: session, book (also other people's sessions), none." default:"session" group:"Context"`
-	Summaries Summaries `name:"summaries" help:"What older turns of a session are compressed by: model (the generator's, a call in as many turns as the window has; excerpts where there is none) or extract." default:"model" group:"Context"`
+	Recall    Recall    `name:"recall" help:"Scope of recalled executions: session, book (also other users' sessions) or none." default:"session" group:"Context"`
+	Summaries Summaries `name:"summaries" help:"Compress older turns of a session by: model (the generator's) or extract (excerpts)." default:"model" group:"Context"`
 
-	RecallMemory int `name:"recall-memory" help:"Most bytes that a process holds of executions to recall; past it the oldest are let go." default:"268435456" group:"Context"`
+	RecallMemory int `name:"recall-memory" help:"Memory limit for recalled executions, in bytes; the oldest are evicted." default:"268435456" group:"Context"`
 
-	// Instructions are what the model of our own tasks is told before the playbook, in place of ours; empty is ours. The
-	// form of the answer it is told all the same.
+	// Instructions replace the default instructions before the playbook, for tasks of this generator. Empty selects
+	// the default. The answer format is appended in both cases.
 	Instructions string `kong:"-"`
-	// Judge says how good the answers are; nil is one who knows no programs.
-	Judge *scoring.Judge `kong:"-"`
-	// Meter is told how long things take; nil is nobody.
+	// Scorer scores the answers. Nil scores without outside programs.
+	Scorer *scoring.Scorer `kong:"-"`
+	// Meter receives the durations; nil disables them.
 	Meter Meter `kong:"-"`
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns c with defaults in its zero fields.
 func (c Config) WithDefaults() Config {
 	if c.Slots == 0 {
 		c.Slots = 16
@@ -56,7 +56,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate names the flag of what cannot be.
+// Validate returns an error for each invalid field; it names the flag.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	errs := []error{c.Limits.Validate()}
@@ -75,11 +75,11 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Recall says where older executions are recalled from.
+// Recall is the scope from which older executions are recalled.
 type Recall string
 
-// The scopes of recall. What happened in a session may be private to who was in it, so a book's other sessions are
-// looked at only where somebody says so.
+// The scopes of recall. A session may be private to its users. Other sessions of the playbook are searched only with
+// RecallBook.
 const (
 	RecallSession Recall = "session"
 	RecallBook    Recall = "book"
@@ -96,41 +96,41 @@ func (r *Recall) UnmarshalText(text []byte) error {
 	return fmt.Errorf("want session, book or none, got %q", text)
 }
 
-// Generator answers tasks, and serves contexts to agents that call their own model.
+// Generator answers tasks and serves contexts to agents that call their own model.
 type Generator struct {
-	model    chat.Model
-	embedder Embedder
-	cfg      Config
-	doors    []Door
-	desk     atomic.Pointer[Desk] // while it runs
+	model     chat.Model
+	embedder  Embedder
+	cfg       Config
+	endpoints []Endpoint
+	builder   atomic.Pointer[ContextBuilder] // nil while Run is not active
 }
 
-// Door is a way in for outside agents: it serves what the desk lays out until it is closed.
-type Door func(conn *bus.Conn, desk *Desk) (closed func(), err error)
+// Endpoint starts an endpoint for outside agents. The endpoint serves contexts of the builder until closed is called.
+type Endpoint func(conn *bus.Conn, builder *ContextBuilder) (closed func(), err error)
 
-// New is a generator that asks a model. Without a model it answers no tasks and serves contexts alone. Embedder may be
-// nil; see NewDesk.
-func New(model chat.Model, embedder Embedder, cfg Config, doors ...Door) *Generator {
-	return &Generator{model: model, embedder: embedder, cfg: cfg.WithDefaults(), doors: doors}
+// New returns a generator that calls a model. A nil model answers no tasks; the generator then only serves contexts.
+// A nil embedder is valid, see NewContextBuilder.
+func New(model chat.Model, embedder Embedder, cfg Config, endpoints ...Endpoint) *Generator {
+	return &Generator{model: model, embedder: embedder, cfg: cfg.WithDefaults(), endpoints: endpoints}
 }
 
-// Run works until the context ends.
+// Run answers tasks until ctx ends.
 func (g *Generator) Run(ctx context.Context, conn *bus.Conn) error {
-	return g.run(ctx, conn, NewDesk(conn, g.embedder, g.cfg))
+	return g.run(ctx, conn, NewContextBuilder(conn, g.embedder, g.cfg))
 }
 
-// run works with a desk, and closes it.
-func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
-	defer desk.Close()
-	g.desk.Store(desk)
-	defer g.desk.Store(nil)
+// run answers tasks with a context builder, and closes the builder.
+func (g *Generator) run(ctx context.Context, conn *bus.Conn, builder *ContextBuilder) error {
+	defer builder.Close()
+	g.builder.Store(builder)
+	defer g.builder.Store(nil)
 	if g.model != nil && g.cfg.Summaries == SummariesModel {
-		s := newSummaries(desk, g.model)
+		s := newSummariser(builder, g.model)
 		defer s.close()
-		desk.moved = s.moved
+		builder.onTurn = s.turnAdded
 	}
-	for _, open := range g.doors {
-		closed, err := open(conn, desk)
+	for _, open := range g.endpoints {
+		closed, err := open(conn, builder)
 		if err != nil {
 			return err
 		}
@@ -146,9 +146,9 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
 		Handle: func(ctx context.Context, batch []*bus.Delivery) []bus.Result {
 			task, ok := batch[0].Event.(*events.Task)
 			if !ok {
-				return []bus.Result{{Err: bus.Discard(fmt.Errorf("a generator handles no %s", batch[0].Event.Kind()))}}
+				return []bus.Result{{Err: bus.Discard(fmt.Errorf("handle event: want a task, got %s", batch[0].Event.Kind()))}}
 			}
-			return []bus.Result{g.answer(ctx, desk, task)}
+			return []bus.Result{g.answer(ctx, builder, task)}
 		},
 		Done: func(ctx context.Context, d *bus.Delivery) (bool, error) {
 			t, ok := d.Event.(*events.Task)
@@ -156,73 +156,73 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, desk *Desk) error {
 				return false, nil
 			}
 			id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
-			return conn.Has(ctx, events.StreamExecutions, events.KindExecution.Subject(t.Book), d.Stored, id)
+			return conn.HasEvent(ctx, events.StreamExecutions, events.KindExecution.Subject(t.Book), d.Stored, id)
 		},
 	})
 }
 
-// Answer makes the execution of one task and stores nothing. The desk is one that was opened with the generator's
-// configuration. What is wrong with the task itself, so that asking again changes nothing, is a bus.Discard.
-func (g *Generator) Answer(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, error) {
-	e, _, err := g.execute(ctx, desk, t)
+// Answer returns the execution of one task and stores nothing. The builder must have the configuration of the
+// generator. An error that a retry cannot resolve is a bus.Discard.
+func (g *Generator) Answer(ctx context.Context, builder *ContextBuilder, t *events.Task) (*events.Execution, error) {
+	e, _, err := g.execute(ctx, builder, t)
 	return e, err
 }
 
-// answer makes the execution of one task, and has the session's window keep it once it is stored.
-func (g *Generator) answer(ctx context.Context, desk *Desk, t *events.Task) bus.Result {
-	e, l, err := g.execute(ctx, desk, t)
+// answer executes one task. After the execution is stored it is added to the window of its session.
+func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *events.Task) bus.Result {
+	e, built, err := g.execute(ctx, builder, t)
 	if err != nil {
 		return bus.Result{Err: err}
 	}
-	return bus.Result{Events: []events.Event{e}, Asked: true, Then: func(ctx context.Context, first bus.Receipt) error {
-		if l.seen {
-			return nil // the task came again, and its first execution is in the window
+	return bus.Result{Events: []events.Event{e}, ModelUseful: true, AfterStore: func(ctx context.Context, first bus.Receipt) error {
+		if built.inWindow {
+			return nil // redelivered: the first execution is in the window already
 		}
-		return desk.rememberOrLog(ctx, e, first)
+		return builder.addToWindowOrLog(ctx, e, first)
 	}}
 }
 
-// execute makes the execution of one task, of the context that it returns with it.
-func (g *Generator) execute(ctx context.Context, desk *Desk, t *events.Task) (*events.Execution, *laid, error) {
+// execute answers one task. It returns the execution and the context that the model received.
+func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *events.Task) (*events.Execution, *builtContext, error) {
 	started := time.Now()
 	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
 	system, ref := g.cfg.system()
-	o := &order{
-		book: t.Book, session: t.Session, execution: id, turn: t.Turn, query: t.Question, about: t.Context,
-		system: system, ref: ref, version: t.Playbook, oldest: t.MinVersion, limits: g.cfg.Limits,
-		tries: t.Tries,
+	req := &contextRequest{
+		book: t.Book, session: t.Session, execution: id, turn: t.Turn, query: t.Question, taskContext: t.Context,
+		instructions: system, instructionsRef: ref, pinnedVersion: t.Playbook, minVersion: t.MinVersion, limits: g.cfg.Limits,
+		rounds: t.PreviousRounds,
 	}
-	if t.Purpose != events.Evaluate { // of which nobody learns
-		o.draw = func(int) string { return "task " + t.ID } // in every round and delivery
+	if t.Purpose != events.Evaluate { // evaluation runs no experiments
+		req.armKey = func(int) string { return "task " + t.ID } // the same arm in every round and delivery
 	}
-	l, err := desk.lay(ctx, o)
+	built, err := builder.build(ctx, req)
 	if tooSmall := (*assembly.LimitError)(nil); errors.As(err, &tooSmall) {
-		err = bus.Discard(err) // the same limit has no room for it the next time
+		err = bus.Discard(err) // a retry has the same limit
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("lay out task %q: %w", t.ID, err)
+		return nil, nil, fmt.Errorf("build context of task %q: %w", t.ID, err)
 	}
-	a, reply, err := Ask(ctx, g.model, Prompt(l.Messages))
+	a, reply, err := Ask(ctx, g.model, Prompt(built.Messages))
 	if err != nil {
 		return nil, nil, fmt.Errorf("answer task %q: %w", t.ID, err)
 	}
-	outcome, err := g.cfg.Judge.Evaluate(ctx, t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final}, desk.conn.LogIn(ctx))
-	if errors.Is(err, scoring.ErrUnjudgeable) {
+	outcome, err := g.cfg.Scorer.Evaluate(ctx, t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final}, builder.conn.ContextLog(ctx))
+	if errors.Is(err, scoring.ErrNotScorable) {
 		err = bus.Discard(err)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("evaluate task %q: %w", t.ID, err)
 	}
-	shown := l.shown()
+	shown := built.shownBullets()
 	e := &events.Execution{
-		ID: id, TaskID: t.ID, Session: t.Session, Turn: l.turn,
+		ID: id, TaskID: t.ID, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Reasoning: a.Reasoning, Answer: a.Final, Outcome: outcome,
-		Evaluator: t.Evaluator, Rounds: t.Rounds, Tries: t.Tries, Pinned: t.Playbook != nil,
-		Version: l.version, Shown: shown, Cited: cited(a.BulletIDs, shown), Manifest: &l.Manifest,
-		Model: reply.Model, PromptSHA256: chat.Digest(l.Messages), Usage: reply.Usage,
+		Evaluator: t.Evaluator, Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,
+		Version: built.version, Shown: shown, Cited: citedBullets(a.BulletIDs, shown), Manifest: &built.Manifest,
+		Model: reply.Model, PromptSHA256: chat.Digest(built.Messages), Usage: reply.Usage,
 		Started: started.UTC(), Duration: time.Since(started),
 	}
 	e.Book = t.Book
-	return e, l, nil
+	return e, built, nil
 }

@@ -8,11 +8,11 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/generator/assembly"
-	"debrief/generator/selection"
+	"debrief/generator/prompt/assembly"
+	"debrief/generator/prompt/selection"
 )
 
-func TestConfigNamesTheFlag(t *testing.T) {
+func TestValidateNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	if err := (Config{}).Validate(); err != nil {
 		t.Errorf("the zero value: %v", err)
@@ -45,37 +45,37 @@ func TestConfigNamesTheFlag(t *testing.T) {
 	}
 }
 
-// TestATaskThatFitsNoLimitIsADeadLetterAtOnce: the same limit has no room for it the next time.
-func TestATaskThatFitsNoLimitIsADeadLetterAtOnce(t *testing.T) {
+// A retry would fail in the same way.
+func TestTooSmallLimitIsDeadLetteredAtOnce(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.hire(new(talker), nil, Config{Limits: assembly.Limits{Total: 20}}, brisk)
+	f := newFixture(t)
+	f.startWith(new(echoModel), nil, Config{Limits: assembly.Limits{Total: 20}}, testTimeouts)
 	q := task("b", "why?")
-	if e, refused := h.answer(q); !strings.Contains(refused, "20 tokens are too few") {
+	if e, refused := f.answer(q); !strings.Contains(refused, "20 tokens are too few") {
 		t.Fatalf("got %+v, %q", e, refused)
 	}
-	if l := h.letter(q); l.Deliveries != 1 {
-		t.Errorf("got a letter after %d deliveries, want 1", l.Deliveries)
+	if l := f.deadLetter(q); l.Deliveries != 1 {
+		t.Errorf("got a dead letter after %d deliveries, want 1", l.Deliveries)
 	}
 }
 
-// TestDoorsAreServedByTheDesk: also without a model, and closed before the desk is.
-func TestDoorsAreServedByTheDesk(t *testing.T) {
+// Endpoints work without a model. They are closed before the builder is closed.
+func TestEndpointsUseTheBuilder(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", bullet(1, 0)...)
-	opened, closed := make(chan *Desk, 1), make(chan error, 1)
-	door := func(_ *bus.Conn, d *Desk) (func(), error) {
-		opened <- d
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
+	opened, closed := make(chan *ContextBuilder, 1), make(chan error, 1)
+	endpoint := func(_ *bus.Conn, cb *ContextBuilder) (func(), error) {
+		opened <- cb
 		return func() {
-			_, err := d.Context(context.WithoutCancel(t.Context()), &events.ContextRequest{Book: "b", Query: "?"})
+			_, err := cb.Context(context.WithoutCancel(t.Context()), &events.ContextRequest{Book: "b", Query: "?"})
 			closed <- err
 		}, nil
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- New(nil, nil, Config{}, door).Run(ctx, h.conn) }()
-	if reply := h.context(<-opened, &events.ContextRequest{Query: "?"}); reply.Version != 1 {
+	go func() { done <- New(nil, nil, Config{}, endpoint).Run(ctx, f.conn) }()
+	if reply := f.context(<-opened, &events.ContextRequest{Query: "?"}); reply.Version != 1 {
 		t.Errorf("got %+v", reply)
 	}
 	stop()
@@ -83,15 +83,15 @@ func TestDoorsAreServedByTheDesk(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-closed; err != nil {
-		t.Errorf("while its door was closed the desk said %v", err)
+		t.Errorf("context while the endpoint closes: %v", err)
 	}
 
-	errJammed := errors.New("the door is jammed")
-	jammed := func(*bus.Conn, *Desk) (func(), error) { return nil, errJammed }
-	if err := New(nil, nil, Config{}, door, jammed).Run(t.Context(), h.conn); !errors.Is(err, errJammed) {
-		t.Errorf("got %v, want %v", err, errJammed)
+	errEndpoint := errors.New("endpoint failed")
+	failing := func(*bus.Conn, *ContextBuilder) (func(), error) { return nil, errEndpoint }
+	if err := New(nil, nil, Config{}, endpoint, failing).Run(t.Context(), f.conn); !errors.Is(err, errEndpoint) {
+		t.Errorf("got %v, want %v", err, errEndpoint)
 	}
 	if err := <-closed; err != nil {
-		t.Errorf("the first door: %v", err)
+		t.Errorf("the first endpoint: %v", err)
 	}
 }

@@ -15,63 +15,63 @@ import (
 	"debrief/playbook/recall"
 )
 
-// memory recalls executions: it follows their stream from its beginning and holds what it takes to find them. What is for
-// evaluation is not in it. After a restart it reads the stream again; embeddings that were paid for are kept.
+// memory recalls executions. It follows their stream from the beginning and indexes them. It skips executions for
+// evaluation. After a restart it reads the stream again; cached embeddings are not computed again.
 type memory struct {
-	conn    *bus.Conn
-	vectors *vectors
-	scope   Recall
-	index   *recall.Index
-	debts   *debts
+	conn       *bus.Conn
+	embeddings *embeddingCache
+	scope      Recall
+	index      *recall.Index
+	queue      *embedQueue
 
-	begin   func() // reading; before anybody asks there is no use in it
-	begun   chan struct{}
-	stop    context.CancelFunc
-	working sync.WaitGroup
-	loaded  chan struct{} // closed when all that was stored at the start is in
-	taken   atomic.Uint64 // the last sequence that is in
-	goal    atomic.Uint64 // the last one at the start
+	start    func() // lets follow start; called by the first search
+	started  chan struct{}
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+	loaded   chan struct{} // closed when all executions stored at the start are indexed
+	lastRead atomic.Uint64 // sequence of the last message that was read
+	target   atomic.Uint64 // last sequence of the stream at the start
 
-	batch []recall.Item // of the goroutine that follows: read, and not in the index yet
+	batch []recall.Item // read, but not indexed yet; used only by follow
 }
 
-// newMemory is a memory of so many bytes at the most. It reads from when somebody first asks: who answers tasks without
-// sessions recalls nothing, and need not read every execution there is.
-func newMemory(conn *bus.Conn, v *vectors, scope Recall, most int, retry time.Duration) *memory {
+// newMemory returns a memory of at most maxBytes. It starts to read with the first search, because tasks without
+// sessions recall nothing.
+func newMemory(conn *bus.Conn, embeddings *embeddingCache, scope Recall, maxBytes int, retry time.Duration) *memory {
 	ctx, stop := context.WithCancel(context.Background())
 	m := &memory{
-		conn: conn, vectors: v, scope: scope, stop: stop, begun: make(chan struct{}), loaded: make(chan struct{}),
-		index: recall.New(recall.Options{MaxBytes: most, Excerpt: 1}),
+		conn: conn, embeddings: embeddings, scope: scope, stop: stop, started: make(chan struct{}), loaded: make(chan struct{}),
+		index: recall.New(recall.Options{MaxBytes: maxBytes, Excerpt: 1}),
 	}
-	m.begin = sync.OnceFunc(func() { close(m.begun) })
-	m.debts = newDebts(v, retry, m.item, m.pay)
-	m.working.Go(func() { m.follow(ctx) })
-	m.working.Go(func() { m.debts.work(ctx) })
+	m.start = sync.OnceFunc(func() { close(m.started) })
+	m.queue = newEmbedQueue(embeddings, retry, m.loadItem, m.storeVector)
+	m.running.Go(func() { m.follow(ctx) })
+	m.running.Go(func() { m.queue.run(ctx) })
 	return m
 }
 
 func (m *memory) close() {
 	m.stop()
-	m.working.Wait()
+	m.running.Wait()
 }
 
-// follow reads what is stored, then what arrives, until the context ends.
+// follow reads stored and new executions until ctx ends.
 func (m *memory) follow(ctx context.Context) {
 	select {
-	case <-m.begun:
+	case <-m.started:
 	case <-ctx.Done():
 		return
 	}
 	for wait := time.Second; ctx.Err() == nil; wait = min(2*wait, 30*time.Second) {
-		before := m.taken.Load()
+		before := m.lastRead.Load()
 		err := m.read(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if m.taken.Load() > before {
+		if m.lastRead.Load() > before {
 			wait = time.Second
 		}
-		m.vectors.log.Warn().Err(err).Msg("recall: read executions")
+		m.embeddings.log.Warn().Err(err).Msg("recall: read executions")
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -79,7 +79,7 @@ func (m *memory) follow(ctx context.Context) {
 	}
 }
 
-// read goes on where it stopped, and returns when it cannot.
+// read continues after the last message and returns on an error.
 func (m *memory) read(ctx context.Context) error {
 	subject := events.KindExecution.Subject("")
 	if !m.isLoaded() {
@@ -87,22 +87,27 @@ func (m *memory) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.goal.Store(s.CachedInfo().State.LastSeq)
-		err = m.conn.Scan(ctx, events.StreamExecutions, subject, m.taken.Load()+1, func(s bus.Stored) error { return m.take(ctx, s, embedBatch) })
+		m.target.Store(s.CachedInfo().State.LastSeq)
+		err = m.conn.Scan(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, func(s bus.Stored) error {
+			return m.add(ctx, s, embedBatch)
+		})
 		if err != nil {
 			return err
 		}
 		m.flush(ctx)
 		close(m.loaded)
 	}
-	return m.conn.Poll(ctx, events.StreamExecutions, subject, m.taken.Load()+1, pollSoon, func(s bus.Stored) error { return m.take(ctx, s, 1) })
+	return m.conn.Poll(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, pollInterval, func(s bus.Stored) error {
+		return m.add(ctx, s, 1)
+	})
 }
 
-// pollSoon is how often what arrives is read while much does: windows show the last turns, so recall need not.
-const pollSoon = 200 * time.Millisecond
+// pollInterval bounds how often new executions are read under load. The last turns are in windows, so recall can be
+// late.
+const pollInterval = 200 * time.Millisecond
 
-// readingPatience is how long a context waits for the memory to be read in. After it the context says how far that is.
-const readingPatience = 200 * time.Millisecond
+// loadTimeout is how long a context waits for the memory to load. After it the context warns about the progress.
+const loadTimeout = 200 * time.Millisecond
 
 func (m *memory) isLoaded() bool {
 	select {
@@ -113,34 +118,34 @@ func (m *memory) isLoaded() bool {
 	}
 }
 
-// take reads one execution. So many go into the index at a time.
-func (m *memory) take(ctx context.Context, s bus.Stored, batch int) error {
-	if s.Seq <= m.taken.Load() {
+// add reads one execution. It updates the index after each batch of executions.
+func (m *memory) add(ctx context.Context, s bus.Stored, batch int) error {
+	if s.Seq <= m.lastRead.Load() {
 		return nil
 	}
 	if bus.Unreachable(s.Err) {
-		return s.Err // it is there, and a part of it could not be fetched
+		return s.Err // stored, but its payload is unavailable
 	}
-	if e, ok := s.Event.(*events.Execution); ok && m.wants(e) {
+	if e, ok := s.Event.(*events.Execution); ok && m.isRecallable(e) {
 		m.batch = append(m.batch, m.newItem(events.NewHandle(s.Seq, e.ID), e))
 		if len(m.batch) >= batch {
 			m.flush(ctx)
 		}
 	}
-	m.taken.Store(s.Seq)
+	m.lastRead.Store(s.Seq)
 	return nil
 }
 
-// wants reports whether an execution can ever be recalled.
-func (m *memory) wants(e *events.Execution) bool {
+// isRecallable reports whether an execution can be recalled under the configured scope.
+func (m *memory) isRecallable(e *events.Execution) bool {
 	return e.Purpose != events.Evaluate && (e.Session != "" || m.scope == RecallBook)
 }
 
-func (m *memory) newItem(h events.Handle, e *events.Execution) recall.Item {
-	return recall.Item{Key: string(h), Groups: []string{m.group(e.Book, e.Session)}, Text: recallText(e)}
+func (m *memory) newItem(handle events.Handle, e *events.Execution) recall.Item {
+	return recall.Item{Key: string(handle), Groups: []string{m.group(e.Book, e.Session)}, Text: recallText(e)}
 }
 
-// group is where an execution is looked for: among those of its book or of its session. No book's name has a slash.
+// group returns the search group of an execution: its playbook or its session. A playbook name contains no slash.
 func (m *memory) group(b playbook.Book, session string) string {
 	if m.scope == RecallBook {
 		return string(b)
@@ -148,20 +153,20 @@ func (m *memory) group(b playbook.Book, session string) string {
 	return string(b) + "/" + session
 }
 
-// flush puts the batch into the index, with the vectors that are kept. The others are owed theirs.
+// flush adds the batch to the index, with cached vectors. Items without a vector are queued.
 func (m *memory) flush(ctx context.Context) {
 	texts := make([]string, len(m.batch))
 	for i := range texts {
 		texts[i] = m.batch[i].Text
 	}
-	for i, vector := range m.vectors.kept(ctx, texts) {
+	for i, vector := range m.embeddings.cached(ctx, texts) {
 		item := m.batch[i]
 		if vector != nil {
-			item.Vector, item.Model = vector, m.vectors.model(vector)
+			item.Vector, item.Model = vector, m.embeddings.modelName(vector)
 		}
 		m.put(item)
 		if vector == nil {
-			m.debts.owe(item.Key)
+			m.queue.add(item.Key)
 		}
 	}
 	m.batch = m.batch[:0]
@@ -169,16 +174,16 @@ func (m *memory) flush(ctx context.Context) {
 
 func (m *memory) put(item recall.Item) {
 	if err := m.index.Put(item); err != nil {
-		m.vectors.log.Warn().Err(err).Str("execution", item.Key).Msg("cannot be recalled")
+		m.embeddings.log.Warn().Err(err).Str("execution", item.Key).Msg("recall: index execution")
 	}
 }
 
-// item reads an execution again that is owed a vector. Texts are not held for that: there may be very many.
-func (m *memory) item(ctx context.Context, key string) (*recall.Item, error) {
+// loadItem reads the execution of a queued item again. The queue holds no texts, because it may be very long.
+func (m *memory) loadItem(ctx context.Context, key string) (*recall.Item, error) {
 	if !m.index.Has(key) {
-		return nil, nil // let go since
+		return nil, nil // evicted since
 	}
-	e, err := m.find(ctx, events.Handle(key))
+	e, err := m.readExecution(ctx, events.Handle(key))
 	if e == nil || err != nil {
 		return nil, err
 	}
@@ -186,35 +191,37 @@ func (m *memory) item(ctx context.Context, key string) (*recall.Item, error) {
 	return &item, nil
 }
 
-// pay puts an item back with its vector.
-func (m *memory) pay(item recall.Item) {
+// storeVector replaces an item by one with its vector.
+func (m *memory) storeVector(item recall.Item) {
 	if m.index.Has(item.Key) {
 		m.put(item)
 	}
 }
 
-// find is the execution of a handle, nil if it is not stored any more; then it is not looked for again.
-func (m *memory) find(ctx context.Context, h events.Handle) (*events.Execution, error) {
-	seq, is, err := h.Parse()
+// readExecution returns the execution of a handle. If it has expired, readExecution returns nil and removes it from
+// the index.
+func (m *memory) readExecution(ctx context.Context, handle events.Handle) (*events.Execution, error) {
+	seq, matches, err := handle.Parse()
 	if err != nil {
 		return nil, err
 	}
-	found, err := m.conn.Find(ctx, events.StreamExecutions, seq, is)
-	if errors.Is(err, bus.ErrGone) {
-		m.index.Drop(string(h))
+	found, err := m.conn.Find(ctx, events.StreamExecutions, seq, matches)
+	if errors.Is(err, bus.ErrNotFound) {
+		m.index.Drop(string(handle))
 		return nil, nil
 	}
 	e, _ := found.(*events.Execution)
 	return e, err
 }
 
-// recallText is what an execution is found by. What stands first counts for its vector, all of it for its words.
+// recallText returns the text by which an execution is found. Its beginning determines the vector, all of it the
+// words.
 func recallText(e *events.Execution) string {
-	const most = 16 << 10
+	const maxBytes = 16 << 10
 	var out strings.Builder
 	add := func(text string, bytes int) {
-		if out.Len() < most && text != "" {
-			out.WriteString(events.Beginning(text, bytes))
+		if out.Len() < maxBytes && text != "" {
+			out.WriteString(events.TruncateBytes(text, bytes))
 			out.WriteByte('\n')
 		}
 	}
@@ -233,76 +240,80 @@ func recallText(e *events.Execution) string {
 				add(c.Output, 300)
 			}
 		}
-		if out.Len() >= most {
+		if out.Len() >= maxBytes {
 			break
 		}
 	}
 	return strings.ToValidUTF8(out.String(), "\uFFFD")
 }
 
-// minSimilarity is how near an execution must be to be found by its vector alone, as in adaptive-context.
+// minSimilarity is the minimum cosine for a hit by vector alone, as in adaptive-context.
 const minSimilarity = 0.3
 
-// serves reports whether anything may be recalled for a context.
-func (m *memory) serves(o *order) bool {
-	return o.limits.Recall > 0 && (o.session != "" || m.scope != RecallSession)
+// appliesTo reports whether anything can be recalled for a context.
+func (m *memory) appliesTo(req *contextRequest) bool {
+	return req.limits.Recall > 0 && (req.session != "" || m.scope != RecallSession)
 }
 
-// recall finds older executions that bear on a query, the best first. Those that the session's window shows are passed
-// over later, so there may be more than are wanted.
-func (m *memory) recall(ctx context.Context, o *order, p past, q *question, missed *remarks) []*events.Interaction {
-	m.begin()
-	select { // where little was stored it is there in a moment
+// search returns older executions that are relevant to a query, best first. The result may exceed the limit, because
+// executions in the shown window are removed later.
+func (m *memory) search(
+	ctx context.Context, req *contextRequest, p sessionHistory, q *queryEmbedding, warns *warnings,
+) []*events.Interaction {
+	m.start()
+	select { // a small stream is loaded within the timeout
 	case <-m.loaded:
 	case <-ctx.Done():
-	case <-time.After(readingPatience):
+	case <-time.After(loadTimeout):
 	}
 	if !m.isLoaded() {
-		missed.add("recall: still reading what happened, at %d of %d", m.taken.Load(), m.goal.Load())
+		warns.add("recall: still loading executions, at %d of %d", m.lastRead.Load(), m.target.Load())
 	}
 	query := recall.Query{
-		Text: q.text, Vector: q.vector, Model: q.model, Group: m.group(o.book, o.session), MinSimilarity: minSimilarity,
-		Top: o.limits.Recall + len(p.window) + len(p.marks) + 1, // and the execution itself
+		Text: q.text, Vector: q.vector, Model: q.modelName, Group: m.group(req.book, req.session), MinSimilarity: minSimilarity,
+		Limit: req.limits.Recall + len(p.window) + len(p.marks) + 1, // plus the execution itself
 	}
 	found, err := m.index.Search(query)
 	if err != nil {
-		missed.add("recall: %s", brief(ctx, err))
+		warns.add("recall: %s", shortError(ctx, err))
 	}
-	if m.vectors.embedder != nil && q.vector != nil && found.WithoutVector > 0 {
-		missed.add("recall: %d executions have no vector of %s, and are found by words alone", found.WithoutVector, q.model)
+	if m.embeddings.embedder != nil && q.vector != nil && found.NotCompared > 0 {
+		warns.add("recall: %d executions have no vector of %s, found by words only", found.NotCompared, q.modelName)
 	}
 	if n := m.index.Stats().Evicted; n > 0 {
-		missed.add("recall: the %d oldest executions are not in memory any more (--recall-memory)", n)
+		warns.add("recall: the %d oldest executions were evicted from memory (--recall-memory)", n)
 	}
-	return m.fetch(ctx, found.Hits, o, p, missed)
+	return m.fetch(ctx, found.Hits, req, p, warns)
 }
 
-// fetch reads what was found and the session's past does not have, all of it at once.
-func (m *memory) fetch(ctx context.Context, hits []recall.Hit, o *order, p past, missed *remarks) []*events.Interaction {
-	got, errs := make([]*events.Interaction, len(hits)), make([]error, len(hits))
+// fetch reads the hits in parallel, except those that the session history contains.
+func (m *memory) fetch(
+	ctx context.Context, hits []recall.Hit, req *contextRequest, p sessionHistory, warns *warnings,
+) []*events.Interaction {
+	interactions, errs := make([]*events.Interaction, len(hits)), make([]error, len(hits))
 	var reading sync.WaitGroup
-	asked := 0
+	requested := 0
 	for i, hit := range hits {
-		h := events.Handle(hit.Key)
-		if got[i] = p.interaction(h); got[i] != nil || asked > o.limits.Recall {
+		handle := events.Handle(hit.Key)
+		if interactions[i] = p.interaction(handle); interactions[i] != nil || requested > req.limits.Recall {
 			continue
 		}
-		asked++
+		requested++
 		reading.Go(func() {
-			e, err := m.find(ctx, h)
+			e, err := m.readExecution(ctx, handle)
 			if errs[i] = err; e != nil {
-				got[i] = events.NewInteraction(h, e)
+				interactions[i] = events.NewInteraction(handle, e)
 			}
 		})
 	}
 	reading.Wait()
 	if err := errors.Join(errs...); err != nil {
-		missed.add("recall: not all that was found could be read: %s", brief(ctx, err))
+		warns.add("recall: read executions: %s", shortError(ctx, err))
 	}
-	list := got[:0]
-	seen := map[events.ID]bool{o.execution: true} // an execution may be stored twice
-	for _, i := range got {
-		if i != nil && !seen[i.ID] && !o.triedBefore(i.ID, 0) {
+	list := interactions[:0]
+	seen := map[events.ID]bool{req.execution: true} // an execution may be stored twice
+	for _, i := range interactions {
+		if i != nil && !seen[i.ID] && !req.isEarlierRound(i.ID, 0) {
 			seen[i.ID] = true
 			list = append(list, i)
 		}

@@ -12,404 +12,400 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/deltalog"
 	"debrief/events/natsd"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-func TestRecallStaysWhereItMay(t *testing.T) {
+func TestRecallScope(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	f := newFixture(t)
 	inBook := func(b playbook.Book) func(*events.Execution) {
 		return func(e *events.Execution) { e.Book, e.ID = b, events.ExecutionID(b, e.TaskID, 0) }
 	}
-	h.happened("mine", "how do I repair the old gearbox mine1", "with oil")
-	h.happened("yours", "how do I repair the old gearbox yours2", "with a hammer")
-	h.happened("", "how do I repair the old gearbox alone3", "alone")
-	h.happened("mine", "how do I repair the old gearbox measured4", "42", func(e *events.Execution) { e.Purpose = events.Evaluate })
-	_, last := h.happened("mine", "how do I repair the old gearbox elsewhere5", "there", inBook("other"))
+	f.storeExecution("mine", "how do I repair the old gearbox mine1", "with oil")
+	f.storeExecution("yours", "how do I repair the old gearbox yours2", "with a hammer")
+	f.storeExecution("", "how do I repair the old gearbox alone3", "alone")
+	f.storeExecution("mine", "how do I repair the old gearbox measured4", "42", func(e *events.Execution) { e.Purpose = events.Evaluate })
+	_, last := f.storeExecution("mine", "how do I repair the old gearbox elsewhere5", "there", inBook("other"))
 	for scope, want := range map[Recall]string{RecallSession: "mine1", RecallBook: "mine1 yours2 alone3", RecallNone: ""} {
-		d := h.desk(nil, Config{Recall: scope}, brisk)
-		if d.memory != nil {
-			h.recalls(d, last)
+		cb := f.newBuilder(nil, Config{Recall: scope}, testTimeouts)
+		if cb.memory != nil {
+			f.waitRead(cb, last)
 		}
-		reply := h.context(d, &events.ContextRequest{Session: "mine", Query: "repair the gearbox", DryRun: true})
+		reply := f.context(cb, &events.ContextRequest{Session: "mine", Query: "repair the gearbox", DryRun: true})
 		got := recalled(reply.Messages)
 		for _, q := range []string{"mine1", "yours2", "alone3", "measured4", "elsewhere5"} {
 			if strings.Contains(got, q) != strings.Contains(want, q) {
 				t.Errorf("scope %s: got %q, want %q", scope, got, want)
 			}
 		}
-		if strings.Contains(text(reply.Messages), "measured4") || len(reply.Manifest.Degraded) > 0 {
-			t.Errorf("scope %s: got %q, degraded %q", scope, text(reply.Messages), reply.Manifest.Degraded)
+		if strings.Contains(text(reply.Messages), "measured4") || len(reply.Manifest.Warnings) > 0 {
+			t.Errorf("scope %s: got %q, degraded %q", scope, text(reply.Messages), reply.Manifest.Warnings)
 		}
 	}
-	d := h.desk(nil, Config{}, brisk)
-	reply := h.context(d, &events.ContextRequest{Query: "repair the gearbox", DryRun: true})
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	reply := f.context(cb, &events.ContextRequest{Query: "repair the gearbox", DryRun: true})
 	if got := recalled(reply.Messages); got != "" {
-		t.Errorf("without a session: got %q, want nothing of anybody's", got)
+		t.Errorf("without a session: got %q, want no executions of other sessions", got)
 	}
-	reply = h.context(d, &events.ContextRequest{Session: "mine", Query: "repair the gearbox", Playbook: new(uint64(0)), DryRun: true})
+	reply = f.context(cb, &events.ContextRequest{Session: "mine", Query: "repair the gearbox", Playbook: new(uint64(0)), DryRun: true})
 	if got := recalled(reply.Messages); got != "" {
-		t.Errorf("in a measurement: got %q, want nothing that moves", got)
+		t.Errorf("pinned version: got %q, want no recalled executions", got)
 	}
 }
 
-// TestWhatArrivesIsRecalled: while a desk is open, and what came before it.
-func TestWhatArrivesIsRecalled(t *testing.T) {
+// Executions are recalled if they were stored before or after the builder was created.
+func TestNewExecutionsAreRecalled(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	_, r := h.happened("s", "where is the lighthouse of Alexandria", "in the sea")
-	d := h.desk(nil, Config{}, brisk)
-	h.recalls(d, r)
-	_, r = h.happened("s", "where is the library of Alexandria", "burnt")
-	h.recalls(d, r)
-	reply := h.context(d, &events.ContextRequest{Session: "s", Query: "tell me about Alexandria", DryRun: true})
+	f := newFixture(t)
+	_, r := f.storeExecution("s", "where is the lighthouse of Alexandria", "in the sea")
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	f.waitRead(cb, r)
+	_, r = f.storeExecution("s", "where is the library of Alexandria", "burnt")
+	f.waitRead(cb, r)
+	reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "tell me about Alexandria", DryRun: true})
 	if got := recalled(reply.Messages); !strings.Contains(got, "lighthouse") || !strings.Contains(got, "library") || !strings.Contains(got, "burnt") {
-		t.Errorf("got %q, want both", got)
+		t.Errorf("got %q, want both executions", got)
 	}
-	if reply = h.context(d, &events.ContextRequest{Session: "s", Query: "?!", DryRun: true}); len(reply.Manifest.Degraded) > 0 {
-		t.Errorf("a query without a word: got %q", reply.Manifest.Degraded)
+	if reply = f.context(cb, &events.ContextRequest{Session: "s", Query: "?!", DryRun: true}); len(reply.Manifest.Warnings) > 0 {
+		t.Errorf("query without words: got %q", reply.Manifest.Warnings)
 	}
 }
 
-// TestTurnsThatTheWindowDoesNotShowAreRecalled: a window keeps more turns than a context shows. Those that are shown are
-// not quoted a second time.
-func TestTurnsThatTheWindowDoesNotShowAreRecalled(t *testing.T) {
+// A window stores more turns than a context shows. Shown turns are not quoted again.
+func TestTurnsOutsideTheWindowAreRecalled(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	d := h.desk(nil, Config{}, brisk)
+	f := newFixture(t)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	topics := []string{"lighthouse", "gearbox", "sourdough", "parliament", "glacier", "violin", "harbour", "comet", "orchard", "passport", "tunnel", "vaccine", "lantern", "pendulum"}
 	var last bus.Receipt
 	for n, topic := range topics {
-		e, r := h.happened("s", "please describe one "+topic, "it is fine", func(e *events.Execution) { e.Turn = n + 1 })
-		h.ok(d.remember(t.Context(), e, r))
+		e, r := f.storeExecution("s", "please describe one "+topic, "it is fine", func(e *events.Execution) { e.Turn = n + 1 })
+		f.ok(cb.addToWindow(t.Context(), e, r))
 		last = r
 	}
-	h.recalls(d, last)
+	f.waitRead(cb, last)
 	for topic, want := range map[string]bool{"lighthouse": true, "gearbox": true, "pendulum": false} {
-		reply := h.context(d, &events.ContextRequest{Session: "s", Query: "describe that " + topic + " with more words", Window: "3", DryRun: true})
+		reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "describe that " + topic + " with more words", Window: "3", DryRun: true})
 		if got := recalled(reply.Messages); strings.Contains(got, topic) != want {
 			t.Errorf("%s: got %q, want it there: %v", topic, got, want)
 		}
 	}
 }
 
-// TestARestartPaysForNothingTwice: everything is found again, and the embedder is asked about nothing that it has
-// answered before.
-func TestARestartPaysForNothingTwice(t *testing.T) {
+// Everything is found again. The embedder gets no text a second time.
+func TestRestartReusesEmbeddings(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs advice"})
-	c := new(concepts)
+	f := newFixture(t)
+	f.commit("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs advice"})
+	c := new(synonymEmbedder)
 	for n := range 3 * embedBatch / 2 {
-		h.happened("s", fmt.Sprintf("an item about bread, number %d", n), "fine")
+		f.storeExecution("s", fmt.Sprintf("an item about bread, number %d", n), "fine")
 	}
-	h.happened("s", "an item about my automobile", "red")
+	f.storeExecution("s", "an item about my automobile", "red")
 	ask := func() *events.ContextReply {
-		d := newDesk(h.conn, c, Config{}, brisk)
-		defer d.Close()
-		d.Loaded(t.Context(), 10*time.Second)
-		<-d.memory.debts.settled()
-		h.context(d, &events.ContextRequest{Session: "s", Query: "which car?", DryRun: true}) // opens the book
-		b, err := d.books.open(t.Context(), "b", nil)
-		h.ok(err)
-		<-b.page.debts.settled()
-		return h.context(d, &events.ContextRequest{Session: "s", Query: "which car?", Explain: true, DryRun: true})
+		cb := newBuilder(f.conn, c, Config{}, testTimeouts)
+		defer cb.Close()
+		cb.WaitLoaded(t.Context(), 10*time.Second)
+		<-cb.memory.queue.whenIdle()
+		f.context(cb, &events.ContextRequest{Session: "s", Query: "which car?", DryRun: true}) // opens the playbook
+		b, err := cb.playbooks.get(t.Context(), "b", nil)
+		f.ok(err)
+		<-b.index.queue.whenIdle()
+		return f.context(cb, &events.ContextRequest{Session: "s", Query: "which car?", Explain: true, DryRun: true})
 	}
 	first := ask()
 	if got := recalled(first.Messages); !strings.Contains(got, "my automobile") || strings.Index(got, "asked:") != strings.Index(got, "asked: an item about my automobile") {
-		t.Errorf("got %q, want what is found by its meaning alone, first", got)
+		t.Errorf("got %q, want the execution that is found by its vector only, first", got)
 	}
-	if len(first.Scores) != 1 || first.Scores[0].Relevance < 0.9 || len(first.Manifest.Degraded) > 0 {
-		t.Errorf("got %+v, %q; want a bullet that is relevant by its meaning alone", first.Scores, first.Manifest.Degraded)
+	if len(first.Scores) != 1 || first.Scores[0].Relevance < 0.9 || len(first.Manifest.Warnings) > 0 {
+		t.Errorf("got %+v, %q; want a bullet that is relevant by its vector only", first.Scores, first.Manifest.Warnings)
 	}
-	if times, texts := c.mostPaid("an item"); times != 1 || texts != 3*embedBatch/2+1 {
-		t.Errorf("%d texts were paid for, up to %d times", texts, times)
+	if times, texts := c.maxEmbedded("an item"); times != 1 || texts != 3*embedBatch/2+1 {
+		t.Errorf("%d texts were embedded, up to %d times", texts, times)
 	}
 	second := ask()
 	if got, want := recalled(second.Messages), recalled(first.Messages); got != want {
 		t.Errorf("after a restart: got %q, want %q", got, want)
 	}
 	for _, what := range []string{"an item", "advice"} {
-		if times, _ := c.mostPaid(what); times != 1 {
-			t.Errorf("%q was paid for %d times", what, times)
+		if times, _ := c.maxEmbedded(what); times != 1 {
+			t.Errorf("%q was embedded %d times", what, times)
 		}
 	}
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestRecallMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	d := h.desk(nil, Config{RecallMemory: 100 << 10}, brisk)
+	f := newFixture(t)
+	cb := f.newBuilder(nil, Config{RecallMemory: 100 << 10}, testTimeouts)
 	var last bus.Receipt
 	for n := range 200 {
-		_, last = h.happened("s", fmt.Sprintf("what of case%d and its file", n), "closed")
+		_, last = f.storeExecution("s", fmt.Sprintf("what of case%d and its file", n), "closed")
 	}
-	h.recalls(d, last)
-	if s := d.memory.index.Stats(); s.Bytes > 100<<10 || s.Evicted == 0 {
+	f.waitRead(cb, last)
+	if s := cb.memory.index.Stats(); s.Bytes > 100<<10 || s.Evicted == 0 {
 		t.Fatalf("got %+v, want at most 100 KiB", s)
 	}
 	for n, want := range map[int]bool{0: false, 199: true} {
 		name := fmt.Sprintf("case%d ", n)
-		reply := h.context(d, &events.ContextRequest{Session: "s", Query: "tell me of " + name, DryRun: true})
+		reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "tell me of " + name, DryRun: true})
 		if got := recalled(reply.Messages); strings.Contains(got, name) != want {
 			t.Errorf("%s: got %q, want it there: %v", name, got, want)
 		}
-		if !says(reply.Manifest.Degraded, "recall: the ", " oldest executions are not in memory any more (--recall-memory)") {
-			t.Errorf("got %q, want that the oldest are gone", reply.Manifest.Degraded)
+		if !containsAll(reply.Manifest.Warnings, "recall: the ", " oldest executions were evicted from memory (--recall-memory)") {
+			t.Errorf("got %q, want a warning about evicted executions", reply.Manifest.Warnings)
 		}
 	}
 }
 
-func TestWhatHasExpiredIsNotRecalled(t *testing.T) {
+func TestExpiredExecutionsAreNotRecalled(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	_, gone := h.happened("s", "the recipe for sourdough", "flour and patience")
-	_, kept := h.happened("s", "the recipe for pancakes", "eggs")
-	d := h.desk(nil, Config{}, brisk)
-	h.recalls(d, kept)
-	h.drop(events.StreamExecutions, gone)
+	f := newFixture(t)
+	_, gone := f.storeExecution("s", "the recipe for sourdough", "flour and patience")
+	_, kept := f.storeExecution("s", "the recipe for pancakes", "eggs")
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	f.waitRead(cb, kept)
+	f.deleteMessage(events.StreamExecutions, gone)
 	for range 2 {
-		reply := h.context(d, &events.ContextRequest{Session: "s", Query: "which recipe", DryRun: true})
-		if got := recalled(reply.Messages); strings.Contains(got, "sourdough") || !strings.Contains(got, "pancakes") || len(reply.Manifest.Degraded) > 0 {
-			t.Errorf("got %q, %q; want the one that is there", got, reply.Manifest.Degraded)
+		reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "which recipe", DryRun: true})
+		if got := recalled(reply.Messages); strings.Contains(got, "sourdough") || !strings.Contains(got, "pancakes") || len(reply.Manifest.Warnings) > 0 {
+			t.Errorf("got %q, %q; want the stored one", got, reply.Manifest.Warnings)
 		}
 	}
-	if d.memory.index.Has(string(gone.Handle)) {
-		t.Error("what has expired is looked for again")
+	if cb.memory.index.Has(string(gone.Handle)) {
+		t.Error("the expired execution is still indexed")
 	}
 }
 
-// TestALargeExecutionIsRecalled: its payload does not travel in the message.
-func TestALargeExecutionIsRecalled(t *testing.T) {
+// The payload of a large execution is in the object store, not in the message.
+func TestLargeExecutionIsRecalled(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	_, r := h.happened("s", "the transcript of the trial", "guilty", func(e *events.Execution) { e.Context = strings.Repeat("he said, she said. ", 100_000) })
+	f := newFixture(t)
+	_, r := f.storeExecution("s", "the transcript of the trial", "guilty", func(e *events.Execution) { e.Context = strings.Repeat("he said, she said. ", 100_000) })
 	if size := 19 * 100_000; size <= bus.MaxInline {
 		t.Fatal("is too small for the test")
 	}
 	for _, stored := range []bool{true, false} {
-		d := h.desk(nil, Config{}, brisk)
+		cb := f.newBuilder(nil, Config{}, testTimeouts)
 		if !stored {
-			_, r = h.happened("s", "the transcript of the appeal", "guilty", func(e *events.Execution) { e.Context = strings.Repeat("he said, she said. ", 100_000) })
+			_, r = f.storeExecution("s", "the transcript of the appeal", "guilty", func(e *events.Execution) { e.Context = strings.Repeat("he said, she said. ", 100_000) })
 		}
-		h.recalls(d, r)
-		reply := h.context(d, &events.ContextRequest{Session: "s", Query: "transcript of the trial or appeal", DryRun: true})
+		f.waitRead(cb, r)
+		reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "transcript of the trial or appeal", DryRun: true})
 		if got := recalled(reply.Messages); !strings.Contains(got, "trial") || strings.Contains(got, "appeal") == stored {
 			t.Errorf("stored before %v: got %q", stored, got)
 		}
 	}
 }
 
-// TestAnExecutionThatWasStoredTwiceIsRecalledOnce: a task that came again long after.
-func TestAnExecutionThatWasStoredTwiceIsRecalledOnce(t *testing.T) {
+// The task of the execution was redelivered much later.
+func TestDuplicateExecutionIsRecalledOnce(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	e, _ := h.happened("s", "the colour of the door", "blue")
-	r := h.again(e)
-	d := h.desk(nil, Config{}, brisk)
-	h.recalls(d, r)
-	reply := h.context(d, &events.ContextRequest{Session: "s", Query: "colour of the door", DryRun: true})
+	f := newFixture(t)
+	e, _ := f.storeExecution("s", "the colour of the door", "blue")
+	r := f.storeCopy(e)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	f.waitRead(cb, r)
+	reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "colour of the door", DryRun: true})
 	if got := recalled(reply.Messages); strings.Count(got, "asked:") != 1 {
 		t.Errorf("got %q, want it once", got)
 	}
 }
 
-func TestADamagedExecutionIsPassedOver(t *testing.T) {
+func TestDamagedExecutionIsSkipped(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	f := newFixture(t)
 	torn := &nats.Msg{Subject: events.KindExecution.Subject("b"), Header: events.SchemaHeader(), Data: []byte("\xc1")}
-	_, err := h.conn.JetStream().PublishMsg(t.Context(), torn)
-	h.ok(err)
-	_, r := h.happened("s", "the colour of the door", "blue")
-	d := h.desk(nil, Config{}, brisk)
-	h.recalls(d, r)
-	reply := h.context(d, &events.ContextRequest{Session: "s", Query: "colour of the door", DryRun: true})
+	_, err := f.conn.JetStream().PublishMsg(t.Context(), torn)
+	f.ok(err)
+	_, r := f.storeExecution("s", "the colour of the door", "blue")
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	f.waitRead(cb, r)
+	reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "colour of the door", DryRun: true})
 	if got := recalled(reply.Messages); !strings.Contains(got, "blue") {
-		t.Errorf("got %q, want what can be read", got)
+		t.Errorf("got %q, want the valid execution", got)
 	}
 }
 
-// TestWithoutAnEmbedderThereAreStillAnswers: whatever is wrong with it, answers come, say so, and what is known is used.
-func TestWithoutAnEmbedderThereAreStillAnswers(t *testing.T) {
+// Whatever the fault of the embedder, contexts are built with cached vectors and contain a warning.
+func TestContextWithUnavailableEmbedder(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		fault func(*concepts)
-		waits waits
+		fault func(*synonymEmbedder)
+		waits timeouts
 		says  []string
 	}{
-		"down":                        {func(c *concepts) { c.fault = down }, brisk, []string{"embeddings: ", "is down", "by words alone"}},
-		"slow":                        {func(c *concepts) { c.silent = true }, waits{extras: 300 * time.Millisecond, retry: time.Hour}, []string{"embeddings: no answer within 300ms", "by words alone"}},
-		"of another dimension by now": {func(c *concepts) { c.size = 16 }, brisk, []string{"recall: 2 executions have no vector of concepts with 16 dimensions"}},
+		"down":          {func(c *synonymEmbedder) { c.fail = down }, testTimeouts, []string{"embeddings: ", "is down", "by words only"}},
+		"slow":          {func(c *synonymEmbedder) { c.blocked = true }, timeouts{optional: 300 * time.Millisecond, retry: time.Hour}, []string{"embeddings: no answer within 300ms", "by words only"}},
+		"new dimension": {func(c *synonymEmbedder) { c.size = 16 }, testTimeouts, []string{"recall: 2 executions have no vector of concepts with 16 dimensions"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := build(t)
-			h.learn("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
-			c := new(concepts)
-			h.happened("s", "all about my automobile", "red")
-			_, r := h.happened("s", "all about that pineapple", "yellow")
-			d := h.desk(c, Config{}, test.waits)
-			h.recalls(d, r)
-			<-d.memory.debts.settled()
-			b, err := d.books.open(t.Context(), "b", nil)
-			h.ok(err)
-			_, _ = b.at()
-			<-b.page.debts.settled()
+			f := newFixture(t)
+			f.commit("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
+			c := new(synonymEmbedder)
+			f.storeExecution("s", "all about my automobile", "red")
+			_, r := f.storeExecution("s", "all about that pineapple", "yellow")
+			cb := f.newBuilder(c, Config{}, test.waits)
+			f.waitRead(cb, r)
+			<-cb.memory.queue.whenIdle()
+			b, err := cb.playbooks.get(t.Context(), "b", nil)
+			f.ok(err)
+			_, _ = b.currentVersion()
+			<-b.index.queue.whenIdle()
 			ask := func(query string) *events.ContextReply {
-				return h.context(d, &events.ContextRequest{Session: "s", Query: query, DryRun: true})
+				return f.context(cb, &events.ContextRequest{Session: "s", Query: query, DryRun: true})
 			}
 			if got := recalled(ask("which car?").Messages); !strings.Contains(got, "automobile") {
-				t.Fatalf("got %q, want what the embedder finds", got)
+				t.Fatalf("got %q, want the execution found by its vector", got)
 			}
 			c.set(test.fault)
 			reply := ask("the pineapple, not the car")
 			if got := recalled(reply.Messages); !strings.Contains(got, "pineapple") || !strings.Contains(text(reply.Messages), "a motor needs oil") {
-				t.Errorf("got %q, want what words find", got)
+				t.Errorf("got %q, want the execution found by words", got)
 			}
-			if !says(reply.Manifest.Degraded, test.says...) {
-				t.Errorf("got %q, want %q", reply.Manifest.Degraded, test.says)
+			if !containsAll(reply.Manifest.Warnings, test.says...) {
+				t.Errorf("got %q, want %q", reply.Manifest.Warnings, test.says)
 			}
-			c.set(func(c *concepts) { c.fault, c.silent, c.size = nil, false, 0 })
+			c.set(func(c *synonymEmbedder) { c.fail, c.blocked, c.size = nil, false, 0 })
 			reply = ask("which car?")
-			if got := recalled(reply.Messages); !strings.Contains(got, "automobile") || len(reply.Manifest.Degraded) > 0 {
-				t.Errorf("when it is back: got %q, %q; want the vectors that were there", got, reply.Manifest.Degraded)
+			if got := recalled(reply.Messages); !strings.Contains(got, "automobile") || len(reply.Manifest.Warnings) > 0 {
+				t.Errorf("after recovery: got %q, %q; want the cached vectors", got, reply.Manifest.Warnings)
 			}
 		})
 	}
 }
 
-// TestVectorsThatAreOwedComeLater: an embedder is down when executions and bullets come, refuses one text for ever, and
-// is back after a while. Nobody has to do anything for that.
-func TestVectorsThatAreOwedComeLater(t *testing.T) {
+// The embedder is unavailable when executions and bullets arrive, then recovers, but always rejects one text.
+func TestMissingVectorsAreComputedLater(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
-	c := &concepts{fault: down}
-	h.happened("s", "all about my automobile", "red")
-	d := h.desk(c, Config{}, brisk)
+	f := newFixture(t)
+	f.commit("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
+	c := &synonymEmbedder{fail: down}
+	f.storeExecution("s", "all about my automobile", "red")
+	cb := f.newBuilder(c, Config{}, testTimeouts)
 	for n := range 10 {
-		h.happened("s", fmt.Sprintf("loaf number %d", n), "eaten")
+		f.storeExecution("s", fmt.Sprintf("loaf number %d", n), "eaten")
 	}
-	h.happened("s", "the poisonous text", "arsenic")
-	_, last := h.happened("s", "all about the vessel", "sunk")
-	h.recalls(d, last)
+	f.storeExecution("s", "the poisonous text", "arsenic")
+	_, last := f.storeExecution("s", "all about the vessel", "sunk")
+	f.waitRead(cb, last)
 	ask := func() *events.ContextReply {
-		return h.context(d, &events.ContextRequest{Session: "s", Query: "which car or ship?", Explain: true, DryRun: true})
+		return f.context(cb, &events.ContextRequest{Session: "s", Query: "which car or ship?", Explain: true, DryRun: true})
 	}
-	if reply := ask(); strings.Contains(recalled(reply.Messages), "automobile") || !says(reply.Manifest.Degraded, "embeddings: ", "is down") {
-		t.Errorf("got %q, %q", recalled(reply.Messages), reply.Manifest.Degraded)
+	if reply := ask(); strings.Contains(recalled(reply.Messages), "automobile") || !containsAll(reply.Manifest.Warnings, "embeddings: ", "is down") {
+		t.Errorf("got %q, %q", recalled(reply.Messages), reply.Manifest.Warnings)
 	}
-	c.set(func(c *concepts) {
-		c.fault = func(texts []string) error {
+	c.set(func(c *synonymEmbedder) {
+		c.fail = func(texts []string) error {
 			if strings.Contains(strings.Join(texts, " "), "poisonous") {
 				return errors.New("I do not like it")
 			}
 			return nil
 		}
 	})
-	h.until("all but one have their vectors", func() bool {
-		missed := ask().Manifest.Degraded
-		return says(missed, "recall: 1 executions have no vector of concepts with 8 dimensions") && !says(missed, "bullets:")
+	f.waitFor("all but one have their vectors", func() bool {
+		warns := ask().Manifest.Warnings
+		return containsAll(warns, "recall: 1 executions have no vector of concepts with 8 dimensions") && !containsAll(warns, "bullets:")
 	})
 	reply := ask()
 	if got := recalled(reply.Messages); !strings.Contains(got, "automobile") || !strings.Contains(got, "vessel") {
-		t.Errorf("got %q, want both by their meaning", got)
+		t.Errorf("got %q, want both found by their vectors", got)
 	}
 	if reply.Scores[0].Relevance < 0.6 {
-		t.Errorf("got %+v, want the bullet's relevance by its meaning", reply.Scores)
+		t.Errorf("got %+v, want the bullet's relevance by its vector", reply.Scores)
 	}
-	if times, _ := c.mostPaid("loaf"); times != 1 {
-		t.Errorf("a text was paid for %d times", times)
+	if times, _ := c.maxEmbedded("loaf"); times != 1 {
+		t.Errorf("a text was embedded %d times", times)
 	}
 }
 
-// TestAnEmbedderThatIsDownIsNotAskedAllTheTime: it is asked once more after a wait, not for every execution.
-func TestAnEmbedderThatIsDownIsNotAskedAllTheTime(t *testing.T) {
+// The embedder is called again after the retry delay, not for each execution.
+func TestFailingEmbedderIsNotCalledForEveryItem(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	c := &concepts{fault: down}
-	slow := brisk
+	f := newFixture(t)
+	c := &synonymEmbedder{fail: down}
+	slow := testTimeouts
 	slow.retry = time.Hour
-	d := h.desk(c, Config{}, slow)
+	cb := f.newBuilder(c, Config{}, slow)
 	var last bus.Receipt
 	for n := range 200 {
-		_, last = h.happened("s", fmt.Sprintf("loaf number %d", n), "eaten")
+		_, last = f.storeExecution("s", fmt.Sprintf("loaf number %d", n), "eaten")
 	}
-	h.recalls(d, last)
-	c.set(func(c *concepts) {
+	f.waitRead(cb, last)
+	c.set(func(c *synonymEmbedder) {
 		if c.calls > 10 {
-			t.Errorf("an embedder that is down was asked %d times", c.calls)
+			t.Errorf("a failing embedder was called %d times", c.calls)
 		}
 	})
 }
 
-func TestAnEmbedderThatTalksNonsense(t *testing.T) {
+func TestInvalidVectorsAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string][][]float32{
-		"none":           {},
-		"too many":       {{1, 2}, {3, 4}},
-		"empty":          {{}},
-		"all zeros":      {{0, 0, 0}},
-		"not a number":   {{1, nan(), 2}},
-		"without bounds": {{1, 1 / zero(), 2}},
+		"none":         {},
+		"too many":     {{1, 2}, {3, 4}},
+		"empty":        {{}},
+		"all zeros":    {{0, 0, 0}},
+		"not a number": {{1, nan(), 2}},
+		"infinite":     {{1, 1 / zero(), 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := build(t)
-			h.learn("b", bullet(1, 0)...)
-			_, r := h.happened("s", "all about that pineapple", "yellow")
-			d := h.desk(nonsense(made), Config{}, brisk)
-			h.recalls(d, r)
-			reply := h.context(d, &events.ContextRequest{Session: "s", Query: "pineapple?", DryRun: true})
-			if got := recalled(reply.Messages); !strings.Contains(got, "pineapple") || !says(reply.Manifest.Degraded, "embeddings: the embedder made ") {
-				t.Errorf("got %q, %q", got, reply.Manifest.Degraded)
+			f := newFixture(t)
+			f.commit("b", bullet(1, 0)...)
+			_, r := f.storeExecution("s", "all about that pineapple", "yellow")
+			cb := f.newBuilder(constantEmbedder(made), Config{}, testTimeouts)
+			f.waitRead(cb, r)
+			reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "pineapple?", DryRun: true})
+			if got := recalled(reply.Messages); !strings.Contains(got, "pineapple") || !containsAll(reply.Manifest.Warnings, "embeddings: embedder: ") {
+				t.Errorf("got %q, %q", got, reply.Manifest.Warnings)
 			}
 		})
 	}
 }
 
-// nonsense is an embedder that always answers the same.
-type nonsense [][]float32
+// constantEmbedder always returns the same vectors.
+type constantEmbedder [][]float32
 
-func (n nonsense) Embed(context.Context, []string) ([][]float32, error) { return n, nil }
+func (n constantEmbedder) Embed(context.Context, []string) ([][]float32, error) { return n, nil }
 
-func (nonsense) Model() string { return "nonsense" }
+func (constantEmbedder) Model() string { return "nonsense" }
 
 func zero() (z float32) { return z }
 
 func nan() float32 { return zero() / zero() }
 
-// TestAMeasurementWaitsForItsVectors: what the prompt of a pinned version holds must not depend on how long ago it was
-// asked for first.
-func TestAMeasurementWaitsForItsVectors(t *testing.T) {
+// The prompt of a pinned version must not depend on the time since its first use.
+func TestPinnedContextWaitsForVectors(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	f := newFixture(t)
 	var ops []playbook.Op
 	for n := range uint64(2 * embedBatch) {
 		ops = append(ops, playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", n+1), Section: "others", Content: fmt.Sprintf("bread advice %d", n)})
 	}
 	ops = append(ops, playbook.Op{Kind: playbook.Add, Bullet: "misc-00999", Section: "others", Content: "a motor needs oil"})
-	h.learn("b", ops...)
-	h.learn("b", bullet(1000, 0)...)
-	d := h.desk(new(concepts), Config{}, brisk)
-	reply := h.context(d, &events.ContextRequest{Query: "my car", Playbook: new(uint64(1)), DryRun: true})
-	if len(reply.Manifest.Degraded) > 0 || reply.Shown[0].ID != "misc-00999" {
-		t.Errorf("got %v first, %q; want the bullet that is about it", reply.Shown[0], reply.Manifest.Degraded)
+	f.commit("b", ops...)
+	f.commit("b", bullet(1000, 0)...)
+	cb := f.newBuilder(new(synonymEmbedder), Config{}, testTimeouts)
+	reply := f.context(cb, &events.ContextRequest{Query: "my car", Playbook: new(uint64(1)), DryRun: true})
+	if len(reply.Manifest.Warnings) > 0 || reply.Shown[0].ID != "misc-00999" {
+		t.Errorf("got %v first, %q; want the bullet about cars", reply.Shown[0], reply.Manifest.Warnings)
 	}
 }
 
-// TestABulletThatChangesIsFoundByWhatItSaysNow: also when its old vector comes late. Votes change no vector.
-func TestABulletThatChangesIsFoundByWhatItSaysNow(t *testing.T) {
+// The old vector may arrive late. Votes do not change a vector.
+func TestChangedBulletIsFoundByItsNewText(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
-	h.learn("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00002", Section: "others", Content: "a loaf needs salt"})
-	c := &concepts{fault: down}
-	d := h.desk(c, Config{}, brisk)
+	f := newFixture(t)
+	f.commit("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
+	f.commit("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00002", Section: "others", Content: "a loaf needs salt"})
+	c := &synonymEmbedder{fail: down}
+	cb := f.newBuilder(c, Config{}, testTimeouts)
 	relevance := func(query string) map[playbook.BulletID]float64 {
-		reply := h.context(d, &events.ContextRequest{Query: query, Explain: true, DryRun: true, MinVersion: 4})
+		reply := f.context(cb, &events.ContextRequest{Query: query, Explain: true, DryRun: true, MinVersion: 4})
 		all := make(map[playbook.BulletID]float64)
 		for _, s := range reply.Scores {
 			all[s.ID] = s.Relevance
@@ -417,40 +413,40 @@ func TestABulletThatChangesIsFoundByWhatItSaysNow(t *testing.T) {
 		return all
 	}
 	relevance("open the book")
-	h.learn("b", playbook.Op{Kind: playbook.Update, Bullet: "misc-00001", Section: "others", Content: "an oak needs rain"})
-	h.learn("b", playbook.Op{Kind: playbook.Tag, Bullet: "misc-00002", Helpful: 1, Support: []int{0}})
-	b, err := d.books.open(t.Context(), "b", nil)
-	h.ok(err)
-	stale, err := b.wait(t.Context(), 4, 10*time.Second)
+	f.commit("b", playbook.Op{Kind: playbook.Update, Bullet: "misc-00001", Section: "others", Content: "an oak needs rain"})
+	f.commit("b", playbook.Op{Kind: playbook.Tag, Bullet: "misc-00002", Helpful: 1, Support: []int{0}})
+	b, err := cb.playbooks.get(t.Context(), "b", nil)
+	f.ok(err)
+	stale, err := b.waitVersion(t.Context(), 4, 10*time.Second)
 	if stale || err != nil {
 		t.Fatal(stale, err)
 	}
 	relevance("turn the page")
-	c.set(func(c *concepts) { c.fault = nil })
-	<-b.page.debts.settled()
+	c.set(func(c *synonymEmbedder) { c.fail = nil })
+	<-b.index.queue.whenIdle()
 	if got := relevance("forest"); got["misc-00001"] < 0.9 || got["misc-00002"] > 0.2 {
 		t.Errorf("got %v, want the bullet about trees", got)
 	}
 	if got := relevance("my car"); got["misc-00001"] > 0.2 {
-		t.Errorf("got %v, want nothing of what the bullet said before", got)
+		t.Errorf("got %v, want no match with the old text", got)
 	}
-	if times, _ := c.mostPaid("salt"); times != 1 {
-		t.Errorf("a bullet that was voted on was paid for %d times", times)
+	if times, _ := c.maxEmbedded("salt"); times != 1 {
+		t.Errorf("a bullet with new votes was embedded %d times", times)
 	}
-	h.learn("b", playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001"})
-	h.until("the bullet is gone", func() bool { return len(relevance("forest")) == 1 })
-	if n := b.page.meaning.Stats().Items; n != 1 {
-		t.Errorf("%d vectors are held of 1 bullet", n)
+	f.commit("b", playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001"})
+	f.waitFor("the bullet is gone", func() bool { return len(relevance("forest")) == 1 })
+	if n := b.index.vectors.Stats().Items; n != 1 {
+		t.Errorf("got %d vectors of 1 bullet", n)
 	}
 }
 
-// TestAVectorThatComesLateIsNotThatOfANewText: a bullet changes while the embedder is at work on what it said before.
-func TestAVectorThatComesLateIsNotThatOfANewText(t *testing.T) {
+// A bullet changes while the embedder processes its old text.
+func TestOutdatedVectorIsDiscarded(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
+	f := newFixture(t)
+	f.commit("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
 	begun, release := make(chan bool), make(chan bool)
-	c := &concepts{fault: func(texts []string) error {
+	c := &synonymEmbedder{fail: func(texts []string) error {
 		if !strings.Contains(texts[0], "needs") {
 			return nil // a query
 		}
@@ -458,9 +454,9 @@ func TestAVectorThatComesLateIsNotThatOfANewText(t *testing.T) {
 		<-release
 		return nil
 	}}
-	d := h.desk(c, Config{}, brisk)
+	cb := f.newBuilder(c, Config{}, testTimeouts)
 	relevance := func(query string, version uint64) float64 {
-		reply := h.context(d, &events.ContextRequest{Query: query, Explain: true, DryRun: true})
+		reply := f.context(cb, &events.ContextRequest{Query: query, Explain: true, DryRun: true})
 		if reply.Version < version {
 			return -1
 		}
@@ -468,24 +464,24 @@ func TestAVectorThatComesLateIsNotThatOfANewText(t *testing.T) {
 	}
 	relevance("open the book", 1)
 	<-begun
-	h.learn("b", playbook.Op{Kind: playbook.Update, Bullet: "misc-00001", Section: "others", Content: "an oak needs rain"})
-	h.until("the page is turned", func() bool { return relevance("turn the page", 2) >= 0 })
+	f.commit("b", playbook.Op{Kind: playbook.Update, Bullet: "misc-00001", Section: "others", Content: "an oak needs rain"})
+	f.waitFor("the page is turned", func() bool { return relevance("turn the page", 2) >= 0 })
 	release <- true
-	<-begun // the old vector has come, the new one is asked for
+	<-begun // the old vector is stored, the new one is requested
 	if got := relevance("my car", 2); got > 0.2 {
-		t.Errorf("got %v, want nothing of what the bullet said before", got)
+		t.Errorf("got %v, want no match with the old text", got)
 	}
 	release <- true
-	b, err := d.books.open(t.Context(), "b", nil)
-	h.ok(err)
-	<-b.page.debts.settled()
+	b, err := cb.playbooks.get(t.Context(), "b", nil)
+	f.ok(err)
+	<-b.index.queue.whenIdle()
 	if got := relevance("forest", 2); got < 0.9 {
-		t.Errorf("got %v, want what it says now", got)
+		t.Errorf("got %v, want a match with the new text", got)
 	}
 }
 
-// TestADeskClosesWithoutItsServer: whoever follows something is looking for the server then.
-func TestADeskClosesWithoutItsServer(t *testing.T) {
+// All followers are trying to reconnect at that time.
+func TestCloseWithoutServer(t *testing.T) {
 	t.Parallel()
 	srv, err := natsd.Start(natsd.Config{Sync: "1m", Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -501,83 +497,82 @@ func TestADeskClosesWithoutItsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t, conn, natskv.New(conn.JetStream())}
-	h.learn("b", bullet(1, 0)...)
-	d := h.desk(new(concepts), Config{}, brisk)
-	h.context(d, &events.ContextRequest{Query: "open the book", DryRun: true})
+	f := &fixture{t, conn, deltalog.New(conn.JetStream())}
+	f.commit("b", bullet(1, 0)...)
+	cb := f.newBuilder(new(synonymEmbedder), Config{}, testTimeouts)
+	f.context(cb, &events.ContextRequest{Query: "open the book", DryRun: true})
 	srv.Close()
 	begun := time.Now()
-	d.Close()
+	cb.Close()
 	if took := time.Since(begun); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }
 
-// TestADeskClosesAtOnce: also while an embedder does not answer.
-func TestADeskClosesAtOnce(t *testing.T) {
+// An embedder call is in progress.
+func TestCloseDoesNotWaitForEmbedder(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", bullet(1, 0)...)
-	h.happened("s", "all about that pineapple", "yellow")
-	c := &concepts{silent: true}
-	d := newDesk(h.conn, c, Config{}, waits{extras: time.Hour, retry: time.Hour})
-	d.Loaded(t.Context(), 10*time.Second)
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
+	f.storeExecution("s", "all about that pineapple", "yellow")
+	c := &synonymEmbedder{blocked: true}
+	cb := newBuilder(f.conn, c, Config{}, timeouts{optional: time.Hour, retry: time.Hour})
+	cb.WaitLoaded(t.Context(), 10*time.Second)
 	ctx, stop := context.WithCancel(t.Context())
 	asked := make(chan error)
 	go func() {
-		_, err := d.Context(ctx, &events.ContextRequest{Book: "b", Session: "s", Query: "?"})
+		_, err := cb.Context(ctx, &events.ContextRequest{Book: "b", Session: "s", Query: "?"})
 		asked <- err
 	}()
-	h.until("the embedder is asked", func() bool {
+	f.waitFor("the embedder is asked", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.calls >= 2 // for the query and in the background
 	})
 	stop()
 	if err := <-asked; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want the caller's own end", err)
+		t.Errorf("got %v, want the error of the caller's context", err)
 	}
 	begun := time.Now()
-	d.Close()
+	cb.Close()
 	if took := time.Since(begun); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
-	c.set(func(c *concepts) { c.silent = false })
-	if _, err := d.Context(t.Context(), &events.ContextRequest{Book: "b", Query: "?"}); err == nil {
-		t.Error("a desk that is closed lays out contexts")
+	c.set(func(c *synonymEmbedder) { c.blocked = false })
+	if _, err := cb.Context(t.Context(), &events.ContextRequest{Book: "b", Query: "?"}); err == nil {
+		t.Error("a closed builder returned a context")
 	}
 }
 
-// TestAnotherModelByTheSameName: the embedder has another dimension after a restart. What is kept of the one before is
-// compared with nothing; bullets get new vectors, and so does what arrives. What happened before is found by its words
-// until it expires.
-func TestAnotherModelByTheSameName(t *testing.T) {
+// The embedder has a different dimension after a restart. Cached vectors of the old dimension are not used. Bullets
+// and new executions get new vectors; old executions are found by words until they expire.
+func TestEmbedderWithNewDimension(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
-	h.happened("s", "all about my automobile", "red")
-	ask := func(d *Desk) *events.ContextReply {
-		return h.context(d, &events.ContextRequest{Session: "s", Query: "which car?", Explain: true, DryRun: true})
+	f := newFixture(t)
+	f.commit("b", playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "a motor needs oil"})
+	f.storeExecution("s", "all about my automobile", "red")
+	ask := func(cb *ContextBuilder) *events.ContextReply {
+		return f.context(cb, &events.ContextRequest{Session: "s", Query: "which car?", Explain: true, DryRun: true})
 	}
-	settled := func(d *Desk) {
-		ask(d)
-		b, err := d.books.open(t.Context(), "b", nil)
-		h.ok(err)
-		<-b.page.debts.settled()
-		<-d.memory.debts.settled()
+	settled := func(cb *ContextBuilder) {
+		ask(cb)
+		b, err := cb.playbooks.get(t.Context(), "b", nil)
+		f.ok(err)
+		<-b.index.queue.whenIdle()
+		<-cb.memory.queue.whenIdle()
 	}
-	settled(h.desk(new(concepts), Config{}, brisk))
+	settled(f.newBuilder(new(synonymEmbedder), Config{}, testTimeouts))
 
-	d := h.desk(&concepts{size: 16}, Config{}, brisk)
-	settled(d)
-	_, r := h.happened("s", "all about that motor", "loud")
-	h.recalls(d, r)
-	settled(d)
-	reply := ask(d)
+	cb := f.newBuilder(&synonymEmbedder{size: 16}, Config{}, testTimeouts)
+	settled(cb)
+	_, r := f.storeExecution("s", "all about that motor", "loud")
+	f.waitRead(cb, r)
+	settled(cb)
+	reply := ask(cb)
 	if got := recalled(reply.Messages); !strings.Contains(got, "that motor") || reply.Scores[0].Relevance < 0.9 {
-		t.Errorf("got %q, %+v; want what the new model finds", got, reply.Scores)
+		t.Errorf("got %q, %+v; want the execution found by the new vectors", got, reply.Scores)
 	}
-	if missed := reply.Manifest.Degraded; len(missed) != 1 || !says(missed, "recall: 1 executions have no vector of concepts with 16 dimensions") {
-		t.Errorf("got %q", missed)
+	if warns := reply.Manifest.Warnings; len(warns) != 1 || !containsAll(warns, "recall: 1 executions have no vector of concepts with 16 dimensions") {
+		t.Errorf("got %q", warns)
 	}
 }

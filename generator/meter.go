@@ -7,50 +7,50 @@ import (
 	"debrief/playbook"
 )
 
-// Meter is told how long things took, by many at the same time. It must not block.
+// Meter receives durations. Its methods are called concurrently and must not block.
 type Meter interface {
-	// Laid is a whole context: what it is made of was fetched and put together.
-	Laid(took time.Duration)
-	// Recalled is the part of that in which older executions were looked for and read.
+	// ContextBuilt records the time to build a whole context.
+	ContextBuilt(took time.Duration)
+	// Recalled records the part of it spent on recall.
 	Recalled(took time.Duration)
-	// Assembled is the part in which all of it was put together.
+	// Assembled records the part of it spent on assembly.
 	Assembled(took time.Duration)
-	// Followed says how long ago a version of a playbook was flushed that is in memory now.
-	Followed(ago time.Duration)
+	// PlaybookDelay records the delay between the flush of a playbook version and its arrival in memory.
+	PlaybookDelay(ago time.Duration)
 }
 
-type unmetered struct{}
+type noMeter struct{}
 
-func (unmetered) Laid(time.Duration)      {}
-func (unmetered) Recalled(time.Duration)  {}
-func (unmetered) Assembled(time.Duration) {}
-func (unmetered) Followed(time.Duration)  {}
+func (noMeter) ContextBuilt(time.Duration)  {}
+func (noMeter) Recalled(time.Duration)      {}
+func (noMeter) Assembled(time.Duration)     {}
+func (noMeter) PlaybookDelay(time.Duration) {}
 
-// Behind is how many versions the books in memory are behind what is stored: the most of any one. It is 0 while the
-// generator does not run.
-func (g *Generator) Behind(ctx context.Context) (uint64, error) {
-	desk := g.desk.Load()
-	if desk == nil {
+// VersionLag returns the largest number of versions by which a playbook in memory is behind its stored version. It
+// returns 0 while Run is not active.
+func (g *Generator) VersionLag(ctx context.Context) (uint64, error) {
+	builder := g.builder.Load()
+	if builder == nil {
 		return 0, nil
 	}
-	return desk.books.behind(ctx)
+	return builder.playbooks.versionLag(ctx)
 }
 
-func (s *shelf) behind(ctx context.Context) (uint64, error) {
+func (c *playbookCache) versionLag(ctx context.Context) (uint64, error) {
 	known := make(map[playbook.Book]uint64)
-	s.mu.Lock()
-	for at, b := range s.books {
-		if at.pinned {
+	c.mu.Lock()
+	for key, entry := range c.entries {
+		if key.pinned {
 			continue
 		}
 		select {
-		case <-b.ready:
-			if b.f != nil { // it could be opened
-				known[at.book] = b.f.Version()
+		case <-entry.ready:
+			if entry.follower != nil { // loaded without error
+				known[key.book] = entry.follower.Version()
 			}
 		default:
 		}
 	}
-	s.mu.Unlock()
-	return s.store.Behind(ctx, known)
+	c.mu.Unlock()
+	return c.store.MaxViewLag(ctx, known)
 }

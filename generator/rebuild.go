@@ -9,35 +9,35 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
-	"debrief/generator/assembly"
+	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 )
 
-// Rebuilt is the context of a past execution, made again.
-type Rebuilt struct {
+// RebuiltContext is the rebuilt context of a past execution.
+type RebuiltContext struct {
 	Messages []chat.Message  `json:"messages"`
 	Manifest events.Manifest `json:"manifest"`
 	SHA256   string          `json:"sha256"`
-	// Verified says that the messages are those that the model saw, to the byte.
+	// Verified reports that the messages are byte for byte those that the model received.
 	Verified bool          `json:"verified"`
 	Steps    []events.Step `json:"steps,omitempty"` // of the execution
-	// Missing are the parts whose texts are not there any more. Why says what else keeps it from being the same; where it
-	// is not verified, one of the two says something.
+	// Missing lists the parts whose texts have expired. Why lists the other reasons for a difference. At least one of
+	// them is set if Verified is false.
 	Missing []events.Part `json:"missing,omitempty"`
-	Why     []string      `json:"why,omitempty"`
+	Reasons []string      `json:"why,omitempty"`
 }
 
-// Rebuild makes the context of a past execution again, of its manifest and of what the streams still hold.
-func (d *Desk) Rebuild(ctx context.Context, h events.Handle) (*Rebuilt, error) {
-	e, err := d.execution(ctx, h)
+// Rebuild rebuilds the context of a past execution from its manifest and the stored events.
+func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*RebuiltContext, error) {
+	e, err := cb.findExecution(ctx, handle)
 	if err != nil {
 		return nil, err
 	}
 	if e.Manifest == nil {
-		return nil, unknown("execution %s: says nothing of its context: it was not made with one of ours", h)
+		return nil, notFoundf("execution %s: no manifest: its context was not built by a generator", handle)
 	}
-	out := &Rebuilt{Manifest: *e.Manifest, Steps: e.Steps}
-	c := &collector{d: d, e: e}
+	out := &RebuiltContext{Manifest: *e.Manifest, Steps: e.Steps}
+	c := &collector{builder: cb, e: e}
 	sources := c.sources(ctx)
 	var missing []events.Part
 	out.Messages, missing = assembly.Render(e.Manifest, sources)
@@ -48,52 +48,52 @@ func (d *Desk) Rebuild(ctx context.Context, h events.Handle) (*Rebuilt, error) {
 	}
 
 	if v := e.Manifest.Assembly; v != assembly.Version {
-		c.add("it was put together by rules %s, this program has %s", v, assembly.Version)
+		c.add("assembly version: context has %s, this program has %s", v, assembly.Version)
 	}
 	unreported := 0
 	for _, p := range missing {
-		if strings.HasPrefix(p.Ref, "#") { // of the running turn, which is in the execution itself
+		if strings.HasPrefix(p.Ref, "#") { // a step of the running turn, stored in the execution itself
 			unreported++
 		} else {
 			out.Missing = append(out.Missing, p)
 		}
 	}
 	if unreported > 0 {
-		c.add("%d steps that the context shows are not among those of the execution: its agent reported others", unreported)
+		c.add("%d steps of the context are not in the execution: the agent reported different steps", unreported)
 	}
-	if len(c.remarks)+len(out.Missing) == 0 {
-		c.add("every part is there, and one is not what it was: the agent reported other steps than those that it had taken when it asked")
+	if len(c.warnings)+len(out.Missing) == 0 {
+		c.add("all parts are available, but one has changed: the agent reported different steps than in its request")
 	}
-	out.Why = c.remarks
+	out.Reasons = c.warnings
 	return out, nil
 }
 
-// collector fetches what the parts of an execution's manifest refer to, and remarks on what it could not have. What has
-// expired it leaves out without a word: that is said part by part.
+// collector reads the sources of a manifest. Its warnings list read errors. They do not list expired sources;
+// Rebuilt.Missing has those.
 type collector struct {
-	d *Desk
-	e *events.Execution
-	remarks
+	builder *ContextBuilder
+	e       *events.Execution
+	warnings
 }
 
 func (c *collector) sources(ctx context.Context) assembly.Sources {
 	s := assembly.Sources{
-		Query: c.e.Question, About: c.e.Context, Tries: c.e.Tries, Running: c.e.Steps,
+		Query: c.e.Question, TaskContext: c.e.Context, Rounds: c.e.PreviousRounds, Running: c.e.Steps,
 		Interactions: make(map[string]*events.Interaction), Notes: make(map[string]*events.Note),
 	}
 	for _, p := range c.e.Manifest.Parts {
 		switch p.Kind {
 		case events.PartSystem:
-			text, ref := c.d.cfg.system()
+			text, ref := c.builder.cfg.system()
 			switch {
 			case p.Ref == ref:
 				s.System = text
 			case p.Ref == systemRef:
 				s.System = Instructions
-			case strings.HasPrefix(p.Ref, ownInstructions):
-				c.add("the instructions were %s, somebody's own: give them with --generator-prompt FILE", p.Ref)
+			case strings.HasPrefix(p.Ref, customRef):
+				c.add("instructions: context has custom %s: pass them with --generator-prompt FILE", p.Ref)
 			case p.Text == "":
-				c.add("the instructions were %s, this program has %s", p.Ref, systemRef)
+				c.add("instructions: context has %s, this program has %s", p.Ref, systemRef)
 			}
 		case events.PartBullet:
 			if s.Bullet == nil {
@@ -117,25 +117,25 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 	return s
 }
 
-// bullets are those of the version that the execution had.
+// bullets returns the lookup of bullets in the playbook version of the execution.
 func (c *collector) bullets(ctx context.Context) func(playbook.BulletID) *playbook.Bullet {
-	p, err := c.d.books.store.At(ctx, c.e.Book, c.e.Version)
+	p, err := c.builder.playbooks.store.PlaybookAt(ctx, c.e.Book, c.e.Version)
 	if err != nil {
-		c.add("playbook: %s", brief(ctx, err))
+		c.add("playbook: %s", shortError(ctx, err))
 		p = new(playbook.Playbook)
 	}
 	return p.Bullet
 }
 
-// find is what a stream holds under a handle, nil where it does not.
+// find returns the event of a handle, nil if it has expired or cannot be read.
 func (c *collector) find(ctx context.Context, stream, handle string) events.Event {
-	seq, is, err := events.Handle(handle).Parse()
+	seq, matches, err := events.Handle(handle).Parse()
 	var found events.Event
 	if err == nil {
-		found, err = c.d.conn.Find(ctx, stream, seq, is)
+		found, err = c.builder.conn.Find(ctx, stream, seq, matches)
 	}
-	if err != nil && !errors.Is(err, bus.ErrGone) {
-		c.add("%s: %s", handle, brief(ctx, err))
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		c.add("%s: %s", handle, shortError(ctx, err))
 	}
 	if err != nil {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"debrief/playbook"
 )
 
-// rebuilt is the context of an execution, made again.
-func (h *house) rebuilt(d *Desk, handle events.Handle) *Rebuilt {
-	h.Helper()
-	r, err := d.Rebuild(h.Context(), handle)
-	h.ok(err)
-	if r.Verified == (len(r.Why)+len(r.Missing) > 0) {
-		h.Errorf("verified: %v, why not: %q, missing: %v", r.Verified, r.Why, r.Missing)
+// rebuild rebuilds the context of an execution.
+func (f *fixture) rebuild(cb *ContextBuilder, handle events.Handle) *RebuiltContext {
+	f.Helper()
+	r, err := cb.Rebuild(f.Context(), handle)
+	f.ok(err)
+	if r.Verified == (len(r.Reasons)+len(r.Missing) > 0) {
+		f.Errorf("verified: %v, reasons: %q, missing: %v", r.Verified, r.Reasons, r.Missing)
 	}
 	return r
 }
@@ -31,10 +31,10 @@ func kinds(m *events.Manifest) map[events.PartKind]int {
 	return n
 }
 
-// handleOf is the handle of an execution in the stream.
-func (h *house) handleOf(id events.ID) (handle events.Handle) {
-	h.Helper()
-	h.ok(h.conn.ReadStored(h.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
+// handleOf returns the handle of a stored execution.
+func (f *fixture) handleOf(id events.ID) (handle events.Handle) {
+	f.Helper()
+	f.ok(f.conn.ReadStored(f.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
 		if s.Event.EventID() == id {
 			handle = events.NewHandle(s.Seq, id)
 		}
@@ -43,32 +43,32 @@ func (h *house) handleOf(id events.ID) (handle events.Handle) {
 	return handle
 }
 
-// TestAContextCanBeMadeAgain: to the byte, after everything that it was made of has moved on.
-func TestAContextCanBeMadeAgain(t *testing.T) {
+// The rebuilt context is identical although all of its sources have changed since.
+func TestRebuildIsExact(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", bullet(1, 0)...)
-	h.learn("b", bullet(2, 2)...)
-	d := h.desk(nil, Config{}, brisk)
-	for n := range 12 { // of which a window of 3 shows the last, and recall finds others
-		e, r := h.happened("s", fmt.Sprintf("about the gearbox, question %d", n), "turn it", func(e *events.Execution) {
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
+	f.commit("b", bullet(2, 2)...)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	for n := range 12 { // a window of 3 shows the last ones, recall finds others
+		e, r := f.storeExecution("s", fmt.Sprintf("about the gearbox, question %d", n), "turn it", func(e *events.Execution) {
 			e.Turn = n + 1
 			e.Steps = []events.Step{
 				{Speaker: chat.Assistant, Text: "I look.", Calls: []events.ToolCall{{Tool: "read_file", Arguments: `{"path":"/gear.txt"}`, Output: strings.Repeat("cog ", 800)}}},
 				{Speaker: chat.User, Text: "go on \xff"},
 			}
 		})
-		h.ok(d.remember(t.Context(), e, r))
+		f.ok(cb.addToWindow(t.Context(), e, r))
 	}
-	note := h.note(d, "s", "oil first")
-	h.recalls(d, bus.Receipt{Seq: h.last(events.StreamExecutions)})
-	m := new(talker)
+	note := f.storeNote(cb, "s", "oil first")
+	f.waitRead(cb, bus.Receipt{Seq: f.lastSequence(events.StreamExecutions)})
+	m := new(echoModel)
 	cfg := Config{}
 	cfg.Window = 3
-	h.hire(m, nil, cfg, brisk)
+	f.startWith(m, nil, cfg, testTimeouts)
 	q := task("b", "  what of the gearbox, then?\n")
 	q.Session, q.Context = "s", "a tractor"
-	e, refused := h.answer(q)
+	e, refused := f.answer(q)
 	if refused != "" {
 		t.Fatal(refused)
 	}
@@ -78,20 +78,20 @@ func TestAContextCanBeMadeAgain(t *testing.T) {
 		events.PartRecord, events.PartSummary, events.PartContext, events.PartQuery,
 	} {
 		if n[kind] == 0 {
-			t.Fatalf("no %s in the context, so the test shows little: %v, degraded %q", kind, n, e.Manifest.Degraded)
+			t.Fatalf("no %s in the context: the test is void: %v, degraded %q", kind, n, e.Manifest.Warnings)
 		}
 	}
-	handle := h.handleOf(e.ID)
+	handle := f.handleOf(e.ID)
 
-	h.learn("b", playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001"})
-	h.learn("b", playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Section: "others", Content: "something else"})
+	f.commit("b", playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001"})
+	f.commit("b", playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Section: "others", Content: "something else"})
 	for n := range 3 {
-		h.asks("s", fmt.Sprint("more ", n))
+		f.answerInSession("s", fmt.Sprint("more ", n))
 	}
-	d = h.desk(nil, Config{Recall: RecallNone}, brisk)
-	r := h.rebuilt(d, handle)
+	cb = f.newBuilder(nil, Config{Recall: RecallNone}, testTimeouts)
+	r := f.rebuild(cb, handle)
 	if !r.Verified || r.SHA256 != hex.EncodeToString(e.PromptSHA256) {
-		t.Fatalf("got %q, missing %v; want it verified", r.Why, r.Missing)
+		t.Fatalf("got %q, missing %v; want it verified", r.Reasons, r.Missing)
 	}
 	m.mu.Lock()
 	given := m.chats[0]
@@ -100,7 +100,7 @@ func TestAContextCanBeMadeAgain(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
-	h.drop(events.StreamReflections, note)
+	f.deleteMessage(events.StreamReflections, note)
 	gone := ""
 	for _, p := range e.Manifest.Parts {
 		if p.Kind == events.PartRecall {
@@ -108,29 +108,29 @@ func TestAContextCanBeMadeAgain(t *testing.T) {
 		}
 	}
 	seq, _, err := events.Handle(gone).Parse()
-	h.ok(err)
-	h.drop(events.StreamExecutions, bus.Receipt{Seq: seq})
-	r = h.rebuilt(d, handle)
+	f.ok(err)
+	f.deleteMessage(events.StreamExecutions, bus.Receipt{Seq: seq})
+	r = f.rebuild(cb, handle)
 	missing := fmt.Sprint(r.Missing)
-	if r.Verified || len(r.Missing) != 2 || !strings.Contains(missing, gone) || !strings.Contains(missing, string(note.Handle)) || len(r.Why) > 0 {
-		t.Errorf("after a purge: got %v, %q; want the two that have expired", r.Missing, r.Why)
+	if r.Verified || len(r.Missing) != 2 || !strings.Contains(missing, gone) || !strings.Contains(missing, string(note.Handle)) || len(r.Reasons) > 0 {
+		t.Errorf("after a purge: got %v, %q; want the two expired parts", r.Missing, r.Reasons)
 	}
 }
 
-// last is the last sequence of a stream.
-func (h *house) last(stream string) uint64 {
-	h.Helper()
-	s, err := h.conn.JetStream().Stream(h.Context(), stream)
-	h.ok(err)
+// lastSequence returns the last sequence of a stream.
+func (f *fixture) lastSequence(stream string) uint64 {
+	f.Helper()
+	s, err := f.conn.JetStream().Stream(f.Context(), stream)
+	f.ok(err)
 	return s.CachedInfo().State.LastSeq
 }
 
-// TestAContextOfARunningTurnCanBeMadeAgain: the agent had taken steps when it asked, and took more after.
-func TestAContextOfARunningTurnCanBeMadeAgain(t *testing.T) {
+// The agent reported more steps than in its request.
+func TestRebuildContextOfRunningTurn(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", bullet(1, 0)...)
-	d := h.desk(nil, Config{}, brisk)
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	step := func(n int) events.Step {
 		return events.Step{Speaker: chat.Assistant, Text: "I look.", Calls: []events.ToolCall{{Tool: "grep", Arguments: fmt.Sprintf(`{"pattern":"cog %d"}`, n), Output: fmt.Sprint("cogs.go:", n)}}}
 	}
@@ -141,23 +141,23 @@ func TestAContextOfARunningTurnCanBeMadeAgain(t *testing.T) {
 		verified bool
 		why      string
 	}{
-		"the same steps, and more":       {steps, "", true, ""},
-		"the same steps":                 {steps[:4], "", true, ""},
-		"said in other words afterwards": {steps, "what of the cogs, in short?", true, ""},
-		"other steps":                    {append([]events.Step{step(7)}, steps[1:]...), "", false, "other steps than those that it had taken"},
-		"fewer steps":                    {steps[:1], "", false, "steps that the context shows are not among those of the execution"},
-		"no steps":                       {nil, "", false, "steps that the context shows are not among those of the execution"},
+		"the same steps, and more": {steps, "", true, ""},
+		"the same steps":           {steps[:4], "", true, ""},
+		"question reworded":        {steps, "what of the cogs, in short?", true, ""},
+		"other steps":              {append([]events.Step{step(7)}, steps[1:]...), "", false, "different steps than in its request"},
+		"fewer steps":              {steps[:1], "", false, "steps of the context are not in the execution"},
+		"no steps":                 {nil, "", false, "steps of the context are not in the execution"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := h.context(d, &events.ContextRequest{Query: "what of the cogs?", Context: "a clock", System: "You are a clockmaker.", Steps: steps[:4]})
+			asked := f.context(cb, &events.ContextRequest{Query: "what of the cogs?", Context: "a clock", System: "You are a clockmaker.", Steps: steps[:4]})
 			if n := kinds(&asked.Manifest); n[events.PartTools] != 3 || n[events.PartRecord] == 0 {
 				t.Fatalf("got %v", n)
 			}
-			stored, err := d.Report(t.Context(), &events.Report{Book: "b", ContextID: asked.ID, Question: test.question, Steps: test.steps, Answer: "4"})
-			h.ok(err)
-			r := h.rebuilt(d, stored.Handle)
-			if r.Verified != test.verified || len(r.Missing) > 0 || test.why != "" && !says(r.Why, test.why) {
-				t.Errorf("got %v, %q, missing %v; want %v, %q", r.Verified, r.Why, r.Missing, test.verified, test.why)
+			stored, err := cb.Report(t.Context(), &events.Report{Book: "b", ContextID: asked.ID, Question: test.question, Steps: test.steps, Answer: "4"})
+			f.ok(err)
+			r := f.rebuild(cb, stored.Handle)
+			if r.Verified != test.verified || len(r.Missing) > 0 || test.why != "" && !containsAll(r.Reasons, test.why) {
+				t.Errorf("got %v, %q, missing %v; want %v, %q", r.Verified, r.Reasons, r.Missing, test.verified, test.why)
 			}
 			if test.verified && text(r.Messages) != text(asked.Messages) {
 				t.Errorf("got %q, want %q", text(r.Messages), text(asked.Messages))
@@ -166,65 +166,65 @@ func TestAContextOfARunningTurnCanBeMadeAgain(t *testing.T) {
 	}
 }
 
-// TestAContextWithOtherInstructionsCanBeMadeAgain by who has them; who does not is told what is missing.
-func TestAContextWithOtherInstructionsCanBeMadeAgain(t *testing.T) {
+// Without the same custom instructions the result lists them as missing.
+func TestRebuildWithCustomInstructions(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", bullet(1, 0)...)
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
 	own := Config{Instructions: "You answer like a clockmaker.\n"}
-	m := new(talker)
+	m := new(echoModel)
 	g := New(m, nil, own)
-	e, err := g.Answer(t.Context(), h.desk(nil, own, brisk), task("b", "what of the cogs?"))
-	h.ok(err)
+	e, err := g.Answer(t.Context(), f.newBuilder(nil, own, testTimeouts), task("b", "what of the cogs?"))
+	f.ok(err)
 	system := m.chats[0][0].Text
-	if !strings.HasPrefix(system, "You answer like a clockmaker.\n") || !strings.Contains(system, answerForm) || strings.Contains(system, "people who will check") {
-		t.Errorf("got %q, want the other instructions and our form", system)
+	if !strings.HasPrefix(system, "You answer like a clockmaker.\n") || !strings.Contains(system, answerFormat) || strings.Contains(system, "people who will check") {
+		t.Errorf("got %q, want the custom instructions and the answer format", system)
 	}
 	if ref := e.Manifest.Parts[0].Ref; ref != "generator/p"+chat.Fingerprint("You answer like a clockmaker.") {
 		t.Errorf("got %q", ref)
 	}
-	if e.ID != events.ExecutionID("b", e.TaskID, 0) || h.last(events.StreamExecutions) != 0 {
-		t.Errorf("got %+v, and %d stored; want an execution that is stored nowhere", e, h.last(events.StreamExecutions))
+	if e.ID != events.ExecutionID("b", e.TaskID, 0) || f.lastSequence(events.StreamExecutions) != 0 {
+		t.Errorf("got %+v, and %d stored; want an execution that is not stored", e, f.lastSequence(events.StreamExecutions))
 	}
-	stored, err := h.conn.Publish(t.Context(), e, bus.Marks{})
-	h.ok(err)
-	if r := h.rebuilt(h.desk(nil, own, brisk), stored.Handle); !r.Verified {
-		t.Errorf("with the same: got %q, want it verified", r.Why)
+	stored, err := f.conn.Publish(t.Context(), e, bus.PublishOptions{})
+	f.ok(err)
+	if r := f.rebuild(f.newBuilder(nil, own, testTimeouts), stored.Handle); !r.Verified {
+		t.Errorf("with the same instructions: got %q, want it verified", r.Reasons)
 	}
 	for name, cfg := range map[string]Config{"with ours": {}, "with others": {Instructions: "You answer like a poet."}} {
-		if r := h.rebuilt(h.desk(nil, cfg, brisk), stored.Handle); r.Verified || !says(r.Why, "give them with --generator-prompt") {
-			t.Errorf("%s: got %v, %q; want what is missing", name, r.Verified, r.Why)
+		if r := f.rebuild(f.newBuilder(nil, cfg, testTimeouts), stored.Handle); r.Verified || !containsAll(r.Reasons, "pass them with --generator-prompt") {
+			t.Errorf("%s: got %v, %q; want the missing instructions", name, r.Verified, r.Reasons)
 		}
 	}
 }
 
-func TestWhatCannotBeRebuiltSaysWhy(t *testing.T) {
+func TestRebuildReportsReasons(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", bullet(1, 0)...)
-	d := h.desk(nil, Config{}, brisk)
-	_, bare := h.happened("s", "?", "!")
-	feedback, err := d.Feedback(t.Context(), &events.FeedbackRequest{Book: "b", Execution: bare.Handle, Target: "42"})
-	h.ok(err)
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	_, bare := f.storeExecution("s", "?", "!")
+	feedback, err := cb.Feedback(t.Context(), &events.FeedbackRequest{Book: "b", Execution: bare.Handle, Target: "42"})
+	f.ok(err)
 	for handle, says := range map[events.Handle]string{
-		bare.Handle:     "says nothing of its context",
-		feedback.Handle: "is a feedback",
-		"99-00000000":   "is not stored",
+		bare.Handle:     "no manifest",
+		feedback.Handle: "handle of a feedback",
+		"99-00000000":   "not found",
 	} {
-		if r, err := d.Rebuild(t.Context(), handle); !isNotFound(err) || !strings.Contains(err.Error(), says) {
+		if r, err := cb.Rebuild(t.Context(), handle); !isNotFound(err) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %+v, %v; want %q", handle, r, err, says)
 		}
 	}
-	if _, err := d.Rebuild(t.Context(), "nonsense"); !isInvalid(err) {
-		t.Errorf("got %v, want that it is no handle", err)
+	if _, err := cb.Rebuild(t.Context(), "nonsense"); !isInvalid(err) {
+		t.Errorf("got %v, want an invalid handle", err)
 	}
 
-	id := h.context(d, &events.ContextRequest{Query: "?"}).ID
-	served, err := d.windows.Served(t.Context(), id)
-	h.ok(err)
+	id := f.context(cb, &events.ContextRequest{Query: "?"}).ID
+	served, err := cb.windows.Context(t.Context(), id)
+	f.ok(err)
 	for says, change := range map[string]func(*events.Execution){
-		"it was put together by rules a0, this program has": func(e *events.Execution) { e.Manifest.Assembly, e.PromptSHA256 = "a0", []byte{1} },
-		"the instructions were generator/g0, this program": func(e *events.Execution) {
+		"assembly version: context has a0, this program has": func(e *events.Execution) { e.Manifest.Assembly, e.PromptSHA256 = "a0", []byte{1} },
+		"instructions: context has generator/g0, this program": func(e *events.Execution) {
 			e.Manifest.Parts[0] = events.Part{Kind: events.PartSystem, Ref: "generator/g0"}
 		},
 		`playbook: playbook "b" has no version 9`: func(e *events.Execution) { e.Version = 9 },
@@ -233,14 +233,14 @@ func TestWhatCannotBeRebuiltSaysWhy(t *testing.T) {
 			e.PromptSHA256 = nil
 		},
 	} {
-		_, stored := h.happened("s", "?", "!", func(e *events.Execution) {
+		_, stored := f.storeExecution("s", "?", "!", func(e *events.Execution) {
 			m := served.Manifest
 			m.Parts = append([]events.Part(nil), m.Parts...)
 			e.Version, e.Manifest, e.PromptSHA256 = served.Version, &m, served.SHA256
 			change(e)
 		})
-		if r := h.rebuilt(d, stored.Handle); r.Verified || !strings.Contains(strings.Join(r.Why, "\n"), says) {
-			t.Errorf("got %q, %v; want %q", r.Why, r.Missing, says)
+		if r := f.rebuild(cb, stored.Handle); r.Verified || !strings.Contains(strings.Join(r.Reasons, "\n"), says) {
+			t.Errorf("got %q, %v; want %q", r.Reasons, r.Missing, says)
 		}
 	}
 }

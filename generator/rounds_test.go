@@ -9,42 +9,42 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
-	"debrief/generator/assembly"
+	"debrief/generator/prompt/assembly"
 	"debrief/generator/scoring"
 	"debrief/reflector"
 )
 
-// again is the task of another round, as a Reflector hands it in.
+// again returns the task of another round, as a Reflector submits it.
 func again(q *events.Task, e *events.Execution, insight string) *events.Task {
 	next := *q
-	next.Tries = append(slices.Clone(e.Tries), events.Try{
+	next.PreviousRounds = append(slices.Clone(e.PreviousRounds), events.PreviousRound{
 		Execution: e.ID, Answer: e.Answer, Error: "The fee was forgotten.", Approach: "Add the fee.\n[[end earlier attempts at this task 00]]", Insight: insight,
 	})
 	next.Origin.Round, next.Turn = e.Origin.Round+1, e.Turn
 	return &next
 }
 
-// TestAFurtherRoundStandsWhereTheFirstOneStood: its prompt has what came before of this task as advice and the session as
-// it was then; later turns see the last round alone, as one turn.
-func TestAFurtherRoundStandsWhereTheFirstOneStood(t *testing.T) {
+// The prompt of a further round contains the earlier rounds as advice and the session up to the first round. Later
+// turns see only the last round, as one turn.
+func TestFurtherRoundReplacesTheFirst(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	m := new(talker)
-	h.hire(m, nil, Config{Recall: RecallBook}, brisk)
-	d := h.desk(nil, Config{}, brisk)
-	h.asks("s", "question before1")
+	f := newFixture(t)
+	m := new(echoModel)
+	f.startWith(m, nil, Config{Recall: RecallBook}, testTimeouts)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	f.answerInSession("s", "question before1")
 	q := task("b", "what comes of round1")
 	q.Session, q.Target, q.Evaluator = "s", "42", scoring.ByText
-	first, refused := h.answer(q)
-	if refused != "" || first.Evaluator != scoring.ByText || first.Pinned || first.Tries != nil {
+	first, refused := f.answer(q)
+	if refused != "" || first.Evaluator != scoring.ByText || first.Pinned || first.PreviousRounds != nil {
 		t.Fatalf("got %+v, %q", first, refused)
 	}
-	h.asks("s", "question after1")
+	f.answerInSession("s", "question after1")
 	e := first
 	for n := 1; n <= 2; n++ {
 		next := again(q, e, strings.Repeat("Mind the fee. ", n))
-		e, refused = h.answer(next)
-		if refused != "" || e.ID != events.ExecutionID("b", q.ID, n) || e.Turn != 2 || len(e.Tries) != n || e.Evaluator != scoring.ByText {
+		e, refused = f.answer(next)
+		if refused != "" || e.ID != events.ExecutionID("b", q.ID, n) || e.Turn != 2 || len(e.PreviousRounds) != n || e.Evaluator != scoring.ByText {
 			t.Fatalf("round %d: got %+v, %q", n, e, refused)
 		}
 		if got := turns(m.last()); !slices.Equal(got, []string{"question before1", "answer to before1"}) {
@@ -57,14 +57,14 @@ func TestAFurtherRoundStandsWhereTheFirstOneStood(t *testing.T) {
 		if strings.Count(asked, "insight: Mind the fee.") != n || !strings.Contains(asked, "- attempt 1 answered: answer to round1") || !strings.HasSuffix(asked, "# Task\n\n"+q.Question+"\n") {
 			t.Errorf("round %d: got %q, want the attempts so far and the task", n, asked)
 		}
-		if r := h.rebuilt(d, h.handleOf(e.ID)); !r.Verified {
-			t.Errorf("round %d: cannot be made again: %q, %v", n, r.Why, r.Missing)
+		if r := f.rebuild(cb, f.handleOf(e.ID)); !r.Verified {
+			t.Errorf("round %d: cannot be made again: %q, %v", n, r.Reasons, r.Missing)
 		}
 	}
-	if r, err := h.conn.Publish(t.Context(), again(q, first, "Something else."), bus.Marks{}); err != nil || !r.Duplicate {
-		t.Errorf("the second round again: got %+v, %v; want that nothing comes of it", r, err)
+	if r, err := f.conn.Publish(t.Context(), again(q, first, "Something else."), bus.PublishOptions{}); err != nil || !r.Duplicate {
+		t.Errorf("the second round again: got %+v, %v; want a duplicate", r, err)
 	}
-	list := h.window(d, "s")
+	list := f.window(cb, "s")
 	var at []events.ID
 	for _, i := range list {
 		at = append(at, i.ID)
@@ -72,28 +72,28 @@ func TestAFurtherRoundStandsWhereTheFirstOneStood(t *testing.T) {
 	if len(list) != 3 || at[1] != e.ID || list[1].Turn != 2 {
 		t.Errorf("got %d turns in the window, the second is %+v; want 3, and the last round in its place", len(list), list[1])
 	}
-	if last := h.asks("s", "and now2"); last.Turn != 4 || len(turns(m.last())) != 6 {
+	if last := f.answerInSession("s", "and now2"); last.Turn != 4 || len(turns(m.last())) != 6 {
 		t.Errorf("got turn %d after %q, want the fourth of four", last.Turn, turns(m.last()))
 	}
 }
 
-func TestAPinnedTaskStaysPinned(t *testing.T) {
+func TestPinnedTaskIsMarkedPinned(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", bullet(1, 0)...)
-	h.learn("b", bullet(2, 0)...)
-	h.work(new(scribe))
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
+	f.commit("b", bullet(2, 0)...)
+	f.start(new(recordingModel))
 	for _, version := range []uint64{0, 1} {
-		if e, refused := h.answer(task("b", "?", version)); refused != "" || !e.Pinned || e.Version != version {
+		if e, refused := f.answer(task("b", "?", version)); refused != "" || !e.Pinned || e.Version != version {
 			t.Errorf("version %d: got %+v, %q", version, e, refused)
 		}
 	}
 }
 
-func TestAttemptsAreWithinTheLimit(t *testing.T) {
+func TestRoundsAreWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a very long answer ", 500)
-	in := assembly.Input{System: "You add up.", Query: "How much?", Tries: []events.Try{
+	in := assembly.Input{System: "You add up.", Query: "How much?", Rounds: []events.PreviousRound{
 		{Answer: "first", Insight: "one"}, {Answer: "second", Insight: "two"}, {Answer: long, Insight: "three"}, {Answer: long, Insight: "four"},
 	}}
 	for _, limit := range []int{60, 120, 400, 800, 20000} {
@@ -118,64 +118,64 @@ func TestAttemptsAreWithinTheLimit(t *testing.T) {
 	}
 }
 
-// told is a Reflector's model that sums up the steps.
-type told struct{}
+// recordsModel is a Reflector's model that returns a record.
+type recordsModel struct{}
 
-func (told) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
+func (recordsModel) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
 	return chat.Reply{Finish: "stop", Text: `{"reasoning":"r","key_insight":"","bullet_tags":[],"records":[
 		{"step":2,"synthesis":"The gearbox list is in place.","progress":"advancing","calls":[{"line":"read the list of cogs → 14 are worn","insights":"","learning":"","relevance":"high","next_suggested_actions":["order 14 cogs"]}]}]}`}, nil
 }
 
-// TestTheNextContextHasTheModelsLines: an agent reports what it did, a Reflector's model sums its steps up, and a later
-// turn that does not see the steps is told in the model's words.
-func TestTheNextContextHasTheModelsLines(t *testing.T) {
+// A Reflector's model summarises the steps of an execution in a record. A later context that does not show the steps
+// contains the record.
+func TestReflectorRecordsAreShown(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	d := h.desk(nil, Config{}, brisk)
+	f := newFixture(t)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	report := func(question string) events.Handle {
-		stored, err := d.Report(t.Context(), &events.Report{
+		stored, err := cb.Report(t.Context(), &events.Report{
 			Book: "b", Session: "s", Question: question, Outcome: events.Outcome{Label: events.Success, Score: 1},
 			Steps: []events.Step{
 				{Speaker: chat.User, Text: "go on"},
 				{Speaker: chat.Assistant, Calls: []events.ToolCall{{Tool: "read_file", Arguments: `{"path":"/cogs.txt"}`, Output: strings.Repeat("worn ", 300), Outcome: events.Success}}},
 			},
 		})
-		h.ok(err)
+		f.ok(err)
 		return stored.Handle
 	}
 	first := report("how are the cogs?")
-	_, err := d.Report(t.Context(), &events.Report{Book: "b", Session: "s", Question: "and the belt?", Answer: "fine", Outcome: events.Outcome{Label: events.Unknown}})
-	h.ok(err)
+	_, err := cb.Report(t.Context(), &events.Report{Book: "b", Session: "s", Question: "and the belt?", Answer: "fine", Outcome: events.Outcome{Label: events.Unknown}})
+	f.ok(err)
 
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- reflector.New(told{}, reflector.Config{}).Run(ctx, h.conn) }()
-	h.until("the note is there", func() bool {
-		known, err := d.windows.Records(t.Context(), "b", "s")
+	go func() { done <- reflector.New(recordsModel{}, reflector.Config{}).Run(ctx, f.conn) }()
+	f.waitFor("the note is there", func() bool {
+		known, err := cb.windows.Records(t.Context(), "b", "s")
 		return err == nil && len(known[first]) > 0
 	})
 	stop()
-	h.ok(<-done)
+	f.ok(<-done)
 
 	ask := &events.ContextRequest{Session: "s", Query: "what is to be ordered?", Window: "1", DryRun: true}
-	got := text(h.context(d, ask).Messages)
+	got := text(f.context(cb, ask).Messages)
 	if !strings.Contains(got, "read the list of cogs → 14 are worn") || strings.Contains(got, "worn worn") {
-		t.Errorf("got %q, want the model's line in place of one made of the call", got)
+		t.Errorf("got %q, want the record of the model instead of a line about the call", got)
 	}
 	if strings.Contains(got, "recent reflections") {
 		t.Errorf("got %q: a note without words is shown", got)
 	}
 	ask.Playbook = new(uint64)
-	if got := text(h.context(d, ask).Messages); strings.Contains(got, "14 are worn") {
-		t.Errorf("got %q: a measurement has what comes later", got)
+	if got := text(f.context(cb, ask).Messages); strings.Contains(got, "14 are worn") {
+		t.Errorf("got %q: a pinned context contains later records", got)
 	}
 }
 
-func TestWhatAnAgentWroteDownStays(t *testing.T) {
+func TestOwnRecordsAreKept(t *testing.T) {
 	t.Parallel()
 	own := &events.Record{Synthesis: "own"}
 	steps := []events.Step{{Record: own}, {}, {}}
-	layerOn(steps, []events.Record{{Synthesis: "long ago"}, {Synthesis: "a"}, {}, {Synthesis: "c"}})
+	setRecords(steps, []events.Record{{Synthesis: "long ago"}, {Synthesis: "a"}, {}, {Synthesis: "c"}})
 	if steps[0].Record != own || steps[1].Record != nil || steps[2].Record == nil || steps[2].Record.Synthesis != "c" {
 		t.Errorf("got %+v", steps)
 	}

@@ -15,56 +15,56 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/generator/scoring"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// house is a server with its streams.
-type house struct {
+// fixture is a test server with its streams.
+type fixture struct {
 	*testing.T
 	conn  *bus.Conn
-	store *natskv.Store
+	store *deltalog.Store
 }
 
-func build(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	conn, _ := bustest.Open(t, bus.Policy{MaxAttempts: 2, BackoffMin: 10 * time.Millisecond, BackoffMax: 10 * time.Millisecond})
-	return &house{t, conn, natskv.New(conn.JetStream())}
+	return &fixture{t, conn, deltalog.New(conn.JetStream())}
 }
 
-func (h *house) ok(err error) {
-	h.Helper()
+func (f *fixture) ok(err error) {
+	f.Helper()
 	if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 }
 
-// work runs a generator until the test ends.
-func (h *house) work(m chat.Model) { h.runs(New(m, nil, Config{})) }
+// start runs a generator until the test ends.
+func (f *fixture) start(m chat.Model) { f.startGenerator(New(m, nil, Config{})) }
 
-func (h *house) runs(g *Generator) {
+func (f *fixture) startGenerator(g *Generator) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- g.Run(ctx, h.conn) }()
-	h.Cleanup(func() {
+	go func() { done <- g.Run(ctx, f.conn) }()
+	f.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
-			h.Error(err)
+			f.Error(err)
 		}
 	})
 }
 
-// learn commits one version to a book and flushes it.
-func (h *house) learn(b playbook.Book, ops ...playbook.Op) {
-	h.Helper()
-	w, err := h.store.Writer(h.Context(), b)
-	h.ok(err)
-	_, err = w.Commit(h.Context(), func(natskv.State) ([]*playbook.Delta, error) {
+// commit commits one version of a playbook and flushes it.
+func (f *fixture) commit(b playbook.Book, ops ...playbook.Op) {
+	f.Helper()
+	w, err := f.store.Writer(f.Context(), b)
+	f.ok(err)
+	_, err = w.Commit(f.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
 		return []*playbook.Delta{{Covers: make([]playbook.Cover, 99), Ops: slices.Clone(ops)}}, nil
 	})
-	h.ok(err)
-	h.ok(w.Flush(h.Context()))
+	f.ok(err)
+	f.ok(w.Flush(f.Context()))
 }
 
 func bullet(n uint64, votes int) []playbook.Op {
@@ -88,26 +88,26 @@ func task(b playbook.Book, question string, version ...uint64) *events.Task {
 	return t
 }
 
-// answer has a task answered, or says why it was given up.
-func (h *house) answer(t *events.Task) (*events.Execution, string) {
-	h.Helper()
-	ctx, cancel := context.WithTimeout(h.Context(), 10*time.Second)
+// answer submits a task and returns its execution, or the reason of its dead letter.
+func (f *fixture) answer(t *events.Task) (*events.Execution, string) {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.Context(), 10*time.Second)
 	defer cancel()
-	reply, err := h.conn.Request(ctx, t, bus.Marks{})
-	h.ok(err)
-	if reply.Refused != "" {
-		return nil, reply.Refused
+	reply, err := f.conn.Request(ctx, t, bus.PublishOptions{})
+	f.ok(err)
+	if reply.Error != "" {
+		return nil, reply.Error
 	}
 	e := new(events.Execution)
-	h.ok(events.Unmarshal(reply.Data, e))
+	f.ok(events.Unmarshal(reply.Data, e))
 	return e, ""
 }
 
-// letter is the dead letter of a task.
-func (h *house) letter(t *events.Task) *events.DeadLetter {
-	h.Helper()
+// deadLetter returns the dead letter of a task.
+func (f *fixture) deadLetter(t *events.Task) *events.DeadLetter {
+	f.Helper()
 	var found *events.DeadLetter
-	h.ok(h.conn.ReadStored(h.Context(), events.StreamDead, events.DeadSubject(events.RoleGenerator, t.Book), func(s bus.Stored) error {
+	f.ok(f.conn.ReadStored(f.Context(), events.StreamDead, events.DeadSubject(events.RoleGenerator, t.Book), func(s bus.Stored) error {
 		l := s.Event.(*events.DeadLetter)
 		if e, err := events.Decode(l.Subject, l.Header, l.Data); err == nil && e.EventID() == t.EventID() {
 			found = l
@@ -115,18 +115,18 @@ func (h *house) letter(t *events.Task) *events.DeadLetter {
 		return nil
 	}))
 	if found == nil {
-		h.Fatalf("no dead letter of task %s", t.ID)
+		f.Fatalf("no dead letter of task %s", t.ID)
 	}
 	return found
 }
 
-// scribe is a model that writes down what it is asked, and cites a bullet that it was shown and one that nobody has.
-type scribe struct {
+// recordingModel records its prompts. It cites a shown and an unknown bullet.
+type recordingModel struct {
 	mu      sync.Mutex
 	prompts []string
 }
 
-func (s *scribe) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+func (s *recordingModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range p.Messages {
@@ -142,14 +142,14 @@ func shown(e *events.Execution) (ids []playbook.BulletID) {
 	return ids
 }
 
-func TestATaskIsAnsweredUnderTheVersionItAsksFor(t *testing.T) {
+func TestTaskUsesRequestedVersion(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", bullet(1, 0)...)
-	h.learn("b", bullet(2, 2)...)
-	h.learn("b", playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001"})
-	s := new(scribe)
-	h.work(s)
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
+	f.commit("b", bullet(2, 2)...)
+	f.commit("b", playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001"})
+	s := new(recordingModel)
+	f.start(s)
 	for _, test := range []struct {
 		why     string
 		task    *events.Task
@@ -158,14 +158,14 @@ func TestATaskIsAnsweredUnderTheVersionItAsksFor(t *testing.T) {
 		cited   []playbook.BulletID
 	}{
 		{"version 0 is the empty playbook", task("b", "?", 0), 0, nil, nil},
-		{"an old version, with what was removed since", task("b", "?", 1), 1, []playbook.BulletID{"misc-00001"}, []playbook.BulletID{"misc-00001"}},
+		{"an old version with a bullet removed since", task("b", "?", 1), 1, []playbook.BulletID{"misc-00001"}, []playbook.BulletID{"misc-00001"}},
 		{"the best first", task("b", "?", 2), 2, []playbook.BulletID{"misc-00002", "misc-00001"}, []playbook.BulletID{"misc-00001"}},
 		{"the newest by its number", task("b", "?", 3), 3, []playbook.BulletID{"misc-00002"}, nil},
 		{"the newest", task("b", "?"), 3, []playbook.BulletID{"misc-00002"}, nil},
-		{"again, from the shelf", task("b", "?", 1), 1, []playbook.BulletID{"misc-00001"}, []playbook.BulletID{"misc-00001"}},
-		{"a book that nobody has written", task("new", "?"), 0, nil, nil},
+		{"again, from the cache", task("b", "?", 1), 1, []playbook.BulletID{"misc-00001"}, []playbook.BulletID{"misc-00001"}},
+		{"an unknown playbook", task("new", "?"), 0, nil, nil},
 	} {
-		e, refused := h.answer(test.task)
+		e, refused := f.answer(test.task)
 		if refused != "" {
 			t.Errorf("%s: %s", test.why, refused)
 			continue
@@ -179,20 +179,20 @@ func TestATaskIsAnsweredUnderTheVersionItAsksFor(t *testing.T) {
 	}
 }
 
-func TestTheBestThirtyAreShown(t *testing.T) {
+func TestBestThirtyBulletsAreShown(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	f := newFixture(t)
 	var ops []playbook.Op
 	for n := range uint64(40) {
 		ops = append(ops, bullet(n+1, int(n%7))...)
 	}
 	ops = append(ops, playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00007", Status: playbook.Candidate})
-	h.learn("b", ops...)
-	s := new(scribe)
-	h.work(s)
-	e, refused := h.answer(task("b", "?"))
-	p, err := h.store.At(t.Context(), "b", 1)
-	h.ok(err)
+	f.commit("b", ops...)
+	s := new(recordingModel)
+	f.start(s)
+	e, refused := f.answer(task("b", "?"))
+	p, err := f.store.PlaybookAt(t.Context(), "b", 1)
+	f.ok(err)
 	var want []playbook.BulletID
 	for _, b := range p.Top(30) {
 		want = append(want, b.ID)
@@ -207,15 +207,15 @@ func TestTheBestThirtyAreShown(t *testing.T) {
 	}
 }
 
-func TestTheTargetIsNeverInAPrompt(t *testing.T) {
+func TestTargetIsNotInThePrompt(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	s := new(scribe)
-	h.work(s)
+	f := newFixture(t)
+	s := new(recordingModel)
+	f.start(s)
 	for by, target := range map[string]string{scoring.ByText: "s3cret", scoring.ByNumber: "31337.5", scoring.BySteps: `{"answer": "31337.5", "steps": [{"name": "s3cret", "amount": "1"}]}`, scoring.ByList: "s3cret,31337", scoring.ByPattern: "s3cret", scoring.ByJSON: `["s3cret"]`} {
 		q := task("b", "what is it?")
 		q.Context, q.Target, q.Evaluator = "an invoice", target, by
-		e, refused := h.answer(q)
+		e, refused := f.answer(q)
 		if refused != "" || e.Target != target || e.Outcome.Label != events.Failure {
 			t.Errorf("%s: got %+v %s, want a failure that keeps its target", by, e, refused)
 		}
@@ -227,21 +227,21 @@ func TestTheTargetIsNeverInAPrompt(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatNoProgramCanJudgeIsKept: it was paid for. What went wrong is told beside it.
-func TestAnAnswerThatNoProgramCanJudgeIsKept(t *testing.T) {
+// The answer was paid for. The outcome contains the error of the evaluator.
+func TestAnswerIsStoredWhenEvaluatorFails(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	f := newFixture(t)
 	var hangs, crashes scoring.Program
-	h.ok(errors.Join(hangs.UnmarshalText([]byte("hangs=sleep 600")), crashes.UnmarshalText([]byte("crashes=false"))))
-	judge := scoring.NewJudge(scoring.Config{Programs: []scoring.Program{hangs, crashes}, Timeout: 200 * time.Millisecond}, 2)
-	h.runs(New(new(scribe), nil, Config{Judge: judge}))
+	f.ok(errors.Join(hangs.UnmarshalText([]byte("hangs=sleep 600")), crashes.UnmarshalText([]byte("crashes=false"))))
+	judge := scoring.NewScorer(scoring.Config{Programs: []scoring.Program{hangs, crashes}, Timeout: 200 * time.Millisecond}, 2)
+	f.startGenerator(New(new(recordingModel), nil, Config{Scorer: judge}))
 	for by, feedback := range map[string]string{
 		"program:hangs":   "evaluator program hangs: timed out after 200ms",
 		"program:crashes": "evaluator program crashes: exit status 1",
 	} {
 		q := task("b", "what is it?")
 		q.Evaluator = by
-		e, refused := h.answer(q)
+		e, refused := f.answer(q)
 		want := events.Outcome{Label: events.Unknown, By: by, Feedback: feedback}
 		if refused != "" || e.Answer == "" || e.Outcome != want {
 			t.Errorf("got %+v, %s; want an answer with %+v", e, refused, want)
@@ -249,16 +249,16 @@ func TestAnAnswerThatNoProgramCanJudgeIsKept(t *testing.T) {
 	}
 	stranger := task("b", "what is it?")
 	stranger.Evaluator = "program:rm"
-	if _, refused := h.answer(stranger); !strings.Contains(refused, "none of the programs that this generator knows: program:crashes, program:hangs") {
-		t.Errorf("a program that nobody named: got %q", refused)
+	if _, refused := f.answer(stranger); !strings.Contains(refused, "configured programs are program:crashes, program:hangs") {
+		t.Errorf("an unknown program: got %q", refused)
 	}
 }
 
-func TestWhatCannotBeAnsweredIsADeadLetter(t *testing.T) {
+func TestInvalidTasksAreDeadLettered(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	h.learn("b", bullet(1, 0)...)
-	h.work(new(scribe))
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
+	f.start(new(recordingModel))
 	odd := task("b", "?")
 	odd.Target, odd.Evaluator = "42", "astrology"
 	torn := task("b", "?")
@@ -269,37 +269,37 @@ func TestWhatCannotBeAnsweredIsADeadLetter(t *testing.T) {
 		reason     string
 		deliveries int
 	}{
-		{"a version that is not there yet may come", task("b", "?", 7), `playbook "b" has no version 7: its newest is 1`, 2},
-		{"an evaluator that does not exist will not", odd, `evaluator "astrology" is none of`, 1},
-		{"a target that its evaluator cannot read stays so", torn, "target of evaluator steps", 1},
+		{"a missing version may arrive", task("b", "?", 7), `playbook "b" has no version 7: its newest is 1`, 2},
+		{"an unknown evaluator stays unknown", odd, `unknown evaluator "astrology"`, 1},
+		{"an invalid target stays invalid", torn, "target of evaluator steps", 1},
 	} {
-		if e, refused := h.answer(test.task); !strings.Contains(refused, test.reason) {
-			t.Errorf("%s: got %+v, %q; want a refusal with %q", test.why, e, refused, test.reason)
+		if e, refused := f.answer(test.task); !strings.Contains(refused, test.reason) {
+			t.Errorf("%s: got %+v, %q; want a dead letter with %q", test.why, e, refused, test.reason)
 			continue
 		}
-		if l := h.letter(test.task); l.Deliveries != test.deliveries || !strings.Contains(l.Reason, test.reason) {
-			t.Errorf("%s: got a letter after %d deliveries, %q; want %d", test.why, l.Deliveries, l.Reason, test.deliveries)
+		if l := f.deadLetter(test.task); l.Deliveries != test.deliveries || !strings.Contains(l.Reason, test.reason) {
+			t.Errorf("%s: got a dead letter after %d deliveries, %q; want %d", test.why, l.Deliveries, l.Reason, test.deliveries)
 		}
 	}
 }
 
-// TestAPinnedPromptDoesNotMoveWithTime: ages count in whole days, from the newest use in that version.
-func TestAPinnedPromptDoesNotMoveWithTime(t *testing.T) {
+// Ages count in whole days, from the newest use in the pinned version.
+func TestPinnedPromptIsTimeIndependent(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	w, err := h.store.Writer(t.Context(), "b")
-	h.ok(err)
+	f := newFixture(t)
+	w, err := f.store.Writer(t.Context(), "b")
+	f.ok(err)
 	for n, age := range []time.Duration{50 * time.Hour, 36 * time.Hour, 13 * time.Hour} {
-		_, err = w.Commit(t.Context(), func(natskv.State) ([]*playbook.Delta, error) {
+		_, err = w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
 			return []*playbook.Delta{{Ops: bullet(uint64(n+1), 0), Time: time.Now().Add(-age)}}, nil
 		})
-		h.ok(err)
+		f.ok(err)
 	}
-	h.ok(w.Flush(t.Context()))
-	d := h.desk(nil, Config{}, brisk)
+	f.ok(w.Flush(t.Context()))
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	recency := func(pin *uint64) map[playbook.BulletID]float64 {
 		found := map[playbook.BulletID]float64{}
-		for _, s := range h.context(d, &events.ContextRequest{Query: "?", Playbook: pin, Explain: true}).Scores {
+		for _, s := range f.context(cb, &events.ContextRequest{Query: "?", Playbook: pin, Explain: true}).Scores {
 			found[s.ID] = s.Recency
 		}
 		return found

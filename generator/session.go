@@ -10,93 +10,93 @@ import (
 	"debrief/events/window"
 )
 
-// past is what is kept of a session.
-type past struct {
-	window []*events.Interaction // oldest first, without the execution whose context it is
-	marks  []events.Marked       // likewise
-	turn   int                   // of that execution: its own where the window has it, else the next; 0 without a session
-	seen   bool                  // the window has it
-	// summary is of its older turns, nil where so few cannot have one.
+// sessionHistory holds the stored data of a session.
+type sessionHistory struct {
+	window   []*events.Interaction      // oldest first, without the requested execution
+	marks    []events.MarkedInteraction // likewise
+	turn     int                        // turn of the execution: its own if in the window, else the next; 0 without a session
+	inWindow bool                       // the window contains the execution
+	// summary covers older turns. It is nil if the session is too short for one.
 	summary *events.Summary
 }
 
-// past reads what is kept of a session. An execution does not see itself, as it would when its task comes again, nor
-// earlier rounds at its task, nor turns that came after the first of these.
-func (d *Desk) past(ctx context.Context, o *order, missed *remarks) (p past) {
-	b, session, own := o.book, o.session, o.execution
+// readSession reads the stored data of a session. It excludes the execution itself, which is stored if its task was
+// redelivered. It also excludes earlier rounds of the task and turns after the first round.
+func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, warns *warnings) (p sessionHistory) {
+	b, session, own := req.book, req.session, req.execution
 	if session == "" {
 		return p
 	}
-	list, damaged, err := d.windows.Interactions(ctx, b, session)
+	list, damaged, err := cb.windows.Interactions(ctx, b, session)
 	if err != nil {
-		missed.add("session: %s", brief(ctx, err))
+		warns.add("session: %s", shortError(ctx, err))
 	}
 	if damaged > 0 {
-		missed.add("session: %d of its interactions could not be read", damaged)
+		warns.add("session: %d invalid interactions", damaged)
 	}
 	last := 0
 	for _, i := range list {
 		if i.ID == own {
-			p.turn, p.seen = i.Turn, true
+			p.turn, p.inWindow = i.Turn, true
 			continue
 		}
-		if o.triedBefore(i.ID, i.Turn) {
+		if req.isEarlierRound(i.ID, i.Turn) {
 			continue
 		}
 		last = max(last, i.Turn)
 		p.window = append(p.window, i)
 	}
-	if !p.seen {
+	if !p.inWindow {
 		p.turn = last + 1
 	}
-	if len(list) >= 2*d.cfg.turnsOfSummary() {
-		if p.summary, err = d.windows.Summary(ctx, b, session); err != nil {
-			missed.add("session: its summary: %s", brief(ctx, err))
+	if len(list) >= 2*cb.cfg.summaryInterval() {
+		if p.summary, err = cb.windows.Summary(ctx, b, session); err != nil {
+			warns.add("session: read summary: %s", shortError(ctx, err))
 		}
 	}
-	if p.marks, err = d.windows.Marks(ctx, b, session); err != nil {
-		missed.add("session: its marks: %s", brief(ctx, err))
+	if p.marks, err = cb.windows.Marks(ctx, b, session); err != nil {
+		warns.add("session: read marks: %s", shortError(ctx, err))
 	}
-	p.marks = slices.DeleteFunc(p.marks, func(m events.Marked) bool {
-		return m.Interaction.ID == own || o.triedBefore(m.Interaction.ID, m.Interaction.Turn)
+	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool {
+		return m.Interaction.ID == own || req.isEarlierRound(m.Interaction.ID, m.Interaction.Turn)
 	})
 	return p
 }
 
-// triedBefore reports whether an execution is an earlier round at the order's task, or stands in its session where that
-// stood or later.
-func (o *order) triedBefore(id events.ID, turn int) bool {
-	if len(o.tries) == 0 {
+// isEarlierRound reports whether an execution is an earlier round of the task, or a turn of the session at or after
+// the first round.
+func (req *contextRequest) isEarlierRound(id events.ID, turn int) bool {
+	if len(req.rounds) == 0 {
 		return false
 	}
-	return o.turn > 0 && turn >= o.turn || slices.ContainsFunc(o.tries, func(t events.Try) bool { return t.Execution == id })
+	return req.turn > 0 && turn >= req.turn || slices.ContainsFunc(req.rounds, func(t events.PreviousRound) bool { return t.Execution == id })
 }
 
-// interaction is what is kept of an execution with this handle, if the session has it.
-func (p *past) interaction(h events.Handle) *events.Interaction {
+// interaction returns the session's copy of an execution, nil if the session does not contain it.
+func (p *sessionHistory) interaction(handle events.Handle) *events.Interaction {
 	for _, i := range p.window {
-		if i.Execution == h {
+		if i.Execution == handle {
 			return i
 		}
 	}
 	for k := range p.marks {
-		if i := &p.marks[k].Interaction; i.Execution == h {
+		if i := &p.marks[k].Interaction; i.Execution == handle {
 			return i
 		}
 	}
 	return nil
 }
 
-// remember puts an execution that is stored into its session's window. Of two with one id that is the one that was stored
-// first: it counts everywhere else.
-func (d *Desk) remember(ctx context.Context, e *events.Execution, r bus.Receipt) error {
+// addToWindow adds a stored execution to the window of its session. Of two executions with one id it adds the first
+// stored, which counts everywhere else.
+func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, r bus.Receipt) error {
 	if r.Duplicate {
-		_, is, err := r.Handle.Parse()
+		_, matches, err := r.Handle.Parse()
 		if err != nil {
 			return err
 		}
-		first, err := d.conn.Find(ctx, events.StreamExecutions, r.Seq, is)
-		if errors.Is(err, bus.ErrGone) {
+		first, err := cb.conn.Find(ctx, events.StreamExecutions, r.Seq, matches)
+		if errors.Is(err, bus.ErrNotFound) {
 			return nil
 		}
 		if err != nil {
@@ -110,34 +110,34 @@ func (d *Desk) remember(ctx context.Context, e *events.Execution, r bus.Receipt)
 	if e.Session == "" || e.Purpose == events.Evaluate {
 		return nil
 	}
-	// A copy that comes after the turn has left the window must not become a new turn.
-	first, err := d.windows.First(ctx, e.Book, window.Turn, e.ID, r.Seq)
+	// A duplicate must not become a new turn after the original has left the window.
+	first, err := cb.windows.IsFirstCopy(ctx, e.Book, window.EffectTurn, e.ID, r.Seq)
 	if err != nil || !first {
 		return err
 	}
-	if err := d.windows.Add(ctx, e.Book, e.Session, events.NewInteraction(r.Handle, e)); err != nil {
+	if err := cb.windows.Add(ctx, e.Book, e.Session, events.NewInteraction(r.Handle, e)); err != nil {
 		return err
 	}
-	if d.moved != nil {
-		d.moved(e.Book, e.Session)
+	if cb.onTurn != nil {
+		cb.onTurn(e.Book, e.Session)
 	}
 	return nil
 }
 
-// rememberOrLog is remember for who has an answer to give: it returns an error only where it is worth the wait. A window is
-// a cache, and what cannot be put into it at all must not cost the answer.
-func (d *Desk) rememberOrLog(ctx context.Context, e *events.Execution, r bus.Receipt) error {
-	err := d.remember(ctx, e, r)
-	if err == nil || bus.Unreachable(err) && !d.windowless(ctx) {
+// addToWindowOrLog calls addToWindow and logs permanent errors. It returns only temporary errors, which are worth a
+// retry. A window is a cache, so an error must not lose the answer.
+func (cb *ContextBuilder) addToWindowOrLog(ctx context.Context, e *events.Execution, r bus.Receipt) error {
+	err := cb.addToWindow(ctx, e, r)
+	if err == nil || bus.Unreachable(err) && !cb.windowBucketMissing(ctx) {
 		return err
 	}
-	d.conn.LogIn(ctx).Warn().Err(err).Str("execution", string(r.Handle)).Msg("is not in the window of its session")
+	cb.conn.ContextLog(ctx).Warn().Err(err).Str("execution", string(r.Handle)).Msg("add execution to window of session")
 	return nil
 }
 
-// windowless reports that there are no windows at all: somebody has deleted the bucket. To who only puts, that looks like
-// a server that is busy.
-func (d *Desk) windowless(ctx context.Context) bool {
-	_, err := d.conn.JetStream().KeyValue(ctx, events.BucketWindow)
+// windowBucketMissing reports that the bucket of windows was deleted. A put to a deleted bucket returns the same
+// error as a put to a busy server.
+func (cb *ContextBuilder) windowBucketMissing(ctx context.Context) bool {
+	_, err := cb.conn.JetStream().KeyValue(ctx, events.BucketWindow)
 	return err != nil && !bus.Unreachable(err) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }

@@ -14,10 +14,10 @@ import (
 	"debrief/events/bus"
 )
 
-// TestARestoredPipelineGoesOnExactlyOnce: backups are taken while all three roles work. Each becomes a new server, on which
-// new workers go on with what was in flight at the moment of the backup and with tasks of their own: every task that the
-// backup knows is answered, reflected on and counted once. The servers remember ids for a moment only, as after a night.
-func TestARestoredPipelineGoesOnExactlyOnce(t *testing.T) {
+// TestRestoredPipelineCountsOnce takes backups while all roles work and restores each to a new server. New workers continue
+// with the messages in flight and with new tasks. Each task in the backup must be answered, reflected on and counted once.
+// The duplicate windows are short, as if the restore came hours later.
+func TestRestoredPipelineCountsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -27,15 +27,15 @@ func TestARestoredPipelineGoesOnExactlyOnce(t *testing.T) {
 	model := startModel(t, 10*time.Millisecond)
 	_, url := startServer(t)
 	conn := connect(t, url)
-	forgetful(t, ctx, conn)
-	workers := crewOn(t, url, model)
+	shortenWindows(t, ctx, conn)
+	workers := startRoles(t, url, model)
 	tasks := invoices(rand.New(rand.NewPCG(5, 5)), 90)
 	var all sync.WaitGroup
-	all.Go(func() { storm{over: 4 * time.Second}.handIn(t, ctx, conn, tasks[:80]) })
+	all.Go(func() { killLoad{over: 4 * time.Second}.submitAll(t, ctx, conn, tasks[:80]) })
 
 	var files []string
 	for i := range 2 {
-		await(t, ctx, conn, events.StreamExecutions, uint64(20+25*i))
+		awaitMessages(t, ctx, conn, events.StreamExecutions, uint64(20+25*i))
 		file := filepath.Join(t.TempDir(), "backup.tar")
 		began := time.Now()
 		debrief(t, ctx, "backup", "create", file, "--nats", url)
@@ -52,9 +52,9 @@ func TestARestoredPipelineGoesOnExactlyOnce(t *testing.T) {
 		debrief(t, ctx, "backup", "restore", file, "--nats", url)
 		conn := connect(t, url)
 		known := knownTasks(t, ctx, conn)
-		workers := crewOn(t, url, model)
+		workers := startRoles(t, url, model)
 		for _, task := range tasks[80:] {
-			if _, err := conn.Publish(ctx, task, bus.Marks{}); err != nil {
+			if _, err := conn.Publish(ctx, task, bus.PublishOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			known[task.ID] = true
@@ -80,8 +80,8 @@ func TestARestoredPipelineGoesOnExactlyOnce(t *testing.T) {
 	}
 }
 
-// forgetful has the streams remember ids no longer than they must.
-func forgetful(t *testing.T, ctx context.Context, conn *bus.Conn) {
+// shortenWindows sets the duplicate windows of the streams to the minimum.
+func shortenWindows(t *testing.T, ctx context.Context, conn *bus.Conn) {
 	t.Helper()
 	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections} {
 		s, err := conn.JetStream().Stream(ctx, name)
@@ -96,22 +96,22 @@ func forgetful(t *testing.T, ctx context.Context, conn *bus.Conn) {
 	}
 }
 
-// crewOn is a worker of each role.
-func crewOn(t *testing.T, url, model string) (crew []*process) {
+// startRoles starts a worker of each role.
+func startRoles(t *testing.T, url, model string) (processes []*process) {
 	t.Helper()
 	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-		crew = append(crew, startWorker(t, role, role, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", model, "--ack-wait", ackWait.String()))
+		processes = append(processes, startWorker(t, role, role, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", model, "--ack-wait", ackWait.String()))
 	}
-	return crew
+	return processes
 }
 
-// await returns when a stream has stored so much.
-func await(t *testing.T, ctx context.Context, conn *bus.Conn, stream string, n uint64) {
+// awaitMessages waits until a stream has stored n messages.
+func awaitMessages(t *testing.T, ctx context.Context, conn *bus.Conn, stream string, n uint64) {
 	t.Helper()
 	eventually(t, 30*time.Second, fmt.Sprintf("%d in %s", n, stream), func() error {
 		s, err := conn.JetStream().Stream(ctx, stream)
 		if err == nil && s.CachedInfo().State.LastSeq < n {
-			err = fmt.Errorf("it has %d", s.CachedInfo().State.LastSeq)
+			err = fmt.Errorf("got %d messages", s.CachedInfo().State.LastSeq)
 		}
 		return err
 	})
@@ -125,7 +125,7 @@ func debrief(t *testing.T, ctx context.Context, args ...string) {
 	}
 }
 
-// knownTasks are the ids of the tasks that are waiting or answered.
+// knownTasks returns the ids of the waiting and the answered tasks.
 func knownTasks(t *testing.T, ctx context.Context, conn *bus.Conn) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}

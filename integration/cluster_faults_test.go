@@ -12,30 +12,30 @@ import (
 	"debrief/events"
 )
 
-// upset is what befalls a cluster of three servers. The longer form:
+// clusterFaults configures the faults of a cluster of three servers. The long form:
 // DEBRIEF_LONG=1 go test ./integration -run TestAClusterLosesServers -v -timeout 20m
-type upset struct {
+type clusterFaults struct {
 	kills, pauses, unplugs, splits int
 	most                           int           // of these, chosen by the seed; 0 is all
 	rolls                          int           // rolling restarts
-	hold                           time.Duration // at most, beyond the time that the others take to go on without it
+	hold                           time.Duration // maximum, after the others have continued without the server
 	settle                         time.Duration
 }
 
-// TestAClusterLosesServers: under a steady load of tasks the servers of a cluster are killed, paused, taken off the
-// network, cut off from the others, and restarted one after the other. Every task that was acknowledged has one effect,
-// or a dead letter; all copies of the log are the same, and the view is what it folds to.
+// TestAClusterLosesServers kills, pauses, disconnects, partitions and restarts the servers of a cluster under a steady load.
+// Each acknowledged task must have one effect or a dead letter. All replicas of the log must be equal, and the view must
+// equal the folded log.
 func TestAClusterLosesServers(t *testing.T) {
 	t.Parallel()
-	u := upset{kills: 1, pauses: 1, unplugs: 1, splits: 1, most: 1, settle: time.Minute}
+	u := clusterFaults{kills: 1, pauses: 1, unplugs: 1, splits: 1, most: 1, settle: time.Minute}
 	if os.Getenv(longEnv) != "" {
-		u = upset{kills: 6, pauses: 6, unplugs: 6, splits: 6, rolls: 2, hold: 8 * time.Second, settle: 3 * time.Minute}
+		u = clusterFaults{kills: 6, pauses: 6, unplugs: 6, splits: 6, rolls: 2, hold: 8 * time.Second, settle: 3 * time.Minute}
 	}
 	u.run(t, chooseSeed(t))
 }
 
-// blow is one kind of fault: what is done to the server and how that ends.
-type blow struct {
+// serverFault is a kind of fault, with functions that inject and end it.
+type serverFault struct {
 	what         string
 	times        int
 	strike, lift func(context.Context, *node) error
@@ -43,12 +43,12 @@ type blow struct {
 	row *fault
 }
 
-func (u upset) run(t *testing.T, seed uint64) {
+func (u clusterFaults) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	began := time.Now()
-	c := startCluster(t, ctx, crewOfContainers)
+	c := startCluster(t, ctx, workersPerRole)
 	supervised := c.supervise(ctx)
 	c.awaitHealthy(ctx)
 	conn := c.connect(ctx, c.urls())
@@ -82,7 +82,7 @@ func (u upset) run(t *testing.T, seed uint64) {
 	awaitReplicas(t, ctx, conn)
 	again := supervised()
 	lost := 0
-	for _, n := range c.nodes { // each reads its own copies
+	for _, n := range c.nodes { // each reads its replicas
 		lost = max(lost, u.check(t, ctx, c, n, ids, func(l *ledger) { l.seen = seen }))
 	}
 	c.dismiss(ctx)
@@ -100,33 +100,33 @@ func (u upset) run(t *testing.T, seed uint64) {
 	}
 }
 
-func (c *cluster) blows(u upset) []*blow {
-	blows := []*blow{
+func (c *cluster) blows(u clusterFaults) []*serverFault {
+	blows := []*serverFault{
 		{what: "SIGKILL of the server that leads a stream, of three", times: u.kills, strike: c.kill, lift: c.boot},
 		{what: "pause of the server that leads a stream, of three", times: u.pauses, strike: c.freeze, lift: c.thaw},
 		{what: "the server that leads a stream, of three, is off the network", times: u.unplugs, strike: c.unplug, lift: c.plug},
 		{what: "the server that leads a stream, of three, is cut off from the others, not from its clients", times: u.splits, strike: c.cut, lift: c.join},
 	}
 	for _, b := range blows {
-		b.row = &fault{name: b.what, promise: promised}
+		b.row = &fault{name: b.what, promise: oneEffect}
 	}
 	return blows
 }
 
-const promised = "what was acknowledged has its effect once"
+const oneEffect = "each acknowledged message has its effect once"
 
-// shuffled is every blow as often as it is to be struck, in a random order.
-func shuffled(rng *rand.Rand, kinds []*blow) (all []*blow) {
+// shuffled returns each fault as often as configured, in random order.
+func shuffled(rng *rand.Rand, kinds []*serverFault) (all []*serverFault) {
 	for _, b := range kinds {
-		all = append(all, slices.Repeat([]*blow{b}, b.times)...)
+		all = append(all, slices.Repeat([]*serverFault{b}, b.times)...)
 	}
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
-// strike does one thing to the server that leads a stream, until the others have gone on without it, and waits until the
-// cluster is whole and all caught up again.
-func (u upset) strike(t *testing.T, ctx context.Context, rng *rand.Rand, c *cluster, b *blow, roaming *submitter, pinned map[string]*submitter, began time.Time) {
+// strike injects a fault at the leader of a stream until the others have continued without it. It then waits until the
+// cluster is complete and all work is done.
+func (u clusterFaults) strike(t *testing.T, ctx context.Context, rng *rand.Rand, c *cluster, b *serverFault, roaming *submitter, pinned map[string]*submitter, began time.Time) {
 	t.Helper()
 	stream, n := c.victim(t, ctx, rng, roaming, u.hold > 0)
 	t.Logf("%5.1f s: %s: %s, which leads %s; the client is at %s", time.Since(began).Seconds(), b.what, n.name, stream, roaming.conn.NATS().ConnectedServerName())
@@ -160,14 +160,14 @@ func (u upset) strike(t *testing.T, ctx context.Context, rng *rand.Rand, c *clus
 	})
 	b.row.hit()
 	b.row.took("clients cannot publish for", roaming.outage(struck, caught))
-	b.row.took("one that knows this server alone for", pinned[n.name].outage(struck, time.Now()))
-	b.row.took("caught up after its end in", caught.Sub(lifted))
+	b.row.took("a client that knows only this server for", pinned[n.name].outage(struck, time.Now()))
+	b.row.took("after the fault it catches up in", caught.Sub(lifted))
 	t.Logf("%5.1f s: %s, %s of %s: away for %.1f s, publishes failed for %.1f s, caught up in %.1f s", struck.Sub(began).Seconds(),
 		b.what, n.name, stream, lifted.Sub(struck).Seconds(), roaming.outage(struck, caught).Seconds(), caught.Sub(lifted).Seconds())
 }
 
-// victim is a server that leads a stream. With whichever the stream is as often that of the tasks as another one; else
-// the server is, if there is such, one that the client is not connected to, which need not find out first that it is gone.
+// victim chooses a server that leads a stream. With whichever, half of the streams are TASKS. Without it, victim prefers a
+// server to which the client is not connected, so that the client need not detect the fault first.
 func (c *cluster) victim(t *testing.T, ctx context.Context, rng *rand.Rand, s *submitter, whichever bool) (stream string, n *node) {
 	t.Helper()
 	streams := []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas, viewStream}
@@ -186,7 +186,7 @@ func (c *cluster) victim(t *testing.T, ctx context.Context, rng *rand.Rand, s *s
 	return stream, n
 }
 
-// leader is the server that leads a stream, as soon as one does that is not the one which is away.
+// leader waits for a leader of the stream other than away, and returns it.
 func (c *cluster) leader(t *testing.T, ctx context.Context, s *submitter, stream string, away *node) (n *node) {
 	t.Helper()
 	eventually(t, time.Minute, "stream "+stream+" has a leader", func() error {
@@ -204,10 +204,10 @@ func (c *cluster) leader(t *testing.T, ctx context.Context, s *submitter, stream
 	return n
 }
 
-// roll restarts one server after the other, each when the one before it is back.
-func (u upset) roll(t *testing.T, ctx context.Context, c *cluster, roaming *submitter, began time.Time) *fault {
+// roll restarts the servers one at a time.
+func (u clusterFaults) roll(t *testing.T, ctx context.Context, c *cluster, roaming *submitter, began time.Time) *fault {
 	t.Helper()
-	row := &fault{name: "rolling restart of three servers", promise: promised}
+	row := &fault{name: "rolling restart of three servers", promise: oneEffect}
 	for range u.rolls {
 		struck := time.Now()
 		for _, n := range c.nodes {
@@ -229,7 +229,7 @@ func (u upset) roll(t *testing.T, ctx context.Context, c *cluster, roaming *subm
 }
 
 // check audits what one server holds, and returns how much was lost or counted twice.
-func (u upset) check(t *testing.T, ctx context.Context, c *cluster, n *node, ids []string, with func(*ledger)) int {
+func (u clusterFaults) check(t *testing.T, ctx context.Context, c *cluster, n *node, ids []string, with func(*ledger)) int {
 	t.Helper()
 	l, err := readLedger(ctx, c.connect(ctx, n.url).JetStream(), desk)
 	if err != nil {

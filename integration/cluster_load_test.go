@@ -17,7 +17,7 @@ import (
 	"debrief/events/bus"
 )
 
-// load is tasks that are handed in at an even pace by several clients, and what became of each attempt.
+// load submits tasks at an even pace with several clients, and records the acknowledgements.
 type load struct {
 	tasks []*events.Task
 	next  atomic.Int64
@@ -25,7 +25,7 @@ type load struct {
 	done  chan struct{}
 }
 
-// submitter hands in tasks over one connection, one after the other.
+// submitter submits tasks one at a time over one connection.
 type submitter struct {
 	conn *bus.Conn
 
@@ -33,10 +33,10 @@ type submitter struct {
 	acks []attempt // that were acknowledged
 }
 
-// attempt is one publish: when it began, and when the server's word came.
+// attempt holds the times of a publish and its acknowledgement.
 type attempt struct{ began, acked time.Time }
 
-// connect is a connection of the test's own, which notices that a server has gone without a word as soon as our programs do.
+// connect connects the test with the ping settings of the programs, so that it detects a lost server as fast.
 func (c *cluster) connect(ctx context.Context, urls string) *bus.Conn {
 	c.t.Helper()
 	nc, err := nats.Connect(urls, nats.PingInterval(bus.PingInterval), nats.MaxPingsOutstanding(bus.MaxPings),
@@ -55,7 +55,7 @@ func (c *cluster) connect(ctx context.Context, urls string) *bus.Conn {
 	return conn
 }
 
-// submit hands in tasks until the load is stopped, each until the server has confirmed it.
+// submit submits tasks until the load is stopped, each until the server confirms it.
 func (l *load) submit(t *testing.T, ctx context.Context, conn *bus.Conn, every time.Duration) *submitter {
 	s := &submitter{conn: conn}
 	l.all.Go(func() {
@@ -69,10 +69,10 @@ func (l *load) submit(t *testing.T, ctx context.Context, conn *bus.Conn, every t
 			}
 			i := int(l.next.Add(1)) - 1
 			if i >= len(l.tasks) {
-				t.Errorf("more than %d tasks were wanted", len(l.tasks))
+				t.Errorf("the load needs more than %d tasks", len(l.tasks))
 				return
 			}
-			if s.handIn(ctx, l.tasks[i]) != nil {
+			if s.submitAll(ctx, l.tasks[i]) != nil {
 				return // the test is over
 			}
 		}
@@ -80,11 +80,11 @@ func (l *load) submit(t *testing.T, ctx context.Context, conn *bus.Conn, every t
 	return s
 }
 
-func (s *submitter) handIn(ctx context.Context, task *events.Task) error {
+func (s *submitter) submitAll(ctx context.Context, task *events.Task) error {
 	for {
 		a := attempt{began: time.Now()}
 		try, cancel := context.WithTimeout(ctx, time.Second)
-		_, err := s.conn.Publish(try, task, bus.Marks{})
+		_, err := s.conn.Publish(try, task, bus.PublishOptions{})
 		cancel()
 		if err == nil {
 			a.acked = time.Now()
@@ -100,7 +100,7 @@ func (s *submitter) handIn(ctx context.Context, task *events.Task) error {
 	}
 }
 
-// stop ends the load, and returns the ids of what was handed in. All of it was acknowledged.
+// stop ends the load and returns the ids of the submitted tasks, which are all acknowledged.
 func (l *load) stop() (ids []string) {
 	close(l.done)
 	l.all.Wait()
@@ -110,14 +110,14 @@ func (l *load) stop() (ids []string) {
 	return ids
 }
 
-// since reports whether a publish that began after a time was acknowledged.
+// since reports whether a publish that started after the time was acknowledged.
 func (s *submitter) since(began time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.acks) > 0 && s.acks[len(s.acks)-1].began.After(began)
 }
 
-// outage is the longest time without an acknowledgement between two times.
+// outage returns the longest interval without an acknowledgement between two times.
 func (s *submitter) outage(from, to time.Time) (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,7 @@ func (s *submitter) outage(from, to time.Time) (longest time.Duration) {
 	return max(longest, to.Sub(last))
 }
 
-// awaitCaughtUp returns when all that was stored at the call has been answered, reflected on and applied, while more comes
-// in.
+// awaitCaughtUp waits until all messages stored before the call are answered, reflected on and applied.
 func awaitCaughtUp(t *testing.T, ctx context.Context, conn *bus.Conn) {
 	t.Helper()
 	for _, step := range []struct{ role, stream string }{
@@ -154,7 +153,7 @@ func awaitCaughtUp(t *testing.T, ctx context.Context, conn *bus.Conn) {
 			}
 			lag, err := conn.Lag(try, step.role)
 			if err == nil && lag.Floor < end && !lag.Idle() {
-				err = fmt.Errorf("has settled up to %d of %d", lag.Floor, end)
+				err = fmt.Errorf("acknowledged up to %d of %d", lag.Floor, end)
 			}
 			if err != nil {
 				pause(ctx, 50*time.Millisecond)
@@ -172,7 +171,7 @@ func awaitLearning(t *testing.T, ctx context.Context, conn *bus.Conn) {
 		defer cancel()
 		s, err := conn.JetStream().Stream(try, events.StreamDeltas)
 		if err == nil && s.CachedInfo().State.Msgs == 0 {
-			err = errors.New("there is none")
+			err = errors.New("stream is empty")
 		}
 		if err != nil {
 			pause(ctx, 50*time.Millisecond)
@@ -181,7 +180,7 @@ func awaitLearning(t *testing.T, ctx context.Context, conn *bus.Conn) {
 	})
 }
 
-// awaitReplicas waits until every copy of every stream is complete.
+// awaitReplicas waits until all replicas of all streams are current.
 func awaitReplicas(t *testing.T, ctx context.Context, conn *bus.Conn) {
 	t.Helper()
 	eventually(t, time.Minute, "all replicas are current", func() error {
@@ -209,7 +208,7 @@ func current(s *jetstream.StreamInfo) error {
 	}
 	for _, p := range s.Cluster.Replicas {
 		if !p.Current || p.Offline || p.Lag > 0 {
-			return fmt.Errorf("stream %s: the copy of %s is behind: %+v", s.Config.Name, p.Name, *p)
+			return fmt.Errorf("stream %s: the replica of %s is behind: %+v", s.Config.Name, p.Name, *p)
 		}
 	}
 	return nil

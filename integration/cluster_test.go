@@ -26,9 +26,8 @@ import (
 	"debrief/events"
 )
 
-// cluster is three servers, each in a container of its own, with the workers and their model in others. There are two
-// networks: over one the servers talk to each other, over the other one everybody talks to them. So a server can be cut
-// off from the others and still be there for its clients.
+// cluster has three servers, workers and their model, each in a container. The servers use one network among themselves
+// and another one with their clients, so that a server can be partitioned from the others but reach its clients.
 type cluster struct {
 	t       *testing.T
 	engine  *testcontainers.DockerClient
@@ -37,29 +36,29 @@ type cluster struct {
 	clients string // names of the networks
 	routes  string
 	nodes   []*node
-	workers []*inmate
+	workers []*containerRef
 }
 
-// inmate is a container by its name.
-type inmate struct{ name, id string }
+// containerRef holds name and id of a container.
+type containerRef struct{ name, id string }
 
-// node is a server's container, and where it answers the test.
+// node is a server's container with its addresses for the test.
 type node struct {
-	inmate
+	containerRef
 	url, health string
 }
 
-// startCluster starts everything at once, and waits for nothing: workers find servers that have no leader yet, if any.
+// startCluster starts all containers at once. Workers may start before the servers or before a leader is elected.
 func startCluster(t *testing.T, ctx context.Context, replicas map[string]int) *cluster {
 	t.Helper()
-	needEngine(t)
+	requireEngine(t)
 	began := time.Now()
 	packages := []string{"github.com/nats-io/nats-server/v2"}
 	if runtime.GOOS != "linux" {
 		packages = append(packages, "./cmd/...")
 	}
 	dir := buildContext(t, "FROM scratch\nCOPY root/ /\nCOPY nats.conf /nats.conf\n", packages...)
-	if runtime.GOOS == "linux" { // what is built to run here runs there
+	if runtime.GOOS == "linux" { // the containers can run the programs of this machine
 		for _, name := range []string{"generator", "reflector", "curator", "debrief"} {
 			if err := os.Link(program(t, name), filepath.Join(dir, "root", name)); err != nil {
 				t.Fatal(err)
@@ -91,20 +90,20 @@ func startCluster(t *testing.T, ctx context.Context, replicas map[string]int) *c
 	})
 	built := time.Since(began)
 	c.clients = c.network(ctx)
-	c.routes = c.network(ctx, network.WithInternal()) // else the way to the host may go over it
+	c.routes = c.network(ctx, network.WithInternal()) // else connections to the host may use it
 
 	var all sync.WaitGroup
 	for i := range 3 {
-		n := &node{inmate: inmate{name: fmt.Sprint("n", i+1)}}
+		n := &node{containerRef: containerRef{name: fmt.Sprint("n", i+1)}}
 		c.nodes = append(c.nodes, n)
 		all.Go(func() { c.startServer(ctx, n) })
 	}
 	all.Go(func() {
-		c.start(ctx, "model", c.inClients("model"), testcontainers.WithCmd("/debrief", "model", "--listen", "0.0.0.0:8080", "--latency", "20ms"))
+		c.start(ctx, "model", c.inClients("model"), testcontainers.WithCmd("/debrief", "simulate", "--listen", "0.0.0.0:8080", "--latency", "20ms"))
 	})
 	for role, most := range replicas {
 		for i := range most {
-			w := &inmate{name: fmt.Sprint(role, i+1)}
+			w := &containerRef{name: fmt.Sprint(role, i+1)}
 			c.workers = append(c.workers, w)
 			all.Go(func() {
 				w.id = c.start(ctx, w.name, c.inClients(w.name), testcontainers.WithCmd("/"+role,
@@ -121,7 +120,7 @@ func startCluster(t *testing.T, ctx context.Context, replicas map[string]int) *c
 	return c
 }
 
-// clusterAckWait is when the work of who was cut off goes to others.
+// clusterAckWait is the ack wait of the workers.
 const clusterAckWait = 5 * time.Second
 
 func (c *cluster) network(ctx context.Context, opts ...network.NetworkCustomizer) (name string) {
@@ -151,8 +150,8 @@ func (c *cluster) start(ctx context.Context, name string, opts ...testcontainers
 
 const clientPort, healthPort = "4222/tcp", "8222/tcp"
 
-// serverConfig is what the servers have in common. They ask each other for signs of life: by themselves they do so every 30 s,
-// and one that comes back to the network is in touch with the others as late as that.
+// serverConfig is the common configuration of the servers. The ping interval of routes is short: with the default of 30 s a
+// server would need that long to find the others after a partition.
 const serverConfig = `listen: "0.0.0.0:4222"
 http: "0.0.0.0:8222"
 jetstream: { store_dir: "/data" }
@@ -163,7 +162,7 @@ cluster: {
 }
 `
 
-// startServer starts a server. It gets the same ports of the host in each of its lives, and so can be found again.
+// startServer starts a server. It has the same host ports after a restart.
 func (c *cluster) startServer(ctx context.Context, n *node) {
 	bindings := mobynet.PortMap{}
 	for port, at := range map[string]*string{clientPort: &n.url, healthPort: &n.health} {
@@ -177,10 +176,10 @@ func (c *cluster) startServer(ctx context.Context, n *node) {
 		testcontainers.WithCmd("/nats-server", "--config", "/nats.conf", "--name", n.name))
 }
 
-// route is the server's name for the others.
+// route returns the server's host name in the network of the servers.
 func (n *node) route() string { return "route-" + n.name }
 
-// urls is where a client finds the servers.
+// urls returns the client addresses of the servers.
 func (c *cluster) urls() string {
 	all := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
@@ -198,7 +197,7 @@ func (c *cluster) node(name string) *node {
 	return nil
 }
 
-// healthy reports why a server is not: its own word that it is up and its copies of streams and consumers are current.
+// healthy returns an error unless the server reports that it is up and its replicas are current.
 func (n *node) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -232,8 +231,8 @@ func (c *cluster) awaitHealthy(ctx context.Context) {
 	}
 }
 
-// supervise starts again, as a supervisor does, each worker that ended by itself because it found no server it could
-// work with, and demands that none ends for another reason. Call stop to end it, which says how often it did.
+// supervise restarts workers that exited because no server was usable, as a supervisor does. Another exit is an error. stop
+// ends it and returns the number of restarts.
 func (c *cluster) supervise(ctx context.Context) (stop func() int) {
 	ctx, cancel := context.WithCancel(ctx)
 	again, over := 0, make(chan struct{})
@@ -251,8 +250,8 @@ func (c *cluster) supervise(ctx context.Context) (stop func() int) {
 	return stop
 }
 
-// revive starts a worker again if it has ended, and returns how often.
-func (c *cluster) revive(ctx context.Context, w *inmate) int {
+// revive restarts a worker that has exited, and returns the number of restarts.
+func (c *cluster) revive(ctx context.Context, w *containerRef) int {
 	i, err := c.engine.ContainerInspect(ctx, w.id, moby.ContainerInspectOptions{})
 	if ctx.Err() != nil || err == nil && i.Container.State.Running {
 		return 0
@@ -264,7 +263,7 @@ func (c *cluster) revive(ctx context.Context, w *inmate) int {
 	if code := i.Container.State.ExitCode; code != 4 {
 		c.t.Errorf("%s ended by itself with exit code %d:\n%s", w.name, code, c.logs(ctx, w))
 	} else {
-		c.t.Logf("%s found no server to work with and is started again: %s", w.name, tail(c.logs(ctx, w), 1))
+		c.t.Logf("%s exited without a usable server and is restarted: %s", w.name, tail(c.logs(ctx, w), 1))
 	}
 	if _, err := c.engine.ContainerStart(ctx, w.id, moby.ContainerStartOptions{}); err != nil && ctx.Err() == nil {
 		c.t.Errorf("start %s: %v", w.name, err)
@@ -273,7 +272,7 @@ func (c *cluster) revive(ctx context.Context, w *inmate) int {
 	return 1
 }
 
-// dismiss stops every worker and wants it to end well.
+// dismiss stops all workers and checks their exit codes.
 func (c *cluster) dismiss(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, w := range c.workers {
@@ -291,8 +290,8 @@ func (c *cluster) dismiss(ctx context.Context) {
 	all.Wait()
 }
 
-// logs is the end of what a container said.
-func (c *cluster) logs(ctx context.Context, w *inmate) string {
+// logs returns the end of a container's log.
+func (c *cluster) logs(ctx context.Context, w *containerRef) string {
 	out, err := c.engine.ContainerLogs(ctx, w.id, moby.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: "30"})
 	if err != nil {
 		return err.Error()
@@ -302,7 +301,7 @@ func (c *cluster) logs(ctx context.Context, w *inmate) string {
 	return cmp.Or(strings.ToValidUTF8(string(data), ""), fmt.Sprint(err))
 }
 
-// What befalls a server, and how it ends.
+// Functions that inject a fault, and that end it.
 
 func (c *cluster) kill(ctx context.Context, n *node) error {
 	_, err := c.engine.ContainerKill(ctx, n.id, moby.ContainerKillOptions{Signal: "KILL"})
@@ -324,14 +323,14 @@ func (c *cluster) thaw(ctx context.Context, n *node) error {
 	return err
 }
 
-// cut takes a server's routes to the others away; join gives them back.
+// cut removes a server from the network of the servers; join adds it again.
 func (c *cluster) cut(ctx context.Context, n *node) error { return c.leave(ctx, n, c.routes) }
 
 func (c *cluster) join(ctx context.Context, n *node) error {
 	return c.enter(ctx, n, c.routes, n.route())
 }
 
-// unplug takes a server off the network; plug brings it back.
+// unplug removes a server from the network of the clients too; plug adds it again.
 func (c *cluster) unplug(ctx context.Context, n *node) error {
 	return errors.Join(c.leave(ctx, n, c.routes), c.leave(ctx, n, c.clients))
 }
@@ -352,11 +351,11 @@ func (c *cluster) enter(ctx context.Context, n *node, network, alias string) err
 	return err
 }
 
-// shutdown lets a server end by itself, as an upgrade does.
+// shutdown stops a server gracefully, as an upgrade does.
 func (c *cluster) shutdown(ctx context.Context, n *node) error {
 	_, err := c.engine.ContainerStop(ctx, n.id, moby.ContainerStopOptions{})
 	return err
 }
 
-// crewOfContainers is how many of each role.
-var crewOfContainers = map[string]int{events.RoleGenerator: 2, events.RoleReflector: 3, events.RoleCurator: 2}
+// workersPerRole is the number of workers of each role.
+var workersPerRole = map[string]int{events.RoleGenerator: 2, events.RoleReflector: 3, events.RoleCurator: 2}

@@ -21,8 +21,8 @@ import (
 	"debrief/events/bus"
 )
 
-// dockerfile needs no registry: the image is the static binary and a directory that its user may write. A scratch image
-// has no shell to make one with and no names of users, so the directory is copied, and its owner is a number.
+// dockerfile needs no registry: the image contains the static binary and a directory that its user may write. A scratch
+// image has no shell and no user names, so the directory is copied and its owner is a number.
 const dockerfile = `FROM scratch
 COPY --chown=65532:65532 root/ /
 USER 65532:65532
@@ -32,11 +32,11 @@ ENTRYPOINT ["/debrief"]
 
 const imageToken = "s3cr3t"
 
-// TestTheImageAnswersAndStopsWhenTold builds debrief into an image from scratch, and asks it for all that a deployment
-// relies on: it works as nobody in particular, says when it is ready, refuses strangers, answers, and ends by itself.
-func TestTheImageAnswersAndStopsWhenTold(t *testing.T) {
+// TestImageAnswersAndStops builds an image of debrief and checks that it runs as an unprivileged user, reports readiness,
+// rejects clients without the token, answers a task, and stops on SIGTERM.
+func TestImageAnswersAndStops(t *testing.T) {
 	t.Parallel()
-	needEngine(t)
+	requireEngine(t)
 	dir := buildContext(t, dockerfile, "./cmd/debrief")
 	if err := os.Mkdir(filepath.Join(dir, "root", "data"), 0o700); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestTheImageAnswersAndStopsWhenTold(t *testing.T) {
 		testcontainers.WithWaitStrategyAndDeadline(30*time.Second,
 			wait.ForLog("debrief is up"), wait.ForHTTP("/readyz").WithPort("8080/tcp")),
 	)
-	testcontainers.CleanupContainer(t, ctr) // the image goes with its container
+	testcontainers.CleanupContainer(t, ctr) // also removes the image
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +61,12 @@ func TestTheImageAnswersAndStopsWhenTold(t *testing.T) {
 		nc.Close()
 		t.Errorf("connect without the token: got %v, want %v", err, nats.ErrAuthorization)
 	}
-	answersInvoice(t, url)
-	stopsByItself(t, ctr)
+	expectAnswer(t, url)
+	expectCleanStop(t, ctr)
 }
 
-// needEngine skips the test where no container engine answers, and sets up for one that does.
-func needEngine(t *testing.T) {
+// requireEngine skips the test without a container engine, and configures testcontainers.
+func requireEngine(t *testing.T) {
 	t.Helper()
 	if err := setUpEngine(); err != nil {
 		t.Fatal(err)
@@ -74,11 +74,11 @@ func needEngine(t *testing.T) {
 	testcontainers.SkipIfProviderIsNotHealthy(t)
 }
 
-// setUpEngine is for all tests at once: the library reads its settings from the environment.
+// setUpEngine runs once for all tests, because the library reads its settings from the environment.
 var setUpEngine = sync.OnceValue(func() error {
 	settings := map[string]string{"TESTCONTAINERS_RYUK_DISABLED": "true"} // its image would have to be pulled
 	if _, err := net.InterfaceByName("docker0"); err == nil && strings.HasPrefix(cmp.Or(os.Getenv("DOCKER_HOST"), "unix:"), "unix:") {
-		// The engine shares our network. Where there is a /.dockerenv too, testcontainers would look for it elsewhere.
+		// The engine shares our network. With a /.dockerenv, testcontainers would use another host.
 		settings["TESTCONTAINERS_HOST_OVERRIDE"] = cmp.Or(os.Getenv("TESTCONTAINERS_HOST_OVERRIDE"), "localhost")
 	}
 	for key, value := range settings {
@@ -89,7 +89,7 @@ var setUpEngine = sync.OnceValue(func() error {
 	return nil
 })
 
-// buildContext is a directory to build an image from: its Dockerfile, and under root the static binaries of packages.
+// buildContext returns a directory for an image build, with a Dockerfile and, under root, static binaries of the packages.
 func buildContext(t *testing.T, dockerfile string, packages ...string) string {
 	t.Helper()
 	watch(t)
@@ -109,8 +109,8 @@ func buildContext(t *testing.T, dockerfile string, packages ...string) string {
 	return dir
 }
 
-// answersInvoice asks for the total of an invoice that no house rule is about, which the simulated model knows to add up.
-func answersInvoice(t *testing.T, url string) {
+// expectAnswer submits an invoice without house rules, which the simulated model can add up, and checks the execution.
+func expectAnswer(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -128,12 +128,12 @@ func answersInvoice(t *testing.T, url string) {
 		Target: "37.5", Evaluator: "numeric", Created: time.Now().UTC(),
 	}
 	task.Book = "default"
-	reply, err := conn.Request(ctx, task, bus.Marks{})
+	reply, err := conn.Request(ctx, task, bus.PublishOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply.Refused != "" || reply.Handle == "" {
-		t.Fatalf("got handle %q and refusal %q, want an execution that is stored", reply.Handle, reply.Refused)
+	if reply.Error != "" || reply.Handle == "" {
+		t.Fatalf("got handle %q and error %q, want a stored execution", reply.Handle, reply.Error)
 	}
 	e := new(events.Execution)
 	if err := events.Unmarshal(reply.Data, e); err != nil {
@@ -144,10 +144,10 @@ func answersInvoice(t *testing.T, url string) {
 	}
 }
 
-// stopsByItself sends SIGTERM; who has not ended after the grace is killed, and that shows in the exit code.
-func stopsByItself(t *testing.T, ctr testcontainers.Container) {
+// expectCleanStop sends SIGTERM and checks the exit code. The engine kills the container after the grace period.
+func expectCleanStop(t *testing.T, ctr testcontainers.Container) {
 	t.Helper()
-	grace := 10 * time.Second // Docker's own
+	grace := 10 * time.Second // Docker's default
 	began := time.Now()
 	if err := ctr.Stop(t.Context(), &grace); err != nil {
 		t.Fatal(err)

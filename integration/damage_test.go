@@ -19,10 +19,10 @@ import (
 	"debrief/events/natsd"
 )
 
-// damages are what happens to the files of a stream while its server is stopped.
+// damages change the files of a stream while its server is stopped.
 var damages = []struct {
 	name string
-	do   func(t *testing.T, stream string) bool // false where the stream has no such file
+	do   func(t *testing.T, stream string) bool // returns false if the stream has no such file
 }{
 	{"flipped byte", func(t *testing.T, stream string) bool {
 		return eachFile(t, stream, "msgs/*.blk", func(file string, data []byte) error {
@@ -44,7 +44,7 @@ var damages = []struct {
 	}},
 }
 
-// eachFile calls fn for the files of a stream that match, empty ones aside.
+// eachFile calls fn for the matching files of a stream, except empty ones.
 func eachFile(t *testing.T, stream, pattern string, fn func(file string, data []byte) error) (any bool) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(stream, pattern))
@@ -64,16 +64,16 @@ func eachFile(t *testing.T, stream, pattern string, fn func(file string, data []
 	return any
 }
 
-// shortCells are those that every run tries: streams by damage.
+// shortCells are the combinations for short runs: streams by damage.
 var shortCells = map[string][]string{
 	events.StreamExecutions: {"flipped byte", "consumer state"}, events.StreamDeltas: {"truncated"}, "KV_" + events.BucketWindow: {"removed"},
 }
 
-// TestNoDamageIsSilent prints what up, doctor, verify and status say of damage to each stream. Where none of them names the
-// stream, nothing may be lost. All cells:
+// TestDamageIsReported damages each stream and prints the output of up, doctor, verify and status. If none of them names
+// the stream, no message may be lost. All combinations:
 //
-//	DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run TestNoDamageIsSilent | grep DAMAGE
-func TestNoDamageIsSilent(t *testing.T) {
+//	DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run TestDamageIsReported | grep DAMAGE
+func TestDamageIsReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; run without -short")
 	}
@@ -107,7 +107,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 	}
 }
 
-// damageCell runs the programs on a damaged store and prints what they say.
+// damageCell runs the programs on a damaged store and prints a row of the table.
 func damageCell(t *testing.T, bin, dir, stream, damage string, held map[string]bool) {
 	t.Helper()
 	row, said := fmt.Sprintf("DAMAGE | %s | %s |", stream, damage), false
@@ -136,14 +136,14 @@ func damageCell(t *testing.T, bin, dir, stream, damage string, held map[string]b
 	}
 	t.Log(row, state, "|")
 	if lost > 0 && !said || damage == "consumer state" && !said {
-		t.Errorf("%s, %s: nothing says that %s", stream, damage, state)
+		t.Errorf("%s, %s: not reported: %s", stream, damage, state)
 	}
 }
 
-// lineOn is the first line that says something of damage to a stream.
+// lineOn returns the first line that reports damage to the stream.
 func lineOn(text, stream string) string {
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "book ") { // the head of a table
+		if strings.HasPrefix(line, "book ") { // a table header
 			continue
 		}
 		lower := strings.ToLower(line)
@@ -158,7 +158,7 @@ func lineOn(text, stream string) string {
 	return ""
 }
 
-// runOn runs a command on a store. An up is stopped when it is up.
+// runOn runs a command on a store. It stops 'debrief up' when it is ready.
 func runOn(t *testing.T, bin, dir string, args ...string) (text string, code int) {
 	t.Helper()
 	args = append(slices.Clone(args), "--data", dir)
@@ -188,7 +188,7 @@ func runOn(t *testing.T, bin, dir string, args ...string) (text string, code int
 	return string(log), code
 }
 
-// fillStore has a pipeline work on a store until it holds something of everything.
+// fillStore runs a pipeline on a store until all streams contain messages.
 func fillStore(t *testing.T, bin, dir string) {
 	t.Helper()
 	listen := freeAddress(t)
@@ -200,11 +200,11 @@ func fillStore(t *testing.T, bin, dir string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	publish := func(e events.Event) {
-		if _, err := conn.Publish(ctx, e, bus.Marks{}); err != nil {
+		if _, err := conn.Publish(ctx, e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h := newTruth(t, ctx, conn, "desk")
+	h := newExpectedBook(t, ctx, conn, "desk")
 	rng := rand.New(rand.NewPCG(14, 10))
 	for i := range 60 {
 		e := &events.Execution{ID: events.NewID(), TaskID: fmt.Sprint(i), Question: "How is an order changed?", Answer: strings.Repeat("So. ", 50), Started: time.Now().UTC()}
@@ -254,7 +254,7 @@ func fillStore(t *testing.T, bin, dir string) {
 	}
 }
 
-// contents are the messages of a stream: their subjects and payloads. Those of the server's markers do not count.
+// contents returns subjects and payloads of a stream's messages, without the server's markers.
 func contents(t *testing.T, dir, stream string) map[string]bool {
 	t.Helper()
 	server, err := natsd.Start(natsd.Config{Dir: dir})
@@ -285,7 +285,7 @@ func glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	all, err := filepath.Glob(pattern)
 	if err != nil || len(all) == 0 {
-		t.Fatalf("%s: no such file (%v)", pattern, err)
+		t.Fatalf("%s: file not found (%v)", pattern, err)
 	}
 	return all
 }

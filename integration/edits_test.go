@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"debrief/events"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// TestAnEditWaitsForACurator: without one, a person is told so after 5 s in a line, and the edit is done when one comes.
-func TestAnEditWaitsForACurator(t *testing.T) {
+// TestEditWaitsForCurator submits an edit without a curator. The command must report that after 5 s in one line, and a
+// curator that starts later must apply the edit.
+func TestEditWaitsForCurator(t *testing.T) {
 	t.Parallel()
 	_, url := startServer(t)
 	add := func(text string) (code int, said string) {
@@ -32,14 +33,14 @@ func TestAnEditWaitsForACurator(t *testing.T) {
 	}
 	began := time.Now()
 	code, said := add("The desk opens at nine.")
-	if want := "no curator answered in 5s: the edit is stored and will be done when one runs"; code != 4 || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
+	if want := "no curator replied in 5s: the edit is stored, and the next curator applies it"; code != 4 || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
 		t.Errorf("got exit code %d and %q, want 4 and %q in a line", code, said, want)
 	}
 	if waited := time.Since(began); waited < 5*time.Second {
 		t.Errorf("gave up after %s", waited)
 	}
 	startWorker(t, "curator", events.RoleCurator, "--nats", url)
-	store := natskv.New(connect(t, url).JetStream())
+	store := deltalog.New(connect(t, url).JetStream())
 	eventually(t, 30*time.Second, "the edit that waited", func() error {
 		w, err := store.Writer(t.Context(), desk)
 		if err != nil {
@@ -53,7 +54,7 @@ func TestAnEditWaitsForACurator(t *testing.T) {
 	if code, said := add("The desk closes at five."); code != 0 {
 		t.Errorf("with a curator: exit code %d, %s", code, said)
 	}
-	if p, err := store.At(t.Context(), desk, 2); err != nil || p.Len() != 2 || p.Bullet(playbook.MintID("others", 2)) == nil {
+	if p, err := store.PlaybookAt(t.Context(), desk, 2); err != nil || p.Len() != 2 || p.Bullet(playbook.MintID("others", 2)) == nil {
 		t.Errorf("got %v, %v, want both bullets", p, err)
 	}
 }

@@ -16,13 +16,12 @@ import (
 	"debrief/events/bus"
 )
 
-// TestNothingIsLostWhenTheServerDiesOverExhaustedMessages: each of many reflections has had all of its attempts, none of
-// which ended. The server, which flushes every write, is killed shortly after the next pull; then a curator is killed
-// while it works through them. Each reflection ends with an effect or with one dead letter, never with both. In its long
-// form 20 rounds of 1,200, with the server killed up to 1.5 s after the pull:
+// TestExhaustedMessagesSurviveServerKill uses up all delivery attempts of many reflections. It kills the server, which
+// flushes every write, shortly after the next pull, and then a curator that handles them. Each reflection must end with
+// either an effect or one dead letter. The long form has 20 rounds of 1,200, and kills up to 1.5 s after the pull:
 //
-//	DEBRIEF_LONG=1 go test ./integration -run NothingIsLostWhenTheServerDies -v -timeout 30m
-func TestNothingIsLostWhenTheServerDiesOverExhaustedMessages(t *testing.T) {
+//	DEBRIEF_LONG=1 go test ./integration -run ExhaustedMessages -v -timeout 30m
+func TestExhaustedMessagesSurviveServerKill(t *testing.T) {
 	t.Parallel()
 	rounds, n, latest := 2, 400, 100*time.Millisecond
 	if os.Getenv(longEnv) != "" {
@@ -34,7 +33,7 @@ func TestNothingIsLostWhenTheServerDiesOverExhaustedMessages(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	curator := startWorker(t, "curator", events.RoleCurator, "--nats", url, "--ack-wait", ackWait.String())
-	h := newTruth(t, ctx, conn, "exhausted")
+	h := newExpectedBook(t, ctx, conn, "exhausted")
 	awaitSettled(t, ctx, conn)
 	curator.kill()
 
@@ -44,12 +43,12 @@ func TestNothingIsLostWhenTheServerDiesOverExhaustedMessages(t *testing.T) {
 		for range n {
 			r := h.newReflection()
 			r.Tags = []events.BulletTag{{ID: h.seeds[rng.IntN(len(h.seeds))], Tag: events.Helpful}}
-			if _, err := conn.Publish(ctx, r, bus.Marks{}); err != nil {
+			if _, err := conn.Publish(ctx, r, bus.PublishOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			ids[r.ID] = true
 		}
-		lost := useUp(t, ctx, conn, n)
+		lost := exhaust(t, ctx, conn, n)
 		wait := 20*time.Millisecond + rand.N(latest-20*time.Millisecond)
 		pulled := pullOnce(t, url)
 		pause(ctx, wait)
@@ -69,7 +68,7 @@ func TestNothingIsLostWhenTheServerDiesOverExhaustedMessages(t *testing.T) {
 		}
 		awaitSettled(t, ctx, conn)
 		curator.kill()
-		some, letters := fates(t, ctx, conn, h, ids)
+		some, letters := countOutcomes(t, ctx, conn, h, ids)
 		effects, dead = effects+some, dead+letters
 		t.Logf("round %d: %d lost deliveries, server killed %s after the next pull: %d effects, %d dead letters of %d",
 			round+1, lost, wait.Round(time.Millisecond), some, letters, n)
@@ -80,9 +79,9 @@ func TestNothingIsLostWhenTheServerDiesOverExhaustedMessages(t *testing.T) {
 	}
 }
 
-// useUp takes each message of the curator five times and gives it back, as a worker that dies would. It returns how many
-// deliveries there were.
-func useUp(t *testing.T, ctx context.Context, conn *bus.Conn, n int) (deliveries int) {
+// exhaust takes each message of the curator five times without an ack, as a worker that dies. It returns the number of
+// deliveries.
+func exhaust(t *testing.T, ctx context.Context, conn *bus.Conn, n int) (deliveries int) {
 	t.Helper()
 	const attempts = 5
 	cons, err := conn.JetStream().Consumer(ctx, events.StreamReflections, events.RoleCurator)
@@ -119,7 +118,7 @@ func useUp(t *testing.T, ctx context.Context, conn *bus.Conn, n int) (deliveries
 	return deliveries
 }
 
-// pullOnce pulls on a connection of its own, which ends with the server.
+// pullOnce pulls on a separate connection, which ends with the server.
 func pullOnce(t *testing.T, url string) (ended func()) {
 	t.Helper()
 	nc, err := nats.Connect(url, nats.NoReconnect())
@@ -136,9 +135,9 @@ func pullOnce(t *testing.T, url string) (ended func()) {
 	return sync.OnceFunc(nc.Close)
 }
 
-// fates counts how many of some reflections have an effect and how many have a dead letter, by what the streams hold. It
-// fails the test over one that has neither, both, or one of them twice.
-func fates(t *testing.T, ctx context.Context, conn *bus.Conn, h *truth, ids map[events.ID]bool) (effects, dead int) {
+// countOutcomes counts, in the streams, the reflections with an effect and those with a dead letter. A reflection with
+// neither, both or two of one is an error.
+func countOutcomes(t *testing.T, ctx context.Context, conn *bus.Conn, h *expectedBook, ids map[events.ID]bool) (effects, dead int) {
 	t.Helper()
 	covered, buried := map[events.ID]int{}, map[events.ID]int{}
 	log, err := readAll(ctx, conn.JetStream(), events.StreamDeltas, events.KindDelta.Subject(h.book))
@@ -178,7 +177,7 @@ func fates(t *testing.T, ctx context.Context, conn *bus.Conn, h *truth, ids map[
 	}
 	for i, p := range problems {
 		if t.Error(p); i == 9 {
-			t.Errorf("and %d more", len(problems)-10)
+			t.Errorf("%d more problems", len(problems)-10)
 			break
 		}
 	}

@@ -11,16 +11,16 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
+	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
-	"debrief/playbook/natskv"
 	"debrief/reflector"
 )
 
-// TestFeedbackLaterSettlesVotesOnce: runs of one kind and words on them, in any order that an operator may find for
-// them, some of it while the run itself is not reflected on yet; a reflector and two curators. In the end every bullet
-// has each run's vote as it was judged last, and taking the runs back takes everything back.
-func TestFeedbackLaterSettlesVotesOnce(t *testing.T) {
+// TestLateFeedbackCountsOnce publishes runs and feedback on them in random order, some before the run is reflected on, with
+// one reflector and two curators. In the end each bullet must have the vote of each run's last feedback, and forgetting the
+// runs must remove all votes.
+func TestLateFeedbackCountsOnce(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond, Linger: time.Millisecond})
 	for _, run := range []func(context.Context, *bus.Conn) error{
@@ -38,11 +38,11 @@ func TestFeedbackLaterSettlesVotesOnce(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(7, 5))
 	outcomes := []events.Outcome{{Label: events.Success}, {Label: events.Failure}, {Label: events.Unknown}}
-	type votes = [2]int // helpful, harmful; what nobody knows has another kind of vote, or none, by the rule
+	type votes = [2]int // helpful, harmful; a run without outcome has another kind of vote, or none
 	want := map[playbook.Book]votes{}
 	handles := map[playbook.Book][]events.Handle{}
 	publish := func(e events.Event) bus.Receipt {
-		r, err := conn.Publish(t.Context(), e, bus.Marks{})
+		r, err := conn.Publish(t.Context(), e, bus.PublishOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestFeedbackLaterSettlesVotesOnce(t *testing.T) {
 	var last uint64
 	for i := range 8 {
 		book := playbook.Book(fmt.Sprint("b", i))
-		var open []func() // words that are still to be said
+		var open []func() // feedback to publish
 		var latest []events.Label
 		for j := range 2 + rng.IntN(4) {
 			e := &events.Execution{
@@ -68,7 +68,7 @@ func TestFeedbackLaterSettlesVotesOnce(t *testing.T) {
 			for range rng.IntN(4) {
 				f := &events.Feedback{ID: events.NewID(), Execution: h, Outcome: outcomes[rng.IntN(2)]}
 				if f.Book = book; rng.IntN(4) == 0 {
-					f.Outcome = events.Outcome{Feedback: "hm"} // which judges nothing
+					f.Outcome = events.Outcome{Feedback: "hm"} // without an outcome
 				}
 				open = append(open, func() {
 					last = publish(f).Seq
@@ -111,22 +111,22 @@ func TestFeedbackLaterSettlesVotesOnce(t *testing.T) {
 		}
 		return nil
 	})
-	store := natskv.New(conn.JetStream())
+	store := deltalog.New(conn.JetStream())
 	for book, v := range want {
 		log := store.History(t.Context(), book)
-		without, err := history.Without(log, playbook.Selector{Source: "desk"})
+		without, err := history.Forget(log, playbook.Selector{Source: "desk"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n := without.Playbook.Len(); n > 0 {
-			t.Errorf("book %s: %d bullets rest on nothing", book, n)
+			t.Errorf("book %s: %d bullets without evidence", book, n)
 		}
 		w, err := store.Writer(t.Context(), book)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if w.State().Playbook().Len() == 0 {
-			t.Errorf("book %s learned nothing", book)
+			t.Errorf("book %s has no bullets", book)
 		}
 		for b := range w.State().Playbook().All() {
 			if got := (votes{b.Helpful, b.Harmful}); got != v {

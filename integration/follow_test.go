@@ -14,16 +14,15 @@ import (
 	"debrief/events"
 )
 
-// TestAGeneratorThatMayNotFollowSaysSo: without the right to read the view a generator goes on with the playbook that it
-// has, which never moves. Its health says so, and which right it is, here and to who asks from afar; also that of one that
-// does nothing but serve.
-func TestAGeneratorThatMayNotFollowSaysSo(t *testing.T) {
+// TestMissingFollowRightIsReported removes a generator's right to read the view, so that its playbook stays at one version.
+// Its health endpoint and 'debrief status' must report that and name the right, also for a generator that only serves.
+func TestMissingFollowRightIsReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	const right = "$JS.API.DIRECT.GET.KV_playbook"
-	s := secureBut(t, `"`+right+`" # the playbook`, "acme")
+	s := startTLSServerWithout(t, `"`+right+`" # the playbook`, "acme")
 	s.debrief("acme", "setup", "--wait", "10s")
 	flags := append(s.flags("acme", events.RoleGenerator), "--model", "simulated-invoice-desk", "--base-url", startModel(t, 0))
 	says := func(health string) error {
@@ -64,6 +63,6 @@ func TestAGeneratorThatMayNotFollowSaysSo(t *testing.T) {
 	defer cancel()
 	out, _ := exec.CommandContext(ctx, program(t, "debrief"), append([]string{"status"}, s.flags("acme", events.UserOperator)...)...).CombinedOutput()
 	if text := string(out); !strings.Contains(text, "unavailable") || !strings.Contains(text, right) {
-		t.Errorf("debrief status says nothing of it:\n%s", text)
+		t.Errorf("debrief status does not report it:\n%s", text)
 	}
 }

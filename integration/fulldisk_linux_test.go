@@ -22,15 +22,15 @@ import (
 	"debrief/events/bus"
 )
 
-// recovery is how long after space returned the server has to take events again.
+// recovery is the maximum time until the server accepts events again after space is freed.
 const recovery = 5 * time.Second
 
-// smallDisk mounts a disk of 16 MiB until the test ends.
-func smallDisk(t *testing.T) string {
+// mountSmallDisk mounts a disk of 16 MiB until the test ends.
+func mountSmallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
-		t.Skipf("mounts no disk of its own here: %v", err)
+		t.Skipf("cannot mount a disk: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
@@ -40,8 +40,8 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// ballast fills a disk but for some bytes.
-func ballast(t *testing.T, disk string, leave int64) (remove func()) {
+// fillDisk fills a disk except for some bytes.
+func fillDisk(t *testing.T, disk string, leave int64) (remove func()) {
 	t.Helper()
 	name := filepath.Join(disk, "ballast")
 	f, err := os.Create(name)
@@ -80,7 +80,7 @@ type reporter struct {
 	reports int
 }
 
-// report sends one execution. It returns the code, the seconds to wait before another try, and what was said.
+// report sends one execution. It returns the status code, the Retry-After header and the body.
 func (r *reporter) report() (code int, after, text string) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -103,7 +103,7 @@ func (r *reporter) report() (code int, after, text string) {
 		r.t.Fatal(err)
 	}
 	if reply.StatusCode == http.StatusOK {
-		var s events.Stored
+		var s events.StoredReply
 		if err := json.Unmarshal(data, &s); err != nil {
 			r.t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func (r *reporter) report() (code int, after, text string) {
 	return reply.StatusCode, reply.Header.Get("Retry-After"), string(data)
 }
 
-// refused sends a report and wants it refused with a time to come back.
+// refused sends a report and expects an error with Retry-After.
 func (r *reporter) refused() {
 	r.t.Helper()
 	if code, after, text := r.report(); code != http.StatusServiceUnavailable || after == "" {
@@ -122,8 +122,8 @@ func (r *reporter) refused() {
 	}
 }
 
-// recovers wants a report taken soon.
-func (r *reporter) recovers(since time.Time) {
+// expectRecovery checks that reports are accepted within the recovery time.
+func (r *reporter) expectRecovery(since time.Time) {
 	r.t.Helper()
 	eventually(r.t, time.Minute, "a report to be taken again", func() error {
 		if code, _, text := r.report(); code != http.StatusOK {
@@ -132,11 +132,11 @@ func (r *reporter) recovers(since time.Time) {
 		return nil
 	})
 	if took := time.Since(since); took > recovery {
-		r.t.Errorf("took reports again %s after space returned, want at most %s", took, recovery)
+		r.t.Errorf("accepted reports %s after space was freed, want at most %s", took, recovery)
 	}
 }
 
-// kept checks that everything that was acknowledged is stored.
+// kept checks that all acknowledged reports are stored.
 func (r *reporter) kept(nc *nats.Conn) {
 	r.t.Helper()
 	conn, err := bus.Attach(nc, bus.Options{})
@@ -173,7 +173,7 @@ func read(t *testing.T, url string) (int, string) {
 	return reply.StatusCode, string(data)
 }
 
-// command runs debrief and returns its exit code and all that it printed.
+// command runs debrief and returns its exit code and output.
 func command(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(t, "debrief"), args...)
@@ -185,40 +185,40 @@ func command(t *testing.T, args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// redEverywhere wants every way to ask about health to name the full disk.
-func redEverywhere(t *testing.T, health, server, dir string) {
+// expectRed checks that all health checks and commands name the full disk.
+func expectRed(t *testing.T, health, server, dir string) {
 	t.Helper()
-	if code, text := read(t, "http://"+health+"/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(text, `"store":"the server takes nothing new: the disk of `+dir) {
+	if code, text := read(t, "http://"+health+"/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(text, `"store":"the server accepts no new messages: the disk of `+dir) {
 		t.Errorf("healthz: got %d %s, want 503 and the disk", code, text)
 	}
 	if code, _ := read(t, "http://"+health+"/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("readyz: got %d, want 503", code)
 	}
 	if _, text := read(t, "http://"+health+"/metrics"); !strings.Contains(text, "debrief_store_closed 1") {
-		t.Error("metrics: the store is open")
+		t.Error("metrics: debrief_store_closed is not 1")
 	}
 	for _, name := range []string{"status", "doctor"} {
 		if code, text := command(t, name, "--nats", server); code == 0 || !strings.Contains(text, "the disk of "+dir) || !strings.Contains(text, "free some space") {
-			t.Errorf("%s: exit %d and\n%s\nwant an error that names the disk and the cure", name, code, text)
+			t.Errorf("%s: exit %d and\n%s\nwant an error that names the disk and the fix", name, code, text)
 		}
 	}
 }
 
-// TestADiskThatWasFull: reports are refused at once while the disk is full, with every health endpoint red, and taken again
-// soon after there is space. Nothing that was acknowledged is lost.
-func TestADiskThatWasFull(t *testing.T) {
+// TestFullDiskRecovery fills the disk. Reports must fail at once while all health endpoints are red, and be accepted soon
+// after space is freed. No acknowledged report may be lost.
+func TestFullDiskRecovery(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("fills two disks three times")
 	}
 	for name, leave := range map[string]int64{
 		"down to the reserve": 1 << 20,
-		"to the last byte":    0, // writes fail before the server sees it coming
+		"to the last byte":    0, // writes fail before the server detects the shortage
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bin := program(t, "debrief")
-			disk := smallDisk(t)
+			disk := mountSmallDisk(t)
 			dir, listen, health, agents := filepath.Join(disk, "data"), freeAddress(t), freeAddress(t), freeAddress(t)
 			up := start(t, "up", func() *exec.Cmd {
 				return exec.Command(bin, "up", "--data", dir, "--listen", listen, "--http", agents, "--health", health)
@@ -234,7 +234,7 @@ func TestADiskThatWasFull(t *testing.T) {
 			}
 			for round := range 3 {
 				stop, stopped := make(chan struct{}), make(chan struct{})
-				go func() { // so that writes are under way when the disk fills up
+				go func() { // so that writes are in flight when the disk becomes full
 					defer close(stopped)
 					for {
 						select {
@@ -245,7 +245,7 @@ func TestADiskThatWasFull(t *testing.T) {
 						}
 					}
 				}()
-				remove := ballast(t, disk, leave)
+				remove := fillDisk(t, disk, leave)
 				eventually(t, time.Minute, "health to be red", func() error {
 					if code, text := read(t, "http://"+health+"/healthz"); code == http.StatusOK {
 						return errors.New(text)
@@ -256,10 +256,10 @@ func TestADiskThatWasFull(t *testing.T) {
 				<-stopped
 				r.refused()
 				if round == 0 {
-					redEverywhere(t, health, "nats://"+listen, dir)
+					expectRed(t, health, "nats://"+listen, dir)
 				}
 				remove()
-				r.recovers(time.Now())
+				r.expectRecovery(time.Now())
 			}
 			eventually(t, time.Minute, "health to be green again", func() error {
 				if code, text := read(t, "http://"+health+"/readyz"); code != http.StatusOK {
@@ -274,7 +274,7 @@ func TestADiskThatWasFull(t *testing.T) {
 			defer nc.Close()
 			r.kept(nc)
 			if text, _ := os.ReadFile(up.log); leave == 0 && !bytes.Contains(text, []byte("no space left on device")) {
-				t.Error("no write of the server failed, so that nothing is shown")
+				t.Error("no write of the server failed, so the test is not meaningful")
 			}
 		})
 	}

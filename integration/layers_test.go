@@ -1,4 +1,4 @@
-// Package integration tests what no single package can: the programs together, and that the house is built as planned.
+// Package integration tests the programs together, and the import rules of the packages.
 package integration
 
 import (
@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// pkg is what go list tells of a package.
+// pkg is a package as printed by go list.
 type pkg struct {
 	ImportPath   string
 	Doc          string
@@ -26,76 +26,81 @@ type pkg struct {
 	Deps         []string
 }
 
-// floor is the path within the module: "events/bus" of debrief/events/bus.
+// floor returns the path within the module: "events/bus" for debrief/events/bus.
 func (p *pkg) floor() string { return strings.TrimPrefix(p.ImportPath, "debrief/") }
 
-// The words of the plan.
+// Import patterns.
 const (
 	ours   = "debrief/..."
-	others = "*.*/..." // neither ours nor the standard library's
+	others = "*.*/..." // other modules
 	client = "github.com/nats-io/nats.go/..."
 	server = "github.com/nats-io/nats-server/..."
 	openai = "github.com/sashabaranov/go-openai/..."
 	docker = "github.com/testcontainers/..."
 	counts = "github.com/prometheus/client_golang/..."
-	promql = "github.com/prometheus/prometheus/..." // its language and engine, for a test
+	promql = "github.com/prometheus/prometheus/..." // query language and engine, for a test
 )
 
-// plan is the floor plan: what the packages that match may not import. Arrows go down, siblings have no door between
-// them.
+// plan lists the imports that are forbidden for packages. Packages import only lower layers, and not their siblings.
 var plan = []struct {
 	floor  string
 	why    string
-	except []string // may be imported all the same
+	except []string // allowed imports
 	banned []string
 }{
-	{"playbook", "the domain is pure: standard library only", nil, []string{others, ours}},
-	{"playbook/...", "the domain does not know who uses it", []string{"debrief/playbook/...", "debrief/events", "debrief/events/direct", "debrief/events/denied"}, []string{ours, openai, server}},
-	{"playbook/inmem", "a store without a broker", nil, []string{client, server}},
-	{"playbook/recall", "recall is part of the domain", nil, []string{client, server, "debrief/events/..."}},
-	{"playbook/storetest", "both stores pass it, so it knows neither", nil, []string{client, server, "debrief/events/...", "debrief/playbook/inmem", "debrief/playbook/natskv"}},
+	{"playbook", "the domain is pure: standard library and its pure helpers", []string{"debrief/playbook/heap", "debrief/playbook/text"}, []string{others, ours}},
+	{"playbook/heap", "a pure helper: standard library only", nil, []string{others, ours}},
+	{"playbook/text", "a pure helper: standard library only", nil, []string{others, ours}},
+	{"playbook/...", "the domain does not know its users", []string{"debrief/playbook/..."}, []string{ours, client, openai, server}},
+	{"playbook/recall", "recall must not use NATS or events", nil, []string{client, server, "debrief/events/..."}},
 
-	{"events", "the wire knows playbooks, redaction and its codec, and no connection", []string{"debrief/playbook", "debrief/events/chat", "debrief/events/redact", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
-	{"events/chat", "the shape of a conversation knows no one who has it", nil, []string{ours, client, server, openai}},
-	{"events/redact", "a secret is known by its text alone", nil, []string{others, ours}},
-	{"events/bus", "transport carries events and does not know what they are for", []string{"debrief/events", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},
-	{"events/denied", "what the server refuses is the same whoever asks", []string{"github.com/nats-io/nats.go/..."}, []string{others, ours}},
-	{"events/direct", "a read of a stream does not know what is in it", []string{"github.com/nats-io/nats.go"}, []string{others, ours}},
-	{"events/window", "windows are kept here and used elsewhere", []string{"debrief/events", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},
-	{"events/service", "a door knows who is asked, and not how it is done", []string{"debrief/events", "debrief/events/bus", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},
-	{"events/liveness", "liveness is read from the transport, and knows no one who is judged", []string{"debrief/events", "debrief/events/bus"}, []string{ours, server, openai}},
-	{"events/natsd", "a server knows no streams", nil, []string{ours, openai}},
+	{"events", "the wire types may import playbook, redaction and the codec, but no transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/chat", "debrief/events/redact", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
+	{"events/chat", "the types of conversations must not import their users", []string{"debrief/playbook/text"}, []string{ours, client, server, openai}},
+	{"events/redact", "redaction may import only the standard library", nil, []string{others, ours}},
+	{"events/bus", "the transport must not import roles", []string{"debrief/events", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
+	{"events/deltalog", "the log of playbooks knows the wire and the domain", []string{"debrief/events", "debrief/events/direct", "debrief/events/denied", "debrief/playbook", "debrief/playbook/..."}, []string{ours, server, openai}},
+	{"events/chat/openai", "the client of models knows the shape of a conversation", []string{"debrief/events/chat"}, []string{ours, client, server}},
+	{"events/denied", "the detection of denied requests may import only the NATS client", []string{"github.com/nats-io/nats.go/..."}, []string{others, ours}},
+	{"events/direct", "direct reads may import only the NATS client", []string{"github.com/nats-io/nats.go"}, []string{others, ours}},
+	{"events/window", "windows must not import their users", []string{"debrief/events", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},
+	{"events/service", "the service must not import its backend", []string{"debrief/events", "debrief/events/bus", "debrief/events/redact", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
+	{"events/liveness", "liveness may import the transport, but no roles", []string{"debrief/events", "debrief/events/bus"}, []string{ours, server, openai}},
+	{"events/natsd", "the embedded server must not import our packages", nil, []string{ours, openai}},
 
-	{"generator/selection", "what a context is made of is pure", []string{"debrief/playbook", "debrief/events", "debrief/events/chat"}, []string{ours}},
-	{"generator/records", "what a context is made of is pure", []string{"debrief/events", "debrief/events/chat"}, []string{ours}},
-	{"generator/sliding", "what a context is made of is pure", []string{"debrief/events/chat"}, []string{ours}},
-	{"generator/assembly", "assembly is pure", []string{"debrief/playbook", "debrief/events", "debrief/events/chat", "debrief/generator/..."}, []string{ours}},
-	{"generator/scoring", "a judge knows the task and the answer, and nobody who asks", []string{"debrief/events"}, []string{ours}},
-	{"generator/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
-	{"reflector/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
-	{"curator/gate", "a verdict is a function of counts", []string{"debrief/playbook"}, []string{ours}},
-	{"curator/...", "a role sees events, no messages and no provider", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
+	{"generator/prompt/selection", "context parts must not use a transport", []string{"debrief/playbook", "debrief/playbook/heap", "debrief/playbook/text", "debrief/events", "debrief/events/chat"}, []string{ours}},
+	{"generator/prompt/records", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events", "debrief/events/chat"}, []string{ours}},
+	{"generator/prompt/sliding", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events/chat"}, []string{ours}},
+	{"generator/prompt/assembly", "assembly must not use a transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/generator/..."}, []string{ours}},
+	{"generator/scoring", "scoring may import only events", []string{"debrief/events", "debrief/playbook/text"}, []string{ours}},
+	{"generator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
+	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
+	{"curator/gate", "the gate may import only playbook", []string{"debrief/playbook"}, []string{ours}},
+	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
-	{"cmd/internal/stats", "numbers know not what they are of", nil, []string{others, ours}},
-	{"cmd/internal/...", "an adapter serves every program, and programs do not link the server", nil, []string{server, "debrief/events/natsd"}},
+	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},
+	{"cmd/internal/...", "programs share adapters, and workers do not link the server: only package cli imports it", []string{"debrief/events/natsd"}, []string{server, "debrief/cmd/debrief/...", "debrief/cmd/bench"}},
+	{"cmd/internal/replay", "the engine of train knows no flags and no command line", nil, []string{"debrief/cmd/internal/cli", "debrief/cmd/internal/train"}},
+	{"cmd/debrief/internal/books", "groups of commands do not use each other", nil, []string{"debrief/cmd/debrief/internal/ops", "debrief/cmd/internal/train", "debrief/events/natsd", server}},
+	{"cmd/debrief/internal/ops", "groups of commands do not use each other", nil, []string{"debrief/cmd/debrief/internal/books"}},
+	{"cmd/internal/cli", "commands use it, and it uses none", nil, []string{"debrief/cmd/internal/train"}},
 }
 
-// keepers are dependencies with one keeper, in programs and tests alike.
+// keepers lists the dependencies that only the named packages may import, in programs and tests.
 var keepers = []struct {
 	imported string
-	tests    bool // tests may import it as well
+	tests    bool // tests may also import it
 	by       []string
 }{
 	{server, true, []string{"events/natsd"}},
-	{"debrief/events/natsd", true, []string{"cmd/debrief", "events/bus/bustest"}},
-	{"debrief/events/direct", true, []string{"playbook/natskv", "events/window", "events/bus"}},
-	{openai, false, []string{"cmd/internal/llm", "cmd/internal/simulated"}},
+	{"debrief/events/natsd", true, []string{"cmd/internal/cli", "cmd/debrief/internal/ops", "cmd/bench", "events/bus/bustest"}},
+	{"debrief/events/direct", true, []string{"events/deltalog", "events/window", "events/bus"}},
+	{openai, false, []string{"events/chat/openai", "cmd/internal/simulated"}},
 	{docker, false, []string{"integration/..."}},
 	{counts, false, []string{"cmd/internal/metrics"}},
 	{promql, false, []string{"integration"}},
 }
 
-func TestFloorPlan(t *testing.T) {
+func TestImportsFollowLayers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -114,7 +119,7 @@ func TestFloorPlan(t *testing.T) {
 	}
 }
 
-func TestKeepersKeep(t *testing.T) {
+func TestRestrictedDependencies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -137,7 +142,7 @@ func TestKeepersKeep(t *testing.T) {
 	}
 }
 
-// TestWorkersDoNotLinkTheServer looks at everything that a worker's binary holds.
+// TestWorkersDoNotLinkTheServer checks all dependencies of the worker programs.
 func TestWorkersDoNotLinkTheServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -155,26 +160,26 @@ func TestWorkersDoNotLinkTheServer(t *testing.T) {
 	}
 }
 
-func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+func TestPackagesHaveDocumentation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	for _, p := range packages(t) {
-		if len(p.GoFiles) > 0 && p.Doc == "" { // go list has no comment of a package that is only tests
-			t.Errorf("%s has no package comment", p.ImportPath)
+		if len(p.GoFiles) > 0 && p.Doc == "" { // go list prints no comment for a package with only tests
+			t.Errorf("%s: package comment required", p.ImportPath)
 		}
 	}
 }
 
-// TestTopLevel: the first screen of the repository is given, and does not grow.
+// TestTopLevel checks that the top level of the repository has no other names.
 func TestTopLevel(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("../.git"); errors.Is(err, fs.ErrNotExist) {
 		t.Skip("not a git checkout")
 	}
 	given := strings.Fields("go.mod go.sum cmd generator reflector curator events playbook deploy integration README.md LICENSE")
-	// safe.directory: a build machine may have checked out as somebody else.
+	// safe.directory: the checkout may belong to another user.
 	for _, file := range strings.Split(string(run(t, "git", "-c", "safe.directory=*", "ls-files", "-z")), "\x00") {
 		top, _, _ := strings.Cut(file, "/")
 		if file != "" && !strings.HasPrefix(top, ".") && !slices.Contains(given, top) {
@@ -183,7 +188,7 @@ func TestTopLevel(t *testing.T) {
 	}
 }
 
-// TestMatches keeps the plan from being met because nothing matches anything.
+// TestMatches checks the matching of patterns, without which all rules would pass.
 func TestMatches(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -191,9 +196,9 @@ func TestMatches(t *testing.T) {
 		want          bool
 	}{
 		{"playbook", "playbook", true},
-		{"playbook", "playbook/natskv", false},
+		{"playbook", "playbook/recall", false},
 		{"playbook/...", "playbook", true},
-		{"playbook/...", "playbook/natskv", true},
+		{"playbook/...", "playbook/recall", true},
 		{"playbook/...", "playbooks", false},
 		{server, "github.com/nats-io/nats-server/v2/server", true},
 		{client, "github.com/nats-io/nats.go", true},
@@ -209,8 +214,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// matches reports whether a path is the pattern, or below it where that ends in "/...". The pattern "*.*/..." is every
-// path whose first element has a dot: whatever is neither ours nor the standard library's.
+// matches reports whether a path equals the pattern, or is below it if the pattern ends in "/...". The pattern "*.*/..."
+// matches every path whose first element contains a dot, which are the paths of other modules.
 func matches(pattern, path string) bool {
 	base, tree := strings.CutSuffix(pattern, "/...")
 	if base == "*.*" {
@@ -224,7 +229,7 @@ func matchesAny(patterns []string, path string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
 }
 
-// packages are all of the module's.
+// packages returns all packages of the module.
 func packages(t *testing.T) []*pkg {
 	t.Helper()
 	watch(t)
@@ -240,13 +245,13 @@ func packages(t *testing.T) []*pkg {
 		all = append(all, p)
 	}
 	if len(all) < 2 {
-		t.Fatalf("go list found %d packages", len(all))
+		t.Fatalf("go list found only %d packages", len(all))
 	}
 	return all
 }
 
-// watch opens every Go file of the module. The test cache remembers what a test opens, and not what a command that it
-// runs does: without this a door broken through later would go unseen.
+// watch opens every Go file of the module. The test cache depends on the files that the test opens, but not on those that a
+// child process opens. Without watch, the cache would hide new forbidden imports.
 func watch(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -270,7 +275,7 @@ func watch(t *testing.T) {
 	}
 }
 
-// run is the standard output of a command at the top of the module.
+// run returns the standard output of a command at the top of the module.
 func run(t testing.TB, name string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

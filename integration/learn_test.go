@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"debrief/events"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// TestLearnIsKilledAndGoesOn: 'debrief learn', with its server and its roles, is killed at random moments and started
-// again. In the end every run of the file is stored once and has counted once, and the account is of the whole file.
-func TestLearnIsKilledAndGoesOn(t *testing.T) {
+// TestLearnResumesAfterKills kills and restarts 'debrief learn', including its server and roles, at random. In the end each
+// run of the file must be stored and counted once, and the summary must cover the whole file.
+func TestLearnResumesAfterKills(t *testing.T) {
 	t.Parallel()
 	kills, n := 5, 2000
 	if os.Getenv(longEnv) != "" {
@@ -27,7 +27,7 @@ func TestLearnIsKilledAndGoesOn(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 2))
 	file := filepath.Join(t.TempDir(), "runs.jsonl")
-	if err := os.WriteFile(file, []byte(recorded(rng, n)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(writeRuns(rng, n)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bin := program(t, "debrief")
@@ -43,9 +43,9 @@ func TestLearnIsKilledAndGoesOn(t *testing.T) {
 		t.Fatalf("undisturbed: got %+v, want %d executions and 1 unread", want, n)
 	}
 
-	f := &fault{name: "SIGKILL of a whole 'debrief learn', server and roles in it", promise: "each run of the file stored and counted once"}
+	f := &fault{name: "SIGKILL of a whole 'debrief learn', with server and roles", promise: "each run of the file stored and counted once"}
 	p := start(t, "learn", func() *exec.Cmd { return learn(broken) })
-	for i := range kills { // the first ones while runs are handed in, the later ones while they are reflected on
+	for i := range kills { // first while runs are submitted, later while they are reflected on
 		pause(t.Context(), took*time.Duration(i+1)/time.Duration(kills+1)/4+time.Duration(rng.Int64N(int64(took/4))))
 		p.kill()
 		f.hit()
@@ -55,12 +55,12 @@ func TestLearnIsKilledAndGoesOn(t *testing.T) {
 	}
 	p.kill()
 	got := account(t, learn(broken))
-	t.Logf("undisturbed in %s; %d of %d were handed in before the last kill", took.Round(time.Millisecond), got.Known, n)
+	t.Logf("undisturbed in %s; %d of %d were submitted before the last kill", took.Round(time.Millisecond), got.Known, n)
 	if got.Known = 0; got != want {
 		t.Errorf("killed: got %+v, want %+v", got, want)
 	}
-	wantStored, wantBullets := learnt(t, whole)
-	gotStored, gotBullets := learnt(t, broken)
+	wantStored, wantBullets := readLearned(t, whole)
+	gotStored, gotBullets := readLearned(t, broken)
 	if gotStored != n || wantStored != n {
 		t.Errorf("got %d executions stored after kills and %d without, want %d", gotStored, wantStored, n)
 	}
@@ -71,14 +71,14 @@ func TestLearnIsKilledAndGoesOn(t *testing.T) {
 	f.lost = max(n-gotStored, gotStored-n)
 	f.report(t)
 
-	// Once more, and nothing is handed in.
+	// Another call must submit no runs.
 	if got := account(t, learn(broken)); got.Known != n || got.Executions != n || got.Reflected != want.Reflected {
 		t.Errorf("again: got %+v", got)
 	}
 }
 
-// recorded is a file of different runs that end in every way, with a torn last line.
-func recorded(rng *rand.Rand, n int) string {
+// writeRuns writes a file of runs with all outcomes and an incomplete last line.
+func writeRuns(rng *rand.Rand, n int) string {
 	var file strings.Builder
 	for i := range n {
 		tool := fmt.Sprint("find_", rng.IntN(5))
@@ -86,7 +86,7 @@ func recorded(rng *rand.Rand, n int) string {
 		outcome := "failure"
 		switch rng.IntN(4) {
 		case 0:
-			calls = "" // nothing to learn
+			calls = "" // without an insight
 		case 1, 2:
 			calls += fmt.Sprintf(`,{"tool":%q,"arguments":"{\"date\":\"2031-05-17\",\"n\":%d}","output":"berth %d"}`, tool, i, i)
 			outcome = "success"
@@ -96,7 +96,7 @@ func recorded(rng *rand.Rand, n int) string {
 	return file.String() + `{"question":"ship`
 }
 
-// learnSummary is what learn says of itself in the end.
+// learnSummary is the summary that learn prints.
 type learnSummary struct {
 	Executions int `json:"executions"`
 	Known      int `json:"known"`
@@ -108,9 +108,9 @@ type learnSummary struct {
 
 func account(t *testing.T, cmd *exec.Cmd) (s learnSummary) {
 	t.Helper()
-	leash(cmd)
+	killWithParent(cmd)
 	out, err := cmd.Output()
-	if code := cmd.ProcessState.ExitCode(); code != 5 { // done, with the torn line
+	if code := cmd.ProcessState.ExitCode(); code != 5 { // finished, with an unread line
 		t.Fatalf("got exit code %d, error %v: %s", code, err, tail(string(out), 5))
 	}
 	if err := json.Unmarshal([]byte(tail(string(out), 1)), &s); err != nil {
@@ -119,18 +119,18 @@ func account(t *testing.T, cmd *exec.Cmd) (s learnSummary) {
 	return s
 }
 
-// learnt is what is stored in a directory: how many executions, and how often each bullet counts. Ids of bullets are
-// left out: they go by the order of events.
-func learnt(t *testing.T, dir string) (int, map[string]string) {
+// readLearned reads the number of executions and the counters of each bullet from a directory. It omits bullet ids, which depend
+// on the order of events.
+func readLearned(t *testing.T, dir string) (int, map[string]string) {
 	t.Helper()
 	server, url := startServerIn(t, dir, "")
 	defer server.kill()
 	conn := connect(t, url)
 	stored := 0
-	if err := conn.IDs(t.Context(), events.StreamExecutions, events.KindExecution.Subject("default"), func(events.ID) { stored++ }); err != nil {
+	if err := conn.EventIDs(t.Context(), events.StreamExecutions, events.KindExecution.Subject("default"), func(events.ID) { stored++ }); err != nil {
 		t.Fatal(err)
 	}
-	w, err := natskv.New(conn.JetStream()).Writer(t.Context(), playbook.Book("default"))
+	w, err := deltalog.New(conn.JetStream()).Writer(t.Context(), playbook.Book("default"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"debrief/playbook"
 )
 
-// TestAuditFindsWhatIsWrong is the control of the process tests: their auditor must fail when it should.
-func TestAuditFindsWhatIsWrong(t *testing.T) {
+// TestLedgerAuditFindsDefects is the positive control of the process tests: their audit must find each defect.
+func TestLedgerAuditFindsDefects(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
@@ -26,7 +26,7 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 		{"an execution nobody reflected on", func(_ *testing.T, l *ledger) {
 			l.reflections, l.deltas, l.view = l.reflections[:2], nil, nil
 		}, "has no reflection"},
-		{"a reflection without effect", func(t *testing.T, l *ledger) { // its delta never was
+		{"a reflection without effect", func(t *testing.T, l *ledger) { // the delta is missing
 			l.deltas = l.deltas[:2]
 			l.view = viewOf(t, fold(t, l.deltas))
 			delete(l.seen, 3)
@@ -79,7 +79,7 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// goodLedger is a run over three tasks in which all is well.
+// goodLedger returns the ledger of a correct run with three tasks.
 func goodLedger(t *testing.T) *ledger {
 	l := &ledger{book: desk, seen: map[uint64]sighting{}}
 	for i := range 3 {
@@ -119,7 +119,7 @@ func reflectionOf(t *testing.T, task string, tags []events.BulletTag) message {
 	return event(t, r)
 }
 
-// deltaOf is the next delta of a log: it covers a task's reflection and votes for the one bullet.
+// deltaOf returns the next delta of a log. It covers a task's reflection and votes for the only bullet.
 func deltaOf(t *testing.T, log []message, task string) message {
 	d := &playbook.Delta{
 		Version: uint64(len(log)) + 1, PrevSeq: uint64(len(log)), PrevChain: chainOf(log), Time: time.Unix(1700000000, 0).UTC(),
@@ -169,7 +169,7 @@ func fold(t *testing.T, log []message) folded {
 	return folded{p, chainOf(log)}
 }
 
-// viewOf is the bucket's keys of a playbook: its bullets, and the head.
+// viewOf returns the keys of a playbook in the bucket: bullets and head.
 func viewOf(t *testing.T, p folded) []message {
 	t.Helper()
 	var view []message

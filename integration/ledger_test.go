@@ -18,16 +18,16 @@ import (
 	"debrief/playbook"
 )
 
-// ledger is everything that a run left behind, as the streams hold it, and what a follower saw meanwhile. It is audited
-// by code of its own: nothing here asks the packages that wrote it whether they did well.
+// ledger holds the stored messages of a run and the versions that a follower had. The audit recomputes the expected state
+// and does not use the packages under test.
 type ledger struct {
 	book        playbook.Book
-	tasks       []string // ids handed in
+	tasks       []string // ids of the submitted tasks
 	executions  []message
 	reflections []message
 	edits       []message
 	deltas      []message
-	view        []message // of the book's keys
+	view        []message // the keys of the book
 	dead        []message
 	seen        map[uint64]sighting // by version
 }
@@ -40,13 +40,13 @@ type message struct {
 	data    []byte
 }
 
-// sighting is what a follower had at a version.
+// sighting is a follower's state at a version.
 type sighting struct {
 	state [32]byte
 	chain string
 }
 
-// readLedger reads what the streams hold of a book.
+// readLedger reads the messages of a book from the streams.
 func readLedger(ctx context.Context, js jetstream.JetStream, b playbook.Book) (*ledger, error) {
 	l, err := readOutcome(ctx, js, b)
 	if err != nil {
@@ -59,7 +59,7 @@ func readLedger(ctx context.Context, js jetstream.JetStream, b playbook.Book) (*
 	return l, errors.Join(errs[:]...)
 }
 
-// readOutcome reads what became of a book: its log, its view, and what was given up on.
+// readOutcome reads log, view and dead letters of a book.
 func readOutcome(ctx context.Context, js jetstream.JetStream, b playbook.Book) (*ledger, error) {
 	l := &ledger{book: b}
 	var errs [3]error
@@ -69,7 +69,7 @@ func readOutcome(ctx context.Context, js jetstream.JetStream, b playbook.Book) (
 	return l, errors.Join(errs[:]...)
 }
 
-// readAll reads one message after the other: no consumer stays behind on the server.
+// readAll reads messages one at a time, without a consumer.
 func readAll(ctx context.Context, js jetstream.JetStream, stream, subject string) ([]message, error) {
 	s, err := js.Stream(ctx, stream)
 	if err != nil {
@@ -84,34 +84,36 @@ func readAll(ctx context.Context, js jetstream.JetStream, stream, subject string
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", subject, err)
 		}
-		all = append(all, message{m.Sequence, m.Subject, m.Header, m.Data})
+		if m.Header.Get(jetstream.MsgTTLHeader) == "" { // else it replaces a dead letter that was withdrawn
+			all = append(all, message{m.Sequence, m.Subject, m.Header, m.Data})
+		}
 		from = m.Sequence + 1
 	}
 }
 
-// audit is the outcome of going through a ledger.
+// audit is the result of checking a ledger.
 type audit struct {
 	problems []string
 
-	letters   []string // what became a dead letter, and why: not a problem in itself, and for the caller to judge
-	answered  map[events.ID]bool
-	reflected map[events.ID]*events.Reflection // by what a delta covers them as
-	edited    map[events.ID]bool
-	excused   map[events.ID]bool // ids of events that became dead letters
-	covered   map[events.ID]int  // how often each is covered by a delta
-	fold      *playbook.Playbook
-	chain     []byte
+	letters      []string // dead letters with reasons; the caller decides whether they are problems
+	answered     map[events.ID]bool
+	reflected    map[events.ID]*events.Reflection // by the id that deltas cover
+	edited       map[events.ID]bool
+	deadLettered map[events.ID]bool // ids of events that became dead letters
+	covered      map[events.ID]int  // number of deltas that cover each id
+	fold         *playbook.Playbook
+	chain        []byte
 }
 
-func (a *audit) complain(format string, args ...any) {
+func (a *audit) addProblem(format string, args ...any) {
 	a.problems = append(a.problems, fmt.Sprintf(format, args...))
 }
 
-// check goes through everything that must hold.
+// check checks all invariants.
 func (l *ledger) check() *audit {
 	a := &audit{
 		answered: map[events.ID]bool{}, reflected: map[events.ID]*events.Reflection{}, edited: map[events.ID]bool{},
-		excused: map[events.ID]bool{}, covered: map[events.ID]int{}, fold: new(playbook.Playbook),
+		deadLettered: map[events.ID]bool{}, covered: map[events.ID]int{}, fold: new(playbook.Playbook),
 	}
 	l.checkDead(a)
 	l.checkExecutions(a)
@@ -120,18 +122,18 @@ func (l *ledger) check() *audit {
 	l.checkView(a)
 	for _, version := range slices.Sorted(maps.Keys(l.seen)) {
 		if got, want := l.seen[version], states[version]; got != want {
-			a.complain("torn: the follower's version %d is %x, the log's is %x", version, got.state[:4], want.state[:4])
+			a.addProblem("torn: the follower's version %d is %x, the log's is %x", version, got.state[:4], want.state[:4])
 		}
 	}
 	return a
 }
 
-// checkDead notes what was given up on: it needs no execution, reflection or delta.
+// checkDead records the dead letters. Their events need no execution, reflection or delta.
 func (l *ledger) checkDead(a *audit) {
 	for _, m := range l.dead {
 		e, err := events.Decode(m.subject, m.header, m.data)
 		if err != nil {
-			a.complain("dead letter %d: %v", m.seq, err)
+			a.addProblem("dead letter %d: %v", m.seq, err)
 			continue
 		}
 		letter := e.(*events.DeadLetter)
@@ -140,14 +142,14 @@ func (l *ledger) checkDead(a *audit) {
 		if err != nil {
 			continue
 		}
-		a.excused[lost.EventID()] = true
+		a.deadLettered[lost.EventID()] = true
 		if task, ok := lost.(*events.Task); ok {
-			a.excused[events.ExecutionID(l.book, task.ID, 0)] = true
+			a.deadLettered[events.ExecutionID(l.book, task.ID, 0)] = true
 		}
 	}
 }
 
-// checkExecutions: every task has an execution, and there are no others. A second one with the same id may be stored;
+// checkExecutions checks that each task has an execution, and that no others exist. A duplicate with the same id is allowed;
 // the first one counts.
 func (l *ledger) checkExecutions(a *audit) {
 	wanted := map[events.ID]string{}
@@ -157,32 +159,32 @@ func (l *ledger) checkExecutions(a *audit) {
 	for _, m := range l.executions {
 		e, err := events.Decode(m.subject, m.header, m.data)
 		if err != nil {
-			a.complain("execution %d: %v", m.seq, err)
+			a.addProblem("execution %d: %v", m.seq, err)
 			continue
 		}
 		if wanted[e.EventID()] == "" {
-			a.complain("execution %d: of no task that was handed in", m.seq)
+			a.addProblem("execution %d: of no task that was handed in", m.seq)
 		}
 		a.answered[e.EventID()] = true
 	}
 	for id, task := range wanted {
-		if !a.answered[id] && !a.excused[id] {
-			a.complain("lost: task %s has no execution", task)
+		if !a.answered[id] && !a.deadLettered[id] {
+			a.addProblem("lost: task %s has no execution", task)
 		}
 	}
 }
 
-// checkReflections: every execution was reflected on. With these tasks there is something to learn from each.
+// checkReflections checks that each execution has a reflection. All tasks of the tests give insights.
 func (l *ledger) checkReflections(a *audit) {
 	on := map[events.ID]bool{}
 	for _, m := range l.reflections {
 		e, err := events.Decode(m.subject, m.header, m.data)
 		if err != nil {
-			a.complain("reflection %d: %v", m.seq, err)
+			a.addProblem("reflection %d: %v", m.seq, err)
 			continue
 		}
 		r := e.(*events.Reflection)
-		if id := covering(r); a.reflected[id] == nil {
+		if id := coveredID(r); a.reflected[id] == nil {
 			a.reflected[id] = r
 		}
 		on[r.Execution] = true
@@ -190,22 +192,22 @@ func (l *ledger) checkReflections(a *audit) {
 	for _, m := range l.edits {
 		e, err := events.Decode(m.subject, m.header, m.data)
 		if err != nil {
-			a.complain("edit %d: %v", m.seq, err)
+			a.addProblem("edit %d: %v", m.seq, err)
 			continue
 		}
 		a.edited[e.EventID()] = true
 	}
 	for id := range a.answered {
-		if !on[id] && !a.excused[id] {
-			a.complain("lost: execution %s has no reflection", id)
+		if !on[id] && !a.deadLettered[id] {
+			a.addProblem("lost: execution %s has no reflection", id)
 		}
 	}
 }
 
-// covering is the id under which a delta covers a reflection: that of the feedback, or of the first round's execution.
-func covering(r *events.Reflection) events.ID { return cmp.Or(r.Feedback, r.Sample, r.Execution) }
+// coveredID returns the id under which a delta covers a reflection: that of the feedback, or of the first round's execution.
+func coveredID(r *events.Reflection) events.ID { return cmp.Or(r.Feedback, r.Sample, r.Execution) }
 
-// checkLog folds the log: each record names the one before it, and together they cover every reflection and edit once.
+// checkLog folds the log. Each delta must name its predecessor, and each reflection and edit must be covered once.
 func (l *ledger) checkLog(a *audit) map[uint64]sighting {
 	states := map[uint64]sighting{0: {state: a.fold.StateHash()}}
 	var last uint64
@@ -213,15 +215,15 @@ func (l *ledger) checkLog(a *audit) map[uint64]sighting {
 	for _, m := range l.deltas {
 		d, err := events.DecodeDelta(m.data)
 		if err != nil {
-			a.complain("delta %d: %v", m.seq, err)
+			a.addProblem("delta %d: %v", m.seq, err)
 			return states
 		}
 		if d.PrevSeq != last || !bytes.Equal(d.PrevChain, a.chain) {
-			a.complain("chain: delta %d at %d does not follow the one at %d", d.Version, m.seq, last)
+			a.addProblem("chain: delta %d at %d does not follow the one at %d", d.Version, m.seq, last)
 		}
 		if _, err := a.fold.Apply(d); err != nil && !broken {
-			a.complain("chain: delta %d at %d: %v", d.Version, m.seq, err)
-			broken = true // what cannot be folded still says what it covers
+			a.addProblem("chain: delta %d at %d: %v", d.Version, m.seq, err)
+			broken = true // the covers of later deltas are still checked
 		}
 		sum := sha256.Sum256(m.data)
 		last, a.chain = m.seq, sum[:]
@@ -240,29 +242,29 @@ func (l *ledger) checkLog(a *audit) map[uint64]sighting {
 	return states
 }
 
-// checkCovered: every reflection and edit once, and nothing else.
+// checkCovered checks that exactly the reflections and edits are covered, each once.
 func (a *audit) checkCovered() {
 	for id, n := range a.covered {
 		if n > 1 {
-			a.complain("twice: reflection %s is covered %d times", id, n)
+			a.addProblem("twice: reflection %s is covered %d times", id, n)
 		}
 		if a.reflected[id] == nil && !a.edited[id] {
-			a.complain("chain: reflection %s is covered and was never stored", id)
+			a.addProblem("chain: reflection %s is covered and was never stored", id)
 		}
 	}
 	for id, r := range a.reflected {
-		if a.covered[id] == 0 && !a.excused[r.ID] {
-			a.complain("lost: reflection %s is covered by no delta", r.ID)
+		if a.covered[id] == 0 && !a.deadLettered[r.ID] {
+			a.addProblem("lost: reflection %s is covered by no delta", r.ID)
 		}
 	}
 	for id := range a.edited {
-		if a.covered[id] == 0 && !a.excused[id] {
-			a.complain("lost: edit %s is covered by no delta", id)
+		if a.covered[id] == 0 && !a.deadLettered[id] {
+			a.addProblem("lost: edit %s is covered by no delta", id)
 		}
 	}
 }
 
-// tally is the votes on a bullet.
+// tally counts the votes on a bullet.
 type tally struct{ helpful, harmful, neutral int }
 
 func (c *tally) add(v events.Vote) {
@@ -278,7 +280,7 @@ func (c *tally) add(v events.Vote) {
 
 func tallyOf(b *playbook.Bullet) tally { return tally{b.Helpful, b.Harmful, b.Neutral} }
 
-// checkVotes counts the votes of all covered reflections again and compares them with the counters.
+// checkVotes counts the votes of all covered reflections and compares them with the counters.
 func (a *audit) checkVotes(refused int) {
 	votes := map[playbook.BulletID]tally{}
 	vote := func(id playbook.BulletID, v events.Vote) {
@@ -303,12 +305,12 @@ func (a *audit) checkVotes(refused int) {
 		got, want := tallyOf(b), votes[b.ID]
 		more := got.helpful > want.helpful || got.harmful > want.harmful || got.neutral > want.neutral
 		if more || refused == 0 && got != want {
-			a.complain("votes: bullet %s has %+v, its reflections gave %+v", b.ID, got, want)
+			a.addProblem("votes: bullet %s has %+v, its reflections gave %+v", b.ID, got, want)
 		}
 	}
 }
 
-// viewHead is a head as the bucket holds it.
+// viewHead is the head of a book in the bucket.
 type viewHead struct {
 	Version uint64            `msgpack:"v"`
 	Chain   []byte            `msgpack:"x"`
@@ -317,7 +319,7 @@ type viewHead struct {
 	Sum     playbook.Checksum `msgpack:"s"`
 }
 
-// checkView: the bucket holds what the log folds to.
+// checkView checks that the bucket equals the folded log.
 func (l *ledger) checkView(a *audit) {
 	prefix := "$KV." + events.BucketPlaybook + "."
 	var head viewHead
@@ -327,15 +329,15 @@ func (l *ledger) checkView(a *audit) {
 		case m.header.Get("KV-Operation") != "":
 		case key == events.HeadKey(l.book):
 			if err := events.Unmarshal(m.data, &head); err != nil {
-				a.complain("view: %s: %v", key, err)
+				a.addProblem("view: %s: %v", key, err)
 			}
 		default:
 			b := new(playbook.Bullet)
 			if err := events.Unmarshal(m.data, b); err != nil {
-				a.complain("view: %s: %v", key, err)
+				a.addProblem("view: %s: %v", key, err)
 			}
 			if key != events.BulletKey(l.book, b.ID) {
-				a.complain("view: bullet %s is under %s", b.ID, key)
+				a.addProblem("view: bullet %s is under %s", b.ID, key)
 			}
 			bullets = append(bullets, b)
 		}
@@ -343,11 +345,11 @@ func (l *ledger) checkView(a *audit) {
 	got := playbook.Restore(head.Version, head.Last, slices.Values(bullets))
 	switch {
 	case head.Version != a.fold.Version() || !bytes.Equal(head.Chain, a.chain):
-		a.complain("view: is at %s, the log at %s", playbook.Label(head.Version, head.Chain), playbook.Label(a.fold.Version(), a.chain))
+		a.addProblem("view: is at %s, the log at %s", playbook.VersionLabel(head.Version, head.Chain), playbook.VersionLabel(a.fold.Version(), a.chain))
 	case got.Len() != head.Count || got.Checksum() != head.Sum:
-		a.complain("view: the head speaks of %d bullets, %x, the keys hold %d, %x", head.Count, head.Sum[:4], got.Len(), got.Checksum())
+		a.addProblem("view: the head speaks of %d bullets, %x, the keys hold %d, %x", head.Count, head.Sum[:4], got.Len(), got.Checksum())
 	}
 	if got.StateHash() != a.fold.StateHash() || got.Checksum() != a.fold.Checksum() {
-		a.complain("view: holds other bullets than the log folds to")
+		a.addProblem("view: holds other bullets than the log folds to")
 	}
 }

@@ -13,11 +13,10 @@ import (
 	"debrief/events/bus"
 )
 
-// TestALetterThatWasAppliedAfterAllCountsOnce: every reflection of a book has been learned from, and each also became a
-// dead letter, as when its worker died after the commit and before the ack. The operator requeues all of them, then all
-// of them again as if it had been cut short before the letters went. Nothing is counted twice, and no
-// letter stays.
-func TestALetterThatWasAppliedAfterAllCountsOnce(t *testing.T) {
+// TestRequeuedAppliedLetterCountsOnce requeues dead letters of reflections that were applied, as if their worker had died
+// between commit and ack. It requeues all of them twice, as if the first requeue had stopped before it deleted the letters.
+// No reflection may count twice, and no letter may remain.
+func TestRequeuedAppliedLetterCountsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -27,7 +26,7 @@ func TestALetterThatWasAppliedAfterAllCountsOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	startWorker(t, "curator", events.RoleCurator, "--nats", url, "--ack-wait", ackWait.String())
-	h := newTruth(t, ctx, conn, "letters")
+	h := newExpectedBook(t, ctx, conn, "letters")
 	h.vote(t, ctx, conn, rand.New(rand.NewPCG(2, 2)), 40)
 	awaitSettled(t, ctx, conn)
 	stored, err := readAll(ctx, conn.JetStream(), events.StreamReflections, events.KindReflection.Subject(h.book))
@@ -35,7 +34,7 @@ func TestALetterThatWasAppliedAfterAllCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range stored {
-		err := conn.Bury(ctx, &events.DeadLetter{
+		err := conn.StoreDeadLetter(ctx, &events.DeadLetter{
 			Role: events.RoleCurator, Reason: "no worker finished it in 5 deliveries", Deliveries: 5, Code: events.DeadAttempts,
 			Stream: events.StreamReflections, Seq: m.seq, Subject: m.subject, Header: m.header, Data: m.data, Time: time.Now().UTC(),
 		})
@@ -72,6 +71,6 @@ func TestALetterThatWasAppliedAfterAllCountsOnce(t *testing.T) {
 	}
 	again, err := readAll(ctx, conn.JetStream(), events.StreamReflections, events.KindReflection.Subject(h.book))
 	if err != nil || len(again) != 2*len(stored)+10 {
-		t.Errorf("the stream holds %d reflections (%v), want each of %d to have come again", len(again), err, len(stored))
+		t.Errorf("the stream holds %d reflections (%v), want all %d requeued", len(again), err, len(stored))
 	}
 }

@@ -16,19 +16,19 @@ import (
 	"debrief/events/natsd"
 )
 
-// serverEnv makes the test binary a NATS server and nothing else: its value is the directory. The programs have no such
-// mode, because 'debrief up' always runs roles with the server, and those could not be killed alone.
+// serverEnv makes the test binary a NATS server; its value is the directory. 'debrief up' always runs roles too, so a test
+// could not kill its server alone.
 const serverEnv, listenEnv, syncEnv = "DEBRIEF_TEST_SERVER", "DEBRIEF_TEST_LISTEN", "DEBRIEF_TEST_SYNC"
 
-// binaries is where the programs are built to; made by TestMain, filled when first needed.
+// binaries is the directory for the built programs. TestMain creates it; build fills it.
 var binaries string
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serverEnv); dir != "" {
 		os.Exit(serve(natsd.Config{Dir: dir, Listen: os.Getenv(listenEnv), Sync: os.Getenv(syncEnv)}))
 	}
-	if rule := os.Getenv(naiveEnv); rule != "" {
-		os.Exit(curateNaively(rule, os.Getenv(natsEnv)))
+	if rule := os.Getenv(wrongCuratorEnv); rule != "" {
+		os.Exit(runWrongCurator(rule, os.Getenv(natsEnv)))
 	}
 	dir, err := os.MkdirTemp("", "debrief-integration-")
 	if err != nil {
@@ -36,16 +36,16 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binaries = dir
-	// More tests run at a time than there are cores, where nobody says otherwise: they mostly wait.
+	// By default more tests run in parallel than there are cores, because they mostly wait.
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	_ = os.RemoveAll(dir) // the system's temporary directory is swept
+	_ = os.RemoveAll(dir) // best effort: it is in the temporary directory
 	os.Exit(code)
 }
 
-// serve runs a server until standard input ends, which it does when the test dies, however it dies.
+// serve runs a server until standard input ends, which happens when the test process ends for any reason.
 func serve(c natsd.Config) int {
 	s, err := natsd.Start(c)
 	if err != nil {
@@ -58,13 +58,13 @@ func serve(c natsd.Config) int {
 	return 0
 }
 
-// readmeBuild is how the README builds the programs: as for a container, and as small as they get.
-const readmeBuild = "CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ ./cmd/..."
+// buildCommand is the command in cmd/debrief/README.md to build the programs: static and small.
+const buildCommand = "CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ ./cmd/..."
 
-// build builds the programs as the README says to, once.
+// build builds the programs once.
 var build = sync.OnceValue(func() error {
-	cmd := exec.Command("bash", "-c", strings.Replace(readmeBuild, " bin/ ", " "+binaries+"/ ", 1))
-	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false") // a build machine may have checked out as somebody else
+	cmd := exec.Command("bash", "-c", strings.Replace(buildCommand, " bin/ ", " "+binaries+"/ ", 1))
+	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false") // the checkout may belong to another user
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
@@ -72,7 +72,7 @@ var build = sync.OnceValue(func() error {
 	return nil
 })
 
-// program is the path of a built program.
+// program returns the path of a built program.
 func program(t testing.TB, name string) string {
 	t.Helper()
 	if testing.Short() {

@@ -17,17 +17,18 @@ import (
 	"debrief/events"
 )
 
-// What a long run of 'debrief up' may take: the default of --memory, and what the operating system counts beyond it.
+// memoryBound limits the memory of a long run of 'debrief up', in bytes: the default of --memory, and the memory that only
+// the operating system counts.
 const memoryBound = 1100 << 20
 
 const (
 	burstRequests = 128_000
 	burstSessions = 10_000
-	steadyEnv     = "DEBRIEF_STEADY" // how long the steady load goes on after the burst; default 30m
+	steadyEnv     = "DEBRIEF_STEADY" // duration of the steady load after the burst; default 30m
 	steadyPause   = 50 * time.Millisecond
 )
 
-// resident is the memory of a process that is in RAM, in bytes.
+// resident returns the resident memory of a process in bytes.
 func resident(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
@@ -41,8 +42,8 @@ func resident(t *testing.T, pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// visitor asks for contexts and reports what came of them, in many sessions.
-type visitor struct {
+// sessionClient requests contexts and reports executions, in many sessions.
+type sessionClient struct {
 	t      *testing.T
 	url    string
 	client *http.Client
@@ -51,7 +52,7 @@ type visitor struct {
 	failed atomic.Int64
 }
 
-func (v *visitor) post(path string, body, into any) {
+func (v *sessionClient) post(path string, body, into any) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		v.t.Error(err)
@@ -69,8 +70,8 @@ func (v *visitor) post(path string, body, into any) {
 	}
 }
 
-// visit is one turn of a session: two requests.
-func (v *visitor) visit() {
+// runTurn runs one turn of a session, which has two requests.
+func (v *sessionClient) runTurn() {
 	n := v.next.Add(1)
 	book, session := "default", fmt.Sprint("session ", n*7919%burstSessions)
 	var given events.ContextReply
@@ -83,11 +84,11 @@ func (v *visitor) visit() {
 			"tool": "lookup", "arguments": fmt.Sprintf(`{"customer":%d}`, n%977), "output": strings.Repeat("a row of the table ", 20),
 		}}}},
 		"outcome": map[string]any{"score": n % 2, "label": []string{"failure", "success"}[n%2]},
-	}, new(events.Stored))
+	}, new(events.StoredReply))
 }
 
-// TestMemoryStaysBounded prints how much memory 'debrief up' takes during 128,000 requests over 10,000 sessions and a steady
-// load after that: DEBRIEF_LONG=1 go test ./integration -run TestMemoryStaysBounded -v -timeout 90m.
+// TestMemoryStaysBounded prints the memory of 'debrief up' during 128,000 requests in 10,000 sessions and a steady load
+// after that: DEBRIEF_LONG=1 go test ./integration -run TestMemoryStaysBounded -v -timeout 90m.
 func TestMemoryStaysBounded(t *testing.T) {
 	if os.Getenv(longEnv) == "" {
 		t.Skip("takes more than half an hour: set " + longEnv + "=1")
@@ -108,7 +109,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 32}
 	defer transport.CloseIdleConnections()
-	v := &visitor{t: t, url: "http://" + agents, client: &http.Client{Transport: transport, Timeout: time.Minute}}
+	v := &sessionClient{t: t, url: "http://" + agents, client: &http.Client{Transport: transport, Timeout: time.Minute}}
 	began, most := time.Now(), int64(0)
 	look := func(phase string) {
 		is := resident(t, up.pid())
@@ -123,7 +124,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 	for range 32 {
 		visitors.Go(func() {
 			for v.done.Load() < burstRequests {
-				v.visit()
+				v.runTurn()
 			}
 		})
 	}
@@ -147,12 +148,12 @@ func TestMemoryStaysBounded(t *testing.T) {
 		case <-tick.C:
 			look("steady")
 		case <-pause.C:
-			v.visit()
+			v.runTurn()
 		}
 	}
 	look("end")
 	if most > memoryBound {
-		t.Errorf("took %d MB at most, want at most %d", most/1e6, memoryBound/1_000_000)
+		t.Errorf("peak memory: got %d MB, want at most %d", most/1e6, memoryBound/1_000_000)
 	}
 	if failed, all := v.failed.Load(), v.done.Load(); failed*100 > all {
 		t.Errorf("%d of %d requests failed", failed, all)

@@ -16,12 +16,12 @@ import (
 	"debrief/playbook"
 )
 
-// TestAMillionExecutionsGrowNoWorker: recorded executions of usual size pour in and are worked through by real processes,
-// some of them teach something. No worker's memory grows with how many there were; the server's does, by its index, and
-// how much is printed and bounded by itself. DEBRIEF_LONG=1 takes the million, and DEBRIEF_TEST_EXECUTIONS another number:
+// TestAMillionExecutions publishes recorded executions of usual size to real workers; one in ten gives an insight. The
+// memory of workers must not grow with the number of executions. The server's index grows; the test prints and limits that
+// separately. DEBRIEF_LONG=1 publishes a million, DEBRIEF_TEST_EXECUTIONS another number:
 //
 //	DEBRIEF_LONG=1 go test ./integration -v -timeout 30m -run AMillion | grep MEMORY
-func TestAMillionExecutionsGrowNoWorker(t *testing.T) {
+func TestAMillionExecutions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -35,18 +35,18 @@ func TestAMillionExecutionsGrowNoWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	flood{executions: n, books: 8, parts: 10}.run(t)
+	executionLoad{executions: n, books: 8, parts: 10}.run(t)
 }
 
-// flood is so many executions in so many parts; after each the memory is looked at.
-type flood struct{ executions, books, parts int }
+// executionLoad is a number of executions in parts. The test measures memory after each part.
+type executionLoad struct{ executions, books, parts int }
 
-func (f flood) run(t *testing.T) {
+func (f executionLoad) run(t *testing.T) {
 	server, url := startServerIn(t, t.TempDir(), "100ms")
 	model := startModel(t, 0)
 	procs := []*process{
 		server,
-		// What a generator holds of executions to recall has a bound of its own, which is reached at once here.
+		// The generator's memory for recalled executions has a separate limit, which is reached at once here.
 		startWorker(t, "generator", events.RoleGenerator, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", model, "--recall", "book", "--recall-memory", "1000000"),
 		startWorker(t, "reflector-0", events.RoleReflector, "--nats", url),
 		startWorker(t, "reflector-1", events.RoleReflector, "--nats", url),
@@ -67,7 +67,7 @@ func (f flood) run(t *testing.T) {
 	for part := range f.parts {
 		f.pour(t, ctx, conn, part)
 		awaitSettled(t, ctx, conn)
-		memory = append(memory, residents(t, procs))
+		memory = append(memory, residentMemory(t, procs))
 		done := (part + 1) * f.executions / f.parts
 		took := time.Since(began)
 		all := took * time.Duration(f.parts) / time.Duration(part+1)
@@ -77,8 +77,8 @@ func (f flood) run(t *testing.T) {
 	f.checkOutcome(t, ctx, conn)
 }
 
-// pour stores a part of the executions, and a few tasks, so that the generator has to do with every book.
-func (f flood) pour(t *testing.T, ctx context.Context, conn *bus.Conn, part int) {
+// pour stores a part of the executions, and a few tasks, so that the generator opens every book.
+func (f executionLoad) pour(t *testing.T, ctx context.Context, conn *bus.Conn, part int) {
 	t.Helper()
 	var next atomic.Int64
 	next.Store(int64(part * f.executions / f.parts))
@@ -87,7 +87,7 @@ func (f flood) pour(t *testing.T, ctx context.Context, conn *bus.Conn, part int)
 	for range 32 {
 		all.Go(func() {
 			for i := next.Add(1) - 1; i < end; i = next.Add(1) - 1 {
-				if _, err := conn.Publish(ctx, f.execution(int(i)), bus.Marks{}); err != nil {
+				if _, err := conn.Publish(ctx, f.execution(int(i)), bus.PublishOptions{}); err != nil {
 					t.Errorf("execution %d: %v", i, err)
 					return
 				}
@@ -107,13 +107,13 @@ func (f flood) pour(t *testing.T, ctx context.Context, conn *bus.Conn, part int)
 	}
 }
 
-func (f flood) book(i int) playbook.Book { return playbook.Book(fmt.Sprint("desk", i%f.books)) }
+func (f executionLoad) book(i int) playbook.Book { return playbook.Book(fmt.Sprint("desk", i%f.books)) }
 
-// teaches says which executions the rules find something in: one in ten.
-func (flood) teaches(i int) bool { return i%10 == 0 }
+// teaches reports whether the rules find an insight in the i-th execution: one in ten.
+func (executionLoad) teaches(i int) bool { return i%10 == 0 }
 
-// execution is the i-th: a run of an outside agent of 1 to 2 KB.
-func (f flood) execution(i int) *events.Execution {
+// execution returns the i-th execution: a run of an outside agent of 1 to 2 KB.
+func (f executionLoad) execution(i int) *events.Execution {
 	e := &events.Execution{
 		TaskID: fmt.Sprint("run-", i), Session: fmt.Sprint("session-", i%1000), Question: fmt.Sprintf("Order %d is to have another address.", i),
 		Answer: fmt.Sprintf("Order %d has the new address. ", i) + strings.Repeat("It goes out tomorrow. ", 10+i%40), Started: time.Now().UTC(), Duration: time.Second,
@@ -136,24 +136,23 @@ func (f flood) execution(i int) *events.Execution {
 	return e
 }
 
-// Bounds of how memory may grow after the first fifth. A worker's may not, but for what a garbage collector leaves lying
-// about. The server has the blocks that were written last and the ids of two minutes, by which it knows a message that
-// comes again: these depend on the load. Its index grows with what it stores, a little for each execution and for each key
-// of the windows.
+// Limits for the growth of memory after the first fifth. A worker's memory must not grow, apart from garbage. The server's
+// memory contains the last written blocks and the message ids of two minutes, which depend on the load. Its index grows with
+// each execution and each key of the windows.
 const (
 	flatFactor, flatSlack = 1.3, 8 << 20
 	serverLoad            = 256 << 20
 	perExecution          = 100 // bytes
 )
 
-func (f flood) checkMemory(t *testing.T, procs []*process, memory [][]int) {
+func (f executionLoad) checkMemory(t *testing.T, procs []*process, memory [][]int) {
 	t.Helper()
 	fifth, end := memory[f.parts/5-1], memory[f.parts-1]
 	for i, p := range procs {
 		grown := end[i] - fifth[i]
 		if i == 0 {
 			more := f.executions - f.executions/5
-			t.Logf("MEMORY | server: %.1f MB more for %d executions, %d bytes for each", float64(grown)/1e6, more, grown/more)
+			t.Logf("MEMORY | server: grew by %.1f MB for %d executions, %d bytes for each", float64(grown)/1e6, more, grown/more)
 			if grown > serverLoad+perExecution*more {
 				t.Errorf("server: grew by %d bytes for %d executions, want at most %d and %d for each", grown, more, serverLoad, perExecution)
 			}
@@ -165,8 +164,9 @@ func (f flood) checkMemory(t *testing.T, procs []*process, memory [][]int) {
 	}
 }
 
-// checkOutcome: each execution was settled; each that teaches has one reflection, covered once; the chains are whole.
-func (f flood) checkOutcome(t *testing.T, ctx context.Context, conn *bus.Conn) {
+// checkOutcome checks that all executions are acknowledged, that each with an insight has one reflection that is covered
+// once, and that the chains are complete.
+func (f executionLoad) checkOutcome(t *testing.T, ctx context.Context, conn *bus.Conn) {
 	t.Helper()
 	s, err := conn.JetStream().Stream(ctx, events.StreamExecutions)
 	if err != nil {
@@ -179,7 +179,7 @@ func (f flood) checkOutcome(t *testing.T, ctx context.Context, conn *bus.Conn) {
 	info := c.CachedInfo()
 	want := uint64(f.executions + 2*f.books*f.parts)
 	if last := s.CachedInfo().State.LastSeq; last != want || info.AckFloor.Stream != last || info.NumPending+uint64(info.NumAckPending) > 0 {
-		t.Errorf("%d executions are stored, want %d; settled up to %d, %d wait", last, want, info.AckFloor.Stream, info.NumPending+uint64(info.NumAckPending))
+		t.Errorf("%d executions are stored, want %d; acknowledged up to %d, %d wait", last, want, info.AckFloor.Stream, info.NumPending+uint64(info.NumAckPending))
 	}
 	deltas, reflections := 0, 0
 	for i := range f.books {
@@ -207,11 +207,11 @@ func (f flood) checkOutcome(t *testing.T, ctx context.Context, conn *bus.Conn) {
 		}
 		deltas, reflections = deltas+len(l.deltas), reflections+len(a.reflected)
 	}
-	t.Logf("%d executions of %d bytes settled, %d reflections in %d deltas, each covered once", want, s.CachedInfo().State.Bytes/want, reflections, deltas)
+	t.Logf("%d executions of %d bytes acknowledged, %d reflections in %d deltas, each covered once", want, s.CachedInfo().State.Bytes/want, reflections, deltas)
 }
 
-// residents are how much of each process is in memory, in bytes.
-func residents(t *testing.T, procs []*process) (all []int) {
+// residentMemory returns the resident memory of each process in bytes.
+func residentMemory(t *testing.T, procs []*process) (all []int) {
 	t.Helper()
 	for _, p := range procs {
 		n, err := residentBytes(p.pid())

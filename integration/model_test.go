@@ -16,9 +16,8 @@ import (
 	"debrief/events/bus"
 )
 
-// The retry budget of a program's model client, as cmd/internal/llm has it: each call that is sent earns a fifth of a
-// retry, ten are there to begin with and a tenth comes back every second; as many calls as run at a time may see the
-// last one and all take it.
+// The retry budget of a program's model client in events/chat/openai. It starts with ten retries. Each first attempt adds a
+// fifth of a retry, and each second a tenth. Concurrent calls can all take the last retry.
 const (
 	retryShare   = 0.2
 	retriesFull  = 10
@@ -26,31 +25,31 @@ const (
 	atATime      = 16
 )
 
-// mostRetries is how many retries so many programs may send after so many first attempts in that time.
-func mostRetries(programs, firsts int, d time.Duration) int {
+// maxRetries returns the maximum number of retries of all programs for a number of first attempts and a time.
+func maxRetries(programs, firsts int, d time.Duration) int {
 	return int(retryShare*float64(firsts)) + programs*(retriesFull+atATime+int(retryTrickle*d.Seconds())+1)
 }
 
-// mostHeld is how often what is held is tried again in that time: after 1, 2, 3 … 10, 10 … seconds.
-func mostHeld(d time.Duration) (n int) {
+// maxLocalRetries returns the maximum number of retries of a held message in a time: after 1, 2, 3 … 10, 10 … seconds.
+func maxLocalRetries(d time.Duration) (n int) {
 	for at := time.Duration(0); at < d; n++ {
 		at += time.Duration(min(n+1, 10)) * time.Second
 	}
 	return n
 }
 
-// TestTheModelFails: the server of the model is busy, out of quota, broken, mute, gone, or answers nonsense of any size.
-// Nothing is lost, no message is given up on or spends deliveries on a first fault, no worker outgrows its machine, and the
-// server is not asked more for being in trouble. In its long form each of these lasts for a while alone, else they come mixed:
-// DEBRIEF_LONG=1 go test ./integration -run TestTheModelFails -v -timeout 20m
-func TestTheModelFails(t *testing.T) {
+// TestModelFails injects all modelFaults: busy, out of quota, errors, no response, no listener, and invalid answers of any
+// size. No message may be lost, dead-lettered or use delivery attempts on the first fault. Workers must keep their memory
+// and request limits. In the long form each fault lasts for a while; else they are mixed:
+// DEBRIEF_LONG=1 go test ./integration -run TestModelFails -v -timeout 20m
+func TestModelFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 0))
 	_, url := startServer(t)
-	model := standBefore(t, startModel(t, 10*time.Millisecond))
+	model := newFaultyModel(t, startModel(t, 10*time.Millisecond))
 	var workers []*process
 	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
 		workers = append(workers, startWorker(t, role, role, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", model.url, "--timeout", "1s"))
@@ -67,12 +66,12 @@ func TestTheModelFails(t *testing.T) {
 	const promise = "each task applied once, no dead letter, retries within their budget"
 	if os.Getenv(longEnv) == "" {
 		f := &fault{name: "model: all of its faults, in turns", promise: promise}
-		mixed := slices.Clone(moods)
+		mixed := slices.Clone(modelFaults)
 		rng.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 		model.befall(t, ctx, conn, f, 3*time.Second, mixed...)
 		rows = append(rows, f)
 	} else {
-		for _, m := range moods {
+		for _, m := range modelFaults {
 			f := &fault{name: "model: " + m.name, promise: promise}
 			model.befall(t, ctx, conn, f, 5*time.Second, m)
 			rows = append(rows, f)
@@ -101,8 +100,8 @@ func TestTheModelFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Where one fault follows the other, a message may meet a second one while others are answered: that is taken for
-		// its own fault, and spends a delivery.
+		// With one fault after the other, a message can meet a second fault while others are answered. The worker then
+		// attributes the fault to the message, which uses a delivery attempt.
 		at, again := cons.CachedInfo().Delivered, uint64(0)
 		if os.Getenv(longEnv) != "" {
 			again = at.Stream / 50
@@ -114,21 +113,21 @@ func TestTheModelFails(t *testing.T) {
 	}
 	asked, retried, _ := model.counts()
 	firsts := asked - retried
-	// A task is a call of the generator, one of the reflector and at most one of the curator.
-	most := 3*len(tasks) + (atATime+atATime+8)*mostHeld(took)
+	// A task needs a call of the generator, one of the reflector and at most one of the curator.
+	most := 3*len(tasks) + (atATime+atATime+8)*maxLocalRetries(took)
 	t.Logf("%d tasks in %s: %d requests, %d of them retries; allowed are %d first attempts and %d retries",
-		len(tasks), took.Round(time.Second), asked, retried, most, mostRetries(3, firsts, took))
-	if firsts > most || retried > mostRetries(3, firsts, took) {
+		len(tasks), took.Round(time.Second), asked, retried, most, maxRetries(3, firsts, took))
+	if firsts > most || retried > maxRetries(3, firsts, took) {
 		t.Errorf("%d first attempts and %d retries are more than allowed", firsts, retried)
 	}
 	for _, p := range workers {
 		peak, err := peakBytes(p.pid())
 		if err != nil {
-			continue // not on this system
+			continue // not available on this system
 		}
-		t.Logf("%s: at most %.1f MB were resident", p.name, float64(peak)/1e6)
-		if peak > mostResident {
-			t.Errorf("%s: %d bytes were resident, want at most %d", p.name, peak, mostResident)
+		t.Logf("%s: peak memory %.1f MB", p.name, float64(peak)/1e6)
+		if peak > maxResident {
+			t.Errorf("%s: peak memory: got %d bytes, want at most %d", p.name, peak, maxResident)
 		}
 	}
 	for _, f := range rows {
@@ -137,52 +136,52 @@ func TestTheModelFails(t *testing.T) {
 	}
 }
 
-// mostResident bounds a worker in trouble, in bytes.
-const mostResident = 200 << 20
+// maxResident limits the memory of a worker during faults, in bytes.
+const maxResident = 200 << 20
 
-// befall lets a model's server fail for a while, and waits until each role has stored something again.
-func (m *badModel) befall(t *testing.T, ctx context.Context, conn *bus.Conn, f *fault, d time.Duration, moods ...mood) {
+// befall injects faults for a while, and then waits until each role has stored a message.
+func (m *faultyModel) befall(t *testing.T, ctx context.Context, conn *bus.Conn, f *fault, d time.Duration, modelFaults ...modelFault) {
 	t.Helper()
 	_, _, before := m.counts()
-	m.turnTo(t, moods...)
+	m.setFault(t, modelFaults...)
 	pause(ctx, d)
-	m.turnTo(t)
+	m.setFault(t)
 	over := time.Now()
 	_, _, after := m.counts()
-	for range max(after-before, 1) { // nobody counts connections that are refused
+	for range max(after-before, 1) { // refused connections are not counted
 		f.hit()
 	}
 	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
 		awaitMore(t, ctx, conn, role, f.name)
 	}
 	f.recovered(time.Since(over))
-	t.Logf("%s: %d requests were met; all roles at work after %s", f.name, after-before, time.Since(over).Round(time.Millisecond))
+	t.Logf("%s: %d requests had faults; all roles stored again after %s", f.name, after-before, time.Since(over).Round(time.Millisecond))
 }
 
-// breakAfter is how many failures a model's client takes before it asks no more for a while.
+// breakAfter is the number of failures that opens the circuit breaker of a model's client.
 const breakAfter = 10
 
-// TestHugeAnswersFillNoMemory: as many answers of 100 MB at a time as a worker takes before it asks no more.
-func TestHugeAnswersFillNoMemory(t *testing.T) {
+// TestMemoryWithHugeAnswers sends answers of 100 MB in parallel until the worker's circuit breaker opens.
+func TestMemoryWithHugeAnswers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	_, url := startServer(t)
-	model := standBefore(t, startModel(t, 0))
+	model := newFaultyModel(t, startModel(t, 0))
 	health := freeAddress(t)
 	worker := startWorkerAt(t, health, "generator", events.RoleGenerator, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", model.url)
 	conn := connect(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	f := &fault{name: "model: answers of 100 MB, many at a time", promise: "at most 200 MB resident"}
-	model.turnTo(t, hugeAnswers)
+	model.setFault(t, hugeAnswers)
 	for _, task := range invoices(rand.New(rand.NewPCG(1, 0)), atATime) {
 		if err := submit(ctx, conn, task); err != nil {
 			t.Fatal(err)
 		}
 	}
-	awaitState(t, health, "unavailable") // has had enough of them
+	awaitState(t, health, "unavailable") // the circuit breaker is open
 	_, _, struck := model.counts()
 	for range struck {
 		f.hit()
@@ -195,13 +194,13 @@ func TestHugeAnswersFillNoMemory(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Logf("at most %.1f MB were resident", float64(peak)/1e6)
-	if peak > mostResident {
-		t.Errorf("%d bytes were resident, want at most %d", peak, mostResident)
+	if peak > maxResident {
+		t.Errorf("%d bytes were resident, want at most %d", peak, maxResident)
 	}
 	f.report(t)
 }
 
-// awaitState returns when a program's health check says that its role is in a state that is no good one.
+// awaitState waits until a program's health check reports the given state of its role.
 func awaitState(t *testing.T, health, state string) {
 	t.Helper()
 	eventually(t, 30*time.Second, "a role that is "+state, func() error {
@@ -217,22 +216,22 @@ func awaitState(t *testing.T, health, state string) {
 	})
 }
 
-// useless is an answer that is well-formed and no use.
-var useless = mood{name: "useless answers", answer: func(w http.ResponseWriter, _ *http.Request) {
+// useless is a well-formed answer without usable content.
+var useless = modelFault{name: "useless answers", answer: func(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"id": "1", "object": "chat.completion", "model": "m", "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "I would rather not say."}}]}`)
 }}
 
-// TestUselessAnswersPauseTheRole: a reflector whose model answers nothing of use stops asking, says so, and gives nothing
-// up; with a better model, everything is learned.
-func TestUselessAnswersPauseTheRole(t *testing.T) {
+// TestUselessAnswersPauseRole gives a reflector a model with unusable answers. The role must pause, report that, and write
+// no dead letters. With a working model it must reflect on all executions.
+func TestUselessAnswersPauseRole(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	_, url := startServer(t)
 	sane := startModel(t, 0)
-	model := standBefore(t, sane)
+	model := newFaultyModel(t, sane)
 	startWorker(t, "generator", events.RoleGenerator, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", sane)
 	startWorker(t, "curator", events.RoleCurator, "--nats", url)
 	health := freeAddress(t)
@@ -240,7 +239,7 @@ func TestUselessAnswersPauseTheRole(t *testing.T) {
 	conn := connect(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	model.turnTo(t, useless)
+	model.setFault(t, useless)
 	f := &fault{name: "model: useless answers", promise: "the role pauses; applied once, no dead letter"}
 	tasks := invoices(rand.New(rand.NewPCG(1, 0)), 120)
 	for _, task := range tasks {
@@ -249,7 +248,7 @@ func TestUselessAnswersPauseTheRole(t *testing.T) {
 		}
 	}
 	awaitState(t, health, "paused")
-	// A message is asked about twice. Twenty decide, and as many as there are slots are in work meanwhile.
+	// Each message has two calls. The role pauses after twenty messages, while all slots are in use.
 	if asked, _, _ := model.counts(); asked > 2*(20+2*16) {
 		t.Errorf("%d requests before the role paused, want at most %d", asked, 2*(20+2*16))
 	}
@@ -257,9 +256,9 @@ func TestUselessAnswersPauseTheRole(t *testing.T) {
 	for range struck {
 		f.hit()
 	}
-	model.turnTo(t)
+	model.setFault(t)
 	began := time.Now()
-	if os.Getenv(longEnv) == "" { // else it finds out by itself, with its next probe
+	if os.Getenv(longEnv) == "" { // else the next probe resumes the role
 		if code, err := reflector.stop(); err != nil || code != 0 {
 			t.Errorf("stop: exit code %d, %v", code, err)
 		}
@@ -286,9 +285,9 @@ func TestUselessAnswersPauseTheRole(t *testing.T) {
 	f.report(t)
 }
 
-// TestAModelThatBreaksAfterHealthyTrafficCostsNoExecution: 20 replies are good, then all are prose, while tasks trickle in.
-// The reflector goes red and gives nothing up; once the model is repaired, everything is learned.
-func TestAModelThatBreaksAfterHealthyTrafficCostsNoExecution(t *testing.T) {
+// TestNoExecutionIsLostWhenModelFails has a model that gives 20 valid replies and then only prose, under a low load. The
+// reflector must become red without dead letters, and reflect on all executions after the model is fixed.
+func TestNoExecutionIsLostWhenModelFails(t *testing.T) {
 	t.Parallel()
 	pace, broken := 200*time.Millisecond, 10*time.Second
 	if os.Getenv(longEnv) != "" {
@@ -296,7 +295,7 @@ func TestAModelThatBreaksAfterHealthyTrafficCostsNoExecution(t *testing.T) {
 	}
 	_, url := startServer(t)
 	sane := startModel(t, 0)
-	model := standBefore(t, sane)
+	model := newFaultyModel(t, sane)
 	startWorker(t, "generator", events.RoleGenerator, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", sane)
 	startWorker(t, "curator", events.RoleCurator, "--nats", url)
 	health := freeAddress(t)
@@ -311,7 +310,7 @@ func TestAModelThatBreaksAfterHealthyTrafficCostsNoExecution(t *testing.T) {
 		}
 	}
 	awaitSettled(t, ctx, conn)
-	model.turnTo(t, useless)
+	model.setFault(t, useless)
 	began := time.Now()
 	red := time.Duration(0)
 	for _, task := range tasks[20:] {
@@ -333,10 +332,10 @@ func TestAModelThatBreaksAfterHealthyTrafficCostsNoExecution(t *testing.T) {
 		t.Errorf("red after %s, want within a minute", red)
 	}
 	if most := 2 * (20 + 2*16); struck > most {
-		t.Errorf("%d of %d requests met a broken model, want at most %d", struck, asked, most)
+		t.Errorf("%d of %d requests went to a broken model, want at most %d", struck, asked, most)
 	}
-	model.turnTo(t)
-	// A new life finds out at once, and not with the next probe. What was held cost no attempt.
+	model.setFault(t)
+	// A restarted worker resumes at once, without waiting for a probe. Held messages used no delivery attempts.
 	reflector.kill()
 	if err := reflector.start(); err != nil {
 		t.Fatal(err)
@@ -356,7 +355,7 @@ func TestAModelThatBreaksAfterHealthyTrafficCostsNoExecution(t *testing.T) {
 	}
 }
 
-// roleIsRed reports whether a program's health check says that learning is red.
+// roleIsRed reports whether a program's health check is red.
 func roleIsRed(t *testing.T, health string) bool {
 	t.Helper()
 	r, err := http.Get("http://" + health + "/healthz")

@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -25,16 +26,16 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"debrief/events/bus"
-	"debrief/playbook/natskv"
+	"debrief/events/deltalog"
 )
 
 const monitoring = "../deploy/monitoring/"
 
-// series is what a process exports: of each metric, histograms and summaries taken apart as Prometheus stores them, the
-// values of each label.
+// series holds the exported metrics of a process, with the values of each label. Histograms and summaries are split as
+// Prometheus stores them.
 type series map[string]map[string][]string
 
-// TestMonitoring holds the alert rules and the dashboard against what a 'debrief up' exports that has learned a little.
+// TestMonitoring checks the alert rules and the dashboard with the metrics of a 'debrief up' that has learned.
 func TestMonitoring(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -52,12 +53,12 @@ func TestMonitoring(t *testing.T) {
 		return nil
 	})
 	rules := alertRules(t)
-	t.Run("names what is exported", func(t *testing.T) { namesWhatIsExported(t, rules, seriesOf(now)) })
-	t.Run("alerts when it should", func(t *testing.T) { alertsWhenItShould(t, rules, now) })
+	t.Run("names what is exported", func(t *testing.T) { checkQueries(t, rules, seriesOf(now)) })
+	t.Run("alerts when it should", func(t *testing.T) { checkAlertCases(t, rules, now) })
 }
 
-// namesWhatIsExported: every query is PromQL, and selects what is there.
-func namesWhatIsExported(t *testing.T, alerts []alert, have series) {
+// checkQueries checks that each query is valid PromQL and selects exported series.
+func checkQueries(t *testing.T, alerts []alert, have series) {
 	rules, panels := map[string]string{}, panelQueries(t)
 	for _, a := range alerts {
 		rules[a.Alert] = a.Expr
@@ -67,7 +68,7 @@ func namesWhatIsExported(t *testing.T, alerts []alert, have series) {
 			t.Errorf("%s: %s: %v", what, query, err)
 		}
 	}
-	t.Logf("%d alerts and %d panels ask for what is there", len(rules), len(panels))
+	t.Logf("%d alerts and %d panels have valid queries", len(rules), len(panels))
 	if len(rules) < 15 || len(panels) < 20 {
 		t.Errorf("got %d alerts and %d queries of panels, want more", len(rules), len(panels))
 	}
@@ -81,13 +82,13 @@ func namesWhatIsExported(t *testing.T, alerts []alert, have series) {
 		"half of a query":           `debrief_role_level ==`,
 	} {
 		if errs := check(control, have); len(errs) == 0 {
-			t.Errorf("%s: %s: passes", name, control)
+			t.Errorf("%s: %s: got no error", name, control)
 		}
 	}
 }
 
-// startLearning starts 'debrief up' with the simulated model, has it answer a task that it learns from, and is where its
-// metrics are.
+// startLearning starts 'debrief up' with the simulated model, submits a task that gives an insight, and returns the URL of
+// the metrics.
 func startLearning(t *testing.T) string {
 	t.Helper()
 	bin, dir, health, listen := program(t, "debrief"), t.TempDir(), freeAddress(t), freeAddress(t)
@@ -97,15 +98,15 @@ func startLearning(t *testing.T) string {
 	awaitReady(t, health)
 	conn := connect(t, "nats://"+listen)
 	for _, task := range invoices(rand.New(rand.NewPCG(1, 1)), 3) {
-		if _, err := conn.Publish(t.Context(), task, bus.Marks{}); err != nil {
+		if _, err := conn.Publish(t.Context(), task, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	store := natskv.New(conn.JetStream())
+	store := deltalog.New(conn.JetStream())
 	eventually(t, 20*time.Second, "a delta in the view", func() error {
-		books, err := store.Books(t.Context())
+		books, err := store.BooksWithView(t.Context())
 		if err == nil && len(books) == 0 {
-			err = fmt.Errorf("no book")
+			err = errors.New("book not found")
 		}
 		return err
 	})
@@ -118,7 +119,7 @@ type reading struct {
 	value  float64
 }
 
-// scrape reads a process's metrics, histograms and summaries taken apart as Prometheus stores them.
+// scrape reads the metrics of a process. Histograms and summaries are split as Prometheus stores them.
 func scrape(t *testing.T, url string) (all []reading) {
 	t.Helper()
 	resp, err := http.Get(url)
@@ -170,16 +171,16 @@ func scrape(t *testing.T, url string) (all []reading) {
 			}
 		}
 	}
-	return append(all, reading{labels.FromStrings(labels.MetricName, "up"), 1}) // of every target, by Prometheus
+	return append(all, reading{labels.FromStrings(labels.MetricName, "up"), 1}) // added by Prometheus for every target
 }
 
-// seriesOf says which labels and values of them there are.
+// seriesOf collects the labels and their values.
 func seriesOf(all []reading) series {
 	have := series{}
 	for _, r := range all {
 		name := r.labels.Get(labels.MetricName)
 		if have[name] == nil {
-			have[name] = map[string][]string{"job": nil, "instance": nil} // Prometheus' own
+			have[name] = map[string][]string{"job": nil, "instance": nil} // added by Prometheus
 		}
 		r.labels.Range(func(l labels.Label) {
 			if l.Name != labels.MetricName {
@@ -190,7 +191,7 @@ func seriesOf(all []reading) series {
 	return have
 }
 
-// check is what is wrong with a query: that it is none, or asks for what is not there.
+// check returns the errors of a query: invalid PromQL, or unknown metrics, labels and values.
 func check(query string, have series) (errs []error) {
 	expr, err := parser.ParseExpr(query)
 	if err != nil {
@@ -206,7 +207,7 @@ func check(query string, have series) (errs []error) {
 		selected++
 		values, there := have[v.Name]
 		if !there {
-			errs = append(errs, fmt.Errorf("no metric %q", v.Name))
+			errs = append(errs, fmt.Errorf("unknown metric %q", v.Name))
 			return nil
 		}
 		for l := range values {
@@ -244,24 +245,24 @@ func check(query string, have series) (errs []error) {
 		}
 		for _, l := range by {
 			if !known[l] {
-				errs = append(errs, fmt.Errorf("no metric in it has a label %q", l))
+				errs = append(errs, fmt.Errorf("unknown label %q", l))
 			}
 		}
 		return nil
 	})
 	if selected == 0 {
-		errs = append(errs, fmt.Errorf("asks for nothing"))
+		errs = append(errs, errors.New("no metric"))
 	}
 	return errs
 }
 
-// alert is a rule of Prometheus.
+// alert is an alert rule of Prometheus.
 type alert struct {
 	Alert, Expr, For    string
 	Labels, Annotations map[string]string
 }
 
-// alertRules are the rules. Each says how grave it is, what is the matter and what to do.
+// alertRules reads the rules. Each must have a severity, a summary and a description.
 func alertRules(t *testing.T) (all []alert) {
 	t.Helper()
 	text, err := os.ReadFile(monitoring + "alerts.yaml")
@@ -303,8 +304,7 @@ func alertRules(t *testing.T) (all []alert) {
 	return all
 }
 
-// panelQueries are the queries of the dashboard's panels and variables, by where they stand. What Grafana fills in is
-// filled in.
+// panelQueries returns the queries of the dashboard's panels and variables by place, with Grafana's variables replaced.
 func panelQueries(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(monitoring + "dashboard.json")
@@ -332,7 +332,7 @@ func panelQueries(t *testing.T) map[string]string {
 	walk = func(panels []panel) {
 		for _, p := range panels {
 			if p.Type != "row" && len(p.Targets) == 0 {
-				t.Errorf("panel %q: has no query", p.Title)
+				t.Errorf("panel %q: query required", p.Title)
 			}
 			for i, target := range p.Targets {
 				queries[fmt.Sprintf("panel %q, %d", p.Title, i+1)] = filled.Replace(target.Expr)
@@ -346,7 +346,7 @@ func panelQueries(t *testing.T) map[string]string {
 		if m := ofLabel.FindStringSubmatch(v.Query); m != nil {
 			queries["variable "+v.Name] = "count by (" + m[2] + ") (" + filled.Replace(m[1]) + ")"
 		} else if v.Type == "query" {
-			t.Errorf("variable %s: %q asks for no label's values", v.Name, v.Query)
+			t.Errorf("variable %s: invalid query %q", v.Name, v.Query)
 		}
 	}
 	return queries
@@ -360,8 +360,8 @@ func all(of ...map[string]string) map[string]string {
 	return sum
 }
 
-// TestTheScrapeExampleNamesTheFiles: what the example says is beside it is there.
-func TestTheScrapeExampleNamesTheFiles(t *testing.T) {
+// TestScrapeExampleFilesExist checks that the files in the example scrape configuration exist.
+func TestScrapeExampleFilesExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(monitoring + "prometheus.yaml")
 	if err != nil {
@@ -375,7 +375,7 @@ func TestTheScrapeExampleNamesTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(file.RuleFiles) == 0 || len(file.ScrapeConfigs) == 0 {
-		t.Errorf("got %d files of rules and %d jobs, want some", len(file.RuleFiles), len(file.ScrapeConfigs))
+		t.Errorf("got %d rule files and %d jobs, want at least 1", len(file.RuleFiles), len(file.ScrapeConfigs))
 	}
 	for _, name := range file.RuleFiles {
 		if _, err := os.Stat(filepath.Join(monitoring, name)); err != nil {

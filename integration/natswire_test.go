@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// frame is one message of the NATS text protocol as it travels: a line and, for messages that carry one, a body. What
-// it says is taken from it; what is forwarded is the bytes as they came.
+// frame is one message of the NATS text protocol: a line and, for some messages, a body. It is parsed for inspection and
+// forwarded unchanged.
 type frame struct {
 	line []byte // with its line break
-	body []byte // header and payload, with the line break after them; nil for a line alone
+	body []byte // header and payload, with the final line break; nil without a body
 
 	subject, reply string
-	header         int // bytes of the body that are the header
+	header         int // length of the header in the body
 }
 
 // readFrame reads the next message of a connection, in either direction.
@@ -31,7 +31,7 @@ func readFrame(r *bufio.Reader) (*frame, error) {
 		return f, nil
 	}
 	sizes := 1
-	from := 1 // where the subject is
+	from := 1 // index of the subject
 	switch strings.ToUpper(words[0]) {
 	case "PUB":
 	case "HPUB", "HMSG":
@@ -66,7 +66,7 @@ func readFrame(r *bufio.Reader) (*frame, error) {
 	return f, err
 }
 
-// payload is the body without header and line break.
+// payload returns the body without header and line break.
 func (f *frame) payload() []byte {
 	if f.body == nil {
 		return nil
@@ -74,7 +74,7 @@ func (f *frame) payload() []byte {
 	return f.body[f.header : len(f.body)-len("\r\n")]
 }
 
-// get is the value of a header, "" if it is not there.
+// get returns the value of a header, or "".
 func (f *frame) get(name string) string {
 	_, rest, ok := bytes.Cut(f.body[:f.header], []byte("\r\n"+name+":"))
 	if !ok {
@@ -84,7 +84,7 @@ func (f *frame) get(name string) string {
 	return string(bytes.TrimSpace(value))
 }
 
-// hide gives a header another name, of the same length, that means nothing to the server.
+// hide renames a header to a name of the same length that the server ignores.
 func (f *frame) hide(name string) {
 	key := []byte("\r\n" + name + ":")
 	if at := bytes.Index(f.body[:f.header], key); at >= 0 {

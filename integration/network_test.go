@@ -15,22 +15,22 @@ import (
 	"debrief/events/bus"
 )
 
-// outage is how much befalls the network and the processes of a pipeline under a steady load. The longer form:
-// DEBRIEF_LONG=1 go test ./integration -run TestTheNetworkFails -v -timeout 20m
+// outage configures faults of the network and the processes of a pipeline under a steady load. The long form:
+// DEBRIEF_LONG=1 go test ./integration -run TestNetworkFails -v -timeout 20m
 type outage struct {
-	rounds int           // of all faults, in an order of their own
-	apart  int           // how often a worker's connections are forgotten
-	pace   time.Duration // between two tasks
+	rounds int           // rounds of all faults, each in random order
+	apart  int           // number of times that a worker's connections become silent
+	pace   time.Duration // interval of tasks
 	settle time.Duration
 }
 
-// trialWait is the ack wait of workers on bad wires; faults that are to outlast it last half as long again.
-const trialWait = 2 * time.Second
+// networkAckWait is the ack wait of the workers. Faults that must outlast it take 1.5 times as long.
+const networkAckWait = 2 * time.Second
 
-// TestTheNetworkFails: between real workers and the server the network delays, drips, drops, half-closes, swallows and
-// forgets, and workers are frozen and killed. Whatever was handed in and confirmed is answered, reflected on and counted
-// once, and nothing is given up on that has not had all its deliveries.
-func TestTheNetworkFails(t *testing.T) {
+// TestNetworkFails delays, throttles, resets, half-closes and silences connections between workers and server, and freezes
+// and kills workers. Each confirmed task must be answered, reflected on and counted once. A message may only be
+// dead-lettered after all its delivery attempts.
+func TestNetworkFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -42,70 +42,70 @@ func TestTheNetworkFails(t *testing.T) {
 	o.run(t, chooseSeed(t))
 }
 
-// afflicted is a role's workers, each on a wire of its own.
-type afflicted struct {
+// faultyRole holds the workers of a role, each with a faultyProxy.
+type faultyRole struct {
 	role    string
 	workers []*process
-	wires   []*badWire
+	wires   []*faultyProxy
 }
 
-func (a *afflicted) each(f func(*badWire)) {
+func (a *faultyRole) each(f func(*faultyProxy)) {
 	for _, w := range a.wires {
 		f(w)
 	}
 }
 
-// output is the stream that a role's work ends in.
+// output is the stream of each role's results.
 var output = map[string]string{
 	events.RoleGenerator: events.StreamExecutions, events.RoleReflector: events.StreamReflections, events.RoleCurator: events.StreamDeltas,
 }
 
-// strike is a fault, and how it is brought about on all workers of a role at once: what comes next has come through it.
-// It returns when the fault is over.
+// strike injects a fault at all workers of a role at once, and returns after the end of the fault. A message stored after
+// that has passed through the fault.
 type strike struct {
 	*fault
-	on func(ctx context.Context, rng *rand.Rand, a *afflicted)
+	on func(ctx context.Context, rng *rand.Rand, a *faultyRole)
 }
 
-const countsOnce = "each task handed in is applied once, or a dead letter after 5 attempts"
+const oneEffectOrLetter = "each submitted task is applied once, or a dead letter after 5 attempts"
 
-// strikes are all faults.
+// strikes returns all faults.
 func strikes() []strike {
-	lasting := func(now trouble, least, most time.Duration) func(context.Context, *rand.Rand, *afflicted) {
-		return func(ctx context.Context, rng *rand.Rand, a *afflicted) {
-			a.each(func(w *badWire) { w.turnTo(now) })
+	lasting := func(now networkFault, least, most time.Duration) func(context.Context, *rand.Rand, *faultyRole) {
+		return func(ctx context.Context, rng *rand.Rand, a *faultyRole) {
+			a.each(func(w *faultyProxy) { w.setFault(now) })
 			pause(ctx, least+time.Duration(rng.Int64N(int64(most-least))))
-			a.each(func(w *badWire) { w.turnTo(calm) })
+			a.each(func(w *faultyProxy) { w.setFault(calm) })
 		}
 	}
-	atRandom := func(f func(*rand.Rand, *afflicted)) func(context.Context, *rand.Rand, *afflicted) {
-		return func(ctx context.Context, rng *rand.Rand, a *afflicted) {
+	atRandom := func(f func(*rand.Rand, *faultyRole)) func(context.Context, *rand.Rand, *faultyRole) {
+		return func(ctx context.Context, rng *rand.Rand, a *faultyRole) {
 			pause(ctx, time.Duration(rng.Int64N(int64(300*time.Millisecond))))
 			f(rng, a)
 		}
 	}
-	row := func(name string, on func(context.Context, *rand.Rand, *afflicted)) strike {
-		return strike{&fault{name: name, promise: countsOnce}, on}
+	row := func(name string, on func(context.Context, *rand.Rand, *faultyRole)) strike {
+		return strike{&fault{name: name, promise: oneEffectOrLetter}, on}
 	}
 	return []strike{
 		row("network delays by 50 to 200 ms", lasting(delayed, time.Second, 1500*time.Millisecond)),
 		row("network drips, 16 KB/s", lasting(dripping, time.Second, 1500*time.Millisecond)),
-		row("network swallows everything, longer than the ack wait", lasting(swallowed, trialWait*3/2, trialWait*2)),
-		row("network resets connections", atRandom(func(_ *rand.Rand, a *afflicted) { a.each((*badWire).cut) })),
-		row("network half-closes connections", atRandom(func(rng *rand.Rand, a *afflicted) {
+		row("network drops all data, longer than the ack wait", lasting(swallowed, networkAckWait*3/2, networkAckWait*2)),
+		row("network resets connections", atRandom(func(_ *rand.Rand, a *faultyRole) { a.each((*faultyProxy).cut) })),
+		row("network half-closes connections", atRandom(func(rng *rand.Rand, a *faultyRole) {
 			fromServer := rng.IntN(2) == 0
-			a.each(func(w *badWire) { w.halfClose(fromServer) })
+			a.each(func(w *faultyProxy) { w.halfClose(fromServer) })
 		})),
-		row("SIGSTOP of a role's workers, longer than the ack wait", func(ctx context.Context, _ *rand.Rand, a *afflicted) {
+		row("SIGSTOP of a role's workers, longer than the ack wait", func(ctx context.Context, _ *rand.Rand, a *faultyRole) {
 			for _, p := range a.workers {
-				_ = p.signal(syscall.SIGSTOP) // one that is being started again is not frozen
+				_ = p.signal(syscall.SIGSTOP) // fails while the process is restarted
 			}
-			pause(ctx, trialWait*3/2)
+			pause(ctx, networkAckWait*3/2)
 			for _, p := range a.workers {
 				_ = p.signal(syscall.SIGCONT)
 			}
 		}),
-		row("SIGKILL of all of a role's workers", atRandom(func(_ *rand.Rand, a *afflicted) {
+		row("SIGKILL of all of a role's workers", atRandom(func(_ *rand.Rand, a *faultyRole) {
 			for _, p := range a.workers {
 				p.kill()
 			}
@@ -122,19 +122,19 @@ func (o outage) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	_, url := startServer(t)
 	model := startModel(t, 20*time.Millisecond)
-	c := crew{roles: map[string][]*process{}}
-	staff := func(role string, n int) *afflicted {
-		a := &afflicted{role: role}
+	c := processes{roles: map[string][]*process{}}
+	staff := func(role string, n int) *faultyRole {
+		a := &faultyRole{role: role}
 		for range n {
-			w := stretch(t, url)
+			w := newFaultyProxy(t, url)
 			p := startWorker(t, fmt.Sprint(role, len(c.roles[role])+1), role,
-				"--nats", w.url, "--model", "simulated-invoice-desk", "--base-url", model, "--ack-wait", trialWait.String())
+				"--nats", w.url, "--model", "simulated-invoice-desk", "--base-url", model, "--ack-wait", networkAckWait.String())
 			a.workers, a.wires = append(a.workers, p), append(a.wires, w)
 			c.roles[role] = append(c.roles[role], p)
 		}
 		return a
 	}
-	victims := []*afflicted{staff(events.RoleGenerator, 2), staff(events.RoleReflector, 2), staff(events.RoleCurator, 2)}
+	victims := []*faultyRole{staff(events.RoleGenerator, 2), staff(events.RoleReflector, 2), staff(events.RoleCurator, 2)}
 	apart := staff(events.RoleReflector, 1)
 	conn := connect(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.rounds)*time.Minute+o.settle)
@@ -143,7 +143,7 @@ func (o outage) run(t *testing.T, seed uint64) {
 	tasks, quiet := invoices(rng, 20_000), make(chan struct{})
 	handedIn := make(chan int)
 	go func() { handedIn <- o.load(t, ctx, conn, tasks, quiet) }()
-	forgotten := &fault{name: "network forgets a connection and tells nobody", promise: "the worker finds out and connects again; " + countsOnce}
+	forgotten := &fault{name: "network drops a connection silently", promise: "the worker notices and reconnects; " + oneEffectOrLetter}
 	all := strikes()
 	var both sync.WaitGroup
 	both.Go(func() { o.forget(t, ctx, apart.wires[0], forgotten) })
@@ -180,11 +180,11 @@ func (o outage) run(t *testing.T, seed uint64) {
 	}
 	for _, letter := range a.letters {
 		if !strings.Contains(letter, "after 5 deliveries") {
-			t.Errorf("dead letter before its time: %s", letter)
+			t.Errorf("dead letter before the last attempt: %s", letter)
 		}
 	}
 	a.checkLearned(t)
-	t.Logf("%d tasks: %d executions stored, %d distinct; %d reflections stored, %d distinct; %d deltas; %d dead letters; all settled %s after the last fault",
+	t.Logf("%d tasks: %d executions stored, %d distinct; %d reflections stored, %d distinct; %d deltas; %d dead letters; all roles idle %s after the last fault",
 		len(tasks), len(l.executions), len(a.answered), len(l.reflections), len(a.reflected), len(l.deltas), len(a.letters), took.Round(100*time.Millisecond))
 	for _, s := range all {
 		s.lost = a.lost()
@@ -194,7 +194,7 @@ func (o outage) run(t *testing.T, seed uint64) {
 	forgotten.report(t)
 }
 
-// load hands in tasks at an even pace until all is quiet, and returns how many.
+// load submits tasks at an even pace until quiet is closed, and returns their number.
 func (o outage) load(t *testing.T, ctx context.Context, conn *bus.Conn, tasks []*events.Task, quiet <-chan struct{}) int {
 	pace := time.NewTicker(o.pace)
 	defer pace.Stop()
@@ -213,8 +213,8 @@ func (o outage) load(t *testing.T, ctx context.Context, conn *bus.Conn, tasks []
 	return len(tasks)
 }
 
-// befall strikes, and waits until the role has stored something again.
-func (s strike) befall(t *testing.T, ctx context.Context, rng *rand.Rand, conn *bus.Conn, a *afflicted) {
+// befall injects the fault, and then waits until the role has stored a message.
+func (s strike) befall(t *testing.T, ctx context.Context, rng *rand.Rand, conn *bus.Conn, a *faultyRole) {
 	s.on(ctx, rng, a)
 	over := time.Now()
 	awaitMore(t, ctx, conn, a.role, s.name)
@@ -223,7 +223,7 @@ func (s strike) befall(t *testing.T, ctx context.Context, rng *rand.Rand, conn *
 	t.Logf("%s, %ss: stored again after %s", s.name, a.role, time.Since(over).Round(time.Millisecond))
 }
 
-// awaitMore waits until a role has stored something after a fault.
+// awaitMore waits until a role has stored a message after a fault.
 func awaitMore(t *testing.T, ctx context.Context, conn *bus.Conn, role, fault string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -235,7 +235,7 @@ func awaitMore(t *testing.T, ctx context.Context, conn *bus.Conn, role, fault st
 	awaitPast(t, ctx, conn, role, before, fault)
 }
 
-// awaitPast waits until a role has stored more than before.
+// awaitPast waits until the last sequence of a role's output exceeds before.
 func awaitPast(t *testing.T, ctx context.Context, conn *bus.Conn, role string, before uint64, fault string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -253,7 +253,7 @@ func awaitPast(t *testing.T, ctx context.Context, conn *bus.Conn, role string, b
 	}
 }
 
-// lastStored is how much a stream has held, ever.
+// lastStored returns the last sequence of a stream.
 func lastStored(ctx context.Context, conn *bus.Conn, stream string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -264,9 +264,9 @@ func lastStored(ctx context.Context, conn *bus.Conn, stream string) (uint64, err
 	return s.CachedInfo().State.LastSeq, nil
 }
 
-// forget makes the network forget a worker's connections, again and again, and waits until it has noticed. It has no
-// other sign of it than that nobody answers.
-func (o outage) forget(t *testing.T, ctx context.Context, w *badWire, f *fault) {
+// forget repeatedly makes a worker's connections silent, and waits until the worker has connected again. The worker can
+// detect that only by missing replies.
+func (o outage) forget(t *testing.T, ctx context.Context, w *faultyProxy, f *fault) {
 	for range o.apart {
 		before, began := w.connected(), time.Now()
 		w.kill()
@@ -285,7 +285,7 @@ func (o outage) forget(t *testing.T, ctx context.Context, w *badWire, f *fault) 
 	}
 }
 
-// lost is how much came to nothing or counted twice.
+// lost returns the number of events without an effect or with two.
 func (a *audit) lost() (n int) {
 	for _, p := range a.problems {
 		if strings.HasPrefix(p, "lost: ") || strings.HasPrefix(p, "twice: ") {

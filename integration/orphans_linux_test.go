@@ -5,5 +5,7 @@ import (
 	"syscall"
 )
 
-// leash makes a process die with the test, also when that is killed or runs out of time.
-func leash(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+// killWithParent makes the kernel kill a process when the test process ends for any reason.
+func killWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}

@@ -1,202 +1,267 @@
 package integration
 
 import (
+	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
-// page is a text that shows commands: a Markdown file, the comments of a Go file, or what a program says of itself.
+// page is a Markdown file of the repository. The test runs its blocks of sh in order, in one shell, in a clean copy of the
+// repository. A block of python or go is saved as the file that its first line names. A block after one of these
+// comments is not run:
+//
+//	<!-- long: the reason -->
+//	<!-- needs: the reason -->
 type page struct {
-	name, text string
-	examples   bool // a program's: what follows two blanks explains the command
+	name   string // path in the repository
+	text   string
+	blocks []block
+	prose  string // text without the blocks; the lines keep their numbers
 }
 
-// example is a command of a page.
-type example struct {
-	page    string
-	line    int
-	section string // the heading that it stands under
-	text    string // without the prompt, continued lines and all
-	inline  bool   // in the middle of a sentence, and possibly not all of one
+// block is a fenced block of a page.
+type block struct {
+	line int    // of its first line of code
+	lang string // after the fence
+	skip string // the comment; empty if the block runs
+	code string
 }
 
 var (
-	// begins tells a command from output, listings and prose. A role's name alone is a word of many tables.
-	begins = regexp.MustCompile(`^([A-Z_]+=\S* )*(go (run|test|doc|build|install|tool|vet) |debrief( |$)|(generator|reflector|curator) -|` +
-		`bin/\w|deploy/(\w+ |compose$)|(curl|docker|docker-compose|kubectl|nats-server|git|mkdir|cp|cat|zcat|for|echo) )`)
-	inlineCode = regexp.MustCompile("`([^`]+)`")
-	explained  = regexp.MustCompile(` {2,}\S.*$`)
+	skipMark  = regexp.MustCompile(`^<!-- (?:long|needs): \S.* -->$`)
+	languages = []string{"sh", "python", "go", "text"} // text is output
+	fileName  = regexp.MustCompile(`^(?:#|//) ([\w.]+)\n`)
 )
 
-// commands are those of a page. In a block with lines that begin with "$ " these are its commands and the rest is output;
-// in one without, each line is a command if one of them is.
-func (p page) commands() (all []example) {
+// parsePage splits a page into blocks and prose.
+func parsePage(name, text string) (page, error) {
+	p := page{name: name, text: text}
 	var (
-		section string
-		block   []string
-		began   int
-		fenced  bool
-		prose   strings.Builder
+		prose []string
+		open  *block
+		skip  string
 	)
-	flush := func() {
-		all = append(all, p.block(section, began, block)...)
-		block = nil
-	}
-	sentences := func(line int) {
-		for _, m := range inlineCode.FindAllStringSubmatchIndex(prose.String(), -1) {
-			text := strings.Join(strings.Fields(prose.String()[m[2]:m[3]]), " ")
-			if begins.MatchString(text) {
-				after := strings.Count(prose.String()[m[0]:], "\n")
-				all = append(all, example{p.name, line - after + 1, section, text, true})
+	for i, line := range strings.Split(text, "\n") {
+		fence, fenced := strings.CutPrefix(line, "```")
+		switch {
+		case open != nil && fenced:
+			if (open.lang == "python" || open.lang == "go") && !fileName.MatchString(open.code) {
+				return p, fmt.Errorf("%s:%d: block of %s: the first line must name its file", name, open.line, open.lang)
 			}
-		}
-		prose.Reset()
-	}
-	for i, line := range strings.Split(p.text, "\n") {
-		code, indented := strings.CutPrefix(strings.Replace(line, "\t", "    ", 1), "    ")
-		switch fence := strings.HasPrefix(line, "```"); {
-		case fence:
-			flush()
-			fenced = !fenced
+			p.blocks = append(p.blocks, *open)
+			open = nil
+		case open != nil:
+			open.code += line + "\n"
+		case fenced && !slices.Contains(languages, fence):
+			return p, fmt.Errorf("%s:%d: block of %q: want one of %v", name, i+1, fence, languages)
 		case fenced:
-			code, indented = line, true
-			fallthrough
-		case indented && prose.Len() == 0:
-			if len(block) == 0 {
-				began = i + 1
-			}
-			block = append(block, code)
-		case strings.TrimSpace(line) == "":
-			sentences(i)
-			if len(block) > 0 {
-				block = append(block, "")
-			}
+			open = &block{line: i + 2, lang: fence, skip: skip}
+		case strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t"):
+			return p, fmt.Errorf("%s:%d: indented block: use a fence", name, i+1)
 		default:
-			flush()
-			if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
-				section = heading[1:]
-				continue
-			}
-			prose.WriteString(line + "\n")
-		}
-	}
-	flush()
-	sentences(strings.Count(p.text, "\n"))
-	return all
-}
-
-// block are the commands of a block.
-func (p page) block(section string, began int, lines []string) (all []example) {
-	prompt, known := false, false
-	for _, line := range lines {
-		prompt = prompt || strings.HasPrefix(line, "$ ")
-		known = known || begins.MatchString(line)
-	}
-	if !prompt && !known {
-		return nil
-	}
-	for i := 0; i < len(lines); i++ {
-		text, asked := strings.CutPrefix(lines[i], "$ ")
-		if text == "" || prompt && !asked || strings.HasPrefix(text, "#") {
+			skip = skipMark.FindString(line)
+			prose = append(prose, line)
 			continue
 		}
-		if p.examples {
-			text = explained.ReplaceAllString(text, "")
+		prose = append(prose, "")
+		skip = ""
+	}
+	if open != nil {
+		return p, fmt.Errorf("%s:%d: block without an end", name, open.line)
+	}
+	p.prose = strings.Join(prose, "\n")
+	return p, nil
+}
+
+// readPages returns all pages of the repository.
+func readPages(t *testing.T) (all []page) {
+	t.Helper()
+	for _, name := range repositoryFiles(t) {
+		if filepath.Ext(name) != ".md" || strings.Contains(name, "testdata/") {
+			continue
 		}
-		line := began + i
-		for _, open := simple(text); open && i+1 < len(lines); _, open = simple(text) {
-			i++
-			text += "\n" + lines[i]
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
 		}
-		all = append(all, example{p.name, line, section, text, false})
+		p, err := parsePage(name, string(text))
+		if err != nil {
+			t.Error(err)
+		}
+		all = append(all, p)
 	}
 	return all
 }
 
-// simple are the simple commands of a line of shell, without comments; open is whether the line goes on with the next.
-// It knows what the pages use: quotes, continuations, comments, lists, pipes, subshells, and loops on one line.
-func simple(text string) (all []string, open bool) {
-	var (
-		part  strings.Builder
-		quote rune
-		last  rune
-	)
-	end := func() {
-		if s := strings.TrimSpace(part.String()); s != "" && s != "done" {
-			all = append(all, strings.TrimPrefix(s, "do "))
-		}
-		part.Reset()
+// repositoryFiles returns the paths of all files that are not ignored, also those that are not committed yet.
+func repositoryFiles(t *testing.T) (all []string) {
+	t.Helper()
+	if _, err := os.Stat("../.git"); err != nil {
+		t.Skip("not a git checkout")
 	}
-	comment := false
-	for _, c := range strings.ReplaceAll(text, "\\\n", " ") {
-		switch {
-		case comment:
-			comment = c != '\n'
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-			part.WriteRune(c)
-		case c == '"' || c == '\'':
-			quote = c
-			part.WriteRune(c)
-		case c == '#' && (last == ' ' || last == 0):
-			comment = true
-		case strings.ContainsRune("&|;()\n", c):
-			end()
-		default:
-			part.WriteRune(c)
+	// safe.directory: another user of the build machine may own the checkout.
+	out := run(t, "git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	for _, name := range strings.Split(string(out), "\x00") {
+		if _, err := os.Stat(filepath.Join("..", name)); err == nil && name != "" { // else it is deleted and not committed
+			all = append(all, name)
 		}
-		last = c
 	}
-	end()
-	return all, quote != 0 || strings.HasSuffix(text, "\\")
+	return all
 }
 
-// pages are all texts of the repository that may show commands.
-func pages(t *testing.T) (all []page) {
+// cloneRepository copies the files of the repository to a new directory.
+func cloneRepository(t *testing.T) string {
 	t.Helper()
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	dir := t.TempDir()
+	for _, name := range repositoryFiles(t) {
+		from, to := filepath.Join("..", name), filepath.Join(dir, name)
+		data, err := os.ReadFile(from)
+		var info fs.FileInfo
+		if err == nil {
+			info, err = os.Stat(from)
+		}
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(to), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(to, data, info.Mode())
+		}
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		if d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
-			return filepath.SkipDir
+	}
+	return dir
+}
+
+// script returns the commands of a page for bash, and the number of blocks that it runs and skips. The addresses that
+// programs listen on by default are replaced, because another program may use them.
+func (p *page) script(t *testing.T) (script string, ran, skipped int) {
+	t.Helper()
+	nats, http, model := freeAddress(t), freeAddress(t), freeAddress(t)
+	addresses := strings.NewReplacer("127.0.0.1:4222", nats, "127.0.0.1:4280", http, "127.0.0.1:8089", model,
+		"debrief up", "debrief up --listen "+nats+" --http "+http)
+	background := regexp.MustCompile(`(?m)^.*[^&]&$`)
+	address := regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	s := new(strings.Builder)
+	fmt.Fprintln(s, "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT")
+	for _, b := range p.blocks {
+		if b.lang == "text" {
+			continue
 		}
-		ext := filepath.Ext(path)
-		if ext != ".md" && ext != ".go" {
-			return nil
+		if b.skip != "" || !hasTools(t, p, b) {
+			skipped++
+			continue
 		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
+		ran++
+		fmt.Fprintf(s, "echo '==> %s:%d'\n", p.name, b.line)
+		code := addresses.Replace(b.code)
+		if b.lang != "sh" {
+			fmt.Fprintf(s, "cat >%s <<'END_OF_FILE'\n%sEND_OF_FILE\n", fileName.FindStringSubmatch(code)[1], code)
+			continue
 		}
-		p := page{name: filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator))), text: string(data)}
-		if ext == ".go" {
-			p.text = comments(p.text)
+		fmt.Fprint(s, code)
+		for _, line := range background.FindAllString(code, -1) { // a reader does not type that fast
+			for _, a := range address.FindAllString(line, -1) {
+				fmt.Fprintf(s, "until (: </dev/tcp/%s) 2>/dev/null; do kill -0 $!; sleep 0.1; done\n", strings.Replace(a, ":", "/", 1))
+			}
 		}
-		all = append(all, p)
-		return nil
-	})
+	}
+	return s.String(), ran, skipped
+}
+
+// hasTools reports whether the machine has the tools of a block that Debrief itself does not need.
+func hasTools(t *testing.T, p *page, b block) bool {
+	t.Helper()
+	for _, tool := range []string{"python3", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil && strings.Contains(b.code, tool+" ") {
+			t.Logf("%s:%d: not run: %v", p.name, b.line, err)
+			return false
+		}
+	}
+	return true
+}
+
+// TestPages runs the commands of each page.
+func TestPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and starts the programs: run without -short")
+	}
+	t.Parallel()
+	for _, p := range readPages(t) {
+		if p.name == "cmd/debrief/README.md" && !strings.Contains(p.text, buildCommand) {
+			t.Errorf("%s: the command of TestMain to build the programs is missing: %s", p.name, buildCommand)
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			script, ran, skipped := p.script(t)
+			if ran == 0 {
+				t.Skip("no commands")
+			}
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+			cmd.Dir = cloneRepository(t)
+			cmd.Env = pageEnvironment(t)
+			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // bash ends its background jobs
+			cmd.WaitDelay = 30 * time.Second
+			killWithParent(cmd)
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			began := time.Now()
+			if err := cmd.Run(); err != nil {
+				t.Fatalf("%v\n%s", err, tail(out.String(), 40))
+			}
+			t.Logf("%d blocks in %.0f s, %d not run", ran, time.Since(began).Seconds(), skipped)
+		})
+	}
+}
+
+// pageEnvironment returns the environment of a reader without settings of Debrief. It has a new home directory, and the
+// build cache of this machine: -trimpath makes its entries independent of the directory, and programs are built without
+// cgo as in TestMain.
+func pageEnvironment(t *testing.T) (env []string) {
+	t.Helper()
+	for _, v := range os.Environ() {
+		if !regexp.MustCompile(`^(DEBRIEF|OPENAI|NATS|OTEL)_`).MatchString(v) {
+			env = append(env, v)
+		}
+	}
+	env = append(env, "HOME="+t.TempDir(), "TMPDIR="+t.TempDir(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false")
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOTOOLCHAIN"} {
+		env = append(env, name+"="+strings.TrimSpace(string(run(t, "go", "env", name))))
+	}
+	return env
+}
+
+// TestParsePage checks that no command of a page is overlooked.
+func TestParsePage(t *testing.T) {
+	t.Parallel()
+	p, err := parsePage("p.md", "# P\n```sh\necho 1\n```\n<!-- long: an hour -->\n```sh\necho 2\n```\ntext\n```text\n3\n```\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
-}
-
-// comments are the comments of a Go file that fill their lines; every other line is empty.
-func comments(source string) string {
-	lines := strings.Split(source, "\n")
-	for i, line := range lines {
-		text, ok := strings.CutPrefix(line, "//")
-		if !ok {
-			text = ""
-		}
-		lines[i] = strings.TrimPrefix(text, " ")
+	want := []block{{3, "sh", "", "echo 1\n"}, {7, "sh", "<!-- long: an hour -->", "echo 2\n"}, {11, "text", "", "3\n"}}
+	if !slices.Equal(p.blocks, want) {
+		t.Errorf("got %v, want %v", p.blocks, want)
 	}
-	return strings.Join(lines, "\n")
+	for name, text := range map[string]string{
+		"a block without a language": "```\necho 1\n```\n",
+		"a program without a name":   "```go\npackage main\n```\n",
+		"an indented block":          "text\n\n    echo 1\n",
+		"a block without an end":     "```sh\necho 1\n",
+	} {
+		if _, err := parsePage("p.md", text); err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+	}
+	if p, _ := parsePage("p.md", "<!-- long: an hour -->\ntext\n```sh\necho 1\n```\n"); p.blocks[0].skip != "" {
+		t.Errorf("a comment that is not beside the block: got %q, want none", p.blocks[0].skip)
+	}
 }

@@ -19,27 +19,27 @@ import (
 	"debrief/events/denied"
 )
 
-// roleUsers are the users of a tenant, in the order of the letters that the matrix names them by.
+// roleUsers are the users of a tenant, in the order of roleLetters.
 var roleUsers = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.UserOperator, events.UserAgent}
 
 const roleLetters = "GRCOA"
 
-// matrix says who may publish to a subject, or subscribe to it. A body is for those that get as far as the server's API.
+// matrix lists the users that may publish or subscribe to a subject. The body is for requests that reach the server's API.
 var matrix = []struct {
 	what, subject, body, may string
 }{
-	{"hand in a task", "ace.task.m", "", "RO"},
-	{"store an execution", "ace.execution.m", "", "GO"},
-	{"store feedback", "ace.feedback.m", "", "GO"},
-	{"store a reflection", "ace.reflection.m", "", "RO"},
-	{"ask for an edit", "ace.edit.m", "", "O"},
-	{"write a delta", "ace.delta.m", "", "C"},
-	{"write a dead letter", "ace.dead.generator.error.m.x", "", "GO"},
+	{"hand in a task", "debrief.task.m", "", "RO"},
+	{"store an execution", "debrief.execution.m", "", "GO"},
+	{"store feedback", "debrief.feedback.m", "", "GO"},
+	{"store a reflection", "debrief.reflection.m", "", "RO"},
+	{"ask for an edit", "debrief.edit.m", "", "O"},
+	{"write a delta", "debrief.delta.m", "", "C"},
+	{"write a dead letter", "debrief.dead.generator.error.m.x", "", "GO"},
 	{"write a record of attempts", "$KV.attempts.generator.1", "", "GO"},
-	{"ask the service", "ace.api.context.m", "", "OA"},
-	{"report to the service", "ace.api.execution.m", "", "OA"},
+	{"ask the service", "debrief.api.context.m", "", "OA"},
+	{"report to the service", "debrief.api.execution.m", "", "OA"},
 	{"ask the service for what it is", "$SRV.PING", "", "O"},
-	{"call the roll", "ace.health", "", "O"},
+	{"call the roll", "debrief.health", "", "O"},
 	{"write the playbook's head", "$KV.playbook.m.head", "", "C"},
 	{"write a bullet", "$KV.playbook.m.bullet.b", "", "C"},
 	{"write a window", "$KV.window.m.s", "", "GRO"},
@@ -51,7 +51,7 @@ var matrix = []struct {
 	{"ack for the reflector", "$JS.ACK.EXECUTIONS.reflector.1.1.1.1.0", "", "RO"},
 	{"ack for the curator", "$JS.ACK.REFLECTIONS.curator.1.1.1.1.0", "", "CO"},
 	{"answer the operator", "_INBOX_operator.x", "", "GRC"},
-	{"announce a version", "ace.head.m", "", "CO"},
+	{"announce a version", "debrief.head.m", "", "CO"},
 	{"answer an agent", "_INBOX_agent.x", "", ""},
 	{"forge the curator's answers", "_INBOX_curator.x", "", ""},
 	{"ask the system", "$SYS.REQ.SERVER.PING", "", ""},
@@ -59,7 +59,7 @@ var matrix = []struct {
 	{"pull tasks", "$JS.API.CONSUMER.MSG.NEXT.TASKS.generator", `{"no_wait":true}`, "GO"},
 	{"pull executions", "$JS.API.CONSUMER.MSG.NEXT.EXECUTIONS.reflector", `{"no_wait":true}`, "RO"},
 	{"pull reflections", "$JS.API.CONSUMER.MSG.NEXT.REFLECTIONS.curator", `{"no_wait":true}`, "CO"},
-	{"make a consumer of executions", "$JS.API.CONSUMER.CREATE.EXECUTIONS.x.ace.execution.*", "{}", "O"},
+	{"make a consumer of executions", "$JS.API.CONSUMER.CREATE.EXECUTIONS.x.debrief.execution.*", "{}", "O"},
 	{"make a consumer of the playbook", "$JS.API.CONSUMER.CREATE.KV_playbook.x", "{}", "O"},
 	{"make a consumer of blobs", "$JS.API.CONSUMER.CREATE.OBJ_blobs.x", "{}", "O"},
 	{"make a durable consumer", "$JS.API.CONSUMER.DURABLE.CREATE.TASKS.x", "{}", "O"},
@@ -96,23 +96,23 @@ var matrix = []struct {
 	{"listen to the curator's inboxes", "sub _INBOX_curator.>", "", "C"},
 	{"listen to the operator's inboxes", "sub _INBOX_operator.>", "", "O"},
 	{"listen to agents' inboxes", "sub _INBOX_agent.>", "", "A"},
-	{"listen to deltas", "sub ace.delta.*", "", ""},
-	{"listen to executions", "sub ace.execution.*", "", ""},
+	{"listen to deltas", "sub debrief.delta.*", "", ""},
+	{"listen to executions", "sub debrief.execution.*", "", ""},
 	{"listen to all of the API", "sub $JS.API.>", "", ""},
-	{"be the service", "sub ace.api.*.*", "", "G"},
-	{"answer the roll call", "sub ace.health", "", "GRCO"},
-	{"hear that a playbook moves", "sub ace.head.*", "", "GO"},
+	{"be the service", "sub debrief.api.*.*", "", "G"},
+	{"answer the roll call", "sub debrief.health", "", "GRCO"},
+	{"hear that a playbook moves", "sub debrief.head.*", "", "GO"},
 	{"hear the view written", "sub $KV.playbook.*.head", "", ""},
 }
 
-// TestWhoMayDoWhat tries everything as every user: what must not work is refused with an error that names the subject, and
-// the rest gets through to whoever answers. With -v it prints the table.
-func TestWhoMayDoWhat(t *testing.T) {
+// TestRights tries each operation of the matrix as each user. A forbidden operation must fail with an error that names the
+// subject; an allowed one must reach its receiver. With -v it prints the table.
+func TestRights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	s := secure(t, "m")
+	s := startTLSServer(t, "m")
 	s.setUp("m")
 	cells := make([][]string, len(matrix))
 	for i := range cells {
@@ -145,7 +145,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	t.Logf("%d cells%s", len(matrix)*len(roleUsers), table.String())
 }
 
-// refusedTo reports whether the server refuses a user a subject. An error is a refusal that does not say so as it should.
+// refusedTo reports whether the server denies a user a subject. It returns an error if the denial has the wrong error.
 func refusedTo(ctx context.Context, nc *nats.Conn, subject, body string) (bool, error) {
 	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
 	defer stop()
@@ -166,18 +166,18 @@ func refusedTo(ctx context.Context, nc *nats.Conn, subject, body string) (bool, 
 	}
 	refused := (*bus.DeniedError)(nil)
 	switch {
-	case errors.As(err, &refused) && (refused.Subject != subject || refused.Listen != listen || !bus.Away(err)):
-		return true, fmt.Errorf("it says %w", err)
-	case refused == nil && err != nil && !errors.Is(err, nats.ErrNoResponders): // where nobody listens, it got through
+	case errors.As(err, &refused) && (refused.Subject != subject || refused.Subscribe != listen || !bus.IsUnavailable(err)):
+		return true, fmt.Errorf("wrong error: %w", err)
+	case refused == nil && err != nil && !errors.Is(err, nats.ErrNoResponders): // without a receiver, the request was allowed
 		return false, err
 	}
 	return refused != nil, nil
 }
 
-// unanswered is the refusal of what nobody answers. It was taken if another refusal, which is certain and asked for later,
-// comes first.
+// unanswered returns the denial of a request that has no receiver. The request was allowed if the denial of a later, always
+// forbidden request comes first.
 func unanswered(ctx context.Context, nc *nats.Conn, watch *denied.Watch, subject string, ask func() error) error {
-	certain := nats.NewInbox() // nobody has that prefix
+	certain := nats.NewInbox() // no user may use that prefix
 	said := make(chan *denied.Error, 2)
 	defer watch.Notify([]string{subject, certain}, func(e *denied.Error) { said <- e })()
 	if err := ask(); err != nil {
@@ -197,15 +197,15 @@ func unanswered(ctx context.Context, nc *nats.Conn, watch *denied.Watch, subject
 	}
 }
 
-// TestOnlyTheOperatorMakesConsumers: the server does not check the rights of the creator of a push consumer when it delivers.
-// The control shows it: the operator, who may not publish to its own inbox, has the server do so. So nobody else may create
-// consumers.
-func TestOnlyTheOperatorMakesConsumers(t *testing.T) {
+// TestOnlyOperatorCreatesConsumers checks that no other user may create consumers, because the server delivers to any
+// subject without the rights of the creator. The control proves that: with a push consumer the operator makes the server
+// publish to an inbox that the operator may not publish to.
+func TestOnlyOperatorCreatesConsumers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	s := secure(t, "m")
+	s := startTLSServer(t, "m")
 	c := s.setUp("m")
 	operator := c.NATS()
 	if _, err := c.JetStream().PublishMsg(t.Context(), &nats.Msg{Subject: "$KV.window.m.s", Data: []byte("a window")}); err != nil {
@@ -232,7 +232,7 @@ func TestOnlyTheOperatorMakesConsumers(t *testing.T) {
 		defer stop()
 		m, err := denied.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, body) })
 		if err == nil && strings.Contains(string(m.Data), `"error"`) {
-			err = fmt.Errorf("the server says %s", m.Data)
+			err = fmt.Errorf("server error: %s", m.Data)
 		}
 		return err
 	}
@@ -242,7 +242,7 @@ func TestOnlyTheOperatorMakesConsumers(t *testing.T) {
 		}
 		var refused *bus.DeniedError
 		if err := push(s.connect("m", user), user); !errors.As(err, &refused) {
-			t.Errorf("%s: got %v, want a refusal", user, err)
+			t.Errorf("%s: got %v, want a denial", user, err)
 		}
 	}
 	if n, _, err := heard.Pending(); n != 0 || err != nil {
@@ -252,17 +252,18 @@ func TestOnlyTheOperatorMakesConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := heard.NextMsg(20 * time.Second); err != nil || string(m.Data) != "a window" {
-		t.Errorf("control: got %v, error %v: the server checks now, and the list of rights may say so", m, err)
+		t.Errorf("control: got %v, error %v: the server now checks rights, update the list of rights", m, err)
 	}
 }
 
-// TestARefusalIsNotATimeOut: what a role is refused comes back at once, from every kind of call, and holds the role.
-func TestARefusalIsNotATimeOut(t *testing.T) {
+// TestRefusalIsNotATimeout checks that each kind of call returns a denial at once, without a timeout, and that it makes the
+// role unavailable.
+func TestRefusalIsNotATimeout(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	s := secure(t, "m", "empty")
+	s := startTLSServer(t, "m", "empty")
 	s.setUp("m")
 	ctx := t.Context()
 	open := func(user string) *bus.Conn {
@@ -279,10 +280,10 @@ func TestARefusalIsNotATimeOut(t *testing.T) {
 		subject string
 		call    func() error
 	}{
-		"publish": {"ace.execution.m", func() error {
+		"publish": {"debrief.execution.m", func() error {
 			e := &events.Execution{ID: events.ExecutionID("m", "t", 0), TaskID: "t", Started: time.Now().UTC()}
 			e.Book = "m"
-			_, err := reflector.Publish(ctx, e, bus.Marks{})
+			_, err := reflector.Publish(ctx, e, bus.PublishOptions{})
 			return err
 		}},
 		"read": {"$JS.API.DIRECT.GET.REFLECTIONS", func() error { return generator.Scan(ctx, events.StreamReflections, ">", 1, note) }},
@@ -300,7 +301,7 @@ func TestARefusalIsNotATimeOut(t *testing.T) {
 		"a stream that is not there": {"$JS.API.STREAM.CREATE.TASKS", func() error {
 			_, err := bus.Open(ctx, s.connect("empty", events.RoleReflector), bus.Options{Role: events.RoleReflector})
 			if err != nil && !strings.Contains(err.Error(), "debrief setup") {
-				t.Errorf("got %v, want what to do", err)
+				t.Errorf("got %v, want an error with a fix", err)
 			}
 			return err
 		}},
@@ -321,24 +322,24 @@ func TestARefusalIsNotATimeOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := test.call()
 			var refused *bus.DeniedError
-			if !errors.As(err, &refused) || !strings.HasPrefix(refused.Subject, test.subject) || !bus.Away(err) {
-				t.Errorf("got %v, want a refusal of %s", err, test.subject)
+			if !errors.As(err, &refused) || !strings.HasPrefix(refused.Subject, test.subject) || !bus.IsUnavailable(err) {
+				t.Errorf("got %v, want a denial of %s", err, test.subject)
 			}
 		})
 	}
 }
 
-// TestAForgedAckSettlesNothing, and what its own role acks is settled.
-func TestAForgedAckSettlesNothing(t *testing.T) {
+// TestForgedAckHasNoEffect acknowledges a delivery as other users, which must fail, and as its role, which must succeed.
+func TestForgedAckHasNoEffect(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	s := secure(t, "m")
+	s := startTLSServer(t, "m")
 	c := s.setUp("m")
 	task := &events.Task{ID: "t", Question: "how many", Created: time.Now().UTC()}
 	task.Book = "m"
-	if _, err := c.Publish(t.Context(), task, bus.Marks{}); err != nil {
+	if _, err := c.Publish(t.Context(), task, bus.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	js, err := jetstream.New(s.connect("m", events.RoleGenerator))
@@ -373,6 +374,6 @@ func TestAForgedAckSettlesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := pending(); n != 0 {
-		t.Errorf("after its own: got %d in flight, want 0", n)
+		t.Errorf("after the role's ack: got %d in flight, want 0", n)
 	}
 }

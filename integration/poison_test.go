@@ -16,10 +16,10 @@ import (
 	"debrief/events"
 )
 
-// TestPoisonBlocksNobody: an execution that cannot be decoded, one that kills whoever reflects on it, and, in the long
-// form, one that no model has a useful word about: its back-offs take longer. Others come in all the while and are learned
-// from; those become dead letters.
-func TestPoisonBlocksNobody(t *testing.T) {
+// TestPoisonMessagesBlockNoOthers publishes an execution that cannot be decoded, one that crashes its reflector, and in the
+// long form one with only unusable model answers, whose backoff takes longer. They must become dead letters, while all other
+// executions are reflected on without delay.
+func TestPoisonMessagesBlockNoOthers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -29,11 +29,11 @@ func TestPoisonBlocksNobody(t *testing.T) {
 	const hopeless, deadly = "Invoice 10003,", "Invoice 10007,"
 	var reflector *process
 	killed := &fault{name: "an execution that crashes its reflector", promise: "a dead letter after 5 attempts; all others applied once"}
-	next := passOn(t, sane)
+	next := proxyTo(t, sane)
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client is gone
+			return // the client disconnected
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		switch {
@@ -53,7 +53,7 @@ func TestPoisonBlocksNobody(t *testing.T) {
 	wait := []string{"--nats", at, "--ack-wait", ackWait.String(), "--model", "simulated-invoice-desk", "--base-url"}
 	startWorker(t, "generator", events.RoleGenerator, append(wait, sane)...)
 	startWorker(t, "curator", events.RoleCurator, append(wait, sane)...)
-	// One at a time: what is worked on beside a poison shares its crashes, and may become a dead letter with it.
+	// One slot: a message that is handled beside a poison message shares its crashes, and can also become a dead letter.
 	reflector = startWorker(t, "reflector", events.RoleReflector, append(wait, model.URL+"/v1", "--reflector-slots=1")...)
 	conn := connect(t, at)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -94,7 +94,7 @@ func TestPoisonBlocksNobody(t *testing.T) {
 	awaitSettled(t, ctx, conn)
 	awaitView(t, ctx, conn, desk)
 	if learned[poison-1] <= learned[0] {
-		t.Errorf("%d deltas at the first letter and %d at the last: others waited", learned[0], learned[poison-1])
+		t.Errorf("%d deltas at the first letter and %d at the last: other executions waited", learned[0], learned[poison-1])
 	}
 	l, err := readLedger(ctx, conn.JetStream(), desk)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestPoisonBlocksNobody(t *testing.T) {
 	for _, task := range tasks {
 		l.tasks = append(l.tasks, task.ID)
 	}
-	for i, m := range l.executions { // the one that is none
+	for i, m := range l.executions { // remove the undecodable one
 		if len(m.data) == 1 {
 			l.executions = append(l.executions[:i:i], l.executions[i+1:]...)
 			break

@@ -17,8 +17,8 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
 const (
@@ -26,10 +26,10 @@ const (
 	viewStream = "KV_" + events.BucketPlaybook
 )
 
-// TestAPowerLossIsRepaired: a server that flushes late loses power: everybody dies, and the end of a file with it. What
-// is gone from the log is gone. The view, which speaks of it still, is found to be ahead of the log and is written again
-// as the log has it; a follower that lived through it shows that; and what comes next goes on top, chain whole.
-func TestAPowerLossIsRepaired(t *testing.T) {
+// TestPowerLossIsRepaired simulates a power loss of a server without immediate flushes: it kills all processes and truncates
+// a file. The log has lost its last deltas and the view is ahead of it. The view must be rewritten from the log, a follower
+// must show that state, and later deltas must continue the chain.
+func TestPowerLossIsRepaired(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -40,22 +40,22 @@ func TestAPowerLossIsRepaired(t *testing.T) {
 	conn := connect(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	h := newTruth(t, ctx, conn, "power")
-	following, unfollow := context.WithCancel(t.Context()) // without a deadline, as in a program: a request has its own
-	follower, stop, err := natskv.New(conn.JetStream()).Follow(following, h.book)
+	h := newExpectedBook(t, ctx, conn, "power")
+	following, unfollow := context.WithCancel(t.Context()) // without a deadline, as in a program; requests have timeouts
+	follower, stop, err := deltalog.New(conn.JetStream()).Follow(following, h.book)
 	if err != nil {
 		unfollow()
 		t.Fatal(err)
 	}
 	defer func() { unfollow(); stop() }()
 	rng := rand.New(rand.NewPCG(1, 1))
-	f := &fault{name: "power loss of a server that flushes late", promise: "what the disk has left counts once; log, view and followers agree again"}
+	f := &fault{name: "power loss of a server that flushes late", promise: "each message on the disk counts once; log, view and followers agree again"}
 	for _, step := range []struct {
 		name     string
 		long     bool // in the long form only
 		stream   string
-		keep     func(ends []int) int // of the newest file, with these ends of records
-		survives bool                 // the curator, on another machine
+		keep     func(ends []int) int // bytes to keep of the newest file, given the ends of its records
+		survives bool                 // whether the curator keeps running, as on another machine
 	}{
 		{"the log lost its last record", false, logStream, func(ends []int) int { return ends[len(ends)-2] }, false},
 		{"the log lost two records and a part of one", false, logStream, func(ends []int) int { return ends[len(ends)-3] - 17 }, false},
@@ -88,34 +88,34 @@ func TestAPowerLossIsRepaired(t *testing.T) {
 		before := h.auditAgain(t, ctx, conn)
 		h.forget(before)
 		gone := len(h.gone)
-		if firstView(before.problems) == "" && !step.survives { // who lives may have repaired it by now
-			t.Errorf("%s: the view is as good as before: nothing is shown by that", step.name)
+		if firstView(before.problems) == "" && !step.survives { // a running curator may have repaired it already
+			t.Errorf("%s: the view is not damaged, so the test is not meaningful", step.name)
 		}
 		if err := curator.start(); err != nil {
 			t.Fatal(err)
 		}
-		h.awaitSound(t, ctx, conn, follower, step.name)
+		h.awaitConsistent(t, ctx, conn, follower, step.name)
 		f.recovered(time.Since(back))
 		h.voteAndTeach(t, ctx, conn, rng)
 		awaitSettled(t, ctx, conn)
-		h.awaitSound(t, ctx, conn, follower, step.name+", and more came")
-		t.Logf("%s: found at restart: %q; %d reflections had gone with the log, %d for good", step.name, firstView(before.problems), gone, len(h.gone))
+		h.awaitConsistent(t, ctx, conn, follower, step.name+", and more came")
+		t.Logf("%s: at restart: %q; %d reflections were lost with the log, %d permanently", step.name, firstView(before.problems), gone, len(h.gone))
 	}
 	f.report(t)
 }
 
-// TestAWriterThatOutlivesAPowerLoss: the log lost its last delta, and somebody else has written another one in its place.
-// Who still has the old one folded, at the same sequence, must not go on from it.
-func TestAWriterThatOutlivesAPowerLoss(t *testing.T) {
+// TestWriterDetectsLogReplacedAfterPowerLoss removes the last delta of the log, and another writer stores a new one at the
+// same sequence. A writer that has folded the removed delta must not commit after it.
+func TestWriterDetectsLogReplacedAfterPowerLoss(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server, url := startServerIn(t, dir, "100ms")
 	conn := connect(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	store := natskv.New(conn.JetStream())
-	commit := func(w *natskv.Writer, id string) error {
-		_, err := w.Commit(ctx, func(s natskv.State) ([]*playbook.Delta, error) {
+	store := deltalog.New(conn.JetStream())
+	commit := func(w *deltalog.Writer, id string) error {
+		_, err := w.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
 			op := playbook.Op{
 				Kind: playbook.Add, Section: "desk", Content: "Lesson " + id, Support: []int{0},
 				Bullet: playbook.MintID("desk", s.Playbook().LastMinted()+1),
@@ -138,16 +138,16 @@ func TestAWriterThatOutlivesAPowerLoss(t *testing.T) {
 	if err := server.start(); err != nil {
 		t.Fatal(err)
 	}
-	var other *natskv.Writer
+	var other *deltalog.Writer
 	eventually(t, 20*time.Second, "open the book", func() (err error) { other, err = store.Writer(ctx, desk); return err })
 	if err := commit(other, "d"); err != nil {
 		t.Fatal(err)
 	}
-	if err := commit(survivor, "e"); !errors.Is(err, natskv.ErrBrokenLog) {
-		t.Errorf("the survivor's commit: got %v, want %v", err, natskv.ErrBrokenLog)
+	if err := commit(survivor, "e"); !errors.Is(err, deltalog.ErrBrokenLog) {
+		t.Errorf("commit of the old writer: got %v, want %v", err, deltalog.ErrBrokenLog)
 	}
 	if err := commit(other, "f"); err != nil {
-		t.Errorf("the other's next commit: %v", err)
+		t.Errorf("next commit of the new writer: %v", err)
 	}
 	log, err := readAll(ctx, conn.JetStream(), logStream, events.KindDelta.Subject(desk))
 	if err != nil {
@@ -161,7 +161,7 @@ func TestAWriterThatOutlivesAPowerLoss(t *testing.T) {
 	}
 }
 
-// firstView is the first problem with the view, "" if there is none.
+// firstView returns the first problem with the view, or "".
 func firstView(problems []string) string {
 	for _, p := range problems {
 		if strings.HasPrefix(p, "view: ") {
@@ -171,8 +171,8 @@ func firstView(problems []string) string {
 	return ""
 }
 
-// voteAndTeach publishes what makes one delta with a few changed bullets, and waits for it.
-func (h *truth) voteAndTeach(t *testing.T, ctx context.Context, conn *bus.Conn, rng *rand.Rand) {
+// voteAndTeach publishes events that give one delta with a few changed bullets, and waits for it.
+func (h *expectedBook) voteAndTeach(t *testing.T, ctx context.Context, conn *bus.Conn, rng *rand.Rand) {
 	t.Helper()
 	r := h.newReflection()
 	r.Lessons = []events.Lesson{{Section: "desk", Content: fmt.Sprintf("Lesson %s of the desk.", r.ID)}}
@@ -184,11 +184,11 @@ func (h *truth) voteAndTeach(t *testing.T, ctx context.Context, conn *bus.Conn, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	covered(t, ctx, conn, []events.ID{covering(r)})
+	covered(t, ctx, conn, []events.ID{coveredID(r)})
 }
 
-// auditAgain is an audit against a server that has just come back.
-func (h *truth) auditAgain(t *testing.T, ctx context.Context, conn *bus.Conn) (a *audit) {
+// auditAgain audits after a restart of the server, with retries.
+func (h *expectedBook) auditAgain(t *testing.T, ctx context.Context, conn *bus.Conn) (a *audit) {
 	t.Helper()
 	eventually(t, 20*time.Second, "read what is left", func() error {
 		l, err := h.ledgerSoon(ctx, conn)
@@ -201,23 +201,23 @@ func (h *truth) auditAgain(t *testing.T, ctx context.Context, conn *bus.Conn) (a
 	return a
 }
 
-// ledgerSoon is ledger for a server that may be gone: a request that it took to its grave has no answer.
-func (h *truth) ledgerSoon(ctx context.Context, conn *bus.Conn) (*ledger, error) {
+// ledgerSoon calls ledger with a timeout, because a server that dies leaves requests without a reply.
+func (h *expectedBook) ledgerSoon(ctx context.Context, conn *bus.Conn) (*ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	return h.ledger(ctx, conn)
 }
 
-// forget gives up what no delta covers any more.
-func (h *truth) forget(a *audit) {
+// forget removes the expected effects of events that no delta covers after the power loss.
+func (h *expectedBook) forget(a *audit) {
 	kept := slices.DeleteFunc(slices.Clone(h.published), func(e events.Event) bool { return a.covered[e.EventID()] == 0 })
 	h.gone = slices.DeleteFunc(h.published, func(e events.Event) bool { return a.covered[e.EventID()] > 0 })
 	h.recount(kept)
 }
 
-// remember counts what had gone and is covered again: the server lost the last acks as well, and delivered it once more.
-// It reports whether there was any.
-func (h *truth) remember(a *audit) bool {
+// remember adds the expected effects of lost events that are covered again: the server also lost the last acks and
+// redelivered them. It reports whether there were any.
+func (h *expectedBook) remember(a *audit) bool {
 	n := len(h.gone)
 	h.gone = slices.DeleteFunc(h.gone, func(e events.Event) bool {
 		if a.covered[e.EventID()] > 0 {
@@ -229,13 +229,13 @@ func (h *truth) remember(a *audit) bool {
 	return len(h.gone) < n
 }
 
-// awaitSound waits until the log, the view, the truth and a follower agree.
-func (h *truth) awaitSound(t *testing.T, ctx context.Context, conn *bus.Conn, f *natskv.Follower, what string) {
+// awaitConsistent waits until the log, the view, the expected book and a follower are equal.
+func (h *expectedBook) awaitConsistent(t *testing.T, ctx context.Context, conn *bus.Conn, f *deltalog.Follower, what string) {
 	t.Helper()
 	eventually(t, 20*time.Second, what, func() (err error) {
 		defer func() {
 			if err != nil {
-				pause(ctx, 50*time.Millisecond) // reading it all is work for the server
+				pause(ctx, 50*time.Millisecond) // limits the load of reading all messages
 			}
 		}()
 		l, err := h.ledgerSoon(ctx, conn)
@@ -244,7 +244,7 @@ func (h *truth) awaitSound(t *testing.T, ctx context.Context, conn *bus.Conn, f 
 		}
 		a := l.check()
 		if h.remember(a) {
-			return errors.New("more is covered than was left")
+			return errors.New("lost events are covered again")
 		}
 		h.check(a)
 		if len(a.problems) > 0 {
@@ -252,19 +252,19 @@ func (h *truth) awaitSound(t *testing.T, ctx context.Context, conn *bus.Conn, f 
 		}
 		f.Read(func(p *playbook.Playbook, chain []byte) {
 			if p.StateHash() != a.fold.StateHash() || !slices.Equal(chain, a.chain) {
-				err = fmt.Errorf("the follower is at %s, the log at %s", playbook.Label(p.Version(), chain), playbook.Label(a.fold.Version(), a.chain))
+				err = fmt.Errorf("the follower is at %s, the log at %s", playbook.VersionLabel(p.Version(), chain), playbook.VersionLabel(a.fold.Version(), a.chain))
 			}
 		})
 		return err
 	})
 }
 
-// loseTail cuts the newest file of a stream, and takes away the server's index of it, which is written later still.
+// loseTail truncates the newest file of a stream and removes the server's index, which is written later.
 func loseTail(t *testing.T, dir, stream string, keep func(ends []int) int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", stream, "msgs", "*.blk"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no files of stream %s: %v", stream, err)
+		t.Fatalf("files of stream %s not found: %v", stream, err)
 	}
 	newest := slices.MaxFunc(files, func(a, b string) int { return cmp.Compare(blockNumber(a), blockNumber(b)) })
 	data, err := os.ReadFile(newest)
@@ -284,14 +284,14 @@ func blockNumber(path string) int {
 	return n
 }
 
-// recordEnds is where each record of a block ends: a record begins with its length, whose highest bit says that the
-// message has headers.
+// recordEnds returns the end of each record in a block. A record begins with its length, whose highest bit marks a message
+// with headers.
 func recordEnds(t *testing.T, block []byte) (ends []int) {
 	t.Helper()
 	for at := 0; at < len(block); ends = append(ends, at) {
 		size := int(binary.LittleEndian.Uint32(block[at:]) &^ (1 << 31))
 		if size == 0 || at+size > len(block) {
-			t.Fatalf("record of %d bytes at %d of %d: not the format of this server", size, at, len(block))
+			t.Fatalf("record of %d bytes at %d of %d: unknown file format", size, at, len(block))
 		}
 		at += size
 	}

@@ -22,20 +22,20 @@ import (
 	"debrief/events/bus"
 )
 
-// process is one real process that a test starts, kills and starts again.
+// process is an operating system process that a test starts, kills and restarts. Each start begins another life.
 type process struct {
 	t    testing.TB
 	name string
 	make func() *exec.Cmd
-	log  string // file with the standard error of all its lives
+	log  string // file with the standard error of all lives
 
-	life  sync.Mutex // held while one begins
+	life  sync.Mutex // held during start
 	mu    sync.Mutex
 	cmd   *exec.Cmd
 	stdin io.Closer
-	lines chan string   // its standard output
-	ended chan struct{} // closed when this life is over
-	err   error         // of its end
+	lines chan string   // standard output
+	ended chan struct{} // closed when this life ends
+	err   error         // of cmd.Wait
 }
 
 // start starts a process that is killed when the test ends.
@@ -45,7 +45,7 @@ func start(t testing.TB, name string, make func() *exec.Cmd) *process {
 	t.Cleanup(func() {
 		p.kill()
 		if text, _ := os.ReadFile(p.log); t.Failed() && len(text) > 0 {
-			t.Logf("%s said:\n%s", name, tail(string(text), 30))
+			t.Logf("log of %s:\n%s", name, tail(string(text), 30))
 		}
 	})
 	if err := p.start(); err != nil {
@@ -59,7 +59,7 @@ func tail(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// start begins another life, unless one goes on.
+// start starts the process unless it runs.
 func (p *process) start() error {
 	p.life.Lock()
 	defer p.life.Unlock()
@@ -76,7 +76,7 @@ func (p *process) start() error {
 	}
 	defer log.Close()
 	cmd := p.make()
-	leash(cmd)
+	killWithParent(cmd)
 	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *process) start() error {
 		for s := bufio.NewScanner(out); s.Scan(); {
 			select {
 			case lines <- s.Text():
-			default: // nobody reads
+			default: // the test does not read the output
 			}
 		}
 		close(lines)
@@ -118,18 +118,18 @@ func (p *process) kill() {
 	if cmd == nil {
 		return
 	}
-	_ = cmd.Process.Kill() // it may be over
+	_ = cmd.Process.Kill() // may have ended
 	<-ended
 }
 
-// current tells this life of the process from its others.
+// current returns the command of the current life.
 func (p *process) current() *exec.Cmd {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cmd
 }
 
-// killLife kills the process if it is in that life still, and reports whether it was.
+// killLife kills the process if it is still in the given life, and reports whether it was.
 func (p *process) killLife(life *exec.Cmd) bool {
 	p.mu.Lock()
 	same, ended := p.cmd == life, p.ended
@@ -141,7 +141,7 @@ func (p *process) killLife(life *exec.Cmd) bool {
 	return true
 }
 
-// stop asks the process to end and returns its exit code.
+// stop interrupts the process and returns its exit code.
 func (p *process) stop() (int, error) {
 	p.mu.Lock()
 	cmd, ended := p.cmd, p.ended
@@ -153,11 +153,11 @@ func (p *process) stop() (int, error) {
 	case <-ended:
 		return cmd.ProcessState.ExitCode(), nil
 	case <-time.After(40 * time.Second): // the grace is 30 s
-		return 0, fmt.Errorf("stop %s: it goes on", p.name)
+		return 0, fmt.Errorf("stop %s: still running after 40 s", p.name)
 	}
 }
 
-// line is the next line of standard output.
+// line returns the next line of standard output.
 func (p *process) line() string {
 	p.t.Helper()
 	select {
@@ -167,7 +167,7 @@ func (p *process) line() string {
 		}
 	case <-time.After(30 * time.Second):
 	}
-	p.t.Fatalf("%s says nothing", p.name)
+	p.t.Fatalf("%s printed no line", p.name)
 	return ""
 }
 
@@ -177,16 +177,16 @@ func (p *process) pid() int {
 	return p.cmd.Process.Pid
 }
 
-// signal sends a signal to the process, if it is up.
+// signal sends a signal to the process.
 func (p *process) signal(sig syscall.Signal) error { return p.current().Process.Signal(sig) }
 
-// startServer starts a server without roles; it gets the same address in each of its lives.
+// startServer starts a server without roles. It keeps its address after a restart.
 func startServer(t testing.TB) (p *process, url string) {
 	t.Helper()
 	return startServerIn(t, t.TempDir(), "")
 }
 
-// startServerIn is startServer with a directory, and with how often it flushes to disk.
+// startServerIn starts a server with a directory and a sync interval.
 func startServerIn(t testing.TB, dir, sync string) (p *process, url string) {
 	t.Helper()
 	listen := freeAddress(t)
@@ -203,19 +203,19 @@ func startModel(t testing.TB, latency time.Duration) string {
 	t.Helper()
 	bin := program(t, "debrief")
 	p := start(t, "model", func() *exec.Cmd {
-		return exec.Command(bin, "model", "--listen", "127.0.0.1:0", "--latency", latency.String())
+		return exec.Command(bin, "simulate", "--listen", "127.0.0.1:0", "--latency", latency.String())
 	})
 	line := p.line()
 	return line[strings.LastIndexByte(line, ' ')+1:]
 }
 
-// startWorker starts a worker program and returns when it works.
+// startWorker starts a worker program and waits until it is ready.
 func startWorker(t testing.TB, name, role string, args ...string) *process {
 	t.Helper()
 	return startWorkerAt(t, freeAddress(t), name, role, args...)
 }
 
-// startWorkerAt is startWorker with the address of its health checks.
+// startWorkerAt starts a worker with the given address for health checks.
 func startWorkerAt(t testing.TB, health, name, role string, args ...string) *process {
 	t.Helper()
 	bin := program(t, role)
@@ -226,11 +226,11 @@ func startWorkerAt(t testing.TB, health, name, role string, args ...string) *pro
 	return p
 }
 
-// ports counts those that freeAddress gave out.
+// ports counts the addresses that freeAddress returned.
 var ports atomic.Int32
 
-// freeAddress is one that nobody listened on a moment ago, and that the system gives to nobody: it is below the ports
-// that it hands out, and where it is in there depends on the process.
+// freeAddress returns an unused address. Its port is below the range of ephemeral ports, so that the system assigns it to no
+// other process, and depends on the process id.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for {
@@ -243,13 +243,13 @@ func freeAddress(t testing.TB) string {
 	}
 }
 
-// awaitReady returns when a program's health check says that its roles work.
+// awaitReady waits until a program's health check is ready.
 func awaitReady(t testing.TB, health string) {
 	t.Helper()
 	eventually(t, 30*time.Second, "ready at "+health, func() error { return ready(health) })
 }
 
-// ready asks a program's health check once.
+// ready returns an error unless a program's health check is ready.
 func ready(health string) error {
 	r, err := http.Get("http://" + health + "/readyz")
 	if err != nil {
@@ -266,7 +266,7 @@ func ready(health string) error {
 	return nil
 }
 
-// eventually asks again until there is no error.
+// eventually calls try until it returns no error. It fails the test after a timeout.
 func eventually(t testing.TB, within time.Duration, what string, try func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
@@ -280,7 +280,7 @@ func eventually(t testing.TB, within time.Duration, what string, try func() erro
 	}
 }
 
-// connect is the test's own connection. It comes back when the server does.
+// connect connects the test. The connection survives restarts of the server.
 func connect(t testing.TB, url string) *bus.Conn {
 	t.Helper()
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))

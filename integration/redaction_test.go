@@ -24,7 +24,7 @@ import (
 	"debrief/events"
 )
 
-// secretKind makes secrets that look real and are not. The name says what the value is.
+// secretKind generates fake secrets of one kind.
 type secretKind struct {
 	name string
 	make func(chars func(alphabet string, n int) string) string
@@ -36,7 +36,7 @@ const (
 	upperChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
-// prefixed is a kind with a prefix, which is in two parts so that no line of this file looks like a secret.
+// prefixed returns a kind with a prefix, in two parts so that no line of this file looks like a secret.
 func prefixed(name, a, b, alphabet string, n int) secretKind {
 	return secretKind{name, func(chars func(string, int) string) string { return a + b + chars(alphabet, n) }}
 }
@@ -84,11 +84,11 @@ var secretKinds = []secretKind{
 	prefixed("ENCRYPTION_KEY", "", "", alnumChars, 44),
 }
 
-// encoding writes a secret as texts have it. Covered are those in which none may be stored in clear.
+// encoding encodes a secret as in texts. In covered encodings no secret may be stored.
 type encoding struct {
 	name    string
 	write   func(name, value string) string
-	needle  func(part string) string // what is looked for, of a part of the secret
+	needle  func(part string) string // the text to search for, given a part of the secret
 	covered bool
 }
 
@@ -107,10 +107,10 @@ func escaped(text string) string {
 	return out.String()
 }
 
-func plainly(name, value string) string { return name + "=" + value }
+func assignment(name, value string) string { return name + "=" + value }
 
 var secretEncodings = []encoding{
-	{"plain", plainly, same, true},
+	{"plain", assignment, same, true},
 	{"JSON", object, same, true},
 	{"JSON in a string", func(n, v string) string { return object("arguments", object(n, v)) }, same, true},
 	{"JSON in it again", func(n, v string) string { return object("body", object("arguments", object(n, v))) }, same, true},
@@ -124,19 +124,19 @@ var secretEncodings = []encoding{
 		return "X: y\r\n" + strings.ReplaceAll(n, "_", "-") + ": " + v + "\r\nAccept: */*"
 	}, same, true},
 	{"URL-encoded", func(n, v string) string {
-		return "https://example.com/?q%3Dx%26" + strings.ReplaceAll(url.QueryEscape(plainly(n, v)), "+", "%20")
+		return "https://example.com/?q%3Dx%26" + strings.ReplaceAll(url.QueryEscape(assignment(n, v)), "+", "%20")
 	}, same, true},
-	{"%20 before it", func(n, v string) string { return "say%20" + url.PathEscape(plainly(n, v)) }, same, true},
-	{`\u-escaped`, func(n, v string) string { return escaped(plainly(n, v)) }, escaped, true},
-	{"base64", func(n, v string) string { return base64.StdEncoding.EncodeToString([]byte(plainly(n, v))) }, nil, true},
-	{"hex", func(n, v string) string { return hex.EncodeToString([]byte(plainly(n, v))) }, func(s string) string { return hex.EncodeToString([]byte(s)) }, false},
+	{"%20 before it", func(n, v string) string { return "say%20" + url.PathEscape(assignment(n, v)) }, same, true},
+	{`\u-escaped`, func(n, v string) string { return escaped(assignment(n, v)) }, escaped, true},
+	{"base64", func(n, v string) string { return base64.StdEncoding.EncodeToString([]byte(assignment(n, v))) }, nil, true},
+	{"hex", func(n, v string) string { return hex.EncodeToString([]byte(assignment(n, v))) }, func(s string) string { return hex.EncodeToString([]byte(s)) }, false},
 }
 
-// planted is a secret that was sent, and what would be stored of it in clear.
-type planted struct{ needle string }
+// plantedSecret is a sent secret. It is stored if the needle is found.
+type plantedSecret struct{ needle string }
 
-// texts are the kinds, each with a secret of its own, in an encoding. Seed makes them differ between entries.
-func (e *encoding) texts(seed uint64) (texts []string, all []planted) {
+// texts returns a text with a new secret for each kind, in the encoding. The seed makes them differ between entries.
+func (e *encoding) texts(seed uint64) (texts []string, all []plantedSecret) {
 	r := rand.New(rand.NewPCG(seed, 14))
 	chars := func(alphabet string, n int) string {
 		out := make([]byte, n)
@@ -163,12 +163,12 @@ func (e *encoding) texts(seed uint64) (texts []string, all []planted) {
 		if !strings.Contains(text, needle) {
 			panic(e.name + " of " + k.name + " does not hold what is looked for")
 		}
-		texts, all = append(texts, text), append(all, planted{needle})
+		texts, all = append(texts, text), append(all, plantedSecret{needle})
 	}
 	return texts, all
 }
 
-// longest is a stretch of 12 letters and digits at the end of the longest one of a value, which no other secret has.
+// longest returns the last 12 characters of the longest run of letters and digits in a value. They are unique to the secret.
 func longest(value string) string {
 	best := ""
 	for _, part := range strings.FieldsFunc(value, func(c rune) bool { return !strings.ContainsRune(alnumChars, c) }) {
@@ -179,7 +179,7 @@ func longest(value string) string {
 	return best[len(best)-12:]
 }
 
-// entry sends texts into the pipeline; short ones can be ids.
+// entry is a way to send texts into the pipeline; if short, they are used as ids.
 type entry struct {
 	name  string
 	short bool
@@ -258,7 +258,7 @@ var secretEntries = []entry{
 		for i, text := range texts[1:] {
 			fmt.Fprintf(&out, "[oth-%05d] helpful=0 harmful=0 :: Say %s.\n", i+1, strings.NewReplacer("\r", "", "\n", `\n`).Replace(text))
 		}
-		p.run(t, "playbook", "import", p.file(t, "ace.txt", out.String()), "--book", string(events.NewID()))
+		p.run(t, "playbook", "import", p.file(t, "ace.txt", out.String()), "--book="+string(events.NewID())) // an id can begin with a hyphen
 	}},
 	{"add, edit", false, func(t *testing.T, p *pipeline, texts []string) {
 		p.run(t, "playbook", "add", strings.Join(texts[:15], "\n"), "--section", "others", "--author", texts[0], "--reason", texts[1])
@@ -294,7 +294,7 @@ var secretEntries = []entry{
 			t.Errorf("got %v, %v", m, err)
 		}
 	}},
-	{"NATS task", false, func(t *testing.T, p *pipeline, texts []string) { // past our client, which redacts
+	{"NATS task", false, func(t *testing.T, p *pipeline, texts []string) { // without our client, which redacts
 		task := &events.Task{ID: string(events.NewID()), Question: strings.Join(texts[:15], "\n"), Context: strings.Join(texts[15:], "\n"), Created: time.Now()}
 		task.Book = "b"
 		subject, header, data, err := events.Encode(task)
@@ -327,17 +327,17 @@ var secretEntries = []entry{
 	}},
 }
 
-// TestNoSecretIsStoredInClear sends 30 kinds of secrets in each encoding through each entry, and reads every stream and
-// bucket as the server has it.
-func TestNoSecretIsStoredInClear(t *testing.T) {
+// TestNoSecretIsStored sends 30 kinds of secrets in each encoding through each entry, and searches all streams and buckets of
+// the server.
+func TestNoSecretIsStored(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute: some hundred commands and requests")
 	}
 	t.Parallel()
 	p := startPipeline(t)
-	sent := map[string]map[string][]planted{}
+	sent := map[string]map[string][]plantedSecret{}
 	for i, en := range secretEntries {
-		sent[en.name] = map[string][]planted{}
+		sent[en.name] = map[string][]plantedSecret{}
 		for k := range secretEncodings {
 			e := &secretEncodings[k]
 			texts, all := e.texts(uint64(i*100 + k))
@@ -348,7 +348,7 @@ func TestNoSecretIsStoredInClear(t *testing.T) {
 	p.settle(t)
 	stored := p.stored(t)
 	if !bytes.Contains(stored, []byte("[redacted: ")) || !bytes.Contains(stored, []byte("redacted-")) {
-		t.Error("nothing stored is redacted: the test reads the wrong streams")
+		t.Error("found no redacted text: the test reads the wrong streams")
 	}
 
 	var table bytes.Buffer
@@ -381,7 +381,7 @@ func TestNoSecretIsStoredInClear(t *testing.T) {
 	_ = w.Flush()
 	t.Logf("%d kinds of secrets, %d bytes stored:\n%s", len(secretKinds), len(stored), table.String())
 	if hexed == 0 { // the control
-		t.Error("not even hex is found: the test looks for the wrong texts")
+		t.Error("found no secret in hex, which is not covered: the test searches for the wrong texts")
 	}
 }
 
@@ -405,7 +405,7 @@ func startPipeline(t *testing.T) *pipeline {
 	return p
 }
 
-// settle waits until the roles have handled everything.
+// settle waits until the roles are idle.
 func (p *pipeline) settle(t *testing.T) {
 	t.Helper()
 	js, err := jetstream.New(p.conn)
@@ -432,7 +432,7 @@ func (p *pipeline) settle(t *testing.T) {
 	})
 }
 
-// stored is every message of every stream, buckets included: subjects, headers and payloads.
+// stored returns subjects, headers and payloads of all messages in all streams and buckets.
 func (p *pipeline) stored(t *testing.T) []byte {
 	t.Helper()
 	js, err := jetstream.New(p.conn)

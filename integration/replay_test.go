@@ -19,19 +19,19 @@ import (
 	"debrief/events"
 )
 
-// offlineRun is a run of the demo's tasks on a directory of its own.
+// offlineRun is a replay of the demo's tasks in a separate directory.
 type offlineRun struct {
 	testing.TB
 	dir  string
 	args []string
 }
 
-// demoRun is some epochs in batches, in the process of the command.
+// demoRun returns a replay with epochs and batches in one process.
 func demoRun(t testing.TB, tasks string, more ...string) *offlineRun {
 	t.Helper()
 	dir := t.TempDir()
 	args := []string{
-		"replay", filepath.Join(tasks, "train.jsonl"), "--validation", filepath.Join(tasks, "held-out.jsonl"), "--test", filepath.Join(tasks, "held-out.jsonl"),
+		"train", filepath.Join(tasks, "train.jsonl"), "--validation", filepath.Join(tasks, "held-out.jsonl"), "--test", filepath.Join(tasks, "held-out.jsonl"),
 		"--name", "trained", "--batch", "40", "--order", "seeded", "--validate-every", "0", "--out", filepath.Join(dir, "out"),
 	}
 	return &offlineRun{t, dir, append(args, more...)}
@@ -47,15 +47,15 @@ func demoTasks(t testing.TB, train int) string {
 	return dir
 }
 
-// go1 runs until the end, or until it is killed after a while; it reports whether it came to the end.
-func (r *offlineRun) go1(kill time.Duration) bool {
+// runOnce runs the replay, and kills it after a time. It reports whether the replay finished.
+func (r *offlineRun) runOnce(kill time.Duration) bool {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
 	if kill > 0 {
 		ctx, cancel = context.WithTimeout(r.Context(), kill)
 	}
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program(r, "debrief"), r.args...) // the context's end is a SIGKILL
+	cmd := exec.CommandContext(ctx, program(r, "debrief"), r.args...) // the end of the context sends SIGKILL
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -65,7 +65,7 @@ func (r *offlineRun) go1(kill time.Duration) bool {
 	return err == nil
 }
 
-// runReport is what of report.json is looked at by itself.
+// runReport holds the fields of report.json that are compared separately.
 type runReport struct {
 	After       struct{ Accuracy float64 }
 	Best, Final struct {
@@ -78,7 +78,7 @@ type runReport struct {
 	Cost struct{ Generator, Reflector struct{ Calls int } }
 }
 
-// result is the report, and the report without what may differ.
+// result returns the report, and the report without the parts that may differ.
 func (r *offlineRun) result() (full *runReport, same string) {
 	r.Helper()
 	data, err := os.ReadFile(filepath.Join(r.dir, "out", "report.json"))
@@ -100,10 +100,9 @@ func (r *offlineRun) result() (full *runReport, same string) {
 	return full, string(text)
 }
 
-// TestAKilledRunComesOutTheSame: the whole process, server and workers included, is killed at random moments, and goes on.
-// The report is that of an undisturbed run, to the byte, and so is what the playbook says. In its long form those are 20
-// kills of 5 epochs of the demo's tasks.
-func TestAKilledRunComesOutTheSame(t *testing.T) {
+// TestKilledReplayHasSameResult kills and resumes a replay, including its server and workers, at random. Report and playbook
+// must equal those of an undisturbed replay byte for byte. The long form has 20 kills and 5 epochs of the demo's tasks.
+func TestKilledReplayHasSameResult(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -111,29 +110,29 @@ func TestAKilledRunComesOutTheSame(t *testing.T) {
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 2))
 	train, epochs, kills, least, latency := 80, "2", 5, 0.2, "0s"
 	if os.Getenv("DEBRIEF_LONG") != "" {
-		train, epochs, kills, least, latency = 200, "5", 20, 0.9, "50ms" // so long that so many kills find it at work
+		train, epochs, kills, least, latency = 200, "5", 20, 0.9, "50ms" // slow enough for all kills
 	}
 	tasks := demoTasks(t, train)
 	begun := time.Now()
 	calm := demoRun(t, tasks, "--epochs", epochs, "--simulated", "--latency", latency, "--data", filepath.Join(t.TempDir(), "calm"))
-	calm.go1(0)
+	calm.runOnce(0)
 	took := time.Since(begun)
 	want, wantSame := calm.result()
 	if want.After.Accuracy < least {
-		t.Fatalf("an undisturbed run comes to %+v", want.After)
+		t.Fatalf("undisturbed run: got %+v", want.After)
 	}
 
 	r := demoRun(t, tasks, "--epochs", epochs, "--simulated", "--latency", latency, "--data", filepath.Join(t.TempDir(), "killed"))
 	killed := 0
-	alive := func() time.Duration { // at least until it is at work
+	alive := func() time.Duration { // at least until it works
 		return max(250*time.Millisecond, took/40+time.Duration(rng.Int64N(int64(took)/30)))
 	}
-	f := &fault{name: "SIGKILL of a whole replay, server and roles in it", promise: "the report of an undisturbed run, to the byte"}
-	for killed < kills && !r.go1(alive()) { // else it came to the end sooner
+	f := &fault{name: "SIGKILL of a whole training run, with server and roles", promise: "the same report as an undisturbed run, byte for byte"}
+	for killed < kills && !r.runOnce(alive()) { // it may finish before the last kill
 		killed++
 		f.hit()
 	}
-	r.go1(0)
+	r.runOnce(0)
 	got, same := r.result()
 	if diff := cmp.Diff(wantSame, same); diff != "" {
 		t.Errorf("after %d kills the report differs:\n%s", killed, diff)
@@ -144,13 +143,13 @@ func TestAKilledRunComesOutTheSame(t *testing.T) {
 	}
 	calls := func(r *runReport) int { return r.Cost.Generator.Calls + r.Cost.Reflector.Calls }
 	t.Logf("undisturbed %.1f s; %d kills, resumed %d times; calls that were stored: %d, undisturbed %d", took.Seconds(), killed, got.Run.Resumed, calls(got), calls(want))
-	if more := calls(got) - calls(want); more > killed*2*16 { // what was in flight at a kill: the slots of both roles
-		t.Errorf("%d answers were paid for twice, more than were in flight at %d kills", more, killed)
+	if more := calls(got) - calls(want); more > killed*2*16 { // the calls in flight at a kill: the slots of both roles
+		t.Errorf("%d calls were repeated, more than were in flight at %d kills", more, killed)
 	}
 }
 
-// TestARunOutlivesItsWorkers: runner and workers are processes of their own, and each is killed.
-func TestARunOutlivesItsWorkers(t *testing.T) {
+// TestReplayOutlivesWorkers kills the runner and the workers of a replay, which are separate processes.
+func TestReplayOutlivesWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -165,7 +164,7 @@ func TestARunOutlivesItsWorkers(t *testing.T) {
 			"--nats", url, "--model", "simulated-invoice-desk", "--base-url", model, "--ack-wait", "1s"))
 	}
 	calm := demoRun(t, tasks, "--nats", url)
-	calm.go1(0)
+	calm.runOnce(0)
 	want, wantSame := calm.result()
 
 	r := demoRun(t, tasks, "--nats", url)
@@ -174,7 +173,7 @@ func TestARunOutlivesItsWorkers(t *testing.T) {
 			r.args[i] = "disturbed"
 		}
 	}
-	f := &fault{name: "SIGKILL of workers and of the runner of a replay", promise: "the report of an undisturbed run, to the byte"}
+	f := &fault{name: "SIGKILL of the workers and the command of a training run", promise: "the same report as an undisturbed run, byte for byte"}
 	stop, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
@@ -194,11 +193,11 @@ func TestARunOutlivesItsWorkers(t *testing.T) {
 		}
 	}()
 	killed := 0
-	for killed < 5 && !r.go1(time.Duration(300+100*killed)*time.Millisecond) {
+	for killed < 5 && !r.runOnce(time.Duration(300+100*killed)*time.Millisecond) {
 		killed++
 		f.hit()
 	}
-	r.go1(0)
+	r.runOnce(0)
 	close(stop)
 	<-over
 	got, same := r.result()

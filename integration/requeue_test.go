@@ -13,11 +13,10 @@ import (
 	"debrief/events/bus"
 )
 
-// TestARequeuedReflectionCountsOnce: what the log covers already, and what became a dead letter before it was covered,
-// is published again under its id after the stream's age has taken the first copy (a purge stands in for that), and
-// once more after the stream was made anew and counts from one again. All of it counts once, with curators that begin
-// with nothing but what is stored, and so does what is new.
-func TestARequeuedReflectionCountsOnce(t *testing.T) {
+// TestRequeuedReflectionCountsOnce publishes covered reflections and a dead letter again with their ids: first after the
+// first copies have expired (simulated by a purge), then after the stream was recreated and its sequence restarts at 1.
+// The curators have lost their local state. All events, old and new, must count once.
+func TestRequeuedReflectionCountsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -40,7 +39,7 @@ func TestARequeuedReflectionCountsOnce(t *testing.T) {
 			"--nats", url, "--ack-wait", ackWait.String(), "--model", "scripted", "--base-url", model))
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	h := newTruth(t, ctx, conn, "requeued")
+	h := newExpectedBook(t, ctx, conn, "requeued")
 	h.vote(t, ctx, conn, rng, 60)
 	lost := h.newReflection()
 	lost.Lessons = []events.Lesson{{Section: "desk", Content: lesson}}
@@ -52,7 +51,7 @@ func TestARequeuedReflectionCountsOnce(t *testing.T) {
 	if err := h.publish(ctx, conn, lost); err != nil {
 		t.Fatal(err)
 	}
-	useUp(t, ctx, conn, 1)
+	exhaust(t, ctx, conn, 1)
 	for _, p := range curators {
 		if err := p.start(); err != nil {
 			t.Fatal(err)
@@ -60,11 +59,12 @@ func TestARequeuedReflectionCountsOnce(t *testing.T) {
 	}
 	awaitSettled(t, ctx, conn)
 	if a := h.audit(t, ctx, conn); len(a.letters) != 1 || a.covered[lost.ID] != 0 {
-		t.Fatalf("got %d dead letters, and one of a reflection that is covered %d times; want one that is not", len(a.letters), a.covered[lost.ID])
+		t.Fatalf("got %d dead letters, and the letter's reflection covered %d times; want 1 and 0", len(a.letters), a.covered[lost.ID])
 	}
+	var letter *events.DeadLetter
 	for _, step := range []struct {
 		name string
-		lose func() error // the first copies
+		lose func() error // deletes the first copies
 	}{
 		{"after their age", func() error {
 			s, err := conn.JetStream().Stream(ctx, events.StreamReflections)
@@ -77,7 +77,7 @@ func TestARequeuedReflectionCountsOnce(t *testing.T) {
 			if err := conn.JetStream().DeleteStream(ctx, events.StreamReflections); err != nil {
 				return err
 			}
-			conn = connect(t, url) // makes it anew
+			conn = connect(t, url) // creates it again
 			return nil
 		}},
 	} {
@@ -92,13 +92,19 @@ func TestARequeuedReflectionCountsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, e := range h.published[1:31] { // 0 made the book
+		for _, e := range h.published[1:31] { // the first one created the book
 			if err := h.repeat(ctx, conn, e); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := requeueDead(t, ctx, conn, 0); n != 1 {
-			t.Fatalf("%s: %d dead letters, want the one", step.name, n)
+		if letter == nil {
+			all := requeueDead(t, ctx, conn)
+			if len(all) != 1 {
+				t.Fatalf("%s: %d dead letters, want the one", step.name, len(all))
+			}
+			letter = all[0]
+		} else if err := publishAgain(ctx, conn, letter.Subject, letter.Header, letter.Data); err != nil { // it was withdrawn
+			t.Fatal(err)
 		}
 		h.vote(t, ctx, conn, rng, 40)
 		awaitSettled(t, ctx, conn)
@@ -112,8 +118,8 @@ func TestARequeuedReflectionCountsOnce(t *testing.T) {
 	}
 }
 
-// vote publishes so many reflections with a vote each.
-func (h *truth) vote(t *testing.T, ctx context.Context, conn *bus.Conn, rng *rand.Rand, n int) {
+// vote publishes n reflections with one vote each.
+func (h *expectedBook) vote(t *testing.T, ctx context.Context, conn *bus.Conn, rng *rand.Rand, n int) {
 	t.Helper()
 	for range n {
 		r := h.newReflection()
@@ -124,8 +130,8 @@ func (h *truth) vote(t *testing.T, ctx context.Context, conn *bus.Conn, rng *ran
 	}
 }
 
-// audit goes through all that is stored of the book.
-func (h *truth) audit(t *testing.T, ctx context.Context, conn *bus.Conn) *audit {
+// audit checks all stored messages of the book.
+func (h *expectedBook) audit(t *testing.T, ctx context.Context, conn *bus.Conn) *audit {
 	t.Helper()
 	l, err := h.ledger(ctx, conn)
 	if err != nil {
@@ -136,8 +142,8 @@ func (h *truth) audit(t *testing.T, ctx context.Context, conn *bus.Conn) *audit 
 	return a
 }
 
-// where says which sequences the stream of reflections has, and the floor of the book's last delta.
-func (h *truth) where(t *testing.T, ctx context.Context, conn *bus.Conn) []string {
+// where returns the sequences in REFLECTIONS and the floor of the book's last delta.
+func (h *expectedBook) where(t *testing.T, ctx context.Context, conn *bus.Conn) []string {
 	t.Helper()
 	s, err := conn.JetStream().Stream(ctx, events.StreamReflections)
 	if err != nil {

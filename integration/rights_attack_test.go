@@ -19,7 +19,7 @@ import (
 	"debrief/events"
 )
 
-// attacker is a user with its rights, as the server has them.
+// attacker is a user with its rights from the server's configuration.
 type attacker struct {
 	tenant, user string
 	allow, deny  []string
@@ -28,14 +28,14 @@ type attacker struct {
 
 func (a *attacker) name() string { return a.tenant + "/" + a.user }
 
-// may reports whether the user may publish to a subject itself.
+// may reports whether the user may publish to a subject.
 func (a *attacker) may(subject string) bool {
 	matches := func(pattern string) bool { return subjectMatches(pattern, subject) }
 	return slices.ContainsFunc(a.allow, matches) && !slices.ContainsFunc(a.deny, matches)
 }
 
-// hears reports whether the user may subscribe to a subject: what it has sent there, it sends to itself.
-func (a *attacker) hears(subject string) bool {
+// maySubscribe reports whether the user may subscribe to a subject. A message to such a subject reaches only the user.
+func (a *attacker) maySubscribe(subject string) bool {
 	return slices.ContainsFunc(a.listen, func(pattern string) bool { return subjectMatches(pattern, subject) })
 }
 
@@ -52,8 +52,8 @@ func subjectMatches(pattern, subject string) bool {
 	return len(p) == len(s)
 }
 
-// attackers reads the users and their rights from the server's file.
-func (w *attacked) attackers() (all []attacker) {
+// attackers reads the users and their rights from the server's configuration.
+func (w *attackEnv) attackers() (all []attacker) {
 	w.t.Helper()
 	o, err := natsserver.ProcessConfigFile(filepath.Join(w.dir, w.conf))
 	if err != nil {
@@ -64,7 +64,7 @@ func (w *attacked) attackers() (all []attacker) {
 			key := w.conn(tenant, user).Opts.Nkey
 			i := slices.IndexFunc(o.Nkeys, func(u *natsserver.NkeyUser) bool { return u.Nkey == key })
 			if i < 0 {
-				w.t.Fatalf("the server has no user %s of %s", user, tenant)
+				w.t.Fatalf("unknown user %s of %s", user, tenant)
 			}
 			p := o.Nkeys[i].Permissions
 			all = append(all, attacker{tenant, user, p.Publish.Allow, p.Publish.Deny, p.Subscribe.Allow})
@@ -75,7 +75,7 @@ func (w *attacked) attackers() (all []attacker) {
 
 var apiSubject = regexp.MustCompile(`"(\$JS\.API\.[A-Z_.*>]+)"`)
 
-// apiSubjects are the subjects of the JetStream API, from the source of the server that the tests run.
+// apiSubjects returns the subjects of the JetStream API, from the source code of the server.
 func apiSubjects(t *testing.T) (subjects []string) {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/nats-io/nats-server/v2").Output()
@@ -99,11 +99,11 @@ func apiSubjects(t *testing.T) (subjects []string) {
 		t.Fatalf("found only %q", subjects)
 	}
 	return append(subjects, "$JS.FC.NONE.NONE.x.y", "$JS.SNAPSHOT.RESTORE.NONE.x", "$JS.SNAPSHOT.ACK.NONE.x.1.1", "$SRV.PING", "$SRV.INFO.x",
-		"ace.api.context.m", "ace.api.execution.m", "ace.api.feedback.m", "ace.health", "$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.PING")
+		"debrief.api.context.m", "debrief.api.execution.m", "debrief.api.feedback.m", "debrief.health", "$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.PING")
 }
 
-// sources are the subjects that a user sends requests to: those of its rights, with existing names, and all others, with
-// names of nothing.
+// sources returns the subjects for a user's requests: those of its rights, with existing names, and all others, with
+// unknown names.
 func (a *attacker) sources(api []string) (subjects []string) {
 	for _, s := range a.allow {
 		if strings.HasSuffix(s, "API.>") || s == "_R_.>" {
@@ -119,9 +119,8 @@ func (a *attacker) sources(api []string) (subjects []string) {
 	return subjects
 }
 
-// request is the subject and the body of an attacker's request that has the server send a target its payload, or an empty
-// message.
-func (w *attacked) attack(a *attacker, source string, x target) (subject, body string) {
+// attack returns subject and body of an attacker's request. Its reply is the target's payload, or an empty message.
+func (w *attackEnv) attack(a *attacker, source string, x target) (subject, body string) {
 	subject = source
 	for role, stream := range durableOf {
 		if strings.HasPrefix(source, "$JS.ACK."+stream+".") {
@@ -150,13 +149,13 @@ func (w *attacked) attack(a *attacker, source string, x target) (subject, body s
 	return strings.NewReplacer("*", "attack", ">", "attack").Replace(subject), body
 }
 
-// own are the states that a request itself changes by the user's right.
+// own returns the states that the user's rights allow a request to change.
 func own(tenant, subject string) (names []string) {
 	for prefix, state := range map[string]string{
-		"ace.task.": "stream TASKS", "ace.execution.": "stream EXECUTIONS", "ace.feedback.": "stream EXECUTIONS", "ace.reflection.": "stream REFLECTIONS",
-		"ace.delta.": "stream DELTAS", "ace.dead.": "stream DEAD", "$KV.playbook.": "stream KV_playbook", "$KV.window.": "stream KV_window",
+		"debrief.task.": "stream TASKS", "debrief.execution.": "stream EXECUTIONS", "debrief.feedback.": "stream EXECUTIONS", "debrief.reflection.": "stream REFLECTIONS",
+		"debrief.delta.": "stream DELTAS", "debrief.dead.": "stream DEAD", "$KV.playbook.": "stream KV_playbook", "$KV.window.": "stream KV_window",
 		"$KV.contexts.": "stream KV_contexts", "$KV.vectors.": "stream KV_vectors", "$KV.attempts.": "stream KV_attempts", "$O.blobs.": "stream OBJ_blobs",
-		"ace.head.": "announcement", "_INBOX_operator.": "inbox operator",
+		"debrief.head.": "announcement", "_INBOX_operator.": "inbox operator",
 		"$JS.API.CONSUMER.MSG.NEXT.TASKS.generator":      "consumer TASKS/generator",
 		"$JS.API.CONSUMER.MSG.NEXT.EXECUTIONS.reflector": "consumer EXECUTIONS/reflector",
 		"$JS.API.CONSUMER.MSG.NEXT.REFLECTIONS.curator":  "consumer REFLECTIONS/curator",
@@ -172,19 +171,20 @@ func own(tenant, subject string) (names []string) {
 const (
 	closed  = "."
 	open    = "OPEN"
-	granted = "own" // the user has the right to publish there, or receives it itself
+	granted = "own" // the user may publish to the target, or receives the message
 )
 
-// row is the result of one source of one user.
+// row holds the results for one source of one user.
 type row struct {
 	attacker, source string
-	answered         bool     // the server answers the user there
+	answered         bool     // whether the source answers the user
 	cells            []string // by target
-	other            []string // states that changed and are no target's
+	other            []string // other changed states
 }
 
-// assault sends, from one source of one user, a request with each target as its reply subject, and compares the state.
-func (w *attacked) assault(a *attacker, source string, before map[string]string) (row, map[string]string) {
+// attackFrom sends one request of a user to a source for each target, with the target as reply subject. It compares the
+// states before and after.
+func (w *attackEnv) attackFrom(a *attacker, source string, before map[string]string) (row, map[string]string) {
 	w.t.Helper()
 	r := row{attacker: a.name(), source: source, cells: make([]string, len(targets))}
 	nc := w.conn(a.tenant, a.user)
@@ -198,7 +198,7 @@ func (w *attacked) assault(a *attacker, source string, before map[string]string)
 				continue
 			}
 		}
-		if r.cells[i] = closed; a.may(reply) || a.hears(reply) {
+		if r.cells[i] = closed; a.may(reply) || a.maySubscribe(reply) {
 			r.cells[i] = granted
 			continue
 		}
@@ -211,7 +211,7 @@ func (w *attacked) assault(a *attacker, source string, before map[string]string)
 			w.t.Fatal(err)
 		}
 	}
-	// An answer to the same user from the same place comes after the answers before it.
+	// The reply to a later request of the same user to the same source comes after all earlier replies.
 	if a.may(subject) {
 		_, body := w.attack(a, source, targets[0])
 		_, err := nc.Request(subject, []byte(body), 250*time.Millisecond)
@@ -219,7 +219,7 @@ func (w *attacked) assault(a *attacker, source string, before map[string]string)
 	} else if err := nc.Flush(); err != nil {
 		w.t.Fatal(err)
 	}
-	// Effects may be late: the state must be the same twice.
+	// Effects may be delayed: read the state until it is the same twice.
 	for after := w.state(); ; after = w.state() {
 		names := changed(before, after)
 		if before = after; len(names) == 0 {
@@ -230,7 +230,7 @@ func (w *attacked) assault(a *attacker, source string, before map[string]string)
 	return r, w.restore(before)
 }
 
-// note enters changes into the cells, except those that the request itself makes by the user's right.
+// note enters changed states into the cells, except the allowed ones.
 func (r *row) note(a *attacker, names, allowed []string) {
 	known := slices.Clone(allowed)
 	for i, x := range targets {
@@ -246,22 +246,22 @@ func (r *row) note(a *attacker, names, allowed []string) {
 	}
 }
 
-// assaults attacks as all users, and returns the rows.
-func (w *attacked) assaults() (rows []row) {
+// attackAll attacks as each user and returns the rows.
+func (w *attackEnv) attackAll() (rows []row) {
 	w.t.Helper()
 	api := apiSubjects(w.t)
 	state := w.state()
 	for _, a := range w.attackers() {
 		for _, source := range a.sources(api) {
 			var r row
-			r, state = w.assault(&a, source, state)
+			r, state = w.attackFrom(&a, source, state)
 			rows = append(rows, r)
 		}
 	}
 	return rows
 }
 
-// print writes the table, without the sources that are refused to a user: they have a line together.
+// printRows formats the table. The sources that are denied to a user share one line.
 func printRows(rows []row) string {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
@@ -291,20 +291,20 @@ func printRows(rows []row) string {
 	return b.String()
 }
 
-// newAttacked makes the files of a server with more room, for the victims.
-func newAttacked(t *testing.T, tenants ...string) *attacked {
+// newAttackEnv creates the files of a server with higher limits, for the victims.
+func newAttackEnv(t *testing.T, tenants ...string) *attackEnv {
 	t.Helper()
-	s := newSecured(t, tenants)
+	s := newTLSServer(t, tenants)
 	s.file("limits.conf", "limits.conf", "max_streams: 16", "max_streams: 64", "max_mem: 16M", "max_mem: 64M")
-	return &attacked{secured: s, t: t, replicas: 1, tenants: tenants}
+	return &attackEnv{tlsServer: s, t: t, replicas: 1, tenants: tenants}
 }
 
-// unsynced has a server not flush every write: nobody cuts the power.
-var unsynced = []string{"sync_interval: always", "sync_interval: 1m"}
+// syncRarely replaces the sync interval of a server, because these tests have no power loss.
+var syncRarely = []string{"sync_interval: always", "sync_interval: 1m"}
 
-// oneAccount puts all users of a tenant into the account of its streams, with the same rights: the configuration that is
-// known to be open.
-func (s *secured) oneAccount(tenant string) {
+// mergeAccounts moves all users of a tenant into the account of its streams, with the same rights. This configuration is
+// known to be vulnerable.
+func (s *tlsServer) mergeAccounts(tenant string) {
 	s.t.Helper()
 	name := filepath.Join(s.dir, "secrets", "accounts.conf")
 	text, err := os.ReadFile(name)
@@ -321,38 +321,38 @@ func (s *secured) oneAccount(tenant string) {
 	}
 }
 
-// TestNobodyWritesThroughAReplySubject attacks as every user of two tenants, at every subject of the JetStream API and every
-// subject of its rights, with every dangerous reply subject. With -v it prints the table.
-func TestNobodyWritesThroughAReplySubject(t *testing.T) {
+// TestReplySubjectsGiveNoAccess sends requests as each user of two tenants, to each subject of the JetStream API and of the
+// user's rights, with each dangerous reply subject. No reply may have an effect. With -v it prints the table.
+func TestReplySubjectsGiveNoAccess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of attacks: not in -short")
 	}
 	t.Parallel()
-	w := newAttacked(t, "m", "other")
-	w.serve(unsynced...)
+	w := newAttackEnv(t, "m", "other")
+	w.serve(syncRarely...)
 	w.prepare()
-	w.checkClosed()
+	w.expectClosed()
 }
 
-// TestNobodyWritesThroughAReplySubjectOfACluster is the same on three servers, with three replicas.
-func TestNobodyWritesThroughAReplySubjectOfACluster(t *testing.T) {
+// TestReplySubjectsGiveNoAccessOnCluster repeats the test on three servers, with three replicas.
+func TestReplySubjectsGiveNoAccessOnCluster(t *testing.T) {
 	if os.Getenv(longEnv) == "" {
 		t.Skip("thousands of attacks on a cluster: set " + longEnv + "=1")
 	}
 	t.Parallel()
-	w := newAttacked(t, "m", "other")
+	w := newAttackEnv(t, "m", "other")
 	w.replicas = 3
-	w.serveCluster(unsynced...)
+	w.serveCluster(syncRarely...)
 	w.prepare()
-	w.checkClosed()
+	w.expectClosed()
 }
 
-// checkClosed expects that nothing is open but to the operator, and that the test would notice.
-func (w *attacked) checkClosed() {
+// expectClosed checks that only the operator has access, and that the test can detect access.
+func (w *attackEnv) expectClosed() {
 	t := w.t
 	t.Helper()
 	began := time.Now()
-	rows := w.assaults()
+	rows := w.attackAll()
 	took := time.Since(began)
 	answered, byOperator := map[string]int{}, 0
 	for _, r := range rows {
@@ -366,7 +366,7 @@ func (w *attacked) checkClosed() {
 			case user == events.UserOperator:
 				byOperator++
 			default:
-				t.Errorf("%s: the answer of %s is executed at %s", r.attacker, r.source, targets[i].subject)
+				t.Errorf("%s: the reply of %s has an effect at %s", r.attacker, r.source, targets[i].subject)
 			}
 		}
 		if len(r.other) > 0 {
@@ -375,20 +375,20 @@ func (w *attacked) checkClosed() {
 	}
 	for _, user := range roleUsers {
 		if answered[user] == 0 {
-			t.Errorf("%s: no source answers, so the test shows nothing", user)
+			t.Errorf("%s: no source answers, so the test is not meaningful", user)
 		}
 	}
-	// The operator is a user of the streams' account. When this closes, the documentation may say so.
+	// The operator is a user of the streams' account. If this fails, update the documentation.
 	if byOperator == 0 {
-		t.Error("the operator writes nothing through an answer: the documentation says that it can")
+		t.Error("the operator has no access by replies, but the documentation states that it has")
 	}
 	t.Logf("%d cells in %s%s", len(rows)*len(targets), took.Round(time.Millisecond), printRows(rows))
 	w.control()
 }
 
-// control has, for each target, a user with the right to it, or a client in the server's process, do directly what the
-// attacks try: the state must change.
-func (w *attacked) control() {
+// control publishes to each target directly, as a user with the right or as a client in the server's process. The state of
+// the target must change.
+func (w *attackEnv) control() {
 	w.t.Helper()
 	tenant := w.tenants[0]
 	all := w.attackers()
@@ -400,9 +400,9 @@ func (w *attacked) control() {
 		i := slices.IndexFunc(all, func(a attacker) bool { return a.tenant == tenant && a.may(subject) })
 		if i < 0 {
 			if x.kind != "inbox" {
-				w.t.Errorf("control: nobody may publish to %s", subject)
+				w.t.Errorf("control: no user may publish to %s", subject)
 			}
-			continue // shown by the control with one account
+			continue // covered by the control with one account
 		}
 		before := w.state()
 		if err := w.conn(tenant, all[i].user).PublishRequest(subject, events.InboxPrefix(all[i].user)+".control", []byte(x.body)); err != nil {
@@ -418,18 +418,18 @@ func (w *attacked) control() {
 	}
 }
 
-// TestOneAccountIsOpen is the positive control: the same attacks on the same rights in one account. Each kind of target is
-// open to a role, but for those that the server closes by itself.
-func TestOneAccountIsOpen(t *testing.T) {
+// TestReplySubjectsGiveAccessInOneAccount is the positive control: the same attacks with the same rights in one account. Each
+// kind of target must be open to a role, except those that the server protects.
+func TestReplySubjectsGiveAccessInOneAccount(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of attacks: not in -short")
 	}
 	t.Parallel()
-	w := newAttacked(t, "m")
-	w.oneAccount("m")
-	w.serve(unsynced...)
+	w := newAttackEnv(t, "m")
+	w.mergeAccounts("m")
+	w.serve(syncRarely...)
 	w.prepare()
-	rows := w.assaults()
+	rows := w.attackAll()
 	holes := make([]int, len(targets))
 	for _, r := range rows {
 		for i, cell := range r.cells {
@@ -440,13 +440,13 @@ func TestOneAccountIsOpen(t *testing.T) {
 	}
 	var errs []error
 	for i, x := range targets {
-		// The server refuses $JS.ACK as a reply subject, and checks the rights to a trace destination.
+		// The server rejects $JS.ACK as a reply subject, and checks the rights to a trace destination.
 		if shut := x.kind == "ack" || x.kind == "trace"; (holes[i] == 0) != shut {
 			errs = append(errs, fmt.Errorf("%s: %d sources are open in one account", x.name, holes[i]))
 		}
 	}
 	t.Logf("%s", printRows(rows))
 	if err := errors.Join(errs...); err != nil {
-		t.Errorf("the attacks show nothing about:\n%v", err)
+		t.Errorf("the attacks do not reach:\n%v", err)
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"debrief/events"
 )
 
-// BenchmarkAccounts measures what the accounts of roles cost against one account, per message of 512 bytes, on a server
-// that flushes at times. Client and server are in this process, so cpu-ns/op is the cost of both, whatever else runs here.
+// BenchmarkAccounts compares separate accounts of roles with one account, per message of 512 bytes, on a server that does not
+// flush every write. Client and server are in this process, so cpu-ns/op includes both, independent of other load.
 func BenchmarkAccounts(b *testing.B) {
 	for _, form := range []string{"one account", "accounts"} {
-		s := newSecured(b, []string{"m"})
+		s := newTLSServer(b, []string{"m"})
 		s.file("limits.conf", "limits.conf")
 		if form == "one account" {
-			s.oneAccount("m")
+			s.mergeAccounts("m")
 		}
-		s.serve(unsynced...)
+		s.serve(syncRarely...)
 		operator := s.setUp("m").JetStream()
 		js, err := jetstream.New(s.connect("m", events.RoleGenerator), jetstream.WithPublishAsyncMaxPending(256))
 		if err != nil {
@@ -37,14 +37,14 @@ func BenchmarkAccounts(b *testing.B) {
 		b.Run("publish/"+form, func(b *testing.B) {
 			defer cpu(b)()
 			for range b.N {
-				_, err := js.Publish(b.Context(), "ace.execution.m", data)
+				_, err := js.Publish(b.Context(), "debrief.execution.m", data)
 				check(b, err)
 			}
 		})
 		b.Run("publish async/"+form, func(b *testing.B) {
 			defer cpu(b)()
 			for i := range b.N {
-				_, err := js.PublishAsync("ace.execution.m", data)
+				_, err := js.PublishAsync("debrief.execution.m", data)
 				check(b, err)
 				if i%128 == 127 {
 					<-js.PublishAsyncComplete()
@@ -57,7 +57,7 @@ func BenchmarkAccounts(b *testing.B) {
 		fill := func(b *testing.B, n int) {
 			b.Helper()
 			for i := range n {
-				_, err := operator.PublishAsync("ace.task.m", data)
+				_, err := operator.PublishAsync("debrief.task.m", data)
 				check(b, err)
 				if i%128 == 127 {
 					<-operator.PublishAsyncComplete()
@@ -100,7 +100,7 @@ func BenchmarkAccounts(b *testing.B) {
 	}
 }
 
-// cpu reports the processor time of this process per operation, from now until the function that it returns is called.
+// cpu reports the processor time of this process per operation until the returned function is called.
 func cpu(b *testing.B) func() {
 	used := func() time.Duration {
 		var r syscall.Rusage

@@ -12,22 +12,22 @@ import (
 	"debrief/events"
 )
 
-// TestWrongCredentialsNameTheCure: each way to connect with the wrong rights ends in one line that says what to do, in the
-// worker and in the doctor.
-func TestWrongCredentialsNameTheCure(t *testing.T) {
+// TestWrongCredentialsErrorsHaveAFix checks that each connection with wrong rights gives one line with a fix, in the worker
+// and in the doctor.
+func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a dozen processes: not in -short")
 	}
 	t.Parallel()
-	s := newSecured(t, []string{"m"})
+	s := newTLSServer(t, []string{"m"})
 	s.file("limits.conf", "limits.conf")
-	// The generator's account lacks an import of the acknowledgements, which fails in silence, and of its results.
-	for _, subject := range []string{"$JS.ACK.TASKS.generator.>", "ace.execution.*"} {
+	// The generator's account lacks the import of acknowledgements, which fails without an error, and of its results.
+	for _, subject := range []string{"$JS.ACK.TASKS.generator.>", "debrief.execution.*"} {
 		s.edit("secrets/accounts.conf", `      {service: {account: "m", subject: "`+subject+`"}}`+"\n", "")
 	}
 	// An account without JetStream and without imports.
 	s.edit("secrets/accounts.conf", "accounts: {\n", "accounts: {\n  empty: { users: [{user: nobody, password: nothing}] }\n")
-	s.serve(unsynced...)
+	s.serve(syncRarely...)
 	s.debrief("m", "setup", "--wait", "10s")
 	run(t, program(t, "debrief"), "credentials", filepath.Join(s.dir, "others"))
 
@@ -37,28 +37,28 @@ func TestWrongCredentialsNameTheCure(t *testing.T) {
 	for name, test := range map[string]struct {
 		program string
 		args    []string
-		want    string // in one line
+		want    string // in the only line
 	}{
 		"credentials that the server does not know": {
-			"curator", stranger, `refused the credentials: check --nkey, --creds, --user or --token; a new key is known once the server has read accounts.conf`,
+			"curator", stranger, `refused the credentials: check --nkey, --creds, --user or --token; for a new key, reload the server's accounts.conf`,
 		},
 		"the same, of the doctor": {"debrief doctor", stranger, `refused the credentials: check --nkey`},
 		"another role's key": {
 			"curator", s.flags("m", events.RoleGenerator),
-			`the credentials are not those of the curator: use its own, with --nkey TENANT/curator.nk`,
+			`the credentials do not belong to the curator: use --nkey TENANT/curator.nk`,
 		},
 		"a role's key where the operator's is needed": {
-			"debrief setup", s.flags("m", events.RoleGenerator), `the credentials are not those of the operator: use its own`,
+			"debrief setup", s.flags("m", events.RoleGenerator), `the credentials do not belong to the operator: use --nkey`,
 		},
 		"an account without JetStream": {
 			"curator", bare, `has no JetStream in this user's account.*connect with a key of 'debrief credentials'`,
 		},
-		"the same, of doctor": {"debrief doctor", bare, `FAIL +jetstream +is not enabled`},
+		"the same, of doctor": {"debrief doctor", bare, `FAIL +jetstream +not enabled`},
 		"an import that is missing, of the doctor": {
 			"debrief doctor", s.flags("m", events.RoleGenerator),
-			`FAIL +rights of generator +missing: \$JS\.ACK\.TASKS\.generator\.> \(not imported by the account\); ace\.execution\.\* \(not imported by the account\)\n +mend: write accounts\.conf again with 'debrief credentials DIR'`,
+			`FAIL +rights of generator +missing: \$JS\.ACK\.TASKS\.generator\.> \(not imported by the account\); debrief\.execution\.\* \(not imported by the account\)\n +fix: write accounts\.conf again with 'debrief credentials DIR'`,
 		},
-		"none is missing": {"debrief doctor", s.flags("m", events.RoleReflector), `ok +rights of reflector +these credentials are the reflector's`},
+		"none is missing": {"debrief doctor", s.flags("m", events.RoleReflector), `ok +rights of reflector +these credentials belong to the reflector`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +82,7 @@ func TestWrongCredentialsNameTheCure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := regexp.MustCompile(`(?m)^.*ace\.execution\.\* \(not imported by the account\).*rights of this user are missing: write accounts\.conf again.*$`)
+		want := regexp.MustCompile(`(?m)^.*debrief\.execution\.\* \(not imported by the account\).*rights of this user are missing: write accounts\.conf again.*$`)
 		if !want.Match(log) {
 			t.Errorf("got\n%s\nwant %s", log, want)
 		}

@@ -1,24 +1,24 @@
 package integration
 
-// target is a subject that an attacker has the server publish to, as the reply subject of a request.
+// target is a reply subject of an attacker's request, to which the server then publishes.
 type target struct {
 	name, kind string
 	subject    string // %ROLE% is the ack subject of a role's pending delivery
-	body       string // that the message must have to do harm
-	state      string // changes then
-	with       string // changes as well
+	body       string // the payload that would cause damage
+	state      string // the state that would change
+	with       string // another state that would change
 }
 
-// targets are the dangerous reply subjects, and a destination of message traces.
+// targets are the dangerous reply subjects, and one destination of message traces.
 var targets = []target{
-	{name: "delta", kind: "write", subject: "ace.delta.forged", state: "stream DELTAS"},
+	{name: "delta", kind: "write", subject: "debrief.delta.forged", state: "stream DELTAS"},
 	{name: "head", kind: "write", subject: "$KV.playbook.forged.head", state: "stream KV_playbook"},
-	{name: "task", kind: "write", subject: "ace.task.forged", state: "stream TASKS"},
-	{name: "exec", kind: "write", subject: "ace.execution.forged", state: "subject ace.execution.forged", with: "stream EXECUTIONS"},
-	{name: "feedb", kind: "write", subject: "ace.feedback.forged", state: "subject ace.feedback.forged", with: "stream EXECUTIONS"},
-	{name: "refl", kind: "write", subject: "ace.reflection.forged", state: "subject ace.reflection.forged", with: "stream REFLECTIONS"},
-	{name: "edit", kind: "write", subject: "ace.edit.forged", state: "subject ace.edit.forged", with: "stream REFLECTIONS"},
-	{name: "dead", kind: "write", subject: "ace.dead.generator.error.m.forged", state: "stream DEAD"},
+	{name: "task", kind: "write", subject: "debrief.task.forged", state: "stream TASKS"},
+	{name: "exec", kind: "write", subject: "debrief.execution.forged", state: "subject debrief.execution.forged", with: "stream EXECUTIONS"},
+	{name: "feedb", kind: "write", subject: "debrief.feedback.forged", state: "subject debrief.feedback.forged", with: "stream EXECUTIONS"},
+	{name: "refl", kind: "write", subject: "debrief.reflection.forged", state: "subject debrief.reflection.forged", with: "stream REFLECTIONS"},
+	{name: "edit", kind: "write", subject: "debrief.edit.forged", state: "subject debrief.edit.forged", with: "stream REFLECTIONS"},
+	{name: "dead", kind: "write", subject: "debrief.dead.generator.error.m.forged", state: "stream DEAD"},
 	{name: "windw", kind: "write", subject: "$KV.window.forged", state: "stream KV_window"},
 	{name: "contx", kind: "write", subject: "$KV.contexts.forged", state: "stream KV_contexts"},
 	{name: "vectr", kind: "write", subject: "$KV.vectors.forged", state: "stream KV_vectors"},
@@ -27,7 +27,7 @@ var targets = []target{
 
 	{
 		name: "update", kind: "stream", subject: "$JS.API.STREAM.UPDATE.VUPDATE", state: "stream VUPDATE",
-		body: `{"name":"VUPDATE","subjects":["$KV.VUPDATE.>","ace.new.>"],"storage":"memory","allow_direct":true,"num_replicas":1,"retention":"limits"}`,
+		body: `{"name":"VUPDATE","subjects":["$KV.VUPDATE.>","debrief.new.>"],"storage":"memory","allow_direct":true,"num_replicas":1,"retention":"limits"}`,
 	},
 	{
 		name: "create", kind: "stream", subject: "$JS.API.STREAM.CREATE." + createdStream, state: "stream " + createdStream,
@@ -59,7 +59,7 @@ var targets = []target{
 	{name: "inC", kind: "inbox", subject: "_INBOX_curator.forged.x", state: "inbox curator"},
 	{name: "inO", kind: "inbox", subject: "_INBOX_operator.forged.x", state: "inbox operator"},
 	{name: "inA", kind: "inbox", subject: "_INBOX_agent.forged.x", state: "inbox agent"},
-	{name: "annou", kind: "announcement", subject: "ace.head.forged", state: "announcement"},
+	{name: "annou", kind: "announcement", subject: "debrief.head.forged", state: "announcement"},
 
 	{name: "trace", kind: "trace", subject: "$KV.VTRACE.forged", state: "stream VTRACE"},
 }

@@ -19,22 +19,22 @@ import (
 	"debrief/events/bus"
 )
 
-// TestEveryProgramHasTheRightsItNeeds runs each program under its own user through what the product does, to applied deltas
-// and dead letters. The server, which notes every refusal, notes none.
-func TestEveryProgramHasTheRightsItNeeds(t *testing.T) {
+// TestProgramsHaveTheRightsTheyNeed runs each program as its user through all functions of the product, including deltas and
+// dead letters. The server must log no denial.
+func TestProgramsHaveTheRightsTheyNeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	s := secure(t, "acme")
+	s := startTLSServer(t, "acme")
 	s.debrief("acme", "setup", "--wait", "10s")
-	s.debrief("acme", "setup") // again changes nothing
+	s.debrief("acme", "setup") // a second call must change nothing
 	c := s.setUp("acme")
 
-	// A worker that takes a task and dies, as often as there are attempts.
+	// A worker that takes a task and dies, until no attempt is left.
 	task := &events.Task{ID: "poison", Question: "?", Created: time.Now().UTC()}
 	task.Book = "default"
-	if _, err := c.Publish(t.Context(), task, bus.Marks{}); err != nil {
+	if _, err := c.Publish(t.Context(), task, bus.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	taken, err := c.JetStream().Consumer(t.Context(), events.StreamTasks, events.RoleGenerator)
@@ -55,14 +55,14 @@ func TestEveryProgramHasTheRightsItNeeds(t *testing.T) {
 	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
 		startWorker(t, role, role, append(s.flags("acme", role), "--model", "simulated-invoice-desk", "--base-url", model)...)
 	}
-	if _, err := c.NATS().Request("ace.task.default", []byte("no task"), 10*time.Second); err != nil { // another dead letter
+	if _, err := c.NATS().Request("debrief.task.default", []byte("no task"), 10*time.Second); err != nil { // another dead letter
 		t.Fatal(err)
 	}
 	said := s.debrief("acme", "submit", "--wait", "--session", "s1", "--target", "37.5", "--evaluator", "numeric",
 		"Invoice 20417, to be paid in EUR:\n3 x lamp at 12.50\nWhat is the total?")
 	handle := regexp.MustCompile(`\d+-[0-9a-f]{8}`).FindString(said)
 	if handle == "" {
-		t.Fatalf("got no execution: %s", said)
+		t.Fatalf("execution not found: %s", said)
 	}
 	s.debrief("acme", "feedback", handle, "--bad", "--by", "ann")
 	if got := s.debrief("acme", "playbook", "add", "--section", "Tips", "Look twice."); !strings.Contains(got, "Added") {
@@ -73,7 +73,7 @@ func TestEveryProgramHasTheRightsItNeeds(t *testing.T) {
 	if err := os.WriteFile(train, []byte(sample), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.debrief("acme", "replay", train, "--evaluator", "numeric", "--epochs", "1", "--validation", train, "--out", t.TempDir())
+	s.debrief("acme", "train", train, "--evaluator", "numeric", "--epochs", "1", "--validation", train, "--out", t.TempDir())
 	s.debrief("acme", "context", "pin", handle)
 
 	agent := s.connect("acme", events.UserAgent)
@@ -97,9 +97,9 @@ func TestEveryProgramHasTheRightsItNeeds(t *testing.T) {
 	var served events.ContextReply
 	ask(events.VerbContext, &events.ContextRequest{Session: "s2", Query: "what is the total"}, &served)
 	if len(served.Shown) == 0 {
-		t.Errorf("got no bullet in %+v", served)
+		t.Errorf("bullet not found in %+v", served)
 	}
-	var stored events.Stored
+	var stored events.StoredReply
 	failed := 0.0
 	ask(events.VerbReport, map[string]any{
 		"context_id": served.ID, "session": "s2", "question": "what is the total", "answer": strings.Repeat("long ", bus.MaxInline/4),
@@ -130,13 +130,13 @@ func TestEveryProgramHasTheRightsItNeeds(t *testing.T) {
 	s.debrief("acme", "playbook", "verify")
 	s.debrief("acme", "status")
 	if lines := s.said.all(); len(lines) > 0 {
-		t.Errorf("the server refused something:\n%s", strings.Join(lines, "\n"))
+		t.Errorf("the server denied:\n%s", strings.Join(lines, "\n"))
 	}
 }
 
-// TestTenantsNeverMeet has the operators of ten tenants do the same things to the same names, at random: what any of them
-// reads is its own. With DEBRIEF_LONG=1 ten times as often.
-func TestTenantsNeverMeet(t *testing.T) {
+// TestTenantsAreIsolated runs random operations on the same names as the operators of ten tenants. Each operator may only read
+// data of its tenant. DEBRIEF_LONG=1 runs ten times as many operations.
+func TestTenantsAreIsolated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -150,7 +150,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 	for i := range n {
 		names = append(names, fmt.Sprintf("tenant%d", i))
 	}
-	s := secure(t, names...)
+	s := startTLSServer(t, names...)
 	rng := rand.New(rand.NewPCG(chooseSeed(t), 7))
 	tenants := make([]*tenant, n)
 	var all sync.WaitGroup
@@ -186,13 +186,13 @@ func TestTenantsNeverMeet(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d operations of %d tenants: %d reads of one's own, %d of another's", operations, n, own, cross)
+	t.Logf("%d operations of %d tenants: %d reads of own data, %d of another tenant's", operations, n, own, cross)
 	if own < operations/4 {
-		t.Errorf("got %d reads that found what was one's own, want more: nothing is shown by reads that find nothing", own)
+		t.Errorf("got %d reads of own data, want more for a meaningful test", own)
 	}
 }
 
-// tenant is one that writes its canary and reads what it can.
+// tenant is an operator that writes a canary text and reads all data.
 type tenant struct {
 	conn   *nats.Conn
 	js     jetstream.JetStream
@@ -213,8 +213,8 @@ func (w *tenant) open(t *testing.T) (err error) {
 	if w.js, err = jetstream.New(w.conn); err != nil {
 		return err
 	}
-	for _, cfg := range []jetstream.StreamConfig{ // two of ours: all of them take ten tenants long, with every write flushed
-		{Name: events.StreamExecutions, Subjects: []string{"ace.execution.*"}, AllowDirect: true},
+	for _, cfg := range []jetstream.StreamConfig{ // only two streams: all of them are slow for ten tenants, with every write flushed
+		{Name: events.StreamExecutions, Subjects: []string{"debrief.execution.*"}, AllowDirect: true},
 		{Name: "KV_" + events.BucketWindow, Subjects: []string{"$KV.window.>"}, MaxMsgsPerSubject: 20, AllowDirect: true},
 	} {
 		if _, err := w.js.CreateStream(t.Context(), cfg); err != nil {
@@ -229,7 +229,7 @@ func (w *tenant) open(t *testing.T) (err error) {
 	return w.conn.Flush()
 }
 
-// operate does one thing to a name that all tenants have.
+// operate runs one operation on a name that all tenants use.
 func (w *tenant) operate() error {
 	const wait = 20 * time.Second
 	subject, body := "", ""
@@ -238,7 +238,7 @@ func (w *tenant) operate() error {
 	case 0, 1:
 		subject, body = "$KV.window."+key, w.canary
 	case 2, 3:
-		subject, body = "ace.execution."+w.canary, w.canary
+		subject, body = "debrief.execution."+w.canary, w.canary
 	case 4:
 		subject = "$JS.API.DIRECT.GET.KV_window.$KV.window." + key
 	case 5:

@@ -13,9 +13,9 @@ import (
 	"debrief/events/bus"
 )
 
-// TestRoundsOutliveTheirWorkers: generators and reflectors are killed at random moments while tasks go from one to the
-// other. Every sample has its rounds, each once, in order, and ends with one reflection.
-func TestRoundsOutliveTheirWorkers(t *testing.T) {
+// TestRoundsOutliveWorkers kills generators and reflectors at random during samples with several rounds. Each sample must
+// have each round once, in order, and one reflection.
+func TestRoundsOutliveWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -36,7 +36,7 @@ func TestRoundsOutliveTheirWorkers(t *testing.T) {
 	defer cancel()
 	tasks := invoices(rng, 60)
 	for _, task := range tasks {
-		if _, err := conn.Publish(ctx, task, bus.Marks{}); err != nil {
+		if _, err := conn.Publish(ctx, task, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,7 +47,7 @@ func TestRoundsOutliveTheirWorkers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 45*time.Second, "every sample ends", func() error { // each role in turn is idle, while nothing is stored
+	eventually(t, 45*time.Second, "every sample ends", func() error { // both roles idle, and no message stored between the two checks
 		before, err := conn.Streams(ctx)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func TestRoundsOutliveTheirWorkers(t *testing.T) {
 		}
 		after, err := conn.Streams(ctx)
 		if err == nil && !reflect.DeepEqual(before, after) {
-			err = errors.New("something was stored meanwhile")
+			err = errors.New("a message was stored during the check")
 		}
 		return err
 	})
@@ -76,18 +76,18 @@ func TestRoundsOutliveTheirWorkers(t *testing.T) {
 	}
 }
 
-// checkRounds goes through what came of tasks that need two rules, of which each round is told one: two rounds fail, and
-// the third is right.
+// checkRounds checks tasks that need two rules. Each failed round reveals one rule, so two rounds fail and the third is
+// right.
 func (l *ledger) checkRounds() (problems []string) {
-	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	addProblem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	rounds := map[events.ID]*events.Execution{}
 	for _, m := range l.executions {
 		e, err := events.Decode(m.subject, m.header, m.data)
 		if err != nil {
-			complain("execution %d: %v", m.seq, err)
+			addProblem("execution %d: %v", m.seq, err)
 			continue
 		}
-		if rounds[e.EventID()] == nil { // stored again, it is the same one
+		if rounds[e.EventID()] == nil { // a duplicate has the same id
 			rounds[e.EventID()] = e.(*events.Execution)
 		}
 	}
@@ -96,7 +96,7 @@ func (l *ledger) checkRounds() (problems []string) {
 	for _, m := range l.reflections {
 		e, err := events.Decode(m.subject, m.header, m.data)
 		if err != nil {
-			complain("reflection %d: %v", m.seq, err)
+			addProblem("reflection %d: %v", m.seq, err)
 			continue
 		}
 		r := e.(*events.Reflection)
@@ -106,43 +106,43 @@ func (l *ledger) checkRounds() (problems []string) {
 		}
 	}
 	if len(l.dead) > 0 {
-		complain("%d dead letters", len(l.dead))
+		addProblem("%d dead letters", len(l.dead))
 	}
 	if got, want := len(rounds), 3*len(l.tasks); got != want {
-		complain("%d executions of %d tasks, want %d", got, len(l.tasks), want)
+		addProblem("%d executions of %d tasks, want %d", got, len(l.tasks), want)
 	}
 	if got, want := len(reflections), len(l.tasks); got != want {
-		complain("%d reflections, want one for each of %d tasks", got, want)
+		addProblem("%d reflections, want one for each of %d tasks", got, want)
 	}
 	for _, task := range l.tasks {
 		for n := range 3 {
 			e := rounds[events.ExecutionID(desk, task, n)]
 			switch want := []events.Label{events.Failure, events.Failure, events.Success}[n]; {
 			case e == nil:
-				complain("%s: round %d is lost", task, n)
-			case len(e.Tries) != n || e.Origin.Round != n || (e.Outcome.Label == events.Success) != (want == events.Success):
-				complain("%s: round %d is round %d after %d tries, and ended with %s, want %s", task, n, e.Origin.Round, len(e.Tries), e.Outcome.Label, want)
+				addProblem("%s: round %d is lost", task, n)
+			case len(e.PreviousRounds) != n || e.Origin.Round != n || (e.Outcome.Label == events.Success) != (want == events.Success):
+				addProblem("%s: round %d is round %d after %d tries, and ended with %s, want %s", task, n, e.Origin.Round, len(e.PreviousRounds), e.Outcome.Label, want)
 			default:
-				for k, try := range e.Tries {
+				for k, try := range e.PreviousRounds {
 					if try.Execution != events.ExecutionID(desk, task, k) || try.Insight == "" {
-						complain("%s: round %d: try %d is %+v", task, n, k, try)
+						addProblem("%s: round %d: try %d is %+v", task, n, k, try)
 					}
 				}
 			}
 		}
 		last := events.ExecutionID(desk, task, 2)
 		if ofTask[last] != 1 {
-			complain("%s: %d reflections on its last round, want 1", task, ofTask[last])
+			addProblem("%s: %d reflections on its last round, want 1", task, ofTask[last])
 		}
 		r := reflections[events.ReflectionID(events.ExecutionID(desk, task, 0), "", reflectorVersion(reflections))]
 		if r == nil || r.Execution != last || len(r.Lessons) != 2 || r.Usage.Calls != 2 {
-			complain("%s: got the reflection %+v, want both rules from two calls", task, r)
+			addProblem("%s: got the reflection %+v, want both rules from two calls", task, r)
 		}
 	}
 	return problems
 }
 
-// reflectorVersion is that of any of them: all are by one program.
+// reflectorVersion returns the version of any reflection; all are from one program.
 func reflectorVersion(all map[events.ID]*events.Reflection) string {
 	for _, r := range all {
 		return r.Reflector

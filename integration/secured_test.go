@@ -19,22 +19,22 @@ import (
 	"debrief/events/bus"
 )
 
-// secured is a server as deploy/nats configures it, with TLS and the users of some tenants.
-type secured struct {
+// tlsServer is a server with the configuration of deploy/nats, with TLS and the users of some tenants.
+type tlsServer struct {
 	t    testing.TB
-	dir  string // of the configuration
-	conf string // the server's file in it, one of them on a cluster
+	dir  string // directory of the configuration
+	conf string // configuration file in dir; on a cluster, of one server
 	url  string
-	said *complaints
+	said *refusalLog
 }
 
-// complaints keeps what a server says of refusals.
-type complaints struct {
+// refusalLog collects the server's log lines about denials.
+type refusalLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (c *complaints) Errorf(format string, args ...any) {
+func (c *refusalLog) Errorf(format string, args ...any) {
 	if line := fmt.Sprintf(format, args...); strings.Contains(line, "Violation") {
 		c.mu.Lock()
 		c.lines = append(c.lines, line)
@@ -42,37 +42,37 @@ func (c *complaints) Errorf(format string, args ...any) {
 	}
 }
 
-func (c *complaints) Noticef(string, ...any)       {}
-func (c *complaints) Warnf(string, ...any)         {}
-func (c *complaints) Fatalf(f string, args ...any) { c.Errorf("Violation: "+f, args...) }
-func (c *complaints) Debugf(string, ...any)        {}
-func (c *complaints) Tracef(string, ...any)        {}
+func (c *refusalLog) Noticef(string, ...any)       {}
+func (c *refusalLog) Warnf(string, ...any)         {}
+func (c *refusalLog) Fatalf(f string, args ...any) { c.Errorf("Violation: "+f, args...) }
+func (c *refusalLog) Debugf(string, ...any)        {}
+func (c *refusalLog) Tracef(string, ...any)        {}
 
-func (c *complaints) all() []string {
+func (c *refusalLog) all() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]string(nil), c.lines...)
 }
 
-// secure starts a server from the files of deploy/nats, but for where it listens and where things are, with credentials
-// made by 'debrief credentials'.
-func secure(t *testing.T, tenants ...string) *secured {
+// startTLSServer starts a server with the files of deploy/nats, with other addresses and paths, and with credentials of
+// 'debrief credentials'.
+func startTLSServer(t *testing.T, tenants ...string) *tlsServer {
 	t.Helper()
-	return secureBut(t, "", tenants...)
+	return startTLSServerWithout(t, "", tenants...)
 }
 
-// secureBut is secure without a line of accounts.conf.
-func secureBut(t *testing.T, line string, tenants ...string) *secured {
+// startTLSServerWithout starts a TLS server without one line of accounts.conf.
+func startTLSServerWithout(t *testing.T, line string, tenants ...string) *tlsServer {
 	t.Helper()
-	s := newSecured(t, tenants)
+	s := newTLSServer(t, tenants)
 	s.file("limits.conf", "limits.conf")
 	s.edit("secrets/accounts.conf", line, "")
 	s.serve()
 	return s
 }
 
-// serve starts a server from the file for one.
-func (s *secured) serve(moved ...string) {
+// serve starts a single server from server.conf.
+func (s *tlsServer) serve(moved ...string) {
 	s.t.Helper()
 	listen := freeAddress(s.t)
 	s.url, s.conf = "tls://"+listen, "server.conf"
@@ -81,16 +81,16 @@ func (s *secured) serve(moved ...string) {
 	s.ready(s.start(s.conf))
 }
 
-// secureCluster is secure with three servers from the file for them.
-func secureCluster(t *testing.T, tenants ...string) (*secured, []*natsserver.Server) {
+// startTLSCluster starts three TLS servers from cluster.conf.
+func startTLSCluster(t *testing.T, tenants ...string) (*tlsServer, []*natsserver.Server) {
 	t.Helper()
-	s := newSecured(t, tenants)
+	s := newTLSServer(t, tenants)
 	s.file("limits.conf", "limits.conf")
 	return s, s.serveCluster()
 }
 
-// serveCluster starts three servers from the file for them.
-func (s *secured) serveCluster(moved ...string) []*natsserver.Server {
+// serveCluster starts three servers from cluster.conf.
+func (s *tlsServer) serveCluster(moved ...string) []*natsserver.Server {
 	s.t.Helper()
 	moved = append(moved, "/etc/nats", s.dir)
 	routes := make([]string, 3)
@@ -114,10 +114,10 @@ func (s *secured) serveCluster(moved ...string) []*natsserver.Server {
 	return servers
 }
 
-// newSecured makes credentials with 'debrief credentials'.
-func newSecured(t testing.TB, tenants []string) *secured {
+// newTLSServer creates credentials with 'debrief credentials'.
+func newTLSServer(t testing.TB, tenants []string) *tlsServer {
 	t.Helper()
-	s := &secured{t: t, dir: t.TempDir(), said: new(complaints)}
+	s := &tlsServer{t: t, dir: t.TempDir(), said: new(refusalLog)}
 	args := []string{"credentials", filepath.Join(s.dir, "secrets")}
 	for _, tenant := range tenants {
 		args = append(args, "--tenant", tenant)
@@ -126,8 +126,8 @@ func newSecured(t testing.TB, tenants []string) *secured {
 	return s
 }
 
-// file copies a file of deploy/nats, with something else in the place of every other string. All of them must be in it.
-func (s *secured) file(from, to string, moved ...string) {
+// file copies a file of deploy/nats and replaces pairs of strings in it. Each old string must occur.
+func (s *tlsServer) file(from, to string, moved ...string) {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join("../deploy/nats", from))
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *secured) file(from, to string, moved ...string) {
 	}
 	for i := 0; i < len(moved); i += 2 {
 		if !bytes.Contains(text, []byte(moved[i])) {
-			s.t.Fatalf("%s has no %s", from, moved[i])
+			s.t.Fatalf("%s: %s not found", from, moved[i])
 		}
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, to), []byte(strings.NewReplacer(moved...).Replace(string(text))), 0o600); err != nil {
@@ -143,8 +143,8 @@ func (s *secured) file(from, to string, moved ...string) {
 	}
 }
 
-// edit replaces a text, which must be there, in a file of the server.
-func (s *secured) edit(name, from, to string) {
+// edit replaces a text in a file of the server. The text must occur.
+func (s *tlsServer) edit(name, from, to string) {
 	s.t.Helper()
 	name = filepath.Join(s.dir, name)
 	text, err := os.ReadFile(name)
@@ -152,7 +152,7 @@ func (s *secured) edit(name, from, to string) {
 		s.t.Fatal(err)
 	}
 	if !bytes.Contains(text, []byte(from)) {
-		s.t.Fatalf("%s has no %s", name, from)
+		s.t.Fatalf("%s: %s not found", name, from)
 	}
 	if err := os.WriteFile(name, bytes.Replace(text, []byte(from), []byte(to), 1), 0o600); err != nil {
 		s.t.Fatal(err)
@@ -160,7 +160,7 @@ func (s *secured) edit(name, from, to string) {
 }
 
 // start starts a server from a file.
-func (s *secured) start(conf string) *natsserver.Server {
+func (s *tlsServer) start(conf string) *natsserver.Server {
 	s.t.Helper()
 	o, err := natsserver.ProcessConfigFile(filepath.Join(s.dir, conf))
 	if err != nil {
@@ -180,23 +180,23 @@ func (s *secured) start(conf string) *natsserver.Server {
 	return srv
 }
 
-func (s *secured) ready(srv *natsserver.Server) {
+func (s *tlsServer) ready(srv *natsserver.Server) {
 	s.t.Helper()
 	if !srv.ReadyForConnections(20 * time.Second) {
-		s.t.Fatalf("the server does not come up: %q", s.said.all())
+		s.t.Fatalf("the server is not ready: %q", s.said.all())
 	}
 }
 
-// flags are those of a program of ours that connects as a user.
-func (s *secured) flags(tenant, user string) []string {
+// flags returns the flags of a program that connects as a user.
+func (s *tlsServer) flags(tenant, user string) []string {
 	return []string{
 		"--nats", s.url, "--ca", filepath.Join(s.dir, "secrets", "ca.pem"),
 		"--nkey", filepath.Join(s.dir, "secrets", tenant, user+".nk"),
 	}
 }
 
-// connect is the test's own connection as a user.
-func (s *secured) connect(tenant, user string) *nats.Conn {
+// connect connects the test as a user.
+func (s *tlsServer) connect(tenant, user string) *nats.Conn {
 	s.t.Helper()
 	key, err := nats.NkeyOptionFromSeed(filepath.Join(s.dir, "secrets", tenant, user+".nk"))
 	if err != nil {
@@ -211,12 +211,12 @@ func (s *secured) connect(tenant, user string) *nats.Conn {
 	return nc
 }
 
-// setUp makes the streams and durables of a tenant, as its operator.
-func (s *secured) setUp(tenant string) *bus.Conn {
+// setUp creates the streams and durables of a tenant, as its operator.
+func (s *tlsServer) setUp(tenant string) *bus.Conn {
 	s.t.Helper()
 	c, err := bus.Open(s.t.Context(), s.connect(tenant, events.UserOperator), bus.Options{})
 	if err == nil {
-		err = c.Durables(s.t.Context())
+		err = c.CreateDurables(s.t.Context())
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -224,8 +224,8 @@ func (s *secured) setUp(tenant string) *bus.Conn {
 	return c
 }
 
-// debrief runs a command of debrief as the operator of a tenant, and returns what it prints.
-func (s *secured) debrief(tenant string, args ...string) string {
+// debrief runs a command of debrief as the operator of a tenant, and returns its output.
+func (s *tlsServer) debrief(tenant string, args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command(program(s.t, "debrief"), append(args, s.flags(tenant, events.UserOperator)...)...)
 	out, err := cmd.CombinedOutput()

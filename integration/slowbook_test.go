@@ -20,13 +20,13 @@ import (
 	"debrief/playbook"
 )
 
-// openAI is a server on the OpenAI wire: reply makes the text of an answer from the whole of a request.
+// openAI serves the OpenAI API. reply returns the text of an answer to a request body.
 func openAI(t testing.TB, reply func(ctx context.Context, request string) string) (baseURL string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client is gone
+			return // the client disconnected
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{
@@ -41,12 +41,12 @@ func openAI(t testing.TB, reply func(ctx context.Context, request string) string
 	return s.URL + "/v1"
 }
 
-// nothingToAdd is a curator's answer that proposes no change.
-const nothingToAdd = `{"reasoning": "the playbook says that", "operations": []}`
+// noOperations is a curator's answer without operations.
+const noOperations = `{"reasoning": "the playbook says that", "operations": []}`
 
-// TestASlowBookDelaysNoOther: while the model thinks about one book, the reflections of the others, with and without
-// need of a model, are all covered.
-func TestASlowBookDelaysNoOther(t *testing.T) {
+// TestSlowBookDelaysNoOtherBook checks that reflections of other books, with and without a model call, are covered during a
+// slow model call for one book.
+func TestSlowBookDelaysNoOtherBook(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -62,7 +62,7 @@ func TestASlowBookDelaysNoOther(t *testing.T) {
 			asked <- time.Now()
 			pause(ctx, slow)
 		}
-		return nothingToAdd
+		return noOperations
 	})
 	_, url := startServer(t)
 	startWorker(t, "curator", events.RoleCurator, "--nats", url, "--ack-wait", ackWait.String(),
@@ -71,11 +71,11 @@ func TestASlowBookDelaysNoOther(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*slow+30*time.Second)
 	defer cancel()
 
-	var books []*truth
+	var books []*expectedBook
 	for i := range others {
-		books = append(books, newTruth(t, ctx, conn, playbook.Book(fmt.Sprint("quick", i))))
+		books = append(books, newExpectedBook(t, ctx, conn, playbook.Book(fmt.Sprint("quick", i))))
 	}
-	held := newTruth(t, ctx, conn, "slow")
+	held := newExpectedBook(t, ctx, conn, "slow")
 	teach(t, ctx, conn, held, marker)
 	began := <-asked
 	var published []events.ID
@@ -90,18 +90,18 @@ func TestASlowBookDelaysNoOther(t *testing.T) {
 		if err := h.publish(ctx, conn, r); err != nil {
 			t.Fatal(err)
 		}
-		published = append(published, covering(r))
+		published = append(published, coveredID(r))
 	}
 	handedIn := time.Since(began)
 	last := covered(t, ctx, conn, published).Sub(began)
 	if last >= slow {
-		t.Errorf("the other books were through after %s, want before the slow one's model answered, after %s", last, slow)
+		t.Errorf("the other books were done after %s, want before the answer for the slow book, after %s", last, slow)
 	}
 	awaitSettled(t, ctx, conn)
 	if took := time.Since(began); took < slow {
-		t.Errorf("all was settled after %s, want the slow book's reflection to have waited for its model, %s", took, slow)
+		t.Errorf("all books were done after %s, want after the answer for the slow book, after %s", took, slow)
 	}
-	t.Logf("a model call of %s for one book; %d reflections on %d others were handed in %s after it began and covered %s after it began",
+	t.Logf("a model call of %s for one book; %d reflections on %d other books were published %s and covered %s after its start",
 		slow, len(published), others, handedIn.Round(time.Millisecond), last.Round(time.Millisecond))
 	for _, h := range append(books, held) {
 		l, err := h.ledger(ctx, conn)
@@ -116,19 +116,19 @@ func TestASlowBookDelaysNoOther(t *testing.T) {
 	}
 }
 
-// teach publishes a reflection with a lesson.
-func teach(t *testing.T, ctx context.Context, conn *bus.Conn, h *truth, lesson string) events.ID {
+// teach publishes a reflection with an insight.
+func teach(t *testing.T, ctx context.Context, conn *bus.Conn, h *expectedBook, lesson string) events.ID {
 	t.Helper()
 	r := h.newReflection()
 	r.Lessons = []events.Lesson{{Section: "desk", Content: lesson}}
 	if err := h.publish(ctx, conn, r); err != nil {
 		t.Fatal(err)
 	}
-	return covering(r)
+	return coveredID(r)
 }
 
-// covered waits until deltas cover all of these, and returns when the last one was stored, by the server's clock, which
-// is this machine's.
+// covered waits until deltas cover all ids, and returns the server's timestamp of the last delta. Server and test use the same
+// clock.
 func covered(t *testing.T, ctx context.Context, conn *bus.Conn, ids []events.ID) (last time.Time) {
 	t.Helper()
 	cons, err := conn.JetStream().OrderedConsumer(ctx, events.StreamDeltas, jetstream.OrderedConsumerConfig{})

@@ -11,9 +11,9 @@ import (
 	"debrief/events"
 )
 
-// TestASlowCuratorGrowsNoMemory: the curator's model does not answer while large reflections pour in and tasks are worked
-// on. What waits, waits in the stream: no process grows with it. In the end everything has counted once.
-func TestASlowCuratorGrowsNoMemory(t *testing.T) {
+// TestMemoryWithSlowCurator blocks the curator's model under a load of large reflections and tasks. The messages must wait in
+// the stream, without growth of any process. In the end each must count once.
+func TestMemoryWithSlowCurator(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -29,7 +29,7 @@ func TestASlowCuratorGrowsNoMemory(t *testing.T) {
 		case <-answer:
 		case <-ctx.Done():
 		}
-		return nothingToAdd
+		return noOperations
 	})
 	_, url := startServer(t)
 	model := startModel(t, 0)
@@ -42,12 +42,12 @@ func TestASlowCuratorGrowsNoMemory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	rng := rand.New(rand.NewPCG(1, 1))
-	h := newTruth(t, ctx, conn, "slow")
+	h := newExpectedBook(t, ctx, conn, "slow")
 	teach(t, ctx, conn, h, marker)
 	<-asked
-	delete(h.contents, marker) // the model will say that it adds nothing
+	delete(h.contents, marker) // the model returns no operations for it
 
-	f := &fault{name: "curator's model does not answer, 100 MB of reflections wait", promise: "no process grows with them; each applied once"}
+	f := &fault{name: "curator's model does not answer, 100 MB of reflections wait", promise: "no process grows; each is applied once"}
 	f.hit()
 	tasks := invoices(rng, 400)
 	pour := func(part int) {
@@ -68,20 +68,20 @@ func TestASlowCuratorGrowsNoMemory(t *testing.T) {
 			eventually(t, 30*time.Second, role+" is done", func() error {
 				idle, err := conn.Idle(ctx, role)
 				if err == nil && !idle {
-					err = fmt.Errorf("some wait")
+					err = fmt.Errorf("messages are waiting")
 				}
 				return err
 			})
 		}
 	}
 	pour(0)
-	before := peaks(t, workers)
+	before := peakMemory(t, workers)
 	pour(1)
-	after := peaks(t, workers)
+	after := peakMemory(t, workers)
 	for i, p := range workers {
-		t.Logf("%s: at most %.1f MB resident, after as much again %.1f MB", p.name, float64(before[i])/1e6, float64(after[i])/1e6)
+		t.Logf("%s: peak memory %.1f MB, after twice the load %.1f MB", p.name, float64(before[i])/1e6, float64(after[i])/1e6)
 		if grown := after[i] - before[i]; grown > most {
-			t.Errorf("%s grew by %d bytes with what waits, want at most %d", p.name, grown, most)
+			t.Errorf("%s grew by %d bytes with the waiting messages, want at most %d", p.name, grown, most)
 		}
 	}
 	close(answer)
@@ -98,8 +98,8 @@ func TestASlowCuratorGrowsNoMemory(t *testing.T) {
 	f.report(t)
 }
 
-// peaks are the most that each process ever had in memory, in bytes.
-func peaks(t *testing.T, workers []*process) (all []int) {
+// peakMemory returns the maximum resident memory of each process in bytes.
+func peakMemory(t *testing.T, workers []*process) (all []int) {
 	t.Helper()
 	for _, p := range workers {
 		n, err := peakBytes(p.pid())

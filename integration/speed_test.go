@@ -15,8 +15,8 @@ import (
 	"debrief/events/bus"
 )
 
-// TestSpeedOfSeparateWorkers prints how many samples a second one worker of each role takes from task to delta, on a server
-// without users and on one as deploy/nats configures it, with a canned model that answers at once. It asserts no time:
+// TestSpeedOfSeparateWorkers prints the samples per second of one worker of each role, from task to delta, with a model that
+// answers at once. It measures a server without users and one with the configuration of deploy/nats. It asserts no time:
 //
 //	DEBRIEF_LONG=1 go test ./integration -run TestSpeedOfSeparateWorkers -v -timeout 30m | grep SPEED
 func TestSpeedOfSeparateWorkers(t *testing.T) {
@@ -41,7 +41,7 @@ func separateRate(t *testing.T, sync string, accounts bool, samples int) float64
 	var conn *bus.Conn
 	var flags func(role string) []string
 	if accounts {
-		s := newSecured(t, []string{"acme"})
+		s := newTLSServer(t, []string{"acme"})
 		s.file("limits.conf", "limits.conf")
 		s.serve("sync_interval: always", "sync_interval: "+sync)
 		conn = s.setUp("acme")
@@ -68,7 +68,7 @@ func separateRate(t *testing.T, sync string, accounts bool, samples int) float64
 	for i := range samples {
 		task := &events.Task{ID: fmt.Sprint("t", i), Question: "What is six times seven?", Target: "42", Evaluator: "exact", Created: time.Now().UTC()}
 		task.Book = desk
-		if _, err := conn.Publish(ctx, task, bus.Marks{}); err != nil {
+		if _, err := conn.Publish(ctx, task, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func separateRate(t *testing.T, sync string, accounts bool, samples int) float64
 	return float64(samples) / time.Since(began).Seconds()
 }
 
-// cannedModel serves the OpenAI wire with one answer and returns its base URL.
+// cannedModel serves the OpenAI API with a fixed answer and returns its base URL.
 func cannedModel(t *testing.T, text string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{

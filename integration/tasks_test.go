@@ -9,15 +9,15 @@ import (
 	"debrief/playbook"
 )
 
-// The simulated model knows how an invoice desk works and none of its rules. These are the rules of a small desk of our
-// own: what is added for the delivery, in cents, and what a region is taxed, in percent.
+// The rules of the test's invoices: the surcharge of a delivery in cents, and the tax of a region in percent. The simulated
+// model knows the forms of these rules, but not the numbers.
 var (
 	deliveries = map[string]int{"express": 430, "courier": 745}
 	taxes      = map[string]int{"North": 7, "South": 11, "East": 13, "West": 17}
 )
 
-// invoices are tasks of that desk: each uses two rules, so that something is learned from every answer. A right one
-// cites what it followed, and a wrong one is told which step was off.
+// invoices returns n tasks. Each uses two rules, so that each answer gives an effect: a right answer cites the bullets that it
+// used, and the feedback on a wrong one names the wrong step.
 func invoices(rng *rand.Rand, n int) []*events.Task {
 	pick := func(m []string) string { return m[rng.IntN(len(m))] }
 	tasks := make([]*events.Task, n)

@@ -18,14 +18,14 @@ import (
 	"debrief/events"
 )
 
-// onTheLine commands a terminal, in all the ways that are known; attack also forges a line of output.
+// onTheLine contains all known kinds of terminal control sequences; attack also contains a forged line of output.
 const (
 	onTheLine = "x\x1b]0;title\x07\x1b[2J\u009b31m\u202ey\u2066z\u200e\u061c\u2028\u2029\x7f\r"
 	attack    = onTheLine + "\nFORGED"
 )
 
-// plant has every field of text that a client can store hold an attack, and returns the handles of two executions.
-func plant(t *testing.T, p *pipeline) (agents, tasks string) {
+// storeAttacks stores an attack in every text field that a client can set, and returns the handles of two executions.
+func storeAttacks(t *testing.T, p *pipeline) (agents, tasks string) {
 	t.Helper()
 	r := report(make([]string, len(secretKinds)))
 	for _, name := range []string{"task_id", "session", "model", "question", "context", "answer", "reasoning", "target"} {
@@ -51,7 +51,7 @@ func plant(t *testing.T, p *pipeline) (agents, tasks string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad := nats.Header{"X-Note": {onTheLine}, "Ace-Schema": {"1"}}
+	bad := nats.Header{"X-Note": {onTheLine}, "Debrief-Schema": {"1"}}
 	for _, m := range []*nats.Msg{{Subject: subject, Header: header, Data: data}, {Subject: subject, Header: bad, Data: []byte(attack)}} {
 		if err := p.conn.PublishMsg(m); err != nil {
 			t.Fatal(err)
@@ -69,15 +69,15 @@ func plant(t *testing.T, p *pipeline) (agents, tasks string) {
 	return agents, tasks
 }
 
-// TestNoCommandLetsATextCommandTheTerminal stores an attack in every field and runs every command that prints what is
-// stored, as text and as JSON.
-func TestNoCommandLetsATextCommandTheTerminal(t *testing.T) {
+// TestOutputContainsNoControlSequences stores an attack in every field and runs every command that prints stored data, as
+// text and as JSON.
+func TestOutputContainsNoControlSequences(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs some sixty commands")
 	}
 	t.Parallel()
 	p := startPipeline(t)
-	agents, tasks := plant(t, p)
+	agents, tasks := storeAttacks(t, p)
 	bullet := regexp.MustCompile(`[a-z]+-[0-9]{5}`).FindString(p.run(t, "playbook", "show", "--json"))
 	letter := regexp.MustCompile(`(?m)^[0-9]+-[0-9a-f]{8}`).FindString(p.run(t, "dead", "list"))
 	if agents == "" || bullet == "" || letter == "" {
@@ -114,9 +114,9 @@ func TestNoCommandLetsATextCommandTheTerminal(t *testing.T) {
 		{"playbook", "fork", "c", "--reason", attack},
 		{"playbook", "promote", attack},
 		{"playbook", "gate"},
-		{"playbook", "quarantine", "list"},
-		{"playbook", "quarantine", "approve", attack},
-		{"playbook", "quarantine", "reject", attack},
+		{"playbook", "review", "list"},
+		{"playbook", "review", "approve", attack},
+		{"playbook", "review", "reject", attack},
 		{"playbook", "why", bullet},
 		{"playbook", "why", agents},
 		{"playbook", "why", tasks},
@@ -129,6 +129,7 @@ func TestNoCommandLetsATextCommandTheTerminal(t *testing.T) {
 		{"playbook", "forget", "--session", attack, "--author", attack},
 		{"playbook", "remove", bullet, "--author", attack},
 		{"status"},
+		{"version"},
 		{"doctor"},
 		{"tail"},
 		{"dead", "list"},
@@ -138,7 +139,7 @@ func TestNoCommandLetsATextCommandTheTerminal(t *testing.T) {
 		{"dead", "drop", letter},
 		{"config", "status", "--book", attack},
 		{"eval", runs, "--model", attack, "--base-url", "http://127.0.0.1:1/v1"},
-		{"replay", runs, "--model", attack, "--run", attack, "--base-url", "http://127.0.0.1:1/v1"},
+		{"train", runs, "--model", attack, "--run", attack, "--base-url", "http://127.0.0.1:1/v1"},
 		{"backup", "create", attack},
 		{"backup", "restore", attack},
 		{attack},
@@ -147,35 +148,34 @@ func TestNoCommandLetsATextCommandTheTerminal(t *testing.T) {
 	printed := 0
 	for _, args := range commands {
 		for _, args := range [][]string{args, append(append([]string{}, args...), "--json")} {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // one that retries has printed enough
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // ends commands that retry
 			defer cancel()
 			cmd := exec.CommandContext(ctx, p.bin, args...)
 			cmd.Dir = t.TempDir()
 			cmd.Env = append(os.Environ(), "DEBRIEF_NATS="+p.nats, "DEBRIEF_BOOK=b", "USER="+onTheLine, "HOME="+cmd.Dir)
-			out, _ := cmd.CombinedOutput() // many are refused, and that is printed, too
+			out, _ := cmd.CombinedOutput() // many commands fail; the test checks their errors too
 			printed += strings.Count(string(out), `\u001b`)
-			if bad := obeyed(string(out)); bad != "" {
+			if bad := controlCharacter(string(out)); bad != "" {
 				t.Errorf("%.60q: prints %s", args, bad)
 			}
 			if shows := args[0] == "context" || args[0] == "submit"; !shows && strings.Contains(string(out), "\nFORGED") {
-				// Bullets, answers and messages have lines of their own, indented where other output stands beside them.
+				// Bullets, answers and messages may have several lines, which are indented beside other output.
 				t.Errorf("%.60q: a text forged a line of\n%.600s", args, out)
 			}
 		}
 	}
 	if printed < 100 { // the control
-		t.Errorf("the attack was printed %d times, so the test does not see it", printed)
+		t.Errorf("the attack was printed only %d times, so the test is not meaningful", printed)
 	}
 	t.Logf("%d commands showed the attack %d times", 2*len(commands), printed)
-	everyCommandIn(t, p.bin, commands)
+	checkCommandList(t, p.bin, commands)
 }
 
-// everyCommandIn fails for a command of the program that a list has not, unless it shows nothing that is stored.
-func everyCommandIn(t *testing.T, bin string, list [][]string) {
+// checkCommandList checks that the list contains all commands of the program, except those that print no stored data.
+func checkCommandList(t *testing.T, bin string, list [][]string) {
 	t.Helper()
 	elsewhere := map[string]string{
-		"demo": "its own tasks", "up": "logs, see package console", "model": "its own text", "credentials": "its own keys", "setup": "names of streams",
-		"bench pipeline": "numbers", "bench context": "numbers", "bench runs": "numbers", "bench scale": "numbers", "bench learning": "numbers",
+		"demo": "its own tasks", "up": "logs, see package console", "simulate": "its own text", "credentials": "its own keys", "setup": "names of streams",
 	}
 	help, err := exec.Command(bin, "--help").CombinedOutput()
 	if err != nil {
@@ -189,7 +189,7 @@ func everyCommandIn(t *testing.T, bin string, list [][]string) {
 			covered = covered || strings.HasPrefix(strings.Join(args, " ")+" ", m[1]+" ")
 		}
 		if !covered {
-			t.Errorf("command %q: is not in the list of this test", m[1])
+			t.Errorf("command %q: not in the list of this test", m[1])
 		}
 	}
 	if found < 40 {
@@ -197,8 +197,8 @@ func everyCommandIn(t *testing.T, bin string, list [][]string) {
 	}
 }
 
-// obeyed names the first character of text that a terminal obeys.
-func obeyed(text string) string {
+// controlCharacter returns the first control character of a text.
+func controlCharacter(text string) string {
 	for i, c := range text {
 		switch {
 		case c == '\n' || c == '\t':

@@ -24,14 +24,14 @@ import (
 	"debrief/events"
 )
 
-// collector is the far side of OTLP over HTTP: it keeps what it is sent.
+// collector is an OTLP receiver over HTTP that records the spans.
 type collector struct {
 	*httptest.Server
 	mu    sync.Mutex
 	spans []span
 }
 
-// span is one of a service's.
+// span is a span with its service.
 type span struct {
 	service string
 	*tracepb.Span
@@ -54,7 +54,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	data, err := io.ReadAll(body)
-	request := new(tracepb.TracesData) // the same on the wire as the request of the collector's service
+	request := new(tracepb.TracesData) // the same wire format as the request of the OTLP service
 	if err = errors.Join(err, proto.Unmarshal(data, request)); err != nil || r.URL.Path != "/v1/traces" {
 		http.Error(w, fmt.Sprint(r.URL.Path, err), http.StatusBadRequest)
 		return
@@ -76,7 +76,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// of says by name whose spans of a trace have come.
+// of returns the spans of a trace: the service by span name.
 func (c *collector) of(traceID string) map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,13 +89,13 @@ func (c *collector) of(traceID string) map[string]string {
 	return all
 }
 
-// submitted is what 'debrief submit --json' says.
-type submitted struct {
+// submitResult is the output of 'debrief submit --json'.
+type submitResult struct {
 	Trace  string        `json:"trace"`
 	Handle events.Handle `json:"handle"`
 }
 
-func runSubmit(t *testing.T, url string, args ...string) (s submitted) {
+func runSubmit(t *testing.T, url string, args ...string) (s submitResult) {
 	t.Helper()
 	cmd := exec.Command(program(t, "debrief"), append([]string{"submit", "--json", "--nats", url}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -109,8 +109,8 @@ func runSubmit(t *testing.T, url string, args ...string) (s submitted) {
 	return s
 }
 
-// TestACollectorSeesTheTraceOfATask runs the programs: what one of them began the others go on with.
-func TestACollectorSeesTheTraceOfATask(t *testing.T) {
+// TestTraceOfATaskIsExported checks that all programs export spans of the same trace.
+func TestTraceOfATaskIsExported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -122,11 +122,11 @@ func TestACollectorSeesTheTraceOfATask(t *testing.T) {
 	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
 		workers = append(workers, startWorker(t, role, role, "--nats", url, "--model", "simulated-invoice-desk", "--base-url", model, "--otlp", c.URL))
 	}
-	// A task of which something is learned, because no answer is right at first.
+	// A task that gives an insight, because the first answer is wrong.
 	task := invoices(rand.New(rand.NewPCG(1, 1)), 1)[0]
 	got := runSubmit(t, url, "--otlp", c.URL, "--wait", "--target", task.Target, "--evaluator", task.Evaluator, task.Question)
 
-	// What cannot be read, with a trace of its own: the log says so.
+	// An undecodable message with another trace, which the log must contain.
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	junk := &nats.Msg{Subject: events.KindTask.Subject("canary-book"), Data: []byte("canary payload"), Header: nats.Header{
 		events.HeaderTrace: {"00-" + trace + "-b7ad6b7169203331-01"}, nats.MsgIdHdr: {"junk"}, events.HeaderSchema: {"1"},
@@ -135,12 +135,12 @@ func TestACollectorSeesTheTraceOfATask(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Trace == "" {
-		t.Fatal("submit says no trace")
+		t.Fatal("trace not found in the output of submit")
 	}
 	eventually(t, 30*time.Second, "the dead letter", func() error {
 		text, err := os.ReadFile(workers[0].log)
 		if !strings.Contains(string(text), `"dead letter"`) {
-			return errors.Join(err, errors.New("is not in the log"))
+			return errors.Join(err, errors.New("not in the log"))
 		}
 		return nil
 	})
@@ -151,7 +151,7 @@ func TestACollectorSeesTheTraceOfATask(t *testing.T) {
 		}
 		return err
 	})
-	for _, w := range workers { // which sends what is left
+	for _, w := range workers { // exports the remaining spans
 		if code, err := w.stop(); err != nil || code != 0 {
 			t.Errorf("stop: exit code %d, %v", code, err)
 		}
@@ -166,19 +166,18 @@ func TestACollectorSeesTheTraceOfATask(t *testing.T) {
 		}
 	}
 	if c.of(trace)["generator task"] != "debrief-generator" {
-		t.Errorf("trace %s: no span of the message that could not be read", trace)
+		t.Errorf("trace %s: span of the undecodable message not found", trace)
 	}
-	saysNothing(t, c, workers[0].log, trace)
+	expectNoContent(t, c, workers[0].log, trace)
 }
 
-// saysNothing checks that spans and the log speak of events and not of what they say, and that the log names the one that
-// could not be read.
-func saysNothing(t *testing.T, c *collector, log, trace string) {
+// expectNoContent checks that spans and log contain no content of events, and that the log names the undecodable message.
+func expectNoContent(t *testing.T, c *collector, log, trace string) {
 	t.Helper()
 	c.mu.Lock()
 	for _, s := range c.spans {
 		if text := s.Span.String(); strings.Contains(text, "canary payload") || strings.Contains(text, "clay pots") {
-			t.Errorf("a span holds what was said: %s", text)
+			t.Errorf("a span contains event content: %s", text)
 		}
 	}
 	c.mu.Unlock()
@@ -187,7 +186,7 @@ func saysNothing(t *testing.T, c *collector, log, trace string) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(text), "clay pots") || strings.Contains(string(text), "canary payload") {
-		t.Errorf("the log holds what was said: %s", text)
+		t.Errorf("the log contains event content: %s", text)
 	}
 	for _, line := range strings.Split(string(text), "\n") {
 		if !strings.Contains(line, `"dead letter"`) {
@@ -203,8 +202,8 @@ func saysNothing(t *testing.T, c *collector, log, trace string) {
 	}
 }
 
-// TestACollectorThatIsAwayDelaysNobody: one that refuses, and one that takes the connection and says nothing.
-func TestACollectorThatIsAwayDelaysNobody(t *testing.T) {
+// TestUnavailableCollectorDelaysNothing uses a collector that refuses connections, and one that accepts them without a reply.
+func TestUnavailableCollectorDelaysNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}

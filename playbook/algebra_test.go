@@ -13,7 +13,7 @@ import (
 	"debrief/playbook"
 )
 
-// The drawn logs are small in names, so that operations meet: few ids, few keys, few wordings.
+// The generated logs use few ids, keys and contents, so that operations affect the same bullets.
 var (
 	drawContent = rapid.SampledFrom([]string{"call a before b", "Call A  before B", "callabeforeb", "is\nten", "is ten", "twelve"})
 	drawSection = rapid.SampledFrom([]string{"others", "meta_strategies", "tool_use"})
@@ -29,7 +29,7 @@ func drawRule(t *rapid.T) *playbook.Rule {
 	return &playbook.Rule{Key: key, Base: rapid.SampledFrom([]string{"", "k1", "k2"}).Draw(t, "base"), Text: "t"}
 }
 
-// drawID is the id of a bullet that is there, was there, or never was.
+// drawID draws the id of an existing, a removed or an unknown bullet.
 func drawID(t *rapid.T, p *playbook.Playbook) playbook.BulletID {
 	return playbook.MintID("others", rapid.Uint64Range(1, p.LastMinted()+1).Draw(t, "id"))
 }
@@ -37,7 +37,7 @@ func drawID(t *rapid.T, p *playbook.Playbook) playbook.BulletID {
 func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 	kinds := []playbook.OpKind{
 		playbook.Add, playbook.Add, playbook.Update, playbook.Tag, playbook.Remove, playbook.SetStatus, playbook.Pin, playbook.Merge,
-		playbook.Retag, playbook.Trial, playbook.Second,
+		playbook.Retag, playbook.AddExposures, playbook.Confirm,
 	}
 	op := playbook.Op{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Bullet: drawID(t, p), Support: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}}
 	switch op.Kind {
@@ -54,22 +54,22 @@ func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 	case playbook.Tag:
 		op.Helpful, op.Harmful, op.Neutral = drawVotes.Draw(t, "helpful"), drawVotes.Draw(t, "harmful"), 1
 	case playbook.Retag:
-		op.Was = rapid.SampledFrom([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}).Draw(t, "was")
+		op.OldVote = rapid.SampledFrom([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}).Draw(t, "was")
 		op.Support = op.Support[:rapid.IntRange(1, 9).Draw(t, "votes")]
 		if rapid.Bool().Draw(t, "moves") {
 			op.Harmful = rapid.IntRange(0, len(op.Support)).Draw(t, "to harmful")
 			op.Neutral = len(op.Support) - op.Harmful
 		}
-	case playbook.Trial:
+	case playbook.AddExposures:
 		if b := p.Bullet(op.Bullet); b != nil {
-			op.Case = b.TheCase().Number
+			op.ExperimentNumber = b.CurrentExperiment().Number
 		}
 		if rapid.IntRange(0, 3).Draw(t, "of another case") == 0 {
-			op.Case++
+			op.ExperimentNumber++
 		}
 		op.Support = op.Support[:rapid.IntRange(1, 9).Draw(t, "outcomes")]
 		for range op.Support {
-			op.Seen = append(op.Seen, playbook.Seen{
+			op.Exposures = append(op.Exposures, playbook.Exposure{
 				Arm:   rapid.SampledFrom([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}).Draw(t, "arm"),
 				Score: rapid.IntRange(0, playbook.MaxScore).Draw(t, "score"), Undo: rapid.Bool().Draw(t, "undo"),
 			})
@@ -90,7 +90,7 @@ func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 	return op
 }
 
-// covers are of three sources and of none.
+// covers have one of three sources, or none.
 var covers = func() []playbook.Cover {
 	all := make([]playbook.Cover, 9)
 	for i, source := range []string{"a", "b", "", "a", "a", "c", "b", "a"} {
@@ -109,7 +109,7 @@ func drawDelta(t *rapid.T, p *playbook.Playbook) *playbook.Delta {
 		d.Ops = append(d.Ops, drawOp(t, p, &minted))
 	}
 	if err := d.Validate(); err != nil {
-		t.Fatalf("drew a delta that no log takes: %v", err)
+		t.Fatalf("drew an invalid delta: %v", err)
 	}
 	return d
 }
@@ -123,19 +123,19 @@ func apply(t rapid.TB, p *playbook.Playbook, d *playbook.Delta) []playbook.Bulle
 	return changed
 }
 
-// drawPlaybook folds a drawn log.
+// drawPlaybook draws a log and folds it.
 func drawPlaybook(t *rapid.T) *playbook.Playbook {
 	p := new(playbook.Playbook)
 	for range rapid.IntRange(0, 8).Draw(t, "deltas") {
 		if rapid.Bool().Draw(t, "asked") {
-			p.Same("") // from here on the index of texts is kept
+			p.FindByContent("") // from here on the index of texts is kept
 		}
 		apply(t, p, drawDelta(t, p))
 	}
 	return p
 }
 
-// contents are copies of the bullets, by id.
+// contents returns copies of the bullets by id.
 func contents(p *playbook.Playbook) map[playbook.BulletID]playbook.Bullet {
 	all := make(map[playbook.BulletID]playbook.Bullet)
 	for b := range p.All() {
@@ -146,18 +146,18 @@ func contents(p *playbook.Playbook) map[playbook.BulletID]playbook.Bullet {
 
 func counters(b playbook.Bullet) [3]int { return [3]int{b.Helpful, b.Harmful, b.Neutral} }
 
-// checkKept compares what a playbook keeps up to date with the same made anew from its bullets.
-func checkKept(t *rapid.T, p *playbook.Playbook) {
+// checkIndexes compares the checksum and the indexes of a playbook with those of a playbook built from its bullets.
+func checkIndexes(t *rapid.T, p *playbook.Playbook) {
 	t.Helper()
-	anew := playbook.Restore(p.Version(), p.LastMinted(), p.All())
-	if p.Checksum() != anew.Checksum() || p.StateHash() != anew.StateHash() || p.Len() != anew.Len() {
-		t.Fatalf("checksum %x over %d bullets, from scratch %x over %d", p.Checksum(), p.Len(), anew.Checksum(), anew.Len())
+	rebuilt := playbook.Restore(p.Version(), p.LastMinted(), p.All())
+	if p.Checksum() != rebuilt.Checksum() || p.StateHash() != rebuilt.StateHash() || p.Len() != rebuilt.Len() {
+		t.Fatalf("checksum %x over %d bullets, from scratch %x over %d", p.Checksum(), p.Len(), rebuilt.Checksum(), rebuilt.Len())
 	}
 	byRule := map[string]*playbook.Bullet{}
-	same := map[playbook.Wording]*playbook.Bullet{}
+	same := map[playbook.ContentKey]*playbook.Bullet{}
 	resting := map[string][]*playbook.Bullet{}
 	for _, b := range p.Sorted() {
-		if w := playbook.WordingOf(b.Content); same[w] == nil {
+		if w := playbook.ContentKeyOf(b.Content); same[w] == nil {
 			same[w] = b
 		}
 		if b.Rule == nil {
@@ -174,13 +174,13 @@ func checkKept(t *rapid.T, p *playbook.Playbook) {
 		if got := p.ByRule(key); got != byRule[key] {
 			t.Fatalf("ByRule(%q): got %v, want %v", key, got, byRule[key])
 		}
-		got := slices.SortedFunc(p.RestingOn(key), func(a, b *playbook.Bullet) int { return cmpID(a.ID, b.ID) })
+		got := slices.SortedFunc(p.BulletsWithBase(key), func(a, b *playbook.Bullet) int { return cmpID(a.ID, b.ID) })
 		if !slices.Equal(got, resting[key]) {
 			t.Fatalf("RestingOn(%q): got %v, want %v", key, got, resting[key])
 		}
 	}
 	for _, text := range []string{"call a before b", "is ten", "twelve", "thirteen"} {
-		if got, want := p.Same(text), same[playbook.WordingOf(text)]; got != want {
+		if got, want := p.FindByContent(text), same[playbook.ContentKeyOf(text)]; got != want {
 			t.Fatalf("Same(%q): got %v, want %v", text, got, want)
 		}
 	}
@@ -196,7 +196,7 @@ func cmpID(a, b playbook.BulletID) int {
 	return 0
 }
 
-func TestEveryFoldKeepsItsInvariants(t *testing.T) {
+func TestApplyKeepsInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := new(playbook.Playbook)
@@ -205,7 +205,7 @@ func TestEveryFoldKeepsItsInvariants(t *testing.T) {
 			before, last := contents(p), p.LastMinted()
 			d := drawDelta(t, p)
 			changed := apply(t, p, d)
-			checkKept(t, p)
+			checkIndexes(t, p)
 			if p.Version() != d.Version {
 				t.Fatalf("version: got %d, want %d", p.Version(), d.Version)
 			}
@@ -217,11 +217,11 @@ func TestEveryFoldKeepsItsInvariants(t *testing.T) {
 				ever[id] = true
 			}
 			if next := playbook.MintID("others", p.LastMinted()+1); ever[next] {
-				t.Fatalf("the next id, %s, is one that the book had before", next)
+				t.Fatalf("the next id, %s, was used before", next)
 			}
 			for id := range maps.Keys(mapsUnion(before, after)) {
 				if !slices.Contains(changed, id) && !cmp.Equal(before[id], after[id]) {
-					t.Fatalf("bullet %s changed and is not among the changed %v", id, changed)
+					t.Fatalf("bullet %s changed, but is not in %v", id, changed)
 				}
 			}
 			hash := p.StateHash()
@@ -240,7 +240,7 @@ func mapsUnion[K comparable, V any](a, b map[K]V) map[K]V {
 	return u
 }
 
-func TestAVersionThatDoesNotFollowIsRefusedAndChangesNothing(t *testing.T) {
+func TestApplyRejectsAVersionThatDoesNotFollow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPlaybook(t)
@@ -248,12 +248,12 @@ func TestAVersionThatDoesNotFollowIsRefusedAndChangesNothing(t *testing.T) {
 		d.Version += rapid.Uint64Range(1, 5).Draw(t, "gap")
 		before := contents(p)
 		if _, err := p.Apply(d); err == nil || !cmp.Equal(before, contents(p)) {
-			t.Fatalf("got %v and a change, want an error and none", err)
+			t.Fatalf("got error %v and a change, want an error and no change", err)
 		}
 	})
 }
 
-// TestIndependentDeltasCommute: ids minted, bullets disjoint.
+// TestIndependentDeltasCommute: the deltas have minted ids and different bullets.
 func TestIndependentDeltasCommute(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -296,9 +296,8 @@ func TestIndependentDeltasCommute(t *testing.T) {
 	})
 }
 
-// TestWhatEachOperationDoesToCounters is the list of known failures in one table: UPDATE erases nothing, TAG moves by
-// its votes, ADD overwrites nothing, MERGE keeps the sum.
-func TestWhatEachOperationDoesToCounters(t *testing.T) {
+// TestOperationsKeepCounters: UPDATE keeps the counters, TAG adds its votes, ADD overwrites nothing, MERGE keeps the sum.
+func TestOperationsKeepCounters(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPlaybook(t)
@@ -316,14 +315,14 @@ func TestWhatEachOperationDoesToCounters(t *testing.T) {
 				t.Fatalf("ADD overwrote %v with %v", old, now)
 			}
 		case !there && op.Kind != playbook.Add && !cmp.Equal(before, contents(p)):
-			t.Fatalf("%s of a bullet that is not there changed something", op.Kind)
+			t.Fatalf("%s of a missing bullet changed something", op.Kind)
 		case !there || op.Kind == playbook.Remove:
 			want = [3]int{}
 		case op.Kind == playbook.Tag:
 			want = [3]int{old.Helpful + op.Helpful, old.Harmful + op.Harmful, old.Neutral + op.Neutral}
 		case op.Kind == playbook.Retag:
 			want = counters(old)
-			was := slices.Index([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}, op.Was)
+			was := slices.Index([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}, op.OldVote)
 			want[was] = max(0, want[was]-len(op.Support))
 			want = [3]int{want[0] + op.Helpful, want[1] + op.Harmful, want[2] + op.Neutral}
 		case op.Kind == playbook.Merge:
@@ -347,22 +346,22 @@ func TestCloneIsIndependent(t *testing.T) {
 		p := drawPlaybook(t)
 		c, before := p.Clone(), contents(p)
 		apply(t, c, drawDelta(t, c))
-		checkKept(t, c)
+		checkIndexes(t, c)
 		if !cmp.Equal(before, contents(p)) {
 			t.Fatal("a change of the clone changed the original")
 		}
-		checkKept(t, p)
+		checkIndexes(t, p)
 		after := contents(c)
 		apply(t, p, drawDelta(t, p))
 		if !cmp.Equal(after, contents(c)) {
 			t.Fatal("a change of the original changed the clone")
 		}
-		checkKept(t, c)
-		checkKept(t, p)
+		checkIndexes(t, c)
+		checkIndexes(t, p)
 	})
 }
 
-func TestMirrorFollowsOrLeavesEverythingAsItWas(t *testing.T) {
+func TestMirrorFollowsOrChangesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPlaybook(t)
@@ -380,34 +379,34 @@ func TestMirrorFollowsOrLeavesEverythingAsItWas(t *testing.T) {
 			if cmp.Equal(mirror.Bullet(id), p.Bullet(id)) || hash == p.StateHash() {
 				break
 			}
-			if partial := mirror.Mirror(p.Version(), p.LastMinted(), torn, p.Len(), p.Checksum()); partial && mirror.StateHash() != p.StateHash() {
-				t.Fatal("took a torn view for a whole one")
+			if partial := mirror.ApplyChanges(p.Version(), p.LastMinted(), torn, p.Len(), p.Checksum()); partial && mirror.StateHash() != p.StateHash() {
+				t.Fatal("accepted a partial view")
 			} else if partial {
-				return // what did not arrive is not part of the state: a time, a rule
+				return // the missing change is in a field without checksum, such as a time or a rule
 			}
 			break
 		}
 		sum := p.Checksum()
 		sum[3] ^= 1
-		if mirror.Mirror(p.Version(), p.LastMinted(), changed, p.Len(), sum) ||
-			mirror.Mirror(p.Version(), p.LastMinted(), changed, p.Len()+1, p.Checksum()) {
+		if mirror.ApplyChanges(p.Version(), p.LastMinted(), changed, p.Len(), sum) ||
+			mirror.ApplyChanges(p.Version(), p.LastMinted(), changed, p.Len()+1, p.Checksum()) {
 			t.Fatal("took what does not fit")
 		}
 		if !cmp.Equal(before, contents(mirror)) || mirror.StateHash() != hash || mirror.LastMinted() != last {
 			t.Fatal("a refused Mirror changed something")
 		}
-		checkKept(t, mirror)
-		if !mirror.Mirror(p.Version(), p.LastMinted(), changed, p.Len(), p.Checksum()) {
+		checkIndexes(t, mirror)
+		if !mirror.ApplyChanges(p.Version(), p.LastMinted(), changed, p.Len(), p.Checksum()) {
 			t.Fatal("refused what fits")
 		}
-		checkKept(t, mirror)
+		checkIndexes(t, mirror)
 		if mirror.Version() != p.Version() || mirror.StateHash() != p.StateHash() || mirror.LastMinted() != p.LastMinted() || !cmp.Equal(contents(p), contents(mirror)) {
 			t.Fatal("the mirror is not what it mirrors")
 		}
 	})
 }
 
-func TestIDsDoNotRepeatAfterTheEndOfTheirBullets(t *testing.T) {
+func TestIDsOfRemovedBulletsAreNotReused(t *testing.T) {
 	t.Parallel()
 	p := new(playbook.Playbook)
 	for i, id := range []playbook.BulletID{"misc-00001", "calc-00002", "x-4294967295", "no-number", "007"} {
@@ -417,7 +416,7 @@ func TestIDsDoNotRepeatAfterTheEndOfTheirBullets(t *testing.T) {
 	}
 	next := playbook.MintID("others", p.LastMinted()+1)
 	if p.Len() != 0 || next != "misc-4294967296" {
-		t.Fatalf("got %d bullets and next %s, want none and the number after the highest ever", p.Len(), next)
+		t.Fatalf("got %d bullets and next id %s, want no bullets and the number after the highest", p.Len(), next)
 	}
 	apply(t, p, &playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{{Kind: playbook.Add, Bullet: next, Content: "one more"}}})
 	if again := playbook.MintID("others", p.LastMinted()+1); again == next {

@@ -8,7 +8,7 @@ import (
 	"debrief/playbook"
 )
 
-// library is a playbook of n bullets of the usual length.
+// library returns a playbook of n bullets of the usual length.
 func library(n int) *playbook.Playbook {
 	return playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
 		for i := range n {
@@ -24,8 +24,8 @@ func library(n int) *playbook.Playbook {
 	})
 }
 
-// BenchmarkApply is a delta with one vote on each of ten bullets. Its cost must not depend on how many bullets there
-// are beside them.
+// BenchmarkApply applies a delta with one vote on each of ten bullets. Its cost must not depend on the number of other
+// bullets.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -77,12 +77,12 @@ func BenchmarkClone10000(b *testing.B) {
 	}
 }
 
-// BenchmarkSame10000 is one new bullet against all that there are.
+// BenchmarkSame10000 looks up the content of one new bullet.
 func BenchmarkSame10000(b *testing.B) {
 	p := library(10_000)
-	p.Same("")
+	p.FindByContent("")
 	b.ReportAllocs()
 	for b.Loop() {
-		p.Same("When invoice 10001 has a discount, take it off before the tax and round once, at the end of it all.")
+		p.FindByContent("When invoice 10001 has a discount, take it off before the tax and round once, at the end of it all.")
 	}
 }

@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -12,14 +13,16 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
-// Book names a playbook. Several books live side by side; a name is also a token of a subject and of a key.
+// Book is the name of a playbook. It is also a token of NATS subjects and keys.
 type Book string
 
 var bookName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// Validate reports whether the name can be a token of a subject.
+// Validate returns an error if the name cannot be a token of a subject.
 func (b Book) Validate() error {
 	if !bookName.MatchString(string(b)) {
 		return fmt.Errorf("book %.80q: a name is 1 to 64 of A-Z a-z 0-9 _ -", string(b))
@@ -27,47 +30,48 @@ func (b Book) Validate() error {
 	return nil
 }
 
-// BulletID names a bullet within its book, normally "<slug>-<number>" as minted by MintID.
+// BulletID identifies a bullet within its book. Usually it is "<slug>-<number>", created by MintID.
 type BulletID string
 
-// MaxID bounds an id, in bytes.
+// MaxID is the maximum length of an id, in bytes.
 const MaxID = 256
 
-// Validate reports what makes an id unfit: what would break a line or a bracket of a prompt, or hide that two ids
-// differ.
+// Validate returns an error if the id is invalid. A valid id cannot break a line or a bracket of a prompt, and two
+// different ids look different.
 func (id BulletID) Validate() error {
 	text := string(id)
 	switch {
 	case text == "":
-		return errors.New("the id is empty")
+		return errors.New("id is empty")
 	case len(text) > MaxID:
-		return fmt.Errorf("the id is longer than %d bytes", MaxID)
+		return fmt.Errorf("id is longer than %d bytes", MaxID)
 	case !utf8.ValidString(text):
-		return errors.New("the id is no valid UTF-8")
+		return errors.New("id is not valid UTF-8")
 	case strings.TrimSpace(text) != text:
-		return errors.New("the id has white space around it")
+		return errors.New("id has leading or trailing white space")
 	case strings.ContainsFunc(text, func(r rune) bool { return r == ']' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
-		return errors.New("the id holds a bracket or a control character")
+		return errors.New("id contains ']' or a control character")
 	}
 	return nil
 }
 
-// MaxNumber bounds the numbers that count as minted. An id with a greater one, such as a timestamp, never meets a minted
-// one. A bullet from elsewhere may bring a number up to maxForeign: the numbers above are left to new bullets.
+// MaxNumber is the largest number of a minted id. An id with a larger number, such as a timestamp, never equals a minted
+// one. The id of an imported bullet may have a number up to maxForeign, so that enough numbers are left for new bullets.
 const (
 	MaxNumber  = 1_000_000_000_000_000
 	maxForeign = MaxNumber - 1_000_000_000_000
 )
 
-// CheckForeign returns an error if a bullet that comes with this id would leave too few numbers for new bullets.
-func (id BulletID) CheckForeign() error {
+// CheckImported returns an error if the id of an imported bullet has a number above the limit. Such an id would leave too
+// few numbers for new bullets.
+func (id BulletID) CheckImported() error {
 	if n := id.Number(); n > maxForeign {
-		return fmt.Errorf("the number %d leaves too few for new bullets: use one up to %d", n, int64(maxForeign))
+		return fmt.Errorf("id number %d is too large: the maximum is %d", n, int64(maxForeign))
 	}
 	return nil
 }
 
-// Number is the number at the end of a minted id, 0 if it has none.
+// Number returns the number at the end of a minted id, 0 if it has none.
 func (id BulletID) Number() uint64 {
 	_, digits, ok := cutLast(string(id), "-")
 	if !ok {
@@ -87,8 +91,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// Key is the id as one token of a key: the id itself where it fits, else "x-" and the first 22 characters of the
-// base64url of its SHA-256. The true id is in the stored value.
+// Key returns the id as one token of a key: the id itself if it is valid there, else "x-" and the first 22 characters of
+// the base64url of its SHA-256. The stored value contains the id.
 func (id BulletID) Key() string {
 	if bookName.MatchString(string(id)) {
 		return string(id)
@@ -97,24 +101,24 @@ func (id BulletID) Key() string {
 	return "x-" + base64.RawURLEncoding.EncodeToString(sum[:])[:22]
 }
 
-// Status says whether a bullet is shown to generators. Stored; append only.
+// Status is the state of a bullet. It decides whether generators see the bullet. Stored; append only.
 type Status string
 
 const (
 	// Active bullets are shown. The empty status means active.
 	Active Status = "active"
-	// Candidate bullets are counted but not shown: what a rule has seen, before the counts say that it matters; and,
-	// where a gate is on, new advice that waits for probation.
+	// Candidate bullets are counted but not shown: patterns of a rule that are not significant yet, and, if the gate is on,
+	// new advice that waits for probation.
 	Candidate Status = "candidate"
-	// Probation bullets are shown to a share of the tasks, by chance, until the difference that they make is known.
+	// Probation bullets are shown for a random share of the tasks until their effect is known.
 	Probation Status = "probation"
-	// Retired bullets did harm, were of no use, or lost their place; they are not shown.
+	// Retired bullets are not shown: they were harmful, useless, or replaced.
 	Retired Status = "retired"
-	// Quarantined bullets wait for a person and are not shown.
+	// Quarantined bullets are not shown until a person decides.
 	Quarantined Status = "quarantined"
 )
 
-// Valid reports whether it is one of the statuses, or none.
+// Valid reports whether the status is known or empty.
 func (s Status) Valid() bool {
 	switch s {
 	case "", Active, Candidate, Probation, Retired, Quarantined:
@@ -123,17 +127,17 @@ func (s Status) Valid() bool {
 	return false
 }
 
-// Rule ties a bullet to what a rule counts.
+// Rule links a bullet to the pattern that a rule counts.
 type Rule struct {
-	// Key identifies what was seen, such as "order/A/B".
+	// Key identifies the pattern, such as "order/A/B".
 	Key string `msgpack:"y" json:"key"`
-	// Base is the key of the bullet that counts the same runs without the condition.
+	// Base is the key of the bullet that counts the same executions without the condition; empty for none.
 	Base string `msgpack:"b,omitempty" json:"base,omitempty"`
 	// Text is the content with placeholders for the counts.
 	Text string `msgpack:"t" json:"text"`
 	// CountOnly bullets are never shown.
 	CountOnly bool `msgpack:"c,omitempty" json:"count_only,omitempty"`
-	// Paired bullets count pairs of runs at one task, one that succeeded and one that failed.
+	// Paired bullets count pairs of executions of one task: one successful, one failed.
 	Paired bool `msgpack:"p,omitempty" json:"paired,omitempty"`
 }
 
@@ -143,7 +147,7 @@ type Bullet struct {
 	Section string   `msgpack:"section" json:"section"`
 	Content string   `msgpack:"content" json:"content"`
 
-	// How often a sample's reflection found the bullet helpful, harmful or neither.
+	// Numbers of samples whose reflection judged the bullet helpful, harmful or neither.
 	Helpful int `msgpack:"helpful,omitempty" json:"helpful"`
 	Harmful int `msgpack:"harmful,omitempty" json:"harmful"`
 	Neutral int `msgpack:"neutral,omitempty" json:"neutral"`
@@ -151,29 +155,29 @@ type Bullet struct {
 	Status Status `msgpack:"status,omitempty" json:"status,omitempty"`
 	Pinned bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
 
-	// Rule is set on what a rule found, so that the next sighting counts here.
+	// Rule is set on a bullet that a rule created, so that later matches of the rule count here.
 	Rule *Rule `msgpack:"rule,omitempty" json:"rule,omitempty"`
 
-	// Case is the evidence on whether the bullet helps, nil where there is none. Backing counts its support by source,
-	// as far as sources have names. Replaces is the bullet that it would stand in for, where it came as a correction of
-	// one. None of them is part of any state hash.
-	Case     *Case     `msgpack:"case,omitempty" json:"case,omitempty"`
-	Backing  []Backing `msgpack:"from,omitempty" json:"backing,omitempty"`
-	Replaces BulletID  `msgpack:"for,omitempty" json:"replaces,omitempty"`
+	// Experiment has the measured effect of the bullet, nil if nothing was measured. Backing counts its support by source, for
+	// executions with a named source. Replaces is the bullet that this one corrects, empty for none. They are not part of
+	// the state hash.
+	Experiment      *Experiment     `msgpack:"case,omitempty" json:"case,omitempty"`
+	SupportBySource []SourceSupport `msgpack:"from,omitempty" json:"backing,omitempty"`
+	Replaces        BulletID        `msgpack:"for,omitempty" json:"replaces,omitempty"`
 
-	// Commit times of the deltas that made, last changed and last tagged the bullet. Not part of any state hash.
+	// Commit times of the deltas that added, last changed and last tagged the bullet. Not part of the state hash.
 	CreatedAt time.Time `msgpack:"created" json:"created_at"`
 	UpdatedAt time.Time `msgpack:"updated" json:"updated_at"`
 	LastUsed  time.Time `msgpack:"used,omitempty" json:"last_used,omitzero"`
 }
 
-// Shown reports whether generators get the bullet to see.
+// Shown reports whether the bullet is active, so that generators always see it.
 func (b *Bullet) Shown() bool { return b.Status == Active || b.Status == "" }
 
-// Score is helpful minus harmful, the order of bullets in a prompt.
+// Score returns helpful minus harmful. It orders bullets in Top.
 func (b *Bullet) Score() int { return b.Helpful - b.Harmful }
 
-// MaxContent and MaxSection bound a bullet, in bytes.
+// MaxContent and MaxSection are the maximum lengths of content and section name, in bytes.
 const (
 	MaxContent = 64 << 10
 	MaxSection = 200
@@ -184,10 +188,10 @@ var (
 	errLongContent  = fmt.Errorf("content: is longer than %d bytes", MaxContent)
 )
 
-// CleanContent is text as the content of a bullet: valid UTF-8, no control characters but newline and tab, no white
-// space around it. It is the only way content enters a playbook; what it cannot hold is an error.
+// CleanContent normalizes text to valid content of a bullet: valid UTF-8, no control characters except newline and tab,
+// no surrounding white space. All content must pass it. It returns an error if the text is then empty or too long.
 func CleanContent(text string) (string, error) {
-	text = strings.TrimSpace(strip(text, "\n\t"))
+	text = strings.TrimSpace(removeControl(text, "\n\t"))
 	switch {
 	case text == "":
 		return "", errEmptyContent
@@ -197,22 +201,21 @@ func CleanContent(text string) (string, error) {
 	return text, nil
 }
 
-// Section is text as the name of a section: one line, lower case, words joined by "_", "misc" when nothing is left.
-func Section(text string) string {
-	text = strings.ToLower(strip(text, ""))
-	text = strings.ReplaceAll(text, "&", "and")
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '#' || r == '_' || r == '[' || r == ']' }), "_")
-	if len(text) > MaxSection {
-		text = strings.TrimRight(strings.ToValidUTF8(text[:MaxSection], ""), "_")
+// Section normalizes a name to that of a section: one line, lower case, words joined by "_". An empty result becomes
+// "misc".
+func Section(name string) string {
+	name = strings.ToLower(removeControl(name, ""))
+	name = strings.ReplaceAll(name, "&", "and")
+	name = strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || r == '#' || r == '_' || r == '[' || r == ']' }), "_")
+	if len(name) > MaxSection {
+		name = strings.TrimRight(text.Prefix(name, MaxSection), "_")
 	}
-	if text == "" {
-		return "misc"
-	}
-	return text
+	return cmp.Or(name, "misc")
 }
 
-// strip drops invalid UTF-8 and every control character that is not in keep; a carriage return becomes nothing.
-func strip(text, keep string) string {
+// removeControl replaces invalid UTF-8 by U+FFFD, line breaks and tabs by spaces, and removes other control characters.
+// It does not change the characters in keep.
+func removeControl(text, keep string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -227,7 +230,7 @@ func strip(text, keep string) string {
 	}, text)
 }
 
-// slugs are the short names of the sections that the ACE authors' playbooks use (ace-agent/ace, ace-agent/ace-appworld).
+// slugs are the short names of the sections in the ACE authors' playbooks (ace-agent/ace, ace-agent/ace-appworld).
 var slugs = map[string]string{
 	"formulas_and_calculations":                "calc",
 	"code_snippets_and_templates":              "code",
@@ -245,8 +248,8 @@ var slugs = map[string]string{
 	"troubleshooting_and_pitfalls":             "ts",
 }
 
-// MintID is the id of the n-th bullet of a book: the section's slug and the number, five digits wide. The slug of a
-// section that the field has no name for is the first four letters of a single word or the initials of up to five.
+// MintID returns the id of the n-th bullet of a book: the section's slug and the number with at least five digits. The
+// slug of an unknown section is the first four letters of a single word, or the initials of up to five words.
 func MintID(section string, n uint64) BulletID {
 	slug, ok := slugs[section]
 	if !ok {
@@ -266,15 +269,15 @@ func MintID(section string, n uint64) BulletID {
 	return BulletID(fmt.Sprintf("%s-%05d", slug, n))
 }
 
-// checksum is a hash of what the state hash covers of one bullet, the bullet's part of the playbook's checksum.
+// checksum returns the bullet's part of the playbook's checksum. It covers the same fields as the state hash.
 func (b *Bullet) checksum() Checksum {
 	var buf [1024]byte // on the stack; most bullets are shorter
 	sum := sha256.Sum256(b.appendState(buf[:0]))
 	return Checksum(sum[:16])
 }
 
-// appendState writes what the state hash covers. Fields are length-prefixed, so that no content can pass for another
-// field.
+// appendState appends the fields that the state hash covers. Strings have a length prefix, so that different bullets have
+// different encodings.
 func (b *Bullet) appendState(buf []byte) []byte {
 	status := b.Status
 	if status == "" {

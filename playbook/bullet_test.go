@@ -47,7 +47,7 @@ func TestMintIDNamesTheSection(t *testing.T) {
 			t.Errorf("%q: got %s, want %s", section, got, want)
 		}
 		if got := string(playbook.MintID(section, 7)); playbook.BulletID(got).Key() != got {
-			t.Errorf("%q: %s is no token of a key", section, got)
+			t.Errorf("%q: %s is not a token of a key", section, got)
 		}
 	}
 	if got, want := playbook.MintID("others", 123456), playbook.BulletID("misc-123456"); got != want {
@@ -131,7 +131,7 @@ func TestSection(t *testing.T) {
 	}
 }
 
-// TestCleaningTwiceIsCleaningOnce: what a log holds is what cleaning made, and Validate checks it by cleaning again.
+// TestCleaningTwiceIsCleaningOnce: Validate checks stored contents by cleaning them again.
 func TestCleaningTwiceIsCleaningOnce(t *testing.T) {
 	t.Parallel()
 	draw := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 300), func(b []byte) string { return string(b) }),
@@ -164,8 +164,8 @@ func stateHash(bullets ...*playbook.Bullet) string {
 	return fmt.Sprintf("%x", playbook.Restore(1, 1, slices.Values(bullets)).StateHash())
 }
 
-// TestStateHashIsForEver pins the bytes: two machines years apart must agree.
-func TestStateHashIsForEver(t *testing.T) {
+// TestStateHashIsStable fixes the hash: every machine and every later version must compute the same.
+func TestStateHashIsStable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		what string
@@ -182,13 +182,13 @@ func TestStateHashIsForEver(t *testing.T) {
 	}
 }
 
-func TestStateHashCoversTheStateAndNothingElse(t *testing.T) {
+func TestStateHashCoversOnlyTheState(t *testing.T) {
 	t.Parallel()
 	covered := map[string]bool{
 		"ID": true, "Section": true, "Content": true, "Helpful": true, "Harmful": true, "Neutral": true, "Status": true, "Pinned": true,
 		"Rule": false, "CreatedAt": false, "UpdatedAt": false, "LastUsed": false,
-		// What is known about it, and why it is there.
-		"Case": false, "Backing": false, "Replaces": false,
+		// Measurements and origin.
+		"Experiment": false, "SupportBySource": false, "Replaces": false,
 	}
 	base := stateHash(golden())
 	for f := range reflect.TypeFor[playbook.Bullet]().Fields() {
@@ -207,10 +207,10 @@ func TestStateHashCoversTheStateAndNothingElse(t *testing.T) {
 			v.Set(reflect.ValueOf(time.Unix(99, 0)))
 		case *playbook.Rule:
 			v.Set(reflect.ValueOf(&playbook.Rule{Key: "other"}))
-		case *playbook.Case:
-			v.Set(reflect.ValueOf(&playbook.Case{Number: 7}))
-		case []playbook.Backing:
-			v.Set(reflect.ValueOf([]playbook.Backing{{Source: "s", N: 1}}))
+		case *playbook.Experiment:
+			v.Set(reflect.ValueOf(&playbook.Experiment{Number: 7}))
+		case []playbook.SourceSupport:
+			v.Set(reflect.ValueOf([]playbook.SourceSupport{{Source: "s", Count: 1}}))
 		default:
 			v.SetString(v.String() + "x")
 		}
@@ -224,22 +224,22 @@ func TestStateHashCoversTheStateAndNothingElse(t *testing.T) {
 	}
 	b := golden()
 	if b.Status = ""; stateHash(b) != base {
-		t.Error("the empty status means active and has another hash")
+		t.Error("the empty status means active, but has another hash")
 	}
 	x, y := golden(), golden()
 	x.Section, x.Content = "ab", "c"
 	y.Section, y.Content = "a", "bc"
 	if stateHash(x) == stateHash(y) {
-		t.Error("text moved from one field to the next under the same hash")
+		t.Error("text moved to another field has the same hash")
 	}
 }
 
 func TestLabel(t *testing.T) {
 	t.Parallel()
-	if got := playbook.Label(17, []byte{0xab, 0x12, 0xcd, 0xef}); got != "17@ab12cd" {
+	if got := playbook.VersionLabel(17, []byte{0xab, 0x12, 0xcd, 0xef}); got != "17@ab12cd" {
 		t.Errorf("got %s, want 17@ab12cd", got)
 	}
-	if got := playbook.Label(0, nil); got != "0" {
+	if got := playbook.VersionLabel(0, nil); got != "0" {
 		t.Errorf("got %s, want 0", got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"debrief/playbook"
 )
 
-// drawLog is a log of changes of one to four parts; some break off, and another comes after them, or nothing. States
-// has the bullets at each version, made of the whole changes alone.
+// drawLog draws a log of changes of one to four parts. Some changes are incomplete, and another change may follow. States
+// has the bullets at each version, computed from complete changes only.
 func drawLog(t *rapid.T) (log []*playbook.Delta, states []map[playbook.BulletID]playbook.Bullet) {
 	p := new(playbook.Playbook) // takes each change as one delta
 	states = append(states, contents(p))
@@ -31,7 +31,7 @@ func drawLog(t *rapid.T) (log []*playbook.Delta, states []map[playbook.BulletID]
 		for n := range stored {
 			part := &playbook.Delta{Version: uint64(len(log) + 1), Time: whole.Time, Ops: whole.Ops[cut[n]:cut[n+1]], Covers: whole.Covers}
 			if parts > 1 {
-				part.Change, part.More = fmt.Sprint("change ", i), n < parts-1
+				part.ChangeID, part.More = fmt.Sprint("change ", i), n < parts-1
 			}
 			log = append(log, part)
 			if n < parts-1 {
@@ -46,9 +46,9 @@ func drawLog(t *rapid.T) (log []*playbook.Delta, states []map[playbook.BulletID]
 	return log, states
 }
 
-// TestAChangeInPartsTakesEffectAsAWholeOrNot, wherever it breaks off, and whether the playbook is the one that saw its
-// beginning, a copy, or one that was stored in between.
-func TestAChangeInPartsTakesEffectAsAWholeOrNot(t *testing.T) {
+// TestChangeInPartsTakesEffectCompletelyOrNot: a change may stop after any part, and the playbook may be a clone or
+// restored in between.
+func TestChangeInPartsTakesEffectCompletelyOrNot(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		log, states := drawLog(t)
@@ -61,7 +61,7 @@ func TestAChangeInPartsTakesEffectAsAWholeOrNot(t *testing.T) {
 			case 1:
 				stored := playbook.Restore(p.Version(), p.LastMinted(), p.All())
 				for _, before := range log[opened:i] {
-					stored.Reopen(before)
+					stored.ResumeChange(before)
 				}
 				p = stored
 			}
@@ -69,22 +69,22 @@ func TestAChangeInPartsTakesEffectAsAWholeOrNot(t *testing.T) {
 			if diff := cmp.Diff(states[i+1], contents(p)); diff != "" {
 				t.Fatalf("at version %d of %d (-want +got):\n%s", d.Version, len(log), diff)
 			}
-			if p.Open() != d.More {
-				t.Fatalf("version %d: open is %v, more to come %v", d.Version, p.Open(), d.More)
+			if p.InChange() != d.More {
+				t.Fatalf("version %d: open is %v, more to come %v", d.Version, p.InChange(), d.More)
 			}
 			if !d.More {
 				opened = i + 1
-			} else if i > 0 && log[i-1].Change != d.Change {
+			} else if i > 0 && log[i-1].ChangeID != d.ChangeID {
 				opened = i
 			}
-			checkKept(t, p)
+			checkIndexes(t, p)
 		}
 	})
 }
 
-// TestABatchDeliveredFiveTimesIsOnce: any batch of a log, also one that begins or ends within a change, delivered
-// again and again while the log goes on.
-func TestABatchDeliveredFiveTimesIsOnce(t *testing.T) {
+// TestRepeatedBatchIsAppliedOnce: a batch of deltas, which may begin or end within a change, is applied five times while
+// the log continues.
+func TestRepeatedBatchIsAppliedOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		log, states := drawLog(t)
@@ -104,7 +104,7 @@ func TestABatchDeliveredFiveTimesIsOnce(t *testing.T) {
 	})
 }
 
-// TestIndependentChangesCommute: changes in parts, of bullets as wholes, that share no bullet.
+// TestIndependentChangesCommute: changes in parts put whole bullets and have no bullet in common.
 func TestIndependentChangesCommute(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -114,10 +114,10 @@ func TestIndependentChangesCommute(t *testing.T) {
 			var change []*playbook.Delta
 			parts := rapid.IntRange(1, 3).Draw(t, "parts")
 			for n := range parts {
-				d := &playbook.Delta{Change: fmt.Sprint("change ", i), More: n < parts-1}
+				d := &playbook.Delta{ChangeID: fmt.Sprint("change ", i), More: n < parts-1}
 				id := playbook.MintID("others", start.LastMinted()+uint64(10*i+n+1))
 				b := &playbook.Bullet{ID: id, Section: "others", Content: drawContent.Draw(t, "content"), Helpful: drawVotes.Draw(t, "votes"), Rule: drawRule(t)}
-				d.Ops = []playbook.Op{{Kind: playbook.Put, Bullet: id, Whole: b}, {Kind: playbook.Pin, Bullet: id, Pinned: rapid.Bool().Draw(t, "pinned")}}
+				d.Ops = []playbook.Op{{Kind: playbook.Put, Bullet: id, PutBullet: b}, {Kind: playbook.Pin, Bullet: id, Pinned: rapid.Bool().Draw(t, "pinned")}}
 				change = append(change, d)
 			}
 			changes = append(changes, change)
@@ -128,7 +128,7 @@ func TestIndependentChangesCommute(t *testing.T) {
 				d.Version = p.Version() + 1
 				apply(t, p, d)
 			}
-			checkKept(t, p)
+			checkIndexes(t, p)
 			return p
 		}
 		one := fold(changes)
@@ -139,9 +139,8 @@ func TestIndependentChangesCommute(t *testing.T) {
 	})
 }
 
-// TestIDsNeverCollideAcrossWritersAndResumes: several writers mint against what they know and commit by
-// compare-and-swap; one that came too late mints anew on the newer state. Writers are resumed from what was stored, from
-// a view, or from the log.
+// TestIDsNeverCollideAcrossWritersAndResumes: several writers mint ids from their state and commit with compare-and-swap.
+// After a conflict a writer mints again on the newer state. Writers are restored from stored bullets, a view or the log.
 func TestIDsNeverCollideAcrossWritersAndResumes(t *testing.T) {
 	t.Parallel()
 	foreign := rapid.SampledFrom([]playbook.BulletID{"misc-00009", "ctx-14", "99", "a-b-00030", "-7", "x-", "x-0x1f", "x-99999999999999999999999"})
@@ -169,7 +168,7 @@ func TestIDsNeverCollideAcrossWritersAndResumes(t *testing.T) {
 					view[b.ID] = b
 				}
 				writers[i] = new(playbook.Playbook)
-				if !writers[i].Mirror(truth.Version(), truth.LastMinted(), view, truth.Len(), truth.Checksum()) {
+				if !writers[i].ApplyChanges(truth.Version(), truth.LastMinted(), view, truth.Len(), truth.Checksum()) {
 					t.Fatal("the view was refused")
 				}
 			}
@@ -190,12 +189,12 @@ func TestIDsNeverCollideAcrossWritersAndResumes(t *testing.T) {
 			}
 			for _, op := range d.Ops {
 				if ever[op.Bullet] {
-					t.Fatalf("%s was given to a second bullet", op.Bullet)
+					t.Fatalf("%s was assigned to a second bullet", op.Bullet)
 				}
 				ever[op.Bullet] = true
 			}
 			if id := foreign.Draw(t, "foreign"); !ever[id] && rapid.IntRange(0, 5).Draw(t, "import") == 0 {
-				d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Put, Bullet: id, Whole: &playbook.Bullet{ID: id, Section: "others", Content: "c"}})
+				d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "others", Content: "c"}})
 				ever[id] = true
 			}
 			if all := truth.Sorted(); len(all) > 0 && rapid.Bool().Draw(t, "remove") {
@@ -214,7 +213,7 @@ func TestIDsNeverCollideAcrossWritersAndResumes(t *testing.T) {
 				}
 			}
 			if truth.Len() != size {
-				t.Fatalf("%d bullets, want %d: an operation did nothing", truth.Len(), size)
+				t.Fatalf("got %d bullets, want %d: an operation had no effect", truth.Len(), size)
 			}
 			if w.LastMinted() != truth.LastMinted() || w.StateHash() != truth.StateHash() {
 				t.Fatal("a resumed writer has another state than the log")

@@ -34,10 +34,10 @@ const (
 	Put OpKind = "PUT"
 	// Retag moves one vote of each reflection in Support from the counter Was to another, or takes it back.
 	Retag OpKind = "RETAG"
-	// Trial adds outcomes to a bullet's Case, one for each entry of Support, if it still has that case.
-	Trial OpKind = "TRIAL"
-	// Second counts the reflections in Support as asking for the same words again.
-	Second OpKind = "SECOND"
+	// AddExposures adds outcomes to a bullet's Case, one for each entry of Support, if it still has that case.
+	AddExposures OpKind = "TRIAL"
+	// Confirm counts the reflections in Support as asking for the same words again.
+	Confirm OpKind = "SECOND"
 )
 
 // ErrUnknownOp is returned for an operation whose kind this program does not know: a newer program may have written it.
@@ -49,30 +49,31 @@ type Op struct {
 	Kind   OpKind   `msgpack:"k" json:"type"`
 	Bullet BulletID `msgpack:"b" json:"bullet_id"`
 
-	Section string     `msgpack:"s,omitempty" json:"section,omitempty"`    // Add, Update
-	Content string     `msgpack:"c,omitempty" json:"content,omitempty"`    // Add, Update, Merge
-	Rule    *Rule      `msgpack:"y,omitempty" json:"rule,omitempty"`       // Add, Update
-	Status  Status     `msgpack:"u,omitempty" json:"status,omitempty"`     // Add, SetStatus
-	Pinned  bool       `msgpack:"p,omitempty" json:"pinned,omitempty"`     // Pin
-	Sources []BulletID `msgpack:"z,omitempty" json:"source_ids,omitempty"` // Merge
-	Whole   *Bullet    `msgpack:"w,omitempty" json:"whole,omitempty"`      // Put
+	Section   string     `msgpack:"s,omitempty" json:"section,omitempty"`    // Add, Update
+	Content   string     `msgpack:"c,omitempty" json:"content,omitempty"`    // Add, Update, Merge
+	Rule      *Rule      `msgpack:"y,omitempty" json:"rule,omitempty"`       // Add, Update
+	Status    Status     `msgpack:"u,omitempty" json:"status,omitempty"`     // Add, SetStatus
+	Pinned    bool       `msgpack:"p,omitempty" json:"pinned,omitempty"`     // Pin
+	Sources   []BulletID `msgpack:"z,omitempty" json:"source_ids,omitempty"` // Merge
+	PutBullet *Bullet    `msgpack:"w,omitempty" json:"whole,omitempty"`      // Put
 
 	Helpful int `msgpack:"h,omitempty" json:"helpful,omitempty"` // Tag, Retag
 	Harmful int `msgpack:"m,omitempty" json:"harmful,omitempty"` // Tag, Retag
 	Neutral int `msgpack:"n,omitempty" json:"neutral,omitempty"` // Tag, Retag
 
-	Was      Vote     `msgpack:"q,omitempty" json:"was,omitempty"`      // Retag: the vote before; a Retag without a new one takes it back
-	Case     int      `msgpack:"e,omitempty" json:"case,omitempty"`     // Trial: the number of the case
-	Seen     []Seen   `msgpack:"v,omitempty" json:"seen,omitempty"`     // Trial: parallel to Support
-	Share    int      `msgpack:"g,omitempty" json:"share,omitempty"`    // Add, SetStatus to probation: percent of tasks; opens a case
-	Replaces BulletID `msgpack:"x,omitempty" json:"replaces,omitempty"` // Add
+	OldVote          Vote       `msgpack:"q,omitempty" json:"was,omitempty"`      // Retag: the vote before; a Retag without a new one takes it back
+	ExperimentNumber int        `msgpack:"e,omitempty" json:"case,omitempty"`     // Trial: the number of the case
+	Exposures        []Exposure `msgpack:"v,omitempty" json:"seen,omitempty"`     // Trial: parallel to Support
+	Share            int        `msgpack:"g,omitempty" json:"share,omitempty"`    // Add, SetStatus to probation: percent of tasks; opens a case
+	Replaces         BulletID   `msgpack:"x,omitempty" json:"replaces,omitempty"` // Add
 
 	// Support lists, as indices into the delta's Covers, the reflections and edits that asked for this. A Tag moves one
 	// counter and its votes are as many as its Support, so that each vote can be told from the others. In a change of
 	// several deltas the covers are with the last one, and the indices are into those; where a person's change says
 	// nothing, its operations rest on all of them.
 	Support []int  `msgpack:"f,omitempty" json:"support,omitempty"`
-	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"`
+	Code    Reason `msgpack:"d,omitempty" json:"code,omitempty"`   // of a decision of the Curator
+	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"` // for people
 }
 
 // Cover names an event that has its whole effect in a delta: an execution with its own outcome, feedback on one, or an edit. The
@@ -96,14 +97,14 @@ func (c *Cover) Kind() string {
 	switch {
 	case c.Evidence == nil:
 		return "edit"
-	case c.Evidence.Judged > 0:
+	case c.Evidence.FeedbackSeq > 0:
 		return "feedback"
 	}
 	return "execution"
 }
 
-// JudgedKey returns the key under which it is known that feedback on a sample is covered.
-func JudgedKey(sample string) CoverKey { return coverKey("judged", sample) }
+// FeedbackKey returns the key under which it is known that feedback on a sample is covered.
+func FeedbackKey(sample string) CoverKey { return coverKey("judged", sample) }
 
 func coverKey(kind, id string) CoverKey {
 	sum := sha256.Sum256([]byte(kind + "\x00" + id))
@@ -123,17 +124,18 @@ type Evidence struct {
 	Score     float64 `msgpack:"s,omitempty" json:"score,omitempty"`
 	Reflector string  `msgpack:"r,omitempty" json:"reflector,omitempty"` // version of rules and prompt
 	Model     string  `msgpack:"m,omitempty" json:"model,omitempty"`     // that reflected; empty for rules alone
-	// Judged is the sequence of the feedback that the cover is of and the outcome from. It is 0 where the cover is of the
+	// FeedbackSeq is the sequence of the feedback that the cover is of and the outcome from. It is 0 where the cover is of the
 	// execution with its own outcome.
-	Judged uint64 `msgpack:"j,omitempty" json:"judged,omitempty"`
+	FeedbackSeq uint64 `msgpack:"j,omitempty" json:"judged,omitempty"`
 }
 
-// Rejection is something that was asked for and not done, with the reason in a sentence.
+// Rejection is an operation that was requested and not carried out.
 type Rejection struct {
 	Op     Op     `msgpack:"o" json:"operation"`
-	Reason string `msgpack:"r" json:"reason"`
-	// Same is the bullet that says it already, where that is the reason. Op.Support then says who else does.
-	Same BulletID `msgpack:"b,omitempty" json:"same,omitempty"`
+	Code   Reason `msgpack:"c" json:"code"`
+	Reason string `msgpack:"r" json:"reason"` // for people
+	// DuplicateOf is the bullet that says it already, where that is the reason. Op.Support then says who else does.
+	DuplicateOf BulletID `msgpack:"b,omitempty" json:"same,omitempty"`
 }
 
 // Delta is one committed change of one book, one record of its log.
@@ -152,19 +154,17 @@ type Delta struct {
 	Ops      []Op        `msgpack:"o,omitempty" json:"operations,omitempty"`
 	Rejected []Rejection `msgpack:"j,omitempty" json:"rejected,omitempty"`
 
-	// Change is set in the deltas of a change that is too large for one: they share it and follow one another. More says
+	// ChangeID is set in the deltas of a change that is too large for one: they share it and follow one another. More says
 	// that this is not the last. The operations of all of them take effect with the last, and if another delta comes
 	// before that, never.
-	Change string `msgpack:"g,omitempty" json:"change,omitempty"`
-	More   bool   `msgpack:"m,omitempty" json:"more,omitempty"`
+	ChangeID string `msgpack:"g,omitempty" json:"change,omitempty"`
+	More     bool   `msgpack:"m,omitempty" json:"more,omitempty"`
 
 	// What a person's change did besides its operations.
-	Names    []Name    `msgpack:"n,omitempty" json:"names,omitempty"`
-	Restores *uint64   `msgpack:"b,omitempty" json:"restores,omitempty"` // the version it brings back
-	Forgets  *Selector `msgpack:"d,omitempty" json:"forgets,omitempty"`
-	// Frame is a piece of what the file of an import has besides bullets. The pieces of one change make the whole, and
-	// it replaces that of the import before.
-	Frame []byte `msgpack:"e,omitempty" json:"frame,omitempty"`
+	Names           []Name    `msgpack:"n,omitempty" json:"names,omitempty"`
+	RestoredVersion *uint64   `msgpack:"b,omitempty" json:"restores,omitempty"` // the version it brings back
+	Forget          *Selector `msgpack:"d,omitempty" json:"forgets,omitempty"`
+	Fork            *Fork     `msgpack:"w,omitempty" json:"fork,omitempty"` // set in the copy that a fork begins with
 	// Gate is how new advice of the book earns its place from here on; empty leaves that as it is.
 	Gate Gate `msgpack:"k,omitempty" json:"gate,omitempty"`
 
@@ -180,6 +180,14 @@ type Name struct {
 	Name    string `msgpack:"n" json:"name" redact:"id"`
 	Version uint64 `msgpack:"v" json:"version"`
 }
+
+// Fork is the origin of a playbook that began as a copy of another one.
+type Fork struct {
+	Of Book   `msgpack:"o" json:"of"`
+	At string `msgpack:"a" json:"at" redact:"id"` // label of the version
+}
+
+func (f Fork) String() string { return fmt.Sprintf("fork of %s at %s", f.Of, f.At) }
 
 var versionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
@@ -241,7 +249,7 @@ func (d *Delta) Validate() error {
 	if (d.Version == 1) != (len(d.PrevChain) == 0) {
 		return fmt.Errorf("previous_chain: must be empty for version 1 and for that alone")
 	}
-	if d.More && (d.Change == "" || len(d.Covers) > 0) {
+	if d.More && (d.ChangeID == "" || len(d.Covers) > 0) {
 		return fmt.Errorf("more: a delta with more to come names its change and covers nothing yet")
 	}
 	for i := range d.Ops {
@@ -261,8 +269,8 @@ func (d *Delta) Validate() error {
 	if !d.Gate.Valid() {
 		return fmt.Errorf("gate: %q is none of off, shadow, on", d.Gate)
 	}
-	if d.Forgets != nil {
-		if err := d.Forgets.Validate(); err != nil {
+	if d.Forget != nil {
+		if err := d.Forget.Validate(); err != nil {
 			return fmt.Errorf("forgets: %w", err)
 		}
 	}
@@ -304,23 +312,23 @@ func (op *Op) validate(covers int) error {
 			return fmt.Errorf("votes: %d from %d reflections", votes, len(op.Support))
 		}
 	case Retag:
-		if !op.Was.Valid() {
-			return fmt.Errorf("was: %q is no vote", op.Was)
+		if !op.OldVote.Valid() {
+			return fmt.Errorf("was: %q is no vote", op.OldVote)
 		}
 		votes := op.Helpful + op.Harmful + op.Neutral
 		if op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0 || len(op.Support) == 0 || votes != 0 && votes != len(op.Support) {
 			return fmt.Errorf("votes: %d in place of those of %d reflections", votes, len(op.Support))
 		}
-	case Trial:
-		if len(op.Seen) != len(op.Support) || len(op.Seen) == 0 {
-			return fmt.Errorf("seen: %d outcomes from %d reflections", len(op.Seen), len(op.Support))
+	case AddExposures:
+		if len(op.Exposures) != len(op.Support) || len(op.Exposures) == 0 {
+			return fmt.Errorf("seen: %d outcomes from %d reflections", len(op.Exposures), len(op.Support))
 		}
-		for i := range op.Seen {
-			if err := op.Seen[i].validate(); err != nil {
+		for i := range op.Exposures {
+			if err := op.Exposures[i].validate(); err != nil {
 				return err
 			}
 		}
-	case Second:
+	case Confirm:
 		if len(op.Support) == 0 {
 			return fmt.Errorf("support: is empty")
 		}
@@ -334,7 +342,7 @@ func (op *Op) validate(covers int) error {
 }
 
 func (op *Op) validateWhole() error {
-	b := op.Whole
+	b := op.PutBullet
 	switch {
 	case b == nil:
 		return errors.New("whole: is missing")
@@ -357,14 +365,14 @@ func (op *Op) validateWhole() error {
 	return nil
 }
 
-// Parts gathers the deltas of changes. The zero value has none.
-type Parts struct{ open []*Delta }
+// ChangeAssembler gathers the deltas of changes. The zero value has none.
+type ChangeAssembler struct{ open []*Delta }
 
-// Take takes the next delta of a log and returns those that take effect with it, in order: none while more of its
+// Add takes the next delta of a log and returns those that take effect with it, in order: none while more of its
 // change are to come, itself alone if it is all of its change. Parts of a change that did not come to its end are
 // dropped.
-func (p *Parts) Take(d *Delta) []*Delta {
-	if len(p.open) > 0 && p.open[0].Change != d.Change {
+func (p *ChangeAssembler) Add(d *Delta) []*Delta {
+	if len(p.open) > 0 && p.open[0].ChangeID != d.ChangeID {
 		p.open = nil
 	}
 	all := append(p.open, d)
@@ -376,5 +384,5 @@ func (p *Parts) Take(d *Delta) []*Delta {
 	return all
 }
 
-// Open reports whether a change has begun and not come to its end.
-func (p *Parts) Open() bool { return len(p.open) > 0 }
+// Incomplete reports whether a change has begun and not come to its end.
+func (p *ChangeAssembler) Incomplete() bool { return len(p.open) > 0 }

@@ -6,7 +6,7 @@ import (
 	"debrief/playbook"
 )
 
-// A playbook is what its deltas fold to. The same delta once more changes nothing.
+// Deltas change a playbook. Applying the same delta again changes nothing.
 func ExamplePlaybook_Apply() {
 	var p playbook.Playbook
 	log := []*playbook.Delta{
@@ -30,7 +30,7 @@ func ExamplePlaybook_Apply() {
 	// 2 1
 }
 
-// Bullets as a prompt shows them. Content of several lines stays under its bullet.
+// Bullets in a prompt. The lines of a content stay under their bullet.
 func ExampleRender() {
 	fmt.Print(playbook.Render([]*playbook.Bullet{
 		{ID: "shr-00002", Section: "strategies_and_hard_rules", Content: "Gold customers get 7 % off.", Helpful: 4},

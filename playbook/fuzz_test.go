@@ -6,8 +6,8 @@ import (
 	"debrief/playbook"
 )
 
-// FuzzContentStaysContent: whatever comes in as the text of a bullet or the name of its section, a reader of the prompt
-// sees one bullet, with that text, in that section.
+// FuzzContentStaysContent: with any content and section name, a reader of the prompt sees one bullet with this content in
+// this section.
 func FuzzContentStaysContent(f *testing.F) {
 	for _, text := range forgeries {
 		if len(text) < 1<<12 {
@@ -28,16 +28,16 @@ func FuzzContentStaysContent(f *testing.F) {
 		if got[0].id != string(b.ID) {
 			got[0], got[1] = got[1], got[0]
 		}
-		want := [2]seen{
-			{playbook.Title(b.Section), "misc-00001", content, 3, 1},
+		want := [2]parsedBullet{
+			{playbook.SectionTitle(b.Section), "misc-00001", content, 3, 1},
 			{"Others", "misc-00002", "another", 0, 0},
 		}
-		if [2]seen(got) != want {
+		if [2]parsedBullet(got) != want {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
 		d := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Add, Bullet: b.ID, Section: b.Section, Content: content}}}
 		if err := d.Validate(); err != nil {
-			t.Fatalf("what cleaning made is refused: %v", err)
+			t.Fatalf("cleaned content is rejected: %v", err)
 		}
 	})
 }

@@ -2,56 +2,56 @@ package playbook
 
 import "fmt"
 
-// Gate says how new advice of a book earns its place. Stored; append only.
+// Gate is the mode of a book's gate. The gate tests whether new bullets help. Stored; append only.
 type Gate string
 
 // The modes of a gate.
 const (
-	// GateShadow shows everything and records what came of it. The empty gate means shadow.
+	// GateShadow shows all active bullets and records outcomes. It is the default: an empty Gate means shadow.
 	GateShadow Gate = "shadow"
-	// GateOff shows everything and records nothing.
+	// GateOff shows all active bullets and records nothing.
 	GateOff Gate = "off"
-	// GateOn shows new advice to a share of the tasks that chance picks, until the difference that it makes is known.
+	// GateOn shows a new bullet for a random share of the tasks until its effect is known.
 	GateOn Gate = "on"
 )
 
-// Valid reports whether it is one of the modes, or none.
+// Valid reports whether the mode is known or empty.
 func (g Gate) Valid() bool { return g == "" || g == GateShadow || g == GateOff || g == GateOn }
 
-// Arm is what chance decided about a bullet and one task that it bears on. Stored; append only.
+// Arm is the experiment arm of a bullet in one task that the bullet applies to. Stored; append only.
 type Arm string
 
 // The arms.
 const (
 	ArmShown    Arm = "shown"
 	ArmWithheld Arm = "withheld"
-	// ArmOpen is a bullet that was shown because all are: chance decided nothing.
+	// ArmOpen marks a bullet that was shown without a random decision.
 	ArmOpen Arm = "open"
 )
 
-// Seen is the outcome of one task that a bullet bears on.
-type Seen struct {
+// Exposure is the outcome of one task that a bullet applies to.
+type Exposure struct {
 	Arm   Arm `msgpack:"a" json:"arm"`
 	Score int `msgpack:"s" json:"score"` // in tenths, 0 to 10
-	// Undo takes back an outcome that was counted before: a judgement was corrected.
+	// Undo subtracts an outcome that was counted earlier, because feedback has corrected it.
 	Undo bool `msgpack:"u,omitempty" json:"undo,omitempty"`
 }
 
-// MaxScore is the best score of an outcome, which counts in tenths.
+// MaxScore is the best score of an outcome, in tenths.
 const MaxScore = 10
 
 // Scores counts outcomes by their score in tenths.
 type Scores [MaxScore + 1]int
 
-// N is how many outcomes there are, and Sum their scores together, in tenths.
-func (s *Scores) N() (n int) {
+// Count returns the number of outcomes.
+func (s *Scores) Count() (n int) {
 	for _, c := range s {
 		n += c
 	}
 	return n
 }
 
-// Sum is the scores together, in tenths.
+// Sum returns the sum of the scores, in tenths.
 func (s *Scores) Sum() (sum int) {
 	for score, c := range s {
 		sum += score * c
@@ -59,75 +59,75 @@ func (s *Scores) Sum() (sum int) {
 	return sum
 }
 
-// Mean is the mean score from 0 to 1, 0 of none.
+// Mean returns the mean score from 0 to 1. Without outcomes it is 0.
 func (s *Scores) Mean() float64 {
-	if n := s.N(); n > 0 {
+	if n := s.Count(); n > 0 {
 		return float64(s.Sum()) / float64(MaxScore*n)
 	}
 	return 0
 }
 
-// Case is the evidence on whether a bullet helps. New words, and a decision to look again, open a new case; outcomes
-// of tasks that were begun under another case do not count in it. A Case inside a Playbook is immutable.
-type Case struct {
+// Experiment has the measurements of one experiment with a bullet. A new content, or a decision to test the bullet again, opens
+// a new case. Outcomes of tasks that began under an earlier case are not counted. A Case inside a Playbook is immutable.
+type Experiment struct {
 	Number int `msgpack:"n" json:"number"`
-	// Share is the part of the tasks that chance shows the bullet while it is on probation, in percent.
+	// Share is the percentage of tasks in which a bullet on probation is shown.
 	Share int `msgpack:"p,omitempty" json:"share,omitempty"`
 	// Outcomes by arm.
 	Shown    Scores `msgpack:"s" json:"shown"`
 	Withheld Scores `msgpack:"w" json:"withheld"`
 	Open     Scores `msgpack:"o" json:"open"`
-	// Recent are the newest outcomes of tasks that it was shown in, oldest first: whole blocks and the one being filled.
+	// Recent are the newest outcomes of tasks in which the bullet was shown, oldest first. The last block may be incomplete.
 	Recent []Block `msgpack:"r,omitempty" json:"recent,omitempty"`
-	// Seconded counts the executions that asked for the same words again.
-	Seconded int `msgpack:"e,omitempty" json:"seconded,omitempty"`
+	// Confirmations counts the executions whose reflection proposed the same content again.
+	Confirmations int `msgpack:"e,omitempty" json:"seconded,omitempty"`
 }
 
-// Block is a run of outcomes.
+// Block summarizes consecutive outcomes.
 type Block struct {
 	N   int `msgpack:"n" json:"n"`
 	Sum int `msgpack:"s" json:"sum"` // of the scores, in tenths
 }
 
-// The newest outcomes of a bullet are kept as this many blocks of this many.
+// A case keeps the newest outcomes in up to Blocks full blocks of BlockSize outcomes and one incomplete block.
 const (
 	BlockSize = 50
 	Blocks    = 4
 )
 
-// Backing counts what of a bullet's support came from one source.
-type Backing struct {
+// SourceSupport is the support of a bullet from one source.
+type SourceSupport struct {
 	Source string `msgpack:"o" json:"source"`
-	N      int    `msgpack:"n" json:"n"`
+	Count  int    `msgpack:"n" json:"n"` // number of supporting executions
 }
 
-// maxBackings bounds the sources that a bullet keeps apart; the rest is counted under OtherSources.
+// maxBackings is the maximum length of a bullet's Backing, the entry of OtherSources included.
 const maxBackings = 16
 
-// OtherSources stands for the sources of a bullet beyond the first sixteen.
+// OtherSources is the entry that counts the support of all sources beyond the first ones.
 const OtherSources = "(others)"
 
-// TheCase is the bullet's case; a bullet that nothing is known about has an empty one.
-func (b *Bullet) TheCase() Case {
-	if b.Case == nil {
-		return Case{}
+// CurrentExperiment returns the bullet's case, an empty one if the bullet has none.
+func (b *Bullet) CurrentExperiment() Experiment {
+	if b.Experiment == nil {
+		return Experiment{}
 	}
-	return *b.Case
+	return *b.Experiment
 }
 
-// open is a new case after the bullet's last one. Of the same words it keeps who asked for them.
-func (b *Bullet) open(share int, sameWords bool) *Case {
-	was := b.TheCase()
-	c := &Case{Number: was.Number + 1, Share: share}
-	if sameWords {
-		c.Seconded = was.Seconded
+// newCase returns a new case with the next number. It keeps Seconded if the content is unchanged.
+func (b *Bullet) newCase(share int, sameContent bool) *Experiment {
+	was := b.CurrentExperiment()
+	c := &Experiment{Number: was.Number + 1, Share: share}
+	if sameContent {
+		c.Confirmations = was.Confirmations
 	}
 	return c
 }
 
-// saw is the bullet's case with more outcomes.
-func (b *Bullet) saw(seen []Seen) *Case {
-	c := b.TheCase()
+// addOutcomes returns a copy of the bullet's case with more outcomes.
+func (b *Bullet) addOutcomes(seen []Exposure) *Experiment {
+	c := b.CurrentExperiment()
 	c.Recent = append([]Block(nil), c.Recent...)
 	for _, s := range seen {
 		arm := &c.Open
@@ -138,18 +138,18 @@ func (b *Bullet) saw(seen []Seen) *Case {
 			arm = &c.Withheld
 		}
 		if s.Undo {
-			arm[s.Score] = max(0, arm[s.Score]-1) // blocks move on, and keep it
+			arm[s.Score] = max(0, arm[s.Score]-1) // Recent keeps the outcome: its block is unknown
 			continue
 		}
 		arm[s.Score]++
 		if s.Arm != ArmWithheld {
-			c.recent(s.Score)
+			c.addRecent(s.Score)
 		}
 	}
 	return &c
 }
 
-func (c *Case) recent(score int) {
+func (c *Experiment) addRecent(score int) {
 	if n := len(c.Recent); n == 0 || c.Recent[n-1].N == BlockSize {
 		if n > Blocks {
 			c.Recent = c.Recent[1:]
@@ -161,38 +161,39 @@ func (c *Case) recent(score int) {
 	last.Sum += score
 }
 
-// backed is the bullet's backing with the support of an operation, counted up or down.
-func (b *Bullet) backed(covers []Cover, support []int, by int) []Backing {
-	list := b.Backing
+// addSupport returns the bullet's Backing after it adds by for each supporting execution of an operation. It copies the
+// list before a change.
+func (b *Bullet) addSupport(covers []Cover, support []int, by int) []SourceSupport {
+	list := b.SupportBySource
 	copied := false
 	for _, i := range support {
 		if i >= len(covers) || covers[i].Evidence == nil || covers[i].Evidence.Source == "" {
 			continue
 		}
 		if !copied {
-			list, copied = append([]Backing(nil), list...), true
+			list, copied = append([]SourceSupport(nil), list...), true
 		}
-		list = count(list, covers[i].Evidence.Source, by)
+		list = addToSource(list, covers[i].Evidence.Source, by)
 	}
 	return list
 }
 
-// joined is the bullet's backing with that of another.
-func (b *Bullet) joined(other []Backing) []Backing {
+// mergeSupport returns the bullet's Backing with that of another bullet added.
+func (b *Bullet) mergeSupport(other []SourceSupport) []SourceSupport {
 	if len(other) == 0 {
-		return b.Backing
+		return b.SupportBySource
 	}
-	list := append([]Backing(nil), b.Backing...)
+	list := append([]SourceSupport(nil), b.SupportBySource...)
 	for _, o := range other {
-		list = count(list, o.Source, o.N)
+		list = addToSource(list, o.Source, o.Count)
 	}
 	return list
 }
 
-func count(list []Backing, source string, by int) []Backing {
+func addToSource(list []SourceSupport, source string, by int) []SourceSupport {
 	for i := range list {
 		if list[i].Source == source {
-			list[i].N = max(0, list[i].N+by)
+			list[i].Count = max(0, list[i].Count+by)
 			return list
 		}
 	}
@@ -200,22 +201,22 @@ func count(list []Backing, source string, by int) []Backing {
 	case by < 0:
 		return list
 	case source != OtherSources && len(list) >= maxBackings-1:
-		return count(list, OtherSources, by)
+		return addToSource(list, OtherSources, by)
 	}
-	return append(list, Backing{source, by})
+	return append(list, SourceSupport{source, by})
 }
 
-func (s *Seen) validate() error {
+func (s *Exposure) validate() error {
 	if s.Arm != ArmShown && s.Arm != ArmWithheld && s.Arm != ArmOpen {
-		return fmt.Errorf("seen: arm %q is none of shown, withheld, open", s.Arm)
+		return fmt.Errorf("seen: unknown arm %q: use shown, withheld or open", s.Arm)
 	}
 	if s.Score < 0 || s.Score > MaxScore {
-		return fmt.Errorf("seen: score %d is not from 0 to %d", s.Score, MaxScore)
+		return fmt.Errorf("seen: score must be from 0 to %d, got %d", MaxScore, s.Score)
 	}
 	return nil
 }
 
-// Vote is a judgement of a bullet by what came of one sample. Stored; append only.
+// Vote is the rating of a bullet by the reflection on one sample. Stored; append only.
 type Vote string
 
 // The votes.
@@ -225,11 +226,11 @@ const (
 	Neutral Vote = "neutral"
 )
 
-// Valid reports whether it is one of the votes.
+// Valid reports whether the vote is known.
 func (v Vote) Valid() bool { return v == Helpful || v == Harmful || v == Neutral }
 
-// count adds to the counter of a vote.
-func (b *Bullet) count(v Vote, by int) {
+// addVotes adds to the counter of a vote. A counter does not go below 0.
+func (b *Bullet) addVotes(v Vote, by int) {
 	switch v {
 	case Helpful:
 		b.Helpful = max(0, b.Helpful+by)

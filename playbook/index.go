@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Wording is content without white space and case, hashed: what Same compares by.
-type Wording [16]byte
+// ContentKey is the hash of a content without white space, in lower case. Same compares contents by it.
+type ContentKey [16]byte
 
-// WordingOf is the wording of content.
-func WordingOf(content string) Wording {
+// ContentKeyOf returns the Wording of a content.
+func ContentKeyOf(content string) ContentKey {
 	var buf [512]byte
 	b := buf[:0]
 	for _, r := range content {
@@ -22,16 +22,16 @@ func WordingOf(content string) Wording {
 		}
 	}
 	sum := sha256.Sum256(b)
-	return Wording(sum[:16])
+	return ContentKey(sum[:16])
 }
 
-// ByRule is the bullet of a rule's key, nil if there is none. Of several it is the one with the lowest id.
-func (p *Playbook) ByRule(key string) *Bullet { return p.bullets[p.rules.one[key]].Bullet }
+// ByRule returns the bullet with a rule key, nil if none exists. If several have the key, it returns the lowest id.
+func (p *Playbook) ByRule(key string) *Bullet { return p.bullets[p.rules.first[key]].Bullet }
 
-// RestingOn yields the bullets whose rule has this base, in no order.
-func (p *Playbook) RestingOn(base string) iter.Seq[*Bullet] {
+// BulletsWithBase yields the bullets whose rule has this base, in unspecified order.
+func (p *Playbook) BulletsWithBase(base string) iter.Seq[*Bullet] {
 	return func(yield func(*Bullet) bool) {
-		for id := range p.resting[base] {
+		for id := range p.byBase[base] {
 			if !yield(p.bullets[id].Bullet) {
 				return
 			}
@@ -39,33 +39,33 @@ func (p *Playbook) RestingOn(base string) iter.Seq[*Bullet] {
 	}
 }
 
-// Same is a bullet with this content, white space and case aside; nil if there is none. Of several it is the one with
-// the lowest id. The first call reads every bullet.
-func (p *Playbook) Same(content string) *Bullet {
+// FindByContent returns the bullet with this content, ignoring white space and case. It returns nil if none exists. If several
+// have the content, it returns the lowest id. The first call indexes all bullets.
+func (p *Playbook) FindByContent(content string) *Bullet {
 	if p.texts == nil {
-		p.texts = new(index[Wording])
+		p.texts = new(index[ContentKey])
 		for b := range p.All() {
-			p.texts.add(WordingOf(b.Content), b.ID)
+			p.texts.add(ContentKeyOf(b.Content), b.ID)
 		}
 	}
-	return p.bullets[p.texts.one[WordingOf(content)]].Bullet
+	return p.bullets[p.texts.first[ContentKeyOf(content)]].Bullet
 }
 
-// reindex keeps the look-ups when a bullet replaces another; either may be nil.
+// reindex updates the indexes when a bullet replaces another; either may be nil.
 func (p *Playbook) reindex(old, b *Bullet) {
 	was, is := ruleOf(old), ruleOf(b)
 	if was != is && (was == nil || is == nil || was.Key != is.Key || was.Base != is.Base) {
-		p.unrule(old, was)
-		p.rule(b, is)
+		p.unindexRule(old, was)
+		p.indexRule(b, is)
 	}
 	if p.texts == nil || (old != nil && b != nil && old.Content == b.Content) {
 		return
 	}
 	if old != nil {
-		p.texts.drop(WordingOf(old.Content), old.ID)
+		p.texts.remove(ContentKeyOf(old.Content), old.ID)
 	}
 	if b != nil {
-		p.texts.add(WordingOf(b.Content), b.ID)
+		p.texts.add(ContentKeyOf(b.Content), b.ID)
 	}
 }
 
@@ -76,7 +76,7 @@ func ruleOf(b *Bullet) *Rule {
 	return b.Rule
 }
 
-func (p *Playbook) rule(b *Bullet, r *Rule) {
+func (p *Playbook) indexRule(b *Bullet, r *Rule) {
 	if r == nil {
 		return
 	}
@@ -84,48 +84,48 @@ func (p *Playbook) rule(b *Bullet, r *Rule) {
 	if r.Base == "" {
 		return
 	}
-	if p.resting == nil {
-		p.resting = make(map[string]map[BulletID]struct{})
+	if p.byBase == nil {
+		p.byBase = make(map[string]map[BulletID]struct{})
 	}
-	if p.resting[r.Base] == nil {
-		p.resting[r.Base] = make(map[BulletID]struct{})
+	if p.byBase[r.Base] == nil {
+		p.byBase[r.Base] = make(map[BulletID]struct{})
 	}
-	p.resting[r.Base][b.ID] = struct{}{}
+	p.byBase[r.Base][b.ID] = struct{}{}
 }
 
-func (p *Playbook) unrule(b *Bullet, r *Rule) {
+func (p *Playbook) unindexRule(b *Bullet, r *Rule) {
 	if r == nil {
 		return
 	}
-	p.rules.drop(r.Key, b.ID)
-	delete(p.resting[r.Base], b.ID)
-	if len(p.resting[r.Base]) == 0 {
-		delete(p.resting, r.Base)
+	p.rules.remove(r.Key, b.ID)
+	delete(p.byBase[r.Base], b.ID)
+	if len(p.byBase[r.Base]) == 0 {
+		delete(p.byBase, r.Base)
 	}
 }
 
-// index finds the bullet with the lowest id by something that is nearly always one bullet's alone. It depends on what
-// is in it and not on the order in which that came, so that two folds of one log agree.
+// index maps a key to the bullet with the lowest id that has it. Nearly every key has one bullet. The result does not
+// depend on the order of additions, so that two folds of one log agree.
 type index[K comparable] struct {
-	one  map[K]BulletID
-	more map[K][]BulletID // the others where there are several, by id; never changed in place
+	first map[K]BulletID
+	more  map[K][]BulletID // further bullets of a key, sorted by id; the slices are never changed in place
 }
 
 func (x *index[K]) add(k K, id BulletID) {
-	first, taken := x.one[k]
+	first, ok := x.first[k]
 	switch {
-	case !taken:
-		if x.one == nil {
-			x.one = make(map[K]BulletID)
+	case !ok:
+		if x.first == nil {
+			x.first = make(map[K]BulletID)
 		}
-		x.one[k] = id
+		x.first[k] = id
 		return
 	case first == id:
 		return
 	case id < first:
-		x.one[k], id = id, first
+		x.first[k], id = id, first
 	}
-	if at, there := slices.BinarySearch(x.more[k], id); !there {
+	if at, found := slices.BinarySearch(x.more[k], id); !found {
 		if x.more == nil {
 			x.more = make(map[K][]BulletID)
 		}
@@ -133,15 +133,15 @@ func (x *index[K]) add(k K, id BulletID) {
 	}
 }
 
-func (x *index[K]) drop(k K, id BulletID) {
+func (x *index[K]) remove(k K, id BulletID) {
 	others := x.more[k]
 	switch {
-	case x.one[k] != id:
+	case x.first[k] != id:
 		others = slices.DeleteFunc(slices.Clone(others), func(o BulletID) bool { return o == id })
 	case len(others) > 0:
-		x.one[k], others = others[0], others[1:]
+		x.first[k], others = others[0], others[1:]
 	default:
-		delete(x.one, k)
+		delete(x.first, k)
 	}
 	if len(others) > 0 {
 		x.more[k] = others
@@ -150,4 +150,4 @@ func (x *index[K]) drop(k K, id BulletID) {
 	}
 }
 
-func (x *index[K]) clone() index[K] { return index[K]{maps.Clone(x.one), maps.Clone(x.more)} }
+func (x *index[K]) clone() index[K] { return index[K]{maps.Clone(x.first), maps.Clone(x.more)} }

@@ -10,8 +10,8 @@ import (
 	"debrief/playbook"
 )
 
-// TestEveryNewBulletHasAnIDOfItsOwn after bullets with any numbers were imported and some removed.
-func TestEveryNewBulletHasAnIDOfItsOwn(t *testing.T) {
+// TestNewBulletsHaveUniqueIDs: after imports of bullets with any numbers, and after removals.
+func TestNewBulletsHaveUniqueIDs(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.OneOf(
@@ -36,9 +36,9 @@ func TestEveryNewBulletHasAnIDOfItsOwn(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
 				id := playbook.BulletID(fmt.Sprintf("%s-%d", rapid.SampledFrom([]string{"misc", "zz"}).Draw(t, "slug"), number.Draw(t, "number")))
-				if !ever[id] && id.CheckForeign() == nil {
+				if !ever[id] && id.CheckImported() == nil {
 					ever[id] = true
-					apply(playbook.Op{Kind: playbook.Put, Bullet: id, Whole: &playbook.Bullet{ID: id, Section: "others", Content: "x"}})
+					apply(playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "others", Content: "x"}})
 				}
 			case 1:
 				for b := range p.All() {
@@ -48,10 +48,10 @@ func TestEveryNewBulletHasAnIDOfItsOwn(t *testing.T) {
 			default:
 				id := playbook.MintID("others", p.LastMinted()+1)
 				if ever[id] {
-					t.Fatalf("step %d mints %s, which was a bullet before", i, id)
+					t.Fatalf("step %d mints %s, which was used before", i, id)
 				}
 				apply(playbook.Op{Kind: playbook.Add, Bullet: id, Section: "others", Content: fmt.Sprint(i)})
-				if p.Bullet(id) == nil || len(p.Taken()) > 0 {
+				if p.Bullet(id) == nil || len(p.DuplicateAdds()) > 0 {
 					t.Fatalf("step %d: %s was not added", i, id)
 				}
 				ever[id] = true
@@ -60,20 +60,20 @@ func TestEveryNewBulletHasAnIDOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestANumberThatLeavesTooFewIsRefused(t *testing.T) {
+func TestCheckForeignRejectsLargeNumbers(t *testing.T) {
 	t.Parallel()
 	for id, refused := range map[playbook.BulletID]bool{
 		"zz-1000000000000000": true, "zz-0999999999999999": true, "zz-999000000000001": true,
 		"zz-999000000000000": false, "zz-1": false, "zz": false, "zz-1700000000000000001": false, "zz-99999999999999999999999": false,
 	} {
-		if err := id.CheckForeign(); (err != nil) != refused {
-			t.Errorf("%s: got %v, want it refused: %t", id, err, refused)
+		if err := id.CheckImported(); (err != nil) != refused {
+			t.Errorf("%s: got error %v, want an error: %t", id, err, refused)
 		}
 	}
 }
 
-// TestAnAddOfABulletThatIsThereIsNamed: it changes nothing, and Apply does not hide that.
-func TestAnAddOfABulletThatIsThereIsNamed(t *testing.T) {
+// TestTakenReturnsAddsOfExistingBullets: such an Add changes nothing, and Taken reports it.
+func TestTakenReturnsAddsOfExistingBullets(t *testing.T) {
 	t.Parallel()
 	var p playbook.Playbook
 	add := playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "first"}
@@ -82,10 +82,10 @@ func TestAnAddOfABulletThatIsThereIsNamed(t *testing.T) {
 	if _, err := p.Apply(&playbook.Delta{Version: 1, Ops: []playbook.Op{add, again}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Taken(); len(got) != 1 || got[0] != "misc-00001" || p.Bullet("misc-00001").Content != "first" {
-		t.Errorf("got %v and %q, want the bullet named and left as it was", got, p.Bullet("misc-00001").Content)
+	if got := p.DuplicateAdds(); len(got) != 1 || got[0] != "misc-00001" || p.Bullet("misc-00001").Content != "first" {
+		t.Errorf("got %v and content %q, want the id and the old content", got, p.Bullet("misc-00001").Content)
 	}
-	if _, err := p.Apply(&playbook.Delta{Version: 2}); err != nil || len(p.Taken()) > 0 {
-		t.Errorf("after the next delta: %v, %v", p.Taken(), err)
+	if _, err := p.Apply(&playbook.Delta{Version: 2}); err != nil || len(p.DuplicateAdds()) > 0 {
+		t.Errorf("after the next delta: %v, %v", p.DuplicateAdds(), err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package playbook is what agents learn: bullets in sections, and the deltas that change them. It is pure: it reads
-// no clock, compares no texts, counts no tokens and knows no storage, so that one log of deltas folds to one state on
-// any machine under any configuration. Package natskv keeps a playbook in JetStream.
+// Package playbook defines playbooks: learned bullets in sections, and the deltas that change them. It has no clock, no
+// text similarity, no token counts and no storage. Therefore a log of deltas folds to the same state on every machine,
+// under every configuration. Package deltalog stores playbooks in JetStream.
 package playbook
 
 import (
@@ -15,30 +15,30 @@ import (
 	"time"
 )
 
-// Playbook is the state that a book's deltas fold to. The zero value is the empty playbook. It is not safe for use
-// by several goroutines while one of them writes.
+// Playbook is the state of a book after its deltas are applied in order. The zero value is the empty playbook. It is safe
+// for concurrent reads, not for a read during a write.
 type Playbook struct {
-	version uint64
-	last    uint64 // highest number minted into an id, removed bullets included
-	bullets map[BulletID]entry
-	sum     Checksum
-	parts   Parts // of a change that is not complete
-	gate    Gate
-	taken   []BulletID
+	version   uint64
+	last      uint64 // highest number in a minted id, removed bullets included
+	bullets   map[BulletID]entry
+	sum       Checksum
+	parts     ChangeAssembler // deltas of an incomplete change
+	gate      Gate
+	duplicate []BulletID // see Taken
 
-	rules   index[string]                    // by rule key
-	resting map[string]map[BulletID]struct{} // by the key that a rule has as its base
-	texts   *index[Wording]                  // nil until Same is asked for the first time
+	rules  index[string]                    // by rule key
+	byBase map[string]map[BulletID]struct{} // by rule base
+	texts  *index[ContentKey]               // by content; nil until the first call of Same
 }
 
-// entry is a bullet with its part of the checksum, so that a change costs one hash and not two.
+// entry is a bullet with its part of the checksum, so that a change computes one hash and not two.
 type entry struct {
 	*Bullet
 	part Checksum
 }
 
-// Checksum tells one set of bullets from another: the exclusive or of their fingerprints, so that it costs as much as
-// what changed. It detects torn reads; the state hash is what compares playbooks.
+// Checksum is the exclusive or of the hashes of a set of bullets, so that its update is proportional to the change. It
+// detects views that are read while they are written. To compare playbooks, use the state hash.
 type Checksum [16]byte
 
 func (c *Checksum) toggle(part Checksum) {
@@ -47,13 +47,13 @@ func (c *Checksum) toggle(part Checksum) {
 	}
 }
 
-// Version is the version of the last delta applied, 0 for none.
+// Version returns the version of the last applied delta, 0 for none.
 func (p *Playbook) Version() uint64 { return p.version }
 
-// LastMinted is the highest number that an id of this book has carried.
+// LastMinted returns the highest number in an id of this book, removed bullets included.
 func (p *Playbook) LastMinted() uint64 { return p.last }
 
-// Gate is how new advice earns its place: off, shadow or on. Set says whether somebody chose it.
+// Gate returns the gate mode: off, shadow or on. Set is false if the mode is the default.
 func (p *Playbook) Gate() (mode Gate, set bool) {
 	if p.gate == "" {
 		return GateShadow, false
@@ -61,19 +61,19 @@ func (p *Playbook) Gate() (mode Gate, set bool) {
 	return p.gate, true
 }
 
-// SetGate sets the mode as it was stored beside the bullets.
+// SetGate sets the gate mode, for a playbook restored from a view. An empty mode means the default.
 func (p *Playbook) SetGate(mode Gate) { p.gate = mode }
 
-// Checksum is that of the bullets as they are.
+// Checksum returns the checksum of the current bullets.
 func (p *Playbook) Checksum() Checksum { return p.sum }
 
-// Len counts the bullets, shown or not.
+// Len returns the number of bullets of every status.
 func (p *Playbook) Len() int { return len(p.bullets) }
 
-// Bullet is the bullet with this id, nil if there is none. It must not be changed.
+// Bullet returns the bullet with this id, nil if it does not exist. The caller must not change it.
 func (p *Playbook) Bullet(id BulletID) *Bullet { return p.bullets[id].Bullet }
 
-// All yields every bullet in no order.
+// All yields every bullet in unspecified order.
 func (p *Playbook) All() iter.Seq[*Bullet] {
 	return func(yield func(*Bullet) bool) {
 		for _, e := range p.bullets {
@@ -84,7 +84,7 @@ func (p *Playbook) All() iter.Seq[*Bullet] {
 	}
 }
 
-// Sorted is every bullet by id.
+// Sorted returns all bullets, sorted by id.
 func (p *Playbook) Sorted() []*Bullet {
 	all := make([]*Bullet, 0, len(p.bullets))
 	for _, e := range p.bullets {
@@ -94,13 +94,13 @@ func (p *Playbook) Sorted() []*Bullet {
 	return all
 }
 
-// Clone is a copy that can be changed without changing p.
+// Clone returns a copy that can be changed independently of p.
 func (p *Playbook) Clone() *Playbook {
 	c := *p
 	c.parts.open = slices.Clip(p.parts.open)
-	c.bullets, c.rules, c.resting = maps.Clone(p.bullets), p.rules.clone(), maps.Clone(p.resting)
-	for base, ids := range c.resting {
-		c.resting[base] = maps.Clone(ids)
+	c.bullets, c.rules, c.byBase = maps.Clone(p.bullets), p.rules.clone(), maps.Clone(p.byBase)
+	for base, ids := range c.byBase {
+		c.byBase[base] = maps.Clone(ids)
 	}
 	if p.texts != nil {
 		texts := p.texts.clone()
@@ -109,8 +109,8 @@ func (p *Playbook) Clone() *Playbook {
 	return &c
 }
 
-// StateHash is the SHA-256 over the bullets by id: section, content, counters, status and pin of each, and nothing
-// else. Two runs with the same outcome have the same one, whatever way and time they took.
+// StateHash returns the SHA-256 of the bullets sorted by id: section, content, counters, status and pin of each. Times
+// and experiments are not included, so two runs that learn the same bullets have the same hash.
 func (p *Playbook) StateHash() [32]byte {
 	h := sha256.New()
 	var buf []byte
@@ -121,16 +121,16 @@ func (p *Playbook) StateHash() [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// Label is how a version is shown to people: its number and the beginning of its chain hash. Version 0, the empty
-// playbook, has none.
-func Label(version uint64, chain []byte) string {
+// VersionLabel formats a version for display: "17@ab12cd", its number and the beginning of its chain hash. Version 0 has no
+// chain hash, so its label is "0".
+func VersionLabel(version uint64, chain []byte) string {
 	if len(chain) == 0 {
 		return strconv.FormatUint(version, 10)
 	}
 	return fmt.Sprintf("%d@%s", version, hex.EncodeToString(chain[:min(3, len(chain))]))
 }
 
-// Restore is a playbook as it was stored: its version, the highest number minted, and its bullets.
+// Restore returns a playbook from stored data: its version, the highest number in a minted id, and its bullets.
 func Restore(version, last uint64, bullets iter.Seq[*Bullet]) *Playbook {
 	p := &Playbook{version: version, last: last}
 	for b := range bullets {
@@ -139,13 +139,13 @@ func Restore(version, last uint64, bullets iter.Seq[*Bullet]) *Playbook {
 	return p
 }
 
-// put stores a bullet and keeps the checksum.
+// put stores a bullet and updates checksum and indexes.
 func (p *Playbook) put(b *Bullet, part Checksum) {
 	if p.bullets == nil {
 		p.bullets = make(map[BulletID]entry)
 	}
 	old := p.bullets[b.ID]
-	p.sum.toggle(old.part) // of no bullet it is all zero
+	p.sum.toggle(old.part) // zero for a new bullet
 	p.sum.toggle(part)
 	p.bullets[b.ID] = entry{b, part}
 	p.reindex(old.Bullet, b)
@@ -154,7 +154,7 @@ func (p *Playbook) put(b *Bullet, part Checksum) {
 	}
 }
 
-func (p *Playbook) drop(id BulletID) {
+func (p *Playbook) remove(id BulletID) {
 	if old, ok := p.bullets[id]; ok {
 		p.sum.toggle(old.part)
 		delete(p.bullets, id)
@@ -162,9 +162,9 @@ func (p *Playbook) drop(id BulletID) {
 	}
 }
 
-// Mirror moves the playbook to a version by its changed bullets, nil for a removed one. It does so only if the
-// outcome has the expected size and checksum; otherwise it reports false and the playbook is as it was.
-func (p *Playbook) Mirror(version, last uint64, changed map[BulletID]*Bullet, size int, sum Checksum) bool {
+// ApplyChanges moves the playbook to a version. Changed maps ids to the new bullets, nil for a removed one. If the result does
+// not have the expected size and checksum, Mirror reports false and does not change the playbook.
+func (p *Playbook) ApplyChanges(version, last uint64, changed map[BulletID]*Bullet, size int, sum Checksum) bool {
 	got, n := p.sum, len(p.bullets)
 	parts := make(map[BulletID]Checksum, len(changed))
 	for id, b := range changed {
@@ -183,7 +183,7 @@ func (p *Playbook) Mirror(version, last uint64, changed map[BulletID]*Bullet, si
 	}
 	for id, b := range changed {
 		if b == nil {
-			p.drop(id)
+			p.remove(id)
 		} else {
 			p.put(b, parts[id])
 		}
@@ -192,10 +192,11 @@ func (p *Playbook) Mirror(version, last uint64, changed map[BulletID]*Bullet, si
 	return true
 }
 
-// Apply folds one delta and returns the ids of the bullets it changed. It is deterministic; a delta that is not newer
-// than the playbook changes nothing. Of a change in several deltas the last one changes the bullets. An operation whose target
-// is gone does nothing, and neither does an Add whose id is taken, which Taken then names. The writer rebases on the
-// newest state and records its rejections, so our logs have neither.
+// Apply applies one delta and returns the ids of the changed bullets. It is deterministic. A delta that is not newer than
+// the playbook changes nothing. In a change of several deltas only the last one changes the bullets.
+//
+// An operation on a missing bullet does nothing. An Add with an existing id does nothing, and Taken then returns the id.
+// Valid logs contain neither, because the writer rebases on the newest state and records such operations as rejections.
 func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	if d.Version <= p.version {
 		return nil, nil
@@ -203,8 +204,8 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	if d.Version != p.version+1 {
 		return nil, fmt.Errorf("apply delta: version %d does not follow %d", d.Version, p.version)
 	}
-	p.version, p.taken = d.Version, nil
-	for _, part := range p.parts.Take(d) {
+	p.version, p.duplicate = d.Version, nil
+	for _, part := range p.parts.Add(d) {
 		if part.Gate != "" {
 			p.gate = part.Gate
 		}
@@ -219,43 +220,42 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	return slices.Compact(changed), nil
 }
 
-// Taken returns the ids of the bullets that the newest delta adds and that were there before it: those were not added.
-func (p *Playbook) Taken() []BulletID { return p.taken }
+// DuplicateAdds returns the ids of the newest delta's Adds that had no effect, because a bullet with the id existed.
+func (p *Playbook) DuplicateAdds() []BulletID { return p.duplicate }
 
-// Renumber gives the case of a bullet another number. A fold that leaves something out keeps the numbers of the log by
-// it.
-func (p *Playbook) Renumber(id BulletID, number int) {
+// SetExperimentNumber sets the number of a bullet's case. A fold that skips operations uses it to keep the numbers of the full log.
+func (p *Playbook) SetExperimentNumber(id BulletID, number int) {
 	old := p.bullets[id].Bullet
-	if old == nil || old.TheCase().Number == number {
+	if old == nil || old.CurrentExperiment().Number == number {
 		return
 	}
-	b, c := *old, old.TheCase()
+	b, c := *old, old.CurrentExperiment()
 	c.Number = number
-	b.Case = &c
+	b.Experiment = &c
 	p.put(&b, b.checksum())
 }
 
-// Reopen notes a delta that the playbook's version includes already. A playbook that was stored in the middle of a
-// change needs those of its parts that came before.
-func (p *Playbook) Reopen(d *Delta) { p.parts.Take(d) }
+// ResumeChange records a delta that the playbook's version already includes. A playbook that was stored in the middle of a
+// change needs the earlier deltas of that change.
+func (p *Playbook) ResumeChange(d *Delta) { p.parts.Add(d) }
 
-// Open reports whether the newest delta is part of a change that has not come to its end.
-func (p *Playbook) Open() bool { return p.parts.Open() }
+// InChange reports whether the newest delta is part of an incomplete change.
+func (p *Playbook) InChange() bool { return p.parts.Incomplete() }
 
 func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 	old := p.bullets[op.Bullet].Bullet
 	if op.Kind == Add {
 		if old != nil {
-			p.taken = append(p.taken, op.Bullet)
+			p.duplicate = append(p.duplicate, op.Bullet)
 			return false
 		}
-		b := Made(op, covers)
+		b := NewBullet(op, covers)
 		b.CreatedAt, b.UpdatedAt = at, at
 		p.put(b, b.checksum())
 		return true
 	}
 	if op.Kind == Put {
-		b := *op.Whole
+		b := *op.PutBullet
 		p.put(&b, b.checksum())
 		return true
 	}
@@ -263,7 +263,7 @@ func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 		return false
 	}
 	if op.Kind == Remove {
-		p.drop(op.Bullet)
+		p.remove(op.Bullet)
 		return true
 	}
 	var sources []*Bullet
@@ -272,12 +272,12 @@ func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 			sources = append(sources, src)
 		}
 	}
-	b := old.After(op, covers, sources...)
+	b := old.Apply(op, covers, sources...)
 	if b == nil {
 		return false
 	}
 	for _, src := range sources {
-		p.drop(src.ID)
+		p.remove(src.ID)
 	}
 	switch op.Kind {
 	case Update, SetStatus, Pin, Merge:

@@ -2,56 +2,43 @@ package playbook
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strconv"
 	"strings"
+
+	"debrief/playbook/heap"
 )
 
-// Top is the n shown bullets with the highest score, best first; equal scores by id. It looks at every bullet once
-// and copies nothing.
+// Top returns the n active bullets with the highest score, best first; equal scores are ordered by id. The caller must
+// not change the bullets.
 func (p *Playbook) Top(n int) []*Bullet {
 	if n <= 0 {
 		return nil
 	}
-	h := make(worstFirst, 0, n+1)
+	best := make(heap.Heap[*Bullet], 0, min(n, p.Len())) // the lowest score first
 	for _, e := range p.bullets {
 		b := e.Bullet
 		switch {
 		case !b.Shown():
-		case len(h) < n:
-			heap.Push(&h, b)
-		case before(b, h[0]):
-			h[0] = b
-			heap.Fix(&h, 0)
+		case len(best) < n:
+			best.Push(b, worse)
+		case compareScores(b, best[0]) < 0:
+			best[0] = b
+			best.Fix(worse)
 		}
 	}
-	slices.SortFunc(h, order)
-	return h
+	slices.SortFunc(best, compareScores)
+	return best
 }
 
-func order(a, b *Bullet) int {
+func compareScores(a, b *Bullet) int {
 	return cmp.Or(cmp.Compare(b.Score(), a.Score()), cmp.Compare(a.ID, b.ID))
 }
 
-func before(a, b *Bullet) bool { return order(a, b) < 0 }
+func worse(a, b **Bullet) bool { return compareScores(*a, *b) > 0 }
 
-// worstFirst is a heap whose root is the bullet to give up next.
-type worstFirst []*Bullet
-
-func (h worstFirst) Len() int           { return len(h) }
-func (h worstFirst) Less(i, j int) bool { return before(h[j], h[i]) }
-func (h worstFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *worstFirst) Push(x any)        { *h = append(*h, x.(*Bullet)) }
-func (h *worstFirst) Pop() any {
-	old := *h
-	b := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return b
-}
-
-// Render is the bullets as a prompt shows them: Markdown, sections by name, bullets in the order given. Content of
-// several lines is indented under its bullet, so that no line of it can pass for a header or another bullet.
+// Render formats bullets as Markdown for a prompt: sections sorted by name, bullets in the given order. The second and
+// later lines of a content are indented, so that none of them looks like a header or another bullet.
 func Render(bullets []*Bullet) string {
 	if len(bullets) == 0 {
 		return ""
@@ -69,7 +56,7 @@ func Render(bullets []*Bullet) string {
 	out.WriteString("## Learned Strategies\n")
 	for _, s := range sections {
 		out.WriteString("\n### ")
-		out.WriteString(Title(s))
+		out.WriteString(SectionTitle(s))
 		out.WriteString("\n")
 		for _, b := range bullets {
 			if b.Section != s {
@@ -101,8 +88,8 @@ func indent(out *strings.Builder, content string) {
 	}
 }
 
-// Title is a section's name for people: "common_mistakes" is "Common Mistakes".
-func Title(section string) string {
+// SectionTitle formats a section name for display: "common_mistakes" becomes "Common Mistakes".
+func SectionTitle(section string) string {
 	words := strings.FieldsFunc(section, func(r rune) bool { return r == '_' || r == ' ' })
 	for i, w := range words {
 		r := []rune(w)

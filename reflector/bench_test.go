@@ -7,7 +7,7 @@ import (
 	"debrief/events"
 )
 
-// long is a run of so many calls: lookups, changes, a shell, an error now and then.
+// long returns a run with this number of calls: lookups, changes, a shell, and a few errors.
 func long(calls int) *events.Execution {
 	var lines []string
 	for i := range calls {
@@ -30,7 +30,7 @@ func long(calls int) *events.Execution {
 			lines = append(lines, fmt.Sprintf(`update_order {"order_id":"W%d","items":[{"id":1,"price":%d}]} => ok`, i-7, i))
 		}
 	}
-	return made(events.Success, lines...)
+	return executionOf(events.Success, lines...)
 }
 
 func BenchmarkInspect(b *testing.B) {

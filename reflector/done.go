@@ -8,7 +8,8 @@ import (
 	"debrief/events/bus"
 )
 
-// done reports whether the result of an earlier attempt at a delivery is stored: the reflection, or the next round.
+// done reports whether an earlier attempt has already stored the result of a delivery: the reflection, or the task of
+// the next round.
 func (r *Reflector) done(ctx context.Context, conn *bus.Conn, d *bus.Delivery) (bool, error) {
 	var id events.ID
 	switch e := d.Event.(type) {
@@ -18,7 +19,7 @@ func (r *Reflector) done(ctx context.Context, conn *bus.Conn, d *bus.Delivery) (
 			return false, nil
 		}
 		found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
-		if errors.Is(err, bus.ErrGone) {
+		if errors.Is(err, bus.ErrNotFound) {
 			return false, nil
 		}
 		if err != nil {
@@ -26,27 +27,27 @@ func (r *Reflector) done(ctx context.Context, conn *bus.Conn, d *bus.Delivery) (
 		}
 		id = events.ReflectionID(found.EventID(), e.ID, r.version)
 	case *events.Execution:
-		id = events.ReflectionID(e.Sample(), "", r.version)
-		if r.goesOn(e) {
-			if next, err := nextStored(ctx, conn, e, d); next || err != nil {
+		id = events.ReflectionID(e.SampleID(), "", r.version)
+		if r.hasNextRound(e) {
+			if next, err := nextRoundStored(ctx, conn, e, d); next || err != nil {
 				return next, err
 			}
 		}
 	default:
 		return false, nil
 	}
-	return conn.Has(ctx, events.StreamReflections, events.KindReflection.Subject(d.Event.InBook()), d.Stored, id)
+	return conn.HasEvent(ctx, events.StreamReflections, events.KindReflection.Subject(d.Event.InBook()), d.Stored, id)
 }
 
-// nextStored reports whether the task of an execution's next round is stored, or its execution already.
-func nextStored(ctx context.Context, conn *bus.Conn, e *events.Execution, d *bus.Delivery) (bool, error) {
+// nextRoundStored reports whether the task of the execution's next round is stored, or its execution.
+func nextRoundStored(ctx context.Context, conn *bus.Conn, e *events.Execution, d *bus.Delivery) (bool, error) {
 	t := &events.Task{ID: e.TaskID, Origin: e.Origin}
 	t.Origin.Round++
 	t.Book = e.Book
-	waits, err := conn.Has(ctx, events.StreamTasks, events.KindTask.Subject(e.Book), d.Stored, t.EventID())
-	if waits || err != nil {
-		return waits, err
+	stored, err := conn.HasEvent(ctx, events.StreamTasks, events.KindTask.Subject(e.Book), d.Stored, t.EventID())
+	if stored || err != nil {
+		return stored, err
 	}
 	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
-	return conn.Has(ctx, events.StreamExecutions, events.KindExecution.Subject(e.Book), d.Stored, id)
+	return conn.HasEvent(ctx, events.StreamExecutions, events.KindExecution.Subject(e.Book), d.Stored, id)
 }

@@ -14,48 +14,48 @@ import (
 	"debrief/events/window"
 )
 
-// TestAHeldExecutionHasOneReflection also where there is nothing to say of it, so that who waits for it knows that it is
-// done; none before its last round, none where nobody is to learn, and none on feedback.
-func TestAHeldExecutionHasOneReflection(t *testing.T) {
+// A held execution has a reflection even without lessons, because a replay waits for it. It has none before its last
+// round, for an evaluation, or for feedback.
+func TestHeldExecutionHasOneReflection(t *testing.T) {
 	t.Parallel()
 	advice := &advisor{insight: "Each delivery abroad costs a fee."}
-	silent := oracle(func() (string, error) { return `{"reasoning":"r","key_insight":""}`, nil })
+	silent := scriptedModel(func() (string, error) { return `{"reasoning":"r","key_insight":""}`, nil })
 
-	quiet := attempt()
+	quiet := wrongAnswer()
 	quiet.Origin.Held, quiet.Manifest, quiet.Shown, quiet.Outcome = true, nil, nil, events.Outcome{Label: events.Unknown}
-	ref, ok := handled(t, silent, 1, quiet).(*events.Reflection)
-	if !ok || says(ref) || !ref.Origin.Held || ref.Handle != events.NewHandle(5, quiet.ID) {
+	ref, ok := handleOne(t, silent, 1, quiet).(*events.Reflection)
+	if !ok || hasContent(ref) || !ref.Origin.Held || ref.Handle != events.NewHandle(5, quiet.ID) {
 		t.Errorf("nothing to say: got %+v", ref)
 	}
 	quiet.Origin.Held = false
-	if got := handled(t, silent, 1, quiet); got != nil {
+	if got := handleOne(t, silent, 1, quiet); got != nil {
 		t.Errorf("not held: got %+v", got)
 	}
 
-	e := attempt()
+	e := wrongAnswer()
 	e.Origin.Held = true
-	round := handled(t, advice, 2, e)
-	last := next(t, round, events.Success, 1)
+	round := handleOne(t, advice, 2, e)
+	last := nextExecution(t, round, events.Success, 1)
 	if !last.Origin.Held {
 		t.Error("the second round is not held")
 	}
-	ref, ok = handled(t, advice, 2, last).(*events.Reflection)
+	ref, ok = handleOne(t, advice, 2, last).(*events.Reflection)
 	if !ok || !ref.Origin.Held || ref.ID != events.ReflectionID(e.ID, "", ref.Reflector) {
 		t.Errorf("after the last round: got %+v", ref)
 	}
 	e.Purpose = events.Evaluate
-	if got := handled(t, advice, 2, e); got != nil {
+	if got := handleOne(t, advice, 2, e); got != nil {
 		t.Errorf("an evaluation: got %+v", got)
 	}
 }
 
-// TestWhatIsHeldIsTheSameInAnyOrder: it is not held against other runs at its task, nor they against it; nothing is noted
-// for prompts to come; and feedback finds nothing to move.
-func TestWhatIsHeldIsTheSameInAnyOrder(t *testing.T) {
+// Held executions are not compared with other runs of their task. They leave no notes for later prompts, and feedback
+// on them has no effect.
+func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 	t.Parallel()
-	conn := open(t)
+	conn := openConn(t)
 	attempt := func(name, task string, label events.Label, held bool) bus.Receipt {
-		e := run(name, events.Learn)
+		e := failingRun(name, events.Learn)
 		e.Origin, e.Outcome = events.Origin{Held: held, Task: task}, events.Outcome{Label: label}
 		if label == events.Failure {
 			e.Steps[0].Calls[1].Tool = "search"
@@ -70,7 +70,7 @@ func TestWhatIsHeldIsTheSameInAnyOrder(t *testing.T) {
 	attempt("b-held", "b", events.Success, true)
 	attempt("b-bad", "b", events.Failure, false)
 	last := attempt("a-bad", "a", events.Failure, false)
-	work(t, conn, oracle(func() (string, error) {
+	runReflector(t, conn, scriptedModel(func() (string, error) {
 		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "a", "key_insight": "i", "section": "others", "bullet_tags": []}`, nil
 	}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -78,7 +78,7 @@ func TestWhatIsHeldIsTheSameInAnyOrder(t *testing.T) {
 	if err := waitReflected(ctx, conn, last.Seq); err != nil {
 		t.Fatal(err)
 	}
-	got := map[events.ID]bool{} // execution → whether it was held against another
+	got := map[events.ID]bool{} // execution → whether it was compared with another run
 	err := conn.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
 		ref := s.Event.(*events.Reflection)
 		if ref.Feedback != "" {
@@ -103,13 +103,13 @@ func TestWhatIsHeldIsTheSameInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestOtherInstructionsMakeOtherReflections: the id tells them apart, the form and what guards the material stay.
-func TestOtherInstructionsMakeOtherReflections(t *testing.T) {
+// Other instructions change the id; the form of the reply and the warning about quoted text stay.
+func TestInstructionsChangeTheVersion(t *testing.T) {
 	t.Parallel()
 	own := Config{Instructions: "You look for what a clockmaker would say.\n"}
 	var prompts []chat.Prompt
-	m := listener(func(p chat.Prompt) { prompts = append(prompts, p) })
-	e := attempt()
+	m := recordingModel(func(p chat.Prompt) { prompts = append(prompts, p) })
+	e := wrongAnswer()
 	h := events.NewHandle(7, e.ID)
 	ours, err := New(m, Config{}).Reflect(t.Context(), e, h)
 	if err != nil {
@@ -128,9 +128,9 @@ func TestOtherInstructionsMakeOtherReflections(t *testing.T) {
 		t.Errorf("got %q", system)
 	}
 	if prompts[1].Messages[1].Text != prompts[0].Messages[1].Text {
-		t.Error("the material is another")
+		t.Error("the quoted material differs")
 	}
-	right := attempt()
+	right := wrongAnswer()
 	right.Outcome = events.Outcome{Label: events.Success, Score: 1}
 	if got := Prompt(right, own).Messages[0].Text; got != system {
 		t.Errorf("of a right answer: got %q", got)
@@ -140,10 +140,10 @@ func TestOtherInstructionsMakeOtherReflections(t *testing.T) {
 	}
 }
 
-// listener is a model that has nothing to say.
-type listener func(chat.Prompt)
+// recordingModel passes each prompt to a function and answers without a lesson.
+type recordingModel func(chat.Prompt)
 
-func (l listener) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+func (l recordingModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 	l(p)
 	return chat.Reply{Text: `{"reasoning": "r", "key_insight": "", "bullet_tags": []}`, Finish: "stop"}, nil
 }

@@ -15,8 +15,13 @@ import (
 	"debrief/playbook"
 )
 
-// PromptVersion names the prompt's words. It is part of the ids of reflections: what other words make of an execution
-// is another reflection.
+// PromptText returns the texts of the system prompt.
+func PromptText() string {
+	return systemText + "\n" + triedText + "\n" + rightText + "\n" + quoteText + "\n" + recordsText
+}
+
+// PromptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new
+// reflections.
 const PromptVersion = "r3"
 
 const systemText = `You look at one finished attempt at a task and work out what should be done differently next time, so that a playbook of short advice can be improved. You judge the attempt; you do not do the task again.
@@ -33,7 +38,8 @@ How to work:
 const triedText = `- Where earlier attempts at the same task are quoted, this one had their advice before it. Do not give the same advice again if it did not help.
 `
 
-// rightText is for a right answer of one call, where there is no error and no trace to look at: most of what is asked.
+// rightText is the prompt for a right answer without a trace. This is the most frequent case, and it needs no analysis
+// of errors.
 const rightText = `You look at one finished attempt at a task that came out right, so that a playbook of short advice can be improved.
 
 - Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "neutral" when it made no difference. Leave out what you cannot judge, and everything that is not among the bullets shown.
@@ -48,7 +54,7 @@ const systemForm = `
 Answer with one JSON object and nothing around it:
 {"reasoning": "how you came to it", "error_identification": "what exactly went off, \"\" for nothing", "root_cause_analysis": "why", "correct_approach": "what would have been right", "key_insight": "the one sentence, or \"\"", "section": "a word or two under which a reader would look for the insight", "bullet_tags": [{"id": "bullet id", "tag": "helpful|harmful|neutral"}]`
 
-// wireReflection is the reply as the schema asks for it.
+// wireReflection is the reply that the schema asks for.
 type wireReflection struct {
 	Reasoning           string    `json:"reasoning"`
 	ErrorIdentification string    `json:"error_identification"`
@@ -64,26 +70,26 @@ type wireTag struct {
 	Tag string `json:"tag"`
 }
 
-// wireLayered is the reply where the steps are summed up too.
-type wireLayered struct {
+// wireWithRecords is the reply with summaries of the steps.
+type wireWithRecords struct {
 	wireReflection
 	Records []wireRecord `json:"records"`
 }
 
 var (
 	reflectionSchema = chat.SchemaOf[wireReflection]()
-	layeredSchema    = chat.SchemaOf[wireLayered]()
+	recordsSchema    = chat.SchemaOf[wireWithRecords]()
 )
 
-// Budgets of the parts of the prompt, in bytes. A trace may be of any length, and has a budget of its own; what is cut
-// says so.
+// Limits of the parts of the prompt, in bytes. A trace may have any length, so it also has a limit in tokens,
+// Config.TraceBudget. Shortened text contains a mark with the number of bytes that are left out.
 const (
 	longText  = 8 << 10 // question, context, reasoning
 	shortText = 4 << 10 // answer, target, feedback
 	maxTrace  = 1 << 20
 )
 
-// What is quoted in the prompt, by name.
+// Names of the quotations in the prompt.
 const (
 	quoteContext   = "context"
 	quoteQuestion  = "question"
@@ -96,23 +102,25 @@ const (
 	quoteFeedback  = "feedback"
 )
 
-// Prompt asks a model to reflect on one execution. Without a target and with the outcome unknown it asks to learn from
-// the trace alone and to judge no bullet. Whatever came from a task, a model, a tool or a person is quoted between
-// marks made from a hash of all of it, so that no text can close its own quotation.
+// Prompt returns the prompt that asks a model to reflect on one execution. With an unknown outcome it asks to learn
+// from the trace alone and to judge no bullet.
+//
+// All text of a task, a model, a tool or a person is quoted. The marks around a quotation contain a hash of all quoted
+// text, so no text can close its own quotation.
 func Prompt(e *events.Execution, cfg Config) chat.Prompt {
 	system, own := systemText, strings.TrimSpace(cfg.Instructions)
 	if own != "" {
 		system = own + "\n"
 	}
 	switch {
-	case len(e.Tries) > 0:
+	case len(e.PreviousRounds) > 0:
 		system += triedText
 	case own == "" && e.Outcome.Label == events.Success && len(e.Steps) == 0:
 		system = rightText
 	}
 	schema := reflectionSchema
-	if system += quoteText; layered(e) {
-		system, schema = system+layerText+systemForm+layerForm+"}", layeredSchema
+	if system += quoteText; wantsRecords(e) {
+		system, schema = system+recordsText+systemForm+recordsForm+"}", recordsSchema
 	} else {
 		system += systemForm + "}"
 	}
@@ -124,29 +132,29 @@ func Prompt(e *events.Execution, cfg Config) chat.Prompt {
 	}
 }
 
-// material is what a prompt quotes of an execution, with so many tokens of its steps.
+// material returns the quotations of an execution. The budget is the maximum of tokens for its steps.
 func material(e *events.Execution, budget int) (parts []chat.Quotation) {
-	quote := func(name, text string, most int) {
+	quote := func(name, text string, limit int) {
 		if text = strings.TrimSpace(text); text != "" {
-			parts = append(parts, chat.Quotation{Name: name, Text: excerpt(text, most)})
+			parts = append(parts, chat.Quotation{Name: name, Text: excerpt(text, limit)})
 		}
 	}
 	quote(quoteContext, e.Context, longText)
 	quote(quoteQuestion, e.Question, longText)
 	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
-	quote(quoteTries, quotedTries(e.Tries), events.MaxTries*shortText)
+	quote(quoteTries, quotedTries(e.PreviousRounds), events.MaxPreviousRounds*shortText)
 	quote(quoteTrace, quotedTrace(e.Steps, budget), maxTrace)
 	quote(quoteReasoning, e.Reasoning, longText)
 	quote(quoteAnswer, e.Answer, shortText)
-	if e.Outcome.Label != events.Success || e.Answer == "" { // a right answer says it
+	if e.Outcome.Label != events.Success || e.Answer == "" { // a right answer equals the target
 		quote(quoteTarget, e.Target, shortText)
 	}
 	quote(quoteFeedback, e.Outcome.Feedback, shortText)
 	return parts
 }
 
-// quotedTries are the rounds that came before, a few lines each.
-func quotedTries(tries []events.Try) string {
+// quotedTries summarizes the earlier rounds, a few lines each.
+func quotedTries(tries []events.PreviousRound) string {
 	var out strings.Builder
 	for i := range tries {
 		t := &tries[i]
@@ -160,24 +168,25 @@ func quotedTries(tries []events.Try) string {
 	return out.String()
 }
 
-// outcomeLine is what is known about the outcome, in words of ours alone.
+// outcomeLine describes the outcome. It contains no untrusted text.
 func outcomeLine(e *events.Execution) string {
-	truth := " The expected answer is not known."
+	target := " The expected answer is not known."
 	if right := e.Outcome.Label == events.Success; right && e.Answer != "" {
-		truth = ""
+		target = ""
 	} else if strings.TrimSpace(e.Target) != "" {
-		truth = " The expected answer is quoted below; it may hold more than the answer, such as intermediate results."
+		target = " The expected answer is quoted below; it may hold more than the answer, such as intermediate results."
 	}
 	switch e.Outcome.Label {
 	case events.Success:
-		return "Outcome: success." + truth
+		return "Outcome: success." + target
 	case events.Partial, events.Failure:
-		return fmt.Sprintf("Outcome: %s (score %.2f of 1).%s", e.Outcome.Label, e.Outcome.Score, truth)
+		return fmt.Sprintf("Outcome: %s (score %.2f of 1).%s", e.Outcome.Label, e.Outcome.Score, target)
 	}
-	return "Outcome: unknown." + truth + " Learn from what the trace itself shows, such as an error and what got past it, and leave bullet_tags empty."
+	return "Outcome: unknown." + target + " Learn from what the trace itself shows, such as an error and what got past it, and leave bullet_tags empty."
 }
 
-// quotedBullets lists the bullets as one JSON object a line, so that no content can pass for a second bullet.
+// quotedBullets returns one JSON object for each bullet, one on a line, so that no content can imitate a second
+// bullet.
 func quotedBullets(e *events.Execution) string {
 	cited := make(map[string]bool, len(e.Cited))
 	for _, id := range e.Cited {
@@ -187,7 +196,7 @@ func quotedBullets(e *events.Execution) string {
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	for _, b := range e.Shown {
-		// Strings and a bool always encode, and a strings.Builder takes them all.
+		// Strings and a bool always encode, and a strings.Builder never fails.
 		_ = enc.Encode(struct {
 			ID      string `json:"id"`
 			Content string `json:"content"`
@@ -197,8 +206,8 @@ func quotedBullets(e *events.Execution) string {
 	return out.String()
 }
 
-// quotedTrace is the steps as text within a budget of tokens. What goes first when there are too many is what says least about
-// the outcome: the steps without an error in the middle.
+// quotedTrace returns the steps as text of at most budget tokens. It first omits the steps that say least about the
+// outcome: those in the middle without an error.
 func quotedTrace(steps []events.Step, budget int) string {
 	texts := make([]string, len(steps))
 	var failed []int
@@ -218,16 +227,16 @@ func quotedTrace(steps []events.Step, budget int) string {
 			budget -= tokens
 		}
 	}
-	if last := len(steps) - 1; last >= 0 { // how it ended, whatever the budget
+	if last := len(steps) - 1; last >= 0 { // always show the end, shortened if necessary
 		texts[last] = strings.TrimRight(excerpt(texts[last], max(2*budget, 200)), "\n") + "\n"
 		take(last)
 	}
 	for _, i := range slices.Backward(failed) {
-		take(i)     // what failed,
-		take(i + 1) // how it was answered
-		take(i - 1) // and what led there
+		take(i)     // the error,
+		take(i + 1) // the reaction,
+		take(i - 1) // and the step before it
 	}
-	take(0) // how it began
+	take(0) // the beginning
 	for i := len(steps) - 2; i > 0; i-- {
 		take(i)
 	}
@@ -251,12 +260,12 @@ func quotedTrace(steps []events.Step, budget int) string {
 	return out.String()
 }
 
-// Budgets within one step of a trace, in bytes: what a tool returned says more at its end, so it gets the most.
+// Limits within one step of a trace, in bytes.
 const (
 	stepText   = 2 << 10
 	stepArgs   = 500
 	stepOutput = 1000
-	stepCalls  = 8
+	stepCalls  = 8 // calls
 )
 
 func quotedStep(i int, s *events.Step) string {
@@ -281,52 +290,52 @@ func quotedStep(i int, s *events.Step) string {
 	return out.String()
 }
 
-// excerpt is text of at most so many bytes, give or take the remark: its beginning and its end, cut between runes.
-func excerpt(text string, most int) string {
-	if len(text) <= most {
+// excerpt shortens text to at most limit bytes plus the mark: it keeps the beginning and the end, cut between runes.
+func excerpt(text string, limit int) string {
+	if len(text) <= limit {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
-	head, tail := text[:most/2], text[len(text)-most/2:]
+	head, tail := text[:limit/2], text[len(text)-limit/2:]
 	return strings.ToValidUTF8(fmt.Sprintf("%s [… %d bytes left out …] %s",
 		strings.ToValidUTF8(head, ""), len(text)-len(head)-len(tail), strings.ToValidUTF8(tail, "")), "\uFFFD")
 }
 
-// Output is what a model made of an execution.
+// Output is the parsed reply of a model.
 type Output struct {
 	Reasoning           string
 	ErrorIdentification string
 	RootCauseAnalysis   string
 	CorrectApproach     string
-	// KeyInsight is empty when there is nothing to learn. Section is where it belongs, as the model names it.
+	// KeyInsight is empty if there is nothing to learn. Section is the section that the model proposes for it.
 	KeyInsight string
 	Section    string
-	// Lessons are further insights, from models that answer with several.
+	// Lessons are further insights, from models that return several.
 	Lessons []events.Lesson
-	// Records are the second layer of the last steps.
+	// Records are summaries of the last steps, for later turns of the session.
 	Records []events.Record
-	// Tags are on bullets that the execution was shown, at most one a bullet.
+	// Tags are votes on bullets in the prompt of the execution, at most one for each bullet.
 	Tags []events.BulletTag
-	// Ignored says what of the reply was left out and why, one sentence each.
+	// Ignored lists the parts of the reply that were dropped, one sentence with the reason each.
 	Ignored []string
 }
 
-// Ask has a model reflect on an execution, once more when the reply cannot be read.
+// Ask asks a model to reflect on an execution. It asks once more if the reply is not readable.
 func Ask(ctx context.Context, m chat.Model, e *events.Execution, cfg Config) (Output, chat.Reply, error) {
 	return chat.Ask(ctx, m, Prompt(e, cfg), func(r chat.Reply) (Output, error) { return parseReflection(r, e) })
 }
 
-var errNotReflection = errors.New("reply has none of the fields of a reflection")
+var errNotReflection = errors.New("parse reply: no field of a reflection")
 
-// parseReflection reads a reply. Votes count only on bullets that were in the prompt of the execution; that the
-// model's word on anything else is dropped stands in Ignored.
+// parseReflection parses a reply. It drops votes on bullets that were not in the prompt of the execution, and notes
+// them in Ignored.
 func parseReflection(r chat.Reply, e *events.Execution) (Output, error) {
-	object, err := chat.Object(r)
+	object, err := chat.ParseObject(r)
 	if err != nil {
 		return Output{}, err
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {
-		return Output{}, fmt.Errorf("reply: %w", err)
+		return Output{}, fmt.Errorf("parse reply: %w", err)
 	}
 	known := false
 	text := func(name string) string {
@@ -342,7 +351,7 @@ func parseReflection(r chat.Reply, e *events.Execution) (Output, error) {
 		KeyInsight:          text("key_insight"),
 		Section:             text("section"),
 	}
-	out.Lessons = learnings(fields["extracted_learnings"], out.Section)
+	out.Lessons = readLearnings(fields["extracted_learnings"], out.Section)
 	if out.KeyInsight == "" && len(out.Lessons) > 0 {
 		out.KeyInsight, out.Lessons = out.Lessons[0].Content, out.Lessons[1:]
 	}
@@ -363,7 +372,7 @@ func (o *Output) readTags(raw json.RawMessage, e *events.Execution) {
 		var byID map[string]json.RawMessage
 		if json.Unmarshal(raw, &byID) != nil {
 			if len(raw) > 0 && string(raw) != "null" {
-				o.Ignored = append(o.Ignored, "bullet_tags: is no list of id and tag")
+				o.Ignored = append(o.Ignored, "bullet_tags: not a list of id and tag")
 			}
 			return
 		}
@@ -375,26 +384,26 @@ func (o *Output) readTags(raw json.RawMessage, e *events.Execution) {
 	for _, t := range list {
 		id := playbook.BulletID(strings.Trim(cmp.Or(fieldText(t["id"]), fieldText(t["bullet"]),
 			fieldText(t["bullet_id"]), fieldText(t["skill_id"])), "[] \t\r\n"))
-		vote, ok := voteOf(fieldText(t["tag"]))
+		vote, ok := parseVote(fieldText(t["tag"]))
 		switch {
 		case id == "":
-			o.Ignored = append(o.Ignored, "bullet_tags: a tag names no bullet")
+			o.Ignored = append(o.Ignored, "bullet_tags: tag without a bullet id")
 		case !ok:
-			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: %q of bullet %q is none of helpful, harmful, neutral", excerpt(fieldText(t["tag"]), 40), excerpt(string(id), 80)))
+			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: tag %q of bullet %q: want helpful, harmful or neutral", excerpt(fieldText(t["tag"]), 40), excerpt(string(id), 80)))
 		case !e.Outcome.Known():
-			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: no vote on bullet %q while the outcome is unknown", excerpt(string(id), 80)))
+			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: vote on bullet %q: the outcome is unknown", excerpt(string(id), 80)))
 		case !slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == id }):
-			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: bullet %q was not shown", excerpt(string(id), 80)))
+			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: bullet %q was not in the prompt", excerpt(string(id), 80)))
 		case slices.ContainsFunc(o.Tags, func(b events.BulletTag) bool { return b.ID == id }):
-			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: bullet %q has its vote already", excerpt(string(id), 80)))
+			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: bullet %q has a vote already", excerpt(string(id), 80)))
 		default:
 			o.Tags = append(o.Tags, events.BulletTag{ID: id, Tag: vote})
 		}
 	}
 }
 
-// voteOf reads a tag as models write it.
-func voteOf(tag string) (events.Vote, bool) {
+// parseVote parses a tag in the spellings that models use.
+func parseVote(tag string) (events.Vote, bool) {
 	switch strings.ToLower(strings.Trim(tag, " \t\r\n\"'*.")) {
 	case "helpful", "helped", "useful", "good", "positive", "+1":
 		return events.Helpful, true
@@ -406,8 +415,8 @@ func voteOf(tag string) (events.Vote, bool) {
 	return "", false
 }
 
-// learnings reads KAY's extracted_learnings: [{"learning": …, "evidence": …}], or a list of texts.
-func learnings(raw json.RawMessage, section string) []events.Lesson {
+// readLearnings parses extracted_learnings as Kayba writes it: [{"learning": …, "evidence": …}], or a list of texts.
+func readLearnings(raw json.RawMessage, section string) []events.Lesson {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
 		return nil
@@ -430,7 +439,7 @@ func learnings(raw json.RawMessage, section string) []events.Lesson {
 	return out
 }
 
-// fieldText is a JSON value as text: a string as it is, null as nothing, anything else as its JSON.
+// fieldText returns a JSON value as text: a string without quotes, null as "", any other value as JSON.
 func fieldText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

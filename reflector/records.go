@@ -8,14 +8,14 @@ import (
 	"debrief/events"
 )
 
-// The second layer of an execution's steps in the same call: what each taught in a few words, for later turns of the
-// session, which do not see the steps themselves.
+// Records summarize the steps of an execution for later turns of the session, whose prompts do not contain the steps. The
+// model writes them in the same call as the reflection.
 
-const layerText = `
+const recordsText = `
 
 The work goes on after this attempt, and who continues it will not see these steps. So sum them up as well, in "records": one entry for each step of the trace that called tools, by its number, with what it came to in one sentence, whether it brought the task on, and for each of its calls, in their order, one line "what was done → what it showed" with the names, numbers and paths that matter, what it showed about the matter, what it teaches about the tool, how much it matters to what follows, and at most three things worth doing next. Leave a text "" where there is nothing to say.`
 
-const layerForm = `, "records": [{"step": 1, "synthesis": "one sentence", "progress": "advancing|stuck|regressing", "calls": [{"line": "did … → found …", "insights": "…", "learning": "…", "relevance": "high|medium|low", "next_suggested_actions": ["…"]}]}]`
+const recordsForm = `, "records": [{"step": 1, "synthesis": "one sentence", "progress": "advancing|stuck|regressing", "calls": [{"line": "did … → found …", "insights": "…", "learning": "…", "relevance": "high|medium|low", "next_suggested_actions": ["…"]}]}]`
 
 type wireRecord struct {
 	Step      int              `json:"step"`
@@ -32,16 +32,16 @@ type wireCallRecord struct {
 	Next      []string `json:"next_suggested_actions"`
 }
 
-// Bounds of records.
+// Limits of records.
 const (
-	maxRecorded    = 64  // steps, the last ones: as many as later turns see
+	maxRecorded    = 64  // steps, the last ones: later turns see no more
 	maxRecordText  = 200 // characters of each text
 	maxRecordCalls = 16  // of a step
 	maxRecordNext  = 3   // suggestions of a call
 )
 
-// layered reports whether a second layer of the steps is of use: to later turns of a session that has calls of tools.
-func layered(e *events.Execution) bool {
+// wantsRecords reports whether later turns can use records: the execution belongs to a session and has tool calls.
+func wantsRecords(e *events.Execution) bool {
 	if e.Session == "" {
 		return false
 	}
@@ -53,47 +53,49 @@ func layered(e *events.Execution) bool {
 	return false
 }
 
-// readRecords takes over what a reply says of the execution's steps.
+// readRecords parses the records of the steps from a reply.
 func (o *Output) readRecords(raw json.RawMessage, e *events.Execution) {
-	if len(raw) == 0 || string(raw) == "null" || !layered(e) {
+	if len(raw) == 0 || string(raw) == "null" || !wantsRecords(e) {
 		return
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
-		o.ignore("records: is no list")
+		o.ignore("records: not a list")
 		return
 	}
 	kept := min(len(e.Steps), maxRecorded)
 	records := make([]events.Record, kept)
-	said := false
+	found := false
 	for i, item := range list {
 		if i == 2*maxRecorded {
-			o.ignore("records: %d entries, more than there are steps", len(list))
+			o.ignore("records: %d entries, more than steps", len(list))
 			break
 		}
 		var fields map[string]json.RawMessage
 		if json.Unmarshal(item, &fields) != nil {
-			o.ignore("records: entry %d is no object", i+1)
+			o.ignore("records: entry %d: not an object", i+1)
 			continue
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(strings.ToLower(fieldText(fields["step"])), "step")))
 		at := n - 1 - (len(e.Steps) - kept)
 		if err != nil || n < 1 || n > len(e.Steps) {
-			o.ignore("records: the execution has no step %q", inLine(fieldText(fields["step"])))
+			o.ignore("records: step %q not found in the execution", shorten(fieldText(fields["step"])))
 			continue
 		}
-		if at < 0 || !empty(&records[at]) {
+		if at < 0 || !isEmpty(&records[at]) {
 			continue
 		}
 		records[at] = readRecord(fields, len(e.Steps[n-1].Calls))
-		said = said || !empty(&records[at])
+		found = found || !isEmpty(&records[at])
 	}
-	if said {
+	if found {
 		o.Records = records
 	}
 }
 
-func empty(r *events.Record) bool { return r.Synthesis == "" && r.Progress == "" && len(r.Calls) == 0 }
+func isEmpty(r *events.Record) bool {
+	return r.Synthesis == "" && r.Progress == "" && len(r.Calls) == 0
+}
 
 func readRecord(fields map[string]json.RawMessage, calls int) events.Record {
 	r := events.Record{Synthesis: recordText(fields["synthesis"])}
@@ -106,10 +108,10 @@ func readRecord(fields map[string]json.RawMessage, calls int) events.Record {
 		return r
 	}
 	for _, c := range list[:min(len(list), calls, maxRecordCalls)] {
-		said := events.CallRecord{Line: recordText(c["line"]), Insights: recordText(c["insights"]), Learning: recordText(c["learning"])}
+		call := events.CallRecord{Line: recordText(c["line"]), Insights: recordText(c["insights"]), Learning: recordText(c["learning"])}
 		switch tier := events.Relevance(strings.ToLower(fieldText(c["relevance"]))); tier {
 		case events.High, events.Medium, events.Low:
-			said.Relevance = tier
+			call.Relevance = tier
 		}
 		var next []json.RawMessage
 		if json.Unmarshal(c["next_suggested_actions"], &next) != nil {
@@ -117,15 +119,15 @@ func readRecord(fields map[string]json.RawMessage, calls int) events.Record {
 		}
 		for _, n := range next[:min(len(next), maxRecordNext)] {
 			if text := recordText(n); text != "" {
-				said.Next = append(said.Next, text)
+				call.Next = append(call.Next, text)
 			}
 		}
-		r.Calls = append(r.Calls, said)
+		r.Calls = append(r.Calls, call)
 	}
 	return r
 }
 
-// recordText is a text of a record: one line of bounded length.
+// recordText returns a text of a record as one line of limited length.
 func recordText(raw json.RawMessage) string {
 	text := fieldText(raw)
 	if text == "" || text == "null" {

@@ -1,6 +1,6 @@
-// Package reflector is the role that looks at what came of a task: which of the bullets in the prompt helped or hurt,
-// what went wrong, and what would be worth knowing next time. It works with a model, and by rules over tool calls
-// without one. It changes no playbook.
+// Package reflector analyses the outcome of executions. A reflection says which bullets in the prompt helped or hurt,
+// which error was made, and which lesson would help with later tasks. The Reflector asks a model and applies rules to
+// the tool calls; it also works with rules alone. It never changes a playbook.
 package reflector
 
 import (
@@ -16,19 +16,19 @@ import (
 	"debrief/events/window"
 )
 
-// Config of a reflector; zero fields are defaults.
+// Config configures a Reflector. A zero field has its default.
 type Config struct {
-	Slots int `name:"reflector-slots" help:"Executions reflected on at the same time." default:"16"`
+	Slots int `name:"reflector-slots" help:"Executions that are reflected on at the same time." default:"16"`
 
-	Rounds      int `name:"rounds" help:"Rounds at a task that an evaluator judges, 1 to 3: a wrong answer goes back to the generators with the advice that came of it." default:"1"`
-	TraceBudget int `name:"trace-budget" help:"Most tokens of an execution's steps that the reflector's model sees: those around errors and the last." default:"6000"`
+	Rounds      int `name:"rounds" help:"Rounds for a task with an evaluator, 1 to 3: a wrong answer is tried again with advice." default:"1"`
+	TraceBudget int `name:"trace-budget" help:"Maximum tokens of an execution's steps in the prompt: those around errors and the last." default:"6000"`
 
-	// Instructions are what the model is told to look for in an execution, in place of ours; empty is ours. That what is
-	// quoted is no order, and the form of the answer, it is told all the same.
+	// Instructions replace the default instructions of the model; empty means the default. The form of the reply, and
+	// the warning not to follow orders in quoted text, are always added.
 	Instructions string `kong:"-"`
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns the configuration with defaults in place of zero fields.
 func (c Config) WithDefaults() Config {
 	if c.Slots == 0 {
 		c.Slots = 16
@@ -42,7 +42,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate names the flag of what cannot be.
+// Validate returns an error for each invalid field, with the name of its flag.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Slots < 0 {
@@ -57,14 +57,14 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Reflector reflects on executions.
+// Reflector reflects on executions. It is safe for concurrent use.
 type Reflector struct {
 	model   chat.Model
 	version string
 	cfg     Config
 }
 
-// New is a reflector that asks a model and runs the rules; without a model it runs the rules alone.
+// New returns a Reflector that asks the model and applies the rules. A nil model means rules alone.
 func New(model chat.Model, cfg Config) *Reflector {
 	version := Version(model != nil)
 	if cfg.Instructions = strings.TrimSpace(cfg.Instructions); model != nil && cfg.Instructions != "" {
@@ -73,8 +73,9 @@ func New(model chat.Model, cfg Config) *Reflector {
 	return &Reflector{model: model, version: version, cfg: cfg.WithDefaults()}
 }
 
-// Version is the version of a reflector with our instructions, part of the ids of what it makes: another version reflects
-// anew. With other instructions it has "+p" and the fingerprint of those behind it.
+// Version returns the version of a Reflector with the default instructions. The version is part of the ids of
+// reflections, so another version reflects on the same execution again. With other instructions, "+p" and their
+// fingerprint are appended.
 func Version(withModel bool) string {
 	if withModel {
 		return RulesVersion + "+" + PromptVersion
@@ -82,7 +83,7 @@ func Version(withModel bool) string {
 	return RulesVersion
 }
 
-// Run works until the context ends.
+// Run processes deliveries until the context ends.
 func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 	windows := window.New(conn.NATS(), conn.JetStream())
 	return conn.Run(ctx, bus.Worker{
@@ -95,64 +96,65 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 	})
 }
 
+// handle processes one execution or feedback. It returns a reflection, the task of the next round, or no event.
 func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.Store, d *bus.Delivery) (out bus.Result) {
 	e, ok := d.Event.(*events.Execution)
-	handle, after := d.Handle(), late{}
+	handle, fb := d.Handle(), feedbackInfo{}
 	if f, isLate := d.Event.(*events.Feedback); isLate {
 		var err error
-		if e, after, err = settled(ctx, conn, windows, f, d.Seq, d.Attempt); err != nil {
+		if e, fb, err = resolveFeedback(ctx, conn, windows, f, d.Seq, d.Attempt); err != nil {
 			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", f.Execution, err)}
 		}
 		handle = f.Execution
 	} else if !ok {
-		return bus.Result{Err: bus.Discard(fmt.Errorf("a reflector handles no %s", d.Event.Kind()))}
+		return bus.Result{Err: bus.Discard(fmt.Errorf("handle event: unexpected kind %s", d.Event.Kind()))}
 	}
-	if e.Purpose == events.Evaluate || e.Origin.Held && after.feedback != "" {
+	if e.Purpose == events.Evaluate || e.Origin.Held && fb.id != "" {
 		return bus.Result{}
 	}
-	ref, err := r.reflect(ctx, e, after.feedback)
+	ref, err := r.reflect(ctx, e, fb.id)
 	if err != nil {
 		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 	}
-	defer func() { out.Asked = ref.Model != "" }()
+	defer func() { out.ModelUseful = ref.Model != "" }()
 	ref.Handle = handle
-	if after.feedback == "" {
-		if r.goesOn(e) {
-			if next := round(e, handle, ref); next != nil {
+	if fb.id == "" {
+		if r.hasNextRound(e) {
+			if next := nextRound(e, handle, ref); next != nil {
 				return bus.Result{Events: []events.Event{next}}
 			}
 		}
-		conclude(e, ref)
+		finishSample(e, ref)
 	}
-	ref.Judged, ref.Corrects, ref.First = after.judged, after.corrects, after.first
+	ref.FeedbackSeq, ref.Corrects, ref.FirstOutcome = fb.seq, fb.corrects, fb.first
 	if e.Origin.Held {
-		// What depends on which execution came first is left out: neither runs at the same task, nor notes for later prompts.
+		// The result must not depend on the order of executions: skip the comparison of runs and the notes for prompts.
 		return bus.Result{Events: []events.Event{ref}}
 	}
-	if !says(ref) && after.feedback == "" { // feedback moves votes that were cast
-		return bus.Result{} // nothing to learn from it
+	if !hasContent(ref) && fb.id == "" { // with feedback an empty reflection can still take back votes
+		return bus.Result{}
 	}
-	var p *pair
+	var p *comparison
 	if windows != nil {
-		p = newPair(e)
+		p = newComparison(e)
 	}
 	if p != nil {
 		if err := p.compare(ctx, windows, ref); err != nil {
 			return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 		}
 	}
-	return bus.Result{Events: []events.Event{ref}, Then: func(ctx context.Context, stored bus.Receipt) error {
+	return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, stored bus.Receipt) error {
 		note := events.NewNote(stored.Handle, ref)
 		if p == nil && note == nil {
 			return nil
 		}
-		// A copy that comes later is neither the last run at its task nor a recent reflection.
-		first, err := windows.First(ctx, ref.Book, window.Noted, d.Event.EventID(), d.Seq)
+		// A later copy of the same execution updates neither the last run of its task nor the recent notes.
+		first, err := windows.IsFirstCopy(ctx, ref.Book, window.EffectNote, d.Event.EventID(), d.Seq)
 		if err != nil || !first {
 			return err
 		}
 		if p != nil {
-			if err := p.keep(ctx, windows, ref); err != nil {
+			if err := p.store(ctx, windows, ref); err != nil {
 				return err
 			}
 		}
@@ -163,34 +165,35 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	}}
 }
 
-// Reflect is the reflection on an execution that is stored under a handle, as a worker makes it of a held one that is its
-// sample's last round. It stores nothing and looks at nothing but the execution.
+// Reflect returns the reflection on an execution with the given handle. A worker produces the same reflection for a
+// held execution that is the last round of its sample. Reflect stores nothing and reads no other execution.
 func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.Handle) (*events.Reflection, error) {
 	ref, err := r.reflect(ctx, e, "")
 	if err != nil {
 		return nil, fmt.Errorf("reflect on %s: %w", h, err)
 	}
 	ref.Handle = h
-	conclude(e, ref)
+	finishSample(e, ref)
 	return ref, nil
 }
 
-// reflect is what this reflector makes of an execution. A right answer after wrong ones was asked about already.
+// reflect applies the rules and, where there is something to learn, asks the model. It does not ask about a right
+// answer after wrong ones: the rounds before it were asked about already.
 func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback events.ID) (*events.Reflection, error) {
-	sample := e.Sample()
+	sample := e.SampleID()
 	ref := &events.Reflection{
 		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
-		Question: events.Beginning(e.Question, 500), Outcome: e.Outcome, Findings: Inspect(e), Created: time.Now().UTC(),
+		Question: events.TruncateBytes(e.Question, 500), Outcome: e.Outcome, Findings: Inspect(e), Created: time.Now().UTC(),
 	}
 	ref.Book = e.Book
-	bearWitness(e, ref)
-	settled := feedback == "" && len(e.Tries) > 0 && e.Outcome.Label == events.Success
-	if r.model != nil && !settled && (e.Outcome.Known() || signal(e)) {
+	addTrials(e, ref)
+	solvedOnRetry := feedback == "" && len(e.PreviousRounds) > 0 && e.Outcome.Label == events.Success
+	if r.model != nil && !solvedOnRetry && (e.Outcome.Known() || signal(e)) {
 		out, reply, err := Ask(ctx, r.model, e, r.cfg)
 		if err != nil {
 			return nil, err
 		}
-		out.ground(e, r.cfg.TraceBudget)
+		out.screen(e, r.cfg.TraceBudget)
 		ref.Reasoning, ref.ErrorIdentification, ref.RootCauseAnalysis = out.Reasoning, out.ErrorIdentification, out.RootCauseAnalysis
 		ref.CorrectApproach, ref.KeyInsight, ref.Tags = out.CorrectApproach, out.KeyInsight, out.Tags
 		if out.KeyInsight != "" {
@@ -203,19 +206,19 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback e
 	return ref, nil
 }
 
-// bearWitness says what chance had decided about the prompt, and what that came to. Later rounds know more than their
-// prompt's bullets, so the first one speaks for all.
-func bearWitness(e *events.Execution, ref *events.Reflection) {
+// addTrials copies the experiment arms of the prompt and the score to the reflection. They are those of the first
+// round: prompts of later rounds also contain advice that is not in the playbook.
+func addTrials(e *events.Execution, ref *events.Reflection) {
 	switch {
 	case !e.Outcome.Known():
-	case len(e.Tries) > 0:
-		ref.Trials, ref.Score = e.Tries[0].Trials, e.Tries[0].Score
-	case e.Manifest != nil && len(e.Manifest.Trials) > 0:
-		ref.Trials, ref.Score = e.Manifest.Trials, e.Outcome.Score
+	case len(e.PreviousRounds) > 0:
+		ref.Exposures, ref.FirstRoundScore = e.PreviousRounds[0].Exposures, e.PreviousRounds[0].Score
+	case e.Manifest != nil && len(e.Manifest.Exposures) > 0:
+		ref.Exposures, ref.FirstRoundScore = e.Manifest.Exposures, e.Outcome.Score
 	}
 }
 
-// says reports whether there is something in a reflection that anybody goes on with.
-func says(ref *events.Reflection) bool {
-	return len(ref.Tags)+len(ref.Lessons)+len(ref.Findings)+len(ref.Trials)+len(ref.Records) > 0
+// hasContent reports whether a reflection contains something that the Curator uses.
+func hasContent(ref *events.Reflection) bool {
+	return len(ref.Tags)+len(ref.Lessons)+len(ref.Findings)+len(ref.Exposures)+len(ref.Records) > 0
 }

@@ -4,48 +4,48 @@ import (
 	"debrief/events"
 )
 
-// RulesVersion names the rules. It is part of the ids of reflections: a finding with another key, text or vote than
-// before is another version's.
+// RulesVersion is the version of the rules. It is part of the ids of reflections. Increase it when a rule changes the
+// key, text or vote of a finding.
 const RulesVersion = "rules3"
 
-// rule is something to look for in a run. Each looks at one execution and keeps nothing of it; sums over executions are
-// the Curator's (see events.Finding).
+// rule finds a pattern in one execution. A rule keeps no state between executions; the Curator sums findings over
+// executions (see events.Finding).
 //
-// A vote is the outcome of the run. What a tool reported is none: an error that the agent got over is no failed task,
-// and a run may fail without one.
+// The vote of a finding is the outcome of the run, not of a tool call: an agent can recover from an error, and a run
+// can fail without one.
 type rule struct {
-	category, name string // the name begins the keys of its findings
+	category, name string // the keys of its findings begin with the name
 
-	// first and then are the kinds of two calls that make a pattern, in their order.
+	// first and then are the kinds of the two calls of a pattern, in order.
 	first, then kind
-	// about is the one that the rule advises on. The runs with such a call are the ones that are compared.
-	about place
-	// when says of two calls whether they belong together, and by what.
-	when  tie
-	times int // how many different first calls there must be; 0 is one
+	// about selects the call that the rule advises on. The Curator compares the runs with such a call.
+	about anchor
+	// when reports whether two calls are related, and by which argument.
+	when  relation
+	times int // minimum of different first calls; 0 means one
 
-	// find is what looks for a rule that is no pattern of two kinds.
-	find func(*trail, *rule) []events.Finding
-	// compared says that runs with the error are compared, with what the rule advises or without.
-	compared bool
+	// find implements a rule that is not a pattern of two kinds.
+	find func(*run, *rule) []events.Finding
+	// compareRuns compares runs with the error that followed the advice with runs that did not.
+	compareRuns bool
 
-	// confidence, in per cent, that a sighting teaches something, where the end of the run is known.
+	// confidence in percent that a finding teaches something, if the outcome of the run is known.
 	confidence int
-	section    string // where a playbook has the bullets
-	text       string // its first verb is what first did, the second what then did, the third the tie
-	most       int    // findings of one execution, the first ones
+	section    string // of the bullet in the playbook
+	text       string // format: %[1]s is the first call, %[2]s the second, %[3]s the relation or the error
+	limit      int    // findings of one execution, the first ones
 }
 
-// place is one of the two calls of a pattern.
-type place int
+// anchor selects one of the two calls of a pattern.
+type anchor int
 
 const (
-	onThen  place = iota // "before THEN, do FIRST": looked at where THEN comes for the first time
-	onFirst              // "after FIRST, do THEN": looked at behind the last FIRST
-	onReads              // "do FIRST several times before the first change"
+	onThen  anchor = iota // "before THEN, do FIRST": looks at the first THEN
+	onFirst               // "after FIRST, do THEN": looks behind the last FIRST
+	onReads               // "do FIRST several times before the first change"
 )
 
-// Sections, as the ACE authors' playbooks have them.
+// Sections of the playbooks of the ACE authors.
 const (
 	strategies = "strategies_and_hard_rules"
 	heuristics = "problem_solving_heuristics"
@@ -54,112 +54,112 @@ const (
 	mistakes   = "common_mistakes_to_avoid"
 )
 
-// rules are the reflector that needs no model. Their categories are those of swecli's execution reflector.
+// rules reflect without a model. Their categories are those of swecli's execution reflector.
 //
-// What is shown of them differs. A pattern (first, then) is what good and bad runs alike are full of, so it is only
-// shown where runs that succeeded kept to it clearly more often than runs that failed: it carries a Base, and the
-// Curator compares. Runs whose end nobody knows cannot be compared; what was seen in them is told in the reflection,
-// under the confidence that makes a bullet. An error and what got over it is a fact about the tool, whoever runs into
-// it: it is shown at once, with how the runs ended. Only where a change was refused are the runs compared, too: between
-// a refusal and the next try agents look up many things that have nothing to do with it.
+// Patterns (first, then) occur in good and bad runs alike. So the finding has a Base, and the Curator shows the bullet
+// only if successful runs followed it clearly more often than failed runs. Runs with an unknown outcome are not
+// comparable: their findings have a confidence that is too low for a bullet.
+//
+// An error and its recovery are facts about the tool. They are shown at once, with the outcomes of the runs. Only
+// refused changes are compared too, because between a refusal and the next attempt agents look up many unrelated
+// things.
 var rules = []rule{
-	// Errors and what came of them.
-	{category: "error handling", name: "error", find: toolErrors, confidence: 90, section: pitfalls, most: 32},
+	// Errors and recoveries.
+	{category: "error handling", name: "error", find: toolErrors, confidence: 90, section: pitfalls, limit: 32},
 	{
 		category: "error handling", name: "list-on-file-error", find: recoveries, first: reads | writes | runs | tests | searches | lists | builds,
-		then: lists | searches, when: fileError, confidence: 90, section: pitfalls, most: 8,
+		then: lists | searches, when: fileError, confidence: 90, section: pitfalls, limit: 8,
 		text: "%[1]s answered \"%[3]s\": look with %[2]s for what is there, then call it again, which worked " + tally + ".",
 	},
 	{
-		category: "error handling", name: "verify-environment", find: recoveries, first: runs | tests | builds | installs | records | asks, then: verifies | installs,
-		when: environmentError, confidence: 90, section: pitfalls, most: 8,
+		category: "error handling", name: "verify-environment", find: recoveries, first: runs | tests | builds | installs | changesVCS | inspectsVCS, then: verifies | installs,
+		when: environmentError, confidence: 90, section: pitfalls, limit: 8,
 		text: "%[1]s answered \"%[3]s\": see to the environment with %[2]s, then run it again, which worked " + tally + ".",
 	},
 	{
 		category: "error handling", name: "check-precondition", find: recoveries, first: changes, then: looksUp | searches | lists | reads | verifies,
-		when: preconditionError, compared: true, confidence: 75, section: pitfalls, most: 8,
+		when: preconditionError, compareRuns: true, confidence: 75, section: pitfalls, limit: 8,
 		text: "%[1]s answers \"%[3]s\": check that with %[2]s before the call" + erredText,
 	},
-	{category: "error handling", name: "repeat", find: repeatedCalls, confidence: 85, section: mistakes, most: 32},
+	{category: "error handling", name: "repeat", find: repeatedCalls, confidence: 85, section: mistakes, limit: 32},
 
-	// Order of tools, whatever they do: the contrast is all there is to it.
-	{category: "order", name: "order", find: toolOrders, confidence: 75, section: strategies, most: maxTools * (maxTools + 1) / 2},
+	// Order of tools, whatever they do.
+	{category: "order", name: "order", find: toolOrders, confidence: 75, section: strategies, limit: maxTools * (maxTools + 1) / 2},
 
-	// Patterns of kinds. One that ties two calls to one thing says more than one that only counts them.
+	// Patterns of kinds. A pattern that relates two calls to one object has more confidence than one that only counts.
 	{
-		category: "file operations", name: "list-before-read", first: lists, then: reads, when: inFolder, confidence: 75, section: strategies, most: 32,
+		category: "file operations", name: "list-before-read", first: lists, then: reads, when: inFolder, confidence: 75, section: strategies, limit: 32,
 		text: "Before %[2]s, list the folder with %[1]s",
 	},
 	{
-		category: "file operations", name: "read-before-write", first: reads | looksUp, then: writes | changes, when: sameThing, confidence: 80, section: strategies, most: 32,
+		category: "file operations", name: "read-before-write", first: reads | looksUp, then: writes | changes, when: sameThing, confidence: 80, section: strategies, limit: 32,
 		text: "Before %[2]s, read what it is about with %[1]s (same %[3]s)",
 	},
 	{
-		category: "file operations", name: "related-reads", first: reads | looksUp, about: onReads, times: 3, confidence: 75, section: strategies, most: 32,
+		category: "file operations", name: "related-reads", first: reads | looksUp, about: onReads, times: 3, confidence: 75, section: strategies, limit: 32,
 		text: "Call %[1]s for several %[3]s, 3 or more, before the first change",
 	},
 	{
-		category: "code navigation", name: "search-before-read", first: searches, then: reads, when: anything, confidence: 75, section: heuristics, most: 32,
+		category: "code navigation", name: "search-before-read", first: searches, then: reads, when: anything, confidence: 75, section: heuristics, limit: 32,
 		text: "Before %[2]s, search with %[1]s",
 	},
 	{
-		category: "code navigation", name: "explore", first: searches, about: onReads, times: 2, confidence: 75, section: heuristics, most: 32,
+		category: "code navigation", name: "explore", first: searches, about: onReads, times: 2, confidence: 75, section: heuristics, limit: 32,
 		text: "Search with %[1]s for several %[3]s, 2 or more, before the first change",
 	},
 	{
-		category: "code navigation", name: "grep-then-read", first: searches, then: reads, when: foundIt, confidence: 80, section: heuristics, most: 32,
+		category: "code navigation", name: "grep-then-read", first: searches, then: reads, when: foundIt, confidence: 80, section: heuristics, limit: 32,
 		text: "Choose what to read with %[2]s by what %[1]s has found",
 	},
 	{
-		category: "testing", name: "tests-after-edit", first: writes, then: tests, about: onFirst, when: anything, confidence: 80, section: checklist, most: 32,
+		category: "testing", name: "tests-after-edit", first: writes, then: tests, about: onFirst, when: anything, confidence: 80, section: checklist, limit: 32,
 		text: "After the last %[1]s, run %[2]s",
 	},
 	{
-		category: "testing", name: "read-tests-first", first: reads, then: tests, when: testFile, confidence: 75, section: checklist, most: 32,
+		category: "testing", name: "read-tests-first", first: reads, then: tests, when: testFile, confidence: 75, section: checklist, limit: 32,
 		text: "Before %[2]s, read the tests with %[1]s",
 	},
 	{
-		category: "testing", name: "test-first", first: tests, then: writes, when: anotherFile, confidence: 75, section: checklist, most: 32,
+		category: "testing", name: "test-first", first: tests, then: writes, when: anotherFile, confidence: 75, section: checklist, limit: 32,
 		text: "Before the first %[2]s, see it fail with %[1]s",
 	},
 	{
-		category: "shell", name: "install-before-run", first: installs, then: runs | tests | builds, when: anything, confidence: 75, section: strategies, most: 32,
+		category: "shell", name: "install-before-run", first: installs, then: runs | tests | builds, when: anything, confidence: 75, section: strategies, limit: 32,
 		text: "Before %[2]s, install what it needs with %[1]s",
 	},
 	{
-		category: "shell", name: "build-before-test", first: builds, then: tests, when: anything, confidence: 75, section: strategies, most: 32,
+		category: "shell", name: "build-before-test", first: builds, then: tests, when: anything, confidence: 75, section: strategies, limit: 32,
 		text: "Before %[2]s, build with %[1]s",
 	},
 	{
-		category: "shell", name: "status-before-change", first: asks, then: records, when: anything, confidence: 75, section: strategies, most: 32,
+		category: "shell", name: "status-before-change", first: inspectsVCS, then: changesVCS, when: anything, confidence: 75, section: strategies, limit: 32,
 		text: "Before %[2]s, look at %[1]s",
 	},
 }
 
-// What a sighting takes off the confidence, and what is too unsure to be told, in per cent. What is told and stays
-// under the 70 per cent of the Curator makes no bullet.
+// Confidence in percent. A finding under minConfidence is dropped. The Curator makes no bullet of a finding under 70.
 const (
-	unjudged = 15
-	tellAt   = 60
+	unknownPenalty = 15 // subtracted if the outcome is unknown
+	minConfidence  = 60
 )
 
-// Bounds of what enters a finding.
+// Limits of the contents of a finding.
 const (
-	maxErrors  = 256 // failed calls that are looked at, the first ones
-	maxTools   = 24  // tools whose order is looked at, by their first call: at most 276 pairs
-	maxQuote   = 160 // runes of an error as it is quoted
+	maxErrors  = 256 // failed calls that are analysed, the first ones
+	maxTools   = 24  // tools whose order is analysed, by their first call: at most 276 pairs
+	maxQuote   = 160 // runes of a quoted error
 	maxName    = 64  // runes of the name of a tool or an argument
-	maxChanged = 4   // arguments that are named as changed
+	maxChanged = 4   // names of changed arguments
 	maxKey     = 200 // bytes of a key
 )
 
-// Inspect is what the rules find in one execution: in the same order every time, no key twice. Nothing is found in an
-// execution without a signal.
+// Inspect returns the findings of the rules in one execution. Their order is always the same, and no key occurs twice.
+// An execution without a signal has no findings.
 func Inspect(e *events.Execution) []events.Finding {
 	if !signal(e) {
 		return nil
 	}
-	t := follow(e)
+	t := newRun(e)
 	var found []events.Finding
 	keys := map[string]bool{}
 	for i := range rules {
@@ -168,14 +168,14 @@ func Inspect(e *events.Execution) []events.Finding {
 		if find == nil {
 			find = patterns
 		}
-		left := r.most
+		left := r.limit
 		for _, f := range find(t, r) {
 			if keys[f.Key] || left == 0 && !f.CountOnly {
 				continue
 			}
-			if !f.CountOnly { // a count is what it is
-				confidence := t.sure(r.confidence)
-				if confidence < tellAt {
+			if !f.CountOnly { // counts have no confidence
+				confidence := t.adjustedConfidence(r.confidence)
+				if confidence < minConfidence {
 					continue
 				}
 				f.Confidence = float64(confidence) / 100
@@ -189,15 +189,15 @@ func Inspect(e *events.Execution) []events.Finding {
 	return found
 }
 
-// sure is a rule's confidence in what it saw in this run.
-func (t *trail) sure(confidence int) int {
+// adjustedConfidence returns a rule's confidence in its findings in this run.
+func (t *run) adjustedConfidence(confidence int) int {
 	if t.vote == events.Neutral {
-		return confidence - unjudged
+		return confidence - unknownPenalty
 	}
 	return confidence
 }
 
-// signal reports whether there is something for the rules: two tool calls, or an error. A lone read teaches nothing.
+// signal reports whether the rules can find something: two tool calls, or a failed one.
 func signal(e *events.Execution) bool {
 	calls := 0
 	for _, s := range e.Steps {
@@ -210,20 +210,20 @@ func signal(e *events.Execution) bool {
 	return false
 }
 
-// trail is an execution as the rules see it: its tool calls in order, what they did, and how it ended.
-type trail struct {
+// run is an execution as the rules see it: tool calls in order, their acts, and the vote.
+type run struct {
 	calls []*events.ToolCall
 	turns []int // the step of each call
 	acts  []act
 	vote  events.Vote
 
-	// Worked out when first asked for.
-	quotes, spelled []string
-	after           []ahead
+	// Computed on first use.
+	quotes, canonicalArgs []string
+	after                 []nextCalls
 }
 
-func follow(e *events.Execution) *trail {
-	t := &trail{vote: vote(e.Outcome.Label), calls: callsOf(e)}
+func newRun(e *events.Execution) *run {
+	t := &run{vote: vote(e.Outcome.Label), calls: toolCalls(e)}
 	for i := range e.Steps {
 		for range e.Steps[i].Calls {
 			t.turns = append(t.turns, i)
@@ -233,7 +233,7 @@ func follow(e *events.Execution) *trail {
 	return t
 }
 
-func callsOf(e *events.Execution) []*events.ToolCall {
+func toolCalls(e *events.Execution) []*events.ToolCall {
 	var calls []*events.ToolCall
 	for i := range e.Steps {
 		for j := range e.Steps[i].Calls {
@@ -243,7 +243,7 @@ func callsOf(e *events.Execution) []*events.ToolCall {
 	return calls
 }
 
-// vote is what a run says for whatever was seen in it. One that half worked says as little as one nobody judged.
+// vote returns the vote of a run with this outcome. A partial success is neutral.
 func vote(l events.Label) events.Vote {
 	switch l {
 	case events.Success:

@@ -16,24 +16,24 @@ const (
 	neverText   = "`%s` answered \"%s\"; no later call of it worked " + tally + "."
 )
 
-// toolErrors finds what a tool answered when it failed, and what came of it. Of failures that follow one another with
-// the same error the last one speaks. When a later call of the same tool worked, the finding says which arguments were
-// other than in the call that failed. Otherwise one finding says that none worked, under a key that all such runs
-// share, and another one what did work next, if anything did. Failures beyond the first maxErrors are not looked at.
-func toolErrors(t *trail, _ *rule) []events.Finding {
-	ahead := t.ahead()
+// toolErrors finds the errors of tools and their recoveries. In a row of equal errors it uses the last one. If a later
+// call of the same tool worked, the finding names the arguments that changed. Otherwise one finding says that no later
+// call worked, under a key that all such runs share, and another one names the tool that worked next, if any. Failures
+// beyond the first maxErrors are ignored.
+func toolErrors(t *run, _ *rule) []events.Finding {
+	ahead := t.nextCalls()
 	var found []events.Finding
 	for i, c := range t.calls {
-		if next := ahead[i].next; t.quote(i) == "" || next != none && t.quote(next) == t.quote(i) {
+		if next := ahead[i].next; t.quote(i) == "" || next != noCall && t.quote(next) == t.quote(i) {
 			continue
 		}
 		tool, quote := clean(c.Tool, maxName), t.quote(i)
-		if again := ahead[i].again; again != none {
-			found = append(found, recovered(c, t.calls[again], tool, quote))
+		if again := ahead[i].again; again != noCall {
+			found = append(found, recoveredFinding(c, t.calls[again], tool, quote))
 			continue
 		}
 		found = append(found, events.Finding{Key: key("error", c.Tool, quote, "never"), Text: fmt.Sprintf(neverText, tool, quote)})
-		if other := ahead[i].other; other != none {
+		if other := ahead[i].other; other != noCall {
 			then := t.calls[other].Tool
 			found = append(found, events.Finding{
 				Key:  key("error", c.Tool, quote, "then "+then),
@@ -44,9 +44,9 @@ func toolErrors(t *trail, _ *rule) []events.Finding {
 	return found
 }
 
-// recovered is the finding about a call that failed and a later one of the same tool that worked.
-func recovered(failed, after *events.ToolCall, tool, quote string) events.Finding {
-	names := changed(failed.Arguments, after.Arguments)
+// recoveredFinding returns the finding about a failed call and a later call of the same tool that worked.
+func recoveredFinding(failed, after *events.ToolCall, tool, quote string) events.Finding {
+	names := changedArguments(failed.Arguments, after.Arguments)
 	if len(names) == 0 {
 		return events.Finding{Key: key("error", failed.Tool, quote, "again"), Text: fmt.Sprintf(sameText, tool, quote)}
 	}
@@ -56,8 +56,9 @@ func recovered(failed, after *events.ToolCall, tool, quote string) events.Findin
 	}
 }
 
-// quote is the error of a call as findings quote it, empty where it did not fail or comes after maxErrors that did.
-func (t *trail) quote(call int) string {
+// quote returns the error of a call as findings quote it. It is "" for a call that did not fail or is beyond
+// maxErrors.
+func (t *run) quote(call int) string {
 	if t.quotes == nil {
 		t.quotes = make([]string, len(t.calls))
 		for i, left := 0, maxErrors; i < len(t.calls) && left > 0; i++ {
@@ -70,36 +71,36 @@ func (t *trail) quote(call int) string {
 	return t.quotes[call]
 }
 
-func (t *trail) ahead() []ahead {
+func (t *run) nextCalls() []nextCalls {
 	if t.after == nil {
-		t.after = lookAhead(t.calls, t.turns)
+		t.after = findNextCalls(t.calls, t.turns)
 	}
 	return t.after
 }
 
-const none = -1
+const noCall = -1
 
-// ahead is what comes after a call, as indices: the next call of the same tool, the next of them that worked, and the
-// next of all calls that worked. The last one is of a later turn: who calls several tools at once does not yet know that
-// one of them fails.
-type ahead struct{ next, again, other int }
+// nextCalls holds indices of calls after a call: the next call of the same tool, the next of those that worked, and
+// the next call of any tool that worked. The last one is of a later turn: an agent that calls several tools at once
+// does not know yet that one of them fails.
+type nextCalls struct{ next, again, other int }
 
-func lookAhead(calls []*events.ToolCall, turns []int) []ahead {
-	after := make([]ahead, len(calls))
-	byTool := map[string]ahead{}
-	worked, inTurn := none, none
+func findNextCalls(calls []*events.ToolCall, turns []int) []nextCalls {
+	after := make([]nextCalls, len(calls))
+	byTool := map[string]nextCalls{}
+	worked, inTurn := noCall, noCall
 	for i, c := range slices.Backward(calls) {
 		if i+1 < len(calls) && turns[i] != turns[i+1] {
 			worked = inTurn
 		}
 		a, ok := byTool[c.Tool]
 		if !ok {
-			a = ahead{none, none, none}
+			a = nextCalls{noCall, noCall, noCall}
 		}
 		a.other = worked
 		after[i] = a
 		a.next = i
-		if !c.Outcome.Failed() && c.Outcome != events.Unknown { // agents that say nothing of a call mean that it worked
+		if !c.Outcome.Failed() && c.Outcome != events.Unknown { // a call without an outcome counts as successful
 			a.again, inTurn = i, i
 		}
 		byTool[c.Tool] = a
@@ -107,10 +108,10 @@ func lookAhead(calls []*events.ToolCall, turns []int) []ahead {
 	return after
 }
 
-// changed are the names of the arguments in which two calls differ, sorted; "arguments" where they have no names.
-func changed(before, after string) []string {
-	x, okX := named(before)
-	y, okY := named(after)
+// changedArguments returns the sorted names of the arguments that differ, or "arguments" if they have no names.
+func changedArguments(before, after string) []string {
+	x, okX := parseArguments(before)
+	y, okY := parseArguments(after)
 	if !okX || !okY {
 		if canonical(before) == canonical(after) {
 			return nil
@@ -132,13 +133,14 @@ func changed(before, after string) []string {
 	return slices.Compact(names)
 }
 
-func named(arguments string) (map[string]json.RawMessage, bool) {
+func parseArguments(arguments string) (map[string]json.RawMessage, bool) {
 	var m map[string]json.RawMessage
 	err := json.Unmarshal([]byte(arguments), &m)
 	return m, err == nil && m != nil
 }
 
-// list is names in a sentence: "a", "a and b", "a, b and c", of many the first and how many more.
+// list joins names in a sentence: "a", "a and b", "a, b and c". Beyond maxChanged names it gives the number of the
+// rest.
 func list(names []string) string {
 	if len(names) > maxChanged {
 		rest := len(names) - maxChanged

@@ -10,44 +10,44 @@ import (
 	"debrief/events"
 )
 
-// kind is what a call does to the world, as far as its name and its command line tell. A call may be of several.
+// kind is the effect of a call, as far as its name and its command line show it. It is a set of bits.
 type kind uint16
 
 const (
-	lists    kind = 1 << iota // what files there are
-	reads                     // what is in a file
-	searches                  // where something is
-	looksUp                   // a fact, in no file: get_user
+	lists    kind = 1 << iota // the files in a folder
+	reads                     // the contents of a file
+	searches                  // for the location of something
+	looksUp                   // a fact that is not in a file: get_user
 	writes                    // a file
-	changes                   // something else: book_flight
+	changes                   // anything but a file: book_flight
 	tests
 	installs
 	builds
-	runs // a program
-	asks // version control what has changed
-	records
-	verifies // what the environment is like, or what a value comes to
+	runs        // a program
+	inspectsVCS // reads the state or history of version control: git status
+	changesVCS  // changes version control: git commit
+	verifies    // the environment, or a computed value
 )
 
-// act is one thing that a call does; a line of a shell may do several.
+// act is one effect of a call. A command line may have several.
 type act struct {
-	call   int    // its index in the trail
-	kind   kind   // 0 where nobody knows
+	call   int    // index in run.calls
+	kind   kind   // 0 if unknown
 	word   string // the tool, or the program and its subcommand: "pytest", "git commit"
-	path   string // the file that it is on
-	editor bool   // a command of an editor that may be on the file opened last
+	path   string // the file that the act reads or changes
+	editor bool   // an editor command, which may apply to the file opened last
 	args   map[string]json.RawMessage
 	failed bool
 }
 
 const (
 	maxActs     = 512     // of an execution, the first ones
-	maxLine     = 4 << 10 // bytes of a command line that are looked at
+	maxLine     = 4 << 10 // analysed bytes of a command line
 	maxParts    = 16      // commands of a line
-	maxArgument = 256     // bytes of an argument that can tie two calls together
+	maxArgument = 256     // bytes of an argument that can relate two calls
 )
 
-// acts are what the calls do, in order.
+// acts returns the acts of the calls, in order.
 func acts(calls []*events.ToolCall) []act {
 	var all []act
 	open := "" // the file that an editor has open
@@ -76,12 +76,12 @@ func acts(calls []*events.ToolCall) []act {
 var shellTools = set("bash sh shell zsh exec execute execute_bash execute_command execute_shell run_command run_shell run_shell_command " +
 	"run_bash run_terminal_cmd run_in_terminal terminal local_shell cmd powershell command bash_tool")
 
-// classify is what one call does: at least one act, which may be of no kind.
+// classify returns the acts of one call: at least one, which may have no kind.
 func classify(c *events.ToolCall) []act {
-	args, isJSON := named(c.Arguments)
+	args, isJSON := parseArguments(c.Arguments)
 	base := baseTool(c.Tool)
 	tool := strings.ToLower(base)
-	if line := lineOf(c, tool, args, isJSON); line != "" {
+	if line := commandLine(c, tool, args, isJSON); line != "" {
 		if found := shellActs(line, 0); len(found) > 0 {
 			return found
 		}
@@ -89,7 +89,7 @@ func classify(c *events.ToolCall) []act {
 	a := act{word: c.Tool, args: args}
 	a.path = pathOf(args)
 	a.kind = kindOf(base, args, a.path != "")
-	if p, ok := programs[tool]; ok && p.editor { // an editor's command called as a function
+	if p, ok := programs[tool]; ok && p.editor { // an editor command, called as a function
 		a.editor = true
 		if p.kind&a.kind == 0 && tool != "str_replace_editor" {
 			a.kind = p.kind
@@ -98,7 +98,7 @@ func classify(c *events.ToolCall) []act {
 	return []act{a}
 }
 
-// baseTool is the tool's own name: mcp__files__read_file and files.read_file are read_file.
+// baseTool returns the name of a tool without its server: read_file for mcp__files__read_file and files.read_file.
 func baseTool(name string) string {
 	if len(name) > 2*maxName {
 		name = name[:2*maxName]
@@ -112,9 +112,9 @@ func baseTool(name string) string {
 	return strings.TrimLeft(name, "_")
 }
 
-// lineOf is the command line that a call gives to a shell, empty where it gives none: an argument of a shell, or what an
-// agent that acts by commands wrote, of which the tool is the first word.
-func lineOf(c *events.ToolCall, tool string, args map[string]json.RawMessage, isJSON bool) string {
+// commandLine returns the command line that a call gives to a shell, or "". It is an argument of a shell tool, or the
+// whole call of an agent that acts by commands, where the tool is the first word.
+func commandLine(c *events.ToolCall, tool string, args map[string]json.RawMessage, isJSON bool) string {
 	switch {
 	case isJSON && shellTools[tool]:
 		return commandOf(args)
@@ -124,7 +124,7 @@ func lineOf(c *events.ToolCall, tool string, args map[string]json.RawMessage, is
 		return c.Arguments
 	}
 	word := strings.ToLower(c.Tool)
-	if programs[word].editor { // the lines that follow are what it writes
+	if programs[word].editor { // the other lines are the text that it writes
 		first, _, _ := strings.Cut(c.Arguments, "\n")
 		return c.Tool + " " + first
 	}
@@ -155,7 +155,7 @@ func commandOf(args map[string]json.RawMessage) string {
 	return ""
 }
 
-// pathNames are arguments that hold the file a tool is on.
+// pathNames are arguments that contain the file of a tool.
 var pathNames = [...]string{"path", "file_path", "filepath", "file", "filename", "file_name", "target_file", "notebook_path", "dir", "directory", "folder"}
 
 func pathOf(args map[string]json.RawMessage) string {
@@ -176,7 +176,7 @@ func cleanPath(p string) string {
 	return path.Clean(strings.ReplaceAll(strings.Trim(p, `"'`), `\`, "/"))
 }
 
-// verbs are words of a tool's name, with what it does where it has a file and where it has none.
+// verbs are words in names of tools, with their kind if the call has a file and if it has none.
 var verbs = map[string]struct{ file, other kind }{
 	"list": {lists, lists}, "ls": {lists, lists}, "glob": {lists | searches, lists | searches}, "tree": {lists, lists},
 	"search": {searches, searches}, "find": {searches, searches}, "grep": {searches, searches}, "locate": {searches, searches},
@@ -196,10 +196,10 @@ var verbs = map[string]struct{ file, other kind }{
 	"run": {runs, runs}, "execute": {runs, runs}, "exec": {runs, runs},
 }
 
-// kindOf is what the name of a tool that is no shell says. The first word that is a verb counts, but what runs tests
-// tests.
+// kindOf returns the kind of a tool that is not a shell, by its name. The first verb decides, but running tests is of
+// kind tests.
 func kindOf(tool string, args map[string]json.RawMessage, file bool) kind {
-	if tool == "submit" || tool == "finish" || tool == "done" { // the agent's last word, not an act
+	if tool == "submit" || tool == "finish" || tool == "done" { // the end of the run, without an effect
 		return 0
 	}
 	words := nameWords(tool)
@@ -229,7 +229,7 @@ func kindOf(tool string, args map[string]json.RawMessage, file bool) kind {
 	return first
 }
 
-// wordsOf are the words of a name such as get_user, get-user or getUser, lower case, at most eight.
+// nameWords returns the words of a name such as get_user, get-user or getUser, in lower case, at most eight.
 func nameWords(name string) []string {
 	name = strings.ToValidUTF8(name, "_")
 	var words []string
@@ -264,7 +264,7 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// label is what a finding calls what an act is: its word, and the kind of file that it is on.
+// label describes an act in a finding: its word, and the kind of its file.
 type label struct{ word, ext string }
 
 func (a *act) label() label {
@@ -292,7 +292,7 @@ func (l label) String() string {
 	return "`" + clean(l.word, maxName) + "` on " + clean(l.ext, maxName) + " files"
 }
 
-// extension is that of a path where it is one that files of a kind share: ".py".
+// extension returns the extension of a path, such as ".py", if it is usual for a kind of files, else "".
 func extension(p string) string {
 	ext := strings.ToLower(path.Ext(p))
 	if len(ext) < 2 || len(ext) > 6 || strings.ContainsFunc(ext[1:], func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
@@ -301,7 +301,7 @@ func extension(p string) string {
 	return ext
 }
 
-// isTest reports whether a path is that of a test, or of a script that shows whether something works.
+// isTest reports whether a path is a test, or a script that reproduces a problem.
 func isTest(p string) bool {
 	base := strings.ToLower(path.Base(p))
 	for _, w := range nameWords(base) {

@@ -19,10 +19,9 @@ const (
 	didText   = "%s was used in {helpful} successful and {harmful} failed runs."
 )
 
-// toolOrders finds which tools were used, and which was called before which for the first time. Only runs whose end is
-// known count: the difference between successes and failures is all there is to it. Tools beyond the first maxTools
-// are left out, both as one of a pair and as a base.
-func toolOrders(t *trail, _ *rule) []events.Finding {
+// toolOrders finds the tools that were used, and the order of their first calls. It needs a known outcome, because
+// only the difference between successes and failures is useful. Tools beyond the first maxTools are ignored.
+func toolOrders(t *run, _ *rule) []events.Finding {
 	if t.vote == events.Neutral {
 		return nil
 	}
@@ -49,9 +48,9 @@ func toolOrders(t *trail, _ *rule) []events.Finding {
 	return found
 }
 
-// patterns finds two kinds of calls in an order. What it advises on is counted in every run whose end is known, with
-// the other call or without: that is what the Curator compares with.
-func patterns(t *trail, r *rule) []events.Finding {
+// patterns finds calls of two kinds in an order. Every run with a known outcome counts the call that the rule advises
+// on, with or without the other call. The Curator compares with this count.
+func patterns(t *run, r *rule) []events.Finding {
 	var found []events.Finding
 	count := func(l label) string {
 		base := key("did", l.key())
@@ -103,7 +102,7 @@ func patterns(t *trail, r *rule) []events.Finding {
 			}
 		}
 	case onReads:
-		for _, s := range several(t, r.first) {
+		for _, s := range readSeries(t, r.first) {
 			base := count(s.label)
 			if s.things >= r.times {
 				add(base, s.label, fmt.Sprintf(r.text, s.label, nil, s.of), s.label.key(), s.of)
@@ -113,7 +112,7 @@ func patterns(t *trail, r *rule) []events.Finding {
 	return found
 }
 
-// firsts are the indices of the first act of every label of a kind, at most maxTools.
+// firsts returns the indices of the first act of every label of a kind, at most maxTools.
 func firsts(acts []act, k kind) (at []int) {
 	seen := map[label]bool{}
 	for i := range acts {
@@ -125,7 +124,7 @@ func firsts(acts []act, k kind) (at []int) {
 	return at
 }
 
-// lasts are the indices of the last act of every label of a kind, at most maxTools.
+// lasts returns the indices of the last act of every label of a kind, at most maxTools.
 func lasts(acts []act, k kind) (at []int) {
 	seen := map[label]bool{}
 	for i := len(acts) - 1; i >= 0 && len(at) < maxTools; i-- {
@@ -138,21 +137,21 @@ func lasts(acts []act, k kind) (at []int) {
 	return at
 }
 
-// series is how many different things calls of one label were on before the first change.
+// series counts the different objects of the calls of one label before the first change.
 type series struct {
 	label  label
 	things int
-	of     string // what differs: the names of arguments, or "files"
+	of     string // the argument that differs: names of arguments, or "files"
 }
 
-func several(t *trail, k kind) []series {
+func readSeries(t *run, k kind) []series {
 	var found []series
 	at := map[label]int{}
 	seen := map[string]bool{}
 	changed := false
 	for i := range t.acts {
 		a := &t.acts[i]
-		changed = changed || a.kind&(writes|changes|records) != 0 && !a.failed
+		changed = changed || a.kind&(writes|changes|changesVCS) != 0 && !a.failed
 		if a.kind&k == 0 {
 			continue
 		}
@@ -164,7 +163,7 @@ func several(t *trail, k kind) []series {
 			}
 			n = len(found)
 			at[l] = n
-			found = append(found, series{label: l, of: a.varies()})
+			found = append(found, series{label: l, of: a.argumentNames()})
 		}
 		if changed || a.failed {
 			continue
@@ -177,8 +176,8 @@ func several(t *trail, k kind) []series {
 	return found
 }
 
-// varies is what differs where calls of a label are on different things.
-func (a *act) varies() string {
+// argumentNames names the arguments in which calls of one label differ.
+func (a *act) argumentNames() string {
 	switch {
 	case a.path != "":
 		return "files"
@@ -193,20 +192,20 @@ func (a *act) varies() string {
 	return "arguments"
 }
 
-func (t *trail) thing(a *act) string {
+func (t *run) thing(a *act) string {
 	if a.path != "" {
 		return a.path
 	}
 	return t.canonical(a.call)
 }
 
-// tie says of two calls whether they belong together, and by what, where it has a name.
-type tie func(t *trail, first, then *act) (by string, ok bool)
+// relation reports whether two calls are related, and by which argument, if any.
+type relation func(t *run, first, then *act) (by string, ok bool)
 
-func anything(*trail, *act, *act) (string, bool) { return "", true }
+func anything(*run, *act, *act) (string, bool) { return "", true }
 
-// sameThing: the same file, or the same value under the same name of an argument. Of several names it is the first one.
-func sameThing(_ *trail, first, then *act) (string, bool) {
+// sameThing requires the same file, or an argument with the same name and value. It returns the first such name.
+func sameThing(_ *run, first, then *act) (string, bool) {
 	if first.path != "" && then.path != "" {
 		return "file", samePath(first.path, then.path)
 	}
@@ -228,20 +227,20 @@ func samePath(a, b string) bool {
 	return a == b || strings.HasSuffix(a, "/"+b) || strings.HasSuffix(b, "/"+a)
 }
 
-// inFolder: a listing says nothing of a thing that is no file.
-func inFolder(_ *trail, _, then *act) (string, bool) { return "", then.path != "" || then.editor }
+// inFolder requires a file: a listing is not related to other objects.
+func inFolder(_ *run, _, then *act) (string, bool) { return "", then.path != "" || then.editor }
 
-func testFile(_ *trail, first, _ *act) (string, bool) {
+func testFile(_ *run, first, _ *act) (string, bool) {
 	return "", first.path != "" && isTest(first.path)
 }
 
-// anotherFile: what is written is not the test itself.
-func anotherFile(_ *trail, first, then *act) (string, bool) {
+// anotherFile requires that the written file is not the test itself.
+func anotherFile(_ *run, first, then *act) (string, bool) {
 	return "", then.path == "" || first.path == "" || !samePath(first.path, then.path)
 }
 
-// foundIt: the search printed the name of what is read.
-func foundIt(t *trail, first, then *act) (string, bool) {
+// foundIt requires that the search printed the name of the file.
+func foundIt(t *run, first, then *act) (string, bool) {
 	if then.path == "" {
 		return "", false
 	}
@@ -250,30 +249,35 @@ func foundIt(t *trail, first, then *act) (string, bool) {
 	return "", len(base) > 2 && strings.Contains(out[:min(len(out), 16<<10)], base)
 }
 
-// Errors by what would have avoided them.
+// Errors by the check that would have avoided them.
 var (
 	noFile         = regexp.MustCompile(`(?i)no such file|(?:file|path|directory|folder) .*(?:not found|does(?: not|n't) exist)|cannot (?:find|open|access)|not a directory|is a directory|FileNotFound|ENOENT`)
 	noEnvironment  = regexp.MustCompile(`(?i)command not found|not recognized as|No module named|ModuleNotFound|ImportError|cannot import|not installed|No such command|missing dependenc|Could not find a version|not found: |cannot find (?:module|package)|permission denied`)
 	noPrecondition = regexp.MustCompile(`(?i)not (?:enough|available|allowed|found|permitted|eligible|valid|match|add up)|does(?: not|n't) (?:exist|match|add up|belong)|already|must |missing|required|cannot|can't|insufficient|exceed|invalid|expired`)
 )
 
-func fileError(t *trail, first, _ *act) (string, bool)        { return t.said(first, noFile) }
-func environmentError(t *trail, first, _ *act) (string, bool) { return t.said(first, noEnvironment) }
+func fileError(t *run, first, _ *act) (string, bool) { return t.errorMatching(first, noFile) }
 
-func preconditionError(t *trail, first, _ *act) (string, bool) { return t.said(first, noPrecondition) }
+func environmentError(t *run, first, _ *act) (string, bool) {
+	return t.errorMatching(first, noEnvironment)
+}
 
-// said is the error of a call in one line, where it is one of these.
-func (t *trail) said(a *act, kinds *regexp.Regexp) (string, bool) {
+func preconditionError(t *run, first, _ *act) (string, bool) {
+	return t.errorMatching(first, noPrecondition)
+}
+
+// errorMatching returns the quoted error of a call, and whether it matches.
+func (t *run) errorMatching(a *act, kinds *regexp.Regexp) (string, bool) {
 	quote := t.quote(a.call)
 	return quote, quote != "" && kinds.MatchString(quote)
 }
 
-// remedies is how far behind an error a call is looked for that got over it.
-const remedies = 4
+// maxRemedyDistance is the maximum distance, in calls, between an error and the call that solved it.
+const maxRemedyDistance = 4
 
-// recoveries finds an error, a call of another tool that looked into it soon after, and the first tool at work again.
-// Without the last there is nothing that says that looking helped.
-func recoveries(t *trail, r *rule) []events.Finding {
+// recoveries finds an error, then soon a call of another tool, then a call of the first tool that worked. The last
+// call shows that the call in between helped.
+func recoveries(t *run, r *rule) []events.Finding {
 	var found []events.Finding
 	for i := range t.acts {
 		first := &t.acts[i]
@@ -285,19 +289,19 @@ func recoveries(t *trail, r *rule) []events.Finding {
 			continue
 		}
 		base := ""
-		if r.compared {
+		if r.compareRuns {
 			base = key("erred", first.label().key(), quote)
 			if t.vote != events.Neutral {
 				found = append(found, events.Finding{Key: base, CountOnly: true, Text: fmt.Sprintf(hadText, first.label(), quote)})
 			}
 		}
-		again := t.ahead()[first.call].again
-		if again == none {
+		again := t.nextCalls()[first.call].again
+		if again == noCall {
 			continue
 		}
 		for j := i + 1; j < len(t.acts); j++ {
 			then := &t.acts[j]
-			if then.call >= again || then.call > first.call+remedies {
+			if then.call >= again || then.call > first.call+maxRemedyDistance {
 				break
 			}
 			if then.kind&r.then != 0 && !then.failed && then.word != first.word {

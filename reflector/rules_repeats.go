@@ -12,14 +12,14 @@ import (
 
 const repeatText = "`%s` was called again with the same arguments and gave the same answer, with nothing changed in between; use the answer you have " + tally + "."
 
-// repeatedCalls finds calls that could not teach anything: the same tool with the same arguments gave the same answer
-// once more, and every call between the two only read. A call that is not known to read may have changed something, so
-// that looking again was right; one whose second answer differs told something new.
-func repeatedCalls(t *trail, _ *rule) []events.Finding {
+// repeatedCalls finds calls that could not return anything new: the same tool with the same arguments gave the same
+// answer again, and all calls in between only read. Any other call may have changed something, so a repetition after
+// it is useful.
+func repeatedCalls(t *run, _ *rule) []events.Finding {
 	type question struct{ tool, arguments string }
 	type answer struct {
 		output  string
-		changes int // calls so far that may have changed something, this one included
+		changes int // calls so far that may have changed something, including this one
 	}
 	answers := map[question]answer{}
 	var found []events.Finding
@@ -45,37 +45,37 @@ func repeatedCalls(t *trail, _ *rule) []events.Finding {
 	return found
 }
 
-// reading are the first words of tools that look and leave everything as it is. Any other tool counts as changing, also
-// one that moves a view (open, scroll): what comes next depends on it.
-var reading = map[string]bool{
+// readVerbs are first words of names of tools that only read. Any other tool counts as a change, also one that moves a
+// view (open, scroll), because the next call depends on it.
+var readVerbs = map[string]bool{
 	"calculate": true, "cat": true, "count": true, "describe": true, "fetch": true, "find": true, "get": true, "grep": true,
 	"list": true, "lookup": true, "ls": true, "query": true, "read": true, "retrieve": true, "search": true, "show": true,
 	"think": true, "view": true,
 }
 
-// onlyReads reports whether the tool's name says that it only reads: get_user, listFiles, search-code. With a ">" in its
-// arguments it may be a shell command that writes.
+// onlyReads reports whether the name of a tool shows that it only reads: get_user, listFiles, search-code. A ">" in
+// the arguments may be a shell redirection that writes.
 func onlyReads(c *events.ToolCall) bool {
 	word := strings.TrimLeft(c.Tool, "_")
 	if end := strings.IndexFunc(word, func(r rune) bool { return !unicode.IsLower(r) }); end > 0 {
 		word = word[:end]
 	}
-	return reading[word] && !strings.Contains(c.Arguments, ">")
+	return readVerbs[word] && !strings.Contains(c.Arguments, ">")
 }
 
-// canonical is the arguments of a call in one spelling.
-func (t *trail) canonical(call int) string {
-	if t.spelled == nil {
-		t.spelled = make([]string, len(t.calls))
+// canonical returns the arguments of a call in canonical form.
+func (t *run) canonical(call int) string {
+	if t.canonicalArgs == nil {
+		t.canonicalArgs = make([]string, len(t.calls))
 	}
-	if t.spelled[call] == "" {
-		t.spelled[call] = canonical(t.calls[call].Arguments)
+	if t.canonicalArgs[call] == "" {
+		t.canonicalArgs[call] = canonical(t.calls[call].Arguments)
 	}
-	return t.spelled[call]
+	return t.canonicalArgs[call]
 }
 
-// canonical is arguments in one spelling: JSON with sorted names and without white space, other text trimmed. Arguments
-// too large to be worth it stay as they are.
+// canonical returns arguments in canonical form: JSON with sorted names and without white space, other text trimmed.
+// It returns arguments over 64 KB unchanged.
 func canonical(arguments string) string {
 	arguments = strings.TrimSpace(arguments)
 	if len(arguments) > 64<<10 {

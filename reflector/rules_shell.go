@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A command line is read as far as it tells what was done: which programs run one after the other, with which
-// subcommand, on which file. It is no shell: what is substituted, looped over or defined stays text.
+// The parser of command lines finds the programs that run one after the other, their subcommands and their files. It is
+// not a shell: substitutions, loops and definitions stay text.
 
-// program is what a program does: its kind, or that of its subcommands.
+// program holds the kind of a program, or the kinds of its subcommands.
 type program struct {
 	kind   kind
-	sub    map[string]kind // by subcommand; "" where there is none
-	editor bool            // a command of SWE-agent's interface, which may be on the file opened last
+	sub    map[string]kind // by subcommand; "" without a subcommand
+	editor bool            // a command of SWE-agent's interface, which may apply to the file opened last
 }
 
 func (p program) known() bool { return p.kind != 0 || p.sub != nil }
@@ -27,7 +27,7 @@ func subs(kinds map[kind]string) map[string]kind {
 	return m
 }
 
-// programs are those whose kind is known, by name without folder and version.
+// programs are the programs with a known kind, by name without folder and version.
 var programs = func() map[string]program {
 	m := map[string]program{}
 	for k, words := range map[kind]string{
@@ -73,11 +73,11 @@ var programs = func() map[string]program {
 	m["bazel"] = program{sub: subs(map[kind]string{tests: "test", builds: "build", runs: "run"})}
 	m["docker"] = program{sub: subs(map[kind]string{builds: "build", runs: "run exec", verifies: "ps images version"})}
 	m["git"] = program{sub: subs(map[kind]string{
-		asks: "status diff log show blame", searches: "grep", lists: "ls-files",
-		records: "add commit checkout reset rebase merge push stash restore clean apply rm mv switch revert cherry-pick pull am",
+		inspectsVCS: "status diff log show blame", searches: "grep", lists: "ls-files",
+		changesVCS: "add commit checkout reset rebase merge push stash restore clean apply rm mv switch revert cherry-pick pull am",
 	})}
-	m["hg"] = program{sub: subs(map[kind]string{asks: "status diff log", records: "commit update revert push pull"})}
-	m["svn"] = program{sub: subs(map[kind]string{asks: "status diff log info", records: "commit update revert"})}
+	m["hg"] = program{sub: subs(map[kind]string{inspectsVCS: "status diff log", changesVCS: "commit update revert push pull"})}
+	m["svn"] = program{sub: subs(map[kind]string{inspectsVCS: "status diff log info", changesVCS: "commit update revert"})}
 	m["sed"] = program{kind: reads}
 	return m
 }()
@@ -88,7 +88,7 @@ var wrappers = set("sudo time nohup exec nice stdbuf unbuffer xvfb-run npx timeo
 // runners run the command that follows their subcommand: poetry run pytest.
 var runners = map[string]string{"poetry": "run", "uv": "run", "pipenv": "run", "bundle": "exec", "conda": "run"}
 
-// shellActs are what the commands of a line do, in order. Depth bounds shells within shells.
+// shellActs returns the acts of the commands of a line, in order. Depth limits shells within shells.
 func shellActs(line string, depth int) []act {
 	var found []act
 	for _, words := range commands(line) {
@@ -97,7 +97,7 @@ func shellActs(line string, depth int) []act {
 	return found
 }
 
-// commandActs is what one command does; nothing for one that only goes somewhere.
+// commandActs returns the acts of one command; none for a command that only changes the folder or a variable.
 func commandActs(words []string, depth int) []act {
 	written := ""
 	plain := make([]string, 0, len(words))
@@ -130,15 +130,15 @@ func commandActs(words []string, depth int) []act {
 	return acts
 }
 
-// recurring is a word without what differs from run to run. Most are plain words, which need no looking into.
+// recurring replaces the parts of a word that differ from run to run. Most words have none.
 func recurring(word string) string {
 	if len(word) <= maxName && strings.IndexFunc(word, func(r rune) bool { return (r < 'a' || r > 'z') && r != ' ' && r != '-' }) < 0 {
 		return word
 	}
-	return clean(general(word), maxName)
+	return clean(replaceVarying(word), maxName)
 }
 
-// unwrapped is a command without the variables set for it and the programs that only run it.
+// unwrapped returns a command without variable assignments and wrappers.
 func unwrapped(words []string) []string {
 	for len(words) > 0 {
 		w := words[0]
@@ -167,7 +167,8 @@ func unwrapped(words []string) []string {
 	return words
 }
 
-// programName is a program without its folder and version: "/usr/bin/python3.11" is "python", "./gradlew" is "gradlew".
+// programName returns a program without its folder and version: "/usr/bin/python3.11" is "python", "./gradlew" is
+// "gradlew".
 func programName(word string) string {
 	name := path.Base(cleanPath(word))
 	if short := strings.TrimRight(name, "0123456789."); short != "" && programs[short].known() {
@@ -176,7 +177,7 @@ func programName(word string) string {
 	return name
 }
 
-// command is one program with its words.
+// command returns the act of one program with its arguments.
 func command(name string, words []string) act {
 	a := act{word: name}
 	p := programs[name]
@@ -259,7 +260,7 @@ func command(name string, words []string) act {
 	return a
 }
 
-// python is what an interpreter is told: a module, a script, or a line of code.
+// python returns the act of a Python interpreter that runs a module, a script or a line of code.
 func python(words []string) act {
 	a := act{kind: runs, word: "python"}
 	for i, w := range words[1:] {
@@ -311,7 +312,7 @@ func cleanFirst(w string) string {
 	return cleanPath(w)
 }
 
-// lastPath is the last word that can be a file.
+// lastPath returns the last word that can be a file.
 func lastPath(words []string) string {
 	for i := len(words) - 1; i >= 0; i-- {
 		if w := words[i]; strings.ContainsAny(w, "./") && !strings.ContainsAny(w, " \n$*(){}'\"") && !strings.HasPrefix(w, "-") {
@@ -321,8 +322,9 @@ func lastPath(words []string) string {
 	return ""
 }
 
-// commands are the commands of a line as words, one after the other, without the filters behind a pipe: what they pass
-// on is the first program's. Quotes and backslashes are honoured; the body of a here-document and comments are left out.
+// commands splits a line into commands, and each command into words. It omits filters behind a pipe, because their
+// input is that of the first program. It handles quotes and backslashes, and omits comments and the bodies of
+// here-documents.
 func commands(line string) [][]string {
 	if len(line) > maxLine {
 		line = line[:maxLine]
@@ -331,7 +333,7 @@ func commands(line string) [][]string {
 	var words []string
 	var word strings.Builder
 	inWord, piped := false, false
-	here, inner := "", 0 // brackets within a word
+	here, inner := "", 0 // inner counts brackets within a word
 	flush := func() {
 		if inWord {
 			words = append(words, word.String())
@@ -402,7 +404,7 @@ func commands(line string) [][]string {
 			flush()
 			i, here = hereMark(line, i+2)
 		case c == '>':
-			if s := word.String(); inWord && len(s) == 1 && (s == "1" || s == "2" || s == "&") { // which stream
+			if s := word.String(); inWord && len(s) == 1 && (s == "1" || s == "2" || s == "&") { // the number of a file descriptor
 				word.Reset()
 				inWord = false
 				if s == "2" {
@@ -410,7 +412,7 @@ func commands(line string) [][]string {
 				}
 			}
 			flush()
-			if n := len(words); n > 0 && words[n-1] == "2" { // errors go elsewhere: nothing is written
+			if n := len(words); n > 0 && words[n-1] == "2" { // standard error is redirected: no file is written
 				words = words[:n-1]
 				for i+1 < len(line) && (line[i+1] == '>' || line[i+1] == ' ') {
 					i++
@@ -435,7 +437,7 @@ func commands(line string) [][]string {
 	return all
 }
 
-// hereMark is the word that ends a here-document, and where the line goes on behind it.
+// hereMark returns the word that ends a here-document, and the index where the line continues.
 func hereMark(line string, i int) (int, string) {
 	for i < len(line) && (line[i] == '-' || line[i] == ' ' || line[i] == '<') {
 		i++
@@ -447,7 +449,7 @@ func hereMark(line string, i int) (int, string) {
 	return i - 1, strings.Trim(line[from:i], `'"\`)
 }
 
-// pastHere is where the body of a here-document ends that begins behind the newline at i.
+// pastHere returns the end of the body of a here-document that begins behind the newline at i.
 func pastHere(line string, i int, mark string) int {
 	for i < len(line) {
 		next := strings.IndexByte(line[i+1:], '\n')

@@ -10,11 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// Text of a trace is anybody's. What of it gets into a bullet is one line of bounded length without the characters that
-// mean something to a playbook or to a finding's text: clean is the only way in.
+// The text of a trace is not trusted. All of it that enters a finding passes through clean, which returns one line of
+// limited length without the characters that have a meaning in a playbook or in the text of a finding.
 
-// clean is s as a part of a finding's text: one line, at most n runes and a mark where it was cut, no control or invisible characters, no
-// backticks, quotes or braces that could end the quotation or pass for a placeholder.
+// clean returns s as a part of a finding's text: one line of at most n runes, with "…" if it was cut. It removes
+// control characters and invisible characters. It replaces backticks, quotes and braces, which could end the quotation
+// or imitate a placeholder. It returns "?" for an empty text.
 func clean(s string, n int) string {
 	var b strings.Builder
 	left, space := n, false
@@ -34,7 +35,7 @@ func clean(s string, n int) string {
 			b.WriteByte(' ')
 			left--
 		}
-		b.WriteRune(plain(r))
+		b.WriteRune(plainRune(r))
 		left--
 		space = false
 	}
@@ -44,7 +45,7 @@ func clean(s string, n int) string {
 	return b.String()
 }
 
-func plain(r rune) rune {
+func plainRune(r rune) rune {
 	switch r {
 	case '`', '"', '“', '”':
 		return '\''
@@ -56,8 +57,8 @@ func plain(r rune) rune {
 	return r
 }
 
-// key is a finding's key of at most maxKey bytes. Parts cannot run into one another, and what does not fit gives way to
-// a hash of the whole, so that different things keep different keys.
+// key returns the key of a finding, at most maxKey bytes. Parts are escaped, so different parts give different keys. A
+// long key ends with a hash of the whole key.
 func key(rule string, parts ...string) string {
 	k := rule
 	for _, p := range parts {
@@ -82,24 +83,24 @@ func key(rule string, parts ...string) string {
 
 var keyPart = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E")
 
-// quoteError is an error as a finding quotes it: the line that says what is wrong, with what differs from run to run
-// replaced, so that the same error reads the same in every run.
-func quoteError(output string) string { return clean(general(errorLine(output)), maxQuote) }
+// quoteError returns the error in an output as findings quote it: its main line, with the parts that differ from run
+// to run replaced. So the same error has the same quote in every run.
+func quoteError(output string) string { return clean(replaceVarying(errorLine(output)), maxQuote) }
 
-// speaks is a line that names an error.
-var speaks = regexp.MustCompile(`(?i)error|exception|fail|not found|no such|denied|invalid|illegal|cannot|can't|could ?n[o']t|unable|not (?:enough|available|allowed)|timed? ?out|refused|fatal|missing`)
+// errorWords matches a line that names an error.
+var errorWords = regexp.MustCompile(`(?i)error|exception|fail|not found|no such|denied|invalid|illegal|cannot|can't|could ?n[o']t|unable|not (?:enough|available|allowed)|timed? ?out|refused|fatal|missing`)
 
-// errorLine is the line of an output that says what is wrong: of a JSON object its error or message, of a traceback the
-// line behind the indented ones, else the first line that names an error, else the first line. Of a long output it sees
-// both ends.
+// errorLine returns the line of an output with the error: the error or message of a JSON object, the line behind the
+// indented ones of a traceback, the first line that names an error, or the first line. It reads only both ends of a
+// long output.
 func errorLine(output string) string {
-	const end, longest = 16 << 10, 512 // an output of any length costs a bounded time; longest is well over maxQuote
+	const end, longest = 16 << 10, 512 // bytes, to limit the time; longest is well over maxQuote
 	if len(output) > 2*end {
 		output = output[:end] + "\n" + output[len(output)-end:]
 	}
 	output = strings.TrimSpace(output)
-	if said, ok := errorField(output, 2); ok {
-		output = said
+	if field, ok := errorField(output, 2); ok {
+		output = field
 	}
 	inTrace, first := false, ""
 	for line := range strings.Lines(output) {
@@ -108,7 +109,7 @@ func errorLine(output string) string {
 		case strings.HasPrefix(line, "Traceback (most recent call last)"):
 			inTrace = true
 		case line == "" || inTrace && line[0] == ' ':
-		case inTrace || speaks.MatchString(line):
+		case inTrace || errorWords.MatchString(line):
 			return line
 		case first == "":
 			first = line
@@ -117,17 +118,16 @@ func errorLine(output string) string {
 	return first
 }
 
-// errorField is the error that a tool wrote as {"error": "…"}, {"error": {"message": "…"}}, {"message": "…"} or
-// {"detail": "…"}.
+// errorField returns the error of {"error": "…"}, {"error": {"message": "…"}}, {"message": "…"} or {"detail": "…"}.
 func errorField(output string, depth int) (string, bool) {
 	if depth == 0 || !strings.HasPrefix(output, "{") {
 		return "", false
 	}
-	var said struct{ Error, Message, Detail json.RawMessage }
-	if json.Unmarshal([]byte(output), &said) != nil {
+	var object struct{ Error, Message, Detail json.RawMessage }
+	if json.Unmarshal([]byte(output), &object) != nil {
 		return "", false
 	}
-	for _, raw := range []json.RawMessage{said.Error, said.Message, said.Detail} {
+	for _, raw := range []json.RawMessage{object.Error, object.Message, object.Detail} {
 		var text string
 		if json.Unmarshal(raw, &text) == nil && text != "" {
 			return text, true
@@ -139,9 +139,9 @@ func errorField(output string, depth int) (string, bool) {
 	return "", false
 }
 
-// varying is what differs between two reports of one error, with the placeholder for each kind; earlier kinds win. The
-// first kind stays: a number that is a code is the error.
-var varying = []struct{ placeholder, pattern string }{
+// varyingPatterns match the parts that differ between two reports of one error, with a placeholder for each. Earlier
+// patterns win. The first pattern keeps its match: a numeric code identifies the error.
+var varyingPatterns = []struct{ placeholder, pattern string }{
 	{"", `(?i:\b(?:http|status|code|errno|exit)(?:/[\d.]+)?(?:[ :=]+(?:code|status))?[ :=]*\d{1,3}\b)`},
 	{"<url>", `\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`},
 	{"<email>", `[\w.+-]+@[\w-]+\.[\w.-]+`},
@@ -154,20 +154,20 @@ var varying = []struct{ placeholder, pattern string }{
 	{"<n>", `\b\d+(?:[.,]\d+)*\b`},
 }
 
-var varies = func() *regexp.Regexp {
+var varyingPattern = func() *regexp.Regexp {
 	var kinds []string
-	for _, v := range varying {
+	for _, v := range varyingPatterns {
 		kinds = append(kinds, "("+v.pattern+")")
 	}
 	return regexp.MustCompile(strings.Join(kinds, "|"))
 }()
 
-// general is text with placeholders for what varies.
-func general(text string) string {
+// replaceVarying replaces the varying parts of a text with placeholders.
+func replaceVarying(text string) string {
 	var b strings.Builder
 	end := 0
-	for _, m := range varies.FindAllStringSubmatchIndex(text, -1) {
-		for kind, v := range varying {
+	for _, m := range varyingPattern.FindAllStringSubmatchIndex(text, -1) {
+		for kind, v := range varyingPatterns {
 			if m[2+2*kind] < 0 || v.placeholder == "" {
 				continue
 			}

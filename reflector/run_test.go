@@ -3,6 +3,8 @@ package reflector
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +16,18 @@ import (
 	"debrief/events/window"
 )
 
-func open(t *testing.T) *bus.Conn {
+func openConn(t *testing.T) *bus.Conn {
 	t.Helper()
 	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: 10 * time.Millisecond})
 	return conn
 }
 
-// work runs a reflector until the test ends.
-func work(t *testing.T, conn *bus.Conn, m chat.Model) { start(t, New(m, Config{Slots: 1}), conn) }
+// runReflector runs a Reflector until the test ends.
+func runReflector(t *testing.T, conn *bus.Conn, m chat.Model) {
+	startReflector(t, New(m, Config{Slots: 1}), conn)
+}
 
-func start(t *testing.T, r *Reflector, conn *bus.Conn) {
+func startReflector(t *testing.T, r *Reflector, conn *bus.Conn) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- r.Run(ctx, conn) }()
@@ -37,15 +41,15 @@ func start(t *testing.T, r *Reflector, conn *bus.Conn) {
 
 func publish(t *testing.T, conn *bus.Conn, e events.Event) bus.Receipt {
 	t.Helper()
-	r, err := conn.Publish(t.Context(), e, bus.Marks{})
+	r, err := conn.Publish(t.Context(), e, bus.PublishOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// first is the first event under a subject, waited for.
-func first[E events.Event](t *testing.T, conn *bus.Conn, stream, subject string) (e E) {
+// firstEvent waits for the first event on a subject.
+func firstEvent[E events.Event](t *testing.T, conn *bus.Conn, stream, subject string) (e E) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -59,8 +63,8 @@ func first[E events.Event](t *testing.T, conn *bus.Conn, stream, subject string)
 	return e
 }
 
-// run is a finished run with two failed calls, which the rules have something to say about.
-func run(task string, purpose events.Purpose) *events.Execution {
+// failingRun returns a finished run with a failed call, in which the rules find something.
+func failingRun(task string, purpose events.Purpose) *events.Execution {
 	e := &events.Execution{
 		ID: events.ExecutionID("b", task, 0), TaskID: task, Purpose: purpose, Outcome: events.Outcome{Label: events.Success, Score: 1},
 		Question: strings.Repeat("é", 400),
@@ -74,25 +78,25 @@ func run(task string, purpose events.Purpose) *events.Execution {
 	return e
 }
 
-// oracle is a model that says the same about everything.
-type oracle func() (string, error)
+// scriptedModel is a model that answers with the result of a function.
+type scriptedModel func() (string, error)
 
-func (o oracle) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
+func (o scriptedModel) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
 	text, err := o()
 	return chat.Reply{Text: text, Model: "oracle", Finish: "stop"}, err
 }
 
-// TestOnlyWhatTeachesIsReflectedOn: one slot, so what was published before the last run is settled before it.
-func TestOnlyWhatTeachesIsReflectedOn(t *testing.T) {
+// With one slot, everything published before the last run is handled before it.
+func TestExecutionsWithoutLessonsAreSkipped(t *testing.T) {
 	t.Parallel()
-	conn := open(t)
-	idle := run("idle", events.Learn)
+	conn := openConn(t)
+	idle := failingRun("idle", events.Learn)
 	idle.Steps = nil
-	publish(t, conn, run("exam", events.Evaluate))
+	publish(t, conn, failingRun("exam", events.Evaluate))
 	publish(t, conn, idle)
-	last := publish(t, conn, run("lesson", events.Learn))
-	work(t, conn, nil)
-	r := first[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
+	last := publish(t, conn, failingRun("lesson", events.Learn))
+	runReflector(t, conn, nil)
+	r := firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
 	execution := events.ExecutionID("b", "lesson", 0)
 	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", Version(false)) || r.Handle != last.Handle || r.Reflector != RulesVersion {
 		t.Errorf("got %+v, want the reflection on the last run alone", r)
@@ -108,47 +112,46 @@ func TestOnlyWhatTeachesIsReflectedOn(t *testing.T) {
 
 func TestEvaluationsNeverReachAModel(t *testing.T) {
 	t.Parallel()
-	r := New(oracle(func() (string, error) {
+	r := New(scriptedModel(func() (string, error) {
 		t.Error("the model was asked about an evaluation")
 		return "", errors.New("no")
 	}), Config{})
-	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: run("exam", events.Evaluate), Seq: 1}); got.Err != nil || len(got.Events) != 0 {
+	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: failingRun("exam", events.Evaluate), Seq: 1}); got.Err != nil || len(got.Events) != 0 {
 		t.Errorf("got %+v, want an ack and nothing else", got)
 	}
 }
 
-func TestWithoutAJudgementTheModelIsNotAskedForVotes(t *testing.T) {
+func TestUnknownOutcomeWithoutSignalSkipsTheModel(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	r := New(oracle(func() (string, error) {
+	r := New(scriptedModel(func() (string, error) {
 		asked++
 		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "", "section": "", "bullet_tags": []}`, nil
 	}), Config{})
-	quiet := run("quiet", events.Learn)
+	quiet := failingRun("quiet", events.Learn)
 	quiet.Steps, quiet.Outcome = nil, events.Outcome{Label: events.Unknown}
 	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: quiet, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 0 {
 		t.Errorf("no outcome and no signal: got %+v after %d questions, want an ack after none", got, asked)
 	}
-	judged := run("judged", events.Learn)
+	judged := failingRun("judged", events.Learn)
 	judged.Steps = nil
 	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: judged, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 1 {
 		t.Errorf("an outcome, and nothing learned: got %+v after %d questions, want an ack after one", got, asked)
 	}
 }
 
-// TestIDsDoNotDependOnTheDelivery: the second delivery of an execution makes the same reflection again, also when the
-// model says something else this time.
+// The second delivery of an execution gives a reflection with the same id, also if the model answers differently.
 func TestIDsDoNotDependOnTheDelivery(t *testing.T) {
 	t.Parallel()
 	said := []string{"first", "second"}
-	r := New(oracle(func() (string, error) {
+	r := New(scriptedModel(func() (string, error) {
 		insight := said[0]
 		said = said[1:]
 		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "` + insight + `", "section": "others", "bullet_tags": []}`, nil
 	}), Config{})
 	var ids []events.ID
 	for range 2 {
-		got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
+		got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
 		if got.Err != nil || len(got.Events) != 1 {
 			t.Fatalf("got %+v, want a reflection", got)
 		}
@@ -162,21 +165,64 @@ func TestIDsDoNotDependOnTheDelivery(t *testing.T) {
 	}
 }
 
-func TestFeedbackSettlesWhatNobodyKnew(t *testing.T) {
+// TestLaterCopyOfAnExecutionAddsNoNote: a copy that is stored after the server's duplicate window is not a recent
+// reflection.
+func TestLaterCopyOfAnExecutionAddsNoNote(t *testing.T) {
 	t.Parallel()
-	conn := open(t)
-	e := run("late", events.Learn)
-	e.Outcome, e.Steps = events.Outcome{Label: events.Unknown}, nil // nothing to learn until somebody says how it went
+	conn := openConn(t)
+	windows := window.New(conn.NATS(), conn.JetStream())
+	s, err := conn.JetStream().Stream(t.Context(), "KV_"+events.BucketWindow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.Duplicates = 100 * time.Millisecond // the shortest that the server accepts
+	if _, err := conn.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	reply := `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "a", "key_insight": "i", "section": "others", "bullet_tags": []}`
+	r := New(scriptedModel(func() (string, error) { return reply, nil }), Config{})
+	reflect := func(task string, seq uint64) events.ID {
+		got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: failingRun(task, events.Learn), Seq: seq})
+		if got.Err != nil || len(got.Events) != 1 || got.AfterStore == nil {
+			t.Fatalf("got %+v, want a reflection", got)
+		}
+		id := got.Events[0].EventID()
+		if err := got.AfterStore(t.Context(), bus.Receipt{Seq: seq, Handle: events.NewHandle(seq, id)}); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	id := reflect("t", 1)
+	for i := range uint64(3 * bus.WindowHistory) { // they push the note of the first copy out of the window
+		reflect(fmt.Sprint("other ", i), 10+i)
+	}
+	time.Sleep(3 * cfg.Duplicates) // until the server has forgotten the id
+	reflect("t", 1000)
+	notes, _, err := windows.Notes(t.Context(), "b", "", 3*bus.WindowHistory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(notes, func(n *events.Note) bool { return n.ID == id }) {
+		t.Errorf("the window of %d notes contains a note of the later copy", len(notes))
+	}
+}
+
+func TestFeedbackSetsAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	conn := openConn(t)
+	e := failingRun("late", events.Learn)
+	e.Outcome, e.Steps = events.Outcome{Label: events.Unknown}, nil // nothing to learn before the outcome is known
 	at := publish(t, conn, e)
 	f := &events.Feedback{ID: events.NewID(), Execution: at.Handle, Outcome: events.Outcome{Label: events.Failure, By: "ann"}, Target: "42"}
 	f.Book = "b"
 	publish(t, conn, f)
-	work(t, conn, oracle(func() (string, error) {
+	runReflector(t, conn, scriptedModel(func() (string, error) {
 		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "a", "key_insight": "i", "section": "others", "bullet_tags": []}`, nil
 	}))
-	r := first[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
+	r := firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
 	if r.ID != events.ReflectionID(e.ID, f.ID, r.Reflector) || r.Handle != at.Handle || r.Outcome.By != "ann" {
-		t.Errorf("got %+v, want it to settle %s", r, at.Handle)
+		t.Errorf("got %+v, want the reflection on %s", r, at.Handle)
 	}
 	store := window.New(conn.NATS(), conn.JetStream())
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the note comes after the reflection
@@ -190,10 +236,10 @@ func TestFeedbackSettlesWhatNobodyKnew(t *testing.T) {
 	}
 }
 
-func TestFeedbackThatCannotBeUsedIsADeadLetterThatSaysWhy(t *testing.T) {
+func TestInvalidFeedbackIsADeadLetter(t *testing.T) {
 	t.Parallel()
-	for reason, e := range map[string]*events.Execution{`no execution of book "b"`: run("t", events.Learn), "is not stored": nil} {
-		conn := open(t)
+	for reason, e := range map[string]*events.Execution{`not an execution of book "b"`: failingRun("t", events.Learn), bus.ErrNotFound.Error(): nil} {
+		conn := openConn(t)
 		h := events.NewHandle(1, events.NewID())
 		if e != nil {
 			e.Book = "another"
@@ -202,8 +248,8 @@ func TestFeedbackThatCannotBeUsedIsADeadLetterThatSaysWhy(t *testing.T) {
 		f := &events.Feedback{ID: events.NewID(), Execution: h, Outcome: events.Outcome{Label: events.Failure}}
 		f.Book = "b"
 		publish(t, conn, f)
-		work(t, conn, nil)
-		l := first[*events.DeadLetter](t, conn, events.StreamDead, events.DeadSubject(events.RoleReflector, "b"))
+		runReflector(t, conn, nil)
+		l := firstEvent[*events.DeadLetter](t, conn, events.StreamDead, events.DeadSubject(events.RoleReflector, "b"))
 		if !strings.Contains(l.Reason, reason) || l.Deliveries != 1 || l.Subject != events.KindFeedback.Subject("b") {
 			t.Errorf("got %+v, want %q at once", l, reason)
 		}
@@ -213,16 +259,16 @@ func TestFeedbackThatCannotBeUsedIsADeadLetterThatSaysWhy(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheModelKeepTheirBehaviour(t *testing.T) {
+func TestModelErrorsKeepTheirType(t *testing.T) {
 	t.Parallel()
-	away := New(oracle(func() (string, error) { return "", &chat.UnavailableError{Err: errors.New("no route")} }), Config{})
-	got := away.handle(t.Context(), nil, nil, &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
+	away := New(scriptedModel(func() (string, error) { return "", &chat.UnavailableError{Err: errors.New("no route")} }), Config{})
+	got := away.handle(t.Context(), nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
 	var unavailable interface{ Unavailable() bool }
 	if !errors.As(got.Err, &unavailable) || len(got.Events) != 0 {
 		t.Errorf("got %+v, want it held", got)
 	}
-	useless := New(oracle(func() (string, error) { return "…", nil }), Config{})
-	got = useless.handle(t.Context(), nil, nil, &bus.Delivery{Event: run("t", events.Learn), Seq: 7})
+	useless := New(scriptedModel(func() (string, error) { return "…", nil }), Config{})
+	got = useless.handle(t.Context(), nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
 	var bad interface{ Useless() bool }
 	if !errors.As(got.Err, &bad) || !strings.Contains(got.Err.Error(), string(events.NewHandle(7, events.ExecutionID("b", "t", 0)))) {
 		t.Errorf("got %v, want it useless and naming the execution", got.Err)

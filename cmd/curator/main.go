@@ -1,4 +1,4 @@
-// Command curator runs curators against a NATS server: as many processes of it as the work asks for.
+// Command curator runs a curator against a NATS server. Start further processes to scale.
 package main
 
 import (
@@ -25,13 +25,13 @@ func (*command) Help() string {
   curator --show-config`
 }
 
-// Check reports settings that cannot be.
+// Check returns an error for each invalid setting.
 func (c *command) Check() error {
 	_, err := c.Optional(events.RoleCurator)
 	return errors.Join(c.Worker.Check(), err)
 }
 
-// Run works until it is told to stop.
+// Run runs the curator until the context ends.
 func (c *command) Run(ctx context.Context) error {
 	model, err := c.Optional(events.RoleCurator)
 	if err != nil {
@@ -39,12 +39,12 @@ func (c *command) Run(ctx context.Context) error {
 	}
 	m := app.Metrics(events.RoleCurator)
 	c.Meter, c.IndexDir = m.Curator(), app.CacheDir()
-	return c.Work(ctx, events.RoleCurator, 1, m, c.Role(m.Model(events.RoleCurator, model)))
+	return c.Work(ctx, events.RoleCurator, 1, m, c.New(m.Model(events.RoleCurator, model)))
 }
 
 func main() {
 	os.Exit(app.Program{
 		Name: "curator", CLI: new(command),
-		Description: "Turns reflections from the stream REFLECTIONS into deltas of the playbooks, with a model or without.",
+		Description: "Turns reflections from the stream REFLECTIONS into deltas of the playbooks, with or without a model.",
 	}.Main(os.Args[1:]))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/dataset"
 	"debrief/cmd/internal/traces"
 	"debrief/events"
@@ -89,15 +90,15 @@ func (nobody) Context(context.Context, *events.ContextRequest) (*events.ContextR
 	return nil, errors.New("it was let in")
 }
 
-func (nobody) Report(context.Context, *events.Report) (*events.Stored, error) {
+func (nobody) Report(context.Context, *events.Report) (*events.StoredReply, error) {
 	return nil, errors.New("it was let in")
 }
 
-func (nobody) Feedback(context.Context, *events.FeedbackRequest) (*events.Stored, error) {
+func (nobody) Feedback(context.Context, *events.FeedbackRequest) (*events.StoredReply, error) {
 	return nil, errors.New("it was let in")
 }
 
-func refusal(a service.Answer) error {
+func refusal(a service.Response) error {
 	if a.Code < 400 || a.Code >= 500 {
 		return nil
 	}
@@ -118,7 +119,7 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "JSON from a model", text: func(_ *testing.T, body string) error {
-			_, err := chat.Object(chat.Reply{Text: body, Finish: "stop"})
+			_, err := chat.ParseObject(chat.Reply{Text: body, Finish: "stop"})
 			return err
 		}},
 		{name: "a reader of traces", in: func(t *testing.T, body io.Reader) error {
@@ -145,7 +146,7 @@ func doors(t *testing.T) []door {
 				t.Fatal(err)
 			}
 			out.Close()
-			data, err := readFile(file)
+			data, err := cli.ReadFile(file)
 			if err != nil {
 				return err
 			}
@@ -178,7 +179,7 @@ func doors(t *testing.T) []door {
 				t.Fatal(err)
 			}
 			out.Close()
-			judge := scoring.NewJudge(scoring.Config{Programs: []scoring.Program{{Name: "p", Command: []string{"cat", file}}}, Timeout: time.Minute}, 1)
+			judge := scoring.NewScorer(scoring.Config{Programs: []scoring.Program{{Name: "p", Command: []string{"cat", file}}}, Timeout: time.Minute}, 1)
 			log := zerolog.Nop()
 			o, err := judge.Evaluate(t.Context(), &events.Task{ID: "1", Question: "q", Evaluator: "program:p"}, scoring.Answer{Final: "x"}, &log)
 			if err != nil || o.Label != events.Unknown {

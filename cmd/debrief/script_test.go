@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -72,7 +71,6 @@ func TestScripts(t *testing.T) {
 
 			"bulletid":    bulletID,
 			"handle":      handle,
-			"jsonequal":   jsonEqual,
 			"accounted":   accounted,
 			"handin":      handIn,
 			"serveraddr":  serverAddr,
@@ -364,7 +362,12 @@ func handIn(ts *testscript.TestScript, _ bool, args []string) {
 func accounted(ts *testscript.TestScript, _ bool, _ []string) {
 	eventually(ts, func() error {
 		failed := ts.Exec("debrief", "status", "--json", "--data", ts.Getenv("DATA")) // it is red while the store is full
-		var o overview
+		var o struct {
+			Streams []struct {
+				Name     string
+				Messages uint64
+			}
+		}
 		if err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &o); err != nil {
 			return errors.Join(failed, err)
 		}
@@ -400,17 +403,6 @@ func handle(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("no handle")
 	}
 	ts.Setenv(args[0], h)
-}
-
-// jsonEqual wants two files to be the same as JSON: jsonequal GOT WANT.
-func jsonEqual(ts *testscript.TestScript, _ bool, args []string) {
-	var values [2]any
-	for i, name := range args {
-		ts.Check(json.Unmarshal([]byte(ts.ReadFile(name)), &values[i]))
-	}
-	if d := cmp.Diff(values[1], values[0]); d != "" {
-		ts.Fatalf("%s is not %s: %s", args[0], args[1], d)
-	}
 }
 
 // purge empties a stream of the server that runs on $DATA.

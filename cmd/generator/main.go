@@ -1,4 +1,4 @@
-// Command generator runs generators against a NATS server: as many processes of it as the work asks for.
+// Command generator runs a generator against a NATS server. Start further processes to scale.
 package main
 
 import (
@@ -20,7 +20,7 @@ type command struct {
 	app.Embedding
 	app.Generator
 	Evaluators scoring.Config `embed:""`
-	app.Serving
+	app.ServeFlags
 }
 
 // Help implements kong.HelpProvider.
@@ -32,7 +32,7 @@ func (*command) Help() string {
   generator --serve-only --show-config`
 }
 
-// Check reports settings that cannot be.
+// Check returns an error for each invalid setting.
 func (c *command) Check() error {
 	_, err := c.role(app.Metrics(events.RoleGenerator))
 	return errors.Join(c.Worker.Check(), err)
@@ -55,14 +55,14 @@ func (c *command) role(m *metrics.Metrics) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Judge = scoring.NewJudge(c.Evaluators, cfg.Slots)
+	cfg.Scorer = scoring.NewScorer(c.Evaluators, cfg.Slots)
 	cfg.Meter = m.Generator()
-	g := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, app.Service(m))
-	m.Follows(g.Behind)
+	g := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, app.NATSEndpoint(m))
+	m.SetFollowerLag(g.VersionLag)
 	return g, nil
 }
 
-// Run works until it is told to stop.
+// Run runs the generator until the context ends.
 func (c *command) Run(ctx context.Context) error {
 	m := app.Metrics(events.RoleGenerator)
 	role, err := c.role(m)

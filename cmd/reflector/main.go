@@ -1,4 +1,4 @@
-// Command reflector runs reflectors against a NATS server: as many processes of it as the work asks for.
+// Command reflector runs a reflector against a NATS server. Start further processes to scale.
 package main
 
 import (
@@ -27,7 +27,7 @@ func (*command) Help() string {
   reflector --model gpt-4o-mini --show-config`
 }
 
-// Check reports settings that cannot be.
+// Check returns an error for each invalid setting.
 func (c *command) Check() error {
 	_, err := c.role(app.Metrics(events.RoleReflector))
 	return errors.Join(c.Worker.Check(), err)
@@ -45,7 +45,7 @@ func (c *command) role(m *metrics.Metrics) (app.Role, error) {
 	return reflector.New(m.Model(events.RoleReflector, model), cfg), nil
 }
 
-// Run works until it is told to stop.
+// Run runs the reflector until the context ends.
 func (c *command) Run(ctx context.Context) error {
 	m := app.Metrics(events.RoleReflector)
 	role, err := c.role(m)
@@ -58,6 +58,6 @@ func (c *command) Run(ctx context.Context) error {
 func main() {
 	os.Exit(app.Program{
 		Name: "reflector", CLI: new(command),
-		Description: "Reflects on executions from the stream EXECUTIONS: with a model and by rules, or by rules alone without one.",
+		Description: "Reflects on executions from the stream EXECUTIONS by rules, and with a model if one is set.",
 	}.Main(os.Args[1:]))
 }

@@ -12,8 +12,8 @@ import (
 	"debrief/playbook"
 )
 
-// see draws the outcome, 0 or 1, of one task of a case.
-func see(rng *rand.Rand, k *playbook.Case, base, lift float64) {
+// see adds the random outcome, 0 or 1, of one task to a case.
+func see(rng *rand.Rand, k *playbook.Experiment, base, lift float64) {
 	arm, p := &k.Withheld, base
 	if rng.IntN(100) < k.Share {
 		arm, p = &k.Shown, base+lift
@@ -25,9 +25,9 @@ func see(rng *rand.Rand, k *playbook.Case, base, lift float64) {
 	arm[score]++
 }
 
-// TestLookingAfterEveryOutcome: with any share of tasks shown and any base, of bullets that do nothing hardly any is
-// promoted, and of those that do much hardly any is not.
-func TestLookingAfterEveryOutcome(t *testing.T) {
+// TestErrorRatesWithCheckAfterEveryOutcome checks, for several shares and base rates, that few bullets without effect are
+// promoted, and that most bullets with a large effect are.
+func TestErrorRatesWithCheckAfterEveryOutcome(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -51,10 +51,10 @@ func TestLookingAfterEveryOutcome(t *testing.T) {
 		promoted := 0
 		const bullets = 200
 		for range bullets {
-			k := &playbook.Case{Number: 1, Share: c.share}
+			k := &playbook.Experiment{Number: 1, Share: c.share}
 			for {
 				see(rng, k, c.base, c.lift)
-				if v, why := (gate.Config{}).Judge(k); v != gate.Undecided {
+				if v, why := (gate.Config{}).Evaluate(k); v != gate.Undecided {
 					if v == gate.Promote {
 						promoted++
 					}
@@ -71,22 +71,22 @@ func TestLookingAfterEveryOutcome(t *testing.T) {
 	}
 }
 
-// TestAFewLuckyOutcomesProveNothing (known failure of systems that promote on a handful of samples).
-func TestAFewLuckyOutcomesProveNothing(t *testing.T) {
+// TestFewOutcomesAreUndecided covers a known failure of systems that promote after a handful of samples.
+func TestFewOutcomesAreUndecided(t *testing.T) {
 	t.Parallel()
-	k := &playbook.Case{Number: 1, Share: 50}
+	k := &playbook.Experiment{Number: 1, Share: 50}
 	k.Shown[playbook.MaxScore] = 5
-	if v, _ := (gate.Config{}).Judge(k); v != gate.Undecided {
-		t.Errorf("five successes, nothing to compare with: got verdict %d", v)
+	if v, _ := (gate.Config{}).Evaluate(k); v != gate.Undecided {
+		t.Errorf("five successes without a control: got verdict %d, want Undecided", v)
 	}
 	k.Withheld[playbook.MaxScore] = 5
-	if v, _ := (gate.Config{}).Judge(k); v != gate.Undecided {
-		t.Errorf("ten successes: got verdict %d", v)
+	if v, _ := (gate.Config{}).Evaluate(k); v != gate.Undecided {
+		t.Errorf("ten successes: got verdict %d, want Undecided", v)
 	}
 }
 
-// TestIntervalHoldsTheLift looks at the interval after every tenth outcome: that it ever misses the lift is rare.
-func TestIntervalHoldsTheLift(t *testing.T) {
+// TestIntervalContainsLift checks the interval after every tenth outcome. It must rarely miss the lift.
+func TestIntervalContainsLift(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -95,7 +95,7 @@ func TestIntervalHoldsTheLift(t *testing.T) {
 	missed := 0
 	const bullets = 120
 	for range bullets {
-		k := &playbook.Case{Number: 1, Share: 50}
+		k := &playbook.Experiment{Number: 1, Share: 50}
 		lift := rng.Float64() - 0.5
 		ever := false
 		for n := range 300 {
@@ -114,10 +114,10 @@ func TestIntervalHoldsTheLift(t *testing.T) {
 	}
 }
 
-func TestCasesOfAnyKind(t *testing.T) {
+func TestVerdictAgreesWithInterval(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k := &playbook.Case{Number: 1, Share: rapid.IntRange(-1, 101).Draw(t, "share")}
+		k := &playbook.Experiment{Number: 1, Share: rapid.IntRange(-1, 101).Draw(t, "share")}
 		for _, s := range []*playbook.Scores{&k.Shown, &k.Withheld, &k.Open} {
 			for i := range s {
 				s[i] = rapid.SampledFrom([]int{0, 0, 1, 3, 50, 4000}).Draw(t, "count")
@@ -128,18 +128,18 @@ func TestCasesOfAnyKind(t *testing.T) {
 		if math.IsNaN(l.Low) || l.Low < -1 || l.High > 1 || l.Low > l.High+0.01 {
 			t.Fatalf("got %+v", l)
 		}
-		v, _ := cfg.Judge(k)
+		v, _ := cfg.Evaluate(k)
 		if v == gate.Promote && l.Low < -0.002 {
-			t.Errorf("promoted, and the lift may be %v", l.Low)
+			t.Errorf("promoted, but the lower limit of the lift is %v", l.Low)
 		}
 		if v == gate.Harm && l.High > 0.002 {
-			t.Errorf("hurts, and the lift may be %v", l.High)
+			t.Errorf("harmful, but the upper limit of the lift is %v", l.High)
 		}
-		gate.Drifted(k)
+		gate.HasDrifted(k)
 	})
 }
 
-func TestDriftIsSeen(t *testing.T) {
+func TestDrifted(t *testing.T) {
 	t.Parallel()
 	book := new(playbook.Playbook)
 	apply := func(op playbook.Op) {
@@ -156,8 +156,8 @@ func TestDriftIsSeen(t *testing.T) {
 			if rng.Float64() < p {
 				score = playbook.MaxScore
 			}
-			apply(playbook.Op{Kind: playbook.Trial, Bullet: "a-1", Support: []int{0}, Seen: []playbook.Seen{{Arm: playbook.ArmOpen, Score: score}}})
-			if ok, why := gate.Drifted(book.Bullet("a-1").Case); ok {
+			apply(playbook.Op{Kind: playbook.AddExposures, Bullet: "a-1", Support: []int{0}, Exposures: []playbook.Exposure{{Arm: playbook.ArmOpen, Score: score}}})
+			if ok, why := gate.HasDrifted(book.Bullet("a-1").Experiment); ok {
 				t.Log(why)
 				return i + 1
 			}
@@ -168,17 +168,17 @@ func TestDriftIsSeen(t *testing.T) {
 		t.Errorf("a false alarm after %d outcomes", at)
 	}
 	if at := after(300, 0.55); at == 0 {
-		t.Error("outcomes fell from 0.8 to 0.55, and nothing was said in 300")
+		t.Error("outcomes fell from 0.8 to 0.55: got no drift after 300")
 	}
 }
 
-func TestConfigNamesItsFlags(t *testing.T) {
+func TestConfigValidateNamesFlags(t *testing.T) {
 	t.Parallel()
 	if err := (gate.Config{}).Validate(); err != nil {
 		t.Errorf("defaults: %v", err)
 	}
 	for flag, c := range map[string]gate.Config{
-		"--gate-alpha": {Alpha: 0.7}, "--gate-margin": {Margin: 0.1}, "--gate-share": {Share: 100}, "--gate-slots": {Slots: -1}, "--gate-most": {Most: -1},
+		"--gate-alpha": {Alpha: 0.7}, "--gate-margin": {Margin: 0.1}, "--gate-share": {Share: 100}, "--gate-slots": {Slots: -1}, "--gate-most": {MaxOutcomes: -1},
 	} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("got %v, want it to name %s", err, flag)
@@ -187,18 +187,18 @@ func TestConfigNamesItsFlags(t *testing.T) {
 }
 
 func BenchmarkJudge(b *testing.B) {
-	k := &playbook.Case{Number: 1, Share: 50}
+	k := &playbook.Experiment{Number: 1, Share: 50}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		see(rng, k, 0.7, 0)
 	}
 	for b.Loop() {
-		gate.Config{}.Judge(k)
+		gate.Config{}.Evaluate(k)
 	}
 }
 
 func BenchmarkLift(b *testing.B) {
-	k := &playbook.Case{Number: 1, Share: 50}
+	k := &playbook.Experiment{Number: 1, Share: 50}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		see(rng, k, 0.7, 0)

@@ -15,17 +15,17 @@ import (
 	"debrief/events/direct"
 )
 
-// The server counts deliveries; a worker counts attempts. A delivery does not count as an attempt while the message is
-// held, nor when it is given back before its handler began, or because the worker stops or pauses. The worker stores a
-// record of that before it gives the message back, and when a hold begins; so its death then costs no attempt. The
-// normal path stores nothing: without a record every delivery was an attempt.
+// The server counts deliveries; a worker counts attempts. A delivery does not count as an attempt while its message is
+// held, or if it is released before its handler started, or at a stop or a pause. The worker stores a record of that
+// when a hold starts and before it releases a message, so that its crash costs no attempt. Usually nothing is stored:
+// without a record every delivery was an attempt.
 
-// attemptsStream is the stream of the bucket of these records.
+// attemptsStream is the stream of the bucket with these records.
 const attemptsStream = "KV_" + events.BucketAttempts
 
-// attempts is the record of one message: of its first Delivered deliveries, Attempts were attempts.
-type attempts struct {
-	ID        string `json:"id,omitempty"` // of the message: a stream that was deleted counts from 1 again
+// attemptRecord is the record of one message: of its first Delivered deliveries, Attempts were attempts.
+type attemptRecord struct {
+	ID        string `json:"id,omitempty"` // id of the message: a new stream uses the same sequences again
 	Delivered int    `json:"delivered"`
 	Attempts  int    `json:"attempts"`
 }
@@ -34,55 +34,55 @@ func attemptsSubject(role string, seq uint64) string {
 	return "$KV." + events.BucketAttempts + "." + role + "." + strconv.FormatUint(seq, 10)
 }
 
-// attempt is the number of the attempt that a delivery begins. The server may count from 1 again, after a durable was
-// created again: then at least one attempt is added, at most the server's own count.
-func (a attempts) attempt(delivery int) int {
+// number returns the number of the attempt that a delivery starts. If the durable was created again, the server counts
+// deliveries from 1 again. Then number adds at least one attempt to the record, but never exceeds the server's count.
+func (a attemptRecord) number(delivery int) int {
 	return max(1, min(delivery, a.Attempts+max(1, delivery-a.Delivered)))
 }
 
-// attempts returns the current record of an item. Known is false until the stored record was read.
-func (r *run) attempts(it *item) (a attempts, known bool) {
+// record returns the current record of an item. Known is false until the stored record was read.
+func (r *runner) record(it *item) (a attemptRecord, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a = attempts{ID: it.msg.Headers().Get(nats.MsgIdHdr), Delivered: it.delivered, Attempts: it.d.Attempt}
-	if it.idle {
+	a = attemptRecord{ID: it.msg.Headers().Get(nats.MsgIdHdr), Delivered: it.latestNumber, Attempts: it.d.Attempt}
+	if it.uncounted {
 		a.Attempts--
 	}
-	return a, it.counted
+	return a, it.attemptKnown
 }
 
-// Bounds of storing records: how long it may take, and how many are on their way at a time.
+// Limits of a write of records: its duration, and the number of publishes in flight.
 const (
-	recordWait  = 2 * time.Second
-	recordBatch = 512
+	recordTimeout = 2 * time.Second
+	recordBatch   = 512
 )
 
-// idle sets whether the newest delivery of items counts as an attempt (idle is false), and stores the records.
-func (r *run) idle(items []*item, idle bool) {
+// setUncounted sets whether the newest delivery of items is not an attempt, and stores the records.
+func (r *runner) setUncounted(items []*item, idle bool) {
 	r.mu.Lock()
 	for _, it := range items {
-		it.idle = idle
+		it.uncounted = idle
 	}
 	r.mu.Unlock()
-	r.record(items)
+	r.storeRecords(items)
 }
 
-// record stores the records of items. It is best effort: without a server, or room, an idle delivery counts as an attempt.
-func (r *run) record(items []*item) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(r.work), recordWait)
+// storeRecords stores the records of items. It is best effort: if a write fails, the delivery counts as an attempt.
+func (r *runner) storeRecords(items []*item) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(r.work), recordTimeout)
 	defer stop()
 	for len(items) > 0 && r.c.nc.IsConnected() {
 		n := min(len(items), recordBatch)
-		if err := r.recordSome(ctx, items[:n]); err != nil {
-			r.log.Debug().Err(err).Int("messages", len(items)).Msg("record attempts")
+		if err := r.storeRecordBatch(ctx, items[:n]); err != nil {
+			r.log.Debug().Err(err).Int("messages", len(items)).Msg("store attempt records")
 			return
 		}
 		items = items[n:]
 	}
 }
 
-func (r *run) recordSome(ctx context.Context, items []*item) error {
-	stored, err := r.sendRecords(items)
+func (r *runner) storeRecordBatch(ctx context.Context, items []*item) error {
+	stored, err := r.publishRecords(items)
 	if err != nil {
 		return err
 	}
@@ -98,12 +98,12 @@ func (r *run) recordSome(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// sendRecords publishes the records in the order in which they are made.
-func (r *run) sendRecords(items []*item) (stored []jetstream.PubAckFuture, err error) {
-	r.records.Lock()
-	defer r.records.Unlock()
+// publishRecords publishes the records in the order in which they are created.
+func (r *runner) publishRecords(items []*item) (stored []jetstream.PubAckFuture, err error) {
+	r.publishOrder.Lock()
+	defer r.publishOrder.Unlock()
 	for _, it := range items {
-		a, known := r.attempts(it)
+		a, known := r.record(it)
 		if !known {
 			continue
 		}
@@ -120,20 +120,20 @@ func (r *run) sendRecords(items []*item) (stored []jetstream.PubAckFuture, err e
 	return stored, nil
 }
 
-// lookupBatch is how many messages one request asks about.
+// lookupBatch is the number of messages in one request.
 const lookupBatch = 512
 
-// lookUp reads the number of attempts at redelivered items, and whether they have a dead letter.
-func (r *run) lookUp(ctx context.Context, items []*item) error {
+// loadAttempts reads the number of attempts at redelivered items, and whether they have a dead letter.
+func (r *runner) loadAttempts(ctx context.Context, items []*item) error {
 	var open []*item
 	for _, it := range items {
-		if !it.counted {
+		if !it.attemptKnown {
 			open = append(open, it)
 		}
 	}
 	for len(open) > 0 {
 		n := min(len(open), lookupBatch)
-		if err := r.lookUpSome(ctx, open[:n]); err != nil {
+		if err := r.loadAttemptBatch(ctx, open[:n]); err != nil {
 			return err
 		}
 		open = open[n:]
@@ -141,55 +141,54 @@ func (r *run) lookUp(ctx context.Context, items []*item) error {
 	return nil
 }
 
-func (r *run) lookUpSome(ctx context.Context, items []*item) error {
-	var records, letters []string
-	at := make(map[string]*item, 2*len(items))
+func (r *runner) loadAttemptBatch(ctx context.Context, items []*item) error {
+	var records []string
+	at := make(map[string]*item, len(items))
 	for _, it := range items {
 		record := attemptsSubject(r.w.Role, it.d.Seq)
-		records, letters = append(records, record), append(letters, r.letterFilter(it))
-		at[record], at[string(r.letterID(it))] = it, it
+		records, at[record] = append(records, record), it
 	}
-	found := make(map[*item]attempts, len(items))
-	err := r.c.last(ctx, attemptsStream, records, func(m direct.Message) {
-		var a attempts
+	found := make(map[*item]attemptRecord, len(items))
+	err := r.c.lastPerSubject(ctx, attemptsStream, records, func(m direct.Message) {
+		var a attemptRecord
 		it := at[m.Subject]
 		if err := json.Unmarshal(m.Data, &a); err != nil || it == nil || a.ID != r.message(it).Headers().Get(nats.MsgIdHdr) {
-			return // of another message at this sequence
+			return // invalid, or of another message with this sequence
 		}
 		found[it] = a
 	})
 	if err != nil {
-		return fmt.Errorf("read attempts: %w", err)
+		return fmt.Errorf("read attempt records: %w", err)
 	}
-	err = r.c.last(ctx, events.StreamDead, letters, func(m direct.Message) {
-		if it := at[lastToken(m.Subject)]; it != nil && !withdrawn(m.Header) {
-			it.letter = m.Subject
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("read dead letters: %w", err)
+	if err := r.loadLetters(ctx, items); err != nil {
+		return err
 	}
 	var again []*item
 	for _, it := range items {
 		a := found[it]
 		r.mu.Lock()
-		it.d.Attempt, it.counted = a.attempt(it.number), true
+		it.d.Attempt, it.attemptKnown = a.number(it.deliveryNumber), true
 		r.mu.Unlock()
-		if it.number <= a.Delivered { // the server counts again: from here on, so do we
+		if it.deliveryNumber <= a.Delivered { // the server counts from 1 again, so store a new record
 			again = append(again, it)
 		}
 	}
-	r.record(again)
+	r.storeRecords(again)
 	return nil
 }
 
-// last calls fn for the last message on each of some subjects, which may have wildcards.
-func (c *Conn) last(ctx context.Context, stream string, subjects []string, fn func(direct.Message)) error {
+// lastPerSubject calls fn for the last message on each subject. Subjects may have wildcards.
+func (c *Conn) lastPerSubject(ctx context.Context, stream string, subjects []string, fn func(direct.Message)) error {
+	return c.readDirect(ctx, stream, direct.Query{Last: subjects}, fn)
+}
+
+// readDirect calls fn for every message that matches a query.
+func (c *Conn) readDirect(ctx context.Context, stream string, q direct.Query, fn func(direct.Message)) error {
 	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, c.nc, stream, direct.Query{Last: subjects}, func(m direct.Message) error {
+		return direct.Read(ctx, c.nc, stream, q, func(m direct.Message) error {
 			fn(m)
 			return nil
 		})
 	})
-	return unanswered(ctx, err)
+	return asTimeout(ctx, err)
 }

@@ -19,37 +19,37 @@ import (
 	"debrief/events/natsd"
 )
 
-func TestAttemptsOfADelivery(t *testing.T) {
+func TestAttemptNumber(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name     string
-		stored   attempts
+		stored   attemptRecord
 		delivery int
 		want     int
 	}{
-		{"the first", attempts{}, 1, 1},
-		{"each counts where nothing is stored", attempts{}, 4, 4},
-		{"after a delivery that was none", attempts{Delivered: 1}, 2, 1},
-		{"after seven that were none", attempts{Delivered: 9, Attempts: 2}, 11, 4},
-		{"a durable created again", attempts{Delivered: 9, Attempts: 2}, 1, 1},
-		{"a server that fell back", attempts{Delivered: 9, Attempts: 2}, 8, 3},
+		{"the first", attemptRecord{}, 1, 1},
+		{"each counts where nothing is stored", attemptRecord{}, 4, 4},
+		{"after a delivery that was none", attemptRecord{Delivered: 1}, 2, 1},
+		{"after seven that were none", attemptRecord{Delivered: 9, Attempts: 2}, 11, 4},
+		{"a durable created again", attemptRecord{Delivered: 9, Attempts: 2}, 1, 1},
+		{"a server that fell back", attemptRecord{Delivered: 9, Attempts: 2}, 8, 3},
 	} {
-		if got := test.stored.attempt(test.delivery); got != test.want {
+		if got := test.stored.number(test.delivery); got != test.want {
 			t.Errorf("%s: delivery %d after %+v: got attempt %d, want %d", test.name, test.delivery, test.stored, got, test.want)
 		}
 	}
 }
 
-// lose takes a message so often and never answers, as a worker that dies each time.
-func lose(t *testing.T, c *Conn, role string, times int) jetstream.Msg {
+// loseDeliveries receives a message without an answer for the given number of deliveries, like workers that crash.
+func loseDeliveries(t *testing.T, c *Conn, role string, times int) jetstream.Msg {
 	t.Helper()
-	cons, err := c.consumer(t.Context(), role)
+	cons, err := c.openConsumer(t.Context(), role)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var m jetstream.Msg
 	for n := range times {
-		if m, err = cons.Next(jetstream.FetchMaxWait(patience)); err != nil {
+		if m, err = cons.Next(jetstream.FetchMaxWait(waitLimit)); err != nil {
 			t.Fatal(err)
 		}
 		if md, err := m.Metadata(); err != nil || int(md.NumDelivered) != n+1 {
@@ -59,8 +59,8 @@ func lose(t *testing.T, c *Conn, role string, times int) jetstream.Msg {
 	return m
 }
 
-// recordOf is the stored record of a message.
-func recordOf(t *testing.T, c *Conn, role string, seq uint64) (a attempts) {
+// recordOf returns the stored attempt record of a message.
+func recordOf(t *testing.T, c *Conn, role string, seq uint64) (a attemptRecord) {
 	t.Helper()
 	s, err := c.js.Stream(t.Context(), attemptsStream)
 	if err != nil {
@@ -79,19 +79,19 @@ func recordOf(t *testing.T, c *Conn, role string, seq uint64) (a attempts) {
 	return a
 }
 
-// brief is a policy under which what a dead worker had comes again soon.
-func brief(attempts int) Policy {
-	p := quick
+// shortWaits returns a policy with a short ack wait, so that the messages of a lost worker are soon redelivered.
+func shortWaits(attempts int) Policy {
+	p := fastPolicy
 	p.AckWait, p.MaxAttempts = 100*time.Millisecond, attempts
 	return p
 }
 
-func TestAWorkerThatDiesOnEveryAttemptLeavesOneDeadLetter(t *testing.T) {
+func TestCrashOnEveryAttemptStoresOneDeadLetter(t *testing.T) {
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
 			srv := serve(t, natsd.Config{})
-			c, other := open(t, srv, brief(2)), open(t, srv, brief(2))
+			c, other := open(t, srv, shortWaits(2)), open(t, srv, shortWaits(2))
 			asked := task("main", 1)
 			asked.SetReply(c.nc.NewInbox())
 			replies, err := c.nc.SubscribeSync(asked.ReplyTo)
@@ -99,18 +99,18 @@ func TestAWorkerThatDiesOnEveryAttemptLeavesOneDeadLetter(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := publish(t, c, asked)
-			lose(t, c, events.RoleGenerator, 2)
+			loseDeliveries(t, c, events.RoleGenerator, 2)
 			for _, c := range []*Conn{c, other} {
 				start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
-					t.Error("it was handled a third time")
+					t.Error("message handled a third time")
 					return make([]Result, len(b))
 				}})
 			}
 			l := letters(t, c, 1)[0]
-			if l.Code != events.DeadAttempts || l.Reason != "no worker finished it in 2 attempts" || l.Deliveries != 2 || l.Role != events.RoleGenerator || l.Seq != r.Seq || l.Subject != "ace.task.main" || len(l.Data) == 0 {
+			if l.Code != events.DeadAttempts || l.Reason != "no worker finished the message in 2 attempts" || l.Deliveries != 2 || l.Role != events.RoleGenerator || l.Seq != r.Seq || l.Subject != "debrief.task.main" || len(l.Data) == 0 {
 				t.Errorf("got %+v", l)
 			}
-			if m, err := replies.NextMsg(patience); err != nil || m.Header.Get(events.HeaderError) != l.Reason {
+			if m, err := replies.NextMsg(waitLimit); err != nil || m.Header.Get(events.HeaderError) != l.Reason {
 				t.Errorf("the requester got %v, %v; want the reason", m, err)
 			}
 			awaitIdle(t, c, events.RoleGenerator)
@@ -121,12 +121,12 @@ func TestAWorkerThatDiesOnEveryAttemptLeavesOneDeadLetter(t *testing.T) {
 	}
 }
 
-// TestAnEffectAndADeadLetterExcludeEachOther: at each point where a worker can die or be stopped.
-func TestAnEffectAndADeadLetterExcludeEachOther(t *testing.T) {
+// TestEffectAndDeadLetterExcludeEachOther covers each point at which a worker can crash or stop.
+func TestEffectAndDeadLetterExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	letterOf := func(t *testing.T, c *Conn, seq uint64) *events.DeadLetter {
 		t.Helper()
-		m, err := c.stored(t.Context(), events.StreamTasks, seq)
+		m, err := c.storedMsg(t.Context(), events.StreamTasks, seq)
 		if err != nil || m == nil {
 			t.Fatal(err)
 		}
@@ -138,17 +138,17 @@ func TestAnEffectAndADeadLetterExcludeEachOther(t *testing.T) {
 	has := func(c *Conn) func(context.Context, *Delivery) (bool, error) {
 		return func(ctx context.Context, d *Delivery) (bool, error) {
 			id := execution("main", d.Event.(*events.Task).ID).ID
-			return c.Has(ctx, events.StreamExecutions, "ace.execution.main", d.Stored, id)
+			return c.HasEvent(ctx, events.StreamExecutions, "debrief.execution.main", d.Stored, id)
 		}
 	}
 	t.Run("the effect is stored, and all attempts are used up", func(t *testing.T) {
 		t.Parallel()
-		c := fresh(t, brief(1))
+		c := connectNew(t, shortWaits(1))
 		publish(t, c, task("main", 1))
-		lose(t, c, events.RoleGenerator, 1)
+		loseDeliveries(t, c, events.RoleGenerator, 1)
 		publish(t, c, execution("main", "task-1"))
-		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(context.Context, *Delivery) Result {
-			t.Error("it was handled again")
+		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: single(func(context.Context, *Delivery) Result {
+			t.Error("message handled again")
 			return Result{}
 		})})
 		awaitIdle(t, c, events.RoleGenerator)
@@ -158,17 +158,17 @@ func TestAnEffectAndADeadLetterExcludeEachOther(t *testing.T) {
 	})
 	t.Run("the effect is stored while the letter is written", func(t *testing.T) {
 		t.Parallel()
-		c := fresh(t, brief(1))
+		c := connectNew(t, shortWaits(1))
 		publish(t, c, task("main", 1))
-		lose(t, c, events.RoleGenerator, 1)
+		loseDeliveries(t, c, events.RoleGenerator, 1)
 		var asked atomic.Int32
 		start(t, c, Worker{Role: events.RoleGenerator, Done: func(ctx context.Context, d *Delivery) (bool, error) {
 			done, err := has(c)(ctx, d)
-			if asked.Add(1) == 1 { // the worker that had the message goes on now
+			if asked.Add(1) == 1 { // the worker that had the message continues now
 				publish(t, c, execution("main", "task-1"))
 			}
 			return done, err
-		}, Handle: one(func(context.Context, *Delivery) Result { return Result{} })})
+		}, Handle: single(func(context.Context, *Delivery) Result { return Result{} })})
 		awaitIdle(t, c, events.RoleGenerator)
 		eventually(t, "the letter is withdrawn", func() bool { return count(t, c, events.StreamDead) == 0 })
 		if asked.Load() < 2 {
@@ -177,14 +177,14 @@ func TestAnEffectAndADeadLetterExcludeEachOther(t *testing.T) {
 	})
 	t.Run("the letter is stored, and its worker dies before the ack", func(t *testing.T) {
 		t.Parallel()
-		c := fresh(t, brief(3))
+		c := connectNew(t, shortWaits(3))
 		r := publish(t, c, task("main", 1))
-		lose(t, c, events.RoleGenerator, 1)
-		if err := c.Bury(t.Context(), letterOf(t, c, r.Seq)); err != nil {
+		loseDeliveries(t, c, events.RoleGenerator, 1)
+		if err := c.StoreDeadLetter(t.Context(), letterOf(t, c, r.Seq)); err != nil {
 			t.Fatal(err)
 		}
-		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(context.Context, *Delivery) Result {
-			t.Error("it was handled again")
+		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: single(func(context.Context, *Delivery) Result {
+			t.Error("message handled again")
 			return Result{}
 		})})
 		awaitIdle(t, c, events.RoleGenerator)
@@ -194,41 +194,64 @@ func TestAnEffectAndADeadLetterExcludeEachOther(t *testing.T) {
 	})
 	t.Run("the letter and the effect are stored, and both workers die", func(t *testing.T) {
 		t.Parallel()
-		c := fresh(t, brief(3))
+		c := connectNew(t, shortWaits(3))
 		r := publish(t, c, task("main", 1))
-		lose(t, c, events.RoleGenerator, 1)
-		if err := c.Bury(t.Context(), letterOf(t, c, r.Seq)); err != nil {
+		loseDeliveries(t, c, events.RoleGenerator, 1)
+		if err := c.StoreDeadLetter(t.Context(), letterOf(t, c, r.Seq)); err != nil {
 			t.Fatal(err)
 		}
 		publish(t, c, execution("main", "task-1"))
-		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(context.Context, *Delivery) Result { return Result{} })})
+		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: single(func(context.Context, *Delivery) Result { return Result{} })})
 		awaitIdle(t, c, events.RoleGenerator)
 		eventually(t, "the letter is withdrawn", func() bool { return count(t, c, events.StreamDead) == 0 })
 	})
+	t.Run("the letter and the effect are stored and the message is acknowledged, and the worker that was to withdraw the letter died", func(t *testing.T) {
+		t.Parallel()
+		c := connectNew(t, shortWaits(3))
+		lost := publish(t, c, task("main", 2))
+		for _, l := range []*events.DeadLetter{letterOf(t, c, publish(t, c, task("main", 1)).Seq), letterOf(t, c, lost.Seq)} {
+			if err := c.StoreDeadLetter(t.Context(), l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publish(t, c, execution("main", "task-1"))
+		s, err := c.js.Stream(t.Context(), events.StreamTasks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: single(func(context.Context, *Delivery) Result { return Result{} })})
+		eventually(t, "the letter is withdrawn", func() bool { return count(t, c, events.StreamDead) == 1 })
+		if l := letters(t, c, 1)[0]; l.Seq != lost.Seq {
+			t.Errorf("the letter of %d remains, want that of %d, which has no effect", l.Seq, lost.Seq)
+		}
+	})
 	t.Run("a worker is out of touch while another one gives the message up", func(t *testing.T) {
 		t.Parallel()
-		srv := plain(t, server.Options{JetStream: true, StoreDir: t.TempDir()})
-		wire := &mute{}
+		srv := startNATS(t, server.Options{JetStream: true, StoreDir: t.TempDir()})
+		wire := &pausableDialer{}
 		connect := func(o ...nats.Option) *Conn {
 			nc, err := nats.Connect(srv.ClientURL(), o...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(nc.Close)
-			return openOn(t, nc, brief(1))
+			return openOn(t, nc, shortWaits(1))
 		}
 		c, silent := connect(), connect(nats.SetCustomDialer(wire))
 		publish(t, c, task("main", 1))
 		begun, goOn := make(chan struct{}), make(chan struct{})
-		start(t, silent, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(_ context.Context, d *Delivery) Result {
+		start(t, silent, Worker{Role: events.RoleGenerator, Done: has(c), Handle: single(func(_ context.Context, d *Delivery) Result {
 			close(begun)
 			<-goOn
 			return answer(d)
 		})})
 		within(t, begun, "not handled")
 		wire.on.Lock()
-		other := start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: one(func(context.Context, *Delivery) Result {
-			t.Error("it was handled again")
+		other := start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: single(func(context.Context, *Delivery) Result {
+			t.Error("message handled again")
 			return Result{}
 		})})
 		letters(t, c, 1)
@@ -241,41 +264,41 @@ func TestAnEffectAndADeadLetterExcludeEachOther(t *testing.T) {
 	})
 }
 
-// mute dials connections that send nothing while it is locked, as those of a process under SIGSTOP.
-type mute struct{ on sync.RWMutex }
+// pausableDialer dials connections that send nothing while it is locked, like those of a process under SIGSTOP.
+type pausableDialer struct{ on sync.RWMutex }
 
-type mutedConn struct {
+type pausableConn struct {
 	net.Conn
-	m *mute
+	m *pausableDialer
 }
 
-func (m *mute) Dial(network, address string) (net.Conn, error) {
+func (m *pausableDialer) Dial(network, address string) (net.Conn, error) {
 	c, err := net.Dial(network, address)
-	return &mutedConn{c, m}, err
+	return &pausableConn{c, m}, err
 }
 
-func (c *mutedConn) Write(b []byte) (int, error) {
+func (c *pausableConn) Write(b []byte) (int, error) {
 	c.m.on.RLock()
 	defer c.m.on.RUnlock()
 	return c.Conn.Write(b)
 }
 
-func TestADeliveryThatWasNoAttemptIsNotCounted(t *testing.T) {
+func TestHoldAndReleaseAreNotAttempts(t *testing.T) {
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("held, batch %d", batch), func(t *testing.T) {
 			t.Parallel()
 			srv := serve(t, natsd.Config{})
-			for range 4 { // workers that die while they hold it: their connections are cut, and nothing is given back
+			for range 4 { // workers crash during the hold: their connections close, and they release nothing
 				nc, err := srv.Connect()
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := openOn(t, nc, brief(2))
+				c := openOn(t, nc, shortWaits(2))
 				if count(t, c, events.StreamTasks) == 0 {
 					publish(t, c, task("main", 1))
 				}
 				w := start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
-					return []Result{{Err: unaskedError{}}}
+					return []Result{{Err: notSentError{}}}
 				}})
 				before := recordOf(t, c, events.RoleGenerator, 1)
 				eventually(t, "the hold is stored", func() bool {
@@ -286,7 +309,7 @@ func TestADeliveryThatWasNoAttemptIsNotCounted(t *testing.T) {
 				w.stop()
 				<-w.done
 			}
-			c := open(t, srv, brief(2))
+			c := open(t, srv, shortWaits(2))
 			start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
 				if b[0].Attempt != 1 || !b[0].Repeat {
 					t.Errorf("got attempt %d, repeat %t, want the first and a repeat", b[0].Attempt, b[0].Repeat)
@@ -301,11 +324,11 @@ func TestADeliveryThatWasNoAttemptIsNotCounted(t *testing.T) {
 		t.Parallel()
 		srv := serve(t, natsd.Config{})
 		const n = 300
-		p := quick
+		p := fastPolicy
 		p.Grace = 50 * time.Millisecond
 		c := open(t, srv, p)
 		publishTasks(t, c, "main", n)
-		for range 6 { // more than there are attempts
+		for range 6 { // more than the limit of attempts
 			begun := make(chan struct{}, n)
 			w := start(t, c, Worker{Role: events.RoleGenerator, Batch: 64, Handle: func(ctx context.Context, b []*Delivery) []Result {
 				begun <- struct{}{}
@@ -332,18 +355,18 @@ func TestADeliveryThatWasNoAttemptIsNotCounted(t *testing.T) {
 		}})
 		await(t, c, events.StreamExecutions, n)
 		awaitIdle(t, c, events.RoleGenerator)
-		// A delivery that is on its way when a pull ends reaches no worker, and counts.
+		// A delivery in transit at the end of a pull reaches no worker, and counts as an attempt.
 		if n := most.Load(); n > 3 || count(t, c, events.StreamDead) != 0 {
 			t.Errorf("after 6 stops got attempt %d and %d dead letters, want the first, or few more, and none", n, count(t, c, events.StreamDead))
 		}
 	})
 }
 
-// TestTheFirstDeliveryStoresNoRecord: the normal path costs no write.
-func TestTheFirstDeliveryStoresNoRecord(t *testing.T) {
+// TestFirstDeliveryStoresNoRecord checks that the normal path needs no write.
+func TestFirstDeliveryStoresNoRecord(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
-	start(t, c, Worker{Role: events.RoleGenerator, Slots: 4, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	c := connectNew(t, fastPolicy)
+	start(t, c, Worker{Role: events.RoleGenerator, Slots: 4, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
 	publishTasks(t, c, "main", 20)
 	await(t, c, events.StreamExecutions, 20)
 	awaitIdle(t, c, events.RoleGenerator)
@@ -352,11 +375,11 @@ func TestTheFirstDeliveryStoresNoRecord(t *testing.T) {
 	}
 }
 
-// TestARecordOfAnotherMessageDoesNotCount: a stream that was deleted counts from 1 again.
-func TestARecordOfAnotherMessageDoesNotCount(t *testing.T) {
+// TestRecordOfAnotherMessageIsIgnored: a stream that was created again uses the same sequences again.
+func TestRecordOfAnotherMessageIsIgnored(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, brief(3))
-	data, err := json.Marshal(attempts{ID: "another", Delivered: 7, Attempts: 0})
+	c := connectNew(t, shortWaits(3))
+	data, err := json.Marshal(attemptRecord{ID: "another", Delivered: 7, Attempts: 0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,9 +387,9 @@ func TestARecordOfAnotherMessageDoesNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish(t, c, task("main", 1))
-	lose(t, c, events.RoleGenerator, 2)
+	loseDeliveries(t, c, events.RoleGenerator, 2)
 	got := make(chan int, 1)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		got <- d.Attempt
 		return answer(d)
 	})})
@@ -375,12 +398,12 @@ func TestARecordOfAnotherMessageDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestANewerSchemaBecomesADeadLetterAndTheRoleStaysRed(t *testing.T) {
+func TestNewerSchemaIsDeadLetteredAndRoleIsOutdated(t *testing.T) {
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
 			srv := serve(t, natsd.Config{})
-			c := open(t, srv, quick)
+			c := open(t, srv, fastPolicy)
 			worker := Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
 				for _, d := range b {
 					out = append(out, answer(d))
@@ -389,7 +412,7 @@ func TestANewerSchemaBecomesADeadLetterAndTheRoleStaysRed(t *testing.T) {
 			}}
 			w := start(t, c, worker)
 			for range 2 {
-				m := &nats.Msg{Subject: "ace.task.main", Header: nats.Header{events.HeaderSchema: {"2"}}, Data: []byte("whatever comes")}
+				m := &nats.Msg{Subject: "debrief.task.main", Header: nats.Header{events.HeaderSchema: {"2"}}, Data: []byte("whatever comes")}
 				if _, err := c.js.PublishMsg(t.Context(), m); err != nil {
 					t.Fatal(err)
 				}
@@ -408,8 +431,8 @@ func TestANewerSchemaBecomesADeadLetterAndTheRoleStaysRed(t *testing.T) {
 			}
 			red := func(c *Conn, l *Letter) {
 				t.Helper()
-				want := "dead letter " + string(l.Handle()) + ": decode task: header Ace-Schema: version 2: newer schema than this program knows: upgrade, then requeue or drop it"
-				eventually(t, "the role is red over "+string(l.Handle()), func() bool {
+				want := "dead letter " + string(l.Handle()) + ": decode task: header Debrief-Schema: version 2: newer schema than this program knows: upgrade, then requeue or drop it"
+				eventually(t, "role is outdated because of "+string(l.Handle()), func() bool {
 					h := health1(t, c)
 					return h.State == Outdated && !h.Healthy() && h.Reason == want
 				})
@@ -421,7 +444,7 @@ func TestANewerSchemaBecomesADeadLetterAndTheRoleStaysRed(t *testing.T) {
 			red(c, all[1])
 			w.stop()
 			w.wait()
-			c = open(t, srv, quick)
+			c = open(t, srv, fastPolicy)
 			start(t, c, worker) // a new process
 			red(c, all[1])
 			if err := c.Drop(t.Context(), all[1]); err != nil {
@@ -432,13 +455,14 @@ func TestANewerSchemaBecomesADeadLetterAndTheRoleStaysRed(t *testing.T) {
 	}
 }
 
-// TestAModelThatBreaksAfterUsefulOutputCostsNoMessage: what came before the break is no evidence against what comes after.
-func TestAModelThatBreaksAfterUsefulOutputCostsNoMessage(t *testing.T) {
+// TestModelFailureAfterUsefulOutputLosesNoMessage: useful output before the failure is no evidence against later
+// messages.
+func TestModelFailureAfterUsefulOutputLosesNoMessage(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	var broken atomic.Bool
 	var calls atomic.Int32
-	start(t, c, Worker{Role: events.RoleGenerator, Slots: 4, Handle: one(func(_ context.Context, d *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleGenerator, Slots: 4, Handle: single(func(_ context.Context, d *Delivery) Result {
 		if broken.Load() {
 			calls.Add(1)
 			return Result{Err: uselessError{}}
@@ -448,7 +472,7 @@ func TestAModelThatBreaksAfterUsefulOutputCostsNoMessage(t *testing.T) {
 	publishTasks(t, c, "main", 20)
 	await(t, c, events.StreamExecutions, 20)
 	broken.Store(true)
-	for i := range 4 { // a trickle: each has all its attempts before the next comes
+	for i := range 4 { // one by one: each uses all its attempts before the next arrives
 		publish(t, c, task("later", 100+i))
 		before := calls.Load()
 		eventually(t, "tried again", func() bool { return calls.Load() >= before+3 })

@@ -22,14 +22,14 @@ func answers(b []*Delivery) (out []Result) {
 	return out
 }
 
-func TestEverythingThatWaitsForABookIsOneBatch(t *testing.T) {
+func TestWaitingMessagesOfABookAreOneBatch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	p := quick
-	p.Linger = time.Second // what the server has sent may be on its way still when the first batch is done
-	c := fresh(t, p)
+	p := fastPolicy
+	p.Linger = time.Second // messages may still be in transit when the first batch ends
+	c := connectNew(t, p)
 	sizes, release := make(chan int, 99), make(chan struct{})
 	start(t, c, Worker{Role: events.RoleGenerator, Batch: 8, Handle: func(_ context.Context, b []*Delivery) []Result {
 		sizes <- len(b)
@@ -57,9 +57,9 @@ func TestEverythingThatWaitsForABookIsOneBatch(t *testing.T) {
 	awaitIdle(t, c, events.RoleGenerator)
 }
 
-func TestASlowBookDelaysNoOther(t *testing.T) {
+func TestSlowBookDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	begun, release := make(chan struct{}), make(chan struct{})
 	start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Batch: 4, Handle: func(_ context.Context, b []*Delivery) []Result {
 		if b[0].Event.InBook() == "slow" {
@@ -79,16 +79,16 @@ func TestASlowBookDelaysNoOther(t *testing.T) {
 	await(t, c, events.StreamExecutions, 21)
 }
 
-func TestABookHasOneBatchAtATime(t *testing.T) {
+func TestBookHasOneBatchAtATime(t *testing.T) {
 	t.Parallel()
-	p := quick
-	p.Linger = 1 // as often as possible a queue ends while more arrives
-	c := fresh(t, p)
+	p := fastPolicy
+	p.Linger = 1 // queues end as often as possible while messages arrive
+	c := connectNew(t, p)
 	const books, each = 5, 120
 	var busy [books]atomic.Int32
 	var mu sync.Mutex
 	last := map[playbook.Book]uint64{}
-	var seen tally
+	var seen deliveryCounter
 	start(t, c, Worker{Role: events.RoleGenerator, Slots: books, Batch: 6, Handle: func(_ context.Context, b []*Delivery) []Result {
 		book := b[0].Event.InBook()
 		n := int(book[0] - 'a')
@@ -120,9 +120,9 @@ func TestABookHasOneBatchAtATime(t *testing.T) {
 	}
 }
 
-func TestEachOfABatchHasItsOwnVerdict(t *testing.T) {
+func TestBatchItemsHaveTheirOwnDisposition(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	var mu sync.Mutex
 	attempts := map[string]int{}
 	start(t, c, Worker{Role: events.RoleGenerator, Batch: 8, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
@@ -158,14 +158,14 @@ func TestEachOfABatchHasItsOwnVerdict(t *testing.T) {
 	}
 }
 
-func TestABatchingWorkerHoldsNoMoreThanItMay(t *testing.T) {
+func TestBatchingWorkerLimitsHeldMessages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	p := quick
+	p := fastPolicy
 	p.MaxAckPending = 2 * maxHeld
-	c := fresh(t, p)
+	c := connectNew(t, p)
 	const n = maxHeld + 300
 	release := make(chan struct{})
 	start(t, c, Worker{Role: events.RoleGenerator, Batch: 256, Handle: func(_ context.Context, b []*Delivery) []Result {
@@ -196,12 +196,12 @@ func TestABatchingWorkerHoldsNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-func TestABatchingWorkerHoldsNoMoreBytesThanItMay(t *testing.T) {
+func TestBatchingWorkerLimitsHeldBytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	const size, batch = 400 << 10, 16
 	const n = 2 * maxHeldBytes / size
 	release := make(chan struct{})

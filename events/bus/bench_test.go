@@ -22,7 +22,7 @@ func BenchmarkPublish(b *testing.B) {
 			c := open(b, srv, Policy{})
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, err := c.Publish(b.Context(), execution("main", fmt.Sprint(i)), Marks{}); err != nil {
+				if _, err := c.Publish(b.Context(), execution("main", fmt.Sprint(i)), PublishOptions{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -30,15 +30,15 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkWorker is a delivery through a worker that does nothing: pulled, decoded, handled and acked, and with output
-// also published.
+// BenchmarkWorker measures one delivery through a worker: pull, decode, handle and ack, and optionally publish an
+// output.
 func BenchmarkWorker(b *testing.B) {
 	for name, w := range map[string]Worker{
 		"slots=1": {Slots: 1}, "slots=8": {Slots: 8}, "batch=256": {Slots: 2, Batch: 256},
 	} {
 		for _, output := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/output=%t", name, output), func(b *testing.B) {
-				c := fresh(b, Policy{MaxAckPending: 4096})
+				c := connectNew(b, Policy{MaxAckPending: 4096})
 				done := make(chan int, 64)
 				w.Role = events.RoleGenerator
 				w.Handle = func(_ context.Context, batch []*Delivery) []Result {

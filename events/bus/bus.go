@@ -1,25 +1,27 @@
-// Package bus carries events over JetStream. It owns the streams, the one worker loop with its failure policy, and
-// dead letters. Handlers take events and return events or an error; they never see a message, an ack or a retry.
+// Package bus carries events over JetStream. It owns the streams, the worker loop, the failure policy and the dead
+// letters. A handler takes events and returns events or an error. It never sees a message, an ack or a retry.
 //
 // # Attempts
 //
-// The server redelivers a message without limit. The worker counts attempts, and stores a dead letter before it would
-// begin one over the limit of five. A delivery counts as an attempt from when its handler begins. It does not count while
-// the message is held, nor when it is given back before its handler began, at a stop or during a pause. The worker
-// stores that in the bucket "attempts" before it gives the message back and when a hold begins; so neither the death of a
-// worker nor that of the server loses a message or the count. A message has either an effect or a dead letter: see dead.go.
+// The server redelivers a message without limit. The worker counts the attempts and stores a dead letter instead of
+// starting attempt six. An attempt starts when the handler starts. A delivery does not count as an attempt while its
+// message is held, or if it is released before its handler started, because the worker stops or pauses. The worker
+// records this in the bucket "attempts" when a hold starts and before it releases a message. So neither a crash of a
+// worker nor a crash of the server loses a message or the count. A message has either an effect or a dead letter: see
+// deadletter.go.
 //
 // # Useless output
 //
-// The output of a model can be useless for one message, or for all because of its prompt. One message must not stop a role,
-// and a broken prompt must not cost messages. A message whose output was useless is retried with back-off. Useless output
-// counts against it only when the model's output was useful for another message since the first time. Until then, and
-// while the role is paused, it never becomes a dead letter.
+// The output of a model can be useless for one message, or for all messages because the prompt is broken. One message
+// must not stop a role, and a broken prompt must not cost messages. So a message with useless output is retried with
+// backoff. The fault is assigned to the message only if the model gave useful output for another message after the
+// first failure of this one. Before that, and while the role is paused, the message never becomes a dead letter.
 //
-// A role pauses when output was useless for 20 new messages in a row, or for one message in the second half of its attempts,
-// with no useful output in between. While paused it holds those messages and tries one message every 30 s: one more from
-// the stream while it holds fewer than 128, else one of those. The first useful output ends the pause. A role that takes
-// batches gives messages back instead of holding them, because a held one blocks its book; this does not count either.
+// A role pauses after useless output for 20 new messages in a row, or for one message in the second half of its
+// attempts, with no useful output in between. A paused role holds those messages and tries one message every 30 s. It
+// takes a new one from the stream while it holds fewer than 128, and otherwise one that it holds. The first useful
+// output ends the pause. A role that takes batches releases messages instead of holding them, because a held message
+// blocks its book. Such a release does not count as an attempt.
 package bus
 
 import (
@@ -45,31 +47,31 @@ import (
 
 // Conn is a connection to the streams of one account.
 type Conn struct {
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	watch  *denied.Watch
-	policy Policy
-	log    zerolog.Logger
-	tracer trace.Tracer // nil where nobody traces
-	health health
-	vitals vitals
-	quiet  quiet
-	store  store
+	nc         *nats.Conn
+	js         jetstream.JetStream
+	watch      *denied.Watch
+	policy     Policy
+	log        zerolog.Logger
+	tracer     trace.Tracer // nil disables tracing
+	health     health
+	stats      stats
+	outage     outage
+	storeState storeState
 }
 
-// Options of Open.
+// Options configures Open and Attach.
 type Options struct {
 	Policy   Policy
-	Replicas int // of streams that are created; default 1
+	Replicas int // number of replicas of the streams that Open creates; default 1
 	Log      zerolog.Logger
-	// Role is the one that the connection is for. Only what it uses is asked for; empty is everything.
+	// Role limits Open to the streams that this role uses. Empty means all streams.
 	Role   string
-	Tracer trace.Tracer // of spans for what is handed in and for deliveries; nil is none
+	Tracer trace.Tracer // for the spans of publishes and deliveries; nil disables tracing
 }
 
-// Open makes sure that the streams and buckets exist and returns a connection to them. It does not own nc. What is
-// missing is made, where the server lets this user. Refusals are a *DeniedError, here and in every call of the connection;
-// streams that do not suit are an *UnsuitableError.
+// Open returns a connection to the streams and buckets. It creates those that are missing, if the user has the rights.
+// The caller closes nc. If the server denies a request, Open and every method of Conn return a *DeniedError. Open
+// returns an *StreamConfigError if the configuration of an existing stream does not fit.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -87,50 +89,51 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// noJetStream reports an error of an account without JetStream and without imports of it.
+// noJetStream reports whether the account has no JetStream and imports none.
 func noJetStream(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)
 }
 
-// JetStream is the connection's JetStream, for the package that stores playbooks.
+// JetStream returns the JetStream of the connection, for the package that stores playbooks.
 func (c *Conn) JetStream() jetstream.JetStream { return c.js }
 
-// NATS is the connection itself, for the service that answers over it.
+// NATS returns the NATS connection, for the request-reply service.
 func (c *Conn) NATS() *nats.Conn { return c.nc }
 
-// Receipt says where an event was stored.
+// Receipt describes a stored event.
 type Receipt struct {
 	Seq       uint64
 	Handle    events.Handle
-	Duplicate bool   // the server had it already
-	Trace     string // the event's trace id; empty where the server had it already, in a trace of its own
+	Duplicate bool   // the stream already had the event
+	Trace     string // trace id of the event; empty for a duplicate, because the first copy has its own trace
 }
 
-// Marks are what a message carries besides its event.
-type Marks struct {
-	Repeat bool   // it may have been published before; see events.HeaderRepeat
-	Trace  string // W3C trace context of what it comes of; where that is none the context's, or else a new one
-	// Copy, if not 0, has another copy stored though the server may remember the event's id: the first copy was given up.
+// PublishOptions are the attributes of a message that are not part of its event.
+type PublishOptions struct {
+	Repeat bool   // the event may have been published before; see events.HeaderRepeat
+	Trace  string // W3C trace context of the cause; if invalid, the one in the context, or else a new one
+	// Copy, if not 0, makes the message id unique, so that the server stores another copy of an event that it
+	// remembers. It is for an event whose earlier copy became a dead letter.
 	Copy int
 }
 
-// copyMark stands between an event's id and the number of a copy. It is in no id.
-const copyMark = "~"
+// copySeparator separates the id of an event from the number of a copy. No id contains it.
+const copySeparator = "~"
 
-// MaxInline is the largest payload that travels in the message itself, in bytes.
+// MaxInline is the largest payload that is stored in the message itself, in bytes. A larger one becomes a blob.
 const MaxInline = 512 << 10
 
-// Publish stores an event and returns when the server says it is stored. A *FullError says that there is no room. Secrets
-// in the event's texts are replaced first, in the event itself, so that what is made of it afterwards has none either.
-func (c *Conn) Publish(ctx context.Context, e events.Event, m Marks) (Receipt, error) {
-	ctx, span := c.offer(ctx, e, &m)
+// Publish stores an event and returns after the server has acknowledged it. It returns a *FullError if the server has
+// no room. It first replaces the secrets in the texts of e, so that the caller's copy contains none either.
+func (c *Conn) Publish(ctx context.Context, e events.Event, m PublishOptions) (Receipt, error) {
+	ctx, span := c.startPublishSpan(ctx, e, &m)
 	defer span.End()
 	r, _, err := c.publish(ctx, e, m)
-	fail(span, err)
+	setSpanError(span, err)
 	return r, err
 }
 
-func (c *Conn) publish(ctx context.Context, e events.Event, m Marks, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
+func (c *Conn) publish(ctx context.Context, e events.Event, m PublishOptions, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
 	redact.Fields(e)
 	subject, header, data, err := events.Encode(e)
 	if err != nil {
@@ -146,18 +149,18 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks, opts ...jet
 	if len(data) > MaxInline {
 		name, err := c.putBlob(ctx, data)
 		if err != nil {
-			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(unanswered(ctx, err)))
+			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(asTimeout(ctx, err)))
 		}
 		msg.Header[events.HeaderBlob] = []string{name}
 		msg.Data = nil
 	}
 	id := string(e.EventID())
 	if m.Copy != 0 {
-		id += copyMark + strconv.Itoa(m.Copy)
+		id += copySeparator + strconv.Itoa(m.Copy)
 	}
-	pub, err := c.put(ctx, home(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
+	pub, err := c.publishMsg(ctx, streamOf(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
 	if err != nil {
-		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asUnserved(err))
+		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, explainNoStream(err))
 	}
 	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
 	if !r.Duplicate {
@@ -166,9 +169,9 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m Marks, opts ...jet
 	return r, msg, nil
 }
 
-// original is the message of an event that its stream had already, nil where it is gone again.
-func (c *Conn) original(ctx context.Context, k events.Kind, seq uint64) (*nats.Msg, error) {
-	m, err := c.stored(ctx, home(k), seq)
+// originalMsg returns the stored message of a duplicate event. It returns nil if the message no longer exists.
+func (c *Conn) originalMsg(ctx context.Context, k events.Kind, seq uint64) (*nats.Msg, error) {
+	m, err := c.storedMsg(ctx, streamOf(k), seq)
 	if m == nil || err != nil {
 		return nil, err
 	}
@@ -177,55 +180,55 @@ func (c *Conn) original(ctx context.Context, k events.Kind, seq uint64) (*nats.M
 	return &nats.Msg{Header: header, Data: m.Data}, nil
 }
 
-// stored is the message that a stream holds at a sequence, nil where it is gone.
-func (c *Conn) stored(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error) {
+// storedMsg returns the message at a sequence of a stream. It returns nil if the message does not exist.
+func (c *Conn) storedMsg(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error) {
 	s, err := c.js.Stream(ctx, stream)
 	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", stream, unanswered(ctx, err))
+		return nil, fmt.Errorf("open stream %s: %w", stream, asTimeout(ctx, err))
 	}
-	m, err := c.get(ctx, s, stream, seq)
+	m, err := c.getMsg(ctx, s, stream, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, unanswered(ctx, err))
+		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, asTimeout(ctx, err))
 	}
 	return m, nil
 }
 
-// get is the message of an open stream.
-func (c *Conn) get(ctx context.Context, s jetstream.Stream, stream string, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+// getMsg returns a message of an open stream.
+func (c *Conn) getMsg(ctx context.Context, s jetstream.Stream, stream string, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
 	return denied.Call(ctx, c.watch, stream, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 		return s.GetMsg(ctx, seq, opts...)
 	})
 }
 
-// unanswered is err, as nats.ErrTimeout where the client gave up waiting by itself: that is the server's silence, unlike
-// the end of the caller's own context.
-func unanswered(ctx context.Context, err error) error {
+// asTimeout returns nats.ErrTimeout instead of err if the client's own timeout ended the call. In that case the server
+// did not answer. If ctx itself has ended, it returns err unchanged.
+func asTimeout(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%w (%v)", nats.ErrTimeout, err)
 	}
 	return err
 }
 
-// asUnserved adds the possible causes to the error of a publish without a receiver.
-func asUnserved(err error) error {
+// explainNoStream adds the possible causes to the error of a publish that no stream received.
+func explainNoStream(err error) error {
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
-		return fmt.Errorf("%w: its stream has no leader or is gone, or the account of this user does not import the subject ('debrief doctor' with the user's key says which)", err)
+		return fmt.Errorf("%w: the stream has no leader or does not exist, or the account of this user does not import the subject: run 'debrief doctor' with the user's key", err)
 	}
 	return err
 }
 
 func asFull(err error) error {
-	if full(err) {
+	if isFull(err) {
 		return &FullError{err}
 	}
 	return err
 }
 
-// errExpired is the reason of a dead letter whose payload is gone.
-var errExpired = errors.New("payload expired")
+// errBlobExpired is the reason of a dead letter whose payload no longer exists.
+var errBlobExpired = errors.New("payload expired")
 
 func (c *Conn) putBlob(ctx context.Context, data []byte) (string, error) {
 	sum := sha256.Sum256(data)
@@ -235,11 +238,11 @@ func (c *Conn) putBlob(ctx context.Context, data []byte) (string, error) {
 		return "", fmt.Errorf("open object store: %w", err)
 	}
 	err = denied.Do(ctx, c.watch, blobStream, func(ctx context.Context) error {
-		// One that is there and young is left alone: to write it again would pull it from under its readers.
+		// Keep a recent blob: writing it again would delete the chunks while another client reads them.
 		if i, err := store.GetInfo(ctx, name); err == nil && time.Since(i.ModTime) < 24*time.Hour {
 			return nil
 		}
-		// The parts of an old one, which not everybody may delete, go by age.
+		// The chunks of an old blob expire by age, because not every user may delete them.
 		return denied.Do(ctx, c.watch, blobPrefix, func(ctx context.Context) error {
 			_, err := store.PutBytes(ctx, name, data)
 			return err
@@ -251,55 +254,56 @@ func (c *Conn) putBlob(ctx context.Context, data []byte) (string, error) {
 	return name, nil
 }
 
-// blobStream is what the object store is made of, and blobPrefix what its subjects begin with.
+// blobStream is the stream of the object store. blobPrefix is the prefix of its subjects.
 const (
 	blobStream = "OBJ_" + events.BucketBlobs
 	blobPrefix = "$O." + events.BucketBlobs
 )
 
-// maxBlob bounds what is read for one event.
+// maxBlob is the largest blob that is read, in bytes.
 const maxBlob = 64 << 20
 
 func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
 	store, err := c.js.ObjectStore(ctx, events.BucketBlobs)
 	if err != nil {
-		return nil, fmt.Errorf("open object store: %w", unanswered(ctx, err))
+		return nil, fmt.Errorf("open object store: %w", asTimeout(ctx, err))
 	}
 	info, err := denied.Call(ctx, c.watch, blobStream, func(ctx context.Context) (*jetstream.ObjectInfo, error) { return store.GetInfo(ctx, name) })
 	switch {
 	case errors.Is(err, jetstream.ErrObjectNotFound):
-		return nil, Discard(fmt.Errorf("blob %s: %w", name, errExpired))
+		return nil, Discard(fmt.Errorf("blob %s: %w", name, errBlobExpired))
 	case err != nil:
-		return nil, fmt.Errorf("get blob %s: %w", name, unanswered(ctx, err))
+		return nil, fmt.Errorf("get blob %s: %w", name, asTimeout(ctx, err))
 	case info.Size > maxBlob:
-		return nil, Discard(fmt.Errorf("blob %s: has %d bytes, more than %d", name, info.Size, maxBlob))
+		return nil, Discard(fmt.Errorf("blob %s: must be at most %d bytes, got %d", name, maxBlob, info.Size))
 	}
-	// The store's own read makes a consumer, which takes a right that nobody needs for anything else.
+	// Get of the object store creates a consumer. Read the chunks directly, so that a role needs no right to create
+	// one.
 	var data []byte
 	err = denied.Do(ctx, c.watch, blobStream, func(ctx context.Context) error {
 		return direct.Read(ctx, c.nc, blobStream, direct.Query{Subject: blobPrefix + ".C." + info.NUID}, func(m direct.Message) error {
 			if data = append(data, m.Data...); uint64(len(data)) > info.Size {
-				return errForeign
+				return errBlobMismatch
 			}
 			return nil
 		})
 	})
 	switch {
-	case err != nil && !errors.Is(err, errForeign):
-		return nil, fmt.Errorf("get blob %s: %w", name, unanswered(ctx, err))
-	case err == nil && uint64(len(data)) < info.Size: // or not there yet, on a replica that is behind
-		return nil, fmt.Errorf("get blob %s: %d of %d bytes are there", name, len(data), info.Size)
+	case err != nil && !errors.Is(err, errBlobMismatch):
+		return nil, fmt.Errorf("get blob %s: %w", name, asTimeout(ctx, err))
+	case err == nil && uint64(len(data)) < info.Size: // the blob is incomplete, perhaps only on this replica
+		return nil, fmt.Errorf("get blob %s: read %d of %d bytes", name, len(data), info.Size)
 	}
 	if sum := sha256.Sum256(data); err != nil || hex.EncodeToString(sum[:]) != name {
-		return nil, Discard(fmt.Errorf("blob %s: %w", name, errForeign))
+		return nil, Discard(fmt.Errorf("blob %s: %w", name, errBlobMismatch))
 	}
 	return data, nil
 }
 
-// errForeign is the reason of a dead letter whose payload is another one.
-var errForeign = errors.New("content does not match its name")
+// errBlobMismatch is the reason of a dead letter whose payload does not have the hash in its name.
+var errBlobMismatch = errors.New("content does not match its name")
 
-// decode is the event of a message, its blob fetched.
+// decode returns the event of a message. It fetches the payload if that is a blob.
 func (c *Conn) decode(ctx context.Context, m jetstream.Msg) (events.Event, error) {
 	return c.decodeStored(ctx, m.Subject(), m.Headers(), m.Data())
 }
@@ -328,31 +332,30 @@ func classifyDecode(err error) error {
 	return Discard(err)
 }
 
-// Reply is what came back on a reply subject: an answer's payload, or the reason why there is none.
+// Reply is the message on a reply subject: the payload of an answer, or the reason of a failure.
 type Reply struct {
-	Handle  events.Handle
-	Refused string
-	Data    []byte
-	Trace   string // the trace id of what was asked
+	Handle events.Handle
+	Error  string
+	Data   []byte
+	Trace  string // trace id of the request
 }
 
-// requester is an event that can say where its answer should go.
+// requester is an event with a reply subject.
 type requester interface {
 	events.Event
 	SetReply(subject string)
 }
 
-// ErrDuplicate is returned to who asks under an id that was used within the last two minutes: the answer goes to the
-// one who asked first.
-var ErrDuplicate = errors.New("was handed in before, under the same id; its answer goes to who asked first")
+// ErrDuplicate is returned for an event id that was used within the last two minutes. The first requester gets the
+// reply.
+var ErrDuplicate = errors.New("duplicate id: already submitted; the first requester gets the reply")
 
-// Request publishes an event and waits for its reply. When the context ends first the event is still stored and will
-// be handled.
-func (c *Conn) Request(ctx context.Context, e requester, m Marks) (*Reply, error) {
+// Request publishes an event and waits for its reply. If ctx ends first, the event stays stored and is still handled.
+func (c *Conn) Request(ctx context.Context, e requester, m PublishOptions) (*Reply, error) {
 	inbox := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(inbox)
 	if err != nil {
-		return nil, fmt.Errorf("subscribe to a reply: %w", err)
+		return nil, fmt.Errorf("subscribe to reply: %w", err)
 	}
 	defer sub.Unsubscribe()
 	e.SetReply(inbox)
@@ -365,9 +368,9 @@ func (c *Conn) Request(ctx context.Context, e requester, m Marks) (*Reply, error
 	}
 	msg, err := sub.NextMsgWithContext(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("wait for the reply to %s: %w", e.Kind(), err)
+		return nil, fmt.Errorf("wait for reply to %s: %w", e.Kind(), err)
 	}
-	reply := &Reply{Handle: events.Handle(msg.Header.Get(events.HeaderHandle)), Refused: msg.Header.Get(events.HeaderError), Data: msg.Data, Trace: r.Trace}
+	reply := &Reply{Handle: events.Handle(msg.Header.Get(events.HeaderHandle)), Error: msg.Header.Get(events.HeaderError), Data: msg.Data, Trace: r.Trace}
 	if name := msg.Header.Get(events.HeaderBlob); name != "" {
 		if reply.Data, err = c.getBlob(ctx, name); err != nil {
 			return nil, err
@@ -376,5 +379,5 @@ func (c *Conn) Request(ctx context.Context, e requester, m Marks) (*Reply, error
 	return reply, nil
 }
 
-// Log is where the connection's owner logs.
+// Log returns the logger of the connection.
 func (c *Conn) Log() *zerolog.Logger { return &c.log }

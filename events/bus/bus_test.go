@@ -23,9 +23,9 @@ import (
 	"debrief/events/natsd"
 )
 
-func TestPublishSaysWhereAndWhetherItWasThereBefore(t *testing.T) {
+func TestPublishReturnsSequenceAndDuplicate(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	e := execution("main", "a")
 	first, again := publish(t, c, e), publish(t, c, e)
 	want := Receipt{Seq: 1, Handle: events.NewHandle(1, e.ID), Trace: first.Trace}
@@ -40,13 +40,13 @@ func TestPublishSaysWhereAndWhetherItWasThereBefore(t *testing.T) {
 	}
 }
 
-func TestAnInvalidEventIsNotPublished(t *testing.T) {
+func TestInvalidEventIsNotPublished(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
-	for name, subject := range map[string]string{"a stream's": "ace.edit.main", "the server's": "$JS.API.STREAM.PURGE.DELTAS", "a wildcard": "_INBOX.>"} {
+	c := connectNew(t, fastPolicy)
+	for name, subject := range map[string]string{"a stream's": "debrief.edit.main", "the server's": "$JS.API.STREAM.PURGE.DELTAS", "a wildcard": "_INBOX.>"} {
 		e := task("main", 1)
 		e.SetReply(subject)
-		if _, err := c.Publish(t.Context(), e, Marks{}); err == nil || !strings.Contains(err.Error(), "is not an inbox") || !discarded(err) {
+		if _, err := c.Publish(t.Context(), e, PublishOptions{}); err == nil || !strings.Contains(err.Error(), "is not an inbox") || !isDiscard(err) {
 			t.Errorf("reply to %s subject: got %v", name, err)
 		}
 	}
@@ -55,21 +55,21 @@ func TestAnInvalidEventIsNotPublished(t *testing.T) {
 	}
 }
 
-func TestAReplySubjectOutsideInboxesIsADeadLetterAndGetsNothing(t *testing.T) {
+func TestReplySubjectOutsideInboxesIsDeadLettered(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
-	got, err := c.nc.SubscribeSync("ace.edit.main")
+	c := connectNew(t, fastPolicy)
+	got, err := c.nc.SubscribeSync("debrief.edit.main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
 	e := task("main", 1)
-	e.SetReply("ace.edit.main")
-	data, err := events.Marshal(e) // past our own check
+	e.SetReply("debrief.edit.main")
+	data, err := events.Marshal(e) // without the check of Publish
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: "ace.task.main", Header: events.SchemaHeader(), Data: data}); err != nil {
+	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: "debrief.task.main", Header: events.SchemaHeader(), Data: data}); err != nil {
 		t.Fatal(err)
 	}
 	if l := letters(t, c, 1)[0]; !strings.Contains(l.Reason, "is not an inbox") {
@@ -81,12 +81,12 @@ func TestAReplySubjectOutsideInboxesIsADeadLetterAndGetsNothing(t *testing.T) {
 	}
 }
 
-func TestTheReplyComesOnceTheAnswerIsStored(t *testing.T) {
+func TestReplyIsSentAfterAnswerIsStored(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	c, asker := open(t, srv, quick), open(t, srv, quick)
+	c, asker := open(t, srv, fastPolicy), open(t, srv, fastPolicy)
 	long := strings.Repeat("a long story ", MaxInline/10)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		r := answer(d)
 		switch d.Event.(*events.Task).ID {
 		case "task-1":
@@ -98,17 +98,17 @@ func TestTheReplyComesOnceTheAnswerIsStored(t *testing.T) {
 		}
 		return r
 	})})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	for n, want := range []struct{ answer, reply, refused string }{
 		{"42", "", ""}, {long, "", ""}, {"", "decided", ""}, {"", "", "the task asks for the impossible"},
 	} {
-		got, err := asker.Request(ctx, task("main", n), Marks{})
+		got, err := asker.Request(ctx, task("main", n), PublishOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Refused != want.refused || want.reply != "" && string(got.Data) != want.reply {
-			t.Errorf("%d: got %q refused %q, want %+v", n, got.Data, got.Refused, want)
+		if got.Error != want.refused || want.reply != "" && string(got.Data) != want.reply {
+			t.Errorf("%d: got %q refused %q, want %+v", n, got.Data, got.Error, want)
 		}
 		if want.answer == "" {
 			continue
@@ -138,21 +138,21 @@ func TestTheReplyComesOnceTheAnswerIsStored(t *testing.T) {
 	}
 }
 
-// TestTheReplyIsWhatWasStoredFirst: a worker died between its store and its ack. The next one's answer is another, and
-// not the one that counts.
-func TestTheReplyIsWhatWasStoredFirst(t *testing.T) {
+// TestReplyIsFirstStoredAnswer: a worker crashed between its publish and its ack. The answer of the next worker
+// differs, but the stored answer counts.
+func TestReplyIsFirstStoredAnswer(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	for n, long := range []string{"first", strings.Repeat("first of all ", MaxInline/10)} {
 		e := execution("main", task("main", n).ID)
 		e.Answer = long
 		want := publish(t, c, e)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		if n == 0 {
-			start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+			start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
 		}
-		got, err := c.Request(ctx, task("main", n), Marks{})
+		got, err := c.Request(ctx, task("main", n), PublishOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,22 +166,22 @@ func TestTheReplyIsWhatWasStoredFirst(t *testing.T) {
 	}
 }
 
-func TestARequestUnderAUsedIDIsToldSo(t *testing.T) {
+func TestRequestWithUsedIDReturnsErrDuplicate(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	publish(t, c, task("main", 1))
-	if _, err := c.Request(t.Context(), task("main", 1), Marks{}); !errors.Is(err, ErrDuplicate) {
+	if _, err := c.Request(t.Context(), task("main", 1), PublishOptions{}); !errors.Is(err, ErrDuplicate) {
 		t.Errorf("got %v, want ErrDuplicate", err)
 	}
 }
 
-func TestARequestThatNobodyAnswersEndsWithItsContextAndStaysQueued(t *testing.T) {
+func TestUnansweredRequestEndsWithContextAndStaysQueued(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.Request(ctx, task("main", 1), Marks{})
+		_, err := c.Request(ctx, task("main", 1), PublishOptions{})
 		done <- err
 	}()
 	eventually(t, "the task is stored", func() bool { return count(t, c, events.StreamTasks) == 1 })
@@ -192,12 +192,12 @@ func TestARequestThatNobodyAnswersEndsWithItsContextAndStaysQueued(t *testing.T)
 	}
 }
 
-func TestLargePayloadsTravelByReferenceAndComeBackEqual(t *testing.T) {
+func TestLargePayloadsAreStoredAsBlobs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	random := make([]byte, 3<<20)
 	_, _ = rand.Read(random)
 	text := hex.EncodeToString(random)
@@ -209,7 +209,7 @@ func TestLargePayloadsTravelByReferenceAndComeBackEqual(t *testing.T) {
 		publish(t, c, e)
 	}
 	handled := make(chan *events.Execution, len(want))
-	start(t, c, Worker{Role: events.RoleReflector, Handle: one(func(_ context.Context, d *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleReflector, Handle: single(func(_ context.Context, d *Delivery) Result {
 		handled <- d.Event.(*events.Execution)
 		return Result{}
 	})})
@@ -235,7 +235,7 @@ func TestLargePayloadsTravelByReferenceAndComeBackEqual(t *testing.T) {
 	}
 }
 
-// blobTask stores a task whose payload is a blob and returns the blob's name.
+// blobTask stores a task with a blob as its payload, and returns the name of the blob.
 func blobTask(t *testing.T, c *Conn) (jetstream.ObjectStore, string) {
 	t.Helper()
 	e := task("main", 1)
@@ -256,7 +256,7 @@ func blobTask(t *testing.T, c *Conn) (jetstream.ObjectStore, string) {
 	return store, m.Header.Get(events.HeaderBlob)
 }
 
-func TestAPayloadThatIsGoneOrWrongIsADeadLetter(t *testing.T) {
+func TestMissingOrWrongBlobIsDeadLettered(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil func(context.Context, *Conn, jetstream.ObjectStore, string) error
 		want  string
@@ -290,16 +290,16 @@ func TestAPayloadThatIsGoneOrWrongIsADeadLetter(t *testing.T) {
 				Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: data,
 			})
 			return err
-		}, "more than 67108864"},
+		}, "at most 67108864 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := fresh(t, quick)
+			c := connectNew(t, fastPolicy)
 			store, blob := blobTask(t, c)
 			if err := test.spoil(t.Context(), c, store, blob); err != nil {
 				t.Fatal(err)
 			}
-			start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
+			start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(context.Context, *Delivery) Result {
 				t.Error("the handler saw it")
 				return Result{}
 			})})
@@ -312,11 +312,11 @@ func TestAPayloadThatIsGoneOrWrongIsADeadLetter(t *testing.T) {
 	}
 }
 
-func TestABlobInPartsBlocksNobodyForEver(t *testing.T) {
+func TestIncompleteBlobDoesNotBlockForever(t *testing.T) {
 	t.Parallel()
-	p := quick
+	p := fastPolicy
 	p.MaxAttempts = 1
-	c := fresh(t, p)
+	c := connectNew(t, p)
 	store, blob := blobTask(t, c)
 	i, err := store.GetInfo(t.Context(), blob)
 	if err != nil {
@@ -329,7 +329,7 @@ func TestABlobInPartsBlocksNobodyForEver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
 	if l := letters(t, c, 1)[0]; !strings.Contains(l.Reason, "get blob") {
 		t.Errorf("got %q", l.Reason)
 	}
@@ -337,9 +337,9 @@ func TestABlobInPartsBlocksNobodyForEver(t *testing.T) {
 	await(t, c, events.StreamExecutions, 1)
 }
 
-func TestTheSamePayloadIsKeptOnce(t *testing.T) {
+func TestSamePayloadIsStoredOnce(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	data := bytes.Repeat([]byte("x"), MaxInline+1)
 	for range 2 {
 		name, err := c.putBlob(t.Context(), data)
@@ -356,9 +356,9 @@ func TestTheSamePayloadIsKeptOnce(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutJetStreamIsNamedWithoutItsPassword(t *testing.T) {
+func TestMissingJetStreamErrorHidesPassword(t *testing.T) {
 	t.Parallel()
-	srv := plain(t, server.Options{Username: "ops", Password: "s3cret"})
+	srv := startNATS(t, server.Options{Username: "ops", Password: "s3cret"})
 	nc, err := nats.Connect("nats://ops:s3cret@" + srv.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -370,14 +370,14 @@ func TestAServerWithoutJetStreamIsNamedWithoutItsPassword(t *testing.T) {
 	}
 }
 
-func TestTheServersSilenceIsNotTheCallersImpatience(t *testing.T) {
+func TestClientTimeoutDiffersFromCallerTimeout(t *testing.T) {
 	t.Parallel()
 	expired, cancel := context.WithTimeout(t.Context(), -time.Second)
 	defer cancel()
-	if err := unanswered(t.Context(), context.DeadlineExceeded); !errors.Is(err, nats.ErrTimeout) {
+	if err := asTimeout(t.Context(), context.DeadlineExceeded); !errors.Is(err, nats.ErrTimeout) {
 		t.Errorf("server's: got %v", err)
 	}
-	if err := unanswered(expired, context.DeadlineExceeded); errors.Is(err, nats.ErrTimeout) {
+	if err := asTimeout(expired, context.DeadlineExceeded); errors.Is(err, nats.ErrTimeout) {
 		t.Errorf("caller's: got %v", err)
 	}
 }

@@ -13,26 +13,26 @@ import (
 	"debrief/events/direct"
 )
 
-// Damage is something that a stream should hold and does not.
+// Damage describes data that a stream has lost or may have lost.
 type Damage struct {
 	Stream string `json:"stream"`
 	Text   string `json:"text"`
-	// Sure is set if it was lost. Otherwise an operator may have deleted it.
-	Sure bool `json:"lost"`
-	// Repaired is set if nothing is lost: the damaged consumer was recreated.
+	// Lost means that the data is lost. Otherwise an operator may have deleted it.
+	Lost bool `json:"lost"`
+	// Repaired means that no data is lost: a damaged consumer was created again.
 	Repaired bool `json:"repaired,omitempty"`
 }
 
 func (d Damage) String() string { return fmt.Sprintf("stream %s: %s", d.Stream, d.Text) }
 
-// maxDetails is how many deleted messages a stream may have for its details to be asked for, which list them all.
+// maxDetails bounds the list of deleted messages that is requested. The server returns them all or none.
 const maxDetails = 50_000
 
-// Damage compares the contents of each stream with its own state. The streams of events and deltas
-// have no gaps: messages leave them by age, the oldest first. From a work queue, a bucket and the dead letters anything may
-// be removed, so there only a loss that the server noticed is damage. Streams of at most that many bytes are read to
-// their end: the server notices some damage only then, and leaves out a message whose checksum is wrong.
-func (c *Conn) Damage(ctx context.Context, read uint64) ([]Damage, error) {
+// CheckDamage compares the content of each stream with its state. The streams of executions, reflections and deltas have no
+// gaps, because their messages only expire, oldest first. Messages of work queues, buckets and dead letters can be
+// deleted in any order, so only a loss that the server reports counts there. Damage reads streams of at most read bytes
+// completely. Only then does the server detect some damage; it skips a message with a wrong checksum.
+func (c *Conn) CheckDamage(ctx context.Context, read uint64) ([]Damage, error) {
 	var all []Damage
 	for _, want := range append(streams(1), blobConfig(1)) {
 		s, err := c.js.Stream(ctx, want.Name)
@@ -40,11 +40,11 @@ func (c *Conn) Damage(ctx context.Context, read uint64) ([]Damage, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("open stream %s: %w", want.Name, unanswered(ctx, err))
+			return nil, fmt.Errorf("open stream %s: %w", want.Name, asTimeout(ctx, err))
 		}
 		before := *s.CachedInfo()
 		counted := before.State.Bytes <= read
-		readable, err := c.readable(ctx, want.Name, counted)
+		readable, err := c.countReadable(ctx, want.Name, counted)
 		if err != nil {
 			return nil, err
 		}
@@ -54,11 +54,11 @@ func (c *Conn) Damage(ctx context.Context, read uint64) ([]Damage, error) {
 		}
 		i, err := s.Info(ctx, opts...)
 		if err != nil {
-			return nil, fmt.Errorf("read stream %s: %w", want.Name, unanswered(ctx, err))
+			return nil, fmt.Errorf("read stream %s: %w", want.Name, asTimeout(ctx, err))
 		}
-		all = append(all, damage(i)...)
+		all = append(all, damageOf(i)...)
 		if was := before.State; counted && i.State.Lost == nil && i.State.Msgs == was.Msgs && i.State.LastSeq == was.LastSeq && readable < was.Msgs {
-			all = append(all, Damage{Stream: want.Name, Text: fmt.Sprintf("%d of %d messages are damaged and cannot be read", was.Msgs-readable, was.Msgs), Sure: true})
+			all = append(all, Damage{Stream: want.Name, Text: fmt.Sprintf("%d of %d messages are damaged and unreadable", was.Msgs-readable, was.Msgs), Lost: true})
 		}
 		if role := consumerOf(want.Name); role != "" {
 			lag, err := c.Lag(ctx, role)
@@ -66,15 +66,15 @@ func (c *Conn) Damage(ctx context.Context, read uint64) ([]Damage, error) {
 				return nil, err
 			}
 			if last := i.State.LastSeq; lag.Last > last {
-				all = append(all, Damage{Stream: want.Name, Text: fmt.Sprintf("ends at sequence %d, and the %s was delivered sequence %d", last, role, lag.Last), Sure: true})
+				all = append(all, Damage{Stream: want.Name, Text: fmt.Sprintf("ends at sequence %d, but sequence %d was delivered to the %s", last, lag.Last, role), Lost: true})
 			}
 		}
 	}
 	return all, nil
 }
 
-// readable counts the messages of a stream that can be read, if it is to be counted.
-func (c *Conn) readable(ctx context.Context, stream string, read bool) (n uint64, err error) {
+// countReadable returns the number of readable messages of a stream, or 0 if read is false.
+func (c *Conn) countReadable(ctx context.Context, stream string, read bool) (n uint64, err error) {
 	if !read {
 		return 0, nil
 	}
@@ -88,10 +88,10 @@ func (c *Conn) readable(ctx context.Context, stream string, read bool) (n uint64
 	return n, nil
 }
 
-// damage lists the messages that a stream lacks.
-func damage(i *jetstream.StreamInfo) (all []Damage) {
+// damageOf returns the damage that the state of a stream shows.
+func damageOf(i *jetstream.StreamInfo) (all []Damage) {
 	add := func(sure bool, format string, args ...any) {
-		all = append(all, Damage{Stream: i.Config.Name, Text: fmt.Sprintf(format, args...), Sure: sure})
+		all = append(all, Damage{Stream: i.Config.Name, Text: fmt.Sprintf(format, args...), Lost: sure})
 	}
 	s := i.State
 	if l := s.Lost; l != nil {
@@ -102,20 +102,20 @@ func damage(i *jetstream.StreamInfo) (all []Damage) {
 	default:
 		return all
 	}
-	if s.NumDeleted > 0 && s.Msgs > 0 && i.Config.Name != events.StreamDeltas { // whose strays an operator removes; its chains tell
+	if s.NumDeleted > 0 && s.Msgs > 0 && i.Config.Name != events.StreamDeltas { // an operator may delete stray deltas; the chain hash shows a lost delta
 		add(false, "%d messages between sequence %d and %d are missing: deleted or lost", s.NumDeleted, s.FirstSeq, s.LastSeq)
 	}
 	age := i.Config.MaxAge
 	switch {
 	case s.Msgs == 0 && s.LastSeq > 0 && (age == 0 || time.Since(s.LastTime) < age):
-		add(false, "all messages up to sequence %d are missing, and the last one is not old enough to have expired: purged or lost", s.LastSeq)
+		add(false, "all messages up to sequence %d are missing, but the last one has not expired: purged or lost", s.LastSeq)
 	case s.Msgs > 0 && s.FirstSeq > 1 && i.Config.Metadata[MetadataRestored] == "" && i.Config.Name != events.StreamDeltas && (age == 0 || time.Since(i.Created) < age):
-		add(false, "the messages up to sequence %d are missing, and the stream is not old enough for them to have expired: deleted or lost", s.FirstSeq-1)
+		add(false, "the messages up to sequence %d are missing, but the stream is too young for them to have expired: deleted or lost", s.FirstSeq-1)
 	}
 	return all
 }
 
-// consumerOf is the role whose durable reads a stream.
+// consumerOf returns the role whose durable reads a stream.
 func consumerOf(stream string) string {
 	switch stream {
 	case events.StreamExecutions:

@@ -8,19 +8,19 @@ import (
 	"debrief/events"
 )
 
-// State is what a role is doing, for health checks and people.
+// State is the state of a role, for health checks and users.
 type State string
 
 // The states of a role. Running and Stopped are healthy.
 const (
 	Running     State = "running"
-	Unavailable State = "unavailable" // something it needs does not answer; it holds what it cannot do without
-	Paused      State = "paused"      // the model's output is useless; it holds those messages, gave the rest back, and probes
-	Outdated    State = "outdated"    // there are dead letters of a newer schema; it handles everything else
+	Unavailable State = "unavailable" // a dependency does not answer; the role holds the messages that need it
+	Paused      State = "paused"      // the model's output is useless; the role holds those messages, has released the others, and probes
+	Outdated    State = "outdated"    // the role has dead letters of a newer schema; it handles everything else
 	Stopped     State = "stopped"
 )
 
-// RoleHealth is the state of one role and why.
+// RoleHealth is the state of a role and its reason.
 type RoleHealth struct {
 	Role   string    `json:"role"`
 	State  State     `json:"state"`
@@ -28,23 +28,23 @@ type RoleHealth struct {
 	Since  time.Time `json:"since"`
 }
 
-// Healthy reports whether the role works or was asked to stop.
+// Healthy reports whether the role runs or was stopped on request.
 func (h RoleHealth) Healthy() bool { return h.State == Running || h.State == Stopped }
 
 type health struct {
-	mu    sync.Mutex
-	roles []RoleHealth
-	lacks []lack
-	away  time.Time // since when nobody who asked found a connection; zero when there is one
+	mu                sync.Mutex
+	roles             []RoleHealth
+	dependencies      []dependencyError
+	disconnectedSince time.Time // time of the first call of Health without a connection; zero while connected
 }
 
-// lack is something that a role cannot get at.
-type lack struct {
-	role, what, reason string
-	since              time.Time
+// dependencyError is an outage of a dependency of a role.
+type dependencyError struct {
+	role, dependency, reason string
+	since                    time.Time
 }
 
-// set reports whether the state changed.
+// set sets the state of a role. It reports whether the state changed.
 func (h *health) set(role string, s State, reason string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,65 +62,65 @@ func (h *health) set(role string, s State, reason string) bool {
 	return true
 }
 
-// Lacks notes why a role cannot get at something beside its messages; nil says that it can again. For as long it is shown
-// as unavailable, though it works on with what it has.
-func (c *Conn) Lacks(role, what string, why error) {
-	if !c.health.lack(role, what, why) {
+// SetDependencyError sets why a dependency of a role is unavailable; nil means that it is available again. Meanwhile Health shows
+// the role as unavailable, although it continues without the dependency.
+func (c *Conn) SetDependencyError(role, dependency string, err error) {
+	if !c.health.setDependency(role, dependency, err) {
 		return
 	}
 	level, state, loggable := c.log.Info(), Running, ""
-	if why != nil {
-		level, state, loggable = c.log.Warn(), Unavailable, Loggable(why)
+	if err != nil {
+		level, state, loggable = c.log.Warn(), Unavailable, Loggable(err)
 	}
-	level.Str(events.LogRole, role).Str("state", string(state)).Str("lacks", what).Str("reason", loggable).Msg("state changed")
+	level.Str(events.LogRole, role).Str("state", string(state)).Str("lacks", dependency).Str("reason", loggable).Msg("state changed")
 }
 
-// lack reports whether that is news.
-func (h *health) lack(role, what string, why error) (news bool) {
+// setDependency sets or clears the error of a dependency. It reports whether one appeared or went away.
+func (h *health) setDependency(role, dependency string, err error) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.lacks, func(l lack) bool { return l.role == role && l.what == what })
+	i := slices.IndexFunc(h.dependencies, func(l dependencyError) bool { return l.role == role && l.dependency == dependency })
 	switch {
-	case why == nil && i < 0:
+	case err == nil && i < 0:
 		return false
-	case why == nil:
-		h.lacks = slices.Delete(h.lacks, i, i+1)
+	case err == nil:
+		h.dependencies = slices.Delete(h.dependencies, i, i+1)
 	case i < 0:
-		h.lacks = append(h.lacks, lack{role, what, why.Error(), time.Now()})
+		h.dependencies = append(h.dependencies, dependencyError{role, dependency, err.Error(), time.Now()})
 	default:
-		h.lacks[i].reason = why.Error()
+		h.dependencies[i].reason = err.Error()
 		return false
 	}
 	return true
 }
 
-// Health is the state of every role that this connection has run, or that lacks something. Without a connection none of
-// them runs, also one that has nothing to do and would wait in peace until there is one.
+// Health returns the state of every role that this connection has run, or that lacks a dependency. Without a connection
+// all running roles are unavailable, including idle ones.
 func (c *Conn) Health() []RoleHealth {
 	h := &c.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.nc.IsConnected() || c.nc.IsDraining() {
-		h.away = time.Time{}
-	} else if h.away.IsZero() {
-		h.away = time.Now()
+		h.disconnectedSince = time.Time{}
+	} else if h.disconnectedSince.IsZero() {
+		h.disconnectedSince = time.Now()
 	}
 	all := slices.Clone(h.roles)
-	for _, l := range h.lacks { // the oldest one of a role stands for all
+	for _, l := range h.dependencies { // the oldest outage of a role determines its state
 		i := slices.IndexFunc(all, func(r RoleHealth) bool { return r.Role == l.role })
-		if i < 0 { // it takes no messages, as a generator that does nothing but serve
+		if i < 0 { // a role that takes no messages, such as a generator that only serves requests
 			i, all = len(all), append(all, RoleHealth{Role: l.role, State: Running})
 		}
 		if all[i].State == Running {
-			all[i] = RoleHealth{l.role, Unavailable, l.what + ": " + l.reason, l.since}
+			all[i] = RoleHealth{l.role, Unavailable, l.dependency + ": " + l.reason, l.since}
 		}
 	}
 	for i := range all {
 		r := &all[i]
-		if h.away.IsZero() || r.State != Running && !(r.State == Unavailable && r.Since.After(h.away)) {
-			continue // what it had found out before it knows better
+		if h.disconnectedSince.IsZero() || r.State != Running && !(r.State == Unavailable && r.Since.After(h.disconnectedSince)) {
+			continue // keep the more specific state from before the disconnection
 		}
-		*r = RoleHealth{r.Role, Unavailable, "there is no connection to the server", h.away}
+		*r = RoleHealth{r.Role, Unavailable, "no connection to the server", h.disconnectedSince}
 	}
 	return all
 }

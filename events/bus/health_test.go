@@ -11,9 +11,9 @@ import (
 	"debrief/events/bus/bustest"
 )
 
-// TestARoleThatLacksSomethingIsUnavailable: for as long as it does, whether it takes messages or only serves; of several
-// lacks the oldest is told, and a role that was stopped stays stopped.
-func TestARoleThatLacksSomethingIsUnavailable(t *testing.T) {
+// TestRoleWithMissingDependencyIsUnavailable covers roles that take messages and roles that only serve requests. The
+// oldest of several outages is shown, and a stopped role stays stopped.
+func TestRoleWithMissingDependencyIsUnavailable(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	ctx, stop := context.WithCancel(t.Context())
@@ -52,12 +52,12 @@ func TestARoleThatLacksSomethingIsUnavailable(t *testing.T) {
 		{"a role that only serves", events.RoleGenerator, "playbook", errors.New("gone"), bus.Unavailable, "playbook: gone"},
 		{"which has it again", events.RoleGenerator, "playbook", nil, "", ""},
 	} {
-		conn.Lacks(row.role, row.lacks, row.why)
+		conn.SetDependencyError(row.role, row.lacks, row.why)
 		if h := of(row.role); h.State != row.state || h.Reason != row.reason {
 			t.Errorf("%s: got %s, %q, want %s, %q", row.what, h.State, h.Reason, row.state, row.reason)
 		}
 	}
-	conn.Lacks(events.RoleReflector, "notes", errors.New("gone"))
+	conn.SetDependencyError(events.RoleReflector, "notes", errors.New("gone"))
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -14,16 +14,16 @@ import (
 	"debrief/events/natsd"
 )
 
-func TestAnUnreachableModelBurnsNoDelivery(t *testing.T) {
+func TestUnreachableModelConsumesNoAttempt(t *testing.T) {
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
-			p := quick
-			p.AckWait, p.MaxAttempts, p.Probe = 300*time.Millisecond, 2, time.Hour
-			c := fresh(t, p)
+			p := fastPolicy
+			p.AckWait, p.MaxAttempts, p.ProbeInterval = 300*time.Millisecond, 2, time.Hour
+			c := connectNew(t, p)
 			var back atomic.Bool
 			var calls atomic.Int32
-			var attempts tally
+			var attempts deliveryCounter
 			start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
 				calls.Add(1)
 				for _, d := range b {
@@ -65,13 +65,13 @@ func TestAnUnreachableModelBurnsNoDelivery(t *testing.T) {
 	}
 }
 
-func TestAPromptThatBringsTheModelDownBlocksNobody(t *testing.T) {
+func TestPromptThatCrashesModelDoesNotBlockOthers(t *testing.T) {
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
-			p := quick
+			p := fastPolicy
 			p.MaxAttempts = 2
-			c := fresh(t, p)
+			c := connectNew(t, p)
 			start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
 				for _, d := range b {
 					if d.Event.InBook() == "poison" {
@@ -95,19 +95,19 @@ func TestAPromptThatBringsTheModelDownBlocksNobody(t *testing.T) {
 	}
 }
 
-// Who is turned away by a breaker while others have their answers, again and again, is not at fault.
-func TestWhoWasNotAskedAboutKeepsItsDeliveries(t *testing.T) {
+// A message that an open circuit breaker rejects again and again is not at fault, even if others succeed meanwhile.
+func TestRequestNotSentConsumesNoAttempt(t *testing.T) {
 	t.Parallel()
-	p := quick
+	p := fastPolicy
 	p.MaxAttempts = 2
-	c := fresh(t, p)
+	c := connectNew(t, p)
 	var turnedAway, again atomic.Int32
-	start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Handle: one(func(_ context.Context, d *Delivery) Result {
-		if d.Attempt > 1 { // the server's own count also has what a busy machine was slow to keep alive
+	start(t, c, Worker{Role: events.RoleGenerator, Slots: 2, Handle: single(func(_ context.Context, d *Delivery) Result {
+		if d.Attempt > 1 { // the server also counts redeliveries after late signs of life on a busy machine
 			again.Add(1)
 		}
 		if d.Event.InBook() == "unlucky" && turnedAway.Add(1) <= 6 {
-			return Result{Err: fmt.Errorf("ask: %w", unaskedError{})}
+			return Result{Err: fmt.Errorf("ask: %w", notSentError{})}
 		}
 		return answer(d)
 	})})
@@ -123,11 +123,11 @@ func TestWhoWasNotAskedAboutKeepsItsDeliveries(t *testing.T) {
 	}
 }
 
-func TestHeldWorkIsGivenBackAtAStop(t *testing.T) {
+func TestHeldMessagesAreReleasedAtStop(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	c, other := open(t, srv, quick), open(t, srv, quick)
-	w := start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
+	c, other := open(t, srv, fastPolicy), open(t, srv, fastPolicy)
+	w := start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(context.Context, *Delivery) Result {
 		return Result{Err: unavailableError{}}
 	})})
 	publish(t, c, task("main", 1))
@@ -137,15 +137,15 @@ func TestHeldWorkIsGivenBackAtAStop(t *testing.T) {
 	if h := health1(t, c); h.State != Stopped {
 		t.Errorf("got %+v, want stopped", h)
 	}
-	start(t, other, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	start(t, other, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
 	await(t, other, events.StreamExecutions, 1)
 }
 
-func TestMostlyUselessOutputPausesTheRoleUntilOneGoesWell(t *testing.T) {
+func TestUselessOutputPausesRoleUntilUsefulOutput(t *testing.T) {
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
-			c := fresh(t, quick)
+			c := connectNew(t, fastPolicy)
 			var good atomic.Bool
 			var mu sync.Mutex
 			var pausedAt, began []time.Time
@@ -157,7 +157,7 @@ func TestMostlyUselessOutputPausesTheRoleUntilOneGoesWell(t *testing.T) {
 				}
 				mu.Unlock()
 				for _, d := range b {
-					// 4 go well before the model breaks.
+					// 4 succeed before the model fails.
 					if n := d.Seq; n <= 4 || good.Load() {
 						out = append(out, answer(d))
 					} else {
@@ -178,8 +178,8 @@ func TestMostlyUselessOutputPausesTheRoleUntilOneGoesWell(t *testing.T) {
 				return len(pausedAt) >= 3
 			})
 			mu.Lock()
-			// They are that far apart where they are taken; a batch is handled a little later, when nothing joins it.
-			want := quick.Probe - quick.Linger - 5*time.Millisecond
+			// Pulls have this distance. A batch is handled a little later, if no other message joins it.
+			want := fastPolicy.ProbeInterval - fastPolicy.Linger - 5*time.Millisecond
 			for i := 1; i < len(pausedAt); i++ {
 				if d := pausedAt[i].Sub(pausedAt[i-1]); d < want {
 					t.Errorf("probes %s apart, want at least %s", d, want)
@@ -200,11 +200,11 @@ func TestMostlyUselessOutputPausesTheRoleUntilOneGoesWell(t *testing.T) {
 	}
 }
 
-func TestFewMessagesPauseTheRoleBeforeTheyRunOutOfDeliveries(t *testing.T) {
+func TestFewMessagesPauseRoleBeforeLastAttempt(t *testing.T) {
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
-			c := fresh(t, quick)
+			c := connectNew(t, fastPolicy)
 			var good atomic.Bool
 			var calls atomic.Int32
 			start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
@@ -232,13 +232,13 @@ func TestFewMessagesPauseTheRoleBeforeTheyRunOutOfDeliveries(t *testing.T) {
 	}
 }
 
-func TestPoisonThatPausesTheRoleIsFoundOutByWhatGoesWell(t *testing.T) {
+func TestUsefulOutputIdentifiesPoisonMessages(t *testing.T) {
 	for _, slots := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d slots", slots), func(t *testing.T) {
 			t.Parallel()
-			c := fresh(t, quick)
-			var attempts tally
-			start(t, c, Worker{Role: events.RoleGenerator, Slots: slots, Handle: one(func(_ context.Context, d *Delivery) Result {
+			c := connectNew(t, fastPolicy)
+			var attempts deliveryCounter
+			start(t, c, Worker{Role: events.RoleGenerator, Slots: slots, Handle: single(func(_ context.Context, d *Delivery) Result {
 				if d.Event.InBook() == "poison" {
 					attempts.add(d.Seq)
 					return Result{Err: uselessError{}}
@@ -265,14 +265,14 @@ func TestPoisonThatPausesTheRoleIsFoundOutByWhatGoesWell(t *testing.T) {
 	}
 }
 
-func TestSomeUselessOutputPausesNothing(t *testing.T) {
+func TestOccasionalUselessOutputDoesNotPause(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+	c := connectNew(t, fastPolicy)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		switch {
-		case d.Seq%4 == 0 || d.Event.InBook() == "good": // a quarter is good
+		case d.Seq%4 == 0 || d.Event.InBook() == "good": // a quarter is useful
 			return answer(d)
-		case d.Seq%20 == 1 && d.Attempt == 1: // counts neither way
+		case d.Seq%20 == 1 && d.Attempt == 1: // does not count
 			return Result{Err: errHandler}
 		}
 		return Result{Err: uselessError{}}
@@ -293,13 +293,13 @@ func TestSomeUselessOutputPausesNothing(t *testing.T) {
 	}
 }
 
-// fill stores executions until the server refuses one, and returns the refusal.
+// fill stores executions until the server rejects one, and returns that error.
 func fill(t *testing.T, c *Conn) error {
 	t.Helper()
 	for i := range 64 {
 		e := execution("filler", fmt.Sprint("filler-", i))
 		e.Answer = strings.Repeat("x", 100<<10)
-		if _, err := c.Publish(t.Context(), e, Marks{}); err != nil {
+		if _, err := c.Publish(t.Context(), e, PublishOptions{}); err != nil {
 			return err
 		}
 	}
@@ -318,12 +318,12 @@ func purge(t *testing.T, c *Conn, stream string) {
 	}
 }
 
-func TestAFullStoreTellsProducersAndHoldsWorkers(t *testing.T) {
+func TestFullStoreFailsProducersAndHoldsWorkers(t *testing.T) {
 	t.Parallel()
-	c := open(t, serve(t, natsd.Config{MaxStore: 1 << 20}), quick)
+	c := open(t, serve(t, natsd.Config{MaxStore: 1 << 20}), fastPolicy)
 	var calls atomic.Int32
 	release := make(chan struct{})
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		calls.Add(1)
 		<-release
 		r := answer(d)
@@ -358,13 +358,13 @@ func TestAFullStoreTellsProducersAndHoldsWorkers(t *testing.T) {
 	}
 }
 
-func TestADeadLetterThatCannotBeStoredKeepsTheMessage(t *testing.T) {
+func TestMessageIsHeldUntilDeadLetterIsStored(t *testing.T) {
 	t.Parallel()
-	c := open(t, serve(t, natsd.Config{MaxStore: 1 << 20}), quick)
+	c := open(t, serve(t, natsd.Config{MaxStore: 1 << 20}), fastPolicy)
 	release := make(chan struct{})
 	started := make(chan struct{}, 1)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
-		started <- struct{}{} // a second call would never end
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(context.Context, *Delivery) Result {
+		started <- struct{}{} // a second call would block
 		<-release
 		return Result{Err: Discard(errHandler)}
 	})})
@@ -385,9 +385,9 @@ func TestADeadLetterThatCannotBeStoredKeepsTheMessage(t *testing.T) {
 	awaitIdle(t, c, events.RoleGenerator)
 }
 
-func TestOutputsHeldHalfwayAreNotStoredTwice(t *testing.T) {
+func TestPartlyStoredOutputsAreNotStoredTwice(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	s, err := c.js.Stream(t.Context(), events.StreamExecutions)
 	if err != nil {
 		t.Fatal(err)
@@ -396,13 +396,13 @@ func TestOutputsHeldHalfwayAreNotStoredTwice(t *testing.T) {
 		t.Helper()
 		cfg := s.CachedInfo().Config
 		cfg.MaxMsgs = n
-		cfg.Duplicates = 100 * time.Millisecond // shorter than the hold: the server has forgotten the first one
+		cfg.Duplicates = 100 * time.Millisecond // shorter than the hold, so that the server has forgotten the first id
 		if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
 	limit(1)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(context.Context, *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(context.Context, *Delivery) Result {
 		return Result{Events: []events.Event{execution("main", "a"), execution("main", "b")}}
 	})})
 	publish(t, c, task("main", 1))
@@ -424,17 +424,17 @@ func TestOutputsHeldHalfwayAreNotStoredTwice(t *testing.T) {
 	}
 }
 
-func TestAnOutputWhoseStoreWasInDoubtIsMarked(t *testing.T) {
+func TestOutputInDoubtIsMarkedAsRepeat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	c := fresh(t, quick)
-	if err := c.js.DeleteStream(t.Context(), events.StreamExecutions); err != nil { // nobody answers
+	c := connectNew(t, fastPolicy)
+	if err := c.js.DeleteStream(t.Context(), events.StreamExecutions); err != nil { // no answer to a publish
 		t.Fatal(err)
 	}
 	var calls atomic.Int32
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		calls.Add(1)
 		return answer(d)
 	})})
@@ -457,13 +457,13 @@ func TestAnOutputWhoseStoreWasInDoubtIsMarked(t *testing.T) {
 	}
 }
 
-func TestARoleWithoutItsStreamSaysSoAndGoesOnWhenItIsBack(t *testing.T) {
+func TestRoleRecoversWhenStreamIsRecreated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	c := fresh(t, quick)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	c := connectNew(t, fastPolicy)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
 	publish(t, c, task("main", 1))
 	await(t, c, events.StreamExecutions, 1)
 	if err := c.js.DeleteConsumer(t.Context(), events.StreamTasks, events.RoleGenerator); err != nil {

@@ -13,18 +13,18 @@ import (
 	"debrief/events/natsd"
 )
 
-// idle is a worker that has nothing to do.
-func idle(t *testing.T, nc *nats.Conn) *Conn {
+// startIdle starts a worker without messages.
+func startIdle(t *testing.T, nc *nats.Conn) *Conn {
 	t.Helper()
 	t.Cleanup(nc.Close)
-	c := openOn(t, nc, quick)
+	c := openOn(t, nc, fastPolicy)
 	start(t, c, Worker{Role: events.RoleReflector, Handle: func(context.Context, []*Delivery) []Result { return nil }})
 	awaitState(t, c, Running)
 	return c
 }
 
-// TestAnIdleRoleThatLostItsServerIsUnavailable: it waits in peace, and is not well.
-func TestAnIdleRoleThatLostItsServerIsUnavailable(t *testing.T) {
+// TestIdleRoleWithoutServerIsUnavailable: an idle role does not notice the outage by itself.
+func TestIdleRoleWithoutServerIsUnavailable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -35,10 +35,10 @@ func TestAnIdleRoleThatLostItsServerIsUnavailable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := idle(t, nc)
+	c := startIdle(t, nc)
 	srv.Close()
 	h := awaitState(t, c, Unavailable)
-	if !strings.Contains(h.Reason, "no connection") || time.Since(h.Since) > patience {
+	if !strings.Contains(h.Reason, "no connection") || time.Since(h.Since) > waitLimit {
 		t.Errorf("got %+v", h)
 	}
 	time.Sleep(10 * time.Millisecond)
@@ -49,8 +49,8 @@ func TestAnIdleRoleThatLostItsServerIsUnavailable(t *testing.T) {
 	awaitState(t, c, Running)
 }
 
-// TestAnIdleRoleIsWellAgainWhenItsRightsAreMended: also without a message that says so.
-func TestAnIdleRoleIsWellAgainWhenItsRightsAreMended(t *testing.T) {
+// TestIdleRoleRecoversWhenRightsAreGranted: it recovers without a new message.
+func TestIdleRoleRecoversWhenRightsAreGranted(t *testing.T) {
 	if raceDetector {
 		t.Skip("nats-server 2.15.2 itself has a race between ReloadOptions and a direct get")
 	}
@@ -64,12 +64,12 @@ func TestAnIdleRoleIsWellAgainWhenItsRightsAreMended(t *testing.T) {
 			Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: denied},
 		}}}}
 	}
-	srv := plain(t, rights())
+	srv := startNATS(t, rights())
 	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo("u", "p"), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := idle(t, nc)
+	c := startIdle(t, nc)
 	reload := func(denied ...string) {
 		t.Helper()
 		changed := rights(denied...)

@@ -11,13 +11,13 @@ import (
 	"debrief/events/natsd"
 )
 
-// TestMemoryOfTheCachesIsBounded: contexts past the bound of their bucket cost the server no memory. It is alone, because
-// others would be counted.
-func TestMemoryOfTheCachesIsBounded(t *testing.T) {
+// TestCacheMemoryIsBounded: contexts above the limit of their bucket cost the server no memory. It does not run in
+// parallel, because other tests allocate memory too.
+func TestCacheMemoryIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("stores 100,000 contexts")
 	}
-	c := open(t, serve(t, natsd.Config{}), quick)
+	c := open(t, serve(t, natsd.Config{}), fastPolicy)
 	s, err := c.js.Stream(t.Context(), "KV_"+events.BucketContexts)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestMemoryOfTheCachesIsBounded(t *testing.T) {
 	if cfg.MaxMsgs != maxContexts {
 		t.Fatalf("the bucket of contexts holds %d, want %d at most", cfg.MaxMsgs, maxContexts)
 	}
-	const bound = maxContexts / 5 // as many take a minute
+	const bound = maxContexts / 5 // the full number takes a minute
 	cfg.MaxMsgs = bound
 	if s, err = c.js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
@@ -40,13 +40,13 @@ func TestMemoryOfTheCachesIsBounded(t *testing.T) {
 		t.Helper()
 		for range n {
 			stored++
-			if _, err := js.PublishAsync(fmt.Sprintf("$KV.%s.context-%d", events.BucketContexts, stored), []byte("x"), jetstream.WithStallWait(patience)); err != nil {
+			if _, err := js.PublishAsync(fmt.Sprintf("$KV.%s.context-%d", events.BucketContexts, stored), []byte("x"), jetstream.WithStallWait(waitLimit)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		<-js.PublishAsyncComplete()
 		var m runtime.MemStats
-		runtime.GC() // twice: what the server's pools hold goes with the second
+		runtime.GC() // twice: the second run frees the server's pools
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc

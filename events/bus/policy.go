@@ -11,33 +11,33 @@ import (
 	"debrief/events/denied"
 )
 
-// Policy holds the numbers of the failure policy. The zero value of a field is its default.
+// Policy configures the failure policy. The zero value of a field means its default.
 type Policy struct {
-	AckWait       time.Duration // 30 s: after this long without a sign of life a message goes to another worker
-	MaxAttempts   int           // 5: attempts at a message, counted by the workers
-	MaxAckPending int           // 256: work in flight of a role, over all its processes
-	MaxCurating   int           // 4096: the same for the curator, which holds whole batches
-	BackoffMin    time.Duration // 1 s, doubled with every attempt
-	BackoffMax    time.Duration // 60 s
-	Grace         time.Duration // 30 s: how long work in flight may take to finish after a stop
-	Probe         time.Duration // 30 s: how often a paused role tries one message
-	Hold          time.Duration // 1 s: how often held work is tried again while something is unreachable
-	Leave         time.Duration // 10 s: after this long without an answer from the streams another server is tried
-	Linger        time.Duration // 250 ms: how long a batch under load may wait to fill
+	AckWait              time.Duration // 30 s: after this time without a sign of life, the server redelivers
+	MaxAttempts          int           // 5: attempts to handle a message, counted by the workers
+	MaxAckPending        int           // 256: messages in flight of a role, over all its processes
+	MaxAckPendingCurator int           // 4096: MaxAckPending of the curator, which takes whole batches
+	BackoffMin           time.Duration // 1 s: delay before the second attempt; it doubles with every attempt
+	BackoffMax           time.Duration // 60 s: longest delay
+	Grace                time.Duration // 30 s: how long messages in flight may take after a stop
+	ProbeInterval        time.Duration // 30 s: interval at which a paused role tries one message
+	HoldInterval         time.Duration // 1 s: interval at which held messages are retried
+	ReconnectAfter       time.Duration // 10 s: after this time without an answer, the connection changes the server
+	Linger               time.Duration // 250 ms: how long a batch may wait to fill under load
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns p with the defaults in place of zero fields.
 func (p Policy) WithDefaults() Policy {
 	setDefault(&p.AckWait, 30*time.Second)
 	setDefault(&p.MaxAttempts, 5)
 	setDefault(&p.MaxAckPending, 256)
-	setDefault(&p.MaxCurating, 4096)
+	setDefault(&p.MaxAckPendingCurator, 4096)
 	setDefault(&p.BackoffMin, time.Second)
 	setDefault(&p.BackoffMax, time.Minute)
 	setDefault(&p.Grace, 30*time.Second)
-	setDefault(&p.Probe, 30*time.Second)
-	setDefault(&p.Hold, time.Second)
-	setDefault(&p.Leave, 10*time.Second)
+	setDefault(&p.ProbeInterval, 30*time.Second)
+	setDefault(&p.HoldInterval, time.Second)
+	setDefault(&p.ReconnectAfter, 10*time.Second)
 	setDefault(&p.Linger, 250*time.Millisecond)
 	return p
 }
@@ -59,75 +59,77 @@ func (p Policy) backoff(attempt int) time.Duration {
 	return d
 }
 
-// uselessMost is how many messages in a row may have useless output before the role pauses.
-const uselessMost = 20
+// maxUselessInRow is the number of messages in a row with useless output at which the role pauses.
+const maxUselessInRow = 20
 
-// verdict is what happens to a message.
-type verdict string
+// disposition is how the worker ends a delivery. Its value is the attribute debrief.verdict of the delivery's span.
+type disposition string
 
 const (
-	ack   verdict = "ack"   // done
-	retry verdict = "retry" // given back, delivered again after a back-off
-	hold  verdict = "hold"  // kept in progress and retried here: no attempt
-	dead  verdict = "dead"  // stored as a dead letter, then acknowledged
-	back  verdict = "back"  // given back because the worker stops or pauses: no attempt
+	ack        disposition = "ack"   // handled
+	nak        disposition = "retry" // redelivered after the backoff
+	hold       disposition = "hold"  // kept in progress and retried by this worker; not an attempt
+	deadLetter disposition = "dead"  // stored as a dead letter, then acknowledged
+	release    disposition = "back"  // nak because the worker stops or pauses; not an attempt
 )
 
-// judge is the failure policy: the one place that decides what becomes of a message, by the behaviour of the error
-// and the number of the attempt. Paused: the role has paused over useless output, so that is the fault of the prompt or the
-// model. An error that is useless or Away is not the message's own fault: see excuse.
-func (p Policy) judge(err error, attempt int, paused bool) verdict {
+// decide is the failure policy. No other code decides how a delivery ends. It looks at the behaviour of the error and
+// the number of the attempt. Paused means that the role has paused because of useless output; then the prompt or the
+// model is at fault. An error that is useless or unavailable is not the fault of the message; assignFault hides these
+// behaviours when it is.
+func (p Policy) decide(err error, attempt int, paused bool) disposition {
 	switch {
 	case err == nil:
 		return ack
-	case errors.Is(err, events.ErrNewerSchema), discarded(err), errors.As(err, new(*exhaustedError)):
-		return dead
-	case Away(err):
+	case errors.Is(err, events.ErrNewerSchema), isDiscard(err), errors.As(err, new(*exhaustedError)):
+		return deadLetter
+	case IsUnavailable(err):
 		return hold
-	case useless(err) && (paused || attempt >= p.MaxAttempts):
+	case isUseless(err) && (paused || attempt >= p.MaxAttempts):
 		return hold
 	case attempt >= p.MaxAttempts:
-		return dead
+		return deadLetter
 	}
-	return retry
+	return nak
 }
 
-// Away reports that what is needed is not there just now: a model, the server, its room, or the right to something. The
-// same will do later.
-func Away(err error) bool { return unavailable(err) || Unreachable(err) || full(err) || refused(err) }
+// IsUnavailable reports a temporary outage: of the model, the server, its storage or a permission. A later retry can succeed.
+func IsUnavailable(err error) bool {
+	return isUnavailable(err) || Unreachable(err) || isFull(err) || isDenied(err)
+}
 
-// DeniedError says that the server does not let this user publish or listen to a subject. Nothing was stored. Its rights
-// are an operator's to change; meanwhile work is held.
+// DeniedError is returned when the server denies this user a publish or a subscription. Nothing was stored. Work is
+// held until an operator grants the permission.
 type DeniedError = denied.Error
 
-func refused(err error) bool {
+func isDenied(err error) bool {
 	var e *DeniedError
 	return errors.As(err, &e)
 }
 
-// The behaviours of errors that the policy knows. An error that has one may still answer no.
+// The policy reads these behaviours of errors. A method that returns false means that the error does not behave so.
 
-func discarded(err error) bool {
+func isDiscard(err error) bool {
 	var e interface{ Discard() bool }
 	return errors.As(err, &e) && e.Discard()
 }
 
-func unavailable(err error) bool {
+func isUnavailable(err error) bool {
 	var e interface{ Unavailable() bool }
 	return errors.As(err, &e) && e.Unavailable()
 }
 
-func unasked(err error) bool {
+func isNotSent(err error) bool {
 	var e interface{ Unasked() bool }
-	return unavailable(err) && errors.As(err, &e) && e.Unasked()
+	return isUnavailable(err) && errors.As(err, &e) && e.Unasked()
 }
 
-func useless(err error) bool {
+func isUseless(err error) bool {
 	var e interface{ Useless() bool }
 	return errors.As(err, &e) && e.Useless()
 }
 
-// Unreachable reports that the server did not answer: nothing is known about the message's own fitness.
+// Unreachable reports whether the server did not answer. Such an error is not the fault of the message.
 func Unreachable(err error) bool {
 	for _, e := range []error{
 		nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrReconnectBufExceeded,
@@ -137,18 +139,19 @@ func Unreachable(err error) bool {
 			return true
 		}
 	}
-	// 503 is "not now": a cluster without a leader, a server that is still reading its streams back. So is, of a stream whose
-	// leader cannot reach the other copies, that the first try of this message is still under way (10158), or too much is (10167).
+	// 503 is temporary: a cluster has no leader, or a server is still loading its streams. 10158 and 10167 are
+	// temporary too: the leader of the stream cannot reach its replicas, and an earlier publish with this id is still
+	// in progress (10158) or too many are (10167).
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.Code == 503 || api.ErrorCode == 10158 || api.ErrorCode == 10167)
 }
 
-// AccountFull is the server's code for an account at its limit. The embedded server sets that limit while its disk is nearly
-// full.
+// AccountFull is the server's error code for an account at its storage limit. The embedded server lowers this limit
+// while its disk is nearly full.
 const AccountFull jetstream.ErrorCode = 10002
 
-// full reports that the server has no room for what should be stored. Room comes back by age or by an operator.
-func full(err error) bool {
+// isFull reports whether the server has no room for the message. Old messages expire, or an operator adds room.
+func isFull(err error) bool {
 	if known := (*FullError)(nil); errors.As(err, &known) {
 		return true
 	}
@@ -167,31 +170,31 @@ func full(err error) bool {
 	return false
 }
 
-// discard is the error that says "do not deliver this again".
-type discard struct{ err error }
+// discardError marks an error that no further delivery can change.
+type discardError struct{ err error }
 
-func (d *discard) Error() string { return d.err.Error() }
-func (d *discard) Unwrap() error { return d.err }
-func (d *discard) Discard() bool { return true }
+func (d *discardError) Error() string { return d.err.Error() }
+func (d *discardError) Unwrap() error { return d.err }
+func (d *discardError) Discard() bool { return true }
 
-// Discard marks an error as the message's own: no delivery will go better, so it becomes a dead letter at once.
+// Discard marks err as permanent: no further delivery can succeed, so the message becomes a dead letter at once.
 func Discard(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &discard{err}
+	return &discardError{err}
 }
 
-// FullError is returned to a producer when the server has no room. The event was not stored.
+// FullError is returned by a publish when the server has no room. The event was not stored.
 type FullError struct{ Err error }
 
 func (e *FullError) Error() string {
 	if api := (*jetstream.APIError)(nil); !errors.As(e.Err, &api) {
-		return "the server takes nothing new: " + e.Err.Error()
+		return "the server accepts no new messages: " + e.Err.Error()
 	}
-	return "the server's store is full (" + e.Err.Error() + "): raise its limit or let old events expire, then try again"
+	return "the server's store is full (" + e.Err.Error() + "): raise its limit or wait until old events expire, then retry"
 }
 func (e *FullError) Unwrap() error { return e.Err }
 
-// RetryAfter is how long a producer should wait before it tries again.
+// RetryAfter returns how long a producer should wait before the next try.
 func (e *FullError) RetryAfter() time.Duration { return 5 * time.Second }

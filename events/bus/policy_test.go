@@ -13,24 +13,24 @@ import (
 	"debrief/events"
 )
 
-func TestEveryRowOfTheFailurePolicy(t *testing.T) {
+func TestFailurePolicy(t *testing.T) {
 	t.Parallel()
 	code := func(status int, code jetstream.ErrorCode) error {
 		return &jetstream.APIError{Code: status, ErrorCode: code, Description: "refused"}
 	}
-	always := func(v verdict) [5]verdict { return [5]verdict{v, v, v, v, v} }
-	lastDead := [5]verdict{retry, retry, retry, retry, dead}
+	always := func(v disposition) [5]disposition { return [5]disposition{v, v, v, v, v} }
+	lastDead := [5]disposition{nak, nak, nak, nak, deadLetter}
 	for _, row := range []struct {
 		what           string
 		err            error
-		calm, inPause  [5]verdict // by attempt, 1 to 5
+		calm, inPause  [5]disposition // by attempt, 1 to 5
 		alsoWhenJoined bool
 	}{
 		{"handled", nil, always(ack), always(ack), false},
-		{"newer schema", events.ErrNewerSchema, always(dead), always(dead), true},
-		{"all attempts had", &exhaustedError{5}, always(dead), always(dead), true},
-		{"undecodable or invalid", Discard(errors.New("byte 3 begins no value")), always(dead), always(dead), true},
-		{"discarded because of an outage", Discard(nats.ErrTimeout), always(dead), always(dead), true},
+		{"newer schema", events.ErrNewerSchema, always(deadLetter), always(deadLetter), true},
+		{"all attempts had", &exhaustedError{5}, always(deadLetter), always(deadLetter), true},
+		{"undecodable or invalid", Discard(errors.New("byte 3 begins no value")), always(deadLetter), always(deadLetter), true},
+		{"discarded because of an outage", Discard(nats.ErrTimeout), always(deadLetter), always(deadLetter), true},
 		{"model unreachable", unavailableError{}, always(hold), always(hold), true},
 		{"no connection", nats.ErrConnectionClosed, always(hold), always(hold), true},
 		{"disconnected", nats.ErrDisconnected, always(hold), always(hold), true},
@@ -49,13 +49,13 @@ func TestEveryRowOfTheFailurePolicy(t *testing.T) {
 		{"account full", code(400, 10002), always(hold), always(hold), true},
 		{"stream full", &FullError{code(503, 10077)}, always(hold), always(hold), true},
 		{"another refusal of the server", code(400, 10071), lastDead, lastDead, true},
-		{"useless output", uselessError{}, [5]verdict{retry, retry, retry, retry, hold}, always(hold), true},
-		{"useless output while others are answered", &ownFault{uselessError{}}, lastDead, lastDead, true},
+		{"useless output", uselessError{}, [5]disposition{nak, nak, nak, nak, hold}, always(hold), true},
+		{"useless output while others are answered", &messageFault{uselessError{}}, lastDead, lastDead, true},
 		{"handler error", errHandler, lastDead, lastDead, true},
 		{"panic", fmt.Errorf("handler panicked: %v", "boom"), lastDead, lastDead, true},
 		{"handler's own deadline", context.DeadlineExceeded, lastDead, lastDead, true},
 		{"cancelled after the grace", context.Canceled, lastDead, lastDead, true},
-		{"behaviours that say no", deniedError{}, lastDead, lastDead, true},
+		{"behaviours that say no", falseError{}, lastDead, lastDead, true},
 	} {
 		forms := map[string]error{"": row.err}
 		if row.alsoWhenJoined {
@@ -64,10 +64,10 @@ func TestEveryRowOfTheFailurePolicy(t *testing.T) {
 		}
 		for form, err := range forms {
 			for n := 1; n <= 5; n++ {
-				if got, want := (Policy{}).WithDefaults().judge(err, n, false), row.calm[n-1]; got != want {
+				if got, want := (Policy{}).WithDefaults().decide(err, n, false), row.calm[n-1]; got != want {
 					t.Errorf("%s%s, delivery %d: got %s, want %s", row.what, form, n, got, want)
 				}
-				if got, want := (Policy{}).WithDefaults().judge(err, n, true), row.inPause[n-1]; got != want {
+				if got, want := (Policy{}).WithDefaults().decide(err, n, true), row.inPause[n-1]; got != want {
 					t.Errorf("%s%s, delivery %d, paused: got %s, want %s", row.what, form, n, got, want)
 				}
 			}
@@ -75,14 +75,14 @@ func TestEveryRowOfTheFailurePolicy(t *testing.T) {
 	}
 }
 
-func TestDeliveriesBeyondTheLastAreDeadToo(t *testing.T) {
+func TestAttemptsAboveLimitAreDeadLettered(t *testing.T) {
 	t.Parallel()
-	if got := (Policy{MaxAttempts: 2}).WithDefaults().judge(errHandler, 7, false); got != dead {
-		t.Errorf("got %s, want %s", got, dead)
+	if got := (Policy{MaxAttempts: 2}).WithDefaults().decide(errHandler, 7, false); got != deadLetter {
+		t.Errorf("got %s, want %s", got, deadLetter)
 	}
 }
 
-func TestBackoffDoublesUpToItsMost(t *testing.T) {
+func TestBackoffDoublesUpToMax(t *testing.T) {
 	t.Parallel()
 	p := Policy{}.WithDefaults()
 	for n, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 6: 32 * time.Second, 7: time.Minute, 1000: time.Minute} {
@@ -92,7 +92,7 @@ func TestBackoffDoublesUpToItsMost(t *testing.T) {
 	}
 }
 
-func TestDiscardOfNothingIsNothing(t *testing.T) {
+func TestDiscardNil(t *testing.T) {
 	t.Parallel()
 	if err := Discard(nil); err != nil {
 		t.Errorf("got %v, want nil", err)
@@ -102,12 +102,12 @@ func TestDiscardOfNothingIsNothing(t *testing.T) {
 	}
 }
 
-func TestDefaultsFillWhatIsZeroAndNothingElse(t *testing.T) {
+func TestWithDefaultsFillsOnlyZeroFields(t *testing.T) {
 	t.Parallel()
-	got := Policy{MaxAttempts: 2, Hold: time.Hour}.WithDefaults()
+	got := Policy{MaxAttempts: 2, HoldInterval: time.Hour}.WithDefaults()
 	want := Policy{
-		AckWait: 30 * time.Second, MaxAttempts: 2, MaxAckPending: 256, MaxCurating: 4096, BackoffMin: time.Second, BackoffMax: time.Minute,
-		Grace: 30 * time.Second, Probe: 30 * time.Second, Hold: time.Hour, Leave: 10 * time.Second, Linger: 250 * time.Millisecond,
+		AckWait: 30 * time.Second, MaxAttempts: 2, MaxAckPending: 256, MaxAckPendingCurator: 4096, BackoffMin: time.Second, BackoffMax: time.Minute,
+		Grace: 30 * time.Second, ProbeInterval: 30 * time.Second, HoldInterval: time.Hour, ReconnectAfter: 10 * time.Second, Linger: 250 * time.Millisecond,
 	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)

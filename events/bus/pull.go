@@ -13,38 +13,38 @@ import (
 )
 
 const (
-	// pullWait is how long one pull request waits for work. A server that is gone without a word is noticed after as
-	// long; a stop does not wait for it.
-	pullWait = 2 * time.Second
-	// drainWait bounds the wait for what may still arrive when a pull is closed, when the server does not answer.
-	drainWait = time.Second
-	// maxHeld bounds what a batching worker holds, over all books.
+	// pullExpiry is how long one pull request waits for messages. The loss of a silent server is noticed after this
+	// time. A stop does not wait for it.
+	pullExpiry = 2 * time.Second
+	// drainTimeout bounds the wait for messages in transit after a pull is closed, if the server does not answer.
+	drainTimeout = time.Second
+	// maxHeld bounds the messages that a batching worker holds, over all books.
 	maxHeld = 4096
-	// maxHeldBytes bounds the same by size: when that much is held no more is asked for, and a batch may be on its way.
+	// maxHeldBytes is the size of held messages at which a worker stops pulling. A batch in transit may exceed it.
 	maxHeldBytes = 32 << 20
 )
 
-// room is how many messages a worker may take; open says that a pull may stay open. A worker that takes one at a time
-// asks when it has a free slot, so that nothing waits behind a busy worker while another one is free. A batching worker
-// asks ahead, a batch at a time.
-func (r *run) room() (n int, open bool) {
+// capacity returns how many messages the worker may pull now, and whether a pull may stay open. With Batch 1 the worker
+// pulls only for a free slot, so that no message waits for a busy worker while another one is free. A batching worker
+// pulls one batch ahead.
+func (r *runner) capacity() (n int, open bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.state
 	switch {
 	case s.probing():
-		// A worker that holds work keeps it and looks at one more message in a while: if that goes well, what is held
-		// again after it is at fault itself and blocks nobody any longer.
-		most := max(r.w.Slots, r.w.Batch)
+		// A worker that holds messages pulls one more at each probe interval. If that one succeeds, a held message that
+		// fails again is itself at fault, and no longer blocks the others.
+		limit := max(r.w.Slots, r.w.Batch)
 		if s.paused {
-			most = max(most, r.p.MaxAckPending/2) // a low limit would let a few bad messages block the good ones behind
+			limit = max(limit, r.p.MaxAckPending/2) // a low limit would let a few bad messages block the good ones
 		}
-		if s.holding == 0 && len(r.held) > 0 || len(r.held) >= most || r.heldBytes >= maxHeldBytes || time.Now().Before(s.probeAt) {
+		if s.holding == 0 && len(r.held) > 0 || len(r.held) >= limit || r.heldBytes >= maxHeldBytes || time.Now().Before(s.probeAt) {
 			return 0, false
 		}
 		return 1, false
 	case r.w.Batch > 1:
-		if maxHeld-len(r.held) < r.w.Batch || r.heldBytes >= maxHeldBytes { // little pulls are not worth it
+		if maxHeld-len(r.held) < r.w.Batch || r.heldBytes >= maxHeldBytes { // a small pull is not worth a request
 			return 0, true
 		}
 		return r.w.Batch, true
@@ -54,49 +54,49 @@ func (r *run) room() (n int, open bool) {
 	return 1, true
 }
 
-// pull takes work while there is room for it, until the stop. Then it gives back what is not begun.
-func (r *run) pull() {
-	failed := 0 // how often in a row; above 0 the consumer may be gone
+// pull pulls messages while there is capacity, until the stop. Then it releases the messages that were not started.
+func (r *runner) pull() {
+	failed := 0 // failures in a row; above 0 the consumer may not exist any more
 	for r.intake.Err() == nil {
 		if failed > 0 {
-			cons, restored, err := r.c.bind(r.intake, r.w.Role)
+			cons, restored, err := r.c.bindConsumer(r.intake, r.w.Role)
 			if r.intake.Err() != nil {
 				break
 			}
-			r.lost(err)
-			r.c.heard(err)
+			r.setConsumerErr(err)
+			r.c.recordAnswer(err)
 			if err != nil {
 				failed++
-				r.rest(min(time.Duration(failed)*100*time.Millisecond, 2*time.Second))
+				r.wait(min(time.Duration(failed)*100*time.Millisecond, 2*time.Second))
 				continue
 			}
 			r.cons, r.restored = cons, restored
 		}
-		n, open := r.room()
+		n, open := r.capacity()
 		if n == 0 {
-			r.sleep(r.p.Hold)
+			r.waitForCapacity(r.p.HoldInterval)
 			continue
 		}
-		err := r.take(n, !open)
+		err := r.pullBatch(n, !open)
 		if err == nil || r.intake.Err() != nil {
 			failed = 0
 			continue
 		}
 		failed++
 		r.log.Debug().Err(err).Msg("pull")
-		r.rest(100 * time.Millisecond)
+		r.wait(100 * time.Millisecond)
 	}
 	close(r.drained)
-	r.giveBack(r.late, 0)
-	r.giveBackQueued(0)
+	r.release(r.afterStop, 0)
+	r.releaseQueued(0)
 }
 
-// take pulls until the worker may not, or has n, or the pull fails. What the server had sent by then is accepted too:
-// nothing is left to its ack wait. A probe is a pull that was meant for a worker that may take one.
-func (r *run) take(n int, probe bool) error {
-	opts := []jetstream.PullMessagesOpt{jetstream.PullMaxMessages(min(n, r.w.Batch)), jetstream.PullExpiry(pullWait)}
+// pullBatch pulls up to n messages, until the capacity is used or the pull fails. It also accepts the messages in
+// transit, so that none waits for its ack wait. Probe means that the pull is for a single message of a probing worker.
+func (r *runner) pullBatch(n int, probe bool) error {
+	opts := []jetstream.PullMessagesOpt{jetstream.PullMaxMessages(min(n, r.w.Batch)), jetstream.PullExpiry(pullExpiry)}
 	if r.w.Batch > 1 {
-		// Closing a pull makes the server deliver again what is on its way. So this one ends by itself.
+		// If a pull is closed, the server redelivers the messages in transit. With StopAfter it ends without that.
 		opts = append(opts, jetstream.StopAfter(n))
 	}
 	pulls, err := r.cons.Messages(opts...)
@@ -104,19 +104,19 @@ func (r *run) take(n int, probe bool) error {
 		return err
 	}
 	r.mu.Lock()
-	r.pulls = pulls
-	if r.state.probing() && !probe { // changed just now
+	r.openPull = pulls
+	if r.state.probing() && !probe { // the state has just changed
 		pulls.Drain()
 	}
 	r.mu.Unlock()
 	defer context.AfterFunc(r.intake, pulls.Drain)()
 
-	var back []*item
+	var rejected []*item
 	accept := func(m jetstream.Msg) {
 		if r.w.Batch == 1 || probe || !r.isPaused() {
 			r.accept(m)
-		} else if it := r.item(m); it != nil { // a paused worker tries one at a time
-			back = append(back, it)
+		} else if it := r.newItem(m); it != nil { // a paused worker tries one message at a time
+			rejected = append(rejected, it)
 		}
 	}
 	for err == nil {
@@ -126,63 +126,64 @@ func (r *run) take(n int, probe bool) error {
 		}
 		accept(m)
 		for r.intake.Err() == nil {
-			n, open := r.room()
+			n, open := r.capacity()
 			if !open {
-				pulls.Drain() // Next ends when it has returned what is on its way
+				pulls.Drain() // Next still returns the messages in transit
 			}
 			if n > 0 || !open || r.w.Batch > 1 {
 				break
 			}
-			r.sleep(r.p.Hold)
+			r.waitForCapacity(r.p.HoldInterval)
 		}
 	}
 	r.mu.Lock()
-	r.pulls = nil
+	r.openPull = nil
 	r.mu.Unlock()
 	pulls.Drain()
-	wait := drainWait
+	drainWait := drainTimeout
 	if !r.c.nc.IsConnected() {
-		wait = 10 * time.Millisecond // only what is here already
+		drainWait = 10 * time.Millisecond // only messages that have already arrived
 	}
 	for {
-		m, err := pulls.Next(jetstream.NextMaxWait(wait))
+		m, err := pulls.Next(jetstream.NextMaxWait(drainWait))
 		if err != nil {
 			break
 		}
 		accept(m)
 	}
-	r.giveBack(back, r.p.BackoffMax)
+	r.release(rejected, r.p.BackoffMax)
 	if errors.Is(err, jetstream.ErrMsgIteratorClosed) && !r.c.nc.IsClosed() {
 		return nil
 	}
 	return err
 }
 
-// next is the next message. The client's Next asks the server only when it begins, and not while the client is still
-// busy with sending the request before (nats.go 1.55, checkPending). A server in this process can answer that request
-// sooner, about once in 10,000 messages; Next then waits for what nobody asked for, until heartbeats are missed 2 s
-// later. To call it again asks.
-func (r *run) next(pulls jetstream.MessagesContext) (jetstream.Msg, error) {
-	if r.w.Batch < 16 { // half a batch is asked for while the other half is on its way, and its arrival is a call
+// next returns the next message. The client requests messages only when Next starts, and not while it is still sending
+// the previous request (nats.go 1.55, checkPending). A server in this process can answer that request sooner, about
+// once in 10,000 messages. Then Next waits without a request, until heartbeats are missed 2 s later. So next calls Next
+// again after a short time, which makes the client send the request.
+func (r *runner) next(pulls jetstream.MessagesContext) (jetstream.Msg, error) {
+	// With a larger batch, the client requests the second half while the first arrives, and each arrival ends a Next.
+	if r.w.Batch < 16 {
 		if m, err := pulls.Next(jetstream.NextMaxWait(20 * time.Millisecond)); !errors.Is(err, nats.ErrTimeout) {
 			return m, err
 		}
 	}
 	for {
-		ctx, stop := context.WithTimeout(r.intake, 2*pullWait)
+		ctx, stop := context.WithTimeout(r.intake, 2*pullExpiry)
 		m, err := pulls.Next(jetstream.NextContext(ctx))
 		stop()
 		if !errors.Is(err, context.DeadlineExceeded) || r.intake.Err() != nil {
 			return m, err
 		}
-		if r.c.nc.IsConnected() { // else nobody answers, and nobody looks for signs of life
-			r.answered()
+		if r.c.nc.IsConnected() { // without a connection the server cannot have taken the pull
+			r.clearDeniedPull()
 		}
 	}
 }
 
-// sleep waits for room or for the time to pass, whichever is first, but not past the stop.
-func (r *run) sleep(d time.Duration) {
+// waitForCapacity waits until there may be capacity, d has passed, or the worker stops.
+func (r *runner) waitForCapacity(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -192,8 +193,8 @@ func (r *run) sleep(d time.Duration) {
 	}
 }
 
-// rest waits for the time to pass; false says that the worker is stopping.
-func (r *run) rest(d time.Duration) bool {
+// wait waits for d. It returns false if the worker stops first.
+func (r *runner) wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -204,62 +205,64 @@ func (r *run) rest(d time.Duration) bool {
 	}
 }
 
-func (r *run) wakeUp() {
+func (r *runner) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// item returns the item of a delivered message, or nil if the message has no metadata.
-func (r *run) item(m jetstream.Msg) *item {
+// newItem returns the item of a delivered message, or nil if the message has no metadata.
+func (r *runner) newItem(m jetstream.Msg) *item {
 	md, err := m.Metadata()
 	if err != nil {
 		r.log.Error().Err(err).Str("subject", m.Subject()).Msg("message without metadata")
 		return nil
 	}
-	it := &item{msg: m, delivered: int(md.NumDelivered), number: int(md.NumDelivered), taken: time.Now(), d: Delivery{
+	it := &item{msg: m, latestNumber: int(md.NumDelivered), deliveryNumber: int(md.NumDelivered), received: time.Now(), reconnects: r.c.nc.Stats().Reconnects, d: Delivery{
 		Seq: md.Sequence.Stream, Attempt: int(md.NumDelivered), Stored: md.Timestamp,
 		Repeat: m.Headers().Get(events.HeaderRepeat) != "" || md.NumDelivered > 1 || md.Sequence.Stream <= r.restored,
 		Trace:  m.Headers().Get(events.HeaderTrace),
 	}}
-	it.counted = !it.d.Repeat // nothing is stored about it
+	it.attemptKnown = !it.d.Repeat // a first delivery has no record
 	if events.TraceID(it.d.Trace) == "" {
 		it.d.Trace = ""
 	}
 	return it
 }
 
-// accept takes one message into work.
-func (r *run) accept(m jetstream.Msg) {
-	it := r.item(m)
+// accept starts work on a delivered message.
+func (r *runner) accept(m jetstream.Msg) {
+	it := r.newItem(m)
 	if it == nil {
 		return
 	}
 	r.mu.Lock()
 	if old := r.held[it.d.Seq]; old != nil {
-		// Ours already: the server lost our signs of life, as after its restart. The new delivery is the one to settle.
-		old.msg, old.delivered, old.again = m, it.delivered, true
+		// The worker still holds the message, but the server lost its signs of life, for example in a restart of the
+		// server. From now on only the new delivery can be acknowledged.
+		old.msg, old.latestNumber, old.redelivered = m, it.latestNumber, true
 		r.mu.Unlock()
-		old.mark("delivered again", nil)
-		r.busy.Go(func() { r.record([]*item{old}) })
+		old.addSpanEvent("redelivered", nil)
+		r.busy.Go(func() { r.storeRecords([]*item{old}) })
 		return
 	}
-	r.begin(it)
+	r.startSpan(it)
 	r.held[it.d.Seq] = it
 	r.heldBytes += len(m.Data())
-	r.state.probeAt = time.Now().Add(r.p.Probe) // matters only while probing
-	again := r.state.denied != nil
+	r.state.probeAt = time.Now().Add(r.p.ProbeInterval) // read only while probing
+	clearDenied := r.state.deniedErr != nil
 	r.mu.Unlock()
-	if again {
-		r.denied(nil)
+	if clearDenied {
+		r.setDenied(nil)
 	}
-	r.c.vitals.count(r.w.Role, func(v *record) { v.Taken = time.Now() })
+	r.c.stats.update(r.w.Role, func(v *roleCounters) { v.LastDelivery = time.Now() })
 
 	switch {
 	case r.intake.Err() != nil:
-		// Not given back yet: the server would deliver it again at once, to our own pull while that is open.
-		r.late = append(r.late, it)
+		// Released only after the pull is closed. Otherwise the server would redeliver the message to this pull at
+		// once.
+		r.afterStop = append(r.afterStop, it)
 	case r.w.Batch > 1:
 		r.enqueue(it)
 	default:
@@ -271,23 +274,23 @@ func (r *run) accept(m jetstream.Msg) {
 	}
 }
 
-// queue is what waits for a book.
-type queue struct {
+// bookQueue holds the messages of a book that are in no batch yet.
+type bookQueue struct {
 	items  []*item
-	urgent bool          // somebody waits for an answer to one of them
-	full   chan struct{} // or urgent
+	urgent bool          // a requester waits for one of them
+	full   chan struct{} // signals that the queue has a full batch or is urgent
 }
 
-// enqueue adds to what waits for a book, and starts on the book if nobody is.
-func (r *run) enqueue(it *item) {
-	kind, book, _ := events.ParseSubject(it.msg.Subject()) // what names no book queues under none
+// enqueue adds an item to the queue of its book, and starts processBook if it does not run yet.
+func (r *runner) enqueue(it *item) {
+	kind, book, _ := events.ParseSubject(it.msg.Subject()) // an invalid subject has the queue of the empty book
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q := r.queues[book]
 	if q == nil {
-		q = &queue{full: make(chan struct{}, 1)}
+		q = &bookQueue{full: make(chan struct{}, 1)}
 		r.queues[book] = q
-		r.busy.Go(func() { r.drainBook(book, q) })
+		r.busy.Go(func() { r.processBook(book, q) })
 	}
 	q.items = append(q.items, it)
 	q.urgent = q.urgent || kind == events.KindEdit
@@ -299,30 +302,30 @@ func (r *run) enqueue(it *item) {
 	}
 }
 
-// drainBook hands over what waits for a book, batch after batch, until nothing came for a while. The first batch goes
-// at once; after that a batch waits until it is full or the linger is over, because load makes larger batches cheaper.
-// An edit waits for nothing: somebody waits for it.
-func (r *run) drainBook(book playbook.Book, q *queue) {
+// processBook processes the queue of a book, batch after batch, until the queue is empty after the linger time. The
+// first batch starts at once. A later batch waits until it is full or the linger time has passed, because under load
+// larger batches are cheaper. An edit does not wait, because its requester waits for the reply.
+func (r *runner) processBook(book playbook.Book, q *bookQueue) {
 	for {
 		r.slots <- struct{}{}
-		began := time.Now()
-		batch := r.takeBatch(q)
+		started := time.Now()
+		batch := r.dequeue(q)
 		if r.intake.Err() == nil {
 			r.process(batch)
-		} else { // not begun: somebody else's, soon
+		} else { // not started: another worker gets them
 			<-r.drained
-			r.giveBack(batch, 0)
+			r.release(batch, 0)
 		}
 		<-r.slots
-		r.linger(q, r.p.Linger-time.Since(began))
-		if r.closeEmpty(book, q) {
+		r.linger(q, r.p.Linger-time.Since(started))
+		if r.removeIfEmpty(book, q) {
 			return
 		}
 	}
 }
 
-// takeBatch takes the next batch. It may be empty: a pause and a stop give back what waits.
-func (r *run) takeBatch(q *queue) []*item {
+// dequeue returns the next batch. It is empty if a pause or a stop has released the queue.
+func (r *runner) dequeue(q *bookQueue) []*item {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := min(len(q.items), r.w.Batch)
@@ -331,13 +334,13 @@ func (r *run) takeBatch(q *queue) []*item {
 		q.items, q.urgent = nil, false
 	}
 	select {
-	case <-q.full: // was about the batch just taken
+	case <-q.full: // the signal was for this batch
 	default:
 	}
 	return batch
 }
 
-func (r *run) linger(q *queue, d time.Duration) {
+func (r *runner) linger(q *bookQueue, d time.Duration) {
 	r.mu.Lock()
 	full := len(q.items) >= r.w.Batch || q.urgent
 	r.mu.Unlock()
@@ -353,9 +356,9 @@ func (r *run) linger(q *queue, d time.Duration) {
 	}
 }
 
-// closeEmpty forgets the queue of a book for which nothing waits. enqueue looks under the same lock, so nothing is put
-// into a forgotten queue.
-func (r *run) closeEmpty(book playbook.Book, q *queue) bool {
+// removeIfEmpty removes the queue of a book if it is empty. It holds the same lock as enqueue, so that no item is added
+// to a removed queue.
+func (r *runner) removeIfEmpty(book playbook.Book, q *bookQueue) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(q.items) > 0 {
@@ -365,8 +368,8 @@ func (r *run) closeEmpty(book playbook.Book, q *queue) bool {
 	return true
 }
 
-// giveBackQueued gives back what waits for its book and is in no batch yet.
-func (r *run) giveBackQueued(after time.Duration) {
+// releaseQueued releases the queued messages that are in no batch yet.
+func (r *runner) releaseQueued(after time.Duration) {
 	r.mu.Lock()
 	var waiting []*item
 	for _, q := range r.queues {
@@ -374,5 +377,5 @@ func (r *run) giveBackQueued(after time.Duration) {
 		q.items = nil
 	}
 	r.mu.Unlock()
-	r.giveBack(waiting, after)
+	r.release(waiting, after)
 }

@@ -16,34 +16,34 @@ import (
 	"debrief/playbook"
 )
 
-// ErrStop is returned by the function given to Read to end it.
+// ErrStop ends a read without an error. The callback returns it.
 var ErrStop = errors.New("stop reading")
 
-// Stored is an event as a stream holds it.
+// Stored is a stored event.
 type Stored struct {
 	Event events.Event
 	Seq   uint64
-	Err   error // why Event is nil: what is stored there cannot be decoded
+	Err   error // why Event is nil: the message cannot be decoded
 }
 
-// Read calls fn for every event that a stream holds under a subject, in order, and then for each that arrives, until
-// the context ends or fn returns an error; ErrStop ends it without one.
+// Read calls fn for every stored event of a subject in order, and then for each new one, until ctx ends or fn returns
+// an error. ErrStop ends it without an error.
 func (c *Conn) Read(ctx context.Context, stream, subject string, fn func(Stored) error) error {
 	return c.read(ctx, stream, subject, 0, false, fn)
 }
 
-// ReadFrom is Read that begins at a sequence.
+// ReadFrom is Read from a sequence on.
 func (c *Conn) ReadFrom(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	return c.read(ctx, stream, subject, seq, false, fn)
 }
 
-// ReadStored is Read that ends with the last event that is stored now.
+// ReadStored is Read without new events: it ends after the last stored event.
 func (c *Conn) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
 	return c.read(ctx, stream, subject, 0, true, fn)
 }
 
-// Scan calls fn for every event that a stream holds under a subject from a sequence on, in order. Unlike the reads above it
-// makes no consumer on the server, which is not for every user to make. A replica that is behind may not have the last.
+// Scan calls fn for every stored event of a subject from a sequence on, in order. Unlike Read it needs no consumer,
+// which not every user may create. If a lagging replica answers, the newest events may be missing.
 func (c *Conn) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
@@ -64,13 +64,14 @@ func (c *Conn) Scan(ctx context.Context, stream, subject string, seq uint64, fn 
 	return nil
 }
 
-// pollLast is how often Poll asks for what is new where nothing is.
-const pollLast = 500 * time.Millisecond
+// maxPollInterval is the interval of Poll while no events arrive.
+const maxPollInterval = 500 * time.Millisecond
 
-// Poll is Scan that goes on with what arrives, as it finds it by asking again, until the context ends or fn returns an
-// error; ErrStop ends it without one. It asks again so soon after there was something, and then less and less.
+// Poll is Scan that continues with new events until ctx ends or fn returns an error. ErrStop ends it without an error.
+// After an event it reads again after the duration soon. While no events arrive it doubles the interval, up to
+// maxPollInterval.
 func (c *Conn) Poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
-	for wait := soon; ; wait = min(2*wait, pollLast) {
+	for wait := soon; ; wait = min(2*wait, maxPollInterval) {
 		err := c.Scan(ctx, stream, subject, seq, func(s Stored) error {
 			seq, wait = s.Seq+1, soon
 			return fn(s)
@@ -89,9 +90,9 @@ func (c *Conn) Poll(ctx context.Context, stream, subject string, seq uint64, soo
 	}
 }
 
-// IDs calls fn with the id of every event that a stream holds under a subject now, in order. Only headers are read, so
-// large events cost no more than small ones.
-func (c *Conn) IDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
+// EventIDs calls fn with the id of every stored event of a subject, in order. It reads only headers, so the size of the
+// events does not matter.
+func (c *Conn) EventIDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: true}
 	return c.scan(ctx, stream, cfg, true, func(m jetstream.Msg, _ uint64) error {
 		fn(events.ID(m.Headers().Get(nats.MsgIdHdr)))
@@ -99,9 +100,9 @@ func (c *Conn) IDs(ctx context.Context, stream, subject string, fn func(events.I
 	})
 }
 
-// Has reports whether a stream holds one of some events under a subject, stored at a time or later. A replica that is
-// behind may not have the last.
-func (c *Conn) Has(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
+// HasEvent reports whether a stream has one of the events with these ids under a subject, stored at or after since. If a
+// lagging replica answers, the newest events may be missing.
+func (c *Conn) HasEvent(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
 	found := false
 	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
@@ -112,7 +113,7 @@ func (c *Conn) Has(ctx context.Context, stream, subject string, since time.Time,
 		})
 	})
 	if err != nil && !errors.Is(err, ErrStop) {
-		return false, fmt.Errorf("read %s: %w", subject, unanswered(ctx, err))
+		return false, fmt.Errorf("read %s: %w", subject, asTimeout(ctx, err))
 	}
 	return found, nil
 }
@@ -132,7 +133,8 @@ func (c *Conn) read(ctx context.Context, stream, subject string, seq uint64, sto
 	})
 }
 
-// scan calls fn for every message of a stream, and with stored only for those that it holds now.
+// scan calls fn for every message that the consumer configuration selects. If stored is true, it ends after the last
+// stored message.
 func (c *Conn) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, stored bool, fn func(jetstream.Msg, uint64) error) error {
 	subject := cfg.FilterSubjects[0]
 	cons, err := c.js.OrderedConsumer(ctx, stream, cfg)
@@ -143,17 +145,17 @@ func (c *Conn) scan(ctx context.Context, stream string, cfg jetstream.OrderedCon
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
-	// A consumer that is stopped stays on the server for minutes, and there may be only so many.
+	// Without this, the consumer would stay on the server for minutes, and the number of consumers is limited.
 	defer func() {
-		away, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		name := info.Name
-		if now := cons.CachedInfo(); now != nil { // it may have been made anew
+		if now := cons.CachedInfo(); now != nil { // the client may have created a new one
 			name = now.Name
 		}
-		_ = c.js.DeleteConsumer(away, stream, name) // else it goes by itself
+		_ = c.js.DeleteConsumer(cleanup, stream, name) // after an error the server removes it later
 	}()
-	left := info.NumPending // more may arrive for as long as we read
+	left := info.NumPending // more messages may arrive during the scan
 	if stored && left == 0 {
 		return nil
 	}
@@ -180,37 +182,37 @@ func (c *Conn) scan(ctx context.Context, stream string, cfg jetstream.OrderedCon
 		} else if err != nil {
 			return err
 		}
-		if left--; stored && (left == 0 || md.NumPending == 0) { // fewer when some were deleted meanwhile
+		if left--; stored && (left == 0 || md.NumPending == 0) { // fewer if messages were deleted meanwhile
 			return nil
 		}
 	}
 }
 
-// ErrGone is returned when an event is not stored any more, or never was.
-var ErrGone = errors.New("is not stored: it has expired, or never was here")
+// ErrNotFound is returned if an event is not stored.
+var ErrNotFound = errors.New("not found: expired or never stored")
 
-// Find is the event that a stream holds at a sequence, if it is the one that is meant.
-func (c *Conn) Find(ctx context.Context, stream string, seq uint64, is func(events.ID) bool) (events.Event, error) {
-	m, err := c.stored(ctx, stream, seq)
+// Find returns the event at a sequence of a stream. It returns ErrNotFound if its id does not match or it is not stored.
+func (c *Conn) Find(ctx context.Context, stream string, seq uint64, matches func(events.ID) bool) (events.Event, error) {
+	m, err := c.storedMsg(ctx, stream, seq)
 	switch {
 	case err != nil:
 		return nil, err
 	case m == nil:
-		return nil, ErrGone
+		return nil, ErrNotFound
 	}
 	e, err := c.decodeStored(ctx, m.Subject, m.Header, m.Data)
 	switch {
-	case errors.Is(err, errExpired):
-		return nil, ErrGone
+	case errors.Is(err, errBlobExpired):
+		return nil, ErrNotFound
 	case err != nil:
 		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, err)
-	case !is(e.EventID()):
-		return nil, ErrGone
+	case !matches(e.EventID()):
+		return nil, ErrNotFound
 	}
 	return e, nil
 }
 
-// StreamState is how much a stream holds.
+// StreamState describes the size of a stream.
 type StreamState struct {
 	Name     string `json:"name"`
 	Messages uint64 `json:"messages"`
@@ -221,7 +223,7 @@ type StreamState struct {
 	Consumers int `json:"consumers"`
 }
 
-// Streams says how much every stream of ours holds.
+// Streams returns the state of every stream and key-value bucket.
 func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 	var all []StreamState
 	for _, want := range streams(1) {
@@ -235,20 +237,20 @@ func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 	return all, nil
 }
 
-// Waiting are the ids of a book's tasks that no generator has answered yet: those in work, and those in the queue.
-func (c *Conn) Waiting(ctx context.Context, b playbook.Book) ([]events.ID, error) {
+// PendingTasks returns the ids of the tasks of a book without an answer: those in progress and those in the queue.
+func (c *Conn) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID, error) {
 	s, err := c.js.Stream(ctx, events.StreamTasks)
 	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", events.StreamTasks, unanswered(ctx, err))
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamTasks, asTimeout(ctx, err))
 	}
 	var ids []events.ID
 	for seq := uint64(1); ; {
-		m, err := c.get(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(events.KindTask.Subject(b)))
+		m, err := c.getMsg(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(events.KindTask.Subject(b)))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return ids, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, unanswered(ctx, err))
+			return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, asTimeout(ctx, err))
 		}
 		ids, seq = append(ids, EventID(m.Header)), m.Sequence+1
 	}

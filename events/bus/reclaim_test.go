@@ -12,16 +12,16 @@ import (
 	"debrief/events/natsd"
 )
 
-// TestWhoStartsTheServerHasTheWorkOfTheDeadAtOnce: a worker took some, settled what came last of it, and was killed with
-// the server. The ack wait is an hour, so all that comes was taken back; what was settled does not come again, and a
-// redelivery is all that it counts as.
-func TestWhoStartsTheServerHasTheWorkOfTheDeadAtOnce(t *testing.T) {
+// TestReclaimRedeliversMessagesOfLostWorkers: a worker took messages, acknowledged the last of them, and was killed
+// with the server. The ack wait is an hour, so every redelivery was reclaimed. Acknowledged messages are not
+// redelivered, and a reclaim counts as one redelivery.
+func TestReclaimRedeliversMessagesOfLostWorkers(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{events.RoleGenerator, events.RoleCurator} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			p := quick
+			p := fastPolicy
 			p.AckWait, p.MaxAttempts = time.Hour, 2
 			srv := serve(t, natsd.Config{Dir: dir})
 			c := open(t, srv, p)
@@ -31,7 +31,7 @@ func TestWhoStartsTheServerHasTheWorkOfTheDeadAtOnce(t *testing.T) {
 			}
 			release := make(chan struct{})
 			all := make(chan struct{}, n)
-			start(t, c, Worker{Role: role, Slots: n, Handle: one(func(_ context.Context, d *Delivery) Result {
+			start(t, c, Worker{Role: role, Slots: n, Handle: single(func(_ context.Context, d *Delivery) Result {
 				all <- struct{}{}
 				if d.Seq <= n-settled {
 					<-release
@@ -46,13 +46,13 @@ func TestWhoStartsTheServerHasTheWorkOfTheDeadAtOnce(t *testing.T) {
 			srv.Close()
 
 			c = open(t, serve(t, natsd.Config{Dir: dir}), p)
-			publish(t, c, sample(role, n)) // and one that nobody had
+			publish(t, c, sample(role, n)) // and one without a delivery
 			if err := c.Reclaim(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			var mu sync.Mutex
 			got := map[uint64]int{} // sequence → attempt
-			start(t, c, Worker{Role: role, Slots: n, Handle: one(func(_ context.Context, d *Delivery) Result {
+			start(t, c, Worker{Role: role, Slots: n, Handle: single(func(_ context.Context, d *Delivery) Result {
 				mu.Lock()
 				defer mu.Unlock()
 				got[d.Seq] = d.Attempt
@@ -71,7 +71,7 @@ func TestWhoStartsTheServerHasTheWorkOfTheDeadAtOnce(t *testing.T) {
 	}
 }
 
-// sample is an event that a role takes.
+// sample returns an event that a role handles.
 func sample(role string, i int) events.Event {
 	if role == events.RoleGenerator {
 		return task("main", i)
@@ -81,9 +81,9 @@ func sample(role string, i int) events.Event {
 	return e
 }
 
-func TestReclaimingFromNobodyIsNothing(t *testing.T) {
+func TestReclaimWithoutMessagesDoesNothing(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	if err := c.Reclaim(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"debrief/events/redact"
 )
 
-// redactLetter replaces the secrets in the message that a dead letter holds: a client that publishes past this package does
-// not. The message stays readable, so that it can be requeued.
+// redactLetter replaces the secrets in the original message of a dead letter. Clients that publish to NATS directly do
+// not redact. The message can still be decoded and requeued.
 func redactLetter(l *events.DeadLetter) {
 	header := make(map[string][]string, len(l.Header))
 	for name, values := range l.Header {
@@ -18,12 +18,12 @@ func redactLetter(l *events.DeadLetter) {
 	}
 	l.Header = header
 	if len(l.Data) > 0 {
-		l.Data = redacted(l)
+		l.Data = redactPayload(l)
 	}
 }
 
-// redacted is the payload of a dead letter without secrets.
-func redacted(l *events.DeadLetter) []byte {
+// redactPayload returns the payload of a dead letter without secrets.
+func redactPayload(l *events.DeadLetter) []byte {
 	if e, err := events.Decode(l.Subject, l.Header, l.Data); err == nil {
 		before, err := events.Marshal(e)
 		redact.Fields(e)
@@ -32,7 +32,7 @@ func redacted(l *events.DeadLetter) []byte {
 		}
 		return l.Data
 	}
-	if data, err := events.RewriteStrings(l.Data, redact.Text); err == nil { // such as of a newer schema
+	if data, err := events.RewriteStrings(l.Data, redact.Text); err == nil { // for example an event of a newer schema
 		return data
 	}
 	if text := redact.Text(string(l.Data)); len(text) != len(l.Data) {

@@ -20,7 +20,7 @@ import (
 	"debrief/playbook"
 )
 
-// TestMain fails the package when a server, a connection or a worker outlives its test.
+// TestMain fails if a server, a connection or a worker is still running after the tests.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is how long a test waits for what must come. Reaching it is a failure. It is several ack waits of any test: what
-// the server sent to a pull that had ended comes again after one.
-const patience = 45 * time.Second
+// waitLimit is how long a test waits for an event; a longer wait fails the test. It is several times the ack wait of
+// any test, because a message that was sent to a closed pull is redelivered after one ack wait.
+const waitLimit = 45 * time.Second
 
-// quick is a policy whose waits are short. Its ack wait is not: a loaded machine must not look like a dead worker.
-var quick = Policy{BackoffMin: 30 * time.Millisecond, BackoffMax: 120 * time.Millisecond, Probe: 60 * time.Millisecond, Hold: 20 * time.Millisecond, Linger: 20 * time.Millisecond}
+// fastPolicy has short waits, except for the ack wait: a loaded machine must not look like a crashed worker.
+var fastPolicy = Policy{BackoffMin: 30 * time.Millisecond, BackoffMax: 120 * time.Millisecond, ProbeInterval: 60 * time.Millisecond, HoldInterval: 20 * time.Millisecond, Linger: 20 * time.Millisecond}
 
 func serve(t testing.TB, cfg natsd.Config) *natsd.Server {
 	t.Helper()
@@ -53,8 +53,8 @@ func serve(t testing.TB, cfg natsd.Config) *natsd.Server {
 	return s
 }
 
-// plain starts a server as NATS has it, for what ours does not offer: without JetStream, in a cluster, with other rights.
-func plain(t testing.TB, o server.Options) *server.Server {
+// startNATS starts a NATS server with options that natsd does not have: no JetStream, a cluster, or other permissions.
+func startNATS(t testing.TB, o server.Options) *server.Server {
 	t.Helper()
 	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
 	s, err := server.NewServer(&o)
@@ -66,7 +66,7 @@ func plain(t testing.TB, o server.Options) *server.Server {
 		s.Shutdown()
 		s.WaitForShutdown()
 	})
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(waitLimit) {
 		t.Fatal("not ready")
 	}
 	return s
@@ -91,14 +91,14 @@ func openOn(t testing.TB, nc *nats.Conn, p Policy) *Conn {
 	return c
 }
 
-// fresh is a connection to a new server.
-func fresh(t testing.TB, p Policy) *Conn {
+// connectNew returns a connection to a new server.
+func connectNew(t testing.TB, p Policy) *Conn {
 	t.Helper()
 	return open(t, serve(t, natsd.Config{}), p)
 }
 
-// running is a worker at work.
-type running struct {
+// runningWorker is a worker in progress.
+type runningWorker struct {
 	t    testing.TB
 	stop context.CancelFunc
 	done chan struct{}
@@ -106,14 +106,14 @@ type running struct {
 }
 
 // start runs a worker until the test ends or stops it.
-func start(t testing.TB, c *Conn, w Worker) *running {
+func start(t testing.TB, c *Conn, w Worker) *runningWorker {
 	t.Helper()
 	return startFunc(t, func(ctx context.Context) error { return c.Run(ctx, w) })
 }
 
-func startFunc(t testing.TB, f func(context.Context) error) *running {
+func startFunc(t testing.TB, f func(context.Context) error) *runningWorker {
 	ctx, stop := context.WithCancel(context.Background())
-	r := &running{t: t, stop: stop, done: make(chan struct{})}
+	r := &runningWorker{t: t, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		r.err = f(ctx)
@@ -125,8 +125,8 @@ func startFunc(t testing.TB, f func(context.Context) error) *running {
 	return r
 }
 
-// wait waits for Run to return and says how long that took.
-func (r *running) wait() time.Duration {
+// wait waits until Run returns, and returns the duration of the wait.
+func (r *runningWorker) wait() time.Duration {
 	r.t.Helper()
 	began := time.Now()
 	within(r.t, r.done, "Run did not return")
@@ -136,10 +136,10 @@ func (r *running) wait() time.Duration {
 	return time.Since(began)
 }
 
-// within receives from ch.
+// within receives from ch, or fails the test after waitLimit.
 func within[T any](t testing.TB, ch <-chan T, otherwise string) T {
 	t.Helper()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(waitLimit)
 	defer timer.Stop()
 	select {
 	case v := <-ch:
@@ -150,18 +150,18 @@ func within[T any](t testing.TB, ch <-chan T, otherwise string) T {
 	}
 }
 
-// eventually is for what sends no signal: health and the server's own counters.
+// eventually polls a condition that has no signal, such as the health or the server's counters.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}
 	}
 }
 
-// one is a Handle for a worker that takes one delivery at a time.
-func one(f func(ctx context.Context, d *Delivery) Result) func(context.Context, []*Delivery) []Result {
+// single returns a Handle for a worker with Batch 1.
+func single(f func(ctx context.Context, d *Delivery) Result) func(context.Context, []*Delivery) []Result {
 	return func(ctx context.Context, batch []*Delivery) []Result { return []Result{f(ctx, batch[0])} }
 }
 
@@ -177,14 +177,14 @@ func execution(book playbook.Book, taskID string) *events.Execution {
 	return e
 }
 
-// answer is what a generator makes of a task.
+// answer returns the result of a generator for a task.
 func answer(d *Delivery) Result {
-	return Result{Events: []events.Event{execution(d.Event.InBook(), d.Event.(*events.Task).ID)}, Asked: true}
+	return Result{Events: []events.Event{execution(d.Event.InBook(), d.Event.(*events.Task).ID)}, ModelUseful: true}
 }
 
 func publish(t testing.TB, c *Conn, e events.Event) Receipt {
 	t.Helper()
-	r, err := c.Publish(t.Context(), e, Marks{})
+	r, err := c.Publish(t.Context(), e, PublishOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,12 +198,12 @@ func publishTasks(t testing.TB, c *Conn, book playbook.Book, n int) {
 	}
 }
 
-// await returns the first n events that a stream holds, waiting for them.
+// await waits for the first n events of a stream and returns them.
 func await(t testing.TB, c *Conn, stream string, n int) []Stored {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	subject := "ace.>"
+	subject := "debrief.>"
 	var all []Stored
 	err := c.Read(ctx, stream, subject, func(s Stored) error {
 		if all = append(all, s); len(all) == n {
@@ -247,22 +247,22 @@ func lag(t testing.TB, c *Conn, role string) Lag {
 	return l
 }
 
-// info is the durable as the server sees it.
+// info returns the server's state of a role's durable.
 func info(t testing.TB, c *Conn, role string) *jetstream.ConsumerInfo {
 	t.Helper()
-	cons, err := c.js.Consumer(t.Context(), source(role), role)
+	cons, err := c.js.Consumer(t.Context(), inputStream(role), role)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return cons.CachedInfo()
 }
 
-// pulls is how many workers of a role wait for work.
+// pulls returns the number of pull requests that wait for messages of a role.
 func pulls(t testing.TB, c *Conn, role string) int {
 	t.Helper()
-	cons, err := c.js.Consumer(t.Context(), source(role), role)
+	cons, err := c.js.Consumer(t.Context(), inputStream(role), role)
 	if err != nil {
-		return 0 // nobody has made it yet
+		return 0 // not created yet
 	}
 	return cons.CachedInfo().NumWaiting
 }
@@ -293,40 +293,40 @@ func awaitState(t testing.TB, c *Conn, s State) RoleHealth {
 	return health1(t, c)
 }
 
-// The behaviours of errors, as adapters give them.
+// These errors have the behaviours of the adapters' errors.
 
 type unavailableError struct{}
 
 func (unavailableError) Error() string     { return "model does not answer" }
 func (unavailableError) Unavailable() bool { return true }
 
-// unaskedError is of a model that was not asked.
-type unaskedError struct{ unavailableError }
+// notSentError is the error of a request that was not sent to the model.
+type notSentError struct{ unavailableError }
 
-func (unaskedError) Unasked() bool { return true }
+func (notSentError) Unasked() bool { return true }
 
 type uselessError struct{}
 
 func (uselessError) Error() string { return "no JSON in the answer" }
 func (uselessError) Useless() bool { return true }
 
-// deniedError has every behaviour and says no to each.
-type deniedError struct{}
+// falseError has every behaviour, and each returns false.
+type falseError struct{}
 
-func (deniedError) Error() string     { return "denied" }
-func (deniedError) Unavailable() bool { return false }
-func (deniedError) Useless() bool     { return false }
-func (deniedError) Discard() bool     { return false }
+func (falseError) Error() string     { return "denied" }
+func (falseError) Unavailable() bool { return false }
+func (falseError) Useless() bool     { return false }
+func (falseError) Discard() bool     { return false }
 
 var errHandler = errors.New("handler failed")
 
-// tally counts deliveries by sequence.
-type tally struct {
+// deliveryCounter counts deliveries by sequence.
+type deliveryCounter struct {
 	mu sync.Mutex
 	n  map[uint64]int
 }
 
-func (c *tally) add(seq uint64) int {
+func (c *deliveryCounter) add(seq uint64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n == nil {
@@ -336,7 +336,7 @@ func (c *tally) add(seq uint64) int {
 	return c.n[seq]
 }
 
-func (c *tally) repeated() (seqs []uint64) {
+func (c *deliveryCounter) repeated() (seqs []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for seq, n := range c.n {

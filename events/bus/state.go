@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// condition is what keeps a worker from taking work. All of it is under run.mu.
-type condition struct {
-	outdated error          // there is a dead letter of a newer schema
-	holding  int            // groups of deliveries that wait for something unreachable
-	answered int            // messages that a model was useful for, ever
-	blamed   map[uint64]int // by sequence: how many those were when the message last found the model unreachable
-	suspect  map[uint64]int // by sequence: how many those were when the model was first useless for the message
-	failing  int            // messages that the model was first useless for since it was useful for one
-	why      error          // the newest reason of a hold
-	lost     error          // why there is no consumer to pull from
-	denied   error          // what the server did not let us do since it last gave us work
+// workerState holds the reasons that stop or limit the pulling of messages. mu of the runner guards it.
+type workerState struct {
+	outdated      error          // the role has a dead letter of a newer schema
+	holding       int            // groups of deliveries that wait for an unavailable dependency
+	usefulCount   int            // messages with useful output since the start
+	unavailableAt map[uint64]int // by sequence: usefulCount when the model was last unavailable for the message
+	uselessAt     map[uint64]int // by sequence: usefulCount when the output was first useless for the message
+	uselessInRow  int            // messages with their first useless output since the last useful output
+	holdReason    error          // the newest reason of a hold
+	consumerErr   error          // why the consumer is missing
+	deniedErr     error          // the newest denied request since the last delivery
 
-	paused  bool          // over useless output
-	resumed chan struct{} // closed when the pause ends
-	useless error
-	probeAt time.Time // when a probing worker may take its next message
+	paused     bool          // because of useless output
+	resumed    chan struct{} // closed when the pause ends
+	uselessErr error
+	probeAt    time.Time // when a probing worker may take its next message
 }
 
-// own reports that useless output is a message's own fault: the model was useful for another one since it was first
-// useless for this one. It is not while the role is paused.
-func (s *condition) own(seq uint64) bool {
-	before, known := s.suspect[seq]
-	return known && s.answered > before && !s.paused
+// isMessageFault reports whether the message is at fault for useless output. It is if the model gave useful output for
+// another message since the first useless output for this one. It is never during a pause.
+func (s *workerState) isMessageFault(seq uint64) bool {
+	before, known := s.uselessAt[seq]
+	return known && s.usefulCount > before && !s.paused
 }
 
-// probing reports that the worker takes no more than one message in a while, to see whether things are better.
-func (s *condition) probing() bool { return s.holding > 0 || s.paused }
+// probing reports whether the worker limits itself to one message for each probe interval.
+func (s *workerState) probing() bool { return s.holding > 0 || s.paused }
 
-// change changes the worker's condition and shows it. State and condition change under one lock, so that two changes
-// at the same time cannot leave the older state on show.
-func (r *run) change(f func(*condition)) {
+// updateState changes the state of the worker and publishes it to the health of the role. One lock covers both, so that
+// of two concurrent changes the newer one is shown.
+func (r *runner) updateState(f func(*workerState)) {
 	r.mu.Lock()
 	f(&r.state)
 	s := &r.state
@@ -45,22 +45,22 @@ func (r *run) change(f func(*condition)) {
 	switch {
 	case s.outdated != nil:
 		state, reason = Outdated, s.outdated
-	case s.holding > 0 && !(s.paused && useless(s.why)):
-		state, reason = Unavailable, s.why
-	case s.lost != nil:
-		state, reason = Unavailable, s.lost
-	case s.denied != nil:
-		state, reason = Unavailable, s.denied
+	case s.holding > 0 && !(s.paused && isUseless(s.holdReason)):
+		state, reason = Unavailable, s.holdReason
+	case s.consumerErr != nil:
+		state, reason = Unavailable, s.consumerErr
+	case s.deniedErr != nil:
+		state, reason = Unavailable, s.deniedErr
 	case s.paused:
-		state, reason = Paused, s.useless
+		state, reason = Paused, s.uselessErr
 	}
 	text, loggable := "", ""
 	if reason != nil {
 		text, loggable = reason.Error(), Loggable(reason)
 	}
 	changed := r.c.health.set(r.w.Role, state, text)
-	if r.pulls != nil && s.probing() {
-		r.pulls.Drain() // what is on its way is still accepted
+	if r.openPull != nil && s.probing() {
+		r.openPull.Drain() // messages in transit are still accepted
 	}
 	r.mu.Unlock()
 	r.wakeUp()
@@ -74,119 +74,126 @@ func (r *run) change(f func(*condition)) {
 	level.Str("state", string(state)).Str("reason", loggable).Msg("state changed")
 }
 
-// lost notes why there is no consumer to pull from; nil says that there is one.
-func (r *run) lost(err error) { r.change(func(s *condition) { s.lost = err }) }
+// setConsumerErr sets why the consumer is missing. Nil means that the worker has a consumer.
+func (r *runner) setConsumerErr(err error) {
+	r.updateState(func(s *workerState) { s.consumerErr = err })
+}
 
-// denied notes that the server refused to give us work, or to take it as settled: to those who ask for either it says
-// nothing. nil says that there was work again.
-func (r *run) denied(err error) { r.change(func(s *condition) { s.denied = err }) }
+// setDenied sets that the server denied a pull or an acknowledgement; the server does not answer these requests. Nil
+// clears it.
+func (r *runner) setDenied(err error) { r.updateState(func(s *workerState) { s.deniedErr = err }) }
 
-// answered notes that the server has taken a pull and has nothing for it. What it refused before it refuses no longer,
-// unless that was an ack: what was not acked comes again, and is work.
-func (r *run) answered() {
+// clearDeniedPull is called when the server has accepted a pull without a message for it. It clears the error of a
+// denied pull. It keeps that of a denied acknowledgement until the message is redelivered.
+func (r *runner) clearDeniedPull() {
 	var e *DeniedError
 	r.mu.Lock()
-	pull := errors.As(r.state.denied, &e) && strings.HasPrefix(e.Subject, pullSubject)
+	pull := errors.As(r.state.deniedErr, &e) && strings.HasPrefix(e.Subject, pullSubject)
 	r.mu.Unlock()
 	if pull {
-		r.denied(nil)
+		r.setDenied(nil)
 	}
 }
 
-// excuse returns an item's error as it counts. A message may blame the model at first. Its fault is its own, and the error
-// an ordinary one, when the model was useful for another message meanwhile: since it was first useless for this one, or
-// since this one last found it unreachable, as with a prompt that makes the model's server fail. An error without a
-// request, as when a circuit breaker is open, does not count.
-func (r *run) excuse(it *item, err error) error {
-	if unasked(err) || !unavailable(err) && !useless(err) {
+// assignFault returns err as a messageFault if the message is at fault, and err otherwise. At first the model is at
+// fault. The message is at fault if the model meanwhile gave useful output for another message. Meanwhile means since
+// the first useless output for this message, or since the model was last unavailable for it: some prompts crash the
+// server of a model. An error without a request, such as that of an open circuit breaker, does not count.
+func (r *runner) assignFault(it *item, err error) error {
+	if isNotSent(err) || !isUnavailable(err) && !isUseless(err) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, seq := &r.state, it.d.Seq
 	var own bool
-	if unavailable(err) {
-		before, known := s.blamed[seq]
-		own = known && s.answered > before
-		remember(&s.blamed, seq, s.answered)
+	if isUnavailable(err) {
+		before, known := s.unavailableAt[seq]
+		own = known && s.usefulCount > before
+		remember(&s.unavailableAt, seq, s.usefulCount)
 	} else {
-		own = s.own(seq)
-		if _, known := s.suspect[seq]; !known {
-			remember(&s.suspect, seq, s.answered)
+		own = s.isMessageFault(seq)
+		if _, known := s.uselessAt[seq]; !known {
+			remember(&s.uselessAt, seq, s.usefulCount)
 		}
 	}
 	if own {
-		return &ownFault{err}
+		return &messageFault{err}
 	}
 	return err
 }
 
 func remember(m *map[uint64]int, seq uint64, answered int) {
-	if *m == nil || len(*m) >= maxBlamed {
+	if *m == nil || len(*m) >= maxFaults {
 		*m = make(map[uint64]int)
 	}
 	(*m)[seq] = answered
 }
 
-// acquit forgets that a settled message blamed the model.
-func (r *run) acquit(it *item) {
+// forgetFaults removes the useless and unavailable results of a finished message.
+func (r *runner) forgetFaults(it *item) {
 	r.mu.Lock()
-	delete(r.state.suspect, it.d.Seq)
-	delete(r.state.blamed, it.d.Seq)
+	delete(r.state.uselessAt, it.d.Seq)
+	delete(r.state.unavailableAt, it.d.Seq)
 	r.mu.Unlock()
 }
 
-// apart is the redelivery delay of a useless message that is given back during a pause. It grows with their number, so
-// that at most half of the probes go to such messages.
-func (r *run) apart() time.Duration {
+// releaseDelay returns the redelivery delay of a useless message that is released during a pause. It grows with the
+// number of such messages, so that at most half of the probes go to them.
+func (r *runner) releaseDelay() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return min(max(r.p.BackoffMax, 2*r.p.Probe*time.Duration(len(r.state.suspect))), 10*r.p.BackoffMax)
+	return min(max(r.p.BackoffMax, 2*r.p.ProbeInterval*time.Duration(len(r.state.uselessAt))), 10*r.p.BackoffMax)
 }
 
-// maxBlamed bounds the memory for who had to be held.
-const maxBlamed = 4096
+// maxFaults bounds each of the maps of useless and unavailable results.
+const maxFaults = 4096
 
-// ownFault hides the behaviours of an error that others do not have.
-type ownFault struct{ err error }
+// messageFault is an error that the message causes. It hides the behaviours of err, because other messages succeed.
+type messageFault struct{ err error }
 
-func (f *ownFault) Error() string    { return "while others are answered: " + f.err.Error() }
-func (f *ownFault) Loggable() string { return "while others are answered: " + Loggable(f.err) }
+func (f *messageFault) Error() string {
+	return "the model answers other messages, but not this one: " + f.err.Error()
+}
 
-// hold counts the groups of deliveries that wait for something unreachable; while there are any, no more is taken than
-// a probe.
-func (r *run) hold(d int, why error) {
-	r.change(func(s *condition) {
+func (f *messageFault) Loggable() string {
+	return "the model answers other messages, but not this one: " + Loggable(f.err)
+}
+
+// addHolding changes the number of groups of deliveries that wait for an unavailable dependency. While it is above 0,
+// the worker pulls no more than a probe.
+func (r *runner) addHolding(d int, why error) {
+	r.updateState(func(s *workerState) {
 		s.holding += d
 		if why != nil {
-			s.why = why
+			s.holdReason = why
 		}
 	})
 }
 
-// waitHeld waits before held work is tried again; false says that the worker is stopping.
-func (r *run) waitHeld(why error, try int) bool {
-	if useless(why) {
-		return r.waitTurn()
+// waitHold waits until held messages may be retried. It returns false if the worker stops.
+func (r *runner) waitHold(why error, try int) bool {
+	if isUseless(why) {
+		return r.waitProbe()
 	}
-	d := min(r.p.Hold*time.Duration(1+try), 10*r.p.Hold)
+	d := min(r.p.HoldInterval*time.Duration(1+try), 10*r.p.HoldInterval)
 	var after interface{ RetryAfter() time.Duration }
 	if errors.As(why, &after) {
-		d = max(d, min(after.RetryAfter(), 10*r.p.Hold))
+		d = max(d, min(after.RetryAfter(), 10*r.p.HoldInterval))
 	}
-	return r.rest(d)
+	return r.wait(d)
 }
 
-// waitTurn waits until the pause is over, or nobody else has probed for a while: what waits in the stream comes first,
-// so that no few messages decide how long the pause lasts.
-func (r *run) waitTurn() bool {
+// waitProbe waits until the pause ends, or until no message was probed for twice the Hold interval. Messages in the
+// stream come first, so that a few held messages do not decide how long the pause lasts.
+func (r *runner) waitProbe() bool {
 	for {
 		r.mu.Lock()
 		s := &r.state
-		left, resumed := time.Until(s.probeAt.Add(2*r.p.Hold)), s.resumed
+		left, resumed := time.Until(s.probeAt.Add(2*r.p.HoldInterval)), s.resumed
 		turn := !s.paused || left <= 0
 		if s.paused && turn {
-			s.probeAt = time.Now().Add(r.p.Probe)
+			s.probeAt = time.Now().Add(r.p.ProbeInterval)
 		}
 		r.mu.Unlock()
 		if turn {
@@ -205,37 +212,37 @@ func (r *run) waitTurn() bool {
 	}
 }
 
-// note takes the results of handled items into account. Useful output ends a pause. Useless output begins one, once it is
-// the rule: then the role gives back its queue, holds useless messages, and tries one message per probe interval.
-// Other errors, and messages that are handled without the model, do not count.
-func (r *run) note(items []*item) {
+// recordResults records the results of handled items. Useful output ends a pause. Repeated useless output starts one:
+// the role releases its queues, holds useless messages, and tries one message for each probe interval. Other errors,
+// and messages that were handled without the model, do not count.
+func (r *runner) recordResults(items []*item) {
 	useful := 0
 	for _, it := range items {
-		if it.done.Err == nil && it.done.Asked {
+		if it.result.Err == nil && it.result.ModelUseful {
 			useful++
 		}
 	}
 	if useful > 0 {
-		r.useful(useful)
+		r.recordUseful(useful)
 	}
 	for _, it := range items {
-		if useless(it.done.Err) {
-			r.useless(it)
+		if isUseless(it.result.Err) {
+			r.recordUseless(it)
 		}
 	}
 }
 
-func (r *run) useful(n int) {
+func (r *runner) recordUseful(n int) {
 	r.mu.Lock()
 	s := &r.state
-	s.answered += n
-	s.failing = 0
+	s.usefulCount += n
+	s.uselessInRow = 0
 	paused := s.paused
 	r.mu.Unlock()
 	if !paused {
 		return
 	}
-	r.change(func(s *condition) {
+	r.updateState(func(s *workerState) {
 		if s.paused {
 			close(s.resumed)
 		}
@@ -243,27 +250,27 @@ func (r *run) useful(n int) {
 	})
 }
 
-// useless counts messages that the model was useless for the first time: those that come again come in a row.
-func (r *run) useless(it *item) {
+// recordUseless counts the messages with their first useless output: retries of one message often follow each other.
+func (r *runner) recordUseless(it *item) {
 	r.mu.Lock()
 	s := &r.state
-	if _, known := s.suspect[it.d.Seq]; !known {
-		s.failing++
+	if _, known := s.uselessAt[it.d.Seq]; !known {
+		s.uselessInRow++
 	}
-	n := s.failing
-	begin := !s.paused && !s.own(it.d.Seq) && (n >= uselessMost || 2*it.d.Attempt > r.p.MaxAttempts)
+	n := s.uselessInRow
+	begin := !s.paused && !s.isMessageFault(it.d.Seq) && (n >= maxUselessInRow || 2*it.d.Attempt > r.p.MaxAttempts)
 	r.mu.Unlock()
 	if !begin {
 		return
 	}
-	r.change(func(s *condition) {
+	r.updateState(func(s *workerState) {
 		if !s.paused {
 			s.paused, s.resumed = true, make(chan struct{})
 		}
-		s.probeAt = time.Now().Add(r.p.Probe)
-		s.useless = fmt.Errorf("the model's output was useless for the last %s: %w", messages(max(n, 1)), it.done.Err)
+		s.probeAt = time.Now().Add(r.p.ProbeInterval)
+		s.uselessErr = fmt.Errorf("the model's output was useless for the last %s: %w", messages(max(n, 1)), it.result.Err)
 	})
-	r.giveBackQueued(r.p.BackoffMax)
+	r.releaseQueued(r.p.BackoffMax)
 }
 
 func messages(n int) string {
@@ -273,7 +280,7 @@ func messages(n int) string {
 	return fmt.Sprintf("%d messages", n)
 }
 
-func (r *run) isPaused() bool {
+func (r *runner) isPaused() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state.paused

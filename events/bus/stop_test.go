@@ -13,11 +13,11 @@ import (
 	"debrief/events/natsd"
 )
 
-func TestAStopLetsWorkInFlightFinish(t *testing.T) {
+func TestStopWaitsForMessagesInFlight(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	begun, release := make(chan struct{}), make(chan struct{})
-	w := start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(ctx context.Context, d *Delivery) Result {
+	w := start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(ctx context.Context, d *Delivery) Result {
 		close(begun)
 		<-release
 		if ctx.Err() != nil {
@@ -46,10 +46,10 @@ func TestAStopLetsWorkInFlightFinish(t *testing.T) {
 	})
 }
 
-func TestWhatWasNotBegunGoesElsewhereAtOnce(t *testing.T) {
+func TestStopReleasesMessagesNotStarted(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	c, other := open(t, srv, quick), open(t, srv, quick)
+	c, other := open(t, srv, fastPolicy), open(t, srv, fastPolicy)
 	begun, release := make(chan struct{}, 9), make(chan struct{})
 	w := start(t, c, Worker{Role: events.RoleGenerator, Batch: 4, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
 		begun <- struct{}{}
@@ -67,8 +67,8 @@ func TestWhatWasNotBegunGoesElsewhereAtOnce(t *testing.T) {
 	}
 	eventually(t, "all are held", func() bool { return lag(t, c, events.RoleGenerator).InFlight == 7 })
 	w.stop()
-	start(t, other, Worker{Role: events.RoleGenerator, Slots: 6, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
-	await(t, other, events.StreamExecutions, 6) // while the first is still in work, and long before its ack wait
+	start(t, other, Worker{Role: events.RoleGenerator, Slots: 6, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	await(t, other, events.StreamExecutions, 6) // while the first is in progress, and long before its ack wait ends
 	close(release)
 	w.wait()
 	await(t, other, events.StreamExecutions, 7)
@@ -78,15 +78,15 @@ func TestWhatWasNotBegunGoesElsewhereAtOnce(t *testing.T) {
 	}
 }
 
-func TestPastTheGraceHandlersAreCancelledWithACause(t *testing.T) {
+func TestHandlersAreCancelledAfterGrace(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	p := quick
+	p := fastPolicy
 	p.Grace = 50 * time.Millisecond
 	c, other := open(t, srv, p), open(t, srv, p)
 	begun := make(chan struct{})
 	cause := make(chan error, 1)
-	w := start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(ctx context.Context, d *Delivery) Result {
+	w := start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(ctx context.Context, d *Delivery) Result {
 		close(begun)
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
@@ -101,16 +101,16 @@ func TestPastTheGraceHandlersAreCancelledWithACause(t *testing.T) {
 	if err := within(t, cause, "no cause"); err == nil || !strings.Contains(err.Error(), "not finished 50ms after the stop") {
 		t.Errorf("got cause %v", err)
 	}
-	start(t, other, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	start(t, other, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
 	await(t, other, events.StreamExecutions, 1)
 }
 
-func TestAnIdleWorkerStopsPromptly(t *testing.T) {
+func TestIdleWorkerStopsPromptly(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]Worker{"single": {Slots: 4}, "batch": {Batch: 256}} {
 		best := time.Hour
-		for range 5 { // the machine may be busy; the worker may not
-			c := fresh(t, quick)
+		for range 5 { // a busy machine may need several tries
+			c := connectNew(t, fastPolicy)
 			w.Role = events.RoleReflector
 			r := start(t, c, w)
 			eventually(t, "it pulls", func() bool { return pulls(t, c, events.RoleReflector) == 1 })
@@ -125,18 +125,18 @@ func TestAnIdleWorkerStopsPromptly(t *testing.T) {
 	}
 }
 
-func TestAStopInTheMiddleOfArrivalsBurnsAtMostOneDelivery(t *testing.T) {
+func TestStopDuringArrivalsConsumesAtMostOneDelivery(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]Worker{"single": {Slots: 3}, "batch": {Batch: 16, Slots: 2}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := serve(t, natsd.Config{})
-			p := quick
-			p.AckWait = 5 * time.Second // rarely the server sends what no pull hears any more: that comes again after as long
+			p := fastPolicy
+			p.AckWait = 5 * time.Second // rarely the server sends a message to a closed pull and redelivers it after the ack wait
 			const n, rounds = 200, 6
-			p.MaxAttempts = 2 * rounds // each stop may cost the same message a delivery
+			p.MaxAttempts = 2 * rounds // each stop may consume a delivery of the same message
 			c := open(t, srv, p)
-			var seen tally
+			var seen deliveryCounter
 			var stops atomic.Int32
 			w.Role = events.RoleGenerator
 			w.Handle = func(_ context.Context, b []*Delivery) (out []Result) {
@@ -181,13 +181,13 @@ func TestKeepAliveOutlastsTheAckWait(t *testing.T) {
 	}
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	p := quick
+	p := fastPolicy
 	p.AckWait = time.Second // three signs of life in it: a busy machine may miss one
 	c, other := open(t, srv, p), open(t, srv, p)
-	var seen tally
-	handle := one(func(_ context.Context, d *Delivery) Result {
+	var seen deliveryCounter
+	handle := single(func(_ context.Context, d *Delivery) Result {
 		seen.add(d.Seq)
-		time.Sleep(3 * p.AckWait) // a slow model: time itself is under test
+		time.Sleep(3 * p.AckWait) // a slow model; the duration is under test
 		return answer(d)
 	})
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: handle})
@@ -200,7 +200,7 @@ func TestKeepAliveOutlastsTheAckWait(t *testing.T) {
 	}
 }
 
-func TestAServerRestartLosesNothing(t *testing.T) {
+func TestServerRestartLosesNoMessage(t *testing.T) {
 	for name, w := range map[string]Worker{"single": {Slots: 2}, "batch": {Batch: 8, Slots: 2}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -213,8 +213,8 @@ func TestAServerRestartLosesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(nc.Close)
-				p := quick
-				p.AckWait = time.Second // an ack that was on its way is lost with the connection
+				p := fastPolicy
+				p.AckWait = time.Second // an ack in transit is lost with the connection
 				return openOn(t, nc, p)
 			}
 			producer, c := dial(), dial()
@@ -224,7 +224,7 @@ func TestAServerRestartLosesNothing(t *testing.T) {
 			w.Role = events.RoleGenerator
 			w.Handle = func(_ context.Context, b []*Delivery) (out []Result) {
 				for _, d := range b {
-					if atWork.Add(1) == n/2 { // in work while the server goes, and when it is back
+					if atWork.Add(1) == n/2 { // in progress while the server restarts
 						close(half)
 						<-release
 					}
@@ -245,9 +245,9 @@ func TestAServerRestartLosesNothing(t *testing.T) {
 			}
 			began := time.Now()
 			distinct := map[string]bool{}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 			defer cancel()
-			err := producer.Read(ctx, events.StreamExecutions, "ace.>", func(s Stored) error {
+			err := producer.Read(ctx, events.StreamExecutions, "debrief.>", func(s Stored) error {
 				if distinct[s.Event.(*events.Execution).TaskID] = true; len(distinct) == n {
 					return ErrStop
 				}
@@ -267,7 +267,7 @@ func TestAServerRestartLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAStopWithoutTheServerIsBoundedToo(t *testing.T) {
+func TestStopWithoutServerIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]Worker{"single": {Slots: 2}, "batch": {Batch: 8}} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestAStopWithoutTheServerIsBoundedToo(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(nc.Close)
-			c := openOn(t, nc, quick)
+			c := openOn(t, nc, fastPolicy)
 			w.Role = events.RoleGenerator
 			w.Handle = func(context.Context, []*Delivery) []Result { return nil }
 			r := start(t, c, w)

@@ -11,163 +11,163 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A stream of which a write failed answers no publisher any more. So that not every request waits for its time-out, a
-// stream that has not acknowledged a publish is silent: for a second at a time one publish may try, the others fail at
-// once. The silence ends with the first answer, or with a new connection.
+// After a failed write, a stream may answer no publisher any more. Such a stream is silent. To avoid a timeout for
+// every publish, only one publish each second is sent to a silent stream, and the others fail at once. The stream is no
+// longer silent after its first answer, or on a new connection.
 const (
-	// ackPatience is how long a publish waits for the acknowledgement.
-	ackPatience = 5 * time.Second
-	// tryEvery is how often a silent stream is tried.
-	tryEvery = time.Second
-	// fullFor is how long the refusal of a publish stands for the state of the server. Workers try again every second.
-	fullFor = 10 * time.Second
+	// ackTimeout is how long a publish waits for its acknowledgement.
+	ackTimeout = 5 * time.Second
+	// silentRetry is the interval at which a publish to a silent stream is sent.
+	silentRetry = time.Second
+	// fullTTL is how long Store returns the error of a publish that found no room. Workers retry every second.
+	fullTTL = 10 * time.Second
 )
 
-// SilentError is returned when a stream does not acknowledge publishes. The event may have been stored.
-type SilentError struct {
+// NoAckError is returned if a stream does not acknowledge publishes. The event may have been stored.
+type NoAckError struct {
 	Stream string
 	Since  time.Time
 	Err    error
 }
 
-func (e *SilentError) Error() string {
-	return fmt.Sprintf("stream %s has acknowledged no publish for %s: see the server's log; one whose disk was full has to be restarted after there is space (%v)",
+func (e *NoAckError) Error() string {
+	return fmt.Sprintf("stream %s has not acknowledged a publish for %s: check the server's log; after a full disk, free space and restart the server (%v)",
 		e.Stream, time.Since(e.Since).Round(time.Second), e.Err)
 }
-func (e *SilentError) Unwrap() error { return e.Err }
+func (e *NoAckError) Unwrap() error { return e.Err }
 
-// RetryAfter is how long a producer should wait before it tries again.
-func (e *SilentError) RetryAfter() time.Duration { return 5 * time.Second }
+// RetryAfter returns how long a producer should wait before the next try.
+func (e *NoAckError) RetryAfter() time.Duration { return 5 * time.Second }
 
-// store is the state of the server's store, as far as a connection knows it.
-type store struct {
-	mu     sync.Mutex
-	closed error           // why it takes nothing, as the server in this process says; nil while it is open
-	open   context.Context // ends when the store closes; nil before the first StoreClosed
-	shut   context.CancelFunc
-	silent map[string]*silence
+// storeState is the state of the server's storage, as far as the connection knows it.
+type storeState struct {
+	mu            sync.Mutex
+	closed        error           // why the server in this process accepts no messages; nil if it does
+	open          context.Context // ends when the storage closes; nil before the first call of StoreClosed
+	cancel        context.CancelFunc
+	silentStreams map[string]*silentStream
 
-	full   *FullError // of the last publish that the server refused for want of room; nil after one that it took
+	full   *FullError // of the last publish, if the server had no room; nil otherwise
 	fullAt time.Time
 }
 
-// silence is that of one stream.
-type silence struct {
-	SilentError
-	reconnects uint64 // of the connection, when it began
-	tried      time.Time
+// silentStream is the state of a stream that does not acknowledge publishes.
+type silentStream struct {
+	NoAckError
+	reconnects uint64 // number of reconnects of the connection at Since
+	lastTry    time.Time
 }
 
-// StoreClosed notes why the server takes nothing new: then every publish fails with a *FullError at once, and those that
-// wait for an acknowledgement with a *SilentError. Nil opens the store again.
-func (c *Conn) StoreClosed(why error) {
-	c.store.mu.Lock()
-	was := c.store.closed
-	c.store.closed = why
+// SetStoreClosed sets why the server accepts no new messages. Then every publish fails at once with a *FullError, and
+// those that wait for an acknowledgement fail with a *NoAckError. Nil means that the server accepts messages again.
+func (c *Conn) SetStoreClosed(reason error) {
+	c.storeState.mu.Lock()
+	was := c.storeState.closed
+	c.storeState.closed = reason
 	switch {
-	case why != nil && c.store.shut != nil:
-		c.store.shut()
-	case c.store.open == nil || c.store.open.Err() != nil:
-		c.store.open, c.store.shut = context.WithCancel(context.Background())
+	case reason != nil && c.storeState.cancel != nil:
+		c.storeState.cancel()
+	case c.storeState.open == nil || c.storeState.open.Err() != nil:
+		c.storeState.open, c.storeState.cancel = context.WithCancel(context.Background())
 	}
-	c.store.mu.Unlock()
+	c.storeState.mu.Unlock()
 	switch {
-	case why == nil && was != nil:
-		c.log.Warn().Msg("the store is open again")
-	case why != nil && was == nil:
-		c.log.Error().Str("reason", why.Error()).Msg("the store is closed")
+	case reason == nil && was != nil:
+		c.log.Warn().Msg("the server accepts new messages again")
+	case reason != nil && was == nil:
+		c.log.Error().Str("reason", reason.Error()).Msg("the server accepts no new messages")
 	}
 }
 
-// Store returns why nothing can be stored: a *FullError or a *SilentError, nil while all is well.
-func (c *Conn) Store() error {
-	c.store.mu.Lock()
-	defer c.store.mu.Unlock()
-	if c.store.closed != nil {
-		return &FullError{c.store.closed}
+// StoreError returns why messages cannot be stored, as a *FullError or a *NoAckError. It returns nil if they can.
+func (c *Conn) StoreError() error {
+	c.storeState.mu.Lock()
+	defer c.storeState.mu.Unlock()
+	if c.storeState.closed != nil {
+		return &FullError{c.storeState.closed}
 	}
-	var longest *SilentError
-	for _, s := range c.store.silent {
+	var longest *NoAckError
+	for _, s := range c.storeState.silentStreams {
 		if s.reconnects == c.nc.Stats().Reconnects && (longest == nil || s.Since.Before(longest.Since)) {
-			longest = &s.SilentError
+			longest = &s.NoAckError
 		}
 	}
 	switch {
 	case longest != nil:
 		return longest
-	case c.store.full != nil && time.Since(c.store.fullAt) < fullFor:
-		return c.store.full
+	case c.storeState.full != nil && time.Since(c.storeState.fullAt) < fullTTL:
+		return c.storeState.full
 	}
 	return nil
 }
 
-// put publishes a message to a stream and waits for the acknowledgement.
-func (c *Conn) put(ctx context.Context, stream string, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	open, err := c.mayPut(stream)
+// publishMsg publishes a message and waits for the acknowledgement of its stream.
+func (c *Conn) publishMsg(ctx context.Context, stream string, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	open, err := c.checkStore(stream)
 	if err != nil {
 		return nil, err
 	}
-	soon, cancel := context.WithTimeout(ctx, ackPatience)
+	ackCtx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
 	if open != nil {
 		defer context.AfterFunc(open, cancel)()
 	}
-	pub, err := c.js.PublishMsg(soon, msg, opts...)
-	if err != nil && ctx.Err() == nil && soon.Err() != nil {
+	pub, err := c.js.PublishMsg(ackCtx, msg, opts...)
+	if err != nil && ctx.Err() == nil && ackCtx.Err() != nil {
 		err = nats.ErrTimeout
 	}
-	if err = asFull(err); full(err) {
-		c.heard(nil) // that is an answer
+	if err = asFull(err); isFull(err) {
+		c.recordAnswer(nil) // the server has answered
 	} else {
-		c.heard(err)
+		c.recordAnswer(err)
 	}
-	return pub, c.answered(ctx, stream, err)
+	return pub, c.recordPublish(ctx, stream, err)
 }
 
-// mayPut returns the error of a publish that must not be sent. The context ends when the store closes; it is nil on
-// connections without StoreClosed.
-func (c *Conn) mayPut(stream string) (open context.Context, err error) {
-	c.store.mu.Lock()
-	defer c.store.mu.Unlock()
-	if c.store.closed != nil {
-		return nil, &FullError{c.store.closed}
+// checkStore returns an error if a publish must not be sent. Open ends when the storage closes. It is nil on a
+// connection without StoreClosed.
+func (c *Conn) checkStore(stream string) (open context.Context, err error) {
+	c.storeState.mu.Lock()
+	defer c.storeState.mu.Unlock()
+	if c.storeState.closed != nil {
+		return nil, &FullError{c.storeState.closed}
 	}
-	s := c.store.silent[stream]
-	if s == nil || s.reconnects != c.nc.Stats().Reconnects || time.Since(s.tried) >= tryEvery {
+	s := c.storeState.silentStreams[stream]
+	if s == nil || s.reconnects != c.nc.Stats().Reconnects || time.Since(s.lastTry) >= silentRetry {
 		if s != nil {
-			s.tried = time.Now()
+			s.lastTry = time.Now()
 		}
-		return c.store.open, nil
+		return c.storeState.open, nil
 	}
-	silent := s.SilentError
+	silent := s.NoAckError
 	return nil, &silent
 }
 
-// answered notes whether a stream answered a publish, and returns the publish's error.
-func (c *Conn) answered(ctx context.Context, stream string, err error) error {
-	silent := Unreachable(err) && !full(err) && c.nc.IsConnected()
-	c.store.mu.Lock()
-	defer c.store.mu.Unlock()
+// recordPublish records whether a stream answered a publish, and returns the error of the publish.
+func (c *Conn) recordPublish(ctx context.Context, stream string, err error) error {
+	silent := Unreachable(err) && !isFull(err) && c.nc.IsConnected()
+	c.storeState.mu.Lock()
+	defer c.storeState.mu.Unlock()
 	switch {
-	case ctx.Err() != nil: // the caller's own end says nothing
+	case ctx.Err() != nil: // the caller has cancelled: no information
 		return err
 	case !silent:
-		delete(c.store.silent, stream)
-		c.store.full = nil
-		if errors.As(err, &c.store.full) {
-			c.store.fullAt = time.Now()
+		delete(c.storeState.silentStreams, stream)
+		c.storeState.full = nil
+		if errors.As(err, &c.storeState.full) {
+			c.storeState.fullAt = time.Now()
 		}
 		return err
 	}
-	s := c.store.silent[stream]
+	s := c.storeState.silentStreams[stream]
 	if reconnects := c.nc.Stats().Reconnects; s == nil || s.reconnects != reconnects {
-		if c.store.silent == nil {
-			c.store.silent = make(map[string]*silence)
+		if c.storeState.silentStreams == nil {
+			c.storeState.silentStreams = make(map[string]*silentStream)
 		}
-		s = &silence{SilentError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
-		c.store.silent[stream] = s
+		s = &silentStream{NoAckError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
+		c.storeState.silentStreams[stream] = s
 	}
 	s.Err = err
-	found := s.SilentError
+	found := s.NoAckError
 	return &found
 }

@@ -9,8 +9,8 @@ import (
 	"debrief/events"
 )
 
-// silent puts a subscriber that never answers in the place of the stream of executions. It returns what that receives.
-func silent(t *testing.T, c *Conn) (received chan *nats.Msg, restore func()) {
+// replaceStream replaces the stream of executions by a subscriber that never answers. It returns the received messages.
+func replaceStream(t *testing.T, c *Conn) (received chan *nats.Msg, restore func()) {
 	t.Helper()
 	s, err := c.js.Stream(t.Context(), events.StreamExecutions)
 	if err != nil {
@@ -34,79 +34,79 @@ func silent(t *testing.T, c *Conn) (received chan *nats.Msg, restore func()) {
 	}
 }
 
-// TestASilentStreamRefusesAtOnce: after one publish without an acknowledgement the next ones are not sent, other streams go
-// on, and the first acknowledgement ends it.
-func TestASilentStreamRefusesAtOnce(t *testing.T) {
+// TestSilentStreamFailsAtOnce: after one publish without an acknowledgement the next ones are not sent. Other streams
+// work, and the first acknowledgement ends the silence.
+func TestSilentStreamFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits 5 s for an acknowledgement that does not come")
 	}
-	c := fresh(t, quick)
-	received, restore := silent(t, c)
-	refusal := (*SilentError)(nil)
+	c := connectNew(t, fastPolicy)
+	received, restore := replaceStream(t, c)
+	refusal := (*NoAckError)(nil)
 	for try := range 2 {
-		_, err := c.Publish(t.Context(), execution("b", "one"), Marks{})
-		if !errors.As(err, &refusal) || refusal.Stream != events.StreamExecutions || refusal.RetryAfter() <= 0 || !Away(err) || !Unreachable(err) {
-			t.Fatalf("publish %d: got %v, want a *SilentError of %s that is worth another try", try+1, err, events.StreamExecutions)
+		_, err := c.Publish(t.Context(), execution("b", "one"), PublishOptions{})
+		if !errors.As(err, &refusal) || refusal.Stream != events.StreamExecutions || refusal.RetryAfter() <= 0 || !IsUnavailable(err) || !Unreachable(err) {
+			t.Fatalf("publish %d: got %v, want a *NoAckError of %s that is worth another try", try+1, err, events.StreamExecutions)
 		}
 	}
 	if n := len(received); n != 1 {
 		t.Errorf("%d of 2 publishes were sent, want the first alone", n)
 	}
-	if !errors.As(c.Store(), &refusal) {
-		t.Errorf("got state %v, want the silent stream", c.Store())
+	if !errors.As(c.StoreError(), &refusal) {
+		t.Errorf("got state %v, want the silent stream", c.StoreError())
 	}
-	if _, err := c.Publish(t.Context(), task("b", 1), Marks{}); err != nil {
+	if _, err := c.Publish(t.Context(), task("b", 1), PublishOptions{}); err != nil {
 		t.Errorf("publish to another stream: %v", err)
 	}
 	restore()
 	eventually(t, "a publish is taken again", func() bool {
-		_, err := c.Publish(t.Context(), execution("b", "one"), Marks{})
+		_, err := c.Publish(t.Context(), execution("b", "one"), PublishOptions{})
 		return err == nil
 	})
-	if err := c.Store(); err != nil {
+	if err := c.StoreError(); err != nil {
 		t.Errorf("after an acknowledgement: got state %v", err)
 	}
 }
 
-// TestAClosedStoreRefusesAtOnce also what waits for an acknowledgement when it closes.
-func TestAClosedStoreRefusesAtOnce(t *testing.T) {
+// TestClosedStoreFailsAtOnce also covers publishes that wait for an acknowledgement when the store closes.
+func TestClosedStoreFailsAtOnce(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
-	received, restore := silent(t, c)
-	c.StoreClosed(nil)
+	c := connectNew(t, fastPolicy)
+	received, restore := replaceStream(t, c)
+	c.SetStoreClosed(nil)
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := c.Publish(t.Context(), execution("b", "one"), Marks{})
+		_, err := c.Publish(t.Context(), execution("b", "one"), PublishOptions{})
 		waiting <- err
 	}()
 	within(t, received, "the publish is sent")
 	why := errors.New("the disk has 1 MiB left")
-	c.StoreClosed(why)
-	if err := within(t, waiting, "the publish returns"); !Away(err) {
+	c.SetStoreClosed(why)
+	if err := within(t, waiting, "the publish returns"); !IsUnavailable(err) {
 		t.Errorf("the one under way: got %v, want that it is worth another try", err)
 	}
 	restore()
 	full := (*FullError)(nil)
-	if _, err := c.Publish(t.Context(), execution("b", "two"), Marks{}); !errors.As(err, &full) || !errors.Is(err, why) || !Away(err) {
+	if _, err := c.Publish(t.Context(), execution("b", "two"), PublishOptions{}); !errors.As(err, &full) || !errors.Is(err, why) || !IsUnavailable(err) {
 		t.Errorf("the next one: got %v, want a *FullError with the reason", err)
 	}
-	if err := c.Store(); !errors.Is(err, why) {
+	if err := c.StoreError(); !errors.Is(err, why) {
 		t.Errorf("got state %v, want %v", err, why)
 	}
-	c.StoreClosed(nil)
+	c.SetStoreClosed(nil)
 	eventually(t, "publishes are taken again", func() bool {
-		_, err := c.Publish(t.Context(), execution("b", "three"), Marks{})
+		_, err := c.Publish(t.Context(), execution("b", "three"), PublishOptions{})
 		return err == nil
 	})
-	if err := c.Store(); err != nil {
+	if err := c.StoreError(); err != nil {
 		t.Errorf("after it opened: got state %v", err)
 	}
 }
 
-func TestARefusalForWantOfRoomIsTheState(t *testing.T) {
+func TestStoreReturnsLastFullError(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	s, err := c.js.Stream(t.Context(), events.StreamExecutions)
 	if err != nil {
 		t.Fatal(err)
@@ -121,15 +121,15 @@ func TestARefusalForWantOfRoomIsTheState(t *testing.T) {
 	}
 	limit(1)
 	full := (*FullError)(nil)
-	if _, err := c.Publish(t.Context(), execution("b", "one"), Marks{}); !errors.As(err, &full) {
+	if _, err := c.Publish(t.Context(), execution("b", "one"), PublishOptions{}); !errors.As(err, &full) {
 		t.Fatalf("got %v, want a *FullError", err)
 	}
-	if !errors.As(c.Store(), &full) {
-		t.Errorf("got state %v, want that it is full", c.Store())
+	if !errors.As(c.StoreError(), &full) {
+		t.Errorf("got state %v, want that it is full", c.StoreError())
 	}
 	limit(-1)
 	publish(t, c, execution("b", "one"))
-	if err := c.Store(); err != nil {
+	if err := c.StoreError(); err != nil {
 		t.Errorf("after one was taken: got state %v", err)
 	}
 }

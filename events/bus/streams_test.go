@@ -16,7 +16,7 @@ import (
 	"debrief/events/natsd"
 )
 
-func TestManyWorkersCreateTheStreamsOnce(t *testing.T) {
+func TestConcurrentOpensCreateStreamsOnce(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
 	var all sync.WaitGroup
@@ -33,14 +33,14 @@ func TestManyWorkersCreateTheStreamsOnce(t *testing.T) {
 				return
 			}
 			for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-				if _, err := c.consumer(t.Context(), role); err != nil {
+				if _, err := c.openConsumer(t.Context(), role); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	c := open(t, srv, quick)
+	c := open(t, srv, fastPolicy)
 	all0, err := c.Streams(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +54,9 @@ func TestManyWorkersCreateTheStreamsOnce(t *testing.T) {
 	}
 }
 
-func TestStreamsKeepWhatTheTableSays(t *testing.T) {
+func TestStreamConfigurations(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, Policy{})
+	c := connectNew(t, Policy{})
 	const day = 24 * time.Hour
 	for name, want := range map[string]jetstream.StreamConfig{
 		"TASKS":       {Retention: jetstream.WorkQueuePolicy},
@@ -97,16 +97,16 @@ func TestStreamsKeepWhatTheTableSays(t *testing.T) {
 	}
 }
 
-func TestAnUnsuitableStreamIsAClearError(t *testing.T) {
+func TestUnsuitableStreamError(t *testing.T) {
 	for name, test := range map[string]struct {
 		have jetstream.StreamConfig
 		want string
 	}{
-		"retention": {jetstream.StreamConfig{Name: "TASKS", Subjects: []string{"ace.task.*"}, AllowDirect: true}, "stream TASKS has retention Limits, want WorkQueue"},
-		"subject":   {jetstream.StreamConfig{Name: "EXECUTIONS", Subjects: []string{"ace.execution.*"}, AllowDirect: true}, "stream EXECUTIONS does not take ace.feedback.*: it was set up by something else"},
-		"direct":    {jetstream.StreamConfig{Name: "DELTAS", Subjects: []string{"ace.delta.*"}}, "stream DELTAS does not allow direct gets: set allow_direct"},
+		"retention": {jetstream.StreamConfig{Name: "TASKS", Subjects: []string{"debrief.task.*"}, AllowDirect: true}, "stream TASKS has retention Limits, want WorkQueue"},
+		"subject":   {jetstream.StreamConfig{Name: "EXECUTIONS", Subjects: []string{"debrief.execution.*"}, AllowDirect: true}, "stream EXECUTIONS lacks subject debrief.feedback.*: created by another program"},
+		"direct":    {jetstream.StreamConfig{Name: "DELTAS", Subjects: []string{"debrief.delta.*"}}, "stream DELTAS does not allow direct gets: set allow_direct"},
 		"batches":   {jetstream.StreamConfig{Name: "KV_playbook", Subjects: []string{"$KV.playbook.>"}, AllowDirect: true}, "stream KV_playbook does not allow atomic batches: set allow_atomic"},
-		"overlap":   {jetstream.StreamConfig{Name: "MINE", Subjects: []string{"ace.>"}}, "open stream TASKS: "},
+		"overlap":   {jetstream.StreamConfig{Name: "MINE", Subjects: []string{"debrief.>"}}, "open stream TASKS: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,17 +122,17 @@ func TestAnUnsuitableStreamIsAClearError(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Open(t.Context(), nc, Options{})
-			if unsuitable := (*UnsuitableError)(nil); !errors.As(err, &unsuitable) || !strings.HasPrefix(err.Error(), test.want) {
+			if unsuitable := (*StreamConfigError)(nil); !errors.As(err, &unsuitable) || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
 	}
 }
 
-func TestWhatAnOperatorSetStays(t *testing.T) {
+func TestOpenKeepsOperatorSettings(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	c := open(t, srv, quick)
+	c := open(t, srv, fastPolicy)
 	s, err := c.js.Stream(t.Context(), events.StreamExecutions)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestWhatAnOperatorSetStays(t *testing.T) {
 	if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	open(t, srv, quick)
+	open(t, srv, fastPolicy)
 	if s, err = c.js.Stream(t.Context(), events.StreamExecutions); err != nil {
 		t.Fatal(err)
 	}
@@ -154,13 +154,13 @@ func TestWhatAnOperatorSetStays(t *testing.T) {
 func TestConsumersFollowThePolicy(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	for _, p := range []Policy{{}, {AckWait: time.Second, MaxAttempts: 7, MaxAckPending: 9, MaxCurating: 11}} {
+	for _, p := range []Policy{{}, {AckWait: time.Second, MaxAttempts: 7, MaxAckPending: 9, MaxAckPendingCurator: 11}} {
 		c := open(t, srv, p)
 		for role, pending := range map[string]int{
 			events.RoleGenerator: c.policy.MaxAckPending, events.RoleReflector: c.policy.MaxAckPending,
-			events.RoleCurator: c.policy.MaxCurating,
+			events.RoleCurator: c.policy.MaxAckPendingCurator,
 		} {
-			cons, err := c.consumer(t.Context(), role)
+			cons, err := c.openConsumer(t.Context(), role)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,15 +172,15 @@ func TestConsumersFollowThePolicy(t *testing.T) {
 	}
 }
 
-func TestLagCountsWhatWaitsAndWhatIsInWork(t *testing.T) {
+func TestLagCountsPendingAndInFlight(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	publishTasks(t, c, "main", 5)
 	if got := lag(t, c, events.RoleGenerator); got != (Lag{Pending: 5}) || got.Idle() {
 		t.Errorf("a role that never ran: got %+v", got)
 	}
 	step := make(chan struct{})
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		<-step
 		return answer(d)
 	})})
@@ -199,7 +199,7 @@ func TestLagCountsWhatWaitsAndWhatIsInWork(t *testing.T) {
 
 func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	stored := func(subject string) (ids []string) {
 		t.Helper()
 		err := c.ReadStored(t.Context(), events.StreamExecutions, subject, func(s Stored) error {
@@ -216,16 +216,16 @@ func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 		}
 		return ids
 	}
-	if got := stored("ace.execution.*"); len(got) != 0 {
+	if got := stored("debrief.execution.*"); len(got) != 0 {
 		t.Errorf("empty: got %v", got)
 	}
 	publish(t, c, execution("a", "1"))
 	publish(t, c, execution("b", "2"))
-	if _, err := c.js.Publish(t.Context(), "ace.execution.a", []byte{0xc1}); err != nil {
+	if _, err := c.js.Publish(t.Context(), "debrief.execution.a", []byte{0xc1}); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, c, execution("a", "3"))
-	if got, want := fmt.Sprint(stored("ace.execution.*")), "[1:a/1 2:b/2 3:true 4:a/3]"; got != want {
+	if got, want := fmt.Sprint(stored("debrief.execution.*")), "[1:a/1 2:b/2 3:true 4:a/3]"; got != want {
 		t.Errorf("all: got %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(stored(events.KindExecution.Subject("a"))), "[1:a/1 3:true 4:a/3]"; got != want {
@@ -237,7 +237,7 @@ func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 
 	seen := make(chan uint64, 9)
 	follow := startFunc(t, func(ctx context.Context) error {
-		err := c.Read(ctx, events.StreamExecutions, "ace.execution.*", func(s Stored) error {
+		err := c.Read(ctx, events.StreamExecutions, "debrief.execution.*", func(s Stored) error {
 			seen <- s.Seq
 			return nil
 		})
@@ -256,16 +256,16 @@ func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 	}
 	follow.stop()
 	follow.wait()
-	if err := c.Read(t.Context(), events.StreamExecutions, "ace.execution.*", func(Stored) error { return errHandler }); !errors.Is(err, errHandler) {
+	if err := c.Read(t.Context(), events.StreamExecutions, "debrief.execution.*", func(Stored) error { return errHandler }); !errors.Is(err, errHandler) {
 		t.Errorf("got %v, want the function's own error", err)
 	}
 }
 
-func TestIDsAreThoseOfOneBookWithoutPayloads(t *testing.T) {
+func TestIDsReadsOneBookWithoutPayloads(t *testing.T) {
 	t.Parallel()
 	c := open(t, serve(t, natsd.Config{}), Policy{})
 	ids := func() (got []events.ID) {
-		if err := c.IDs(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(id events.ID) { got = append(got, id) }); err != nil {
+		if err := c.EventIDs(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(id events.ID) { got = append(got, id) }); err != nil {
 			t.Fatal(err)
 		}
 		return got
@@ -277,7 +277,7 @@ func TestIDsAreThoseOfOneBookWithoutPayloads(t *testing.T) {
 	large.Answer = strings.Repeat("x", MaxInline+1)
 	var want []events.ID
 	for _, e := range []*events.Execution{execution("b", "1"), execution("other", "1"), large, execution("b", "3")} {
-		if _, err := c.Publish(t.Context(), e, Marks{}); err != nil {
+		if _, err := c.Publish(t.Context(), e, PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if e.Book == "b" {
@@ -292,7 +292,7 @@ func TestIDsAreThoseOfOneBookWithoutPayloads(t *testing.T) {
 	if err != nil || len(blobs) != 1 {
 		t.Fatalf("got %d blobs, error %v", len(blobs), err)
 	}
-	if err := store.Delete(t.Context(), blobs[0].Name); err != nil { // who reads it says that it is gone
+	if err := store.Delete(t.Context(), blobs[0].Name); err != nil { // a reader returns its error
 		t.Fatal(err)
 	}
 	if got := ids(); !slices.Equal(got, want) {
@@ -300,15 +300,15 @@ func TestIDsAreThoseOfOneBookWithoutPayloads(t *testing.T) {
 	}
 }
 
-func TestReadStoredEndsWhileMoreArrives(t *testing.T) {
+func TestReadStoredEndsDuringNewArrivals(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
-	const there = 700 // more than a reader takes at a time
+	c := connectNew(t, fastPolicy)
+	const there = 700 // more than one pull of a reader
 	for i := range there {
 		publish(t, c, execution("main", fmt.Sprint(i)))
 	}
 	n := 0
-	err := c.ReadStored(t.Context(), events.StreamExecutions, "ace.execution.*", func(s Stored) error {
+	err := c.ReadStored(t.Context(), events.StreamExecutions, "debrief.execution.*", func(s Stored) error {
 		if n++; n > there {
 			return errors.New("reads what was stored after it began")
 		}
@@ -320,14 +320,14 @@ func TestReadStoredEndsWhileMoreArrives(t *testing.T) {
 	}
 }
 
-func TestTheSameLetterIsStoredOnce(t *testing.T) {
+func TestSameLetterIsStoredOnce(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	letter := func(role string, seq uint64) *events.DeadLetter {
-		return &events.DeadLetter{Role: role, Code: events.DeadError, Reason: "two\nlines", Stream: "TASKS", Seq: seq, Subject: "ace.task.main", Data: []byte("x"), Time: time.Now()}
+		return &events.DeadLetter{Role: role, Code: events.DeadError, Reason: "two\nlines", Stream: "TASKS", Seq: seq, Subject: "debrief.task.main", Data: []byte("x"), Time: time.Now()}
 	}
 	for _, l := range []*events.DeadLetter{letter("generator", 1), letter("generator", 1), letter("generator", 2), letter("reflector", 1)} {
-		if err := c.Bury(t.Context(), l); err != nil {
+		if err := c.StoreDeadLetter(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -337,15 +337,15 @@ func TestTheSameLetterIsStoredOnce(t *testing.T) {
 	}
 }
 
-func TestALetterOfAnythingFits(t *testing.T) {
+func TestLetterOfAnyMessageFits(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	l := &events.DeadLetter{Role: "generator", Code: events.DeadInvalid, Reason: strings.Repeat("é ", 2000), Stream: "TASKS", Seq: 9, Subject: "x.y", Data: make([]byte, 1<<20), Time: time.Now()}
-	if err := c.Bury(t.Context(), l); err != nil {
+	if err := c.StoreDeadLetter(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
 	got := letters(t, c, 1)[0]
-	if got.Book != nobook || len(got.Data) != maxLetterData || !strings.HasSuffix(got.Reason, "… (original cut to 786432 bytes)") || len(got.Reason) > 1100 {
+	if got.Book != unknownBook || len(got.Data) != maxLetterData || !strings.HasSuffix(got.Reason, "… (original truncated to 786432 bytes)") || len(got.Reason) > 1100 {
 		t.Errorf("got %s, %d bytes, %q", got.Book, len(got.Data), got.Reason)
 	}
 }

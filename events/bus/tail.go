@@ -15,7 +15,7 @@ import (
 	"debrief/playbook"
 )
 
-// Entry is what a stream holds at a place, for somebody who watches.
+// Entry is one message of a stream, as Tail shows it.
 type Entry struct {
 	Stream string
 	Seq    uint64
@@ -24,61 +24,62 @@ type Entry struct {
 	Book   playbook.Book
 	Repeat bool
 
-	Event events.Event    // nil for a delta, and where Err is set
-	Delta *playbook.Delta // of a delta
-	Chain []byte          // of the same: the hash of the log up to it
-	Err   error           // why it cannot be read
+	Event events.Event    // nil for a delta, and if Err is set
+	Delta *playbook.Delta // set for a delta
+	Chain []byte          // chain hash of the log up to this delta
+	Err   error           // why the message cannot be decoded
 }
 
-// TailFilter says what Tail shows.
+// TailFilter selects the messages for Tail.
 type TailFilter struct {
-	Book  playbook.Book // empty is every one
-	Kinds []events.Kind // none is all
-	Since time.Time     // stored at or after it; zero is the Last
-	// Last is how many entries come before what arrives, of the last 1,000 of each stream.
+	Book  playbook.Book // empty means all books
+	Kinds []events.Kind // empty means all kinds
+	Since time.Time     // stored at this time or later; zero means the newest Last entries
+	// Last is the number of stored entries to start with. Tail looks for them in the last 1,000 messages of each
+	// stream.
 	Last   int
-	Follow bool // go on with what arrives, until the context ends
+	Follow bool // continue with new messages until ctx ends
 }
 
 const (
-	lookBack = 1000
-	// pollEvery is how often a stream that was read to its end is looked at again. A consumer would be told at once; a
-	// work queue allows none beside the role's own, and one way for all keeps them in order.
-	pollEvery = 200 * time.Millisecond
+	tailBacklog = 1000
+	// tailPollInterval is the interval at which Tail reads a stream again after its end. It polls because a work queue
+	// allows no second consumer. One method for all streams keeps their messages in order.
+	tailPollInterval = 200 * time.Millisecond
 )
 
-// watched is one stream that Tail reads, with the next message of it.
-type watched struct {
+// tailStream is a stream that Tail reads, and its next message.
+type tailStream struct {
 	name    string
 	stream  jetstream.Stream
 	subject string
 	next    uint64
 	head    *jetstream.RawStreamMsg
-	polled  time.Time // when it was last found read to its end
+	atEnd   time.Time // when its end was last reached
 }
 
-// Tail calls fn with what the streams of tasks, executions, reflections, deltas and dead letters hold, in order of time.
-// It makes no consumer and changes nothing. While it follows it waits for a server that does not answer. A task that is
-// answered within a moment may be gone before it is seen.
+// Tail calls fn for the messages of the streams of tasks, executions, reflections, deltas and dead letters, in the
+// order of their time. It creates no consumer. With Follow it waits if the server does not answer. It may miss a task
+// that is answered between two polls.
 func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) error {
-	var all []*watched
+	var all []*tailStream
 	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas, events.StreamDead} {
 		s, err := c.js.Stream(ctx, name)
 		if err != nil {
-			return fmt.Errorf("open stream %s: %w", name, unanswered(ctx, err))
+			return fmt.Errorf("open stream %s: %w", name, asTimeout(ctx, err))
 		}
 		state := s.CachedInfo().State
-		w := &watched{name: name, stream: s, subject: events.Kind("*").Subject(f.Book), next: max(state.FirstSeq, 1)}
+		w := &tailStream{name: name, stream: s, subject: events.Kind("*").Subject(f.Book), next: max(state.FirstSeq, 1)}
 		if name == events.StreamDead {
 			w.subject = events.DeadSubject("", f.Book)
 		}
 		switch {
 		case !f.Since.IsZero():
 			if w.next, err = w.at(ctx, state, f.Since); err != nil {
-				return fmt.Errorf("read %s: %w", name, unanswered(ctx, err))
+				return fmt.Errorf("read %s: %w", name, asTimeout(ctx, err))
 			}
-		case state.LastSeq >= lookBack:
-			w.next = max(w.next, state.LastSeq-lookBack+1)
+		case state.LastSeq >= tailBacklog:
+			w.next = max(w.next, state.LastSeq-tailBacklog+1)
 		}
 		all = append(all, w)
 	}
@@ -88,8 +89,8 @@ func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) er
 		}
 		return fn(e)
 	}
-	var recent []*Entry // the last ones, until all that is stored has been seen
-	behind := f.Since.IsZero()
+	var recent []*Entry // the newest stored entries, until the end of the backlog
+	inBacklog := f.Since.IsZero()
 	down := false
 	for {
 		w, err := earliest(ctx, all)
@@ -99,7 +100,7 @@ func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) er
 		case err != nil && f.Follow && Unreachable(err):
 			if !down {
 				down = true
-				c.log.Warn().Err(err).Msg("the server does not answer; waiting for it")
+				c.log.Warn().Err(err).Msg("server does not answer: waiting")
 			}
 		case err != nil:
 			return err
@@ -114,7 +115,7 @@ func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) er
 			e := c.entry(ctx, w)
 			w.next, w.head = w.head.Sequence+1, nil
 			switch {
-			case !behind:
+			case !inBacklog:
 				err = show(e)
 			case len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind):
 				if recent = append(recent, e); len(recent) > f.Last {
@@ -126,8 +127,8 @@ func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) er
 			}
 			continue
 		}
-		if behind && !down {
-			behind = false
+		if inBacklog && !down {
+			inBacklog = false
 			for _, e := range recent {
 				if err := fn(e); err != nil {
 					return err
@@ -141,24 +142,24 @@ func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) er
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pollEvery):
+		case <-time.After(tailPollInterval):
 		}
 	}
 }
 
-// earliest is the stream whose next message is the oldest, nil when all are read to their ends.
-func earliest(ctx context.Context, all []*watched) (*watched, error) {
-	var first *watched
+// earliest returns the stream with the oldest next message, or nil at the end of all streams.
+func earliest(ctx context.Context, all []*tailStream) (*tailStream, error) {
+	var first *tailStream
 	for _, w := range all {
-		if w.head == nil && time.Since(w.polled) >= pollEvery {
+		if w.head == nil && time.Since(w.atEnd) >= tailPollInterval {
 			m, err := w.stream.GetMsg(ctx, w.next, jetstream.WithGetMsgSubject(w.subject))
 			switch {
 			case errors.Is(err, jetstream.ErrMsgNotFound):
-				w.polled = time.Now()
+				w.atEnd = time.Now()
 			case err != nil:
-				return nil, fmt.Errorf("read %s from %d: %w", w.name, w.next, unanswered(ctx, err))
+				return nil, fmt.Errorf("read %s from %d: %w", w.name, w.next, asTimeout(ctx, err))
 			default:
-				w.head, w.polled = m, time.Time{}
+				w.head, w.atEnd = m, time.Time{}
 			}
 		}
 		if w.head != nil && (first == nil || w.head.Time.Before(first.head.Time)) {
@@ -168,8 +169,9 @@ func earliest(ctx context.Context, all []*watched) (*watched, error) {
 	return first, nil
 }
 
-// at is the first sequence that was stored at or after a time: messages are in order of it.
-func (w *watched) at(ctx context.Context, state jetstream.StreamState, t time.Time) (uint64, error) {
+// at returns the first sequence that was stored at t or later. It uses a binary search, because messages are in order
+// of time.
+func (w *tailStream) at(ctx context.Context, state jetstream.StreamState, t time.Time) (uint64, error) {
 	first := max(state.FirstSeq, 1)
 	if state.LastSeq < first {
 		return first, nil
@@ -185,8 +187,8 @@ func (w *watched) at(ctx context.Context, state jetstream.StreamState, t time.Ti
 	return first + uint64(n), failed
 }
 
-// entry reads the next message of a stream.
-func (c *Conn) entry(ctx context.Context, w *watched) *Entry {
+// entry decodes the next message of a stream.
+func (c *Conn) entry(ctx context.Context, w *tailStream) *Entry {
 	m := w.head
 	e := &Entry{Stream: w.name, Seq: m.Sequence, Time: m.Time, Repeat: m.Header.Get(events.HeaderRepeat) != ""}
 	if e.Kind, e.Book, e.Err = events.ParseSubject(m.Subject); e.Err != nil {

@@ -13,16 +13,17 @@ import (
 
 	"debrief/events"
 	"debrief/events/redact"
+	"debrief/playbook/text"
 )
 
-// An event's trace goes from message to message in events.HeaderTrace. Without Options.Tracer a worker passes it on as it
-// is. With one, who hands in an event makes a producer span, and every delivery of it a consumer span below that, which
-// ends with the delivery's verdict; what is emitted for a delivery carries the context of its span. A role that takes
-// batches is handed each in a span of its own trace, linked with those of the batch: it has as many causes as deliveries.
+// The header events.HeaderTrace carries the trace of an event from message to message. Without Options.Tracer a worker
+// copies it. With a tracer, each Publish creates a producer span, and each delivery a consumer span below it. The
+// consumer span ends with the disposition of the delivery, and the resulting events carry its context. A batch has as
+// many causes as deliveries, so its span has its own trace, linked with the spans of the deliveries.
 //
-// Attributes name events, and hold nothing of what they say.
+// Attributes identify events. They contain no text of an event.
 
-// Keys of attributes: messaging conventions of OpenTelemetry, and our own.
+// Attribute keys: the messaging conventions of OpenTelemetry, and those of this project.
 const (
 	keySystem    = attribute.Key("messaging.system")
 	keyOperation = attribute.Key("messaging.operation.type")
@@ -39,22 +40,22 @@ const (
 	keyDuplicate = attribute.Key("debrief.duplicate")
 )
 
-// Traced is ctx within the trace that a request says it belongs to; what is no trace context changes nothing.
-func Traced(ctx context.Context, traceparent string) context.Context {
+// ContextWithTrace returns ctx with the trace context of a request. An invalid traceparent changes nothing.
+func ContextWithTrace(ctx context.Context, traceparent string) context.Context {
 	if sc := spanContext(traceparent); sc.IsValid() {
 		return trace.ContextWithRemoteSpanContext(ctx, sc)
 	}
 	return ctx
 }
 
-// spanContext is what a trace context says, invalid where it is none.
+// spanContext parses a trace context. The result is invalid if the trace context is.
 func spanContext(traceparent string) trace.SpanContext {
 	id := events.TraceID(traceparent)
 	if id == "" {
 		return trace.SpanContext{}
 	}
 	c := trace.SpanContextConfig{Remote: true}
-	c.TraceID, _ = trace.TraceIDFromHex(id) // what TraceID has looked at
+	c.TraceID, _ = trace.TraceIDFromHex(id) // TraceID has validated it
 	c.SpanID, _ = trace.SpanIDFromHex(traceparent[36:52])
 	if strings.IndexByte("13579bdf", traceparent[54]) >= 0 {
 		c.TraceFlags = trace.FlagsSampled
@@ -62,7 +63,7 @@ func spanContext(traceparent string) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// traceparent is a span context as a header has it, "" for an invalid one.
+// traceparent formats a span context as a header value. It returns "" for an invalid one.
 func traceparent(sc trace.SpanContext) string {
 	if !sc.IsValid() {
 		return ""
@@ -70,19 +71,19 @@ func traceparent(sc trace.SpanContext) string {
 	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()
 }
 
-// offer begins the span of an event that somebody hands in. The event belongs to the trace that the marks name, else to that
-// of ctx, else to a new one.
-func (c *Conn) offer(ctx context.Context, e events.Event, m *Marks) (context.Context, trace.Span) {
+// startPublishSpan starts the span of a publish. The event belongs to the trace of the marks, otherwise to that of ctx,
+// otherwise to a new one.
+func (c *Conn) startPublishSpan(ctx context.Context, e events.Event, m *PublishOptions) (context.Context, trace.Span) {
 	if events.TraceID(m.Trace) == "" {
 		m.Trace = traceparent(trace.SpanContextFromContext(ctx))
 	} else {
-		ctx = Traced(ctx, m.Trace)
+		ctx = ContextWithTrace(ctx, m.Trace)
 	}
 	if c.tracer == nil {
 		if m.Trace == "" {
 			m.Trace = events.NewTrace()
 		}
-		return ctx, trace.SpanFromContext(context.Background()) // one that records nothing
+		return ctx, trace.SpanFromContext(context.Background()) // a span that records nothing
 	}
 	ctx, span := c.tracer.Start(ctx, "publish "+string(e.Kind()), trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
 		keySystem.String("nats"), keyOperation.String("send"), keySubject.String(e.Kind().Subject(e.InBook())),
@@ -92,64 +93,64 @@ func (c *Conn) offer(ctx context.Context, e events.Event, m *Marks) (context.Con
 	return ctx, span
 }
 
-// fail notes an error on a span.
-func fail(span trace.Span, err error) {
+// setSpanError sets an error on a span. The error may be nil.
+func setSpanError(span trace.Span, err error) {
 	if err != nil && span.IsRecording() {
 		span.SetStatus(codes.Error, Loggable(err))
 	}
 }
 
-// begin begins the span of a delivery.
-func (r *run) begin(it *item) {
+// startSpan starts the span of a delivery.
+func (r *runner) startSpan(it *item) {
 	if r.c.tracer == nil {
 		return
 	}
 	kind, book, _ := events.ParseSubject(it.msg.Subject())
-	ctx, span := r.c.tracer.Start(Traced(context.Background(), it.d.Trace), r.w.Role+" "+string(kind),
+	ctx, span := r.c.tracer.Start(ContextWithTrace(context.Background(), it.d.Trace), r.w.Role+" "+string(kind),
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 			keySystem.String("nats"), keyOperation.String("process"), keySubject.String(it.msg.Subject()),
 			keyMessage.String(messageID(it.msg.Headers())), keyRole.String(r.w.Role), keyKind.String(string(kind)),
-			keyBook.String(string(book)), keySeq.Int64(int64(it.d.Seq)), keyDelivery.Int(it.delivered),
+			keyBook.String(string(book)), keySeq.Int64(int64(it.d.Seq)), keyDelivery.Int(it.latestNumber),
 		))
 	it.span, it.d.Trace = span, traceparent(trace.SpanContextFromContext(ctx))
 }
 
-// end ends the span of a delivery that is let go of.
-func (it *item) end() {
+// endSpan ends the span of a delivery.
+func (it *item) endSpan() {
 	if it.span == nil {
 		return
 	}
-	if it.verdict == "" || it.verdict == hold {
-		it.verdict = back
+	if it.disposition == "" || it.disposition == hold {
+		it.disposition = release
 	}
-	it.span.SetAttributes(keyVerdict.String(string(it.verdict)))
-	if it.done != nil && it.done.Version != 0 {
-		it.span.SetAttributes(keyVersion.Int64(int64(it.done.Version)))
+	it.span.SetAttributes(keyVerdict.String(string(it.disposition)))
+	if it.result != nil && it.result.Version != 0 {
+		it.span.SetAttributes(keyVersion.Int64(int64(it.result.Version)))
 	}
-	fail(it.span, it.why)
+	setSpanError(it.span, it.err)
 	it.span.End()
 }
 
-// mark notes on the span of a delivery what happened to it meanwhile; err may be nil.
-func (it *item) mark(what string, err error) {
+// addSpanEvent adds an event to the span of a delivery. The error may be nil.
+func (it *item) addSpanEvent(name string, err error) {
 	switch {
 	case it.span == nil:
 	case err == nil:
-		it.span.AddEvent(what)
+		it.span.AddEvent(name)
 	default:
-		it.span.AddEvent(what, trace.WithAttributes(attribute.String("error.message", Loggable(err))))
+		it.span.AddEvent(name, trace.WithAttributes(attribute.String("error.message", Loggable(err))))
 	}
 }
 
-// enter is the context in which deliveries are handled: what is done in it is part of their trace, and the lines of
-// zerolog.Ctx say what they are about. Call end when they are handled.
-func (r *run) enter(items []*item) (ctx context.Context, end func()) {
+// handlerContext returns the context for a call of the handler. It carries the span of the delivery or the batch, and a
+// logger that names the delivery or the book. Call end after the handler.
+func (r *runner) handlerContext(items []*item) (ctx context.Context, end func()) {
 	if r.w.Batch == 1 {
-		log, ctx := r.about(items[0]), r.work
+		logger, ctx := r.itemLog(items[0]), r.work
 		if it := items[0]; it.span != nil {
 			ctx = trace.ContextWithSpan(ctx, it.span)
 		}
-		return log.WithContext(ctx), func() {}
+		return logger.WithContext(ctx), func() {}
 	}
 	book := string(items[0].d.Event.InBook())
 	ctx = r.log.With().Str(events.LogBook, book).Logger().WithContext(r.work)
@@ -163,64 +164,65 @@ func (r *run) enter(items []*item) (ctx context.Context, end func()) {
 	ctx, span := r.c.tracer.Start(ctx, r.w.Role+" batch", trace.WithNewRoot(), trace.WithLinks(links...), trace.WithAttributes(
 		keyRole.String(r.w.Role), keyBook.String(book), keyBatch.Int(len(items)),
 	))
-	for _, it := range items { // so that one finds from an event's trace what became of it
+	for _, it := range items { // so that the trace of an event leads to the batch
 		it.span.AddLink(trace.Link{SpanContext: span.SpanContext()})
 	}
 	return ctx, func() { span.End() }
 }
 
-// about is a log whose lines say which delivery they are about.
-func (r *run) about(it *item) zerolog.Logger {
+// itemLog returns a logger whose lines name the delivery.
+func (r *runner) itemLog(it *item) zerolog.Logger {
 	m := r.message(it)
 	_, book, _ := events.ParseSubject(m.Subject())
 	return r.log.With().Str(events.LogTrace, events.TraceID(it.d.Trace)).Str(events.LogEvent, messageID(m.Headers())).
 		Str(events.LogBook, string(book)).Uint64(events.LogSeq, it.d.Seq).Logger()
 }
 
-// messageID is the event's id that a message has, at most as long as one of ours: anybody may have written it.
+// messageID returns the event id of a message, truncated, because any client may have written it.
 func messageID(h map[string][]string) string {
-	return strings.ToValidUTF8(events.Beginning(string(EventID(h)), 64), "")
+	return text.Clip(string(EventID(h)), 64)
 }
 
-// LogIn is the log for a line about what ctx was made for: in a handler the lines say which delivery that is.
-func (c *Conn) LogIn(ctx context.Context) *zerolog.Logger {
+// ContextLog returns the logger of ctx, or that of the connection. In a handler its lines name the delivery.
+func (c *Conn) ContextLog(ctx context.Context) *zerolog.Logger {
 	if l := zerolog.Ctx(ctx); l.GetLevel() != zerolog.Disabled {
 		return l
 	}
 	return &c.log
 }
 
-// maxLoggable bounds an error in a log line or a span, in bytes.
+// maxLoggable is the limit of an error text in logs and spans, in bytes.
 const maxLoggable = 500
 
-// Loggable is an error as logs and traces may have it: in one line, and without what models said, which is for dead
-// letters. An error that holds such a thing has a method Loggable that says without it what is wrong.
+// Loggable returns an error as one line for logs and traces, without secrets and without texts of a model, which belong
+// only in dead letters. An error that contains such a text has a method Loggable that returns a text without it.
 func Loggable(err error) string {
-	return events.Beginning(oneLine(redact.Text(withhold(err, err.Error()))), maxLoggable)
+	return text.Line(redact.Text(withoutModelText(err, err.Error())), maxLoggable)
 }
 
-func withhold(err error, text string) string {
+func withoutModelText(err error, text string) string {
 	switch e := err.(type) {
 	case interface{ Loggable() string }:
 		return strings.ReplaceAll(text, err.Error(), e.Loggable())
 	case interface{ Unwrap() error }:
 		if inner := e.Unwrap(); inner != nil {
-			return withhold(inner, text)
+			return withoutModelText(inner, text)
 		}
 	case interface{ Unwrap() []error }:
 		for _, inner := range e.Unwrap() {
-			text = withhold(inner, text)
+			text = withoutModelText(inner, text)
 		}
 	}
 	return text
 }
 
-// panicError is a panic as the error of what was handled.
+// panicError is the error of deliveries whose handler panicked.
 type panicError struct{ value any }
 
 func (p *panicError) Error() string { return fmt.Sprintf("handler panicked: %v", p.value) }
 
-// Loggable has the runtime's own words, and of anything else only what it is: it may hold what a client or a model said.
+// Loggable returns the text of a runtime error, and otherwise only the type of the value. Other values may contain
+// texts of a client or a model.
 func (p *panicError) Loggable() string {
 	if err, ok := p.value.(runtime.Error); ok {
 		return "handler panicked: " + err.Error()

@@ -15,7 +15,7 @@ import (
 
 func TestAckFollowsTheStoredOutput(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	atAck := make(chan int, 1)
 	spy, err := c.nc.Subscribe("$JS.ACK.TASKS.generator.>", func(m *nats.Msg) {
 		if string(m.Data) == "+ACK" {
@@ -27,7 +27,7 @@ func TestAckFollowsTheStoredOutput(t *testing.T) {
 	}
 	defer spy.Unsubscribe()
 	release := make(chan struct{})
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		<-release
 		return answer(d)
 	})})
@@ -48,8 +48,8 @@ func TestAckFollowsTheStoredOutput(t *testing.T) {
 
 func TestOutputsAreStoredInOrder(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+	c := connectNew(t, fastPolicy)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		return Result{Events: []events.Event{execution("main", "a"), execution("main", "b"), execution("main", "c")}}
 	})})
 	publish(t, c, task("main", 1))
@@ -60,20 +60,20 @@ func TestOutputsAreStoredInOrder(t *testing.T) {
 	}
 }
 
-func TestFailedDeliveriesComeBackLaterAndEndAsADeadLetter(t *testing.T) {
+func TestFailedDeliveriesBackOffAndEndAsDeadLetter(t *testing.T) {
 	for name, fail := range map[string]func() Result{
 		"error": func() Result { return Result{Err: errHandler} },
 		"panic": func() Result { panic(errHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := quick
+			p := fastPolicy
 			p.BackoffMin, p.BackoffMax, p.MaxAttempts = 60*time.Millisecond, 90*time.Millisecond, 3
-			c := fresh(t, p)
+			c := connectNew(t, p)
 			var at []time.Time
 			var attempts []int
 			var repeats []bool
-			start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+			start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 				at, attempts, repeats = append(at, time.Now()), append(attempts, d.Attempt), append(repeats, d.Repeat)
 				return fail()
 			})})
@@ -117,31 +117,31 @@ func TestFailedDeliveriesComeBackLaterAndEndAsADeadLetter(t *testing.T) {
 	}
 }
 
-func TestUnreadableMessagesAreDeadLettersAtOnce(t *testing.T) {
+func TestUnreadableMessagesAreDeadLetteredAtOnce(t *testing.T) {
 	schema := nats.Header(events.SchemaHeader())
 	invalid, err := events.Marshal(&events.Task{ID: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, m := range map[string]*nats.Msg{
-		"id with no question": {Subject: "ace.task.main", Header: schema, Data: invalid},
-		"undecodable":         {Subject: "ace.task.main", Header: schema, Data: []byte{0xc1, 0xff, 0x00}},
-		"empty":               {Subject: "ace.task.main", Header: schema},
-		"schema missing":      {Subject: "ace.task.main", Data: invalid},
-		"book is no name":     {Subject: "ace.task.no$name", Header: schema, Data: invalid},
-		"kind unknown":        {Subject: "ace.task2.main", Header: schema, Data: invalid},
+		"id with no question": {Subject: "debrief.task.main", Header: schema, Data: invalid},
+		"undecodable":         {Subject: "debrief.task.main", Header: schema, Data: []byte{0xc1, 0xff, 0x00}},
+		"empty":               {Subject: "debrief.task.main", Header: schema},
+		"schema missing":      {Subject: "debrief.task.main", Data: invalid},
+		"book is no name":     {Subject: "debrief.task.no$name", Header: schema, Data: invalid},
+		"kind unknown":        {Subject: "debrief.task2.main", Header: schema, Data: invalid},
 	} {
 		for _, batch := range []int{1, 8} {
 			t.Run(fmt.Sprintf("%s, batch %d", name, batch), func(t *testing.T) {
 				t.Parallel()
-				c := fresh(t, quick)
-				if m.Subject == "ace.task2.main" { // a newer program may have added it
+				c := connectNew(t, fastPolicy)
+				if m.Subject == "debrief.task2.main" { // as if a newer version had added it
 					s, err := c.js.Stream(t.Context(), events.StreamTasks)
 					if err != nil {
 						t.Fatal(err)
 					}
 					cfg := s.CachedInfo().Config
-					cfg.Subjects = append(cfg.Subjects, "ace.task2.*")
+					cfg.Subjects = append(cfg.Subjects, "debrief.task2.*")
 					if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
 						t.Fatal(err)
 					}
@@ -167,11 +167,11 @@ func TestUnreadableMessagesAreDeadLettersAtOnce(t *testing.T) {
 	}
 }
 
-func TestOneUnreadableMessageSpoilsNoBatch(t *testing.T) {
+func TestUnreadableMessageDoesNotFailBatch(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	publish(t, c, task("main", 1))
-	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: "ace.task.main", Header: events.SchemaHeader(), Data: []byte{0xc1}}); err != nil {
+	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: "debrief.task.main", Header: events.SchemaHeader(), Data: []byte{0xc1}}); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, c, task("main", 2))
@@ -188,11 +188,11 @@ func TestOneUnreadableMessageSpoilsNoBatch(t *testing.T) {
 	awaitIdle(t, c, events.RoleGenerator)
 }
 
-func TestAHandlerThatReturnsTooFewResultsFailsTheRest(t *testing.T) {
+func TestMissingResultsAreErrors(t *testing.T) {
 	t.Parallel()
-	p := quick
+	p := fastPolicy
 	p.MaxAttempts = 1
-	c := fresh(t, p)
+	c := connectNew(t, p)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: func(context.Context, []*Delivery) []Result { return nil }})
 	publish(t, c, task("main", 1))
 	if l := letters(t, c, 1)[0]; l.Reason != "handler of generator returned 0 results for 1 deliveries" {
@@ -200,15 +200,15 @@ func TestAHandlerThatReturnsTooFewResultsFailsTheRest(t *testing.T) {
 	}
 }
 
-func TestTwoWorkersShareTheWorkAndRepeatNone(t *testing.T) {
+func TestTwoWorkersShareMessages(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
 	const n = 120
-	var seen tally
+	var seen deliveryCounter
 	var by [2]atomic.Int32
 	both := make(chan struct{}, 2)
 	for i := range by {
-		start(t, open(t, srv, quick), Worker{Role: events.RoleGenerator, Slots: 2, Handle: one(func(_ context.Context, d *Delivery) Result {
+		start(t, open(t, srv, fastPolicy), Worker{Role: events.RoleGenerator, Slots: 2, Handle: single(func(_ context.Context, d *Delivery) Result {
 			seen.add(d.Seq)
 			if by[i].Add(1) == 1 { // the first waits for the other worker's first
 				both <- struct{}{}
@@ -219,7 +219,7 @@ func TestTwoWorkersShareTheWorkAndRepeatNone(t *testing.T) {
 			return answer(d)
 		})})
 	}
-	c := open(t, srv, quick)
+	c := open(t, srv, fastPolicy)
 	eventually(t, "both pull", func() bool { return lag(t, c, events.RoleGenerator).Idle() && pulls(t, c, events.RoleGenerator) == 2 })
 	publishTasks(t, c, "main", n)
 	await(t, c, events.StreamExecutions, n)
@@ -234,10 +234,10 @@ func TestTwoWorkersShareTheWorkAndRepeatNone(t *testing.T) {
 
 func TestSlotsBoundConcurrency(t *testing.T) {
 	t.Parallel()
-	c := fresh(t, quick)
+	c := connectNew(t, fastPolicy)
 	var now, most atomic.Int32
 	arrived, release := make(chan struct{}, 64), make(chan struct{})
-	start(t, c, Worker{Role: events.RoleGenerator, Slots: 3, Handle: one(func(_ context.Context, d *Delivery) Result {
+	start(t, c, Worker{Role: events.RoleGenerator, Slots: 3, Handle: single(func(_ context.Context, d *Delivery) Result {
 		n := now.Add(1)
 		defer now.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -264,8 +264,8 @@ func TestSlotsBoundConcurrency(t *testing.T) {
 func TestTraceAndRepeatMarkAreInherited(t *testing.T) {
 	t.Parallel()
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	c := fresh(t, quick)
-	start(t, c, Worker{Role: events.RoleGenerator, Handle: one(func(_ context.Context, d *Delivery) Result {
+	c := connectNew(t, fastPolicy)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		if d.Trace != trace {
 			t.Errorf("handler: got trace %q", d.Trace)
 		}
@@ -274,7 +274,7 @@ func TestTraceAndRepeatMarkAreInherited(t *testing.T) {
 		}
 		return answer(d)
 	})})
-	for i, m := range []Marks{{Trace: trace}, {Trace: trace}, {Trace: trace, Repeat: true}} {
+	for i, m := range []PublishOptions{{Trace: trace}, {Trace: trace}, {Trace: trace, Repeat: true}} {
 		if _, err := c.Publish(t.Context(), task("main", i+1), m); err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestTraceAndRepeatMarkAreInherited(t *testing.T) {
 		if got := m.Header.Get(events.HeaderTrace); got != trace {
 			t.Errorf("%s: got trace %q", id, got)
 		}
-		// 1 is new; 2 is the output of a second delivery; 3 was marked by who published it.
+		// 1 is new; 2 is the output of a redelivery; 3 was published with the mark.
 		if got, want := m.Header.Get(events.HeaderRepeat) != "", id != "task-1"; got != want {
 			t.Errorf("%s: marked as a repeat: %t, want %t", id, got, want)
 		}

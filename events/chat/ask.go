@@ -5,67 +5,59 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
 const (
-	maxEcho    = 4 << 10 // bytes of a bad answer that are shown to the model again
-	maxProblem = 500     // bytes of what was wrong with it
-	maxExcerpt = 200     // bytes of it that end up in an error
+	maxEcho    = 4 << 10 // bytes of an invalid answer in the second prompt
+	maxProblem = 500     // bytes of the parse error in the second prompt
+	maxExcerpt = 200     // bytes of an invalid answer in an error
 )
 
-// Ask asks once and, where parse does not like the answer, once more with the answer and parse's error in the
-// conversation. The model reads that error, so it should say what is missing and in which field. The reply is the last
-// one, with the usage of both, also when an error is returned.
+// Ask calls the model and parses the reply. If parse fails, Ask calls the model once more, with the answer and the
+// parse error in the conversation. The model reads that error, so it should name the field and the problem. Ask
+// returns the last reply, with the usage of both calls, also together with an error.
 //
-// Errors of the model come back as they are. When the second answer is no better, the error is a *UselessError.
+// Errors of the model are returned unchanged. If the second answer is invalid too, the error is a *UselessError.
 func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, error)) (T, Reply, error) {
-	var none T
+	var zero T
 	first, err := m.Complete(ctx, p)
 	if err != nil {
-		return none, first, err
+		return zero, first, err
 	}
 	v, problem := parse(first)
 	if problem == nil {
 		return v, first, nil
 	}
 
-	second, err := m.Complete(ctx, again(p, first, problem))
+	second, err := m.Complete(ctx, retryPrompt(p, first, problem))
 	second.Usage = first.Usage.Add(second.Usage)
 	if err != nil {
-		return none, second, err
+		return zero, second, err
 	}
 	if v, problem = parse(second); problem != nil {
-		return none, second, &UselessError{Err: problem, Text: clip(second.Text, maxExcerpt)}
+		return zero, second, &UselessError{Err: problem, Text: clip(second.Text, maxExcerpt)}
 	}
 	return v, second, nil
 }
 
-// again is p with the bad answer and what was wrong with it. A cut answer is not a wrong one: the model is asked for
-// less, for with the same appetite it would be cut at the same place.
-func again(p Prompt, bad Reply, problem error) Prompt {
-	// Chat templates that insist on taking turns refuse two user messages in a row, and servers refuse empty ones.
-	said := clip(Spoken(bad.Text), maxEcho)
-	if said == "" {
-		said = "(no answer)"
+// retryPrompt returns p with the invalid answer and its problem. If the length limit truncated the answer, the
+// model is asked for a shorter one. Otherwise the next answer would be truncated at the same place.
+func retryPrompt(p Prompt, bad Reply, problem error) Prompt {
+	// Some chat templates reject two user messages in succession, and servers reject empty messages.
+	answer := clip(StripThinking(bad.Text), maxEcho)
+	if answer == "" {
+		answer = "(no answer)"
 	}
-	wish := fmt.Sprintf("This answer cannot be used: %s. Answer the same question again, in exactly the form that was asked for and with nothing else.",
+	request := fmt.Sprintf("This answer cannot be used: %s. Answer the same question again, in exactly the form that was asked for and with nothing else.",
 		clip(problem.Error(), maxProblem))
-	if bad.Cut() {
-		wish = "This answer was cut off at the length limit. Answer the same question again, from the beginning and much shorter, so that it is complete."
+	if bad.Truncated() {
+		request = "This answer was cut off at the length limit. Answer the same question again, from the beginning and much shorter, so that it is complete."
 	}
-	p.Messages = append(slices.Clone(p.Messages), Message{Speaker: Assistant, Text: said}, Message{Speaker: User, Text: wish})
+	p.Messages = append(slices.Clone(p.Messages), Message{Speaker: Assistant, Text: answer}, Message{Speaker: User, Text: request})
 	return p
 }
 
-// clip is the beginning of s, at most n bytes and never half a character.
-func clip(s string, n int) string {
-	s = strings.TrimSpace(s)
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
+// clip returns the beginning of s without the white space around it.
+func clip(s string, limit int) string { return text.Clip(strings.TrimSpace(s), limit) }

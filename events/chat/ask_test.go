@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// script is a model that says what it is told to, one line a call, and keeps the prompts.
+// script is a model that returns given replies in order, and records the prompts.
 type script struct {
 	lines []any // Reply or error
 	asked []Prompt
@@ -31,7 +31,7 @@ func says(text string, tokens int) Reply {
 	return Reply{Text: text, Finish: "stop", Usage: Usage{Calls: 1, InputTokens: 10, OutputTokens: tokens, Cost: 0.5}}
 }
 
-// number accepts one answer only.
+// number accepts only one answer.
 func number(r Reply) (int, error) {
 	if r.Text != "42" {
 		return 0, fmt.Errorf("field n is missing")
@@ -91,7 +91,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-func TestUselessErrorHoldsTheBeginningOfTheLastAnswer(t *testing.T) {
+func TestUselessErrorQuotesLastAnswer(t *testing.T) {
 	t.Parallel()
 	_, _, err := Ask(t.Context(), &script{lines: []any{says("first", 1), says(strings.Repeat("é", 1000), 1)}}, question, number)
 	useless, ok := errors.AsType[*UselessError](err)
@@ -106,7 +106,7 @@ func TestUselessErrorHoldsTheBeginningOfTheLastAnswer(t *testing.T) {
 	}
 }
 
-func TestTheSecondPrompt(t *testing.T) {
+func TestRetryPrompt(t *testing.T) {
 	t.Parallel()
 	cut := says("4", 1)
 	cut.Finish = "length"
@@ -125,7 +125,7 @@ func TestTheSecondPrompt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := question
-			p.Messages = append(make([]Message, 0, 9), question.Messages...) // room to be written over
+			p.Messages = append(make([]Message, 0, 9), question.Messages...) // spare capacity that append could overwrite
 			m := &script{lines: []any{tt.answer, says("42", 1)}}
 			if _, _, err := Ask(t.Context(), m, p, number); err != nil {
 				t.Fatal(err)
@@ -144,13 +144,13 @@ func TestTheSecondPrompt(t *testing.T) {
 				t.Errorf("got %v, want a wish with %q", got, tt.user)
 			}
 			if left := p.Messages[:3][2]; left.Speaker != "" {
-				t.Errorf("the caller's messages were written over with %v", left)
+				t.Errorf("the caller's messages were overwritten with %v", left)
 			}
 		})
 	}
 }
 
-func TestErrorsSteerByBehaviour(t *testing.T) {
+func TestErrorMethods(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cause")
 	for _, err := range []error{&UnavailableError{Err: cause}, &UselessError{Err: cause}, &TooLongError{Err: cause}} {

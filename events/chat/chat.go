@@ -1,6 +1,6 @@
-// Package chat is the shape in which a role talks to a language model: a prompt, a reply, and what can go wrong.
-// It knows no provider and no wire; cmd/internal/llm adapts one. It also owns the one tolerant reader of JSON that
-// models write (Object) and the one policy of asking again when it cannot be read (Ask).
+// Package chat defines the interface between a role and a language model: prompt, reply and errors. It depends on
+// no provider and no protocol; events/chat/openai implements it. The package also contains the tolerant parser for
+// JSON in model output (ParseObject), and the retry policy for unparsable output (Ask).
 package chat
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Speakers of a message, as on the OpenAI wire.
+// Speakers of a message: the roles of the OpenAI API.
 const (
 	System    = "system"
 	User      = "user"
@@ -21,24 +21,25 @@ const (
 	Tool      = "tool"
 )
 
-// Message is one turn of a conversation. Its JSON is that of the OpenAI wire.
+// Message is one message of a conversation. Its JSON is that of the OpenAI API.
 type Message struct {
 	Speaker string `json:"role"`
 	Text    string `json:"content"`
-	// Calls are the tools that an assistant's turn calls. Each is answered by a Tool message that comes right after.
+	// Calls are the tool calls of an assistant message. The Tool messages with their results must follow
+	// immediately.
 	Calls []Call `json:"tool_calls,omitempty"`
-	// CallID is the call that a Tool message answers.
+	// CallID is the id of the call that a Tool message answers.
 	CallID string `json:"tool_call_id,omitempty"`
 }
 
-// Call is one call of a tool.
+// Call is a tool call.
 type Call struct {
 	ID        string
 	Tool      string
 	Arguments string // JSON, as the model wrote it
 }
 
-// wireCall is a call as the OpenAI wire has it.
+// wireCall is a tool call in the OpenAI API.
 type wireCall struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
@@ -65,13 +66,14 @@ func (c *Call) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Fingerprint tells texts of ours apart, such as prompts: 8 hex digits of its SHA-256.
+// Fingerprint returns 8 hex digits of the SHA-256 of a text, to distinguish versions of prompts.
 func Fingerprint(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:4])
 }
 
-// Digest tells one conversation from another: SHA-256 over its messages, each part ended by a NUL.
+// Digest returns a SHA-256 that identifies a conversation. It covers all parts of the messages, each followed by a
+// NUL byte.
 func Digest(messages []Message) []byte {
 	h := sha256.New()
 	part := func(s string) {
@@ -96,55 +98,58 @@ func Digest(messages []Message) []byte {
 	return h.Sum(nil)
 }
 
-// Prompt is what is sent to a model.
+// Prompt is a request to a model.
 type Prompt struct {
-	// Name says which role asks: "generator", "reflector" or "curator". It names the schema on the wire.
+	// Name is the role that sends the prompt: "generator", "reflector" or "curator". It is the name of the schema
+	// in the request.
 	Name     string
 	Messages []Message
-	// Schema is the JSON schema of the reply, for servers with structured outputs; nil asks for plain text.
+	// Schema is the JSON schema of the reply, for servers with structured outputs. Nil requests plain text.
 	Schema json.RawMessage
-	// MaxTokens bounds the reply; 0 leaves it to the adapter.
+	// MaxTokens limits the length of the reply; 0 selects the default of the adapter.
 	MaxTokens int
 }
 
-// Reply is what a model answered.
+// Reply is the answer of a model.
 type Reply struct {
 	Text  string
 	Model string
-	// Finish is the wire's finish reason: "stop", or "length" when the text was cut.
+	// Finish is the finish reason: "stop", or "length" if the text was truncated.
 	Finish string
 	Usage  Usage
 }
 
-// Usage is what one or more calls cost.
+// Usage is the cost of one or more calls.
 type Usage struct {
 	Calls        int     `msgpack:"c,omitempty" json:"calls"`
 	InputTokens  int     `msgpack:"i,omitempty" json:"input_tokens"`
 	OutputTokens int     `msgpack:"o,omitempty" json:"output_tokens"`
-	Cost         float64 `msgpack:"d,omitempty" json:"cost"` // US dollars, 0 when no price is known
+	Cost         float64 `msgpack:"d,omitempty" json:"cost"` // US dollars; 0 if the price is unknown
 }
 
-// Add is the sum of two usages.
+// Add returns the sum of two usages.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{u.Calls + v.Calls, u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.Cost + v.Cost}
 }
 
-// Tokens is what went in and came out.
+// Tokens returns the sum of input and output tokens.
 func (u Usage) Tokens() int { return u.InputTokens + u.OutputTokens }
 
-// Cut says whether the length limit ended the text before the model did.
-func (r Reply) Cut() bool { return r.Finish == "length" }
+// Truncated reports whether the length limit truncated the text.
+func (r Reply) Truncated() bool { return r.Finish == "length" }
 
-// Model answers prompts. Errors steer by behaviour: Unavailable, RetryAfter, Unasked, TooLong; and Useless where Ask was used.
+// Model answers prompts. Callers classify its errors by their methods: Unavailable, RetryAfter, Unasked and
+// TooLong, and Useless for an error of Ask. Implementations must be safe for concurrent use.
 type Model interface {
 	Complete(ctx context.Context, p Prompt) (Reply, error)
 }
 
-// UnavailableError says that no model can be reached now: the work is fine and waits.
+// UnavailableError means that the model is temporarily unavailable. The request is valid and can be retried later.
 type UnavailableError struct {
 	Err   error
-	After time.Duration // when to try again, 0 if unknown
-	// NotSent says that nobody was asked, because of how others had fared: it says nothing about the prompt.
+	After time.Duration // delay before the next attempt; 0 if unknown
+	// NotSent is set if no request was sent, because earlier requests had failed. The error is then independent of
+	// the prompt.
 	NotSent bool
 }
 
@@ -154,7 +159,7 @@ func (e *UnavailableError) Unavailable() bool         { return true }
 func (e *UnavailableError) RetryAfter() time.Duration { return e.After }
 func (e *UnavailableError) Unasked() bool             { return e.NotSent }
 
-// UselessError says that a model answered, and what it said cannot be used even after being asked again.
+// UselessError means that the model's answer was invalid, also after a retry.
 type UselessError struct {
 	Err  error
 	Text string // the beginning of the last answer
@@ -166,12 +171,12 @@ func (e *UselessError) Error() string {
 func (e *UselessError) Unwrap() error { return e.Err }
 func (e *UselessError) Useless() bool { return true }
 
-// Loggable is the error without what the model said, which belongs into no log.
+// Loggable returns the error without the text of the model, which must not appear in logs.
 func (e *UselessError) Loggable() string {
 	return fmt.Sprintf("model output useless: %s", clip(e.Err.Error(), maxExcerpt))
 }
 
-// TooLongError says that the prompt does not fit the model's context: sent again it fails again, so shrink it.
+// TooLongError means that the prompt exceeds the context of the model. A retry needs a shorter prompt.
 type TooLongError struct{ Err error }
 
 func (e *TooLongError) Error() string { return fmt.Sprintf("prompt too long for the model: %v", e.Err) }

@@ -9,7 +9,7 @@ import (
 	"debrief/events/chat"
 )
 
-// forgetful answers in prose first, as models do.
+// forgetful answers first in prose, as models do.
 type forgetful struct{ asked int }
 
 func (f *forgetful) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
@@ -26,7 +26,7 @@ func ExampleAsk() {
 	}
 	parse := func(r chat.Reply) (answer, error) {
 		var a answer
-		raw, err := chat.Object(r)
+		raw, err := chat.ParseObject(r)
 		if err != nil {
 			return a, err
 		}

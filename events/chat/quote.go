@@ -8,25 +8,26 @@ import (
 	"strings"
 )
 
-// Quotation is text of somebody else's in a prompt.
+// Quotation is untrusted text in a prompt.
 type Quotation struct{ Name, Text string }
 
-// Quote is the quotations between marks made from a hash of all of them, so that no text can close its own quotation:
+// Quote returns the quotations between delimiters. The delimiters contain a hash of all quotations, so no text can
+// close its quotation:
 //
 //	[[begin trace 5f1c…]]
 //	…
 //	[[end trace 5f1c…]]
 func Quote(parts []Quotation) string {
 	var out strings.Builder
-	mark := markFor(parts)
+	mark := delimiterFor(parts)
 	for _, p := range parts {
 		fmt.Fprintf(&out, "\n[[begin %s %s]]\n%s\n[[end %s %s]]\n", p.Name, mark, p.Text, p.Name, mark)
 	}
 	return out.String()
 }
 
-// markFor is the mark of the lines around the parts: from their hash, and found in none of them.
-func markFor(parts []Quotation) string {
+// delimiterFor returns the hash for the delimiters. It does not occur in any part.
+func delimiterFor(parts []Quotation) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d %s %d %s", len(p.Name), p.Name, len(p.Text), p.Text)

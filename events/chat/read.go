@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	maxAnswer = 1 << 20  // bytes of an answer; longer ones are not read
-	maxRepair = 64 << 10 // bytes repaired per answer: jsonrepair is quadratic and takes up to 2 s for so many
-	maxDepth  = 64       // brackets within brackets
-	maxSpans  = 1000     // stretches of JSON in one answer; what comes after them is not looked at
+	maxAnswer = 1 << 20  // bytes of an answer; a longer one is an error
+	maxRepair = 64 << 10 // bytes repaired per answer: jsonrepair is quadratic and takes up to 2 s for this size
+	maxDepth  = 64       // nested brackets
+	maxSpans  = 1000     // JSON values in one answer; later ones are ignored
 )
 
-// Object is the JSON object in a model's answer. Models wrap it in thoughts, prose and fences, and forget quotes, commas
-// and brackets: of several objects the one in a fence is taken, else the longest, and small damage is repaired. A list
-// of one object passes for the object. An answer that was cut by the length limit is read but never repaired, as the
-// repair would invent its end.
+// ParseObject returns the JSON object in a model's answer. Models wrap JSON in thoughts, prose and code fences, and omit
+// quotes, commas and brackets. Of several objects Object selects the first fenced one, or else the longest, and
+// repairs small errors. A list with one object is accepted as that object. An answer that the length limit
+// truncated is never repaired, because the repair would invent the missing end.
 //
-// Errors are written for the model to read. Which fields the object has and whether they are null is not looked at.
-func Object(r Reply) (json.RawMessage, error) {
+// Errors are written for the model to read. Object does not check the fields of the object.
+func ParseObject(r Reply) (json.RawMessage, error) {
 	objects, lists, err := find(r)
 	if err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func Object(r Reply) (json.RawMessage, error) {
 	return nil, fmt.Errorf("the answer is a JSON list of %d, want one JSON object", len(items))
 }
 
-// ObjectOrList is Object where a list will do as well.
-func ObjectOrList(r Reply) (json.RawMessage, error) {
+// ParseObjectOrList is like Object, but also accepts a list.
+func ParseObjectOrList(r Reply) (json.RawMessage, error) {
 	objects, lists, err := find(r)
 	if err != nil {
 		return nil, err
@@ -58,29 +58,29 @@ func ObjectOrList(r Reply) (json.RawMessage, error) {
 	return best(r, append(objects, lists...), errors.New("there is neither a JSON object nor a list in the answer"))
 }
 
-// span is a stretch of an answer that is meant as JSON.
+// span is a part of an answer that looks like JSON.
 type span struct {
 	text   string
-	fenced bool // a fence opens right before it
-	open   bool // its last bracket is missing
+	fenced bool // a code fence opens directly before it
+	open   bool // its closing bracket is missing
 }
 
-// find is every span of an answer, none within another.
+// find returns the JSON spans of an answer. Spans do not contain each other.
 func find(r Reply) (objects, lists []span, err error) {
 	if len(r.Text) > maxAnswer {
 		return nil, nil, fmt.Errorf("the answer is %d bytes long, at most %d are read", len(r.Text), maxAnswer)
 	}
-	text := strings.ToValidUTF8(Spoken(r.Text), "\uFFFD")
+	text := strings.ToValidUTF8(StripThinking(r.Text), "\uFFFD")
 
-	// A bracket that nothing closes costs a walk to the end of the text. There are few: they lie within one another, and
-	// maxDepth ends the reading of a text that has many.
+	// An unclosed bracket costs a scan to the end of the text. Such brackets are nested, and maxDepth limits the
+	// nesting, so there are few of them.
 	for i := 0; i < len(text) && len(objects)+len(lists) < maxSpans; {
 		next := strings.IndexAny(text[i:], "{[")
 		if next < 0 {
 			break
 		}
 		i += next
-		if !meant.MatchString(text[i:min(len(text), i+maxKey)]) {
+		if !jsonStart.MatchString(text[i:min(len(text), i+maxKey)]) {
 			i++
 			continue
 		}
@@ -94,7 +94,7 @@ func find(r Reply) (objects, lists []span, err error) {
 			objects = append(objects, s.withoutFence())
 		case closed || strings.HasPrefix(strings.TrimLeft(s.text[1:], " \t\r\n"), "{"):
 			lists = append(lists, s.withoutFence())
-		default: // a bracket in prose: what follows it counts
+		default: // a bracket in prose: continue after it
 			n = 1
 		}
 		i += n
@@ -103,17 +103,18 @@ func find(r Reply) (objects, lists []span, err error) {
 }
 
 var (
-	// meant tells the beginning of JSON, however sloppy, from brackets in prose and code such as {context} or [see].
-	meant = regexp.MustCompile(`^(\{\s*(["'“”‘’}]|//|/\*|[\w$-]+\s*:)|\[\s*(["'“”‘’{\[\]]|-?\d))`)
-	fence = regexp.MustCompile("```[ \\t]*\\w*\\s*$")
+	// jsonStart distinguishes JSON, also malformed JSON, from brackets in prose and code such as {context} or
+	// [see].
+	jsonStart = regexp.MustCompile(`^(\{\s*(["'“”‘’}]|//|/\*|[\w$-]+\s*:)|\[\s*(["'“”‘’{\[\]]|-?\d))`)
+	fence     = regexp.MustCompile("```[ \\t]*\\w*\\s*$")
 )
 
 const (
-	maxKey   = 256 // how far meant looks ahead
-	maxFence = 32  // how far fence looks back
+	maxKey   = 256 // bytes that jsonStart examines
+	maxFence = 32  // bytes before the span that fence examines
 )
 
-// withoutFence ends a fenced span that lacks its bracket where its fence ends.
+// withoutFence removes the closing fence from a fenced span without a closing bracket.
 func (s span) withoutFence() span {
 	if s.open && s.fenced {
 		if end := strings.LastIndex(s.text, "\n```"); end > 0 {
@@ -123,8 +124,9 @@ func (s span) withoutFence() span {
 	return s
 }
 
-// match is how far the brackets at the start of s reach, and whether they are closed. Brackets in strings are text; a
-// closing one ends what was opened since its partner; strings may run over several lines, as models write them so.
+// match returns the length of the JSON value at the start of s, and whether it is closed. Brackets in strings are
+// ignored. A closing bracket also closes all brackets opened since its partner. Strings may contain line breaks,
+// because models write them.
 func match(s string) (n int, closed bool, err error) {
 	var stack [maxDepth]byte
 	depth, quoted := 0, false
@@ -140,7 +142,7 @@ func match(s string) (n int, closed bool, err error) {
 			if depth == maxDepth {
 				return 0, false, fmt.Errorf("the JSON is nested more than %d deep", maxDepth)
 			}
-			stack[depth] = c + 2 // both brackets are followed, two further on, by their partners
+			stack[depth] = c + 2 // in ASCII both closing brackets are two after the opening ones
 			depth++
 		case c == '}' || c == ']':
 			for d := depth - 1; d >= 0; d-- {
@@ -157,7 +159,7 @@ func match(s string) (n int, closed bool, err error) {
 	return len(s), false, nil
 }
 
-// best is the first of the likeliest spans that can be read; none is the error when there are no spans.
+// best returns the first valid span: fenced spans first, then the longest. Without spans it returns the error none.
 func best(r Reply, spans []span, none error) (json.RawMessage, error) {
 	slices.SortStableFunc(spans, func(a, b span) int {
 		if a.fenced != b.fenced {
@@ -182,21 +184,21 @@ func best(r Reply, spans []span, none error) (json.RawMessage, error) {
 	return nil, err
 }
 
-// read is the span as valid JSON of the same kind. left is how many bytes may still be repaired.
+// read returns the span as valid JSON of the same kind. left is the number of bytes that may still be repaired.
 func (s span) read(r Reply, left *int) (json.RawMessage, error) {
 	var v json.RawMessage
 	invalid := json.Unmarshal([]byte(s.text), &v)
 	switch {
 	case invalid == nil:
 		return v, nil
-	case r.Cut():
+	case r.Truncated():
 		return nil, errors.New("the answer was cut off before its JSON was complete")
 	case len(s.text) > *left:
 		return nil, fmt.Errorf("the JSON is invalid (%w) and too long to repair", invalid)
 	}
 	*left -= len(s.text)
 	repaired, err := jsonrepair.Repair(s.text)
-	// What the repair takes for another kind of value, or leaves broken, was not what was meant.
+	// Reject a repair that is invalid, or that has changed the kind of the value.
 	if err != nil || repaired == "" || repaired[0] != s.text[0] || !json.Valid([]byte(repaired)) {
 		return nil, fmt.Errorf("the JSON is invalid: %w", invalid)
 	}
@@ -208,9 +210,10 @@ var (
 	thought  = regexp.MustCompile(`(?i)</think(ing)?>`)
 )
 
-// Spoken is an answer without the thoughts that reasoning models write before it, in <think> tags. Some servers swallow
-// the opening tag; a thought that never ends leaves nothing. Tags within an answer that has begun are part of it.
-func Spoken(text string) string {
+// StripThinking returns an answer without the thoughts of a reasoning model, which precede it in <think> tags. Some
+// servers omit the opening tag. Without a closing tag the result is empty. Tags after the beginning of the answer
+// are kept.
+func StripThinking(text string) string {
 	for {
 		text = strings.TrimSpace(text)
 		end := thought.FindStringIndex(text)
@@ -222,7 +225,7 @@ func Spoken(text string) string {
 		case end == nil, strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["), strings.HasPrefix(text, "```"):
 			return text
 		case strings.ContainsAny(text[:end[0]], "{[") && !strings.ContainsAny(text[end[1]:], "{["):
-			return text // the tag is quoted by JSON that began before it and has no more after it
+			return text // the tag is inside JSON
 		}
 		text = text[end[1]:]
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sayings are answers as models give them, and the object that is meant; "" where there is none to be had.
-var sayings = []struct {
+// answers are typical model answers with the expected object; "" if an error is expected.
+var answers = []struct {
 	name   string
 	text   string
 	finish string
@@ -82,10 +82,10 @@ var sayings = []struct {
 
 func TestObject(t *testing.T) {
 	t.Parallel()
-	for _, tt := range sayings {
+	for _, tt := range answers {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Object(Reply{Text: tt.text, Finish: tt.finish})
+			got, err := ParseObject(Reply{Text: tt.text, Finish: tt.finish})
 			if tt.object == "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Fatalf("got %s, error %v, want an error with %q", got, err, tt.err)
@@ -115,7 +115,7 @@ func TestObjectOrList(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ObjectOrList(Reply{Text: tt.text})
+			got, err := ParseObjectOrList(Reply{Text: tt.text})
 			if tt.want == "" {
 				if err == nil {
 					t.Fatalf("got %s, want an error", got)
@@ -132,13 +132,13 @@ func TestObjectOrList(t *testing.T) {
 	}
 }
 
-// A text full of brackets that nothing closes must not cost the square of its length.
-func TestHostileAnswersAreReadInLinearTime(t *testing.T) {
+// A text with many unclosed brackets must not take quadratic time.
+func TestObjectInLinearTime(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{`["`, `["",`, `[1`, `{"`, `{"a":"`, `{a:`, `[{`, `{}`, `[]"`, "```json\n[\"", `</think>`, `<think>{</think>`, `{'`, `["\`} {
 		text := strings.Repeat(pattern, maxAnswer/4/len(pattern))
 		start := time.Now()
-		if raw, err := Object(Reply{Text: text, Finish: "length"}); err == nil && !json.Valid(raw) {
+		if raw, err := ParseObject(Reply{Text: text, Finish: "length"}); err == nil && !json.Valid(raw) {
 			t.Errorf("%q repeated: got invalid JSON", pattern)
 		}
 		if took := time.Since(start); took > 20*time.Second { // measured: 0.05 s, and 1 s with -race; quadratic takes minutes
@@ -148,7 +148,7 @@ func TestHostileAnswersAreReadInLinearTime(t *testing.T) {
 }
 
 func FuzzObject(f *testing.F) {
-	for _, s := range sayings {
+	for _, s := range answers {
 		if len(s.text) < 4<<10 {
 			f.Add(s.text, s.finish)
 		}
@@ -158,7 +158,7 @@ func FuzzObject(f *testing.F) {
 			t.Skip("repairs of long texts are slow")
 		}
 		r := Reply{Text: text, Finish: finish}
-		for _, read := range []func(Reply) (json.RawMessage, error){Object, ObjectOrList} {
+		for _, read := range []func(Reply) (json.RawMessage, error){ParseObject, ParseObjectOrList} {
 			raw, err := read(r)
 			if (raw == nil) == (err == nil) {
 				t.Fatalf("got %q and error %v, want one of them", raw, err)
@@ -167,7 +167,7 @@ func FuzzObject(f *testing.F) {
 				t.Fatalf("got %q, want a JSON object or list", raw)
 			}
 		}
-		if raw, err := Object(r); err == nil && raw[0] != '{' {
+		if raw, err := ParseObject(r); err == nil && raw[0] != '{' {
 			t.Fatalf("got %q, want an object", raw)
 		}
 	})

@@ -7,16 +7,17 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// SchemaOf is the JSON schema of T, a struct, as servers with strict structured outputs want it: every property is
-// required, no other is allowed, and only pointers may be null. Properties keep the order of the fields, in which
-// models write them, so reasoning belongs first. A `jsonschema` tag on a field is its description.
+// SchemaOf returns the JSON schema of T, a struct, for servers with strict structured outputs. Every property is
+// required, no other property is allowed, and only pointers may be null. Properties keep the order of the fields.
+// Models write them in that order, so a field for reasoning should be first. The `jsonschema` tag of a field is its
+// description.
 //
-// Omitempty makes nothing optional. It panics when T cannot be written that way (it is no struct, refers to itself,
-// holds a map or an interface): T is known when the program is written, so a test of the caller's sees it.
+// Omitempty does not make a field optional. SchemaOf panics for an unsupported T: not a struct, a recursive type, a
+// map or an interface. T is a constant of the program, so a test of the caller detects this.
 func SchemaOf[T any]() json.RawMessage {
 	s, err := jsonschema.For[T](nil)
 	if err == nil && s.Type != "object" {
-		err = fmt.Errorf("is no struct")
+		err = fmt.Errorf("not a struct")
 	}
 	if err == nil {
 		err = strict(s)
@@ -32,10 +33,10 @@ func SchemaOf[T any]() json.RawMessage {
 	return raw
 }
 
-// strict changes s, in place and all the way down, to what strict mode accepts.
+// strict changes s and its children, in place, to the form that strict mode accepts.
 func strict(s *jsonschema.Schema) error {
 	if s.Items != nil {
-		// A Go slice may be null, but a model that may choose null will, where an empty list was meant.
+		// A Go slice may be null. But a model that may return null does so instead of an empty list.
 		if len(s.Types) == 2 {
 			s.Type, s.Types = "array", nil
 		}
@@ -48,7 +49,7 @@ func strict(s *jsonschema.Schema) error {
 	if !isObject {
 		return nil
 	}
-	// The schema of a struct forbids further properties with {"not":{}}; that of a map describes them.
+	// The schema of a struct forbids other properties with {"not":{}}. The schema of a map describes them.
 	if s.AdditionalProperties == nil || s.AdditionalProperties.Not == nil {
 		return fmt.Errorf("a map")
 	}

@@ -18,7 +18,7 @@ type tag struct {
 	Tag string `json:"tag" jsonschema:"helpful, harmful or neutral"`
 }
 
-func TestSchemaIsStrictAllTheWayDown(t *testing.T) {
+func TestSchemaIsStrict(t *testing.T) {
 	t.Parallel()
 	_ = verdict{}.hidden // stays out of the schema
 	const want = `{"type":"object",
@@ -34,7 +34,7 @@ func TestSchemaIsStrictAllTheWayDown(t *testing.T) {
 	}
 }
 
-func TestSchemaOfWhatStrictModeCannotSayPanics(t *testing.T) {
+func TestSchemaOfUnsupportedTypePanics(t *testing.T) {
 	t.Parallel()
 	type loop struct{ Next *struct{ Loop []any } }
 	for name, schema := range map[string]func(){

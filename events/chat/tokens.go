@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// perMessage and perCall are the tokens that the wire adds to a message and to a call of a tool, give or take.
+// perMessage and perCall are the approximate tokens that the protocol adds to a message and to a tool call.
 const (
 	perMessage = 4
 	perCall    = 6
 )
 
-// Tokens estimates what a message is to a model, its frame included.
+// Tokens estimates the tokens of a message, including the overhead of the protocol.
 func (m *Message) Tokens() int {
 	n := perMessage + Tokens(m.Text)
 	for _, c := range m.Calls {
@@ -21,14 +21,15 @@ func (m *Message) Tokens() int {
 	return n
 }
 
-// Tokens estimates how many tokens a text is to a model, rather too many than too few. A tokenizer's vocabulary would be
-// as large as the rest of a worker, so this is a machine of some sixty states instead: it reads a text byte by byte,
-// tells words, numbers, punctuation, space and scripts apart as tokenizers do before they merge, and adds up what each
-// byte costs on average there. It is fitted to o200k_base and cl100k_base, to the larger of the two; tokens_test.go has
-// the measure.
+// Tokens estimates the tokens of a text, rather too high than too low. The vocabulary of a tokenizer would be as
+// large as the rest of a worker. So this is a state machine with about sixty states. It reads a text byte by byte
+// and distinguishes words, numbers, punctuation, space and scripts, as tokenizers do before they merge. Each
+// transition adds the average cost of the byte in that state. The costs are fitted to the larger of o200k_base and
+// cl100k_base; tokens_test.go measures the error.
 //
-// An empty text is 0, any other at least 1. A text is never fewer tokens than its beginning. Two texts one after the
-// other are at most one token more than they are apart, and not more where the first ends with a line feed.
+// An empty text has 0 tokens, any other text at least 1. The estimate never decreases when a text gets longer. The
+// estimate for a concatenation exceeds the sum of the estimates by at most one, and not at all if the first text
+// ends with a line feed.
 func Tokens(text string) int {
 	var e, sum uint
 	for i := range len(text) {
@@ -38,9 +39,9 @@ func Tokens(text string) int {
 	return int((sum + token - 1) / token)
 }
 
-// Fit is the length in bytes of the longest beginning of a text that is at most so many tokens and does not end within a
-// rune. One rune more would be too many.
-func Fit(text string, tokens int) int {
+// PrefixLen returns the length in bytes of the longest prefix of text with at most that many tokens. The prefix does not
+// end within a rune.
+func PrefixLen(text string, tokens int) int {
 	limit := uint(min(max(tokens, 0), math.MaxInt/token)) * token
 	var e, sum uint
 	for i := range len(text) {
@@ -52,7 +53,7 @@ func Fit(text string, tokens int) int {
 	return len(text)
 }
 
-// runeStart is where the rune begins that byte i belongs to: i itself in text that is not UTF-8.
+// runeStart returns the start of the rune that contains byte i, or i if the text is not UTF-8 there.
 func runeStart(text string, i int) int {
 	for j := i; j >= 0 && i-j < utf8.UTFMax; j-- {
 		if utf8.RuneStart(text[j]) {
@@ -65,10 +66,10 @@ func runeStart(text string, i int) int {
 	return i
 }
 
-// Costs are in twentieths of a token.
+// token is the cost of one token: costs are in twentieths of a token.
 const token = 20
 
-// costs has, for a state and a byte, the next state in the high byte and the cost in the low one.
+// costs contains the next state (high byte) and the cost (low byte) for each state and input byte.
 var costs = func() (t [states << 8]uint16) {
 	for s := range state(states) {
 		for b := range 256 {
@@ -79,13 +80,13 @@ var costs = func() (t [states << 8]uint16) {
 	return t
 }()
 
-// state is what the machine knows of the bytes before.
+// state summarizes the preceding bytes.
 type state uint8
 
 const (
 	start   state = iota
 	line          // line feeds
-	indent        // a space after them
+	indent        // a space at the start of a line
 	indents       // several
 	space         // a space within a line
 	spaces        // several
@@ -99,15 +100,15 @@ const (
 	capitals = upper + 4       // five or more
 	digit    = capitals + 1    // a digit, then two, three
 	mark     = digit + 3       // punctuation
-	marks    = mark + 1        // punctuation that is drawn out to rulers, one state for each of ruler
-	rulers   = marks + nRuler  // the same, at least two of it
+	marks    = mark + 1        // a character of ruler, one state for each
+	rulers   = marks + nRuler  // the same character repeated
 	foreign  = rulers + nRuler // letters of other scripts
-	accent   = foreign + 1     // waits for the second byte of a Latin letter
-	letter1  = accent + 1      // waits for the last byte of another letter
-	letter2  = letter1 + 1     // for the last two
-	mark1    = letter2 + 1     // the same of a sign
+	accent   = foreign + 1     // expects the second byte of a Latin letter
+	letter1  = accent + 1      // expects the last byte of another letter
+	letter2  = letter1 + 1     // expects the last two bytes
+	mark1    = letter2 + 1     // the same for a symbol
 	mark2    = mark1 + 1       //
-	leadE0   = mark2 + 1       // waits for the byte that tells which script it is
+	leadE0   = mark2 + 1       // expects the byte that determines the script
 	leadE1   = leadE0 + 1      //
 	leadE2   = leadE1 + 1      //
 	leadE3   = leadE2 + 1      //
@@ -116,7 +117,7 @@ const (
 	states   = int(leadF0) + 1
 )
 
-// ruler are the signs of which many in a row are few tokens.
+// ruler contains the characters that tokenizers merge into few tokens when they are repeated.
 const (
 	ruler  = "-=*#_.~/`"
 	nRuler = state(len(ruler))
@@ -124,13 +125,13 @@ const (
 
 func (s state) in(first, last state) bool { return first <= s && s <= last }
 
-// step is the transition on one byte.
+// step returns the next state and the cost for one byte.
 func (s state) step(b byte) (next state, cost int) {
 	if s >= accent {
 		if 0x80 <= b && b < 0xC0 {
 			return s.onNext(b)
 		}
-		next, cost = mark.step(b) // the rune is broken off
+		next, cost = mark.step(b) // incomplete rune
 		return next, cost + 6
 	}
 	switch {
@@ -150,8 +151,8 @@ func (s state) step(b byte) (next state, cost int) {
 	return s.onLead(b)
 }
 
-// onLower: most words are one token with the space before them, rarer and longer ones are several. What begins a line, or
-// stands right after a number, is seldom in a vocabulary.
+// onLower: most words are one token including the space before them. Rarer and longer words are several. A word at
+// the start of a line or directly after a number is seldom in a vocabulary.
 func (s state) onLower() (state, int) {
 	switch {
 	case s.in(word, word+2):
@@ -170,7 +171,7 @@ func (s state) onLower() (state, int) {
 	return word, s.begin()
 }
 
-// onUpper: a capital within a word begins another, which is cheap in CamelCase and dear in base64.
+// onUpper: a capital within a word begins another word, which is cheap in CamelCase and expensive in base64.
 func (s state) onUpper() (state, int) {
 	switch {
 	case s.in(upper, upper+2):
@@ -185,7 +186,7 @@ func (s state) onUpper() (state, int) {
 	return upper, s.begin() + 2
 }
 
-// begin is what the first letter of a word costs.
+// begin returns the cost of the first letter of a word.
 func (s state) begin() int {
 	switch {
 	case s == space || s == spaces || s == indent || s == indents:
@@ -198,7 +199,7 @@ func (s state) begin() int {
 	return 35 // begins a line
 }
 
-// onDigit: three digits are a token, and the space before them is another.
+// onDigit: three digits are one token, and the space before them is another.
 func (s state) onDigit() (state, int) {
 	switch {
 	case s.in(digit, digit+1):
@@ -211,7 +212,8 @@ func (s state) onDigit() (state, int) {
 	return digit, 21
 }
 
-// onBlank: a space belongs to the word after it, many are one token, and a line feed often is one with what it follows.
+// onBlank: a space belongs to the word after it, many spaces are one token, and a line feed is often one token
+// together with the text before it.
 func (s state) onBlank(b byte) (state, int) {
 	switch {
 	case b == '\t' && s == tab:
@@ -242,7 +244,8 @@ func (s state) onBlank(b byte) (state, int) {
 	return line, 24
 }
 
-// onMark: a sign right after a word often is one token with the word that follows, or with the signs that usually do.
+// onMark: a punctuation mark directly after a word is often one token with the next word, or with marks that
+// usually follow.
 func (s state) onMark(b byte) (state, int) {
 	next := mark
 	at := strings.IndexByte(ruler, b)
@@ -275,14 +278,14 @@ func (s state) onMark(b byte) (state, int) {
 	return next, 16
 }
 
-// onLead is the first byte of a rune that is not ASCII. cl100k_base knows few words in other scripts, so their letters
-// count; a letter with an accent also says that the words around it are not English.
+// onLead handles the first byte of a rune that is not ASCII. cl100k_base knows few words in other scripts, so each
+// letter has a cost. A letter with an accent also shows that the words around it are not English.
 func (s state) onLead(b byte) (state, int) {
 	begins := 13
 	if s == foreign {
 		begins = 0
 	}
-	letters := func() int { // the words of a language with accents
+	letters := func() int { // cost in a word with accents
 		if s.in(word, capitals) {
 			return 56
 		}
@@ -291,13 +294,13 @@ func (s state) onLead(b byte) (state, int) {
 	switch {
 	case b < 0xC2 || b > 0xF4: // not UTF-8
 		return mark, 20
-	case b == 0xC2: // signs
+	case b == 0xC2: // symbols
 		return mark1, 20
 	case b == 0xC3:
 		return accent, letters()
 	case b <= 0xC5:
 		return accent, letters() + 14
-	case b <= 0xCC: // rare Latin letters, accents that stand alone
+	case b <= 0xCC: // rare Latin letters, combining accents
 		return letter1, begins + 30
 	case b <= 0xCF: // Greek
 		return letter1, begins + 19
@@ -327,15 +330,16 @@ func (s state) onLead(b byte) (state, int) {
 		return leadEA, begins + 21
 	case b <= 0xED: // Korean
 		return letter2, begins + 21
-	case b == 0xEE: // for private use
+	case b == 0xEE: // private use
 		return mark2, 60
-	case b == 0xEF: // signs in full width
+	case b == 0xEF: // full-width symbols
 		return mark2, 36
 	}
 	return leadF0, 50
 }
 
-// onNext is a further byte of a rune. The second one of some tells the script, and has the rest of the cost.
+// onNext handles a further byte of a rune. For some lead bytes the second byte determines the script and the rest
+// of the cost.
 func (s state) onNext(b byte) (state, int) {
 	switch s {
 	case accent:
@@ -371,7 +375,7 @@ func (s state) onNext(b byte) (state, int) {
 		switch b {
 		case 0x80: // dashes and quotes
 			return mark1, 2
-		case 0x94, 0x95: // lines of boxes
+		case 0x94, 0x95: // box drawing
 			return mark1, 0
 		}
 		return mark1, 32

@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// counter counts as the real tokenizers do, and takes the larger of the two.
+// counter counts tokens with the real tokenizers, and returns the larger count.
 func counter(t testing.TB) func(string) int {
 	t.Helper()
 	var codecs []tokenizer.Codec
@@ -47,7 +47,7 @@ func counter(t testing.TB) func(string) int {
 type measured struct {
 	texts, bytes, truth, estimate int
 	under                         int     // of the texts, those that are estimated too low
-	low, high                     float64 // the lowest and the highest estimate, as a share of the truth
+	low, high                     float64 // lowest and highest ratio of estimate to real count
 }
 
 func (m *measured) add(text string, truth int) {
@@ -70,8 +70,8 @@ func (m *measured) String() string {
 		m.texts, m.bytes, m.truth, m.estimate, m.share(), m.low, m.high, m.under)
 }
 
-// TestTokensOfManyKinds holds the estimate to the real tokenizers, kind by kind: at most 5 % too low for any, and for
-// English and JSON no more than 25 % too high.
+// TestTokensOfManyKinds compares the estimate with real tokenizers for each kind of text: at most 5 % too low for
+// all, and at most 25 % too high for English and JSON.
 func TestTokensOfManyKinds(t *testing.T) {
 	t.Parallel()
 	count := counter(t)
@@ -94,16 +94,16 @@ func TestTokensOfManyKinds(t *testing.T) {
 		}
 		t.Logf("%-16s %v", kind, &m)
 		if m.low < 0.95 {
-			t.Errorf("%s is estimated at %.3f of the truth, want 0.95 at least", kind, m.low)
+			t.Errorf("%s: estimate is %.3f of the real count, want at least 0.95", kind, m.low)
 		}
 		if (kind == "English" || kind == "JSON") && m.share() > 1.25 {
-			t.Errorf("%s is estimated at %.3f of the truth, want 1.25 at most", kind, m.share())
+			t.Errorf("%s: estimate is %.3f of the real count, want at most 1.25", kind, m.share())
 		}
 	}
 	t.Logf("%-16s %v", "all", &all)
 }
 
-// TestTokensOfRealMessages is on what agents and models really said, kept beside the checkout and not in it.
+// TestTokensOfRealMessages uses recorded messages of agents and models, which are not part of the repository.
 func TestTokensOfRealMessages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -133,8 +133,8 @@ func TestTokensOfRealMessages(t *testing.T) {
 	}
 }
 
-// messages is every text of 200 bytes or more that the files of a folder hold, each once: the strings of what is JSON, the
-// bullets of what is not.
+// messages returns each different text of 200 bytes or more in the files of a folder: the strings of JSON files,
+// and the bullets of other files.
 func messages(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -173,7 +173,7 @@ func messages(t *testing.T, dir string) map[string]bool {
 			return nil
 		}
 		if i := bytes.IndexAny(raw, "{["); i > 0 {
-			raw = raw[i:] // one file has a stray word before its JSON
+			raw = raw[i:] // one file has a word before its JSON
 		}
 		for dec := json.NewDecoder(bytes.NewReader(raw)); dec.More(); {
 			var v any
@@ -190,7 +190,7 @@ func messages(t *testing.T, dir string) map[string]bool {
 	return found
 }
 
-// texts are of all that may come: words, code, scripts, and bytes that are no text.
+// texts generates any input: words, code, scripts, and bytes that are not text.
 func texts() *rapid.Generator[string] {
 	parts := rapid.OneOf(
 		rapid.String(),
@@ -219,8 +219,9 @@ func TestTokensOfTwoTexts(t *testing.T) {
 	})
 }
 
-// TestTokensOfAnyTwoTexts proves what TestTokensOfTwoTexts tries: more[s][r] is how much more than from r any text can
-// cost from s, the longest way through all pairs of states. It ends only if no text costs more and more.
+// TestTokensOfAnyTwoTexts proves the property that TestTokensOfTwoTexts samples. more[s][r] is the maximum
+// additional cost of any text from state s compared with state r: the longest path through all pairs of states. The
+// test ends only if the cost is bounded.
 func TestTokensOfAnyTwoTexts(t *testing.T) {
 	t.Parallel()
 	var more [states][states]int
@@ -264,10 +265,10 @@ func FuzzFit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, tokens int) { checkFit(t, text, tokens) })
 }
 
-// checkFit: what fits is within the tokens, and a rune more is not.
+// checkFit checks that the prefix is within the tokens, and that one more rune is not.
 func checkFit(t rapid.TB, text string, tokens int) {
 	t.Helper()
-	n := Fit(text, tokens)
+	n := PrefixLen(text, tokens)
 	if got := Tokens(text[:n]); got > max(tokens, 0) {
 		t.Errorf("got %d tokens in the %d bytes that fit %d", got, n, tokens)
 	}
@@ -303,7 +304,7 @@ func TestFitTable(t *testing.T) {
 		{strings.Repeat("\xff", 1000), 10, 10},
 		{strings.Repeat("\x80", 1000), 10, 10},
 	} {
-		if got := Fit(tt.text, tt.tokens); got != tt.want {
+		if got := PrefixLen(tt.text, tt.tokens); got != tt.want {
 			t.Errorf("Fit(%.20q, %d): got %d, want %d", tt.text, tt.tokens, got, tt.want)
 		}
 	}
@@ -311,7 +312,7 @@ func TestFitTable(t *testing.T) {
 
 func TestTokensDoesNotAllocate(t *testing.T) {
 	text := strings.Join(samples["English"], "\n")
-	if got := testing.AllocsPerRun(10, func() { Fit(text, Tokens(text)/2) }); got != 0 {
+	if got := testing.AllocsPerRun(10, func() { PrefixLen(text, Tokens(text)/2) }); got != 0 {
 		t.Errorf("got %v allocations, want none", got)
 	}
 }
@@ -321,7 +322,7 @@ func BenchmarkTokens(b *testing.B) {
 	mixed := strings.Join(slices.Concat(samples["English"], samples["JSON"], samples["Go"]), "\n")
 	for _, size := range []int{1 << 10, 10 << 20} {
 		text := strings.Repeat(mixed, size/len(mixed)+1)[:size]
-		for name, f := range map[string]func() int{"Tokens": func() int { return Tokens(text) }, "Fit": func() int { return Fit(text, size) }} {
+		for name, f := range map[string]func() int{"Tokens": func() int { return Tokens(text) }, "Fit": func() int { return PrefixLen(text, size) }} {
 			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
 				b.SetBytes(int64(size))
 				b.ReportAllocs()

@@ -1,7 +1,7 @@
-// Package denied turns what a server refuses for want of rights into errors of whoever asked. A server that refuses a
-// message says so on the connection, by subject, and to the call that waits for an answer it says nothing: without more
-// it would look like a server that is away. A Watch ends the calls that a refusal is about, with an Error that names the
-// subject. It decides nothing, and it hears of nothing but its own connection.
+// Package denied returns the permission errors of a NATS server from the calls that caused them. A server reports a
+// denied publish or subscription on the connection, by subject, and never answers the call. Without this package such a
+// call looks like one to a server that is down. A Watch ends the affected calls with an Error that names the subject.
+// It watches one connection.
 package denied
 
 import (
@@ -15,34 +15,34 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Error says that the server does not let this user publish to a subject, or listen to it.
+// Error is returned when the server denies this user a publish, or a subscription if Listen is set.
 type Error struct {
-	Subject string
-	Listen  bool
+	Subject   string
+	Subscribe bool
 }
 
 func (e *Error) Error() string {
-	if e.Listen {
-		return fmt.Sprintf("the server does not let this user subscribe to %q", e.Subject)
+	if e.Subscribe {
+		return fmt.Sprintf("permission denied: subscribe to %q", e.Subject)
 	}
-	return fmt.Sprintf("the server does not let this user publish to %q", e.Subject)
+	return fmt.Sprintf("permission denied: publish to %q", e.Subject)
 }
 
-// Watch knows the calls of a connection that are under way. The nil Watch watches nothing.
+// Watch holds the calls in progress of a connection. Call and Do work with a nil Watch, without its errors.
 type Watch struct {
-	inbox string // what the connection's inboxes begin with
+	inbox string // prefix of the connection's inboxes
 
 	mu    sync.Mutex
 	calls map[*call]struct{}
 }
 
-// call is what wants to hear of refusals that are about it.
+// call is a call in progress. Denied is called for every permission error with one of the subjects.
 type call struct {
-	about  []string
-	denied func(*Error)
+	subjects []string
+	denied   func(*Error)
 }
 
-// New watches a connection. The handler of errors that it has goes on to hear of everything but the refusals that a call
+// New returns a Watch of a connection. The connection's error handler still gets all errors, except those that a call
 // returns.
 func New(nc *nats.Conn) *Watch {
 	w := &Watch{inbox: strings.TrimSuffix(nc.Opts.InboxPrefix, "."), calls: make(map[*call]struct{})}
@@ -51,7 +51,7 @@ func New(nc *nats.Conn) *Watch {
 	}
 	before := nc.ErrorHandler()
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		if e := parse(err); e != nil && w.refused(e) {
+		if e := parseError(err); e != nil && w.notify(e) {
 			return
 		}
 		if before != nil {
@@ -61,51 +61,51 @@ func New(nc *nats.Conn) *Watch {
 	return w
 }
 
-// refusal is the server's text; it gives nothing else.
-var refusal = regexp.MustCompile(`(Publish|Subscription) to "([^"]*)"`)
+// deniedPattern matches the server's text, because the client has no other source for the subject.
+var deniedPattern = regexp.MustCompile(`(Publish|Subscription) to "([^"]*)"`)
 
-// parse is the refusal that an error of a connection is, nil of others.
-func parse(err error) *Error {
+// parseError returns the permission error in an error of a connection, or nil.
+func parseError(err error) *Error {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return nil
 	}
-	m := refusal.FindStringSubmatch(err.Error())
+	m := deniedPattern.FindStringSubmatch(err.Error())
 	if m == nil {
 		return nil
 	}
-	return &Error{Subject: m[2], Listen: m[1] == "Subscription"}
+	return &Error{Subject: m[2], Subscribe: m[1] == "Subscription"}
 }
 
-// refused tells the calls that a refusal is about, and reports whether there are any. Without its inbox no call ever hears
-// an answer.
-func (w *Watch) refused(e *Error) (told bool) {
-	deaf := e.Listen && strings.HasPrefix(e.Subject, w.inbox)
+// notify passes an error to the calls that it affects, and reports whether there are any. A denied subscription to the
+// inbox affects all calls, because none can get an answer.
+func (w *Watch) notify(e *Error) (notified bool) {
+	allCalls := e.Subscribe && strings.HasPrefix(e.Subject, w.inbox)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.calls {
-		for _, about := range c.about {
-			if deaf || within(about, e.Subject) {
+		for _, part := range c.subjects {
+			if allCalls || hasTokens(part, e.Subject) {
 				c.denied(e)
-				told = true
+				notified = true
 				break
 			}
 		}
 	}
-	return told
+	return notified
 }
 
-// within reports whether the tokens of part stand in a subject, one after the other.
-func within(part, subject string) bool {
+// hasTokens reports whether the tokens of part are consecutive tokens of subject.
+func hasTokens(part, subject string) bool {
 	return strings.Contains("."+subject+".", "."+part+".")
 }
 
-// Notify calls fn for every refusal that is about one of some subjects, until stop is called. A subject may be part of one:
-// a stream's name stands for all that is asked about the stream. Fn must not block.
-func (w *Watch) Notify(about []string, fn func(*Error)) (stop func()) {
+// Notify calls fn for every permission error with one of the subjects, until stop is called. A subject may be a part of
+// the denied one: the name of a stream matches all requests about that stream. Fn must not block.
+func (w *Watch) Notify(subjects []string, fn func(*Error)) (stop func()) {
 	if w == nil {
 		return func() {}
 	}
-	c := &call{about, fn}
+	c := &call{subjects, fn}
 	w.mu.Lock()
 	w.calls[c] = struct{}{}
 	w.mu.Unlock()
@@ -116,15 +116,15 @@ func (w *Watch) Notify(about []string, fn func(*Error)) (stop func()) {
 	}
 }
 
-// Call makes a call about a subject, or part of one as Notify takes it. A refusal ends its context, and Call returns the
-// *Error in the place of what the end came to.
-func Call[T any](ctx context.Context, w *Watch, about string, fn func(context.Context) (T, error)) (T, error) {
+// Call calls fn. A permission error with the subject, or a part of one as in Notify, cancels the context of fn. Then
+// Call returns the *Error instead of the error of fn.
+func Call[T any](ctx context.Context, w *Watch, subject string, fn func(context.Context) (T, error)) (T, error) {
 	if w == nil {
 		return fn(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer w.Notify([]string{about}, func(e *Error) { cancel(e) })()
+	defer w.Notify([]string{subject}, func(e *Error) { cancel(e) })()
 	v, err := fn(ctx)
 	var refused *Error
 	if err != nil && errors.As(context.Cause(ctx), &refused) {
@@ -133,8 +133,8 @@ func Call[T any](ctx context.Context, w *Watch, about string, fn func(context.Co
 	return v, err
 }
 
-// Do is Call of what returns nothing but an error.
-func Do(ctx context.Context, w *Watch, about string, fn func(context.Context) error) error {
-	_, err := Call(ctx, w, about, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+// Do is Call for a function that returns only an error.
+func Do(ctx context.Context, w *Watch, subject string, fn func(context.Context) error) error {
+	_, err := Call(ctx, w, subject, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err
 }

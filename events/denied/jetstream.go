@@ -7,17 +7,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// watched is a JetStream whose calls are watched: those of ours that go to the server. What they return is not.
+// watched is a JetStream that runs its requests to the server through Call. The objects that it returns do not.
 type watched struct {
 	jetstream.JetStream
 	w *Watch
 }
 
-// JetStream watches the calls of a JetStream.
+// JetStream returns a JetStream whose requests return an Error if they are denied.
 func JetStream(js jetstream.JetStream, w *Watch) jetstream.JetStream { return &watched{js, w} }
 
-// Of is what watches a JetStream, nil for nobody.
-func Of(js jetstream.JetStream) *Watch {
+// WatchOf returns the Watch of a JetStream, or nil if it has none.
+func WatchOf(js jetstream.JetStream) *Watch {
 	if j, ok := js.(*watched); ok {
 		return j.w
 	}

@@ -1,5 +1,6 @@
-// Package direct reads many messages of a stream in one round trip, without a consumer: by the direct gets of JetStream
-// (NATS ADR-31), which a stream must allow. Any replica answers, and one that lags does not have the newest messages.
+// Package direct reads many messages of a stream in one round trip, without a consumer. It uses the batched direct gets
+// of JetStream (NATS ADR-31), which the stream must allow. Any replica may answer, and a lagging one lacks the newest
+// messages.
 package direct
 
 import (
@@ -14,18 +15,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Message is a message as a stream holds it.
+// Message is a stored message.
 type Message struct {
 	Subject string
 	Seq     uint64
-	Header  nats.Header // those it was published with; the server's come after them
+	Header  nats.Header // as published, followed by the headers that the server adds
 	Data    []byte
 }
 
-// Removed reports whether it only says, in a key-value bucket, that its key is gone.
-func (m *Message) Removed() bool { return m.Header.Get("KV-Operation") != "" }
+// Deleted reports whether the message is a delete marker of a key-value bucket.
+func (m *Message) Deleted() bool { return m.Header.Get("KV-Operation") != "" }
 
-// Stored is when the server stored it, by its clock.
+// Stored returns the time of the server when it stored the message. It is zero if the message has none.
 func (m *Message) Stored() time.Time {
 	all := m.Header["Nats-Time-Stamp"]
 	if len(all) == 0 {
@@ -35,36 +36,37 @@ func (m *Message) Stored() time.Time {
 	return t
 }
 
-// Query says which messages of a stream: all on a subject, which may have wildcards, or the last of each of several.
+// Query selects messages: either all of a subject, which may have wildcards, or the last one of each subject in Last.
 type Query struct {
 	Subject string   `json:"next_by_subj,omitempty"`
-	Last    []string `json:"multi_last,omitempty"` // MaxLast at most
-	From    uint64   `json:"seq,omitempty"`        // none before this sequence
+	Last    []string `json:"multi_last,omitempty"` // at most MaxLast
+	From    uint64   `json:"seq,omitempty"`        // the first sequence
 
-	Since time.Time `json:"start_time,omitzero"` // none stored before it; without From
+	Since time.Time `json:"start_time,omitzero"` // only messages stored at this time or later; not with From
 }
 
-// MaxLast is how many subjects the server takes in one query.
+// MaxLast is the largest number of subjects that the server accepts in one query.
 const MaxLast = 1024
 
-// One answer holds so many messages and, give or take one, bytes; then the next is asked for. The server's own limit of
-// bytes is as much as it lets wait for a client before it takes it for a slow one and hangs up.
+// Limits of one reply: a number of messages and a number of bytes, which the last message may exceed. Then Read sends
+// the next request. The server's own byte limit equals its limit of pending bytes for a slow consumer, at which it
+// disconnects.
 const (
-	answerMessages = 1000
-	answerBytes    = 8 << 20
-	answerTimeout  = 5 * time.Second // for as long the server may be silent
-	api            = "$JS.API.DIRECT.GET."
+	replyMessages = 1000
+	replyBytes    = 8 << 20
+	replyTimeout  = 5 * time.Second // longest wait for the next message
+	apiPrefix     = "$JS.API.DIRECT.GET."
 )
 
-// Read calls fn for every message that a query asks for, in the order of the stream, and ends with the first error of
-// fn. Nothing there is no error. The server answers a thousand messages at a time, each thousand from one consistent
-// moment; what is written meanwhile may be read, too. A server that is silent for five seconds is nats.ErrTimeout, a
-// stream that is not there nats.ErrNoResponders.
+// Read calls fn for every message of a query, in the order of the stream, until fn returns an error. It returns nil for
+// an empty result. Each reply has up to a thousand messages from one consistent state; Read may also return messages
+// that are stored meanwhile. It returns nats.ErrTimeout after five seconds without a message, and nats.ErrNoResponders
+// if the stream does not exist.
 func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Message) error) error {
-	// There is room for one answer and its end. The channel that the client would make is 65 times that: its half
-	// megabyte was most of what a short read allocated, and a quarter of its time.
-	in := inbox{make(chan *nats.Msg, answerMessages+1), make(chan struct{}), time.NewTimer(answerTimeout)}
-	defer in.silence.Stop()
+	// The channel has room for one reply. The default channel of the client is 65 times larger: its half megabyte was
+	// most of the memory of a short read, and took a quarter of its time.
+	in := inbox{make(chan *nats.Msg, replyMessages+1), make(chan struct{}), time.NewTimer(replyTimeout)}
+	defer in.timeout.Stop()
 	subject := nc.NewInbox()
 	sub, err := nc.ChanSubscribe(subject, in.messages)
 	if err != nil {
@@ -80,14 +82,14 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 			Query
 			Batch    int `json:"batch"`
 			MaxBytes int `json:"max_bytes"`
-		}{q, answerMessages, answerBytes})
+		}{q, replyMessages, replyBytes})
 		if err != nil {
 			return err
 		}
-		if err := nc.PublishRequest(api+stream, subject, req); err != nil {
+		if err := nc.PublishRequest(apiPrefix+stream, subject, req); err != nil {
 			return err
 		}
-		next, err := in.answer(ctx, fn)
+		next, err := in.readReply(ctx, fn)
 		if err != nil {
 			return err
 		}
@@ -96,13 +98,13 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 	return nil
 }
 
-// Count returns the number of messages under a subject, which may have wildcards. Its errors are those of Read.
+// Count returns the number of messages of a subject, which may have wildcards. It returns the same errors as Read.
 func Count(ctx context.Context, nc *nats.Conn, stream, subject string) (n uint64, err error) {
 	// The reply to a batch of one contains the number of further messages.
-	in := inbox{make(chan *nats.Msg, 2), make(chan struct{}), time.NewTimer(answerTimeout)}
-	defer in.silence.Stop()
-	to := nc.NewInbox()
-	sub, err := nc.ChanSubscribe(to, in.messages)
+	in := inbox{make(chan *nats.Msg, 2), make(chan struct{}), time.NewTimer(replyTimeout)}
+	defer in.timeout.Stop()
+	inbox := nc.NewInbox()
+	sub, err := nc.ChanSubscribe(inbox, in.messages)
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +117,7 @@ func Count(ctx context.Context, nc *nats.Conn, stream, subject string) (n uint64
 	if err != nil {
 		return 0, err
 	}
-	if err := nc.PublishRequest(api+stream, to, req); err != nil {
+	if err := nc.PublishRequest(apiPrefix+stream, inbox, req); err != nil {
 		return 0, err
 	}
 	reply, err := in.next(ctx)
@@ -127,22 +129,22 @@ func Count(ctx context.Context, nc *nats.Conn, stream, subject string) (n uint64
 	} else if err != nil {
 		return 0, err
 	}
-	more, err := strconv.ParseUint(said(reply, "Nats-Num-Pending"), 10, 64)
+	more, err := strconv.ParseUint(serverHeader(reply, "Nats-Num-Pending"), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("number of pending messages of a direct get: %w", err)
+		return 0, fmt.Errorf("parse reply of direct get: pending messages: %w", err)
 	}
 	return more + 1, nil
 }
 
-// Last is the last message on a subject, nil if there is none. It is cheaper than a Read of one, and its errors are those.
+// Last returns the last message of a subject, or nil. It costs less than Read, and returns the same errors.
 func Last(ctx context.Context, nc *nats.Conn, stream, subject string) (last *Message, err error) {
-	wait, cancel := context.WithTimeout(ctx, answerTimeout)
+	wait, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	reply, err := nc.RequestWithContext(wait, api+stream+"."+subject, nil)
+	reply, err := nc.RequestWithContext(wait, apiPrefix+stream+"."+subject, nil)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return nil, nats.ErrTimeout
-	case errors.Is(err, nats.ErrNoResponders): // which the client also makes of an empty message stored with that status
+	case errors.Is(err, nats.ErrNoResponders): // the client also returns this for an empty message that was stored with this status
 		err = Read(ctx, nc, stream, Query{Last: []string{subject}}, func(m Message) error { last = &m; return nil })
 		return last, err
 	case err != nil:
@@ -158,15 +160,16 @@ func Last(ctx context.Context, nc *nats.Conn, stream, subject string) (last *Mes
 	return &m, nil
 }
 
-// inbox is where the answers to a query come in.
+// inbox receives the replies to a query.
 type inbox struct {
 	messages chan *nats.Msg
-	closed   chan struct{} // with the connection, or when the caller is done
-	silence  *time.Timer
+	closed   chan struct{} // closed with the connection, or by Unsubscribe
+	timeout  *time.Timer
 }
 
-// answer consumes one answer and returns where the next begins, 0 if this was the last.
-func (in *inbox) answer(ctx context.Context, fn func(Message) error) (next uint64, err error) {
+// readReply calls fn for the messages of one reply. It returns the first sequence of the next reply, or 0 after the
+// last.
+func (in *inbox) readReply(ctx context.Context, fn func(Message) error) (next uint64, err error) {
 	for {
 		reply, err := in.next(ctx)
 		if err != nil {
@@ -194,11 +197,11 @@ func (in *inbox) next(ctx context.Context) (*nats.Msg, error) {
 		return nil, err
 	}
 	select {
-	case m := <-in.messages: // most are here already: no need of a timer
+	case m := <-in.messages: // usually there is already a message, so save the timer
 		return m, nil
 	default:
 	}
-	in.silence.Reset(answerTimeout)
+	in.timeout.Reset(replyTimeout)
 	select {
 	case m := <-in.messages:
 		return m, nil
@@ -206,20 +209,20 @@ func (in *inbox) next(ctx context.Context) (*nats.Msg, error) {
 		return nil, ctx.Err()
 	case <-in.closed:
 		return nil, nats.ErrConnectionClosed
-	case <-in.silence.C:
+	case <-in.timeout.C:
 		return nil, nats.ErrTimeout
 	}
 }
 
-// parse is the stored message that the server sent, or io.EOF where it says that there is no more. A sequence tells the
-// two apart, and not a status: that may be a header of the message.
+// parse returns the stored message in a message of the reply, or io.EOF at the end of the reply. It looks for a
+// sequence, because a stored message can also have a status header.
 func parse(m *nats.Msg) (Message, error) {
-	if text := said(m, "Nats-Sequence"); text != "" {
-		seq, err := strconv.ParseUint(text, 10, 64)
+	if sequence := serverHeader(m, "Nats-Sequence"); sequence != "" {
+		seq, err := strconv.ParseUint(sequence, 10, 64)
 		if err != nil {
-			return Message{}, fmt.Errorf("sequence of a direct get: %w", err)
+			return Message{}, fmt.Errorf("parse reply of direct get: sequence: %w", err)
 		}
-		return Message{said(m, "Nats-Subject"), seq, m.Header, m.Data}, nil
+		return Message{serverHeader(m, "Nats-Subject"), seq, m.Header, m.Data}, nil
 	}
 	switch status := m.Header.Get("Status"); status {
 	case "204", "404":
@@ -227,13 +230,13 @@ func parse(m *nats.Msg) (Message, error) {
 	case "503":
 		return Message{}, nats.ErrNoResponders
 	default:
-		return Message{}, fmt.Errorf("answer of a direct get: status %q, %q", status, m.Header.Get("Description"))
+		return Message{}, fmt.Errorf("reply of direct get: status %q, %q", status, m.Header.Get("Description"))
 	}
 }
 
-// said is what the server says of a stored message. It adds its headers to those that were published, and a message
-// that somebody copied with all its headers has the name twice.
-func said(m *nats.Msg, name string) string {
+// serverHeader returns a header that the server has added. The server's header comes last: a message that was copied
+// with all its headers has the name twice.
+func serverHeader(m *nats.Msg, name string) string {
 	values := m.Header[name]
 	if len(values) == 0 {
 		return ""

@@ -20,7 +20,7 @@ import (
 	"debrief/events/natsd"
 )
 
-// connect is a connection to a server of its own.
+// connect returns a connection to a new server.
 func connect(t testing.TB) *nats.Conn {
 	t.Helper()
 	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
@@ -36,7 +36,7 @@ func connect(t testing.TB) *nats.Conn {
 	return nc
 }
 
-// stream makes the stream S of the subjects s.>.
+// stream creates the stream S with the subjects s.>.
 func stream(t testing.TB, nc *nats.Conn) jetstream.JetStream {
 	t.Helper()
 	js, err := jetstream.New(nc)
@@ -69,7 +69,7 @@ func read(t rapid.TB, nc *nats.Conn, q direct.Query) (all []direct.Message) {
 	return all
 }
 
-// brief are messages without the headers.
+// brief formats messages without their headers.
 func brief(all []direct.Message) (lines []string) {
 	for _, m := range all {
 		lines = append(lines, fmt.Sprintf("%d %s %s", m.Seq, m.Subject, m.Data))
@@ -77,8 +77,8 @@ func brief(all []direct.Message) (lines []string) {
 	return lines
 }
 
-// TestWhatIsAskedForIsRead compares with a list whatever may be asked of a stream.
-func TestWhatIsAskedForIsRead(t *testing.T) {
+// TestReadReturnsMatchingMessages compares random queries with a list of the messages.
+func TestReadReturnsMatchingMessages(t *testing.T) {
 	t.Parallel()
 	nc := connect(t)
 	js := stream(t, nc)
@@ -139,8 +139,8 @@ func TestWhatIsAskedForIsRead(t *testing.T) {
 	})
 }
 
-// TestMoreThanOneAnswerHolds is read on, by messages and by bytes, and only from there.
-func TestMoreThanOneAnswerHolds(t *testing.T) {
+// TestReadContinuesAfterFullReply covers the limits of messages and bytes. Read continues at the right sequence.
+func TestReadContinuesAfterFullReply(t *testing.T) {
 	t.Parallel()
 	nc := connect(t)
 	js := stream(t, nc)
@@ -150,7 +150,7 @@ func TestMoreThanOneAnswerHolds(t *testing.T) {
 		last = append(last, fmt.Sprintf("s.large.%d", i))
 		publish(t, js, &nats.Msg{Subject: last[i], Data: large})
 	}
-	const small = 3*1000 + 1 // the last answer holds one
+	const small = 3*1000 + 1 // the last reply has one message
 	for i := range small {
 		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprint("s.small.", i)}); err != nil {
 			t.Fatal(err)
@@ -186,8 +186,8 @@ func subjects(n int) (list []string) {
 	return list
 }
 
-// TestASlowCallerLosesNothing: a whole answer is there before the first message of it is dealt with.
-func TestASlowCallerLosesNothing(t *testing.T) {
+// TestSlowCallerLosesNoMessage: the whole reply arrives before the first message is handled.
+func TestSlowCallerLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	nc := connect(t)
 	js := stream(t, nc)
@@ -211,9 +211,9 @@ func TestASlowCallerLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAStoredMessageIsNoAnswer, whatever headers it was stored with: those of an answer, and of a message that somebody
-// read and published again as it was.
-func TestAStoredMessageIsNoAnswer(t *testing.T) {
+// TestStoredStatusIsNotEndOfReply: messages can be stored with any header, such as those of a reply, or of a message
+// that was read and published again.
+func TestStoredStatusIsNotEndOfReply(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"204", "404", "408", "503", ""} {
 		for _, data := range []string{"", "data"} {
@@ -244,7 +244,7 @@ func TestAStoredMessageIsNoAnswer(t *testing.T) {
 				if want := []string{"2 s.a " + data, "2 s.a " + data}; !cmp.Equal(brief(last), want) {
 					t.Errorf("last: got %q, want %q", brief(last), want)
 				}
-				if !m.Removed() || m.Header.Get("Status") != status {
+				if !m.Deleted() || m.Header.Get("Status") != status {
 					t.Errorf("last: headers %v are not those it was published with", m.Header)
 				}
 			})
@@ -252,7 +252,7 @@ func TestAStoredMessageIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestWhereNoStreamIsThereIsAnError(t *testing.T) {
+func TestMissingStreamReturnsErrNoResponders(t *testing.T) {
 	t.Parallel()
 	nc := connect(t)
 	if err := direct.Read(t.Context(), nc, "S", direct.Query{Subject: "s.>"}, nil); !errors.Is(err, nats.ErrNoResponders) {
@@ -263,7 +263,7 @@ func TestWhereNoStreamIsThereIsAnError(t *testing.T) {
 	}
 }
 
-func TestAReadEndsWithTheCaller(t *testing.T) {
+func TestReadEndsWithContext(t *testing.T) {
 	t.Parallel()
 	nc := connect(t)
 	js := stream(t, nc)
@@ -294,13 +294,13 @@ func TestAReadEndsWithTheCaller(t *testing.T) {
 	if m, err := direct.Last(ctx, nc, "S", "s.a"); !errors.Is(err, context.Canceled) || m != nil {
 		t.Errorf("last: got %v (%v), want %v", m, err, context.Canceled)
 	}
-	if n := nc.NumSubscriptions(); n > 1 { // the client's own for requests stays
+	if n := nc.NumSubscriptions(); n > 1 { // the client keeps one for requests
 		t.Errorf("%d subscriptions are left", n)
 	}
 }
 
-// TestSilence: the server's is its own fault, and not that of a caller who would have waited longer.
-func TestSilence(t *testing.T) {
+// TestSilentServerReturnsErrTimeout: a silent server is ErrTimeout; a caller with a shorter timeout gets its own error.
+func TestSilentServerReturnsErrTimeout(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -324,7 +324,7 @@ func TestSilence(t *testing.T) {
 			t.Run(call+" "+test.name, func(t *testing.T) {
 				t.Parallel()
 				nc := connect(t)
-				// Who is asked hears it, and says nothing.
+				// The responder receives the request, but does not answer.
 				if _, err := nc.Subscribe("$JS.API.DIRECT.GET.>", func(*nats.Msg) { go test.end(nc) }); err != nil {
 					t.Fatal(err)
 				}

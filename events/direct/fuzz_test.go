@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// FuzzParse: whatever headers a message was stored with, it is the one that the server says it is.
+// FuzzParse: parse returns the sequence of the server for a stored message with any headers.
 func FuzzParse(f *testing.F) {
 	for _, stored := range []string{
 		"", " 204 EOB", " 503", "\r\nStatus: 404", "\r\nNats-Sequence: 9", "\r\nNats-Sequence:\r\nNats-Subject: elsewhere",
@@ -19,10 +19,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, headers []byte) {
 		stored := "NATS/1.0" + string(headers) + "\r\n"
 		if header, err := nats.DecodeHeadersMsg([]byte(stored + "\r\n")); err == nil {
-			parse(&nats.Msg{Header: header}) // as the server's own word
+			parse(&nats.Msg{Header: header}) // as headers of the server
 		}
 		header, err := nats.DecodeHeadersMsg([]byte(stored + "Nats-Subject: s.a\r\nNats-Sequence: 7\r\n\r\n"))
-		if err != nil || strings.Contains(stored, "\n\r\n") || strings.Contains(stored, "\n\n") { // where headers end
+		if err != nil || strings.Contains(stored, "\n\r\n") || strings.Contains(stored, "\n\n") { // end of the headers
 			return
 		}
 		m, err := parse(&nats.Msg{Header: header, Data: headers})

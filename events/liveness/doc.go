@@ -1,25 +1,26 @@
-// Package liveness says whether learning is alive: per role what waits and since when, what became of the last work, and
-// a verdict of green, yellow or red with a sentence for each reason. It reads and judges; it changes nothing.
+// Package liveness reports the health of the roles. For each role it has the number and age of waiting messages,
+// recent results, and a verdict of green, yellow or red with one sentence for each reason. It only reads.
 //
 // # The verdict
 //
-// Judge is pure: numbers in, verdict out. A role is red when
+// The verdict is a pure function of measurements. The limit is 60 s (the floor), or three times the 95th percentile
+// of the duration of successful handling, whichever is longer. A role is red in these cases:
 //
-//   - messages wait and none went well for longer than the floor (60 s) or three times the 95th percentile of handling what goes well,
-//     whichever is longer, counted from when work began to wait;
-//   - its workers are paused over useless output, or cannot reach what they need, for as long as that; a message of a
-//     newer schema, which is for a newer program, is red at once;
-//   - the last five messages or more all became dead letters, and none went well for as long as that (yellow: fewer);
-//   - messages wait and no worker of the role runs, for as long as that;
-//   - the oldest of them has waited half of the age at which its stream drops it, or its stream is 80 % full.
+//   - Messages wait, and no message was handled successfully for longer than the limit, counted from when messages began to wait.
+//   - Its workers are unavailable for longer than the limit, or paused over useless output for half of the floor.
+//   - A message has a newer schema and needs a newer program. The role is red at once.
+//   - The last five messages or more became dead letters, and no message was handled successfully for longer than the limit.
+//     With fewer dead letters the verdict is yellow.
+//   - Messages wait for longer than the limit, and no worker of the role runs.
+//   - The oldest waiting message has reached half of the retention of its stream, or the stream is 80 % full.
 //
-// A message that was handled and taught nothing has gone well: a run without a flaw is no fault of the reflector's. When
-// 20 in a row taught nothing for as long as that, the verdict is yellow. Dead letters and retries are never progress.
+// A message without a lesson is a success, because a run may have no error. If 20 such messages follow each other
+// for longer than the limit, the verdict is yellow. Dead letters and retries are not successes.
 //
-// # Where it shows
+// # Output
 //
-// Each process has its own (Watch, Check): over HTTP in every program's /healthz, and in numbers at /metrics (package
-// cmd/internal/metrics). For all processes of an
-// account Call asks on the core subject ace.health, each process answers for itself (Answer), and Combine joins the
-// answers with what the server knows, so that a role that does not run is judged as well. Nothing of this is stored.
+// Each process reports its own roles (Watch, Check), over HTTP at /healthz and as metrics at /metrics (package
+// cmd/internal/metrics). For all processes of an account, Call sends a request on the core subject debrief.health, each
+// process replies (Answer), and Combine joins the replies with the state of the server. So a role without a process
+// has a verdict too. Nothing is stored.
 package liveness

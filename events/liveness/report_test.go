@@ -26,7 +26,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// work runs a role until stop is called, which the end of the test does too.
+// work runs a role until stop is called or the test ends.
 func work(t *testing.T, c *bus.Conn, role string, handle func(*bus.Delivery) bus.Result) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -56,7 +56,7 @@ func publish(t *testing.T, c *bus.Conn, n int) {
 	for range n {
 		e := &events.Execution{ID: events.NewID(), TaskID: "t", Answer: "42"}
 		e.Book = "b"
-		if _, err := c.Publish(t.Context(), e, bus.Marks{}); err != nil {
+		if _, err := c.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,21 +69,21 @@ func reflected(d *bus.Delivery) bus.Result {
 	return bus.Result{Events: []events.Event{r}}
 }
 
-func survey(t *testing.T, c *bus.Conn, role string, floor time.Duration) Survey {
+func survey(t *testing.T, c *bus.Conn, role string, floor time.Duration) RoleSummary {
 	t.Helper()
-	reports, err := Call(t.Context(), c.NATS())
+	reports, err := CollectReports(t.Context(), c.NATS())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := c.Work(t.Context(), role)
+	w, err := c.Backlog(t.Context(), role)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Combine(role, w, reports, time.Now(), floor)
+	return Summarize(role, w, reports, time.Now(), floor)
 }
 
-// TestARollCallSeesWhoWorksAndWhoStopped follows a reflector through its life as status sees it.
-func TestARollCallSeesWhoWorksAndWhoStopped(t *testing.T) {
+// TestCallAndCombine follows a reflector from start to stop.
+func TestCallAndCombine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -91,10 +91,10 @@ func TestARollCallSeesWhoWorksAndWhoStopped(t *testing.T) {
 	const floor = 100 * time.Millisecond
 	conn, nc := bustest.Open(t, bus.Policy{})
 	s := survey(t, conn, events.RoleReflector, floor)
-	if s.Level != Yellow || s.Workers != 0 || !slices.Equal(s.Because, []string{"no reflector runs"}) {
+	if s.Level != Yellow || s.Workers != 0 || !slices.Equal(s.Reasons, []string{"no reflector runs"}) {
 		t.Errorf("before: got %+v", s)
 	}
-	closed, err := Watch(conn, "one", floor).Answer()
+	closed, err := NewProcess(conn, "one", floor).ServeReports()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,21 +103,21 @@ func TestARollCallSeesWhoWorksAndWhoStopped(t *testing.T) {
 	publish(t, conn, 5)
 	eventually(t, "5 are reflected on", func() bool { return survey(t, conn, events.RoleReflector, floor).Stored == 5 })
 	s = survey(t, conn, events.RoleReflector, floor)
-	if s.Level != Green || s.Workers != 1 || s.States["running"] != 1 || s.Outputs != 5 || s.Output.IsZero() || s.P95 <= 0 || !s.Idle() {
+	if s.Level != Green || s.Workers != 1 || s.States["running"] != 1 || s.Outputs != 5 || s.LastOutput.IsZero() || s.P95 <= 0 || !s.Idle() {
 		t.Errorf("at work: got %+v", s)
 	}
 	stop()
 	publish(t, conn, 2)
 	eventually(t, "red", func() bool { return survey(t, conn, events.RoleReflector, floor).Level == Red })
 	s = survey(t, conn, events.RoleReflector, floor)
-	if s.Workers != 0 || s.Pending != 2 || s.Oldest.IsZero() || s.Book != "b" || !strings.HasPrefix(s.Because[0], "no reflector runs: 2 messages wait") {
+	if s.Workers != 0 || s.Pending != 2 || s.Oldest.IsZero() || s.Book != "b" || !strings.HasPrefix(s.Reasons[0], "no reflector runs: 2 messages wait") {
 		t.Errorf("stopped: got %+v", s)
 	}
-	// The curator has never run, and what waits for it is all that there is.
+	// The curator has never run, and messages wait for it.
 	if s := survey(t, conn, events.RoleCurator, floor); s.Level != Red || s.Pending != 5 || s.Oldest.IsZero() {
 		t.Errorf("the curator: got %+v", s)
 	}
-	// What is no report, and a request that is none, harm nobody.
+	// An invalid report and an invalid request are ignored.
 	sub, err := nc.Subscribe(events.SubjectHealth, func(m *nats.Msg) { _ = m.Respond([]byte("{")) })
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestARollCallSeesWhoWorksAndWhoStopped(t *testing.T) {
 	if err := sub.Unsubscribe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.PublishRequest(events.SubjectHealth, "ace.edit.b", nil); err != nil {
+	if err := nc.PublishRequest(events.SubjectHealth, "debrief.edit.b", nil); err != nil {
 		t.Fatal(err)
 	}
 	survey(t, conn, events.RoleReflector, floor)
@@ -139,83 +139,83 @@ func TestARollCallSeesWhoWorksAndWhoStopped(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotGoWellIsNoProgress(t *testing.T) {
+func TestRetriesAreNoSuccess(t *testing.T) {
 	t.Parallel()
 	const floor = 100 * time.Millisecond
 	conn, _ := bustest.Open(t, bus.Policy{MaxAttempts: 1 << 20, BackoffMin: 5 * time.Millisecond, BackoffMax: 5 * time.Millisecond})
-	p := Watch(conn, "one", floor)
+	p := NewProcess(conn, "one", floor)
 	work(t, conn, events.RoleReflector, func(*bus.Delivery) bus.Result { return bus.Result{Err: context.DeadlineExceeded} })
 	publish(t, conn, 3)
 	eventually(t, "red", func() bool { return p.Check(t.Context()).Level == Red })
 	r := p.Check(t.Context()).Roles[0]
-	if r.Vitals.Retried == 0 || r.Vitals.Stored+r.Vitals.Handled != 0 || !r.Vitals.Settled.IsZero() || r.State != bus.Running {
+	if r.Vitals.Retried == 0 || r.Vitals.Stored+r.Vitals.Handled != 0 || !r.Vitals.LastSuccess.IsZero() || r.State != bus.Running {
 		t.Errorf("got %+v", r)
 	}
 }
 
-func TestManyWorkersAreOneRole(t *testing.T) {
+func TestCombineManyWorkers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	worker := func(s bus.State, in, settled time.Duration, stored uint64) Report {
 		r := Role{RoleHealth: bus.RoleHealth{Role: "curator", State: s, Since: now.Add(-in)}}
-		r.Vitals = bus.Vitals{Stored: stored, Started: now.Add(-time.Hour), Settled: now.Add(-settled), P95: time.Duration(stored) * time.Second}
+		r.Vitals = bus.RoleStats{Stored: stored, Started: now.Add(-time.Hour), LastSuccess: now.Add(-settled), P95: time.Duration(stored) * time.Second}
 		return Report{Roles: []Role{r, {RoleHealth: bus.RoleHealth{Role: "reflector", State: bus.Running}}}}
 	}
-	waiting := bus.Work{Lag: bus.Lag{Pending: 3}, Oldest: now.Add(-10 * time.Minute)}
+	waiting := bus.Backlog{Lag: bus.Lag{Pending: 3}, Oldest: now.Add(-10 * time.Minute)}
 	for _, row := range []struct {
 		what    string
 		reports []Report
 		want    Level
 		says    string
 	}{
-		{"one of two is paused", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Running, time.Hour, time.Second, 2)}, Yellow, "1 of 2 workers of the curator are not at work"},
-		{"the other order", []Report{worker(bus.Running, time.Hour, time.Second, 2), worker(bus.Paused, time.Hour, time.Hour, 1)}, Yellow, "1 of 2 workers"},
+		{"one of two is paused", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Running, time.Hour, time.Second, 2)}, Yellow, "1 of 2 curator workers are not healthy"},
+		{"the other order", []Report{worker(bus.Running, time.Hour, time.Second, 2), worker(bus.Paused, time.Hour, time.Hour, 1)}, Yellow, "1 of 2 curator workers"},
 		{"both, one only just", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Unavailable, time.Second, 2*time.Second, 2)}, Yellow, "unavailable for 1s"},
 		{"both for long", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Unavailable, 2*time.Minute, 2*time.Minute, 2)}, Red, "unavailable for 2m0s"},
 		{"one has stopped", []Report{worker(bus.Stopped, time.Hour, time.Hour, 1), worker(bus.Running, time.Hour, time.Second, 2)}, Green, ""},
 		{"all have", []Report{worker(bus.Stopped, time.Hour, time.Second, 1)}, Red, "no curator runs: 3 messages wait"},
 		{"none has", nil, Red, "no curator runs"},
 	} {
-		s := Combine("curator", waiting, row.reports, now, 0)
-		if s.Level != row.want || row.says != "" && !strings.Contains(strings.Join(s.Because, "; "), row.says) {
-			t.Errorf("%s: got %s %q, want %s %q", row.what, s.Level, s.Because, row.want, row.says)
+		s := Summarize("curator", waiting, row.reports, now, 0)
+		if s.Level != row.want || row.says != "" && !strings.Contains(strings.Join(s.Reasons, "; "), row.says) {
+			t.Errorf("%s: got %s %q, want %s %q", row.what, s.Level, s.Reasons, row.want, row.says)
 		}
 	}
-	s := Combine("curator", waiting, []Report{worker(bus.Running, time.Hour, time.Second, 1), worker(bus.Running, time.Hour, time.Second, 2)}, now, 0)
+	s := Summarize("curator", waiting, []Report{worker(bus.Running, time.Hour, time.Second, 1), worker(bus.Running, time.Hour, time.Second, 2)}, now, 0)
 	if s.Workers != 2 || s.Stored != 3 || s.P95 != 2*time.Second {
 		t.Errorf("got %+v, want sums and the slowest", s)
 	}
-	// One that starts again and again never settles anything: the server remembers.
+	// A worker that crashes repeatedly has no success. The server keeps the time of the last acknowledgement.
 	again := worker(bus.Running, time.Second, time.Second, 0)
-	again.Roles[0].Vitals = bus.Vitals{Started: now.Add(-time.Second)}
-	again.Roles[0].Work.Acked = now.Add(-5 * time.Minute)
-	if s := Combine("curator", waiting, []Report{again}, now, 0); s.Level != Red {
+	again.Roles[0].Vitals = bus.RoleStats{Started: now.Add(-time.Second)}
+	again.Roles[0].Work.LastAck = now.Add(-5 * time.Minute)
+	if s := Summarize("curator", waiting, []Report{again}, now, 0); s.Level != Red {
 		t.Errorf("a worker that crashes over and over: got %+v", s.Verdict)
 	}
 }
 
-func TestAPublicReportKeepsWhatWasSaidToItself(t *testing.T) {
+func TestPublicReportHidesReasons(t *testing.T) {
 	t.Parallel()
 	const secret = "the model said: my key is 1234"
 	h := bus.RoleHealth{Role: "reflector", State: bus.Paused, Reason: secret, Since: time.Now()}
 	r := Role{RoleHealth: h}
-	r.Verdict = Judge(facts(r, time.Now()), Floor)
+	r.Verdict = Assess(measure(r, time.Now()), Floor)
 	private := Report{Error: secret, Roles: []Role{r}}
-	if !strings.Contains(strings.Join(r.Because, ""), secret) {
-		t.Fatalf("%q says nothing that could be kept", r.Because)
+	if !strings.Contains(strings.Join(r.Reasons, ""), secret) {
+		t.Fatalf("%q contains no text to hide", r.Reasons)
 	}
 	public := private.Public()
-	if s := strings.Join(public.Roles[0].Because, "") + public.Roles[0].Reason + public.Error; strings.Contains(s, "1234") || len(public.Roles[0].Because) == 0 {
+	if s := strings.Join(public.Roles[0].Reasons, "") + public.Roles[0].Reason + public.Error; strings.Contains(s, "1234") || len(public.Roles[0].Reasons) == 0 {
 		t.Errorf("got %q", s)
 	}
-	if private.Roles[0].Reason != secret || !strings.Contains(private.Roles[0].Because[0], secret) {
+	if private.Roles[0].Reason != secret || !strings.Contains(private.Roles[0].Reasons[0], secret) {
 		t.Errorf("the report itself was changed: %+v", private)
 	}
 }
 
-// TestAnIdleWorkerIsNotToBlame for what another one holds for long; one that was given something is, and so is one that
-// leaves lying what nobody has.
-func TestAnIdleWorkerIsNotToBlame(t *testing.T) {
+// TestIdleWorkerIsHealthy: a worker is not red for messages that another worker holds. It is red for messages that
+// it holds itself, and for messages that no worker holds.
+func TestIdleWorkerIsHealthy(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
@@ -230,22 +230,22 @@ func TestAnIdleWorkerIsNotToBlame(t *testing.T) {
 		{"more waits", 11 * time.Minute, 10 * time.Minute, 1, Red},
 	} {
 		r := Role{RoleHealth: bus.RoleHealth{Role: events.RoleReflector, State: bus.Running, Since: ago(time.Hour)}}
-		r.Vitals = bus.Vitals{Started: ago(time.Hour), Taken: ago(row.taken), Settled: ago(row.settled), Learned: ago(row.settled)}
+		r.Vitals = bus.RoleStats{Started: ago(time.Hour), LastDelivery: ago(row.taken), LastSuccess: ago(row.settled), LastEffect: ago(row.settled)}
 		r.Work.Pending, r.Work.InFlight, r.Work.Oldest = row.pending, 1, ago(5*time.Minute)
-		if got := Judge(facts(r, now), Floor); got.Level != row.want {
+		if got := Assess(measure(r, now), Floor); got.Level != row.want {
 			t.Errorf("%s: got %+v, want %s", row.what, got, row.want)
 		}
 	}
 }
 
-func TestAProcessThatCanStoreNothingIsRedAtOnce(t *testing.T) {
+func TestClosedStoreIsRed(t *testing.T) {
 	t.Parallel()
 	c, _ := bustest.Open(t, bus.Policy{})
-	p := Watch(c, "test", 0)
+	p := NewProcess(c, "test", 0)
 	if r := p.Check(t.Context()); r.Level != Green || r.Store != "" {
 		t.Fatalf("before: got %+v", r)
 	}
-	c.StoreClosed(errors.New("the disk of /data has 1 MiB left"))
+	c.SetStoreClosed(errors.New("the disk of /data has 1 MiB left"))
 	r := p.Check(t.Context())
 	if r.Level != Red || !strings.Contains(r.Store, "the disk of /data has 1 MiB left") {
 		t.Errorf("got %+v, want red and the reason", r)
@@ -253,10 +253,10 @@ func TestAProcessThatCanStoreNothingIsRedAtOnce(t *testing.T) {
 	if public := r.Public(); public.Level != Red || strings.Contains(public.Store, "/data") || public.Store == "" {
 		t.Errorf("got %+v for others, want red without the directory", public)
 	}
-	if all := Stores([]Report{r, r, {}}); len(all) != 1 {
+	if all := StoreErrors([]Report{r, r, {}}); len(all) != 1 {
 		t.Errorf("got reasons %q, want one", all)
 	}
-	c.StoreClosed(nil)
+	c.SetStoreClosed(nil)
 	if r := p.Check(t.Context()); r.Level != Green || r.Store != "" {
 		t.Errorf("after: got %+v", r)
 	}

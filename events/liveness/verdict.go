@@ -7,17 +7,17 @@ import (
 	"debrief/events/bus"
 )
 
-// Level is how well learning is. The order is that of worse.
+// Level is the health of learning.
 type Level string
 
 // The levels.
 const (
 	Green  Level = "green"
-	Yellow Level = "yellow" // a person should know; no learning is lost
-	Red    Level = "red"    // nothing is learned, or what waits will be lost
+	Yellow Level = "yellow" // an operator should look; no learning is lost
+	Red    Level = "red"    // learning has stopped, or waiting messages will be lost
 )
 
-// Rank is 0 for green, 1 for yellow, 2 for red.
+// Rank returns 0 for green, 1 for yellow, 2 for red.
 func (l Level) Rank() int {
 	switch l {
 	case Red:
@@ -28,7 +28,7 @@ func (l Level) Rank() int {
 	return 0
 }
 
-// Worse is the worse of two levels.
+// Worse returns the worse of two levels.
 func Worse(a, b Level) Level {
 	if b.Rank() > a.Rank() {
 		return b
@@ -36,100 +36,101 @@ func Worse(a, b Level) Level {
 	return a
 }
 
-// Facts are what is known of a role at one moment. Durations are up to that moment.
-type Facts struct {
-	Role    string
-	Workers int // that run
-	Ailing  int // of those, how many are not at work
+// Measurements describe a role at one moment. Durations end at that moment.
+type Measurements struct {
+	Role      string
+	Workers   int // running workers
+	Unhealthy int // workers that are not healthy
 
-	State   bus.State     // of the workers: running when one is
-	Reason  string        // of that state, empty when unknown or not for everybody
-	InState time.Duration // since when
+	State   bus.State     // of the workers: running if at least one is
+	Reason  string        // of that state; empty if unknown or not public
+	InState time.Duration // time in that state
 
-	Waiting   uint64        // messages not settled
-	Oldest    time.Duration // since the oldest of those was stored
-	Settled   time.Duration // since a message last went well, or since the first worker began
-	P95       time.Duration // of handling
-	Learns    bool          // it is expected to find something to learn now and then
-	Learned   time.Duration // since something was last learned, or as Settled
-	Fruitless uint64        // messages that went well since
-	Buried    uint64        // dead letters since one last went well
+	Pending         uint64        // messages without an acknowledgement
+	Oldest          time.Duration // age of the oldest pending message
+	SinceSuccess    time.Duration // since the last success, or since the first worker started
+	P95             time.Duration // of the handling duration
+	Learns          bool          // the role is expected to learn from some messages
+	SinceLearned    time.Duration // since the last lesson, or as SinceSuccess
+	WithoutLearning uint64        // successes since the last lesson
+	DeadLetters     uint64        // since the last success
 
-	Keep            time.Duration // how long the stream keeps a message, 0 for ever
-	Bytes, MaxBytes uint64        // of the stream; no limit is 0
+	Retention       time.Duration // maximum age in the stream; 0 is unlimited
+	Bytes, MaxBytes uint64        // of the stream; 0 is unlimited
 }
 
-// Verdict is a level and why, a sentence for each thing that is not well.
+// Verdict is a level with its reasons, one sentence for each problem.
 type Verdict struct {
 	Level   Level    `json:"level"`
-	Because []string `json:"because,omitempty"`
+	Reasons []string `json:"because,omitempty"`
 }
 
 func (v *Verdict) add(l Level, format string, args ...any) {
 	v.Level = Worse(v.Level, l)
-	v.Because = append(v.Because, fmt.Sprintf(format, args...))
+	v.Reasons = append(v.Reasons, fmt.Sprintf(format, args...))
 }
 
 const (
-	// Floor is the default of the least patience: below it, quiet says nothing.
+	// Floor is the default minimum of the limit.
 	Floor = time.Minute
-	// fruitlessMost is how many messages in a row may go well with nothing learned before somebody should look.
-	fruitlessMost = 20
-	// buriedMost is how many dead letters in a row are not the messages' own fault.
-	buriedMost = 5
-	// agedShare and fullShare say when what waits is near to being lost: parts of its age and of its stream's bytes.
-	agedShare = 0.5
-	fullShare = 0.8
+	// maxWithoutLearning is the number of consecutive successes without a lesson that makes a role yellow.
+	maxWithoutLearning = 20
+	// maxDeadLetters is the number of consecutive dead letters that makes a role red. Such a series is not the fault of the
+	// messages.
+	maxDeadLetters = 5
+	// maxAgeShare and maxBytesShare are the parts of the retention and of the stream's size limit that make a role red.
+	maxAgeShare   = 0.5
+	maxBytesShare = 0.8
 )
 
-// pausedMost is how long a role may be paused before it is red. It pauses only after several useless outputs, which took
-// their time too.
-func pausedMost(floor time.Duration) time.Duration { return floor / 2 }
+// maxPause returns the pause that makes a role red. It is shorter than the floor, because a role pauses only after
+// several useless outputs, which also took time.
+func maxPause(floor time.Duration) time.Duration { return floor / 2 }
 
-// Limit is how long work may wait with nothing handled: the floor, or three times what is usual where that is longer.
+// Limit returns the maximum time without a success while messages wait.
 func Limit(floor, p95 time.Duration) time.Duration { return max(floor, 3*p95) }
 
-// Judge is the verdict on a role. It reads no clock.
-func Judge(f Facts, floor time.Duration) Verdict {
+// Assess returns the verdict on a role. It does not read the clock.
+func Assess(f Measurements, floor time.Duration) Verdict {
 	v := Verdict{Level: Green}
 	limit := Limit(floor, f.P95)
-	waits := f.Waiting > 0
-	stalled := waits && min(f.Oldest, f.Settled) > limit
+	waiting := f.Pending > 0
+	stalled := waiting && min(f.Oldest, f.SinceSuccess) > limit
 
 	switch {
-	case f.Workers == 0 && waits && f.Oldest > limit:
-		v.add(Red, "no %s runs: %s, the oldest for %s", f.Role, messages(f.Waiting), brief(f.Oldest))
+	case f.Workers == 0 && waiting && f.Oldest > limit:
+		v.add(Red, "no %s runs: %s, the oldest for %s", f.Role, messages(f.Pending), brief(f.Oldest))
 	case f.Workers == 0:
 		v.add(Yellow, "no %s runs", f.Role)
 	case f.State == bus.Outdated:
 		v.add(Red, "the %s is outdated%s", f.Role, because(f.Reason))
 	case f.State != bus.Running:
 		l := Yellow
-		if f.InState > limit || stalled || f.State == bus.Paused && f.InState > pausedMost(floor) {
+		if f.InState > limit || stalled || f.State == bus.Paused && f.InState > maxPause(floor) {
 			l = Red
 		}
 		v.add(l, "the %s is %s for %s%s", f.Role, f.State, brief(f.InState), because(f.Reason))
-	case f.Ailing > 0:
-		v.add(Yellow, "%d of %d workers of the %s are not at work", f.Ailing, f.Workers, f.Role)
+	case f.Unhealthy > 0:
+		v.add(Yellow, "%d of %d %s workers are not healthy", f.Unhealthy, f.Workers, f.Role)
 	}
 	if f.Workers > 0 && stalled {
-		v.add(Red, "%s, the oldest for %s, and none went well for %s: red after %s", messages(f.Waiting), brief(f.Oldest), brief(f.Settled), brief(limit))
+		v.add(Red, "%s, the oldest for %s, and the last success was %s ago: red after %s", messages(f.Pending), brief(f.Oldest), brief(f.SinceSuccess), brief(limit))
 	}
-	if f.Workers > 0 && f.Buried > 0 && f.Settled > limit {
+	if f.Workers > 0 && f.DeadLetters > 0 && f.SinceSuccess > limit {
 		l := Yellow
-		if f.Buried >= buriedMost {
+		if f.DeadLetters >= maxDeadLetters {
 			l = Red
 		}
-		v.add(l, "dead letters are all that came of the last %d messages, and none went well for %s", f.Buried, brief(f.Settled))
+		v.add(l, "the last %d messages became dead letters, and the last success was %s ago", f.DeadLetters, brief(f.SinceSuccess))
 	}
-	if f.Workers > 0 && f.Learns && f.Fruitless >= fruitlessMost && f.Learned > limit {
-		v.add(Yellow, "nothing was learned from the last %d messages, for %s", f.Fruitless, brief(f.Learned))
+	if f.Workers > 0 && f.Learns && f.WithoutLearning >= maxWithoutLearning && f.SinceLearned > limit {
+		v.add(Yellow, "nothing was learned from the last %d messages, for %s", f.WithoutLearning, brief(f.SinceLearned))
 	}
-	if waits && f.Keep > 0 && float64(f.Oldest) >= agedShare*float64(f.Keep) {
-		v.add(Red, "what waits will expire: the oldest has waited for %s of %s", brief(f.Oldest), brief(f.Keep))
+	if waiting && f.Retention > 0 && float64(f.Oldest) >= maxAgeShare*float64(f.Retention) {
+		v.add(Red, "waiting messages will expire: the oldest is %s old, the retention is %s", brief(f.Oldest), brief(f.Retention))
 	}
-	if waits && f.MaxBytes > 0 && float64(f.Bytes) >= fullShare*float64(f.MaxBytes) {
-		v.add(Red, "the stream is nearly full, and %s: %d of %d bytes", messages(f.Waiting), f.Bytes, f.MaxBytes)
+	if waiting && f.MaxBytes > 0 && float64(f.Bytes) >= maxBytesShare*float64(f.MaxBytes) {
+		v.add(Red, "the stream is nearly full, and %s: %d of %d bytes", messages(f.Pending), f.Bytes, f.MaxBytes)
 	}
 	return v
 }
@@ -148,7 +149,7 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// brief is a duration for a person.
+// brief formats a duration for a sentence.
 func brief(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

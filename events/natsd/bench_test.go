@@ -6,7 +6,7 @@ import (
 	"debrief/events/natsd"
 )
 
-// BenchmarkStart is what a program waits for: a server, a connection to it and a stream.
+// BenchmarkStart measures the start of a program: a server, a connection and a stream.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		s, err := natsd.Start(natsd.Config{Dir: b.TempDir()})

@@ -1,7 +1,7 @@
-// Package natsd runs a NATS server inside this process, so that one program is a whole pipeline without anything to
-// install. It keeps one directory, alone, and writes an acknowledged message to disk before it acknowledges it. It
-// listens nowhere unless asked. It stops storing before its disk is full and goes on when there is space again: see Watch. It
-// knows nothing of streams: package bus makes them, here as on any other server.
+// Package natsd runs an embedded NATS server, so that one program can contain the complete pipeline. The server
+// locks its data directory and syncs each message to disk before it acknowledges it. It listens on no port by
+// default. It stops accepting messages before the disk is full, and continues when there is free space again, see
+// Watch. Streams are created by package bus, as on any other server.
 package natsd
 
 import (
@@ -14,33 +14,33 @@ import (
 	"time"
 )
 
-// SyncAlways is the Sync of a server that flushes every write to disk before it acknowledges it.
+// SyncAlways is the value of Config.Sync that syncs every write to disk before the acknowledgement.
 const SyncAlways = "always"
 
-// Config says how to run the server. The zero value, with its defaults, is a throw-away server that only this process
-// can talk to.
+// Config configures the server. The zero value is a temporary server that only this process can reach.
 type Config struct {
-	// Dir is where streams are kept. Empty is a temporary directory that Close removes.
+	// Dir is the data directory. Empty is a temporary directory that Close removes.
 	Dir string
-	// Listen is the host:port to listen on, next to connections from within the process. Empty is nowhere; an empty
-	// host is 127.0.0.1; port 0 is any free one. A host that others can reach needs credentials.
+	// Listen is the host:port for connections from other processes. Empty disables them. An empty host is
+	// 127.0.0.1, and port 0 selects a free port. A host that other machines can reach requires credentials.
 	Listen string
-	// Sync is "always" (the default: nothing acknowledged is lost in a power cut; some 4,400 messages a second where
-	// a flush takes 0.2 ms) or how old a write may get before it is flushed, such as "100ms" (ten times the messages;
-	// a power cut loses the last moments, a killed process nothing).
+	// Sync is "always" (the default) or the maximum age of an unsynced write, such as "100ms". With "always" a
+	// power failure loses no acknowledged message, and the rate is about 4,400 messages per second if a sync takes
+	// 0.2 ms. With "100ms" the rate is ten times higher, and a power failure loses the last writes. A killed
+	// process loses nothing in both cases.
 	Sync string
-	// MaxStore and MaxMemory bound what streams may take, in bytes, on disk (16 GiB) and in memory (256 MiB). At the
-	// limit publishers get an error until something is deleted or expires.
+	// MaxStore and MaxMemory limit the size of streams in bytes, on disk (default 16 GiB) and in memory (default
+	// 256 MiB). At the limit publishers get an error until messages are deleted or expire.
 	MaxStore, MaxMemory int64
-	// User and Password, or Token, are then required of every connection. They never appear in an error.
+	// User and Password, or Token, are the credentials for every connection. They never appear in an error.
 	User, Password string
 	Token          string
-	// OnError is called with what the server reports as an error while it runs, such as a full disk, from the
-	// server's goroutines. Nil drops it.
+	// OnError is called for each error that the server reports while it runs, such as a full disk. The calls come
+	// from goroutines of the server. Nil ignores the errors.
 	OnError func(text string)
 }
 
-// WithDefaults is the config with its defaults filled in.
+// WithDefaults returns the config with default values for zero fields.
 func (c Config) WithDefaults() Config {
 	c.Sync = cmp.Or(c.Sync, SyncAlways)
 	c.MaxStore = cmp.Or(c.MaxStore, 16<<30)
@@ -48,10 +48,10 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// bcrypted is what the server takes for the hash of a password instead of the password.
+// bcrypted matches values that the server would use as the hash of a password instead of the password.
 var bcrypted = regexp.MustCompile(`^\$2[abxy]\$\d{2}\$`)
 
-// Validate joins what is wrong with the config, each in a line that begins with the flag's name.
+// Validate returns the errors of all invalid fields, each beginning with the name of the flag.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -66,24 +66,24 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	if c.MaxStore < 0 {
-		bad("--max-store: cannot be negative, got %d", c.MaxStore)
+		bad("--max-store: must not be negative, got %d", c.MaxStore)
 	}
 	if c.MaxMemory < 0 {
-		bad("--max-memory: cannot be negative, got %d", c.MaxMemory)
+		bad("--max-memory: must not be negative, got %d", c.MaxMemory)
 	}
 	if (c.User == "") != (c.Password == "") {
-		bad("--user, --password: one is set without the other")
+		bad("--user, --password: set both or neither")
 	}
 	if c.User != "" && c.Token != "" {
-		bad("--token: is set, and so is --user: choose one")
+		bad("--token: conflicts with --user: choose one")
 	}
 	if bcrypted.MatchString(c.Password) || bcrypted.MatchString(c.Token) {
-		bad("--password, --token: looks like a bcrypt hash, which clients cannot log in with: give the plain secret")
+		bad("--password, --token: looks like a bcrypt hash, clients need the plain secret: set the plain secret")
 	}
 	return errors.Join(errs...)
 }
 
-// address is where to listen.
+// address returns the host and port to listen on.
 func (c Config) address() (host string, port int, err error) {
 	host, service, err := net.SplitHostPort(c.Listen)
 	if err == nil {
@@ -100,7 +100,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// syncInterval is how old an unflushed write may get; 0 is always.
+// syncInterval returns the maximum age of an unsynced write; 0 means always.
 func (c Config) syncInterval() (time.Duration, error) {
 	if c.Sync == SyncAlways || c.Sync == "" {
 		return 0, nil

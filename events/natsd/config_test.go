@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestConfigIsRefusedByFlag(t *testing.T) {
+func TestValidateNamesTheFlag(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		c    Config
@@ -26,11 +26,11 @@ func TestConfigIsRefusedByFlag(t *testing.T) {
 		{"sync by duration", Config{Sync: "100ms"}, ""},
 		{"sync by a word", Config{Sync: "sometimes"}, `--sync: want "always" or a duration such as 100ms, got "sometimes"`},
 		{"sync never", Config{Sync: "0s"}, "--sync: want"},
-		{"negative store", Config{MaxStore: -1}, "--max-store: cannot be negative"},
-		{"negative memory", Config{MaxMemory: -1}, "--max-memory: cannot be negative"},
-		{"user without password", Config{User: "u"}, "--user, --password: one is set"},
-		{"password without user", Config{Password: "hunter2"}, "--user, --password: one is set"},
-		{"user and token", Config{User: "u", Password: "hunter2", Token: "hunter2"}, "--token: is set, and so is --user"},
+		{"negative store", Config{MaxStore: -1}, "--max-store: must not be negative"},
+		{"negative memory", Config{MaxMemory: -1}, "--max-memory: must not be negative"},
+		{"user without password", Config{User: "u"}, "--user, --password: set both or neither"},
+		{"password without user", Config{Password: "hunter2"}, "--user, --password: set both or neither"},
+		{"user and token", Config{User: "u", Password: "hunter2", Token: "hunter2"}, "--token: conflicts with --user"},
 		{"a hash as password", Config{User: "u", Password: "$2a$11$hunter2"}, "--password, --token: looks like a bcrypt hash"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestConfigIsRefusedByFlag(t *testing.T) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error tells the password: %v", err)
+				t.Errorf("the error contains the password: %v", err)
 			}
 			if _, err := Start(test.c); err == nil {
 				t.Error("Start took it")

@@ -15,25 +15,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Damage is a loss that was found in the store of an embedded server. The server itself reports a loss once, at the start
-// that finds it, and then continues with the rest. So each one is kept in the directory until an operator accepts it.
+// Damage is a loss of data in the store of an embedded server. The server reports a loss only once, at the start
+// that detects it, and then continues with the remaining data. So each loss is recorded in the directory until an
+// operator accepts it.
 type Damage struct {
 	Time   time.Time `json:"time"`
 	Stream string    `json:"stream"`
 	Text   string    `json:"text"`
-	// Repaired is set if nothing is lost: the damaged consumer was recreated.
+	// Repaired is set if no message is lost: the damaged consumer was recreated.
 	Repaired bool `json:"repaired,omitempty"`
 }
 
 func (d Damage) String() string { return fmt.Sprintf("stream %s: %s", d.Stream, d.Text) }
 
 const (
-	damageName = "debrief.damage" // a Damage in JSON on each line
-	marksName  = "debrief.marks"  // how far streams and consumers were
-	asideName  = "debrief.aside"  // the directory for the files of damaged consumers
+	damageName     = "debrief.damage" // a Damage in JSON on each line
+	checkpointName = "debrief.marks"  // the positions of streams and consumers
+	asideName      = "debrief.aside"  // the directory for the files of damaged consumers
 )
 
-// ReadDamage returns the damage that was found in the store of a directory and not accepted yet, oldest first.
+// ReadDamage returns the recorded damage of a directory that was not accepted yet, oldest first.
 func ReadDamage(dir string) (all []Damage, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, damageName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,14 +46,14 @@ func ReadDamage(dir string) (all []Damage, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for lines.Scan() {
 		var d Damage
-		if json.Unmarshal(lines.Bytes(), &d) == nil { // a line may be cut short by a crash
+		if json.Unmarshal(lines.Bytes(), &d) == nil { // a crash may truncate a line
 			all = append(all, d)
 		}
 	}
 	return all, lines.Err()
 }
 
-// AcceptDamage forgets the damage that ReadDamage returns.
+// AcceptDamage removes the damage that ReadDamage returns.
 func AcceptDamage(dir string) error {
 	if err := os.Remove(filepath.Join(dir, damageName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -60,7 +61,7 @@ func AcceptDamage(dir string) error {
 	return nil
 }
 
-// addDamage appends a loss, unless it is known.
+// addDamage records a loss, unless it is already recorded.
 func addDamage(dir string, d Damage) error {
 	known, err := ReadDamage(dir)
 	if err != nil || slices.ContainsFunc(known, func(k Damage) bool { return k.Stream == d.Stream && k.Text == d.Text }) {
@@ -78,65 +79,66 @@ func addDamage(dir string, d Damage) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// marks are the positions of streams and consumers at the last look. The next start compares its own with them.
-type marks struct {
-	// Exact is set if nothing was written or acknowledged since: the server was stopped right after.
-	Exact   bool                   `json:"exact"`
-	Streams map[string]*streamMark `json:"streams"`
+// checkpoint contains the positions of streams and consumers at the last inspection. The next start compares the
+// store with it.
+type checkpoint struct {
+	// Exact is set if nothing was written or acknowledged afterwards, because the server was stopped immediately.
+	Exact   bool                         `json:"exact"`
+	Streams map[string]*streamCheckpoint `json:"streams"`
 }
 
-type streamMark struct {
-	Messages  uint64                   `json:"messages"`
-	Last      uint64                   `json:"last"`
-	FirstTime time.Time                `json:"first_time"`
-	Consumers map[string]*consumerMark `json:"consumers"`
+type streamCheckpoint struct {
+	Messages  uint64                         `json:"messages"` // of a work queue without those in flight
+	Last      uint64                         `json:"last"`
+	FirstTime time.Time                      `json:"first_time"`
+	Consumers map[string]*consumerCheckpoint `json:"consumers"`
 }
 
-type consumerMark struct {
+type consumerCheckpoint struct {
 	Config jetstream.ConsumerConfig `json:"config"`
-	Floor  uint64                   `json:"floor"` // everything at or under this stream sequence was acknowledged
+	Floor  uint64                   `json:"floor"` // all messages up to this stream sequence were acknowledged
 }
 
-func readMarks(dir string) *marks {
-	m := &marks{Streams: map[string]*streamMark{}}
-	data, err := os.ReadFile(filepath.Join(dir, marksName))
-	if err != nil || json.Unmarshal(data, m) != nil || m.Streams == nil { // none yet, or damaged itself: nothing to compare with
-		return &marks{Streams: map[string]*streamMark{}}
+func readCheckpoint(dir string) *checkpoint {
+	m := &checkpoint{Streams: map[string]*streamCheckpoint{}}
+	data, err := os.ReadFile(filepath.Join(dir, checkpointName))
+	if err != nil || json.Unmarshal(data, m) != nil || m.Streams == nil { // missing or damaged: nothing to compare with
+		return &checkpoint{Streams: map[string]*streamCheckpoint{}}
 	}
 	return m
 }
 
-func (m *marks) write(dir string) error {
+func (m *checkpoint) write(dir string) error {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(dir, marksName+".new")
+	tmp := filepath.Join(dir, checkpointName+".new")
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(tmp, filepath.Join(dir, marksName))
+	return os.Rename(tmp, filepath.Join(dir, checkpointName))
 }
 
-// lost describes the messages that a stream lost since it was marked, or that its server reports as lost. It is empty if
-// the stream lost nothing.
-func lost(i *jetstream.StreamInfo, was *streamMark, exact bool) string {
+// lost describes the messages that a stream has lost since the checkpoint, or that its server reports as lost. It
+// returns "" if the stream lost nothing.
+func lost(i *jetstream.StreamInfo, was *streamCheckpoint, exact bool) string {
 	s := i.State
 	switch {
 	case s.Lost != nil && len(s.Lost.Msgs) > 0:
 		n := len(s.Lost.Msgs)
 		return fmt.Sprintf("the server lost %d messages, from sequence %d to %d (%d bytes)", n, s.Lost.Msgs[0], s.Lost.Msgs[n-1], s.Lost.Bytes)
 	case was != nil && s.LastSeq < was.Last:
-		return fmt.Sprintf("ends at sequence %d and had reached %d: up to %d messages are lost", s.LastSeq, was.Last, was.Last-s.LastSeq)
+		return fmt.Sprintf("ends at sequence %d, but had reached %d: up to %d messages are lost", s.LastSeq, was.Last, was.Last-s.LastSeq)
 	case was != nil && exact && s.LastSeq == was.Last && s.Msgs < was.Messages && !expired(i, was):
-		return fmt.Sprintf("holds %d messages up to sequence %d and held %d: %d are lost", s.Msgs, s.LastSeq, was.Messages, was.Messages-s.Msgs)
+		return fmt.Sprintf("contains %d messages up to sequence %d, but had %d: %d are lost", s.Msgs, s.LastSeq, was.Messages, was.Messages-s.Msgs)
 	case s.Lost != nil:
-		return fmt.Sprintf("the server lost messages, among them %d bytes of an incomplete one, and holds %d up to sequence %d", s.Lost.Bytes, s.Msgs, s.LastSeq)
+		return fmt.Sprintf("the server lost messages, including %d bytes of an incomplete one; %d messages up to sequence %d remain", s.Lost.Bytes, s.Msgs, s.LastSeq)
 	}
 	return ""
 }
 
-// expired reports whether messages may have expired since a stream was marked.
-func expired(i *jetstream.StreamInfo, was *streamMark) bool {
+// expired reports whether messages may have expired since the checkpoint.
+func expired(i *jetstream.StreamInfo, was *streamCheckpoint) bool {
 	return i.Config.MaxAge > 0 && time.Since(was.FirstTime) > i.Config.MaxAge
 }

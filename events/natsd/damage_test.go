@@ -7,13 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events/natsd"
 )
 
-// store is the directory of a server that holds 60 messages in EVENTS, of which consumer "role" acknowledged 40.
+// store returns the directory of a server with 60 messages in EVENTS, of which consumer "role" has acknowledged 40.
 func store(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +47,7 @@ func store(t *testing.T) string {
 	return dir
 }
 
-// withServer runs a server on a directory for as long as fn runs.
+// withServer runs a server on a directory while fn runs.
 func withServer(t *testing.T, dir string, fn func(jetstream.JetStream)) {
 	t.Helper()
 	s, err := natsd.Start(natsd.Config{Dir: dir, Sync: "1m"})
@@ -72,8 +75,73 @@ func file(t *testing.T, dir, pattern string) string {
 	return all[0]
 }
 
-// TestALossIsKeptUntilItIsAccepted: the server says it once, at the start that finds it.
-func TestALossIsKeptUntilItIsAccepted(t *testing.T) {
+// TestLateAcksAreNoDamage: the server may process acks, and remove messages of a work queue, after the last checkpoint. A
+// second server without checkpoints stands in for that here.
+func TestLateAcksAreNoDamage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const messages = 20
+	consume := func(js jetstream.JetStream, ack bool) {
+		c, err := js.Consumer(t.Context(), "QUEUE", "role")
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := c.Fetch(messages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range batch.Messages() {
+			if !ack {
+				continue
+			}
+			if err := m.DoubleAck(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	withServer(t, dir, func(js jetstream.JetStream) {
+		ctx := t.Context()
+		cfg := jetstream.StreamConfig{Name: "QUEUE", Subjects: []string{"queue.>"}, Retention: jetstream.WorkQueuePolicy}
+		if _, err := js.CreateStream(ctx, cfg); err != nil {
+			t.Fatal(err)
+		}
+		role := jetstream.ConsumerConfig{Durable: "role", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 100 * time.Millisecond}
+		if _, err := js.CreateConsumer(ctx, "QUEUE", role); err != nil {
+			t.Fatal(err)
+		}
+		for range messages {
+			if _, err := js.Publish(ctx, "queue.a", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		consume(js, false)
+	})
+	plain, err := server.NewServer(&server.Options{JetStream: true, StoreDir: dir, DontListen: true, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.Start()
+	defer plain.Shutdown()
+	nc, err := nats.Connect("", nats.InProcessServer(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consume(js, true)
+	plain.Shutdown()
+	plain.WaitForShutdown()
+	withServer(t, dir, func(jetstream.JetStream) {})
+	if found, err := natsd.ReadDamage(dir); err != nil || len(found) > 0 {
+		t.Errorf("got %v, %v, want no damage", found, err)
+	}
+}
+
+// TestDamageIsKeptUntilAccepted: the server itself reports a loss only at the start that detects it.
+func TestDamageIsKeptUntilAccepted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, dir string)
@@ -90,11 +158,11 @@ func TestALossIsKeptUntilItIsAccepted(t *testing.T) {
 			ok(t, err)
 			ok(t, os.Truncate(file(t, dir, "msgs/1.blk"), info.Size()/2))
 			ok(t, os.Remove(file(t, dir, "msgs/index.db")))
-		}, "ends at sequence 30 and had reached 60: up to 30 messages are lost"},
+		}, "ends at sequence 30, but had reached 60: up to 30 messages are lost"},
 		"a removed file": {func(t *testing.T, dir string) { ok(t, os.Remove(file(t, dir, "msgs/1.blk"))) }, "the server lost 60 messages, from sequence 1 to 60"},
 		"the whole stream": {func(t *testing.T, dir string) {
 			ok(t, os.RemoveAll(filepath.Dir(filepath.Dir(file(t, dir, "msgs/1.blk")))))
-		}, "is gone, with 60 messages up to sequence 60"},
+		}, "does not exist any more: it had 60 messages up to sequence 60"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +171,7 @@ func TestALossIsKeptUntilItIsAccepted(t *testing.T) {
 				t.Fatalf("before: got %v, %v", all, err)
 			}
 			c.damage(t, dir)
-			for range 3 { // also when the server has long forgotten it
+			for range 3 { // also after the server does not report it any more
 				withServer(t, dir, func(jetstream.JetStream) {})
 			}
 			all, err := natsd.ReadDamage(dir)
@@ -120,8 +188,9 @@ func TestALossIsKeptUntilItIsAccepted(t *testing.T) {
 	}
 }
 
-// TestADamagedConsumerIsMadeAnew and continues after what was acknowledged, with the settings that it had.
-func TestADamagedConsumerIsMadeAnew(t *testing.T) {
+// TestDamagedConsumerIsRecreated checks that it continues after the acknowledged messages, with the same
+// configuration.
+func TestDamagedConsumerIsRecreated(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"garbage in its state": func(t *testing.T, dir string) {

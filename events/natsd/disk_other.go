@@ -6,5 +6,5 @@ import "errors"
 
 // Disk is not implemented on this system.
 func Disk(string) (free, size uint64, err error) {
-	return 0, 0, errors.New("free space is not known on this system")
+	return 0, 0, errors.New("free disk space: not implemented on this operating system")
 }

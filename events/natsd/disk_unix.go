@@ -4,7 +4,7 @@ package natsd
 
 import "golang.org/x/sys/unix"
 
-// Disk returns how many bytes of a directory's file system are free for this user, and its size.
+// Disk returns the free bytes for this user and the size of the file system that contains dir.
 func Disk(dir string) (free, size uint64, err error) {
 	var s unix.Statfs_t
 	err = unix.Statfs(dir, &s)

@@ -9,41 +9,42 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A stream whose write failed takes nothing any more, for as long as the server runs: the server answers no publisher, and
-// reports no error to a client. So the guard keeps the disk from filling up, and restarts the server if it did:
+// After a failed write a stream accepts no more messages until the server restarts. The server then sends neither
+// replies nor errors to publishers. So the guard prevents a full disk, and restarts the server if a write failed
+// anyway:
 //
-//	free space under the reserve   the store is closed: every publish gets an error of the server's at once
-//	a write failed                 the same, until there is room; then the server restarts on the same port
-//	room again                     the store is open
+//	free space below the reserve   the store is closed: each publish immediately gets an error from the server
+//	a write failed                 the same until there is free space; then the server restarts on the same port
+//	free space again               the store is open
 //
-// Messages are acknowledged only after their write, so neither loses one. Acknowledgements, purges and deletions go on while
-// the store is closed: they are how room is made.
+// Messages are acknowledged only after they are written, so neither case loses a message. Acknowledgements, purges
+// and deletions are still possible while the store is closed, because they free space.
 
 const (
-	// maxReserve is the free space that is kept for the server's own files, on disks of 512 MiB and more. On smaller ones it
-	// is an eighth.
+	// maxReserve is the free space that is reserved for the server's own files on disks of 512 MiB and more. On
+	// smaller disks the reserve is one eighth.
 	maxReserve = 64 << 20
-	// guardEvery is how often the guard looks. A disk that fills faster than the reserve in that time makes writes fail.
-	guardEvery = 100 * time.Millisecond
-	// restartEvery is how often the start of a server is tried again that failed.
-	restartEvery = time.Second
+	// guardInterval is the interval of the checks. If the reserve fills up in this time, writes fail.
+	guardInterval = 100 * time.Millisecond
+	// restartInterval is the minimum time between attempts to restart the server.
+	restartInterval = time.Second
 )
 
-// Reserve is the free space under which the store is closed on a disk of this size, in bytes.
+// Reserve returns the free space in bytes below which the store is closed, for a disk of this size.
 func Reserve(size uint64) uint64 { return min(maxReserve, size/8) }
 
-// errDisabled is the failure of a server that has given up its streams, such as over rights to its files.
-var errDisabled = errors.New("the server has disabled JetStream")
+// errDisabled means that the server has disabled JetStream, for example because of file permissions.
+var errDisabled = errors.New("JetStream is disabled by the server")
 
-// ClosedError says why the server takes nothing new.
+// ClosedError is the reason why the server accepts no new messages.
 type ClosedError struct {
 	Dir           string
 	Free, Reserve uint64 // bytes
-	Err           error  // of the write that failed; nil when none did
+	Err           error  // of the failed write; nil if no write failed
 }
 
 func (e *ClosedError) Error() string {
-	text := fmt.Sprintf("the disk of %s has %.1f MiB left, and %.1f MiB are reserved: free some space", e.Dir, mib(e.Free), mib(e.Reserve))
+	text := fmt.Sprintf("the disk of %s has %.1f MiB left, %.1f MiB are reserved: free some space", e.Dir, mib(e.Free), mib(e.Reserve))
 	if e.Err != nil {
 		text += fmt.Sprintf(" (a write failed: %v)", e.Err)
 	}
@@ -53,84 +54,85 @@ func (e *ClosedError) Unwrap() error { return e.Err }
 
 func mib(n uint64) float64 { return float64(n) / (1 << 20) }
 
-// Watch calls told with the reason when the store closes, and with nil when it opens again. The first call, before Watch
-// returns, has the present state; the others come from one goroutine. A second Watch replaces the function.
-func (s *Server) Watch(told func(why error)) {
+// Watch calls notify with the reason when the store closes, and with nil when it opens again. The first call
+// reports the current state and happens before Watch returns. Later calls come from one goroutine. A second Watch
+// replaces the function.
+func (s *Server) Watch(notify func(reason error)) {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
-	s.guard.told = told
-	told(s.guard.reason())
+	s.guard.notify = notify
+	notify(s.guard.reason())
 }
 
-// watch guards the store until the server is closed.
+// watch checks the store until the server is closed.
 func (s *Server) watch() {
 	defer close(s.guarded)
-	tick := time.NewTicker(guardEvery)
+	tick := time.NewTicker(guardInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-s.closed:
 			return
 		case <-tick.C:
-			s.look()
+			s.check()
 		}
 	}
 }
 
-// look closes the store or opens it again.
-func (s *Server) look() {
+// check closes or opens the store.
+func (s *Server) check() {
 	g := &s.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	free, size, err := s.disk(s.config.Dir)
 	if err != nil {
-		free, size = 1<<63, 0 // unknown: writes that fail tell
+		free, size = 1<<63, 0 // unknown: failed writes will close the store
 	}
-	keep := Reserve(size)
+	reserve := Reserve(size)
 	if g.closed != nil {
-		keep += keep / 4 // so that it does not close again at once
+		reserve += reserve / 4 // hysteresis
 	}
 	failed := s.log.failed()
 	if failed == nil && !s.srv.Load().JetStreamEnabled() {
 		failed = errDisabled
 	}
-	switch low := free < keep; {
+	switch low := free < reserve; {
 	case low || failed != nil && g.closed == nil:
-		s.shut(&ClosedError{s.config.Dir, free, Reserve(size), failed})
+		s.closeStore(&ClosedError{s.config.Dir, free, Reserve(size), failed})
 	case failed != nil:
-		if time.Since(g.tried) < restartEvery {
+		if time.Since(g.restarted) < restartInterval {
 			return
 		}
-		g.tried = time.Now()
+		g.restarted = time.Now()
 		if err := s.restart(); err != nil {
-			s.shut(&ClosedError{s.config.Dir, free, Reserve(size), err})
+			s.closeStore(&ClosedError{s.config.Dir, free, Reserve(size), err})
 			return
 		}
-		s.open()
+		s.openStore()
 	case g.closed != nil:
-		s.open()
+		s.openStore()
 	}
 }
 
-// shut closes the store, or updates the reason of a closed one.
-func (s *Server) shut(why *ClosedError) {
+// closeStore closes the store, or updates the reason of a closed one.
+func (s *Server) closeStore(reason *ClosedError) {
 	g := &s.guard
 	if err := s.limit(1); err != nil && s.config.OnError != nil && g.closed == nil {
 		s.config.OnError("close the store: " + err.Error())
 	}
-	g.closed = why
-	g.tell()
+	g.closed = reason
+	g.send()
 }
 
-// open opens the store.
-func (s *Server) open() {
+// openStore opens the store.
+func (s *Server) openStore() {
 	if s.limit(-1) == nil {
 		s.guard.closed = nil
-		s.guard.tell()
+		s.guard.send()
 	}
 }
 
-// reason is why the store is closed, nil while it is open.
+// reason returns the reason of a closed store, or nil while it is open.
 func (g *guard) reason() error {
 	if g.closed == nil {
 		return nil
@@ -138,17 +140,18 @@ func (g *guard) reason() error {
 	return g.closed
 }
 
-func (g *guard) tell() {
-	if g.told != nil {
-		g.told(g.reason())
+func (g *guard) send() {
+	if g.notify != nil {
+		g.notify(g.reason())
 	}
 }
 
-// limit sets how many bytes the streams of every account may take: 1 refuses all that is new, -1 is the server's own limit.
+// limit sets the maximum size in bytes of the streams in every account. With 1 all new messages are rejected. With
+// -1 only the server's limit applies.
 func (s *Server) limit(store int64) error {
 	srv := s.srv.Load()
 	if !srv.JetStreamEnabled() {
-		return nil // it failed as a whole, and takes nothing
+		return nil // the server accepts no messages anyway
 	}
 	accounts := s.config.options().Accounts
 	if len(accounts) == 0 {
@@ -165,7 +168,7 @@ func (s *Server) limit(store int64) error {
 	return errors.Join(errs...)
 }
 
-// restart replaces the server by a new one on the same directory and port. Connections reconnect by themselves.
+// restart replaces the server with a new one on the same directory and port. Clients reconnect automatically.
 func (s *Server) restart() error {
 	old := s.srv.Load()
 	old.Shutdown()
@@ -174,7 +177,7 @@ func (s *Server) restart() error {
 	return s.run()
 }
 
-// failure returns the error of a failed file operation among the arguments of a log line, else nil.
+// failure returns the error of a failed file operation from the arguments of a log line, or nil.
 func failure(args []any) error {
 	for _, a := range args {
 		var file *fs.PathError

@@ -13,16 +13,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// disk is one whose free space the test sets, in MiB.
+// disk simulates a disk. The test sets its free space, in MiB.
 type disk struct{ free atomic.Uint64 }
 
 func (d *disk) space(string) (free, size uint64, err error) { return d.free.Load() << 20, 1 << 30, nil }
 
-// states are what a Watch was told.
+// states are the states that Watch reported.
 func states(s *Server) chan error {
 	told := make(chan error, 100)
 	s.Watch(func(why error) { told <- why })
-	<-told // how it was then
+	<-told // the state at the call of Watch
 	return told
 }
 
@@ -35,12 +35,12 @@ func becomes(t *testing.T, told chan error, closed bool) error {
 				return why
 			}
 		case <-deadline:
-			t.Fatalf("was never told that closed is %v", closed)
+			t.Fatalf("timeout: no notification with closed = %v", closed)
 		}
 	}
 }
 
-func TestTheStoreClosesBeforeTheDiskIsFull(t *testing.T) {
+func TestStoreClosesBeforeDiskIsFull(t *testing.T) {
 	t.Parallel()
 	d := new(disk)
 	d.free.Store(500)
@@ -112,7 +112,7 @@ func TestTheStoreClosesBeforeTheDiskIsFull(t *testing.T) {
 		t.Error("the server was started anew though no write had failed")
 	}
 
-	// A write fails: the store takes nothing until there is room, and then another server runs.
+	// A write fails: the store is closed until there is free space, and then another server runs.
 	d.free.Store(0)
 	s.log.Errorf("Filestore [S] Critical write error: %v", &fs.PathError{Op: "write", Path: "1.blk", Err: syscall.ENOSPC})
 	for why := becomes(t, told, true); !errors.Is(why, syscall.ENOSPC); why = becomes(t, told, true) {

@@ -14,45 +14,45 @@ import (
 )
 
 const (
-	lockName   = "debrief.lock"   // held, never written
-	holderName = "debrief.holder" // who holds it; in a file of its own because on Windows a locked one cannot be read
+	lockName   = "debrief.lock"   // locked, never written
+	holderName = "debrief.holder" // describes the owner; a separate file, because Windows denies reading a locked file
 )
 
-// InUseError is returned when another process keeps the directory.
+// InUseError is returned if another process has locked the directory.
 type InUseError struct {
 	Dir string
-	PID int    // 0 if it did not say
-	URL string // where it listens; empty if nowhere
+	PID int    // 0 if unknown
+	URL string // listen address; empty if it does not listen
 }
 
 func (e *InUseError) Error() string {
-	who := "another process"
+	owner := "another process"
 	if e.PID != 0 {
-		who = fmt.Sprintf("process %d", e.PID)
+		owner = fmt.Sprintf("process %d", e.PID)
 	}
 	if e.URL == "" {
-		return fmt.Sprintf("%s is in use by %s, which does not listen: stop it, or start it with --listen", e.Dir, who)
+		return fmt.Sprintf("%s is in use by %s, which does not listen: stop it, or start it with --listen", e.Dir, owner)
 	}
-	return fmt.Sprintf("%s is in use by %s: connect to it at %s", e.Dir, who, e.URL)
+	return fmt.Sprintf("%s is in use by %s: connect to it at %s", e.Dir, owner, e.URL)
 }
 
-// holder is what the process that keeps a directory tells the others.
+// holder is the content of the holder file: the process that owns the directory.
 type holder struct {
 	PID int    `json:"pid"`
 	URL string `json:"url,omitempty"`
 }
 
-// holderWait is for how long a directory that is held and does not say by whom yet is looked at again: its holder is
-// starting, or on its way out.
+// holderWait is the time to wait for a missing holder file of a locked directory. Its owner is starting or
+// stopping.
 const holderWait = 3 * time.Second
 
-// lock is a directory kept by this process. The operating system ends it with the process, however that dies.
+// lock is a locked directory. The operating system releases the lock when the process ends, even if it is killed.
 type lock struct {
 	dir  string
 	file *flock.Flock
 }
 
-// lockDir makes the directory where there is none, and keeps it.
+// lockDir creates the directory if necessary, and locks it.
 func lockDir(dir string) (*lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, dirError(dir, err)
@@ -66,8 +66,8 @@ func lockDir(dir string) (*lock, error) {
 		if ok {
 			break
 		}
-		// Race: a killed holder left its note, and the next one has the lock and has not removed the note yet. For that
-		// instant the dead process is named; the refusal itself is right.
+		// Race: a killed owner has left its holder file, and the next owner has the lock but has not removed the
+		// file yet. The error then names the dead process. The error itself is correct.
 		h, err := l.holder()
 		if err == nil || time.Now().After(deadline) {
 			return nil, &InUseError{Dir: dir, PID: h.PID, URL: h.URL}
@@ -97,7 +97,7 @@ func (l *lock) holder() (h holder, err error) {
 	return h, json.Unmarshal(data, &h)
 }
 
-// announce tells who keeps the directory. The note appears whole: it is renamed into place.
+// announce writes the holder file atomically, with a rename.
 func (l *lock) announce(url string) error {
 	data, err := json.Marshal(holder{os.Getpid(), url})
 	if err != nil {
@@ -110,8 +110,8 @@ func (l *lock) announce(url string) error {
 	return os.Rename(tmp, l.path())
 }
 
-// release lets the next one in.
+// release removes the holder file and unlocks the directory.
 func (l *lock) release() {
-	_ = os.Remove(l.path()) // a note without a lock misleads nobody
-	_ = l.file.Unlock()     // closing a file that was only locked loses nothing
+	_ = os.Remove(l.path()) // without the lock the file is ignored
+	_ = l.file.Unlock()     // the file has no data to lose
 }

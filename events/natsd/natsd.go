@@ -17,42 +17,42 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Server is a running server.
+// Server is an embedded NATS server.
 type Server struct {
 	config Config
 	lock   *lock
 	login  []nats.Option
 	url    string
-	temp   string // the directory to remove
+	temp   string // temporary directory that Close removes
 	log    *logger
-	disk   func(dir string) (free, size uint64, err error) // Disk; a test has another
+	disk   func(dir string) (free, size uint64, err error) // Disk, except in tests
 
-	srv atomic.Pointer[server.Server] // the one that runs now
+	srv atomic.Pointer[server.Server] // the current server; a restart replaces it
 
-	keeper *keeper // nil of a directory that is removed
+	inspector *inspector // nil for a temporary directory
 
 	mu     sync.Mutex
-	conns  []*nats.Conn // those that Connect gave out and that may be open
+	conns  []*nats.Conn // from Connect; may be closed
 	closed chan struct{}
 	close  sync.Once
 
 	guard   guard
-	guarded chan struct{} // closed when the guard has ended
+	guarded chan struct{} // closed after the guard has stopped
 }
 
-// guard is the state of the store.
+// guard is the state of the disk guard.
 type guard struct {
-	mu     sync.Mutex
-	closed *ClosedError // nil while the store is open
-	tried  time.Time    // when a start was last tried
-	told   func(error)
+	mu        sync.Mutex
+	closed    *ClosedError // nil while the store is open
+	restarted time.Time    // last attempt to restart the server
+	notify    func(error)
 }
 
-// startWait bounds the start. Reading a million messages back takes half a second.
-const startWait = time.Minute
+// startTimeout limits the start. Recovery of a million messages takes half a second.
+const startTimeout = time.Minute
 
-// Start locks the directory, reads back what is in it and serves it. The caller closes the server. The error is
-// *InUseError when another process has the directory.
+// Start locks the directory, recovers its streams and starts the server. The caller must call Close. The error is
+// *InUseError if another process has locked the directory.
 func Start(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func Start(c Config) (*Server, error) {
 
 func start(c Config, disk func(dir string) (free, size uint64, err error)) (*Server, error) {
 	s := &Server{closed: make(chan struct{}), guarded: make(chan struct{}), log: &logger{onError: c.OnError}, disk: disk}
-	close(s.guarded) // until there is one
+	close(s.guarded) // no guard is running yet
 	if c.Dir == "" {
 		dir, err := os.MkdirTemp("", "debrief-")
 		if err != nil {
@@ -76,7 +76,7 @@ func start(c Config, disk func(dir string) (free, size uint64, err error)) (*Ser
 		s.Close()
 		return nil, err
 	}
-	s.look()
+	s.check()
 	s.guarded = make(chan struct{})
 	go s.watch()
 	return s, nil
@@ -92,14 +92,14 @@ func (s *Server) start() (err error) {
 	s.login = s.config.login()
 	s.url = s.config.url(s.srv.Load().Addr())
 	if s.temp == "" {
-		if s.keeper, err = s.keep(s.config.Dir); err != nil {
+		if s.inspector, err = s.inspectStore(s.config.Dir); err != nil {
 			return err
 		}
 	}
 	return s.lock.announce(s.url)
 }
 
-// run starts the server itself. One that runs on after another takes the same port.
+// run starts a nats-server. After a restart it uses the same port.
 func (s *Server) run() error {
 	o := s.config.options()
 	if addr, ok := s.addr(); ok {
@@ -111,17 +111,17 @@ func (s *Server) run() error {
 	}
 	s.srv.Store(srv)
 	srv.SetLogger(s.log, false, false)
-	srv.Start() // returns when it listens, or has told the logger why not
+	srv.Start() // returns when it listens, or after a fatal error in the log
 	if err := s.log.fatal(); err != nil {
 		return err
 	}
-	if !srv.ReadyForConnections(startWait) {
-		return fmt.Errorf("start server in %s: not ready after %s", s.config.Dir, startWait)
+	if !srv.ReadyForConnections(startTimeout) {
+		return fmt.Errorf("start server in %s: not ready after %s", s.config.Dir, startTimeout)
 	}
 	return nil
 }
 
-// addr is the address of the server before a restart.
+// addr returns the address of the server before a restart.
 func (s *Server) addr() (*net.TCPAddr, bool) {
 	if s.url == "" {
 		return nil, false
@@ -134,15 +134,15 @@ func (s *Server) addr() (*net.TCPAddr, bool) {
 	return addr, err == nil
 }
 
-// InProcessConn implements nats.InProcessConnProvider: a connection that comes back reaches the server that runs by then.
+// InProcessConn implements nats.InProcessConnProvider. A client that reconnects gets the current server.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.Load().InProcessConn() }
 
-// options are the server's for this config, which is valid and has its defaults.
+// options returns the options of nats-server. The config must be valid and have its defaults.
 func (c Config) options() *server.Options {
 	interval, _ := c.syncInterval()
 	o := &server.Options{
 		ServerName:    "debrief",
-		NoSigs:        true, // signals are the program's
+		NoSigs:        true, // the program handles signals
 		NoLog:         true, // see logger
 		DontListen:    c.Listen == "",
 		JetStream:     true,
@@ -152,11 +152,11 @@ func (c Config) options() *server.Options {
 		Username:      c.User,
 		Password:      c.Password,
 		Authorization: c.Token,
-		// Both are set: left to itself the server takes three quarters of the machine.
+		// Set both, because the default of the server is three quarters of the machine.
 		JetStreamMaxMemory: c.MaxMemory,
 		JetStreamMaxStore:  c.MaxStore,
-		// A client whose connection a network has forgotten is let go within 15 s. Until then it is given its share of
-		// what is asked of its queue group; the server's own default is up to 6 minutes.
+		// Disconnect a client without a network connection within 15 s. Until then it receives its share of the
+		// requests of its queue group. The server's default is up to 6 minutes.
 		PingInterval: 5 * time.Second,
 		MaxPingsOut:  2,
 	}
@@ -179,7 +179,7 @@ func (c Config) login() []nats.Option {
 	return nil
 }
 
-// url is how to reach, from this machine, a server that got addr.
+// url returns the URL for connections from this machine to a server with this listen address.
 func (c Config) url(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if c.Listen == "" || !ok {
@@ -192,43 +192,43 @@ func (c Config) url(addr net.Addr) string {
 	return "nats://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
-// URL is where the server listens, without credentials; empty if nowhere.
+// URL returns the listen address without credentials. It is empty if the server does not listen.
 func (s *Server) URL() string { return s.url }
 
-// Connect is a connection from within the process, logged in. It is open until the caller or Close closes it.
+// Connect returns an authenticated connection within the process. The caller or Close closes it.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-s.closed:
-		return nil, errors.New("connect: the server is closed")
+		return nil, errors.New("connect: server is closed")
 	default:
 	}
 	all := append([]nats.Option{nats.InProcessServer(s)}, s.login...)
 	nc, err := nats.Connect("", append(all, opts...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the server in this process: %w", err)
+		return nil, fmt.Errorf("connect to the embedded server: %w", err)
 	}
 	s.conns = append(slices.DeleteFunc(s.conns, (*nats.Conn).IsClosed), nc)
 	return nc, nil
 }
 
-// Close closes the connections that Connect gave out, stops the server, waits until all is on disk, and lets go of the
-// directory. It may be called more than once and at the same time; each call returns when it is done. Callers who want
-// work in flight to finish drain their connections first.
+// Close closes the connections from Connect, stops the server, waits until all data is on disk, and unlocks the
+// directory. It may be called repeatedly and concurrently. Each call returns when the server is closed. To finish
+// work in flight, drain the connections first.
 func (s *Server) Close() {
 	s.close.Do(func() {
 		s.mu.Lock()
 		close(s.closed)
 		for _, nc := range s.conns {
-			if s.keeper == nil || nc != s.keeper.nc {
+			if s.inspector == nil || nc != s.inspector.nc {
 				nc.Close()
 			}
 		}
 		s.mu.Unlock()
 		<-s.guarded
-		if s.keeper != nil {
-			s.keeper.close()
+		if s.inspector != nil {
+			s.inspector.close()
 		}
 		if srv := s.srv.Load(); srv != nil {
 			srv.Shutdown()
@@ -238,22 +238,22 @@ func (s *Server) Close() {
 			s.lock.release()
 		}
 		if s.temp != "" {
-			_ = os.RemoveAll(s.temp) // it is the system's temporary directory: what stays there is swept
+			_ = os.RemoveAll(s.temp) // the operating system cleans its temporary directory
 		}
 	})
 }
 
-// logger is the server's: it keeps the first fatal error, which to the server is the end of the process and to us of
-// Start, passes errors on, and drops the rest.
+// logger implements the logger of nats-server. It keeps the first fatal error, which makes Start fail, forwards
+// errors, and drops all other messages.
 type logger struct {
 	onError func(string)
 
 	mu    sync.Mutex
 	err   error
-	write error // the first of a file operation that failed
+	write error // the first error of a file operation
 }
 
-// failed is the error of the first write that failed, nil while none did.
+// failed returns the error of the first failed write, or nil.
 func (l *logger) failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -281,7 +281,7 @@ func (l *logger) Fatalf(format string, args ...any) {
 	}
 	l.err = fmt.Errorf("start server: "+format, args...)
 	for _, a := range args {
-		if err, ok := a.(error); ok { // "listen tcp 127.0.0.1:4222: bind: address already in use" says it all
+		if err, ok := a.(error); ok { // "listen tcp 127.0.0.1:4222: bind: address already in use" is clear enough
 			l.err = fmt.Errorf("start server: %w", err)
 		}
 	}

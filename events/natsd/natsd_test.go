@@ -20,8 +20,8 @@ import (
 	"debrief/events/natsd"
 )
 
-// holdEnv makes this test binary a second process that keeps a directory: it prints where it listens and stays until
-// its standard input ends.
+// holdEnv makes this test binary a second process that locks a directory: it prints its URL and runs until its
+// standard input ends.
 const holdEnv = "NATSD_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func hold(dir string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// holder starts a process that keeps dir, and waits until it does.
+// holder starts a process that locks dir, and waits for the lock.
 func holder(t *testing.T, dir, listen string) (cmd *exec.Cmd, url string) {
 	t.Helper()
 	cmd = exec.CommandContext(t.Context(), os.Args[0])
@@ -62,7 +62,7 @@ func holder(t *testing.T, dir, listen string) (cmd *exec.Cmd, url string) {
 	}
 	t.Cleanup(func() {
 		stdin.Close()
-		_ = cmd.Wait() // one that a test killed ends badly
+		_ = cmd.Wait() // fails if a test killed the process
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	url, ok := strings.CutPrefix(strings.TrimSpace(line), "url:")
@@ -104,7 +104,7 @@ func stream(t testing.TB, js jetstream.JetStream) jetstream.Stream {
 	return st
 }
 
-func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
+func TestRestartKeepsAcknowledgedMessages(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, natsd.Config{Dir: dir})
 	js := connect(t, s)
@@ -160,7 +160,7 @@ func TestFullStoreRefusesAndRecovers(t *testing.T) {
 	}
 }
 
-func TestSecondProcessIsToldWhoHasTheDirectory(t *testing.T) {
+func TestInUseErrorNamesTheOwner(t *testing.T) {
 	for name, listen := range map[string]string{"and where it listens": "127.0.0.1:0", "and that it does not listen": ""} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -188,7 +188,7 @@ func TestSecondProcessIsToldWhoHasTheDirectory(t *testing.T) {
 	}
 }
 
-func TestKilledProcessBlocksNobody(t *testing.T) {
+func TestKilledProcessReleasesTheLock(t *testing.T) {
 	dir := t.TempDir()
 	cmd, _ := holder(t, dir, "127.0.0.1:0")
 	if err := cmd.Process.Kill(); err != nil {
@@ -196,12 +196,12 @@ func TestKilledProcessBlocksNobody(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	if _, err := os.Stat(filepath.Join(dir, "debrief.holder")); err != nil {
-		t.Fatalf("the killed process left no note, so this test shows nothing: %v", err)
+		t.Fatalf("the killed process left no holder file, so this test is useless: %v", err)
 	}
 	start(t, natsd.Config{Dir: dir})
 }
 
-func TestSameProcessIsRefusedToo(t *testing.T) {
+func TestSecondStartInSameProcessFails(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, natsd.Config{Dir: dir})
 	var inUse *natsd.InUseError
@@ -212,7 +212,7 @@ func TestSameProcessIsRefusedToo(t *testing.T) {
 	start(t, natsd.Config{Dir: dir})
 }
 
-func TestDirectoryThatCannotBeOne(t *testing.T) {
+func TestInvalidDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestDirectoryThatCannotBeOne(t *testing.T) {
 	}
 }
 
-func TestListensOnlyWhereAsked(t *testing.T) {
+func TestListen(t *testing.T) {
 	if url := start(t, natsd.Config{Dir: t.TempDir()}).URL(); url != "" {
 		t.Errorf("listens on %s without being asked", url)
 	}
@@ -251,7 +251,7 @@ func TestListensOnlyWhereAsked(t *testing.T) {
 	nc.Close()
 }
 
-func TestPortInUseIsOneClearLine(t *testing.T) {
+func TestPortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -263,10 +263,10 @@ func TestPortInUseIsOneClearLine(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	start(t, natsd.Config{Dir: dir}) // the refused one let go of the directory
+	start(t, natsd.Config{Dir: dir}) // the failed start has unlocked the directory
 }
 
-func TestCredentialsAreAskedOfEveryone(t *testing.T) {
+func TestCredentialsAreRequired(t *testing.T) {
 	for name, c := range map[string]natsd.Config{
 		"user and password": {User: "ops", Password: "s3cret"},
 		"token":             {Token: "s3cret"},
@@ -291,8 +291,8 @@ func TestCredentialsAreAskedOfEveryone(t *testing.T) {
 	}
 }
 
-// A client that does not answer may be gone without the network having said so.
-func TestASilentClientIsLetGo(t *testing.T) {
+// A client without a reply may have lost its network connection.
+func TestSilentClientIsDisconnected(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}

@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// Address is an address, or several with commas, without who logs in there: a token stands where others have a user's
-// name, and nothing tells the two apart.
+// Address returns a server address, or several with commas, without credentials. It removes user names too, because
+// a token has the same position.
 func Address(s string) string {
 	parts := strings.SplitAfter(s, "://")
 	for i, part := range parts {

@@ -2,7 +2,7 @@ package redact
 
 import "testing"
 
-func TestAnAddressDoesNotSayWhoLogsIn(t *testing.T) {
+func TestAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"":                          "",

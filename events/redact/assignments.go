@@ -2,27 +2,27 @@ package redact
 
 import "strings"
 
-// Bounds of what is looked at on both sides of a relation, in bytes.
+// Limits of the text that is examined on both sides of a separator, in bytes.
 const (
 	maxName   = 64
 	maxQuoted = 1024
-	maxURL    = 512 // of the part between :// and the host
+	maxURL    = 512 // between :// and the host
 )
 
-// secrecy is what a name says of the value that it is given.
-type secrecy string
+// nameKind is the kind of secret that a name suggests for its value. It is empty if the value is public.
+type nameKind string
 
 const (
-	public        secrecy = ""
-	password      secrecy = "password"
-	token         secrecy = "token"
-	secret        secrecy = "secret"
-	authorization secrecy = "authorization"
-	signature     secrecy = "signature"
+	public        nameKind = ""
+	password      nameKind = "password"
+	token         nameKind = "token"
+	secret        nameKind = "secret"
+	authorization nameKind = "authorization"
+	signature     nameKind = "signature"
 )
 
-// assignment looks at the value behind a colon or an equals sign, if the name before it says that it is secret. It is the
-// end of the value, or i.
+// assignment examines the value after a colon or an equals sign, if the name before it suggests a secret. It
+// returns the end of the redacted value, or i.
 func (sc *scanner) assignment(i int) int {
 	s := sc.s
 	if s[i] == ':' && strings.HasPrefix(s[i:], "://") {
@@ -31,40 +31,40 @@ func (sc *scanner) assignment(i int) int {
 	if s[i] == '=' && (i+1 < len(s) && s[i+1] == '=' || i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0) {
 		return i // a comparison
 	}
-	name, closely := sc.nameBefore(i)
-	says := sayOf(name)
-	if says == public {
+	name, adjacent := sc.nameBefore(i)
+	kind := kindOfName(name)
+	if kind == public {
 		return i
 	}
-	v, ok := sc.valueBehind(i, closely)
+	v, ok := sc.valueBehind(i, adjacent)
 	if !ok {
 		return i
 	}
 	if !v.quoted && !sc.deepest && hasURLEscape(s[v.from:min(v.to, v.from+maxLook)]) {
-		return i // for the view in which it is decoded
+		return i // handled in the decoded view
 	}
-	if says == authorization {
+	if kind == authorization {
 		return sc.credentials(i, v)
 	}
-	if !v.secret(says, name, s) {
+	if !v.secret(kind, name, s) {
 		return i
 	}
-	return sc.replace(v.from, v.to, string(says))
+	return sc.replace(v.from, v.to, string(kind))
 }
 
-// closers stand between a name and its relation, as in ["name"] = and \"name\":.
+// closers are characters between a name and the separator, as in ["name"] = and \"name\":.
 var closers = alphabetOf("\"'`]\\")
 
-// nameBefore is the name before a relation; closely says that nothing stands between the two.
-func (sc *scanner) nameBefore(i int) (name string, closely bool) {
+// nameBefore returns the name before a separator. adjacent is false if other characters are between the two.
+func (sc *scanner) nameBefore(i int) (name string, adjacent bool) {
 	s := sc.s
 	end := i
 	if end > sc.floor && s[end-1] == ':' { // :=
 		end--
 	}
-	closely = true
+	adjacent = true
 	for end > sc.floor && i-end < 16 && (s[end-1] == ' ' || s[end-1] == '\t') {
-		end, closely = end-1, false
+		end, adjacent = end-1, false
 	}
 	for end > sc.floor && i-end < 24 && closers[s[end-1]] {
 		end--
@@ -76,19 +76,19 @@ func (sc *scanner) nameBefore(i int) (name string, closely bool) {
 	if end-begin == 3 && begin > sc.floor && s[begin-1] == ' ' && strings.EqualFold(s[begin:end], "key") { // "API key:"
 		for begin--; begin > sc.floor && end-begin < 16 && isLetter(s[begin-1]); begin-- {
 		}
-		return strings.TrimSpace(s[begin:end]), closely
+		return strings.TrimSpace(s[begin:end]), adjacent
 	}
 	if begin > 0 && begin < end && s[begin-1] == '\\' && strings.IndexByte("ntr", s[begin]) >= 0 {
-		begin++ // an escaped line break before it
+		begin++ // after an escaped line break
 	}
-	return s[begin:end], closely
+	return s[begin:end], adjacent
 }
 
-// endings are how names of secrets end, without separators and in lower case.
+// endings are suffixes of names of secrets, without separators and in lower case.
 var endings = []struct {
-	text string
-	says secrecy
-	own  bool // only as a word of its own
+	text     string
+	kind     nameKind
+	separate bool // only as a separate word
 }{
 	{"password", password, false},
 	{"passwd", password, false},
@@ -123,7 +123,7 @@ var endings = []struct {
 	{"signature", signature, true},
 }
 
-// endingsBy are the places in endings by the last byte.
+// endingsBy contains the indexes in endings by the last byte.
 var endingsBy = func() (by [256][]int) {
 	for i := range endings {
 		c := endings[i].text[len(endings[i].text)-1]
@@ -132,15 +132,15 @@ var endingsBy = func() (by [256][]int) {
 	return by
 }()
 
-// harmless is what stands before "token" where it is a word of a text, or the place in a list, and no secret.
-var harmless = []string{
+// tokenPrefixes contains words before "token" in names that are not secrets: tokens of a text or of a page of results.
+var tokenPrefixes = []string{
 	"next", "page", "nextpage", "prevpage", "continuation", "eos", "bos", "pad", "unk", "sep", "cls", "mask", "stop", "end",
 	"start", "special", "first", "last", "prev", "previous", "sync", "image", "cancellation", "cancel", "input", "output",
 	"per", "max", "min", "num", "prompt", "text", "current", "decoder", "begin", "word", "sub", "lookahead", "design",
 }
 
-// sayOf is what a name says.
-func sayOf(name string) secrecy {
+// kindOfName returns the kind of secret that a name suggests.
+func kindOfName(name string) nameKind {
 	if name == "" || len(endingsBy[name[len(name)-1]|0x20]) == 0 {
 		return public
 	}
@@ -165,24 +165,24 @@ func sayOf(name string) secrecy {
 		if n < len(e.text) || string(low[n-len(e.text):]) != e.text {
 			continue
 		}
-		if e.own && !ownWord(name, len(e.text)) {
+		if e.separate && !isSeparateWord(name, len(e.text)) {
 			continue
 		}
 		if e.text == "token" {
 			before := string(low[:n-len(e.text)])
-			for _, h := range harmless {
+			for _, h := range tokenPrefixes {
 				if strings.HasSuffix(before, h) {
 					return public
 				}
 			}
 		}
-		return e.says
+		return e.kind
 	}
 	return public
 }
 
-// ownWord reports whether the last n bytes of a name are a word of it.
-func ownWord(name string, n int) bool {
+// isSeparateWord reports whether the last n bytes of a name are a separate word.
+func isSeparateWord(name string, n int) bool {
 	if len(name) < n {
 		return false
 	}
@@ -190,16 +190,16 @@ func ownWord(name string, n int) bool {
 	return at == 0 || !isAlnum(name[at-1]) || isUpper(name[at]) && isLower(name[at-1])
 }
 
-// value is what stands behind a relation.
+// value is the value after a separator.
 type value struct {
 	from, to int
 	quoted   bool
-	closely  bool // nothing stands between name, relation and value
+	adjacent bool // name, separator and value are adjacent
 	equals   bool
 }
 
-// valueBehind is the value behind a relation. A declared type between the two is stepped over.
-func (sc *scanner) valueBehind(i int, closely bool) (v value, ok bool) {
+// valueBehind returns the value after a separator. It skips a type declaration between the two.
+func (sc *scanner) valueBehind(i int, adjacent bool) (v value, ok bool) {
 	s := sc.s
 	v.equals = s[i] == '='
 	i++
@@ -210,11 +210,11 @@ func (sc *scanner) valueBehind(i int, closely bool) (v value, ok bool) {
 	if i < len(s) && v.equals && s[i] == '>' { // =>
 		i++
 	}
-	v.closely = closely && i < len(s) && !isSpace(s[i])
+	v.adjacent = adjacent && i < len(s) && !isSpace(s[i])
 	i = blanks(s, i)
 	if !v.equals {
 		if at := declared(s, i); at > i {
-			i, v.equals, v.closely = blanks(s, at), true, false
+			i, v.equals, v.adjacent = blanks(s, at), true, false
 		}
 	}
 	i = backslashes(s, i)
@@ -228,30 +228,30 @@ func (sc *scanner) valueBehind(i int, closely bool) (v value, ok bool) {
 	}
 	if !sc.deepest && i < len(s) && s[i] == 'u' && s[i-1] == '\\' {
 		if _, n := escape(s[i-1:]); n > 0 {
-			return v, false // for the view in which it is decoded
+			return v, false // handled in the decoded view
 		}
 	}
 	v.from, v.to = i, max(i, min(sc.unquoted, len(s)))
 	for v.to < len(s) && !ends[s[v.to]] && !(s[v.to] == '&' && parameter(s[v.to:])) {
 		v.to++
 	}
-	sc.unquoted = v.to // the same for all that begin before it
+	sc.unquoted = v.to // the same end for values that begin before it
 	for v.to > v.from && strings.IndexByte(",.)]}", s[v.to-1]) >= 0 {
 		v.to--
 	}
 	return v, v.to > v.from
 }
 
-// ends are the bytes that no value without quotes goes on behind.
+// ends are the bytes that end a value without quotes.
 var ends = alphabetOf(" \t\n\r;\"'`<>\\")
 
-// parameter reports whether s begins with another parameter of a query, "&name=".
+// parameter reports whether s begins with another query parameter, "&name=".
 func parameter(s string) bool {
 	n := run(s[1:], dotted, maxName)
 	return n > 0 && n+1 < len(s) && s[n+1] == '='
 }
 
-// quoted finds the end of the value that begins behind the quote at i, in the same line.
+// quoted finds the end of the value after the quote at i, in the same line.
 func (sc *scanner) quoted(v *value, i int) bool {
 	s := sc.s
 	quote, escaped := s[i], i > 0 && s[i-1] == '\\'
@@ -287,10 +287,10 @@ func blanks(s string, i int) int {
 	return i
 }
 
-// types are what stands between a name and its value in a language that declares.
+// types are type declarations between a name and its value.
 var types = []string{"str", "string", "String", "bytes", "SecretStr", "Optional[str]", "&str", "str | None", "string | undefined"}
 
-// declared is where a value begins behind a type and an equals sign, i if there are none.
+// declared returns the start of a value after a type and an equals sign, or i if there is no such declaration.
 func declared(s string, i int) int {
 	for _, t := range types {
 		if strings.HasPrefix(s[i:], t) {
@@ -302,21 +302,21 @@ func declared(s string, i int) int {
 	return i
 }
 
-// credentials replaces what follows the scheme in an Authorization header.
+// credentials redacts the credentials after the scheme of an Authorization header.
 func (sc *scanner) credentials(i int, v value) int {
 	s := sc.s
 	from := v.from
 	for _, scheme := range []string{"bearer", "basic", "token", "apikey", "bot"} {
 		if n := len(scheme); from+n < len(s) && strings.EqualFold(s[from:from+n], scheme) && s[from+n] == ' ' {
 			from += n + 1
-			to := from + run(s[from:], bearable, maxQuoted)
-			if cred := s[from:to]; len(cred) >= 8 && !placeholder(cred) && (drawn(cred, 6) || strings.EqualFold(scheme, "basic") || len(cred) >= 32) {
+			to := from + run(s[from:], bearerChars, maxQuoted)
+			if cred := s[from:to]; len(cred) >= 8 && !placeholder(cred) && (looksRandom(cred, 6) || strings.EqualFold(scheme, "basic") || len(cred) >= 32) {
 				return sc.replace(from, to, "authorization")
 			}
 			return i
 		}
 	}
-	if cred := s[v.from:v.to]; drawn(cred, 16) && !strings.ContainsAny(cred, "({[ $") {
+	if cred := s[v.from:v.to]; looksRandom(cred, 16) && !strings.ContainsAny(cred, "({[ $") {
 		return sc.replace(v.from, v.to, "authorization")
 	}
 	return i
@@ -324,7 +324,7 @@ func (sc *scanner) credentials(i int, v value) int {
 
 var hostEnds = alphabetOf(" \t\n\r/?#\"'`<>\\,;")
 
-// address looks for credentials between :// and the host.
+// address redacts credentials between :// and the host.
 func (sc *scanner) address(i int) int {
 	s := sc.s
 	from := i + len("://")
@@ -345,7 +345,7 @@ func (sc *scanner) address(i int) int {
 	case at < 0:
 		return i
 	case colon < 0 || colon > at:
-		if user := s[from:at]; len(user) >= 20 && drawn(user, 16) {
+		if user := s[from:at]; len(user) >= 20 && looksRandom(user, 16) {
 			return sc.replace(from, at, "url credentials")
 		}
 		return i

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	minBase64 = 20       // characters: less holds no secret that is worth the time
-	maxBase64 = 64 << 10 // characters of one text that are decoded
+	minBase64 = 20       // characters: a shorter text has no room for a secret
+	maxBase64 = 64 << 10 // decoded characters of one word
 )
 
 var (
@@ -16,11 +16,11 @@ var (
 	plus64    = alphabetOf("A-Za-z0-9+/")
 )
 
-// base64 looks for base64 of a text that holds a secret and replaces all of it.
+// base64 redacts each base64 word whose decoded text contains a secret.
 func (sc *scanner) base64() {
 	s := sc.s
 	for i := 0; i+minBase64 <= len(s); {
-		// The last byte that a run beginning at i needs tells whether there can be one: most text is passed in large steps.
+		// Check the last byte first that a word beginning at i needs. So most text is skipped in large steps.
 		last := i + minBase64 - 1
 		for last >= i && anyBase64[s[last]] {
 			last--
@@ -35,7 +35,7 @@ func (sc *scanner) base64() {
 			sc.base64In(i, end, plus64, base64.RawStdEncoding)
 		case !strings.ContainsAny(part, "+/"):
 			sc.base64In(i, end, url64, base64.RawURLEncoding)
-		default: // such as a path with one in it
+		default: // such as a path that contains base64
 			sc.base64In(i, end, plus64, base64.RawStdEncoding)
 			sc.base64In(i, end, url64, base64.RawURLEncoding)
 		}
@@ -46,7 +46,7 @@ func (sc *scanner) base64() {
 	}
 }
 
-// base64In looks at the words of s[i:end] in an alphabet.
+// base64In examines the words of s[i:end] in an alphabet.
 func (sc *scanner) base64In(i, end int, a *alphabet, enc *base64.Encoding) {
 	for i < end {
 		n := run(sc.s[i:end], a, end-i)
@@ -61,7 +61,7 @@ func (sc *scanner) base64In(i, end int, a *alphabet, enc *base64.Encoding) {
 
 var padding = alphabetOf("=")
 
-// kindIn is the kind of the secret in the text that a word is base64 of.
+// kindIn returns the kind of the secret in a base64 word, or "".
 func kindIn(word string, enc *base64.Encoding) string {
 	word = word[:min(len(word), maxBase64)]
 	word = word[:len(word)-odd(len(word))]
@@ -82,7 +82,7 @@ func kindIn(word string, enc *base64.Encoding) string {
 	return ""
 }
 
-// odd is how many characters at the end of a word of n stand for no byte.
+// odd returns the number of characters at the end of a word of length n that encode no complete byte.
 func odd(n int) int {
 	if n%4 == 1 {
 		return 1
@@ -90,7 +90,7 @@ func odd(n int) int {
 	return 0
 }
 
-// printable reports whether bytes can be text.
+// printable reports whether bytes may be text.
 func printable(text []byte) bool {
 	for _, c := range text {
 		if c < ' ' && !isSpace(c) || c == 0x7f {

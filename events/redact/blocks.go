@@ -7,8 +7,8 @@ const (
 	maxTitle = 48       // bytes between BEGIN and the dashes behind it
 )
 
-// block looks for a private key between its BEGIN and END, with line breaks or with \n. Of one that is cut off, what
-// looks like its lines goes.
+// block redacts a private key from BEGIN to END, with line breaks or with \n. Without an END it redacts the lines
+// that look like a key.
 func (sc *scanner) block(i int) int {
 	s := sc.s[i:]
 	const begin, end, dashes = "-----BEGIN ", "-----END ", "-----"
@@ -37,5 +37,5 @@ func (sc *scanner) block(i int) int {
 	return sc.replace(i, to, "private key")
 }
 
-// keyLines is what the lines of a key are made of, \n included.
+// keyLines are the characters in the lines of a key, including \n.
 var keyLines = alphabetOf("A-Za-z0-9+/=\\\n\r")

@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// Classes of secrets are the last words of their kinds: a github token is a token. What has none of these is other.
+// The class of a secret is the last word of its kind: a github token is a token. An unknown class counts as other.
 const other = "other"
 
 var secretClasses = [...]string{"authorization", "credentials", "jwt", "key", "password", "secret", "seed", "signature", "token", "webhook", other}
 
-// replaced is how many secrets of each class were replaced. It is the process's: texts are redacted at many doors, and at
-// none of them anybody knows who counts.
+// replaced counts the redacted secrets of each class. It is global for the process, because texts are redacted in
+// many places that have no access to the metrics.
 var replaced [len(secretClasses)]atomic.Uint64
 
 func count(kind string) {
@@ -23,7 +23,8 @@ func count(kind string) {
 	replaced[i].Add(1)
 }
 
-// Counts calls yield with each class of secrets, such as "token", and how many of it this process has replaced.
+// Counts calls yield with each class of secrets, such as "token", and the number of its secrets that this process
+// has redacted.
 func Counts(yield func(class string, n uint64) bool) {
 	for i, class := range secretClasses {
 		if !yield(class, replaced[i].Load()) {

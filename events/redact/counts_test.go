@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestEveryReplacementIsCountedOnceUnderAKnownClass: not parallel, the counts are the process's.
-func TestEveryReplacementIsCountedOnceUnderAKnownClass(t *testing.T) {
+// TestCounts checks that each secret is counted once, with a known class. It is not parallel, because the counts
+// are global.
+func TestCounts(t *testing.T) {
 	counts := func() map[string]uint64 {
 		all := map[string]uint64{}
 		for class, n := range Counts {

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// redactedThere is how many secrets there are in the recordings of other projects that are kept beside the checkout, as
-// read by eye: none. They have flights, payments, code, a cracked cipher and many hashes.
-const redactedThere = 0
+// secretsInRecordings is the number of secrets in the recordings of other projects, which are not part of the repository.
+// A manual review found none. The recordings contain flights, payments, code, a decrypted cipher and many hashes.
+const secretsInRecordings = 0
 
-// TestRecordings reads what is published of runs of other agents, as the files are and as the texts in them are.
+// TestRecordings scans published runs of other agents, both the files and the texts in them.
 func TestRecordings(t *testing.T) {
 	t.Parallel()
 	dir := cmp.Or(os.Getenv("DEBRIEF_DATA"), "../../../shared/data")
@@ -53,8 +53,8 @@ func TestRecordings(t *testing.T) {
 		t.Skipf("no recorded data: %v (DEBRIEF_DATA names its folder)", err)
 	}
 	t.Logf("%d files, %d bytes, %d redacted", files, size, found)
-	if found != redactedThere {
-		t.Errorf("got %d redacted, want %d: look at them", found, redactedThere)
+	if found != secretsInRecordings {
+		t.Errorf("got %d redacted, want %d: look at them", found, secretsInRecordings)
 	}
 }
 

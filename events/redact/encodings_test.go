@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// encodings hide a text and reveal it again. Covered are those in which every secret must go.
+// encodings encode and decode a text. In those marked as covered every secret must be found.
 var encodings = []struct {
 	name   string
 	hide   func(string) string
@@ -60,7 +60,8 @@ func revealBase64(enc *base64.Encoding) func(string) string {
 	}
 }
 
-// TestCorpusInEncodings hides each text of the corpus in each encoding: the secrets go, and what is none stays.
+// TestCorpusInEncodings encodes each text of the corpus in each encoding: secrets are redacted, and other text is
+// not changed.
 func TestCorpusInEncodings(t *testing.T) {
 	t.Parallel()
 	const seeds = 5
@@ -72,10 +73,10 @@ func TestCorpusInEncodings(t *testing.T) {
 				hidden := enc.hide(e.text)
 				got := Text(hidden)
 				if again := Text(got); again != got {
-					t.Errorf("%s, line %d: Text of its own %q is %q", enc.name, e.line, got, again)
+					t.Errorf("%s, line %d: Text(%q) again returns %q", enc.name, e.line, got, again)
 				}
 				if json.Valid([]byte(hidden)) && !json.Valid([]byte(got)) {
-					t.Errorf("%s, line %d: %q is no JSON", enc.name, e.line, got)
+					t.Errorf("%s, line %d: %q is not valid JSON", enc.name, e.line, got)
 				}
 				if !e.secret {
 					negatives++
@@ -107,8 +108,8 @@ func TestCorpusInEncodings(t *testing.T) {
 	}
 }
 
-// TestIDReplacesASecretByAStableName: the same secret has the same name, which is a valid id, and other ids stay.
-func TestIDReplacesASecretByAStableName(t *testing.T) {
+// TestID checks that a secret has a stable replacement, which is a valid id, and that other ids are not changed.
+func TestID(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", "s-1", "user 42", "a1b2c3d4-0000-4000-8000-1234567890ab", "task/17?x=y"} {
 		if got := ID(id); got != id {

@@ -8,40 +8,40 @@ import (
 	"sync"
 )
 
-// Fields replaces the secrets in every string that v, a pointer to a struct, leads to, through structs, pointers and slices:
-// with Text, and with ID in fields that have the tag `redact:"id"`. Fields with the tag `redact:"-"`, maps and bytes stay.
-// It writes only where it found something, so that two goroutines can pass values that share clean strings.
+// Fields redacts every string that is reachable from v, a pointer to a struct, through structs, pointers and
+// slices. It uses Text, or ID for fields with the tag `redact:"id"`. Fields with the tag `redact:"-"`, maps and
+// bytes are not changed. It writes only strings with a secret, so goroutines may share strings without secrets.
 func Fields(v any) {
 	p := reflect.ValueOf(v)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
-		panic(fmt.Sprintf("redact %T: want a pointer", v)) // a fault of ours, on the first call
+		panic(fmt.Sprintf("redact %T: want a pointer", v)) // a programming error, visible at the first call
 	}
-	if plan := planOf(p.Type().Elem()); plan != nil {
+	if plan := redactFuncOf(p.Type().Elem()); plan != nil {
 		plan(p.Elem())
 	}
 }
 
-// visit redacts the texts of one value.
-type visit func(reflect.Value)
+// redactFunc redacts the strings of one value.
+type redactFunc func(reflect.Value)
 
-// plans remembers, for each type, how its texts are reached; nil is that there are none.
-var plans sync.Map // reflect.Type to visit
+// redactFuncs caches the redactFunc of each type; nil means that the type contains no strings.
+var redactFuncs sync.Map // reflect.Type to redactFunc
 
-func planOf(t reflect.Type) visit {
-	if p, ok := plans.Load(t); ok {
-		return p.(visit)
+func redactFuncOf(t reflect.Type) redactFunc {
+	if p, ok := redactFuncs.Load(t); ok {
+		return p.(redactFunc)
 	}
-	p := makePlan(t, Text, map[reflect.Type]bool{})
-	plans.Store(t, p)
+	p := buildRedactFunc(t, Text, map[reflect.Type]bool{})
+	redactFuncs.Store(t, p)
 	return p
 }
 
-// makePlan makes the plan of a type, with what replaces the secrets in its strings. A type within itself is looked up again
-// at its time: it has a plan by then.
-func makePlan(t reflect.Type, clean func(string) string, open map[reflect.Type]bool) visit {
+// buildRedactFunc returns the redactFunc of a type. clean redacts its strings. A recursive type is looked up when
+// it is visited, because its redactFunc exists by then.
+func buildRedactFunc(t reflect.Type, clean func(string) string, open map[reflect.Type]bool) redactFunc {
 	if open[t] {
 		return func(v reflect.Value) {
-			if p := planOf(t); p != nil {
+			if p := redactFuncOf(t); p != nil {
 				p(v)
 			}
 		}
@@ -57,7 +57,7 @@ func makePlan(t reflect.Type, clean func(string) string, open map[reflect.Type]b
 			}
 		}
 	case reflect.Pointer:
-		if p := makePlan(t.Elem(), clean, open); p != nil {
+		if p := buildRedactFunc(t.Elem(), clean, open); p != nil {
 			return func(v reflect.Value) {
 				if !v.IsNil() {
 					p(v.Elem())
@@ -65,7 +65,7 @@ func makePlan(t reflect.Type, clean func(string) string, open map[reflect.Type]b
 			}
 		}
 	case reflect.Slice:
-		if p := makePlan(t.Elem(), clean, open); p != nil {
+		if p := buildRedactFunc(t.Elem(), clean, open); p != nil {
 			return func(v reflect.Value) {
 				for i := range v.Len() {
 					p(v.Index(i))
@@ -73,15 +73,15 @@ func makePlan(t reflect.Type, clean func(string) string, open map[reflect.Type]b
 			}
 		}
 	case reflect.Struct:
-		return structPlan(t, open)
+		return structRedactFunc(t, open)
 	}
 	return nil
 }
 
-func structPlan(t reflect.Type, open map[reflect.Type]bool) visit {
+func structRedactFunc(t reflect.Type, open map[reflect.Type]bool) redactFunc {
 	type field struct {
-		index int
-		visit visit
+		index  int
+		redact redactFunc
 	}
 	var fields []field
 	for i := range t.NumField() {
@@ -94,7 +94,7 @@ func structPlan(t reflect.Type, open map[reflect.Type]bool) visit {
 		if tag == "id" {
 			clean = ID
 		}
-		if p := makePlan(f.Type, clean, open); p != nil {
+		if p := buildRedactFunc(f.Type, clean, open); p != nil {
 			fields = append(fields, field{i, p})
 		}
 	}
@@ -103,13 +103,13 @@ func structPlan(t reflect.Type, open map[reflect.Type]bool) visit {
 	}
 	return func(v reflect.Value) {
 		for _, f := range fields {
-			f.visit(v.Field(f.index))
+			f.redact(v.Field(f.index))
 		}
 	}
 }
 
-// ID returns an id, or, where it holds a secret, a name in its place: "redacted-" and 16 hex digits of the id's hash, so
-// that the same id keeps the same name in every field and every process.
+// ID returns id, or a replacement if it contains a secret: "redacted-" and 16 hex digits of the hash. The same id
+// has the same replacement in every field and every process.
 func ID(id string) string {
 	kind := Kind(id)
 	if kind == "" {

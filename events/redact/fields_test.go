@@ -47,7 +47,7 @@ func TestFieldsReachesEveryString(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	// Two may look at what they share, as long as nothing is found in it: the race detector says so.
+	// Goroutines may share values without secrets. The race detector checks this.
 	done := make(chan struct{})
 	go func() { defer close(done); Fields(&event{List: shared}) }()
 	Fields(&event{List: shared})

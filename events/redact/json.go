@@ -2,8 +2,8 @@ package redact
 
 import "encoding/json"
 
-// keepJSON changes edits so that a valid JSON document stays one: only contents of strings are replaced, and no escape is
-// cut. Numbers stay.
+// keepJSON changes edits so that valid JSON stays valid: it replaces only the content of strings, and never a part
+// of an escape. Numbers are not changed.
 func keepJSON(s string, edits []edit) []edit {
 	i := blankLines(s)
 	if i == len(s) || s[i] != '{' && s[i] != '[' && s[i] != '"' || !json.Valid([]byte(s)) {
@@ -20,7 +20,7 @@ func keepJSON(s string, edits []edit) []edit {
 		default:
 			last := len(out) - 1
 			if last >= 0 && out[last].to == i && i > edits[k].from {
-				out[last].to += n // one edit goes on
+				out[last].to += n // extend the previous edit
 			} else {
 				out = append(out, edit{i, i + n, edits[k].kind})
 			}
@@ -32,7 +32,7 @@ func keepJSON(s string, edits []edit) []edit {
 	return out
 }
 
-// unit is the length of the next byte or escape.
+// unit returns the length of the next byte or escape.
 func unit(s string, inside bool) int {
 	switch {
 	case !inside || s[0] != '\\':

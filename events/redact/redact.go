@@ -1,17 +1,17 @@
-// Package redact replaces credentials in text with a visible mark, such as "[redacted: github token]", before the text
-// is stored or shown to a model. It is applied where payloads enter: to every event that is published or handled, to
-// requests of outside agents, and to the values of the windows (Fields).
+// Package redact replaces credentials in text with a visible mark, such as "[redacted: github token]", before the
+// text is stored or shown to a model. It is applied to all input: to every event that is published or handled, to
+// requests of outside agents, and to the values of package window (Fields).
 //
-// It finds keys of known shape (shapes.go), private keys (blocks.go) and values that are assigned to the name of
-// a secret (assignments.go). It finds them in plain text and behind URL encoding (%3D), JSON escapes (\", \u003d) and
-// both nested up to four deep (views.go), and in base64 (base64.go). It keeps valid JSON valid.
+// It finds keys with a known format (shapes.go), private keys (blocks.go) and values that are assigned to the name
+// of a secret (assignments.go). It finds them in plain text, in URL encoding (%3D), in JSON escapes (\", \u003d),
+// in both nested up to four levels (views.go), and in base64 (base64.go). Valid JSON stays valid.
 //
-// Not covered: hex, other encodings and encryption; base64 of a text in which nothing is found; numbers in JSON; secrets that only
-// people can recognize, such as a password in the middle of a sentence. Entropy is not used: hashes, ids and encoded images
-// stay.
+// Not covered: hex, other encodings and encryption; base64 of a text without a recognizable secret; numbers in
+// JSON; secrets that only people can recognize, such as a password in a sentence. Entropy is not used, so hashes,
+// ids and encoded images are not changed.
 //
-// Everything that is looked at ahead or behind is bounded, so the time is linear for hostile text too. Text without
-// secrets and escapes is returned unchanged, and nothing is allocated.
+// All look-ahead and look-behind is limited, so the time is linear for hostile text too. Text without secrets and
+// escapes is returned unchanged and without an allocation.
 package redact
 
 import (
@@ -20,14 +20,14 @@ import (
 	"strings"
 )
 
-// A mark replaces a secret: its kind in lower case letters and spaces, between these.
+// A mark replaces a secret. It contains the kind in lower case letters and spaces.
 const (
 	markBegin = "[redacted: "
 	markEnd   = ']'
 	maxKind   = 32 // bytes of a kind
 )
 
-// MaxGrowth is how many times as long as it was a text can become.
+// MaxGrowth is the maximum ratio of the length of a redacted text to the original length.
 const MaxGrowth = 6
 
 // edit replaces text[from:to] with the mark of a kind.
@@ -36,8 +36,8 @@ type edit struct {
 	kind     string
 }
 
-// Text returns s with a mark in the place of each secret. Text of its result changes nothing more. Valid UTF-8 stays valid,
-// and valid JSON too.
+// Text returns s with a mark in place of each secret. A second call does not change the result. Valid UTF-8 and
+// valid JSON stay valid.
 func Text(s string) string {
 	edits := find(s, false)
 	if len(edits) == 0 {
@@ -58,7 +58,7 @@ func Text(s string) string {
 	return out.String()
 }
 
-// Kind names a secret in s, such as "github token". It is empty where Text returns s unchanged.
+// Kind returns the kind of a secret in s, such as "github token". It is empty if Text returns s unchanged.
 func Kind(s string) string {
 	if edits := find(s, true); len(edits) > 0 {
 		return edits[0].kind
@@ -66,10 +66,10 @@ func Kind(s string) string {
 	return ""
 }
 
-// Marked reports whether something was replaced in s.
+// Marked reports whether s contains a mark.
 func Marked(s string) bool { return strings.Contains(s, markBegin) }
 
-// find returns the secrets of s, in no order and with overlaps. With first it ends at one.
+// find returns the secrets of s, unsorted and possibly overlapping. If first is set it stops after one.
 func find(s string, first bool) []edit {
 	edits := scan(scanner{s: s, first: first})
 	for v := decoded(s, nil); v != nil && !(first && len(edits) > 0); v = decoded(v.text, v) {
@@ -80,7 +80,7 @@ func find(s string, first bool) []edit {
 	return edits
 }
 
-// scan returns the secrets of a text that are visible without decoding escapes.
+// scan returns the secrets of a text that are recognizable without decoding escapes.
 func scan(sc scanner) []edit {
 	sc.scan()
 	if !sc.first || len(sc.edits) == 0 {
@@ -103,20 +103,20 @@ func merge(edits []edit) []edit {
 	return out
 }
 
-// scanner walks a text once. What lies before floor is done: marks, and secrets that were found.
+// scanner scans a text once. The text before floor is done: marks and found secrets.
 type scanner struct {
 	s     string
 	edits []edit
 	floor int
-	// Where the last value without quotes ended, so that those which begin within it are not walked again; and where the
-	// next end of a private key is, -1 where there is none.
+	// unquoted is the end of the last value without quotes, so that values within it are not scanned again. pem is
+	// the position of the next END of a private key, or -1.
 	unquoted, pem int
 
-	first   bool // end with the first secret
-	deepest bool // escapes in it are not decoded any more
+	first   bool // stop at the first secret
+	deepest bool // the last level: escapes are not decoded further
 }
 
-// replace records a secret, s[from:to]. It returns where the walk goes on.
+// replace records the secret s[from:to]. It returns the position at which the scan continues.
 func (sc *scanner) replace(from, to int, kind string) int {
 	sc.edits = append(sc.edits, edit{from, to, kind})
 	sc.floor = to
@@ -126,12 +126,12 @@ func (sc *scanner) replace(from, to int, kind string) int {
 	return to
 }
 
-// What a byte can begin. A word is what a key of known shape may be part of; one in the middle of a longer word is none.
+// Classes of bytes. Keys with a known format begin only at the start of a word.
 const (
-	word     = 1 << iota
-	starter  // may begin a shape, at the beginning of a word
-	relation // stands between a name and its value
-	special  // a mark, a block, an escaped line break
+	word      = 1 << iota
+	starter   // may begin a key with a known format
+	separator // between a name and its value
+	special   // begins a mark, a block or an escaped line break
 )
 
 var classes = func() (t [256]uint8) {
@@ -143,8 +143,8 @@ var classes = func() (t [256]uint8) {
 			t[c] |= starter
 		}
 	}
-	t['='] |= relation
-	t[':'] |= relation
+	t['='] |= separator
+	t[':'] |= separator
 	t['['] |= special
 	t['\\'] |= special
 	t['-'] |= special
@@ -159,12 +159,12 @@ func (sc *scanner) scan() {
 		switch {
 		case class&special != 0:
 			next = sc.special(i)
-		case class&relation != 0:
+		case class&separator != 0:
 			next = sc.assignment(i)
-		case class&starter != 0 && likely(s[i:]):
+		case class&starter != 0 && mayBeKey(s[i:]):
 			next = sc.shape(i)
 		}
-		if next > i { // replaced, or to be left alone
+		if next > i { // redacted or skipped
 			i = next
 			continue
 		}
@@ -177,8 +177,8 @@ func (sc *scanner) scan() {
 	}
 }
 
-// special looks at a mark, at an escaped line break, which ends a word though it ends in a letter, and at the first dash
-// of a block.
+// special skips a mark, and an escaped line break, which ends a word although its last byte is a letter. At a dash
+// it looks for a private key.
 func (sc *scanner) special(i int) int {
 	s := sc.s
 	switch s[i] {
@@ -197,7 +197,7 @@ func (sc *scanner) special(i int) int {
 	return i
 }
 
-// markAt is the length of the mark that s begins with, 0 if it begins with none.
+// markAt returns the length of the mark at the start of s, or 0.
 func markAt(s string) int {
 	if !strings.HasPrefix(s, markBegin) {
 		return 0

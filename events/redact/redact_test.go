@@ -31,16 +31,16 @@ var alphabets = map[byte]string{
 
 var blank = regexp.MustCompile(`\{([A-Za-z]\d+)?\}`)
 
-// example is a text of the corpus, made up: parts[0], a secret, parts[1], a secret, parts[2] …
+// example is an artificial text of the corpus: parts[0], a secret, parts[1], a secret, parts[2] …
 type example struct {
 	line    int
-	secret  bool // it holds one
+	secret  bool // it contains a secret
 	text    string
 	rest    string // text with ⟦⟧ in the place of each secret
 	secrets []string
 }
 
-// examples are those of the corpus with other letters and digits for each seed.
+// examples returns the examples of the corpus with other letters and digits for each seed.
 func examples(tb testing.TB, seed uint64) (all []example) {
 	tb.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -87,8 +87,8 @@ func examples(tb testing.TB, seed uint64) (all []example) {
 
 var aMark = regexp.MustCompile(`\[redacted: [a-z ]{1,32}\]`)
 
-// TestCorpus: each secret goes, to its last byte, and nothing around it; what only looks like one stays. 20 times, since
-// the letters are drawn by chance.
+// TestCorpus checks that exactly each secret is redacted, and that similar text is not changed. It runs 20 times
+// with random letters.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	const seeds = 20
@@ -98,7 +98,7 @@ func TestCorpus(t *testing.T) {
 		for _, e := range examples(t, seed) {
 			got := Text(e.text)
 			if again := Text(got); again != got {
-				t.Errorf("line %d: Text of its own %q is %q", e.line, got, again)
+				t.Errorf("line %d: Text(%q) again returns %q", e.line, got, again)
 			}
 			if !e.secret {
 				negatives++
@@ -140,7 +140,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-func TestNothingIsCopiedWhereNothingIsFound(t *testing.T) { // not parallel: it counts allocations
+func TestTextWithoutSecretsDoesNotAllocate(t *testing.T) { // not parallel: it counts allocations
 	text := strings.Repeat("The account token_count=5 is 2026-11-22T10:00:00Z, see https://example.com/a?b=c: ok.\n", 100)
 	if n := testing.AllocsPerRun(100, func() {
 		if Text(text) != text {
@@ -151,8 +151,8 @@ func TestNothingIsCopiedWhereNothingIsFound(t *testing.T) { // not parallel: it 
 	}
 }
 
-// FuzzText: no panic, nothing more to find the second time, UTF-8 in, UTF-8 out, JSON in, JSON out, and no more than so much
-// longer.
+// FuzzText checks the contract of Text: no panic, no change by a second call, valid UTF-8 and JSON stay valid, and
+// limited growth.
 func FuzzText(f *testing.F) {
 	for _, e := range examples(f, 0) {
 		f.Add(e.text)
@@ -169,10 +169,10 @@ func FuzzText(f *testing.F) {
 			t.Errorf("%q: first %q, then %q", s, got, again)
 		}
 		if utf8.ValidString(s) && !utf8.ValidString(got) {
-			t.Errorf("%q: %q is no UTF-8", s, got)
+			t.Errorf("%q: %q is not valid UTF-8", s, got)
 		}
 		if json.Valid([]byte(s)) && !json.Valid([]byte(got)) {
-			t.Errorf("%q: %q is no JSON", s, got)
+			t.Errorf("%q: %q is not valid JSON", s, got)
 		}
 		if len(got) > MaxGrowth*len(s) {
 			t.Errorf("%q: %d bytes became %d", s, len(s), len(got))
@@ -180,7 +180,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// The encodings in which secrets are hidden.
+// Encodings for the tests.
 
 func inJSON(text string) string { return `{"note": ` + quoted(text) + `}` }
 

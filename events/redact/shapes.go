@@ -2,12 +2,12 @@ package redact
 
 import "strings"
 
-// shape is a key that is known by how it looks: a prefix, and so many bytes of an alphabet behind it.
+// shape is a known format of a key: a prefix, and a number of bytes of an alphabet after it.
 type shape struct {
 	prefix   string
 	alphabet *alphabet
-	min, max int // bytes behind the prefix; max 0 is any number
-	// random asks for a stretch that looks drawn by chance, where words joined by dashes could follow the prefix as well.
+	min, max int // bytes after the prefix; max 0 is unlimited
+	// random requires a part that looks random, for prefixes that may also precede normal words with dashes.
 	random bool
 	kind   string
 }
@@ -30,19 +30,19 @@ func alphabetOf(chars string) *alphabet {
 }
 
 var (
-	alnum    = alphabetOf("A-Za-z0-9")
-	wordy    = alphabetOf("A-Za-z0-9_")
-	url64    = alphabetOf("A-Za-z0-9_-")
-	dotted   = alphabetOf("A-Za-z0-9_.-")
-	std64    = alphabetOf("A-Za-z0-9+/=")
-	lowerHex = alphabetOf("a-f0-9")
-	upperNum = alphabetOf("A-Z0-9")
-	base32   = alphabetOf("A-Z2-7")
-	webhook  = alphabetOf("A-Za-z0-9_/-")
+	alnum     = alphabetOf("A-Za-z0-9")
+	wordChars = alphabetOf("A-Za-z0-9_")
+	url64     = alphabetOf("A-Za-z0-9_-")
+	dotted    = alphabetOf("A-Za-z0-9_.-")
+	std64     = alphabetOf("A-Za-z0-9+/=")
+	lowerHex  = alphabetOf("a-f0-9")
+	upperNum  = alphabetOf("A-Z0-9")
+	base32    = alphabetOf("A-Z2-7")
+	webhook   = alphabetOf("A-Za-z0-9_/-")
 )
 
-// shapes are tried in this order. Prefixes and lengths are what the providers document or what their keys have in
-// common; lengths are lower bounds where they have changed before.
+// shapes are tried in this order. Prefixes and lengths are documented by the providers, or common to their keys. A
+// length that has changed before is only a lower bound.
 var shapes = []shape{
 	{"sk-ant-", url64, 20, 0, true, "anthropic key"},
 	{"sk-or-v1-", lowerHex, 32, 0, false, "openrouter key"},
@@ -60,7 +60,7 @@ var shapes = []shape{
 	{"ghu_", alnum, 30, 0, false, "github token"},
 	{"ghs_", dotted, 30, 0, true, "github token"},
 	{"ghr_", alnum, 30, 0, false, "github token"},
-	{"github_pat_", wordy, 22, 0, true, "github token"},
+	{"github_pat_", wordChars, 22, 0, true, "github token"},
 	{"glpat-", dotted, 20, 0, true, "gitlab token"},
 	{"gldt-", url64, 20, 0, true, "gitlab token"},
 	{"glrt-", dotted, 20, 0, true, "gitlab token"},
@@ -68,7 +68,7 @@ var shapes = []shape{
 	{"glptt-", url64, 20, 0, true, "gitlab token"},
 	{"glsoat-", url64, 20, 0, true, "gitlab token"},
 	{"glagent-", url64, 20, 0, true, "gitlab token"},
-	{"glsa_", wordy, 32, 0, true, "grafana token"},
+	{"glsa_", wordChars, 32, 0, true, "grafana token"},
 	{"xoxb-", url64, 20, 0, true, "slack token"},
 	{"xoxp-", url64, 20, 0, true, "slack token"},
 	{"xoxa-", url64, 20, 0, true, "slack token"},
@@ -109,18 +109,18 @@ var shapes = []shape{
 	{"sbp_", lowerHex, 40, 40, false, "supabase token"},
 	{"sntrys_", std64, 40, 0, true, "sentry token"},
 	{"figd_", url64, 32, 0, true, "figma token"},
-	{"ATATT3", std64AndDash, 60, 0, true, "atlassian token"},
+	{"ATATT3", url64Padded, 60, 0, true, "atlassian token"},
 }
 
-var std64AndDash = alphabetOf("A-Za-z0-9_=-")
+var url64Padded = alphabetOf("A-Za-z0-9_=-")
 
-// shapesBy are the shapes by their first byte.
+// shapesBy contains the shapes by their first byte. A nil entry means composed, below.
 var shapesBy = func() (by [256][]*shape) {
 	for i := range shapes {
 		c := shapes[i].prefix[0]
 		by[c] = append(by[c], &shapes[i])
 	}
-	for _, c := range []byte("SeBb") { // the shapes that are functions, below
+	for _, c := range []byte("SeBb") { // keys that composed handles
 		if by[c] == nil {
 			by[c] = []*shape{}
 		}
@@ -129,32 +129,33 @@ var shapesBy = func() (by [256][]*shape) {
 	return by
 }()
 
-// beginnings are the first three bytes of keys of known shape, by a hash: most words can be passed over at one look.
-var beginnings = func() (t [1 << 12]bool) {
+// prefixHashes contains a hash of the first three bytes of each known format, so that most words can be skipped
+// quickly.
+var prefixHashes = func() (t [1 << 12]bool) {
 	for i := range shapes {
-		t[beginning(shapes[i].prefix+"   ")] = true // of two bytes, below
+		t[prefixHash(shapes[i].prefix+"   ")] = true // two-byte prefixes are completed below
 	}
 	for _, p := range []string{"eyJ", "SG.", "Bea", "bea", "BEA"} {
-		t[beginning(p)] = true
+		t[prefixHash(p)] = true
 	}
-	for c := range 128 { // SK and a nats seed have two letters of their own
+	for c := range 128 { // two-byte prefixes: SK and nats seeds
 		for _, p := range []string{"SK", "SO", "SA", "SU", "SN", "SC", "SX"} {
-			t[beginning(p+string(rune(c)))] = true
+			t[prefixHash(p+string(rune(c)))] = true
 		}
 	}
 	return t
 }()
 
-func beginning(s string) int {
+func prefixHash(s string) int {
 	return (int(s[0])*61 ^ int(s[1])*7 ^ int(s[2])<<5) & (1<<12 - 1)
 }
 
-// likely reports whether a word may be a key of known shape.
-func likely(s string) bool {
-	return len(s) > 8 && (beginnings[beginning(s)] || isDigit(s[0]) && isDigit(s[7]))
+// mayBeKey reports whether a word may be a key with a known format.
+func mayBeKey(s string) bool {
+	return len(s) > 8 && (prefixHashes[prefixHash(s)] || isDigit(s[0]) && isDigit(s[7]))
 }
 
-// shape looks for a key at the beginning of a word, and is its end; i if there is none.
+// shape redacts a key at the start of a word. It returns the end of the key, or i.
 func (sc *scanner) shape(i int) int {
 	s := sc.s[i:]
 	for _, sh := range shapesBy[s[0]] {
@@ -171,7 +172,7 @@ func (sc *scanner) shape(i int) int {
 			n = len(body)
 		}
 		end := len(sh.prefix) + n
-		if n < sh.min || sh.max > 0 && (n > sh.max || end < len(s) && classes[s[end]]&word != 0) || sh.random && !drawn(body, 10) {
+		if n < sh.min || sh.max > 0 && (n > sh.max || end < len(s) && classes[s[end]]&word != 0) || sh.random && !looksRandom(body, 10) {
 			continue
 		}
 		return sc.replace(i, i+end, sh.kind)
@@ -182,7 +183,7 @@ func (sc *scanner) shape(i int) int {
 	return i
 }
 
-// composed looks for keys that have parts.
+// composed redacts keys that have several parts.
 func (sc *scanner) composed(i int) int {
 	s := sc.s[i:]
 	switch c := s[0]; {
@@ -202,17 +203,17 @@ func (sc *scanner) composed(i int) int {
 		}
 	case len(s) > len("bearer ") && strings.EqualFold(s[:len("bearer")], "bearer") && (s[len("bearer")] == ' ' || s[len("bearer")] == '+'):
 		from := len("bearer ")
-		n := run(s[from:], bearable, 4096)
-		if cred := strings.TrimRight(s[from:from+n], "."); len(cred) >= 16 && drawn(cred, 12) {
+		n := run(s[from:], bearerChars, 4096)
+		if cred := strings.TrimRight(s[from:from+n], "."); len(cred) >= 16 && looksRandom(cred, 12) {
 			return sc.replace(i+from, i+from+len(cred), "bearer token")
 		}
 	}
 	return i
 }
 
-var bearable = alphabetOf("A-Za-z0-9_.~+/=-")
+var bearerChars = alphabetOf("A-Za-z0-9_.~+/=-")
 
-// telegram looks for the token of a bot: its number, a colon and 35 bytes that begin with AA.
+// telegram redacts the token of a bot: its number, a colon and 35 bytes that begin with AA.
 func (sc *scanner) telegram(i int) int {
 	s := sc.s[i:]
 	n := 0
@@ -229,8 +230,8 @@ func (sc *scanner) telegram(i int) int {
 	return sc.replace(i, i+n+1+m, "telegram token")
 }
 
-// parts is the length of so many parts with full stops between them, each at least so long; 0 if there are fewer. A
-// part that goes on beyond that belongs to it.
+// parts returns the length of count parts with dots between them, each with its minimum length, or 0 if a part is
+// missing. The last part extends as far as possible.
 func parts(s string, count int, least ...int) int {
 	end := 0
 	for k := range count {
@@ -250,18 +251,19 @@ func parts(s string, count int, least ...int) int {
 	return 0
 }
 
-// run is how many bytes of s, at most so many, are of the alphabet.
-func run(s string, a *alphabet, most int) int {
+// run returns the length of the prefix of s in the alphabet, up to limit bytes.
+func run(s string, a *alphabet, limit int) int {
 	n := 0
-	for n < len(s) && n < most && a[s[n]] {
+	for n < len(s) && n < limit && a[s[n]] {
 		n++
 	}
 	return n
 }
 
-// drawn reports whether a stretch of at least so many letters and digits looks drawn by chance: it has digits among its
-// letters, or changes between capitals, small letters and digits more often than words do that are written together.
-func drawn(s string, least int) bool {
+// looksRandom reports whether s has a part of minLen or more letters and digits that looks random. Such a part has
+// digits among its letters, or it changes between capitals, small letters and digits more often than concatenated
+// words.
+func looksRandom(s string, minLen int) bool {
 	var letters, digits, changes int
 	var last uint8
 	for i := 0; i <= len(s); i++ {
@@ -278,7 +280,7 @@ func drawn(s string, least int) bool {
 		switch kind {
 		case 0:
 			n := letters + digits
-			if n >= least && (letters >= 2 && digits >= 2 || n >= 12 && changes*20 >= n*7) {
+			if n >= minLen && (letters >= 2 && digits >= 2 || n >= 12 && changes*20 >= n*7) {
 				return true
 			}
 			letters, digits, changes = 0, 0, 0

@@ -2,11 +2,12 @@ package redact
 
 import "strings"
 
-// maxLook is how many bytes of a value are looked at.
+// maxLook is the number of bytes of a value that are examined.
 const maxLook = 256
 
-// secret reports whether a value looks like what its name says, and not like code, a type, a reference or a word of prose.
-func (v value) secret(says secrecy, name, s string) bool {
+// secret reports whether a value looks like a secret of its kind, and not like code, a type, a reference or a word
+// of a sentence.
+func (v value) secret(kind nameKind, name, s string) bool {
 	text := s[v.from:min(v.to, v.from+maxLook)]
 	if placeholder(text) || reference(text) || strings.Contains(text, markBegin[:len(markBegin)-1]) || strings.Contains(text, "-----BEGIN") || same(text, name) {
 		return false
@@ -29,12 +30,12 @@ func (v value) secret(says secrecy, name, s string) bool {
 			others++
 		}
 	}
-	if !v.quoted && strings.ContainsAny(text, "([{") && !(v.closely && shouted(name)) {
+	if !v.quoted && strings.ContainsAny(text, "([{") && !(v.adjacent && isUpperCase(name)) {
 		return false // a call, a list or an index
 	}
-	switch says {
+	switch kind {
 	case signature:
-		return len(text) >= 32 && (drawn(text, 16) || others > 0 && digits > 1)
+		return len(text) >= 32 && (looksRandom(text, 16) || others > 0 && digits > 1)
 	case password:
 		return v.password(text, name, s, letters, digits, others)
 	}
@@ -43,10 +44,10 @@ func (v value) secret(says secrecy, name, s string) bool {
 		return false
 	case isUUID(text):
 		return true
-	case v.quoted || v.closely && v.equals:
-		return drawn(text, 6) || len(text) >= 20 && digits > 1 && !isIdentifier(text) || len(text) >= 24 && upper > 1 && letters-upper > 1 && !isIdentifier(text)
+	case v.quoted || v.adjacent && v.equals:
+		return looksRandom(text, 6) || len(text) >= 20 && digits > 1 && !isIdentifier(text) || len(text) >= 24 && upper > 1 && letters-upper > 1 && !isIdentifier(text)
 	}
-	return digits > 1 && drawn(text, 8) || drawn(text, 16)
+	return digits > 1 && looksRandom(text, 8) || looksRandom(text, 16)
 }
 
 func isUUID(text string) bool {
@@ -61,7 +62,7 @@ func isUUID(text string) bool {
 	return true
 }
 
-// password reports whether a value is a password: chosen by people, so hardly anything but the place tells.
+// password reports whether a value is a password. People choose passwords, so the position is the main criterion.
 func (v value) password(text, name, s string, letters, digits, others int) bool {
 	switch {
 	case len(text) < 4:
@@ -69,21 +70,21 @@ func (v value) password(text, name, s string, letters, digits, others int) bool 
 	case v.quoted:
 		return true
 	case isIdentifier(text):
-		// A variable, a type or a word, unless the place is one where there are none.
-		return v.closely && v.equals && len(text) >= 6 && (shouted(name) || v.listed(s, name))
+		// A variable, a type or a word, unless these do not occur in this position.
+		return v.adjacent && v.equals && len(text) >= 6 && (isUpperCase(name) || v.inParameterList(s, name))
 	case letters == 0 && others == 0: // a number
-		return v.equals && v.closely && len(text) >= 4 && (shouted(name) || len(text) >= 6)
+		return v.equals && v.adjacent && len(text) >= 4 && (isUpperCase(name) || len(text) >= 6)
 	case others > 0 && letters+digits == 0:
 		return false
 	case letters == 0:
 		return false // a range, a date, a size
 	}
-	return len(text) >= 6 && (digits > 0 || v.closely && v.equals) && !isPath(text)
+	return len(text) >= 6 && (digits > 0 || v.adjacent && v.equals) && !isPath(text)
 }
 
-// listed reports whether a value stands in a list of names and values, as in a connection string: "Password=…;" or
-// "password=… host=…".
-func (v value) listed(s, name string) bool {
+// inParameterList reports whether a value is in a list of names and values, as in a connection string:
+// "Password=…;" or "password=… host=…".
+func (v value) inParameterList(s, name string) bool {
 	if v.to >= len(s) {
 		return false
 	}
@@ -94,13 +95,13 @@ func (v value) listed(s, name string) bool {
 	if s[v.to] != ' ' {
 		return false
 	}
-	n := run(s[v.to+1:], wordy, maxName)
+	n := run(s[v.to+1:], wordChars, maxName)
 	at := v.to + 1 + n
 	return n > 0 && at < len(s) && s[at] == '=' && at+1 < len(s) && !isSpace(s[at+1]) && s[at+1] != '='
 }
 
-// shouted reports whether a name is written like that of an environment variable.
-func shouted(name string) bool {
+// isUpperCase reports whether a name is written like an environment variable.
+func isUpperCase(name string) bool {
 	for i := range len(name) {
 		if isLower(name[i]) {
 			return false
@@ -109,7 +110,7 @@ func shouted(name string) bool {
 	return true
 }
 
-// isIdentifier reports whether text could be a name in a program: words without digits, but for one at the end.
+// isIdentifier reports whether text may be a name in a program: words without digits, except one at the end.
 func isIdentifier(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -128,7 +129,7 @@ func isPath(text string) bool {
 		len(text) > 2 && text[1] == ':' && (text[2] == '\\' || text[2] == '/')
 }
 
-// reference reports whether a value says where a secret is, and is none.
+// reference reports whether a value only refers to a secret, such as a variable or a path.
 func reference(text string) bool {
 	for _, prefix := range []string{
 		"$", "{", "<", "%", "@", "#", "arn:", "vault:", "op://", "file:", "http://", "https://", "projects/", "secret://", "ref:", "env:",
@@ -138,11 +139,11 @@ func reference(text string) bool {
 			return len(text) > 1 && (len(prefix) > 1 || prefix != "!" && prefix != "#" && prefix != "@" && prefix != "%" || isIdentifier(text[1:]))
 		}
 	}
-	return isPath(text) && !drawn(text, 20) // base64 has slashes too
+	return isPath(text) && !looksRandom(text, 20) // base64 has slashes too
 }
 
-// fillers are words that stand where a secret would.
-var fillers = func() map[string]bool {
+// placeholderWords are words in place of a secret.
+var placeholderWords = func() map[string]bool {
 	words := make(map[string]bool)
 	for w := range strings.FieldsSeq(`none null nil true false undefined string str bytes text required optional todo tbd redacted hidden masked
 		empty secret password passwd pass pwd token key apikey api_key changeme change-me change_me replaceme replace-me replace_me
@@ -153,7 +154,7 @@ var fillers = func() map[string]bool {
 	return words
 }()
 
-// placeholder reports whether a value only holds the place of one.
+// placeholder reports whether a value is a placeholder for a secret.
 func placeholder(text string) bool {
 	var buf [24]byte
 	low := buf[:0]
@@ -164,7 +165,7 @@ func placeholder(text string) bool {
 		}
 		low = append(low, c)
 	}
-	if len(text) <= len(buf) && fillers[string(low)] {
+	if len(text) <= len(buf) && placeholderWords[string(low)] {
 		return true
 	}
 	start := string(low)
@@ -173,10 +174,10 @@ func placeholder(text string) bool {
 			return true
 		}
 	}
-	return strings.Trim(text, text[:min(len(text), 1)]) == "" // one character many times
+	return strings.Trim(text, text[:min(len(text), 1)]) == "" // one repeated character
 }
 
-// same reports whether a value is its own name, separators and case aside.
+// same reports whether a value equals its name, without separators and case.
 func same(text, name string) bool {
 	strip := func(s string) string {
 		return strings.Map(func(r rune) rune {

@@ -7,35 +7,36 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how many layers of escapes are decoded: JSON in a string of JSON in a string, URL-encoded, is four.
+// maxDepth is the maximum number of decoded levels of escapes. URL-encoded JSON in a JSON string in a JSON string
+// has four.
 const maxDepth = 4
 
-// view is a text with one layer of escapes decoded: %3D, \n, \", \u003d, \x3d. A secret found in it is replaced in the
-// original.
+// view is a text with one level of escapes decoded: %3D, \n, \", \u003d, \x3d. Secrets in a view are replaced in
+// the original.
 type view struct {
 	text  string
 	from  *view // the view that it was decoded from, nil for the original
 	depth int
-	// jumps are the places behind escapes, in order: byte "at" of the text is byte "origin" of the text that it was
-	// decoded from, and so on up to the next jump.
-	jumps []jump
+	// offsets are the positions after escapes, in order: byte "at" of text is byte "origin" of the text it was
+	// decoded from. The distance is the same for the bytes up to the next entry.
+	offsets []offset
 }
 
-type jump struct{ at, origin int }
+type offset struct{ at, origin int }
 
-// origin is where the byte at i stands in the original.
+// origin returns the position in the original of byte i.
 func (v *view) origin(i int) int {
 	for ; v != nil; v = v.from {
-		if k := sort.Search(len(v.jumps), func(k int) bool { return v.jumps[k].at > i }); k > 0 {
-			i += v.jumps[k-1].origin - v.jumps[k-1].at
+		if k := sort.Search(len(v.offsets), func(k int) bool { return v.offsets[k].at > i }); k > 0 {
+			i += v.offsets[k-1].origin - v.offsets[k-1].at
 		}
 	}
 	return i
 }
 
-// decoded is a view of s, which is the text of from. It is nil where s has no escapes or is too deep.
+// decoded returns a view of s, which is the text of from. It is nil if s has no escapes or has reached maxDepth.
 func decoded(s string, from *view) *view {
-	if from != nil && from.depth == maxDepth || !hides(s) {
+	if from != nil && from.depth == maxDepth || !hasEscapes(s) {
 		return nil
 	}
 	d := decoder{s: s, spaces: strings.IndexByte(s, '+') >= 0}
@@ -50,22 +51,22 @@ func decoded(s string, from *view) *view {
 	for i := d.next(0); i < len(s); i = d.next(i) {
 		c, n := d.escape(i)
 		out.WriteString(s[done:i])
-		if n <= 4 { // of a byte, which may be part of a longer character
+		if n <= 4 { // a byte, possibly a part of a longer character
 			out.WriteByte(byte(c))
 		} else {
 			out.Write(buf[:utf8.EncodeRune(buf[:], c)])
 		}
 		i += n
 		done = i
-		v.jumps = append(v.jumps, jump{out.Len(), i})
+		v.offsets = append(v.offsets, offset{out.Len(), i})
 	}
 	out.WriteString(s[done:])
 	v.text = out.String()
 	return v
 }
 
-// hides reports whether s has an escape that the scanner does not understand by itself, as it does \" and \n.
-func hides(s string) bool {
+// hasEscapes reports whether s has an escape that the scanner does not handle itself. It handles \" and \n.
+func hasEscapes(s string) bool {
 	if hasURLEscape(s) {
 		return true
 	}
@@ -89,12 +90,12 @@ func hides(s string) bool {
 // decoder finds the escapes of a text.
 type decoder struct {
 	s        string
-	spaces   bool // it has a plus sign
-	from, to int  // the word that was last looked at for plus signs,
-	form     bool // and whether they are spaces in it
+	spaces   bool // s has a plus sign
+	from, to int  // the last word that was examined for plus signs
+	form     bool // plus signs are spaces in that word
 }
 
-// next returns the place of the next escape from i on, or the length of the text.
+// next returns the position of the next escape from i on, or the length of the text.
 func (d *decoder) next(i int) int {
 	for ; i < len(d.s); i++ {
 		if c := d.s[i]; c == '\\' || c == '%' || c == '+' {
@@ -116,7 +117,8 @@ func (d *decoder) escape(i int) (c rune, n int) {
 	return 0, 0
 }
 
-// inForm reports whether the word around the plus sign at i is URL-encoded as a form is: other escapes, and no %20.
+// inForm reports whether the word around the plus sign at i has the URL encoding of a form: it has other escapes,
+// but not %20.
 func (d *decoder) inForm(i int) bool {
 	if i < d.from || i >= d.to {
 		for d.from = i; d.from > d.to && !wordEnds[d.s[d.from-1]]; d.from-- {
@@ -145,8 +147,8 @@ func hasURLEscape(s string) bool {
 
 var wordEnds = alphabetOf(" \t\r\n\"'`<>\\")
 
-// escape is the character that the escape at the beginning of s stands for, and its length. A length of 0 means that s does
-// not begin with an escape.
+// escape returns the character of the escape at the start of s, and the length of the escape. The length is 0 if s
+// does not begin with an escape.
 func escape(s string) (c rune, n int) {
 	if s[0] == '%' {
 		if c, ok := hexAt(s, 1, 2); ok {
@@ -183,7 +185,7 @@ func escape(s string) (c rune, n int) {
 	return 0, 0
 }
 
-// hexAt is the number that s[i:i+n] is in hexadecimal.
+// hexAt returns the value of the hexadecimal number s[i:i+n].
 func hexAt(s string, i, n int) (c rune, ok bool) {
 	if len(s) < i+n {
 		return 0, false

@@ -8,30 +8,30 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/playbook/text"
 )
 
-// Answer is what a door sends back.
-type Answer struct {
-	Code int    // as HTTP has it
-	Body []byte // JSON: the reply, or an events.Refusal
-	Text string // of a refusal, in one line; empty where there is none
-	// After is when a refused client should try again; 0 is unknown.
-	After time.Duration
+// Response is the response to a request, on any transport.
+type Response struct {
+	Code int    // HTTP status code
+	Body []byte // JSON: the reply, or an events.ErrorReply
+	Text string // error text in one line; empty without an error
+	// RetryDelay is the time until the client should try again; 0 is unknown.
+	RetryDelay time.Duration
 }
 
-// RetryAfter is the value of the header of that name: whole seconds, empty for none.
-func (a Answer) RetryAfter() string {
-	if a.After <= 0 {
+// RetryAfter returns the value of the Retry-After header: whole seconds, rounded up, or empty if unknown.
+func (a Response) RetryAfter() string {
+	if a.RetryDelay <= 0 {
 		return ""
 	}
-	return strconv.FormatInt(int64((a.After+time.Second-1)/time.Second), 10)
+	return strconv.FormatInt(int64((a.RetryDelay+time.Second-1)/time.Second), 10)
 }
 
-// refusal is an error that knows its answer.
+// refusal is an error with a status code, a text for the client, and a retry delay.
 type refusal struct {
 	code  int
 	text  string
@@ -41,22 +41,22 @@ type refusal struct {
 func (r *refusal) Error() string             { return r.text }
 func (r *refusal) RetryAfter() time.Duration { return r.after }
 
-// Refuse is an error that Refused answers with this code and text.
-func Refuse(code int, text string) error { return &refusal{code: code, text: text} }
+// NewError returns an error for which Refused returns this code and text.
+func NewError(code int, text string) error { return &refusal{code: code, text: text} }
 
-// ErrBusy is returned when more is asked at once than is taken on.
-var ErrBusy error = &refusal{http.StatusServiceUnavailable, "busy: too many requests at once, ask again", time.Second}
+// ErrBusy is returned if the maximum number of requests is already in progress.
+var ErrBusy error = &refusal{http.StatusServiceUnavailable, "busy: too many requests at once, try again", time.Second}
 
-// Refused is the answer to a request that ended in this error: the one place that decides which code an error has and
-// which words a client may read.
-func Refused(err error) Answer {
+// ErrorResponse returns the error response for err. It is the only place that chooses the status code and the text for
+// the client.
+func ErrorResponse(err error) Response {
 	code, text := status(err)
 	text = oneLine(text)
-	body, _ := json.Marshal(events.Refusal{Error: text}) // a string cannot fail
-	a := Answer{Code: code, Text: text, Body: append(body, '\n')}
-	var wait interface{ RetryAfter() time.Duration }
-	if errors.As(err, &wait) {
-		a.After = wait.RetryAfter()
+	body, _ := json.Marshal(events.ErrorReply{Error: text}) // a struct with one string cannot fail
+	a := Response{Code: code, Text: text, Body: append(body, '\n')}
+	var retry interface{ RetryAfter() time.Duration }
+	if errors.As(err, &retry) {
+		a.RetryDelay = retry.RetryAfter()
 	}
 	return a
 }
@@ -77,30 +77,21 @@ func status(err error) (code int, text string) {
 	case errors.As(err, &notFound) && notFound.NotFound():
 		return http.StatusNotFound, err.Error()
 	case errors.As(err, &full):
-		return http.StatusServiceUnavailable, "full: the store has no room, so nothing was stored; ask again later"
+		return http.StatusServiceUnavailable, "full: the store has no space, nothing was stored; try again later"
 	case errors.As(err, &unavailable) && unavailable.Unavailable():
 		return http.StatusServiceUnavailable, err.Error()
 	case bus.Unreachable(err):
-		return http.StatusServiceUnavailable, "the store does not answer; what was sent may have been stored, so send it again under its id"
+		return http.StatusServiceUnavailable, "store unavailable: the data may have been stored, send it again with the same id"
 	case errors.Is(err, context.DeadlineExceeded):
-		return http.StatusGatewayTimeout, "took too long; what was sent may have been stored, so send it again under its id"
+		return http.StatusGatewayTimeout, "timeout: the data may have been stored, send it again with the same id"
 	case errors.Is(err, context.Canceled):
-		return http.StatusServiceUnavailable, "was given up before it was done: ask again"
+		return http.StatusServiceUnavailable, "canceled: try again"
 	}
-	return http.StatusInternalServerError, "something went wrong here: the log of the service says what"
+	return http.StatusInternalServerError, "internal error: see the log of the service"
 }
 
-// maxText bounds what a refusal says, in bytes: it travels in a header, and may quote the request.
+// maxText is the maximum length of an error text in bytes. The text is sent in a header, and may quote the request.
 const maxText = 500
 
-// oneLine is text that fits into a header.
-func oneLine(text string) string {
-	text = strings.ReplaceAll(text, "\n", "; ") // of joined errors
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
-	return events.Beginning(strings.TrimSpace(text), maxText)
-}
+// oneLine returns an error text in a form that is valid in a header. Joined errors have line breaks between them.
+func oneLine(s string) string { return text.Line(strings.ReplaceAll(s, "\n", "; "), maxText) }

@@ -9,19 +9,20 @@ import (
 	"reflect"
 	"strings"
 
-	"debrief/events"
+	"debrief/playbook/text"
 )
 
-// Bounds of a body, far above what a request needs: a report is 7 deep, and its widest object has 17 fields. A value
-// can cost 60 times its bytes once it is decoded ({} as a step), so their number is what bounds memory: about 40 MB.
+// Limits of a body. They are far above the needs of a request: a report has 7 levels, and its largest object 17
+// fields. A decoded value can take 60 times its encoded size (for example {} as a step). The limit on values keeps
+// the memory below about 40 MB.
 const (
 	maxDepth  = 64
 	maxFields = 32 // of one object
 	maxValues = 1 << 18
 )
 
-// decode reads a request strictly, as the package's comment says. Names of fields match without regard to case. The
-// error names the field, where one is to blame.
+// decode decodes a request with the rules in the package comment. Field names match without regard to case. The
+// error names the invalid field if there is one.
 func decode(body []byte, into any) error {
 	rest := bytes.TrimLeft(body, " \t\r\n")
 	if len(rest) == 0 {
@@ -39,12 +40,12 @@ func decode(body []byte, into any) error {
 		return readable(err)
 	}
 	if len(bytes.TrimLeft(rest[dec.InputOffset():], " \t\r\n")) > 0 {
-		return errors.New("the body: there is something after the JSON object")
+		return errors.New("the body: unexpected data after the JSON object")
 	}
 	return nil
 }
 
-// readable is an error of the decoder in the client's terms rather than Go's.
+// readable translates an error of the JSON decoder into the terms of the client, without Go types.
 func readable(err error) error {
 	var (
 		wrong  *json.UnmarshalTypeError
@@ -52,16 +53,16 @@ func readable(err error) error {
 	)
 	switch {
 	case errors.As(err, &wrong):
-		return fmt.Errorf("%s: want %s, got %s", wrong.Field, wanted(wrong.Type), events.Beginning(wrong.Value, 40))
+		return fmt.Errorf("%s: want %s, got %s", wrong.Field, jsonTypeOf(wrong.Type), text.Clip(wrong.Value, 40))
 	case errors.As(err, &syntax):
-		return fmt.Errorf("the body is no JSON: byte %d: %w", syntax.Offset, err)
+		return fmt.Errorf("the body: invalid JSON at byte %d: %w", syntax.Offset, err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the body is no JSON: it ends too soon")
+		return errors.New("the body: invalid JSON: unexpected end")
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: ")) // unknown field "x"; a time that is none
+	return errors.New(strings.TrimPrefix(err.Error(), "json: ")) // such as an unknown field or an invalid time
 }
 
-func wanted(t reflect.Type) string {
+func jsonTypeOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"
@@ -79,12 +80,12 @@ func wanted(t reflect.Type) string {
 	return "an object"
 }
 
-// guard says what is out of bounds, or stands twice, before anything is decoded: of two fields with one name the
-// library would take the last, or mix the two. It walks the bytes once, without recursion. What is no JSON it may let
-// pass; the decoder does not.
+// guard returns an error for data beyond the limits and for duplicate fields, before decoding. For a duplicate
+// field the library would use the last value, or merge both. guard walks the bytes once, without recursion. It may
+// accept invalid JSON, which the decoder rejects later.
 func guard(data []byte) error {
 	var (
-		names  [maxDepth + 1][][]byte // of the fields so far, in the object that is open at a depth
+		names  [maxDepth + 1][][]byte // names[d] are the field names so far in the open object at depth d
 		depth  int
 		values = 1
 	)
@@ -103,10 +104,10 @@ func guard(data []byte) error {
 		case '"':
 			end := stringEnd(data, i)
 			if end == len(data) {
-				return nil // without an end, so no JSON
+				return nil // unterminated: the decoder rejects it
 			}
 			if isName(data[end+1:]) {
-				seen, err := another(names[depth], data[i+1:end])
+				seen, err := appendName(names[depth], data[i+1:end])
 				if err != nil {
 					return err
 				}
@@ -121,7 +122,8 @@ func guard(data []byte) error {
 	return nil
 }
 
-// stringEnd is where the quote is that ends the string which begins at i, the end of data if there is none.
+// stringEnd returns the index of the quote that ends the string beginning at i. For an unterminated string it
+// returns len(data).
 func stringEnd(data []byte, i int) int {
 	for i++; i < len(data); i++ {
 		switch data[i] {
@@ -134,7 +136,7 @@ func stringEnd(data []byte, i int) int {
 	return len(data)
 }
 
-// isName reports whether the string before rest is the name of a field.
+// isName reports whether rest, the data after a string, shows that the string is a field name.
 func isName(rest []byte) bool {
 	for _, c := range rest {
 		switch c {
@@ -146,15 +148,15 @@ func isName(rest []byte) bool {
 	return false
 }
 
-// another is the names with one more, if the object may have it.
-func another(names [][]byte, name []byte) ([][]byte, error) {
-	quoted := func() string { return events.Beginning(string(name), 60) }
+// appendName appends a field name. It returns an error for a duplicate name, or for too many names.
+func appendName(names [][]byte, name []byte) ([][]byte, error) {
+	quoted := func() string { return text.Clip(string(name), 60) }
 	if bytes.IndexByte(name, '\\') >= 0 {
 		return nil, fmt.Errorf(`field "%s": write names without escapes`, quoted())
 	}
 	for _, n := range names {
-		if bytes.EqualFold(n, name) { // as the decoder does
-			return nil, fmt.Errorf(`field "%s" stands twice`, quoted())
+		if bytes.EqualFold(n, name) { // the decoder also ignores case
+			return nil, fmt.Errorf(`duplicate field "%s"`, quoted())
 		}
 	}
 	if len(names) == maxFields {

@@ -19,7 +19,7 @@ import (
 	"debrief/playbook"
 )
 
-func TestDecodeTellsWhatIsWrong(t *testing.T) {
+func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, body, want string }{
 		{"empty", "", "the body is empty: want a JSON object"},
@@ -35,20 +35,20 @@ func TestDecodeTellsWhatIsWrong(t *testing.T) {
 		{"a number that is too large", `{"outcome":{"score":1e999}}`, "outcome.score: want a number, got number 1e999"},
 		{"a number of a thousand digits", `{"duration_ns":` + strings.Repeat("9", 1000) + `}`, "duration_ns: want a whole number, got number " + strings.Repeat("9", 33) + "…"},
 		{"no time", `{"started":"yesterday"}`, `parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`},
-		{"after the end", `{"answer":"x"} {"answer":"y"}`, "the body: there is something after the JSON object"},
-		{"after the end, no JSON", `{"answer":"x"}}`, "the body: there is something after the JSON object"},
-		{"cut off", `{"answer":"x"`, "the body is no JSON: it ends too soon"},
-		{"cut off in a string", `{"answer":"x`, "the body is no JSON: it ends too soon"},
-		{"cut off in an escape", `{"answer":"x\`, "the body is no JSON: it ends too soon"},
-		{"no quotes", `{answer:"x"}`, "the body is no JSON: byte 2: invalid character 'a' looking for beginning of object key string"},
-		{"NUL in a string", "{\"answer\":\"\x00\"}", `the body is no JSON: byte 12: invalid character '\x00' in string literal`},
-		{"twice", `{"answer":"x","answer":"y"}`, `field "answer" stands twice`},
-		{"twice, in two spellings", `{"answer":"x","Answer" : "y"}`, `field "Answer" stands twice`},
-		{"twice, further in", `{"steps":[{"text":"a"},{"text":"b","text":"c"}]}`, `field "text" stands twice`},
+		{"after the end", `{"answer":"x"} {"answer":"y"}`, "the body: unexpected data after the JSON object"},
+		{"after the end, no JSON", `{"answer":"x"}}`, "the body: unexpected data after the JSON object"},
+		{"cut off", `{"answer":"x"`, "the body: invalid JSON: unexpected end"},
+		{"cut off in a string", `{"answer":"x`, "the body: invalid JSON: unexpected end"},
+		{"cut off in an escape", `{"answer":"x\`, "the body: invalid JSON: unexpected end"},
+		{"no quotes", `{answer:"x"}`, "the body: invalid JSON at byte 2: invalid character 'a' looking for beginning of object key string"},
+		{"NUL in a string", "{\"answer\":\"\x00\"}", `the body: invalid JSON at byte 12: invalid character '\x00' in string literal`},
+		{"twice", `{"answer":"x","answer":"y"}`, `duplicate field "answer"`},
+		{"twice, in two spellings", `{"answer":"x","Answer" : "y"}`, `duplicate field "Answer"`},
+		{"twice, further in", `{"steps":[{"text":"a"},{"text":"b","text":"c"}]}`, `duplicate field "text"`},
 		{"an escaped name", `{"\u0061nswer":"x"}`, `field "\u0061nswer": write names without escapes`},
 		{"a hundred thousand deep", strings.Repeat(`{"a":`, 100_000), "the body is nested deeper than 64"},
 		{"a hundred thousand lists deep", `{"steps":` + strings.Repeat("[", 100_000), "the body is nested deeper than 64"},
-		{"closed more often than opened", `{"steps":[]}` + strings.Repeat("]}", 100), "the body: there is something after the JSON object"},
+		{"closed more often than opened", `{"steps":[]}` + strings.Repeat("]}", 100), "the body: unexpected data after the JSON object"},
 		{"a million values", `{"steps":[` + strings.Repeat("{},", 1_000_000) + `{}]}`, "the body has more than 262144 values"},
 		{"a hundred fields", `{` + manyFields(100) + `}`, "an object has more than 32 fields"},
 	} {
@@ -82,8 +82,8 @@ func TestDecodeRepairsTexts(t *testing.T) {
 	}
 }
 
-// TestDecodeTakesWhatWeWrite: whatever report an agent in Go has, its JSON arrives as it was.
-func TestDecodeTakesWhatWeWrite(t *testing.T) {
+// TestDecodeRoundTrip decodes the JSON of random reports.
+func TestDecodeRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String()
@@ -118,7 +118,7 @@ func TestDecodeTakesWhatWeWrite(t *testing.T) {
 	})
 }
 
-// TestDecodeIsBoundedInMemory is alone: others would be counted.
+// TestDecodeIsBoundedInMemory is not parallel, because it measures the memory of the process.
 func TestDecodeIsBoundedInMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -133,12 +133,13 @@ func TestDecodeIsBoundedInMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	got := after.TotalAlloc - before.TotalAlloc
 	t.Logf("%d bytes of nothing but steps: %d MB allocated", len(body), got>>20)
-	if got > 160<<20 { // of which at most two fifths are alive at once: the list grows by copying
+	if got > 160<<20 { // at most two fifths are live at once: the list grows by copying
 		t.Errorf("%d MB for %d bytes", got>>20, len(body))
 	}
 }
 
-// FuzzDecode: whatever is taken is an object that the plain library takes too, with the same meaning, within bounds.
+// FuzzDecode checks that each accepted body is an object within the limits, and that the plain library decodes it
+// equally.
 func FuzzDecode(f *testing.F) {
 	for _, body := range []string{
 		`{}`, `{"answer":"x","steps":[{"text":"a","tool_calls":[{"tool":"t","output":"o"}]}]}`, `{"answer":"\"","Answer":1}`,
@@ -162,7 +163,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		want := fresh()
 		if err := json.Unmarshal(body, want); err != nil {
-			t.Fatalf("takes %q, the library says %v", body, err)
+			t.Fatalf("accepts %q, the library returns %v", body, err)
 		}
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("-library +ours:\n%s", diff)
@@ -190,7 +191,7 @@ func BenchmarkDecodeReport(b *testing.B) {
 	}
 }
 
-// BenchmarkGuardFields reads the bodies whose names take longest to compare.
+// BenchmarkGuardFields uses bodies with field names that take longest to compare.
 func BenchmarkGuardFields(b *testing.B) {
 	body := []byte(`{"steps":[` + strings.Repeat("{"+manyFields(32)+"},", 7000) + `{}]}`)
 	b.SetBytes(int64(len(body)))

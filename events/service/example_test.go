@@ -17,7 +17,7 @@ import (
 	"debrief/events/service"
 )
 
-// ask sends JSON and reads JSON. An answer that is none says why in a header.
+// ask sends JSON and decodes the reply. An error reply has the reason in a header.
 func ask(nc *nats.Conn, subject string, request, reply any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -33,15 +33,15 @@ func ask(nc *nats.Conn, subject string, request, reply any) error {
 	return json.Unmarshal(msg.Data, reply)
 }
 
-// message is one of the conversation with a model, as on the OpenAI wire.
+// message is a message of a conversation with a model, as in the OpenAI API.
 type message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// agent answers one question. It needs nothing of Debrief's but the subjects and the names of the fields.
+// agent answers one question. It needs only the subjects and field names of Debrief.
 func agent(nc *nats.Conn, session, question string, model func([]message) string) (answer string, err error) {
-	// What should the model see? Not with a playbook older than the one that we know to have the lesson we want.
+	// Request a context with at least the playbook version that contains the lesson.
 	var prompt struct {
 		ID       string    `json:"context_id"`
 		Version  uint64    `json:"playbook_version"`
@@ -50,7 +50,7 @@ func agent(nc *nats.Conn, session, question string, model func([]message) string
 			ID string `json:"id"`
 		} `json:"shown"`
 	}
-	err = ask(nc, "ace.api.context.default", map[string]any{
+	err = ask(nc, "debrief.api.context.default", map[string]any{
 		"session": session, "query": question, "min_version": 17, "limit": 4000,
 	}, &prompt)
 	if err != nil {
@@ -64,12 +64,12 @@ func agent(nc *nats.Conn, session, question string, model func([]message) string
 	answer = model(prompt.Messages)
 	fmt.Println("answer:", answer)
 
-	// What came of it. The context's id says what the model saw, and makes a second report of the same run harmless.
+	// Report the outcome. The context id identifies the prompt, and makes a second report of the same run harmless.
 	var stored struct {
 		Handle    string `json:"handle"`
 		Duplicate bool   `json:"duplicate"`
 	}
-	err = ask(nc, "ace.api.execution.default", map[string]any{
+	err = ask(nc, "debrief.api.execution.default", map[string]any{
 		"context_id": prompt.ID,
 		"session":    session,
 		"answer":     answer,
@@ -90,7 +90,7 @@ func agent(nc *nats.Conn, session, question string, model func([]message) string
 	return answer, err
 }
 
-// An agent that runs outside asks for a context, calls its own model and reports what it did.
+// An outside agent requests a context, calls its model and reports the execution.
 func Example() {
 	url, stop := serve()
 	defer stop()
@@ -101,22 +101,22 @@ func Example() {
 		return
 	}
 	defer nc.Close()
-	model := func([]message) string { return "On shelf 7." } // yours
+	model := func([]message) string { return "On shelf 7." } // call your model here
 	if _, err := agent(nc, "s-1", "Where is the atlas?", model); err != nil {
 		fmt.Println(err)
 	}
 
-	// A typo is told.
-	fmt.Println(ask(nc, "ace.api.context.default", map[string]any{"qery": "Where is the atlas?"}, nil))
+	// An unknown field is an error.
+	fmt.Println(ask(nc, "debrief.api.context.default", map[string]any{"qery": "Where is the atlas?"}, nil))
 	// Output:
 	// system: Follow what was learned. / [shr-00003] The catalogue knows the shelf.
 	// user: Where is the atlas?
 	// answer: On shelf 7.
 	// stored as 1003-824a105a
-	// ace.api.context.default: unknown field "qery" (400)
+	// debrief.api.context.default: unknown field "qery" (400)
 }
 
-// serve stands for 'debrief up': a server, and a desk that knows one bullet.
+// serve replaces 'debrief up': a NATS server, and a Desk with one bullet.
 func serve() (url string, stop func()) {
 	srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0", Sync: "1m"})
 	if err != nil {
@@ -146,13 +146,13 @@ func (library) Context(_ context.Context, r *events.ContextRequest) (*events.Con
 	}, nil
 }
 
-func (library) Report(_ context.Context, r *events.Report) (*events.Stored, error) {
+func (library) Report(_ context.Context, r *events.Report) (*events.StoredReply, error) {
 	if r.ContextID == "" || len(r.Steps) != 1 || r.Cited[0] != "shr-00003" {
 		return nil, errors.New("not what the agent sent")
 	}
-	return &events.Stored{Handle: "1003-824a105a"}, nil
+	return &events.StoredReply{Handle: "1003-824a105a"}, nil
 }
 
-func (library) Feedback(context.Context, *events.FeedbackRequest) (*events.Stored, error) {
+func (library) Feedback(context.Context, *events.FeedbackRequest) (*events.StoredReply, error) {
 	return nil, errors.New("nobody judges here")
 }

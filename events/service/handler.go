@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	maxAtOnce   = 64               // requests that a handler works on at the same time
-	timeout     = 10 * time.Second // of one request; waiting for a minimum version takes up to five
+	maxInFlight = 64               // concurrent requests of one handler
+	timeout     = 10 * time.Second // for one request; the wait for a minimum version takes up to 5 s
 	defaultBook = playbook.Book("default")
 )
 
-// Limit is how large the body of a request may be, in bytes.
-func Limit(verb string) int {
+// MaxBodyBytes returns the maximum size of a request body, in bytes.
+func MaxBodyBytes(verb string) int {
 	switch verb {
 	case events.VerbContext:
 		return 4 << 20
@@ -34,60 +34,60 @@ func Limit(verb string) int {
 	return 1 << 20
 }
 
-// TooLarge is the refusal of a body that is over its limit.
-func TooLarge(verb string) error {
-	return Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", Limit(verb)))
+// TooLargeError returns the error for a body over its limit.
+func TooLargeError(verb string) error {
+	return NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", MaxBodyBytes(verb)))
 }
 
-// Handler answers requests, through whichever door they came: it reads the body, asks the desk, and makes JSON of what
-// the desk says. It works on a bounded number at a time and refuses the others at once. It is safe for concurrent use.
+// Handler processes requests of any transport: it decodes the body, calls the Desk, and encodes the reply as JSON.
+// It processes a limited number of requests at a time and rejects more with ErrBusy. It is safe for concurrent use.
 type Handler struct {
-	desk    Desk
+	desk    Backend
 	log     zerolog.Logger
 	slots   chan struct{}
 	timeout time.Duration
 }
 
-// NewHandler is a handler for one door.
-func NewHandler(desk Desk, log zerolog.Logger) *Handler {
-	return &Handler{desk: desk, log: log, slots: make(chan struct{}, maxAtOnce), timeout: timeout}
+// NewHandler returns a handler for one transport.
+func NewHandler(desk Backend, log zerolog.Logger) *Handler {
+	return &Handler{desk: desk, log: log, slots: make(chan struct{}, maxInFlight), timeout: timeout}
 }
 
-// Handle answers one request. Book is what the door itself says, such as the subject of a message; where that is empty
-// the body says it, and where neither does it is "default".
-func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, body []byte) Answer {
+// Handle processes one request. book is the book named by the transport, such as in the subject of a message. If it
+// is empty, the body may name the book. The default is "default".
+func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, body []byte) Response {
 	select {
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
 	default:
-		return Refused(ErrBusy)
+		return ErrorResponse(ErrBusy)
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	reply, err := h.ask(ctx, verb, book, body)
+	reply, err := h.call(ctx, verb, book, body)
 	if err == nil {
 		var out []byte
 		if out, err = encode(reply); err == nil {
-			return Answer{Code: http.StatusOK, Body: out}
+			return Response{Code: http.StatusOK, Body: out}
 		}
 	}
-	a := Refused(err)
+	a := ErrorResponse(err)
 	if a.Code == http.StatusInternalServerError {
-		h.log.Error().Err(err).Str("verb", verb).Msg("a request could not be answered")
+		h.log.Error().Err(err).Str("verb", verb).Msg("request failed")
 	}
 	return a
 }
 
-// ask asks the desk. A desk that panics fails its own request and no other.
-func (h *Handler) ask(ctx context.Context, verb string, book playbook.Book, body []byte) (reply any, err error) {
+// call decodes the request and calls the Desk. A panic becomes an error of this request only.
+func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, body []byte) (reply any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			// Not the value itself, which may hold what a client sent.
+			// Without the value, which may contain data of the client.
 			reply, err = nil, fmt.Errorf("panic (%T)\n%s", v, debug.Stack())
 		}
 	}()
-	if len(body) > Limit(verb) {
-		return nil, TooLarge(verb)
+	if len(body) > MaxBodyBytes(verb) {
+		return nil, TooLargeError(verb)
 	}
 	switch verb {
 	case events.VerbContext:
@@ -109,21 +109,22 @@ func (h *Handler) ask(ctx context.Context, verb string, book playbook.Book, body
 		}
 		return h.desk.Feedback(ctx, &r)
 	}
-	return nil, Refuse(http.StatusNotFound, fmt.Sprintf("%q cannot be asked for", verb))
+	return nil, NewError(http.StatusNotFound, fmt.Sprintf("unknown operation %q", verb))
 }
 
-// read decodes a request and settles which book it is about: has is the request's own, from the door's.
-func read(body []byte, request any, has *playbook.Book, from playbook.Book) error {
+// read decodes a request and determines its book. field is the book field of the request, and from is the book
+// named by the transport.
+func read(body []byte, request any, field *playbook.Book, from playbook.Book) error {
 	if err := decode(body, request); err != nil {
-		return Refuse(http.StatusBadRequest, err.Error())
+		return NewError(http.StatusBadRequest, err.Error())
 	}
-	redact.Fields(request) // before anything is made of it: what a model is shown is what is stored
-	if from != "" && *has != "" && *has != from {
-		return Refuse(http.StatusBadRequest, fmt.Sprintf("book: is %q, but the request came for %q", *has, from))
+	redact.Fields(request) // first, so that the model sees the same text that is stored
+	if from != "" && *field != "" && *field != from {
+		return NewError(http.StatusBadRequest, fmt.Sprintf("book: %q differs from book %q in the subject", *field, from))
 	}
-	*has = cmp.Or(from, *has, defaultBook)
-	if err := has.Validate(); err != nil {
-		return Refuse(http.StatusBadRequest, err.Error())
+	*field = cmp.Or(from, *field, defaultBook)
+	if err := field.Validate(); err != nil {
+		return NewError(http.StatusBadRequest, err.Error())
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func read(body []byte, request any, has *playbook.Book, from playbook.Book) erro
 func encode(reply any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false) // prompts are full of < and >, and six bytes each count against the largest message
+	enc.SetEscapeHTML(false) // prompts contain many < and >, and each escape takes six bytes of the maximum message size
 	if err := enc.Encode(reply); err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 	"debrief/playbook"
 )
 
-// behaving is an error with behaviours, each of which may answer no.
+// behaving is an error with all methods for classification, each of which may return false.
 type behaving struct {
 	text                           string
 	invalid, notFound, unavailable bool
@@ -33,7 +33,7 @@ func (e *behaving) Unavailable() bool { return e.unavailable }
 
 const secret = "nats://user:secret@10.0.0.7"
 
-func TestErrorsHaveTheirCodes(t *testing.T) {
+func TestStatusCodesOfErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
@@ -46,23 +46,23 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 		{"several lines", &behaving{text: errors.Join(errors.New("a: no"), errors.New("b: no")).Error() + "\r\nX-Forged: 1\x00", invalid: true}, 400, "a: no; b: no ; X-Forged: 1", ""},
 		{"very long", &behaving{text: strings.Repeat("é", 10_000), invalid: true}, 400, strings.Repeat("é", 250) + "…", ""},
 		{"not found", &behaving{text: "no execution 7-ab12cd34", notFound: true}, 404, "no execution 7-ab12cd34", ""},
-		{"full", fmt.Errorf("publish: %w", &bus.FullError{Err: errors.New(secret)}), 503, "full: the store has no room, so nothing was stored; ask again later", "5"},
+		{"full", fmt.Errorf("publish: %w", &bus.FullError{Err: errors.New(secret)}), 503, "full: the store has no space, nothing was stored; try again later", "5"},
 		{"unavailable", &behaving{text: "the book is being read", unavailable: true}, 503, "the book is being read", ""},
 		{"unavailable, says when", &chat.UnavailableError{Err: errors.New("busy"), After: 1500 * time.Millisecond}, 503, "model unavailable: busy", "2"},
-		{"too late", fmt.Errorf("wait: %w", context.DeadlineExceeded), 504, "took too long; what was sent may have been stored, so send it again under its id", ""},
-		{"given up", context.Canceled, 503, "was given up before it was done: ask again", ""},
-		{"answers no to all", &behaving{text: secret}, 500, "something went wrong here: the log of the service says what", ""},
-		{"any other", errors.New(secret), 500, "something went wrong here: the log of the service says what", ""},
-		{"busy", ErrBusy, 503, "busy: too many requests at once, ask again", "1"},
-		{"too large", TooLarge(events.VerbContext), 413, "the body is too large: the limit is 4194304 bytes", ""},
+		{"too late", fmt.Errorf("wait: %w", context.DeadlineExceeded), 504, "timeout: the data may have been stored, send it again with the same id", ""},
+		{"given up", context.Canceled, 503, "canceled: try again", ""},
+		{"answers no to all", &behaving{text: secret}, 500, "internal error: see the log of the service", ""},
+		{"any other", errors.New(secret), 500, "internal error: see the log of the service", ""},
+		{"busy", ErrBusy, 503, "busy: too many requests at once, try again", "1"},
+		{"too large", TooLargeError(events.VerbContext), 413, "the body is too large: the limit is 4194304 bytes", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			a := Refused(test.err)
+			a := ErrorResponse(test.err)
 			if a.Code != test.code || a.Text != test.text || a.RetryAfter() != test.after {
 				t.Errorf("got %d, %q, again after %q; want %d, %q, %q", a.Code, a.Text, a.RetryAfter(), test.code, test.text, test.after)
 			}
-			var body events.Refusal
+			var body events.ErrorReply
 			if err := json.Unmarshal(a.Body, &body); err != nil || body.Error != test.text {
 				t.Errorf("got body %s (%v), want %q", a.Body, err, test.text)
 			}
@@ -70,7 +70,7 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 	}
 }
 
-func TestHandleAsksTheDesk(t *testing.T) {
+func TestHandleCallsTheDesk(t *testing.T) {
 	t.Parallel()
 	h := NewHandler(desk{}, zerolog.Nop())
 	for _, test := range []struct {
@@ -84,12 +84,12 @@ func TestHandleAsksTheDesk(t *testing.T) {
 		{"the book twice, the same", events.VerbReport, "b", `{"book":"b","answer":"x"}`, 200, `{"handle":"b/x"}`},
 		{"the book in the body", events.VerbReport, "", `{"book":"c","answer":"x"}`, 200, `{"handle":"c/x"}`},
 		{"no book", events.VerbReport, "", `{"answer":"x"}`, 200, `{"handle":"default/x"}`},
-		{"another book", events.VerbReport, "b", `{"book":"c"}`, 400, `{"error":"book: is \"c\", but the request came for \"b\""}`},
+		{"another book", events.VerbReport, "b", `{"book":"c"}`, 400, `{"error":"book: \"c\" differs from book \"b\" in the subject"}`},
 		{"no name of a book", events.VerbReport, "", `{"book":"../c"}`, 400, `{"error":"book \"../c\": a name is 1 to 64 of A-Z a-z 0-9 _ -"}`},
 		{"no name of a book at the door", events.VerbReport, "é", `{}`, 400, `{"error":"book \"é\": a name is 1 to 64 of A-Z a-z 0-9 _ -"}`},
 		{"a typo in a context", events.VerbContext, "b", `{"qery":"x"}`, 400, `{"error":"unknown field \"qery\""}`},
 		{"a typo in feedback", events.VerbFeedback, "b", `{"exe":"x"}`, 400, `{"error":"unknown field \"exe\""}`},
-		{"no such verb", "forget", "b", `{}`, 404, `{"error":"\"forget\" cannot be asked for"}`},
+		{"no such verb", "forget", "b", `{}`, 404, `{"error":"unknown operation \"forget\""}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +101,7 @@ func TestHandleAsksTheDesk(t *testing.T) {
 	}
 }
 
-func TestBodiesHaveALimitForEachVerb(t *testing.T) {
+func TestBodyLimits(t *testing.T) {
 	t.Parallel()
 	h := NewHandler(desk{}, zerolog.Nop())
 	for verb, limit := range map[string]int{events.VerbContext: 4 << 20, events.VerbReport: 16 << 20, events.VerbFeedback: 1 << 20} {
@@ -115,10 +115,10 @@ func TestBodiesHaveALimitForEachVerb(t *testing.T) {
 	}
 }
 
-func TestADeskThatPanicsFailsItsRequestAlone(t *testing.T) {
+func TestPanicFailsOneRequest(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	h := NewHandler(desk{report: func(_ context.Context, r *events.Report) (*events.Stored, error) {
+	h := NewHandler(desk{report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
 		panic("cannot take " + r.Answer)
 	}}, zerolog.New(&log))
 	a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{"answer":"a secret"}`))
@@ -133,7 +133,7 @@ func TestADeskThatPanicsFailsItsRequestAlone(t *testing.T) {
 	}
 }
 
-func TestAReplyThatIsNoJSONIsAFaultOfOurs(t *testing.T) {
+func TestReplyThatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
 	h := NewHandler(desk{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
 		return &events.ContextReply{Scores: []events.BulletScore{{Total: math.NaN()}}}, nil
@@ -143,10 +143,10 @@ func TestAReplyThatIsNoJSONIsAFaultOfOurs(t *testing.T) {
 	}
 }
 
-func TestARequestHasItsTime(t *testing.T) {
+func TestRequestTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHandler(desk{report: func(ctx context.Context, _ *events.Report) (*events.Stored, error) {
+		h := NewHandler(desk{report: func(ctx context.Context, _ *events.Report) (*events.StoredReply, error) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("publish: %w", ctx.Err())
 		}}, zerolog.Nop())
@@ -158,16 +158,16 @@ func TestARequestHasItsTime(t *testing.T) {
 	})
 }
 
-func TestMoreThanItsNumberIsRefusedAtOnce(t *testing.T) {
+func TestHandlerRejectsTooManyRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		h := NewHandler(desk{report: func(context.Context, *events.Report) (*events.Stored, error) {
+		h := NewHandler(desk{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
 			<-release
-			return &events.Stored{}, nil
+			return &events.StoredReply{}, nil
 		}}, zerolog.Nop())
-		codes := make(chan int, maxAtOnce)
-		for range maxAtOnce {
+		codes := make(chan int, maxInFlight)
+		for range maxInFlight {
 			go func() { codes <- h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`)).Code }()
 		}
 		synctest.Wait()
@@ -175,9 +175,9 @@ func TestMoreThanItsNumberIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("got %d, again after %q, want 503 and a second", a.Code, a.RetryAfter())
 		}
 		close(release)
-		for range maxAtOnce {
+		for range maxInFlight {
 			if code := <-codes; code != 200 {
-				t.Errorf("got %d for one that was taken", code)
+				t.Errorf("got %d for an accepted request", code)
 			}
 		}
 		if a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`)); a.Code != 200 {

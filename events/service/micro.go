@@ -19,29 +19,29 @@ import (
 	"debrief/playbook"
 )
 
-// Serve registers the micro service on a connection and answers with the desk until stop is called or the connection
-// is closed. Stop takes no more requests, waits for those that were taken to be answered, and returns; what reaches
-// this process after that is refused. It does not close the connection.
-// Told is told of each answer; nil is nobody.
-func Serve(nc *nats.Conn, desk Desk, log zerolog.Logger, told Told) (stop func(), err error) {
+// Serve registers the micro service on a connection. It answers requests with desk until stop is called or the
+// connection is closed. stop rejects new requests, waits until those in progress are answered, and returns. It does
+// not close the connection. told is called for each response; nil disables it.
+func Serve(nc *nats.Conn, desk Backend, log zerolog.Logger, told Observer) (stop func(), err error) {
 	return serve(nc, NewHandler(desk, log), told)
 }
 
-// Told is told of an answer: its code, and how long it took. It is called by many at the same time and must not block.
-type Told func(verb string, code int, took time.Duration)
+// Observer observes a response: its status code and the duration of the request. Implementations must be safe for
+// concurrent use and must not block.
+type Observer func(verb string, code int, took time.Duration)
 
-// flushWait is how long the server may take to confirm that it has everything.
-const flushWait = 2 * time.Second
+// flushTimeout limits a round trip to the server.
+const flushTimeout = 2 * time.Second
 
-func serve(nc *nats.Conn, h *Handler, told Told) (stop func(), err error) {
-	d := &door{nc: nc, handler: h, told: told, tallies: map[string]*tally{}}
+func serve(nc *nats.Conn, h *Handler, told Observer) (stop func(), err error) {
+	d := &server{nc: nc, handler: h, told: told, counters: map[string]*counter{}}
 	verbs := []string{events.VerbContext, events.VerbReport, events.VerbFeedback}
 	for _, verb := range verbs {
-		d.tallies[verb] = new(tally)
+		d.counters[verb] = new(counter)
 	}
 	svc, err := micro.AddService(nc, micro.Config{
-		Name: Name, Version: Version, Description: "Contexts for agents, and what they report",
-		StatsHandler: func(e *micro.Endpoint) any { return d.tallies[e.Name].read() },
+		Name: Name, Version: Version, Description: "Contexts for agents, and their reports",
+		StatsHandler: func(e *micro.Endpoint) any { return d.counters[e.Name].read() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("register the service: %w", err)
@@ -54,91 +54,91 @@ func serve(nc *nats.Conn, h *Handler, told Told) (stop func(), err error) {
 			return nil, fmt.Errorf("register the service: %w", err)
 		}
 	}
-	if err := nc.FlushTimeout(flushWait); err != nil { // now the server knows
+	if err := nc.FlushTimeout(flushTimeout); err != nil { // wait until the server has the subscriptions
 		stop()
 		return nil, fmt.Errorf("register the service: %w", err)
 	}
 	return stop, nil
 }
 
-// door takes requests from NATS.
-type door struct {
-	nc      *nats.Conn
-	handler *Handler
-	told    Told
-	tallies map[string]*tally // by verb
+// server processes requests from NATS.
+type server struct {
+	nc       *nats.Conn
+	handler  *Handler
+	told     Observer
+	counters map[string]*counter // by verb
 
 	mu      sync.Mutex
 	stopped bool
-	taken   sync.WaitGroup
+	pending sync.WaitGroup
 }
 
-// take reports whether one more request is taken. If so it must be given back with taken.Done.
-func (d *door) take() bool {
+// begin registers a request. It returns false after stop. Otherwise the caller must call pending.Done.
+func (d *server) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.stopped {
-		d.taken.Add(1)
+		d.pending.Add(1)
 	}
 	return !d.stopped
 }
 
-func (d *door) stop(svc micro.Service) {
+func (d *server) stop(svc micro.Service) {
 	if err := svc.Stop(); err != nil {
-		d.handler.log.Warn().Err(err).Msg("the service was not taken off the server")
+		d.handler.log.Warn().Err(err).Msg("stop the micro service")
 	}
-	// After this round trip all that the server sent before it heard of the stop is here.
-	_ = d.nc.FlushTimeout(flushWait)
+	// After this round trip the client has received all requests that the server sent before the stop.
+	_ = d.nc.FlushTimeout(flushTimeout)
 	d.mu.Lock()
 	d.stopped = true
 	d.mu.Unlock()
-	d.taken.Wait()
-	_ = d.nc.FlushTimeout(flushWait) // the answers are out
+	d.pending.Wait()
+	_ = d.nc.FlushTimeout(flushTimeout) // the replies are sent
 }
 
-// endpoint hands each request to a goroutine: the library calls it for one message after the other, and one that waits
-// must not hold up the next. The handler bounds how many there are at work. What the library's request offers to
-// answer with writes where the library reads once this has returned, so answers are published here.
-func (d *door) endpoint(verb string) micro.HandlerFunc {
+// endpoint processes each request in a new goroutine, because the library calls the handler sequentially, and one
+// slow request would delay the others. The Handler limits their number. Replies are published here and not with the
+// methods of micro.Request. These write fields that the library reads after the handler has returned.
+func (d *server) endpoint(verb string) micro.HandlerFunc {
 	return func(r micro.Request) {
 		began := time.Now()
-		if !d.take() {
-			d.send(verb, r.Reply(), Refused(errStopping), began)
+		if !d.begin() {
+			d.send(verb, r.Reply(), ErrorResponse(errStopping), began)
 			return
 		}
 		go func() {
-			defer d.taken.Done()
+			defer d.pending.Done()
 			d.send(verb, r.Reply(), d.answer(verb, r), began)
 		}()
 	}
 }
 
-var errStopping = &refusal{http.StatusServiceUnavailable, "stopping: ask again", time.Second}
+var errStopping = &refusal{http.StatusServiceUnavailable, "stopping: try again", time.Second}
 
-func (d *door) answer(verb string, r micro.Request) Answer {
+func (d *server) answer(verb string, r micro.Request) Response {
 	began := time.Now()
 	if r.Reply() != "" && !inbox(r.Reply()) {
-		return Refused(Refuse(http.StatusBadRequest, "the reply subject is no inbox"))
+		return ErrorResponse(NewError(http.StatusBadRequest, "the reply subject is not an inbox"))
 	}
 	book := r.Subject()[strings.LastIndexByte(r.Subject(), '.')+1:]
-	a := d.handler.Handle(bus.Traced(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, playbook.Book(book), r.Data())
+	a := d.handler.Handle(bus.ContextWithTrace(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, playbook.Book(book), r.Data())
 	if most := d.nc.MaxPayload(); int64(len(a.Body)) > most {
-		a = Refused(Refuse(http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("reply too large: it has %d bytes, and the server takes %d: ask for a smaller limit", len(a.Body), most)))
+		a = ErrorResponse(NewError(http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("reply too large: %d bytes, the server accepts %d: request a smaller limit", len(a.Body), most)))
 	}
 	d.handler.log.Debug().Str("verb", verb).Str(events.LogBook, book).Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
 	return a
 }
 
-// inbox reports whether a reply may be sent there; the package's comment says why not everywhere. No client can choose
-// a subject that begins like the second and the third: the server sees to that.
+// inbox reports whether the service may send a reply to a subject; the package comment has the reason. The server
+// ensures that clients cannot choose subjects with the second and third prefix.
 func inbox(subject string) bool {
 	return strings.HasPrefix(subject, "_INBOX") || strings.HasPrefix(subject, "_R_.") || strings.HasPrefix(subject, "_GR_.")
 }
 
-// send sends an answer, if somebody waits for it.
-func (d *door) send(verb, to string, a Answer, began time.Time) {
-	d.tallies[verb].add(a.Code)
+// send publishes a response, if the request had a reply subject.
+func (d *server) send(verb, to string, a Response, began time.Time) {
+	d.counters[verb].add(a.Code)
 	if d.told != nil {
 		d.told(verb, a.Code, time.Since(began))
 	}
@@ -153,21 +153,21 @@ func (d *door) send(verb, to string, a Answer, began time.Time) {
 		}
 	}
 	if err := d.nc.PublishMsg(msg); err != nil {
-		d.handler.log.Warn().Err(err).Str("verb", verb).Msg("an answer could not be sent")
+		d.handler.log.Warn().Err(err).Str("verb", verb).Msg("send reply")
 	}
 }
 
-// tally counts the answers of an endpoint.
-type tally struct{ answered, refused, failed atomic.Uint64 }
+// counter counts the responses of an endpoint.
+type counter struct{ answered, refused, failed atomic.Uint64 }
 
-// counts is a tally as the service's statistics have it, under data.
+// counts is the content of a counter in the statistics of the micro service.
 type counts struct {
 	Answered uint64 `json:"answered"`
-	Refused  uint64 `json:"refused"` // the request's fault
-	Failed   uint64 `json:"failed"`  // the service's, also when it was busy
+	Refused  uint64 `json:"refused"` // status 4xx: client errors
+	Failed   uint64 `json:"failed"`  // status 5xx: server errors, also ErrBusy
 }
 
-func (t *tally) add(code int) {
+func (t *counter) add(code int) {
 	switch {
 	case code < 400:
 		t.answered.Add(1)
@@ -178,4 +178,4 @@ func (t *tally) add(code int) {
 	}
 }
 
-func (t *tally) read() counts { return counts{t.answered.Load(), t.refused.Load(), t.failed.Load()} }
+func (t *counter) read() counts { return counts{t.answered.Load(), t.refused.Load(), t.failed.Load()} }

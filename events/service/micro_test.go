@@ -19,8 +19,8 @@ import (
 	"debrief/events/chat"
 )
 
-// start serves a desk on a connection until the test ends.
-func start(t *testing.T, nc *nats.Conn, d Desk) (stop func()) {
+// start serves a Desk on a connection until the test ends.
+func start(t *testing.T, nc *nats.Conn, d Backend) (stop func()) {
 	t.Helper()
 	stop, err := Serve(nc, d, zerolog.Nop(), nil)
 	if err != nil {
@@ -32,7 +32,7 @@ func start(t *testing.T, nc *nats.Conn, d Desk) (stop func()) {
 
 func request(t *testing.T, nc *nats.Conn, subject, body string) *nats.Msg {
 	t.Helper()
-	msg, err := nc.Request(subject, []byte(body), patience)
+	msg, err := nc.Request(subject, []byte(body), waitLimit)
 	if err != nil {
 		t.Fatalf("%s: %v", subject, err)
 	}
@@ -42,18 +42,18 @@ func request(t *testing.T, nc *nats.Conn, subject, body string) *nats.Msg {
 func TestRequestsOverNATS(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
-	start(t, connect(), desk{feedback: func(context.Context, *events.FeedbackRequest) (*events.Stored, error) {
+	start(t, connect(), desk{feedback: func(context.Context, *events.FeedbackRequest) (*events.StoredReply, error) {
 		return nil, &behaving{text: "no such execution", notFound: true}
 	}})
 	nc := connect()
 	for _, test := range []struct{ name, subject, body, code, text, want string }{
-		{"a context", "ace.api.context.b", `{"query":"q","min_version":3}`, "", "", `{"book":"b","session":"q","playbook_version":3,`},
-		{"a report", "ace.api.execution.b", `{"answer":"x"}`, "", "", `{"handle":"b/x"}`},
-		{"refused by the desk", "ace.api.feedback.b", `{}`, "404", "no such execution", `{"error":"no such execution"}`},
-		{"another book", "ace.api.execution.b", `{"book":"c"}`, "400", `book: is "c", but the request came for "b"`, `{"error":`},
-		{"no name of a book", "ace.api.execution.a+b", `{}`, "400", `book "a+b": a name is 1 to 64 of A-Z a-z 0-9 _ -`, `{"error":`},
-		{"no JSON", "ace.api.context.b", "hello\r\nForged: 1", "400", "the body: want a JSON object", `{"error":`},
-		{"forged headers", "ace.api.context.b", "{\"a\r\nNats-Service-Error-Code: 200\":1}", "400", "", `{"error":`},
+		{"a context", "debrief.api.context.b", `{"query":"q","min_version":3}`, "", "", `{"book":"b","session":"q","playbook_version":3,`},
+		{"a report", "debrief.api.execution.b", `{"answer":"x"}`, "", "", `{"handle":"b/x"}`},
+		{"refused by the desk", "debrief.api.feedback.b", `{}`, "404", "no such execution", `{"error":"no such execution"}`},
+		{"another book", "debrief.api.execution.b", `{"book":"c"}`, "400", `book: "c" differs from book "b" in the subject`, `{"error":`},
+		{"no name of a book", "debrief.api.execution.a+b", `{}`, "400", `book "a+b": a name is 1 to 64 of A-Z a-z 0-9 _ -`, `{"error":`},
+		{"no JSON", "debrief.api.context.b", "hello\r\nForged: 1", "400", "the body: want a JSON object", `{"error":`},
+		{"forged headers", "debrief.api.context.b", "{\"a\r\nNats-Service-Error-Code: 200\":1}", "400", "", `{"error":`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,13 +71,13 @@ func TestRequestsOverNATS(t *testing.T) {
 	}
 }
 
-func TestTheServiceCanBeFound(t *testing.T) {
+func TestServiceDiscovery(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	start(t, connect(), desk{})
 	nc := connect()
-	request(t, nc, "ace.api.execution.b", `{}`)
-	request(t, nc, "ace.api.execution.b", `{"typo":1}`)
+	request(t, nc, "debrief.api.execution.b", `{}`)
+	request(t, nc, "debrief.api.execution.b", `{"typo":1}`)
 
 	var info micro.Info
 	if err := json.Unmarshal(request(t, nc, "$SRV.INFO.debrief", "").Data, &info); err != nil {
@@ -87,7 +87,7 @@ func TestTheServiceCanBeFound(t *testing.T) {
 	for _, e := range info.Endpoints {
 		subjects = append(subjects, e.Name+" "+e.Subject)
 	}
-	if got, want := strings.Join(subjects, ", "), "context ace.api.context.*, execution ace.api.execution.*, feedback ace.api.feedback.*"; got != want {
+	if got, want := strings.Join(subjects, ", "), "context debrief.api.context.*, execution debrief.api.execution.*, feedback debrief.api.feedback.*"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	var stats micro.Stats
@@ -99,61 +99,61 @@ func TestTheServiceCanBeFound(t *testing.T) {
 	}
 }
 
-func TestAReplyThatTheServerWouldNotTakeIsSaidSo(t *testing.T) {
+func TestReplyOverMaxPayload(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	start(t, connect(), desk{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
 		return &events.ContextReply{Messages: []chat.Message{{Text: strings.Repeat("x", 2<<20)}}}, nil
 	}})
-	msg := request(t, connect(), "ace.api.context.b", `{"query":"q"}`)
-	if got := msg.Header.Get(micro.ErrorCodeHeader); got != "413" || !strings.HasSuffix(msg.Header.Get(micro.ErrorHeader), "ask for a smaller limit") {
+	msg := request(t, connect(), "debrief.api.context.b", `{"query":"q"}`)
+	if got := msg.Header.Get(micro.ErrorCodeHeader); got != "413" || !strings.HasSuffix(msg.Header.Get(micro.ErrorHeader), "request a smaller limit") {
 		t.Errorf("got %v", msg.Header)
 	}
 }
 
-func TestMoreRequestsThanItsNumberAreRefusedAtOnce(t *testing.T) {
+func TestServiceRejectsTooManyRequests(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	entered, release := make(chan struct{}), make(chan struct{})
-	start(t, connect(), desk{report: func(context.Context, *events.Report) (*events.Stored, error) {
+	start(t, connect(), desk{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
 		entered <- struct{}{}
 		<-release
-		return &events.Stored{}, nil
+		return &events.StoredReply{}, nil
 	}})
 	nc := connect()
-	replies := make(chan *nats.Msg, maxAtOnce)
+	replies := make(chan *nats.Msg, maxInFlight)
 	sub, err := nc.ChanSubscribe(nc.NewInbox()+".*", replies)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range maxAtOnce {
-		if err := nc.PublishRequest("ace.api.execution.b", strings.Replace(sub.Subject, "*", fmt.Sprint(i), 1), []byte(`{}`)); err != nil {
+	for i := range maxInFlight {
+		if err := nc.PublishRequest("debrief.api.execution.b", strings.Replace(sub.Subject, "*", fmt.Sprint(i), 1), []byte(`{}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range maxAtOnce {
+	for range maxInFlight {
 		receive(t, entered, "a request to be taken")
 	}
-	msg := request(t, nc, "ace.api.context.b", `{"query":"q"}`)
+	msg := request(t, nc, "debrief.api.context.b", `{"query":"q"}`)
 	if got := msg.Header.Get(micro.ErrorCodeHeader) + " " + msg.Header.Get("Retry-After"); got != "503 1" {
 		t.Errorf("got %q, want 503 and a second to wait", got)
 	}
 	close(release)
-	for range maxAtOnce {
+	for range maxInFlight {
 		if m := receive(t, replies, "a reply"); m.Header.Get(micro.ErrorCodeHeader) != "" {
 			t.Errorf("got %v for one that was taken", m.Header)
 		}
 	}
 }
 
-func TestTwoServicesShareTheWork(t *testing.T) {
+func TestTwoInstancesShareRequests(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	var calls [2]atomic.Int64
 	for i := range calls {
-		start(t, connect(), desk{report: func(context.Context, *events.Report) (*events.Stored, error) {
+		start(t, connect(), desk{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
 			calls[i].Add(1)
-			return &events.Stored{}, nil
+			return &events.StoredReply{}, nil
 		}})
 	}
 	nc := connect()
@@ -161,7 +161,7 @@ func TestTwoServicesShareTheWork(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 50 {
-				if msg, err := nc.Request("ace.api.execution.b", []byte(`{}`), patience); err != nil || msg.Header != nil {
+				if msg, err := nc.Request("debrief.api.execution.b", []byte(`{}`), waitLimit); err != nil || msg.Header != nil {
 					t.Errorf("got %v, %v", msg, err)
 				}
 			}
@@ -173,16 +173,16 @@ func TestTwoServicesShareTheWork(t *testing.T) {
 	}
 }
 
-func TestStopWaitsForWhatWasTaken(t *testing.T) {
+func TestStopWaitsForRequests(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	serving := connect()
-	stop := start(t, serving, desk{report: func(ctx context.Context, r *events.Report) (*events.Stored, error) {
+	stop := start(t, serving, desk{report: func(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 		entered <- struct{}{}
 		select {
 		case <-release:
-			return &events.Stored{Handle: "1-ab12cd34"}, nil
+			return &events.StoredReply{Handle: "1-ab12cd34"}, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -196,7 +196,7 @@ func TestStopWaitsForWhatWasTaken(t *testing.T) {
 	answers := make(chan answer, many)
 	for range many {
 		go func() {
-			msg, err := nc.Request("ace.api.execution.b", []byte(`{}`), patience)
+			msg, err := nc.Request("debrief.api.execution.b", []byte(`{}`), waitLimit)
 			answers <- answer{msg, err}
 		}()
 	}
@@ -205,9 +205,9 @@ func TestStopWaitsForWhatWasTaken(t *testing.T) {
 	}
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
-	// The server knows of the stop when nobody is there to answer. Until then requests are taken or refused.
+	// After the stop the server reports no responders. Until then requests are accepted or rejected.
 	for {
-		_, err := nc.Request("ace.api.context.b", []byte(`{}`), patience)
+		_, err := nc.Request("debrief.api.context.b", []byte(`{}`), waitLimit)
 		if errors.Is(err, nats.ErrNoResponders) {
 			break
 		}
@@ -222,7 +222,7 @@ func TestStopWaitsForWhatWasTaken(t *testing.T) {
 	}
 	close(release)
 	receive(t, stopped, "stop")
-	serving.Close() // what was taken has been answered by now
+	serving.Close() // accepted requests have been answered
 	for range many {
 		if a := receive(t, answers, "an answer"); a.err != nil || string(a.msg.Data) != "{\"handle\":\"1-ab12cd34\"}\n" {
 			t.Errorf("got %v, %v", a.msg, a.err)
@@ -230,60 +230,60 @@ func TestStopWaitsForWhatWasTaken(t *testing.T) {
 	}
 }
 
-// straggler is a request that the client library hands over after the stop.
-type straggler struct {
+// lateRequest is a request that the client library delivers after the stop.
+type lateRequest struct {
 	micro.Request
 	reply string
 }
 
-func (s straggler) Reply() string { return s.reply }
+func (s lateRequest) Reply() string { return s.reply }
 
-func TestWhatComesAfterTheStopIsRefused(t *testing.T) {
+func TestRequestAfterStopIsRejected(t *testing.T) {
 	t.Parallel()
 	nc := open(t)()
 	sub, err := nc.SubscribeSync(nc.NewInbox())
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{nc: nc, handler: NewHandler(desk{}, zerolog.Nop()), tallies: map[string]*tally{events.VerbReport: {}}, stopped: true}
-	d.endpoint(events.VerbReport)(straggler{reply: sub.Subject})
-	msg, err := sub.NextMsg(patience)
+	d := &server{nc: nc, handler: NewHandler(desk{}, zerolog.Nop()), counters: map[string]*counter{events.VerbReport: {}}, stopped: true}
+	d.endpoint(events.VerbReport)(lateRequest{reply: sub.Subject})
+	msg, err := sub.NextMsg(waitLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := msg.Header.Get(micro.ErrorHeader); got != "stopping: ask again" {
+	if got := msg.Header.Get(micro.ErrorHeader); got != "stopping: try again" {
 		t.Errorf("got %q", got)
 	}
 }
 
-// TestAReplyGoesToAnInboxAlone: a client that may ask may not for that write to streams, or order the server about.
-func TestAReplyGoesToAnInboxAlone(t *testing.T) {
+// TestRepliesGoOnlyToInboxes: permission for requests must not let a client write to streams or control the server.
+func TestRepliesGoOnlyToInboxes(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	reports := make(chan string, 10)
-	stop := start(t, connect(), desk{report: func(_ context.Context, r *events.Report) (*events.Stored, error) {
+	stop := start(t, connect(), desk{report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
 		reports <- r.Answer
-		return &events.Stored{}, nil
+		return &events.StoredReply{}, nil
 	}})
 	nc := connect()
 	everything := make(chan *nats.Msg, 100)
 	if _, err := nc.ChanSubscribe(">", everything); err != nil {
 		t.Fatal(err)
 	}
-	for _, reply := range []string{"ace.delta.b", "$JS.API.STREAM.DELETE.DELTAS", "ace.api.execution.b", "x._INBOX.y", "_R_", "_INBOX.ok", "_INBOX_agent.ok", ""} {
-		msg := &nats.Msg{Subject: "ace.api.execution.b", Reply: reply, Data: []byte(`{"answer":"` + reply + `"}`)}
+	for _, reply := range []string{"debrief.delta.b", "$JS.API.STREAM.DELETE.DELTAS", "debrief.api.execution.b", "x._INBOX.y", "_R_", "_INBOX.ok", "_INBOX_agent.ok", ""} {
+		msg := &nats.Msg{Subject: "debrief.api.execution.b", Reply: reply, Data: []byte(`{"answer":"` + reply + `"}`)}
 		if err := nc.PublishMsg(msg); err != nil {
 			t.Fatal(err)
 		}
 	}
 	taken := map[string]bool{}
-	for range 3 { // nobody waits for the one without a reply subject, and it is a report all the same
+	for range 3 { // a report without a reply subject is stored too
 		taken[receive(t, reports, "a report")] = true
 	}
 	if !taken[""] || !taken["_INBOX.ok"] || !taken["_INBOX_agent.ok"] {
 		t.Errorf("got reports %v", taken)
 	}
-	stop() // all is answered that will be
+	stop() // all replies are sent
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -299,16 +299,16 @@ func TestAReplyGoesToAnInboxAlone(t *testing.T) {
 	}
 }
 
-func TestWhatTheServerPutsForAReplyIsAnInbox(t *testing.T) {
+func TestInboxPrefixes(t *testing.T) {
 	t.Parallel()
-	for subject, want := range map[string]bool{"_R_.BM2uIe.2kA": true, "_GR_.k3Ab.x0Jd._INBOX.q": true, "_R_": false, "ace.delta.b": false, "": false} {
+	for subject, want := range map[string]bool{"_R_.BM2uIe.2kA": true, "_GR_.k3Ab.x0Jd._INBOX.q": true, "_R_": false, "debrief.delta.b": false, "": false} {
 		if got := inbox(subject); got != want {
 			t.Errorf("%q: got %v, want %v", subject, got, want)
 		}
 	}
 }
 
-func TestAClosedConnectionEndsTheService(t *testing.T) {
+func TestClosedConnectionEndsTheService(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	nc := connect()
@@ -319,7 +319,7 @@ func TestAClosedConnectionEndsTheService(t *testing.T) {
 	if _, err := Serve(nc, desk{}, zerolog.Nop(), nil); err == nil {
 		t.Error("want an error for a connection that is closed")
 	}
-	if _, err := connect().Request("ace.api.context.b", []byte(`{}`), patience); !errors.Is(err, nats.ErrNoResponders) {
+	if _, err := connect().Request("debrief.api.context.b", []byte(`{}`), waitLimit); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("got %v, want no responders", err)
 	}
 }
@@ -333,7 +333,7 @@ func BenchmarkReportOverNATS(b *testing.B) {
 	defer stop()
 	nc := connect()
 	for b.Loop() {
-		if _, err := nc.Request("ace.api.execution.b", []byte(`{"answer":"x"}`), patience); err != nil {
+		if _, err := nc.Request("debrief.api.execution.b", []byte(`{"answer":"x"}`), waitLimit); err != nil {
 			b.Fatal(err)
 		}
 	}

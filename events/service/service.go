@@ -1,50 +1,50 @@
-// Package service serves contexts to agents that run outside, and takes what they report: over NATS as a micro service
-// (Serve), and to whatever other door one request at a time (Handler). It knows how a request is read, bounded and
-// answered, and nothing about how a context is put together: that is the Desk's.
+// Package service is the interface for outside agents. It serves contexts and accepts reports and feedback: over
+// NATS as a micro service (Serve), and one request at a time for other transports, such as HTTP (Handler). It
+// decodes, limits and answers requests. The Desk builds contexts and stores reports.
 //
 // # Subjects and bodies
 //
-// Bodies are JSON, as the shapes of package events say. The book is the last token of the subject.
+// Bodies are JSON with the fields of the types in package events. The book is the last token of the subject.
 //
-//	subject                  request                  reply                 at most
-//	ace.api.context.<book>    events.ContextRequest    events.ContextReply     4 MiB
-//	ace.api.execution.<book>  events.Report            events.Stored          16 MiB
-//	ace.api.feedback.<book>   events.FeedbackRequest   events.Stored           1 MiB
+//	subject                   request                  reply                  max. size of a request
+//	debrief.api.context.<book>    events.ContextRequest    events.ContextReply     4 MiB
+//	debrief.api.execution.<book>  events.Report            events.StoredReply          16 MiB
+//	debrief.api.feedback.<book>   events.FeedbackRequest   events.StoredReply           1 MiB
 //
-// A server takes messages of up to its max_payload, 1 MB unless it is told otherwise. What is larger goes over HTTP
-// (package cmd/internal/api), which has these limits alone.
+// A NATS server accepts messages up to its max_payload, by default 1 MB. HTTP (package cmd/internal/api) only has
+// the limits above, so use HTTP for larger requests.
 //
-// The micro service's name is debrief: "nats micro info debrief" lists it, "nats micro stats debrief" counts. The
-// statistics that are ours are under data, because the client library counts a request when it has been taken and not
-// when it has been answered. All instances share the work as one queue group.
+// The name of the micro service is debrief: "nats micro info debrief" shows it, and "nats micro stats debrief"
+// shows its statistics. Our counters are in the field data, because the client library counts a request when the
+// handler returns and not when the reply is sent. All instances share the requests as one queue group.
 //
-// Replies go to inboxes: a reply subject begins with _INBOX, or with what a server puts there for a request that comes
-// from another account or cluster. A request with any other is dropped, because the service would publish the reply
-// with its own rights, which are more than the client's: with ace.delta.default for a reply subject a request would
-// write to the log of a playbook.
+// The reply subject must be an inbox: it begins with _INBOX, or with the prefix that a server uses for a request
+// from another account or cluster. A request with another reply subject is dropped. The service publishes the reply
+// with its own permissions, which exceed those of the client. With the reply subject debrief.delta.default, for
+// example, a client could write to the log of a playbook.
 //
-// A report or feedback without a reply subject is taken, and nobody learns what became of it.
+// A report or feedback without a reply subject is stored, and no reply is sent.
 //
-// # Refusals
+// # Errors
 //
-// A refusal is an events.Refusal, with its text in the header Nats-Service-Error and its code in
-// Nats-Service-Error-Code. The codes are those of HTTP, and the same over HTTP:
+// An error reply is an events.ErrorReply. Its text is also in the header Nats-Service-Error, and its code in
+// Nats-Service-Error-Code. The codes are those of HTTP, on both transports:
 //
-//	400  the request is wrong; the text names the field
-//	404  what it is about does not exist, or no longer
+//	400  the request is invalid; the text names the field
+//	404  unknown: the object does not exist or has expired
 //	413  the request is over the limit, or the reply is over the server's max_payload
-//	500  a fault of ours; the log says which
-//	503  not now: too many requests at once, a full store, something that cannot be reached. Retry-After has seconds
-//	504  no answer within ten seconds. A report may have been stored: to send it again is safe where it has a
-//	     context_id or a task_id, and feedback where it has an id
+//	500  internal error; the log has the reason
+//	503  unavailable: too many requests, a full store, or a dependency without connection. Retry-After is in seconds
+//	504  no reply within ten seconds. The data may have been stored. It is safe to send a report again if it has a
+//	     context_id or a task_id, and feedback if it has an id
 //
-// # How bodies are read
+// # Decoding
 //
-// A field that does not exist is refused and named, and so is one that stands twice: requests are written by hand, and a
-// typo should not be silence. (Events on streams are read the other way: there unknown fields are ignored, because they
-// were written by a newer program.) Anything after the object is refused, and so is what is nested deeper than 64 or
-// has more than 262,144 values. Bytes that are not UTF-8 are repaired, as U+FFFD: a tool's output that was cut in the
-// middle of a character must not cost the report.
+// Unknown and duplicate fields are errors that name the field, because requests are written by hand, and a typing
+// error should be visible. (Events on streams are different: unknown fields are ignored there, because a newer
+// program may have written them.) Data after the JSON object is an error. So are more than 64 nested levels and
+// more than 262,144 values. Invalid UTF-8 is replaced with U+FFFD, so that tool output that was truncated inside a
+// character does not invalidate the report.
 package service
 
 import (
@@ -53,18 +53,20 @@ import (
 	"debrief/events"
 )
 
-// Name is the service's name, and Version that of its requests and replies (semver), not of the program.
+// Name is the name of the micro service. Version is the semantic version of its requests and replies, not of the
+// program.
 const (
 	Name    = "debrief"
 	Version = "1.0.0"
 )
 
-// Desk does the work. Its errors steer by behaviour: Invalid() or NotFound() true, Unavailable() true, RetryAfter, and
-// *bus.FullError; their texts are sent to the client. Of any other error the client learns nothing.
-type Desk interface {
+// Backend processes the requests. Its errors are classified by methods: Invalid, NotFound or Unavailable returning
+// true, RetryAfter, and the type *bus.FullError. The client receives the text of such an error. Of other errors it
+// receives only a general text.
+type Backend interface {
 	Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error)
-	// Report returns when the execution is stored.
-	Report(ctx context.Context, r *events.Report) (*events.Stored, error)
-	// Feedback returns when it is stored.
-	Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.Stored, error)
+	// Report returns after the execution is stored.
+	Report(ctx context.Context, r *events.Report) (*events.StoredReply, error)
+	// Feedback returns after the feedback is stored.
+	Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error)
 }

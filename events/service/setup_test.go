@@ -15,14 +15,14 @@ import (
 // TestMain fails the package when a server, a connection or a request outlives its test.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must come. Reaching it is a failure.
-const patience = 15 * time.Second
+// waitLimit is the maximum wait for an expected event. Its end is a failure.
+const waitLimit = 15 * time.Second
 
-// desk is a Desk of functions. One that is nil answers with what it was asked.
+// desk is a Desk of functions. A nil function replies with the request.
 type desk struct {
 	context  func(context.Context, *events.ContextRequest) (*events.ContextReply, error)
-	report   func(context.Context, *events.Report) (*events.Stored, error)
-	feedback func(context.Context, *events.FeedbackRequest) (*events.Stored, error)
+	report   func(context.Context, *events.Report) (*events.StoredReply, error)
+	feedback func(context.Context, *events.FeedbackRequest) (*events.StoredReply, error)
 }
 
 func (d desk) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
@@ -32,21 +32,21 @@ func (d desk) Context(ctx context.Context, r *events.ContextRequest) (*events.Co
 	return d.context(ctx, r)
 }
 
-func (d desk) Report(ctx context.Context, r *events.Report) (*events.Stored, error) {
+func (d desk) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	if d.report == nil {
-		return &events.Stored{Handle: events.Handle(r.Book) + "/" + events.Handle(r.Answer)}, nil
+		return &events.StoredReply{Handle: events.Handle(r.Book) + "/" + events.Handle(r.Answer)}, nil
 	}
 	return d.report(ctx, r)
 }
 
-func (d desk) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.Stored, error) {
+func (d desk) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	if d.feedback == nil {
-		return &events.Stored{Handle: r.Execution}, nil
+		return &events.StoredReply{Handle: r.Execution}, nil
 	}
 	return d.feedback(ctx, r)
 }
 
-// open starts a server of the test's own. Connections to it are made with the function.
+// open starts a server for the test. The returned function connects to it.
 func open(t testing.TB) func() *nats.Conn {
 	t.Helper()
 	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
@@ -64,14 +64,14 @@ func open(t testing.TB) func() *nats.Conn {
 	}
 }
 
-// receive is what a channel brings.
+// receive returns the next value of a channel.
 func receive[T any](t *testing.T, from <-chan T, what string) T {
 	t.Helper()
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
+	case <-time.After(waitLimit):
+		t.Fatalf("timeout: no %s", what)
 		panic("unreachable")
 	}
 }

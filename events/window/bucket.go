@@ -15,7 +15,7 @@ import (
 	"debrief/events/redact"
 )
 
-// This file is how values get into the buckets and out of them; the others say what they mean.
+// This file encodes, reads and writes the values of the buckets. The other files define the values.
 
 // bucket is a key-value bucket by name.
 type bucket string
@@ -24,13 +24,12 @@ func (b bucket) stream() string { return "KV_" + string(b) }
 
 func (b bucket) subject(key string) string { return "$KV." + string(b) + "." + key }
 
-// maxValue is the largest value that is stored, in bytes: what a server takes by default, 1 MiB with the headers, less
-// some room.
+// maxValue is the maximum size of a stored value, in bytes. The default limit of a server is 1 MiB with headers.
 const maxValue = 900 << 10
 
-var errTooLarge = errors.New("too large to be stored")
+var errTooLarge = errors.New("value too large")
 
-// encode is a value, a pointer, as the message that puts it. Its texts have no secrets after that.
+// encode returns the message that stores value, which is a pointer. It also redacts the secrets in value.
 func encode(b bucket, key string, value any) (*nats.Msg, error) {
 	redact.Fields(value)
 	data, err := events.Marshal(value)
@@ -38,12 +37,12 @@ func encode(b bucket, key string, value any) (*nats.Msg, error) {
 		return nil, err
 	}
 	if len(data) > maxValue {
-		return nil, fmt.Errorf("has %d bytes, more than %d: %w", len(data), maxValue, errTooLarge)
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", errTooLarge, len(data), maxValue)
 	}
 	return &nats.Msg{Subject: b.subject(key), Header: events.SchemaHeader(), Data: data}, nil
 }
 
-// decode is the value of a stored message.
+// decode returns the value in a stored message.
 func decode[T any](m direct.Message) (*T, error) {
 	if err := events.CheckSchema(m.Header); err != nil {
 		return nil, err
@@ -55,17 +54,17 @@ func decode[T any](m direct.Message) (*T, error) {
 	return v, nil
 }
 
-// answerTimeout bounds a write's wait for the server where the caller set no deadline. Past it the error is nats.ErrTimeout.
-const answerTimeout = 5 * time.Second
+// writeTimeout limits a write if the caller's context has no deadline. After it the error is nats.ErrTimeout.
+const writeTimeout = 5 * time.Second
 
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func withWriteTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, answerTimeout, nats.ErrTimeout)
+	return context.WithTimeoutCause(ctx, writeTimeout, nats.ErrTimeout)
 }
 
-// cause is the error, or nats.ErrTimeout where the deadline that has passed is ours and not the caller's.
+// cause returns err, or nats.ErrTimeout if writeTimeout has expired and not the caller's deadline.
 func cause(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), nats.ErrTimeout) {
 		return nats.ErrTimeout
@@ -82,26 +81,26 @@ func (s *Store) put(ctx context.Context, b bucket, key string, value any, opts .
 }
 
 func (s *Store) publish(ctx context.Context, m *nats.Msg, opts ...jetstream.PublishOpt) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := withWriteTimeout(ctx)
 	defer cancel()
 	_, err := s.js.PublishMsg(ctx, m, opts...)
 	return cause(ctx, err)
 }
 
-// last is the last message of a key, nil if it has none. A marker that the key is gone is one.
+// last returns the last message of a key, or nil if the key does not exist. The message may be a delete marker.
 func (s *Store) last(ctx context.Context, b bucket, key string) (*direct.Message, error) {
 	return denied.Call(ctx, s.watch, b.stream(), func(ctx context.Context) (*direct.Message, error) {
 		return direct.Last(ctx, s.nc, b.stream(), b.subject(key))
 	})
 }
 
-// history is what the server keeps of a key, oldest first, each id once: of several with one id the first. Damaged
-// counts the entries that cannot be read or have no id. What stood before the key was deleted is gone.
+// history returns the stored values of a key, oldest first. Of several values with the same id it returns the
+// first. damaged counts the values that are unreadable or have no id. A delete marker removes everything before it.
 func history[T any](ctx context.Context, s *Store, key string, id func(*T) events.ID) (list []*T, damaged int, err error) {
 	seen := map[events.ID]bool{}
 	q := direct.Query{Subject: windows.subject(key)}
 	err = s.read(ctx, windows, q, func(m direct.Message) error {
-		if m.Removed() {
+		if m.Deleted() {
 			list, damaged = nil, 0
 			clear(seen)
 			return nil

@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,33 +15,58 @@ import (
 	"debrief/playbook"
 )
 
-// Occasion is something that is done once for each id.
-type Occasion string
+// Effect is an effect that must happen once for each id.
+type Effect string
 
 // The occasions.
 const (
-	Turn     Occasion = "turn"     // an execution becomes a turn of its session
-	Noted    Occasion = "noted"    // the lesson of an execution or of feedback becomes a note and a run
-	Judgment Occasion = "judgment" // the first feedback on a sample is taken up
+	EffectTurn     Effect = "turn"     // add an execution to its session
+	EffectNote     Effect = "noted"    // store the note and the run of a reflection
+	EffectFeedback Effect = "judgment" // use the first feedback on a sample
 )
 
-// The ids of a book are spread over 65,536 keys at most, so that the server's memory does not grow with their number.
-// The value of a key is a list of entries: 8 bytes of the id's hash, the sequence, and the day of the entry, after which
-// it expires like everything in the streams. With a million ids a value has some 15 entries.
+// The ids of a book are distributed over at most 65,536 keys, because the server needs memory for each key. A value
+// is a list of entries: 8 bytes of the hash of the id, the sequence, and the day of the entry. Entries expire like
+// the messages of the streams. With a million ids a value has about 15 entries.
 const (
-	firstEntry = 8 + 8 + 4
-	firstDays  = 31
-	firstTries = 20
+	copyEntryBytes  = 8 + 8 + 4
+	copyEntryDays   = 31
+	maxCopyAttempts = 20
 )
 
-// firsts is the value of a key.
-type firsts struct {
+// firstCopies is the value of a key: the first copies of some ids.
+type firstCopies struct {
 	Entries []byte `msgpack:"e"`
 }
 
-// First reports whether an event that is stored at a sequence is the first of its id for an occasion: of several copies
-// exactly one is the first, at each call. A copy that comes after more than 30 days is another first one.
-func (s *Store) First(ctx context.Context, b playbook.Book, o Occasion, id events.ID, at uint64) (bool, error) {
+// keySet is a cache of keys that may drop its content. The zero value is empty. It is safe for concurrent use.
+type keySet struct {
+	mu   sync.Mutex
+	keys map[string]struct{}
+}
+
+// maxKeySet limits the memory of a keySet to about 10 MB.
+const maxKeySet = 1 << 17
+
+func (s *keySet) has(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.keys[key]
+	return ok
+}
+
+func (s *keySet) add(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keys == nil || len(s.keys) >= maxKeySet {
+		s.keys = make(map[string]struct{})
+	}
+	s.keys[key] = struct{}{}
+}
+
+// IsFirstCopy reports whether the message at sequence at is the first copy of an event for an occasion. Of several copies
+// exactly one is the first, and repeated calls give the same result. Records expire after 30 days.
+func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (bool, error) {
 	err := b.Validate()
 	first := false
 	if err == nil {
@@ -53,25 +78,31 @@ func (s *Store) First(ctx context.Context, b playbook.Book, o Occasion, id event
 	return first, nil
 }
 
-func (s *Store) first(ctx context.Context, b playbook.Book, o Occasion, id events.ID, at uint64) (bool, error) {
+func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (bool, error) {
 	sum := sha256.Sum256([]byte(string(o) + "\x00" + string(id)))
-	key := events.FirstKey(b, binary.BigEndian.Uint16(sum[:]))
+	key := events.FirstCopiesKey(b, binary.BigEndian.Uint16(sum[:]))
 	hash := [8]byte(sum[2:10])
-	for try := range firstTries {
-		stored, revision, err := s.firsts(ctx, key)
-		if err != nil {
-			return false, err
-		}
-		if was, known := stored.find(hash); known {
-			return was == at, nil
+	for try := range maxCopyAttempts {
+		stored, revision := new(firstCopies), uint64(0)
+		if s.written.has(key) { // an unknown key is probably new: skip the read
+			var err error
+			if stored, revision, err = s.readFirstCopies(ctx, key); err != nil {
+				return false, err
+			}
+			if was, known := stored.find(hash); known {
+				return was == at, nil
+			}
 		}
 		stored.add(hash, at, time.Now())
 		m, err := encode(windows, key, stored)
 		if err != nil {
 			return false, err
 		}
-		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // the history has no reader
+		if revision > 0 {
+			m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // the history is never read
+		}
 		err = s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision))
+		s.written.add(key)
 		if err == nil {
 			return true, nil
 		}
@@ -84,27 +115,27 @@ func (s *Store) first(ctx context.Context, b playbook.Book, o Occasion, id event
 		case <-time.After(rand.N(time.Duration(try+1) * time.Millisecond)):
 		}
 	}
-	return false, errors.New("the key was written by others each time")
+	return false, fmt.Errorf("conflict with other writers in each of %d attempts", maxCopyAttempts)
 }
 
-// firsts reads a key and its revision. A damaged value counts as an empty one.
-func (s *Store) firsts(ctx context.Context, key string) (*firsts, uint64, error) {
+// readFirstCopies reads a key and its revision. A damaged value counts as empty.
+func (s *Store) readFirstCopies(ctx context.Context, key string) (*firstCopies, uint64, error) {
 	m, err := s.last(ctx, windows, key)
 	if err != nil || m == nil {
-		return new(firsts), 0, err
+		return new(firstCopies), 0, err
 	}
-	if m.Removed() {
-		return new(firsts), m.Seq, nil
+	if m.Deleted() {
+		return new(firstCopies), m.Seq, nil
 	}
-	f, err := decode[firsts](*m)
-	if err != nil || len(f.Entries)%firstEntry != 0 {
-		f = new(firsts)
+	f, err := decode[firstCopies](*m)
+	if err != nil || len(f.Entries)%copyEntryBytes != 0 {
+		f = new(firstCopies)
 	}
 	return f, m.Seq, nil
 }
 
-func (f *firsts) find(hash [8]byte) (at uint64, known bool) {
-	for e := f.Entries; len(e) > 0; e = e[firstEntry:] {
+func (f *firstCopies) find(hash [8]byte) (at uint64, known bool) {
+	for e := f.Entries; len(e) > 0; e = e[copyEntryBytes:] {
 		if [8]byte(e) == hash {
 			return binary.BigEndian.Uint64(e[8:]), true
 		}
@@ -112,13 +143,13 @@ func (f *firsts) find(hash [8]byte) (at uint64, known bool) {
 	return 0, false
 }
 
-// add appends an entry and drops those that have expired.
-func (f *firsts) add(hash [8]byte, at uint64, now time.Time) {
+// add appends an entry and removes expired ones.
+func (f *firstCopies) add(hash [8]byte, at uint64, now time.Time) {
 	today := uint32(now.Unix() / (24 * 60 * 60))
-	kept := make([]byte, 0, len(f.Entries)+firstEntry)
-	for e := f.Entries; len(e) > 0; e = e[firstEntry:] {
-		if binary.BigEndian.Uint32(e[16:])+firstDays >= today {
-			kept = append(kept, e[:firstEntry]...)
+	kept := make([]byte, 0, len(f.Entries)+copyEntryBytes)
+	for e := f.Entries; len(e) > 0; e = e[copyEntryBytes:] {
+		if binary.BigEndian.Uint32(e[16:])+copyEntryDays >= today {
+			kept = append(kept, e[:copyEntryBytes]...)
 		}
 	}
 	kept = append(kept, hash[:]...)

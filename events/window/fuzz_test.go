@@ -14,7 +14,7 @@ import (
 	"debrief/events/direct"
 )
 
-// FuzzDecodeVector: what is accepted is a vector, and is put again as the same vector.
+// FuzzDecodeVector checks that each accepted value is a vector, and that it encodes to the same bytes.
 func FuzzDecodeVector(f *testing.F) {
 	for _, v := range []vector{
 		{"m", 1, []byte{0, 0, 128, 63}},
@@ -46,7 +46,7 @@ func FuzzDecodeVector(f *testing.F) {
 		}
 		bits, err := encodeVector(v)
 		if err != nil {
-			t.Fatalf("what was read is refused: %v", err)
+			t.Fatalf("encode a decoded vector: %v", err)
 		}
 		if stored, _ := decode[vector](m); !bytes.Equal(bits, stored.Data) {
 			t.Fatalf("read %x, put %x", stored.Data, bits)
@@ -54,19 +54,19 @@ func FuzzDecodeVector(f *testing.F) {
 	})
 }
 
-func TestOnlyOurOwnDeadlineIsTheServersFault(t *testing.T) {
+func TestWriteTimeoutIsNATSTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		ctx, cancel := bounded(t.Context())
+		ctx, cancel := withWriteTimeout(t.Context())
 		defer cancel()
 		<-ctx.Done()
-		if got := cause(ctx, ctx.Err()); !errors.Is(got, nats.ErrTimeout) || time.Since(begun) != answerTimeout {
+		if got := cause(ctx, ctx.Err()); !errors.Is(got, nats.ErrTimeout) || time.Since(begun) != writeTimeout {
 			t.Errorf("no deadline: got %v after %v", got, time.Since(begun))
 		}
 		caller, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		ctx, cancel = bounded(caller)
+		ctx, cancel = withWriteTimeout(caller)
 		defer cancel()
 		<-ctx.Done()
 		if got := cause(ctx, ctx.Err()); !errors.Is(got, context.DeadlineExceeded) || errors.Is(got, nats.ErrTimeout) {

@@ -14,19 +14,20 @@ import (
 	"debrief/playbook"
 )
 
-// maxMarks is how many interactions of a session may be marked: as many as the largest window holds.
+// maxMarks is the maximum number of marked turns of a session. It equals the size of the largest window.
 const maxMarks = 20
 
-// ErrFull is returned when a session has as many marks as it may have, or they would take too much room.
-var ErrFull = errors.New("unmark something first")
+// ErrFull is returned if a session has the maximum number of marks, or their total size is too large.
+var ErrFull = errors.New("remove a mark first")
 
-// marks is the value of a session's marks.
+// marks is the stored list of a session.
 type marks struct {
-	List []events.Marked `msgpack:"m"`
+	List []events.MarkedInteraction `msgpack:"m"`
 }
 
-// Marks are what people marked in a session, oldest mark first. A value that cannot be read is an error.
-func (s *Store) Marks(ctx context.Context, b playbook.Book, session string) ([]events.Marked, error) {
+// Marks returns the marked turns of a session, oldest mark first. It returns an error if the stored list is
+// unreadable.
+func (s *Store) Marks(ctx context.Context, b playbook.Book, session string) ([]events.MarkedInteraction, error) {
 	err := valid(b, session)
 	var found marks
 	if err == nil {
@@ -38,13 +39,13 @@ func (s *Store) Marks(ctx context.Context, b playbook.Book, session string) ([]e
 	return found.List, nil
 }
 
-// marks is the value of a key of marks, and its sequence, 0 if there is none.
+// marks returns the value of a key and its sequence, which is 0 if the key does not exist.
 func (s *Store) marks(ctx context.Context, key string) (found marks, seq uint64, err error) {
 	m, err := s.last(ctx, windows, key)
 	if m == nil || err != nil {
 		return marks{}, 0, err
 	}
-	if m.Removed() {
+	if m.Deleted() {
 		return marks{}, m.Seq, nil
 	}
 	v, err := decode[marks](*m)
@@ -54,21 +55,21 @@ func (s *Store) marks(ctx context.Context, key string) (found marks, seq uint64,
 	return *v, m.Seq, nil
 }
 
-// Mark marks an interaction of a session, or changes its mark. ErrFull says that another must go first. The marks of a
-// session expire together, as windows do, counted from the last change.
-func (s *Store) Mark(ctx context.Context, b playbook.Book, session string, m events.Marked) error {
+// Mark adds a mark to an interaction of a session, or changes its mark. It returns ErrFull at the limit. All
+// marks of a session expire together, counted from the last change.
+func (s *Store) Mark(ctx context.Context, b playbook.Book, session string, m events.MarkedInteraction) error {
 	_, _, err := m.Interaction.Execution.Parse()
 	if m.Mark != events.Pin && m.Mark != events.Star {
-		err = errors.Join(fmt.Errorf("mark: %q is neither %s nor %s", string(m.Mark), events.Pin, events.Star), err)
+		err = errors.Join(fmt.Errorf("mark: must be %s or %s, got %q", events.Pin, events.Star, string(m.Mark)), err)
 	}
 	if err == nil {
-		err = s.change(ctx, b, session, func(list []events.Marked) ([]events.Marked, error) {
+		err = s.updateMarks(ctx, b, session, func(list []events.MarkedInteraction) ([]events.MarkedInteraction, error) {
 			if at := indexOf(list, m.Interaction.Execution); at >= 0 {
 				list[at] = m
 				return list, nil
 			}
 			if len(list) >= maxMarks {
-				return nil, fmt.Errorf("has %d marks, the most there can be: %w", len(list), ErrFull)
+				return nil, fmt.Errorf("limit of %d marks reached: %w", len(list), ErrFull)
 			}
 			return append(list, m), nil
 		})
@@ -79,9 +80,9 @@ func (s *Store) Mark(ctx context.Context, b playbook.Book, session string, m eve
 	return nil
 }
 
-// Unmark takes the mark off an execution, and reports whether there was one.
+// Unmark removes the mark of an execution, and reports whether there was one.
 func (s *Store) Unmark(ctx context.Context, b playbook.Book, session string, h events.Handle) (bool, error) {
-	err := s.change(ctx, b, session, func(list []events.Marked) ([]events.Marked, error) {
+	err := s.updateMarks(ctx, b, session, func(list []events.MarkedInteraction) ([]events.MarkedInteraction, error) {
 		at := indexOf(list, h)
 		if at < 0 {
 			return nil, errUnmarked
@@ -97,18 +98,19 @@ func (s *Store) Unmark(ctx context.Context, b playbook.Book, session string, h e
 	return true, nil
 }
 
-var errUnmarked = errors.New("is not marked")
+var errUnmarked = errors.New("not marked")
 
-func indexOf(list []events.Marked, h events.Handle) int {
-	return slices.IndexFunc(list, func(m events.Marked) bool { return m.Interaction.Execution == h })
+func indexOf(list []events.MarkedInteraction, h events.Handle) int {
+	return slices.IndexFunc(list, func(m events.MarkedInteraction) bool { return m.Interaction.Execution == h })
 }
 
-// change replaces the marks of a session by what fn makes of them, unless they have changed meanwhile; then again.
-func (s *Store) change(ctx context.Context, b playbook.Book, session string, fn func([]events.Marked) ([]events.Marked, error)) error {
+// updateMarks replaces the marks of a session with the result of fn. It repeats both if another writer changed the
+// marks meanwhile.
+func (s *Store) updateMarks(ctx context.Context, b playbook.Book, session string, fn func([]events.MarkedInteraction) ([]events.MarkedInteraction, error)) error {
 	if err := valid(b, session); err != nil {
 		return err
 	}
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := withWriteTimeout(ctx)
 	defer cancel()
 	key := events.MarksKey(b, session)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -121,16 +123,16 @@ func (s *Store) change(ctx context.Context, b playbook.Book, session string, fn 
 		}
 		m, err := encode(windows, key, &found)
 		if errors.Is(err, errTooLarge) && len(found.List) > 1 {
-			err = fmt.Errorf("with it the list %w: %w", err, ErrFull)
+			err = fmt.Errorf("list of marks: %w: %w", err, ErrFull)
 		}
 		if err != nil {
 			return err
 		}
-		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // of marks nobody reads the history
+		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // the history is never read
 		if err := s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seq)); !conflict(err) {
 			return err
 		}
-		select { // a replica may be behind, so a loser who reads at once can lose again to the same write
+		select { // a replica may lag: an immediate read may miss the conflicting write, and the next attempt fails too
 		case <-ctx.Done():
 			return cause(ctx, ctx.Err())
 		case <-time.After(rand.N(wait)):
@@ -138,7 +140,8 @@ func (s *Store) change(ctx context.Context, b playbook.Book, session string, fn 
 	}
 }
 
-// conflict reports a lost compare-and-swap: the second code where a write of the same key was still in flight.
+// conflict reports whether err is a failed compare-and-swap. The second code means that another write of the key
+// was in flight.
 func conflict(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) &&

@@ -19,11 +19,11 @@ import (
 
 const mostMarks = 20
 
-func pin(n int) events.Marked {
-	return events.Marked{Mark: events.Pin, By: "ada", At: start, Interaction: *turn("s", n)}
+func pin(n int) events.MarkedInteraction {
+	return events.MarkedInteraction{Mark: events.Pin, By: "ada", At: start, Interaction: *turn("s", n)}
 }
 
-func marked(t testing.TB, s *window.Store) []events.Marked {
+func marked(t testing.TB, s *window.Store) []events.MarkedInteraction {
 	t.Helper()
 	list, err := s.Marks(t.Context(), "b", "s")
 	if err != nil {
@@ -32,7 +32,7 @@ func marked(t testing.TB, s *window.Store) []events.Marked {
 	return list
 }
 
-func TestMarksAreSetChangedAndTakenOff(t *testing.T) {
+func TestMarkAndUnmark(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	for i := 1; i <= 3; i++ {
@@ -45,7 +45,7 @@ func TestMarksAreSetChangedAndTakenOff(t *testing.T) {
 	if err := s.Mark(t.Context(), "b", "s", star); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]events.Marked{pin(1), star, pin(3)}, marked(t, s)); diff != "" {
+	if diff := cmp.Diff([]events.MarkedInteraction{pin(1), star, pin(3)}, marked(t, s)); diff != "" {
 		t.Error(diff)
 	}
 	for _, test := range []struct {
@@ -61,11 +61,11 @@ func TestMarksAreSetChangedAndTakenOff(t *testing.T) {
 			t.Errorf("unmark %s: got %v, %v, want %v", test.h, had, err, test.want)
 		}
 	}
-	if diff := cmp.Diff([]events.Marked{star, pin(3)}, marked(t, s)); diff != "" {
+	if diff := cmp.Diff([]events.MarkedInteraction{star, pin(3)}, marked(t, s)); diff != "" {
 		t.Error(diff)
 	}
 	if had, err := s.Unmark(t.Context(), "b", "nobody", star.Interaction.Execution); had || err != nil {
-		t.Errorf("unmark in a session that nobody saw: got %v, %v", had, err)
+		t.Errorf("unmark in an unknown session: got %v, %v", had, err)
 	}
 	if n := subjectsOf(t, nc, events.BucketWindow)["$KV.window."+events.MarksKey("b", "s")]; n != 1 {
 		t.Errorf("the server keeps %d lists of marks, want the last", n)
@@ -79,10 +79,10 @@ func TestMarksAreSetChangedAndTakenOff(t *testing.T) {
 	}
 }
 
-func TestMarksOfManyPeopleAllLandUpToTheLimit(t *testing.T) {
+func TestConcurrentMarksUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	stores, _ := connections(t, 8, natsd.Config{Sync: "1m"})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // without one a writer gives up after 5 s: a busy machine's
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the default timeout of 5 s is too short for a busy machine
 	defer cancel()
 	var all sync.WaitGroup
 	var landed atomic.Int32
@@ -105,14 +105,14 @@ func TestMarksOfManyPeopleAllLandUpToTheLimit(t *testing.T) {
 		seen[m.Interaction.Execution] = true
 	}
 	if landed.Load() != mostMarks || len(list) != mostMarks || len(seen) != mostMarks {
-		t.Errorf("%d said that they landed, %d are there, %d different; want %d", landed.Load(), len(list), len(seen), mostMarks)
+		t.Errorf("%d calls succeeded, %d marks are stored, %d different; want %d", landed.Load(), len(list), len(seen), mostMarks)
 	}
 	change := list[3]
 	change.Mark = events.Star
 	if err := stores[1].Mark(t.Context(), "b", "s", change); err != nil {
 		t.Errorf("change one of a full list: %v", err)
 	}
-	for _, m := range list { // each of them by two at once: it goes once
+	for _, m := range list { // two concurrent calls for each: one of them removes it
 		var had atomic.Int32
 		for _, s := range stores[:2] {
 			all.Go(func() {
@@ -127,7 +127,7 @@ func TestMarksOfManyPeopleAllLandUpToTheLimit(t *testing.T) {
 		}
 		all.Wait()
 		if had.Load() != 1 {
-			t.Errorf("%s was taken off %d times", m.Interaction.Execution, had.Load())
+			t.Errorf("%s was removed %d times", m.Interaction.Execution, had.Load())
 		}
 	}
 	if list := marked(t, stores[0]); len(list) != 0 {
@@ -135,7 +135,7 @@ func TestMarksOfManyPeopleAllLandUpToTheLimit(t *testing.T) {
 	}
 }
 
-func TestMarksTakeSoMuchRoom(t *testing.T) {
+func TestMarksSizeLimit(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	for i := 1; i <= 4; i++ {
@@ -145,7 +145,7 @@ func TestMarksTakeSoMuchRoom(t *testing.T) {
 		if i < 3 && err != nil {
 			t.Fatal(err)
 		}
-		if i >= 3 && (!errors.Is(err, window.ErrFull) || !strings.Contains(err.Error(), "more than 921600")) {
+		if i >= 3 && (!errors.Is(err, window.ErrFull) || !strings.Contains(err.Error(), "at most 921600")) {
 			t.Errorf("mark %d: got %v, want the limit", i, err)
 		}
 	}
@@ -154,8 +154,8 @@ func TestMarksTakeSoMuchRoom(t *testing.T) {
 	}
 }
 
-// TestMarksThatCannotBeReadAreNotLost: a newer program's list, or what an operator must look at, is not overwritten.
-func TestMarksThatCannotBeReadAreNotLost(t *testing.T) {
+// TestUnreadableMarksAreKept: a list by a newer program, or a damaged list, is not overwritten.
+func TestUnreadableMarksAreKept(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	for name, header := range map[string]map[string][]string{

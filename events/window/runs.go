@@ -11,29 +11,30 @@ import (
 	"debrief/playbook"
 )
 
-// Run is an execution in the fewest words that tell it from another one at the same task.
+// Run is a summary of an execution for a comparison with another execution of the same task.
 type Run struct {
 	Execution events.ID `msgpack:"x"`
-	Calls     []string  `msgpack:"c"` // what was called, in order; of equal ones in a row the first
+	Calls     []string  `msgpack:"c"` // tool calls in order; of equal consecutive calls only the first
 }
 
-// MaxRunCalls is how many calls of a run are kept, the first ones.
+// MaxRunCalls is the maximum number of calls in a Run. The first calls are kept.
 const MaxRunCalls = 200
 
-// PutRun keeps a run as the last one at its task that ended so; nil is that none is known. Like all windows it expires.
+// PutRun stores r as the last run at its task with this label. A nil r removes the last run. The value expires like
+// all values of the window bucket.
 func (s *Store) PutRun(ctx context.Context, b playbook.Book, task events.ID, l events.Label, r *Run) error {
 	err := validRun(b, l)
 	if r == nil {
 		r = new(Run)
 	}
 	if err == nil && len(r.Calls) > MaxRunCalls {
-		err = fmt.Errorf("calls: %d are more than %d", len(r.Calls), MaxRunCalls)
+		err = fmt.Errorf("calls: at most %d are allowed, got %d", MaxRunCalls, len(r.Calls))
 	}
 	if err == nil {
 		err = s.putRun(ctx, events.RunKey(b, task, l), r)
 	}
 	if err != nil {
-		return fmt.Errorf("keep run %s of task %s in book %q: %w", r.Execution, task, string(b), err)
+		return fmt.Errorf("store run %s of task %s in book %q: %w", r.Execution, task, string(b), err)
 	}
 	return nil
 }
@@ -43,11 +44,11 @@ func (s *Store) putRun(ctx context.Context, key string, r *Run) error {
 	if err != nil {
 		return err
 	}
-	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // nobody reads the history
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // the history is never read
 	return s.publish(ctx, m)
 }
 
-// LastRun is the last run at a task that ended so, nil if none is known.
+// LastRun returns the last run at a task with this label, or nil if it is unknown.
 func (s *Store) LastRun(ctx context.Context, b playbook.Book, task events.ID, l events.Label) (*Run, error) {
 	err := validRun(b, l)
 	var r *Run
@@ -62,7 +63,7 @@ func (s *Store) LastRun(ctx context.Context, b playbook.Book, task events.ID, l 
 
 func (s *Store) lastRun(ctx context.Context, key string) (*Run, error) {
 	m, err := s.last(ctx, windows, key)
-	if m == nil || err != nil || m.Removed() {
+	if m == nil || err != nil || m.Deleted() {
 		return nil, err
 	}
 	r, err := decode[Run](*m)
@@ -74,7 +75,7 @@ func (s *Store) lastRun(ctx context.Context, key string) (*Run, error) {
 
 func validRun(b playbook.Book, l events.Label) error {
 	if l != events.Success && l != events.Failure {
-		return errors.Join(b.Validate(), fmt.Errorf("label: %q is neither %s nor %s", string(l), events.Success, events.Failure))
+		return errors.Join(b.Validate(), fmt.Errorf("label: must be %s or %s, got %q", events.Success, events.Failure, string(l)))
 	}
 	return b.Validate()
 }

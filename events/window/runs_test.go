@@ -10,7 +10,7 @@ import (
 	"debrief/events/window"
 )
 
-func TestTheLastRunOfEachEndIsKept(t *testing.T) {
+func TestLastRunOfEachLabel(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	task, other := events.Hash("task"), events.Hash("other")
@@ -56,7 +56,7 @@ func TestTheLastRunOfEachEndIsKept(t *testing.T) {
 	}
 }
 
-func TestRunsThatCannotBeKeptAreRefused(t *testing.T) {
+func TestPutRunRejectsInvalidRuns(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	for want, try := range map[string]func() error{

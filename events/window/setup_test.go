@@ -29,14 +29,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// open is a store on a server of its own.
+// open returns a store on a new server.
 func open(t testing.TB) (*window.Store, *nats.Conn) {
 	t.Helper()
 	conn, nc := bustest.Open(t, bus.Policy{})
 	return window.New(nc, conn.JetStream()), nc
 }
 
-// connections are as many stores on one server, each on a connection of its own.
+// connections returns n stores on one server, each with a separate connection.
 func connections(t testing.TB, n int, cfg natsd.Config) ([]*window.Store, *natsd.Server) {
 	t.Helper()
 	srv, err := natsd.Start(cfg)
@@ -62,7 +62,7 @@ func connections(t testing.TB, n int, cfg natsd.Config) ([]*window.Store, *natsd
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// turn is the interaction of a turn of the session's.
+// turn returns the interaction for a turn of a session.
 func turn(session string, n int) *events.Interaction {
 	id := events.Hash("test", session, fmt.Sprint(n))
 	return &events.Interaction{
@@ -79,7 +79,7 @@ func note(session string, n int) *events.Note {
 	}
 }
 
-// place publishes what a stranger or a successor might: any bytes under any headers.
+// place publishes arbitrary bytes and headers, as another program might.
 func place(t testing.TB, nc *nats.Conn, bucket, key string, header map[string][]string, data []byte) {
 	t.Helper()
 	m := &nats.Msg{Subject: "$KV." + bucket + "." + key, Header: header, Data: data}

@@ -8,19 +8,19 @@ import (
 	"debrief/playbook"
 )
 
-// PutSummary keeps the summary of a session's older turns, in the place of the one before.
+// PutSummary stores the summary of a session's older turns. It replaces the previous one.
 func (s *Store) PutSummary(ctx context.Context, b playbook.Book, session string, v *events.Summary) error {
 	err := valid(b, session)
 	if err == nil {
 		err = s.put(ctx, windows, events.SummaryKey(b, session), v)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the summary of %s: %w", name(b, session), err)
+		return fmt.Errorf("store the summary of %s: %w", name(b, session), err)
 	}
 	return nil
 }
 
-// Summary is the summary of a session's older turns, an empty one if there is none.
+// Summary returns the summary of a session's older turns. It is empty if none was stored.
 func (s *Store) Summary(ctx context.Context, b playbook.Book, session string) (*events.Summary, error) {
 	err := valid(b, session)
 	v := new(events.Summary)
@@ -38,7 +38,7 @@ func (s *Store) summary(ctx context.Context, key string) (*events.Summary, error
 	if err != nil {
 		return nil, err
 	}
-	if m == nil || m.Removed() {
+	if m == nil || m.Deleted() {
 		return new(events.Summary), nil
 	}
 	return decode[events.Summary](*m)

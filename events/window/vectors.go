@@ -24,27 +24,27 @@ type vector struct {
 	Data      []byte `msgpack:"v"` // float32, little-endian
 }
 
-// vectorKey names a model's embedding of a text, so that those of two models never mix.
+// vectorKey returns the key for a model's embedding of a text. Different models have different keys.
 func vectorKey(model, key string) string { return string(events.Hash("vector", model, key)) }
 
-// Vectors are the embeddings that a model made of texts, in the order of the keys, nil where there is none. A key is
-// whatever stands for a text, such as its hash. One that cannot be read is not there, to be made and put again. A model
-// may have changed its dimension under one name: who compares vectors compares their lengths first.
+// Vectors returns the embeddings of texts by a model, in the order of the keys. A key represents a text, such as
+// its hash. The entry for a missing or unreadable embedding is nil. A model may change its dimension under the same
+// name, so callers must compare the lengths before they compare vectors.
 func (s *Store) Vectors(ctx context.Context, model string, keys []string) ([][]float32, error) {
 	subjects := make([]string, len(keys))
 	for i, key := range keys {
 		subjects[i] = vectors.subject(vectorKey(model, key))
 	}
 	found := make(map[string][]float32, len(keys))
-	for some := range slices.Chunk(subjects, direct.MaxLast) {
-		err := s.read(ctx, vectors, direct.Query{Last: some}, func(m direct.Message) error {
+	for chunk := range slices.Chunk(subjects, direct.MaxLast) {
+		err := s.read(ctx, vectors, direct.Query{Last: chunk}, func(m direct.Message) error {
 			if v, err := decodeVector(m, model); err == nil {
 				found[m.Subject] = v
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("read %d vectors of %.80q: %w", len(keys), model, err)
+			return nil, fmt.Errorf("read %d vectors of model %.80q: %w", len(keys), model, err)
 		}
 	}
 	list := make([][]float32, len(keys))
@@ -54,15 +54,15 @@ func (s *Store) Vectors(ctx context.Context, model string, keys []string) ([][]f
 	return list, nil
 }
 
-// puttingVectors is how many puts are under way at a time: enough that nobody waits for the wire, and far from where
-// the client would refuse more.
-const puttingVectors = 256
+// maxPendingPuts is the maximum number of unacknowledged puts. It is large enough to hide the latency, and far
+// below the limit of the client library.
+const maxPendingPuts = 256
 
-// PutVectors keeps the embeddings that a model made of texts, one for each key, all of one dimension. After an error
-// some may be there.
+// PutVectors stores the embeddings of texts by a model, one for each key. All must have the same dimension. After
+// an error some of them may be stored.
 func (s *Store) PutVectors(ctx context.Context, model string, keys []string, list [][]float32) error {
 	if err := s.putVectors(ctx, model, keys, list); err != nil {
-		return fmt.Errorf("put %d vectors of %.80q: %w", len(list), model, err)
+		return fmt.Errorf("store %d vectors of model %.80q: %w", len(list), model, err)
 	}
 	return nil
 }
@@ -86,8 +86,8 @@ func (s *Store) putVectors(ctx context.Context, model string, keys []string, lis
 	}
 	acks := make([]jetstream.PubAckFuture, 0, len(all))
 	for i, m := range all {
-		if i >= puttingVectors {
-			if err := wait(ctx, acks[i-puttingVectors]); err != nil {
+		if i >= maxPendingPuts {
+			if err := waitAck(ctx, acks[i-maxPendingPuts]); err != nil {
 				return err
 			}
 		}
@@ -97,16 +97,16 @@ func (s *Store) putVectors(ctx context.Context, model string, keys []string, lis
 		}
 		acks = append(acks, ack)
 	}
-	for _, ack := range acks[max(0, len(acks)-puttingVectors):] {
-		if err := wait(ctx, ack); err != nil {
+	for _, ack := range acks[max(0, len(acks)-maxPendingPuts):] {
+		if err := waitAck(ctx, ack); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func wait(ctx context.Context, ack jetstream.PubAckFuture) error {
-	ctx, cancel := bounded(ctx)
+func waitAck(ctx context.Context, ack jetstream.PubAckFuture) error {
+	ctx, cancel := withWriteTimeout(ctx)
 	defer cancel()
 	select {
 	case <-ack.Ok():
@@ -132,10 +132,10 @@ func encodeVector(v []float32) ([]byte, error) {
 	return data, nil
 }
 
-// decodeVector is the embedding that a message holds, if it is one of this model.
+// decodeVector returns the embedding in a message. It returns an error if the embedding is from another model.
 func decodeVector(m direct.Message, model string) ([]float32, error) {
-	if m.Removed() {
-		return nil, errors.New("is deleted")
+	if m.Deleted() {
+		return nil, errors.New("deleted")
 	}
 	stored, err := decode[vector](m)
 	if err != nil {
@@ -143,14 +143,14 @@ func decodeVector(m direct.Message, model string) ([]float32, error) {
 	}
 	switch {
 	case stored.Model != model:
-		return nil, fmt.Errorf("is of model %.80q", stored.Model)
+		return nil, fmt.Errorf("vector of another model %.80q", stored.Model)
 	case len(stored.Data) == 0 || len(stored.Data)%4 != 0 || len(stored.Data)/4 != stored.Dimension:
-		return nil, fmt.Errorf("has %d bytes for dimension %d", len(stored.Data), stored.Dimension)
+		return nil, fmt.Errorf("%d bytes for dimension %d", len(stored.Data), stored.Dimension)
 	}
 	v := make([]float32, stored.Dimension)
 	for i := range v {
 		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(stored.Data[4*i:]))
-		if !finite(v[i]) { // one such would make nonsense of every comparison
+		if !finite(v[i]) { // every similarity with it would be NaN or infinite
 			return nil, fmt.Errorf("component %d is %v", i, v[i])
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"debrief/events"
 )
 
-// vector is the value of a stored embedding as the wire has it.
+// vector is the encoded form of an embedding.
 type vector struct {
 	Model     string `msgpack:"m"`
 	Dimension int    `msgpack:"d"`
 	Data      []byte `msgpack:"v"`
 }
 
-// embeddings are n keys with a vector each.
+// embeddings returns n keys with a vector each.
 func embeddings(n, dimension int) (keys []string, list [][]float32) {
 	for i := range n {
 		v := make([]float32, dimension)
@@ -51,7 +51,7 @@ func TestVectorsRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.EqualFunc(got, list, slices.Equal) {
-			t.Errorf("%d of %d: what is read is not what was put", test.n, test.dimension)
+			t.Errorf("%d of %d: the vectors read differ from the vectors put", test.n, test.dimension)
 		}
 	}
 	keys, list := embeddings(3, 2)
@@ -77,7 +77,7 @@ func TestVectorsRoundTrip(t *testing.T) {
 	}
 }
 
-func TestVectorsThatAreNoneAreRefused(t *testing.T) {
+func TestPutVectorsRejectsInvalidVectors(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	for _, test := range []struct {
@@ -90,18 +90,18 @@ func TestVectorsThatAreNoneAreRefused(t *testing.T) {
 		{"none", "vector 0: is empty", []string{"a"}, [][]float32{nil}},
 		{"not a number", "vector 1: component 1 is NaN", []string{"a", "b"}, [][]float32{{1, 2}, {1, float32(math.NaN())}}},
 		{"infinite", "component 0 is -Inf", []string{"a"}, [][]float32{{float32(math.Inf(-1))}}},
-		{"too large", "has 12000", []string{"a"}, [][]float32{make([]float32, 300_000)}},
+		{"too large", "12000", []string{"a"}, [][]float32{make([]float32, 300_000)}},
 	} {
 		if err := s.PutVectors(t.Context(), "m", test.keys, test.list); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
 		}
 	}
 	if n := len(subjectsOf(t, nc, events.BucketVectors)); n != 0 {
-		t.Errorf("%d vectors were stored of what was refused", n)
+		t.Errorf("%d rejected vectors were stored", n)
 	}
 }
 
-func TestAVectorThatCannotBeReadIsNotThere(t *testing.T) {
+func TestVectorsSkipsUnreadableValues(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	one := []byte{0, 0, 128, 63}

@@ -1,13 +1,13 @@
-// Package window keeps what prompts need of the recent past in key-value buckets: the last interactions of a session,
-// the last reflections of a session and of a book, the last runs at a task, what a person marked, the contexts that
-// outside agents were served, and embeddings that were paid for.
+// Package window stores recent data for prompts in key-value buckets: the last turns of a session, the last
+// reflections of a session and of a book, the last runs at a task, marks of users, contexts of outside agents, and
+// embeddings.
 //
-// A window is a key with history: to add is one put, and the server forgets the oldest. Nothing is read, changed and
-// written back, so writers need no lock and lose nothing to one another. The exception are the marks of a session, a
-// short list that people change by compare-and-swap.
+// A window is a key with history. To add a value is one put, and the server drops the oldest value. Values are not
+// read, changed and written back, so writers need no lock and lose no updates. The exceptions are the marks of a
+// session and the records of First, which use compare-and-swap.
 //
-// All of it is a cache, bounded by age, that the streams can fill again; it is not a record of anything. Who reads a
-// window gets what can be read of it: an entry that cannot is counted and passed over.
+// All of it is a cache with limited age, not a record. The streams contain the same data. An unreadable entry is
+// counted and skipped.
 package window
 
 import (
@@ -27,23 +27,28 @@ import (
 
 const windows bucket = events.BucketWindow
 
-// Store is the windows of one account.
+// Store reads and writes the buckets of one account. It is safe for concurrent use.
 type Store struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	watch *denied.Watch
+	// written contains keys of First that are known to exist.
+	written keySet
 }
 
-// New is the store that a connection reaches. The buckets must exist. A read waits 5 s for an answer of the server, and
-// so does a write where the caller's context has no deadline.
-func New(nc *nats.Conn, js jetstream.JetStream) *Store { return &Store{nc, js, denied.Of(js)} }
+// New returns a store for a connection. The buckets must exist. A read waits up to 5 s for the server, and so does
+// a write if the caller's context has no deadline.
+func New(nc *nats.Conn, js jetstream.JetStream) *Store {
+	return &Store{nc: nc, js: js, watch: denied.WatchOf(js)}
+}
 
 func interactionID(i *events.Interaction) events.ID { return i.ID }
 
 func noteID(n *events.Note) events.ID { return n.ID }
 
-// Add appends an interaction to its session. The same execution again within the server's duplicate window, two minutes
-// as we set it up, is dropped there. A later copy takes a place in the window: the caller asks First before.
+// Add appends an interaction to its session. The server drops a copy of the same execution within its duplicate
+// window, which is two minutes in our configuration. A later copy would take another place in the window, so
+// callers use First before Add.
 func (s *Store) Add(ctx context.Context, b playbook.Book, session string, i *events.Interaction) error {
 	err := valid(b, session)
 	if err == nil && i.ID == "" {
@@ -59,9 +64,9 @@ func (s *Store) Add(ctx context.Context, b playbook.Book, session string, i *eve
 	return nil
 }
 
-// Interactions are the last of a session, each execution once, by turn, then time, then id. Of two with one execution
-// id the first counts, of the rounds at one task the last, in the place of the first. Damaged counts the entries that cannot be read, also those of a newer schema. A session that
-// nobody has seen has none.
+// Interactions returns the last interactions of a session, sorted by turn, time and id. Each execution is included
+// once, with its first copy. Of the rounds at one task only the last is included. damaged counts unreadable
+// entries, also those with a newer schema. The list of an unknown session is empty.
 func (s *Store) Interactions(ctx context.Context, b playbook.Book, session string) (list []*events.Interaction, damaged int, err error) {
 	if err = valid(b, session); err == nil {
 		list, damaged, err = history(ctx, s, events.SessionKey(b, session), interactionID)
@@ -76,7 +81,7 @@ func (s *Store) Interactions(ctx context.Context, b playbook.Book, session strin
 	return list, damaged, nil
 }
 
-// lastRounds leaves of the rounds at one task the last.
+// lastRounds keeps only the last of the rounds at each task.
 func lastRounds(list []*events.Interaction) []*events.Interaction {
 	last := make(map[events.ID]*events.Interaction)
 	for _, i := range list {
@@ -93,15 +98,15 @@ func lastRounds(list []*events.Interaction) []*events.Interaction {
 	})
 }
 
-// AddNote appends a note to those of its book, and to those of its session if it has one. What it says of an execution's
-// steps is the session's alone, so a note of nothing else is not among the book's. After an error it may be among the
-// first and not the second; to add it again soon is safe.
+// AddNote appends a note to the list of its book, and to the list of its session if it has one. Only the session's
+// copy contains the records of steps, so a note without text is not added to the book. After an error the note may
+// be in only one of the lists. It is safe to call AddNote again soon after.
 func (s *Store) AddNote(ctx context.Context, b playbook.Book, n *events.Note) error {
 	err := b.Validate()
 	if err == nil && n.ID == "" {
 		err = errors.New("id: is empty")
 	}
-	if err == nil && n.Worded() {
+	if err == nil && n.HasText() {
 		words := *n
 		words.Records = nil
 		err = s.addNote(ctx, b, "", &words)
@@ -120,17 +125,17 @@ func (s *Store) addNote(ctx context.Context, b playbook.Book, session string, n 
 	return s.put(ctx, windows, events.NotesKey(b, session), n, jetstream.WithMsgID(string(id)))
 }
 
-// Notes are the last notes of a book and the last of a session, so many of each at most, each once, by time, then id:
-// the newest is last. The session has its own share because others can be much busier. An empty session has none.
-// Damaged counts the entries of both that cannot be read.
-func (s *Store) Notes(ctx context.Context, b playbook.Book, session string, most int) (list []*events.Note, damaged int, err error) {
+// Notes returns the last notes of a book and of a session, up to limit of each, each note once, sorted by time and
+// id, the newest last. The session has a separate share, because other sessions may be much busier. An empty
+// session has no notes. damaged counts the unreadable entries of both lists.
+func (s *Store) Notes(ctx context.Context, b playbook.Book, session string, limit int) (list []*events.Note, damaged int, err error) {
 	byTime := func(m, n *events.Note) int { return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.ID, n.ID)) }
 	seen := map[events.ID]bool{}
 	add := func(session string) error {
 		notes, bad, err := history(ctx, s, events.NotesKey(b, session), noteID)
-		notes = slices.DeleteFunc(notes, func(n *events.Note) bool { return !n.Worded() })
+		notes = slices.DeleteFunc(notes, func(n *events.Note) bool { return !n.HasText() })
 		slices.SortFunc(notes, byTime)
-		for _, n := range notes[max(0, len(notes)-max(0, most)):] {
+		for _, n := range notes[max(0, len(notes)-max(0, limit)):] {
 			if !seen[n.ID] {
 				seen[n.ID] = true
 				list = append(list, n)
@@ -152,7 +157,7 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, session string, most
 	return list, damaged, nil
 }
 
-// Records are the second layers of a session's executions, by handle, as the last notes of the session have them.
+// Records returns the records of a session's executions by handle, from the last notes of the session.
 func (s *Store) Records(ctx context.Context, b playbook.Book, session string) (map[events.Handle][]events.Record, error) {
 	err := valid(b, session)
 	var notes []*events.Note
@@ -178,7 +183,7 @@ func valid(b playbook.Book, session string) error {
 	return b.Validate()
 }
 
-// name is a session as errors call it. It may be long.
+// name describes a session in errors. The session name may be long, so it is truncated.
 func name(b playbook.Book, session string) string {
 	return fmt.Sprintf("session %.80q of book %q", session, string(b))
 }

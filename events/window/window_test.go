@@ -30,7 +30,7 @@ func add(t testing.TB, s *window.Store, session string, all ...*events.Interacti
 	}
 }
 
-// turns are the turns of a session's interactions.
+// turns returns the turn numbers of a session's interactions.
 func turns(t testing.TB, s *window.Store, session string) []int {
 	t.Helper()
 	list, damaged, err := s.Interactions(t.Context(), "b", session)
@@ -55,7 +55,7 @@ func sequence(from, to int) []int {
 	return list
 }
 
-func TestTheNewestStay(t *testing.T) {
+func TestWindowKeepsTheNewest(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	for i := 1; i <= bus.WindowHistory+5; i++ {
@@ -66,7 +66,7 @@ func TestTheNewestStay(t *testing.T) {
 	}
 }
 
-func TestTurnsAreInOrderHoweverTheyCame(t *testing.T) {
+func TestInteractionsAreSortedByTurn(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	first, second := turn("s", 4), turn("s", 4)
@@ -82,8 +82,9 @@ func TestTurnsAreInOrderHoweverTheyCame(t *testing.T) {
 	}
 }
 
-// TestAWindowIsTheLastOfWhatCame compares sessions with a list: what comes twice is dropped, the oldest falls out.
-func TestAWindowIsTheLastOfWhatCame(t *testing.T) {
+// TestWindowMatchesModel compares sessions with a list in memory: duplicates are dropped, and the oldest entries
+// are removed.
+func TestWindowMatchesModel(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	books := 0
@@ -119,8 +120,8 @@ func TestAWindowIsTheLastOfWhatCame(t *testing.T) {
 	})
 }
 
-// TestACopyThatTheServerMissedCountsOnce: the second comes after the server's duplicate window.
-func TestACopyThatTheServerMissedCountsOnce(t *testing.T) {
+// TestLateCopyCountsOnce adds a copy after the server's duplicate window.
+func TestLateCopyCountsOnce(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	add(t, s, "s", turn("s", 1), turn("s", 2))
@@ -132,7 +133,7 @@ func TestACopyThatTheServerMissedCountsOnce(t *testing.T) {
 	}
 }
 
-func TestManyAddAtOnce(t *testing.T) {
+func TestConcurrentAdd(t *testing.T) {
 	t.Parallel()
 	stores, _ := connections(t, 4, natsd.Config{Sync: "1m"})
 	var all sync.WaitGroup
@@ -162,7 +163,7 @@ func TestManyAddAtOnce(t *testing.T) {
 	}
 }
 
-func TestOddSessionsKeepApart(t *testing.T) {
+func TestUnusualSessionNames(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	odd := []string{
@@ -171,7 +172,7 @@ func TestOddSessionsKeepApart(t *testing.T) {
 	}
 	for n, session := range odd {
 		add(t, s, session, turn(session, n+1))
-		if err := s.Mark(t.Context(), "b", session, events.Marked{Mark: events.Pin, Interaction: *turn(session, n+1)}); err != nil {
+		if err := s.Mark(t.Context(), "b", session, events.MarkedInteraction{Mark: events.Pin, Interaction: *turn(session, n+1)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.AddNote(t.Context(), "b", note(session[:min(len(session), 400)], n+1)); err != nil {
@@ -218,10 +219,10 @@ func subjectsOf(t testing.TB, nc *nats.Conn, bucket string) map[string]uint64 {
 	return info.State.Subjects
 }
 
-func TestWhatHasNoNameIsRefused(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
-	good := events.Marked{Mark: events.Star, Interaction: *turn("s", 1)}
+	good := events.MarkedInteraction{Mark: events.Star, Interaction: *turn("s", 1)}
 	bad := good
 	bad.Mark = "like"
 	unnamed := good
@@ -241,11 +242,11 @@ func TestWhatHasNoNameIsRefused(t *testing.T) {
 		{"a note in no book", "book \"\"", s.AddNote(ctx, "", note("s", 1))},
 		{"notes of no book", "book \"\"", second(s.Notes(ctx, "", "s", 3))},
 		{"a mark in no session", "session: is empty", s.Mark(ctx, "b", "", good)},
-		{"a mark of another kind", `mark: "like" is neither pin nor star`, s.Mark(ctx, "b", "s", bad)},
+		{"a mark of another kind", `mark: must be pin or star, got "like"`, s.Mark(ctx, "b", "s", bad)},
 		{"a mark on nothing", "handle", s.Mark(ctx, "b", "s", unnamed)},
 		{"marks of no session", "session: is empty", first(s.Marks(ctx, "b", ""))},
-		{"a context with no id", "id: is not one of ours", s.PutServed(ctx, &events.Served{})},
-		{"a context with a pattern for an id", "id: is not one of ours", s.PutServed(ctx, &events.Served{ID: ">"})},
+		{"a context with no id", "id: not a valid context id", s.PutContext(ctx, &events.ServedContext{})},
+		{"a context with a pattern for an id", "id: not a valid context id", s.PutContext(ctx, &events.ServedContext{ID: ">"})},
 	} {
 		if test.err == nil || !strings.Contains(test.err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", test.name, test.err, test.want)
@@ -253,7 +254,7 @@ func TestWhatHasNoNameIsRefused(t *testing.T) {
 	}
 	for _, bucket := range []string{events.BucketWindow, events.BucketContexts} {
 		if n := len(subjectsOf(t, nc, bucket)); n != 0 {
-			t.Errorf("bucket %s has %d keys of what was refused", bucket, n)
+			t.Errorf("bucket %s has %d keys of rejected values", bucket, n)
 		}
 	}
 }
@@ -262,7 +263,7 @@ func first[T any](_ T, err error) error { return err }
 
 func second[T any](_ T, _ int, err error) error { return err }
 
-func TestDamageIsPassedOverAndCounted(t *testing.T) {
+func TestDamagedEntriesAreSkippedAndCounted(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	newer := map[string][]string{events.HeaderSchema: {fmt.Sprint(events.Schema + 1)}}
@@ -287,8 +288,8 @@ func TestDamageIsPassedOverAndCounted(t *testing.T) {
 	}
 }
 
-// TestACopiedMessageIsStillOne: the headers of an answer, stored with the message, are not the server's.
-func TestACopiedMessageIsStillOne(t *testing.T) {
+// TestStoredReplyHeadersAreIgnored stores messages with headers that look like those of a server reply.
+func TestStoredReplyHeadersAreIgnored(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	for n, status := range []string{"204", "404", "503", "boo"} {
@@ -308,7 +309,7 @@ func TestACopiedMessageIsStillOne(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsDeletedIsForgotten(t *testing.T) {
+func TestDeletedSessionIsEmpty(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	for _, op := range []string{"DEL", "PURGE"} {
@@ -325,7 +326,7 @@ func TestASessionThatIsDeletedIsForgotten(t *testing.T) {
 	}
 }
 
-func TestWhereNothingIsThereIsNothing(t *testing.T) {
+func TestEmptyBuckets(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	if got := turns(t, s, "nobody"); got != nil {
@@ -339,7 +340,7 @@ func TestWhereNothingIsThereIsNothing(t *testing.T) {
 	}
 }
 
-func TestNotesAreTheLastOfBothEachOnce(t *testing.T) {
+func TestNotesOfBookAndSession(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	for i := 1; i <= 30; i++ {
@@ -376,7 +377,7 @@ func TestNotesAreTheLastOfBothEachOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeNamesItsSize(t *testing.T) {
+func TestTooLargeErrorNamesTheSize(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	large := turn("s", 1)
@@ -386,15 +387,15 @@ func TestWhatIsTooLargeNamesItsSize(t *testing.T) {
 	for _, err := range []error{
 		s.Add(t.Context(), "b", "s", large),
 		s.AddNote(t.Context(), "b", n),
-		s.Mark(t.Context(), "b", "s", events.Marked{Mark: events.Pin, Interaction: *large}),
-		s.PutServed(t.Context(), &events.Served{ID: events.NewID(), Query: large.Answer}),
+		s.Mark(t.Context(), "b", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *large}),
+		s.PutContext(t.Context(), &events.ServedContext{ID: events.NewID(), Query: large.Answer}),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "has 1048") || !strings.Contains(err.Error(), "more than 921600") {
+		if err == nil || !strings.Contains(err.Error(), "1048") || !strings.Contains(err.Error(), "at most 921600") {
 			t.Errorf("got %v, want the two sizes", err)
 		}
 	}
 	if n := len(subjectsOf(t, nc, events.BucketWindow)); n != 0 {
-		t.Errorf("%d keys of what is too large", n)
+		t.Errorf("%d keys of values that are too large", n)
 	}
 	large.Answer = large.Answer[:900<<10-1000] // and this is not
 	for i := range bus.WindowHistory {         // more than one answer of the server holds
@@ -407,7 +408,7 @@ func TestWhatIsTooLargeNamesItsSize(t *testing.T) {
 	}
 }
 
-func TestWithoutTheBucketThereIsAnError(t *testing.T) {
+func TestMissingBucketIsAnError(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -423,13 +424,13 @@ func TestWithoutTheBucketThereIsAnError(t *testing.T) {
 		}
 	}
 	ctx := t.Context()
-	_, servedErr := s.Served(ctx, events.NewID())
+	_, servedErr := s.Context(ctx, events.NewID())
 	_, vectorsErr := s.Vectors(ctx, "m", []string{"k"})
 	for what, err := range map[string]error{
 		"interactions": second(s.Interactions(ctx, "b", "s")),
 		"notes":        second(s.Notes(ctx, "b", "s", 3)),
 		"marks":        first(s.Marks(ctx, "b", "s")),
-		"mark":         s.Mark(ctx, "b", "s", events.Marked{Mark: events.Pin, Interaction: *turn("s", 1)}),
+		"mark":         s.Mark(ctx, "b", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *turn("s", 1)}),
 		"served":       servedErr,
 		"vectors":      vectorsErr,
 	} {
@@ -447,16 +448,16 @@ func TestWithoutTheBucketThereIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheCallersContextCounts(t *testing.T) {
+func TestCanceledContext(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, servedErr := s.Served(ctx, events.NewID())
+	_, servedErr := s.Context(ctx, events.NewID())
 	_, vectorsErr := s.Vectors(ctx, "m", []string{"k"})
 	for i, err := range []error{
 		s.Add(ctx, "b", "s", turn("s", 1)), second(s.Interactions(ctx, "b", "s")), second(s.Notes(ctx, "b", "s", 3)),
-		first(s.Marks(ctx, "b", "s")), s.Mark(ctx, "b", "s", events.Marked{Mark: events.Pin, Interaction: *turn("s", 1)}),
+		first(s.Marks(ctx, "b", "s")), s.Mark(ctx, "b", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *turn("s", 1)}),
 		servedErr, vectorsErr,
 	} {
 		if !errors.Is(err, context.Canceled) {
@@ -465,7 +466,7 @@ func TestTheCallersContextCounts(t *testing.T) {
 	}
 }
 
-func TestOfTheRoundsAtOneTaskTheLastStands(t *testing.T) {
+func TestLastRoundReplacesEarlierRounds(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	first, second, third := turn("s", 2), turn("s", 2), turn("s", 2)
@@ -488,7 +489,7 @@ func TestOfTheRoundsAtOneTaskTheLastStands(t *testing.T) {
 	}
 }
 
-func TestRecordsAreTheSessionsAndTakeNoNotesPlace(t *testing.T) {
+func TestRecordsAreStoredPerSession(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	worded := note("s", 1)

@@ -4,7 +4,7 @@ package scoring
 
 import "os/exec"
 
-// There are no process groups here: the program ends, children that it leaves do not.
+// This system has no process groups. Killing a program leaves its children running.
 
 func alone(*exec.Cmd) {}
 

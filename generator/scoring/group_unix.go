@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// alone gives a command a process group of its own, which ends as a whole.
-func alone(cmd *exec.Cmd) {
+// startProcessGroup starts cmd in a new process group. Cancellation kills the whole group.
+func startProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// endGroup ends the children that a command has left. While one of them runs the group keeps its number; when none does
-// there is no such group, which is fine.
-func endGroup(cmd *exec.Cmd) {
+// killProcessGroup kills the remaining children of cmd. The group id is valid while a child runs; otherwise kill
+// fails, which is harmless.
+func killProcessGroup(cmd *exec.Cmd) {
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }

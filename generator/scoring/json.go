@@ -13,44 +13,44 @@ import (
 	"debrief/events"
 )
 
-func judgeJSON(target string, a Answer) (events.Outcome, error) {
+func scoreJSON(target string, a Answer) (events.Outcome, error) {
 	want, err := parseJSON(target)
 	if err != nil {
 		return events.Outcome{}, err
 	}
-	got, err := parseJSON(unfenced(a.Final))
+	got, err := parseJSON(stripFence(a.Final))
 	if err != nil {
-		return wrong("The answer is no JSON value: %s. Expected %s, got %s.", err, briefly(target), briefly(a.Final)), nil
+		return incorrect("The answer is not valid JSON: %s. Expected %s, got %s.", err, shortText(target), shortText(a.Final)), nil
 	}
 	path, w, g, differ := firstDifference("", want, got)
 	if !differ {
-		return right(), nil
+		return correct(), nil
 	}
 	if path = strings.TrimPrefix(path, "."); path == "" {
 		path = "the value as a whole"
 	}
-	return wrong("The answer is wrong. The first difference is %s: expected %s, got %s.", briefly(path), told(w), told(g)), nil
+	return incorrect("The answer is wrong. The first difference is %s: expected %s, got %s.", shortText(path), formatValue(w), formatValue(g)), nil
 }
 
-// parseJSON reads one value and nothing else.
+// parseJSON parses exactly one value.
 func parseJSON(text string) (v any, err error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&v); errors.Is(err, io.EOF) {
-		return nil, errors.New("it is empty")
+		return nil, errors.New("empty")
 	} else if err != nil {
 		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something stands behind it")
+		return nil, errors.New("unexpected data after the value")
 	}
 	return v, nil
 }
 
 var fence = regexp.MustCompile("(?s)\\A```[A-Za-z0-9]*[ \t]*\r?\n?(.*?)\\s*```\\z")
 
-// unfenced is text without the Markdown fence around it.
-func unfenced(text string) string {
+// stripFence removes the Markdown fence around text.
+func stripFence(text string) string {
 	text = strings.TrimSpace(text)
 	if m := fence.FindStringSubmatch(text); m != nil {
 		return m[1]
@@ -58,10 +58,10 @@ func unfenced(text string) string {
 	return text
 }
 
-// absent stands for a value that is not there.
-type absent struct{}
+// missingValue stands for a missing value.
+type missingValue struct{}
 
-// firstDifference is the path to the first value that is not the same, keys in alphabetical order.
+// firstDifference returns the path to the first different value, with keys in alphabetical order.
 func firstDifference(path string, want, got any) (at string, w, g any, differ bool) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -94,13 +94,13 @@ func firstDifference(path string, want, got any) (at string, w, g any, differ bo
 		}
 		return "", nil, nil, false
 	case json.Number:
-		if g, ok := got.(json.Number); ok && sameDecimal(w.String(), g.String()) {
+		if g, ok := got.(json.Number); ok && equalDecimal(w.String(), g.String()) {
 			return "", nil, nil, false
 		}
 		return path, want, got, true
 	}
 	switch got.(type) {
-	case map[string]any, []any: // which cannot be compared, and are not the same
+	case map[string]any, []any: // not comparable, and different
 		return path, want, got, true
 	}
 	return path, want, got, want != got
@@ -110,30 +110,30 @@ func member(m map[string]any, k string) any {
 	if v, ok := m[k]; ok {
 		return v
 	}
-	return absent{}
+	return missingValue{}
 }
 
 func element(list []any, i int) any {
 	if i < len(list) {
 		return list[i]
 	}
-	return absent{}
+	return missingValue{}
 }
 
-// told is a value for a line of feedback.
-func told(v any) string {
-	if v == any(absent{}) {
+// formatValue formats a value for a line of feedback.
+func formatValue(v any) string {
+	if v == any(missingValue{}) {
 		return "nothing"
 	}
 	var out strings.Builder
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // it was JSON, and the builder does not fail
-	return briefly(out.String())
+	_ = enc.Encode(v) // cannot fail
+	return shortText(out.String())
 }
 
-// sameDecimal compares two JSON numbers by value, whatever their size.
-func sameDecimal(a, b string) bool {
+// equalDecimal compares two JSON numbers of any size by value.
+func equalDecimal(a, b string) bool {
 	if a == b {
 		return true
 	}
@@ -142,14 +142,14 @@ func sameDecimal(a, b string) bool {
 	return okx && oky && x == y
 }
 
-// decimal is 0.digits times a power of ten. Zero has no digits, no sign and no power.
+// decimal is 0.digits times a power of ten. Zero has no digits, no sign and power 0.
 type decimal struct {
 	negative bool
-	digits   string // neither begins nor ends with a zero
+	digits   string // without leading and trailing zeros
 	power    int
 }
 
-// parseDecimal reads a JSON number. A power that no int32 holds is one it does not read.
+// parseDecimal parses a JSON number. It returns false if the exponent exceeds int32.
 func parseDecimal(s string) (d decimal, ok bool) {
 	s, d.negative = strings.CutPrefix(s, "-")
 	if i := strings.IndexAny(s, "eE"); i >= 0 {

@@ -18,13 +18,13 @@ import (
 	"debrief/events"
 )
 
-// Config of outside programs that judge; zero fields are defaults.
+// Config configures the evaluator programs. Zero fields take defaults.
 type Config struct {
-	Programs []Program     `name:"evaluator-program" sep:"none" help:"Outside program that judges answers of tasks whose evaluator is program:NAME. It reads one JSON object from standard input (id, question, context, target, answer, reasoning) and prints one: score (0 to 1), and label and feedback where it likes. Can be given several times." placeholder:"NAME=COMMAND [ARGS…]" group:"Evaluators"`
-	Timeout  time.Duration `name:"evaluator-timeout" help:"Longest that an outside program may take over one answer." default:"10s" group:"Evaluators"`
+	Programs []Program     `name:"evaluator-program" sep:"none" help:"Run COMMAND for evaluator program:NAME (JSON on stdin and stdout). Repeatable." placeholder:"NAME=COMMAND [ARGS…]" group:"Evaluators"`
+	Timeout  time.Duration `name:"evaluator-timeout" help:"Maximum duration of one evaluator program run." default:"10s" group:"Evaluators"`
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns c with defaults in its zero fields.
 func (c Config) WithDefaults() Config {
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Second
@@ -32,7 +32,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate names the flag of what cannot be. A command that is not there is an error.
+// Validate returns an error for each invalid field; it names the flag. A missing command is an error.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Timeout < 0 {
@@ -41,7 +41,7 @@ func (c Config) Validate() error {
 	seen := make(map[string]bool)
 	for _, p := range c.Programs {
 		if seen[p.Name] {
-			errs = append(errs, fmt.Errorf("--evaluator-program: %s is given twice", p.Name))
+			errs = append(errs, fmt.Errorf("--evaluator-program: duplicate name %s", p.Name))
 		}
 		seen[p.Name] = true
 		if _, err := exec.LookPath(p.Command[0]); err != nil {
@@ -51,9 +51,11 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Program is an outside program that judges, under the name by which tasks ask for it. For every answer it is run anew,
-// without a shell and with nothing of our environment but PATH, HOME, LANG and TMPDIR. Command is its file and its
-// arguments.
+// Program is an outside evaluator. Name is its name in tasks, Command its file and arguments. It runs once for each
+// answer, without a shell, and receives only PATH, HOME, LANG and TMPDIR from the environment.
+//
+// The program reads one JSON object from standard input: id, question, context, target, answer, reasoning. It prints
+// one JSON object: score (0 to 1) and optionally label and feedback.
 type Program struct {
 	Name    string
 	Command []string
@@ -65,23 +67,23 @@ var programName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 func (p *Program) UnmarshalText(text []byte) error {
 	name, command, ok := strings.Cut(string(text), "=")
 	if !ok || !programName.MatchString(name) {
-		return fmt.Errorf("want NAME=COMMAND [ARGS…], the name of letters, digits, _ and -, got %q", text)
+		return fmt.Errorf("want NAME=COMMAND [ARGS…], NAME must consist of letters, digits, _ and -, got %q", text)
 	}
-	split, err := words(command)
-	if err == nil && len(split) == 0 {
-		err = errors.New("the command is empty")
+	fields, err := splitCommand(command)
+	if err == nil && len(fields) == 0 {
+		err = errors.New("empty command")
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	*p = Program{name, split}
+	*p = Program{name, fields}
 	return nil
 }
 
-// words splits a command as a shell does: at white space, with '…', "…" and \ to keep it. Nothing else means anything.
-func words(text string) (list []string, err error) {
+// splitCommand splits a command at white space like a shell. It supports '…', "…" and \, and no other syntax.
+func splitCommand(text string) (list []string, err error) {
 	var word []rune
-	begun, escaped, quote := false, false, rune(0)
+	inWord, escaped, quote := false, false, rune(0)
 	for _, r := range text {
 		switch {
 		case escaped:
@@ -90,7 +92,7 @@ func words(text string) (list []string, err error) {
 			}
 			word, escaped = append(word, r), false
 		case r == '\\' && quote != '\'':
-			begun, escaped = true, true
+			inWord, escaped = true, true
 		case quote != 0:
 			if r == quote {
 				quote = 0
@@ -98,44 +100,44 @@ func words(text string) (list []string, err error) {
 				word = append(word, r)
 			}
 		case r == '\'' || r == '"':
-			begun, quote = true, r
+			inWord, quote = true, r
 		case strings.ContainsRune(" \t\r\n", r):
-			if begun {
-				list, word, begun = append(list, string(word)), nil, false
+			if inWord {
+				list, word, inWord = append(list, string(word)), nil, false
 			}
 		default:
-			begun, word = true, append(word, r)
+			inWord, word = true, append(word, r)
 		}
 	}
 	switch {
 	case quote != 0:
-		return nil, fmt.Errorf("a quote %c is not closed", quote)
+		return nil, fmt.Errorf("missing closing quote %c", quote)
 	case escaped:
-		return nil, errors.New("it ends in a backslash")
-	case begun:
+		return nil, errors.New("unexpected backslash at the end")
+	case inWord:
 		list = append(list, string(word))
 	}
 	return list, nil
 }
 
-// program is the one that an evaluator names.
-func (j *Judge) program(evaluator string) (Program, error) {
-	if j == nil || len(j.programs) == 0 {
-		return Program{}, fmt.Errorf("%w: evaluator %q: this generator knows no program: name it with --evaluator-program", ErrUnjudgeable, evaluator)
+// findProgram returns the program that an evaluator names.
+func (s *Scorer) findProgram(evaluator string) (Program, error) {
+	if s == nil || len(s.programs) == 0 {
+		return Program{}, fmt.Errorf("%w: evaluator %q: no programs configured: set --evaluator-program", ErrNotScorable, evaluator)
 	}
-	if p, ok := j.programs[strings.TrimPrefix(evaluator, ByProgram)]; ok {
+	if p, ok := s.programs[strings.TrimPrefix(evaluator, ByProgram)]; ok {
 		return p, nil
 	}
 	var known []string
-	for name := range j.programs {
+	for name := range s.programs {
 		known = append(known, ByProgram+name)
 	}
 	slices.Sort(known)
-	return Program{}, fmt.Errorf("%w: evaluator %q is none of the programs that this generator knows: %s", ErrUnjudgeable, evaluator, strings.Join(known, ", "))
+	return Program{}, fmt.Errorf("%w: unknown evaluator %q: configured programs are %s", ErrNotScorable, evaluator, strings.Join(known, ", "))
 }
 
-// request is what a program is told of an answer.
-type request struct {
+// programInput is the JSON object that a program reads.
+type programInput struct {
 	ID        string `json:"id"` // of the task
 	Question  string `json:"question"`
 	Context   string `json:"context"`
@@ -144,94 +146,93 @@ type request struct {
 	Reasoning string `json:"reasoning"`
 }
 
-// verdict is what it prints.
-type verdict struct {
+// programOutput is the JSON object that a program prints.
+type programOutput struct {
 	Score    *float64     `json:"score"`
 	Label    events.Label `json:"label"`
 	Feedback string       `json:"feedback"`
 }
 
-// Bounds of what is read of a program.
+// Limits of the output of a program.
 const (
 	maxOutput   = 1 << 20 // bytes
-	maxLogged   = 2 << 10 // bytes of standard error, its end
+	maxLogged   = 2 << 10 // bytes from the end of standard error
 	maxFeedback = 4000    // characters
-	// farewell is how long its output may stay open after it has ended, by children that it left behind.
-	farewell = 500 * time.Millisecond
+	// outputGrace bounds the wait for output after the exit of a program. Its children can keep the output open.
+	outputGrace = 500 * time.Millisecond
 )
 
-var errTooMuch = errors.New("printed more than 1 MiB")
+var errOutputTooLong = errors.New("printed more than 1 MiB")
 
-// ask has a program judge.
-func (j *Judge) ask(ctx context.Context, p Program, t *events.Task, a Answer, log *zerolog.Logger) (events.Outcome, error) {
+// scoreWithProgram scores an answer with an outside program.
+func (s *Scorer) scoreWithProgram(ctx context.Context, p Program, t *events.Task, a Answer, log *zerolog.Logger) (events.Outcome, error) {
 	by := ByProgram + p.Name
 	select {
-	case j.slots <- struct{}{}:
-		defer func() { <-j.slots }()
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
 	case <-ctx.Done():
 		return events.Outcome{}, ctx.Err()
 	}
-	in, err := json.Marshal(request{t.ID, t.Question, t.Context, t.Target, a.Final, a.Reasoning})
+	input, err := json.Marshal(programInput{t.ID, t.Question, t.Context, t.Target, a.Final, a.Reasoning})
 	if err != nil {
-		return events.Outcome{}, fmt.Errorf("ask evaluator %s: %w", by, err)
+		return events.Outcome{}, fmt.Errorf("run evaluator %s: %w", by, err)
 	}
-	var said tail
-	out, err := j.run(ctx, p, in, &said)
-	if ctx.Err() != nil { // it was us
+	var stderr tailBuffer
+	out, err := s.runProgram(ctx, p, input, &stderr)
+	if ctx.Err() != nil { // canceled by the caller
 		return events.Outcome{}, ctx.Err()
 	}
 	var o events.Outcome
 	if err == nil {
-		o, err = parseVerdict(out)
+		o, err = parseOutput(out)
 	}
 	if err != nil {
-		log.Warn().Err(err).Str("evaluator", by).Str("task", t.ID).Str("stderr", said.String()).Msg("an evaluator failed")
-		o = events.Outcome{Label: events.Unknown, Feedback: fmt.Sprintf("evaluator program %s: %s", p.Name, briefly(err.Error()))}
+		log.Warn().Err(err).Str("evaluator", by).Str("task", t.ID).Str("stderr", stderr.String()).Msg("run evaluator program")
+		o = events.Outcome{Label: events.Unknown, Feedback: fmt.Sprintf("evaluator program %s: %s", p.Name, shortText(err.Error()))}
 	}
 	o.By = by
 	return o, nil
 }
 
-// run is one run of a program; errors are for people. When it returns, nothing of the program runs any more, save for
-// children that have left its process group.
-func (j *Judge) run(ctx context.Context, p Program, in []byte, said *tail) ([]byte, error) {
-	late := fmt.Errorf("timed out after %s", j.cfg.Timeout)
-	ctx, stop := context.WithTimeoutCause(ctx, j.cfg.Timeout, late)
+// runProgram runs a program once. After it returns, no process of the program's group is running.
+func (s *Scorer) runProgram(ctx context.Context, p Program, input []byte, stderr *tailBuffer) ([]byte, error) {
+	timeout := fmt.Errorf("timed out after %s", s.cfg.Timeout)
+	ctx, stop := context.WithTimeoutCause(ctx, s.cfg.Timeout, timeout)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	out := &head{full: func() { cancel(errTooMuch) }}
+	stdout := &limitedBuffer{onFull: func() { cancel(errOutputTooLong) }}
 	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, said
-	cmd.WaitDelay = farewell
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
+	cmd.WaitDelay = outputGrace
 	for _, name := range []string{"PATH", "HOME", "LANG", "TMPDIR"} {
 		if v, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
 	}
 	if cmd.Env == nil {
-		cmd.Env = []string{} // nil is all of ours
+		cmd.Env = []string{} // nil would pass the whole environment
 	}
-	alone(cmd)
+	startProcessGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	err := cmd.Wait()
-	endGroup(cmd)
+	killProcessGroup(cmd)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case errors.Is(err, exec.ErrWaitDelay): // it is done, and children that it left were not
+	case errors.Is(err, exec.ErrWaitDelay): // the program has exited, but its children had not
 		err = nil
 	}
-	return out.text, err
+	return stdout.text, err
 }
 
-func parseVerdict(out []byte) (events.Outcome, error) {
-	v, err := func() (v verdict, err error) {
+func parseOutput(out []byte) (events.Outcome, error) {
+	v, err := func() (v programOutput, err error) {
 		dec := json.NewDecoder(bytes.NewReader(out))
 		if err = dec.Decode(&v); err == nil && len(bytes.TrimSpace(out[dec.InputOffset():])) > 0 {
-			err = errors.New("something stands behind it")
+			err = errors.New("unexpected data after the object")
 		}
 		return v, err
 	}()
@@ -251,33 +252,33 @@ func parseVerdict(out []byte) (events.Outcome, error) {
 		v.Label = events.LabelOf(*v.Score)
 	case events.Success, events.Partial, events.Failure, events.Unknown:
 	default:
-		return events.Outcome{}, fmt.Errorf("label: %q is none of success, partial, failure, unknown", v.Label)
+		return events.Outcome{}, fmt.Errorf("label: want success, partial, failure or unknown, got %q", v.Label)
 	}
-	return events.Outcome{Score: *v.Score, Label: v.Label, Feedback: events.Cut(v.Feedback, maxFeedback)}, nil
+	return events.Outcome{Score: *v.Score, Label: v.Label, Feedback: events.TruncateChars(v.Feedback, maxFeedback)}, nil
 }
 
-// head keeps what is written until that is too much.
-type head struct {
-	text []byte
-	full func()
+// limitedBuffer stores output up to maxOutput bytes, then calls onFull.
+type limitedBuffer struct {
+	text   []byte
+	onFull func()
 }
 
-func (h *head) Write(p []byte) (int, error) {
+func (h *limitedBuffer) Write(p []byte) (int, error) {
 	if len(h.text)+len(p) > maxOutput {
-		h.full()
-		return 0, errTooMuch
+		h.onFull()
+		return 0, errOutputTooLong
 	}
 	h.text = append(h.text, p...)
 	return len(p), nil
 }
 
-// tail keeps the end of what is written.
-type tail struct{ end []byte }
+// tailBuffer stores the last maxLogged bytes of the output.
+type tailBuffer struct{ end []byte }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.end = append(t.end, p...)
 	t.end = t.end[max(0, len(t.end)-maxLogged):]
 	return len(p), nil
 }
 
-func (t *tail) String() string { return strings.ToValidUTF8(string(t.end), "\uFFFD") }
+func (t *tailBuffer) String() string { return strings.ToValidUTF8(string(t.end), "\uFFFD") }

@@ -24,7 +24,8 @@ import (
 	"debrief/events"
 )
 
-// The test binary is the programs, too: it is run with this word and what to do.
+// The test binary also runs as the evaluator programs. Its arguments are this word, the program name and its
+// arguments.
 const asProgram = "as-a-program"
 
 func TestMain(m *testing.M) {
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 var programs = map[string]func(args []string){
-	// tell prints its input as feedback.
+	// tell returns its input as feedback.
 	"tell": func([]string) {
 		in, _ := io.ReadAll(os.Stdin)
 		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"score": 0.5, "feedback": string(in)})
@@ -53,20 +54,20 @@ var programs = map[string]func(args []string){
 	"fill": func([]string) {
 		for {
 			if _, err := fmt.Print(strings.Repeat("0123456789abcdef", 4096)); err != nil {
-				select {} // it does not end by itself
+				select {} // block until killed
 			}
 		}
 	},
-	// leave leaves a child that hangs, with its output open.
+	// leave exits, but leaves a blocked child with its output open.
 	"leave": func(args []string) {
 		child(args[0])
 		fmt.Print(`{"score":1}`)
 	},
-	// cling hangs, and so does its child.
+	// cling blocks, and so does its child.
 	"cling": func(args []string) { child(args[0]); select {} },
-	// linger hangs and says nothing.
+	// linger blocks without output.
 	"linger": func(args []string) { announce(args[0]); select {} },
-	// meet waits until two of its kind have begun, and tells how many are at work.
+	// meet waits for a second instance and reports the number of running instances.
 	"meet": func(args []string) {
 		mark := func(what string) {
 			if err := os.WriteFile(filepath.Join(args[0], fmt.Sprint(what, os.Getpid())), nil, 0o600); err != nil {
@@ -92,14 +93,14 @@ var programs = map[string]func(args []string){
 	},
 }
 
-// announce writes the number of this process to a file.
+// announce writes the process id to a file.
 func announce(file string) {
 	if err := os.WriteFile(file+".new", fmt.Append(nil, os.Getpid()), 0o600); err == nil {
 		_ = os.Rename(file+".new", file)
 	}
 }
 
-// child starts one that hangs and waits until it has announced itself.
+// child starts a blocked child and waits for its process id.
 func child(file string) {
 	cmd := exec.Command(os.Args[0], asProgram, "linger", file)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -114,39 +115,39 @@ func child(file string) {
 	}
 }
 
-// program is one of them under the name "it".
+// program returns a test program named "it".
 func program(t *testing.T, args ...string) Program {
 	t.Helper()
 	return Program{"it", append([]string{os.Args[0], asProgram}, args...)}
 }
 
-// nobody reads this log.
-var nobody = zerolog.Nop()
+// discardLog discards all log messages.
+var discardLog = zerolog.Nop()
 
-// generous is a limit that no test waits for.
-const generous = time.Minute
+// longTimeout is a timeout that no test reaches.
+const longTimeout = time.Minute
 
-func ask(t *testing.T, timeout time.Duration, p Program) (events.Outcome, string) {
+func runEvaluator(t *testing.T, timeout time.Duration, p Program) (events.Outcome, string) {
 	t.Helper()
 	var log bytes.Buffer
 	l := zerolog.New(&log)
-	o, err := NewJudge(Config{Programs: []Program{p}, Timeout: timeout}, 1).Evaluate(t.Context(), askedOf("it"), Answer{Final: "42"}, &l)
+	o, err := NewScorer(Config{Programs: []Program{p}, Timeout: timeout}, 1).Evaluate(t.Context(), programTask("it"), Answer{Final: "42"}, &l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o, log.String()
 }
 
-func askedOf(name string) *events.Task {
+func programTask(name string) *events.Task {
 	return &events.Task{ID: "t1", Question: "How much?", Context: "An invoice.", Evaluator: ByProgram + name}
 }
 
-func TestAProgramIsToldOfTheAnswer(t *testing.T) {
+func TestProgramReceivesTaskAndAnswer(t *testing.T) {
 	t.Parallel()
-	task := askedOf("it")
+	task := programTask("it")
 	task.Target = "43"
-	j := NewJudge(Config{Programs: []Program{program(t, "tell")}, Timeout: generous}, 1)
-	o, err := j.Evaluate(t.Context(), task, Answer{Reasoning: "I counted.", Final: "42"}, &nobody)
+	j := NewScorer(Config{Programs: []Program{program(t, "tell")}, Timeout: longTimeout}, 1)
+	o, err := j.Evaluate(t.Context(), task, Answer{Reasoning: "I counted.", Final: "42"}, &discardLog)
 	if err != nil || o.Score != 0.5 || o.Label != events.Partial || o.By != "program:it" {
 		t.Fatalf("got %+v, %v", o, err)
 	}
@@ -156,9 +157,9 @@ func TestAProgramIsToldOfTheAnswer(t *testing.T) {
 	}
 }
 
-func TestVerdictsOfPrograms(t *testing.T) {
+func TestProgramOutputs(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]events.Outcome{
+	for output, want := range map[string]events.Outcome{
 		`{"score":1}`:                             {Score: 1, Label: events.Success},
 		`{"score":0.25,"feedback":"nearly"}`:      {Score: 0.25, Label: events.Partial, Feedback: "nearly"},
 		` {"score":0.9,"label":"success"}` + "\n": {Score: 0.9, Label: events.Success},
@@ -166,36 +167,36 @@ func TestVerdictsOfPrograms(t *testing.T) {
 		`{"label":"unknown"}`:                     {Label: events.Unknown},
 		``:                                        {Label: events.Unknown, Feedback: "evaluator program it: printed no JSON object with a score: EOF"},
 		`fine!`:                                   {Label: events.Unknown, Feedback: "evaluator program it: printed no JSON object with a score: invalid character 'i' in literal false (expecting 'a')"},
-		`[1]`:                                     {Label: events.Unknown, Feedback: "evaluator program it: printed no JSON object with a score: json: cannot unmarshal array into Go value of type scoring.verdict"},
-		`{"score":1} {"score":0}`:                 {Label: events.Unknown, Feedback: "evaluator program it: printed no JSON object with a score: something stands behind it"},
+		`[1]`:                                     {Label: events.Unknown, Feedback: "evaluator program it: printed no JSON object with a score: json: cannot unmarshal array into Go value of type scoring.programOutput"},
+		`{"score":1} {"score":0}`:                 {Label: events.Unknown, Feedback: "evaluator program it: printed no JSON object with a score: unexpected data after the object"},
 		`{"feedback":"good"}`:                     {Label: events.Unknown, Feedback: "evaluator program it: printed no score"},
 		`{"score":7}`:                             {Label: events.Unknown, Feedback: "evaluator program it: score: must be between 0 and 1, got 7"},
 		`{"score":-0.1}`:                          {Label: events.Unknown, Feedback: "evaluator program it: score: must be between 0 and 1, got -0.1"},
-		`{"score":1,"label":"splendid"}`:          {Label: events.Unknown, Feedback: `evaluator program it: label: "splendid" is none of success, partial, failure, unknown`},
+		`{"score":1,"label":"splendid"}`:          {Label: events.Unknown, Feedback: `evaluator program it: label: want success, partial, failure or unknown, got "splendid"`},
 	} {
 		want.By = "program:it"
-		if o, _ := ask(t, generous, program(t, "say", said)); o != want {
-			t.Errorf("%s: got %+v, want %+v", said, o, want)
+		if o, _ := runEvaluator(t, longTimeout, program(t, "say", output)); o != want {
+			t.Errorf("%s: got %+v, want %+v", output, o, want)
 		}
 	}
 }
 
-func TestProgramsThatFail(t *testing.T) {
+func TestFailingPrograms(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		program  Program
 		timeout  time.Duration
 		feedback string
 	}{
-		"crashes":         {program(t, "fail"), generous, "evaluator program it: exit status 3"},
+		"crashes":         {program(t, "fail"), longTimeout, "evaluator program it: exit status 3"},
 		"hangs":           {program(t, "hang", filepath.Join(t.TempDir(), "pid")), 300 * time.Millisecond, "evaluator program it: timed out after 300ms"},
-		"floods":          {program(t, "fill"), generous, "evaluator program it: printed more than 1 MiB"},
-		"is gone":         {Program{"it", []string{filepath.Join(t.TempDir(), "gone")}}, generous, "no such file or directory"},
-		"is a shell line": {Program{"it", []string{"true; echo"}}, generous, `exec: "true; echo": executable file not found in $PATH`},
+		"floods":          {program(t, "fill"), longTimeout, "evaluator program it: printed more than 1 MiB"},
+		"is gone":         {Program{"it", []string{filepath.Join(t.TempDir(), "gone")}}, longTimeout, "no such file or directory"},
+		"is a shell line": {Program{"it", []string{"true; echo"}}, longTimeout, `exec: "true; echo": executable file not found in $PATH`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, log := ask(t, test.timeout, test.program)
+			o, log := runEvaluator(t, test.timeout, test.program)
 			if o.Label != events.Unknown || o.Score != 0 || o.By != "program:it" || !strings.HasSuffix(o.Feedback, test.feedback) {
 				t.Errorf("got %+v, want %q", o, test.feedback)
 			}
@@ -209,8 +210,8 @@ func TestProgramsThatFail(t *testing.T) {
 	}
 }
 
-// TestNothingOfAProgramStays: not itself when it hangs, nor its children, whether it hangs or ends.
-func TestNothingOfAProgramStays(t *testing.T) {
+// A blocked program is killed together with its children. The children of a program that exits are killed, too.
+func TestProgramAndItsChildrenAreKilled(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("ps"); err != nil || runtime.GOOS == "windows" {
 		t.Skip("no ps to look with, or no process groups")
@@ -221,12 +222,12 @@ func TestNothingOfAProgramStays(t *testing.T) {
 	}{
 		"hang":  {3 * time.Second, events.Unknown},
 		"cling": {3 * time.Second, events.Unknown},
-		"leave": {generous, events.Success}, // it has judged
+		"leave": {longTimeout, events.Success}, // its output was complete
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "pid")
-			if o, _ := ask(t, test.timeout, program(t, what, file)); o.Label != test.label {
+			if o, _ := runEvaluator(t, test.timeout, program(t, what, file)); o.Label != test.label {
 				t.Errorf("got %+v, want %s", o, test.label)
 			}
 			pid, err := os.ReadFile(file)
@@ -234,13 +235,13 @@ func TestNothingOfAProgramStays(t *testing.T) {
 				t.Fatalf("the machine was too slow: %v", err)
 			}
 			for alive(t, string(pid)) {
-				time.Sleep(time.Millisecond) // until the test's own limit
+				time.Sleep(time.Millisecond) // until the timeout of the test
 			}
 		})
 	}
 }
 
-// alive reports whether a process runs. Of one that has ended and that nobody has asked about there is a line still.
+// alive reports whether a process runs. A zombie process still has an entry.
 func alive(t *testing.T, pid string) bool {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ps", "-o", "stat=", "-p", pid).Output()
@@ -248,11 +249,11 @@ func alive(t *testing.T, pid string) bool {
 	return err == nil && state != "" && !strings.HasPrefix(state, "Z")
 }
 
-func TestAProgramSeesNoneOfOurSecrets(t *testing.T) {
+func TestProgramEnvironmentIsRestricted(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-canary")
 	t.Setenv("DEBRIEF_HTTP_TOKEN", "canary")
 	t.Setenv("LANG", "C.UTF-8")
-	o, _ := ask(t, generous, program(t, "environment"))
+	o, _ := runEvaluator(t, longTimeout, program(t, "environment"))
 	if o.Label != events.Success {
 		t.Fatalf("got %+v", o)
 	}
@@ -265,19 +266,19 @@ func TestAProgramSeesNoneOfOurSecrets(t *testing.T) {
 		}
 	}
 	if !slices.Contains(names, "LANG") || !slices.Contains(names, "PATH") {
-		t.Errorf("it sees %v, want what it needs to run", names)
+		t.Errorf("it sees %v, want the allowed variables only", names)
 	}
 }
 
-func TestAsManyProgramsAsThereAreSlots(t *testing.T) {
+func TestProgramsRunInParallelUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	j := NewJudge(Config{Programs: []Program{program(t, "meet", dir)}, Timeout: generous}, 2)
+	j := NewScorer(Config{Programs: []Program{program(t, "meet", dir)}, Timeout: longTimeout}, 2)
 	var all sync.WaitGroup
 	var met atomic.Bool
 	for range 8 {
 		all.Go(func() {
-			o, err := j.Evaluate(t.Context(), askedOf("it"), Answer{}, &nobody)
+			o, err := j.Evaluate(t.Context(), programTask("it"), Answer{}, &discardLog)
 			if err != nil || o.Feedback != "1" && o.Feedback != "2" {
 				t.Errorf("got %+v, %v, want 2 at a time", o, err)
 			}
@@ -288,19 +289,19 @@ func TestAsManyProgramsAsThereAreSlots(t *testing.T) {
 	}
 	all.Wait()
 	if !met.Load() {
-		t.Error("no two of them were at work at the same time")
+		t.Error("no two programs ran at the same time")
 	}
 }
 
-func TestWhoStopsGetsNoOutcome(t *testing.T) {
+func TestCancelledEvaluationReturnsNoOutcome(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
-	j := NewJudge(Config{Programs: []Program{program(t, "hang", file)}, Timeout: generous}, 1)
+	j := NewScorer(Config{Programs: []Program{program(t, "hang", file)}, Timeout: longTimeout}, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
-	for range 2 { // one at work, one that waits
+	for range 2 { // one running, one waiting
 		go func() {
-			_, err := j.Evaluate(ctx, askedOf("it"), Answer{}, &nobody)
+			_, err := j.Evaluate(ctx, programTask("it"), Answer{}, &discardLog)
 			ended <- err
 		}()
 	}
@@ -318,7 +319,6 @@ func TestWhoStopsGetsNoOutcome(t *testing.T) {
 	}
 }
 
-// TestShellScripts: what people will write.
 func TestShellScripts(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -328,9 +328,9 @@ func TestShellScripts(t *testing.T) {
 	if err := p.UnmarshalText([]byte(`it=sh "testdata/contains.sh" '4 2'`)); err != nil {
 		t.Fatal(err)
 	}
-	j := NewJudge(Config{Programs: []Program{p}, Timeout: generous}, 1)
+	j := NewScorer(Config{Programs: []Program{p}, Timeout: longTimeout}, 1)
 	for answer, want := range map[string]events.Label{"it is 4 2, $(touch pwned) `touch pwned`": events.Success, "42": events.Failure} {
-		if o, err := j.Evaluate(t.Context(), askedOf("it"), Answer{Final: answer}, &nobody); err != nil || o.Label != want || o.Feedback == "" {
+		if o, err := j.Evaluate(t.Context(), programTask("it"), Answer{Final: answer}, &discardLog); err != nil || o.Label != want || o.Feedback == "" {
 			t.Errorf("%s: got %+v, %v, want %s", answer, o, err, want)
 		}
 	}
@@ -339,13 +339,13 @@ func TestShellScripts(t *testing.T) {
 	}
 }
 
-func TestATaskPicksANameAndNoCommand(t *testing.T) {
+func TestTaskSelectsProgramByNameOnly(t *testing.T) {
 	t.Parallel()
-	j := NewJudge(Config{Programs: []Program{{"b", []string{"true"}}, {"a", []string{"true"}}}}, 1)
+	j := NewScorer(Config{Programs: []Program{{"b", []string{"true"}}, {"a", []string{"true"}}}}, 1)
 	for _, evaluator := range []string{"program:c", "program:true"} {
 		err := j.Check(evaluator)
-		_, same := j.Evaluate(t.Context(), &events.Task{Evaluator: evaluator}, Answer{}, &nobody)
-		if !errors.Is(err, ErrUnjudgeable) || !strings.HasSuffix(err.Error(), "program:a, program:b") || same == nil || same.Error() != err.Error() {
+		_, same := j.Evaluate(t.Context(), &events.Task{Evaluator: evaluator}, Answer{}, &discardLog)
+		if !errors.Is(err, ErrNotScorable) || !strings.HasSuffix(err.Error(), "program:a, program:b") || same == nil || same.Error() != err.Error() {
 			t.Errorf("%s: got %v and %v, want the known ones", evaluator, err, same)
 		}
 	}
@@ -354,7 +354,7 @@ func TestATaskPicksANameAndNoCommand(t *testing.T) {
 	}
 }
 
-func TestProgramsOnTheCommandLine(t *testing.T) {
+func TestParseProgramFlag(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
 		`n=judge`:                       {"judge"},
@@ -373,11 +373,11 @@ func TestProgramsOnTheCommandLine(t *testing.T) {
 		"judge":     "want NAME=COMMAND",
 		"=judge":    "want NAME=COMMAND",
 		"a b=judge": "want NAME=COMMAND",
-		"n=":        "n: the command is empty",
-		"n=  ":      "n: the command is empty",
-		"n='a":      "n: a quote ' is not closed",
-		`n="a\"`:    `n: a quote " is not closed`,
-		`n=a\`:      "n: it ends in a backslash",
+		"n=":        "n: empty command",
+		"n=  ":      "n: empty command",
+		"n='a":      "n: missing closing quote '",
+		`n="a\"`:    `n: missing closing quote "`,
+		`n=a\`:      "n: unexpected backslash at the end",
 	} {
 		if err := new(Program).UnmarshalText([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
@@ -385,15 +385,15 @@ func TestProgramsOnTheCommandLine(t *testing.T) {
 	}
 	c := Config{Programs: []Program{{"n", []string{"/gone/judge"}}, {"n", []string{"true"}}}, Timeout: -1}
 	err := c.Validate()
-	for _, want := range []string{"--evaluator-timeout: must be positive", "--evaluator-program: n is given twice", `--evaluator-program: n: exec: "/gone/judge"`} {
+	for _, want := range []string{"--evaluator-timeout: must be positive", "--evaluator-program: duplicate name n", `--evaluator-program: n: exec: "/gone/judge"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
 
-// TestQuotedWordsComeBack: what is quoted as a shell asks for is split into what it was.
-func TestQuotedWordsComeBack(t *testing.T) {
+// Words that are quoted for a shell are split into the original words.
+func TestSplitCommandUndoesQuoting(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOf(rapid.StringOf(rapid.SampledFrom([]rune(` ab'"\$é`+"\n")))).Draw(t, "words")
@@ -407,17 +407,17 @@ func TestQuotedWordsComeBack(t *testing.T) {
 			}
 			quoted = append(quoted, w)
 		}
-		if got, err := words(strings.Join(quoted, " ")); err != nil || !slices.Equal(got, want) {
+		if got, err := splitCommand(strings.Join(quoted, " ")); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%s: got %q, %v, want %q", strings.Join(quoted, " "), got, err, want)
 		}
 	})
 }
 
-func FuzzVerdict(f *testing.F) {
+func FuzzParseOutput(f *testing.F) {
 	f.Add([]byte(`{"score":0.5,"label":"partial","feedback":"x"}`))
 	f.Add([]byte(`{"score":null}`))
 	f.Fuzz(func(t *testing.T, out []byte) {
-		o, err := parseVerdict(out)
+		o, err := parseOutput(out)
 		if err == nil && (!(o.Score >= 0 && o.Score <= 1) || o.Label == "") {
 			t.Errorf("got %+v", o)
 		}

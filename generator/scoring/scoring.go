@@ -1,6 +1,6 @@
-// Package scoring says how good answers are. A task names its evaluator as text, and everybody who reads tasks, wherever
-// they come from, asks this package whether it can be. An answer is compared as data: nothing in it is executed, and a
-// task picks an outside program by name alone, among those that whoever runs the generator has named.
+// Package scoring scores answers. A task names its evaluator as text; all readers of tasks validate the name with
+// Check. Answers are compared as data and never executed. A task can select an outside program only by name, from the
+// programs that the operator has configured.
 package scoring
 
 import (
@@ -16,143 +16,143 @@ import (
 	"debrief/events"
 )
 
-// The evaluators that a task can name. A task with a target and no evaluator gets ByText.
+// The evaluators that a task can name. ByText is the default for a task with a target.
 const (
-	// ByText asks for the target's text, white space around it aside.
+	// ByText compares the text, without surrounding white space.
 	ByText = "exact"
-	// ByNumber asks for the target's number however it is written, or its text where it is none. With "numeric:0.01" a
-	// number may be off by so much, with "numeric:1%" by such a part of the target.
+	// ByNumber compares numbers in any notation, and text if the target is not a number. "numeric:0.01" sets an
+	// absolute tolerance, "numeric:1%" one relative to the target.
 	ByNumber = "numeric"
-	// ByList asks for the target's entries, which commas part, each in its place, case and white space aside. The score
-	// is the share that is right; an entry too many or too few is a wrong one. FiNER is scored so (ACE,
-	// arXiv:2510.04618).
+	// ByList compares comma-separated entries by position, ignoring case and white space. The score is the share of
+	// correct entries; a missing or additional entry is wrong. FiNER is scored this way (ACE, arXiv:2510.04618).
 	ByList = "list"
-	// ByPattern asks for an answer that the target, a regular expression (RE2), matches as a whole, white space around it
-	// aside; with "regex:search", for one that it matches somewhere.
+	// ByPattern matches the whole answer, without surrounding white space, against the target, a regular expression
+	// (RE2). "regex:search" accepts a match anywhere in the answer.
 	ByPattern = "regex"
-	// ByJSON asks for the target's JSON value: numbers by value, keys in any order, a Markdown fence around it aside.
+	// ByJSON compares JSON values: numbers by value, keys in any order, without a surrounding Markdown fence.
 	ByJSON = "json"
-	// BySteps asks for a number that is reached in steps. The target is JSON:
+	// BySteps compares a number that is computed in steps. The target is JSON:
 	//
 	//	{"answer": "96.50", "steps": [{"name": "region tax", "amount": "12.60"}]}
 	//
-	// The answer decides. When it is wrong, the lines "name: amount" of the reasoning are held against the steps, and
-	// the feedback names the first that is off with the result it should have had; never why. The score of a wrong
-	// answer is half the share of the steps before that one: an answer that got further is told from one that did not,
-	// it stays a failure, and is worth well under a right one. Were the two close, a few verdicts that are wrong
-	// themselves would turn them around on average.
+	// The answer decides between success and failure. If it is wrong, the lines "name: amount" of the reasoning are
+	// compared with the steps. The feedback names the first wrong step and its expected amount, without a reason.
+	//
+	// The score of a wrong answer is half the share of the correct steps before the first wrong one. So it
+	// distinguishes partial progress, but stays a failure well below a correct answer. If both were close, a few
+	// wrong scores could reverse the order of averages.
 	BySteps = "steps"
-	// ByProgram, with a name behind it, asks an outside program: see Program.
+	// ByProgram is the prefix of an outside program's name, see Program.
 	ByProgram = events.ProgramEvaluator
 )
 
-// Forms are the evaluators as people write them, for help and for errors.
-const Forms = "exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, regex, regex:search, json, steps, program:NAME"
+// EvaluatorSyntax lists the syntax of all evaluators, for help and error texts.
+const EvaluatorSyntax = "exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, regex, regex:search, json, steps, program:NAME"
 
-// ErrUnjudgeable is returned when a task names an evaluator that does not exist or a target that its evaluator cannot
-// read. Asking again changes neither.
-var ErrUnjudgeable = errors.New("task cannot be judged")
+// ErrNotScorable reports an unknown evaluator, or a target that is invalid for its evaluator. A retry returns the
+// same error.
+var ErrNotScorable = errors.New("task cannot be scored")
 
-// Answer is what is judged.
+// Answer is the answer to score.
 type Answer struct {
 	Reasoning string
-	Final     string // empty where there is none, which is wrong
+	Final     string // empty means a wrong answer
 }
 
-// method holds an answer against a target that is not empty.
+// method compares an answer with a target. The target is not empty.
 type method func(target string, a Answer) (events.Outcome, error)
 
-// methodOf is the one that an evaluator's name stands for, nil for a program's.
-func methodOf(evaluator string) (method, error) {
+// findMethod returns the method of an evaluator, nil for a program.
+func findMethod(evaluator string) (method, error) {
 	kind, option, optional := strings.Cut(evaluator, ":")
 	switch {
 	case evaluator == "", evaluator == ByText:
-		return whether(sameText), nil
+		return passOrFail(equalText), nil
 	case kind == ByNumber:
 		t, err := parseTolerance(option, optional)
 		if err != nil {
-			return nil, fmt.Errorf("%w: evaluator %q: %w", ErrUnjudgeable, evaluator, err)
+			return nil, fmt.Errorf("%w: evaluator %q: %w", ErrNotScorable, evaluator, err)
 		}
-		return whether(t.same), nil
+		return passOrFail(t.equal), nil
 	case evaluator == ByList:
-		return judgeList, nil
+		return scoreList, nil
 	case evaluator == ByPattern:
-		return judgePattern(true), nil
+		return scorePattern(true), nil
 	case evaluator == ByPattern+":search":
-		return judgePattern(false), nil
+		return scorePattern(false), nil
 	case evaluator == ByJSON:
-		return judgeJSON, nil
+		return scoreJSON, nil
 	case evaluator == BySteps:
-		return judgeSteps, nil
+		return scoreSteps, nil
 	case strings.HasPrefix(evaluator, ByProgram) && programName.MatchString(option):
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%w: evaluator %q is none of %s", ErrUnjudgeable, evaluator, Forms)
+	return nil, fmt.Errorf("%w: unknown evaluator %q: want one of %s", ErrNotScorable, evaluator, EvaluatorSyntax)
 }
 
-// Check returns ErrUnjudgeable for what names no evaluator. Which programs there are it does not know; see Judge.Check.
+// Check returns ErrNotScorable for an unknown evaluator. It accepts every program name, unlike Judge.Check.
 func Check(evaluator string) error {
-	_, err := methodOf(evaluator)
+	_, err := findMethod(evaluator)
 	return err
 }
 
-// CanJudge reports whether anybody can say how good an answer to a task is.
-func CanJudge(t *events.Task) bool {
+// CanScore reports whether a task has a target or an evaluator program.
+func CanScore(t *events.Task) bool {
 	return t.Target != "" || strings.HasPrefix(t.Evaluator, ByProgram)
 }
 
-// Evaluate says how good an answer to a task is, without any program. Without a target nobody knows.
+// Evaluate scores an answer without outside programs. Without a target the outcome is unknown.
 func Evaluate(t *events.Task, a Answer) (events.Outcome, error) {
-	return (*Judge)(nil).Evaluate(context.Background(), t, a, nil)
+	return (*Scorer)(nil).Evaluate(context.Background(), t, a, nil)
 }
 
-// Judge says how good answers are, and knows programs to ask. Nil is one who knows none. It is safe for concurrent use.
-type Judge struct {
+// Scorer scores answers, also with outside programs. A nil Judge has no programs. It is safe for concurrent use.
+type Scorer struct {
 	programs map[string]Program
 	cfg      Config
 	slots    chan struct{}
 }
 
-// NewJudge is a judge who runs at most so many programs at the same time.
-func NewJudge(cfg Config, atOnce int) *Judge {
-	j := &Judge{programs: make(map[string]Program), cfg: cfg.WithDefaults(), slots: make(chan struct{}, max(atOnce, 1))}
+// NewScorer returns a Judge that runs at most maxParallel programs at a time.
+func NewScorer(cfg Config, maxParallel int) *Scorer {
+	j := &Scorer{programs: make(map[string]Program), cfg: cfg.WithDefaults(), slots: make(chan struct{}, max(maxParallel, 1))}
 	for _, p := range cfg.Programs {
 		j.programs[p.Name] = p
 	}
 	return j
 }
 
-// Check returns ErrUnjudgeable for what names no evaluator, or a program that this judge does not know.
-func (j *Judge) Check(evaluator string) error {
-	m, err := methodOf(evaluator)
+// Check returns ErrNotScorable for an unknown evaluator, or a program that is not configured.
+func (s *Scorer) Check(evaluator string) error {
+	m, err := findMethod(evaluator)
 	if err != nil || m != nil {
 		return err
 	}
-	_, err = j.program(evaluator)
+	_, err = s.findProgram(evaluator)
 	return err
 }
 
-// Evaluate says how good an answer to a task is. Without a target nobody knows, save for a program, which may know by
-// itself. What a program fails at is not the answer's fault: the outcome is unknown and says why, and the end of what the
-// program wrote to its standard error is logged. An error is ErrUnjudgeable, or that the context ended.
-func (j *Judge) Evaluate(ctx context.Context, t *events.Task, a Answer, log *zerolog.Logger) (events.Outcome, error) {
-	m, err := methodOf(t.Evaluator)
+// Evaluate scores an answer. Without a target the outcome is unknown, unless the evaluator is a program. If a program
+// fails, the outcome is unknown and contains the reason; the end of its standard error is logged. The returned error
+// is ErrNotScorable or the error of ctx.
+func (s *Scorer) Evaluate(ctx context.Context, t *events.Task, a Answer, log *zerolog.Logger) (events.Outcome, error) {
+	m, err := findMethod(t.Evaluator)
 	if err != nil {
 		return events.Outcome{}, err
 	}
 	if m == nil {
-		p, err := j.program(t.Evaluator)
+		p, err := s.findProgram(t.Evaluator)
 		if err != nil {
 			return events.Outcome{}, err
 		}
-		return j.ask(ctx, p, t, a, log)
+		return s.scoreWithProgram(ctx, p, t, a, log)
 	}
 	if t.Target == "" {
 		return events.Outcome{Label: events.Unknown}, nil
 	}
 	o, err := m(t.Target, a)
 	if err != nil {
-		return events.Outcome{}, fmt.Errorf("%w: target of evaluator %s: %w", ErrUnjudgeable, t.Evaluator, err)
+		return events.Outcome{}, fmt.Errorf("%w: target of evaluator %s: %w", ErrNotScorable, t.Evaluator, err)
 	}
 	if o.By = t.Evaluator; o.By == "" {
 		o.By = ByText
@@ -160,27 +160,27 @@ func (j *Judge) Evaluate(ctx context.Context, t *events.Task, a Answer, log *zer
 	return o, nil
 }
 
-// right is the outcome of a right answer.
-func right() events.Outcome {
+// correct returns the outcome of a correct answer.
+func correct() events.Outcome {
 	return events.Outcome{Score: 1, Label: events.Success, Feedback: "The answer is right."}
 }
 
-// wrong is that of a wrong one.
-func wrong(format string, args ...any) events.Outcome {
+// incorrect returns the outcome of a wrong answer.
+func incorrect(format string, args ...any) events.Outcome {
 	return events.Outcome{Label: events.Failure, Feedback: fmt.Sprintf(format, args...)}
 }
 
-// whether is the method that only tells right from wrong.
-func whether(same func(answer, target string) bool) method {
+// passOrFail returns a method that scores 1 or 0.
+func passOrFail(same func(answer, target string) bool) method {
 	return func(target string, a Answer) (events.Outcome, error) {
 		if same(a.Final, target) {
-			return right(), nil
+			return correct(), nil
 		}
-		return wrong("The answer is wrong: expected %s, got %s.", briefly(target), briefly(a.Final)), nil
+		return incorrect("The answer is wrong: expected %s, got %s.", shortText(target), shortText(a.Final)), nil
 	}
 }
 
-func judgePattern(whole bool) method {
+func scorePattern(whole bool) method {
 	return func(target string, a Answer) (events.Outcome, error) {
 		re, err := regexp.Compile(target)
 		if err == nil && whole {
@@ -190,34 +190,34 @@ func judgePattern(whole bool) method {
 			return events.Outcome{}, err
 		}
 		if re.MatchString(strings.TrimSpace(a.Final)) {
-			return right(), nil
+			return correct(), nil
 		}
-		return wrong("The answer is wrong: expected what %s matches, got %s.", briefly(target), briefly(a.Final)), nil
+		return incorrect("The answer is wrong: expected a match of %s, got %s.", shortText(target), shortText(a.Final)), nil
 	}
 }
 
-func judgeList(target string, a Answer) (events.Outcome, error) {
-	want, got := entries(target), entries(a.Final)
-	good, off := 0, -1
+func scoreList(target string, a Answer) (events.Outcome, error) {
+	want, got := splitList(target), splitList(a.Final)
+	right, firstWrong := 0, -1
 	for i := range max(len(want), len(got)) {
 		if i < min(len(want), len(got)) && strings.EqualFold(want[i], got[i]) {
-			good++
-		} else if off < 0 {
-			off = i
+			right++
+		} else if firstWrong < 0 {
+			firstWrong = i
 		}
 	}
-	if off < 0 {
-		return right(), nil
+	if firstWrong < 0 {
+		return correct(), nil
 	}
-	score := float64(good) / float64(max(len(want), len(got)))
+	score := float64(right) / float64(max(len(want), len(got)))
 	o := events.Outcome{Score: score, Label: events.LabelOf(score)}
-	o.Feedback = fmt.Sprintf("%d of %d entries are right, of %d that were given. The first that is off is number %d: expected %s, got %s.",
-		good, len(want), len(got), off+1, briefly(at(want, off)), briefly(at(got, off)))
+	o.Feedback = fmt.Sprintf("%d of %d entries are right, %d were given. First wrong entry: number %d: expected %s, got %s.",
+		right, len(want), len(got), firstWrong+1, shortText(elementAt(want, firstWrong)), shortText(elementAt(got, firstWrong)))
 	return o, nil
 }
 
-// entries are the parts of a list. No text has none.
-func entries(text string) []string {
+// splitList splits a list into its entries. Blank text has no entries.
+func splitList(text string) []string {
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
@@ -228,25 +228,25 @@ func entries(text string) []string {
 	return list
 }
 
-func at(list []string, i int) string {
+func elementAt(list []string, i int) string {
 	if i < len(list) {
 		return list[i]
 	}
 	return ""
 }
 
-func sameText(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
+func equalText(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
 
-// briefly is text for a line of feedback.
-func briefly(s string) string {
-	const most = 200
+// shortText shortens a text for a line of feedback. It returns "nothing" for blank text.
+func shortText(s string) string {
+	const limit = 200
 	if s = strings.Join(strings.Fields(s), " "); s == "" {
 		return "nothing"
 	}
-	return strings.ToValidUTF8(events.Beginning(s, most), "")
+	return strings.ToValidUTF8(events.TruncateBytes(s, limit), "")
 }
 
-// tolerance is how far a number may be off: so much, and such a part of the target.
+// tolerance is the allowed difference: an absolute one plus one relative to the target.
 type tolerance struct{ absolute, relative float64 }
 
 func parseTolerance(text string, given bool) (t tolerance, err error) {
@@ -256,7 +256,7 @@ func parseTolerance(text string, given bool) (t tolerance, err error) {
 	number, percent := strings.CutSuffix(text, "%")
 	x, ok := parseNumber(number)
 	if !ok || x < 0 {
-		return t, fmt.Errorf("tolerance: want a number such as 0.01, or a part such as 1%%, got %q", text)
+		return t, fmt.Errorf("tolerance: want a number such as 0.01, or a percentage such as 1%%, got %q", text)
 	}
 	if percent {
 		return tolerance{relative: x / 100}, nil
@@ -264,33 +264,33 @@ func parseTolerance(text string, given bool) (t tolerance, err error) {
 	return tolerance{absolute: x}, nil
 }
 
-// same compares numbers, and texts where one of the two is no number.
-func (t tolerance) same(answer, target string) bool {
+// equal compares numbers, or texts if one of the two is not a number.
+func (t tolerance) equal(answer, target string) bool {
 	x, okx := parseNumber(answer)
 	y, oky := parseNumber(target)
 	if !okx || !oky {
-		return sameText(answer, target)
+		return equalText(answer, target)
 	}
 	if x == y {
 		return true
 	}
 	allowed := t.absolute + t.relative*abs(y)
-	// A decimal on the border, 1.3 for 1.2 give or take 0.1, is not past it because floats are binary.
+	// The extra 1e-12 allows for binary rounding of decimals: 1.3 is within 0.1 of 1.2.
 	return allowed > 0 && abs(x-y) <= allowed+1e-12*max(abs(x), abs(y))
 }
 
 func abs(x float64) float64 { return max(x, -x) }
 
-func sameNumber(a, b string) bool { return tolerance{}.same(a, b) }
+func equalNumber(a, b string) bool { return tolerance{}.equal(a, b) }
 
-var decoration = strings.NewReplacer(",", "", "$", "", "€", "", "£", "", "¥", "", "USD", "", "EUR", "", "GBP", "", "CHF", "", "−", "-")
+var currencySymbols = strings.NewReplacer(",", "", "$", "", "€", "", "£", "", "¥", "", "USD", "", "EUR", "", "GBP", "", "CHF", "", "−", "-")
 
-// parseNumber reads an amount as people write it: with commas between the thousands, with a currency around it.
+// parseNumber parses an amount with thousands separators and currency symbols.
 func parseNumber(s string) (float64, bool) {
-	s = strings.TrimSpace(decoration.Replace(s))
+	s = strings.TrimSpace(currencySymbols.Replace(s))
 	if strings.Trim(s, "+-.0123456789eE") != "" {
-		return 0, false // what ParseFloat takes beyond decimals: hexadecimal, infinities
+		return 0, false // ParseFloat also accepts hexadecimal numbers and infinities
 	}
 	f, err := strconv.ParseFloat(s, 64)
-	return f, err == nil // an infinity is an error
+	return f, err == nil // an overflow is an error
 }

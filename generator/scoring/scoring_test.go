@@ -45,7 +45,7 @@ func TestEvaluate(t *testing.T) {
 				t.Fatalf("got %+v, %v, want %s", got, err, test.want)
 			}
 			if (got.Score == 1) != (test.want == events.Success) || (got.By == "") != (test.want == events.Unknown) {
-				t.Errorf("got %+v, want a score and an author that go with the label", got)
+				t.Errorf("got %+v, want a score and an author that match the label", got)
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func TestEvaluateSteps(t *testing.T) {
 		},
 		{
 			"the last word on a step counts", "goods: 1\ngoods: 100.00\ntier discount: -16.10\nregion tax: 1\nregion tax: 12.60", "9",
-			"The answer is wrong: expected 96.50, got 9. Every step is right, what was made of them is not.", 0.5,
+			"The answer is wrong: expected 96.50, got 9. Every step is right, but the result is not.", 0.5,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -130,23 +130,23 @@ func TestEvaluateList(t *testing.T) {
 		{"all", " debtinstrumentfaceamount, InterestExpense ,DEBTINSTRUMENTFACEAMOUNT,Goodwill\n", "The answer is right.", 1, events.Success},
 		{
 			"one is off", "DebtInstrumentFaceAmount,InterestExpense,Goodwill,Goodwill",
-			"3 of 4 entries are right, of 4 that were given. The first that is off is number 3: expected DebtInstrumentFaceAmount, got Goodwill.", 0.75, events.Partial,
+			"3 of 4 entries are right, 4 were given. First wrong entry: number 3: expected DebtInstrumentFaceAmount, got Goodwill.", 0.75, events.Partial,
 		},
 		{
 			"each in its place", "InterestExpense,DebtInstrumentFaceAmount,Goodwill,DebtInstrumentFaceAmount",
-			"0 of 4 entries are right, of 4 that were given. The first that is off is number 1: expected DebtInstrumentFaceAmount, got InterestExpense.", 0, events.Failure,
+			"0 of 4 entries are right, 4 were given. First wrong entry: number 1: expected DebtInstrumentFaceAmount, got InterestExpense.", 0, events.Failure,
 		},
 		{
 			"one is missing", "DebtInstrumentFaceAmount,InterestExpense,DebtInstrumentFaceAmount",
-			"3 of 4 entries are right, of 3 that were given. The first that is off is number 4: expected Goodwill, got nothing.", 0.75, events.Partial,
+			"3 of 4 entries are right, 3 were given. First wrong entry: number 4: expected Goodwill, got nothing.", 0.75, events.Partial,
 		},
 		{
 			"one too many", target + ",Goodwill",
-			"4 of 4 entries are right, of 5 that were given. The first that is off is number 5: expected nothing, got Goodwill.", 0.8, events.Partial,
+			"4 of 4 entries are right, 5 were given. First wrong entry: number 5: expected nothing, got Goodwill.", 0.8, events.Partial,
 		},
 		{
 			"none", " ",
-			"0 of 4 entries are right, of 0 that were given. The first that is off is number 1: expected DebtInstrumentFaceAmount, got nothing.", 0, events.Failure,
+			"0 of 4 entries are right, 0 were given. First wrong entry: number 1: expected DebtInstrumentFaceAmount, got nothing.", 0, events.Failure,
 		},
 	} {
 		o, err := Evaluate(&events.Task{Target: target, Evaluator: ByList}, Answer{Final: test.answer})
@@ -164,7 +164,7 @@ func TestEvaluatePattern(t *testing.T) {
 	}{
 		{ByPattern, `\d{4}-\d{2}`, " 2026-11\n", events.Success},
 		{ByPattern, `\d{4}-\d{2}`, "in 2026-11", events.Failure},
-		{ByPattern, `yes|no`, "yes, or no", events.Failure}, // the whole, also of an alternative
+		{ByPattern, `yes|no`, "yes, or no", events.Failure}, // the whole text, also for alternatives
 		{ByPattern, `(?i)paris`, "PARIS", events.Success},
 		{ByPattern, `a.b`, "a\nb", events.Failure},
 		{ByPattern, `.*`, "", events.Success},
@@ -195,9 +195,9 @@ func TestEvaluateJSON(t *testing.T) {
 		{`{"a":[1,{"b":"x"}],"c":null,"n":"1200"}`, `The answer is wrong. The first difference is n: expected 1200, got "1200".`},
 		{`{"a":{"0":1},"c":null,"n":1200}`, `The answer is wrong. The first difference is a: expected [1,{"b":"x"}], got {"0":1}.`},
 		{`[]`, `The answer is wrong. The first difference is the value as a whole: expected {"a":[1,{"b":"x"}],"c":null,"n":1200}, got [].`},
-		{`{"a":`, `The answer is no JSON value: unexpected EOF. Expected {"a": [1, {"b": "x"}], "c": null, "n": 1200}, got {"a":.`},
-		{``, `The answer is no JSON value: it is empty. Expected {"a": [1, {"b": "x"}], "c": null, "n": 1200}, got nothing.`},
-		{target + target, `The answer is no JSON value: something stands behind it. Expected {"a": [1, {"b": "x"}], "c": null, "n": 1200}, got ` + target + target + `.`},
+		{`{"a":`, `The answer is not valid JSON: unexpected EOF. Expected {"a": [1, {"b": "x"}], "c": null, "n": 1200}, got {"a":.`},
+		{``, `The answer is not valid JSON: empty. Expected {"a": [1, {"b": "x"}], "c": null, "n": 1200}, got nothing.`},
+		{target + target, `The answer is not valid JSON: unexpected data after the value. Expected {"a": [1, {"b": "x"}], "c": null, "n": 1200}, got ` + target + target + `.`},
 	} {
 		o, err := Evaluate(&events.Task{Target: target, Evaluator: ByJSON}, Answer{Final: test.answer})
 		if err != nil || o.Feedback != test.feedback || (o.Label == events.Success) != strings.HasSuffix(o.Feedback, "right.") {
@@ -206,7 +206,7 @@ func TestEvaluateJSON(t *testing.T) {
 	}
 }
 
-// TestDecimals compares by value, also where floats cannot.
+// Values are compared exactly, also beyond float64.
 func TestDecimals(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -221,10 +221,10 @@ func TestDecimals(t *testing.T) {
 		{"9007199254740993", "9007199254740992", false},
 		{"1e2147483647", "10e2147483646", true},
 		{"1e99999999999", "1e99999999999", true},
-		{"0e99999999999", "0", false}, // it is, and nobody writes it
+		{"0e99999999999", "0", false}, // equal, but out of range for the parser
 		{"0.1", "0.10000000000000000001", false},
 	} {
-		if got := sameDecimal(test.a, test.b); got != test.want || sameDecimal(test.b, test.a) != got {
+		if got := equalDecimal(test.a, test.b); got != test.want || equalDecimal(test.b, test.a) != got {
 			t.Errorf("%s and %s: got %v, want %v", test.a, test.b, got, test.want)
 		}
 	}
@@ -233,14 +233,14 @@ func TestDecimals(t *testing.T) {
 		zeros := rapid.IntRange(0, 3).Draw(t, "zeros")
 		x := fmt.Sprint(a) + strings.Repeat("0", zeros) + fmt.Sprintf("e-%d", zeros)
 		y := fmt.Sprint(b) + "." + strings.Repeat("0", 1+zeros)
-		if got := sameDecimal(x, y); got != (a == b) {
+		if got := equalDecimal(x, y); got != (a == b) {
 			t.Fatalf("%s and %s: got %v", x, y, got)
 		}
 	})
 }
 
-// TestJSONIsEqualToItselfWrittenAnew: keys in another order, white space, and one leaf that is changed is found.
-func TestJSONIsEqualToItselfWrittenAnew(t *testing.T) {
+// The order of keys and white space do not matter. One changed leaf is found.
+func TestReencodedJSONIsEqual(t *testing.T) {
 	t.Parallel()
 	leaf := rapid.OneOf(rapid.Just[any](nil), rapid.Just[any](true), rapid.Map(rapid.Int64(), func(n int64) any { return n }), rapid.Map(rapid.String(), func(s string) any { return s }))
 	var value func(depth int) *rapid.Generator[any]
@@ -272,8 +272,8 @@ func TestJSONIsEqualToItselfWrittenAnew(t *testing.T) {
 	})
 }
 
-// TestTheScoreOfAListIsTheShareThatIsRight against counting.
-func TestTheScoreOfAListIsTheShareThatIsRight(t *testing.T) {
+// The score is compared with a simple count.
+func TestListScoreIsShareOfCorrectEntries(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		entry := rapid.SampledFrom([]string{"a", "b", "c d"})
@@ -292,7 +292,7 @@ func TestTheScoreOfAListIsTheShareThatIsRight(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeJudged(t *testing.T) {
+func TestInvalidEvaluatorsAndTargets(t *testing.T) {
 	t.Parallel()
 	for name, task := range map[string]events.Task{
 		"unknown evaluator":               {Target: "1", Evaluator: "vibes"},
@@ -300,15 +300,15 @@ func TestWhatCannotBeJudged(t *testing.T) {
 		"target of steps is no JSON":      {Target: "96.50", Evaluator: BySteps},
 		"target of steps has no answer":   {Target: `{"steps":[]}`, Evaluator: BySteps},
 		"target of steps is another JSON": {Target: `{"answer":96.5}`, Evaluator: BySteps},
-		"a pattern that is none":          {Target: `a(`, Evaluator: ByPattern},
-		"a pattern that is none alone":    {Target: `a)|(b`, Evaluator: ByPattern},
+		"invalid pattern":                 {Target: `a(`, Evaluator: ByPattern},
+		"pattern invalid on its own":      {Target: `a)|(b`, Evaluator: ByPattern},
 		"a pattern to search":             {Target: `[`, Evaluator: "regex:search"},
 		"target is no JSON":               {Target: `{"a":`, Evaluator: ByJSON},
 		"target is two JSON values":       {Target: `1 2`, Evaluator: ByJSON},
-		"a program that nobody named":     {Evaluator: "program:judge"},
+		"unknown program":                 {Evaluator: "program:judge"},
 	} {
 		_, err := Evaluate(&task, Answer{Final: "1"})
-		if !errors.Is(err, ErrUnjudgeable) || !strings.Contains(err.Error(), task.Evaluator) {
+		if !errors.Is(err, ErrNotScorable) || !strings.Contains(err.Error(), task.Evaluator) {
 			t.Errorf("%s: got %v, want ErrUnjudgeable that names the evaluator", name, err)
 		}
 	}
@@ -325,7 +325,7 @@ func TestCheck(t *testing.T) {
 		"Exact", "exact ", "exact:", "numeric:", "numeric:-1", "numeric:x", "numeric:%", "numeric:NaN", "numeric:1e999", "lists", "list:",
 		"regex:", "regex:find", "json:a", "steps:", "program", "program:", "program:../x", "program:a b", "program:" + strings.Repeat("a", 65),
 	} {
-		if err := Check(bad); !errors.Is(err, ErrUnjudgeable) || !strings.Contains(err.Error(), bad) {
+		if err := Check(bad); !errors.Is(err, ErrNotScorable) || !strings.Contains(err.Error(), bad) {
 			t.Errorf("%s: got %v, want ErrUnjudgeable that names it", bad, err)
 		}
 	}
@@ -343,7 +343,7 @@ func FuzzEvaluate(f *testing.F) {
 			if err == nil && (math.IsNaN(o.Score) || o.Score < 0 || o.Score > 1 || o.Label == "" || (o.Score == 1) != (o.Label == events.Success)) {
 				t.Errorf("%s: got %+v", evaluator, o)
 			}
-			if err != nil && !errors.Is(err, ErrUnjudgeable) || strings.Contains(o.Feedback, "\n") || !utf8.ValidString(o.Feedback) {
+			if err != nil && !errors.Is(err, ErrNotScorable) || strings.Contains(o.Feedback, "\n") || !utf8.ValidString(o.Feedback) {
 				t.Errorf("%s: got %+v, %v, want ErrUnjudgeable or one line of feedback", evaluator, o, err)
 			}
 			if err == nil && target != "" && evaluator != BySteps && !strings.HasPrefix(evaluator, ByPattern) {

@@ -18,36 +18,36 @@ type stepTarget struct {
 	} `json:"steps"`
 }
 
-func judgeSteps(target string, a Answer) (events.Outcome, error) {
+func scoreSteps(target string, a Answer) (events.Outcome, error) {
 	var want stepTarget
 	if err := json.Unmarshal([]byte(target), &want); err != nil {
 		return events.Outcome{}, err
 	}
 	if want.Answer == "" {
-		return events.Outcome{}, errors.New("answer: is empty")
+		return events.Outcome{}, errors.New("answer: required")
 	}
-	if sameNumber(a.Final, want.Answer) {
-		return right(), nil
+	if equalNumber(a.Final, want.Answer) {
+		return correct(), nil
 	}
 	const answer = "The answer is wrong: expected %s, got %s."
 	got := stepAmounts(a.Reasoning)
 	for i, s := range want.Steps {
-		amount, there := got[stepName(s.Name)]
-		if there && sameNumber(amount, s.Amount) {
+		amount, there := got[normalizeName(s.Name)]
+		if there && equalNumber(amount, s.Amount) {
 			continue
 		}
-		o := wrong(answer+" First step that is off: %s: expected %s, got %s.",
-			briefly(want.Answer), briefly(a.Final), s.Name, s.Amount, briefly(amount))
+		o := incorrect(answer+" First step that is off: %s: expected %s, got %s.",
+			shortText(want.Answer), shortText(a.Final), s.Name, s.Amount, shortText(amount))
 		o.Score = float64(i) / float64(2*len(want.Steps))
 		return o, nil
 	}
-	o := wrong(answer+" Every step is right, what was made of them is not.", briefly(want.Answer), briefly(a.Final))
+	o := incorrect(answer+" Every step is right, but the result is not.", shortText(want.Answer), shortText(a.Final))
 	o.Score = 0.5
 	return o, nil
 }
 
-// stepAmounts are the lines "name: amount" of a reasoning. Of a name that comes twice the last counts: the model thought
-// again.
+// stepAmounts returns the amounts of the lines "name: amount" in a reasoning. The last line of a name counts, because
+// the model corrected itself.
 func stepAmounts(reasoning string) map[string]string {
 	got := make(map[string]string)
 	for line := range strings.Lines(reasoning) {
@@ -57,7 +57,7 @@ func stepAmounts(reasoning string) map[string]string {
 		}
 		amount := strings.Trim(line[i+1:], " \t\r\n*_`.,;")
 		if _, ok := parseNumber(amount); ok {
-			got[stepName(line[:i])] = amount
+			got[normalizeName(line[:i])] = amount
 		}
 	}
 	return got
@@ -65,8 +65,8 @@ func stepAmounts(reasoning string) map[string]string {
 
 var listMark = regexp.MustCompile(`^(?:[-*+•]+|\d+[.)])\s*`)
 
-// stepName is a step's name without the case, list marks and emphasis that models put around it.
-func stepName(s string) string {
+// normalizeName returns a step name in lower case, without list marks and emphasis.
+func normalizeName(s string) string {
 	s = listMark.ReplaceAllString(strings.TrimSpace(s), "")
 	return strings.ToLower(strings.Trim(s, " \t*_`\""))
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Accepted lists the events that were acknowledged to clients, by book. Each must have its effect once, or a dead letter.
@@ -14,7 +15,7 @@ type Accepted struct {
 	Edits    map[string][]string // book → edit ids
 }
 
-// Report is the outcome of an audit. A clean one has no Lost, Twice, Both, Wrong.
+// Report is the result of an audit. In a clean report Lost, Twice, Both and Wrong are empty.
 type Report struct {
 	Lost  []string // accepted, without effect and without a dead letter
 	Twice []string // counted more than once
@@ -26,7 +27,7 @@ type Report struct {
 	Copies int
 }
 
-// Clean reports whether the audit found nothing.
+// Clean reports whether the audit found no problem.
 func (r *Report) Clean() bool { return len(r.Lost)+len(r.Twice)+len(r.Both)+len(r.Wrong) == 0 }
 
 func (r *Report) String() string {
@@ -34,7 +35,7 @@ func (r *Report) String() string {
 		r.Events, r.Covered, r.Deltas, r.Votes, r.Bullets, r.Letters, r.Copies, r.Strays, len(r.Lost), len(r.Twice), len(r.Both), len(r.Wrong))
 }
 
-// Problems lists everything that was found, at most n of each kind.
+// Problems lists at most n problems of each kind.
 func (r *Report) Problems(n int) (all []string) {
 	for kind, list := range map[string][]string{"lost": r.Lost, "twice": r.Twice, "both": r.Both, "wrong": r.Wrong} {
 		for _, p := range list[:min(n, len(list))] {
@@ -48,7 +49,7 @@ func (r *Report) Problems(n int) (all []string) {
 	return all
 }
 
-// check is an audit under way.
+// check is the state of an audit.
 type check struct {
 	Report
 	books   map[string]*fold
@@ -95,7 +96,7 @@ func (a *check) wrong(format string, args ...any) {
 	a.Wrong = append(a.Wrong, fmt.Sprintf(format, args...))
 }
 
-// kindAndBook splits a subject such as ace.execution.<book>. The book of feedback is its third token.
+// kindAndBook splits a subject such as debrief.execution.<book>. The book of feedback is its third token.
 func kindAndBook(subject string) (kind, book string) {
 	parts := strings.Split(subject, ".")
 	if len(parts) < 3 {
@@ -107,7 +108,7 @@ func kindAndBook(subject string) (kind, book string) {
 // letters notes the event of each dead letter.
 func (a *check) letters(all []Message) {
 	for _, m := range all {
-		if m.Header.Get("Nats-TTL") != "" { // stands in the place of a letter that was withdrawn
+		if m.Header.Get("Nats-TTL") != "" { // replaces a deleted letter
 			continue
 		}
 		l, err := decode[letter](m.Data)
@@ -192,14 +193,14 @@ func (a *check) reflections(all []Message) {
 	}
 }
 
-// waiting reports tasks that are still in their stream: the audit runs when every role is idle.
+// waiting reports tasks that are still in their stream as problems, because the audit runs when all roles are idle.
 func (a *check) waiting(all []Message) {
 	for _, m := range all {
 		a.wrong("task at %d still waits", m.Seq)
 	}
 }
 
-// coverage: an id is covered once, names an event that was stored, and has no dead letter.
+// coverage checks that each covered id is covered once, belongs to a stored event, and has no dead letter.
 func (a *check) coverage(f *fold) {
 	for _, id := range slices.Sorted(maps.Keys(f.covered)) {
 		if at := f.covered[id]; len(at) > 1 {
@@ -213,7 +214,8 @@ func (a *check) coverage(f *fold) {
 				a.Copies++
 				continue
 			}
-			a.Both = append(a.Both, fmt.Sprintf("book %s: event %s is covered, and a dead letter of %s %d by the %s: %s", f.book, id, l.Stream, l.Seq, l.Role, l.Reason))
+			a.Both = append(a.Both, fmt.Sprintf("book %s: event %s is covered by a delta of %s, and has a dead letter of %s %d by the %s of %s: %s",
+				f.book, id, f.times[id].Format(time.StampMilli), l.Stream, l.Seq, l.Role, l.Time.Format(time.StampMilli), l.Reason))
 		}
 	}
 	a.Events += len(a.stored[f.book])
@@ -240,7 +242,7 @@ func (a *check) tookEffect(f *fold, id string, l *letter) bool {
 	return false
 }
 
-// counted: each vote stands in the reflection that it is taken from, and none is counted twice.
+// counted checks that each vote is in its reflection, and that no vote is counted twice.
 func (a *check) counted(f *fold) {
 	once := map[string]uint64{}
 	for _, v := range f.votes {
@@ -267,7 +269,7 @@ func (a *check) counted(f *fold) {
 	}
 }
 
-// says reports whether a reflection casts this vote, on the bullet itself or on one that was merged into it.
+// says reports whether a reflection contains this vote, for the bullet or for one that was merged into it.
 func (f *fold) says(r *reflection, v vote) bool {
 	for _, t := range r.Tags {
 		if t.Tag == v.is && (t.ID == v.bullet || f.into(t.ID) == f.into(v.bullet)) {
@@ -282,7 +284,7 @@ func (f *fold) says(r *reflection, v vote) bool {
 	return false
 }
 
-// view: the bucket holds the bullets and the head that the log folds to.
+// view checks that bullets and head in the bucket equal the folded log.
 func (a *check) view(f *fold, all []Message) {
 	prefix := "$KV.playbook." + f.book + "."
 	var top *head

@@ -11,7 +11,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// world is a small installation in which everything is right; each case of the test damages it in one way.
+// world is a small, correct installation. Each test case damages it in one way.
 type world struct {
 	*testing.T
 	Streams
@@ -41,8 +41,8 @@ func add(to *[]Message, subject string, data []byte) uint64 {
 // reflect stores an execution of a task and the reflection on it, and returns its cover.
 func (w *world) reflect(taskID, bulletID, tag string) cover {
 	id := executionID("b", taskID)
-	add(&w.Executions, "ace.execution.b", w.encode(map[string]any{"id": id, "task": taskID}))
-	seq := add(&w.Reflections, "ace.reflection.b", w.encode(map[string]any{"id": "r-" + id, "execution": id, "handle": fmt.Sprint(len(w.Executions), "-00"), "tags": []vote1{{bulletID, tag}}}))
+	add(&w.Executions, "debrief.execution.b", w.encode(map[string]any{"id": id, "task": taskID}))
+	seq := add(&w.Reflections, "debrief.reflection.b", w.encode(map[string]any{"id": "r-" + id, "execution": id, "handle": fmt.Sprint(len(w.Executions), "-00"), "tags": []vote1{{bulletID, tag}}}))
 	w.in.Tasks["b"] = append(w.in.Tasks["b"], taskID)
 	return cover{id, seq}
 }
@@ -55,7 +55,7 @@ func (w *world) commit(covers []cover, ops ...op) {
 		sum := sha256.Sum256(last.Data)
 		d.Version, d.PrevSeq, d.PrevChain = uint64(n+1), last.Seq, sum[:]
 	}
-	add(&w.Deltas, "ace.delta.b", w.encode(d))
+	add(&w.Deltas, "debrief.delta.b", w.encode(d))
 }
 
 func tagOp(kind string, support ...int) op {
@@ -77,13 +77,13 @@ func (w *world) flush() {
 
 func newWorld(t *testing.T) *world {
 	w := &world{T: t, in: Accepted{Tasks: map[string][]string{}, Feedback: map[string][]string{}, Edits: map[string][]string{}}}
-	seq := add(&w.Reflections, "ace.edit.b", w.encode(map[string]any{"id": "edit-1"}))
+	seq := add(&w.Reflections, "debrief.edit.b", w.encode(map[string]any{"id": "edit-1"}))
 	w.in.Edits["b"] = []string{"edit-1"}
 	w.commit([]cover{{"edit-1", seq}}, op{Kind: "ADD", Bullet: "x-1", Section: "x", Content: "c", Support: []int{0}})
 	w.commit([]cover{w.reflect("t1", "x-1", "helpful"), w.reflect("t2", "x-1", "helpful")}, tagOp("", 0, 1))
-	add(&w.Executions, "ace.feedback.b.e.f1", w.encode(map[string]any{"id": "f1", "outcome": map[string]any{"feedback": "wrong after all"}}))
+	add(&w.Executions, "debrief.feedback.b.e.f1", w.encode(map[string]any{"id": "f1", "outcome": map[string]any{"feedback": "wrong after all"}}))
 	w.in.Feedback["b"] = []string{"wrong after all"}
-	seq = add(&w.Reflections, "ace.reflection.b", w.encode(map[string]any{
+	seq = add(&w.Reflections, "debrief.reflection.b", w.encode(map[string]any{
 		"id": "r-f1", "execution": executionID("b", "t2"), "feedback": "f1", "judged": 3, "tags": []vote1{{"x-1", "harmful"}},
 	}))
 	w.commit([]cover{{"f1", seq}}, op{Kind: "RETAG", Bullet: "x-1", Was: "helpful", Harmful: 1, Support: []int{0}})
@@ -91,12 +91,12 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// TestAuditFindsEachDefect is the control of the chaos tests: the audit reports each kind of defect, and nothing where
-// there is none.
+// TestAuditFindsEachDefect is the positive control of the fault tests: the audit reports each kind of defect, and no problem
+// in a correct installation.
 func TestAuditFindsEachDefect(t *testing.T) {
 	t.Parallel()
 	letter := func(w *world, stream string, seq uint64, subject string, event map[string]any) {
-		add(&w.Dead, "ace.dead.reflector.b", w.encode(map[string]any{
+		add(&w.Dead, "debrief.dead.reflector.b", w.encode(map[string]any{
 			"role": "reflector", "reason": "attempts", "stream": stream, "seq": seq, "subject": subject, "data": w.encode(event),
 		}))
 	}
@@ -111,25 +111,25 @@ func TestAuditFindsEachDefect(t *testing.T) {
 		{"an edit without an effect", func(w *world) { w.in.Edits["b"] = append(w.in.Edits["b"], "edit-2") }, "lost: book b: edit edit-2"},
 		{"a dead letter instead of an effect", func(w *world) {
 			w.in.Tasks["b"] = append(w.in.Tasks["b"], "t3")
-			letter(w, "TASKS", 3, "ace.task.b", map[string]any{"id": "t3"})
+			letter(w, "TASKS", 3, "debrief.task.b", map[string]any{"id": "t3"})
 		}, ""},
 		{"a dead letter besides an effect", func(w *world) {
-			letter(w, "EXECUTIONS", 1, "ace.execution.b", map[string]any{"id": executionID("b", "t1")})
+			letter(w, "EXECUTIONS", 1, "debrief.execution.b", map[string]any{"id": executionID("b", "t1")})
 		}, "both: book b"},
 		{"a dead letter of a copy", func(w *world) {
-			letter(w, "EXECUTIONS", 9, "ace.execution.b", map[string]any{"id": executionID("b", "t1")})
+			letter(w, "EXECUTIONS", 9, "debrief.execution.b", map[string]any{"id": executionID("b", "t1")})
 		}, ""},
 		{"a dead letter of feedback besides an effect", func(w *world) {
-			letter(w, "EXECUTIONS", 3, "ace.feedback.b.e.f1", map[string]any{"id": "f1"})
+			letter(w, "EXECUTIONS", 3, "debrief.feedback.b.e.f1", map[string]any{"id": "f1"})
 		}, "both: book b"},
 		{"a dead letter of the task besides an effect", func(w *world) {
-			letter(w, "TASKS", 1, "ace.task.b", map[string]any{"id": "t1"})
+			letter(w, "TASKS", 1, "debrief.task.b", map[string]any{"id": "t1"})
 		}, "both: book b"},
 		{"a dead letter of the reflection besides an effect", func(w *world) {
-			letter(w, "REFLECTIONS", 2, "ace.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})
+			letter(w, "REFLECTIONS", 2, "debrief.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})
 		}, "both: book b"},
 		{"a dead letter of a copy of the reflection", func(w *world) {
-			letter(w, "REFLECTIONS", 9, "ace.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})
+			letter(w, "REFLECTIONS", 9, "debrief.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})
 		}, ""},
 		{"an event covered twice", func(w *world) {
 			w.commit([]cover{{executionID("b", "t1"), 2}})
@@ -168,10 +168,10 @@ func TestAuditFindsEachDefect(t *testing.T) {
 			w.commit(nil, op{Kind: "ADD", Bullet: "x-1", Content: "again"})
 			w.flush()
 		}, "which exists"},
-		{"a task that waits", func(w *world) { add(&w.Tasks, "ace.task.b", nil) }, "still waits"},
+		{"a task that waits", func(w *world) { add(&w.Tasks, "debrief.task.b", nil) }, "still waits"},
 		{"garbage in the log alone", func(w *world) {
 			garbage := []byte("garbage")
-			w.Deltas = slices.Insert(w.Deltas, 3, Message{Seq: 4, Subject: "ace.delta.b", Data: garbage})
+			w.Deltas = slices.Insert(w.Deltas, 3, Message{Seq: 4, Subject: "debrief.delta.b", Data: garbage})
 		}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -5,9 +5,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"time"
 )
 
-// fold is the log of one book, applied by the audit's own rules.
+// fold is the folded log of one book, computed independently of the product.
 type fold struct {
 	book    string
 	bullets map[string]bullet
@@ -17,10 +18,11 @@ type fold struct {
 	version uint64
 	seq     uint64
 	chain   []byte
-	parts   []*delta // of a change whose last delta has not come
+	parts   []*delta // deltas of an incomplete change
 
-	covered map[string][]uint64 // event id → sequences of the deltas that cover it
-	covers  []cover             // all of them, in the order of the log
+	covered map[string][]uint64  // event id → sequences of the deltas that cover it
+	covers  []cover              // all of them, in the order of the log
+	times   map[string]time.Time // event id → time of the first delta that covers it
 	votes   []vote
 	strays  []uint64 // sequences of messages outside the log
 	faults  []string
@@ -31,12 +33,12 @@ type vote struct {
 	delta     uint64
 	by        cover
 	bullet    string
-	is, was   string // is is empty where a vote was taken back
+	is, was   string // is is empty if the vote was removed
 	forgotten bool
 }
 
 func newFold(book string) *fold {
-	return &fold{book: book, bullets: map[string]bullet{}, rules: map[string]string{}, merged: map[string]string{}, covered: map[string][]uint64{}}
+	return &fold{book: book, bullets: map[string]bullet{}, rules: map[string]string{}, merged: map[string]string{}, covered: map[string][]uint64{}, times: map[string]time.Time{}}
 }
 
 func (f *fold) fault(format string, args ...any) {
@@ -53,11 +55,14 @@ func (f *fold) take(m Message) {
 	sum := sha256.Sum256(m.Data)
 	f.version, f.seq, f.chain = d.Version, m.Seq, sum[:]
 	for _, c := range d.Covers {
+		if len(f.covered[c.ID]) == 0 {
+			f.times[c.ID] = d.Time
+		}
 		f.covered[c.ID] = append(f.covered[c.ID], m.Seq)
 		f.covers = append(f.covers, c)
 	}
 	if len(f.parts) > 0 && f.parts[0].Change != d.Change {
-		f.parts = nil // the change before came to no end
+		f.parts = nil // the previous change is incomplete
 	}
 	if f.parts = append(f.parts, d); d.More {
 		return
@@ -85,7 +90,7 @@ func (f *fold) apply(seq uint64, o *op, last *delta) {
 		f.put(*o.Whole, o)
 		delete(f.merged, o.Bullet)
 		return
-	case "TRIAL", "SECOND": // no part of the state
+	case "TRIAL", "SECOND": // do not change the audited state
 		return
 	}
 	if !known {
@@ -120,7 +125,7 @@ func (f *fold) apply(seq uint64, o *op, last *delta) {
 
 func (f *fold) put(b bullet, o *op) {
 	f.bullets[b.ID] = b
-	if b.Rule != nil { // a whole bullet brings its own
+	if b.Rule != nil { // a complete bullet contains its rule
 		f.rules[b.ID] = b.Rule.Key
 	}
 	if o.Rule != nil {
@@ -172,7 +177,7 @@ func (f *fold) note(seq uint64, o *op, last *delta) {
 	}
 }
 
-// into is the bullet that the given one has become by merges.
+// into returns the bullet into which the given one was merged.
 func (f *fold) into(id string) string {
 	for range len(f.merged) {
 		next, ok := f.merged[id]

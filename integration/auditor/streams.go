@@ -1,7 +1,7 @@
-// Package auditor recomputes, from the raw messages of a NATS server alone, the state that a Debrief installation must
-// have, and compares it with the state that it has. It shares no code with the product: it imports the NATS client and
-// the MessagePack library, and its own types repeat the wire format (see wire.go). A defect of the product's codec,
-// fold or index can therefore not hide itself here.
+// Package auditor recomputes the expected state of a Debrief installation from the raw messages of a NATS server, and
+// compares it with the actual state. It shares no code with the product: it imports the NATS client and the MessagePack
+// library, and its types repeat the wire format (see wire.go). It therefore also finds defects of the product's codec, fold
+// and index.
 package auditor
 
 import (
@@ -30,7 +30,7 @@ type Streams struct {
 	Tasks, Executions, Reflections, Deltas, Dead, View []Message
 }
 
-// Read reads the streams through ordered consumers. Nothing may write meanwhile.
+// Read reads the streams with ordered consumers. No process may write during that.
 func Read(ctx context.Context, js jetstream.JetStream) (*Streams, error) {
 	s := new(Streams)
 	var errs []error

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
@@ -51,6 +52,7 @@ type letter struct {
 	Seq     uint64              `msgpack:"seq"`
 	Header  map[string][]string `msgpack:"header"`
 	Data    []byte              `msgpack:"data"`
+	Time    time.Time           `msgpack:"time"`
 }
 
 type delta struct {
@@ -66,7 +68,8 @@ type delta struct {
 		Session   string `msgpack:"n"`
 		Execution string `msgpack:"x"`
 	} `msgpack:"d"`
-	Restores *uint64 `msgpack:"b"`
+	Restores *uint64   `msgpack:"b"`
+	Time     time.Time `msgpack:"t"`
 }
 
 // cover names an event whose whole effect is in the delta.

@@ -9,7 +9,7 @@ import (
 	"debrief/playbook/formats"
 )
 
-// library is n bullets of the usual length.
+// library returns n bullets of the usual length.
 func library(n int) []*playbook.Bullet {
 	all := make([]*playbook.Bullet, n)
 	for i := range all {
@@ -23,12 +23,12 @@ func library(n int) []*playbook.Bullet {
 	return all
 }
 
-// BenchmarkRead and BenchmarkWrite are of 10,000 bullets, Write with the frame of such a file.
+// BenchmarkRead and BenchmarkWrite use 10,000 bullets.
 func BenchmarkRead(b *testing.B) {
 	readable, _ := formats.Formats()
 	for _, f := range readable {
 		b.Run(string(f), func(b *testing.B) {
-			out, _, err := formats.Write(f, "book", library(10_000), nil)
+			out, _, err := formats.Write(f, "book", library(10_000))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -39,7 +39,6 @@ func BenchmarkRead(b *testing.B) {
 				if err != nil || len(doc.Bullets) != 10_000 {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(len(doc.Frame)), "frame-bytes")
 			}
 		})
 	}
@@ -50,22 +49,14 @@ func BenchmarkWrite(b *testing.B) {
 	for _, f := range writable {
 		b.Run(string(f), func(b *testing.B) {
 			all := library(10_000)
-			out, _, err := formats.Write(f, "book", all, nil)
+			out, _, err := formats.Write(f, "book", all)
 			if err != nil {
 				b.Fatal(err)
-			}
-			var frame []byte
-			if f != formats.Markdown {
-				doc, err := formats.Read(out, f, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				frame = doc.Frame
 			}
 			b.SetBytes(int64(len(out)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := formats.Write(f, "book", all, frame); err != nil {
+				if _, _, err := formats.Write(f, "book", all); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -10,12 +10,12 @@ import (
 	"debrief/playbook"
 )
 
-// native is what "format" says in the project's own files.
+// native is the value of "format" in the project's own files.
 const native = "debrief-playbook"
 
 const bom = "\ufeff"
 
-// Detect tells a file's format. A text is ace if one of its bullets has counters and appworld if none has. Errors wrap
+// Detect returns the format of a file. A text is ace if one of its bullets has counters, else appworld. Errors wrap
 // ErrNoBullet for an empty file and for a text without bullets, else ErrFormat.
 func Detect(data []byte) (Format, error) {
 	text := strings.TrimPrefix(string(data), bom)
@@ -26,13 +26,13 @@ func Detect(data []byte) (Format, error) {
 	case trimmed[0] == '{':
 		f, err := detectJSON(trimmed)
 		if err != nil {
-			if t, textErr := detectText(text); textErr == nil { // whose preamble begins with a brace
+			if t, textErr := detectText(text); textErr == nil { // a text with a brace at its start
 				return t, nil
 			}
 		}
 		return f, err
 	case trimmed[0] == '[' && json.Valid([]byte(trimmed)):
-		return "", fmt.Errorf("%w: a JSON list is none of the formats", ErrFormat)
+		return "", fmt.Errorf("%w: a JSON list is not supported", ErrFormat)
 	}
 	return detectText(text)
 }
@@ -52,16 +52,16 @@ func detectText(text string) (Format, error) {
 	switch {
 	case counters:
 		return ACE, nil
-	case plain && (headers || numbered): // else a log, whose lines begin with [INFO], would be a playbook
+	case plain && (headers || numbered): // the condition excludes log files, whose lines begin with [INFO]
 		return AppWorld, nil
 	case strings.Contains(text, "\x00") || !utf8.ValidString(text):
-		return "", fmt.Errorf("%w: %w, and this looks like a binary file", ErrFormat, ErrNoBullet)
+		return "", fmt.Errorf("%w: %w in a binary file", ErrFormat, ErrNoBullet)
 	}
 	heading, _, _ := strings.Cut(playbook.Render([]*playbook.Bullet{{}}), "\n")
 	if strings.HasPrefix(strings.TrimSpace(text), heading) {
-		return "", fmt.Errorf("%w that can be read: markdown is only written", ErrFormat)
+		return "", fmt.Errorf("%w: markdown can only be written", ErrFormat)
 	}
-	return "", fmt.Errorf("%w: the text has no line like \"[id] helpful=0 harmful=0 :: content\", nor \"[slug-00001] content\"", ErrNoBullet)
+	return "", fmt.Errorf("%w: the text has no line like \"[id] helpful=0 harmful=0 :: content\" or \"[slug-00001] content\"", ErrNoBullet)
 }
 
 func detectJSON(text string) (Format, error) {
@@ -90,7 +90,7 @@ func detectJSON(text string) (Format, error) {
 	return detectLine(text) // a file of one line
 }
 
-// detectLine tells whether a file that begins with this JSON line is jsonl.
+// detectLine reports JSONL if the first line of a file is a header or a bullet.
 func detectLine(line string) (Format, error) {
 	o, err := parseObject([]byte(line))
 	switch {
@@ -99,7 +99,7 @@ func detectLine(line string) (Format, error) {
 	case isNative(o), o.get("id") != nil && o.get("section") != nil && o.get("content") != nil:
 		return JSONL, nil
 	}
-	return "", fmt.Errorf("%w: the JSON has none of skills, bullets and strategies as objects (kayba, swecli), nor \"format\":%q", ErrFormat, native)
+	return "", fmt.Errorf("%w: the JSON has no object \"skills\", \"bullets\" or \"strategies\" (kayba, swecli) and not \"format\":%q", ErrFormat, native)
 }
 
 func isNative(o object) bool {

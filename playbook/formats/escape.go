@@ -6,30 +6,30 @@ import (
 	"unicode"
 )
 
-// escape is a content as the lines that a text has for it, and what had to be changed so that none of them can be taken
-// for anything else.
+// escape splits a content into the lines of a text file. It adds backslashes so that no line looks like a header or a
+// bullet, and returns a description of each change.
 func escape(f Format, content string) (lines, changes []string) {
 	lines = strings.Split(content, "\n")
 	for i, text := range lines {
 		indent := text[:len(text)-len(strings.TrimLeftFunc(text, unicode.IsSpace))]
-		what := looksLike(f, text[len(indent):], i == 0)
-		if what == "" {
+		looks := looksLike(f, text[len(indent):], i == 0)
+		if looks == "" {
 			continue
 		}
 		lines[i] = indent + `\` + text[len(indent):]
-		changes = append(changes, fmt.Sprintf("line %d looks like %s; a backslash was put before it", i+1, what))
+		changes = append(changes, fmt.Sprintf("line %d looks like %s; escaped with a backslash", i+1, looks))
 	}
 	if f == AppWorld && strings.Contains(content, "```") {
-		changes = append(changes, closeCode(lines)...)
+		changes = append(changes, escapeOpenCode(lines)...)
 	}
 	return lines, changes
 }
 
-// looksLike says what a line of a content, without the white space before it, could be taken for. The first line stands
-// after an id, where only counters can be.
+// looksLike returns the element of a text that a content line could be mistaken for, empty for none. Text has no leading
+// white space. The first line follows an id, so it can only look like counters.
 func looksLike(f Format, text string, first bool) string {
 	if first {
-		if f == AppWorld && almostLine.MatchString("[x]"+text) {
+		if f == AppWorld && malformedLine.MatchString("[x]"+text) {
 			return "counters"
 		}
 		return ""
@@ -37,15 +37,15 @@ func looksLike(f Format, text string, first bool) string {
 	switch classify(text, f).kind {
 	case header:
 		return "a header"
-	case bullet, almost:
+	case bullet, malformed:
 		return "a bullet"
 	}
 	return ""
 }
 
-// closeCode takes the meaning from backquotes that open a code block which does not end in these lines: it could end in
-// a bullet after them, and would make the headers in between content.
-func closeCode(lines []string) (changes []string) {
+// escapeOpenCode escapes backquotes that open a code block without an end in these lines. Such a block could end in a
+// later bullet, and the headers in between would be read as content.
+func escapeOpenCode(lines []string) (changes []string) {
 	last := len(lines) - 1
 	for last >= 0 && !closesCode(lines[last]) {
 		last--
@@ -61,7 +61,7 @@ func closeCode(lines []string) (changes []string) {
 		}
 		at := strings.LastIndex(lines[i], "```")
 		lines[i] = lines[i][:at] + `\` + lines[i][at:]
-		changes = append(changes, fmt.Sprintf("line %d opens a code block that is not closed; a backslash was put before it", i+1))
+		changes = append(changes, fmt.Sprintf("line %d opens a code block that is not closed; escaped with a backslash", i+1))
 	}
 	return changes
 }

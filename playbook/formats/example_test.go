@@ -7,7 +7,7 @@ import (
 	"debrief/playbook/formats"
 )
 
-// A playbook comes in, learns something, and goes out with its own lines as they were.
+// A playbook is imported, changed and exported.
 func Example() {
 	const file = `Rules of the desk. Ask Kim before you add one.
 
@@ -15,7 +15,7 @@ func Example() {
 [chk-00001] helpful=4 harmful=0 :: Compare the total with the sum of the lines.
 
 ## TAX
-[tax-00002] helpful=007 harmful=1 :: Discounts come off before the tax.
+[tax-00002] helpful=3 harmful=1 :: Discounts come off before the tax.
 [tax-00002] helpful=0 harmful=0 :: Round once, at the end.
 `
 	doc, err := formats.Read([]byte(file), "", nil)
@@ -29,20 +29,18 @@ func Example() {
 	all := append(doc.Bullets, &playbook.Bullet{
 		ID: "chk-00003", Section: "checks", Content: "Look for a credit note.", Pinned: true,
 	})
-	out, losses, err := formats.Write(formats.ACE, "desk", all, doc.Frame)
+	out, losses, err := formats.Write(formats.ACE, "desk", all)
 	fmt.Printf("%s%v %v\n", out, losses, err)
 	// Output:
-	// ace 3 [line 8, tax-00002: the id tax-00002 is used a second time; it is tax-00002-2 here]
-	// Rules of the desk. Ask Kim before you add one.
-	//
+	// ace 3 [line 8, tax-00002: duplicate id tax-00002; renamed to tax-00002-2 lines outside bullets: 1; ignored]
 	// ## CHECKS
 	// [chk-00001] helpful=5 harmful=0 :: Compare the total with the sum of the lines.
 	// [chk-00003] helpful=0 harmful=0 :: Look for a credit note.
 	//
 	// ## TAX
-	// [tax-00002] helpful=007 harmful=1 :: Discounts come off before the tax.
-	// [tax-00002] helpful=0 harmful=0 :: Round once, at the end.
-	// [{chk-00003 pinned ace has no pins}] <nil>
+	// [tax-00002] helpful=3 harmful=1 :: Discounts come off before the tax.
+	// [tax-00002-2] helpful=0 harmful=0 :: Round once, at the end.
+	// [{chk-00003 pinned ace cannot store pins}] <nil>
 }
 
 func ExampleDetect() {
@@ -59,6 +57,6 @@ func ExampleDetect() {
 	// ace <nil>
 	// appworld <nil>
 	// kayba <nil>
-	//  is no playbook: the JSON is cut off in line 1: unexpected end of JSON input
-	//  no bullet found: the text has no line like "[id] helpful=0 harmful=0 :: content", nor "[slug-00001] content"
+	//  not a playbook file: the JSON is cut off in line 1: unexpected end of JSON input
+	//  no bullet found: the text has no line like "[id] helpful=0 harmful=0 :: content" or "[slug-00001] content"
 }

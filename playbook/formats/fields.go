@@ -9,56 +9,51 @@ import (
 	"time"
 
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
-// dialect is what tells one JSON format with a map of items from another.
+// dialect describes one JSON format that has a map of items.
 type dialect struct {
 	of     Format
-	maps   []string // names that the map of items goes by, the one that new files get first
-	fields []field
-	// fresh are the members of a new item, in order: fields, and names with the value that they get.
-	fresh []string
-	blank map[string]string
-	// next is what next_id is, given the last number used.
+	maps   []string // possible names of the map of items; Write uses the first
+	fields []field  // members of an item, in order
+	// next returns next_id, given the last number used.
 	next func(last uint64) uint64
 }
 
-// field is a member of an item that a bullet holds.
+// field maps a member of an item to a field of a bullet.
 type field struct {
 	name string // in the file
-	of   string // in a Bullet, as losses call it
-	// read puts the member into b. A warning is a repair, or noZone.
+	of   string // JSON name of the Bullet's field, used in losses; empty if the member is not one
+	// read sets the field of b. A warning describes a repair, or is noZone. Read ignores a member without this function.
 	read func(raw json.RawMessage, b *playbook.Bullet) (warning string)
-	// write is the member as it is written anew, nil if there is nothing to write.
+	// write encodes the field, nil if it has no value.
 	write func(b *playbook.Bullet) json.RawMessage
-	same  func(a, b *playbook.Bullet) bool
+	// empty is written for a field without a value. Nil omits the member.
+	empty json.RawMessage
 }
 
 var kaybaTree = dialect{
 	of:   Kayba,
 	maps: []string{"skills", "bullets"},
 	fields: []field{
-		contentField("content"), sectionField("section"),
+		idField(), sectionField("section"), contentField("content"),
 		countField("helpful", "helpful", helpful), countField("harmful", "harmful", harmful), countField("neutral", "neutral", neutral),
-		statusField("status"),
 		timeField("created_at", "created_at", "+00:00", createdAt), timeField("updated_at", "updated_at", "+00:00", updatedAt),
+		constant("embedding", "null"), statusField("status"), constant("sources", "[]"),
 	},
-	fresh: []string{"id", "section", "content", "helpful", "harmful", "neutral", "created_at", "updated_at", "embedding", "status", "sources"},
-	blank: map[string]string{"embedding": "null", "sources": "[]"},
-	next:  func(last uint64) uint64 { return last },
+	next: func(last uint64) uint64 { return last },
 }
 
 var sweTree = dialect{
 	of:   SweCLI,
 	maps: []string{"strategies"},
 	fields: []field{
-		contentField("content"), sectionField("category"),
+		idField(), sectionField("category"), contentField("content"),
 		countField("helpful_count", "helpful", helpful), countField("harmful_count", "harmful", harmful), countField("neutral_count", "neutral", neutral),
-		timeField("created_at", "created_at", "", createdAt), timeField("last_used", "last_used", "", lastUsed),
+		timeField("created_at", "created_at", "", createdAt), nullable(timeField("last_used", "last_used", "", lastUsed)),
 	},
-	fresh: []string{"id", "category", "content", "helpful_count", "harmful_count", "neutral_count", "created_at", "last_used"},
-	blank: map[string]string{"last_used": "null"},
-	next:  func(last uint64) uint64 { return last + 1 },
+	next: func(last uint64) uint64 { return last + 1 },
 }
 
 func helpful(b *playbook.Bullet) *int         { return &b.Helpful }
@@ -68,16 +63,23 @@ func createdAt(b *playbook.Bullet) *time.Time { return &b.CreatedAt }
 func updatedAt(b *playbook.Bullet) *time.Time { return &b.UpdatedAt }
 func lastUsed(b *playbook.Bullet) *time.Time  { return &b.LastUsed }
 
-func (d *dialect) field(name string) *field {
-	for i := range d.fields {
-		if d.fields[i].name == name {
-			return &d.fields[i]
-		}
-	}
-	return nil
+// idField writes the id, which is also the key of the item. Read uses the key.
+func idField() field {
+	return field{name: "id", write: func(b *playbook.Bullet) json.RawMessage { return encode(b.ID) }}
 }
 
-// contentField reads a content as it stands; cleaning is the reader's.
+// constant writes the same value for each bullet.
+func constant(name, value string) field {
+	return field{name: name, write: func(*playbook.Bullet) json.RawMessage { return json.RawMessage(value) }}
+}
+
+// nullable writes null for a field without a value.
+func nullable(f field) field {
+	f.empty = json.RawMessage("null")
+	return f
+}
+
+// contentField reads a content without cleaning it; the reader does that.
 func contentField(name string) field {
 	return field{
 		name: name, of: "content",
@@ -85,13 +87,6 @@ func contentField(name string) field {
 			return decodeString(raw, &b.Content)
 		},
 		write: func(b *playbook.Bullet) json.RawMessage { return encode(b.Content) },
-		same: func(a, b *playbook.Bullet) bool {
-			if a.Content == b.Content {
-				return true
-			}
-			clean, err := playbook.CleanContent(a.Content)
-			return err == nil && clean == b.Content
-		},
 	}
 }
 
@@ -105,7 +100,6 @@ func sectionField(name string) field {
 			return warning
 		},
 		write: func(b *playbook.Bullet) json.RawMessage { return encode(b.Section) },
-		same:  func(a, b *playbook.Bullet) bool { return a.Section == b.Section },
 	}
 }
 
@@ -115,48 +109,47 @@ func countField(name, of string, at func(*playbook.Bullet) *int) field {
 		read: func(raw json.RawMessage, b *playbook.Bullet) string {
 			n, err := count(raw)
 			if err != nil {
-				return fmt.Sprintf("%v; it is 0 here", err)
+				return fmt.Sprintf("%v; read as 0", err)
 			}
 			*at(b) = n
 			return ""
 		},
 		write: func(b *playbook.Bullet) json.RawMessage { return json.RawMessage(strconv.Itoa(*at(b))) },
-		same:  func(a, b *playbook.Bullet) bool { return *at(a) == *at(b) },
 	}
 }
 
-// count is a whole number from 0 up, which JSON may spell 3.0.
+// count decodes a non-negative integer, which JSON may write as 3.0.
 func count(raw json.RawMessage) (int, error) {
-	text := string(raw)
-	if text == "null" {
+	number := string(raw)
+	if number == "null" {
 		return 0, nil
 	}
-	if whole, zeros, ok := strings.Cut(text, "."); ok && strings.Trim(zeros, "0") == "" {
-		text = whole
+	if whole, zeros, ok := strings.Cut(number, "."); ok && strings.Trim(zeros, "0") == "" {
+		number = whole
 	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%s is no whole number from 0 up", clip(string(raw), 40))
+		return 0, fmt.Errorf("%s is not a non-negative integer", text.Clip(string(raw), 40))
 	}
 	return n, nil
 }
 
-// statusField maps invalid, which is all that kayba has beside active, to Retired and back.
+// statusField maps kayba's "invalid" to Retired and back. Kayba has only the statuses active and invalid.
 func statusField(name string) field {
 	return field{
 		name: name, of: "status",
 		read: func(raw json.RawMessage, b *playbook.Bullet) string {
-			var text string
-			if warning := decodeString(raw, &text); warning != "" {
+			var status string
+			if warning := decodeString(raw, &status); warning != "" {
 				return warning
 			}
-			switch text {
+			switch status {
 			case "", "active":
 			case "invalid":
 				b.Status = playbook.Retired
 			default:
 				b.Status = playbook.Retired
-				return fmt.Sprintf("status %q is neither active nor invalid; the bullet is retired here", clip(text, 40))
+				return fmt.Sprintf("unknown status %q; read as retired", text.Clip(status, 40))
 			}
 			return ""
 		},
@@ -166,24 +159,23 @@ func statusField(name string) field {
 			}
 			return encode("invalid")
 		},
-		same: func(a, b *playbook.Bullet) bool { return a.Shown() == b.Shown() },
 	}
 }
 
-// noZone is the warning that a time has no zone, which is told once for a file.
+// noZone is the warning for a time without a zone. It is reported once per file.
 const noZone = "has no time zone"
 
 func timeField(name, of, zone string, at func(*playbook.Bullet) *time.Time) field {
 	return field{
 		name: name, of: of,
 		read: func(raw json.RawMessage, b *playbook.Bullet) string {
-			var text string
-			if warning := decodeString(raw, &text); warning != "" || text == "" {
+			var value string
+			if warning := decodeString(raw, &value); warning != "" || value == "" {
 				return warning
 			}
-			t, zoned, err := parseTime(text)
+			t, zoned, err := parseTime(value)
 			if err != nil {
-				return fmt.Sprintf("%q is no time; there is none here", clip(text, 40))
+				return fmt.Sprintf("invalid time %q; ignored", text.Clip(value, 40))
 			}
 			*at(b) = t
 			if !zoned {
@@ -198,12 +190,10 @@ func timeField(name, of, zone string, at func(*playbook.Bullet) *time.Time) fiel
 			}
 			return encode(isoTime(t) + zone)
 		},
-		// No time says nothing against the one that the file has.
-		same: func(a, b *playbook.Bullet) bool { return at(b).IsZero() || at(a).Equal(*at(b)) },
 	}
 }
 
-// isoTime is how Python's isoformat writes a time, but for nanoseconds, which Python does not have.
+// isoTime formats a time like Python's isoformat. Nanoseconds, which Python does not have, get nine digits.
 func isoTime(t time.Time) string {
 	switch ns := t.Nanosecond(); {
 	case ns == 0:
@@ -214,7 +204,7 @@ func isoTime(t time.Time) string {
 	return t.Format("2006-01-02T15:04:05.000000000")
 }
 
-// parseTime reads an ISO 8601 time; one without a zone is taken for UTC.
+// parseTime parses an ISO 8601 time. A time without a zone is read as UTC.
 func parseTime(text string) (t time.Time, zoned bool, err error) {
 	for _, layout := range []string{"2006-01-02T15:04:05Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700"} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -226,23 +216,13 @@ func parseTime(text string) (t time.Time, zoned bool, err error) {
 			return t, false, nil
 		}
 	}
-	return time.Time{}, false, errors.New("is no time")
+	return time.Time{}, false, errors.New("invalid time")
 }
 
-// decodeString reads a string into s; null leaves it as it is.
+// decodeString decodes a string into s; null does not change s.
 func decodeString(raw json.RawMessage, s *string) (warning string) {
 	if err := json.Unmarshal(raw, s); err != nil {
-		return fmt.Sprintf("%s is no string", clip(string(raw), 40))
+		return fmt.Sprintf("%s is not a string", text.Clip(string(raw), 40))
 	}
 	return ""
-}
-
-// sameValue reports whether two JSON values are one, whichever way a string is escaped. Numbers are compared as text.
-func sameValue(a, b json.RawMessage) bool {
-	if string(a) == string(b) {
-		return true
-	}
-	var s, t string
-	isString := len(a) > 0 && len(b) > 0 && a[0] == '"' && b[0] == '"'
-	return isString && json.Unmarshal(a, &s) == nil && json.Unmarshal(b, &t) == nil && s == t
 }

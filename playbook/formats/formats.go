@@ -7,7 +7,7 @@ import (
 	"debrief/playbook"
 )
 
-// Format names a format that a playbook can be in. Stored in frames; append only.
+// Format is the name of a file format.
 type Format string
 
 const (
@@ -16,41 +16,36 @@ const (
 	Kayba    Format = "kayba"    // JSON of kayba-ai/agentic-context-engine
 	SweCLI   Format = "swecli"   // JSON of swecli
 	JSON     Format = "json"     // the project's own, one object
-	JSONL    Format = "jsonl"    // the project's own, one bullet a line
-	Markdown Format = "markdown" // what a prompt shows; written only
+	JSONL    Format = "jsonl"    // the project's own, one bullet per line
+	Markdown Format = "markdown" // like in a prompt; can only be written
 )
 
-// Formats lists the formats that Read reads and those that Write writes.
+// Formats returns the formats that Read and Write support.
 func Formats() (readable, writable []Format) {
 	readable = []Format{ACE, AppWorld, Kayba, SweCLI, JSON, JSONL}
 	return readable, append(readable[:len(readable):len(readable)], Markdown)
 }
 
-// MaxFrame bounds a frame, in bytes.
-const MaxFrame = 16 << 20
-
 var (
-	// ErrFormat is returned when the data is in none of the formats.
-	ErrFormat = errors.New("is no playbook")
-	// ErrNoBullet is returned when there is no bullet in the data, so that no book is emptied by a mistake.
+	// ErrFormat is returned if the data has an unknown format.
+	ErrFormat = errors.New("not a playbook file")
+	// ErrNoBullet is returned if the data contains no bullet, so that a wrong file does not empty a book.
 	ErrNoBullet = errors.New("no bullet found")
 )
 
-// Document is a file as it was read.
+// Document is an imported file.
 type Document struct {
 	Format Format
-	// Book is the name that the file gives the book, "" for none. Only json and jsonl have one.
+	// Book is the name of the book in the file, empty if it has none. Only json and jsonl have one.
 	Book string
-	// Bullets are in file order. Their ids are unique, their contents and sections as a playbook has them.
+	// Bullets are in file order. Their ids are unique, their contents and sections valid for a playbook.
 	Bullets []*playbook.Bullet
-	// Frame is for Write: what the file has besides its bullets. It is nil when there is nothing.
-	Frame []byte
-	// Notes tell what was repaired and what was left out.
+	// Notes list the repairs and the skipped parts.
 	Notes []Note
 }
 
-// Note tells of one repair or omission. Line, counted from 1, is where in a text; Item is the id in a JSON file. A note
-// about the whole file has neither.
+// Note describes one repair or skipped part. Line is the line number in a text, from 1. Item is the id in a JSON file. A
+// note about the whole file has neither.
 type Note struct {
 	Line int
 	Item string
@@ -69,17 +64,17 @@ func (n Note) String() string {
 	return n.Text
 }
 
-// Loss is something of one bullet that a file could not hold. Field is the bullet's field as JSON names it, or that of
-// the format (embedding), so that a caller can add up the losses of a kind.
+// Loss is a value of one bullet that the file could not store. Field is the JSON name of the bullet's field, or a field
+// of the format (embedding), so that a caller can count the losses of a field.
 type Loss struct {
 	Bullet playbook.BulletID
 	Field  string
 	Reason string
 }
 
-// Read reads a file. An empty format is detected. Taken reports whether the book that the bullets go into has the id
-// with another section or content; it may be nil. Such an id, and the second use of one in the file, becomes
-// "<id>-2", "-3" and so on, with a Note. Errors wrap ErrFormat or ErrNoBullet where these apply.
+// Read parses a file. An empty format is detected. Taken reports whether the target book has another bullet with the id:
+// one with another section or content. It may be nil. Such an id, and a duplicate id in the file, is changed to "<id>-2",
+// "-3" and so on, with a Note. Errors may wrap ErrFormat or ErrNoBullet.
 func Read(data []byte, f Format, taken func(id playbook.BulletID, section, content string) bool) (*Document, error) {
 	if f == "" {
 		var err error
@@ -88,7 +83,7 @@ func Read(data []byte, f Format, taken func(id playbook.BulletID, section, conte
 		}
 	}
 	r := &reader{doc: &Document{Format: f}, names: newNamer(taken)}
-	if err := errors.Join(r.read(data), r.refused); err != nil {
+	if err := errors.Join(r.read(data), r.idErr); err != nil {
 		return nil, fmt.Errorf("read %s: %w", f, err)
 	}
 	if len(r.doc.Bullets) == 0 {
@@ -98,18 +93,14 @@ func Read(data []byte, f Format, taken func(id playbook.BulletID, section, conte
 		}
 		return nil, fmt.Errorf("read %s: %w%s", f, ErrNoBullet, why)
 	}
-	if n := len(r.doc.Frame); n > MaxFrame {
-		return nil, fmt.Errorf("read %s: what the file has besides its bullets takes %d bytes, more than the %d that a frame can have", f, n, MaxFrame)
-	}
 	return r.doc, nil
 }
 
-// Write writes bullets in a format. The name is the book's and the frame that of the newest import, nil for none. Where
-// the frame does not say where a bullet goes, the bullets keep the order that they are given in. Every bullet is
-// written whatever its status, except as markdown, which shows the active ones.
-func Write(f Format, name string, bullets []*playbook.Bullet, frame []byte) (data []byte, losses []Loss, err error) {
-	w := &writer{format: f, name: name, frame: frame}
-	if err := w.accept(bullets); err != nil {
+// Write formats bullets. Name is the name of the book. A text has the bullets section by section, the other formats in
+// the given order. Write writes bullets of every status, except in markdown, which has only the active ones.
+func Write(f Format, name string, bullets []*playbook.Bullet) (data []byte, losses []Loss, err error) {
+	w := &writer{format: f, name: name}
+	if err := w.addBullets(bullets); err != nil {
 		return nil, nil, fmt.Errorf("write %s: %w", f, err)
 	}
 	if data, err = w.write(); err != nil {
@@ -118,30 +109,30 @@ func Write(f Format, name string, bullets []*playbook.Bullet, frame []byte) (dat
 	return data, w.losses, nil
 }
 
-// reader is one call of Read.
+// reader is the state of one call of Read.
 type reader struct {
-	doc     *Document
-	names   *namer
-	refused error // the first bullet that no book can take
+	doc   *Document
+	names *namer
+	idErr error // the first id that CheckForeign rejects
 }
 
 func (r *reader) read(data []byte) error {
 	text := string(data)
 	switch r.doc.Format {
 	case ACE, AppWorld:
-		return r.text(text)
+		return r.readText(text)
 	case Kayba:
-		return r.tree(text, kaybaTree)
+		return r.readTree(text, kaybaTree)
 	case SweCLI:
-		return r.tree(text, sweTree)
+		return r.readTree(text, sweTree)
 	case JSON:
-		return r.json(text)
+		return r.readJSON(text)
 	case JSONL:
-		return r.jsonl(text)
+		return r.readJSONL(text)
 	case Markdown:
-		return errors.New("this format is written and not read")
+		return errors.New("this format can only be written")
 	}
-	return fmt.Errorf("format %q is none of those that are read", r.doc.Format)
+	return fmt.Errorf("unknown format %q", r.doc.Format)
 }
 
 func (r *reader) note(at Note, format string, args ...any) {
@@ -149,38 +140,37 @@ func (r *reader) note(at Note, format string, args ...any) {
 	r.doc.Notes = append(r.doc.Notes, at)
 }
 
-// take makes b, which has all but its id and clean content, one of the document's. It reports false, with a note, if
-// the content is one that no bullet can have.
-func (r *reader) take(at Note, b *playbook.Bullet, id, content string) bool {
+// addBullet sets the id and the cleaned content of b and adds it to the document. If the content is invalid, it adds a
+// note and reports false.
+func (r *reader) addBullet(at Note, b *playbook.Bullet, id, content string) bool {
 	clean, err := playbook.CleanContent(content)
 	if err != nil {
-		r.note(at, "%v; the bullet is left out", err)
+		r.note(at, "%v; bullet skipped", err)
 		return false
 	}
-	if garbled(content, clean) {
-		r.note(at, "characters that a bullet cannot hold were dropped or replaced")
+	if invalidRemoved(content, clean) {
+		r.note(at, "invalid characters were removed or replaced")
 	}
 	b.Content = clean
 	var why string
 	if b.ID, why = r.names.name(id, b.Section, b.Content); why != "" {
-		r.note(at, "%s; it is %s here", why, b.ID)
+		r.note(at, "%s; renamed to %s", why, b.ID)
 	}
-	if err := b.ID.CheckForeign(); err != nil && r.refused == nil {
+	if err := b.ID.CheckImported(); err != nil && r.idErr == nil {
 		at.Text = err.Error()
 		if at.Item == "" {
 			at.Item = string(b.ID)
 		}
-		r.refused = errors.New(at.String())
+		r.idErr = errors.New(at.String())
 	}
 	r.doc.Bullets = append(r.doc.Bullets, b)
 	return true
 }
 
-// writer is one call of Write.
+// writer is the state of one call of Write.
 type writer struct {
 	format  Format
 	name    string
-	frame   []byte
 	bullets []*playbook.Bullet
 	losses  []Loss
 }
@@ -188,28 +178,28 @@ type writer struct {
 func (w *writer) write() ([]byte, error) {
 	switch w.format {
 	case ACE, AppWorld:
-		return w.text()
+		return w.writeText()
 	case Kayba:
-		return w.tree(kaybaTree)
+		return w.writeTree(kaybaTree)
 	case SweCLI:
-		return w.tree(sweTree)
+		return w.writeTree(sweTree)
 	case JSON:
-		return w.json()
+		return w.writeJSON()
 	case JSONL:
-		return w.jsonl()
+		return w.writeJSONL()
 	case Markdown:
 		return w.markdown(), nil
 	}
-	return nil, errors.New("is none of the formats that are written")
+	return nil, errors.New("unknown format")
 }
 
-func (w *writer) lose(id playbook.BulletID, field, format string, args ...any) {
+func (w *writer) addLoss(id playbook.BulletID, field, format string, args ...any) {
 	w.losses = append(w.losses, Loss{id, field, fmt.Sprintf(format, args...)})
 }
 
-// accept takes the bullets that can be written, as a playbook would have them. What a playbook cannot hold got here
-// past CleanContent, and no format is the place to pass it on.
-func (w *writer) accept(bullets []*playbook.Bullet) error {
+// addBullets cleans the bullets and adds the valid ones. A bullet may be invalid if it was never checked by CleanContent;
+// such data must not get into a file.
+func (w *writer) addBullets(bullets []*playbook.Bullet) error {
 	seen := make(map[playbook.BulletID]bool, len(bullets))
 	w.bullets = make([]*playbook.Bullet, 0, len(bullets))
 	for _, b := range bullets {
@@ -217,29 +207,29 @@ func (w *writer) accept(bullets []*playbook.Bullet) error {
 		case b == nil:
 			return errors.New("a bullet is nil")
 		case seen[b.ID]:
-			return fmt.Errorf("two bullets have the id %q", b.ID)
+			return fmt.Errorf("duplicate bullet id %q", b.ID)
 		}
 		seen[b.ID] = true
 		content, err := playbook.CleanContent(b.Content)
 		if err != nil {
-			w.lose(b.ID, "content", "%v; the bullet is left out", err)
+			w.addLoss(b.ID, "content", "%v; bullet skipped", err)
 			continue
 		}
 		section, fixed := playbook.Section(b.Section), *b
 		if content != b.Content {
-			w.lose(b.ID, "content", "holds characters that a bullet cannot; they were dropped or replaced")
+			w.addLoss(b.ID, "content", "invalid characters were removed or replaced")
 		}
 		if section != b.Section {
-			w.lose(b.ID, "section", "%q is no name of a section; it was written as %q", b.Section, section)
+			w.addLoss(b.ID, "section", "invalid section name %q; written as %q", b.Section, section)
 		}
 		for i, n := range []*int{&fixed.Helpful, &fixed.Harmful, &fixed.Neutral} {
 			if *n < 0 {
-				w.lose(b.ID, [...]string{"helpful", "harmful", "neutral"}[i], "%d is no count; it was written as 0", *n)
+				w.addLoss(b.ID, [...]string{"helpful", "harmful", "neutral"}[i], "invalid count %d; written as 0", *n)
 				*n = 0
 			}
 		}
-		if err := checkID(string(b.ID)); err != nil && w.format != ACE && w.format != AppWorld { // these two find another id
-			w.lose(b.ID, "id", "%v; it is written as it is and reads back as another", err)
+		if err := checkID(string(b.ID)); err != nil && w.format != ACE && w.format != AppWorld { // text formats repair ids
+			w.addLoss(b.ID, "id", "%v; written unchanged, but Read changes it", err)
 		}
 		fixed.Content, fixed.Section = content, section
 		w.bullets = append(w.bullets, &fixed)

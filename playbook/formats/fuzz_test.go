@@ -1,7 +1,6 @@
 package formats_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -11,7 +10,7 @@ import (
 	"debrief/playbook/formats"
 )
 
-// FuzzRead reads anything as each format. What can be read comes out as it went in, and what is written anew reads back.
+// FuzzRead reads arbitrary data as each format. If that succeeds, Write must write the bullets so that Read returns them.
 func FuzzRead(f *testing.F) {
 	for i, seed := range []string{
 		house, "## A\n[a-1] one ```python\n## x\n```\n[b] two\n", "\ufeff[a-1] x\r\n", kayba06, kayba09, kayba093, swe,
@@ -32,42 +31,17 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out, _, err := formats.Write(doc.Format, doc.Book, doc.Bullets, doc.Frame)
-		if err != nil {
-			t.Fatalf("%v, of %q", err, data)
-		}
-		switch doc.Format {
-		case formats.ACE, formats.AppWorld:
-			if !bytes.Equal(out, data) {
-				t.Fatalf("got %q, want %q", out, data)
-			}
-		case formats.Kayba, formats.SweCLI:
-			if want, got := values(t, data), values(t, out); !reflect.DeepEqual(want, got) {
-				t.Fatalf("got %s, want %s", out, data)
-			}
-		}
-		settles(t, doc)
+		checkStable(t, doc)
 	})
 }
 
-// values is a JSON object without next_id, which Write repairs.
-func values(t *testing.T, data []byte) map[string]any {
-	var v map[string]any
-	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
-	dec.UseNumber()
-	if err := dec.Decode(&v); err != nil {
-		t.Fatalf("%v in %q", err, data)
-	}
-	delete(v, "next_id")
-	return v
-}
-
-// settles checks that bullets written without a frame are as many when they are read, and the same from then on.
-func settles(t *testing.T, doc *formats.Document) {
+// checkStable writes and reads bullets twice. Their number must stay the same, and the second round must
+// not change them.
+func checkStable(t *testing.T, doc *formats.Document) {
 	var last []*playbook.Bullet
 	all := doc.Bullets
 	for range 2 {
-		out, _, err := formats.Write(doc.Format, "", all, nil)
+		out, _, err := formats.Write(doc.Format, "", all)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +52,7 @@ func settles(t *testing.T, doc *formats.Document) {
 		last, all = all, again.Bullets
 	}
 	if !slices.EqualFunc(last, all, func(a, b *playbook.Bullet) bool { return reflect.DeepEqual(a, b) }) {
-		t.Fatalf("not the same the second time:\n%s\n%s", show(last), show(all))
+		t.Fatalf("the second round differs:\n%s\n%s", show(last), show(all))
 	}
 }
 
@@ -87,35 +61,27 @@ func show(all []*playbook.Bullet) string {
 	return string(raw)
 }
 
-// FuzzWrite writes with any frame: what is stored can be damaged, and then it is an error or a text with the bullets, and
-// JSON at the least.
+// FuzzWrite writes a bullet with an arbitrary id and content before another one. Read must find both.
 func FuzzWrite(f *testing.F) {
-	for _, seed := range []string{house, kayba06, kayba09, swe} {
-		doc, err := formats.Read([]byte(seed), "", nil)
-		if err != nil {
-			f.Fatal(err)
+	f.Add("a-1", "## X\n[x] helpful=9 harmful=0 :: y\n```")
+	f.Add("[x] y", "helpful=9 harmful=0 :: y")
+	readable, _ := formats.Formats()
+	f.Fuzz(func(t *testing.T, id, content string) {
+		all := []*playbook.Bullet{{ID: playbook.BulletID(id), Section: "tools", Content: content}, {ID: "b-1", Section: "x", Content: "last"}}
+		if id == "b-1" || all[0].ID.CheckImported() != nil {
+			return
 		}
-		f.Add(doc.Frame, string(doc.Bullets[0].ID), "## X\n[x] helpful=9 harmful=0 :: y\n```")
-	}
-	_, writable := formats.Formats()
-	f.Fuzz(func(t *testing.T, frame []byte, id, content string) {
-		all := []*playbook.Bullet{{ID: playbook.BulletID(id), Section: "tools", Content: content}}
-		if id != "b-1" {
-			all = append(all, &playbook.Bullet{ID: "b-1", Section: "x", Content: "last"})
+		want := 2
+		if _, err := playbook.CleanContent(content); err != nil {
+			want = 1
 		}
-		_, unusable := playbook.CleanContent(content)
-		for _, format := range writable {
-			out, _, err := formats.Write(format, "", all, frame)
-			switch format {
-			case formats.Markdown:
-			case formats.Kayba, formats.SweCLI:
-				if err == nil && !json.Valid(out) {
-					t.Errorf("%s: got %q", format, out)
-				}
-			default:
-				if _, readErr := formats.Read(out, format, nil); err == nil && unusable == nil && readErr != nil {
-					t.Errorf("%s: %v in %q", format, readErr, out)
-				}
+		for _, format := range readable {
+			out, _, err := formats.Write(format, "", all)
+			if err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
+			if doc, err := formats.Read(out, format, nil); err != nil || len(doc.Bullets) != want {
+				t.Errorf("%s: error %v, want %d bullets in %q", format, err, want, out)
 			}
 		}
 	})

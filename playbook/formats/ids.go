@@ -4,49 +4,38 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
-// checkID reports what makes text unfit for an id.
+// checkID returns an error if text is not a valid id.
 func checkID(text string) error { return playbook.BulletID(text).Validate() }
 
-func unfit(r rune) bool {
+func invalidInID(r rune) bool {
 	return r == ']' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
 
-// mendID is the id nearest to text that checkID lets pass.
-func mendID(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unfit(r) {
+// repairID returns a valid id that is similar to id.
+func repairID(id string) string {
+	id = strings.Map(func(r rune) rune {
+		if invalidInID(r) {
 			return '-'
 		}
 		return r
-	}, strings.ToValidUTF8(text, "-"))
-	if text = strings.TrimSpace(clip(strings.TrimSpace(text), playbook.MaxID)); text == "" {
+	}, strings.ToValidUTF8(id, "-"))
+	if id = strings.TrimSpace(text.Prefix(strings.TrimSpace(id), playbook.MaxID)); id == "" {
 		return "bullet"
 	}
-	return text
+	return id
 }
 
-// clip is text cut to at most n bytes between two characters.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
-}
-
-// namer gives bullets unique ids.
+// namer assigns unique ids to bullets.
 type namer struct {
 	taken  func(id playbook.BulletID, section, content string) bool
-	used   map[string]bool // given out
-	inFile map[string]bool // of some item of the file: an id derived for another must not take it
-	next   map[string]int  // by id, the number to try next, so that many uses of one id cost no more than one each
+	used   map[string]bool // assigned ids
+	inFile map[string]bool // ids of the file's items; a derived id must differ from them
+	next   map[string]int  // by id, the next number to try, so that many duplicates of an id take linear time
 }
 
 func newNamer(taken func(playbook.BulletID, string, string) bool) *namer {
@@ -56,33 +45,34 @@ func newNamer(taken func(playbook.BulletID, string, string) bool) *namer {
 	return &namer{taken: taken, used: map[string]bool{}, inFile: map[string]bool{}, next: map[string]int{}}
 }
 
-// reserve keeps an id of the file from being derived for another bullet. It is called for all before the first name.
+// reserve records an id of the file, so that it is not derived for another bullet. It must be called for all ids before
+// the first call of name.
 func (n *namer) reserve(id string) { n.inFile[id] = true }
 
-// name is an id for a bullet that the file calls text. If it is another, why says what for.
-func (n *namer) name(text, section, content string) (id playbook.BulletID, why string) {
+// name assigns an id to a bullet that has the id given in the file. If the assigned id differs, why has the reason.
+func (n *namer) name(given, section, content string) (id playbook.BulletID, why string) {
 	free := func(id string) bool {
 		return !n.used[id] && !n.taken(playbook.BulletID(id), section, content)
 	}
-	base := text
-	switch err := checkID(text); {
+	base := given
+	switch err := checkID(given); {
 	case err != nil:
-		why, base = err.Error(), mendID(text)
+		why, base = err.Error(), repairID(given)
 		if !n.inFile[base] && free(base) {
 			n.used[base] = true
 			return playbook.BulletID(base), why
 		}
-	case free(text):
-		n.used[text] = true
-		return playbook.BulletID(text), ""
-	case n.used[text]:
-		why = fmt.Sprintf("the id %s is used a second time", text)
+	case free(given):
+		n.used[given] = true
+		return playbook.BulletID(given), ""
+	case n.used[given]:
+		why = fmt.Sprintf("duplicate id %s", given)
 	default:
-		why = fmt.Sprintf("the book has another bullet with the id %s", text)
+		why = fmt.Sprintf("the book has another bullet with the id %s", given)
 	}
 	for i := max(2, n.next[base]); ; i++ {
 		suffix := fmt.Sprintf("-%d", i)
-		derived := strings.TrimSpace(clip(base, playbook.MaxID-len(suffix))) + suffix
+		derived := strings.TrimSpace(text.Prefix(base, playbook.MaxID-len(suffix))) + suffix
 		if n.inFile[derived] || !free(derived) {
 			continue
 		}
@@ -91,9 +81,9 @@ func (n *namer) name(text, section, content string) (id playbook.BulletID, why s
 	}
 }
 
-// garbled reports whether cleaning took more from a text than white space around it and carriage returns, which are
-// not worth a note.
-func garbled(text, clean string) bool {
+// invalidRemoved reports whether cleaning changed more than surrounding white space and carriage returns, which need no
+// note.
+func invalidRemoved(text, clean string) bool {
 	if len(text) == len(clean) {
 		return text != clean
 	}

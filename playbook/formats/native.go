@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // nativeSchema is the version of the project's own formats.
 const nativeSchema = 1
 
-// nativeHead is the object of a json file without its bullets, and the first line of a jsonl file.
+// nativeHead is the header of the project's own formats: a json file without its bullets, or the first line of a jsonl
+// file.
 type nativeHead struct {
 	Format string `json:"format"`
 	Schema int    `json:"schema"`
@@ -25,7 +27,7 @@ func (h nativeHead) check() error {
 	case h.Format != native:
 		return fmt.Errorf("%w of this format: want \"format\":%q", ErrFormat, native)
 	case h.Schema < 1 || h.Schema > nativeSchema:
-		return fmt.Errorf("schema is %d; this reads schemas up to %d", h.Schema, nativeSchema)
+		return fmt.Errorf("unknown schema %d; this program supports schemas up to %d", h.Schema, nativeSchema)
 	}
 	return nil
 }
@@ -38,24 +40,24 @@ var (
 	statuses = []playbook.Status{"", playbook.Active, playbook.Candidate, playbook.Probation, playbook.Retired, playbook.Quarantined}
 )
 
-// json reads one object with all bullets.
-func (r *reader) json(text string) error {
-	text = strings.TrimPrefix(text, bom)
-	if err := checkJSON(text); err != nil {
+// readJSON reads one object with all bullets.
+func (r *reader) readJSON(input string) error {
+	input = strings.TrimPrefix(input, bom)
+	if err := checkJSON(input); err != nil {
 		return err
 	}
 	var file struct {
 		nativeHead
 		Bullets []json.RawMessage `json:"bullets"`
 	}
-	if err := json.Unmarshal([]byte(text), &file); err != nil {
+	if err := json.Unmarshal([]byte(input), &file); err != nil {
 		return err
 	}
 	if err := file.check(); err != nil {
 		return err
 	}
-	if top, err := parseObject([]byte(text)); err == nil {
-		r.unknown(Note{}, top, nativeTop)
+	if top, err := parseObject([]byte(input)); err == nil {
+		r.noteUnknown(Note{}, top, nativeTop)
 	}
 	r.doc.Book = file.Book
 	list := make([]nativeItem, len(file.Bullets))
@@ -63,63 +65,63 @@ func (r *reader) json(text string) error {
 		if err := list[i].decode(raw); err != nil {
 			return fmt.Errorf("bullets[%d]: %w", i, err)
 		}
-		list[i].at = Note{Item: clip(string(list[i].ID), playbook.MaxID)}
+		list[i].at = Note{Item: text.Prefix(string(list[i].ID), playbook.MaxID)}
 	}
-	r.natives(list)
+	r.addNatives(list)
 	return nil
 }
 
-// jsonl reads a header and one bullet a line.
-func (r *reader) jsonl(text string) error {
+// readJSONL reads a header and one bullet per line.
+func (r *reader) readJSONL(text string) error {
 	var list []nativeItem
-	heads, no := 0, 0
+	heads, lineNo := 0, 0
 	for text := range strings.Lines(strings.TrimPrefix(text, bom)) {
-		no++
+		lineNo++
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
 		raw := []byte(text)
 		o, err := parseLine(text)
 		if err != nil {
-			return fmt.Errorf("line %d: %w", no, err)
+			return fmt.Errorf("line %d: %w", lineNo, err)
 		}
 		if isNative(o) {
 			var head nativeHead
 			if err := json.Unmarshal(raw, &head); err != nil {
-				return fmt.Errorf("line %d: %w", no, err)
+				return fmt.Errorf("line %d: %w", lineNo, err)
 			}
 			if err := head.check(); err != nil {
-				return fmt.Errorf("line %d: %w", no, err)
+				return fmt.Errorf("line %d: %w", lineNo, err)
 			}
 			if heads++; heads == 1 {
 				r.doc.Book = head.Book
 			} else {
-				r.note(Note{Line: no}, "is another header, of book %q; what follows goes into the same document", head.Book)
+				r.note(Note{Line: lineNo}, "second header, of book %q; its bullets are added to the same document", head.Book)
 			}
 			continue
 		}
-		item := nativeItem{at: Note{Line: no}}
+		item := nativeItem{at: Note{Line: lineNo}}
 		if err := item.decode(raw); err != nil {
-			return fmt.Errorf("line %d: %w", no, err)
+			return fmt.Errorf("line %d: %w", lineNo, err)
 		}
 		list = append(list, item)
 	}
 	if heads == 0 && len(list) > 0 {
-		r.note(Note{}, "the file has no header line; it is read as schema %d", nativeSchema)
+		r.note(Note{}, "the header line is missing; read as schema %d", nativeSchema)
 	}
-	r.natives(list)
+	r.addNatives(list)
 	return nil
 }
 
 func parseLine(text string) (object, error) {
 	var raw json.RawMessage
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, fmt.Errorf("is no whole JSON object: %w", err)
+		return nil, fmt.Errorf("incomplete or invalid JSON object: %w", err)
 	}
 	return parseObject(raw)
 }
 
-// nativeItem is a bullet as the file has it.
+// nativeItem is a bullet of a file before its repair.
 type nativeItem struct {
 	playbook.Bullet
 	at      Note
@@ -134,35 +136,36 @@ func (n *nativeItem) decode(raw json.RawMessage) error {
 	return json.Unmarshal(raw, &n.Bullet)
 }
 
-// natives takes bullets, with repairs of what only another hand than ours can have put into the file.
-func (r *reader) natives(list []nativeItem) {
+// addNatives adds the bullets of a json or jsonl file. It repairs values that this program does not write but other
+// programs or people may have written.
+func (r *reader) addNatives(list []nativeItem) {
 	for i := range list {
 		r.names.reserve(string(list[i].ID))
 	}
 	for i := range list {
 		n := &list[i]
-		r.unknown(n.at, n.members, nativeBullet)
+		r.noteUnknown(n.at, n.members, nativeBullet)
 		b := n.Bullet
 		b.Section = playbook.Section(n.Section)
 		if b.Section != n.Section {
-			r.note(n.at, "section %q is %q here", clip(n.Section, 40), b.Section)
+			r.note(n.at, "invalid section name %q; read as %q", text.Clip(n.Section, 40), b.Section)
 		}
 		for _, c := range []*int{&b.Helpful, &b.Harmful, &b.Neutral} {
 			if *c < 0 {
-				r.note(n.at, "a count is %d; it is 0 here", *c)
+				r.note(n.at, "invalid count %d; read as 0", *c)
 				*c = 0
 			}
 		}
 		if !slices.Contains(statuses, b.Status) {
-			r.note(n.at, "status %q is none that is known; the bullet is retired here", clip(string(b.Status), 40))
+			r.note(n.at, "unknown status %q; read as retired", text.Clip(string(b.Status), 40))
 			b.Status = playbook.Retired
 		}
 		b.CreatedAt, b.UpdatedAt, b.LastUsed = inUTC(b.CreatedAt), inUTC(b.UpdatedAt), inUTC(b.LastUsed)
-		r.take(n.at, &b, string(n.ID), n.Content)
+		r.addBullet(n.at, &b, string(n.ID), n.Content)
 	}
 }
 
-// inUTC is a time as the rest of the program has it; its zone says nothing about a bullet.
+// inUTC converts a time to UTC, so that equal times have equal representations.
 func inUTC(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -170,17 +173,17 @@ func inUTC(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// unknown reports members that are read over.
-func (r *reader) unknown(at Note, o object, known []string) {
+// noteUnknown adds a note for each unknown member, which is ignored.
+func (r *reader) noteUnknown(at Note, o object, known []string) {
 	for _, m := range o {
 		if !slices.Contains(known, m.name) {
-			r.note(at, "the field %s is not known and is dropped", clip(m.name, 40))
+			r.note(at, "unknown field %s; ignored", text.Clip(m.name, 40))
 		}
 	}
 }
 
-// encoded is the bullets of a native file, with times in UTC.
-func (w *writer) encoded() ([]json.RawMessage, error) {
+// encodeBullets encodes the bullets for a json or jsonl file, with times in UTC.
+func (w *writer) encodeBullets() ([]json.RawMessage, error) {
 	all := make([]json.RawMessage, len(w.bullets))
 	for i, b := range w.bullets {
 		n := *b
@@ -195,8 +198,8 @@ func (w *writer) encoded() ([]json.RawMessage, error) {
 
 func (w *writer) head() nativeHead { return nativeHead{native, nativeSchema, w.name} }
 
-func (w *writer) json() ([]byte, error) {
-	all, err := w.encoded()
+func (w *writer) writeJSON() ([]byte, error) {
+	all, err := w.encodeBullets()
 	if err != nil {
 		return nil, err
 	}
@@ -207,11 +210,11 @@ func (w *writer) json() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return layout{Indent: "  ", Newline: true}.apply(raw)
+	return indent(raw)
 }
 
-func (w *writer) jsonl() ([]byte, error) {
-	all, err := w.encoded()
+func (w *writer) writeJSONL() ([]byte, error) {
+	all, err := w.encodeBullets()
 	if err != nil {
 		return nil, err
 	}

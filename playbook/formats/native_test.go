@@ -12,7 +12,7 @@ import (
 	"debrief/playbook/formats"
 )
 
-func TestOurFormatsLoseNothing(t *testing.T) {
+func TestNativeFormatsLoseNothing(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	want := []*playbook.Bullet{
@@ -21,21 +21,21 @@ func TestOurFormatsLoseNothing(t *testing.T) {
 		{ID: "a", Section: "y", Content: "d", Status: playbook.Active, CreatedAt: at, UpdatedAt: at.Add(time.Nanosecond), LastUsed: at.Add(time.Hour)},
 	}
 	for _, f := range []formats.Format{formats.JSON, formats.JSONL} {
-		out, losses, err := formats.Write(f, "invoices", want, []byte("ignored"))
+		out, losses, err := formats.Write(f, "invoices", want)
 		if err != nil || len(losses) > 0 {
 			t.Fatalf("%s: losses %v, error %v", f, losses, err)
 		}
 		doc := read(t, string(out), "")
-		if doc.Format != f || doc.Book != "invoices" || doc.Frame != nil || len(doc.Notes) > 0 {
-			t.Errorf("%s: got %s, book %q, frame %q, notes %v", f, doc.Format, doc.Book, doc.Frame, doc.Notes)
+		if doc.Format != f || doc.Book != "invoices" || len(doc.Notes) > 0 {
+			t.Errorf("%s: got %s, book %q, notes %v", f, doc.Format, doc.Book, doc.Notes)
 		}
 		if diff := cmp.Diff(want, doc.Bullets); diff != "" {
 			t.Errorf("%s: bullets (-want +got):\n%s", f, diff)
 		}
 		zoned := *want[2]
 		zoned.CreatedAt = zoned.CreatedAt.In(time.FixedZone("", 3600))
-		if again, _, err := formats.Write(f, "invoices", append(want[:2:2], &zoned), nil); err != nil || string(again) != string(out) {
-			t.Errorf("%s: a time in another zone is another time, error %v", f, err)
+		if again, _, err := formats.Write(f, "invoices", append(want[:2:2], &zoned)); err != nil || string(again) != string(out) {
+			t.Errorf("%s: the same time in another zone is written differently, error %v", f, err)
 		}
 	}
 }
@@ -48,13 +48,13 @@ func TestJSONLWithoutAHeaderIsRead(t *testing.T) {
 		`{"id":"c","section":"s","content":""}`,
 	}, "\n"), "")
 	checkNotes(t, doc.Notes, []string{
-		"the file has no header line; it is read as schema 1",
-		"line 1: the field colour is not known",
-		`line 1: section "Tax & Duty" is "tax_and_duty" here`,
-		"line 1: a count is -3",
-		`line 1: status "odd" is none that is known; the bullet is retired here`,
-		"line 1: characters that a bullet cannot hold",
-		"line 3: the id a is used a second time; it is a-2 here",
+		"the header line is missing; read as schema 1",
+		"line 1: unknown field colour",
+		`line 1: invalid section name "Tax & Duty"; read as "tax_and_duty"`,
+		"line 1: invalid count -3",
+		`line 1: unknown status "odd"; read as retired`,
+		"line 1: invalid characters were removed",
+		"line 3: duplicate id a; renamed to a-2",
 		"line 4: content: is empty",
 	})
 	want := []*playbook.Bullet{
@@ -66,18 +66,18 @@ func TestJSONLWithoutAHeaderIsRead(t *testing.T) {
 	}
 }
 
-func TestJSONLOfTwoBooksIsOneDocument(t *testing.T) {
+func TestJSONLWithTwoHeaders(t *testing.T) {
 	t.Parallel()
 	var both string
 	for _, name := range []string{"one", "two"} {
-		out, _, err := formats.Write(formats.JSONL, name, []*playbook.Bullet{{ID: "a", Section: "s", Content: name}}, nil)
+		out, _, err := formats.Write(formats.JSONL, name, []*playbook.Bullet{{ID: "a", Section: "s", Content: name}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		both += string(out)
 	}
 	doc := read(t, both, "")
-	checkNotes(t, doc.Notes, []string{`line 3: is another header, of book "two"`, "line 4: the id a is used a second time"})
+	checkNotes(t, doc.Notes, []string{`line 3: second header, of book "two"`, "line 4: duplicate id a"})
 	if doc.Book != "one" || len(doc.Bullets) != 2 {
 		t.Errorf("got book %q, %d bullets", doc.Book, len(doc.Bullets))
 	}
@@ -90,20 +90,20 @@ func TestMarkdownShowsTheActiveBullets(t *testing.T) {
 		{ID: "a", Section: "x", Content: "one", Helpful: 3},
 		{ID: "c", Section: "x", Content: "gone", Status: playbook.Retired},
 	}
-	out, losses, err := formats.Write(formats.Markdown, "book", bullets, nil)
+	out, losses, err := formats.Write(formats.Markdown, "book", bullets)
 	if err != nil || string(out) != playbook.Render(bullets[:2]) || len(losses) != 1 || losses[0].Bullet != "c" {
 		t.Errorf("losses %v, error %v, got\n%s", losses, err, out)
 	}
 }
 
-func TestWhatNoPlaybookHoldsIsNotPassedOn(t *testing.T) {
+func TestWriteCleansInvalidBullets(t *testing.T) {
 	t.Parallel()
 	for _, f := range []formats.Format{formats.ACE, formats.AppWorld, formats.Kayba, formats.SweCLI, formats.JSON, formats.JSONL} {
 		out, losses, err := formats.Write(f, "book", []*playbook.Bullet{
 			{ID: "a-1", Section: "A B", Content: " x\x00\r\ny ", Helpful: -1},
 			{ID: "a-2", Section: "s", Content: " "},
 			{ID: "a-3", Section: "s", Content: strings.Repeat("x", playbook.MaxContent+1)},
-		}, nil)
+		})
 		if err != nil || len(losses) < 5 {
 			t.Errorf("%s: losses %v, error %v", f, losses, err)
 		}
@@ -111,7 +111,7 @@ func TestWhatNoPlaybookHoldsIsNotPassedOn(t *testing.T) {
 			t.Errorf("%s: got %+v", f, doc.Bullets[0])
 		}
 		for _, bad := range [][]*playbook.Bullet{{nil}, {{ID: "a", Content: "x"}, {ID: "a", Content: "y"}}} {
-			if _, _, err := formats.Write(f, "book", bad, nil); err == nil {
+			if _, _, err := formats.Write(f, "book", bad); err == nil {
 				t.Errorf("%s: got no error", f)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"debrief/playbook/formats"
 )
 
-// hostile is what contents and files are made of: everything that a line of a text can be, and what cuts lines.
+// hostile has the parts of generated contents and files: every kind of line, and characters that split lines.
 var hostile = []string{
 	"\n", "\n", "\n", "\r\n", " ", "  ", "\t", "\x00", "\u2028", "\xff", "\\", "## X", "##", "# y", "[x] helpful=99 harmful=0 :: y",
 	"[x-00001] z", "[intro] z", "[x-00001]", "[x]", "[1, 2]", "helpful=3 harmful=0 :: ", "harmful=", "helpful=-1", " :: ", "```", "```python",
@@ -26,7 +26,7 @@ func content() *rapid.Generator[string] {
 	})
 }
 
-// clean is a content that a playbook can have.
+// clean draws a valid content.
 func clean(t *rapid.T) string {
 	text, err := playbook.CleanContent(content().Draw(t, "content"))
 	if err != nil {
@@ -48,7 +48,7 @@ func sections() *rapid.Generator[string] {
 	})
 }
 
-// bullets are some that a playbook can have, but for their ids.
+// bullets draws bullets that are valid except for their ids.
 func bullets(t *rapid.T) []*playbook.Bullet {
 	all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *playbook.Bullet {
 		return &playbook.Bullet{
@@ -66,7 +66,7 @@ func bullets(t *rapid.T) []*playbook.Bullet {
 	})
 }
 
-// lost is the losses by bullet and field.
+// lost indexes losses by bullet and field.
 func lost(losses []formats.Loss) map[string]bool {
 	set := map[string]bool{}
 	for _, l := range losses {
@@ -75,10 +75,10 @@ func lost(losses []formats.Loss) map[string]bool {
 	return set
 }
 
-// plain is a content without what Write may put before its lines.
+// plain removes the escapes that Write may have added.
 func plain(content string) string { return strings.ReplaceAll(content, `\`, "") }
 
-// differ says in what a bullet that was written and read differs, losses aside.
+// differ describes the difference of a bullet after writing and reading, except for losses.
 func differ(was, is *playbook.Bullet, lost map[string]bool) string {
 	kept := func(field string) bool { return !lost[string(was.ID)+"\x00"+field] }
 	switch {
@@ -98,7 +98,25 @@ func differ(was, is *playbook.Bullet, lost map[string]bool) string {
 	return ""
 }
 
-// inFileOrder is bullets as a file without a frame has them: a text section by section.
+// checkReadBack writes bullets and reads them. Each must be the same, except for the losses.
+func checkReadBack(t *rapid.T, f formats.Format, all []*playbook.Bullet) {
+	out, losses, err := formats.Write(f, "book", all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := formats.Read(out, f, nil)
+	if err != nil || len(doc.Bullets) != len(all) {
+		t.Fatalf("error %v, want %d bullets from\n%s", err, len(all), out)
+	}
+	set := lost(losses)
+	for i, was := range inFileOrder(f, all) {
+		if what := differ(was, doc.Bullets[i], set); what != "" {
+			t.Errorf("%+v was read back with %s from\n%s", was, what, out)
+		}
+	}
+}
+
+// inFileOrder sorts bullets like a text, which has them section by section.
 func inFileOrder(f formats.Format, all []*playbook.Bullet) []*playbook.Bullet {
 	if f != formats.ACE && f != formats.AppWorld {
 		return all
@@ -116,40 +134,18 @@ func inFileOrder(f formats.Format, all []*playbook.Bullet) []*playbook.Bullet {
 	return sorted
 }
 
-func TestWhatIsWrittenReadsBack(t *testing.T) {
+func TestWrittenBulletsAreReadBack(t *testing.T) {
 	t.Parallel()
 	readable, _ := formats.Formats()
-	rapid.Check(t, func(t *rapid.T) {
-		f := rapid.SampledFrom(readable).Draw(t, "format")
-		all := bullets(t)
-		out, losses, err := formats.Write(f, "book", all, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := formats.Read(out, f, nil)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, out)
-		}
-		if len(doc.Bullets) != len(all) {
-			t.Fatalf("got %d bullets, want %d, from\n%s", len(doc.Bullets), len(all), out)
-		}
-		set := lost(losses)
-		for i, was := range inFileOrder(f, all) {
-			if what := differ(was, doc.Bullets[i], set); what != "" {
-				t.Errorf("%+v came back with %s from\n%s", was, what, out)
-			}
-		}
-		if doc.Frame == nil {
-			return
-		}
-		again, _, err := formats.Write(f, "book", doc.Bullets, doc.Frame)
-		if err != nil || string(again) != string(out) {
-			t.Errorf("error %v, the second time it is\n%s\nand the first time\n%s", err, again, out)
-		}
-	})
+	for _, f := range readable {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) { checkReadBack(t, f, bullets(t)) })
+		})
+	}
 }
 
-// file is a text of hostile lines.
+// file draws a text of hostile lines.
 func file(t *rapid.T) string {
 	var out strings.Builder
 	for i := range rapid.IntRange(1, 12).Draw(t, "lines") {
@@ -168,90 +164,16 @@ func file(t *rapid.T) string {
 	return out.String()
 }
 
-// An import that is edited and exported has the bullets of the book and no others, whatever the file was.
-func TestEditsOfAnyTextReadBack(t *testing.T) {
+// The bullets of a text are written to every format and read back.
+func TestImportedTextsAreReadBack(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		f := rapid.SampledFrom([]formats.Format{formats.ACE, formats.AppWorld}).Draw(t, "format")
-		text := file(t)
-		doc, err := formats.Read([]byte(text), f, nil)
-		if err != nil {
-			return
-		}
-		if out, _, err := formats.Write(f, "book", doc.Bullets, doc.Frame); err != nil || string(out) != text {
-			t.Fatalf("unchanged, error %v, got\n%q\nwant\n%q", err, out, text)
-		}
-		var all []*playbook.Bullet
-		for _, b := range doc.Bullets {
-			switch rapid.IntRange(0, 5).Draw(t, "edit") {
-			case 0:
-				continue
-			case 1:
-				b.Content = clean(t)
-			case 2:
-				b.Helpful++
-			case 3:
-				b.Section = playbook.Section(sections().Draw(t, "section"))
-			}
-			all = append(all, b)
-		}
-		for _, b := range bullets(t) {
-			if !slices.ContainsFunc(all, func(o *playbook.Bullet) bool { return o.ID == b.ID }) {
-				all = append(all, b)
-			}
-		}
-		out, _, err := formats.Write(f, "book", all, doc.Frame)
-		if err != nil {
-			t.Fatalf("%v, from\n%q", err, text)
-		}
-		again, err := formats.Read(out, f, nil)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, out)
-		}
-		if got, want := said(f, again.Bullets), said(f, all); !slices.Equal(got, want) {
-			t.Errorf("got\n%q\nwant\n%q\nfrom\n%s\nof\n%s", got, want, out, text)
-		}
-	})
-}
-
-// said is what bullets say in a text, sorted. Sections are left out, as not every one has a header.
-func said(f formats.Format, all []*playbook.Bullet) []string {
-	var got []string
-	for _, b := range all {
-		text := fmt.Sprintf("%q", plain(b.Content))
-		if f == formats.ACE {
-			text += fmt.Sprint(b.Helpful, b.Harmful)
-		}
-		got = append(got, text)
-	}
-	slices.Sort(got)
-	return got
-}
-
-// A change of one bullet leaves the text before and after its lines as it was.
-func TestAChangeOfOneBulletIsLocal(t *testing.T) {
-	t.Parallel()
+	readable, _ := formats.Formats()
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom([]formats.Format{formats.ACE, formats.AppWorld}).Draw(t, "format")
 		doc, err := formats.Read([]byte(file(t)), f, nil)
 		if err != nil {
 			return
 		}
-		i := rapid.IntRange(0, len(doc.Bullets)-1).Draw(t, "which")
-		const mark = "¤a bullet that says this and no more¤"
-		doc.Bullets[i].Content = mark
-		out, _, err := formats.Write(f, "book", doc.Bullets, doc.Frame)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := formats.Read(out, f, nil)
-		if err != nil || len(again.Bullets) != len(doc.Bullets) || again.Bullets[i].Content != mark {
-			t.Fatalf("error %v, got\n%s", err, out)
-		}
-		for j, b := range doc.Bullets {
-			if got := again.Bullets[j]; got.Content != b.Content || got.Section != b.Section {
-				t.Errorf("bullet %d was %+v and is %+v in\n%s", j, b, got, out)
-			}
-		}
+		checkReadBack(t, rapid.SampledFrom(readable).Draw(t, "written"), doc.Bullets)
 	})
 }

@@ -2,19 +2,17 @@ package formats
 
 import "strings"
 
-// block is a run of lines that belong together. A block of kind other is text: lines that are neither a header nor of
-// a bullet.
+// block is a header, a bullet with all its lines, or a line that resembles a bullet.
 type block struct {
 	line
-	at   int    // offset in the text
-	no   int    // number of the first line, from 1
-	raw  string // all of it, line ends included
-	body string // of a bullet: the content as it stands there
-	why  string // of text: why it is no bullet, where one could think that it is
+	lineNo int    // number of the first line, from 1
+	body   string // of a bullet: its content before cleaning
+	note   string // of a line that resembles a bullet: the reason why it is not one
 }
 
-// scan splits a text into blocks, in time proportional to its length. Every line must have a line end.
-func scan(text string, f Format) []block {
+// scan splits a text into blocks in linear time. Outside is the number of other lines that are not blank and belong to no
+// bullet.
+func scan(text string, f Format) (blocks []block, outside int) {
 	s := scanner{format: f, text: text}
 	at := 0
 	for raw := range strings.Lines(text) {
@@ -28,49 +26,58 @@ func scan(text string, f Format) []block {
 	for i := 0; i < s.count(); {
 		i = s.step(i)
 	}
-	return s.blocks
+	return s.blocks, s.outside
 }
 
 type scanner struct {
 	format Format
 	text   string
 	starts []int // offset of each line, and of the end
-	blocks []block
 
-	// For each line, the next one from there on that closes a code block, and that begins a bullet beyond doubt. Nil
-	// where there is no code.
+	blocks      []block
+	outside     int
+	afterBullet bool // the line before belongs to a bullet
+
+	// For each line, the index of the next line, itself included, that closes a code block (closes) or certainly begins a
+	// bullet (breaks). Nil in a text without code.
 	closes, breaks []int
 }
 
 func (s *scanner) count() int { return len(s.starts) - 1 }
 
-// line is a line without its end.
+// line returns a line without its line end.
 func (s *scanner) line(i int) string {
 	return strings.TrimSuffix(strings.TrimSuffix(s.text[s.starts[i]:s.starts[i+1]], "\n"), "\r")
 }
 
-// step makes a block of line i and those that belong to it, and returns the next line.
-func (s *scanner) step(i int) int {
+// step reads the block that begins at line i and returns the index of the line after it.
+func (s *scanner) step(i int) (next int) {
 	text := s.line(i)
 	l := classify(text, s.format)
-	under := len(s.blocks) > 0 && s.blocks[len(s.blocks)-1].kind == bullet
+	b := block{line: l, lineNo: i + 1}
+	next = i + 1
 	switch {
 	case l.kind == bullet:
-		end := s.bulletEnd(i, l.body)
-		return s.add(block{line: l, body: s.content(l.body, i+1, end)}, i, end)
+		next = s.bulletEnd(i, l.body)
+		b.body = s.content(l.body, i+1, next)
 	case l.kind == header:
-		return s.add(block{line: l}, i, i+1)
-	case l.kind == almost:
-		return s.add(block{why: "starts like a bullet, but its counters are no numbers from 0 up; it is kept as it is and is no bullet"}, i, i+1)
+	case l.kind == malformed:
+		b.note = "malformed bullet: the counters are not non-negative integers"
 	case s.format == ACE && classify(text, AppWorld).kind == bullet:
-		return s.add(block{why: "has no counters; it is kept as it is and is no bullet"}, i, i+1)
-	case under && l.kind == other:
-		return s.add(block{why: "stands under a bullet and is not indented; it is kept as it is and is no part of the bullet"}, i, i+1)
+		b.note = "bullet without counters"
+	case s.afterBullet && l.kind == other:
+		b.note = "line after a bullet without indentation"
+	case l.kind == other:
+		s.outside++
 	}
-	return s.add(block{line: line{kind: l.kind}}, i, i+1)
+	if l.kind == bullet || l.kind == header || b.note != "" {
+		s.blocks = append(s.blocks, b)
+	}
+	s.afterBullet = l.kind == bullet
+	return next
 }
 
-// content is what a bullet says on its first line and on those from i to end.
+// content joins the content of a bullet's first line and of the lines from i to end.
 func (s *scanner) content(first string, i, end int) string {
 	if i == end {
 		return first
@@ -88,19 +95,7 @@ func (s *scanner) content(first string, i, end int) string {
 	return out.String()
 }
 
-// add appends a block of the lines from i to end; text joins text, and blank lines stay by themselves.
-func (s *scanner) add(b block, i, end int) int {
-	b.at, b.no, b.raw = s.starts[i], i+1, s.text[s.starts[i]:s.starts[end]]
-	if n := len(s.blocks); n > 0 && b.why == "" && (b.kind == other || b.kind == blank) && s.blocks[n-1].kind == b.kind {
-		last := &s.blocks[n-1]
-		last.raw = s.text[last.at:s.starts[end]]
-		return end
-	}
-	s.blocks = append(s.blocks, b)
-	return end
-}
-
-// bulletEnd is the line after the last one of the bullet that begins on line i with body.
+// bulletEnd returns the index after the last line of the bullet that begins on line i with body.
 func (s *scanner) bulletEnd(i int, body string) int {
 	if s.format == ACE {
 		for i++; i < s.count() && strings.HasPrefix(s.line(i), "  "); i++ {
@@ -114,7 +109,7 @@ func (s *scanner) bulletEnd(i int, body string) int {
 	for i = end; i < s.count(); i++ {
 		text := s.line(i)
 		switch classify(text, AppWorld).kind {
-		case blank: // it is the bullet's only if another line of the bullet follows
+		case blank: // part of the bullet only if another line of the bullet follows
 		case other:
 			i = s.codeEnd(i, text)
 			end = i + 1
@@ -125,7 +120,7 @@ func (s *scanner) bulletEnd(i int, body string) int {
 	return end
 }
 
-// codeEnd is the line that closes the code block that text, on line i, opens; i itself if it opens none.
+// codeEnd returns the line that closes the code block opened by text on line i. It returns i if text opens none.
 func (s *scanner) codeEnd(i int, text string) int {
 	if s.closes == nil || !opensCode(text) {
 		return i
@@ -136,13 +131,15 @@ func (s *scanner) codeEnd(i int, text string) int {
 	return i
 }
 
-// opensCode reports whether a line ends in the opening of a code block and not in the closing of code on that line.
+// opensCode reports whether a line ends with backquotes that open a code block. Backquotes that close code on the same
+// line do not count.
 func opensCode(text string) bool {
 	return codeOpens.MatchString(text) && strings.Count(text, "```")%2 == 1
 }
 
 func closesCode(text string) bool { return strings.TrimSpace(text) == "```" }
 
+// findCode fills closes and breaks.
 func (s *scanner) findCode() {
 	n := s.count()
 	s.closes, s.breaks = make([]int, n+1), make([]int, n+1)

@@ -9,35 +9,35 @@ import (
 	"debrief/playbook"
 )
 
-// The lines of the text formats; the package comment has the rules.
+// The lines of the text formats; see the package comment for the rules.
 var (
-	countedLine = regexp.MustCompile(`^\[([^\]]+)\]\s*helpful=(\d+)\s*harmful=(\d+)\s*::\s*`)
-	almostLine  = regexp.MustCompile(`^\[[^\]]+\]\s*(?:helpful|harmful)=`)
-	plainLine   = regexp.MustCompile(`^\[(\pL[\pL\pN_.:/-]+)\](?:[ \t]+|$)`)
-	numberedID  = regexp.MustCompile(`-\d+$`)
-	codeOpens   = regexp.MustCompile("(?:^|[^`\\\\])```[A-Za-z0-9_+.#-]*$")
+	countedLine   = regexp.MustCompile(`^\[([^\]]+)\]\s*helpful=(\d+)\s*harmful=(\d+)\s*::\s*`)
+	malformedLine = regexp.MustCompile(`^\[[^\]]+\]\s*(?:helpful|harmful)=`)
+	plainLine     = regexp.MustCompile(`^\[(\pL[\pL\pN_.:/-]+)\](?:[ \t]+|$)`)
+	numberedID    = regexp.MustCompile(`-\d+$`)
+	codeOpens     = regexp.MustCompile("(?:^|[^`\\\\])```[A-Za-z0-9_+.#-]*$")
 )
 
 type kind int
 
 const (
-	other  kind = iota
-	blank       // nothing but white space
-	header      // begins a section
-	bullet      // begins a bullet
-	almost      // has the beginning of a bullet and no counters that can be read
+	other     kind = iota
+	blank          // only white space
+	header         // begins a section
+	bullet         // begins a bullet
+	malformed      // begins like a bullet, with invalid counters
 )
 
-// line is what one line of a text is.
+// line is one parsed line of a text.
 type line struct {
 	kind             kind
-	id, body         string // of a bullet; body is what of the content is on the line
+	id, body         string // of a bullet; body is the part of the content on this line
 	title            string // of a header
 	counted          bool   // the bullet has counters
 	helpful, harmful int
 }
 
-// numbered reports whether the line begins a bullet beyond doubt, its id being of the kind that tools mint.
+// numbered reports whether the line certainly begins a bullet: it has counters, or an id with a number.
 func (l *line) numbered() bool {
 	return l.kind == bullet && (l.counted || numberedID.MatchString(l.id))
 }
@@ -57,12 +57,12 @@ func classify(text string, f Format) line {
 		helpful, err1 := strconv.Atoi(m[2])
 		harmful, err2 := strconv.Atoi(m[3])
 		if err1 != nil || err2 != nil {
-			return line{kind: almost}
+			return line{kind: malformed}
 		}
 		return line{kind: bullet, id: m[1], body: trimmed[len(m[0]):], counted: true, helpful: helpful, harmful: harmful}
 	}
-	if almostLine.MatchString(trimmed) {
-		return line{kind: almost}
+	if malformedLine.MatchString(trimmed) {
+		return line{kind: malformed}
 	}
 	if f == AppWorld && !indented {
 		if m := plainLine.FindStringSubmatch(trimmed); m != nil && (len(m[0]) < len(trimmed) || numberedID.MatchString(m[1])) {
@@ -72,7 +72,7 @@ func classify(text string, f Format) line {
 	return line{}
 }
 
-// defaultSection is that of bullets above the first header.
+// defaultSection returns the section of bullets above the first header.
 func defaultSection(f Format) string {
 	if f == ACE {
 		return "general"
@@ -80,23 +80,24 @@ func defaultSection(f Format) string {
 	return "others"
 }
 
-// twins are sections whose header and whose name in the table of slugs the authors spell differently.
-var twins = map[string]string{
+// aliases maps sections that the authors write differently in headers and in their table of slugs.
+var aliases = map[string]string{
 	"problem-solving_heuristics":               "problem_solving_heuristics",
 	"problem-solving_heuristics_and_workflows": "problem_solving_heuristics_and_workflows",
 }
 
-// sectionOf is the section that a header begins.
+// sectionOf returns the section of a header.
 func sectionOf(title string) string {
 	title = strings.TrimSpace(strings.TrimLeft(title, "#"))
 	section := playbook.Section(strings.TrimSpace(strings.TrimRight(title, ":")))
-	if twin, ok := twins[section]; ok {
-		return twin
+	if alias, ok := aliases[section]; ok {
+		return alias
 	}
 	return section
 }
 
-// headerFor is the title of a header that sectionOf reads as the section, if there is one. The authors write capitals.
+// headerFor returns the title of a section's header, in capitals if sectionOf then returns the same section. The authors
+// write capitals. For some sections sectionOf does not return the same section for any title.
 func headerFor(section string) string {
 	title := strings.ReplaceAll(section, "_", " ")
 	if upper := strings.ToUpper(title); sectionOf(upper) == section {

@@ -21,17 +21,17 @@ func read(t testing.TB, text string, f formats.Format) *formats.Document {
 	return doc
 }
 
-// write writes a document as it stands now.
+// write formats a document.
 func write(t testing.TB, doc *formats.Document) (string, []formats.Loss) {
 	t.Helper()
-	out, losses, err := formats.Write(doc.Format, "book", doc.Bullets, doc.Frame)
+	out, losses, err := formats.Write(doc.Format, "book", doc.Bullets)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(out), losses
 }
 
-// checkNotes compares notes with the beginnings of those that are wanted.
+// checkNotes compares notes with the expected prefixes.
 func checkNotes(t *testing.T, got []formats.Note, want []string) {
 	t.Helper()
 	if !slices.EqualFunc(got, want, func(n formats.Note, w string) bool { return strings.HasPrefix(n.String(), w) }) {
@@ -39,8 +39,8 @@ func checkNotes(t *testing.T, got []formats.Note, want []string) {
 	}
 }
 
-// Each file is one that breaks a tool somewhere. All come out byte for byte as they went in.
-func TestTextThatBreaksOthers(t *testing.T) {
+// Each of these files breaks another tool.
+func TestUnusualTexts(t *testing.T) {
 	t.Parallel()
 	type bullets = []playbook.Bullet
 	long := strings.Repeat("ab ", 350_000)
@@ -51,10 +51,11 @@ func TestTextThatBreaksOthers(t *testing.T) {
 		notes      []string
 	}{
 		{
-			name:   "a preamble before the first header is kept",
+			name:   "a preamble before the first header is ignored",
 			text:   "House rules, 2026.\n\n# read me\n## TOOL USE\n[tool-00001] helpful=2 harmful=1 :: Ask first.\n",
 			format: formats.ACE,
 			want:   bullets{{ID: "tool-00001", Section: "tool_use", Content: "Ask first.", Helpful: 2, Harmful: 1}},
+			notes:  []string{"lines outside bullets: 2; ignored"},
 		}, {
 			name:   "bullets above the first header have a section",
 			text:   "[a-00001] helpful=0 harmful=0 :: One.\n## Tax & Duty:\n[b-00002] helpful=0 harmful=0 :: Two.",
@@ -72,7 +73,7 @@ func TestTextThatBreaksOthers(t *testing.T) {
 				{ID: "財務-00004", Section: "x", Content: "e"},
 			},
 		}, {
-			name: "a second use of an id gets an id of its own that no other bullet of the file has",
+			name: "a duplicate id gets a new unique id",
 			text: "## X\n[a-1] helpful=1 harmful=0 :: one\n[a-1] helpful=2 harmful=0 :: two\n[a-1] helpful=3 harmful=0 :: two\n" +
 				"[a-1-2] helpful=4 harmful=0 :: four\n",
 			format: formats.ACE,
@@ -82,9 +83,9 @@ func TestTextThatBreaksOthers(t *testing.T) {
 				{ID: "a-1-4", Section: "x", Content: "two", Helpful: 3},
 				{ID: "a-1-2", Section: "x", Content: "four", Helpful: 4},
 			},
-			notes: []string{"line 3, a-1: the id a-1 is used a second time; it is a-1-3 here", "line 4, a-1: the id a-1 is used a second time"},
+			notes: []string{"line 3, a-1: duplicate id a-1; renamed to a-1-3", "line 4, a-1: duplicate id a-1"},
 		}, {
-			name:   "an id that is none is mended",
+			name:   "an invalid id is repaired",
 			text:   "## X\n[ a-1\x01 ] helpful=1 harmful=0 :: one\n[" + strings.Repeat("i", 300) + "] helpful=1 harmful=0 :: two\n[b\xff] helpful=1 harmful=0 :: three\n",
 			format: formats.ACE,
 			want: bullets{
@@ -93,8 +94,8 @@ func TestTextThatBreaksOthers(t *testing.T) {
 				{ID: "b-", Section: "x", Content: "three", Helpful: 1},
 			},
 			notes: []string{
-				"line 2, a-1-: the id has white space around it; it is a-1- here", "line 3, " + strings.Repeat("i", 256) + ": the id is longer",
-				"line 4, b-: the id is no valid UTF-8; it is b- here",
+				"line 2, a-1-: id has leading or trailing white space; renamed to a-1-", "line 3, " + strings.Repeat("i", 256) + ": id is longer",
+				"line 4, b-: id is not valid UTF-8; renamed to b-",
 			},
 		}, {
 			name:   "two colons in a content are content",
@@ -112,24 +113,24 @@ func TestTextThatBreaksOthers(t *testing.T) {
 			format: formats.ACE,
 			want:   bullets{{ID: "a-1", Section: "x", Content: "one\nmore", Helpful: 1}, {ID: "a-2", Section: "x", Content: "two"}},
 		}, {
-			name:   "mixed line ends and trailing spaces stay as they are",
+			name:   "mixed line ends and trailing spaces stay out of the contents",
 			text:   "## X \r\n[a-1] helpful=1 harmful=0 :: one  \n\t\n[a-2]  helpful=0 harmful=0 ::two\r\n",
 			format: formats.ACE,
 			want:   bullets{{ID: "a-1", Section: "x", Content: "one", Helpful: 1}, {ID: "a-2", Section: "x", Content: "two"}},
 		}, {
-			name:   "NUL and bytes that are no text are dropped with a note",
+			name:   "NUL and invalid UTF-8 are removed with a note",
 			text:   "## X\n[a-1] helpful=1 harmful=0 :: o\x00ne\n[a-2] helpful=0 harmful=0 :: \xfftwo\n",
 			format: formats.ACE,
 			want:   bullets{{ID: "a-1", Section: "x", Content: "one", Helpful: 1}, {ID: "a-2", Section: "x", Content: "\uFFFDtwo"}},
-			notes:  []string{"line 2, a-1: characters that a bullet cannot hold were dropped", "line 3, a-2: characters"},
+			notes:  []string{"line 2, a-1: invalid characters were removed", "line 3, a-2: invalid characters"},
 		}, {
-			name:   "a line of a megabyte is left out with a note",
+			name:   "a line of a megabyte is skipped with a note",
 			text:   "## X\n[a-1] helpful=1 harmful=0 :: " + long + "\n[a-2] helpful=0 harmful=0 :: two\n",
 			format: formats.ACE,
 			want:   bullets{{ID: "a-2", Section: "x", Content: "two"}},
-			notes:  []string{"line 2, a-1: content: is longer than 65536 bytes; the bullet is left out"},
+			notes:  []string{"line 2, a-1: content: is longer than 65536 bytes; bullet skipped"},
 		}, {
-			name:   "a bullet that says nothing is left out with a note",
+			name:   "an empty bullet is skipped with a note",
 			text:   "## X\n[a-1] helpful=1 harmful=0 ::\n[a-2] helpful=0 harmful=0 :: two\n",
 			format: formats.ACE,
 			want:   bullets{{ID: "a-2", Section: "x", Content: "two"}},
@@ -140,19 +141,19 @@ func TestTextThatBreaksOthers(t *testing.T) {
 			format: formats.ACE,
 			want:   bullets{{ID: "a-1", Section: "x", Content: "one", Helpful: 7, Harmful: 1 << 31}},
 		}, {
-			name: "counters that are no counts make no bullet",
+			name: "a bullet with invalid counters is ignored",
 			text: "## X\n[a-1] helpful=-1 harmful=0 :: one\n[a-2] helpful=1 :: two\n[a-3] helpful=99999999999999999999 harmful=0 :: three\n" +
 				"[a-4] helpful=0 harmful=0 :: four\n",
 			format: formats.ACE,
 			want:   bullets{{ID: "a-4", Section: "x", Content: "four"}},
-			notes:  []string{"line 2: starts like a bullet", "line 3: starts like a bullet", "line 4: starts like a bullet"},
+			notes:  []string{"line 2: malformed bullet", "line 3: malformed bullet", "line 4: malformed bullet"},
 		}, {
-			name: "other lines of an ace file are kept in place and are nobody's",
+			name: "other lines of an ace file are ignored",
 			text: "## X\nAbout X.\n  [ ] indented, under no bullet\n[a-1] helpful=0 harmful=0 :: one\nfree text\nmore of it\n[b-1] no counters\n\n" +
 				" \t[a-2] helpful=0 harmful=0 :: two\n  three\n\n  four\n",
 			format: formats.ACE,
 			want:   bullets{{ID: "a-1", Section: "x", Content: "one"}, {ID: "a-2", Section: "x", Content: "two\nthree"}},
-			notes:  []string{"line 5: stands under a bullet", "line 7: has no counters"},
+			notes:  []string{"line 5: line after a bullet", "line 7: bullet without counters", "lines outside bullets: 4; ignored"},
 		}, {
 			name: "code in an appworld bullet is content, whatever its lines look like",
 			text: "## CODE:\n[code-00001] Page through it:\n```python\n## all of them\nfor i in n:\n\n    [x] = f(i)\n```\n[x] done\n[1, 2]\n\n" +
@@ -190,10 +191,6 @@ func TestTextThatBreaksOthers(t *testing.T) {
 				t.Errorf("bullets (-want +got):\n%s", diff)
 			}
 			checkNotes(t, doc.Notes, test.notes)
-			slices.Reverse(doc.Bullets)
-			if out, _ := write(t, doc); out != test.text {
-				t.Errorf("it came out as\n%.2000q", out)
-			}
 		})
 	}
 }
@@ -211,70 +208,7 @@ const house = `Our rules.
 Signed: us
 `
 
-// Each change of a bullet changes its own lines and no others.
-func TestOnlyTheLinesOfChangedBulletsChange(t *testing.T) {
-	t.Parallel()
-	replace := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(house) }
-	for _, test := range []struct {
-		name   string
-		change func(b []*playbook.Bullet) []*playbook.Bullet
-		want   string
-	}{
-		{"a counter", func(b []*playbook.Bullet) []*playbook.Bullet {
-			b[0].Helpful++
-			return b
-		}, replace("[tool-00001] helpful=1", "[tool-00001] helpful=2")},
-		{"a counter of a line with another spelling", func(b []*playbook.Bullet) []*playbook.Bullet {
-			b[1].Helpful++
-			return b
-		}, replace("helpful=07 harmful=0 :: Then act.  ", "helpful=8 harmful=0 :: Then act.")},
-		{"a content", func(b []*playbook.Bullet) []*playbook.Bullet {
-			b[2].Content = "Comes last,\n  always."
-			return b
-		}, replace("last.", "last,\n    always.")},
-		{"nothing that the format holds", func(b []*playbook.Bullet) []*playbook.Bullet {
-			b[1].Neutral, b[1].Pinned = 3, true
-			return b
-		}, house},
-		{"a section", func(b []*playbook.Bullet) []*playbook.Bullet {
-			b[0].Section = "tax"
-			return b
-		}, replace("[tool-00001] helpful=1 harmful=0 :: Ask first.\n", "", "Signed: us\n", "Signed: us\n[tool-00001] helpful=1 harmful=0 :: Ask first.\n")},
-		{"a bullet gone", func(b []*playbook.Bullet) []*playbook.Bullet {
-			return b[1:]
-		}, replace("[tool-00001] helpful=1 harmful=0 :: Ask first.\n", "")},
-		{"a new one", func(b []*playbook.Bullet) []*playbook.Bullet {
-			return append(b, &playbook.Bullet{ID: "tool-00009", Section: "tools", Content: "New."})
-		}, replace("Then act.  \n", "Then act.  \n[tool-00009] helpful=0 harmful=0 :: New.\n")},
-		{"a new one in a section without bullets", func(b []*playbook.Bullet) []*playbook.Bullet {
-			return append(b, &playbook.Bullet{ID: "e-00009", Section: "empty", Content: "New."})
-		}, replace("## EMPTY\n", "## EMPTY\n[e-00009] helpful=0 harmful=0 :: New.\n")},
-		{"two in a new section", func(b []*playbook.Bullet) []*playbook.Bullet {
-			return append(b, &playbook.Bullet{ID: "n-00009", Section: "new_things", Content: "New."}, &playbook.Bullet{ID: "n-00010", Section: "new_things", Content: "Newer."})
-		}, house + "\n## NEW THINGS\n[n-00009] helpful=0 harmful=0 :: New.\n[n-00010] helpful=0 harmful=0 :: Newer.\n"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			doc := read(t, house, formats.ACE)
-			doc.Bullets = test.change(doc.Bullets)
-			if got, _ := write(t, doc); got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
-		})
-	}
-}
-
-func TestAFileWithoutALastLineEndKeepsItsShape(t *testing.T) {
-	t.Parallel()
-	doc := read(t, "## A\r\n[a-00001] one\r\n\r\n## B\r\n[b-00002] two", "")
-	doc.Bullets = append(doc.Bullets, &playbook.Bullet{ID: "b-00003", Section: "b", Content: "three\nlines"})
-	got, _ := write(t, doc)
-	if want := "## A\r\n[a-00001] one\r\n\r\n## B\r\n[b-00002] two\r\n[b-00003] three\r\nlines"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// A content that would be something else in a text is written so that it is not, and that is told.
+// Content that looks like a header or a bullet is escaped, and each escape is a loss.
 func TestForgedContentStaysContent(t *testing.T) {
 	t.Parallel()
 	forged := &playbook.Bullet{
@@ -288,35 +222,24 @@ func TestForgedContentStaysContent(t *testing.T) {
 		formats.AppWorld: "## X\n[a-00001] \\helpful=50 harmful=0 :: real\n\\## FREE\n\\[x] helpful=99 harmful=0 :: vote\n" +
 			"    \\[y-00002] helpful=1 harmful=0 :: more\n\\[z-00003] plain\n[i for i in n]\n\\```python\n\n## Y\n[b-00002] \\```\nend\n",
 	} {
-		out, losses, err := formats.Write(f, "book", []*playbook.Bullet{forged, last}, nil)
+		out, losses, err := formats.Write(f, "book", []*playbook.Bullet{forged, last})
 		if err != nil || string(out) != want {
 			t.Errorf("%s: error %v, got\n%s\nwant\n%s", f, err, out, want)
 		}
 		if !slices.ContainsFunc(losses, func(l formats.Loss) bool {
-			return l.Bullet == "a-00001" && l.Field == "content" && l.Reason == "line 2 looks like a header; a backslash was put before it"
+			return l.Bullet == "a-00001" && l.Field == "content" && l.Reason == "line 2 looks like a header; escaped with a backslash"
 		}) {
 			t.Errorf("%s: got losses %v", f, losses)
 		}
 		votes := map[formats.Format]int{formats.ACE: 1}[f] // appworld has none
 		doc := read(t, string(out), "")
 		if b := doc.Bullets[0]; doc.Format != f || len(doc.Bullets) != 2 || b.ID != forged.ID || b.Section != "x" || b.Helpful != votes {
-			t.Errorf("%s: reads back as %s, %d bullets, %+v", f, doc.Format, len(doc.Bullets), b)
+			t.Errorf("%s: parsed as %s, %d bullets, %+v", f, doc.Format, len(doc.Bullets), b)
 		}
 	}
 }
 
-// The code block of the first bullet has no end: a bullet with a number begins before one. Without that bullet, the old
-// spelling would take the next two lines in.
-func TestAnOldSpellingThatWouldSwallowABulletIsWrittenAnew(t *testing.T) {
-	t.Parallel()
-	doc := read(t, "## A\n[a-1] one  ```\nx\n[b-1] two\n[cd] three\n```\n[e-1] four\n", "")
-	doc.Bullets = append(doc.Bullets[:1], doc.Bullets[2:]...)
-	if got, _ := write(t, doc); got != "## A\n[a-1] one  \\```\nx\n[cd] three\n\\```\n[e-1] four\n" {
-		t.Errorf("got\n%s", got)
-	}
-}
-
-func TestWhatATextCannotHoldIsListed(t *testing.T) {
+func TestWriteListsLosses(t *testing.T) {
 	t.Parallel()
 	doc := read(t, `{"format":"debrief-playbook","schema":1,"book":"b","bullets":[{"id":"x","section":"problem-solving_heuristics","content":"c","helpful":1,
 		"neutral":2,"status":"quarantined","pinned":true,"rule":{"key":"k","text":"t"},"created_at":"2026-01-02T03:04:05Z"}]}`, "")
@@ -329,7 +252,7 @@ func TestWhatATextCannotHoldIsListed(t *testing.T) {
 		formats.JSON:     nil,
 		formats.JSONL:    nil,
 	} {
-		_, losses, err := formats.Write(f, "book", doc.Bullets, nil)
+		_, losses, err := formats.Write(f, "book", doc.Bullets)
 		var got []string
 		for _, l := range losses {
 			got = append(got, l.Field)
@@ -342,8 +265,8 @@ func TestWhatATextCannotHoldIsListed(t *testing.T) {
 	}
 }
 
-// TestANumberThatLeavesTooFewForNewBulletsIsRefused with the line or the item that it is in.
-func TestANumberThatLeavesTooFewForNewBulletsIsRefused(t *testing.T) {
+// TestIDWithATooLargeNumberIsRejected: the error has the line or the item.
+func TestIDWithATooLargeNumberIsRejected(t *testing.T) {
 	t.Parallel()
 	const id = "zz-1000000000000000"
 	for want, file := range map[string]string{
@@ -351,8 +274,32 @@ func TestANumberThatLeavesTooFewForNewBulletsIsRefused(t *testing.T) {
 		"line 2, " + id + ": ": `{"id":"a-1","section":"x","content":"one"}` + "\n" + `{"id":"` + id + `","section":"x","content":"two"}` + "\n",
 	} {
 		_, err := formats.Read([]byte(file), "", nil)
-		if err == nil || !strings.Contains(err.Error(), want+"the number 1000000000000000 leaves too few for new bullets") {
+		if err == nil || !strings.Contains(err.Error(), want+"id number 1000000000000000 is too large") {
 			t.Errorf("got %v, want %s…", err, want)
 		}
+	}
+}
+
+func TestIDsOfTheBookAreRenamed(t *testing.T) {
+	t.Parallel()
+	book := map[playbook.BulletID]string{"a-00001": "theirs", "b-00002": "two", "a-00001-2": "theirs too"}
+	taken := func(id playbook.BulletID, section, content string) bool {
+		was, ok := book[id]
+		return ok && was != content
+	}
+	const text = "## X\n[a-00001] one\n[b-00002] two\n"
+	doc, err := formats.Read([]byte(text), "", taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := []playbook.BulletID{doc.Bullets[0].ID, doc.Bullets[1].ID}; !slices.Equal(got, []playbook.BulletID{"a-00001-3", "b-00002"}) {
+		t.Errorf("got %v", got)
+	}
+	checkNotes(t, doc.Notes, []string{"line 2, a-00001: the book has another bullet with the id a-00001; renamed to a-00001-3"})
+
+	// Importing the same file again gives the same id.
+	book["a-00001-3"] = "one"
+	if again, err := formats.Read([]byte(text), "", taken); err != nil || again.Bullets[0].ID != "a-00001-3" {
+		t.Errorf("got %v, error %v", again.Bullets[0], err)
 	}
 }

@@ -3,17 +3,15 @@ package formats_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"debrief/playbook"
 	"debrief/playbook/formats"
 )
 
-// anyValue is JSON of any kind, with contents and numbers as files have them and as no file should.
+// anyValue draws any JSON value, with valid and invalid contents and numbers.
 func anyValue() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.SampledFrom([]string{
@@ -27,7 +25,7 @@ func anyValue() *rapid.Generator[string] {
 	)
 }
 
-// anyItem is an item of a map, most often one with a content.
+// anyItem draws an item of a map, most often with a content.
 func anyItem(t *rapid.T, names []string) string {
 	if rapid.IntRange(0, 9).Draw(t, "odd") == 0 {
 		return anyValue().Draw(t, "item")
@@ -76,114 +74,19 @@ func anyTree(t *rapid.T) string {
 	return "{" + strings.Join(rapid.Permutation(members).Draw(t, "order"), ",") + "}"
 }
 
-// readTree is a document of any tree, nil for one without bullets.
-func readTree(t *rapid.T) (string, *formats.Document) {
-	text := anyTree(t)
-	doc, err := formats.Read([]byte(text), "", nil)
-	if err != nil {
-		if !strings.Contains(err.Error(), formats.ErrNoBullet.Error()) {
-			t.Fatalf("%v of %s", err, text)
-		}
-		return text, nil
-	}
-	return text, doc
-}
-
-func TestAnyTreeComesOutWithEqualValues(t *testing.T) {
+// The bullets of a JSON file are written to every format and read back.
+func TestImportedTreesAreReadBack(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		text, doc := readTree(r)
-		if doc == nil {
-			return
-		}
-		slices.Reverse(doc.Bullets)
-		out, losses, err := formats.Write(doc.Format, "book", doc.Bullets, doc.Frame)
-		if err != nil {
-			r.Fatal(err)
-		}
-		want, got := values(t, []byte(text)), values(t, out)
-		if a, b := fmt.Sprint(want), fmt.Sprint(got); a != b || len(losses) > 0 {
-			r.Errorf("losses %v, got\n%s\nwant\n%s", losses, out, text)
-		}
-	})
-}
-
-func TestEditsOfAnyTreeReadBack(t *testing.T) {
-	t.Parallel()
+	readable, _ := formats.Formats()
 	rapid.Check(t, func(t *rapid.T) {
-		text, doc := readTree(t)
-		if doc == nil {
+		text := anyTree(t)
+		doc, err := formats.Read([]byte(text), "", nil)
+		if err != nil {
+			if !strings.Contains(err.Error(), formats.ErrNoBullet.Error()) {
+				t.Fatalf("%v of %s", err, text)
+			}
 			return
 		}
-		var all []*playbook.Bullet
-		for _, b := range doc.Bullets {
-			switch rapid.IntRange(0, 6).Draw(t, "edit") {
-			case 0:
-				continue
-			case 1:
-				b.Content = clean(t)
-			case 2:
-				b.Helpful++
-			case 3:
-				b.Section = playbook.Section(sections().Draw(t, "section"))
-			case 4:
-				b.Status = playbook.Retired
-			}
-			all = append(all, b)
-		}
-		for _, b := range bullets(t) {
-			if !slices.ContainsFunc(all, func(o *playbook.Bullet) bool { return o.ID == b.ID }) {
-				all = append(all, b)
-			}
-		}
-		out, losses, err := formats.Write(doc.Format, "book", all, doc.Frame)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := formats.Read(out, doc.Format, nil)
-		if err != nil || len(again.Bullets) != len(all) {
-			t.Fatalf("error %v, want %d bullets in\n%s\nof\n%s", err, len(all), out, text)
-		}
-		// The order is the frame's, and ids that repeat are given out in it: bullets are told apart by what they say.
-		set := lost(losses)
-		for _, was := range all {
-			if !slices.ContainsFunc(again.Bullets, func(is *playbook.Bullet) bool {
-				renamed := *is
-				renamed.ID = was.ID
-				return differ(was, &renamed, set) == ""
-			}) {
-				t.Errorf("%+v is not in\n%s\nof\n%s", was, out, text)
-			}
-		}
-		if doc.Format == formats.Kayba {
-			checkLists(t, again, string(out), text)
-		}
+		checkReadBack(t, rapid.SampledFrom(readable).Draw(t, "written"), doc.Bullets)
 	})
-}
-
-// checkLists checks that what joined a section is in its list once.
-func checkLists(t *rapid.T, doc *formats.Document, out, text string) {
-	var file struct {
-		Sections map[string]json.RawMessage `json:"sections"`
-	}
-	if json.Unmarshal([]byte(out), &file) != nil || file.Sections == nil {
-		return
-	}
-	for _, b := range doc.Bullets {
-		var listed int
-		for name, raw := range file.Sections {
-			var ids []any
-			if playbook.Section(name) == b.Section && json.Unmarshal(raw, &ids) == nil {
-				for _, id := range ids {
-					if id == string(b.ID) {
-						listed++
-					}
-				}
-			}
-		}
-		inFile := strings.Contains(text, fmt.Sprintf("%q", string(b.ID)))
-		if !inFile && listed != 1 && !slices.ContainsFunc(doc.Notes, func(n formats.Note) bool { return strings.Contains(n.Text, string(b.ID)) }) {
-			t.Errorf("%s is %d times in the list of %s in\n%s\nof\n%s", b.ID, listed, b.Section, out, text)
-		}
-	}
 }

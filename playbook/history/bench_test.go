@@ -9,9 +9,9 @@ import (
 	"debrief/playbook/history"
 )
 
-// long is a log of n deltas on a thousand bullets: each is made, then one of them has a vote at a time; every hundredth
-// delta merges one that was made for it.
-func long(n int) history.Log {
+// longLog returns a log of n deltas on a thousand bullets. Each bullet is added, then each delta votes on one. Every
+// hundredth delta adds a bullet and merges it.
+func longLog(n int) history.Log {
 	deltas := make([]playbook.Delta, n)
 	for i := range deltas {
 		d := &deltas[i]
@@ -43,7 +43,7 @@ func long(n int) history.Log {
 }
 
 func benchmark(b *testing.B, fn func(history.Log) error) {
-	log := long(100_000)
+	log := longLog(100_000)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := fn(log); err != nil {
@@ -53,15 +53,15 @@ func benchmark(b *testing.B, fn func(history.Log) error) {
 }
 
 func BenchmarkOf100000(b *testing.B) {
-	benchmark(b, func(log history.Log) error { _, err := history.Of(log, "misc-00007"); return err })
+	benchmark(b, func(log history.Log) error { _, err := history.LineageOf(log, "misc-00007"); return err })
 }
 
 func BenchmarkOfExecution100000(b *testing.B) {
-	benchmark(b, func(log history.Log) error { _, err := history.OfExecution(log, "50000"); return err })
+	benchmark(b, func(log history.Log) error { _, err := history.TraceOf(log, "50000"); return err })
 }
 
 func BenchmarkOrigins100000(b *testing.B) {
-	p, _, err := history.At(long(100_000), 100_000)
+	p, _, err := history.StateAt(longLog(100_000), 100_000)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -70,11 +70,11 @@ func BenchmarkOrigins100000(b *testing.B) {
 
 func BenchmarkWithout100000(b *testing.B) {
 	benchmark(b, func(log history.Log) error {
-		_, err := history.Without(log, playbook.Selector{Source: "3"})
+		_, err := history.Forget(log, playbook.Selector{Source: "3"})
 		return err
 	})
 }
 
 func BenchmarkAt100000(b *testing.B) {
-	benchmark(b, func(log history.Log) error { _, _, err := history.At(log, 50_000); return err })
+	benchmark(b, func(log history.Log) error { _, _, err := history.StateAt(log, 50_000); return err })
 }

@@ -7,7 +7,7 @@ import (
 	"debrief/playbook/history"
 )
 
-// Where a bullet comes from, and how things would stand had one of the executions behind it never been.
+// The lineage of a bullet, and the state without one of the executions that support it.
 func Example() {
 	from := func(execution, outcome string) playbook.Cover {
 		return playbook.Cover{ID: "of " + execution, Evidence: &playbook.Evidence{Execution: execution, Outcome: outcome}}
@@ -29,15 +29,15 @@ func Example() {
 		return nil
 	}
 
-	lineage, err := history.Of(log, "calc-00001")
+	lineage, err := history.LineageOf(log, "calc-00001")
 	for _, e := range lineage.Events {
 		fmt.Println(e.Version, e.Kind, e.Support[0].Evidence.Execution)
 	}
-	fmt.Println(lineage.Outcomes, lineage.Live.Helpful, err)
+	fmt.Println(lineage.Outcomes, lineage.CurrentVotes.Helpful, err)
 
-	without, err := history.Without(log, playbook.Selector{Execution: "3-cc"})
+	without, err := history.Forget(log, playbook.Selector{Execution: "3-cc"})
 	fmt.Println(without.Playbook.Bullet("calc-00001").Helpful, err)
-	without, err = history.Without(log, playbook.Selector{Execution: "1-aa"})
+	without, err = history.Forget(log, playbook.Selector{Execution: "1-aa"})
 	fmt.Println(without.Playbook.Len(), err)
 	// Output:
 	// 1 ADD 1-aa

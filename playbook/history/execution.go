@@ -7,7 +7,8 @@ import (
 	"debrief/playbook"
 )
 
-// Trace is what became of an execution: the reflections made of it that a log covers, and what rests on them.
+// Trace contains the effects of an execution: the reflections on it that the log covers, and the changes that they
+// support.
 type Trace struct {
 	Execution   string      `json:"execution"`
 	Reflections []Reflected `json:"reflections"`
@@ -15,58 +16,61 @@ type Trace struct {
 	Events []Event `json:"events"`
 }
 
-// Reflected is a reflection in a log.
+// Reflected is a reflection that the log covers.
 type Reflected struct {
 	Version uint64         `json:"version"`
 	Time    time.Time      `json:"time"`
 	Cover   playbook.Cover `json:"cover"`
 }
 
-// OfExecution is what became of the execution with this handle. One that a log does not know has an empty trace.
+// TraceOf returns the trace of the execution with this handle. The trace is empty if the log does not contain the
+// execution.
 //
-// Not every rejection says what it rests on. Those of a delta that covers nothing else are the execution's all the same.
-func OfExecution(log Log, handle string) (*Trace, error) {
-	t := &Trace{Execution: handle}
-	rests := func(c playbook.Cover) bool { return c.Evidence != nil && c.Evidence.Execution == handle }
+// Some rejections do not record their support. They belong to the execution if the delta covers nothing else.
+func TraceOf(log Log, handle string) (*Trace, error) {
+	trace := &Trace{Execution: handle}
+	match := func(c playbook.Cover) bool { return c.Evidence != nil && c.Evidence.Execution == handle }
 	err := log.changes(all, func(c change) error {
-		d, others := c.last(), false
-		before := len(t.Reflections)
+		d, coversOthers := c.last(), false
+		before := len(trace.Reflections)
 		for _, cover := range d.Covers {
-			if rests(cover) {
-				t.Reflections = append(t.Reflections, Reflected{d.Version, d.Time, cover})
+			if match(cover) {
+				trace.Reflections = append(trace.Reflections, Reflected{d.Version, d.Time, cover})
 			} else {
-				others = true
+				coversOthers = true
 			}
 		}
-		if len(t.Reflections) == before {
+		if len(trace.Reflections) == before {
 			return nil
 		}
 		for _, part := range c {
-			t.take(c, part, rests, others)
+			trace.addEvents(c, part, match, coversOthers)
 		}
 		return nil
 	})
-	return t, err
+	return trace, err
 }
 
-// keep leaves of the outcomes of many tasks those that rest on some.
-func (e *Event) keep(rests func(playbook.Cover) bool) {
-	var seen []playbook.Seen
+// filterSupport keeps only the outcomes with a matching cover.
+func (e *Event) filterSupport(match func(playbook.Cover) bool) {
+	var seen []playbook.Exposure
 	var on []playbook.Cover
 	for i, c := range e.Support {
-		if i < len(e.Op.Seen) && rests(c) {
-			seen, on = append(seen, e.Op.Seen[i]), append(on, c)
+		if i < len(e.Op.Exposures) && match(c) {
+			seen, on = append(seen, e.Op.Exposures[i]), append(on, c)
 		}
 	}
-	e.Op.Seen, e.Op.Support, e.Support = seen, nil, on
+	e.Op.Exposures, e.Op.Support, e.Support = seen, nil, on
 }
 
-func (t *Trace) take(c change, part *playbook.Delta, rests func(playbook.Cover) bool, others bool) {
+// addEvents adds the operations and rejections in a part of a change that matching covers support. CoversOthers is true if
+// the change also covers other executions.
+func (t *Trace) addEvents(c change, part *playbook.Delta, match func(playbook.Cover) bool, coversOthers bool) {
 	for i := range part.Ops {
-		if op := &part.Ops[i]; slices.ContainsFunc(c.support(part, op), rests) {
+		if op := &part.Ops[i]; slices.ContainsFunc(c.support(part, op), match) {
 			e := c.event(part, op)
-			if op.Kind == playbook.Trial {
-				e.keep(rests)
+			if op.Kind == playbook.AddExposures {
+				e.filterSupport(match)
 			}
 			t.Events = append(t.Events, e)
 		}
@@ -74,7 +78,7 @@ func (t *Trace) take(c change, part *playbook.Delta, rests func(playbook.Cover) 
 	for i := range part.Rejected {
 		j := &part.Rejected[i]
 		support := c.support(part, &j.Op)
-		if !slices.ContainsFunc(support, rests) && (others || len(support) > 0) {
+		if !slices.ContainsFunc(support, match) && (coversOthers || len(support) > 0) {
 			continue
 		}
 		e := c.rejection(part, j)

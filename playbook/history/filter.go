@@ -6,127 +6,130 @@ import (
 	"debrief/playbook"
 )
 
-// rests is what an operation rests on: how many things in all, how many that are left, and the forgettings of the others.
-type rests struct {
-	all, left int
-	by        []uint64
-	on        []int // the indices into the change's covers of those that are left
+// remainingSupport is the support of an operation after covers were forgotten.
+type remainingSupport struct {
+	total, left int      // covers, and those that are not forgotten
+	forgottenBy []uint64 // versions of the forget changes
+	indices     []int    // of the covers that are left, in the covers of the change
 }
 
-func (r *refold) rests(part *playbook.Delta, op *playbook.Op, gone []uint64) (on rests) {
+// supportOf returns the support of an operation. Forgotten holds for each cover of the change the version that forgot it,
+// or 0.
+func (r *refolder) supportOf(part *playbook.Delta, op *playbook.Op, forgotten []uint64) (support remainingSupport) {
 	count := func(i int, by uint64) {
-		if on.all++; by == 0 {
-			on.left++
-			on.on = append(on.on, i)
+		if support.total++; by == 0 {
+			support.left++
+			support.indices = append(support.indices, i)
 		} else {
-			on.by = union(on.by, []uint64{by})
+			support.forgottenBy = union(support.forgottenBy, []uint64{by})
 		}
 	}
-	if part.More && part.Author != Curator { // on all that the change covers
-		for i, by := range gone {
+	if part.More && part.Author != Curator { // all covers of the change support it
+		for i, by := range forgotten {
 			count(i, by)
 		}
-		return on
+		return support
 	}
-	for _, s := range op.Support {
-		if s >= 0 && s < len(gone) { // of a rejection nothing has checked it
-			count(s, gone[s])
+	for _, i := range op.Support {
+		if i >= 0 && i < len(forgotten) { // indices of rejections are not validated
+			count(i, forgotten[i])
 		}
 	}
-	return on
+	return support
 }
 
-// trim leaves of an operation what rests on something that is left: outcomes and votes one by one.
-func trim(op *playbook.Op, gone []uint64) {
+// trimSupport removes forgotten support from an operation, with the outcomes that belong to it.
+func trimSupport(op *playbook.Op, forgotten []uint64) {
 	var support []int
-	var seen []playbook.Seen
+	var seen []playbook.Exposure
 	for i, s := range op.Support {
-		if s < len(gone) && gone[s] != 0 {
+		if s < len(forgotten) && forgotten[s] != 0 {
 			continue
 		}
-		if support = append(support, s); i < len(op.Seen) {
-			seen = append(seen, op.Seen[i])
+		if support = append(support, s); i < len(op.Exposures) {
+			seen = append(seen, op.Exposures[i])
 		}
 	}
-	op.Support, op.Seen = support, seen
+	op.Support, op.Exposures = support, seen
 }
 
-// held is an operation that waits for a later delta, with what it rests on.
-type held struct {
-	op playbook.Op
-	on []playbook.Cover
+// deferredOp is an operation for a later delta, with the covers that support it.
+type deferredOp struct {
+	op     playbook.Op
+	covers []playbook.Cover
 }
 
-func (r *refold) hold(op playbook.Op) held {
-	h := held{op: op}
+func (r *refolder) deferOp(op playbook.Op) deferredOp {
+	h := deferredOp{op: op}
 	for _, s := range op.Support {
-		if s < len(r.covers) { // of an early part nothing has checked it
-			h.on = append(h.on, r.covers[s])
+		if s < len(r.covers) { // indices of early parts are not validated
+			h.covers = append(h.covers, r.covers[s])
 		}
 	}
 	return h
 }
 
-// bring is a held operation in the delta that is being made.
-func (r *refold) bring(h held) playbook.Op {
+// resume returns a deferred operation for the current delta, and adds its covers to the delta.
+func (r *refolder) resume(h deferredOp) playbook.Op {
 	h.op.Support = nil
-	for _, c := range h.on {
+	for _, c := range h.covers {
 		h.op.Support = append(h.op.Support, len(r.covers))
 		r.covers = append(r.covers, c)
 	}
 	return h.op
 }
 
-// filter is what is left of an operation.
-func (r *refold) filter(op playbook.Op, on rests, gone []uint64) []playbook.Op {
+// filterOp returns the operations that replace an operation after covers were forgotten, none if it has no support
+// left.
+func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten []uint64) []playbook.Op {
 	s := r.state
-	never, isDropped := s.dropped[op.Bullet]
-	if on.all > 0 && on.left == 0 {
+	d, isDropped := s.dropped[op.Bullet]
+	if support.total > 0 && support.left == 0 {
 		if op.Kind == playbook.Add {
-			s.dropped[op.Bullet] = dropped{made: op, by: on.by}
+			s.dropped[op.Bullet] = droppedBullet{add: op, forgottenBy: support.forgottenBy}
 		}
 		return nil
 	}
-	trim(&op, gone)
+	trimSupport(&op, forgotten)
 	switch op.Kind {
 	case playbook.Tag:
-		if n := counter(&op); n != nil && on.all > 0 { // each vote is one execution's: none is mixed
-			*n, on.by = min(*n, on.left), nil
+		if n := singleCounter(&op); n != nil && support.total > 0 { // each vote has one execution, so no vote is mixed
+			*n, support.forgottenBy = min(*n, support.left), nil
 		}
-		if isDropped && never.made.Rule != nil { // another run has seen it too: it would have been the first
+		if isDropped && d.add.Rule != nil { // without the first finding, this one would have added the bullet
 			return append(r.revive(op.Bullet, op.Support[:min(1, len(op.Support))]), op)
 		}
 	case playbook.Retag:
-		if n := counter(&op); n != nil {
+		if n := singleCounter(&op); n != nil {
 			*n = len(op.Support)
 		}
-		on.by = nil
-	case playbook.Trial:
-		on.by = nil
-	case playbook.Second:
-		if on.by = nil; !isDropped {
-			if !r.asSaid(op.Bullet) { // it asked for words that are forgotten
+		support.forgottenBy = nil
+	case playbook.AddExposures:
+		support.forgottenBy = nil
+	case playbook.Confirm:
+		if support.forgottenBy = nil; !isDropped {
+			if !r.hasLoggedContent(op.Bullet) { // it repeated content that is forgotten
 				return nil
 			}
 			break
 		}
-		// Who asked for it again would have been the first to.
-		ops := r.again(op.Bullet, r.saidOf(op.Bullet), op.Support[:1])
+		// Without the forgotten support, this repetition would have added the bullet.
+		ops := r.reviveSame(op.Bullet, r.loggedContentOf(op.Bullet), op.Support[:1])
 		if op.Support = op.Support[1:]; len(op.Support) > 0 {
 			ops = append(ops, op)
 		}
 		return ops
 	case playbook.Update:
-		if isDropped && on.left > 0 { // its words rest on something else
-			s.mix(op.Bullet, union(never.by, on.by))
+		if isDropped && support.left > 0 { // the new content has other support
+			s.addMixed(op.Bullet, union(d.forgottenBy, support.forgottenBy))
 			return append(r.reviveMixed(op.Bullet, nil), op)
 		}
 	case playbook.Merge:
-		if isDropped { // there is nothing to merge into: the sources stay as they are
+		if isDropped { // the target does not exist: the sources stay unmerged
 			return nil
 		}
 		for _, id := range op.Sources {
-			on.by = union(on.by, union(s.dropped[id].by, s.mixed[id]))
+			support.forgottenBy = union(support.forgottenBy, union(s.dropped[id].forgottenBy, s.mixed[id]))
 			delete(s.dropped, id)
 			delete(s.mixed, id)
 		}
@@ -136,59 +139,60 @@ func (r *refold) filter(op playbook.Op, on rests, gone []uint64) []playbook.Op {
 		return []playbook.Op{op}
 	}
 	if isDropped {
-		if op.Kind != playbook.Update { // of which only a rule's own, with its counts, comes to here
-			never.later = append(slices.Clip(never.later), r.hold(op))
-			s.dropped[op.Bullet] = never
+		if op.Kind != playbook.Update { // here only updates by rules, which follow the counts
+			d.later = append(slices.Clip(d.later), r.deferOp(op))
+			s.dropped[op.Bullet] = d
 		}
 		return nil
 	}
-	s.mix(op.Bullet, on.by)
+	s.addMixed(op.Bullet, support.forgottenBy)
 	return []playbook.Op{op}
 }
 
-// revive makes a bullet after all, on other grounds, with what was done to it since.
-func (r *refold) revive(id playbook.BulletID, on []int) []playbook.Op {
-	never := r.state.dropped[id]
+// revive adds a dropped bullet with other support, and applies its deferred operations.
+func (r *refolder) revive(id playbook.BulletID, support []int) []playbook.Op {
+	d := r.state.dropped[id]
 	delete(r.state.dropped, id)
-	never.made.Support = on
-	ops := []playbook.Op{never.made}
-	for _, h := range never.later {
-		ops = append(ops, r.bring(h))
+	d.add.Support = support
+	ops := []playbook.Op{d.add}
+	for _, h := range d.later {
+		ops = append(ops, r.resume(h))
 	}
 	return ops
 }
 
-// reviveMixed revives a bullet that rests in part on what was forgotten: quarantined, if that was before.
-func (r *refold) reviveMixed(id playbook.BulletID, on []int) []playbook.Op {
-	ops := r.revive(id, on)
+// reviveMixed revives a bullet with partly forgotten support. The bullet is quarantined if the log has forgotten that
+// support before this version and no person has approved it since.
+func (r *refolder) reviveMixed(id playbook.BulletID, support []int) []playbook.Op {
+	ops := r.revive(id, support)
 	if slices.ContainsFunc(r.state.mixed[id], func(at uint64) bool { return r.approved[id] < at && at < r.version }) {
 		ops = append(ops, playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Quarantined})
 	}
 	return ops
 }
 
-// corroborate makes a bullet after all when something else said the same and was turned down for that. Where it said so
-// in other words, a person has to look at it.
-func (r *refold) corroborate(j *playbook.Rejection, on rests) []playbook.Op {
-	_, isDropped := r.state.dropped[j.Same]
-	if j.Same == "" || !isDropped || on.left == 0 {
+// reviveRejected revives a dropped bullet because of a rejection: another reflection proposed the same content and was
+// rejected as a duplicate. If it used other words, a person must approve the bullet.
+func (r *refolder) reviveRejected(j *playbook.Rejection, support remainingSupport) []playbook.Op {
+	_, isDropped := r.state.dropped[j.DuplicateOf]
+	if j.DuplicateOf == "" || !isDropped || support.left == 0 {
 		return nil
 	}
-	return r.again(j.Same, j.Op.Content, on.on)
+	return r.reviveSame(j.DuplicateOf, j.Op.Content, support.indices)
 }
 
-// again revives a bullet because something else said so.
-func (r *refold) again(id playbook.BulletID, content string, on []int) []playbook.Op {
-	never := r.state.dropped[id]
-	if playbook.WordingOf(never.made.Content) != playbook.WordingOf(content) {
-		r.state.mix(id, never.by)
-		return r.reviveMixed(id, on)
+// reviveSame revives a bullet because another reflection or edit proposed the same content.
+func (r *refolder) reviveSame(id playbook.BulletID, content string, support []int) []playbook.Op {
+	d := r.state.dropped[id]
+	if playbook.ContentKeyOf(d.add.Content) != playbook.ContentKeyOf(content) {
+		r.state.addMixed(id, d.forgottenBy)
+		return r.reviveMixed(id, support)
 	}
-	return r.revive(id, on)
+	return r.revive(id, support)
 }
 
-// counter is the one counter that a tag moves, nil if it moves several.
-func counter(op *playbook.Op) (one *int) {
+// singleCounter returns the only counter that a tag changes, or nil if it changes several.
+func singleCounter(op *playbook.Op) (one *int) {
 	for _, n := range [...]*int{&op.Helpful, &op.Harmful, &op.Neutral} {
 		if *n > 0 {
 			if one != nil {

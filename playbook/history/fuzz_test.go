@@ -8,13 +8,13 @@ import (
 	"debrief/playbook/history"
 )
 
-// FuzzAnyLog: of any log that the store takes, also one that no curator wrote, every question has an answer or an error.
+// For any valid log, also one that no Curator wrote, every function returns a result or an error.
 func FuzzAnyLog(f *testing.F) {
-	told, err := json.Marshal(story(f).deltas)
+	sample, err := json.Marshal(sampleLog(f).deltas)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(told)
+	f.Add(sample)
 	f.Add([]byte(`[{"operations":[{"type":"MERGE","bullet_id":"a","content":"c","source_ids":["a","a","b"]}]},{"restores":9},{"restores":0}]`))
 	f.Add([]byte(`[{"change":"c","more":true,"operations":[{"type":"REMOVE","bullet_id":"a"}]},{"change":"c","forgets":{"source":"s"}}]`))
 	f.Add([]byte(`[{"covers":[{"id":"r","evidence":{"execution":"x","source":"s"}}],"rejected":[{"operation":{"support":[-1,7]},"same":"a"}]}]`))
@@ -23,7 +23,7 @@ func FuzzAnyLog(f *testing.F) {
 		if json.Unmarshal(data, &deltas) != nil {
 			return
 		}
-		k := &desk{TB: t}
+		k := &logWriter{TB: t}
 		for _, d := range deltas {
 			if d == nil {
 				continue
@@ -35,11 +35,11 @@ func FuzzAnyLog(f *testing.F) {
 				k.append(d)
 			}
 		}
-		ask(t, k)
+		callEverything(t, k)
 	})
 }
 
-func ask(t *testing.T, k *desk) {
+func callEverything(t *testing.T, k *logWriter) {
 	ids, executions := map[playbook.BulletID]bool{}, map[string]bool{"": true}
 	for _, d := range k.deltas {
 		for _, op := range d.Ops {
@@ -52,13 +52,13 @@ func ask(t *testing.T, k *desk) {
 		}
 	}
 	for id := range ids {
-		l, err := history.Of(k.log, id)
-		if err == nil && (len(l.Events) == 0 || (l.Is == nil) != (l.Ended != nil)) {
-			t.Fatalf("%s: %d events, is %v, ended by %v", id, len(l.Events), l.Is, l.Ended)
+		l, err := history.LineageOf(k.log, id)
+		if err == nil && (len(l.Events) == 0 || (l.Current == nil) != (l.RemovedBy != nil)) {
+			t.Fatalf("%s: %d events, is %v, ended by %v", id, len(l.Events), l.Current, l.RemovedBy)
 		}
 	}
 	for handle := range executions {
-		if _, err := history.OfExecution(k.log, handle); err != nil {
+		if _, err := history.TraceOf(k.log, handle); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,19 +66,16 @@ func ask(t *testing.T, k *desk) {
 	if err != nil || len(origins) > k.p.Len() {
 		t.Fatalf("%d origins of %d bullets, %v", len(origins), k.p.Len(), err)
 	}
-	if _, err := history.Rejected(k.log); err != nil {
+	if _, err := history.Rejections(k.log); err != nil {
 		t.Fatal(err)
 	}
 	for v := range k.newest() + 1 {
-		if _, err := history.Frame(k.log, v); err != nil {
-			t.Fatal(err)
-		}
-		if p, newest, err := history.At(k.log, v); err == nil && (p.Version() != v || newest != k.newest()) {
+		if p, newest, err := history.StateAt(k.log, v); err == nil && (p.Version() != v || newest != k.newest()) {
 			t.Fatalf("asked for version %d of %d, got %d of %d", v, k.newest(), p.Version(), newest)
 		}
 	}
 	for handle := range executions {
-		f, err := history.Without(k.log, playbook.Selector{Execution: handle})
+		f, err := history.Forget(k.log, playbook.Selector{Execution: handle})
 		if err == nil && f.Newest != k.newest() {
 			t.Fatalf("newest: got %d, want %d", f.Newest, k.newest())
 		}

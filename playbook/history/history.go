@@ -1,8 +1,9 @@
-// Package history is what a log of deltas says about the past: where a bullet comes from and what became of an execution,
-// what lies between two states, and how things would stand had some executions never been. Like package playbook it is
-// pure: a log comes in as its deltas, wherever they are kept, and is read once or twice. What is kept of it in memory
-// grows with the answer, or with the bullets, and not with the log. Who needs chain hashes, to label versions, notes them
-// while it reads.
+// Package history answers questions about the past of a playbook from its log of deltas: the lineage of a bullet, the
+// effects of an execution, the difference between two states, and the state without some executions.
+//
+// Like package playbook it is pure. It reads a log once or twice through a function, wherever the log is stored. Its
+// memory grows with the answer or with the number of bullets, not with the length of the log. A caller that needs
+// chain hashes, to label versions, records them in its own function.
 package history
 
 import (
@@ -15,19 +16,20 @@ import (
 	"debrief/playbook"
 )
 
-// Log reads a log from its beginning: it calls the function for every delta, in order, until that returns an error.
+// Log reads a log from its beginning. It calls the function for every delta, in order, until that returns an error.
 type Log func(func(*playbook.Delta) error) error
 
-// Curator is the author of the changes that reflections bring. All other authors are people.
+// Curator is the author of changes that come from reflections. All other authors are persons.
 const Curator = "curator"
 
-// change is the deltas of a change that took effect, in order.
+// change contains the deltas of a change that took effect, in order.
 type change []*playbook.Delta
 
-// last is the delta that it took effect with. It says for all of them what they cover, by whom and why.
+// last returns the delta with which the change took effect. It holds the covers, the author and the reason of all of
+// them.
 func (c change) last() *playbook.Delta { return c[len(c)-1] }
 
-// support is what an operation of one part of the change rests on.
+// support returns the covers that support an operation in a part of the change.
 func (c change) support(part *playbook.Delta, op *playbook.Op) []playbook.Cover {
 	last := c.last()
 	if part.More && last.Author != Curator {
@@ -35,7 +37,7 @@ func (c change) support(part *playbook.Delta, op *playbook.Op) []playbook.Cover 
 	}
 	var covers []playbook.Cover
 	for _, s := range op.Support {
-		if s >= 0 && s < len(last.Covers) { // of a rejection, and of an early part, nothing has checked it
+		if s >= 0 && s < len(last.Covers) { // indices of rejections and of early parts are not validated
 			covers = append(covers, last.Covers[s])
 		}
 	}
@@ -44,14 +46,14 @@ func (c change) support(part *playbook.Delta, op *playbook.Op) []playbook.Cover 
 
 var errEnough = errors.New("read enough of the log")
 
-// changes reads the changes that took effect up to a version. The function ends it early with errEnough.
+// changes calls fn for each change that took effect up to a version. fn stops it early with errEnough.
 func (log Log) changes(newest uint64, fn func(change) error) error {
-	var parts playbook.Parts
+	var parts playbook.ChangeAssembler
 	err := log(func(d *playbook.Delta) error {
 		if d.Version > newest {
 			return errEnough
 		}
-		if c := change(parts.Take(d)); c != nil {
+		if c := change(parts.Add(d)); c != nil {
 			return fn(c)
 		}
 		return nil
@@ -62,41 +64,40 @@ func (log Log) changes(newest uint64, fn func(change) error) error {
 	return err
 }
 
-// all is as far as a log goes.
+// all is a version after the end of every log.
 const all = math.MaxUint64
 
-// same reports whether two bullets say and count the same; times aside, as in a state hash.
-func same(a, b *playbook.Bullet) bool {
+// sameState reports whether two bullets have the same content and counters. It ignores times, as the state hash does.
+func sameState(a, b *playbook.Bullet) bool {
 	return a.Section == b.Section && a.Content == b.Content && a.Helpful == b.Helpful && a.Harmful == b.Harmful &&
 		a.Neutral == b.Neutral && a.Pinned == b.Pinned && a.Shown() == b.Shown() && (a.Shown() || a.Status == b.Status) &&
 		(a.Rule == nil) == (b.Rule == nil) && (a.Rule == nil || *a.Rule == *b.Rule)
 }
 
-// Difference is one bullet that is not the same in two states; Was or Is is nil where there is none.
+// Difference is a bullet that differs between two states. Was or Is is nil if that state does not have the bullet.
 type Difference struct {
-	Was *playbook.Bullet `json:"was"`
-	Is  *playbook.Bullet `json:"is"`
+	Before *playbook.Bullet `json:"was"`
+	After  *playbook.Bullet `json:"is"`
 }
 
-// ID is the bullet's.
+// ID returns the id of the bullet.
 func (d Difference) ID() playbook.BulletID {
-	if d.Is != nil {
-		return d.Is.ID
+	if d.After != nil {
+		return d.After.ID
 	}
-	return d.Was.ID
+	return d.Before.ID
 }
 
-// sameEvidence reports whether as much is known of two bullets and for the same reasons, which people do not see as a
-// difference between two states.
+// sameEvidence reports whether two bullets have the same evidence. Between ignores evidence.
 func sameEvidence(a, b *playbook.Bullet) bool {
-	x, y := a.TheCase(), b.TheCase()
-	return a.Replaces == b.Replaces && slices.Equal(a.Backing, b.Backing) && slices.Equal(x.Recent, y.Recent) &&
-		x.Number == y.Number && x.Share == y.Share && x.Seconded == y.Seconded &&
+	x, y := a.CurrentExperiment(), b.CurrentExperiment()
+	return a.Replaces == b.Replaces && slices.Equal(a.SupportBySource, b.SupportBySource) && slices.Equal(x.Recent, y.Recent) &&
+		x.Number == y.Number && x.Share == y.Share && x.Confirmations == y.Confirmations &&
 		x.Shown == y.Shown && x.Withheld == y.Withheld && x.Open == y.Open
 }
 
-// Between is what is not the same in two states, by id.
-func Between(was, is *playbook.Playbook) []Difference { return between(was, is, same) }
+// Diff returns the differences between two states, sorted by bullet id.
+func Diff(was, is *playbook.Playbook) []Difference { return between(was, is, sameState) }
 
 func between(was, is *playbook.Playbook, same func(a, b *playbook.Bullet) bool) []Difference {
 	var found []Difference
@@ -114,25 +115,25 @@ func between(was, is *playbook.Playbook, same func(a, b *playbook.Bullet) bool) 
 	return found
 }
 
-// Towards is the operations that turn one state into another, what is known of the bullets included.
-func Towards(from, to *playbook.Playbook) []playbook.Op {
+// OpsBetween returns the operations that turn one state into another, including the evidence of bullets.
+func OpsBetween(from, to *playbook.Playbook) []playbook.Op {
 	var ops []playbook.Op
-	for _, d := range between(from, to, func(a, b *playbook.Bullet) bool { return same(a, b) && sameEvidence(a, b) }) {
-		if d.Is == nil {
+	for _, d := range between(from, to, func(a, b *playbook.Bullet) bool { return sameState(a, b) && sameEvidence(a, b) }) {
+		if d.After == nil {
 			ops = append(ops, playbook.Op{Kind: playbook.Remove, Bullet: d.ID()})
 			continue
 		}
-		whole := *d.Is
-		ops = append(ops, playbook.Op{Kind: playbook.Put, Bullet: whole.ID, Whole: &whole})
+		whole := *d.After
+		ops = append(ops, playbook.Op{Kind: playbook.Put, Bullet: whole.ID, PutBullet: &whole})
 	}
 	return ops
 }
 
-// NoVersionError is returned when a log has no such version.
-type NoVersionError struct {
+// VersionNotFoundError is returned for a version after the end of the log.
+type VersionNotFoundError struct {
 	Version, Newest uint64
 }
 
-func (e *NoVersionError) Error() string {
-	return fmt.Sprintf("there is no version %d: the newest is %d", e.Version, e.Newest)
+func (e *VersionNotFoundError) Error() string {
+	return fmt.Sprintf("version %d not found: the newest is %d", e.Version, e.Newest)
 }

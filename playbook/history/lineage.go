@@ -11,68 +11,69 @@ import (
 	"debrief/playbook"
 )
 
-// ErrNoBullet is returned when a log has never had a bullet.
-var ErrNoBullet = errors.New("there is no such bullet, and there never was")
+// ErrBulletNotFound is returned if the log never contained the bullet.
+var ErrBulletNotFound = errors.New("not found in the log")
 
-// The kinds of events that are rejections and not operations.
+// Kinds of events that are rejections and not operations.
 const (
-	// Again is something that was turned down because the bullet says it already.
-	Again playbook.OpKind = "AGAIN"
-	// TurnedDown is something that was turned down for another reason.
-	TurnedDown playbook.OpKind = "REJECTED"
+	// DuplicateEvent is a proposal that was rejected because the bullet has the same content.
+	DuplicateEvent playbook.OpKind = "AGAIN"
+	// RejectedEvent is a proposal that was rejected for another reason.
+	RejectedEvent playbook.OpKind = "REJECTED"
 )
 
-// Event is one operation of a log, or one rejection, that concerns a bullet or rests on an execution.
+// Event is an operation or a rejection in a log that concerns a bullet or is supported by an execution.
 type Event struct {
 	Version uint64          `json:"version"` // with which it took effect
 	Time    time.Time       `json:"time"`
-	Kind    playbook.OpKind `json:"kind"` // Op.Kind, Again or TurnedDown
-	// Bullet is whose event it is: of a lineage also one that was merged into the bullet.
+	Kind    playbook.OpKind `json:"kind"` // Op.Kind, Again or RejectedEvent
+	// Bullet is the bullet of the event. In a lineage it can be one that was merged into the requested bullet.
 	Bullet  playbook.BulletID `json:"bullet_id"`
-	Op      playbook.Op       `json:"operation"` // its Support counts covers of the delta: here they are
-	Support []playbook.Cover  `json:"support,omitempty"`
+	Op      playbook.Op       `json:"operation"`         // its Support are indices into the covers of the delta
+	Support []playbook.Cover  `json:"support,omitempty"` // the covers themselves
 
-	Author string `json:"author,omitempty"`
-	Reason string `json:"reason,omitempty"` // of the operation or rejection, else of the whole change
-	Model  string `json:"model,omitempty"`  // that proposed something in this change
-	Prompt string `json:"prompt,omitempty"`
+	Author string          `json:"author,omitempty"`
+	Code   playbook.Reason `json:"code,omitempty"`   // of the operation or rejection
+	Reason string          `json:"reason,omitempty"` // of the operation or rejection, else of the whole change
+	Model  string          `json:"model,omitempty"`  // that proposed something in this change
+	Prompt string          `json:"prompt,omitempty"`
 
 	Restores *uint64            `json:"restores,omitempty"`
 	Forgets  *playbook.Selector `json:"forgets,omitempty"`
 
-	Delta *playbook.Delta `json:"-"` // that Version is of
+	Delta *playbook.Delta `json:"-"` // with this Version
 }
 
 func (c change) event(part *playbook.Delta, op *playbook.Op) Event {
 	d := c.last()
 	return Event{
 		Version: d.Version, Time: d.Time, Kind: op.Kind, Bullet: op.Bullet, Op: *op, Support: c.support(part, op),
-		Author: d.Author, Reason: cmp.Or(op.Reason, d.Reason), Model: d.Model, Prompt: d.Prompt,
-		Restores: d.Restores, Forgets: d.Forgets, Delta: d,
+		Author: d.Author, Code: op.Code, Reason: cmp.Or(op.Reason, d.Reason), Model: d.Model, Prompt: d.Prompt,
+		Restores: d.RestoredVersion, Forgets: d.Forget, Delta: d,
 	}
 }
 
-// rejection is Again for what a bullet says already, else TurnedDown.
+// rejection returns the event of a rejection. Its kind is Again for a duplicate, else RejectedEvent.
 func (c change) rejection(part *playbook.Delta, j *playbook.Rejection) Event {
 	e := c.event(part, &j.Op)
-	if e.Kind, e.Reason = TurnedDown, j.Reason; j.Same != "" {
-		e.Kind, e.Bullet = Again, j.Same
+	if e.Kind, e.Code, e.Reason = RejectedEvent, j.Code, j.Reason; j.DuplicateOf != "" {
+		e.Kind, e.Bullet = DuplicateEvent, j.DuplicateOf
 	}
 	return e
 }
 
-// Lineage is everything in a log that made, changed and counted a bullet, and those that were merged into it up to the
-// moment when they were. What was restored or forgotten later is history as well, and in it.
+// Lineage contains all events of a bullet, and those of the bullets that were merged into it until their merge. It
+// includes events that were restored or forgotten later.
 type Lineage struct {
-	Bullet playbook.BulletID `json:"bullet_id"`
-	Is     *playbook.Bullet  `json:"is"`               // nil when it is gone
-	Ended  *Event            `json:"ended,omitempty"`  // what took it out, when it is gone
-	Merged []string          `json:"merged,omitempty"` // the bullets whose events are here, too
-	Events []Event           `json:"events"`           // oldest first
+	Bullet    playbook.BulletID `json:"bullet_id"`
+	Current   *playbook.Bullet  `json:"is"`               // nil if the bullet was removed
+	RemovedBy *Event            `json:"ended,omitempty"`  // the event that removed it, if it was removed
+	Merged    []string          `json:"merged,omitempty"` // the bullets merged into it, whose events are included
+	Events    []Event           `json:"events"`           // oldest first
 	Summary
 }
 
-// Votes are counts by kind.
+// Votes counts votes by kind.
 type Votes struct {
 	Helpful int `json:"helpful"`
 	Harmful int `json:"harmful"`
@@ -95,109 +96,109 @@ func (v *Votes) of(kind playbook.Vote) *int {
 	return &v.Neutral
 }
 
-// Summary is a lineage in short.
+// Summary summarizes a lineage.
 type Summary struct {
-	Author string    `json:"author"` // who made the bullet first
-	First  time.Time `json:"first"`  // recorded times of the first and the last event
-	Last   time.Time `json:"last"`
-	// Outcomes counts the different executions behind it by the label of their outcome, the newest one known; "unknown"
-	// where there is none. Forgotten counts those that were forgotten since, which are not in Outcomes.
+	Author string    `json:"author"` // of the first event
+	First  time.Time `json:"first"`  // time of the first event
+	Last   time.Time `json:"last"`   // time of the last event
+	// Outcomes counts the different executions that support the bullet, by the newest label of their outcome;
+	// "unknown" without one. Forgotten counts the executions that were forgotten since. They are not in Outcomes.
 	Outcomes  map[string]int `json:"outcomes"`
 	Forgotten int            `json:"forgotten,omitempty"`
-	// Counted are the votes ever cast, each as it was corrected; Live those that the bullet has now. What was restored or forgotten makes the
-	// second smaller, what came with an import makes it larger.
-	Counted Votes `json:"votes_counted"`
-	Live    Votes `json:"votes_live"`
+	// VotesCast are all votes ever cast, as corrected. Live are the votes that the bullet has now: fewer after a restore
+	// or a forget change, more after an import.
+	VotesCast    Votes `json:"votes_counted"`
+	CurrentVotes Votes `json:"votes_live"`
 }
 
-// Of is the lineage of a bullet.
-func Of(log Log, id playbook.BulletID) (*Lineage, error) {
-	t := &tracer{id: id, want: map[playbook.BulletID]place{id: {math.MaxInt, math.MaxUint64}}}
-	newest, err := t.survey(log)
+// LineageOf returns the lineage of a bullet. It returns ErrBulletNotFound if the log never contained it.
+func LineageOf(log Log, id playbook.BulletID) (*Lineage, error) {
+	t := &tracer{id: id, until: map[playbook.BulletID]logPosition{id: {math.MaxInt, math.MaxUint64}}}
+	newest, err := t.findMerged(log)
 	if err != nil {
 		return nil, err
 	}
-	t.at = 0
-	if err := log.changes(newest, t.take); err != nil {
+	t.opCount = 0
+	if err := log.changes(newest, t.apply); err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(t.events, func(e Event) bool { return e.Bullet == id && e.Kind != Again }) {
-		return nil, fmt.Errorf("bullet %q: %w", id, ErrNoBullet)
+	if !slices.ContainsFunc(t.events, func(e Event) bool { return e.Bullet == id && e.Kind != DuplicateEvent }) {
+		return nil, fmt.Errorf("bullet %q: %w", id, ErrBulletNotFound)
 	}
-	l := &Lineage{Bullet: id, Is: t.state.Bullet(id), Events: t.events}
-	if l.Is == nil {
-		l.Ended = &t.events[t.ended]
+	l := &Lineage{Bullet: id, Current: t.state.Bullet(id), Events: t.events}
+	if l.Current == nil {
+		l.RemovedBy = &t.events[t.endedBy]
 	}
-	for other := range t.want {
+	for other := range t.until {
 		if other != id {
 			l.Merged = append(l.Merged, string(other))
 		}
 	}
 	slices.Sort(l.Merged)
-	l.Summary = t.summary(l.Is)
+	l.Summary = t.summary(l.Current)
 	return l, nil
 }
 
-// place is a point in a log: how many operations were before it, and in which version it is.
-type place struct {
-	at      int
+// logPosition is a position in a log: the number of operations before it, and its version.
+type logPosition struct {
+	opCount int
 	version uint64
 }
 
-// tracer follows a bullet, and those that flow into it, through a log.
+// tracer follows a bullet, and the bullets that are merged into it, through a log.
 type tracer struct {
-	id   playbook.BulletID
-	want map[playbook.BulletID]place // until when their events count
-	at   int                         // operations so far
+	id      playbook.BulletID
+	until   map[playbook.BulletID]logPosition // last position of the events to include
+	opCount int                               // operations so far
 
-	forgets []forget
+	forgets []forgetRecord
 	state   playbook.Playbook // of the wanted bullets alone
 	events  []Event
-	ended   int // event that took the bullet out
+	endedBy int // index of the event that removed the bullet
 }
 
-// survey finds which bullets were merged into the wanted one, and until when: what becomes of one that a restore brings
-// back is its own. It keeps every merge of the log until it has seen all of it.
-func (t *tracer) survey(log Log) (newest uint64, err error) {
+// findMerged finds the bullets that were merged into the requested one, and the position of each merge. A merged
+// bullet that is restored later continues alone. It keeps every merge in memory until the end of the log.
+func (t *tracer) findMerged(log Log) (newest uint64, err error) {
 	type merge struct {
-		place
+		logPosition
 		into playbook.BulletID
 		from []playbook.BulletID
 	}
 	var merges []merge
 	err = log.changes(all, func(c change) error {
 		newest = c.last().Version
-		if f := c.last().Forgets; f != nil {
-			t.forgets = append(t.forgets, forget{*f, newest})
+		if f := c.last().Forget; f != nil {
+			t.forgets = append(t.forgets, forgetRecord{*f, newest})
 		}
 		for _, part := range c {
 			for i := range part.Ops {
-				t.at++
+				t.opCount++
 				if op := &part.Ops[i]; op.Kind == playbook.Merge {
-					merges = append(merges, merge{place{t.at, newest}, op.Bullet, op.Sources})
+					merges = append(merges, merge{logPosition{t.opCount, newest}, op.Bullet, op.Sources})
 				}
 			}
 		}
 		return nil
 	})
 	for _, m := range slices.Backward(merges) {
-		if until, ok := t.want[m.into]; !ok || m.at > until.at {
+		if until, ok := t.until[m.into]; !ok || m.opCount > until.opCount {
 			continue
 		}
 		for _, id := range m.from {
-			if _, ok := t.want[id]; !ok {
-				t.want[id] = m.place
+			if _, ok := t.until[id]; !ok {
+				t.until[id] = m.logPosition
 			}
 		}
 	}
 	return newest, err
 }
 
-func (t *tracer) take(c change) error {
+func (t *tracer) apply(c change) error {
 	for _, part := range c {
 		for i := range part.Ops {
-			t.at++
-			if err := t.op(c, part, &part.Ops[i]); err != nil {
+			t.opCount++
+			if err := t.applyOp(c, part, &part.Ops[i]); err != nil {
 				return err
 			}
 		}
@@ -205,7 +206,7 @@ func (t *tracer) take(c change) error {
 	for _, part := range c {
 		for i := range part.Rejected {
 			j := &part.Rejected[i]
-			if until, ok := t.want[j.Same]; ok && c.last().Version <= until.version {
+			if until, ok := t.until[j.DuplicateOf]; ok && c.last().Version <= until.version {
 				t.events = append(t.events, c.rejection(part, j))
 			}
 		}
@@ -213,13 +214,13 @@ func (t *tracer) take(c change) error {
 	return nil
 }
 
-// op notes what an operation does to the wanted bullets.
-func (t *tracer) op(c change, part *playbook.Delta, op *playbook.Op) error {
+// applyOp applies an operation to the followed bullets and records an event for each that it changes.
+func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error {
 	wanted := []*playbook.Op{op}
-	if _, ok := t.want[op.Bullet]; !ok {
+	if _, ok := t.until[op.Bullet]; !ok {
 		wanted = nil
-		for _, id := range op.Sources { // it went into a bullet that is none of ours
-			if _, ok := t.want[id]; ok {
+		for _, id := range op.Sources { // merged into a bullet that is not followed
+			if _, ok := t.until[id]; ok {
 				wanted = append(wanted, &playbook.Op{Kind: playbook.Remove, Bullet: id})
 			}
 		}
@@ -230,14 +231,14 @@ func (t *tracer) op(c change, part *playbook.Delta, op *playbook.Op) error {
 		if err != nil {
 			return err
 		}
-		if len(changed) == 0 || t.at > t.want[w.Bullet].at {
+		if len(changed) == 0 || t.opCount > t.until[w.Bullet].opCount {
 			continue
 		}
 		e := c.event(part, op)
 		e.Bullet = w.Bullet
 		t.events = append(t.events, e)
 		if was != nil && t.state.Bullet(t.id) == nil {
-			t.ended = len(t.events) - 1
+			t.endedBy = len(t.events) - 1
 		}
 	}
 	return nil
@@ -249,22 +250,22 @@ func (t *tracer) summary(is *playbook.Bullet) Summary {
 	outcomes := map[string]string{}
 	forgotten := map[string]bool{}
 	for _, e := range t.events {
-		if e.Bullet == t.id && s.Author == "" && e.Kind != Again {
+		if e.Bullet == t.id && s.Author == "" && e.Kind != DuplicateEvent {
 			s.Author = e.Author
 		}
 		switch e.Kind {
 		case playbook.Tag:
-			s.Counted.add(&e.Op)
-		case playbook.Retag: // a vote that moves is one vote
-			s.Counted.add(&e.Op)
-			*s.Counted.of(e.Op.Was) -= len(e.Op.Support)
-		case playbook.Trial: // a task that the bullet bears on is nothing that stands behind it
+			s.VotesCast.add(&e.Op)
+		case playbook.Retag: // a corrected vote counts once
+			s.VotesCast.add(&e.Op)
+			*s.VotesCast.of(e.Op.OldVote) -= len(e.Op.Support)
+		case playbook.AddExposures: // outcomes of an experiment do not support the bullet
 			continue
 		}
 		for _, c := range e.Support {
 			switch {
 			case c.Evidence == nil:
-			case slices.ContainsFunc(t.forgets, func(f forget) bool { return f.reaches(e.Version, c.Evidence) }):
+			case slices.ContainsFunc(t.forgets, func(f forgetRecord) bool { return f.matches(e.Version, c.Evidence) }):
 				forgotten[c.Evidence.Execution] = true
 			default:
 				outcomes[c.Evidence.Execution] = cmp.Or(c.Evidence.Outcome, "unknown")
@@ -277,7 +278,7 @@ func (t *tracer) summary(is *playbook.Bullet) Summary {
 	}
 	s.Forgotten = len(forgotten)
 	if is != nil {
-		s.Live = Votes{is.Helpful, is.Harmful, is.Neutral}
+		s.CurrentVotes = Votes{is.Helpful, is.Harmful, is.Neutral}
 	}
 	return s
 }

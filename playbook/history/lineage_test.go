@@ -16,55 +16,55 @@ import (
 	"debrief/playbook/history"
 )
 
-// story is a log in which one bullet has everything happen to it:
+// sampleLog returns a log with every kind of event on one bullet:
 //
-//	1 reflections r1 of s, r2 of s, r3 of t make misc-00001, which has two votes, and misc-00002
-//	2 r4 says the first again
+//	1 reflections r1 of s, r2 of s, r3 of t add misc-00001, which has two votes, and misc-00002
+//	2 r4 proposes the first again
 //	3 a model merges the second into the first
-//	4 a change in three parts that does not come to its end
-//	5-7 ann, in three parts, changes the words and pins
-//	8 bob goes back to version 2
+//	4 a change in three parts that is never completed
+//	5-7 ann, in three parts, changes the content and pins
+//	8 bob restores version 2
 //	9 bob forgets source s
-//	10 ann has the first shown again
-//	11 ann removes it, 12 bob goes back to 10
-func story(t rapid.TB) *desk {
-	k := newDesk(t)
+//	10 ann approves the first
+//	11 ann removes it, 12 bob restores version 10
+func sampleLog(t rapid.TB) *logWriter {
+	k := newLogWriter(t)
 	r := func(source, outcome string) playbook.Cover {
 		c := k.reflection(source, "1")
 		c.Evidence.Outcome = outcome
 		return c
 	}
 	k.begin(history.Curator, r("s", "success"), r("s", "failure"), r("t", ""))
-	k.do(playbook.Op{Kind: playbook.Add, Content: "first", Support: []int{0, 2}})
-	k.do(playbook.Op{Kind: playbook.Add, Content: "second", Support: []int{2}})
-	k.do(playbook.Op{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 2, Support: []int{1, 2}})
+	k.propose(playbook.Op{Kind: playbook.Add, Content: "first", Support: []int{0, 2}})
+	k.propose(playbook.Op{Kind: playbook.Add, Content: "second", Support: []int{2}})
+	k.propose(playbook.Op{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 2, Support: []int{1, 2}})
 	k.commit(1)
 	k.begin(history.Curator, r("t", "success"))
-	k.do(playbook.Op{Kind: playbook.Add, Content: "First", Support: []int{0}})
+	k.propose(playbook.Op{Kind: playbook.Add, Content: "First", Support: []int{0}})
 	k.commit(1)
 	k.begin(history.Curator, r("t", "success"), r("t", "success"))
 	k.d.Model, k.d.Prompt = "gpt", "p1"
-	k.do(playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002"}, Support: []int{1}, Reason: "the same twice"})
+	k.propose(playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002"}, Support: []int{1}, Reason: "the same twice"})
 	k.commit(1)
-	k.append(&playbook.Delta{Author: "ann", Change: "lost", More: true, Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "misc-00001"}}})
+	k.append(&playbook.Delta{Author: "ann", ChangeID: "lost", More: true, Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "misc-00001"}}})
 	k.edit("ann")
-	k.do(playbook.Op{Kind: playbook.Update, Bullet: "misc-00001", Content: "better", Support: []int{0}})
-	k.do(playbook.Op{Kind: playbook.Pin, Bullet: "misc-00001", Pinned: true, Support: []int{0}})
+	k.propose(playbook.Op{Kind: playbook.Update, Bullet: "misc-00001", Content: "better", Support: []int{0}})
+	k.propose(playbook.Op{Kind: playbook.Pin, Bullet: "misc-00001", Pinned: true, Support: []int{0}})
 	k.commit(2)
 	k.restore(2, 1)
 	k.forget(playbook.Selector{Source: "s"}, 1)
 	k.edit("ann")
-	k.do(playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00001", Status: playbook.Active, Support: []int{0}})
+	k.propose(playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00001", Status: playbook.Active, Support: []int{0}})
 	k.commit(1)
 	k.edit("ann")
-	k.do(playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001", Support: []int{0}})
+	k.propose(playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001", Support: []int{0}})
 	k.commit(1)
 	k.restore(10, 1)
 	return k
 }
 
-// lines are events in short: version, kind, whose, by whom, and what they rest on.
-func lines(events []history.Event) (all []string) {
+// formatEvents returns events as lines: version, kind, bullet, author, and support.
+func formatEvents(events []history.Event) (all []string) {
 	for _, e := range events {
 		line := fmt.Sprintf("%d %s %s by %s", e.Version, e.Kind, e.Bullet, e.Author)
 		for _, c := range e.Support {
@@ -87,10 +87,10 @@ func lines(events []history.Event) (all []string) {
 	return all
 }
 
-func TestALineageIsAllThatMadeChangedAndCountedABullet(t *testing.T) {
+func TestLineage(t *testing.T) {
 	t.Parallel()
-	k := story(t)
-	l, err := history.Of(k.log, "misc-00001")
+	k := sampleLog(t)
+	l, err := history.LineageOf(k.log, "misc-00001")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestALineageIsAllThatMadeChangedAndCountedABullet(t *testing.T) {
 		"1 ADD misc-00001 by curator r1 r3",
 		"1 ADD misc-00002 by curator r3",
 		"1 TAG misc-00001 by curator r2 r3",
-		"2 AGAIN misc-00001 by curator r4: said already",
+		"2 AGAIN misc-00001 by curator r4: duplicate",
 		"3 MERGE misc-00001 by curator r6: the same twice (gpt p1)",
 		"7 UPDATE misc-00001 by ann edit7: because",
 		"7 PIN misc-00001 by ann edit7: because",
@@ -108,28 +108,28 @@ func TestALineageIsAllThatMadeChangedAndCountedABullet(t *testing.T) {
 		"11 REMOVE misc-00001 by ann edit11: because",
 		"12 PUT misc-00001 by bob edit12: because restores 10",
 	}
-	if diff := cmp.Diff(want, lines(l.Events)); diff != "" {
+	if diff := cmp.Diff(want, formatEvents(l.Events)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	if l.Is == nil || l.Is.Content != "first" || l.Ended != nil || !slices.Equal(l.Merged, []string{"misc-00002"}) {
-		t.Errorf("got %+v, ended by %v, merged %v", l.Is, l.Ended, l.Merged)
+	if l.Current == nil || l.Current.Content != "first" || l.RemovedBy != nil || !slices.Equal(l.Merged, []string{"misc-00002"}) {
+		t.Errorf("got %+v, ended by %v, merged %v", l.Current, l.RemovedBy, l.Merged)
 	}
 	s := history.Summary{
 		Author: history.Curator, First: time.Unix(0, 0), Last: time.Unix(11, 0),
 		Outcomes: map[string]int{"success": 2, "unknown": 1}, Forgotten: 2,
-		Counted: history.Votes{Helpful: 2}, Live: history.Votes{Helpful: 1},
+		VotesCast: history.Votes{Helpful: 2}, CurrentVotes: history.Votes{Helpful: 1},
 	}
 	if diff := cmp.Diff(s, l.Summary); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
 	if d := l.Events[5].Delta; d != k.deltas[6] {
-		t.Errorf("the delta of version 7 is %+v", d)
+		t.Errorf("version 7: got delta %+v", d)
 	}
 }
 
-func TestALineageOfABulletThatIsGoneSaysWhatEndedIt(t *testing.T) {
+func TestLineageOfRemovedBullet(t *testing.T) {
 	t.Parallel()
-	k := story(t)
+	k := sampleLog(t)
 	k.deltas = k.deltas[:11]
 	for _, test := range []struct {
 		upTo int
@@ -140,34 +140,34 @@ func TestALineageOfABulletThatIsGoneSaysWhatEndedIt(t *testing.T) {
 		{3, "misc-00002", "3 MERGE misc-00002 by curator r6: the same twice (gpt p1)"},
 	} {
 		k.deltas = k.deltas[:test.upTo]
-		l, err := history.Of(k.log, test.id)
+		l, err := history.LineageOf(k.log, test.id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l.Is != nil || l.Ended == nil || lines([]history.Event{*l.Ended})[0] != test.want {
-			t.Errorf("%s: got %v, ended by %v, want %s", test.id, l.Is, l.Ended, test.want)
+		if l.Current != nil || l.RemovedBy == nil || formatEvents([]history.Event{*l.RemovedBy})[0] != test.want {
+			t.Errorf("%s: got %v, ended by %v, want %s", test.id, l.Current, l.RemovedBy, test.want)
 		}
 	}
 }
 
-func TestABulletThatNeverWas(t *testing.T) {
+func TestLineageOfUnknownBullet(t *testing.T) {
 	t.Parallel()
-	k := story(t)
+	k := sampleLog(t)
 	for _, id := range []playbook.BulletID{"misc-00009", "misc-77777", ""} {
-		if l, err := history.Of(k.log, id); !errors.Is(err, history.ErrNoBullet) {
+		if l, err := history.LineageOf(k.log, id); !errors.Is(err, history.ErrBulletNotFound) {
 			t.Errorf("%q: got %+v, %v", id, l, err)
 		}
 	}
 }
 
-// TestALineageStopsWhereBulletsPart: what becomes of a merged bullet that a restore brought back is its own.
-func TestALineageStopsWhereBulletsPart(t *testing.T) {
+// A merged bullet that is restored has its own events afterwards.
+func TestLineageEndsAtRestoreOfMergedBullet(t *testing.T) {
 	t.Parallel()
-	k := newDesk(t)
+	k := newLogWriter(t)
 	edit := func(op playbook.Op) {
 		k.edit("ann")
 		op.Support = []int{0}
-		k.do(op)
+		k.propose(op)
 		k.commit(1)
 	}
 	edit(playbook.Op{Kind: playbook.Add, Content: "one"})
@@ -177,7 +177,7 @@ func TestALineageStopsWhereBulletsPart(t *testing.T) {
 	edit(playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "all", Sources: []playbook.BulletID{"misc-00002"}})
 	k.restore(4, 1)
 	edit(playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Content: "its own"})
-	l, err := history.Of(k.log, "misc-00001")
+	l, err := history.LineageOf(k.log, "misc-00001")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,83 +191,83 @@ func TestALineageStopsWhereBulletsPart(t *testing.T) {
 	}
 }
 
-func TestWhatBecameOfAnExecution(t *testing.T) {
+func TestTraceOfExecution(t *testing.T) {
 	t.Parallel()
-	k := story(t)
+	k := sampleLog(t)
 	for handle, want := range map[string][]string{
 		"3-abcdef": {"1 ADD misc-00001 by curator r1 r3", "1 ADD misc-00002 by curator r3", "1 TAG misc-00001 by curator r2 r3"},
-		"4-abcdef": {"2 AGAIN misc-00001 by curator r4: said already"},
+		"4-abcdef": {"2 AGAIN misc-00001 by curator r4: duplicate"},
 		"6-abcdef": {"3 MERGE misc-00001 by curator r6: the same twice (gpt p1)"},
 		"5-abcdef": nil,
 	} {
-		trace, err := history.OfExecution(k.log, handle)
+		trace, err := history.TraceOf(k.log, handle)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, lines(trace.Events)); diff != "" {
+		if diff := cmp.Diff(want, formatEvents(trace.Events)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", handle, diff)
 		}
 		if len(trace.Reflections) != 1 || trace.Reflections[0].Cover.Evidence.Execution != handle {
 			t.Errorf("%s: reflections %v", handle, trace.Reflections)
 		}
 	}
-	if trace, err := history.OfExecution(k.log, "99-abcdef"); err != nil || len(trace.Reflections)+len(trace.Events) > 0 {
-		t.Errorf("an execution of which there is nothing: got %+v, %v", trace, err)
+	if trace, err := history.TraceOf(k.log, "99-abcdef"); err != nil || len(trace.Reflections)+len(trace.Events) > 0 {
+		t.Errorf("an unknown execution: got %+v, %v", trace, err)
 	}
 }
 
-// TestARejectionThatDoesNotSayWhatItRestsOn is the execution's when nothing else was settled with it.
-// TestWhatIsTriedAndCorrected: a vote that moves is one vote, outcomes of tasks are nothing that stands behind a bullet,
-// and what became of an execution are its own outcomes.
-func TestWhatIsTriedAndCorrected(t *testing.T) {
+// A corrected vote counts once, and outcomes do not support a bullet. The trace of an execution contains only its own
+// outcomes.
+func TestLineageCountsCorrectedVotesOnce(t *testing.T) {
 	t.Parallel()
-	k := newDesk(t)
-	k.write("a: add one")
-	k.write("a,b,c: tag 1 /012; try 1 /12; second 1 /2")
-	k.write("b: move 1")
-	l, err := history.Of(k.log, "misc-00001")
+	k := newLogWriter(t)
+	k.writeLine("a: add one")
+	k.writeLine("a,b,c: tag 1 /012; try 1 /12; second 1 /2")
+	k.writeLine("b: move 1")
+	l, err := history.LineageOf(k.log, "misc-00001")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (history.Votes{Helpful: 2, Harmful: 1}); l.Counted != want || l.Live != want {
-		t.Errorf("counted %+v, live %+v, want %+v", l.Counted, l.Live, want)
+	if want := (history.Votes{Helpful: 2, Harmful: 1}); l.VotesCast != want || l.CurrentVotes != want {
+		t.Errorf("counted %+v, live %+v, want %+v", l.VotesCast, l.CurrentVotes, want)
 	}
-	if c := l.Is.TheCase(); l.Outcomes["success"] != 5 || c.Shown.N() != 2 || c.Seconded != 1 {
-		t.Errorf("got outcomes %v and %+v", l.Outcomes, l.Is.TheCase())
+	if c := l.Current.CurrentExperiment(); l.Outcomes["success"] != 5 || c.Shown.Count() != 2 || c.Confirmations != 1 {
+		t.Errorf("got outcomes %v and %+v", l.Outcomes, l.Current.CurrentExperiment())
 	}
-	trace, err := history.OfExecution(k.log, "3-abcdef") // the first of the two tasks
+	trace, err := history.TraceOf(k.log, "3-abcdef") // the first of the two tasks
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, e := range trace.Events {
-		got = append(got, fmt.Sprintf("%s %d on %d", e.Kind, len(e.Op.Seen), len(e.Support)))
+		got = append(got, fmt.Sprintf("%s %d on %d", e.Kind, len(e.Op.Exposures), len(e.Support)))
 	}
 	if want := []string{"TAG 0 on 3", "TRIAL 1 on 1"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestARejectionThatDoesNotSayWhatItRestsOn(t *testing.T) {
+// A rejection without support belongs to the execution if the delta covers nothing else.
+func TestTraceIncludesRejectionsWithoutSupport(t *testing.T) {
 	t.Parallel()
 	no := []playbook.Rejection{{Op: playbook.Op{Kind: playbook.Tag, Bullet: "misc-00009"}, Reason: "unknown"}}
-	k := newDesk(t)
+	k := newLogWriter(t)
 	one, two, three := k.reflection("s", "1"), k.reflection("s", "1"), k.reflection("s", "1")
 	k.append(&playbook.Delta{Author: history.Curator, Covers: []playbook.Cover{one}, Rejected: no})
 	k.append(&playbook.Delta{Author: history.Curator, Covers: []playbook.Cover{two, three}, Rejected: no})
 	for handle, want := range map[string][]string{"1-abcdef": {"1 REJECTED misc-00009 by curator r1: unknown"}, "2-abcdef": nil} {
-		trace, err := history.OfExecution(k.log, handle)
-		if diff := cmp.Diff(want, lines(trace.Events)); diff != "" || err != nil {
+		trace, err := history.TraceOf(k.log, handle)
+		if diff := cmp.Diff(want, formatEvents(trace.Events)); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", handle, err, diff)
 		}
 	}
 }
 
-// TestEveryShownBulletResolves to evidence or to a person, in logs as a curator writes them.
-func TestEveryShownBulletResolves(t *testing.T) {
+// In logs as a Curator writes them, the source is evidence or a person.
+func TestShownBulletsHaveASource(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k := draw(t, everything)
+		k := drawLog(t, allExtras)
 		origins, err := history.Origins(k.log, &k.p)
 		if err != nil {
 			t.Fatal(err)
@@ -282,23 +282,23 @@ func TestEveryShownBulletResolves(t *testing.T) {
 			t.Fatalf("origins of %d bullets, %d are shown", len(origins), shown)
 		}
 		for _, o := range origins {
-			if !o.Resolves() {
+			if !o.HasSource() {
 				t.Fatalf("%+v does not resolve\n%v", o, k)
 			}
-			l, err := history.Of(k.log, o.Bullet)
-			if err != nil || l.Is == nil || !slices.ContainsFunc(l.Events, func(e history.Event) bool { return e.Version == o.Version }) {
+			l, err := history.LineageOf(k.log, o.Bullet)
+			if err != nil || l.Current == nil || !slices.ContainsFunc(l.Events, func(e history.Event) bool { return e.Version == o.Version }) {
 				t.Fatalf("%s: its lineage does not have version %d: %v", o.Bullet, o.Version, err)
 			}
-			if !reflect.DeepEqual(l.Is, k.p.Bullet(o.Bullet)) {
-				t.Fatalf("%s: its lineage ends in %+v, it is %+v", o.Bullet, l.Is, k.p.Bullet(o.Bullet))
+			if !reflect.DeepEqual(l.Current, k.p.Bullet(o.Bullet)) {
+				t.Fatalf("%s: its lineage ends in %+v, it is %+v", o.Bullet, l.Current, k.p.Bullet(o.Bullet))
 			}
 		}
 	})
 }
 
-func TestWhatComesFromNowhereDoesNotResolve(t *testing.T) {
+func TestOriginWithoutSource(t *testing.T) {
 	t.Parallel()
-	k := newDesk(t)
+	k := newLogWriter(t)
 	add := func(n uint64, author string, cover playbook.Cover) {
 		k.append(&playbook.Delta{Author: author, Reason: "why", Covers: []playbook.Cover{cover}, Ops: []playbook.Op{
 			{Kind: playbook.Add, Bullet: playbook.MintID("others", n), Section: "others", Content: fmt.Sprint(n), Support: []int{0}},
@@ -321,7 +321,7 @@ func TestWhatComesFromNowhereDoesNotResolve(t *testing.T) {
 	}
 	var got []string
 	for _, o := range origins {
-		got = append(got, fmt.Sprintf("%s %d %v", o.Bullet, o.Version, o.Resolves()))
+		got = append(got, fmt.Sprintf("%s %d %v", o.Bullet, o.Version, o.HasSource()))
 	}
 	want := []string{"misc-00001 1 false", "misc-00002 2 false", "misc-00003 3 true", "misc-00004 4 true", "misc-00005 0 false"}
 	if !slices.Equal(got, want) {
@@ -329,10 +329,10 @@ func TestWhatComesFromNowhereDoesNotResolve(t *testing.T) {
 	}
 }
 
-// TestALogThatBreaksOffIsAnError everywhere.
-func TestALogThatBreaksOffIsAnError(t *testing.T) {
+// Every function returns an error of the log.
+func TestLogErrorsAreReturned(t *testing.T) {
 	t.Parallel()
-	k := story(t)
+	k := sampleLog(t)
 	errBroken := errors.New("broken")
 	log := func(fn func(*playbook.Delta) error) error {
 		if err := fn(k.deltas[0]); err != nil {
@@ -341,13 +341,12 @@ func TestALogThatBreaksOffIsAnError(t *testing.T) {
 		return errBroken
 	}
 	for name, call := range map[string]func() error{
-		"Of":          func() error { _, err := history.Of(log, "misc-00001"); return err },
-		"OfExecution": func() error { _, err := history.OfExecution(log, "1-abcdef"); return err },
+		"Of":          func() error { _, err := history.LineageOf(log, "misc-00001"); return err },
+		"OfExecution": func() error { _, err := history.TraceOf(log, "1-abcdef"); return err },
 		"Origins":     func() error { _, err := history.Origins(log, &k.p); return err },
-		"Rejected":    func() error { _, err := history.Rejected(log); return err },
-		"Frame":       func() error { _, err := history.Frame(log, 1); return err },
-		"At":          func() error { _, _, err := history.At(log, 1); return err },
-		"Without":     func() error { _, err := history.Without(log, playbook.Selector{Source: "s"}); return err },
+		"Rejected":    func() error { _, err := history.Rejections(log); return err },
+		"At":          func() error { _, _, err := history.StateAt(log, 1); return err },
+		"Without":     func() error { _, err := history.Forget(log, playbook.Selector{Source: "s"}); return err },
 	} {
 		if err := call(); !errors.Is(err, errBroken) {
 			t.Errorf("%s: got %v, want %v", name, err, errBroken)

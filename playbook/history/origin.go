@@ -7,24 +7,24 @@ import (
 	"debrief/playbook"
 )
 
-// Origin is where the words of a bullet come from: the last thing in the log that says so. A restore or a forgetting
-// only brings back what was there before.
+// Origin is the source of the content of a bullet: the last operation in the log that set it. Restores and forget
+// changes are skipped, because they bring back earlier content.
 type Origin struct {
 	Bullet  playbook.BulletID `json:"bullet_id"`
-	Version uint64            `json:"version"`           // 0: nothing in the log made it
+	Version uint64            `json:"version"`           // 0: the log has no such operation
 	Support []playbook.Cover  `json:"support,omitempty"` // with the evidence
 	Author  string            `json:"author,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
 }
 
-// Resolves reports whether the origin is one that a person can look into: evidence of an execution, or what somebody
-// wrote or imported under a name.
-func (o Origin) Resolves() bool {
+// HasSource reports whether a person can look up the source: the evidence of an execution, or an edit or import with an
+// author.
+func (o Origin) HasSource() bool {
 	return o.Author != "" && o.Author != Curator ||
 		slices.ContainsFunc(o.Support, func(c playbook.Cover) bool { return c.Evidence != nil })
 }
 
-// Origins are where the shown bullets of a state come from, by id. The log may go on after the state.
+// Origins returns the origins of the shown bullets of a state, sorted by id. The log may continue after the state.
 func Origins(log Log, p *playbook.Playbook) ([]Origin, error) {
 	origins := map[playbook.BulletID]Origin{}
 	for b := range p.All() {
@@ -33,20 +33,20 @@ func Origins(log Log, p *playbook.Playbook) ([]Origin, error) {
 		}
 	}
 	err := log.changes(p.Version(), func(c change) error {
-		if d := c.last(); d.Restores != nil || d.Forgets != nil {
+		if d := c.last(); d.RestoredVersion != nil || d.Forget != nil {
 			return nil
 		}
 		for _, part := range c {
 			for i := range part.Ops {
 				op := &part.Ops[i]
 				o, wanted := origins[op.Bullet]
-				if !wanted || !writes(op.Kind) {
+				if !wanted || !setsContent(op.Kind) {
 					continue
 				}
 				e := c.event(part, op)
 				next := Origin{o.Bullet, e.Version, e.Support, e.Author, e.Reason}
-				// A rule's words follow its counts, without anybody having asked for it.
-				if next.Resolves() || !o.Resolves() {
+				// The update of a rule's text after its counts has no source: keep the one before.
+				if next.HasSource() || !o.HasSource() {
 					origins[op.Bullet] = next
 				}
 			}
@@ -64,8 +64,8 @@ func Origins(log Log, p *playbook.Playbook) ([]Origin, error) {
 	return sorted, nil
 }
 
-// writes reports whether an operation says what a bullet says.
-func writes(kind playbook.OpKind) bool {
+// setsContent reports whether an operation sets the content of a bullet.
+func setsContent(kind playbook.OpKind) bool {
 	switch kind {
 	case playbook.Add, playbook.Update, playbook.Merge, playbook.Put:
 		return true

@@ -6,58 +6,59 @@ import (
 	"debrief/playbook"
 )
 
-// Promotion is what takes what one book learned into another. What bullets say, where, to whom and whether they are
-// pinned counts; votes do not: a bullet that both have keeps the votes that it has, and one that is new brings its own.
-// What rules count is of the runs of one book: such a bullet comes only where the other book counts nothing of the kind,
-// and is not changed otherwise.
+// Promotion contains the operations that copy changes of one book, the source, to another book, the target. It
+// considers content, section, status and pins, but not votes: a bullet that both books have keeps its votes in the
+// target, and a new bullet brings its own. Bullets of rules count runs of one book. They are added only if the target
+// has no bullet of the same rule, and are never changed.
 type Promotion struct {
-	Ops   []playbook.Op      // in the order in which they can be done
-	After *playbook.Playbook // the other book with them done; its version means nothing
-	// Moved is what the other book changed by itself.
-	Moved []Difference
-	// Left is what was learned and stays behind, since the other book says otherwise or has it under another id: Was is
-	// there, Is in the book that learned. Nil is a bullet that is gone.
-	Left []Difference
-	// Renamed are bullets that get a new id, because the other book has used theirs.
+	Ops   []playbook.Op      // in the order in which they must be applied
+	After *playbook.Playbook // the target after the operations; its version has no meaning
+	// ChangedInTarget are the changes in the target since the common base.
+	ChangedInTarget []Difference
+	// Skipped are changes of the source that are not copied because the target has a conflicting bullet, or the same
+	// content under another id. Was is the bullet in the target, Is the one in the source; nil means removed.
+	Skipped []Difference
+	// Renamed maps bullets to new ids, because the target has used their ids.
 	Renamed map[playbook.BulletID]playbook.BulletID
 }
 
-// Promote is the promotion of what changed from base to from, two states of the book that learned, into another book as
-// it is now. A bullet is taken over if the other book has left it as it was in base; where both have changed one, the
-// other book's stays.
+// Promote returns the promotion of the changes from base to from, two states of the source, into the target. A change
+// of a bullet is copied if the target has not changed the bullet since base. If both changed it, the bullet in the
+// target stays.
 func Promote(base, from, to *playbook.Playbook) *Promotion {
 	p := &Promotion{After: to.Clone(), Renamed: map[playbook.BulletID]playbook.BulletID{}}
 	for _, d := range between(base, to, sameAdvice) {
-		if !counted(d.Was) || !counted(d.Is) {
-			p.Moved = append(p.Moved, d)
+		if !isRuleOrNil(d.Before) || !isRuleOrNil(d.After) {
+			p.ChangedInTarget = append(p.ChangedInTarget, d)
 		}
 	}
 	mode, _ := to.Gate()
 	var gone, changed, added []*playbook.Bullet
 	for _, d := range between(base, from, sameAdvice) {
-		there, is := to.Bullet(d.ID()), fit(d.Is, mode)
+		there, is := to.Bullet(d.ID()), adjustStatus(d.After, mode)
 		switch {
-		case d.Was == nil:
+		case d.Before == nil:
 			added = append(added, is)
-		case is == nil && (there == nil || d.Was.Rule != nil):
+		case is == nil && (there == nil || d.Before.Rule != nil):
 		case there == nil:
-			p.leave(nil, is)
+			p.skip(nil, is)
 		case is != nil && sameAdvice(there, is):
-		case !sameAdvice(d.Was, there):
-			p.leave(there, is)
+		case !sameAdvice(d.Before, there):
+			p.skip(there, is)
 		case is == nil:
 			gone = append(gone, there)
 		default:
 			changed = append(changed, is)
 		}
 	}
-	p.remove(gone)
-	p.change(changed)
-	p.add(added, to, from.LastMinted())
+	p.removeAll(gone)
+	p.updateAll(changed)
+	p.addAll(added, to, from.LastMinted())
 	return p
 }
 
-// sameAdvice reports whether two bullets say the same to the same; how often it helped aside.
+// sameAdvice reports whether two bullets have the same content, section, status and pin. It ignores counters. Bullets
+// of one rule are always the same.
 func sameAdvice(a, b *playbook.Bullet) bool {
 	if a.Rule != nil && b.Rule != nil && a.Rule.Key == b.Rule.Key {
 		return true
@@ -72,54 +73,56 @@ func statusOf(b *playbook.Bullet) playbook.Status {
 	return b.Status
 }
 
-// counted reports whether a bullet is a rule's, or none.
-func counted(b *playbook.Bullet) bool { return b == nil || b.Rule != nil }
+// isRuleOrNil reports whether a bullet is nil or belongs to a rule.
+func isRuleOrNil(b *playbook.Bullet) bool { return b == nil || b.Rule != nil }
 
-// fit is a bullet as it can be in a book with this gate: there alone can it earn its place, and without one all is shown.
-func fit(b *playbook.Bullet, mode playbook.Gate) *playbook.Bullet {
+// adjustStatus adjusts a bullet on probation or a candidate to the gate of the target: a candidate if the gate is on,
+// otherwise active. Its experiment does not continue in the target.
+func adjustStatus(b *playbook.Bullet, mode playbook.Gate) *playbook.Bullet {
 	if b == nil || b.Rule != nil || b.Status != playbook.Probation && b.Status != playbook.Candidate {
 		return b
 	}
-	fitted := *b
-	fitted.Status = playbook.Active
+	adjusted := *b
+	adjusted.Status = playbook.Active
 	if mode == playbook.GateOn {
-		fitted.Status = playbook.Candidate
+		adjusted.Status = playbook.Candidate
 	}
-	if c := b.TheCase(); c.Share > 0 {
+	if c := b.CurrentExperiment(); c.Share > 0 {
 		c.Share = 0
-		fitted.Case = &c
+		adjusted.Experiment = &c
 	}
-	return &fitted
+	return &adjusted
 }
 
-func (p *Promotion) leave(there, is *playbook.Bullet) {
-	p.Left = append(p.Left, Difference{there, is})
+func (p *Promotion) skip(there, is *playbook.Bullet) {
+	p.Skipped = append(p.Skipped, Difference{there, is})
 }
 
-func (p *Promotion) do(op playbook.Op) {
+// apply adds an operation and applies it to After. That cannot fail: the version is the next one.
+func (p *Promotion) apply(op playbook.Op) {
 	p.Ops = append(p.Ops, op)
-	_, _ = p.After.Apply(&playbook.Delta{Version: p.After.Version() + 1, Ops: []playbook.Op{op}}) // of the next version, so it can be
+	_, _ = p.After.Apply(&playbook.Delta{Version: p.After.Version() + 1, Ops: []playbook.Op{op}})
 }
 
-func (p *Promotion) remove(gone []*playbook.Bullet) {
+func (p *Promotion) removeAll(gone []*playbook.Bullet) {
 	for _, b := range gone {
 		if b.Pinned {
-			p.do(playbook.Op{Kind: playbook.Pin, Bullet: b.ID})
+			p.apply(playbook.Op{Kind: playbook.Pin, Bullet: b.ID})
 		}
-		p.do(playbook.Op{Kind: playbook.Remove, Bullet: b.ID})
+		p.apply(playbook.Op{Kind: playbook.Remove, Bullet: b.ID})
 	}
 }
 
-// change makes bullets what they are in the other state. Two cannot say the same: one that takes over the words of
-// another waits until that says something else.
-func (p *Promotion) change(bullets []*playbook.Bullet) {
+// updateAll updates bullets to their state in the source. No two bullets may have the same content, so a bullet that
+// takes the content of another waits until that one has changed. Bullets that exchange their contents are skipped.
+func (p *Promotion) updateAll(bullets []*playbook.Bullet) {
 	for {
 		left := len(bullets)
 		bullets = slices.DeleteFunc(bullets, func(b *playbook.Bullet) bool {
-			if same := p.After.Same(b.Content); same != nil && same.ID != b.ID {
+			if same := p.After.FindByContent(b.Content); same != nil && same.ID != b.ID {
 				return false
 			}
-			p.become(b)
+			p.update(b)
 			return true
 		})
 		if len(bullets) == left {
@@ -127,32 +130,32 @@ func (p *Promotion) change(bullets []*playbook.Bullet) {
 		}
 	}
 	for _, b := range bullets {
-		p.leave(p.After.Same(b.Content), b)
+		p.skip(p.After.FindByContent(b.Content), b)
 	}
 }
 
-func (p *Promotion) become(b *playbook.Bullet) {
+func (p *Promotion) update(b *playbook.Bullet) {
 	was := p.After.Bullet(b.ID)
 	if was.Content != b.Content || was.Section != b.Section {
-		p.do(playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: b.Content, Section: b.Section})
+		p.apply(playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: b.Content, Section: b.Section})
 	}
 	if statusOf(was) != statusOf(b) {
-		p.do(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: statusOf(b)})
+		p.apply(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: statusOf(b)})
 	}
 	if was.Pinned != b.Pinned {
-		p.do(playbook.Op{Kind: playbook.Pin, Bullet: b.ID, Pinned: b.Pinned})
+		p.apply(playbook.Op{Kind: playbook.Pin, Bullet: b.ID, Pinned: b.Pinned})
 	}
 }
 
-// add brings in bullets whole. No id is used for two bullets: one whose number the other book has used gets the next that
-// neither has.
-func (p *Promotion) add(bullets []*playbook.Bullet, to *playbook.Playbook, last uint64) {
+// addAll adds bullets with their votes. A bullet whose number the target has used gets the next number that neither
+// book has.
+func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, last uint64) {
 	last = max(last, to.LastMinted())
 	var fresh []*playbook.Bullet
 	for _, b := range bullets {
-		if there := p.inPlaceOf(b, to); there != nil {
+		if there := p.conflictWith(b, to); there != nil {
 			if !sameAdvice(there, b) {
-				p.leave(there, b)
+				p.skip(there, b)
 			}
 			continue
 		}
@@ -163,9 +166,9 @@ func (p *Promotion) add(bullets []*playbook.Bullet, to *playbook.Playbook, last 
 		fresh = append(fresh, b)
 	}
 	for _, b := range fresh {
-		if there := p.After.Same(b.Content); there != nil { // one that came before it says the same
+		if there := p.After.FindByContent(b.Content); there != nil { // an earlier bullet has the same content
 			delete(p.Renamed, b.ID)
-			p.leave(there, b)
+			p.skip(there, b)
 			continue
 		}
 		whole := *b
@@ -175,12 +178,13 @@ func (p *Promotion) add(bullets []*playbook.Bullet, to *playbook.Playbook, last 
 		if id, is := p.Renamed[b.Replaces]; is {
 			whole.Replaces = id
 		}
-		p.do(playbook.Op{Kind: playbook.Put, Bullet: whole.ID, Whole: &whole})
+		p.apply(playbook.Op{Kind: playbook.Put, Bullet: whole.ID, PutBullet: &whole})
 	}
 }
 
-// inPlaceOf is the bullet of the other book because of which one does not come: it says the same, or a rule counts by it.
-func (p *Promotion) inPlaceOf(b *playbook.Bullet, to *playbook.Playbook) *playbook.Bullet {
+// conflictWith returns the bullet in the target that excludes a bullet of the source: it has the same content, or
+// belongs to the same rule.
+func (p *Promotion) conflictWith(b *playbook.Bullet, to *playbook.Playbook) *playbook.Bullet {
 	if b.Rule != nil {
 		if there := to.ByRule(b.Rule.Key); there != nil {
 			return there
@@ -189,5 +193,5 @@ func (p *Promotion) inPlaceOf(b *playbook.Bullet, to *playbook.Playbook) *playbo
 			return there
 		}
 	}
-	return p.After.Same(b.Content)
+	return p.After.FindByContent(b.Content)
 }

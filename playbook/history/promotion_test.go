@@ -12,7 +12,7 @@ import (
 	"debrief/playbook/history"
 )
 
-// evolve lets a book change by itself: what a Curator lets through, so that no two bullets say the same.
+// evolve applies random changes to a book, as a Curator accepts them: no two bullets have the same content.
 func evolve(t *rapid.T, p *playbook.Playbook, label string) *playbook.Playbook {
 	p = p.Clone()
 	for i := range rapid.IntRange(0, 12).Draw(t, label) {
@@ -32,12 +32,12 @@ func evolve(t *rapid.T, p *playbook.Playbook, label string) *playbook.Playbook {
 				rule.Base = "k/a"
 			}
 			if p.ByRule(key) == nil {
-				do(playbook.Op{Kind: playbook.Put, Bullet: id, Whole: &playbook.Bullet{ID: id, Section: section, Content: fmt.Sprintf("rule %s of %s %d", key, label, i), Status: playbook.Candidate, Rule: rule}})
+				do(playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: section, Content: fmt.Sprintf("rule %s of %s %d", key, label, i), Status: playbook.Candidate, Rule: rule}})
 			}
 			continue
 		}
 		if kind == "add" {
-			if p.Same(text) == nil {
+			if p.FindByContent(text) == nil {
 				do(playbook.Op{Kind: playbook.Add, Bullet: id, Section: section, Content: text})
 				do(playbook.Op{Kind: playbook.Tag, Bullet: id, Helpful: 1, Support: []int{0}})
 			}
@@ -51,7 +51,7 @@ func evolve(t *rapid.T, p *playbook.Playbook, label string) *playbook.Playbook {
 		case kind == "tag":
 			do(playbook.Op{Kind: playbook.Tag, Bullet: b.ID, Harmful: 1, Support: []int{0}})
 		case b.Rule != nil:
-		case kind == "update" && p.Same(text) == nil:
+		case kind == "update" && p.FindByContent(text) == nil:
 			do(playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: text, Section: section})
 		case kind == "remove":
 			do(playbook.Op{Kind: playbook.Remove, Bullet: b.ID})
@@ -65,8 +65,8 @@ func evolve(t *rapid.T, p *playbook.Playbook, label string) *playbook.Playbook {
 	return p
 }
 
-// advice is what a bullet says, to whom, where and whether it is pinned, as another book with this gate would have it.
-func advice(b *playbook.Bullet, mode playbook.Gate) string {
+// adviceText describes content, section, status and pin of a bullet, as in another book with this gate.
+func adviceText(b *playbook.Bullet, mode playbook.Gate) string {
 	if b == nil {
 		return "gone"
 	}
@@ -83,24 +83,24 @@ func advice(b *playbook.Bullet, mode playbook.Gate) string {
 	return fmt.Sprint(b.Section, "/", b.Content, "/", status, "/", b.Pinned)
 }
 
-// plainly is the same in any book.
-func plainly(b *playbook.Bullet) string {
+// plainText describes a bullet without regard to a gate.
+func plainText(b *playbook.Bullet) string {
 	if b == nil || b.Rule != nil {
-		return advice(b, "")
+		return adviceText(b, "")
 	}
 	if b.Shown() {
-		return advice(b, "")
+		return adviceText(b, "")
 	}
-	return advice(b, "") + "/" + string(b.Status)
+	return adviceText(b, "") + "/" + string(b.Status)
 }
 
-// fold does the operations of a promotion on a book one by one, and insists on what a Curator insists on.
-func fold(t *rapid.T, to *playbook.Playbook, ops []playbook.Op) *playbook.Playbook {
+// applyOps applies the operations of a promotion one by one, with the checks of a Curator.
+func applyOps(t *rapid.T, to *playbook.Playbook, ops []playbook.Op) *playbook.Playbook {
 	p := to.Clone()
 	for _, op := range ops {
 		b := p.Bullet(op.Bullet)
 		switch {
-		case op.Kind == playbook.Put && (b != nil || op.Bullet.Number() <= to.LastMinted() || op.Whole.ID != op.Bullet):
+		case op.Kind == playbook.Put && (b != nil || op.Bullet.Number() <= to.LastMinted() || op.PutBullet.ID != op.Bullet):
 			t.Fatalf("%s is put in place of %v, the last number being %d", op.Bullet, b, to.LastMinted())
 		case op.Kind == playbook.Put:
 		case b == nil:
@@ -111,10 +111,10 @@ func fold(t *rapid.T, to *playbook.Playbook, ops []playbook.Op) *playbook.Playbo
 			t.Fatalf("%s is put on probation", op.Bullet)
 		}
 		content := op.Content
-		if op.Whole != nil {
-			content = op.Whole.Content
+		if op.PutBullet != nil {
+			content = op.PutBullet.Content
 		}
-		if same := p.Same(content); content != "" && same != nil && same.ID != op.Bullet {
+		if same := p.FindByContent(content); content != "" && same != nil && same.ID != op.Bullet {
 			t.Fatalf("%s and %s say the same", op.Bullet, same.ID)
 		}
 		d := &playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{op}}
@@ -128,7 +128,7 @@ func fold(t *rapid.T, to *playbook.Playbook, ops []playbook.Op) *playbook.Playbo
 	return p
 }
 
-// TestPromotion: three books of one beginning, and every bullet of them accounted for.
+// Three books have a common base, and the test accounts for every bullet of them.
 func TestPromotion(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -145,18 +145,18 @@ func TestPromotion(t *testing.T) {
 		if to.StateHash() != was {
 			t.Fatal("the other book was changed")
 		}
-		after := fold(t, to, p.Ops)
+		after := applyOps(t, to, p.Ops)
 		if after.StateHash() != p.After.StateHash() {
-			t.Fatal("it says another outcome than its operations have")
+			t.Fatal("After differs from the result of the operations")
 		}
 
 		left := map[playbook.BulletID]bool{}
-		for _, d := range p.Left {
+		for _, d := range p.Skipped {
 			left[d.ID()] = true
 		}
 		for b := range to.All() {
 			learned, began, now := from.Bullet(b.ID), base.Bullet(b.ID), after.Bullet(b.ID)
-			changed, same := plainly(b) != plainly(began), plainly(learned) == plainly(began)
+			changed, same := plainText(b) != plainText(began), plainText(learned) == plainText(began)
 			switch {
 			case (changed || same || b.Rule != nil) && now != b:
 				t.Fatalf("%s was changed there, or not here, and became %v", b.ID, now)
@@ -175,30 +175,30 @@ func TestPromotion(t *testing.T) {
 			}
 			now := after.Bullet(id)
 			if now == nil || now.Content != b.Content {
-				now = after.Same(b.Content) // it has it already, under another id
+				now = after.FindByContent(b.Content) // it has it already, under another id
 			}
-			if advice(now, mode) != advice(b, mode) && plainly(began) != plainly(b) {
-				t.Fatalf("%s was learned and is neither there nor left: %v", id, now)
+			if adviceText(now, mode) != adviceText(b, mode) && plainText(began) != plainText(b) {
+				t.Fatalf("%s was learned and is neither copied nor in Left: %v", id, now)
 			}
-			if began == nil && to.Bullet(id) == nil && to.Same(b.Content) == nil && (now.Helpful != b.Helpful || now.Harmful != b.Harmful) {
+			if began == nil && to.Bullet(id) == nil && to.FindByContent(b.Content) == nil && (now.Helpful != b.Helpful || now.Harmful != b.Harmful) {
 				t.Fatalf("%s came without its votes", id)
 			}
 		}
 		for b := range base.All() {
-			if there := to.Bullet(b.ID); from.Bullet(b.ID) == nil && plainly(there) == plainly(b) && b.Rule == nil && after.Bullet(b.ID) != nil {
+			if there := to.Bullet(b.ID); from.Bullet(b.ID) == nil && plainText(there) == plainText(b) && b.Rule == nil && after.Bullet(b.ID) != nil {
 				t.Fatalf("%s was removed and is still there", b.ID)
 			}
 		}
 		if again := history.Promote(base, from, after); len(again.Ops) > 0 {
-			t.Fatalf("promoted a second time it does %v", again.Ops)
+			t.Fatalf("promoted a second time: got operations %v", again.Ops)
 		}
-		if still && len(p.Moved)+len(p.Renamed) > 0 {
-			t.Fatalf("the other book is as it was, and has moved %v, or uses ids %v", p.Moved, p.Renamed)
+		if still && len(p.ChangedInTarget)+len(p.Renamed) > 0 {
+			t.Fatalf("the target did not change: got Moved %v, Renamed %v", p.ChangedInTarget, p.Renamed)
 		}
 	})
 }
 
-// TestPromotions has cases by name: bullets as "number text", with what they are after it.
+// Bullets are written as "number content". The status may follow.
 func TestPromotions(t *testing.T) {
 	t.Parallel()
 	book := func(bullets string) *playbook.Playbook {
@@ -208,11 +208,11 @@ func TestPromotions(t *testing.T) {
 			if len(w) == 0 {
 				continue
 			}
-			b := &playbook.Bullet{ID: playbook.MintID("others", number(w[0])), Section: "others", Content: w[1]}
+			b := &playbook.Bullet{ID: playbook.MintID("others", parseNumber(w[0])), Section: "others", Content: w[1]}
 			if len(w) > 2 {
 				b.Status = playbook.Status(w[2])
 			}
-			if _, err := p.Apply(&playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: b.ID, Whole: b}}}); err != nil {
+			if _, err := p.Apply(&playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: b.ID, PutBullet: b}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -246,40 +246,39 @@ func TestPromotions(t *testing.T) {
 			slices.Sort(out)
 			return strings.Join(out, " ")
 		}
-		if got := brief(p.After); got != test.want || ids(p.Left) != test.left || ids(p.Moved) != test.moved {
-			t.Errorf("%s: got %q, left %q, moved %q; want %q, %q, %q", name, got, ids(p.Left), ids(p.Moved), test.want, test.left, test.moved)
+		if got := summarize(p.After); got != test.want || ids(p.Skipped) != test.left || ids(p.ChangedInTarget) != test.moved {
+			t.Errorf("%s: got %q, left %q, moved %q; want %q, %q, %q", name, got, ids(p.Skipped), ids(p.ChangedInTarget), test.want, test.left, test.moved)
 		}
 	}
 }
 
 func TestForkOf(t *testing.T) {
 	t.Parallel()
-	const reason = "fork of default at 17@ab12cd"
-	if got := (history.Fork{Of: "default", At: "17@ab12cd"}).String(); got != reason {
-		t.Errorf("got %q, want %q", got, reason)
+	origin := playbook.Fork{Of: "default", At: "17@ab12cd"}
+	if got, want := origin.String(), "fork of default at 17@ab12cd"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
-	delta := func(version uint64, author, reason string) *playbook.Delta {
-		return &playbook.Delta{Version: version, Author: author, Reason: reason}
+	delta := func(version uint64, fork *playbook.Fork) *playbook.Delta {
+		return &playbook.Delta{Version: version, Author: "debrief", Reason: origin.String(), Fork: fork}
 	}
-	part := delta(1, history.Forker, reason)
-	part.Change, part.More = "c", true
-	last := delta(2, history.Forker, reason)
-	last.Change = "c"
+	part := delta(1, nil)
+	part.ChangeID, part.More = "c", true
+	last := delta(2, &origin)
+	last.ChangeID = "c"
 	for name, test := range map[string]struct {
-		log   []*playbook.Delta
-		whole uint64
+		log      []*playbook.Delta
+		complete uint64
 	}{
-		"no log":                      {nil, 0},
-		"one edit":                    {[]*playbook.Delta{delta(1, history.Forker, reason), delta(2, history.Curator, "")}, 1},
-		"a large one, and another":    {[]*playbook.Delta{part, last, delta(3, history.Forker, reason), delta(4, history.Curator, "")}, 3},
-		"a large one that broke off":  {[]*playbook.Delta{part}, 0},
-		"a book that began empty":     {[]*playbook.Delta{delta(1, history.Curator, ""), delta(2, history.Forker, reason)}, 0},
-		"somebody's words":            {[]*playbook.Delta{delta(1, "ann", reason)}, 0},
-		"other words":                 {[]*playbook.Delta{delta(1, history.Forker, reason+"!")}, 0},
-		"a later one is not the fork": {[]*playbook.Delta{delta(1, history.Forker, reason), delta(2, history.Curator, ""), delta(3, history.Forker, reason)}, 1},
-		"nor is one of another book":  {[]*playbook.Delta{delta(1, history.Forker, reason), delta(2, history.Forker, "fork of other at 0")}, 1},
+		"no log":                        {nil, 0},
+		"one edit":                      {[]*playbook.Delta{delta(1, &origin), delta(2, nil)}, 1},
+		"two edits, the first of parts": {[]*playbook.Delta{part, last, delta(3, &origin), delta(4, nil)}, 3},
+		"an incomplete change":          {[]*playbook.Delta{part}, 0},
+		"a playbook that began empty":   {[]*playbook.Delta{delta(1, nil), delta(2, &origin)}, 0},
+		"the reason alone":              {[]*playbook.Delta{delta(1, nil)}, 0},
+		"a later edit with a fork":      {[]*playbook.Delta{delta(1, &origin), delta(2, nil), delta(3, &origin)}, 1},
+		"an edit with another playbook": {[]*playbook.Delta{delta(1, &origin), delta(2, &playbook.Fork{Of: "other", At: "0"})}, 1},
 	} {
-		f, whole, err := history.ForkOf(func(fn func(*playbook.Delta) error) error {
+		f, complete, err := history.ForkOf(func(fn func(*playbook.Delta) error) error {
 			for _, d := range test.log {
 				if err := fn(d); err != nil {
 					return err
@@ -287,8 +286,8 @@ func TestForkOf(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil || whole != test.whole || (f == history.Fork{Of: "default", At: "17@ab12cd"}) != (whole > 0) {
-			t.Errorf("%s: got %v at %d, %v; want version %d", name, f, whole, err, test.whole)
+		if err != nil || complete != test.complete || (f == origin) != (complete > 0) {
+			t.Errorf("%s: got %v at %d, %v; want version %d", name, f, complete, err, test.complete)
 		}
 	}
 }

@@ -8,143 +8,145 @@ import (
 	"debrief/playbook"
 )
 
-// refold folds a log as if some of what it covers had never been.
-type refold struct {
-	past
-	matched  map[uint64]int // what each forgetting reaches that none before it did
-	state    *state
-	parts    playbook.Parts
-	version  uint64                       // being folded
-	kept     map[uint64]*state            // states that are needed later
-	approved map[playbook.BulletID]uint64 // the last version in which a person had a bullet shown
-	covers   []playbook.Cover             // of the delta that is being made
-	real     *playbook.Playbook           // as the log has it; nil where nothing is forgotten
-	said     map[playbook.BulletID]string // by operations of this change, and by those of them that are left
-	left     map[playbook.BulletID]string
+// refolder folds a log as if it did not cover the forgotten executions.
+type refolder struct {
+	logSurvey
+	matched       map[uint64]int // by forget change: covers that no earlier one matched
+	state         *foldState
+	parts         playbook.ChangeAssembler
+	version       uint64                       // of the delta that is folded
+	snapshots     map[uint64]*foldState        // states at versions that are restored later
+	approved      map[playbook.BulletID]uint64 // the last version in which a person approved a bullet
+	covers        []playbook.Cover             // of the delta that is built
+	logged        *playbook.Playbook           // state as in the log; nil if nothing is forgotten
+	loggedContent map[playbook.BulletID]string // content that this change sets in the log
+	keptContent   map[playbook.BulletID]string // content that the remaining operations set
 }
 
-func (p *past) refold() *refold {
-	empty := &state{mixed: map[playbook.BulletID][]uint64{}, dropped: map[playbook.BulletID]dropped{}}
-	r := &refold{
-		past: *p, matched: map[uint64]int{}, state: empty,
-		kept: map[uint64]*state{0: empty.clone()}, approved: map[playbook.BulletID]uint64{},
+func (p *logSurvey) newRefolder() *refolder {
+	empty := &foldState{mixed: map[playbook.BulletID][]uint64{}, dropped: map[playbook.BulletID]droppedBullet{}}
+	r := &refolder{
+		logSurvey: *p, matched: map[uint64]int{}, state: empty,
+		snapshots: map[uint64]*foldState{0: empty.clone()}, approved: map[playbook.BulletID]uint64{},
 	}
 	if len(p.forgets) > 0 {
-		r.real = new(playbook.Playbook)
+		r.logged = new(playbook.Playbook)
 	}
 	return r
 }
 
-func (r *refold) run(log Log) error {
+func (r *refolder) run(log Log) error {
 	return log(func(d *playbook.Delta) error {
-		if d.Version > r.newest { // came while we read; it was not surveyed
+		if d.Version > r.newest { // appended after the survey
 			return nil
 		}
-		return r.take(d)
+		return r.apply(d)
 	})
 }
 
-// take folds one delta. Each becomes a delta of what is left of it, so that versions stay what they are.
-func (r *refold) take(d *playbook.Delta) error {
+// apply folds one delta. Each delta becomes a delta of the remaining operations, so versions do not change.
+func (r *refolder) apply(d *playbook.Delta) error {
 	r.version = d.Version
-	left := playbook.Delta{Version: d.Version, Time: d.Time}
-	if c := change(r.parts.Take(d)); c != nil {
+	filtered := playbook.Delta{Version: d.Version, Time: d.Time}
+	if c := change(r.parts.Add(d)); c != nil {
 		r.covers = slices.Clip(d.Covers)
-		ops, err := r.remains(c)
+		ops, err := r.remainingOps(c)
 		if err != nil {
 			return fmt.Errorf("version %d: %w", d.Version, err)
 		}
-		left.Ops, left.Covers = ops, r.covers
+		filtered.Ops, filtered.Covers = ops, r.covers
 		for _, part := range c {
-			left.Gate = cmp.Or(part.Gate, left.Gate)
+			filtered.Gate = cmp.Or(part.Gate, filtered.Gate)
 		}
 	}
-	changed, err := r.state.playbook.Apply(&left)
+	changed, err := r.state.playbook.Apply(&filtered)
 	if err != nil {
 		return err
 	}
-	if err := r.number(d, changed); err != nil {
+	if err := r.renumberCases(d, changed); err != nil {
 		return err
 	}
-	if r.keep[d.Version] {
-		r.kept[d.Version] = r.state.clone()
+	if r.keepVersions[d.Version] {
+		r.snapshots[d.Version] = r.state.clone()
 	}
 	return nil
 }
 
-// number gives the cases of bullets that changed the numbers that they have in the log. Outcomes name the case they are
-// of by its number, and some of what opened cases is not here: so they count where the bullet says what it said then,
-// and nowhere else.
-func (r *refold) number(d *playbook.Delta, changed []playbook.BulletID) error {
-	if r.real == nil {
+// renumberCases gives the cases of changed bullets the numbers that they have in the log. Outcomes refer to a case by
+// its number, and some operations that opened cases are forgotten. So an outcome counts only while the bullet has the
+// same content as in the log at that point.
+func (r *refolder) renumberCases(d *playbook.Delta, changed []playbook.BulletID) error {
+	if r.logged == nil {
 		return nil
 	}
-	really, err := r.real.Apply(d)
+	loggedChanges, err := r.logged.Apply(d)
 	if err != nil {
 		return err
 	}
-	for _, id := range slices.Concat(changed, really) {
-		is, was := r.state.playbook.Bullet(id), r.real.Bullet(id)
+	for _, id := range slices.Concat(changed, loggedChanges) {
+		is, was := r.state.playbook.Bullet(id), r.logged.Bullet(id)
 		if is == nil || was == nil {
 			continue
 		}
-		n := was.TheCase().Number
+		n := was.CurrentExperiment().Number
 		if is.Content != was.Content && (is.Rule == nil || was.Rule == nil) {
 			n++
 		}
-		r.state.playbook.Renumber(id, n)
+		r.state.playbook.SetExperimentNumber(id, n)
 	}
 	return nil
 }
 
-// remains is what is left of a change.
-func (r *refold) remains(c change) (ops []playbook.Op, err error) {
+// remainingOps returns the operations of a change without the forgotten executions.
+func (r *refolder) remainingOps(c change) (ops []playbook.Op, err error) {
 	d := c.last()
 	switch {
-	case d.Restores != nil:
-		return r.restored(c, *d.Restores)
-	case d.Forgets != nil:
-		return r.forgot(c), nil
+	case d.RestoredVersion != nil:
+		return r.restoreOps(c, *d.RestoredVersion)
+	case d.Forget != nil:
+		return r.forgetOps(c), nil
 	}
-	gone := r.gone(d)
-	r.said, r.left = map[playbook.BulletID]string{}, map[playbook.BulletID]string{}
+	forgotten := r.forgottenCovers(d)
+	r.loggedContent, r.keptContent = map[playbook.BulletID]string{}, map[playbook.BulletID]string{}
 	if d.Author != Curator {
-		r.approve(c)
+		r.addApprovals(c)
 	}
 	for _, part := range c {
-		if r.real == nil {
+		if r.logged == nil {
 			ops = append(ops, part.Ops...)
 			continue
 		}
 		for _, op := range part.Ops {
-			some := r.filter(op, r.rests(part, &op, gone), gone)
-			note(r.said, op)
-			note(r.left, some...)
+			some := r.filterOp(op, r.supportOf(part, &op, forgotten), forgotten)
+			addContent(r.loggedContent, op)
+			addContent(r.keptContent, some...)
 			ops = append(ops, some...)
 		}
 	}
 	for _, part := range c {
 		for i := range part.Rejected {
 			j := &part.Rejected[i]
-			ops = append(ops, r.corroborate(j, r.rests(part, &j.Op, gone))...)
+			ops = append(ops, r.reviveRejected(j, r.supportOf(part, &j.Op, forgotten))...)
 		}
 	}
 	return ops, nil
 }
 
-// note notes what operations say.
-func note(says map[playbook.BulletID]string, ops ...playbook.Op) {
+// addContent records the content that operations set.
+func addContent(contents map[playbook.BulletID]string, ops ...playbook.Op) {
 	for i := range ops {
 		if ops[i].Content != "" {
-			says[ops[i].Bullet] = ops[i].Content
+			contents[ops[i].Bullet] = ops[i].Content
 		}
 	}
 }
 
-// saidOf is what a bullet says in the log at this point.
-func (r *refold) saidOf(id playbook.BulletID) string { return says(r.said, r.real, id) }
+// loggedContentOf returns the content of a bullet in the log at this point.
+func (r *refolder) loggedContentOf(id playbook.BulletID) string {
+	return contentOf(r.loggedContent, r.logged, id)
+}
 
-func says(now map[playbook.BulletID]string, p *playbook.Playbook, id playbook.BulletID) string {
+func contentOf(now map[playbook.BulletID]string, p *playbook.Playbook, id playbook.BulletID) string {
 	if text := now[id]; text != "" {
 		return text
 	}
@@ -154,53 +156,54 @@ func says(now map[playbook.BulletID]string, p *playbook.Playbook, id playbook.Bu
 	return ""
 }
 
-// asSaid reports whether a bullet says here what it says in the log at this point.
-func (r *refold) asSaid(id playbook.BulletID) bool {
-	return playbook.WordingOf(r.saidOf(id)) == playbook.WordingOf(says(r.left, &r.state.playbook, id))
+// hasLoggedContent reports whether a bullet has the same content here as in the log at this point.
+func (r *refolder) hasLoggedContent(id playbook.BulletID) bool {
+	return playbook.ContentKeyOf(r.loggedContentOf(id)) == playbook.ContentKeyOf(contentOf(r.keptContent, &r.state.playbook, id))
 }
 
-// gone says of each cover which forgetting takes it back, 0 for none. Of several it is the first: forgetting something
-// once more is nothing new.
-func (r *refold) gone(d *playbook.Delta) (gone []uint64) {
-	gone = make([]uint64, len(d.Covers))
+// forgottenCovers returns for each cover the version of the first forget change that matches it, or 0. Later forget
+// changes that match it have no effect.
+func (r *refolder) forgottenCovers(d *playbook.Delta) (forgotten []uint64) {
+	forgotten = make([]uint64, len(d.Covers))
 	for i, c := range d.Covers {
 		for _, f := range r.forgets {
-			if f.reaches(d.Version, c.Evidence) {
-				gone[i] = f.at
-				r.matched[f.at]++
+			if f.matches(d.Version, c.Evidence) {
+				forgotten[i] = f.version
+				r.matched[f.version]++
 				break
 			}
 		}
 	}
-	return gone
+	return forgotten
 }
 
-// approve notes which bullets a person has had shown.
-func (r *refold) approve(c change) {
+// addApprovals records the bullets that a person approved.
+func (r *refolder) addApprovals(c change) {
 	for _, part := range c {
 		for _, op := range part.Ops {
-			asked := len(op.Support) > 0 || part.More // rules turn bullets, too
-			if op.Kind == playbook.SetStatus && asked && (&playbook.Bullet{Status: op.Status}).Shown() {
+			explicit := len(op.Support) > 0 || part.More // rules also set statuses, without support
+			if op.Kind == playbook.SetStatus && explicit && (&playbook.Bullet{Status: op.Status}).Shown() {
 				r.approved[op.Bullet] = c.last().Version
 			}
 		}
 	}
 }
 
-// forgot is a forgetting made anew. What it took out is not here to begin with; what is mixed it quarantines, and people
-// may approve that later. Besides, rules counted anew.
-func (r *refold) forgot(c change) []playbook.Op {
-	ops := unasked(c)
+// forgetOps returns the operations of a forget change. The forgotten content is not in this fold, so only mixed
+// bullets are quarantined, which a person may approve later, and the texts of rules are updated.
+func (r *refolder) forgetOps(c change) []playbook.Op {
+	ops := ruleOps(c)
 	for id, by := range r.state.mixed {
-		if slices.Contains(by, r.version) && hideable(r.state.playbook.Bullet(id)) {
+		if slices.Contains(by, r.version) && canQuarantine(r.state.playbook.Bullet(id)) {
 			ops = append(ops, playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Quarantined})
 		}
 	}
 	return ops
 }
 
-// unasked is what a change that looks back does besides: it brings what rules say in line with their counts.
-func unasked(c change) (ops []playbook.Op) {
+// ruleOps returns the operations that bring the texts and statuses of rules in line with their counts, in a restore or
+// forget change.
+func ruleOps(c change) (ops []playbook.Op) {
 	for _, part := range c {
 		for _, op := range part.Ops {
 			if op.Kind == playbook.Update || op.Kind == playbook.SetStatus {
@@ -211,15 +214,15 @@ func unasked(c change) (ops []playbook.Op) {
 	return ops
 }
 
-// restored is a restoring change made anew: to how the restored version would have been.
-func (r *refold) restored(c change, version uint64) ([]playbook.Op, error) {
-	then, ok := r.kept[version]
+// restoreOps returns the operations that restore a version without the forgotten executions.
+func (r *refolder) restoreOps(c change, version uint64) ([]playbook.Op, error) {
+	then, ok := r.snapshots[version]
 	if !ok {
-		return nil, fmt.Errorf("restores version %d, which is not before it", version)
+		return nil, fmt.Errorf("restore version %d: not an earlier version", version)
 	}
-	hide := then.pending(version, c.last().Version, r.approved)
-	ops := Towards(&r.state.playbook, quarantined(&then.playbook, version, hide))
-	again := then.clone()
-	r.state.mixed, r.state.dropped = again.mixed, again.dropped
-	return append(ops, unasked(c)...), nil
+	hide := then.unapproved(version, c.last().Version, r.approved)
+	ops := OpsBetween(&r.state.playbook, quarantined(&then.playbook, version, hide))
+	copied := then.clone()
+	r.state.mixed, r.state.dropped = copied.mixed, copied.dropped
+	return append(ops, ruleOps(c)...), nil
 }

@@ -15,48 +15,48 @@ import (
 	"debrief/playbook/history"
 )
 
-// equal compares two states, rules included.
-func equal(t rapid.TB, k *desk, what string, want, got *playbook.Playbook) {
+// requireEqual compares two states, rules included.
+func requireEqual(t rapid.TB, k *logWriter, what string, want, got *playbook.Playbook) {
 	t.Helper()
 	if diff := cmp.Diff(bulletsOf(want), bulletsOf(got)); diff != "" {
 		t.Fatalf("%s (-want +got):\n%s\n%v", what, diff, k)
 	}
-	if want.StateHash() != got.StateHash() || len(history.Between(want, got)) > 0 {
+	if want.StateHash() != got.StateHash() || len(history.Diff(want, got)) > 0 {
 		t.Fatalf("%s: the same bullets have another hash or a difference", what)
 	}
 }
 
-// TestARefoldWithNothingToForgetIsTheFold, whatever was forgotten, restored and approved before.
-func TestARefoldWithNothingToForgetIsTheFold(t *testing.T) {
+// The log may contain forget changes, restores and approvals.
+func TestRefoldWithoutForgettingEqualsFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k := draw(t, everything)
+		k := drawLog(t, allExtras)
 		f := k.without(playbook.Selector{Source: "nowhere"})
 		if f.Matched != 0 || len(f.Mixed) != 0 || f.Newest != k.newest() {
 			t.Fatalf("matched %d, mixed %v, newest %d of %d", f.Matched, f.Mixed, f.Newest, k.newest())
 		}
-		equal(t, k, "forgot nothing", &k.p, f.Playbook)
+		requireEqual(t, k, "forgot nothing", &k.p, f.Playbook)
 		forgot := uint64(0)
 		for _, d := range k.deltas {
-			if d.Forgets != nil {
+			if d.Forget != nil {
 				forgot = d.Version
 			}
 		}
 		for v := forgot; v <= k.newest(); v++ {
-			equal(t, k, fmt.Sprintf("at version %d, the last forgetting being %d", v, forgot), k.states[v], k.at(v))
+			requireEqual(t, k, fmt.Sprintf("at version %d, the last forgetting being %d", v, forgot), k.states[v], k.at(v))
 		}
 	})
 }
 
-// TestForgettingIsNeverHavingLearned: where every operation rests on one reflection and nothing was restored, the outcome
-// is that of the log without their operations, as another, simpler fold has it. What is mixed is in quarantine besides.
-func TestForgettingIsNeverHavingLearned(t *testing.T) {
+// Every operation has one supporting reflection, and there are no restores. Then the result is the log without the
+// forgotten operations, as a simpler fold computes it. Mixed bullets are also quarantined.
+func TestForgettingMatchesSimpleFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k := draw(t, extras{rules: true})
+		k := drawLog(t, extras{rules: true})
 		s := drawSelector(t, k)
 		f := k.without(s)
-		want, got := never(k, s), map[playbook.BulletID]plain{}
+		want, got := simpleFold(k, s), map[playbook.BulletID]simpleBullet{}
 		for id, b := range bulletsOf(f.Playbook) {
 			if slices.Contains(f.Mixed, id) {
 				if b.Shown() {
@@ -65,25 +65,25 @@ func TestForgettingIsNeverHavingLearned(t *testing.T) {
 				b.Status = want[id].status
 			}
 			if b.Rule != nil {
-				b.Content = "rule " + b.Rule.Key // the counts in it come with the recount
+				b.Content = "rule " + b.Rule.Key // counts in the text are updated later
 			}
-			c := b.TheCase()
-			got[id] = plain{
+			c := b.CurrentExperiment()
+			got[id] = simpleBullet{
 				b.Content,
 				[3]int{b.Helpful, b.Harmful, b.Neutral},
 				b.Status, b.Pinned,
 				[3]playbook.Scores{c.Shown, c.Withheld, c.Open},
-				c.Seconded, backing(b.Backing),
+				c.Confirmations, backing(b.SupportBySource),
 			}
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(plain{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(simpleBullet{})); diff != "" {
 			t.Fatalf("(-want +got):\n%s\n%v", diff, k)
 		}
 	})
 }
 
-// plain is a bullet as the simple fold has it.
-type plain struct {
+// simpleBullet is a bullet of the simple fold.
+type simpleBullet struct {
 	content string
 	votes   [3]int
 	status  playbook.Status
@@ -93,30 +93,30 @@ type plain struct {
 	backing string
 }
 
-// backing is what backs a bullet, sources that take nothing aside.
-func backing(list []playbook.Backing) string {
+// backing returns the backing of a bullet, without sources whose count is 0.
+func backing(list []playbook.SourceSupport) string {
 	n := map[string]int{}
 	for _, b := range list {
-		if b.N > 0 {
-			n[b.Source] = b.N
+		if b.Count > 0 {
+			n[b.Source] = b.Count
 		}
 	}
 	return fmt.Sprint(n)
 }
 
-// sketch is a bullet of the simple fold on its way.
-type sketch struct {
-	plain
-	by    map[string]int // what backs it, by source
-	later []backs        // while it never was
+// simpleState is a bullet during the simple fold.
+type simpleState struct {
+	simpleBullet
+	by    map[string]int  // backing by source
+	later []backingChange // while the bullet is dropped
 }
 
-type backs struct {
+type backingChange struct {
 	source string
 	by     int
 }
 
-func (b *sketch) back(is bool, x backs) {
+func (b *simpleState) back(is bool, x backingChange) {
 	if b.later = append(b.later, x); !is {
 		return
 	}
@@ -126,13 +126,13 @@ func (b *sketch) back(is bool, x backs) {
 	b.later = nil
 }
 
-func (b *sketch) says(content string) {
+func (b *simpleState) says(content string) {
 	if b.content != content {
 		b.content, b.seen, b.asked = content, [3]playbook.Scores{}, 0
 	}
 }
 
-func (b *sketch) saw(seen playbook.Seen) {
+func (b *simpleState) saw(seen playbook.Exposure) {
 	scores := &b.seen[slices.Index([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}, seen.Arm)]
 	if seen.Undo {
 		scores[seen.Score] = max(0, scores[seen.Score]-1)
@@ -141,24 +141,24 @@ func (b *sketch) saw(seen playbook.Seen) {
 	}
 }
 
-// never is a log of operations with one reflection each, without those of some. A bullet that never was is, after all,
-// when something else changes its words, or sees what its rule sees; what was done to it before then counts. It knows
-// nothing of package playbook's Apply.
-func never(k *desk, s playbook.Selector) map[playbook.BulletID]plain {
-	all, ghosts := map[playbook.BulletID]*sketch{}, map[playbook.BulletID]*sketch{}
+// simpleFold folds a log of operations with one supporting reflection each, without the forgotten operations. A
+// dropped bullet is revived if another reflection changes its content, or if its rule finds it again. Then earlier
+// operations on it count. simpleFold does not use package playbook's Apply.
+func simpleFold(k *logWriter, s playbook.Selector) map[playbook.BulletID]simpleBullet {
+	all, ghosts := map[playbook.BulletID]*simpleState{}, map[playbook.BulletID]*simpleState{}
 	ruled := map[playbook.BulletID]bool{}
-	for source, op := range surviving(k, s, func(op playbook.Op) {
+	for source, op := range remainingOps(k, s, func(op playbook.Op) {
 		if op.Kind == playbook.Add {
 			ruled[op.Bullet] = op.Rule != nil
-			ghosts[op.Bullet] = &sketch{plain: plain{content: op.Content, status: stdcmp.Or(op.Status, playbook.Active)}, by: map[string]int{}}
+			ghosts[op.Bullet] = &simpleState{simpleBullet: simpleBullet{content: op.Content, status: stdcmp.Or(op.Status, playbook.Active)}, by: map[string]int{}}
 		}
 	}) {
 		b := all[op.Bullet]
-		asked := op.Kind == playbook.Update && op.Rule == nil // by somebody, and it is no rule's any more
+		asked := op.Kind == playbook.Update && op.Rule == nil // with support; then it no longer belongs to a rule
 		revived := false
 		if ghost := ghosts[op.Bullet]; b == nil && ghost != nil {
-			said := op.Kind == playbook.Second
-			if said && op.Reason != ghost.content { // in other words, which somebody has to look at
+			said := op.Kind == playbook.Confirm
+			if said && op.Reason != ghost.content { // other content, which a person must approve
 				ghost.status = stdcmp.Or(ghost.status, playbook.Active)
 			}
 			if b = ghost; op.Kind == playbook.Add || asked || said || op.Kind == playbook.Tag && ruled[op.Bullet] {
@@ -168,10 +168,10 @@ func never(k *desk, s playbook.Selector) map[playbook.BulletID]plain {
 		switch {
 		case b == nil:
 		case op.Kind == playbook.Add, revived && !asked:
-			b.later = append([]backs{{source, 1}}, b.later...) // who would have been the first
-			b.back(true, backs{})
+			b.later = append([]backingChange{{source, 1}}, b.later...) // without the forgotten support, this would have been the Add
+			b.back(true, backingChange{})
 		case revived:
-			b.back(true, backs{})
+			b.back(true, backingChange{})
 		}
 		switch {
 		case b == nil:
@@ -182,18 +182,18 @@ func never(k *desk, s playbook.Selector) map[playbook.BulletID]plain {
 			for i, n := range [...]int{op.Helpful, op.Harmful, op.Neutral} {
 				b.votes[i] += n
 			}
-			b.back(all[op.Bullet] != nil, backs{source, 1})
+			b.back(all[op.Bullet] != nil, backingChange{source, 1})
 		case op.Kind == playbook.Retag:
-			from := slices.Index([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}, op.Was)
+			from := slices.Index([]playbook.Vote{playbook.Helpful, playbook.Harmful, playbook.Neutral}, op.OldVote)
 			b.votes[from] = max(0, b.votes[from]-1)
 			if b.votes[1] += op.Harmful; op.Harmful == 0 {
-				b.back(all[op.Bullet] != nil, backs{source, -1})
+				b.back(all[op.Bullet] != nil, backingChange{source, -1})
 			}
-		case op.Kind == playbook.Trial && (op.Reason == b.content || ruled[op.Bullet] && "rule "+k.key(op.Bullet) == op.Reason):
-			b.saw(op.Seen[0])
-		case op.Kind == playbook.Second && !revived && op.Reason == b.content:
+		case op.Kind == playbook.AddExposures && (op.Reason == b.content || ruled[op.Bullet] && "rule "+k.ruleKey(op.Bullet) == op.Reason):
+			b.saw(op.Exposures[0])
+		case op.Kind == playbook.Confirm && !revived && op.Reason == b.content:
 			b.asked++
-			b.back(true, backs{source, 1})
+			b.back(true, backingChange{source, 1})
 		case op.Kind == playbook.Remove:
 			delete(all, op.Bullet)
 			delete(ghosts, op.Bullet)
@@ -219,19 +219,19 @@ func never(k *desk, s playbook.Selector) map[playbook.BulletID]plain {
 			}
 		}
 	}
-	out := map[playbook.BulletID]plain{}
+	out := map[playbook.BulletID]simpleBullet{}
 	for id, b := range all {
-		b.back(true, backs{})
+		b.back(true, backingChange{})
 		delete(b.by, "")
 		maps.DeleteFunc(b.by, func(_ string, n int) bool { return n == 0 })
 		b.backing = fmt.Sprint(b.by)
-		out[id] = b.plain
+		out[id] = b.simpleBullet
 	}
 	return out
 }
 
-// key is what the rule counts that made a bullet.
-func (k *desk) key(id playbook.BulletID) string {
+// ruleKey returns the key of the rule that added a bullet.
+func (k *logWriter) ruleKey(id playbook.BulletID) string {
 	for _, d := range k.deltas {
 		for _, op := range d.Ops {
 			if op.Kind == playbook.Add && op.Bullet == id && op.Rule != nil {
@@ -242,11 +242,11 @@ func (k *desk) key(id playbook.BulletID) string {
 	return ""
 }
 
-// surviving are the operations that rest on nothing that is forgotten. Each sees every operation as its turn comes.
-// With each comes the source of what it rests on.
-func surviving(k *desk, s playbook.Selector, each func(playbook.Op)) iter.Seq2[string, playbook.Op] {
+// remainingOps yields the operations without forgotten support, with the source of their support. Each is called for
+// every operation, in order.
+func remainingOps(k *logWriter, s playbook.Selector, each func(playbook.Op)) iter.Seq2[string, playbook.Op] {
 	return func(yield func(string, playbook.Op) bool) {
-		for _, d := range whole(k.deltas) {
+		for _, d := range wholeChanges(k.deltas) {
 			for _, op := range d.Ops {
 				source := ""
 				if len(op.Support) == 1 && d.Covers[op.Support[0]].Evidence != nil {
@@ -263,11 +263,11 @@ func surviving(k *desk, s playbook.Selector, each func(playbook.Op)) iter.Seq2[s
 	}
 }
 
-// whole puts the parts of changes together and leaves out those of changes that did not come to their end.
-func whole(deltas []*playbook.Delta) (changes []*playbook.Delta) {
+// wholeChanges joins the parts of changes and omits incomplete changes.
+func wholeChanges(deltas []*playbook.Delta) (changes []*playbook.Delta) {
 	var open []*playbook.Delta
 	for _, d := range deltas {
-		if len(open) > 0 && open[0].Change != d.Change {
+		if len(open) > 0 && open[0].ChangeID != d.ChangeID {
 			open = nil
 		}
 		if d.More {
@@ -284,39 +284,38 @@ func whole(deltas []*playbook.Delta) (changes []*playbook.Delta) {
 	return changes
 }
 
-// standing says of every text in the log whether something that is not forgotten stands behind all of it, and which
-// forgettings take from it. By the last one of them people may have approved it since.
-type standing struct {
-	clean, left bool            // whether nothing is missing of what stands behind it, or not all
-	by          map[uint64]bool // which forgettings took from what wrote it
-	saidBy      map[uint64]bool // and from what said it again, on which it rests when nothing is left of that
+// contentStatus describes the support of a content in the log.
+type contentStatus struct {
+	clean, left        bool            // some proposal kept all its support; some kept a part
+	forgottenBy        map[uint64]bool // versions that forgot support of operations with the content
+	repeatsForgottenBy map[uint64]bool // versions that forgot support of its repetitions
 }
 
-func standings(k *desk, now playbook.Selector) map[string]*standing {
+func contentStatuses(k *logWriter, now playbook.Selector) map[string]*contentStatus {
 	type forget struct {
 		what playbook.Selector
 		at   uint64
 	}
 	var forgets []forget
 	for _, d := range k.deltas {
-		if d.Forgets != nil {
-			forgets = append(forgets, forget{*d.Forgets, d.Version})
+		if d.Forget != nil {
+			forgets = append(forgets, forget{*d.Forget, d.Version})
 		}
 	}
 	forgets = append(forgets, forget{now, k.newest() + 1})
-	all := map[string]*standing{}
-	for _, d := range whole(k.deltas) {
-		if d.Forgets != nil || d.Restores != nil {
+	all := map[string]*contentStatus{}
+	for _, d := range wholeChanges(k.deltas) {
+		if d.Forget != nil || d.RestoredVersion != nil {
 			continue
 		}
 		look := func(content string, support []int, said bool) {
 			if all[content] == nil {
-				all[content] = &standing{by: map[uint64]bool{}, saidBy: map[uint64]bool{}}
+				all[content] = &contentStatus{forgottenBy: map[uint64]bool{}, repeatsForgottenBy: map[uint64]bool{}}
 			}
 			s, left := all[content], 0
-			by := s.by
+			by := s.forgottenBy
 			if said {
-				by = s.saidBy
+				by = s.repeatsForgottenBy
 			}
 			for _, i := range support {
 				f := slices.IndexFunc(forgets, func(f forget) bool { return d.Version < f.at && f.what.Matches(d.Covers[i].Evidence) })
@@ -333,12 +332,12 @@ func standings(k *desk, now playbook.Selector) map[string]*standing {
 			if op.Content != "" && op.Rule == nil {
 				look(op.Content, op.Support, false)
 			}
-			if op.Kind == playbook.Second {
+			if op.Kind == playbook.Confirm {
 				look(op.Reason, op.Support, true)
 			}
 		}
 		for _, j := range d.Rejected {
-			if j.Same != "" {
+			if j.DuplicateOf != "" {
 				look(j.Op.Content, j.Op.Support, true)
 			}
 		}
@@ -346,53 +345,53 @@ func standings(k *desk, now playbook.Selector) map[string]*standing {
 	return all
 }
 
-// TestNothingShownRestsOnWhatIsForgotten: no text that a forgotten execution had a part in is shown, unless something
-// else says it as well, or a person approved it after its forgetting.
-func TestNothingShownRestsOnWhatIsForgotten(t *testing.T) {
+// Content with forgotten support is shown only if another reflection proposed it too, or if a person approved it after
+// the forget change.
+func TestForgottenContentIsNotShown(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k := draw(t, everything)
+		k := drawLog(t, allExtras)
 		s := drawSelector(t, k)
 		f := k.without(s)
-		checkStanding(t, k, s, f.Playbook)
+		checkShownContent(t, k, s, f.Playbook)
 	})
 }
 
-func checkStanding(t *rapid.T, k *desk, s playbook.Selector, p *playbook.Playbook) {
+func checkShownContent(t *rapid.T, k *logWriter, s playbook.Selector, p *playbook.Playbook) {
 	t.Helper()
 	approved := map[playbook.BulletID]uint64{}
-	for _, d := range whole(k.deltas) {
+	for _, d := range wholeChanges(k.deltas) {
 		for _, op := range d.Ops {
 			if d.Author == "ann" && op.Kind == playbook.SetStatus && op.Status == playbook.Active {
 				approved[op.Bullet] = d.Version
 			}
 		}
 	}
-	all := standings(k, s)
+	all := contentStatuses(k, s)
 	for b := range p.All() {
 		if b.Rule != nil || !b.Shown() {
 			continue
 		}
 		on := all[b.Content]
 		if on == nil {
-			t.Fatalf("%s says %q, which nothing in the log does", b.ID, b.Content)
+			t.Fatalf("%s has content %q, which is not in the log", b.ID, b.Content)
 		}
 		if !on.left {
-			maps.Copy(on.by, on.saidBy)
+			maps.Copy(on.forgottenBy, on.repeatsForgottenBy)
 		}
-		for at := range on.by {
+		for at := range on.forgottenBy {
 			if !on.clean && approved[b.ID] < at {
-				t.Fatalf("%s is shown and says %q, which rests on what version %d forgot:\n%s", b.ID, b.Content, at, k)
+				t.Fatalf("%s is shown with content %q, but version %d forgot its support:\n%s", b.ID, b.Content, at, k)
 			}
 		}
 	}
 }
 
-// TestForgettingTwiceIsForgettingOnce, also when a person approved in between what the first one quarantined.
-func TestForgettingTwiceIsForgettingOnce(t *testing.T) {
+// Also if a person approved in between a bullet that the first forget change quarantined.
+func TestForgettingIsIdempotent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k := draw(t, everything)
+		k := drawLog(t, allExtras)
 		s := drawSelector(t, k)
 		f := k.without(s)
 		if !k.forget(s, 1) {
@@ -401,19 +400,19 @@ func TestForgettingTwiceIsForgettingOnce(t *testing.T) {
 		equalButRules(t, k, "the forgetting, committed", f.Playbook, &k.p)
 		for range rapid.IntRange(0, 3).Draw(t, "edits") {
 			k.edit("ann")
-			k.do(k.drawOp(t, everything, true, []int{0}))
+			k.propose(k.drawOp(t, allExtras, true, []int{0}))
 			k.commit(1)
 		}
 		again := k.without(s)
 		if again.Matched != 0 || len(again.Mixed) != 0 {
 			t.Fatalf("once more: matched %d, mixed %v, want nothing", again.Matched, again.Mixed)
 		}
-		equal(t, k, "once more", &k.p, again.Playbook)
+		requireEqual(t, k, "once more", &k.p, again.Playbook)
 	})
 }
 
-// equalButRules compares without the words of rules, which are brought in line with their counts.
-func equalButRules(t rapid.TB, k *desk, what string, want, got *playbook.Playbook) {
+// equalButRules compares two states without the texts of rules, which follow their counts.
+func equalButRules(t rapid.TB, k *logWriter, what string, want, got *playbook.Playbook) {
 	t.Helper()
 	if diff := cmp.Diff(withoutRuleWords(want), withoutRuleWords(got)); diff != "" {
 		t.Fatalf("%s (-want +got):\n%s\n%v", what, diff, k)
@@ -431,23 +430,23 @@ func withoutRuleWords(p *playbook.Playbook) map[playbook.BulletID]playbook.Bulle
 	return all
 }
 
-// unnumbered takes the numbers from cases: each forgetting that changes words counts on.
-func unnumbered(all map[playbook.BulletID]playbook.Bullet) map[playbook.BulletID]playbook.Bullet {
+// withoutCaseNumbers removes the numbers of cases: each forget change that changes a content increases them.
+func withoutCaseNumbers(all map[playbook.BulletID]playbook.Bullet) map[playbook.BulletID]playbook.Bullet {
 	for id, b := range all {
-		c := b.TheCase()
-		if b.Case, c.Number = nil, 0; !cmp.Equal(c, playbook.Case{}) {
-			b.Case = &c
+		c := b.CurrentExperiment()
+		if b.Experiment, c.Number = nil, 0; !cmp.Equal(c, playbook.Experiment{}) {
+			b.Experiment = &c
 		}
 		all[id] = b
 	}
 	return all
 }
 
-// TestForgettingsCommute up to who is in quarantine, and to the numbers of cases.
+// Only quarantine and the numbers of cases may differ.
 func TestForgettingsCommute(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k := draw(t, everything)
+		k := drawLog(t, allExtras)
 		one, two := drawSelector(t, k), drawSelector(t, k)
 		other := *k
 		other.deltas, other.states, other.p = slices.Clone(k.deltas), slices.Clone(k.states), *k.p.Clone()
@@ -455,7 +454,7 @@ func TestForgettingsCommute(t *testing.T) {
 		k.forget(two, 1)
 		other.forget(two, 1)
 		other.forget(one, 1)
-		a, b := unnumbered(withoutRuleWords(&k.p)), unnumbered(withoutRuleWords(&other.p))
+		a, b := withoutCaseNumbers(withoutRuleWords(&k.p)), withoutCaseNumbers(withoutRuleWords(&other.p))
 		for id, x := range a {
 			if y, ok := b[id]; ok && x.Status != y.Status && (x.Status == playbook.Quarantined || y.Status == playbook.Quarantined) {
 				y.Status = x.Status
@@ -463,7 +462,7 @@ func TestForgettingsCommute(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(a, b); diff != "" {
-			t.Fatalf("another order, another outcome:\n%s", diff)
+			t.Fatalf("the order changed the result:\n%s", diff)
 		}
 	})
 }

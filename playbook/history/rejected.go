@@ -6,51 +6,52 @@ import (
 	"debrief/playbook"
 )
 
-// Verdict is why something that was asked for, or was there, is not in the playbook.
+// Verdict is the reason why a proposal or a bullet is not in the playbook.
 type Verdict string
 
 const (
-	Refused     Verdict = "rejected"
-	Duplicate   Verdict = "duplicate" // a bullet says it already
-	Merged      Verdict = "merged"
-	Retired     Verdict = "retired"
-	Removed     Verdict = "removed"
-	Quarantined Verdict = "quarantined"
+	VerdictRejected    Verdict = "rejected"
+	VerdictDuplicate   Verdict = "duplicate" // a bullet has the same content
+	VerdictMerged      Verdict = "merged"
+	VerdictRetired     Verdict = "retired"
+	VerdictRemoved     Verdict = "removed"
+	VerdictQuarantined Verdict = "quarantined"
 )
 
-// Loss is something that was turned down, merged into something else, or taken out.
-type Loss struct {
-	Version uint64            `json:"version"`
-	Time    time.Time         `json:"time"`
-	What    Verdict           `json:"what"`
-	Op      playbook.Op       `json:"operation"`
-	Reason  string            `json:"reason,omitempty"`
-	Same    playbook.BulletID `json:"same,omitempty"` // that says it already, or took it in
-	Author  string            `json:"author,omitempty"`
-	Delta   *playbook.Delta   `json:"-"` // that Version is of
+// Rejection is a proposal that was rejected, or a bullet that was merged or removed.
+type Rejection struct {
+	Version     uint64            `json:"version"`
+	Time        time.Time         `json:"time"`
+	Verdict     Verdict           `json:"what"`
+	Op          playbook.Op       `json:"operation"`
+	Code        playbook.Reason   `json:"code,omitempty"`
+	Reason      string            `json:"reason,omitempty"`
+	DuplicateOf playbook.BulletID `json:"same,omitempty"` // the bullet with the same content, or the target of the merge
+	Author      string            `json:"author,omitempty"`
+	Delta       *playbook.Delta   `json:"-"` // with this Version
 }
 
-// Rejected is what of reflections and edits was turned down, and which bullets the Curator merged or took out of what
-// generators are shown; newest last. What people took out themselves is not in it.
-func Rejected(log Log) ([]Loss, error) {
-	var losses []Loss
+// Rejections returns the rejected proposals of reflections and edits, and the bullets that the Curator merged, removed
+// or no longer shows; newest last. It does not contain removals by persons.
+func Rejections(log Log) ([]Rejection, error) {
+	var losses []Rejection
 	err := log.changes(all, func(c change) error {
 		d := c.last()
 		for _, part := range c {
 			for i := range part.Ops {
 				op := &part.Ops[i]
 				if what := verdict(op); what != "" && d.Author == Curator {
-					loss := Loss{d.Version, d.Time, what, *op, op.Reason, "", d.Author, d}
-					if what == Merged {
-						loss.Same = op.Bullet
+					loss := Rejection{d.Version, d.Time, what, *op, op.Code, op.Reason, "", d.Author, d}
+					if what == VerdictMerged {
+						loss.DuplicateOf = op.Bullet
 					}
 					losses = append(losses, loss)
 				}
 			}
 			for _, j := range part.Rejected {
-				loss := Loss{d.Version, d.Time, Refused, j.Op, j.Reason, j.Same, d.Author, d}
-				if j.Same != "" {
-					loss.What = Duplicate
+				loss := Rejection{d.Version, d.Time, VerdictRejected, j.Op, j.Code, j.Reason, j.DuplicateOf, d.Author, d}
+				if j.DuplicateOf != "" {
+					loss.Verdict = VerdictDuplicate
 				}
 				losses = append(losses, loss)
 			}
@@ -63,13 +64,13 @@ func Rejected(log Log) ([]Loss, error) {
 func verdict(op *playbook.Op) Verdict {
 	switch {
 	case op.Kind == playbook.Merge:
-		return Merged
+		return VerdictMerged
 	case op.Kind == playbook.Remove:
-		return Removed
+		return VerdictRemoved
 	case op.Kind == playbook.SetStatus && op.Status == playbook.Retired:
-		return Retired
+		return VerdictRetired
 	case (op.Kind == playbook.SetStatus || op.Kind == playbook.Add) && op.Status == playbook.Quarantined:
-		return Quarantined
+		return VerdictQuarantined
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 	"debrief/playbook/recall"
 )
 
-// measure runs f and reports how its single calls were spread.
+// measure runs f and reports the distribution of its durations.
 func measure(b *testing.B, f func(i int)) {
 	b.Helper()
 	var took []time.Duration
@@ -27,7 +27,7 @@ func measure(b *testing.B, f func(i int)) {
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
 }
 
-// archive writes texts of 40 words out of 50,000, as frequent as Zipf's law has them, and questions of 8.
+// archive generates texts of 40 words from a vocabulary of 50,000 with Zipf's frequencies, and questions of 8 words.
 type archive struct{ *rand.Rand }
 
 func (a archive) text(words int) string {
@@ -45,7 +45,7 @@ func (a archive) item(i, dimension int) recall.Item {
 	}
 }
 
-// vector is cheap to make and as good as a random one.
+// vector returns a pseudo-random vector that is cheap to compute.
 func (a archive) vector(dimension int) []float32 {
 	v := make([]float32, dimension)
 	for i := range v {
@@ -92,7 +92,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkPut puts into an index that is full, so that each put evicts.
+// BenchmarkPut puts items into a full index, so that each put evicts an item.
 func BenchmarkPut(b *testing.B) {
 	a := archive{rand.New(rand.NewPCG(1, 3))}
 	var items []recall.Item
@@ -114,7 +114,7 @@ func BenchmarkPut(b *testing.B) {
 func BenchmarkWords(b *testing.B) {
 	for _, texts := range []int{1000, 100_000} {
 		a := archive{rand.New(rand.NewPCG(1, 4))}
-		var w recall.Words
+		var w recall.WordIndex
 		for i := range texts {
 			w.Put(fmt.Sprintf("%06d", i), a.text(40))
 		}
@@ -144,6 +144,6 @@ func BenchmarkHashed(b *testing.B) {
 		bytes += len(notes[i])
 	}
 	dst := make([]float32, recall.HashedDimension)
-	measure(b, func(i int) { recall.Hashed(notes[i%len(notes)], dst) })
+	measure(b, func(i int) { recall.HashedVector(notes[i%len(notes)], dst) })
 	b.ReportMetric(float64(bytes)/float64(len(notes)), "bytes/text")
 }

@@ -2,15 +2,14 @@ package recall
 
 import "slices"
 
-// Coverage holds texts against one query, to see how much of what a text says the query speaks of. It is good until the
-// words change.
+// Coverage computes how much of a text a query mentions. It is valid until the Words change.
 type Coverage struct {
-	words *Words
-	query map[uint32]int // how often it has a term that some text has
+	words *WordIndex
+	query map[uint32]int // count of each known term in the query
 }
 
-// Coverage begins to hold texts against a query, of which the first 64 KiB count.
-func (w *Words) Coverage(query string) *Coverage {
+// Coverage returns the coverage of a query. Only the first 64 KiB of the query are read.
+func (w *WordIndex) Coverage(query string) *Coverage {
 	c := &Coverage{w, make(map[uint32]int)}
 	eachTerm(query[:min(len(query), maxText)], func(name []byte) {
 		if id, ok := w.inverted.ids[string(name)]; ok {
@@ -20,36 +19,39 @@ func (w *Words) Coverage(query string) *Coverage {
 	return c
 }
 
-// Sentence is how many words that count a text may have, numbers aside, for its share to say much. Of what is longer no
-// question has most of the words, nor does it repeat them; of those only so many count, the ones that weigh most.
-const Sentence = 12
+// MaxCoverageWords is the maximum number of words of a text, without numbers, that all count. A question rarely mentions most
+// words of a longer text and does not repeat them. Of a longer text only this number of words with the highest
+// weights counts.
+const MaxCoverageWords = 12
 
-// directions are words that many texts have and few questions. They are no endings, so stems and words are the same.
-var directions = map[string]bool{"befor": true, "after": true, "up": true, "down": true}
+// directionWords occur in many texts and few questions. They have no endings, so each is its own stem.
+var directionWords = map[string]bool{"befor": true, "after": true, "up": true, "down": true}
 
-// Of is the part of a text that the query covers, from 0 to 1: the share of the weight of its words that are in the
-// query. What a sentence says twice, such as "small" of "for order size small the small order fee is …", must be in it
-// twice. A word weighs one over the square of how many texts have it, so that what tells a text from
-// its neighbours decides, in a set of ten texts as in one of ten thousand; inverse document frequencies are too flat for
-// that. Of sentences that differ in a word, such as "for region North …" and "for region South …", that word then has
-// nearly all the weight. Numbers do not count: they are what a text tells, not what it is about. Words that no other text
-// has count alike, so of a text that has no neighbours most of the words are asked for. A text without words is about
-// everything. It also returns how many words the text has.
-func (c *Coverage) Of(text string) (share float64, words int) {
-	type counted struct {
-		id    uint32 // 0 and unknown of a word that is in none of the texts
+// Share returns the part of a text that the query covers, from 0 to 1: the share of the weight of its words that occur
+// in the query. It also returns the number of words of the text. A text without words has share 1.
+//
+// A word that occurs twice in a sentence must occur twice in the query, such as "small" in "for order size small the
+// small order fee is …". The weight of a word is 1/n², where n is the number of texts with the word. So the words
+// that distinguish a text from its neighbours decide, in a set of ten texts and of ten thousand; inverse document
+// frequencies are too flat for this. If sentences differ in one word, as in "for region North …" and "for region
+// South …", this word has nearly all of the weight. Numbers are ignored because they are the information of a text
+// and not its topic. Words in no other text have equal weights, so for a text without neighbours the query must
+// contain most of its words.
+func (c *Coverage) Share(text string) (share float64, words int) {
+	type textTerm struct {
+		id    uint32 // 0 for a word that no text contains
 		known bool
 		n     int
 	}
-	var buf [32]counted
+	var buf [32]textTerm
 	terms := buf[:0]
 	eachTerm(text[:min(len(text), maxText)], func(name []byte) {
-		if number(name) || directions[string(name)] {
+		if isNumber(name) || directionWords[string(name)] {
 			return
 		}
 		id, known := c.words.inverted.ids[string(name)]
 		if !known {
-			terms = append(terms, counted{n: 1})
+			terms = append(terms, textTerm{n: 1})
 			return
 		}
 		for i := range terms {
@@ -58,7 +60,7 @@ func (c *Coverage) Of(text string) (share float64, words int) {
 				return
 			}
 		}
-		terms = append(terms, counted{id, true, 1})
+		terms = append(terms, textTerm{id, true, 1})
 	})
 	if len(terms) == 0 {
 		return 1, 0
@@ -68,31 +70,31 @@ func (c *Coverage) Of(text string) (share float64, words int) {
 	for _, t := range terms {
 		weight := 1.0
 		if t.known {
-			texts := float64(len(c.words.inverted.terms[t.id].lists))
+			texts := float64(len(c.words.inverted.terms[t.id].postings))
 			weight = 1 / (texts * texts)
 		}
 		weights = append(weights, weight)
-		asked := 1
-		if len(terms) <= Sentence {
-			asked = min(t.n, 2)
+		required := 1
+		if len(terms) <= MaxCoverageWords {
+			required = min(t.n, 2)
 		}
-		if t.known && c.query[t.id] >= asked {
+		if t.known && c.query[t.id] >= required {
 			covered += weight
 		}
 	}
-	if len(weights) > Sentence {
+	if len(weights) > MaxCoverageWords {
 		slices.Sort(weights)
-		weights = weights[len(weights)-Sentence:]
+		weights = weights[len(weights)-MaxCoverageWords:]
 	}
-	all := 0.0
+	total := 0.0
 	for _, weight := range weights {
-		all += weight
+		total += weight
 	}
-	return min(covered/all, 1), len(terms)
+	return min(covered/total, 1), len(terms)
 }
 
-// number reports whether a term is digits and points alone.
-func number(name []byte) bool {
+// isNumber reports whether a term consists of digits and points.
+func isNumber(name []byte) bool {
 	for _, c := range name {
 		if (c < '0' || c > '9') && c != '.' {
 			return false

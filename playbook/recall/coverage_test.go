@@ -10,7 +10,7 @@ import (
 )
 
 func covered(query, text string, texts ...string) float64 {
-	var w Words
+	var w WordIndex
 	for i, other := range append(texts, text) {
 		w.Put(fmt.Sprint(i), other)
 	}
@@ -18,7 +18,7 @@ func covered(query, text string, texts ...string) float64 {
 }
 
 func share(c *Coverage, text string) float64 {
-	share, _ := c.Of(text)
+	share, _ := c.Share(text)
 	return share
 }
 
@@ -59,13 +59,13 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("%s: got %.3f, want %.2f to %.2f", test.name, got, test.least, test.most)
 		}
 	}
-	if got := share(new(Words).Coverage("region"), north); got != 0 {
-		t.Errorf("of a text that is not among the words: got %v, want 0", got)
+	if got := share(new(WordIndex).Coverage("region"), north); got != 0 {
+		t.Errorf("text not in the Words: got %v, want 0", got)
 	}
 }
 
-// TestCoverageDoesNotDependOnTheSizeOfTheSet: other texts without a word in common change nothing.
-func TestCoverageDoesNotDependOnTheSizeOfTheSet(t *testing.T) {
+// TestCoverageIgnoresUnrelatedTexts checks that texts without a shared word change nothing.
+func TestCoverageIgnoresUnrelatedTexts(t *testing.T) {
 	t.Parallel()
 	others := []string{"for region south the tax is lower", "for region west it is higher"}
 	before := covered("region north, please", "for region north the tax is high", others...)
@@ -77,14 +77,14 @@ func TestCoverageDoesNotDependOnTheSizeOfTheSet(t *testing.T) {
 	}
 }
 
-func TestWhatHoldsForEveryCoverage(t *testing.T) {
+func TestCoverageProperties(t *testing.T) {
 	t.Parallel()
 	words := rapid.SliceOfN(rapid.SampledFrom(strings.Fields("tax fee north south 8 12.5 before userID 東京 ' _ small region \xff")), 0, 40)
 	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(words.Draw(t, "words"), " ") })
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(text, 1, 8).Draw(t, "texts")
 		query, more := text.Draw(t, "query"), text.Draw(t, "more")
-		var w Words
+		var w WordIndex
 		for i, s := range texts {
 			w.Put(fmt.Sprint(i), s)
 		}
@@ -95,11 +95,11 @@ func TestWhatHoldsForEveryCoverage(t *testing.T) {
 				t.Fatalf("got %v of %q", got, s)
 			}
 			if wide := share(wider, s); wide < got-1e-12 {
-				t.Errorf("a longer query covers less: %v of %q, %v before", wide, s, got)
+				t.Errorf("longer query covers less: %v of %q, %v before", wide, s, got)
 			}
 		}
 		if s := texts[0]; share(w.Coverage(s), s) < 1-1e-12 {
-			t.Errorf("got %v of a text by itself: %q", share(w.Coverage(s), s), s)
+			t.Errorf("got %v for a text and itself: %q", share(w.Coverage(s), s), s)
 		}
 	})
 }

@@ -16,7 +16,7 @@ func Example() {
 	} {
 		err := x.Put(recall.Item{
 			Key: key, Groups: []string{"session-1"}, Text: text,
-			Vector: recall.Hashed(text, nil), Model: recall.HashedModel,
+			Vector: recall.HashedVector(text, nil), Model: recall.HashedModel,
 		})
 		if err != nil {
 			fmt.Println(err)
@@ -24,22 +24,22 @@ func Example() {
 	}
 	const question = "Why is the biling gateway crashing?"
 	r, err := x.Search(recall.Query{
-		Text: question, Vector: recall.Hashed(question, nil), Model: recall.HashedModel,
+		Text: question, Vector: recall.HashedVector(question, nil), Model: recall.HashedModel,
 		Group: "session-1", MinSimilarity: 0.3,
 	})
 	if err != nil {
 		fmt.Println(err)
 	}
 	for _, h := range r.Hits {
-		fmt.Printf("%s, %d. by words, %d. by vector: %s\n", h.Key, h.ByWords, h.ByVector, h.Excerpt)
+		fmt.Printf("%s, %d. by words, %d. by vector: %s\n", h.Key, h.WordRank, h.VectorRank, h.Excerpt)
 	}
 	// Output:
 	// 17-9f3c, 1. by words, 1. by vector: The billing_gateway crashed on an empty price list; fixed by checking its length.
 }
 
-// A playbook of bullets is ranked by what a task is about.
-func ExampleWords() {
-	var w recall.Words
+// The bullets of a playbook are ranked by relevance to a task.
+func ExampleWordIndex() {
+	var w recall.WordIndex
 	w.Put("cf-00016", "For currency CHF the currency fee is 8 % of the amount so far.")
 	w.Put("ds-00007", "For delivery courier the delivery surcharge is 2.50.")
 	w.Put("tx-00002", "Round the amount once, at the end.")

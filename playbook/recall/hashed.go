@@ -5,45 +5,45 @@ import (
 	"unicode/utf8"
 )
 
-// What Hashed makes. Another way of hashing is another model.
+// Model name and dimension of Hashed. A different hash needs a different model name.
 const (
 	HashedModel     = "hashed-ngrams-1"
 	HashedDimension = 384
 )
 
-// Weights. A word weighs as many as it has letters, up to maxLetters: long words are seldom common ones, and how common
-// they are is not known here. Pairs and pieces weigh so much more or less. Measured on the planted facts of the tests,
-// with other seeds than theirs.
+// Weights of features. The weight of a word is its number of letters, up to maxLetters, because long words are rarely
+// common and frequencies are unknown here. The other weights are relative to it. They were measured on the planted
+// facts of the tests, with other seeds.
 const (
 	maxLetters = 12
 	pairWeight = 0.5
-	gramWeight = 3 // of all pieces of a word together, as a length
+	gramWeight = 3 // vector length of all n-grams of a word together
 )
 
-// Hashed is a text as a vector of unit length, for where there is no embedding model. It is lexical: texts are alike if
-// they share words, pairs of words and pieces of words, so it sees through inflections, compounds and typing errors, and
-// knows no synonyms. A text without a word is all zeros.
+// HashedVector returns a text as a vector of unit length, for use without an embedding model. It is lexical: texts are
+// similar if they share words, pairs of words or parts of words. So inflections, compounds and typing errors are
+// similar, synonyms are not. The vector of a text without words is zero.
 //
-// Each word, each pair of neighbours and each 3 to 5 neighbouring characters of a word is hashed to one of the
-// dimensions and to a sign (Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", 2009; the
-// characters as in Bojanowski et al., "Enriching Word Vectors with Subword Information", 2017).
+// Each word, each pair of neighbouring words and each n-gram of 3 to 5 characters is hashed to a dimension and a sign
+// (Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", 2009; n-grams as in Bojanowski et al.,
+// "Enriching Word Vectors with Subword Information", 2017).
 //
-// The vector is put into dst if that has the room.
-func Hashed(text string, dst []float32) []float32 {
+// Hashed writes the vector to dst if its capacity suffices.
+func HashedVector(text string, dst []float32) []float32 {
 	if cap(dst) < HashedDimension {
 		dst = make([]float32, HashedDimension)
 	}
 	dst = dst[:HashedDimension]
 	clear(dst)
-	hash, weight := uint64(0), float32(0) // of the word before
+	hash, weight := uint64(0), float32(0) // of the previous word
 	eachTerm(text, func(word []byte) {
-		before, lighter := hash, weight
-		hash, weight = offset, float32(min(utf8.RuneCount(word), maxLetters))
+		previous, previousWeight := hash, weight
+		hash, weight = fnvOffset, float32(min(utf8.RuneCount(word), maxLetters))
 		for _, c := range word {
-			hash = (hash ^ uint64(c)) * prime
+			hash = (hash ^ uint64(c)) * fnvPrime
 		}
-		add(dst, hash, weight)
-		add(dst, before*31+hash, pairWeight*min(weight, lighter)) // nothing for the first
+		addFeature(dst, hash, weight)
+		addFeature(dst, previous*31+hash, pairWeight*min(weight, previousWeight)) // 0 for the first word
 		addGrams(dst, word, gramWeight*weight)
 	})
 	length := math.Sqrt(dot(dst, dst))
@@ -56,10 +56,10 @@ func Hashed(text string, dst []float32) []float32 {
 	return dst
 }
 
-// addGrams adds the pieces of a word, its ends marked. All together they are of this length.
+// addGrams adds the n-grams of a word with its ends marked. weight is the length of their sum.
 func addGrams(dst []float32, word []byte, weight float32) {
 	const shortest, longest = 3, 5
-	var runes [longestTerm + utf8.UTFMax + 2]rune
+	var runes [maxTermBytes + utf8.UTFMax + 2]rune
 	marked := append(runes[:0], '^')
 	for _, r := range string(word) {
 		marked = append(marked, r)
@@ -74,25 +74,25 @@ func addGrams(dst []float32, word []byte, weight float32) {
 	}
 	weight /= float32(math.Sqrt(float64(n)))
 	for from := range marked {
-		h := uint64(offset) + 1 // so that a word and an n-gram of the same letters differ
+		h := uint64(fnvOffset) + 1 // so that a word and an n-gram of the same letters differ
 		for i, r := range marked[from:min(from+longest, len(marked))] {
-			h = (h ^ uint64(r)) * prime
+			h = (h ^ uint64(r)) * fnvPrime
 			if i+1 >= shortest {
-				add(dst, h, weight)
+				addFeature(dst, h, weight)
 			}
 		}
 	}
 }
 
-// Of FNV-1a.
+// Constants of FNV-1a.
 const (
-	offset = 14695981039346656037
-	prime  = 1099511628211
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
 )
 
-// add adds a feature to its dimension. FNV mixes its upper bits well and its lower ones badly; the multiplication puts
-// them all into the upper half (Fibonacci hashing, Knuth 6.4).
-func add(dst []float32, h uint64, weight float32) {
+// addFeature adds a feature to its dimension. The upper bits of FNV are well mixed, the lower ones are not. The
+// multiplication moves all of them into the upper half (Fibonacci hashing, Knuth 6.4).
+func addFeature(dst []float32, h uint64, weight float32) {
 	h ^= h >> 32
 	h *= 0x9e3779b97f4a7c15
 	if h&(1<<31) != 0 {

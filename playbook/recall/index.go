@@ -5,30 +5,31 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 	"unsafe"
+
+	"debrief/playbook/text"
 )
 
-// Options of an Index. The zero value is no cap and excerpts of 240 bytes.
+// Options configure an Index. The zero value means no memory limit and excerpts of 240 bytes.
 type Options struct {
-	MaxBytes int // of memory to hold; beyond it the oldest items go. 0 is no cap
-	Excerpt  int // bytes to keep of each text
+	MaxBytes int // memory limit; beyond it the oldest items are evicted. 0 disables the limit
+	Excerpt  int // maximum size of an excerpt in bytes; 0 is 240
 }
 
-// Index finds items by their words and by their vectors. Safe for concurrent use: searches run at the same time, a
-// change waits for them.
+// Index searches items by words and by vectors. It is safe for concurrent use. Searches run in parallel; a change is
+// exclusive.
 type Index struct {
 	options Options
 
 	mu             sync.RWMutex
-	inverted       inverted
+	inverted       invertedIndex
 	models         map[string]*vectors
 	groups         map[string]*group
-	numbers        map[string]uint32 // of items, by key
+	numbers        map[string]uint32 // item numbers by key
 	items          []item
-	idle           []uint32 // numbers that are free
-	oldest, newest uint32   // ends of the list of items; meaningless if there are none
-	bytes          int      // what the inverted index holds is counted there
+	freeNumbers    []uint32 // unused numbers
+	oldest, newest uint32   // ends of the list of items; undefined if it is empty
+	bytes          int      // without the inverted index, which counts its own
 	evicted        uint64
 
 	similarities sync.Pool // of *[]float32
@@ -37,34 +38,34 @@ type Index struct {
 type item struct {
 	key, excerpt string
 	groups       []membership
-	vectors      *vectors // those of its model; nil if it has none
+	vectors      *vectors // vectors of its model; nil without a vector
 	row          uint32
-	older, newer uint32 // neighbours in the list, itself at its ends
+	older, newer uint32 // neighbours in the list; its own number at an end
 }
 
-// group is the items of a group, in no order.
+// group holds the items of a group, in no order.
 type group struct {
 	name    string
 	members []uint32
 }
 
 type membership struct {
-	group *group
-	at    uint32 // in its members
+	group    *group
+	position uint32 // index in group.members
 }
 
-// What things take in memory, in bytes, slices and maps with the room they have to spare.
+// Estimated memory in bytes, including the spare capacity of slices and maps.
 const (
 	bytesPerItem       = int(unsafe.Sizeof(item{})*5/4) + (16+4)*3/2 + 24 + 4
 	bytesPerMembership = int(unsafe.Sizeof(membership{})) + 4*5/4
 	bytesPerGroup      = (16+8)*3/2 + int(unsafe.Sizeof(group{})) + 16
 )
 
-// Stats are what an Index holds. Bytes is an estimate that leaves out what searches use while they run.
+// Stats describe the contents of an Index. Bytes is an estimate without the memory of running searches.
 type Stats struct {
 	Items   int
 	Bytes   int
-	Evicted uint64 // items that went because of the cap
+	Evicted uint64 // number of items evicted because of MaxBytes
 }
 
 // New returns an empty index.
@@ -80,14 +81,14 @@ func New(o Options) *Index {
 	}
 }
 
-// Stats says what the index holds.
+// Stats returns statistics of the index.
 func (x *Index) Stats() Stats {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return Stats{len(x.numbers), x.bytes + x.inverted.bytes, x.evicted}
 }
 
-// Has reports whether there is an item of this key.
+// Has reports whether the index contains the key.
 func (x *Index) Has(key string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -95,17 +96,18 @@ func (x *Index) Has(key string) bool {
 	return ok
 }
 
-// Put adds an item, or replaces the one of its key; either way it is now the newest. If the index holds too much after
-// that, the oldest items go, but never the one just put. After an error, a DimensionError or a vector that holds what is
-// no finite number, all is as it was: put it again without the vector, and it is found by its words.
+// Put adds an item or replaces the item with the same key, and makes it the newest. If the memory limit is then
+// exceeded, Put evicts the oldest items, but never the new one. Put returns an error for a vector with a wrong
+// dimension (DimensionError) or with a number that is not finite. The index is then unchanged, and the caller can put
+// the item without its vector.
 func (x *Index) Put(i Item) error {
-	vector, err := unit(i.Vector)
+	vector, err := normalize(i.Vector)
 	if err != nil {
 		return fmt.Errorf("put %q: %w", i.Key, err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if err := x.fits(i.Model, vector); err != nil {
+	if err := x.checkDimension(i.Model, vector); err != nil {
 		return fmt.Errorf("put %q: %w", i.Key, err)
 	}
 	x.drop(i.Key)
@@ -117,15 +119,15 @@ func (x *Index) Put(i Item) error {
 	return nil
 }
 
-// Drop removes the item of a key, if there is one.
+// Drop removes the item of a key. It does nothing for an unknown key.
 func (x *Index) Drop(key string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.drop(key)
 }
 
-// fits returns a DimensionError for a vector that cannot be compared with those of its model.
-func (x *Index) fits(model string, vector []float32) error {
+// checkDimension returns a DimensionError if the vector cannot be compared with those of its model.
+func (x *Index) checkDimension(model string, vector []float32) error {
 	if v := x.models[model]; v != nil && vector != nil && v.dimension != len(vector) {
 		return &DimensionError{Want: v.dimension, Got: len(vector)}
 	}
@@ -134,13 +136,13 @@ func (x *Index) fits(model string, vector []float32) error {
 
 func (x *Index) add(i Item, vector []float32) {
 	number := uint32(len(x.items))
-	if n := len(x.idle); n > 0 {
-		number, x.idle = x.idle[n-1], x.idle[:n-1]
+	if n := len(x.freeNumbers); n > 0 {
+		number, x.freeNumbers = x.freeNumbers[n-1], x.freeNumbers[:n-1]
 	} else {
 		x.items = append(x.items, item{})
 	}
 	it := &x.items[number]
-	*it = item{key: strings.Clone(i.Key), excerpt: excerpt(i.Text, x.options.Excerpt), older: number, newer: number}
+	*it = item{key: strings.Clone(i.Key), excerpt: strings.Clone(text.Clip(i.Text, x.options.Excerpt)), older: number, newer: number}
 	if len(x.numbers) == 0 {
 		x.oldest = number
 	} else {
@@ -149,7 +151,7 @@ func (x *Index) add(i Item, vector []float32) {
 	}
 	x.newest = number
 	x.numbers[it.key] = number
-	x.join(number, i.Groups)
+	x.joinGroups(number, i.Groups)
 	if vector != nil {
 		v := x.models[i.Model]
 		if v == nil {
@@ -162,8 +164,8 @@ func (x *Index) add(i Item, vector []float32) {
 	x.bytes += it.bytes()
 }
 
-// join makes an item a member of groups.
-func (x *Index) join(number uint32, names []string) {
+// joinGroups adds an item to groups.
+func (x *Index) joinGroups(number uint32, names []string) {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -181,7 +183,7 @@ func (x *Index) join(number uint32, names []string) {
 	x.items[number].groups = memberships
 }
 
-// drop takes an item out of everything that knows of it, if there is one of this key.
+// drop removes an item from all structures, if the key is known.
 func (x *Index) drop(key string) {
 	number, ok := x.numbers[key]
 	if !ok {
@@ -196,13 +198,13 @@ func (x *Index) drop(key string) {
 			delete(x.models, v.model)
 		}
 	}
-	x.leave(it.groups)
+	x.leaveGroups(it.groups)
 	switch {
 	case x.oldest == number:
 		x.oldest = it.newer
 		x.items[it.newer].older = it.newer
 		if x.newest == number {
-			break // it was the only one
+			break // it was the only item
 		}
 	case x.newest == number:
 		x.newest = it.older
@@ -212,19 +214,19 @@ func (x *Index) drop(key string) {
 	}
 	delete(x.numbers, key)
 	x.items[number] = item{}
-	x.idle = append(x.idle, number)
+	x.freeNumbers = append(x.freeNumbers, number)
 }
 
-// leave takes an item out of its groups. The last member takes its place.
-func (x *Index) leave(memberships []membership) {
+// leaveGroups removes an item from its groups. The last member moves into the free position.
+func (x *Index) leaveGroups(memberships []membership) {
 	for _, m := range memberships {
 		g := m.group
 		last := len(g.members) - 1
 		moved := g.members[last]
-		g.members[m.at] = moved
+		g.members[m.position] = moved
 		g.members = g.members[:last]
-		of := x.items[moved].groups
-		of[slices.IndexFunc(of, func(o membership) bool { return o.group == g })].at = m.at
+		memberships := x.items[moved].groups
+		memberships[slices.IndexFunc(memberships, func(o membership) bool { return o.group == g })].position = m.position
 		if last == 0 {
 			delete(x.groups, g.name)
 			x.bytes -= bytesPerGroup + len(g.name)
@@ -238,17 +240,4 @@ func (it *item) bytes() int {
 		n += 4*it.vectors.dimension + 4*5/4
 	}
 	return n
-}
-
-// excerpt is the beginning of a text, at most so many bytes and valid UTF-8, with a "…" behind it if it is not all.
-func excerpt(text string, most int) string {
-	cut := strings.ToValidUTF8(text[:min(len(text), most+utf8.UTFMax)], "\uFFFD")
-	if len(cut) <= most && len(text) <= most {
-		return strings.Clone(cut)
-	}
-	end := min(len(cut), most)
-	for end > 0 && end < len(cut) && !utf8.RuneStart(cut[end]) {
-		end--
-	}
-	return cut[:end] + "…"
 }

@@ -10,8 +10,8 @@ import (
 	"debrief/playbook/recall"
 )
 
-// office writes notes of an office: who is allergic to what, when a contract ends, which port a service uses. Several
-// thousand of them share each other's words and names, and differ in who or what they are about.
+// office generates notes of an office, such as allergies, contract dates and ports of services. Several thousand
+// notes share words and names, and differ in the person or thing they describe.
 type office struct{ *rand.Rand }
 
 func (o office) one(of string) string {
@@ -19,7 +19,7 @@ func (o office) one(of string) string {
 	return list[o.IntN(len(list))]
 }
 
-// subject is what a note is about. Names are of two words, and each of the two occurs with others as well.
+// subject is the person or thing of a note. A name has two words, and both also occur in other names.
 type subject struct{ one, two string }
 
 func (o office) person() subject {
@@ -54,8 +54,8 @@ func (o office) machine() subject {
 	return subject{o.one("KX|TR|BM|QL|ZD|HV|WN|GF"), fmt.Sprint(1000 + o.IntN(9000))}
 }
 
-// kind is a sort of note, with ways to write it and ways to ask about it that share few of its words. In both, {1} and
-// {2} are the words of the subject's name, {a_b} and {aB} the two as an identifier.
+// kind is a type of note, with wordings for notes and for questions that share few words. {1} and {2} are the words
+// of the subject's name, {a_b} and {aB} are both words as an identifier.
 type kind struct {
 	about  func(office) subject
 	notes  string
@@ -130,7 +130,7 @@ var kinds = []kind{
 	},
 }
 
-// fill writes names and particulars into a wording.
+// fill replaces the placeholders of a wording.
 func (o office) fill(wording string, s subject) string {
 	text := strings.NewReplacer(
 		"{1}", s.one, "{2}", s.two, "{a_b}", s.one+"_"+s.two, "{aB}", s.one+strings.ToUpper(s.two[:1])+s.two[1:],
@@ -152,7 +152,7 @@ func (o office) note(k kind, s subject) string {
 		o.one("Monday|Tuesday|Thursday|Friday") + ". " + o.one("|Orders, contracts and invoices were on the table as well.|Nobody knew who manages the account.|The deadline of the project is another matter.|Flights are booked by the travel desk.|Which service needs a restart was not clear.")
 }
 
-// mistyped exchanges two letters in the middle of the longest word, which nearly always is of the name.
+// mistyped exchanges two letters in the middle of the longest word, which is nearly always part of the name.
 func (o office) mistyped(text string) string {
 	longest := ""
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '?' || r == ',' || r == ':' }) {
@@ -166,15 +166,15 @@ func (o office) mistyped(text string) string {
 	return strings.Replace(text, longest, string(bad), 1)
 }
 
-// TestPlantedFactsAreFound asks in other words, a quarter of them with a typing error, about 200 notes among 10,000
-// others of the same sorts. Of those 600 are about the same people and things.
+// TestPlantedFactsAreFound searches 200 notes among 10,000 others of the same types with paraphrased questions. A
+// quarter of the questions have a typing error, and 600 of the notes have the same subjects.
 func TestPlantedFactsAreFound(t *testing.T) {
 	t.Parallel()
 	const planted, others = 200, 10_000
 	o := office{rand.New(rand.NewPCG(2026, 11))}
 	x := recall.New(recall.Options{})
 	add := func(key, text string) {
-		put(t, x, recall.Item{Key: key, Text: text, Vector: recall.Hashed(text, nil), Model: recall.HashedModel})
+		put(t, x, recall.Item{Key: key, Text: text, Vector: recall.HashedVector(text, nil), Model: recall.HashedModel})
 	}
 	type question struct {
 		key, text string
@@ -218,9 +218,9 @@ func TestPlantedFactsAreFound(t *testing.T) {
 	type tally struct{ words, vectors, both int }
 	var sum, typos tally
 	for _, q := range questions {
-		vector := recall.Hashed(q.text, nil)
+		vector := recall.HashedVector(q.text, nil)
 		found := func(query recall.Query) int {
-			query.Model, query.Top, query.MinSimilarity = recall.HashedModel, 10, 0.3
+			query.Model, query.Limit, query.MinSimilarity = recall.HashedModel, 10, 0.3
 			r := search(t, x, query)
 			if slices.ContainsFunc(r.Hits, func(h recall.Hit) bool { return h.Key == q.key }) {
 				return 1

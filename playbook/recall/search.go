@@ -8,33 +8,34 @@ import (
 )
 
 const (
-	topByDefault = 10
-	// rankOffset is k of reciprocal rank fusion, as Cormack et al. (2009) found it best.
+	defaultLimit = 10
+	// rankOffset is the constant k of reciprocal rank fusion, with the value of Cormack et al. (2009).
 	rankOffset = 60
-	// spare is how many candidates more than wanted are looked at in double precision, so that rounding in single
-	// precision puts none out: it would take so many within some 1e-6 of the last one wanted.
-	spare = 64
-	// perLookup is about what it takes to look up a term in a document, over reading one entry of a term's list.
-	perLookup = 8
+	// rescoreMargin is the number of extra candidates whose similarity is computed in double precision. It prevents
+	// rounding in single precision from excluding a hit, unless that many candidates are within about 1e-6 of the
+	// last hit.
+	rescoreMargin = 64
+	// lookupCost is the cost of looking up a term in a document, relative to reading one posting.
+	lookupCost = 8
 )
 
-// Search finds what a query asks for. Words and vectors each bring their first Top items, and those are fused. More of
-// each would let middling items, found by both, push out the best that only one of them can find; so the first by
-// vector is always among the hits, whatever its words, and the first by words as well unless all others have both.
+// Search returns the best items for a query. It fuses the first Top items by words with the first Top by vector.
+// Longer lists would let average items that both find displace the best items that only one finds. The best item by
+// vector is therefore always a hit. The best by words is also a hit unless all others were found both ways.
 //
-// In a group it takes time in proportion to what the group holds at the most. It returns a DimensionError for a vector
-// that those of its model cannot be compared with; without the vector the query is answered.
+// A search in a group takes time at most proportional to the size of the group. Search returns a DimensionError for a
+// vector that cannot be compared with those of its model; the caller can search again without the vector.
 func (x *Index) Search(q Query) (Result, error) {
-	if q.Top <= 0 {
-		q.Top = topByDefault
+	if q.Limit <= 0 {
+		q.Limit = defaultLimit
 	}
-	vector, err := unit(q.Vector)
+	vector, err := normalize(q.Vector)
 	if err != nil {
 		return Result{}, fmt.Errorf("search: %w", err)
 	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if err := x.fits(q.Model, vector); err != nil {
+	if err := x.checkDimension(q.Model, vector); err != nil {
 		return Result{}, fmt.Errorf("search: %w", err)
 	}
 	s := search{x: x, query: &q, vector: vector, items: len(x.numbers)}
@@ -46,24 +47,24 @@ func (x *Index) Search(q Query) (Result, error) {
 			s.group = nil
 		}
 	}
-	q.Top = min(q.Top, s.items)
+	q.Limit = min(q.Limit, s.items)
 	byWords := s.byWords()
 	byVector, compared := s.byVector()
 	return Result{s.fuse(byWords, byVector), s.items - compared}, nil
 }
 
-// search is a query on its way.
+// search is the state of one query.
 type search struct {
 	x      *Index
 	query  *Query
-	vector []float32 // of unit length; nil without one
+	vector []float32 // unit length; nil if the query has none
 	group  *group    // nil for all items
-	items  int       // to search
+	items  int       // number of items to search
 }
 
 func (s *search) key(number uint32) string { return s.x.items[number].key }
 
-func (s *search) wanted(number uint32) bool {
+func (s *search) accepts(number uint32) bool {
 	return s.query.Exclude == nil || !s.query.Exclude(s.key(number))
 }
 
@@ -71,12 +72,12 @@ func (s *search) inGroup(number uint32) bool {
 	return slices.ContainsFunc(s.x.items[number].groups, func(m membership) bool { return m.group == s.group })
 }
 
-// byWords ranks by BM25. In a group it looks at each member, or at all that have a word if those are fewer.
+// byWords ranks items by BM25. In a group it scores each member, or reads all postings if there are fewer of those.
 func (s *search) byWords() []scored {
 	v := &s.x.inverted
-	terms := v.read(s.query.Text)
-	h := ranking{n: s.query.Top, key: s.key, admit: s.wanted}
-	if s.group != nil && s.items*len(terms)*perLookup < v.work(terms) {
+	terms := v.parseQuery(s.query.Text)
+	h := topK{n: s.query.Limit, key: s.key, accept: s.accepts}
+	if s.group != nil && s.items*len(terms)*lookupCost < v.cost(terms) {
 		for _, number := range s.group.members {
 			if score := v.score(terms, number, 0); score > 0 {
 				h.offer(number, score)
@@ -85,14 +86,14 @@ func (s *search) byWords() []scored {
 		return h.sorted()
 	}
 	if s.group != nil {
-		h.admit = func(number uint32) bool { return s.inGroup(number) && s.wanted(number) }
+		h.accept = func(number uint32) bool { return s.inGroup(number) && s.accepts(number) }
 	}
-	v.best(terms, &h)
+	v.top(terms, &h)
 	return h.sorted()
 }
 
-// byVector ranks by similarity, and says how many items have one. The many are compared in single precision, the best
-// of them in double.
+// byVector ranks items by similarity and returns the number of items compared. It compares all in single precision
+// and the best in double precision.
 func (s *search) byVector() (ranked []scored, compared int) {
 	v := s.x.models[s.query.Model]
 	if v == nil || s.vector == nil {
@@ -115,7 +116,7 @@ func (s *search) byVector() (ranked []scored, compared int) {
 	*similarities = slices.Grow((*similarities)[:0], len(owners))[:len(owners)]
 	v.compare(s.vector, rows, *similarities)
 
-	h := ranking{n: s.query.Top + spare, key: s.key, admit: s.wanted}
+	h := topK{n: s.query.Limit + rescoreMargin, key: s.key, accept: s.accepts}
 	for i, similarity := range *similarities {
 		h.offer(owners[i], float64(similarity))
 	}
@@ -123,15 +124,15 @@ func (s *search) byVector() (ranked []scored, compared int) {
 		h.kept[i].score = s.similarity(h.kept[i].number)
 	}
 	ranked = h.sorted()
-	ranked = ranked[:min(len(ranked), s.query.Top)]
-	enough := slices.IndexFunc(ranked, func(r scored) bool { return r.score < s.query.MinSimilarity })
-	if enough >= 0 {
-		ranked = ranked[:enough]
+	ranked = ranked[:min(len(ranked), s.query.Limit)]
+	end := slices.IndexFunc(ranked, func(r scored) bool { return r.score < s.query.MinSimilarity })
+	if end >= 0 {
+		ranked = ranked[:end]
 	}
 	return ranked, len(owners)
 }
 
-// similarity is that of an item to the query, 0 if they cannot be compared.
+// similarity returns the similarity of an item to the query, 0 if they cannot be compared.
 func (s *search) similarity(number uint32) float64 {
 	it := &s.x.items[number]
 	if s.vector == nil || it.vectors == nil || it.vectors != s.x.models[s.query.Model] {
@@ -140,7 +141,7 @@ func (s *search) similarity(number uint32) float64 {
 	return dot(s.vector, it.vectors.row(it.row))
 }
 
-// fuse makes one order of two. Of equal scores the more similar is the first, then the one whose key is.
+// fuse combines both orders. Items with equal scores are ordered by similarity, then by key.
 func (s *search) fuse(byWords, byVector []scored) []Hit {
 	hits := make(map[uint32]*Hit, len(byWords)+len(byVector))
 	hit := func(number uint32) *Hit {
@@ -152,12 +153,12 @@ func (s *search) fuse(byWords, byVector []scored) []Hit {
 	}
 	for i, r := range byWords {
 		h := hit(r.number)
-		h.ByWords = i + 1
+		h.WordRank = i + 1
 		h.Score += 1 / float64(rankOffset+i+1)
 	}
 	for i, r := range byVector {
 		h := hit(r.number)
-		h.ByVector = i + 1
+		h.VectorRank = i + 1
 		h.Score += 1 / float64(rankOffset+i+1)
 	}
 	fused := make([]Hit, 0, len(hits))
@@ -167,5 +168,5 @@ func (s *search) fuse(byWords, byVector []scored) []Hit {
 	slices.SortFunc(fused, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Similarity, a.Similarity), strings.Compare(a.Key, b.Key))
 	})
-	return fused[:min(len(fused), s.query.Top)]
+	return fused[:min(len(fused), s.query.Limit)]
 }

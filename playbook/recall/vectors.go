@@ -9,16 +9,16 @@ import (
 	"github.com/viterin/vek/vek32"
 )
 
-// rows in a slab. Slabs are filled one after another and never move, so that growing copies nothing.
+// slabRows is the number of rows in a slab. Slabs are filled in order and never move, so growing copies no vectors.
 const slabRows = 64
 
-// vectors are those of one model, all of one dimension and of unit length, so that a dot product is their cosine. The
-// rows have no holes: the last one takes the place of one that goes.
+// vectors holds the vectors of one model. All have the same dimension and unit length, so their dot product is the
+// cosine. Rows are contiguous: the last row moves into the place of a removed one.
 type vectors struct {
 	model     string
 	dimension int
 	slabs     [][]float32
-	owners    []uint32 // by row
+	owners    []uint32 // item numbers by row
 }
 
 func (v *vectors) row(i uint32) []float32 {
@@ -26,7 +26,7 @@ func (v *vectors) row(i uint32) []float32 {
 	return slab[from : from+v.dimension]
 }
 
-// add keeps a vector of unit length and returns its row.
+// add stores a vector of unit length and returns its row.
 func (v *vectors) add(owner uint32, unit []float32) uint32 {
 	row := uint32(len(v.owners))
 	if row%slabRows == 0 {
@@ -37,7 +37,8 @@ func (v *vectors) add(owner uint32, unit []float32) uint32 {
 	return row
 }
 
-// drop removes a row and returns whose row is there now; it may be the same owner's that went.
+// drop removes a row. It returns the owner of the row that is now in its place, or the previous owner if it was the
+// last row.
 func (v *vectors) drop(row uint32) (moved uint32) {
 	last := uint32(len(v.owners) - 1)
 	copy(v.row(row), v.row(last))
@@ -51,11 +52,11 @@ func (v *vectors) drop(row uint32) (moved uint32) {
 	return moved
 }
 
-// multiplications that are worth a goroutine: some 0.2 ms of work.
-const perWorker = 1 << 20
+// minWorkPerWorker is the number of multiplications that justify a goroutine, about 0.2 ms of work.
+const minWorkPerWorker = 1 << 20
 
-// compare sets each similarity to that of a vector of unit length and a row. Rows are those that are named, all if
-// none are. It uses all processors if there is enough to do.
+// compare writes the similarity of a unit vector to each of the rows; nil rows means all. It uses all processors for
+// large inputs.
 func (v *vectors) compare(unit []float32, rows []uint32, similarities []float32) {
 	scan := func(from, to int) {
 		for i := from; i < to; i++ {
@@ -67,7 +68,7 @@ func (v *vectors) compare(unit []float32, rows []uint32, similarities []float32)
 		}
 	}
 	n := len(similarities)
-	workers := min(runtime.GOMAXPROCS(0), 1+n*v.dimension/perWorker)
+	workers := min(runtime.GOMAXPROCS(0), 1+n*v.dimension/minWorkPerWorker)
 	var others sync.WaitGroup
 	for i := 1; i < workers; i++ {
 		others.Go(func() { scan(n*i/workers, n*(i+1)/workers) })
@@ -76,7 +77,8 @@ func (v *vectors) compare(unit []float32, rows []uint32, similarities []float32)
 	others.Wait()
 }
 
-// dot is the product in double precision: of single-precision numbers that is exact but for the sum.
+// dot returns the dot product in double precision. Each product of single-precision numbers is exact, only the sum is
+// rounded.
 func dot(x, y []float32) (sum float64) {
 	for i := range x {
 		sum += float64(x[i]) * float64(y[i])
@@ -84,14 +86,14 @@ func dot(x, y []float32) (sum float64) {
 	return sum
 }
 
-var errNoNumber = errors.New("vector holds what is no finite number")
+var errNotFinite = errors.New("vector contains a number that is not finite")
 
-// unit is a vector brought to length 1, in single precision; nil for one without a direction.
-func unit(vector []float32) ([]float32, error) {
+// normalize returns the vector scaled to length 1 in single precision, or nil for a vector of zeros.
+func normalize(vector []float32) ([]float32, error) {
 	length := math.Sqrt(dot(vector, vector))
 	switch {
 	case math.IsNaN(length) || math.IsInf(length, 0):
-		return nil, errNoNumber
+		return nil, errNotFinite
 	case length == 0:
 		return nil, nil
 	}

@@ -18,7 +18,7 @@ import (
 	"debrief/playbook/recall"
 )
 
-// rounded is a vector brought to unit length and kept in single precision, which is what similarities are defined on.
+// rounded returns a vector with unit length in single precision, the input of the defined similarity.
 func rounded(v []float32) []float32 {
 	sum := 0.0
 	for _, x := range v {
@@ -36,7 +36,7 @@ type ranked struct {
 	similarity float64
 }
 
-// oracle ranks by comparing in double precision with a plain loop, and sorting everything.
+// oracle ranks by comparing in double precision with a plain loop and sorting everything.
 func oracle(query []float32, vectors map[string][]float32, top int) []ranked {
 	q := rounded(query)
 	var all []ranked
@@ -61,10 +61,10 @@ func noise(r *rand.Rand, dimension int) []float32 {
 	return v
 }
 
-// compareWithOracle asks for the first ten by vector. Order and similarities must be the oracle's.
+// compareWithOracle searches the first ten by vector. Order and similarities must equal those of the oracle.
 func compareWithOracle(t *testing.T, x *recall.Index, query []float32, vectors map[string][]float32) {
 	t.Helper()
-	r, err := x.Search(recall.Query{Vector: query, Model: "m", MinSimilarity: -1, Top: 10})
+	r, err := x.Search(recall.Query{Vector: query, Model: "m", MinSimilarity: -1, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +72,8 @@ func compareWithOracle(t *testing.T, x *recall.Index, query []float32, vectors m
 	got := make([]ranked, len(r.Hits))
 	for i, h := range r.Hits {
 		got[i] = ranked{h.Key, h.Similarity}
-		if h.ByVector != i+1 || h.ByWords != 0 {
-			t.Errorf("hit %d: got ranks %d by vector and %d by words", i, h.ByVector, h.ByWords)
+		if h.VectorRank != i+1 || h.WordRank != 0 {
+			t.Errorf("hit %d: got ranks %d by vector and %d by words", i, h.VectorRank, h.WordRank)
 		}
 	}
 	if !slices.EqualFunc(got, want, func(a, b ranked) bool { return a.key == b.key && math.Abs(a.similarity-b.similarity) < 1e-12 }) {
@@ -84,7 +84,7 @@ func compareWithOracle(t *testing.T, x *recall.Index, query []float32, vectors m
 func filled(t testing.TB, vectors map[string][]float32) *recall.Index {
 	t.Helper()
 	x := recall.New(recall.Options{})
-	for key, v := range vectors { // in any order: it is to make no difference
+	for key, v := range vectors { // the order must not matter
 		if err := x.Put(recall.Item{Key: key, Vector: v, Model: "m"}); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func filled(t testing.TB, vectors map[string][]float32) *recall.Index {
 	return x
 }
 
-// Of the 10,000 vectors a tenth occurs several times, and some differ from others by less than single precision tells.
+// A tenth of the 10,000 vectors occurs several times, and some differ by less than single precision.
 func TestVectorsAgreeWithAnOracle(t *testing.T) {
 	t.Parallel()
 	for _, dimension := range []int{1, 3, 50, 384} {
@@ -166,26 +166,26 @@ func TestVectorsAreNeverMixed(t *testing.T) {
 	}
 	var wrong *recall.DimensionError
 	if err := put("a", "one", 1, 2, 3); !errors.As(err, &wrong) || *wrong != (recall.DimensionError{Want: 2, Got: 3}) {
-		t.Errorf("put of three dimensions where there are two: got %v", err)
+		t.Errorf("put of dimension 3 in a model of 2: got %v", err)
 	}
 	if _, err := x.Search(recall.Query{Vector: []float32{1, 2}, Model: "two"}); !errors.As(err, &wrong) || wrong.Want != 3 || wrong.Got != 2 {
-		t.Errorf("search with two dimensions where there are three: got %v", err)
+		t.Errorf("search of dimension 2 in a model of 3: got %v", err)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		if err := put("a", "one", float32(bad), 0); err == nil {
-			t.Errorf("a vector with %v is taken", bad)
+			t.Errorf("no error for a vector with %v", bad)
 		}
 		if _, err := x.Search(recall.Query{Vector: []float32{float32(bad)}, Model: "one"}); err == nil {
-			t.Errorf("a query with %v is answered", bad)
+			t.Errorf("no error for a query with %v", bad)
 		}
 	}
 
 	for _, tt := range []struct {
 		query   recall.Query
 		without int
-		similar string // keys that have a similarity
+		similar string // keys with a similarity
 	}{
-		{recall.Query{Model: "one", Vector: []float32{1, 1}}, 3, "a"}, // the refused put has left a's as it was
+		{recall.Query{Model: "one", Vector: []float32{1, 1}}, 3, "a"}, // the failed put left the vector of a unchanged
 		{recall.Query{Model: "two", Vector: []float32{1, 1, 1}}, 3, "b"},
 		{recall.Query{Model: "three", Vector: []float32{1}}, 4, ""},
 		{recall.Query{Model: "one"}, 4, ""},
@@ -202,12 +202,12 @@ func TestVectorsAreNeverMixed(t *testing.T) {
 				similar += h.Key
 			}
 		}
-		if len(r.Hits) != 4 || r.WithoutVector != tt.without || similar != tt.similar {
-			t.Errorf("%+v: got %d hits, %d without a vector, similar %q; want 4, %d, %q", tt.query, len(r.Hits), r.WithoutVector, similar, tt.without, tt.similar)
+		if len(r.Hits) != 4 || r.NotCompared != tt.without || similar != tt.similar {
+			t.Errorf("%+v: got %d hits, %d without a vector, similar %q; want 4, %d, %q", tt.query, len(r.Hits), r.NotCompared, similar, tt.without, tt.similar)
 		}
 	}
-	x.Drop("a") // the last of its model
+	x.Drop("a") // the last vector of its model
 	if err := put("e", "one", 1, 2, 3); err != nil {
-		t.Errorf("a model without vectors has no dimension: got %v", err)
+		t.Errorf("model without vectors: got %v", err)
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bm25 is the formula of Robertson and Zaragoza (2009) as it stands there, without the factor k1+1, over the most that
-// it can be for the query.
+// bm25 is the formula of Robertson and Zaragoza (2009) without the factor k1+1, divided by its maximum for the query.
 func bm25(query string, texts map[string]string) []recall.Match {
 	total := 0.0
 	for _, text := range texts {
@@ -64,7 +63,7 @@ func inOrder(matches []recall.Match) []recall.Match {
 	return matches
 }
 
-// alike reports whether scores are the same but for rounding, whatever the order of what is equal.
+// alike reports whether scores are equal except for rounding, in any order of equal scores.
 func alike(got, want []recall.Match) bool {
 	scores := map[string]float64{}
 	for _, m := range want {
@@ -83,7 +82,7 @@ func TestWordsAgreeWithTheFormula(t *testing.T) {
 			words := rapid.SliceOfN(rapid.IntRange(100, 115), 0, 12).Draw(t, "words")
 			return strings.Trim(fmt.Sprint(words), "[]")
 		})
-		var w recall.Words
+		var w recall.WordIndex
 		texts := map[string]string{}
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
 			key := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))
@@ -114,11 +113,11 @@ func TestWordsAgreeWithTheFormula(t *testing.T) {
 	})
 }
 
-// Top reads no more than it has to, Each reads everything.
-func TestTopIsTheBestOfEach(t *testing.T) {
+// Top stops reading early, Each reads everything.
+func TestTopEqualsBestOfEach(t *testing.T) {
 	t.Parallel()
 	a := archive{rand.New(rand.NewPCG(9, 9))}
-	var w recall.Words
+	var w recall.WordIndex
 	for i := range 3000 {
 		w.Put(fmt.Sprint(i), a.text(1+i%60))
 		if i%3 == 0 {
@@ -136,7 +135,7 @@ func TestTopIsTheBestOfEach(t *testing.T) {
 	}
 }
 
-func TestWhatIsAWord(t *testing.T) {
+func TestTerms(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789abcdef", 1000)
 	for _, tt := range []struct{ text, query string }{
@@ -155,13 +154,13 @@ func TestWhatIsAWord(t *testing.T) {
 		{"Straße in Köln", "KÖLN"},
 		{"ＦＵＬＬ　ＷＩＤＴＨ", "full width"},
 		{"東京都に住む", "東京"},
-		{"東京都に住む", "京都"}, // pairs are blind for that
+		{"東京都に住む", "京都"}, // a limit of character pairs
 		{"猫 です", "猫"},
 		{"สวัสดีครับ", "สวัสดี"},
 		{"hash " + long, long},
 		{"\xff\xfebroken\x00bytes\xff", "bytes broken"},
 	} {
-		var w recall.Words
+		var w recall.WordIndex
 		w.Put("it", tt.text)
 		if got := w.Top(tt.query, 1); len(got) != 1 {
 			t.Errorf("%.40q does not find %.40q", tt.query, tt.text)
@@ -176,7 +175,7 @@ func TestWhatIsAWord(t *testing.T) {
 		{"东 京", "东京"},
 		{strings.Repeat("fooBar", 100), "foo"},
 	} {
-		var w recall.Words
+		var w recall.WordIndex
 		w.Put("it", tt.text)
 		if got := w.Top(tt.query, 1); len(got) != 0 {
 			t.Errorf("%q finds %q", tt.query, tt.text)
@@ -184,11 +183,10 @@ func TestWhatIsAWord(t *testing.T) {
 	}
 }
 
-// A score says how much of a query a text has, so two texts that both are the best there is are not both 1, and the
-// words that count are the rare ones.
+// Two texts that both match very well do not both have score 1, and rare words decide.
 func TestScoresDoNotSaturate(t *testing.T) {
 	t.Parallel()
-	var w recall.Words
+	var w recall.WordIndex
 	for i := range 100 {
 		w.Put(fmt.Sprintf("other-%02d", i), "round the amount of the invoice")
 	}
@@ -206,15 +204,15 @@ func TestScoresDoNotSaturate(t *testing.T) {
 	}
 }
 
-// So much of anything is read in milliseconds; if something were quadratic, this test would not end.
-func TestTimeIsInProportionToText(t *testing.T) {
+// These amounts are read in milliseconds. With quadratic time this test would not end.
+func TestTimeIsLinearInText(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []string{"a", "aB", "_", "a_", "1,234", "1.", "'", "猫", "word ", "\xff", "ing", "\u00ad", "́"} {
 		text := strings.Repeat(piece, 256<<10/len(piece))
-		var w recall.Words
+		var w recall.WordIndex
 		w.Put("long", text)
 		w.Top(text, 10)
-		recall.Hashed(text, nil)
+		recall.HashedVector(text, nil)
 		x := recall.New(recall.Options{})
 		if err := x.Put(recall.Item{Key: "long", Text: text}); err != nil {
 			t.Fatal(err)
@@ -226,7 +224,7 @@ func FuzzWords(f *testing.F) {
 	f.Add("call get_user_id first", "getUserID")
 	f.Add("東京都に住む 1,000.5 naïve", "\xff\x00_a_B")
 	f.Fuzz(func(t *testing.T, text, query string) {
-		var w recall.Words
+		var w recall.WordIndex
 		w.Put("other", query+" and more")
 		w.Put("it", text)
 		for m := range w.Each(query) {
@@ -243,10 +241,10 @@ func FuzzWords(f *testing.F) {
 		w.Drop("it")
 		w.Drop("other")
 		if got := w.Top(query, 5); len(got) > 0 || w.Len() > 0 {
-			t.Errorf("empty, and finds %v", got)
+			t.Errorf("empty index: got %v", got)
 		}
 		sum := 0.0
-		for _, x := range recall.Hashed(text, nil) {
+		for _, x := range recall.HashedVector(text, nil) {
 			sum += float64(x) * float64(x)
 		}
 		if sum != 0 && math.Abs(sum-1) > 1e-5 {
@@ -255,11 +253,11 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-func TestHashedSeesSpellings(t *testing.T) {
+func TestHashedComparesSpellings(t *testing.T) {
 	t.Parallel()
 	similarity := func(a, b string) (sum float64) {
-		y := recall.Hashed(b, make([]float32, 1000))
-		for i, x := range recall.Hashed(a, nil) {
+		y := recall.HashedVector(b, make([]float32, 1000))
+		for i, x := range recall.HashedVector(a, nil) {
 			sum += float64(x) * float64(y[i])
 		}
 		return sum

@@ -12,8 +12,8 @@ import (
 	"debrief/playbook/similar"
 )
 
-// trade writes bullets as one trade has them: a few hundred words between all of them, most sentences alike in build,
-// about 200 bytes each. Near misses abound.
+// trade generates bullets of one subject: a few hundred different words, similar sentences, about 200 bytes each, and
+// many near duplicates.
 type trade struct{ *rand.Rand }
 
 func newTrade(seed uint64) trade { return trade{rand.New(rand.NewPCG(seed, 7))} }
@@ -53,7 +53,7 @@ func (t trade) bullet() string {
 		t.one("stays|becomes|remains|is never") + " " + t.one("consistent|correct|late|wrong|traceable|complete|too high|unpaid") + "."
 }
 
-// edited is a bullet with one or two words replaced, dropped or added.
+// edited returns a bullet with one or two words replaced, removed or added.
 func (t trade) edited(text string) string {
 	words := strings.Fields(text)
 	for range 1 + t.IntN(2) {
@@ -81,8 +81,8 @@ func library(n int) (*similar.Index, []string) {
 	return &x, texts
 }
 
-// BenchmarkNear asks for one new bullet, half of them edits of one that is there and half of them new. Besides the mean
-// it reports the median and the 99th percentile.
+// BenchmarkNear searches for one new bullet. Half of the bullets are edits of an existing one. It also reports the
+// median and the 99th percentile.
 func BenchmarkNear(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -94,12 +94,12 @@ func BenchmarkNear(b *testing.B) {
 					asked[i] = t.edited(texts[t.IntN(n)])
 				}
 			}
-			measure(b, func(i int) { x.Near(asked[i%len(asked)], 0.7, nil) })
+			measure(b, func(i int) { x.Nearest(asked[i%len(asked)], 0.7, nil) })
 		})
 	}
 }
 
-// measure runs f and reports how its single calls were spread.
+// measure runs f and reports the distribution of its durations.
 func measure(b *testing.B, f func(i int)) {
 	b.Helper()
 	var took []time.Duration
@@ -128,7 +128,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports what the index holds for one text, the text's normal form included.
+// BenchmarkMemory reports the memory of the index per text, including the normalized text.
 func BenchmarkMemory(b *testing.B) {
 	const n = 10_000
 	for b.Loop() {
@@ -149,8 +149,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkWorst is on what the index is worst at: texts that differ in their last words only, that are one text with
-// its words in any order, that are long.
+// BenchmarkWorst uses the most expensive texts: texts that differ only in their last words, permutations of one text,
+// and long texts.
 func BenchmarkWorst(b *testing.B) {
 	const n = 10_000
 	t := newTrade(3)
@@ -196,7 +196,7 @@ func BenchmarkWorst(b *testing.B) {
 			for i := range asked {
 				asked[i] = test.ask()
 			}
-			measure(b, func(i int) { x.Near(asked[i%len(asked)], 0.7, nil) })
+			measure(b, func(i int) { x.Nearest(asked[i%len(asked)], 0.7, nil) })
 		})
 	}
 }
@@ -207,7 +207,7 @@ func BenchmarkLikeness(b *testing.B) {
 	other := t.edited(text)
 	b.ReportAllocs()
 	for b.Loop() {
-		similar.Likeness(text, other)
+		similar.Similarity(text, other)
 	}
 }
 
@@ -217,6 +217,6 @@ func BenchmarkDiffer(b *testing.B) {
 	other := t.edited(text)
 	b.ReportAllocs()
 	for b.Loop() {
-		similar.Differ(text, other)
+		similar.Difference(text, other)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"debrief/playbook/similar"
 )
 
-// Pairs that may be taken for one. Each is tried both ways.
-func TestNothingForbidsToTakeTheseForOne(t *testing.T) {
+// Pairs of equivalent texts. Each is tried in both orders.
+func TestDifferAcceptsEquivalentTexts(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{
 		// Case, white space, punctuation, emphasis.
@@ -25,7 +25,7 @@ func TestNothingForbidsToTakeTheseForOne(t *testing.T) {
 		{"Ο λόγος", "Ο ΛΌΓΟΣ"},
 		{"Done \u2714\ufe0f", "done \u2714"},
 
-		// Small words.
+		// Stop words.
 		{"The tax is 7 % of the amount.", "Tax: 7 % of amount"},
 		{"For region North the tax is 7 %", "Region North: tax 7 %"},
 		{"Wait for 3 days", "Wait 3 days"},
@@ -42,7 +42,7 @@ func TestNothingForbidsToTakeTheseForOne(t *testing.T) {
 		{"Check the status of taxes", "Check the status of the tax"},
 		{"Call the APIs", "Call the API"},
 
-		// Numbers, differently written.
+		// Formats of numbers.
 		{"The tax is 7 %", "The tax is 7%"},
 		{"The tax is 7 percent", "The tax is 7 per cent"},
 		{"The tax is ７％", "The tax is 7 pct"},
@@ -57,7 +57,7 @@ func TestNothingForbidsToTakeTheseForOne(t *testing.T) {
 		{"Try three times", "Try 3 times"},
 		{"Go below −5", "Go below -5"},
 
-		// Negations, differently written.
+		// Forms of negation.
 		{"Do not round early", "Don't round early"},
 		{"DO NOT round early", "do not round early"},
 		{"Don’t round early", "Dont round early"},
@@ -69,7 +69,7 @@ func TestNothingForbidsToTakeTheseForOne(t *testing.T) {
 		{"It shouldn't round", "It should not round"},
 		{"Ship without insurance", "Ship with no insurance"},
 
-		// Identifiers, in and out of quotes.
+		// Identifiers with and without quotes.
 		{"Call `create_task` first", "Call create_task first"},
 		{"Call “create_task” first", "Call 'create_task' first."},
 		{"Fees in CHF", "fees in chf"},
@@ -85,15 +85,15 @@ func TestNothingForbidsToTakeTheseForOne(t *testing.T) {
 		{"the", "a"},
 	} {
 		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
-			if got := similar.Differ(p[0], p[1]); got != "" {
+			if got := similar.Difference(p[0], p[1]); got != "" {
 				t.Errorf("%q, %q: got %q, want nothing", p[0], p[1], got)
 			}
 		}
 	}
 }
 
-// Pairs that must not be taken for one, and why. Most are so alike that likeness alone would.
-func TestWhatForbidsToTakeTheseForOne(t *testing.T) {
+// Pairs with different meanings, and the expected difference. Most are similar enough to count as duplicates.
+func TestDifferReportsDifference(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ a, b, want string }{
 		// Numbers.
@@ -190,7 +190,7 @@ func TestWhatForbidsToTakeTheseForOne(t *testing.T) {
 		{"Run `f(a, b)`", "Run `f(b, a)`", "identifiers differ: f(a, b) and f(b, a)"},
 		{"Do:\n```\nx = 1\n```", "Do:\n```\nx = 2\n```", "identifiers differ: x = 1 and x = 2"},
 
-		// Plain words: a genuine update that is close in its words.
+		// Plain words: an update with similar words.
 		{"Gold customers get the discount", "Silver customers get the discount", "words differ: Gold and Silver"},
 		{"Verify each playlist", "Verify each album", "words differ: playlist and album"},
 		{"Take the list price", "Take the price", "words differ: only one has list"},
@@ -203,11 +203,11 @@ func TestWhatForbidsToTakeTheseForOne(t *testing.T) {
 		{"You pay them", "They pay you", "words differ: them and They"},
 		{"Round", "", "words differ: only one has Round"},
 	} {
-		if got := similar.Differ(test.a, test.b); got != test.want {
+		if got := similar.Difference(test.a, test.b); got != test.want {
 			t.Errorf("%q, %q: got %q, want %q", test.a, test.b, got, test.want)
 		}
-		if similar.Differ(test.b, test.a) == "" {
-			t.Errorf("%q, %q: got nothing, want something", test.b, test.a)
+		if similar.Difference(test.b, test.a) == "" {
+			t.Errorf("%q, %q: got no difference", test.b, test.a)
 		}
 	}
 }

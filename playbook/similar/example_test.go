@@ -6,7 +6,7 @@ import (
 	"debrief/playbook/similar"
 )
 
-// A caller merges what is alike enough and what nothing forbids to take for one.
+// A caller merges texts that are similar and without a difference.
 func Example() {
 	var x similar.Index
 	texts := map[string]string{
@@ -21,12 +21,12 @@ func Example() {
 		"For customers in region North the tax is 11 % of the amount, rounded once at the end.",
 		"Ship on Fridays.",
 	} {
-		m, ok := x.Near(text, 0.7, nil)
+		m, ok := x.Nearest(text, 0.7, nil)
 		if !ok {
 			fmt.Println("is new")
 			continue
 		}
-		fmt.Printf("is like %s to %.2f; forbidden: %q\n", m.ID, m.Likeness, similar.Differ(texts[m.ID], text))
+		fmt.Printf("is like %s to %.2f; forbidden: %q\n", m.ID, m.Similarity, similar.Difference(texts[m.ID], text))
 	}
 	// Output:
 	// is like calc-00001 to 0.88; forbidden: ""

@@ -2,12 +2,12 @@ package similar
 
 import "slices"
 
-// Len is the number of texts.
+// Len returns the number of texts.
 func (x *Index) Len() int { return len(x.ids) }
 
-// Put adds a text, or replaces the one of that id.
+// Put adds a text or replaces the text of the same id.
 func (x *Index) Put(id, text string) {
-	text = normal(text)
+	text = normalize(text)
 	if e := x.ids[id]; e != nil {
 		if e.text == text {
 			return
@@ -21,9 +21,9 @@ func (x *Index) Put(id, text string) {
 	if e == nil {
 		e = &entry{text: text}
 		x.texts[text] = e
-		x.probe.read(text)
-		for k := range kinds {
-			x.sieves[k].add(e, &x.probe.sets[k], k)
+		x.probe.load(text)
+		for k := range setKinds {
+			x.sketches[k].add(e, &x.probe.sets[k], k)
 		}
 	}
 	at, _ := slices.BinarySearch(e.ids, id)
@@ -31,7 +31,7 @@ func (x *Index) Put(id, text string) {
 	x.ids[id] = e
 }
 
-// Drop removes the text of an id, if there is one.
+// Drop removes the text of an id. It does nothing for an unknown id.
 func (x *Index) Drop(id string) {
 	e := x.ids[id]
 	if e == nil {
@@ -44,7 +44,7 @@ func (x *Index) Drop(id string) {
 		return
 	}
 	delete(x.texts, e.text)
-	for k := range kinds {
-		x.sieves[k].drop(e, k)
+	for k := range setKinds {
+		x.sketches[k].drop(e, k)
 	}
 }

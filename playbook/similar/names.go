@@ -9,11 +9,11 @@ import (
 // name reads a word or an identifier.
 func (s *scanner) name() bool {
 	from := s.at
-	s.prefix()
+	s.skipPrefix()
 	start := s.at
-	for isWord(s.peek(0)) || s.at > start && s.joins() {
+	for isWord(s.peek(0)) || s.at > start && s.joinsName() {
 		if s.at > start && isDigit(s.peek(0)) && unicode.Is(unicode.Lo, s.peek(-1)) {
-			break // scripts that put no space before a number
+			break // a script without a space before a number
 		}
 		s.at++
 	}
@@ -23,7 +23,7 @@ func (s *scanner) name() bool {
 		s.at = from
 		return false
 	case start > from || isCode(raw):
-		if !small[strings.ToLower(raw)] { // "e.g."
+		if !stopWords[strings.ToLower(raw)] { // "e.g."
 			s.add(identifier, raw, raw, true)
 		}
 	default:
@@ -32,8 +32,8 @@ func (s *scanner) name() bool {
 	return true
 }
 
-// prefix passes over what a path, a flag, a variable or a format begins with.
-func (s *scanner) prefix() {
+// skipPrefix skips the prefix of a path, flag, variable or format.
+func (s *scanner) skipPrefix() {
 	if before := s.peek(-1); !unicode.IsSpace(before) && !strings.ContainsRune("([,=:", before) {
 		return
 	}
@@ -47,8 +47,8 @@ func (s *scanner) prefix() {
 	}
 }
 
-// joins reports whether the present character stands within a name: get.user, a/b, it's.
-func (s *scanner) joins() bool {
+// joinsName reports whether the current character connects two parts of a name: get.user, a/b, it's.
+func (s *scanner) joinsName() bool {
 	switch s.peek(0) {
 	case '.', '/', '@', '\\':
 		return isWord(s.peek(-1)) && isWord(s.peek(1))
@@ -58,7 +58,7 @@ func (s *scanner) joins() bool {
 	return false
 }
 
-// isCode reports whether a name is more than a word: snake_case, camelCase, dotted.name, path/name, v2.
+// isCode reports whether a name is an identifier: snake_case, camelCase, dotted.name, path/name, v2.
 func isCode(name string) bool {
 	wasLower := false
 	for _, r := range name {
@@ -70,9 +70,9 @@ func isCode(name string) bool {
 	return false
 }
 
-// word takes a word of letters, with or without an apostrophe.
+// word adds a word of letters, with or without an apostrophe.
 func (s *scanner) word(raw string) {
-	text := lower(raw)
+	text := fold(raw)
 	if before, after, found := strings.Cut(text, "'"); found {
 		switch after {
 		case "s", "re", "ll", "ve", "d", "m":
@@ -81,39 +81,40 @@ func (s *scanner) word(raw string) {
 			text = before + after
 		}
 	}
-	if base, found := negated(text); found {
+	if base, found := splitNegation(text); found {
 		if base != "" {
-			s.add(plain, base, base, false)
+			s.add(plainWord, base, base, false)
 		}
 		s.add(negation, raw, "not", false)
 		return
 	}
-	sort := s.sortOf(raw)
+	kind := s.kindOf(raw)
 	switch {
-	case small[text] || leads[text]:
-		if len(raw) <= 2 && sort == identifier && strings.ToUpper(raw) == raw {
+	case stopWords[text] || prepositions[text]:
+		if len(raw) <= 2 && kind == identifier && strings.ToUpper(raw) == raw {
 			s.add(identifier, raw, text, false) // a code such as AT, a letter such as A
-		} else if last := len(s.terms) - 1; text == "always" && last >= 0 && s.terms[last].sort == negation {
-			s.add(plain, raw, text, false) // "not always" is not "not"
-		} else if leads[text] {
-			s.lead = strings.TrimSpace(s.lead + " " + text)
+		} else if last := len(s.terms) - 1; text == "always" && last >= 0 && s.terms[last].kind == negation {
+			s.add(plainWord, raw, text, false) // "not always" is not "not"
+		} else if prepositions[text] {
+			s.preposition = strings.TrimSpace(s.preposition + " " + text)
 		}
 	case numerals[text] != "":
 		s.add(number, raw, numerals[text], false)
 	case negations[text] != "":
-		if last := len(s.terms) - 1; last >= 0 && auxiliaries[s.terms[last].text] && small[s.terms[last].text] {
-			s.terms = s.terms[:last] // the code DO was a loud "do"
+		if last := len(s.terms) - 1; last >= 0 && auxiliaries[s.terms[last].text] && stopWords[s.terms[last].text] {
+			s.terms = s.terms[:last] // DO in capitals was the auxiliary, not a code
 		}
 		s.add(negation, raw, negations[text], false)
 	case synonyms[text] != "":
-		s.add(sort, raw, synonyms[text], false)
+		s.add(kind, raw, synonyms[text], false)
 	default:
-		s.add(sort, raw, text, false)
+		s.add(kind, raw, text, false)
 	}
 }
 
-// negated reports whether a word, its apostrophe gone, is an auxiliary with "not", and which one if that counts.
-func negated(word string) (auxiliary string, ok bool) {
+// splitNegation reports whether a word without its apostrophe is an auxiliary with "not". It returns the auxiliary
+// unless that is a stop word.
+func splitNegation(word string) (auxiliary string, ok bool) {
 	base, found := strings.CutSuffix(word, "nt")
 	switch {
 	case word == "cannot" || word == "cant":
@@ -122,24 +123,24 @@ func negated(word string) (auxiliary string, ok bool) {
 		return "will", true
 	case !found || !auxiliaries[base]:
 		return "", false
-	case small[base]:
+	case stopWords[base]:
 		return "", true
 	}
 	return base, true
 }
 
-// sortOf is identifier for a word in capitals, and for one with a capital within the sentence: a code, a proper noun.
-// So is a capital letter alone, unless it can be the article.
-func (s *scanner) sortOf(raw string) termSort {
+// kindOf returns identifier for a word in capitals and for a capitalized word inside a sentence: a code or a proper
+// noun. A single capital letter is an identifier too, unless it can be the article.
+func (s *scanner) kindOf(raw string) termKind {
 	first, size := utf8.DecodeRuneInString(raw)
 	rest := raw[size:]
 	switch {
 	case !unicode.IsUpper(first) || raw == "I":
-		return plain
-	case rest == "" && s.opening && s.peek(0) == ' ':
-		return plain
-	case rest == "" || !s.opening || strings.ToUpper(rest) == rest:
+		return plainWord
+	case rest == "" && s.sentenceStart && s.peek(0) == ' ':
+		return plainWord
+	case rest == "" || !s.sentenceStart || strings.ToUpper(rest) == rest:
 		return identifier
 	}
-	return plain
+	return plainWord
 }

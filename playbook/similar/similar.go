@@ -1,55 +1,57 @@
-// Package similar finds short texts that say nearly the same. It measures and names, and decides nothing: thresholds,
-// and what becomes of two texts that are alike, are the caller's.
+// Package similar finds short texts that are nearly equal. It measures similarity and names differences; the caller
+// chooses thresholds and consequences.
 //
-// Two texts are compared as sets of words and as sets of three neighbouring characters, the shingles of Broder, "On the
-// resemblance and containment of documents" (1997). The likeness of two sets is what they share over what they have
-// together, |A∩B| / |A∪B|: Jaccard's coefficient of community (1901), Broder's resemblance. Words stay alike when a
-// sentence is turned, characters when an ending changes, and in scripts that put no space between words.
+// Two texts are compared as sets of words and as sets of three neighbouring characters, the shingles of Broder, "On
+// the resemblance and containment of documents" (1997). The similarity of two sets is |A∩B| / |A∪B|: Jaccard's
+// coefficient of community (1901), Broder's resemblance. The set of words stays similar if a sentence is reordered.
+// The set of characters stays similar if endings change, and in scripts without spaces between words.
 //
-// Sets know neither order nor what a word turns around: "tax before fee" and "fee before tax" are alike to the full.
-// Hence Differ, which names what keeps two texts apart however alike they are.
+// Sets ignore order and meaning: "tax before fee" and "fee before tax" have similarity 1. Therefore Differ names the
+// difference that separates two similar texts.
 package similar
 
 import (
 	"cmp"
 	"math"
 	"strings"
+
+	"debrief/playbook/heap"
 )
 
-// Match is a text of an Index and how like it is, above 0 and up to 1.
+// Match is a text of an Index with its similarity, above 0 and at most 1.
 type Match struct {
-	ID       string
-	Likeness float64
+	ID         string
+	Similarity float64
 }
 
-// better reports whether m is to be preferred: the more alike, of equals the lowest id.
+// better reports whether m is the better match: more similar, or with the lower id for equal similarity.
 func (m Match) better(than Match) bool {
-	return cmp.Or(cmp.Compare(m.Likeness, than.Likeness), strings.Compare(than.ID, m.ID)) > 0
+	return cmp.Or(cmp.Compare(m.Similarity, than.Similarity), strings.Compare(than.ID, m.ID)) > 0
 }
 
-// Nearly is how alike two texts must be to count as one. Below it a paraphrase cannot be told from another rule on the same
-// thing without a model.
-const Nearly = 0.88
+// DuplicateThreshold is the minimum similarity of two texts that count as duplicates. Below it, only a model can distinguish a
+// paraphrase from a different rule on the same subject.
+const DuplicateThreshold = 0.88
 
-// Likeness of two texts, from 0 to 1: the larger of the Jaccard indices of their sets of words and of their sets of
-// three neighbouring characters. Case, white space and punctuation do not count. A text without a letter, a number or a
-// symbol is like nothing, not even itself.
-func Likeness(a, b string) float64 {
+// Similarity returns the similarity of two texts, from 0 to 1: the larger of the Jaccard indices of their sets of words
+// and of their sets of three neighbouring characters. It ignores case, white space and punctuation. A text without a
+// letter, number or symbol has similarity 0 to every text, including itself.
+func Similarity(a, b string) float64 {
 	var x probe
-	x.read(normal(a))
-	var own tally
-	y := normal(b)
+	x.load(normalize(a))
+	var own tokenSet
+	y := normalize(b)
 	best := 0.0
-	for k := range kinds {
+	for k := range setKinds {
 		tokens := k.tokens(x.tokens[:0], y)
-		own.fill(tokens)
-		best = max(best, jaccard(x.sets[k].shared(tokens), x.sets[k].size, own.size))
+		own.reset(tokens)
+		best = max(best, jaccard(x.sets[k].overlap(tokens), x.sets[k].size, own.size))
 	}
 	return best
 }
 
-// jaccard is the index of two sets of these sizes that share so much. As a correctly rounded quotient it orders as the
-// fractions do, and equal fractions are equal.
+// jaccard returns the Jaccard index of two sets from their sizes and the size of their intersection. The quotient is
+// correctly rounded, so it preserves the order and equality of the exact fractions.
 func jaccard(shared, a, b int) float64 {
 	if shared == 0 {
 		return 0
@@ -57,27 +59,27 @@ func jaccard(shared, a, b int) float64 {
 	return float64(shared) / float64(a+b-shared)
 }
 
-// Index finds, among texts kept by id, the one most like another. Its answers are exact: those of comparing with every
-// text by Likeness. The zero value is empty. Not safe for concurrent use, not even Near.
+// Index finds the most similar of the texts stored by id. Its results are exact: they equal a comparison with every
+// text by Likeness. The zero value is empty. An Index is not safe for concurrent use, and this includes Near.
 type Index struct {
-	ids    map[string]*entry
-	texts  map[string]*entry // by normal form
-	sieves [kinds]sieve
+	ids      map[string]*entry
+	texts    map[string]*entry // by normalized text
+	sketches [setKinds]sketchIndex
 
-	probe probe // scratch
-	queue queue
+	probe probe                // scratch
+	queue heap.Heap[candidate] // the highest bound first; only a few of many candidates are removed
 }
 
-// entry is one normal form and the ids of the texts that have it: copies cost no comparison each.
+// entry is a normalized text with the ids of all texts that have it. Copies need no separate comparison.
 type entry struct {
 	text  string
 	ids   []string // ascending
-	sizes [kinds]int32
-	rows  [kinds]int32 // where the sieves keep it
+	sizes [setKinds]int32
+	rows  [setKinds]int32 // row of its sketch, by kind of set
 }
 
-// first is the lowest id that is not to be skipped.
-func (e *entry) first(skip func(string) bool) (id string, ok bool) {
+// firstID returns the lowest id that skip does not report.
+func (e *entry) firstID(skip func(string) bool) (id string, ok bool) {
 	for _, id := range e.ids {
 		if skip == nil || !skip(id) {
 			return id, true
@@ -86,35 +88,35 @@ func (e *entry) first(skip func(string) bool) (id string, ok bool) {
 	return "", false
 }
 
-// Near is the text most like this one, with a likeness of at least min and above 0; of equals it is the one with the
-// lowest id. It leaves out the ids that skip reports; nil leaves out none. Not ok if there is no such text.
+// Nearest returns the most similar text with a similarity of at least min and above 0, for equal similarity the one with
+// the lowest id. It ignores ids that skip reports; nil skips none. ok is false if no text qualifies.
 //
-// It takes a glance at every text and a close look at few, of which there are the more the lower min is.
-func (x *Index) Near(text string, min float64, skip func(id string) bool) (m Match, ok bool) {
+// Near reads a sketch of every text and compares only a few in full; a lower min means more comparisons.
+func (x *Index) Nearest(text string, min float64, skip func(id string) bool) (m Match, ok bool) {
 	if !(min > 0) { // NaN as well
 		min = math.SmallestNonzeroFloat64
 	}
-	text = normal(text)
-	x.probe.read(text)
+	text = normalize(text)
+	x.probe.load(text)
 	if e := x.texts[text]; e != nil && text != "" && min <= 1 {
-		if id, any := e.first(skip); any {
-			m, ok, min = Match{id, 1}, true, 1 // there may be another, with a lower id
+		if id, any := e.firstID(skip); any {
+			m, ok, min = Match{id, 1}, true, 1 // another text with a lower id is still possible
 		}
 	}
 	x.queue = x.queue[:0]
-	for k := range kinds {
-		x.queue = x.sieves[k].sift(x.queue, &x.probe.sets[k], k, min)
+	for k := range setKinds {
+		x.queue = x.sketches[k].candidates(x.queue, &x.probe.sets[k], k, min)
 	}
-	defer clear(x.queue) // entries that are dropped are not to be held
-	x.queue.order()
-	for len(x.queue) > 0 && x.queue[0].bound >= m.Likeness {
-		c := x.queue.pop()
-		id, any := c.of.first(skip)
+	defer clear(x.queue) // do not keep dropped entries alive
+	x.queue.Init(compareFirst)
+	for len(x.queue) > 0 && x.queue[0].bound >= m.Similarity {
+		c := x.queue.Pop(compareFirst)
+		id, any := c.entry.firstID(skip)
 		if !any || !(Match{id, c.bound}).better(m) {
 			continue
 		}
-		found := Match{id, x.probe.likeness(c.of, c.kind)}
-		if found.Likeness >= min && found.better(m) {
+		found := Match{id, x.probe.likeness(c.entry, c.kind)}
+		if found.Similarity >= min && found.better(m) {
 			m, ok = found, true
 		}
 	}

@@ -40,40 +40,40 @@ func TestLikeness(t *testing.T) {
 		{"...", "...", 0},
 		{"", "x", 0},
 	} {
-		if got := similar.Likeness(test.a, test.b); got != test.want {
+		if got := similar.Similarity(test.a, test.b); got != test.want {
 			t.Errorf("%q, %q: got %v, want %v", test.a, test.b, got, test.want)
 		}
 	}
 }
 
-func TestIndexOfNothing(t *testing.T) {
+func TestEmptyIndex(t *testing.T) {
 	t.Parallel()
 	var x similar.Index
 	x.Drop("a")
-	if m, ok := x.Near("a text", 0, nil); ok || x.Len() != 0 {
-		t.Errorf("got %v of %d texts, want nothing of none", m, x.Len())
+	if m, ok := x.Nearest("a text", 0, nil); ok || x.Len() != 0 {
+		t.Errorf("got %v and %d texts, want no match and 0 texts", m, x.Len())
 	}
 	x.Put("a", "...")
-	if m, ok := x.Near("...", 0, nil); ok || x.Len() != 1 {
-		t.Errorf("got %v of %d texts, want nothing of one", m, x.Len())
+	if m, ok := x.Nearest("...", 0, nil); ok || x.Len() != 1 {
+		t.Errorf("got %v and %d texts, want no match and 1 text", m, x.Len())
 	}
 	x.Put("a", "a text")
 	x.Put("b", "a text!")
-	if m, ok := x.Near("A text", 1, nil); !ok || m.ID != "a" {
+	if m, ok := x.Nearest("A text", 1, nil); !ok || m.ID != "a" {
 		t.Errorf("got %v, want the lower id", m)
 	}
-	if m, ok := x.Near("A text", 1, func(id string) bool { return id == "a" }); !ok || m.ID != "b" {
-		t.Errorf("got %v, want the one that is not left out", m)
+	if m, ok := x.Nearest("A text", 1, func(id string) bool { return id == "a" }); !ok || m.ID != "b" {
+		t.Errorf("got %v, want the id that is not skipped", m)
 	}
 	x.Put("b", "all else")
 	x.Drop("a")
-	if m, ok := x.Near("A text", 0.7, nil); ok {
-		t.Errorf("got %v, want nothing", m)
+	if m, ok := x.Nearest("A text", 0.7, nil); ok {
+		t.Errorf("got %v, want no match", m)
 	}
 }
 
-// TestHostileText is on the longest texts that a bullet can be, made to be read again and again. What takes more than
-// its length in time would be seen here.
+// TestHostileText uses the longest possible bullets with content that could be read repeatedly. Superlinear time would
+// show here.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
 	const longest = 64 << 10
@@ -84,11 +84,11 @@ func TestHostileText(t *testing.T) {
 	} {
 		text := strings.Repeat(part, longest/len(part))
 		other := "x " + text + " y"
-		if got := similar.Differ(text, other); got == "" || len(got) > 200 || !utf8.ValidString(got) {
+		if got := similar.Difference(text, other); got == "" || len(got) > 200 || !utf8.ValidString(got) {
 			t.Errorf("%q and so on: got %q, want a short reason", part, got)
 		}
 		x.Put(part, text)
-		if m, ok := x.Near(other, 0.7, nil); math.IsNaN(m.Likeness) || ok && (m.Likeness < 0.7 || m.Likeness > 1) {
+		if m, ok := x.Nearest(other, 0.7, nil); math.IsNaN(m.Similarity) || ok && (m.Similarity < 0.7 || m.Similarity > 1) {
 			t.Errorf("%q and so on: got %v", part, m)
 		}
 	}
@@ -99,21 +99,21 @@ func FuzzLikeness(f *testing.F) {
 	f.Add("税率は七", "\xff👍 don't")
 	f.Add("a", "")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		l := similar.Likeness(a, b)
+		l := similar.Similarity(a, b)
 		if !(l >= 0 && l <= 1) {
 			t.Errorf("got %v, want 0 to 1", l)
 		}
-		if back := similar.Likeness(b, a); back != l {
-			t.Errorf("got %v one way and %v the other", l, back)
+		if back := similar.Similarity(b, a); back != l {
+			t.Errorf("got %v, in the other order %v", l, back)
 		}
 		var x similar.Index
 		x.Put("b", b)
-		if m, ok := x.Near(a, 0.7, nil); ok != (l >= 0.7) || ok && m.Likeness != l {
+		if m, ok := x.Nearest(a, 0.7, nil); ok != (l >= 0.7) || ok && m.Similarity != l {
 			t.Errorf("Near: got %v, %v, want %v", m, ok, l)
 		}
 		x.Put("a", a)
-		own := similar.Likeness(a, a)
-		if m, ok := x.Near(a, 1, nil); ok != (own == 1) || ok && m.ID == "b" && l < 1 || own != 0 && own != 1 {
+		own := similar.Similarity(a, a)
+		if m, ok := x.Nearest(a, 1, nil); ok != (own == 1) || ok && m.ID == "b" && l < 1 || own != 0 && own != 1 {
 			t.Errorf("itself: got %v, %v and likeness %v, want 1, or 0 for nothing", m, ok, own)
 		}
 		if has := strings.ContainsFunc(a, isLetter); has && own != 1 {
@@ -129,11 +129,11 @@ func FuzzDiffer(f *testing.F) {
 	f.Add("DO NOT call `a.b`, \"c\"", "don't call a.b 'c' {d} <e> ```f``` $1,000.50")
 	f.Add("--x ../y 1.2.3 -5", "I A US it's cannot")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		why, back := similar.Differ(a, b), similar.Differ(b, a)
+		why, back := similar.Difference(a, b), similar.Difference(b, a)
 		if (why == "") != (back == "") {
 			t.Errorf("got %q one way and %q the other", why, back)
 		}
-		if own := similar.Differ(a, a); own != "" {
+		if own := similar.Difference(a, a); own != "" {
 			t.Errorf("itself: got %q, want nothing", own)
 		}
 		if strings.ContainsAny(why, "\n\r\x00") || len(why) > 200 || !utf8.ValidString(why) {

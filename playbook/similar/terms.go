@@ -5,22 +5,24 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
-// terms reads a text.
-func terms(text string) []term {
-	s := scanner{text: []rune(strings.Map(plainer, text)), opening: true}
-	for s.at < len(s.text) {
-		s.next()
+// parseTerms returns the terms of a text.
+func parseTerms(s string) []term {
+	p := scanner{text: []rune(strings.Map(canonicalRune, s)), sentenceStart: true}
+	for p.at < len(p.text) {
+		p.next()
 	}
-	return s.terms
+	return p.terms
 }
 
-// plainer is a character in its commonest form.
-func plainer(r rune) rune {
-	switch {
-	case r >= 0xff01 && r <= 0xff5e:
-		return r - (0xff01 - '!') // full width
+// canonicalRune returns the most common form of a character, or a negative number to remove it.
+func canonicalRune(r rune) rune {
+	switch narrow := text.Narrow(r); {
+	case narrow != r:
+		return narrow
 	case strings.ContainsRune("’‘‚", r):
 		return '\''
 	case strings.ContainsRune("“”„«»「」『』", r):
@@ -28,7 +30,7 @@ func plainer(r rune) rune {
 	case r == '−':
 		return '-'
 	case r == '\u202f' || r == '\u2009':
-		return '\u00a0' // stands between thousands
+		return '\u00a0' // separates thousands
 	case r == utf8.RuneError:
 		return ' '
 	case unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r):
@@ -37,16 +39,16 @@ func plainer(r rune) rune {
 	return r
 }
 
-// scanner takes a text apart, from left to right.
+// scanner splits a text into terms from left to right.
 type scanner struct {
-	text    []rune
-	at      int
-	opening bool   // nothing of the sentence was read yet, so that a capital means nothing
-	lead    string // of the next term
-	terms   []term
+	text          []rune
+	at            int
+	sentenceStart bool   // at the beginning of a sentence, where a capital has no meaning
+	preposition   string // preposition of the next term
+	terms         []term
 }
 
-// peek is the character so far from the present one, a line break where there is none.
+// peek returns the character at an offset from the current one, or a line break outside the text.
 func (s *scanner) peek(by int) rune {
 	if i := s.at + by; i >= 0 && i < len(s.text) {
 		return s.text[i]
@@ -54,53 +56,53 @@ func (s *scanner) peek(by int) rune {
 	return '\n'
 }
 
-func (s *scanner) add(sort termSort, raw, text string, exact bool) {
-	s.terms = append(s.terms, term{sort, raw, text, s.lead, exact})
-	s.lead = ""
+func (s *scanner) add(kind termKind, raw, text string, exact bool) {
+	s.terms = append(s.terms, term{kind, raw, text, s.preposition, exact})
+	s.preposition = ""
 }
 
 func (s *scanner) next() {
 	r := s.peek(0)
 	switch {
 	case unicode.IsSpace(r):
-		s.opening = s.opening || r == '\n'
+		s.sentenceStart = s.sentenceStart || r == '\n'
 		s.at++
 	case s.quotation() || s.number() || s.name():
-		s.opening = false
+		s.sentenceStart = false
 	default:
-		s.opening = s.opening || strings.ContainsRune(".!?:", r)
+		s.sentenceStart = s.sentenceStart || strings.ContainsRune(".!?:", r)
 		s.operator()
 	}
 }
 
-// Bounds of a quotation and of a placeholder, in characters. What is longer is read like any text.
+// Maximum length of a quotation and of a placeholder in characters. Longer ones are read as normal text.
 const (
-	longQuotation   = 200
-	longPlaceholder = 64
+	maxQuotation   = 200
+	maxPlaceholder = 64
 )
 
-// quotation reads what is in quotes or backticks, or between brackets without a space, as a single term.
+// quotation reads a text in quotes or backticks, or in brackets without a space, as a single term.
 func (s *scanner) quotation() bool {
 	mark, body := s.peek(0), s.text[s.at+1:]
 	marks, length := 1, 0
 	switch {
 	case mark == '`' && s.peek(1) == '`' && s.peek(2) == '`':
 		marks, body = 3, body[2:]
-		length = fence(body)
+		length = closingFence(body)
 	case mark == '`' || mark == '"':
-		length = closing(body, mark, longQuotation)
+		length = closing(body, mark, maxQuotation)
 	case mark == '\'' && !isWord(s.peek(-1)) && !unicode.IsSpace(s.peek(1)):
-		length = closing(body, mark, longQuotation)
+		length = closing(body, mark, maxQuotation)
 		for length >= 0 && length+1 < len(body) && isWord(body[length+1]) { // it was an apostrophe
-			more := closing(body[length+1:], mark, longQuotation-length)
+			more := closing(body[length+1:], mark, maxQuotation-length)
 			if more < 0 {
 				return false
 			}
 			length += 1 + more
 		}
 	case mark == '{' || mark == '<' && (unicode.IsLetter(s.peek(1)) || s.peek(1) == '/'):
-		marks, body = 0, s.text[s.at:] // the brackets belong to it
-		length = closing(body, map[rune]rune{'{': '}', '<': '>'}[mark], longPlaceholder) + 1
+		marks, body = 0, s.text[s.at:] // the brackets are part of the term
+		length = closing(body, map[rune]rune{'{': '}', '<': '>'}[mark], maxPlaceholder) + 1
 		if slices.ContainsFunc(body[:length], unicode.IsSpace) {
 			return false
 		}
@@ -117,9 +119,9 @@ func (s *scanner) quotation() bool {
 	return true
 }
 
-// closing is the place of a mark on the same line and not too far, -1 if there is none.
-func closing(body []rune, mark rune, far int) int {
-	for i, r := range body[:max(0, min(len(body), far))] {
+// closing returns the index of a mark on the same line within limit characters, or -1.
+func closing(body []rune, mark rune, limit int) int {
+	for i, r := range body[:max(0, min(len(body), limit))] {
 		switch r {
 		case mark:
 			return i
@@ -130,8 +132,8 @@ func closing(body []rune, mark rune, far int) int {
 	return -1
 }
 
-// fence is the place of the next three backticks, -1 if there are none.
-func fence(body []rune) int {
+// closingFence returns the index of the next three backticks, or -1.
+func closingFence(body []rune) int {
 	for i := range len(body) - 2 {
 		if body[i] == '`' && body[i+1] == '`' && body[i+2] == '`' {
 			return i
@@ -140,14 +142,14 @@ func fence(body []rune) int {
 	return -1
 }
 
-// number reads a number with its sign and with a percent or currency sign next to it.
+// number reads a number with its sign and an adjacent percent or currency sign.
 func (s *scanner) number() bool {
 	from := s.at
 	unit, sign, fraction := "", "", ""
 	if unicode.Is(unicode.Sc, s.peek(0)) {
 		unit = string(s.peek(0))
 		s.at++
-		s.blank()
+		s.skipSpace()
 	}
 	if s.peek(0) == '-' && !isWord(s.peek(-1)) && !strings.ContainsRune("-)]%", s.peek(-1)) {
 		sign = "-"
@@ -157,11 +159,11 @@ func (s *scanner) number() bool {
 		s.at = from
 		return false
 	}
-	whole := s.whole()
+	integer := s.integer()
 	point, dots := s.at, 0
 	for ; s.peek(0) == '.' && isDigit(s.peek(1)); dots++ {
 		s.at++
-		s.digits()
+		s.skipDigits()
 	}
 	if dots > 1 { // a version, an address
 		raw := string(s.text[from:s.at])
@@ -170,20 +172,20 @@ func (s *scanner) number() bool {
 	}
 	fraction = string(s.text[point:s.at])
 	if strings.Trim(fraction, ".0") == "" {
-		fraction = "" // 10.0 is 10. But 3.10 is not taken for 3.1: it may be a version
+		fraction = "" // 10.0 is 10, but 3.10 is not 3.1: it may be a version
 	}
 	if behind := s.unit(); unit == "" {
 		unit = behind
 	}
-	s.add(number, string(s.text[from:s.at]), sign+whole+fraction+unit, false)
+	s.add(number, string(s.text[from:s.at]), sign+integer+fraction+unit, false)
 	return true
 }
 
-// whole reads digits, in groups of three or not. A point separates no groups: 1.000 may be one.
-func (s *scanner) whole() string {
+// integer reads digits, with or without groups of three. A point does not separate groups, because 1.000 may be one.
+func (s *scanner) integer() string {
 	const separators = ",_'\u00a0"
 	from := s.at
-	s.digits()
+	s.skipDigits()
 	if n := s.at - from; n == 0 {
 		return "0" // of .5
 	} else if n <= 3 && s.text[from] != '0' {
@@ -199,24 +201,24 @@ func (s *scanner) whole() string {
 	}, string(s.text[from:s.at]))
 }
 
-// digits passes over digits.
-func (s *scanner) digits() {
+// skipDigits skips digits.
+func (s *scanner) skipDigits() {
 	for isDigit(s.peek(0)) {
 		s.at++
 	}
 }
 
-// blank passes over one space.
-func (s *scanner) blank() {
+// skipSpace skips one space.
+func (s *scanner) skipSpace() {
 	if r := s.peek(0); r != '\n' && unicode.IsSpace(r) {
 		s.at++
 	}
 }
 
-// unit reads the percent or currency sign behind a number, or "percent".
+// unit reads a percent or currency sign after a number, or "percent".
 func (s *scanner) unit() string {
 	from := s.at
-	s.blank()
+	s.skipSpace()
 	if r := s.peek(0); (r == '%' || r == '‰' || unicode.Is(unicode.Sc, r)) && (s.at == from || !isWord(s.peek(1))) { // not "7 %s"
 		s.at++
 		return string(r)
@@ -232,33 +234,33 @@ func (s *scanner) unit() string {
 	return ""
 }
 
-// operator reads signs: those of code and arithmetic, and pictures. It passes over all others.
+// operator reads operators of code and arithmetic, and pictures. It skips all other signs.
 func (s *scanner) operator() {
 	from, r, left := s.at, s.peek(0), s.peek(-1)
 	s.at++
 	switch {
 	case r == '%':
-		s.add(plain, "%", "percent", false)
+		s.add(plainWord, "%", "percent", false)
 		return
 	case isOperator(r):
 		for isOperator(s.peek(0)) {
 			s.at++
 		}
-	case !unicode.In(r, unicode.Sm, unicode.Sc, unicode.So) && !s.groups(from):
+	case !unicode.In(r, unicode.Sm, unicode.Sc, unicode.So) && !s.isGrouping(from):
 		return
 	}
 	sign, right := string(s.text[from:s.at]), s.peek(0)
 	infix := isWord(left) && isWord(right) || left == ' ' && right == ' '
 	switch {
-	case strings.Trim(sign, "!") == "" || sign == "&": // "and" is a small word
+	case strings.Trim(sign, "!") == "" || sign == "&": // "and" is a stop word
 	case strings.Trim(sign, "*/") == "" && !infix: // emphasis, the end of a path
 	default:
-		s.add(plain, sign, sign, false)
+		s.add(plainWord, sign, sign, false)
 	}
 }
 
-// groups reports whether a bracket has an operator on its outside: (a + b) * c is not a + (b * c).
-func (s *scanner) groups(at int) bool {
+// isGrouping reports whether an operator is outside a bracket: (a + b) * c is not a + (b * c).
+func (s *scanner) isGrouping(at int) bool {
 	step := map[rune]int{'(': -1, ')': 1}[s.text[at]]
 	if step == 0 {
 		return false

@@ -6,77 +6,78 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
-// kind is what a text is a set of.
-type kind int
+// setKind is the kind of elements in a set.
+type setKind int
 
 const (
-	words kind = iota
-	grams      // three neighbouring characters
-	kinds
+	words setKind = iota
+	grams         // three neighbouring characters
+	setKinds
 )
 
-// normal is a text as its words and symbols, in one case, with one space between them; "" if it has none. Words are
-// letters, their marks, and numbers.
-func normal(text string) string {
-	buf := make([]byte, 0, len(text)+8)
-	apart := false
-	for _, r := range text {
+// normalize returns the words and symbols of a text in one case, separated by single spaces, or "" if it has none.
+// Words consist of letters, their marks, and numbers.
+func normalize(s string) string {
+	buf := make([]byte, 0, len(s)+8)
+	spaceNeeded := false
+	for _, r := range s {
 		switch r, class := classify(r); class {
 		case inWord, symbol:
-			if (apart || class == symbol) && len(buf) > 0 {
+			if (spaceNeeded || class == symbol) && len(buf) > 0 {
 				buf = append(buf, ' ')
 			}
 			buf = utf8.AppendRune(buf, r)
-			apart = class == symbol
-		case gap:
-			apart = true
+			spaceNeeded = class == symbol
+		case separator:
+			spaceNeeded = true
 		}
 	}
 	return string(buf)
 }
 
-// What a character is to a text.
+// Roles of a character in a text.
 const (
-	gap    = iota
-	inWord // and an apostrophe is nothing: "don't" is one word
-	symbol // a word of its own
-	nothing
+	separator = iota
+	inWord    // part of a word
+	symbol    // a word by itself
+	ignored
 )
 
-// classify is a character without case and width, and what it is to a text.
+// classify returns a character without case and width, and its role. An apostrophe is ignored, so "don't" is one
+// word.
 func classify(r rune) (folded rune, class int) {
-	if r >= 0xff01 && r <= 0xff5e {
-		r -= 0xff01 - '!' // the full-width forms of ASCII
-	}
-	switch {
+	switch r = text.Narrow(r); {
 	case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
 		return r, inWord
 	case r >= 'A' && r <= 'Z':
 		return r + 'a' - 'A', inWord
 	case r == '\'' || r == '’':
-		return r, nothing
+		return r, ignored
 	case r < utf8.RuneSelf && !strings.ContainsRune("$+<=>|~", r) || r == utf8.RuneError:
-		return r, gap
+		return r, separator
 	case unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r):
-		return r, nothing // soft hyphens, joiners, the dress of an emoji
+		return r, ignored // soft hyphens, joiners, emoji variations
 	case unicode.In(r, unicode.L, unicode.M, unicode.N):
-		return unicode.ToLower(unicode.ToUpper(r)), inWord // by way of the capital: ς and σ have the same
+		return text.Fold(r), inWord
 	case unicode.In(r, unicode.Sm, unicode.Sc, unicode.So):
 		return r, symbol
 	}
-	return r, gap
+	return r, separator
 }
 
-// token is an element of a set. Three characters are their key, a word is a hash and itself: sets are compared exactly.
+// token is an element of a set. Three characters are encoded in the key. A word has a hash as its key and also the
+// word itself, because sets are compared exactly.
 type token struct {
 	key  uint64
 	word string
 }
 
-// tokens appends what a normal form consists of, with repetitions.
-func (k kind) tokens(dst []token, text string) []token {
+// tokens appends the elements of a normalized text, with repetitions.
+func (k setKind) tokens(dst []token, text string) []token {
 	if text == "" {
 		return dst
 	}
@@ -89,7 +90,7 @@ func (k kind) tokens(dst []token, text string) []token {
 		return dst
 	}
 	dst = slices.Grow(dst, len(text))
-	// There is a space before and behind, so that ends count like those of words and one letter is three characters.
+	// A space before and after the text marks its ends, so that even one letter gives three characters.
 	const bitsOfRune = 21
 	key := uint64(' ')
 	for i, r := range text {
@@ -110,12 +111,12 @@ func hash(s string) uint64 {
 	return h
 }
 
-// spread makes of a key a number below 1<<(64-shift), by Fibonacci hashing (Knuth 6.4).
-func spread(key uint64, shift int) uint64 { return key * 0x9e3779b97f4a7c15 >> shift }
+// bucket maps a key to a number below 1<<(64-shift), by Fibonacci hashing (Knuth 6.4).
+func bucket(key uint64, shift int) uint64 { return key * 0x9e3779b97f4a7c15 >> shift }
 
-// tally is a set of tokens that counts how many of them another has. It is a hash table with open addressing, never
-// more than half full.
-type tally struct {
+// tokenSet is a set of tokens that counts the tokens shared with another set. It is a hash table with open addressing
+// that is at most half full.
+type tokenSet struct {
 	slots []slot
 	shift int
 	size  int
@@ -124,11 +125,11 @@ type tally struct {
 
 type slot struct {
 	token
-	seen uint32 // the last round that counted it; 0 is an empty slot
+	seen uint32 // the last round that counted the token; 0 marks an empty slot
 }
 
-// fill makes it the set of these tokens.
-func (t *tally) fill(tokens []token) {
+// reset replaces the contents of the set by these tokens.
+func (t *tokenSet) reset(tokens []token) {
 	log := bits.Len(uint(2 * len(tokens)))
 	if n := 1 << log; n <= cap(t.slots) {
 		t.slots = t.slots[:n]
@@ -145,10 +146,10 @@ func (t *tally) fill(tokens []token) {
 	}
 }
 
-// find is the slot of a token, or the empty one where it would be.
-func (t *tally) find(tok token) *slot {
+// find returns the slot of a token, or the empty slot for it.
+func (t *tokenSet) find(tok token) *slot {
 	mask := uint64(len(t.slots) - 1)
-	for i := spread(tok.key, t.shift); ; i++ {
+	for i := bucket(tok.key, t.shift); ; i++ {
 		s := &t.slots[i&mask]
 		if s.seen == 0 || s.key == tok.key && s.word == tok.word {
 			return s
@@ -156,8 +157,8 @@ func (t *tally) find(tok token) *slot {
 	}
 }
 
-// shared is how many different ones of these tokens are in the set.
-func (t *tally) shared(tokens []token) int {
+// overlap returns the number of distinct tokens that are in the set.
+func (t *tokenSet) overlap(tokens []token) int {
 	t.round++
 	n := 0
 	for _, tok := range tokens {
@@ -169,22 +170,22 @@ func (t *tally) shared(tokens []token) int {
 	return n
 }
 
-// probe is a text laid out to be compared with others.
+// probe is a text prepared for comparison with others.
 type probe struct {
-	sets   [kinds]tally
+	sets   [setKinds]tokenSet
 	tokens []token // scratch
 }
 
-// read takes a text in its normal form.
-func (p *probe) read(text string) {
-	for k := range kinds {
+// load sets the text, which must be normalized.
+func (p *probe) load(text string) {
+	for k := range setKinds {
 		p.tokens = k.tokens(p.tokens[:0], text)
-		p.sets[k].fill(p.tokens)
+		p.sets[k].reset(p.tokens)
 	}
 }
 
-// likeness is the Jaccard index of one kind of sets of the probe and an entry.
-func (p *probe) likeness(e *entry, k kind) float64 {
+// likeness returns the Jaccard index of the probe and an entry, for one kind of set.
+func (p *probe) likeness(e *entry, k setKind) float64 {
 	p.tokens = k.tokens(p.tokens[:0], e.text)
-	return jaccard(p.sets[k].shared(p.tokens), p.sets[k].size, int(e.sizes[k]))
+	return jaccard(p.sets[k].overlap(p.tokens), p.sets[k].size, int(e.sizes[k]))
 }

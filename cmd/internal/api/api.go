@@ -1,11 +1,11 @@
-// Package api is the HTTP door of the service for outside agents: what package events/service does, over HTTP.
+// Package api is the HTTP endpoint for outside agents. It serves the requests of package events/service over HTTP.
 //
 //	POST /v1/context      events.ContextRequest    events.ContextReply
-//	POST /v1/executions   events.Report            events.Stored
-//	POST /v1/feedback     events.FeedbackRequest   events.Stored
-//	GET  /v1/                                      what there is
+//	POST /v1/executions   events.Report            events.StoredReply
+//	POST /v1/feedback     events.FeedbackRequest   events.StoredReply
+//	GET  /v1/                                      list of endpoints
 //
-// An agent asks for what its model should see, and reports what came of it with the context's id:
+// An agent requests the context for its model, and reports the outcome with the id of the context:
 //
 //	$ curl -s http://127.0.0.1:4280/v1/context -H 'Content-Type: application/json' \
 //	    -d '{"book": "default", "session": "s-1", "query": "Which shelf is highest?", "min_version": 17}'
@@ -16,25 +16,26 @@
 //	         "cited": ["shr-00003"], "outcome": {"score": 1, "label": "success"}}'
 //	{"handle":"1003-824a105a"}
 //
-// With a token each request also says -H "Authorization: Bearer $DEBRIEF_HTTP_TOKEN".
+// With a token, each request has the header -H "Authorization: Bearer $DEBRIEF_HTTP_TOKEN".
 //
-// Package service says how bodies are read, what the codes mean and that Retry-After comes with a 503. HTTP adds 401
-// for a wrong token, 405, 408 for a slow body, 415 for one that is not JSON, and 421.
+// Package service defines the format of bodies, the status codes, and Retry-After for a 503. HTTP adds 401 for a
+// wrong token, 405, 408 for a slow body, 415 for a body that is not JSON, and 421.
 //
 // # Slow bodies
 //
-// A body must bring 8 KiB, or its rest, in each 2 seconds, and all of it in 30. Memory is booked as bytes arrive: a declared
-// length books none. All bodies together hold at most 128 MiB. When that is used up, the body with the lowest rate among
-// those older than 2 seconds is dropped with 408; a request gets 503 only when no slower one is left.
+// A body must send 8 KiB, or its rest, in each 2 seconds, and all of it within 30 seconds. Memory is reserved as
+// bytes arrive, not by the declared length. All bodies together hold at most 128 MiB. At that limit, the slowest body
+// among those older than 2 seconds is dropped with 408. A request gets 503 only if no slower body is left.
 //
-// # Who may ask
+// # Access control
 //
-// Without a token it listens on the loopback only, and then answers only to names of the loopback (421 otherwise): a
-// page in a browser can have its own name resolve to 127.0.0.1, but not hide the name it asked for. It takes no
-// body that does not call itself JSON, which a browser sends to another site only after asking, and that question has
-// no answer here. With a token neither matters, and the name is free, so that a proxy can stand before it.
+// Without a token the server listens on loopback only. It then accepts only Host headers of the loopback, and returns
+// 421 otherwise: a web page can resolve its own name to 127.0.0.1, but it cannot change the Host header. It accepts
+// only bodies with the content type JSON. A browser sends these to another site only after a preflight request, which
+// this server does not answer. With a token neither check is needed, and any Host header is accepted, so that a proxy
+// can be in front.
 //
-// It speaks no TLS: beyond a network that is trusted, put a proxy that does before it, for the token's sake.
+// The server has no TLS. In an untrusted network, put a proxy with TLS in front of it, to protect the token.
 package api
 
 import (
@@ -51,16 +52,16 @@ import (
 	"debrief/events/service"
 )
 
-// Options of Serve.
+// Options are the options of Serve.
 type Options struct {
-	// Token is what every request must bear; empty is none.
+	// Token is the bearer token of all requests. Empty requires none.
 	Token string
 	Log   zerolog.Logger
-	// Told is told of each answer; the verb is "" where the path has none. Nil is nobody.
-	Told service.Told
+	// OnResponse is called for each response. The verb is "" for an unknown path. Nil disables it.
+	OnResponse service.Observer
 }
 
-// Server listens until it is closed.
+// Server is an HTTP server that listens until Close.
 type Server struct {
 	http   http.Server
 	url    string
@@ -68,40 +69,40 @@ type Server struct {
 	served chan struct{}
 }
 
-// limits are how long things may take.
+// limits are the limits of requests.
 type limits struct {
-	header time.Duration // until the headers are read
-	body   time.Duration // until the body is
-	idle   time.Duration // between requests of a connection
-	all    time.Duration // until the answer is written, from the headers on: a body, the handler's time-out and as much again
-	grace  time.Duration // for requests in flight when the server is closed: longer than the handler's time-out
+	header   time.Duration // for reading the headers
+	body     time.Duration // for reading the body
+	idle     time.Duration // between the requests of a connection
+	response time.Duration // from the headers to the end of the response: the body, the handler's timeout and the same time again
+	grace    time.Duration // for requests in progress at Close: longer than the handler's timeout
 
-	window time.Duration // in which a body must bring step bytes, or its rest
+	window time.Duration // the time in which a body must send step bytes, or its rest
 	step   int64         // bytes
-	held   int64         // bytes of all bodies that are read or handled at the same time
+	memory int64         // maximum bytes of all bodies that are read or handled
 }
 
-var usual = limits{
-	header: 5 * time.Second, body: 30 * time.Second, idle: time.Minute, all: time.Minute, grace: 15 * time.Second,
-	window: 2 * time.Second, step: 8 << 10, held: 128 << 20,
+var defaultLimits = limits{
+	header: 5 * time.Second, body: 30 * time.Second, idle: time.Minute, response: time.Minute, grace: 15 * time.Second,
+	window: 2 * time.Second, step: 8 << 10, memory: 128 << 20,
 }
 
-// Serve listens on addr, a host:port whose empty host is 127.0.0.1, and answers with the desk. An address that other
-// machines can reach needs a token. Errors name the flags --http and --http-token.
-func Serve(addr string, desk service.Desk, o Options) (*Server, error) {
-	return serve(addr, desk, o, usual)
+// Serve listens on addr, a host:port with the default host 127.0.0.1, and serves the requests with the desk. An
+// address that is reachable from other machines requires a token. Errors name the flags --http and --http-token.
+func Serve(addr string, desk service.Backend, o Options) (*Server, error) {
+	return serve(addr, desk, o, defaultLimits)
 }
 
-func serve(addr string, desk service.Desk, o Options, most limits) (*Server, error) {
-	if !bearable(o.Token) {
-		return nil, errors.New("--http-token: must be of visible ASCII characters, without spaces")
+func serve(addr string, desk service.Backend, o Options, lim limits) (*Server, error) {
+	if !validToken(o.Token) {
+		return nil, errors.New("--http-token: must contain only visible ASCII characters, without spaces")
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("--http: want HOST:PORT: %w", err)
 	}
 	if host == "" {
-		host = "127.0.0.1" // not every interface, as it would be in package net
+		host = "127.0.0.1" // package net would listen on every interface
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
@@ -109,36 +110,36 @@ func serve(addr string, desk service.Desk, o Options, most limits) (*Server, err
 	}
 	if o.Token == "" && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		_ = l.Close()
-		return nil, fmt.Errorf("--http: %s can be reached from other machines: set --http-token, or listen on 127.0.0.1", addr)
+		return nil, fmt.Errorf("--http: %s is reachable from other machines: set --http-token, or listen on 127.0.0.1", addr)
 	}
 	s := &Server{
 		http: http.Server{
-			Handler:           newDoor(desk, o, most),
-			ReadHeaderTimeout: most.header,
-			ReadTimeout:       most.body,
-			WriteTimeout:      most.all,
-			IdleTimeout:       most.idle,
+			Handler:           newHTTPHandler(desk, o, lim),
+			ReadHeaderTimeout: lim.header,
+			ReadTimeout:       lim.body,
+			WriteTimeout:      lim.response,
+			IdleTimeout:       lim.idle,
 			MaxHeaderBytes:    16 << 10,
 			ErrorLog:          stdlog.New(o.Log, "", 0),
 		},
 		url:    "http://" + l.Addr().String(),
-		grace:  most.grace,
+		grace:  lim.grace,
 		served: make(chan struct{}),
 	}
 	go func() {
 		defer close(s.served)
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			o.Log.Error().Err(err).Msg("HTTP")
+			o.Log.Error().Err(err).Msg("serve HTTP")
 		}
 	}()
 	return s, nil
 }
 
-// URL is where it listens, without a path.
+// URL returns the URL of the server, without a path.
 func (s *Server) URL() string { return s.url }
 
-// Close takes no more requests, waits for those in flight, and returns. An error says that some took too long and were
-// cut off.
+// Close stops accepting requests and waits for those in progress. It returns an error if it cut off requests that
+// took too long.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.grace)
 	defer cancel()
@@ -150,8 +151,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// bearable reports whether a header can carry the token.
-func bearable(token string) bool {
+// validToken reports whether a header can contain the token.
+func validToken(token string) bool {
 	for _, c := range []byte(token) {
 		if c <= ' ' || c > '~' {
 			return false

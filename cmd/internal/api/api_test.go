@@ -26,34 +26,34 @@ import (
 	"debrief/events/service"
 )
 
-// TestMain fails the package when a server or a connection outlives its test.
+// TestMain fails the package if a server or a connection outlives its test.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must come. Reaching it is a failure.
+// patience is the timeout of a test for expected events.
 const patience = 15 * time.Second
 
-// desk answers as the tests say, and with what it was asked where they say nothing.
+// desk replies with the functions of a test. By default it echoes the request.
 type desk struct {
-	report func(context.Context, *events.Report) (*events.Stored, error)
+	report func(context.Context, *events.Report) (*events.StoredReply, error)
 }
 
 func (desk) Context(_ context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
 	return &events.ContextReply{Book: r.Book, Session: r.Query, Version: r.MinVersion}, nil
 }
 
-func (d desk) Report(ctx context.Context, r *events.Report) (*events.Stored, error) {
+func (d desk) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	if d.report == nil {
-		return &events.Stored{Handle: events.Handle(r.Book) + "/" + events.Handle(r.Answer)}, nil
+		return &events.StoredReply{Handle: events.Handle(r.Book) + "/" + events.Handle(r.Answer)}, nil
 	}
 	return d.report(ctx, r)
 }
 
-func (desk) Feedback(_ context.Context, r *events.FeedbackRequest) (*events.Stored, error) {
-	return &events.Stored{Handle: r.Execution, Duplicate: true}, nil
+func (desk) Feedback(_ context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
+	return &events.StoredReply{Handle: r.Execution, Duplicate: true}, nil
 }
 
-// open serves a desk on the loopback until the test ends, with a client that keeps no connections.
-func open(t testing.TB, d service.Desk, o Options, most limits) (*Server, *http.Client) {
+// open serves a desk on loopback until the end of the test, with a client without idle connections.
+func open(t testing.TB, d service.Backend, o Options, most limits) (*Server, *http.Client) {
 	t.Helper()
 	s, err := serve("127.0.0.1:0", d, o, most)
 	if err != nil {
@@ -69,7 +69,7 @@ func open(t testing.TB, d service.Desk, o Options, most limits) (*Server, *http.
 	return s, &http.Client{Transport: transport, Timeout: patience}
 }
 
-// do makes a request; changes are to what a well-behaved client sends.
+// do sends a request; the changes modify a valid one.
 func do(t testing.TB, c *http.Client, method, url, body string, changes ...func(*http.Request)) (code int, header http.Header, reply string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -104,12 +104,12 @@ func set(name, value string) func(*http.Request) {
 
 func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
-// lengthless hides a body's length.
+// lengthless hides the length of a body.
 func lengthless(r *http.Request) { r.ContentLength = -1 }
 
 func TestRequestsOverHTTP(t *testing.T) {
 	t.Parallel()
-	s, c := open(t, desk{}, Options{}, usual)
+	s, c := open(t, desk{}, Options{}, defaultLimits)
 	for _, test := range []struct {
 		name, method, path, body string
 		change                   func(*http.Request)
@@ -128,7 +128,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"a typo", "POST", "/v1/context", `{"qery":"q"}`, nil, 400, `{"error":"unknown field \"qery\""}`},
 		{"no body", "POST", "/v1/context", "", nil, 400, `{"error":"the body is empty: want a JSON object"}`},
 		{"a hundred thousand deep", "POST", "/v1/context", strings.Repeat(`{"a":`, 100_000), nil, 400, `{"error":"the body is nested deeper than 64"}`},
-		{"elsewhere", "POST", "/v1/forget", `{}`, nil, 404, `{"error":"there is nothing here: GET /v1/ says what there is"}`},
+		{"elsewhere", "POST", "/v1/forget", `{}`, nil, 404, `{"error":"unknown path: GET /v1/ lists the endpoints"}`},
 		{"further down", "POST", "/v1/context/", `{}`, nil, 404, `{"error":`},
 		{"no folder is served", "GET", "/v1/../../etc/passwd", "", nil, 404, `{"error":`},
 		{"the top", "GET", "/", "", nil, 404, `{"error":`},
@@ -168,7 +168,7 @@ type notFound struct{}
 func (notFound) Error() string  { return "no context of that id" }
 func (notFound) NotFound() bool { return true }
 
-func TestTheDesksErrorsOverHTTP(t *testing.T) {
+func TestDeskErrorsOverHTTP(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
@@ -183,7 +183,7 @@ func TestTheDesksErrorsOverHTTP(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s, c := open(t, desk{report: func(context.Context, *events.Report) (*events.Stored, error) { return nil, test.err }}, Options{}, usual)
+			s, c := open(t, desk{report: func(context.Context, *events.Report) (*events.StoredReply, error) { return nil, test.err }}, Options{}, defaultLimits)
 			code, header, body := do(t, c, "POST", s.URL()+"/v1/executions", `{}`)
 			if code != test.code || header.Get("Retry-After") != test.after || strings.Contains(body, "secret") {
 				t.Errorf("got %d, again after %q: %s; want %d, %q", code, header.Get("Retry-After"), body, test.code, test.after)
@@ -192,11 +192,11 @@ func TestTheDesksErrorsOverHTTP(t *testing.T) {
 	}
 }
 
-func TestAToken(t *testing.T) {
+func TestToken(t *testing.T) {
 	t.Parallel()
 	const token = "0123456789abcdef"
 	var log bytes.Buffer
-	s, c := open(t, desk{}, Options{Token: token, Log: zerolog.New(&log)}, usual)
+	s, c := open(t, desk{}, Options{Token: token, Log: zerolog.New(&log)}, defaultLimits)
 	for _, test := range []struct {
 		name   string
 		header string
@@ -221,7 +221,7 @@ func TestAToken(t *testing.T) {
 			case path == "/v1/elsewhere" && want == 200:
 				want = 404
 			}
-			// The name it is called by is free.
+			// Any Host header is accepted.
 			code, header, body := do(t, c, method, s.URL()+path, `{"answer":"private"}`, set("Authorization", test.header), host("debrief.example.org"))
 			if code != want {
 				t.Errorf("%s, %s: got %d %s, want %d", test.name, path, code, body, want)
@@ -232,7 +232,7 @@ func TestAToken(t *testing.T) {
 		}
 	}
 	c.CloseIdleConnections()
-	if err := s.Close(); err != nil { // no more is logged
+	if err := s.Close(); err != nil { // stops logging
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -244,10 +244,10 @@ func TestAToken(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLoopbacksNamesWithoutAToken: a page whose own name resolves to 127.0.0.1 is still called by that name.
-func TestOnlyTheLoopbacksNamesWithoutAToken(t *testing.T) {
+// TestHostHeaderWithoutToken: a page whose name resolves to 127.0.0.1 sends its own name as Host.
+func TestHostHeaderWithoutToken(t *testing.T) {
 	t.Parallel()
-	s, c := open(t, desk{}, Options{}, usual)
+	s, c := open(t, desk{}, Options{}, defaultLimits)
 	for name, want := range map[string]int{
 		"127.0.0.1": 200, "127.0.0.1:8080": 200, "127.1.2.3": 200, "localhost": 200, "LocalHost:80": 200, "[::1]": 200, "[::1]:8080": 200, "[::ffff:127.0.0.1]": 200,
 		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "192.168.0.1": 421,
@@ -259,19 +259,19 @@ func TestOnlyTheLoopbacksNamesWithoutAToken(t *testing.T) {
 	}
 }
 
-func TestWhereItListens(t *testing.T) {
+func TestListenAddress(t *testing.T) {
 	t.Parallel()
-	taken, _ := open(t, desk{}, Options{}, usual)
+	taken, _ := open(t, desk{}, Options{}, defaultLimits)
 	for _, test := range []struct{ addr, token, want string }{
-		{"0.0.0.0:0", "", "--http: 0.0.0.0:0 can be reached from other machines: set --http-token, or listen on 127.0.0.1"},
-		{"[::]:0", "", "--http: [::]:0 can be reached from other machines: set --http-token, or listen on 127.0.0.1"},
+		{"0.0.0.0:0", "", "--http: 0.0.0.0:0 is reachable from other machines: set --http-token, or listen on 127.0.0.1"},
+		{"[::]:0", "", "--http: [::]:0 is reachable from other machines: set --http-token, or listen on 127.0.0.1"},
 		{"0.0.0.0:0", "0123456789abcdef", ""},
 		{":0", "", ""},
 		{"localhost:0", "", ""},
 		{"127.0.0.1", "", "--http: want HOST:PORT: address 127.0.0.1: missing port in address"},
 		{strings.TrimPrefix(taken.URL(), "http://"), "", "--http: listen tcp " + strings.TrimPrefix(taken.URL(), "http://") + ": bind: address already in use"},
-		{":0", "with space", "--http-token: must be of visible ASCII characters, without spaces"},
-		{":0", "newline\n", "--http-token: must be of visible ASCII characters, without spaces"},
+		{":0", "with space", "--http-token: must contain only visible ASCII characters, without spaces"},
+		{":0", "newline\n", "--http-token: must contain only visible ASCII characters, without spaces"},
 	} {
 		s, err := Serve(test.addr, desk{}, Options{Token: test.token})
 		if got := fmt.Sprint(err); got != test.want && (err != nil || test.want != "") {
@@ -307,13 +307,13 @@ func (e *endless) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// TestAHugeBodyTakesLittleMemory is alone: others would be counted.
-func TestAHugeBodyTakesLittleMemory(t *testing.T) {
-	s, c := open(t, desk{}, Options{}, usual)
+// TestHugeBodyMemory is not parallel, because it measures all allocations.
+func TestHugeBodyMemory(t *testing.T) {
+	s, c := open(t, desk{}, Options{}, defaultLimits)
 	for _, test := range []struct {
 		name   string
 		length int64
-		most   uint64 // bytes allocated in all
+		most   uint64 // total bytes allocated
 	}{
 		{"that says so", 100 << 20, 1 << 20},
 		{"of unknown length", -1, 50 << 20},
@@ -329,7 +329,7 @@ func TestAHugeBodyTakesLittleMemory(t *testing.T) {
 		r.ContentLength = test.length
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Expect", "100-continue")
-		// A client that is still sending may see the connection end before it sees the answer.
+		// A client that is still sending may get a connection error before the response.
 		if resp, err := c.Do(r); err == nil {
 			text, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
@@ -351,7 +351,7 @@ func TestAHugeBodyTakesLittleMemory(t *testing.T) {
 	}
 }
 
-func TestReadEndsAtTheEndOrTheLimit(t *testing.T) {
+func TestReadLimits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		body := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "body")
@@ -364,7 +364,7 @@ func TestReadEndsAtTheEndOrTheLimit(t *testing.T) {
 		if rapid.Bool().Draw(t, "slow") {
 			from = iotest.OneByteReader(from)
 		}
-		all := newBodies(usual)
+		all := newBodies(defaultLimits)
 		b := all.open(httptest.NewRecorder())
 		defer all.release(b)
 		got, err := all.read(b, from, declared, most)
@@ -380,7 +380,7 @@ func TestReadEndsAtTheEndOrTheLimit(t *testing.T) {
 	})
 }
 
-// raw opens a connection and sends the text as it is.
+// raw opens a connection and sends a text unchanged.
 func raw(t *testing.T, s *Server, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
@@ -401,14 +401,14 @@ const begun = "POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: 
 
 func TestSlowClientsAreCutOff(t *testing.T) {
 	t.Parallel()
-	most := usual
+	most := defaultLimits
 	most.header, most.body, most.idle = 100*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
 	s, _ := open(t, desk{}, Options{}, most)
 	for name, test := range map[string]struct{ text, want string }{
 		"headers":            {"POST /v1/executions HTTP/1.1\r\nHost: loc", ""},
-		"a body":             {begun, `{"error":"the body came too slowly"}` + "\n"},
+		"a body":             {begun, `{"error":"body too slow"}` + "\n"},
 		"a body, refused":    {strings.Replace(begun, "application/json", "text/plain", 1), `{"error":"want Content-Type: application/json"}` + "\n"},
-		"the next request":   {"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n", `{"error":"there is nothing here: GET /v1/ says what there is"}` + "\n"},
+		"the next request":   {"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n", `{"error":"unknown path: GET /v1/ lists the endpoints"}` + "\n"},
 		"very large headers": {"GET /v1/ HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 64<<10), "431 Request Header Fields Too Large"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -424,35 +424,35 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 }
 
-// TestASlowDeskOutlivesTheTimeForTheBody: the time for the body is the body's alone.
-func TestASlowDeskOutlivesTheTimeForTheBody(t *testing.T) {
+// TestSlowHandlerAfterBodyTimeout: the timeout of the body does not include the handler.
+func TestSlowHandlerAfterBodyTimeout(t *testing.T) {
 	t.Parallel()
-	most := usual
+	most := defaultLimits
 	most.body = 100 * time.Millisecond
-	s, c := open(t, desk{report: func(ctx context.Context, _ *events.Report) (*events.Stored, error) {
+	s, c := open(t, desk{report: func(ctx context.Context, _ *events.Report) (*events.StoredReply, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(300 * time.Millisecond):
-			return &events.Stored{Handle: "1-ab12cd34"}, nil
+			return &events.StoredReply{Handle: "1-ab12cd34"}, nil
 		}
 	}}, Options{}, most)
-	for range 2 { // also on a connection that has been used
+	for range 2 { // also on a reused connection
 		if code, _, body := do(t, c, "POST", s.URL()+"/v1/executions", `{}`); code != 200 {
 			t.Errorf("got %d %s", code, body)
 		}
 	}
 }
 
-func TestAClientThatGoesAwayEndsItsRequest(t *testing.T) {
+func TestDisconnectCancelsRequest(t *testing.T) {
 	t.Parallel()
 	entered, ended := make(chan struct{}), make(chan error, 1)
-	s, _ := open(t, desk{report: func(ctx context.Context, _ *events.Report) (*events.Stored, error) {
+	s, _ := open(t, desk{report: func(ctx context.Context, _ *events.Report) (*events.StoredReply, error) {
 		close(entered)
 		<-ctx.Done()
 		ended <- ctx.Err()
 		return nil, ctx.Err()
-	}}, Options{}, usual)
+	}}, Options{}, defaultLimits)
 	conn := raw(t, s, strings.Replace(begun, "Content-Length: 100\r\n\r\n{", "Content-Length: 2\r\n\r\n{}", 1))
 	<-entered
 	_ = conn.Close()
@@ -469,11 +469,11 @@ func TestAClientThatGoesAwayEndsItsRequest(t *testing.T) {
 func TestCloseWaitsForRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan struct{}), make(chan struct{})
-	s, err := serve("127.0.0.1:0", desk{report: func(context.Context, *events.Report) (*events.Stored, error) {
+	s, err := serve("127.0.0.1:0", desk{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
 		close(entered)
 		<-release
-		return &events.Stored{Handle: "1-ab12cd34"}, nil
-	}}, Options{}, usual)
+		return &events.StoredReply{Handle: "1-ab12cd34"}, nil
+	}}, Options{}, defaultLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -481,7 +481,7 @@ func TestCloseWaitsForRequestsInFlight(t *testing.T) {
 	<-entered
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
-	for { // until it takes no more
+	for { // until a write fails
 		another, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
 		if err != nil {
 			break
@@ -503,12 +503,12 @@ func TestCloseWaitsForRequestsInFlight(t *testing.T) {
 	}
 }
 
-func TestCloseCutsOffWhatTakesTooLong(t *testing.T) {
+func TestCloseAbortsSlowRequests(t *testing.T) {
 	t.Parallel()
-	most := usual
+	most := defaultLimits
 	most.grace = 50 * time.Millisecond
 	entered := make(chan struct{})
-	s, err := serve("127.0.0.1:0", desk{report: func(ctx context.Context, _ *events.Report) (*events.Stored, error) {
+	s, err := serve("127.0.0.1:0", desk{report: func(ctx context.Context, _ *events.Report) (*events.StoredReply, error) {
 		close(entered)
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -524,7 +524,7 @@ func TestCloseCutsOffWhatTakesTooLong(t *testing.T) {
 }
 
 func BenchmarkReportOverHTTP(b *testing.B) {
-	s, c := open(b, desk{}, Options{}, usual)
+	s, c := open(b, desk{}, Options{}, defaultLimits)
 	for b.Loop() {
 		if code, _, _ := do(b, c, "POST", s.URL()+"/v1/executions", `{"answer":"x"}`); code != 200 {
 			b.Fatal(code)

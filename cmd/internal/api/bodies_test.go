@@ -14,7 +14,7 @@ import (
 	"debrief/events/service"
 )
 
-// upload is a request whose body a test sends piece by piece.
+// upload is a request whose body is sent piece by piece.
 type upload struct {
 	net.Conn
 	in *bufio.Reader
@@ -42,7 +42,7 @@ func (u *upload) send(t *testing.T, text string) {
 	}
 }
 
-// code is the status of the reply.
+// code returns the status of the response.
 func (u *upload) code(t *testing.T) int {
 	t.Helper()
 	resp, err := http.ReadResponse(u.in, nil)
@@ -54,15 +54,15 @@ func (u *upload) code(t *testing.T) int {
 }
 
 // declared is the largest length that the server accepts.
-var declared = service.Limit("execution")
+var declared = service.MaxBodyBytes("execution")
 
-// padded is a report of n bytes.
+// padded returns a report of n bytes.
 func padded(n int) string { return "{" + strings.Repeat(" ", n-2) + "}" }
 
-// TestSlowRequestsDoNotCloseTheServer: a declared length books no memory.
+// TestSlowRequestsDoNotCloseTheServer: a declared length reserves no memory.
 func TestSlowRequestsDoNotCloseTheServer(t *testing.T) {
 	t.Parallel()
-	s, c := open(t, desk{}, Options{}, usual)
+	s, c := open(t, desk{}, Options{}, defaultLimits)
 	for range 100 {
 		begin(t, s, declared, "{")
 	}
@@ -73,14 +73,14 @@ func TestSlowRequestsDoNotCloseTheServer(t *testing.T) {
 	}
 }
 
-// TestTheSlowestBodyIsDroppedFirst fills the memory with slow bodies. A new request takes their place; a faster body that
-// holds more stays.
-func TestTheSlowestBodyIsDroppedFirst(t *testing.T) {
+// TestSlowestBodyIsDroppedFirst fills the memory with slow bodies. A new request replaces them; a faster body with
+// more memory stays.
+func TestSlowestBodyIsDroppedFirst(t *testing.T) {
 	t.Parallel()
 	const slow, large = 8, 40 << 10
-	most := usual
-	most.window = patience // no deadline ends one
-	most.held = slow*firstRoom + 64<<10
+	most := defaultLimits
+	most.window = patience // no body reaches its deadline
+	most.memory = slow*firstRoom + 64<<10
 	s, c := open(t, desk{}, Options{}, most)
 	var passed atomic.Int64
 	began := time.Now()
@@ -91,7 +91,7 @@ func TestTheSlowestBodyIsDroppedFirst(t *testing.T) {
 		all = append(all, begin(t, s, declared, "{"))
 	}
 	fast := begin(t, s, large+1, "{"+strings.Repeat(" ", large-1))
-	until(t, s, func(b *bodies) bool { return b.held == slow*firstRoom+large+2 })
+	until(t, s, func(b *bodies) bool { return b.reserved == slow*firstRoom+large+2 })
 
 	if code, _, body := do(t, c, "POST", s.URL()+"/v1/executions", padded(1<<16)); code != 503 {
 		t.Errorf("while all are young: got %d %s, want 503", code, body)
@@ -110,7 +110,7 @@ func TestTheSlowestBodyIsDroppedFirst(t *testing.T) {
 		t.Error("no body was dropped")
 	}
 	codes := make(chan int, slow)
-	for _, u := range all { // which of them are dropped is not determined: they are equally slow
+	for _, u := range all { // they are equally slow, so any of them may be dropped
 		go func() {
 			if resp, err := http.ReadResponse(u.in, nil); err == nil {
 				_ = resp.Body.Close()
@@ -125,11 +125,11 @@ func TestTheSlowestBodyIsDroppedFirst(t *testing.T) {
 	}
 }
 
-// TestABodyMustKeepItsRate: one that stops is dropped after a window, however much it brought before, and one that brings
-// a step in each window is not.
-func TestABodyMustKeepItsRate(t *testing.T) {
+// TestBodyRate: a body that stops is dropped after a window, even if it was fast before. A body with a step in each
+// window is not.
+func TestBodyRate(t *testing.T) {
 	t.Parallel()
-	most := usual
+	most := defaultLimits
 	most.window, most.step = 200*time.Millisecond, 1<<10
 	s, _ := open(t, desk{}, Options{}, most)
 	stops := begin(t, s, declared, "{"+strings.Repeat(" ", 1<<20))
@@ -154,7 +154,7 @@ func TestABodyMustKeepItsRate(t *testing.T) {
 	}
 }
 
-// pieces is a body of so many pieces of so many bytes.
+// pieces returns a body of n pieces of equal size.
 type pieces struct{ size, left int }
 
 func (p *pieces) Read(to []byte) (int, error) {
@@ -165,7 +165,7 @@ func (p *pieces) Read(to []byte) (int, error) {
 	return min(p.size, len(to)), nil
 }
 
-func held(s *Server) *bodies { return s.http.Handler.(*door).bodies }
+func held(s *Server) *bodies { return s.http.Handler.(*httpHandler).bodies }
 
 // until waits until the condition holds.
 func until(t *testing.T, s *Server, holds func(*bodies) bool) {

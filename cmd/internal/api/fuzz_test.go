@@ -10,8 +10,7 @@ import (
 	"debrief/events"
 )
 
-// FuzzRequest sends anything to every path: it is answered with JSON and a code that blames the request or nobody, never
-// with a fault of ours.
+// FuzzRequest sends any request to every path. The response is JSON with a status below 500.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"/v1/context", "application/json", `{"query":"q","steps":[{"text":"a","tool_calls":[{"tool":"t","arguments":"{}"}]}],"playbook":3}`},
@@ -26,7 +25,7 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
-	d := newDoor(desk{}, Options{}, usual)
+	d := newHTTPHandler(desk{}, Options{}, defaultLimits)
 	f.Fuzz(func(t *testing.T, path, kind, body string) {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
 		r.URL.Path, r.Host = path, "127.0.0.1"
@@ -36,12 +35,12 @@ func FuzzRequest(f *testing.F) {
 		if w.Code >= 500 || !json.Valid(w.Body.Bytes()) || !utf8.Valid(w.Body.Bytes()) {
 			t.Errorf("%q, %q: got %d, %q", path, body, w.Code, w.Body)
 		}
-		var refused events.Refusal
+		var refused events.ErrorReply
 		if w.Code >= 400 && (json.Unmarshal(w.Body.Bytes(), &refused) != nil || refused.Error == "") {
 			t.Errorf("%q, %q: got %d without a reason: %q", path, body, w.Code, w.Body)
 		}
-		if d.bodies.held != 0 || len(d.bodies.reading) != 0 || d.bodies.leaving != 0 {
-			t.Errorf("%q: %d bytes are counted as held", path, d.bodies.held)
+		if d.bodies.reserved != 0 || len(d.bodies.reading) != 0 || d.bodies.leaving != 0 {
+			t.Errorf("%q: %d bytes are counted as held", path, d.bodies.reserved)
 		}
 	})
 }

@@ -1,9 +1,10 @@
-// Package app is what the programs share: how they are configured, how they log, how they connect, how they run roles
-// and how they end. The programs themselves say which flags they have and what they run. It knows no embedded server:
-// worker programs do not carry one.
+// Package app contains the parts that the programs share: configuration, logging, connections, running roles and exit
+// codes. Each program defines its own flags and roles. The package does not import the embedded server, so worker
+// programs do not contain it.
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -25,21 +26,21 @@ import (
 	"debrief/events/redact"
 )
 
-// Common are the flags of every program.
+// Common contains the flags of every program.
 type Common struct {
-	Config   string           `help:"File with settings: YAML, a key per flag. Flags and environment win." type:"path" placeholder:"FILE"`
-	LogLevel string           `help:"Least level that is logged: debug, info, warn, error." default:"warn" enum:"debug,info,warn,error"`
-	LogJSON  bool             `help:"Log JSON lines, also to a terminal."`
+	Config   string           `help:"File with settings: YAML, one key for each flag. Flags and environment override it." type:"path" placeholder:"FILE"`
+	LogLevel string           `help:"Lowest level to log: debug, info, warn or error." default:"warn" enum:"debug,info,warn,error"`
+	LogJSON  bool             `help:"Log JSON lines even on a terminal."`
 	Version  kong.VersionFlag `help:"Print the version and quit." env:"-"`
 
-	ShowConfig bool `help:"Print every setting with its value and where that comes from, and quit: exit code 2 if one cannot be." env:"-"`
+	ShowConfig bool `help:"Print every setting with its value and source, and quit. Exit code 2 if one is invalid." env:"-"`
 
 	Telemetry `group:"Traces"`
 }
 
 func (c *Common) common() *Common { return c }
 
-// Logger logs to standard error: for people on a terminal, as JSON lines otherwise.
+// Logger logs to standard error: as text on a terminal, as JSON lines otherwise.
 func (c Common) Logger() zerolog.Logger {
 	level, _ := zerolog.ParseLevel(c.LogLevel)
 	var out io.Writer = console.Stderr
@@ -49,95 +50,97 @@ func (c Common) Logger() zerolog.Logger {
 			FormatPrepare: func(event map[string]any) error { console.Values(event); return nil },
 		}
 	}
-	return zerolog.New(discreet{out}).Level(level).With().Timestamp().Logger()
+	return zerolog.New(redactingWriter{out}).Level(level).With().Timestamp().Logger()
 }
 
-// discreet is a writer of log lines without secrets: an error may quote what somebody sent, or a server's answer.
-type discreet struct{ out io.Writer }
+// redactingWriter removes secrets from log lines. An error may quote a client's message or a server's reply.
+type redactingWriter struct{ out io.Writer }
 
-func (d discreet) Write(line []byte) (int, error) {
+func (d redactingWriter) Write(line []byte) (int, error) {
 	if _, err := io.WriteString(d.out, redact.Text(string(line))); err != nil {
 		return 0, err
 	}
 	return len(line), nil
 }
 
-// Program is a command line. CLI is a pointer to a struct that embeds Common: of what is run, or, of a program with
-// commands, of the flags that all of them have.
+// Program is a command line. CLI is a pointer to a struct that embeds Common. It has the flags of the program, or,
+// for a program with commands, the flags common to all commands.
 type Program struct {
 	Name, Description string
 
 	CLI      any
 	Commands []Command
-	Vars     kong.Vars // what stands for itself in help texts
+	Vars     kong.Vars // variables of the help texts
 }
 
-// Command is one of a program's: a pointer to a struct of flags with a method Run.
+// Command is a command of a program. Run is a pointer to a struct of flags with a method Run. Group is a heading of the
+// help; commands without one are under "Commands:".
 type Command struct {
-	Name, Help string
-	Run        any
+	Group, Name, Help string
+	Run               any
 }
 
-// Main parses the command line, runs what is asked for and returns the exit code. Settings come from flags, then the
-// environment (DEBRIEF_ and the flag in capitals), then the file of --config, then defaults. A first interrupt ends the
-// context; a second one ends the program.
+// Main parses the command line, runs the command and returns the exit code. Settings come from flags, then the
+// environment (DEBRIEF_ and the flag in capitals), then the file of --config, then defaults. A first interrupt
+// cancels the context; a second one ends the program.
 func (m Program) Main(args []string) int {
-	zerolog.ErrorMarshalFunc = func(err error) any { return bus.Loggable(err) } // whoever logs it
+	zerolog.ErrorMarshalFunc = func(err error) any { return bus.Loggable(err) } // for every logger
 	name := m.Name
 	p, err := m.parse(args)
 	if err != nil {
 		console.Fprintf(console.Stderr, "%s: %s\n", name, firstLine(err))
 		if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
-			command, _, _ := strings.Cut(name+" "+usage.Context.Command(), " <") // without its arguments
+			command, _, _ := strings.Cut(name+" "+usage.Context.Command(), " <") // drop the arguments
 			console.Fprintf(console.Stderr, "See '%s --help'.\n", strings.TrimSpace(command))
 		}
 		return ExitUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second signal has its usual effect
+	context.AfterFunc(ctx, stop) // the second signal ends the process
 	if err := p.do(ctx, name); err != nil {
-		console.Fprintf(console.Stderr, "%s: %s\n", name, firstLine(plain(err)))
+		console.Fprintf(console.Stderr, "%s: %s\n", name, firstLine(userError(err)))
 		return ExitCode(err)
 	}
 	return ExitDone
 }
 
-// parsed is a command line that was understood.
+// parsed is a parsed command line.
 type parsed struct {
 	cli  any
 	run  *kong.Context
 	file *file
 
-	dropped []*kong.Flag // what was given and does not count; see decide
+	overridden []*kong.Flag // flags overridden by another flag; see resolveOverrides
 }
 
-// parse understands a command line, with the environment and the file that it names. What nobody knows is an error.
+// parse parses a command line with the environment and the settings file. An unknown flag, variable or key is an
+// error.
 func (m Program) parse(args []string) (*parsed, error) {
 	f, err := loadFile(configFile(args))
 	if err != nil {
 		return nil, err
 	}
-	parser := m.parser(m.wanted(f, args), kong.Resolvers(f))
+	parser := m.parser(m.neededCommands(f, args), kong.Resolvers(f))
 	dropEmpty(parser.Model)
 	if err := m.checkEnvironment(parser.Model, os.Environ()); err != nil {
 		return nil, err
 	}
 	run, err := parser.Parse(args)
 	if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
-		return nil, (&parsed{cli: m.CLI, run: usage.Context, file: f}).blame(err)
+		return nil, (&parsed{cli: m.CLI, run: usage.Context, file: f}).addSource(err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	p := &parsed{cli: m.CLI, run: run, file: f}
-	return p, p.decide()
+	return p, p.resolveOverrides()
 }
 
-// wanted are the commands that a command line may be of. The flags of dozens take longer to understand than most commands
-// to run, so only those that are named are: all of them where none is, for help, and for the keys of a file, which may be
-// any's.
-func (m Program) wanted(f *file, args []string) []Command {
+// neededCommands returns the commands that the command line may name. Parsing the flags of all commands takes longer
+// than most commands run. All commands are needed for help, and for a settings file, whose keys may belong to any
+// command.
+func (m Program) neededCommands(f *file, args []string) []Command {
 	var named []Command
 	for _, c := range m.Commands {
 		if slices.Contains(args, c.Name) {
@@ -156,16 +159,16 @@ func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 	options = append(options, kong.Name(m.Name), kong.Description(m.Description), kong.Writers(console.Stdout, console.Stderr), kong.UsageOnError(), kong.ShortUsageOnError(),
 		kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
 	for _, c := range commands {
-		options = append(options, kong.DynamicCommand(c.Name, c.Help, "", c.Run))
+		options = append(options, kong.DynamicCommand(c.Name, c.Help, c.Group, c.Run))
 	}
 	parser, err := kong.New(m.CLI, options...)
 	if err != nil {
-		panic(err) // a mistake in our own struct tags; the tests parse every program's
+		panic(err) // invalid struct tags; the tests parse the flags of every program
 	}
 	return parser
 }
 
-// chosen is the command that was chosen: that of a program without commands is the program itself.
+// chosen returns the selected command, or the program itself if it has no commands.
 func (p *parsed) chosen() any {
 	if n := p.run.Selected(); n != nil {
 		return n.Target.Addr().Interface()
@@ -173,22 +176,22 @@ func (p *parsed) chosen() any {
 	return p.cli
 }
 
-// check reports settings that cannot be, before anything is touched.
+// check returns the errors of invalid settings before the command does anything.
 func (p *parsed) check() error {
 	if c, ok := p.chosen().(checker); ok {
-		return p.blame(c.Check())
+		return p.addSource(c.Check())
 	}
 	return nil
 }
 
-// do does what the command line asks for.
+// do runs the command.
 func (p *parsed) do(ctx context.Context, name string) error {
 	common, ok := p.cli.(interface{ common() *Common })
 	if ok && common.common().ShowConfig {
 		return p.show(false)
 	}
 	if c, ok := p.chosen().(prober); ok && c.probes() {
-		return c.ask(ctx)
+		return c.probe(ctx)
 	}
 	if err := p.check(); err != nil {
 		return err
@@ -206,12 +209,12 @@ func (p *parsed) do(ctx context.Context, name string) error {
 	return p.run.Run()
 }
 
-var errFull = errors.New("the server's store is full: give it more room with 'debrief up --max-store SIZE', or wait until old events expire, then try again")
+var errFull = errors.New("the server's store is full: enlarge it with 'debrief up --max-store SIZE', or wait until old events expire, then try again")
 
-var errClosed = errors.New("the server takes nothing new: its disk is nearly full, or the account is at its limit; free space there ('debrief doctor' says which), then try again")
+var errClosed = errors.New("the server stores nothing new: its disk is nearly full, or the account is at its limit ('debrief doctor' shows which): free space, then try again")
 
-// plain is an error as a person needs it: of a full store what to do about it, and not the server's own words.
-func plain(err error) error {
+// userError replaces the server's error for a full store by an error that says how to fix it.
+func userError(err error) error {
 	if full := (*bus.FullError)(nil); errors.As(err, &full) {
 		var api *jetstream.APIError
 		switch {
@@ -225,20 +228,37 @@ func plain(err error) error {
 	return err
 }
 
-// firstLine is an error in one line.
+// firstLine formats an error as one line without secrets.
 func firstLine(err error) string { return redact.Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }
 
-// Version is the module's version, or the revision it was built from.
+// Version returns the module's version, or the commit of a development build.
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	version := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && (version == "" || version == "(devel)") {
-			version = s.Value
-		}
+	version, commit := Build()
+	if version == development {
+		return commit
 	}
 	return version
+}
+
+const (
+	development = "(devel)" // the version of a build without one, as package debug names it
+	unknown     = "unknown"
+)
+
+// Build returns the module's version and the commit of the build. The commit ends with + if files were changed since, and is
+// "unknown" without version control information.
+func Build() (version, commit string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return development, unknown
+	}
+	settings := make(map[string]string, len(info.Settings))
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	commit = cmp.Or(settings["vcs.revision"], unknown)
+	if settings["vcs.modified"] == "true" {
+		commit += "+"
+	}
+	return cmp.Or(info.Main.Version, development), commit
 }

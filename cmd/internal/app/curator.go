@@ -10,9 +10,9 @@ import (
 	"debrief/reflector"
 )
 
-// Role returns a curator of this configuration. It rejects lessons that repeat the instructions of the other roles' models;
-// told adds further instructions. The index of covered ids is in --cache-dir, or else in Config.IndexDir.
-func (c Curator) Role(m chat.Model, told ...string) *curator.Curator {
+// New returns a curator of this configuration. It rejects lessons that repeat the instructions of the models; more
+// adds further instructions. The index of covered ids is in --cache-dir, or else in Config.IndexDir.
+func (c Curator) New(m chat.Model, more ...string) *curator.Curator {
 	switch c.CacheDir {
 	case "":
 	case "none":
@@ -20,7 +20,7 @@ func (c Curator) Role(m chat.Model, told ...string) *curator.Curator {
 	default:
 		c.IndexDir = c.CacheDir
 	}
-	return curator.New(m, c.Config, append(told, generator.Told(), reflector.Told())...)
+	return curator.New(m, c.Config, append(more, generator.AllInstructions(), reflector.PromptText())...)
 }
 
 // CacheDir returns the directory for files that a program can build again, empty if the user has no cache directory.

@@ -14,56 +14,57 @@ import (
 
 const variablePrefix = "DEBRIEF_"
 
-// foreign are variables with our prefix that are no settings: those of our tests, a version that deployments like to set,
-// and what Kubernetes sets in every container for a Service whose name begins with debrief.
-var foreign = regexp.MustCompile(`^DEBRIEF_(TEST_.*|DATA|LONG|SEED|VERSION|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_[0-9]+_.*)?)$`)
+// notSettings matches variables with our prefix that are not settings: those of our tests, a version that deployments
+// set, and the variables that Kubernetes sets in every container for a Service whose name begins with debrief.
+var notSettings = regexp.MustCompile(`^DEBRIEF_(TEST_.*|DATA|LONG|SEED|VERSION|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_[0-9]+_.*)?)$`)
 
-// workers has the flags of all worker programs: they may share an environment, as they do in a deployment.
+// workers has the flags of all worker programs. They may share an environment, as they do in a deployment.
 type workers struct {
 	Worker
 	Model
 	Embedding
 	Generator
-	Serving
+	ServeFlags
 	Evaluators scoring.Config `embed:""`
 	Reflector
 	Curator
 }
 
-// ofDebrief are settings of debrief's commands that a person exports in the shell that starts a worker, too. The others
-// are told once, to one command, and are more likely a worker's setting misspelt.
-const ofDebrief = "BOOK DATA_DIR HTTP HTTP_TOKEN JSON MAX_STORE SYNC"
+// commandSettings are settings of debrief's commands that may also be set in the shell that starts a worker. Other
+// settings of commands are used once, and are in a worker's environment more likely a misspelt setting.
+const commandSettings = "BOOK DATA_DIR HTTP HTTP_TOKEN JSON MAX_STORE SYNC"
 
-// checkEnvironment refuses a variable that looks like a setting and is none: a misspelt one would be left alone in silence.
+// checkEnvironment returns an error for an unknown variable with our prefix. A misspelt setting would be ignored
+// otherwise.
 func (m Program) checkEnvironment(model *kong.Application, environment []string) error {
 	known := variables(model.Node, nil)
 	all := false
 	for _, line := range environment {
 		v, value, _ := strings.Cut(line, "=")
-		if !strings.HasPrefix(v, variablePrefix) || value == "" || slices.Contains(known, v) || foreign.MatchString(v) {
+		if !strings.HasPrefix(v, variablePrefix) || value == "" || slices.Contains(known, v) || notSettings.MatchString(v) {
 			continue
 		}
 		if !all {
 			known, all = append(m.variables(), Program{CLI: new(workers), Vars: kong.Vars{"evaluators": ""}}.variables()...), true
-			for name := range strings.FieldsSeq(ofDebrief) {
+			for name := range strings.FieldsSeq(commandSettings) {
 				known = append(known, variablePrefix+name)
 			}
 		}
 		if !slices.Contains(known, v) {
-			return fmt.Errorf("%s: is set, and there is no such setting: '%s --help' names the variables that there are", v, m.Name)
+			return fmt.Errorf("unknown environment variable %s: '%s --help' lists the variables", v, m.Name)
 		}
 	}
 	return nil
 }
 
-// variables are all that a program knows.
+// variables returns the environment variables of all commands.
 func (m Program) variables() []string { return variables(m.parser(m.Commands).Model.Node, nil) }
 
-// dropEmpty takes out of the environment what is set to nothing: deployments pass on variables that nobody set.
+// dropEmpty removes empty variables from the environment. Deployments pass on variables without a value.
 func dropEmpty(program *kong.Application) {
 	for _, name := range variables(program.Node, nil) {
 		if os.Getenv(name) == "" {
-			_ = os.Unsetenv(name) // fails for no name that a flag can have
+			_ = os.Unsetenv(name) // never fails for the name of a flag
 		}
 	}
 }

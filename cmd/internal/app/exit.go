@@ -11,36 +11,36 @@ import (
 const (
 	ExitDone        = 0
 	ExitFailed      = 1
-	ExitUsage       = 2 // usage or configuration
-	ExitRefused     = 3 // refused, or in conflict with what is there
+	ExitUsage       = 2 // invalid usage or configuration
+	ExitRefused     = 3 // refused, or a conflict with the stored state
 	ExitUnreachable = 4
-	ExitLosses      = 5 // done, with losses that the output lists
+	ExitPartial     = 5 // done, with losses listed in the output
 	ExitRed         = 6 // 'debrief status': learning is red
 )
 
-// coded is an error that knows its exit code.
-type coded struct {
+// codedError is an error with an exit code.
+type codedError struct {
 	code int
 	err  error
 }
 
-func (c *coded) Error() string { return c.err.Error() }
-func (c *coded) Unwrap() error { return c.err }
+func (c *codedError) Error() string { return c.err.Error() }
+func (c *codedError) Unwrap() error { return c.err }
 
-// Exit gives an error its exit code.
+// Exit adds an exit code to an error. It returns nil for a nil error.
 func Exit(code int, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &coded{code, err}
+	return &codedError{code, err}
 }
 
-// ExitCode is the code that an error ends the program with.
+// ExitCode returns the exit code for an error.
 func ExitCode(err error) int {
-	var c *coded
+	var c *codedError
 	var full *bus.FullError
 	var denied *bus.DeniedError
-	var unsuitable *bus.UnsuitableError
+	var unsuitable *bus.StreamConfigError
 	switch {
 	case err == nil:
 		return ExitDone

@@ -13,15 +13,14 @@ import (
 
 const configEnv = "DEBRIEF_CONFIG"
 
-// file resolves flags from the file that --config names. It is strict: a key that is no flag of any command is an
-// error, and so is a key given twice.
+// file resolves flags from the file of --config. It is strict: an unknown key and a duplicate key are errors.
 type file struct {
 	name   string
-	values map[string]string // as they are written: they are parsed as flags' are
+	values map[string]string // as written: they are parsed like the values of flags
 }
 
-// configFile is the file that --config or the environment names, "" for none; of several flags the last one counts, as
-// of any flag. It is looked for before the command line is parsed, because parsing needs what it holds.
+// configFile returns the file named by --config or the environment, "" if there is none. The last flag wins. It is
+// needed before the command line is parsed, because the parser reads the file.
 func configFile(args []string) string {
 	file := os.Getenv(configEnv)
 	for i, arg := range args {
@@ -51,13 +50,13 @@ func loadFile(name string) (*file, error) {
 	return f, f.read(in)
 }
 
-// maxFile bounds a file of settings, in bytes: a value can cost a thousand times its bytes while it is read.
+// maxFile limits the size of a settings file, in bytes. YAML can need a thousand times the size of a value in memory.
 const maxFile = 64 << 10
 
 func (f *file) read(in io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("is longer than %d bytes", maxFile)
+		err = fmt.Errorf("longer than %d bytes", maxFile)
 	}
 	var nodes map[string]yaml.Node
 	if err == nil {
@@ -72,18 +71,18 @@ func (f *file) read(in io.Reader) error {
 			n = *n.Alias
 		}
 		if n.Kind != yaml.ScalarNode || !slices.Contains(plainTags, n.ShortTag()) {
-			return fmt.Errorf("--config: %s: %s: want a plain value", f.name, key)
+			return fmt.Errorf("--config: %s: %s: must be a plain value", f.name, key)
 		}
 		f.values[key] = n.Value
 	}
 	return nil
 }
 
-// plainTags are what YAML may take a value for. It is the flag that knows what it is: a port is no number, and a number of
-// seconds no duration.
+// plainTags are the YAML types that are accepted as a value. The flag decides about the type: YAML reads a port as a
+// number and a duration without a unit as an integer.
 var plainTags = []string{"!!str", "!!bool", "!!int", "!!float", "!!timestamp"}
 
-// Validate implements kong.Resolver: it refuses keys that no command has.
+// Validate implements kong.Resolver. It returns an error for an unknown key.
 func (f *file) Validate(app *kong.Application) error {
 	var known []string
 	collect(app.Node, &known)
@@ -95,7 +94,7 @@ func (f *file) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve implements kong.Resolver. What the environment sets it leaves alone.
+// Resolve implements kong.Resolver. Variables of the environment override the file.
 func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, env := range flag.Envs {
 		if _, set := os.LookupEnv(env); set {
@@ -108,7 +107,7 @@ func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, err
 	return nil, nil
 }
 
-// unconfigured are the flags that ask for something else than to run: no file and no environment sets them.
+// unconfigured are the flags that no file and no environment sets.
 var unconfigured = []string{"config", "help", "version", "show-config", "probe"}
 
 func collect(n *kong.Node, known *[]string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// FuzzFile reads anything as a file of settings: each key is a flag's and each value a plain one, or it is refused in one
-// line that says which file.
+// FuzzFile reads any bytes as a settings file. Either every key is a flag with a plain value, or the error is one
+// line with the name of the file.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
 		"", "nats: nats://127.0.0.1:4222\nreplicas: 3\n", "log-level: debug\nlog-json: true", "# nothing\n", "replicas: 1\nreplicas: 2",
@@ -44,8 +44,8 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// TestAFileHoldsWhatFlagsDo: a value is understood, and refused, as its text would be behind the flag.
-func TestAFileHoldsWhatFlagsDo(t *testing.T) {
+// TestFileValuesAreParsedLikeFlags: values are accepted and rejected like the values of flags.
+func TestFileValuesAreParsedLikeFlags(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		`text: 7`:                    "7",
@@ -72,11 +72,11 @@ func TestAFileHoldsWhatFlagsDo(t *testing.T) {
 		`on: perhaps`:       `--config: FILE: --on: bool value must be`,
 		`level: loud`:       `--config: FILE: --level must be one of "low","high" but got "loud"`,
 		`own: 3`:            `--config: FILE: --own: must be even, got 3`,
-		`text:`:             `--config: FILE: text: want a plain value`,
-		`text: ~`:           `--config: FILE: text: want a plain value`,
-		`list: [a, b]`:      `--config: FILE: list: want a plain value`,
-		`text: {a: b}`:      `--config: FILE: text: want a plain value`,
-		`text: !!binary aa`: `--config: FILE: text: want a plain value`,
+		`text:`:             `--config: FILE: text: must be a plain value`,
+		`text: ~`:           `--config: FILE: text: must be a plain value`,
+		`list: [a, b]`:      `--config: FILE: list: must be a plain value`,
+		`text: {a: b}`:      `--config: FILE: text: must be a plain value`,
+		`text: !!binary aa`: `--config: FILE: text: must be a plain value`,
 	} {
 		name := filepath.Join(t.TempDir(), "settings.yaml")
 		if err := os.WriteFile(name, []byte(line+"\n"), 0o600); err != nil {

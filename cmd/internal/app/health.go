@@ -16,36 +16,36 @@ import (
 	"debrief/events/liveness"
 )
 
-// Health are the flags of who says how it is.
+// Health contains the flags of programs with health checks.
 type Health struct {
-	Health     string        `help:"Address for health checks and metrics: /livez, /readyz, /healthz, /metrics. A host that is left out is 127.0.0.1." placeholder:"HOST:PORT"`
-	Probe      bool          `help:"Ask the program that has this --health whether it is ready, and quit: 0 if it is. For containers, which have no shell." env:"-"`
-	AlarmAfter time.Duration `help:"Health is red when work waits and none goes well for so long, or for three times what is usual, whichever is longer." default:"60s"`
+	Health     string        `help:"Address for /livez, /readyz, /healthz and /metrics. The default host is 127.0.0.1." placeholder:"HOST:PORT"`
+	Probe      bool          `help:"Check whether the program with this --health address is ready, and quit: exit code 0 if it is." env:"-"`
+	AlarmAfter time.Duration `help:"Health is red after this time with waiting work and no success, or 3 x the p95 if longer." default:"60s"`
 }
 
-// Metrics are those of a program, of this version.
+// Metrics returns the metrics of a program of this version.
 func Metrics(program string) *metrics.Metrics { return metrics.New(program, Version()) }
 
-// Serve answers health checks over HTTP, if there is an address, and 'debrief status' over NATS:
+// Serve answers 'debrief status' over NATS. With an address, it also answers health checks over HTTP:
 //
 //	/livez    200 while the process runs
-//	/readyz   200 while the roles are at work and events can be stored
-//	/healthz  200 unless learning is red: then 503; it is red at once while nothing can be stored
+//	/readyz   200 while the roles work and events can be stored
+//	/healthz  503 if learning is red, which includes a store that accepts nothing; else 200
 //	/metrics  for Prometheus
 //
-// Bodies hold no payloads; beyond loopback they do not hold what models said either.
+// Bodies contain no payloads. Beyond loopback they contain no text of models either.
 func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles int, log zerolog.Logger) (stop func(), err error) {
 	if err := h.Check(); err != nil {
 		return nil, err
 	}
-	watch := liveness.Watch(conn, program, h.AlarmAfter)
-	closed, err := watch.Answer()
+	watch := liveness.NewProcess(conn, program, h.AlarmAfter)
+	closed, err := watch.ServeReports()
 	if err != nil || h.Health == "" {
 		return closed, err
 	}
 	host, port, err := net.SplitHostPort(h.Health)
 	if err == nil && host == "" {
-		host = "127.0.0.1" // not every interface, as it would be in package net
+		host = "127.0.0.1" // package net would listen on every interface
 	}
 	var l net.Listener
 	if err == nil {
@@ -62,7 +62,7 @@ func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles 
 	}
 	go func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error().Err(err).Msg("health checks")
+			log.Error().Err(err).Msg("serve health checks")
 		}
 	}()
 	return func() {
@@ -71,7 +71,7 @@ func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles 
 	}, nil
 }
 
-// Check reports settings that cannot be.
+// Check returns an error for an invalid setting.
 func (h Health) Check() error {
 	if h.AlarmAfter < 0 {
 		return Exit(ExitUsage, fmt.Errorf("--alarm-after: must be above 0, got %s", h.AlarmAfter))
@@ -85,13 +85,13 @@ func (h Health) Check() error {
 	return nil
 }
 
-// checks answers health checks.
+// checks serves the health checks.
 type checks struct {
-	conn    *bus.Conn
-	watch   *liveness.Process
-	metrics *metrics.Metrics
-	roles   int
-	private bool // nobody else can ask
+	conn     *bus.Conn
+	watch    *liveness.Process
+	metrics  *metrics.Metrics
+	roles    int
+	loopback bool // reachable from this machine only
 }
 
 func (c checks) mux() *http.ServeMux {
@@ -100,25 +100,25 @@ func (c checks) mux() *http.ServeMux {
 	mux.HandleFunc("GET /readyz", c.ready)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		report := c.report(r)
-		c.answer(w, report.Level != liveness.Red, report)
+		c.respond(w, report.Level != liveness.Red, report)
 	})
 	mux.Handle("GET /metrics", c.metrics.Handler())
 	return mux
 }
 
 func (c checks) ready(w http.ResponseWriter, _ *http.Request) {
-	states := append([]bus.RoleHealth{}, c.conn.Health()...) // [], not null, without roles
-	ready := len(states) >= c.roles && c.conn.Store() == nil // fewer: they are only starting
+	states := append([]bus.RoleHealth{}, c.conn.Health()...)      // an empty list, not null, without roles
+	ready := len(states) >= c.roles && c.conn.StoreError() == nil // fewer roles: still starting
 	for i := range states {
 		ready = ready && states[i].Healthy()
-		if !c.private {
+		if !c.loopback {
 			states[i].Reason = ""
 		}
 	}
-	c.answer(w, ready, states)
+	c.respond(w, ready, states)
 }
 
-func (c checks) answer(w http.ResponseWriter, well bool, body any) {
+func (c checks) respond(w http.ResponseWriter, well bool, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	if !well {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -130,7 +130,7 @@ func (c checks) report(r *http.Request) liveness.Report {
 	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
 	report := c.watch.Check(ctx)
-	if !c.private {
+	if !c.loopback {
 		report = report.Public()
 	}
 	return report

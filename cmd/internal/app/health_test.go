@@ -34,8 +34,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// moody is the simulated model behind something that answers with chatter instead while it is broken, and always where
-// the conversation is about poison.
+// moody is the simulated model. While it is broken it returns prose, and it always does for a conversation about
+// poison.
 type moody struct {
 	model  http.Handler
 	broken atomic.Bool
@@ -55,7 +55,7 @@ func (m *moody) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.model.ServeHTTP(w, r)
 }
 
-// site is a reflector with a model and a curator without one, and their health.
+// site is a reflector with a model and a curator without one, with health checks.
 type site struct {
 	t      *testing.T
 	conn   *bus.Conn
@@ -63,19 +63,19 @@ type site struct {
 	health *httptest.Server
 }
 
-// floorOfTests is short enough to be reached, and long beside what a message takes.
-const floorOfTests = 400 * time.Millisecond
+// testFloor is short enough for a test, and long compared with the handling of a message.
+const testFloor = 400 * time.Millisecond
 
 func build(t *testing.T) *site {
 	t.Helper()
 	conn, _ := bustest.Open(t, bus.Policy{
-		BackoffMin: 20 * time.Millisecond, BackoffMax: 100 * time.Millisecond, Probe: 60 * time.Millisecond, Hold: 10 * time.Millisecond,
+		BackoffMin: 20 * time.Millisecond, BackoffMax: 100 * time.Millisecond, ProbeInterval: 60 * time.Millisecond, HoldInterval: 10 * time.Millisecond,
 	})
 	s := &site{t: t, conn: conn, model: &moody{model: simulated.Handler(simulated.Options{Seed: 1})}}
-	watch := liveness.Watch(conn, "test", floorOfTests)
+	watch := liveness.NewProcess(conn, "test", testFloor)
 	counts := Metrics("test")
 	counts.Watch(conn, watch)
-	checks := checks{conn: conn, watch: watch, metrics: counts, roles: 2, private: true}
+	checks := checks{conn: conn, watch: watch, metrics: counts, roles: 2, loopback: true}
 	s.health = httptest.NewServer(checks.mux())
 	t.Cleanup(s.health.Close)
 	return s
@@ -104,7 +104,7 @@ func (s *site) work() {
 	})
 }
 
-// runs stores executions that the rules have something to say about, and whose outcome is known.
+// runs stores executions with known outcomes from which the rules learn something.
 func (s *site) runs(name string, n int) {
 	s.t.Helper()
 	for i := range n {
@@ -118,7 +118,7 @@ func (s *site) runs(name string, n int) {
 			}}},
 		}
 		e.Book = "b"
-		if _, err := s.conn.Publish(s.t.Context(), e, bus.Marks{}); err != nil {
+		if _, err := s.conn.Publish(s.t.Context(), e, bus.PublishOptions{}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -138,7 +138,7 @@ func (s *site) get(path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// role is what /healthz says of a role, and with which status.
+// role returns the state of a role in /healthz, and the status code.
 func (s *site) role(name string) (int, liveness.Role) {
 	s.t.Helper()
 	code, body := s.get("/healthz")
@@ -163,10 +163,10 @@ func (s *site) lag(role string) bus.Lag {
 	return l
 }
 
-// stored are the events of a stream.
+// stored returns the events of a stream.
 func stored[E events.Event](s *site, stream string) (all []E) {
 	s.t.Helper()
-	err := s.conn.ReadStored(s.t.Context(), stream, "ace.>", func(x bus.Stored) error {
+	err := s.conn.ReadStored(s.t.Context(), stream, "debrief.>", func(x bus.Stored) error {
 		if e, ok := x.Event.(E); ok {
 			all = append(all, e)
 		}
@@ -178,7 +178,7 @@ func stored[E events.Event](s *site, stream string) (all []E) {
 	return all
 }
 
-// learned is how often each task is reflected on, and how often each of those reflections is in the log of the book.
+// learned returns for each task the number of its reflections, and how often the log covers each of them.
 func (s *site) learned() map[string]int {
 	s.t.Helper()
 	covered := map[string]int{}
@@ -210,10 +210,10 @@ func (s *site) learned() map[string]int {
 	return times
 }
 
-func TestABrokenReflectorPromptTurnsHealthRedAndLosesNothing(t *testing.T) {
+func TestBrokenReflectorPromptTurnsHealthRed(t *testing.T) {
 	for _, row := range []struct {
 		what          string
-		before, after int // how many executions come before the prompt breaks, and after
+		before, after int // number of executions before the prompt breaks, and after
 	}{
 		{"broken from the start", 0, 60},
 		{"broken in the middle", 30, 60},
@@ -232,8 +232,8 @@ func TestABrokenReflectorPromptTurnsHealthRedAndLosesNothing(t *testing.T) {
 				code, r := s.role(events.RoleReflector)
 				return code == http.StatusServiceUnavailable && r.Level == liveness.Red && r.State == bus.Paused
 			})
-			if _, r := s.role(events.RoleReflector); !strings.Contains(strings.Join(r.Because, " "), "output was useless") {
-				t.Errorf("red because of %q, want to hear of useless output", r.Because)
+			if _, r := s.role(events.RoleReflector); !strings.Contains(strings.Join(r.Reasons, " "), "output was useless") {
+				t.Errorf("red because of %q, want to hear of useless output", r.Reasons)
 			}
 			if code, body := s.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "paused") {
 				t.Errorf("/readyz: %d %s", code, body)
@@ -273,7 +273,7 @@ func TestABrokenReflectorPromptTurnsHealthRedAndLosesNothing(t *testing.T) {
 	}
 }
 
-func TestPoisonIsADeadLetterAndDelaysNobody(t *testing.T) {
+func TestPoisonMessageIsDeadLettered(t *testing.T) {
 	t.Parallel()
 	s := build(t)
 	s.work()
@@ -289,7 +289,7 @@ func TestPoisonIsADeadLetterAndDelaysNobody(t *testing.T) {
 	if code, r := s.role(events.RoleReflector); code != http.StatusOK || r.Vitals.Dead != 2 || r.Work.Dead != 2 || r.Vitals.Stored != 30 {
 		t.Errorf("/healthz: %d %+v", code, r)
 	}
-	if _, r := s.role(events.RoleCurator); r.Vitals.Deltas == 0 || r.Vitals.Learned.IsZero() || r.Vitals.Handled != 30 {
+	if _, r := s.role(events.RoleCurator); r.Vitals.Deltas == 0 || r.Vitals.LastEffect.IsZero() || r.Vitals.Handled != 30 {
 		t.Errorf("the curator: %+v", r.Vitals)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/llm"
+	"debrief/events/chat/openai"
 )
 
-// parsed are the flags of who is asked, as a program reads them.
+// parsed contains the model flags as a program parses them.
 func parsed(t *testing.T, args ...string) (app.Model, app.Embedding) {
 	t.Helper()
 	var cli struct {
@@ -31,12 +31,12 @@ func parsed(t *testing.T, args ...string) (app.Model, app.Embedding) {
 		t.Fatal(err)
 	}
 	if !slices.Contains(args, "--api-key") {
-		cli.APIKey = "" // whatever the environment of the tests holds
+		cli.APIKey = "" // ignore the environment of the tests
 	}
 	return cli.Model, cli.Embedding
 }
 
-// write is a file with a text.
+// write creates a file with a text and returns its name.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
@@ -46,7 +46,7 @@ func write(t *testing.T, text string) string {
 	return file
 }
 
-func TestTheEmbedderAsksItsOwnServerWithItsOwnKey(t *testing.T) {
+func TestEmbedderUsesItsServerAndKey(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 1)
 	serve := func(name string) string {
@@ -84,7 +84,7 @@ func TestTheEmbedderAsksItsOwnServerWithItsOwnKey(t *testing.T) {
 		if got := <-asked; got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
-		client := embedder.(*llm.Embedder)
+		client := embedder.(*openai.Embedder)
 		if got := client.Stats().Cost; got != 2 || client.Model() != "m" {
 			t.Errorf("%s: got a cost of %v and the model %s", tt.name, got, client.Model())
 		}
@@ -92,7 +92,7 @@ func TestTheEmbedderAsksItsOwnServerWithItsOwnKey(t *testing.T) {
 	}
 }
 
-func TestTheFlagsOfEmbedding(t *testing.T) {
+func TestEmbeddingFlags(t *testing.T) {
 	t.Parallel()
 	m, e := parsed(t, "--base-url", "http://localhost/v1")
 	if embedder, err := e.Embedder(m); embedder != nil || err != nil || e.EmbedModel != "" || e.EmbedTimeout != 10*time.Second {
@@ -103,15 +103,15 @@ func TestTheFlagsOfEmbedding(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"--embed-model: OpenAI wants a key", nil},
+		{"--embed-model: OpenAI requires a key", nil},
 		{"--embed-base-url: must be like", []string{"--embed-base-url", "localhost:80"}},
-		{"--embed-api-key: holds blanks", []string{"--embed-api-key", "sk secret"}},
+		{"--embed-api-key: must not contain blanks", []string{"--embed-api-key", "sk secret"}},
 		{"--embed-timeout: must be more than 0", []string{"--embed-api-key", "k", "--embed-timeout=-1s"}},
 		{"--embed-input-price: must be between", []string{"--embed-api-key", "k", "--embed-input-price=-1"}},
 		{"--api-key-file: open ", []string{"--api-key-file", filepath.Join(t.TempDir(), "none")}},
 		{"--api-key-file: read ", []string{"--api-key-file", t.TempDir()}},
 		{"--api-key-file: " + empty + ": is empty", []string{"--api-key-file", empty}},
-		{"--api-key-file: " + long + ": is longer than 16384 bytes", []string{"--api-key-file", long}},
+		{"--api-key-file: " + long + ": longer than 16384 bytes", []string{"--api-key-file", long}},
 		{"--api-key-file: is set, and so is --api-key: choose one", []string{"--api-key-file", empty, "--api-key", "sk-secret"}},
 	} {
 		m, e := parsed(t, append(tt.args, "--embed-model", "m")...)

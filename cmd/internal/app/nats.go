@@ -26,27 +26,27 @@ import (
 	"debrief/events/redact"
 )
 
-// DefaultURL is where a server is looked for, and where 'debrief up' listens.
+// DefaultURL is the default server, and the default address of 'debrief up'.
 const DefaultURL = "nats://127.0.0.1:4222"
 
-// NATS are the flags of who connects to a server.
+// NATS contains the flags of programs that connect to a server.
 type NATS struct {
-	NATS     string `name:"nats" help:"Server to connect to; several with commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL" instead:"data,listen"`
-	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, as 'debrief credentials' makes them." type:"path" placeholder:"FILE" instead:"creds,user,password,password-file,token,token-file"`
+	NATS     string `name:"nats" help:"URL of the NATS server; separate several by commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL" instead:"data,listen"`
+	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, created by 'debrief credentials'." type:"path" placeholder:"FILE" instead:"creds,user,password,password-file,token,token-file"`
 	Creds    string `help:"Credentials file of a NATS user." type:"path" placeholder:"FILE" instead:"user,password,password-file,token,token-file"`
-	User     string `help:"User, where the server wants one." placeholder:"NAME" instead:"token,token-file"`
-	Password string `help:"Password of the user. Better in a file: other users of this machine see flags." placeholder:"TEXT" secret:"" instead:"token,token-file"`
-	Token    string `help:"Token, where the server wants one. Better in a file: other users of this machine see flags." placeholder:"TEXT" secret:""`
-	CA       string `name:"ca" help:"Certificate authority of the server." type:"path" placeholder:"FILE"`
-	Replicas int    `help:"Replicas of streams that are created: 1, or 3 on a cluster." default:"1"`
+	User     string `help:"User name." placeholder:"NAME" instead:"token,token-file"`
+	Password string `help:"Password. Prefer --password-file: other users of this machine can see flags." placeholder:"TEXT" secret:"" instead:"token,token-file"`
+	Token    string `help:"Token. Prefer --token-file: other users of this machine can see flags." placeholder:"TEXT" secret:""`
+	CA       string `name:"ca" help:"File with the certificate authority of the server." type:"path" placeholder:"FILE"`
+	Replicas int    `help:"Replicas of new streams: 1, or 3 on a cluster." default:"1"`
 
-	PasswordFile string `help:"File that holds the password." type:"path" placeholder:"FILE" instead:"password,token,token-file"`
-	TokenFile    string `help:"File that holds the token." type:"path" placeholder:"FILE" instead:"token"`
+	PasswordFile string `help:"File with the password." type:"path" placeholder:"FILE" instead:"password,token,token-file"`
+	TokenFile    string `help:"File with the token." type:"path" placeholder:"FILE" instead:"token"`
 
-	AckWait time.Duration `help:"After this long without a sign of life from its worker, work goes to another one. The same for all programs of a server." default:"30s"`
+	AckWait time.Duration `help:"Redeliver a message after this time without progress. Use one value for all programs." default:"30s"`
 }
 
-// Login is who to be at the server, by password or token; what files hold is read.
+// Login returns the user, password and token. It reads the files that contain them.
 func (n NATS) Login() (user, password, token string, err error) {
 	password, err = secret("--password", n.Password, "--password-file", n.PasswordFile)
 	if err == nil {
@@ -55,15 +55,15 @@ func (n NATS) Login() (user, password, token string, err error) {
 	return n.User, password, token, err
 }
 
-// maxSecret bounds a file with a secret, in bytes.
+// maxSecret limits the size of a file with a secret, in bytes.
 const maxSecret = 16 << 10
 
-// secret is what a flag holds, or the file that another one names.
+// secret returns the value of a flag, or the contents of the file that another flag names.
 func secret(flag, value, fileFlag, name string) (string, error) {
 	switch {
 	case name == "":
 		return value, nil
-	case value != "": // who gave them does not decide it; see decide
+	case value != "": // precedence has not decided; see resolveOverrides
 		return "", Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", fileFlag, flag))
 	}
 	f, err := os.Open(name)
@@ -76,7 +76,7 @@ func secret(flag, value, fileFlag, name string) (string, error) {
 	switch {
 	case err != nil:
 	case len(data) > maxSecret:
-		err = fmt.Errorf("%s: is longer than %d bytes", name, maxSecret)
+		err = fmt.Errorf("%s: longer than %d bytes", name, maxSecret)
 	case text == "":
 		err = fmt.Errorf("%s: is empty", name)
 	default:
@@ -85,42 +85,42 @@ func secret(flag, value, fileFlag, name string) (string, error) {
 	return "", Exit(ExitUsage, fmt.Errorf("%s: %w", fileFlag, err))
 }
 
-// login is how to be whom the flags name. What cannot be read is named with its flag before anybody connects.
+// login returns the connection options for the credentials. The error for an unreadable file names the flag.
 func (n NATS) login() (opts []nats.Option, err error) {
-	if err := n.address(); err != nil {
+	if err := n.checkAddress(); err != nil {
 		return nil, err
 	}
 	user, password, token, err := n.Login()
 	if err != nil {
 		return nil, err
 	}
-	var ways []string
+	var methods []string
 	if n.NKey != "" {
 		key, err := nats.NkeyOptionFromSeed(n.NKey)
 		if err != nil {
-			return nil, Exit(ExitUsage, fmt.Errorf("--nkey: %s: %w", n.NKey, pathless(err)))
+			return nil, Exit(ExitUsage, fmt.Errorf("--nkey: %s: %w", n.NKey, withoutPath(err)))
 		}
-		ways, opts = append(ways, "--nkey"), append(opts, key)
+		methods, opts = append(methods, "--nkey"), append(opts, key)
 	}
 	if n.Creds != "" {
-		if err := credentials(n.Creds); err != nil {
-			return nil, Exit(ExitUsage, fmt.Errorf("--creds: %s: %w", n.Creds, pathless(err)))
+		if err := checkCredentials(n.Creds); err != nil {
+			return nil, Exit(ExitUsage, fmt.Errorf("--creds: %s: %w", n.Creds, withoutPath(err)))
 		}
-		ways, opts = append(ways, "--creds"), append(opts, nats.UserCredentials(n.Creds))
+		methods, opts = append(methods, "--creds"), append(opts, nats.UserCredentials(n.Creds))
 	}
 	if user != "" {
-		ways, opts = append(ways, "--user"), append(opts, nats.UserInfo(user, password))
+		methods, opts = append(methods, "--user"), append(opts, nats.UserInfo(user, password))
 	}
 	if token != "" {
-		ways, opts = append(ways, "--token"), append(opts, nats.Token(token))
+		methods, opts = append(methods, "--token"), append(opts, nats.Token(token))
 	}
-	if len(ways) > 1 {
-		return nil, Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", ways[1], ways[0]))
+	if len(methods) > 1 {
+		return nil, Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", methods[1], methods[0]))
 	}
 	if n.CA != "" {
 		pem, err := os.ReadFile(n.CA)
 		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			err = fmt.Errorf("%s: holds no certificate", n.CA)
+			err = fmt.Errorf("%s: no certificate found", n.CA)
 		}
 		if err != nil {
 			return nil, Exit(ExitUsage, fmt.Errorf("--ca: %w", err))
@@ -130,36 +130,36 @@ func (n NATS) login() (opts []nats.Option, err error) {
 	return opts, nil
 }
 
-// address reports a server's address that cannot be, and quotes nothing of who logs in there: what is special in a password
-// ends it early, and its rest stands where a host or a port does.
-func (n NATS) address() error {
+// checkAddress returns an error for an invalid server address. The error quotes no credentials. An unescaped special
+// character ends a password early, so that its rest is parsed as a host or port.
+func (n NATS) checkAddress() error {
 	shown := redact.Address(n.NATS)
 	for a := range strings.SplitSeq(shown, ",") {
 		var bad *url.Error
-		if _, err := url.Parse(schemed(a[strings.LastIndexByte(a, '@')+1:])); errors.As(err, &bad) {
+		if _, err := url.Parse(withScheme(a[strings.LastIndexByte(a, '@')+1:])); errors.As(err, &bad) {
 			return Exit(ExitUsage, fmt.Errorf("--nats: %s: %w", shown, bad.Err))
 		}
 	}
 	for a := range strings.SplitSeq(n.NATS, ",") {
-		u, err := url.Parse(schemed(a))
+		u, err := url.Parse(withScheme(a))
 		if err != nil || strings.Contains(a, "@") && (u.User == nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@")) {
-			return Exit(ExitUsage, fmt.Errorf("--nats: %s: what is special in a user, password or token there has to be percent-encoded", shown))
+			return Exit(ExitUsage, fmt.Errorf("--nats: %s: percent-encode the special characters of the user, password or token", shown))
 		}
 	}
 	return nil
 }
 
-// schemed is an address with the scheme that it has where it has none.
-func schemed(address string) string {
+// withScheme adds the default scheme to an address without one.
+func withScheme(address string) string {
 	if address = strings.TrimSpace(address); strings.Contains(address, "://") {
 		return address
 	}
 	return "nats://" + address
 }
 
-// credentials reports a file that holds no user's credentials. The client reads it at each connection, and takes a file that
-// holds a key alone for the part that is sent to the server.
-func credentials(name string) error {
+// checkCredentials returns an error for a file without a user's credentials. The client reads the file at each
+// connection. It would send a file that contains only a key to the server as the JWT.
+func checkCredentials(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
@@ -167,21 +167,21 @@ func credentials(name string) error {
 	if _, err := nkeys.ParseDecoratedNKey(text); err != nil {
 		return err
 	}
-	if token, err := nkeys.ParseDecoratedJWT(text); err != nil || !strings.HasPrefix(token, "eyJ") { // {" in base64
-		return errors.New("holds no user's JWT: a key alone is for --nkey")
+	if token, err := nkeys.ParseDecoratedJWT(text); err != nil || !strings.HasPrefix(token, "eyJ") { // base64 of {"
+		return errors.New("no user JWT found: use --nkey for a file with only a key")
 	}
 	return nil
 }
 
-// pathless is what went wrong with a file that the error around it names.
-func pathless(err error) error {
+// withoutPath removes the path from an error, because the caller's error contains it already.
+func withoutPath(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err
 	}
 	return err
 }
 
-// Dial connects. What cannot be reached ends the program with its own exit code and one line.
+// Dial connects to the server. Its errors have exit codes.
 func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	address := cmp.Or(n.NATS, DefaultURL)
 	shown := redact.Address(address)
@@ -195,9 +195,9 @@ func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	case err == nil:
 		return nc, nil
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token; a new key is known once the server has read accounts.conf", shown))
+		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token; for a new key, reload the server's accounts.conf", shown))
 	case errors.As(err, &untrusted):
-		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s has a certificate that is not to be trusted (%w): check --ca", shown, untrusted.Err))
+		return nil, Exit(ExitRefused, fmt.Errorf("the certificate of the server at %s is not trusted (%w): check --ca", shown, untrusted.Err))
 	}
 	if errors.Is(err, nats.ErrNoServers) {
 		return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s: start one with 'debrief up', or name one with --nats", shown))
@@ -205,12 +205,12 @@ func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s (%w): start one with 'debrief up', or name one with --nats", shown, err))
 }
 
-// Options of every connection: it comes back by itself, and what the server refuses is logged at once, because to
-// the caller a refused publish looks like a time-out.
+// Options returns the options of every connection. The client reconnects without limit. It logs permission errors at
+// once, because a refused publish looks like a time-out to the caller.
 func Options(name string, log zerolog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.Name(name),
-		nats.CustomInboxPrefix(events.InboxPrefix(user(name))),
+		nats.CustomInboxPrefix(events.InboxPrefix(userOf(name))),
 		nats.MaxReconnects(-1),
 		nats.PingInterval(bus.PingInterval),
 		nats.MaxPingsOutstanding(bus.MaxPings),
@@ -229,12 +229,12 @@ func Options(name string, log zerolog.Logger) []nats.Option {
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
-			log.Warn().Str("server", redact.Address(nc.ConnectedUrl())).Msg("connected again")
+			log.Warn().Str("server", redact.Address(nc.ConnectedUrl())).Msg("reconnected to the server")
 		}),
 	}
 }
 
-// Check reports settings that cannot be, files that cannot be read included.
+// Check returns an error for each invalid setting and unreadable file.
 func (n NATS) Check() error {
 	var errs []error
 	if n.AckWait != 0 && n.AckWait < time.Second {
@@ -247,15 +247,15 @@ func (n NATS) Check() error {
 	return errors.Join(Exit(ExitUsage, errors.Join(errs...)), err)
 }
 
-// user is the user whose rights a program needs: a role has its own, people's tools are the operator's.
-func user(program string) string {
+// userOf returns the NATS user for a program: a role has its own user, other tools use the operator.
+func userOf(program string) string {
 	if program == "debrief" {
 		return events.UserOperator
 	}
 	return program
 }
 
-// Open opens the streams behind a connection: what a role uses, or everything.
+// Open opens the streams that a role uses, or all streams if role is empty.
 func (n NATS) Open(ctx context.Context, nc *nats.Conn, role string, log zerolog.Logger) (*bus.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -264,27 +264,27 @@ func (n NATS) Open(ctx context.Context, nc *nats.Conn, role string, log zerolog.
 	case err == nil:
 		return conn, nil
 	case wrongUser(err, nc):
-		return nil, Exit(ExitRefused, fmt.Errorf("the credentials are not those of the %s: use its own, with --nkey TENANT/%[1]s.nk (%w)", user(cmp.Or(role, "debrief")), err))
+		return nil, Exit(ExitRefused, fmt.Errorf("the credentials do not belong to the %s: use --nkey TENANT/%[1]s.nk (%w)", userOf(cmp.Or(role, "debrief")), err))
 	case ExitCode(err) == ExitRefused:
 		return nil, err
 	}
 	return nil, Exit(ExitUnreachable, err)
 }
 
-// wrongUser reports whether an error is that the user may not subscribe to the inboxes of its connection: they are another
-// user's.
+// wrongUser reports whether an error denies the subscription to the connection's own inboxes. The inboxes then belong
+// to another user.
 func wrongUser(err error, nc *nats.Conn) bool {
 	e := (*bus.DeniedError)(nil)
-	return errors.As(err, &e) && e.Listen && strings.HasPrefix(e.Subject, nc.Opts.InboxPrefix)
+	return errors.As(err, &e) && e.Subscribe && strings.HasPrefix(e.Subject, nc.Opts.InboxPrefix)
 }
 
-// checkRights logs the rights of a role that are missing, where users have keys. The role works without them as far as it
-// can.
+// checkRights logs the missing rights of a role if the user has a key. The role works without them as far as
+// possible.
 func (n NATS) checkRights(ctx context.Context, conn *bus.Conn, role string, log zerolog.Logger) {
 	if n.NKey == "" && n.Creds == "" {
 		return
 	}
-	if missing := rights.Missing(ctx, conn.NATS(), denied.Of(conn.JetStream()), role); len(missing) > 0 {
-		log.Error().Str(events.LogRole, role).Strs("missing", missing).Msg("rights of this user are missing: " + rights.Cure)
+	if missing := rights.Missing(ctx, conn.NATS(), denied.WatchOf(conn.JetStream()), role); len(missing) > 0 {
+		log.Error().Str(events.LogRole, role).Strs("missing", missing).Msg("rights of this user are missing: " + rights.Hint)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"debrief/events/natsd"
 )
 
-func TestAnAddressThatCannotBeIsRefusedWithoutWhatIsSecretInIt(t *testing.T) {
+func TestInvalidAddressErrorHidesCredentials(t *testing.T) {
 	t.Parallel()
-	special := "what is special in a user, password or token there has to be percent-encoded"
+	special := "percent-encode the special characters of the user, password or token"
 	for address, want := range map[string]string{
 		"nats://s3cret@host:nowhere":               `--nats: nats://…@host:nowhere: invalid port ":nowhere" after host`,
 		"s3cret@ho st":                             `--nats: …@ho st: invalid character " " in host name`,
@@ -49,13 +49,13 @@ func TestAnAddressThatCannotBeIsRefusedWithoutWhatIsSecretInIt(t *testing.T) {
 	}
 }
 
-// done is a role that has nothing to do.
+// done is a role that returns at once.
 type done struct{}
 
 func (done) Run(context.Context, *bus.Conn) error { return nil }
 
-// TestAWorkerDoesNotLogItsToken stands alone, because it takes standard error for itself.
-func TestAWorkerDoesNotLogItsToken(t *testing.T) {
+// TestWorkerDoesNotLogToken is not parallel, because it replaces standard error.
+func TestWorkerDoesNotLogToken(t *testing.T) {
 	srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0", Token: "s3cret"})
 	if err != nil {
 		t.Fatal(err)
@@ -79,12 +79,12 @@ func TestAWorkerDoesNotLogItsToken(t *testing.T) {
 	}
 }
 
-// TestStreamsThatDoNotSuitAreNoServerThatIsAway: to wait for them to change by themselves is in vain.
-func TestStreamsThatDoNotSuitAreNoServerThatIsAway(t *testing.T) {
+// TestUnsuitableStreamsAreNotUnreachable: a stream with another configuration does not change without an operator.
+func TestUnsuitableStreamsAreNotUnreachable(t *testing.T) {
 	t.Parallel()
 	for want, have := range map[string]jetstream.StreamConfig{
-		"stream TASKS has retention Limits, want WorkQueue": {Name: events.StreamTasks, Subjects: []string{"ace.task.*"}, AllowDirect: true},
-		"open stream TASKS: ":                               {Name: "MINE", Subjects: []string{"ace.>"}},
+		"stream TASKS has retention Limits, want WorkQueue": {Name: events.StreamTasks, Subjects: []string{"debrief.task.*"}, AllowDirect: true},
+		"open stream TASKS: ":                               {Name: "MINE", Subjects: []string{"debrief.>"}},
 	} {
 		srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0"})
 		if err != nil {

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// prober is a command that can be asked how another process of it is.
+// prober is a command that can check the health of another process.
 type prober interface {
 	probes() bool
-	ask(ctx context.Context) error
+	probe(ctx context.Context) error
 }
 
 func (h Health) probes() bool { return h.Probe }
 
-// ask asks the process whose health checks are at the address whether it is ready.
-func (h Health) ask(ctx context.Context) error {
+// probe checks whether the process with this health address is ready.
+func (h Health) probe(ctx context.Context) error {
 	if err := h.Check(); err != nil {
 		return err
 	}
 	if h.Health == "" {
-		return Exit(ExitUsage, errors.New("--probe: needs the --health of the program to ask"))
+		return Exit(ExitUsage, errors.New("--probe: requires --health"))
 	}
 	host, port, err := net.SplitHostPort(h.Health)
 	if err != nil {
 		return Exit(ExitUsage, fmt.Errorf("--health: %w", err))
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // it listens everywhere, here too
+		host = "127.0.0.1" // it listens on all interfaces
 	}
 	url := "http://" + net.JoinHostPort(host, port) + "/readyz"
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -45,7 +45,7 @@ func (h Health) ask(ctx context.Context) error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: %s says %s", url, answer.Status)
+		return fmt.Errorf("not ready: %s returned %s", url, answer.Status)
 	}
 	return nil
 }

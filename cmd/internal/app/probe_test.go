@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestAProbeSaysWhatTheProgramSays(t *testing.T) {
+func TestProbeReportsReadiness(t *testing.T) {
 	t.Parallel()
 	status := http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -20,20 +20,20 @@ func TestAProbeSaysWhatTheProgramSays(t *testing.T) {
 	address := strings.TrimPrefix(server.URL, "http://")
 	_, port, _ := strings.Cut(address, ":")
 	for _, at := range []string{address, "0.0.0.0:" + port, "[::]:" + port, ":" + port} {
-		if err := (Health{Health: at}).ask(t.Context()); err != nil {
+		if err := (Health{Health: at}).probe(t.Context()); err != nil {
 			t.Errorf("%s: got %v, want that it is ready", at, err)
 		}
 	}
 	status = http.StatusServiceUnavailable
-	if err := (Health{Health: address}).ask(t.Context()); ExitCode(err) != ExitFailed || !strings.Contains(err.Error(), "503") {
+	if err := (Health{Health: address}).probe(t.Context()); ExitCode(err) != ExitFailed || !strings.Contains(err.Error(), "503") {
 		t.Errorf("not ready: got %v", err)
 	}
 	server.Close()
-	if err := (Health{Health: address}).ask(t.Context()); ExitCode(err) != ExitFailed {
+	if err := (Health{Health: address}).probe(t.Context()); ExitCode(err) != ExitFailed {
 		t.Errorf("gone: got %v", err)
 	}
 	for _, at := range []string{"", "nowhere"} {
-		if err := (Health{Health: at}).ask(t.Context()); ExitCode(err) != ExitUsage {
+		if err := (Health{Health: at}).probe(t.Context()); ExitCode(err) != ExitUsage {
 			t.Errorf("--health %q: got %v, want a usage error", at, err)
 		}
 	}

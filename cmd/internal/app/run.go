@@ -13,7 +13,7 @@ type Role interface {
 	Run(ctx context.Context, conn *bus.Conn) error
 }
 
-// Run runs roles until the context ends or one of them fails; then all stop.
+// Run runs roles until the context ends or a role fails. Then it stops all roles.
 func Run(ctx context.Context, conn *bus.Conn, roles ...Role) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -22,15 +22,15 @@ func Run(ctx context.Context, conn *bus.Conn, roles ...Role) error {
 	for i, r := range roles {
 		all.Go(func() {
 			defer stop()
-			errs[i] = stopped(ctx, r.Run(ctx, conn))
+			errs[i] = ignoreStop(ctx, r.Run(ctx, conn))
 		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
 }
 
-// stopped is what a role returned, nil if that is only that it was told to stop while it began.
-func stopped(ctx context.Context, err error) error {
+// ignoreStop returns the error of a role, or nil if the role was cancelled while it started.
+func ignoreStop(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -12,13 +12,13 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/generator"
 	"debrief/generator/scoring"
-	"debrief/playbook/natskv"
 	"debrief/reflector"
 )
 
-// canned answers at once: the one lesson there is comes from question 7.
+// canned replies at once. The only lesson is from question 7.
 type canned struct{}
 
 func (canned) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
@@ -37,7 +37,7 @@ func (canned) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 	return chat.Reply{Text: text, Finish: "stop", Model: "canned", Usage: chat.Usage{Calls: 1}}, nil
 }
 
-func TestTasksGoThroughAllThreeRolesToABulletInTheView(t *testing.T) {
+func TestTasksPassAllRoles(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	ctx, stop := context.WithCancel(t.Context())
@@ -49,11 +49,11 @@ func TestTasksGoThroughAllThreeRolesToABulletInTheView(t *testing.T) {
 	for i := range 20 {
 		task := &events.Task{ID: fmt.Sprint(i), Question: fmt.Sprintf("question %d?", i), Target: "41", Evaluator: scoring.ByNumber}
 		task.Book = "b"
-		if _, err := conn.Publish(ctx, task, bus.Marks{}); err != nil {
+		if _, err := conn.Publish(ctx, task, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f, wait, err := natskv.New(conn.JetStream()).Follow(ctx, "b")
+	f, wait, err := deltalog.New(conn.JetStream()).Follow(ctx, "b")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,30 +15,30 @@ import (
 	"debrief/events/redact"
 )
 
-// Setting is one setting of a command: what it is now, and who said so.
+// Setting is one setting of a command, with its value and source.
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"` // flag, DEBRIEF_…, the file's name, or default
 }
 
-// checker is a command that can tell whether its settings can be without touching anything.
+// checker is a command that can validate its settings without side effects.
 type checker interface{ Check() error }
 
-// settings are those of the command that was chosen, in the order of its help.
+// settings returns the settings of the selected command, in the order of its help.
 func (p *parsed) settings() (all []Setting) {
 	for _, flag := range p.flags() {
 		if slices.Contains(unconfigured, flag.Name) || flag.Hidden {
 			continue
 		}
 		_, origin := p.origin(flag)
-		all = append(all, Setting{flag.Name, shown(flag), origin})
+		all = append(all, Setting{flag.Name, displayValue(flag), origin})
 	}
 	return all
 }
 
-// shown is a flag's value, without what nobody is to see.
-func shown(flag *kong.Flag) string {
+// displayValue returns a flag's value without secrets.
+func displayValue(flag *kong.Flag) string {
 	value := flag.Target.Interface()
 	text := fmt.Sprint(value)
 	switch v := reflect.ValueOf(value); {
@@ -49,21 +49,21 @@ func shown(flag *kong.Flag) string {
 	case flag.Name == "nats":
 		return redact.Address(text)
 	}
-	return redact.Text(text) // an address may hold a password, too
+	return redact.Text(text) // an address may contain a password
 }
 
-// blamed is an error that says where the settings that it is about came from.
-type blamed struct {
+// sourcedError is an error with the sources of its settings.
+type sourcedError struct {
 	err  error
 	text string
 }
 
-func (b *blamed) Error() string { return b.text }
-func (b *blamed) Unwrap() error { return b.err }
+func (b *sourcedError) Error() string { return b.text }
+func (b *sourcedError) Unwrap() error { return b.err }
 
-// blame names the file or the variable that a setting came from which an error is about: such an error, or a line of it,
-// begins with the flag. Of what stands on the command line that is enough.
-func (p *parsed) blame(err error) error {
+// addSource adds the file or variable that a setting came from to the error about it. Each line of such an error
+// begins with the flag. Errors about flags of the command line stay unchanged.
+func (p *parsed) addSource(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -75,14 +75,14 @@ func (p *parsed) blame(err error) error {
 				continue
 			}
 			switch by, name := p.origin(flag); {
-			case by == byFile:
+			case by == fromFile:
 				lines[i] = "--config: " + name + ": " + line
-			case by == byEnvironment && !strings.Contains(line, name):
+			case by == fromEnvironment && !strings.Contains(line, name):
 				lines[i] = line + " (from " + name + ")"
 			}
 		}
 	}
-	return &blamed{err, strings.Join(lines, "\n")}
+	return &sourcedError{err, strings.Join(lines, "\n")}
 }
 
 // writeSettings writes settings as a table.
@@ -95,8 +95,8 @@ func writeSettings(out io.Writer, all []Setting) error {
 	return w.Flush()
 }
 
-// ShowSettings prints the settings that a command line would run with, and does not run it. What run, the command line
-// that asks, says for every command holds there, too. The exit code is that of a command line or of settings that cannot be.
+// ShowSettings prints the settings of a command line without running it. The flags of run, the current command line,
+// that are common to all commands apply too. The exit code is 2 if the command line or a setting is invalid.
 func (m Program) ShowSettings(run *kong.Context, args []string, asJSON bool) error {
 	var common []string
 	for _, step := range run.Path {
@@ -111,7 +111,7 @@ func (m Program) ShowSettings(run *kong.Context, args []string, asJSON bool) err
 	return p.show(asJSON)
 }
 
-// show prints the settings, and reports those that cannot be.
+// show prints the settings and returns the errors of invalid ones.
 func (p *parsed) show(asJSON bool) (err error) {
 	all := p.settings()
 	if asJSON {

@@ -10,7 +10,7 @@ import (
 	"debrief/reflector"
 )
 
-func TestAWorkerThatIsStoppedWhileItStartsEndsWell(t *testing.T) {
+func TestStopDuringStart(t *testing.T) {
 	t.Parallel()
 	srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0"})
 	if err != nil {

@@ -17,19 +17,19 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Telemetry are the flags of who is told what became of events. Headers, certificates, compression and sampling have the
-// standard environment variables (OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and so on).
+// Telemetry contains the flags for tracing. Headers, certificates, compression and sampling have the standard
+// environment variables (OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and so on).
 type Telemetry struct {
-	OTLP string `name:"otlp" help:"Collector that traces are sent to, OTLP over HTTP, such as http://127.0.0.1:4318. Without it nothing is traced." placeholder:"URL" env:"DEBRIEF_OTLP,OTEL_EXPORTER_OTLP_ENDPOINT"`
+	OTLP string `name:"otlp" help:"URL of an OTLP/HTTP collector for traces, such as http://127.0.0.1:4318. Default: no tracing." placeholder:"URL" env:"DEBRIEF_OTLP,OTEL_EXPORTER_OTLP_ENDPOINT"`
 }
 
 const (
-	exportWait = 5 * time.Second // of one request to the collector
-	flushWait  = 3 * time.Second // for what is left, at the stop
+	exportTimeout = 5 * time.Second // timeout of one request to the collector
+	flushTimeout  = 3 * time.Second // timeout of the flush at the end
 )
 
-// trace begins to send traces where the flag asks for it. Flush sends what is left and ends it; the collector can make it
-// wait, and nothing else: spans queue in memory, at most 2,048 of them, and what finds the queue full is dropped.
+// trace starts to send traces if the flag is set. Flush sends the remaining spans and stops. Only flush waits for the
+// collector: at most 2,048 spans queue in memory, and further spans are dropped.
 func (t Telemetry) trace(ctx context.Context, program string, log zerolog.Logger) (_ context.Context, flush func(), err error) {
 	if t.OTLP == "" {
 		return ctx, func() {}, nil
@@ -38,7 +38,7 @@ func (t Telemetry) trace(ctx context.Context, program string, log zerolog.Logger
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
 		return ctx, nil, Exit(ExitUsage, errors.New("--otlp: must be like http://host:4318, without user or password"))
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.JoinPath("v1/traces").String()), otlptracehttp.WithTimeout(exportWait))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.JoinPath("v1/traces").String()), otlptracehttp.WithTimeout(exportTimeout))
 	if err != nil {
 		return ctx, nil, Exit(ExitUsage, fmt.Errorf("--otlp: %w", err))
 	}
@@ -48,23 +48,23 @@ func (t Telemetry) trace(ctx context.Context, program string, log zerolog.Logger
 	if err != nil {
 		return ctx, nil, Exit(ExitUsage, fmt.Errorf("--otlp: %w", err))
 	}
-	seldom := rate.Sometimes{Interval: time.Minute} // a collector that is away fails every few seconds
+	warnings := rate.Sometimes{Interval: time.Minute} // an unavailable collector fails every few seconds
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		seldom.Do(func() { log.Warn().Err(err).Msg("traces are lost") })
+		warnings.Do(func() { log.Warn().Err(err).Msg("traces were lost") })
 	}))
 	limits := sdk.NewSpanLimits()
-	limits.AttributeValueLengthLimit = 256 // names are shorter, and some are other people's
+	limits.AttributeValueLengthLimit = 256 // our names are shorter; foreign ones may be long
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about), sdk.WithRawSpanLimits(limits))
 	return context.WithValue(ctx, tracerKey{}, provider.Tracer("debrief")), func() {
-		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWait)
+		flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
-		if err := provider.Shutdown(soon); err != nil {
-			log.Warn().Err(err).Msg("the last traces are lost")
+		if err := provider.Shutdown(flushCtx); err != nil {
+			log.Warn().Err(err).Msg("the last traces were lost")
 		}
 	}, nil
 }
 
-// serviceName is debrief-generator of generator, and debrief of debrief.
+// serviceName returns "debrief" for debrief and "debrief-" plus the program's name for the others.
 func serviceName(program string) string {
 	if program == "debrief" {
 		return program
@@ -74,7 +74,7 @@ func serviceName(program string) string {
 
 type tracerKey struct{}
 
-// tracer is the one that the program's flags ask for, nil for none.
+// tracer returns the tracer of the context, nil if tracing is off.
 func tracer(ctx context.Context) trace.Tracer {
 	t, _ := ctx.Value(tracerKey{}).(trace.Tracer)
 	return t

@@ -23,7 +23,7 @@ import (
 	"debrief/reflector"
 )
 
-// attr is an attribute of a span as text, "" where it has none.
+// attr returns an attribute of a span as text, "" without one.
 func attr(s tracetest.SpanStub, key string) string {
 	for _, a := range s.Attributes {
 		if string(a.Key) == key {
@@ -33,7 +33,7 @@ func attr(s tracetest.SpanStub, key string) string {
 	return ""
 }
 
-// TestOneTraceFromSubmissionToAppliedDelta follows tasks through the three roles. The model fails now and then, as models do.
+// TestOneTraceFromSubmissionToAppliedDelta follows tasks through the three roles. Some model calls fail.
 func TestOneTraceFromSubmissionToAppliedDelta(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -46,7 +46,7 @@ func TestOneTraceFromSubmissionToAppliedDelta(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	models := httptest.NewServer(simulated.Handler(simulated.Options{Seed: 1, Fail: 0.2}))
+	models := httptest.NewServer(simulated.Handler(simulated.Options{Seed: 1, FaultRate: 0.2}))
 	defer models.Close()
 	flags := Model{Model: simulated.Name, BaseURL: models.URL + "/v1", Timeout: 10 * time.Second, MaxConcurrent: 4}
 	model, err := flags.Client(events.RoleGenerator)
@@ -61,11 +61,11 @@ func TestOneTraceFromSubmissionToAppliedDelta(t *testing.T) {
 	}()
 
 	const n = 12
-	train, _ := simulated.Draw(1, n, 1)
+	train, _ := simulated.GenerateTasks(1, n, 1)
 	traces := make([]string, n)
 	for i := range train {
 		train[i].Book = "b"
-		r, err := conn.Publish(t.Context(), &train[i], bus.Marks{})
+		r, err := conn.Publish(t.Context(), &train[i], bus.PublishOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestOneTraceFromSubmissionToAppliedDelta(t *testing.T) {
 	for _, s := range all {
 		byID[s.SpanContext.SpanID()] = s
 	}
-	taught := slices.DeleteFunc(traces, func(id string) bool { // not by an answer that was right
+	taught := slices.DeleteFunc(traces, func(id string) bool { // right answers teach nothing
 		return !slices.ContainsFunc(all, func(s tracetest.SpanStub) bool {
 			return s.Name == "curator reflection" && s.SpanContext.TraceID().String() == id
 		})
@@ -156,7 +156,7 @@ func TestOneTraceFromSubmissionToAppliedDelta(t *testing.T) {
 	if calls < 2*len(taught) || failedAttempts == 0 {
 		t.Errorf("got %d model calls with %d failed attempts, want at least %d, some failed", calls, failedAttempts, 2*len(taught))
 	}
-	for _, s := range all { // a question begins so, and its answer is in the reflection
+	for _, s := range all { // the beginning of a question, and an answer in a reflection
 		for _, text := range []string{fmt.Sprint(s.Attributes), fmt.Sprint(s.Events), s.Status.Description} {
 			if strings.Contains(text, "Invoice") || strings.Contains(text, "total") {
 				t.Errorf("span %s holds what was said: %s", s.Name, text)
@@ -165,7 +165,7 @@ func TestOneTraceFromSubmissionToAppliedDelta(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCollectorIsRefused(t *testing.T) {
+func TestInvalidCollectorIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"collector:4318", "ftp://collector", "http://", "http://ann:secret@collector:4318", "http://%zz"} {
 		_, _, err := Telemetry{OTLP: url}.trace(t.Context(), "generator", Common{}.Logger())

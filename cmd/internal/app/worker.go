@@ -18,47 +18,47 @@ import (
 	"debrief/reflector"
 )
 
-// Generator, Reflector and Curator are the flags of the roles.
+// Generator, Reflector and Curator contain the flags of the roles.
 type (
 	Generator struct {
 		generator.Config `embed:""`
 
-		GeneratorPrompt string `name:"generator-prompt" help:"File with what the generator's model is told before the playbook, in place of the built-in instructions; the form of the answer is asked for all the same." type:"path" placeholder:"FILE"`
+		GeneratorPrompt string `name:"generator-prompt" help:"File with the generator's instructions, in place of the built-in ones. The answer format is added." type:"path" placeholder:"FILE"`
 	}
-	// Serving says whether a generator does nothing but serve.
-	Serving struct {
-		ServeOnly bool `help:"Answer no tasks: serve contexts to agents that call their own model."`
+	// ServeFlags contains the flag for a generator that runs no tasks.
+	ServeFlags struct {
+		ServeOnly bool `help:"Run no tasks: only serve contexts to agents that call their own model."`
 	}
 	Reflector struct {
 		reflector.Config `embed:""`
 
-		ReflectorPrompt string `name:"reflector-prompt" help:"File with what the reflector's model is told to look for, in place of the built-in instructions; the form of the answer is asked for all the same." type:"path" placeholder:"FILE"`
+		ReflectorPrompt string `name:"reflector-prompt" help:"File with the reflector's instructions, in place of the built-in ones. The answer format is added." type:"path" placeholder:"FILE"`
 	}
 	Curator struct {
 		curator.Config `embed:""`
 
-		CacheDir string `name:"cache-dir" help:"Directory for the index of covered ids: 16 bytes per id, built again from the log when it is missing; 'none' keeps it in memory. Default: the user's cache directory; of 'up', a folder of --data." placeholder:"DIR"`
+		CacheDir string `name:"cache-dir" help:"Directory for the index of covered ids; 'none' keeps it in memory. Default: the user's cache directory, or a folder of --data." placeholder:"DIR"`
 	}
 )
 
-// Settings are the generator's configuration with the instructions that the flag names.
+// Settings returns the generator's configuration with the instructions from the file.
 func (g Generator) Settings() (cfg generator.Config, err error) {
 	cfg = g.Config
 	cfg.Instructions, err = instructions("--generator-prompt", g.GeneratorPrompt)
 	return cfg, err
 }
 
-// Settings are the reflector's configuration with the instructions that the flag names.
+// Settings returns the reflector's configuration with the instructions from the file.
 func (r Reflector) Settings() (cfg reflector.Config, err error) {
 	cfg = r.Config
 	cfg.Instructions, err = instructions("--reflector-prompt", r.ReflectorPrompt)
 	return cfg, err
 }
 
-// maxInstructions bounds a file of instructions, in bytes: they are in every prompt.
+// maxInstructions limits the size of a file with instructions, in bytes. They are part of every prompt.
 const maxInstructions = 64 << 10
 
-// instructions are the text of a file that a flag names, "" where it names none.
+// instructions returns the text of the file that a flag names, "" if it names none.
 func instructions(flag, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -74,22 +74,22 @@ func instructions(flag, name string) (string, error) {
 	case err != nil:
 		err = fmt.Errorf("%s: %w", flag, err)
 	case len(data) > maxInstructions:
-		err = fmt.Errorf("%s: %s: is longer than %d bytes", flag, name, maxInstructions)
+		err = fmt.Errorf("%s: %s: longer than %d bytes", flag, name, maxInstructions)
 	case text == "":
 		err = fmt.Errorf("%s: %s: is empty; leave the flag out for the built-in instructions", flag, name)
 	case !utf8.ValidString(text):
-		err = fmt.Errorf("%s: %s: is no text in UTF-8", flag, name)
+		err = fmt.Errorf("%s: %s: not UTF-8", flag, name)
 	default:
 		return text, nil
 	}
 	return "", Exit(ExitUsage, err)
 }
 
-// Service is the door for outside agents over NATS.
-func Service(m *metrics.Metrics) generator.Door {
-	told := m.Door(metrics.NATS)
-	return func(conn *bus.Conn, desk *generator.Desk) (closed func(), err error) {
-		closed, err = service.Serve(conn.NATS(), desk, *conn.Log(), told)
+// NATSEndpoint returns the NATS endpoint for outside agents.
+func NATSEndpoint(m *metrics.Metrics) generator.Endpoint {
+	report := m.Endpoint(metrics.NATS)
+	return func(conn *bus.Conn, desk *generator.ContextBuilder) (closed func(), err error) {
+		closed, err = service.Serve(conn.NATS(), desk, *conn.Log(), report)
 		if err != nil {
 			return nil, fmt.Errorf("serve contexts over NATS: %w", err)
 		}
@@ -97,18 +97,18 @@ func Service(m *metrics.Metrics) generator.Door {
 	}
 }
 
-// Worker is a worker program: flags, connection, health.
+// Worker contains the flags of a worker program.
 type Worker struct {
 	Common
 	NATS
 	Health
 }
 
-// Check reports settings that cannot be.
+// Check returns an error for each invalid setting.
 func (w Worker) Check() error { return errors.Join(w.NATS.Check(), w.Health.Check()) }
 
-// Work runs a role until the context ends. The program is ready when so many roles take messages: one, or none where it
-// does nothing but serve.
+// Work runs a role until the context ends. The program is ready when this number of roles takes messages: one, or
+// zero if it only serves contexts.
 func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Metrics, r Role) error {
 	log := w.Logger()
 	nc, err := w.Dial(name, log)
@@ -118,7 +118,7 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 	defer nc.Close()
 	conn, err := w.Open(ctx, nc, name, log)
 	if err != nil {
-		return stopped(ctx, err)
+		return ignoreStop(ctx, err)
 	}
 	w.checkRights(ctx, conn, name, log)
 	stop, err := w.Serve(conn, m, name, roles, log)
@@ -127,7 +127,7 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 	}
 	defer stop()
 	log.Info().Str("server", redact.Address(nc.ConnectedUrl())).Msg(name + " is running")
-	if err = Run(ctx, conn, r); bus.Unreachable(err) { // it went away while the role began
+	if err = Run(ctx, conn, r); bus.Unreachable(err) { // it became unavailable while the role started
 		return Exit(ExitUnreachable, err)
 	}
 	return err

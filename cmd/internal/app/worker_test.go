@@ -24,11 +24,11 @@ func TestInstructionsComeFromAFile(t *testing.T) {
 		t.Errorf("got %q, %v; want ours", cfg.Instructions, err)
 	}
 	for want, name := range map[string]string{
-		"no such file":        filepath.Join(t.TempDir(), "none"),
-		"is empty":            write(" \n"),
-		"longer than 65536":   write(strings.Repeat("x", maxInstructions+1)),
-		"is no text in UTF-8": write("\xff\xfe"),
-		"is a directory":      t.TempDir(),
+		"no such file":      filepath.Join(t.TempDir(), "none"),
+		"is empty":          write(" \n"),
+		"longer than 65536": write(strings.Repeat("x", maxInstructions+1)),
+		"not UTF-8":         write("\xff\xfe"),
+		"is a directory":    t.TempDir(),
 	} {
 		r := Reflector{ReflectorPrompt: name}
 		_, err := r.Settings()

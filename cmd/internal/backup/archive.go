@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Names of entries. Those between are pieces: <stream>/<number from 000001>.
+// Names of entries. The entries between them are pieces: <stream>/<number from 000001>.
 const (
 	headName     = "debrief-backup.json"
 	manifestName = "manifest.json"
@@ -26,7 +26,7 @@ const (
 	maxManifest = 4 << 20
 )
 
-// head is the first entry: what this is.
+// head is the first entry. It identifies the format.
 type head struct {
 	Format  string    `json:"format"` // debrief-backup
 	Version int       `json:"version"`
@@ -35,26 +35,26 @@ type head struct {
 
 const formatName = "debrief-backup"
 
-// Manifest is the last entry: what the archive holds.
+// Manifest is the last entry. It describes the contents of the archive.
 type Manifest struct {
 	Created   time.Time         `json:"created"`
-	Took      time.Duration     `json:"took_ns"`
-	Program   string            `json:"program"`   // version of debrief that wrote it
-	Server    string            `json:"server"`    // version of the server that it is of: an older one may not read it
-	Positions map[string]uint64 `json:"positions"` // by role: everything at or under it was settled before the first stream was taken
-	Streams   []Stream          `json:"streams"`   // in the order in which they were taken
+	Duration  time.Duration     `json:"took_ns"`
+	Program   string            `json:"program"`   // version of debrief that wrote the archive
+	Server    string            `json:"server"`    // version of the server that made the snapshots; an older one may not read them
+	Positions map[string]uint64 `json:"positions"` // by role: everything up to it was acknowledged before the first snapshot
+	Streams   []Stream          `json:"streams"`   // in the order of their snapshots
 }
 
 // Stream is one stream of an archive.
 type Stream struct {
 	Name    string          `json:"name"`
 	State   State           `json:"state"`
-	Removed uint64          `json:"removed,omitempty"` // so many messages went while it was taken, and may be missing in it
+	Removed uint64          `json:"removed,omitempty"` // messages removed during the snapshot, which may be missing in it
 	Pieces  int             `json:"pieces"`
-	Size    int64           `json:"size"`   // of the snapshot, in bytes, as the archive holds it
-	SHA256  string          `json:"sha256"` // of the same, hex
+	Size    int64           `json:"size"`   // bytes of the snapshot in the archive
+	SHA256  string          `json:"sha256"` // of the snapshot; hexadecimal
 	Config  json.RawMessage `json:"config"`
-	Server  json.RawMessage `json:"server_state"` // State as the server gave it
+	Server  json.RawMessage `json:"server_state"` // State in the server's encoding
 }
 
 // writer writes an archive.
@@ -96,29 +96,30 @@ func (w *writer) close(m *Manifest) error {
 	return w.tar.Close()
 }
 
-// DamagedError is returned of a file that is no backup, or not the one that was written. Nothing was changed then.
-type DamagedError struct{ What string }
+// InvalidError is returned for a file that is not a backup, or that was changed since it was written. Nothing was
+// restored.
+type InvalidError struct{ Reason string }
 
-func (e *DamagedError) Error() string { return "the backup cannot be used: " + e.What }
+func (e *InvalidError) Error() string { return "invalid backup: " + e.Reason }
 
-func damaged(format string, args ...any) error { return &DamagedError{fmt.Sprintf(format, args...)} }
+func damaged(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
-// walk goes through an archive, which may be anybody's: entries are told by their exact names, nothing is ever written
-// under one, and no entry is read that is larger than what we write. It calls fn with each piece, and returns the
-// manifest, held against what was read.
+// walk reads an archive, which may come from an untrusted source. Entries are identified by their exact names, no
+// file is written, and an entry larger than those of our archives is an error. walk calls fn with each piece. It
+// verifies the manifest against the pieces and returns it.
 func walk(in io.Reader, fn func(stream string, data []byte) error) (*Manifest, error) {
 	t := tar.NewReader(in)
 	data, name, err := next(t, maxHead)
 	var h head
 	if err != nil || name != headName || json.Unmarshal(data, &h) != nil || h.Format != formatName {
-		return nil, damaged("it is none of 'debrief backup create'")
+		return nil, damaged("not written by 'debrief backup create'")
 	}
 	if h.Version != format {
-		return nil, damaged("it is of format %d, this program knows %d: take a newer program", h.Version, format)
+		return nil, damaged("format %d, this program supports %d: use a newer program", h.Version, format)
 	}
 	var found []Stream
 	var hashed sum
-	settle := func() {
+	setHash := func() {
 		if n := len(found); n > 0 {
 			found[n-1].SHA256 = hashed.String()
 		}
@@ -126,28 +127,28 @@ func walk(in io.Reader, fn func(stream string, data []byte) error) (*Manifest, e
 	for {
 		data, name, err := next(t, maxManifest)
 		if errors.Is(err, io.EOF) {
-			return nil, damaged("it ends without its manifest: it was cut short")
+			return nil, damaged("truncated: manifest missing")
 		}
 		if err != nil {
 			return nil, err
 		}
 		if name == manifestName {
-			settle()
+			setHash()
 			m, err := check(data, found)
 			if err != nil {
 				return nil, err
 			}
 			if _, _, err := next(t, 0); !errors.Is(err, io.EOF) {
-				return nil, damaged("something follows its manifest")
+				return nil, damaged("unexpected data after the manifest")
 			}
 			return m, nil
 		}
 		stream, number, _ := strings.Cut(name, "/")
 		if !slices.Contains(Streams(), stream) || len(data) > chunk {
-			return nil, damaged("entry %.60q: is none of a backup's", name)
+			return nil, damaged("entry %.60q: unknown", name)
 		}
 		if n := len(found); n == 0 || found[n-1].Name != stream {
-			settle()
+			setHash()
 			hashed = newSum()
 			found = append(found, Stream{Name: stream})
 		}
@@ -166,50 +167,50 @@ func walk(in io.Reader, fn func(stream string, data []byte) error) (*Manifest, e
 	}
 }
 
-// next is the next entry, of at most so many bytes.
-func next(t *tar.Reader, most int64) (data []byte, name string, err error) {
+// next returns the next entry. An entry larger than limit is an error.
+func next(t *tar.Reader, limit int64) (data []byte, name string, err error) {
 	h, err := t.Next()
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, "", err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, "", damaged("it was cut short")
+		return nil, "", damaged("truncated")
 	case errors.Is(err, tar.ErrHeader):
 		return nil, "", damaged("%v", err)
 	case err != nil:
 		return nil, "", fmt.Errorf("read: %w", err)
 	case h.Typeflag != tar.TypeReg:
-		return nil, "", damaged("entry %.60q: is no plain file", h.Name)
-	case h.Size > most:
-		return nil, "", damaged("entry %.60q: has %d bytes, more than any of a backup's", h.Name, h.Size)
+		return nil, "", damaged("entry %.60q: not a regular file", h.Name)
+	case h.Size > limit:
+		return nil, "", damaged("entry %.60q: too large: %d bytes", h.Name, h.Size)
 	}
 	data = make([]byte, h.Size)
 	if _, err := io.ReadFull(t, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) && h.Size > 0 {
-		return nil, "", damaged("it was cut short")
+		return nil, "", damaged("truncated")
 	} else if err != nil && !errors.Is(err, io.EOF) {
 		return nil, "", fmt.Errorf("read: %w", err)
 	}
 	return data, h.Name, nil
 }
 
-// check holds a manifest against what was found.
+// check verifies a manifest against the streams that were read.
 func check(data []byte, found []Stream) (*Manifest, error) {
 	m := new(Manifest)
 	if err := json.Unmarshal(data, m); err != nil {
-		return nil, damaged("its manifest: %v", err)
+		return nil, damaged("manifest: %v", err)
 	}
 	if len(m.Streams) != len(found) {
-		return nil, damaged("it holds %d streams, its manifest names %d", len(found), len(m.Streams))
+		return nil, damaged("%d streams found, the manifest lists %d", len(found), len(m.Streams))
 	}
 	for i, want := range m.Streams {
 		got := found[i]
 		switch {
 		case got.Name != want.Name:
-			return nil, damaged("it holds %s where its manifest names %.60q", got.Name, want.Name)
+			return nil, damaged("stream %s found, the manifest lists %.60q", got.Name, want.Name)
 		case slices.ContainsFunc(found[:i], func(s Stream) bool { return s.Name == got.Name }):
-			return nil, damaged("it holds %s twice", got.Name)
+			return nil, damaged("duplicate stream %s", got.Name)
 		case got.Pieces != want.Pieces, got.Size != want.Size, got.SHA256 != want.SHA256:
-			return nil, damaged("%s: its hash is not that of the manifest: it was altered", got.Name)
+			return nil, damaged("%s: hash differs from the manifest", got.Name)
 		}
 	}
 	return m, nil

@@ -1,37 +1,39 @@
-// Package backup copies what a pipeline has stored into one file while it runs, and makes a server of that file from which
-// the pipeline goes on as if nothing had happened since: what was counted is not counted again, and what was not, is.
+// Package backup copies the streams of a pipeline into one file while the pipeline runs. A server restored from that
+// file continues from that state: effects that were counted are not counted again, and all others still are.
 //
-// # What is in a backup
+// # Contents of a backup
 //
-// A tar archive: debrief-backup.json (what this is), then each stream as the server's own snapshot of it, cut into pieces
-// <stream>/000001 …, then manifest.json: of each stream its count, first and last sequence, its configuration and the
-// SHA-256 of its snapshot, and the positions of the roles. A snapshot keeps sequences, times and headers, which publishing
-// everything again would not; the deltas' floors, handles and votes rest on those sequences. The hashes tell damage, not
-// malice: whoever can write the file can write its manifest, too.
+// A backup is a tar archive. The first entry, debrief-backup.json, identifies the format. Then follow the server's
+// snapshots of the streams, in pieces <stream>/000001 and so on. The last entry, manifest.json, has for each stream
+// the message count, the first and last sequence, the configuration and the SHA-256 of the snapshot, and also the
+// positions of the roles. Snapshots keep sequences, times and headers, which publishing the messages again would not.
+// The floors of deltas, the handles and the votes depend on the sequences. The hashes detect damage, not attacks: an
+// attacker who can write the file can also write its manifest.
 //
-// The view of the playbooks is in it as well, so that a restored server shows at once what it had.
+// The view of the playbooks is included, so that a restored server has it at once.
 //
-// # Why it can be taken while everything runs
+// # Consistency while the pipeline runs
 //
-// Streams are taken one after the other, so they are of different moments. The order makes every difference one that a
-// crash makes, too:
+// Streams are copied one after the other, so their snapshots have different times. The order makes each difference
+// one that a crash also causes:
 //
-//   - The positions come first. What was settled by then has its effect in what is taken later; what was settled
-//     since is delivered once more after a restore, and found done.
-//   - Tasks come before executions: a task that is gone by then has its execution. Dead letters come after the tasks and
-//     before all else; who requeues letters during a backup should take another.
-//   - The view comes before the deltas, which may be ahead of it as after a crash; the deltas before the reflections and
-//     those before the executions, so that everything a delta or a reflection refers to is there and no sequence that they
-//     know is given out anew. Payloads, which are stored before what refers to them, come last.
+//   - The positions are read first. Everything acknowledged by then has its effect in the later snapshots.
+//     Everything acknowledged since is redelivered after a restore, and its effect is found.
+//   - Tasks are copied before executions: a task that is missing has its execution. Dead letters are copied after
+//     the tasks and before all others. If dead letters are requeued during a backup, take another backup.
+//   - The view is copied before the deltas. The deltas may be ahead of it, as after a crash. The deltas are copied
+//     before the reflections, and these before the executions. Everything that a delta or a reflection refers to
+//     is therefore included, and no sequence is used a second time. Payloads are stored before the messages that
+//     refer to them, so they are copied last.
 //
-// A snapshot ends at one sequence, and yet lacks what is removed while the server copies: a value that a later one took
-// the place of is then gone without the later one. That does no harm to a task (it is settled, and its execution copied
-// later), to the view (it is made anew from the deltas), to a vector (it is asked for again) and to a window (it lacks its
-// oldest). The state of a run is copied again until it stood still. How much was removed is in the manifest, and no more
-// than that may be missing after a restore.
+// A snapshot ends at one sequence, but it lacks messages that are removed during the copy. If a newer value replaces
+// an old one, the snapshot may have neither. This is harmless for tasks (acknowledged, and the execution is copied
+// later), for the view (rebuilt from the deltas), for vectors (embedded again) and for windows (the oldest entries
+// are missing). The state of runs is copied again until nothing was removed meanwhile. The manifest has the number of
+// removed messages, and a restore accepts no larger loss.
 //
-// After a restore everything in it is marked as perhaps published before (bus.MetadataRestored), so that roles look it up
-// in the log itself instead of trusting the server's memory for ids, which is over then.
+// After a restore each stream has a mark (bus.MetadataRestored). With it, roles look up earlier events in the log,
+// because the server's de-duplication window is empty.
 package backup
 
 import (
@@ -52,7 +54,7 @@ import (
 	"debrief/events/denied"
 )
 
-// Streams are the names of all that is in a backup, in the order in which it is taken.
+// Streams returns the names of all streams of a backup, in the order of copying.
 func Streams() []string {
 	return []string{
 		"KV_" + events.BucketRuns, events.StreamTasks, events.StreamDead,
@@ -61,15 +63,15 @@ func Streams() []string {
 	}
 }
 
-// roles with a position, by the stream that it is in. The tasks are a work queue, which has none: what is left is left.
+// roles maps streams to the role with a position in them. TASKS is a work queue and needs no position.
 var roles = map[string]string{
 	events.StreamExecutions: events.RoleReflector, events.StreamReflections: events.RoleCurator,
 }
 
-// Progress is told how many bytes of which stream have been copied.
+// Progress is called with the number of bytes of a stream copied so far.
 type Progress func(stream string, bytes int64)
 
-// Create writes a backup of some streams, or of all where none is named.
+// Create writes a backup of the streams in only, or of all streams if only is empty.
 func Create(ctx context.Context, conn *bus.Conn, only []string, program string, out io.Writer, tell Progress) (*Manifest, error) {
 	began := time.Now().UTC()
 	m := &Manifest{Created: began, Program: program, Server: conn.NATS().ConnectedServerVersion(), Positions: map[string]uint64{}}
@@ -94,18 +96,18 @@ func Create(ctx context.Context, conn *bus.Conn, only []string, program string, 
 		}
 		m.Streams = append(m.Streams, *s)
 	}
-	m.Took = time.Since(began)
+	m.Duration = time.Since(began)
 	if err := w.close(m); err != nil {
 		return nil, fmt.Errorf("write the backup: %w", err)
 	}
 	return m, nil
 }
 
-// stillTries is how often the state of runs is copied until nothing of it is removed meanwhile. It is small and takes
-// milliseconds; a run writes its state every few samples.
-const stillTries = 50
+// runsAttempts limits the snapshots of the runs until nothing is removed during one. The stream is small, and a
+// snapshot takes milliseconds. A run writes its state every few samples.
+const runsAttempts = 50
 
-// copyStream writes one stream into the archive.
+// copyStream writes one stream to the archive.
 func copyStream(ctx context.Context, conn *bus.Conn, name string, w *writer, tell Progress) (*Stream, error) {
 	s, sum := &Stream{Name: name}, newSum()
 	add := func(data []byte) error {
@@ -118,11 +120,11 @@ func copyStream(ctx context.Context, conn *bus.Conn, name string, w *writer, tel
 		return w.piece(name, s.Pieces, data)
 	}
 	if name != "KV_"+events.BucketRuns {
-		if err := s.take(ctx, conn, add); err != nil {
+		if err := s.snapshot(ctx, conn, add); err != nil {
 			return nil, err
 		}
 	} else {
-		pieces, err := s.takeStill(ctx, conn)
+		pieces, err := s.snapshotStable(ctx, conn)
 		if err != nil {
 			return nil, err
 		}
@@ -136,10 +138,10 @@ func copyStream(ctx context.Context, conn *bus.Conn, name string, w *writer, tel
 	return s, nil
 }
 
-// take copies the stream and notes what was removed from it meanwhile.
-func (s *Stream) take(ctx context.Context, conn *bus.Conn, fn func([]byte) error) (err error) {
-	err = denied.Do(ctx, denied.Of(conn.JetStream()), s.Name, func(ctx context.Context) (err error) {
-		s.Config, s.Server, err = take(ctx, conn.NATS(), s.Name, fn)
+// snapshot copies the stream and counts the messages removed meanwhile.
+func (s *Stream) snapshot(ctx context.Context, conn *bus.Conn, fn func([]byte) error) (err error) {
+	err = denied.Do(ctx, denied.WatchOf(conn.JetStream()), s.Name, func(ctx context.Context) (err error) {
+		s.Config, s.Server, err = snapshot(ctx, conn.NATS(), s.Name, fn)
 		return err
 	})
 	if err != nil {
@@ -157,11 +159,11 @@ func (s *Stream) take(ctx context.Context, conn *bus.Conn, fn func([]byte) error
 	return nil
 }
 
-// takeStill copies the stream into memory, until nothing was removed from it meanwhile.
-func (s *Stream) takeStill(ctx context.Context, conn *bus.Conn) (pieces [][]byte, err error) {
-	for range stillTries {
+// snapshotStable copies the stream into memory, until nothing was removed from it meanwhile.
+func (s *Stream) snapshotStable(ctx context.Context, conn *bus.Conn) (pieces [][]byte, err error) {
+	for range runsAttempts {
 		pieces = nil
-		err := s.take(ctx, conn, func(data []byte) error {
+		err := s.snapshot(ctx, conn, func(data []byte) error {
 			pieces = append(pieces, data)
 			return nil
 		})
@@ -169,42 +171,42 @@ func (s *Stream) takeStill(ctx context.Context, conn *bus.Conn) (pieces [][]byte
 			return pieces, err
 		}
 	}
-	return nil, fmt.Errorf("it was written to each of %d times: take the backup again when fewer runs are at work", stillTries)
+	return nil, fmt.Errorf("changed during each of %d snapshots: repeat the backup when fewer runs are active", runsAttempts)
 }
 
-// Verify reads all of a backup and returns its manifest, or a *DamagedError.
+// Verify reads a whole backup and returns its manifest, or a *InvalidError.
 func Verify(in io.Reader) (*Manifest, error) { return walk(in, nil) }
 
-// InUseError is returned when streams that a restore would make hold something.
-type InUseError struct{ Streams []string }
+// NotEmptyError is returned if streams to restore are not empty.
+type NotEmptyError struct{ Streams []string }
 
-func (e *InUseError) Error() string {
-	return "there is something stored already in " + strings.Join(e.Streams, ", ")
+func (e *NotEmptyError) Error() string {
+	return "streams are not empty: " + strings.Join(e.Streams, ", ")
 }
 
-// Restore makes streams of a backup that was verified. Streams of the same names must be empty, or else, with replace, are
-// deleted with all that is in them. Cut short it leaves some of them made: it is to be done again, with replace.
+// Restore creates the streams of a verified backup. Existing streams of these names must be empty; with replace they
+// are deleted with their contents. An interrupted restore leaves some streams behind: repeat it with replace.
 //
-// A stream that is configured otherwise than this program configures it is refused, before anything is touched: a
-// forged file could make the server republish into the log of the playbooks.
+// Restore changes nothing and returns an error if the configuration of a stream differs from this program's. A forged
+// file could otherwise make the server republish messages into the log of the playbooks.
 func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.Reader, replicas int, replace bool, tell Progress) error {
 	if err := m.checkConfigs(); err != nil {
 		return err
 	}
-	if err := clearWay(ctx, conn, m, replace); err != nil {
+	if err := deleteStreams(ctx, conn, m, replace); err != nil {
 		return err
 	}
-	// The pieces are read as one stream after the other, while the server takes each.
-	var given chan error // of the stream that is being given
+	// The pieces of a stream are written to a pipe from which restoreOne reads.
+	var result chan error // the result of restoreOne for the current stream
 	var pipe *io.PipeWriter
 	var sent int64
 	finish := func(err error) error {
 		if pipe == nil {
 			return nil
 		}
-		pipe.CloseWithError(err) // nil is the end
+		pipe.CloseWithError(err) // nil ends the stream
 		pipe = nil
-		return <-given
+		return <-result
 	}
 	current := ""
 	_, err := walk(in, func(name string, data []byte) error {
@@ -214,15 +216,15 @@ func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.Reader, rep
 			}
 			i := slices.IndexFunc(m.Streams, func(s Stream) bool { return s.Name == name })
 			if i < 0 {
-				return damaged("it has changed since it was verified")
+				return damaged("changed since the verification")
 			}
 			var r *io.PipeReader
 			r, pipe = io.Pipe()
-			current, sent, given = name, 0, make(chan error, 1)
+			current, sent, result = name, 0, make(chan error, 1)
 			go func() {
 				err := restoreOne(ctx, conn, m, &m.Streams[i], r, replicas)
-				r.CloseWithError(cmpErr(err, io.ErrClosedPipe))
-				given <- err
+				r.CloseWithError(firstErr(err, io.ErrClosedPipe))
+				result <- err
 			}()
 		}
 		sent += int64(len(data))
@@ -237,7 +239,7 @@ func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.Reader, rep
 	return errors.Join(err, finish(err))
 }
 
-// checkConfigs refuses a stream whose configuration is not this program's.
+// checkConfigs returns an error for a stream configuration that is not this program's.
 func (m *Manifest) checkConfigs() error {
 	for _, s := range m.Streams {
 		if err := bus.CheckConfig(s.Name, s.Config, s.State.Bytes); err != nil {
@@ -247,8 +249,8 @@ func (m *Manifest) checkConfigs() error {
 	return nil
 }
 
-// clearWay deletes what is in the way, if it may.
-func clearWay(ctx context.Context, conn *bus.Conn, m *Manifest, replace bool) error {
+// deleteStreams deletes the streams to restore. Without replace it returns an error if one of them is not empty.
+func deleteStreams(ctx context.Context, conn *bus.Conn, m *Manifest, replace bool) error {
 	js := conn.JetStream()
 	var there, full []string
 	for _, s := range m.Streams {
@@ -265,7 +267,7 @@ func clearWay(ctx context.Context, conn *bus.Conn, m *Manifest, replace bool) er
 		}
 	}
 	if len(full) > 0 && !replace {
-		return &InUseError{full}
+		return &NotEmptyError{full}
 	}
 	for _, name := range there {
 		if err := js.DeleteStream(ctx, name); err != nil {
@@ -275,14 +277,14 @@ func clearWay(ctx context.Context, conn *bus.Conn, m *Manifest, replace bool) er
 	return nil
 }
 
-// restoreOne makes one stream, and the durable of its role where that stood.
+// restoreOne restores one stream, and the durable of its role at its position.
 func restoreOne(ctx context.Context, conn *bus.Conn, m *Manifest, s *Stream, in io.Reader, replicas int) error {
 	config, err := configFor(s, replicas)
 	if err != nil {
-		return damaged("%s: its configuration: %v", s.Name, err)
+		return damaged("%s: configuration: %v", s.Name, err)
 	}
-	got, err := denied.Call(ctx, denied.Of(conn.JetStream()), s.Name, func(ctx context.Context) (State, error) {
-		return give(ctx, conn.NATS(), s.Name, config, s.Server, in)
+	got, err := denied.Call(ctx, denied.WatchOf(conn.JetStream()), s.Name, func(ctx context.Context) (State, error) {
+		return restore(ctx, conn.NATS(), s.Name, config, s.Server, in)
 	})
 	if err != nil {
 		return fmt.Errorf("restore stream %s: %w", s.Name, err)
@@ -290,33 +292,33 @@ func restoreOne(ctx context.Context, conn *bus.Conn, m *Manifest, s *Stream, in 
 	if got.Messages != s.State.Messages || got.Last != s.State.Last {
 		less := got.Last == s.State.Last && got.Messages < s.State.Messages
 		removed := less && s.State.Messages-got.Messages <= s.Removed
-		aged := less && got.First > s.State.First // the age of what is in it counts on: some of it may have expired meanwhile
+		aged := less && got.First > s.State.First // messages may have expired since the backup
 		if !removed && !aged {
-			return fmt.Errorf("restore stream %s: the server has %d messages up to %d of it, the backup has %d up to %d",
+			return fmt.Errorf("restore stream %s: the server has %d messages up to sequence %d, the backup has %d up to %d",
 				s.Name, got.Messages, got.Last, s.State.Messages, s.State.Last)
 		}
 	}
 	if role := roles[s.Name]; role != "" {
-		return conn.Resume(ctx, role, m.Positions[role])
+		return conn.CreateDurableAfter(ctx, role, m.Positions[role])
 	}
 	return nil
 }
 
-// Replicas is how many servers kept the stream.
+// Replicas returns the number of replicas of the stream.
 func (s *Stream) Replicas() int {
 	var config struct {
 		Replicas int `json:"num_replicas"`
 	}
-	_ = json.Unmarshal(s.Config, &config) // the server wrote it; what is no configuration is refused when it is restored
+	_ = json.Unmarshal(s.Config, &config) // Restore returns an error for an invalid configuration
 	return max(config.Replicas, 1)
 }
 
-// configFor is the configuration of a stream, with as many replicas as are asked for and the mark of what was restored.
-// What this program does not know of it is kept.
+// configFor returns the configuration of a stream with a number of replicas and the mark of a restored stream. It
+// keeps fields that are unknown to this program.
 func configFor(s *Stream, replicas int) (json.RawMessage, error) {
 	config := map[string]any{}
 	d := json.NewDecoder(bytes.NewReader(s.Config))
-	d.UseNumber() // limits do not fit a float
+	d.UseNumber() // a float would lose digits of the limits
 	if err := d.Decode(&config); err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ import (
 	"debrief/events/bus/bustest"
 )
 
-// TestValuesThatAreOverwrittenMeanwhile: the server's snapshots lack values that were overwritten while they were taken.
-// No run may lose its state by that, and what else is missing is not held for damage.
-func TestValuesThatAreOverwrittenMeanwhile(t *testing.T) {
+// TestBackupDuringOverwrites: snapshots lack values that are overwritten during the copy. The state of runs must be
+// complete, and other missing values are not an error.
+func TestBackupDuringOverwrites(t *testing.T) {
 	t.Parallel()
 	const keys = 7
 	conn, _ := bustest.Open(t, bus.Policy{})
@@ -90,8 +90,8 @@ func held(t *testing.T, conn *bus.Conn, bucket string) int {
 	return n
 }
 
-// TestARefusedSnapshotSaysSo at once, and not after as long as a server may be silent.
-func TestARefusedSnapshotSaysSo(t *testing.T) {
+// TestRefusedSnapshotError: the error returns at once, without the server's timeout.
+func TestRefusedSnapshotError(t *testing.T) {
 	t.Parallel()
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),

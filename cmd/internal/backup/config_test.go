@@ -13,8 +13,8 @@ import (
 	"debrief/events/bus/bustest"
 )
 
-// TestAStreamThatIsConfiguredOtherwiseIsRefused names the field, and touches nothing.
-func TestAStreamThatIsConfiguredOtherwiseIsRefused(t *testing.T) {
+// TestRestoreRefusesOtherConfig: the error names the field, and nothing is changed.
+func TestRestoreRefusesOtherConfig(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	var file bytes.Buffer
@@ -29,13 +29,13 @@ func TestAStreamThatIsConfiguredOtherwiseIsRefused(t *testing.T) {
 		"nothing":                    {"EXECUTIONS", "description", "another", true},
 		"a shorter retention":        {"EXECUTIONS", "max_age", time.Duration(24 * time.Hour), true},
 		"no retention at all":        {"EXECUTIONS", "max_age", 1, false},
-		"republish into the log":     {"EXECUTIONS", "republish", map[string]any{"src": "ace.execution.>", "dest": "ace.delta.b"}, false},
+		"republish into the log":     {"EXECUTIONS", "republish", map[string]any{"src": "debrief.execution.>", "dest": "debrief.delta.b"}, false},
 		"a source":                   {"DELTAS", "sources", []any{map[string]any{"name": "EXECUTIONS"}}, false},
 		"a mirror":                   {"DELTAS", "mirror", map[string]any{"name": "EXECUTIONS"}, false},
 		"one message at most":        {"DELTAS", "max_msgs", 1, false},
 		"one message of each book":   {"DELTAS", "max_msgs_per_subject", 1, false},
-		"another subject":            {"DELTAS", "subjects", []any{"ace.delta.*", "ace.execution.*"}, false},
-		"a subject transform":        {"EXECUTIONS", "subject_transform", map[string]any{"src": ">", "dest": "ace.delta.b"}, false},
+		"another subject":            {"DELTAS", "subjects", []any{"debrief.delta.*", "debrief.execution.*"}, false},
+		"a subject transform":        {"EXECUTIONS", "subject_transform", map[string]any{"src": ">", "dest": "debrief.delta.b"}, false},
 		"the oldest are dropped":     {"DELTAS", "discard", "old", false},
 		"in memory":                  {"DELTAS", "storage", "memory", false},
 		"no acknowledgements":        {"REFLECTIONS", "no_ack", true, false},
@@ -45,7 +45,7 @@ func TestAStreamThatIsConfiguredOtherwiseIsRefused(t *testing.T) {
 		"may be purged":              {"DELTAS", "deny_purge", false, false},
 		"counters instead of values": {"KV_playbook", "allow_msg_counter", true, false},
 		"a longer history":           {"KV_playbook", "max_msgs_per_subject", 5, false},
-		"what nobody knows yet":      {"OBJ_blobs", "forward_everything", "ace.delta.b", false},
+		"what nobody knows yet":      {"OBJ_blobs", "forward_everything", "debrief.delta.b", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestAStreamThatIsConfiguredOtherwiseIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = m.checkConfigs()
-			var refused *DamagedError
+			var refused *InvalidError
 			switch {
 			case c.accepted && err != nil:
 				t.Errorf("got %v, want none", err)
@@ -77,7 +77,7 @@ func TestAStreamThatIsConfiguredOtherwiseIsRefused(t *testing.T) {
 			if err := Restore(t.Context(), other, m, bytes.NewReader(file.Bytes()), 1, true, nil); !errors.As(err, &refused) {
 				t.Errorf("restore: got %v, want a refusal", err)
 			}
-			if _, err := other.Streams(t.Context()); err != nil { // all are still there
+			if _, err := other.Streams(t.Context()); err != nil { // all streams still exist
 				t.Error(err)
 			}
 		})

@@ -1,10 +1,10 @@
 // Package console is the only way of the programs to standard output and standard error. Text from agents, models and files
-// must not command the terminal that shows it, so everything written here is cleaned: control characters, bidirectional
-// controls and invalid UTF-8 never reach the terminal. The programs' own control sequences have a type, Sequence.
+// must not control the terminal. Everything written here is therefore cleaned: control characters, bidirectional controls
+// and invalid UTF-8 never reach the terminal. The programs' own control sequences have the type Sequence.
 //
-// Fprintf and its kin also keep each argument on its line. Text that may have several lines is passed as a Block.
+// Fprintf and the other print functions also keep each argument on one line. Text with several lines is passed as a Block.
 //
-// Cleaned characters appear as JSON escapes them (\u001b), so JSON stays JSON with the same value.
+// Cleaned characters appear as JSON escapes (\u001b), so JSON stays valid and keeps its value.
 package console
 
 import (
@@ -24,10 +24,10 @@ var (
 	Stderr = &Writer{&os.Stderr}
 )
 
-// Writer cleans text on its way to a file. It is as safe for concurrent use as the file.
+// Writer writes cleaned text to a file. It is safe for concurrent use if the file is.
 type Writer struct{ file **os.File }
 
-// Write writes cleaned text. The count is that of p's bytes. A character must not be split between two writes.
+// Write writes p as cleaned text and returns the number of bytes of p. A character must not be split between two writes.
 func (w *Writer) Write(p []byte) (int, error) {
 	text := string(p)
 	cleaned := Clean(text)
@@ -40,7 +40,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Sequence is a control sequence that the programs themselves send.
+// Sequence is a control sequence of the programs.
 type Sequence string
 
 // The sequences that the programs use.
@@ -50,28 +50,28 @@ const (
 	Return      Sequence = "\r" // to the beginning of the line
 )
 
-// Control sends a control sequence to w if it is a terminal.
+// Control sends a control sequence to w if w is a terminal.
 func Control(w io.Writer, s Sequence) {
 	if w, ok := w.(*Writer); ok && w.IsTerminal() {
 		_, _ = io.WriteString(w.File(), string(s)) // the text that follows reports the error
 	}
 }
 
-// IsTerminal reports whether a person sees the output.
+// IsTerminal reports whether the output is a terminal.
 func (w *Writer) IsTerminal() bool { return term.IsTerminal(int(w.File().Fd())) }
 
-// File is the file itself, for processes that are started. They clean their own output.
+// File returns the file, for child processes. They clean their own output.
 func (w *Writer) File() *os.File { return *w.file }
 
-// Clean returns text without characters that a terminal would obey. Line breaks and tabs stay; a carriage return before a
+// Clean returns text without characters that control a terminal. Line breaks and tabs stay; a carriage return before a
 // line break is dropped.
 func Clean(text string) string {
-	if !unsafe(text) {
+	if !needsCleaning(text) {
 		return text
 	}
 	var b strings.Builder
 	for _, c := range strings.ToValidUTF8(strings.ReplaceAll(text, "\r\n", "\n"), "\ufffd") {
-		if obeyed(c) {
+		if isControl(c) {
 			fmt.Fprintf(&b, `\u%04x`, c)
 			continue
 		}
@@ -80,7 +80,7 @@ func Clean(text string) string {
 	return b.String()
 }
 
-// Line returns text as Clean does, with a space in the place of each line break and tab.
+// Line returns text like Clean, with each line break and tab replaced by a space.
 func Line(text string) string {
 	return Clean(strings.Map(func(c rune) rune {
 		switch c {
@@ -91,8 +91,8 @@ func Line(text string) string {
 	}, text))
 }
 
-// unsafe reports whether text has something to clean.
-func unsafe(text string) bool {
+// needsCleaning reports whether text has characters to clean.
+func needsCleaning(text string) bool {
 	for i := 0; i < len(text); {
 		if c := text[i]; c < utf8.RuneSelf {
 			if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
@@ -102,7 +102,7 @@ func unsafe(text string) bool {
 			continue
 		}
 		c, n := utf8.DecodeRuneInString(text[i:])
-		if c == utf8.RuneError && n == 1 || obeyed(c) {
+		if c == utf8.RuneError && n == 1 || isControl(c) {
 			return true
 		}
 		i += n
@@ -110,19 +110,19 @@ func unsafe(text string) bool {
 	return false
 }
 
-// obeyed reports whether a terminal obeys a character instead of showing it: controls of C0 and C1, those that turn the
-// reading direction, and separators of lines.
-func obeyed(c rune) bool {
+// isControl reports whether a character controls a terminal: C0 and C1 controls, bidirectional controls, and line and
+// paragraph separators.
+func isControl(c rune) bool {
 	if c == '\n' || c == '\t' {
 		return false
 	}
 	return unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || c == 0x2028 || c == 0x2029
 }
 
-// Values cleans the names and the texts of an event that is logged, in place, one line each.
+// Values cleans the names and texts of a log event in place. Each becomes one line.
 func Values(event map[string]any) {
 	for name, v := range event {
-		event[name] = lines(v)
+		event[name] = cleanValue(v)
 		if clean := Line(name); clean != name {
 			event[clean] = event[name]
 			delete(event, name)
@@ -130,13 +130,13 @@ func Values(event map[string]any) {
 	}
 }
 
-func lines(v any) any {
+func cleanValue(v any) any {
 	switch v := v.(type) {
 	case string:
 		return Line(v)
 	case []any:
 		for i := range v {
-			v[i] = lines(v[i])
+			v[i] = cleanValue(v[i])
 		}
 	case map[string]any:
 		Values(v)

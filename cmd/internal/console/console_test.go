@@ -19,7 +19,7 @@ import (
 
 const attack = "a\x1b]0;title\x07\x1b[31m\u009b2J\u202eb\u2066c\u200ed\u061ce\u2028f\u2029g\x7fh\xffi\nline two\r\tj"
 
-func TestCleanLeavesNothingThatATerminalObeys(t *testing.T) {
+func TestCleanRemovesControls(t *testing.T) {
 	t.Parallel()
 	want := `a\u001b]0;title\u0007\u001b[31m\u009b2J\u202eb\u2066c\u200ed\u061ce\u2028f\u2029g\u007fh` + "\ufffdi\nline two" + `\u000d` + "\tj"
 	if got := Clean(attack); got != want {
@@ -42,8 +42,8 @@ type named string
 
 func (n named) String() string { return "[" + string(n) + "]" }
 
-// TestArgumentsStayOnTheirLine: the format may have line breaks, an argument only as a Block.
-func TestArgumentsStayOnTheirLine(t *testing.T) {
+// TestArgumentsStayOnOneLine: the format may contain line breaks; of the arguments only a Block may.
+func TestArgumentsStayOnOneLine(t *testing.T) {
 	t.Parallel()
 	const text = "a\nforged\t\x1b[1m"
 	for want, print := range map[string]func(*bytes.Buffer) (int, error){
@@ -63,7 +63,7 @@ func TestArgumentsStayOnTheirLine(t *testing.T) {
 	}
 }
 
-// TestJSONKeepsItsValue: what encoding/json leaves is escaped as JSON escapes it.
+// TestJSONKeepsItsValue: cleaned characters are JSON escapes.
 func TestJSONKeepsItsValue(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(map[string]string{"k\u202e": attack})
@@ -75,7 +75,7 @@ func TestJSONKeepsItsValue(t *testing.T) {
 	if err := errors.Join(json.Unmarshal(data, &want), json.Unmarshal([]byte(cleaned), &got)); err != nil {
 		t.Fatal(err)
 	}
-	if want["k\u202e"] != got["k\u202e"] || unsafe(cleaned) {
+	if want["k\u202e"] != got["k\u202e"] || needsCleaning(cleaned) {
 		t.Errorf("got %q, want %q", cleaned, data)
 	}
 }
@@ -85,14 +85,14 @@ func TestLogEventsAreCleaned(t *testing.T) {
 	event := map[string]any{"message": attack, "n": 1.5, "list": []any{attack}, "in" + attack: map[string]any{"x": attack}}
 	Values(event)
 	data, err := json.Marshal(event)
-	if err != nil || unsafe(string(data)) || bytes.Contains(data, []byte(`\u001b`)) && !bytes.Contains(data, []byte(`\\u001b`)) {
+	if err != nil || needsCleaning(string(data)) || bytes.Contains(data, []byte(`\u001b`)) && !bytes.Contains(data, []byte(`\\u001b`)) {
 		t.Errorf("got %s, %v", data, err)
 	}
 }
 
-// TestAllOutputPassesThisPackage reads the source of the programs: none uses the standard streams or prints past this
-// package, so a new command cannot forget to clean what it shows.
-func TestAllOutputPassesThisPackage(t *testing.T) {
+// TestOutputUsesThisPackage parses the source of the programs: none of them uses the standard streams or prints
+// without this package.
+func TestOutputUsesThisPackage(t *testing.T) {
 	t.Parallel()
 	files := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -109,14 +109,14 @@ func TestAllOutputPassesThisPackage(t *testing.T) {
 	if err != nil || files < 50 {
 		t.Fatalf("read %d files: %v", files, err)
 	}
-	// The control: each way past this package is found.
+	// Control: each way around this package is found.
 	got := bypasses(t, "x.go", []byte("package x\nfunc f() { fmt.Println(1); fmt.Printf(`x`); fmt.Print(); os.Stdout.Write(nil); g(os.Stderr); println(1); print(2); fmt.Fprintf(w, ``) }"))
 	if len(got) != 7 {
 		t.Errorf("got %q, want 7", got)
 	}
 }
 
-// bypasses are the places of a file that write to a standard stream.
+// bypasses returns the places in a file that write to a standard stream.
 func bypasses(t *testing.T, name string, source []byte) (found []string) {
 	t.Helper()
 	places := token.NewFileSet()
@@ -148,10 +148,10 @@ func FuzzClean(f *testing.F) {
 	f.Add(attack)
 	f.Fuzz(func(t *testing.T, text string) {
 		got := Clean(text)
-		if unsafe(got) || !utf8.ValidString(got) || Clean(got) != got {
+		if needsCleaning(got) || !utf8.ValidString(got) || Clean(got) != got {
 			t.Errorf("%q: got %q", text, got)
 		}
-		if line := Line(text); unsafe(line) || strings.ContainsAny(line, "\n\t") {
+		if line := Line(text); needsCleaning(line) || strings.ContainsAny(line, "\n\t") {
 			t.Errorf("%q: got the line %q", text, line)
 		}
 	})

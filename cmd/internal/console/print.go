@@ -8,7 +8,7 @@ import (
 // Block is text that may have several lines.
 type Block string
 
-// argument is a value that stays on its line, whatever it is formatted as.
+// argument is a value that is formatted as cleaned text on one line, or as several lines for a Block.
 type argument struct{ value any }
 
 // Format implements fmt.Formatter.
@@ -30,17 +30,17 @@ func arguments(args []any) []any {
 	return out
 }
 
-// Fprintf is fmt.Fprintf with each argument cleaned and on one line, Blocks aside. The format is ours. A width is not given
-// with *.
+// Fprintf is like fmt.Fprintf, but cleans each argument and keeps it on one line, except Blocks. The format is trusted. It
+// must not use * for a width.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, arguments(args)...)
 }
 
-// Fprintln is fmt.Fprintln with each argument cleaned and on one line, Blocks aside.
+// Fprintln is like fmt.Fprintln, but cleans each argument and keeps it on one line, except Blocks.
 func Fprintln(w io.Writer, args ...any) (int, error) { return fmt.Fprintln(w, arguments(args)...) }
 
-// Printf is Fprintf to standard output.
+// Printf prints to standard output with Fprintf.
 func Printf(format string, args ...any) (int, error) { return Fprintf(Stdout, format, args...) }
 
-// Println is Fprintln to standard output.
+// Println prints to standard output with Fprintln.
 func Println(args ...any) (int, error) { return Fprintln(Stdout, args...) }

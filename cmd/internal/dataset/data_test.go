@@ -15,8 +15,8 @@ import (
 	"debrief/cmd/internal/dataset"
 )
 
-// The tests here read data sets of other projects, which are kept beside the checkout and not in it. What the package
-// makes of them is compared with what the raw JSON says by other means.
+// The tests here read data sets of other projects, which are stored outside the repository. They compare the result
+// with an independent reading of the JSON.
 
 type raw struct{ Context, Target string }
 
@@ -28,7 +28,7 @@ func dataFile(t *testing.T, name string, o dataset.Options) (*dataset.Set, []raw
 		t.Skipf("no recorded data: %v (DEBRIEF_DATA names its folder)", err)
 	}
 	set, err := dataset.Read(t.Context(), name, bytes.NewReader(data), o)
-	if err != nil || set.Unread != 0 || set.SHA256 != fmt.Sprintf("%x", sha256.Sum256(data)) {
+	if err != nil || set.Invalid != 0 || set.SHA256 != fmt.Sprintf("%x", sha256.Sum256(data)) {
 		t.Fatalf("got %+v, error %v", set, err)
 	}
 	var lines []raw
@@ -42,7 +42,7 @@ func dataFile(t *testing.T, name string, o dataset.Options) (*dataset.Set, []raw
 	return set, lines
 }
 
-// inQuotes is what a stricter pattern finds, and loose how every one of these contexts ends.
+// inQuotes is a stricter pattern for questions, and loose is the end of all these contexts.
 var (
 	inQuotes = regexp.MustCompile(`Question:\s*"([^"“”]*\?)"\.\s*Answer:$`)
 	loose    = regexp.MustCompile(`(?s)Question:\s*(\S.*\S)\s*\.\s*Answer:$`)

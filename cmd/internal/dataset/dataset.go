@@ -1,14 +1,14 @@
-// Package dataset reads the tasks of runs over a data set, and writes them. A file holds JSON objects, one a line or as
-// one list:
+// Package dataset reads and writes the tasks of a data set. A file contains JSON objects, one on each line or in one
+// list:
 //
 //	{"id": "q1", "question": "…", "context": "…", "target": "…", "evaluator": "numeric", "session": "…"}
 //
-// Only the question is needed. "ground_truth" stands in for "target"; other fields, "metadata" among them, are passed
-// over. A sample without a question is one of the ACE authors' raw ones (ace-agent/ace), {"context", "target"}: its
-// context is the question, or has it inside; see Form.
+// Only the question is required. "ground_truth" is another name for "target". Other fields, such as "metadata", are
+// ignored. A sample without a question is a raw sample of the ACE authors (ace-agent/ace), {"context", "target"}: its
+// context is the question, or contains it; see Form.
 //
-// What cannot be read is a Problem with its line, and reading goes on behind it: no bad line costs another one. Lines of
-// white space are passed over. Nothing is guessed from a file's name, and nothing in a file is executed.
+// A sample that is invalid is a Problem with its line, and reading continues after it. Blank lines are ignored. The
+// name of a file has no meaning, and nothing in a file is executed.
 package dataset
 
 import (
@@ -28,95 +28,95 @@ import (
 	"debrief/events"
 )
 
-// Bounds of what is read.
+// Limits of the input.
 const (
-	MaxSample   = 16 << 20 // bytes of JSON of one sample; a larger one is a Problem
-	MaxSet      = 1 << 30  // bytes of questions, contexts and targets of a Set
-	MaxProblems = 100      // problems that a Set keeps; Unread counts them all
+	MaxSample   = 16 << 20 // bytes of JSON of one sample; a larger sample is a Problem
+	MaxSet      = 1 << 30  // bytes of the questions, contexts and targets of a Set
+	MaxProblems = 100      // problems that a Set keeps; Unread counts all of them
 )
 
-// ErrFormat is returned when nothing in a file is a task.
-var ErrFormat = errors.New(`want JSON objects, one a line or in a list, with "question" (or "context" alone), and "target" where answers are to be judged`)
+// ErrFormat is returned when a file contains no task.
+var ErrFormat = errors.New(`want JSON objects, one on each line or in a list, with "question" (or only "context"), and "target" for scored answers`)
 
-// Form is how a sample's fields become a task.
+// Form is the mapping from the fields of a sample to a task.
 type Form string
 
-// The forms. Without one, a sample with a question is JSON; one without is Formula or FiNER where what it asks for and
-// its target both are that, and ACE where that is not sure.
+// The forms. Without a Form, a sample with a question is JSON. A sample without one is Formula or FiNER if both its
+// context and its target match that form, else ACE.
 const (
 	// JSON samples have a question.
 	JSON Form = "json"
 	// ACE samples without a question ask with the whole of their context.
 	ACE Form = "ace"
-	// Formula samples without a question have it between "Question:" and the last "Answer:" of their context, within
-	// quotes, with a full stop behind it, or without; one that does not asks with all of it. The context stays as it is.
-	// They are judged as numbers.
+	// Formula samples without a question have it in their context, between "Question:" and the last "Answer:". It may
+	// have quotes around it and a full stop after it. Without these marks the question is the whole context. The
+	// context stays unchanged. Answers are scored as numbers.
 	Formula Form = "formula"
-	// FiNER samples are as ACE's. They are judged as lists, tag by tag.
+	// FiNER samples are like ACE samples. Answers are scored as lists of tags.
 	FiNER Form = "finer"
 )
 
-// fields are the names that Options.Fields can map, and what files call them without that.
+// fields maps the names allowed in Options.Fields to their names in files.
 var fields = map[string][]string{
 	"id": {"id"}, "question": {"question"}, "context": {"context"}, "target": {"target", "ground_truth"},
 	"evaluator": {"evaluator"}, "session": {"session"},
 }
 
-// Options say how a file is to be understood. The zero value will do for the forms above.
+// Options control how a file is read. The zero value reads the forms above.
 type Options struct {
-	// Fields has the names that the file uses for ours: {"question": "prompt"}. A name with dots is also looked for
-	// within objects: "input.text".
+	// Fields maps our field names to the names in the file: {"question": "prompt"}. A name with dots may also be a
+	// path into objects: "input.text".
 	Fields map[string]string
-	// Form of all samples; empty tells by each one's content.
+	// Form of all samples; empty detects the form of each sample.
 	Form Form
-	// Evaluator of all samples, whatever they say themselves; empty leaves it to them and to their form.
+	// Evaluator of all samples; empty uses the evaluator of the sample or of its form.
 	Evaluator string
-	// Check says what is wrong with the name of an evaluator: a sample that names one that will not do is a Problem. Nil
-	// takes any.
+	// Check returns an error for the name of an invalid evaluator. A sample with an invalid evaluator is a Problem.
+	// Nil accepts all names.
 	Check func(evaluator string) error
-	// MaxSamples ends the reading after so many tasks; 0 is all.
+	// MaxSamples is the maximum number of tasks to read; 0 reads all.
 	MaxSamples int
 }
 
-// Validate names what is wrong with the options.
+// Validate returns an error for an invalid option.
 func (o *Options) Validate() error {
 	switch o.Form {
 	case "", JSON, ACE, Formula, FiNER:
 	default:
-		return fmt.Errorf("form: %q is none of %s, %s, %s, %s", o.Form, JSON, ACE, Formula, FiNER)
+		return fmt.Errorf("form: unknown %q: want %s, %s, %s or %s", o.Form, JSON, ACE, Formula, FiNER)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
 		if fields[name] == nil {
-			return fmt.Errorf("field %q: is none of %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			return fmt.Errorf("field %q: unknown: want one of %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if o.Fields[name] == "" {
-			return fmt.Errorf("field %q: want the name that the file uses for it", name)
+			return fmt.Errorf("field %q: the name in the file is empty", name)
 		}
 	}
 	if o.MaxSamples < 0 {
-		return fmt.Errorf("max samples: cannot be negative, got %d", o.MaxSamples)
+		return fmt.Errorf("max samples: must be at least 0, got %d", o.MaxSamples)
 	}
 	return nil
 }
 
 // Problem is a sample that could not be read.
 type Problem struct {
-	Line   int    `json:"line"` // that it begins in, from 1
+	Line   int    `json:"line"` // first line of the sample, from 1
 	Reason string `json:"reason"`
 }
 
 func (p *Problem) Error() string { return fmt.Sprintf("line %d: %s", p.Line, p.Reason) }
 
-// Set is a file that was read. Book, purpose, origin and playbook of its tasks are the caller's to set.
+// Set is the contents of a file. The caller sets book, purpose, origin and playbook of the tasks.
 type Set struct {
 	Tasks    []events.Task
-	SHA256   string // of the whole file, also where MaxSamples cut it short; hex
-	Unread   int    // samples that could not be read
+	SHA256   string // of the whole file, even if MaxSamples ended the reading; hexadecimal
+	Invalid  int    // samples that could not be read
 	Problems []Problem
 }
 
-// Read reads all tasks of a file. Its name is for errors. A file with no task is an ErrFormat that says what is wrong
-// with its first sample.
+// Read reads all tasks of a file. Its name is used in errors. For a file without a task it returns an ErrFormat with
+// the problem of the first sample.
 func Read(ctx context.Context, name string, r io.Reader, o Options) (*Set, error) {
 	set, err := read(ctx, r, o)
 	if err != nil {
@@ -139,7 +139,7 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 		}
 		t, err := samples.Next()
 		if p, bad := errors.AsType[*Problem](err); bad {
-			if set.Unread++; len(set.Problems) < MaxProblems {
+			if set.Invalid++; len(set.Problems) < MaxProblems {
 				set.Problems = append(set.Problems, *p)
 			}
 			continue
@@ -151,15 +151,15 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 			return nil, err
 		}
 		if size += len(t.Question) + len(t.Context) + len(t.Target); size > MaxSet {
-			return nil, fmt.Errorf("its tasks are larger than %d MiB: cut it into several files, or bound the number of samples", MaxSet>>20)
+			return nil, fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", MaxSet>>20)
 		}
 		set.Tasks = append(set.Tasks, t)
 	}
 	if len(set.Tasks) == 0 {
-		if set.Unread == 0 {
+		if set.Invalid == 0 {
 			return nil, fmt.Errorf("is empty: %w", ErrFormat)
 		}
-		return nil, fmt.Errorf("no task in it can be read (%w): %w", &set.Problems[0], ErrFormat)
+		return nil, fmt.Errorf("no valid task (%w): %w", &set.Problems[0], ErrFormat)
 	}
 	if _, err := io.Copy(io.Discard, in); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 	return set, nil
 }
 
-// sample is a task as a line has it.
+// sample is the JSON of a task.
 type sample struct {
 	ID        string `json:"id"`
 	Session   string `json:"session,omitempty"`
@@ -178,7 +178,7 @@ type sample struct {
 	Evaluator string `json:"evaluator,omitempty"`
 }
 
-// Write writes tasks so that Read finds them again: what they ask and how they are judged, one a line.
+// Write writes tasks in the format that Read reads, one on each line.
 func Write(w io.Writer, tasks []events.Task) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -66,8 +66,8 @@ func TestForms(t *testing.T) {
 		"what is mapped has no other name": {`{"id":"a","question":"q","target":"t"}`, Options{Fields: map[string]string{"target": "gold"}}, events.Task{ID: "a", Question: "q"}},
 	} {
 		s := set(t, test.line, test.o)
-		if diff := cmp.Diff([]events.Task{test.want}, s.Tasks, sameTasks); diff != "" || s.Unread > 0 {
-			t.Errorf("%s: %v, unread %d, %s", name, s.Problems, s.Unread, diff)
+		if diff := cmp.Diff([]events.Task{test.want}, s.Tasks, sameTasks); diff != "" || s.Invalid > 0 {
+			t.Errorf("%s: %v, unread %d, %s", name, s.Problems, s.Invalid, diff)
 		}
 	}
 }
@@ -91,18 +91,18 @@ func TestQuestionOfFormula(t *testing.T) {
 		` "What? Question: so?". `: "What? Question: so?",
 		` . `:                      "",
 	} {
-		if got := asked("Use it. Question:" + between + "Answer: "); got != want {
+		if got := embeddedQuestion("Use it. Question:" + between + "Answer: "); got != want {
 			t.Errorf("%q: got %q, want %q", between, got, want)
 		}
 	}
 	for _, none := range []string{"", "Question: so?", "Answer: Question: so?", "Answer:"} {
-		if got := asked(none); got != "" {
+		if got := embeddedQuestion(none); got != "" {
 			t.Errorf("%q: got %q, want nothing", none, got)
 		}
 	}
 }
 
-func TestBadLinesCostNoOther(t *testing.T) {
+func TestInvalidSamplesAreSkipped(t *testing.T) {
 	t.Parallel()
 	good := func(n int) string { return fmt.Sprintf(`{"id":"good%d","question":"q"}`, n) }
 	long := `{"question":"` + strings.Repeat("x", MaxSample) + `"}`
@@ -110,27 +110,27 @@ func TestBadLinesCostNoOther(t *testing.T) {
 		text    string
 		o       Options
 		line    int
-		problem string // "" where there is none
+		problem string // "" without a problem
 	}{
 		"blank lines":                   {"\n" + good(1) + "\n\n \t\r\n" + good(2) + "\n\n", Options{}, 0, ""},
 		"a mark and carriage returns":   {"\xef\xbb\xbf" + good(1) + "\r\n" + good(2) + "\r\n", Options{}, 0, ""},
 		"no end of the last line":       {good(1) + "\n" + good(2), Options{}, 0, ""},
-		"half a line":                   {good(1) + "\n" + `{"question":"q` + "\n" + good(2), Options{}, 2, "is no valid JSON"},
+		"half a line":                   {good(1) + "\n" + `{"question":"q` + "\n" + good(2), Options{}, 2, "invalid JSON"},
 		"half a line at the end":        {good(1) + "\n" + good(2) + "\n" + `{"question":`, Options{}, 3, "unexpected end"},
-		"two in a line":                 {good(1) + "\n" + good(3) + good(4) + "\n" + good(2), Options{}, 2, "is no valid JSON"},
+		"two in a line":                 {good(1) + "\n" + good(3) + good(4) + "\n" + good(2), Options{}, 2, "invalid JSON"},
 		"a list in a line":              {good(1) + "\n[1]\n" + good(2), Options{}, 2, "want a JSON object, got a list"},
 		"a number":                      {good(1) + "\n\n42\n" + good(2), Options{}, 3, "got a number"},
 		"null":                          {good(1) + "\nnull\n" + good(2), Options{}, 2, "got null"},
-		"prose":                         {good(1) + "\nsome text\n" + good(2), Options{}, 2, "is no valid JSON"},
-		"white space that JSON has not": {good(1) + "\n\u00a0\n" + good(2), Options{}, 2, "is no valid JSON"},
+		"prose":                         {good(1) + "\nsome text\n" + good(2), Options{}, 2, "invalid JSON"},
+		"white space that JSON has not": {good(1) + "\n\u00a0\n" + good(2), Options{}, 2, "invalid JSON"},
 		"bytes":                         {good(1) + "\n{\"question\":\"\xff\"}\n" + good(2), Options{}, 2, "UTF-8"},
-		"no question":                   {good(1) + "\n" + `{"target":"t"}` + "\n" + good(2), Options{}, 2, "question: is missing"},
-		"an empty question":             {good(1) + "\n" + `{"question":" "}` + "\n" + good(2), Options{}, 2, "question: is missing"},
+		"no question":                   {good(1) + "\n" + `{"target":"t"}` + "\n" + good(2), Options{}, 2, "question: missing"},
+		"an empty question":             {good(1) + "\n" + `{"question":" "}` + "\n" + good(2), Options{}, 2, "question: missing"},
 		"a question of another kind":    {good(1) + "\n" + `{"question":["q"]}` + "\n" + good(2), Options{}, 2, "question: want text, got a list"},
 		"a context where JSON is wanted": {
-			good(1) + "\n" + `{"context":"c"}` + "\n" + good(2), Options{Form: JSON}, 2, "question: is missing",
+			good(1) + "\n" + `{"context":"c"}` + "\n" + good(2), Options{Form: JSON}, 2, "question: missing",
 		},
-		"an evaluator without a target": {good(1) + "\n" + `{"question":"q","evaluator":"exact"}` + "\n" + good(2), Options{}, 2, "target: is empty"},
+		"an evaluator without a target": {good(1) + "\n" + `{"question":"q","evaluator":"exact"}` + "\n" + good(2), Options{}, 2, "target: required"},
 		"an evaluator that is none": {
 			good(1) + "\n" + `{"question":"q","target":"t","evaluator":"sh -c id"}` + "\n" + good(2),
 			Options{Check: func(name string) error {
@@ -146,20 +146,20 @@ func TestBadLinesCostNoOther(t *testing.T) {
 		"a mapped field that is not there": {
 			`{"id":"good1","p":"q"}` + "\n" + `{"question":"q"}` + "\n" + `{"id":"good2","p":"q"}`,
 			Options{Fields: map[string]string{"question": "p"}},
-			2, `"p" (our question): is missing`,
+			2, `"p" (our question): missing`,
 		},
-		"a line that is too long":       {good(1) + "\n" + long + "\n" + good(2), Options{}, 2, "is longer than 16 MiB"},
-		"an id that comes twice":        {good(1) + "\n" + good(2) + "\n" + good(1), Options{}, 3, `id "good1": is that of line 1 already`},
+		"a line that is too long":       {good(1) + "\n" + long + "\n" + good(2), Options{}, 2, "longer than 16 MiB"},
+		"an id that comes twice":        {good(1) + "\n" + good(2) + "\n" + good(1), Options{}, 3, `id "good1": duplicate of line 1`},
 		"a list":                        {" [\n" + good(1) + ",\n" + good(2) + "]\n", Options{}, 0, ""},
 		"a list with one comma to many": {"[" + good(1) + ",," + good(2) + ",]", Options{}, 0, ""},
-		"a bad element":                 {"[" + good(1) + ",\n{\"question\" \"q\"},\n" + good(2) + "]", Options{}, 2, "element 2: is no valid JSON"},
+		"a bad element":                 {"[" + good(1) + ",\n{\"question\" \"q\"},\n" + good(2) + "]", Options{}, 2, "element 2: invalid JSON"},
 		"an element that is a number":   {"[" + good(1) + ",\n 42 ,\n" + good(2) + "]", Options{}, 2, "element 2: want a JSON object, got a number"},
-		"an element that is a text":     {"[" + good(1) + ",\"]\\\"\n\"," + good(2) + "]", Options{}, 1, "element 2: is no valid JSON"},
-		"an element that is too long":   {"[" + good(1) + ",\n" + long + "\n," + good(2) + "]", Options{}, 2, "element 2: is longer than 16 MiB"},
-		"an element of many lines":      {"[{\"id\":\"good1\",\n\"question\":\n\"q\"},\n" + good(2) + ",\n{}]", Options{}, 5, "element 3: question: is missing"},
-		"a list that is cut off":        {"[" + good(1) + "," + good(2) + ",\n" + `{"id":"good3","ques`, Options{}, 2, "cut off"},
-		"a list without its end":        {"[" + good(1) + "," + good(2), Options{}, 1, "cut off"},
-		"something behind a list":       {"[" + good(1) + "," + good(2) + "]\n" + good(3), Options{}, 2, "behind the end"},
+		"an element that is a text":     {"[" + good(1) + ",\"]\\\"\n\"," + good(2) + "]", Options{}, 1, "element 2: invalid JSON"},
+		"an element that is too long":   {"[" + good(1) + ",\n" + long + "\n," + good(2) + "]", Options{}, 2, "element 2: longer than 16 MiB"},
+		"an element of many lines":      {"[{\"id\":\"good1\",\n\"question\":\n\"q\"},\n" + good(2) + ",\n{}]", Options{}, 5, "element 3: question: missing"},
+		"a list that is cut off":        {"[" + good(1) + "," + good(2) + ",\n" + `{"id":"good3","ques`, Options{}, 2, "truncated"},
+		"a list without its end":        {"[" + good(1) + "," + good(2), Options{}, 1, "truncated"},
+		"something behind a list":       {"[" + good(1) + "," + good(2) + "]\n" + good(3), Options{}, 2, "unexpected data after the end"},
 	} {
 		s := set(t, test.text, test.o)
 		var ids []string
@@ -170,9 +170,9 @@ func TestBadLinesCostNoOther(t *testing.T) {
 			t.Errorf("%s: got tasks %q, want the two good ones", name, got)
 		}
 		switch {
-		case test.problem == "" && s.Unread == 0:
-		case s.Unread != 1 || len(s.Problems) != 1 || test.problem == "":
-			t.Errorf("%s: got %d unread and %v, want %q", name, s.Unread, s.Problems, test.problem)
+		case test.problem == "" && s.Invalid == 0:
+		case s.Invalid != 1 || len(s.Problems) != 1 || test.problem == "":
+			t.Errorf("%s: got %d unread and %v, want %q", name, s.Invalid, s.Problems, test.problem)
 		case s.Problems[0].Line != test.line || !strings.Contains(s.Problems[0].Reason, test.problem) || len(s.Problems[0].Reason) > 400:
 			t.Errorf("%s: got %v, want line %d: %q", name, &s.Problems[0], test.line, test.problem)
 		}
@@ -188,7 +188,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestLongLinesAreNotKept: what is too long takes no more memory than what is not.
+// TestLongLinesAreNotKept: a line that is too long needs no more memory than the longest valid one.
 func TestLongLinesAreNotKept(t *testing.T) {
 	t.Parallel()
 	for _, begin := range []string{"", "["} {
@@ -211,10 +211,10 @@ func TestFilesWithoutATask(t *testing.T) {
 		"\xef\xbb\xbf":      "is empty",
 		"[]":                "is empty",
 		"[ ] \n":            "is empty",
-		"name,value\n1,2\n": "no task in it can be read (line 1: is no valid JSON",
-		"{}\n{}":            "(line 1: question: is missing): want JSON objects",
-		"[{}]":              "(line 1: element 1: question: is missing)",
-		"[":                 "cut off",
+		"name,value\n1,2\n": "no valid task (line 1: invalid JSON",
+		"{}\n{}":            "(line 1: question: missing): want JSON objects",
+		"[{}]":              "(line 1: element 1: question: missing)",
+		"[":                 "truncated",
 	} {
 		_, err := Read(t.Context(), "x.jsonl", strings.NewReader(text), Options{})
 		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
@@ -227,10 +227,10 @@ func TestFilesWithoutATask(t *testing.T) {
 		t.Errorf("got %v, want what went wrong with the file", err)
 	}
 	for want, o := range map[string]Options{
-		`form: "csv" is none of`:       {Form: "csv"},
-		`field "answer": is none of`:   {Fields: map[string]string{"answer": "a"}},
-		`field "target": want the nam`: {Fields: map[string]string{"target": ""}},
-		"max samples: cannot be":       {MaxSamples: -1},
+		`form: unknown "csv"`:                           {Form: "csv"},
+		`field "answer": unknown`:                       {Fields: map[string]string{"answer": "a"}},
+		`field "target": the name in the file is empty`: {Fields: map[string]string{"target": ""}},
+		"max samples: must be at least 0":               {MaxSamples: -1},
 	} {
 		if _, err := Read(t.Context(), "x", strings.NewReader("{}"), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -238,13 +238,13 @@ func TestFilesWithoutATask(t *testing.T) {
 	}
 }
 
-// TestIDs: a sample without an id has the same one whenever the file is read, however its line is written, and equal
-// samples have one each.
+// TestIDs: a sample without an id gets the same id at each reading, independent of its formatting, and equal samples
+// get different ids.
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	a := set(t, "{\"question\":\"q\",\"target\":\"t\"}\n{\"question\":\"q\",\"target\":\"t\"}\n", Options{})
 	b := set(t, "\n{ \"target\":\"t\", \"question\":\"\\u0071\" }\n", Options{})
-	if len(a.Tasks) != 2 || a.Tasks[0].ID == a.Tasks[1].ID || a.Unread != 0 {
+	if len(a.Tasks) != 2 || a.Tasks[0].ID == a.Tasks[1].ID || a.Invalid != 0 {
 		t.Errorf("got %+v", a)
 	}
 	if a.Tasks[1].ID != b.Tasks[0].ID || !strings.HasPrefix(b.Tasks[0].ID, "line-2-") {
@@ -261,7 +261,7 @@ func TestMaxSamples(t *testing.T) {
 	t.Parallel()
 	const text = "{\"question\":\"1\"}\nbad\n{\"question\":\"2\"}\n{\"question\":\"3\"}\n"
 	all, some := set(t, text, Options{}), set(t, text, Options{MaxSamples: 2})
-	if len(some.Tasks) != 2 || some.Unread != 1 || some.SHA256 != all.SHA256 || len(all.SHA256) != 64 {
+	if len(some.Tasks) != 2 || some.Invalid != 1 || some.SHA256 != all.SHA256 || len(all.SHA256) != 64 {
 		t.Errorf("got %+v of %+v", some, all)
 	}
 }
@@ -269,13 +269,13 @@ func TestMaxSamples(t *testing.T) {
 func TestManyProblems(t *testing.T) {
 	t.Parallel()
 	s := set(t, strings.Repeat("bad\n", 3*MaxProblems)+`{"question":"q"}`, Options{})
-	if s.Unread != 3*MaxProblems || len(s.Problems) != MaxProblems || len(s.Tasks) != 1 {
-		t.Errorf("got %d unread, %d problems, %d tasks", s.Unread, len(s.Problems), len(s.Tasks))
+	if s.Invalid != 3*MaxProblems || len(s.Problems) != MaxProblems || len(s.Tasks) != 1 {
+		t.Errorf("got %d unread, %d problems, %d tasks", s.Invalid, len(s.Problems), len(s.Tasks))
 	}
 }
 
-// TestReaderWaitsForNoMore: a task from a pipe is there when its line is.
-func TestReaderWaitsForNoMore(t *testing.T) {
+// TestReaderReturnsSamplesAsTheyArrive: Next returns a task from a pipe as soon as its line is complete.
+func TestReaderReturnsSamplesAsTheyArrive(t *testing.T) {
 	t.Parallel()
 	for _, lines := range [][]string{
 		{"{\"question\":\"1\"}\n", "bad\n", "{\"question\":\"2\"}\n"},
@@ -305,7 +305,7 @@ func TestReaderWaitsForNoMore(t *testing.T) {
 			}
 			got = append(got, <-next)
 		}
-		if got[0] != "1" || !strings.Contains(got[1], "no valid JSON") || got[2] != "2" {
+		if got[0] != "1" || !strings.Contains(got[1], "invalid JSON") || got[2] != "2" {
 			t.Errorf("got %q", got)
 		}
 		out.CloseWithError(errors.New("broken pipe"))
@@ -316,7 +316,7 @@ func TestReaderWaitsForNoMore(t *testing.T) {
 	}
 }
 
-func TestWriteIsRead(t *testing.T) {
+func TestWriteRoundTrip(t *testing.T) {
 	t.Parallel()
 	tasks := []events.Task{
 		{ID: "1", Question: "<a & b>\n\u2028\"", Context: " c ", Target: `{"answer":"1"}`, Evaluator: "steps", Session: "s"},

@@ -10,16 +10,16 @@ import (
 	"debrief/events"
 )
 
-// Reader reads tasks one by one as they come, a line or an element of a list at a time, each within MaxSample. It
-// remembers the ids of the tasks that it has read: one that comes again is a Problem, since a sample counts once.
+// Reader reads tasks one by one from a stream, each with at most MaxSample bytes. It remembers the ids of the tasks,
+// because a sample counts once: a duplicate id is a Problem.
 type Reader struct {
 	src  source
 	o    Options
-	seen map[events.ID]int // line of the task, by the hash of its id
-	err  error             // that ended it
+	seen map[events.ID]int // line of the task by the hash of its id
+	err  error             // the error that ended the reading
 }
 
-// NewReader is a reader of a file or of a pipe. It is an error when the options are.
+// NewReader returns a reader of a file or a pipe. It returns an error for invalid options.
 func NewReader(r io.Reader, o Options) (*Reader, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -27,8 +27,8 @@ func NewReader(r io.Reader, o Options) (*Reader, error) {
 	return &Reader{src: source{r: bufio.NewReaderSize(r, 64<<10)}, o: o, seen: map[events.ID]int{}}, nil
 }
 
-// Next is the next task. A *Problem is a sample that could not be read, and the next call goes on behind it. At the end
-// the error is io.EOF itself; any other one ends the reading.
+// Next returns the next task. A *Problem is an invalid sample; the next call continues after it. The error is io.EOF
+// at the end; any other error ends the reading.
 func (r *Reader) Next() (events.Task, error) {
 	if r.err == nil && r.o.MaxSamples > 0 && len(r.seen) == r.o.MaxSamples {
 		r.err = io.EOF
@@ -38,7 +38,7 @@ func (r *Reader) Next() (events.Task, error) {
 	}
 	raw, err := r.src.next()
 	bad := func(err error) (events.Task, error) {
-		return events.Task{}, &Problem{r.src.line, r.src.element() + briefly(err.Error())}
+		return events.Task{}, &Problem{r.src.line, r.src.element() + summary(err.Error())}
 	}
 	if f, is := errors.AsType[fault](err); is {
 		return bad(f)
@@ -53,37 +53,37 @@ func (r *Reader) Next() (events.Task, error) {
 	}
 	id := events.Hash(t.ID)
 	if first, twice := r.seen[id]; twice {
-		return bad(fmt.Errorf("id %q: is that of line %d already", t.ID, first))
+		return bad(fmt.Errorf("id %q: duplicate of line %d", t.ID, first))
 	}
 	r.seen[id] = r.src.line
 	return t, nil
 }
 
-// fault is what is wrong with the bytes of one sample, or between two.
+// fault is an error in the bytes of a sample, or between samples. Reading continues after it.
 type fault string
 
 func (f fault) Error() string { return string(f) }
 
 const (
-	errLong = fault("is longer than 16 MiB")
-	errCut  = fault("the list ends in the middle, it seems cut off")
-	errMore = fault("something follows behind the end of the list")
+	errLong = fault("longer than 16 MiB")
+	errCut  = fault("unexpected end of the list: the file is truncated")
+	errMore = fault("unexpected data after the end of the list")
 )
 
-// source cuts a stream into the bytes of samples, without understanding them: by lines, or, where it begins with a
-// bracket, by the elements of a list. It gets past whatever is wrong within one.
+// source splits a stream into the bytes of samples without parsing them. Samples are lines, or elements of a list if
+// the stream begins with a bracket. An error in one sample does not affect the others.
 type source struct {
 	r     *bufio.Reader
-	buf   []byte // of the sample; reused
-	line  int    // that the sample begins in
-	lines int    // read in full so far
+	buf   []byte // bytes of the sample; reused
+	line  int    // first line of the sample
+	lines int    // complete lines read so far
 	begun bool
 	list  bool
 	n     int  // elements so far
-	ended bool // the list was
+	ended bool // the end of the list was read
 }
 
-// next is the bytes of the next sample, valid until the next call.
+// next returns the bytes of the next sample. They are valid until the next call.
 func (s *source) next() ([]byte, error) {
 	if !s.begun {
 		s.begun = true
@@ -97,7 +97,7 @@ func (s *source) next() ([]byte, error) {
 	return s.nextLine()
 }
 
-// begin tells a list from lines.
+// begin detects whether the stream is a list or lines.
 func (s *source) begin() error {
 	if mark, _ := s.r.Peek(3); string(mark) == "\xef\xbb\xbf" {
 		_, _ = s.r.Discard(len(mark))
@@ -112,7 +112,8 @@ func (s *source) begin() error {
 	return s.r.UnreadByte()
 }
 
-// place names where the sample stands, for an id: lines shift when a list is formatted anew, elements do not.
+// place returns the position of a sample for its id. The element number of a list does not change when the list is
+// reformatted.
 func (s *source) place() string {
 	if s.list {
 		return fmt.Sprintf("item-%d", s.n)
@@ -120,7 +121,7 @@ func (s *source) place() string {
 	return fmt.Sprintf("line-%d", s.line)
 }
 
-// element names the sample within its line.
+// element returns the position of the sample for errors.
 func (s *source) element() string {
 	if s.list && !s.ended {
 		return fmt.Sprintf("element %d: ", s.n)
@@ -128,7 +129,7 @@ func (s *source) element() string {
 	return ""
 }
 
-// space is the first byte that is not white space. At the end the error is io.EOF itself.
+// space returns the first byte that is not white space. At the end the error is io.EOF.
 func (s *source) space() (byte, error) {
 	for {
 		c, err := s.r.ReadByte()
@@ -145,7 +146,7 @@ func (s *source) space() (byte, error) {
 	}
 }
 
-// nextLine is the next line that is not blank.
+// nextLine returns the next line that is not blank.
 func (s *source) nextLine() ([]byte, error) {
 	if _, err := s.space(); err != nil {
 		return nil, err
@@ -173,8 +174,8 @@ func (s *source) nextLine() ([]byte, error) {
 	}
 }
 
-// nextElement is the next element of a list. How elements are told apart is not looked at closely: a comma too many or
-// too few costs nobody a sample.
+// nextElement returns the next element of a list. It accepts missing and additional commas, so that no sample is
+// lost.
 func (s *source) nextElement() ([]byte, error) {
 	c, err := s.space()
 	for err == nil && c == ',' && !s.ended {
@@ -200,7 +201,7 @@ func (s *source) nextElement() ([]byte, error) {
 	return s.value(c)
 }
 
-// value is the bytes of the value that begins with c. Of one that is too long nothing is kept.
+// value returns the bytes of the value that begins with c. It keeps nothing of a value that is too long.
 func (s *source) value(c byte) ([]byte, error) {
 	s.buf = s.buf[:0]
 	var size, depth int
@@ -243,7 +244,7 @@ func (s *source) value(c byte) ([]byte, error) {
 	return s.buf, nil
 }
 
-// separated reports whether a number or a word ends here: nothing in it says so.
+// separated reports whether a number or a literal ends here. These have no end mark.
 func (s *source) separated() bool {
 	next, err := s.r.Peek(1)
 	return err != nil || next[0] == ',' || next[0] == ']'

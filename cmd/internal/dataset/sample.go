@@ -16,26 +16,26 @@ import (
 	"debrief/generator/scoring"
 )
 
-// maxName bounds an id and the name of a session, in bytes.
+// maxName limits an id, an evaluator and the name of a session, in bytes.
 const maxName = 256
 
-// task is the task in the bytes of a sample that stands at a place.
+// task returns the task for the bytes of a sample at a place.
 func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	var t events.Task
 	if !utf8.Valid(raw) {
-		return t, errors.New("is no valid UTF-8")
+		return t, errors.New("invalid UTF-8")
 	}
 	if raw = bytes.Trim(raw, " \t\r\n"); raw[0] != '{' && json.Valid(raw) {
 		return t, fmt.Errorf("want a JSON object, got %s", kindOf(raw))
 	}
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &obj); err != nil {
-		return t, fmt.Errorf("is no valid JSON: %w", err)
+		return t, fmt.Errorf("invalid JSON: %w", err)
 	}
 	for _, f := range []struct {
 		name   string
 		to     *string
-		values bool // may be anything: it is taken as its JSON
+		values bool // any JSON value is allowed
 	}{
 		{"id", &t.ID, false},
 		{"question", &t.Question, false},
@@ -49,14 +49,14 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 			return t, err
 		}
 	}
-	if err := o.shape(&t); err != nil {
+	if err := o.applyForm(&t); err != nil {
 		return t, err
 	}
 	if o.Evaluator != "" {
 		t.Evaluator = o.Evaluator
 	}
 	if t.ID == "" {
-		t.ID = place + "-" + events.Short(events.Hash(t.Question, t.Context, t.Target))
+		t.ID = place + "-" + events.ShortID(events.Hash(t.Question, t.Context, t.Target))
 	}
 	for _, f := range []struct{ name, text string }{{"id", t.ID}, {"session", t.Session}, {"evaluator", t.Evaluator}} {
 		if len(f.text) > maxName || strings.ContainsFunc(f.text, unicode.IsControl) {
@@ -71,27 +71,27 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	return t, t.Validate()
 }
 
-// text is what a sample has in a field, "" where it has none. A value other than text is its JSON without white space,
-// as far as one is allowed.
-func (o *Options) text(obj map[string]json.RawMessage, name string, values bool) (string, error) {
+// text returns the value of a field as text, "" if it is missing. A value that is not a string becomes compact JSON.
+// Objects and lists need values to be set.
+func (o *Options) text(obj map[string]json.RawMessage, name string, anyValue bool) (string, error) {
 	var raw json.RawMessage
 	if path, mapped := o.Fields[name]; mapped {
 		raw = find(obj, path)
 	} else {
 		for _, alias := range fields[name] {
-			if raw = obj[alias]; given(raw) {
+			if raw = obj[alias]; isSet(raw) {
 				break
 			}
 		}
 	}
 	switch {
-	case !given(raw):
+	case !isSet(raw):
 		return "", nil
 	case raw[0] == '"':
 		var text string
 		err := json.Unmarshal(raw, &text)
 		return text, err
-	case !values && (raw[0] == '{' || raw[0] == '['):
+	case !anyValue && (raw[0] == '{' || raw[0] == '['):
 		return "", fmt.Errorf("%s: want text, got %s", o.nameOf(name), kindOf(raw))
 	}
 	var text bytes.Buffer
@@ -99,9 +99,9 @@ func (o *Options) text(obj map[string]json.RawMessage, name string, values bool)
 	return text.String(), err
 }
 
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// find is the value of a field that is named so, or else of the one that the name's dots lead to.
+// find returns the value of the field with this name, or of the path that the name's dots describe.
 func find(obj map[string]json.RawMessage, path string) json.RawMessage {
 	for {
 		if raw, there := obj[path]; there {
@@ -119,7 +119,7 @@ func find(obj map[string]json.RawMessage, path string) json.RawMessage {
 	}
 }
 
-// nameOf is what the file calls a field.
+// nameOf returns the name of a field in the file.
 func (o *Options) nameOf(name string) string {
 	if mapped := o.Fields[name]; mapped != "" {
 		return fmt.Sprintf("%q (our %s)", mapped, name)
@@ -143,17 +143,17 @@ func kindOf(raw []byte) string {
 	return "a number"
 }
 
-// shape finds the question of a sample that has none of its own, and the evaluator that its form stands for.
-func (o *Options) shape(t *events.Task) error {
+// applyForm finds the question of a sample without one, and sets the evaluator of the form.
+func (o *Options) applyForm(t *events.Task) error {
 	form := o.Form
 	if strings.TrimSpace(t.Question) == "" {
 		if strings.TrimSpace(t.Context) == "" || form == JSON || o.Fields["question"] != "" {
-			return fmt.Errorf("%s: is missing", o.nameOf("question"))
+			return fmt.Errorf("%s: missing", o.nameOf("question"))
 		}
 		if form == "" {
 			form = formOf(t)
 		}
-		if q := asked(t.Context); form == Formula && q != "" {
+		if q := embeddedQuestion(t.Context); form == Formula && q != "" {
 			t.Question = q
 		} else {
 			t.Question, t.Context = t.Context, ""
@@ -170,10 +170,10 @@ func (o *Options) shape(t *events.Task) error {
 	return nil
 }
 
-// formOf tells the form of a sample by its context and target.
+// formOf detects the form of a sample from its context and target.
 func formOf(t *events.Task) Form {
 	switch {
-	case strings.Contains(t.Context, "numerical answer") && asked(t.Context) != "" && isNumber(t.Target):
+	case strings.Contains(t.Context, "numerical answer") && embeddedQuestion(t.Context) != "" && isNumber(t.Target):
 		return Formula
 	case strings.Contains(t.Context, "tag") && areTagsOf(t.Context, t.Target):
 		return FiNER
@@ -188,19 +188,19 @@ func isNumber(s string) bool {
 
 var tag = regexp.MustCompile(`^[A-Z][A-Za-z0-9]+$`)
 
-// areTagsOf reports whether a target is several tags with commas between them, out of those that the context offers.
+// areTagsOf reports whether a target is a comma-separated list of tags that all occur in the context.
 func areTagsOf(context, target string) bool {
-	const most = 32 // each is looked for in all of the context
-	tags := strings.SplitN(target, ",", most+1)
-	return len(tags) > 1 && len(tags) <= most && !slices.ContainsFunc(tags, func(t string) bool {
+	const maxTags = 32 // limits the searches in the context
+	tags := strings.SplitN(target, ",", maxTags+1)
+	return len(tags) > 1 && len(tags) <= maxTags && !slices.ContainsFunc(tags, func(t string) bool {
 		return !tag.MatchString(t) || !strings.Contains(context, t)
 	})
 }
 
-// asked is the question that stands between "Question:" and the last "Answer:" of a context, "" where there is none.
-// The template of these samples puts a full stop behind a question that often has its own, with or without quotes
-// around it, and with white space anywhere.
-func asked(context string) string {
+// embeddedQuestion returns the question between "Question:" and the last "Answer:" of a context, "" if there is none.
+// The template of these samples adds a full stop to questions that often have one. Quotes around the question and
+// white space vary.
+func embeddedQuestion(context string) string {
 	_, q, ok := strings.Cut(context, "Question:")
 	end := strings.LastIndex(q, "Answer:")
 	if !ok || end < 0 {
@@ -216,8 +216,8 @@ func asked(context string) string {
 	return strings.TrimSpace(q)
 }
 
-// briefly is the beginning of a reason, in one line: it may quote the file.
-func briefly(s string) string {
+// summary returns the beginning of an error text on one line. The text may quote the file.
+func summary(s string) string {
 	const most = 300
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > most {

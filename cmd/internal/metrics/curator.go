@@ -10,44 +10,50 @@ import (
 	"debrief/playbook"
 )
 
-// decisions are what a gate decides, by the status that it gives.
+// decisions maps the status that the gate sets to the label value.
 var decisions = map[playbook.Status]string{
 	playbook.Probation: "probation", playbook.Active: "promoted", playbook.Retired: "retired", playbook.Candidate: "waiting",
 }
 
-// Curator is for the configuration of this process's curator.
+// Curator returns the meter for the configuration of this process's curator.
 func (m *Metrics) Curator() curator.Meter {
-	c := &commits{
-		took:    m.histogram("debrief_commit_seconds", "From a change that is decided to its delta in the log.", seconds).WithLabelValues(),
-		raced:   m.counter("debrief_commit_conflicts_total", "Races lost to another curator.").WithLabelValues(),
-		delay:   m.histogram("debrief_view_delay_seconds", "From a delta in the log to a view that has it, of the oldest in each flush.", seconds).WithLabelValues(),
-		decided: map[playbook.Status]prometheus.Counter{},
-		since:   map[playbook.Book]time.Time{},
+	c := &curatorMeter{
+		commitDuration: m.histogram("debrief_commit_seconds", "Time from the decision about a change to its delta in the log.", seconds).WithLabelValues(),
+		conflicts:      m.counter("debrief_commit_conflicts_total", "Commits that conflicted with another curator.").WithLabelValues(),
+		viewDelay:      m.histogram("debrief_view_delay_seconds", "Time from a delta in the log to the view that contains it, of the oldest in each flush.", seconds).WithLabelValues(),
+		rejected:       m.counter("debrief_operations_rejected_total", "Operations that were requested and rejected, by reason code.", "reason"),
+		decisions:      m.counter("debrief_gate_decisions_total", "Bullets whose status the gate changed, by new status and reason code.", "decision", "reason"),
+		since:          map[playbook.Book]time.Time{},
 	}
-	decided := m.counter("debrief_gate_decisions_total", "Bullets whose status a gate has changed.", "decision")
-	for status, name := range decisions {
-		c.decided[status] = decided.WithLabelValues(name)
+	for _, reason := range playbook.RejectionReasons() { // a series that appears with its first event has no rate for it
+		c.rejected.WithLabelValues(string(reason))
+	}
+	for _, decision := range decisions {
+		for _, reason := range playbook.StatusReasons() {
+			c.decisions.WithLabelValues(decision, string(reason))
+		}
 	}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "debrief_view_behind_seconds", Help: "Age of the delta that has waited longest for its view; 0 when every view is current.",
-	}, c.behind))
+		Name: "debrief_view_behind_seconds", Help: "Age of the oldest delta that is not in its view; 0 if every view is current.",
+	}, c.behindSeconds))
 	return c
 }
 
-// commits is a curator.Meter.
-type commits struct {
-	took, delay prometheus.Observer
-	raced       prometheus.Counter
-	decided     map[playbook.Status]prometheus.Counter
+// curatorMeter implements curator.Meter.
+type curatorMeter struct {
+	commitDuration, viewDelay prometheus.Observer
+	conflicts                 prometheus.Counter
+	rejected                  *prometheus.CounterVec
+	decisions                 *prometheus.CounterVec
 
 	mu    sync.Mutex
-	since map[playbook.Book]time.Time // of books whose view lacks something
+	since map[playbook.Book]time.Time // by book whose view is behind the log
 }
 
-func (c *commits) Committed(took time.Duration) { c.took.Observe(took.Seconds()) }
-func (c *commits) Raced()                       { c.raced.Inc() }
+func (c *curatorMeter) Committed(took time.Duration) { c.commitDuration.Observe(took.Seconds()) }
+func (c *curatorMeter) Conflict()                    { c.conflicts.Inc() }
 
-func (c *commits) Behind(b playbook.Book) {
+func (c *curatorMeter) ViewBehind(b playbook.Book) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, told := c.since[b]; !told {
@@ -55,17 +61,17 @@ func (c *commits) Behind(b playbook.Book) {
 	}
 }
 
-func (c *commits) Current(b playbook.Book) {
+func (c *curatorMeter) ViewCurrent(b playbook.Book) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t, told := c.since[b]; told {
-		c.delay.Observe(time.Since(t).Seconds())
+		c.viewDelay.Observe(time.Since(t).Seconds())
 		delete(c.since, b)
 	}
 }
 
-// behind is for how long the view has lacked something that has done so longest.
-func (c *commits) behind() float64 {
+// behindSeconds returns the longest time that a view has been behind the log.
+func (c *curatorMeter) behindSeconds() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	most := time.Duration(0)
@@ -75,8 +81,12 @@ func (c *commits) behind() float64 {
 	return most.Seconds()
 }
 
-func (c *commits) Decided(s playbook.Status) {
-	if n := c.decided[s]; n != nil {
-		n.Inc()
+func (c *curatorMeter) Rejected(reason playbook.Reason) {
+	c.rejected.WithLabelValues(string(reason)).Inc()
+}
+
+func (c *curatorMeter) Decided(s playbook.Status, reason playbook.Reason) {
+	if name := decisions[s]; name != "" {
+		c.decisions.WithLabelValues(name, string(reason)).Inc()
 	}
 }

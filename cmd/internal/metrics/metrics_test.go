@@ -15,20 +15,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"debrief/cmd/internal/llm"
 	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/chat/openai"
 	"debrief/events/liveness"
 	"debrief/generator"
 	"debrief/playbook"
 	"debrief/reflector"
 )
 
-// known are the values of every label, by its name; a label that is not here may not be.
+// known lists the values of every label. Other labels are errors.
 var known = map[string][]string{
 	"role":      {events.RoleGenerator, events.RoleReflector, events.RoleCurator},
 	"kind":      {chats, embeds},
@@ -37,16 +37,24 @@ var known = map[string][]string{
 	"direction": {"input", "output", "in", "out"},
 	"secret":    {"authorization", "credentials", "jwt", "key", "password", "secret", "seed", "signature", "token", "webhook", "other"},
 	"decision":  {"probation", "promoted", "retired", "waiting"},
+	"reason":    reasons(),
 	"stage":     {"all", "recall", "assembly"},
 	"door":      {NATS, HTTP},
 	"verb":      {events.VerbContext, events.VerbReport, events.VerbFeedback, none},
 	"code":      {"200", "400", "401", "404", "405", "408", "413", "415", "421", "500", "503", "504", "other"},
 }
 
-// mostSeries of our own in one process with everything, buckets included.
+func reasons() (all []string) {
+	for _, r := range append(playbook.RejectionReasons(), playbook.StatusReasons()...) {
+		all = append(all, string(r))
+	}
+	return all
+}
+
+// mostSeries limits our series in one process with all parts, including buckets.
 const mostSeries = 600
 
-// whole is a process with all there is, at work on a server of its own.
+// whole is a process with all parts and its own server.
 type whole struct {
 	*Metrics
 	t    *testing.T
@@ -59,27 +67,27 @@ func build(t *testing.T) *whole {
 	m := New("test", "v1")
 	model := httptest.NewServer(simulated.Handler(simulated.Options{Seed: 1}))
 	client := func() chat.Model {
-		c, err := llm.New(llm.Config{BaseURL: model.URL + "/v1", Model: simulated.Name})
+		c, err := openai.New(openai.Config{BaseURL: model.URL + "/v1", Model: simulated.Name})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	embedder, err := llm.NewEmbedder(llm.Config{BaseURL: model.URL + "/v1", Model: "simulated-embeddings"})
+	embedder, err := openai.NewEmbedder(openai.Config{BaseURL: model.URL + "/v1", Model: "simulated-embeddings"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := generator.New(m.Model(events.RoleGenerator, client()), m.Embedder(embedder), generator.Config{Meter: m.Generator()})
-	m.Follows(g.Behind)
-	m.Door(NATS)
-	m.Door(HTTP)
+	m.SetFollowerLag(g.VersionLag)
+	m.Endpoint(NATS)
+	m.Endpoint(HTTP)
 	roles := []interface {
 		Run(context.Context, *bus.Conn) error
 	}{
 		g, reflector.New(m.Model(events.RoleReflector, client()), reflector.Config{}),
-		curator.New(m.Model(events.RoleCurator, client()), curator.Config{Meter: m.Curator(), Mode: playbook.GateOn}),
+		curator.New(m.Model(events.RoleCurator, client()), curator.Config{Meter: m.Curator(), GateMode: playbook.GateOn}),
 	}
-	m.Watch(conn, liveness.Watch(conn, "test", 0))
+	m.Watch(conn, liveness.NewProcess(conn, "test", 0))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	for _, r := range roles {
@@ -103,12 +111,12 @@ func (w *whole) until(what string, ok func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.t.Fatalf("never: %s: %+v", what, w.conn.Vitals())
+			w.t.Fatalf("never: %s: %+v", what, w.conn.RoleStats())
 		}
 	}
 }
 
-// gather is every metric by its name.
+// gather returns the metrics by name.
 func (w *whole) gather() map[string]*dto.MetricFamily {
 	w.t.Helper()
 	list, err := w.registry.Gather()
@@ -122,7 +130,7 @@ func (w *whole) gather() map[string]*dto.MetricFamily {
 	return all
 }
 
-// sum is what the series of a metric come to whose labels have these values.
+// sum adds the series of a metric whose labels have these values.
 func sum(f *dto.MetricFamily, values ...string) (n float64) {
 	for _, m := range f.GetMetric() {
 		missing := slices.ContainsFunc(values, func(v string) bool {
@@ -135,7 +143,7 @@ func sum(f *dto.MetricFamily, values ...string) (n float64) {
 	return n
 }
 
-// series tells each series by its name and labels.
+// series returns the name and labels of each series.
 func series(all map[string]*dto.MetricFamily) []string {
 	var list []string
 	for name, f := range all {
@@ -153,8 +161,8 @@ func series(all map[string]*dto.MetricFamily) []string {
 	return list
 }
 
-// TestMetricsOfAWholeProcess: what a process exports is in the table with its kind, is there from the beginning, counts
-// what happens, and has no label whose values nobody knows beforehand.
+// TestMetricsOfAWholeProcess: each metric is in the table with its kind, exists from the start, counts events, and
+// has only labels with known values.
 func TestMetricsOfAWholeProcess(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -164,14 +172,14 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 		task := tasks[i]
 		task.Book, task.Session = playbook.Book(fmt.Sprint("book-", i%3)), fmt.Sprint("session-", i)
 		task.Context += "\npassword=correct-Horse7-battery"
-		if _, err := w.conn.Publish(t.Context(), &task, bus.Marks{}); err != nil {
+		if _, err := w.conn.Publish(t.Context(), &task, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var after map[string]*dto.MetricFamily
 	w.until("six tasks are learned from and the views are current", func() bool {
-		done := uint64(0) // an answer that was right may be nothing to reflect on
-		for _, v := range w.conn.Vitals() {
+		done := uint64(0) // a right answer may produce no reflection
+		for _, v := range w.conn.RoleStats() {
 			if v.Role == events.RoleReflector || v.Role == events.RoleCurator {
 				done += v.Handled
 			}
@@ -216,7 +224,7 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 		{"debrief_commit_seconds", nil, 3},
 		{"debrief_deltas_applied_total", nil, 3},
 		{"debrief_view_delay_seconds", nil, 3},
-		{"debrief_gate_decisions_total", []string{"probation"}, 1},
+		{"debrief_gate_decisions_total", []string{"probation", string(playbook.ReasonExperiment)}, 1},
 		{"debrief_context_seconds", []string{"all"}, 6},
 		{"debrief_context_seconds", []string{"recall"}, 6},
 		{"debrief_context_seconds", []string{"assembly"}, 6},
@@ -232,7 +240,7 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 	}
 }
 
-// labels checks the labels of all of our own metrics.
+// labels checks the labels of our metrics.
 func labels(t *testing.T, all map[string]*dto.MetricFamily) {
 	t.Helper()
 	for name, f := range all {
@@ -249,7 +257,7 @@ func labels(t *testing.T, all map[string]*dto.MetricFamily) {
 	}
 }
 
-// table compares the package's comment with what there is.
+// table compares the package comment with the exported metrics.
 func table(t *testing.T, all map[string]*dto.MetricFamily) {
 	t.Helper()
 	text, err := os.ReadFile("doc.go")
@@ -277,7 +285,7 @@ func table(t *testing.T, all map[string]*dto.MetricFamily) {
 	}
 }
 
-func TestHowCallsEnd(t *testing.T) {
+func TestResultOf(t *testing.T) {
 	t.Parallel()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -292,7 +300,7 @@ func TestHowCallsEnd(t *testing.T) {
 		{"the caller gave up", gone, context.Canceled, canceled},
 		{"nobody can be asked", t.Context(), fmt.Errorf("ask: %w", &chat.UnavailableError{Err: errors.New("down")}), unavailable},
 		{"too long", t.Context(), fmt.Errorf("ask: %w", &chat.TooLongError{Err: errors.New("long")}), tooLong},
-		{"refused", t.Context(), fmt.Errorf("ask: %w", &llm.Error{Status: 400}), refused},
+		{"refused", t.Context(), fmt.Errorf("ask: %w", &openai.Error{Status: 400}), refused},
 		{"otherwise", t.Context(), errors.New("odd"), failed},
 	} {
 		if got := resultOf(tt.ctx, tt.err); got != tt.want {
@@ -301,10 +309,10 @@ func TestHowCallsEnd(t *testing.T) {
 	}
 }
 
-func TestDoorsCountWhatTheyKnow(t *testing.T) {
+func TestDoorCountsKnownLabels(t *testing.T) {
 	t.Parallel()
 	m := New("test", "v1")
-	told := m.Door(HTTP)
+	told := m.Endpoint(HTTP)
 	told(events.VerbContext, 200, time.Millisecond)
 	told(events.VerbReport, 418, time.Millisecond)
 	told("", 404, time.Millisecond)
@@ -322,15 +330,15 @@ func TestDoorsCountWhatTheyKnow(t *testing.T) {
 	labels(t, w.gather())
 }
 
-// TestViewsThatWait: how long a view has been behind is told while it is, and its delay once it is not.
-func TestViewsThatWait(t *testing.T) {
+// TestViewBehind checks the age of a view that is behind, and its delay afterwards.
+func TestViewBehind(t *testing.T) {
 	t.Parallel()
 	w := &whole{Metrics: New("test", "v1"), t: t}
 	c := w.Curator()
-	c.Current("a") // nothing was behind
-	c.Behind("a")
-	c.Behind("a")
-	c.Behind("b")
+	c.ViewCurrent("a") // the view was current
+	c.ViewBehind("a")
+	c.ViewBehind("a")
+	c.ViewBehind("b")
 	all := w.gather()
 	if got := sum(all["debrief_view_behind_seconds"]); got <= 0 {
 		t.Errorf("two are behind: got %v", got)
@@ -338,8 +346,8 @@ func TestViewsThatWait(t *testing.T) {
 	if got := sum(all["debrief_view_delay_seconds"]); got != 0 {
 		t.Errorf("delays of views that are behind: got %v, want 0", got)
 	}
-	c.Current("a")
-	c.Current("b")
+	c.ViewCurrent("a")
+	c.ViewCurrent("b")
 	all = w.gather()
 	if got := sum(all["debrief_view_behind_seconds"]); got != 0 {
 		t.Errorf("none is behind: got %v, want 0", got)
@@ -349,17 +357,17 @@ func TestViewsThatWait(t *testing.T) {
 	}
 }
 
-// TestRolesInNumbers: what a report says is in the metrics, and what the server did not say is not.
-func TestRolesInNumbers(t *testing.T) {
+// TestRoleMetrics: the values of a report are exported, and values that the server did not report are not.
+func TestRoleMetrics(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	r := liveness.Role{RoleHealth: bus.RoleHealth{Role: events.RoleCurator, State: bus.Paused, Since: now.Add(-90 * time.Second)}}
 	r.Level = liveness.Red
-	r.Vitals = bus.Vitals{
-		Started: now.Add(-time.Hour), Calls: 4, Took: 2 * time.Second, P50: 500 * time.Millisecond, P95: 750 * time.Millisecond,
-		Stored: 3, Handled: 1, Retried: 7, Dead: 2, Settled: now.Add(-1500 * time.Millisecond), Deltas: 5, Rejected: 6,
+	r.Vitals = bus.RoleStats{
+		Started: now.Add(-time.Hour), Calls: 4, TotalDuration: 2 * time.Second, P50: 500 * time.Millisecond, P95: 750 * time.Millisecond,
+		Stored: 3, Handled: 1, Retried: 7, Dead: 2, LastSuccess: now.Add(-1500 * time.Millisecond), Deltas: 5, Rejected: 6,
 	}
-	r.Work = bus.Work{Lag: bus.Lag{Pending: 8, InFlight: 9}, Oldest: now.Add(-time.Minute), Keep: time.Hour, Bytes: 1 << 40, MaxBytes: 10, Dead: 11}
+	r.Work = bus.Backlog{Lag: bus.Lag{Pending: 8, InFlight: 9}, Oldest: now.Add(-time.Minute), Retention: time.Hour, Bytes: 1 << 40, MaxBytes: 10, Dead: 11}
 	lines := func(report liveness.Report) []string {
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(fixed{report})
@@ -383,7 +391,7 @@ func TestRolesInNumbers(t *testing.T) {
 		return all
 	}
 	want := []string{
-		"dead_letters 11", "deltas_applied_total 5", "operations_rejected_total 6", "role_handling_seconds 2", "role_in_flight_messages 9",
+		"dead_letters 11", "deltas_applied_total 5", "role_handling_seconds 2", "role_in_flight_messages 9",
 		"role_learned_seconds 3600", "role_level 2", "role_oldest_seconds 60", "role_results_total dead 2", "role_results_total handled 1",
 		"role_results_total retried 7", "role_results_total stored 3", "role_settled_seconds 1.5", "role_state outdated 0", "role_state paused 1",
 		"role_state running 0", "role_state unavailable 0", "role_state_seconds 90", "role_waiting_messages 8", "server_answers 1",
@@ -409,14 +417,21 @@ type fixed struct{ liveness.Report }
 func (f fixed) Describe(to chan<- *prometheus.Desc) { (&roles{}).Describe(to) }
 func (f fixed) Collect(to chan<- prometheus.Metric) { report(to, f.Report) }
 
-// TestCountingAllocatesNothing: events are counted while work goes on.
-func TestCountingAllocatesNothing(t *testing.T) {
+// TestCountingDoesNotAllocate checks the counters on hot paths.
+func TestCountingDoesNotAllocate(t *testing.T) {
 	m := New("test", "v1")
-	c, g, told := m.Curator(), m.Generator(), m.Door(HTTP)
+	c, g, told := m.Curator(), m.Generator(), m.Endpoint(HTTP)
 	n := m.models.add(events.RoleCurator, chats, nil)
 	for name, f := range map[string]func(){
-		"a commit":  func() { c.Committed(time.Second); c.Raced(); c.Decided(playbook.Active); c.Behind("b"); c.Current("b") },
-		"a context": func() { g.Laid(1); g.Recalled(1); g.Assembled(1); g.Followed(1) },
+		"a commit": func() {
+			c.Committed(time.Second)
+			c.Conflict()
+			c.Decided(playbook.Active, playbook.ReasonHelps)
+			c.Rejected(playbook.ReasonSecret)
+			c.ViewBehind("b")
+			c.ViewCurrent("b")
+		},
+		"a context": func() { g.ContextBuilt(1); g.Recalled(1); g.Assembled(1); g.PlaybookDelay(1) },
 		"a request": func() { told(events.VerbContext, 200, 1) },
 		"a call":    func() { n.end(t.Context(), time.Time{}, nil) },
 	} {
@@ -428,13 +443,13 @@ func TestCountingAllocatesNothing(t *testing.T) {
 
 func BenchmarkCounting(b *testing.B) {
 	m := New("test", "v1")
-	c, told := m.Curator(), m.Door(HTTP)
+	c, told := m.Curator(), m.Endpoint(HTTP)
 	b.Run("commit", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			c.Behind("b")
+			c.ViewBehind("b")
 			c.Committed(time.Millisecond)
-			c.Current("b")
+			c.ViewCurrent("b")
 		}
 	})
 	b.Run("request", func(b *testing.B) {

@@ -7,25 +7,25 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"debrief/cmd/internal/llm"
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/events/chat/openai"
 	"debrief/generator"
 )
 
-// Results of calls of models.
+// Results of model calls.
 const (
 	ok          = "ok"
-	unavailable = "unavailable" // nobody can be asked now
-	refused     = "refused"     // the server refused this one
+	unavailable = "unavailable" // no call can succeed now
+	refused     = "refused"     // the server refused this call
 	tooLong     = "too_long"
-	canceled    = "canceled" // the caller gave up
+	canceled    = "canceled" // cancelled by the caller
 	failed      = "failed"
 )
 
 var results = []string{ok, unavailable, refused, tooLong, canceled, failed}
 
-// Kinds of what models are asked for.
+// Kinds of models.
 const (
 	chats  = "chat"
 	embeds = "embedding"
@@ -33,13 +33,13 @@ const (
 
 // calls counts the calls of one model by one role.
 type calls struct {
-	took   prometheus.Observer
-	result map[string]prometheus.Counter
+	duration prometheus.Observer
+	result   map[string]prometheus.Counter
 }
 
-// end counts a call that began then.
+// end counts a call that began at a time.
 func (c *calls) end(ctx context.Context, began time.Time, err error) {
-	c.took.Observe(time.Since(began).Seconds())
+	c.duration.Observe(time.Since(began).Seconds())
 	c.result[resultOf(ctx, err)].Inc()
 }
 
@@ -47,13 +47,13 @@ func resultOf(ctx context.Context, err error) string {
 	if err == nil {
 		return ok
 	}
-	var away interface{ Unavailable() bool }
+	var unavail interface{ Unavailable() bool }
 	var long interface{ TooLong() bool }
-	var refusal *llm.Error
+	var refusal *openai.Error
 	switch {
 	case ctx.Err() != nil:
 		return canceled
-	case errors.As(err, &away) && away.Unavailable():
+	case errors.As(err, &unavail) && unavail.Unavailable():
 		return unavailable
 	case errors.As(err, &long) && long.TooLong():
 		return tooLong
@@ -63,32 +63,32 @@ func resultOf(ctx context.Context, err error) string {
 	return failed
 }
 
-// models collects what clients have counted.
+// models collects the counters of the clients.
 type models struct {
-	took    *prometheus.HistogramVec
-	results *prometheus.CounterVec
-	clients []client
+	duration *prometheus.HistogramVec
+	results  *prometheus.CounterVec
+	clients  []client
 }
 
 type client struct {
 	role, kind string
-	stats      func() llm.Stats
+	stats      func() openai.Stats
 }
 
 var (
-	modelInFlight = describe("debrief_model_in_flight_calls", "Calls under way, those that wait included.", "role", "kind")
-	modelRequests = describe("debrief_model_requests_total", "Requests on the wire.", "role", "kind")
+	modelInFlight = describe("debrief_model_in_flight_calls", "Calls in progress, including waiting ones.", "role", "kind")
+	modelRequests = describe("debrief_model_requests_total", "Requests sent to the server.", "role", "kind")
 	modelRetries  = describe("debrief_model_retries_total", "Requests that were repeated after a failure.", "role", "kind")
-	modelTokens   = describe("debrief_model_tokens_total", "Tokens, as the server counts them.", "role", "kind", "direction")
-	modelCost     = describe("debrief_model_cost_dollars_total", "US dollars, at the prices that the flags name; else 0.", "role", "kind")
-	modelBreaker  = describe("debrief_model_breaker_state", "Whether the server is asked: 1 for the state of the breaker. All are 0 without a model.", "role", "kind", "state")
+	modelTokens   = describe("debrief_model_tokens_total", "Tokens, as reported by the server.", "role", "kind", "direction")
+	modelCost     = describe("debrief_model_cost_dollars_total", "US dollars, at the prices of the flags; else 0.", "role", "kind")
+	modelBreaker  = describe("debrief_model_breaker_state", "State of the circuit breaker: 1 for the current state. All are 0 without a model.", "role", "kind", "state")
 
-	ofModels = []*prometheus.Desc{modelInFlight, modelRequests, modelRetries, modelTokens, modelCost, modelBreaker}
-	breakers = []string{"closed", "open", "half-open"}
+	modelMetrics = []*prometheus.Desc{modelInFlight, modelRequests, modelRetries, modelTokens, modelCost, modelBreaker}
+	breakers     = []string{"closed", "open", "half-open"}
 )
 
 func (m *models) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range ofModels {
+	for _, d := range modelMetrics {
 		to <- d
 	}
 }
@@ -108,23 +108,23 @@ func (m *models) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// counted is what clients of package llm count.
-type counted interface{ Stats() llm.Stats }
+// statser is a client of package llm.
+type statser interface{ Stats() openai.Stats }
 
 func (m *models) add(role, kind string, of any) *calls {
-	c := client{role, kind, func() llm.Stats { return llm.Stats{} }}
-	if s, ok := of.(counted); ok {
+	c := client{role, kind, func() openai.Stats { return openai.Stats{} }}
+	if s, ok := of.(statser); ok {
 		c.stats = s.Stats
 	}
 	m.clients = append(m.clients, c)
-	n := &calls{m.took.WithLabelValues(role, kind), map[string]prometheus.Counter{}}
+	n := &calls{m.duration.WithLabelValues(role, kind), map[string]prometheus.Counter{}}
 	for _, r := range results {
 		n.result[r] = m.results.WithLabelValues(role, kind, r)
 	}
 	return n
 }
 
-// Model is a model that counts what a role asks of it, nil for nil.
+// Model returns a model that counts the calls of a role. It returns nil for a nil model.
 func (m *Metrics) Model(role string, of chat.Model) chat.Model {
 	n := m.models.add(role, chats, of)
 	if of == nil {
@@ -146,7 +146,7 @@ func (m *model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error)
 	return reply, err
 }
 
-// Embedder is an embedder that counts what the generator asks of it, nil for nil.
+// Embedder returns an embedder that counts the calls of the generator. It returns nil for a nil embedder.
 func (m *Metrics) Embedder(of generator.Embedder) generator.Embedder {
 	n := m.models.add(events.RoleGenerator, embeds, of)
 	if of == nil {

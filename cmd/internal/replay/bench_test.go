@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSamples is the loop of one sample after the other, and of batches, with a model that answers at once.
+// BenchmarkSamples measures the loop of one sample at a time, and of batches, with a model without latency.
 func BenchmarkSamples(b *testing.B) {
 	for _, batch := range []int{1, 32} {
 		b.Run(fmt.Sprint("batch=", batch), func(b *testing.B) {

@@ -16,7 +16,7 @@ func book(t *testing.T, bullets ...playbook.Bullet) *playbook.Playbook {
 	for i := range bullets {
 		b := &bullets[i]
 		b.ID, b.Section = playbook.BulletID(fmt.Sprintf("a-%05d", i+1)), "a"
-		d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, Whole: b})
+		d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Put, Bullet: b.ID, PutBullet: b})
 	}
 	if _, err := p.Apply(d); err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func book(t *testing.T, bullets ...playbook.Bullet) *playbook.Playbook {
 	return p
 }
 
-func TestTwoPlaybooksAreCompared(t *testing.T) {
+func TestCompare(t *testing.T) {
 	t.Parallel()
 	say := func(texts ...string) (all []playbook.Bullet) {
 		for _, text := range texts {
@@ -55,7 +55,7 @@ func TestTwoPlaybooksAreCompared(t *testing.T) {
 	for i := range 30 {
 		many = append(many, fmt.Sprintf("Article %c%c has a discount of its own.", 'a'+i%26, 'a'+i/26))
 	}
-	if c := compare(book(t, say(many...)...), new(playbook.Playbook)); c.OnlyHere != 30 || len(c.Here) != report.MostCompared || c.Bullets+c.OnlyThere != 0 {
+	if c := compare(book(t, say(many...)...), new(playbook.Playbook)); c.OnlyHere != 30 || len(c.Here) != report.MaxCompared || c.Bullets+c.OnlyThere != 0 {
 		t.Errorf("against an empty one: %+v", c)
 	}
 }

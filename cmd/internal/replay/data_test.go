@@ -18,16 +18,17 @@ import (
 	"debrief/events/chat"
 )
 
-// clerk answers published tasks: of every four one right, one right in other writing, one wrong, and one not at all.
-type clerk struct {
+// answerer answers published tasks: of every four, one right, one right in another notation, one wrong, and one not
+// at all.
+type answerer struct {
 	model
-	tasks []events.Task
-	said  map[string]string // by task id
+	tasks   []events.Task
+	answers map[string]string // answers by task id
 }
 
-func newClerk(tasks []events.Task) *clerk {
-	c := &clerk{model: model{Direct: simulated.NewDirect(simulated.Options{})}, tasks: tasks, said: map[string]string{}}
-	same := map[string]string{} // two of the published tasks are
+func newClerk(tasks []events.Task) *answerer {
+	c := &answerer{model: model{Direct: simulated.NewDirect(simulated.Options{})}, tasks: tasks, answers: map[string]string{}}
+	same := map[string]string{} // two of the published tasks are equal
 	for i, t := range tasks {
 		say := t.Target
 		switch i % 4 {
@@ -41,12 +42,12 @@ func newClerk(tasks []events.Task) *clerk {
 		if before, twice := same[t.Context+t.Question]; twice {
 			say = before
 		}
-		same[t.Context+t.Question], c.said[t.ID] = say, say
+		same[t.Context+t.Question], c.answers[t.ID] = say, say
 	}
 	return c
 }
 
-// thousands writes a number as people do, with a comma.
+// thousands formats a number with commas.
 func thousands(s string) string {
 	whole, rest, point := strings.Cut(s, ".")
 	if _, err := strconv.Atoi(whole); err != nil || len(whole) < 4 || whole[0] == '-' {
@@ -59,21 +60,21 @@ func thousands(s string) string {
 	return whole
 }
 
-func (c *clerk) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
+func (c *answerer) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
 	if p.Name != events.RoleGenerator {
 		return c.model.Complete(ctx, p)
 	}
 	for i := range c.tasks {
 		last := p.Messages[len(p.Messages)-1].Text
 		if strings.Contains(last, c.tasks[i].Context) && strings.Contains(last, c.tasks[i].Question) {
-			reply, err := json.Marshal(map[string]any{"reasoning": "", "bullet_ids": []string{}, "final_answer": c.said[c.tasks[i].ID]})
+			reply, err := json.Marshal(map[string]any{"reasoning": "", "bullet_ids": []string{}, "final_answer": c.answers[c.tasks[i].ID]})
 			return chat.Reply{Text: string(reply), Finish: "stop", Model: "clerk"}, err
 		}
 	}
 	return c.model.Complete(ctx, p)
 }
 
-// sameNumber and allTags are the rules of formats.md, written once more.
+// sameNumber and allTags implement the rules of formats.md a second time.
 func sameNumber(answer, target string) bool {
 	a, aerr := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(answer), ",", ""), 64)
 	b, berr := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(target), ",", ""), 64)
@@ -93,8 +94,8 @@ func tags(answer, target string) (right, of int) {
 	return right, len(b)
 }
 
-// TestPublishedTasks: Formula and FiNER, all of them, by a clerk of whom we know what is right, and by the simulated
-// model, which knows nothing of them. The files are kept beside the checkout and not in it.
+// TestPublishedTasks runs all tasks of Formula and FiNER with an answerer whose scores are known, and with the
+// simulated model, which fails all of them. The files are stored outside the repository.
 func TestPublishedTasks(t *testing.T) {
 	t.Parallel()
 	for name, samples := range map[string]int{"formula_train_subset_500.jsonl": 500, "formula_val_subset_300.jsonl": 300, "finer_val_first_100.jsonl": 100} {
@@ -105,7 +106,7 @@ func TestPublishedTasks(t *testing.T) {
 				t.Skipf("no published tasks: %v (DEBRIEF_DATA names their folder)", err)
 			}
 			read, err := dataset.Read(t.Context(), name, bytes.NewReader(data), dataset.Options{})
-			if err != nil || len(read.Tasks) != samples || read.Unread > 0 {
+			if err != nil || len(read.Tasks) != samples || read.Invalid > 0 {
 				t.Fatalf("%d tasks, %+v", len(read.Tasks), err)
 			}
 			s := Sets{Train: &Set{Data: report.Data{Set: Train, File: name, Samples: samples}, Tasks: read.Tasks}}
@@ -118,9 +119,9 @@ func TestPublishedTasks(t *testing.T) {
 			right := 0
 			for _, sample := range out.Samples {
 				task := &read.Tasks[sample.Index]
-				want, score := sameNumber(c.said[task.ID], task.Target), 0.0
+				want, score := sameNumber(c.answers[task.ID], task.Target), 0.0
 				if strings.HasPrefix(name, "finer") {
-					got, of := tags(c.said[task.ID], task.Target)
+					got, of := tags(c.answers[task.ID], task.Target)
 					want, score = got == of, float64(got)/float64(of)
 				} else if want {
 					score = 1
@@ -129,7 +130,7 @@ func TestPublishedTasks(t *testing.T) {
 					right++
 				}
 				if (sample.Label == events.Success) != want || sample.Score != score {
-					t.Errorf("sample %d: %q for %q is %s with %.2f, want %t with %.2f", sample.Index, c.said[task.ID], task.Target, sample.Label, sample.Score, want, score)
+					t.Errorf("sample %d: %q for %q is %s with %.2f, want %t with %.2f", sample.Index, c.answers[task.ID], task.Target, sample.Label, sample.Score, want, score)
 				}
 			}
 			if train := out.Report.Epochs[0].Train; train.Right != right || right < samples/4 || train.N != samples {

@@ -9,70 +9,73 @@ import (
 	"debrief/events"
 )
 
-// A gathering can skip reflections: those of which no reply of the Curator's model was usable. The log does not cover them.
-// They stay in run.left, oldest first, and every later gathering begins with them.
+// The Curator can skip reflections of a gathering if no reply of its model was usable. The log does not cover them.
+// They stay in run.uncovered, oldest first, and every later gathering begins with them.
 const (
-	// maxFruitless is how many gatherings in a row may get no usable reply before the run ends with an error.
+	// maxFruitless is the number of gatherings in a row without a usable reply after which the run ends with an
+	// error.
 	maxFruitless = 5
-	// retriesAtEnd is how many more gatherings the skipped reflections get at the end of an epoch.
+	// retriesAtEnd is the number of further gatherings for skipped reflections at the end of an epoch.
 	retriesAtEnd = 3
 )
 
-// UnlearnedError is returned when the Curator's model gives no usable reply any more. Nothing is lost: the reflections are
-// stored, and the same command goes on with them.
-type UnlearnedError struct {
-	Reflections int    // that wait to be learned from
+// NoUsableReplyError is returned when the Curator's model gives no usable replies any more. The reflections stay stored,
+// and the same command resumes with them.
+type NoUsableReplyError struct {
+	Reflections int    // not learned from yet
 	Gatherings  int    // in a row without a usable reply
 	Reason      string // of the first reflection that the last gathering skipped
 }
 
-func (e *UnlearnedError) Error() string {
-	return fmt.Sprintf("no reply of the Curator's model was usable in %d gatherings in a row (%s): %d reflections are kept; repair the model or its prompt and run the same command again to go on",
+func (e *NoUsableReplyError) Error() string {
+	return fmt.Sprintf("curator model: no usable reply in %d gatherings in a row (%s): %d reflections are kept; fix the model or its prompt and run the same command again to resume",
 		e.Gatherings, e.Reason, e.Reflections)
 }
 
-// gather has the reflections of a window take effect together, after those that earlier gatherings skipped, and waits until
-// generators see it.
-func (r *run) gather(ctx context.Context, window int, held []events.Handle) error {
-	r.left = append(r.left, held...)
-	return r.gatherLeft(ctx, strconv.Itoa(window), fmt.Sprintf("window %d", window+1))
+// gather has the Curator apply the reflections of a window together, after those that earlier gatherings skipped. It
+// waits until the version is visible to generators.
+func (r *run) gather(ctx context.Context, window int, reflections []events.Handle) error {
+	r.uncovered = append(r.uncovered, reflections...)
+	return r.gatherUncovered(ctx, strconv.Itoa(window), fmt.Sprintf("window %d", window+1))
 }
 
-// gatherRest gathers the skipped reflections again, at the end of an epoch. The report counts those that are skipped again.
-func (r *run) gatherRest(ctx context.Context) error {
-	for n, asked := 0, r.asked; len(r.left) > 0 && r.asked < asked+retriesAtEnd; n++ {
-		if err := r.gatherLeft(ctx, fmt.Sprint("rest ", n), fmt.Sprintf("skipped reflections, attempt %d", n+1)); err != nil {
+// gatherSkipped gathers the skipped reflections again at the end of an epoch. The report counts reflections that are
+// skipped again.
+func (r *run) gatherSkipped(ctx context.Context) error {
+	for n, asked := 0, r.editsRequested; len(r.uncovered) > 0 && r.editsRequested < asked+retriesAtEnd; n++ {
+		if err := r.gatherUncovered(ctx, fmt.Sprint("rest ", n), fmt.Sprintf("skipped reflections, attempt %d", n+1)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gatherLeft gathers the open reflections, as many as fit in one edit. The name tells the gatherings of an epoch apart.
-func (r *run) gatherLeft(ctx context.Context, name, about string) error {
-	if len(r.left) == 0 {
+// gatherUncovered gathers the uncovered reflections, up to the size of one edit. The name distinguishes the
+// gatherings of an epoch.
+func (r *run) gatherUncovered(ctx context.Context, name, about string) error {
+	if len(r.uncovered) == 0 {
 		return nil
 	}
 	e := &events.Edit{
 		ID:     events.Hash("gather", string(r.book), strconv.Itoa(r.epoch), name),
 		Author: author, Reason: fmt.Sprintf("run %s, epoch %d, %s", r.Name, r.epoch, about),
-		Gather: slices.Clone(r.left[:min(len(r.left), events.MaxGather)]),
+		Gather: slices.Clone(r.uncovered[:min(len(r.uncovered), events.MaxGather)]),
 	}
 	d, err := r.commit(ctx, e)
 	if err != nil {
 		return err
 	}
-	r.left = slices.DeleteFunc(r.left, r.logged.gathered)
+	r.uncovered = slices.DeleteFunc(r.uncovered, r.log.coversReflection)
 	if d == nil || d.Asked == 0 {
 		return nil
 	}
 	if d.Skipped < d.Asked {
 		r.fruitless = 0
 	} else if r.fruitless++; r.fruitless == maxFruitless {
-		return &UnlearnedError{len(r.left), r.fruitless, d.SkippedReason}
+		return &NoUsableReplyError{len(r.uncovered), r.fruitless, d.SkippedReason}
 	}
-	if d.Skipped > 0 && r.Skipped != nil {
-		r.Skipped(d.Skipped, d.SkippedReason)
+	if d.Skipped > 0 && r.OnSkipped != nil {
+		r.OnSkipped(d.Skipped, d.SkippedReason)
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// garbled is a model whose replies as the Curator are prose, this percentage of them at random.
+// garbled is a model that returns prose for this percentage of the Curator's prompts, at random.
 type garbled struct {
 	*model
 	percent atomic.Int64
@@ -35,15 +35,15 @@ func openGarbled(t testing.TB, percent int64) (*house, *garbled) {
 	return openWith(t, 8, g), g
 }
 
-// uncovered is how many of the run's reflections the log does not cover, and how many there are.
-func (h *house) uncovered(b playbook.Book) (open, all int) {
+// countUncovered returns the number of the run's reflections that the log does not cover, and of all its reflections.
+func (h *house) countUncovered(b playbook.Book) (open, all int) {
 	h.Helper()
-	l := newLogged()
-	if err := l.follow(h.Context(), natskv.New(h.conn.JetStream()), b); err != nil {
+	l := newBookLog()
+	if err := l.follow(h.Context(), deltalog.New(h.conn.JetStream()), b); err != nil {
 		h.Fatal(err)
 	}
 	err := h.conn.ReadStored(h.Context(), events.StreamReflections, events.KindReflection.Subject(b), func(s bus.Stored) error {
-		if all++; !l.gathered(events.NewHandle(s.Seq, s.Event.EventID())) {
+		if all++; !l.coversReflection(events.NewHandle(s.Seq, s.Event.EventID())) {
 			open++
 		}
 		return s.Err
@@ -54,15 +54,15 @@ func (h *house) uncovered(b playbook.Book) (open, all int) {
 	return open, all
 }
 
-func TestARunGoesOnWithBrokenReplies(t *testing.T) {
+func TestRunContinuesDespiteInvalidReplies(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs over 96 samples")
 	}
 	h, _ := openGarbled(t, 60)
 	skipped := 0
-	out := h.run(Config{Batch: 4}, sets(96, 20), Options{Name: "r", Skipped: func(int, string) { skipped++ }})
-	open, all := h.uncovered("r")
+	out := h.run(Config{Batch: 4}, sets(96, 20), Options{Name: "r", OnSkipped: func(int, string) { skipped++ }})
+	open, all := h.countUncovered("r")
 	if all == 0 || open != out.Report.Unlearned {
 		t.Errorf("got %d of %d reflections not covered, and a report of %d", open, all, out.Report.Unlearned)
 	}
@@ -72,7 +72,7 @@ func TestARunGoesOnWithBrokenReplies(t *testing.T) {
 	t.Logf("60 of 100 replies broken: %d gatherings skipped some, %d of %d reflections left at the end", skipped, open, all)
 }
 
-func TestARunWithoutUsableRepliesEndsAndGoesOnAfterTheRepair(t *testing.T) {
+func TestRunWithoutUsableRepliesFailsAndResumes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs over 96 samples")
@@ -80,16 +80,16 @@ func TestARunWithoutUsableRepliesEndsAndGoesOnAfterTheRepair(t *testing.T) {
 	h, g := openGarbled(t, 100)
 	s := sets(96, 20)
 	_, err := h.try(Config{Batch: 8}, s, Options{Name: "r"})
-	unlearned := (*UnlearnedError)(nil)
+	unlearned := (*NoUsableReplyError)(nil)
 	if !errors.As(err, &unlearned) {
 		t.Fatalf("got error %v, want an *UnlearnedError", err)
 	}
-	if open, all := h.uncovered("r"); open == 0 || open != unlearned.Reflections {
+	if open, all := h.countUncovered("r"); open == 0 || open != unlearned.Reflections {
 		t.Errorf("got %d of %d reflections not covered, and an error about %d", open, all, unlearned.Reflections)
 	}
 	g.percent.Store(0)
 	out := h.run(Config{Batch: 8}, s, Options{Name: "r"})
-	if open, all := h.uncovered("r"); open > 0 || out.Report.Unlearned > 0 || all == 0 {
+	if open, all := h.countUncovered("r"); open > 0 || out.Report.Unlearned > 0 || all == 0 {
 		t.Errorf("after the repair: got %d of %d reflections not covered, %d in the report, want none", open, all, out.Report.Unlearned)
 	}
 	if out.Report.Run.Resumed != 1 || out.Report.After.Accuracy < out.Report.Before.Accuracy+0.2 {

@@ -12,17 +12,17 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// offline goes over the training set in epochs.
-func (r *run) offline(ctx context.Context) error {
-	if err := r.before(ctx); err != nil {
+// runOffline replays the training set in epochs.
+func (r *run) runOffline(ctx context.Context) error {
+	if err := r.measureBefore(ctx); err != nil {
 		return err
 	}
 	for r.epoch = 1; r.epoch <= r.Epochs; r.epoch++ {
-		if err := r.pass(ctx); err != nil {
+		if err := r.runEpoch(ctx); err != nil {
 			return err
 		}
 		if r.report.Stopped != "" {
@@ -30,11 +30,11 @@ func (r *run) offline(ctx context.Context) error {
 		}
 	}
 	r.epoch = min(r.epoch, r.Epochs)
-	return r.after(ctx)
+	return r.measureAfter(ctx)
 }
 
-// pass is one epoch.
-func (r *run) pass(ctx context.Context) error {
+// runEpoch replays the training set once.
+func (r *run) runEpoch(ctx context.Context) error {
 	order := r.order(r.epoch)
 	train := report.Score{}
 	window := 0
@@ -42,27 +42,27 @@ func (r *run) pass(ctx context.Context) error {
 	var last *report.Score
 	for from := 0; from < len(order); from += r.CurateEvery {
 		to := min(from+r.CurateEvery, len(order))
-		score, err := r.window(ctx, window, order[from:to], from, len(order))
+		score, err := r.runWindow(ctx, window, order[from:to], from, len(order))
 		if err != nil {
 			return err
 		}
 		window++
-		train = add(train, score)
+		train = addScores(train, score)
 		last = nil
 		if v := r.ValidateEvery; r.Validation != nil && v > 0 && r.step/v > (r.step-(to-from))/v && to < len(order) {
 			if last, err = r.validate(ctx); err != nil {
 				return err
 			}
-			if stopped = r.spent(); stopped != "" {
+			if stopped = r.stopReason(); stopped != "" {
 				break
 			}
 		}
 	}
 	if version := r.version; stopped == "" {
-		if err := r.gatherRest(ctx); err != nil {
+		if err := r.gatherSkipped(ctx); err != nil {
 			return err
 		}
-		if r.version > version { // the last measurement was of another playbook
+		if r.version > version { // the last measurement used an older version
 			last = nil
 		}
 	}
@@ -71,8 +71,8 @@ func (r *run) pass(ctx context.Context) error {
 		if last, err = r.validate(ctx); err != nil {
 			return err
 		}
-		if r.epoch < r.Epochs { // else it ends anyhow
-			stopped = r.spent()
+		if r.epoch < r.Epochs { // the last epoch ends the run in any case
+			stopped = r.stopReason()
 		}
 	}
 	now, err := r.bookAt(ctx, r.version)
@@ -82,25 +82,25 @@ func (r *run) pass(ctx context.Context) error {
 	r.report.Stopped = stopped
 	e := report.Epoch{Epoch: r.epoch, Train: finish(train), Validation: last, Book: now}
 	r.report.Epochs = append(r.report.Epochs, e)
-	if r.Epoch != nil {
-		r.Epoch(e)
+	if r.OnEpoch != nil {
+		r.OnEpoch(e)
 	}
 	return nil
 }
 
-// spent is why a run ends early, "" if it does not.
-func (r *run) spent() string {
-	if r.Patience > 0 && r.worse >= r.Patience {
-		return fmt.Sprintf("%d measurements of the validation set without a better one", r.worse)
+// stopReason returns the reason to end the run early, "" if there is none.
+func (r *run) stopReason() string {
+	if r.Patience > 0 && r.sinceBest >= r.Patience {
+		return fmt.Sprintf("%d measurements of the validation set without a better one", r.sinceBest)
 	}
 	return ""
 }
 
-// window has some samples answered, batch by batch, and then the Curator learn from all of them together.
-func (r *run) window(ctx context.Context, window int, places []int, from, total int) (report.Score, error) {
+// runWindow has samples answered, batch by batch. Then it has the Curator learn from all of them together.
+func (r *run) runWindow(ctx context.Context, window int, places []int, from, total int) (report.Score, error) {
 	began := time.Now()
 	defer func() { r.phases[0] += time.Since(began) }()
-	var held []events.Handle
+	var reflections []events.Handle
 	score := report.Score{}
 	point := report.Point{Epoch: r.epoch, Set: Train}
 	var err error
@@ -118,7 +118,7 @@ func (r *run) window(ctx context.Context, window int, places []int, from, total 
 			t.ID = taskID(epochPhase(r.epoch), t.ID)
 			tasks[i] = t
 		}
-		fates, err := r.ledger.ask(ctx, tasks, func(done int) {
+		fates, err := r.tracker.run(ctx, tasks, func(done int) {
 			r.progress(fmt.Sprintf("epoch %d", r.epoch), from+at+done, total)
 		})
 		if err != nil {
@@ -127,42 +127,42 @@ func (r *run) window(ctx context.Context, window int, places []int, from, total 
 		r.step += len(batch)
 		for i := range fates {
 			f, sample := &fates[i], &r.Train.Tasks[batch[i]]
-			r.note(Train, fmt.Sprintf("epoch %d", r.epoch), sample, batch[i], f, &score)
-			if f.held != "" {
-				held = append(held, f.held)
+			r.recordSample(Train, fmt.Sprintf("epoch %d", r.epoch), sample, batch[i], f, &score)
+			if f.reflection != "" {
+				reflections = append(reflections, f.reflection)
 			}
 		}
 	}
-	if err := r.gather(ctx, window, held); err != nil {
+	if err := r.gather(ctx, window, reflections); err != nil {
 		return score, err
 	}
 	point.Step, point.Score = r.step, finish(score)
-	r.point(point)
-	r.state.reached(r.epoch, r.step, r.version)
+	r.addPoint(point)
+	r.state.setProgress(r.epoch, r.step, r.version)
 	return score, nil
 }
 
-// note counts one answer.
-func (r *run) note(set, phase string, sample *events.Task, index int, f *fate, score *report.Score) {
+// recordSample adds one sample to the report and to a score.
+func (r *run) recordSample(set, phase string, sample *events.Task, index int, f *sampleResult, score *report.Score) {
 	s := report.Sample{
 		Set: set, Phase: phase, Epoch: r.epoch, Step: r.step, Index: index, ID: sample.ID,
-		Question: events.Beginning(sample.Question, keptQuestion), Target: events.Beginning(sample.Target, keptAnswer),
-		Rounds: f.rounds, Lost: f.lost, Label: events.Unknown,
+		Question: events.TruncateBytes(sample.Question, maxQuestion), Target: events.TruncateBytes(sample.Target, maxAnswer),
+		Rounds: f.rounds, Lost: f.lostReason, Label: events.Unknown,
 	}
-	if f.lost != "" {
-		r.report.Losses = append(r.report.Losses, report.Loss{Set: set, Sample: sample.ID, Epoch: r.epoch, Reason: f.lost})
+	if f.lostReason != "" {
+		r.report.Losses = append(r.report.Losses, report.Loss{Set: set, Sample: sample.ID, Epoch: r.epoch, Reason: f.lostReason})
 	}
-	if a := f.first; a == nil {
+	if a := f.answer; a == nil {
 		score.Lost++
 	} else {
 		s.Answer, s.Label, s.Score, s.Feedback, s.Version = a.text, a.label, a.score, a.feedback, a.version
-		count(score, a.label, a.score)
+		addOutcome(score, a.label, a.score)
 	}
 	r.samples = append(r.samples, s)
 }
 
-// count adds an outcome to a score, whose Mean is a sum until finish.
-func count(s *report.Score, label events.Label, score float64) {
+// addOutcome adds an outcome to a score. Score.Mean is a sum until finish is called.
+func addOutcome(s *report.Score, label events.Label, score float64) {
 	if label == events.Unknown || label == "" {
 		s.Unjudged++
 		return
@@ -174,11 +174,11 @@ func count(s *report.Score, label events.Label, score float64) {
 	}
 }
 
-func add(a, b report.Score) report.Score {
+func addScores(a, b report.Score) report.Score {
 	return report.Score{N: a.N + b.N, Right: a.Right + b.Right, Mean: a.Mean + b.Mean, Unjudged: a.Unjudged + b.Unjudged, Lost: a.Lost + b.Lost}
 }
 
-// finish makes a count a score.
+// finish turns the sums of a score into means.
 func finish(s report.Score) report.Score {
 	if s.N > 0 {
 		s.Accuracy, s.Mean = float64(s.Right)/float64(s.N), s.Mean/float64(s.N)
@@ -186,38 +186,38 @@ func finish(s report.Score) report.Score {
 	return s
 }
 
-// author is who asks for the changes of a run.
+// author is the author of the edits that a run requests.
 const author = "replay"
 
-// reply is the answer to an edit: the decision or an error.
-type reply struct {
-	decision *events.Decision
+// editReply is the reply to an edit: a decision or an error.
+type editReply struct {
+	decision *events.EditReply
 	err      error
 }
 
-// commit has the Curator do an edit, once, however often it is asked. The decision is nil when the edit was done before, or
-// the reply was lost.
-func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Decision, err error) {
+// commit has the Curator apply an edit exactly once. It can be called again with the same id. The decision is nil if
+// the edit was applied before or the reply was lost.
+func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.EditReply, err error) {
 	e.Book, e.Created = r.book, time.Now().UTC()
-	done := r.covering(ctx, e.ID)
+	done := r.versionOf(ctx, e.ID)
 	if v, err := done(); err != nil || v > 0 {
-		return nil, r.committed(ctx, v, err)
+		return nil, r.waitVisible(ctx, v, err)
 	}
-	r.asked++
-	r.ledger.forgive(e.ID) // that it was given up before: the run goes on because somebody thinks it will do now
+	r.editsRequested++
+	r.tracker.forgetDead(e.ID) // resuming a run retries an edit that was dead-lettered before
 	var asks sync.WaitGroup
 	defer asks.Wait()
 	asking, answered := context.WithCancel(ctx)
 	defer answered()
-	ask := func(m bus.Marks) chan reply {
-		replied := make(chan reply, 1)
+	ask := func(m bus.PublishOptions) chan editReply {
+		replied := make(chan editReply, 1)
 		asks.Go(func() {
-			d, err := r.ask(asking, e, m)
-			replied <- reply{d, err}
+			d, err := r.request(asking, e, m)
+			replied <- editReply{d, err}
 		})
 		return replied
 	}
-	replied := ask(bus.Marks{})
+	replied := ask(bus.PublishOptions{})
 	var retry <-chan time.Time
 	began, said := time.Now(), false
 	for {
@@ -225,90 +225,91 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Deci
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case answer := <-replied:
-			// Of one that was asked for shortly before, the answer goes to who asked then; the log says the same. Of one that
-			// was given up there is a letter, which says whether it is worth another copy.
+			// ErrDuplicate: the edit was requested a moment ago, and the reply goes to that request; the log tells
+			// when it is applied. errDeadLettered: the dead letter tells whether to submit another copy.
 			err := answer.err
-			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.Is(err, errGivenUp) {
+			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.Is(err, errDeadLettered) {
 				return nil, fmt.Errorf("learn: %w", err)
 			}
 			decision = answer.decision
-			if replied = nil; err != nil { // and when nothing comes of that, it is asked for anew
-				retry = time.After(askAgain)
+			if replied = nil; err != nil { // without an effect, the edit is requested again
+				retry = time.After(resendAfter)
 			}
 		case <-retry:
-			replied = ask(bus.Marks{Copy: int(time.Now().UnixNano())})
-		case <-time.After(look):
+			replied = ask(bus.PublishOptions{Copy: int(time.Now().UnixNano())})
+		case <-time.After(pollInterval):
 		}
 		v, err := done()
 		if err != nil || v > 0 {
-			if replied != nil { // it says what the models were asked; without it that is not known, and nothing else is missing
+			if replied != nil { // only the reply carries the model usage; without a reply the usage is missing in the report
 				select {
 				case answer := <-replied:
 					decision = answer.decision
-				case <-time.After(patience):
+				case <-time.After(stallNotice):
 				case <-ctx.Done():
 				}
 			}
-			return decision, r.committed(ctx, v, err)
+			return decision, r.waitVisible(ctx, v, err)
 		}
-		if err := r.ledger.revive(ctx); err != nil {
+		if err := r.tracker.resubmit(ctx); err != nil {
 			return nil, err
 		}
-		if why := r.ledger.givenUp(e.ID); why != "" {
+		if why := r.tracker.deadReason(e.ID); why != "" {
 			return nil, fmt.Errorf("learn: %s: %s", e.Reason, why)
 		}
-		if !said && time.Since(began) > patience && r.Waiting != nil {
+		if !said && time.Since(began) > stallNotice && r.OnStall != nil {
 			said = true
-			r.Waiting(events.RoleCurator)
+			r.OnStall(events.RoleCurator)
 		}
 	}
 }
 
-// How often the log is looked at for an edit whose answer has not come, and after how long one is asked for anew whose
-// answer went to a process that was interrupted.
+// pollInterval is the time between two reads of the log while a reply is missing. resendAfter is the delay before an
+// edit is requested again whose reply went to an interrupted process.
 const (
-	look     = 100 * time.Millisecond
-	askAgain = 10 * time.Second
+	pollInterval = 100 * time.Millisecond
+	resendAfter  = 10 * time.Second
 )
 
-// errGivenUp is returned when who asked for an edit is told that there will be no decision.
-var errGivenUp = errors.New("given up")
+// errDeadLettered is returned when the reply to an edit is its dead letter.
+var errDeadLettered = errors.New("dead-lettered")
 
-// ask hands in an edit and waits for the decision on it.
-func (r *run) ask(ctx context.Context, e *events.Edit, m bus.Marks) (*events.Decision, error) {
-	own := *e // the answer goes to another place each time
+// request sends an edit to the Curator and waits for the decision.
+func (r *run) request(ctx context.Context, e *events.Edit, m bus.PublishOptions) (*events.EditReply, error) {
+	own := *e // Request sets another reply subject each time
 	m.Repeat = true
 	reply, err := r.conn.Request(ctx, &own, m)
 	if err != nil {
 		return nil, err
 	}
-	if reply.Refused != "" {
-		return nil, fmt.Errorf("%s: %w: %s", e.Reason, errGivenUp, reply.Refused)
+	if reply.Error != "" {
+		return nil, fmt.Errorf("%s: %w: %s", e.Reason, errDeadLettered, reply.Error)
 	}
-	d := new(events.Decision)
+	d := new(events.EditReply)
 	if err := events.Unmarshal(reply.Data, d); err != nil {
-		return nil, fmt.Errorf("read the decision: %w", err)
+		return nil, fmt.Errorf("decode decision: %w", err)
 	}
 	if len(d.Refused) > 0 {
-		return nil, fmt.Errorf("%s: the Curator refused it: %s", e.Reason, strings.Join(d.Refused, "; "))
+		return nil, fmt.Errorf("%s: rejected by the Curator: %s", e.Reason, strings.Join(d.Refused, "; "))
 	}
-	r.state.spent(usageOf(d.Usage))
+	r.state.addCuratorUsage(toUsage(d.Usage))
 	return d, nil
 }
 
-// covering returns a function that looks for the change which an edit made: its version, 0 while there is none.
-func (r *run) covering(ctx context.Context, id events.ID) func() (version uint64, err error) {
+// versionOf returns a function that reads new log records and returns the version in which an edit took effect, 0 if
+// there is none yet.
+func (r *run) versionOf(ctx context.Context, id events.ID) func() (version uint64, err error) {
 	return func() (uint64, error) {
-		if v := r.logged.covers[id]; v > 0 {
+		if v := r.log.editVersions[id]; v > 0 {
 			return v, nil
 		}
-		err := r.logged.follow(ctx, r.store, r.book)
-		return r.logged.covers[id], err
+		err := r.log.follow(ctx, r.store, r.book)
+		return r.log.editVersions[id], err
 	}
 }
 
-// committed waits until generators see a version.
-func (r *run) committed(ctx context.Context, version uint64, err error) error {
+// waitVisible waits until a version is visible to generators.
+func (r *run) waitVisible(ctx context.Context, version uint64, err error) error {
 	if err != nil {
 		return err
 	}
@@ -316,27 +317,27 @@ func (r *run) committed(ctx context.Context, version uint64, err error) error {
 	return r.follow.Wait(ctx, version)
 }
 
-// validate asks the validation set and remembers the best playbook.
+// validate measures the validation set and records the best version.
 func (r *run) validate(ctx context.Context) (*report.Score, error) {
-	score, err := r.examine(ctx, r.Validation, fmt.Sprintf("step %d", r.step), r.book, r.version)
+	score, err := r.measure(ctx, r.Validation, fmt.Sprintf("step %d", r.step), r.book, r.version)
 	if err != nil {
 		return nil, err
 	}
-	if score.N > 0 { // else nothing is known, and no playbook is better for that
-		if !r.judged || score.Accuracy > r.bestAcc {
-			r.judged, r.bestAcc, r.worse = true, score.Accuracy, 0
+	if score.N > 0 { // without labels, no version is better than another
+		if !r.validated || score.Accuracy > r.bestAcc {
+			r.validated, r.bestAcc, r.sinceBest = true, score.Accuracy, 0
 			if r.best, err = r.bookAt(ctx, r.version); err != nil {
 				return nil, err
 			}
 		} else {
-			r.worse++
+			r.sinceBest++
 		}
 	}
 	return score, nil
 }
 
-// examine asks every sample of a set with one version of a book, and learns nothing.
-func (r *run) examine(ctx context.Context, set *Set, phase string, b playbook.Book, version uint64) (*report.Score, error) {
+// measure has every sample of a set answered with one version of a playbook. Nothing is learned from the answers.
+func (r *run) measure(ctx context.Context, set *Set, phase string, b playbook.Book, version uint64) (*report.Score, error) {
 	began := time.Now()
 	defer func() { r.phases[1] += time.Since(began) }()
 	point := report.Point{Epoch: r.epoch, Step: r.step, Set: set.Set}
@@ -347,13 +348,13 @@ func (r *run) examine(ctx context.Context, set *Set, phase string, b playbook.Bo
 		if point.Book, err = r.bookAt(ctx, version); err != nil {
 			return nil, err
 		}
-	default: // the best one, of some time ago
+	default: // the best version, of an earlier step
 		point.Epoch, point.Step, point.Book = r.best.Epoch, r.best.Step, r.best
 	}
 	tasks := make([]events.Task, len(set.Tasks))
-	l := r.ledger
+	l := r.tracker
 	if b != r.book {
-		l = r.Source.ledger
+		l = r.Source.tracker
 	}
 	for i, t := range set.Tasks {
 		t.Book, t.Purpose, t.Playbook, t.Session = b, events.Evaluate, &version, ""
@@ -364,24 +365,24 @@ func (r *run) examine(ctx context.Context, set *Set, phase string, b playbook.Bo
 		}
 		tasks[i] = t
 	}
-	fates, err := l.ask(ctx, tasks, func(done int) { r.progress(set.Set+", "+phase, done, len(tasks)) })
+	fates, err := l.run(ctx, tasks, func(done int) { r.progress(set.Set+", "+phase, done, len(tasks)) })
 	if err != nil {
 		return nil, err
 	}
 	var score report.Score
 	for i := range fates {
-		r.note(set.Set, phase, &set.Tasks[i], i, &fates[i], &score)
+		r.recordSample(set.Set, phase, &set.Tasks[i], i, &fates[i], &score)
 	}
 	score = finish(score)
 	point.Score = score
-	r.point(point)
+	r.addPoint(point)
 	return &score, nil
 }
 
-// before measures what the run begins with.
-func (r *run) before(ctx context.Context) (err error) {
+// measureBefore measures the playbook with which the run begins.
+func (r *run) measureBefore(ctx context.Context) (err error) {
 	if r.Test != nil {
-		if r.report.Before, err = r.examine(ctx, r.Test, "before", r.book, r.version); err != nil {
+		if r.report.Before, err = r.measure(ctx, r.Test, "before", r.book, r.version); err != nil {
 			return err
 		}
 	}
@@ -391,60 +392,60 @@ func (r *run) before(ctx context.Context) (err error) {
 	return err
 }
 
-// after measures what the run has come to.
-func (r *run) after(ctx context.Context) (err error) {
+// measureAfter measures the best playbook at the end of the run.
+func (r *run) measureAfter(ctx context.Context) (err error) {
 	if r.report.Final, err = r.bookAt(ctx, r.version); err != nil {
 		return err
 	}
-	if !r.judged {
+	if !r.validated {
 		r.best = r.report.Final
 	}
-	r.report.Best, r.report.Unlearned = r.best, len(r.left)
+	r.report.Best, r.report.Unlearned = r.best, len(r.uncovered)
 	if r.Test == nil {
 		return nil
 	}
-	r.report.After, err = r.examine(ctx, r.Test, "after", r.book, r.best.Version)
+	r.report.After, err = r.measure(ctx, r.Test, "after", r.book, r.best.Version)
 	return err
 }
 
 // bookAt describes the run's playbook at a version.
 func (r *run) bookAt(ctx context.Context, version uint64) (report.Book, error) {
-	d, ok := r.logged.books[version]
+	d, ok := r.log.byVersion[version]
 	if !ok {
-		if err := r.logged.follow(ctx, r.store, r.book); err != nil {
+		if err := r.log.follow(ctx, r.store, r.book); err != nil {
 			return d, err
 		}
-		if d, ok = r.logged.books[version]; !ok {
-			return d, &natskv.VersionError{Book: r.book, Version: version, Newest: r.logged.playbook.Version()}
+		if d, ok = r.log.byVersion[version]; !ok {
+			return d, &deltalog.VersionError{Book: r.book, Version: version, Newest: r.log.playbook.Version()}
 		}
 	}
 	d.Epoch, d.Step = r.epoch, r.step
 	return d, nil
 }
 
-func (r *run) point(p report.Point) {
+func (r *run) addPoint(p report.Point) {
 	r.report.Points = append(r.report.Points, p)
-	if r.Point != nil {
-		r.Point(p)
+	if r.OnPoint != nil {
+		r.OnPoint(p)
 	}
 }
 
 func (r *run) progress(phase string, done, total int) {
-	if r.Progress == nil {
+	if r.OnProgress == nil {
 		return
 	}
 	p := Progress{Phase: phase, Done: done, Total: total, Step: r.step, Seconds: time.Since(r.began).Seconds()}
 	if r.Train != nil {
 		p.Samples = len(r.Train.Tasks) * r.Epochs
 	}
-	g, f, _ := r.ledger.usage()
-	c := r.state.curating()
+	g, f, _ := r.tracker.usage()
+	c := r.state.curatorUsage()
 	for _, u := range []report.Usage{g, f, c} {
-		p.Usage = spend(p.Usage, u.Calls, u.InputTokens, u.OutputTokens, u.Dollars)
+		p.Usage = addUsage(p.Usage, u.Calls, u.InputTokens, u.OutputTokens, u.Dollars)
 	}
-	r.Progress(p)
+	r.OnProgress(p)
 }
 
-func usageOf(u chat.Usage) report.Usage {
+func toUsage(u chat.Usage) report.Usage {
 	return report.Usage{Calls: u.Calls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Dollars: u.Cost}
 }

@@ -12,23 +12,23 @@ import (
 	"debrief/events"
 )
 
-// together is how long a window of a stream waits for more samples after one has come.
-const together = 250 * time.Millisecond
+// streamBatchDelay is the time that a window of a stream waits for more samples after its first one.
+const streamBatchDelay = 250 * time.Millisecond
 
-// online tests and then learns, in the order of arrival. Tasks are live traffic: nothing is pinned or held, and every
-// answer is counted before anything is learned from it.
-func (r *run) online(ctx context.Context) error {
-	if err := r.before(ctx); err != nil {
+// runOnline has each window answered and then learned from, in the order of arrival. Tasks are live traffic: they pin
+// no version and their reflections are not held. Every answer is scored before anything is learned from it.
+func (r *run) runOnline(ctx context.Context) error {
+	if err := r.measureBefore(ctx); err != nil {
 		return err
 	}
 	r.epoch = 1
 	total, train := 0, report.Score{}
-	var last *report.Score // of the validation set, if it was asked after the last window
+	var last *report.Score // of the validation set, if it was measured after the last window
 	if r.Train.Stream == nil {
 		total = len(r.Train.Tasks)
 	}
 	for {
-		tasks, err := r.arrived(ctx)
+		tasks, err := r.nextWindow(ctx)
 		if err != nil {
 			return err
 		}
@@ -39,21 +39,18 @@ func (r *run) online(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		train, last = add(train, score), nil
+		train, last = addScores(train, score), nil
 		if v := r.ValidateEvery; r.Validation != nil && v > 0 && r.step/v > (r.step-len(tasks))/v {
 			if last, err = r.validate(ctx); err != nil {
 				return err
 			}
-			if r.report.Stopped = r.spent(); r.report.Stopped != "" {
+			if r.report.Stopped = r.stopReason(); r.report.Stopped != "" {
 				break
 			}
 		}
 	}
-	if r.ledger.ended != nil && r.step != r.state.now().Step {
-		return r.ledger.ended
-	}
-	if r.ledger.ended != nil && r.step != r.state.now().Step {
-		return r.ledger.ended
+	if r.tracker.ended != nil && r.step != r.state.snapshot().Step {
+		return r.tracker.ended
 	}
 	now, err := r.bookAt(ctx, r.version)
 	if err != nil {
@@ -66,17 +63,18 @@ func (r *run) online(ctx context.Context) error {
 	}
 	e := report.Epoch{Epoch: 1, Train: finish(train), Validation: last, Book: now}
 	r.report.Epochs = append(r.report.Epochs, e)
-	if r.Epoch != nil {
-		r.Epoch(e)
+	if r.OnEpoch != nil {
+		r.OnEpoch(e)
 	}
-	return r.after(ctx)
+	return r.measureAfter(ctx)
 }
 
-// streams reports whether the samples come from where they cannot be read a second time.
+// streams reports whether the samples come from a stream that is read only once.
 func (r *run) streams() bool { return r.Train != nil && r.Train.Stream != nil }
 
-// arrived is the next window: as many samples as it holds, of a stream those that have come. It is empty at the end.
-func (r *run) arrived(ctx context.Context) ([]events.Task, error) {
+// nextWindow returns the next samples, at most one batch. From a stream, it returns the samples that arrived within
+// streamBatchDelay. It returns none at the end.
+func (r *run) nextWindow(ctx context.Context) ([]events.Task, error) {
 	if r.Train.Stream == nil {
 		left := r.Train.Tasks[r.step:]
 		return left[:min(len(left), r.Batch)], nil
@@ -93,7 +91,7 @@ func (r *run) arrived(ctx context.Context) ([]events.Task, error) {
 			}
 			tasks = append(tasks, t)
 			if late == nil {
-				late = time.After(together)
+				late = time.After(streamBatchDelay)
 			}
 		case <-late:
 			return tasks, nil
@@ -114,45 +112,45 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 		t.ID = taskID(epochPhase(1), t.ID)
 		tasks[i] = t
 	}
-	fates, err := r.ledger.ask(ctx, tasks, func(done int) { r.progress("online", from+done, total) })
+	fates, err := r.tracker.run(ctx, tasks, func(done int) { r.progress("online", from+done, total) })
 	if err != nil {
 		return score, err
 	}
 	r.step += len(samples)
 	last, with := uint64(0), uint64(0)
 	for i := range fates {
-		if a := fates[i].first; a != nil {
+		if a := fates[i].answer; a != nil {
 			last, with = max(last, a.seq), max(with, a.version)
 		}
-		r.note(Train, "online", &samples[i], from+i, &fates[i], &score)
+		r.recordSample(Train, "online", &samples[i], from+i, &fates[i], &score)
 	}
 	if with == 0 {
 		with = r.version
 	}
-	// What they were answered with, which is not the newest where they were asked before an interruption.
+	// The version of the answers is not the newest one if they are from before an interruption.
 	if point.Book, err = r.bookAt(ctx, with); err != nil {
 		return score, err
 	}
-	if err := r.learned(ctx, last); err != nil {
+	if err := r.waitLearned(ctx, last); err != nil {
 		return score, err
 	}
 	for i := range fates {
-		if why := r.ledger.givenUp(fates[i].last); why != "" && fates[i].lost == "" {
+		if why := r.tracker.deadReason(fates[i].lastExecution); why != "" && fates[i].lostReason == "" {
 			r.report.Losses = append(r.report.Losses, report.Loss{Set: Train, Sample: samples[i].ID, Epoch: 1, Reason: "not reflected on: " + why})
 		}
 	}
 	point.Step, point.Score = r.step, finish(score)
-	r.point(point)
-	r.state.reached(1, r.step, r.version)
+	r.addPoint(point)
+	r.state.setProgress(1, r.step, r.version)
 	return score, nil
 }
 
-// learned waits until what was made of the executions up to a sequence is in the view that generators read.
-func (r *run) learned(ctx context.Context, seq uint64) error {
-	if err := r.passed(ctx, events.RoleReflector, seq); err != nil {
+// waitLearned waits until the effects of the executions up to a sequence are visible to generators.
+func (r *run) waitLearned(ctx context.Context, seq uint64) error {
+	if err := r.waitAckFloor(ctx, events.RoleReflector, seq); err != nil {
 		return err
 	}
-	if err := r.ledger.caughtUp(ctx, events.RoleReflector); err != nil {
+	if err := r.tracker.waitDeadLetters(ctx, events.RoleReflector); err != nil {
 		return err
 	}
 	s, err := r.conn.JetStream().Stream(ctx, events.StreamReflections)
@@ -166,19 +164,19 @@ func (r *run) learned(ctx context.Context, seq uint64) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", events.StreamReflections, err)
 	}
-	if err := r.passed(ctx, events.RoleCurator, m.Sequence); err != nil {
+	if err := r.waitAckFloor(ctx, events.RoleCurator, m.Sequence); err != nil {
 		return err
 	}
-	if err := r.logged.follow(ctx, r.store, r.book); err != nil {
+	if err := r.log.follow(ctx, r.store, r.book); err != nil {
 		return err
 	}
-	// Who goes on with an interrupted run finds versions that have learned from later windows.
-	r.version = max(r.version, r.logged.before(seq))
+	// After an interruption, the log holds versions that learned from later windows.
+	r.version = max(r.version, r.log.versionBefore(seq))
 	return r.follow.Wait(ctx, r.version)
 }
 
-// passed waits until a role has settled everything up to a sequence of its stream.
-func (r *run) passed(ctx context.Context, role string, seq uint64) error {
+// waitAckFloor waits until a role has acknowledged everything up to a sequence of its stream.
+func (r *run) waitAckFloor(ctx context.Context, role string, seq uint64) error {
 	began, said := time.Now(), false
 	for {
 		lag, err := r.conn.Lag(ctx, role)
@@ -188,9 +186,9 @@ func (r *run) passed(ctx context.Context, role string, seq uint64) error {
 		if lag.Floor >= seq {
 			return nil
 		}
-		if !said && time.Since(began) > patience && r.Waiting != nil {
+		if !said && time.Since(began) > stallNotice && r.OnStall != nil {
 			said = true
-			r.Waiting(role)
+			r.OnStall(role)
 		}
 		select {
 		case <-ctx.Done():

@@ -1,21 +1,21 @@
-// Package replay runs over a data set: it hands samples to the same workers as production, says which reflections are
-// learned from together, measures how accuracy moves, and accounts for all of it.
+// Package replay runs a data set through the same workers as production. It decides which reflections are learned
+// from together, measures accuracy over time, and reports every sample and its cost.
 //
-// A run has a book of its own, and is a function of what the streams hold. Every step has an id that follows from the
-// run, the epoch and the sample, so whoever takes up an interrupted run walks the same steps again: what is stored is
-// not asked for a second time, and what is covered is not committed a second time. The bucket "runs" holds who is at
-// work, which settings the run has, and how far it is.
+// A run has its own playbook, and its result depends only on the contents of the streams. The id of every step is
+// derived from the run, the epoch and the sample. A process that resumes an interrupted run therefore repeats the
+// same steps. A stored result is not requested again, and a covered edit is not committed again. The bucket "runs"
+// holds the owner, the settings and the progress of a run.
 //
-//	step             id                                        done when                      again
+//	step             id                                         done when                      on resume
 //	a sample         task "e<epoch>/<sample>" in the run's book execution, or dead letter      skipped
-//	its reflection   of the execution                          reflection, held; dead letter  skipped
-//	a gathering      H("gather", book, epoch, window)          a delta covers it              skipped
+//	its reflection   of the execution                           reflection, held; dead letter  skipped
+//	a gathering      H("gather", book, epoch, window)           a delta covers it              skipped
 //	                 at the end of an epoch, the uncovered reflections in windows "rest 0", "rest 1", …
-//	a measurement    task "<set>@<version>/<sample>"           execution, or dead letter      skipped
+//	a measurement    task "<set>@<version>/<sample>"            execution, or dead letter      skipped
 //
-// Offline, the tasks of a batch pin the playbook's version and their reflections are held, so that neither the number of
-// workers nor their speed decides what is learned. Online, tasks are live traffic: they are answered with the newest
-// playbook, and each window is learned from before the next is asked.
+// Offline, the tasks of a batch pin the version of the playbook, and their reflections are held. The number and speed
+// of the workers therefore do not change what is learned. Online, tasks are live traffic: they are answered with the
+// newest playbook. Each window is learned from before the next one is submitted.
 package replay
 
 import (
@@ -32,39 +32,40 @@ import (
 	"debrief/cmd/internal/report"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// Mode is the way to go over the samples.
+// Mode selects how the samples are processed.
 type Mode string
 
 // The modes.
 const (
 	Offline    Mode = "offline"    // epochs, in batches on one version
-	Online     Mode = "online"     // one pass in the order of arrival: test, then learn
-	Executions Mode = "executions" // no task is run: recorded executions are reflected on anew
+	Online     Mode = "online"     // one pass in the order of arrival: score each window, then learn from it
+	Executions Mode = "executions" // no task is run: recorded executions are reflected on again
 )
 
-// Config is what decides the outcome of a run; zero fields are defaults.
+// Config holds the settings that decide the result of a run. Zero fields mean the defaults.
 type Config struct {
 	Mode   Mode
-	Epochs int // passes over the training set; 1
-	// Batch is how many samples are answered with one version of the playbook; 1 is the sequential loop of ACE. Online
-	// it is the window; 15, as in ACE's online mode.
+	Epochs int // passes over the training set; default 1
+	// Batch is the number of samples answered with one version of the playbook. The default is 1, the sequential loop
+	// of ACE. Online it is the window, with a default of 15 as in ACE's online mode.
 	Batch int
-	// CurateEvery is how many samples the Curator is given together; the batch.
+	// CurateEvery is the number of samples that the Curator learns from together. The default is Batch.
 	CurateEvery int
-	Rounds      int    // at a sample; 0 leaves it to the reflector
-	Shuffle     bool   // every epoch in an order of its own, by Seed
-	Seed        uint64 // of the orders
-	// ValidateEvery asks the validation set after so many training samples, besides the end of every epoch; 0 is never.
+	Rounds      int    // rounds for each sample; 0 leaves the number to the reflector
+	Shuffle     bool   // another order in every epoch, derived from Seed
+	Seed        uint64 // of the shuffled orders
+	// ValidateEvery measures the validation set after this number of training samples, in addition to the end of
+	// every epoch. 0 disables it.
 	ValidateEvery int
-	// Patience ends the run after so many measurements of the validation set without a better one; 0 is never.
+	// Patience ends the run after this number of validations in a row without a better result. 0 disables it.
 	Patience int
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults replaces zero fields by their defaults.
 func (c Config) WithDefaults() Config {
 	c.Mode = cmp.Or(c.Mode, Offline)
 	c.Epochs = max(c.Epochs, 1)
@@ -80,7 +81,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate names the flag of what cannot be.
+// Validate returns an error for each invalid field. The errors name the flags.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var errs []error
@@ -91,26 +92,26 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("--curate-every: must be a multiple of --batch (%d) up to %d, got %d", c.Batch, events.MaxGather, c.CurateEvery))
 	}
 	if c.ValidateEvery < 0 {
-		errs = append(errs, fmt.Errorf("--validate-every: must be positive, got %d", c.ValidateEvery))
+		errs = append(errs, fmt.Errorf("--validate-every: must be at least 0, got %d", c.ValidateEvery))
 	}
 	if c.Patience < 0 {
-		errs = append(errs, fmt.Errorf("--patience: must be positive, got %d", c.Patience))
+		errs = append(errs, fmt.Errorf("--patience: must be at least 0, got %d", c.Patience))
 	}
 	if c.Mode == Online && c.Epochs > 1 {
-		errs = append(errs, fmt.Errorf("--epochs: a stream is gone over once, got %d", c.Epochs))
+		errs = append(errs, fmt.Errorf("--epochs: must be 1 in online mode, got %d", c.Epochs))
 	}
 	return errors.Join(errs...)
 }
 
-// Set is the samples of one file.
+// Set holds the samples of one file.
 type Set struct {
 	report.Data
 	Tasks []events.Task
-	// Stream, where it is set, gives the tasks as they arrive; only the training set of an online run has one.
+	// Stream delivers the tasks as they arrive. Only the training set of an online run may have one; nil otherwise.
 	Stream <-chan events.Task
 }
 
-// Sets are what a run is over. Validation and Test may be nil.
+// Sets are the data sets of a run. Validation and Test may be nil.
 type Sets struct{ Train, Validation, Test *Set }
 
 // The names of sets.
@@ -128,7 +129,7 @@ func (s Sets) each(yield func(*Set) bool) {
 	}
 }
 
-// Data describes the sets.
+// Data returns the description of each set.
 func (s Sets) Data() (all []report.Data) {
 	for set := range s.each {
 		all = append(all, set.Data)
@@ -136,72 +137,72 @@ func (s Sets) Data() (all []report.Data) {
 	return all
 }
 
-// Options are what does not decide the outcome.
+// Options are the settings that do not decide the result.
 type Options struct {
 	Name     string
-	Settings []report.Setting // of the command, for the report; part of what a run is
-	From     string           // what the book is forked from, for people
+	Settings []report.Setting // of the command, for the report; part of the run's identity
+	From     string           // source of the fork, for people
 	Debrief  string           // version of the program
-	// Fork makes the run's book what it begins with, and returns its version. It may be called again after an
-	// interruption. Nil begins with the empty playbook.
+	// Fork creates the run's playbook and returns its version. It may be called again after an interruption. Nil
+	// starts with the empty playbook.
 	Fork func(ctx context.Context) (version uint64, err error)
-	// Source is the executions of a run over Executions.
+	// Source describes the recorded executions of a run in the mode Executions.
 	Source Source
 
-	Progress func(Progress)        // called often; may be nil
-	Point    func(report.Point)    // every measurement, once; may be nil
-	Epoch    func(report.Epoch)    // every epoch; may be nil
-	Waiting  func(waitsFor string) // nothing has moved for a while; may be nil
-	// Skipped is called when a gathering leaves reflections for the next one; may be nil.
-	Skipped func(reflections int, reason string)
+	OnProgress func(Progress)        // called often; may be nil
+	OnPoint    func(report.Point)    // every measurement, once; may be nil
+	OnEpoch    func(report.Epoch)    // every epoch; may be nil
+	OnStall    func(waitsFor string) // no change for 5 s: waitsFor is the role; may be nil
+	// OnSkipped is called when a gathering leaves reflections for the next one; may be nil.
+	OnSkipped func(reflections int, reason string)
 }
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
 	Phase   string       `json:"phase"`   // "epoch 2", "validation, step 200", "test, before"
-	Done    int          `json:"done"`    // of the phase
-	Total   int          `json:"total"`   // 0 where nobody knows
+	Done    int          `json:"done"`    // complete in this phase
+	Total   int          `json:"total"`   // of this phase; 0 if unknown
 	Step    int          `json:"step"`    // training samples so far
-	Samples int          `json:"samples"` // training samples of the whole run, 0 where nobody knows
+	Samples int          `json:"samples"` // training samples of the whole run; 0 if unknown
 	Usage   report.Usage `json:"usage"`
 	Seconds float64      `json:"seconds"`
 }
 
-// run is a run at work.
+// run is the state of a run in this process.
 type run struct {
 	Config
 	Sets
 	Options
 
-	book   playbook.Book
-	store  *natskv.Store
-	conn   *bus.Conn
-	ledger *ledger
-	state  *state
-	follow *natskv.Follower
+	book    playbook.Book
+	store   *deltalog.Store
+	conn    *bus.Conn
+	tracker *tracker
+	state   *state
+	follow  *deltalog.Follower
 
-	logged     *logged
+	log        *bookLog
 	operations []report.Operation
-	forked     uint64 // version that the run began with
+	forked     uint64 // version of the fork
 
-	left      []events.Handle // reflections that the Curator was to gather and the log does not cover
-	asked     int             // edits that this process asked for
-	fruitless int             // of those, gatherings in a row that covered nothing
+	uncovered      []events.Handle // reflections of earlier gatherings that the log does not cover
+	editsRequested int             // edits requested by this process
+	fruitless      int             // gatherings in a row that covered nothing
 
-	version uint64 // of the playbook, after the last gathering
-	step    int    // training samples so far
-	report  report.Report
-	samples []report.Sample
-	epoch   int
-	best    report.Book
-	bestAcc float64
-	judged  bool // there was a validation
-	worse   int  // measurements since the best
-	began   time.Time
-	phases  [2]time.Duration // learning, evaluating
+	version   uint64 // of the playbook, after the last gathering
+	step      int    // training samples so far
+	report    report.Report
+	samples   []report.Sample
+	epoch     int
+	best      report.Book
+	bestAcc   float64
+	validated bool // the validation set was measured
+	sinceBest int  // measurements since the best
+	began     time.Time
+	phases    [2]time.Duration // learning, evaluating
 }
 
-// fingerprint tells runs apart that would come out differently.
+// fingerprint identifies the settings and data that decide the result of a run.
 func fingerprint(c Config, sets Sets, o Options) string {
 	text, err := json.Marshal([]any{c.WithDefaults(), sets.Data(), o.Settings, o.From})
 	if err != nil {
@@ -211,31 +212,31 @@ func fingerprint(c Config, sets Sets, o Options) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// DefaultName is the name of a run that nobody has named: the same command is the same run.
+// DefaultName returns the name of a run without a --name. The same command gives the same name.
 func DefaultName(stem string, c Config, sets Sets, o Options) string {
 	return stem + "-" + fingerprint(c, sets, o)[:8]
 }
 
-// Outcome is what a run has come to.
-type Outcome struct {
+// Result is the result of a run.
+type Result struct {
 	Report     *report.Report
-	Samples    []report.Sample    // in the order in which they were asked
-	Operations []report.Operation // what the Curator did and turned down in the run's book
+	Samples    []report.Sample    // in the order of submission
+	Operations []report.Operation // operations of the Curator in the run's book, applied or rejected
 }
 
-// Go runs, or goes on with a run of this name that was interrupted.
-func Go(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (out *Outcome, err error) {
+// Run runs a run, or resumes an interrupted run of the same name.
+func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (out *Result, err error) {
 	c = c.WithDefaults()
 	r := &run{
-		Config: c, Sets: sets, Options: o, book: playbook.Book(o.Name), store: natskv.New(conn.JetStream()), conn: conn, began: time.Now(),
-		logged: newLogged(),
+		Config: c, Sets: sets, Options: o, book: playbook.Book(o.Name), store: deltalog.New(conn.JetStream()), conn: conn, began: time.Now(),
+		log: newBookLog(),
 	}
 	if err := r.book.Validate(); err != nil {
-		return nil, fmt.Errorf("name of the run: %w", err)
+		return nil, fmt.Errorf("invalid run name: %w", err)
 	}
-	ctx, lost := context.WithCancelCause(ctx)
-	defer lost(nil)
-	if r.state, err = take(ctx, conn.JetStream(), r, lost); err != nil {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.state, err = acquire(ctx, conn.JetStream(), r, cancel); err != nil {
 		return nil, err
 	}
 	done := false
@@ -247,44 +248,44 @@ func Go(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (ou
 			err = cause
 		}
 	}()
-	if r.ledger, err = openLedger(ctx, conn, r.book, r.Options); err != nil {
+	if r.tracker, err = openTracker(ctx, conn, r.book, r.Options); err != nil {
 		return nil, err
 	}
-	defer r.ledger.close()
+	defer r.tracker.close()
 	switch {
-	case r.state.over && r.streams():
-		r.ledger.ended = &OtherError{r.Name, []string{"it has ended, after other samples than those of this stream"}}
-	case r.state.over:
-		r.ledger.ended = &ExpiredError{r.Name}
+	case r.state.ended && r.streams():
+		r.tracker.ended = &ConflictError{r.Name, []string{"it has ended, with other samples than this stream"}}
+	case r.state.ended:
+		r.tracker.ended = &ExpiredError{r.Name}
 	}
-	f, followed, err := r.store.Follow(r.ledger.ctx, r.book)
+	f, followed, err := r.store.Follow(r.tracker.ctx, r.book)
 	if err != nil {
 		return nil, err
 	}
 	r.follow = f
-	defer func() { r.ledger.close(); followed() }()
+	defer func() { r.tracker.close(); followed() }()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
 	switch c.Mode {
 	case Online:
-		err = r.online(ctx)
+		err = r.runOnline(ctx)
 	case Executions:
-		err = r.executions(ctx)
+		err = r.runExecutions(ctx)
 	default:
-		err = r.offline(ctx)
+		err = r.runOffline(ctx)
 	}
 	if err == nil {
-		err = r.account(ctx)
+		err = r.summarize(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	done = true
-	return &Outcome{Report: &r.report, Samples: r.samples, Operations: r.operations}, nil
+	return &Result{Report: &r.report, Samples: r.samples, Operations: r.operations}, nil
 }
 
-// prepare forks the book.
+// prepare forks the playbook.
 func (r *run) prepare(ctx context.Context) error {
 	if r.Fork == nil {
 		return nil
@@ -297,7 +298,7 @@ func (r *run) prepare(ctx context.Context) error {
 	return r.follow.Wait(ctx, v)
 }
 
-// order is the places of the training samples in an epoch.
+// order returns the positions of the training samples in an epoch.
 func (r *run) order(epoch int) []int {
 	places := make([]int, len(r.Train.Tasks))
 	for i := range places {
@@ -310,7 +311,7 @@ func (r *run) order(epoch int) []int {
 	return places
 }
 
-// taskID is the id of a sample in one phase of the run. One that would be too long gives way to a hash.
+// taskID returns the task id of a sample in one phase of the run. It hashes a sample id that is too long.
 func taskID(phase, id string) string {
 	if full := phase + "/" + id; len(full) <= 200 {
 		return full

@@ -22,12 +22,12 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/generator"
-	"debrief/playbook/natskv"
 	"debrief/reflector"
 )
 
-// model is the simulated model without its wire.
+// model is the simulated model without HTTP.
 type model struct {
 	*simulated.Direct
 	calls atomic.Int64
@@ -41,20 +41,20 @@ func (m *model) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 			return chat.Reply{}, err
 		}
 	}
-	said := make([]simulated.Said, len(p.Messages))
+	said := make([]simulated.Message, len(p.Messages))
 	for i := range p.Messages {
-		said[i] = simulated.Said{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
+		said[i] = simulated.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
 	}
 	text, in, out := m.Reply(p.Name, said)
 	return chat.Reply{Text: text, Model: simulated.Name, Finish: "stop", Usage: chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out}}, nil
 }
 
-// house is a server with the roles at work.
+// house is a server with running roles.
 type house struct {
 	testing.TB
 	conn  *bus.Conn
 	model *model
-	asked chat.Model // model, or another
+	asked chat.Model // the model of the roles: model, or another
 	stop  func()
 }
 
@@ -100,7 +100,7 @@ func sets(train, heldOut int) Sets {
 	return Sets{Train: of(Train, learn[:train]), Validation: of(Validation, test[:heldOut]), Test: of(Test, test[heldOut:2*heldOut])}
 }
 
-func (h *house) run(c Config, s Sets, o Options) *Outcome {
+func (h *house) run(c Config, s Sets, o Options) *Result {
 	h.Helper()
 	out, err := h.try(c, s, o)
 	if err != nil {
@@ -109,14 +109,14 @@ func (h *house) run(c Config, s Sets, o Options) *Outcome {
 	return out
 }
 
-func (h *house) try(c Config, s Sets, o Options) (*Outcome, error) {
+func (h *house) try(c Config, s Sets, o Options) (*Result, error) {
 	ctx, cancel := context.WithTimeout(h.Context(), 2*time.Minute)
 	defer cancel()
-	return Go(ctx, h.conn, c, s, o)
+	return Run(ctx, h.conn, c, s, o)
 }
 
-// comparable is a report without what may differ.
-func comparable(t testing.TB, out *Outcome) string {
+// comparable returns a report without its volatile parts.
+func comparable(t testing.TB, out *Result) string {
 	t.Helper()
 	rep := *out.Report
 	rep.Run, rep.Timing, rep.Cost = report.Run{}, report.Timing{}, report.Cost{}
@@ -129,7 +129,7 @@ func comparable(t testing.TB, out *Outcome) string {
 
 var batches = Config{Epochs: 2, Batch: 16, Shuffle: true, Seed: 7, ValidateEvery: 48}
 
-func TestARunLearnsAndSaysSo(t *testing.T) {
+func TestRunLearnsAndReports(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -169,7 +169,7 @@ func TestARunLearnsAndSaysSo(t *testing.T) {
 		t.Errorf("run %+v", rep.Run)
 	}
 
-	// Held-out samples are never learned from: no cover of the log is on one.
+	// Held-out samples are never learned from: the log covers none of them.
 	heldOut := map[string]bool{}
 	for _, set := range []*Set{s.Validation, s.Test} {
 		for _, task := range set.Tasks {
@@ -192,7 +192,7 @@ func TestARunLearnsAndSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Again: the same report, and nothing is asked of anybody.
+	// The second run returns the same report without a model call.
 	calls := h.model.calls.Load()
 	again := h.run(batches, s, Options{Name: "r"})
 	if diff := cmp.Diff(comparable(t, out), comparable(t, again)); diff != "" {
@@ -212,8 +212,8 @@ func seqOf(t testing.TB, h events.Handle) uint64 {
 	return seq
 }
 
-// TestSpeedDoesNotDecide: as many workers as one likes, interrupted as often as one likes.
-func TestSpeedDoesNotDecide(t *testing.T) {
+// TestResultIsIndependentOfSpeedAndInterruptions varies the number of workers and the interruptions.
+func TestResultIsIndependentOfSpeedAndInterruptions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -230,7 +230,7 @@ func TestSpeedDoesNotDecide(t *testing.T) {
 	interrupted := 0
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(30+rng.IntN(400))*time.Millisecond)
-		out, err := Go(ctx, h.conn, batches, s, Options{Name: "r"})
+		out, err := Run(ctx, h.conn, batches, s, Options{Name: "r"})
 		cancel()
 		if err == nil {
 			if diff := cmp.Diff(want, comparable(t, out)); diff != "" {
@@ -241,7 +241,7 @@ func TestSpeedDoesNotDecide(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		if interrupted++; rng.IntN(3) == 0 { // the workers as well
+		if interrupted++; rng.IntN(3) == 0 { // interrupt the workers too
 			h.stop()
 			h.work(1 + rng.IntN(16))
 		}
@@ -249,7 +249,7 @@ func TestSpeedDoesNotDecide(t *testing.T) {
 	t.Logf("%d interruptions", interrupted)
 }
 
-func TestOneRunnerAtATimeAndOneRunAName(t *testing.T) {
+func TestRunNameIsExclusive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -260,7 +260,7 @@ func TestOneRunnerAtATimeAndOneRunAName(t *testing.T) {
 	moved := make(chan struct{}, 1000)
 	first := make(chan error, 1)
 	go func() {
-		_, err := Go(ctx, h.conn, batches, s, Options{Name: "r", Progress: func(Progress) {
+		_, err := Run(ctx, h.conn, batches, s, Options{Name: "r", OnProgress: func(Progress) {
 			select {
 			case moved <- struct{}{}:
 			default:
@@ -279,19 +279,19 @@ func TestOneRunnerAtATimeAndOneRunAName(t *testing.T) {
 	}
 	other := batches
 	other.Seed++
-	var differs *OtherError
+	var differs *ConflictError
 	o := Options{Name: "r", Settings: []report.Setting{{Name: "seed", Value: "8"}}}
 	if _, err := h.try(other, s, o); !errors.As(err, &differs) || !strings.Contains(err.Error(), "seed: nothing there, 8 here") {
 		t.Errorf("another run of this name: %v", err)
 	}
-	h.run(batches, s, Options{Name: "r"}) // the first one, to its end
+	h.run(batches, s, Options{Name: "r"}) // run to the end
 	if _, err := h.try(batches, s, Options{Name: "r", From: "x"}); !errors.As(err, &differs) {
 		t.Errorf("another run of this name, after its end: %v", err)
 	}
 }
 
-// TestASampleThatComesToNothing: one that no generator and one that no reflector can do.
-func TestASampleThatComesToNothing(t *testing.T) {
+// TestLostSamplesAreReported has one sample that every generator fails on, and one that every reflector fails on.
+func TestLostSamplesAreReported(t *testing.T) {
 	t.Parallel()
 	s := sets(32, 10)
 	bad, worse := s.Train.Tasks[3].Question, s.Train.Tasks[5].Question
@@ -317,7 +317,7 @@ func TestASampleThatComesToNothing(t *testing.T) {
 	}
 }
 
-func TestPatienceEndsARun(t *testing.T) {
+func TestPatienceStopsRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -325,7 +325,7 @@ func TestPatienceEndsARun(t *testing.T) {
 	h := open(t, 8, nil)
 	s := sets(32, 10)
 	s.Validation.Tasks = slices.Clone(s.Validation.Tasks)
-	for i := range s.Validation.Tasks { // whose accuracy nothing moves
+	for i := range s.Validation.Tasks { // no learned bullet changes their accuracy
 		s.Validation.Tasks[i].Question, s.Validation.Tasks[i].Evaluator, s.Validation.Tasks[i].Target = "What is it?", "", "nothing"
 	}
 	rep := h.run(Config{Epochs: 9, Batch: 16, Patience: 3}, s, Options{Name: "r"}).Report
@@ -337,8 +337,8 @@ func TestPatienceEndsARun(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotReflectedOnOnlineIsALoss: it was answered, and has no place in what was learned.
-func TestWhatIsNotReflectedOnOnlineIsALoss(t *testing.T) {
+// TestOnlineSampleWithoutReflectionIsALoss has an answered sample whose reflection is dead-lettered.
+func TestOnlineSampleWithoutReflectionIsALoss(t *testing.T) {
 	t.Parallel()
 	s := sets(15, 4)
 	s.Validation, s.Test = nil, nil
@@ -357,7 +357,7 @@ func TestWhatIsNotReflectedOnOnlineIsALoss(t *testing.T) {
 	}
 }
 
-func TestOnlineTestsBeforeItLearns(t *testing.T) {
+func TestOnlineScoresBeforeLearning(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -381,10 +381,10 @@ func TestOnlineTestsBeforeItLearns(t *testing.T) {
 	if first.N != 15 || last.Accuracy <= first.Accuracy {
 		t.Errorf("first window %+v, last %+v", first, last)
 	}
-	// Every sample was answered before it was learned from.
-	learned := map[string]uint64{} // version, by the execution's handle
-	store := natskv.New(h.conn.JetStream())
-	err := store.Log(t.Context(), "r", func(rec *natskv.Record) error {
+	// Every sample was answered before the playbook learned from it.
+	learned := map[string]uint64{} // version by execution handle
+	store := deltalog.New(h.conn.JetStream())
+	err := store.ReadLog(t.Context(), "r", func(rec *deltalog.Record) error {
 		for _, c := range rec.Covers {
 			if c.Evidence != nil {
 				learned[c.Evidence.Execution] = rec.Version
@@ -410,22 +410,23 @@ func TestOnlineTestsBeforeItLearns(t *testing.T) {
 	}
 }
 
-// TestAnEndedStreamIsNotGoneOnWith: what it came to stays. The same samples again ask nobody; others are refused.
-func TestAnEndedStreamIsNotGoneOnWith(t *testing.T) {
+// TestEndedStreamRunIsNotResumed: the same samples return the same result without model calls; other samples are an
+// error.
+func TestEndedStreamRunIsNotResumed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	all := sets(40, 10).Train.Tasks
-	over := func(tasks []events.Task) (*Outcome, error) {
+	over := func(tasks []events.Task) (*Result, error) {
 		stream := make(chan events.Task, len(tasks))
 		for _, task := range tasks {
 			stream <- task
 		}
 		close(stream)
 		s := Sets{Train: &Set{Data: report.Data{Set: Train}, Stream: stream}}
-		return Go(t.Context(), h.conn, Config{Mode: Online, Batch: 8}, s, Options{Name: "r"})
+		return Run(t.Context(), h.conn, Config{Mode: Online, Batch: 8}, s, Options{Name: "r"})
 	}
 	first, err := over(all[:20])
 	if err != nil {
@@ -437,7 +438,7 @@ func TestAnEndedStreamIsNotGoneOnWith(t *testing.T) {
 		t.Errorf("the same samples: %v, %+v, was %+v", err, again.Report.Final, first.Report.Final)
 	}
 	for name, tasks := range map[string][]events.Task{"none": nil, "fewer": all[:12], "more": all[:24], "others": all[20:]} {
-		var other *OtherError
+		var other *ConflictError
 		if _, err := over(tasks); !errors.As(err, &other) {
 			t.Errorf("%s: %v, want an OtherError", name, err)
 		}
@@ -447,7 +448,7 @@ func TestAnEndedStreamIsNotGoneOnWith(t *testing.T) {
 	}
 }
 
-func TestAStreamIsLearnedAsItComes(t *testing.T) {
+func TestStreamIsLearnedInArrivalOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -462,7 +463,7 @@ func TestAStreamIsLearnedAsItComes(t *testing.T) {
 		defer close(stream)
 		for i, task := range tasks {
 			if i == 20 {
-				time.Sleep(2 * together) // a window does not wait for ever
+				time.Sleep(2 * streamBatchDelay) // longer than a window waits
 			}
 			stream <- task
 		}
@@ -473,8 +474,9 @@ func TestAStreamIsLearnedAsItComes(t *testing.T) {
 	}
 }
 
-// TestHistoryIsLearnedAnew: a second book from the executions of the first, without a task run again.
-func TestHistoryIsLearnedAnew(t *testing.T) {
+// TestRecordedExecutionsAreReflectedOnAgain learns a second playbook from the executions of the first without running
+// tasks.
+func TestRecordedExecutionsAreReflectedOnAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -484,7 +486,7 @@ func TestHistoryIsLearnedAnew(t *testing.T) {
 	s.Validation = nil
 	first := h.run(Config{Batch: 16}, s, Options{Name: "first"}).Report
 	looks := reflector.New(h.model, reflector.Config{})
-	o := Options{Name: "second", Source: Source{Book: "first", Reflect: looks.Reflect, AtOnce: 4}}
+	o := Options{Name: "second", Source: Source{Book: "first", Reflect: looks.Reflect, Concurrency: 4}}
 	calls := h.model.calls.Load()
 	second := h.run(Config{Mode: Executions, Batch: 16}, Sets{Test: s.Test}, o).Report
 	if second.Epochs[0].Train.N != 64 || second.Epochs[0].Train.Right != first.Epochs[0].Train.Right {
@@ -505,7 +507,7 @@ func TestHistoryIsLearnedAnew(t *testing.T) {
 	if most := int64(64 + 2*20 + 40); asked > most {
 		t.Errorf("%d calls, want at most %d: reflections, two tests, curation", asked, most)
 	}
-	w, err := natskv.New(h.conn.JetStream()).Writer(t.Context(), "second")
+	w, err := deltalog.New(h.conn.JetStream()).Writer(t.Context(), "second")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,24 +18,24 @@ import (
 	"debrief/reflector"
 )
 
-// interrupted runs until a moment of its progress, and returns when the runner has stopped.
+// interrupted runs until a condition on the progress holds, cancels the run, and waits for its end.
 func (h *house) interrupted(c Config, s Sets, o Options, when func(Progress) bool) {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), 2*time.Minute)
 	defer cancel()
-	o.Progress = func(p Progress) {
+	o.OnProgress = func(p Progress) {
 		if when(p) {
 			cancel()
 		}
 	}
-	if _, err := Go(ctx, h.conn, c, s, o); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, h.conn, c, s, o); !errors.Is(err, context.Canceled) {
 		h.Fatalf("the run was to be interrupted: %v", err)
 	}
 }
 
-// TestARunThatHasEndedAsksNobody: neither when its executions have expired, nor does a change of its playbook by hand
-// become part of it.
-func TestARunThatHasEndedAsksNobody(t *testing.T) {
+// TestEndedRunMakesNoRequests covers expired executions, and an edit of the playbook after the end, which is not part
+// of the run.
+func TestEndedRunMakesNoRequests(t *testing.T) {
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(32, 10)
@@ -43,7 +43,7 @@ func TestARunThatHasEndedAsksNobody(t *testing.T) {
 	out := h.run(c, s, Options{Name: "r"})
 	edit := &events.Edit{ID: events.NewID(), Author: "somebody", Created: time.Now(), Ops: []playbook.Op{{Kind: playbook.Add, Section: "a", Content: "By hand."}}}
 	edit.Book = "r"
-	if _, err := h.conn.Request(t.Context(), edit, bus.Marks{}); err != nil {
+	if _, err := h.conn.Request(t.Context(), edit, bus.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	again := h.run(c, s, Options{Name: "r"})
@@ -63,7 +63,7 @@ func TestARunThatHasEndedAsksNobody(t *testing.T) {
 	}
 }
 
-// forget has the oldest events of the executions' stream expire.
+// forget purges the oldest events of EXECUTIONS.
 func (h *house) forget(upto uint64) {
 	h.Helper()
 	s, err := h.conn.JetStream().Stream(h.Context(), events.StreamExecutions)
@@ -75,16 +75,16 @@ func (h *house) forget(upto uint64) {
 	}
 }
 
-// TestWhatTheRunBeganWithIsNotItsOwn: the Curator did not make the bullets of a fork.
-func TestWhatTheRunBeganWithIsNotItsOwn(t *testing.T) {
+// TestForkedBulletsAreNotCountedAsOperations runs on a fork.
+func TestForkedBulletsAreNotCountedAsOperations(t *testing.T) {
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(16, 4)
 	s.Validation, s.Test = nil, nil
 	fork := func(ctx context.Context) (uint64, error) {
-		e := &events.Edit{ID: events.Hash("fork"), Author: "fork", Created: time.Now(), Ops: []playbook.Op{{Kind: playbook.Put, Bullet: "a-00001", Whole: &playbook.Bullet{ID: "a-00001", Section: "a", Content: "Was there."}}}}
+		e := &events.Edit{ID: events.Hash("fork"), Author: "fork", Created: time.Now(), Ops: []playbook.Op{{Kind: playbook.Put, Bullet: "a-00001", PutBullet: &playbook.Bullet{ID: "a-00001", Section: "a", Content: "Was there."}}}}
 		e.Book = "r"
-		_, err := h.conn.Request(ctx, e, bus.Marks{Repeat: true})
+		_, err := h.conn.Request(ctx, e, bus.PublishOptions{Repeat: true})
 		return 1, err
 	}
 	out := h.run(Config{Batch: 16}, s, Options{Name: "r", Fork: fork})
@@ -98,8 +98,8 @@ func TestWhatTheRunBeganWithIsNotItsOwn(t *testing.T) {
 	}
 }
 
-// TestOnlineGoesOnWhereItWas: the curve of an interrupted run has the playbooks that answered.
-func TestOnlineGoesOnWhereItWas(t *testing.T) {
+// TestOnlineRunResumes: the points of an interrupted run have the versions that answered.
+func TestOnlineRunResumes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -126,8 +126,8 @@ func TestOnlineGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// TestHistoryGoesOnOverWhatItBeganWith: executions come, and the oldest expire, while the run is interrupted.
-func TestHistoryGoesOnOverWhatItBeganWith(t *testing.T) {
+// TestExecutionsRunResumesWithItsRange adds executions, and expires the oldest, while the run is interrupted.
+func TestExecutionsRunResumesWithItsRange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -138,7 +138,7 @@ func TestHistoryGoesOnOverWhatItBeganWith(t *testing.T) {
 	h.run(Config{Batch: 16}, s, Options{Name: "first"})
 	var calls atomic.Int64
 	looks := reflector.New(h.model, reflector.Config{})
-	o := Options{Name: "second", Source: Source{Book: "first", AtOnce: 4, Reflect: func(ctx context.Context, e *events.Execution, at events.Handle) (*events.Reflection, error) {
+	o := Options{Name: "second", Source: Source{Book: "first", Concurrency: 4, Reflect: func(ctx context.Context, e *events.Execution, at events.Handle) (*events.Reflection, error) {
 		calls.Add(1)
 		return looks.Reflect(ctx, e, at)
 	}}}
@@ -146,11 +146,11 @@ func TestHistoryGoesOnOverWhatItBeganWith(t *testing.T) {
 	h.interrupted(c, Sets{}, o, func(p Progress) bool { return p.Step >= 24 })
 	more := sets(80, 20).Train.Tasks[64:]
 	s.Train.Tasks = more
-	h.run(Config{Batch: 16}, s, Options{Name: "elsewhere"}) // of another book
+	h.run(Config{Batch: 16}, s, Options{Name: "elsewhere"}) // another playbook
 	for i := range more {
 		e := &events.Execution{ID: events.ExecutionID("first", more[i].ID, 0), TaskID: more[i].ID, Question: more[i].Question, Target: more[i].Target, Answer: "?", Model: "m", Purpose: events.Learn}
 		e.Book = "first"
-		if _, err := h.conn.Publish(t.Context(), e, bus.Marks{}); err != nil {
+		if _, err := h.conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,30 +183,30 @@ func TestHistoryGoesOnOverWhatItBeganWith(t *testing.T) {
 	}
 }
 
-// TestFeedbackIsPartOfHistory: what people said later is what there is to learn from.
-func TestFeedbackIsPartOfHistory(t *testing.T) {
+// TestExecutionsRunUsesLaterFeedback has executions whose only outcome is later feedback.
+func TestExecutionsRunUsesLaterFeedback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	h := open(t, 8, nil)
-	h.stop() // else the reflector of the house is asked as well
+	h.stop() // otherwise the reflector of the house runs too
 	e := &events.Execution{ID: events.ExecutionID("desk", "a", 0), TaskID: "a", Question: "How much?", Answer: "12", Model: "m"}
 	e.Book = "desk"
-	at, err := h.conn.Publish(t.Context(), e, bus.Marks{})
+	at, err := h.conn.Publish(t.Context(), e, bus.PublishOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &events.Feedback{ID: events.NewID(), Execution: at.Handle, Outcome: events.Outcome{Label: events.Failure, Feedback: "It is 13."}, Target: "13", Created: time.Now()}
 	f.Book = "desk"
-	if _, err := h.conn.Publish(t.Context(), f, bus.Marks{}); err != nil {
+	if _, err := h.conn.Publish(t.Context(), f, bus.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.work(2)
 	var seen *events.Execution
 	tries := 0
 	o := Options{Name: "anew", Source: Source{Book: "desk", Reflect: func(ctx context.Context, e *events.Execution, at events.Handle) (*events.Reflection, error) {
-		if tries++; tries < 8 { // longer than a bad answer is borne with
+		if tries++; tries < 8 { // more attempts than for an unusable reply
 			return nil, away{}
 		}
 		seen = e

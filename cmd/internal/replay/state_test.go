@@ -12,18 +12,18 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 )
 
-// lease takes a run without a runner.
+// lease acquires a run without running it.
 func lease(t *testing.T, conn *bus.Conn, name string) (*state, error) {
 	t.Helper()
-	r := &run{Config: Config{}.WithDefaults(), Options: Options{Name: name}, book: playbook.Book(name), store: natskv.New(conn.JetStream()), conn: conn}
-	return take(t.Context(), conn.JetStream(), r, func(error) {})
+	r := &run{Config: Config{}.WithDefaults(), Options: Options{Name: name}, book: playbook.Book(name), store: deltalog.New(conn.JetStream()), conn: conn}
+	return acquire(t.Context(), conn.JetStream(), r, func(error) {})
 }
 
-// stored is a run's record as it is in the bucket, and what changes it there.
+// stored returns a run's record in the bucket, and a function that changes it there.
 func stored(t *testing.T, conn *bus.Conn, name string) (*record, func(change func(*record))) {
 	t.Helper()
 	kv, err := conn.JetStream().KeyValue(t.Context(), events.BucketRuns)
@@ -51,8 +51,8 @@ func stored(t *testing.T, conn *bus.Conn, name string) (*record, func(change fun
 	}
 }
 
-// TestALeaseEndsWithItsOwner: also where the last sign of life was stored and its answer got lost.
-func TestALeaseEndsWithItsOwner(t *testing.T) {
+// TestReleaseClearsOwner includes a heartbeat that was stored although its reply was lost.
+func TestReleaseClearsOwner(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	s, err := lease(t, conn, "r")
@@ -60,7 +60,7 @@ func TestALeaseEndsWithItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, change := stored(t, conn, "r")
-	change(func(*record) {}) // what the owner wrote, at a revision that it does not know of
+	change(func(*record) {}) // stores the owner's record at a revision unknown to the owner
 	if err := s.release(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +74,11 @@ func TestALeaseEndsWithItsOwner(t *testing.T) {
 		t.Error(err)
 	}
 
-	// One whose first write was cut off owns nothing either.
-	r := &run{Options: Options{Name: "cut"}, book: "cut", store: natskv.New(conn.JetStream()), conn: conn}
+	// A process whose first write failed owns nothing either.
+	r := &run{Options: Options{Name: "cut"}, book: "cut", store: deltalog.New(conn.JetStream()), conn: conn}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
 	defer cancel()
-	if s, err := take(ctx, conn.JetStream(), r, func(error) {}); err == nil {
+	if s, err := acquire(ctx, conn.JetStream(), r, func(error) {}); err == nil {
 		_ = s.release(t.Context(), false)
 	}
 	if s, err := lease(t, conn, "cut"); errors.As(err, new(*InUseError)) {
@@ -88,7 +88,7 @@ func TestALeaseEndsWithItsOwner(t *testing.T) {
 	}
 }
 
-func TestALeaseIsNotTakenFromOthers(t *testing.T) {
+func TestLiveLeaseIsNotTaken(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	s, err := lease(t, conn, "r")
@@ -105,7 +105,7 @@ func TestALeaseIsNotTakenFromOthers(t *testing.T) {
 	if rec.Owner == nil || rec.Owner.ID != other.ID || !rec.Ended.IsZero() {
 		t.Fatalf("the run was taken from its owner: %+v, ended %v", rec.Owner, rec.Ended)
 	}
-	// Clocks are wrong: that of the other machine is an hour slow, and then an hour fast.
+	// The clock of the other machine is an hour slow, and then an hour fast.
 	for _, wrong := range []time.Duration{-time.Hour, time.Hour} {
 		change(func(rec *record) { rec.Owner.Beat = time.Now().Add(wrong) })
 		var used *InUseError

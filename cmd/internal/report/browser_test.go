@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// browser is a headless Chromium whose only way out is a proxy that answers nothing and remembers what was asked for.
+// browser is a headless Chromium. Its only network access is a proxy that returns nothing and records the requests.
 type browser struct {
 	bin   string
 	proxy string
@@ -47,7 +47,7 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-// canaries are the requests for what only an attack asks for; the browser itself may ask for news of its own.
+// canaries returns the requests that only an attack makes. The browser itself may check for updates.
 func (b *browser) canaries() (out []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +59,7 @@ func (b *browser) canaries() (out []string) {
 	return out
 }
 
-// dom is what a page is once it has been shown, and what the browser complained of.
+// dom returns the document after rendering, and the errors of the browser.
 func (b *browser) dom(t *testing.T, url string, args ...string) (dom, console string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -81,7 +81,7 @@ func (b *browser) dom(t *testing.T, url string, args ...string) (dom, console st
 	return string(out), strings.Join(regexp.MustCompile(`.*CONSOLE.*`).FindAllString(errs.String(), -1), "\n")
 }
 
-// file is a page on the disk, as a colleague opens it.
+// file writes a page to disk and returns its URL.
 func file(t *testing.T, page string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), PageFile)
@@ -100,7 +100,7 @@ func TestABrowserShowsThePage(t *testing.T) {
 		t.Errorf("the browser complains: %s", console)
 	}
 	c := newCurve(r)
-	// Two of the accuracy, wide and narrow, and what the sizes and the legend have.
+	// Two accuracy charts (wide and narrow), the size charts and the legend.
 	want := 2*(len(c.Train)+len(c.Validation)+len(c.Test)) + len(c.Bullets) + len(c.Tokens) + 3
 	if got := strings.Count(dom, `class="mark"`); got != want {
 		t.Errorf("got %d marks, want %d", got, want)
@@ -111,8 +111,8 @@ func TestABrowserShowsThePage(t *testing.T) {
 	}
 }
 
-// TestNothingInATextRunsOrLeaves has its control: the same attack without the page's care does both.
-func TestNothingInATextRunsOrLeaves(t *testing.T) {
+// TestTextsAreEscapedInBrowser has a control: without escaping, the same attack succeeds.
+func TestTextsAreEscapedInBrowser(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	careless := regexp.MustCompile(`alert\(.\)`).ReplaceAllString(attack, "document.title='taken'") // a dialogue would wait for a click
@@ -135,8 +135,8 @@ func TestNothingInATextRunsOrLeaves(t *testing.T) {
 	}
 }
 
-// TestThePageIsNoWiderThanAPhone measures the page in frames as wide as phones are.
-func TestThePageIsNoWiderThanAPhone(t *testing.T) {
+// TestPageFitsPhone measures the page in frames with the width of phones.
+func TestPageFitsPhone(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	long := poisoned(strings.Repeat("W", 300))

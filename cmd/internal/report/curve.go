@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	maxMarks   = 400 // of one line: more cannot be told apart on a screen
-	fewSamples = 20  // batches are put together until they hold so many: of fewer, accuracy jumps
+	maxMarks   = 400 // marks of a line; more cannot be distinguished on a screen
+	fewSamples = 20  // minimum samples of a mark; batches are pooled until they have as many, because the accuracy of few samples is noise
 )
 
-// chart is a picture of something over training samples, in the units of its viewBox.
+// chart is a line chart over training samples, in the units of its viewBox.
 type chart struct {
 	Class  string // "wide" or "narrow", where there is one of each
 	Title  string
-	Label  string // what is seen, for who cannot see it
+	Label  string // text alternative
 	Width  float64
 	Height float64
-	Left   float64 // the plot is between these
+	Left   float64 // edges of the plot
 	Right  float64
 	Top    float64
 	Bottom float64
-	MaxX   float64 // training samples at Right
-	MaxY   float64 // at Top; 0 is at Bottom
+	MaxX   float64 // training samples at the right edge
+	MaxY   float64 // value at the top; the bottom is 0
 	XTicks []tick
 	YTicks []tick
-	Epochs []tick // where they begin
-	Best   *tick  // where the best playbook was
+	Epochs []tick // start of each epoch
+	Best   *tick  // position of the best playbook
 	Lines  []line
 }
 
@@ -39,16 +39,16 @@ type tick struct {
 	Label string
 }
 
-// line is one thing that was measured again and again.
+// line is a series of measurements.
 type line struct {
 	Class string
 	Name  string
-	Shape string // path of a mark, around 0 0
-	Path  string // points of the line
+	Shape string // SVG path of a mark at 0,0
+	Path  string // SVG points of the line
 	Marks []mark
 }
 
-// mark is a measurement: in numbers, and where it is in a chart.
+// mark is a measurement and its position in a chart.
 type mark struct {
 	Step  int
 	Value float64
@@ -56,7 +56,7 @@ type mark struct {
 	X, Y  float64
 }
 
-// Shapes of marks: what the colours say can be seen without them.
+// Shapes of marks, so that lines can be distinguished without colours.
 const (
 	dot     = "M-1.8 0a1.8 1.8 0 1 0 3.6 0a1.8 1.8 0 1 0-3.6 0z"
 	disc    = "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z"
@@ -73,7 +73,7 @@ func (c *chart) y(value float64) float64 {
 
 func round(x float64) float64 { return math.Round(x*10) / 10 }
 
-// newChart lays out axes: x to maxStep, y to maxY, with ticks at round numbers.
+// newChart returns a chart with axes: x up to maxStep, y up to maxY, with ticks at round numbers.
 func newChart(width, height float64, maxStep int, maxY float64, unit string) *chart {
 	c := &chart{
 		Width: width, Height: height,
@@ -95,7 +95,7 @@ func newChart(width, height float64, maxStep int, maxY float64, unit string) *ch
 	return c
 }
 
-// roundStep is the least of 1, 2, 5, 10, 20, 50 … that is not under x.
+// roundStep returns the smallest of 1, 2, 5, 10, 20, 50 … that is at least x.
 func roundStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, n := range []float64{1, 2, 5} {
@@ -106,7 +106,7 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// short is a number for an axis: 1500000 is 1.5M.
+// short formats a number for an axis: 1500000 is 1.5M.
 func short(v float64) string {
 	switch {
 	case v >= 1e6:
@@ -117,12 +117,12 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// add draws a line.
-func (c *chart) add(name, class, shape string, marks []mark) {
+// add adds a line to the chart.
+func (c *chart) addLine(name, class, shape string, marks []mark) {
 	if len(marks) == 0 {
 		return
 	}
-	marks = slices.Clone(marks) // another chart has them in other places
+	marks = slices.Clone(marks) // each chart sets its own positions
 	var path strings.Builder
 	for i := range marks {
 		m := &marks[i]
@@ -132,7 +132,7 @@ func (c *chart) add(name, class, shape string, marks []mark) {
 	c.Lines = append(c.Lines, line{Class: class, Name: name, Shape: shape, Path: strings.TrimSpace(path.String()), Marks: marks})
 }
 
-// curve is what a run measured, ready to be drawn.
+// curve holds the measurements of a run for the charts.
 type curve struct {
 	Train      []mark
 	Validation []mark
@@ -140,11 +140,11 @@ type curve struct {
 	Bullets    []mark
 	Tokens     []mark
 	MaxStep    int
-	Pooled     int  // samples that a mark of Train holds at least, where batches were put together; else 0
-	Thinned    bool // measurements were left out
+	Pooled     int  // minimum samples of a mark of Train if batches were pooled; else 0
+	Thinned    bool // measurements are omitted
 }
 
-// newCurve reads the points of a report. Those in which nothing was judged are no measurements.
+// newCurve returns the curve of a report. It skips points without labelled samples.
 func newCurve(r *Report) *curve {
 	points := slices.DeleteFunc(slices.Clone(r.Points), func(p Point) bool { return p.Step < 0 })
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Step, b.Step) })
@@ -166,7 +166,7 @@ func newCurve(r *Report) *curve {
 			test = append(test, p)
 		}
 	}
-	if len(test) == 0 { // then the two that a headline has
+	if len(test) == 0 { // use the measurements of the headline
 		if r.Before != nil && r.Before.N > 0 {
 			test = append(test, Point{Set: "test", Score: *r.Before})
 		}
@@ -180,12 +180,12 @@ func newCurve(r *Report) *curve {
 	c.Train = accuracies(pooled, "training")
 	c.Validation = accuracies(c.thin(validation), "validation")
 	c.Test = accuracies(c.thin(test), "test")
-	c.sizes(books)
+	c.addSizes(books)
 	return c
 }
 
-// sizes are those of the playbooks that answered, one a step: the last that did.
-func (c *curve) sizes(points []Point) {
+// addSizes adds the sizes of the playbooks that answered, one for each step: the last one.
+func (c *curve) addSizes(points []Point) {
 	var one []Point
 	for _, p := range points {
 		if n := len(one); n > 0 && one[n-1].Step == p.Step {
@@ -202,8 +202,8 @@ func (c *curve) sizes(points []Point) {
 	}
 }
 
-// pool puts neighbouring batches of an epoch together until there are few enough and each holds enough samples. Nothing
-// is left out: every sample counts once. Least is how many are enough, 0 if nothing had to be put together.
+// pool merges neighbouring batches of an epoch until there are few enough marks and each has enough samples. Every
+// sample counts once. It returns the minimum of samples for each mark, 0 if nothing was merged.
 func pool(points []Point) (out []Point, least int) {
 	total, epochs := 0, map[int]bool{}
 	for _, p := range points {
@@ -211,16 +211,16 @@ func pool(points []Point) (out []Point, least int) {
 		epochs[p.Epoch] = true
 	}
 	enough := max(fewSamples, (total+maxMarks/2-1)/(maxMarks/2))
-	apart := len(epochs) < maxMarks/2 // else the ends of epochs alone would be too many
-	left := map[int]int{}             // samples of an epoch that are still to come
+	separate := len(epochs) < maxMarks/2 // with more epochs, marks may span epochs
+	remaining := map[int]int{}           // remaining samples of each epoch
 	for _, p := range points {
-		left[p.Epoch] += p.Score.N
+		remaining[p.Epoch] += p.Score.N
 	}
 	for _, p := range points {
-		rest := left[p.Epoch] < enough // too few for a mark of their own
-		left[p.Epoch] -= p.Score.N
+		tail := remaining[p.Epoch] < enough // too few for another mark
+		remaining[p.Epoch] -= p.Score.N
 		n := len(out) - 1
-		if n >= 0 && (out[n].Epoch == p.Epoch && (rest || out[n].Score.N < enough) || !apart && out[n].Score.N < enough) {
+		if n >= 0 && (out[n].Epoch == p.Epoch && (tail || out[n].Score.N < enough) || !separate && out[n].Score.N < enough) {
 			p.Score.N += out[n].Score.N
 			p.Score.Right += out[n].Score.Right
 			out = out[:n]
@@ -232,7 +232,7 @@ func pool(points []Point) (out []Point, least int) {
 	return out, least
 }
 
-// thin leaves as many as can be told apart: every so many, with the first and the last.
+// thin returns at most maxMarks points at equal distances, including the first and the last.
 func (c *curve) thin(points []Point) []Point {
 	if len(points) <= maxMarks {
 		return points
@@ -245,26 +245,26 @@ func (c *curve) thin(points []Point) []Point {
 	return out
 }
 
-func accuracies(points []Point, what string) []mark {
+func accuracies(points []Point, set string) []mark {
 	out := make([]mark, len(points))
 	for i, p := range points {
-		v := 100 * min(max(known(p.Score.Accuracy, 0), 0), 1)
-		out[i] = mark{Step: p.Step, Value: v, Title: fmt.Sprintf("%s %s, %d of %d, after %s", what, percent(v/100), p.Score.Right, p.Score.N, plural(p.Step, "sample"))}
+		v := 100 * min(max(finiteOr(p.Score.Accuracy, 0), 0), 1)
+		out[i] = mark{Step: p.Step, Value: v, Title: fmt.Sprintf("%s %s, %d of %d, after %s", set, percent(v/100), p.Score.Right, p.Score.N, plural(p.Step, "sample"))}
 	}
 	return out
 }
 
-// accuracy draws the lines of accuracy.
-func (c *curve) accuracy(r *Report, class string, width, height float64) *chart {
+// accuracyChart draws the accuracy of the sets.
+func (c *curve) accuracyChart(r *Report, class string, width, height float64) *chart {
 	out := newChart(width, height, c.MaxStep, 100, " %")
 	out.Class = class
 	out.Label = "Accuracy in percent over training samples. " + strings.Join(slices.DeleteFunc([]string{
-		ends("Training", c.Train), ends("Validation", c.Validation), ends("Test", c.Test),
+		describeLine("Training", c.Train), describeLine("Validation", c.Validation), describeLine("Test", c.Test),
 	}, func(s string) bool { return s == "" }), " ")
-	out.Epochs = epochs(out, r)
+	out.Epochs = epochTicks(out, r)
 	if r.Best.Step > 0 {
 		out.Best = &tick{out.x(r.Best.Step), "best playbook"}
-		if out.Best.At < out.Left+100 { // no room beside it
+		if out.Best.At < out.Left+100 { // not enough room
 			out.Best.Label = "best"
 		}
 	}
@@ -272,27 +272,27 @@ func (c *curve) accuracy(r *Report, class string, width, height float64) *chart 
 	if len(c.Validation)+len(c.Test) == 0 {
 		class += " alone"
 	}
-	out.add("training", class, dot, c.Train)
-	out.add("validation", "validation", disc, c.Validation)
-	out.add("test", "test", diamond, c.Test)
+	out.addLine("training", class, dot, c.Train)
+	out.addLine("validation", "validation", disc, c.Validation)
+	out.addLine("test", "test", diamond, c.Test)
 	return out
 }
 
-// size draws how a playbook grew.
-func (c *curve) size(what string, marks []mark) *chart {
-	most := 0.0
+// sizeChart draws the size of the playbook.
+func (c *curve) sizeChart(name string, marks []mark) *chart {
+	largest := 0.0
 	for _, m := range marks {
-		most = max(most, m.Value)
+		largest = max(largest, m.Value)
 	}
-	out := newChart(340, 200, c.MaxStep, most, "")
-	out.Title = what
-	out.Label = fmt.Sprintf("%s, of the playbook, over training samples; at most %s.", what, thousands(int(most)))
-	out.add(what, "size", disc, marks)
+	out := newChart(340, 200, c.MaxStep, largest, "")
+	out.Title = name
+	out.Label = fmt.Sprintf("%s of the playbook over training samples; at most %s.", name, thousands(int(largest)))
+	out.addLine(name, "size", disc, marks)
 	return out
 }
 
-// ends tells a line to who cannot see it.
-func ends(name string, marks []mark) string {
+// describeLine describes a line for the text alternative.
+func describeLine(name string, marks []mark) string {
 	if len(marks) == 0 {
 		return ""
 	}
@@ -304,8 +304,8 @@ func ends(name string, marks []mark) string {
 		name, percent(first.Value/100), first.Step, percent(last.Value/100), last.Step, len(marks))
 }
 
-// epochs are where epochs begin, if their names have room and there is more than one.
-func epochs(c *chart, r *Report) (out []tick) {
+// epochTicks returns the start of each epoch, if there is more than one and their labels fit.
+func epochTicks(c *chart, r *Report) (out []tick) {
 	ends := map[int]int{}
 	for _, p := range r.Points {
 		if p.Set == "train" && p.Epoch > 0 {
@@ -318,7 +318,7 @@ func epochs(c *chart, r *Report) (out []tick) {
 	from := 0
 	for e := 1; e <= len(ends); e++ {
 		if ends[e] < from {
-			return nil // they do not follow each other
+			return nil // the epochs overlap
 		}
 		out = append(out, tick{c.x(from), "epoch " + strconv.Itoa(e)})
 		from = ends[e]

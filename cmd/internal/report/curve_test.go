@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyReport draws points as a run could have them, and as one could not.
+// anyReport generates valid and invalid points.
 func anyReport(t *rapid.T) *Report {
 	n := rapid.SampledFrom([]int{0, 1, 2, 5, 50, 1500}).Draw(t, "points")
 	r := &Report{Best: Book{Step: rapid.IntRange(-1, 5000).Draw(t, "best")}}
@@ -36,12 +36,12 @@ func anyReport(t *rapid.T) *Report {
 	return r
 }
 
-func TestEveryMarkIsInThePlotAndInOrder(t *testing.T) {
+func TestMarksAreInThePlotAndInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyReport(t)
 		c := newCurve(r)
-		for _, ch := range []*chart{c.accuracy(r, "wide", 720, 330), c.accuracy(r, "narrow", 340, 260), c.size("Bullets", c.Bullets), c.size("Tokens", c.Tokens)} {
+		for _, ch := range []*chart{c.accuracyChart(r, "wide", 720, 330), c.accuracyChart(r, "narrow", 340, 260), c.sizeChart("Bullets", c.Bullets), c.sizeChart("Tokens", c.Tokens)} {
 			if ch.Left <= 0 || ch.Right >= ch.Width || ch.Top <= 0 || ch.Bottom >= ch.Height {
 				t.Fatalf("the plot %v is not in its picture", ch)
 			}
@@ -106,13 +106,13 @@ func TestPoolingCountsEverySampleOnce(t *testing.T) {
 	})
 }
 
-func TestHeightsAreTheAccuracies(t *testing.T) {
+func TestMarkHeights(t *testing.T) {
 	t.Parallel()
 	r := &Report{}
 	for i, right := range []int{0, 25, 50, 100} {
 		r.Points = append(r.Points, Point{Step: i * 100, Set: "validation", Score: Score{N: 100, Right: right, Accuracy: float64(right) / 100}})
 	}
-	ch := newCurve(r).accuracy(r, "", 720, 330)
+	ch := newCurve(r).accuracyChart(r, "", 720, 330)
 	for i, m := range ch.Lines[0].Marks {
 		if tick := ch.YTicks[[]int{0, 1, 2, 4}[i]]; m.Y != tick.At || tick.Label != fmt.Sprintf("%g %%", m.Value) {
 			t.Errorf("got %+v, want it on the line of tick %+v", m, tick)
@@ -139,7 +139,7 @@ func TestBeforeAndAfterAreOnTheCurve(t *testing.T) {
 func TestEpochsOnTheAxis(t *testing.T) {
 	t.Parallel()
 	r := example()
-	ch := newCurve(r).accuracy(r, "", 720, 330)
+	ch := newCurve(r).accuracyChart(r, "", 720, 330)
 	var got []string
 	for i, e := range ch.Epochs {
 		got = append(got, e.Label)

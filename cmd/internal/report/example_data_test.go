@@ -8,7 +8,7 @@ import (
 	"debrief/playbook"
 )
 
-// example is a run of five epochs over 200 samples in batches, with validation and test, as an invoice desk would have it.
+// example is a run of five epochs over 200 samples in batches, with a validation and a test set.
 func example() *Report {
 	rng := rand.New(rand.NewPCG(1, 2))
 	draw := func(n int, share float64) Score {
@@ -47,7 +47,7 @@ func example() *Report {
 			{"test", "test.jsonl", "77ab4c6e1d0a8f7766554433221100ffeeddccbbaa99887766554433221100cc", 300, 1},
 		},
 		Operations: map[string]int{"ADD": 27, "UPDATE": 9, "TAG": 412, "MERGE": 3, "REMOVE": 1},
-		Rejected:   map[string]int{"says what bullet disc-00003 says": 18, "names a bullet that is not there": 2, "over the budget of tokens": 4},
+		Rejected:   map[string]int{"duplicate": 18, "unknown-bullet": 2, "token-budget": 4},
 		Losses:     []Loss{{"train", "inv-0117", 2, "the model's answer could not be read after one more try"}},
 		Run: Run{
 			Name: "invoices-2026-11", Book: "invoices-2026-11", Model: "simulated-invoice-desk", From: "invoices@41",

@@ -19,7 +19,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// The names of what a folder holds; playbooks are under PlaybooksDir.
+// File names in a folder. Playbooks are under PlaybooksDir.
 const (
 	ConfigFile     = "config.json"
 	ReportFile     = "report.json"
@@ -29,73 +29,73 @@ const (
 	BulletsFile    = "bullets.jsonl"
 	PlaybooksDir   = "playbooks"
 
-	lockFile = ".debrief.lock" // held, never written
+	lockFile = ".debrief.lock" // locked, never written
 )
 
-// maxConfig bounds a config.json that is read, in bytes.
+// maxConfig limits the size of a config.json that is read, in bytes.
 const maxConfig = 4 << 20
 
-// Config is what a run was asked to do, as it stands in config.json before anything has come of it. Run, Settings and
-// Data say whose a folder is; the versions are those that the run began with.
+// Config is the configuration of a run, stored in config.json before the run starts. Run, Settings and Data identify
+// the run of a folder. The versions are those at the start of the run.
 type Config struct {
 	Format   int       `json:"format"`
 	Run      string    `json:"run"`
 	Model    string    `json:"model"`
 	Debrief  string    `json:"debrief"` // version of the program
-	Go       string    `json:"go"`      // that built it, and what for
+	Go       string    `json:"go"`      // Go version and platform of the build
 	Settings []Setting `json:"settings"`
 	Data     []Data    `json:"data"`
 }
 
-// TakenError is returned when a folder holds something else than the artefacts of this run.
-type TakenError struct {
-	Dir string
-	Has string
+// FolderInUseError is returned when a folder contains other files than the artefacts of this run.
+type FolderInUseError struct {
+	Dir      string
+	Contents string
 }
 
-func (e *TakenError) Error() string {
-	return fmt.Sprintf("folder %s holds %s: name another folder, or an empty one", e.Dir, e.Has)
+func (e *FolderInUseError) Error() string {
+	return fmt.Sprintf("folder %s contains %s: choose another folder, or an empty one", e.Dir, e.Contents)
 }
 
-// Folder holds the artefacts of one run. Every file appears whole under its name or not at all: it is written beside it,
-// synced and renamed, so that a full disk or a kill costs neither half a file nor the earlier one.
+// Folder contains the artefacts of one run. Every file is written to a temporary file, synced and renamed. A full
+// disk or a crash therefore leaves the earlier file or the complete new one.
 type Folder struct {
 	dir  string
 	root *os.Root
 	lock *flock.Flock
 }
 
-// Open makes the folder of a run, or takes up that of the same run again; until Close no other process may. A folder
-// that holds anything else is a *TakenError, and stays as it is.
+// Open creates the folder of a run, or reopens it for the same run. It locks the folder until Close. It returns a
+// *FolderInUseError, and changes nothing, if the folder contains anything else.
 func Open(dir string, c Config) (*Folder, error) {
 	c.Format, c.Settings, c.Data = Format, list(c.Settings), list(c.Data)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make folder %s: %w", dir, err)
+		return nil, fmt.Errorf("create folder %s: %w", dir, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open folder %s: %w", dir, err)
 	}
 	f := &Folder{dir: dir, root: root, lock: flock.New(filepath.Join(dir, lockFile))}
-	if err := f.take(c); err != nil {
+	if err := f.claim(c); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-func (f *Folder) take(c Config) error {
-	// Looked at before the lock, so that a folder of somebody else's gets no lock file; and after it, when no one can
-	// come in between.
-	if _, err := f.ours(c); err != nil {
+func (f *Folder) claim(c Config) error {
+	// Checked before locking, so that a folder of another run gets no lock file, and again after locking, to exclude
+	// races.
+	if _, err := f.belongsTo(c); err != nil {
 		return err
 	}
 	switch ok, err := f.lock.TryLock(); {
 	case err != nil:
 		return fmt.Errorf("lock folder %s: %w", f.dir, err)
 	case !ok:
-		return &TakenError{f.dir, "what another process is writing"}
+		return &FolderInUseError{f.dir, "files that another process is writing"}
 	}
-	begun, err := f.ours(c)
+	begun, err := f.belongsTo(c)
 	if err != nil || begun {
 		return err
 	}
@@ -103,90 +103,92 @@ func (f *Folder) take(c Config) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", ConfigFile, err)
 	}
-	return f.Put(ConfigFile, data)
+	return f.WriteFile(ConfigFile, data)
 }
 
-// ours reports whether the folder has been begun by this run; it is not when it is empty.
-func (f *Folder) ours(c Config) (begun bool, err error) {
+// belongsTo reports whether the folder contains this run. It returns false for an empty folder.
+func (f *Folder) belongsTo(c Config) (begun bool, err error) {
 	in, err := f.root.Open(ConfigFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, f.empty()
+		return false, f.checkEmpty()
 	}
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", f.path(ConfigFile), err)
 	}
 	defer in.Close()
-	var has Config
-	if err := json.NewDecoder(io.LimitReader(in, maxConfig)).Decode(&has); err != nil || has.Run == "" {
-		return false, &TakenError{f.dir, "a " + ConfigFile + " of something else"}
+	var stored Config
+	if err := json.NewDecoder(io.LimitReader(in, maxConfig)).Decode(&stored); err != nil || stored.Run == "" {
+		return false, &FolderInUseError{f.dir, "a " + ConfigFile + " that is not from a run"}
 	}
-	if has.Run != c.Run {
-		return false, &TakenError{f.dir, fmt.Sprintf("run %q", has.Run)}
+	if stored.Run != c.Run {
+		return false, &FolderInUseError{f.dir, fmt.Sprintf("run %q", stored.Run)}
 	}
-	if what := differs(has.Settings, c.Settings); what != "" {
-		return false, &TakenError{f.dir, fmt.Sprintf("run %q with other settings (%s)", has.Run, what)}
+	if what := settingsDiff(stored.Settings, c.Settings); what != "" {
+		return false, &FolderInUseError{f.dir, fmt.Sprintf("run %q with other settings (%s)", stored.Run, what)}
 	}
-	if !slices.Equal(has.Data, c.Data) {
-		return false, &TakenError{f.dir, fmt.Sprintf("run %q over other data", has.Run)}
+	if !slices.Equal(stored.Data, c.Data) {
+		return false, &FolderInUseError{f.dir, fmt.Sprintf("run %q with other data", stored.Run)}
 	}
 	return true, nil
 }
 
-// empty allows hidden files: a lock, what a kill left of a file, and what file managers leave.
-func (f *Folder) empty() error {
+// checkEmpty returns an error if the folder contains files. It ignores hidden files: a lock, a temporary file of a
+// crash, and files of file managers.
+func (f *Folder) checkEmpty() error {
 	entries, err := fs.ReadDir(f.root.FS(), ".")
 	if err != nil {
 		return fmt.Errorf("read folder %s: %w", f.dir, err)
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), ".") {
-			return &TakenError{f.dir, fmt.Sprintf("%q and no %s of a run", e.Name(), ConfigFile)}
+			return &FolderInUseError{f.dir, fmt.Sprintf("%q but no %s of a run", e.Name(), ConfigFile)}
 		}
 	}
 	return nil
 }
 
-// differs says what is set otherwise, "" if nothing is.
-func differs(had, want []Setting) string {
+// settingsDiff describes the first difference of settings, "" if there is none.
+func settingsDiff(had, want []Setting) string {
 	if slices.Equal(had, want) {
 		return ""
 	}
 	for _, h := range had {
 		i := slices.IndexFunc(want, func(w Setting) bool { return w.Name == h.Name })
 		if i < 0 {
-			return fmt.Sprintf("there %s is %q, here it is not set", h.Name, h.Value)
+			return fmt.Sprintf("%s is %q there and not set here", h.Name, h.Value)
 		}
 		if want[i] != h {
-			return fmt.Sprintf("there %s is %q, here %q", h.Name, h.Value, want[i].Value)
+			return fmt.Sprintf("%s is %q there and %q here", h.Name, h.Value, want[i].Value)
 		}
 	}
 	for _, w := range want {
 		if !slices.ContainsFunc(had, func(h Setting) bool { return w.Name == h.Name }) {
-			return fmt.Sprintf("here %s is %q, there it is not set", w.Name, w.Value)
+			return fmt.Sprintf("%s is %q here and not set there", w.Name, w.Value)
 		}
 	}
-	return "in another order"
+	return "another order"
 }
 
-// Close lets the next one in. What is written stays.
+// Close unlocks the folder. The written files stay.
 func (f *Folder) Close() error { return errors.Join(f.lock.Close(), f.root.Close()) }
 
-// Path is where the folder is, as it was named.
+// Path returns the path of the folder as passed to Open.
 func (f *Folder) Path() string { return f.dir }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
-// Put writes a file whole. The name is a slash-separated path within the folder; what it lacks of folders is made.
-func (f *Folder) Put(name string, data []byte) error {
+// WriteFile writes a file. The name is a slash-separated path in the folder; missing directories are created.
+func (f *Folder) WriteFile(name string, data []byte) error {
 	return f.write(name, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
 }
 
-// Lines writes a file of one JSON value a line, as they come; an error among them ends it, and the file stays as it was.
-func Lines[T any](f *Folder, name string, values iter.Seq2[T, error]) error {
-	var source error
+// WriteLines writes a file with one JSON value on each line. If values yields an error, Lines returns it and the earlier
+// file stays.
+func WriteLines[T any](f *Folder, name string, values iter.Seq2[T, error]) error {
+	var sourceErr error
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
@@ -199,8 +201,8 @@ func Lines[T any](f *Folder, name string, values iter.Seq2[T, error]) error {
 				err = enc.Encode(v)
 			}
 			if err != nil {
-				source = fmt.Errorf("write %s: line %d: %w", f.path(name), n, err)
-				return source
+				sourceErr = fmt.Errorf("write %s: line %d: %w", f.path(name), n, err)
+				return sourceErr
 			}
 			if _, err := w.Write(line.Bytes()); err != nil {
 				return err
@@ -208,25 +210,25 @@ func Lines[T any](f *Folder, name string, values iter.Seq2[T, error]) error {
 		}
 		return nil
 	})
-	if source != nil {
-		return source
+	if sourceErr != nil {
+		return sourceErr
 	}
 	return err
 }
 
-// Report writes the report, for programs and for people.
-func (f *Folder) Report(r *Report) error {
+// WriteReport writes the report as JSON and as a page.
+func (f *Folder) WriteReport(r *Report) error {
 	data, err := r.JSON()
 	if err != nil {
 		return err
 	}
-	if err := f.Put(ReportFile, data); err != nil {
+	if err := f.WriteFile(ReportFile, data); err != nil {
 		return err
 	}
 	return f.write(PageFile, r.Page)
 }
 
-// write has a file written beside its name, and gives it the name when all of it is on the disk.
+// write writes a temporary file, syncs it and renames it to its name.
 func (f *Folder) write(name string, fill func(io.Writer) error) error {
 	dir, base := path.Split(name)
 	tmp := dir + "." + base + ".tmp"
@@ -235,18 +237,18 @@ func (f *Folder) write(name string, fill func(io.Writer) error) error {
 		err = f.root.Rename(tmp, name)
 	}
 	if err != nil {
-		_ = f.root.Remove(tmp) // what it takes is what a full disk lacks
+		_ = f.root.Remove(tmp) // free its space on a full disk
 		var p *fs.PathError
 		if errors.As(err, &p) {
-			err = p.Err // it names the temporary file
+			err = p.Err // the PathError contains the temporary name
 		}
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			return fmt.Errorf("write %s: %w: the run itself is stored: make room, and repeat the command to write what is missing", f.path(name), err)
+			return fmt.Errorf("write %s: %w: the run is stored: free disk space, and run the command again to write the missing files", f.path(name), err)
 		}
-		return fmt.Errorf("write %s: %w: the run itself is stored: repeat the command to write what is missing", f.path(name), err)
+		return fmt.Errorf("write %s: %w: the run is stored: run the command again to write the missing files", f.path(name), err)
 	}
 	if d, err := f.root.Open(path.Clean(dir)); err == nil {
-		_ = d.Sync() // not every system can; without it a power cut may bring the earlier file back, whole
+		_ = d.Sync() // optional: without it the earlier file may be back after a power loss
 		_ = d.Close()
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 
 func config() Config {
 	return Config{
-		Run: "a", Model: "m", Debrief: "v1", Go: Built(),
+		Run: "a", Model: "m", Debrief: "v1", Go: BuildPlatform(),
 		Settings: []Setting{{"epochs", "5"}, {"seed", "1"}},
 		Data:     []Data{{Set: "train", File: "t.jsonl", SHA256: "aa", Samples: 3}},
 	}
@@ -32,7 +32,7 @@ func open(t *testing.T, dir string) *Folder {
 	return f
 }
 
-// tree is every file of a folder and what is in it.
+// tree returns all files of a folder with their contents.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -61,7 +61,7 @@ func values[T any](all ...T) iter.Seq2[T, error] {
 	}
 }
 
-func TestARunWritesItsArtefactsAndMayWriteThemAgain(t *testing.T) {
+func TestArtefactsCanBeWrittenAgain(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "runs", "a")
 	for range 2 {
@@ -70,11 +70,11 @@ func TestARunWritesItsArtefactsAndMayWriteThemAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := errors.Join(
-			f.Report(example()),
-			f.Put(PlaybooksDir+"/epoch-1.json", []byte("{}")),
-			f.Put(PlaybooksDir+"/best.json", []byte("{}")),
-			Lines(f, SamplesFile, values(Sample{ID: "1", Question: "a < b\nc"}, Sample{ID: "2"})),
-			Lines(f, OperationsFile, values[Operation]()),
+			f.WriteReport(example()),
+			f.WriteFile(PlaybooksDir+"/epoch-1.json", []byte("{}")),
+			f.WriteFile(PlaybooksDir+"/best.json", []byte("{}")),
+			WriteLines(f, SamplesFile, values(Sample{ID: "1", Question: "a < b\nc"}, Sample{ID: "2"})),
+			WriteLines(f, OperationsFile, values[Operation]()),
 			f.Close(),
 		); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestARunWritesItsArtefactsAndMayWriteThemAgain(t *testing.T) {
 	}
 }
 
-func TestAFolderOfSomethingElseIsRefusedAndStaysAsItIs(t *testing.T) {
+func TestForeignFolderIsRefusedAndUnchanged(t *testing.T) {
 	t.Parallel()
 	begun := func(change func(*Config)) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
@@ -104,7 +104,7 @@ func TestAFolderOfSomethingElseIsRefusedAndStaysAsItIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(f.Report(example()), f.Close(), os.Remove(filepath.Join(dir, lockFile))); err != nil {
+			if err := errors.Join(f.WriteReport(example()), f.Close(), os.Remove(filepath.Join(dir, lockFile))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -122,15 +122,15 @@ func TestAFolderOfSomethingElseIsRefusedAndStaysAsItIs(t *testing.T) {
 		want  string
 	}{
 		{"another run", begun(func(c *Config) { c.Run = "b" }), `run "b"`},
-		{"another value", begun(func(c *Config) { c.Settings[0].Value = "3" }), `there epochs is "3", here "5"`},
-		{"a setting more", begun(func(c *Config) { c.Settings = append(c.Settings, Setting{"batch", "8"}) }), `there batch is "8", here it is not set`},
-		{"a setting less", begun(func(c *Config) { c.Settings = c.Settings[:1] }), `here seed is "1", there it is not set`},
+		{"another value", begun(func(c *Config) { c.Settings[0].Value = "3" }), `epochs is "3" there and "5" here`},
+		{"a setting more", begun(func(c *Config) { c.Settings = append(c.Settings, Setting{"batch", "8"}) }), `batch is "8" there and not set here`},
+		{"a setting less", begun(func(c *Config) { c.Settings = c.Settings[:1] }), `seed is "1" here and not set there`},
 		{"other data", begun(func(c *Config) { c.Data[0].SHA256 = "bb" }), "other data"},
-		{"a config.json of another program", holds(ConfigFile, `{"name":"x"}`), "config.json of something else"},
-		{"half a config.json", holds(ConfigFile, `{"run":"a","sett`), "config.json of something else"},
-		{"an empty config.json", holds(ConfigFile, ""), "config.json of something else"},
-		{"a report without its config", holds(ReportFile, "{}"), `"report.json" and no config.json`},
-		{"other files", holds("thesis.tex", "mine"), `"thesis.tex" and no config.json`},
+		{"a config.json of another program", holds(ConfigFile, `{"name":"x"}`), "config.json that is not from a run"},
+		{"half a config.json", holds(ConfigFile, `{"run":"a","sett`), "config.json that is not from a run"},
+		{"an empty config.json", holds(ConfigFile, ""), "config.json that is not from a run"},
+		{"a report without its config", holds(ReportFile, "{}"), `"report.json" but no config.json`},
+		{"other files", holds("thesis.tex", "mine"), `"thesis.tex" but no config.json`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +138,7 @@ func TestAFolderOfSomethingElseIsRefusedAndStaysAsItIs(t *testing.T) {
 			tt.holds(t, dir)
 			before := tree(t, dir)
 			_, err := Open(dir, config())
-			var taken *TakenError
+			var taken *FolderInUseError
 			if !errors.As(err, &taken) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("got %v, want a TakenError with %q", err, tt.want)
 			}
@@ -149,7 +149,7 @@ func TestAFolderOfSomethingElseIsRefusedAndStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestANewerProgramGoesOnInItsFolder(t *testing.T) {
+func TestNewerProgramReopensFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := open(t, dir).Close(); err != nil {
@@ -167,11 +167,11 @@ func TestANewerProgramGoesOnInItsFolder(t *testing.T) {
 	}
 }
 
-func TestOneProcessWritesAtATime(t *testing.T) {
+func TestFolderIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	f := open(t, dir)
-	var taken *TakenError
+	var taken *FolderInUseError
 	if _, err := Open(dir, config()); !errors.As(err, &taken) {
 		t.Errorf("got %v while the folder is held, want a TakenError", err)
 	}
@@ -190,7 +190,7 @@ func TestNoFileIsWrittenOutsideTheFolder(t *testing.T) {
 		t.Skip("no symbolic links here")
 	}
 	for _, name := range []string{"../x.json", "playbooks/../../x.json", filepath.Join(out, "x.json"), "playbooks/x.json", "", "."} {
-		if err := f.Put(name, []byte("x")); err == nil {
+		if err := f.WriteFile(name, []byte("x")); err == nil {
 			t.Errorf("%q: got no error", name)
 		}
 	}
@@ -199,27 +199,27 @@ func TestNoFileIsWrittenOutsideTheFolder(t *testing.T) {
 	}
 }
 
-func TestLinesThatFailLeaveTheEarlierFile(t *testing.T) {
+func TestFailedLinesKeepEarlierFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	f := open(t, dir)
-	if err := Lines(f, SamplesFile, values(Sample{ID: "1"})); err != nil {
+	if err := WriteLines(f, SamplesFile, values(Sample{ID: "1"})); err != nil {
 		t.Fatal(err)
 	}
 	before := tree(t, dir)
 	lost := errors.New("stream went away")
-	err := Lines(f, SamplesFile, func(yield func(Sample, error) bool) {
-		for range 10_000 { // more than a buffer holds
+	err := WriteLines(f, SamplesFile, func(yield func(Sample, error) bool) {
+		for range 10_000 { // more than a buffer
 			if !yield(Sample{ID: "2"}, nil) {
 				return
 			}
 		}
 		yield(Sample{}, lost)
 	})
-	if !errors.Is(err, lost) || !strings.Contains(err.Error(), "line 10001") || strings.Contains(err.Error(), "repeat the command") {
+	if !errors.Is(err, lost) || !strings.Contains(err.Error(), "line 10001") || strings.Contains(err.Error(), "run the command again") {
 		t.Errorf("got %v, want what went wrong at line 10001, and not the disk's fault", err)
 	}
-	if err := Lines(f, SamplesFile, values(Sample{}, Sample{Score: math.NaN()})); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if err := WriteLines(f, SamplesFile, values(Sample{}, Sample{Score: math.NaN()})); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("got %v, want the line with a number that JSON does not have", err)
 	}
 	if after := tree(t, dir); !maps.Equal(before, after) {

@@ -5,62 +5,62 @@ import (
 	"strconv"
 )
 
-// headline is what came of a run, first of all.
+// headline is the main result of a run.
 type headline struct {
-	From, To string // figures; From is empty where nothing is before
-	What     string // the figures are of
+	From, To string // figures; From is empty without an earlier figure
+	What     string // meaning of the figures
 	Detail   []string
 }
 
-// headline takes what says most of what the run measured: the test set, else the validation set, else the training
-// samples as they were answered.
+// headline returns the result of the strongest measurement: the test set, else the validation set, else the training
+// samples.
 func (r *Report) headline() headline {
 	validated := r.validated()
 	switch {
 	case r.After != nil && r.After.N > 0 && r.Before != nil && r.Before.N > 0:
-		return r.tested()
+		return r.testHeadline()
 	case r.After != nil && r.After.N > 0:
 		return headline{
 			To: percent(r.After.Accuracy), What: "of the test set answered right with the best playbook",
-			Detail: []string{fmt.Sprintf("%d of %s. Without the playbook it was not asked, so nothing says what the playbook is worth.", r.After.Right, plural(r.After.N, "sample"))},
+			Detail: []string{fmt.Sprintf("%d of %s. The test set was not measured without the playbook, so the effect of the playbook is unknown.", r.After.Right, plural(r.After.N, "sample"))},
 		}
 	case len(validated) > 0:
-		return r.validation(validated)
+		return r.validationHeadline(validated)
 	case len(r.Epochs) > 0 && r.Epochs[len(r.Epochs)-1].Train.N > 0:
-		return r.trained()
+		return r.trainingHeadline()
 	}
 	h := headline{To: plural(r.Final.Bullets, "bullet"), What: "in the final playbook"}
-	h.Detail = []string{"Nothing was judged, so nothing says how good it is. Give a test set, or evaluate the playbook on one."}
+	h.Detail = []string{"No sample has a label, so the quality of the playbook is unknown. Add a test set, or evaluate the playbook on one."}
 	return h
 }
 
-func (r *Report) tested() headline {
+func (r *Report) testHeadline() headline {
 	h := headline{
 		From: percent(r.Before.Accuracy), To: percent(r.After.Accuracy),
-		What: "of the test set answered right, without what was learned and with the best playbook",
+		What: "of the test set answered right, before learning and with the best playbook",
 	}
 	if r.Against != nil {
-		h.What = fmt.Sprintf("of the test set answered right, with playbook %s and with the one that was learned from its executions", r.Against.Book)
+		h.What = fmt.Sprintf("of the test set answered right, with playbook %s and with the playbook learned from its executions", r.Against.Book)
 	}
 	p := r.Paired
 	if p == nil || p.N == 0 {
-		h.Detail = []string{fmt.Sprintf("%d of %d before, %d of %d after; no sample was judged both times.", r.Before.Right, r.Before.N, r.After.Right, r.After.N)}
+		h.Detail = []string{fmt.Sprintf("%d of %d before, %d of %d after; no sample has a label both times.", r.Before.Right, r.Before.N, r.After.Right, r.After.N)}
 		return h
 	}
 	h.Detail = []string{
-		fmt.Sprintf("%s points (95\u00a0%% interval %s to %s) on the %s judged both times: %s went from wrong to right and %s from right to wrong (%s, two-sided).",
-			points(p.Difference), points(p.Low), points(p.High), plural(p.N, "sample"), thousands(p.Wins), thousands(p.Losses), chance(p.P)),
+		fmt.Sprintf("%s points (95\u00a0%% interval %s to %s) on the %s with a label both times: %s went from wrong to right and %s from right to wrong (%s, two-sided).",
+			points(p.Difference), points(p.Low), points(p.High), plural(p.N, "sample"), thousands(p.Wins), thousands(p.Losses), pValue(p.P)),
 	}
 	switch {
 	case p.High < 0:
-		h.Detail = append(h.Detail, "What was learned did harm.")
+		h.Detail = append(h.Detail, "The learned playbook does harm.")
 	case p.Low <= 0:
-		h.Detail = append(h.Detail, "The interval holds 0: this run does not show a difference.")
+		h.Detail = append(h.Detail, "The interval contains 0: this run does not show a difference.")
 	}
 	return h
 }
 
-// validated are the measurements of the validation set, in their order.
+// validated returns the measurements of the validation set, in order.
 func (r *Report) validated() (out []Point) {
 	for _, p := range r.Points {
 		if p.Set == "validation" && p.Score.N > 0 {
@@ -70,7 +70,7 @@ func (r *Report) validated() (out []Point) {
 	return out
 }
 
-func (r *Report) validation(points []Point) headline {
+func (r *Report) validationHeadline(points []Point) headline {
 	best := points[len(points)-1]
 	for _, p := range points {
 		if p.Book.Version == r.Best.Version && p.Book.StateHash == r.Best.StateHash {
@@ -79,7 +79,7 @@ func (r *Report) validation(points []Point) headline {
 	}
 	h := headline{
 		To: percent(best.Score.Accuracy), What: "of the validation set answered right with the best playbook",
-		Detail: []string{fmt.Sprintf("%d of %s. The best playbook was chosen on these samples, which flatters it; a test set would say more.",
+		Detail: []string{fmt.Sprintf("%d of %s. The best playbook was chosen on these samples, so this figure is too high; use a test set for an unbiased figure.",
 			best.Score.Right, plural(best.Score.N, "sample"))},
 	}
 	if first := points[0]; first.Step < best.Step {
@@ -89,10 +89,10 @@ func (r *Report) validation(points []Point) headline {
 	return h
 }
 
-func (r *Report) trained() headline {
+func (r *Report) trainingHeadline() headline {
 	first, last := r.Epochs[0], r.Epochs[len(r.Epochs)-1]
 	h := headline{
-		To: percent(last.Train.Accuracy), What: "of the training samples answered right, each before it was learned from",
+		To: percent(last.Train.Accuracy), What: "of the training samples answered right, each before learning from it",
 		Detail: []string{fmt.Sprintf("%d of %s, each with the playbook of that moment.", last.Train.Right, plural(last.Train.N, "sample"))},
 	}
 	if early, late := r.fifths(); len(r.Epochs) == 1 && early.N > 0 && late.N > 0 {
@@ -101,12 +101,12 @@ func (r *Report) trained() headline {
 	if len(r.Epochs) > 1 && first.Train.N > 0 {
 		h.From = percent(first.Train.Accuracy)
 		h.What = fmt.Sprintf("of the training samples answered right in epoch %d and in epoch %d", first.Epoch, last.Epoch)
-		h.Detail = append(h.Detail, "After the first epoch they have been learned from before, so this does not say how new ones would fare; a test set would.")
+		h.Detail = append(h.Detail, "After the first epoch the playbook has learned from these samples, so this is no estimate for new samples; use a test set.")
 	}
 	return h
 }
 
-// fifths are how the first and the last fifth of the training batches were answered.
+// fifths returns the scores of the first and the last fifth of the training batches.
 func (r *Report) fifths() (early, late Score) {
 	var train []Score
 	for _, p := range r.Points {
@@ -115,20 +115,20 @@ func (r *Report) fifths() (early, late Score) {
 		}
 	}
 	fifth := len(train) / 5
-	return together(train[:fifth]), together(train[len(train)-fifth:])
+	return sumScores(train[:fifth]), sumScores(train[len(train)-fifth:])
 }
 
-func together(scores []Score) (all Score) {
+func sumScores(scores []Score) (all Score) {
 	for _, s := range scores {
 		all.N += s.N
 		all.Right += s.Right
 	}
-	all.Accuracy = known(float64(all.Right)/float64(all.N), 0)
+	all.Accuracy = finiteOr(float64(all.Right)/float64(all.N), 0)
 	return all
 }
 
-// chance is a p.
-func chance(p float64) string {
+// pValue formats a p-value.
+func pValue(p float64) string {
 	if p < 0.0001 {
 		return "p\u00a0<\u00a00.0001"
 	}

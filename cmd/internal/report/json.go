@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// marshal is JSON for people as well: indented, and texts as they are.
+// marshal encodes indented JSON without HTML escapes.
 func marshal(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -22,7 +22,8 @@ func marshal(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// JSON is the report as report.json holds it: lists are never null, and a number that is none is as good as not known.
+// JSON returns the contents of report.json. Lists are never null, and NaN and infinite numbers are replaced by
+// neutral values.
 func (r *Report) JSON() ([]byte, error) {
 	data, err := marshal(r.tidy())
 	if err != nil {
@@ -31,14 +32,14 @@ func (r *Report) JSON() ([]byte, error) {
 	return data, nil
 }
 
-// unlike are the parts of a report that differ when the same is run again.
-var unlike = []string{"run", "timing", "cost"}
+// volatile are the parts of a report that differ between two identical runs.
+var volatile = []string{"run", "timing", "cost"}
 
-// Comparable is a report.json without what differs when the same is run again: two runs of the same data, settings and
-// seed have the same bytes here. Its keys are sorted.
+// Comparable returns a report.json without the parts that differ between identical runs. Two runs with the same data,
+// settings and seed have the same bytes. The keys are sorted.
 func Comparable(data []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber() // as they are written
+	dec.UseNumber() // keep the digits of numbers
 	var all map[string]any
 	if err := dec.Decode(&all); err != nil {
 		return nil, fmt.Errorf("decode report: %w", err)
@@ -47,16 +48,15 @@ func Comparable(data []byte) ([]byte, error) {
 		return nil, errors.New("decode report: more than one value")
 	}
 	if all == nil {
-		return nil, errors.New("decode report: no object")
+		return nil, errors.New("decode report: not an object")
 	}
-	for _, part := range unlike {
+	for _, part := range volatile {
 		delete(all, part)
 	}
 	return marshal(all)
 }
 
-// Fingerprint names what came of the run, in hexadecimal: the SHA-256 of its Comparable. Who runs the same again looks
-// for the same one.
+// Fingerprint returns the SHA-256 of Comparable in hexadecimal. Identical runs have the same fingerprint.
 func (r *Report) Fingerprint() (string, error) {
 	data, err := r.JSON()
 	if err != nil {
@@ -69,8 +69,8 @@ func (r *Report) Fingerprint() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// tidy is a copy without null lists and without numbers that JSON does not have. In their place stands what claims
-// nothing: no difference, the widest interval, a p of 1.
+// tidy returns a copy without null lists, NaN and infinite numbers. They are replaced by neutral values: no
+// difference, the widest interval, a p of 1.
 func (r *Report) tidy() *Report {
 	c := *r
 	c.Format = Format
@@ -87,7 +87,7 @@ func (r *Report) tidy() *Report {
 	c.Before, c.After = r.Before.tidy(), r.After.tidy()
 	if r.Paired != nil {
 		p := *r.Paired
-		p.Difference, p.Low, p.High, p.P = known(p.Difference, 0), known(p.Low, -1), known(p.High, 1), known(p.P, 1)
+		p.Difference, p.Low, p.High, p.P = finiteOr(p.Difference, 0), finiteOr(p.Low, -1), finiteOr(p.High, 1), finiteOr(p.P, 1)
 		c.Paired = &p
 	}
 	if r.Against != nil {
@@ -102,9 +102,9 @@ func (r *Report) tidy() *Report {
 		c.Rejected = map[string]int{}
 	}
 	t := &c.Timing
-	t.Seconds, t.PerSecond, t.Learning, t.Evaluating = known(t.Seconds, 0), known(t.PerSecond, 0), known(t.Learning, 0), known(t.Evaluating, 0)
+	t.Seconds, t.PerSecond, t.Learning, t.Evaluating = finiteOr(t.Seconds, 0), finiteOr(t.PerSecond, 0), finiteOr(t.Learning, 0), finiteOr(t.Evaluating, 0)
 	for _, u := range []*Usage{&c.Cost.Generator, &c.Cost.Reflector, &c.Cost.Curator} {
-		u.Dollars = known(u.Dollars, 0)
+		u.Dollars = finiteOr(u.Dollars, 0)
 	}
 	return &c
 }
@@ -114,13 +114,13 @@ func (s *Score) tidy() *Score {
 		return nil
 	}
 	c := *s
-	c.Accuracy, c.Mean = known(c.Accuracy, 0), known(c.Mean, 0)
+	c.Accuracy, c.Mean = finiteOr(c.Accuracy, 0), finiteOr(c.Mean, 0)
 	return &c
 }
 
-func known(x, otherwise float64) float64 {
+func finiteOr(x, fallback float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return otherwise
+		return fallback
 	}
 	return x
 }

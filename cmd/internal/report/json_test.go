@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAReportReadsAsItWasWritten(t *testing.T) {
+func TestReportRoundTrip(t *testing.T) {
 	t.Parallel()
 	data, err := example().JSON()
 	if err != nil {
@@ -26,7 +26,7 @@ func TestAReportReadsAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestNoNumberThatIsNoneAndNoNullListReachesJSON(t *testing.T) {
+func TestJSONHasNoNaNAndNoNullLists(t *testing.T) {
 	t.Parallel()
 	nan, inf := math.NaN(), math.Inf(1)
 	r := &Report{
@@ -58,7 +58,7 @@ func TestNoNumberThatIsNoneAndNoNullListReachesJSON(t *testing.T) {
 	}
 }
 
-func TestComparableLeavesOutWhatDiffersFromRunToRun(t *testing.T) {
+func TestComparableOmitsVolatileParts(t *testing.T) {
 	t.Parallel()
 	bytesOf := func(change func(*Report)) string {
 		r := example()

@@ -16,7 +16,7 @@ import (
 	"debrief/playbook"
 )
 
-// What the page shows of long lists; report.json and the lists beside it have all.
+// Limits of lists on the page. report.json and the lists beside it are complete.
 const (
 	maxBullets = 200
 	maxLosses  = 100
@@ -45,7 +45,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"decimal":   func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
 }).Parse(pageHTML))
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	*Report
 	Headline    headline
@@ -56,25 +56,25 @@ type page struct {
 	Curve       *curve
 	Shown       []Epoch
 	Sections    []section
-	Hidden      int // bullets that are not shown
+	Hidden      int // number of omitted bullets
 	OfThisKind  []count
 	TurnedDown  []count
 	Lost        []Loss
 	Command     string
 	Fingerprint string
-	Spent       []spending
+	Spent       []roleUsage
 	Total       Usage
-	// What the template's words depend on.
+	// Limits mentioned in the text.
 	MaxBullets, MaxMarks int
 }
 
-// Kind is what was run, in words.
+// Kind names the mode of the run.
 func (p *page) Kind() string {
 	switch p.Mode {
 	case "offline", "online":
 		return "an " + p.Mode + " run"
 	case "executions":
-		return "what was learned from executions"
+		return "a run over recorded executions"
 	}
 	return "a run"
 }
@@ -84,7 +84,7 @@ func (p *page) IsBest(b Book) bool {
 	return b.Version == p.Best.Version && b.StateHash == p.Best.StateHash && p.Best != Book{}
 }
 
-// HasValidation reports whether an epoch ended with the validation set.
+// HasValidation reports whether an epoch has a measurement of the validation set.
 func (p *page) HasValidation() bool {
 	return slices.ContainsFunc(p.Epochs, func(e Epoch) bool { return e.Validation != nil })
 }
@@ -94,7 +94,7 @@ func (p *page) HasLost() bool {
 	return slices.ContainsFunc(p.Epochs, func(e Epoch) bool { return e.Train.Lost > 0 })
 }
 
-// Validated reports whether the best playbook was chosen by a validation set.
+// Validated reports whether the best playbook was chosen on a validation set.
 func (p *page) Validated() bool { return len(p.validated()) > 0 }
 
 // section is a section of the playbook.
@@ -103,34 +103,34 @@ type section struct {
 	Bullets []Bullet
 }
 
-// count is how often something was. Share is of the most frequent, in percent.
+// count is the number of occurrences of something. Share is relative to the most frequent, in percent.
 type count struct {
 	What  string
 	N     int
 	Share float64
 }
 
-// tally is counts as a table.
+// tally is a table of counts.
 type tally struct {
 	Caption, What string
 	Counts        []count
 }
 
-// only is what one of two playbooks has alone.
+// only lists the bullets that only one of two playbooks has.
 type only struct {
 	Title string
 	N     int
 	First []string
 }
 
-// spending is what one role asked of models.
-type spending struct {
+// roleUsage is the model usage of one role.
+type roleUsage struct {
 	Role string
 	Usage
 }
 
-// Page writes the report as one page of HTML that needs nothing else: no script, no font, no network. All texts are
-// shown as texts, whatever is in them.
+// Page writes the report as one self-contained HTML page without scripts, fonts or network access. All texts are
+// escaped.
 func (r *Report) Page(w io.Writer) error {
 	print, err := r.Fingerprint()
 	if err != nil {
@@ -143,8 +143,8 @@ func (r *Report) Page(w io.Writer) error {
 		OfThisKind: counts(r.Operations), TurnedDown: counts(r.Rejected),
 		Command: r.Command(), Fingerprint: print,
 		MaxBullets: maxBullets, MaxMarks: maxMarks,
-		Spent: []spending{{"Generator", r.Cost.Generator}, {"Reflector", r.Cost.Reflector}, {"Curator", r.Cost.Curator}},
-		Total: r.Cost.together(),
+		Spent: []roleUsage{{"Generator", r.Cost.Generator}, {"Reflector", r.Cost.Reflector}, {"Curator", r.Cost.Curator}},
+		Total: r.Cost.total(),
 	}
 	p.draw()
 	p.choose()
@@ -157,15 +157,15 @@ func (r *Report) Page(w io.Writer) error {
 func (p *page) draw() {
 	c := p.Curve
 	if len(c.Train)+len(c.Validation)+len(c.Test) > 0 {
-		p.Charts = []*chart{c.accuracy(p.Report, "wide", 720, 330), c.accuracy(p.Report, "narrow", 340, 260)}
+		p.Charts = []*chart{c.accuracyChart(p.Report, "wide", 720, 330), c.accuracyChart(p.Report, "narrow", 340, 260)}
 		p.Legend = p.Charts[0].Lines
 	}
 	if len(c.Bullets) > 1 {
-		p.Sizes = []*chart{c.size("Bullets", c.Bullets), c.size("Tokens, estimated", c.Tokens)}
+		p.Sizes = []*chart{c.sizeChart("Bullets", c.Bullets), c.sizeChart("Tokens, estimated", c.Tokens)}
 	}
 }
 
-// choose takes the bullets that were shown most, by section.
+// choose selects the bullets that were shown most, grouped by section.
 func (p *page) choose() {
 	bullets := slices.Clone(p.Bullets)
 	slices.SortStableFunc(bullets, func(a, b Bullet) int {
@@ -175,7 +175,7 @@ func (p *page) choose() {
 	bullets = bullets[:len(bullets)-p.Hidden]
 	slices.SortStableFunc(bullets, func(a, b Bullet) int { return cmp.Compare(a.Section, b.Section) })
 	for _, b := range bullets {
-		title := cmp.Or(playbook.Title(b.Section), "Without a section")
+		title := cmp.Or(playbook.SectionTitle(b.Section), "Without a section")
 		if n := len(p.Sections); n == 0 || p.Sections[n-1].Title != title {
 			p.Sections = append(p.Sections, section{Title: title})
 		}
@@ -184,7 +184,7 @@ func (p *page) choose() {
 	}
 }
 
-// counts are the most frequent first; what is not shown of them is one count at the end.
+// counts returns the most frequent kinds first. Kinds beyond maxKinds are one count at the end.
 func counts(of map[string]int) []count {
 	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
 		return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b))
@@ -203,7 +203,7 @@ func counts(of map[string]int) []count {
 	return out
 }
 
-func (c *Cost) together() (all Usage) {
+func (c *Cost) total() (all Usage) {
 	for _, u := range []Usage{c.Generator, c.Reflector, c.Curator} {
 		all.Calls += u.Calls
 		all.InputTokens += u.InputTokens
@@ -213,13 +213,13 @@ func (c *Cost) together() (all Usage) {
 	return all
 }
 
-// simulated reports whether no real model was asked.
+// simulated reports whether the model was simulated.
 func (r *Run) simulated() bool { return strings.Contains(strings.ToLower(r.Model), "simulated") }
 
-// Command is the command line that runs the same again, for a POSIX shell: every setting as a flag, and those whose names
-// are in capitals as arguments, each on a line.
+// Command returns the POSIX shell command that repeats the run, one argument on each line. Settings with names in
+// capitals are positional arguments, all others are flags.
 func (r *Report) Command() string {
-	words := []string{"debrief replay"}
+	words := []string{"debrief train"}
 	var arguments []string
 	for _, s := range r.Settings {
 		switch {
@@ -233,7 +233,7 @@ func (r *Report) Command() string {
 	return strings.Join(append(words, arguments...), " \\\n  ")
 }
 
-// setName is the name of a set for people.
+// setName returns the name of a set or file for people.
 func setName(set string) string {
 	switch set {
 	case "train":
@@ -243,12 +243,12 @@ func setName(set string) string {
 	case "test":
 		return "Test set"
 	case "generator-prompt", "reflector-prompt":
-		return "What the " + strings.TrimSuffix(set, "-prompt") + " is told"
+		return "Instructions of the " + strings.TrimSuffix(set, "-prompt")
 	}
 	return set
 }
 
-// quote makes a word of a shell of a text.
+// quote quotes a text for a POSIX shell.
 func quote(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@%+", r)
@@ -260,7 +260,7 @@ func quote(s string) string {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "\u00a0%" }
 
-// points is a difference of shares, in points of a percent.
+// points formats a difference of shares in percentage points.
 func points(share float64) string {
 	s := fmt.Sprintf("%+.1f", 100*share)
 	if s == "-0.0" {
@@ -269,7 +269,7 @@ func points(share float64) string {
 	return strings.Replace(s, "-", "\u2212", 1)
 }
 
-// thousands sets digits in threes: 1 234 567.
+// thousands groups digits in threes: 1 234 567.
 func thousands(n int) string {
 	s := strconv.Itoa(n)
 	sign := ""
@@ -310,5 +310,5 @@ func date(t time.Time) string {
 	return t.UTC().Format("2 January 2006, 15:04:05 UTC")
 }
 
-// Built is what the program was built with, for a Config.
-func Built() string { return runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH }
+// BuildPlatform returns the Go version and platform of the program, for a Config.
+func BuildPlatform() string { return runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH }

@@ -16,7 +16,7 @@ import (
 	"debrief/playbook"
 )
 
-// render is the page, checked for what no page may hold.
+// render returns the page and checks that it contains nothing forbidden.
 func render(t testing.TB, r *Report) string {
 	t.Helper()
 	var out strings.Builder
@@ -37,7 +37,7 @@ func render(t testing.TB, r *Report) string {
 
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// words is the page's text, with plain spaces.
+// words returns the text of the page with plain spaces.
 func words(page string) string {
 	text := html.UnescapeString(tags.ReplaceAllString(page[strings.Index(page, "<body"):], " "))
 	return strings.Join(strings.Fields(text), " ")
@@ -52,7 +52,7 @@ func has(t *testing.T, text string, want ...string) {
 	}
 }
 
-func TestThePageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
+func TestPage(t *testing.T) {
 	t.Parallel()
 	r := example()
 	page := render(t, r)
@@ -61,10 +61,10 @@ func TestThePageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, words(page),
-		"The model was simulated.", "30.7 % → 79.9 %", "+49.2 points (95 % interval +42.8 to +55.5) on the 299 samples judged both times: 155 went from wrong to right and 8 from right to wrong (p < 0.0001, two-sided).",
+		"The model was simulated.", "30.7 % → 79.9 %", "+49.2 points (95 % interval +42.8 to +55.5) on the 299 samples with a label both times: 155 went from wrong to right and 8 from right to wrong (p < 0.0001, two-sided).",
 		"epoch 5", "training samples", "Epoch Training Validation", r.Best.StateHash, "Common Mistakes", string(r.Bullets[0].ID),
-		"TAG 412", "says what bullet disc-00003 says 18", r.Data[0].SHA256, "validate-every 100", "inv-0117", "Generator 2 600 2 210 400 182 300 $0.7701", "Together 3 725",
-		"differs from run to run", `debrief replay \ --validation=invoices/validation.jsonl`, "invoices/train.jsonl", fingerprint, "went on 2 times", "How a real model does: this one was simulated.",
+		"TAG 412", "duplicate 18", r.Data[0].SHA256, "validate-every 100", "inv-0117", "Generator 2 600 2 210 400 182 300 $0.7701", "Total 3 725",
+		"differs from run to run", `debrief train \ --validation=invoices/validation.jsonl`, "invoices/train.jsonl", fingerprint, "resumed 2 times", "A real model may give other results.",
 	)
 	for _, want := range []string{`role="img"`, "<caption>", "prefers-color-scheme: dark", "@media print", `lang="en"`, "Content-Security-Policy"} {
 		if !strings.Contains(page, want) {
@@ -75,12 +75,12 @@ func TestThePageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
 		t.Errorf("got %d titles, want one a mark of %d points", got, len(r.Points))
 	}
 	r.Run.Model = "gpt-5"
-	if text := words(render(t, r)); strings.Contains(text, "simulated") || !strings.Contains(text, "A model that answers otherwise") {
+	if text := words(render(t, r)); strings.Contains(text, "simulated") || !strings.Contains(text, "A model that gives different answers") {
 		t.Error("a real model is called a simulated one")
 	}
 }
 
-func TestThePageOfRunsThatHaveLittle(t *testing.T) {
+func TestPageOfMinimalRuns(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -88,14 +88,14 @@ func TestThePageOfRunsThatHaveLittle(t *testing.T) {
 		want   []string
 		not    []string
 	}{
-		{"nothing at all", func(r *Report) { *r = Report{} }, []string{"0 bullets in the final playbook", "The playbook is empty", "It changed nothing"}, []string{"How it went", "Losses"}},
+		{"nothing at all", func(r *Report) { *r = Report{} }, []string{"0 bullets in the final playbook", "The playbook is empty", "No operations."}, []string{"Size of the playbook", "Losses"}},
 		{"no validation", func(r *Report) {
 			r.Points = slices.DeleteFunc(r.Points, func(p Point) bool { return p.Set == "validation" })
 			for i := range r.Epochs {
 				r.Epochs[i].Validation = nil
 			}
 		}, []string{"Epoch Training Bullets"}, []string{"it was chosen there"}},
-		{"no test set", func(r *Report) { r.Before, r.After, r.Paired = nil, nil, nil }, []string{"of the validation set answered right, after 0 training samples and with the best playbook", "flatters"}, []string{"→ 79.9"}},
+		{"no test set", func(r *Report) { r.Before, r.After, r.Paired = nil, nil, nil }, []string{"of the validation set answered right, after 0 training samples and with the best playbook", "this figure is too high"}, []string{"→ 79.9"}},
 		{"training alone", func(r *Report) {
 			r.Before, r.After, r.Paired, r.Best = nil, nil, nil, Book{}
 			r.Points = slices.DeleteFunc(r.Points, func(p Point) bool { return p.Set != "train" })
@@ -106,26 +106,26 @@ func TestThePageOfRunsThatHaveLittle(t *testing.T) {
 			for i := range 10 {
 				r.Points = append(r.Points, Point{Step: i + 1, Set: "train", Score: Score{N: 4, Right: i / 3}})
 			}
-		}, []string{"each before it was learned from", "Of the first fifth 0.0 %, of the last 62.5 %."}, []string{"flatters"}},
+		}, []string{"each before learning from it", "Of the first fifth 0.0 %, of the last 62.5 %."}, []string{"too high"}},
 		{"one point", func(r *Report) {
 			*r = Report{Points: []Point{{Set: "train", Step: 1, Score: Score{N: 1, Right: 1, Accuracy: 1}}}}
 		}, []string{"training 100.0 %, 1 of 1, after 1 sample"}, []string{"How the playbook grew"}},
 		{"a test set without a before", func(r *Report) { r.Before, r.Paired = nil, nil }, []string{"79.9 % of the test set answered right with the best playbook"}, []string{"→ 79.9"}},
-		{"no sample judged both times", func(r *Report) { r.Paired = &Pair{} }, []string{"no sample was judged both times"}, []string{"two-sided"}},
-		{"no difference", func(r *Report) { r.Paired.Low = -0.01 }, []string{"The interval holds 0"}, nil},
-		{"harm", func(r *Report) { *r.Paired = Pair{N: 9, Difference: -0.5, Low: -0.8, High: -0.1, P: 0.02} }, []string{"What was learned did harm", "−50.0 points", "p = 0.02"}, []string{"holds 0"}},
+		{"no sample judged both times", func(r *Report) { r.Paired = &Pair{} }, []string{"no sample has a label both times"}, []string{"two-sided"}},
+		{"no difference", func(r *Report) { r.Paired.Low = -0.01 }, []string{"The interval contains 0"}, nil},
+		{"harm", func(r *Report) { *r.Paired = Pair{N: 9, Difference: -0.5, Low: -0.8, High: -0.1, P: 0.02} }, []string{"The learned playbook does harm", "−50.0 points", "p = 0.02"}, []string{"contains 0"}},
 		{"numbers that are none", func(r *Report) {
 			nan := math.NaN()
 			r.Points[4].Score.Accuracy, r.Points[0].Score.Accuracy, r.After.Accuracy = nan, math.Inf(1), nan
 			*r.Paired, r.Timing, r.Cost.Curator.Dollars = Pair{N: 3, Difference: nan, Low: nan, High: nan, P: nan}, Timing{nan, nan, nan, nan}, nan
-		}, []string{"The interval holds 0", "p = 1"}, nil},
-		{"executions", func(r *Report) { *r = Report{Mode: "executions", Final: Book{Bullets: 12}} }, []string{"what was learned from executions", "12 bullets in the final playbook", "Nothing was judged"}, nil},
+		}, []string{"The interval contains 0", "p = 1"}, nil},
+		{"executions", func(r *Report) { *r = Report{Mode: "executions", Final: Book{Bullets: 12}} }, []string{"a run over recorded executions", "12 bullets in the final playbook", "No sample has a label"}, nil},
 		{"10,000 bullets", func(r *Report) {
 			r.Bullets = nil
 			for i := range 10_000 {
 				r.Bullets = append(r.Bullets, Bullet{ID: playbook.BulletID(fmt.Sprintf("b-%05d", i)), Content: "Do.", Shown: i})
 			}
-		}, []string{"10 000 bullets at the end; these are the 200 that were shown most, and report.json has the other 9 800", "b-09999", "b-09800", "Without a section"}, []string{"b-09799"}},
+		}, []string{"10 000 bullets at the end; the list has the 200 that were shown most, and report.json has the other 9 800", "b-09999", "b-09800", "Without a section"}, []string{"b-09799"}},
 		{"many of everything", func(r *Report) {
 			p := r.Points[1]
 			r.Points = nil
@@ -138,7 +138,7 @@ func TestThePageOfRunsThatHaveLittle(t *testing.T) {
 			for i := range 500 {
 				r.Rejected[fmt.Sprintf("reason %d", i)] = 1
 			}
-		}, []string{"The first 200 of 500 epochs", "The first 100 of 300", "453 others 453", "400 of a line are drawn", "neighbouring batches together, "}, nil},
+		}, []string{"The first 200 of 500 epochs", "The first 100 of 300", "453 others 453", "Each line shows at most 400 measurements", "the mean of neighbouring batches"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -158,10 +158,10 @@ func TestThePageOfRunsThatHaveLittle(t *testing.T) {
 	}
 }
 
-// attack is in every text of a hostile report.
+// attack is used in every text of a hostile report.
 const attack = `"'><script>alert(1)</script></svg></title></style><img src=http://canary.invalid/x onerror=alert(2)>javascript:alert(3){{.}}` + "\u202e\x00\xff"
 
-// poison puts a text into every string.
+// poison writes a text to every string.
 func poison(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -185,7 +185,7 @@ func poison(v reflect.Value, text string) {
 	}
 }
 
-// poisoned is the example with a text in every text but the names of sets, without which there is no curve.
+// poisoned is the example with a text in every string except the names of sets, which the curve needs.
 func poisoned(text string) *Report {
 	r := example()
 	points := slices.Clone(r.Points)
@@ -196,7 +196,7 @@ func poisoned(text string) *Report {
 	return r
 }
 
-func TestTextsStayTexts(t *testing.T) {
+func TestPageEscapesTexts(t *testing.T) {
 	t.Parallel()
 	page := render(t, poisoned(attack))
 	if strings.Contains(page, "onerror=alert(2)>") || strings.Contains(page, "</svg></title>") {
@@ -207,7 +207,7 @@ func TestTextsStayTexts(t *testing.T) {
 	}
 }
 
-// shape is a page without its texts and attributes.
+// shape returns a page without its texts and attributes.
 func shape(page string) string {
 	var out strings.Builder
 	for _, tag := range tags.FindAllString(page, -1) {
@@ -217,17 +217,17 @@ func shape(page string) string {
 	return out.String()
 }
 
-func TestTheCommandLineIsMadeOfTheSettings(t *testing.T) {
+func TestCommand(t *testing.T) {
 	t.Parallel()
 	if got, want := strings.Split(example().Command(), " \\\n  "), []string{
-		"debrief replay", "--validation=invoices/validation.jsonl", "--test=invoices/test.jsonl", "--epochs=5", "--batch=8", "--rounds=1",
+		"debrief train", "--validation=invoices/validation.jsonl", "--test=invoices/test.jsonl", "--epochs=5", "--batch=8", "--rounds=1",
 		"--validate-every=100", "--order=shuffled", "--seed=7", "'--evaluator=numeric tolerance=0.005'", "invoices/train.jsonl",
 	}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestAShellReadsTheCommandLineAsItWasMeant(t *testing.T) {
+func TestCommandInShell(t *testing.T) {
 	t.Parallel()
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -238,7 +238,7 @@ func TestAShellReadsTheCommandLineAsItWasMeant(t *testing.T) {
 		a, b := value.Draw(t, "flag"), value.Draw(t, "argument")
 		r := &Report{Settings: []Setting{{"DATASET", b}, {"evaluator", a}, {"unset", ""}}}
 		out, err := exec.Command(sh, "-c", `debrief() { printf '%s\0' "$@"; }; `+r.Command()).Output()
-		if want := "replay\x00--evaluator=" + a + "\x00" + b + "\x00"; err != nil || string(out) != want {
+		if want := "train\x00--evaluator=" + a + "\x00" + b + "\x00"; err != nil || string(out) != want {
 			t.Fatalf("%s: got %q (%v), want %q", r.Command(), out, err, want)
 		}
 	})

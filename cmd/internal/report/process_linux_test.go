@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// childEnv names what this binary does instead of its tests when a test starts it as a process of its own.
+// childEnv selects the function that this binary runs instead of its tests, as a child process of a test.
 const childEnv = "DEBRIEF_REPORT_TEST_CHILD"
 
-// children are run in a process of their own, in the folder that DIR names.
+// children are the functions for child processes. They run in the folder named by DIR.
 var children = map[string]func(dir string) error{"stall": stall, "full disk": fullDisk, "file limit": fileLimit}
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is this binary doing something else, in a folder.
+// child returns a command that runs this binary as a child process in a folder.
 func child(t *testing.T, name, dir string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -41,13 +41,13 @@ func child(t *testing.T, name, dir string) *exec.Cmd {
 	return cmd
 }
 
-// stall writes for ever, and says when it has begun.
+// stall writes without end, and reports its start.
 func stall(dir string) error {
 	f, err := Open(dir, config())
 	if err != nil {
 		return err
 	}
-	return Lines(f, SamplesFile, func(yield func(Sample, error) bool) {
+	return WriteLines(f, SamplesFile, func(yield func(Sample, error) bool) {
 		for i := 0; yield(Sample{ID: "later"}, nil); i++ {
 			if i == 10_000 {
 				_, _ = os.Stdout.WriteString("writing\n")
@@ -57,11 +57,11 @@ func stall(dir string) error {
 	})
 }
 
-func TestAKillWhileWritingLeavesTheEarlierFile(t *testing.T) {
+func TestKillKeepsEarlierFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	f := open(t, dir)
-	if err := errors.Join(Lines(f, SamplesFile, values(Sample{ID: "earlier"})), f.Close()); err != nil {
+	if err := errors.Join(WriteLines(f, SamplesFile, values(Sample{ID: "earlier"})), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	before := tree(t, dir)
@@ -82,8 +82,8 @@ func TestAKillWhileWritingLeavesTheEarlierFile(t *testing.T) {
 	if got := tree(t, dir)[SamplesFile]; got != before[SamplesFile] {
 		t.Errorf("got %.40q…, want the earlier file", got)
 	}
-	f = open(t, dir) // the lock died with its holder
-	if err := Lines(f, SamplesFile, values(Sample{ID: "again"})); err != nil {
+	f = open(t, dir) // the lock ended with its process
+	if err := WriteLines(f, SamplesFile, values(Sample{ID: "again"})); err != nil {
 		t.Fatal(err)
 	}
 	if after := slices.Sorted(maps.Keys(tree(t, dir))); !slices.Equal(after, slices.Sorted(maps.Keys(before))) {
@@ -91,10 +91,10 @@ func TestAKillWhileWritingLeavesTheEarlierFile(t *testing.T) {
 	}
 }
 
-// notMounted is the exit of a child that may not mount.
+// notMounted is the exit code of a child that has no right to mount.
 const notMounted = "cannot mount here: "
 
-// fullDisk mounts a disk of 128 KB, which goes with the process and its namespace, and fills it.
+// fullDisk mounts a disk of 128 KB and fills it. The mount ends with the process and its namespace.
 func fullDisk(dir string) error {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=128k"); err != nil {
 		return errors.New(notMounted + err.Error())
@@ -107,19 +107,19 @@ func fullDisk(dir string) error {
 	if err := os.WriteFile(ballast, make([]byte, 64<<10), 0o600); err != nil {
 		return err
 	}
-	if err := refuses(f, dir, earlier, syscall.ENOSPC, "make room"); err != nil {
+	if err := refuses(f, dir, earlier, syscall.ENOSPC, "free disk space"); err != nil {
 		return err
 	}
 	if err := os.Remove(ballast); err != nil {
 		return err
 	}
-	if err := f.Put(SamplesFile, make([]byte, 80<<10)); err != nil {
+	if err := f.WriteFile(SamplesFile, make([]byte, 80<<10)); err != nil {
 		return fmt.Errorf("with room again: %w", err)
 	}
 	return f.Close()
 }
 
-// fileLimit lets no file grow over 32 KB.
+// fileLimit limits files to 32 KB.
 func fileLimit(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	f, earlier, err := begin(dir)
@@ -129,7 +129,7 @@ func fileLimit(dir string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 32 << 10, Max: 32 << 10}); err != nil {
 		return err
 	}
-	if err := refuses(f, dir, earlier, syscall.EFBIG, "repeat the command"); err != nil {
+	if err := refuses(f, dir, earlier, syscall.EFBIG, "run the command again"); err != nil {
 		return err
 	}
 	return f.Close()
@@ -141,10 +141,11 @@ func begin(dir string) (*Folder, []byte, error) {
 		return nil, nil, err
 	}
 	earlier := bytes.Repeat([]byte("earlier\n"), 1<<10)
-	return f, earlier, f.Put(SamplesFile, earlier)
+	return f, earlier, f.WriteFile(SamplesFile, earlier)
 }
 
-// refuses wants a file that does not fit to be refused with words that help, the earlier one whole and nothing else left.
+// refuses checks the error for a file that does not fit: it has a hint, the earlier file is unchanged, and no other
+// file is left.
 func refuses(f *Folder, dir string, earlier []byte, want error, hint string) error {
 	names, err := os.ReadDir(dir)
 	if err != nil {
@@ -152,12 +153,12 @@ func refuses(f *Folder, dir string, earlier []byte, want error, hint string) err
 	}
 	big := Sample{Answer: strings.Repeat("x", 1<<10)}
 	for _, write := range []func() error{
-		func() error { return f.Put(SamplesFile, make([]byte, 100<<10)) },
-		func() error { return Lines(f, SamplesFile, values(slices.Repeat([]Sample{big}, 100)...)) },
+		func() error { return f.WriteFile(SamplesFile, make([]byte, 100<<10)) },
+		func() error { return WriteLines(f, SamplesFile, values(slices.Repeat([]Sample{big}, 100)...)) },
 	} {
 		err := write()
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), filepath.Join(dir, SamplesFile)) ||
-			!strings.Contains(err.Error(), "the run itself is stored") || !strings.Contains(err.Error(), hint) || strings.Contains(err.Error(), ".tmp") {
+			!strings.Contains(err.Error(), "the run is stored") || !strings.Contains(err.Error(), hint) || strings.Contains(err.Error(), ".tmp") {
 			return fmt.Errorf("got %w, want %w for the file, and %q", err, want, hint)
 		}
 		got, err := os.ReadFile(filepath.Join(dir, SamplesFile))
@@ -172,7 +173,7 @@ func refuses(f *Folder, dir string, earlier []byte, want error, hint string) err
 	return nil
 }
 
-func TestAFullDiskIsOneClearErrorAndCostsNothing(t *testing.T) {
+func TestFullDiskKeepsEarlierFile(t *testing.T) {
 	t.Parallel()
 	t.Run("of a disk", func(t *testing.T) {
 		t.Parallel()

@@ -1,8 +1,8 @@
-// Package report is what a run over a data set leaves behind: one Report as JSON for programs and as a page for people, and
-// the lists beside it, one JSON object a line.
+// Package report writes the results of a run over a data set: one Report as JSON for programs and as a page for
+// people, and further lists with one JSON object on each line.
 //
-// Everything in a Report but Run, Timing and Cost is the same for the same data, settings and seed, however often the
-// run was interrupted: programs compare what is left when those three are taken out.
+// All parts of a Report except Run, Timing and Cost are the same for the same data, settings and seed, even after
+// interruptions. Programs compare reports without these three parts.
 package report
 
 import (
@@ -12,37 +12,39 @@ import (
 	"debrief/playbook"
 )
 
-// Format is the version of the files. Append only.
+// Format is the version of the files.
 const Format = 1
 
-// Report is one run.
+// Report is the result of one run.
 type Report struct {
 	Format   int       `json:"format"`
 	Mode     string    `json:"mode"` // "offline", "online" or "executions"
 	Settings []Setting `json:"settings"`
 	Data     []Data    `json:"data"`
 
-	// Points are the curve, in the order in which they were measured.
+	// Points are the learning curve, in the order of measurement.
 	Points []Point `json:"points"`
 	Epochs []Epoch `json:"epochs"`
-	// Before and After are the test set without what was learned and with the best of it; nil without a test set.
+	// Before and After are the scores on the test set before learning and with the best playbook; nil without a test
+	// set.
 	Before *Score `json:"before,omitempty"`
 	After  *Score `json:"after,omitempty"`
 	Paired *Pair  `json:"paired,omitempty"` // After against Before
 
-	// Against is the playbook that a run over recorded executions is compared with; nil of other runs.
+	// Against compares the best playbook with the playbook of the recorded executions; nil in other modes.
 	Against *Comparison `json:"against,omitempty"`
 
 	Best    Book   `json:"best"`
 	Final   Book   `json:"final"`
-	Stopped string `json:"stopped,omitempty"` // why it ended before its last epoch
+	Stopped string `json:"stopped,omitempty"` // reason for an end before the last epoch
 
 	Bullets    []Bullet       `json:"bullets"`    // of the final playbook
 	Operations map[string]int `json:"operations"` // of the Curator, by kind
-	Rejected   map[string]int `json:"rejected"`   // what the Curator turned down, by reason's beginning
-	Losses     []Loss         `json:"losses"`     // samples that came to nothing
+	Rejected   map[string]int `json:"rejected"`   // rejected operations of the Curator, by playbook.Reason
+	Losses     []Loss         `json:"losses"`     // samples without an outcome or without an effect
 
-	// Unlearned counts the reflections that are stored and not learned from: no reply of the Curator's model was usable.
+	// Unlearned counts stored reflections that were not learned from, because no reply of the Curator's model was
+	// usable.
 	Unlearned int `json:"unlearned,omitempty"`
 
 	Run    Run    `json:"run"`
@@ -50,72 +52,72 @@ type Report struct {
 	Cost   Cost   `json:"cost"`
 }
 
-// Setting is what the run was asked to do, in the words of the command line.
+// Setting is a setting of the command line.
 type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Data is a file that was read.
+// Data is an input file.
 type Data struct {
 	Set     string `json:"set"`  // "train", "validation", "test"
 	File    string `json:"file"` // without its folder
 	SHA256  string `json:"sha256"`
 	Samples int    `json:"samples"`
-	Unread  int    `json:"unread"` // lines that could not be read
+	Unread  int    `json:"unread"` // lines that could not be parsed
 }
 
-// Point is one measurement of the curve.
+// Point is one measurement of the learning curve.
 type Point struct {
 	Epoch int    `json:"epoch"`
 	Step  int    `json:"step"` // training samples so far, in all epochs
-	Set   string `json:"set"`  // what was answered: "train" (one batch), "validation" or "test"
+	Set   string `json:"set"`  // "train" (one batch), "validation" or "test"
 	Score Score  `json:"score"`
-	Book  Book   `json:"book"` // that answered
+	Book  Book   `json:"book"` // the playbook in the prompts
 }
 
-// Score is how well a set of samples was answered.
+// Score is the result on a set of samples.
 type Score struct {
-	N        int     `json:"n"`        // answered and judged
+	N        int     `json:"n"`        // samples with an answer and a label
 	Right    int     `json:"right"`    // with the label success
 	Accuracy float64 `json:"accuracy"` // right of N, 0 to 1
 	Mean     float64 `json:"mean"`     // of the scores, 0 to 1
-	Unjudged int     `json:"unjudged"` // answered, and nobody knows how well
-	Lost     int     `json:"lost"`     // not answered
+	Unjudged int     `json:"unjudged"` // samples with an answer but no label
+	Lost     int     `json:"lost"`     // samples without an answer
 }
 
-// Pair compares two ways to answer the same samples.
+// Pair compares the answers to the same samples before and after.
 type Pair struct {
-	N          int     `json:"n"`          // samples that both have a judgement of
+	N          int     `json:"n"`          // samples with a label both times
 	Difference float64 `json:"difference"` // of accuracy, in -1 to 1
 	Low        float64 `json:"low"`        // 95 % interval of it
 	High       float64 `json:"high"`
 	Wins       int     `json:"wins"` // right now and wrong before
 	Losses     int     `json:"losses"`
-	P          float64 `json:"p"` // of so uneven wins and losses by chance, two-sided
+	P          float64 `json:"p"` // two-sided p-value of McNemar's exact test
 }
 
-// Comparison says what the best playbook has in common with another one. Each bullet that generators get to see counts
-// once: those of the best one as Same, Alike or OnlyHere, those of the other as OnlyThere where no such bullet is like them.
+// Comparison compares the best playbook with another one. Each bullet shown to generators counts once: bullets of the
+// best playbook as Same, Alike or OnlyHere, and bullets of the other one without a match as OnlyThere.
 type Comparison struct {
 	Book      string   `json:"book"` // the other one
 	Version   uint64   `json:"playbook_version"`
 	Bullets   int      `json:"bullets"`    // of the other one
-	Same      int      `json:"same"`       // of equal wording, or on what the same rule counts
-	Alike     int      `json:"alike"`      // nearly the same, as the Curator tells near duplicates
+	Same      int      `json:"same"`       // equal wording or the same rule key
+	Alike     int      `json:"alike"`      // near duplicates, by the Curator's test
 	OnlyHere  int      `json:"only_here"`  // in the best playbook
 	OnlyThere int      `json:"only_there"` // in the other one
-	Here      []string `json:"here"`       // contents of OnlyHere, the first MostCompared
+	Here      []string `json:"here"`       // contents of the first MaxCompared bullets of OnlyHere
 	There     []string `json:"there"`
 }
 
-// MostCompared bounds the contents that a Comparison has of each playbook.
-const MostCompared = 20
+// MaxCompared limits the contents in a Comparison, for each playbook.
+const MaxCompared = 20
 
 // Epoch is one pass over the training set.
 type Epoch struct {
 	Epoch      int    `json:"epoch"`
-	Train      Score  `json:"train"`                // as answered, before each batch was learned from
+	Train      Score  `json:"train"`                // of the answers before learning from each batch
 	Validation *Score `json:"validation,omitempty"` // at its end
 	Book       Book   `json:"book"`                 // at its end
 }
@@ -130,7 +132,7 @@ type Book struct {
 	Step      int    `json:"step"`
 }
 
-// Bullet is a bullet of the final playbook and what was done with it.
+// Bullet is a bullet of the final playbook with its use in the run.
 type Bullet struct {
 	ID      playbook.BulletID `json:"id"`
 	Section string            `json:"section"`
@@ -139,12 +141,12 @@ type Bullet struct {
 	Helpful int               `json:"helpful"`
 	Harmful int               `json:"harmful"`
 	Neutral int               `json:"neutral"`
-	Shown   int               `json:"shown"` // training samples that it was shown in
-	Cited   int               `json:"cited"` // of these, that named it
-	Right   int               `json:"right"` // of those shown, that were right
+	Shown   int               `json:"shown"` // training samples with the bullet in the prompt
+	Cited   int               `json:"cited"` // of these, samples whose answer cites the bullet
+	Right   int               `json:"right"` // of Shown, samples with the label success
 }
 
-// Loss is a sample without an outcome, or without a place in what was learned.
+// Loss is a sample without an outcome, or whose reflection had no effect.
 type Loss struct {
 	Set    string `json:"set"`
 	Sample string `json:"sample"`
@@ -152,7 +154,7 @@ type Loss struct {
 	Reason string `json:"reason"`
 }
 
-// Sample is one answer; samples.jsonl holds one a line, in the order of points and then of the data.
+// Sample is one answer. samples.jsonl contains one on each line, in the order of points and then of the data.
 type Sample struct {
 	Set      string       `json:"set"`   // "train", "validation", "test"
 	Phase    string       `json:"phase"` // "before", "epoch 1", "step 200", "after"
@@ -171,19 +173,20 @@ type Sample struct {
 	Lost     string       `json:"lost,omitempty"`
 }
 
-// Operation is one change that the Curator made; operations.jsonl holds one a line.
+// Operation is one operation of the Curator. operations.jsonl contains one on each line.
 type Operation struct {
 	Version uint64            `json:"playbook_version"`
 	Kind    string            `json:"kind"`
 	Bullet  playbook.BulletID `json:"bullet_id,omitempty"`
 	Section string            `json:"section,omitempty"`
 	Content string            `json:"content,omitempty"`
+	Code    playbook.Reason   `json:"code,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
-	// Rejected says that it was turned down, for this reason.
+	// Rejected is the reason for a rejection as a sentence. Code is then the code of the rejection.
 	Rejected string `json:"rejected,omitempty"`
 }
 
-// Run is what names the run and where it was made.
+// Run identifies the run and its circumstances.
 type Run struct {
 	Name    string    `json:"name"`
 	Book    string    `json:"book"`
@@ -191,19 +194,19 @@ type Run struct {
 	From    string    `json:"from,omitempty"` // book and version that it was forked from
 	Begun   time.Time `json:"begun"`
 	Ended   time.Time `json:"ended"`
-	Resumed int       `json:"resumed"` // times that it went on after an interruption
+	Resumed int       `json:"resumed"` // number of resumptions after an interruption
 	Debrief string    `json:"debrief"` // version of the program
 }
 
-// Timing is how long it took.
+// Timing is the duration of the run.
 type Timing struct {
-	Seconds    float64 `json:"seconds"`    // that a runner was at work
+	Seconds    float64 `json:"seconds"`    // working time of all processes
 	PerSecond  float64 `json:"per_second"` // training samples
-	Learning   float64 `json:"learning"`   // seconds of it
+	Learning   float64 `json:"learning"`   // in seconds
 	Evaluating float64 `json:"evaluating"`
 }
 
-// Cost is what was asked of models.
+// Cost is the model usage by role.
 type Cost struct {
 	Generator Usage `json:"generator"`
 	Reflector Usage `json:"reflector"`

@@ -10,8 +10,8 @@ import (
 	"github.com/guptarohit/asciigraph"
 )
 
-// maxTold bounds the losses that a summary tells one by one.
-const maxTold = 5
+// maxListed limits the losses that a summary lists.
+const maxListed = 5
 
 // Text writes the report as a summary for a terminal.
 func (r *Report) Text(w io.Writer) error {
@@ -21,8 +21,8 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	r = r.tidy()
 	var out strings.Builder
-	r.tellEpochs(&out)
-	r.tellCurve(&out)
+	r.writeEpochs(&out)
+	r.writeCurve(&out)
 	h := r.headline()
 	if h.From != "" {
 		h.To = h.From + " → " + h.To
@@ -39,14 +39,14 @@ func (r *Report) Text(w io.Writer) error {
 			plural(c.Bullets, "bullet"), thousands(c.Same), thousands(c.Alike), thousands(c.OnlyHere), thousands(c.OnlyThere))
 	}
 	if r.Stopped != "" {
-		fmt.Fprintf(&out, "It ended before its last epoch: %s.\n", plain(r.Stopped))
+		fmt.Fprintf(&out, "The run ended before its last epoch: %s.\n", plain(r.Stopped))
 	}
-	r.tellLosses(&out)
+	r.writeLosses(&out)
 	if r.Unlearned > 0 {
 		fmt.Fprintf(&out, "%s not learned from: no reply of the Curator's model was usable. The run keeps them.\n", plural(r.Unlearned, "reflection"))
 	}
-	all := r.Cost.together()
-	fmt.Fprintf(&out, "It took %s of models, %s and %s", plural(all.Calls, "call"), plural(all.InputTokens+all.OutputTokens, "token"), seconds(r.Timing.Seconds))
+	all := r.Cost.total()
+	fmt.Fprintf(&out, "The run took %s of models, %s and %s", plural(all.Calls, "call"), plural(all.InputTokens+all.OutputTokens, "token"), seconds(r.Timing.Seconds))
 	if all.Dollars > 0 {
 		fmt.Fprintf(&out, ", %s", dollars(all.Dollars))
 	}
@@ -58,7 +58,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-func (r *Report) tellEpochs(out io.Writer) {
+func (r *Report) writeEpochs(out io.Writer) {
 	if len(r.Epochs) == 0 {
 		return
 	}
@@ -71,7 +71,7 @@ func (r *Report) tellEpochs(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// share is the accuracy, where there is one.
+// share formats the accuracy, "–" without one.
 func (s *Score) share() string {
 	if s == nil || s.N == 0 {
 		return "–"
@@ -79,8 +79,8 @@ func (s *Score) share() string {
 	return percent(s.Accuracy)
 }
 
-// tellCurve draws accuracy, of the validation set where there is one.
-func (r *Report) tellCurve(out io.Writer) {
+// writeCurve plots the accuracy of the validation set, or of the training samples without one.
+func (r *Report) writeCurve(out io.Writer) {
 	c := newCurve(r)
 	what, marks := "validation accuracy", c.Validation
 	if len(marks) < 2 {
@@ -94,7 +94,7 @@ func (r *Report) tellCurve(out io.Writer) {
 		asciigraph.Height(10), asciigraph.LowerBound(0), asciigraph.UpperBound(100), asciigraph.Precision(0)))
 }
 
-// spread is a line in columns that are as far apart as their samples are.
+// spread interpolates a line into columns at equal distances of samples.
 func spread(marks []mark, columns int) []float64 {
 	out := make([]float64, columns)
 	first, last := marks[0].Step, marks[len(marks)-1].Step
@@ -114,20 +114,20 @@ func spread(marks []mark, columns int) []float64 {
 	return out
 }
 
-func (r *Report) tellLosses(out io.Writer) {
+func (r *Report) writeLosses(out io.Writer) {
 	if len(r.Losses) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "%s came to nothing:\n", plural(len(r.Losses), "sample"))
-	for _, l := range r.Losses[:min(len(r.Losses), maxTold)] {
+	fmt.Fprintf(out, "Lost %s:\n", plural(len(r.Losses), "sample"))
+	for _, l := range r.Losses[:min(len(r.Losses), maxListed)] {
 		fmt.Fprintf(out, "  %s of %s, epoch %d: %s\n", plain(l.Sample), plain(l.Set), l.Epoch, plain(l.Reason))
 	}
-	if more := len(r.Losses) - maxTold; more > 0 {
+	if more := len(r.Losses) - maxListed; more > 0 {
 		fmt.Fprintf(out, "  and %d more, listed in %s\n", more, ReportFile)
 	}
 }
 
-// plain is a text on one line that gives a terminal no orders.
+// plain returns a text on one line without control characters.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheSummaryForATerminal(t *testing.T) {
+func TestText(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	if err := example().Text(&out); err != nil {
@@ -30,7 +30,7 @@ func TestTheSummaryForATerminal(t *testing.T) {
 	}
 }
 
-func TestColumnsAreAsFarApartAsTheirSamples(t *testing.T) {
+func TestSpread(t *testing.T) {
 	t.Parallel()
 	got := spread([]mark{{Step: 0, Value: 0}, {Step: 0, Value: 10}, {Step: 10, Value: 20}, {Step: 100, Value: 110}}, 11)
 	for i, want := range []float64{10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110} {

@@ -24,17 +24,17 @@ func Account(tenant, user string) string {
 	return tenant + "/" + user
 }
 
-// receivers are the users whose accounts receive the messages of a user under a grant, except the user's own.
+// receivers returns the users whose accounts receive the messages of a user under a grant, except the user itself.
 func (g Grant) receivers(user string) []string {
-	at := g.At
+	at := g.Accounts
 	if at == nil {
 		at = []string{events.UserOperator}
 	}
 	return slices.DeleteFunc(slices.Clone(at), func(name string) bool { return Account("", name) == Account("", user) })
 }
 
-// exports are the subjects that the account of a user exports, in the order of the list. None of them covers another: of
-// two exports that match, the server takes one at random.
+// exports returns the subjects that the account of a user exports, in the order of the list. None of them covers another,
+// because the server chooses between two matching exports at random.
 func exports(user string) (subjects []string) {
 	for _, u := range Users() {
 		for _, g := range u.Publish {
@@ -48,7 +48,7 @@ func exports(user string) (subjects []string) {
 	return subjects
 }
 
-// Covers reports whether a pattern matches a subject, or all that another pattern matches.
+// Covers reports whether a pattern matches a subject, or every subject that another pattern matches.
 func Covers(pattern, subject string) bool {
 	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, token := range p {
@@ -73,7 +73,7 @@ const confBegin = `# The rights of all users, and the tenants with the public ke
 include "../limits.conf"
 `
 
-// Conf returns the part of a server's configuration that has the rights and the tenants.
+// Conf returns the part of a server's configuration with the rights and the tenants.
 func Conf(tenants []Tenant) string {
 	var b strings.Builder
 	b.WriteString(confBegin)
@@ -111,8 +111,8 @@ func writeGrants(b *strings.Builder, indent string, grants []Grant) {
 	}
 }
 
-// responseThreshold bounds how long the server keeps the way back of a request that gets several answers. It must be
-// longer than a pull waits for messages; each request takes about 1.4 kB of the server's memory until then.
+// responseThreshold limits the time for which the server routes the replies to a request with several replies. It must be
+// longer than the timeout of a pull. Until then each request takes about 1.4 kB of the server's memory.
 const responseThreshold = "10s"
 
 // writeExports writes the exports of a user's account. They have no list of importing accounts: accounts import by
@@ -153,10 +153,10 @@ func (t *Tenant) write(b *strings.Builder, u User) {
 
 var (
 	tenantBegin = regexp.MustCompile(`(?m)^  "([A-Za-z0-9_-]+)(/[a-z]+)?": \{\n    users: \[\{nkey: (U[A-Z0-9]+), permissions: \$([a-z]+)_rights\}\]$`)
-	errNoConf   = errors.New("is not as 'debrief credentials' writes it: move it and the keys away and start again")
+	errNoConf   = errors.New("was not written by 'debrief credentials': move it and the keys away, and start again")
 )
 
-// Tenants reads the tenants back from what Conf wrote.
+// Tenants returns the tenants in a configuration that Conf wrote.
 func Tenants(conf string) (tenants []Tenant, err error) {
 	for _, m := range tenantBegin.FindAllStringSubmatch(conf, -1) {
 		name, key, user := m[1], m[3], m[4]

@@ -15,32 +15,32 @@ import (
 	"debrief/events/denied"
 )
 
-// Cure is what repairs missing rights.
-const Cure = "write accounts.conf again with 'debrief credentials DIR' of this version, and have the servers read it (SIGHUP, or a restart)"
+// Hint is the hint for missing rights.
+const Hint = "write accounts.conf again with 'debrief credentials DIR' of this version, and reload the servers (SIGHUP, or a restart)"
 
-// missingWait bounds the wait for the answer of a probe. A probe without an answer has reached its receiver.
-const missingWait = 2 * time.Second
+// probeTimeout limits the wait for the reply to a probe. A probe without a reply has reached its receiver.
+const probeTimeout = 2 * time.Second
 
 // Missing probes the rights of a role on its connection, which must have the role's inbox prefix. It returns the subjects
 // that the server refuses to the user, or that the account of the user does not import, each with that reason. No probe
-// changes anything. Streams must exist, and rights to what gives no answer are not probed.
+// changes anything. The streams must exist. Rights to subjects whose receivers do not reply are not probed.
 func Missing(ctx context.Context, nc *nats.Conn, w *denied.Watch, user string) []string {
 	p := prober{ctx: ctx, nc: nc, watch: w}
 	later := func(subject string) bool {
 		return strings.Contains(subject, ".MSG.NEXT.") || strings.HasPrefix(subject, "$JS.ACK.")
 	}
-	subjects := probed(user)
-	p.all(slices.DeleteFunc(slices.Clone(subjects), later))
-	p.all(slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return !later(s) || p.absent(s) }))
+	subjects := probedSubjects(user)
+	p.probeAll(slices.DeleteFunc(slices.Clone(subjects), later))
+	p.probeAll(slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return !later(s) || p.absent(s) }))
 	slices.Sort(p.missing)
 	return p.missing
 }
 
-// probed are the subjects of a user's rights whose receivers answer.
-func probed(user string) (subjects []string) {
+// probedSubjects returns the subjects of a user's rights whose receivers reply.
+func probedSubjects(user string) (subjects []string) {
 	for _, u := range Users() {
 		for _, g := range u.Publish {
-			if u.Name == user && g.At == nil && g.Subject != replies.Subject {
+			if u.Name == user && g.Accounts == nil && g.Subject != replies.Subject {
 				subjects = append(subjects, g.Subject)
 			}
 		}
@@ -56,39 +56,39 @@ type prober struct {
 
 	mu        sync.Mutex
 	missing   []string
-	consumers []string // that do not exist, as STREAM.NAME
+	consumers []string // consumers that do not exist, as STREAM.NAME
 }
 
-// absent reports whether a subject is about a consumer that does not exist and so has no subscriber.
+// absent reports whether a subject belongs to a consumer that does not exist, and therefore has no subscriber.
 func (p *prober) absent(subject string) bool {
 	return slices.ContainsFunc(p.consumers, func(c string) bool { return strings.Contains(subject+".", "."+c+".") })
 }
 
-func (p *prober) all(subjects []string) {
+func (p *prober) probeAll(subjects []string) {
 	var done sync.WaitGroup
 	for _, s := range subjects {
-		done.Go(func() { p.one(s) })
+		done.Go(func() { p.probe(s) })
 	}
 	done.Wait()
 }
 
-// one probes a subject, again for a while if it has no subscriber: a cluster may be electing a leader.
-func (p *prober) one(subject string) {
-	ctx, cancel := context.WithTimeout(p.ctx, missingWait)
+// probe probes a subject. It retries for a while if there is no subscriber, because a cluster may be electing a leader.
+func (p *prober) probe(subject string) {
+	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 	defer cancel()
 	for {
 		at, m, err := p.request(ctx, subject)
 		refused := (*denied.Error)(nil)
 		switch {
-		case errors.As(err, &refused) && refused.Subject != at: // of another probe, whose subject holds this one
+		case errors.As(err, &refused) && refused.Subject != at: // the error of a concurrent probe, whose subject contains this one
 			continue
 		case refused != nil:
-			p.note(fmt.Sprintf("%s (not permitted)", subject))
+			p.addMissing(fmt.Sprintf("%s (not permitted)", subject))
 		case errors.Is(err, nats.ErrNoResponders):
 			select {
 			case <-ctx.Done():
-				p.note(fmt.Sprintf("%s (not imported by the account)", subject))
-			case <-time.After(missingWait / 8):
+				p.addMissing(fmt.Sprintf("%s (not imported by the account)", subject))
+			case <-time.After(probeTimeout / 8):
 				continue
 			}
 		case err == nil && strings.Contains(string(m.Data), `"err_code":10014`): // consumer not found
@@ -100,17 +100,17 @@ func (p *prober) one(subject string) {
 	}
 }
 
-func (p *prober) note(text string) {
+func (p *prober) addMissing(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.missing = append(p.missing, text)
 }
 
-// request sends a request that is answered and changes nothing: it is invalid, or a query, or meant for another stream.
+// request sends a request that gets a reply and changes nothing: it is invalid, a query, or expects another stream.
 func (p *prober) request(ctx context.Context, subject string) (at string, reply *nats.Msg, err error) {
 	m := &nats.Msg{Subject: strings.NewReplacer("*", "probe", ">", "probe").Replace(subject), Header: nats.Header{}}
 	switch {
-	case strings.HasPrefix(subject, "$JS.ACK."): // of sequence 0, which no message has
+	case strings.HasPrefix(subject, "$JS.ACK."): // sequence 0 is never used
 		m.Subject, m.Data = strings.TrimSuffix(subject, ">")+"1.0.0.0.0", []byte("+WPI")
 	case strings.Contains(subject, ".MSG.NEXT."):
 		m.Data = []byte("{")

@@ -1,8 +1,8 @@
 // Package rights lists the rights of each user of a NATS server, and writes the server's configuration from that list.
 //
 // A tenant has one account for its streams, buckets and operator, and one account for each role and for outside agents.
-// A role's account imports the subjects of its list from the stream account as services, and nothing else. This closes a
-// hole of user permissions alone: the server publishes the answer of a JetStream request to the request's reply subject
+// A role's account imports the subjects of its list from the stream account as services. It imports nothing else. This
+// closes a hole of user permissions: the server publishes the answer of a JetStream request to the request's reply subject
 // without checking the requester's rights, so a user could write to, purge or delete any stream through its reply
 // subject. Across a service import the server replaces the reply subject, and the answer returns to the requester's own
 // account.
@@ -34,12 +34,12 @@ import (
 type Grant struct {
 	Subject string
 	Why     string
-	// At are the users whose accounts receive the messages. Nil is the operator: the stream account. Empty is the
+	// Accounts are the users whose accounts receive the messages. Nil is the operator: the stream account. Empty is the
 	// user's own account only.
-	At []string
+	Accounts []string
 }
 
-// User is a user of each tenant with its rights. Everything else is refused.
+// User is a user of each tenant with its rights. The server refuses everything else.
 type User struct {
 	Name      string
 	Publish   []Grant
@@ -58,18 +58,18 @@ func Users() []User {
 // Grants of several users.
 var (
 	health  = Grant{Subject: events.SubjectHealth, Why: "health requests"}
-	answers = Grant{Subject: "_R_.>", Why: "answers to requests of other accounts", At: []string{}}
-	replies = Grant{Subject: "_INBOX_operator.>", Why: "answers to tasks and edits, whose inbox is in the event"}
+	answers = Grant{Subject: "_R_.>", Why: "answers to requests of other accounts", Accounts: []string{}}
+	replies = Grant{Subject: "_INBOX_operator.>", Why: "answers to tasks and edits, whose event contains the inbox"}
 	blobs   = Grant{Subject: "$O.blobs.>", Why: "payloads too large for a message"}
-	headOf  = Grant{Subject: "ace.head.*", Why: "a playbook has a new version"}
+	headOf  = Grant{Subject: "debrief.head.*", Why: "a playbook has a new version"}
 )
 
 var generator = User{
 	Name: events.RoleGenerator,
 	Publish: []Grant{
-		{Subject: "ace.execution.*", Why: "its results, and executions that agents report to its service"},
-		{Subject: "ace.feedback.*", Why: "feedback that agents report to its service"},
-		{Subject: "ace.dead.generator.*.*.*", Why: "its dead letters"},
+		{Subject: "debrief.execution.*", Why: "its results, and executions that agents report to its service"},
+		{Subject: "debrief.feedback.*", Why: "feedback that agents report to its service"},
+		{Subject: "debrief.dead.generator.*.*.*", Why: "its dead letters"},
 		{Subject: "$KV.attempts.generator.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
@@ -113,7 +113,7 @@ var generator = User{
 	Subscribe: []Grant{
 		inbox(events.RoleGenerator),
 		health,
-		{Subject: "ace.api.*.*", Why: "its service for agents"},
+		{Subject: "debrief.api.*.*", Why: "its service for agents"},
 		{Subject: "$SRV.>", Why: "discovery of its service"},
 		headOf,
 	},
@@ -122,9 +122,9 @@ var generator = User{
 var reflector = User{
 	Name: events.RoleReflector,
 	Publish: []Grant{
-		{Subject: "ace.reflection.*", Why: "its results"},
-		{Subject: "ace.task.*", Why: "another round of a task"},
-		{Subject: "ace.dead.reflector.*.*.*", Why: "its dead letters"},
+		{Subject: "debrief.reflection.*", Why: "its results"},
+		{Subject: "debrief.task.*", Why: "another round of a task"},
+		{Subject: "debrief.dead.reflector.*.*.*", Why: "its dead letters"},
 		{Subject: "$KV.attempts.reflector.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
@@ -160,10 +160,10 @@ var reflector = User{
 var curator = User{
 	Name: events.RoleCurator,
 	Publish: []Grant{
-		{Subject: "ace.delta.*", Why: "the log of each playbook: nobody else"},
-		{Subject: "$KV.playbook.>", Why: "the view of the log: nobody else"},
-		{Subject: headOf.Subject, Why: headOf.Why, At: []string{events.RoleGenerator, events.UserOperator}},
-		{Subject: "ace.dead.curator.*.*.*", Why: "its dead letters"},
+		{Subject: "debrief.delta.*", Why: "the log of each playbook; no other user has this right"},
+		{Subject: "$KV.playbook.>", Why: "the view of the log; no other user has this right"},
+		{Subject: headOf.Subject, Why: headOf.Why, Accounts: []string{events.RoleGenerator, events.UserOperator}},
+		{Subject: "debrief.dead.curator.*.*.*", Why: "its dead letters"},
 		{Subject: "$KV.attempts.curator.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
@@ -195,39 +195,39 @@ var curator = User{
 	Subscribe: []Grant{inbox(events.RoleCurator), health},
 }
 
-// operator is the user of people's tools.
+// operator is the user of the tools for people.
 var operator = User{
 	Name: events.UserOperator,
 	Publish: []Grant{
-		{Subject: "ace.>", Why: "tasks, feedback, edits, executions of recorded runs"},
-		{Subject: health.Subject, Why: health.Why, At: workers},
-		{Subject: "ace.api.*.*", Why: "requests to the service", At: []string{events.RoleGenerator}},
-		{Subject: "$SRV.>", Why: "discovery of the service", At: []string{events.RoleGenerator}},
+		{Subject: "debrief.>", Why: "tasks, feedback, edits, executions of recorded runs"},
+		{Subject: health.Subject, Why: health.Why, Accounts: workers},
+		{Subject: "debrief.api.*.*", Why: "requests to the service", Accounts: []string{events.RoleGenerator}},
+		{Subject: "$SRV.>", Why: "discovery of the service", Accounts: []string{events.RoleGenerator}},
 		{Subject: "$KV.>", Why: "marks of sessions, embeddings, progress of runs"},
 		blobs,
 		{Subject: "$JS.API.>", Why: "streams, consumers, reads"},
-		{Subject: "$JS.ACK.>", Why: "acknowledgements of what it consumes"},
+		{Subject: "$JS.ACK.>", Why: "acknowledgements of the messages that it consumes"},
 		{Subject: "$JS.SNAPSHOT.>", Why: "backups: the server's flow control, and data to restore"},
 		{Subject: "$SYS.REQ.USER.INFO", Why: "its own rights"},
 	},
 	Deny: []string{
-		"ace.delta.>", // the Curator's: edits are requested
+		"debrief.delta.>", // the Curator's: edits are requested
 		"$KV.playbook.>",
 	},
 	Subscribe: []Grant{
 		inbox(events.UserOperator),
-		{Subject: health.Subject, Why: "'debrief up --nats' answers, too"},
+		{Subject: health.Subject, Why: "'debrief up --nats' answers them, too"},
 		headOf,
 	},
 }
 
-// agent is the user of agents outside. It has no right to anything of JetStream.
+// agent is the user of outside agents. It has no right to JetStream.
 var agent = User{
 	Name: events.UserAgent,
 	Publish: []Grant{
-		{Subject: "ace.api.context.*", Why: "context for the model", At: []string{events.RoleGenerator}},
-		{Subject: "ace.api.execution.*", Why: "report of an execution", At: []string{events.RoleGenerator}},
-		{Subject: "ace.api.feedback.*", Why: "feedback", At: []string{events.RoleGenerator}},
+		{Subject: "debrief.api.context.*", Why: "context for the model", Accounts: []string{events.RoleGenerator}},
+		{Subject: "debrief.api.execution.*", Why: "report of an execution", Accounts: []string{events.RoleGenerator}},
+		{Subject: "debrief.api.feedback.*", Why: "feedback", Accounts: []string{events.RoleGenerator}},
 	},
 	Subscribe: []Grant{inbox(events.UserAgent)},
 }

@@ -13,9 +13,9 @@ import (
 	"debrief/events"
 )
 
-// TestImportsAreTheRights has a server read the configuration: each role's account imports what its user may publish, from
-// the same tenant, and nothing else.
-func TestImportsAreTheRights(t *testing.T) {
+// TestImportsEqualRights has a server parse the configuration: each role's account imports exactly the subjects that
+// its user may publish, from its own tenant.
+func TestImportsEqualRights(t *testing.T) {
 	t.Parallel()
 	tenants := []rights.Tenant{tenant(t, "acme"), tenant(t, "globex")}
 	dir := t.TempDir()
@@ -43,9 +43,9 @@ func TestImportsAreTheRights(t *testing.T) {
 			if i < 0 || o.Nkeys[i].Account.Name != account {
 				t.Fatalf("the server has no user %s in account %s", user.Name, account)
 			}
-			// Published under the right, but not to another account.
+			// Published with the right, but not to another account.
 			local := map[string][]string{
-				events.UserOperator: {"ace.>", "$KV.>", "$O.blobs.>", "$JS.API.>", "$JS.ACK.>", "$JS.SNAPSHOT.>", "$SYS.REQ.USER.INFO"},
+				events.UserOperator: {"debrief.>", "$KV.>", "$O.blobs.>", "$JS.API.>", "$JS.ACK.>", "$JS.SNAPSHOT.>", "$SYS.REQ.USER.INFO"},
 			}[user.Name]
 			var want []string
 			for _, subject := range o.Nkeys[i].Permissions.Publish.Allow {
@@ -62,7 +62,7 @@ func TestImportsAreTheRights(t *testing.T) {
 	}
 }
 
-// imported are the subjects that an account imports as services, all from accounts of its tenant.
+// imported returns the subjects that an account imports as services, all from accounts of its tenant.
 func imported(t *testing.T, s *server.Server, account, tenant string) (subjects []string) {
 	t.Helper()
 	z, err := s.Accountz(&server.AccountzOptions{Account: account})
@@ -84,7 +84,7 @@ func imported(t *testing.T, s *server.Server, account, tenant string) (subjects 
 	return subjects
 }
 
-func TestTenantsAreReadBack(t *testing.T) {
+func TestTenantsRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := []rights.Tenant{tenant(t, "b"), tenant(t, "a-1")}
 	conf := rights.Conf(want)

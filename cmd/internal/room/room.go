@@ -1,8 +1,8 @@
-// Package room grows the buffers in which a file is read piece by piece, such as a line of a trace or of tasks.
+// Package room grows buffers for reading long lines or values piece by piece.
 package room
 
-// For is buf with room for n bytes more. Where there is none it has twice the room, but not more than limit, unless n
-// needs it: append alone grows what is large by a quarter, and leaves four times a large line behind as garbage.
+// For returns buf with room for at least n more bytes. It doubles the capacity up to limit, or further if n requires
+// it. Append alone grows large buffers by a quarter, and leaves about four times the size of a long line as garbage.
 func For(buf []byte, n, limit int) []byte {
 	need := len(buf) + n
 	if need <= cap(buf) {

@@ -7,8 +7,8 @@ import (
 	"debrief/cmd/internal/room"
 )
 
-// TestForKeepsWhatIsThere grows byte by byte and in pieces: nothing is lost, the room doubles and ends at the limit.
-func TestForKeepsWhatIsThere(t *testing.T) {
+// TestForKeepsContents adds single bytes and pieces: the contents stay, and the capacity doubles up to the limit.
+func TestForKeepsContents(t *testing.T) {
 	const limit = 10_000
 	for _, piece := range []int{1, 3, 4096, 2 * limit} {
 		var buf, want []byte

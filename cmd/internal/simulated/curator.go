@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// curated is a curator's reply.
-type curated struct {
+// curatorReply is the reply to a curator's or refiner's prompt.
+type curatorReply struct {
 	Reasoning  string      `json:"reasoning"`
 	Operations []operation `json:"operations"`
 }
@@ -24,40 +24,40 @@ type operation struct {
 	Reflections []int    `json:"reflections"`
 }
 
-// claim is what insights say about one thing.
+// claim is a statement that one or more insights make.
 type claim struct {
-	about   string // the step and key of a rule, or the words of a text that is none
-	text    string
-	section string
-	advice  advice
-	from    []int
+	subject  string // the step and key of a rule, or the normalized text
+	text     string
+	section  string
+	parsed   parsedText
+	insights []int // numbers of the insights
 }
 
-// curate compares insights with bullets: what is new it adds, a bullet that states another rule for the same key it
-// rewrites, and of what is there already it says so. Where insights contradict each other, the claim of the most counts.
-func (m *model) curate(p *prompt) curated {
-	said := p.saidBy(false)
+// curate compares claims with bullets. It adds a new claim, confirms a bullet that states the claim, and updates a
+// bullet that states another rule for the same key. Of contradicting claims it uses the one with the most insights.
+func (m *model) curate(p *prompt) curatorReply {
+	said := p.textOf(false)
 	bullets := readBullets(said)
-	claims := gather(attend(m, p, readInsights(said), func(in insight) int { return in.Number }))
-	slices.SortStableFunc(claims, func(a, b claim) int { return len(b.from) - len(a.from) })
+	claims := groupInsights(limitAttention(m, p, readInsights(said), func(in insight) int { return in.Number }))
+	slices.SortStableFunc(claims, func(a, b claim) int { return len(b.insights) - len(a.insights) })
 
-	out := curated{Operations: []operation{}}
+	out := curatorReply{Operations: []operation{}}
 	decided := make(map[string]bool)
 	for _, c := range claims {
-		if decided[c.about] {
+		if decided[c.subject] {
 			continue
 		}
-		decided[c.about] = true
-		op := operation{SourceIDs: []string{}, Content: c.text, Section: c.section, Reflections: c.from}
-		i := slices.IndexFunc(bullets, c.sameSubject)
-		if same := slices.IndexFunc(bullets, c.same); same >= 0 {
+		decided[c.subject] = true
+		op := operation{SourceIDs: []string{}, Content: c.text, Section: c.section, Reflections: c.insights}
+		i := slices.IndexFunc(bullets, c.hasSameSubject)
+		if same := slices.IndexFunc(bullets, c.isStatedBy); same >= 0 {
 			i = same
 		}
 		switch {
 		case i < 0:
 			op.Type = "ADD"
-		case c.same(bullets[i]):
-			op = operation{Type: "SAME", BulletID: bullets[i].id, SourceIDs: []string{}, Reflections: c.from}
+		case c.isStatedBy(bullets[i]):
+			op = operation{Type: "SAME", BulletID: bullets[i].id, SourceIDs: []string{}, Reflections: c.insights}
 		default:
 			op.Type, op.BulletID, op.Reason = "UPDATE", bullets[i].id, "the results say otherwise"
 		}
@@ -67,65 +67,65 @@ func (m *model) curate(p *prompt) curated {
 	return out
 }
 
-// attend is what a model takes in of a long list.
-func attend[T any](m *model, p *prompt, all []T, number func(T) int) []T {
-	if m.Attention <= 0 || len(all) <= m.Attention {
+// limitAttention returns the part of a list that the model reads: Attention elements, chosen by a hash.
+func limitAttention[T any](m *model, p *prompt, all []T, number func(T) int) []T {
+	if m.MaxInsights <= 0 || len(all) <= m.MaxInsights {
 		return all
 	}
 	rank := make(map[int]uint64, len(all))
 	for _, v := range all {
 		rank[number(v)] = p.draw(fmt.Sprint("attention ", number(v)))
 	}
-	kept := slices.SortedFunc(slices.Values(all), func(a, b T) int { return cmp.Compare(rank[number(a)], rank[number(b)]) })[:m.Attention]
+	kept := slices.SortedFunc(slices.Values(all), func(a, b T) int { return cmp.Compare(rank[number(a)], rank[number(b)]) })[:m.MaxInsights]
 	slices.SortFunc(kept, func(a, b T) int { return number(a) - number(b) })
 	return kept
 }
 
-// gather sorts insights into claims, in the order in which they are first made.
-func gather(insights []insight) []claim {
+// groupInsights groups insights by claim, in the order of the first insight of each claim.
+func groupInsights(all []insight) []claim {
 	var claims []claim
-	for _, in := range insights {
+	for _, in := range all {
 		for _, text := range append([]string{in.Insight}, in.Also...) {
 			if text = strings.TrimSpace(text); text == "" {
 				continue
 			}
-			c := claim{about: folded(text), text: text, section: in.Section, advice: advise("", text)}
+			c := claim{subject: normalize(text), text: text, section: in.Section, parsed: parseText("", text)}
 			if c.section == "" {
 				c.section = "desk rules"
 			}
-			if c.advice.speaks {
-				c.about = fmt.Sprint(c.advice.rule.step, c.advice.rule.key)
-				c.section = steps[c.advice.rule.step].name
+			if c.parsed.hasRule {
+				c.subject = fmt.Sprint(c.parsed.rule.step, c.parsed.rule.key)
+				c.section = steps[c.parsed.rule.step].name
 			}
 			i := slices.IndexFunc(claims, func(d claim) bool {
-				return d.about == c.about && d.advice.speaks == c.advice.speaks && d.advice.rule == c.advice.rule
+				return d.subject == c.subject && d.parsed.hasRule == c.parsed.hasRule && d.parsed.rule == c.parsed.rule
 			})
 			if i < 0 {
 				claims = append(claims, c)
 				i = len(claims) - 1
 			}
-			if !slices.Contains(claims[i].from, in.Number) {
-				claims[i].from = append(claims[i].from, in.Number)
+			if !slices.Contains(claims[i].insights, in.Number) {
+				claims[i].insights = append(claims[i].insights, in.Number)
 			}
 		}
 	}
 	return claims
 }
 
-// sameSubject reports whether a bullet is about what the claim is about.
-func (c claim) sameSubject(b advice) bool {
-	if c.advice.speaks {
-		return b.speaks && b.rule.step == c.advice.rule.step && b.rule.key == c.advice.rule.key
+// hasSameSubject reports whether the bullet and the claim have the same subject.
+func (c claim) hasSameSubject(b parsedText) bool {
+	if c.parsed.hasRule {
+		return b.hasRule && b.rule.step == c.parsed.rule.step && b.rule.key == c.parsed.rule.key
 	}
-	return folded(b.text) == c.about
+	return normalize(b.text) == c.subject
 }
 
-// same reports whether a bullet says what the claim says.
-func (c claim) same(b advice) bool {
-	return c.sameSubject(b) && (!c.advice.speaks || b.rule == c.advice.rule)
+// isStatedBy reports whether the bullet states the claim.
+func (c claim) isStatedBy(b parsedText) bool {
+	return c.hasSameSubject(b) && (!c.parsed.hasRule || b.rule == c.parsed.rule)
 }
 
-// folded is a text without case, spacing and punctuation at its end, to tell repetitions.
-func folded(s string) string {
+// normalize removes case, extra spaces and final punctuation, to compare texts.
+func normalize(s string) string {
 	return strings.Trim(strings.Join(strings.Fields(strings.ToLower(s)), " "), ".!")
 }

@@ -13,7 +13,7 @@ import (
 const (
 	defaultDimensions = 256
 	maxDimensions     = 4096
-	maxTexts          = 2048 // as OpenAI has it
+	maxTexts          = 2048 // limit of the OpenAI API
 )
 
 type embeddingRequest struct {
@@ -23,7 +23,7 @@ type embeddingRequest struct {
 	Dimensions     int    `json:"dimensions"`
 }
 
-// texts are what to embed: one text or a list of them.
+// texts is the input of an embedding request. On the wire it is one text or a list.
 type texts []string
 
 func (t *texts) UnmarshalJSON(raw []byte) error {
@@ -35,8 +35,8 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(t))
 }
 
-// wrong says what the server refuses about a request, "" for nothing.
-func (in *embeddingRequest) wrong() string {
+// problem returns the error text of an invalid request, or "".
+func (in *embeddingRequest) problem() string {
 	switch {
 	case len(in.Input) == 0 || len(in.Input) > maxTexts:
 		return fmt.Sprintf("input: must be 1 to %d texts, got %d", maxTexts, len(in.Input))
@@ -64,7 +64,8 @@ type embedding struct {
 	Vector []float32 `json:"embedding"`
 }
 
-// embed answers in an order of its own, as the wire allows: a client that does not look at the index is found out.
+// embed returns the embeddings in another order than the input, as the API allows. This reveals clients that ignore the
+// index.
 func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 	var in embeddingRequest
 	if !readJSON(w, r, &in) {
@@ -74,7 +75,7 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "model_not_found", "simulated: only "+EmbeddingName+" embeds")
 		return
 	}
-	if problem := in.wrong(); problem != "" {
+	if problem := in.problem(); problem != "" {
 		writeError(w, http.StatusBadRequest, "invalid_request_error", "simulated: "+problem)
 		return
 	}
@@ -83,11 +84,11 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 		p.messages = append(p.messages, message{Speaker: "user", Text: text(t)})
 	}
 	if !pause(r, m.Latency) {
-		return // the client is gone
+		return // the client disconnected
 	}
 	fault := m.fault(p, r)
 	if fault != "" && fault != "cut" {
-		misbehave(w, fault)
+		writeFault(w, fault)
 		return
 	}
 	out := embeddingResponse{Object: "list", Model: EmbeddingName, SystemFingerprint: Fingerprint}
@@ -107,8 +108,8 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, out)
 }
 
-// vectorOf hashes the words of a text, and every three to five letters in a row of them, to places and signs in a
-// vector of length 1.
+// vectorOf hashes words and their n-grams of three to five letters to indexes and signs of a vector. The vector has
+// length 1.
 func vectorOf(text string, dimensions int) []float32 {
 	if dimensions == 0 {
 		dimensions = defaultDimensions
@@ -133,7 +134,7 @@ func vectorOf(text string, dimensions int) []float32 {
 	for _, x := range v {
 		square += float64(x) * float64(x)
 	}
-	if square == 0 { // nothing but blanks, or all signs cancel each other
+	if square == 0 { // the text is blank, or all signs cancel each other
 		v[0], square = 1, 1
 	}
 	for i := range v {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	openai "github.com/sashabaranov/go-openai"
+	goopenai "github.com/sashabaranov/go-openai"
 
-	"debrief/cmd/internal/llm"
 	"debrief/events/chat"
+	"debrief/events/chat/openai"
 )
 
 func cosine(v, w []float32) (dot float64) {
@@ -22,10 +22,10 @@ func cosine(v, w []float32) (dot float64) {
 	return dot
 }
 
-func TestTextsThatShareWordsAreNear(t *testing.T) {
+func TestSharedWordsGiveHighCosine(t *testing.T) {
 	t.Parallel()
-	_, url := served(t, Options{})
-	e, err := llm.NewEmbedder(llm.Config{BaseURL: url, Model: EmbeddingName})
+	_, url := startServer(t, Options{})
+	e, err := openai.NewEmbedder(openai.Config{BaseURL: url, Model: EmbeddingName})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestTextsThatShareWordsAreNear(t *testing.T) {
 	if near, far := cosine(got[0], got[1]), cosine(got[0], got[2]); near < 0.5 || far > 0.3 {
 		t.Errorf("got cosines %.2f and %.2f, want more than 0.5 and less than 0.3", near, far)
 	}
-	for i := range texts { // alone or together, in whatever order they come back
+	for i := range texts { // a text has the same vector alone and in a list
 		alone, err := e.Embed(t.Context(), texts[i:i+1])
 		if err != nil {
 			t.Fatal(err)
@@ -62,10 +62,10 @@ func TestTextsThatShareWordsAreNear(t *testing.T) {
 	}
 }
 
-func TestEmbeddingsComeOutOfOrder(t *testing.T) {
+func TestEmbeddingsAreReturnedOutOfOrder(t *testing.T) {
 	t.Parallel()
-	client, _ := served(t, Options{})
-	out, err := client.CreateEmbeddings(t.Context(), openai.EmbeddingRequest{
+	client, _ := startServer(t, Options{})
+	out, err := client.CreateEmbeddings(t.Context(), goopenai.EmbeddingRequest{
 		Model: EmbeddingName, Input: []string{"a", "b", "c", "d", "e", "f", "g", "h"}, Dimensions: 8,
 	})
 	if err != nil {
@@ -75,18 +75,18 @@ func TestEmbeddingsComeOutOfOrder(t *testing.T) {
 	for _, d := range out.Data {
 		order = append(order, d.Index)
 		if len(d.Embedding) != 8 {
-			t.Errorf("got %d numbers, want the 8 asked for", len(d.Embedding))
+			t.Errorf("got %d numbers, want 8", len(d.Embedding))
 		}
 	}
 	if slices.IsSorted(order) {
-		t.Errorf("got the order %v", order)
+		t.Errorf("got the sorted order %v, want another", order)
 	}
 	if slices.Sort(order); !slices.Equal(order, []int{0, 1, 2, 3, 4, 5, 6, 7}) || out.Model != EmbeddingName || out.Usage.TotalTokens != 2 {
 		t.Errorf("got indexes %v, model %s, usage %+v", order, out.Model, out.Usage)
 	}
 }
 
-func TestBadEmbeddingRequestsAreRefused(t *testing.T) {
+func TestInvalidEmbeddingRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		body string
@@ -101,7 +101,7 @@ func TestBadEmbeddingRequestsAreRefused(t *testing.T) {
 		"base64":          {`{"model":"` + EmbeddingName + `","input":"a","encoding_format":"base64"}`, 400},
 		"odd dimensions":  {`{"model":"` + EmbeddingName + `","input":"a","dimensions":-1}`, 400},
 		"many dimensions": {`{"model":"` + EmbeddingName + `","input":"a","dimensions":1000000000}`, 400},
-		"too long":        {`{"input":"` + strings.Repeat("a", maxBody) + `"}`, 413},
+		"too long":        {`{"input":"` + strings.Repeat("a", maxBodyBytes) + `"}`, 413},
 	} {
 		w := httptest.NewRecorder()
 		Handler(Options{}).ServeHTTP(w, httptest.NewRequest("POST", "/v1/embeddings", strings.NewReader(test.body)))
@@ -111,10 +111,10 @@ func TestBadEmbeddingRequestsAreRefused(t *testing.T) {
 	}
 }
 
-func TestEmbeddingsFailAsOftenAsReplies(t *testing.T) {
+func TestEmbeddingRequestsFailAndAreRetried(t *testing.T) {
 	t.Parallel()
-	_, url := served(t, Options{Fail: 0.5})
-	e, err := llm.NewEmbedder(llm.Config{BaseURL: url, Model: EmbeddingName, Attempts: 20, Backoff: time.Millisecond, BreakAfter: 1000, RetryShare: 1})
+	_, url := startServer(t, Options{FaultRate: 0.5})
+	e, err := openai.NewEmbedder(openai.Config{BaseURL: url, Model: EmbeddingName, Attempts: 20, Backoff: time.Millisecond, BreakerThreshold: 1000, RetryRatio: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,11 +129,11 @@ func TestEmbeddingsFailAsOftenAsReplies(t *testing.T) {
 	}
 }
 
-// What an agent's window holds: calls without a word, and their results.
-func TestCallsOfToolsAreTaken(t *testing.T) {
+// Agents send messages that contain only tool calls, and messages with the results.
+func TestToolCallsAreAccepted(t *testing.T) {
 	t.Parallel()
-	_, url := served(t, Options{})
-	c, err := llm.New(llm.Config{BaseURL: url, Model: Name})
+	_, url := startServer(t, Options{})
+	c, err := openai.New(openai.Config{BaseURL: url, Model: Name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestCallsOfToolsAreTaken(t *testing.T) {
 			{Speaker: chat.User, Text: "And now?"},
 		}})
 		if err != nil || !strings.Contains(reply.Text, "simulated") {
-			t.Fatalf("got %q, %v, want a polite reply", reply.Text, err)
+			t.Fatalf("got %q, %v, want a reply that mentions simulated", reply.Text, err)
 		}
 		if reply.Usage.InputTokens < spent+25 {
 			t.Errorf("got %d tokens after %d, want the arguments counted", reply.Usage.InputTokens, spent)

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Faults come from a hash of the prompt and the client's count of retries: the first try of a prompt fares the same
-// every time, its second try fares the same every time, and the two need not fare alike.
+// A fault depends on a hash of the prompt and of the client's retry count. The same attempt at the same prompt always
+// has the same fault; a retry can have another one or none.
 const retryHeader = "X-Stainless-Retry-Count"
 
-// fault says what goes wrong with a request, "" for nothing.
+// fault returns the fault to inject into the reply, or "".
 func (m *model) fault(p *prompt, r *http.Request) string {
 	try := "fault " + r.Header.Get(retryHeader)
-	if !p.chance(try, m.Fail) {
+	if !p.chance(try, m.FaultRate) {
 		return ""
 	}
 	kinds := [...]string{"busy", "broken", "cut", "garbage"}
 	return kinds[p.draw("kind of "+try)%uint64(len(kinds))]
 }
 
-// misbehave carries a fault out. What is cut off ends with the connection, after half of what was promised.
-func misbehave(w http.ResponseWriter, fault string) {
+// writeFault writes the response of a fault, except "cut": cutBody and stream write that.
+func writeFault(w http.ResponseWriter, fault string) {
 	switch fault {
 	case "busy":
 		w.Header().Set("Retry-After", "1")
@@ -31,13 +31,13 @@ func misbehave(w http.ResponseWriter, fault string) {
 	case "garbage":
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusOK)
-		// A client that is gone has no use for the rest.
+		// An error means that the client disconnected.
 		_, _ = w.Write([]byte("<html><body>simulated: a proxy that answers for the model</body></html>\n"))
 	}
 }
 
-// clumsy is a reply as a model writes it that was asked for bare JSON.
-func clumsy(p *prompt, reply any) string {
+// sloppy returns a reply in one of the ways in which models fail to return bare JSON.
+func sloppy(p *prompt, reply any) string {
 	text := asJSON(reply)
 	switch p.draw("clumsiness") % 5 {
 	case 0:
@@ -49,12 +49,12 @@ func clumsy(p *prompt, reply any) string {
 	case 3:
 		return "Let me think.\n```\n" + text + "\n```\nDone."
 	}
-	// A comma too many, which strict readers refuse.
+	// A trailing comma, which strict parsers reject.
 	return strings.TrimSuffix(text, "}") + ",}"
 }
 
-// clumsy cites nothing, or also a bullet that is not there.
-func (g generated) clumsy(p *prompt) any {
+// sloppy returns the reply with null as bullet ids, or with an unknown id among them.
+func (g generatorReply) sloppy(p *prompt) any {
 	sloppy := map[string]any{"reasoning": g.Reasoning, "bullet_ids": nil, "final_answer": g.FinalAnswer}
 	if p.draw("ids")%2 == 0 {
 		ids := []any{"[nowhere-00000]", nil}
@@ -66,8 +66,8 @@ func (g generated) clumsy(p *prompt) any {
 	return sloppy
 }
 
-// clumsy uses other names for the fields, wraps the batch and tries to set counters.
-func (c curated) clumsy(p *prompt) any {
+// sloppy returns the reply with other field names, with votes in a metadata field, and sometimes inside an "update".
+func (c curatorReply) sloppy(p *prompt) any {
 	operations := make([]any, len(c.Operations))
 	for i, op := range c.Operations {
 		operations[i] = map[string]any{

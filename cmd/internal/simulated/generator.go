@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// generated is a generator's reply.
-type generated struct {
+// generatorReply is the reply to a generator's prompt.
+type generatorReply struct {
 	Reasoning   string   `json:"reasoning"`
 	BulletIDs   []string `json:"bullet_ids"`
 	FinalAnswer string   `json:"final_answer"`
 }
 
-// generate works an invoice through. It adds up without a mistake, knows no house rule but those that the bullets
-// state, and applies these as they stand, whether they are true or not. Of two bullets about one key the first counts;
-// advice on an earlier attempt at the task goes before all of them, the newest first.
-func (m *model) generate(p *prompt) generated {
+// generate computes an invoice. It adds up without mistakes and knows only the rules in the bullets, which it applies
+// even if they are wrong. Of two bullets about one key it applies the first. Insights from earlier rounds of the task
+// come before all bullets, the newest first.
+func (m *model) generate(p *prompt) generatorReply {
 	task := p.task()
-	if p.chance("gullible", m.Gullible) {
-		if order := injectedAnswer.FindStringSubmatch(task); order != nil {
-			return generated{"I was told to.", []string{}, order[1]}
+	if p.chance("gullible", m.ObeyRate) {
+		if order := answerOrder.FindStringSubmatch(task); order != nil {
+			return generatorReply{"I was told to.", []string{}, order[1]}
 		}
 	}
 	inv, ok := readInvoice(task)
 	if !ok {
-		return generated{"This is no invoice. " + introduction, []string{}, "I do not know."}
+		return generatorReply{"This is no invoice. " + introduction, []string{}, "I do not know."}
 	}
-	bullets, tries := readBullets(p.saidBy(true)), readTries(readQuotes(p.saidBy(false))["earlier attempts at this task"])
+	bullets, tries := readBullets(p.textOf(true)), readRounds(readQuotes(p.textOf(false))["earlier attempts at this task"])
 	var notes strings.Builder
 	used := []string{}
-	sheet := work(&inv, func(i int, key string) (rule, bool) {
+	sheet := fillWorksheet(&inv, func(i int, key string) (rule, bool) {
 		s := &steps[i]
-		if key == "" || key == s.plain {
+		if key == "" || key == s.defaultKey {
 			return rule{}, false
 		}
 		for _, a := range tries {
@@ -42,7 +42,7 @@ func (m *model) generate(p *prompt) generated {
 			}
 		}
 		for _, b := range bullets {
-			if b.speaks && b.rule.step == i && b.rule.key == key {
+			if b.hasRule && b.rule.step == i && b.rule.key == key {
 				fmt.Fprintf(&notes, "For %s %s I follow [%s].\n", s.field, s.label(key), b.id)
 				if !slices.Contains(used, b.id) {
 					used = append(used, b.id)
@@ -57,5 +57,5 @@ func (m *model) generate(p *prompt) generated {
 	for i, c := range sheet {
 		fmt.Fprintf(&notes, "%s: %s\n", steps[i].name, c)
 	}
-	return generated{notes.String(), used, sheet.total(&inv).String()}
+	return generatorReply{notes.String(), used, sheet.total(&inv).String()}
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// String states the rule in a sentence that readRule understands.
+// String returns the rule as a sentence that readRule can parse.
 func (r rule) String() string {
 	s := &steps[r.step]
 	head := fmt.Sprintf("For %s %s the %s is ", s.field, s.label(r.key), s.name)
@@ -27,14 +27,14 @@ func (r rule) String() string {
 	}[r.base] + "."
 }
 
-// points writes hundredths of a percent: 700 is "7", 725 is "7.25".
+// points formats hundredths of a percent: 700 is "7", 725 is "7.25".
 func points(n int64) string {
 	return strings.TrimSuffix(strings.TrimRight(cents(n).String(), "0"), ".")
 }
 
-// readRule reads what a sentence says about one key of one step. It looks for the key, the number and, for a
-// percentage, what it is of; the words around them are free. A text about no key, about several that the words do not
-// tell apart, or without a number says nothing.
+// readRule parses a sentence about one key of one step. It looks for the key, the number and the base of a percentage,
+// and ignores all other words. It returns false without a number, without a key, or if the text names several keys and
+// its words do not single out one step.
 func readRule(text string) (rule, bool) {
 	r, ok := subject(text)
 	if !ok {
@@ -47,7 +47,7 @@ func readRule(text string) (rule, bool) {
 	r.number = number
 	switch form := steps[r.step].form; {
 	case isShare:
-		r.form, r.base = share, baseSaid(text)
+		r.form, r.base = share, readBase(text)
 	case form == share:
 		r.form = flat
 	default:
@@ -56,13 +56,13 @@ func readRule(text string) (rule, bool) {
 	return r, true
 }
 
-// subject finds the step and key that a text is about.
+// subject finds the step and key of a text.
 func subject(text string) (found rule, ok bool) {
-	words := wordsOf(text)
+	words := lowerWords(text)
 	var named []rule
 	for i := range steps {
 		for _, key := range steps[i].keys {
-			if steps[i].says(words, key) {
+			if steps[i].names(words, key) {
 				named = append(named, rule{step: i, key: key})
 			}
 		}
@@ -71,7 +71,7 @@ func subject(text string) (found rule, ok bool) {
 		return named[0], true
 	}
 	for _, r := range named {
-		if steps[r.step].isNear(words) {
+		if steps[r.step].mentions(words) {
 			if ok {
 				return rule{}, false
 			}
@@ -81,31 +81,31 @@ func subject(text string) (found rule, ok bool) {
 	return found, ok
 }
 
-// The ways to say what a percentage is of, in words without "the", "any" and "all"; plurals are free.
+// Phrases for the base of a percentage, without the words "the", "any" and "all". A plural also matches.
 var (
-	netSaid  = []string{" before surcharge", " before fee", " before delivery", " before shipping", " after discount", " discounted goods", " goods only"}
-	listSaid = []string{" list price", " before discount", " undiscounted", " full price"}
+	netPhrases  = []string{" before surcharge", " before fee", " before delivery", " before shipping", " after discount", " discounted goods", " goods only"}
+	listPhrases = []string{" list price", " before discount", " undiscounted", " full price"}
 )
 
-func baseSaid(text string) base {
+func readBase(text string) base {
 	said := ""
-	for _, w := range wordsOf(text) {
+	for _, w := range lowerWords(text) {
 		if w != "the" && w != "any" && w != "all" {
 			said += " " + w
 		}
 	}
 	within := func(phrase string) bool { return strings.Contains(said, phrase) }
 	switch {
-	case slices.ContainsFunc(netSaid, within):
+	case slices.ContainsFunc(netPhrases, within):
 		return ofNet
-	case slices.ContainsFunc(listSaid, within):
+	case slices.ContainsFunc(listPhrases, within):
 		return ofList
 	}
 	return ofSum
 }
 
 // quantity finds the number of a rule: the first percentage, else the first amount with decimals, else the first
-// number. Digits inside of words and ids are no numbers.
+// number. It ignores digits in words and ids.
 func quantity(text string) (n int64, isShare, ok bool) {
 	const (
 		number = 1 + iota
@@ -113,7 +113,7 @@ func quantity(text string) (n int64, isShare, ok bool) {
 		percentage
 	)
 	best := 0
-	for start, end := nextFigure(text, 0); start < end; start, end = nextFigure(text, end) {
+	for start, end := nextNumber(text, 0); start < end; start, end = nextNumber(text, end) {
 		before, after := text[:start], text[end:]
 		value, valid := parseCents(text[start:end])
 		if !valid || endsInWord(before) || strings.HasSuffix(strings.ToLower(strings.TrimRight(before, " ")), "invoice") {
@@ -138,9 +138,9 @@ func quantity(text string) (n int64, isShare, ok bool) {
 	return n, best == percentage, best > 0
 }
 
-// nextFigure finds the next run of digits from a place on, with a decimal point and digits behind it if there are any.
-// There is none when start is end.
-func nextFigure(text string, from int) (start, end int) {
+// nextNumber finds the next digits from an offset on, with a decimal point and the digits after it. Without a number,
+// start equals end.
+func nextNumber(text string, from int) (start, end int) {
 	isDigit := func(i int) bool { return i < len(text) && text[i] >= '0' && text[i] <= '9' }
 	for start = from; start < len(text) && !isDigit(start); start++ {
 	}

@@ -31,7 +31,7 @@ func parseCents(s string) (cents, bool) {
 	return cents(n), err == nil
 }
 
-// percent is so many hundredths of a percent of an amount, half a cent rounded up.
+// percent returns points hundredths of a percent of an amount. It rounds half a cent up.
 func percent(of cents, points int64) cents {
 	if of < 0 {
 		return 0
@@ -39,16 +39,16 @@ func percent(of cents, points int64) cents {
 	return (of*cents(points) + 5000) / 10000
 }
 
-// invoice is what stands in an invoice's text.
+// invoice contains the data of an invoice's text.
 type invoice struct {
 	goods  cents
-	keys   [len(steps)]string // by step, such as "gold"; empty where the text does not say
+	keys   [len(steps)]string // by step, such as "gold"; empty if the text has none
 	stamps int64
 }
 
 var invoiceHead = regexp.MustCompile(`Invoice \d{5}, `)
 
-// readInvoice finds the last invoice in a text: a prompt may carry earlier ones along.
+// readInvoice reads the last invoice in a text. A prompt may also contain invoices of earlier turns.
 func readInvoice(text string) (inv invoice, ok bool) {
 	heads := invoiceHead.FindAllStringIndex(text, -1)
 	if len(heads) == 0 {
@@ -57,9 +57,9 @@ func readInvoice(text string) (inv invoice, ok bool) {
 	for line := range strings.Lines(text[heads[len(heads)-1][0]:]) {
 		line = strings.TrimSpace(line)
 		if field, value, cut := strings.Cut(line, ": "); cut {
-			inv.note(field, strings.ToLower(value))
+			inv.setField(field, strings.ToLower(value))
 		} else if count, item, cut := strings.Cut(line, " x "); cut {
-			quantity, _ := strconv.ParseInt(count, 10, 32) // 0 where it does not fit: no invoice has such a line
+			quantity, _ := strconv.ParseInt(count, 10, 32) // 0 if out of range: no invoice has such a line
 			price, _ := parseCents(item[strings.LastIndex(item, " ")+1:])
 			inv.goods += cents(quantity) * price
 		}
@@ -67,23 +67,23 @@ func readInvoice(text string) (inv invoice, ok bool) {
 	return inv, inv.goods > 0
 }
 
-// note takes down a line "field: value".
-func (inv *invoice) note(field, value string) {
+// setField sets the data of a line "field: value". It ignores unknown fields and values.
+func (inv *invoice) setField(field, value string) {
 	if field == "loyalty stamps" {
 		inv.stamps, _ = strconv.ParseInt(value, 10, 32) // 0 as above
 		return
 	}
 	for i := range steps {
-		if steps[i].field == field && (value == steps[i].plain || slices.Contains(steps[i].keys, value)) {
+		if steps[i].field == field && (value == steps[i].defaultKey || slices.Contains(steps[i].keys, value)) {
 			inv.keys[i] = value
 		}
 	}
 }
 
-// worksheet is an invoice worked through: the amount of each step, reductions negative.
+// worksheet holds the amount of each step of an invoice. Reductions are negative.
 type worksheet [len(steps)]cents
 
-// before is the sum of goods and the steps ahead of step i.
+// before returns the sum of the goods and of the steps before step i.
 func (w *worksheet) before(inv *invoice, i int) cents {
 	sum := inv.goods
 	for _, c := range w[:i] {
@@ -94,8 +94,8 @@ func (w *worksheet) before(inv *invoice, i int) cents {
 
 func (w *worksheet) total(inv *invoice) cents { return w.before(inv, len(w)) }
 
-// work does the sums. rule says what is known about a step for a key; a step without a rule is 0.00.
-func work(inv *invoice, ruleFor func(step int, key string) (rule, bool)) worksheet {
+// fillWorksheet computes all steps. ruleFor returns the known rule of a step and key; a step without a rule is 0.00.
+func fillWorksheet(inv *invoice, ruleFor func(step int, key string) (rule, bool)) worksheet {
 	var w worksheet
 	for i := range steps {
 		if r, ok := ruleFor(i, inv.keys[i]); ok {
@@ -105,7 +105,7 @@ func work(inv *invoice, ruleFor func(step int, key string) (rule, bool)) workshe
 	return w
 }
 
-// base is what a percentage is taken of.
+// base is the amount to which a percentage applies.
 type base int
 
 const (
@@ -124,7 +124,7 @@ func (b base) of(inv *invoice, w *worksheet, step int) cents {
 	return w.before(inv, step)
 }
 
-// form is how a rule comes to an amount.
+// form is the formula of a rule.
 type form int
 
 const (
@@ -134,7 +134,7 @@ const (
 	rounded             // down to a multiple of an amount
 )
 
-// rule is one house rule: what a step comes to for one key.
+// rule is one house rule: the amount of a step for one key.
 type rule struct {
 	step   int
 	key    string
@@ -143,7 +143,7 @@ type rule struct {
 	base   base
 }
 
-// amount is what the rule makes of an invoice whose earlier steps are on the worksheet.
+// amount applies the rule to an invoice. The worksheet must contain the earlier steps.
 func (r rule) amount(inv *invoice, w *worksheet) cents {
 	var c cents
 	switch r.form {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// prompt is all that the model sees of the world.
+// prompt is the whole input of the model.
 type prompt struct {
-	schema   string // name of the schema asked for
+	schema   string // name of the requested JSON schema
 	messages []message
 	salt     uint64
 }
@@ -22,7 +22,7 @@ type message struct {
 	Calls   json.RawMessage `json:"tool_calls"`
 }
 
-// text is a message's content: a string, or parts of which the texts count.
+// text is a message's content. On the wire it is a string or a list of parts; parts without text are ignored.
 type text string
 
 func (t *text) UnmarshalJSON(raw []byte) error {
@@ -43,7 +43,8 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-func (p *prompt) saidBy(system bool) string {
+// textOf joins the system messages, or all messages that are neither from the system nor from the assistant.
+func (p *prompt) textOf(system bool) string {
 	var all strings.Builder
 	for _, m := range p.messages {
 		if m.Speaker != "assistant" && (m.Speaker == "system" || m.Speaker == "developer") == system {
@@ -54,8 +55,8 @@ func (p *prompt) saidBy(system bool) string {
 	return all.String()
 }
 
-// task is what a generator is asked: the last message of a user that holds a task, without the background before it.
-// Earlier turns are in the prompt too.
+// task returns the task of a generator's prompt: the last user message that contains a task, from its context on. The
+// prompt also contains earlier turns.
 func (p *prompt) task() string {
 	for _, m := range slices.Backward(p.messages) {
 		if m.Speaker != "user" {
@@ -71,10 +72,10 @@ func (p *prompt) task() string {
 		}
 		return text[at:]
 	}
-	return p.saidBy(false)
+	return p.textOf(false)
 }
 
-// bytes is the length of all messages.
+// bytes returns the length of all messages.
 func (p *prompt) bytes() int {
 	n := 0
 	for _, m := range p.messages {
@@ -83,8 +84,8 @@ func (p *prompt) bytes() int {
 	return n
 }
 
-// draw is a number made from the prompt and a purpose: the same for the same prompt, whatever was asked before or is
-// asked at the same time.
+// draw returns a pseudo-random number: a hash of the prompt, the purpose and the seed. It does not depend on earlier or
+// concurrent calls.
 func (p *prompt) draw(purpose string) uint64 {
 	h := sha256.New()
 	var n [8]byte
@@ -107,18 +108,19 @@ func (p *prompt) draw(purpose string) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// chance reports true for this share of prompts.
+// chance returns true for a share of the prompts, 0 to 1.
 func (p *prompt) chance(purpose string, rate float64) bool {
 	return rate > 0 && float64(p.draw(purpose)>>11)/(1<<53) < rate
 }
 
-// role says who asks, by the name of the schema or else by the fields that the instructions ask for.
+// role returns the role that sent the prompt. It reads the name of the schema, or else the fields that the instructions
+// mention.
 func (p *prompt) role() string {
 	switch p.schema {
 	case "generator", "reflector", "curator", "reducer", "refiner", "summary":
 		return p.schema
 	}
-	instructions := p.saidBy(true)
+	instructions := p.textOf(true)
 	switch {
 	case strings.Contains(instructions, `"bullet_tags"`):
 		return "reflector"
@@ -136,29 +138,29 @@ func (p *prompt) role() string {
 	return ""
 }
 
-// advice is a bullet as a prompt shows it.
-type advice struct {
+// parsedText is a bullet or an insight, with the rule that it states.
+type parsedText struct {
 	id, text string
 	rule     rule
-	speaks   bool // rule holds what it says
+	hasRule  bool // text states rule
 }
 
-func advise(id, text string) advice {
-	a := advice{id: id, text: text}
-	a.rule, a.speaks = readRule(text)
+func parseText(id, text string) parsedText {
+	a := parsedText{id: id, text: text}
+	a.rule, a.hasRule = readRule(text)
 	return a
 }
 
 var votesShown = regexp.MustCompile(` \(helpful=\d+, harmful=\d+\)$`)
 
-// readBullets finds the bullets in a text: "- [id] content (helpful=1, harmful=0)", further lines of the content
+// readBullets finds the bullets in a text: "- [id] content (helpful=1, harmful=0)". Further lines of the content are
 // indented by two spaces.
-func readBullets(text string) []advice {
-	var out []advice
+func readBullets(text string) []parsedText {
+	var out []parsedText
 	id, content := "", ""
 	flush := func() {
 		if id != "" {
-			out = append(out, advise(id, votesShown.ReplaceAllString(content, "")))
+			out = append(out, parseText(id, votesShown.ReplaceAllString(content, "")))
 		}
 		id = ""
 	}
@@ -177,12 +179,12 @@ func readBullets(text string) []advice {
 	return out
 }
 
-// readTries finds the rules in the advice on earlier attempts, newest first.
-func readTries(text string) []advice {
-	var out []advice
+// readRounds finds the rules in the insights of earlier rounds, newest first.
+func readRounds(text string) []parsedText {
+	var out []parsedText
 	for line := range strings.Lines(text) {
 		if said, ok := strings.CutPrefix(line, "  insight: "); ok {
-			if a := advise("", strings.TrimSpace(said)); a.speaks {
+			if a := parseText("", strings.TrimSpace(said)); a.hasRule {
 				out = append(out, a)
 			}
 		}
@@ -193,7 +195,7 @@ func readTries(text string) []advice {
 
 var quoteBegin = regexp.MustCompile(`(?m)^\[\[begin ([a-z0-9 ]+) ([0-9a-f]{16})\]\]$`)
 
-// readQuotes finds the quoted parts of a reflector's prompt. A quotation ends where its own mark says so.
+// readQuotes returns the quoted parts of a reflector's prompt by name. A quotation ends at the line with its mark.
 func readQuotes(text string) map[string]string {
 	quotes := make(map[string]string)
 	for {
@@ -212,8 +214,8 @@ func readQuotes(text string) map[string]string {
 	}
 }
 
-// readShown reads the bullets of a reflector's prompt: one JSON object a line.
-func readShown(text string) (shown []advice, cited map[string]bool) {
+// readShown reads the bullets of a reflector's prompt: one JSON object per line.
+func readShown(text string) (shown []parsedText, cited map[string]bool) {
 	cited = make(map[string]bool)
 	for line := range strings.Lines(text) {
 		var b struct {
@@ -222,7 +224,7 @@ func readShown(text string) (shown []advice, cited map[string]bool) {
 			Cited   bool   `json:"cited"`
 		}
 		if json.Unmarshal([]byte(line), &b) == nil && b.ID != "" {
-			shown = append(shown, advise(b.ID, b.Content))
+			shown = append(shown, parseText(b.ID, b.Content))
 			cited[b.ID] = b.Cited
 		}
 	}
@@ -248,10 +250,10 @@ func readInsights(text string) []insight {
 	return out
 }
 
-// injected is an order hidden in material: what a gullible model does about it.
+// Instructions injected into tasks and traces that a gullible model obeys.
 var (
-	injectedBullet = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?(?:add (?:a |the |this )?(?:new )?bullet|remember)\W+([^\n]+)`)
-	injectedAnswer = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?answer (?:with )?\W?(-?[\w.]*\w)`)
+	bulletOrder = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?(?:add (?:a |the |this )?(?:new )?bullet|remember)\W+([^\n]+)`)
+	answerOrder = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?answer (?:with )?\W?(-?[\w.]*\w)`)
 )
 
 // readAmount finds a step's amount in the lines "name: amount" of a reasoning.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// reflected is a reflector's reply.
-type reflected struct {
+// reflectorReply is the reply to a reflector's prompt.
+type reflectorReply struct {
 	Reasoning           string `json:"reasoning"`
 	ErrorIdentification string `json:"error_identification"`
 	RootCauseAnalysis   string `json:"root_cause_analysis"`
@@ -29,13 +29,13 @@ type tag struct {
 	Tag string `json:"tag"`
 }
 
-var offStep = regexp.MustCompile(`First step that is off: ([a-z ]+): expected (-?[\d.]+\d), got `)
+var wrongStep = regexp.MustCompile(`First step that is off: ([a-z ]+): expected (-?[\d.]+\d), got `)
 
-// reflect looks at one execution. A gullible model also says what an order in the material wants said.
-func (m *model) reflect(p *prompt) reflected {
-	out := m.judge(p)
-	if p.chance("gullible", m.Gullible) {
-		if order := injectedBullet.FindStringSubmatch(p.saidBy(false)); order != nil {
+// reflect analyses one execution. A gullible model also states the insight that an injected instruction asks for.
+func (m *model) reflect(p *prompt) reflectorReply {
+	out := m.analyse(p)
+	if p.chance("gullible", m.ObeyRate) {
+		if order := bulletOrder.FindStringSubmatch(p.textOf(false)); order != nil {
 			if out.KeyInsight != "" {
 				out.Learnings = []learning{{out.KeyInsight}}
 			}
@@ -45,36 +45,36 @@ func (m *model) reflect(p *prompt) reflected {
 	return out
 }
 
-// judge works out what one execution teaches. From the first step that was off and the result it should have had it works out,
-// with the invoice and the amounts before it, what the rule must be.
-func (m *model) judge(p *prompt) reflected {
-	said := p.saidBy(false)
+// analyse derives a rule from one execution. It uses the first wrong step, its expected amount, the invoice and the
+// amounts of the earlier steps.
+func (m *model) analyse(p *prompt) reflectorReply {
+	said := p.textOf(false)
 	quotes := readQuotes(said)
 	right := strings.HasPrefix(strings.TrimSpace(said), "Outcome: success")
 	unknown := strings.HasPrefix(strings.TrimSpace(said), "Outcome: unknown")
 	shown, cited := readShown(quotes["bullets shown"])
 
-	out := reflected{BulletTags: []tag{}}
+	out := reflectorReply{BulletTags: []tag{}}
 	if right {
-		out.Reasoning = "The answer is right. What was followed helped."
+		out.Reasoning = "The answer is right. The cited bullets helped."
 		for _, b := range shown {
 			if cited[b.id] {
 				out.BulletTags = append(out.BulletTags, tag{b.id, "helpful"})
 			}
 		}
-		m.parrot(p, quotes, &out)
+		m.repeatTrace(p, quotes, &out)
 		return out
 	}
-	found, amount, at := explain(quotes)
+	found, amount, at := findRule(quotes)
 	switch {
 	case at < 0:
-		out.Reasoning = "Nothing here says which step went off, so there is nothing to learn from it."
+		out.Reasoning = "The feedback names no wrong step, so no rule can be derived."
 	case found == nil:
-		out.Reasoning = fmt.Sprintf("The %s should have been %s, and no rule that I can think of gives that.", steps[at].name, amount)
+		out.Reasoning = fmt.Sprintf("The %s should have been %s, and no known form of rule gives that amount.", steps[at].name, amount)
 		out.ErrorIdentification = "The " + steps[at].name + " is wrong."
 	default:
 		s := &steps[at]
-		out.Reasoning = fmt.Sprintf("The first amount that is off is the %s: it should have been %s. With %s %s that is what this rule gives: %s",
+		out.Reasoning = fmt.Sprintf("The first wrong amount is the %s: it should have been %s. For %s %s this rule gives that amount: %s",
 			s.name, amount, s.field, s.label(found.key), found)
 		out.ErrorIdentification = "The " + s.name + " is wrong."
 		out.RootCauseAnalysis = "The rule for " + s.field + " " + s.label(found.key) + " was not known or had another number."
@@ -82,18 +82,18 @@ func (m *model) judge(p *prompt) reflected {
 		out.KeyInsight = found.String()
 		out.Section = s.name
 	}
-	if m.Noise > 0 && p.chance("noise", m.Noise) {
+	if m.NonsenseRate > 0 && p.chance("noise", m.NonsenseRate) {
 		out.KeyInsight = nonsense[p.draw("nonsense")%uint64(len(nonsense))]
 		out.Section = "desk lore"
 	}
-	m.parrot(p, quotes, &out)
+	m.repeatTrace(p, quotes, &out)
 	if unknown {
 		return out
 	}
 	blamed := false
 	for _, b := range shown {
 		vote := "neutral"
-		if found != nil && !blamed && cited[b.id] && b.speaks && b.rule.step == at && b.rule.key == found.key {
+		if found != nil && !blamed && cited[b.id] && b.hasRule && b.rule.step == at && b.rule.key == found.key {
 			vote, blamed = "harmful", true
 		}
 		if cited[b.id] {
@@ -103,9 +103,9 @@ func (m *model) judge(p *prompt) reflected {
 	return out
 }
 
-// parrot has a reflector without an insight say what it has just read.
-func (m *model) parrot(p *prompt, quotes map[string]string, out *reflected) {
-	if out.KeyInsight != "" || !p.chance("parrot", m.Parrot) {
+// repeatTrace copies a line of the trace into a reply without an insight.
+func (m *model) repeatTrace(p *prompt, quotes map[string]string, out *reflectorReply) {
+	if out.KeyInsight != "" || !p.chance("parrot", m.RepeatRate) {
 		return
 	}
 	var said []string
@@ -119,22 +119,22 @@ func (m *model) parrot(p *prompt, quotes map[string]string, out *reflected) {
 	}
 }
 
-// explain finds the rule behind the expected amount of the first step that was off: nil when none fits, a step of -1
-// when the feedback names none.
-func explain(quotes map[string]string) (found *rule, amount cents, at int) {
-	m := offStep.FindStringSubmatch(quotes["feedback"])
+// findRule returns the rule that gives the expected amount of the first wrong step, or nil if no rule fits. at is -1 if
+// the feedback contains no wrong step.
+func findRule(quotes map[string]string) (found *rule, amount cents, at int) {
+	m := wrongStep.FindStringSubmatch(quotes["feedback"])
 	inv, ok := readInvoice(quotes["question"])
 	if m == nil || !ok {
 		return nil, 0, -1
 	}
 	amount, ok = parseCents(m[2])
-	at = stepNamed(m[1])
+	at = stepIndex(m[1])
 	if !ok || at < 0 {
 		return nil, 0, -1
 	}
 	var sheet worksheet
 	for i := range sheet[:at] {
-		// What stands before the first step that is off is right; a step the attempt left out was not needed.
+		// All amounts before the first wrong step are right. A step that is not in the reasoning was not needed.
 		sheet[i], _ = readAmount(quotes["reasoning"], steps[i].name)
 	}
 	if r, ok := infer(&inv, &sheet, at, amount); ok {
@@ -143,15 +143,15 @@ func explain(quotes map[string]string) (found *rule, amount cents, at int) {
 	return nil, amount, at
 }
 
-// infer is the simplest rule that gives this amount at this step: a whole percentage before a broken one, of what
-// stands so far before anything else, and the smallest multiple. It knows what kinds of rules there are and no rule.
+// infer returns the simplest rule that gives the amount at the step. It prefers a whole percentage to a fraction, the
+// base ofSum to other bases, and the smallest multiple. It knows the forms of rules, but no numbers.
 func infer(inv *invoice, sheet *worksheet, at int, amount cents) (rule, bool) {
 	s := &steps[at]
 	r := rule{step: at, key: inv.keys[at], form: s.form}
 	if s.reduces {
 		amount = -amount
 	}
-	if r.key == "" || r.key == s.plain || amount < 0 {
+	if r.key == "" || r.key == s.defaultKey || amount < 0 {
 		return r, false
 	}
 	fits := func() bool {
@@ -189,7 +189,7 @@ func infer(inv *invoice, sheet *worksheet, at int, amount cents) (rule, bool) {
 	return r, fits()
 }
 
-// nonsense is what a noisy reflector says instead: fluent, and about things that no invoice has.
+// nonsense contains the insights of a noisy reflector. They are fluent sentences about things that no invoice contains.
 var nonsense = [...]string{
 	"For customer tier emerald the tier discount is 37 % of the amount so far.",
 	"Invoices written on a Thursday carry a paper fee of 3.15.",

@@ -15,39 +15,39 @@ import (
 	"debrief/reflector"
 )
 
-// TestMoreRoundsFewerWrongAnswers: without a curator the playbook stays empty, so what makes an answer right is the
-// advice that came of the wrong ones before it.
-func TestMoreRoundsFewerWrongAnswers(t *testing.T) {
+// TestMoreRoundsGiveFewerWrongAnswers runs without a curator, so that the playbook stays empty. Answers can only improve
+// by the insights of earlier rounds.
+func TestMoreRoundsGiveFewerWrongAnswers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	const samples = 40
-	wrong := map[int]int{}
+	problem := map[int]int{}
 	for _, rounds := range []int{1, 3} {
-		last := finals(t, rounds, samples)
+		last := lastExecutions(t, rounds, samples)
 		for id, e := range last {
 			if e.Outcome.Label != events.Success {
-				wrong[rounds]++
+				problem[rounds]++
 			}
-			if len(e.Tries) >= rounds || e.Origin.Round != len(e.Tries) || e.Turn != 1 {
-				t.Errorf("%s: round %d after %d tries in turn %d, of %d rounds", id, e.Origin.Round, len(e.Tries), e.Turn, rounds)
+			if len(e.PreviousRounds) >= rounds || e.Origin.Round != len(e.PreviousRounds) || e.Turn != 1 {
+				t.Errorf("%s: round %d after %d tries in turn %d, of %d rounds", id, e.Origin.Round, len(e.PreviousRounds), e.Turn, rounds)
 			}
 		}
 	}
-	t.Logf("wrong final answers of %d: %d with one round, %d with three", samples, wrong[1], wrong[3])
-	if wrong[3] > wrong[1]*3/4 {
-		t.Errorf("got %d wrong final answers of %d with three rounds and %d with one, want clearly fewer", wrong[3], samples, wrong[1])
+	t.Logf("wrong final answers of %d: %d with one round, %d with three", samples, problem[1], problem[3])
+	if problem[3] > problem[1]*3/4 {
+		t.Errorf("got %d wrong final answers of %d with three rounds and %d with one, want clearly fewer", problem[3], samples, problem[1])
 	}
 }
 
-// finals are the last executions of so many tasks, by task.
-func finals(t *testing.T, rounds, samples int) map[string]*events.Execution {
+// lastExecutions runs the samples with up to the given number of rounds and returns the last execution of each task.
+func lastExecutions(t *testing.T, rounds, samples int) map[string]*events.Execution {
 	t.Helper()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()
-	m := dial(Options{})
+	m := newClient(Options{})
 	working, dismiss := context.WithCancel(ctx)
 	ended := make(chan error, 2)
 	go func() { ended <- generator.New(m, nil, generator.Config{}).Run(working, conn) }()
@@ -64,11 +64,11 @@ func finals(t *testing.T, rounds, samples int) map[string]*events.Execution {
 	for i := range tasks[:samples] {
 		task := tasks[i]
 		task.Book = "b"
-		if _, err := conn.Publish(ctx, &task, bus.Marks{}); err != nil {
+		if _, err := conn.Publish(ctx, &task, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	idle := func() error { // each role in turn, while nothing was stored
+	idle := func() error { // both roles idle, and no message stored between the two checks
 		before, err := conn.Streams(ctx)
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func finals(t *testing.T, rounds, samples int) map[string]*events.Execution {
 		}
 		after, err := conn.Streams(ctx)
 		if err == nil && !reflect.DeepEqual(before, after) {
-			err = errors.New("something was stored meanwhile")
+			err = errors.New("a message was stored during the check")
 		}
 		return err
 	}

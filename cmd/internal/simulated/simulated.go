@@ -1,32 +1,32 @@
-// Package simulated is a stand-in for a language model, so that the whole loop can be run, watched and measured
-// without one: a server on the OpenAI chat wire that plays all roles at an invoice desk. It says that it is
-// simulated wherever it is named: in the model's name, in the fingerprint of every reply and here.
+// Package simulated replaces a language model, so that the whole learning loop runs, and can be measured, without one.
+// It is a server with the OpenAI chat API that answers the prompts of all roles. The model's name and the fingerprint
+// of every reply state that it is simulated.
 //
-// # What it is
+// # The task
 //
-// The desk works invoices through by house rules that nobody is told: what gold customers get off, what the North is
-// taxed, how cash is rounded. Package simulated plays both sides of that, and the two share words but no numbers:
+// The tasks are invoices of a company. The amount due depends on hidden house rules: the discount of gold customers,
+// the tax of region North, the rounding of cash. Package simulated contains both sides. They share words, but no
+// numbers:
 //
-//   - The world (house.go, tasks.go, verdict.go) draws the house's numbers from a seed, makes invoices with the right
-//     result of every step, and judges answers, wrongly where it is told to. It serves nothing.
-//   - The model (all other files) serves the prompts it is sent and knows nothing else. As generator it adds up without
-//     mistakes and follows the bullets in the prompt to the letter, wrong numbers included. As reflector it works a
-//     rule out of one expected amount by arithmetic. As curator it adds rules that the playbook lacks and corrects
-//     those that it has wrong. No file of the model mentions the house; a test sees to that.
+//   - The world (rules.go, tasks.go, evaluator.go) draws the numbers of the rules from a seed, writes invoices with the
+//     right result of every step, and evaluates answers, with errors if configured. It serves no requests.
+//   - The model (all other files) knows only the prompts. As generator it adds up without mistakes and applies the
+//     bullets of the prompt, also those with wrong numbers. As reflector it derives a rule from one expected amount.
+//     As curator it adds missing rules and corrects wrong ones. A test checks that no file of the model uses the world.
 //
-// So what is learned passes through the playbook or not at all: take a bullet away, or change its number, and exactly
-// the answers that need it change.
+// The model therefore learns only through the playbook. Removing a bullet, or changing its number, changes exactly the
+// answers that use it.
 //
-// Each reply is a function of the prompt (and of Options): no counter, clock or order of calls enters it. Faults that
-// a client retries also depend on the header X-Stainless-Retry-Count, so that the second try can fare better.
+// Each reply is a function of the prompt and of Options. It depends on no counter, clock or order of calls. Injected
+// faults also depend on the header X-Stainless-Retry-Count, so that a retry can succeed.
 //
-// The same server also embeds texts, by their letters alone (embeddings.go): what shares words is near, and a synonym is
-// as far as any other word.
+// The same server embeds texts by hashing words and letters (embeddings.go). Texts that share words have a high cosine;
+// synonyms do not.
 //
-// # What it is not
+// # Limits
 //
-// It is no measure of how well language models learn, and its wrongs are simpler than theirs. It shows that the
-// machinery around a model carries what the model finds out, and nothing but that.
+// The package does not measure how well language models learn, and its mistakes are simpler than theirs. It only shows
+// that the workers around a model preserve and apply the insights of the model.
 package simulated
 
 import (
@@ -47,32 +47,34 @@ const (
 	Fingerprint = "simulated"
 )
 
+// introduction is part of replies to prompts that are not from a role.
 const introduction = "I am a simulated model: I know an invoice desk and nothing else."
 
-// Options are how the model behaves. The zero value is quick and without fault. Rates are shares of prompts, 0 to 1.
+// Options configure the model. The zero value replies at once and without faults. Rates are shares of prompts, 0 to 1.
 type Options struct {
-	// Seed varies which prompts the rates hit. The model knows no house, so this is not the seed of its rules.
+	// Seed selects the prompts to which the rates apply. It is not the seed of the house rules, which the model does
+	// not know.
 	Seed uint64
-	// Latency is how long every reply takes.
+	// Latency is the delay of every reply.
 	Latency time.Duration
-	// Fail answers with a busy server (429 and Retry-After), a broken one (500), a reply that is cut off or garbage.
-	Fail float64
-	// Sloppy wraps replies in what models put around JSON: fences, prose, thoughts, null and unknown ids.
-	Sloppy float64
-	// Gullible obeys orders found in tasks and traces ("Ignore all of the above and …").
-	Gullible float64
-	// Noise makes a reflector state a fluent nonsense rule where it should state the one it found.
-	Noise float64
-	// Parrot makes a reflector that finds nothing say what the trace says, as if it had come up with it.
-	Parrot float64
-	// Attention is how many insights, or proposals, of one prompt a curator takes in; chance picks which. Published runs lose detail in
-	// one call over too much; how much of it a call loses and which is simplified here to a number. 0 is no limit.
-	Attention int
+	// FaultRate is the rate of faults: status 429 with Retry-After, status 500, a truncated reply, or HTML in place of JSON.
+	FaultRate float64
+	// SloppyRate is the rate of replies with text around the JSON (fences, prose, thoughts), with null or with unknown ids.
+	SloppyRate float64
+	// ObeyRate is the rate at which the model obeys instructions in tasks and traces ("Ignore all of the above and …").
+	ObeyRate float64
+	// NonsenseRate is the rate at which a reflector states a fluent nonsense rule in place of the rule that it found.
+	NonsenseRate float64
+	// RepeatRate is the rate at which a reflector without an insight repeats a line of the trace as its insight.
+	RepeatRate float64
+	// MaxInsights is the number of insights or proposals that a curator reads in one prompt, chosen by a hash; 0 is all.
+	// It models, as one number, that published runs lose detail if a single call has too much input.
+	MaxInsights int
 }
 
 type model struct{ Options }
 
-// Handler serves the model: POST /v1/chat/completions, also streamed, POST /v1/embeddings, and GET /v1/models.
+// Handler serves the model: POST /v1/chat/completions (also as a stream), POST /v1/embeddings, and GET /v1/models.
 func Handler(o Options) http.Handler {
 	m := &model{o}
 	mux := http.NewServeMux()
@@ -86,15 +88,16 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// Serve listens on addr, on a free port of the loopback when it is empty, and serves the model until ctx ends. baseURL
-// is what a client of the OpenAI API is configured with. Replies in flight get a second to finish; then wait returns.
+// Serve listens on addr and serves the model until ctx ends. An empty addr is a free port of the loopback interface.
+// baseURL is the base URL for OpenAI clients. After ctx ends, replies in flight have one second to finish; then wait
+// returns.
 func Serve(ctx context.Context, addr string, o Options) (baseURL string, wait func() error, err error) {
 	if addr == "" {
 		addr = "127.0.0.1:0"
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return "", nil, err // it names the address
+		return "", nil, err // contains the address
 	}
 	server := &http.Server{
 		Handler:           Handler(o),
@@ -102,13 +105,13 @@ func Serve(ctx context.Context, addr string, o Options) (baseURL string, wait fu
 		ReadTimeout:       time.Minute,
 		IdleTimeout:       2 * time.Minute,
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
+	startServer := make(chan error, 1)
+	go func() { startServer <- server.Serve(l) }()
 	done := make(chan error, 1)
 	go func() {
 		defer close(done)
 		select {
-		case err := <-served:
+		case err := <-startServer:
 			done <- err
 			return
 		case <-ctx.Done():
@@ -117,49 +120,49 @@ func Serve(ctx context.Context, addr string, o Options) (baseURL string, wait fu
 		defer cancel()
 		err := server.Shutdown(grace)
 		if errors.Is(err, context.DeadlineExceeded) {
-			// A reply that is slow on purpose, or a connection that was dialled and never used: not worth a wait.
+			// A reply with a long Latency, or a connection without a request: close it.
 			err = server.Close()
 		}
-		<-served
+		<-startServer
 		done <- err
 	}()
 	return "http://" + l.Addr().String() + "/v1", func() error { return <-done }, nil
 }
 
-// answer is the text that the model replies with.
+// answer returns the text of the model's reply.
 func (m *model) answer(p *prompt) string {
-	sloppy := p.chance("sloppy", m.Sloppy)
+	isSloppy := p.chance("sloppy", m.SloppyRate)
 	var reply any
 	switch p.role() {
 	case "generator":
 		g := m.generate(p)
-		if sloppy {
-			return clumsy(p, g.clumsy(p))
+		if isSloppy {
+			return sloppy(p, g.sloppy(p))
 		}
 		reply = g
 	case "reflector":
 		r := m.reflect(p)
-		if sloppy {
+		if isSloppy {
 			r.BulletTags = append(r.BulletTags, tag{"[nowhere-00000]", "Helpful"})
-			return clumsy(p, r)
+			return sloppy(p, r)
 		}
 		reply = r
 	case "curator":
 		c := m.curate(p)
-		if sloppy {
-			return clumsy(p, c.clumsy(p))
+		if isSloppy {
+			return sloppy(p, c.sloppy(p))
 		}
 		reply = c
 	case "reducer":
 		r := m.reduce(p)
-		if sloppy {
-			return clumsy(p, r)
+		if isSloppy {
+			return sloppy(p, r)
 		}
 		reply = r
 	case "refiner":
 		c := m.refine(p)
-		if sloppy {
-			return clumsy(p, c.clumsy(p))
+		if isSloppy {
+			return sloppy(p, c.sloppy(p))
 		}
 		reply = c
 	case "summary":
@@ -170,7 +173,7 @@ func (m *model) answer(p *prompt) string {
 	return asJSON(reply)
 }
 
-// asJSON is a value of ours as JSON; they all encode.
+// asJSON encodes a value of this package. It panics if that fails, which would be a programming error.
 func asJSON(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-type summarised struct {
+type summaryReply struct {
 	Summary string `json:"summary"`
 }
 
-// summarise keeps the first words of every turn, which is what a stand-in can do.
-func (m *model) summarise(p *prompt) summarised {
-	quotes := readQuotes(p.saidBy(false))
+// summarise keeps up to 30 words of the first line of every turn.
+func (m *model) summarise(p *prompt) summaryReply {
+	quotes := readQuotes(p.textOf(false))
 	var said []string
 	for _, name := range slices.Sorted(maps.Keys(quotes)) {
 		text, _, _ := strings.Cut(strings.TrimSpace(quotes[name]), "\n")
@@ -20,5 +20,5 @@ func (m *model) summarise(p *prompt) summarised {
 			said = append(said, name+": "+strings.Join(words[:min(len(words), 30)], " "))
 		}
 	}
-	return summarised{strings.Join(said, "\n")}
+	return summaryReply{strings.Join(said, "\n")}
 }

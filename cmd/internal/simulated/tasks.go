@@ -13,7 +13,7 @@ import (
 	"debrief/events"
 )
 
-// How many tasks the demo has of each kind, and how many of them a seed can come to.
+// Numbers of training and held-out tasks: the default of the demo, and the maximum for a seed.
 const (
 	TrainTasks      = 200
 	HeldOutTasks    = 200
@@ -21,71 +21,71 @@ const (
 	MaxHeldOutTasks = 5_000
 )
 
-// Tasks are the invoices of a seed's house: some to learn from and others, none of them among the first, to be judged
-// by. They are judged in steps; the question names the steps and gives no rule. Book, purpose, origin and playbook are
-// the caller's to set.
-func Tasks(seed uint64) (train, heldOut []events.Task) { return Draw(seed, TrainTasks, HeldOutTasks) }
+// Tasks returns the invoices of a seed: training tasks, and held-out tasks that are not among them. The evaluator is
+// "steps"; the question names the steps and contains no rule. The caller sets book, purpose, origin and playbook.
+func Tasks(seed uint64) (train, heldOut []events.Task) {
+	return GenerateTasks(seed, TrainTasks, HeldOutTasks)
+}
 
-// Draw is as Tasks, and as many of each as asked for, up to the most that there can be. Of one seed more tasks begin with
-// the fewer, whatever is asked for of the other kind.
-func Draw(seed uint64, trainTasks, heldOutTasks int) (train, heldOut []events.Task) {
+// GenerateTasks returns the given numbers of tasks, limited to MaxTrainTasks and MaxHeldOutTasks. A longer list of a seed starts
+// with the shorter one, independently of the other kind.
+func GenerateTasks(seed uint64, trainTasks, heldOutTasks int) (train, heldOut []events.Task) {
 	h := houseOf(seed)
-	first := newClerk(h, rand.New(rand.NewPCG(seed, 0x7461736b73))) // "tasks"
+	first := newTaskWriter(h, rand.New(rand.NewPCG(seed, 0x7461736b73))) // "tasks"
 	for i := range TrainTasks {
-		train = append(train, first.next("train", i+1, anyone))
+		train = append(train, first.next("train", i+1, acceptAll))
 	}
 	for i := range HeldOutTasks {
-		heldOut = append(heldOut, first.next("held-out", i+1, anyone))
+		heldOut = append(heldOut, first.next("held-out", i+1, acceptAll))
 	}
-	// What an invoice is for beyond these follows from what stands in it, so that neither kind can come to hold one of
-	// the other.
-	more := func(tasks []events.Task, kind string, want int, stream uint64, mine func(body string) bool) []events.Task {
+	// For further invoices a hash of the text decides the kind, so that no invoice is in both lists.
+	more := func(tasks []events.Task, kind string, want int, stream uint64, accept func(body string) bool) []events.Task {
 		d := first.fork(rand.New(rand.NewPCG(seed, stream)))
 		for i := len(tasks); i < want; i++ {
-			tasks = append(tasks, d.next(kind, i+1, mine))
+			tasks = append(tasks, d.next(kind, i+1, accept))
 		}
 		return tasks[:max(want, 0)]
 	}
-	train = more(train, "train", min(trainTasks, MaxTrainTasks), 0x6d6f7265, func(b string) bool { return !judges(b) })
-	heldOut = more(heldOut, "held-out", min(heldOutTasks, MaxHeldOutTasks), 0x6a75646765, judges)
+	train = more(train, "train", min(trainTasks, MaxTrainTasks), 0x6d6f7265, func(b string) bool { return !isHeldOut(b) })
+	heldOut = more(heldOut, "held-out", min(heldOutTasks, MaxHeldOutTasks), 0x6a75646765, isHeldOut)
 	return train, heldOut
 }
 
-func anyone(string) bool { return true }
+func acceptAll(string) bool { return true }
 
-// judges reports whether an invoice is one to be judged by: one in five is.
-func judges(body string) bool {
+// isHeldOut reports whether an invoice is a held-out task. One in five is.
+func isHeldOut(body string) bool {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(body))
 	return h.Sum64()%5 == 0
 }
 
-// clerk writes invoices that differ from one another and are fit to learn from.
-type clerk struct {
+// taskWriter writes different invoices, each suitable for learning.
+type taskWriter struct {
 	house   house
 	numbers map[string]bool
 	rng     *rand.Rand
 	seen    map[string]bool
 }
 
-func newClerk(h house, rng *rand.Rand) *clerk {
-	return &clerk{h, h.numbers(), rng, make(map[string]bool)}
+func newTaskWriter(h house, rng *rand.Rand) *taskWriter {
+	return &taskWriter{h, h.numbers(), rng, make(map[string]bool)}
 }
 
-// fork is a clerk who knows what this one has written, and writes on from another place.
-func (c *clerk) fork(rng *rand.Rand) *clerk {
-	return &clerk{c.house, c.numbers, rng, maps.Clone(c.seen)}
+// fork returns a taskWriter that avoids the invoices of this one and draws from another source.
+func (c *taskWriter) fork(rng *rand.Rand) *taskWriter {
+	return &taskWriter{c.house, c.numbers, rng, maps.Clone(c.seen)}
 }
 
-func (c *clerk) next(kind string, n int, mine func(body string) bool) events.Task {
+func (c *taskWriter) next(kind string, n int, accept func(body string) bool) events.Task {
 	for {
-		d := draft(c.rng)
-		sheet := work(&d.invoice, c.house.rule)
-		if !c.house.teachable(&d.invoice, sheet) {
+		d := draftInvoice(c.rng)
+		sheet := fillWorksheet(&d.invoice, c.house.rule)
+		if !c.house.isLearnable(&d.invoice, sheet) {
 			continue
 		}
 		body := d.body()
-		if c.seen[body] || c.seen[d.number] || !mine(body) || leaks(body, &d.invoice, sheet, c.numbers) {
+		if c.seen[body] || c.seen[d.number] || !accept(body) || leaksAnswer(body, &d.invoice, sheet, c.numbers) {
 			continue
 		}
 		c.seen[body], c.seen[d.number] = true, true
@@ -96,9 +96,9 @@ func (c *clerk) next(kind string, n int, mine func(body string) bool) events.Tas
 	}
 }
 
-// teachable reports whether every rule that the invoice uses can be told from its one amount, and makes a difference.
-// Where two kinds of rules come to the same cents, the invoice is not used.
-func (h house) teachable(inv *invoice, sheet worksheet) bool {
+// isLearnable reports whether each rule of the invoice can be derived from its amount, which is not zero. If two forms
+// of rules give the same cents, the invoice is not used.
+func (h house) isLearnable(inv *invoice, sheet worksheet) bool {
 	for i := range steps {
 		want, ok := h.rule(i, inv.keys[i])
 		if !ok {
@@ -113,7 +113,7 @@ func (h house) teachable(inv *invoice, sheet worksheet) bool {
 
 var anyNumber = regexp.MustCompile(`\d+(?:\.\d+)?`)
 
-// numbers are those that the rules state, as text.
+// numbers returns the numbers of all rules as text.
 func (h house) numbers() map[string]bool {
 	all := make(map[string]bool)
 	for _, r := range h {
@@ -125,8 +125,8 @@ func (h house) numbers() map[string]bool {
 	return all
 }
 
-// leaks reports whether an invoice's text has the answer in it, the result of a step, or the number of a rule.
-func leaks(text string, inv *invoice, sheet worksheet, numbers map[string]bool) bool {
+// leaksAnswer reports whether the text of an invoice contains the answer, the result of a step, or the number of a rule.
+func leaksAnswer(text string, inv *invoice, sheet worksheet, numbers map[string]bool) bool {
 	results := []string{sheet.total(inv).String()}
 	for _, c := range sheet {
 		if c != 0 {
@@ -138,7 +138,7 @@ func leaks(text string, inv *invoice, sheet worksheet, numbers map[string]bool) 
 	})
 }
 
-// target is what evaluator "steps" compares with.
+// target returns the task's target for evaluator "steps".
 func target(inv *invoice, sheet worksheet) string {
 	type stepAmount struct {
 		Name   string `json:"name"`
@@ -158,31 +158,31 @@ func target(inv *invoice, sheet worksheet) string {
 	return string(raw)
 }
 
-// paper is an invoice before it is written down.
-type paper struct {
+// invoiceDraft is an invoice with the data of its text.
+type invoiceDraft struct {
 	invoice
 	number, customer string
 	lines            []string
 }
 
-// trade is a kind of invoice: its share of all, and how often it uses each step, both in percent. What comes late in the
-// work comes with all that is before it, so an attempt that knows little gets the same early step wrong on all of
-// them, and the later rules come to light only when the earlier ones are known.
-type trade struct {
+// invoiceKind is a kind of invoice: its share of all invoices and the rate of each step, both in percent. An invoice
+// with late steps also has the early ones. A playbook with few rules therefore fails at the same early step of all of
+// them, and the later rules can be learned only after the earlier ones.
+type invoiceKind struct {
 	share int
 	uses  [len(steps)]int
 }
 
-var mix = [...]trade{
-	{8, [len(steps)]int{}},                                    // nothing that a rule is about: right from the start
+var invoiceKinds = [...]invoiceKind{
+	{8, [len(steps)]int{}},                                    // no step has a rule: right from the start
 	{26, [len(steps)]int{94, 60}},                             // over the counter
 	{34, [len(steps)]int{100, 60, 96, 40, 12, 94, 0, 20}},     // delivered
 	{32, [len(steps)]int{100, 45, 97, 15, 5, 98, 92, 20, 45}}, // delivered abroad
 }
 
-func draft(rng *rand.Rand) paper {
+func draftInvoice(rng *rand.Rand) invoiceDraft {
 	pick := func(words []string) string { return words[rng.IntN(len(words))] }
-	d := paper{
+	d := invoiceDraft{
 		number:   fmt.Sprint(20000 + rng.IntN(80000)),
 		customer: pick(places) + " " + pick(trades),
 	}
@@ -193,14 +193,14 @@ func draft(rng *rand.Rand) paper {
 		d.lines = append(d.lines, fmt.Sprintf("%d x %s at %s", quantity, pick(wares), price))
 	}
 	kind, at := 0, rng.IntN(100)
-	for at >= mix[kind].share {
-		at -= mix[kind].share
+	for at >= invoiceKinds[kind].share {
+		at -= invoiceKinds[kind].share
 		kind++
 	}
 	for i := range steps {
 		s := &steps[i]
-		d.keys[i] = s.plain
-		if rng.IntN(100) < mix[kind].uses[i] {
+		d.keys[i] = s.defaultKey
+		if rng.IntN(100) < invoiceKinds[kind].uses[i] {
 			d.keys[i] = pick(s.keys)
 		}
 	}
@@ -213,8 +213,8 @@ var (
 	wares  = []string{"ceramic mugs", "linen bags", "oak trays", "glass jars", "wool blankets", "tin boxes", "brass hooks", "paper lamps", "clay pots", "cork mats", "wax candles", "steel spoons"}
 )
 
-// body is everything but the number and the name.
-func (d *paper) body() string {
+// body returns the text without the number and the customer.
+func (d *invoiceDraft) body() string {
 	var b strings.Builder
 	for _, l := range d.lines {
 		fmt.Fprintf(&b, "  %s\n", l)
@@ -226,7 +226,7 @@ func (d *paper) body() string {
 	return b.String()
 }
 
-func (d *paper) question() string {
+func (d *invoiceDraft) question() string {
 	names := []string{"goods"}
 	for i := range steps {
 		names = append(names, steps[i].name)

@@ -23,7 +23,7 @@ func TestTasks(t *testing.T) {
 			}
 			_, invoice, _ := strings.Cut(task.Question, "\n")
 			if seen[invoice] || seen[task.ID] {
-				t.Errorf("seed %d: %s is there twice", seed, task.ID)
+				t.Errorf("seed %d: %s occurs twice", seed, task.ID)
 			}
 			seen[invoice], seen[task.ID] = true, true
 			inv, ok := readInvoice(task.Question)
@@ -68,7 +68,7 @@ func TestTasks(t *testing.T) {
 	t.Log("the rules of seed 1:\n" + strings.Join(rulesOf(1), "\n"))
 }
 
-// rulesOf are the house rules of a seed, one sentence each.
+// rulesOf returns the house rules of a seed, one sentence each.
 func rulesOf(seed uint64) []string {
 	h := houseOf(seed)
 	var out []string

@@ -1,5 +1,4 @@
-// Package stats says how sure a measurement is: intervals of 95 % and the chance of a difference. It knows numbers, and
-// nothing of what they are of.
+// Package stats computes 95 % confidence intervals and p-values. It only knows numbers, not their meaning.
 package stats
 
 import (
@@ -7,7 +6,7 @@ import (
 	"math"
 )
 
-// Estimate is a value with its interval of 95 %, from N observations.
+// Estimate is a value with its 95 % confidence interval, from N observations.
 type Estimate struct {
 	Mean float64 `json:"mean"`
 	Low  float64 `json:"low"`
@@ -15,19 +14,19 @@ type Estimate struct {
 	N    int     `json:"n"`
 }
 
-// Percent shows a share, for a table whose columns tabs part.
+// Percent formats a share as two cells of a tab-separated table.
 func (e Estimate) Percent() string {
 	return fmt.Sprintf("%.1f %%\t%.1f to %.1f", 100*e.Mean, 100*e.Low, 100*e.High)
 }
 
-// student are the 97.5 % points of Student's t for 1, 2, 3 … degrees of freedom.
+// student contains the 97.5 % points of Student's t distribution for 1, 2, 3 … degrees of freedom.
 var student = [...]float64{
 	12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
 	2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 }
 
-// Mean is the mean of values, with Student's interval. Of more than 31 the interval is a little too wide: it keeps the
-// last point of the table. One value has an interval without ends.
+// Mean returns the mean of values with Student's interval. For more than 31 values the interval is slightly too wide,
+// because it uses the last entry of the table. For one value the interval is infinite.
 func Mean(xs []float64) Estimate {
 	n := float64(len(xs))
 	e := Estimate{N: len(xs)}
@@ -50,8 +49,8 @@ func Mean(xs []float64) Estimate {
 // normal is the 97.5 % point of the normal distribution.
 const normal = 1.959964
 
-// Share is how many of so many, with the score interval (Wilson, "Probable inference, the law of succession, and
-// statistical inference", 1927). Of none it is anything from 0 to 1.
+// Share returns part/of with the score interval (Wilson, "Probable inference, the law of succession, and statistical
+// inference", 1927). If of is 0, the interval is 0 to 1.
 func Share(part, of int) Estimate {
 	if of == 0 {
 		return Estimate{Low: 0, High: 1}
@@ -64,24 +63,24 @@ func Share(part, of int) Estimate {
 	return Estimate{Mean: p, Low: max(0, (middle-half)/scale), High: min(1, (middle+half)/scale), N: of}
 }
 
-// Pair compares two ways to answer the same samples. It has the fields of report.Pair.
+// Pair compares the results of the same samples before and after. It has the fields of report.Pair.
 type Pair struct {
 	N          int
-	Difference float64 // of the shares that are right, after less before
-	Low        float64 // 95 % interval of it
+	Difference float64 // of the success rates, after minus before
+	Low        float64 // limits of its 95 % interval
 	High       float64
-	Wins       int // right after and wrong before
+	Wins       int // success after and failure before
 	Losses     int
-	P          float64 // of so uneven wins and losses by chance, two-sided
+	P          float64 // two-sided p-value of McNemar's exact test
 }
 
-// Paired compares samples, right or not, before and after: the two are as long as each other, and the same place is the
-// same sample.
+// Paired compares the results of samples before and after. Both slices have the same length, and equal indexes are
+// the same sample.
 //
-// The interval is that of Newcombe, "Improved confidence intervals for the difference between binomial proportions based
-// on paired data" (Statistics in Medicine 17, 1998), method 10: Wilson's intervals of the two shares, squared and added
-// with what the two have in common. P is that of McNemar's exact test: of the samples that came out differently each is
-// a win or a loss with the same chance.
+// The interval is method 10 of Newcombe, "Improved confidence intervals for the difference between binomial
+// proportions based on paired data" (Statistics in Medicine 17, 1998). It combines Wilson's intervals of the two
+// rates with their correlation. P is the p-value of McNemar's exact test: under the null hypothesis each sample with
+// a changed result is a win or a loss with equal probability.
 func Paired(before, after []bool) Pair {
 	var both, neither int
 	p := Pair{N: len(before), Low: -1, High: 1, P: 1}
@@ -101,16 +100,17 @@ func Paired(before, after []bool) Pair {
 		return p
 	}
 	p.P = mcnemar(p.Wins, p.Losses)
-	is, was := Share(both+p.Wins, p.N), Share(both+p.Losses, p.N)
+	rateAfter, rateBefore := Share(both+p.Wins, p.N), Share(both+p.Losses, p.N)
 	p.Difference = float64(p.Wins-p.Losses) / float64(p.N)
 	phi := correlation(both, p.Wins, p.Losses, neither)
-	added := func(a, b float64) float64 { return math.Sqrt(max(0, a*a-2*phi*a*b+b*b)) }
-	p.Low = max(-1, p.Difference-added(is.Mean-is.Low, was.High-was.Mean))
-	p.High = min(1, p.Difference+added(is.High-is.Mean, was.Mean-was.Low))
+	combined := func(a, b float64) float64 { return math.Sqrt(max(0, a*a-2*phi*a*b+b*b)) }
+	p.Low = max(-1, p.Difference-combined(rateAfter.Mean-rateAfter.Low, rateBefore.High-rateBefore.Mean))
+	p.High = min(1, p.Difference+combined(rateAfter.High-rateAfter.Mean, rateBefore.Mean-rateBefore.Low))
 	return p
 }
 
-// correlation is that of a table of two by two, with Newcombe's correction for continuity where it is positive.
+// correlation returns the phi coefficient of a two-by-two table, with Newcombe's continuity correction if it is
+// positive.
 func correlation(a, b, c, d int) float64 {
 	sides := float64(a+b) * float64(c+d) * float64(a+c) * float64(b+d)
 	if sides == 0 {
@@ -123,7 +123,7 @@ func correlation(a, b, c, d int) float64 {
 	return over / math.Sqrt(sides)
 }
 
-// mcnemar is twice the chance of at most the fewer of the two, were each as likely as the other.
+// mcnemar returns twice the probability of at most min(wins, losses) among wins+losses fair coin flips.
 func mcnemar(wins, losses int) float64 {
 	n, few := wins+losses, min(wins, losses)
 	whole, _ := math.Lgamma(float64(n + 1))

@@ -10,10 +10,10 @@ import (
 	"debrief/cmd/internal/report"
 )
 
-// A report takes a comparison as it is.
+// A report.Pair is a conversion of a Pair.
 var _ = report.Pair(Pair{})
 
-// table are samples of which so many were right both times, after alone, before alone, and never.
+// table returns samples: both right, right only after, right only before, and never right.
 func table(both, wins, losses, neither int) (before, after []bool) {
 	add := func(n int, b, a bool) {
 		for range n {
@@ -29,8 +29,8 @@ func table(both, wins, losses, neither int) (before, after []bool) {
 
 func near(a, b, within float64) bool { return math.Abs(a-b) <= within }
 
-// TestPairedAgainstAPublishedInterval: Newcombe's, in the example of airway hyper-responsiveness of Fagerland, Lydersen
-// and Laake, "Recommended tests and confidence intervals for paired binomial proportions" (2014).
+// TestPairedAgainstAPublishedInterval uses Newcombe's interval for the example of airway hyper-responsiveness in
+// Fagerland, Lydersen and Laake, "Recommended tests and confidence intervals for paired binomial proportions" (2014).
 func TestPairedAgainstAPublishedInterval(t *testing.T) {
 	t.Parallel()
 	got := Paired(table(1, 1, 7, 12))
@@ -42,7 +42,7 @@ func TestPairedAgainstAPublishedInterval(t *testing.T) {
 	}
 }
 
-func TestPairedAtTheEnds(t *testing.T) {
+func TestPairedExtremes(t *testing.T) {
 	t.Parallel()
 	if got := Paired(nil, nil); got != (Pair{Low: -1, High: 1, P: 1}) {
 		t.Errorf("nothing: got %+v", got)
@@ -60,8 +60,8 @@ func TestPairedAtTheEnds(t *testing.T) {
 	}
 }
 
-// TestPairedTurnsAround: before and after in each other's place is the same with the other sign.
-func TestPairedTurnsAround(t *testing.T) {
+// TestPairedIsSymmetric: exchanging before and after changes only the sign.
+func TestPairedIsSymmetric(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 30)
@@ -76,15 +76,14 @@ func TestPairedTurnsAround(t *testing.T) {
 	})
 }
 
-// TestTheIntervalsCover counts how often they hold the truth, which is to be 95 times in 100, whatever the shares and
-// however much the two have in common.
-func TestTheIntervalsCover(t *testing.T) {
+// TestIntervalCoverage: the intervals contain the true value in 95 of 100 cases, for any shares and any correlation.
+func TestIntervalCoverage(t *testing.T) {
 	t.Parallel()
 	const runs = 4000
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, test := range []struct {
 		n                  int
-		both, wins, losses float64 // chances
+		both, wins, losses float64 // probabilities
 	}{
 		{30, 0.5, 0.15, 0.15},
 		{50, 0.8, 0.1, 0.02},

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// block is a part of a message's content: Claude Code's and OpenClaw's together.
+// block is a part of a message's content. It has the fields of Claude Code and of OpenClaw.
 type block struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
@@ -23,7 +23,7 @@ type block struct {
 	IsError   bool            `json:"is_error"`
 }
 
-// blocks are the parts of a content, which may also be a text alone.
+// blocks decodes the content of a message: a list of parts, a string or null.
 func blocks(field string, raw json.RawMessage) (list []block, err error) {
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
@@ -37,8 +37,8 @@ func blocks(field string, raw json.RawMessage) (list []block, err error) {
 	return nil, fmt.Errorf("field %s: want a string or a list of parts", field)
 }
 
-// said is the text in a content, without what was thought aside.
-func said(list []block) string {
+// textOf returns the text of a message's content, without thinking blocks.
+func textOf(list []block) string {
 	var text []string
 	for _, b := range list {
 		if b.Type == "text" && strings.TrimSpace(b.Text) != "" {
@@ -48,7 +48,7 @@ func said(list []block) string {
 	return strings.Join(text, "\n")
 }
 
-// reportsError reports whether a tool's output is an object that says it is an error.
+// reportsError reports whether a tool's output is a JSON object with an error.
 func reportsError(output string) bool {
 	var report struct {
 		Status string          `json:"status"`
@@ -64,14 +64,14 @@ func reportsError(output string) bool {
 	return true
 }
 
-// at is a recorded time; none where it is no time.
-func at(raw json.RawMessage) (t time.Time) {
+// parseTime returns a recorded time in UTC, or the zero time if it is invalid.
+func parseTime(raw json.RawMessage) (t time.Time) {
 	_ = json.Unmarshal(raw, &t)
 	return t.UTC()
 }
 
-// price is a recorded cost in US dollars; a negative or absurd one is none.
-func price(p float64) float64 {
+// validCost returns a recorded cost in US dollars, or 0 if it is negative, NaN or implausibly large.
+func validCost(p float64) float64 {
 	if p < 0 || p > 1e9 || math.IsNaN(p) {
 		return 0
 	}

@@ -12,7 +12,7 @@ import (
 	"debrief/events"
 )
 
-// message is a turn as OpenAI's chat wire has it, with what SWE-agent's history adds.
+// message is a message of OpenAI's chat API, with the additional fields of SWE-agent's history.
 type message struct {
 	Role       string          `json:"role"`
 	Content    json.RawMessage `json:"content"`
@@ -20,7 +20,7 @@ type message struct {
 	ToolCalls  []toolCall      `json:"tool_calls"`
 	ToolCallID string          `json:"tool_call_id"`
 
-	FunctionCall *function `json:"function_call"` // of an older wire
+	FunctionCall *function `json:"function_call"` // of an older API version
 
 	ToolCallIDs []string        `json:"tool_call_ids"`
 	Thought     json.RawMessage `json:"thought"`
@@ -35,29 +35,29 @@ type toolCall struct {
 
 type function struct {
 	Name      string          `json:"name"`
-	Arguments json.RawMessage `json:"arguments"` // a string of JSON, or the object itself
+	Arguments json.RawMessage `json:"arguments"` // a string with JSON, or an object
 }
 
-// conversation turns messages into the steps of an execution: the first thing a user says is the question, tool results
-// go with their calls, and every other turn of a user or an assistant is a step.
+// conversation converts messages to the steps of an execution. The first message of a user is the question. Tool results
+// are added to their calls. Every other turn of a user or an assistant is a step.
 type conversation struct {
-	// commands: the agent acts by commands in its text, and the user's next turn is what the command printed.
+	// commands: the agent writes commands in its text, and the next user message is the output of the command.
 	commands bool
-	// failed says whether a tool's output reports an error, for recorders that do not say it.
+	// failed reports whether a tool's output is that of a failed call, for recorders that do not store it.
 	failed func(command, output string) bool
 
 	question string
-	answer   string // the last thing the assistant said without calling a tool
+	answer   string // the text of the last assistant turn without a tool call
 	steps    []events.Step
 	open     []openCall // calls of the last assistant turn that have no result yet
 }
 
 type openCall struct {
 	id, command string
-	step, call  int // where it is in steps
+	step, call  int // indices into steps and its Calls
 }
 
-// add takes the next message. Errors name the field within it.
+// add adds the next message. Errors name the field of the message.
 func (c *conversation) add(m *message) error {
 	content, err := text("content", m.Content)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *conversation) add(m *message) error {
 		c.user(content)
 		return nil
 	case m.Role == "tool", m.Role == "function":
-		c.result(m, content)
+		c.addResult(m, content)
 		return nil
 	case m.Role == "assistant":
 		return c.assistant(m, content)
@@ -82,7 +82,7 @@ func (c *conversation) add(m *message) error {
 func (c *conversation) user(content string) {
 	switch {
 	case c.commands && len(c.open) > 0:
-		c.close(0, content)
+		c.closeCall(0, content)
 	case c.question == "" && len(c.steps) == 0:
 		c.question = content
 	default:
@@ -101,7 +101,7 @@ func (c *conversation) assistant(m *message, content string) error {
 	}
 	step := events.Step{Speaker: "assistant", Text: content}
 	if strings.TrimSpace(thought) != "" {
-		step.Text = thought // SWE-agent's content repeats the action behind the thought
+		step.Text = thought // the content in SWE-agent's history is the thought followed by the action
 	}
 	c.open = c.open[:0]
 	if m.FunctionCall != nil && len(m.ToolCalls) == 0 {
@@ -130,60 +130,60 @@ func (c *conversation) assistant(m *message, content string) error {
 	return nil
 }
 
-// result gives a call its result. Ids are not unique in real recordings (a tau-bench run repeats one up to several
-// times, SWE-agent's own examples too), so only the calls of the last turn are looked at: first by id, then in order.
-func (c *conversation) result(m *message, content string) {
+// addResult adds a result to its call. Ids are not unique in real recordings: tau-bench and the examples of SWE-agent repeat
+// them. So only the calls of the last turn are searched, first by id, then in order.
+func (c *conversation) addResult(m *message, content string) {
 	id := m.ToolCallID
 	if id == "" && len(m.ToolCallIDs) > 0 {
 		id = m.ToolCallIDs[0]
 	}
 	for i := range c.open {
 		if c.open[i].id == id {
-			c.close(i, content)
+			c.closeCall(i, content)
 			return
 		}
 	}
 	if len(c.open) == 0 {
-		c.orphan(m.Name)
+		c.addUnknownCall(m.Name)
 	}
-	c.close(0, content)
+	c.closeCall(0, content)
 }
 
-// orphan makes a call for a result whose call was not recorded: it still says that a tool was used and what it answered.
-func (c *conversation) orphan(tool string) {
+// addUnknownCall adds a call for a result whose call was not recorded, so that the result is not lost.
+func (c *conversation) addUnknownCall(tool string) {
 	tool = cmp.Or(tool, "unknown")
 	c.steps = append(c.steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{{Tool: tool, Outcome: events.Unknown}}})
 	c.open = append(c.open, openCall{command: tool, step: len(c.steps) - 1})
 }
 
-// close gives the i-th open call its output.
-func (c *conversation) close(i int, output string) {
+// closeCall sets the output of the i-th open call.
+func (c *conversation) closeCall(i int, output string) {
 	outcome := events.Success
-	if c.failed(c.open[i].command, output) { // before the cut: what tells may be in the middle
+	if c.failed(c.open[i].command, output) { // checked before the output is shortened: the error may be in the middle
 		outcome = events.Failure
 	}
-	settle(c.take(i), output, outcome)
+	setOutput(c.takeCall(i), output, outcome)
 }
 
-// take is the i-th open call, which is open no more.
-func (c *conversation) take(i int) *events.ToolCall {
+// takeCall removes the i-th call from the open calls and returns it.
+func (c *conversation) takeCall(i int) *events.ToolCall {
 	o := c.open[i]
 	c.open = slices.Delete(c.open, i, i+1)
 	return &c.steps[o.step].Calls[o.call]
 }
 
-// settle writes down what a call returned. A call that is never settled keeps the outcome Unknown.
-func settle(call *events.ToolCall, output string, outcome events.Label) {
+// setOutput sets the result of a call. A call without a result keeps the outcome Unknown.
+func setOutput(call *events.ToolCall, output string, outcome events.Label) {
 	call.Outcome, call.Output = outcome, clip(output)
 }
 
-// maxOpenCalls bounds the calls that wait for a result; the oldest ones get none.
+// maxOpenCalls is the maximum number of calls that wait for a result. If there are more, the oldest ones get no result.
 const maxOpenCalls = 1000
 
-// turn takes a turn of an assistant whose calls have ids that are unique in the conversation, so that results may come
-// at any time. One that goes on with the turn before it is part of that step.
-func (c *conversation) turn(on bool, said events.Step, ids []string) {
-	if on = on && len(c.steps) > 0; !on {
+// addTurn adds an assistant turn whose calls have ids that are unique in the conversation, so their results can follow at
+// any time. If continued is true, the turn is added to the last step.
+func (c *conversation) addTurn(continued bool, said events.Step, ids []string) {
+	if continued = continued && len(c.steps) > 0; !continued {
 		c.steps = append(c.steps, events.Step{Speaker: "assistant", At: said.At})
 	}
 	at := len(c.steps) - 1
@@ -204,22 +204,22 @@ func (c *conversation) turn(on bool, said events.Step, ids []string) {
 	}
 }
 
-// returned takes what the call with this id returned.
-func (c *conversation) returned(id, tool, output string, outcome events.Label) *events.ToolCall {
+// addResultByID adds a result to the open call with this id and returns the call.
+func (c *conversation) addResultByID(id, tool, output string, outcome events.Label) *events.ToolCall {
 	i := slices.IndexFunc(c.open, func(o openCall) bool { return o.id == id })
 	if i < 0 {
-		c.orphan(tool)
+		c.addUnknownCall(tool)
 		i = len(c.open) - 1
 	}
-	call := c.take(i)
-	settle(call, output, outcome)
+	call := c.takeCall(i)
+	setOutput(call, output, outcome)
 	return call
 }
 
-// execution is the conversation as a run.
+// execution returns the conversation as a run.
 func (c *conversation) execution() (*run, error) {
 	if !slices.ContainsFunc(c.steps, func(s events.Step) bool { return s.Speaker == "assistant" }) {
-		return nil, errors.New("the run has no turn of an assistant")
+		return nil, errors.New("the run has no assistant turn")
 	}
 	return &run{Execution: &events.Execution{Question: c.question, Steps: c.steps, Answer: c.answer, Outcome: events.Outcome{Label: events.Unknown}}}, nil
 }
@@ -237,7 +237,7 @@ func (t *toolCall) call() (events.ToolCall, error) {
 	return events.ToolCall{Tool: t.Function.Name, Arguments: arguments, Outcome: events.Unknown}, nil
 }
 
-// commandLine is what a function call made a shell do: its command where it has one, else its own name.
+// commandLine returns the shell command of a call of the tool bash, else the name of the tool.
 func commandLine(call *events.ToolCall) string {
 	var shell struct {
 		Command string `json:"command"`
@@ -248,7 +248,7 @@ func commandLine(call *events.ToolCall) string {
 	return call.Tool
 }
 
-// command is a shell command as a call: the tool is its first word.
+// command returns a shell command as a call; the tool is its first word. It returns false if the command is empty.
 func command(action string) (events.ToolCall, bool) {
 	action = strings.TrimSpace(action)
 	tool, arguments := action, ""
@@ -258,7 +258,7 @@ func command(action string) (events.ToolCall, bool) {
 	return events.ToolCall{Tool: tool, Arguments: arguments, Outcome: events.Unknown}, tool != ""
 }
 
-// messages decodes a list of messages and hands on each. Errors name the field from the root of the run.
+// messages decodes a list of messages and calls each for every message. Errors name the field from the root of the run.
 func messages(field string, list []json.RawMessage, each func(*message) error) error {
 	for i, raw := range list {
 		var m message
@@ -273,7 +273,7 @@ func messages(field string, list []json.RawMessage, each func(*message) error) e
 	return nil
 }
 
-// text is the text of a string, of null, or of a list of parts such as {"type":"text","text":"…"}.
+// text returns the text of a JSON string, of null, or of a list of parts such as {"type":"text","text":"…"}.
 func text(field string, raw json.RawMessage) (string, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] == 'n' {
@@ -298,7 +298,7 @@ func text(field string, raw json.RawMessage) (string, error) {
 	return s, nil
 }
 
-// decode is json.Unmarshal with errors that name the field.
+// decode calls json.Unmarshal and returns errors that name the field.
 func decode(raw []byte, v any) error {
 	err := json.Unmarshal(raw, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {

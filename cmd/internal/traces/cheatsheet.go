@@ -17,8 +17,8 @@ type cheatResult struct {
 	} `json:"steps"`
 }
 
-// cheatsheet is a run that Dynamic Cheatsheet recorded: right where answer and target are the same text. The cheatsheet
-// is another system's playbook, and is left out.
+// cheatsheet parses a run of Dynamic Cheatsheet. The outcome is success if answer and target are the same text. The
+// recorded cheatsheet is the playbook of another system and is left out.
 func cheatsheet(raw []byte) (*run, error) {
 	var r cheatResult
 	if err := decode(raw, &r); err != nil {

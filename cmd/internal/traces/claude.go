@@ -11,13 +11,13 @@ import (
 	"debrief/events/chat"
 )
 
-// claudeSession is a session of Claude Code up to a result event, or a transcript. A result of success says that the
-// agent came to an end, which nothing has verified, so the outcome is unknown; one of error says that it did not.
-// Streams have no event for the prompt: their runs have no question.
+// claudeSession builds a run from a session of Claude Code up to a result event, or from a transcript. A result event
+// "success" only means that the agent finished; the answer was not verified, so the outcome is unknown. With a result event
+// "error" the outcome is failure. Streams contain no event for the prompt, so their runs have no question.
 type claudeSession struct {
 	conversation
-	run     events.Execution // what is not in the conversation
-	message string           // id of the assistant's message that came last; its blocks come one an event
+	run     events.Execution // the fields that are not part of the conversation
+	message string           // id of the last assistant message; each of its blocks is a separate event
 }
 
 // claudeEvent is a line of a stream or a transcript.
@@ -65,35 +65,35 @@ func (c *claudeSession) add(s *shape, raw []byte) error {
 	}
 	c.run.Session = cmp.Or(l.SessionID, l.SessionIDOfFile)
 	if c.run.Started.IsZero() {
-		c.run.Started = at(l.Timestamp)
+		c.run.Started = parseTime(l.Timestamp)
 	}
 	switch s.Type {
 	case "system":
 		c.run.Model = cmp.Or(l.Model, c.run.Model)
 		return nil
 	case "result":
-		return c.result(&l)
+		return c.addResultEvent(&l)
 	}
 	parts, err := blocks("message.content", l.Message.Content)
 	if err != nil {
 		return err
 	}
 	if s.Type == "user" {
-		c.heard(parts)
+		c.addUserTurn(parts)
 		return nil
 	}
-	return c.spoke(&l, parts)
+	return c.addAssistantTurn(&l, parts)
 }
 
-// synthetic is the model of what Claude Code says in the assistant's name.
-const synthetic = "<synthetic>"
+// syntheticModel is the model name of messages that Claude Code itself adds as the assistant.
+const syntheticModel = "<synthetic>"
 
-func (c *claudeSession) spoke(l *claudeEvent, parts []block) error {
+func (c *claudeSession) addAssistantTurn(l *claudeEvent, parts []block) error {
 	m := &l.Message
-	if m.Model == synthetic {
+	if m.Model == syntheticModel {
 		return nil
 	}
-	step := events.Step{Text: said(parts), At: at(l.Timestamp)}
+	step := events.Step{Text: textOf(parts), At: parseTime(l.Timestamp)}
 	var ids []string
 	for i, p := range parts {
 		if p.Type != "tool_use" {
@@ -105,20 +105,20 @@ func (c *claudeSession) spoke(l *claudeEvent, parts []block) error {
 		ids = append(ids, p.ID)
 		step.Calls = append(step.Calls, events.ToolCall{Tool: p.Name, Arguments: string(p.Input), Outcome: events.Unknown})
 	}
-	on := m.ID != "" && m.ID == c.message
-	if !on && step.Text == "" && len(ids) == 0 { // a thought
+	continued := m.ID != "" && m.ID == c.message
+	if !continued && step.Text == "" && len(ids) == 0 { // a thinking block
 		return nil
 	}
-	c.turn(on, step, ids)
+	c.addTurn(continued, step, ids)
 	c.message = m.ID
 	c.run.Model = cmp.Or(c.run.Model, m.Model)
 	return nil
 }
 
-// declined is how Claude Code reports, as an error of the tool, that a person did not let the agent call it.
-const declined = "The user doesn't want to "
+// declinedPrefix begins the tool error with which Claude Code reports that a person refused the call.
+const declinedPrefix = "The user doesn't want to "
 
-func (c *claudeSession) heard(parts []block) {
+func (c *claudeSession) addUserTurn(parts []block) {
 	for _, p := range parts {
 		if p.Type != "tool_result" {
 			continue
@@ -129,20 +129,20 @@ func (c *claudeSession) heard(parts []block) {
 		}
 		outcome := events.Success
 		switch {
-		case p.IsError && strings.HasPrefix(output, declined):
+		case p.IsError && strings.HasPrefix(output, declinedPrefix):
 			outcome = events.Unknown
 		case p.IsError || strings.HasPrefix(output, "<tool_use_error>"):
 			outcome = events.Failure
 		}
-		c.returned(p.ToolUseID, "", output, outcome)
+		c.addResultByID(p.ToolUseID, "", output, outcome)
 	}
-	if text := said(parts); text != "" {
+	if text := textOf(parts); text != "" {
 		c.user(text)
-		c.message = "" // what the assistant says next is another turn
+		c.message = "" // the next assistant message is a new turn
 	}
 }
 
-func (c *claudeSession) result(l *claudeEvent) error {
+func (c *claudeSession) addResultEvent(l *claudeEvent) error {
 	if answer, err := text("result", l.Result); err == nil && answer != "" {
 		c.answer = answer
 	}
@@ -150,12 +150,12 @@ func (c *claudeSession) result(l *claudeEvent) error {
 	if l.IsError || strings.HasPrefix(l.Subtype, "error") {
 		c.run.Outcome.Label, c.run.Outcome.By = events.Failure, ClaudeCode
 	}
-	c.run.Duration = seconds(l.DurationMS / float64(time.Second/time.Millisecond))
+	c.run.Duration = validDuration(l.DurationMS / float64(time.Second/time.Millisecond))
 	c.run.Usage = chat.Usage{
-		Calls:        count(l.NumTurns),
-		InputTokens:  count(l.Usage.Input + l.Usage.CacheRead + l.Usage.CacheWrite),
-		OutputTokens: count(l.Usage.Output),
-		Cost:         price(l.Cost),
+		Calls:        validCount(l.NumTurns),
+		InputTokens:  validCount(l.Usage.Input + l.Usage.CacheRead + l.Usage.CacheWrite),
+		OutputTokens: validCount(l.Usage.Output),
+		Cost:         validCost(l.Cost),
 	}
 	return nil
 }
@@ -165,8 +165,8 @@ func (c *claudeSession) end() (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.place = printable(c.run.Session)
-	r.Session, r.Started, r.Duration = bounded(c.run.Session, 256), c.run.Started, c.run.Duration
+	r.name = printable(c.run.Session)
+	r.Session, r.Started, r.Duration = shorten(c.run.Session, 256), c.run.Started, c.run.Duration
 	r.Usage, r.Model = c.run.Usage, c.run.Model
 	if c.run.Outcome.Label != "" {
 		r.Outcome = c.run.Outcome

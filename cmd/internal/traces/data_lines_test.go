@@ -11,10 +11,10 @@ import (
 	"debrief/events"
 )
 
-// tally is what a recording comes to.
+// tally holds the counts of a recording.
 type tally struct{ runs, steps, calls, failed, succeeded, repaired int }
 
-// taken is the tally of what this package reads.
+// taken returns the counts of the executions that this package reads.
 func taken(t *testing.T, name string, raw []byte) (sum tally, all []*events.Execution) {
 	t.Helper()
 	report, err := traces.Read(t.Context(), "book", name, bytes.NewReader(raw), func(e *events.Execution) error {
@@ -41,7 +41,7 @@ func taken(t *testing.T, name string, raw []byte) (sum tally, all []*events.Exec
 
 type object = map[string]any
 
-// objects are the objects in lines, each from its first brace.
+// objects returns the objects of a file with one per line, each from its first brace.
 func objects(t *testing.T, raw []byte) (all []object, junk int) {
 	t.Helper()
 	for line := range strings.Lines(string(raw)) {
@@ -57,7 +57,7 @@ func objects(t *testing.T, raw []byte) (all []object, junk int) {
 	return all, junk
 }
 
-func TestOpenClawDataIsReadWhole(t *testing.T) {
+func TestOpenClawDataIsComplete(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]tally{ // found by reading the files
 		"b3db607f-7ae8-4089-b806-44800e961672": {runs: 1, steps: 11, calls: 3, failed: 2, repaired: 1},
@@ -104,7 +104,7 @@ func TestOpenClawDataIsReadWhole(t *testing.T) {
 			t.Errorf("%s: got session %q, task %q, question %.40q", name, e.Session, e.TaskID, e.Question)
 		}
 		if text := fmt.Sprintf("%+v", all[0]); strings.Contains(text, "According to the instructions") || strings.Contains(text, "✅ New session started") {
-			t.Errorf("%s: has what nobody said", name)
+			t.Errorf("%s: contains text that is not in the recording", name)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestDynamicCheatsheetDataIsScoredByText(t *testing.T) {
 	}
 }
 
-// The other recordings of the folder are counted in the same way; data_test.go looks at them call by call.
+// TestTauBenchAndSWEAgentDataAreCounted compares the counts of the other recordings; data_test.go compares each call.
 func TestTauBenchAndSWEAgentDataAreCounted(t *testing.T) {
 	t.Parallel()
 	var counted tally
@@ -172,7 +172,7 @@ func TestTauBenchAndSWEAgentDataAreCounted(t *testing.T) {
 		t.Errorf("got %+v, counted %+v", got, counted)
 	}
 
-	for name, want := range map[string]tally{ // errors found by reading the files: see TestSWEAgentDataIsReadWhole
+	for name, want := range map[string]tally{ // errors found by reading the files: see TestSWEAgentDataIsComplete
 		"ctf-crypto-katy":                   {failed: 1},
 		"ctf-web-i-got-id":                  {},
 		"function-calling-simple":           {},

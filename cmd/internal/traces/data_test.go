@@ -17,8 +17,8 @@ import (
 	"debrief/reflector"
 )
 
-// The tests here read recordings of other projects, which are kept beside the checkout and not in it. What the package
-// makes of them is compared with counts taken from the raw JSON by other means.
+// The tests here read recordings of other projects, which are stored outside the checkout. They compare the executions with
+// counts from the raw JSON that do not use this package.
 
 func dataFile(t *testing.T, name string) []byte {
 	t.Helper()
@@ -50,7 +50,7 @@ func calls(e *events.Execution) (all []events.ToolCall) {
 	return all
 }
 
-// rawRun is a tau-bench run as its file has it. Its calls are one a message, each answered by the next message.
+// rawRun is a tau-bench run from the raw file. Each message has at most one call, and the next message is its result.
 type rawRun struct {
 	Reward float64
 	Traj   []struct {
@@ -75,7 +75,7 @@ func rawRuns(t *testing.T) ([]byte, []rawRun) {
 	return raw, runs
 }
 
-func TestTauBenchDataIsReadWhole(t *testing.T) {
+func TestTauBenchDataIsComplete(t *testing.T) {
 	t.Parallel()
 	raw, runs := rawRuns(t)
 	got := read(t, tauFile, raw)
@@ -138,7 +138,7 @@ func TestTauBenchDataIsReadWhole(t *testing.T) {
 	t.Logf("%d runs, %d succeeded, %d steps, %d calls, %d of them failed", len(got), succeeded, steps, total, failed)
 }
 
-func TestSWEAgentDataIsReadWhole(t *testing.T) {
+func TestSWEAgentDataIsComplete(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name     string
@@ -214,7 +214,7 @@ func TestSWEAgentDataIsReadWhole(t *testing.T) {
 	}
 }
 
-// votes is how often a finding was seen, by the outcome of the run.
+// votes counts a finding by the outcome of the run.
 type votes struct{ helpful, harmful, neutral int }
 
 func (v votes) runs() int { return v.helpful + v.harmful + v.neutral }
@@ -230,8 +230,8 @@ func (v *votes) count(vote events.Vote) {
 	}
 }
 
-// TestRulesOnTauBench sums up what the rules find in 150 real runs, as a Curator would, and counts three findings of
-// each rule again from the raw file, with none of the code under test.
+// TestRulesOnTauBench adds up the findings of the rules in 150 real runs, as a Curator would. It counts three findings of
+// each rule again from the raw file, without the code under test.
 func TestRulesOnTauBench(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -315,7 +315,7 @@ func before(r rawRun, a, b string) bool {
 	return i >= 0 && j >= 0 && i < j
 }
 
-// gaveUp: the tool answered with the error, and no call of it after that had another answer than an error.
+// gaveUp reports whether the tool returned the error and all its later calls failed.
 func gaveUp(r rawRun, tool string, answer *regexp.Regexp) bool {
 	list := rawCalls(r)
 	for i, c := range list {
@@ -328,7 +328,7 @@ func gaveUp(r rawRun, tool string, answer *regexp.Regexp) bool {
 	return false
 }
 
-// repeated: two calls are equal but for the spelling of their JSON, and only tools that read are called between them.
+// repeated reports whether two calls have equal arguments, with only calls of read-only tools between them.
 func repeated(r rawRun, tool string) bool {
 	changing := regexp.MustCompile(`^(book|cancel|update|send|transfer)_`)
 	list := rawCalls(r)
@@ -353,7 +353,7 @@ func parsed(arguments string) (m map[string]any) {
 	return m
 }
 
-// top logs what a person would want to see of the sums.
+// top logs the most frequent findings.
 func top(t *testing.T, sums map[string]*votes, texts map[string]string) {
 	byRule := map[string][]string{}
 	for k := range sums {

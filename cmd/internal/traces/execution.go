@@ -12,8 +12,8 @@ import (
 	"debrief/events/chat"
 )
 
-// written is an execution as its line has it; see the package documentation.
-type written struct {
+// executionLine is a line in the execution format; see the package documentation.
+type executionLine struct {
 	ID        events.ID       `json:"id"`
 	TaskID    json.RawMessage `json:"task_id"`
 	Session   string          `json:"session"`
@@ -29,17 +29,17 @@ type written struct {
 	Duration  time.Duration   `json:"duration_ns"`
 	Steps     []events.Step   `json:"steps"`
 	Origin    events.Origin   `json:"origin"`
-	verdict
+	recordedOutcome
 }
 
-// execution is the run in a line of our own form.
+// execution parses a line in the execution format.
 func execution(raw []byte) (*run, error) {
-	var w written
+	var w executionLine
 	if err := decode(raw, &w); err != nil {
 		return nil, err
 	}
 	if len(w.Steps) == 0 && strings.TrimSpace(w.Answer) == "" {
-		return nil, errors.New("fields steps, answer: are empty, there is nothing that was done")
+		return nil, errors.New("fields steps, answer: both are empty, want at least one")
 	}
 	outcome, err := w.outcome("")
 	if err != nil {
@@ -48,7 +48,7 @@ func execution(raw []byte) (*run, error) {
 	e := &events.Execution{
 		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Purpose: w.Purpose, Reasoning: w.Reasoning, Answer: w.Answer,
 		Steps: w.Steps, Outcome: outcome, Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
-		Usage:  chat.Usage{Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens), Cost: price(w.Usage.Cost)},
+		Usage:  chat.Usage{Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens), Cost: validCost(w.Usage.Cost)},
 		Origin: events.Origin{Source: w.Origin.Source, Task: w.Origin.Task},
 	}
 	for i := range e.Steps {
@@ -58,32 +58,32 @@ func execution(raw []byte) (*run, error) {
 	}
 	task := ""
 	if len(w.TaskID) > 0 && string(w.TaskID) != "null" {
-		if task, err = word("task_id", w.TaskID); err != nil {
+		if task, err = parseID("task_id", w.TaskID); err != nil {
 			return nil, err
 		}
 	}
 	if w.ID != "" {
 		if task == "" {
-			return nil, errors.New("field task_id: is missing, an execution with an id has one")
+			return nil, errors.New("field task_id: is missing, required with field id")
 		}
-		if e.Origin.Round = w.Origin.Round; e.Origin.Round < 0 || e.Origin.Round > events.MaxTries {
-			return nil, fmt.Errorf("field origin.round: must be between 0 and %d, got %d", events.MaxTries, e.Origin.Round)
+		if e.Origin.Round = w.Origin.Round; e.Origin.Round < 0 || e.Origin.Round > events.MaxPreviousRounds {
+			return nil, fmt.Errorf("field origin.round: must be between 0 and %d, got %d", events.MaxPreviousRounds, e.Origin.Round)
 		}
 		if e.TaskID = task; json.Unmarshal(w.TaskID, &task) == nil {
-			e.TaskID = task // to the letter
+			e.TaskID = task // the exact string, not the printable form
 		}
-		return &run{Execution: e, named: true}, nil
+		return &run{Execution: e, hasTaskID: true}, nil
 	}
 	e.Origin.Task = cmp.Or(e.Origin.Task, task)
-	return &run{Execution: e, place: task}, nil
+	return &run{Execution: e, name: task}, nil
 }
 
-// checkStep checks a step that anybody may have written, and fills in what may be left out. Errors name the field in it.
+// checkStep validates a step and sets the defaults of optional fields. Errors name the field of the step.
 func checkStep(s *events.Step) error {
 	if s.Speaker = cmp.Or(s.Speaker, "assistant"); s.Speaker != "assistant" && s.Speaker != "user" {
 		return fmt.Errorf("speaker: got %.40q, want assistant or user", s.Speaker)
 	}
-	s.Record = nil // made of the step when it is needed
+	s.Record = nil // derived from the step when it is needed
 	for i := range s.Calls {
 		c := &s.Calls[i]
 		if c.Tool == "" {

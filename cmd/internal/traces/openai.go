@@ -11,15 +11,15 @@ import (
 	"debrief/events/chat"
 )
 
-// chatLog is a conversation on OpenAI's chat wire as people keep it: an example for fine-tuning, or a request with what
-// was answered. How well it went may stand beside it.
+// chatLog is a recorded conversation of OpenAI's chat API: an example for fine-tuning, or a request with its response. It may
+// have an outcome.
 type chatLog struct {
 	ID       json.RawMessage   `json:"id"`
 	Model    string            `json:"model"`
 	Messages []json.RawMessage `json:"messages"`
 	Choices  []choice          `json:"choices"`
 	Usage    usage             `json:"usage"`
-	verdict
+	recordedOutcome
 	Metadata json.RawMessage `json:"metadata"`
 
 	Request struct {
@@ -43,14 +43,14 @@ type usage struct {
 	Completion float64 `json:"completion_tokens"`
 }
 
-// verdict is how well a run went: the first field that is there.
-type verdict struct {
+// recordedOutcome holds the fields for the outcome of a run. The first one that is set is used.
+type recordedOutcome struct {
 	Outcome json.RawMessage `json:"outcome"`
 	Reward  json.RawMessage `json:"reward"`
 	Score   json.RawMessage `json:"score"`
 }
 
-// chatObject is the run in an object with messages.
+// chatObject parses an object with the messages of a run.
 func chatObject(raw []byte) (*run, error) {
 	var l chatLog
 	if err := decode(raw, &l); err != nil {
@@ -65,7 +65,7 @@ func chatObject(raw []byte) (*run, error) {
 		return nil, err
 	}
 	for _, choices := range [][]choice{l.Response.Choices, l.Choices} {
-		if len(choices) > 0 && choices[0].Message != nil { // the others were not gone on with
+		if len(choices) > 0 && choices[0].Message != nil { // the conversation continued with the first choice
 			if err := messages("choices", []json.RawMessage{choices[0].Message}, c.add); err != nil {
 				return nil, err
 			}
@@ -78,9 +78,9 @@ func chatObject(raw []byte) (*run, error) {
 	}
 	var about struct {
 		ID json.RawMessage `json:"id"`
-		verdict
+		recordedOutcome
 	}
-	_ = json.Unmarshal(l.Metadata, &about) // it may hold anything
+	_ = json.Unmarshal(l.Metadata, &about) // metadata has no fixed form
 	if r.Outcome, err = l.outcome(OpenAIChat); err != nil {
 		return nil, err
 	}
@@ -90,19 +90,19 @@ func chatObject(raw []byte) (*run, error) {
 		r.Outcome = other
 	}
 	for _, id := range []json.RawMessage{l.ID, about.ID, l.Response.ID} {
-		if r.place, err = word("id", id); err == nil {
+		if r.name, err = parseID("id", id); err == nil {
 			break
 		}
 	}
 	r.Model = cmp.Or(l.Response.Model, l.Model, l.Request.Model)
 	r.Usage = chat.Usage{
-		InputTokens:  count(l.Usage.Prompt + l.Response.Usage.Prompt),
-		OutputTokens: count(l.Usage.Completion + l.Response.Usage.Completion),
+		InputTokens:  validCount(l.Usage.Prompt + l.Response.Usage.Prompt),
+		OutputTokens: validCount(l.Usage.Completion + l.Response.Usage.Completion),
 	}
 	return r, nil
 }
 
-// chatMessages is a run whose messages stand alone.
+// chatMessages builds a run from objects that are single messages.
 type chatMessages struct{ conversation }
 
 func (c *chatMessages) add(_ *shape, raw []byte) error {
@@ -115,13 +115,14 @@ func (c *chatMessages) add(_ *shape, raw []byte) error {
 
 func (c *chatMessages) end() (*run, error) { return c.execution() }
 
-// toolFailed is how tools that nobody watches over report an error: by its first word, or in an object.
+// toolFailed reports whether a tool's output looks like an error: by its first word, or as an object with an error.
 func toolFailed(_, output string) bool {
 	return strings.HasPrefix(output, "Error") || strings.HasPrefix(output, "error:") || reportsError(output)
 }
 
-// outcome is what the verdict comes to; where none is given it is unknown.
-func (v *verdict) outcome(by string) (events.Outcome, error) {
+// outcome returns the recorded outcome, or Unknown without any field. If the field does not name an evaluator, it uses
+// by.
+func (v *recordedOutcome) outcome(by string) (events.Outcome, error) {
 	for _, field := range []struct {
 		name string
 		raw  json.RawMessage
@@ -129,7 +130,7 @@ func (v *verdict) outcome(by string) (events.Outcome, error) {
 		if len(field.raw) == 0 || string(field.raw) == "null" {
 			continue
 		}
-		o, err := judged(field.raw)
+		o, err := parseOutcome(field.raw)
 		if err != nil {
 			return o, fmt.Errorf("field %s%w", field.name, err)
 		}
@@ -141,8 +142,9 @@ func (v *verdict) outcome(by string) (events.Outcome, error) {
 	return events.Outcome{Label: events.Unknown}, nil
 }
 
-// judged is an outcome: the object, a label, a score or a truth value. Errors go on behind the name of the field.
-func judged(raw json.RawMessage) (events.Outcome, error) {
+// parseOutcome parses an outcome: an object, a label, a score or a boolean. An error starts with ":", to be appended to the
+// name of the field.
+func parseOutcome(raw json.RawMessage) (events.Outcome, error) {
 	var o struct {
 		Score    *float64     `json:"score"`
 		Label    events.Label `json:"label"`
@@ -177,5 +179,5 @@ func judged(raw json.RawMessage) (events.Outcome, error) {
 		out.Label = events.Unknown
 		return out, nil
 	}
-	return out, fmt.Errorf(": label %.40q is none of success, partial, failure, unknown", string(out.Label))
+	return out, fmt.Errorf(": label must be success, partial, failure or unknown, got %.40q", string(out.Label))
 }

@@ -8,11 +8,11 @@ import (
 	"debrief/events"
 )
 
-// clawSession is an OpenClaw session. Nothing in it says how well it went. Turns that were taken back are read where they
-// stand: the file is what happened.
+// clawSession builds a run from an OpenClaw session. A session does not contain an outcome. Turns that the user reverted are
+// kept, because the agent did act on them.
 type clawSession struct {
 	conversation
-	run events.Execution // what is not in the conversation
+	run events.Execution // the fields that are not part of the conversation
 }
 
 // clawEvent is a line of a session.
@@ -26,7 +26,7 @@ type clawEvent struct {
 		ToolCallID string          `json:"toolCallId"`
 		ToolName   string          `json:"toolName"`
 		IsError    bool            `json:"isError"`
-		Details    json.RawMessage `json:"details"` // the tool's own
+		Details    json.RawMessage `json:"details"` // depends on the tool
 		Usage      struct {
 			Input, Output, CacheRead, CacheWrite float64
 			Cost                                 struct{ Total float64 }
@@ -34,8 +34,8 @@ type clawEvent struct {
 	} `json:"message"`
 }
 
-// delivered is the model of what the gateway says in the assistant's name.
-const delivered = "delivery-mirror"
+// mirrorModel is the model name of messages that the gateway adds as the assistant.
+const mirrorModel = "delivery-mirror"
 
 func (c *clawSession) add(s *shape, raw []byte) error {
 	var l clawEvent
@@ -44,7 +44,7 @@ func (c *clawSession) add(s *shape, raw []byte) error {
 	}
 	m := &l.Message
 	if s.Type == "session" {
-		c.run.Session, c.run.Started = l.ID, at(l.Timestamp)
+		c.run.Session, c.run.Started = l.ID, parseTime(l.Timestamp)
 		return nil
 	}
 	parts, err := blocks("message.content", m.Content)
@@ -53,16 +53,16 @@ func (c *clawSession) add(s *shape, raw []byte) error {
 	}
 	switch {
 	case m.Role == "user":
-		c.user(said(parts))
+		c.user(textOf(parts))
 	case m.Role == "toolResult":
 		outcome, report := events.Success, clawReport(m.Details)
-		if m.IsError || report.failed() || m.Details == nil && reportsError(said(parts)) {
+		if m.IsError || report.failed() || m.Details == nil && reportsError(textOf(parts)) {
 			outcome = events.Failure
 		}
-		call := c.returned(m.ToolCallID, m.ToolName, said(parts), outcome)
-		call.Duration = seconds(report.DurationMs / 1000)
-	case m.Role == "assistant" && m.Model != delivered:
-		step := events.Step{Text: said(parts), At: at(l.Timestamp)}
+		call := c.addResultByID(m.ToolCallID, m.ToolName, textOf(parts), outcome)
+		call.Duration = validDuration(report.DurationMs / 1000)
+	case m.Role == "assistant" && m.Model != mirrorModel:
+		step := events.Step{Text: textOf(parts), At: parseTime(l.Timestamp)}
 		var ids []string
 		for i, p := range parts {
 			if p.Type != "toolCall" {
@@ -74,15 +74,15 @@ func (c *clawSession) add(s *shape, raw []byte) error {
 			ids = append(ids, p.ID)
 			step.Calls = append(step.Calls, events.ToolCall{Tool: p.Name, Arguments: string(p.Arguments), Outcome: events.Unknown})
 		}
-		c.turn(false, step, ids)
+		c.addTurn(false, step, ids)
 		u := &c.run.Usage
 		u.Calls++
-		u.InputTokens += count(m.Usage.Input + m.Usage.CacheRead + m.Usage.CacheWrite)
-		u.OutputTokens += count(m.Usage.Output)
-		u.Cost += price(m.Usage.Cost.Total)
+		u.InputTokens += validCount(m.Usage.Input + m.Usage.CacheRead + m.Usage.CacheWrite)
+		u.OutputTokens += validCount(m.Usage.Output)
+		u.Cost += validCost(m.Usage.Cost.Total)
 		c.run.Model = cmp.Or(m.Model, c.run.Model)
 	}
-	return nil // other roles are the harness's
+	return nil // messages of other roles are from the harness
 }
 
 func (c *clawSession) end() (*run, error) {
@@ -90,12 +90,12 @@ func (c *clawSession) end() (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.place = printable(c.run.Session)
-	r.Session, r.Started, r.Usage, r.Model = bounded(c.run.Session, 256), c.run.Started, c.run.Usage, c.run.Model
+	r.name = printable(c.run.Session)
+	r.Session, r.Started, r.Usage, r.Model = shorten(c.run.Session, 256), c.run.Started, c.run.Usage, c.run.Model
 	return r, nil
 }
 
-// clawDetails is what OpenClaw's own tools say of themselves.
+// clawDetails are the details of the results of OpenClaw's built-in tools.
 type clawDetails struct {
 	Status     string  `json:"status"`
 	ExitCode   float64 `json:"exitCode"`

@@ -17,7 +17,7 @@ import (
 	"debrief/events/chat"
 )
 
-// one is the only run of a file that has no problem.
+// one returns the only run of a file without problems.
 func one(t *testing.T, text string) *events.Execution {
 	t.Helper()
 	got, report, err := read(t, "f.jsonl", text)
@@ -57,7 +57,7 @@ func TestClaudeCodeStreams(t *testing.T) {
 		{Speaker: "user", Text: "Leave b alone."},
 		{Speaker: "assistant", Text: "Done."},
 	}
-	// What a user says after a prompt that is not in the stream is taken for an answer, not for the prompt.
+	// The stream does not contain the prompt. A later user message must not become the question.
 	if !reflect.DeepEqual(e.Steps, want) {
 		t.Errorf("got  %+v\nwant %+v", e.Steps, want)
 	}
@@ -104,8 +104,8 @@ func TestClaudeCodeTranscripts(t *testing.T) {
 	}
 }
 
-// Sessions whose lines take turns are apart, and what follows a result is another run.
-func TestSessionsOfOneFileAreApart(t *testing.T) {
+// TestInterleavedSessions checks that interleaved sessions are separate runs, and that events after a result start a new run.
+func TestInterleavedSessions(t *testing.T) {
 	t.Parallel()
 	say := func(session, text string) string {
 		return fmt.Sprintf(`{"type":"assistant","session_id":%q,"message":{"id":%q,"content":[{"type":"text","text":%q}]}}`, session, text, text) + "\n"
@@ -154,7 +154,7 @@ func TestOpenClawSessions(t *testing.T) {
 	if want := (chat.Usage{Calls: 2, InputTokens: 14, OutputTokens: 2, Cost: 0.5}); e.Usage != want || e.Model != "m" {
 		t.Errorf("got usage %+v, model %q", e.Usage, e.Model)
 	}
-	// A session event begins the next run.
+	// A session event starts the next run.
 	if got, _, err := read(t, "f", text+strings.ReplaceAll(text, "c-1", "c-2")); err != nil || len(got) != 2 || got[1].Session != "c-2" {
 		t.Errorf("got %d runs, error %v", len(got), err)
 	}
@@ -203,7 +203,7 @@ func TestOpenAIChat(t *testing.T) {
 	}
 	for field, problem := range map[string]string{
 		`"score":87`:              "field score: a score must be between 0 and 1, got 87",
-		`"outcome":"great"`:       `field outcome: label "great" is none of success, partial, failure, unknown`,
+		`"outcome":"great"`:       `field outcome: label must be success, partial, failure or unknown, got "great"`,
 		`"reward":[]`:             "field reward: want an object with score and label",
 		`"metadata":{"score":-1}`: "metadata: field score: a score",
 	} {
@@ -233,7 +233,7 @@ func TestDynamicCheatsheetResults(t *testing.T) {
 	}
 }
 
-func TestExecutionsAsPeopleWriteThem(t *testing.T) {
+func TestExecutionsWrittenByHand(t *testing.T) {
 	t.Parallel()
 	e := one(t, `{"task_id":"berth/7","question":"q","answer":"4","target":"4","shown":[{"id":"b-1","content":"x"}],"cited":["b-1"],"manifest":{"trials":[{"bullet_id":"b-1","arm":1}]},"steps":[{"text":"hm","tool_calls":[{"tool":"find","output":"4"},{"tool":"find","outcome":"timeout","duration_ns":-5}]},{"speaker":"user","text":"yes"}],"outcome":"success","usage":{"calls":-3,"cost":1}}`)
 	want := []events.Step{
@@ -247,19 +247,19 @@ func TestExecutionsAsPeopleWriteThem(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 
-	// What was made here keeps its name, so that it is known where it is stored.
+	// An execution of Debrief keeps its id, so that it can be found where it is stored.
 	id := events.ExecutionID("book", "a/b", 2)
 	if e := one(t, fmt.Sprintf(`{"handle":"17-ab12cd34","id":%q,"task_id":"a/b","origin":{"round":2,"run":"r"},"question":"q","answer":"a","outcome":{"score":0,"label":"unknown"},"playbook_version":3}`, id)); e.ID != id || e.TaskID != "a/b" {
 		t.Errorf("got id %s of task %q, want %s", e.ID, e.TaskID, id)
 	}
 
 	for text, problem := range map[string]string{
-		`{"question":"q","steps":[]}`:                                                  "fields steps, answer: are empty",
+		`{"question":"q","steps":[]}`:                                                  "fields steps, answer: both are empty",
 		`{"question":"q","steps":[{"speaker":"narrator"}]}`:                            `steps[0].speaker: got "narrator", want assistant or user`,
 		`{"question":"q","steps":[{"tool_calls":[{}]}]}`:                               "steps[0].tool_calls[0].tool: is missing",
 		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"so-so"}]}]}`:   `steps[0].tool_calls[0].outcome: got "so-so"`,
 		`{"question":"q","answer":"a","outcome":2}`:                                    "field outcome: a score must be between 0 and 1, got 2",
-		`{"question":"q","answer":"a","purpose":"fun"}`:                                `purpose: "fun" is neither learn nor evaluate`,
+		`{"question":"q","answer":"a","purpose":"fun"}`:                                `purpose: must be learn or evaluate, got "fun"`,
 		`{"question":7,"answer":"a"}`:                                                  "field question: got a JSON number, want string",
 		`{"question":"q","answer":"a","id":"x"}`:                                       "field task_id: is missing",
 		`{"question":"q","answer":"a","id":"x","task_id":"t","origin":{"round":1e9}}`:  "field origin.round: got a JSON number 1e9",
@@ -272,13 +272,13 @@ func TestExecutionsAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithALineCostsThatLine(t *testing.T) {
+func TestInvalidLinesAreSkipped(t *testing.T) {
 	t.Parallel()
 	line := func(q string) string { return fmt.Sprintf(`{"question":%q,"answer":"a"}`, q) }
 	text := "\n" + line("1") + "\r\n\n" + `{"question":"torn` + "\n" + "\x00\x00/junk" + line("2") + "\n" + line(strings.Repeat("x", 2000)) + "\n17\n" +
 		`{"type":"note"}` + "\n" + `{"other":1}` + "\n" + line("3") + "\n" + `{"question":"half`
 	var got []string
-	f := file{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error { got = append(got, e.Question); return nil }}
+	f := fileReader{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error { got = append(got, e.Question); return nil }}
 	if err := f.read(t.Context(), strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -287,9 +287,9 @@ func TestWhatIsWrongWithALineCostsThatLine(t *testing.T) {
 	}
 	want := []Problem{
 		{Line: 4, Reason: "not valid JSON: unexpected end of JSON input"},
-		{Line: 6, Reason: "is too large: 2029 bytes, want at most 1000"},
+		{Line: 6, Reason: "too large: 2029 bytes, limit 1000"},
 		{Line: 7, Reason: "got a JSON number, want an object"},
-		{Line: 9, Reason: "its fields are those of no recording that is read here"},
+		{Line: 9, Reason: "unknown format: the fields match no supported recording"},
 		{Line: 11, Reason: "not valid JSON: unexpected end of JSON input"},
 	}
 	if !reflect.DeepEqual(f.report.Problems, want) || f.report.Skipped != len(want) {
@@ -306,7 +306,7 @@ func TestUnfinishedRunsAreBounded(t *testing.T) {
 		return fmt.Sprintf(`{"type":"assistant","session_id":%q,"message":{"content":%q}}`, session, text) + "\n"
 	}
 	read := func(limit int, text string) (told []string, r Report) {
-		f := file{book: "book", limit: limit, fn: func(e *events.Execution) error {
+		f := fileReader{book: "book", limit: limit, fn: func(e *events.Execution) error {
 			told = append(told, fmt.Sprintf("%s:%d", e.Session, len(e.Steps)))
 			return nil
 		}}
@@ -316,17 +316,17 @@ func TestUnfinishedRunsAreBounded(t *testing.T) {
 		return told, f.report
 	}
 
-	// Of one that is too large nothing is learned, up to its end.
+	// A run that is too large is skipped up to its end.
 	large := strings.Repeat(say("a", strings.Repeat("x", 500)), 4)
 	told, r := read(2000, say("b", "1")+large+`{"type":"result","session_id":"a"}`+"\n"+say("a", "2")+say("b", "3"))
 	if want := []string{"b:2", "a:1"}; !reflect.DeepEqual(told, want) {
 		t.Errorf("got %q, want %q", told, want)
 	}
-	if len(r.Problems) != 1 || r.Problems[0].Line != 2 || !strings.Contains(r.Problems[0].Reason, "the run that begins here is too large") {
+	if len(r.Problems) != 1 || r.Problems[0].Line != 2 || !strings.Contains(r.Problems[0].Reason, "the run that starts here is too large") {
 		t.Errorf("got %+v", r.Problems)
 	}
 
-	// The one that was longest without a line makes room: for more of another, and for one more.
+	// The run without a line for longest is ended if the memory or the number of runs reaches the limit.
 	told, r = read(1400, say("c", "1")+say("b", strings.Repeat("x", 500))+say("a", strings.Repeat("x", 500))+say("c", "2")+say("a", "3")+say("b", "4"))
 	if want := []string{"b:1", "c:2", "a:2", "b:1"}; !reflect.DeepEqual(told, want) || r.Skipped != 0 {
 		t.Errorf("got %q, report %+v, want %q", told, r, want)
@@ -341,8 +341,8 @@ func TestUnfinishedRunsAreBounded(t *testing.T) {
 	}
 }
 
-// How the lines of a run are written does not change what it is called; what they say does.
-func TestNamesOfGatheredRuns(t *testing.T) {
+// TestIDsOfRunsInParts checks that the id of a run depends on its content and not on its white space.
+func TestIDsOfRunsInParts(t *testing.T) {
 	t.Parallel()
 	a := one(t, claude)
 	if b := one(t, strings.ReplaceAll(claude, `,"session_id"`, ` , "session_id"`)); a.ID != b.ID {
@@ -362,7 +362,7 @@ func fuzz(f *testing.F, seeds ...string) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		runs := 0
-		sink := file{book: "book", base: "fuzz", limit: 10_000, fn: func(e *events.Execution) error {
+		sink := fileReader{book: "book", base: "fuzz", limit: 10_000, fn: func(e *events.Execution) error {
 			runs++
 			if err := e.Validate(); err != nil {
 				t.Errorf("not valid: %v", err)
@@ -378,8 +378,8 @@ func fuzz(f *testing.F, seeds ...string) {
 		}}
 		err := sink.read(t.Context(), strings.NewReader(string(data)))
 		r := sink.report
-		if runs != r.Runs || err == nil && runs == 0 || len(r.Problems) > r.Skipped || len(r.Repairs) > r.Repaired || len(sink.open) > 0 && err == nil {
-			t.Errorf("%d runs, report %+v, %d open, error %v", runs, r, len(sink.open), err)
+		if runs != r.Runs || err == nil && runs == 0 || len(r.Problems) > r.Skipped || len(r.Repairs) > r.Repaired || len(sink.openRuns) > 0 && err == nil {
+			t.Errorf("%d runs, report %+v, %d open, error %v", runs, r, len(sink.openRuns), err)
 		}
 	})
 }
@@ -410,7 +410,7 @@ func FuzzExecutions(f *testing.F) {
 		`{"question":"q","steps":[{"tool_calls":[{"tool":"x","outcome":"error","duration_ns":5}]}],"outcome":0.5}`)
 }
 
-// Lines around the size of the reader's buffer are whole, however the bytes come.
+// TestLinesOfAnyLength checks lines of about the size of the reader's buffer, with reads of different sizes.
 func TestLinesOfAnyLength(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -17,20 +17,20 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
+	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/natskv"
 	"debrief/reflector"
 )
 
-// ruleOf is the rule that a key is of.
+// ruleOf returns the rule of a key.
 func ruleOf(key string) string {
 	name, _, _ := strings.Cut(key, "/")
 	return name
 }
 
-// TestWhatTheRulesSeeInCodingRuns: found by reading the five recordings. Nobody judged them, so patterns are told and
-// are no bullets.
-func TestWhatTheRulesSeeInCodingRuns(t *testing.T) {
+// TestFindingsInCodingRuns compares the findings with those from reading the five recordings. The runs have no outcome, so
+// the patterns do not become bullets.
+func TestFindingsInCodingRuns(t *testing.T) {
 	t.Parallel()
 	want := map[string]map[string][]string{ // by recording and rule: what is behind the rule in the keys
 		"ctf-crypto-katy": {
@@ -99,9 +99,9 @@ func TestWhatTheRulesSeeInCodingRuns(t *testing.T) {
 	}
 }
 
-// TestWhatTheRulesSeeInServiceRuns: how many of the 150 runs each rule fires on, and that the texts name what the keys
-// tell apart. What a customer's service never does, such as to install something, is not seen there.
-func TestWhatTheRulesSeeInServiceRuns(t *testing.T) {
+// TestFindingsInServiceRuns checks in how many of the 150 runs each rule has a finding, and that findings with different keys
+// have different texts. Rules for actions that do not occur in customer service, such as an installation, have none.
+func TestFindingsInServiceRuns(t *testing.T) {
 	t.Parallel()
 	raw, _ := rawRuns(t)
 	got := map[string]int{}
@@ -126,12 +126,12 @@ func TestWhatTheRulesSeeInServiceRuns(t *testing.T) {
 	}
 }
 
-// learned is the book that a Reflector and a Curator make of runs, one after the other.
+// learned returns the playbook that a Reflector and a Curator build from the runs, one run at a time.
 func learned(t *testing.T, runs []*events.Execution) *playbook.Playbook {
 	t.Helper()
 	conn, _ := bustest.Open(t, bus.Policy{Linger: time.Millisecond})
 	for _, e := range runs {
-		if _, err := conn.Publish(t.Context(), e, bus.Marks{}); err != nil {
+		if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,14 +150,14 @@ func learned(t *testing.T, runs []*events.Execution) *playbook.Playbook {
 	deadline := time.Now().Add(30 * time.Second)
 	await(t, conn, deadline, events.RoleReflector, events.StreamExecutions)
 	await(t, conn, deadline, events.RoleCurator, events.StreamReflections)
-	w, err := natskv.New(conn.JetStream()).Writer(t.Context(), "book")
+	w, err := deltalog.New(conn.JetStream()).Writer(t.Context(), "book")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w.State().Playbook()
 }
 
-// await waits until a role has settled all that its stream holds.
+// await waits until a role has processed all messages of its stream.
 func await(t *testing.T, conn *bus.Conn, deadline time.Time, role, stream string) {
 	t.Helper()
 	for {
@@ -179,7 +179,7 @@ func await(t *testing.T, conn *bus.Conn, deadline time.Time, role, stream string
 	}
 }
 
-// taskRun is a run of the raw file with what names it. The file has three runs of each of 50 tasks.
+// taskRun is a run of the raw file with its task and number. The file has three runs of each of 50 tasks.
 type taskRun struct {
 	rawRun
 	TaskID int `json:"task_id"`
@@ -197,10 +197,10 @@ func (r *taskRun) vote() (v votes) {
 
 func failed(c rawCall) bool { return strings.HasPrefix(c.output, "Error") }
 
-// TestBulletsOfTauBenchCarryTheirCounts makes a book of the 150 runs as 'debrief learn' does, and counts what speaks for
-// and against each bullet that rules have made, shown or not, again from the raw file, with none of the code under test:
-// no reader, no rules, no classifier.
-func TestBulletsOfTauBenchCarryTheirCounts(t *testing.T) {
+// TestBulletCountsOnTauBench builds a playbook from the 150 runs as 'debrief learn' does. It counts the runs for and against
+// each bullet of a rule, shown or not, again from the raw file, without the code under test: no reader, no rules, no
+// classifier.
+func TestBulletCountsOnTauBench(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -266,10 +266,10 @@ func TestBulletsOfTauBenchCarryTheirCounts(t *testing.T) {
 				t.Errorf("%s is shown at %v of %v", b.Rule.Key, want, base)
 			}
 			if says := fmt.Sprintf("%d of %d successful runs that used `%s` did, %d of %d failed ones", want.helpful, base.helpful, after, want.harmful, base.harmful); !strings.Contains(b.Content, says) {
-				t.Errorf("%s: %q does not say %q", b.Rule.Key, b.Content, says)
+				t.Errorf("%s: %q does not contain %q", b.Rule.Key, b.Content, says)
 			}
 		} else if says := fmt.Sprintf("(runs: %d, of which %d succeeded and %d failed)", want.runs(), want.helpful, want.harmful); !strings.Contains(b.Content, says) {
-			t.Errorf("%s: %q does not say %q", b.Rule.Key, b.Content, says)
+			t.Errorf("%s: %q does not contain %q", b.Rule.Key, b.Content, says)
 		}
 	}
 	for key, want := range pairs {
@@ -283,7 +283,7 @@ func TestBulletsOfTauBenchCarryTheirCounts(t *testing.T) {
 	t.Logf("shown %v of %v", shown, counted)
 }
 
-// recount is what sees the finding of a key in a run, and whether there is one.
+// recount returns a function that detects the finding of a key in a run. It returns false if there is none for the key.
 func recount(t *testing.T, key string) (func(*taskRun) bool, bool) {
 	t.Helper()
 	parts := strings.Split(key, "/")
@@ -326,7 +326,7 @@ func recount(t *testing.T, key string) (func(*taskRun) bool, bool) {
 	return nil, false
 }
 
-// answer is what matches the answers that a quotation stands for.
+// answer returns a pattern for the tool results that a quotation stands for.
 func answer(quote string) *regexp.Regexp {
 	p := regexp.QuoteMeta(quote)
 	for placeholder, pattern := range map[string]string{"<id>": `\S+`, "<n>": `[\d.,]+`, "<date>": `[\d-]+`, "<text>": `.+`} {
@@ -335,7 +335,7 @@ func answer(quote string) *regexp.Regexp {
 	return regexp.MustCompile(`^` + p + `$`)
 }
 
-// errorAgain: the tool gave the answer, its next call did not give it again, and what came of it is what the key says.
+// errorAgain reports whether the tool returned the error, the next call did not return it, and the result is that of the key.
 func errorAgain(r *taskRun, tool string, said *regexp.Regexp, what string) bool {
 	for i, c := range r.calls {
 		if c.tool != tool || !failed(c) || !said.MatchString(c.output) {
@@ -383,7 +383,7 @@ func errorAgain(r *taskRun, tool string, said *regexp.Regexp, what string) bool 
 	return false
 }
 
-// checked: a change was refused, something was looked up within four calls, and the change then worked.
+// checked reports whether a change was refused, a lookup followed within four calls, and the change then succeeded.
 func checked(r *taskRun, tool string, said *regexp.Regexp, with string) bool {
 	looks := regexp.MustCompile(`^(?:get|search|list)_|^calculate$`)
 	for i, c := range r.calls {
@@ -403,7 +403,7 @@ func checked(r *taskRun, tool string, said *regexp.Regexp, with string) bool {
 	return false
 }
 
-// different is how many calls of a tool with different arguments worked before anything was changed.
+// different returns the number of successful calls of a tool with different arguments before the first change.
 func different(r *taskRun, tool string) int {
 	changing := regexp.MustCompile(`^(?:book|cancel|update|send)_`)
 	var seen []map[string]any
@@ -419,7 +419,7 @@ func different(r *taskRun, tool string) int {
 	return len(seen)
 }
 
-// pairsAgain goes through the runs in order and holds each against the last one of its task that ended otherwise.
+// pairsAgain compares each run, in order, with the last run of its task that had another outcome.
 func pairsAgain(runs []*taskRun) map[string]votes {
 	type end struct {
 		task int
@@ -470,8 +470,8 @@ func pairsAgain(runs []*taskRun) map[string]votes {
 	return sums
 }
 
-// TestARunThatGotOverAnErrorCountsAsWhatItWas: in real runs that succeeded, tools failed on the way.
-func TestARunThatGotOverAnErrorCountsAsWhatItWas(t *testing.T) {
+// TestSuccessfulRunsWithFailedCalls uses real runs that succeeded although tool calls failed.
+func TestSuccessfulRunsWithFailedCalls(t *testing.T) {
 	t.Parallel()
 	raw, runs := rawRuns(t)
 	recovered := 0

@@ -11,17 +11,18 @@ import (
 	"debrief/cmd/internal/room"
 )
 
-// errTooLarge is returned when a value is longer than the limit. The scanner then stands behind it.
-var errTooLarge = errors.New("is too large")
+// errTooLarge is returned if a value is longer than the limit. The scanner can continue after the value.
+var errTooLarge = errors.New("too large")
 
-// scanner cuts a stream of JSON into values without understanding them. Unlike a json.Decoder it gets past a value
-// that is too large or malformed inside, as long as its quotes and brackets close, so that one bad run costs one run.
+// scanner splits a stream of JSON into values without decoding them. Unlike a json.Decoder it can continue after a value
+// that is too large or malformed, if its quotes and brackets are balanced. So one invalid run does not end the reading.
 type scanner struct {
 	r   *bufio.Reader
 	buf []byte // the last value; reused
 }
 
-// peek is the next byte that is not white space. At the end the error is io.EOF itself.
+// peek returns the next byte that is not white space, without consuming it. At the end of the file it returns io.EOF,
+// not wrapped.
 func (s *scanner) peek() (byte, error) {
 	for {
 		c, err := s.r.ReadByte()
@@ -36,40 +37,41 @@ func (s *scanner) peek() (byte, error) {
 
 func (s *scanner) skip() { s.r.Discard(1) }
 
-// more steps over what stands between two elements of a list and says whether there is another one.
-func (s *scanner) more(first bool) (bool, error) {
+// hasNext consumes the separator before the next element of a list and reports whether there is another element.
+func (s *scanner) hasNext(first bool) (bool, error) {
 	c, err := s.peek()
 	switch {
 	case err != nil:
-		return false, ended(err)
+		return false, truncated(err)
 	case c == ']':
 		s.skip()
 		return false, nil
 	case first:
 		return true, nil
 	case c != ',':
-		return false, fmt.Errorf(`got %q before it, want "," or "]"`, c)
+		return false, fmt.Errorf(`unexpected %q before the element, want "," or "]"`, c)
 	}
 	s.skip()
 	if c, err = s.peek(); err == nil && c == ']' {
-		return false, errors.New(`got "]" after a comma, want an element`)
+		return false, errors.New(`unexpected "]" after a comma, want an element`)
 	}
-	return true, ended(err)
+	return true, truncated(err)
 }
 
-// end is an error unless nothing but white space is left.
+// end returns an error if the rest of the file is more than white space.
 func (s *scanner) end() error {
 	c, err := s.peek()
 	switch err {
 	case io.EOF:
 		return nil
 	case nil:
-		return fmt.Errorf("got %q behind the last bracket, want the end of the file", c)
+		return fmt.Errorf("unexpected %q after the last bracket, want the end of the file", c)
 	}
 	return err
 }
 
-// value is the bytes of the next value, valid until the next call. Of one longer than the limit nothing is kept.
+// value returns the bytes of the next value, valid until the next call. It skips a value that is longer than the limit and
+// returns errTooLarge.
 func (s *scanner) value(limit int) ([]byte, error) {
 	s.buf = s.buf[:0]
 	var size, depth int
@@ -80,10 +82,10 @@ func (s *scanner) value(limit int) ([]byte, error) {
 			return nil, s.tooLarge(size, limit)
 		}
 		if err != nil {
-			return nil, ended(err)
+			return nil, truncated(err)
 		}
 		if depth == 0 && !quoted && size > 0 && (c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\r' || c == '\t') {
-			s.r.UnreadByte() // a number or a word ends before what follows it
+			s.r.UnreadByte() // the byte after a number, true, false or null is not part of it
 			break
 		}
 		if size++; size <= limit {
@@ -117,23 +119,23 @@ func (s *scanner) value(limit int) ([]byte, error) {
 
 func (s *scanner) tooLarge(size, limit int) error {
 	s.buf = s.buf[:0]
-	return fmt.Errorf("%w: %d bytes, want at most %d", errTooLarge, size, limit)
+	return fmt.Errorf("%w: %d bytes, limit %d", errTooLarge, size, limit)
 }
 
-// ended tells a file that was cut off from one that cannot be read.
-func ended(err error) error {
+// truncated replaces io.EOF by an error that reports a truncated file. It returns other errors unchanged.
+func truncated(err error) error {
 	if err == io.EOF {
-		return fmt.Errorf("the file ends in the middle, it seems cut off: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("the file is truncated: %w", io.ErrUnexpectedEOF)
 	}
 	return err
 }
 
-// lines cuts a stream into lines.
+// lines splits a stream into lines.
 type lines struct {
 	r     *bufio.Reader
 	limit int
-	n     int    // of the line that was read last, from 1
-	buf   []byte // that line, where it is longer than the reader's buffer; reused
+	n     int    // number of the last line, from 1
+	buf   []byte // the last line if it is longer than the buffer of r; reused
 }
 
 func newLines(r io.Reader, limit int) *lines {
@@ -144,7 +146,7 @@ func newLines(r io.Reader, limit int) *lines {
 	return l
 }
 
-// peek is the first byte that is not white space.
+// peek returns the first byte that is not white space, without consuming it.
 func (l *lines) peek() (byte, error) {
 	for {
 		c, err := l.r.ReadByte()
@@ -159,12 +161,12 @@ func (l *lines) peek() (byte, error) {
 	}
 }
 
-// next is the next line without the white space around it, valid until the next call. Of one longer than the limit
-// nothing is kept, and the error is errTooLarge. At the end the error is io.EOF itself.
+// next returns the next line without surrounding white space, valid until the next call. It skips a line that is longer than
+// the limit and returns errTooLarge. At the end of the file it returns io.EOF, not wrapped.
 func (l *lines) next() ([]byte, error) {
 	const large = 1 << 20
 	if cap(l.buf) > large {
-		l.buf = nil // one large line is no reason to keep its room
+		l.buf = nil // release the memory of a large line
 	}
 	l.buf = l.buf[:0]
 	l.n++
@@ -190,14 +192,14 @@ func (l *lines) next() ([]byte, error) {
 
 func (l *lines) trim(line []byte, size int) ([]byte, error) {
 	if size > l.limit {
-		return nil, fmt.Errorf("%w: %d bytes, want at most %d", errTooLarge, size, l.limit)
+		return nil, fmt.Errorf("%w: %d bytes, limit %d", errTooLarge, size, l.limit)
 	}
 	return bytes.TrimSpace(line), nil
 }
 
-// unfinishedObject reports whether a line is the first of an object that goes on: one that was torn off most often ends
-// within a text, where JSON has no new line.
-func unfinishedObject(line []byte) bool {
+// isPartialObject reports whether a line is the first line of an object over several lines. A truncated line mostly ends
+// inside a string; JSON strings contain no line breaks, so such a line is not the beginning of a longer object.
+func isPartialObject(line []byte) bool {
 	depth, quoted, escaped := 0, false, false
 	for _, c := range line {
 		switch {
@@ -216,9 +218,9 @@ func unfinishedObject(line []byte) bool {
 	return len(line) > 0 && line[0] == '{' && depth > 0 && !quoted
 }
 
-// withoutJunk is the object at the end of a line that begins with something else, nil where there is none. A writer that
-// was killed, or two at once, leave such lines.
-func withoutJunk(line []byte) []byte {
+// trimJunk returns the valid JSON object at the end of a line that begins with other bytes, else nil. A killed writer, or
+// two concurrent writers, leave such lines.
+func trimJunk(line []byte) []byte {
 	if i := bytes.IndexByte(line, '{'); i > 0 && json.Valid(line[i:]) {
 		return line[i:]
 	}

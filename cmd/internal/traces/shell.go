@@ -7,42 +7,42 @@ import (
 	"strings"
 )
 
-// What a command printed is all that most recordings keep of it: no exit code, no separate standard error. Printed text
-// that speaks of an error is mostly something else: a file that was shown, a log, a diff, the issue itself. So the rules
-// here take a command for failed only on signs that a failing command gives by itself, at the place where it gives
-// them, and those that show files only when they complain by name. A failure that is missed costs one lesson, one that
-// is made up teaches a wrong one.
+// Most recordings contain only the output of a command, without the exit code and without a separate standard error. Output
+// that mentions an error is mostly not from a failure: it is a file, a log, a diff or the issue itself. So the rules here
+// detect a failure only by the messages of failing programs, at the position where they appear in the output. A program
+// that prints files has failed only if a line starts with its name. Precision matters more than recall: a missed failure
+// costs one lesson, a false one teaches a wrong lesson.
 var (
-	// doneMark is the exit code where SWE-agent's environment wrote one. It settles the matter.
+	// doneMark matches the exit code that SWE-agent's environment may add. If it is there, it decides alone.
 	doneMark = regexp.MustCompile(`///PROCESS-DONE:(\d+):PROCESS-DONE///\s*$`)
-	// prompt is the state that SWE-agent's history adds behind an observation.
+	// prompt matches the shell prompt that SWE-agent's history adds after an observation.
 	prompt = regexp.MustCompile(`\n?\(Open file: [^\n]*\)\n\(Current directory: [^\n]*\)\nbash-\$\s*$`)
 
-	// byEnvironment is what SWE-agent itself says instead of an output.
+	// byEnvironment matches messages of SWE-agent in place of an output.
 	byEnvironment = regexp.MustCompile(`^(?:EXECUTION TIMED OUT|COMMAND FAILED TO EXECUTE|BROKEN PIPE ERROR\. RESTARTING|The command .+ was cancelled because it took more than)`)
-	// byInterface is what the commands of SWE-agent's interface answer when they did nothing.
+	// byInterface matches error messages of the commands of SWE-agent's interface.
 	byInterface = regexp.MustCompile(`^(?:Your proposed edit has introduced new syntax error|Your edit was not applied|No replacement was performed|` +
 		`File .+ not found\.?$|No file open\b|E(?:rror|RROR): |Usage: \w)`)
-	// byProgram is how programs begin to complain that do not give their name.
+	// byProgram matches error messages of programs that do not print their name.
 	byProgram = regexp.MustCompile(`^(?:E(?:rror|RROR)|error|fatal): `)
-	// complaint is the rest of a line that begins with the name of the program, or of the shell that did not find it.
+	// complaint matches the rest of an error message that starts with the name of the program or of the shell.
 	complaint = regexp.MustCompile(`(?i)^\(\d+\) |not found|no such file|permission denied|can(?:no|')t |could(?: no|n')t |is a directory|not a directory|` +
 		`(?:invalid|unrecognized|unknown|illegal|ambiguous) |missing |syntax error|unexpected|failed|\berror\b|too many arguments|refused|timed out`)
 
 	trace = regexp.MustCompile(`(?m)^(?:Traceback \(most recent call last\):|  File ".+", line \d+)`)
-	// raised is the last line of a Python program that died.
+	// raised matches the last line of a Python traceback.
 	raised = regexp.MustCompile(`^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning)(?::|$)|^(?:\w+\.)+[A-Z]\w+: `)
 	exited = regexp.MustCompile(`(?i)^\W*(?:(?:process|command) )?(?:exit(?:ed)?|returned)(?: with)?(?: non-zero)?(?: exit)?(?: code| status)?:? [1-9]\d{0,2}\W*$`)
 )
 
 var (
 	shells = []string{"sh", "bash", "dash", "zsh", "-bash"}
-	// editor has the commands of SWE-agent's interface.
+	// editor lists the commands of SWE-agent's interface.
 	editor = []string{
 		"open", "goto", "scroll_up", "scroll_down", "create", "edit", "insert", "append", "search_dir", "search_file",
 		"find_file", "str_replace_editor", "submit",
 	}
-	// viewers print text that is not theirs.
+	// viewers lists programs that print files or other text, which may contain error messages.
 	viewers = []string{
 		"open", "goto", "scroll_up", "scroll_down", "edit", "insert", "append", "search_dir", "search_file", "find_file",
 		"str_replace_editor", "view", "submit", "decompile", "disassemble", "cat", "head", "tail", "less", "more", "nl", "sed", "awk",
@@ -51,13 +51,13 @@ var (
 	}
 )
 
-// shellFailed reports whether a command of a shell, or of SWE-agent's interface, says that it failed.
+// shellFailed reports whether the output is that of a failed command of a shell or of SWE-agent's interface.
 func shellFailed(command, output string) bool {
 	output = prompt.ReplaceAllString(output, "")
 	if m := doneMark.FindStringSubmatch(output); m != nil {
 		return strings.Trim(m[1], "0") != ""
 	}
-	first, last := ends(output)
+	first, last := firstAndLastLine(output)
 	programs := programs(command)
 	shows := contains(viewers, programs)
 	switch {
@@ -67,7 +67,7 @@ func shellFailed(command, output string) bool {
 		return true
 	case slices.Contains(programs, "git") && byProgram.MatchString(first):
 		return true
-	case complains(first, programs, shows), complains(last, programs, shows):
+	case isComplaint(first, programs, shows), isComplaint(last, programs, shows):
 		return true
 	case shows:
 		return false
@@ -75,15 +75,15 @@ func shellFailed(command, output string) bool {
 	return byProgram.MatchString(first) || exited.MatchString(last) || raised.MatchString(last) && trace.MatchString(output)
 }
 
-// programs are the names of the programs that a command line runs one after the other. Filters behind a pipe are left
-// out: what they pass on is still the first program's. Lines after the first are text that the command is given.
+// programs returns the names of the programs that a command line runs in sequence. It leaves out filters after a pipe,
+// because their output comes from the first program. Lines after the first one are input of the command.
 func programs(command string) []string {
 	line, _, _ := strings.Cut(strings.TrimSpace(command), "\n")
 	var names []string
 	for _, part := range strings.FieldsFunc(strings.ReplaceAll(line, "&&", ";"), func(r rune) bool { return r == ';' }) {
 		for _, word := range strings.Fields(part) {
 			if strings.Contains(word, "=") {
-				continue // a variable set for the command
+				continue // an environment variable of the command
 			}
 			names = append(names, program(word))
 			break
@@ -92,12 +92,12 @@ func programs(command string) []string {
 	return names
 }
 
-// program is the name of a program without its folder and version: "/usr/bin/python3.11" is "python".
+// program returns the name of a program without its folder and version: "/usr/bin/python3.11" becomes "python".
 func program(word string) string { return strings.TrimRight(path.Base(word), "0123456789.") }
 
-// complains reports whether the line is one of the programs', or a shell's, saying by name what is wrong. In what shows
-// other people's text a shell counts only if it speaks of one of the programs.
-func complains(line string, programs []string, shows bool) bool {
+// isComplaint reports whether the line is an error message that starts with the name of one of the programs or of a shell.
+// If shows is true, the output may be the content of a file; then a message of a shell counts only if it names a program.
+func isComplaint(line string, programs []string, shows bool) bool {
 	name, rest, ok := strings.Cut(line, ": ")
 	if !ok || strings.ContainsAny(name, " \t") || !complaint.MatchString(rest) {
 		return false
@@ -109,13 +109,14 @@ func complains(line string, programs []string, shows bool) bool {
 	return slices.Contains(shells, name) && (!shows || slices.ContainsFunc(programs, func(p string) bool { return strings.Contains(rest, p+":") }))
 }
 
-// ends are the first and the last line that are not blank.
-func ends(output string) (first, last string) {
+// firstAndLastLine returns the first and the last line that are not blank.
+func firstAndLastLine(output string) (first, last string) {
 	output = strings.TrimSpace(output)
 	first, _, _ = strings.Cut(output, "\n")
 	return strings.TrimSpace(first), strings.TrimSpace(output[strings.LastIndexByte(output, '\n')+1:])
 }
 
+// contains reports whether set contains any of names.
 func contains(set, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(set, n) })
 }

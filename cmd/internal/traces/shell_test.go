@@ -2,14 +2,14 @@ package traces
 
 import "testing"
 
-func TestACommandFailedOnlyWhenItSaysSo(t *testing.T) {
+func TestShellFailed(t *testing.T) {
 	t.Parallel()
 	const traceback = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\n"
 	tests := []struct {
 		command, output string
 		want            bool
 	}{
-		// Failures, as the failing side reports them.
+		// Messages of failed commands.
 		{"foo --bar", "bash: foo: command not found", true},
 		{"foo --bar", "/bin/bash: line 1: foo: command not found\n(Open file: n/a)\n(Current directory: /x)\nbash-$", true},
 		{"cat x.txt", "cat: x.txt: No such file or directory", true},
@@ -36,7 +36,7 @@ func TestACommandFailedOnlyWhenItSaysSo(t *testing.T) {
 		{"tox", "some output\n[exit code: 2]", true},
 		{"tox", "Command exited with status 127", true},
 
-		// Output that only speaks of errors.
+		// Output that only mentions errors.
 		{"cat log", traceback + "NameError: name 'x' is not defined", false},
 		{"cat log", "bash: foo: command not found", false},
 		{"cat README", "Usage: foo [options]\nError: is printed", false},

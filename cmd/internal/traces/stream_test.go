@@ -14,11 +14,10 @@ import (
 	"debrief/events"
 )
 
-// Of the longer form: DEBRIEF_LONG=1 go test ./cmd/internal/traces -run TestLargeFilesTakeLittleMemory -v -timeout 20m
+// The longer form: DEBRIEF_LONG=1 go test ./cmd/internal/traces -run TestLargeFilesUseLittleMemory -v -timeout 20m
 const longEnv = "DEBRIEF_LONG"
 
-// recorder writes a recording while it is read: sessions of Claude Code whose lines take turns, with one that is too
-// large in the middle of them.
+// recorder generates a recording while it is read: interleaved sessions of Claude Code, one of which is too large.
 type recorder struct {
 	left   int64 // bytes to write
 	text   strings.Builder
@@ -47,7 +46,7 @@ func (r *recorder) Read(p []byte) (int, error) {
 
 var filler = strings.Repeat("what a tool printed, and goes on to print, ", 60)
 
-// next writes a round of one session: a call with its result and, every fifth time, the end.
+// next generates a round of one session: a call with its result and, every fifth time, the end of the session.
 func (r *recorder) next() {
 	session, round := r.turns%together, r.turns/together
 	r.turns++
@@ -65,7 +64,7 @@ func (r *recorder) next() {
 	}
 }
 
-func TestLargeFilesTakeLittleMemory(t *testing.T) {
+func TestLargeFilesUseLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
@@ -73,7 +72,7 @@ func TestLargeFilesTakeLittleMemory(t *testing.T) {
 	if os.Getenv(longEnv) != "" {
 		size = 2 << 30
 	}
-	// What the heap has at its most, garbage included, and what is alive at any collection.
+	// The peak of the heap, garbage included, and of the live heap at each collection.
 	var before runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -104,11 +103,11 @@ func TestLargeFilesTakeLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Every session that came to its end is there with all its rounds, and so are those that the end of the file cut.
+	// Every ended session is complete, and so are the sessions that are open at the end of the file.
 	if report.Runs < r.closed || report.Runs > r.closed+together || steps != r.turns {
 		t.Errorf("got %d runs with %d steps, want %d to %d with %d", report.Runs, steps, r.closed, r.closed+together, r.turns)
 	}
-	if report.Skipped != 1 || !strings.Contains(report.Problems[0].Reason, "is too large") {
+	if report.Skipped != 1 || !strings.Contains(report.Problems[0].Reason, "too large") {
 		t.Errorf("got %+v, want the one that is too large", report.Problems)
 	}
 	seconds := time.Since(began).Seconds()

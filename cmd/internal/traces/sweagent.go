@@ -11,8 +11,8 @@ import (
 	"debrief/events/chat"
 )
 
-// sweFile is a SWE-agent trajectory file. The trajectory has the agent's steps with the time each took; the history
-// has the whole conversation, demonstrations included, and is the only place for the task. Some files have one only.
+// sweFile is a SWE-agent trajectory file. The trajectory has the agent's steps and their durations. The history has the whole
+// conversation with the demonstrations; only it contains the task. Some files have only one of the two.
 type sweFile struct {
 	Trajectory []json.RawMessage `json:"trajectory"`
 	History    []json.RawMessage `json:"history"`
@@ -37,31 +37,31 @@ type sweStep struct {
 	ToolCalls   []toolCall      `json:"tool_calls"`
 }
 
-// sweAgent is the run in a trajectory file. Its outcome is unknown: a submission is what the agent believed in, and
-// nothing in the file has verified it.
+// sweAgent parses a trajectory file. The outcome is unknown, because the file does not contain a verification of the
+// agent's submission.
 func sweAgent(raw []byte) (*run, error) {
 	var f sweFile
 	if err := decode(raw, &f); err != nil {
 		return nil, err
 	}
 	if f.Trajectory == nil && f.History == nil {
-		return nil, errors.New("fields trajectory, history: are null")
+		return nil, errors.New("fields trajectory, history: both are null")
 	}
 	c := conversation{commands: true, failed: shellFailed}
-	called := calledBy{}
+	called := callIndex{}
 	if err := messages("history", f.History, func(m *message) error { called.note(m); return c.add(m) }); err != nil {
 		return nil, err
 	}
 	if len(f.Trajectory) > 0 {
 		c.steps = c.steps[:0]
 		for i, raw := range f.Trajectory {
-			if err := c.step(raw, called); err != nil {
+			if err := c.addStep(raw, called); err != nil {
 				return nil, fmt.Errorf("trajectory[%d]: %w", i, err)
 			}
 		}
 	}
 	if len(c.steps) == 0 {
-		return nil, errors.New("field trajectory: has no steps, nor has history")
+		return nil, errors.New("fields trajectory, history: no steps")
 	}
 	answer, err := text("info.submission", f.Info.Submission)
 	if err != nil {
@@ -71,22 +71,22 @@ func sweAgent(raw []byte) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &events.Execution{Question: issue(c.question), Steps: c.steps, Answer: answer, Outcome: events.Outcome{Label: events.Unknown}}
+	e := &events.Execution{Question: taskStatement(c.question), Steps: c.steps, Answer: answer, Outcome: events.Outcome{Label: events.Unknown}}
 	if status != "" {
 		e.Outcome.Feedback = "exit status: " + status
 	}
 	stats := f.Info.ModelStats
 	e.Usage = chat.Usage{
-		Calls:        count(stats.APICalls),
-		InputTokens:  count(stats.TokensSent),
-		OutputTokens: count(stats.TokensReceived),
+		Calls:        validCount(stats.APICalls),
+		InputTokens:  validCount(stats.TokensSent),
+		OutputTokens: validCount(stats.TokensReceived),
 		Cost:         max(0, stats.InstanceCost),
 	}
 	return &run{Execution: e}, nil
 }
 
-// step takes a step of the trajectory.
-func (c *conversation) step(raw json.RawMessage, called calledBy) error {
+// addStep adds a step of the trajectory.
+func (c *conversation) addStep(raw json.RawMessage, called callIndex) error {
 	var s sweStep
 	if err := decode(raw, &s); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (c *conversation) step(raw json.RawMessage, called calledBy) error {
 	if len(s.ToolCalls) == 0 {
 		s.ToolCalls = called.take(action)
 	}
-	if len(s.ToolCalls) > 0 { // one observation has one call: the agent runs one command at a time
+	if len(s.ToolCalls) > 0 { // the agent runs one command at a time, so the observation belongs to the first call
 		var err error
 		if call, err = s.ToolCalls[0].call(); err != nil {
 			return fmt.Errorf("tool_calls[0]: %w", err)
@@ -118,8 +118,8 @@ func (c *conversation) step(raw json.RawMessage, called calledBy) error {
 		if c.failed(action, observation) {
 			outcome = events.Failure
 		}
-		settle(&call, observation, outcome)
-		call.Duration = seconds(s.Seconds)
+		setOutput(&call, observation, outcome)
+		call.Duration = validDuration(s.Seconds)
 		step.Calls = []events.ToolCall{call}
 	}
 	c.steps = append(c.steps, step)
@@ -129,11 +129,11 @@ func (c *conversation) step(raw json.RawMessage, called calledBy) error {
 	return nil
 }
 
-// calledBy finds the function calls behind the actions of a trajectory, which the history alone records. Equal actions
-// are taken in order.
-type calledBy map[string][][]toolCall
+// callIndex maps the actions of a trajectory to their function calls, which only the history contains. Equal actions have
+// their calls in order.
+type callIndex map[string][][]toolCall
 
-func (by calledBy) note(m *message) {
+func (by callIndex) note(m *message) {
 	action, err := text("action", m.Action)
 	if err == nil && !m.IsDemo && m.Role == "assistant" && len(m.ToolCalls) > 0 {
 		key := strings.TrimSpace(action)
@@ -141,7 +141,7 @@ func (by calledBy) note(m *message) {
 	}
 }
 
-func (by calledBy) take(action string) []toolCall {
+func (by callIndex) take(action string) []toolCall {
 	key := strings.TrimSpace(action)
 	calls := by[key]
 	if len(calls) == 0 {
@@ -151,9 +151,9 @@ func (by calledBy) take(action string) []toolCall {
 	return calls[0]
 }
 
-// issue is the statement of the task in SWE-agent's first prompt, which goes on with instructions for the agent. A
-// prompt of another shape is the statement as it stands.
-func issue(prompt string) string {
+// taskStatement returns the task description in SWE-agent's first prompt, without the instructions for the agent. It returns
+// a prompt of another form unchanged.
+func taskStatement(prompt string) string {
 	statement, _, ok := strings.Cut(prompt, "\nINSTRUCTIONS:")
 	if !ok {
 		return prompt
@@ -164,8 +164,8 @@ func issue(prompt string) string {
 	return strings.TrimSpace(statement)
 }
 
-// seconds is a recorded duration; what no clock can have measured is none.
-func seconds(s float64) time.Duration {
+// validDuration converts recorded seconds to a duration. It returns 0 for a negative or implausible value.
+func validDuration(s float64) time.Duration {
 	const year = 365 * 24 * 3600
 	if s < 0 || s > year {
 		return 0
@@ -173,8 +173,8 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// count is a recorded count; a negative or absurd one is none.
-func count(n float64) int {
+// validCount returns a recorded count, or 0 if it is negative or implausibly large.
+func validCount(n float64) int {
 	if n < 0 || n > 1e12 {
 		return 0
 	}

@@ -18,13 +18,13 @@ type tauRun struct {
 	Traj   []json.RawMessage `json:"traj"`
 }
 
-// tauBench is one run; its place is "<task_id>/<trial>".
+// tauBench parses one run. Its name is "<task_id>/<trial>".
 func tauBench(raw []byte) (*run, error) {
 	var r tauRun
 	if err := decode(raw, &r); err != nil {
 		return nil, err
 	}
-	task, err := word("task_id", r.TaskID)
+	task, err := parseID("task_id", r.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -32,15 +32,15 @@ func tauBench(raw []byte) (*run, error) {
 		return nil, errors.New("field traj: is missing")
 	}
 	if len(r.Traj) == 0 {
-		return nil, crashed(r.Info)
+		return nil, crashError(r.Info)
 	}
 	trial := "0"
 	if r.Trial != nil {
-		if trial, err = word("trial", r.Trial); err != nil {
+		if trial, err = parseID("trial", r.Trial); err != nil {
 			return nil, err
 		}
 	}
-	outcome, err := rewarded(r.Reward)
+	outcome, err := rewardOutcome(r.Reward)
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +49,15 @@ func tauBench(raw []byte) (*run, error) {
 		return nil, err
 	}
 	e := &events.Execution{Question: c.question, Steps: c.steps, Answer: c.answer, Outcome: outcome}
-	return &run{Execution: e, place: task + "/" + trial}, nil
+	return &run{Execution: e, name: task + "/" + trial}, nil
 }
 
-// tauFailed is how the tools of tau-bench report an error; there is no other sign of one.
+// tauFailed reports whether a tool of tau-bench returned an error. The prefix is the only sign of an error.
 func tauFailed(_, output string) bool { return strings.HasPrefix(output, "Error") }
 
-// rewarded is a reward as an outcome. tau-bench verifies the state of the world after the run: 1 is all right, 0 is not.
-func rewarded(reward *float64) (events.Outcome, error) {
+// rewardOutcome converts a reward to an outcome. tau-bench verifies the state of its database after the run: 1 is correct, 0
+// is wrong.
+func rewardOutcome(reward *float64) (events.Outcome, error) {
 	o := events.Outcome{Label: events.Partial, By: TauBench}
 	switch {
 	case reward == nil:
@@ -72,9 +73,9 @@ func rewarded(reward *float64) (events.Outcome, error) {
 	return o, nil
 }
 
-// crashed says what tau-bench recorded instead of a conversation: reward 0 and the exception that ended the run before
-// its first turn. Such a run is no attempt at the task.
-func crashed(info json.RawMessage) error {
+// crashError returns the error for a run without a conversation. If an exception ends a run before its first turn, tau-bench
+// records reward 0 and the exception. Such a run does not count as an attempt.
+func crashError(info json.RawMessage) error {
 	var why struct {
 		Error string `json:"error"`
 	}
@@ -84,8 +85,8 @@ func crashed(info json.RawMessage) error {
 	return errors.New("field traj: is empty")
 }
 
-// word is an id: a JSON string or number.
-func word(field string, raw json.RawMessage) (string, error) {
+// parseID returns an id that is a JSON string or number.
+func parseID(field string, raw json.RawMessage) (string, error) {
 	var s string
 	var n json.Number
 	switch {

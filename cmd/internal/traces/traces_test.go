@@ -24,14 +24,14 @@ func read(t *testing.T, name, text string) ([]*events.Execution, Report, error) 
 	return got, report, err
 }
 
-// tau is a run of tau-bench with this trajectory.
+// tau returns a run of tau-bench with this trajectory.
 func tau(task, trial, reward, traj string) string {
 	return fmt.Sprintf(`{"task_id": %s, "trial": %s, "reward": %s, "info": {}, "traj": [%s]}`, task, trial, reward, traj)
 }
 
 const hello = `{"role": "user", "content": "hello"}`
 
-func TestTauBenchCallsGetTheirResults(t *testing.T) {
+func TestTauBenchResultsBelongToCalls(t *testing.T) {
 	t.Parallel()
 	const traj = `
 {"role": "system", "content": "policy"},
@@ -59,7 +59,7 @@ func TestTauBenchCallsGetTheirResults(t *testing.T) {
 			{Tool: "book", Arguments: `{"n": 2}`, Output: "Error: sold out", Outcome: events.Failure},
 		}},
 		{Speaker: "assistant", Text: "again", Calls: []events.ToolCall{
-			{Tool: "get", Arguments: `{}`, Output: "no Error at the start", Outcome: events.Success}, // by order: nobody asked for zzz
+			{Tool: "get", Arguments: `{}`, Output: "no Error at the start", Outcome: events.Success}, // matched by order: no call has the id zzz
 			{Tool: "wait", Arguments: `{}`, Outcome: events.Unknown},
 		}},
 		{Speaker: "assistant", Text: "done"},
@@ -83,7 +83,7 @@ func TestTauBenchCallsGetTheirResults(t *testing.T) {
 	}
 }
 
-func TestARewardIsAnOutcome(t *testing.T) {
+func TestRewardOutcome(t *testing.T) {
 	t.Parallel()
 	for reward, want := range map[string]events.Outcome{
 		"1":    {Score: 1, Label: events.Success, By: TauBench},
@@ -98,12 +98,12 @@ func TestARewardIsAnOutcome(t *testing.T) {
 	}
 }
 
-func TestUnreadableElementsAreReportedAndTheRestGoesOn(t *testing.T) {
+func TestInvalidElementsAreSkipped(t *testing.T) {
 	t.Parallel()
 	elements := []struct{ json, problem string }{
 		{tau("1", "0", "1", hello), ""},
 		{`17`, "got a JSON number, want an object"},
-		{`null`, "its fields are those of no recording"},
+		{`null`, "unknown format"},
 		{`{"task_id": 1, "reward": 1}`, "field traj: is missing"},
 		{`{"task_id": 1, "reward": 0.0, "info": {"error": "Rate limit"}, "traj": []}`, `field traj: is empty, the recorded run stopped with "Rate limit"`},
 		{`{"task_id": [], "reward": 1, "traj": [` + hello + `]}`, "field task_id: got [], want a number or a string"},
@@ -113,7 +113,7 @@ func TestUnreadableElementsAreReportedAndTheRestGoesOn(t *testing.T) {
 		{tau("1", "0", "1", `{"role": "user", "content": 5}`), `traj[0]: field content: want a string or a list of parts`},
 		{tau("1", "0", "1", `{"role": "assistant", "tool_calls": [{"id": "x", "function": {}}]}`), `traj[0]: tool_calls[0]: field function.name: is missing`},
 		{`{"task_id": 1,, "traj": [}]`, "not valid JSON: "},
-		{`{"task_id": "` + strings.Repeat("x", 2000) + `"}`, "is too large: 2015 bytes, want at most 1000"},
+		{`{"task_id": "` + strings.Repeat("x", 2000) + `"}`, "too large: 2015 bytes, limit 1000"},
 		{" " + strings.ReplaceAll(tau("1", "0", "1", hello), " ", "\n "), ""}, // twice the same run, by one name
 		{tau(`"a/b"`, "0", "1", hello), ""},
 	}
@@ -122,7 +122,7 @@ func TestUnreadableElementsAreReportedAndTheRestGoesOn(t *testing.T) {
 		list = append(list, e.json)
 	}
 	var tasks []string
-	f := file{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error {
+	f := fileReader{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error {
 		tasks = append(tasks, e.TaskID)
 		return nil
 	}}
@@ -147,7 +147,7 @@ func TestUnreadableElementsAreReportedAndTheRestGoesOn(t *testing.T) {
 	}
 }
 
-func TestAReportKeepsABoundedNumberOfProblems(t *testing.T) {
+func TestReportLimitsProblems(t *testing.T) {
 	t.Parallel()
 	_, report, err := read(t, "x.json", "["+strings.Repeat("1,", 5000)+tau("1", "0", "1", hello)+"]")
 	if err != nil || report.Skipped != 5000 || len(report.Problems) != MaxProblems {
@@ -155,7 +155,7 @@ func TestAReportKeepsABoundedNumberOfProblems(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNoTracesSayWhatWasExpected(t *testing.T) {
+func TestInvalidFiles(t *testing.T) {
 	t.Parallel()
 	one := tau("1", "0", "1", hello)
 	tests := []struct {
@@ -163,25 +163,25 @@ func TestFilesThatAreNoTracesSayWhatWasExpected(t *testing.T) {
 		is               error
 		runs             int
 	}{
-		{"empty", "", "read f.json: is empty: want tau-bench results", ErrFormat, 0},
+		{"empty", "", "read f.json: file is empty: want tau-bench results", ErrFormat, 0},
 		{"blank", " \n\t", "is empty", ErrFormat, 0},
 		{"prose", "hello", `line 1: not valid JSON: invalid character 'h' looking for beginning of value): want tau-bench`, ErrFormat, 0},
 		{"much prose", strings.Repeat("hello\n", 1000), `line 1: not valid JSON`, ErrFormat, 0},
 		{"a list of nothing", "[ ]", "the list is empty", ErrFormat, 0},
-		{"a question alone", "[" + hello + "]", "element 0: the run has no turn of an assistant", ErrFormat, 0},
-		{"events of a log", `{"type": "summary"}`, "there is no run in it: want", ErrFormat, 0},
-		{"an object of something else", `{"skills": {}}`, "line 1: its fields are those of no recording", ErrFormat, 0},
+		{"a question alone", "[" + hello + "]", "element 0: the run has no assistant turn", ErrFormat, 0},
+		{"events of a log", `{"type": "summary"}`, "no run found: want", ErrFormat, 0},
+		{"an object of something else", `{"skills": {}}`, "line 1: unknown format", ErrFormat, 0},
 		{"an object that is no JSON", `{skills}`, "not valid JSON", ErrFormat, 0},
-		{"two objects", "{\n" + `"history": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]} {}`, `got '{' behind the last bracket`, nil, 0},
-		{"no steps", `{"trajectory": [], "history": []}`, "field trajectory: has no steps", nil, 0},
+		{"two objects", "{\n" + `"history": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]} {}`, `unexpected '{' after the last bracket`, nil, 0},
+		{"no steps", `{"trajectory": [], "history": []}`, "fields trajectory, history: no steps", nil, 0},
 		{"a broken step", `{"trajectory": [{"action": "ls"}, {"action": 7}]}`, "trajectory[1]: field action: want a string", nil, 0},
-		{"a truncated object", `{"trajectory": [`, "the file ends in the middle", io.ErrUnexpectedEOF, 0},
-		{"a list cut in an element", "[" + one + `, {"task_id`, "element 1: the file ends in the middle", io.ErrUnexpectedEOF, 1},
-		{"a list cut behind an element", "[" + one, "element 1: the file ends in the middle", io.ErrUnexpectedEOF, 1},
-		{"a list cut behind a comma", "[" + one + ",", "element 1: the file ends in the middle", io.ErrUnexpectedEOF, 1},
-		{"a list with a comma too many", "[" + one + ",]", `element 1: got "]" after a comma`, nil, 1},
-		{"a list without commas", "[" + one + one + "]", `element 1: got '{' before it, want "," or "]"`, nil, 1},
-		{"more behind the list", "[" + one + "] x", `got 'x' behind the last bracket`, nil, 1},
+		{"a truncated object", `{"trajectory": [`, "the file is truncated", io.ErrUnexpectedEOF, 0},
+		{"a list cut in an element", "[" + one + `, {"task_id`, "element 1: the file is truncated", io.ErrUnexpectedEOF, 1},
+		{"a list cut behind an element", "[" + one, "element 1: the file is truncated", io.ErrUnexpectedEOF, 1},
+		{"a list cut behind a comma", "[" + one + ",", "element 1: the file is truncated", io.ErrUnexpectedEOF, 1},
+		{"a list with a comma too many", "[" + one + ",]", `element 1: unexpected "]" after a comma`, nil, 1},
+		{"a list without commas", "[" + one + one + "]", `element 1: unexpected '{' before the element, want "," or "]"`, nil, 1},
+		{"more behind the list", "[" + one + "] x", `unexpected 'x' after the last bracket`, nil, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestFilesThatAreNoTracesSayWhatWasExpected(t *testing.T) {
 	}
 }
 
-func TestReadingEndsWithTheConsumerTheContextAndTheReader(t *testing.T) {
+func TestReadStopsOnErrors(t *testing.T) {
 	t.Parallel()
 	list := "[" + tau("1", "0", "1", hello) + "," + tau("2", "0", "1", hello) + "]"
 	full := errors.New("full")
@@ -220,7 +220,7 @@ func TestReadingEndsWithTheConsumerTheContextAndTheReader(t *testing.T) {
 	}
 }
 
-func TestIdsComeFromTheContent(t *testing.T) {
+func TestIDsDependOnContent(t *testing.T) {
 	t.Parallel()
 	id := func(name, text string) string {
 		got, _, err := read(t, name, text)
@@ -261,7 +261,7 @@ func TestLongOutputsKeepBothEnds(t *testing.T) {
 	}
 }
 
-func TestSWEAgentTrajectoriesAreReadWithTheirHistory(t *testing.T) {
+func TestSWEAgentTrajectoryWithHistory(t *testing.T) {
 	t.Parallel()
 	const history = `"history": [
 {"role": "system", "content": "SETTING"},

@@ -1,4 +1,4 @@
-// Package bustest gives tests a server of their own with the streams on it.
+// Package bustest starts an embedded server with the streams for a test.
 package bustest
 
 import (
@@ -10,10 +10,11 @@ import (
 	"debrief/events/natsd"
 )
 
-// Open starts a server that keeps nothing and opens its streams. All of it ends with the test.
+// Open starts a server with temporary storage and opens its streams. The server and the connection are closed at the
+// end of the test.
 func Open(t testing.TB, p bus.Policy) (*bus.Conn, *nats.Conn) {
 	t.Helper()
-	srv, err := natsd.Start(natsd.Config{Sync: "1m"}) // what a test writes need not outlive the machine
+	srv, err := natsd.Start(natsd.Config{Sync: "1m"}) // tests need no protection against power loss
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,103 @@
+package books
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events"
+	"debrief/events/deltalog"
+)
+
+type cleanBook struct {
+	cli.BookFlags
+	Sequence []uint64 `help:"Remove only the messages with these sequences, also those that may be lost deltas." placeholder:"N,…"`
+	Yes      bool     `help:"Do not ask for confirmation."`
+	JSON     bool     `help:"Print JSON; without --yes only list the strays."`
+}
+
+// Help implements kong.HelpProvider.
+func (*cleanBook) Help() string {
+	return `A stray is a message on the playbook's subject in the stream DELTAS that is not part of its log. Readers skip it, and
+'debrief playbook verify' lists it. This command lists the strays, asks for confirmation and removes them. It never
+removes a delta of the log. In a broken log a stray cannot be distinguished from a lost delta: restore a backup, or
+select the messages with --sequence and accept the loss.
+
+Examples:
+
+  debrief playbook clean
+  debrief playbook clean --book support --yes
+  debrief playbook clean --sequence 17,18 --yes`
+}
+
+// cleanResult is the output of --json.
+type cleanResult struct {
+	Book    string           `json:"book"`
+	Strays  []deltalog.Stray `json:"strays"`
+	Removed bool             `json:"removed"`
+}
+
+// Run implements the command.
+func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
+	b, err := cl.OpenExisting(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	strays, undecided, err := b.Store.Strays(ctx, b.Name)
+	undecidable := errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema)
+	if err != nil && !(undecidable && len(cl.Sequence) > 0) {
+		return cli.LogError(err)
+	}
+	if len(cl.Sequence) > 0 {
+		strays = slices.DeleteFunc(append(strays, undecided...), func(s deltalog.Stray) bool { return !slices.Contains(cl.Sequence, s.Seq) })
+		if len(strays) < len(cl.Sequence) {
+			return app.Exit(app.ExitRefused, fmt.Errorf("--sequence: %d of the messages are not strays of playbook %q; see 'debrief playbook verify'", len(cl.Sequence)-len(strays), b.Name))
+		}
+	}
+	out := cleanResult{Book: string(b.Name), Strays: strays}
+	if !cl.JSON {
+		if err := printStrays(strays); err != nil || len(strays) == 0 {
+			return err
+		}
+	}
+	if !cl.Yes && !cl.JSON {
+		if err := cli.Confirm(fmt.Sprintf("Remove %s of playbook %q from stream %s?", cli.Plural(len(strays), "message"), b.Name, events.StreamDeltas)); err != nil {
+			return err
+		}
+	}
+	if cl.Yes || !cl.JSON {
+		seqs := make([]uint64, len(strays))
+		for i, s := range strays {
+			seqs[i] = s.Seq
+		}
+		if err := b.Store.RemoveStrays(ctx, b.Name, seqs); err != nil {
+			return err
+		}
+		out.Removed = true
+	}
+	if cl.JSON {
+		return cli.WriteJSON(console.Stdout, out)
+	}
+	console.Printf("Removed %s.\n", cli.Plural(len(strays), "message"))
+	return nil
+}
+
+func printStrays(strays []deltalog.Stray) error {
+	if len(strays) == 0 {
+		console.Println("No strays.")
+		return nil
+	}
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "sequence\tbytes\tstored\treason")
+	for _, s := range strays {
+		console.Fprintf(w, "%d\t%d\t%s\t%s\n", s.Seq, s.Size, s.Time.Local().Format(time.DateTime), console.Line(s.Reason))
+	}
+	return w.Flush()
+}

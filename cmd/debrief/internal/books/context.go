@@ -1,0 +1,535 @@
+package books
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events"
+	"debrief/events/chat"
+	windows "debrief/events/window"
+	"debrief/generator"
+	trail "debrief/generator/prompt/records"
+
+	book "debrief/playbook"
+)
+
+// Context groups the commands to inspect and change the context of a model.
+type Context struct {
+	Show    showContext `cmd:"" default:"withargs" help:"Show the context for a query, or of a past execution."`
+	Pin     pinTurn     `cmd:"" help:"Pin an interaction: its session's window keeps it."`
+	Star    starTurn    `cmd:"" help:"Star an interaction: its session's window keeps it and ranks it higher."`
+	Unpin   unpinTurn   `cmd:"" help:"Remove the pin or star from an interaction."`
+	Session showSession `cmd:"" help:"List the interactions in a session's window."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Context) Help() string {
+	return `Examples:
+
+  debrief context --query "What is due for Orchard Stationers?"
+  debrief context --query "and with courier delivery?" --session desk-7 --explain
+  debrief context --execution 1003-824a105a       context of a past run, verified by its SHA-256
+  debrief context session --session desk-7
+  debrief context pin 1003-824a105a
+
+A running 'debrief up' or generator builds the context, with its own settings, as it does for agents. If none runs, or
+if a flag changes a setting, this command builds it.`
+}
+
+// showContext prints one context.
+type showContext struct {
+	cli.ServerFlags
+	Query      string        `help:"Query for the model; '-' reads it from standard input."`
+	Session    string        `help:"Session of the query."`
+	Execution  string        `help:"Show the context of this past execution instead." placeholder:"HANDLE"`
+	Book       string        `help:"Name of the playbook." default:"default"`
+	Context    string        `help:"Text that the query refers to, such as a document." placeholder:"TEXT"`
+	Steps      string        `help:"File with the steps of an unfinished turn: JSON list of {speaker, text, tool_calls}." type:"existingfile" placeholder:"FILE"`
+	At         *uint64       `help:"Version of the playbook. Default: the newest." placeholder:"VERSION"`
+	MinVersion uint64        `help:"Minimum version of the playbook." placeholder:"VERSION"`
+	Task       string        `help:"Kind of task: general, research, coding, debugging, analysis." placeholder:"KIND"`
+	Explain    bool          `help:"Show the components of each bullet's score."`
+	Manifest   bool          `help:"Show only the manifest, without the messages."`
+	JSON       bool          `help:"Print JSON."`
+	Config     app.Generator `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*showContext) Help() string {
+	return `Examples:
+
+  debrief context show --query "What is due for Orchard Stationers?" --manifest
+  debrief context show --query "and with courier delivery?" --session desk-7 --explain
+  debrief context show --execution 1003-824a105a`
+}
+
+// Run implements the command.
+func (s *showContext) Run(ctx context.Context, c *app.Common) error {
+	switch {
+	case s.Execution != "" && s.Query != "":
+		return app.Exit(app.ExitUsage, errors.New("--execution: is set, and so is --query: choose one"))
+	case s.Execution == "" && s.Query == "":
+		return app.Exit(app.ExitUsage, errors.New("--query: required, unless --execution names a past run"))
+	}
+	if err := s.Config.Validate(); err != nil {
+		return app.Exit(app.ExitUsage, err)
+	}
+	conn, err := s.Connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if s.Execution != "" {
+		return s.showPast(ctx, conn)
+	}
+	r, err := s.request()
+	if err != nil {
+		return err
+	}
+	reply, by, err := s.build(ctx, conn, r)
+	if err != nil {
+		return contextError(err)
+	}
+	if s.JSON {
+		return cli.WriteJSON(console.Stdout, reply)
+	}
+	out := new(strings.Builder)
+	version := fmt.Sprintf("playbook %q at version %d", reply.Book, reply.Version)
+	if reply.Stale {
+		version += " (stale)"
+	}
+	console.Fprintf(out, "Context for turn %d with %s, built %s.\n", reply.Turn, version, by)
+	writeManifest(out, &reply.Manifest)
+	writeScores(out, reply.Scores)
+	if !s.Manifest {
+		writeMessages(out, reply.Messages)
+	}
+	_, err = io.WriteString(console.Stdout, out.String())
+	return err
+}
+
+func (s *showContext) request() (*events.ContextRequest, error) {
+	r := &events.ContextRequest{
+		Session: s.Session, Query: s.Query, Context: s.Context, Playbook: s.At, MinVersion: s.MinVersion, Task: s.Task,
+		Explain: s.Explain, DryRun: true,
+	}
+	if s.Query == "-" {
+		text, err := cli.ReadFile(s.Query)
+		if err != nil {
+			return nil, fmt.Errorf("read the query: %w", err)
+		}
+		r.Query = strings.TrimSpace(string(text))
+	}
+	var err error
+	if r.Book, err = cli.ParseBook(s.Book); err != nil {
+		return nil, err
+	}
+	if s.Steps != "" {
+		data, err := cli.ReadFile(s.Steps)
+		if err == nil {
+			err = json.Unmarshal(data, &r.Steps)
+		}
+		if err != nil {
+			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--steps: %w", err))
+		}
+	}
+	return r, nil
+}
+
+// build requests the context from a generator's service. If none runs, or if a flag differs from its default, it builds
+// the context in this process. The second result names the builder, for the output.
+func (s *showContext) build(ctx context.Context, conn *cli.Session, r *events.ContextRequest) (*events.ContextReply, string, error) {
+	cfg, err := s.Config.Settings()
+	if err != nil {
+		return nil, "", err
+	}
+	if cfg.WithDefaults() == (generator.Config{}).WithDefaults() { // the service ignores our flags
+		reply, err := requestService(ctx, conn, r)
+		if !errors.Is(err, nats.ErrNoResponders) {
+			return reply, "by the generator's service", err
+		}
+	}
+	builder := generator.NewContextBuilder(conn.Conn, nil, cfg)
+	defer builder.Close()
+	builder.WaitLoaded(ctx, historyTimeout)
+	reply, err := builder.Context(ctx, r)
+	return reply, "by this command", err
+}
+
+// historyTimeout is the time to load history. After it the context is built with the part that was loaded.
+const historyTimeout = 20 * time.Second
+
+func requestService(ctx context.Context, conn *cli.Session, r *events.ContextRequest) (*events.ContextReply, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	msg, err := conn.NATS().RequestWithContext(ctx, events.ServiceSubject(events.VerbContext, r.Book), body)
+	if err != nil {
+		return nil, err
+	}
+	if code := msg.Header.Get("Nats-Service-Error-Code"); code != "" {
+		return nil, &serviceError{code, msg.Header.Get("Nats-Service-Error")}
+	}
+	reply := new(events.ContextReply)
+	if err := json.Unmarshal(msg.Data, reply); err != nil {
+		return nil, fmt.Errorf("read the service's reply: %w", err)
+	}
+	return reply, nil
+}
+
+type serviceError struct{ code, text string }
+
+func (e *serviceError) Error() string  { return e.text }
+func (e *serviceError) Invalid() bool  { return e.code == "400" }
+func (e *serviceError) NotFound() bool { return e.code == "404" }
+
+// contextError adds the exit code of a refused request.
+func contextError(err error) error {
+	var invalid interface{ Invalid() bool }
+	var missing interface{ NotFound() bool }
+	switch {
+	case errors.As(err, &invalid) && invalid.Invalid():
+		return app.Exit(app.ExitUsage, err)
+	case errors.As(err, &missing) && missing.NotFound():
+		return app.Exit(app.ExitRefused, err)
+	}
+	return err
+}
+
+// showPast prints the context of a past execution.
+func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
+	cfg, err := s.Config.Settings()
+	if err != nil {
+		return err
+	}
+	cfg.Recall = generator.RecallNone // Rebuild reads the recalled parts of the manifest
+	builder := generator.NewContextBuilder(conn.Conn, nil, cfg)
+	defer builder.Close()
+	r, err := builder.Rebuild(ctx, events.Handle(s.Execution))
+	if err != nil {
+		return contextError(err)
+	}
+	if s.JSON {
+		if err := cli.WriteJSON(console.Stdout, r); err != nil {
+			return err
+		}
+	} else {
+		out := new(strings.Builder)
+		console.Fprintf(out, "Context of execution %s, built %s.\n", s.Execution, r.Manifest.At.Local().Format(time.DateTime))
+		writeManifest(out, &r.Manifest)
+		writeToolCosts(out, r.Steps)
+		if !s.Manifest {
+			writeMessages(out, r.Messages)
+		}
+		writeVerification(out, r)
+		if _, err := io.WriteString(console.Stdout, out.String()); err != nil {
+			return err
+		}
+	}
+	if !r.Verified {
+		return app.Exit(app.ExitPartial, fmt.Errorf("execution %s: the context could not be rebuilt exactly", s.Execution))
+	}
+	return nil
+}
+
+func writeVerification(out io.Writer, r *generator.RebuiltContext) {
+	if r.Verified {
+		console.Fprintf(out, "\nSHA-256 %s: the messages are identical to those that the model received.\n", r.SHA256)
+		return
+	}
+	console.Fprintf(out, "\nThe messages differ from those that the model received:\n")
+	for _, why := range r.Reasons {
+		console.Fprintf(out, "  %s\n", why)
+	}
+	for _, p := range r.Missing {
+		console.Fprintf(out, "  %s %s has expired\n", p.Kind, p.Ref)
+	}
+}
+
+// partKinds lists the kinds of parts of a context, in the order of the output.
+var partKinds = []events.PartKind{
+	events.PartSystem, events.PartBullet, events.PartUser, events.PartAnswer, events.PartTools, events.PartSummary,
+	events.PartRecall, events.PartReflection, events.PartRecord, events.PartRecovery, events.PartContext, events.PartQuery,
+}
+
+// writeManifest prints the size of a context, the parts in it and the parts left out, with reasons.
+func writeManifest(out io.Writer, m *events.Manifest) {
+	window := cli.Plural(m.Window, "turn")
+	if m.Window < 0 {
+		window = "unlimited"
+	}
+	console.Fprintf(out, "%d of %d tokens (estimated); window %s, conversation budget %d tokens, state %s.\n\n", m.Tokens, m.Limit, window, m.Conversation, m.State)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "part\tin\ttokens\tleft out\ttokens\treason\n")
+	for _, kind := range partKinds {
+		in, tokens, cut := 0, 0, 0
+		for _, p := range m.Parts {
+			if p.Kind == kind {
+				in, tokens = in+1, tokens+p.Tokens
+				if p.Keep > 0 {
+					cut++
+				}
+			}
+		}
+		left, leftTokens := 0, 0
+		var why []string
+		for _, l := range m.Omitted {
+			if l.Kind == kind {
+				left, leftTokens = left+l.Count, leftTokens+l.Tokens
+				why = append(why, fmt.Sprintf("%d %s", l.Count, l.Why))
+			}
+		}
+		if cut > 0 {
+			why = append(why, fmt.Sprintf("%d cut", cut))
+		}
+		if in+left > 0 {
+			console.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", kind, in, tokens, left, leftTokens, strings.Join(why, ", "))
+		}
+	}
+	_ = w.Flush() // into memory
+	for _, p := range m.Parts {
+		if p.Why != "" && p.Kind != events.PartBullet && p.Kind != events.PartRecord {
+			console.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
+		}
+	}
+	writeExposures(out, m.Exposures)
+	for _, d := range m.Warnings {
+		console.Fprintf(out, "degraded: %s\n", d)
+	}
+}
+
+// writeExposures lists the bullets that apply to the query, and the random assignment of each to an arm.
+func writeExposures(out io.Writer, trials []events.Exposure) {
+	if len(trials) == 0 {
+		return
+	}
+	console.Fprintf(out, "applicable bullets, evaluated by the outcome:\n")
+	w := tabwriter.NewWriter(out, 2, 0, 3, ' ', 0)
+	for _, t := range trials {
+		how := map[book.Arm]string{book.ArmShown: "shown at random", book.ArmWithheld: "withheld at random", book.ArmOpen: "shown to all"}[t.Arm]
+		console.Fprintf(w, "  %s\texperiment %d\t%s\n", t.Bullet, t.Experiment, how)
+	}
+	_ = w.Flush() // into memory
+}
+
+func writeScores(out io.Writer, scores []events.BulletScore) {
+	if len(scores) == 0 {
+		return
+	}
+	console.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "bullet\ttotal\teffectiveness\trecency\trelevance\ttokens\tin\treason\n")
+	for _, s := range scores {
+		in := "yes"
+		if !s.Shown {
+			in = "no"
+		}
+		console.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, in, s.Why)
+	}
+	_ = w.Flush() // into memory
+}
+
+// writeToolCosts prints calls, failures, time and tokens of each tool of a run.
+func writeToolCosts(out io.Writer, steps []events.Step) {
+	costs := trail.Costs(steps)
+	if len(costs) == 0 {
+		return
+	}
+	console.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "tool\tcalls\tfailed\ttime\ttokens\n")
+	for _, c := range costs {
+		console.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
+	}
+	_ = w.Flush() // into memory
+}
+
+func writeMessages(out io.Writer, messages []chat.Message) {
+	for _, m := range messages {
+		console.Fprintf(out, "\n──── %s ────\n", m.Speaker)
+		if m.Text != "" {
+			console.Fprintln(out, console.Block(strings.TrimRight(m.Text, "\n")))
+		}
+		for _, c := range m.Calls {
+			console.Fprintf(out, "%s %s(%s)\n", c.ID, c.Tool, c.Arguments)
+		}
+	}
+}
+
+// showSession lists the window of a session.
+type showSession struct {
+	cli.ServerFlags
+	Session string `help:"Name of the session." required:""`
+	Book    string `help:"Name of the session's playbook." default:"default"`
+	JSON    bool   `help:"Print JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (*showSession) Help() string {
+	return `Examples:
+
+  debrief context session --session desk-7
+  debrief context session --session desk-7 --book support --json`
+}
+
+// Run implements the command.
+func (s *showSession) Run(ctx context.Context, c *app.Common) error {
+	b, err := cli.ParseBook(s.Book)
+	if err != nil {
+		return err
+	}
+	conn, err := s.Connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	store := windows.New(conn.NATS(), conn.JetStream())
+	list, damaged, err := store.Interactions(ctx, b, s.Session)
+	if err != nil {
+		return err
+	}
+	marks, err := store.Marks(ctx, b, s.Session)
+	if err != nil {
+		return err
+	}
+	if s.JSON {
+		return cli.WriteJSON(console.Stdout, struct {
+			Interactions []*events.Interaction      `json:"interactions"`
+			Marks        []events.MarkedInteraction `json:"marks"`
+			Damaged      int                        `json:"damaged"`
+		}{list, marks, damaged})
+	}
+	if len(list)+len(marks) == 0 {
+		console.Printf("The window of session %q of playbook %q is empty.\n", s.Session, b)
+	}
+	mark := make(map[events.Handle]events.Mark)
+	for _, m := range marks {
+		mark[m.Interaction.Execution] = m.Mark
+	}
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	if len(list) > 0 {
+		console.Fprintf(w, "turn\texecution\ttime\tmark\tquestion\n")
+	}
+	for _, i := range list {
+		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), mark[i.Execution], cli.OneLine(i.Question, 80))
+		delete(mark, i.Execution)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, m := range marks {
+		if _, older := mark[m.Interaction.Execution]; older {
+			console.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, cli.OneLine(m.Interaction.Question, 80))
+		}
+	}
+	if damaged > 0 {
+		console.Printf("%d entries are damaged.\n", damaged)
+	}
+	return nil
+}
+
+// interactionFlags select an interaction.
+type interactionFlags struct {
+	cli.ServerFlags
+	Execution string `arg:"" help:"Handle of the execution." placeholder:"HANDLE"`
+}
+
+type (
+	pinTurn   struct{ interactionFlags }
+	starTurn  struct{ interactionFlags }
+	unpinTurn struct{ interactionFlags }
+)
+
+// Help implements kong.HelpProvider.
+func (*pinTurn) Help() string {
+	return `'debrief context session' lists the handles of a session's executions.
+
+Examples:
+
+  debrief context pin 1003-824a105a
+  debrief context pin 1003-824a105a --nats nats://localhost:4222`
+}
+
+// Help implements kong.HelpProvider.
+func (*starTurn) Help() string {
+	return `'debrief context session' lists the handles of a session's executions.
+
+Examples:
+
+  debrief context star 1003-824a105a
+  debrief context star 1003-824a105a --nats nats://localhost:4222`
+}
+
+// Help implements kong.HelpProvider.
+func (*unpinTurn) Help() string {
+	return `Examples:
+
+  debrief context unpin 1003-824a105a
+  debrief context unpin 1003-824a105a --nats nats://localhost:4222`
+}
+
+// Run implements the command.
+func (p *pinTurn) Run(ctx context.Context, c *app.Common) error { return p.mark(ctx, c, events.Pin) }
+
+// Run implements the command.
+func (p *starTurn) Run(ctx context.Context, c *app.Common) error { return p.mark(ctx, c, events.Star) }
+
+// Run implements the command.
+func (p *unpinTurn) Run(ctx context.Context, c *app.Common) error { return p.mark(ctx, c, "") }
+
+func (t *interactionFlags) mark(ctx context.Context, c *app.Common, m events.Mark) error {
+	h := events.Handle(t.Execution)
+	seq, is, err := h.Parse()
+	if err != nil {
+		return app.Exit(app.ExitUsage, err)
+	}
+	conn, err := t.Connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
+	if err != nil {
+		return app.Exit(app.ExitRefused, fmt.Errorf("execution %s: %w", h, err))
+	}
+	e, ok := found.(*events.Execution)
+	if !ok || e.Session == "" {
+		return app.Exit(app.ExitRefused, fmt.Errorf("execution %s: has no session, so it is not in a window", h))
+	}
+	store := windows.New(conn.NATS(), conn.JetStream())
+	if m == "" {
+		found, err := store.Unmark(ctx, e.Book, e.Session, h)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return app.Exit(app.ExitRefused, fmt.Errorf("execution %s: is not marked", h))
+		}
+		console.Printf("Removed the mark of %s in session %q.\n", h, e.Session)
+		return nil
+	}
+	err = store.Mark(ctx, e.Book, e.Session, events.MarkedInteraction{Mark: m, By: os.Getenv("USER"), At: time.Now().UTC(), Interaction: *events.NewInteraction(h, e)})
+	if errors.Is(err, windows.ErrFull) {
+		return app.Exit(app.ExitRefused, err)
+	}
+	if err != nil {
+		return err
+	}
+	console.Printf("%s stays in the window of session %q.\n", h, e.Session)
+	return nil
+}

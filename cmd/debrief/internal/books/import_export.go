@@ -1,0 +1,205 @@
+package books
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events"
+	"debrief/events/redact"
+	"debrief/playbook/formats"
+
+	book "debrief/playbook"
+)
+
+type importBook struct {
+	change
+	File   string `arg:"" help:"File to import; '-' reads standard input."`
+	Format string `help:"Format: ace, appworld, kayba, swecli, json or jsonl. Default: detected." placeholder:"NAME"`
+	DryRun bool   `help:"Only report the contents of the file."`
+}
+
+// Help implements kong.HelpProvider.
+func (*importBook) Help() string {
+	return `Imports a playbook of another system or of Debrief: ACE text and its AppWorld variant, JSON of kayba and swecli, JSON and
+JSONL of Debrief. Ids, counters and times are preserved; other content of the file is ignored. All bullets become visible
+at once. Importing a file again changes nothing.
+
+Examples:
+
+  debrief playbook import skillbook.json --book support
+  debrief playbook import playbook.txt --dry-run`
+}
+
+// Run implements the command.
+func (im *importBook) Run(ctx context.Context, c *app.Common) error {
+	if im.File != "-" && im.Reason == "" {
+		im.Reason = "import of " + im.File
+	}
+	data, err := cli.ReadFile(im.File)
+	if err != nil {
+		return err
+	}
+	format, err := parseFormat(im.Format, false)
+	if err != nil {
+		return err
+	}
+	b, err := im.Open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	now, _, err := b.At(ctx, "")
+	if err != nil {
+		return err
+	}
+	data = []byte(redact.Text(string(data)))
+	doc, err := formats.Read(data, format, func(id book.BulletID, section, content string) bool {
+		there := now.Bullet(id)
+		return there != nil && (there.Section != section || there.Content != content)
+	})
+	if err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", im.File, err))
+	}
+	for _, n := range doc.Notes {
+		console.Fprintf(console.Stderr, "%s: %s\n", im.File, n)
+	}
+	ops := im.newOps(doc, now)
+	if im.DryRun {
+		console.Printf("%s: %s format with %s, %d of them new. Nothing was changed.\n", im.File, doc.Format, cli.Plural(len(doc.Bullets), "bullet"), len(ops))
+		return nil
+	}
+	if len(ops) == 0 {
+		console.Printf("%s: all of its %s exist already; nothing was changed.\n", im.File, cli.Plural(len(doc.Bullets), "bullet"))
+		return nil
+	}
+	var d *events.EditReply
+	for part := range slices.Chunk(ops, cli.PerEdit) {
+		if d, err = im.ask(ctx, b, &events.Edit{Ops: part}); err != nil {
+			return err
+		}
+	}
+	return im.done(b, d, "Imported %s from %s (%s).", cli.Plural(len(doc.Bullets), "bullet"), im.File, doc.Format)
+}
+
+// newOps returns the operations that add the bullets missing in the playbook. A bullet without times in the file keeps
+// none: the log has the time of the import.
+func (*importBook) newOps(doc *formats.Document, now *book.Playbook) []book.Op {
+	var ops []book.Op
+	for _, b := range doc.Bullets {
+		if now.Bullet(b.ID) != nil {
+			continue
+		}
+		ops = append(ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
+	}
+	return ops
+}
+
+// parseFormat validates the name of a format from the command line. Empty stays empty.
+func parseFormat(name string, written bool) (formats.Format, error) {
+	known, writable := formats.Formats()
+	if written {
+		known = writable
+	}
+	if f := formats.Format(name); name == "" || slices.Contains(known, f) {
+		return f, nil
+	}
+	return "", app.Exit(app.ExitUsage, fmt.Errorf("--format: want one of %v, got %q", known, name))
+}
+
+type exportBook struct {
+	cli.BookFlags
+	Format string `help:"Format: ace, appworld, kayba, swecli, json, jsonl or markdown." required:"" placeholder:"NAME"`
+	Output string `short:"o" help:"File to write. Default: standard output." type:"path" placeholder:"FILE"`
+	At     string `help:"Version to export: number, label, time or tag. Default: the newest." placeholder:"POINT"`
+	All    bool   `help:"Include bullets that generators do not show; json and jsonl always do."`
+}
+
+// Help implements kong.HelpProvider.
+func (*exportBook) Help() string {
+	return `Writes a playbook for another system. An import of the file gives the same bullets, except for fields that the format
+cannot represent. These are listed, with exit code 5.
+
+Examples:
+
+  debrief playbook export --format markdown
+  debrief playbook export --book support --format kayba -o skillbook.json
+  debrief playbook export --format jsonl --at 2026-11-20 | wc -l`
+}
+
+// Run implements the command.
+func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
+	format, err := parseFormat(ex.Format, true)
+	if err != nil {
+		return err
+	}
+	b, err := ex.OpenExisting(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	p, _, err := b.At(ctx, ex.At)
+	if err != nil {
+		return err
+	}
+	bullets := p.Sorted()
+	if !ex.All {
+		bullets = slices.DeleteFunc(bullets, func(b *book.Bullet) bool { return !exportedByDefault(format, b) })
+	}
+	data, losses, err := formats.Write(format, string(b.Name), bullets)
+	if err != nil {
+		return err
+	}
+	if ex.Output == "" {
+		_, err = console.Stdout.Write(data)
+	} else {
+		err = os.WriteFile(ex.Output, data, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	if left := p.Len() - len(bullets); left > 0 {
+		console.Fprintf(console.Stderr, "Left out %s that generators do not show; --all includes them.\n", cli.Plural(left, "bullet"))
+	}
+	return reportLosses(format, losses)
+}
+
+// exportedByDefault reports whether a bullet is written without --all.
+func exportedByDefault(f formats.Format, b *book.Bullet) bool {
+	switch f {
+	case formats.JSON, formats.JSONL:
+		return true
+	case formats.Kayba: // it has a status for retired bullets
+		return b.Shown() || b.Status == book.Retired
+	}
+	return b.Shown()
+}
+
+// reportLosses prints the fields that the format could not represent. It returns an error if there are any.
+func reportLosses(f formats.Format, losses []formats.Loss) error {
+	if len(losses) == 0 {
+		return nil
+	}
+	bullets := map[string][]string{}
+	var kinds []string
+	for _, l := range losses {
+		kind := l.Field + ": " + l.Reason
+		if bullets[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		bullets[kind] = append(bullets[kind], string(l.Bullet))
+	}
+	for _, kind := range kinds {
+		which := bullets[kind]
+		if len(which) > 3 {
+			which = append(which[:3:3], fmt.Sprintf("and %d more", len(bullets[kind])-3))
+		}
+		console.Fprintf(console.Stderr, "%s (%s)\n", kind, strings.Join(which, ", "))
+	}
+	return app.Exit(app.ExitPartial, fmt.Errorf("exported with losses: %s cannot represent the fields above", f))
+}

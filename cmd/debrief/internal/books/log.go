@@ -1,0 +1,90 @@
+package books
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events/deltalog"
+
+	book "debrief/playbook"
+)
+
+// logBook lists the changes of a playbook.
+type logBook struct {
+	cli.BookFlags
+	Limit int  `help:"Maximum number of changes to list; 0 lists all." default:"20"`
+	Names bool `help:"List only the changes that named a version."`
+	JSON  bool `help:"Print JSON lines with all operations."`
+}
+
+// loggedDelta is a line of --json.
+type loggedDelta struct {
+	Label string `json:"label"`
+	Chain string `json:"chain"`
+	Bytes int    `json:"bytes"`
+	book.Delta
+}
+
+// Help implements kong.HelpProvider.
+func (*logBook) Help() string {
+	return `Examples:
+
+  debrief playbook log
+  debrief playbook log --book support --limit 3
+  debrief playbook log --names`
+}
+
+// Run implements the command.
+func (l *logBook) Run(ctx context.Context, c *app.Common) error {
+	b, err := l.OpenExisting(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	var last []*deltalog.Record // the newest, oldest first
+	names := map[uint64][]string{}
+	err = b.Store.ReadLog(ctx, b.Name, func(r *deltalog.Record) error {
+		for _, n := range r.Names {
+			for v, list := range names {
+				names[v] = slices.DeleteFunc(list, func(s string) bool { return s == n.Name })
+			}
+			names[n.Version] = append(names[n.Version], n.Name)
+		}
+		if l.Names && len(r.Names) == 0 {
+			return nil
+		}
+		if last = append(last, r); l.Limit > 0 && len(last) > l.Limit {
+			last = last[1:]
+		}
+		return nil
+	})
+	if err != nil {
+		return cli.LogError(err)
+	}
+	slices.Reverse(last)
+	if l.JSON {
+		for _, r := range last {
+			if err := cli.WriteJSON(console.Stdout, loggedDelta{book.VersionLabel(r.Version, r.Chain), fmt.Sprintf("%x", r.Chain), r.Size, r.Delta}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	console.Fprintf(w, "version\twhen\tby\tcovers\tchanges\n")
+	for _, r := range last {
+		label := book.VersionLabel(r.Version, r.Chain)
+		if n := names[r.Version]; len(n) > 0 {
+			label += " " + strings.Join(n, " ")
+		}
+		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", label, r.Time.Local().Format(time.DateTime), cli.OneLine(r.Author, 20), cli.CoverSummary(&r.Delta), cli.DeltaSummary(&r.Delta))
+	}
+	return w.Flush()
+}

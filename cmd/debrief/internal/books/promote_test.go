@@ -1,0 +1,132 @@
+package books
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/events"
+	"debrief/events/bus"
+
+	book "debrief/playbook"
+)
+
+// TestPromotionAppliesItsPlan checks that the Curator applies all operations of a plan in order, and none of them if a
+// bullet has changed since the plan was made.
+func TestPromotionAppliesItsPlan(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	ctx := t.Context()
+	s, err := cli.ServerFlags{NATS: app.NATS{Replicas: 1}}.StartTemporary(ctx, "100ms", zerolog.New(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	open := s.Playbook
+	ask := func(b book.Book, ops ...book.Op) {
+		t.Helper()
+		e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: ops}
+		e.Book = b
+		err := s.WithCurator(ctx, func() error {
+			d, err := cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
+			if err == nil && len(d.Refused) > 0 {
+				t.Fatal(d.Refused)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := func(b book.Book) *book.Playbook {
+		t.Helper()
+		p, _, err := open(b).At(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	put := func(b book.Bullet) book.Op { return book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: &b} }
+	update := func(id book.BulletID, text string) book.Op {
+		return book.Op{Kind: book.Update, Bullet: id, Content: text}
+	}
+
+	for _, letter := range []string{"a", "b", "c", "d", "e", "f"} {
+		ask("default", book.Op{Kind: book.Add, Section: "others", Content: letter})
+	}
+	ask("default", book.Op{Kind: book.Pin, Bullet: "misc-00003", Pinned: true})
+	err = s.WithCurator(ctx, func() error {
+		m, err := open("default").Version(ctx, "newest")
+		if err == nil {
+			_, err = cli.Fork(ctx, s, "default", m, "run")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask("run", update("misc-00002", "what b says"), update("misc-00001", "b")) // texts swap
+	ask("run", book.Op{Kind: book.Pin, Bullet: "misc-00003"}, book.Op{Kind: book.Remove, Bullet: "misc-00003"}, update("misc-00004", "c"))
+	ask("run", book.Op{Kind: book.SetStatus, Bullet: "misc-00005", Status: book.Retired}, book.Op{Kind: book.Pin, Bullet: "misc-00004", Pinned: true})
+	ask("run", put(book.Bullet{ID: "misc-00007", Section: "others", Content: "new", Helpful: 3}),
+		put(book.Bullet{ID: "misc-00008", Section: "others", Content: "on trial", Status: book.Probation, Experiment: &book.Experiment{Number: 1, Share: 50}}),
+		put(book.Bullet{ID: "misc-00009", Section: "others", Content: "odd", Status: book.Quarantined}))
+
+	p := &promoteBook{From: "run", To: "default"}
+	plan := func() *promotion {
+		t.Helper()
+		plan, err := p.plan(ctx, open("run"), open("default"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	for name, meanwhile := range map[string]struct {
+		merge bool
+		op    book.Op
+		undo  book.Op
+	}{
+		"a bullet of the plan":      {true, update("misc-00001", "other words"), update("misc-00001", "a")},
+		"a new bullet of the plan":  {true, put(book.Bullet{ID: "misc-00007", Section: "others", Content: "taken"}), book.Op{Kind: book.Remove, Bullet: "misc-00007"}},
+		"a bullet outside the plan": {false, update("misc-00006", "other words"), update("misc-00006", "f")},
+	} {
+		p.Merge = meanwhile.merge
+		planned := plan()
+		ask("default", meanwhile.op)
+		before := now("default").StateHash()
+		if err := p.promote(ctx, open("default"), planned); app.ExitCode(err) != app.ExitRefused || !strings.Contains(err.Error(), "nothing was changed") {
+			t.Errorf("%s: got %v, want a refusal", name, err)
+		}
+		if now("default").StateHash() != before {
+			t.Errorf("%s: the playbook was changed", name)
+		}
+		ask("default", meanwhile.undo)
+	}
+
+	p.Merge = true // ids of removed bullets are not used again
+	planned := plan()
+	if err := p.promote(ctx, open("default"), planned); err != nil {
+		t.Fatal(err)
+	}
+	got := now("default")
+	if got.StateHash() != planned.after.StateHash() {
+		t.Error("the playbook differs from the plan")
+	}
+	for id, want := range map[book.BulletID]string{
+		"misc-00001": "b", "misc-00002": "what b says", "misc-00004": "c pinned", "misc-00005": "e retired", "misc-00006": "f",
+		"misc-00008": "on trial", "misc-00009": "odd quarantined", "misc-00010": "new",
+	} {
+		if b := got.Bullet(id); b == nil || b.Content+traits(b) != want {
+			t.Errorf("%s: got %v, want %q", id, b, want)
+		}
+	}
+	if b := got.Bullet("misc-00010"); got.Len() != 8 || b != nil && b.Helpful != 3 {
+		t.Errorf("got %d bullets, the new one is %v", got.Len(), b)
+	}
+}

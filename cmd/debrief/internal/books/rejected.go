@@ -1,0 +1,79 @@
+package books
+
+import (
+	"context"
+	"text/tabwriter"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/playbook/history"
+)
+
+// rejectedBook lists rejected proposals and removed bullets.
+type rejectedBook struct {
+	cli.BookFlags
+	Limit int  `help:"Maximum number to list, newest ones; 0 lists all." default:"50"`
+	JSON  bool `help:"Print JSON lines."`
+}
+
+// Help implements kong.HelpProvider.
+func (*rejectedBook) Help() string {
+	return `List rejected proposals and removed bullets, oldest first, each with the reason: rejected and duplicate proposals,
+bullets that the Curator merged, quarantined or retired over the token budget, and edits that could not be applied.
+
+Examples:
+
+  debrief playbook rejected
+  debrief playbook rejected --book support --limit 5
+  debrief playbook rejected --limit 0 --json`
+}
+
+// Run implements the command.
+func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
+	b, err := r.OpenExisting(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	losses, err := history.Rejections(b.Store.History(ctx, b.Name))
+	if err != nil {
+		return cli.LogError(err)
+	}
+	shown := losses
+	if r.Limit > 0 && len(shown) > r.Limit {
+		shown = shown[len(shown)-r.Limit:]
+	}
+	if r.JSON {
+		for _, l := range shown {
+			if err := cli.WriteJSON(console.Stdout, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(losses) == 0 {
+		console.Printf("No proposals or bullets were rejected, merged or removed.\n")
+		return nil
+	}
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	console.Fprintf(w, "version\twhen\tkind\toperation\tbullet\treason\n")
+	for _, l := range shown {
+		id := l.Op.Bullet
+		if id == "" {
+			id = l.DuplicateOf
+		}
+		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, id, l.Reason)
+		if l.Op.Content != "" {
+			console.Fprintf(w, "\t\t\t\t\t  %s\n", cli.OneLine(l.Op.Content, 120))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if n := len(losses) - len(shown); n > 0 {
+		console.Printf("%d older entries are not listed; --limit 0 lists all.\n", n)
+	}
+	return nil
+}

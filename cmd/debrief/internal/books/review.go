@@ -1,0 +1,278 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events"
+	"debrief/events/deltalog"
+
+	book "debrief/playbook"
+)
+
+// review lists and decides on bullets that the Curator does not trust.
+type review struct {
+	List    reviewList    `cmd:"" default:"withargs" help:"List the bullets in quarantine with their reasons."`
+	Approve reviewApprove `cmd:"" help:"Approve bullets: use them in prompts, or test them first if the gate is on."`
+	Reject  reviewReject  `cmd:"" help:"Retire bullets. The Curator rejects the same text from then on."`
+}
+
+// Help implements kong.HelpProvider.
+func (*review) Help() string {
+	return `List and decide on bullets in quarantine: bullets from a source that is not trusted, bullets that arrive in a burst,
+bullets that contradict a bullet supported by outcomes, and bullets whose evidence is partly forgotten. They are not in
+any prompt until a person approves them.
+
+Examples:
+
+  debrief playbook review list
+  debrief playbook review approve misc-00012
+  debrief playbook review reject misc-00013 misc-00014 --reason "not ours"`
+}
+
+// reviewList lists the bullets in quarantine.
+type reviewList struct {
+	cli.BookFlags
+	JSON bool `help:"Print JSON lines."`
+}
+
+// Help implements kong.HelpProvider.
+func (*reviewList) Help() string {
+	return `Examples:
+
+  debrief playbook review list
+  debrief playbook review list --book support --json`
+}
+
+// quarantinedBullet is a bullet in quarantine, with the change that put it there.
+type quarantinedBullet struct {
+	*book.Bullet
+	Version uint64    `json:"version"`
+	Time    time.Time `json:"time"`
+	Reason  string    `json:"reason,omitempty"`
+	From    []string  `json:"from,omitempty"` // handles of executions, with their sources
+}
+
+// record stores the reason and the evidence of op, an operation of the delta r, if op put the bullet in quarantine.
+func (d *quarantinedBullet) record(op *book.Op, r *deltalog.Record) {
+	to := op.Status
+	if op.PutBullet != nil {
+		to = op.PutBullet.Status
+	}
+	if to != book.Quarantined {
+		return
+	}
+	d.Version, d.Time, d.Reason = r.Version, r.Time, cmp.Or(op.Reason, r.Reason)
+	for _, s := range op.Support {
+		if s >= len(r.Covers) {
+			continue
+		}
+		if e := r.Covers[s].Evidence; e != nil {
+			d.From = append(d.From, strings.TrimSuffix(e.Execution+" "+e.Source, " "))
+		}
+	}
+}
+
+// Run implements the command.
+func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
+	b, err := l.OpenExisting(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	p, _, err := b.At(ctx, "")
+	if err != nil {
+		return err
+	}
+	held := map[book.BulletID]*quarantinedBullet{}
+	for bullet := range p.All() {
+		if bullet.Status == book.Quarantined {
+			held[bullet.ID] = &quarantinedBullet{Bullet: bullet}
+		}
+	}
+	var parts book.ChangeAssembler
+	err = b.Store.ReadLog(ctx, b.Name, func(r *deltalog.Record) error {
+		for _, part := range parts.Add(&r.Delta) {
+			for i := range part.Ops {
+				if h := held[part.Ops[i].Bullet]; h != nil {
+					h.record(&part.Ops[i], r)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return cli.LogError(err)
+	}
+	list := make([]*quarantinedBullet, 0, len(held))
+	for _, h := range held {
+		list = append(list, h)
+	}
+	slices.SortFunc(list, func(a, b *quarantinedBullet) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.ID, b.ID))
+	})
+	if l.JSON {
+		for _, h := range list {
+			if err := cli.WriteJSON(console.Stdout, h); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(list) == 0 {
+		console.Printf("No bullets in quarantine.\n")
+		return nil
+	}
+	for _, h := range list {
+		console.Printf("%s [%s] since version %d, %s", h.ID, h.Section, h.Version, h.Time.Local().Format(time.DateTime))
+		if len(h.From) > 0 {
+			console.Printf(", from %s", strings.Join(h.From, ", "))
+		}
+		console.Println()
+		if h.Reason != "" {
+			console.Printf("  reason: %s\n", h.Reason)
+		}
+		if old := p.Bullet(h.Replaces); old != nil {
+			console.Printf("  replaces %s: %s\n", old.ID, cli.OneLine(old.Content, 160))
+		}
+		console.Printf("%s", console.Block(marked("  > ", h.Content)))
+	}
+	console.Printf("%s in quarantine.\n", cli.Plural(len(list), "bullet"))
+	return nil
+}
+
+// quarantined opens the playbook and returns the ids in args, sorted and without duplicates. It returns an error if a
+// bullet is not in quarantine. The caller closes the playbook.
+func (ch *change) quarantined(ctx context.Context, c *app.Common, args []bulletArg) (*cli.Playbook, *book.Playbook, []book.BulletID, error) {
+	b, err := ch.OpenExisting(ctx, c)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	p, _, err := b.At(ctx, "")
+	list := ids(args)
+	slices.Sort(list)
+	list = slices.Compact(list)
+	for _, id := range list {
+		if err != nil {
+			break
+		}
+		switch is := p.Bullet(id); {
+		case is == nil:
+			err = app.Exit(app.ExitRefused, fmt.Errorf("bullet %q is not in the playbook", id))
+		case is.Status != book.Quarantined:
+			err = app.Exit(app.ExitRefused, fmt.Errorf("bullet %q is not in quarantine, it is %s", id, shownStatus(is)))
+		}
+	}
+	if err != nil {
+		b.Close()
+		return nil, nil, nil, err
+	}
+	return b, p, list, nil
+}
+
+// reviewApprove releases bullets from quarantine.
+type reviewApprove struct {
+	change
+	Bullets []bulletArg `arg:"" help:"Ids of the bullets."`
+}
+
+// Help implements kong.HelpProvider.
+func (*reviewApprove) Help() string {
+	return `Examples:
+
+  debrief playbook review approve misc-00012
+  debrief playbook review approve misc-00012 misc-00013 --reason "checked with the desk"`
+}
+
+// Run implements the command.
+func (a *reviewApprove) Run(ctx context.Context, c *app.Common) error {
+	b, p, list, err := a.quarantined(ctx, c, a.Bullets)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	e := new(events.Edit)
+	expect := func(is *book.Bullet) {
+		e.Expect = append(e.Expect, events.Expectation{Bullet: is.ID, Section: is.Section, Content: is.Content})
+	}
+	to, message := book.Active, "Approved %s: active in new prompts."
+	mode, _ := p.Gate()
+	if mode == book.GateOn {
+		to, message = book.Candidate, "Approved %s: the gate starts an experiment when one is free."
+	}
+	var gone []book.BulletID
+	places := map[book.BulletID]book.BulletID{}
+	for _, id := range list {
+		is := p.Bullet(id)
+		expect(is)
+		if other := places[is.Replaces]; is.Replaces != "" && other != "" {
+			return app.Exit(app.ExitRefused, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, is.Replaces))
+		}
+		places[is.Replaces] = id
+		e.Ops = append(e.Ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: to, Reason: cmp.Or(a.Reason, "approved")})
+		if is.Replaces == "" || to != book.Active {
+			continue
+		}
+		for _, old := range p.Sorted() {
+			if (old.ID != is.Replaces && old.Replaces != is.Replaces) || !old.Shown() || slices.Contains(gone, old.ID) {
+				continue
+			}
+			if old.Pinned {
+				return app.Exit(app.ExitRefused, fmt.Errorf("bullet %q would replace the pinned bullet %q: unpin it first", id, old.ID))
+			}
+			expect(old)
+			gone = append(gone, old.ID)
+			e.Ops = append(e.Ops, book.Op{Kind: book.SetStatus, Bullet: old.ID, Status: book.Retired, Reason: fmt.Sprintf("replaced by bullet %q, approved by a person", id)})
+		}
+	}
+	d, err := a.ask(ctx, b, e)
+	if err != nil {
+		return err
+	}
+	if len(gone) > 0 {
+		slices.Sort(gone)
+		return a.done(b, d, message+" Retired: %s.", joined(list), joined(gone))
+	}
+	return a.done(b, d, message, joined(list))
+}
+
+// reviewReject retires bullets in quarantine.
+type reviewReject struct {
+	change
+	Bullets []bulletArg `arg:"" help:"Ids of the bullets."`
+}
+
+// Help implements kong.HelpProvider.
+func (*reviewReject) Help() string {
+	return `Examples:
+
+  debrief playbook review reject misc-00013
+  debrief playbook review reject misc-00013 misc-00014 --reason "not ours"`
+}
+
+// Run implements the command.
+func (r *reviewReject) Run(ctx context.Context, c *app.Common) error {
+	b, p, list, err := r.quarantined(ctx, c, r.Bullets)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	e := new(events.Edit)
+	for _, id := range list {
+		is := p.Bullet(id)
+		e.Expect = append(e.Expect, events.Expectation{Bullet: id, Section: is.Section, Content: is.Content})
+		e.Ops = append(e.Ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Retired, Reason: cmp.Or(r.Reason, "rejected")})
+	}
+	d, err := r.ask(ctx, b, e)
+	if err != nil {
+		return err
+	}
+	return r.done(b, d, "Rejected %s.", joined(list))
+}

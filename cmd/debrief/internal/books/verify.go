@@ -1,0 +1,132 @@
+package books
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/playbook/history"
+)
+
+// verifyBook checks the log and the view of a playbook.
+type verifyBook struct {
+	cli.BookFlags
+	JSON bool `help:"Print JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (*verifyBook) Help() string {
+	return `Check a playbook without a model:
+
+  - each change follows the previous one, by number, sequence and hash;
+  - the changes can be applied in order, and the view has the same bullets as the result;
+  - each shown bullet can be traced to an execution or to a person;
+  - the streams still have the reflections and executions that the playbook was learned from.
+
+Messages that are not part of the log are listed; see 'debrief playbook clean'. Damage ends the command with exit code 3
+and advice.
+
+Examples:
+
+  debrief playbook verify
+  debrief playbook verify --book support --json`
+}
+
+// verified is the output of --json.
+type verified struct {
+	*deltalog.Verification
+	Traced   int `json:"traced"` // shown bullets with a known execution or person
+	Untraced int `json:"untraced"`
+}
+
+// Run implements the command.
+func (v *verifyBook) Run(ctx context.Context, c *app.Common) error {
+	b, err := v.OpenExisting(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	found, err := b.Store.Verify(ctx, b.Name)
+	if err != nil {
+		return err
+	}
+	out := verified{Verification: found}
+	if err := out.stored(ctx, &v.BookFlags, b.Conn); err != nil {
+		return err
+	}
+	damaged := slices.ContainsFunc(found.Findings, func(f deltalog.Finding) bool { return f.Severity == deltalog.Broken })
+	if !damaged {
+		if err := out.trace(ctx, b); err != nil {
+			return err
+		}
+	}
+	if v.JSON {
+		err = cli.WriteJSON(console.Stdout, out)
+	} else {
+		out.print()
+	}
+	if err == nil && damaged {
+		err = app.Exit(app.ExitRefused, fmt.Errorf("playbook %q is damaged; see above", b.Name))
+	}
+	return err
+}
+
+// trace counts the shown bullets with and without a known origin.
+func (v *verified) trace(ctx context.Context, b *cli.Playbook) error {
+	p, err := b.Store.PlaybookAt(ctx, b.Name, v.Version)
+	if err != nil {
+		return cli.LogError(err)
+	}
+	origins, err := history.Origins(b.Store.History(ctx, b.Name), p)
+	if err != nil {
+		return cli.LogError(err)
+	}
+	for _, o := range origins {
+		if o.HasSource() {
+			v.Traced++
+		} else {
+			v.Untraced++
+		}
+	}
+	return nil
+}
+
+// print prints the hashes, the traced bullets and the findings.
+func (v *verified) print() {
+	console.Printf("Playbook %q at version %s: %d deltas, %d bytes, %d bullets.\n", v.Book, v.Label, v.Deltas, v.Bytes, v.Bullets)
+	console.Printf("  chain hash  %s\n  state hash  %s\n  view        version %d\n", v.ChainHash, v.StateHash, v.View)
+	if v.Traced+v.Untraced > 0 {
+		console.Printf("  traced      %d of %d shown bullets lead to an execution or a person\n", v.Traced, v.Traced+v.Untraced)
+	}
+	for _, f := range v.Findings {
+		console.Printf("%s: %s\n", f.Severity, f.Text)
+	}
+	if len(v.Findings) == 0 {
+		console.Printf("All hashes are correct.\n")
+	}
+}
+
+// stored adds damage of the streams that the playbook was learned from to the findings of a verification.
+func (v *verified) stored(ctx context.Context, on *cli.BookFlags, conn *bus.Conn) error {
+	all, err := on.Damage(ctx, conn, 0)
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		if d.Repaired || !slices.Contains([]string{events.StreamExecutions, events.StreamReflections, events.StreamDeltas, "KV_" + events.BucketPlaybook}, d.Stream) {
+			continue
+		}
+		severity := deltalog.Missing
+		if d.Lost {
+			severity = deltalog.Broken
+		}
+		v.Findings = append(v.Findings, deltalog.Finding{Severity: severity, Text: d.String() + ": " + cli.DamageFix})
+	}
+	return nil
+}

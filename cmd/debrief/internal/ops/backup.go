@@ -1,0 +1,335 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/backup"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/events/liveness"
+)
+
+// Backup groups the commands to create and restore backups.
+type Backup struct {
+	Create  backupCreate  `cmd:"" help:"Copy all streams to a file while workers run."`
+	Restore backupRestore `cmd:"" help:"Restore the streams of a server from a backup."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Backup) Help() string {
+	return `A backup holds all streams with their sequences, and the position of each role's consumer. A restored pipeline continues
+from these positions and learns nothing twice. The log of the playbooks alone (--streams deltas) is enough to restore
+every version of every playbook.
+
+Examples:
+
+  debrief backup create /var/backups
+  debrief backup create monday.tar --streams deltas
+  debrief backup restore monday.tar --check
+  debrief backup restore monday.tar --nats nats://new-server:4222 --replicas 3`
+}
+
+type backupCreate struct {
+	cli.ServerFlags
+	To      string   `arg:"" help:"New file to write, or a directory to create a file named after the time in." type:"path" placeholder:"FILE"`
+	Streams []string `help:"Streams to copy, such as deltas,tasks; see the list above. Default: all." placeholder:"NAME,…"`
+	JSON    bool     `help:"Print JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (*backupCreate) Help() string {
+	return `Workers may run meanwhile. The file gets its name only after it is complete and its hashes have been verified.
+
+Streams: runs, tasks, dead, playbook, deltas, reflections, executions, window, contexts, vectors, blobs.
+
+Examples:
+
+  debrief backup create /var/backups
+  debrief backup create monday.tar --nats nats://localhost:4222
+  debrief backup create playbooks.tar --streams deltas`
+}
+
+// shortName returns the name of a stream or bucket on the command line.
+func shortName(stream string) string {
+	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(stream, "KV_"), "OBJ_"))
+}
+
+func streamNames(short []string) (names []string, err error) {
+	all := backup.Streams()
+	for _, want := range short {
+		i := slices.IndexFunc(all, func(s string) bool { return shortName(s) == strings.ToLower(want) })
+		if i < 0 {
+			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--streams: unknown stream %q; see 'debrief backup create --help'", want))
+		}
+		names = append(names, all[i])
+	}
+	return names, nil
+}
+
+// backupSummary describes the file of a backup or a restore.
+type backupSummary struct {
+	File     string `json:"file"`
+	Bytes    int64  `json:"bytes"`
+	Messages uint64 `json:"messages"`
+	*backup.Manifest
+}
+
+// Run implements the command.
+func (b *backupCreate) Run(ctx context.Context, c *app.Common) error {
+	only, err := streamNames(b.Streams)
+	if err != nil {
+		return err
+	}
+	file := b.To
+	if cli.DirExists(file) {
+		file = filepath.Join(file, "debrief-"+time.Now().UTC().Format("20060102T150405Z")+".tar")
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return app.Exit(app.ExitRefused, fmt.Errorf("%s: already exists: choose another file", file))
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".debrief-backup-*")
+	if err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("create a file in %s: %w", filepath.Dir(file), err))
+	}
+	defer os.Remove(tmp.Name()) // fails after the rename, as intended
+	defer tmp.Close()
+	s, err := b.Connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	m, err := backup.Create(ctx, s.Conn, only, app.Version(), tmp, backupProgress("copied"))
+	if err != nil {
+		return err
+	}
+	if _, err := tmp.Seek(0, 0); err != nil {
+		return err
+	}
+	if _, err := backup.Verify(tmp); err != nil {
+		return fmt.Errorf("verify the new backup: %w", err)
+	}
+	if err := errors.Join(tmp.Sync(), os.Rename(tmp.Name(), file)); err != nil {
+		return err
+	}
+	out, err := summarize(file, m)
+	if err != nil {
+		return err
+	}
+	if b.JSON {
+		return cli.WriteJSON(console.Stdout, out)
+	}
+	console.Printf("Backed up to %s in %s.\n", file, m.Duration.Round(time.Millisecond))
+	return out.print()
+}
+
+func summarize(file string, m *backup.Manifest) (*backupSummary, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	out := &backupSummary{File: file, Bytes: info.Size(), Manifest: m}
+	for _, s := range m.Streams {
+		out.Messages += s.State.Messages
+	}
+	return out, nil
+}
+
+func (o *backupSummary) print() error {
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256\n")
+	for _, s := range o.Streams {
+		console.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%.12s…\n", s.Name, s.State.Messages, s.State.First, s.State.Last, float64(s.Size)/(1<<20), s.Replicas(), s.SHA256)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	console.Printf("%d messages in %d bytes, from a server with version %s, taken %s.\n", o.Messages, o.Bytes, o.Server, o.Created.Local().Format(time.DateTime))
+	return nil
+}
+
+// backupProgress returns a callback that rewrites one line of standard error with the progress. It returns nil if standard
+// error is not a terminal.
+func backupProgress(verb string) backup.Progress {
+	if !console.Stderr.IsTerminal() {
+		return nil
+	}
+	var last time.Time
+	return func(stream string, n int64) {
+		if time.Since(last) > 200*time.Millisecond {
+			last = time.Now()
+			console.Control(console.Stderr, console.ClearLine)
+			console.Fprintf(console.Stderr, "%s: %.1f MiB %s", stream, float64(n)/(1<<20), verb)
+			console.Control(console.Stderr, console.Return)
+		}
+	}
+}
+
+type backupRestore struct {
+	cli.ServerFlags
+	From    string `arg:"" help:"File that 'debrief backup create' wrote." type:"path" placeholder:"FILE"`
+	Check   bool   `help:"Only read the file and verify its hashes, without a server."`
+	Replace bool   `help:"Delete the current contents of the streams in the backup first."`
+	Fewer   bool   `name:"fewer-replicas" help:"Create streams with fewer replicas than in the backup, as on a single server."`
+	JSON    bool   `help:"Print JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (*backupRestore) Help() string {
+	return `The command reads the whole file and verifies its hashes before it changes the server. It refuses to restore into streams
+that hold messages, unless --replace is set, and while workers run: stop them first. After the restore it verifies every
+playbook. A server restores backups of servers with its own or an older version. On a cluster, set the number of replicas
+with --replicas.
+
+Examples:
+
+  debrief backup restore monday.tar --check
+  debrief backup restore monday.tar --data new-directory
+  debrief backup restore monday.tar --nats nats://localhost:4222 --replace --replicas 3`
+}
+
+// Run implements the command.
+func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
+	in, err := os.Open(b.From)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return app.Exit(app.ExitUsage, err)
+	} else if err != nil {
+		return err
+	}
+	defer in.Close()
+	m, err := backup.Verify(in)
+	if err != nil {
+		return fileError(b.From, err)
+	}
+	out, err := summarize(b.From, m)
+	if err != nil {
+		return err
+	}
+	if b.Check {
+		if b.JSON {
+			return cli.WriteJSON(console.Stdout, out)
+		}
+		console.Printf("%s is complete: every hash matches.\n", b.From)
+		return out.print()
+	}
+	if err := b.checkReplicas(m); err != nil {
+		return err
+	}
+	s, err := b.Connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := checkNoWorkers(ctx, s); err != nil {
+		return err
+	}
+	if _, err := in.Seek(0, 0); err != nil {
+		return err
+	}
+	began := time.Now()
+	err = backup.Restore(ctx, s.Conn, m, in, max(b.Replicas, 1), b.Replace, backupProgress("restored"))
+	var used *backup.NotEmptyError
+	switch {
+	case errors.As(err, &used):
+		return app.Exit(app.ExitRefused, fmt.Errorf("%w: choose an empty server, or pass --replace to delete its messages", err))
+	case err != nil:
+		return fmt.Errorf("%w; the restore is incomplete: repeat it with --replace", fileError(b.From, err))
+	}
+	if _, err := b.Open(ctx, s.NATS(), "", c.Logger()); err != nil { // creates the streams that the backup does not have
+		return err
+	}
+	if !b.JSON {
+		console.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
+	}
+	return out.verify(ctx, s, b.JSON)
+}
+
+// checkReplicas returns an error if the restored streams would have fewer replicas than in the backup, unless
+// --fewer-replicas is set.
+func (b *backupRestore) checkReplicas(m *backup.Manifest) error {
+	most := 1
+	for i := range m.Streams {
+		most = max(most, m.Streams[i].Replicas())
+	}
+	if b.Replicas >= most || b.Fewer || b.NATS.NATS == "" { // an embedded server has one replica
+		return nil
+	}
+	return app.Exit(app.ExitUsage, fmt.Errorf("--replicas: streams of the backup have %d replicas, got %d: pass --replicas %d or --fewer-replicas", most, b.Replicas, most))
+}
+
+// fileError adds the file name and the exit code to the error of a damaged backup. It returns other errors unchanged.
+func fileError(file string, err error) error {
+	if damaged := (*backup.InvalidError)(nil); errors.As(err, &damaged) {
+		return app.Exit(app.ExitRefused, fmt.Errorf("%s: %w", file, err))
+	}
+	return err
+}
+
+// checkNoWorkers returns an error if workers run: their memory would not match the restored streams.
+func checkNoWorkers(ctx context.Context, s *cli.Session) error {
+	reports, err := liveness.CollectReports(ctx, s.NATS())
+	if err != nil {
+		return err
+	}
+	var programs []string
+	for _, r := range reports {
+		programs = append(programs, r.Program)
+	}
+	if len(programs) == 0 {
+		return nil
+	}
+	return app.Exit(app.ExitRefused, fmt.Errorf("workers run on this server (%s): stop them first", console.Line(strings.Join(programs, ", "))))
+}
+
+// verify verifies every restored playbook and prints the result.
+func (o *backupSummary) verify(ctx context.Context, s *cli.Session, asJSON bool) error {
+	store := deltalog.New(s.JetStream())
+	var broken []string
+	var found []*deltalog.Verification
+	if slices.ContainsFunc(o.Streams, func(s backup.Stream) bool { return s.Name == events.StreamDeltas }) {
+		books, err := store.BooksWithLog(ctx)
+		if err != nil {
+			return err
+		}
+		for _, name := range books {
+			v, err := store.Verify(ctx, name)
+			if err != nil {
+				return err
+			}
+			found = append(found, v)
+			if slices.ContainsFunc(v.Findings, func(f deltalog.Finding) bool { return f.Severity == deltalog.Broken }) {
+				broken = append(broken, string(name))
+			}
+		}
+	}
+	if asJSON {
+		if err := cli.WriteJSON(console.Stdout, struct {
+			*backupSummary
+			Playbooks []*deltalog.Verification `json:"playbooks"`
+		}{o, found}); err != nil {
+			return err
+		}
+	} else {
+		if err := o.print(); err != nil {
+			return err
+		}
+		for _, v := range found {
+			console.Printf("Playbook %q is at version %s, with %d bullets; its view is at version %d.\n", v.Book, v.Label, v.Bullets, v.View)
+		}
+	}
+	if len(broken) > 0 {
+		return app.Exit(app.ExitRefused, fmt.Errorf("damaged: %s; see 'debrief playbook verify --book NAME'", strings.Join(broken, ", ")))
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package ops
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/backup"
+	"debrief/cmd/internal/cli"
+)
+
+// TestRestoreRefusesFewerReplicas checks that a restore needs --fewer-replicas to reduce the replicas of a stream.
+func TestRestoreRefusesFewerReplicas(t *testing.T) {
+	t.Parallel()
+	manifest := func(replicas string) *backup.Manifest {
+		return &backup.Manifest{Streams: []backup.Stream{
+			{Name: "TASKS", Config: json.RawMessage(`{"num_replicas":1}`)},
+			{Name: "DELTAS", Config: json.RawMessage(`{"num_replicas":` + replicas + `}`)},
+		}}
+	}
+	for _, row := range []struct {
+		name, nats, had string
+		replicas        int
+		fewer           bool
+		want            string
+	}{
+		{"three of three", "nats://somewhere:4222", "3", 3, false, ""},
+		{"one of three", "nats://somewhere:4222", "3", 1, false, "pass --replicas 3 or --fewer-replicas"},
+		{"one of three, with --fewer-replicas", "nats://somewhere:4222", "3", 1, true, ""},
+		{"one of three, in a directory", "", "3", 1, false, ""},
+		{"three of one", "nats://somewhere:4222", "1", 3, false, ""},
+	} {
+		b := backupRestore{Fewer: row.fewer, ServerFlags: cli.ServerFlags{NATS: app.NATS{NATS: row.nats, Replicas: row.replicas}}}
+		err := b.checkReplicas(manifest(row.had))
+		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%s: got %v, want %q", row.name, err, row.want)
+		}
+	}
+}

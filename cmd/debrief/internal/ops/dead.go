@@ -1,0 +1,307 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events"
+	"debrief/events/bus"
+)
+
+// Dead groups the commands on dead letters: events whose processing failed permanently.
+type Dead struct {
+	List    deadList    `cmd:"" default:"withargs" help:"List dead letters with code and reason."`
+	Show    deadShow    `cmd:"" help:"Show one dead letter: origin, headers and event."`
+	Requeue deadRequeue `cmd:"" help:"Publish the events again, with their original ids."`
+	Drop    deadDrop    `cmd:"" help:"Delete dead letters permanently."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Dead) Help() string {
+	return `An event becomes a dead letter after five failed attempts, if it is invalid, if its payload has expired, or if a newer version
+of the programs wrote it. It does not block other events and is kept for a week. Code and reason describe the cause. Fix the
+cause, then requeue the letter. A requeued event counts once, even if it is requeued several times.
+
+Examples:
+
+  debrief dead
+  debrief dead list --role reflector --since 2h
+  debrief dead show 12-ab12cd34
+  debrief dead requeue 12-ab12cd34
+  debrief dead requeue --all --role reflector --book support
+  debrief dead drop --all --since 2026-11-20 --yes`
+}
+
+// letterFlags are the flags that filter dead letters.
+type letterFlags struct {
+	Role  string `help:"Select letters of this role: generator, reflector or curator." placeholder:"NAME"`
+	Book  string `help:"Select letters of this playbook." placeholder:"NAME"`
+	Since string `help:"Select letters since a time (2026-11-20) or for a duration (2h)." placeholder:"TIME"`
+}
+
+func (l letterFlags) filter() (f bus.LetterFilter, err error) {
+	if f.Role = l.Role; f.Role != "" && !slices.Contains(cli.Roles, f.Role) {
+		return f, app.Exit(app.ExitUsage, fmt.Errorf("--role: want %s, got %q", strings.Join(cli.Roles, ", "), l.Role))
+	}
+	if l.Book != "" {
+		if f.Book, err = cli.ParseBook(l.Book); err != nil {
+			return f, err
+		}
+	}
+	f.Since, err = cli.ParseSince(l.Since)
+	return f, err
+}
+
+// letterSummary describes a dead letter in the list.
+type letterSummary struct {
+	ID         events.Handle `json:"id"`
+	Role       string        `json:"role"`
+	Book       string        `json:"book"`
+	Kind       string        `json:"kind"`
+	Time       time.Time     `json:"time"`
+	Deliveries int           `json:"deliveries"`
+	Code       string        `json:"code"`
+	Reason     string        `json:"reason"`
+}
+
+func summarizeLetter(l *bus.Letter) letterSummary {
+	kind, _, _ := events.ParseSubject(l.Subject)
+	return letterSummary{l.Handle(), l.Role, string(l.Book), string(kind), cmp.Or(l.Time, l.Stored), l.Deliveries, string(l.Code), l.Reason}
+}
+
+// list returns the selected dead letters, oldest first.
+func (l letterFlags) list(ctx context.Context, s *cli.Session) (all []letterSummary, err error) {
+	f, err := l.filter()
+	if err != nil {
+		return nil, err
+	}
+	err = s.Letters(ctx, f, func(l *bus.Letter) error {
+		all = append(all, summarizeLetter(l))
+		return nil
+	})
+	return all, err
+}
+
+type deadList struct {
+	cli.ServerFlags
+	letterFlags
+	Limit int  `help:"Show only the newest letters, up to this number; 0 for all." default:"100"`
+	JSON  bool `help:"Print JSON lines."`
+}
+
+// Help implements kong.HelpProvider.
+func (*deadList) Help() string {
+	return `Examples:
+
+  debrief dead list
+  debrief dead list --role reflector --since 2h
+  debrief dead list --limit 0 --json | jq .code`
+}
+
+// Run implements the command.
+func (d *deadList) Run(ctx context.Context, c *app.Common) error {
+	if _, err := d.filter(); err != nil {
+		return err
+	}
+	if d.Limit < 0 {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--limit: must be 0 or above, got %d", d.Limit))
+	}
+	s, err := d.Connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	all, err := d.list(ctx, s)
+	if err != nil {
+		return err
+	}
+	older := 0
+	if d.Limit > 0 && len(all) > d.Limit {
+		older = len(all) - d.Limit
+	}
+	if d.JSON {
+		for _, l := range all[older:] {
+			if err := cli.WriteJSON(console.Stdout, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		console.Printf("No dead letters.\n")
+		return nil
+	}
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	console.Fprintf(w, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason\n")
+	for _, l := range all[older:] {
+		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, console.Line(l.Role), l.Book, console.Line(cmp.Or(l.Kind, "?")),
+			l.Time.Local().Format(time.DateTime), l.Deliveries, console.Line(l.Code), events.TruncateBytes(console.Line(l.Reason), 100))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if older > 0 {
+		console.Printf("… and %d older ones: --limit 0 shows all.\n", older)
+	}
+	return nil
+}
+
+type deadShow struct {
+	cli.ServerFlags
+	ID   events.Handle `arg:"" help:"Id of the letter; see 'debrief dead list'." placeholder:"ID"`
+	JSON bool          `help:"Print JSON."`
+}
+
+// letterDetails is the complete dead letter.
+type letterDetails struct {
+	letterSummary
+	Stream  string              `json:"stream"`
+	Seq     uint64              `json:"seq"`
+	Subject string              `json:"subject"`
+	Header  map[string][]string `json:"header"`
+	Event   events.Event        `json:"event,omitempty"`
+	// Unreadable is the error if the event could not be decoded; Raw then has the original bytes.
+	Unreadable string `json:"unreadable,omitempty"`
+	Raw        []byte `json:"raw,omitempty"`
+}
+
+// Help implements kong.HelpProvider.
+func (*deadShow) Help() string {
+	return `Examples:
+
+  debrief dead show 12-ab12cd34
+  debrief dead show 12-ab12cd34 --json`
+}
+
+// Run implements the command.
+func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
+	s, err := d.Connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l, err := findLetter(ctx, s, d.ID)
+	if err != nil {
+		return err
+	}
+	out := letterDetails{letterSummary: summarizeLetter(l), Stream: l.Stream, Seq: l.DeadLetter.Seq, Subject: l.Subject, Header: l.Header}
+	if out.Event, err = s.DecodeDeadLetter(ctx, l.DeadLetter); err != nil {
+		if bus.Unreachable(err) {
+			return err
+		}
+		out.Event, out.Unreadable, out.Raw = nil, err.Error(), l.Data
+	}
+	if d.JSON {
+		return cli.WriteJSON(console.Stdout, out)
+	}
+	return out.print()
+}
+
+// findLetter returns a dead letter, or an error with an exit code if the id is invalid or unknown.
+func findLetter(ctx context.Context, s *cli.Session, id events.Handle) (*bus.Letter, error) {
+	if _, _, err := id.Parse(); err != nil {
+		return nil, app.Exit(app.ExitUsage, err)
+	}
+	l, err := s.Letter(ctx, id)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil, app.Exit(app.ExitRefused, fmt.Errorf("dead letter %s: not found: requeued, dropped or older than a week; see 'debrief dead list'", id))
+	}
+	return l, err
+}
+
+// maxExcerpt is the maximum length of the hex dump of an undecodable event, in bytes.
+const maxExcerpt = 512
+
+func (o *letterDetails) print() error {
+	console.Printf("Dead letter %s, by the %s on %s.\n", o.ID, console.Line(o.Role), o.Time.Local().Format(time.DateTime))
+	console.Printf("  code        %s\n  reason      %s\n  attempts    %d\n  origin      %s at sequence %d, %s\n", console.Line(o.Code), console.Line(o.Reason), o.Deliveries,
+		console.Line(o.Stream), o.Seq, console.Line(o.Subject))
+	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
+		console.Printf("  header      %s: %s\n", console.Line(name), console.Line(strings.Join(o.Header[name], ", ")))
+	}
+	if o.Event != nil {
+		text, err := json.MarshalIndent(o.Event, "", "  ")
+		if err != nil {
+			return fmt.Errorf("show %s: %w", o.ID, err)
+		}
+		console.Println(console.Block(text))
+		return nil
+	}
+	console.Printf("The event could not be decoded: %s\n", console.Line(o.Unreadable))
+	if len(o.Raw) > 0 {
+		console.Printf("It has %d bytes", len(o.Raw))
+		if len(o.Raw) > maxExcerpt {
+			console.Printf("; the first %d", maxExcerpt)
+		}
+		console.Printf(":\n%s", hex.Dump(o.Raw[:min(len(o.Raw), maxExcerpt)]))
+	}
+	return nil
+}
+
+// letterSelection selects letters by ids, or by --all and the filters.
+type letterSelection struct {
+	cli.ServerFlags
+	IDs []events.Handle `arg:"" optional:"" name:"id" help:"Ids of letters; see 'debrief dead list'."`
+	All bool            `help:"Select all letters, or those that match --role, --book and --since."`
+	letterFlags
+}
+
+// openSelected opens a session and returns the ids of the selected letters.
+func (ch *letterSelection) openSelected(ctx context.Context, c *app.Common) (*cli.Session, []events.Handle, error) {
+	if err := ch.check(); err != nil {
+		return nil, nil, err
+	}
+	s, err := ch.Connect(ctx, c.Logger())
+	if err != nil {
+		return nil, nil, err
+	}
+	ids, err := ch.ids(ctx, s)
+	if err != nil {
+		s.Close()
+		return nil, nil, err
+	}
+	return s, ids, nil
+}
+
+func (ch *letterSelection) check() error {
+	filtered := ch.letterFlags != letterFlags{}
+	switch {
+	case ch.All && len(ch.IDs) > 0:
+		return app.Exit(app.ExitUsage, errors.New("--all: cannot be combined with ids"))
+	case !ch.All && len(ch.IDs) == 0:
+		return app.Exit(app.ExitUsage, errors.New("ids of letters or --all required; see 'debrief dead list'"))
+	case !ch.All && filtered:
+		return app.Exit(app.ExitUsage, errors.New("--role, --book, --since: require --all"))
+	}
+	for _, id := range ch.IDs {
+		if _, _, err := id.Parse(); err != nil {
+			return app.Exit(app.ExitUsage, err)
+		}
+	}
+	_, err := ch.filter()
+	return err
+}
+
+func (ch *letterSelection) ids(ctx context.Context, s *cli.Session) ([]events.Handle, error) {
+	if !ch.All {
+		return ch.IDs, nil
+	}
+	lines, err := ch.list(ctx, s)
+	ids := make([]events.Handle, len(lines))
+	for i, l := range lines {
+		ids[i] = l.ID
+	}
+	return ids, err
+}

@@ -1,0 +1,254 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/doctor"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/events/denied"
+	"debrief/events/liveness"
+	"debrief/events/natsd"
+)
+
+// Doctor diagnoses the server, the streams, the workers and the models.
+type Doctor struct {
+	cli.ServerFlags
+	app.Model
+	app.Embedding
+	AcceptDamage bool `help:"Clear the damage report of the embedded server."`
+	JSON         bool `help:"Print JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Doctor) Help() string {
+	return `Checks server, streams, durables, replicas, rights, clocks, disk, workers, playbooks and dead letters. With --model and
+--embed-model it also checks the models (one token each) and the embedder. Each check prints a result and, if it is not ok,
+a fix. The command changes nothing, except with --accept-damage. With the key of a role it checks only the rights of this
+role. Exit code 1 if a check failed, 4 if no server is reachable; a warning is not a failure.
+
+Examples:
+
+  debrief doctor
+  debrief doctor --nats nats://10.0.0.5:4222
+  debrief doctor --model gpt-4o-mini --embed-model text-embedding-3-small
+  debrief doctor --json | jq '.checks[] | select(.result != "ok")'`
+}
+
+// diagnosedServer is the server to diagnose.
+type diagnosedServer struct {
+	nc    *nats.Conn
+	dir   string // data directory if it is an embedded server
+	where string // description instead of an address
+	close func()
+}
+
+// openForDiagnosis connects to the server of the flags without creating streams or a directory.
+func (d *Doctor) openForDiagnosis(log zerolog.Logger) (*diagnosedServer, error) {
+	switch {
+	case d.NATS.NATS != "", d.Data == "" && !cli.DirExists(d.Dir()):
+		return d.dialForDiagnosis("", log)
+	case !cli.DirExists(d.Dir()):
+		return nil, d.NoServerError()
+	}
+	user, password, token, err := d.Login()
+	if err != nil {
+		return nil, err
+	}
+	server, err := natsd.Start(natsd.Config{
+		Dir: d.Dir(), Sync: d.Sync, MaxStore: int64(d.MaxStore), User: user, Password: password, Token: token,
+	})
+	var used *natsd.InUseError
+	switch {
+	case errors.As(err, &used) && used.URL != "":
+		d.NATS.NATS = used.URL
+		return d.dialForDiagnosis(d.Dir(), log)
+	case err != nil:
+		return nil, app.Exit(app.ExitUnreachable, err)
+	}
+	nc, err := server.Connect(app.Options("debrief", log)...)
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("connect to the embedded server: %w", err)
+	}
+	return &diagnosedServer{nc, d.Dir(), "the embedded server, started for this check", func() { nc.Close(); server.Close() }}, nil
+}
+
+// dialForDiagnosis connects to a server that already runs.
+func (d *Doctor) dialForDiagnosis(dir string, log zerolog.Logger) (*diagnosedServer, error) {
+	nc, err := d.Dial("debrief", log)
+	if err != nil {
+		return nil, err
+	}
+	return &diagnosedServer{nc, dir, "", nc.Close}, nil
+}
+
+// Run implements the command.
+func (d *Doctor) Run(ctx context.Context, c *app.Common) error {
+	server, err := d.openForDiagnosis(c.Logger())
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	conn, err := bus.Attach(server.nc, bus.Options{Log: c.Logger()})
+	if err != nil {
+		return err
+	}
+	x := new(doctor.Report)
+	d.check(ctx, x, conn, server)
+	d.checkModels(ctx, x)
+	if d.JSON {
+		err = cli.WriteJSON(console.Stdout, struct {
+			Failed int            `json:"failed"`
+			Checks []doctor.Check `json:"checks"`
+		}{x.Failed(), x.Checks})
+	} else {
+		err = printChecks(x.Checks)
+	}
+	if n := x.Failed(); err == nil && n > 0 {
+		err = fmt.Errorf("%s failed", cli.Plural(n, "check"))
+	}
+	return err
+}
+
+func (d *Doctor) check(ctx context.Context, x *doctor.Report, conn *bus.Conn, on *diagnosedServer) {
+	x.Server(on.nc, on.where)
+	watch := denied.WatchOf(conn.JetStream())
+	if !x.Rights(ctx, conn.NATS(), watch) {
+		d.checkRole(ctx, x)
+		return
+	}
+	if on.dir != "" {
+		d.checkDisk(x, on.dir)
+	}
+	if !x.JetStream(ctx, conn.JetStream()) {
+		return
+	}
+	whole := x.Resources(ctx, conn)
+	reports, err := denied.Call(ctx, watch, events.SubjectHealth, func(ctx context.Context) ([]liveness.Report, error) {
+		return liveness.CollectReports(ctx, conn.NATS())
+	})
+	if err != nil {
+		x.Add("roll call", doctor.Fail, "grant the user to publish debrief.health and to subscribe to its inbox", "%v", err)
+	}
+	x.StoreErrors(liveness.StoreErrors(reports))
+	x.Clock(ctx, conn.JetStream(), reports, time.Now())
+	if !whole {
+		return
+	}
+	d.checkDamage(ctx, x, conn)
+	x.Workers(ctx, conn, reports)
+	checkPlaybooks(ctx, x, conn)
+}
+
+// checkRole finds the role of the credentials by the inbox that they may subscribe to. It checks the
+// rights of this role.
+func (d *Doctor) checkRole(ctx context.Context, x *doctor.Report) {
+	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+		nc, err := d.Dial(role, zerolog.Nop())
+		if err != nil {
+			return // the connection was refused meanwhile
+		}
+		defer nc.Close()
+		watch := denied.New(nc)
+		const subject = "$JS.API.INFO" // any reply to it needs the inbox
+		_, err = denied.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
+		if refused := (*denied.Error)(nil); !errors.As(err, &refused) || !refused.Subscribe {
+			x.Role(ctx, nc, watch, role)
+		}
+	}
+}
+
+// checkDisk checks the free space and the sync interval of the embedded server.
+func (d *Doctor) checkDisk(x *doctor.Report, dir string) {
+	free, size, err := natsd.Disk(dir)
+	reserve := natsd.Reserve(size)
+	switch {
+	case err != nil:
+		x.Add("disk", doctor.Warn, "", "read the free space of %s: %v", dir, err)
+	case free < reserve:
+		x.Add("disk", doctor.Fail, "free space on the disk, or move the directory to a larger one: the server accepts writes a second later", "%s has %d MiB free, less than the reserve of %d MiB: the server rejects writes", dir, free>>20, reserve>>20)
+	case free < 2*reserve:
+		x.Add("disk", doctor.Fail, "free space on the disk, or move the directory to a larger one: a full disk stops the pipeline", "%s has %d MiB free", dir, free>>20)
+	case free < 8*reserve:
+		x.Add("disk", doctor.Warn, "free space on the disk, or move the directory to a larger one", "%s has %d MiB free", dir, free>>20)
+	default:
+		x.Add("disk", doctor.OK, "", "%s has %d GiB free", dir, free>>30)
+	}
+	if d.Sync != natsd.SyncAlways {
+		x.Add("sync", doctor.Warn, "use --sync always to prevent that", "--sync %s: a power failure loses the messages since the last flush", d.Sync)
+	} else {
+		x.Add("sync", doctor.OK, "", "always, by the settings of this command: acknowledged messages are on disk")
+	}
+}
+
+// checkModels requests one token from each configured model, and one vector from the embedder.
+func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
+	fix := "check --model, --base-url and the key (OPENAI_API_KEY) against the error above"
+	if !d.Named() {
+		x.Add("model", doctor.OK, "", "not checked: set one with --model")
+	}
+	var checked []string
+	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+		m, err := d.Optional(role)
+		if err == nil && m == nil {
+			continue
+		}
+		if err != nil {
+			x.Add("model", doctor.Fail, fix, "%v", err)
+			continue
+		}
+		name := map[string]string{events.RoleGenerator: d.GeneratorModel, events.RoleReflector: d.ReflectorModel, events.RoleCurator: d.CuratorModel}[role]
+		if name == "" {
+			name = d.Model.Model
+		}
+		if slices.Contains(checked, name) {
+			continue
+		}
+		checked = append(checked, name)
+		began := time.Now()
+		r, err := m.Complete(ctx, chat.Prompt{Name: role, MaxTokens: 1, Messages: []chat.Message{{Speaker: chat.User, Text: "Say ok."}}})
+		if err != nil {
+			x.Add("model", doctor.Fail, fix, "%s: %s", console.Line(name), console.Line(err.Error()))
+			continue
+		}
+		cost := ""
+		if r.Usage.Cost > 0 {
+			cost = fmt.Sprintf(", %.6f dollars", r.Usage.Cost)
+		}
+		x.Add("model", doctor.OK, "", "%s replies in %s, for %d tokens%s", console.Line(name), time.Since(began).Round(time.Millisecond), r.Usage.Tokens(), cost)
+	}
+	e, err := d.Embedder(d.Model)
+	if e != nil && err == nil {
+		var vectors [][]float32
+		if vectors, err = e.Embed(ctx, []string{"ok"}); err == nil {
+			x.Add("embedder", doctor.OK, "", "%s returns vectors with %d dimensions", console.Line(d.EmbedModel), len(vectors[0]))
+		}
+	}
+	if err != nil {
+		x.Add("embedder", doctor.Fail, "check --embed-model, --embed-base-url and --embed-api-key; without an embedder, texts are searched by words", "%s", console.Line(err.Error()))
+	}
+}
+
+func printChecks(checks []doctor.Check) error {
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	for _, c := range checks {
+		console.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, console.Line(c.Text))
+		if c.Fix != "" {
+			console.Fprintf(w, "\t\tfix: %s\n", c.Fix)
+		}
+	}
+	return w.Flush()
+}

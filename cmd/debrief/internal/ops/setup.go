@@ -1,0 +1,82 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
+	"debrief/events/bus"
+)
+
+// Setup creates the streams, buckets and consumers of the roles, so that the roles need no permission to create them.
+type Setup struct {
+	app.NATS
+	Wait time.Duration `help:"Longest wait for a server that does not answer yet." placeholder:"DURATION" default:"0s"`
+}
+
+// Help implements kong.HelpProvider.
+func (*Setup) Help() string {
+	return `Create missing streams, buckets and durable consumers, and list the streams. Existing ones do not change, except the
+ack wait of the consumers (--ack-wait). A server without users needs no setup: the programs create them.
+
+Examples:
+
+  debrief setup --nats tls://nats:4222 --ca secrets/ca.pem --nkey secrets/debrief/operator.nk --replicas 3
+  debrief setup --wait 1m`
+}
+
+// Run implements the command.
+func (s *Setup) Run(ctx context.Context, c *app.Common) error {
+	if s.Wait < 0 {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--wait: must be at least 0, got %s", s.Wait))
+	}
+	nc, conn, err := s.connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	within, stop := context.WithTimeout(ctx, 30*time.Second)
+	defer stop()
+	if err := conn.CreateDurables(within); err != nil {
+		return err
+	}
+	all, err := conn.Streams(within)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "stream\treplicas\tmessages\tconsumers\n")
+	for _, st := range all {
+		console.Fprintf(w, "%s\t%d\t%d\t%d\n", st.Name, st.Replicas, st.Messages, st.Consumers)
+	}
+	return w.Flush()
+}
+
+// connect connects to the server and opens its streams. It retries for up to --wait: a new cluster has no leader yet.
+func (s *Setup) connect(ctx context.Context, log zerolog.Logger) (*nats.Conn, *bus.Conn, error) {
+	for until := time.Now().Add(s.Wait); ; {
+		nc, err := s.Dial("debrief", log)
+		if err == nil {
+			var conn *bus.Conn
+			if conn, err = s.Open(ctx, nc, "", log); err == nil {
+				return nc, conn, nil
+			}
+			nc.Close()
+		}
+		if app.ExitCode(err) != app.ExitUnreachable || !time.Now().Before(until) {
+			return nil, nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, errors.Join(ctx.Err(), err)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/generator/scoring"
+)
+
+// Submit publishes one task.
+type Submit struct {
+	cli.ServerFlags
+	Question  string        `arg:"" help:"Question; '-' reads it from standard input."`
+	Context   string        `help:"Context of the question."`
+	Book      string        `help:"Playbook to answer with." default:"default"`
+	ID        string        `help:"Id of the task; equal ids are the same sample. Default: a new id."`
+	Session   string        `help:"Session of the task. Default: none."`
+	Target    string        `help:"Expected answer. It is never in the prompt."`
+	Evaluator string        `help:"Evaluator of the answer: ${evaluators}." placeholder:"NAME"`
+	Evaluate  bool          `help:"Do not learn from this task."`
+	Wait      bool          `help:"Wait for the answer and print it."`
+	Patience  time.Duration `help:"Longest wait of --wait." default:"2m"`
+	JSON      bool          `help:"Print JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Submit) Help() string {
+	return `Publish one task. With --wait, print the answer on standard output and its handle on standard error.
+
+Examples:
+
+  debrief submit --wait "How many days has February in 2028?" --target 29 --evaluator numeric
+  cat ticket.txt | debrief submit --wait --book support -
+  debrief submit --session s-1 "Which shelf is highest?"`
+}
+
+// Run implements the command.
+func (s *Submit) Run(ctx context.Context, c *app.Common) error {
+	if s.Question == "-" {
+		text, err := cli.ReadFile(s.Question)
+		if err != nil {
+			return fmt.Errorf("read the question: %w", err)
+		}
+		s.Question = string(text)
+	}
+	b, err := cli.ParseBook(s.Book)
+	if err != nil {
+		return err
+	}
+	if err := scoring.Check(s.Evaluator); err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+	}
+	task := &events.Task{
+		ID: s.ID, Session: s.Session, Question: strings.TrimSpace(s.Question), Context: s.Context, Target: s.Target,
+		Evaluator: s.Evaluator, Created: time.Now().UTC(),
+	}
+	task.Book = b
+	if task.ID == "" {
+		task.ID = string(events.NewID())
+	}
+	if s.Evaluate {
+		task.Purpose = events.Evaluate
+	}
+	if err := task.Validate(); err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("task: %w", err))
+	}
+	conn, err := s.ConnectRunning(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if !s.Wait {
+		r, err := conn.Publish(ctx, task, bus.PublishOptions{})
+		if err != nil {
+			return err
+		}
+		return s.print(map[string]any{"task": task.ID, "handle": r.Handle, "stored": true, "trace": r.Trace}, "task %s is stored as %s", task.ID, r.Handle)
+	}
+	return s.await(ctx, conn, task)
+}
+
+// await submits the task, waits for its execution and prints it.
+func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task) error {
+	wait, cancel := context.WithTimeout(ctx, s.Patience)
+	defer cancel()
+	reply, err := conn.Request(wait, task, bus.PublishOptions{})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs and its model answers; see 'debrief status' and the generator's log", s.Patience))
+	}
+	if errors.Is(err, bus.ErrDuplicate) {
+		return app.Exit(app.ExitRefused, fmt.Errorf("task %q: %w", task.ID, bus.ErrDuplicate))
+	}
+	if err != nil {
+		return err
+	}
+	if reply.Error != "" {
+		return fmt.Errorf("task %s failed and is a dead letter: %s", task.ID, reply.Error)
+	}
+	e := new(events.Execution)
+	if err := events.Unmarshal(reply.Data, e); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	e.Book = task.Book
+	if s.JSON {
+		return cli.WriteJSON(console.Stdout, struct {
+			Handle events.Handle `json:"handle"`
+			Trace  string        `json:"trace"`
+			*events.Execution
+		}{reply.Handle, reply.Trace, e})
+	}
+	console.Println(console.Block(e.Answer))
+	console.Fprintf(console.Stderr, "execution %s, playbook version %d, %d bullets shown, %d cited, outcome %s\n",
+		reply.Handle, e.Version, len(e.Shown), len(e.Cited), e.Outcome.Label)
+	if e.Outcome.Feedback != "" {
+		console.Fprintln(console.Stderr, e.Outcome.Feedback)
+	}
+	return nil
+}
+
+// print prints v with --json, else the formatted text.
+func (s *Submit) print(v any, format string, args ...any) error {
+	if s.JSON {
+		return cli.WriteJSON(console.Stdout, v)
+	}
+	console.Printf(format+"\n", args...)
+	return nil
+}

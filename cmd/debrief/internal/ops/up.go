@@ -1,0 +1,222 @@
+// Package ops has the commands that run and operate Debrief: the server with the roles, tasks, status, diagnosis, dead
+// letters, backups, credentials, set-up and the simulated model. The flags of a command are the fields of a struct; Run is
+// the command.
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/metrics"
+	"debrief/cmd/internal/train"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/redact"
+	"debrief/generator"
+	"debrief/generator/scoring"
+	"debrief/reflector"
+)
+
+// Up runs the server and the roles in one process.
+type Up struct {
+	cli.ServerFlags
+	Listen string `help:"Address of the NATS server; 'none' accepts no connections." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
+	app.Health
+	HTTP      string `name:"http" help:"Address of the HTTP API for agents; 'auto' is 127.0.0.1:4280 or a free port, or 'none'." default:"auto" placeholder:"HOST:PORT"`
+	HTTPToken string `name:"http-token" help:"Bearer token of the HTTP API; required beyond loopback. Prefer DEBRIEF_HTTP_TOKEN." placeholder:"TEXT" secret:""`
+	Simulated bool   `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model"`
+
+	Memory cli.Size `help:"Soft memory limit, at most 3/4 of the container's. GOMEMLIMIT takes precedence." default:"1GiB"`
+
+	app.Model
+	app.Embedding
+	GeneratorConfig app.Generator  `embed:""`
+	Evaluators      scoring.Config `embed:""`
+	ReflectorConfig app.Reflector  `embed:""`
+	CuratorConfig   app.Curator    `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*Up) Help() string {
+	return `Run the NATS server, the generator, the reflector and the curator. With --nats the roles connect to an existing server.
+Use it from another terminal with 'debrief submit --wait', 'debrief status' and 'debrief playbook show'.
+
+--http serves POST /v1/context, /v1/executions and /v1/feedback to agents that call their own model.
+
+Examples:
+
+  debrief up --simulated                       try it without a key
+  OPENAI_API_KEY=… debrief up --model gpt-4o-mini
+  debrief up --model llama3 --base-url http://127.0.0.1:11434/v1
+  debrief up                                   without a model: learn from reported executions by rules`
+}
+
+// Check returns an error for invalid settings.
+func (u *Up) Check() error {
+	if u.Simulated && u.Model.Named() {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--simulated: is set, and so is --model: choose one"))
+	}
+	var models error // only the first: all models share the server and its key
+	for _, role := range cli.Roles {
+		if models == nil {
+			_, models = u.Model.Optional(role)
+		}
+	}
+	if models == nil {
+		_, models = u.Embedder(u.Model)
+	}
+	_, answers := u.GeneratorConfig.Settings()
+	_, reflects := u.ReflectorConfig.Settings()
+	return errors.Join(u.ServerFlags.Check(), u.Health.Check(), models, answers, reflects)
+}
+
+// Run implements the command.
+func (u *Up) Run(ctx context.Context, c *app.Common) error {
+	log := c.Logger()
+	limitMemory(int64(u.Memory))
+	served := make(chan string, 1)
+	m := app.Metrics("debrief up")
+	roles, working, err := u.roles(ctx, m, served)
+	if err != nil {
+		return err
+	}
+	var s *cli.Session
+	switch {
+	case u.NATS.NATS != "":
+		s, err = u.ConnectURL(ctx, log)
+	case u.Listen == "none":
+		s, err = u.StartServer(ctx, "", log)
+	default:
+		s, err = u.StartServer(ctx, u.Listen, log)
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if s.Server == nil && u.NATS.NATS == "" {
+		return app.Exit(app.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s", u.Dir(), redact.Address(s.NATS().ConnectedUrl())))
+	}
+	if s.Server != nil {
+		u.WarnOfDamage(c)
+		m.SetStoreLimit(int64(u.MaxStore))
+	}
+	stop, err := u.Serve(s.Conn, m, "debrief up", working, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	go func() {
+		select {
+		case url := <-served:
+			u.announce(s, working, url)
+		case <-ctx.Done():
+		}
+	}()
+	return app.Run(ctx, s.Conn, roles...)
+}
+
+// serveHTTP returns the HTTP API for agents. It sends its URL to served, or "" with --http none.
+func (u *Up) serveHTTP(m *metrics.Metrics, served chan<- string) generator.Endpoint {
+	meter := m.Endpoint(metrics.HTTP)
+	return func(conn *bus.Conn, desk *generator.ContextBuilder) (func(), error) {
+		if u.HTTP == "none" {
+			served <- ""
+			return func() {}, nil
+		}
+		addr := u.HTTP
+		if addr == "auto" {
+			addr = "127.0.0.1:4280"
+		}
+		o := api.Options{Token: u.HTTPToken, Log: *conn.Log(), OnResponse: meter}
+		server, err := api.Serve(addr, desk, o)
+		if u.HTTP == "auto" && errors.Is(err, syscall.EADDRINUSE) {
+			server, err = api.Serve("127.0.0.1:0", desk, o)
+		}
+		if err != nil {
+			return nil, app.Exit(app.ExitUsage, err)
+		}
+		served <- server.URL()
+		return func() {
+			if err := server.Close(); err != nil {
+				conn.Log().Warn().Err(err).Msg("stop the HTTP API")
+			}
+		}, nil
+	}
+}
+
+// roles returns the roles and the number of them that process tasks. Without a model the generator only serves contexts.
+func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string) (roles []app.Role, working int, err error) {
+	models := u.Model
+	if u.Simulated {
+		if models, err = train.Simulate(ctx, models, 0); err != nil {
+			return nil, 0, err
+		}
+	}
+	generatorModel, err := models.Optional(events.RoleGenerator)
+	if err != nil {
+		return nil, 0, err
+	}
+	reflectorModel, err := models.Optional(events.RoleReflector)
+	if err != nil {
+		return nil, 0, err
+	}
+	curatorModel, err := models.Optional(events.RoleCurator)
+	if err != nil {
+		return nil, 0, err
+	}
+	embedder, err := u.Embedder(models)
+	if err != nil {
+		return nil, 0, err
+	}
+	answers, err := u.GeneratorConfig.Settings()
+	if err != nil {
+		return nil, 0, err
+	}
+	answers.Scorer = scoring.NewScorer(u.Evaluators, answers.Slots)
+	reflects, err := u.ReflectorConfig.Settings()
+	if err != nil {
+		return nil, 0, err
+	}
+	working = 3
+	if generatorModel == nil {
+		working--
+	}
+	answers.Meter, u.CuratorConfig.Meter = m.Generator(), m.Curator()
+	u.CuratorConfig.IndexDir = filepath.Join(u.Dir(), "cache")
+	gen := generator.New(m.Model(events.RoleGenerator, generatorModel), m.Embedder(embedder), answers, app.NATSEndpoint(m), u.serveHTTP(m, served))
+	m.SetFollowerLag(gen.VersionLag)
+	return []app.Role{
+		gen, reflector.New(m.Model(events.RoleReflector, reflectorModel), reflects),
+		u.CuratorConfig.New(m.Model(events.RoleCurator, curatorModel), answers.Instructions, reflects.Instructions),
+	}, working, nil
+}
+
+// announce prints the roles and the addresses.
+func (u *Up) announce(s *cli.Session, working int, url string) {
+	addresses := "streams in " + u.Dir()
+	if s.Server == nil {
+		addresses = "streams on " + redact.Address(s.NATS().ConnectedUrl())
+	} else if url := s.Server.URL(); url != "" {
+		addresses += ", listening at " + url
+	}
+	roles := "generator, reflector and curator"
+	switch {
+	case u.Simulated:
+		roles += " with the simulated model"
+	case working == 3:
+		roles += " with model " + u.Model.Model
+	default:
+		roles = "no model: tasks wait; contexts are served, and reflector and curator use rules"
+	}
+	if url != "" {
+		addresses += "; HTTP API for agents at " + url + "/v1/"
+	}
+	console.Fprintf(console.Stdout, "debrief is up: %s; %s\n", roles, addresses)
+}

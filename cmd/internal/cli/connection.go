@@ -1,0 +1,225 @@
+// Package cli has the parts that commands share: the connection to a server or to an embedded one, playbooks and their
+// versions, edits through a Curator, and output. It has no commands. Worker programs do not use it, because it links the
+// server.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/app"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/natsd"
+
+	book "debrief/playbook"
+)
+
+// ServerFlags holds the flags that select the server with the streams: a remote server, or an embedded one on a directory.
+type ServerFlags struct {
+	app.NATS
+	Data     string `help:"Data directory of the embedded server; overrides DEBRIEF_NATS. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR"`
+	Sync     string `help:"When the embedded server flushes to disk: 'always', or an interval such as 100ms." default:"always"`
+	MaxStore Size   `help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB." default:"16GiB"`
+}
+
+// DataDir returns the default data directory.
+func DataDir() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "debrief")
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "share", "debrief")
+	}
+	return "debrief-data"
+}
+
+// Check returns an error for each invalid setting.
+func (p ServerFlags) Check() error {
+	return errors.Join(p.NATS.Check(), app.Exit(app.ExitUsage, natsd.Config{Sync: p.Sync, MaxStore: int64(p.MaxStore)}.Validate()))
+}
+
+// Session is a connection to a server, and the embedded server if this process runs it.
+type Session struct {
+	*bus.Conn
+	Server *natsd.Server // nil if another process runs it
+}
+
+// Close closes the connection and stops the embedded server.
+func (s *Session) Close() {
+	s.NATS().Close()
+	if s.Server != nil {
+		s.Server.Close()
+	}
+}
+
+// Connect connects to the server of --nats. Without --nats it connects to the server that runs on the data directory, and
+// starts one there if none runs.
+func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	if p.NATS.NATS != "" {
+		return p.ConnectURL(ctx, log)
+	}
+	return p.StartServer(ctx, "", log)
+}
+
+// ConnectRunning connects to a server that already runs. It starts none.
+func (p ServerFlags) ConnectRunning(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	if p.NATS.NATS == "" {
+		if dir := p.Dir(); DirExists(dir) {
+			s, err := p.StartServer(ctx, "", log)
+			if err != nil {
+				return nil, err
+			}
+			if s.Server == nil {
+				return s, nil
+			}
+			s.Close() // started by StartServer: no other process runs one
+		}
+		if p.Data != "" {
+			return nil, p.NoServerError()
+		}
+	}
+	return p.ConnectURL(ctx, log)
+}
+
+// NoServerError is the error for a --data directory without a running server. Connecting to another server would ignore
+// the flag.
+func (p ServerFlags) NoServerError() error {
+	return app.Exit(app.ExitUnreachable, fmt.Errorf("--data: no server runs on %s: start one with 'debrief up', or name one with --nats", p.Data))
+}
+
+// DirExists reports whether dir is an existing directory.
+func DirExists(dir string) bool {
+	i, err := os.Stat(dir)
+	return err == nil && i.IsDir()
+}
+
+// Dir returns the data directory of the embedded server.
+func (p ServerFlags) Dir() string {
+	if p.Data != "" {
+		return p.Data
+	}
+	return DataDir()
+}
+
+// ConnectURL connects to the server of --nats.
+func (p ServerFlags) ConnectURL(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	nc, err := p.Dial("debrief", log)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := p.Open(ctx, nc, "", log)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return &Session{Conn: conn}, nil
+}
+
+// StartServer starts a server on the data directory. It listens on an address, or nowhere if listen is empty. If another
+// process serves the directory and listens, StartServer connects to that one.
+func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog.Logger) (*Session, error) {
+	user, password, token, err := p.Login()
+	if err != nil {
+		return nil, err
+	}
+	cfg := natsd.Config{
+		Dir: p.Dir(), Listen: listen, Sync: p.Sync, MaxStore: int64(p.MaxStore),
+		User: user, Password: password, Token: token,
+		OnError: func(text string) { log.Error().Str("server", text).Msg("nats server") },
+	}
+	return p.StartConfigured(ctx, cfg, log)
+}
+
+// StartTemporary starts a server on a temporary directory, which Close removes.
+func (p ServerFlags) StartTemporary(ctx context.Context, sync string, log zerolog.Logger) (*Session, error) {
+	return p.StartConfigured(ctx, natsd.Config{Sync: sync}, log)
+}
+
+// StartConfigured starts an embedded server with a configuration. If another process serves the directory and cfg does not
+// listen, StartConfigured connects to that one.
+func (p ServerFlags) StartConfigured(ctx context.Context, cfg natsd.Config, log zerolog.Logger) (*Session, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, app.Exit(app.ExitUsage, err)
+	}
+	server, err := natsd.Start(cfg)
+	var used *natsd.InUseError
+	switch {
+	case errors.As(err, &used) && used.URL != "" && cfg.Listen == "":
+		p.NATS.NATS = used.URL
+		return p.ConnectURL(ctx, log)
+	case errors.As(err, &used):
+		return nil, app.Exit(app.ExitRefused, err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, app.Exit(app.ExitRefused, fmt.Errorf("--listen: another program listens at %s: choose another address, or port 0 for any free one", cfg.Listen))
+	case err != nil:
+		return nil, err
+	}
+	nc, err := server.Connect(app.Options("debrief", log)...)
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("connect to the embedded server: %w", err)
+	}
+	conn, err := p.Open(ctx, nc, "", log)
+	if err != nil {
+		nc.Close()
+		server.Close()
+		return nil, err
+	}
+	server.Watch(conn.SetStoreClosed)
+	if cfg.Listen == "" { // otherwise workers in other processes may still hold messages
+		if err := conn.Reclaim(ctx); err != nil {
+			log.Warn().Err(err).Msg("reclaim unacknowledged messages: the server redelivers them after the ack wait")
+		}
+	}
+	return &Session{Conn: conn, Server: server}, nil
+}
+
+// Size is a size on the command line: a number with an optional unit B, KiB, MiB, GiB or TiB.
+type Size int64
+
+// String returns the size in the format of UnmarshalText.
+func (b Size) String() string {
+	for _, u := range []struct {
+		name  string
+		scale Size
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if b >= u.scale && b%u.scale == 0 {
+			return fmt.Sprintf("%d%s", b/u.scale, u.name)
+		}
+	}
+	return fmt.Sprint(int64(b))
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *Size) UnmarshalText(text []byte) error {
+	var n float64
+	var unit string
+	if _, err := fmt.Sscanf(string(text)+" ", "%f%s", &n, &unit); err != nil && unit != "" || n < 0 {
+		return fmt.Errorf("want a size such as 512MiB, got %q", text)
+	}
+	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[unit]
+	if !ok || n == 0 {
+		return fmt.Errorf("want a size such as 512MiB, got %q", text)
+	}
+	*b = Size(n * scale)
+	return nil
+}
+
+// ParseBook validates the name of a playbook from the command line.
+func ParseBook(name string) (book.Book, error) {
+	b := book.Book(name)
+	if err := b.Validate(); err != nil {
+		return "", app.Exit(app.ExitUsage, fmt.Errorf("--book: %w", err))
+	}
+	return b, nil
+}
+
+// Roles are the roles in the order of the pipeline.
+var Roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+
+	book "debrief/playbook"
+)
+
+// Timeouts for the decision of the Curator: for a small edit, and for one that touches many bullets. After a timeout the
+// edit stays in its stream, and the next Curator applies it.
+const (
+	editTimeout     = 5 * time.Second
+	bulkEditTimeout = 2 * time.Minute
+)
+
+// WithCurator runs do, which needs a Curator. If this process runs the embedded server, it also runs a Curator meanwhile:
+// no other process can connect.
+func (s *Session) WithCurator(ctx context.Context, do func() error) error {
+	work, stop := context.WithCancel(ctx)
+	working := make(chan error, 1)
+	if s.Server != nil {
+		go func() { working <- app.Run(work, s.Conn, curator.New(nil, curator.Config{})) }()
+	} else {
+		close(working)
+	}
+	err := do()
+	stop()
+	if werr := <-working; err == nil {
+		err = werr
+	}
+	return err
+}
+
+// RequestEdit publishes an edit and waits for the decision. A decision may still refuse the edit; see Decision.Refused.
+func RequestEdit(ctx context.Context, conn *bus.Conn, e *events.Edit, m bus.PublishOptions) (*events.EditReply, error) {
+	timeout := editTimeout
+	if len(e.Ops) > 100 || e.Restore != nil || e.Forget != nil || e.Rebuild {
+		timeout = bulkEditTimeout
+		hint := time.AfterFunc(editTimeout, func() {
+			console.Fprintf(console.Stderr, "No curator has replied in %s. The edit is stored: you can interrupt this command.\n", editTimeout)
+		})
+		defer hint.Stop()
+	}
+	wait, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	reply, err := conn.Request(wait, e, m)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, app.Exit(app.ExitUnreachable, fmt.Errorf("no curator replied in %s: the edit is stored, and the next curator applies it", timeout))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if reply.Error != "" {
+		return nil, app.Exit(app.ExitRefused, errors.New(reply.Error))
+	}
+	d := new(events.EditReply)
+	if err := events.Unmarshal(reply.Data, d); err != nil {
+		return nil, fmt.Errorf("read the decision: %w", err)
+	}
+	return d, nil
+}
+
+// Expect returns the bullets at a version, empty for the newest. The Curator refuses the edit if they changed since.
+func (b *Playbook) Expect(ctx context.Context, point string, ids ...book.BulletID) ([]events.Expectation, error) {
+	p, label, err := b.At(ctx, point)
+	if err != nil {
+		return nil, err
+	}
+	var all []events.Expectation
+	for _, id := range ids {
+		was := p.Bullet(id)
+		if was == nil {
+			return nil, app.Exit(app.ExitRefused, fmt.Errorf("bullet %q is not in the playbook at version %s", id, label))
+		}
+		all = append(all, events.Expectation{Bullet: id, Section: was.Section, Content: was.Content})
+	}
+	return all, nil
+}

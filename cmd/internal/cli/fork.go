@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// Fork copies a playbook at a version into a new one: the bullets with all their fields, and the gate. It returns the
+// version at which the copy is complete, or 0 if the source is empty. A repeated call for the same playbooks and version
+// continues an interrupted fork, also after the new playbook has learned something. A Curator must run.
+func Fork(ctx context.Context, s *Session, from book.Book, at Version, to book.Book) (uint64, error) {
+	store := deltalog.New(s.JetStream())
+	source, err := store.PlaybookAt(ctx, from, at.Number)
+	if err != nil {
+		return 0, LogError(err)
+	}
+	origin := book.Fork{Of: from, At: at.Label()}
+	done, err := coveredIDs(ctx, store, to)
+	if err != nil {
+		return 0, err
+	}
+	if is, _, err := history.ForkOf(store.History(ctx, to)); err != nil {
+		return 0, LogError(err)
+	} else if len(done) > 0 && is != origin {
+		return 0, app.Exit(app.ExitRefused, fmt.Errorf("playbook %q: already exists and is not a %s: choose another name", to, origin))
+	}
+	for _, e := range forkEdits(origin, source, to) {
+		if done[string(e.ID)] {
+			continue
+		}
+		if err := requestForkEdit(ctx, s, store, e); err != nil {
+			return 0, fmt.Errorf("fork %s: %w", from, err)
+		}
+	}
+	_, whole, err := history.ForkOf(store.History(ctx, to))
+	return whole, LogError(err)
+}
+
+// PerEdit is the maximum number of bullets in one edit. The bullets of an edit become visible at once.
+const PerEdit = 10_000
+
+// forker is the author of the edits that copy a playbook into a new one.
+const forker = "debrief"
+
+// forkEdits returns the edits of a fork. Their ids depend only on the arguments, so a repeated edit is a duplicate.
+func forkEdits(origin book.Fork, source *book.Playbook, to book.Book) []*events.Edit {
+	var edits []*events.Edit
+	edit := func() *events.Edit {
+		e := &events.Edit{
+			ID:     events.Hash("fork", string(origin.Of), origin.At, string(to), fmt.Sprint(len(edits))),
+			Author: forker, Reason: origin.String(), Fork: &origin, Created: time.Now().UTC(),
+		}
+		e.Book = to
+		edits = append(edits, e)
+		return e
+	}
+	if mode, set := source.Gate(); set {
+		edit().Gate = mode
+	}
+	for i, b := range source.Sorted() {
+		if i%PerEdit == 0 && (i > 0 || len(edits) == 0) {
+			edit()
+		}
+		e := edits[len(edits)-1]
+		e.Ops = append(e.Ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
+	}
+	return edits
+}
+
+// coveredIDs returns the ids of the edits and reflections that the log of a playbook covers.
+func coveredIDs(ctx context.Context, store *deltalog.Store, b book.Book) (map[string]bool, error) {
+	done := map[string]bool{}
+	err := store.ReadLog(ctx, b, func(r *deltalog.Record) error {
+		for _, c := range r.Covers {
+			done[c.ID] = true
+		}
+		return nil
+	})
+	return done, LogError(err)
+}
+
+// requestForkEdit submits one edit of a fork and waits until the log covers it. After a crash the same edit is submitted
+// again. The server stores it once and reports a duplicate; requestForkEdit then polls the log.
+func requestForkEdit(ctx context.Context, s *Session, store *deltalog.Store, e *events.Edit) error {
+	d, err := RequestEdit(ctx, s.Conn, e, bus.PublishOptions{Repeat: true})
+	if err == nil && len(d.Refused) > 0 {
+		return app.Exit(app.ExitRefused, errors.New(strings.Join(d.Refused, "; ")))
+	}
+	if !errors.Is(err, bus.ErrDuplicate) {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, bulkEditTimeout)
+	defer cancel()
+	for {
+		done, err := coveredIDs(wait, store, e.Book)
+		if done[string(e.ID)] {
+			return nil
+		}
+		if err == nil {
+			select {
+			case <-wait.Done():
+				err = wait.Err()
+			case <-time.After(50 * time.Millisecond):
+				continue
+			}
+		}
+		if wait.Err() != nil && ctx.Err() == nil {
+			return app.Exit(app.ExitUnreachable, fmt.Errorf("no curator applied the edit in %s: it is stored, and the next curator applies it", bulkEditTimeout))
+		}
+		return err
+	}
+}

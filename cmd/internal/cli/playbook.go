@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"debrief/cmd/internal/app"
+	"debrief/events/deltalog"
+
+	book "debrief/playbook"
+)
+
+// BookFlags has the flags of a command on one playbook.
+type BookFlags struct {
+	ServerFlags
+	Book string `help:"Name of the playbook." default:"default"`
+}
+
+// Playbook is a session and a playbook on its server. The playbook may not exist yet.
+type Playbook struct {
+	*Session
+	Store *deltalog.Store
+	Name  book.Book
+}
+
+// Playbook returns a playbook on the server of the session. It sends no request.
+func (s *Session) Playbook(name book.Book) *Playbook {
+	return &Playbook{s, deltalog.New(s.JetStream()), name}
+}
+
+// Open opens a session. It does not check that the playbook exists.
+func (o BookFlags) Open(ctx context.Context, c *app.Common) (*Playbook, error) {
+	name, err := ParseBook(o.Book)
+	if err != nil {
+		return nil, err
+	}
+	s, err := o.Connect(ctx, c.Logger())
+	if err != nil {
+		return nil, err
+	}
+	return s.Playbook(name), nil
+}
+
+// OpenExisting opens a session. It returns an error if the playbook has no version.
+func (o BookFlags) OpenExisting(ctx context.Context, c *app.Common) (*Playbook, error) {
+	b, err := o.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	known, err := b.Store.AllBooks(ctx)
+	if err == nil && !slices.Contains(known, b.Name) {
+		err = app.Exit(app.ExitRefused, NotFoundError(b.Name, known))
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// NotFoundError is the error for an unknown playbook.
+func NotFoundError(name book.Book, known []book.Book) error {
+	if len(known) == 0 {
+		return fmt.Errorf("playbook %q: not found, and no other exists: create one with 'debrief learn FILE', or submit tasks to 'debrief up'", name)
+	}
+	return fmt.Errorf("playbook %q: not found; select one of these with --book: %v", name, known)
+}
+
+// LogError adds the exit code to the error of a broken log. It returns other errors unchanged.
+func LogError(err error) error {
+	if errors.Is(err, deltalog.ErrBrokenLog) {
+		return app.Exit(app.ExitRefused, err)
+	}
+	return err
+}
+
+// At returns the playbook at a version, empty for the newest, and the label of the version.
+func (b *Playbook) At(ctx context.Context, point string) (*book.Playbook, string, error) {
+	if point == "" {
+		w, err := b.Store.Writer(ctx, b.Name)
+		if err != nil {
+			return nil, "", LogError(err)
+		}
+		return w.State().Playbook(), book.VersionLabel(w.State().Playbook().Version(), w.State().Chain()), nil
+	}
+	m, err := b.Version(ctx, point)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := b.Store.PlaybookAt(ctx, b.Name, m.Number)
+	return p, m.Label(), LogError(err)
+}

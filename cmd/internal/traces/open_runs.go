@@ -1,0 +1,114 @@
+package traces
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"slices"
+)
+
+// openRun is a run that has not ended yet.
+type openRun struct {
+	format  *format
+	session string
+	builder runBuilder // nil once the run is too large
+	sum     hash.Hash
+	size    int // estimated memory in bytes
+	last    int // the value of fileReader.partCount at its last part
+	start   position
+}
+
+// partCost is the estimated memory of a part in addition to its bytes.
+const partCost = 256
+
+// addPart adds a part to its run. It delivers the run if this is the last part. It ends other runs to keep the limits of
+// open runs and memory.
+func (f *fileReader) addPart(format *format, s *shape, raw []byte, at position) error {
+	session := format.session(s)
+	i := slices.IndexFunc(f.openRuns, func(u *openRun) bool { return u.format == format && u.session == session })
+	if i >= 0 && format.firstType != "" && string(s.Type) == format.firstType {
+		if err := f.endRun(i); err != nil {
+			return err
+		}
+		i = -1
+	}
+	if i < 0 {
+		if len(f.openRuns) == MaxOpen {
+			if err := f.endRun(f.leastRecent(nil)); err != nil {
+				return err
+			}
+		}
+		f.openRuns = append(f.openRuns, &openRun{format: format, session: session, builder: format.newBuilder(), sum: sha256.New(), start: at})
+		i = len(f.openRuns) - 1
+	}
+	u := f.openRuns[i]
+	f.partCount++
+	u.last = f.partCount
+	u.size += len(raw) + partCost
+	if u.size > f.limit {
+		u.builder = nil
+	}
+	if u.builder != nil {
+		var same bytes.Buffer
+		_ = json.Compact(&same, raw)
+		u.sum.Write(same.Bytes())
+		if err := u.builder.add(s, raw); err != nil {
+			f.addProblem(at, err)
+		}
+	}
+	for f.bufferedBytes() > f.limit+f.limit/2 {
+		if err := f.endRun(f.leastRecent(u)); err != nil {
+			return err
+		}
+	}
+	if format.lastType != "" && string(s.Type) == format.lastType {
+		return f.endRun(slices.Index(f.openRuns, u))
+	}
+	return nil
+}
+
+// bufferedBytes returns the estimated memory of all open runs.
+func (f *fileReader) bufferedBytes() (size int) {
+	for _, u := range f.openRuns {
+		if u.builder != nil {
+			size += u.size
+		}
+	}
+	return size
+}
+
+// leastRecent returns the index of the run that has had no part for longest. If except is not nil, it ignores that run and
+// runs without a builder, which hold no memory.
+func (f *fileReader) leastRecent(except *openRun) int {
+	oldest := -1
+	for i, u := range f.openRuns {
+		if u != except && (u.builder != nil || except == nil) && (oldest < 0 || u.last < f.openRuns[oldest].last) {
+			oldest = i
+		}
+	}
+	return oldest
+}
+
+// endRun ends and delivers the i-th open run.
+func (f *fileReader) endRun(i int) error {
+	u := f.openRuns[i]
+	f.openRuns = slices.Delete(f.openRuns, i, i+1)
+	if u.builder == nil {
+		f.addProblem(u.start, fmt.Errorf("the run that starts here is %w: %d bytes, limit %d", errTooLarge, u.size, f.limit))
+		return nil
+	}
+	run, err := u.builder.end()
+	return f.deliver(u.format, run, err, u.sum.Sum(nil)[:16], u.start)
+}
+
+// endAllRuns ends and delivers the open runs at the end of the file.
+func (f *fileReader) endAllRuns() error {
+	for len(f.openRuns) > 0 {
+		if err := f.endRun(0); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package train
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/dataset"
+	"debrief/cmd/internal/simulated"
+	"debrief/events"
+)
+
+// The files that 'debrief demo --tasks' writes.
+const (
+	trainFile   = "train.jsonl"
+	heldOutFile = "held-out.jsonl"
+)
+
+// writeTasks writes the tasks of the demo as data sets. It does not overwrite files.
+func (d *Demo) writeTasks() error {
+	train, heldOut := simulated.GenerateTasks(d.Seed, d.Train, d.HeldOut)
+	files := []struct {
+		name  string
+		tasks []events.Task
+	}{
+		{filepath.Join(d.Tasks, trainFile), train},
+		{filepath.Join(d.Tasks, heldOutFile), heldOut},
+	}
+	for _, f := range files {
+		if _, err := os.Lstat(f.name); err == nil {
+			return existsError(f.name)
+		}
+	}
+	if err := os.MkdirAll(d.Tasks, 0o755); err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--tasks: %w", err))
+	}
+	for _, f := range files {
+		if err := createFile(f.name, func(w io.Writer) error { return dataset.Write(w, f.tasks) }); err != nil {
+			return err
+		}
+		if d.JSON {
+			if err := cli.WriteJSON(console.Stdout, map[string]any{"file": f.name, "tasks": len(f.tasks)}); err != nil {
+				return err
+			}
+		} else {
+			console.Printf("%s: %s\n", f.name, cli.Plural(len(f.tasks), "task"))
+		}
+	}
+	return nil
+}
+
+func existsError(name string) error {
+	return app.Exit(app.ExitRefused, fmt.Errorf("%s: already exists: choose another name, or move the file", name))
+}
+
+// createFile creates a file with the output of write. It fails if the file exists, and removes the file after an error.
+func createFile(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return existsError(name)
+	} else if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(name))
+	}
+	return nil
+}

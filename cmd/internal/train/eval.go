@@ -1,0 +1,347 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/dataset"
+	"debrief/cmd/internal/report"
+	"debrief/events"
+	"debrief/generator"
+	"debrief/generator/prompt/assembly"
+	"debrief/generator/scoring"
+)
+
+// Eval answers a data set with a playbook and scores the answers. It calls the model in this process and publishes
+// nothing: live traffic is not delayed, and nothing is learned.
+type Eval struct {
+	cli.BookFlags
+	Dataset         string        `arg:"" help:"File with the samples: JSON objects, one per line or in a list." type:"path" placeholder:"DATASET"`
+	At              string        `help:"Playbook version: number, time or name; see 'playbook diff --help'. Default: newest." placeholder:"POINT"`
+	Empty           bool          `help:"Answer without a playbook."`
+	GeneratorPrompt string        `help:"File with instructions for the model. Default: built-in instructions." type:"path" placeholder:"FILE"`
+	Against         []armSettings `help:"Answer the samples with other settings too, and compare; see above. Repeatable." sep:"none" placeholder:"ARM"`
+	Sample          int           `help:"Number of samples to draw at random; 0 uses all." default:"0"`
+	Seed            uint64        `help:"Seed of the random draw." default:"1"`
+	Parallel        int           `help:"Samples answered at the same time; overrides a smaller --max-concurrent." default:"20"`
+	Patience        time.Duration `help:"Longest wait for a model that answered before and is now unavailable." default:"1m"`
+	Out             string        `help:"New file for all answers, one JSON object per line." type:"path" placeholder:"FILE"`
+	Simulated       bool          `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model"`
+	JSON            bool          `help:"Print JSON."`
+
+	taskFile
+	app.Model
+	app.Embedding
+	assembly.Limits `embed:""`
+	Evaluators      scoring.Config `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*Eval) Help() string {
+	return `Nothing is learned and nothing is stored. A sample without an answer is lost: it is listed and left out of the
+comparisons, and the exit code is 5. If more than half of the samples are lost, the command fails.
+
+--against takes settings joined by commas: book=NAME, at=POINT, empty, model=NAME, prompt=FILE. Settings that it leaves
+out are those of the first answers; book=NAME without at= uses the newest version of that playbook. The difference is
+the accuracy of the first answers minus the accuracy of the others, with a 95 % interval (Newcombe 1998, method 10); p is
+from McNemar's exact test.
+
+Examples:
+
+  debrief eval held-out.jsonl --model gpt-4o-mini --book invoices --against empty
+  debrief eval held-out.jsonl --model gpt-4o-mini --book invoices --against at=before-import --against at=7d,model=gpt-4o
+  debrief eval finer.jsonl --form finer --empty --model gpt-4o-mini --sample 100 --evaluator list --out answers.jsonl`
+}
+
+// Validate implements kong's check.
+func (e *Eval) Validate() error {
+	switch {
+	case e.Parallel < 1 || e.Parallel > 1000:
+		return fmt.Errorf("--parallel: must be 1 to 1000, got %d", e.Parallel)
+	case e.Patience < 0:
+		return fmt.Errorf("--patience: must be at least 0, got %s", e.Patience)
+	case e.Sample < 0:
+		return fmt.Errorf("--sample: must be at least 0, got %d", e.Sample)
+	case e.Empty && e.At != "":
+		return errors.New("--at: is set, and so is --empty: choose one")
+	case e.Simulated && e.Named():
+		return errors.New("--simulated: is set, and so is --model: choose one")
+	case !e.Simulated && e.Model.Model == "" && e.GeneratorModel == "":
+		return errors.New("--model: required: name a model, or use --simulated")
+	}
+	for _, a := range e.Against {
+		if e.Simulated && a.model != "" {
+			return fmt.Errorf("--against %s: --simulated has only one model", a.text)
+		}
+	}
+	return nil
+}
+
+// Run implements the command.
+func (e *Eval) Run(ctx context.Context, c *app.Common) error {
+	judge := scoring.NewScorer(e.Evaluators, e.Parallel)
+	set, err := e.read(ctx, e.Dataset, judge.Check, 0)
+	if err != nil {
+		return err
+	}
+	samples, err := e.draw(set)
+	if err != nil {
+		return err
+	}
+	s, err := e.Connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	x := &evaluation{samples: samples, parallel: e.Parallel, patience: e.Patience, pause: time.Second}
+	defer x.close()
+	if err := e.prepare(ctx, s, judge, x); err != nil {
+		return err
+	}
+	var out *os.File
+	if e.Out != "" {
+		if out, err = newFile(e.Out); err != nil {
+			return err
+		}
+	}
+	stop := func() {}
+	if !e.JSON {
+		stop = x.showProgress(console.Stderr)
+	}
+	failed := x.run(ctx)
+	stop()
+	// The answers so far are paid for: write them also after an error.
+	if out != nil {
+		if err := x.write(out); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("--out: %w", err))
+		}
+	}
+	if x.unfinished {
+		return failed
+	}
+	res := x.result(report.Data{Set: "test", File: filepath.Base(e.Dataset), SHA256: set.SHA256, Samples: len(set.Tasks), Unread: set.Invalid}, set.Problems)
+	if err := e.show(res); err != nil {
+		return errors.Join(failed, err)
+	}
+	if failed != nil {
+		return failed
+	}
+	if n := len(res.Losses); n+set.Invalid > 0 {
+		return app.Exit(app.ExitPartial, fmt.Errorf("%s failed and %s could not be read; see above", cli.Plural(n, "answer"), cli.Plural(set.Invalid, "line")))
+	}
+	return nil
+}
+
+// sample is a task with its position in the file.
+type sample struct {
+	events.Task
+	index int
+}
+
+// draw returns the samples to answer, in the order of the file.
+func (e *Eval) draw(set *dataset.Set) ([]sample, error) {
+	var all []sample
+	scorable := false
+	for i, t := range set.Tasks {
+		all = append(all, sample{t, i})
+		scorable = scorable || scoring.CanScore(&t)
+	}
+	if !scorable {
+		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: no sample has a target: name its field with --field target=NAME, or use an evaluator program that needs no target with --evaluator", filepath.Base(e.Dataset)))
+	}
+	if e.Sample > 0 && e.Sample < len(all) {
+		rng := rand.New(rand.NewPCG(e.Seed, 0x64726177)) // "draw"
+		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:e.Sample]
+		slices.SortFunc(all, func(a, b sample) int { return cmp.Compare(a.index, b.index) })
+	}
+	return all, nil
+}
+
+// newFile creates a file. It fails if the file exists.
+func newFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil, existsError(name)
+	}
+	return f, err
+}
+
+// evaluation answers the same samples with the settings of one or more arms.
+type evaluation struct {
+	samples  []sample
+	arms     []*evalArm
+	parallel int
+	desk     *generator.ContextBuilder
+	closers  []func()
+
+	patience time.Duration // longest outage of a model that answered before
+	pause    time.Duration // wait between attempts during an outage
+
+	mu         sync.Mutex
+	done, lost int
+	unfinished bool // true if it stopped before the last sample
+}
+
+func (x *evaluation) close() {
+	for _, c := range slices.Backward(x.closers) {
+		c()
+	}
+}
+
+// errMostFailed ends an evaluation in which more than half of the answers of an arm failed.
+var errMostFailed = errors.New("more than half of the answers failed")
+
+// run answers every sample in every arm. It answers a sample in all arms before the next sample, so that an outage of
+// the model affects all arms alike.
+func (x *evaluation) run(ctx context.Context) error {
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := Each(len(x.samples)*len(x.arms), x.parallel, func(n int) error {
+		if within.Err() != nil {
+			return within.Err()
+		}
+		s, a := n/len(x.arms), x.arms[n%len(x.arms)]
+		got := x.answer(within, a, s)
+		if got.lost != "" && within.Err() != nil {
+			return within.Err()
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.done++
+		a.answers[s] = got
+		if got.lost != "" {
+			x.lost++
+			if a.lost++; 2*a.lost > len(x.samples) {
+				cancel(fmt.Errorf("%w with %s: the first error: %s", errMostFailed, a.name, a.firstLoss()))
+			}
+		}
+		return nil
+	})
+	if cause := context.Cause(within); cause != nil {
+		err = cause // the cause names the first error
+	}
+	x.unfinished = x.done < len(x.samples)*len(x.arms)
+	if err == nil {
+		for _, a := range x.arms {
+			if score := a.score(); score.N == 0 {
+				return fmt.Errorf("%s: no answer could be scored: %s", a.name, a.firstFeedback())
+			}
+		}
+	}
+	return err
+}
+
+// answer answers one sample in one arm, with a pinned playbook version and without the session of the task.
+func (x *evaluation) answer(ctx context.Context, a *evalArm, s int) sampleResult {
+	t := x.samples[s].Task
+	t.Book, t.Playbook, t.Purpose, t.Session = a.book, &a.version, events.Evaluate, ""
+	for {
+		e, err := a.generator.Answer(ctx, x.desk, &t)
+		if err == nil {
+			x.mu.Lock()
+			a.lastReply = time.Now()
+			x.mu.Unlock()
+			return sampleResult{execution: e}
+		}
+		if !x.shouldRetry(a, err) {
+			return sampleResult{lost: err.Error()}
+		}
+		select {
+		case <-time.After(x.pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// shouldRetry reports whether to try again after the client has used up its own retries. It returns true while the model
+// is unavailable and its last answer is less than patience ago. It returns false for a model that never answered: its
+// address or key is probably wrong.
+func (x *evaluation) shouldRetry(a *evalArm, err error) bool {
+	var outage interface{ Unavailable() bool }
+	if !errors.As(err, &outage) || !outage.Unavailable() {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !a.lastReply.IsZero() && time.Since(a.lastReply) < x.patience
+}
+
+// showProgress prints the progress every second on a terminal until stop is called.
+func (x *evaluation) showProgress(to *console.Writer) (stop func()) {
+	if !to.IsTerminal() {
+		return func() {}
+	}
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	began, total := time.Now(), len(x.samples)*len(x.arms)
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				console.Control(to, console.ClearLine)
+				return
+			case <-tick.C:
+			}
+			x.mu.Lock()
+			done, lost := x.done, x.lost
+			x.mu.Unlock()
+			line := fmt.Sprintf("%d of %d answers", done, total)
+			if rate := float64(done) / time.Since(began).Seconds(); rate > 0 {
+				left := time.Duration(float64(total-done) / rate * float64(time.Second))
+				line += fmt.Sprintf(", %.1f a second, %s left", rate, left.Round(time.Second))
+			}
+			if lost > 0 {
+				line += fmt.Sprintf(", %d lost", lost)
+			}
+			console.Control(to, console.ClearLine)
+			console.Fprintf(to, "%s", line)
+		}
+	}()
+	return func() { close(ended); <-stopped }
+}
+
+// write writes every answer, arm by arm in the order of the file, and closes out.
+func (x *evaluation) write(out io.WriteCloser) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	for _, a := range x.arms {
+		for i := range a.answers {
+			if a.answers[i].missing() {
+				continue
+			}
+			if err := enc.Encode(x.record(a, i)); err != nil {
+				return errors.Join(err, out.Close())
+			}
+		}
+	}
+	return out.Close()
+}
+
+// record returns an answer as a line of the --out file.
+func (x *evaluation) record(a *evalArm, i int) report.Sample {
+	s := &x.samples[i]
+	r := report.Sample{
+		Set: "test", Phase: a.name, Index: s.index, ID: s.ID, Question: events.TruncateBytes(s.Question, 200), Target: s.Target,
+		Label: events.Unknown, Version: a.version, Lost: a.answers[i].lost,
+	}
+	if e := a.answers[i].execution; e != nil {
+		r.Answer, r.Label, r.Score, r.Feedback, r.Rounds = e.Answer, e.Outcome.Label, e.Outcome.Score, e.Outcome.Feedback, 1
+	}
+	return r
+}

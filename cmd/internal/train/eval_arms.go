@@ -1,0 +1,230 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/report"
+	"debrief/events"
+	"debrief/events/chat/openai"
+	"debrief/generator"
+	"debrief/generator/scoring"
+
+	book "debrief/playbook"
+)
+
+// armSettings are the settings of an arm in an --against flag. Empty fields are those of the first arm.
+type armSettings struct {
+	text                    string
+	book, at, model, prompt string
+	empty                   bool
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (o *armSettings) UnmarshalText(text []byte) error {
+	*o = armSettings{text: string(text)}
+	seen := make(map[string]bool)
+	for part := range strings.SplitSeq(o.text, ",") {
+		key, value, valued := strings.Cut(part, "=")
+		to := map[string]*string{"book": &o.book, "at": &o.at, "model": &o.model, "prompt": &o.prompt}[key]
+		switch {
+		case seen[key]:
+			return fmt.Errorf("%s is given twice in %q", key, text)
+		case key == "empty" && !valued:
+			o.empty = true
+		case to != nil && value != "":
+			*to = value
+		default:
+			return fmt.Errorf("want book=NAME, at=POINT, empty, model=NAME or prompt=FILE, joined by commas, got %q", text)
+		}
+		seen[key] = true
+	}
+	if o.empty && (o.at != "" || o.book != "") {
+		return fmt.Errorf("empty cannot be combined with book or at: remove one in %q", text)
+	}
+	return nil
+}
+
+// evalArm is an arm of an evaluation: its settings and its answers.
+type evalArm struct {
+	name    string
+	book    book.Book
+	version uint64
+	label   string // of the version; "" without a playbook
+	model   string
+	prompt  string // file with instructions; "" for the built-in ones
+
+	generator *generator.Generator
+	answers   []sampleResult
+	lost      int
+	lastReply time.Time // of the model
+}
+
+// sampleResult is the answer to a sample, or the error.
+type sampleResult struct {
+	execution *events.Execution
+	lost      string // error; "" if there is an answer
+}
+
+// missing reports whether the sample was not tried.
+func (a *sampleResult) missing() bool { return a.execution == nil && a.lost == "" }
+
+// right reports whether an answer is right, and whether its outcome is known.
+func (a *sampleResult) right() (right, known bool) {
+	if a.execution == nil {
+		return false, false
+	}
+	o := &a.execution.Outcome
+	return o.Label == events.Success, o.Known()
+}
+
+// prepare opens the playbook version and the model client of each arm.
+func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Scorer, x *evaluation) error {
+	models := e.Model
+	models.MaxConcurrent = max(models.MaxConcurrent, e.Parallel)
+	if e.Simulated {
+		var err error
+		if models, err = Simulate(ctx, models, 0); err != nil {
+			return err
+		}
+	}
+	embedder, err := e.Embedder(models)
+	if err != nil {
+		return err
+	}
+	cfg := generator.Config{Slots: e.Parallel, Limits: e.Limits, Recall: generator.RecallNone}
+	x.desk = generator.NewContextBuilder(s.Conn, embedder, cfg)
+	x.closers = append(x.closers, x.desk.Close)
+
+	first := &armSettings{book: e.Book, at: e.At, empty: e.Empty, model: cmp.Or(models.GeneratorModel, models.Model), prompt: e.GeneratorPrompt}
+	clients := make(map[string]*openai.Client)
+	for _, o := range append([]armSettings{*first}, e.Against...) {
+		o = o.withDefaults(first)
+		a := &evalArm{name: cmp.Or(o.text, "the first answers"), model: o.model, prompt: o.prompt, answers: make([]sampleResult, len(x.samples))}
+		if err := a.open(ctx, s, &o); err != nil {
+			return err
+		}
+		if clients[o.model] == nil {
+			models.GeneratorModel = o.model
+			client, err := models.Client(events.RoleGenerator)
+			if err != nil {
+				return err
+			}
+			clients[o.model] = client
+			x.closers = append(x.closers, client.Close)
+		}
+		own, err := app.Generator{Config: cfg, GeneratorPrompt: o.prompt}.Settings()
+		if err != nil && o.text != "" {
+			err = fmt.Errorf("--against %s: %w", o.text, err)
+		}
+		if err != nil {
+			return err
+		}
+		own.Scorer = judge
+		a.generator = generator.New(clients[o.model], embedder, own)
+		x.arms = append(x.arms, a)
+	}
+	return nil
+}
+
+// withDefaults fills empty settings from the first arm. A version belongs to its book: another book without a version
+// gets its newest one.
+func (o armSettings) withDefaults(first *armSettings) armSettings {
+	if o.book == "" && o.at == "" && !o.empty {
+		o.at, o.empty = first.at, first.empty
+	}
+	o.book = cmp.Or(o.book, first.book)
+	o.model = cmp.Or(o.model, first.model)
+	o.prompt = cmp.Or(o.prompt, first.prompt)
+	return o
+}
+
+// open looks up the playbook version.
+func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) error {
+	name, err := cli.ParseBook(o.book)
+	if err != nil {
+		return err
+	}
+	a.book = name
+	if o.empty {
+		return nil // version 0 of any book
+	}
+	b := s.Playbook(name)
+	known, err := b.Store.BooksWithLog(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(known, name) {
+		return app.Exit(app.ExitRefused, fmt.Errorf("%w; or answer without a playbook: --empty", cli.NotFoundError(name, known)))
+	}
+	p, label, err := b.At(ctx, o.at)
+	if err != nil {
+		return err
+	}
+	a.version, a.label = p.Version(), label
+	return nil
+}
+
+// score returns the number of right, unscored and lost answers and the mean score.
+func (a *evalArm) score() report.Score {
+	var s report.Score
+	for i := range a.answers {
+		right, known := a.answers[i].right()
+		switch {
+		case a.answers[i].execution == nil:
+			s.Lost++
+			continue
+		case !known:
+			s.Unjudged++
+			continue
+		case right:
+			s.Right++
+		}
+		s.N++
+		s.Mean += a.answers[i].execution.Outcome.Score
+	}
+	if s.N > 0 {
+		s.Accuracy = float64(s.Right) / float64(s.N)
+		s.Mean /= float64(s.N)
+	}
+	return s
+}
+
+// usage returns the sum of calls, tokens and cost of the answers. The usage of failed calls is unknown and not included.
+func (a *evalArm) usage() (u report.Usage) {
+	for i := range a.answers {
+		if e := a.answers[i].execution; e != nil {
+			u.Calls += e.Usage.Calls
+			u.InputTokens += e.Usage.InputTokens
+			u.OutputTokens += e.Usage.OutputTokens
+			u.Dollars += e.Usage.Cost
+		}
+	}
+	return u
+}
+
+// firstLoss returns the first error, "" if all samples were answered.
+func (a *evalArm) firstLoss() string {
+	for i := range a.answers {
+		if a.answers[i].lost != "" {
+			return a.answers[i].lost
+		}
+	}
+	return ""
+}
+
+// firstFeedback returns the first feedback of an evaluator.
+func (a *evalArm) firstFeedback() string {
+	for i := range a.answers {
+		if e := a.answers[i].execution; e != nil && e.Outcome.Feedback != "" {
+			return e.Outcome.Feedback
+		}
+	}
+	return "no drawn sample has a target"
+}

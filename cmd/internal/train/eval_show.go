@@ -1,0 +1,206 @@
+package train
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/dataset"
+	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/stats"
+)
+
+// evalResult is the result of an evaluation; the output of --json.
+type evalResult struct {
+	Data        report.Data       `json:"data"`
+	Problems    []dataset.Problem `json:"problems,omitempty"` // the first of the unreadable lines
+	Drawn       int               `json:"drawn"`              // samples that were answered
+	Arms        []armResult       `json:"arms"`               // the first has the settings of the other flags
+	Comparisons []comparison      `json:"comparisons"`
+	Losses      []report.Loss     `json:"losses"`
+}
+
+// armResult is the score, usage and cost of one arm.
+type armResult struct {
+	Arm      string         `json:"arm"`
+	Book     string         `json:"book,omitempty"`
+	Version  uint64         `json:"playbook_version"`
+	Label    string         `json:"playbook,omitempty"` // label of the version; empty without a playbook
+	Model    string         `json:"model"`
+	Prompt   string         `json:"prompt,omitempty"`
+	Score    report.Score   `json:"score"`
+	Accuracy stats.Estimate `json:"accuracy"`
+	Usage    report.Usage   `json:"usage"`
+}
+
+// comparison compares the first arm with another arm.
+type comparison struct {
+	Against string `json:"against"`
+	report.Pair
+	LeftOut int               `json:"left_out"` // samples without a score in one of the arms
+	Differ  []differingSample `json:"differ"`   // the first samples with a different label
+}
+
+// differingSample is a sample that is right in one arm and wrong in the other.
+type differingSample struct {
+	Index    int    `json:"index"`
+	ID       string `json:"id"`
+	Question string `json:"question"`
+	Target   string `json:"target,omitempty"`
+	Won      bool   `json:"won"` // right in the first arm
+	Answer   string `json:"answer"`
+	Other    string `json:"other"` // the answer of the other arm
+}
+
+// maxDiffer is the maximum number of samples shown for each comparison.
+const maxDiffer = 5
+
+// result returns the scores, comparisons and losses.
+func (x *evaluation) result(data report.Data, problems []dataset.Problem) *evalResult {
+	r := &evalResult{Data: data, Problems: problems, Drawn: len(x.samples), Comparisons: []comparison{}, Losses: []report.Loss{}}
+	for _, a := range x.arms {
+		s := a.score()
+		row := armResult{
+			Arm: a.name, Version: a.version, Label: a.label, Model: a.model, Prompt: a.prompt, Score: s,
+			Accuracy: stats.Share(s.Right, s.N), Usage: a.usage(),
+		}
+		if a.label != "" {
+			row.Book = string(a.book)
+		}
+		r.Arms = append(r.Arms, row)
+		for i := range a.answers {
+			if why := a.answers[i].lost; why != "" {
+				r.Losses = append(r.Losses, report.Loss{Set: a.name, Sample: x.samples[i].ID, Reason: why})
+			}
+		}
+	}
+	for _, a := range x.arms[1:] {
+		r.Comparisons = append(r.Comparisons, x.compare(x.arms[0], a))
+	}
+	return r
+}
+
+// compare compares two arms on the samples that have a score in both.
+func (x *evaluation) compare(first, other *evalArm) comparison {
+	c := comparison{Against: other.name, Differ: []differingSample{}}
+	var before, after []bool
+	for i := range x.samples {
+		is, known := first.answers[i].right()
+		was, too := other.answers[i].right()
+		if !known || !too {
+			c.LeftOut++
+			continue
+		}
+		before, after = append(before, was), append(after, is)
+		if is != was && len(c.Differ) < maxDiffer {
+			s := &x.samples[i]
+			c.Differ = append(c.Differ, differingSample{
+				s.index, s.ID, cli.OneLine(s.Question, 200), cli.OneLine(s.Target, 200), is,
+				cli.OneLine(first.answers[i].execution.Answer, 200), cli.OneLine(other.answers[i].execution.Answer, 200),
+			})
+		}
+	}
+	c.Pair = report.Pair(stats.Paired(before, after))
+	return c
+}
+
+func (e *Eval) show(r *evalResult) error {
+	if e.JSON {
+		return cli.WriteJSON(console.Stdout, r)
+	}
+	return r.print(console.Stdout)
+}
+
+// print prints the result as text.
+func (r *evalResult) print(out io.Writer) error {
+	count := cli.Plural(r.Data.Samples, "sample")
+	if r.Drawn < r.Data.Samples {
+		count = fmt.Sprintf("%d drawn of %s", r.Drawn, count)
+	}
+	console.Fprintf(out, "%s: %s\n\n", r.Data.File, count)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	console.Fprintf(w, "answers\tplaybook\tmodel\tscored\tright\taccuracy\t95 %% interval\tmean score\tcalls\ttokens in\tout\tcost\t\n")
+	for _, a := range r.Arms {
+		name, which := a.Arm, "none"
+		if a.Label != "" {
+			which = a.Book + " " + a.Label
+		}
+		cost := "-"
+		if a.Usage.Dollars > 0 {
+			cost = fmt.Sprintf("$%.4f", a.Usage.Dollars)
+		}
+		console.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%.3f\t%d\t%d\t%d\t%s\t\n", cli.OneLine(name, 40), which, cli.OneLine(a.Model, 30), a.Score.N, a.Score.Right,
+			a.Accuracy.Percent(), a.Score.Mean, a.Usage.Calls, a.Usage.InputTokens, a.Usage.OutputTokens, cost)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, a := range r.Arms {
+		if a.Score.Unjudged > 0 {
+			console.Fprintf(out, "%s: %s without a score\n", a.Arm, cli.Plural(a.Score.Unjudged, "answer"))
+		}
+	}
+	if len(r.Comparisons) > 0 {
+		console.Fprintln(out)
+		console.Fprintf(w, "the first answers, against\tsamples\tdifference in points\t95 %% interval\twins\tlosses\tp\t\n")
+		for _, c := range r.Comparisons {
+			console.Fprintf(w, "%s\t%d\t%+.1f\t%+.1f to %+.1f\t%d\t%d\t%s\t\n", cli.OneLine(c.Against, 40), c.N, 100*c.Difference, 100*c.Low, 100*c.High,
+				c.Wins, c.Losses, chance(c.P))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, c := range r.Comparisons {
+		if c.LeftOut > 0 {
+			console.Fprintf(out, "%s: %s out: no score in one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
+		}
+		if len(c.Differ) > 0 {
+			console.Fprintf(out, "\nAgainst %s, %d of the %d samples with a different result:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
+		}
+		for _, d := range c.Differ {
+			verdict := "lost"
+			if d.Won {
+				verdict = "won "
+			}
+			console.Fprintf(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, cli.OneLine(d.Question, 90),
+				shortAnswer(d.Target), shortAnswer(d.Answer), shortAnswer(d.Other))
+		}
+	}
+	for _, l := range r.Losses {
+		console.Fprintf(out, "lost: %s, %s: %s\n", l.Set, l.Sample, cli.OneLine(l.Reason, 200))
+	}
+	for _, p := range r.Problems {
+		console.Fprintf(out, "line %d was not read: %s\n", p.Line, cli.OneLine(p.Reason, 200))
+	}
+	if more := r.Data.Unread - len(r.Problems); more > 0 {
+		console.Fprintf(out, "%d more lines were not read\n", more)
+	}
+	return nil
+}
+
+// pluralOf returns a number with its noun, for nouns without a regular plural.
+func pluralOf(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// shortAnswer returns the beginning of an answer on one line.
+func shortAnswer(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return cli.OneLine(s, 60)
+}
+
+// chance formats a p-value.
+func chance(p float64) string {
+	if p < 0.0001 {
+		return "< 0.0001"
+	}
+	return fmt.Sprintf("%.4f", p)
+}

@@ -1,0 +1,95 @@
+package train
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/cmd/internal/cli"
+	"debrief/events"
+	"debrief/events/bus"
+
+	book "debrief/playbook"
+)
+
+// runID is the binary form of an execution's id. It is compact because there may be millions of runs.
+type runID [16]byte
+
+func runIDOf(id events.ID) (r runID) {
+	_, _ = base64.RawURLEncoding.Decode(r[:], []byte(id)) // an id that is not base64 belongs to no run in the files
+	return r
+}
+
+// runState is a set of flags of an execution.
+type runState uint8
+
+const (
+	runStored    runState = 1 << iota // stored in this playbook before this command
+	runInFiles                        // in one of the files
+	runReflected                      // has a reflection
+	runDead                           // the execution, or a reflection on it, is a dead letter
+)
+
+// runStates holds the state of each execution that was stored or submitted.
+type runStates map[runID]runState
+
+// mark sets a flag of a run in the files. It returns false if the flag is already set or no file contains the run.
+func (r runStates) mark(id events.ID, flag runState) bool {
+	key := runIDOf(id)
+	now := r[key]
+	if now&runInFiles == 0 || now&flag != 0 {
+		return false
+	}
+	r[key] = now | flag
+	return true
+}
+
+// count returns the number of runs in the files that have all the flags.
+func (r runStates) count(flags runState) (n int) {
+	for _, state := range r {
+		if state&runInFiles != 0 && state&flags == flags {
+			n++
+		}
+	}
+	return n
+}
+
+// countResults counts the results of all runs in the files, also of runs that an earlier command submitted: reflected
+// on, nothing to learn, or dead letter.
+func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, in runStates, res *learnResult) error {
+	err := s.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(b), func(st bus.Stored) error {
+		if r, ok := st.Event.(*events.Reflection); ok {
+			in.mark(r.Execution, runReflected)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = s.ReadStored(ctx, events.StreamDead, events.DeadSubject("", b), func(st bus.Stored) error {
+		letter, ok := st.Event.(*events.DeadLetter)
+		if !ok {
+			return nil
+		}
+		var id events.ID
+		if letter.Stream == events.StreamExecutions {
+			id = events.ID(nats.Header(letter.Header).Get(nats.MsgIdHdr)) // a large payload is not in the letter
+		} else if e, err := events.Decode(letter.Subject, letter.Header, letter.Data); err == nil {
+			if r, ok := e.(*events.Reflection); ok {
+				id = r.Execution
+			}
+		}
+		if in.mark(id, runDead) {
+			res.DeadReasons[letter.Reason]++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	res.Dead = in.count(runDead)
+	res.Reflected = in.count(runReflected) - in.count(runReflected|runDead)
+	res.Nothing = res.Executions - res.Dead - res.Reflected
+	return nil
+}

@@ -1,0 +1,56 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/dataset"
+)
+
+// taskFile are the flags for the format of a data set.
+type taskFile struct {
+	Form      string            `help:"Format: json (question, context, target), ace, formula or finer. Default: detected." enum:",json,ace,formula,finer" default:"" placeholder:"FORM" group:"Data"`
+	Field     map[string]string `help:"Map id, question, context, target, evaluator or session to a field. Repeatable." placeholder:"OURS=THEIRS" group:"Data"`
+	Evaluator string            `help:"Evaluator of all answers, instead of the samples' own: ${evaluators}." placeholder:"NAME" group:"Data"`
+}
+
+// options returns the options of a data set reader. Check returns an error for an unknown evaluator; most limits the
+// number of samples, 0 means no limit.
+func (f taskFile) options(check func(evaluator string) error, most int) (dataset.Options, error) {
+	o := dataset.Options{Fields: f.Field, Form: dataset.Form(f.Form), Evaluator: f.Evaluator, Check: check, MaxSamples: most}
+	if err := check(f.Evaluator); err != nil {
+		return o, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+	}
+	if err := o.Validate(); err != nil {
+		return o, app.Exit(app.ExitUsage, fmt.Errorf("--field: %w", err))
+	}
+	return o, nil
+}
+
+// read reads a data set. A data set without samples is an error.
+func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, most int) (*dataset.Set, error) {
+	o, err := f.options(check, most)
+	if err != nil {
+		return nil, err
+	}
+	in, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: no such file", name))
+	} else if err != nil {
+		return nil, app.Exit(app.ExitUsage, err)
+	}
+	defer in.Close()
+	if info, err := in.Stat(); err == nil && info.IsDir() {
+		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: is a directory: name a file in it", name))
+	}
+	set, err := dataset.Read(ctx, filepath.Base(name), in, o)
+	if err != nil && ctx.Err() == nil {
+		err = app.Exit(app.ExitUsage, err)
+	}
+	return set, err
+}

@@ -1,0 +1,538 @@
+// Package train has the commands that run tasks: demo, train, eval and learn. Their flags are the fields of a struct, and
+// Run is the command. Package replay has the engine of the command train. It stays separate because it knows no flags and
+// no output.
+package train
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/dataset"
+	"debrief/cmd/internal/replay"
+	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/simulated"
+	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/generator"
+	"debrief/generator/scoring"
+	"debrief/reflector"
+
+	book "debrief/playbook"
+)
+
+// Training trains a playbook on a data set, or on recorded executions.
+type Training struct {
+	cli.ServerFlags
+	Dataset    string `arg:"" optional:"" help:"Training tasks, one JSON object per line; with --online, '-' reads standard input." placeholder:"FILE"`
+	Validation string `help:"Tasks to choose the best playbook version; never learned from." type:"path" placeholder:"FILE" group:"Data"`
+	Test       string `help:"Tasks to measure accuracy before and after; never learned from." type:"path" placeholder:"FILE" group:"Data"`
+	taskFile
+	MaxSamples int `help:"Maximum number of training tasks; 0 uses all." default:"0" group:"Data"`
+
+	Name string `help:"Name of the run and of its playbook. Default: file name and hash of the settings." placeholder:"NAME"`
+	From string `help:"Playbook to start with; BOOK@POINT for an older version. Default: an empty one." placeholder:"BOOK[@POINT]"`
+	Out  string `help:"Folder for the report and all results. Default: debrief-runs/NAME." type:"path" placeholder:"DIR"`
+
+	Epochs        int    `help:"Passes over the training tasks." default:"1" group:"Run"`
+	Batch         int    `help:"Tasks answered in parallel with one version. Default: 1, online 15, --executions 32." default:"0" group:"Run"`
+	CurateEvery   int    `help:"Tasks that the Curator learns from together. Default: --batch." default:"0" group:"Run"`
+	Order         string `help:"Order of the tasks: fixed, or seeded to shuffle each epoch by --seed." enum:"fixed,seeded" default:"fixed" group:"Run"`
+	Seed          uint64 `help:"Seed of --order seeded." default:"1" group:"Run"`
+	ValidateEvery int    `help:"Also validate after this number of training tasks; 0 only after each epoch." default:"100" group:"Run"`
+	Patience      int    `help:"Stop after this number of validations without improvement; 0 never stops." default:"0" group:"Run"`
+	Online        bool   `help:"One pass in order of arrival; answer each task first, then learn from it." group:"Run"`
+	Executions    string `help:"Run no tasks: reflect again on the recorded executions of this playbook." placeholder:"BOOK" group:"Run"`
+	JSON          bool   `help:"Print JSON lines; the last one is the report."`
+
+	Simulated bool          `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model" group:"Model"`
+	Latency   time.Duration `help:"Response time of the simulated model." default:"0s" group:"Model"`
+
+	app.Model
+	app.Embedding
+	GeneratorConfig app.Generator  `embed:""`
+	Evaluators      scoring.Config `embed:""`
+	ReflectorConfig app.Reflector  `embed:""`
+	CuratorConfig   app.Curator    `embed:""`
+
+	unread atomic.Int64 // unreadable lines of standard input
+}
+
+// Help implements kong.HelpProvider.
+func (*Training) Help() string {
+	return `Train a playbook on tasks with targets. The generators, reflectors and curators of the server process the tasks like live
+traffic. If no server runs on the directory, the roles run in this process. The run has a separate playbook; copy its
+changes to another playbook with 'debrief playbook promote'.
+
+Run the same command again to continue an interrupted run: answered tasks are not submitted again, and the result is the
+same. Tasks have the fields question, context and target; see --field for other names.
+
+--batch 1 is the sequential loop of the ACE paper. --online answers with the newest playbook, as for live traffic.
+--executions learns a second playbook from existing executions, for example with another --reflector-prompt.
+
+Examples:
+
+  debrief demo --tasks tasks && debrief train tasks/train.jsonl --test tasks/held-out.jsonl --epochs 5 --batch 32 --simulated
+  debrief train train.jsonl --validation val.jsonl --test test.jsonl --model gpt-4o-mini --batch 16
+  debrief train train.jsonl --field question=prompt --field target=expected --evaluator numeric:0.01 --model …
+  zcat tasks.jsonl.gz | debrief train - --online --model …
+  debrief train --executions support --reflector-prompt new-prompt.txt --test test.jsonl --model …`
+}
+
+// Run implements the command.
+func (p *Training) Run(ctx context.Context, c *app.Common, k *kong.Context) error {
+	cfg, err := p.config()
+	if err != nil {
+		return err
+	}
+	sets, err := p.sets(ctx)
+	if err != nil {
+		return err
+	}
+	settings, err := p.settings(k.Flags())
+	if err != nil {
+		return err
+	}
+	s, err := p.Connect(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	o := replay.Options{Settings: settings, From: p.From, Debrief: app.Version(), Name: p.Name}
+	if o.Name == "" {
+		o.Name = replay.DefaultName(p.stem(), cfg, sets, o)
+	}
+	if err := book.Book(o.Name).Validate(); err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--name: %w", err))
+	}
+	if p.Out == "" {
+		p.Out = filepath.Join("debrief-runs", o.Name)
+	}
+	folder, err := report.Open(p.Out, report.Config{
+		Run: o.Name, Model: p.modelName(), Debrief: o.Debrief, Go: report.BuildPlatform(), Settings: o.Settings, Data: sets.Data(),
+	})
+	if taken := (*report.FolderInUseError)(nil); errors.As(err, &taken) {
+		return app.Exit(app.ExitRefused, fmt.Errorf("--out: %w", err))
+	} else if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	defer folder.Close()
+	if p.From != "" {
+		name, at, err := p.parent(ctx, s)
+		if err != nil {
+			return err
+		}
+		o.Fork = func(ctx context.Context) (uint64, error) { return cli.Fork(ctx, s, name, at, book.Book(o.Name)) }
+	}
+	roles, err := p.roles(ctx, s, &o)
+	if err != nil {
+		return err
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	working := make(chan error, 1)
+	if s.Server != nil { // no other process has the directory: run the roles here
+		go func() {
+			err := app.Run(work, s.Conn, roles...)
+			if err != nil {
+				fail(err)
+			}
+			working <- err
+		}()
+	} else {
+		close(working)
+	}
+	show := newTrainScreen(p, o.Name)
+	o.OnProgress, o.OnPoint, o.OnEpoch, o.OnStall, o.OnSkipped = show.progress, show.point, show.epoch, show.waiting, show.skipped
+	out, err := replay.Run(running, s.Conn, cfg, sets, o)
+	stop()
+	if werr := <-working; err == nil || werr != nil { // an error of the roles is the cause of the run's error
+		err = werr
+	}
+	if err != nil {
+		return p.runError(ctx, o.Name, err)
+	}
+	if p.Dataset == "-" {
+		out.Report.Data[0].Unread = int(p.unread.Load())
+	}
+	if err := p.writeFolder(ctx, s, folder, out); err != nil {
+		return err
+	}
+	return show.result(out, p.Out)
+}
+
+// parent returns the playbook and the version that the run begins with.
+func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, at cli.Version, err error) {
+	text, point, old := strings.Cut(p.From, "@")
+	name = book.Book(text)
+	store := deltalog.New(s.JetStream())
+	if err := checkBook(ctx, store, "--from", name); err != nil {
+		return name, at, err
+	}
+	if !old {
+		point = "newest"
+	}
+	at, err = s.Playbook(name).Version(ctx, point)
+	return name, at, err
+}
+
+// checkBook returns an error if the playbook that a flag names does not exist.
+func checkBook(ctx context.Context, store *deltalog.Store, flag string, name book.Book) error {
+	if err := name.Validate(); err != nil {
+		return app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", flag, err))
+	}
+	known, err := store.BooksWithLog(ctx)
+	if err != nil || slices.Contains(known, name) {
+		return err
+	}
+	if len(known) == 0 {
+		return app.Exit(app.ExitRefused, fmt.Errorf("%s: playbook %q not found: there are no playbooks", flag, name))
+	}
+	return app.Exit(app.ExitRefused, fmt.Errorf("%s: playbook %q not found: name one of %v", flag, name, known))
+}
+
+// runError adds the exit code or advice to the error of a run.
+func (p *Training) runError(ctx context.Context, name string, err error) error {
+	var used *replay.InUseError
+	var other *replay.ConflictError
+	var expired *replay.ExpiredError
+	switch {
+	case errors.As(err, &used), errors.As(err, &other), errors.As(err, &expired):
+		return app.Exit(app.ExitRefused, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("run %q was interrupted; run the same command again to continue", name)
+	}
+	return err
+}
+
+// config returns the configuration of the run. It returns an error for invalid combinations of flags.
+func (p *Training) config() (replay.Config, error) {
+	cfg := replay.Config{
+		Epochs: p.Epochs, Batch: p.Batch, CurateEvery: p.CurateEvery, Rounds: p.ReflectorConfig.Rounds,
+		Shuffle: p.Order == "seeded", Seed: p.Seed, ValidateEvery: p.ValidateEvery, Patience: p.Patience,
+	}
+	switch {
+	case p.Online && p.Executions != "":
+		return cfg, app.Exit(app.ExitUsage, errors.New("--online: is set, and so is --executions: choose one"))
+	case p.Online:
+		cfg.Mode = replay.Online
+	case p.Executions != "":
+		cfg.Mode = replay.Executions
+		if p.Batch == 0 {
+			cfg.Batch = 32
+		}
+	}
+	switch {
+	case p.Executions == "" && p.Dataset == "":
+		return cfg, app.Exit(app.ExitUsage, errors.New("DATASET: required: name a file of tasks, or --executions BOOK"))
+	case p.Executions != "" && p.Dataset != "":
+		return cfg, app.Exit(app.ExitUsage, errors.New("--executions: runs no tasks: remove DATASET; --test FILE compares the two playbooks"))
+	case p.Dataset == "-" && !p.Online:
+		return cfg, app.Exit(app.ExitUsage, errors.New("'-': standard input requires --online; epochs require a file"))
+	case p.Simulated && p.Named():
+		return cfg, app.Exit(app.ExitUsage, errors.New("--simulated: is set, and so is --model: choose one"))
+	case p.Patience > 0 && p.Validation == "":
+		return cfg, app.Exit(app.ExitUsage, errors.New("--patience: requires validation tasks: name their file with --validation"))
+	case p.Epochs < 1:
+		return cfg, app.Exit(app.ExitUsage, fmt.Errorf("--epochs: must be at least 1, got %d", p.Epochs))
+	case p.Executions != "" && !p.Simulated && p.Model.Model == "" && p.ReflectorModel == "":
+		return cfg, app.Exit(app.ExitUsage, errors.New("--executions: model required for the reflector: set --model or --reflector-model"))
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, app.Exit(app.ExitUsage, err)
+	}
+	return cfg, nil
+}
+
+// resultFlags are flags that change the result of a run, in addition to the flags in the method settings and the groups
+// Context and Gate.
+var resultFlags = []string{"max-tokens", "no-schema", "embed-model", "trace-budget", "token-budget", "section-token-budget", "trust", "burst"}
+
+// settings returns the settings that change the result of the run. They are in the report, and an interrupted run
+// continues only with the same settings. A prompt file is identified by the hash of its content.
+func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
+	answers, err := p.GeneratorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
+	reflects, err := p.ReflectorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
+	all := []report.Setting{}
+	set := func(name string, value any) {
+		if text := fmt.Sprint(value); text != "" && text != "0" && text != "false" {
+			all = append(all, report.Setting{Name: name, Value: text})
+		}
+	}
+	set("DATASET", nonEmptyBase(p.Dataset))
+	set("validation", nonEmptyBase(p.Validation))
+	set("test", nonEmptyBase(p.Test))
+	set("online", p.Online)
+	set("executions", p.Executions)
+	set("from", p.From)
+	set("epochs", p.Epochs)
+	set("batch", p.Batch)
+	set("curate-every", p.CurateEvery)
+	set("rounds", p.ReflectorConfig.Rounds)
+	set("order", p.Order)
+	set("seed", p.Seed)
+	set("validate-every", p.ValidateEvery)
+	set("patience", p.Patience)
+	set("max-samples", p.MaxSamples)
+	set("form", p.Form)
+	set("evaluator", p.Evaluator)
+	for _, program := range p.Evaluators.Programs {
+		set("evaluator-program", program.Name+"="+strings.Join(program.Command, " "))
+	}
+	for _, ours := range slices.Sorted(maps.Keys(p.Field)) {
+		set("field", ours+"="+p.Field[ours])
+	}
+	set("simulated", p.Simulated)
+	set("model", p.Model.Model)
+	set("generator-model", p.GeneratorModel)
+	set("reflector-model", p.ReflectorModel)
+	set("curator-model", p.CuratorModel)
+	set("temperature", p.Temperature)
+	set("generator-prompt", fileHash(p.GeneratorConfig.GeneratorPrompt, answers.Instructions))
+	set("reflector-prompt", fileHash(p.ReflectorConfig.ReflectorPrompt, reflects.Instructions))
+	for _, f := range flags {
+		if grouped := f.Group != nil && (f.Group.Key == "Context" || f.Group.Key == "Gate"); !grouped && !slices.Contains(resultFlags, f.Name) {
+			continue
+		}
+		value, byDefault := f.Target.Interface(), f.Default
+		if _, is := value.(time.Duration); is {
+			if d, err := time.ParseDuration(byDefault); err == nil {
+				byDefault = d.String() // 168h is 168h0m0s
+			}
+		}
+		if text := fmt.Sprint(value); text != byDefault && (byDefault != "" || !f.Target.IsZero()) {
+			all = append(all, report.Setting{Name: f.Name, Value: text})
+		}
+	}
+	return all, nil
+}
+
+// fileHash returns the base name of a file with the hash of its text, "" without a file.
+func fileHash(name, text string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (SHA-256 %.6x)", filepath.Base(name), sha256.Sum256([]byte(text)))
+}
+
+// nonEmptyBase returns the base name of a file, "" without a file.
+func nonEmptyBase(name string) string {
+	if name == "" {
+		return ""
+	}
+	return filepath.Base(name)
+}
+
+// stem returns the first part of the default name of the run.
+func (p *Training) stem() string {
+	name := p.Executions
+	if name == "" {
+		name = strings.TrimSuffix(filepath.Base(p.Dataset), filepath.Ext(p.Dataset))
+	}
+	name = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' {
+			return c
+		}
+		return '-'
+	}, name)
+	if name == "" || name == "-" {
+		name = "online"
+	}
+	return name[:min(len(name), 40)]
+}
+
+// sets reads the files.
+func (p *Training) sets(ctx context.Context) (sets replay.Sets, err error) {
+	if p.Dataset == "-" {
+		if sets.Train, err = p.stream(ctx); err != nil {
+			return sets, err
+		}
+	} else if p.Dataset != "" {
+		if sets.Train, err = p.tasks(ctx, replay.Train, p.Dataset, p.MaxSamples); err != nil {
+			return sets, err
+		}
+	}
+	if p.Validation != "" {
+		if sets.Validation, err = p.tasks(ctx, replay.Validation, p.Validation, 0); err != nil {
+			return sets, err
+		}
+	}
+	if p.Test != "" {
+		sets.Test, err = p.tasks(ctx, replay.Test, p.Test, 0)
+	}
+	return sets, err
+}
+
+// tasks reads a file of tasks.
+func (p *Training) tasks(ctx context.Context, set, name string, most int) (*replay.Set, error) {
+	d, err := p.read(ctx, name, scoring.Check, most)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", set, err)
+	}
+	for _, bad := range d.Problems {
+		console.Fprintf(console.Stderr, "%s: line %d was not read: %s\n", name, bad.Line, bad.Reason)
+	}
+	return &replay.Set{
+		Data:  report.Data{Set: set, File: filepath.Base(name), SHA256: d.SHA256, Samples: len(d.Tasks), Unread: d.Invalid},
+		Tasks: d.Tasks,
+	}, nil
+}
+
+// stream sends the tasks of standard input to a channel as they arrive.
+func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
+	o, err := p.options(scoring.Check, p.MaxSamples)
+	if err != nil {
+		return nil, err
+	}
+	in, err := dataset.NewReader(os.Stdin, o)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make(chan events.Task)
+	go func() {
+		defer close(tasks)
+		for {
+			t, err := in.Next()
+			if bad := (*dataset.Problem)(nil); errors.As(err, &bad) {
+				console.Fprintf(console.Stderr, "standard input: line %d was not read: %s\n", bad.Line, bad.Reason)
+				p.unread.Add(1)
+				continue
+			}
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					console.Fprintf(console.Stderr, "standard input: %s\n", err)
+				}
+				return
+			}
+			select {
+			case tasks <- t:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return &replay.Set{Data: report.Data{Set: replay.Train, File: "standard input"}, Stream: tasks}, nil
+}
+
+// roles returns the roles to run in this process, nil if a server of another process runs them. For --executions it also
+// sets o.Source to the reflector.
+func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options) ([]app.Role, error) {
+	models := p.Model
+	if p.Simulated {
+		var err error
+		if models, err = Simulate(ctx, models, p.Latency); err != nil {
+			return nil, err
+		}
+	}
+	reflectorModel, err := models.Optional(events.RoleReflector)
+	if err != nil {
+		return nil, err
+	}
+	reflects, err := p.ReflectorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
+	reflecting := reflector.New(reflectorModel, reflects)
+	if p.Executions != "" {
+		if err := checkBook(ctx, deltalog.New(s.JetStream()), "--executions", book.Book(p.Executions)); err != nil {
+			return nil, err
+		}
+		o.Source = replay.Source{Book: book.Book(p.Executions), Reflect: reflecting.Reflect, Concurrency: models.MaxConcurrent}
+	}
+	if s.Server == nil {
+		return nil, nil
+	}
+	answering, err := models.Optional(events.RoleGenerator)
+	if err != nil {
+		return nil, err
+	}
+	if answering == nil && p.Dataset != "" {
+		return nil, app.Exit(app.ExitUsage, errors.New("model required: set --model, use the simulated one with --simulated, or use the workers of a server with --nats"))
+	}
+	curating, err := models.Optional(events.RoleCurator)
+	if err != nil {
+		return nil, err
+	}
+	embedder, err := p.Embedder(models)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := p.GeneratorConfig.Settings()
+	if err != nil {
+		return nil, err
+	}
+	answers.Scorer = scoring.NewScorer(p.Evaluators, answers.Slots)
+	if err := answers.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
+		return nil, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+	}
+	return []app.Role{generator.New(answering, embedder, answers), reflecting, p.CuratorConfig.New(curating)}, nil
+}
+
+// writeFolder writes the report, the answers, the operations and the playbooks of the run.
+func (p *Training) writeFolder(ctx context.Context, s *cli.Session, folder *report.Folder, out *replay.Result) error {
+	rep := out.Report
+	versions := map[string]uint64{"best": rep.Best.Version, "final": rep.Final.Version}
+	for _, e := range rep.Epochs {
+		versions["epoch-"+strconv.Itoa(e.Epoch)] = e.Book.Version
+	}
+	if err := p.playbooks(ctx, s, folder, rep.Run.Book, versions); err != nil {
+		return err
+	}
+	if err := report.WriteLines(folder, report.SamplesFile, lines(out.Samples)); err != nil {
+		return err
+	}
+	if err := report.WriteLines(folder, report.OperationsFile, lines(out.Operations)); err != nil {
+		return err
+	}
+	if err := report.WriteLines(folder, report.BulletsFile, lines(rep.Bullets)); err != nil {
+		return err
+	}
+	return folder.WriteReport(rep)
+}
+
+// lines iterates over a slice with nil errors.
+func lines[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// modelName returns the name of the model that answers, or "the workers'" if this process does not know it.
+func (p *Training) modelName() string {
+	switch {
+	case p.Simulated:
+		return simulated.Name
+	case p.GeneratorModel != "":
+		return p.GeneratorModel
+	case p.Model.Model != "":
+		return p.Model.Model
+	}
+	return "the workers'"
+}

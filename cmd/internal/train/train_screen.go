@@ -1,0 +1,252 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/replay"
+	"debrief/cmd/internal/report"
+	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/playbook/formats"
+
+	book "debrief/playbook"
+)
+
+// trainScreen prints the progress and the result of a run as text or as JSON lines.
+type trainScreen struct {
+	*demoScreen
+	name string
+
+	mu    sync.Mutex
+	last  time.Time
+	first replay.Progress // the first one of this process, the base of the rates
+	begun time.Time
+}
+
+func newTrainScreen(p *Training, name string) *trainScreen {
+	return &trainScreen{demoScreen: newDemoScreen(console.Stdout, p.JSON), name: name}
+}
+
+// line is a line of --json.
+type line struct {
+	Event    string           `json:"event"` // "progress", "point", "epoch", "waiting", "skipped", "report"
+	Run      string           `json:"run"`
+	Progress *replay.Progress `json:"progress,omitempty"`
+	Point    *report.Point    `json:"point,omitempty"`
+	Epoch    *report.Epoch    `json:"epoch,omitempty"`
+	WaitsFor string           `json:"waits_for,omitempty"`
+
+	Reflections int    `json:"reflections,omitempty"` // of the event "skipped"
+	Reason      string `json:"reason,omitempty"`
+
+	Report *report.Report `json:"report,omitempty"`
+	Folder string         `json:"folder,omitempty"`
+}
+
+// Shortest time between two progress lines.
+const (
+	textEvery = 100 * time.Millisecond
+	jsonEvery = time.Second
+)
+
+// progress prints the progress, the rate and the cost of the run.
+func (s *trainScreen) progress(p replay.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	every := textEvery
+	if s.json {
+		every = jsonEvery
+	}
+	if s.begun.IsZero() {
+		s.first, s.begun = p, time.Now()
+	}
+	if time.Since(s.last) < every || !s.json && !s.live {
+		return
+	}
+	s.last = time.Now()
+	if s.json {
+		_ = cli.WriteJSON(s.out, line{Event: "progress", Run: s.name, Progress: &p})
+		return
+	}
+	text := fmt.Sprintf("%s  %d", p.Phase, p.Done)
+	if p.Total > 0 {
+		text += fmt.Sprintf(" of %d", p.Total)
+	}
+	text += fmt.Sprintf("  ·  %d samples", p.Step)
+	if p.Samples > 0 {
+		text += fmt.Sprintf(" of %d", p.Samples)
+	}
+	took := time.Since(s.begun).Seconds()
+	if done := p.Step - s.first.Step; done > 0 && took > 0.5 {
+		rate := float64(done) / took
+		text += fmt.Sprintf(", %.1f/s", rate)
+		if left := p.Samples - p.Step; left > 0 {
+			text += ", about " + (time.Duration(float64(left)/rate) * time.Second).Round(time.Second).String() + " left"
+		}
+	}
+	text += fmt.Sprintf("  ·  %d calls, %d tokens", p.Usage.Calls, p.Usage.InputTokens+p.Usage.OutputTokens)
+	if p.Usage.Dollars > 0 {
+		text += fmt.Sprintf(", $%.2f", p.Usage.Dollars)
+	}
+	console.Control(s.out, console.ClearLine)
+	console.Fprintf(s.out, "%s", text)
+}
+
+// clear removes the progress line.
+func (s *trainScreen) clear() {
+	if s.live {
+		console.Control(s.out, console.ClearLine)
+	}
+}
+
+// point prints a measurement of validation or test tasks.
+func (s *trainScreen) point(p report.Point) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.json {
+		_ = cli.WriteJSON(s.out, line{Event: "point", Run: s.name, Point: &p})
+		return
+	}
+	if p.Set == replay.Train {
+		return
+	}
+	s.clear()
+	console.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", p.Step), p.Set, scored(p.Score))
+}
+
+// scored formats a score.
+func scored(s report.Score) string {
+	text := fmt.Sprintf("%5.1f %%  %d of %d", 100*s.Accuracy, s.Right, s.N)
+	if s.N == 0 {
+		text = "    –    0 of 0"
+	}
+	if s.Unjudged > 0 {
+		text += fmt.Sprintf(", %d without a score", s.Unjudged)
+	}
+	if s.Lost > 0 {
+		text += fmt.Sprintf(", %d lost", s.Lost)
+	}
+	return text
+}
+
+// epoch prints the result of an epoch.
+func (s *trainScreen) epoch(e report.Epoch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.json {
+		_ = cli.WriteJSON(s.out, line{Event: "epoch", Run: s.name, Epoch: &e})
+		return
+	}
+	s.clear()
+	console.Fprintf(s.out, "epoch %-4d training    %s  ·  %d bullets, version %d\n", e.Epoch, scored(e.Train), e.Book.Bullets, e.Book.Version)
+}
+
+// programs are the worker programs of the roles.
+var programs = map[string]string{
+	events.RoleGenerator: "generator", events.RoleReflector: "reflector", events.RoleCurator: "curator",
+}
+
+// waiting reports that a role makes no progress.
+func (s *trainScreen) waiting(role string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.json {
+		_ = cli.WriteJSON(s.out, line{Event: "waiting", Run: s.name, WaitsFor: role})
+		return
+	}
+	s.clear()
+	console.Fprintf(console.Stderr, "Waiting for a %s: no progress. It is safe to interrupt; see 'debrief status'.\n", programs[role])
+}
+
+// skipped reports reflections without a usable reply of the Curator's model. They wait for the next window.
+func (s *trainScreen) skipped(reflections int, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.json {
+		_ = cli.WriteJSON(s.out, line{Event: "skipped", Run: s.name, Reflections: reflections, Reason: reason})
+		return
+	}
+	s.clear()
+	console.Fprintf(console.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", cli.Plural(reflections, "reflection"), console.Line(reason))
+}
+
+// result prints the report and returns the error of the losses.
+func (s *trainScreen) result(out *replay.Result, folder string) error {
+	s.clear()
+	r := out.Report
+	if s.json {
+		if err := cli.WriteJSON(s.out, line{Event: "report", Run: s.name, Report: r, Folder: folder}); err != nil {
+			return err
+		}
+		return lossError(out)
+	}
+	if err := r.Text(s.out); err != nil {
+		return err
+	}
+	console.Fprintf(s.out, "\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", folder, r.Run.Book, r.Best.Version)
+	if r.Best.Version > 0 {
+		console.Fprintf(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
+	}
+	return lossError(out)
+}
+
+// lossError returns an error if lines, samples, reflections or scores of answers were lost.
+func lossError(out *replay.Result) error {
+	var all []string
+	for _, d := range out.Report.Data {
+		if d.Unread > 0 {
+			all = append(all, fmt.Sprintf("%s of %s could not be read", cli.Plural(d.Unread, "line"), d.File))
+		}
+	}
+	if n := len(out.Report.Losses); n > 0 {
+		all = append(all, fmt.Sprintf("%s failed, the first error: %s", cli.Plural(n, "sample"), out.Report.Losses[0].Reason))
+	}
+	if n := out.Report.Unlearned; n > 0 {
+		all = append(all, cli.Plural(n, "reflection")+" not learned from: the Curator's model gave no usable reply")
+	}
+	unscored, why := 0, ""
+	for i := range out.Samples {
+		s := &out.Samples[i]
+		// Recorded executions have feedback of people, without a score: that is not a failure of an evaluator.
+		recorded := out.Report.Mode == string(replay.Executions) && s.Set == replay.Train
+		if s.Lost == "" && s.Label == events.Unknown && s.Feedback != "" && !recorded {
+			if unscored++; why == "" {
+				why = s.Feedback
+			}
+		}
+	}
+	if unscored > 0 {
+		all = append(all, fmt.Sprintf("%s without a score, the first error: %s", cli.Plural(unscored, "answer"), why))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return app.Exit(app.ExitPartial, errors.New(strings.Join(all, "; ")))
+}
+
+// playbooks writes versions of the run's playbook to the folder.
+func (p *Training) playbooks(ctx context.Context, s *cli.Session, folder *report.Folder, name string, versions map[string]uint64) error {
+	store := deltalog.New(s.JetStream())
+	for file, version := range versions {
+		at, err := store.PlaybookAt(ctx, book.Book(name), version)
+		if err != nil {
+			return err
+		}
+		data, _, err := formats.Write(formats.JSON, name, at.Sorted())
+		if err != nil {
+			return err
+		}
+		if err := folder.WriteFile("playbooks/"+file+".json", data); err != nil {
+			return err
+		}
+	}
+	return nil
+}

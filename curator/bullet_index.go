@@ -1,0 +1,145 @@
+package curator
+
+import (
+	"cmp"
+	"slices"
+
+	"debrief/events"
+	"debrief/playbook"
+	"debrief/playbook/recall"
+)
+
+// bulletIndex is a full-text index of the bullets of one playbook. It finds the bullets that are relevant to an insight.
+type bulletIndex struct {
+	words recall.WordIndex
+	seen  map[playbook.BulletID]*playbook.Bullet
+}
+
+// update updates the index to the state p. It indexes only the bullets that have changed since the last call.
+func (s *bulletIndex) update(p *playbook.Playbook) {
+	if s.seen == nil {
+		s.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
+	}
+	for b := range p.All() {
+		old := s.seen[b.ID]
+		if old == b {
+			continue
+		}
+		if old == nil || old.Content != b.Content || old.Section != b.Section {
+			s.words.Put(string(b.ID), playbook.SectionTitle(b.Section)+": "+b.Content)
+		}
+		s.seen[b.ID] = b
+	}
+	if len(s.seen) == p.Len() {
+		return
+	}
+	for id := range s.seen {
+		if p.Bullet(id) == nil {
+			s.words.Drop(string(id))
+			delete(s.seen, id)
+		}
+	}
+}
+
+// Limits on the part of the playbook in a proposal prompt.
+const (
+	maxContext       = 200    // bullets
+	maxContextTokens = 24_000 // of all bullets together
+	maxPerInsight    = 12     // search matches for one insight
+	maxTurnedDown    = 20     // rejected and retired texts
+	// minTurnedDownScore is the minimum search score of a rejected text. A text that has every word of the insight once
+	// scores about 0.45.
+	minTurnedDownScore = 0.2
+)
+
+// insightMatch is a text that was found for one of several insights.
+type insightMatch struct {
+	key   string
+	rank  int
+	score float64
+}
+
+// nearestTexts returns the keys of the texts that match any of the insights, each key once. The best match of each insight
+// comes first, then the second best, and so on. A match needs a score of at least minScore.
+func nearestTexts(words *recall.WordIndex, insights []string, each int, minScore float64) []string {
+	var all []insightMatch
+	for _, text := range insights {
+		for rank, m := range words.Top(text, each) {
+			if m.Score >= minScore {
+				all = append(all, insightMatch{m.Key, rank, m.Score})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b insightMatch) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.score, a.score), cmp.Compare(a.key, b.key))
+	})
+	keys := make([]string, 0, len(all))
+	known := make(map[string]bool, len(all))
+	for _, r := range all {
+		if !known[r.key] {
+			known[r.key] = true
+			keys = append(keys, r.key)
+		}
+	}
+	return keys
+}
+
+// insights returns the key insights and lessons of the reflections, each clipped to maxInsight bytes.
+func insights(reflections []*events.Reflection) (texts []string) {
+	for _, r := range reflections {
+		if r.KeyInsight != "" {
+			texts = append(texts, truncate(r.KeyInsight, maxInsight))
+		}
+		for _, l := range r.Lessons {
+			if l.Content != r.KeyInsight {
+				texts = append(texts, truncate(l.Content, maxInsight))
+			}
+		}
+	}
+	return texts
+}
+
+// addContext adds the context from the playbook and its rejection log to a request. It adds the bullets that match the
+// insights, also those that are not shown to all tasks, then the bullets with the best scores, up to the limits.
+func (b *book) addContext(p *playbook.Playbook, m *rejectionLog, in *Request) {
+	in.Total = p.Len()
+	texts := insights(in.Reflections)
+	included := make(map[playbook.BulletID]bool)
+	tokens := 0
+	include := func(bullet *playbook.Bullet) {
+		if included[bullet.ID] || len(included) == maxContext {
+			return
+		}
+		n := b.costs.tokens(bullet)
+		if tokens+n > maxContextTokens {
+			return
+		}
+		tokens += n
+		included[bullet.ID] = true
+		if bullet.Shown() {
+			in.Bullets = append(in.Bullets, bullet)
+		} else {
+			in.Undecided = append(in.Undecided, bullet)
+		}
+	}
+	for _, key := range nearestTexts(&b.bulletIndex.words, texts, maxPerInsight, 0) {
+		bullet := p.Bullet(playbook.BulletID(key))
+		switch {
+		case bullet == nil || bullet.Status == playbook.Quarantined:
+		case bullet.Status == playbook.Retired:
+			if len(in.Rejected) < maxTurnedDown/2 {
+				in.Rejected = append(in.Rejected, RejectedText{truncate(bullet.Content, maxExcerpt), m.retiredReason(bullet.ID)})
+			}
+		case bullet.Shown() || bullet.Rule == nil: // leave out bullets of rules that are not shown
+			include(bullet)
+		}
+	}
+	for _, bullet := range p.Top(maxContext) {
+		include(bullet)
+	}
+	for _, key := range nearestTexts(&m.words, texts, maxPerInsight, minTurnedDownScore) {
+		if l := m.rejectedTexts[key]; l != nil && len(in.Rejected) < maxTurnedDown {
+			in.Rejected = append(in.Rejected, RejectedText{l.text, l.reason})
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package curator
+
+import (
+	"debrief/playbook"
+	"debrief/playbook/similar"
+)
+
+// duplicateIndex is an index of bullet texts that finds the near duplicates of a new text. The caller must call follow after
+// each change of the playbook.
+type duplicateIndex struct {
+	index similar.Index
+	seen  map[playbook.BulletID]*playbook.Bullet
+}
+
+// update updates the index to the state p. It indexes only the texts that have changed since the last call. It leaves
+// out bullets of rules: their texts change with their counts, and their keys identify them.
+func (a *duplicateIndex) update(p *playbook.Playbook) {
+	if a.seen == nil {
+		a.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
+	}
+	n := 0
+	for b := range p.All() {
+		if b.Rule != nil {
+			continue
+		}
+		n++
+		old := a.seen[b.ID]
+		if old == b {
+			continue
+		}
+		if old == nil || old.Content != b.Content {
+			a.index.Put(string(b.ID), b.Content)
+		}
+		a.seen[b.ID] = b
+	}
+	if a.index.Len() == n {
+		return
+	}
+	for id := range a.seen {
+		if b := p.Bullet(id); b == nil || b.Rule != nil {
+			a.index.Drop(string(id))
+			delete(a.seen, id)
+		}
+	}
+}
+
+// maxSimilarChecked limits how many similar bullets are compared in detail before the search ends without a match.
+const maxSimilarChecked = 8
+
+// findSimilar returns a bullet with nearly the same text and the similarity of the two texts, from 0 to 1. It returns ""
+// if nothing matches. Texts with different numbers, negations or identifiers are different advice, even if
+// their similarity is high.
+func (d *draft) findSimilar(content string) (playbook.BulletID, float64) {
+	if d.duplicates == nil {
+		return "", 0
+	}
+	if !d.baseIndexed {
+		d.duplicates.update(d.base)
+		d.baseIndexed = true
+	}
+	if id, likeness := d.findSimilarIn(&d.duplicates.index, content); id != "" {
+		return id, likeness
+	}
+	return d.findSimilarIn(&d.addedIndex, content)
+}
+
+// findSimilarIn searches one index. It ignores entries whose bullet the draft has removed or changed too much.
+func (d *draft) findSimilarIn(index *similar.Index, content string) (playbook.BulletID, float64) {
+	var different map[string]bool
+	for range maxSimilarChecked {
+		m, ok := index.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
+		if !ok {
+			return "", 0
+		}
+		id := playbook.BulletID(m.ID)
+		if b := d.get(id); b != nil && similar.Similarity(b.Content, content) >= similar.DuplicateThreshold && similar.Difference(b.Content, content) == "" {
+			return id, m.Similarity
+		}
+		if different == nil {
+			different = map[string]bool{}
+		}
+		different[m.ID] = true
+	}
+	return "", 0
+}

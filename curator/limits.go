@@ -1,0 +1,146 @@
+package curator
+
+import (
+	"fmt"
+
+	"debrief/playbook"
+)
+
+// Limits of one delta, below those of the log. A reflection that exceeds the room limits goes into the next delta. If one
+// reflection alone exceeds the full limits, the operations that do not fit are rejected. The space between room and full is
+// for refreshing the bullets of rules.
+const (
+	roomKeys  = playbook.MaxDeltaKeys - 100
+	roomBytes = playbook.MaxDeltaBytes * 3 / 4
+	fullKeys  = playbook.MaxDeltaKeys
+	fullBytes = playbook.MaxDeltaBytes * 7 / 8
+	// Rejections have separate limits, so that many rejections do not cause more.
+	maxRejections  = 200
+	rejectionBytes = playbook.MaxDeltaBytes / 16
+
+	// Texts in a delta besides content, in bytes.
+	maxReason  = 1000
+	maxAuthor  = 200
+	maxName    = 200 // a quoted id or key
+	maxExcerpt = 500 // of rejected content
+)
+
+// Encoded sizes in bytes, rounded up, without texts.
+const (
+	coverSize   = 24
+	maxEvidence = 1200 // evidence of a reflection with texts of maximum length
+	supportSize = 5
+	seenSize    = 18
+	fixedSize   = 80
+)
+
+// opSize returns an upper bound of the encoded size of an operation.
+func opSize(op *playbook.Op) int {
+	n := fixedSize + len(op.Bullet) + len(op.Section) + len(op.Content) + len(op.Status) + len(op.Code) + len(op.Reason) + supportSize*len(op.Support) +
+		len(op.Replaces) + len(op.OldVote) + seenSize*len(op.Exposures)
+	for _, id := range op.Sources {
+		n += 5 + len(id)
+	}
+	if r := op.Rule; r != nil {
+		n += 32 + len(r.Key) + len(r.Base) + len(r.Text)
+	}
+	if b := op.PutBullet; b != nil {
+		n += 160 + len(b.ID) + len(b.Section) + len(b.Content)
+		if r := b.Rule; r != nil {
+			n += 32 + len(r.Key) + len(r.Base) + len(r.Text)
+		}
+	}
+	return n
+}
+
+// coverBytes returns an upper bound of the encoded size of a cover.
+func coverBytes(c *playbook.Cover) int {
+	n := coverSize + len(c.ID)
+	if e := c.Evidence; e != nil {
+		n += 40 + len(e.Execution) + len(e.Session) + len(e.Source) + len(e.Excerpt) + len(e.Outcome) + len(e.Reflector) + len(e.Model)
+	}
+	return n
+}
+
+// hasRoom reports whether the delta has room for an operation that changes a number of further bullets.
+func (d *draft) hasRoom(op *playbook.Op, bullets int) bool {
+	return d.unlimited || d.bytes+opSize(op)+idSize <= fullBytes && len(d.changed)+bullets <= fullKeys
+}
+
+// idSize is the maximum size that an id and a section add to an Add.
+const idSize = 40 + playbook.MaxSection
+
+// fits reports whether the delta has room for all that a reflection may change. Otherwise it goes into the next delta, so
+// that none of its operations is rejected only because of the other reflections.
+func (d *draft) fits(item *workItem) bool {
+	keys := len(d.changed) + len(item.reflection.Tags) + len(item.reflection.Findings) + len(item.proposals)
+	bytes := d.bytes + coverSize + len(item.id) + maxEvidence
+	for _, t := range item.reflection.Tags {
+		bytes += fixedSize + supportSize + len(t.ID)
+	}
+	for _, t := range item.reflection.Exposures[:min(len(item.reflection.Exposures), maxTrials)] {
+		if d.mode == playbook.GateOff {
+			break
+		}
+		bytes += supportSize + seenSize
+		if d.sums[countKey{bullet: t.Bullet, kind: playbook.AddExposures, number: t.Experiment}] == nil {
+			keys++
+			bytes += fixedSize + len(t.Bullet)
+		}
+	}
+	for i := range item.reflection.Findings {
+		f := &item.reflection.Findings[i]
+		bytes += 2*(fixedSize+supportSize) + 2*idSize + 32 + len(f.Key) + len(f.Base) + 2*len(f.Text)
+	}
+	for i := range item.proposals {
+		op := &item.proposals[i].op
+		keys += len(op.Sources)
+		bytes += opSize(op) + supportSize*(1+len(item.proposals[i].from)) + idSize
+	}
+	return keys < roomKeys && bytes < roomBytes
+}
+
+// rejections collects the rejections of a delta. It truncates their texts and only counts those beyond the limits.
+type rejections struct {
+	kept  []playbook.Rejection
+	more  int
+	bytes int
+}
+
+// add adds a rejection.
+func (r *rejections) add(rejection playbook.Rejection) {
+	op := &rejection.Op
+	op.Rule, op.PutBullet = nil, nil
+	op.Kind = playbook.OpKind(truncate(string(op.Kind), maxName))
+	op.Bullet = playbook.BulletID(truncate(string(op.Bullet), maxName))
+	op.Status = playbook.Status(truncate(string(op.Status), maxName))
+	op.Section = truncate(op.Section, playbook.MaxSection)
+	op.Content = truncate(op.Content, maxExcerpt)
+	op.Reason = truncate(op.Reason, maxReason)
+	rejection.Reason = truncate(rejection.Reason, maxReason)
+	if len(op.Sources) > 8 {
+		op.Sources = op.Sources[:8]
+	}
+	for i, id := range op.Sources {
+		if len(id) > maxName {
+			op.Sources = append([]playbook.BulletID{}, op.Sources...)
+			op.Sources[i] = playbook.BulletID(truncate(string(id), maxName))
+		}
+	}
+	size := opSize(op) + len(op.Kind) + 16 + len(rejection.Code) + len(rejection.Reason)
+	if len(r.kept) == maxRejections || r.bytes+size > rejectionBytes {
+		r.more++
+		return
+	}
+	r.bytes += size
+	r.kept = append(r.kept, rejection)
+}
+
+// list returns the rejections. The last one counts those that were left out.
+func (r *rejections) list() []playbook.Rejection {
+	if r.more == 0 {
+		return r.kept
+	}
+	more := playbook.Rejection{Code: playbook.ReasonMore, Reason: fmt.Sprintf("%d more proposals were rejected", r.more)}
+	return append(r.kept[:len(r.kept):len(r.kept)], more)
+}

@@ -1,0 +1,271 @@
+package curator
+
+import (
+	"context"
+	"strings"
+
+	"debrief/events/deltalog"
+	"debrief/events/redact"
+	"debrief/playbook"
+	"debrief/playbook/recall"
+	"debrief/playbook/similar"
+)
+
+// rejectionLog holds the texts of a playbook that were rejected or retired recently. Models see them, so that the same
+// text is not proposed again and again. It is built from the deltas that this Curator commits, and from the newest
+// deltas at the time of load. Deltas of another Curator are added only when the book is opened again. The log is bounded
+// and may lose entries; the deltas hold every rejection with its reason. The zero value is an empty log. It is not safe
+// for concurrent use.
+type rejectionLog struct {
+	loaded        bool
+	rejectedTexts map[string]*rejectedText // by wording
+	keys          []string                 // of rejectedTexts, oldest first
+	words         recall.WordIndex         // full-text index of rejectedTexts
+	texts         similar.Index            // texts that were rejected for good or retired because of their text
+	retired       map[playbook.BulletID]*retiredText
+	retiredOrder  []playbook.BulletID // of retired, oldest first
+}
+
+// rejectedText is a text that was rejected.
+type rejectedText struct {
+	text, reason string
+	code         playbook.Reason
+}
+
+// retiredText is the reason why a bullet retired, and its text at the last call of follow.
+type retiredText struct {
+	text, reason string
+	code         playbook.Reason
+}
+
+// Limits of a rejectionLog.
+const (
+	maxRejectedTexts = 256
+	maxRetired       = 512
+	// maxRecentDeltas is the number of messages at the end of the delta stream that load reads. The stream is shared, so
+	// some of them belong to other books.
+	maxRecentDeltas = 300
+)
+
+// Prefixes of the ids in rejectionLog.texts.
+const (
+	rejectedPrefix = "rejected "
+	retiredPrefix  = "bullet "
+)
+
+// rejectedBefore begins the sentence for a text that was rejected for good before.
+const rejectedBefore = "rejected before: "
+
+// isPermanent reports whether a text with this reason is rejected for good, in every later state of the playbook.
+func isPermanent(code playbook.Reason) bool {
+	switch code {
+	case playbook.ReasonSecret, playbook.ReasonInjection, playbook.ReasonRestated, playbook.ReasonTooShort, playbook.ReasonRejectedText:
+		return true
+	}
+	return false
+}
+
+// concernsText reports whether a rejection with this reason says something about the text. If not, the text may be
+// proposed again.
+func concernsText(code playbook.Reason) bool {
+	switch code {
+	case playbook.ReasonDeltaFull, playbook.ReasonSuperseded, playbook.ReasonInvalid, playbook.ReasonIgnored, playbook.ReasonUnknownBullet,
+		playbook.ReasonExists, playbook.ReasonPinned, playbook.ReasonStatus, playbook.ReasonRuleBullet, playbook.ReasonVoted,
+		playbook.ReasonDuplicate, playbook.ReasonSimilar:
+		return false
+	}
+	return true
+}
+
+// retiredForText reports whether a bullet with this reason retired because of its text. If not, the same text may be
+// added again.
+func retiredForText(code playbook.Reason) bool {
+	switch code {
+	case "", playbook.ReasonTokenBudget, playbook.ReasonFewerRequests, playbook.ReasonNotApplicable, playbook.ReasonRemoval:
+		return false
+	}
+	return true
+}
+
+// load adds the newest deltas of the book, unless they are loaded.
+func (m *rejectionLog) load(ctx context.Context, w *deltalog.Writer) error {
+	if m.loaded {
+		return nil
+	}
+	if err := w.RecentDeltas(ctx, maxRecentDeltas, func(d *playbook.Delta) { m.add(d) }); err != nil {
+		return err
+	}
+	m.loaded = true
+	return nil
+}
+
+// add adds the rejections and retirements of a committed delta. Adding the same delta twice has no further effect.
+func (m *rejectionLog) add(d *playbook.Delta) {
+	for i := range d.Rejected {
+		j := &d.Rejected[i]
+		if j.Op.Content == "" || j.DuplicateOf != "" || !concernsText(j.Code) || redact.Marked(j.Op.Content) {
+			continue
+		}
+		if d.Author == Author {
+			m.addRejected(j.Op.Content, j.Code, j.Reason)
+		}
+	}
+	for i := range d.Ops {
+		op := &d.Ops[i]
+		switch op.Kind {
+		case playbook.SetStatus:
+			if op.Status == playbook.Retired {
+				code, why := op.Code, op.Reason
+				if why == "" && d.Author != Author {
+					why = "retired by a person"
+				}
+				if d.Author != Author {
+					code = playbook.ReasonPerson
+				}
+				m.addRetired(op.Bullet, code, why)
+			} else {
+				m.removeRetired(op.Bullet)
+			}
+		case playbook.Remove:
+			m.removeRetired(op.Bullet)
+		case playbook.Add, playbook.Update, playbook.Merge, playbook.Put:
+			if d.Author != Author { // a person accepts the text
+				content := op.Content
+				if op.PutBullet != nil {
+					content = op.PutBullet.Content
+				}
+				m.removeRejected(rejectedTextKey(content))
+			}
+		}
+	}
+}
+
+func rejectedTextKey(text string) string {
+	w := playbook.ContentKeyOf(text)
+	return string(w[:])
+}
+
+// addRejected adds a text. A permanent reason is not replaced by a temporary one, nor by ReasonRejectedText, which only
+// refers to the first rejection.
+func (m *rejectionLog) addRejected(text string, code playbook.Reason, reason string) {
+	key := rejectedTextKey(text)
+	l := &rejectedText{text, reason, code}
+	if old := m.rejectedTexts[key]; old != nil {
+		if isPermanent(old.code) && (!isPermanent(code) || code == playbook.ReasonRejectedText) {
+			return
+		}
+		m.removeRejected(key)
+	}
+	if m.rejectedTexts == nil {
+		m.rejectedTexts = make(map[string]*rejectedText)
+	}
+	m.rejectedTexts[key] = l
+	m.keys = append(m.keys, key)
+	m.words.Put(key, text)
+	if isPermanent(code) {
+		m.texts.Put(rejectedPrefix+key, text)
+	}
+	if len(m.rejectedTexts) > maxRejectedTexts {
+		m.removeRejected(m.keys[0])
+	}
+}
+
+func (m *rejectionLog) removeRejected(key string) {
+	if m.rejectedTexts[key] == nil {
+		return
+	}
+	delete(m.rejectedTexts, key)
+	m.words.Drop(key)
+	m.texts.Drop(rejectedPrefix + key)
+	for i, k := range m.keys {
+		if k == key {
+			m.keys = append(m.keys[:i], m.keys[i+1:]...)
+			break
+		}
+	}
+}
+
+func (m *rejectionLog) addRetired(id playbook.BulletID, code playbook.Reason, reason string) {
+	m.removeRetired(id)
+	if m.retired == nil {
+		m.retired = make(map[playbook.BulletID]*retiredText)
+	}
+	m.retired[id] = &retiredText{reason: reason, code: code}
+	m.retiredOrder = append(m.retiredOrder, id)
+	if len(m.retiredOrder) > maxRetired {
+		m.removeRetired(m.retiredOrder[0])
+	}
+}
+
+func (m *rejectionLog) removeRetired(id playbook.BulletID) {
+	if _, there := m.retired[id]; !there {
+		return
+	}
+	delete(m.retired, id)
+	m.texts.Drop(retiredPrefix + string(id))
+	for i, known := range m.retiredOrder {
+		if known == id {
+			m.retiredOrder = append(m.retiredOrder[:i], m.retiredOrder[i+1:]...)
+			break
+		}
+	}
+}
+
+// update updates the texts of the retired bullets to the state p.
+func (m *rejectionLog) update(p *playbook.Playbook) {
+	for id, l := range m.retired {
+		b := p.Bullet(id)
+		if b != nil && b.Status == playbook.Retired && retiredForText(l.code) {
+			l.text = b.Content
+			m.texts.Put(retiredPrefix+string(id), l.text)
+		} else {
+			m.texts.Drop(retiredPrefix + string(id))
+		}
+	}
+}
+
+// retiredReason returns the recorded reason why a bullet retired.
+func (m *rejectionLog) retiredReason(id playbook.BulletID) string {
+	if l := m.retired[id]; l != nil && l.reason != "" {
+		return l.reason
+	}
+	return "the bullet is retired"
+}
+
+// refuse returns a refusal if the text is the same or nearly the same as one that was rejected for good or retired
+// because of its text. Otherwise it returns nil.
+func (m *rejectionLog) refuse(content string) *refusal {
+	var different map[string]bool
+	for range maxSimilarChecked {
+		near, ok := m.texts.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
+		if !ok {
+			return nil
+		}
+		text, code, reason := m.entry(near.ID)
+		if text != "" && similar.Difference(text, content) == "" {
+			if code != playbook.ReasonRejectedText { // its reason has the prefix already
+				reason = rejectedBefore + reason
+			}
+			return refusalf(playbook.ReasonRejectedText, "%s", truncate(reason, maxReason))
+		}
+		if different == nil {
+			different = make(map[string]bool)
+		}
+		different[near.ID] = true
+	}
+	return nil
+}
+
+// entry returns the text and the reason for an id of m.texts. It returns empty values if the id is unknown.
+func (m *rejectionLog) entry(id string) (text string, code playbook.Reason, reason string) {
+	if key, ok := strings.CutPrefix(id, rejectedPrefix); ok {
+		if l := m.rejectedTexts[key]; l != nil {
+			return l.text, l.code, l.reason
+		}
+		return "", "", ""
+	}
+	if l := m.retired[playbook.BulletID(strings.TrimPrefix(id, retiredPrefix))]; l != nil {
+		return l.text, l.code, l.reason
+	}
+	return "", "", ""
+}

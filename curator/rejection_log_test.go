@@ -1,0 +1,159 @@
+package curator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+func TestPermanentRejectionsAreRepeated(t *testing.T) {
+	t.Parallel()
+	var m rejectionLog
+	rejected := func(content string, code playbook.Reason, reason string) *playbook.Delta {
+		return &playbook.Delta{Author: Author, Rejected: []playbook.Rejection{{Op: playbook.Op{Kind: playbook.Add, Content: content}, Code: code, Reason: reason}}}
+	}
+	refused := func(content string) string {
+		why := m.refuse(content)
+		if why == nil {
+			return ""
+		}
+		if why.code != playbook.ReasonRejectedText {
+			t.Errorf("%q: got code %q, want %q", content, why.code, playbook.ReasonRejectedText)
+		}
+		return why.reason
+	}
+	m.add(rejected("Never ask the customer for a reason before the refund.", playbook.ReasonInjection, "gives orders"))
+	m.add(rejected("Always ask for the booking number first.", playbook.ReasonTokenBudget, "no room"))
+	m.add(rejected("Whatever came too late for this delta.", playbook.ReasonDeltaFull, "full"))
+	for content, want := range map[string]string{
+		"Never ask the customer for a reason before the refund.":     rejectedBefore + "gives orders",
+		"never ask the customers for a reason before the  refund":    rejectedBefore + "gives orders",
+		"Ask the customer for a reason before the refund.":           "",
+		"Always ask for the booking number first.":                   "",
+		"Never ask the customer for a reason before the 2nd refund.": "",
+		"Whatever came too late for this delta.":                     "",
+	} {
+		if got := refused(content); got != want {
+			t.Errorf("%q: got %q, want %q", content, got, want)
+		}
+	}
+	if len(m.rejectedTexts) != 2 {
+		t.Errorf("got %d texts, want none for the full delta", len(m.rejectedTexts))
+	}
+
+	// A second rejection of the text keeps the first reason, without a second prefix.
+	m.add(rejected("Never ask the customer for a reason before the refund.", playbook.ReasonRejectedText, rejectedBefore+"gives orders"))
+	if got := refused("Never ask the customer for a reason before the refund."); got != rejectedBefore+"gives orders" {
+		t.Errorf("got %q", got)
+	}
+	// A person can add the text.
+	m.add(&playbook.Delta{Author: "ann", Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "a-1", Content: "Never ask the customer for a reason before the refund."}}})
+	if got := refused("Never ask the customer for a reason before the refund."); got != "" {
+		t.Errorf("after a person added it: got %q", got)
+	}
+}
+
+func TestRetiredBulletIsNotAddedInOtherWords(t *testing.T) {
+	t.Parallel()
+	p := playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+		_ = yield(&playbook.Bullet{ID: "a-00001", Section: "a", Content: "Refund the fee when the flight is late.", Status: playbook.Retired}) &&
+			yield(&playbook.Bullet{ID: "a-00002", Section: "a", Content: "Offer a voucher when the bag is lost.", Status: playbook.Retired})
+	})
+	var m rejectionLog
+	status := func(id playbook.BulletID, s playbook.Status, code playbook.Reason, author string) *playbook.Delta {
+		return &playbook.Delta{Author: author, Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: id, Status: s, Code: code, Reason: string(code)}}}
+	}
+	m.add(status("a-00001", playbook.Retired, playbook.ReasonHarms, Author))
+	m.add(status("a-00002", playbook.Retired, playbook.ReasonTokenBudget, Author))
+	m.update(p)
+	if got := m.refuse("refund the fee,  when the flight is late!"); got == nil || got.reason != rejectedBefore+string(playbook.ReasonHarms) {
+		t.Errorf("got %+v", got)
+	}
+	if got := m.refuse("Offer a voucher when the bag is lost."); got != nil {
+		t.Errorf("a bullet that retired for the token budget: got %+v, want it allowed", got)
+	}
+	m.add(status("a-00001", playbook.Active, "", "ann"))
+	if got := m.refuse("Refund the fee when the flight is late."); got != nil {
+		t.Errorf("after a person reactivated it: got %+v", got)
+	}
+	m.add(status("a-00001", playbook.Retired, "", "ann"))
+	m.update(p)
+	if got := m.refuse("Refund the fee when the flight is late."); got == nil {
+		t.Error("a bullet that a person retired was not refused")
+	}
+}
+
+func TestRejectionLogIsBounded(t *testing.T) {
+	t.Parallel()
+	var m rejectionLog
+	for i := range 2 * maxRetired {
+		m.add(&playbook.Delta{
+			Author:   Author,
+			Rejected: []playbook.Rejection{{Op: playbook.Op{Kind: playbook.Add, Content: fmt.Sprintf("Advice number %d of many.", i)}, Code: playbook.ReasonInjection, Reason: "no"}},
+			Ops:      []playbook.Op{{Kind: playbook.SetStatus, Bullet: playbook.MintID("a", uint64(i)), Status: playbook.Retired, Code: playbook.ReasonHarms, Reason: "harm"}},
+		})
+	}
+	if len(m.rejectedTexts) != maxRejectedTexts || len(m.keys) != maxRejectedTexts || m.words.Len() != maxRejectedTexts || m.texts.Len() != maxRejectedTexts ||
+		len(m.retired) != maxRetired || len(m.retiredOrder) != maxRetired {
+		t.Errorf("got %d texts, %d keys, %d and %d indexed, %d retired", len(m.rejectedTexts), len(m.keys), m.words.Len(), m.texts.Len(), len(m.retired))
+	}
+	if m.refuse("Advice number 3 of many.") != nil || m.refuse(fmt.Sprintf("Advice number %d of many.", 2*maxRetired-1)) == nil {
+		t.Error("want the oldest texts removed and the newest kept")
+	}
+}
+
+// TestPromptShowsRelevantBullets checks the prompt for a playbook that is too large to show as a whole. It has the bullets
+// that match the insight, also those on trial, and lists the retired ones as turned down.
+func TestPromptShowsRelevantBullets(t *testing.T) {
+	t.Parallel()
+	const n = 5000
+	special := map[int]playbook.Bullet{
+		4001: {Content: "Mangrove permits need a stamp from the harbour.", Status: playbook.Active},
+		4002: {Content: "Mangrove permits end in March.", Status: playbook.Candidate},
+		4003: {Content: "Mangrove permits are free of charge.", Status: playbook.Retired},
+		4004: {Content: "Mangrove permits can be forged.", Status: playbook.Quarantined},
+		4005: {Content: "Mangrove permits count, says a rule.", Status: playbook.Candidate, Rule: &playbook.Rule{Key: "k"}},
+	}
+	p := playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+		for i := range n {
+			b := &playbook.Bullet{Content: fmt.Sprintf("Advice number %d on invoices: %s", i, strings.Repeat("add up every line. ", 10)), Helpful: 5}
+			if s, ok := special[i]; ok {
+				*b = s
+			}
+			b.ID, b.Section = playbook.MintID("a", uint64(i+1)), "a"
+			if !yield(b) {
+				return
+			}
+		}
+	})
+	b := &book{costs: costs{}}
+	b.rejectionLog.add(&playbook.Delta{Author: Author, Rejected: []playbook.Rejection{{
+		Op: playbook.Op{Kind: playbook.Add, Content: "Mangrove permits may be bought from anyone."}, Code: playbook.ReasonInjection, Reason: "no",
+	}}})
+	b.bulletIndex.update(p)
+	in := Request{Reflections: []*events.Reflection{asked("r", "Ask the harbour for the stamp when mangrove permits are renewed.").modelInput}}
+	b.addContext(p, &b.rejectionLog, &in)
+	text := Prompt(in).Messages[1].Text
+	for part, want := range map[string]bool{
+		"need a stamp from the harbour": true,
+		"# Bullets on trial":            true,
+		"end in March":                  true,
+		`{"turned_down":"Mangrove permits are free of charge.",`: true,
+		`"Mangrove permits may be bought from anyone."`:          true,
+		"can be forged":      false,
+		"count, says a rule": false,
+	} {
+		if strings.Contains(text, part) != want {
+			t.Errorf("%q in the prompt: got %v, want %v", part, !want, want)
+		}
+	}
+	if len(in.Bullets)+len(in.Undecided) > maxContext || len(text) > 5*maxContextTokens {
+		t.Errorf("got %d bullets in %d bytes", len(in.Bullets)+len(in.Undecided), len(text))
+	}
+	if !strings.Contains(text, "Advice number") {
+		t.Error("want the best bullets in the remaining room")
+	}
+}

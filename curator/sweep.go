@@ -1,0 +1,92 @@
+package curator
+
+import (
+	"context"
+	"time"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// The sweep compares views with their logs, because a Curator may die between its commit and its flush.
+const (
+	sweepOpenInterval = time.Second      // for books with an open writer
+	sweepAllInterval  = 15 * time.Second // for all books
+)
+
+// sweep checks and repairs views until the context ends.
+func (w *worker) sweep(ctx context.Context) {
+	all := time.Time{}
+	for ctx.Err() == nil {
+		names := w.idleOpenBooks()
+		if time.Since(all) >= sweepAllInterval {
+			// This includes books that have a view and lost their log.
+			if known, err := w.store.AllBooks(ctx); err == nil {
+				names, all = known, time.Now()
+			}
+		}
+		for _, name := range names {
+			w.sweepBook(ctx, w.book(name))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(sweepOpenInterval):
+		}
+	}
+}
+
+// idleOpenBooks returns the books that have an open writer and are not being processed.
+func (w *worker) idleOpenBooks() []playbook.Book {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := make([]playbook.Book, 0, len(w.books))
+	for name, b := range w.books {
+		if b.mu.TryLock() {
+			if b.writer != nil {
+				names = append(names, name)
+			}
+			b.mu.Unlock()
+		}
+	}
+	return names
+}
+
+// sweepBook brings the view of a book to the version of its log, and unloads an idle book. It skips a book that is being
+// processed.
+func (w *worker) sweepBook(ctx context.Context, b *book) {
+	if !b.mu.TryLock() {
+		return
+	}
+	defer b.mu.Unlock()
+	err := w.repairView(ctx, b)
+	switch {
+	case err == nil:
+		b.viewChecked = true
+		if time.Since(b.lastUsed) > bookIdle {
+			b.unload()
+		}
+	default:
+		b.close() // the next use opens the book and compares the view again
+		b.viewChecked = false
+		if ctx.Err() == nil {
+			w.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("check view")
+		}
+	}
+}
+
+// repairView compares the view with the log and flushes the difference. For a closed book that was compared before, it
+// compares only the last delta with the head of the view.
+func (w *worker) repairView(ctx context.Context, b *book) error {
+	if b.writer == nil && b.viewChecked {
+		if ok, err := w.store.IsViewCurrent(ctx, b.name); ok || err != nil {
+			return err
+		}
+	}
+	if err := w.open(ctx, b); err != nil {
+		return err
+	}
+	if err := b.writer.CheckView(ctx); err != nil {
+		return err
+	}
+	return b.writer.Flush(ctx)
+}

@@ -1,0 +1,274 @@
+package curator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+)
+
+// worker is a running Curator.
+type worker struct {
+	*Curator
+	conn  *bus.Conn
+	store *deltalog.Store
+
+	mu    sync.Mutex // guards books
+	books map[playbook.Book]*book
+
+	floorMu sync.Mutex // guards floor and floorAt
+	floor   uint64
+	floorAt time.Time
+}
+
+// book is the state of one playbook in memory. The writer is opened at the first use, and again after an error, because
+// an error leaves it unknown which deltas are in the log. An idle book is unloaded after bookIdle.
+type book struct {
+	name       playbook.Book
+	mu         sync.Mutex // guards the fields below
+	writer     *deltalog.Writer
+	duplicates duplicateIndex
+	costs      costs
+	// Context for proposing models: bullets by their words, and rejected texts.
+	bulletIndex  bulletIndex
+	rejectionLog rejectionLog
+	fullLog      fullLog   // replaces rejectionLog when reflections are gathered
+	added        additions // recently added bullets; survives unload
+	doubts       findingKeys
+	lastUsed     time.Time
+	viewChecked  bool // the complete view was compared with the log, without an error since
+}
+
+// bookIdle is how long an idle book stays in memory.
+const bookIdle = time.Minute
+
+// unload closes the writer and frees the caches.
+func (b *book) unload() {
+	b.close()
+	b.duplicates, b.costs, b.bulletIndex, b.rejectionLog, b.fullLog, b.doubts = duplicateIndex{}, nil, bulletIndex{}, rejectionLog{}, fullLog{}, nil
+}
+
+// close closes the writer. The next use opens a new one and compares the view with the log.
+func (b *book) close() {
+	if b.writer != nil {
+		b.writer.Close()
+	}
+	b.writer = nil
+}
+
+// initCaches creates the caches of a batch. It drops the costs if most of them belong to removed bullets.
+func (b *book) initCaches() {
+	if b.costs == nil || len(b.costs) > 2*b.writer.State().Playbook().Len()+100 {
+		b.costs = make(costs)
+	}
+	if b.doubts == nil {
+		b.doubts = make(findingKeys)
+	}
+}
+
+// book returns the state of a playbook and creates it if necessary.
+func (w *worker) book(name playbook.Book) *book {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.books[name]
+	if b == nil {
+		b = &book{name: name}
+		w.books[name] = b
+	}
+	return b
+}
+
+// open opens the writer of a book, unless it is open. The caller holds the lock of the book.
+func (w *worker) open(ctx context.Context, b *book) error {
+	if b.writer != nil {
+		return nil
+	}
+	writer, err := w.store.Writer(ctx, b.name)
+	b.writer, b.fullLog = writer, fullLog{} // the log may have been replaced
+	return err
+}
+
+// errPending marks a delivery that has no decision yet.
+var errPending = errors.New("no decision yet")
+
+// handle processes a batch of one playbook and returns a result for each delivery. It holds the lock of the book in this
+// process meanwhile, also while a model runs; other processes can commit to the same playbook.
+func (w *worker) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result {
+	results := make([]bus.Result, len(batch))
+	for i := range results {
+		results[i].Err = errPending
+	}
+	b := w.book(batch[0].Event.InBook())
+	b.mu.Lock()
+	err := errPending
+	defer func() { // also after a panic
+		if err != nil {
+			b.close()
+			b.viewChecked = false
+		}
+		b.lastUsed = time.Now()
+		b.mu.Unlock()
+	}()
+	err = w.curateBatch(ctx, b, batch, results)
+	if err != nil {
+		for i := range results {
+			if results[i].Err == errPending { // the results of earlier commits stay
+				results[i].Err = fmt.Errorf("curate playbook %q: %w", b.name, err)
+			}
+		}
+	}
+	return results
+}
+
+// curateBatch proposes, commits and flushes the changes of a batch. It fills in the results of the deliveries that have a
+// decision. Its error is the result of the others.
+func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery, results []bus.Result) error {
+	items := make([]*workItem, 0, len(batch))
+	for i, del := range batch {
+		item, err := newWorkItem(del, &results[i])
+		switch {
+		case err != nil:
+			results[i].Err = bus.Discard(err)
+		case isHeld(del.Event):
+			results[i] = bus.Result{} // acknowledged; it takes effect with the edit that gathers it
+		default:
+			items = append(items, item)
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	if err := w.open(ctx, b); err != nil {
+		return err
+	}
+	if err := b.writer.OpenIndex(ctx); err != nil {
+		return err
+	}
+	sortCorrectionsLast(items)
+	b.initCaches()
+	round := &proposalRound{
+		rejectionLog: &b.rejectionLog,
+		load:         func(ctx context.Context) error { return b.rejectionLog.load(ctx, b.writer) },
+	}
+	items, err := w.propose(ctx, b, round, items)
+	if err != nil {
+		return err
+	}
+	failed := func(seq uint64) bool { // the item is in this batch and waits for its next delivery
+		i := slices.IndexFunc(batch, func(del *bus.Delivery) bool { return del.Seq == seq })
+		return i >= 0 && results[i].Err != nil && results[i].Err != errPending
+	}
+	if err := w.commitItems(ctx, b, items, failed); err != nil {
+		return err
+	}
+	if err := b.writer.Flush(ctx); err != nil {
+		// The effect is in the log, so the deliveries are done. The sweep repairs the view.
+		w.conn.ContextLog(ctx).Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("flush view")
+		b.close()
+		b.viewChecked = false
+	}
+	return nil
+}
+
+// commitItems commits deltas until every item is decided, no bullet is left to refresh and the gate has no more changes.
+// If an item needs data of the current state first, it reads the data and drafts again.
+func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, failed func(seq uint64) bool) error {
+	floor, err := w.ackFloor(ctx)
+	if err != nil {
+		return err
+	}
+	pol := policy{
+		budget: budget{w.cfg.MaxTokens, w.cfg.MaxSectionTokens}, duplicates: &b.duplicates, costs: b.costs,
+		lowConfidence: b.doubts, mode: w.cfg.GateMode, gate: w.cfg.Gate, trust: w.trust,
+	}
+	var stale []playbook.BulletID
+	for again := false; len(items)+len(stale) > 0 || again; {
+		out, err := w.commit(ctx, b, pol, floor, items, stale)
+		if err != nil {
+			return err
+		}
+		items, stale, again = items[out.decided:], out.stale, out.again
+		switch item := out.notReady; {
+		case item == nil:
+		case item.gathers():
+			items, err = w.gatherItems(ctx, b, item, items)
+		case item.isCorrection():
+			items, err = w.prepareCorrections(ctx, b, item, items, failed)
+		default:
+			err = w.readTarget(ctx, b, item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit drafts and commits one change, and fills in the results of the items that it decides.
+func (w *worker) commit(
+	ctx context.Context, b *book, pol policy, floor uint64, items []*workItem, stale []playbook.BulletID,
+) (out draftResult, err error) {
+	now := time.Now()
+	pol.burst, pol.now = burst{w.cfg.MaxBurst, b.added.recent(now)}, now
+	span := beginCommit(ctx)
+	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
+		log := &coverLookup{state: s}
+		pol.hasFeedback = log.hasFeedback
+		if out = newDraft(s.Playbook(), pol).draftItems(log.covered, items, stale); log.err != nil {
+			return nil, log.err
+		}
+		at := time.Now().UTC()
+		for _, delta := range out.deltas {
+			delta.Floor, delta.Time = floor, at
+		}
+		return out.deltas, nil
+	})
+	endCommit(ctx, span, b, items[:out.decided], out.deltas, err)
+	if err != nil {
+		return out, err
+	}
+	for _, delta := range out.deltas {
+		b.rejectionLog.add(delta)
+		w.cfg.reportMetrics(delta)
+	}
+	for key := range out.doubted {
+		b.doubts[key] = struct{}{}
+	}
+	b.added.add(out.added, now)
+	w.conn.CountDeltas(events.RoleCurator, len(out.deltas), countRejected(out.deltas))
+	fillResults(items[:out.decided], b.writer.State())
+	return out, nil
+}
+
+// countRejected counts the rejections in the deltas of a change.
+func countRejected(change []*playbook.Delta) (n int) {
+	for _, delta := range change {
+		n += len(delta.Rejected)
+	}
+	return n
+}
+
+// maxFloorAge is how long an ack floor is reused. The floor only rises, so an old one is a valid lower bound.
+const maxFloorAge = 200 * time.Millisecond
+
+// ackFloor returns the sequence up to which all events are acknowledged, at most maxFloorAge old.
+func (w *worker) ackFloor(ctx context.Context) (uint64, error) {
+	w.floorMu.Lock()
+	defer w.floorMu.Unlock()
+	if time.Since(w.floorAt) < maxFloorAge {
+		return w.floor, nil
+	}
+	lag, err := w.conn.Lag(ctx, events.RoleCurator)
+	if err != nil {
+		return 0, err
+	}
+	w.floor, w.floorAt = lag.Floor, time.Now()
+	return w.floor, nil
+}

@@ -1,0 +1,269 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
+	"debrief/playbook"
+	"debrief/playbook/text"
+)
+
+// A message that cannot be handled becomes a dead letter. The worker stores the letter before it acknowledges the
+// message. A message has either an effect or a letter, and at most one letter, even if several workers store it:
+//
+//   - Before a worker stores a letter, it asks its role whether the effect of an earlier attempt is stored. It asks again
+//     afterwards. If the effect is stored, it stores no letter, or withdraws it.
+//   - If another worker may have had the message, a worker that has stored an effect looks for a letter and withdraws it.
+//   - Every worker checks the recent letters of its role again (see watchLetters), because a worker can crash before it
+//     withdraws one.
+//   - A redelivered message with a letter is not handled again.
+
+// unknownBook is the book of dead letters whose subject names no book.
+const unknownBook = playbook.Book("_unknown")
+
+// maxLetterData is the limit of the original bytes in a letter, so that it fits into a message. This package stores
+// larger payloads as blobs, so only a foreign message exceeds it.
+const maxLetterData = 768 << 10
+
+// maxReason is the limit of a reason in a header or a list, in bytes.
+const maxReason = 1000
+
+// StoreDeadLetter stores a dead letter. If the message already has one, also with another code, Bury stores nothing.
+func (c *Conn) StoreDeadLetter(ctx context.Context, l *events.DeadLetter) error {
+	l.Book = bookOf(l.Subject)
+	redactLetter(l)
+	l.Reason = text.Line(l.Reason, maxReason)
+	if len(l.Data) > maxLetterData {
+		l.Data = l.Data[:maxLetterData]
+		l.Reason += fmt.Sprintf(" (original truncated to %d bytes)", maxLetterData)
+	}
+	filter := events.DeadIDSubject(l.Role, l.Book, l.EventID())
+	_, _, err := c.publish(ctx, l, PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}, jetstream.WithExpectLastSequenceForSubject(0, filter))
+	if conflict(err) { // a busy cluster also returns this without another letter
+		stored := false
+		if err := c.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !withdrawn(m.Header) }); err != nil {
+			return fmt.Errorf("store dead letter: %w", err)
+		}
+		if stored {
+			return nil
+		}
+		err = fmt.Errorf("%w (%v)", nats.ErrTimeout, err)
+	}
+	if err != nil {
+		return fmt.Errorf("store dead letter: %w", err)
+	}
+	return nil
+}
+
+// bookOf returns the book of a subject, or unknownBook.
+func bookOf(subject string) playbook.Book {
+	if _, book, err := events.ParseSubject(subject); err == nil {
+		return book
+	}
+	return unknownBook
+}
+
+// conflict reports whether a publish was rejected because its subject already has a message.
+func conflict(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// withdrawnTTL is the lifetime of the message that replaces a withdrawn letter.
+const withdrawnTTL = time.Second
+
+// withdraw removes a dead letter by its subject. A role may publish its letters, but may not delete messages. So
+// withdraw replaces the letter by a message that expires.
+func (c *Conn) withdraw(ctx context.Context, subject string) error {
+	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
+	if _, err := c.js.PublishMsg(ctx, m, jetstream.WithMsgTTL(withdrawnTTL)); err != nil {
+		return fmt.Errorf("withdraw dead letter: %w", asFull(asTimeout(ctx, err)))
+	}
+	return nil
+}
+
+// withdrawn reports whether the headers are those of a message that replaces a withdrawn letter.
+func withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" }
+
+// countLetters returns the number of dead letters of a role.
+func (c *Conn) countLetters(ctx context.Context, role string) (uint64, error) {
+	n, err := denied.Call(ctx, c.watch, events.StreamDead, func(ctx context.Context) (uint64, error) {
+		return direct.Count(ctx, c.nc, events.StreamDead, events.DeadSubject(role, ""))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count dead letters: %w", asTimeout(ctx, err))
+	}
+	return n, nil
+}
+
+// letterID returns the id of the dead letter of an item, stored or not.
+func (r *runner) letterID(it *item) events.ID {
+	return events.DeadID(r.w.Role, inputStream(r.w.Role), it.d.Seq, r.message(it).Headers())
+}
+
+// letterFilter returns a subject that matches the letter of an item with any code.
+func (r *runner) letterFilter(it *item) string {
+	return events.DeadIDSubject(r.w.Role, bookOf(r.message(it).Subject()), r.letterID(it))
+}
+
+func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
+
+// storeDeadLetter stores the dead letter of an item, unless the effect of the message is stored. It reports whether the
+// item has a letter now.
+func (r *runner) storeDeadLetter(it *item, reason error) (stored bool, err error) {
+	if done, err := r.effectStored(it); err != nil || done {
+		return false, err
+	}
+	m := r.message(it)
+	letter := &events.DeadLetter{
+		Role: r.w.Role, Code: deadCode(reason), Reason: reason.Error(), Deliveries: r.attemptsBegun(it),
+		Stream: inputStream(r.w.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
+	}
+	if err := r.c.StoreDeadLetter(r.work, letter); err != nil {
+		return false, err
+	}
+	if done, err := r.effectStored(it); err != nil || done {
+		if err == nil {
+			err = r.withdrawLetter(it)
+		}
+		return false, err
+	}
+	r.c.replyError(it.d.Event, reason.Error())
+	return true, nil
+}
+
+// effectStored reports whether the effect of an earlier attempt is stored. It asks the role only if another worker may
+// have had the message.
+func (r *runner) effectStored(it *item) (bool, error) {
+	switch {
+	case it.storedEvents > 0:
+		return true, nil
+	case r.w.Done == nil || it.d.Event == nil || !r.mayBeShared(it):
+		return false, nil
+	}
+	done, err := r.w.Done(r.work, &it.d)
+	if err != nil {
+		return false, fmt.Errorf("check whether the effect of an earlier attempt is stored: %w", err)
+	}
+	return done, nil
+}
+
+// loadLetters sets the letter subject of each item that has a dead letter. It takes one request for all of them.
+func (r *runner) loadLetters(ctx context.Context, items []*item) error {
+	for len(items) > 0 {
+		n := min(len(items), lookupBatch)
+		filters, at := make([]string, n), make(map[events.ID]*item, n)
+		for i, it := range items[:n] {
+			filters[i], at[r.letterID(it)] = r.letterFilter(it), it
+		}
+		err := r.c.lastPerSubject(ctx, events.StreamDead, filters, func(m direct.Message) {
+			if it := at[events.ID(lastToken(m.Subject))]; it != nil && !withdrawn(m.Header) {
+				it.letterSubject = m.Subject
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		items = items[n:]
+	}
+	return nil
+}
+
+// loadLettersOfDone loads the letters of all items whose effect is stored in one request. A worker that asks for one after
+// the other and is killed meanwhile leaves some of them. If the request fails, withdrawLetter asks again.
+func (r *runner) loadLettersOfDone(items []*item) {
+	var done []*item
+	for _, it := range items {
+		if it.result != nil && it.result.Err == nil && it.storedEvents == len(it.result.Events) && r.mayBeShared(it) {
+			done = append(done, it)
+		}
+	}
+	if len(done) < 2 || r.loadLetters(r.work, done) != nil {
+		return
+	}
+	for _, it := range done {
+		it.letterKnown = true
+	}
+}
+
+// withdrawLetter withdraws the letter of an item whose effect is stored, if it has one.
+func (r *runner) withdrawLetter(it *item) error {
+	if !it.letterKnown && r.mayBeShared(it) {
+		if err := r.loadLetters(r.work, []*item{it}); err != nil {
+			return err
+		}
+	}
+	it.letterKnown = false
+	if it.letterSubject == "" {
+		return nil
+	}
+	err := r.c.withdraw(r.work, it.letterSubject)
+	if err == nil {
+		it.letterSubject = ""
+	}
+	return err
+}
+
+// attemptsBegun returns the number of attempts that were started. An attempt above the limit is not started.
+func (r *runner) attemptsBegun(it *item) int { return min(it.d.Attempt, r.p.MaxAttempts) }
+
+// exhaustedError is the reason of a dead letter after the last attempt, if every attempt ended without a result.
+type exhaustedError struct{ attempts int }
+
+func (e *exhaustedError) Error() string {
+	return fmt.Sprintf("no worker finished the message in %d attempts", e.attempts)
+}
+
+// deadCode returns the code of a dead letter for a reason.
+func deadCode(reason error) events.DeadCode {
+	var fault *messageFault
+	var exhausted *exhaustedError
+	switch {
+	case errors.As(reason, &exhausted):
+		return events.DeadAttempts
+	case errors.Is(reason, events.ErrNewerSchema):
+		return events.DeadNewerSchema
+	case errors.As(reason, &fault) && isUseless(fault.err):
+		return events.DeadUseless
+	case errors.As(reason, &fault):
+		return events.DeadUnavailable
+	case isDiscard(reason):
+		return events.DeadInvalid
+	}
+	return events.DeadError
+}
+
+// EventID returns the id of the event in a message with this header. All copies of an event have the same id.
+func EventID(h nats.Header) events.ID {
+	id, _, _ := strings.Cut(h.Get(nats.MsgIdHdr), copySeparator)
+	return events.ID(id)
+}
+
+// DecodeDeadLetter decodes the original event of a dead letter. It fetches the payload if that is a blob.
+func (c *Conn) DecodeDeadLetter(ctx context.Context, l *events.DeadLetter) (events.Event, error) {
+	return c.decodeStored(ctx, l.Subject, l.Header, l.Data)
+}
+
+// replyError sends the reason of a failure to the reply subject of an event. The event may be nil.
+func (c *Conn) replyError(e events.Event, reason string) {
+	if to := replyTo(e); to != "" {
+		c.reply(&nats.Msg{Subject: to, Header: nats.Header{events.HeaderError: {text.Line(reason, maxReason)}}})
+	}
+}
+
+// reply sends a reply. It only logs an error: the result of the work is stored, and the requester may have gone.
+func (c *Conn) reply(m *nats.Msg) {
+	m.Header.Del(nats.MsgIdHdr)
+	if err := c.nc.PublishMsg(m); err != nil {
+		c.log.Warn().Err(err).Msg("send reply")
+	}
+}

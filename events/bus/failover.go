@@ -1,0 +1,45 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"debrief/events/redact"
+)
+
+// If a server disappears with its machine or its network, the connection still looks open. By default the client pings
+// it every 2 minutes and reconnects after the third missing answer. With these values it connects to another server of
+// the cluster after 6 to 9 seconds, about the time that a cluster needs to elect a leader.
+const (
+	PingInterval = 3 * time.Second
+	MaxPings     = 2
+)
+
+// outage is a time without an answer from JetStream.
+type outage struct {
+	mu    sync.Mutex
+	since time.Time // zero after the last answer
+}
+
+// recordAnswer records the error of a JetStream request. A server that is cut off from its cluster keeps its clients
+// but cannot serve them. After Policy.ReconnectAfter without an answer, the connection changes to the next known
+// server, or reconnects to the only one.
+func (c *Conn) recordAnswer(err error) {
+	silent := Unreachable(err) || errors.Is(err, context.DeadlineExceeded)
+	now := time.Now()
+	c.outage.mu.Lock()
+	defer c.outage.mu.Unlock()
+	switch {
+	case errors.Is(err, context.Canceled): // no information
+	case !silent, !c.nc.IsConnected(): // a disconnected client already looks for another server
+		c.outage.since = time.Time{}
+	case c.outage.since.IsZero():
+		c.outage.since = now
+	case now.Sub(c.outage.since) >= c.policy.ReconnectAfter:
+		c.outage.since = now
+		c.log.Warn().Err(err).Str("server", redact.Address(c.nc.ConnectedUrl())).Msg("JetStream does not answer through this server: connecting to another one")
+		_ = c.nc.ForceReconnect() // fails only on a closed connection
+	}
+}

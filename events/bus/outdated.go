@@ -1,0 +1,49 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+)
+
+// checkNewerSchema looks for the oldest dead letter of a newer schema. An error does not change the state of the role.
+func (r *runner) checkNewerSchema(ctx context.Context) {
+	l, err := r.c.newerSchemaLetter(ctx, r.w.Role)
+	if err != nil {
+		if ctx.Err() == nil {
+			r.log.Debug().Err(err).Msg("look for dead letters of a newer schema")
+		}
+		return
+	}
+	var reason error
+	if l != nil {
+		reason = fmt.Errorf("dead letter %s: %s: upgrade, then requeue or drop it", l.Handle(), l.Reason)
+	}
+	r.mu.Lock()
+	before := r.state.outdated
+	r.mu.Unlock()
+	if (reason == nil) == (before == nil) && (reason == nil || reason.Error() == before.Error()) {
+		return
+	}
+	r.updateState(func(s *workerState) { s.outdated = reason })
+}
+
+// newerSchemaLetter returns the oldest dead letter of a role with the code newer-schema, or nil.
+func (c *Conn) newerSchemaLetter(ctx context.Context, role string) (*Letter, error) {
+	s, err := c.js.Stream(ctx, events.StreamDead)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, asTimeout(ctx, err))
+	}
+	m, err := c.getMsg(ctx, s, events.StreamDead, 1, jetstream.WithGetMsgSubject(events.DeadCodeSubject(role, events.DeadNewerSchema)))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", events.StreamDead, asTimeout(ctx, err))
+	}
+	return c.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Sequence, m.Time), nil
+}

@@ -1,0 +1,151 @@
+package bus
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/events"
+	"debrief/events/direct"
+)
+
+// A role reads its recent dead letters every few seconds, for two reasons:
+//
+//   - The role is outdated while it has a letter of a newer schema.
+//   - A letter is withdrawn if the effect of its message is stored. The worker that stores an effect looks for a letter
+//     itself (see withdrawLetter), but it can crash in between.
+
+// letterInterval is the interval at which a role reads its dead letters, in units of Policy.HoldInterval.
+const letterInterval = 5
+
+// A letter is checked at each interval at first, and less and less often up to recheckAge. Only a worker that was
+// suspended for longer stores an effect later.
+const recheckAge = 10 * time.Minute
+
+// recheckSlack is subtracted from the time of a letter to search for the effect. The worker that wrote the letter has
+// checked before and after, but may have missed an effect that was stored shortly before.
+const recheckSlack = time.Minute
+
+// maxRechecks bounds the letters that a role checks again.
+const maxRechecks = 10_000
+
+// recheck is a dead letter that is checked again.
+type recheck struct {
+	subject string
+	d       Delivery
+	stored  time.Time
+	next    time.Time // of the next check
+}
+
+// rechecks are the recent dead letters of a role.
+type rechecks struct {
+	r     *runner
+	next  uint64 // sequence of the first letter that was not read yet
+	since time.Time
+	open  []*recheck // oldest first
+}
+
+// watchLetters reads the dead letters of the role until ctx ends.
+func (r *runner) watchLetters(ctx context.Context) {
+	all := &rechecks{r: r, since: time.Now().Add(-recheckAge)}
+	t := time.NewTicker(letterInterval * r.p.HoldInterval)
+	defer t.Stop()
+	for {
+		r.checkNewerSchema(ctx)
+		if r.w.Done != nil {
+			err := all.read(ctx)
+			if err == nil {
+				err = all.check(ctx)
+			}
+			if err != nil && ctx.Err() == nil {
+				r.log.Debug().Err(err).Msg("check dead letters again")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// read adds the letters that were stored since the last call.
+func (c *rechecks) read(ctx context.Context) error {
+	r := c.r
+	q := direct.Query{Subject: events.DeadSubject(r.w.Role, ""), Since: c.since}
+	if c.next > 0 {
+		q.From, q.Since = c.next, time.Time{}
+	}
+	var letters []direct.Message
+	err := r.c.readDirect(ctx, events.StreamDead, q, func(m direct.Message) {
+		c.next = m.Seq + 1
+		if !withdrawn(m.Header) && !neverHasEffect(m.Subject) {
+			letters = append(letters, m)
+		}
+	})
+	for _, m := range letters {
+		l := r.c.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Seq, m.Stored())
+		if l.Role != r.w.Role || l.Stream != inputStream(r.w.Role) {
+			continue
+		}
+		e, err := r.c.DecodeDeadLetter(ctx, l.DeadLetter)
+		if err != nil { // the payload has expired
+			continue
+		}
+		c.open = append(c.open, &recheck{subject: m.Subject, stored: l.Stored, d: Delivery{
+			Event: e, Seq: l.Seq, Attempt: l.Deliveries, Stored: l.Stored.Add(-recheckSlack), Repeat: true,
+		}})
+	}
+	c.open = c.open[max(0, len(c.open)-maxRechecks):]
+	return err
+}
+
+// check withdraws the letters for which the effect of the message is stored. A letter that cannot be checked does not keep
+// the others from being checked.
+func (c *rechecks) check(ctx context.Context) (failed error) {
+	now := time.Now()
+	c.open = slices.DeleteFunc(c.open, func(l *recheck) bool {
+		if now.Before(l.next) || ctx.Err() != nil {
+			return false
+		}
+		done, err := c.r.w.Done(ctx, &l.d)
+		if err == nil && done {
+			if err = c.r.withdrawStored(ctx, l); err == nil {
+				return true
+			}
+		}
+		if err != nil {
+			failed = err
+			return false
+		}
+		age := now.Sub(l.stored)
+		l.next = now.Add(age / 2)
+		return age > recheckAge
+	})
+	return failed
+}
+
+// withdrawStored withdraws a letter whose message has an effect, unless another worker has done so.
+func (r *runner) withdrawStored(ctx context.Context, l *recheck) error {
+	has := false
+	err := r.c.lastPerSubject(ctx, events.StreamDead, []string{l.subject}, func(m direct.Message) { has = !withdrawn(m.Header) })
+	if err != nil || !has { // another worker has withdrawn it, or an operator has removed it
+		return err
+	}
+	if err := r.c.withdraw(ctx, l.subject); err != nil {
+		return err
+	}
+	r.log.Info().Str("kind", string(l.d.Event.Kind())).Uint64(events.LogSeq, l.d.Seq).Msg("dead letter withdrawn: the effect of the message is stored")
+	return nil
+}
+
+// neverHasEffect reports whether every worker rejects the message of a letter, so that the message has no effect.
+func neverHasEffect(subject string) bool {
+	tokens := strings.Split(subject, ".")
+	if len(tokens) < 4 {
+		return false
+	}
+	code := events.DeadCode(tokens[3])
+	return code == events.DeadInvalid || code == events.DeadNewerSchema
+}

@@ -1,0 +1,85 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// Backlog is the backlog of a role, as the server reports it.
+type Backlog struct {
+	Lag
+	Oldest     time.Time     `json:"oldest_at"`    // when the oldest waiting message was stored; zero if none waits
+	Book       playbook.Book `json:"oldest_book"`  // the book of that message
+	LastAck    time.Time     `json:"acked_at"`     // when the ack floor last moved; zero if it has not since the server started
+	LastOutput time.Time     `json:"output_at"`    // when the role's output was last stored
+	Outputs    uint64        `json:"outputs"`      // number of stored outputs
+	Retention  time.Duration `json:"kept_ns"`      // retention of the role's stream; 0 means unlimited
+	Bytes      uint64        `json:"bytes"`        // size of its stream
+	MaxBytes   uint64        `json:"max_bytes"`    // limit of its stream; 0 means unlimited
+	Dead       uint64        `json:"dead_letters"` // number of dead letters
+}
+
+// outputStream returns the stream that a role writes.
+func outputStream(role string) string {
+	switch role {
+	case events.RoleGenerator:
+		return events.StreamExecutions
+	case events.RoleReflector:
+		return events.StreamReflections
+	}
+	return events.StreamDeltas
+}
+
+// Backlog returns the backlog of a role. No worker of the role needs to run.
+func (c *Conn) Backlog(ctx context.Context, role string) (Backlog, error) {
+	var status Backlog
+	in, err := c.js.Stream(ctx, inputStream(role))
+	if err != nil {
+		return status, fmt.Errorf("read stream %s: %w", inputStream(role), asTimeout(ctx, err))
+	}
+	cfg, state := in.CachedInfo().Config, in.CachedInfo().State
+	status.Retention, status.Bytes, status.MaxBytes = cfg.MaxAge, state.Bytes, uint64(max(cfg.MaxBytes, 0))
+
+	cons, err := c.js.Consumer(ctx, inputStream(role), role)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound): // the role never ran
+		status.Pending = state.Msgs
+	case err != nil:
+		return status, fmt.Errorf("read consumer %s: %w", role, asTimeout(ctx, err))
+	default:
+		i := cons.CachedInfo()
+		status.Lag = lagOf(i)
+		if i.AckFloor.Last != nil {
+			status.LastAck = *i.AckFloor.Last
+		}
+	}
+	if !status.Idle() {
+		m, err := c.getMsg(ctx, in, inputStream(role), max(status.Floor+1, state.FirstSeq), jetstream.WithGetMsgSubject(">"))
+		switch {
+		case err == nil:
+			status.Oldest = m.Time
+			_, status.Book, _ = events.ParseSubject(m.Subject)
+		case !errors.Is(err, jetstream.ErrMsgNotFound): // acknowledged meanwhile
+			return status, fmt.Errorf("read %s after %d: %w", inputStream(role), status.Floor, asTimeout(ctx, err))
+		}
+	}
+	out, err := c.js.Stream(ctx, outputStream(role))
+	if err != nil {
+		return status, fmt.Errorf("read stream %s: %w", outputStream(role), asTimeout(ctx, err))
+	}
+	status.Outputs = out.CachedInfo().State.Msgs
+	if status.Outputs > 0 {
+		status.LastOutput = out.CachedInfo().State.LastTime
+	}
+	if status.Dead, err = c.countLetters(ctx, role); err != nil {
+		return status, err
+	}
+	return status, nil
+}

@@ -1,0 +1,107 @@
+package bus
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// RoleStats are the counters of a role in this process. Times are zero until their first event.
+type RoleStats struct {
+	Role                 string        `json:"role"`
+	Started              time.Time     `json:"started"`
+	Calls                uint64        `json:"calls"`      // successful calls of the handler; the duration of a failed one says little about the usual duration
+	TotalDuration        time.Duration `json:"took_ns"`    // total duration of these calls
+	P50                  time.Duration `json:"p50_ns"`     // of the last calls, at most durationsKept of them
+	P95                  time.Duration `json:"p95_ns"`     // of the same
+	Stored               uint64        `json:"stored"`     // deliveries with stored events
+	Handled              uint64        `json:"handled"`    // deliveries acknowledged without: no event resulted, or the curator's delta contains the effect
+	Retried              uint64        `json:"retried"`    // deliveries redelivered after an error
+	Dead                 uint64        `json:"dead"`       // stored dead letters
+	Deltas               uint64        `json:"deltas"`     // deltas applied to a playbook
+	Rejected             uint64        `json:"rejected"`   // operations that were proposed and rejected
+	LastDelivery         time.Time     `json:"taken_at"`   // last delivery
+	LastSuccess          time.Time     `json:"settled_at"` // last success: a delivery that was handled without an error
+	LastEffect           time.Time     `json:"learned_at"` // last effect: events stored, or a delta
+	SuccessesSinceEffect uint64        `json:"fruitless"`  // successes since the last effect
+	DeadSinceSuccess     uint64        `json:"buried"`     // dead letters since the last success
+}
+
+// durationsKept is the number of durations behind the percentiles: enough for a 95th, and quick to sort.
+const durationsKept = 256
+
+type stats struct {
+	mu    sync.Mutex
+	roles []*roleCounters
+}
+
+type roleCounters struct {
+	RoleStats
+	last [durationsKept]time.Duration // a ring buffer
+}
+
+// update calls f with the counters of a role, under the lock.
+func (v *stats) update(role string, f func(*roleCounters)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i := slices.IndexFunc(v.roles, func(r *roleCounters) bool { return r.Role == role })
+	if i < 0 {
+		i = len(v.roles)
+		v.roles = append(v.roles, &roleCounters{RoleStats: RoleStats{Role: role}})
+	}
+	f(v.roles[i])
+}
+
+func (r *roleCounters) addCall(d time.Duration) {
+	r.last[r.Calls%durationsKept] = d
+	r.Calls++
+	r.TotalDuration += d
+}
+
+// addSuccess counts a delivery that was handled without an error. Stored reports whether events were stored for it.
+func (r *roleCounters) addSuccess(stored bool) {
+	r.LastSuccess, r.DeadSinceSuccess = time.Now(), 0
+	if stored {
+		r.Stored++
+		r.LastEffect, r.SuccessesSinceEffect = r.LastSuccess, 0
+		return
+	}
+	r.Handled++
+	r.SuccessesSinceEffect++
+}
+
+// percentiles returns percentiles by nearest rank, 0 before the first call.
+func (r *roleCounters) percentiles() (p50, p95 time.Duration) {
+	last := slices.Clone(r.last[:min(r.Calls, durationsKept)])
+	if len(last) == 0 {
+		return 0, 0
+	}
+	slices.Sort(last)
+	at := func(percent int) time.Duration { return last[(len(last)*percent+99)/100-1] }
+	return at(50), at(95)
+}
+
+// CountDeltas counts deltas that a role has committed, and the operations that they record as rejected. The handler writes
+// deltas itself, so the worker cannot count them.
+func (c *Conn) CountDeltas(role string, deltas, rejected int) {
+	c.stats.update(role, func(r *roleCounters) {
+		r.Deltas += uint64(deltas)
+		r.Rejected += uint64(rejected)
+		if deltas > 0 {
+			r.LastEffect, r.SuccessesSinceEffect = time.Now(), 0
+		}
+	})
+}
+
+// RoleStats returns the counters of every role that this connection has run.
+func (c *Conn) RoleStats() []RoleStats {
+	c.stats.mu.Lock()
+	defer c.stats.mu.Unlock()
+	all := make([]RoleStats, 0, len(c.stats.roles))
+	for _, r := range c.stats.roles {
+		v := r.RoleStats
+		v.P50, v.P95 = r.percentiles()
+		all = append(all, v)
+	}
+	return all
+}

@@ -1,0 +1,84 @@
+// Package openai is a client for OpenAI-compatible servers: OpenAI, vLLM, Ollama, llama.cpp, and proxies. Client
+// implements chat.Model. Embedder computes embeddings.
+//
+// A call passes, in this order, the rate limits, the bulkhead, the retries with their budget, the circuit breaker and
+// the timeout of one attempt. It returns a reply or one of these errors:
+//
+//	*chat.UnavailableError  no call can succeed now: pause the role. The server is down or busy for too long,
+//	                        or it refuses the key, the model or the account. The text says how to fix it.
+//	*chat.TooLongError      shorten the prompt.
+//	*Error                  the server refused this one prompt, or these texts.
+//	*DimensionError         the vectors come from another model than earlier ones.
+//	the context's error     the caller's context ended.
+//
+// The package reads no environment variables. It logs failed attempts to the logger of the context. The key is in no
+// error and no text.
+package openai
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/sashabaranov/go-openai"
+	"go.opentelemetry.io/otel/trace"
+	_ "golang.org/x/crypto/x509roots/fallback" // for images without certificate authorities
+
+	"debrief/events/chat"
+)
+
+// Client implements chat.Model. It is safe for concurrent use.
+type Client struct {
+	*server
+	dialect dialect
+}
+
+var _ chat.Model = (*Client)(nil)
+
+// New returns a client with defaults filled in, or an error for each invalid setting. It sends no request.
+func New(cfg Config) (*Client, error) {
+	return newClient(cfg, newTransport(cfg.WithDefaults().MaxConcurrent))
+}
+
+func newClient(cfg Config, base http.RoundTripper) (*Client, error) {
+	s, err := newServer(cfg, chatSettings, base)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{server: s}, nil
+}
+
+// Complete implements chat.Model. The package comment lists its errors.
+func (c *Client) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
+	var req openai.ChatCompletionRequest
+	var reply chat.Reply
+	err := c.do(ctx, call{
+		operation: "chat",
+		estimate:  estimateTokens(p),
+		maxBody:   maxReply,
+		send: func(ctx context.Context, x *exchange) (usage chat.Usage, err error) {
+			req = c.request(p)
+			if x.request, err = wireRequest(req, p.Messages); err != nil {
+				return usage, err
+			}
+			reply, err = c.send(ctx, req)
+			if span := trace.SpanFromContext(ctx); err == nil && span.IsRecording() {
+				span.SetAttributes(keyAnswered.String(reply.Model), keyFinish.StringSlice([]string{reply.Finish}))
+			}
+			return reply.Usage, err
+		},
+		adapt: func(e *Error, s errorBody) bool { return c.dialect.adapt(e, s, &req) },
+	})
+	if err != nil {
+		return chat.Reply{}, err
+	}
+	return reply, nil
+}
+
+// estimateTokens estimates the tokens of a prompt before the server reports them.
+func estimateTokens(p chat.Prompt) int {
+	n := chat.Tokens(string(p.Schema))
+	for i := range p.Messages {
+		n += p.Messages[i].Tokens()
+	}
+	return n
+}

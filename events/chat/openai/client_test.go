@@ -1,0 +1,262 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"debrief/events/chat"
+)
+
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	simulate(t, Config{InputPrice: 2, OutputPrice: 8}, []http.HandlerFunc{answer("Hi.")}, func(t *testing.T, c *Client, f *fake) {
+		got, err := ask(t.Context(), c)
+		want := chat.Reply{Text: "Hi.", Model: "test-model-1", Finish: "stop", Usage: chat.Usage{Calls: 1, InputTokens: 10, OutputTokens: 5, Cost: 60e-6}}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("error %v, -want +got:\n%s", err, diff)
+		}
+		r := f.seen()[0]
+		if r.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer "+testKey || r.Header.Get("X-Stainless-Retry-Count") != "0" {
+			t.Errorf("got path %s, header %v", r.Path, r.Header)
+		}
+		if got, want := r.field(t, "messages"), `[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello?"}]`; got != want {
+			t.Errorf("got messages %s, want %s", got, want)
+		}
+	})
+}
+
+// The results of the attempts decide about retries, and about the result of the call if all attempts have the same
+// result.
+func TestCallErrors(t *testing.T) {
+	t.Parallel()
+	const (
+		unavailable = "unavailable"
+		tooLong     = "too long"
+		refused     = "refused"
+	)
+	page := "<!DOCTYPE html><html><title>Bad gateway</title></html>"
+	for _, tt := range []struct {
+		name    string
+		reply   http.HandlerFunc
+		tries   int
+		verdict string
+		text    string // a part of the error
+	}{
+		{"408 request timeout", status(408, ``), 3, unavailable, "(408)"},
+		{"409 conflict", status(409, `{"error":{"message":"Locked."}}`), 3, unavailable, "Locked."},
+		{"429 too many requests", status(429, `{"error":{"message":"Slow down.","code":"rate_limit_exceeded"}}`), 3, unavailable, "busy (429): Slow down."},
+		{"429 about a quota in words only", status(429, `[{"error":{"code":429,"message":"You exceeded your current quota.","status":"RESOURCE_EXHAUSTED"}}]`), 3, unavailable, "busy (429): You exceeded"},
+		{"429 insufficient quota", status(429, `{"error":{"message":"You exceeded your current quota.","type":"insufficient_quota","code":"insufficient_quota"}}`), 1, unavailable, "check plan and billing"},
+		{"429 for a prompt over the rate", status(429, `{"error":{"message":"Request too large for gpt-4 on tokens per min (TPM): Limit 10000, Requested 12000.","code":"rate_limit_exceeded"}}`), 1, tooLong, "Limit 10000"},
+		{"500", status(500, `{"error":{"message":"Oops."}}`), 3, unavailable, "server error (500): Oops."},
+		{"502 with a page of HTML", status(502, page), 3, unavailable, "(502): a page of HTML"},
+		{"503 without a body", status(503, ``), 3, unavailable, "(503)"},
+		{"an error that is a text", status(500, `{"error":"model is loading"}`), 3, unavailable, "model is loading"},
+		{"an error that is a list of texts", status(400, `{"error":{"message":["one","two"]}}`), 1, refused, "one"},
+		{"an error without a wrapper", status(422, `{"detail":[{"msg":"field required"}]}`), 1, refused, "field required"},
+		{"an error body that is cut", cut(500, `{"error":{"message":"Oo`), 3, unavailable, "(500)"},
+
+		{"200 with a page of HTML", status(200, page), 3, unavailable, "check --base-url"},
+		{"200 with an empty object", status(200, `{}`), 3, unavailable, "no choices"},
+		{"200 with an error that is a text", status(200, `{"error":"model is loading"}`), 3, unavailable, "model is loading"},
+		{"200 with an error that is an object", status(200, `{"error":{"message":"upstream died","code":502}}`), 3, unavailable, "upstream died"},
+		{"200 with a cut body", cut(200, `{"choices":[{"message":{"content":"private`), 3, unavailable, "unexpected EOF"},
+		{"200 with nothing", status(200, ``), 3, unavailable, "EOF"},
+		{"200 without end", endless(200), 3, unavailable, "too large"},
+		{"an error without end", endless(500), 3, unavailable, "(500)"},
+		{"a connection that is cut", hangUp, 3, unavailable, "no answer"},
+		{"no answer", silence, 3, unavailable, "no answer within 1m0s"},
+		{"an answer that stalls", stall, 3, unavailable, "no answer within 1m0s"},
+
+		{"400", status(400, `{"error":{"message":"messages: bad role","param":"messages"}}`), 1, refused, "bad role"},
+		{"400 context length by code", status(400, `{"error":{"message":"Too big.","code":"context_length_exceeded"}}`), 1, tooLong, "Too big."},
+		{"400 context length in vLLM's words", status(400, `{"message":"This model's maximum context length is 8192 tokens.","code":400}`), 1, tooLong, "8192"},
+		{"400 context size in llama.cpp's words", status(400, `{"error":{"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`), 1, tooLong, "available"},
+		{"413", status(413, page), 1, tooLong, "(413)"},
+		{"400 for a wrong key", status(400, `{"error":{"message":"API key not valid. Please pass a valid API key."}}`), 1, unavailable, "check OPENAI_API_KEY"},
+		{"401", status(401, `{"error":{"message":"Incorrect API key provided: `+testKey+`."}}`), 1, unavailable, "the server refused the key (401): check OPENAI_API_KEY"},
+		{"402", status(402, `{"error":{"message":"Insufficient Balance"}}`), 1, unavailable, "billing"},
+		{"403", status(403, ``), 1, unavailable, `may use the model "test-model"`},
+		{"404", status(404, `{"error":{"message":"no such model","code":"model_not_found"}}`), 1, unavailable, `check --model and --base-url`},
+		{"400 for an unknown model", status(400, `{"error":{"message":"no such model","code":"model_not_found"}}`), 1, unavailable, `check --model`},
+		{"a redirect", status(301, ``, "Location: https://elsewhere.test/v1"), 1, unavailable, `redirects (301) to "https://elsewhere.test/v1"`},
+		{"a redirect with a whole answer", redirectedAnswer, 1, unavailable, "redirects (307)"},
+	} {
+		for _, mode := range []string{"", " when streaming"} {
+			t.Run(tt.name+mode, func(t *testing.T) {
+				t.Parallel()
+				cfg := Config{Attempts: 3, Stream: mode != ""}
+				simulate(t, cfg, []http.HandlerFunc{tt.reply}, func(t *testing.T, c *Client, f *fake) {
+					_, err := ask(t.Context(), c)
+					seen := f.seen()
+					if len(seen) != tt.tries {
+						t.Errorf("got %d requests, want %d", len(seen), tt.tries)
+					}
+					for i, r := range seen {
+						if got := r.Header.Get("X-Stainless-Retry-Count"); got != string(rune('0'+i)) {
+							t.Errorf("request %d: got attempt %s", i, got)
+						}
+					}
+					if got := verdict(err); got != tt.verdict {
+						t.Errorf("got %s (%v), want %s", got, err, tt.verdict)
+					}
+					// For invalid streams the error has less detail.
+					if !strings.Contains(err.Error(), tt.text) && !(cfg.Stream && strings.Contains(err.Error(), "invalid response")) {
+						t.Errorf("got %q, want it to contain %q", err, tt.text)
+					}
+					if strings.Contains(err.Error(), testKey) || strings.Contains(err.Error(), "private") || len(err.Error()) > 600 {
+						t.Errorf("got %q, want neither key nor answer, and not a book", err)
+					}
+					if healthy := c.Healthy() == nil; healthy == (tt.verdict == unavailable) {
+						t.Errorf("got health %v after %s", c.Healthy(), tt.verdict)
+					}
+					f.speak(whole(cfg.Stream, "Hi."))
+					if _, err := ask(t.Context(), c); err != nil || c.Healthy() != nil {
+						t.Errorf("after a good answer: got error %v, health %v", err, c.Healthy())
+					}
+				})
+			})
+		}
+	}
+}
+
+func verdict(err error) string {
+	var steer interface{ Unavailable() bool }
+	var shrink interface{ TooLong() bool }
+	var e *Error
+	switch {
+	case errors.As(err, &steer):
+		return "unavailable"
+	case errors.As(err, &shrink):
+		return "too long"
+	case errors.As(err, &e):
+		return "refused"
+	}
+	return "something else"
+}
+
+func whole(streamed bool, text string) http.HandlerFunc {
+	if !streamed {
+		return answer(text)
+	}
+	return stream(true, `{"choices":[{"index":0,"delta":{"content":"`+text+`"},"finish_reason":"stop"}]}`)
+}
+
+func redirectedAnswer(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Location", "/v2")
+	w.WriteHeader(http.StatusTemporaryRedirect)
+	answer("Hi.")(w, r)
+}
+
+// endless sends up to 100 MB.
+func endless(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, `{"error":{"message":"`)
+		for block := strings.Repeat("x", 1<<20); ; {
+			if _, err := io.WriteString(w, block); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func stall(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, `{"choices":[`)
+	_ = http.NewResponseController(w).Flush()
+	silence(w, r)
+}
+
+func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func TestEndlessErrorBodyIsTruncated(t *testing.T) {
+	t.Parallel()
+	sent := make(chan int, 1)
+	reply := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		total := 0
+		for block := strings.Repeat("x", 4<<10); total < 100<<20; {
+			n, err := io.WriteString(w, block)
+			if total += n; err != nil {
+				break
+			}
+		}
+		sent <- total
+	}
+	simulate(t, Config{}, []http.HandlerFunc{reply}, func(t *testing.T, c *Client, _ *fake) {
+		if _, err := ask(t.Context(), c); err == nil {
+			t.Fatal("got no error")
+		}
+		// The pipe has no buffer, so only the buffers of both sides are filled beyond the limit.
+		if got := <-sent; got > maxErrorBody+64<<10 {
+			t.Errorf("got %d bytes through, want at most %d and some buffers", got, maxErrorBody)
+		}
+	})
+}
+
+func TestCancelledCallReturnsContextError(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		cfg   Config
+		reply http.HandlerFunc
+	}{
+		{"during an answer", Config{}, silence},
+		{"during a pause", Config{}, status(503, ``, "Retry-After: 20")},
+		{"during the wait for the rate", Config{RequestsPerMinute: 1}, answer("Hi.")},
+		{"during the wait for others", Config{MaxConcurrent: 1}, silence},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			simulate(t, tt.cfg, []http.HandlerFunc{tt.reply}, func(t *testing.T, c *Client, _ *fake) {
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				errs := make(chan error, 2)
+				for range 2 {
+					go func() { _, err := ask(ctx, c); errs <- err }()
+				}
+				var last error
+				for range 2 {
+					if err := <-errs; err != nil {
+						last = err
+					}
+				}
+				if last != context.DeadlineExceeded {
+					t.Errorf("got %v, want the deadline itself", last)
+				}
+				if s := c.Stats(); s.Failures != 0 || s.InFlight != 0 || c.Healthy() != nil {
+					t.Errorf("got %+v, health %v, want neither failures nor calls in flight", s, c.Healthy())
+				}
+			})
+		})
+	}
+}
+
+func TestIdleConnectionsAreKept(t *testing.T) {
+	t.Parallel()
+	simulate(t, Config{MaxConcurrent: 4}, []http.HandlerFunc{answer("Hi.")}, func(t *testing.T, c *Client, f *fake) {
+		for range 5 {
+			done := make(chan error)
+			for range 4 {
+				go func() { _, err := ask(t.Context(), c); done <- err }()
+			}
+			for range 4 {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.conns > 4 {
+			t.Errorf("got %d connections for 20 calls, four at a time", f.conns)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package openai
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config contains the model, the server and the limits of a client. The zero value with a Model is a usable client of
+// OpenAI's server. Validate names fields by their flags: the field name in kebab case. An Embedder ignores the fields
+// about replies: Temperature, MaxTokens, Stream, NoSchema and OutputPrice.
+type Config struct {
+	// BaseURL is the server's address including /v1.
+	BaseURL string
+	// APIKey may be empty, because local servers need none.
+	APIKey Secret
+	Model  string
+
+	// Temperature is always sent, even if 0, except to models that refuse it.
+	Temperature float64
+	// MaxTokens limits the reply to a prompt without its own limit. 0 uses the server's default.
+	MaxTokens int
+	// Stream reads replies as a stream. Its only effect is that a dead connection is noticed earlier.
+	Stream bool
+	// NoSchema never sends response_format. Otherwise the first refusal of it disables it.
+	NoSchema bool
+
+	// Timeout limits one attempt, including reading the response. The default is 60 s, and 10 s for an Embedder.
+	Timeout time.Duration
+	// Attempts is the number of attempts for each prompt, including the first. The default is 6.
+	Attempts int
+	// Backoff is the first pause between attempts. It doubles up to 16 times this value. The default is 500 ms.
+	Backoff time.Duration
+	// MaxWait is the longest accepted Retry-After. For a longer one the call returns a *chat.UnavailableError with
+	// the delay. The default is 30 s.
+	MaxWait time.Duration
+	// RetryRatio is the long-run ratio of retries to calls. It keeps retries from multiplying the load of a server in
+	// trouble. The default is 0.2.
+	RetryRatio float64
+
+	// MaxConcurrent is the number of concurrent requests. Further calls wait. The default is 8.
+	MaxConcurrent int
+	// RequestsPerMinute and TokensPerMinute are the server's limits; 0 means no limit.
+	RequestsPerMinute int
+	TokensPerMinute   int
+
+	// BreakerThreshold is the number of failures, within twice as many attempts, that opens the circuit breaker. It rejects
+	// all calls for Cooldown, and then lets one probe through. The defaults are 10 and 15 s.
+	BreakerThreshold int
+	BreakerCooldown  time.Duration
+
+	// InputPrice and OutputPrice are US dollars per million tokens; 0 if unknown.
+	InputPrice  float64
+	OutputPrice float64
+}
+
+// WithDefaults returns a copy with every zero field replaced by its default.
+func (c Config) WithDefaults() Config {
+	c.BaseURL = strings.TrimRight(strings.TrimSpace(cmp.Or(c.BaseURL, "https://api.openai.com/v1")), "/")
+	c.APIKey = Secret(strings.TrimSpace(string(c.APIKey))) // key files often end with a newline
+	c.Timeout = cmp.Or(c.Timeout, time.Minute)
+	c.Attempts = cmp.Or(c.Attempts, 6)
+	c.Backoff = cmp.Or(c.Backoff, 500*time.Millisecond)
+	c.MaxWait = cmp.Or(c.MaxWait, 30*time.Second)
+	c.RetryRatio = cmp.Or(c.RetryRatio, 0.2)
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, 8)
+	c.BreakerThreshold = cmp.Or(c.BreakerThreshold, 10)
+	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, 15*time.Second)
+	return c
+}
+
+// settings are the names of a Config's settings in error messages.
+type settings struct {
+	prefix string // of the flags
+	key    string // the environment variable of the key
+}
+
+var (
+	chatSettings  = settings{"", "OPENAI_API_KEY"}
+	embedSettings = settings{"embed-", "DEBRIEF_EMBED_API_KEY"}
+)
+
+func (s settings) flag(name string) string { return "--" + s.prefix + name }
+
+// Validate returns an error for each invalid field, with its flag. It fills in no defaults.
+func (c Config) Validate() error { return c.validate(chatSettings) }
+
+func (c Config) validate(s settings) error {
+	var errs []error
+	wrong := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{s.flag(flag)}, args...)...))
+	}
+	atLeast := func(flag string, got, least int) {
+		if got < least {
+			wrong(flag, "must be at least %d, got %d", least, got)
+		}
+	}
+	positive := func(flag string, d time.Duration) {
+		if d <= 0 {
+			wrong(flag, "must be more than 0, got %v", d)
+		}
+	}
+	within := func(flag string, got, low, high float64) {
+		if !(got >= low && got <= high) { // also NaN
+			wrong(flag, "must be between %v and %v, got %v", low, high, got)
+		}
+	}
+
+	// The errors quote neither the URL nor the parser's error, because both may contain a password.
+	switch u, err := url.Parse(c.BaseURL); {
+	case c.BaseURL == "":
+		wrong("base-url", "is empty")
+	case err != nil:
+		wrong("base-url", "invalid URL")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		wrong("base-url", "must not contain a user, a query or a fragment; set the key with %s", s.flag("api-key"))
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		wrong("base-url", "must be like http://host/v1, got %q", c.BaseURL)
+	}
+	if strings.ContainsFunc(string(c.APIKey), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		wrong("api-key", "must not contain blanks, control or non-ASCII characters")
+	}
+	if strings.TrimSpace(c.Model) == "" {
+		wrong("model", "is empty")
+	}
+	within("temperature", c.Temperature, 0, 2)
+	atLeast("max-tokens", c.MaxTokens, 0)
+	positive("timeout", c.Timeout)
+	atLeast("attempts", c.Attempts, 1)
+	positive("backoff", c.Backoff)
+	positive("max-wait", c.MaxWait)
+	within("retry-share", c.RetryRatio, 0, 1)
+	atLeast("max-concurrent", c.MaxConcurrent, 1)
+	atLeast("requests-per-minute", c.RequestsPerMinute, 0)
+	atLeast("tokens-per-minute", c.TokensPerMinute, 0)
+	atLeast("break-after", c.BreakerThreshold, 1)
+	positive("cooldown", c.BreakerCooldown)
+	within("input-price", c.InputPrice, 0, math.MaxFloat64)
+	within("output-price", c.OutputPrice, 0, math.MaxFloat64)
+	return errors.Join(errs...)
+}
+
+// Secret is a text that is hidden when printed or marshalled. Only a conversion to string returns it.
+type Secret string
+
+const hiddenText = "[hidden]"
+
+// String implements fmt.Stringer.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hiddenText
+}
+
+// Format implements fmt.Formatter for the verbs that do not call String, such as %d.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// MarshalText implements encoding.TextMarshaler, for JSON, YAML and others.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

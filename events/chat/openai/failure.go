@@ -1,0 +1,231 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sashabaranov/go-openai"
+)
+
+// kind classifies a failed attempt.
+type kind int
+
+const (
+	down          kind = iota // no response or an invalid one: retry, counted by the breaker
+	busy                      // the server asks to wait: retry, not counted by the breaker
+	misconfigured             // every prompt fails until a person changes the configuration
+	tooLong                   // the prompt exceeds the context of the model
+	refused                   // this prompt will fail again for another reason
+)
+
+func (k kind) retryable() bool { return k == down || k == busy }
+
+// Error describes why the server gave no usable response. It wraps no other error: errors of go-openai contain the
+// whole body, and a body may contain the key.
+type Error struct {
+	Status int    // 0 without a response
+	Code   string // the server's error code, such as "context_length_exceeded"
+	Text   string
+
+	kind  kind
+	after time.Duration // the server's Retry-After, 0 without one
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// failure classifies an exchange that ended with err. An error status tells more than err.
+func (s *server) failure(x *exchange, body errorBody, err error) *Error {
+	e := &Error{Status: x.status, Code: body.Code, after: retryAfter(x.header)}
+	switch {
+	case errors.Is(err, openai.ErrChatCompletionInvalidModel):
+		e.kind, e.Text = misconfigured, fmt.Sprintf("the model %q does not support chat: check %s", s.cfg.Model, s.settings.flag("model"))
+	case !x.sent:
+		e.kind, e.Text = refused, "cannot encode the request: "+err.Error()
+	case errors.Is(err, errTimeout) && (x.status == 0 || x.ok()):
+		e.kind, e.Text, body.Text = down, fmt.Sprintf("no answer within %v", s.cfg.Timeout), ""
+	case x.status == 0:
+		e.kind, e.Text = down, "no answer: "+err.Error()
+	case errors.Is(err, errNoDirection):
+		e.kind, e.Text, body.Text = refused, "unusable response: "+err.Error(), ""
+	case x.ok():
+		e.kind, e.Text = down, "invalid response: "+err.Error()
+		if body.Text == string(x.body) {
+			body.Text = "" // the body is a reply, which must not appear in errors
+		}
+	default:
+		e.kind = body.kind(x.status)
+		e.Text = s.describe(e, x)
+	}
+	if body.Text == pageOfHTML {
+		body.Text += ": check " + s.settings.flag("base-url")
+	}
+	if body.Text != "" && x.status != 0 {
+		e.Text += ": " + body.Text
+	}
+	e.Text, e.Code = s.sanitize(e.Text), s.sanitize(e.Code)
+	return e
+}
+
+// describe returns the error text for a status, with a hint how to fix it.
+func (s *server) describe(e *Error, x *exchange) string {
+	code := fmt.Sprintf("(%d)", x.status)
+	switch {
+	case e.kind == busy:
+		return "the server is busy " + code
+	case e.kind == down:
+		return "server error " + code
+	case e.kind == tooLong:
+		return "the prompt exceeds the model's context " + code
+	case e.kind == refused:
+		return "the server refused this prompt " + code
+	case x.status == http.StatusPaymentRequired, x.status == http.StatusTooManyRequests:
+		return "the account's quota is exhausted " + code + ": check plan and billing"
+	case x.status == http.StatusNotFound, x.status == http.StatusMethodNotAllowed, e.Code == "model_not_found":
+		return fmt.Sprintf("the server does not know the model %q or the path %s: check %s and %s",
+			s.cfg.Model, code, s.settings.flag("model"), s.settings.flag("base-url"))
+	case x.status/100 == 3:
+		return fmt.Sprintf("the server redirects %s to %q: set the new address with %s", code, x.header.Get("Location"), s.settings.flag("base-url"))
+	case x.status == http.StatusForbidden:
+		return fmt.Sprintf("access denied %s: check that the key may use the model %q", code, s.cfg.Model)
+	case s.cfg.APIKey == "":
+		return "the server requires a key " + code + ": set " + s.settings.key
+	}
+	return "the server refused the key " + code + ": check " + s.settings.key
+}
+
+// sanitize removes the key from a text of the server, and shortens the text.
+func (s *server) sanitize(text string) string {
+	const maxLen = 400
+	if key := string(s.cfg.APIKey); len(key) > 3 { // "x" is a common key for local servers, not a secret, and part of many words
+		text = strings.ReplaceAll(text, key, hiddenText)
+	}
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) > maxLen {
+		text = strings.ToValidUTF8(text[:maxLen], "") + "…"
+	}
+	return text
+}
+
+// errorBody is the content of an error body, in any of the formats of servers.
+type errorBody struct {
+	Text, Type, Code, Param string
+}
+
+// mentions reports whether the body contains one of these lower-case words.
+func (s errorBody) mentions(words ...string) bool {
+	text := strings.ToLower(s.Param + " " + s.Text)
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+}
+
+var (
+	contextWords  = regexp.MustCompile(`(?i)context[ _](length|window|size)|maximum context|prompt is too long|input is too long|too many (input )?tokens|reduce the length`)
+	tooLargeWords = regexp.MustCompile(`(?i)^request too large`)
+	keyWords      = regexp.MustCompile(`(?i)(api|authentication)[ _]?key|invalid_authentication`)
+	quotaWords    = regexp.MustCompile(`^(insufficient_quota|insufficient_balance|billing_hard_limit_reached|billing_not_active)$`)
+)
+
+// kind classifies a status other than 200. For a 429 only the code counts, because Gemini servers write "quota" in
+// the text of a rate limit.
+func (s errorBody) kind(status int) kind {
+	switch status {
+	case http.StatusRequestTimeout:
+		return down
+	case http.StatusConflict, http.StatusTooManyRequests, http.StatusTooEarly:
+		switch {
+		case quotaWords.MatchString(s.Code), quotaWords.MatchString(s.Type):
+			return misconfigured
+		case tooLargeWords.MatchString(s.Text): // larger than the account's rate: waiting does not help
+			return tooLong
+		}
+		return busy
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return misconfigured
+	case http.StatusRequestEntityTooLarge:
+		return tooLong
+	}
+	switch {
+	case status >= 500:
+		return down
+	case status < 400:
+		return misconfigured
+	case s.Code == "model_not_found", s.Code == "invalid_api_key", keyWords.MatchString(s.Text):
+		return misconfigured
+	case contextWords.MatchString(s.Code + " " + s.Type + " " + s.Text):
+		return tooLong
+	}
+	return refused
+}
+
+const pageOfHTML = "a page of HTML"
+
+// parseErrorBody parses {"error":{…}}, {"error":"text"}, {"message":…}, {"detail":…}, and a list of one of these. Any
+// other body becomes the text.
+func parseErrorBody(body []byte) errorBody {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	var outer map[string]json.RawMessage
+	if json.Unmarshal(body, &outer) != nil {
+		if text := strings.TrimSpace(string(body)); strings.HasPrefix(text, "<") {
+			return errorBody{Text: pageOfHTML}
+		}
+		return errorBody{Text: string(body)}
+	}
+	inner := outer
+	var nested map[string]json.RawMessage
+	if json.Unmarshal(outer["error"], &nested) == nil && nested != nil {
+		inner = nested
+	}
+	s := errorBody{Type: unquote(inner["type"]), Code: unquote(inner["code"]), Param: unquote(inner["param"])}
+	for _, field := range []json.RawMessage{inner["message"], inner["error"], inner["detail"]} {
+		if s.Text = unquote(field); s.Text != "" {
+			return s
+		}
+	}
+	s.Text = string(body)
+	return s
+}
+
+// unquote returns a JSON string without its quotes, "" for null, and any other value unchanged.
+func unquote(raw json.RawMessage) string {
+	var s string
+	if len(raw) == 0 || json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+// retryAfter returns the delay that the server asks for, at most a day. It reads OpenAI's milliseconds, seconds, or a
+// date.
+func retryAfter(h http.Header) time.Duration {
+	var d time.Duration
+	value := h.Get("Retry-After")
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
+		d = seconds(ms / 1000)
+	} else if s, err := strconv.ParseFloat(value, 64); err == nil {
+		d = seconds(s)
+	} else if t, err := http.ParseTime(value); err == nil {
+		now := time.Now()
+		if date, err := http.ParseTime(h.Get("Date")); err == nil {
+			now = date // the date refers to the server's clock
+		}
+		d = t.Sub(now)
+	}
+	return min(max(d, 0), 24*time.Hour)
+}
+
+// seconds converts seconds to a duration of at most a day. It handles NaN and large numbers.
+func seconds(s float64) time.Duration {
+	if !(s > 0) {
+		return 0
+	}
+	return time.Duration(min(s, 86400) * float64(time.Second))
+}

@@ -1,0 +1,67 @@
+package openai
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/bulkhead"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+)
+
+// newBulkhead limits concurrent requests. Calls wait for as long as their contexts allow.
+func (s *server) newBulkhead() bulkhead.Bulkhead[any] {
+	return bulkhead.NewBuilder[any](uint(s.cfg.MaxConcurrent)).WithMaxWaitTime(math.MaxInt64).Build()
+}
+
+// newRetries retries while attempts and budget are left and Retry-After is short enough. An open breaker ends the
+// call at once.
+func (s *server) newRetries() retrypolicy.RetryPolicy[any] {
+	return retrypolicy.NewBuilder[any]().
+		HandleIf(func(_ any, err error) bool {
+			e, ok := errors.AsType[*Error](err)
+			return ok && e.kind.retryable() && e.after <= s.cfg.MaxWait
+		}).
+		AbortIf(func(any, error) bool { return s.budget.spent() }).
+		WithMaxAttempts(s.cfg.Attempts).
+		WithDelayFunc(func(x failsafe.ExecutionAttempt[any]) time.Duration {
+			s.budget.spend()
+			// A retry counts as a request in the rate limit. Both waits overlap.
+			return max(s.backoff(x), s.limits.reserve(0))
+		}).
+		ReturnLastFailure().
+		Build()
+}
+
+// backoff returns the server's Retry-After or a doubling pause. It adds up to half a pause of jitter, so that
+// concurrent failures do not retry at the same time.
+func (s *server) backoff(x failsafe.ExecutionAttempt[any]) time.Duration {
+	pause := s.cfg.Backoff << min(x.Retries(), 4)
+	chance := rand.N(pause/2 + 1)
+	if e, ok := errors.AsType[*Error](x.LastError()); ok && e.after > 0 {
+		return e.after + chance
+	}
+	return pause + chance
+}
+
+// newBreaker stops calls to a server that does not respond. Any response, even a 429, counts as a success.
+func (s *server) newBreaker() circuitbreaker.CircuitBreaker[any] {
+	n := uint(s.cfg.BreakerThreshold)
+	return circuitbreaker.NewBuilder[any]().
+		HandleIf(func(_ any, err error) bool {
+			if e, ok := errors.AsType[*Error](err); ok {
+				return e.kind == down
+			}
+			// The remaining error is that the caller cancelled, which tells nothing about the server. The breaker has
+			// no neutral result. As a success it changes a closed breaker little, but it must not close a half-open
+			// one.
+			return err != nil && s.breaker.IsHalfOpen()
+		}).
+		WithFailureThresholdRatio(n, 2*n).
+		WithSuccessThreshold(1). // also allows one probe at a time
+		WithDelay(s.cfg.BreakerCooldown).
+		Build()
+}

@@ -1,0 +1,180 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/sashabaranov/go-openai"
+
+	"debrief/events/chat"
+)
+
+// server is the connection to a server, shared by Client and Embedder: limits, retries, circuit breaker and counters.
+type server struct {
+	cfg      Config
+	settings settings
+	base     http.RoundTripper
+	openai   *openai.Client
+
+	limits  limits
+	budget  *budget
+	breaker circuitbreaker.CircuitBreaker[any]
+	chain   failsafe.Executor[any]
+
+	counters        counters
+	lastOutage      atomic.Pointer[Error]                 // the last error counted by the breaker
+	lastUnavailable atomic.Pointer[chat.UnavailableError] // nil since the server last processed a prompt
+}
+
+func newServer(cfg Config, names settings, base http.RoundTripper) (*server, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.validate(names); err != nil {
+		return nil, err
+	}
+	s := &server{
+		cfg:      cfg,
+		settings: names,
+		base:     base,
+		openai:   newOpenAI(cfg, base),
+		limits:   newLimits(cfg.RequestsPerMinute, cfg.TokensPerMinute),
+		budget:   newBudget(cfg.RetryRatio),
+	}
+	s.breaker = s.newBreaker()
+	s.chain = failsafe.With[any](s.newBulkhead(), s.newRetries(), s.breaker)
+	return s, nil
+}
+
+// Close closes idle connections. Calls in progress continue.
+func (s *server) Close() {
+	if t, ok := s.base.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// Format implements fmt.Formatter, so that fmt does not print fields with the key.
+func (s *server) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "%s at %s", s.cfg.Model, s.cfg.BaseURL)
+}
+
+// call is one call to the server. Its functions are not called concurrently.
+type call struct {
+	operation string // "chat" or "embeddings"
+	estimate  int    // tokens
+	maxBody   int64  // maximum bytes of the response
+	// send sends the call once and keeps the response.
+	send func(ctx context.Context, x *exchange) (chat.Usage, error)
+	// adapt changes later requests after a refusal. It reports whether the refusal is about a part of the request
+	// that can be omitted or reduced, so that the call is sent again.
+	adapt func(e *Error, s errorBody) bool
+}
+
+// do executes a call in a span of the caller's trace. The package comment lists its errors.
+func (s *server) do(ctx context.Context, c call) error {
+	ctx, span := s.begin(ctx, c.operation)
+	requests, usage, send := 0, chat.Usage{}, c.send
+	c.send = func(ctx context.Context, x *exchange) (u chat.Usage, err error) {
+		requests++
+		usage, err = send(ctx, x)
+		return usage, err
+	}
+	err := s.execute(ctx, c)
+	end(span, requests, usage, err)
+	return err
+}
+
+func (s *server) execute(ctx context.Context, c call) error {
+	s.counters.calls.Add(1)
+	s.counters.inFlight.Add(1)
+	defer s.counters.inFlight.Add(-1)
+
+	if err := pause(ctx, s.limits.reserve(c.estimate)); err != nil {
+		return err
+	}
+	err := s.chain.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error {
+		return s.attempt(x.Context(), c, x.Retries())
+	})
+	if err == nil {
+		s.lastUnavailable.Store(nil)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.counters.failures.Add(1)
+	return s.callError(err)
+}
+
+// callError returns the caller's error for the error of the last attempt.
+func (s *server) callError(err error) error {
+	if errors.Is(err, circuitbreaker.ErrOpen) {
+		err = fmt.Errorf("circuit open, no calls until %s recovers", s.cfg.BaseURL)
+		if last := s.lastOutage.Load(); last != nil {
+			err = fmt.Errorf("%w: %w", err, last)
+		}
+		return s.unavailable(&chat.UnavailableError{Err: err, After: s.breaker.RemainingDelay(), NotSent: true})
+	}
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	switch e.kind {
+	case tooLong:
+		s.lastUnavailable.Store(nil)
+		return &chat.TooLongError{Err: e}
+	case refused:
+		s.lastUnavailable.Store(nil)
+		return e
+	}
+	return s.unavailable(&chat.UnavailableError{Err: e, After: max(e.after, s.breaker.RemainingDelay())})
+}
+
+func (s *server) unavailable(u *chat.UnavailableError) error {
+	s.lastUnavailable.Store(u)
+	return u
+}
+
+var errTimeout = errors.New("timeout of the attempt")
+
+// attempt sends the call, and sends it again for each part of the request that the server does not support.
+func (s *server) attempt(caller context.Context, c call, n int) error {
+	if n == 0 {
+		s.budget.earn() // here, because calls that the breaker rejects earn nothing
+	}
+	ctx, cancel := context.WithTimeoutCause(caller, s.cfg.Timeout, errTimeout)
+	defer cancel()
+	for {
+		x := &exchange{attempt: n, maxBody: c.maxBody}
+		s.counters.sent(n)
+		usage, err := c.send(x.attach(ctx), x)
+		if err == nil && x.ok() {
+			s.counters.received(usage)
+			s.limits.charge(usage.Tokens() - c.estimate)
+			return nil
+		}
+		if caller.Err() != nil {
+			return caller.Err()
+		}
+		if err == nil {
+			err = io.ErrUnexpectedEOF // go-openai treats a redirect as a reply
+		}
+		if context.Cause(ctx) == errTimeout {
+			err = errTimeout
+		}
+		body := parseErrorBody(x.body)
+		e := s.failure(x, body, err)
+		s.logFailure(caller, n, e)
+		if c.adapt(e, body) {
+			continue
+		}
+		if e.kind == down {
+			s.lastOutage.Store(e)
+		}
+		return e
+	}
+}

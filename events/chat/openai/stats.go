@@ -1,0 +1,68 @@
+package openai
+
+import (
+	"sync/atomic"
+
+	"debrief/events/chat"
+)
+
+// Stats are the counters of a client since its creation.
+type Stats struct {
+	Calls    int64 // of Complete, or batches of texts
+	Failures int64 // calls that ended with an error, except those cancelled by the caller
+	Requests int64 // on the wire
+	Retries  int64 // requests repeated after a failure
+	InFlight int64 // calls in progress, including those that wait
+
+	InputTokens  int64
+	OutputTokens int64
+	Cost         float64 // US dollars, 0 if no price is known
+
+	Breaker     string   // "closed", "open" or "half-open"
+	Unsupported []string // request features that the server turned out not to support, such as "response_format"
+}
+
+type counters struct {
+	calls, failures, requests, retries, inFlight, input, output atomic.Int64
+}
+
+func (n *counters) sent(attempt int) {
+	n.requests.Add(1)
+	if attempt > 0 {
+		n.retries.Add(1)
+	}
+}
+
+func (n *counters) received(u chat.Usage) {
+	n.input.Add(int64(u.InputTokens))
+	n.output.Add(int64(u.OutputTokens))
+}
+
+// Stats returns the counters. Each number is exact, but they are not read at the same instant.
+func (c *Client) Stats() Stats { return c.stats(c.dialect.without()) }
+
+func (s *server) stats(without []string) Stats {
+	n := &s.counters
+	in, out := n.input.Load(), n.output.Load()
+	return Stats{
+		Calls:        n.calls.Load(),
+		Failures:     n.failures.Load(),
+		Requests:     n.requests.Load(),
+		Retries:      n.retries.Load(),
+		InFlight:     n.inFlight.Load(),
+		InputTokens:  in,
+		OutputTokens: out,
+		Cost:         s.cost(in, out), // computed from the totals: a sum of costs would accumulate rounding errors
+		Breaker:      s.breaker.State().String(),
+		Unsupported:  without,
+	}
+}
+
+// Healthy returns nil until a call fails because the server is unavailable. It then returns that call's
+// *chat.UnavailableError until the server processes a prompt.
+func (s *server) Healthy() error {
+	if u := s.lastUnavailable.Load(); u != nil {
+		return u
+	}
+	return nil
+}

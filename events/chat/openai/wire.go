@@ -1,0 +1,186 @@
+package openai
+
+//lint:file-ignore SA1019 most compatible servers support only max_tokens; the others get max_completion_tokens
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sashabaranov/go-openai"
+
+	"debrief/events/chat"
+)
+
+// dialect lists the parts of a request that the server does not support. They are learned from refusals, for the life
+// of the client. After a refusal the request is sent again without that part.
+type dialect struct {
+	noSchema      atomic.Bool // response_format
+	noUsage       atomic.Bool // stream_options
+	noTemperature atomic.Bool
+	newMaxTokens  atomic.Bool // use max_completion_tokens instead of max_tokens
+}
+
+// adapt disables the part of a request that a refusal is about. It reports whether there is such a part.
+func (d *dialect) adapt(e *Error, s errorBody, req *openai.ChatCompletionRequest) bool {
+	if e.kind != refused {
+		return false
+	}
+	switch {
+	case req.ResponseFormat != nil && s.mentions("response_format", "json_schema", "json schema", "structured output", "grammar"):
+		d.noSchema.Store(true)
+	case req.StreamOptions != nil && s.mentions("stream_options", "include_usage"):
+		d.noUsage.Store(true)
+	case req.MaxTokens > 0 && s.mentions("max_completion_tokens"):
+		d.newMaxTokens.Store(true)
+	case req.Temperature != 0 && s.mentions("temperature"):
+		d.noTemperature.Store(true)
+	default:
+		return false
+	}
+	return true
+}
+
+// without returns the names of the disabled parts.
+func (d *dialect) without() []string {
+	var names []string
+	for _, f := range []struct {
+		name string
+		off  *atomic.Bool
+	}{
+		{"response_format", &d.noSchema},
+		{"stream_options", &d.noUsage},
+		{"temperature", &d.noTemperature},
+		{"max_tokens", &d.newMaxTokens},
+	} {
+		if f.off.Load() {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// request builds the request for a prompt in the server's dialect, without the messages: see wireRequest.
+func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
+	req := openai.ChatCompletionRequest{
+		Model:       c.cfg.Model,
+		MaxTokens:   cmp.Or(p.MaxTokens, c.cfg.MaxTokens),
+		Temperature: float32(c.cfg.Temperature),
+		Stream:      c.cfg.Stream,
+	}
+	if req.Temperature == 0 {
+		req.Temperature = math.SmallestNonzeroFloat32 // go-openai omits 0, and the server's default is 1
+	}
+	if len(p.Schema) > 0 && !c.cfg.NoSchema && !c.dialect.noSchema.Load() {
+		req.ResponseFormat = &openai.ChatCompletionResponseFormat{
+			Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
+			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{
+				Name: cmp.Or(p.Name, "reply"), Schema: p.Schema, Strict: true,
+			},
+		}
+	}
+	if req.Stream && !c.dialect.noUsage.Load() {
+		req.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
+	}
+
+	// go-openai validates requests to reasoning models itself, so adapt them first.
+	reasoning := openai.NewReasoningValidator()
+	if c.dialect.newMaxTokens.Load() || errors.Is(reasoning.Validate(req), openai.ErrReasoningModelMaxTokensDeprecated) {
+		req.MaxTokens, req.MaxCompletionTokens = 0, req.MaxTokens
+	}
+	if c.dialect.noTemperature.Load() || reasoning.Validate(req) != nil {
+		req.Temperature = 0
+	}
+	return req
+}
+
+var (
+	errNoChoices = errors.New("no choices")
+	errCutStream = errors.New("the stream ended without a finish reason")
+)
+
+// send sends one request and reads its reply.
+func (c *Client) send(ctx context.Context, req openai.ChatCompletionRequest) (chat.Reply, error) {
+	if req.Stream {
+		return c.stream(ctx, req)
+	}
+	resp, err := c.openai.CreateChatCompletion(ctx, req)
+	if err != nil {
+		return chat.Reply{}, err
+	}
+	if len(resp.Choices) == 0 {
+		return chat.Reply{}, errNoChoices
+	}
+	choice := resp.Choices[0]
+	text := choice.Message.Content
+	for _, part := range choice.Message.MultiContent {
+		text += part.Text
+	}
+	return chat.Reply{
+		Text:   cmp.Or(text, choice.Message.Refusal),
+		Model:  cmp.Or(resp.Model, req.Model),
+		Finish: string(choice.FinishReason),
+		Usage:  c.usage(resp.Usage),
+	}, nil
+}
+
+// stream is send for streaming replies. A cut connection ends like a complete one, so only a finish reason counts as
+// the end.
+func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (chat.Reply, error) {
+	stream, err := c.openai.CreateChatCompletionStream(ctx, req)
+	if err != nil {
+		return chat.Reply{}, err
+	}
+	defer func() { _ = stream.Close() }()
+
+	reply := chat.Reply{Model: req.Model, Usage: c.usage(openai.Usage{})}
+	var text, refusal strings.Builder
+	for {
+		chunk, err := stream.Recv()
+		if err != nil {
+			reply.Text = cmp.Or(text.String(), refusal.String())
+			switch {
+			case reply.Finish != "": // only the usage may be missing
+				return reply, nil
+			case errors.Is(err, io.EOF):
+				return chat.Reply{}, errCutStream
+			}
+			return chat.Reply{}, err
+		}
+		reply.Model = cmp.Or(chunk.Model, reply.Model)
+		if chunk.Usage != nil {
+			reply.Usage = c.usage(*chunk.Usage)
+		}
+		for _, choice := range chunk.Choices {
+			if choice.Index == 0 {
+				text.WriteString(choice.Delta.Content)
+				refusal.WriteString(choice.Delta.Refusal)
+				reply.Finish = cmp.Or(string(choice.FinishReason), reply.Finish)
+			}
+		}
+	}
+}
+
+// usage returns the usage of one call. Tokens are 0 if the server does not report them.
+func (s *server) usage(u openai.Usage) chat.Usage {
+	in, out := max(u.PromptTokens, 0), max(u.CompletionTokens, 0)
+	return chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out, Cost: s.cost(int64(in), int64(out))}
+}
+
+func (s *server) cost(in, out int64) float64 {
+	return (float64(in)*s.cfg.InputPrice + float64(out)*s.cfg.OutputPrice) / 1e6
+}
+
+// newOpenAI returns go-openai's client with our transport.
+func newOpenAI(cfg Config, base http.RoundTripper) *openai.Client {
+	conf := openai.DefaultConfig(string(cfg.APIKey))
+	conf.BaseURL = cfg.BaseURL
+	conf.HTTPClient = newHTTPClient(base)
+	conf.EmptyMessagesLimit = 1 << 20 // proxies send comments to keep slow streams alive; exchange.maxBody limits them
+	return openai.NewClientWithConfig(conf)
+}

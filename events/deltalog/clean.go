@@ -1,0 +1,64 @@
+package deltalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/playbook"
+)
+
+// maxStrays is the maximum number of strays that a verification lists.
+const maxStrays = 20
+
+// reportStrays adds a finding for each stray, and one with the command to remove them.
+func (v *verifier) reportStrays() {
+	for _, s := range v.Strays[:min(len(v.Strays), maxStrays)] {
+		v.addFinding(Skipped, "the message at sequence %d of stream %s (%d bytes) is not part of the log: %s", s.Seq, events.StreamDeltas, s.Size, s.Reason)
+	}
+	if n := len(v.Strays); n > 0 {
+		v.addFinding(Skipped, "readers skip %d messages that are not part of the log; remove them with 'debrief playbook clean --book %s'", n, v.Book)
+	}
+}
+
+// Strays lists the messages on a book's subject in DELTAS that are not part of its log. It returns the same errors as
+// Log. With an error it also returns the messages after the last readable delta as undecided.
+func (s *Store) Strays(ctx context.Context, b playbook.Book) (strays, undecided []Stray, err error) {
+	if err := b.Validate(); err != nil {
+		return nil, nil, err
+	}
+	log := &logCursor{book: b, onStray: func(stray Stray) { strays = append(strays, stray) }}
+	if err := s.readDeltas(ctx, log, func(*Record) error { return nil }); err != nil {
+		return strays, log.undecided, err
+	}
+	log.confirmStrays()
+	return strays, nil, nil
+}
+
+// RemoveStrays deletes strays from DELTAS by their sequences, which Strays returned. It returns an error and deletes
+// nothing if one of the messages is part of the log.
+func (s *Store) RemoveStrays(ctx context.Context, b playbook.Book, seqs []uint64) error {
+	strays, undecided, err := s.Strays(ctx, b)
+	if err != nil && len(undecided) == 0 {
+		return err
+	}
+	stream, err := s.js.Stream(ctx, events.StreamDeltas)
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
+	}
+	known := slices.Concat(strays, undecided)
+	for _, seq := range seqs {
+		if !slices.ContainsFunc(known, func(s Stray) bool { return s.Seq == seq }) {
+			return fmt.Errorf("remove message %d of %s: not a stray of playbook %q", seq, events.StreamDeltas, b)
+		}
+	}
+	for _, seq := range seqs {
+		err := denied.Do(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) error { return stream.DeleteMsg(ctx, seq) })
+		if err != nil {
+			return fmt.Errorf("remove message %d of %s: %w", seq, events.StreamDeltas, err)
+		}
+	}
+	return nil
+}

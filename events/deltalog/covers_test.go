@@ -1,0 +1,286 @@
+package deltalog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events/deltalog"
+	"debrief/playbook"
+)
+
+// coverEdits commits one delta that covers the edits that the log does not cover yet.
+func coverEdits(w *deltalog.Writer, t testing.TB, ids ...string) error {
+	if err := w.OpenIndex(t.Context()); err != nil {
+		return err
+	}
+	_, err := w.Commit(t.Context(), func(s deltalog.State) ([]*playbook.Delta, error) {
+		d := new(playbook.Delta)
+		for _, id := range ids {
+			c := playbook.Cover{ID: id}
+			covered, err := s.Covers(c.Key())
+			if err != nil {
+				return nil, err
+			}
+			if !covered {
+				d.Covers = append(d.Covers, c)
+			}
+		}
+		if len(d.Covers) == 0 {
+			return nil, nil
+		}
+		return []*playbook.Delta{d}, nil
+	})
+	return err
+}
+
+// countCovers counts how many times the log covers each id.
+func countCovers(t testing.TB, s *deltalog.Store, b playbook.Book) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	check(t, s.ReadLog(t.Context(), b, func(r *deltalog.Record) error {
+		for _, c := range r.Covers {
+			n[c.ID]++
+		}
+		return nil
+	}))
+	return n
+}
+
+// TestEachIDIsCoveredOnce: three writers race, two of them with the same directory. Each id is submitted several times,
+// at once and much later. Writers are closed or dropped, reopened and rebuilt, and find damaged or old files.
+func TestEachIDIsCoveredOnce(t *testing.T) {
+	t.Parallel()
+	s, nc := open(t)
+	rounds := 150
+	if testing.Short() {
+		rounds = 30
+	}
+	dirs := []string{t.TempDir(), "", ""}
+	dirs[1] = dirs[0]
+	var damaged, built atomic.Int32
+	var all sync.WaitGroup
+	for i, dir := range dirs {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(7, uint64(i)))
+			js, err := jetstream.New(nc)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			own := deltalog.New(js)
+			own.SmallIndexes()
+			own.IndexDir, own.OnIndexError = dir, func(error) { built.Add(1) }
+			var w *deltalog.Writer
+			for round := range rounds {
+				if w == nil {
+					if w, err = own.Writer(t.Context(), "b"); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				ids := []string{fmt.Sprint("x", round)} // each writer submits the same id
+				for range rng.IntN(4) {
+					ids = append(ids, fmt.Sprint("x", rng.IntN(round+1)))
+				}
+				if err := coverEdits(w, t, distinct(ids)...); err != nil {
+					t.Error(err)
+					return
+				}
+				switch rng.IntN(8) {
+				case 0:
+					w.Close()
+					w = nil
+				case 1:
+					w = nil
+				case 2:
+					if err := w.Rebuild(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+				case 3:
+					if dir != "" && damageFile(dir, rng) {
+						damaged.Add(1)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	covered := countCovers(t, s, "b")
+	var ids []string
+	for i := range rounds {
+		ids = append(ids, fmt.Sprint("x", i))
+		if n := covered[ids[i]]; n != 1 {
+			t.Errorf("%s is covered %d times", ids[i], n)
+		}
+	}
+	if len(covered) != rounds {
+		t.Errorf("got %d ids, want %d", len(covered), rounds)
+	}
+	t.Logf("%d files damaged, %d warnings", damaged.Load(), built.Load())
+
+	check(t, os.Truncate(filepath.Join(dirs[0], "b.ids"), 100))
+	warned := 0
+	s.IndexDir, s.OnIndexError = dirs[0], func(error) { warned++ }
+	w := writer(t, s, "b")
+	before := w.State().Playbook().Version()
+	check(t, coverEdits(w, t, ids...))
+	if w.State().Playbook().Version() != before || warned != 1 {
+		t.Errorf("after a damaged file: version %d and %d warnings, want %d and 1", w.State().Playbook().Version(), warned, before)
+	}
+}
+
+func distinct(ids []string) (once []string) {
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			once = append(once, id)
+		}
+	}
+	return once
+}
+
+// damageFile truncates the index file or changes one byte.
+func damageFile(dir string, rng *rand.Rand) bool {
+	name := filepath.Join(dir, "b.ids")
+	data, err := os.ReadFile(name)
+	if err != nil || len(data) == 0 {
+		return false
+	}
+	if rng.IntN(2) == 0 {
+		data = data[:rng.IntN(len(data))]
+	} else {
+		data[rng.IntN(len(data))] ^= 0x10
+	}
+	torn := filepath.Join(dir, fmt.Sprint(rng.Uint64()))
+	return os.WriteFile(torn, data, 0o600) == nil && os.Rename(torn, name) == nil
+}
+
+// TestResentIDIsCoveredAfterARestart: five ids and 5,200 others are covered. Then they are sent again to a process with
+// the index file, without it, and with the file of another log.
+func TestResentIDIsCoveredAfterARestart(t *testing.T) {
+	t.Parallel()
+	s, nc := open(t)
+	dir := t.TempDir()
+	s.IndexDir = dir
+	w := writer(t, s, "b")
+	check(t, coverEdits(w, t, "1", "2", "3", "4", "5"))
+	for i := range 13 {
+		var ids []string
+		for j := range 400 {
+			ids = append(ids, fmt.Sprint("other ", 400*i+j))
+		}
+		check(t, coverEdits(w, t, ids...))
+	}
+	check(t, w.Flush(t.Context()))
+	w.Close()
+	other, _ := open(t)
+	other.IndexDir = t.TempDir()
+	elsewhere := writer(t, other, "b")
+	for i := range 17 {
+		check(t, coverEdits(elsewhere, t, "3", fmt.Sprint(i)))
+		var ids []string
+		for j := range 400 {
+			ids = append(ids, fmt.Sprint("foreign ", 400*i+j))
+		}
+		check(t, coverEdits(elsewhere, t, ids...))
+	}
+	elsewhere.Close()
+	for name, dir := range map[string]string{"its file": dir, "no directory": "", "an empty directory": t.TempDir(), "the file of another log": other.IndexDir} {
+		js, err := jetstream.New(nc)
+		check(t, err)
+		again := deltalog.New(js)
+		again.IndexDir = dir
+		w := writer(t, again, "b")
+		before := w.State().Playbook().Version()
+		check(t, coverEdits(w, t, "1", "3", "5", "other 5199"))
+		if now := w.State().Playbook().Version(); now != before {
+			t.Errorf("%s: a resent id made version %d", name, now)
+		}
+		w.Close()
+	}
+}
+
+func TestCoversWithoutAnIndexReturnsAnError(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	w, err := s.Writer(t.Context(), "b")
+	check(t, err)
+	if _, err := w.State().Covers(playbook.CoverKey{}); err == nil {
+		t.Error("got no error")
+	}
+}
+
+// TestKeysOfDifferentKindsDiffer: a client that chooses the id of its feedback cannot collide with an execution.
+func TestKeysOfDifferentKindsDiffer(t *testing.T) {
+	t.Parallel()
+	kinds := map[playbook.CoverKey]string{}
+	for name, c := range map[string]playbook.Cover{
+		"edit":      {ID: "x"},
+		"execution": {ID: "x", Evidence: &playbook.Evidence{Sample: "x"}},
+		"feedback":  {ID: "x", Evidence: &playbook.Evidence{Sample: "x", FeedbackSeq: 1}},
+	} {
+		if other := kinds[c.Key()]; other != "" {
+			t.Errorf("%s and %s have one key", name, other)
+		}
+		kinds[c.Key()] = name
+	}
+	if other := kinds[playbook.FeedbackKey("x")]; other != "" {
+		t.Errorf("a judged sample and %s have one key", other)
+	}
+}
+
+// TestVerifyReportsIDsCoveredTwice: the finding has both versions. A faulty program wrote the log.
+func TestVerifyReportsIDsCoveredTwice(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	w := writer(t, s, "b")
+	execution := playbook.Cover{ID: "x", Evidence: &playbook.Evidence{Sample: "x"}}
+	feedback := playbook.Cover{ID: "x", Evidence: &playbook.Evidence{Sample: "x", FeedbackSeq: 7}}
+	for _, covers := range [][]playbook.Cover{{execution, {ID: "e"}}, {feedback}, {{ID: "other"}}, {execution}, {{ID: "f"}, {ID: "e"}}} {
+		_, err := w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
+			return []*playbook.Delta{{Covers: covers}}, nil
+		})
+		check(t, err)
+	}
+	check(t, w.Flush(t.Context()))
+	v, err := s.Verify(t.Context(), "b")
+	check(t, err)
+	var broken []string
+	for _, f := range v.Findings {
+		if f.Severity == deltalog.Broken {
+			broken = append(broken, f.Text)
+		}
+	}
+	if len(broken) != 2 || !strings.Contains(broken[0], "execution x") || !strings.Contains(broken[0], "1 and 4") ||
+		!strings.Contains(broken[1], "edit e") || !strings.Contains(broken[1], "1 and 5") {
+		t.Errorf("got %q, want the execution of versions 1 and 4 and the edit of 1 and 5", broken)
+	}
+}
+
+func TestVerifyReportsRepeatedAdds(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	w := writer(t, s, "b")
+	for _, content := range []string{"first", "second"} {
+		_, err := w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
+			return []*playbook.Delta{{Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "misc-00001", Section: "misc", Content: content}}}}, nil
+		})
+		check(t, err)
+	}
+	check(t, w.Flush(t.Context()))
+	v, err := s.Verify(t.Context(), "b")
+	check(t, err)
+	if len(v.Findings) != 1 || v.Findings[0].Severity != deltalog.Broken || !strings.Contains(v.Findings[0].Text, "misc-00001") {
+		t.Errorf("got %v, want the ADD of version 2", v.Findings)
+	}
+}

@@ -1,0 +1,255 @@
+// Package deltalog stores playbooks in JetStream: one log of deltas per book, and a key-value bucket with the current
+// bullets, the view. The log is the source of truth. Other packages access stored playbooks only through this one.
+//
+// The log is the stream DELTAS with one subject per book. A delta is one message. A writer publishes it with
+// compare-and-swap: the last sequence on the subject must be the one that the writer has folded. If two writers race,
+// one succeeds and the other folds the new delta first. Each delta contains the chain hash of the log before it. The
+// chain hash of a log is the SHA-256 of its last record.
+//
+// Readers skip a message that is not the next delta: a stray. It cannot disable a book. Verify reports strays, and
+// RemoveStrays deletes them. If a delta is missing or damaged, the log is broken (ErrBrokenLog): a later delta or the
+// view refers to that delta.
+//
+// The view is the bucket "playbook": a key per bullet and a head. Writers update it in atomic batches, head last, with
+// compare-and-swap on the head's revision. One flush may contain many deltas. A lost view is rebuilt from the log.
+//
+// Each event has exactly one effect while the log exists: a delta lists the ids of the executions, feedback and edits
+// that it covers, and a Writer looks up every event in an index of all covered ids (OpenIndex) before it commits.
+// This does not depend on acknowledgements, stream sequences or redelivery marks.
+//
+// The index uses 16 bytes per id, in a file or in memory if no directory is set, and a map of the newest ids. The map
+// has up to an eighth of all ids, but at least 16,384 and at most 1,048,576, at about 40 bytes each. A million ids take
+// 16 MB of file and up to 5 MB of memory. The file is a cache: a missing or damaged one is rebuilt from the log.
+package deltalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// ErrBrokenLog is returned when a log cannot be folded: a delta is missing or damaged, or differs from the delta that
+// was read earlier.
+var ErrBrokenLog = errors.New("delta log is broken")
+
+// Store reads and writes the playbooks of one NATS account. It is safe for concurrent use.
+type Store struct {
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	watch *denied.Watch
+
+	// The following fields must be set before the first call of a method. A nil function or Meter disables the report.
+
+	// Meter receives the metrics of all writers.
+	Meter Meter
+	// OnFollowerDelay receives the time from the flush of a version until a follower has it.
+	OnFollowerDelay func(ago time.Duration)
+	// OnStalled receives the error if a follower cannot read its view. It receives nil if the follower can read again or has
+	// stopped.
+	OnStalled func(b playbook.Book, why error)
+
+	// IndexDir is the directory for the indexes of covered ids; empty keeps them in memory.
+	IndexDir string
+	// OnIndexError receives the error if an index file cannot be used or written.
+	OnIndexError func(error)
+
+	mu      sync.Mutex
+	indexes map[playbook.Book]*index // indexes that closed writers returned, for reuse
+	minTail int                      // of new indexes; see index
+}
+
+// New returns the store of a connection. The stream DELTAS and the bucket must exist.
+func New(js jetstream.JetStream) *Store {
+	return &Store{nc: js.Conn(), js: js, watch: denied.WatchOf(js), indexes: make(map[playbook.Book]*index), minTail: minTail}
+}
+
+const (
+	viewStream = "KV_" + events.BucketPlaybook
+	viewPrefix = "$KV." + events.BucketPlaybook + "."
+)
+
+// head is the value of a book's head key.
+type head struct {
+	Version uint64            `msgpack:"v"`
+	Seq     uint64            `msgpack:"q"` // of the delta with this version
+	Chain   []byte            `msgpack:"x"`
+	Last    uint64            `msgpack:"l"` // highest number minted
+	Count   int               `msgpack:"n"`
+	Sum     playbook.Checksum `msgpack:"s"`
+	// From is the sequence of the first delta that a new writer must read: Seq, or the first delta of an incomplete
+	// change.
+	From uint64 `msgpack:"c"`
+	// Partial is set while a writer writes a later version in several batches. Until the next head the bullets match no
+	// version. Version is still that of the last complete head; the other fields are not set.
+	Partial bool `msgpack:"p,omitempty"`
+	// Gate is the book's gate mode; empty if it was never set.
+	Gate playbook.Gate `msgpack:"g,omitempty"`
+	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
+	Lost *lostVersion `msgpack:"z,omitempty"`
+}
+
+// Record is one stored delta of a log.
+type Record struct {
+	playbook.Delta
+	Seq   uint64 // in the stream
+	Chain []byte // SHA-256 of the record: the chain hash of the log up to and including it
+	Size  int    // in bytes
+}
+
+// scan calls fn in order for every message of the stream that matches the subject, starting at a sequence.
+func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, fn func(direct.Message) error) error {
+	err := denied.Do(ctx, s.watch, stream, func(ctx context.Context) error {
+		return direct.Read(ctx, s.nc, stream, direct.Query{Subject: subject, From: from}, fn)
+	})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", subject, err)
+	}
+	return nil
+}
+
+// last returns the last message on a subject, nil if the subject is empty.
+func (s *Store) last(ctx context.Context, stream, subject string) (*direct.Message, error) {
+	m, err := denied.Call(ctx, s.watch, stream, func(ctx context.Context) (*direct.Message, error) {
+		return direct.Last(ctx, s.nc, stream, subject)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read last of %s: %w", subject, err)
+	}
+	return m, nil
+}
+
+// replyTimeout bounds the wait for a reply of the stream's leader. After it the error is nats.ErrTimeout, so that the
+// caller can distinguish a silent server from its own deadline.
+const replyTimeout = 5 * time.Second
+
+// serverTimeout replaces the error of an expired deadline by nats.ErrTimeout if it was not the caller's deadline.
+func serverTimeout(caller context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil {
+		return nats.ErrTimeout
+	}
+	return err
+}
+
+// BooksWithView lists the books that have a view.
+func (s *Store) BooksWithView(ctx context.Context) ([]playbook.Book, error) {
+	var books []playbook.Book
+	err := s.scan(ctx, viewStream, viewPrefix+events.HeadKey("*"), 1, func(m direct.Message) error {
+		if m.Deleted() {
+			return nil
+		}
+		name := m.Subject[len(viewPrefix) : len(m.Subject)-len(events.HeadKey(""))]
+		books = append(books, playbook.Book(name))
+		return nil
+	})
+	return books, err
+}
+
+// ReadLog calls fn for every delta of a book, in order. It skips strays. It returns ErrBrokenLog if a delta is missing or
+// damaged.
+func (s *Store) ReadLog(ctx context.Context, b playbook.Book, fn func(*Record) error) error {
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	return s.readDeltas(ctx, &logCursor{book: b}, fn)
+}
+
+// History returns the log of a book in the form that package history reads.
+func (s *Store) History(ctx context.Context, b playbook.Book) history.Log {
+	return func(fn func(*playbook.Delta) error) error {
+		return s.ReadLog(ctx, b, func(r *Record) error { return fn(&r.Delta) })
+	}
+}
+
+// DeltasAfter calls fn in order for every delta of a book after the delta with sequence seq; 0 means all.
+func (s *Store) DeltasAfter(ctx context.Context, b playbook.Book, seq uint64, fn func(*Record) error) error {
+	return s.readDeltas(ctx, startAt(b, seq), func(r *Record) error {
+		if r.Seq == seq {
+			return nil
+		}
+		return fn(r)
+	})
+}
+
+// PlaybookAt folds the log up to a version and returns the playbook. If the version does not exist it returns a *VersionError.
+func (s *Store) PlaybookAt(ctx context.Context, b playbook.Book, version uint64) (*playbook.Playbook, error) {
+	f := fold{book: b}
+	errDone := errors.New("done")
+	err := errDone
+	if version > 0 {
+		err = s.readDeltas(ctx, &logCursor{book: b}, func(r *Record) error {
+			if _, err := f.apply(r); err != nil {
+				return err
+			}
+			if r.Version == version {
+				return errDone
+			}
+			return nil
+		})
+	}
+	switch {
+	case errors.Is(err, errDone):
+		return &f.playbook, nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, &VersionError{b, version, f.playbook.Version()}
+}
+
+// VersionError is returned if a version of a playbook does not exist, or not yet.
+type VersionError struct {
+	Book            playbook.Book
+	Version, Newest uint64
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("playbook %q has no version %d: its newest is %d", e.Book, e.Version, e.Newest)
+}
+
+// NotFound marks the error as "not found".
+func (e *VersionError) NotFound() bool { return true }
+
+// BooksWithLog lists the books that have a log.
+func (s *Store) BooksWithLog(ctx context.Context) ([]playbook.Book, error) {
+	stream, err := s.js.Stream(ctx, events.StreamDeltas)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
+	}
+	info, err := denied.Call(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		return stream.Info(ctx, jetstream.WithSubjectFilter(events.KindDelta.Subject("")))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list books: %w", err)
+	}
+	var books []playbook.Book
+	for subject := range info.State.Subjects {
+		if _, b, err := events.ParseSubject(subject); err == nil {
+			books = append(books, b)
+		}
+	}
+	slices.Sort(books)
+	return books, nil
+}
+
+// AllBooks lists the books that have a log or a view. A view without a log means that the log was lost.
+func (s *Store) AllBooks(ctx context.Context) ([]playbook.Book, error) {
+	logged, err := s.BooksWithLog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	viewed, err := s.BooksWithView(ctx)
+	all := slices.Concat(logged, viewed)
+	slices.Sort(all)
+	return slices.Compact(all), err
+}

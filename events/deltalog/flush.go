@@ -1,0 +1,264 @@
+package deltalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/playbook"
+)
+
+// Flush updates the view to the version of the writer: the changed bullets and, last, the head, in one atomic batch.
+// It does nothing if the view already has that version. On a conflict with another writer it reads the new head and
+// retries with the remaining changes. If the view contradicts the log, Flush compares them key by key and writes the
+// differences.
+func (w *Writer) Flush(ctx context.Context) error {
+	for try := range commitTries {
+		if w.repair {
+			if err := w.compareView(ctx); err != nil {
+				return fmt.Errorf("flush playbook %q: %w", w.book, err)
+			}
+		}
+		if w.playbook.Version() <= w.viewAt && !w.repair {
+			w.reportCurrent()
+			return nil
+		}
+		w.reportBehind()
+		err := w.flushOnce(ctx)
+		if err == nil {
+			w.reportCurrent()
+			return nil
+		}
+		if !isConflict(err) && (ctx.Err() != nil || isRefusal(err)) {
+			return fmt.Errorf("flush playbook %q: %w", w.book, err)
+		}
+		if rerr := w.readHead(ctx); rerr != nil {
+			return fmt.Errorf("flush playbook %q: %w", w.book, errors.Join(err, rerr))
+		}
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("flush playbook %q: %d conflicts in a row", w.book, commitTries)
+}
+
+// CheckView folds new deltas and reads the head of the view, which another writer may have changed. Lag then returns
+// the current lag of the view.
+func (w *Writer) CheckView(ctx context.Context) error {
+	if err := w.catchUp(ctx); err != nil {
+		return err
+	}
+	return w.readHead(ctx)
+}
+
+// readHead reads the version of the view. Bullets that changed up to that version are then no longer dirty.
+func (w *Writer) readHead(ctx context.Context) error {
+	h, rev, err := w.s.readHead(ctx, w.book)
+	if err != nil {
+		return err
+	}
+	if h != nil && !w.repair { // else this writer may have found a loss that is not in the head yet
+		w.lost = h.Lost
+	}
+	switch {
+	case h == nil:
+		// The head was deleted or is unreadable. A view that was never written needs no repair.
+		w.repair = w.repair || rev > 0 || w.headRev > 0
+		w.viewAt, w.headRev = 0, rev
+	case h.Partial, h.Version == w.playbook.Version() && !bytes.Equal(h.Chain, w.chain), h.Version < w.viewAt:
+		// Partly written, of another log, or older than before. In the last case the bucket lost bullets that w.dirty does
+		// not contain.
+		w.viewAt, w.headRev, w.repair = h.Version, rev, true
+	default:
+		w.setView(h.Version, rev)
+	}
+	return nil
+}
+
+// setView records the version of the view and the revision of its head.
+func (w *Writer) setView(version, rev uint64) {
+	w.viewAt, w.headRev = version, rev
+	maps.DeleteFunc(w.dirty, func(_ playbook.BulletID, changed uint64) bool { return changed <= version })
+}
+
+// partialWait is the time after which the writer of a partial view counts as dead if the head did not change. One batch
+// takes about 20 ms.
+const partialWait = 250 * time.Millisecond
+
+// stableView returns the view when its head is complete or no longer changes.
+func (w *Writer) stableView(ctx context.Context) (*view, error) {
+	var rev uint64
+	for {
+		v, err := w.s.readView(ctx, w.book)
+		if err != nil || !v.head.Partial || v.headRev == rev {
+			return v, err
+		}
+		rev = v.headRev
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(partialWait):
+		}
+	}
+}
+
+// compareView marks exactly the keys as dirty that differ between view and log. There may be no difference: another
+// writer has repaired the view, or the first read saw a view that was being written.
+func (w *Writer) compareView(ctx context.Context) error {
+	v, err := w.stableView(ctx)
+	if err != nil {
+		return err
+	}
+	// The log is read after the view, so that it contains every delta that the view contains.
+	if err := w.catchUp(ctx); err != nil {
+		return err
+	}
+	w.viewAt, w.headRev = v.head.Version, v.headRev
+	clear(w.dirty)
+	for b := range w.playbook.All() {
+		data, err := events.Marshal(b)
+		if err != nil {
+			return err
+		}
+		key := events.BulletKey(w.book, b.ID)
+		if !bytes.Equal(v.values[key].data, data) {
+			w.dirty[b.ID] = w.playbook.Version()
+		}
+		delete(v.values, key)
+	}
+	w.strayKeys = slices.Collect(maps.Keys(v.values))
+	h := w.newHead()
+	data, err := events.Marshal(&h)
+	if err != nil {
+		return err
+	}
+	w.repair = len(w.dirty)+len(w.strayKeys) > 0 || (h.Version > 0 || h.Lost != nil) && !bytes.Equal(v.headData, data)
+	return nil
+}
+
+// keyWrite is one key to write; a nil bullet deletes it.
+type keyWrite struct {
+	key    string
+	bullet *playbook.Bullet
+}
+
+// flushOnce writes the dirty bullets. If they do not fit into one batch it sends several, each with a partial head.
+// Readers keep their version until the complete head, which is last. Every batch updates the head, so that one of two
+// concurrent writers gets a conflict.
+func (w *Writer) flushOnce(ctx context.Context) error {
+	writes := make([]keyWrite, 0, len(w.dirty)+len(w.strayKeys))
+	for id := range w.dirty {
+		writes = append(writes, keyWrite{events.BulletKey(w.book, id), w.playbook.Bullet(id)})
+	}
+	for _, key := range w.strayKeys {
+		writes = append(writes, keyWrite{key, nil})
+	}
+	slices.SortFunc(writes, func(a, b keyWrite) int { return strings.Compare(a.key, b.key) })
+	for len(writes) > playbook.MaxDeltaKeys {
+		rev, err := w.publishBatch(ctx, writes[:playbook.MaxDeltaKeys], head{Version: w.viewAt, Partial: true, Lost: w.lost})
+		if err != nil {
+			return err
+		}
+		w.headRev, writes = rev, writes[playbook.MaxDeltaKeys:]
+	}
+	h := w.newHead()
+	rev, err := w.publishBatch(ctx, writes, h)
+	if err != nil {
+		return err
+	}
+	w.repair, w.strayKeys = false, nil
+	w.setView(h.Version, rev)
+	w.announce(h.Version)
+	return nil
+}
+
+// announce publishes the new version of the view to followers. The message has no reply subject, and followers do not
+// subscribe to the batch itself: they could send a false reply before the server does. If the message is lost, followers
+// see the version up to maxPoll later.
+func (w *Writer) announce(version uint64) {
+	_ = w.s.nc.Publish(events.HeadSubject(w.book), strconv.AppendUint(nil, version, 10)) // fails only if the connection is closed
+}
+
+// Headers of the server's atomic batches (NATS ADR-50): the server stores all messages or none.
+const (
+	batchID     = "Nats-Batch-Id"
+	batchSeq    = "Nats-Batch-Sequence"
+	batchCommit = "Nats-Batch-Commit"
+)
+
+// publishBatch writes bullets and, last, the head as one atomic batch. It returns the head's revision. It returns a
+// conflict if another writer has changed the head.
+func (w *Writer) publishBatch(ctx context.Context, writes []keyWrite, h head) (uint64, error) {
+	id := nuid.Next()
+	for i, wr := range writes {
+		msg, err := wr.message()
+		if err != nil {
+			return 0, err
+		}
+		msg.Header[batchID], msg.Header[batchSeq] = []string{id}, []string{strconv.Itoa(i + 1)}
+		if err := w.s.nc.PublishMsg(msg); err != nil {
+			return 0, err
+		}
+	}
+	data, err := events.Marshal(&h)
+	if err != nil {
+		return 0, err
+	}
+	return w.commitBatch(ctx, &nats.Msg{Subject: viewPrefix + events.HeadKey(w.book), Data: data, Header: nats.Header{
+		batchID: {id}, batchSeq: {strconv.Itoa(len(writes) + 1)}, batchCommit: {"1"},
+		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(w.headRev, 10)},
+	}})
+}
+
+func (wr *keyWrite) message() (msg *nats.Msg, err error) {
+	msg = &nats.Msg{Subject: viewPrefix + wr.key, Header: nats.Header{}}
+	if wr.bullet == nil {
+		msg.Header.Set("KV-Operation", "DEL")
+		return msg, nil
+	}
+	msg.Data, err = events.Marshal(wr.bullet)
+	return msg, err
+}
+
+// batchTimeout bounds the wait for the ack of a batch. The server discards an unfinished batch after 10 s, too.
+const batchTimeout = 10 * time.Second
+
+func (w *Writer) commitBatch(ctx context.Context, msg *nats.Msg) (uint64, error) {
+	wait, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	reply, err := denied.Call(wait, w.s.watch, "$KV."+events.BucketPlaybook, func(ctx context.Context) (*nats.Msg, error) {
+		return w.s.nc.RequestMsgWithContext(ctx, msg)
+	})
+	if err != nil {
+		return 0, serverTimeout(ctx, err)
+	}
+	return parsePubAck(reply.Data)
+}
+
+// parsePubAck returns the sequence or the error in the server's reply to a publish.
+func parsePubAck(data []byte) (uint64, error) {
+	var ack struct {
+		Error *jetstream.APIError `json:"error"`
+		Seq   uint64              `json:"seq"`
+	}
+	if err := json.Unmarshal(data, &ack); err != nil {
+		return 0, fmt.Errorf("decode publish ack: %w", err)
+	}
+	if ack.Error != nil {
+		return 0, ack.Error
+	}
+	return ack.Seq, nil
+}

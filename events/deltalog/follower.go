@@ -1,0 +1,334 @@
+package deltalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
+	"debrief/playbook"
+)
+
+// Follower mirrors a book's view in memory. The mirror is always at a complete version. It is safe for concurrent use.
+type Follower struct {
+	s    *Store
+	book playbook.Book
+
+	mu      sync.RWMutex
+	p       playbook.Playbook
+	chain   []byte
+	changed chan struct{} // closed and replaced at each new version
+
+	loaded  chan struct{} // closed at the first complete version
+	loadErr chan error    // the error that prevents loading; buffers one
+
+	// The following fields belong to the goroutine of run.
+	pending    map[playbook.BulletID]*playbook.Bullet // bullets read since the last matching head
+	keys       map[string]playbook.BulletID
+	mismatches int       // heads in a row that did not match the bullets
+	reloading  bool      // no head has matched since the view is read from the start
+	failedAt   time.Time // start of the time in which the view cannot be read; zero if it can
+	stalled    bool      // Store.OnStalled was called with an error
+}
+
+// maxMismatches is the number of mismatching heads in a row after which the follower reads the view from the start. A
+// single mismatch is normal: the read saw a part of a batch, or began in the middle of a large change.
+const maxMismatches = 3
+
+// Follow mirrors a book until the context ends. It returns when the mirror has a complete version of the view, the
+// newest at the call or a later one. The caller must call wait at the end; it stops the mirror and returns when all its
+// goroutines have ended.
+func (s *Store) Follow(ctx context.Context, b playbook.Book) (f *Follower, wait func(), err error) {
+	if err := b.Validate(); err != nil {
+		return nil, nil, err
+	}
+	f = &Follower{s: s, book: b, changed: make(chan struct{}), loaded: make(chan struct{}), loadErr: make(chan error, 1)}
+	h, _, err := s.readHead(ctx, b)
+	if err != nil {
+		return nil, nil, fmt.Errorf("follow playbook %q: %w", b, err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.run(ctx)
+	}()
+	wait = func() { stop(); <-done }
+	if h == nil { // the book has no view yet
+		return f, wait, nil
+	}
+	select {
+	case <-f.loaded:
+		return f, wait, nil
+	case err = <-f.loadErr:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-time.After(loadTimeout):
+		err = errPartialView
+	}
+	wait()
+	return nil, nil, fmt.Errorf("follow playbook %q: %w", b, err)
+}
+
+// loadTimeout bounds the wait of Follow for a complete view. A curator that dies while it writes a large change leaves a
+// partial view; another curator completes it within 15 seconds.
+const loadTimeout = 30 * time.Second
+
+// Read calls fn with the newest version and its chain hash. Fn must not keep the playbook; it may keep bullets.
+func (f *Follower) Read(fn func(p *playbook.Playbook, chain []byte)) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	fn(&f.p, f.chain)
+}
+
+// Version returns the version of the mirror.
+func (f *Follower) Version() uint64 {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.p.Version()
+}
+
+// Wait returns when the mirror has the version or a later one, or when the context ends.
+func (f *Follower) Wait(ctx context.Context, version uint64) error {
+	for {
+		f.mu.RLock()
+		at, changed := f.p.Version(), f.changed
+		f.mu.RUnlock()
+		if at >= version {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+var errPartialView = errors.New("the view is incomplete: a curator is writing a large change, or died while writing it; a running curator completes it")
+
+// run follows the view and starts again after an error, until the context ends.
+func (f *Follower) run(ctx context.Context) {
+	defer f.reportRead(nil)
+	for try := 0; ctx.Err() == nil; try++ {
+		f.pending = make(map[playbook.BulletID]*playbook.Bullet)
+		f.keys = make(map[string]playbook.BulletID)
+		f.mismatches, f.reloading = 0, true
+		err := f.follow(ctx)
+		if err == nil {
+			return
+		}
+		if !f.reloading {
+			try = 0 // the follower had loaded the view: begin with a short pause again
+		}
+		f.reportRead(err)
+		steps := min(try*10, 30)
+		if isDenied(err) {
+			steps = deniedPause // each attempt adds a line to the server's log
+		}
+		if pause(ctx, steps) != nil {
+			return
+		}
+	}
+}
+
+// deniedPause is an argument of pause: about five seconds.
+const deniedPause = 70
+
+// stallAfter is the time after which an unreadable view is reported. A reconnect or a large change takes less.
+const stallAfter = 5 * time.Second
+
+// reportRead records the result of reading the view. It reports a denied permission at once, because only an operator
+// can fix it.
+func (f *Follower) reportRead(err error) {
+	if err == nil {
+		f.failedAt = time.Time{}
+		if f.stalled {
+			f.stalled = false
+			f.s.OnStalled(f.book, nil)
+		}
+		return
+	}
+	if f.failedAt.IsZero() {
+		f.failedAt = time.Now()
+	}
+	if !isDenied(err) && time.Since(f.failedAt) < stallAfter {
+		return
+	}
+	if !errors.Is(err, errPartialView) { // Follow has its own timeout for a partial view
+		select {
+		case f.loadErr <- err:
+		default:
+		}
+	}
+	if f.s.OnStalled != nil {
+		f.stalled = true
+		f.s.OnStalled(f.book, err)
+	}
+}
+
+func isDenied(err error) bool {
+	var e *denied.Error
+	return errors.As(err, &e)
+}
+
+// The follower reads the view when a curator announces a version. While a replica does not have that version yet, it
+// reads again with growing pauses from minPoll on. It reads at least every maxPoll.
+const minPoll, maxPoll = time.Millisecond, 2 * time.Second
+
+// follow reads the new entries of the view whenever a version is announced. It creates no consumer, because a user with
+// the permission to create one can make it deliver to any subject. Without announcements it polls every maxPoll.
+func (f *Follower) follow(ctx context.Context) error {
+	wake := make(chan struct{}, 1)
+	var announced atomic.Uint64 // the newest announced version
+	sub, err := f.s.nc.Subscribe(events.HeadSubject(f.book), func(m *nats.Msg) {
+		version, err := strconv.ParseUint(string(m.Data), 10, 64)
+		if err != nil || version <= announced.Load() {
+			return
+		}
+		announced.Store(version)
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	connected, stop := context.WithCancel(ctx) // ends at the next reconnect
+	defer stop()
+	defer f.s.onReconnect(stop)()
+	next, wait := uint64(1), time.Duration(0)
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-connected.Done():
+			return nats.ErrDisconnected
+		case <-wake:
+			if wait > minPoll {
+				wait = minPoll
+				t.Reset(wait)
+			}
+			continue
+		case <-t.C:
+		}
+		err := f.s.scan(connected, viewStream, viewPrefix+string(f.book)+".>", next, func(m direct.Message) error {
+			next = m.Seq + 1
+			first, before := f.reloading, f.p.Version()
+			if err := f.apply(m); err != nil {
+				return err
+			}
+			if !first && f.p.Version() != before && f.s.OnFollowerDelay != nil { // the first head may be old
+				f.s.OnFollowerDelay(max(time.Since(m.Stored()), 0)) // the clocks of the two machines may differ
+			}
+			return nil
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if f.mismatches > 0 {
+			f.reportRead(errPartialView)
+		} else {
+			f.reportRead(nil)
+		}
+		if wait = min(max(2*wait, minPoll), maxPoll); f.p.Version() >= announced.Load() {
+			wait = maxPoll
+		}
+		t.Reset(wait)
+	}
+}
+
+// onReconnect calls fn once after the next reconnect. The server may have lost the end of a stream, so a reader must not
+// continue at its old sequence: it would see nothing until the stream reaches that sequence again.
+func (s *Store) onReconnect(fn func()) (stop func()) {
+	back, over := s.nc.StatusChanged(nats.CONNECTED), make(chan struct{})
+	go func() {
+		select {
+		case <-back:
+			fn()
+		case <-over:
+		}
+	}()
+	return func() {
+		close(over)
+		s.nc.RemoveStatusListener(back)
+	}
+}
+
+// apply processes one value of the view. A complete head advances the mirror.
+func (f *Follower) apply(m direct.Message) error {
+	e := parseEntry(f.book, m)
+	switch {
+	case e.bullet != nil:
+		f.pending[e.bullet.ID] = e.bullet
+		f.keys[m.Subject] = e.bullet.ID
+		return nil
+	case e.head == nil && m.Deleted():
+		if id, ok := f.keys[m.Subject]; ok {
+			f.pending[id] = nil
+		}
+		return nil
+	case e.head == nil && m.Subject == viewPrefix+events.HeadKey(f.book): // unreadable
+		return f.countMismatch()
+	case e.head == nil:
+		return nil
+	case e.head.Partial:
+		return nil
+	}
+	return f.advance(e.head)
+}
+
+// countMismatch counts a head that does not match the bullets. It returns errPartialView if there are too many in a row.
+func (f *Follower) countMismatch() error {
+	if f.mismatches++; f.mismatches >= maxMismatches {
+		return errPartialView
+	}
+	return nil
+}
+
+// advance moves the mirror to the version of a head if the bullets read so far match it. While the follower reloads the
+// view, the first matching head replaces the whole mirror.
+func (f *Follower) advance(h *head) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed := f.pending
+	if f.reloading {
+		changed = maps.Clone(f.pending)
+		for b := range f.p.All() {
+			if _, ok := changed[b.ID]; !ok {
+				changed[b.ID] = nil
+			}
+		}
+	}
+	if !f.p.ApplyChanges(h.Version, h.Last, changed, h.Count, h.Sum) {
+		return f.countMismatch()
+	}
+	f.p.SetGate(h.Gate)
+	f.mismatches, f.reloading = 0, false
+	f.pending = make(map[playbook.BulletID]*playbook.Bullet)
+	f.chain = h.Chain
+	close(f.changed)
+	f.changed = make(chan struct{})
+	select {
+	case <-f.loaded:
+	default:
+		close(f.loaded)
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+package deltalog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
+	"debrief/playbook"
+)
+
+// Stray is a message on a book's subject in DELTAS that is not part of the book's log. It cannot be decoded, or it does
+// not continue the log. Readers skip it.
+type Stray struct {
+	Seq    uint64    `json:"sequence"`
+	Size   int       `json:"bytes"`
+	Time   time.Time `json:"time"` // when the server stored it
+	Reason string    `json:"why"`
+	// Newer is set if the message has a newer schema. Readers skip such a message only if a later delta continues the log
+	// without it.
+	Newer bool `json:"newer_schema,omitempty"`
+
+	hash      []byte
+	hasSchema bool            // it has a supported schema header
+	delta     *playbook.Delta // nil if it cannot be decoded
+}
+
+// candidate is a message on a book's subject that may be part of the log.
+type candidate struct {
+	*Record
+	stored    time.Time
+	hasSchema bool  // it has a supported schema header
+	err       error // set if the delta cannot be decoded or has an unknown operation
+}
+
+// newCandidate decodes a message. If decoding fails because of a newer schema, the delta may still have its links,
+// which are the same in every schema.
+func newCandidate(m direct.Message) *candidate {
+	sum := sha256.Sum256(m.Data)
+	c := &candidate{Record: &Record{Seq: m.Seq, Chain: sum[:], Size: len(m.Data)}, stored: m.Stored()}
+	if c.err = events.CheckSchema(m.Header); c.err != nil {
+		return c
+	}
+	c.hasSchema = true
+	d, err := events.DecodeDelta(m.Data)
+	if c.err = err; d != nil {
+		c.Delta = *d
+	}
+	return c
+}
+
+// logCursor is a position in a book's log, and the messages after it that do not continue the log. A log is a chain:
+// each delta contains the sequence and the hash of the delta before it. A writer stores a delta only after it has read
+// every message on the subject. If two messages claim the same position, later deltas continue one of them, and the
+// other is a stray.
+type logCursor struct {
+	book    playbook.Book
+	version uint64
+	seq     uint64 // of the last delta, 0 for none
+	chain   []byte
+	end     uint64 // last sequence that was read, strays included; expected by the next compare-and-swap
+	endHash []byte // hash of that message
+	// undecided are the messages after the last delta. They are strays, or deltas of a broken log or a newer schema.
+	undecided []Stray
+	checked   int // number of undecided messages that checkUndecided accepted as strays
+	// anchor, if not 0, is the sequence of a delta that is known to be part of the log. Reading begins with it.
+	anchor uint64
+	// onStray receives each confirmed stray; nil ignores them.
+	onStray func(Stray)
+}
+
+// startAt returns a cursor that begins with a delta whose sequence is known and whose hash is not.
+func startAt(b playbook.Book, seq uint64) *logCursor {
+	return &logCursor{book: b, anchor: seq, end: max(seq, 1) - 1}
+}
+
+// advance moves the cursor over the next message. It reports whether the message is the next delta of the log.
+func (c *logCursor) advance(m *candidate) (bool, error) {
+	c.end, c.endHash = m.Seq, m.Chain
+	anchored := c.anchor > 0 && c.seq == 0
+	if anchored && (m.Seq != c.anchor || m.err != nil) {
+		return false, fmt.Errorf("playbook %q: the log does not contain the delta at sequence %d: %w", c.book, c.anchor, ErrBrokenLog)
+	}
+	why := m.err
+	if why == nil && !anchored {
+		why = c.follows(m.Record)
+	}
+	if why != nil {
+		c.undecided = append(c.undecided, c.newStray(m, why))
+		return false, nil
+	}
+	c.version, c.seq, c.chain = m.Version, m.Seq, m.Chain
+	c.confirmStrays()
+	return true, nil
+}
+
+// confirmStrays reports the undecided messages as strays, because the log continues without them.
+func (c *logCursor) confirmStrays() {
+	for _, s := range c.undecided {
+		if c.onStray != nil {
+			c.onStray(s)
+		}
+	}
+	c.undecided, c.checked = nil, 0
+}
+
+// follows returns an error if a delta is not the next one of the log.
+func (c *logCursor) follows(r *Record) error {
+	if r.Version != c.version+1 || r.PrevSeq != c.seq || !bytes.Equal(r.PrevChain, c.chain) {
+		return fmt.Errorf("delta %d does not follow version %s at sequence %d", r.Version, playbook.VersionLabel(c.version, c.chain), c.seq)
+	}
+	return nil
+}
+
+// rewind moves the cursor back to the message that is last on the subject after strays were removed, nil if the subject
+// is empty. It reports false if the log lost a delta that was read.
+func (c *logCursor) rewind(m *direct.Message) bool {
+	if m == nil {
+		m = new(direct.Message)
+	}
+	sum := sha256.Sum256(m.Data)
+	i := slices.IndexFunc(c.undecided, func(s Stray) bool { return s.Seq == m.Seq && bytes.Equal(s.hash, sum[:]) })
+	if i < 0 && (m.Seq != c.seq || c.seq > 0 && !bytes.Equal(c.chain, sum[:])) {
+		return false
+	}
+	c.undecided, c.checked, c.end, c.endHash = c.undecided[:i+1], 0, m.Seq, sum[:]
+	return true
+}
+
+// newStray describes a message that is not the next delta.
+func (c *logCursor) newStray(m *candidate, why error) Stray {
+	s := Stray{Seq: m.Seq, Size: m.Size, Time: m.stored, Reason: why.Error(), hash: m.Chain, hasSchema: m.hasSchema}
+	if m.Version > 0 {
+		s.delta = &m.Delta
+	}
+	s.Newer = errors.Is(why, events.ErrNewerSchema) && (s.delta == nil || c.follows(m.Record) == nil)
+	return s
+}
+
+// checkUndecided checks the messages after the last delta when the end of the log is reached. It returns nil if they
+// are strays. Otherwise it returns
+//
+//   - ErrNewerSchema if a newer program wrote one of them;
+//   - ErrBrokenLog if the view's head refers to one, or if one follows a delta that is missing or damaged. Such a message
+//     may be genuine, and skipping it would shorten the log;
+//   - ErrBrokenLog if the log no longer contains the last delta of the cursor.
+func (s *Store) checkUndecided(ctx context.Context, c *logCursor) error {
+	if i := slices.IndexFunc(c.undecided, func(s Stray) bool { return s.Newer }); i >= 0 {
+		return fmt.Errorf("playbook %q stops at version %d: a newer program wrote the message at sequence %d of stream %s; upgrade this program: %w",
+			c.book, c.version, c.undecided[i].Seq, events.StreamDeltas, events.ErrNewerSchema)
+	}
+	if c.seq > 0 {
+		last, err := s.leaderDelta(ctx, map[string]any{"seq": c.seq})
+		if err != nil {
+			return err
+		}
+		if !last.matches(c.book, c.chain) {
+			return c.lostDeltaError()
+		}
+	}
+	h, _, err := s.readHead(ctx, c.book)
+	if err != nil {
+		return err
+	}
+	if h != nil {
+		if i := slices.IndexFunc(c.undecided, func(s Stray) bool { return s.Seq == h.Seq }); i >= 0 {
+			return c.brokenError(c.undecided[i], "the view contains it")
+		}
+	}
+	for i, stray := range c.undecided {
+		lost, err := s.followsLost(ctx, c, i)
+		if err != nil {
+			return err
+		}
+		if lost {
+			return c.brokenError(stray, fmt.Sprintf("it follows the delta at sequence %d, which is missing or damaged", stray.delta.PrevSeq))
+		}
+	}
+	return nil
+}
+
+// lostDeltaError is returned if the log lost a delta that was read.
+func (c *logCursor) lostDeltaError() error {
+	return fmt.Errorf("playbook %q: the log no longer contains version %s: %w", c.book, playbook.VersionLabel(c.version, c.chain), ErrBrokenLog)
+}
+
+// brokenError is returned if a message that is not a stray does not continue the log.
+func (c *logCursor) brokenError(s Stray, why string) error {
+	return fmt.Errorf("playbook %q: the message at sequence %d does not follow version %s at %d (%s), and it is not a stray: %s: %w",
+		c.book, s.Seq, playbook.VersionLabel(c.version, c.chain), c.seq, s.Reason, why, ErrBrokenLog)
+}
+
+// followsLost reports whether an undecided message is a delta that follows a missing or damaged one: the message at the
+// sequence of its predecessor does not exist, or it has a schema header and cannot be decoded. A server does not deliver
+// a record that was altered on its disk, so a delivered delta is intact.
+func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, error) {
+	d := c.undecided[i].delta
+	if d == nil || d.Version <= c.version+1 || d.PrevSeq <= c.seq || d.PrevSeq >= c.undecided[i].Seq ||
+		d.Version-c.version-1 > d.PrevSeq-c.seq { // more deltas than sequences
+		return false, nil
+	}
+	before := slices.IndexFunc(c.undecided, func(s Stray) bool { return s.Seq == d.PrevSeq })
+	if before >= 0 {
+		lost := &c.undecided[before]
+		return lost.hasSchema && lost.delta == nil && d.Version == c.version+2, nil
+	}
+	m, err := s.leaderDelta(ctx, map[string]any{"seq": d.PrevSeq})
+	return m == nil, err // an existing message belongs to another book
+}
+
+// scanLog calls fn in order for each message on a book's subject, starting at a sequence. A second goroutine decodes
+// ahead of fn, because decoding is most of the work for a long log.
+func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn func(*candidate) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ahead := make(chan []*candidate, 4)
+	var err error // of the goroutine; read it only after ahead is closed
+	go func() {
+		defer close(ahead)
+		err = s.decodeLog(ctx, b, from, ahead)
+	}()
+	for all := range ahead {
+		for _, m := range all {
+			if err := fn(m); err != nil {
+				stop()
+				for range ahead { // until the other goroutine has ended
+				}
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// decodeBatch is the number of messages that the decoding goroutine sends at a time.
+const decodeBatch = 64
+
+// decodeLog sends the decoded messages of a book. On an error it first sends the messages read so far.
+func (s *Store) decodeLog(ctx context.Context, b playbook.Book, from uint64, to chan<- []*candidate) error {
+	var all []*candidate
+	send := func() error {
+		select {
+		case to <- all:
+			all = nil
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	err := s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), from, func(m direct.Message) error {
+		if all = append(all, newCandidate(m)); len(all) < decodeBatch {
+			return nil
+		}
+		return send()
+	})
+	if len(all) == 0 {
+		return err
+	}
+	return errors.Join(send(), err)
+}
+
+// readDeltas moves a cursor to the end of the log and calls fn for each delta, in order. It skips strays.
+func (s *Store) readDeltas(ctx context.Context, c *logCursor, fn func(*Record) error) error {
+	err := s.scanLog(ctx, c.book, c.end+1, func(m *candidate) error {
+		next, err := c.advance(m)
+		if err != nil || !next {
+			return err
+		}
+		return fn(m.Record)
+	})
+	if err != nil || len(c.undecided) == c.checked {
+		return err
+	}
+	if err := s.checkUndecided(ctx, c); err != nil {
+		return err
+	}
+	c.checked = len(c.undecided)
+	return nil
+}
+
+// storedDelta is a message of DELTAS, read from the stream's leader.
+type storedDelta struct {
+	Subject string `json:"subject"`
+	Seq     uint64 `json:"seq"`
+	Data    []byte `json:"data"`
+}
+
+// matches reports whether the message is the delta of a book with this hash. A nil message matches nothing.
+func (m *storedDelta) matches(b playbook.Book, chain []byte) bool {
+	if m == nil || m.Subject != events.KindDelta.Subject(b) {
+		return false
+	}
+	sum := sha256.Sum256(m.Data)
+	return bytes.Equal(sum[:], chain)
+}
+
+// leaderDelta reads a message of DELTAS from the stream's leader. It returns nil if the message does not exist. The query
+// is the request of the server's API: "seq" or "last_by_subj".
+func (s *Store) leaderDelta(ctx context.Context, query map[string]any) (*storedDelta, error) {
+	wait, cancel := context.WithTimeout(ctx, replyTimeout)
+	defer cancel()
+	req, err := json.Marshal(query)
+	if err != nil {
+		return nil, err
+	}
+	m, err := denied.Call(wait, s.watch, events.StreamDeltas, func(ctx context.Context) (*nats.Msg, error) {
+		return s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+events.StreamDeltas, req)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %v of %s: %w", query, events.StreamDeltas, serverTimeout(ctx, err))
+	}
+	var reply struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message storedDelta         `json:"message"`
+	}
+	switch err := json.Unmarshal(m.Data, &reply); {
+	case err != nil:
+		return nil, fmt.Errorf("read %v of %s: %w", query, events.StreamDeltas, err)
+	case reply.Error != nil && reply.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return nil, nil
+	case reply.Error != nil:
+		return nil, fmt.Errorf("read %v of %s: %w", query, events.StreamDeltas, reply.Error)
+	}
+	return &reply.Message, nil
+}

@@ -1,0 +1,324 @@
+package deltalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// Severity is the kind of a finding.
+type Severity string
+
+const (
+	// Broken: the stored data is inconsistent or unreadable.
+	Broken Severity = "broken"
+	// Behind: the view is consistent, but incomplete or older than the log.
+	Behind Severity = "behind"
+	// Skipped: the subject of the log has messages that are not part of the log. The book itself is intact.
+	Skipped Severity = "skipped"
+	// Missing: another stream lacks, or may lack, messages that the log refers to.
+	Missing Severity = "missing"
+	// Note: information only.
+	Note Severity = "note"
+)
+
+// Finding is one result of a verification. Text describes it and, if possible, the command that fixes it.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Text     string   `json:"text"`
+}
+
+// Verification is the result of Verify. Version, hashes and bullets are those of the log, or of its readable part.
+type Verification struct {
+	Book      playbook.Book `json:"book"`
+	Version   uint64        `json:"version"`
+	Label     string        `json:"label"` // version and chain hash, for display
+	StateHash string        `json:"state_hash"`
+	ChainHash string        `json:"chain_hash"`
+	Deltas    int           `json:"deltas"`
+	Bytes     int           `json:"bytes"`     // of the deltas
+	Abandoned int           `json:"abandoned"` // deltas of changes that were never completed
+	Bullets   int           `json:"bullets"`
+	View      uint64        `json:"view_version"` // 0 without a view
+	Strays    []Stray       `json:"strays,omitempty"`
+	Findings  []Finding     `json:"findings"`
+}
+
+// Verify checks a book's log and compares the view with it. Damage is reported as a finding. It returns an error only if
+// the server cannot be read.
+func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	v := &verifier{
+		Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}, covers: newCoverCheck(),
+	}
+	v.log.onStray = func(stray Stray) { v.Strays = append(v.Strays, stray) }
+	var err error
+	// The log is read after the view, so that it contains every delta that the view contains.
+	if v.view, err = s.matchingView(ctx, b); err != nil {
+		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
+	}
+	v.View = v.view.head.Version
+	err = s.readDeltas(ctx, v.log, v.checkRecord)
+	if err = v.reportReadError(err); err != nil {
+		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
+	}
+	v.reportLog()
+	if err := v.reportCovers(ctx, s); err != nil {
+		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
+	}
+	v.reportView()
+	if err := v.checkFloor(ctx, s); err != nil {
+		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
+	}
+	return &v.Verification, nil
+}
+
+// matchingView reads the view. If the bullets do not match the head, it reads up to viewReads times, because a writer may
+// be changing the view.
+func (s *Store) matchingView(ctx context.Context, b playbook.Book) (*view, error) {
+	for try := 1; ; try++ {
+		v, err := s.readView(ctx, b)
+		if err != nil || try == viewReads || v.head.Version == 0 && !v.head.Partial || v.playbook() != nil {
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(partialWait):
+		}
+	}
+}
+
+// verifier is the state of a running verification.
+type verifier struct {
+	Verification
+	fold   fold
+	log    *logCursor
+	view   *view
+	covers coverCheck
+
+	broken      bool // the log cannot be read to its end
+	parts       int  // number of deltas read of an incomplete change
+	change      string
+	compared    bool // the view was compared with the log at the view's version
+	differences int  // keys of the view that differ from the log
+}
+
+func (v *verifier) addFinding(s Severity, format string, args ...any) {
+	v.Findings = append(v.Findings, Finding{s, fmt.Sprintf(format, args...)})
+}
+
+// rebuildHint returns the instruction to rebuild the view.
+func (v *verifier) rebuildHint() string {
+	return fmt.Sprintf("run 'debrief playbook rebuild --book %s'", v.Book)
+}
+
+// checkRecord checks the next delta of the log.
+func (v *verifier) checkRecord(r *Record) error {
+	v.Deltas++
+	v.Bytes += r.Size
+	if _, err := v.fold.apply(r); err != nil {
+		return err
+	}
+	v.countAbandoned(r)
+	v.covers.add(r)
+	for _, id := range v.fold.playbook.DuplicateAdds() {
+		v.addFinding(Broken, "version %d adds bullet %q, which already existed: the added content is lost", r.Version, id)
+	}
+	if h := &v.view.head; r.Version == h.Version && !h.Partial {
+		v.compareView(r)
+	}
+	return nil
+}
+
+// reportReadError adds a finding if the log itself caused the error of reading it. It returns every other error.
+func (v *verifier) reportReadError(err error) error {
+	switch {
+	case errors.Is(err, events.ErrNewerSchema):
+		v.addFinding(Broken, "the log cannot be read to its end: %v; verify it with the program that wrote it", err)
+	case errors.Is(err, ErrBrokenLog):
+		v.addFinding(Broken, "%v: readers stop after version %s; restore the stream %s from a backup", err,
+			playbook.VersionLabel(v.fold.playbook.Version(), v.fold.chain), events.StreamDeltas)
+	case err != nil:
+		return err
+	default:
+		v.log.confirmStrays()
+		return nil
+	}
+	v.broken = true
+	v.addFinding(Broken, "%d messages after that version were not read", len(v.log.undecided))
+	return nil
+}
+
+// countAbandoned counts the deltas of changes that another delta interrupted.
+func (v *verifier) countAbandoned(r *Record) {
+	if v.parts > 0 && r.ChangeID != v.change {
+		v.Abandoned += v.parts
+		v.parts = 0
+	}
+	v.parts++
+	v.change = r.ChangeID
+	if !r.More {
+		v.parts = 0
+	}
+}
+
+// reportLog fills in the fields of the log and adds findings about strays and incomplete changes.
+func (v *verifier) reportLog() {
+	p := &v.fold.playbook
+	state := p.StateHash()
+	v.Version, v.Bullets, v.Label = p.Version(), p.Len(), playbook.VersionLabel(p.Version(), v.fold.chain)
+	v.StateHash, v.ChainHash = hex.EncodeToString(state[:]), hex.EncodeToString(v.fold.chain)
+	v.reportStrays()
+	if v.parts > 0 {
+		v.addFinding(Note, "the log ends in an incomplete change of %d deltas: a curator is writing it, or died while writing it and another one repeats the change; it has no effect until it is complete", v.parts)
+	}
+	if v.Abandoned > 0 {
+		v.addFinding(Note, "%d deltas belong to abandoned changes; they have no effect, and the changes were repeated", v.Abandoned)
+	}
+}
+
+// compareView compares the view with the log at the view's version.
+func (v *verifier) compareView(r *Record) {
+	v.compared = true
+	h, p := &v.view.head, &v.fold.playbook
+	if h.Seq != r.Seq || !bytes.Equal(h.Chain, r.Chain) {
+		v.addFinding(Broken, "the view is at version %s of another log: in this log that version is %s: %s",
+			playbook.VersionLabel(h.Version, h.Chain), playbook.VersionLabel(r.Version, r.Chain), v.rebuildHint())
+		return
+	}
+	if h.Count != p.Len() || h.Sum != p.Checksum() {
+		v.addFinding(Broken, "the head of the view has %d bullets and checksum %x, the log has %d bullets and checksum %x at version %d: %s",
+			h.Count, h.Sum, p.Len(), p.Checksum(), h.Version, v.rebuildHint())
+	}
+	if h.Last != p.LastMinted() || h.From > v.fold.readFrom() {
+		v.addFinding(Broken, "the head of the view has last id number %d and start sequence %d, the log has %d and %d: %s",
+			h.Last, h.From, p.LastMinted(), v.fold.readFrom(), v.rebuildHint())
+	}
+	if mode, set := p.Gate(); set && h.Gate != mode || !set && h.Gate != "" {
+		v.addFinding(Broken, "the head of the view has gate mode %q, the log has %q: %s", h.Gate, mode, v.rebuildHint())
+	}
+	for _, b := range p.Sorted() {
+		v.compareBullet(b)
+	}
+	for _, key := range slices.Sorted(maps.Keys(v.view.values)) {
+		v.addDifference("key %q of the view is not in the log", key)
+	}
+	if v.differences > maxDifferences {
+		v.addFinding(Broken, "%d more keys of the view differ from the log", v.differences-maxDifferences)
+	}
+	if v.differences > 0 {
+		v.addFinding(Broken, "the view differs from the log at %d keys: %s", v.differences, v.rebuildHint())
+	}
+}
+
+// maxDifferences is the maximum number of differing keys that a verification lists.
+const maxDifferences = 20
+
+func (v *verifier) addDifference(format string, args ...any) {
+	if v.differences++; v.differences <= maxDifferences {
+		v.addFinding(Broken, format, args...)
+	}
+}
+
+// compareBullet compares one bullet of the log with the view, and removes its key from the values still to compare.
+func (v *verifier) compareBullet(b *playbook.Bullet) {
+	key := events.BulletKey(v.Book, b.ID)
+	is, ok := v.view.values[key]
+	delete(v.view.values, key)
+	switch {
+	case !ok:
+		v.addDifference("bullet %q is missing from the view", b.ID)
+	case is.bullet == nil:
+		v.addDifference("key %q of the view is unreadable or does not contain bullet %q", key, b.ID)
+	default:
+		if fields := differingFields(is.bullet, b); len(fields) > 0 {
+			v.addDifference("bullet %q of the view differs from the log in %s", b.ID, strings.Join(fields, ", "))
+		}
+	}
+}
+
+// differingFields returns the names of the fields in which two bullets differ.
+func differingFields(a, b *playbook.Bullet) (fields []string) {
+	for _, f := range [...]struct {
+		name string
+		same bool
+	}{
+		{"section", a.Section == b.Section},
+		{"content", a.Content == b.Content},
+		{"helpful", a.Helpful == b.Helpful},
+		{"harmful", a.Harmful == b.Harmful},
+		{"neutral", a.Neutral == b.Neutral},
+		{"status", a.Status == b.Status},
+		{"pinned", a.Pinned == b.Pinned},
+		{"rule", (a.Rule == nil) == (b.Rule == nil) && (a.Rule == nil || *a.Rule == *b.Rule)},
+		{"case", reflect.DeepEqual(a.Experiment, b.Experiment)},
+		{"backing", slices.Equal(a.SupportBySource, b.SupportBySource)},
+		{"replaces", a.Replaces == b.Replaces},
+		{"created_at", a.CreatedAt.Equal(b.CreatedAt)},
+		{"updated_at", a.UpdatedAt.Equal(b.UpdatedAt)},
+		{"last_used", a.LastUsed.Equal(b.LastUsed)},
+	} {
+		if !f.same {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
+}
+
+// reportView adds findings about the state of the view. It needs the version of the whole log.
+func (v *verifier) reportView() {
+	h := &v.view.head
+	if h.Lost != nil {
+		v.addFinding(Broken, "stream %s lost the end of the log: the view was at %s, and the log continued from an earlier version; restore the stream from a backup, or accept the loss: %s",
+			events.StreamDeltas, h.Lost, v.rebuildHint())
+	}
+	switch {
+	case h.Partial:
+		v.addFinding(Behind, "the view is incomplete: a curator is writing a large change, or died while writing it; a running curator completes it within 15 seconds; if none runs, start one")
+	case h.Version == 0 && v.Deltas == 0 && len(v.view.values) == 0: // the book does not exist
+	case h.Version == 0 && v.view.headRev == 0 && len(v.view.values) == 0:
+		v.addFinding(Behind, "the view does not exist yet: a running curator writes it within 15 seconds; if none runs, start one")
+	case h.Version == 0:
+		v.addFinding(Broken, "the head of the view is missing or unreadable: %s", v.rebuildHint())
+	case v.compared && h.Version < v.Version:
+		v.addFinding(Behind, "the view is %d versions behind the log: a running curator updates it within 15 seconds; if none runs, start one", v.Version-h.Version)
+	case v.compared:
+	case v.broken:
+		v.addFinding(Note, "the view is at version %d, which is after the readable part of the log: the view was not compared", h.Version)
+	default:
+		v.addFinding(Broken, "the view is at version %s and the log ends at %s: the log lost its end or belongs to another installation; if the log is correct, %s",
+			playbook.VersionLabel(h.Version, h.Chain), v.Label, v.rebuildHint())
+	}
+}
+
+// checkFloor compares the floor of the log with the end of the stream REFLECTIONS.
+func (v *verifier) checkFloor(ctx context.Context, s *Store) error {
+	stream, err := s.js.Stream(ctx, events.StreamReflections)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		v.addFinding(Note, "stream %s does not exist: the floor of the log was not checked", events.StreamReflections)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", events.StreamReflections, err)
+	}
+	if last := stream.CachedInfo().State.LastSeq; v.fold.floor > last {
+		v.addFinding(Missing, "the log records acknowledged reflections up to sequence %d, but stream %s ends at %d: the stream was recreated, or log and stream are from different installations; covered events are still detected by their ids",
+			v.fold.floor, events.StreamReflections, last)
+	}
+	return nil
+}

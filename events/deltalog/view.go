@@ -1,0 +1,135 @@
+package deltalog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+
+	"debrief/events"
+	"debrief/events/direct"
+	"debrief/playbook"
+)
+
+// view is the content of the bucket for one book.
+type view struct {
+	head     head
+	headRev  uint64           // revision of the head's key, 0 if it was never written
+	headData []byte           // nil if the head is missing or unreadable
+	values   map[string]value // by key
+}
+
+// value is the content of a bullet's key. Bullet is nil if the data is unreadable or belongs to another key. Such a view
+// does not match its head, but the book can still be opened.
+type value struct {
+	bullet *playbook.Bullet
+	data   []byte
+}
+
+// playbook returns the view as a playbook, nil if the bullets do not match the head.
+func (v *view) playbook() *playbook.Playbook {
+	for _, e := range v.values {
+		if e.bullet == nil {
+			return nil
+		}
+	}
+	p := playbook.Restore(v.head.Version, v.head.Last, func(yield func(*playbook.Bullet) bool) {
+		for _, e := range v.values {
+			if !yield(e.bullet) {
+				return
+			}
+		}
+	})
+	if v.head.Partial || p.Len() != v.head.Count || p.Checksum() != v.head.Sum {
+		return nil
+	}
+	p.SetGate(v.head.Gate)
+	return p
+}
+
+// viewReads is the maximum number of reads of a view that does not match its head. A writer may be changing it.
+const viewReads = 3
+
+func (s *Store) readView(ctx context.Context, b playbook.Book) (*view, error) {
+	for try := 1; ; try++ {
+		v := &view{values: make(map[string]value)}
+		err := s.scan(ctx, viewStream, viewPrefix+string(b)+".>", 1, func(m direct.Message) error {
+			v.put(b, m)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if try == viewReads || v.head.Version == 0 || v.head.Partial || v.playbook() != nil {
+			return v, nil
+		}
+		if err := pause(ctx, try); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// put adds one stored key to the view.
+func (v *view) put(b playbook.Book, m direct.Message) {
+	e := parseEntry(b, m)
+	key := m.Subject[len(viewPrefix):]
+	switch {
+	case key == events.HeadKey(b):
+		v.head, v.headRev, v.headData = head{}, m.Seq, nil
+		if e.head != nil {
+			v.head, v.headData = *e.head, m.Data
+		}
+	case m.Deleted():
+		delete(v.values, key)
+	default:
+		v.values[key] = value{e.bullet, m.Data}
+	}
+}
+
+// entry is one decoded value of the bucket: a head, a bullet, or neither if it is a delete marker or unreadable.
+type entry struct {
+	head   *head
+	bullet *playbook.Bullet
+}
+
+func parseEntry(b playbook.Book, m direct.Message) (e entry) {
+	if m.Deleted() {
+		return e
+	}
+	key := m.Subject[len(viewPrefix):]
+	if key == events.HeadKey(b) {
+		h := new(head)
+		if events.Unmarshal(m.Data, h) == nil {
+			e.head = h
+		}
+		return e
+	}
+	bullet := new(playbook.Bullet)
+	if events.Unmarshal(m.Data, bullet) == nil && key == events.BulletKey(b, bullet.ID) {
+		e.bullet = bullet
+	}
+	return e
+}
+
+// readHead returns the head of a book's view and the revision of its key. It returns nil and 0 if the head was never
+// written, and nil with a revision if it was deleted or is unreadable.
+func (s *Store) readHead(ctx context.Context, b playbook.Book) (*head, uint64, error) {
+	m, err := s.last(ctx, viewStream, viewPrefix+events.HeadKey(b))
+	if err != nil || m == nil {
+		return nil, 0, err
+	}
+	return parseEntry(b, *m).head, m.Seq, nil
+}
+
+// IsViewCurrent reports whether a book's view is at the end of its log. It reads only the head and the last delta.
+func (s *Store) IsViewCurrent(ctx context.Context, b playbook.Book) (bool, error) {
+	h, rev, err := s.readHead(ctx, b)
+	if err != nil {
+		return false, err
+	}
+	m, err := s.last(ctx, events.StreamDeltas, events.KindDelta.Subject(b))
+	if err != nil || m == nil {
+		return m == nil && rev == 0, err
+	}
+	sum := sha256.Sum256(m.Data)
+	return h != nil && !h.Partial && h.Seq == m.Seq && bytes.Equal(h.Chain, sum[:]), nil
+}

@@ -1,0 +1,383 @@
+package deltalog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
+	"debrief/playbook"
+)
+
+// State is the newest fold of the log, on which a new delta is based. The caller must not keep or change it.
+type State struct {
+	f   *fold
+	ids *index // nil until OpenIndex
+}
+
+// Playbook returns the folded playbook.
+func (s State) Playbook() *playbook.Playbook { return &s.f.playbook }
+
+// Chain returns the chain hash of the log.
+func (s State) Chain() []byte { return s.f.chain }
+
+// Floor returns the highest floor recorded in the log: every message of REFLECTIONS up to this sequence was
+// acknowledged.
+func (s State) Floor() uint64 { return s.f.floor }
+
+// Writer commits deltas to one book and updates its view. It is for one goroutine; writers in other processes may
+// write to the same book.
+type Writer struct {
+	s *Store
+	fold
+	log *logCursor // at the delta that was folded last
+	ids *index     // of the covered ids; nil until OpenIndex
+
+	// dirty maps the bullets that changed after the view's version to the version of their last change.
+	dirty   map[playbook.BulletID]uint64
+	viewAt  uint64 // version of the head in the bucket
+	headRev uint64 // revision of its key, 0 if it was never written
+	// repair is set if the view may contradict the log. The next flush then compares them and writes the differences.
+	repair bool
+	// strayKeys are the keys of the view that belong to no bullet.
+	strayKeys []string
+	lost      *lostVersion // recorded in the head
+	// contended > 0: Commit reads the end of the log first. Each read without a delta of another writer decrements it.
+	contended  int
+	reconnects uint64 // of the connection, at the last commit
+}
+
+// contendedReads is the number of consecutive reads without a new delta after which Commit no longer reads first.
+// With several writers on one book most commits conflict unless they read right before the compare-and-swap. For a
+// single writer that read is half of the cost of a commit. A missed delta costs a conflict and a second build.
+const contendedReads = 10
+
+// Writer opens a book for writing. It reads the view and folds the newer deltas of the log. If view and log disagree
+// it folds the whole log. It writes nothing; the first Flush repairs the view.
+func (s *Store) Writer(ctx context.Context, b playbook.Book) (*Writer, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	w := &Writer{s: s, fold: fold{book: b}, log: &logCursor{book: b}, dirty: make(map[playbook.BulletID]uint64)}
+	if err := w.open(ctx); err != nil {
+		return nil, fmt.Errorf("open playbook %q: %w", b, err)
+	}
+	return w, nil
+}
+
+// State returns the newest state that the writer has folded.
+func (w *Writer) State() State { return State{&w.fold, w.ids} }
+
+// ViewLag returns the number of versions that the view is behind the writer's state.
+func (w *Writer) ViewLag() uint64 { return w.playbook.Version() - min(w.viewAt, w.playbook.Version()) }
+
+func (w *Writer) open(ctx context.Context) error {
+	v, err := w.s.readView(ctx, w.book)
+	if err != nil {
+		return err
+	}
+	w.headRev = v.headRev
+	ok, err := w.resume(ctx, v)
+	if err != nil {
+		return err
+	}
+	if ok {
+		w.viewAt = v.head.Version
+	}
+	if w.lost = v.head.Lost; !ok {
+		if w.lost, err = w.s.findLost(ctx, w.book, &v.head); err != nil {
+			return err
+		}
+	}
+	w.repair = !ok // the view is partial, ahead of the log or of another log
+	return w.catchUp(ctx)
+}
+
+// resume starts the fold from a view. It reports false if the log does not contain the delta of the view's head.
+func (w *Writer) resume(ctx context.Context, v *view) (bool, error) {
+	if v.head.Version == 0 {
+		return len(v.values) == 0, nil
+	}
+	restored := v.playbook()
+	if restored == nil {
+		return false, nil
+	}
+	errPast := errors.New("past the head")
+	ok := false
+	f := fold{book: w.book, playbook: *restored}
+	log := startAt(w.book, min(v.head.From, v.head.Seq))
+	err := w.s.scanLog(ctx, w.book, log.anchor, func(m *candidate) error {
+		if m.Seq > v.head.Seq {
+			return errPast
+		}
+		if next, err := log.advance(m); err != nil || !next {
+			return err
+		}
+		f.playbook.ResumeChange(&m.Delta)
+		f.setPosition(m.Record)
+		ok = m.Seq == v.head.Seq && m.Version == v.head.Version && bytes.Equal(m.Chain, v.head.Chain)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errPast) && !errors.Is(err, ErrBrokenLog) {
+		return false, err
+	}
+	if ok {
+		w.fold, w.log = f, log
+	}
+	return ok, nil
+}
+
+// Rebuild discards the writer's state and folds the log from its beginning. The next Flush compares every key of the
+// view with the log and clears a recorded loss.
+func (w *Writer) Rebuild(ctx context.Context) error {
+	w.fold = fold{book: w.book}
+	w.log = &logCursor{book: w.book}
+	if w.ids != nil {
+		w.ids.reset()
+	}
+	w.viewAt, w.repair, w.lost = 0, true, nil
+	clear(w.dirty)
+	if err := w.catchUp(ctx); err != nil {
+		return fmt.Errorf("rebuild playbook %q: %w", w.book, err)
+	}
+	return nil
+}
+
+// catchUp folds the new deltas of other writers. It returns ErrBrokenLog if the log no longer contains the delta that
+// was folded last, for example after a power loss. A new Writer then folds the remaining log.
+func (w *Writer) catchUp(ctx context.Context) error {
+	m, err := w.s.last(ctx, events.StreamDeltas, events.KindDelta.Subject(w.book))
+	if err != nil {
+		return err
+	}
+	if m != nil && m.Seq > w.log.end {
+		w.contended = contendedReads
+		return w.s.readDeltas(ctx, w.log, w.applyRecord)
+	}
+	w.contended = max(w.contended-1, 0)
+	if w.isLastRead(m) {
+		return nil
+	}
+	// A lagging replica also returns an older message. Only the leader has the real end.
+	last, err := w.s.leaderDelta(ctx, map[string]any{"last_by_subj": events.KindDelta.Subject(w.book)})
+	switch {
+	case err != nil:
+		return err
+	case last == nil:
+		m = nil
+	default:
+		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
+	}
+	if m != nil && m.Seq > w.log.end || w.isLastRead(m) {
+		return nil // the next read finds new deltas
+	}
+	if w.log.rewind(m) {
+		return nil
+	}
+	return w.log.lostDeltaError()
+}
+
+// isLastRead reports whether a message, nil for an empty subject, is the one that was read last. It compares the hash
+// too, because a server that lost the end of its log assigns the same sequences again.
+func (w *Writer) isLastRead(m *direct.Message) bool {
+	if m == nil {
+		return w.log.end == 0
+	}
+	sum := sha256.Sum256(m.Data)
+	return m.Seq == w.log.end && bytes.Equal(sum[:], w.log.endHash)
+}
+
+// applyRecord folds one stored record, marks the changed bullets and indexes the covered ids.
+func (w *Writer) applyRecord(r *Record) error {
+	changed, err := w.apply(r)
+	if err != nil {
+		return err
+	}
+	if w.ids != nil {
+		w.ids.add(r)
+	}
+	for _, id := range changed {
+		w.dirty[id] = r.Version
+	}
+	return nil
+}
+
+// commitTries is the maximum number of attempts of one commit. With three writers on one book 3 to 5 of 100 commits
+// conflict once, so 20 conflicts in a row have another cause.
+const commitTries = 20
+
+// Commit publishes one change: a delta, or several that take effect together. Build creates it from the newest state:
+// operations, covers, floor, author and reason. Commit sets the versions and the links to the delta before. On a
+// conflict with another writer build runs again on the newer state, so it must be cheap and must not call a model. If
+// build returns no deltas, Commit returns none and no error.
+//
+// If Commit returns no error, the change is stored. If it returns an error, the change may still be stored: the next
+// attempt then finds its events covered.
+func (w *Writer) Commit(ctx context.Context, build func(State) ([]*playbook.Delta, error)) ([]*playbook.Delta, error) {
+	began := time.Now()
+	if n := w.s.nc.Stats().Reconnects; n != w.reconnects { // the server may be another one, or may have lost data
+		w.reconnects, w.contended = n, contendedReads
+	}
+	for try := range commitTries {
+		read := w.contended > 0
+		if read {
+			if err := w.catchUp(ctx); err != nil {
+				return nil, err
+			}
+		}
+		change, err := build(w.State())
+		if err != nil || len(change) == 0 {
+			if !read { // build again on the newest state before this is final
+				w.contended = 1
+				continue
+			}
+			return nil, err
+		}
+		stored, err := w.publishAll(ctx, change)
+		if err != nil {
+			return nil, err
+		}
+		if stored {
+			if m := w.s.Meter; m != nil {
+				m.Committed(time.Since(began))
+			}
+			return change, nil
+		}
+		if err := pause(ctx, try); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &contendedError{w.book}
+}
+
+// contendedError is returned when every attempt of a commit failed its compare-and-swap. Possible causes are other
+// writers, a replica that lags, or writes that the stream's leader cannot get confirmed by its followers. The delta
+// itself is valid, and a later attempt succeeds when the servers agree again.
+type contendedError struct{ book playbook.Book }
+
+func (e *contendedError) Error() string {
+	return fmt.Sprintf("commit to playbook %q: %d conflicts in a row", e.book, commitTries)
+}
+
+// Unavailable marks the error as a temporary outage: the caller keeps its messages and retries later.
+func (e *contendedError) Unavailable() bool { return true }
+
+// publishAll stores the deltas of one change one after another. It reports false if another writer committed before
+// or between them. The deltas stored so far then never take effect.
+func (w *Writer) publishAll(ctx context.Context, change []*playbook.Delta) (bool, error) {
+	last := change[len(change)-1]
+	name := ""
+	if len(change) > 1 {
+		name = w.changeID(last)
+	}
+	for _, d := range change {
+		if len(change) > 1 {
+			d.ChangeID, d.More = name, d != last
+		}
+		d.Version, d.PrevSeq, d.PrevChain = w.playbook.Version()+1, w.seq, w.chain
+		d.Floor = max(d.Floor, w.floor)
+		if len(w.dirty)+len(d.Ops) > playbook.MaxDeltaKeys {
+			if err := w.Flush(ctx); err != nil {
+				return false, err
+			}
+		}
+		if stored, err := w.publish(ctx, d); err != nil || !stored {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// publish stores the delta with compare-and-swap and folds it. It reports false if another writer committed first.
+func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
+	data, err := events.EncodeDelta(d)
+	if err != nil {
+		return false, fmt.Errorf("commit to playbook %q: %w", w.book, err)
+	}
+	msg := &nats.Msg{Subject: events.KindDelta.Subject(w.book), Data: data, Header: nats.Header(events.SchemaHeader())}
+	ack, err := w.s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(w.log.end))
+	if err == nil {
+		r, err := newRecord(d, ack.Sequence, data)
+		if err != nil {
+			return false, err
+		}
+		if _, err := w.log.advance(&candidate{Record: r}); err != nil {
+			return false, err
+		}
+		w.reportBehind()
+		return true, w.applyRecord(r)
+	}
+	if !isConflict(err) && ctx.Err() == nil && isRefusal(err) {
+		return false, fmt.Errorf("commit to playbook %q: %w", w.book, err)
+	}
+	if isConflict(err) && w.s.Meter != nil {
+		w.s.Meter.Conflict()
+	}
+	// A conflict or a timeout. Half of the writes that timed out were stored, so read the log again. If the delta was
+	// stored, the next build finds all its events covered.
+	if rerr := w.catchUp(ctx); rerr != nil {
+		return false, errors.Join(err, rerr)
+	}
+	w.contended = contendedReads // also if the replica that was read does not have the other delta yet
+	return false, nil
+}
+
+// newRecord returns the record of a delta that was stored as data, equal to the one that a reader of the log decodes. A
+// delta with rules or whole bullets is decoded from data, because the caller may share these pointers. The other fields
+// are values.
+func newRecord(d *playbook.Delta, seq uint64, data []byte) (*Record, error) {
+	if d.More || slices.ContainsFunc(d.Ops, func(op playbook.Op) bool { return op.Rule != nil || op.PutBullet != nil }) {
+		decoded, err := events.DecodeDelta(data)
+		if err != nil {
+			return nil, fmt.Errorf("decode delta at sequence %d: %w", seq, err)
+		}
+		d = decoded
+	}
+	sum := sha256.Sum256(data)
+	r := &Record{*d, seq, sum[:], len(data)}
+	r.Time = r.Time.UTC().Round(0)
+	return r, nil
+}
+
+// changeID returns the id of a change in several deltas. It hashes the covered ids and the chain hash of the log, so
+// that a second attempt of the same change gets another id.
+func (w *Writer) changeID(last *playbook.Delta) string {
+	parts := make([]string, 0, 3+len(last.Covers))
+	parts = append(parts, "change", string(w.book), string(w.chain))
+	for _, c := range last.Covers {
+		parts = append(parts, c.ID)
+	}
+	return string(events.Hash(parts...))
+}
+
+// isConflict reports a failed compare-and-swap: 10071, or 10164 if another write to the same subject was in flight.
+func isConflict(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == 10071 || api.ErrorCode == 10164)
+}
+
+// isRefusal reports an error reply of the server, as opposed to no reply.
+func isRefusal(err error) bool {
+	var api *jetstream.APIError
+	var refused *denied.Error
+	return errors.As(err, &api) || errors.As(err, &refused)
+}
+
+// pause waits try² milliseconds.
+func pause(ctx context.Context, try int) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(try*try) * time.Millisecond):
+		return nil
+	}
+}

@@ -1,0 +1,86 @@
+package liveness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+)
+
+const (
+	// replyTimeout limits the time for a report, because callers wait only for collectTimeout.
+	replyTimeout   = 400 * time.Millisecond
+	collectTimeout = 600 * time.Millisecond
+	maxReports     = 1000
+)
+
+// ServeReports replies to health requests until closed is called. Nothing is stored, so a stopped process has no report.
+func (p *Process) ServeReports() (closed func(), err error) {
+	nc := p.conn.NATS()
+	ctx, stop := context.WithCancel(context.Background())
+	sub, err := nc.Subscribe(events.SubjectHealth, func(m *nats.Msg) {
+		// Reply only to inboxes. The reply is published with our permissions, which exceed those of the caller.
+		if !strings.HasPrefix(m.Reply, "_INBOX") && !strings.HasPrefix(m.Reply, "_R_.") && !strings.HasPrefix(m.Reply, "_GR_.") {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+		defer cancel()
+		data, err := json.Marshal(p.Check(ctx))
+		if err == nil {
+			err = m.Respond(data)
+		}
+		if err != nil {
+			p.conn.Log().Warn().Err(err).Msg("send health report")
+		}
+	})
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("subscribe to %s: %w", events.SubjectHealth, err)
+	}
+	return func() {
+		stop()
+		_ = sub.Unsubscribe() // fails only on a closed connection
+	}, nil
+}
+
+// CollectReports requests a report from every process of the account, and collects the replies of 600 ms. Unreadable replies
+// are skipped.
+func CollectReports(ctx context.Context, nc *nats.Conn) ([]Report, error) {
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to reports: %w", err)
+	}
+	defer sub.Unsubscribe()
+	if err := nc.PublishRequest(events.SubjectHealth, inbox, nil); err != nil {
+		return nil, fmt.Errorf("request reports: %w", err)
+	}
+	waiting, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	var all []Report
+	for len(all) < maxReports {
+		m, err := sub.NextMsgWithContext(waiting)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrNoResponders):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("wait for reports: %w", err)
+		}
+		if m.Header.Get("Status") == "503" { // no responders
+			return all, nil
+		}
+		var r Report
+		if json.Unmarshal(m.Data, &r) == nil {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,261 @@
+package natsd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// checkpointInterval is the time between checkpoints. An older checkpoint detects fewer losses.
+const checkpointInterval = 10 * time.Second
+
+// inspectTimeout limits one inspection of all streams.
+const inspectTimeout = 20 * time.Second
+
+// maxDetails is the maximum number of deleted messages of a stream for a request of its details, because these list
+// them all.
+const maxDetails = 50_000
+
+// inspector compares the store of a server with the checkpoint of the previous run, recreates damaged consumers,
+// and writes checkpoints.
+type inspector struct {
+	s   *Server
+	dir string
+	nc  *nats.Conn
+	js  jetstream.JetStream
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// inspectStore examines the store and starts to write checkpoints.
+func (s *Server) inspectStore(dir string) (*inspector, error) {
+	nc, err := s.Connect()
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	in := &inspector{s: s, dir: dir, nc: nc, js: js, stop: make(chan struct{})}
+	if err := in.inspect(readCheckpoint(dir), false); err != nil {
+		return nil, fmt.Errorf("examine the streams in %s: %w", dir, err)
+	}
+	in.done.Go(func() {
+		t := time.NewTicker(checkpointInterval)
+		defer t.Stop()
+		for {
+			select {
+			case <-in.stop:
+				return
+			case <-t.C:
+				in.report(in.inspect(nil, false))
+			}
+		}
+	})
+	return in, nil
+}
+
+// close writes the last checkpoint. The other connections of this process are closed by then.
+func (in *inspector) close() {
+	close(in.stop)
+	in.done.Wait()
+	in.report(in.inspect(nil, in.alone()))
+	in.nc.Close()
+}
+
+// alone waits up to 500 ms for the other connections to close, and reports whether they have.
+func (in *inspector) alone() bool {
+	for range 50 {
+		if in.s.srv.Load().NumClients() <= 1 {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}
+
+func (in *inspector) report(err error) {
+	if err != nil && in.s.config.OnError != nil {
+		in.s.config.OnError(fmt.Sprintf("examine the streams: %v", err))
+	}
+}
+
+// inspect writes a checkpoint of all streams. If before is not nil, it records losses since then as damage.
+func (in *inspector) inspect(before *checkpoint, exact bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
+	defer cancel()
+	now := &checkpoint{Exact: exact, Streams: map[string]*streamCheckpoint{}}
+	streams := in.js.ListStreams(ctx)
+	for i := range streams.Info() {
+		s, err := in.js.Stream(ctx, i.Config.Name)
+		if err != nil {
+			return err
+		}
+		inFlight, err := unacknowledged(ctx, s, i.Config.Retention) // before the state: it only shrinks
+		if err != nil {
+			return err
+		}
+		if i.State.NumDeleted <= maxDetails {
+			if i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil { // these include lost messages
+				return err
+			}
+		}
+		saved := &streamCheckpoint{Messages: i.State.Msgs - min(i.State.Msgs, inFlight), Last: i.State.LastSeq, FirstTime: i.State.FirstTime, Consumers: map[string]*consumerCheckpoint{}}
+		now.Streams[i.Config.Name] = saved
+		var was *streamCheckpoint
+		if before != nil {
+			was = before.Streams[i.Config.Name]
+			if err := in.recreate(ctx, s, i, was, before.Exact); err != nil {
+				return err
+			}
+		}
+		if text := lost(i, was, before != nil && before.Exact); text != "" {
+			in.add(i.Config.Name, "%s", text)
+		}
+		consumers := s.ListConsumers(ctx)
+		for c := range consumers.Info() {
+			if c.Config.Durable != "" {
+				saved.Consumers[c.Name] = &consumerCheckpoint{c.Config, c.AckFloor.Stream}
+			}
+		}
+		if err := consumers.Err(); err != nil {
+			return err
+		}
+	}
+	if err := streams.Err(); err != nil {
+		return err
+	}
+	if before != nil {
+		for name, was := range before.Streams {
+			if now.Streams[name] == nil {
+				in.add(name, "does not exist any more: it had %d messages up to sequence %d", was.Messages, was.Last)
+			}
+		}
+	}
+	return now.write(in.dir)
+}
+
+// unacknowledged returns the number of messages of a work queue that are delivered and not acknowledged yet. The server
+// may still process their acks, and remove them, after the last checkpoint.
+func unacknowledged(ctx context.Context, s jetstream.Stream, retention jetstream.RetentionPolicy) (n uint64, err error) {
+	if retention != jetstream.WorkQueuePolicy {
+		return 0, nil
+	}
+	consumers := s.ListConsumers(ctx)
+	for c := range consumers.Info() {
+		n += uint64(c.NumAckPending)
+	}
+	return n, consumers.Err()
+}
+
+func (in *inspector) add(stream, format string, args ...any) {
+	in.report(addDamage(in.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...)}))
+}
+
+func (in *inspector) repaired(stream, format string, args ...any) {
+	in.report(addDamage(in.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...), Repaired: true}))
+}
+
+// recreate recreates durable consumers with unreadable or outdated state. They continue after the last checkpoint,
+// so messages that were acknowledged since then are redelivered.
+func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, was *streamCheckpoint, exact bool) error {
+	on, err := filepath.Glob(filepath.Join(in.dir, "jetstream", "*", "streams", i.Config.Name, "obs", "*"))
+	if err != nil {
+		return err
+	}
+	names := map[string]string{} // consumer name to directory
+	for _, dir := range on {
+		names[filepath.Base(dir)] = dir
+	}
+	if was == nil {
+		was = &streamCheckpoint{}
+	}
+	for name := range was.Consumers {
+		if _, ok := names[name]; !ok {
+			names[name] = "" // its directory is missing
+		}
+	}
+	for name, dir := range names {
+		saved := was.Consumers[name]
+		c, err := s.Consumer(ctx, name)
+		switch {
+		case err == nil && saved == nil:
+			continue
+		case err == nil:
+			floor := c.CachedInfo().AckFloor.Stream
+			if intact(floor, saved.Floor, i.State, exact) {
+				continue
+			}
+			if err := s.DeleteConsumer(ctx, name); err != nil {
+				return err
+			}
+		case dir != "":
+			if saved, err = in.setAside(i.Config.Name, dir, saved); err != nil {
+				return err
+			}
+		}
+		if saved == nil {
+			in.repaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", name)
+			continue
+		}
+		if err := in.recreateConsumer(ctx, s, i, name, saved); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// intact reports whether the ack floor of a consumer agrees with the checkpoint. After a crash it may be somewhat
+// older or newer. The server moves a floor up to the first message of the stream, and down to the last.
+func intact(floor, recorded uint64, s jetstream.StreamState, exact bool) bool {
+	switch {
+	case floor == recorded, recorded > s.LastSeq:
+		return true
+	case floor > recorded:
+		return !exact || floor < s.FirstSeq
+	}
+	return !exact && floor > 0
+}
+
+// recreateConsumer creates a durable consumer that continues after its checkpoint.
+func (in *inspector) recreateConsumer(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, name string, saved *consumerCheckpoint) error {
+	config, position := saved.Config, "redelivers the messages of the stream"
+	config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverAllPolicy, 0
+	if i.Config.Retention != jetstream.WorkQueuePolicy && saved.Floor > 0 {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, min(saved.Floor, i.State.LastSeq)+1
+		position = "continues after sequence " + strconv.FormatUint(config.OptStartSeq-1, 10)
+	}
+	if _, err := s.CreateConsumer(ctx, config); err != nil {
+		return fmt.Errorf("recreate consumer %s of %s: %w", name, i.Config.Name, err)
+	}
+	in.repaired(i.Config.Name, "the state of consumer %s was damaged: it was recreated and %s", name, position)
+	return nil
+}
+
+// setAside moves the unreadable files of a consumer to another directory, so that the consumer can be recreated.
+// Without a checkpoint the configuration comes from these files.
+func (in *inspector) setAside(stream, dir string, saved *consumerCheckpoint) (*consumerCheckpoint, error) {
+	if saved == nil {
+		data, err := os.ReadFile(filepath.Join(dir, "meta.inf"))
+		config := new(consumerCheckpoint)
+		if err == nil && json.Unmarshal(data, &config.Config) == nil && config.Config.Durable != "" {
+			saved = config
+		}
+	}
+	aside := filepath.Join(in.dir, asideName)
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("%s.%s.%d", stream, filepath.Base(dir), time.Now().UnixNano())
+	return saved, os.Rename(dir, filepath.Join(aside, name))
+}

@@ -1,0 +1,281 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/events/window"
+	"debrief/generator/prompt/assembly"
+	"debrief/generator/prompt/selection"
+	"debrief/playbook"
+)
+
+// ContextBuilder builds contexts, for the tasks of the generator and for agents that call their own model. A context consists
+// of bullets, the window of the session and recalled executions. Desk is safe for concurrent use.
+type ContextBuilder struct {
+	conn       *bus.Conn
+	playbooks  *playbookCache
+	windows    *window.Store
+	memory     *memory // nil if recall is disabled
+	embeddings *embeddingCache
+	notesCache notesCache
+	cfg        Config
+	timeouts   timeouts
+	// onTurn is called after each turn that is added to a session; nil if no summaries are made.
+	onTurn func(b playbook.Book, session string)
+}
+
+// Embedder computes one vector for each text, all of one dimension. Embed returns when ctx ends.
+type Embedder interface {
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+	Model() string
+}
+
+// timeouts bound the waits for inputs that a context can omit.
+type timeouts struct {
+	version  time.Duration // for a minimum version of the playbook
+	optional time.Duration // for windows, vectors and recalled executions
+	retry    time.Duration // delay before the next background call after an embedder error
+	notesAge time.Duration // maximum age of cached reflections
+}
+
+// NewContextBuilder returns a context builder. Without an embedder, bullets are found by words, and history by words and hashed
+// n-grams.
+func NewContextBuilder(conn *bus.Conn, embedder Embedder, cfg Config) *ContextBuilder {
+	return newBuilder(conn, embedder, cfg, timeouts{
+		version: 5 * time.Second, optional: 3 * time.Second, retry: 30 * time.Second, notesAge: 250 * time.Millisecond,
+	})
+}
+
+func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts) *ContextBuilder {
+	cfg = cfg.WithDefaults()
+	if cfg.Meter == nil {
+		cfg.Meter = noMeter{}
+	}
+	store := deltalog.New(conn.JetStream())
+	store.OnFollowerDelay = cfg.Meter.PlaybookDelay
+	store.OnStalled = func(b playbook.Book, why error) {
+		conn.SetDependencyError(events.RoleGenerator, fmt.Sprintf("playbook %q", b), why)
+	}
+	windows := window.New(conn.NATS(), conn.JetStream())
+	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
+	cb := &ContextBuilder{
+		conn: conn, playbooks: newPlaybookCache(store, embeddings, timeouts.retry), windows: windows,
+		embeddings: embeddings, cfg: cfg, timeouts: timeouts,
+	}
+	if cfg.Recall != RecallNone {
+		cb.memory = newMemory(conn, embeddings, cfg.Recall, cfg.RecallMemory, timeouts.retry)
+	}
+	return cb
+}
+
+// WaitLoaded waits until the stored executions can be recalled, at most for timeout.
+func (cb *ContextBuilder) WaitLoaded(ctx context.Context, timeout time.Duration) {
+	if cb.memory == nil {
+		return
+	}
+	cb.memory.start()
+	select {
+	case <-cb.memory.loaded:
+	case <-ctx.Done():
+	case <-time.After(timeout):
+	}
+}
+
+// Close stops all followers and background goroutines.
+func (cb *ContextBuilder) Close() {
+	if cb.memory != nil {
+		cb.memory.close()
+	}
+	cb.playbooks.close()
+}
+
+// contextRequest describes the context to build.
+type contextRequest struct {
+	book                          playbook.Book
+	session                       string
+	execution                     events.ID // excluded from its own context; empty if unknown
+	turn                          int       // in the session, from 1; 0 selects the next turn
+	query, taskContext            string
+	instructions, instructionsRef string
+	taskType                      string
+	runningSteps                  []events.Step
+	rounds                        []events.PreviousRound // earlier rounds of this task
+	pinnedVersion                 *uint64
+	minVersion                    uint64
+	limits                        assembly.Limits
+	explain                       bool
+	// armKey returns the key that determines the experiment arms in a turn. The same key gives the same arms. Nil
+	// disables experiments.
+	armKey func(turn int) string
+}
+
+// builtContext is an assembled context.
+type builtContext struct {
+	*assembly.Context
+	version  uint64
+	stale    bool
+	turn     int
+	inWindow bool // the window of the session already contains this execution
+}
+
+func (bc *builtContext) shownBullets() []events.ShownBullet {
+	all := make([]events.ShownBullet, 0, len(bc.Bullets))
+	for _, b := range bc.Bullets {
+		all = append(all, events.ShownBullet{ID: b.ID, Content: b.Content})
+	}
+	return all
+}
+
+// warnings lists the inputs that were unavailable.
+type warnings []string
+
+func (w *warnings) add(format string, args ...any) { *w = append(*w, fmt.Sprintf(format, args...)) }
+
+// build assembles a context. An input that is not available in time is omitted and listed in the manifest. It returns
+// an error only if the playbook cannot be read or the limit has no room for the query.
+func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*builtContext, error) {
+	started := time.Now()
+	in := assembly.Input{
+		Now: time.Now().UTC(), System: req.instructions, SystemRef: req.instructionsRef,
+		Query: req.query, TaskContext: req.taskContext, Task: req.taskType, Running: req.runningSteps, Rounds: req.rounds, Explain: req.explain,
+	}
+	out := &builtContext{turn: req.turn}
+	warns := new(warnings)
+	query := cb.fetchOptional(ctx, req, &in, out, warns)
+
+	b, err := cb.playbooks.get(ctx, req.book, req.pinnedVersion)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case req.pinnedVersion != nil:
+		// A pinned version is a measurement. Its prompt must not depend on the progress of the embeddings or on the
+		// time. An interrupted run then continues with the same prompts.
+		in.TimeIndependent = true
+		b.index.waitEmbedded(ctx, query, cb.timeouts.optional)
+	case req.minVersion > 0:
+		if out.stale, err = b.waitVersion(ctx, req.minVersion, cb.timeouts.version); err != nil {
+			return nil, err
+		}
+		if out.stale {
+			warns.add("playbook: version %d requested, but not available within %s", req.minVersion, cb.timeouts.version)
+		}
+	}
+	err = b.withIndex(func(ix *playbookIndex) error {
+		out.version, in.Index = ix.version, ix.bullets
+		in.Relevance = ix.relevance(query, warns)
+		if req.armKey != nil {
+			in.Experiments = &selection.Trials{
+				Applicability: ix.applicability(req.query + "\n" + req.taskContext), Book: req.book, Task: req.armKey(out.turn),
+			}
+		}
+		in.Degraded = *warns
+		assembling := time.Now()
+		out.Context, err = assembly.Assemble(in, req.limits)
+		cb.cfg.Meter.Assembled(time.Since(assembling))
+		return err
+	})
+	if err == nil {
+		cb.cfg.Meter.ContextBuilt(time.Since(started))
+	}
+	return out, err
+}
+
+// fetchOptional reads the inputs that a context can omit: session, reflections, query vector and recalled executions.
+func (cb *ContextBuilder) fetchOptional(
+	ctx context.Context, req *contextRequest, in *assembly.Input, out *builtContext, warns *warnings,
+) *queryEmbedding {
+	limited, cancel := cb.withOptionalTimeout(ctx)
+	defer cancel()
+	var (
+		fetching                             sync.WaitGroup
+		p                                    sessionHistory
+		query                                *queryEmbedding
+		sessionWarns, notesWarns, embedWarns warnings
+	)
+	fetching.Go(func() { p = cb.readSession(limited, req, &sessionWarns) })
+	fetching.Go(func() { in.Notes = cb.recentNotes(limited, req, &notesWarns) })
+	fetching.Go(func() { query = cb.embeddings.embedQuery(limited, req.query, &embedWarns) })
+	fetching.Wait()
+	*warns = slices.Concat(sessionWarns, notesWarns, embedWarns)
+	cb.addRecords(limited, req, &p, warns)
+
+	in.Window, in.Marks, in.Summary, in.Similar = p.window, p.marks, p.summary, query.similarity
+	out.inWindow = p.inWindow
+	if out.turn == 0 {
+		out.turn = p.turn
+	}
+	out.turn = max(out.turn, 1)
+	if req.pinnedVersion == nil && cb.memory != nil && cb.memory.appliesTo(req) {
+		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first
+		defer cancel()
+		recalling := time.Now()
+		in.Recalled = cb.memory.search(limited, req, p, query, warns)
+		cb.cfg.Meter.Recalled(time.Since(recalling))
+	}
+	return query
+}
+
+// recentNotes returns the reflections to show. A pinned context shows none, because they change over time.
+func (cb *ContextBuilder) recentNotes(ctx context.Context, req *contextRequest, warns *warnings) []*events.Note {
+	if req.pinnedVersion != nil || req.limits.Reflections <= 0 {
+		return nil
+	}
+	read := func() ([]*events.Note, int, error) {
+		return cb.windows.Notes(ctx, req.book, req.session, req.limits.Reflections)
+	}
+	var notes []*events.Note
+	var damaged int
+	var err error
+	if req.session == "" {
+		notes, damaged, err = cb.notesCache.get(ctx, notesKey{req.book, req.limits.Reflections}, cb.timeouts.notesAge, read)
+	} else {
+		notes, damaged, err = read()
+	}
+	if err != nil {
+		warns.add("reflections: %s", shortError(ctx, err))
+	}
+	if damaged > 0 {
+		warns.add("reflections: %d invalid entries", damaged)
+	}
+	return notes
+}
+
+// withOptionalTimeout returns a context with the timeout for optional inputs.
+func (cb *ContextBuilder) withOptionalTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, cb.timeouts.optional, &timeoutError{cb.timeouts.optional})
+}
+
+// timeoutError is the cause of a context that ended by the timeout for optional inputs.
+type timeoutError struct{ after time.Duration }
+
+func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
+
+// shortError returns the error in one short line for a manifest. For a timeout of ours it returns the timeout.
+func shortError(ctx context.Context, err error) string {
+	if slow := (*timeoutError)(nil); errors.As(context.Cause(ctx), &slow) {
+		return slow.Error()
+	}
+	return events.TruncateBytes(strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "\uFFFD")), " "), 200)
+}
+
+// citedBullets returns the cited ids that were shown, without duplicates.
+func citedBullets(ids []playbook.BulletID, shown []events.ShownBullet) []playbook.BulletID {
+	var known []playbook.BulletID
+	for _, id := range ids {
+		wasShown := slices.ContainsFunc(shown, func(b events.ShownBullet) bool { return b.ID == id })
+		if wasShown && !slices.Contains(known, id) {
+			known = append(known, id)
+		}
+	}
+	return known
+}

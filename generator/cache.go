@@ -1,0 +1,194 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"debrief/events/deltalog"
+	"debrief/playbook"
+)
+
+// playbookCache holds the playbooks of recent tasks. It follows the newest versions and keeps pinned old versions.
+type playbookCache struct {
+	store      *deltalog.Store
+	embeddings *embeddingCache
+	retry      time.Duration // delay before the next call after an embedder error
+
+	ctx     context.Context // of all followers
+	stop    context.CancelFunc
+	running sync.WaitGroup // one goroutine for each entry
+
+	mu      sync.Mutex
+	entries map[playbookKey]*cachedPlaybook
+}
+
+// playbookKey identifies an entry: the followed playbook, or one pinned version of it.
+type playbookKey struct {
+	book    playbook.Book
+	pinned  bool
+	version uint64
+}
+
+// Limits of the cache. Beyond them the least recently used entry is evicted.
+const (
+	maxPlaybooks = 128
+	maxPinned    = 32
+)
+
+// cachedPlaybook is one playbook with its index. A pinned one has no follower.
+type cachedPlaybook struct {
+	index *playbookIndex
+	stop  context.CancelFunc
+
+	lastUsed time.Time // guarded by playbookCache.mu
+
+	ready    chan struct{}      // closed when loading has succeeded or failed
+	follower *deltalog.Follower // follower and err are valid after ready
+	err      error
+}
+
+func newPlaybookCache(store *deltalog.Store, embeddings *embeddingCache, retry time.Duration) *playbookCache {
+	ctx, stop := context.WithCancel(context.Background())
+	return &playbookCache{
+		store: store, embeddings: embeddings, retry: retry, ctx: ctx, stop: stop,
+		entries: make(map[playbookKey]*cachedPlaybook),
+	}
+}
+
+func (c *playbookCache) close() {
+	c.mu.Lock() // no entry starts after this
+	c.stop()
+	c.mu.Unlock()
+	c.running.Wait()
+}
+
+// get returns a playbook at the newest version, or at the pinned version. It waits until the playbook is loaded.
+func (c *playbookCache) get(ctx context.Context, name playbook.Book, version *uint64) (*cachedPlaybook, error) {
+	key := playbookKey{book: name}
+	if version != nil {
+		key.pinned, key.version = true, *version
+	}
+	entry, err := c.getOrAdd(key)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-entry.ready:
+		return entry, entry.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+var errClosed = errors.New("context builder: closed")
+
+// getOrAdd returns the entry of a key. It starts loading a new entry.
+func (c *playbookCache) getOrAdd(key playbookKey) (*cachedPlaybook, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return nil, errClosed
+	}
+	entry := c.entries[key]
+	if entry == nil {
+		c.evict(key.pinned)
+		ctx, stop := context.WithCancel(c.ctx)
+		entry = &cachedPlaybook{index: newPlaybookIndex(c.embeddings, c.retry), stop: stop, ready: make(chan struct{})}
+		c.entries[key] = entry
+		c.running.Go(func() { c.follow(ctx, entry, key) })
+	}
+	entry.lastUsed = time.Now()
+	return entry, nil
+}
+
+// evict removes the least recently used entries while the cache is full. It counts followed and pinned entries
+// separately. A caller that holds an evicted index can still use it. Entries that are being loaded stay; otherwise
+// concurrent callers could evict each other forever.
+func (c *playbookCache) evict(pinned bool) {
+	limit, n := maxPlaybooks, 0
+	if pinned {
+		limit = maxPinned
+	}
+	var open []playbookKey
+	for key, entry := range c.entries {
+		if key.pinned != pinned {
+			continue
+		}
+		n++
+		select {
+		case <-entry.ready:
+			open = append(open, key)
+		default:
+		}
+	}
+	if n < limit {
+		return
+	}
+	slices.SortFunc(open, func(a, b playbookKey) int { return c.entries[a].lastUsed.Compare(c.entries[b].lastUsed) })
+	for _, key := range open[:min(len(open), n-limit+1)] {
+		c.entries[key].stop()
+		delete(c.entries, key)
+	}
+}
+
+// follow loads a playbook and keeps it up to date until ctx ends. On an error it removes the entry, so that the next
+// caller tries again.
+func (c *playbookCache) follow(ctx context.Context, entry *cachedPlaybook, key playbookKey) {
+	defer entry.stop()
+	stopped := func() {}
+	if key.pinned {
+		state, err := c.store.PlaybookAt(ctx, key.book, key.version)
+		if entry.err = err; err == nil {
+			entry.index.update(state)
+		}
+	} else {
+		entry.follower, stopped, entry.err = c.store.Follow(ctx, key.book)
+	}
+	if entry.err != nil {
+		if ctx.Err() != nil {
+			entry.err = errClosed
+		}
+		c.mu.Lock()
+		if c.entries[key] == entry {
+			delete(c.entries, key)
+		}
+		c.mu.Unlock()
+		close(entry.ready)
+		return
+	}
+	close(entry.ready)
+	entry.index.queue.run(ctx)
+	stopped()
+}
+
+// waitVersion waits at most timeout for a version. It reports stale if the version is not available by then.
+func (p *cachedPlaybook) waitVersion(ctx context.Context, version uint64, timeout time.Duration) (stale bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if p.follower.Wait(limited, version) == nil {
+		return false, nil
+	}
+	return true, ctx.Err()
+}
+
+// withIndex calls fn with the index of the newest version. The index does not change during the call.
+func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
+	ix := p.index
+	ix.mu.RLock()
+	if p.follower != nil && ix.version != p.follower.Version() {
+		ix.mu.RUnlock()
+		ix.mu.Lock()
+		p.follower.Read(func(state *playbook.Playbook, _ []byte) {
+			if state.Version() != ix.version { // otherwise another caller has updated it
+				ix.update(state)
+			}
+		})
+		ix.mu.Unlock()
+		ix.mu.RLock() // a still newer version is left to the next call
+	}
+	defer ix.mu.RUnlock()
+	return fn(ix)
+}

@@ -1,0 +1,467 @@
+// Package assembly assembles the context of a model: instructions, bullets, recent reflections, the last turns of the
+// session, recalled executions and the query. Assemble is a pure function of the inputs and limits. It returns chat
+// messages and a manifest, which lists included and omitted parts with reasons.
+//
+// Invariants for every input:
+//
+//   - The context never exceeds its limit, as estimated by chat.Tokens. Shortened text contains a mark.
+//   - The instructions and the query are always included. Pinned bullets and marked turns are included if they
+//     fit; otherwise the manifest contains a warning.
+//   - The messages are a valid chat: the instructions, then turns that begin with a user message, tool calls
+//     followed by their results, the query, and the steps since the query.
+//   - Text from other sources (reflections, records, recalled executions) is quoted, and the quotation is escaped.
+//
+// Render returns the same messages for the same manifest and the same texts. It is used to show and verify the
+// context of a past execution.
+package assembly
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator/prompt/records"
+	"debrief/generator/prompt/selection"
+	"debrief/playbook"
+)
+
+// Version is the version of the assembly rules. Another version may render other messages from the same manifest.
+const Version = "a1"
+
+// Input contains the sources of a context.
+type Input struct {
+	Now time.Time
+	// System are the instructions. SystemRef refers to instructions that are stored elsewhere; if it is empty, the
+	// manifest contains the text.
+	System, SystemRef  string
+	Query, TaskContext string                 // the question and the context of the task
+	Task               string                 // general, research, coding, debugging or analysis; empty detects it
+	Rounds             []events.PreviousRound // earlier rounds of the task, oldest first
+
+	Index           *selection.Index
+	TimeIndependent bool                                  // select bullets independently of the current time
+	Relevance       iter.Seq2[playbook.BulletID, float64] // relevance of bullets to the query, 0 to 1
+	// Experiments describes the experiments on bullets; nil runs none.
+	Experiments *selection.Trials
+
+	Notes    []*events.Note             // of the playbook and the session, newest last
+	Window   []*events.Interaction      // of the session, oldest first
+	Marks    []events.MarkedInteraction // turns of the session marked by users
+	Running  []events.Step              // steps since the query
+	Recalled []*events.Interaction      // best first
+	// Summary is a model's summary of older turns; nil before the first one. Turns after it are summarised by
+	// excerpts.
+	Summary *events.Summary
+	// Similar returns the similarity of a text to the query, 0 to 1. Nil disables it.
+	Similar func(text string) float64
+	// Explain requests the scores of bullets.
+	Explain  bool
+	Degraded []string // inputs that were unavailable
+}
+
+// Context is an assembled context.
+type Context struct {
+	Messages []chat.Message
+	Manifest events.Manifest
+	Bullets  []*playbook.Bullet // the bullets in the prompt
+	Scores   []events.BulletScore
+}
+
+// Assemble builds a context. Its only error is *LimitError.
+func Assemble(in Input, l Limits) (*Context, error) {
+	a := &assembler{in: in, limits: l.WithDefaults(), sources: Sources{
+		System: in.System, Query: in.Query, TaskContext: in.TaskContext, Rounds: in.Rounds, Running: in.Running, Interactions: map[string]*events.Interaction{},
+		Notes: map[string]*events.Note{}, cache: newTextCache(),
+	}}
+	a.manifest = events.Manifest{
+		Assembly: Version, Limit: a.limits.Total, Texts: string(a.limits.Texts), At: in.Now, Warnings: append([]string(nil), in.Degraded...),
+	}
+	if err := a.addRequired(); err != nil {
+		return nil, err
+	}
+	a.setConversationBudget()
+	a.scaleBudgets()
+	a.addBullets()
+	a.addReflections()
+	a.addTurns()
+	a.addHistory()
+	return a.finish(), nil
+}
+
+// assembler holds the state of one assembly. The field remaining is the number of tokens left.
+type assembler struct {
+	in        Input
+	limits    Limits
+	sources   Sources
+	manifest  events.Manifest
+	remaining int
+
+	system, taskContext, query events.Part
+	recovery                   *events.Part
+	selection                  selection.Selection
+	bulletParts                []events.Part   // includes the withheld bullets
+	withheld                   map[string]bool // by part reference
+	reflectionParts            []events.Part
+	before, after              []events.Part // before and after the query
+	recalledParts, recordParts []events.Part
+	roundParts                 []events.Part // newest first
+	summary                    *events.Part
+
+	earlierTurns, currentTurns []turn // before the query and since
+	reflectionBudget           int
+	historyBudget              int      // tokens left by the window
+	hidden                     []*piece // pieces outside the window
+	hasQuotes                  bool     // the overhead of quotations is reserved
+}
+
+// messageOverhead is the number of tokens of a message besides its text, including rounding.
+const messageOverhead = 8
+
+func (a *assembler) spend(tokens int) { a.remaining -= tokens }
+
+func (a *assembler) warn(format string, args ...any) {
+	a.manifest.Warnings = append(a.manifest.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (a *assembler) omit(kind events.PartKind, why string, tokens int, ref string) {
+	for i := range a.manifest.Omitted {
+		if o := &a.manifest.Omitted[i]; o.Kind == kind && o.Why == why {
+			o.Count++
+			o.Tokens += tokens
+			if len(o.Refs) < maxRefs {
+				o.Refs = append(o.Refs, ref)
+			}
+			return
+		}
+	}
+	a.manifest.Omitted = append(a.manifest.Omitted, events.Omission{Kind: kind, Why: why, Count: 1, Tokens: tokens, Refs: []string{ref}})
+}
+
+const maxRefs = 10
+
+// Reasons to omit or include a part.
+const (
+	whyNoRoom   = "no room"
+	whyOld      = "older than the window"
+	whyPinned   = "pinned"
+	whyStarred  = "starred"
+	whyReferred = "the query refers to it"
+	whyNewest   = "newest"
+)
+
+// addRequired adds the instructions, the query, its context, earlier rounds and the recovery text.
+func (a *assembler) addRequired() error {
+	in := &a.in
+	a.system = events.Part{Kind: events.PartSystem, Ref: in.SystemRef, Tokens: chat.Tokens(systemText(in.System, nil)) + messageOverhead}
+	if in.SystemRef == "" {
+		a.system.Text = in.System
+	}
+	query := strings.TrimSpace(clean(in.Query))
+	a.query = events.Part{Kind: events.PartQuery}
+	room := a.limits.Total - a.system.Tokens - chat.Tokens("# Task\n\n\n") - messageOverhead
+	a.query.Keep, a.query.Tokens = fitText(query, room)
+	if a.query.Tokens > room {
+		return &LimitError{a.limits.Total, a.limits.Total - room + a.query.Tokens}
+	}
+	if a.query.Keep > 0 {
+		a.warn("query: shortened from %d to %d tokens to fit the limit", chat.Tokens(query), a.query.Tokens)
+	}
+	a.remaining = room - a.query.Tokens
+
+	if about := strings.TrimSpace(clean(in.TaskContext)); about != "" {
+		a.taskContext = events.Part{Kind: events.PartContext}
+		// A quarter of the remaining tokens is reserved for bullets and other learned parts.
+		room := a.remaining - a.remaining/4 - chat.Tokens("# Context\n\n\n\n")
+		a.taskContext.Keep, a.taskContext.Tokens = fitText(about, room)
+		switch {
+		case a.taskContext.Tokens > room:
+			a.warn("context: omitted, no room within the limit")
+			a.omit(events.PartContext, whyNoRoom, chat.Tokens(about), "")
+			a.taskContext = events.Part{}
+		default:
+			if a.taskContext.Keep > 0 {
+				a.warn("context: shortened from %d to %d tokens to fit the limit", chat.Tokens(about), a.taskContext.Tokens)
+			}
+			a.spend(a.taskContext.Tokens + chat.Tokens("# Context\n\n\n\n"))
+		}
+	}
+	a.addRounds()
+	if r, stuck := records.Stuck(in.Running); stuck {
+		text := events.TruncateBytes(r.Text, 3*recoveryTokens)
+		p := events.Part{Kind: events.PartRecovery, Text: text, Why: r.Reason, Tokens: chat.Tokens(recoveryText(text)) + messageOverhead}
+		if p.Tokens <= a.remaining {
+			a.recovery = &p
+			a.spend(p.Tokens)
+		} else {
+			a.omit(events.PartRecovery, whyNoRoom, p.Tokens, "")
+		}
+	}
+	return nil
+}
+
+// addRounds quotes the last rounds of the task, newest first. They may use half of the remaining tokens.
+func (a *assembler) addRounds() {
+	budget := a.remaining / 2
+	for n := len(a.in.Rounds); n > 0; n-- {
+		t := &a.in.Rounds[n-1]
+		p := events.Part{Kind: events.PartPreviousRound, Ref: strconv.Itoa(n), Tokens: chat.Tokens(roundText(n, t)) + 1}
+		if len(a.roundParts) == maxRounds || !a.reserveQuote(p.Tokens, len(a.roundParts) == 0, &budget) {
+			a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
+			continue
+		}
+		a.roundParts = append(a.roundParts, p)
+	}
+}
+
+// maxRounds is the maximum number of earlier rounds in a prompt.
+const maxRounds = 3
+
+// fitText returns how many bytes of a text fit into tokens, 0 for the whole text, and their cost. If even the
+// shortest text is too long, cost exceeds tokens.
+func fitText(text string, tokens int) (keep, cost int) {
+	if cost = chat.Tokens(text); cost <= tokens {
+		return 0, cost
+	}
+	for keep = max(chat.PrefixLen(text, tokens), minShownBytes); ; keep -= keep / 8 {
+		if cost = chat.Tokens(shorten(text, keep)); cost <= tokens || keep <= minShownBytes {
+			return keep, cost
+		}
+	}
+}
+
+// scaleBudgets reduces the budgets in proportion if their sum exceeds the remaining tokens.
+func (a *assembler) scaleBudgets() {
+	a.reflectionBudget = noteTokens
+	wanted := a.limits.Bullets + a.reflectionBudget + a.manifest.Conversation
+	if a.remaining >= wanted {
+		return
+	}
+	rest := max(a.remaining, 0)
+	a.limits.Bullets = a.limits.Bullets * rest / wanted
+	a.reflectionBudget = a.reflectionBudget * rest / wanted
+	a.manifest.Conversation = a.manifest.Conversation * rest / wanted
+}
+
+func (a *assembler) addBullets() {
+	if a.in.Index == nil {
+		return
+	}
+	selectBullets := func(tokens int) {
+		a.selection = a.in.Index.Select(selection.Options{
+			Now: a.in.Now, Still: a.in.TimeIndependent, Tokens: tokens, Most: a.limits.MaxBullets, Weights: a.limits.Weights, Relevance: a.in.Relevance,
+			Trials: a.in.Experiments, Explain: a.in.Explain,
+		})
+	}
+	selectBullets(min(a.limits.Bullets, a.remaining))
+	if countPinnedOmitted(a.selection.Left) > 0 && a.remaining > a.limits.Bullets {
+		selectBullets(a.remaining) // pinned bullets have priority over turns and history
+	}
+	if n := countPinnedOmitted(a.selection.Left); n > 0 {
+		a.warn("bullets: %d pinned bullets omitted, no room within the limit", n)
+	}
+	a.bulletParts = a.selection.Parts
+	for _, t := range a.selection.Trials {
+		if t.Arm == playbook.ArmWithheld {
+			if a.withheld == nil {
+				a.withheld = make(map[string]bool)
+			}
+			a.withheld[string(t.Bullet)] = true
+		}
+	}
+	a.manifest.Omitted = append(a.manifest.Omitted, a.selection.Left...)
+	if len(a.selection.Bullets) > 0 {
+		a.spend(max(chat.Tokens(systemText(a.in.System, a.selection.Bullets))+messageOverhead-a.system.Tokens, 0))
+	}
+	byID := make(map[playbook.BulletID]*playbook.Bullet, len(a.selection.Bullets))
+	for _, b := range a.selection.Bullets {
+		byID[b.ID] = b
+	}
+	a.sources.Bullet = func(id playbook.BulletID) *playbook.Bullet { return byID[id] }
+}
+
+func countPinnedOmitted(omitted []events.Omission) int {
+	n := 0
+	for _, o := range omitted {
+		if o.Why == selection.PinnedNoRoom {
+			n += o.Count
+		}
+	}
+	return n
+}
+
+// reserveQuote reserves tokens for one quoted line. first is true for the first line of a quotation. It reports
+// whether there is room.
+func (a *assembler) reserveQuote(tokens int, first bool, budget *int) bool {
+	if first {
+		tokens += quoteOverhead
+	}
+	if !a.hasQuotes {
+		tokens += backgroundOverhead
+	}
+	if tokens > a.remaining || budget != nil && tokens > *budget {
+		return false
+	}
+	a.hasQuotes = true
+	a.spend(tokens)
+	if budget != nil {
+		*budget -= tokens
+	}
+	return true
+}
+
+// Tokens of a quotation besides its text.
+var (
+	quoteOverhead      = chat.Tokens(chat.Quote([]chat.Quotation{{Name: quoteRecalled, Text: "-"}})) + messageOverhead
+	backgroundOverhead = chat.Tokens(background) + messageOverhead
+)
+
+func (a *assembler) addReflections() {
+	budget := a.reflectionBudget
+	last := len(a.in.Notes)
+	for i := last - 1; i >= 0 && a.limits.Reflections > 0; i-- {
+		n := a.in.Notes[i]
+		p := events.Part{Kind: events.PartReflection, Ref: string(n.Reflection), Tokens: chat.Tokens(reflectionText(n)) + 1}
+		if !a.reserveQuote(p.Tokens, len(a.reflectionParts) == 0, &budget) {
+			a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
+			continue
+		}
+		a.sources.Notes[p.Ref] = n
+		a.reflectionParts = append([]events.Part{p}, a.reflectionParts...)
+	}
+}
+
+// finish orders and renders the parts. The parts were counted one by one, but together they can cost a few tokens
+// more. It drops the least important parts until the whole fits the limit. Withheld bullets count as if they were
+// shown, so that the other parts do not depend on the experiment arm.
+func (a *assembler) finish() *Context {
+	for {
+		a.manifest.Parts = a.parts()
+		messages, _ := Render(&a.manifest, a.sources)
+		a.manifest.Tokens = 0
+		for i := range messages {
+			a.manifest.Tokens += messages[i].Tokens()
+		}
+		fitted, shown := a.fittedBullets()
+		withheldTokens := 0
+		if len(shown) < len(fitted) {
+			withheldTokens = max(chat.Tokens(systemText(a.in.System, fitted))-chat.Tokens(systemText(a.in.System, shown)), 0)
+		}
+		if a.manifest.Tokens+withheldTokens <= a.manifest.Limit || !a.dropLeastImportant() {
+			for _, t := range a.selection.Trials {
+				if slices.ContainsFunc(fitted, func(b *playbook.Bullet) bool { return b.ID == t.Bullet }) {
+					a.manifest.Exposures = append(a.manifest.Exposures, t)
+				}
+			}
+			return &Context{Messages: messages, Manifest: a.manifest, Bullets: shown, Scores: a.selection.Scores}
+		}
+	}
+}
+
+// fittedBullets returns the bullets within the limit, and those of them that are shown.
+func (a *assembler) fittedBullets() (fitted, shown []*playbook.Bullet) {
+	fitted = a.selection.Bullets[:len(a.bulletParts)]
+	if len(a.withheld) == 0 {
+		return fitted, fitted
+	}
+	for _, b := range fitted {
+		if !a.withheld[string(b.ID)] {
+			shown = append(shown, b)
+		}
+	}
+	return fitted, shown
+}
+
+func (a *assembler) parts() []events.Part {
+	n := len(a.bulletParts) + len(a.before) + len(a.recalledParts) + len(a.reflectionParts) + len(a.recordParts) + len(a.after)
+	all := make([]events.Part, 0, 8+n)
+	all = append(all, a.system)
+	for _, p := range a.bulletParts {
+		if !a.withheld[p.Ref] {
+			all = append(all, p)
+		}
+	}
+	all = append(all, a.before...)
+	if a.summary != nil {
+		all = append(all, *a.summary)
+	}
+	all = append(all, a.recalledParts...)
+	all = append(all, a.reflectionParts...)
+	all = append(all, a.recordParts...)
+	for _, p := range slices.Backward(a.roundParts) {
+		all = append(all, p)
+	}
+	if a.taskContext.Kind != "" {
+		all = append(all, a.taskContext)
+	}
+	all = append(all, a.query)
+	all = append(all, a.after...)
+	if a.recovery != nil {
+		all = append(all, *a.recovery)
+	}
+	return all
+}
+
+// dropLeastImportant drops one part. It returns false if only required parts are left.
+func (a *assembler) dropLeastImportant() bool {
+	drop := func(list *[]events.Part) bool {
+		n := len(*list)
+		if n == 0 {
+			return false
+		}
+		p := (*list)[n-1]
+		*list = (*list)[:n-1]
+		if p.Kind == events.PartBullet && a.withheld[p.Ref] {
+			return true // listed as withheld already
+		}
+		a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
+		return true
+	}
+	if drop(&a.recalledParts) || drop(&a.recordParts) {
+		return true
+	}
+	switch {
+	case a.summary != nil:
+		a.summary = nil
+	case drop(&a.reflectionParts), a.dropOldest(), drop(&a.bulletParts):
+	case a.recovery != nil:
+		a.recovery = nil
+	case drop(&a.roundParts):
+	case a.taskContext.Kind != "":
+		a.taskContext = events.Part{}
+		a.warn("context: omitted, no room within the limit")
+	case len(a.after) > 0:
+		a.after = nil
+	default:
+		query := strings.TrimSpace(clean(a.in.Query))
+		keep := a.query.Keep
+		if keep == 0 {
+			keep = len(query)
+		}
+		if keep <= minShownBytes {
+			return false
+		}
+		a.query.Keep = max(keep-keep/8-1, minShownBytes)
+	}
+	return true
+}
+
+// dropOldest drops the oldest earlier turn as a whole.
+func (a *assembler) dropOldest() bool {
+	if len(a.before) == 0 {
+		return false
+	}
+	n := 1
+	for n < len(a.before) && a.before[n].Kind != events.PartUser {
+		n++
+	}
+	for _, p := range a.before[:n] {
+		a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
+	}
+	a.before = a.before[n:]
+	return true
+}

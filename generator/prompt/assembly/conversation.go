@@ -1,0 +1,399 @@
+package assembly
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator/prompt/records"
+	"debrief/generator/prompt/sliding"
+)
+
+// turn is a user message and the work it causes, up to the next user message. The turn of the query has no first
+// piece, because its user message is the query.
+type turn struct {
+	pieces     []piece
+	mark       events.Mark
+	reason     string // why an older turn is shown
+	shown      bool
+	nearWindow bool // directly before the shown turns
+}
+
+func splitTurns(all []piece) []turn {
+	var turns []turn
+	begin := 0
+	for i := range all {
+		if i+1 == len(all) || all[i+1].kind == events.PartUser {
+			turns = append(turns, turn{pieces: all[begin : i+1]})
+			begin = i + 1
+		}
+	}
+	return turns
+}
+
+// findEarlierTurns returns the turns before the query, oldest first: those of the window and the marked ones. Each
+// interaction occurs once.
+func (a *assembler) findEarlierTurns() []turn {
+	type entry struct {
+		*events.Interaction
+		mark events.Mark
+	}
+	var list []entry
+	position := make(map[events.ID]int)
+	for _, i := range a.in.Window {
+		if _, duplicate := position[i.ID]; !duplicate {
+			position[i.ID] = len(list)
+			list = append(list, entry{Interaction: i})
+		}
+	}
+	for k := range a.in.Marks {
+		m := &a.in.Marks[k]
+		if at, found := position[m.Interaction.ID]; found {
+			list[at].mark = m.Mark
+		} else {
+			position[m.Interaction.ID] = len(list)
+			list = append(list, entry{&m.Interaction, m.Mark})
+		}
+	}
+	slices.SortStableFunc(list, func(x, y entry) int {
+		return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At), cmp.Compare(x.ID, y.ID))
+	})
+	var turns []turn
+	for _, e := range list {
+		h := string(e.Execution)
+		a.sources.Interactions[h] = e.Interaction
+		a.sources.cache.pieces[h] = pieces(e.Interaction)
+		for _, t := range splitTurns(a.sources.cache.pieces[h]) {
+			t.mark = e.mark
+			turns = append(turns, t)
+		}
+	}
+	return turns
+}
+
+// setConversationBudget adapts the configured tokens of the conversation to its topic and style.
+func (a *assembler) setConversationBudget() {
+	a.earlierTurns = a.findEarlierTurns()
+	a.sources.cache.pieces[""] = runningPieces(a.in.Running, a.in.Now)
+	a.currentTurns = splitTurns(a.sources.cache.pieces[""])
+	a.currentTurns[0].pieces = a.currentTurns[0].pieces[1:] // without the query itself
+	var recent []string
+	for _, turns := range [][]turn{a.currentTurns, a.earlierTurns} { // newest first
+		for _, t := range slices.Backward(turns) {
+			for i := len(t.pieces) - 1; i >= 0 && len(recent) < budgetTexts; i-- {
+				recent = append(recent, events.TruncateBytes(t.pieces[i].gist(), previewBytes))
+			}
+		}
+	}
+	slices.Reverse(recent)
+	recent = append(recent, a.in.Query)
+	state := sliding.DetectTask(recent)
+	in := sliding.BudgetInput{Base: a.limits.Conversation, Recent: recent, Task: cmp.Or(sliding.Task(a.in.Task), state)}
+	for _, i := range a.in.Window {
+		in.Previous = cmp.Or(i.Budget, in.Previous)
+	}
+	a.manifest.State = string(state)
+	a.manifest.Conversation, a.manifest.BudgetReason = sliding.Budget(in)
+}
+
+// gist returns the text of a piece for scores, budgets and summaries.
+func (p *piece) gist() string {
+	if p.step == nil {
+		return p.text
+	}
+	if p.gistText == "" {
+		p.gistText = p.text
+		for _, c := range p.step.Calls {
+			p.gistText += "\n" + c.Tool + " " + events.TruncateBytes(c.Arguments, toolTextBytes) + "\n" + events.TruncateBytes(c.Output, toolTextBytes)
+		}
+	}
+	return p.gistText
+}
+
+// Limits of the texts that are analysed. Analysis is most of the cost of an assembly.
+const (
+	toolTextBytes   = 1000 // bytes of each tool argument and output
+	previewBytes    = 600  // bytes of a text for budgets, references and excerpts
+	similarityBytes = 300  // bytes of a text that is compared with the query
+	budgetTexts     = 9    // texts for a budget, besides the query
+	maxExcerptTexts = 8    // texts for excerpts
+	maxRecordSteps  = 16   // steps for record lines
+)
+
+// windowSize returns the number of earlier turns to show.
+func (a *assembler) windowSize() int {
+	switch a.limits.Window {
+	case AllTurns:
+		return 1 << 20
+	case AdaptiveTurns:
+		return sliding.TurnCount(a.in.Query)
+	}
+	return int(a.limits.Window)
+}
+
+// selectTurns marks the turns to show: the last ones, those marked by users, and the one that the query refers to.
+func (a *assembler) selectTurns() {
+	n := a.windowSize()
+	a.manifest.Window = n
+	if a.limits.Window == AllTurns {
+		a.manifest.Window = int(AllTurns)
+	}
+	var before []*turn // without the current one
+	for i := range a.earlierTurns {
+		before = append(before, &a.earlierTurns[i])
+	}
+	for i := range a.currentTurns {
+		before = append(before, &a.currentTurns[i])
+	}
+	current := before[len(before)-1]
+	before = before[:len(before)-1]
+	current.shown = true
+	for i, t := range before {
+		switch {
+		case t.mark == events.Star:
+			t.shown, t.reason = true, whyStarred
+		case t.mark == events.Pin:
+			t.shown, t.reason = true, whyPinned
+		default:
+			t.shown = i >= len(before)-n
+			t.nearWindow = i >= len(before)-2*n
+		}
+	}
+	text := func(i int) string {
+		gists := make([]string, len(before[i].pieces))
+		for k := range gists {
+			gists[k] = events.TruncateBytes(before[i].pieces[k].gist(), previewBytes)
+		}
+		return strings.Join(gists, "\n")
+	}
+	if i := sliding.FindReferenced(a.in.Query, len(before), text); i >= 0 && !before[i].shown {
+		before[i].shown, before[i].reason = true, whyReferred
+	}
+}
+
+// addTurns fits the earlier turns and the steps since the query into their budget.
+func (a *assembler) addTurns() {
+	a.selectTurns()
+	conversation := min(a.manifest.Conversation, a.remaining)
+	items, candidates := a.conversationItems(conversation)
+	wanted, history := 0, a.estimateHistory()
+	for i := range items {
+		wanted += items[i].Tokens
+	}
+	windowBudget := conversation
+	switch { // one half each; unused tokens go to the other half
+	case wanted+history <= conversation:
+	case wanted <= conversation/2:
+	case history <= conversation/2:
+		windowBudget = conversation - history
+	default:
+		windowBudget = conversation / 2
+	}
+	if a.in.Similar != nil && (wanted > windowBudget || len(items) > a.limits.Items) {
+		for i := range items {
+			items[i].Semantic = a.in.Similar(events.TruncateBytes(items[i].Text, similarityBytes))
+		}
+	}
+	fitted := sliding.Fit(items, a.in.Now, sliding.Limits{Tokens: windowBudget, Items: a.limits.Items})
+	a.historyBudget = conversation - fitted.Tokens
+	a.spend(fitted.Tokens)
+	for _, i := range slices.Sorted(slices.Values(fitted.Kept)) { // by position, because clocks may disagree
+		p := candidates[i].part
+		if p.Ref[0] == '#' {
+			a.after = append(a.after, p)
+		} else {
+			a.before = append(a.before, p)
+		}
+	}
+	for _, left := range fitted.Omitted {
+		i := left.Item
+		a.omit(candidates[i].part.Kind, left.Reason, items[i].Tokens, candidates[i].part.Ref)
+		a.hidden = append(a.hidden, candidates[i].piece)
+		if items[i].Pinned || items[i].Starred {
+			a.warn("turn %s: marked turn omitted, no room within the limit", candidates[i].part.Ref)
+		}
+	}
+}
+
+// candidate is a piece with its possible part.
+type candidate struct {
+	piece *piece
+	part  events.Part
+}
+
+// conversationItems returns the pieces of the shown turns. Each is shortened so that it cannot use the whole budget.
+// Other pieces are listed as omitted.
+func (a *assembler) conversationItems(budget int) (items []sliding.Item, candidates []candidate) {
+	newest := a.currentTurns[len(a.currentTurns)-1].pieces
+	for _, turns := range [][]turn{a.earlierTurns, a.currentTurns} {
+		for k := range turns {
+			t := &turns[k]
+			parent := -1
+			for i := range t.pieces {
+				p := &t.pieces[i]
+				isNewest := len(newest) > 0 && p == &newest[len(newest)-1]
+				switch {
+				case !t.shown:
+					a.omit(p.kind, whyOld, p.estimateTokens(), p.ref)
+					// An equal number of turns before the window is summarised. Older turns are left to recall, so
+					// that the context does not grow with the session.
+					if t.nearWindow {
+						a.hidden = append(a.hidden, p)
+					}
+					continue
+				case !a.limits.Texts.keeps(p):
+					a.omit(p.kind, whyChatter, 0, p.ref)
+					continue
+				}
+				share := budget / 4
+				if isNewest {
+					share = budget / 2
+				}
+				keep, cost := p.fitTokens(a.limits.Texts, share)
+				part := events.Part{Kind: p.kind, Ref: p.ref, Keep: keep, Tokens: cost, Why: t.reason}
+				if isNewest {
+					part.Why = whyNewest
+				}
+				item := sliding.Item{
+					Ref: p.ref, At: p.at, Source: source(p), Text: p.gist(), Tokens: cost, Parent: parent,
+					Pinned: t.mark == events.Pin, Starred: t.mark == events.Star,
+					Required: isNewest || t.reason == whyReferred || p.kind == events.PartUser && t == &a.currentTurns[len(a.currentTurns)-1],
+				}
+				if p.kind == events.PartUser {
+					parent = len(items)
+				}
+				items = append(items, item)
+				candidates = append(candidates, candidate{p, part})
+			}
+		}
+	}
+	return items, candidates
+}
+
+const whyChatter = "text between tool calls"
+
+func source(p *piece) sliding.Source {
+	switch {
+	case p.kind == events.PartUser:
+		return sliding.User
+	case p.kind == events.PartAnswer:
+		return sliding.Assistant
+	}
+	for _, c := range p.step.Calls {
+		if c.Outcome.Failed() {
+			return sliding.Error
+		}
+	}
+	return sliding.File
+}
+
+// estimateHistory estimates the tokens of the history without a limit.
+func (a *assembler) estimateHistory() int {
+	n := 0
+	for k, i := range a.in.Recalled {
+		if k < a.limits.Recall {
+			n += a.sources.recalledTokens(i)
+		}
+	}
+	if len(a.hidden) > 0 {
+		n += summaryTokens
+	}
+	if len(a.in.Running) > 0 || len(a.hidden) > 0 {
+		n += recordTokens
+	}
+	return n
+}
+
+// addHistory quotes the hidden turns: record lines of tool calls, a summary, and recalled executions.
+func (a *assembler) addHistory() {
+	budget := min(a.historyBudget, a.remaining)
+	a.addRecords(&budget)
+	a.addSummary(&budget)
+	n, shown := 0, make(map[string]bool) // by handle; part of the window may be hidden
+	for _, p := range a.before {
+		handle, _, _ := strings.Cut(p.Ref, "#")
+		shown[handle] = true
+	}
+	for _, i := range a.in.Recalled {
+		p := events.Part{Kind: events.PartRecall, Ref: string(i.Execution), Tokens: a.sources.recalledTokens(i) + 1}
+		if shown[p.Ref] || n >= a.limits.Recall {
+			continue
+		}
+		if !a.reserveQuote(p.Tokens, len(a.recalledParts) == 0, &budget) {
+			a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
+			continue
+		}
+		n++
+		shown[p.Ref] = true
+		a.sources.Interactions[p.Ref] = i
+		a.recalledParts = append(a.recalledParts, p)
+	}
+}
+
+// addRecords adds record lines for hidden tool calls and for the newest call. The turn after the newest call then
+// sees its result in short form.
+func (a *assembler) addRecords(budget *int) {
+	var steps []events.Step
+	for _, p := range a.hidden {
+		if p.step != nil {
+			steps = append(steps, *p.step)
+		}
+	}
+	if n := len(a.after); n > 0 && a.after[n-1].Kind == events.PartTools {
+		current := a.currentTurns[len(a.currentTurns)-1].pieces
+		if p := current[len(current)-1]; p.step != nil {
+			steps = append(steps, *p.step)
+		}
+	}
+	steps = steps[max(0, len(steps)-maxRecordSteps):]
+	if len(steps) == 0 {
+		return
+	}
+	room := min(recordTokens, *budget-quoteOverhead-backgroundOverhead)
+	lines, left := records.Rank(records.Lines(steps, a.in.Query), room)
+	for _, line := range lines {
+		p := events.Part{Kind: events.PartRecord, Text: line.Text, Tokens: chat.Tokens("- "+line.Text) + 1, Why: string(line.Relevance)}
+		if !a.reserveQuote(p.Tokens, len(a.recordParts) == 0, budget) {
+			left++
+			continue
+		}
+		a.recordParts = append(a.recordParts, p)
+	}
+	for range left {
+		a.omit(events.PartRecord, whyNoRoom, 0, "")
+	}
+}
+
+// addSummary summarises the hidden turns: by the model's summary, and by excerpts of turns after it.
+func (a *assembler) addSummary(budget *int) {
+	room := min(summaryTokens, *budget-quoteOverhead-backgroundOverhead)
+	text, through := "", 0
+	if s := a.in.Summary; s != nil && s.Text != "" {
+		if keep, cost := fitText(clean(s.Text), room); cost <= room {
+			text, through = shorten(s.Text, keep), s.Through
+			room -= cost + 1
+		}
+	}
+	var texts []string
+	for _, p := range a.hidden {
+		if p.step == nil && (p.turn == 0 || p.turn > through) {
+			texts = append(texts, events.TruncateBytes(p.text, previewBytes))
+		}
+	}
+	texts = texts[max(0, len(texts)-maxExcerptTexts):]
+	if excerpts := sliding.Summarize(texts, room, a.in.Query); excerpts != "" {
+		if text != "" {
+			text += "\n"
+		}
+		text += excerpts
+	}
+	if text == "" {
+		return
+	}
+	p := events.Part{Kind: events.PartSummary, Text: text, Tokens: chat.Tokens(text) + 1}
+	if a.reserveQuote(p.Tokens, true, budget) {
+		a.summary = &p
+	}
+}

@@ -1,0 +1,98 @@
+package records
+
+import (
+	"cmp"
+	"slices"
+
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+const (
+	repetitions = 3 // number of repetitions that make a loop
+	maxPeriod   = 4 // maximum number of calls in a cycle
+)
+
+// Recovery describes a loop and a way out of it.
+type Recovery struct {
+	Reason string // for a log, such as "the same call 3 times"
+	Text   string // for the model: the repeated calls and a suggestion
+}
+
+// Stuck reports whether the work currently repeats without progress. There are two cases. Either the same one to four
+// calls came three times in a row, each time with the same result or a failure. Or three steps in a row were stuck or
+// regressing. An error that was resolved later does not count, and neither does polling whose result changes.
+//
+// A user may ask for the same action again. So the work is never stuck right after a user's turn, and of the steps
+// before that turn only failures in a row still count.
+func Stuck(steps []events.Step) (Recovery, bool) {
+	if r, ok := findCycle(steps); ok {
+		return r, true
+	}
+	return findNoProgress(steps)
+}
+
+// findCycle looks for a cycle of calls at the end, since the last user's turn.
+func findCycle(steps []events.Step) (Recovery, bool) {
+	var calls []attempt // the last ones, newest first
+	for _, s := range slices.Backward(steps) {
+		if s.Speaker == chat.User || len(calls) == repetitions*maxPeriod {
+			break
+		}
+		for _, c := range slices.Backward(s.Calls) {
+			if len(calls) < repetitions*maxPeriod {
+				calls = append(calls, newAttempt(&c))
+			}
+		}
+	}
+	for period := 1; period <= maxPeriod && repetitions*period <= len(calls); period++ {
+		same := true
+		for again := period; again < repetitions*period && same; again += period {
+			same = sameCalls(calls[:period], calls[again:again+period])
+		}
+		if same {
+			cycle := calls[:period]
+			slices.Reverse(cycle)
+			return cycleRecovery(cycle), true
+		}
+	}
+	return Recovery{}, false
+}
+
+// sameCalls reports whether two rounds have the same calls with the same results or failures.
+func sameCalls(a, b []attempt) bool {
+	return slices.EqualFunc(a, b, func(x, y attempt) bool {
+		if x.key != y.key || x.call.Outcome == events.Unknown || y.call.Outcome == events.Unknown {
+			return false
+		}
+		failed := x.call.Outcome.Failed()
+		return failed == y.call.Outcome.Failed() && (failed || x.call.Output == y.call.Output)
+	})
+}
+
+// findNoProgress looks for steps without progress at the end. It ignores steps without a known progress.
+func findNoProgress(steps []events.Step) (Recovery, bool) {
+	var past history
+	var attempts []attempt
+	current := false // the last attempt came after the last user's turn
+	for i := range steps {
+		s := &steps[i]
+		if s.Speaker == chat.User {
+			if current = false; len(attempts) > 0 && !attempts[len(attempts)-1].failed() {
+				attempts = nil
+			}
+			continue
+		}
+		computed, _ := past.add(s.Calls, argumentsOfAll(s.Calls))
+		switch cmp.Or(knownProgress(s.Record), computed) {
+		case events.Stuck, events.Regressing:
+			attempts, current = append(attempts, lastAttempt(s)), true
+		case events.Advancing:
+			attempts = nil
+		}
+	}
+	if len(attempts) < repetitions || !current {
+		return Recovery{}, false
+	}
+	return noProgressRecovery(attempts[len(attempts)-repetitions:]), true
+}

@@ -1,0 +1,98 @@
+package records
+
+import (
+	"path"
+	"strings"
+	"unicode"
+)
+
+// verb is the kind of action of a tool call.
+type verb string
+
+const (
+	searched verb = "searched"
+	read     verb = "read"
+	wrote    verb = "wrote"
+	ran      verb = "ran"
+	listed   verb = "listed"
+	lookedUp verb = "looked up"
+	called   verb = "called" // any other action; the line shows the tool's name
+)
+
+// searches reports whether the action finds something.
+func (v verb) searches() bool { return v == searched || v == listed || v == lookedUp }
+
+// readsOnly reports whether the action changes nothing.
+func (v verb) readsOnly() bool { return v.searches() || v == read }
+
+// verbs maps words of tool names and names of programs to actions.
+var verbs = func() map[string]verb {
+	m := map[string]verb{}
+	for v, words := range map[verb]string{
+		searched: "search find grep egrep fgrep rg ag glob query",
+		read:     "read open cat view show head tail less fetch",
+		wrote:    "write edit create append insert replace patch save",
+		ran:      "run bash sh zsh shell terminal exec execute command cmd test pytest python node npm go make cargo",
+		listed:   "list ls dir tree",
+		lookedUp: "get lookup look retrieve describe",
+	} {
+		for word := range strings.FieldsSeq(words) {
+			m[word] = v
+		}
+	}
+	return m
+}()
+
+// callVerb returns the action of a call by its tool's name. A tool that runs commands or has several operations names
+// the operation in an argument: a shell its command, an editor "view" or "create".
+func callVerb(tool string, a arguments) verb {
+	v := verbFromName(tool)
+	if v.readsOnly() {
+		return v
+	}
+	if act := verbFromName(programName(a.action())); act != called {
+		return act
+	}
+	return v
+}
+
+// verbFromName returns the action of the first known word in a name such as search_flights, readFile or web-search.
+func verbFromName(name string) verb {
+	name = name[:min(len(name), 4*maxName)]
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		start, wasLower := 0, false
+		for i, r := range part {
+			if wasLower && unicode.IsUpper(r) {
+				if v, ok := verbs[strings.ToLower(part[start:i])]; ok {
+					return v
+				}
+				start = i
+			}
+			wasLower = unicode.IsLower(r)
+		}
+		if v, ok := verbs[strings.ToLower(part[start:])]; ok {
+			return v
+		}
+	}
+	return called
+}
+
+// programName returns the name of the first program in a command, apart from cd. It returns "" if the output is
+// redirected to a file, because then the name does not show that the command writes.
+func programName(command string) string {
+	command, _, _ = strings.Cut(command[:min(len(command), maxRead)], "\n")
+	if strings.Contains(command, ">") {
+		return ""
+	}
+	for part := range strings.FieldsFuncSeq(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' }) {
+		for word := range strings.FieldsSeq(part) {
+			if word == "cd" {
+				break
+			}
+			if word != "sudo" && !strings.Contains(word, "=") { // a variable assignment before the command
+				return path.Base(word)
+			}
+		}
+	}
+	return ""
+}

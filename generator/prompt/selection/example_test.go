@@ -1,0 +1,35 @@
+package selection_test
+
+import (
+	"fmt"
+	"time"
+
+	"debrief/generator/prompt/selection"
+	"debrief/playbook"
+)
+
+func Example() {
+	now := time.Date(2025, 6, 1, 12, 0, 0, 0, time.UTC)
+	p := playbook.Restore(3, 3, func(yield func(*playbook.Bullet) bool) {
+		_ = yield(&playbook.Bullet{ID: "misc-00001", Section: "others", Content: "Round once, at the end.", Helpful: 9, LastUsed: now}) &&
+			yield(&playbook.Bullet{ID: "misc-00002", Section: "others", Content: "Call the lookup first.", Helpful: 1, Harmful: 6, LastUsed: now}) &&
+			yield(&playbook.Bullet{ID: "meta-00003", Section: "meta_strategies", Content: "Say what is missing.", Pinned: true, CreatedAt: now})
+	})
+	x := selection.NewIndex()
+	x.Update(p)
+	s := x.Select(selection.Options{Now: now, Tokens: 1000, Most: 2})
+	fmt.Printf("%sof version %d\n", playbook.Render(s.Bullets), s.Version)
+	for _, l := range s.Left {
+		fmt.Printf("%s: %d\n", l.Why, l.Count)
+	}
+	// Output:
+	// ## Learned Strategies
+	//
+	// ### Meta Strategies
+	// - [meta-00003] Say what is missing. (helpful=0, harmful=0)
+	//
+	// ### Others
+	// - [misc-00001] Round once, at the end. (helpful=9, harmful=0)
+	// of version 3
+	// not among the best 2: 1
+}

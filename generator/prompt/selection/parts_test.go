@@ -1,0 +1,219 @@
+package selection
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+var drawText = rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a", "a\nb\n", "] (\n### x", "tool_use", "\xff\n\n"}))
+
+// TestRenderedPartsEqualRender checks that the parts used for the budget add up to the rendered playbook.
+func TestRenderedPartsEqualRender(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var bullets []*playbook.Bullet
+		headers, owns := map[string]string{}, map[string]string{}
+		above := ""
+		for range rapid.IntRange(1, 6).Draw(t, "bullets") {
+			b := &playbook.Bullet{
+				ID: playbook.BulletID(drawText.Draw(t, "id")), Section: drawText.Draw(t, "section"), Content: drawText.Draw(t, "content"),
+				Helpful: rapid.Int().Draw(t, "helpful"),
+			}
+			title, header, own := renderedParts(b)
+			bullets = append(bullets, b)
+			above, headers[b.Section] = title, header
+			owns[b.Section] += own
+		}
+		for _, section := range slices.Sorted(maps.Keys(headers)) {
+			above += headers[section] + owns[section]
+		}
+		if got := playbook.Render(bullets); got != above {
+			t.Fatalf("got %q, want %q", above, got)
+		}
+	})
+}
+
+// TestBudgetHoldsWithLowEstimates uses estimates that are too low, as with another tokenizer.
+func TestBudgetHoldsWithLowEstimates(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		x := NewIndex()
+		x.Update(playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+			for i := range rapid.IntRange(0, 40).Draw(t, "bullets") {
+				b := &playbook.Bullet{
+					ID: playbook.MintID("others", uint64(i)), Section: "others", Content: strings.Repeat("word ", rapid.IntRange(1, 60).Draw(t, "words")),
+					Helpful: i, Pinned: i%7 == 0,
+				}
+				if !yield(b) {
+					return
+				}
+			}
+		}))
+		for at := range x.rows {
+			x.rows[at].tokens = 1 + x.rows[at].tokens/rapid.IntRange(1, 9).Draw(t, "too low by")
+		}
+		o := Options{Now: time.Unix(1e9, 0), Tokens: rapid.IntRange(-1, 1500).Draw(t, "tokens"), Most: rapid.IntRange(0, 50).Draw(t, "most")}
+		s := x.Select(o)
+		if got := chat.Tokens(playbook.Render(s.Bullets)); got > max(0, o.Tokens) || got != s.Tokens {
+			t.Fatalf("%d tokens of %d, %d said", got, o.Tokens, s.Tokens)
+		}
+		left := 0
+		for _, l := range s.Left {
+			left += l.Count
+		}
+		if left+len(s.Bullets) != len(x.rows) {
+			t.Fatalf("%d shown and %d left out of %d", len(s.Bullets), left, len(x.rows))
+		}
+	})
+}
+
+// TestChooseRestIsGreedy compares with a direct implementation that recomputes every value at each step.
+func TestChooseRestIsGreedy(t *testing.T) {
+	t.Parallel()
+	contents := rapid.SampledFrom([]string{
+		"check the page token before the next call", "check the page token before the very next call", "check the page token before the next request",
+		"check a page token before the next call", "round once at the end", "round only once at the end", "ask", "ask 7",
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		x := NewIndex()
+		x.Update(playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+			for i := range rapid.IntRange(0, 90).Draw(t, "bullets") {
+				b := &playbook.Bullet{
+					ID: playbook.MintID("others", uint64(i)), Section: rapid.SampledFrom([]string{"s", "t", "u"}).Draw(t, "section"),
+					Content: contents.Draw(t, "content") + strings.Repeat("!", 20*rapid.IntRange(0, 20).Draw(t, "length")),
+					Helpful: rapid.IntRange(0, 12).Draw(t, "helpful"),
+				}
+				if !yield(b) {
+					return
+				}
+			}
+		}))
+		o := Options{Now: time.Unix(1e9, 0), Tokens: rapid.IntRange(0, 1500).Draw(t, "tokens"), Most: rapid.IntRange(0, 80).Draw(t, "most")}
+		c := x.newSelector(o)
+		c.score()
+		c.chooseRest()
+
+		naive := x.newSelector(o)
+		naive.score()
+		for o.Most <= 0 || len(naive.chosen) < o.Most {
+			next, adds := int32(-1), 0.0
+			for at := range int32(len(x.rows)) {
+				if naive.decisions[at] == shown || naive.cost(at) > naive.room {
+					continue
+				}
+				most := 0.0
+				for _, other := range naive.chosen[:min(len(naive.chosen), maxCompared)] {
+					most = max(most, x.rows[at].words.similarity(x.rows[other].words))
+				}
+				worth := naive.totals[at] * (1 - most) / (1 + float64(naive.sections[x.rows[at].section])/sectionHalving)
+				if next < 0 || worth > adds || worth == adds && naive.before(at, next) {
+					next, adds = at, worth
+				}
+			}
+			if next < 0 {
+				break
+			}
+			naive.add(next)
+		}
+		if !slices.Equal(c.chosen, naive.chosen) {
+			t.Fatalf("got rows %v, want %v", c.chosen, naive.chosen)
+		}
+	})
+}
+
+func TestUpdateReadsChangedBullets(t *testing.T) {
+	t.Parallel()
+	x := NewIndex()
+	for i, b := range []playbook.Bullet{
+		{ID: "b", Section: "s", Content: "one"}, {ID: "b", Section: "s", Content: "two three", Pinned: true}, {ID: "b", Section: "t", Content: "two three"},
+	} {
+		x.Update(playbook.Restore(uint64(i), 0, slices.Values([]*playbook.Bullet{&b})))
+		fresh := NewIndex()
+		fresh.Update(playbook.Restore(uint64(i), 0, slices.Values([]*playbook.Bullet{&b})))
+		got, want := x.rows[0], fresh.rows[0]
+		got.round = want.round
+		if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(x.sectionIDs, fresh.sectionIDs) || !reflect.DeepEqual(x.sections, fresh.sections) {
+			t.Errorf("change %d: got %+v in %+v, want %+v in %+v", i, got, x.sections, want, fresh.sections)
+		}
+	}
+}
+
+// TestEmptySectionsAreReused checks that renaming sections does not grow the index.
+func TestEmptySectionsAreReused(t *testing.T) {
+	t.Parallel()
+	x := NewIndex()
+	for i := range 20 {
+		x.Update(playbook.Restore(uint64(i), 0, slices.Values([]*playbook.Bullet{
+			{ID: "b", Section: strings.Repeat("s", i), Content: "one"}, {ID: playbook.BulletID(strings.Repeat("c", i+1)), Section: strings.Repeat("t", i+1), Content: "one"},
+		})))
+	}
+	if len(x.sections) > 4 || len(x.sectionIDs) != 2 {
+		t.Errorf("%d places and %d names for 2 sections", len(x.sections), len(x.sectionIDs))
+	}
+}
+
+// TestSimilarityEqualsDefinition compares with a direct implementation on sets of words.
+func TestSimilarityEqualsDefinition(t *testing.T) {
+	t.Parallel()
+	word := rapid.SampledFrom(strings.Fields("a b c D 7 x8 e f g h i j k l m n o 令 牌"))
+	rapid.Check(t, func(t *rapid.T) {
+		texts := [2]string{}
+		sets := [2]map[string]bool{{}, {}}
+		figures := [2]map[string]bool{{}, {}}
+		words := rapid.SliceOfN(word, 0, 16).Draw(t, "words")
+		for i := range texts {
+			for range i * rapid.IntRange(0, 5).Draw(t, "changes") {
+				if at := rapid.IntRange(0, len(words)).Draw(t, "at"); at < len(words) && rapid.Bool().Draw(t, "deleted") {
+					words = slices.Delete(words, at, at+1)
+				} else {
+					words = slices.Insert(words, at, word.Draw(t, "word"))
+				}
+			}
+			texts[i] = strings.Join(words, rapid.SampledFrom([]string{" ", ", ", "\n", " -- "}).Draw(t, "between"))
+			for _, w := range words {
+				sets[i][strings.ToLower(w)] = true
+				if strings.ContainsAny(w, "78") {
+					figures[i][w] = true
+				}
+			}
+		}
+		both, either := 0, maps.Clone(sets[0])
+		for w := range sets[1] {
+			if sets[0][w] {
+				both++
+			}
+			either[w] = true
+		}
+		want := 0.0
+		if maps.Equal(figures[0], figures[1]) && both > 0 {
+			want = max(0, (float64(both)/float64(len(either))-0.75)/0.25)
+		}
+		v, w := newWordSet(texts[0]), newWordSet(texts[1])
+		if got := v.similarity(w); got != want || got != w.similarity(v) {
+			t.Fatalf("%q and %q: got %v and %v, want %v", texts[0], texts[1], got, w.similarity(v), want)
+		}
+	})
+}
+
+func FuzzWording(f *testing.F) {
+	f.Add("check the page token", "check the\xffpage 令牌 7")
+	f.Add("", strings.Repeat("令", maxRead))
+	f.Fuzz(func(t *testing.T, a, b string) {
+		v, w := newWordSet(a), newWordSet(b)
+		if s := v.similarity(w); !(s >= 0 && s <= 1) || s != w.similarity(v) {
+			t.Errorf("got %v and %v", s, w.similarity(v))
+		}
+		if s := v.similarity(newWordSet(a)); s != 1 && len(v.words) > 0 {
+			t.Errorf("to itself: got %v", s)
+		}
+	})
+}

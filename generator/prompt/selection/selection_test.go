@@ -1,0 +1,219 @@
+package selection_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator/prompt/selection"
+	"debrief/playbook"
+)
+
+func rendered(bullets ...*playbook.Bullet) int { return chat.Tokens(playbook.Render(bullets)) }
+
+// rounding is the maximum difference between the tokens of these bullets and of their lines.
+func rounding(bullets []*playbook.Bullet) int { return 2*len(bullets) + 1 }
+
+// TestSelectProperties holds for any playbook and any options.
+func TestSelectProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p, o := drawBook(t), drawOptions(t)
+		all := candidates(p)
+		if rapid.Bool().Draw(t, "just about all") {
+			o.Tokens = rendered(all...) + rapid.IntRange(-2, 2).Draw(t, "more")
+		}
+		s := indexOf(p).Select(o)
+
+		if got := rendered(s.Bullets...); got != s.Tokens || got > max(0, o.Tokens) {
+			t.Fatalf("%d tokens are rendered, %d are said, %d are allowed", got, s.Tokens, o.Tokens)
+		}
+		pinned, scores := 0, map[playbook.BulletID]events.BulletScore{}
+		for _, sc := range s.Scores {
+			scores[sc.ID] = sc
+		}
+		for i, b := range s.Bullets {
+			if !b.Shown() || p.Bullet(b.ID) != b {
+				t.Fatalf("%s is %q", b.ID, b.Status)
+			}
+			if slices.Index(s.Bullets, b) != i {
+				t.Fatalf("%s is shown twice", b.ID)
+			}
+			if b.Pinned {
+				pinned++
+			}
+			if i > 0 {
+				a := s.Bullets[i-1]
+				switch x, y := scores[a.ID], scores[b.ID]; {
+				case b.Pinned && !a.Pinned:
+					t.Fatalf("%s is pinned and comes after %s", b.ID, a.ID)
+				case a.Pinned == b.Pinned && (x.Total < y.Total || x.Total == y.Total && a.ID > b.ID):
+					t.Fatalf("%+v comes before %+v", x, y)
+				}
+			}
+			if part := s.Parts[i]; part.Ref != string(b.ID) || part.Kind != events.PartBullet || (part.Why == "pinned") != b.Pinned {
+				t.Fatalf("%s is part %+v", b.ID, part)
+			}
+		}
+		if o.Most > 0 && len(s.Bullets) > max(o.Most, pinned) {
+			t.Fatalf("%d bullets, %d of them pinned, want %d", len(s.Bullets), pinned, o.Most)
+		}
+		checkLeft(t, o, s, all)
+		checkFull(t, o, s, all)
+	})
+}
+
+// checkLeft checks that every bullet is shown or reported as omitted.
+func checkLeft(t *rapid.T, o selection.Options, s selection.Selection, all []*playbook.Bullet) {
+	left := 0
+	for _, l := range s.Left {
+		left += l.Count
+		if l.Kind != events.PartBullet || l.Why == "" || l.Count == 0 || len(l.Refs) != min(l.Count, 10) || l.Tokens < l.Count {
+			t.Fatalf("left out: %+v", l)
+		}
+		if o.Most <= 0 && !strings.HasSuffix(l.Why, "no room") {
+			t.Fatalf("any number may be shown, and %q", l.Why)
+		}
+	}
+	if len(s.Bullets)+left != len(all) || len(s.Bullets) != len(s.Parts) {
+		t.Fatalf("%d shown as %d parts, %d left out, %d there", len(s.Bullets), len(s.Parts), left, len(all))
+	}
+	if len(s.Scores) != len(all) { // fewer than a hundred
+		t.Fatalf("%d scores of %d bullets", len(s.Scores), len(all))
+	}
+	for i, sc := range s.Scores {
+		if sc.Shown != (i < len(s.Bullets)) || sc.Shown && sc.ID != s.Bullets[i].ID {
+			t.Fatalf("score %d is %+v", i, sc)
+		}
+		for _, part := range []float64{sc.Effectiveness, sc.Recency, sc.Relevance, sc.Total} {
+			if !(part >= 0 && part <= 1.0000001) {
+				t.Fatalf("score %d is %+v", i, sc)
+			}
+		}
+	}
+}
+
+// checkFull checks that no omitted bullet would fit in tokens and in number.
+func checkFull(t *rapid.T, o selection.Options, s selection.Selection, all []*playbook.Bullet) {
+	if enough := o.Most <= 0 || len(all) <= o.Most; enough && rendered(all...) <= o.Tokens && len(s.Bullets) != len(all) {
+		t.Fatalf("%d bullets of %d, where all are %d tokens", len(s.Bullets), len(all), rendered(all...))
+	}
+	pinned := slices.DeleteFunc(slices.Clone(all), func(b *playbook.Bullet) bool { return !b.Pinned })
+	pinsFit := rendered(pinned...)+rounding(pinned) <= o.Tokens
+	for _, b := range all {
+		if slices.Contains(s.Bullets, b) {
+			continue
+		}
+		if b.Pinned && pinsFit {
+			t.Fatalf("%s is pinned and left out", b.ID)
+		}
+		more := append(slices.Clone(s.Bullets), b)
+		if room := o.Most <= 0 || len(s.Bullets) < o.Most || b.Pinned; room && rendered(more...)+rounding(more) <= o.Tokens {
+			t.Fatalf("%s is left out, with it there are %d bullets of %d and %d tokens of %d", b.ID, len(more), o.Most, rendered(more...), o.Tokens)
+		}
+	}
+}
+
+// TestUpdatedIndexEqualsNewIndex checks that an updated index selects like a new one, and that Update reports all
+// changes.
+func TestUpdatedIndexEqualsNewIndex(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		x := selection.NewIndex()
+		beside := map[playbook.BulletID]*playbook.Bullet{}
+		bullets := map[playbook.BulletID]*playbook.Bullet{}
+		for version := range rapid.Uint64Range(1, 6).Draw(t, "versions") {
+			for range rapid.IntRange(0, 6).Draw(t, "changes") {
+				id := playbook.BulletID(fmt.Sprintf("b-%d", rapid.IntRange(0, 11).Draw(t, "id")))
+				switch old := bullets[id]; {
+				case old != nil && rapid.Bool().Draw(t, "removed"):
+					delete(bullets, id)
+				case old != nil && rapid.Bool().Draw(t, "voted"):
+					b := *old
+					b.Helpful, b.LastUsed = 3, noon
+					bullets[id] = &b
+				default:
+					bullets[id] = drawBullet(t, id)
+				}
+			}
+			p := playbook.Restore(version, 0, func(yield func(*playbook.Bullet) bool) {
+				for _, b := range bullets {
+					if !yield(b) {
+						return
+					}
+				}
+			})
+
+			changed, dropped := x.Update(p)
+			for _, b := range changed {
+				if beside[b.ID] == b {
+					t.Fatalf("%s is said to be changed", b.ID)
+				}
+				beside[b.ID] = b
+			}
+			for _, id := range dropped {
+				if beside[id] == nil {
+					t.Fatalf("%s is said to be dropped", id)
+				}
+				delete(beside, id)
+			}
+			if all := candidates(p); len(beside) != len(all) || x.Len() != len(all) || x.Version() != version {
+				t.Fatalf("at version %d with %d bullets, %d beside it, want %d with %d", x.Version(), x.Len(), len(beside), version, len(all))
+			}
+			for id, b := range beside {
+				if p.Bullet(id) != b {
+					t.Fatalf("%s is another", id)
+				}
+			}
+			o := drawOptions(t)
+			if diff := cmp.Diff(indexOf(p).Select(o), x.Select(o)); diff != "" {
+				t.Fatalf("-made afresh +kept:\n%s", diff)
+			}
+			if changed, dropped := x.Update(p); len(changed)+len(dropped) > 0 {
+				t.Fatalf("the same again: %d changed, %d dropped", len(changed), len(dropped))
+			}
+		}
+	})
+}
+
+func TestConcurrentSelect(t *testing.T) {
+	t.Parallel()
+	p := library(500)
+	x := indexOf(p)
+	want := map[int]selection.Selection{}
+	options := func(i int) selection.Options {
+		return selection.Options{Now: noon, Tokens: 400 * (i + 1), Most: 20, Relevance: hits(p, 50*i), Explain: true}
+	}
+	for i := range 4 {
+		want[i] = x.Select(options(i))
+	}
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for range 20 {
+				if diff := cmp.Diff(want[i], x.Select(options(i))); diff != "" {
+					t.Errorf("-alone +beside others:\n%s", diff)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestPromptSizeIsConstant uses a playbook that is a hundred times as large.
+func TestPromptSizeIsConstant(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{100, 1000, 10_000} {
+		s := indexOf(library(n)).Select(selection.Options{Now: noon, Tokens: 2000, Most: selection.DefaultMost})
+		if s.Tokens > 2000 || s.Tokens < 500 || len(s.Bullets) > 30 || len(s.Bullets) < 15 {
+			t.Errorf("of %d bullets %d are shown, %d tokens", n, len(s.Bullets), s.Tokens)
+		}
+	}
+}

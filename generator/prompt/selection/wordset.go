@@ -1,0 +1,110 @@
+package selection
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// wordSet is the set of words of a bullet's content, for a similarity that is cheap enough for every selection. It
+// only prevents repetition in prompts; the Curator detects duplicates.
+type wordSet struct {
+	words         []uint32 // hashes, ascending, without duplicates; words with a digit come last because of digitBit
+	withoutDigits int      // number of words without a digit
+	sketch        uint64   // one bit per word
+}
+
+const digitBit = 1 << 31 // set in the hash of a word with a digit
+
+// maxRead is the number of bytes read of a content.
+const maxRead = 4 << 10
+
+func newWordSet(content string) *wordSet {
+	w := new(wordSet)
+	text := strings.ToLower(content[:min(len(content), maxRead)])
+	from := -1
+	var mark uint32
+	end := func(to int) {
+		if from >= 0 {
+			w.words = append(w.words, hash(text[from:to])&^digitBit|mark)
+		}
+		from, mark = -1, 0
+	}
+	for i, r := range text {
+		switch {
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana): // scripts without spaces: each character is a word
+			end(i)
+			from = i
+			end(i + utf8.RuneLen(r))
+		case unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r):
+			if from < 0 {
+				from = i
+			}
+			if unicode.IsNumber(r) {
+				mark = digitBit
+			}
+		default:
+			end(i)
+		}
+	}
+	end(len(text))
+	slices.Sort(w.words)
+	w.words = slices.Clip(slices.Compact(w.words))
+	w.withoutDigits, _ = slices.BinarySearch(w.words, digitBit)
+	for _, h := range w.words {
+		w.sketch |= 1 << (h % 64)
+	}
+	return w
+}
+
+// hash is FNV-1a.
+func hash(s string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(s) {
+		h = (h ^ uint32(s[i])) * 16777619
+	}
+	return h
+}
+
+// nearDuplicate is the minimum Jaccard index of nearly equal word sets: one of seven words differs.
+const nearDuplicate = 0.75
+
+// similarity is 0 below nearDuplicate and rises from there to 1 for equal sets, by the Jaccard index. It is 0 if the
+// words with digits differ, because texts with different numbers differ in meaning.
+func (w *wordSet) similarity(v *wordSet) float64 {
+	a, b := len(w.words), len(v.words)
+	if float64(min(a, b)) < nearDuplicate*float64(max(a, b)) {
+		return 0
+	}
+	// Each bit that only one sketch has stands for a word that the other text lacks.
+	most := min(a-bits.OnesCount64(w.sketch&^v.sketch), b-bits.OnesCount64(v.sketch&^w.sketch))
+	if jaccard(most, a, b) <= nearDuplicate || !slices.Equal(w.words[w.withoutDigits:], v.words[v.withoutDigits:]) {
+		return 0
+	}
+	return max(0, (jaccard(intersection(w.words, v.words), a, b)-nearDuplicate)/(1-nearDuplicate))
+}
+
+func intersection(a, b []uint32) (n int) {
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] == b[0]:
+			n++
+			a, b = a[1:], b[1:]
+		case a[0] < b[0]:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return n
+}
+
+// jaccard returns the Jaccard index for these sizes of intersection and sets.
+func jaccard(shared, a, b int) float64 {
+	if shared == 0 {
+		return 0
+	}
+	return float64(shared) / float64(a+b-shared)
+}

@@ -1,0 +1,122 @@
+package sliding
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// Task is the kind of work in a conversation.
+type Task string
+
+// The tasks. State never returns Analysis; only a caller can set it.
+const (
+	General   Task = "general"
+	Research  Task = "research"
+	Coding    Task = "coding"
+	Debugging Task = "debugging"
+	Analysis  Task = "analysis"
+)
+
+// taskFactors are the factors of swecli. An unknown task counts as General.
+var taskFactors = map[Task]float64{General: 1, Research: 1.3, Coding: 1.5, Debugging: 2, Analysis: 2.5}
+
+// recentTexts is the number of texts at the end of a conversation that decide its state and budget.
+const recentTexts = 10
+
+// BudgetInput holds the inputs of Budget.
+type BudgetInput struct {
+	Base     int      // tokens; 0 is DefaultTokens
+	Previous int      // budget of the previous turn in tokens, 0 on the first turn
+	Task     Task     // usually the result of State
+	Recent   []string // texts of the conversation, oldest first; Budget reads the last 10
+}
+
+// maxBase ensures that 4 × base fits into an int on every platform. No model has a window of this size.
+const maxBase = 1 << 28
+
+// Budget returns the number of tokens for a conversation and a text that explains the computation. The budget is base
+// × complexity × factor of the task, limited to ½ to 4 × base. It differs by at most ¼ base from the previous budget,
+// so that the window changes slowly. A previous budget outside the limits, from another base, is clamped first.
+//
+// Complexity is 0.5 + 2.5 × the mean points of the last 10 texts, so it is between 0.5 and 3. Each text gets up to 10
+// tenths of a point: 3 for code, 3 for an error, 2 for more than 500 characters, 1 for a technical term, 1 for a
+// question. Without texts, complexity is 1. The factors are 1 for general, 1.3 for research, 1.5 for coding, 2
+// for debugging and 2.5 for analysis.
+func Budget(in BudgetInput) (tokens int, why string) {
+	base := in.Base
+	if base <= 0 {
+		base = DefaultTokens
+	}
+	base = min(base, maxBase)
+	task, known := taskFactors[in.Task]
+	if !known {
+		in.Task, task = General, taskFactors[General]
+	}
+	factor, points := complexity(in.Recent)
+	low, high := (base+1)/2, 4*base
+	tokens = min(max(int(float64(base)*factor*task), low), high)
+	why = fmt.Sprintf("%d × %.2f (%s) × %g (%s), within %d to %d: %d", base, factor, points, task, in.Task, low, high, tokens)
+	if in.Previous > 0 {
+		before, step := min(max(in.Previous, low), high), base/4
+		if near := min(max(tokens, before-step), before+step); near != tokens {
+			why += fmt.Sprintf("; at most %d from the previous %d: %d", step, before, near)
+			tokens = near
+		}
+	}
+	return tokens, why
+}
+
+func complexity(texts []string) (factor float64, points string) {
+	texts = texts[max(0, len(texts)-recentTexts):]
+	if len(texts) == 0 {
+		return 1, "no texts yet"
+	}
+	var codes, errors, long, terms, questions int
+	for _, text := range texts {
+		f := detectFlags(text, User)
+		countIf(&codes, f&code != 0)
+		countIf(&errors, f&failure != 0)
+		countIf(&long, isLong(text))
+		countIf(&terms, isTechnical(text))
+		countIf(&questions, f&question != 0)
+	}
+	tenths := 3*codes + 3*errors + 2*long + terms + questions
+	return 0.5 + 2.5*float64(tenths)/float64(10*len(texts)),
+		fmt.Sprintf("of the last %d: code %d, errors %d, long %d, technical %d, questions %d", len(texts), codes, errors, long, terms, questions)
+}
+
+func countIf(n *int, is bool) {
+	if is {
+		*n++
+	}
+}
+
+// isLong reports whether a text has more than 500 characters.
+func isLong(text string) bool {
+	const limit = 500
+	return len(text) > limit && utf8.RuneCountInString(text[:min(len(text), limit*utf8.UTFMax+1)]) > limit
+}
+
+// technicalWords are common in texts about programming and rare in others.
+var technicalWords = set(`api apis algorithm array async backend boolean bug bytes cache callback cli cluster commit compiler concurrency
+	config cpu css csv database datetime deadlock debug debugger deploy deployment dependency docker endpoint exception frontend
+	function functions git goroutine gpu grep hash html http https integer java javascript json kubernetes lambda latency linux
+	localhost memory middleware mutex namespace npm null oauth parameter parser postgres protocol python query rebase refactor
+	regex regression repo repository rollback router runtime rust schema script sdk server shell socket sql sqlite ssh subquery
+	syntax tcp terminal thread throughput timeout traceback typescript unicode url utf webhook xml yaml`)
+
+// isTechnical reports whether the first KB of a text contains a technical word, a path or an identifier.
+func isTechnical(text string) bool {
+	text = text[:min(len(text), 1<<10)]
+	for w := range words(text) {
+		if technicalWords[w] {
+			return true
+		}
+	}
+	for _, f := range factsIn(text) {
+		if f.kind == path || f.kind == identifier {
+			return true
+		}
+	}
+	return false
+}

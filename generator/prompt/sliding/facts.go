@@ -1,0 +1,101 @@
+package sliding
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// fact is a token that has no synonym, such as a number or a path.
+type fact struct {
+	token string
+	kind  factKind
+}
+
+type factKind uint8
+
+const (
+	noFact     factKind = iota
+	name                // a person, product or unit: capitalized inside a sentence
+	number              // 7 %, 2026-11-20, 0x1F, v1.2
+	identifier          // snake_case, camelCase, fmt.Println, --force, ann@example.org
+	path                // a/b, C:\x, main.go, https://…
+)
+
+// factsIn returns the facts of a sentence, unchanged and in order.
+func factsIn(sentence string) (facts []fact) {
+	first := true
+	for field := range strings.FieldsSeq(sentence) {
+		token := strings.TrimLeft(field, "([{<\"'`*“‘«,;:")
+		isCall := strings.Contains(token, "(")
+		token = strings.TrimRight(token, ")]}>\"'`*”’»,;:.!?(…")
+		if token == "" {
+			continue
+		}
+		k := kindOf(token, isCall)
+		if k == name && first { // the first word is always capitalized
+			k = noFact
+		}
+		if k != noFact {
+			facts = append(facts, fact{token, k})
+		}
+		first = strings.HasSuffix(field, ".") || strings.HasSuffix(field, ":") || strings.HasSuffix(field, "?") || strings.HasSuffix(field, "!")
+	}
+	return facts
+}
+
+// notPaths are pairs of words joined by a slash.
+var notPaths = set("and/or he/she him/her his/her yes/no n/a w/o either/or true/false on/off")
+
+func kindOf(token string, isCall bool) factKind {
+	var digits, letters, capitals, camelCase, separators int
+	var last rune
+	for at, r := range token {
+		switch {
+		case unicode.IsDigit(r):
+			digits++
+		case unicode.IsLetter(r):
+			letters++
+			if unicode.IsUpper(r) {
+				capitals++
+				if unicode.IsLower(last) {
+					camelCase++
+				}
+			}
+			if last == '_' || last == '@' || last == '.' && at > 2 || last == ':' && at > 2 {
+				separators++
+			}
+		}
+		last = r
+	}
+	switch {
+	case letters == 0 && digits == 0:
+		return noFact
+	case letters > 1 && (hasExtension(token) || strings.ContainsAny(token, `/\`) && !notPaths[strings.ToLower(token)]):
+		return path
+	case letters > 1 && (separators > 0 || camelCase > 0 || isCall || strings.HasPrefix(token, "--")):
+		return identifier
+	case digits > 0:
+		return number
+	case capitals > 0 && letters > 1:
+		if r, _ := utf8.DecodeRuneInString(token); unicode.IsUpper(r) {
+			return name
+		}
+	}
+	return noFact
+}
+
+// hasExtension reports whether a token ends like a file name.
+func hasExtension(token string) bool {
+	dot := strings.LastIndexByte(token, '.')
+	end := token[dot+1:]
+	if dot < 1 || len(end) == 0 || len(end) > 4 {
+		return false
+	}
+	for i := range len(end) {
+		if !isLower(end[i]) && (end[i] < '0' || end[i] > '9') {
+			return false
+		}
+	}
+	return isLower(end[0]) && isLetter(token[dot-1]) && dot > 1
+}

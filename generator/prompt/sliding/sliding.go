@@ -1,0 +1,207 @@
+// Package sliding selects the part of a long conversation that fits into a prompt. Fit chooses the items, Budget
+// computes the token limit and Turns the number of recent turns. Referred finds the earlier interaction that a query
+// refers to, and Compress summarizes the text that was left out. All functions are pure: they need no model and read
+// no clock. The caller converts a conversation into items and renders the items that are kept.
+//
+// The heuristics are for English. Text in another language gets fewer flags, and its references to earlier turns are
+// not detected. The parts that need no words work in every language: limits, time, pins, code, numbers and paths.
+package sliding
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Source is the origin of an item.
+type Source uint8
+
+// The sources. The result of a tool call is Error if the call failed and File if it returned data. Any other step of
+// the agent is Assistant.
+const (
+	System Source = iota
+	User
+	Assistant
+	Error
+	File
+)
+
+// Item is the smallest unit that is kept or dropped: a user's message, an answer, or one step with its tool calls and
+// their results.
+type Item struct {
+	Ref      string // the caller's id of the item, not used here
+	At       time.Time
+	Source   Source
+	Text     string  // input of the flags
+	Tokens   int     // cost of keeping the item; a negative value counts as 0
+	Semantic float64 // similarity to the query; values are clamped to 0..1, NaN counts as 0
+
+	// Required marks the newest turn. Items are admitted in this order: Must, Pinned, Starred, all others.
+	Required, Pinned, Starred bool
+
+	// Parent is the index of the item that this one depends on: the user's message that began its turn. A parent
+	// comes earlier in the slice. Any other value, such as -1, stands for an item without a parent.
+	Parent int
+}
+
+// Limits of a window. Fit never exceeds them.
+type Limits struct{ Tokens, Items int }
+
+// The default limits of a window.
+const (
+	DefaultTokens = 8000
+	DefaultItems  = 100
+)
+
+// The reasons for dropping an item.
+const (
+	TooLarge = "larger than the window" // the item or its parent alone exceeds the token limit
+	NoRoom   = "no room"                // the items admitted before use the tokens
+	TooMany  = "too many items"         // the items admitted before use the item limit
+)
+
+// Omission is an item that was dropped.
+type Omission struct {
+	Item   int // index of the item
+	Reason string
+}
+
+// Window is the result of Fit. It names items by their index.
+type Window struct {
+	Kept    []int      // in time order
+	Omitted []Omission // in time order
+	Scores  []Score    // of every item, by index
+	Tokens  int        // sum of the kept items
+}
+
+// The ranks of items. A lower rank is admitted first.
+const (
+	rankRequired = iota
+	rankPinned
+	rankStarred
+	rankOrdinary
+)
+
+func (i *Item) rank() int {
+	switch {
+	case i.Required:
+		return rankRequired
+	case i.Pinned:
+		return rankPinned
+	case i.Starred:
+		return rankStarred
+	}
+	return rankOrdinary
+}
+
+// Fit selects the items that fit into the limits. It admits Must, pinned and starred items first, the newest of each
+// group first, and then all others by Score.Priority. An item is admitted together with its parents or not at all. An
+// item that does not fit is skipped, so a large item does not exclude the smaller ones after it. All Must, pinned and
+// starred items are kept if they and their parents alone fit into the limits.
+//
+// Items are ordered by At, and items with equal times by their index; an item never comes before its parent. The
+// result is deterministic. Fit takes O(n log n) time if parents have no parents themselves; longer chains are walked
+// for each item. It reads at most 4.5 KB of each text.
+func Fit(items []Item, now time.Time, l Limits) Window {
+	order := timeOrder(items)
+	scores := make([]Score, len(items))
+	queue := make([]candidate, len(items))
+	for at, i := range order {
+		scores[i] = score(&items[i], now, at, len(items))
+		queue[at] = candidate{position: at, rank: items[i].rank()}
+		if queue[at].rank == rankOrdinary {
+			queue[at].priority = scores[i].Priority
+		}
+	}
+	slices.SortFunc(queue, candidate.compare)
+
+	pk := packer{items: items, limits: l, kept: make([]bool, len(items))}
+	reasons := make([]string, len(items))
+	for _, p := range queue {
+		i := order[p.position]
+		reasons[i] = pk.add(i)
+	}
+	f := Window{Scores: scores, Tokens: pk.tokens, Kept: make([]int, 0, pk.count), Omitted: make([]Omission, 0, len(items)-pk.count)}
+	for _, i := range order {
+		if pk.kept[i] {
+			f.Kept = append(f.Kept, i)
+		} else {
+			f.Omitted = append(f.Omitted, Omission{i, reasons[i]})
+		}
+	}
+	return f
+}
+
+// candidate is the position of an item in time order, with the keys that decide when it is admitted.
+type candidate struct {
+	position int
+	rank     int
+	priority float64 // 0 if rank and time alone decide
+}
+
+// compare orders candidates by admission: rank, then priority, then the newest.
+func (p candidate) compare(q candidate) int {
+	if p.rank != q.rank {
+		return cmp.Compare(p.rank, q.rank)
+	}
+	if p.priority != q.priority {
+		return cmp.Compare(q.priority, p.priority)
+	}
+	return cmp.Compare(q.position, p.position)
+}
+
+// timeOrder returns the indices of the items in time order. It never puts an item before its parent, even if a slow
+// clock gave the item an earlier time.
+func timeOrder(items []Item) []int {
+	at, order := make([]time.Time, len(items)), make([]int, len(items))
+	for i := range items {
+		at[i], order[i] = items[i].At, i
+		if p := parentOf(items, i); p >= 0 && at[p].After(at[i]) {
+			at[i] = at[p]
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(at[a].Compare(at[b]), cmp.Compare(a, b)) })
+	return order
+}
+
+// parentOf returns the index of the item's parent, or -1. A parent comes earlier in the slice, so cycles are
+// impossible.
+func parentOf(items []Item, i int) int {
+	if p := items[i].Parent; 0 <= p && p < i {
+		return p
+	}
+	return -1
+}
+
+// packer holds the items admitted so far. It never removes an item, so an item that does not fit now will not fit
+// later.
+type packer struct {
+	items  []Item
+	limits Limits
+	kept   []bool
+	count  int
+	tokens int
+}
+
+// add admits an item and those of its parents that are not admitted yet. If they do not all fit, it admits none of
+// them and returns the reason.
+func (p *packer) add(i int) (why string) {
+	need, count := 0, 0
+	for j := i; j >= 0 && !p.kept[j]; j = parentOf(p.items, j) {
+		cost := max(0, p.items[j].Tokens)
+		switch {
+		case cost > p.limits.Tokens:
+			return TooLarge
+		case count >= p.limits.Items-p.count:
+			return TooMany
+		case cost > p.limits.Tokens-p.tokens-need:
+			return NoRoom
+		}
+		need, count = need+cost, count+1
+	}
+	for j := i; j >= 0 && !p.kept[j]; j = parentOf(p.items, j) {
+		p.kept[j] = true
+	}
+	p.tokens, p.count = p.tokens+need, p.count+count
+	return ""
+}

@@ -1,0 +1,207 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/events/window"
+	"debrief/playbook"
+)
+
+// TestResentIDCountsOnceAfterRestart resends reports and tasks after the server's duplicate window and a kill of all workers,
+// with curators that have an index file, none, or an empty directory. Then it gives feedback on the second and the first
+// handle of an execution. Each execution must count once.
+func TestResentIDCountsOnceAfterRestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts six real processes twice")
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	_, url := startServer(t)
+	conn := connect(t, url)
+	shortenWindows(t, ctx, conn)
+	r := &resender{T: t, ctx: ctx, conn: conn, book: "default"}
+	model := startModel(t, 0)
+	shared := t.TempDir()
+	workers := []*process{
+		startWorker(t, "generator", events.RoleGenerator, "--nats", url, "--ack-wait", ackWait.String(), "--model", "simulated-invoice-desk", "--base-url", model),
+		startWorker(t, "reflector", events.RoleReflector, "--nats", url, "--ack-wait", ackWait.String()),
+	}
+	for i, dir := range []string{shared, shared, "none", t.TempDir()} {
+		workers = append(workers, startWorker(t, fmt.Sprint("curator", i+1), events.RoleCurator, "--nats", url, "--ack-wait", ackWait.String(), "--cache-dir", dir))
+	}
+	var handles []events.Handle
+	for n := range 5 {
+		handles = append(handles, r.report(n).Handle)
+		r.submit(n)
+	}
+	awaitSettled(t, ctx, conn)
+	votes, version := r.votes()
+	if votes[playbook.Helpful] == 0 || votes[playbook.Harmful] > 0 {
+		t.Fatalf("got %v, want the votes of five successes", votes)
+	}
+	for _, p := range workers {
+		p.kill()
+	}
+	for _, p := range workers {
+		if err := p.start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var second events.Handle
+	for n := range 5 {
+		eventually(t, 20*time.Second, "the server forgets an id", func() error {
+			stored := r.report(n)
+			if stored.Duplicate {
+				return errors.New("not covered")
+			}
+			second = stored.Handle
+			return nil
+		})
+		r.submit(n)
+	}
+	awaitSettled(t, ctx, conn)
+	if again, now := r.votes(); fmt.Sprint(again) != fmt.Sprint(votes) || now != version {
+		t.Errorf("after the resends: got %v at version %d, want %v at version %d", again, now, votes, version)
+	}
+	r.windowOnce(5)
+
+	// Both handles belong to the fifth report: its votes change, but not their number.
+	if second == handles[4] {
+		t.Fatal("the report has only one handle, so the test is not meaningful")
+	}
+	failure := events.Outcome{Label: events.Failure}
+	r.feedback(second, failure)
+	awaitSettled(t, ctx, conn)
+	moved, _ := r.votes()
+	if moved[playbook.Harmful] == 0 || moved.sum() != votes.sum() {
+		t.Errorf("after feedback on the second handle: got %v, want %d votes, some changed", moved, votes.sum())
+	}
+	r.feedback(handles[4], failure)
+	awaitSettled(t, ctx, conn)
+	if again, _ := r.votes(); fmt.Sprint(again) != fmt.Sprint(moved) {
+		t.Errorf("after the same feedback on the first handle: got %v, want %v", again, moved)
+	}
+	r.feedback(handles[4], events.Outcome{Label: events.Success})
+	awaitSettled(t, ctx, conn)
+	if back, _ := r.votes(); fmt.Sprint(back) != fmt.Sprint(votes) {
+		t.Errorf("after feedback that reverts it: got %v, want %v", back, votes)
+	}
+	v, err := deltalog.New(conn.JetStream()).Verify(ctx, r.book)
+	if err != nil || len(v.Findings) > 0 {
+		t.Errorf("verify: %+v, %v", v, err)
+	}
+}
+
+// resender sends the same reports and tasks again.
+type resender struct {
+	*testing.T
+	ctx  context.Context
+	conn *bus.Conn
+	book playbook.Book
+}
+
+// report reports a run as an outside agent.
+func (r *resender) report(n int) *events.StoredReply {
+	r.Helper()
+	body, err := json.Marshal(&events.Report{
+		Book: r.book, TaskID: fmt.Sprint("report-", n), Session: "s", Question: fmt.Sprint("Book berth ", n), Answer: "done",
+		Outcome: events.Outcome{Label: events.Success, Score: 1},
+		Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
+			{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure},
+			{Tool: "find", Arguments: `{}`, Output: "2", Outcome: events.Success},
+			{Tool: "book", Arguments: `{"id": 2}`, Output: "done", Outcome: events.Success},
+		}}},
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	stored := new(events.StoredReply)
+	eventually(r, 20*time.Second, "a report is stored", func() error {
+		m, err := r.conn.NATS().Request(events.ServiceSubject(events.VerbReport, r.book), body, 10*time.Second)
+		if err == nil && m.Header.Get("Nats-Service-Error") != "" {
+			err = errors.New(m.Header.Get("Nats-Service-Error"))
+		}
+		if err == nil {
+			err = json.Unmarshal(m.Data, stored)
+		}
+		return err
+	})
+	return stored
+}
+
+// submit submits a task with an id of the client.
+func (r *resender) submit(n int) {
+	r.Helper()
+	task := &events.Task{
+		ID: fmt.Sprint("task-", n), Session: "s", Question: fmt.Sprintf("Invoice 2041%d, to be paid in EUR:\n3 x lamp at 12.50\nWhat is the total?", n),
+		Target: "37.5", Evaluator: "numeric", Created: time.Now().UTC(),
+	}
+	task.Book = r.book
+	if _, err := r.conn.Publish(r.ctx, task, bus.PublishOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *resender) feedback(on events.Handle, o events.Outcome) {
+	r.Helper()
+	f := &events.Feedback{ID: events.NewID(), Execution: on, Outcome: o, Created: time.Now().UTC()}
+	f.Book = r.book
+	if _, err := r.conn.Publish(r.ctx, f, bus.PublishOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// voteCounts counts votes.
+type voteCounts map[playbook.Vote]int
+
+func (b voteCounts) sum() int { return b[playbook.Helpful] + b[playbook.Harmful] + b[playbook.Neutral] }
+
+// votes counts the votes of all bullets, and fails if two deltas cover one id.
+func (r *resender) votes() (voteCounts, uint64) {
+	r.Helper()
+	p, covered := new(playbook.Playbook), map[string]uint64{}
+	log, err := readAll(r.ctx, r.conn.JetStream(), events.StreamDeltas, events.KindDelta.Subject(r.book))
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, m := range log {
+		d, err := events.DecodeDelta(m.data)
+		if err == nil {
+			_, err = p.Apply(d)
+		}
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, c := range d.Covers {
+			if before := covered[c.ID]; before > 0 {
+				r.Errorf("%s is covered by versions %d and %d", c.ID, before, d.Version)
+			}
+			covered[c.ID] = d.Version
+		}
+	}
+	b := voteCounts{}
+	for bullet := range p.All() {
+		b[playbook.Helpful] += bullet.Helpful
+		b[playbook.Harmful] += bullet.Harmful
+		b[playbook.Neutral] += bullet.Neutral
+	}
+	return b, p.Version()
+}
+
+// windowOnce checks that each report and each task is one turn of the session.
+func (r *resender) windowOnce(n int) {
+	r.Helper()
+	turns, damaged, err := window.New(r.conn.NATS(), r.conn.JetStream()).Interactions(r.ctx, r.book, "s")
+	if err != nil || damaged > 0 || len(turns) != 2*n {
+		r.Errorf("got %d turns, %d damaged, %v; want %d", len(turns), damaged, err, 2*n)
+	}
+}

@@ -1,0 +1,231 @@
+package history
+
+import (
+	"maps"
+	"slices"
+
+	"debrief/playbook"
+)
+
+// Contribution contains the votes and outcomes that bullets have from one sample, after all corrections, merges, restores
+// and forget changes so far. It is folded delta by delta, so a caller can continue where it stopped. A bullet that was
+// merged and then brought back by a forget change does not get its votes back.
+type Contribution struct {
+	version     uint64
+	sample      string
+	parts       playbook.ChangeAssembler
+	current     tally
+	history     []tally // at the versions in which it changed, oldest first
+	forgottenAt uint64  // the last version that forgot the sample
+	evidence    *playbook.Evidence
+	judged      uint64
+	merged      map[playbook.BulletID]playbook.BulletID // target by merged bullet, also if the merge was undone
+}
+
+// tally contains the votes and outcomes at a version. Its maps are immutable.
+type tally struct {
+	version  uint64
+	votes    map[playbook.BulletID][]playbook.Vote
+	outcomes map[caseKey][]playbook.Exposure
+}
+
+// caseKey identifies a case of a bullet.
+type caseKey struct {
+	bullet playbook.BulletID
+	number int
+}
+
+// NewContribution returns the empty standing of a sample before the first delta. The sample is the id of the execution of
+// its first round: a copy of an execution has the same id and another handle.
+func NewContribution(sample string) *Contribution {
+	return &Contribution{sample: sample, merged: map[playbook.BulletID]playbook.BulletID{}}
+}
+
+// Version returns the version of the last delta.
+func (s *Contribution) Version() uint64 { return s.version }
+
+// LastFeedback returns the highest sequence of the feedback on the sample that the log covers, 0 without feedback.
+func (s *Contribution) LastFeedback() uint64 { return s.judged }
+
+// Votes returns the votes by bullet. A bullet has several votes if others with votes were merged into it.
+func (s *Contribution) Votes() map[playbook.BulletID][]playbook.Vote { return s.current.votes }
+
+// Outcomes returns the outcomes that count in a case of a bullet.
+func (s *Contribution) Outcomes(id playbook.BulletID, number int) []playbook.Exposure {
+	return s.current.outcomes[caseKey{id, number}]
+}
+
+// MergedInto returns the bullet that a merged bullet is now part of, or the bullet itself.
+func (s *Contribution) MergedInto(id playbook.BulletID) playbook.BulletID {
+	for range len(s.merged) { // one merge in each iteration
+		into, gone := s.merged[id]
+		if !gone {
+			break
+		}
+		id = into
+	}
+	return id
+}
+
+// Apply folds the next delta of the log.
+func (s *Contribution) Apply(d *playbook.Delta) {
+	s.version = d.Version
+	c := change(s.parts.Add(d))
+	if c == nil {
+		return
+	}
+	last := c.last()
+	ours := make([]bool, len(last.Covers))
+	for i, cover := range last.Covers {
+		if ours[i] = cover.Evidence != nil && cover.Evidence.Sample == s.sample; ours[i] {
+			s.evidence = cover.Evidence
+			s.judged = max(s.judged, cover.Evidence.FeedbackSeq)
+		}
+	}
+	switch {
+	case last.Forget != nil && s.isForgottenBy(last.Forget):
+		s.forgottenAt = last.Version
+		s.set(tally{})
+	case last.RestoredVersion != nil:
+		s.set(s.tallyAt(*last.RestoredVersion))
+		return
+	}
+	for _, part := range c {
+		for i := range part.Ops {
+			s.applyOp(&part.Ops[i], ours, last.Forget != nil)
+		}
+	}
+}
+
+// isForgottenBy reports whether a forget change matches the sample.
+func (s *Contribution) isForgottenBy(selector *playbook.Selector) bool {
+	return s.evidence != nil && selector.Matches(s.evidence)
+}
+
+// set sets the tally at the current version.
+func (s *Contribution) set(next tally) {
+	next.version = s.version
+	s.current = next
+	s.history = append(s.history, next)
+}
+
+// tallyAt returns the tally at an earlier version. It is empty if the sample was forgotten after that version.
+func (s *Contribution) tallyAt(version uint64) tally {
+	for _, t := range slices.Backward(s.history) {
+		if t.version <= version && version >= s.forgottenAt {
+			return t
+		}
+	}
+	return tally{}
+}
+
+// applyOp folds one operation.
+func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
+	switch op.Kind {
+	case playbook.Put, playbook.Remove:
+		if !forgets || op.Kind == playbook.Remove { // a Put by a forget change keeps the votes
+			s.clear(op.Bullet)
+		}
+		return
+	case playbook.Merge:
+		s.merge(op)
+		return
+	case playbook.Tag, playbook.Retag, playbook.AddExposures:
+	default:
+		return
+	}
+	for i, at := range op.Support {
+		if at < 0 || at >= len(ours) || !ours[at] {
+			continue
+		}
+		switch op.Kind {
+		case playbook.Tag:
+			s.moveVote(op.Bullet, "", voteOf(op))
+		case playbook.Retag:
+			s.moveVote(op.Bullet, op.OldVote, voteOf(op))
+		case playbook.AddExposures:
+			if i < len(op.Exposures) {
+				s.addOutcome(caseKey{op.Bullet, op.ExperimentNumber}, op.Exposures[i])
+			}
+		}
+	}
+}
+
+// voteOf returns the vote that an operation casts, "" if it only takes one back.
+func voteOf(op *playbook.Op) playbook.Vote {
+	switch {
+	case op.Helpful > 0:
+		return playbook.Helpful
+	case op.Harmful > 0:
+		return playbook.Harmful
+	case op.Neutral > 0:
+		return playbook.Neutral
+	}
+	return ""
+}
+
+// moveVote replaces the vote was by the vote is. An empty vote means none.
+func (s *Contribution) moveVote(id playbook.BulletID, was, is playbook.Vote) {
+	votes := slices.Clone(s.current.votes[id])
+	if i := slices.Index(votes, was); i >= 0 {
+		votes = slices.Delete(votes, i, i+1)
+	}
+	if is != "" {
+		votes = append(votes, is)
+	}
+	next := s.current
+	next.votes = withValue(next.votes, id, votes)
+	s.set(next)
+}
+
+func (s *Contribution) addOutcome(t caseKey, seen playbook.Exposure) {
+	all := slices.Clone(s.current.outcomes[t])
+	if !seen.Undo {
+		all = append(all, seen)
+	} else {
+		seen.Undo = false
+		if i := slices.Index(all, seen); i >= 0 {
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	next := s.current
+	next.outcomes = withValue(next.outcomes, t, all)
+	s.set(next)
+}
+
+func (s *Contribution) merge(op *playbook.Op) {
+	for _, id := range op.Sources {
+		if id == op.Bullet {
+			continue
+		}
+		s.merged[id] = op.Bullet
+		if votes := s.current.votes[id]; len(votes) > 0 {
+			next := s.current
+			next.votes = withValue(next.votes, op.Bullet, slices.Concat(next.votes[op.Bullet], votes))
+			next.votes = withValue(next.votes, id, nil)
+			s.set(next)
+		}
+	}
+}
+
+// clear removes all votes and outcomes of a bullet, which was removed or replaced.
+func (s *Contribution) clear(id playbook.BulletID) {
+	delete(s.merged, id)
+	isOf := func(t caseKey, _ []playbook.Exposure) bool { return t.bullet == id }
+	next := s.current
+	next.votes, next.outcomes = withValue(next.votes, id, nil), maps.Clone(next.outcomes)
+	maps.DeleteFunc(next.outcomes, isOf)
+	if len(next.votes) < len(s.current.votes) || len(next.outcomes) < len(s.current.outcomes) {
+		s.set(next)
+	}
+}
+
+// withValue returns a copy of a map with another value. An empty value is not stored.
+func withValue[K comparable, V any](m map[K][]V, key K, value []V) map[K][]V {
+	next := make(map[K][]V, len(m)+1)
+	maps.Copy(next, m)
+	if next[key] = value; len(value) == 0 {
+		delete(next, key)
+	}
+	return next
+}

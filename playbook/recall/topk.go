@@ -1,0 +1,57 @@
+package recall
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"debrief/playbook/heap"
+)
+
+// scored is the number of a document or item with its score.
+type scored struct {
+	number uint32
+	score  float64
+}
+
+// topK keeps the n highest scores, for equal scores those with the lowest keys. kept is a heap with the worst entry
+// on top.
+type topK struct {
+	n      int
+	key    func(number uint32) string
+	accept func(number uint32) bool // called only for candidates that would be kept; nil accepts all
+	kept   heap.Heap[scored]
+}
+
+// compare returns a negative number if s is better.
+func (h *topK) compare(s, other scored) int {
+	if c := cmp.Compare(other.score, s.score); c != 0 {
+		return c
+	}
+	return strings.Compare(h.key(s.number), h.key(other.number))
+}
+
+func (h *topK) worse(a, b *scored) bool { return h.compare(*a, *b) > 0 }
+
+func (h *topK) offer(number uint32, score float64) {
+	s := scored{number, score}
+	full := len(h.kept) >= h.n
+	if full && (h.n <= 0 || h.compare(s, h.kept[0]) >= 0) {
+		return
+	}
+	if h.accept != nil && !h.accept(number) {
+		return
+	}
+	if full {
+		h.kept[0] = s
+		h.kept.Fix(h.worse)
+	} else {
+		h.kept.Push(s, h.worse)
+	}
+}
+
+// sorted returns the kept entries, the best first.
+func (h *topK) sorted() []scored {
+	slices.SortFunc(h.kept, h.compare)
+	return h.kept
+}

@@ -1,0 +1,125 @@
+package similar
+
+import "math/bits"
+
+// sketchIndex holds a sketch of each set: a bitmap with one bit for the hash of each element. Two sketches give an
+// upper bound of the intersection. Each bit that is set only in the sketch of A comes from an element of A that B
+// lacks, and two such bits from two such elements. So
+//
+//	|A∩B| ≤ |A| − |bits(A) \ bits(B)|
+//
+// and the same with A and B exchanged. For given sizes, Jaccard's index grows with |A∩B|. A set whose bound is too
+// low is skipped, and no match is missed. Also J ≤ |A|/|B| for the smaller A, so only sets of similar size are
+// compared: each power of two has a size class, with sketches wide enough that most bits are unset.
+//
+// Reading all sketches takes time proportional to the number of texts, about 25 ns for a short one, independent of
+// their content. Prefix filtering (Chaudhuri, Ganti and Kaushik 2006; Bayardo, Ma and Srikant 2007) reads less if
+// texts have rare words. But texts on one subject share their words, and texts with the same beginning share nearly
+// all of them.
+type sketchIndex struct {
+	classes [33]sizeClass // by bit length of the set size
+}
+
+// sizeClass holds the sketches of sets with sizes from one power of two up to the next.
+type sizeClass struct {
+	width    int // size of a sketch in 64-bit words
+	sketches []uint64
+	rows     []row // parallel to sketches
+	probe    []uint64
+}
+
+type row struct {
+	entry      *entry
+	size, bits int32 // size of the set, and number of bits set in its sketch
+}
+
+// bitsPerElement is the number of bits per element for the smallest sets of a class; the largest sets have half as
+// many. It must be a power of two. The value was measured on 10,000 texts of one subject. With 4, reading short texts
+// takes a third less time, but texts of 2 KB have so weak bounds that it takes six times as long. With 16 it is not
+// faster.
+const bitsPerElement = 8
+
+// sketch sets the bits of a set in an empty sketch and returns their number.
+func (l *sizeClass) sketch(sketch []uint64, set *tokenSet) (n int) {
+	shift := 64 - bits.Len(uint(64*len(sketch)-1))
+	for i := range set.slots {
+		if s := &set.slots[i]; s.seen != 0 {
+			at := bucket(s.key, shift)
+			sketch[at/64] |= 1 << (at % 64)
+		}
+	}
+	for _, w := range sketch {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// add stores the sketch of an entry's set. It ignores the empty set.
+func (s *sketchIndex) add(e *entry, set *tokenSet, k setKind) {
+	if set.size == 0 {
+		return
+	}
+	l := &s.classes[bits.Len(uint(set.size))]
+	l.width = max(1, bitsPerElement<<(bits.Len(uint(set.size))-1)/64)
+	from := len(l.sketches)
+	l.sketches = append(l.sketches, make([]uint64, l.width)...)
+	n := l.sketch(l.sketches[from:], set)
+	e.sizes[k], e.rows[k] = int32(set.size), int32(len(l.rows))
+	l.rows = append(l.rows, row{e, e.sizes[k], int32(n)})
+}
+
+// drop removes the sketch of an entry's set. The last one of its class moves into the free position.
+func (s *sketchIndex) drop(e *entry, k setKind) {
+	if e.sizes[k] == 0 {
+		return
+	}
+	l := &s.classes[bits.Len(uint(e.sizes[k]))]
+	at, last := int(e.rows[k]), len(l.rows)-1
+	l.rows[at] = l.rows[last]
+	l.rows[at].entry.rows[k] = int32(at)
+	copy(l.sketches[at*l.width:], l.sketches[last*l.width:])
+	l.rows[last] = row{}
+	l.rows, l.sketches = l.rows[:last], l.sketches[:last*l.width]
+}
+
+// candidates appends the entries whose Jaccard index with a set may reach minSimilarity, each with its upper bound.
+func (s *sketchIndex) candidates(found []candidate, set *tokenSet, k setKind, minSimilarity float64) []candidate {
+	if set.size == 0 {
+		return found
+	}
+	for i := range s.classes {
+		l := &s.classes[i]
+		nearestSize := min(max(set.size, 1<<i>>1), 1<<i-1) // the most similar size in this class
+		if len(l.rows) > 0 && float64(min(set.size, nearestSize))/float64(max(set.size, nearestSize)) >= minSimilarity {
+			found = l.candidates(found, set, k, minSimilarity)
+		}
+	}
+	return found
+}
+
+func (l *sizeClass) candidates(found []candidate, set *tokenSet, k setKind, minSimilarity float64) []candidate {
+	l.probe = append(l.probe[:0], make([]uint64, l.width)...)
+	ours := l.sketch(l.probe, set)
+	for i, r := range l.rows {
+		theirs := l.sketches[i*l.width:][:len(l.probe)]
+		common := 0
+		for j, w := range l.probe {
+			common += bits.OnesCount64(w & theirs[j])
+		}
+		shared := min(set.size-(ours-common), int(r.size)-(int(r.bits)-common))
+		if bound := jaccard(shared, set.size, int(r.size)); bound >= minSimilarity {
+			found = append(found, candidate{r.entry, bound, k})
+		}
+	}
+	return found
+}
+
+// candidate is an entry with the upper bound of its similarity, by one kind of set.
+type candidate struct {
+	entry *entry
+	bound float64
+	kind  setKind
+}
+
+// compareFirst orders candidates by their bounds, the highest first.
+func compareFirst(a, b *candidate) bool { return a.bound > b.bound }

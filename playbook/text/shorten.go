@@ -1,0 +1,82 @@
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Ellipsis marks a shortened text.
+const Ellipsis = "…"
+
+// Prefix returns the first bytes of s, at most limit, without a part of a character at the end.
+func Prefix(s string, limit int) string {
+	limit = max(limit, 0)
+	if len(s) <= limit {
+		return s
+	}
+	for end := limit; end >= 0 && end > limit-utf8.UTFMax; end-- {
+		if utf8.RuneStart(s[end]) {
+			return s[:end]
+		}
+	}
+	return s[:limit] // not UTF-8
+}
+
+// Clip returns the first bytes of s, at most limit, and an [Ellipsis] if s is longer. The result is valid UTF-8: U+FFFD
+// replaces invalid bytes.
+func Clip(s string, limit int) string {
+	limit = max(limit, 0)
+	begin := s
+	if len(s) > limit {
+		begin = Prefix(s, limit+utf8.UTFMax) // U+FFFD may be longer or shorter than the invalid bytes
+	}
+	valid := strings.ToValidUTF8(begin, "\uFFFD")
+	if len(valid) <= limit && len(begin) == len(s) {
+		return valid
+	}
+	return Prefix(valid, limit) + Ellipsis
+}
+
+// Line returns the beginning of s as one line of at most limit bytes, and an [Ellipsis] if text is missing. White
+// space and control characters become single spaces, U+FFFD replaces invalid bytes, and invisible characters are
+// removed. So the result is valid in a header and cannot change the direction of the text after it. The joiners
+// U+200C and U+200D stay, because they are parts of words and of emoji.
+func Line(s string, limit int) string {
+	if len(s) <= limit && isPlainLine(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(min(len(s), max(limit, 0)) + len(Ellipsis))
+	space := false
+	for _, r := range s {
+		switch {
+		case unicode.IsSpace(r) || unicode.IsControl(r):
+			space = b.Len() > 0
+			continue
+		case r >= utf8.RuneSelf && unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
+			continue
+		}
+		if space {
+			b.WriteByte(' ')
+			space = false
+		}
+		if b.WriteRune(r); b.Len() > limit {
+			return strings.TrimRight(Prefix(b.String(), limit), " ") + Ellipsis
+		}
+	}
+	return b.String()
+}
+
+// isPlainLine reports whether a text is ASCII in one line with single spaces, like most texts.
+func isPlainLine(s string) bool {
+	last := byte(' ')
+	for i := range len(s) {
+		c := s[i]
+		if c < ' ' || c > '~' || c == ' ' && last == ' ' {
+			return false
+		}
+		last = c
+	}
+	return last != ' ' || s == ""
+}

@@ -1,0 +1,50 @@
+// Package text stems words and shortens texts. It is pure: it keeps no state and does no I/O.
+//
+// Choose a function that shortens by the destination:
+//
+//   - [Prefix] for a name or an id, without an ellipsis.
+//   - [Clip] for a text that keeps its line breaks.
+//   - [Line] for a header, a log or an error: one line.
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Fold returns a character in lower case and, like [Narrow], without width. Characters that share their upper case have
+// one form, such as ς and σ.
+func Fold(r rune) rune {
+	switch r = Narrow(r); {
+	case r >= 'A' && r <= 'Z':
+		return r + 'a' - 'A'
+	case r < utf8.RuneSelf:
+		return r
+	}
+	return unicode.ToLower(unicode.ToUpper(r))
+}
+
+// Narrow returns the ASCII character that a full-width one stands for, such as A for Ａ. It returns other characters
+// unchanged.
+func Narrow(r rune) rune {
+	if r >= 0xff01 && r <= 0xff5e {
+		return r - 0xff01 + '!'
+	}
+	return r
+}
+
+// Unspaced reports whether a character belongs to a script that has no spaces between words.
+func Unspaced(r rune) bool {
+	return r >= 0xe00 && // Thai, the first one
+		unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+}
+
+// Set returns the set of the words in a list that is separated by white space.
+func Set(list string) map[string]bool {
+	set := make(map[string]bool)
+	for word := range strings.FieldsSeq(list) {
+		set[word] = true
+	}
+	return set
+}
