@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -88,7 +89,7 @@ var keyPart = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E")
 func quoteError(output string) string { return clean(replaceVarying(errorLine(output)), maxQuote) }
 
 // errorWords matches a line that names an error.
-var errorWords = regexp.MustCompile(`(?i)error|exception|fail|not found|no such|denied|invalid|illegal|cannot|can't|could ?n[o']t|unable|not (?:enough|available|allowed)|timed? ?out|refused|fatal|missing`)
+var errorWords = joinPattern(`(?i)error|exception|fail|not found|no such|denied|invalid|illegal|cannot|can't|could ?n[o']t|unable|not (?:enough|available|allowed)|timed? ?out|refused|fatal|missing`)
 
 // errorLine returns the line of an output with the error: the error or message of a JSON object, the line behind the
 // indented ones of a traceback, the first line that names an error, or the first line. It reads only both ends of a
@@ -109,7 +110,7 @@ func errorLine(output string) string {
 		case strings.HasPrefix(line, "Traceback (most recent call last)"):
 			inTrace = true
 		case line == "" || inTrace && line[0] == ' ':
-		case inTrace || errorWords.MatchString(line):
+		case inTrace || errorWords().MatchString(line):
 			return line
 		case first == "":
 			first = line
@@ -154,19 +155,19 @@ var varyingPatterns = []struct{ placeholder, pattern string }{
 	{"<n>", `\b\d+(?:[.,]\d+)*\b`},
 }
 
-var varyingPattern = func() *regexp.Regexp {
+var varyingPattern = sync.OnceValue(func() *regexp.Regexp {
 	var kinds []string
 	for _, v := range varyingPatterns {
 		kinds = append(kinds, "("+v.pattern+")")
 	}
 	return regexp.MustCompile(strings.Join(kinds, "|"))
-}()
+})
 
 // replaceVarying replaces the varying parts of a text with placeholders.
 func replaceVarying(text string) string {
 	var b strings.Builder
 	end := 0
-	for _, m := range varyingPattern.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range varyingPattern().FindAllStringSubmatchIndex(text, -1) {
 		for kind, v := range varyingPatterns {
 			if m[2+2*kind] < 0 || v.placeholder == "" {
 				continue

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -310,7 +311,7 @@ func foldRune(r rune) rune {
 // injections are patterns that never occur in advice for human tasks, each with the reason for the rejection.
 var injections = []struct {
 	why     string
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 }{
 	{"prompt injection: orders the reader to ignore its instructions", joinPattern(
 		`\b(?:ignore|disregard|forget|override|overrule)\b[^.\n]{0,100}?\b(?:instructions?|directives?|guidelines|guardrails|bullets?|playbook|the above|the (?:foregoing|preceding)`,
@@ -335,7 +336,11 @@ var injections = []struct {
 		`|\b(?:the )?(?:reflector|curator|generator) (?:must|should|shall|has to|is to|will)\b|\bdeveloper mode\b|\bjailbreak`)},
 }
 
-func joinPattern(parts ...string) *regexp.Regexp { return regexp.MustCompile(strings.Join(parts, "")) }
+// joinPattern returns a function that compiles the pattern at its first call: together they take a millisecond, and most
+// commands need none.
+func joinPattern(parts ...string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.Join(parts, "")) })
+}
 
 // detectInjection returns the reason if a text gives orders to models or imitates a prompt, else "".
 func detectInjection(text string) string {
@@ -349,7 +354,7 @@ func detectInjection(text string) string {
 		return foldRune(r)
 	}, excerpt(text, 2*maxLesson))
 	for i := range injections {
-		if injections[i].pattern.MatchString(folded) {
+		if injections[i].pattern().MatchString(folded) {
 			return injections[i].why
 		}
 	}
