@@ -10,11 +10,12 @@ import (
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
+
+	"debrief/cmd/internal/otlp"
 )
 
 // Telemetry contains the flags for tracing. Headers, certificates, compression and sampling have the standard
@@ -38,7 +39,7 @@ func (t Telemetry) trace(ctx context.Context, program string, log zerolog.Logger
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
 		return ctx, nil, Exit(ExitUsage, errors.New("--otlp: must be like http://host:4318, without user or password"))
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.JoinPath("v1/traces").String()), otlptracehttp.WithTimeout(exportTimeout))
+	exporter, err := otlp.New(u.JoinPath("v1/traces"), exportTimeout, otlp.Environment())
 	if err != nil {
 		return ctx, nil, Exit(ExitUsage, fmt.Errorf("--otlp: %w", err))
 	}
