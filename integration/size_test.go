@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestWorkersAreSmall limits the size of the worker programs. TestWorkersDoNotLinkTheServer checks their dependencies.
+// TestWorkersAreSmall limits the size of the worker programs. TestWorkersLinkNoHeavyPackages checks their dependencies.
 func TestWorkersAreSmall(t *testing.T) {
 	t.Parallel()
 	const most = 24 << 20

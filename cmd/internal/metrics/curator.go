@@ -4,8 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"debrief/cmd/internal/metrics/exposition"
 	"debrief/curator"
 	"debrief/playbook"
 )
@@ -18,33 +17,33 @@ var decisions = map[playbook.Status]string{
 // Curator returns the meter for the configuration of this process's curator.
 func (m *Metrics) Curator() curator.Meter {
 	c := &curatorMeter{
-		commitDuration: m.histogram("debrief_commit_seconds", "Time from the decision about a change to its delta in the log.", seconds).WithLabelValues(),
-		conflicts:      m.counter("debrief_commit_conflicts_total", "Commits that conflicted with another curator.").WithLabelValues(),
-		viewDelay:      m.histogram("debrief_view_delay_seconds", "Time from a delta in the log to the view that contains it, of the oldest in each flush.", seconds).WithLabelValues(),
+		commitDuration: m.histogram("debrief_commit_seconds", "Time from the decision about a change to its delta in the log.", seconds).With(),
+		conflicts:      m.counter("debrief_commit_conflicts_total", "Commits that conflicted with another curator.").With(),
+		viewDelay:      m.histogram("debrief_view_delay_seconds", "Time from a delta in the log to the view that contains it, of the oldest in each flush.", seconds).With(),
 		rejected:       m.counter("debrief_operations_rejected_total", "Operations that were requested and rejected, by reason code.", "reason"),
 		decisions:      m.counter("debrief_gate_decisions_total", "Bullets whose status the gate changed, by new status and reason code.", "decision", "reason"),
 		since:          map[playbook.Book]time.Time{},
 	}
 	for _, reason := range playbook.RejectionReasons() { // a series that appears with its first event has no rate for it
-		c.rejected.WithLabelValues(string(reason))
+		c.rejected.With(string(reason))
 	}
 	for _, decision := range decisions {
 		for _, reason := range playbook.StatusReasons() {
-			c.decisions.WithLabelValues(decision, string(reason))
+			c.decisions.With(decision, string(reason))
 		}
 	}
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "debrief_view_behind_seconds", Help: "Age of the oldest delta that is not in its view; 0 if every view is current.",
-	}, c.behindSeconds))
+	m.registry.Register(c)
 	return c
 }
 
+var viewBehind = describe("debrief_view_behind_seconds", "Age of the oldest delta that is not in its view; 0 if every view is current.")
+
 // curatorMeter implements curator.Meter.
 type curatorMeter struct {
-	commitDuration, viewDelay prometheus.Observer
-	conflicts                 prometheus.Counter
-	rejected                  *prometheus.CounterVec
-	decisions                 *prometheus.CounterVec
+	commitDuration, viewDelay *exposition.Histogram
+	conflicts                 *exposition.Counter
+	rejected                  *exposition.Counters
+	decisions                 *exposition.Counters
 
 	mu    sync.Mutex
 	since map[playbook.Book]time.Time // by book whose view is behind the log
@@ -70,6 +69,8 @@ func (c *curatorMeter) ViewCurrent(b playbook.Book) {
 	}
 }
 
+func (c *curatorMeter) Collect(to *exposition.Scrape) { to.Gauge(viewBehind, c.behindSeconds()) }
+
 // behindSeconds returns the longest time that a view has been behind the log.
 func (c *curatorMeter) behindSeconds() float64 {
 	c.mu.Lock()
@@ -82,11 +83,11 @@ func (c *curatorMeter) behindSeconds() float64 {
 }
 
 func (c *curatorMeter) Rejected(reason playbook.Reason) {
-	c.rejected.WithLabelValues(string(reason)).Inc()
+	c.rejected.With(string(reason)).Inc()
 }
 
 func (c *curatorMeter) Decided(s playbook.Status, reason playbook.Reason) {
 	if name := decisions[s]; name != "" {
-		c.decisions.WithLabelValues(name, string(reason)).Inc()
+		c.decisions.With(name, string(reason)).Inc()
 	}
 }

@@ -71,5 +71,6 @@
 //	debrief_store_bytes                  bytes      gauge     disk use of the account's streams; server
 //	debrief_store_limit_bytes            bytes      gauge     limit of that use, 0 for no limit or an unknown one; server
 //
-// and those of client_golang for Go and the process (go_…, process_…). Counters start at 0 with the process.
+// and those of Go (go_…) and, on Linux, of the process (process_…), with the names of client_golang. Counters start at 0 with
+// the process.
 package metrics

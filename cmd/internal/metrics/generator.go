@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"debrief/cmd/internal/metrics/exposition"
 	"debrief/events"
 	"debrief/events/service"
 	"debrief/generator"
@@ -15,13 +14,13 @@ import (
 func (m *Metrics) Generator() generator.Meter {
 	stages := m.histogram("debrief_context_seconds", "Duration of building a context: all of it, recall, and assembly.", seconds, "stage")
 	return &generatorMeter{
-		all: stages.WithLabelValues("all"), recall: stages.WithLabelValues("recall"), assembly: stages.WithLabelValues("assembly"),
-		followed: m.histogram("debrief_follower_delay_seconds", "Time from a flush of the view to its arrival in the generator.", seconds).WithLabelValues(),
+		all: stages.With("all"), recall: stages.With("recall"), assembly: stages.With("assembly"),
+		followed: m.histogram("debrief_follower_delay_seconds", "Time from a flush of the view to its arrival in the generator.", seconds).With(),
 	}
 }
 
 // generatorMeter implements generator.Meter.
-type generatorMeter struct{ all, recall, assembly, followed prometheus.Observer }
+type generatorMeter struct{ all, recall, assembly, followed *exposition.Histogram }
 
 func (c *generatorMeter) ContextBuilt(took time.Duration) { c.all.Observe(took.Seconds()) }
 func (c *generatorMeter) Recalled(took time.Duration)     { c.recall.Observe(took.Seconds()) }
@@ -50,12 +49,12 @@ const (
 
 // Endpoint returns the function that counts the responses at a door.
 func (m *Metrics) Endpoint(name string) service.Observer {
-	durations, counts := map[string]prometheus.Observer{}, map[string]map[int]prometheus.Counter{}
+	durations, counts := map[string]*exposition.Histogram{}, map[string]map[int]*exposition.Counter{}
 	for _, verb := range verbs {
-		durations[verb] = m.requestDuration.WithLabelValues(name, verb)
-		counts[verb] = map[int]prometheus.Counter{}
+		durations[verb] = m.requestDuration.With(name, verb)
+		counts[verb] = map[int]*exposition.Counter{}
 		for code, label := range codes {
-			counts[verb][code] = m.requests.WithLabelValues(name, verb, label)
+			counts[verb][code] = m.requests.With(name, verb, label)
 		}
 	}
 	return func(verb string, code int, d time.Duration) {

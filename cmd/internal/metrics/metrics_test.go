@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	prom "github.com/prometheus/common/model"
 
+	"debrief/cmd/internal/metrics/exposition"
 	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
@@ -119,13 +122,28 @@ func (w *whole) until(what string, ok func() bool) {
 // gather returns the metrics by name.
 func (w *whole) gather() map[string]*dto.MetricFamily {
 	w.t.Helper()
-	list, err := w.registry.Gather()
-	if err != nil {
-		w.t.Fatal(err)
+	return gather(w.t, &w.registry)
+}
+
+// gather returns the metrics of a registry by name. Each series exists once.
+func gather(t *testing.T, r *exposition.Registry) map[string]*dto.MetricFamily {
+	t.Helper()
+	var text bytes.Buffer
+	if err := r.Write(&text); err != nil {
+		t.Fatal(err)
 	}
-	all := map[string]*dto.MetricFamily{}
-	for _, f := range list {
-		all[f.GetName()] = f
+	seen := map[string]bool{}
+	for line := range strings.Lines(text.String()) {
+		series := line[:strings.LastIndex(line, " ")]
+		if !strings.HasPrefix(line, "#") && seen[series] {
+			t.Errorf("%s: exists twice", series)
+		}
+		seen[series] = true
+	}
+	parser := expfmt.NewTextParser(prom.LegacyValidation)
+	all, err := parser.TextToMetricFamilies(&text)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
@@ -369,14 +387,10 @@ func TestRoleMetrics(t *testing.T) {
 	}
 	r.Work = bus.Backlog{Lag: bus.Lag{Pending: 8, InFlight: 9}, Oldest: now.Add(-time.Minute), Retention: time.Hour, Bytes: 1 << 40, MaxBytes: 10, Dead: 11}
 	lines := func(report liveness.Report) []string {
-		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(fixed{report})
-		list, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		registry := new(exposition.Registry)
+		registry.Register(fixed{report})
 		var all []string
-		for _, f := range list {
+		for _, f := range gather(t, registry) {
 			for _, m := range f.Metric {
 				v := m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetSummary().GetSampleSum()
 				line := strings.TrimPrefix(f.GetName(), "debrief_")
@@ -388,6 +402,7 @@ func TestRoleMetrics(t *testing.T) {
 				all = append(all, fmt.Sprint(line, " ", v))
 			}
 		}
+		slices.Sort(all)
 		return all
 	}
 	want := []string{
@@ -414,8 +429,7 @@ func TestRoleMetrics(t *testing.T) {
 // fixed is a collector of one report.
 type fixed struct{ liveness.Report }
 
-func (f fixed) Describe(to chan<- *prometheus.Desc) { (&roles{}).Describe(to) }
-func (f fixed) Collect(to chan<- prometheus.Metric) { report(to, f.Report) }
+func (f fixed) Collect(to *exposition.Scrape) { report(to, f.Report) }
 
 // TestCountingDoesNotAllocate checks the counters on hot paths.
 func TestCountingDoesNotAllocate(t *testing.T) {

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"debrief/cmd/internal/metrics/exposition"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/chat/openai"
@@ -33,8 +32,8 @@ const (
 
 // calls counts the calls of one model by one role.
 type calls struct {
-	duration prometheus.Observer
-	result   map[string]prometheus.Counter
+	duration *exposition.Histogram
+	result   map[string]*exposition.Counter
 }
 
 // end counts a call that began at a time.
@@ -65,8 +64,8 @@ func resultOf(ctx context.Context, err error) string {
 
 // models collects the counters of the clients.
 type models struct {
-	duration *prometheus.HistogramVec
-	results  *prometheus.CounterVec
+	duration *exposition.Histograms
+	results  *exposition.Counters
 	clients  []client
 }
 
@@ -83,27 +82,20 @@ var (
 	modelCost     = describe("debrief_model_cost_dollars_total", "US dollars, at the prices of the flags; else 0.", "role", "kind")
 	modelBreaker  = describe("debrief_model_breaker_state", "State of the circuit breaker: 1 for the current state. All are 0 without a model.", "role", "kind", "state")
 
-	modelMetrics = []*prometheus.Desc{modelInFlight, modelRequests, modelRetries, modelTokens, modelCost, modelBreaker}
-	breakers     = []string{"closed", "open", "half-open"}
+	breakers = []string{"closed", "open", "half-open"}
 )
 
-func (m *models) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range modelMetrics {
-		to <- d
-	}
-}
-
-func (m *models) Collect(to chan<- prometheus.Metric) {
+func (m *models) Collect(to *exposition.Scrape) {
 	for _, c := range m.clients {
 		s := c.stats()
-		gauge(to, modelInFlight, float64(s.InFlight), c.role, c.kind)
-		count(to, modelRequests, float64(s.Requests), c.role, c.kind)
-		count(to, modelRetries, float64(s.Retries), c.role, c.kind)
-		count(to, modelTokens, float64(s.InputTokens), c.role, c.kind, "input")
-		count(to, modelTokens, float64(s.OutputTokens), c.role, c.kind, "output")
-		count(to, modelCost, s.Cost, c.role, c.kind)
+		to.Gauge(modelInFlight, float64(s.InFlight), c.role, c.kind)
+		to.Counter(modelRequests, float64(s.Requests), c.role, c.kind)
+		to.Counter(modelRetries, float64(s.Retries), c.role, c.kind)
+		to.Counter(modelTokens, float64(s.InputTokens), c.role, c.kind, "input")
+		to.Counter(modelTokens, float64(s.OutputTokens), c.role, c.kind, "output")
+		to.Counter(modelCost, s.Cost, c.role, c.kind)
 		for _, b := range breakers {
-			gauge(to, modelBreaker, flag(s.Breaker == b), c.role, c.kind, b)
+			to.Gauge(modelBreaker, flag(s.Breaker == b), c.role, c.kind, b)
 		}
 	}
 }
@@ -117,9 +109,9 @@ func (m *models) add(role, kind string, of any) *calls {
 		c.stats = s.Stats
 	}
 	m.clients = append(m.clients, c)
-	n := &calls{m.duration.WithLabelValues(role, kind), map[string]prometheus.Counter{}}
+	n := &calls{m.duration.With(role, kind), map[string]*exposition.Counter{}}
 	for _, r := range results {
-		n.result[r] = m.results.WithLabelValues(role, kind, r)
+		n.result[r] = m.results.With(role, kind, r)
 	}
 	return n
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"debrief/cmd/internal/metrics/exposition"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/liveness"
@@ -18,8 +18,7 @@ func (m *Metrics) SetStoreLimit(bytes int64) { m.storeLimit = bytes }
 
 // Watch adds the metrics of the roles on a connection, and of the connection.
 func (m *Metrics) Watch(conn *bus.Conn, watch *liveness.Process) {
-	m.registry.MustRegister(&roles{watch: watch})
-	m.registry.MustRegister(&connection{conn: conn, behind: m.behind, storeLimit: m.storeLimit})
+	m.registry.Register(&roles{watch: watch}, &connection{conn: conn, behind: m.behind, storeLimit: m.storeLimit})
 }
 
 // scrapeTimeout limits requests to the server. The timeout of a scrape is little longer.
@@ -43,30 +42,20 @@ var (
 	streamKeep    = describe("debrief_stream_keep_seconds", "Retention of the stream that the role reads; 0 means unlimited.", "role")
 	serverAnswers = describe("debrief_server_answers", "1 if the server reported the backlog at this scrape.")
 
-	roleMetrics = []*prometheus.Desc{
-		roleLevel, roleState, roleSince, roleWaiting, roleInFlight, roleOldest, roleSettled, roleLearned, roleHandling, roleResults,
-		roleDead, roleDeltas, streamBytes, streamLimit, streamKeep, serverAnswers,
-	}
 	states = []bus.State{bus.Running, bus.Unavailable, bus.Paused, bus.Outdated}
 )
 
 // roles collects the levels of the roles of a process, and the values behind them.
 type roles struct{ watch *liveness.Process }
 
-func (r *roles) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range roleMetrics {
-		to <- d
-	}
-}
-
-func (r *roles) Collect(to chan<- prometheus.Metric) {
+func (r *roles) Collect(to *exposition.Scrape) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	report(to, r.watch.Check(ctx))
 }
 
-func report(to chan<- prometheus.Metric, r liveness.Report) {
-	gauge(to, serverAnswers, flag(r.Error == ""))
+func report(to *exposition.Scrape, r liveness.Report) {
+	to.Gauge(serverAnswers, flag(r.Error == ""))
 	for i := range r.Roles {
 		processMetrics(to, &r.Roles[i], r.Time)
 		if r.Error == "" {
@@ -76,37 +65,37 @@ func report(to chan<- prometheus.Metric, r liveness.Report) {
 }
 
 // processMetrics writes the values of a role that the process knows.
-func processMetrics(to chan<- prometheus.Metric, r *liveness.Role, now time.Time) {
+func processMetrics(to *exposition.Scrape, r *liveness.Role, now time.Time) {
 	v, role := &r.Vitals, r.Role
-	gauge(to, roleLevel, float64(r.Level.Rank()), role)
+	to.Gauge(roleLevel, float64(r.Level.Rank()), role)
 	for _, s := range states {
-		gauge(to, roleState, flag(r.State == s), role, string(s))
+		to.Gauge(roleState, flag(r.State == s), role, string(s))
 	}
-	gauge(to, roleSince, age(now, r.Since), role)
-	gauge(to, roleSettled, age(now, v.LastSuccess, v.Started), role)
-	gauge(to, roleLearned, age(now, v.LastEffect, v.Started), role)
-	to <- prometheus.MustNewConstSummary(roleHandling, v.Calls, v.TotalDuration.Seconds(), map[float64]float64{0.5: v.P50.Seconds(), 0.95: v.P95.Seconds()}, role)
+	to.Gauge(roleSince, age(now, r.Since), role)
+	to.Gauge(roleSettled, age(now, v.LastSuccess, v.Started), role)
+	to.Gauge(roleLearned, age(now, v.LastEffect, v.Started), role)
+	to.Summary(roleHandling, v.Calls, v.TotalDuration.Seconds(), []exposition.Quantile{{Q: 0.5, Value: v.P50.Seconds()}, {Q: 0.95, Value: v.P95.Seconds()}}, role)
 	for _, n := range []struct {
 		result string
 		n      uint64
 	}{{"stored", v.Stored}, {"handled", v.Handled}, {"retried", v.Retried}, {"dead", v.Dead}} {
-		count(to, roleResults, float64(n.n), role, n.result)
+		to.Counter(roleResults, float64(n.n), role, n.result)
 	}
 	if role == events.RoleCurator {
-		count(to, roleDeltas, float64(v.Deltas), role)
+		to.Counter(roleDeltas, float64(v.Deltas), role)
 	}
 }
 
 // serverMetrics writes the values of a role that the server reports.
-func serverMetrics(to chan<- prometheus.Metric, r *liveness.Role, now time.Time) {
+func serverMetrics(to *exposition.Scrape, r *liveness.Role, now time.Time) {
 	w, role := &r.Work, r.Role
-	gauge(to, roleWaiting, float64(w.Pending), role)
-	gauge(to, roleInFlight, float64(w.InFlight), role)
-	gauge(to, roleOldest, age(now, w.Oldest), role)
-	gauge(to, roleDead, float64(w.Dead), role)
-	gauge(to, streamBytes, float64(w.Bytes), role)
-	gauge(to, streamLimit, float64(w.MaxBytes), role)
-	gauge(to, streamKeep, w.Retention.Seconds(), role)
+	to.Gauge(roleWaiting, float64(w.Pending), role)
+	to.Gauge(roleInFlight, float64(w.InFlight), role)
+	to.Gauge(roleOldest, age(now, w.Oldest), role)
+	to.Gauge(roleDead, float64(w.Dead), role)
+	to.Gauge(streamBytes, float64(w.Bytes), role)
+	to.Gauge(streamLimit, float64(w.MaxBytes), role)
+	to.Gauge(streamKeep, w.Retention.Seconds(), role)
 }
 
 // age returns the time since the first of these times that is not zero, 0 if all are zero. It is never negative,
@@ -141,23 +130,17 @@ type connection struct {
 	refusedAt time.Time // time of the last refusal to report the account's use
 }
 
-func (c *connection) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connected, reconnects, natsMsgs, natsBytes, storeClosed, storeBytes, storeLimit, followerBehind} {
-		to <- d
-	}
-}
-
-func (c *connection) Collect(to chan<- prometheus.Metric) {
+func (c *connection) Collect(to *exposition.Scrape) {
 	nc := c.conn.NATS()
-	gauge(to, connected, flag(nc.Status() == nats.CONNECTED))
+	to.Gauge(connected, flag(nc.Status() == nats.CONNECTED))
 	s := nc.Stats()
-	count(to, reconnects, float64(s.Reconnects))
-	count(to, natsMsgs, float64(s.InMsgs), "in")
-	count(to, natsMsgs, float64(s.OutMsgs), "out")
-	count(to, natsBytes, float64(s.InBytes), "in")
-	count(to, natsBytes, float64(s.OutBytes), "out")
+	to.Counter(reconnects, float64(s.Reconnects))
+	to.Counter(natsMsgs, float64(s.InMsgs), "in")
+	to.Counter(natsMsgs, float64(s.OutMsgs), "out")
+	to.Counter(natsBytes, float64(s.InBytes), "in")
+	to.Counter(natsBytes, float64(s.OutBytes), "out")
 
-	gauge(to, storeClosed, flag(c.conn.StoreError() != nil))
+	to.Gauge(storeClosed, flag(c.conn.StoreError() != nil))
 
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
@@ -166,7 +149,7 @@ func (c *connection) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	if n, err := c.behind(ctx); err == nil {
-		gauge(to, followerBehind, float64(n))
+		to.Gauge(followerBehind, float64(n))
 	}
 }
 
@@ -174,7 +157,7 @@ func (c *connection) Collect(to chan<- prometheus.Metric) {
 // server logs each refusal.
 const storePause = 5 * time.Minute
 
-func (c *connection) store(ctx context.Context, to chan<- prometheus.Metric) {
+func (c *connection) store(ctx context.Context, to *exposition.Scrape) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.refusedAt) < storePause {
@@ -185,6 +168,6 @@ func (c *connection) store(ctx context.Context, to chan<- prometheus.Metric) {
 		c.refusedAt = time.Now()
 		return
 	}
-	gauge(to, storeBytes, float64(a.Store))
-	gauge(to, storeLimit, float64(max(a.Limits.MaxStore, c.storeLimit, 0)))
+	to.Gauge(storeBytes, float64(a.Store))
+	to.Gauge(storeLimit, float64(max(a.Limits.MaxStore, c.storeLimit, 0)))
 }
