@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -40,10 +41,18 @@ func (a attemptRecord) number(delivery int) int {
 	return max(1, min(delivery, a.Attempts+max(1, delivery-a.Delivered)))
 }
 
+// attemptRecords stores and loads the numbers of attempts of a role's messages.
+type attemptRecords struct {
+	*runner
+	flight  *inFlight
+	letters *roleLetters
+	order   sync.Mutex // records are published in the order in which they are created
+}
+
 // record returns the current record of an item. Known is false until the stored record was read.
-func (r *runner) record(it *item) (a attemptRecord, known bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *attemptRecords) record(it *item) (a attemptRecord, known bool) {
+	r.flight.mu.Lock()
+	defer r.flight.mu.Unlock()
 	a = attemptRecord{ID: it.msg.Headers().Get(nats.MsgIdHdr), Delivered: it.latestNumber, Attempts: it.d.Attempt}
 	if it.uncounted {
 		a.Attempts--
@@ -58,22 +67,22 @@ const (
 )
 
 // setUncounted sets whether the newest delivery of items is not an attempt, and stores the records.
-func (r *runner) setUncounted(items []*item, idle bool) {
-	r.mu.Lock()
+func (r *attemptRecords) setUncounted(items []*item, idle bool) {
+	r.flight.mu.Lock()
 	for _, it := range items {
 		it.uncounted = idle
 	}
-	r.mu.Unlock()
-	r.storeRecords(items)
+	r.flight.mu.Unlock()
+	r.store(items)
 }
 
-// storeRecords stores the records of items. It is best effort: if a write fails, the delivery counts as an attempt.
-func (r *runner) storeRecords(items []*item) {
+// store stores the records of items. It is best effort: if a write fails, the delivery counts as an attempt.
+func (r *attemptRecords) store(items []*item) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(r.work), recordTimeout)
 	defer stop()
-	for len(items) > 0 && r.c.nc.IsConnected() {
+	for len(items) > 0 && r.conn.nc.IsConnected() {
 		n := min(len(items), recordBatch)
-		if err := r.storeRecordBatch(ctx, items[:n]); err != nil {
+		if err := r.storeBatch(ctx, items[:n]); err != nil {
 			r.log.Debug().Err(err).Int("messages", len(items)).Msg("store attempt records")
 			return
 		}
@@ -81,8 +90,8 @@ func (r *runner) storeRecords(items []*item) {
 	}
 }
 
-func (r *runner) storeRecordBatch(ctx context.Context, items []*item) error {
-	stored, err := r.publishRecords(items)
+func (r *attemptRecords) storeBatch(ctx context.Context, items []*item) error {
+	stored, err := r.publish(items)
 	if err != nil {
 		return err
 	}
@@ -98,10 +107,10 @@ func (r *runner) storeRecordBatch(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// publishRecords publishes the records in the order in which they are created.
-func (r *runner) publishRecords(items []*item) (stored []jetstream.PubAckFuture, err error) {
-	r.publishOrder.Lock()
-	defer r.publishOrder.Unlock()
+// publish publishes the records in the order in which they are created.
+func (r *attemptRecords) publish(items []*item) (stored []jetstream.PubAckFuture, err error) {
+	r.order.Lock()
+	defer r.order.Unlock()
 	for _, it := range items {
 		a, known := r.record(it)
 		if !known {
@@ -111,7 +120,7 @@ func (r *runner) publishRecords(items []*item) (stored []jetstream.PubAckFuture,
 		if err != nil {
 			return nil, err
 		}
-		f, err := r.c.js.PublishAsync(attemptsSubject(r.w.Role, it.d.Seq), data)
+		f, err := r.conn.js.PublishAsync(attemptsSubject(r.worker.Role, it.d.Seq), data)
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +132,8 @@ func (r *runner) publishRecords(items []*item) (stored []jetstream.PubAckFuture,
 // lookupBatch is the number of messages in one request.
 const lookupBatch = 512
 
-// loadAttempts reads the number of attempts at redelivered items, and whether they have a dead letter.
-func (r *runner) loadAttempts(ctx context.Context, items []*item) error {
+// load reads the number of attempts at redelivered items, and whether they have a dead letter.
+func (r *attemptRecords) load(ctx context.Context, items []*item) error {
 	var open []*item
 	for _, it := range items {
 		if !it.attemptKnown {
@@ -133,7 +142,7 @@ func (r *runner) loadAttempts(ctx context.Context, items []*item) error {
 	}
 	for len(open) > 0 {
 		n := min(len(open), lookupBatch)
-		if err := r.loadAttemptBatch(ctx, open[:n]); err != nil {
+		if err := r.loadBatch(ctx, open[:n]); err != nil {
 			return err
 		}
 		open = open[n:]
@@ -141,18 +150,18 @@ func (r *runner) loadAttempts(ctx context.Context, items []*item) error {
 	return nil
 }
 
-func (r *runner) loadAttemptBatch(ctx context.Context, items []*item) error {
+func (r *attemptRecords) loadBatch(ctx context.Context, items []*item) error {
 	var records []string
 	at := make(map[string]*item, len(items))
 	for _, it := range items {
-		record := attemptsSubject(r.w.Role, it.d.Seq)
+		record := attemptsSubject(r.worker.Role, it.d.Seq)
 		records, at[record] = append(records, record), it
 	}
 	found := make(map[*item]attemptRecord, len(items))
-	err := r.c.lastPerSubject(ctx, attemptsStream, records, func(m direct.Message) {
+	err := r.conn.lastPerSubject(ctx, attemptsStream, records, func(m direct.Message) {
 		var a attemptRecord
 		it := at[m.Subject]
-		if err := json.Unmarshal(m.Data, &a); err != nil || it == nil || a.ID != r.message(it).Headers().Get(nats.MsgIdHdr) {
+		if err := json.Unmarshal(m.Data, &a); err != nil || it == nil || a.ID != r.flight.message(it).Headers().Get(nats.MsgIdHdr) {
 			return // invalid, or of another message with this sequence
 		}
 		found[it] = a
@@ -160,20 +169,20 @@ func (r *runner) loadAttemptBatch(ctx context.Context, items []*item) error {
 	if err != nil {
 		return fmt.Errorf("read attempt records: %w", err)
 	}
-	if err := r.loadLetters(ctx, items); err != nil {
+	if err := r.letters.load(ctx, items); err != nil {
 		return err
 	}
 	var again []*item
 	for _, it := range items {
 		a := found[it]
-		r.mu.Lock()
+		r.flight.mu.Lock()
 		it.d.Attempt, it.attemptKnown = a.number(it.deliveryNumber), true
-		r.mu.Unlock()
+		r.flight.mu.Unlock()
 		if it.deliveryNumber <= a.Delivered { // the server counts from 1 again, so store a new record
 			again = append(again, it)
 		}
 	}
-	r.storeRecords(again)
+	r.store(again)
 	return nil
 }
 

@@ -23,7 +23,7 @@ import (
 //   - Before a worker stores a letter, it asks its role whether the effect of an earlier attempt is stored. It asks again
 //     afterwards. If the effect is stored, it stores no letter, or withdraws it.
 //   - If another worker may have had the message, a worker that has stored an effect looks for a letter and withdraws it.
-//   - Every worker checks the recent letters of its role again (see watchLetters), because a worker can crash before it
+//   - Every worker checks the recent letters of its role again (see letterWatch), because a worker can crash before it
 //     withdraws one.
 //   - A redelivered message with a letter is not handled again.
 
@@ -105,67 +105,73 @@ func (c *Conn) countLetters(ctx context.Context, role string) (uint64, error) {
 	return n, nil
 }
 
-// letterID returns the id of the dead letter of an item, stored or not.
-func (r *runner) letterID(it *item) events.ID {
-	return events.DeadID(r.w.Role, inputStream(r.w.Role), it.d.Seq, r.message(it).Headers())
+// roleLetters stores, looks up and withdraws the dead letters of a role's messages.
+type roleLetters struct {
+	*runner
+	flight *inFlight
 }
 
-// letterFilter returns a subject that matches the letter of an item with any code.
-func (r *runner) letterFilter(it *item) string {
-	return events.DeadIDSubject(r.w.Role, bookOf(r.message(it).Subject()), r.letterID(it))
+// id returns the id of the dead letter of an item, stored or not.
+func (r *roleLetters) id(it *item) events.ID {
+	return events.DeadID(r.worker.Role, inputStream(r.worker.Role), it.d.Seq, r.flight.message(it).Headers())
+}
+
+// filter returns a subject that matches the letter of an item with any code.
+func (r *roleLetters) filter(it *item) string {
+	return events.DeadIDSubject(r.worker.Role, bookOf(r.flight.message(it).Subject()), r.id(it))
 }
 
 func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-// storeDeadLetter stores the dead letter of an item, unless the effect of the message is stored. It reports whether the
+// store stores the dead letter of an item, unless the effect of the message is stored. It reports whether the
 // item has a letter now.
-func (r *runner) storeDeadLetter(it *item, reason error) (stored bool, err error) {
+func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 	if done, err := r.effectStored(it); err != nil || done {
 		return false, err
 	}
-	m := r.message(it)
+	m := r.flight.message(it)
 	letter := &events.DeadLetter{
-		Role: r.w.Role, Code: deadCode(reason), Reason: reason.Error(), Deliveries: r.attemptsBegun(it),
-		Stream: inputStream(r.w.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
+		Role: r.worker.Role, Code: deadCode(reason), Reason: reason.Error(), Deliveries: r.attemptsBegun(it),
+		Stream: inputStream(r.worker.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
 	}
-	if err := r.c.StoreDeadLetter(r.work, letter); err != nil {
+	if err := r.conn.StoreDeadLetter(r.work, letter); err != nil {
 		return false, err
 	}
 	if done, err := r.effectStored(it); err != nil || done {
 		if err == nil {
-			err = r.withdrawLetter(it)
+			err = r.withdraw(it)
 		}
 		return false, err
 	}
-	r.c.replyError(it.d.Event, reason.Error())
+	r.conn.replyError(it.d.Event, reason.Error())
 	return true, nil
 }
 
 // effectStored reports whether the effect of an earlier attempt is stored. It asks the role only if another worker may
 // have had the message.
-func (r *runner) effectStored(it *item) (bool, error) {
+func (r *roleLetters) effectStored(it *item) (bool, error) {
 	switch {
 	case it.storedEvents > 0:
 		return true, nil
-	case r.w.Done == nil || it.d.Event == nil || !r.mayBeShared(it):
+	case r.worker.Done == nil || it.d.Event == nil || !r.flight.mayBeShared(it):
 		return false, nil
 	}
-	done, err := r.w.Done(r.work, &it.d)
+	done, err := r.worker.Done(r.work, &it.d)
 	if err != nil {
 		return false, fmt.Errorf("check whether the effect of an earlier attempt is stored: %w", err)
 	}
 	return done, nil
 }
 
-// loadLetters sets the letter subject of each item that has a dead letter. It takes one request for all of them.
-func (r *runner) loadLetters(ctx context.Context, items []*item) error {
+// load sets the letter subject of each item that has a dead letter. It takes one request for all of them.
+func (r *roleLetters) load(ctx context.Context, items []*item) error {
 	for len(items) > 0 {
 		n := min(len(items), lookupBatch)
 		filters, at := make([]string, n), make(map[events.ID]*item, n)
 		for i, it := range items[:n] {
-			filters[i], at[r.letterID(it)] = r.letterFilter(it), it
+			filters[i], at[r.id(it)] = r.filter(it), it
 		}
-		err := r.c.lastPerSubject(ctx, events.StreamDead, filters, func(m direct.Message) {
+		err := r.conn.lastPerSubject(ctx, events.StreamDead, filters, func(m direct.Message) {
 			if it := at[events.ID(lastToken(m.Subject))]; it != nil && !withdrawn(m.Header) {
 				it.letterSubject = m.Subject
 			}
@@ -178,16 +184,16 @@ func (r *runner) loadLetters(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// loadLettersOfDone loads the letters of all items whose effect is stored in one request. A worker that asks for one after
+// loadOfDone loads the letters of all items whose effect is stored in one request. A worker that asks for one after
 // the other and is killed meanwhile leaves some of them. If the request fails, withdrawLetter asks again.
-func (r *runner) loadLettersOfDone(items []*item) {
+func (r *roleLetters) loadOfDone(items []*item) {
 	var done []*item
 	for _, it := range items {
-		if it.result != nil && it.result.Err == nil && it.storedEvents == len(it.result.Events) && r.mayBeShared(it) {
+		if it.result != nil && it.result.Err == nil && it.storedEvents == len(it.result.Events) && r.flight.mayBeShared(it) {
 			done = append(done, it)
 		}
 	}
-	if len(done) < 2 || r.loadLetters(r.work, done) != nil {
+	if len(done) < 2 || r.load(r.work, done) != nil {
 		return
 	}
 	for _, it := range done {
@@ -195,10 +201,10 @@ func (r *runner) loadLettersOfDone(items []*item) {
 	}
 }
 
-// withdrawLetter withdraws the letter of an item whose effect is stored, if it has one.
-func (r *runner) withdrawLetter(it *item) error {
-	if !it.letterKnown && r.mayBeShared(it) {
-		if err := r.loadLetters(r.work, []*item{it}); err != nil {
+// withdraw withdraws the letter of an item whose effect is stored, if it has one.
+func (r *roleLetters) withdraw(it *item) error {
+	if !it.letterKnown && r.flight.mayBeShared(it) {
+		if err := r.load(r.work, []*item{it}); err != nil {
 			return err
 		}
 	}
@@ -206,7 +212,7 @@ func (r *runner) withdrawLetter(it *item) error {
 	if it.letterSubject == "" {
 		return nil
 	}
-	err := r.c.withdraw(r.work, it.letterSubject)
+	err := r.conn.withdraw(r.work, it.letterSubject)
 	if err == nil {
 		it.letterSubject = ""
 	}
@@ -214,7 +220,7 @@ func (r *runner) withdrawLetter(it *item) error {
 }
 
 // attemptsBegun returns the number of attempts that were started. An attempt above the limit is not started.
-func (r *runner) attemptsBegun(it *item) int { return min(it.d.Attempt, r.p.MaxAttempts) }
+func (r *runner) attemptsBegun(it *item) int { return min(it.d.Attempt, r.policy.MaxAttempts) }
 
 // exhaustedError is the reason of a dead letter after the last attempt, if every attempt ended without a result.
 type exhaustedError struct{ attempts int }

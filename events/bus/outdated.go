@@ -11,11 +11,11 @@ import (
 )
 
 // checkNewerSchema looks for the oldest dead letter of a newer schema. An error does not change the state of the role.
-func (r *runner) checkNewerSchema(ctx context.Context) {
-	l, err := r.c.newerSchemaLetter(ctx, r.w.Role)
+func (w *letterWatch) checkNewerSchema(ctx context.Context) {
+	l, err := w.conn.newerSchemaLetter(ctx, w.worker.Role)
 	if err != nil {
 		if ctx.Err() == nil {
-			r.log.Debug().Err(err).Msg("look for dead letters of a newer schema")
+			w.log.Debug().Err(err).Msg("look for dead letters of a newer schema")
 		}
 		return
 	}
@@ -23,13 +23,13 @@ func (r *runner) checkNewerSchema(ctx context.Context) {
 	if l != nil {
 		reason = fmt.Errorf("dead letter %s: %s: upgrade, then requeue or drop it", l.Handle(), l.Reason)
 	}
-	r.mu.Lock()
-	before := r.state.outdated
-	r.mu.Unlock()
+	w.state.mu.Lock()
+	before := w.state.outdated
+	w.state.mu.Unlock()
 	if (reason == nil) == (before == nil) && (reason == nil || reason.Error() == before.Error()) {
 		return
 	}
-	r.updateState(func(s *workerState) { s.outdated = reason })
+	w.state.update(func(s *workerState) { s.outdated = reason })
 }
 
 // newerSchemaLetter returns the oldest dead letter of a role with the code newer-schema, or nil.

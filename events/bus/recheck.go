@@ -14,7 +14,7 @@ import (
 //
 //   - The role is outdated while it has a letter of a newer schema.
 //   - A letter is withdrawn if the effect of its message is stored. The worker that stores an effect looks for a letter
-//     itself (see withdrawLetter), but it can crash in between.
+//     itself (see roleLetters.withdraw), but it can crash in between.
 
 // letterInterval is the interval at which a role reads its dead letters, in units of Policy.HoldInterval.
 const letterInterval = 5
@@ -38,28 +38,28 @@ type recheck struct {
 	next    time.Time // of the next check
 }
 
-// rechecks are the recent dead letters of a role.
-type rechecks struct {
-	r     *runner
+// letterWatch reads the recent dead letters of a role. Only the goroutine of run uses next, since and open.
+type letterWatch struct {
+	*runner
+	state *roleState
 	next  uint64 // sequence of the first letter that was not read yet
 	since time.Time
 	open  []*recheck // oldest first
 }
 
-// watchLetters reads the dead letters of the role until ctx ends.
-func (r *runner) watchLetters(ctx context.Context) {
-	all := &rechecks{r: r, since: time.Now().Add(-recheckAge)}
-	t := time.NewTicker(letterInterval * r.p.HoldInterval)
+// run reads the dead letters of the role until ctx ends.
+func (w *letterWatch) run(ctx context.Context) {
+	t := time.NewTicker(letterInterval * w.policy.HoldInterval)
 	defer t.Stop()
 	for {
-		r.checkNewerSchema(ctx)
-		if r.w.Done != nil {
-			err := all.read(ctx)
+		w.checkNewerSchema(ctx)
+		if w.worker.Done != nil {
+			err := w.read(ctx)
 			if err == nil {
-				err = all.check(ctx)
+				err = w.check(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
-				r.log.Debug().Err(err).Msg("check dead letters again")
+				w.log.Debug().Err(err).Msg("check dead letters again")
 			}
 		}
 		select {
@@ -71,47 +71,46 @@ func (r *runner) watchLetters(ctx context.Context) {
 }
 
 // read adds the letters that were stored since the last call.
-func (c *rechecks) read(ctx context.Context) error {
-	r := c.r
-	q := direct.Query{Subject: events.DeadSubject(r.w.Role, ""), Since: c.since}
-	if c.next > 0 {
-		q.From, q.Since = c.next, time.Time{}
+func (w *letterWatch) read(ctx context.Context) error {
+	q := direct.Query{Subject: events.DeadSubject(w.worker.Role, ""), Since: w.since}
+	if w.next > 0 {
+		q.From, q.Since = w.next, time.Time{}
 	}
 	var letters []direct.Message
-	err := r.c.readDirect(ctx, events.StreamDead, q, func(m direct.Message) {
-		c.next = m.Seq + 1
+	err := w.conn.readDirect(ctx, events.StreamDead, q, func(m direct.Message) {
+		w.next = m.Seq + 1
 		if !withdrawn(m.Header) && !neverHasEffect(m.Subject) {
 			letters = append(letters, m)
 		}
 	})
 	for _, m := range letters {
-		l := r.c.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Seq, m.Stored())
-		if l.Role != r.w.Role || l.Stream != inputStream(r.w.Role) {
+		l := w.conn.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Seq, m.Stored())
+		if l.Role != w.worker.Role || l.Stream != inputStream(w.worker.Role) {
 			continue
 		}
-		e, err := r.c.DecodeDeadLetter(ctx, l.DeadLetter)
+		e, err := w.conn.DecodeDeadLetter(ctx, l.DeadLetter)
 		if err != nil { // the payload has expired
 			continue
 		}
-		c.open = append(c.open, &recheck{subject: m.Subject, stored: l.Stored, d: Delivery{
+		w.open = append(w.open, &recheck{subject: m.Subject, stored: l.Stored, d: Delivery{
 			Event: e, Seq: l.Seq, Attempt: l.Deliveries, Stored: l.Stored.Add(-recheckSlack), Repeat: true,
 		}})
 	}
-	c.open = c.open[max(0, len(c.open)-maxRechecks):]
+	w.open = w.open[max(0, len(w.open)-maxRechecks):]
 	return err
 }
 
 // check withdraws the letters for which the effect of the message is stored. A letter that cannot be checked does not keep
 // the others from being checked.
-func (c *rechecks) check(ctx context.Context) (failed error) {
+func (w *letterWatch) check(ctx context.Context) (failed error) {
 	now := time.Now()
-	c.open = slices.DeleteFunc(c.open, func(l *recheck) bool {
+	w.open = slices.DeleteFunc(w.open, func(l *recheck) bool {
 		if now.Before(l.next) || ctx.Err() != nil {
 			return false
 		}
-		done, err := c.r.w.Done(ctx, &l.d)
+		done, err := w.worker.Done(ctx, &l.d)
 		if err == nil && done {
-			if err = c.r.withdrawStored(ctx, l); err == nil {
+			if err = w.withdrawStored(ctx, l); err == nil {
 				return true
 			}
 		}
@@ -127,16 +126,16 @@ func (c *rechecks) check(ctx context.Context) (failed error) {
 }
 
 // withdrawStored withdraws a letter whose message has an effect, unless another worker has done so.
-func (r *runner) withdrawStored(ctx context.Context, l *recheck) error {
+func (w *letterWatch) withdrawStored(ctx context.Context, l *recheck) error {
 	has := false
-	err := r.c.lastPerSubject(ctx, events.StreamDead, []string{l.subject}, func(m direct.Message) { has = !withdrawn(m.Header) })
+	err := w.conn.lastPerSubject(ctx, events.StreamDead, []string{l.subject}, func(m direct.Message) { has = !withdrawn(m.Header) })
 	if err != nil || !has { // another worker has withdrawn it, or an operator has removed it
 		return err
 	}
-	if err := r.c.withdraw(ctx, l.subject); err != nil {
+	if err := w.conn.withdraw(ctx, l.subject); err != nil {
 		return err
 	}
-	r.log.Info().Str("kind", string(l.d.Event.Kind())).Uint64(events.LogSeq, l.d.Seq).Msg("dead letter withdrawn: the effect of the message is stored")
+	w.log.Info().Str("kind", string(l.d.Event.Kind())).Uint64(events.LogSeq, l.d.Seq).Msg("dead letter withdrawn: the effect of the message is stored")
 	return nil
 }
 

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
-// workerState holds the reasons that stop or limit the pulling of messages. mu of the runner guards it.
+// workerState holds the reasons that stop or limit the pulling of messages. mu of roleState guards it.
 type workerState struct {
 	outdated      error          // the role has a dead letter of a newer schema
 	holding       int            // groups of deliveries that wait for an unavailable dependency
@@ -35,12 +38,42 @@ func (s *workerState) isMessageFault(seq uint64) bool {
 // probing reports whether the worker limits itself to one message for each probe interval.
 func (s *workerState) probing() bool { return s.holding > 0 || s.paused }
 
-// updateState changes the state of the worker and publishes it to the health of the role. One lock covers both, so that
-// of two concurrent changes the newer one is shown.
-func (r *runner) updateState(f func(*workerState)) {
+// roleState decides whether a worker may pull messages, and sets the health of its role.
+type roleState struct {
+	*runner
+	mu sync.Mutex
+	workerState
+	openPull jetstream.MessagesContext // the open pull, or nil
+}
+
+// setOpenPull sets the open pull; nil means that none is open. If the worker has just started to probe, and the pull is
+// not a probe, setOpenPull ends the pull.
+func (r *roleState) setOpenPull(pulls jetstream.MessagesContext, probe bool) {
 	r.mu.Lock()
-	f(&r.state)
-	s := &r.state
+	defer r.mu.Unlock()
+	r.openPull = pulls
+	if pulls != nil && r.probing() && !probe {
+		pulls.Drain()
+	}
+}
+
+// recordDelivery starts the next probe interval, and clears the error of a denied request.
+func (r *roleState) recordDelivery() {
+	r.mu.Lock()
+	r.probeAt = time.Now().Add(r.policy.ProbeInterval) // read only while probing
+	clearDenied := r.deniedErr != nil
+	r.mu.Unlock()
+	if clearDenied {
+		r.setDenied(nil)
+	}
+}
+
+// update changes the state of the worker and publishes it to the health of the role. One lock covers both, so that
+// of two concurrent changes the newer one is shown.
+func (r *roleState) update(f func(*workerState)) {
+	r.mu.Lock()
+	f(&r.workerState)
+	s := &r.workerState
 	state, reason := Running, error(nil)
 	switch {
 	case s.outdated != nil:
@@ -58,7 +91,7 @@ func (r *runner) updateState(f func(*workerState)) {
 	if reason != nil {
 		text, loggable = reason.Error(), Loggable(reason)
 	}
-	changed := r.c.health.set(r.w.Role, state, text)
+	changed := r.conn.health.set(r.worker.Role, state, text)
 	if r.openPull != nil && s.probing() {
 		r.openPull.Drain() // messages in transit are still accepted
 	}
@@ -75,20 +108,20 @@ func (r *runner) updateState(f func(*workerState)) {
 }
 
 // setConsumerErr sets why the consumer is missing. Nil means that the worker has a consumer.
-func (r *runner) setConsumerErr(err error) {
-	r.updateState(func(s *workerState) { s.consumerErr = err })
+func (r *roleState) setConsumerErr(err error) {
+	r.update(func(s *workerState) { s.consumerErr = err })
 }
 
 // setDenied sets that the server denied a pull or an acknowledgement; the server does not answer these requests. Nil
 // clears it.
-func (r *runner) setDenied(err error) { r.updateState(func(s *workerState) { s.deniedErr = err }) }
+func (r *roleState) setDenied(err error) { r.update(func(s *workerState) { s.deniedErr = err }) }
 
 // clearDeniedPull is called when the server has accepted a pull without a message for it. It clears the error of a
 // denied pull. It keeps that of a denied acknowledgement until the message is redelivered.
-func (r *runner) clearDeniedPull() {
+func (r *roleState) clearDeniedPull() {
 	var e *DeniedError
 	r.mu.Lock()
-	pull := errors.As(r.state.deniedErr, &e) && strings.HasPrefix(e.Subject, pullSubject)
+	pull := errors.As(r.deniedErr, &e) && strings.HasPrefix(e.Subject, pullSubject)
 	r.mu.Unlock()
 	if pull {
 		r.setDenied(nil)
@@ -99,13 +132,13 @@ func (r *runner) clearDeniedPull() {
 // fault. The message is at fault if the model meanwhile gave useful output for another message. Meanwhile means since
 // the first useless output for this message, or since the model was last unavailable for it: some prompts crash the
 // server of a model. An error without a request, such as that of an open circuit breaker, does not count.
-func (r *runner) assignFault(it *item, err error) error {
+func (r *roleState) assignFault(it *item, err error) error {
 	if isNotSent(err) || !isUnavailable(err) && !isUseless(err) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, seq := &r.state, it.d.Seq
+	s, seq := &r.workerState, it.d.Seq
 	var own bool
 	if isUnavailable(err) {
 		before, known := s.unavailableAt[seq]
@@ -131,19 +164,19 @@ func remember(m *map[uint64]int, seq uint64, answered int) {
 }
 
 // forgetFaults removes the useless and unavailable results of a finished message.
-func (r *runner) forgetFaults(it *item) {
+func (r *roleState) forgetFaults(it *item) {
 	r.mu.Lock()
-	delete(r.state.uselessAt, it.d.Seq)
-	delete(r.state.unavailableAt, it.d.Seq)
+	delete(r.uselessAt, it.d.Seq)
+	delete(r.unavailableAt, it.d.Seq)
 	r.mu.Unlock()
 }
 
 // releaseDelay returns the redelivery delay of a useless message that is released during a pause. It grows with the
 // number of such messages, so that at most half of the probes go to them.
-func (r *runner) releaseDelay() time.Duration {
+func (r *roleState) releaseDelay() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return min(max(r.p.BackoffMax, 2*r.p.ProbeInterval*time.Duration(len(r.state.uselessAt))), 10*r.p.BackoffMax)
+	return min(max(r.policy.BackoffMax, 2*r.policy.ProbeInterval*time.Duration(len(r.uselessAt))), 10*r.policy.BackoffMax)
 }
 
 // maxFaults bounds each of the maps of useless and unavailable results.
@@ -162,8 +195,8 @@ func (f *messageFault) Loggable() string {
 
 // addHolding changes the number of groups of deliveries that wait for an unavailable dependency. While it is above 0,
 // the worker pulls no more than a probe.
-func (r *runner) addHolding(d int, why error) {
-	r.updateState(func(s *workerState) {
+func (r *roleState) addHolding(d int, why error) {
+	r.update(func(s *workerState) {
 		s.holding += d
 		if why != nil {
 			s.holdReason = why
@@ -172,28 +205,28 @@ func (r *runner) addHolding(d int, why error) {
 }
 
 // waitHold waits until held messages may be retried. It returns false if the worker stops.
-func (r *runner) waitHold(why error, try int) bool {
+func (r *roleState) waitHold(why error, try int) bool {
 	if isUseless(why) {
 		return r.waitProbe()
 	}
-	d := min(r.p.HoldInterval*time.Duration(1+try), 10*r.p.HoldInterval)
+	d := min(r.policy.HoldInterval*time.Duration(1+try), 10*r.policy.HoldInterval)
 	var after interface{ RetryAfter() time.Duration }
 	if errors.As(why, &after) {
-		d = max(d, min(after.RetryAfter(), 10*r.p.HoldInterval))
+		d = max(d, min(after.RetryAfter(), 10*r.policy.HoldInterval))
 	}
 	return r.wait(d)
 }
 
 // waitProbe waits until the pause ends, or until no message was probed for twice the Hold interval. Messages in the
 // stream come first, so that a few held messages do not decide how long the pause lasts.
-func (r *runner) waitProbe() bool {
+func (r *roleState) waitProbe() bool {
 	for {
 		r.mu.Lock()
-		s := &r.state
-		left, resumed := time.Until(s.probeAt.Add(2*r.p.HoldInterval)), s.resumed
+		s := &r.workerState
+		left, resumed := time.Until(s.probeAt.Add(2*r.policy.HoldInterval)), s.resumed
 		turn := !s.paused || left <= 0
 		if s.paused && turn {
-			s.probeAt = time.Now().Add(r.p.ProbeInterval)
+			s.probeAt = time.Now().Add(r.policy.ProbeInterval)
 		}
 		r.mu.Unlock()
 		if turn {
@@ -213,9 +246,10 @@ func (r *runner) waitProbe() bool {
 }
 
 // recordResults records the results of handled items. Useful output ends a pause. Repeated useless output starts one:
-// the role releases its queues, holds useless messages, and tries one message for each probe interval. Other errors,
-// and messages that were handled without the model, do not count.
-func (r *runner) recordResults(items []*item) {
+// the role holds useless messages, and tries one message for each probe interval. recordResults reports whether a pause
+// has started; then the caller releases the queued messages. Other errors, and messages that were handled without the
+// model, do not count.
+func (r *roleState) recordResults(items []*item) (paused bool) {
 	useful := 0
 	for _, it := range items {
 		if it.result.Err == nil && it.result.ModelUseful {
@@ -226,15 +260,16 @@ func (r *runner) recordResults(items []*item) {
 		r.recordUseful(useful)
 	}
 	for _, it := range items {
-		if isUseless(it.result.Err) {
-			r.recordUseless(it)
+		if isUseless(it.result.Err) && r.recordUseless(it) {
+			paused = true
 		}
 	}
+	return paused
 }
 
-func (r *runner) recordUseful(n int) {
+func (r *roleState) recordUseful(n int) {
 	r.mu.Lock()
-	s := &r.state
+	s := &r.workerState
 	s.usefulCount += n
 	s.uselessInRow = 0
 	paused := s.paused
@@ -242,7 +277,7 @@ func (r *runner) recordUseful(n int) {
 	if !paused {
 		return
 	}
-	r.updateState(func(s *workerState) {
+	r.update(func(s *workerState) {
 		if s.paused {
 			close(s.resumed)
 		}
@@ -250,27 +285,28 @@ func (r *runner) recordUseful(n int) {
 	})
 }
 
-// recordUseless counts the messages with their first useless output: retries of one message often follow each other.
-func (r *runner) recordUseless(it *item) {
+// recordUseless counts the messages with their first useless output: retries of one message often follow each other. It
+// reports whether a pause starts.
+func (r *roleState) recordUseless(it *item) bool {
 	r.mu.Lock()
-	s := &r.state
+	s := &r.workerState
 	if _, known := s.uselessAt[it.d.Seq]; !known {
 		s.uselessInRow++
 	}
 	n := s.uselessInRow
-	begin := !s.paused && !s.isMessageFault(it.d.Seq) && (n >= maxUselessInRow || 2*it.d.Attempt > r.p.MaxAttempts)
+	begin := !s.paused && !s.isMessageFault(it.d.Seq) && (n >= maxUselessInRow || 2*it.d.Attempt > r.policy.MaxAttempts)
 	r.mu.Unlock()
 	if !begin {
-		return
+		return false
 	}
-	r.updateState(func(s *workerState) {
+	r.update(func(s *workerState) {
 		if !s.paused {
 			s.paused, s.resumed = true, make(chan struct{})
 		}
-		s.probeAt = time.Now().Add(r.p.ProbeInterval)
+		s.probeAt = time.Now().Add(r.policy.ProbeInterval)
 		s.uselessErr = fmt.Errorf("the model's output was useless for the last %s: %w", messages(max(n, 1)), it.result.Err)
 	})
-	r.releaseQueued(r.p.BackoffMax)
+	return true
 }
 
 func messages(n int) string {
@@ -280,8 +316,8 @@ func messages(n int) string {
 	return fmt.Sprintf("%d messages", n)
 }
 
-func (r *runner) isPaused() bool {
+func (r *roleState) isPaused() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.state.paused
+	return r.paused
 }

@@ -102,14 +102,14 @@ func setSpanError(span trace.Span, err error) {
 
 // startSpan starts the span of a delivery.
 func (r *runner) startSpan(it *item) {
-	if r.c.tracer == nil {
+	if r.conn.tracer == nil {
 		return
 	}
 	kind, book, _ := events.ParseSubject(it.msg.Subject())
-	ctx, span := r.c.tracer.Start(ContextWithTrace(context.Background(), it.d.Trace), r.w.Role+" "+string(kind),
+	ctx, span := r.conn.tracer.Start(ContextWithTrace(context.Background(), it.d.Trace), r.worker.Role+" "+string(kind),
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 			keySystem.String("nats"), keyOperation.String("process"), keySubject.String(it.msg.Subject()),
-			keyMessage.String(messageID(it.msg.Headers())), keyRole.String(r.w.Role), keyKind.String(string(kind)),
+			keyMessage.String(messageID(it.msg.Headers())), keyRole.String(r.worker.Role), keyKind.String(string(kind)),
 			keyBook.String(string(book)), keySeq.Int64(int64(it.d.Seq)), keyDelivery.Int(it.latestNumber),
 		))
 	it.span, it.d.Trace = span, traceparent(trace.SpanContextFromContext(ctx))
@@ -144,38 +144,30 @@ func (it *item) addSpanEvent(name string, err error) {
 
 // handlerContext returns the context for a call of the handler. It carries the span of the delivery or the batch, and a
 // logger that names the delivery or the book. Call end after the handler.
-func (r *runner) handlerContext(items []*item) (ctx context.Context, end func()) {
-	if r.w.Batch == 1 {
-		logger, ctx := r.itemLog(items[0]), r.work
+func (p *processor) handlerContext(items []*item) (ctx context.Context, end func()) {
+	if p.worker.Batch == 1 {
+		logger, ctx := p.flight.itemLog(items[0]), p.work
 		if it := items[0]; it.span != nil {
 			ctx = trace.ContextWithSpan(ctx, it.span)
 		}
 		return logger.WithContext(ctx), func() {}
 	}
 	book := string(items[0].d.Event.InBook())
-	ctx = r.log.With().Str(events.LogBook, book).Logger().WithContext(r.work)
-	if r.c.tracer == nil {
+	ctx = p.log.With().Str(events.LogBook, book).Logger().WithContext(p.work)
+	if p.conn.tracer == nil {
 		return ctx, func() {}
 	}
 	links := make([]trace.Link, len(items))
 	for i, it := range items {
 		links[i].SpanContext = it.span.SpanContext()
 	}
-	ctx, span := r.c.tracer.Start(ctx, r.w.Role+" batch", trace.WithNewRoot(), trace.WithLinks(links...), trace.WithAttributes(
-		keyRole.String(r.w.Role), keyBook.String(book), keyBatch.Int(len(items)),
+	ctx, span := p.conn.tracer.Start(ctx, p.worker.Role+" batch", trace.WithNewRoot(), trace.WithLinks(links...), trace.WithAttributes(
+		keyRole.String(p.worker.Role), keyBook.String(book), keyBatch.Int(len(items)),
 	))
 	for _, it := range items { // so that the trace of an event leads to the batch
 		it.span.AddLink(trace.Link{SpanContext: span.SpanContext()})
 	}
 	return ctx, func() { span.End() }
-}
-
-// itemLog returns a logger whose lines name the delivery.
-func (r *runner) itemLog(it *item) zerolog.Logger {
-	m := r.message(it)
-	_, book, _ := events.ParseSubject(m.Subject())
-	return r.log.With().Str(events.LogTrace, events.TraceID(it.d.Trace)).Str(events.LogEvent, messageID(m.Headers())).
-		Str(events.LogBook, string(book)).Uint64(events.LogSeq, it.d.Seq).Logger()
 }
 
 // messageID returns the event id of a message, truncated, because any client may have written it.

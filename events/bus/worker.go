@@ -6,10 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/trace"
 
 	"debrief/events"
 	"debrief/playbook"
@@ -93,33 +90,39 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	})()
 
 	r := &runner{
-		c: c, w: w, p: c.policy, cons: cons, restored: restored, intake: ctx, work: work,
-		log:         c.log.With().Str(events.LogRole, w.Role).Logger(),
-		lastContact: time.Now(),
-		slots:       make(chan struct{}, w.Slots),
-		drained:     make(chan struct{}),
-		wake:        make(chan struct{}, 1),
-		held:        make(map[uint64]*item),
-		queues:      make(map[playbook.Book]*bookQueue),
+		conn: c, worker: w, policy: c.policy, intake: ctx, work: work,
+		log:     c.log.With().Str(events.LogRole, w.Role).Logger(),
+		slots:   make(chan struct{}, w.Slots),
+		drained: make(chan struct{}),
+		wake:    make(chan struct{}, 1),
 	}
+	flight := &inFlight{runner: r, items: make(map[uint64]*item), lastContact: time.Now()}
+	state := &roleState{runner: r}
+	letters := &roleLetters{runner: r, flight: flight}
+	watch := &letterWatch{runner: r, state: state, since: time.Now().Add(-recheckAge)}
+	attempts := &attemptRecords{runner: r, flight: flight, letters: letters}
+	queues := &bookQueues{runner: r, byBook: make(map[playbook.Book]*bookQueue)}
+	queues.processor = &processor{runner: r, flight: flight, state: state, letters: letters, watch: watch, attempts: attempts, queues: queues}
+	puller := &puller{runner: r, flight: flight, state: state, attempts: attempts, queues: queues, processor: queues.processor, cons: cons, restored: restored}
+
 	c.stats.update(w.Role, func(v *roleCounters) { v.Started = time.Now() })
 	c.health.set(w.Role, Running, "")
 	defer c.health.set(w.Role, Stopped, "")
 
 	consumer := inputStream(w.Role) + "." + w.Role
-	defer c.watch.Notify([]string{pullSubject + consumer, "$JS.ACK." + consumer}, func(e *DeniedError) { r.setDenied(e) })()
+	defer c.watch.Notify([]string{pullSubject + consumer, "$JS.ACK." + consumer}, func(e *DeniedError) { state.setDenied(e) })()
 
 	aliveDone := make(chan struct{})
 	go func() {
 		defer close(aliveDone)
-		r.keepAlive(work)
+		flight.keepAlive(work)
 	}()
 	watchDone := make(chan struct{})
 	go func() {
 		defer close(watchDone)
-		r.watchLetters(ctx)
+		watch.run(ctx)
 	}()
-	r.pull()
+	puller.run()
 	r.busy.Wait()
 	stop(nil)
 	<-aliveDone
@@ -134,112 +137,44 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	return nil
 }
 
-// runner runs one Worker.
+// runner holds the configuration and the lifetime of one call of Run. The parts of a worker share it:
+//
+//   - puller pulls messages while there is capacity.
+//   - bookQueues groups the messages of a batching worker by book.
+//   - processor handles messages and applies their dispositions.
+//   - inFlight holds the messages in progress and keeps them alive.
+//   - attemptRecords stores the numbers of attempts.
+//   - roleLetters stores and withdraws dead letters; letterWatch checks them again.
+//   - roleState holds the reasons that stop or limit the pulling of messages.
 type runner struct {
-	c         *Conn
-	w         Worker
-	p         Policy
-	cons      jetstream.Consumer // used only by the goroutine of pull
-	afterStop []*item            // received after the stop; used only by the same goroutine
-	// restored is the last sequence that came from a backup; used only by the same goroutine.
-	restored uint64
-	log      zerolog.Logger
+	conn   *Conn
+	worker Worker
+	policy Policy
+	log    zerolog.Logger
 
 	intake  context.Context // ends at the stop: pull no more messages
 	work    context.Context // ends after the grace period: cancel the handlers
 	slots   chan struct{}
-	busy    sync.WaitGroup // Add only in pull, Wait only after it
+	busy    sync.WaitGroup // Add only in the goroutine of puller.run, Wait only after it
 	drained chan struct{}  // closed when no more messages can arrive after the stop
 	wake    chan struct{}  // signals that there may be capacity again
-
-	mu   sync.Mutex
-	held map[uint64]*item // messages in progress, by stream sequence
-	// heldBytes is the size of their payloads.
-	heldBytes       int
-	lastContact     time.Time // when the last signs of life that the server answered were sent
-	contactRegained time.Time // when contact returned after a gap of at least the ack wait
-	queues          map[playbook.Book]*bookQueue
-	openPull        jetstream.MessagesContext // the open pull, or nil
-	state           workerState
-
-	publishOrder sync.Mutex // records of attempts are published in the order in which they are created
 }
 
-// item is one message in progress.
-type item struct {
-	// The newest delivery and its number. mu of the runner guards these fields.
-	msg          jetstream.Msg
-	latestNumber int
-	uncounted    bool // the newest delivery does not count as an attempt so far
-	redelivered  bool // the server redelivered the message while it was held
-
-	deliveryNumber int       // number of the delivery that created the item
-	received       time.Time // when that delivery arrived
-	// reconnects is the connection's number of reconnects at that time.
-	reconnects    uint64
-	attemptKnown  bool   // d.Attempt is final: the record was read, or none is expected; written under mu
-	letterSubject string // subject of the message's dead letter, if it has one
-	letterKnown   bool   // letterSubject was read after the effect was stored
-
-	// The goroutine that processes the item owns the other fields.
-	d            Delivery
-	span         trace.Span // nil if tracing is disabled
-	result       *Result    // set after the handler, so that a hold does not call it again
-	storedEvents int        // number of result.Events that are stored
-	firstMsg     *nats.Msg  // the first of them as stored, for the reply
-	firstReceipt Receipt    // its receipt
-	inDoubt      bool       // a publish failed without an answer: the event may be stored
-
-	disposition disposition // the latest disposition, and its error
-	err         error
-}
-
-// keepAlive sends a sign of life for every held message, three times in each ack wait.
-func (r *runner) keepAlive(ctx context.Context) {
-	t := time.NewTicker(r.p.AckWait / 3)
+// wait waits for d. It returns false if the worker stops first.
+func (r *runner) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
-	var msgs []jetstream.Msg
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		began := time.Now()
-		msgs = msgs[:0]
-		r.mu.Lock()
-		for _, it := range r.held {
-			msgs = append(msgs, it.msg)
-		}
-		r.mu.Unlock()
-		for _, m := range msgs { // fails for a message that was acknowledged meanwhile, which is harmless
-			if err := m.InProgress(); err != nil {
-				r.log.Debug().Err(err).Msg("keep alive")
-			}
-		}
-		clear(msgs)
-		if r.c.nc.FlushTimeout(r.p.AckWait/3) == nil {
-			r.recordContact(began)
-		}
+	select {
+	case <-r.intake.Done():
+		return false
+	case <-t.C:
+		return true
 	}
 }
 
-// recordContact records that the server has answered the signs of life that were sent at a time.
-func (r *runner) recordContact(sent time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	if now.Sub(r.lastContact) >= r.p.AckWait {
-		r.contactRegained = now
+func (r *runner) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
 	}
-	r.lastContact = sent
-}
-
-// mayBeShared reports whether another worker may have, or have had, the message of an item. This is so if the event was
-// published before, or if the server has redelivered the message. It is also so if the server may redeliver it, because
-// it got no sign of life for the ack wait or because the connection was lost.
-func (r *runner) mayBeShared(it *item) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return it.d.Repeat || it.redelivered || it.reconnects != r.c.nc.Stats().Reconnects || it.received.Before(r.contactRegained) || time.Since(r.lastContact) >= r.p.AckWait
 }

@@ -1,0 +1,154 @@
+package bus
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
+
+	"debrief/events"
+)
+
+// item is one message in progress.
+type item struct {
+	// The newest delivery and its number. mu of inFlight guards these fields.
+	msg          jetstream.Msg
+	latestNumber int
+	uncounted    bool // the newest delivery does not count as an attempt so far
+	redelivered  bool // the server redelivered the message while it was held
+
+	deliveryNumber int       // number of the delivery that created the item
+	received       time.Time // when that delivery arrived
+	// reconnects is the connection's number of reconnects at that time.
+	reconnects    uint64
+	attemptKnown  bool   // d.Attempt is final: the record was read, or none is expected; written under the same mutex
+	letterSubject string // subject of the message's dead letter, if it has one
+	letterKnown   bool   // letterSubject was read after the effect was stored
+
+	// The goroutine that processes the item owns the other fields.
+	d            Delivery
+	span         trace.Span // nil if tracing is disabled
+	result       *Result    // set after the handler, so that a hold does not call it again
+	storedEvents int        // number of result.Events that are stored
+	firstMsg     *nats.Msg  // the first of them as stored, for the reply
+	firstReceipt Receipt    // its receipt
+	inDoubt      bool       // a publish failed without an answer: the event may be stored
+
+	disposition disposition // the latest disposition, and its error
+	err         error
+}
+
+// inFlight holds the messages in progress and keeps them alive.
+type inFlight struct {
+	*runner
+	mu              sync.Mutex
+	items           map[uint64]*item // by stream sequence
+	bytes           int              // size of their payloads
+	lastContact     time.Time        // when the last signs of life that the server answered were sent
+	contactRegained time.Time        // when contact returned after a gap of at least the ack wait
+}
+
+// size returns the number of messages in progress and the size of their payloads.
+func (f *inFlight) size() (messages, bytes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.items), f.bytes
+}
+
+// add adds an item. If the worker still holds the message, add does not add the item. Instead it records the new
+// delivery in the old item and returns that: the server has lost the signs of life, for example in a restart. From now
+// on only the new delivery can be acknowledged.
+func (f *inFlight) add(it *item) (old *item) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old = f.items[it.d.Seq]; old != nil {
+		old.msg, old.latestNumber, old.redelivered = it.msg, it.latestNumber, true
+		return old
+	}
+	f.startSpan(it)
+	f.items[it.d.Seq] = it
+	f.bytes += len(it.msg.Data())
+	return nil
+}
+
+// keepAlive sends a sign of life for every held message, three times in each ack wait.
+func (f *inFlight) keepAlive(ctx context.Context) {
+	t := time.NewTicker(f.policy.AckWait / 3)
+	defer t.Stop()
+	var msgs []jetstream.Msg
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		began := time.Now()
+		msgs = msgs[:0]
+		f.mu.Lock()
+		for _, it := range f.items {
+			msgs = append(msgs, it.msg)
+		}
+		f.mu.Unlock()
+		for _, m := range msgs { // fails for a message that was acknowledged meanwhile, which is harmless
+			if err := m.InProgress(); err != nil {
+				f.log.Debug().Err(err).Msg("keep alive")
+			}
+		}
+		clear(msgs)
+		if f.conn.nc.FlushTimeout(f.policy.AckWait/3) == nil {
+			f.recordContact(began)
+		}
+	}
+}
+
+// recordContact records that the server has answered the signs of life that were sent at a time.
+func (f *inFlight) recordContact(sent time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if now.Sub(f.lastContact) >= f.policy.AckWait {
+		f.contactRegained = now
+	}
+	f.lastContact = sent
+}
+
+// mayBeShared reports whether another worker may have, or have had, the message of an item. This is so if the event was
+// published before, or if the server has redelivered the message. It is also so if the server may redeliver it, because
+// it got no sign of life for the ack wait or because the connection was lost.
+func (f *inFlight) mayBeShared(it *item) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return it.d.Repeat || it.redelivered || it.reconnects != f.conn.nc.Stats().Reconnects || it.received.Before(f.contactRegained) || time.Since(f.lastContact) >= f.policy.AckWait
+}
+
+// remove removes an item and returns its newest message.
+func (f *inFlight) remove(it *item) jetstream.Msg {
+	f.mu.Lock()
+	m := it.msg
+	if f.items[it.d.Seq] == it {
+		delete(f.items, it.d.Seq)
+		f.bytes -= len(m.Data()) // all deliveries of a message have the same size
+	}
+	f.mu.Unlock()
+	f.wakeUp()
+	return m
+}
+
+// message returns the newest delivery of an item.
+func (f *inFlight) message(it *item) jetstream.Msg {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return it.msg
+}
+
+// itemLog returns a logger whose lines name the delivery.
+func (f *inFlight) itemLog(it *item) zerolog.Logger {
+	m := f.message(it)
+	_, book, _ := events.ParseSubject(m.Subject())
+	return f.log.With().Str(events.LogTrace, events.TraceID(it.d.Trace)).Str(events.LogEvent, messageID(m.Headers())).
+		Str(events.LogBook, string(book)).Uint64(events.LogSeq, it.d.Seq).Logger()
+}
