@@ -14,15 +14,14 @@ import (
 	"debrief/events"
 	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
+	"debrief/events/streams"
 )
 
 // The server counts deliveries; a worker counts attempts. A delivery does not count as an attempt while its message is
 // held, or if it is released before its handler started, or at a stop or a pause. The worker stores a record of that
 // when a hold starts and before it releases a message, so that its crash costs no attempt. Usually nothing is stored:
 // without a record every delivery was an attempt.
-
-// attemptsStream is the stream of the bucket with these records.
-const attemptsStream = "KV_" + events.BucketAttempts
 
 // attemptRecord is the record of one message: of its first Delivered deliveries, Attempts were attempts.
 type attemptRecord struct {
@@ -158,7 +157,7 @@ func (r *attemptRecords) loadBatch(ctx context.Context, items []*item) error {
 		records, at[record] = append(records, record), it
 	}
 	found := make(map[*item]attemptRecord, len(items))
-	err := r.conn.lastPerSubject(ctx, attemptsStream, records, func(m direct.Message) {
+	err := r.conn.lastPerSubject(ctx, streams.Attempts, records, func(m direct.Message) {
 		var a attemptRecord
 		it := at[m.Subject]
 		if err := json.Unmarshal(m.Data, &a); err != nil || it == nil || a.ID != r.flight.message(it).Headers().Get(nats.MsgIdHdr) {
@@ -199,5 +198,5 @@ func (c *Conn) readDirect(ctx context.Context, stream string, q direct.Query, fn
 			return nil
 		})
 	})
-	return asTimeout(ctx, err)
+	return natserr.AsTimeout(ctx, err)
 }

@@ -17,6 +17,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/natsd"
+	"debrief/events/streams"
 )
 
 func TestAttemptNumber(t *testing.T) {
@@ -62,7 +63,7 @@ func loseDeliveries(t *testing.T, c *Conn, role string, times int) jetstream.Msg
 // recordOf returns the stored attempt record of a message.
 func recordOf(t *testing.T, c *Conn, role string, seq uint64) (a attemptRecord) {
 	t.Helper()
-	s, err := c.js.Stream(t.Context(), attemptsStream)
+	s, err := c.js.Stream(t.Context(), streams.Attempts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +371,7 @@ func TestFirstDeliveryStoresNoRecord(t *testing.T) {
 	publishTasks(t, c, "main", 20)
 	await(t, c, events.StreamExecutions, 20)
 	awaitIdle(t, c, events.RoleGenerator)
-	if n := count(t, c, attemptsStream); n != 0 {
+	if n := count(t, c, streams.Attempts); n != 0 {
 		t.Errorf("got %d records", n)
 	}
 }

@@ -26,13 +26,10 @@ package bus
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -40,9 +37,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"debrief/events"
+	"debrief/events/blob"
 	"debrief/events/denied"
-	"debrief/events/direct"
+	"debrief/events/natserr"
 	"debrief/events/redact"
+	"debrief/events/streams"
 )
 
 // Conn is a connection to the streams of one account.
@@ -50,6 +49,7 @@ type Conn struct {
 	nc         *nats.Conn
 	js         jetstream.JetStream
 	watch      *denied.Watch
+	blobs      *blob.Store
 	policy     Policy
 	log        zerolog.Logger
 	tracer     trace.Tracer // nil disables tracing
@@ -71,14 +71,14 @@ type Options struct {
 
 // Open returns a connection to the streams and buckets. It creates those that are missing, if the user has the rights.
 // The caller closes nc. If the server denies a request, Open and every method of Conn return a *DeniedError. Open
-// returns an *StreamConfigError if the configuration of an existing stream does not fit.
+// returns a *streams.ConfigError if the configuration of an existing stream does not fit.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("open jetstream: %w", err)
 	}
-	watch := denied.New(nc)
-	c := &Conn{nc: nc, js: denied.JetStream(js, watch), watch: watch, policy: o.Policy.WithDefaults(), log: o.Log, tracer: o.Tracer}
+	c := newConn(nc, js, o)
+	c.tracer = o.Tracer
 	if err := c.ensure(ctx, o.Role, max(o.Replicas, 1)); err != nil {
 		if noJetStream(err) {
 			return nil, fmt.Errorf("the server at %s has no JetStream in this user's account, or the account does not import it: start the server with JetStream, or "+
@@ -87,6 +87,12 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+func newConn(nc *nats.Conn, js jetstream.JetStream, o Options) *Conn {
+	watch := denied.New(nc)
+	js = denied.JetStream(js, watch)
+	return &Conn{nc: nc, js: js, watch: watch, blobs: blob.New(js), policy: o.Policy.WithDefaults(), log: o.Log}
 }
 
 // noJetStream reports whether the account has no JetStream and imports none.
@@ -147,9 +153,9 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m PublishOptions, op
 		msg.Header[events.HeaderTrace] = []string{m.Trace}
 	}
 	if len(data) > MaxInline {
-		name, err := c.putBlob(ctx, data)
+		name, err := c.blobs.Put(ctx, data)
 		if err != nil {
-			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(asTimeout(ctx, err)))
+			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(natserr.AsTimeout(ctx, err)))
 		}
 		msg.Header[events.HeaderBlob] = []string{name}
 		msg.Data = nil
@@ -158,7 +164,7 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m PublishOptions, op
 	if m.Copy != 0 {
 		id += copySeparator + strconv.Itoa(m.Copy)
 	}
-	pub, err := c.publishMsg(ctx, streamOf(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
+	pub, err := c.publishMsg(ctx, streams.OfKind(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
 	if err != nil {
 		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, explainNoStream(err))
 	}
@@ -171,7 +177,7 @@ func (c *Conn) publish(ctx context.Context, e events.Event, m PublishOptions, op
 
 // originalMsg returns the stored message of a duplicate event. It returns nil if the message no longer exists.
 func (c *Conn) originalMsg(ctx context.Context, k events.Kind, seq uint64) (*nats.Msg, error) {
-	m, err := c.storedMsg(ctx, streamOf(k), seq)
+	m, err := c.storedMsg(ctx, streams.OfKind(k), seq)
 	if m == nil || err != nil {
 		return nil, err
 	}
@@ -184,14 +190,14 @@ func (c *Conn) originalMsg(ctx context.Context, k events.Kind, seq uint64) (*nat
 func (c *Conn) storedMsg(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error) {
 	s, err := c.js.Stream(ctx, stream)
 	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", stream, asTimeout(ctx, err))
+		return nil, fmt.Errorf("open stream %s: %w", stream, natserr.AsTimeout(ctx, err))
 	}
 	m, err := c.getMsg(ctx, s, stream, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, asTimeout(ctx, err))
+		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, natserr.AsTimeout(ctx, err))
 	}
 	return m, nil
 }
@@ -201,15 +207,6 @@ func (c *Conn) getMsg(ctx context.Context, s jetstream.Stream, stream string, se
 	return denied.Call(ctx, c.watch, stream, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 		return s.GetMsg(ctx, seq, opts...)
 	})
-}
-
-// asTimeout returns nats.ErrTimeout instead of err if the client's own timeout ended the call. In that case the server
-// did not answer. If ctx itself has ended, it returns err unchanged.
-func asTimeout(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fmt.Errorf("%w (%v)", nats.ErrTimeout, err)
-	}
-	return err
 }
 
 // explainNoStream adds the possible causes to the error of a publish that no stream received.
@@ -227,81 +224,14 @@ func asFull(err error) error {
 	return err
 }
 
-// errBlobExpired is the reason of a dead letter whose payload no longer exists.
-var errBlobExpired = errors.New("payload expired")
-
-func (c *Conn) putBlob(ctx context.Context, data []byte) (string, error) {
-	sum := sha256.Sum256(data)
-	name := hex.EncodeToString(sum[:])
-	store, err := c.js.ObjectStore(ctx, events.BucketBlobs)
-	if err != nil {
-		return "", fmt.Errorf("open object store: %w", err)
-	}
-	err = denied.Do(ctx, c.watch, blobStream, func(ctx context.Context) error {
-		// Keep a recent blob: writing it again would delete the chunks while another client reads them.
-		if i, err := store.GetInfo(ctx, name); err == nil && time.Since(i.ModTime) < 24*time.Hour {
-			return nil
-		}
-		// The chunks of an old blob expire by age, because not every user may delete them.
-		return denied.Do(ctx, c.watch, blobPrefix, func(ctx context.Context) error {
-			_, err := store.PutBytes(ctx, name, data)
-			return err
-		})
-	})
-	if err != nil {
-		return "", fmt.Errorf("put blob %s: %w", name, err)
-	}
-	return name, nil
-}
-
-// blobStream is the stream of the object store. blobPrefix is the prefix of its subjects.
-const (
-	blobStream = "OBJ_" + events.BucketBlobs
-	blobPrefix = "$O." + events.BucketBlobs
-)
-
-// maxBlob is the largest blob that is read, in bytes.
-const maxBlob = 64 << 20
-
+// getBlob returns a blob. No further delivery can read an expired or damaged one.
 func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
-	store, err := c.js.ObjectStore(ctx, events.BucketBlobs)
-	if err != nil {
-		return nil, fmt.Errorf("open object store: %w", asTimeout(ctx, err))
+	data, err := c.blobs.Get(ctx, name)
+	if errors.Is(err, blob.ErrExpired) || errors.Is(err, blob.ErrInvalid) {
+		err = Discard(err)
 	}
-	info, err := denied.Call(ctx, c.watch, blobStream, func(ctx context.Context) (*jetstream.ObjectInfo, error) { return store.GetInfo(ctx, name) })
-	switch {
-	case errors.Is(err, jetstream.ErrObjectNotFound):
-		return nil, Discard(fmt.Errorf("blob %s: %w", name, errBlobExpired))
-	case err != nil:
-		return nil, fmt.Errorf("get blob %s: %w", name, asTimeout(ctx, err))
-	case info.Size > maxBlob:
-		return nil, Discard(fmt.Errorf("blob %s: must be at most %d bytes, got %d", name, maxBlob, info.Size))
-	}
-	// Get of the object store creates a consumer. Read the chunks directly, so that a role needs no right to create
-	// one.
-	var data []byte
-	err = denied.Do(ctx, c.watch, blobStream, func(ctx context.Context) error {
-		return direct.Read(ctx, c.nc, blobStream, direct.Query{Subject: blobPrefix + ".C." + info.NUID}, func(m direct.Message) error {
-			if data = append(data, m.Data...); uint64(len(data)) > info.Size {
-				return errBlobMismatch
-			}
-			return nil
-		})
-	})
-	switch {
-	case err != nil && !errors.Is(err, errBlobMismatch):
-		return nil, fmt.Errorf("get blob %s: %w", name, asTimeout(ctx, err))
-	case err == nil && uint64(len(data)) < info.Size: // the blob is incomplete, perhaps only on this replica
-		return nil, fmt.Errorf("get blob %s: read %d of %d bytes", name, len(data), info.Size)
-	}
-	if sum := sha256.Sum256(data); err != nil || hex.EncodeToString(sum[:]) != name {
-		return nil, Discard(fmt.Errorf("blob %s: %w", name, errBlobMismatch))
-	}
-	return data, nil
+	return data, err
 }
-
-// errBlobMismatch is the reason of a dead letter whose payload does not have the hash in its name.
-var errBlobMismatch = errors.New("content does not match its name")
 
 // decode returns the event of a message. It fetches the payload if that is a blob.
 func (c *Conn) decode(ctx context.Context, m jetstream.Msg) (events.Event, error) {

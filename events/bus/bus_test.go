@@ -21,6 +21,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/natsd"
+	"debrief/events/natserr"
 )
 
 func TestPublishReturnsSequenceAndDuplicate(t *testing.T) {
@@ -280,7 +281,7 @@ func TestMissingOrWrongBlobIsDeadLettered(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			i.Size = maxBlob + 1
+			i.Size = 64<<20 + 1
 			data, err := json.Marshal(i)
 			if err != nil {
 				return err
@@ -342,7 +343,7 @@ func TestSamePayloadIsStoredOnce(t *testing.T) {
 	c := connectNew(t, fastPolicy)
 	data := bytes.Repeat([]byte("x"), MaxInline+1)
 	for range 2 {
-		name, err := c.putBlob(t.Context(), data)
+		name, err := c.blobs.Put(t.Context(), data)
 		if sum := sha256.Sum256(data); err != nil || name != hex.EncodeToString(sum[:]) {
 			t.Fatalf("got %q, %v", name, err)
 		}
@@ -374,10 +375,10 @@ func TestClientTimeoutDiffersFromCallerTimeout(t *testing.T) {
 	t.Parallel()
 	expired, cancel := context.WithTimeout(t.Context(), -time.Second)
 	defer cancel()
-	if err := asTimeout(t.Context(), context.DeadlineExceeded); !errors.Is(err, nats.ErrTimeout) {
+	if err := natserr.AsTimeout(t.Context(), context.DeadlineExceeded); !errors.Is(err, nats.ErrTimeout) {
 		t.Errorf("server's: got %v", err)
 	}
-	if err := asTimeout(expired, context.DeadlineExceeded); errors.Is(err, nats.ErrTimeout) {
+	if err := natserr.AsTimeout(expired, context.DeadlineExceeded); errors.Is(err, nats.ErrTimeout) {
 		t.Errorf("caller's: got %v", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"debrief/events"
 	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
+	"debrief/events/streams"
 )
 
 // Damage describes data that a stream has lost or may have lost.
@@ -34,13 +36,13 @@ const maxDetails = 50_000
 // completely. Only then does the server detect some damage; it skips a message with a wrong checksum.
 func (c *Conn) CheckDamage(ctx context.Context, read uint64) ([]Damage, error) {
 	var all []Damage
-	for _, want := range append(streams(1), blobConfig(1)) {
+	for _, want := range append(streams.All(1), streams.Blobs(1)) {
 		s, err := c.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("open stream %s: %w", want.Name, asTimeout(ctx, err))
+			return nil, fmt.Errorf("open stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
 		}
 		before := *s.CachedInfo()
 		counted := before.State.Bytes <= read
@@ -54,7 +56,7 @@ func (c *Conn) CheckDamage(ctx context.Context, read uint64) ([]Damage, error) {
 		}
 		i, err := s.Info(ctx, opts...)
 		if err != nil {
-			return nil, fmt.Errorf("read stream %s: %w", want.Name, asTimeout(ctx, err))
+			return nil, fmt.Errorf("read stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
 		}
 		all = append(all, damageOf(i)...)
 		if was := before.State; counted && i.State.Lost == nil && i.State.Msgs == was.Msgs && i.State.LastSeq == was.LastSeq && readable < was.Msgs {
@@ -109,7 +111,7 @@ func damageOf(i *jetstream.StreamInfo) (all []Damage) {
 	switch {
 	case s.Msgs == 0 && s.LastSeq > 0 && (age == 0 || time.Since(s.LastTime) < age):
 		add(false, "all messages up to sequence %d are missing, but the last one has not expired: purged or lost", s.LastSeq)
-	case s.Msgs > 0 && s.FirstSeq > 1 && i.Config.Metadata[MetadataRestored] == "" && i.Config.Name != events.StreamDeltas && (age == 0 || time.Since(i.Created) < age):
+	case s.Msgs > 0 && s.FirstSeq > 1 && i.Config.Metadata[streams.MetadataRestored] == "" && i.Config.Name != events.StreamDeltas && (age == 0 || time.Since(i.Created) < age):
 		add(false, "the messages up to sequence %d are missing, but the stream is too young for them to have expired: deleted or lost", s.FirstSeq-1)
 	}
 	return all

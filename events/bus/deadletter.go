@@ -13,6 +13,8 @@ import (
 	"debrief/events"
 	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
+	"debrief/events/streams"
 	"debrief/playbook"
 	"debrief/playbook/text"
 )
@@ -48,7 +50,7 @@ func (c *Conn) StoreDeadLetter(ctx context.Context, l *events.DeadLetter) error 
 	}
 	filter := events.DeadIDSubject(l.Role, l.Book, l.EventID())
 	_, _, err := c.publish(ctx, l, PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}, jetstream.WithExpectLastSequenceForSubject(0, filter))
-	if conflict(err) { // a busy cluster also returns this without another letter
+	if natserr.IsConflict(err) { // a busy cluster also returns this without another letter
 		stored := false
 		if err := c.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !withdrawn(m.Header) }); err != nil {
 			return fmt.Errorf("store dead letter: %w", err)
@@ -72,12 +74,6 @@ func bookOf(subject string) playbook.Book {
 	return unknownBook
 }
 
-// conflict reports whether a publish was rejected because its subject already has a message.
-func conflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
-}
-
 // withdrawnTTL is the lifetime of the message that replaces a withdrawn letter.
 const withdrawnTTL = time.Second
 
@@ -86,7 +82,7 @@ const withdrawnTTL = time.Second
 func (c *Conn) withdraw(ctx context.Context, subject string) error {
 	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
 	if _, err := c.js.PublishMsg(ctx, m, jetstream.WithMsgTTL(withdrawnTTL)); err != nil {
-		return fmt.Errorf("withdraw dead letter: %w", asFull(asTimeout(ctx, err)))
+		return fmt.Errorf("withdraw dead letter: %w", asFull(natserr.AsTimeout(ctx, err)))
 	}
 	return nil
 }
@@ -100,7 +96,7 @@ func (c *Conn) countLetters(ctx context.Context, role string) (uint64, error) {
 		return direct.Count(ctx, c.nc, events.StreamDead, events.DeadSubject(role, ""))
 	})
 	if err != nil {
-		return 0, fmt.Errorf("count dead letters: %w", asTimeout(ctx, err))
+		return 0, fmt.Errorf("count dead letters: %w", natserr.AsTimeout(ctx, err))
 	}
 	return n, nil
 }
@@ -113,7 +109,7 @@ type roleLetters struct {
 
 // id returns the id of the dead letter of an item, stored or not.
 func (r *roleLetters) id(it *item) events.ID {
-	return events.DeadID(r.worker.Role, inputStream(r.worker.Role), it.d.Seq, r.flight.message(it).Headers())
+	return events.DeadID(r.worker.Role, streams.Input(r.worker.Role), it.d.Seq, r.flight.message(it).Headers())
 }
 
 // filter returns a subject that matches the letter of an item with any code.
@@ -132,7 +128,7 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 	m := r.flight.message(it)
 	letter := &events.DeadLetter{
 		Role: r.worker.Role, Code: deadCode(reason), Reason: reason.Error(), Deliveries: r.attemptsBegun(it),
-		Stream: inputStream(r.worker.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
+		Stream: streams.Input(r.worker.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
 	}
 	if err := r.conn.StoreDeadLetter(r.work, letter); err != nil {
 		return false, err

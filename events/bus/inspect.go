@@ -10,7 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
+	"debrief/events/natserr"
+	"debrief/events/streams"
 )
 
 // Attach returns a connection without checking or creating streams. It is for programs that only read.
@@ -19,8 +20,7 @@ func Attach(nc *nats.Conn, o Options) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open jetstream: %w", err)
 	}
-	watch := denied.New(nc)
-	return &Conn{nc: nc, js: denied.JetStream(js, watch), watch: watch, policy: o.Policy.WithDefaults(), log: o.Log}, nil
+	return newConn(nc, js, o), nil
 }
 
 // ResourceState is the state of a stream, a bucket or a durable that the pipeline needs.
@@ -39,18 +39,18 @@ type ResourceState struct {
 
 // Inspect reads the state of every stream and bucket, and of the durable of each role.
 func (c *Conn) Inspect(ctx context.Context) (kept, durables []ResourceState) {
-	for _, want := range append(streams(1), jetstream.StreamConfig{Name: "OBJ_" + events.BucketBlobs}) {
+	for _, want := range append(streams.All(1), jetstream.StreamConfig{Name: "OBJ_" + events.BucketBlobs}) {
 		f := ResourceState{Name: want.Name}
 		s, err := c.js.Stream(ctx, want.Name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			f.Missing = true
 		case err != nil:
-			f.Err = fmt.Errorf("read stream %s: %w", want.Name, asTimeout(ctx, err))
+			f.Err = fmt.Errorf("read stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
 		default:
 			i := s.CachedInfo()
 			if want.Subjects != nil {
-				f.Err = checkStream(i.Config, want)
+				f.Err = streams.Check(i.Config, want)
 			}
 			f.Replicas, f.At = i.Config.Replicas, i.TimeStamp
 			f.Messages, f.Bytes, f.MaxBytes = i.State.Msgs, i.State.Bytes, uint64(max(i.Config.MaxBytes, 0))
@@ -58,20 +58,20 @@ func (c *Conn) Inspect(ctx context.Context) (kept, durables []ResourceState) {
 		}
 		kept = append(kept, f)
 	}
-	for _, role := range roles {
-		f := ResourceState{Name: role + " of " + inputStream(role)}
-		cons, err := c.js.Consumer(ctx, inputStream(role), role)
+	for _, role := range streams.Roles {
+		f := ResourceState{Name: role + " of " + streams.Input(role)}
+		cons, err := c.js.Consumer(ctx, streams.Input(role), role)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 			f.Missing = true
 		case err != nil:
-			f.Err = fmt.Errorf("read consumer %s: %w", role, asTimeout(ctx, err))
+			f.Err = fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
 		default:
 			i := cons.CachedInfo()
 			if i.Config.AckPolicy != jetstream.AckExplicitPolicy || i.Config.DeliverSubject != "" || i.Config.FilterSubject != "" || len(i.Config.FilterSubjects) > 0 {
-				f.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, inputStream(role))
+				f.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, streams.Input(role))
 			} else if i.Config.MaxDeliver != unlimited {
-				f.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, inputStream(role), i.Config.MaxDeliver)
+				f.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, streams.Input(role), i.Config.MaxDeliver)
 			}
 			f.setPeers(i.Cluster)
 		}

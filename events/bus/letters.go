@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/natserr"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
@@ -62,14 +64,14 @@ func (c *Conn) Letter(ctx context.Context, h events.Handle) (*Letter, error) {
 	}
 	s, err := c.js.Stream(ctx, events.StreamDead)
 	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, asTimeout(ctx, err))
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
 	m, err := s.GetMsg(ctx, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s at %d: %w", events.StreamDead, seq, asTimeout(ctx, err))
+		return nil, fmt.Errorf("read %s at %d: %w", events.StreamDead, seq, natserr.AsTimeout(ctx, err))
 	}
 	l := c.decodeLetter(ctx, m.Subject, m.Header, m.Data, seq, m.Time)
 	if l.Handle() != h || withdrawn(m.Header) {
@@ -94,13 +96,6 @@ func (c *Conn) decodeLetter(ctx context.Context, subject string, header nats.Hea
 	return &Letter{DeadLetter: l, LetterSeq: seq, Stored: at}
 }
 
-// kindsOf lists the kinds of event that a role handles.
-var kindsOf = map[string][]events.Kind{
-	events.RoleGenerator: {events.KindTask},
-	events.RoleReflector: {events.KindExecution, events.KindFeedback},
-	events.RoleCurator:   {events.KindReflection, events.KindEdit},
-}
-
 // Requeue publishes the original event of a dead letter again, with the same id and marked as a repeat. Then it deletes
 // the letter. If it fails in between, it can be called again: within its duplicate window the server does not store a
 // second copy, and a later copy has no second effect.
@@ -113,7 +108,7 @@ func (c *Conn) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	if l.Stream != inputStream(l.Role) || !slices.Contains(kindsOf[l.Role], e.Kind()) {
+	if !slices.Contains(streams.Roles, l.Role) || l.Stream != streams.Input(l.Role) || streams.OfKind(e.Kind()) != l.Stream {
 		return Receipt{}, Discard(fmt.Errorf("requeue %s from stream %q: not a message for the %s", l.Subject, l.Stream, l.Role))
 	}
 	msg := nats.NewMsg(l.Subject)
@@ -123,10 +118,10 @@ func (c *Conn) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 	if msg.Data = l.Data; msg.Header.Get(events.HeaderBlob) != "" {
 		data, err := c.getBlob(ctx, msg.Header.Get(events.HeaderBlob))
 		if err == nil {
-			_, err = c.putBlob(ctx, data) // renews its age
+			_, err = c.blobs.Put(ctx, data) // renews its age
 		}
 		if err != nil {
-			return Receipt{}, fmt.Errorf("publish %s: %w", l.Subject, asFull(asTimeout(ctx, err)))
+			return Receipt{}, fmt.Errorf("publish %s: %w", l.Subject, asFull(natserr.AsTimeout(ctx, err)))
 		}
 	}
 	// The id contains the sequence of the original. So the server drops a second copy for the same letter, but
@@ -134,7 +129,7 @@ func (c *Conn) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 	id := string(e.EventID()) + copySeparator + strconv.FormatUint(l.Seq, 10)
 	pub, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
 	if err != nil {
-		return Receipt{}, fmt.Errorf("publish %s: %w", l.Subject, asFull(asTimeout(ctx, err)))
+		return Receipt{}, fmt.Errorf("publish %s: %w", l.Subject, asFull(natserr.AsTimeout(ctx, err)))
 	}
 	return Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}, c.Drop(ctx, l)
 }
@@ -143,7 +138,7 @@ func (c *Conn) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 func (c *Conn) Drop(ctx context.Context, l *Letter) error {
 	s, err := c.js.Stream(ctx, events.StreamDead)
 	if err != nil {
-		return fmt.Errorf("open stream %s: %w", events.StreamDead, asTimeout(ctx, err))
+		return fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
 	err = s.DeleteMsg(ctx, l.LetterSeq)
 	if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -153,5 +148,5 @@ func (c *Conn) Drop(ctx context.Context, l *Letter) error {
 	if _, gone := s.GetMsg(ctx, l.LetterSeq); errors.Is(gone, jetstream.ErrMsgNotFound) {
 		return nil
 	}
-	return fmt.Errorf("delete dead letter %s: %w", l.Handle(), asTimeout(ctx, err))
+	return fmt.Errorf("delete dead letter %s: %w", l.Handle(), natserr.AsTimeout(ctx, err))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/streams"
 )
 
 // storeLetter stores a letter of an event like a worker of the role, and returns the stored letter.
@@ -20,7 +21,7 @@ func storeLetter(t *testing.T, c *Conn, role string, seq uint64, e events.Event,
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &events.DeadLetter{Role: role, Code: events.DeadError, Reason: "poison", Stream: inputStream(role), Seq: seq, Subject: subject, Header: header, Data: data, Time: time.Now().UTC()}
+	l := &events.DeadLetter{Role: role, Code: events.DeadError, Reason: "poison", Stream: streams.Input(role), Seq: seq, Subject: subject, Header: header, Data: data, Time: time.Now().UTC()}
 	if change != nil {
 		change(l)
 	}

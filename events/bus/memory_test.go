@@ -17,6 +17,7 @@ func TestCacheMemoryIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("stores 100,000 contexts")
 	}
+	const maxContexts = 250_000
 	c := open(t, serve(t, natsd.Config{}), fastPolicy)
 	s, err := c.js.Stream(t.Context(), "KV_"+events.BucketContexts)
 	if err != nil {

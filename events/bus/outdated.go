@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/natserr"
 )
 
 // checkNewerSchema looks for the oldest dead letter of a newer schema. An error does not change the state of the role.
@@ -36,14 +37,14 @@ func (w *letterWatch) checkNewerSchema(ctx context.Context) {
 func (c *Conn) newerSchemaLetter(ctx context.Context, role string) (*Letter, error) {
 	s, err := c.js.Stream(ctx, events.StreamDead)
 	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, asTimeout(ctx, err))
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
 	m, err := c.getMsg(ctx, s, events.StreamDead, 1, jetstream.WithGetMsgSubject(events.DeadCodeSubject(role, events.DeadNewerSchema)))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", events.StreamDead, asTimeout(ctx, err))
+		return nil, fmt.Errorf("read %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
 	return c.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Sequence, m.Time), nil
 }

@@ -11,8 +11,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/blob"
 	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
@@ -113,7 +116,7 @@ func (c *Conn) HasEvent(ctx context.Context, stream, subject string, since time.
 		})
 	})
 	if err != nil && !errors.Is(err, ErrStop) {
-		return false, fmt.Errorf("read %s: %w", subject, asTimeout(ctx, err))
+		return false, fmt.Errorf("read %s: %w", subject, natserr.AsTimeout(ctx, err))
 	}
 	return found, nil
 }
@@ -202,7 +205,7 @@ func (c *Conn) Find(ctx context.Context, stream string, seq uint64, matches func
 	}
 	e, err := c.decodeStored(ctx, m.Subject, m.Header, m.Data)
 	switch {
-	case errors.Is(err, errBlobExpired):
+	case errors.Is(err, blob.ErrExpired):
 		return nil, ErrNotFound
 	case err != nil:
 		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, err)
@@ -226,7 +229,7 @@ type StreamState struct {
 // Streams returns the state of every stream and key-value bucket.
 func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 	var all []StreamState
-	for _, want := range streams(1) {
+	for _, want := range streams.All(1) {
 		s, err := c.js.Stream(ctx, want.Name)
 		if err != nil {
 			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
@@ -241,7 +244,7 @@ func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 func (c *Conn) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID, error) {
 	s, err := c.js.Stream(ctx, events.StreamTasks)
 	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", events.StreamTasks, asTimeout(ctx, err))
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamTasks, natserr.AsTimeout(ctx, err))
 	}
 	var ids []events.ID
 	for seq := uint64(1); ; {
@@ -250,7 +253,7 @@ func (c *Conn) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID, 
 			return ids, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, asTimeout(ctx, err))
+			return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, natserr.AsTimeout(ctx, err))
 		}
 		ids, seq = append(ids, EventID(m.Header)), m.Sequence+1
 	}

@@ -8,6 +8,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/direct"
+	"debrief/events/streams"
 )
 
 // A role reads its recent dead letters every few seconds, for two reasons:
@@ -85,7 +86,7 @@ func (w *letterWatch) read(ctx context.Context) error {
 	})
 	for _, m := range letters {
 		l := w.conn.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Seq, m.Stored())
-		if l.Role != w.worker.Role || l.Stream != inputStream(w.worker.Role) {
+		if l.Role != w.worker.Role || l.Stream != streams.Input(w.worker.Role) {
 			continue
 		}
 		e, err := w.conn.DecodeDeadLetter(ctx, l.DeadLetter)

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events/natserr"
+	"debrief/events/streams"
 )
 
 // maxReclaim bounds the number of messages of a role that are reclaimed, starting after its ack floor. The server
@@ -25,16 +28,16 @@ const reclaimTimeout = 5 * time.Second
 func (c *Conn) Reclaim(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, reclaimTimeout)
 	defer stop()
-	for _, role := range roles {
+	for _, role := range streams.Roles {
 		if err := c.reclaimRole(ctx, role); err != nil {
-			return fmt.Errorf("reclaim messages of %s in %s: %w", role, inputStream(role), asTimeout(ctx, err))
+			return fmt.Errorf("reclaim messages of %s in %s: %w", role, streams.Input(role), natserr.AsTimeout(ctx, err))
 		}
 	}
 	return nil
 }
 
 func (c *Conn) reclaimRole(ctx context.Context, role string) error {
-	cons, err := c.js.Consumer(ctx, inputStream(role), role)
+	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil // the role never ran
 	}
@@ -47,7 +50,7 @@ func (c *Conn) reclaimRole(ctx context.Context, role string) error {
 	}
 	first, last := i.AckFloor.Stream+1, min(i.Delivered.Stream, i.AckFloor.Stream+maxReclaim)
 	ack := func(seq uint64) string {
-		return fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.%d.0", inputStream(role), role, seq, i.Delivered.Consumer, time.Now().UnixNano())
+		return fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.%d.0", streams.Input(role), role, seq, i.Delivered.Consumer, time.Now().UnixNano())
 	}
 	for seq := first; seq < last; seq++ {
 		if err := c.nc.Publish(ack(seq), nakPayload); err != nil {

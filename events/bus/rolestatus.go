@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/natserr"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
@@ -26,33 +28,22 @@ type Backlog struct {
 	Dead       uint64        `json:"dead_letters"` // number of dead letters
 }
 
-// outputStream returns the stream that a role writes.
-func outputStream(role string) string {
-	switch role {
-	case events.RoleGenerator:
-		return events.StreamExecutions
-	case events.RoleReflector:
-		return events.StreamReflections
-	}
-	return events.StreamDeltas
-}
-
 // Backlog returns the backlog of a role. No worker of the role needs to run.
 func (c *Conn) Backlog(ctx context.Context, role string) (Backlog, error) {
 	var status Backlog
-	in, err := c.js.Stream(ctx, inputStream(role))
+	in, err := c.js.Stream(ctx, streams.Input(role))
 	if err != nil {
-		return status, fmt.Errorf("read stream %s: %w", inputStream(role), asTimeout(ctx, err))
+		return status, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
 	}
 	cfg, state := in.CachedInfo().Config, in.CachedInfo().State
 	status.Retention, status.Bytes, status.MaxBytes = cfg.MaxAge, state.Bytes, uint64(max(cfg.MaxBytes, 0))
 
-	cons, err := c.js.Consumer(ctx, inputStream(role), role)
+	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound): // the role never ran
 		status.Pending = state.Msgs
 	case err != nil:
-		return status, fmt.Errorf("read consumer %s: %w", role, asTimeout(ctx, err))
+		return status, fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
 	default:
 		i := cons.CachedInfo()
 		status.Lag = lagOf(i)
@@ -61,18 +52,18 @@ func (c *Conn) Backlog(ctx context.Context, role string) (Backlog, error) {
 		}
 	}
 	if !status.Idle() {
-		m, err := c.getMsg(ctx, in, inputStream(role), max(status.Floor+1, state.FirstSeq), jetstream.WithGetMsgSubject(">"))
+		m, err := c.getMsg(ctx, in, streams.Input(role), max(status.Floor+1, state.FirstSeq), jetstream.WithGetMsgSubject(">"))
 		switch {
 		case err == nil:
 			status.Oldest = m.Time
 			_, status.Book, _ = events.ParseSubject(m.Subject)
 		case !errors.Is(err, jetstream.ErrMsgNotFound): // acknowledged meanwhile
-			return status, fmt.Errorf("read %s after %d: %w", inputStream(role), status.Floor, asTimeout(ctx, err))
+			return status, fmt.Errorf("read %s after %d: %w", streams.Input(role), status.Floor, natserr.AsTimeout(ctx, err))
 		}
 	}
-	out, err := c.js.Stream(ctx, outputStream(role))
+	out, err := c.js.Stream(ctx, streams.Output(role))
 	if err != nil {
-		return status, fmt.Errorf("read stream %s: %w", outputStream(role), asTimeout(ctx, err))
+		return status, fmt.Errorf("read stream %s: %w", streams.Output(role), natserr.AsTimeout(ctx, err))
 	}
 	status.Outputs = out.CachedInfo().State.Msgs
 	if status.Outputs > 0 {

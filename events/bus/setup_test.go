@@ -17,6 +17,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/natsd"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
@@ -250,7 +251,7 @@ func lag(t testing.TB, c *Conn, role string) Lag {
 // info returns the server's state of a role's durable.
 func info(t testing.TB, c *Conn, role string) *jetstream.ConsumerInfo {
 	t.Helper()
-	cons, err := c.js.Consumer(t.Context(), inputStream(role), role)
+	cons, err := c.js.Consumer(t.Context(), streams.Input(role), role)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func info(t testing.TB, c *Conn, role string) *jetstream.ConsumerInfo {
 // pulls returns the number of pull requests that wait for messages of a role.
 func pulls(t testing.TB, c *Conn, role string) int {
 	t.Helper()
-	cons, err := c.js.Consumer(t.Context(), inputStream(role), role)
+	cons, err := c.js.Consumer(t.Context(), streams.Input(role), role)
 	if err != nil {
 		return 0 // not created yet
 	}

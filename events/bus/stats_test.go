@@ -87,7 +87,7 @@ func TestWorkReturnsOldestMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Pending != 3 || w.Book != "first" || w.Retention != keepEvents || !w.LastAck.IsZero() {
+	if w.Pending != 3 || w.Book != "first" || w.Retention != 30*24*time.Hour || !w.LastAck.IsZero() {
 		t.Errorf("before anybody runs: got %+v", w)
 	}
 	oldest := w.Oldest

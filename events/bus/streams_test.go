@@ -14,6 +14,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/natsd"
+	"debrief/events/streams"
 )
 
 func TestConcurrentOpensCreateStreamsOnce(t *testing.T) {
@@ -122,7 +123,7 @@ func TestUnsuitableStreamError(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Open(t.Context(), nc, Options{})
-			if unsuitable := (*StreamConfigError)(nil); !errors.As(err, &unsuitable) || !strings.HasPrefix(err.Error(), test.want) {
+			if unsuitable := (*streams.ConfigError)(nil); !errors.As(err, &unsuitable) || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})

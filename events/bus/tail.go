@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -66,7 +67,7 @@ func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) er
 	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas, events.StreamDead} {
 		s, err := c.js.Stream(ctx, name)
 		if err != nil {
-			return fmt.Errorf("open stream %s: %w", name, asTimeout(ctx, err))
+			return fmt.Errorf("open stream %s: %w", name, natserr.AsTimeout(ctx, err))
 		}
 		state := s.CachedInfo().State
 		w := &tailStream{name: name, stream: s, subject: events.Kind("*").Subject(f.Book), next: max(state.FirstSeq, 1)}
@@ -76,7 +77,7 @@ func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) er
 		switch {
 		case !f.Since.IsZero():
 			if w.next, err = w.at(ctx, state, f.Since); err != nil {
-				return fmt.Errorf("read %s: %w", name, asTimeout(ctx, err))
+				return fmt.Errorf("read %s: %w", name, natserr.AsTimeout(ctx, err))
 			}
 		case state.LastSeq >= tailBacklog:
 			w.next = max(w.next, state.LastSeq-tailBacklog+1)
@@ -157,7 +158,7 @@ func earliest(ctx context.Context, all []*tailStream) (*tailStream, error) {
 			case errors.Is(err, jetstream.ErrMsgNotFound):
 				w.atEnd = time.Now()
 			case err != nil:
-				return nil, fmt.Errorf("read %s from %d: %w", w.name, w.next, asTimeout(ctx, err))
+				return nil, fmt.Errorf("read %s from %d: %w", w.name, w.next, natserr.AsTimeout(ctx, err))
 			default:
 				w.head, w.atEnd = m, time.Time{}
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
@@ -109,7 +110,7 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	c.health.set(w.Role, Running, "")
 	defer c.health.set(w.Role, Stopped, "")
 
-	consumer := inputStream(w.Role) + "." + w.Role
+	consumer := streams.Input(w.Role) + "." + w.Role
 	defer c.watch.Notify([]string{pullSubject + consumer, "$JS.ACK." + consumer}, func(e *DeniedError) { state.setDenied(e) })()
 
 	aliveDone := make(chan struct{})

@@ -134,14 +134,6 @@ func (s *Store) last(ctx context.Context, stream, subject string) (*direct.Messa
 // caller can distinguish a silent server from its own deadline.
 const replyTimeout = 5 * time.Second
 
-// serverTimeout replaces the error of an expired deadline by nats.ErrTimeout if it was not the caller's deadline.
-func serverTimeout(caller context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil {
-		return nats.ErrTimeout
-	}
-	return err
-}
-
 // BooksWithView lists the books that have a view.
 func (s *Store) BooksWithView(ctx context.Context) ([]playbook.Book, error) {
 	var books []playbook.Book

@@ -18,6 +18,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/denied"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -42,7 +43,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 			w.reportCurrent()
 			return nil
 		}
-		if !isConflict(err) && (ctx.Err() != nil || isRefusal(err)) {
+		if !natserr.IsConflict(err) && (ctx.Err() != nil || isRefusal(err)) {
 			return fmt.Errorf("flush playbook %q: %w", w.book, err)
 		}
 		if rerr := w.readHead(ctx); rerr != nil {
@@ -243,7 +244,7 @@ func (w *Writer) commitBatch(ctx context.Context, msg *nats.Msg) (uint64, error)
 		return w.s.nc.RequestMsgWithContext(ctx, msg)
 	})
 	if err != nil {
-		return 0, serverTimeout(ctx, err)
+		return 0, natserr.AsTimeout(ctx, err)
 	}
 	return parsePubAck(reply.Data)
 }

@@ -132,7 +132,7 @@ func (f *Follower) run(ctx context.Context) {
 		}
 		f.reportRead(err)
 		steps := min(try*10, 30)
-		if isDenied(err) {
+		if denied.Is(err) {
 			steps = deniedPause // each attempt adds a line to the server's log
 		}
 		if pause(ctx, steps) != nil {
@@ -161,7 +161,7 @@ func (f *Follower) reportRead(err error) {
 	if f.failedAt.IsZero() {
 		f.failedAt = time.Now()
 	}
-	if !isDenied(err) && time.Since(f.failedAt) < stallAfter {
+	if !denied.Is(err) && time.Since(f.failedAt) < stallAfter {
 		return
 	}
 	if !errors.Is(err, errPartialView) { // Follow has its own timeout for a partial view
@@ -174,11 +174,6 @@ func (f *Follower) reportRead(err error) {
 		f.stalled = true
 		f.s.OnStalled(f.book, err)
 	}
-}
-
-func isDenied(err error) bool {
-	var e *denied.Error
-	return errors.As(err, &e)
 }
 
 // The follower reads the view when a curator announces a version. While a replica does not have that version yet, it

@@ -16,6 +16,7 @@ import (
 	"debrief/events"
 	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -317,7 +318,7 @@ func (s *Store) leaderDelta(ctx context.Context, query map[string]any) (*storedD
 		return s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+events.StreamDeltas, req)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read %v of %s: %w", query, events.StreamDeltas, serverTimeout(ctx, err))
+		return nil, fmt.Errorf("read %v of %s: %w", query, events.StreamDeltas, natserr.AsTimeout(ctx, err))
 	}
 	var reply struct {
 		Error   *jetstream.APIError `json:"error"`

@@ -15,6 +15,7 @@ import (
 	"debrief/events"
 	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -316,10 +317,10 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 		w.reportBehind()
 		return true, w.applyRecord(r)
 	}
-	if !isConflict(err) && ctx.Err() == nil && isRefusal(err) {
+	if !natserr.IsConflict(err) && ctx.Err() == nil && isRefusal(err) {
 		return false, fmt.Errorf("commit to playbook %q: %w", w.book, err)
 	}
-	if isConflict(err) && w.s.Meter != nil {
+	if natserr.IsConflict(err) && w.s.Meter != nil {
 		w.s.Meter.Conflict()
 	}
 	// A conflict or a timeout. Half of the writes that timed out were stored, so read the log again. If the delta was
@@ -359,17 +360,10 @@ func (w *Writer) changeID(last *playbook.Delta) string {
 	return string(events.Hash(parts...))
 }
 
-// isConflict reports a failed compare-and-swap: 10071, or 10164 if another write to the same subject was in flight.
-func isConflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == 10071 || api.ErrorCode == 10164)
-}
-
 // isRefusal reports an error reply of the server, as opposed to no reply.
 func isRefusal(err error) bool {
 	var api *jetstream.APIError
-	var refused *denied.Error
-	return errors.As(err, &api) || errors.As(err, &refused)
+	return errors.As(err, &api) || denied.Is(err)
 }
 
 // pause waits try² milliseconds.

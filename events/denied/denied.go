@@ -28,6 +28,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("permission denied: publish to %q", e.Subject)
 }
 
+// Is reports whether err is, or wraps, an *Error.
+func Is(err error) bool {
+	var e *Error
+	return errors.As(err, &e)
+}
+
 // Watch holds the calls in progress of a connection. Call and Do work with a nil Watch, without its errors.
 type Watch struct {
 	inbox string // prefix of the connection's inboxes

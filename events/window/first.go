@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -106,7 +107,7 @@ func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.
 		if err == nil {
 			return true, nil
 		}
-		if !conflict(err) {
+		if !natserr.IsConflict(err) {
 			return false, err
 		}
 		select {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -129,7 +130,7 @@ func (s *Store) updateMarks(ctx context.Context, b playbook.Book, session string
 			return err
 		}
 		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // the history is never read
-		if err := s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seq)); !conflict(err) {
+		if err := s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seq)); !natserr.IsConflict(err) {
 			return err
 		}
 		select { // a replica may lag: an immediate read may miss the conflicting write, and the next attempt fails too
@@ -138,12 +139,4 @@ func (s *Store) updateMarks(ctx context.Context, b playbook.Book, session string
 		case <-time.After(rand.N(wait)):
 		}
 	}
-}
-
-// conflict reports whether err is a failed compare-and-swap. The second code means that another write of the key
-// was in flight.
-func conflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) &&
-		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"debrief/events/bus"
+	"debrief/events/streams"
 )
 
 // Exit codes, the same for every command.
@@ -40,7 +41,7 @@ func ExitCode(err error) int {
 	var c *codedError
 	var full *bus.FullError
 	var denied *bus.DeniedError
-	var unsuitable *bus.StreamConfigError
+	var unsuitable *streams.ConfigError
 	switch {
 	case err == nil:
 		return ExitDone

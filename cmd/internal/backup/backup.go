@@ -32,7 +32,7 @@
 // are missing). The state of runs is copied again until nothing was removed meanwhile. The manifest has the number of
 // removed messages, and a restore accepts no larger loss.
 //
-// After a restore each stream has a mark (bus.MetadataRestored). With it, roles look up earlier events in the log,
+// After a restore each stream has a mark (streams.MetadataRestored). With it, roles look up earlier events in the log,
 // because the server's de-duplication window is empty.
 package backup
 
@@ -52,6 +52,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/denied"
+	"debrief/events/streams"
 )
 
 // Streams returns the names of all streams of a backup, in the order of copying.
@@ -242,7 +243,7 @@ func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.Reader, rep
 // checkConfigs returns an error for a stream configuration that is not this program's.
 func (m *Manifest) checkConfigs() error {
 	for _, s := range m.Streams {
-		if err := bus.CheckConfig(s.Name, s.Config, s.State.Bytes); err != nil {
+		if err := streams.CheckConfig(s.Name, s.Config, s.State.Bytes); err != nil {
 			return damaged("configuration of stream %s: %v", s.Name, err)
 		}
 	}
@@ -330,7 +331,7 @@ func configFor(s *Stream, replicas int) (json.RawMessage, error) {
 	if meta == nil {
 		meta = map[string]any{}
 	}
-	meta[bus.MetadataRestored] = fmt.Sprint(s.State.Last)
+	meta[streams.MetadataRestored] = fmt.Sprint(s.State.Last)
 	config["metadata"] = meta
 	return json.Marshal(config)
 }

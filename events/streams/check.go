@@ -1,4 +1,4 @@
-package bus
+package streams
 
 import (
 	"encoding/json"
@@ -11,12 +11,38 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// blobConfig returns the configuration of the object store's stream, as the client of JetStream creates it.
-func blobConfig(replicas int) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: blobStream, Description: "payloads too large for a message", Subjects: []string{blobPrefix + ".C.>", blobPrefix + ".M.>"},
-		MaxAge: keepBlobs, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, AllowRollup: true, AllowDirect: true, Replicas: replicas,
+// ConfigError is returned if the configuration of a stream does not fit. Only an operator may change it.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// Check compares a stream with the wanted configuration. It returns a *ConfigError if the stream does not
+// fit.
+func Check(got, want jetstream.StreamConfig) error {
+	mismatch := func(format string, args ...any) error {
+		return &ConfigError{fmt.Errorf("stream %s "+format, append([]any{got.Name}, args...)...)}
 	}
+	for _, s := range want.Subjects {
+		if !slices.Contains(got.Subjects, s) {
+			return mismatch("lacks subject %s: created by another program", s)
+		}
+	}
+	switch {
+	case got.Retention != want.Retention:
+		return mismatch("has retention %s, want %s: created by another program", got.Retention, want.Retention)
+	case want.AllowAtomicPublish && !got.AllowAtomicPublish:
+		return mismatch("does not allow atomic batches: set allow_atomic")
+	case want.AllowRollup && !got.AllowRollup:
+		return mismatch("does not allow rollups: set allow_rollup_hdrs")
+	case want.AllowMsgTTL && !got.AllowMsgTTL:
+		return mismatch("does not allow messages that expire: set allow_msg_ttl")
+	case want.AllowMsgTTL && got.MaxMsgsPerSubject != want.MaxMsgsPerSubject:
+		return mismatch("keeps %d messages of a subject, want %d: set max_msgs_per_subject", got.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
+	case !got.AllowDirect:
+		return mismatch("does not allow direct gets: set allow_direct")
+	}
+	return nil
 }
 
 // minAge is the shortest retention that CheckConfig accepts.
@@ -29,7 +55,7 @@ var operatorFields = []string{"description", "num_replicas", "placement", "metad
 // CheckConfig compares a stream's configuration, in the JSON of the server, with the one that Open creates. The error
 // names the first field that differs. Bytes is the size of the stream, the smallest allowed max_bytes.
 func CheckConfig(name string, config []byte, bytes uint64) error {
-	all := append(streams(1), blobConfig(1))
+	all := append(All(1), Blobs(1))
 	i := slices.IndexFunc(all, func(c jetstream.StreamConfig) bool { return c.Name == name })
 	if i < 0 {
 		return fmt.Errorf("unknown stream %q", name)

@@ -1,0 +1,113 @@
+// Package blob stores payloads that are too large for a message. It keeps them in an object store of JetStream under
+// the SHA-256 of their content. A blob expires by age.
+package blob
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
+	"debrief/events/natserr"
+)
+
+// The stream of the object store, and the prefix of its subjects.
+const (
+	Stream = "OBJ_" + events.BucketBlobs
+	Prefix = "$O." + events.BucketBlobs
+)
+
+// maxSize is the largest blob that Get reads, in bytes.
+const maxSize = 64 << 20
+
+// renewAfter is the age at which Put writes a blob again, in order to renew its age.
+const renewAfter = 24 * time.Hour
+
+// ErrExpired is returned for a blob that no longer exists.
+var ErrExpired = errors.New("payload expired")
+
+// ErrInvalid is returned for a blob that does not have the hash in its name, or is too large to be read.
+var ErrInvalid = errors.New("invalid blob")
+
+// Store is the object store of an account. It is safe for concurrent use.
+type Store struct {
+	js    jetstream.JetStream
+	watch *denied.Watch
+}
+
+// New returns a Store. A request that the server denies returns a *denied.Error if js comes from denied.JetStream.
+func New(js jetstream.JetStream) *Store { return &Store{js, denied.WatchOf(js)} }
+
+// Put stores data and returns the name of the blob. It returns only after the server has stored all of it.
+func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {
+	sum := sha256.Sum256(data)
+	name = hex.EncodeToString(sum[:])
+	store, err := s.js.ObjectStore(ctx, events.BucketBlobs)
+	if err != nil {
+		return "", fmt.Errorf("open object store: %w", err)
+	}
+	err = denied.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
+		// Keep a recent blob: writing it again would delete the chunks while another client reads them.
+		if i, err := store.GetInfo(ctx, name); err == nil && time.Since(i.ModTime) < renewAfter {
+			return nil
+		}
+		// The chunks of an old blob expire by age, because not every user may delete them.
+		return denied.Do(ctx, s.watch, Prefix, func(ctx context.Context) error {
+			_, err := store.PutBytes(ctx, name, data)
+			return err
+		})
+	})
+	if err != nil {
+		return "", fmt.Errorf("put blob %s: %w", name, err)
+	}
+	return name, nil
+}
+
+// Get returns the content of a blob. It returns ErrExpired or ErrInvalid if no later call can return it.
+func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
+	store, err := s.js.ObjectStore(ctx, events.BucketBlobs)
+	if err != nil {
+		return nil, fmt.Errorf("open object store: %w", natserr.AsTimeout(ctx, err))
+	}
+	info, err := denied.Call(ctx, s.watch, Stream, func(ctx context.Context) (*jetstream.ObjectInfo, error) { return store.GetInfo(ctx, name) })
+	switch {
+	case errors.Is(err, jetstream.ErrObjectNotFound):
+		return nil, fmt.Errorf("blob %s: %w", name, ErrExpired)
+	case err != nil:
+		return nil, fmt.Errorf("get blob %s: %w", name, natserr.AsTimeout(ctx, err))
+	case info.Size > maxSize:
+		return nil, fmt.Errorf("%w %s: must be at most %d bytes, got %d", ErrInvalid, name, maxSize, info.Size)
+	}
+	data, err := s.readChunks(ctx, info)
+	switch {
+	case err != nil && !errors.Is(err, ErrInvalid):
+		return nil, fmt.Errorf("get blob %s: %w", name, natserr.AsTimeout(ctx, err))
+	case err == nil && uint64(len(data)) < info.Size: // the blob is incomplete, perhaps only on this replica
+		return nil, fmt.Errorf("get blob %s: read %d of %d bytes", name, len(data), info.Size)
+	}
+	if sum := sha256.Sum256(data); err != nil || hex.EncodeToString(sum[:]) != name {
+		return nil, fmt.Errorf("%w %s: content does not match its name", ErrInvalid, name)
+	}
+	return data, nil
+}
+
+// readChunks returns the content of an object. It returns ErrInvalid if the content exceeds the recorded size. It reads
+// the chunks directly, because Get of the object store creates a consumer, and a role has no right to create one.
+func (s *Store) readChunks(ctx context.Context, info *jetstream.ObjectInfo) (data []byte, err error) {
+	err = denied.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
+		return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: Prefix + ".C." + info.NUID}, func(m direct.Message) error {
+			if data = append(data, m.Data...); uint64(len(data)) > info.Size {
+				return ErrInvalid
+			}
+			return nil
+		})
+	})
+	return data, err
+}

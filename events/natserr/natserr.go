@@ -1,0 +1,29 @@
+// Package natserr classifies the errors of the NATS client that several packages handle alike. It does not decide what
+// happens to a message: see events/bus/policy.go.
+package natserr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// IsConflict reports a failed compare-and-swap: the stream or the subject has a newer message than expected. A cluster
+// returns the second code if another write to the same subject is in flight.
+func IsConflict(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) &&
+		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// AsTimeout returns nats.ErrTimeout instead of err if the client's own timeout ended the call. In that case the server
+// did not answer. If ctx, the context of the caller, has ended, AsTimeout returns err unchanged.
+func AsTimeout(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w (%v)", nats.ErrTimeout, err)
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+// Package streams defines the streams, buckets and durables of the pipeline: their names, their configurations and the
+// checks of an existing stream. It makes no requests.
+package streams
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/blob"
+)
+
+// Retention of the streams and buckets, and the window in which the server drops duplicates.
+const (
+	keepEvents   = 30 * 24 * time.Hour // executions and reflections
+	keepDead     = 7 * 24 * time.Hour
+	keepBlobs    = keepEvents + 24*time.Hour // at least as long as any message that refers to a blob
+	keepWindows  = keepEvents                // since the last turn of a session
+	keepContexts = 7 * 24 * time.Hour        // agents report within this time
+	keepVectors  = keepEvents                // the texts have expired by then
+	keepAttempts = keepEvents                // at least as long as a message can be redelivered
+	duplicates   = 2 * time.Minute
+)
+
+// Limits of the cache buckets, in messages. At the limit the server drops the oldest ones, of any key. It needs about
+// 0.3 KB of memory for each key, so these limits also bound its memory, at 0.3 GB in all. There are no limits in bytes,
+// because a server reserves the bytes that a stream may use.
+const (
+	maxWindows  = 400_000 // interactions and notes: 10,000 sessions with full windows of both
+	maxContexts = 250_000
+	maxVectors  = 250_000
+)
+
+// boundedCache limits a stream to a number of messages, of which it keeps the newest.
+func boundedCache(s jetstream.StreamConfig, messages int64) jetstream.StreamConfig {
+	s.Discard, s.MaxMsgs = jetstream.DiscardOld, messages
+	return s
+}
+
+// Attempts is the stream of the bucket with the numbers of attempts.
+const Attempts = "KV_" + events.BucketAttempts
+
+// WindowHistory is the number of interactions that the server keeps of a session. It is the largest window size.
+const WindowHistory = 20
+
+// All returns the configurations of all streams and key-value buckets, as Open creates them.
+func All(replicas int) []jetstream.StreamConfig {
+	all := []jetstream.StreamConfig{
+		{
+			Name: events.StreamTasks, Description: "tasks that wait for a generator",
+			Subjects: []string{events.KindTask.Subject("")}, Retention: jetstream.WorkQueuePolicy,
+		},
+		{
+			Name: events.StreamExecutions, Description: "executions, and later feedback on them",
+			Subjects: []string{events.KindExecution.Subject(""), events.KindFeedback.Subject("")}, MaxAge: keepEvents,
+		},
+		{
+			Name: events.StreamReflections, Description: "reflections on executions, and edits by operators",
+			Subjects: []string{events.KindReflection.Subject(""), events.KindEdit.Subject("")}, MaxAge: keepEvents,
+		},
+		{
+			Name: events.StreamDeltas, Description: "the changes of the playbooks: the source of truth",
+			// Only the operator may delete stray deltas, one by one (deltalog.RemoveStrays).
+			Subjects: []string{events.KindDelta.Subject("")}, DenyPurge: true,
+		},
+		{
+			// Each letter has its own subject. To withdraw it, a worker replaces it by a message that expires.
+			Name: events.StreamDead, Description: "dead letters",
+			Subjects: []string{events.DeadSubject("", "")}, MaxAge: keepDead, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
+		},
+		{
+			// A key-value bucket by its subjects and headers. It is created as a stream, because CreateKeyValue cannot
+			// allow atomic batches, and UpdateKeyValue disables them.
+			Name: "KV_" + events.BucketPlaybook, Description: "the current playbooks: a view of " + events.StreamDeltas,
+			Subjects: []string{"$KV." + events.BucketPlaybook + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true, AllowAtomicPublish: true,
+		},
+		boundedCache(jetstream.StreamConfig{
+			// The server drops the oldest interaction of a key, so that no client reads, changes and rewrites a list.
+			Name: "KV_" + events.BucketWindow, Description: "the last interactions of sessions and the last reflections of books",
+			Subjects: []string{"$KV." + events.BucketWindow + ".>"}, MaxMsgsPerSubject: WindowHistory, AllowRollup: true,
+			DenyDelete: true, MaxAge: keepWindows,
+		}, maxWindows),
+		boundedCache(jetstream.StreamConfig{
+			Name: "KV_" + events.BucketContexts, Description: "served contexts, until their executions are reported",
+			Subjects: []string{"$KV." + events.BucketContexts + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true, MaxAge: keepContexts,
+		}, maxContexts),
+		boundedCache(jetstream.StreamConfig{
+			Name: "KV_" + events.BucketVectors, Description: "embeddings of texts, by model and text",
+			Subjects: []string{"$KV." + events.BucketVectors + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true, MaxAge: keepVectors,
+		}, maxVectors),
+		{
+			Name: "KV_" + events.BucketRuns, Description: "runs over data sets, and their progress",
+			Subjects: []string{"$KV." + events.BucketRuns + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true,
+		},
+		{
+			Name: Attempts, Description: "numbers of attempts, by role and message",
+			Subjects: []string{"$KV." + events.BucketAttempts + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			DenyDelete: true, MaxAge: keepAttempts,
+		},
+	}
+	for i := range all {
+		all[i].Storage = jetstream.FileStorage
+		if all[i].MaxMsgs == 0 {
+			all[i].Discard = jetstream.DiscardNew // producers of a full stream get an error
+		}
+		all[i].Replicas = replicas
+		all[i].Duplicates = duplicates
+		all[i].AllowDirect = true
+	}
+	return all
+}
+
+// Required returns the names of the streams that a role needs, or nil for all.
+func Required(role string) []string {
+	names := map[string][]string{
+		events.RoleGenerator: {"KV_" + events.BucketPlaybook, "KV_" + events.BucketWindow, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors},
+		events.RoleReflector: {"KV_" + events.BucketWindow, events.StreamTasks},
+		events.RoleCurator:   {events.StreamDeltas, "KV_" + events.BucketPlaybook},
+	}[role]
+	if names == nil {
+		return nil
+	}
+	return append(names, Input(role), Output(role), events.StreamDead, Attempts)
+}
+
+// OfKind returns the stream of a kind of event.
+func OfKind(k events.Kind) string {
+	switch k {
+	case events.KindTask:
+		return events.StreamTasks
+	case events.KindExecution, events.KindFeedback:
+		return events.StreamExecutions
+	case events.KindReflection, events.KindEdit:
+		return events.StreamReflections
+	case events.KindDelta:
+		return events.StreamDeltas
+	}
+	return events.StreamDead
+}
+
+// Input returns the stream that a role consumes.
+func Input(role string) string {
+	switch role {
+	case events.RoleGenerator:
+		return events.StreamTasks
+	case events.RoleReflector:
+		return events.StreamExecutions
+	}
+	return events.StreamReflections
+}
+
+// Roles are the roles with a durable. Do not change it.
+var Roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
+
+// Output returns the stream that a role writes.
+func Output(role string) string {
+	switch role {
+	case events.RoleGenerator:
+		return events.StreamExecutions
+	case events.RoleReflector:
+		return events.StreamReflections
+	}
+	return events.StreamDeltas
+}
+
+// Blobs returns the configuration of the object store's stream, as the client of JetStream creates it.
+func Blobs(replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: blob.Stream, Description: "payloads too large for a message", Subjects: []string{blob.Prefix + ".C.>", blob.Prefix + ".M.>"},
+		MaxAge: keepBlobs, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, AllowRollup: true, AllowDirect: true, Replicas: replicas,
+	}
+}
+
+// BlobStore returns the configuration of the object store.
+func BlobStore(replicas int) jetstream.ObjectStoreConfig {
+	return jetstream.ObjectStoreConfig{
+		Bucket: events.BucketBlobs, Description: "payloads too large for a message", TTL: keepBlobs, Replicas: replicas,
+	}
+}
+
+// MetadataRestored is the key in a stream's metadata that holds its last sequence at a restore from a backup. The
+// server has forgotten the message ids of the time before, but the effects of these messages may be stored. So every
+// message up to that sequence counts as a repeat.
+const MetadataRestored = "debrief-restored"
