@@ -66,6 +66,7 @@ var plan = []struct {
 	{"events/direct", "direct reads may import only the NATS client", []string{"github.com/nats-io/nats.go"}, []string{others, ours}},
 	{"events/window", "windows must not import their users", []string{"debrief/events", "debrief/events/natserr", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/service", "the service must not import its backend", []string{"debrief/events", "debrief/events/bus", "debrief/events/redact", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
+	{"events/inspect", "inspection may import the transport, but no roles", []string{"debrief/events", "debrief/events/blob", "debrief/events/bus", "debrief/events/denied", "debrief/events/direct", "debrief/events/natserr", "debrief/events/streams", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/liveness", "liveness may import the transport, but no roles", []string{"debrief/events", "debrief/events/bus"}, []string{ours, server, openai}},
 	{"events/natsd", "the embedded server must not import our packages", nil, []string{ours, openai}},
 
@@ -97,7 +98,7 @@ var keepers = []struct {
 }{
 	{server, true, []string{"events/natsd"}},
 	{"debrief/events/natsd", true, []string{"cmd/internal/cli", "cmd/debrief/internal/ops", "cmd/bench", "events/bus/bustest"}},
-	{"debrief/events/direct", true, []string{"events/deltalog", "events/window", "events/bus", "events/blob"}},
+	{"debrief/events/direct", true, []string{"events/deltalog", "events/window", "events/bus", "events/blob", "events/inspect"}},
 	{openai, false, []string{"events/chat/openai", "cmd/internal/simulated"}},
 	{docker, false, []string{"integration/..."}},
 	{promql, false, []string{"integration"}},

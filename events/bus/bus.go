@@ -89,6 +89,15 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	return c, nil
 }
 
+// Attach returns a connection without checking or creating streams. It is for programs that only read.
+func Attach(nc *nats.Conn, o Options) (*Conn, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("open jetstream: %w", err)
+	}
+	return newConn(nc, js, o), nil
+}
+
 func newConn(nc *nats.Conn, js jetstream.JetStream, o Options) *Conn {
 	watch := denied.New(nc)
 	js = denied.JetStream(js, watch)
@@ -235,10 +244,12 @@ func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
 
 // decode returns the event of a message. It fetches the payload if that is a blob.
 func (c *Conn) decode(ctx context.Context, m jetstream.Msg) (events.Event, error) {
-	return c.decodeStored(ctx, m.Subject(), m.Headers(), m.Data())
+	return c.Decode(ctx, m.Subject(), m.Headers(), m.Data())
 }
 
-func (c *Conn) decodeStored(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
+// Decode returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
+// message, the error is one of Discard.
+func (c *Conn) Decode(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
 	if name := header.Get(events.HeaderBlob); name != "" {
 		if err := events.CheckSchema(header); err != nil {
 			return nil, classifyDecode(err)

@@ -52,7 +52,7 @@ func (c *Conn) StoreDeadLetter(ctx context.Context, l *events.DeadLetter) error 
 	_, _, err := c.publish(ctx, l, PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}, jetstream.WithExpectLastSequenceForSubject(0, filter))
 	if natserr.IsConflict(err) { // a busy cluster also returns this without another letter
 		stored := false
-		if err := c.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !withdrawn(m.Header) }); err != nil {
+		if err := c.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !Withdrawn(m.Header) }); err != nil {
 			return fmt.Errorf("store dead letter: %w", err)
 		}
 		if stored {
@@ -87,8 +87,8 @@ func (c *Conn) withdraw(ctx context.Context, subject string) error {
 	return nil
 }
 
-// withdrawn reports whether the headers are those of a message that replaces a withdrawn letter.
-func withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" }
+// Withdrawn reports whether the headers are those of a message that replaces a withdrawn letter.
+func Withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" }
 
 // countLetters returns the number of dead letters of a role.
 func (c *Conn) countLetters(ctx context.Context, role string) (uint64, error) {
@@ -168,7 +168,7 @@ func (r *roleLetters) load(ctx context.Context, items []*item) error {
 			filters[i], at[r.id(it)] = r.filter(it), it
 		}
 		err := r.conn.lastPerSubject(ctx, events.StreamDead, filters, func(m direct.Message) {
-			if it := at[events.ID(lastToken(m.Subject))]; it != nil && !withdrawn(m.Header) {
+			if it := at[events.ID(lastToken(m.Subject))]; it != nil && !Withdrawn(m.Header) {
 				it.letterSubject = m.Subject
 			}
 		})
@@ -248,11 +248,6 @@ func deadCode(reason error) events.DeadCode {
 func EventID(h nats.Header) events.ID {
 	id, _, _ := strings.Cut(h.Get(nats.MsgIdHdr), copySeparator)
 	return events.ID(id)
-}
-
-// DecodeDeadLetter decodes the original event of a dead letter. It fetches the payload if that is a blob.
-func (c *Conn) DecodeDeadLetter(ctx context.Context, l *events.DeadLetter) (events.Event, error) {
-	return c.decodeStored(ctx, l.Subject, l.Header, l.Data)
 }
 
 // replyError sends the reason of a failure to the reply subject of an event. The event may be nil.

@@ -45,7 +45,7 @@ func (c *Conn) Letters(ctx context.Context, f LetterFilter, fn func(*Letter) err
 		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &f.Since
 	}
 	return c.scan(ctx, events.StreamDead, cfg, true, func(m jetstream.Msg, seq uint64) error {
-		if withdrawn(m.Headers()) {
+		if Withdrawn(m.Headers()) {
 			return nil
 		}
 		md, err := m.Metadata()
@@ -74,14 +74,14 @@ func (c *Conn) Letter(ctx context.Context, h events.Handle) (*Letter, error) {
 		return nil, fmt.Errorf("read %s at %d: %w", events.StreamDead, seq, natserr.AsTimeout(ctx, err))
 	}
 	l := c.decodeLetter(ctx, m.Subject, m.Header, m.Data, seq, m.Time)
-	if l.Handle() != h || withdrawn(m.Header) {
+	if l.Handle() != h || Withdrawn(m.Header) {
 		return nil, ErrNotFound
 	}
 	return l, nil
 }
 
 func (c *Conn) decodeLetter(ctx context.Context, subject string, header nats.Header, data []byte, seq uint64, at time.Time) *Letter {
-	e, err := c.decodeStored(ctx, subject, header, data)
+	e, err := c.Decode(ctx, subject, header, data)
 	l, ok := e.(*events.DeadLetter)
 	if err == nil && !ok {
 		err = errors.New("not a dead letter")
@@ -104,7 +104,7 @@ func (c *Conn) decodeLetter(ctx context.Context, subject string, header nats.Hea
 // which exceed those of the worker that wrote the letter. So it rejects a letter that does not decode, or whose event
 // is not of a kind and stream that its role handles.
 func (c *Conn) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
-	e, err := c.DecodeDeadLetter(ctx, l.DeadLetter)
+	e, err := c.Decode(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
 	if err != nil {
 		return Receipt{}, err
 	}

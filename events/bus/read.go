@@ -50,11 +50,11 @@ func (c *Conn) ReadStored(ctx context.Context, stream, subject string, fn func(S
 func (c *Conn) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
-			if withdrawn(m.Header) {
+			if Withdrawn(m.Header) {
 				return nil
 			}
 			s := Stored{Seq: m.Seq}
-			s.Event, s.Err = c.decodeStored(ctx, m.Subject, m.Header, m.Data)
+			s.Event, s.Err = c.Decode(ctx, m.Subject, m.Header, m.Data)
 			return fn(s)
 		})
 	})
@@ -127,7 +127,7 @@ func (c *Conn) read(ctx context.Context, stream, subject string, seq uint64, sto
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
 	}
 	return c.scan(ctx, stream, cfg, stored, func(m jetstream.Msg, seq uint64) error {
-		if withdrawn(m.Headers()) {
+		if Withdrawn(m.Headers()) {
 			return nil
 		}
 		s := Stored{Seq: seq}
@@ -203,7 +203,7 @@ func (c *Conn) Find(ctx context.Context, stream string, seq uint64, matches func
 	case m == nil:
 		return nil, ErrNotFound
 	}
-	e, err := c.decodeStored(ctx, m.Subject, m.Header, m.Data)
+	e, err := c.Decode(ctx, m.Subject, m.Header, m.Data)
 	switch {
 	case errors.Is(err, blob.ErrExpired):
 		return nil, ErrNotFound

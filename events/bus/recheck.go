@@ -80,7 +80,7 @@ func (w *letterWatch) read(ctx context.Context) error {
 	var letters []direct.Message
 	err := w.conn.readDirect(ctx, events.StreamDead, q, func(m direct.Message) {
 		w.next = m.Seq + 1
-		if !withdrawn(m.Header) && !neverHasEffect(m.Subject) {
+		if !Withdrawn(m.Header) && !neverHasEffect(m.Subject) {
 			letters = append(letters, m)
 		}
 	})
@@ -89,7 +89,7 @@ func (w *letterWatch) read(ctx context.Context) error {
 		if l.Role != w.worker.Role || l.Stream != streams.Input(w.worker.Role) {
 			continue
 		}
-		e, err := w.conn.DecodeDeadLetter(ctx, l.DeadLetter)
+		e, err := w.conn.Decode(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
 		if err != nil { // the payload has expired
 			continue
 		}
@@ -129,7 +129,7 @@ func (w *letterWatch) check(ctx context.Context) (failed error) {
 // withdrawStored withdraws a letter whose message has an effect, unless another worker has done so.
 func (w *letterWatch) withdrawStored(ctx context.Context, l *recheck) error {
 	has := false
-	err := w.conn.lastPerSubject(ctx, events.StreamDead, []string{l.subject}, func(m direct.Message) { has = !withdrawn(m.Header) })
+	err := w.conn.lastPerSubject(ctx, events.StreamDead, []string{l.subject}, func(m direct.Message) { has = !Withdrawn(m.Header) })
 	if err != nil || !has { // another worker has withdrawn it, or an operator has removed it
 		return err
 	}

@@ -113,15 +113,11 @@ func asUnsuitable(err error) error {
 	return err
 }
 
-// unlimited is MaxDeliver of every durable, because the worker counts the attempts. A server that stops redelivering a
-// message only publishes an advisory once, and without that advisory the message is lost.
-const unlimited = -1
-
 // durableConfig returns the configuration of a role's durable.
 func (c *Conn) durableConfig(role string) jetstream.ConsumerConfig {
 	want := jetstream.ConsumerConfig{
 		Durable: role, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: c.policy.AckWait, MaxDeliver: unlimited, MaxAckPending: c.policy.MaxAckPending,
+		AckWait: c.policy.AckWait, MaxDeliver: streams.MaxDeliver, MaxAckPending: c.policy.MaxAckPending,
 	}
 	if role == events.RoleCurator {
 		want.MaxAckPending = c.policy.MaxAckPendingCurator

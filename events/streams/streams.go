@@ -187,3 +187,7 @@ func BlobStore(replicas int) jetstream.ObjectStoreConfig {
 // server has forgotten the message ids of the time before, but the effects of these messages may be stored. So every
 // message up to that sequence counts as a repeat.
 const MetadataRestored = "debrief-restored"
+
+// MaxDeliver of every durable is unlimited, because the worker counts the attempts. A server that stops redelivering a
+// message only publishes an advisory once, and without that advisory the message is lost.
+const MaxDeliver = -1

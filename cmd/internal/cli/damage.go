@@ -7,6 +7,7 @@ import (
 
 	"debrief/cmd/internal/app"
 	"debrief/events/bus"
+	"debrief/events/inspect"
 	"debrief/events/natsd"
 )
 
@@ -15,8 +16,8 @@ const DamageFix = "restore a backup, or accept the loss with 'debrief doctor --a
 
 // Damage lists missing messages: gaps in the streams, and losses that the embedded server recorded in its directory.
 // It reads every message of a stream of up to read bytes, and only the state of a larger one.
-func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, read uint64) ([]bus.Damage, error) {
-	all, err := conn.CheckDamage(ctx, read)
+func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, read uint64) ([]inspect.Damage, error) {
+	all, err := inspect.CheckDamage(ctx, conn, read)
 	if err != nil || !p.Embedded() {
 		return all, err
 	}
@@ -25,7 +26,7 @@ func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, read uint64) ([
 		return nil, fmt.Errorf("read the damage report in %s: %w", p.Dir(), err)
 	}
 	for _, d := range found {
-		all = append(all, bus.Damage{Stream: d.Stream, Text: d.Text + " (found " + d.Time.Local().Format(time.DateTime) + ")", Lost: !d.Repaired, Repaired: d.Repaired})
+		all = append(all, inspect.Damage{Stream: d.Stream, Text: d.Text + " (found " + d.Time.Local().Format(time.DateTime) + ")", Lost: !d.Repaired, Repaired: d.Repaired})
 	}
 	return all, nil
 }

@@ -17,6 +17,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/denied"
+	"debrief/events/inspect"
 	"debrief/events/liveness"
 	"debrief/events/redact"
 )
@@ -119,7 +120,7 @@ const setupHint = "run 'debrief setup' as the operator, or start a worker with t
 
 // Resources checks streams, buckets and durables. It reports whether all streams exist.
 func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
-	streams, durables := c.Inspect(ctx)
+	streams, durables := inspect.Resources(ctx, c)
 	whole = x.checkExist("streams", "create them: "+setupHint, Fail, streams)
 	x.checkExist("durables", "each role creates its own at its first start, if it has the rights; else "+setupHint, Warn, durables)
 	var lagging, full []string
@@ -155,7 +156,7 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 	return whole
 }
 
-func (x *Report) checkExist(name, fix string, missing Result, all []bus.ResourceState) bool {
+func (x *Report) checkExist(name, fix string, missing Result, all []inspect.Resource) bool {
 	var absent, bad []string
 	for _, f := range all {
 		switch {

@@ -183,7 +183,7 @@ func (l *tracker) addDeadLetter(s bus.Stored) {
 		id = bus.EventID(letter.Header)
 		if letter.Code == events.DeadAttempts {
 			var err error
-			if e, err = l.conn.DecodeDeadLetter(l.ctx, letter); bus.IsUnavailable(err) { // an unreadable event counts as dead
+			if e, err = l.conn.Decode(l.ctx, letter.Subject, letter.Header, letter.Data); bus.IsUnavailable(err) { // an unreadable event counts as dead
 				l.fail(fmt.Errorf("read dead-lettered event: %w", err))
 			}
 		}

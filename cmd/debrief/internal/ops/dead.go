@@ -197,7 +197,7 @@ func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	out := letterDetails{letterSummary: summarizeLetter(l), Stream: l.Stream, Seq: l.DeadLetter.Seq, Subject: l.Subject, Header: l.Header}
-	if out.Event, err = s.DecodeDeadLetter(ctx, l.DeadLetter); err != nil {
+	if out.Event, err = s.Decode(ctx, l.Subject, l.Header, l.Data); err != nil {
 		if bus.Unreachable(err) {
 			return err
 		}

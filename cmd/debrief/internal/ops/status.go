@@ -17,6 +17,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
+	"debrief/events/inspect"
 	"debrief/events/liveness"
 
 	book "debrief/playbook"
@@ -56,7 +57,7 @@ type overview struct {
 	Roles   map[string]liveness.RoleSummary `json:"roles"`
 	Books   []bookState                     `json:"books"`
 	Workers []liveness.Report               `json:"workers"`
-	Damage  []bus.Damage                    `json:"damage,omitempty"`
+	Damage  []inspect.Damage                `json:"damage,omitempty"`
 }
 
 // bookState is the state of a playbook's log and view.

@@ -13,7 +13,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/events"
-	"debrief/events/bus"
+	"debrief/events/inspect"
 
 	book "debrief/playbook"
 )
@@ -54,7 +54,7 @@ var roleKinds = map[string][]events.Kind{
 }
 
 // filter returns the filter that the flags describe.
-func (t *Tail) filter() (f bus.TailFilter, err error) {
+func (t *Tail) filter() (f inspect.TailFilter, err error) {
 	f.Follow, f.Last = t.Follow, t.Lines
 	if t.Lines < 0 {
 		return f, app.Exit(app.ExitUsage, fmt.Errorf("--lines: must be at least 0, got %d", t.Lines))
@@ -93,7 +93,7 @@ func (t *Tail) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	err = s.Tail(ctx, f, func(e *bus.Entry) error {
+	err = inspect.Tail(ctx, s.Conn, f, func(e *inspect.Entry) error {
 		if dead, ok := e.Event.(*events.DeadLetter); ok && t.Role != "" && dead.Role != t.Role {
 			return nil
 		}
@@ -124,7 +124,7 @@ type shownEntry struct {
 }
 
 // jsonEntry returns an event as a line of --json.
-func jsonEntry(e *bus.Entry) shownEntry {
+func jsonEntry(e *inspect.Entry) shownEntry {
 	out := shownEntry{Time: e.Time, Kind: string(e.Kind), Book: string(e.Book), Stream: e.Stream, Seq: e.Seq, ID: entryID(e), Repeat: e.Repeat, Event: e.Event, Delta: e.Delta}
 	if e.Err != nil {
 		out.Problem = e.Err.Error()
@@ -133,7 +133,7 @@ func jsonEntry(e *bus.Entry) shownEntry {
 }
 
 // entryID returns the label of a delta, the handle of another event, or the sequence of an unreadable message.
-func entryID(e *bus.Entry) string {
+func entryID(e *inspect.Entry) string {
 	switch {
 	case e.Delta != nil:
 		return book.VersionLabel(e.Delta.Version, e.Chain)
@@ -144,7 +144,7 @@ func entryID(e *bus.Entry) string {
 }
 
 // entryLine formats an event as a line of text. It escapes control characters, which may come from untrusted input.
-func entryLine(e *bus.Entry) string {
+func entryLine(e *inspect.Entry) string {
 	detail, text := "", ""
 	switch x := e.Event.(type) {
 	case *events.Task:

@@ -1,4 +1,6 @@
-package bus
+// Package inspect reads the streams for an operator: their state, their damage, and their messages as they arrive. It
+// changes nothing.
+package inspect
 
 import (
 	"context"
@@ -6,25 +8,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/events"
+	"debrief/events/blob"
+	"debrief/events/bus"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 )
 
-// Attach returns a connection without checking or creating streams. It is for programs that only read.
-func Attach(nc *nats.Conn, o Options) (*Conn, error) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, fmt.Errorf("open jetstream: %w", err)
-	}
-	return newConn(nc, js, o), nil
-}
-
-// ResourceState is the state of a stream, a bucket or a durable that the pipeline needs.
-type ResourceState struct {
+// Resource is the state of a stream, a bucket or a durable that the pipeline needs.
+type Resource struct {
 	Name    string
 	Missing bool
 	Err     error // the error of reading it, or of a configuration that does not fit
@@ -37,11 +30,13 @@ type ResourceState struct {
 	At                        time.Time
 }
 
-// Inspect reads the state of every stream and bucket, and of the durable of each role.
-func (c *Conn) Inspect(ctx context.Context) (kept, durables []ResourceState) {
-	for _, want := range append(streams.All(1), jetstream.StreamConfig{Name: "OBJ_" + events.BucketBlobs}) {
-		f := ResourceState{Name: want.Name}
-		s, err := c.js.Stream(ctx, want.Name)
+// Resources returns the state of every stream and bucket, and of the durable of each role. A resource that cannot be
+// read has an error.
+func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
+	js := c.JetStream()
+	for _, want := range append(streams.All(1), jetstream.StreamConfig{Name: blob.Stream}) {
+		f := Resource{Name: want.Name}
+		s, err := js.Stream(ctx, want.Name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			f.Missing = true
@@ -56,11 +51,11 @@ func (c *Conn) Inspect(ctx context.Context) (kept, durables []ResourceState) {
 			f.Messages, f.Bytes, f.MaxBytes = i.State.Msgs, i.State.Bytes, uint64(max(i.Config.MaxBytes, 0))
 			f.setPeers(i.Cluster)
 		}
-		kept = append(kept, f)
+		stored = append(stored, f)
 	}
 	for _, role := range streams.Roles {
-		f := ResourceState{Name: role + " of " + streams.Input(role)}
-		cons, err := c.js.Consumer(ctx, streams.Input(role), role)
+		f := Resource{Name: role + " of " + streams.Input(role)}
+		cons, err := js.Consumer(ctx, streams.Input(role), role)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 			f.Missing = true
@@ -70,20 +65,20 @@ func (c *Conn) Inspect(ctx context.Context) (kept, durables []ResourceState) {
 			i := cons.CachedInfo()
 			if i.Config.AckPolicy != jetstream.AckExplicitPolicy || i.Config.DeliverSubject != "" || i.Config.FilterSubject != "" || len(i.Config.FilterSubjects) > 0 {
 				f.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, streams.Input(role))
-			} else if i.Config.MaxDeliver != unlimited {
+			} else if i.Config.MaxDeliver != streams.MaxDeliver {
 				f.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, streams.Input(role), i.Config.MaxDeliver)
 			}
 			f.setPeers(i.Cluster)
 		}
 		durables = append(durables, f)
 	}
-	return kept, durables
+	return stored, durables
 }
 
 // maxPeerLag is the number of operations that a follower may be behind. Under load it is always somewhat behind.
 const maxPeerLag = 10_000
 
-func (f *ResourceState) setPeers(c *jetstream.ClusterInfo) {
+func (f *Resource) setPeers(c *jetstream.ClusterInfo) {
 	if c == nil {
 		return
 	}

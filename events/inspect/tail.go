@@ -1,4 +1,4 @@
-package bus
+package inspect
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/natserr"
 	"debrief/playbook"
 )
@@ -62,10 +63,10 @@ type tailStream struct {
 // Tail calls fn for the messages of the streams of tasks, executions, reflections, deltas and dead letters, in the
 // order of their time. It creates no consumer. With Follow it waits if the server does not answer. It may miss a task
 // that is answered between two polls.
-func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) error {
+func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error) error {
 	var all []*tailStream
 	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas, events.StreamDead} {
-		s, err := c.js.Stream(ctx, name)
+		s, err := c.JetStream().Stream(ctx, name)
 		if err != nil {
 			return fmt.Errorf("open stream %s: %w", name, natserr.AsTimeout(ctx, err))
 		}
@@ -98,22 +99,22 @@ func (c *Conn) Tail(ctx context.Context, f TailFilter, fn func(*Entry) error) er
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && f.Follow && Unreachable(err):
+		case err != nil && f.Follow && bus.Unreachable(err):
 			if !down {
 				down = true
-				c.log.Warn().Err(err).Msg("server does not answer: waiting")
+				c.Log().Warn().Err(err).Msg("server does not answer: waiting")
 			}
 		case err != nil:
 			return err
 		default:
 			down = false
 		}
-		if w != nil && withdrawn(w.head.Header) {
+		if w != nil && bus.Withdrawn(w.head.Header) {
 			w.next, w.head = w.head.Sequence+1, nil
 			continue
 		}
 		if w != nil {
-			e := c.entry(ctx, w)
+			e := w.entry(ctx, c)
 			w.next, w.head = w.head.Sequence+1, nil
 			switch {
 			case !inBacklog:
@@ -188,15 +189,15 @@ func (w *tailStream) at(ctx context.Context, state jetstream.StreamState, t time
 	return first + uint64(n), failed
 }
 
-// entry decodes the next message of a stream.
-func (c *Conn) entry(ctx context.Context, w *tailStream) *Entry {
+// entry decodes the next message of the stream.
+func (w *tailStream) entry(ctx context.Context, c *bus.Conn) *Entry {
 	m := w.head
 	e := &Entry{Stream: w.name, Seq: m.Sequence, Time: m.Time, Repeat: m.Header.Get(events.HeaderRepeat) != ""}
 	if e.Kind, e.Book, e.Err = events.ParseSubject(m.Subject); e.Err != nil {
 		return e
 	}
 	if e.Kind != events.KindDelta {
-		e.Event, e.Err = c.decodeStored(ctx, m.Subject, m.Header, m.Data)
+		e.Event, e.Err = c.Decode(ctx, m.Subject, m.Header, m.Data)
 		return e
 	}
 	if e.Err = events.CheckSchema(m.Header); e.Err != nil {

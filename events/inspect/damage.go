@@ -1,4 +1,4 @@
-package bus
+package inspect
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/events/natserr"
@@ -32,12 +33,12 @@ const maxDetails = 50_000
 
 // CheckDamage compares the content of each stream with its state. The streams of executions, reflections and deltas have no
 // gaps, because their messages only expire, oldest first. Messages of work queues, buckets and dead letters can be
-// deleted in any order, so only a loss that the server reports counts there. Damage reads streams of at most read bytes
+// deleted in any order, so only a loss that the server reports counts there. CheckDamage reads streams of at most read bytes
 // completely. Only then does the server detect some damage; it skips a message with a wrong checksum.
-func (c *Conn) CheckDamage(ctx context.Context, read uint64) ([]Damage, error) {
+func CheckDamage(ctx context.Context, c *bus.Conn, read uint64) ([]Damage, error) {
 	var all []Damage
 	for _, want := range append(streams.All(1), streams.Blobs(1)) {
-		s, err := c.js.Stream(ctx, want.Name)
+		s, err := c.JetStream().Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
@@ -46,7 +47,7 @@ func (c *Conn) CheckDamage(ctx context.Context, read uint64) ([]Damage, error) {
 		}
 		before := *s.CachedInfo()
 		counted := before.State.Bytes <= read
-		readable, err := c.countReadable(ctx, want.Name, counted)
+		readable, err := countReadable(ctx, c, want.Name, counted)
 		if err != nil {
 			return nil, err
 		}
@@ -76,13 +77,13 @@ func (c *Conn) CheckDamage(ctx context.Context, read uint64) ([]Damage, error) {
 }
 
 // countReadable returns the number of readable messages of a stream, or 0 if read is false.
-func (c *Conn) countReadable(ctx context.Context, stream string, read bool) (n uint64, err error) {
+func countReadable(ctx context.Context, c *bus.Conn, stream string, read bool) (n uint64, err error) {
 	if !read {
 		return 0, nil
 	}
-	err = denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
+	err = denied.Do(ctx, denied.WatchOf(c.JetStream()), stream, func(ctx context.Context) error {
 		n = 0
-		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: ">"}, func(direct.Message) error { n++; return nil })
+		return direct.Read(ctx, c.NATS(), stream, direct.Query{Subject: ">"}, func(direct.Message) error { n++; return nil })
 	})
 	if err != nil {
 		return 0, fmt.Errorf("read stream %s: %w", stream, err)
