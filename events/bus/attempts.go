@@ -12,9 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
-	"debrief/events/natserr"
 	"debrief/events/streams"
 )
 
@@ -183,20 +181,4 @@ func (r *attemptRecords) loadBatch(ctx context.Context, items []*item) error {
 	}
 	r.store(again)
 	return nil
-}
-
-// lastPerSubject calls fn for the last message on each subject. Subjects may have wildcards.
-func (c *Conn) lastPerSubject(ctx context.Context, stream string, subjects []string, fn func(direct.Message)) error {
-	return c.readDirect(ctx, stream, direct.Query{Last: subjects}, fn)
-}
-
-// readDirect calls fn for every message that matches a query.
-func (c *Conn) readDirect(ctx context.Context, stream string, q direct.Query, fn func(direct.Message)) error {
-	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, c.nc, stream, q, func(m direct.Message) error {
-			fn(m)
-			return nil
-		})
-	})
-	return natserr.AsTimeout(ctx, err)
 }

@@ -28,8 +28,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"strconv"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -39,24 +37,29 @@ import (
 	"debrief/events"
 	"debrief/events/blob"
 	"debrief/events/denied"
-	"debrief/events/natserr"
 	"debrief/events/redact"
-	"debrief/events/streams"
 )
 
-// Conn is a connection to the streams of one account.
+// Conn is a connection to the streams of one account. It is safe for concurrent use.
 type Conn struct {
-	nc         *nats.Conn
-	js         jetstream.JetStream
-	watch      *denied.Watch
-	blobs      *blob.Store
-	policy     Policy
-	log        zerolog.Logger
-	tracer     trace.Tracer // nil disables tracing
-	health     health
-	stats      stats
-	outage     outage
-	storeState storeState
+	*link
+	*publisher   // stores events, and knows whether the server can store them
+	*reader      // reads stored events
+	*deadLetters // stores, lists, requeues and drops dead letters
+	*durables    // creates the consumers of the roles, and reads how far they are behind
+	*health      // the states of the roles in this process
+	*stats       // the counters of the roles in this process
+}
+
+// link is the connection to the server and its configuration, which all parts of a Conn share.
+type link struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	watch  *denied.Watch
+	blobs  *blob.Store
+	policy Policy
+	log    zerolog.Logger
+	tracer trace.Tracer // nil disables tracing
 }
 
 // Options configures Open and Attach.
@@ -101,7 +104,10 @@ func Attach(nc *nats.Conn, o Options) (*Conn, error) {
 func newConn(nc *nats.Conn, js jetstream.JetStream, o Options) *Conn {
 	watch := denied.New(nc)
 	js = denied.JetStream(js, watch)
-	return &Conn{nc: nc, js: js, watch: watch, blobs: blob.New(js), policy: o.Policy.WithDefaults(), log: o.Log}
+	l := &link{nc: nc, js: js, watch: watch, blobs: blob.New(js), policy: o.Policy.WithDefaults(), log: o.Log}
+	c := &Conn{link: l, publisher: &publisher{link: l}, reader: &reader{l}, durables: &durables{l}, health: &health{link: l}, stats: new(stats)}
+	c.deadLetters = &deadLetters{l, c.publisher, c.reader}
+	return c
 }
 
 // noJetStream reports whether the account has no JetStream and imports none.
@@ -110,168 +116,10 @@ func noJetStream(err error) bool {
 }
 
 // JetStream returns the JetStream of the connection, for the package that stores playbooks.
-func (c *Conn) JetStream() jetstream.JetStream { return c.js }
+func (l *link) JetStream() jetstream.JetStream { return l.js }
 
 // NATS returns the NATS connection, for the request-reply service.
-func (c *Conn) NATS() *nats.Conn { return c.nc }
-
-// Receipt describes a stored event.
-type Receipt struct {
-	Seq       uint64
-	Handle    events.Handle
-	Duplicate bool   // the stream already had the event
-	Trace     string // trace id of the event; empty for a duplicate, because the first copy has its own trace
-}
-
-// PublishOptions are the attributes of a message that are not part of its event.
-type PublishOptions struct {
-	Repeat bool   // the event may have been published before; see events.HeaderRepeat
-	Trace  string // W3C trace context of the cause; if invalid, the one in the context, or else a new one
-	// Copy, if not 0, makes the message id unique, so that the server stores another copy of an event that it
-	// remembers. It is for an event whose earlier copy became a dead letter.
-	Copy int
-}
-
-// copySeparator separates the id of an event from the number of a copy. No id contains it.
-const copySeparator = "~"
-
-// MaxInline is the largest payload that is stored in the message itself, in bytes. A larger one becomes a blob.
-const MaxInline = 512 << 10
-
-// Publish stores an event and returns after the server has acknowledged it. It returns a *FullError if the server has
-// no room. It first replaces the secrets in the texts of e, so that the caller's copy contains none either.
-func (c *Conn) Publish(ctx context.Context, e events.Event, m PublishOptions) (Receipt, error) {
-	ctx, span := c.startPublishSpan(ctx, e, &m)
-	defer span.End()
-	r, _, err := c.publish(ctx, e, m)
-	setSpanError(span, err)
-	return r, err
-}
-
-func (c *Conn) publish(ctx context.Context, e events.Event, m PublishOptions, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
-	redact.Fields(e)
-	subject, header, data, err := events.Encode(e)
-	if err != nil {
-		return Receipt{}, nil, Discard(err)
-	}
-	msg := &nats.Msg{Subject: subject, Header: header, Data: data}
-	if m.Repeat {
-		msg.Header[events.HeaderRepeat] = []string{"1"}
-	}
-	if events.TraceID(m.Trace) != "" {
-		msg.Header[events.HeaderTrace] = []string{m.Trace}
-	}
-	if len(data) > MaxInline {
-		name, err := c.blobs.Put(ctx, data)
-		if err != nil {
-			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(natserr.AsTimeout(ctx, err)))
-		}
-		msg.Header[events.HeaderBlob] = []string{name}
-		msg.Data = nil
-	}
-	id := string(e.EventID())
-	if m.Copy != 0 {
-		id += copySeparator + strconv.Itoa(m.Copy)
-	}
-	pub, err := c.publishMsg(ctx, streams.OfKind(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
-	if err != nil {
-		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, explainNoStream(err))
-	}
-	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
-	if !r.Duplicate {
-		r.Trace = events.TraceID(m.Trace)
-	}
-	return r, msg, nil
-}
-
-// originalMsg returns the stored message of a duplicate event. It returns nil if the message no longer exists.
-func (c *Conn) originalMsg(ctx context.Context, k events.Kind, seq uint64) (*nats.Msg, error) {
-	m, err := c.storedMsg(ctx, streams.OfKind(k), seq)
-	if m == nil || err != nil {
-		return nil, err
-	}
-	header := nats.Header{}
-	maps.Copy(header, m.Header)
-	return &nats.Msg{Header: header, Data: m.Data}, nil
-}
-
-// storedMsg returns the message at a sequence of a stream. It returns nil if the message does not exist.
-func (c *Conn) storedMsg(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error) {
-	s, err := c.js.Stream(ctx, stream)
-	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", stream, natserr.AsTimeout(ctx, err))
-	}
-	m, err := c.getMsg(ctx, s, stream, seq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s at %d: %w", stream, seq, natserr.AsTimeout(ctx, err))
-	}
-	return m, nil
-}
-
-// getMsg returns a message of an open stream.
-func (c *Conn) getMsg(ctx context.Context, s jetstream.Stream, stream string, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
-	return denied.Call(ctx, c.watch, stream, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-		return s.GetMsg(ctx, seq, opts...)
-	})
-}
-
-// explainNoStream adds the possible causes to the error of a publish that no stream received.
-func explainNoStream(err error) error {
-	if errors.Is(err, jetstream.ErrNoStreamResponse) {
-		return fmt.Errorf("%w: the stream has no leader or does not exist, or the account of this user does not import the subject: run 'debrief doctor' with the user's key", err)
-	}
-	return err
-}
-
-func asFull(err error) error {
-	if isFull(err) {
-		return &FullError{err}
-	}
-	return err
-}
-
-// getBlob returns a blob. No further delivery can read an expired or damaged one.
-func (c *Conn) getBlob(ctx context.Context, name string) ([]byte, error) {
-	data, err := c.blobs.Get(ctx, name)
-	if errors.Is(err, blob.ErrExpired) || errors.Is(err, blob.ErrInvalid) {
-		err = Discard(err)
-	}
-	return data, err
-}
-
-// decode returns the event of a message. It fetches the payload if that is a blob.
-func (c *Conn) decode(ctx context.Context, m jetstream.Msg) (events.Event, error) {
-	return c.Decode(ctx, m.Subject(), m.Headers(), m.Data())
-}
-
-// Decode returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
-// message, the error is one of Discard.
-func (c *Conn) Decode(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
-	if name := header.Get(events.HeaderBlob); name != "" {
-		if err := events.CheckSchema(header); err != nil {
-			return nil, classifyDecode(err)
-		}
-		var err error
-		if data, err = c.getBlob(ctx, name); err != nil {
-			return nil, err
-		}
-	}
-	e, err := events.Decode(subject, header, data)
-	if err != nil {
-		return nil, classifyDecode(err)
-	}
-	return e, nil
-}
-
-func classifyDecode(err error) error {
-	if errors.Is(err, events.ErrNewerSchema) {
-		return err
-	}
-	return Discard(err)
-}
+func (l *link) NATS() *nats.Conn { return l.nc }
 
 // Reply is the message on a reply subject: the payload of an answer, or the reason of a failure.
 type Reply struct {
@@ -321,4 +169,4 @@ func (c *Conn) Request(ctx context.Context, e requester, m PublishOptions) (*Rep
 }
 
 // Log returns the logger of the connection.
-func (c *Conn) Log() *zerolog.Logger { return &c.log }
+func (l *link) Log() *zerolog.Logger { return &l.log }

@@ -39,8 +39,15 @@ const maxLetterData = 768 << 10
 // maxReason is the limit of a reason in a header or a list, in bytes.
 const maxReason = 1000
 
-// StoreDeadLetter stores a dead letter. If the message already has one, also with another code, Bury stores nothing.
-func (c *Conn) StoreDeadLetter(ctx context.Context, l *events.DeadLetter) error {
+// deadLetters stores and manages dead letters.
+type deadLetters struct {
+	*link
+	*publisher
+	*reader
+}
+
+// StoreDeadLetter stores a dead letter. If the message already has one, also with another code, it stores nothing.
+func (d *deadLetters) StoreDeadLetter(ctx context.Context, l *events.DeadLetter) error {
 	l.Book = bookOf(l.Subject)
 	redactLetter(l)
 	l.Reason = text.Line(l.Reason, maxReason)
@@ -49,10 +56,10 @@ func (c *Conn) StoreDeadLetter(ctx context.Context, l *events.DeadLetter) error 
 		l.Reason += fmt.Sprintf(" (original truncated to %d bytes)", maxLetterData)
 	}
 	filter := events.DeadIDSubject(l.Role, l.Book, l.EventID())
-	_, _, err := c.publish(ctx, l, PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}, jetstream.WithExpectLastSequenceForSubject(0, filter))
+	_, _, err := d.publish(ctx, l, PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}, jetstream.WithExpectLastSequenceForSubject(0, filter))
 	if natserr.IsConflict(err) { // a busy cluster also returns this without another letter
 		stored := false
-		if err := c.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !Withdrawn(m.Header) }); err != nil {
+		if err := d.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !Withdrawn(m.Header) }); err != nil {
 			return fmt.Errorf("store dead letter: %w", err)
 		}
 		if stored {
@@ -79,9 +86,9 @@ const withdrawnTTL = time.Second
 
 // withdraw removes a dead letter by its subject. A role may publish its letters, but may not delete messages. So
 // withdraw replaces the letter by a message that expires.
-func (c *Conn) withdraw(ctx context.Context, subject string) error {
+func (d *deadLetters) withdraw(ctx context.Context, subject string) error {
 	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
-	if _, err := c.js.PublishMsg(ctx, m, jetstream.WithMsgTTL(withdrawnTTL)); err != nil {
+	if _, err := d.js.PublishMsg(ctx, m, jetstream.WithMsgTTL(withdrawnTTL)); err != nil {
 		return fmt.Errorf("withdraw dead letter: %w", asFull(natserr.AsTimeout(ctx, err)))
 	}
 	return nil
@@ -91,9 +98,9 @@ func (c *Conn) withdraw(ctx context.Context, subject string) error {
 func Withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" }
 
 // countLetters returns the number of dead letters of a role.
-func (c *Conn) countLetters(ctx context.Context, role string) (uint64, error) {
-	n, err := denied.Call(ctx, c.watch, events.StreamDead, func(ctx context.Context) (uint64, error) {
-		return direct.Count(ctx, c.nc, events.StreamDead, events.DeadSubject(role, ""))
+func (d *deadLetters) countLetters(ctx context.Context, role string) (uint64, error) {
+	n, err := denied.Call(ctx, d.watch, events.StreamDead, func(ctx context.Context) (uint64, error) {
+		return direct.Count(ctx, d.nc, events.StreamDead, events.DeadSubject(role, ""))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count dead letters: %w", natserr.AsTimeout(ctx, err))

@@ -8,17 +8,22 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/events"
+	"debrief/events/denied"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 )
 
+// durables creates and reads the durable consumers of the roles.
+type durables struct{ *link }
+
 // bindConsumer opens the durable of a role. It also returns the last restored sequence of its stream, or 0.
-func (c *Conn) bindConsumer(ctx context.Context, role string) (jetstream.Consumer, uint64, error) {
-	cons, err := c.openConsumer(ctx, role)
+func (d *durables) bindConsumer(ctx context.Context, role string) (jetstream.Consumer, uint64, error) {
+	cons, err := d.openConsumer(ctx, role)
 	if err != nil {
 		return nil, 0, err
 	}
-	s, err := c.js.Stream(ctx, streams.Input(role))
+	s, err := d.js.Stream(ctx, streams.Input(role))
 	if err != nil {
 		return nil, 0, fmt.Errorf("open stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
 	}
@@ -35,19 +40,111 @@ func (c *Conn) bindConsumer(ctx context.Context, role string) (jetstream.Consume
 
 // CreateDurableAfter creates the durable of a role so that it starts after the sequence floor. It is for a restore: the backup had
 // acknowledged everything up to that sequence. It returns an error if the durable exists.
-func (c *Conn) CreateDurableAfter(ctx context.Context, role string, floor uint64) error {
-	switch _, err := c.js.Consumer(ctx, streams.Input(role), role); {
+func (d *durables) CreateDurableAfter(ctx context.Context, role string, floor uint64) error {
+	switch _, err := d.js.Consumer(ctx, streams.Input(role), role); {
 	case err == nil:
 		return fmt.Errorf("create consumer %s of %s: already exists", role, streams.Input(role))
 	case !errors.Is(err, jetstream.ErrConsumerNotFound):
 		return fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
 	}
-	cfg := c.durableConfig(role)
+	cfg := d.durableConfig(role)
 	if floor > 0 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, floor+1
 	}
-	if _, err := c.js.CreateConsumer(ctx, streams.Input(role), cfg); err != nil {
+	if _, err := d.js.CreateConsumer(ctx, streams.Input(role), cfg); err != nil {
 		return fmt.Errorf("create consumer %s of %s: %w", role, streams.Input(role), natserr.AsTimeout(ctx, err))
 	}
 	return nil
+}
+
+// CreateDurables creates the missing durable consumers of all roles, so that the roles need no right to do so.
+func (d *durables) CreateDurables(ctx context.Context) error {
+	for _, role := range streams.Roles {
+		if _, err := d.openConsumer(ctx, role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// durableConfig returns the configuration of a role's durable.
+func (d *durables) durableConfig(role string) jetstream.ConsumerConfig {
+	want := jetstream.ConsumerConfig{
+		Durable: role, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: d.policy.AckWait, MaxDeliver: streams.MaxDeliver, MaxAckPending: d.policy.MaxAckPending,
+	}
+	if role == events.RoleCurator {
+		want.MaxAckPending = d.policy.MaxAckPendingCurator
+	}
+	return want
+}
+
+// openConsumer opens the durable of a role. It creates it if it is missing, and updates it if the policy differs.
+func (d *durables) openConsumer(ctx context.Context, role string) (jetstream.Consumer, error) {
+	want := d.durableConfig(role)
+	cons, err := d.js.Consumer(ctx, streams.Input(role), role)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		cons, err = d.js.CreateOrUpdateConsumer(ctx, streams.Input(role), want)
+		err = explainMissing("the consumer", err)
+	} else if err == nil {
+		got := cons.CachedInfo().Config
+		if got.AckWait != want.AckWait || got.MaxDeliver != want.MaxDeliver || got.MaxAckPending != want.MaxAckPending {
+			got.AckWait, got.MaxDeliver, got.MaxAckPending = want.AckWait, want.MaxDeliver, want.MaxAckPending
+			var changed jetstream.Consumer
+			changed, err = d.js.UpdateConsumer(ctx, streams.Input(role), got)
+			if denied.Is(err) {
+				d.log.Warn().Str("role", role).Msg("the consumer's policy differs, and this user may not change it: run 'debrief setup' as the operator")
+				return cons, nil
+			}
+			cons = changed
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open consumer %s of %s: %w", role, streams.Input(role), natserr.AsTimeout(ctx, err))
+	}
+	return cons, nil
+}
+
+// Lag describes how far a role is behind.
+type Lag struct {
+	Pending     uint64 `json:"pending"`      // not delivered yet
+	InFlight    int    `json:"in_flight"`    // delivered, not acknowledged
+	Redelivered int    `json:"redelivered"`  // of those, more than once
+	Floor       uint64 `json:"ack_floor"`    // all messages up to this stream sequence are acknowledged
+	Last        uint64 `json:"last_handled"` // highest stream sequence that was delivered
+}
+
+// Idle reports whether no message is pending or in flight.
+func (l Lag) Idle() bool { return l.Pending == 0 && l.InFlight == 0 }
+
+// Lag returns the lag of a role. If the role never ran, all messages of its stream are pending.
+func (d *durables) Lag(ctx context.Context, role string) (Lag, error) {
+	cons, err := d.js.Consumer(ctx, streams.Input(role), role)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		s, err := d.js.Stream(ctx, streams.Input(role))
+		if err != nil {
+			return Lag{}, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
+		}
+		return Lag{Pending: s.CachedInfo().State.Msgs}, nil
+	}
+	if err != nil {
+		return Lag{}, fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+	}
+	return lagOf(cons.CachedInfo()), nil
+}
+
+// Idle reports whether a role has acknowledged all messages of its stream. The pending count of a consumer may lack the
+// newest messages, so Idle compares the last delivered sequence with the end of the stream.
+func (d *durables) Idle(ctx context.Context, role string) (bool, error) {
+	s, err := d.js.Stream(ctx, streams.Input(role))
+	if err != nil {
+		return false, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
+	}
+	end := s.CachedInfo().State
+	l, err := d.Lag(ctx, role)
+	return err == nil && l.Idle() && (l.Last >= end.LastSeq || end.Msgs == 0), err
+}
+
+func lagOf(i *jetstream.ConsumerInfo) Lag {
+	return Lag{i.NumPending, i.NumAckPending, i.NumRedelivered, i.AckFloor.Stream, i.Delivered.Stream}
 }

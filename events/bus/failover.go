@@ -26,20 +26,20 @@ type outage struct {
 // recordAnswer records the error of a JetStream request. A server that is cut off from its cluster keeps its clients
 // but cannot serve them. After Policy.ReconnectAfter without an answer, the connection changes to the next known
 // server, or reconnects to the only one.
-func (c *Conn) recordAnswer(err error) {
+func (p *publisher) recordAnswer(err error) {
 	silent := Unreachable(err) || errors.Is(err, context.DeadlineExceeded)
 	now := time.Now()
-	c.outage.mu.Lock()
-	defer c.outage.mu.Unlock()
+	p.outage.mu.Lock()
+	defer p.outage.mu.Unlock()
 	switch {
 	case errors.Is(err, context.Canceled): // no information
-	case !silent, !c.nc.IsConnected(): // a disconnected client already looks for another server
-		c.outage.since = time.Time{}
-	case c.outage.since.IsZero():
-		c.outage.since = now
-	case now.Sub(c.outage.since) >= c.policy.ReconnectAfter:
-		c.outage.since = now
-		c.log.Warn().Err(err).Str("server", redact.Address(c.nc.ConnectedUrl())).Msg("JetStream does not answer through this server: connecting to another one")
-		_ = c.nc.ForceReconnect() // fails only on a closed connection
+	case !silent, !p.nc.IsConnected(): // a disconnected client already looks for another server
+		p.outage.since = time.Time{}
+	case p.outage.since.IsZero():
+		p.outage.since = now
+	case now.Sub(p.outage.since) >= p.policy.ReconnectAfter:
+		p.outage.since = now
+		p.log.Warn().Err(err).Str("server", redact.Address(p.nc.ConnectedUrl())).Msg("JetStream does not answer through this server: connecting to another one")
+		_ = p.nc.ForceReconnect() // fails only on a closed connection
 	}
 }

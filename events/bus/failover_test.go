@@ -35,7 +35,7 @@ func TestConnectionLeavesUnresponsiveServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Conn{nc: nc, js: js, policy: Policy{ReconnectAfter: time.Millisecond}.WithDefaults()}
+	c := newConn(nc, js, Options{Policy: Policy{ReconnectAfter: time.Millisecond}})
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	silent := 0

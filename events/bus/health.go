@@ -31,7 +31,9 @@ type RoleHealth struct {
 // Healthy reports whether the role runs or was stopped on request.
 func (h RoleHealth) Healthy() bool { return h.State == Running || h.State == Stopped }
 
+// health holds the states of the roles of a connection.
 type health struct {
+	*link
 	mu                sync.Mutex
 	roles             []RoleHealth
 	dependencies      []dependencyError
@@ -64,13 +66,13 @@ func (h *health) set(role string, s State, reason string) bool {
 
 // SetDependencyError sets why a dependency of a role is unavailable; nil means that it is available again. Meanwhile Health shows
 // the role as unavailable, although it continues without the dependency.
-func (c *Conn) SetDependencyError(role, dependency string, err error) {
-	if !c.health.setDependency(role, dependency, err) {
+func (h *health) SetDependencyError(role, dependency string, err error) {
+	if !h.setDependency(role, dependency, err) {
 		return
 	}
-	level, state, loggable := c.log.Info(), Running, ""
+	level, state, loggable := h.log.Info(), Running, ""
 	if err != nil {
-		level, state, loggable = c.log.Warn(), Unavailable, Loggable(err)
+		level, state, loggable = h.log.Warn(), Unavailable, Loggable(err)
 	}
 	level.Str(events.LogRole, role).Str("state", string(state)).Str("lacks", dependency).Str("reason", loggable).Msg("state changed")
 }
@@ -96,11 +98,10 @@ func (h *health) setDependency(role, dependency string, err error) (changed bool
 
 // Health returns the state of every role that this connection has run, or that lacks a dependency. Without a connection
 // all running roles are unavailable, including idle ones.
-func (c *Conn) Health() []RoleHealth {
-	h := &c.health
+func (h *health) Health() []RoleHealth {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c.nc.IsConnected() || c.nc.IsDraining() {
+	if h.nc.IsConnected() || h.nc.IsDraining() {
 		h.disconnectedSince = time.Time{}
 	} else if h.disconnectedSince.IsZero() {
 		h.disconnectedSince = time.Now()

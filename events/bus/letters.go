@@ -39,12 +39,12 @@ type LetterFilter struct {
 
 // Letters calls fn for every stored dead letter, oldest first, until fn returns an error. ErrStop ends it without an
 // error. An unreadable message is passed as a letter with that reason.
-func (c *Conn) Letters(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
+func (d *deadLetters) Letters(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{events.DeadSubject(f.Role, f.Book)}}
 	if !f.Since.IsZero() {
 		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &f.Since
 	}
-	return c.scan(ctx, events.StreamDead, cfg, true, func(m jetstream.Msg, seq uint64) error {
+	return d.scan(ctx, events.StreamDead, cfg, true, func(m jetstream.Msg, seq uint64) error {
 		if Withdrawn(m.Headers()) {
 			return nil
 		}
@@ -52,17 +52,17 @@ func (c *Conn) Letters(ctx context.Context, f LetterFilter, fn func(*Letter) err
 		if err != nil {
 			return fmt.Errorf("read %s at %d: %w", events.StreamDead, seq, err)
 		}
-		return fn(c.decodeLetter(ctx, m.Subject(), m.Headers(), m.Data(), seq, md.Timestamp))
+		return fn(d.decodeLetter(ctx, m.Subject(), m.Headers(), m.Data(), seq, md.Timestamp))
 	})
 }
 
 // Letter returns the dead letter with a handle. It returns ErrNotFound if it does not exist.
-func (c *Conn) Letter(ctx context.Context, h events.Handle) (*Letter, error) {
+func (d *deadLetters) Letter(ctx context.Context, h events.Handle) (*Letter, error) {
 	seq, _, err := h.Parse()
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.js.Stream(ctx, events.StreamDead)
+	s, err := d.js.Stream(ctx, events.StreamDead)
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
@@ -73,15 +73,15 @@ func (c *Conn) Letter(ctx context.Context, h events.Handle) (*Letter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s at %d: %w", events.StreamDead, seq, natserr.AsTimeout(ctx, err))
 	}
-	l := c.decodeLetter(ctx, m.Subject, m.Header, m.Data, seq, m.Time)
+	l := d.decodeLetter(ctx, m.Subject, m.Header, m.Data, seq, m.Time)
 	if l.Handle() != h || Withdrawn(m.Header) {
 		return nil, ErrNotFound
 	}
 	return l, nil
 }
 
-func (c *Conn) decodeLetter(ctx context.Context, subject string, header nats.Header, data []byte, seq uint64, at time.Time) *Letter {
-	e, err := c.Decode(ctx, subject, header, data)
+func (d *deadLetters) decodeLetter(ctx context.Context, subject string, header nats.Header, data []byte, seq uint64, at time.Time) *Letter {
+	e, err := d.Decode(ctx, subject, header, data)
 	l, ok := e.(*events.DeadLetter)
 	if err == nil && !ok {
 		err = errors.New("not a dead letter")
@@ -103,8 +103,8 @@ func (c *Conn) decodeLetter(ctx context.Context, subject string, header nats.Hea
 // The message has its original bytes, so that unknown fields are kept. Requeue publishes with the rights of the caller,
 // which exceed those of the worker that wrote the letter. So it rejects a letter that does not decode, or whose event
 // is not of a kind and stream that its role handles.
-func (c *Conn) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
-	e, err := c.Decode(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
+func (d *deadLetters) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
+	e, err := d.Decode(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -116,9 +116,9 @@ func (c *Conn) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 	maps.DeleteFunc(msg.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Nats-") })
 	msg.Header[events.HeaderRepeat] = []string{"1"}
 	if msg.Data = l.Data; msg.Header.Get(events.HeaderBlob) != "" {
-		data, err := c.getBlob(ctx, msg.Header.Get(events.HeaderBlob))
+		data, err := d.getBlob(ctx, msg.Header.Get(events.HeaderBlob))
 		if err == nil {
-			_, err = c.blobs.Put(ctx, data) // renews its age
+			_, err = d.blobs.Put(ctx, data) // renews its age
 		}
 		if err != nil {
 			return Receipt{}, fmt.Errorf("publish %s: %w", l.Subject, asFull(natserr.AsTimeout(ctx, err)))
@@ -127,16 +127,16 @@ func (c *Conn) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 	// The id contains the sequence of the original. So the server drops a second copy for the same letter, but
 	// stores the copy for a later letter of the same event.
 	id := string(e.EventID()) + copySeparator + strconv.FormatUint(l.Seq, 10)
-	pub, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
+	pub, err := d.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
 	if err != nil {
 		return Receipt{}, fmt.Errorf("publish %s: %w", l.Subject, asFull(natserr.AsTimeout(ctx, err)))
 	}
-	return Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}, c.Drop(ctx, l)
+	return Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}, d.Drop(ctx, l)
 }
 
 // Drop deletes a dead letter. It returns nil if the letter no longer exists.
-func (c *Conn) Drop(ctx context.Context, l *Letter) error {
-	s, err := c.js.Stream(ctx, events.StreamDead)
+func (d *deadLetters) Drop(ctx context.Context, l *Letter) error {
+	s, err := d.js.Stream(ctx, events.StreamDead)
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}

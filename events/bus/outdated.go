@@ -34,17 +34,17 @@ func (w *letterWatch) checkNewerSchema(ctx context.Context) {
 }
 
 // newerSchemaLetter returns the oldest dead letter of a role with the code newer-schema, or nil.
-func (c *Conn) newerSchemaLetter(ctx context.Context, role string) (*Letter, error) {
-	s, err := c.js.Stream(ctx, events.StreamDead)
+func (d *deadLetters) newerSchemaLetter(ctx context.Context, role string) (*Letter, error) {
+	s, err := d.js.Stream(ctx, events.StreamDead)
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
-	m, err := c.getMsg(ctx, s, events.StreamDead, 1, jetstream.WithGetMsgSubject(events.DeadCodeSubject(role, events.DeadNewerSchema)))
+	m, err := d.getMsg(ctx, s, events.StreamDead, 1, jetstream.WithGetMsgSubject(events.DeadCodeSubject(role, events.DeadNewerSchema)))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
-	return c.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Sequence, m.Time), nil
+	return d.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Sequence, m.Time), nil
 }

@@ -22,6 +22,9 @@ import (
 // ErrStop ends a read without an error. The callback returns it.
 var ErrStop = errors.New("stop reading")
 
+// reader reads stored events.
+type reader struct{ *link }
+
 // Stored is a stored event.
 type Stored struct {
 	Event events.Event
@@ -31,30 +34,30 @@ type Stored struct {
 
 // Read calls fn for every stored event of a subject in order, and then for each new one, until ctx ends or fn returns
 // an error. ErrStop ends it without an error.
-func (c *Conn) Read(ctx context.Context, stream, subject string, fn func(Stored) error) error {
-	return c.read(ctx, stream, subject, 0, false, fn)
+func (r *reader) Read(ctx context.Context, stream, subject string, fn func(Stored) error) error {
+	return r.read(ctx, stream, subject, 0, false, fn)
 }
 
 // ReadFrom is Read from a sequence on.
-func (c *Conn) ReadFrom(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
-	return c.read(ctx, stream, subject, seq, false, fn)
+func (r *reader) ReadFrom(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
+	return r.read(ctx, stream, subject, seq, false, fn)
 }
 
 // ReadStored is Read without new events: it ends after the last stored event.
-func (c *Conn) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
-	return c.read(ctx, stream, subject, 0, true, fn)
+func (r *reader) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
+	return r.read(ctx, stream, subject, 0, true, fn)
 }
 
 // Scan calls fn for every stored event of a subject from a sequence on, in order. Unlike Read it needs no consumer,
 // which not every user may create. If a lagging replica answers, the newest events may be missing.
-func (c *Conn) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
-	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
+func (r *reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
+	err := denied.Do(ctx, r.watch, stream, func(ctx context.Context) error {
+		return direct.Read(ctx, r.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
 			if Withdrawn(m.Header) {
 				return nil
 			}
 			s := Stored{Seq: m.Seq}
-			s.Event, s.Err = c.Decode(ctx, m.Subject, m.Header, m.Data)
+			s.Event, s.Err = r.Decode(ctx, m.Subject, m.Header, m.Data)
 			return fn(s)
 		})
 	})
@@ -73,9 +76,9 @@ const maxPollInterval = 500 * time.Millisecond
 // Poll is Scan that continues with new events until ctx ends or fn returns an error. ErrStop ends it without an error.
 // After an event it reads again after the duration soon. While no events arrive it doubles the interval, up to
 // maxPollInterval.
-func (c *Conn) Poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
+func (r *reader) Poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
 	for wait := soon; ; wait = min(2*wait, maxPollInterval) {
-		err := c.Scan(ctx, stream, subject, seq, func(s Stored) error {
+		err := r.Scan(ctx, stream, subject, seq, func(s Stored) error {
 			seq, wait = s.Seq+1, soon
 			return fn(s)
 		})
@@ -95,9 +98,9 @@ func (c *Conn) Poll(ctx context.Context, stream, subject string, seq uint64, soo
 
 // EventIDs calls fn with the id of every stored event of a subject, in order. It reads only headers, so the size of the
 // events does not matter.
-func (c *Conn) EventIDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
+func (r *reader) EventIDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: true}
-	return c.scan(ctx, stream, cfg, true, func(m jetstream.Msg, _ uint64) error {
+	return r.scan(ctx, stream, cfg, true, func(m jetstream.Msg, _ uint64) error {
 		fn(events.ID(m.Headers().Get(nats.MsgIdHdr)))
 		return nil
 	})
@@ -105,10 +108,10 @@ func (c *Conn) EventIDs(ctx context.Context, stream, subject string, fn func(eve
 
 // HasEvent reports whether a stream has one of the events with these ids under a subject, stored at or after since. If a
 // lagging replica answers, the newest events may be missing.
-func (c *Conn) HasEvent(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
+func (r *reader) HasEvent(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
 	found := false
-	err := denied.Do(ctx, c.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, c.nc, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
+	err := denied.Do(ctx, r.watch, stream, func(ctx context.Context) error {
+		return direct.Read(ctx, r.nc, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
 			if found = slices.Contains(ids, EventID(m.Header)); found {
 				return ErrStop
 			}
@@ -121,26 +124,26 @@ func (c *Conn) HasEvent(ctx context.Context, stream, subject string, since time.
 	return found, nil
 }
 
-func (c *Conn) read(ctx context.Context, stream, subject string, seq uint64, stored bool, fn func(Stored) error) error {
+func (r *reader) read(ctx context.Context, stream, subject string, seq uint64, stored bool, fn func(Stored) error) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}}
 	if seq > 1 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
 	}
-	return c.scan(ctx, stream, cfg, stored, func(m jetstream.Msg, seq uint64) error {
+	return r.scan(ctx, stream, cfg, stored, func(m jetstream.Msg, seq uint64) error {
 		if Withdrawn(m.Headers()) {
 			return nil
 		}
 		s := Stored{Seq: seq}
-		s.Event, s.Err = c.decode(ctx, m)
+		s.Event, s.Err = r.decode(ctx, m)
 		return fn(s)
 	})
 }
 
 // scan calls fn for every message that the consumer configuration selects. If stored is true, it ends after the last
 // stored message.
-func (c *Conn) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, stored bool, fn func(jetstream.Msg, uint64) error) error {
+func (r *reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, stored bool, fn func(jetstream.Msg, uint64) error) error {
 	subject := cfg.FilterSubjects[0]
-	cons, err := c.js.OrderedConsumer(ctx, stream, cfg)
+	cons, err := r.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
@@ -156,7 +159,7 @@ func (c *Conn) scan(ctx context.Context, stream string, cfg jetstream.OrderedCon
 		if now := cons.CachedInfo(); now != nil { // the client may have created a new one
 			name = now.Name
 		}
-		_ = c.js.DeleteConsumer(cleanup, stream, name) // after an error the server removes it later
+		_ = r.js.DeleteConsumer(cleanup, stream, name) // after an error the server removes it later
 	}()
 	left := info.NumPending // more messages may arrive during the scan
 	if stored && left == 0 {
@@ -195,15 +198,15 @@ func (c *Conn) scan(ctx context.Context, stream string, cfg jetstream.OrderedCon
 var ErrNotFound = errors.New("not found: expired or never stored")
 
 // Find returns the event at a sequence of a stream. It returns ErrNotFound if its id does not match or it is not stored.
-func (c *Conn) Find(ctx context.Context, stream string, seq uint64, matches func(events.ID) bool) (events.Event, error) {
-	m, err := c.storedMsg(ctx, stream, seq)
+func (r *reader) Find(ctx context.Context, stream string, seq uint64, matches func(events.ID) bool) (events.Event, error) {
+	m, err := r.storedMsg(ctx, stream, seq)
 	switch {
 	case err != nil:
 		return nil, err
 	case m == nil:
 		return nil, ErrNotFound
 	}
-	e, err := c.Decode(ctx, m.Subject, m.Header, m.Data)
+	e, err := r.Decode(ctx, m.Subject, m.Header, m.Data)
 	switch {
 	case errors.Is(err, blob.ErrExpired):
 		return nil, ErrNotFound
@@ -227,10 +230,10 @@ type StreamState struct {
 }
 
 // Streams returns the state of every stream and key-value bucket.
-func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
+func (r *reader) Streams(ctx context.Context) ([]StreamState, error) {
 	var all []StreamState
 	for _, want := range streams.All(1) {
-		s, err := c.js.Stream(ctx, want.Name)
+		s, err := r.js.Stream(ctx, want.Name)
 		if err != nil {
 			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
@@ -241,14 +244,14 @@ func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 }
 
 // PendingTasks returns the ids of the tasks of a book without an answer: those in progress and those in the queue.
-func (c *Conn) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID, error) {
-	s, err := c.js.Stream(ctx, events.StreamTasks)
+func (r *reader) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID, error) {
+	s, err := r.js.Stream(ctx, events.StreamTasks)
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamTasks, natserr.AsTimeout(ctx, err))
 	}
 	var ids []events.ID
 	for seq := uint64(1); ; {
-		m, err := c.getMsg(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(events.KindTask.Subject(b)))
+		m, err := r.getMsg(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(events.KindTask.Subject(b)))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return ids, nil
 		}

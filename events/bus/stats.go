@@ -30,6 +30,7 @@ type RoleStats struct {
 // durationsKept is the number of durations behind the percentiles: enough for a 95th, and quick to sort.
 const durationsKept = 256
 
+// stats holds the counters of the roles of a connection.
 type stats struct {
 	mu    sync.Mutex
 	roles []*roleCounters
@@ -83,8 +84,8 @@ func (r *roleCounters) percentiles() (p50, p95 time.Duration) {
 
 // CountDeltas counts deltas that a role has committed, and the operations that they record as rejected. The handler writes
 // deltas itself, so the worker cannot count them.
-func (c *Conn) CountDeltas(role string, deltas, rejected int) {
-	c.stats.update(role, func(r *roleCounters) {
+func (v *stats) CountDeltas(role string, deltas, rejected int) {
+	v.update(role, func(r *roleCounters) {
 		r.Deltas += uint64(deltas)
 		r.Rejected += uint64(rejected)
 		if deltas > 0 {
@@ -94,11 +95,11 @@ func (c *Conn) CountDeltas(role string, deltas, rejected int) {
 }
 
 // RoleStats returns the counters of every role that this connection has run.
-func (c *Conn) RoleStats() []RoleStats {
-	c.stats.mu.Lock()
-	defer c.stats.mu.Unlock()
-	all := make([]RoleStats, 0, len(c.stats.roles))
-	for _, r := range c.stats.roles {
+func (v *stats) RoleStats() []RoleStats {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := make([]RoleStats, 0, len(v.roles))
+	for _, r := range v.roles {
 		v := r.RoleStats
 		v.P50, v.P95 = r.percentiles()
 		all = append(all, v)

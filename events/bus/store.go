@@ -60,50 +60,50 @@ type silentStream struct {
 
 // SetStoreClosed sets why the server accepts no new messages. Then every publish fails at once with a *FullError, and
 // those that wait for an acknowledgement fail with a *NoAckError. Nil means that the server accepts messages again.
-func (c *Conn) SetStoreClosed(reason error) {
-	c.storeState.mu.Lock()
-	was := c.storeState.closed
-	c.storeState.closed = reason
+func (p *publisher) SetStoreClosed(reason error) {
+	p.storeState.mu.Lock()
+	was := p.storeState.closed
+	p.storeState.closed = reason
 	switch {
-	case reason != nil && c.storeState.cancel != nil:
-		c.storeState.cancel()
-	case c.storeState.open == nil || c.storeState.open.Err() != nil:
-		c.storeState.open, c.storeState.cancel = context.WithCancel(context.Background())
+	case reason != nil && p.storeState.cancel != nil:
+		p.storeState.cancel()
+	case p.storeState.open == nil || p.storeState.open.Err() != nil:
+		p.storeState.open, p.storeState.cancel = context.WithCancel(context.Background())
 	}
-	c.storeState.mu.Unlock()
+	p.storeState.mu.Unlock()
 	switch {
 	case reason == nil && was != nil:
-		c.log.Warn().Msg("the server accepts new messages again")
+		p.log.Warn().Msg("the server accepts new messages again")
 	case reason != nil && was == nil:
-		c.log.Error().Str("reason", reason.Error()).Msg("the server accepts no new messages")
+		p.log.Error().Str("reason", reason.Error()).Msg("the server accepts no new messages")
 	}
 }
 
 // StoreError returns why messages cannot be stored, as a *FullError or a *NoAckError. It returns nil if they can.
-func (c *Conn) StoreError() error {
-	c.storeState.mu.Lock()
-	defer c.storeState.mu.Unlock()
-	if c.storeState.closed != nil {
-		return &FullError{c.storeState.closed}
+func (p *publisher) StoreError() error {
+	p.storeState.mu.Lock()
+	defer p.storeState.mu.Unlock()
+	if p.storeState.closed != nil {
+		return &FullError{p.storeState.closed}
 	}
 	var longest *NoAckError
-	for _, s := range c.storeState.silentStreams {
-		if s.reconnects == c.nc.Stats().Reconnects && (longest == nil || s.Since.Before(longest.Since)) {
+	for _, s := range p.storeState.silentStreams {
+		if s.reconnects == p.nc.Stats().Reconnects && (longest == nil || s.Since.Before(longest.Since)) {
 			longest = &s.NoAckError
 		}
 	}
 	switch {
 	case longest != nil:
 		return longest
-	case c.storeState.full != nil && time.Since(c.storeState.fullAt) < fullTTL:
-		return c.storeState.full
+	case p.storeState.full != nil && time.Since(p.storeState.fullAt) < fullTTL:
+		return p.storeState.full
 	}
 	return nil
 }
 
 // publishMsg publishes a message and waits for the acknowledgement of its stream.
-func (c *Conn) publishMsg(ctx context.Context, stream string, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	open, err := c.checkStore(stream)
+func (p *publisher) publishMsg(ctx context.Context, stream string, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	open, err := p.checkStore(stream)
 	if err != nil {
 		return nil, err
 	}
@@ -112,60 +112,60 @@ func (c *Conn) publishMsg(ctx context.Context, stream string, msg *nats.Msg, opt
 	if open != nil {
 		defer context.AfterFunc(open, cancel)()
 	}
-	pub, err := c.js.PublishMsg(ackCtx, msg, opts...)
+	pub, err := p.js.PublishMsg(ackCtx, msg, opts...)
 	if err != nil && ctx.Err() == nil && ackCtx.Err() != nil {
 		err = nats.ErrTimeout
 	}
 	if err = asFull(err); isFull(err) {
-		c.recordAnswer(nil) // the server has answered
+		p.recordAnswer(nil) // the server has answered
 	} else {
-		c.recordAnswer(err)
+		p.recordAnswer(err)
 	}
-	return pub, c.recordPublish(ctx, stream, err)
+	return pub, p.recordPublish(ctx, stream, err)
 }
 
 // checkStore returns an error if a publish must not be sent. Open ends when the storage closes. It is nil on a
 // connection without StoreClosed.
-func (c *Conn) checkStore(stream string) (open context.Context, err error) {
-	c.storeState.mu.Lock()
-	defer c.storeState.mu.Unlock()
-	if c.storeState.closed != nil {
-		return nil, &FullError{c.storeState.closed}
+func (p *publisher) checkStore(stream string) (open context.Context, err error) {
+	p.storeState.mu.Lock()
+	defer p.storeState.mu.Unlock()
+	if p.storeState.closed != nil {
+		return nil, &FullError{p.storeState.closed}
 	}
-	s := c.storeState.silentStreams[stream]
-	if s == nil || s.reconnects != c.nc.Stats().Reconnects || time.Since(s.lastTry) >= silentRetry {
+	s := p.storeState.silentStreams[stream]
+	if s == nil || s.reconnects != p.nc.Stats().Reconnects || time.Since(s.lastTry) >= silentRetry {
 		if s != nil {
 			s.lastTry = time.Now()
 		}
-		return c.storeState.open, nil
+		return p.storeState.open, nil
 	}
 	silent := s.NoAckError
 	return nil, &silent
 }
 
 // recordPublish records whether a stream answered a publish, and returns the error of the publish.
-func (c *Conn) recordPublish(ctx context.Context, stream string, err error) error {
-	silent := Unreachable(err) && !isFull(err) && c.nc.IsConnected()
-	c.storeState.mu.Lock()
-	defer c.storeState.mu.Unlock()
+func (p *publisher) recordPublish(ctx context.Context, stream string, err error) error {
+	silent := Unreachable(err) && !isFull(err) && p.nc.IsConnected()
+	p.storeState.mu.Lock()
+	defer p.storeState.mu.Unlock()
 	switch {
 	case ctx.Err() != nil: // the caller has cancelled: no information
 		return err
 	case !silent:
-		delete(c.storeState.silentStreams, stream)
-		c.storeState.full = nil
-		if errors.As(err, &c.storeState.full) {
-			c.storeState.fullAt = time.Now()
+		delete(p.storeState.silentStreams, stream)
+		p.storeState.full = nil
+		if errors.As(err, &p.storeState.full) {
+			p.storeState.fullAt = time.Now()
 		}
 		return err
 	}
-	s := c.storeState.silentStreams[stream]
-	if reconnects := c.nc.Stats().Reconnects; s == nil || s.reconnects != reconnects {
-		if c.storeState.silentStreams == nil {
-			c.storeState.silentStreams = make(map[string]*silentStream)
+	s := p.storeState.silentStreams[stream]
+	if reconnects := p.nc.Stats().Reconnects; s == nil || s.reconnects != reconnects {
+		if p.storeState.silentStreams == nil {
+			p.storeState.silentStreams = make(map[string]*silentStream)
 		}
 		s = &silentStream{NoAckError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
-		c.storeState.silentStreams[stream] = s
+		p.storeState.silentStreams[stream] = s
 	}
 	s.Err = err
 	found := s.NoAckError

@@ -1,0 +1,107 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/natserr"
+	"debrief/events/redact"
+	"debrief/events/streams"
+)
+
+// publisher stores events. It knows whether the server can store them.
+type publisher struct {
+	*link
+	outage     outage
+	storeState storeState
+}
+
+// Receipt describes a stored event.
+type Receipt struct {
+	Seq       uint64
+	Handle    events.Handle
+	Duplicate bool   // the stream already had the event
+	Trace     string // trace id of the event; empty for a duplicate, because the first copy has its own trace
+}
+
+// PublishOptions are the attributes of a message that are not part of its event.
+type PublishOptions struct {
+	Repeat bool   // the event may have been published before; see events.HeaderRepeat
+	Trace  string // W3C trace context of the cause; if invalid, the one in the context, or else a new one
+	// Copy, if not 0, makes the message id unique, so that the server stores another copy of an event that it
+	// remembers. It is for an event whose earlier copy became a dead letter.
+	Copy int
+}
+
+// copySeparator separates the id of an event from the number of a copy. No id contains it.
+const copySeparator = "~"
+
+// MaxInline is the largest payload that is stored in the message itself, in bytes. A larger one becomes a blob.
+const MaxInline = 512 << 10
+
+// Publish stores an event and returns after the server has acknowledged it. It returns a *FullError if the server has
+// no room. It first replaces the secrets in the texts of e, so that the caller's copy contains none either.
+func (p *publisher) Publish(ctx context.Context, e events.Event, m PublishOptions) (Receipt, error) {
+	ctx, span := p.startPublishSpan(ctx, e, &m)
+	defer span.End()
+	r, _, err := p.publish(ctx, e, m)
+	setSpanError(span, err)
+	return r, err
+}
+
+func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOptions, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
+	redact.Fields(e)
+	subject, header, data, err := events.Encode(e)
+	if err != nil {
+		return Receipt{}, nil, Discard(err)
+	}
+	msg := &nats.Msg{Subject: subject, Header: header, Data: data}
+	if m.Repeat {
+		msg.Header[events.HeaderRepeat] = []string{"1"}
+	}
+	if events.TraceID(m.Trace) != "" {
+		msg.Header[events.HeaderTrace] = []string{m.Trace}
+	}
+	if len(data) > MaxInline {
+		name, err := p.blobs.Put(ctx, data)
+		if err != nil {
+			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(natserr.AsTimeout(ctx, err)))
+		}
+		msg.Header[events.HeaderBlob] = []string{name}
+		msg.Data = nil
+	}
+	id := string(e.EventID())
+	if m.Copy != 0 {
+		id += copySeparator + strconv.Itoa(m.Copy)
+	}
+	pub, err := p.publishMsg(ctx, streams.OfKind(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
+	if err != nil {
+		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, explainNoStream(err))
+	}
+	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
+	if !r.Duplicate {
+		r.Trace = events.TraceID(m.Trace)
+	}
+	return r, msg, nil
+}
+
+// explainNoStream adds the possible causes to the error of a publish that no stream received.
+func explainNoStream(err error) error {
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return fmt.Errorf("%w: the stream has no leader or does not exist, or the account of this user does not import the subject: run 'debrief doctor' with the user's key", err)
+	}
+	return err
+}
+
+func asFull(err error) error {
+	if isFull(err) {
+		return &FullError{err}
+	}
+	return err
+}
