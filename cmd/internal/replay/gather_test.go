@@ -38,8 +38,8 @@ func openGarbled(t testing.TB, percent int64) (*house, *garbled) {
 // countUncovered returns the number of the run's reflections that the log does not cover, and of all its reflections.
 func (h *house) countUncovered(b playbook.Book) (open, all int) {
 	h.Helper()
-	l := newBookLog()
-	if err := l.follow(h.Context(), deltalog.New(h.conn.JetStream()), b); err != nil {
+	l := newBookLog(deltalog.New(h.conn.JetStream()), b)
+	if err := l.follow(h.Context()); err != nil {
 		h.Fatal(err)
 	}
 	err := h.conn.ReadStored(h.Context(), events.StreamReflections, events.KindReflection.Subject(b), func(s bus.Stored) error {

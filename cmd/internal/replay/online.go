@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/report"
 	"debrief/events"
+	"debrief/events/bus"
 )
 
 // streamBatchDelay is the time that a window of a stream waits for more samples after its first one.
@@ -18,7 +19,7 @@ const streamBatchDelay = 250 * time.Millisecond
 // runOnline has each window answered and then learned from, in the order of arrival. Tasks are live traffic: they pin
 // no version and their reflections are not held. Every answer is scored before anything is learned from it.
 func (r *run) runOnline(ctx context.Context) error {
-	if err := r.measureBefore(ctx); err != nil {
+	if err := r.measurer.before(ctx); err != nil {
 		return err
 	}
 	r.epoch = 1
@@ -40,33 +41,29 @@ func (r *run) runOnline(ctx context.Context) error {
 			return err
 		}
 		train, last = addScores(train, score), nil
-		if v := r.ValidateEvery; r.Validation != nil && v > 0 && r.step/v > (r.step-len(tasks))/v {
-			if last, err = r.validate(ctx); err != nil {
+		if r.measurer.isDue(r.ValidateEvery, len(tasks)) {
+			if last, err = r.measurer.validate(ctx); err != nil {
 				return err
 			}
-			if r.report.Stopped = r.stopReason(); r.report.Stopped != "" {
+			if r.recorder.report.Stopped = r.measurer.stopReason(); r.recorder.report.Stopped != "" {
 				break
 			}
 		}
 	}
-	if r.tracker.ended != nil && r.step != r.state.snapshot().Step {
-		return r.tracker.ended
+	if r.submitter.ended != nil && r.step != r.state.snapshot().Step {
+		return r.submitter.ended
 	}
-	now, err := r.bookAt(ctx, r.version)
+	now, err := r.log.bookAt(ctx, *r.position)
 	if err != nil {
 		return err
 	}
 	if r.Validation != nil && last == nil {
-		if last, err = r.validate(ctx); err != nil {
+		if last, err = r.measurer.validate(ctx); err != nil {
 			return err
 		}
 	}
-	e := report.Epoch{Epoch: 1, Train: finish(train), Validation: last, Book: now}
-	r.report.Epochs = append(r.report.Epochs, e)
-	if r.OnEpoch != nil {
-		r.OnEpoch(e)
-	}
-	return r.measureAfter(ctx)
+	r.recorder.addEpoch(report.Epoch{Epoch: 1, Train: finish(train), Validation: last, Book: now})
+	return r.measurer.after(ctx)
 }
 
 // streams reports whether the samples come from a stream that is read only once.
@@ -100,10 +97,11 @@ func (r *run) nextWindow(ctx context.Context) ([]events.Task, error) {
 	return tasks, nil
 }
 
+// testThenLearn has one window answered and scored, and waits until its effects are visible.
 func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total int) (report.Score, error) {
 	began := time.Now()
-	defer func() { r.phases[0] += time.Since(began) }()
-	score, point := report.Score{}, report.Point{Epoch: 1, Set: Train}
+	defer func() { r.recorder.learning += time.Since(began) }()
+	score := report.Score{}
 	from := r.step
 	tasks := make([]events.Task, len(samples))
 	for i, t := range samples {
@@ -112,42 +110,41 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 		t.ID = taskID(epochPhase(1), t.ID)
 		tasks[i] = t
 	}
-	fates, err := r.tracker.run(ctx, tasks, func(done int) { r.progress("online", from+done, total) })
+	results, err := r.submitter.run(ctx, tasks, func(done int) { r.recorder.progress("online", from+done, total) })
 	if err != nil {
 		return score, err
 	}
 	r.step += len(samples)
-	last, with := uint64(0), uint64(0)
-	for i := range fates {
-		if a := fates[i].answer; a != nil {
-			last, with = max(last, a.seq), max(with, a.version)
+	last, with := uint64(0), position{epoch: 1, step: r.step}
+	for i := range results {
+		if a := results[i].answer; a != nil {
+			last, with.version = max(last, a.seq), max(with.version, a.version)
 		}
-		r.recordSample(Train, "online", &samples[i], from+i, &fates[i], &score)
+		r.recorder.addSample(Train, "online", &samples[i], from+i, &results[i], &score)
 	}
-	if with == 0 {
-		with = r.version
+	if with.version == 0 {
+		with.version = r.version
 	}
 	// The version of the answers is not the newest one if they are from before an interruption.
-	if point.Book, err = r.bookAt(ctx, with); err != nil {
+	book, err := r.log.bookAt(ctx, with)
+	if err != nil {
 		return score, err
 	}
 	if err := r.waitLearned(ctx, last); err != nil {
 		return score, err
 	}
-	for i := range fates {
-		if why := r.tracker.deadReason(fates[i].lastExecution); why != "" && fates[i].lostReason == "" {
-			r.report.Losses = append(r.report.Losses, report.Loss{Set: Train, Sample: samples[i].ID, Epoch: 1, Reason: "not reflected on: " + why})
+	for i := range results {
+		if why := r.tracker.deadReason(results[i].lastExecution); why != "" && results[i].lostReason == "" {
+			r.recorder.addLoss(report.Loss{Set: Train, Sample: samples[i].ID, Epoch: 1, Reason: "not reflected on: " + why})
 		}
 	}
-	point.Step, point.Score = r.step, finish(score)
-	r.addPoint(point)
-	r.state.setProgress(1, r.step, r.version)
+	r.recorder.endWindow(book, score)
 	return score, nil
 }
 
 // waitLearned waits until the effects of the executions up to a sequence are visible to generators.
 func (r *run) waitLearned(ctx context.Context, seq uint64) error {
-	if err := r.waitAckFloor(ctx, events.RoleReflector, seq); err != nil {
+	if err := waitAckFloor(ctx, r.conn, events.RoleReflector, seq, r.OnStall); err != nil {
 		return err
 	}
 	if err := r.tracker.waitDeadLetters(ctx, events.RoleReflector); err != nil {
@@ -164,10 +161,10 @@ func (r *run) waitLearned(ctx context.Context, seq uint64) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", events.StreamReflections, err)
 	}
-	if err := r.waitAckFloor(ctx, events.RoleCurator, m.Sequence); err != nil {
+	if err := waitAckFloor(ctx, r.conn, events.RoleCurator, m.Sequence, r.OnStall); err != nil {
 		return err
 	}
-	if err := r.log.follow(ctx, r.store, r.book); err != nil {
+	if err := r.log.follow(ctx); err != nil {
 		return err
 	}
 	// After an interruption, the log holds versions that learned from later windows.
@@ -175,21 +172,18 @@ func (r *run) waitLearned(ctx context.Context, seq uint64) error {
 	return r.follow.Wait(ctx, r.version)
 }
 
-// waitAckFloor waits until a role has acknowledged everything up to a sequence of its stream.
-func (r *run) waitAckFloor(ctx context.Context, role string, seq uint64) error {
-	began, said := time.Now(), false
+// waitAckFloor waits until a role has acknowledged everything up to a sequence of its stream. onStall may be nil.
+func waitAckFloor(ctx context.Context, conn *bus.Conn, role string, seq uint64, onStall func(waitsFor string)) error {
+	notice := newStallNotice(onStall)
 	for {
-		lag, err := r.conn.Lag(ctx, role)
+		lag, err := conn.Lag(ctx, role)
 		if err != nil {
 			return err
 		}
 		if lag.Floor >= seq {
 			return nil
 		}
-		if !said && time.Since(began) > stallNotice && r.OnStall != nil {
-			said = true
-			r.OnStall(role)
-		}
+		notice.check(role)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

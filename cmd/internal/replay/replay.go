@@ -26,7 +26,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"debrief/cmd/internal/report"
@@ -168,38 +167,36 @@ type Progress struct {
 	Seconds float64      `json:"seconds"`
 }
 
-// run is the state of a run in this process.
+// position is the progress of a run in this process.
+type position struct {
+	epoch   int
+	step    int    // training samples so far
+	version uint64 // of the playbook, after the last gathering
+}
+
+// run drives one run through its samples. Its parts share the position.
 type run struct {
 	Config
 	Sets
 	Options
 
-	book    playbook.Book
-	store   *deltalog.Store
-	conn    *bus.Conn
-	tracker *tracker
-	state   *state
-	follow  *deltalog.Follower
+	book   playbook.Book
+	store  *deltalog.Store
+	conn   *bus.Conn
+	state  *state
+	follow *deltalog.Follower
 
-	log        *bookLog
-	operations []report.Operation
-	forked     uint64 // version of the fork
+	*position
+	log       *bookLog
+	tracker   *tracker
+	submitter *submitter
+	committer *committer
+	gatherer  *gatherer
+	recorder  *recorder
+	measurer  *measurer
 
-	uncovered      []events.Handle // reflections of earlier gatherings that the log does not cover
-	editsRequested int             // edits requested by this process
-	fruitless      int             // gatherings in a row that covered nothing
-
-	version   uint64 // of the playbook, after the last gathering
-	step      int    // training samples so far
-	report    report.Report
-	samples   []report.Sample
-	epoch     int
-	best      report.Book
-	bestAcc   float64
-	validated bool // the validation set was measured
-	sinceBest int  // measurements since the best
-	began     time.Time
-	phases    [2]time.Duration // learning, evaluating
+	forked      uint64       // version of the fork
+	sourceUsage report.Usage // of the generators on the source playbook
 }
 
 // fingerprint identifies the settings and data that decide the result of a run.
@@ -227,9 +224,10 @@ type Result struct {
 // Run runs a run, or resumes an interrupted run of the same name.
 func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (out *Result, err error) {
 	c = c.WithDefaults()
+	store, book := deltalog.New(conn.JetStream()), playbook.Book(o.Name)
 	r := &run{
-		Config: c, Sets: sets, Options: o, book: playbook.Book(o.Name), store: deltalog.New(conn.JetStream()), conn: conn, began: time.Now(),
-		log: newBookLog(),
+		Config: c, Sets: sets, Options: o, book: book, store: store, conn: conn,
+		position: new(position), log: newBookLog(store, book),
 	}
 	if err := r.book.Validate(); err != nil {
 		return nil, fmt.Errorf("invalid run name: %w", err)
@@ -248,41 +246,46 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 			err = cause
 		}
 	}()
-	if r.tracker, err = openTracker(ctx, conn, r.book, r.Options); err != nil {
+	if r.submitter, err = openSubmitter(ctx, conn, r.book, r.Options); err != nil {
 		return nil, err
 	}
+	r.tracker = r.submitter.tracker
 	defer r.tracker.close()
-	switch {
-	case r.state.ended && r.streams():
-		r.tracker.ended = &ConflictError{r.Name, []string{"it has ended, with other samples than this stream"}}
-	case r.state.ended:
-		r.tracker.ended = &ExpiredError{r.Name}
-	}
 	f, followed, err := r.store.Follow(r.tracker.ctx, r.book)
 	if err != nil {
 		return nil, err
 	}
 	r.follow = f
 	defer func() { r.tracker.close(); followed() }()
+	r.assemble()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
-	switch c.Mode {
-	case Online:
-		err = r.runOnline(ctx)
-	case Executions:
-		err = r.runExecutions(ctx)
-	default:
-		err = r.runOffline(ctx)
-	}
-	if err == nil {
-		err = r.summarize(ctx)
-	}
+	operations, err := r.replay(ctx)
 	if err != nil {
 		return nil, err
 	}
 	done = true
-	return &Result{Report: &r.report, Samples: r.samples, Operations: r.operations}, nil
+	return &Result{Report: &r.recorder.report, Samples: r.recorder.samples, Operations: operations}, nil
+}
+
+// assemble creates the parts of a run that has its state, tracker and follower.
+func (r *run) assemble() {
+	switch {
+	case r.state.ended && r.streams():
+		r.submitter.ended = &ConflictError{r.Name, []string{"it has ended, with other samples than this stream"}}
+	case r.state.ended:
+		r.submitter.ended = &ExpiredError{r.Name}
+	}
+	r.recorder = &recorder{Options: r.Options, position: r.position, tracker: r.tracker, state: r.state, began: time.Now()}
+	if r.Train != nil {
+		r.recorder.total = len(r.Train.Tasks) * r.Epochs
+	}
+	r.committer = &committer{
+		conn: r.conn, book: r.book, log: r.log, follow: r.follow, submitter: r.submitter, state: r.state, onStall: r.OnStall, position: r.position,
+	}
+	r.gatherer = &gatherer{run: r.Name, committer: r.committer, position: r.position, onSkipped: r.OnSkipped}
+	r.measurer = &measurer{Sets: r.Sets, run: r.Name, patience: r.Patience, position: r.position, log: r.log, submitter: r.submitter, recorder: r.recorder}
 }
 
 // prepare forks the playbook.
@@ -298,17 +301,21 @@ func (r *run) prepare(ctx context.Context) error {
 	return r.follow.Wait(ctx, v)
 }
 
-// order returns the positions of the training samples in an epoch.
-func (r *run) order(epoch int) []int {
-	places := make([]int, len(r.Train.Tasks))
-	for i := range places {
-		places[i] = i
+// replay processes the samples in the run's mode and fills in the report. It returns the operations of the Curator.
+func (r *run) replay(ctx context.Context) ([]report.Operation, error) {
+	var err error
+	switch r.Mode {
+	case Online:
+		err = r.runOnline(ctx)
+	case Executions:
+		err = r.runExecutions(ctx)
+	default:
+		err = r.runOffline(ctx)
 	}
-	if r.Shuffle {
-		rng := rand.New(rand.NewPCG(r.Seed, uint64(epoch)))
-		rng.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
+	if err != nil {
+		return nil, err
 	}
-	return places
+	return r.summarize(ctx)
 }
 
 // taskID returns the task id of a sample in one phase of the run. It hashes a sample id that is too long.

@@ -16,6 +16,8 @@ import (
 
 	"debrief/cmd/internal/report"
 	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/playbook"
 )
 
 // record is the value of a run's key in the bucket.
@@ -154,7 +156,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 	entry, err := kv.Get(ctx, r.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		if err := r.checkUnused(ctx); err != nil {
+		if err := checkUnused(ctx, r.store, r.book); err != nil {
 			return nil, err
 		}
 		s.record = want
@@ -203,14 +205,14 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 }
 
 // checkUnused returns an error if a playbook with the name of the run exists.
-func (r *run) checkUnused(ctx context.Context) error {
-	known, err := r.store.BooksWithLog(ctx)
+func checkUnused(ctx context.Context, store *deltalog.Store, name playbook.Book) error {
+	known, err := store.BooksWithLog(ctx)
 	if err != nil {
 		return err
 	}
 	for _, b := range known {
-		if b == r.book {
-			return &ConflictError{r.Name, []string{"a playbook of this name exists"}}
+		if b == name {
+			return &ConflictError{string(name), []string{"a playbook of this name exists"}}
 		}
 	}
 	return nil
@@ -344,8 +346,7 @@ func (s *state) setProgress(epoch, step int, version uint64) {
 func (s *state) addCuratorUsage(u report.Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &s.record.Curating
-	c.Calls, c.InputTokens, c.OutputTokens, c.Dollars = c.Calls+u.Calls, c.InputTokens+u.InputTokens, c.OutputTokens+u.OutputTokens, c.Dollars+u.Dollars
+	s.record.Curating = addUsage(s.record.Curating, u)
 }
 
 func (s *state) curatorUsage() report.Usage {
@@ -377,4 +378,18 @@ func (s *state) clearOwner(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// snapshot returns the current record of the run.
+func (s *state) snapshot() record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rec := s.record
+	if s.ended {
+		rec.Seconds = s.before
+	} else {
+		rec.Seconds = s.before + time.Since(s.began).Seconds()
+		rec.Ended = time.Now().UTC()
+	}
+	return rec
 }

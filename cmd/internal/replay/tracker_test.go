@@ -31,12 +31,12 @@ func TestDeadLetteredCopyEndsSample(t *testing.T) {
 	if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := openTracker(t.Context(), conn, "r", Options{Name: "r"})
+	s, err := openSubmitter(t.Context(), conn, "r", Options{Name: "r"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
-	bury := func(seq uint64, code events.DeadCode) {
+	defer s.tracker.close()
+	deadLetter := func(seq uint64, code events.DeadCode) {
 		subject, header, data, err := events.Encode(e)
 		if err != nil {
 			t.Fatal(err)
@@ -50,15 +50,15 @@ func TestDeadLetteredCopyEndsSample(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bury(1, events.DeadAttempts)
-	bury(2, events.DeadError)
+	deadLetter(1, events.DeadAttempts)
+	deadLetter(2, events.DeadError)
 	task := events.Task{ID: "e001/a", Question: "?", Origin: events.Origin{Run: "r", Held: true}}
 	task.Book = "r"
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	fates, err := l.run(ctx, []events.Task{task}, nil)
-	if err != nil || !strings.Contains(fates[0].lostReason, "not reflected on: it is bad") {
-		t.Errorf("got %+v, %v", fates, err)
+	results, err := s.run(ctx, []events.Task{task}, nil)
+	if err != nil || !strings.Contains(results[0].lostReason, "not reflected on: it is bad") {
+		t.Errorf("got %+v, %v", results, err)
 	}
 }
 
@@ -92,13 +92,13 @@ func TestDeadLetteredGatheringIsRequestedOnResume(t *testing.T) {
 	h := open(t, 8, nil)
 	s := sets(16, 4)
 	s.Validation, s.Test = nil, nil
-	buryEdit(t, h.conn, &events.Edit{ID: events.Hash("gather", "r", "1", "0"), Author: author, Rebuild: true, Created: time.Now()}, 1, events.DeadError)
+	deadLetterEdit(t, h.conn, &events.Edit{ID: events.Hash("gather", "r", "1", "0"), Author: author, Rebuild: true, Created: time.Now()}, 1, events.DeadError)
 	if rep := h.run(Config{Batch: 16}, s, Options{Name: "r"}).Report; rep.Final.Version == 0 {
 		t.Errorf("nothing was learned: %+v", rep.Final)
 	}
 }
 
-func buryEdit(t *testing.T, conn *bus.Conn, e *events.Edit, seq uint64, code events.DeadCode) {
+func deadLetterEdit(t *testing.T, conn *bus.Conn, e *events.Edit, seq uint64, code events.DeadCode) {
 	t.Helper()
 	e.Book = "r"
 	subject, header, data, err := events.Encode(e)
@@ -130,7 +130,7 @@ func TestRunSurvivesCuratorCrashes(t *testing.T) {
 			e := st.Event.(*events.Edit)
 			to := e.ReplyTo
 			e.ReplyTo = ""
-			buryEdit(t, h.conn, e, st.Seq, events.DeadAttempts)
+			deadLetterEdit(t, h.conn, e, st.Seq, events.DeadAttempts)
 			if err := h.conn.NATS().PublishMsg(&nats.Msg{Subject: to, Header: nats.Header{events.HeaderError: {"no worker finished it"}}}); err != nil {
 				return err
 			}

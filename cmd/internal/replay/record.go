@@ -1,0 +1,113 @@
+package replay
+
+import (
+	"time"
+
+	"debrief/cmd/internal/report"
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+// recorder collects samples, measurements and durations for the report. It calls the callbacks of the run.
+type recorder struct {
+	Options
+	*position
+	tracker *tracker
+	state   *state
+	total   int // training samples of the whole run; 0 if unknown
+
+	report  report.Report
+	samples []report.Sample
+	began   time.Time
+
+	learning, evaluating time.Duration
+}
+
+// addSample adds one sample to the report and to a score.
+func (c *recorder) addSample(set, phase string, sample *events.Task, index int, f *sampleResult, score *report.Score) {
+	s := report.Sample{
+		Set: set, Phase: phase, Epoch: c.epoch, Step: c.step, Index: index, ID: sample.ID,
+		Question: events.TruncateBytes(sample.Question, maxQuestion), Target: events.TruncateBytes(sample.Target, maxAnswer),
+		Rounds: f.rounds, Lost: f.lostReason, Label: events.Unknown,
+	}
+	if f.lostReason != "" {
+		c.addLoss(report.Loss{Set: set, Sample: sample.ID, Epoch: c.epoch, Reason: f.lostReason})
+	}
+	if a := f.answer; a == nil {
+		score.Lost++
+	} else {
+		s.Answer, s.Label, s.Score, s.Feedback, s.Version = a.text, a.label, a.score, a.feedback, a.version
+		addOutcome(score, a.label, a.score)
+	}
+	c.samples = append(c.samples, s)
+}
+
+func (c *recorder) addLoss(l report.Loss) { c.report.Losses = append(c.report.Losses, l) }
+
+func (c *recorder) addPoint(p report.Point) {
+	c.report.Points = append(c.report.Points, p)
+	if c.OnPoint != nil {
+		c.OnPoint(p)
+	}
+}
+
+func (c *recorder) addEpoch(e report.Epoch) {
+	c.report.Epochs = append(c.report.Epochs, e)
+	if c.OnEpoch != nil {
+		c.OnEpoch(e)
+	}
+}
+
+// endWindow adds the score of a training window and stores the progress of the run.
+func (c *recorder) endWindow(book report.Book, score report.Score) {
+	c.addPoint(report.Point{Epoch: c.epoch, Step: c.step, Set: Train, Book: book, Score: finish(score)})
+	c.state.setProgress(c.epoch, c.step, c.version)
+}
+
+// progress reports the progress in a phase.
+func (c *recorder) progress(phase string, done, total int) {
+	if c.OnProgress == nil {
+		return
+	}
+	p := Progress{Phase: phase, Done: done, Total: total, Step: c.step, Samples: c.total, Seconds: time.Since(c.began).Seconds()}
+	g, f, _ := c.tracker.usage()
+	for _, u := range []report.Usage{g, f, c.state.curatorUsage()} {
+		p.Usage = addUsage(p.Usage, u)
+	}
+	c.OnProgress(p)
+}
+
+// addOutcome adds an outcome to a score. Score.Mean is a sum until finish is called.
+func addOutcome(s *report.Score, label events.Label, score float64) {
+	if label == events.Unknown || label == "" {
+		s.Unjudged++
+		return
+	}
+	s.N++
+	s.Mean += score
+	if label == events.Success {
+		s.Right++
+	}
+}
+
+func addScores(a, b report.Score) report.Score {
+	return report.Score{N: a.N + b.N, Right: a.Right + b.Right, Mean: a.Mean + b.Mean, Unjudged: a.Unjudged + b.Unjudged, Lost: a.Lost + b.Lost}
+}
+
+// finish turns the sums of a score into means.
+func finish(s report.Score) report.Score {
+	if s.N > 0 {
+		s.Accuracy, s.Mean = float64(s.Right)/float64(s.N), s.Mean/float64(s.N)
+	}
+	return s
+}
+
+func addUsage(a, b report.Usage) report.Usage {
+	return report.Usage{
+		Calls: a.Calls + b.Calls, InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens, Dollars: a.Dollars + b.Dollars,
+	}
+}
+
+func toUsage(u chat.Usage) report.Usage {
+	return report.Usage{Calls: u.Calls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Dollars: u.Cost}
+}
