@@ -145,8 +145,8 @@ func TestEditWithSecretIsRefused(t *testing.T) {
 		n := new(draftTest)
 		k := &workItem{id: e.ID, edit: e}
 		out := newDraft(&n.p, policy{}).draftItems(func(*workItem) bool { return false }, []*workItem{k}, nil)
-		if len(k.decision.Refused) != 1 || !strings.Contains(k.decision.Refused[0], "secret") {
-			t.Errorf("%s: got %q, want a refusal", name, k.decision.Refused)
+		if len(k.decision.Refused) != 1 || !strings.Contains(k.decision.Refused[0].Text, "secret") {
+			t.Errorf("%s: got %v, want a refusal", name, k.decision.Refused)
 		}
 		for _, d := range out.deltas {
 			raw, err := events.EncodeDelta(d)

@@ -381,6 +381,6 @@ func TestFeedbackOnAnyHandleMovesTheSameVote(t *testing.T) {
 	}
 	d := h.ask("b", &events.Edit{Forget: &playbook.Selector{Execution: string(again.Handle)}})
 	if got := counts(h.settled("b", 0)); got != "" || len(d.Refused) > 0 {
-		t.Errorf("after the second handle is forgotten: got %s, %q; want no vote", got, d.Refused)
+		t.Errorf("after the second handle is forgotten: got %s, %v; want no vote", got, d.Refused)
 	}
 }

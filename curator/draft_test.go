@@ -439,8 +439,8 @@ func TestEditHasSeparateDelta(t *testing.T) {
 	if want := []string{"curator covers 1", "ann covers 1", "ann covers 1", "curator covers 1"}; !slices.Equal(authors, want) {
 		t.Errorf("got %q, want %q", authors, want)
 	}
-	if want := []playbook.Reason{playbook.ReasonUnknownBullet}; !slices.Equal(e.decision.RefusedCodes, want) {
-		t.Errorf("refused: got %q, want %q", e.decision.RefusedCodes, want)
+	if got := e.decision.Refused; len(got) != 1 || got[0].Code != playbook.ReasonUnknownBullet {
+		t.Errorf("refused: got %+v, want the code %q", got, playbook.ReasonUnknownBullet)
 	}
 	if got := n.deltas[1].Reason; !strings.HasPrefix(got, "rrr") || len(got) > 2*maxReason {
 		t.Errorf("reason: got %d bytes, want the beginning", len(got))

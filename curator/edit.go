@@ -127,13 +127,11 @@ func (d *draft) draftEdit(item *workItem, covered func(*workItem) bool, out *pla
 	for i, rejection := range refused {
 		d.rejections.add(rejection)
 		if i < maxReplyReasons {
-			item.decision.Refused = append(item.decision.Refused, rejection.Reason)
-			item.decision.RefusedCodes = append(item.decision.RefusedCodes, rejection.Code)
+			item.decision.Refused = append(item.decision.Refused, events.Refusal{Code: rejection.Code, Text: rejection.Reason})
 		}
 	}
 	if more := len(refused) - maxReplyReasons; more > 0 {
-		item.decision.Refused = append(item.decision.Refused, fmt.Sprintf("%d more", more))
-		item.decision.RefusedCodes = append(item.decision.RefusedCodes, playbook.ReasonMore)
+		item.decision.Refused = append(item.decision.Refused, events.Refusal{Code: playbook.ReasonMore, Text: fmt.Sprintf("%d more", more), Count: more})
 	}
 	item.decision.Conflicts = item.decision.Conflicts[:min(len(item.decision.Conflicts), maxReplyReasons)]
 }

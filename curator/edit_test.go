@@ -52,10 +52,10 @@ func TestRestoreDuringWrites(t *testing.T) {
 	if end.Bullet("misc-00002") == nil || end.Bullet("misc-00003") != nil {
 		t.Error("the bullets differ from those of the restored version")
 	}
-	if d := h.ask("b", &events.Edit{Restore: &then.Version, BaseVersion: &then.Version}); len(d.Refused) != 1 || d.RefusedCodes[0] != playbook.ReasonChanged {
+	if d := h.ask("b", &events.Edit{Restore: &then.Version, BaseVersion: &then.Version}); len(d.Refused) != 1 || d.Refused[0].Code != playbook.ReasonChanged {
 		t.Errorf("a restore by somebody who has not seen the newest version: got %+v", d)
 	}
-	if d := h.ask("b", &events.Edit{Restore: ptr(uint64(9999))}); len(d.Refused) != 1 || !strings.Contains(d.Refused[0], "version 9999 not found") {
+	if d := h.ask("b", &events.Edit{Restore: ptr(uint64(9999))}); len(d.Refused) != 1 || !strings.Contains(d.Refused[0].Text, "version 9999 not found") {
 		t.Errorf("a version that does not exist: got %+v", d)
 	}
 	if h.edit("b", add("four")).Added[0] == "misc-00003" {
@@ -152,7 +152,7 @@ func TestLargeImportIsAtomic(t *testing.T) {
 	began := time.Now()
 	d := h.ask("b", e)
 	if len(d.Refused) > 0 || d.Changed != 10_000 {
-		t.Fatalf("got %d changed, refused %.3q", d.Changed, d.Refused)
+		t.Fatalf("got %d changed, refused %v", d.Changed, d.Refused)
 	}
 	h.ok(f.Wait(t.Context(), d.Version))
 	t.Logf("10,000 bullets in %d deltas, visible after %s", d.Version-1, time.Since(began).Round(time.Millisecond))
@@ -170,7 +170,7 @@ func TestLargeImportIsAtomic(t *testing.T) {
 		t.Errorf("the same import again changed %d bullets", again.Changed)
 	}
 	e.Ops[5000].PutBullet.Content = "other words under an id that is taken"
-	if d := h.ask("b", &events.Edit{Ops: e.Ops[4990:5010]}); len(d.Refused) != 1 || d.RefusedCodes[0] != playbook.ReasonExists {
+	if d := h.ask("b", &events.Edit{Ops: e.Ops[4990:5010]}); len(d.Refused) != 1 || d.Refused[0].Code != playbook.ReasonExists {
 		t.Errorf("another text under the same id: got %+v", d)
 	}
 }
@@ -227,14 +227,14 @@ func TestStaleEditIsRefused(t *testing.T) {
 	if d := update("eins", events.Expectation{Bullet: "misc-00009", Content: "gone"}); len(d.Conflicts) != 1 || d.Conflicts[0].Content != "" {
 		t.Errorf("got %+v, want a refusal: it is gone", d)
 	}
-	if d := h.ask("b", &events.Edit{Restore: ptr(uint64(1)), Ops: []playbook.Op{add("three")}}); len(d.Refused) != 1 || d.RefusedCodes[0] != playbook.ReasonInvalid {
+	if d := h.ask("b", &events.Edit{Restore: ptr(uint64(1)), Ops: []playbook.Op{add("three")}}); len(d.Refused) != 1 || d.Refused[0].Code != playbook.ReasonInvalid {
 		t.Errorf("two things in one edit: got %+v", d)
 	}
 	many := &events.Edit{}
 	for i := range 100 {
 		many.Ops = append(many.Ops, playbook.Op{Kind: playbook.Remove, Bullet: playbook.MintID("others", uint64(1000+i))})
 	}
-	if d := h.ask("b", many); len(d.Refused) != 11 || d.Refused[10] != "90 more" {
+	if d := h.ask("b", many); len(d.Refused) != 11 || d.Refused[10].Code != playbook.ReasonMore || d.Refused[10].Count != 90 {
 		t.Errorf("a hundred mistakes: got %d reasons", len(d.Refused))
 	}
 	if p := h.whole("b"); p.Bullet("misc-00001").Content != "uno" {

@@ -193,11 +193,11 @@ func TestGatherRefusesInvalidHandles(t *testing.T) {
 		events.NewHandle(h.publish(edit), edit.ID): "want a reflection",
 	} {
 		d := h.gather("b", good, h2)
-		if len(d.Refused) != 1 || !strings.Contains(d.Refused[0], string(h2)) || !strings.Contains(d.Refused[0], want) || d.Changed != 0 {
+		if len(d.Refused) != 1 || !strings.Contains(d.Refused[0].Text, string(h2)) || !strings.Contains(d.Refused[0].Text, want) || d.Changed != 0 {
 			t.Errorf("%s: got %+v, want a refusal: %s", h2, d, want)
 		}
 	}
-	if d := h.ask("b", &events.Edit{Gather: []events.Handle{good}, Ops: []playbook.Op{add("besides")}}); len(d.Refused) != 1 || d.RefusedCodes[0] != playbook.ReasonInvalid {
+	if d := h.ask("b", &events.Edit{Gather: []events.Handle{good}, Ops: []playbook.Op{add("besides")}}); len(d.Refused) != 1 || d.Refused[0].Code != playbook.ReasonInvalid {
 		t.Errorf("got %+v, want it refused", d)
 	}
 	seen := uint64(0)
@@ -254,7 +254,7 @@ func TestLargeGatheringIsOneChange(t *testing.T) {
 			d := h.gather("b", handles...)
 			p := h.until("b", "all of it", func(p *playbook.Playbook) bool { return p.Version() >= d.Version })
 			if len(d.Refused) > 0 || len(d.Added) != events.MaxGather || p.Len() != events.MaxGather+1 || helpful(p, "misc-00001") != events.MaxGather {
-				t.Fatalf("got %d added, %d bullets, %d votes, refused %q", len(d.Added), p.Len(), helpful(p, "misc-00001"), d.Refused)
+				t.Fatalf("got %d added, %d bullets, %d votes, refused %v", len(d.Added), p.Len(), helpful(p, "misc-00001"), d.Refused)
 			}
 			if d.Version == 2 == test.several {
 				t.Errorf("got version %d", d.Version)
@@ -280,7 +280,7 @@ func TestLargeGatheringIsOneChange(t *testing.T) {
 			forget := h.ask("b", &events.Edit{Forget: &playbook.Selector{Execution: string(from[p.Bullet(d.Added[7]).Content].Handle)}})
 			p = h.at("b", forget.Version)
 			if len(forget.Refused) > 0 || p.Bullet(d.Added[7]) != nil || p.Len() != events.MaxGather || helpful(p, "misc-00001") != events.MaxGather-1 {
-				t.Errorf("one execution forgotten: got %d bullets and %d votes, refused %q", p.Len(), helpful(p, "misc-00001"), forget.Refused)
+				t.Errorf("one execution forgotten: got %d bullets and %d votes, refused %v", p.Len(), helpful(p, "misc-00001"), forget.Refused)
 			}
 			if quarantined := slices.IndexFunc(p.Sorted(), func(b *playbook.Bullet) bool { return b.Status == playbook.Quarantined }); quarantined >= 0 {
 				t.Errorf("bullet %s is in quarantine: it rests on nothing that was forgotten", p.Sorted()[quarantined].ID)

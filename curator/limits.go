@@ -141,6 +141,6 @@ func (r *rejections) list() []playbook.Rejection {
 	if r.more == 0 {
 		return r.kept
 	}
-	more := playbook.Rejection{Code: playbook.ReasonMore, Reason: fmt.Sprintf("%d more proposals were rejected", r.more)}
+	more := playbook.Rejection{Code: playbook.ReasonMore, Reason: fmt.Sprintf("%d more proposals were rejected", r.more), Count: r.more}
 	return append(r.kept[:len(r.kept):len(r.kept)], more)
 }

@@ -36,12 +36,8 @@ func accounted(t *testing.T, n *draftTest) (votes, adds, rejected int) {
 			}
 		}
 		for _, r := range d.Rejected {
-			var more int
 			if r.Code == playbook.ReasonMore {
-				if _, err := fmt.Sscan(r.Reason, &more); err != nil {
-					t.Error(err)
-				}
-				rejected += more
+				rejected += r.Count
 			} else {
 				rejected++
 			}
@@ -219,8 +215,8 @@ func TestImportWithTooHighNumberIsRefused(t *testing.T) {
 	n := new(draftTest)
 	refused := edited("import", put("zz-1000000000000000"))
 	n.take(t, refused)
-	if got := refused.decision.Refused; len(got) != 1 || !strings.HasPrefix(got[0], `whole.id: "zz-1000000000000000": `) || n.p.Len() != 0 {
-		t.Errorf("got %q and %d bullets, want it refused by its field", got, n.p.Len())
+	if got := refused.decision.Refused; len(got) != 1 || !strings.HasPrefix(got[0].Text, `whole.id: "zz-1000000000000000": `) || n.p.Len() != 0 {
+		t.Errorf("got %v and %d bullets, want it refused by its field", got, n.p.Len())
 	}
 	n.take(t, edited("highest", put("zz-999000000000000")), edited("a timestamp", put("zz-1700000000000000000")))
 	for i := range 3 {

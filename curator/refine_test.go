@@ -171,7 +171,7 @@ func TestCuratorAcceptsPlan(t *testing.T) {
 		k := &workItem{id: e.ID, edit: e}
 		out := newDraft(p, policy{}).draftItems(func(*workItem) bool { return false }, []*workItem{k}, nil)
 		if len(k.decision.Refused) > 0 {
-			t.Fatalf("refused: %q", k.decision.Refused)
+			t.Fatalf("refused: %v", k.decision.Refused)
 		}
 		after := p.Clone()
 		for i, d := range out.deltas {

@@ -58,7 +58,7 @@ func TestGatheringSkipsReflectionsWithoutUsableReply(t *testing.T) {
 			handles := h.teach(n)
 			d := h.gather("b", handles...)
 			if len(d.Refused) > 0 || d.Asked != n || d.Skipped < 1 || d.SkippedReason == "" || d.Skipped+len(d.Added) != n {
-				t.Fatalf("got %d added, %d skipped (%s), refused %q, want every reflection learned or skipped", len(d.Added), d.Skipped, d.SkippedReason, d.Refused)
+				t.Fatalf("got %d added, %d skipped (%s), refused %v, want every reflection learned or skipped", len(d.Added), d.Skipped, d.SkippedReason, d.Refused)
 			}
 			if n == 25 && d.Skipped > 5 {
 				t.Errorf("got %d of 25 skipped, want those alone of which both groups failed", d.Skipped)

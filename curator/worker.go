@@ -250,7 +250,9 @@ func (w *worker) commit(
 // countRejected counts the rejections in the deltas of a change.
 func countRejected(change []*playbook.Delta) (n int) {
 	for _, delta := range change {
-		n += len(delta.Rejected)
+		for i := range delta.Rejected {
+			n += max(1, delta.Rejected[i].Count)
+		}
 	}
 	return n
 }

@@ -3,14 +3,15 @@ package events
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"debrief/events/chat"
 	"debrief/playbook"
 )
 
-// Edit is a change of a book by an operator. The Curator commits it completely or not at all, and replies with a
-// Decision.
+// Edit is a change of a book by an operator. The Curator commits it completely or not at all, and replies with
+// an EditReply.
 type Edit struct {
 	envelope `msgpack:"-"`
 	ID       ID            `msgpack:"id" json:"id"`
@@ -106,12 +107,38 @@ type EditReply struct {
 	Skipped       int    `msgpack:"skipped,omitempty" json:"skipped,omitempty"`
 	SkippedReason string `msgpack:"skipped_reason,omitempty" json:"skipped_reason,omitempty"`
 	// Changed counts the bullets that the edit changed.
-	Changed int      `msgpack:"changed,omitempty" json:"changed"`
-	Refused []string `msgpack:"refused,omitempty" json:"refused,omitempty"` // reasons, one sentence each; the edit had no effect
-	// RefusedCodes are the codes of Refused. One more stands for the reasons that are not listed.
-	RefusedCodes []playbook.Reason `msgpack:"refused_codes,omitempty" json:"refused_codes,omitempty"`
+	Changed int `msgpack:"changed,omitempty" json:"changed"`
+	// Refused lists the reasons why the edit had no effect. It is empty if the edit took effect.
+	Refused []Refusal `msgpack:"refused,omitempty" json:"refused,omitempty"`
 	// Conflicts contains the current text of the bullets that differ from Expect. A removed bullet has no content.
 	Conflicts []Expectation `msgpack:"conflicts,omitempty" json:"conflicts,omitempty"`
+}
+
+// Refusal is one reason why the Curator refused an edit.
+type Refusal struct {
+	Code playbook.Reason `msgpack:"code" json:"code"`
+	Text string          `msgpack:"text" json:"text"` // for people
+	// Count is the number of further reasons that the reply leaves out. It is 0 unless the code is ReasonMore.
+	Count int `msgpack:"count,omitempty" json:"count,omitempty"`
+}
+
+// Err returns a *RefusedError if the edit was refused, else nil.
+func (r *EditReply) Err() error {
+	if len(r.Refused) == 0 {
+		return nil
+	}
+	return &RefusedError{r.Refused}
+}
+
+// RefusedError is returned when the Curator refused an edit.
+type RefusedError struct{ Refused []Refusal }
+
+func (e *RefusedError) Error() string {
+	texts := make([]string, len(e.Refused))
+	for i, r := range e.Refused {
+		texts[i] = r.Text
+	}
+	return strings.Join(texts, "; ")
 }
 
 // ReplySubject returns the subject for the decision. SetReply changes it.

@@ -136,6 +136,8 @@ type Rejection struct {
 	Reason string `msgpack:"r" json:"reason"` // for people
 	// DuplicateOf is the bullet that says it already, where that is the reason. Op.Support then says who else does.
 	DuplicateOf BulletID `msgpack:"b,omitempty" json:"same,omitempty"`
+	// Count is the number of further rejections that the delta leaves out. It is 0 unless the code is ReasonMore.
+	Count int `msgpack:"n,omitempty" json:"count,omitempty"`
 }
 
 // Delta is one committed change of one book, one record of its log.

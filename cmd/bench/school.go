@@ -166,12 +166,8 @@ func (s *school) enrol(ctx context.Context, name string, gate book.Gate, seed ui
 	}
 	e := &events.Edit{ID: events.NewID(), Author: "bench", Reason: "the arm of the measurement", Gate: gate, Created: time.Now().UTC()}
 	e.Book = p.book
-	d, err := cli.RequestEdit(ctx, s.session.Conn, e, bus.PublishOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if len(d.Refused) > 0 {
-		return nil, fmt.Errorf("set the gate to %s: %s", gate, d.Refused[0])
+	if _, err := cli.RequestEdit(ctx, s.session.Conn, e, bus.PublishOptions{}); err != nil {
+		return nil, fmt.Errorf("set the gate to %s: %w", gate, err)
 	}
 	_, now, err := p.read(ctx)
 	if err != nil {

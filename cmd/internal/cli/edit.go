@@ -8,6 +8,7 @@ import (
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/request"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -40,7 +41,8 @@ func (s *Session) WithCurator(ctx context.Context, do func() error) error {
 	return err
 }
 
-// RequestEdit publishes an edit and waits for the decision. A decision may still refuse the edit; see Decision.Refused.
+// RequestEdit submits an edit and waits for the decision of the Curator. If the Curator refused the edit, it returns the
+// decision and a *events.RefusedError with the exit code ExitRefused.
 func RequestEdit(ctx context.Context, conn *bus.Conn, e *events.Edit, m bus.PublishOptions) (*events.EditReply, error) {
 	timeout := editTimeout
 	if len(e.Ops) > 100 || e.Restore != nil || e.Forget != nil || e.Rebuild {
@@ -52,21 +54,14 @@ func RequestEdit(ctx context.Context, conn *bus.Conn, e *events.Edit, m bus.Publ
 	}
 	wait, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	reply, err := conn.Request(wait, e, m)
+	d, err := request.Edit(wait, conn, e, m)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, app.Exit(app.ExitUnreachable, fmt.Errorf("no curator replied in %s: the edit is stored, and the next curator applies it", timeout))
 	}
-	if err != nil {
-		return nil, err
+	if errors.As(err, new(*events.RefusedError)) || errors.As(err, new(*request.DeadLetterError)) {
+		err = app.Exit(app.ExitRefused, err)
 	}
-	if reply.Error != "" {
-		return nil, app.Exit(app.ExitRefused, errors.New(reply.Error))
-	}
-	d := new(events.EditReply)
-	if err := events.Unmarshal(reply.Data, d); err != nil {
-		return nil, fmt.Errorf("read the decision: %w", err)
-	}
-	return d, nil
+	return d, err
 }
 
 // Expect returns the bullets at a version, empty for the newest. The Curator refuses the edit if they changed since.

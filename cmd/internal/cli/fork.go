@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -93,10 +92,7 @@ func coveredIDs(ctx context.Context, store *deltalog.Store, b book.Book) (map[st
 // requestForkEdit submits one edit of a fork and waits until the log covers it. After a crash the same edit is submitted
 // again. The server stores it once and reports a duplicate; requestForkEdit then polls the log.
 func requestForkEdit(ctx context.Context, s *Session, store *deltalog.Store, e *events.Edit) error {
-	d, err := RequestEdit(ctx, s.Conn, e, bus.PublishOptions{Repeat: true})
-	if err == nil && len(d.Refused) > 0 {
-		return app.Exit(app.ExitRefused, errors.New(strings.Join(d.Refused, "; ")))
-	}
+	_, err := RequestEdit(ctx, s.Conn, e, bus.PublishOptions{Repeat: true})
 	if !errors.Is(err, bus.ErrDuplicate) {
 		return err
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
+	"debrief/cmd/internal/request"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -50,7 +50,7 @@ func (c *committer) commit(ctx context.Context, e *events.Edit) (decision *event
 	defer requests.Wait()
 	requesting, stop := context.WithCancel(ctx)
 	defer stop()
-	request := func(m bus.PublishOptions) chan editReply {
+	send := func(m bus.PublishOptions) chan editReply {
 		replied := make(chan editReply, 1)
 		requests.Go(func() {
 			d, err := c.request(requesting, e, m)
@@ -58,7 +58,7 @@ func (c *committer) commit(ctx context.Context, e *events.Edit) (decision *event
 		})
 		return replied
 	}
-	replied := request(bus.PublishOptions{})
+	replied := send(bus.PublishOptions{})
 	var retry <-chan time.Time
 	notice := newStallNotice(c.onStall)
 	for {
@@ -67,9 +67,9 @@ func (c *committer) commit(ctx context.Context, e *events.Edit) (decision *event
 			return nil, context.Cause(ctx)
 		case answer := <-replied:
 			// ErrDuplicate: the edit was requested a moment ago, and the reply goes to that request; the log tells
-			// when it is applied. errDeadLettered: the dead letter tells whether to submit another copy.
+			// when it is applied. DeadLetterError: the dead letter tells whether to submit another copy.
 			err := answer.err
-			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.Is(err, errDeadLettered) {
+			if err != nil && !errors.Is(err, bus.ErrDuplicate) && !errors.As(err, new(*request.DeadLetterError)) {
 				return nil, fmt.Errorf("learn: %w", err)
 			}
 			decision = answer.decision
@@ -77,7 +77,7 @@ func (c *committer) commit(ctx context.Context, e *events.Edit) (decision *event
 				retry = time.After(resendAfter)
 			}
 		case <-retry:
-			replied = request(bus.PublishOptions{Copy: int(time.Now().UnixNano())})
+			replied = send(bus.PublishOptions{Copy: int(time.Now().UnixNano())})
 		case <-time.After(pollInterval):
 		}
 		v, err := c.appliedIn(ctx, e.ID)
@@ -116,26 +116,12 @@ const (
 	resendAfter  = 10 * time.Second
 )
 
-// errDeadLettered is returned when the reply to an edit is its dead letter.
-var errDeadLettered = errors.New("dead-lettered")
-
 // request sends an edit to the Curator and waits for the decision.
 func (c *committer) request(ctx context.Context, e *events.Edit, m bus.PublishOptions) (*events.EditReply, error) {
-	own := *e // Request sets another reply subject each time
 	m.Repeat = true
-	reply, err := c.conn.Request(ctx, &own, m)
+	d, err := request.Edit(ctx, c.conn, e, m)
 	if err != nil {
-		return nil, err
-	}
-	if reply.Error != "" {
-		return nil, fmt.Errorf("%s: %w: %s", e.Reason, errDeadLettered, reply.Error)
-	}
-	d := new(events.EditReply)
-	if err := events.Unmarshal(reply.Data, d); err != nil {
-		return nil, fmt.Errorf("decode decision: %w", err)
-	}
-	if len(d.Refused) > 0 {
-		return nil, fmt.Errorf("%s: rejected by the Curator: %s", e.Reason, strings.Join(d.Refused, "; "))
+		return nil, fmt.Errorf("%s: %w", e.Reason, err)
 	}
 	c.state.addCuratorUsage(toUsage(d.Usage))
 	return d, nil

