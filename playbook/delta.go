@@ -10,41 +10,42 @@ import (
 	"time"
 )
 
-// OpKind is what an operation does. Stored; append only.
+// OpKind is the kind of an operation. It is stored; append only.
 type OpKind string
 
 const (
-	// Add makes a bullet under an id that was minted before; it never overwrites.
+	// Add adds a bullet. The id is new: Add never overwrites a bullet.
 	Add OpKind = "ADD"
-	// Update replaces a bullet's content and rule, and its section where one is given. It never touches counters. Other
-	// words open a new case, unless they are a rule's own.
+	// Update replaces a bullet's content and rule, and its section if Section is set. It never changes counters. A
+	// different content starts a new experiment, unless a rule wrote it.
 	Update OpKind = "UPDATE"
-	// Tag adds to a bullet's counters: one vote for each reflection in Support.
+	// Tag adds votes to one counter of a bullet, one for each reflection in Support.
 	Tag OpKind = "TAG"
-	// Remove takes a bullet out for good. Its id is not used again.
+	// Remove deletes a bullet. Its id is never used again.
 	Remove OpKind = "REMOVE"
-	// SetStatus changes who is shown the bullet. Who had asked for one that retires does not count from then on.
+	// SetStatus changes the status of a bullet. If the bullet retires, its earlier confirmations no longer count.
 	SetStatus OpKind = "STATUS"
 	// Pin sets or clears the bullet's pin.
 	Pin OpKind = "PIN"
-	// Merge gives a bullet new content and the counters of the Sources, which are removed.
+	// Merge replaces a bullet's content, adds the counters of the Sources to it, and removes the Sources.
 	Merge OpKind = "MERGE"
-	// Put stores a bullet whole, in place of the one with its id if there is one: as it was at an earlier version, or
-	// in the book or file that it comes from. People's changes alone bring it.
+	// Put stores a complete bullet and replaces the bullet with its id, if there is one. The bullet comes from an
+	// earlier version, another playbook or a file. Only edits contain it.
 	Put OpKind = "PUT"
-	// Retag moves one vote of each reflection in Support from the counter Was to another, or takes it back.
+	// Retag moves one vote for each reflection in Support from the counter OldVote to another counter, or withdraws it.
 	Retag OpKind = "RETAG"
-	// AddExposures adds outcomes to a bullet's Case, one for each entry of Support, if it still has that case.
+	// AddExposures adds outcomes to the experiment of a bullet, one for each entry of Support. It has no effect if the
+	// bullet has another experiment by then.
 	AddExposures OpKind = "TRIAL"
-	// Confirm counts the reflections in Support as asking for the same words again.
+	// Confirm adds confirmations to a bullet: the reflections in Support request the same content.
 	Confirm OpKind = "SECOND"
 )
 
-// ErrUnknownOp is returned for an operation whose kind this program does not know: a newer program may have written it.
+// ErrUnknownOp is returned for an operation of an unknown kind. A newer program may have written it.
 var ErrUnknownOp = errors.New("unknown operation")
 
-// Op is one change of one bullet. Everything that took a clock, a threshold or a model to decide is already decided in
-// it, so that the same log folds to the same state anywhere.
+// Op is one change of one bullet. It contains the result of every decision that needs a clock, a threshold or a model.
+// The same log therefore folds to the same state everywhere.
 type Op struct {
 	Kind   OpKind   `msgpack:"k" json:"type"`
 	Bullet BulletID `msgpack:"b" json:"bullet_id"`
@@ -61,38 +62,37 @@ type Op struct {
 	Harmful int `msgpack:"m,omitempty" json:"harmful,omitempty"` // Tag, Retag
 	Neutral int `msgpack:"n,omitempty" json:"neutral,omitempty"` // Tag, Retag
 
-	OldVote          Vote       `msgpack:"q,omitempty" json:"was,omitempty"`      // Retag: the vote before; a Retag without a new one takes it back
-	ExperimentNumber int        `msgpack:"e,omitempty" json:"case,omitempty"`     // Trial: the number of the case
-	Exposures        []Exposure `msgpack:"v,omitempty" json:"seen,omitempty"`     // Trial: parallel to Support
-	Share            int        `msgpack:"g,omitempty" json:"share,omitempty"`    // Add, SetStatus to probation: percent of tasks; opens a case
+	OldVote          Vote       `msgpack:"q,omitempty" json:"was,omitempty"`      // Retag: the old vote; without a new vote, Retag withdraws it
+	ExperimentNumber int        `msgpack:"e,omitempty" json:"case,omitempty"`     // AddExposures: number of the experiment
+	Exposures        []Exposure `msgpack:"v,omitempty" json:"seen,omitempty"`     // AddExposures: parallel to Support
+	Share            int        `msgpack:"g,omitempty" json:"share,omitempty"`    // Add, SetStatus: percentage of tasks in probation; starts an experiment
 	Replaces         BulletID   `msgpack:"x,omitempty" json:"replaces,omitempty"` // Add
 
-	// Support lists, as indices into the delta's Covers, the reflections and edits that asked for this. A Tag moves one
-	// counter and its votes are as many as its Support, so that each vote can be told from the others. In a change of
-	// several deltas the covers are with the last one, and the indices are into those; where a person's change says
-	// nothing, its operations rest on all of them.
+	// Support lists the reflections and edits that support the operation, as indices into the delta's Covers. A Tag
+	// changes one counter and has one entry for each vote. In a change of several deltas, the indices refer to the
+	// Covers of the last delta. An empty Support in an edit means all Covers.
 	Support []int  `msgpack:"f,omitempty" json:"support,omitempty"`
-	Code    Reason `msgpack:"d,omitempty" json:"code,omitempty"`   // of a decision of the Curator
+	Code    Reason `msgpack:"d,omitempty" json:"code,omitempty"`   // reason of the Curator
 	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"` // for people
 }
 
-// Cover names an event that has its whole effect in a delta: an execution with its own outcome, feedback on one, or an edit. The
-// id is that of the execution, the feedback or the edit. The sequence is that of the reflection or edit in its stream.
+// Cover identifies an event whose complete effect is in a delta: an execution with its own outcome, feedback, or an
+// edit. ID is the id of that execution, feedback or edit. Seq is the stream sequence of the reflection or the edit.
 type Cover struct {
 	ID  string `msgpack:"i" json:"id"`
 	Seq uint64 `msgpack:"s" json:"seq"`
-	// Evidence is what a reflection was made of; nil of an edit.
+	// Evidence describes the execution behind a reflection. It is nil for an edit.
 	Evidence *Evidence `msgpack:"e,omitempty" json:"evidence,omitempty"`
 }
 
-// CoverKey identifies the event of a Cover. It is as wide as an event's id.
+// CoverKey identifies the event of a Cover. It has 16 bytes, like an event id.
 type CoverKey [16]byte
 
-// Key returns the key of the event. Ids of different kinds never meet: a client that chooses the id of its
-// feedback cannot take that of an execution or an edit.
+// Key returns the key of the event. Events of different kinds have different keys, even with equal ids. A client that
+// chooses the id of its feedback therefore cannot use the key of an execution or an edit.
 func (c *Cover) Key() CoverKey { return coverKey(c.Kind(), c.ID) }
 
-// Kind is "edit", "feedback" or "execution".
+// Kind returns "edit", "feedback" or "execution".
 func (c *Cover) Kind() string {
 	switch {
 	case c.Evidence == nil:
@@ -103,7 +103,7 @@ func (c *Cover) Kind() string {
 	return "execution"
 }
 
-// FeedbackKey returns the key under which it is known that feedback on a sample is covered.
+// FeedbackKey returns the key that records that some feedback on a sample is covered.
 func FeedbackKey(sample string) CoverKey { return coverKey("judged", sample) }
 
 func coverKey(kind, id string) CoverKey {
@@ -111,73 +111,74 @@ func coverKey(kind, id string) CoverKey {
 	return CoverKey(sum[:16])
 }
 
-// Evidence is the digest of the execution behind a reflection. It stays in the log when reflection and execution have
-// expired, so that a bullet can be traced, and taken out with its source, for as long as there is the log.
+// Evidence summarizes the execution behind a reflection. It stays in the log after reflection and execution have
+// expired. With it, a bullet can be traced to its source, or removed with its source, as long as the log exists.
 type Evidence struct {
 	Execution string `msgpack:"x" json:"execution"` // handle
-	// Sample is the id of the execution of the first round: what votes and outcomes count for, whatever handle names it.
+	// Sample is the id of the execution of the first round. Votes and outcomes are counted once for each sample.
 	Sample    string  `msgpack:"i,omitempty" json:"sample_id,omitempty"`
 	Session   string  `msgpack:"n,omitempty" json:"session,omitempty"`
 	Source    string  `msgpack:"o,omitempty" json:"source,omitempty"`
-	Excerpt   string  `msgpack:"t,omitempty" json:"excerpt,omitempty"` // beginning of what was asked
+	Excerpt   string  `msgpack:"t,omitempty" json:"excerpt,omitempty"` // beginning of the question
 	Outcome   string  `msgpack:"l,omitempty" json:"outcome,omitempty"`
 	Score     float64 `msgpack:"s,omitempty" json:"score,omitempty"`
 	Reflector string  `msgpack:"r,omitempty" json:"reflector,omitempty"` // version of rules and prompt
-	Model     string  `msgpack:"m,omitempty" json:"model,omitempty"`     // that reflected; empty for rules alone
-	// FeedbackSeq is the sequence of the feedback that the cover is of and the outcome from. It is 0 where the cover is of the
+	Model     string  `msgpack:"m,omitempty" json:"model,omitempty"`     // model of the reflection; empty if only rules reflected
+	// FeedbackSeq is the stream sequence of the covered feedback, which gave the outcome. It is 0 if the cover is for the
 	// execution with its own outcome.
 	FeedbackSeq uint64 `msgpack:"j,omitempty" json:"judged,omitempty"`
 }
 
-// Rejection is an operation that was requested and not carried out.
+// Rejection is a requested operation that the Curator did not apply.
 type Rejection struct {
 	Op     Op     `msgpack:"o" json:"operation"`
 	Code   Reason `msgpack:"c" json:"code"`
 	Reason string `msgpack:"r" json:"reason"` // for people
-	// DuplicateOf is the bullet that says it already, where that is the reason. Op.Support then says who else does.
+	// DuplicateOf is the existing bullet with the same content, for a rejected duplicate; else it is empty. Op.Support
+	// then lists the reflections that requested the content again.
 	DuplicateOf BulletID `msgpack:"b,omitempty" json:"same,omitempty"`
 	// Count is the number of further rejections that the delta leaves out. It is 0 unless the code is ReasonMore.
 	Count int `msgpack:"n,omitempty" json:"count,omitempty"`
 }
 
-// Delta is one committed change of one book, one record of its log.
+// Delta is one committed change of one playbook: one record of its log.
 type Delta struct {
-	// Version counts 1, 2, 3 … in a book.
+	// Version is 1 for the first delta of a playbook, and increases by 1.
 	Version uint64 `msgpack:"v" json:"version"`
-	// PrevSeq is the stream sequence of the book's delta before this one, 0 for the first.
+	// PrevSeq is the stream sequence of the previous delta of the playbook, 0 for the first.
 	PrevSeq uint64 `msgpack:"q" json:"previous_seq"`
-	// PrevChain is the chain hash of the log up to that one, empty for the first.
+	// PrevChain is the chain hash of the log up to the previous delta, empty for the first.
 	PrevChain []byte `msgpack:"x" json:"previous_chain"`
-	// Covers are the reflections and edits this delta settles.
+	// Covers lists the reflections and edits whose effect is in this delta.
 	Covers []Cover `msgpack:"c,omitempty" json:"covers,omitempty"`
-	// Floor: everything at or under this sequence of the reflections' stream was settled before this delta.
+	// Floor is a sequence of the stream of reflections. Every message up to it was handled before this delta.
 	Floor uint64 `msgpack:"f,omitempty" json:"floor,omitempty"`
 
 	Ops      []Op        `msgpack:"o,omitempty" json:"operations,omitempty"`
 	Rejected []Rejection `msgpack:"j,omitempty" json:"rejected,omitempty"`
 
-	// ChangeID is set in the deltas of a change that is too large for one: they share it and follow one another. More says
-	// that this is not the last. The operations of all of them take effect with the last, and if another delta comes
-	// before that, never.
+	// ChangeID is shared by the consecutive deltas of a change that is too large for one delta. More is true in all of
+	// them except the last. Their operations take effect together with the last one. If another delta comes between,
+	// they never take effect.
 	ChangeID string `msgpack:"g,omitempty" json:"change,omitempty"`
 	More     bool   `msgpack:"m,omitempty" json:"more,omitempty"`
 
-	// What a person's change did besides its operations.
+	// The other parts of an edit.
 	Names           []Name    `msgpack:"n,omitempty" json:"names,omitempty"`
-	RestoredVersion *uint64   `msgpack:"b,omitempty" json:"restores,omitempty"` // the version it brings back
+	RestoredVersion *uint64   `msgpack:"b,omitempty" json:"restores,omitempty"` // version that the edit restores
 	Forget          *Selector `msgpack:"d,omitempty" json:"forgets,omitempty"`
-	Fork            *Fork     `msgpack:"w,omitempty" json:"fork,omitempty"` // set in the copy that a fork begins with
-	// Gate is how new advice of the book earns its place from here on; empty leaves that as it is.
+	Fork            *Fork     `msgpack:"w,omitempty" json:"fork,omitempty"` // set in the first delta of a fork
+	// Gate is the new mode of the gate for new bullets of the playbook. Empty leaves the mode unchanged.
 	Gate Gate `msgpack:"k,omitempty" json:"gate,omitempty"`
 
 	Author string    `msgpack:"a,omitempty" json:"author,omitempty"`
 	Reason string    `msgpack:"r,omitempty" json:"reason,omitempty"`
-	Model  string    `msgpack:"l,omitempty" json:"model,omitempty"`  // that proposed; empty where none did
-	Prompt string    `msgpack:"p,omitempty" json:"prompt,omitempty"` // version of the prompt it was given
-	Time   time.Time `msgpack:"t" json:"time"`                       // recorded, never decisive
+	Model  string    `msgpack:"l,omitempty" json:"model,omitempty"`  // model of the proposals; empty if no model proposed
+	Prompt string    `msgpack:"p,omitempty" json:"prompt,omitempty"` // version of the prompt for the model
+	Time   time.Time `msgpack:"t" json:"time"`                       // for people; no decision depends on it
 }
 
-// Name gives a version a name that people can remember. A name that is given again moves.
+// Name is a name for a version. A name that is set again moves to the new version.
 type Name struct {
 	Name    string `msgpack:"n" json:"name" redact:"id"`
 	Version uint64 `msgpack:"v" json:"version"`
@@ -193,25 +194,26 @@ func (f Fork) String() string { return fmt.Sprintf("fork of %s at %s", f.Of, f.A
 
 var versionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
-// Validate reports whether the name can be told from a version's number and from a time.
+// Validate returns an error if the name could be confused with the number of a version or with a time.
 func (n Name) Validate() error {
 	if !versionName.MatchString(n.Name) {
-		return fmt.Errorf("name %q: a name of a version is a letter or _ and then up to 63 of A-Z a-z 0-9 _ . -", n.Name)
+		return fmt.Errorf("version name %q: must start with a letter or _, followed by up to 63 of A-Z a-z 0-9 _ . -", n.Name)
 	}
 	return nil
 }
 
-// Selector says of which executions nothing shall be left: those of a source, of a session, or a single one. Of several
-// fields all must match.
+// Selector selects the executions to forget: by source, by session, or a single execution. If several fields are set,
+// all must match.
 type Selector struct {
 	Source    string `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
 	Session   string `msgpack:"n,omitempty" json:"session,omitempty" redact:"id"`
 	Execution string `msgpack:"x,omitempty" json:"execution,omitempty"` // handle
-	// Sample is the id behind the handle, of the execution of the first round: it matches also what other handles name.
+	// Sample is the id of the execution of the first round. It also matches evidence with another handle of the sample.
 	Sample string `msgpack:"i,omitempty" json:"sample_id,omitempty"`
 }
 
-// Matches reports whether evidence is among what the selector names. What has no evidence, an edit, is not.
+// Matches reports whether the selector selects the evidence. It is false for nil, the evidence of an edit, and for an
+// empty selector.
 func (s *Selector) Matches(e *Evidence) bool {
 	return e != nil && *s != Selector{} &&
 		(s.Source == "" || s.Source == e.Source) &&
@@ -219,10 +221,10 @@ func (s *Selector) Matches(e *Evidence) bool {
 		(s.Execution == "" && s.Sample == "" || s.Execution != "" && s.Execution == e.Execution || s.Sample != "" && s.Sample == e.Sample)
 }
 
-// Validate reports whether the selector names anything.
+// Validate returns an error for an empty selector.
 func (s *Selector) Validate() error {
 	if *s == (Selector{}) {
-		return errors.New("source, session, execution: want at least one of them")
+		return errors.New("source, session, execution: at least one is required")
 	}
 	return nil
 }
@@ -239,20 +241,20 @@ func (s *Selector) String() string {
 
 // Limits of one delta.
 const (
-	MaxDeltaBytes = 256 << 10 // of its encoded form
-	MaxDeltaKeys  = 900       // bullets changed: they go into the view as one atomic batch
+	MaxDeltaBytes = 256 << 10 // of the encoded delta
+	MaxDeltaKeys  = 900       // changed bullets: the view is updated in one atomic batch
 )
 
-// Validate reports what makes the delta unfit for a log.
+// Validate returns an error for an invalid field. Such a delta must not be appended to a log.
 func (d *Delta) Validate() error {
 	if d.Version == 0 {
 		return fmt.Errorf("version: must be at least 1")
 	}
 	if (d.Version == 1) != (len(d.PrevChain) == 0) {
-		return fmt.Errorf("previous_chain: must be empty for version 1 and for that alone")
+		return fmt.Errorf("previous_chain: must be empty for version 1, and only for version 1")
 	}
 	if d.More && (d.ChangeID == "" || len(d.Covers) > 0) {
-		return fmt.Errorf("more: a delta with more to come names its change and covers nothing yet")
+		return fmt.Errorf("more: requires a change, and no covers")
 	}
 	for i := range d.Ops {
 		covers := len(d.Covers)
@@ -269,7 +271,7 @@ func (d *Delta) Validate() error {
 		}
 	}
 	if !d.Gate.Valid() {
-		return fmt.Errorf("gate: %q is none of off, shadow, on", d.Gate)
+		return fmt.Errorf("gate: must be off, shadow or on, got %q", d.Gate)
 	}
 	if d.Forget != nil {
 		if err := d.Forget.Validate(); err != nil {
@@ -281,11 +283,11 @@ func (d *Delta) Validate() error {
 
 func (op *Op) validate(covers int) error {
 	if op.Bullet == "" {
-		return fmt.Errorf("bullet_id: is empty")
+		return fmt.Errorf("bullet_id: required")
 	}
 	for _, s := range op.Support {
 		if s < 0 || s >= covers {
-			return fmt.Errorf("support: %d is not an index into covers", s)
+			return fmt.Errorf("support: index %d out of range", s)
 		}
 	}
 	if op.Kind == Add || op.Kind == Put {
@@ -294,36 +296,36 @@ func (op *Op) validate(covers int) error {
 		}
 	}
 	if op.Section != "" && Section(op.Section) != op.Section {
-		return fmt.Errorf("section: %q is no name of a section", op.Section)
+		return fmt.Errorf("section: invalid name %q", op.Section)
 	}
 	if op.Share < 0 || op.Share > 100 {
-		return fmt.Errorf("share: %d is no percentage", op.Share)
+		return fmt.Errorf("share: must be 0 to 100, got %d", op.Share)
 	}
 	switch op.Kind {
 	case Add, Update, Merge:
 		if clean, err := CleanContent(op.Content); err != nil {
 			return err
 		} else if clean != op.Content {
-			return fmt.Errorf("content: holds characters that a bullet cannot")
+			return fmt.Errorf("content: contains invalid characters")
 		}
 	case Tag:
 		if op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0 {
-			return fmt.Errorf("helpful, harmful, neutral: cannot be negative")
+			return fmt.Errorf("helpful, harmful, neutral: must be at least 0")
 		}
 		if votes := op.Helpful + op.Harmful + op.Neutral; votes == 0 || votes > len(op.Support) {
-			return fmt.Errorf("votes: %d from %d reflections", votes, len(op.Support))
+			return fmt.Errorf("votes: must be 1 to %d, the number of supporting reflections, got %d", len(op.Support), votes)
 		}
 	case Retag:
 		if !op.OldVote.Valid() {
-			return fmt.Errorf("was: %q is no vote", op.OldVote)
+			return fmt.Errorf("was: unknown vote %q", op.OldVote)
 		}
 		votes := op.Helpful + op.Harmful + op.Neutral
 		if op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0 || len(op.Support) == 0 || votes != 0 && votes != len(op.Support) {
-			return fmt.Errorf("votes: %d in place of those of %d reflections", votes, len(op.Support))
+			return fmt.Errorf("votes: must be 0 or %d, the number of supporting reflections, got %d", len(op.Support), votes)
 		}
 	case AddExposures:
 		if len(op.Exposures) != len(op.Support) || len(op.Exposures) == 0 {
-			return fmt.Errorf("seen: %d outcomes from %d reflections", len(op.Exposures), len(op.Support))
+			return fmt.Errorf("seen: requires one outcome for each supporting reflection, got %d outcomes and %d reflections", len(op.Exposures), len(op.Support))
 		}
 		for i := range op.Exposures {
 			if err := op.Exposures[i].validate(); err != nil {
@@ -332,13 +334,13 @@ func (op *Op) validate(covers int) error {
 		}
 	case Confirm:
 		if len(op.Support) == 0 {
-			return fmt.Errorf("support: is empty")
+			return fmt.Errorf("support: required")
 		}
 	case Put:
 		return op.validateWhole()
 	case Remove, SetStatus, Pin:
 	default:
-		return fmt.Errorf("type: %q is none of ADD, UPDATE, TAG, REMOVE, STATUS, PIN, MERGE, PUT, RETAG, TRIAL, SECOND: %w", op.Kind, ErrUnknownOp)
+		return fmt.Errorf("type %q: %w: must be ADD, UPDATE, TAG, REMOVE, STATUS, PIN, MERGE, PUT, RETAG, TRIAL or SECOND", op.Kind, ErrUnknownOp)
 	}
 	return nil
 }
@@ -347,19 +349,19 @@ func (op *Op) validateWhole() error {
 	b := op.PutBullet
 	switch {
 	case b == nil:
-		return errors.New("whole: is missing")
+		return errors.New("whole: required")
 	case b.ID != op.Bullet:
-		return fmt.Errorf("whole.id: is %q, bullet_id is %q", b.ID, op.Bullet)
+		return fmt.Errorf("whole.id: must equal bullet_id %q, got %q", op.Bullet, b.ID)
 	case Section(b.Section) != b.Section:
-		return fmt.Errorf("whole.section: %q is no name of a section", b.Section)
+		return fmt.Errorf("whole.section: invalid name %q", b.Section)
 	case b.Helpful < 0 || b.Harmful < 0 || b.Neutral < 0:
-		return errors.New("whole: counters cannot be negative")
+		return errors.New("whole: counters must be at least 0")
 	case !b.Status.Valid():
-		return fmt.Errorf("whole.status: %q is no status", b.Status)
+		return fmt.Errorf("whole.status: unknown status %q", b.Status)
 	}
 	clean, err := CleanContent(b.Content)
 	if err == nil && clean != b.Content {
-		err = errors.New("content: holds characters that a bullet cannot")
+		err = errors.New("content: contains invalid characters")
 	}
 	if err != nil {
 		return fmt.Errorf("whole.%w", err)
@@ -367,12 +369,11 @@ func (op *Op) validateWhole() error {
 	return nil
 }
 
-// ChangeAssembler gathers the deltas of changes. The zero value has none.
+// ChangeAssembler collects the deltas of each change. The zero value is empty. It is not safe for concurrent use.
 type ChangeAssembler struct{ open []*Delta }
 
-// Add takes the next delta of a log and returns those that take effect with it, in order: none while more of its
-// change are to come, itself alone if it is all of its change. Parts of a change that did not come to its end are
-// dropped.
+// Add adds the next delta of a log. It returns the deltas that take effect with it, in order. It returns nil if the
+// change has further deltas. It drops the deltas of an earlier change that is incomplete.
 func (p *ChangeAssembler) Add(d *Delta) []*Delta {
 	if len(p.open) > 0 && p.open[0].ChangeID != d.ChangeID {
 		p.open = nil
@@ -386,5 +387,5 @@ func (p *ChangeAssembler) Add(d *Delta) []*Delta {
 	return all
 }
 
-// Incomplete reports whether a change has begun and not come to its end.
+// Incomplete reports whether the last delta of a change is missing.
 func (p *ChangeAssembler) Incomplete() bool { return len(p.open) > 0 }
