@@ -105,7 +105,7 @@ type Interaction struct {
 // truncated to 2,000 characters, as in swecli. All steps together are limited in bytes, so that an interaction
 // stays far below the 1 MB limit of a stored value.
 const (
-	MaxToolResult = 2000
+	maxToolResult = 2000
 	maxQuestion   = 8000
 	maxContext    = 2000
 	maxStepText   = 2000
@@ -135,7 +135,7 @@ func NewInteraction(h Handle, e *Execution) *Interaction {
 		calls := s.Calls[:min(len(s.Calls), maxCalls)]
 		s.Calls = make([]ToolCall, len(calls))
 		for j, c := range calls {
-			c.Arguments, c.Output = TruncateChars(c.Arguments, maxArguments), TruncateChars(c.Output, MaxToolResult)
+			c.Arguments, c.Output = TruncateChars(c.Arguments, maxArguments), TruncateChars(c.Output, maxToolResult)
 			s.Calls[j] = c
 		}
 		if bytes += s.bytes(); bytes > maxStepBytes {

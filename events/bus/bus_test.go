@@ -85,7 +85,7 @@ func TestReplySubjectOutsideInboxesIsDeadLettered(t *testing.T) {
 func TestReplyIsSentAfterAnswerIsStored(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	c, asker := open(t, srv, fastPolicy), open(t, srv, fastPolicy)
+	c, requester := open(t, srv, fastPolicy), open(t, srv, fastPolicy)
 	long := strings.Repeat("a long story ", MaxInline/10)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
 		r := answer(d)
@@ -104,7 +104,7 @@ func TestReplyIsSentAfterAnswerIsStored(t *testing.T) {
 	for n, want := range []struct{ answer, reply, refused string }{
 		{"42", "", ""}, {long, "", ""}, {"", "decided", ""}, {"", "", "the task asks for the impossible"},
 	} {
-		got, err := asker.Request(ctx, task("main", n), PublishOptions{})
+		got, err := requester.Request(ctx, task("main", n), PublishOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestReplyIsSentAfterAnswerIsStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := asker.js.Stream(ctx, events.StreamExecutions)
+		s, err := requester.js.Stream(ctx, events.StreamExecutions)
 		if err != nil {
 			t.Fatal(err)
 		}

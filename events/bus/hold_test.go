@@ -279,7 +279,7 @@ func TestOccasionalUselessOutputDoesNotPause(t *testing.T) {
 	})})
 	publishTasks(t, c, "main", 60)
 	more := 0
-	eventually(t, "all is settled, as useful output goes on", func() bool {
+	eventually(t, "all messages are acknowledged, as useful output goes on", func() bool {
 		publish(t, c, task("good", 100+more))
 		more++
 		return count(t, c, events.StreamDead) == 45

@@ -60,7 +60,7 @@ func TestRequeuePublishesOriginalEvent(t *testing.T) {
 			})
 			r, err := c.Requeue(t.Context(), l)
 			if err != nil || r.Duplicate || r.Seq == first.Seq {
-				t.Fatalf("got %+v (%v), want it stored anew", r, err)
+				t.Fatalf("got %+v (%v), want it stored again", r, err)
 			}
 			s, err := c.js.Stream(t.Context(), events.StreamExecutions)
 			if err != nil {

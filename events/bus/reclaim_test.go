@@ -25,7 +25,7 @@ func TestReclaimRedeliversMessagesOfLostWorkers(t *testing.T) {
 			p.AckWait, p.MaxAttempts = time.Hour, 2
 			srv := serve(t, natsd.Config{Dir: dir})
 			c := open(t, srv, p)
-			const n, settled = 6, 2
+			const n, acked = 6, 2
 			for i := range n {
 				publish(t, c, sample(role, i))
 			}
@@ -33,16 +33,16 @@ func TestReclaimRedeliversMessagesOfLostWorkers(t *testing.T) {
 			all := make(chan struct{}, n)
 			start(t, c, Worker{Role: role, Slots: n, Handle: single(func(_ context.Context, d *Delivery) Result {
 				all <- struct{}{}
-				if d.Seq <= n-settled {
+				if d.Seq <= n-acked {
 					<-release
 				}
 				return Result{}
 			})})
 			t.Cleanup(func() { close(release) })
 			for range n {
-				within(t, all, "not all of it taken")
+				within(t, all, "not all messages were delivered")
 			}
-			eventually(t, "some are settled", func() bool { return lag(t, c, role).InFlight == n-settled })
+			eventually(t, "some messages are acknowledged", func() bool { return lag(t, c, role).InFlight == n-acked })
 			srv.Close()
 
 			c = open(t, serve(t, natsd.Config{Dir: dir}), p)

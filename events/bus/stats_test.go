@@ -54,7 +54,7 @@ func TestVitalsCountDeliveries(t *testing.T) {
 		return answer(d)
 	})})
 	publishTasks(t, c, "main", 4)
-	eventually(t, "all is settled", func() bool {
+	eventually(t, "all messages are acknowledged", func() bool {
 		all := c.RoleStats()
 		return len(all) == 1 && all[0].Stored+all[0].Handled+all[0].Dead == 4
 	})
@@ -98,7 +98,7 @@ func TestWorkReturnsOldestMessage(t *testing.T) {
 		}
 		return Result{}
 	})})
-	eventually(t, "the first and the third are settled", func() bool { l := lag(t, c, events.RoleReflector); return l.InFlight == 1 && l.Pending == 0 })
+	eventually(t, "the first and the third message are acknowledged", func() bool { l := lag(t, c, events.RoleReflector); return l.InFlight == 1 && l.Pending == 0 })
 	if w, err = c.Backlog(t.Context(), events.RoleReflector); err != nil {
 		t.Fatal(err)
 	}

@@ -23,21 +23,21 @@ const (
 	fullTTL = 10 * time.Second
 )
 
-// NoAckError is returned if a stream does not acknowledge publishes. The event may have been stored.
-type NoAckError struct {
+// noAckError is returned if a stream does not acknowledge publishes. The event may have been stored.
+type noAckError struct {
 	Stream string
 	Since  time.Time
 	Err    error
 }
 
-func (e *NoAckError) Error() string {
+func (e *noAckError) Error() string {
 	return fmt.Sprintf("stream %s has not acknowledged a publish for %s: check the server's log; after a full disk, free space and restart the server (%v)",
 		e.Stream, time.Since(e.Since).Round(time.Second), e.Err)
 }
-func (e *NoAckError) Unwrap() error { return e.Err }
+func (e *noAckError) Unwrap() error { return e.Err }
 
 // RetryAfter returns how long a producer should wait before the next try.
-func (e *NoAckError) RetryAfter() time.Duration { return 5 * time.Second }
+func (e *noAckError) RetryAfter() time.Duration { return 5 * time.Second }
 
 // storeState is the state of the server's storage, as far as the connection knows it.
 type storeState struct {
@@ -53,13 +53,13 @@ type storeState struct {
 
 // silentStream is the state of a stream that does not acknowledge publishes.
 type silentStream struct {
-	NoAckError
+	noAckError
 	reconnects uint64 // number of reconnects of the connection at Since
 	lastTry    time.Time
 }
 
 // SetStoreClosed sets why the server accepts no new messages. Then every publish fails at once with a *FullError, and
-// those that wait for an acknowledgement fail with a *NoAckError. Nil means that the server accepts messages again.
+// those that wait for an acknowledgement fail with a *noAckError. Nil means that the server accepts messages again.
 func (p *publisher) SetStoreClosed(reason error) {
 	p.storeState.mu.Lock()
 	was := p.storeState.closed
@@ -79,17 +79,17 @@ func (p *publisher) SetStoreClosed(reason error) {
 	}
 }
 
-// StoreError returns why messages cannot be stored, as a *FullError or a *NoAckError. It returns nil if they can.
+// StoreError returns why messages cannot be stored, as a *FullError or a *noAckError. It returns nil if they can.
 func (p *publisher) StoreError() error {
 	p.storeState.mu.Lock()
 	defer p.storeState.mu.Unlock()
 	if p.storeState.closed != nil {
 		return &FullError{p.storeState.closed}
 	}
-	var longest *NoAckError
+	var longest *noAckError
 	for _, s := range p.storeState.silentStreams {
 		if s.reconnects == p.nc.Stats().Reconnects && (longest == nil || s.Since.Before(longest.Since)) {
-			longest = &s.NoAckError
+			longest = &s.noAckError
 		}
 	}
 	switch {
@@ -139,7 +139,7 @@ func (p *publisher) checkStore(stream string) (open context.Context, err error) 
 		}
 		return p.storeState.open, nil
 	}
-	silent := s.NoAckError
+	silent := s.noAckError
 	return nil, &silent
 }
 
@@ -164,10 +164,10 @@ func (p *publisher) recordPublish(ctx context.Context, stream string, err error)
 		if p.storeState.silentStreams == nil {
 			p.storeState.silentStreams = make(map[string]*silentStream)
 		}
-		s = &silentStream{NoAckError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
+		s = &silentStream{noAckError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
 		p.storeState.silentStreams[stream] = s
 	}
 	s.Err = err
-	found := s.NoAckError
+	found := s.noAckError
 	return &found
 }

@@ -43,11 +43,11 @@ func TestSilentStreamFailsAtOnce(t *testing.T) {
 	}
 	c := connectNew(t, fastPolicy)
 	received, restore := replaceStream(t, c)
-	refusal := (*NoAckError)(nil)
+	refusal := (*noAckError)(nil)
 	for try := range 2 {
 		_, err := c.Publish(t.Context(), execution("b", "one"), PublishOptions{})
 		if !errors.As(err, &refusal) || refusal.Stream != events.StreamExecutions || refusal.RetryAfter() <= 0 || !IsUnavailable(err) || !Unreachable(err) {
-			t.Fatalf("publish %d: got %v, want a *NoAckError of %s that is worth another try", try+1, err, events.StreamExecutions)
+			t.Fatalf("publish %d: got %v, want a *noAckError of %s that is worth another try", try+1, err, events.StreamExecutions)
 		}
 	}
 	if n := len(received); n != 1 {
@@ -60,7 +60,7 @@ func TestSilentStreamFailsAtOnce(t *testing.T) {
 		t.Errorf("publish to another stream: %v", err)
 	}
 	restore()
-	eventually(t, "a publish is taken again", func() bool {
+	eventually(t, "the server accepts a publish again", func() bool {
 		_, err := c.Publish(t.Context(), execution("b", "one"), PublishOptions{})
 		return err == nil
 	})
@@ -95,7 +95,7 @@ func TestClosedStoreFailsAtOnce(t *testing.T) {
 		t.Errorf("got state %v, want %v", err, why)
 	}
 	c.SetStoreClosed(nil)
-	eventually(t, "publishes are taken again", func() bool {
+	eventually(t, "the server accepts publishes again", func() bool {
 		_, err := c.Publish(t.Context(), execution("b", "three"), PublishOptions{})
 		return err == nil
 	})
@@ -130,6 +130,6 @@ func TestStoreReturnsLastFullError(t *testing.T) {
 	limit(-1)
 	publish(t, c, execution("b", "one"))
 	if err := c.StoreError(); err != nil {
-		t.Errorf("after one was taken: got state %v", err)
+		t.Errorf("after the server accepted one: got state %v", err)
 	}
 }

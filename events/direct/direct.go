@@ -63,30 +63,16 @@ const (
 // that are stored meanwhile. It returns nats.ErrTimeout after five seconds without a message, and nats.ErrNoResponders
 // if the stream does not exist.
 func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Message) error) error {
-	// The channel has room for one reply. The default channel of the client is 65 times larger: its half megabyte was
-	// most of the memory of a short read, and took a quarter of its time.
-	in := inbox{make(chan *nats.Msg, replyMessages+1), make(chan struct{}), time.NewTimer(replyTimeout)}
-	defer in.timeout.Stop()
-	subject := nc.NewInbox()
-	sub, err := nc.ChanSubscribe(subject, in.messages)
+	in, err := openInbox(nc, replyMessages+1)
 	if err != nil {
 		return err
 	}
-	defer sub.Unsubscribe()
-	sub.SetClosedHandler(func(string) { close(in.closed) })
+	defer in.close()
 	if q.Since.IsZero() {
 		q.From = max(q.From, 1)
 	}
 	for more := true; more; {
-		req, err := json.Marshal(struct {
-			Query
-			Batch    int `json:"batch"`
-			MaxBytes int `json:"max_bytes"`
-		}{q, replyMessages, replyBytes})
-		if err != nil {
-			return err
-		}
-		if err := nc.PublishRequest(apiPrefix+stream, subject, req); err != nil {
+		if err := in.request(stream, request{q, replyMessages, replyBytes}); err != nil {
 			return err
 		}
 		next, err := in.readReply(ctx, fn)
@@ -101,23 +87,12 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 // Count returns the number of messages of a subject, which may have wildcards. It returns the same errors as Read.
 func Count(ctx context.Context, nc *nats.Conn, stream, subject string) (n uint64, err error) {
 	// The reply to a batch of one contains the number of further messages.
-	in := inbox{make(chan *nats.Msg, 2), make(chan struct{}), time.NewTimer(replyTimeout)}
-	defer in.timeout.Stop()
-	inbox := nc.NewInbox()
-	sub, err := nc.ChanSubscribe(inbox, in.messages)
+	in, err := openInbox(nc, 2)
 	if err != nil {
 		return 0, err
 	}
-	defer sub.Unsubscribe()
-	sub.SetClosedHandler(func(string) { close(in.closed) })
-	req, err := json.Marshal(struct {
-		Query
-		Batch int `json:"batch"`
-	}{Query{Subject: subject, From: 1}, 1})
-	if err != nil {
-		return 0, err
-	}
-	if err := nc.PublishRequest(apiPrefix+stream, inbox, req); err != nil {
+	defer in.close()
+	if err := in.request(stream, request{Query: Query{Subject: subject, From: 1}, Batch: 1}); err != nil {
 		return 0, err
 	}
 	reply, err := in.next(ctx)
@@ -160,11 +135,48 @@ func Last(ctx context.Context, nc *nats.Conn, stream, subject string) (last *Mes
 	return &m, nil
 }
 
+// request is a batched direct get in the JSON of the server.
+type request struct {
+	Query
+	Batch    int `json:"batch"`
+	MaxBytes int `json:"max_bytes,omitempty"`
+}
+
 // inbox receives the replies to a query.
 type inbox struct {
+	nc       *nats.Conn
+	subject  string
+	sub      *nats.Subscription
 	messages chan *nats.Msg
-	closed   chan struct{} // closed with the connection, or by Unsubscribe
+	closed   chan struct{} // closed with the connection, or by close
 	timeout  *time.Timer
+}
+
+// openInbox subscribes to the replies to a query. Size is the number of messages in one reply, including its end. The
+// default channel of the client is 65 times larger than one for Read: its half megabyte was most of the memory of a
+// short read, and took a quarter of its time.
+func openInbox(nc *nats.Conn, size int) (*inbox, error) {
+	in := &inbox{nc: nc, subject: nc.NewInbox(), messages: make(chan *nats.Msg, size), closed: make(chan struct{}), timeout: time.NewTimer(replyTimeout)}
+	var err error
+	if in.sub, err = nc.ChanSubscribe(in.subject, in.messages); err != nil {
+		in.timeout.Stop()
+		return nil, err
+	}
+	in.sub.SetClosedHandler(func(string) { close(in.closed) })
+	return in, nil
+}
+
+func (in *inbox) close() {
+	in.timeout.Stop()
+	_ = in.sub.Unsubscribe() // fails only on a closed connection
+}
+
+func (in *inbox) request(stream string, r request) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return in.nc.PublishRequest(apiPrefix+stream, in.subject, data)
 }
 
 // readReply calls fn for the messages of one reply. It returns the first sequence of the next reply, or 0 after the

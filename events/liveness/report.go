@@ -84,7 +84,7 @@ func (p *Process) Check(ctx context.Context) Report {
 		if role.Work, err = p.conn.Backlog(ctx, h.Role); err != nil {
 			r.Error = err.Error()
 		}
-		role.Verdict = Assess(measure(role, now), p.floor)
+		role.Verdict = assess(measure(role, now), p.floor)
 		if err != nil && role.Level == Green {
 			role.add(Yellow, "the server did not report the waiting messages")
 		}
@@ -95,7 +95,7 @@ func (p *Process) Check(ctx context.Context) Report {
 }
 
 // measure returns the measurements for one worker.
-func measure(r Role, now time.Time) Measurements {
+func measure(r Role, now time.Time) measurements {
 	f := measureWork(r.Role, r.Work, now)
 	f.Workers, f.State, f.Reason, f.InState = 1, r.State, r.Reason, since(now, r.Since)
 	if !r.RoleHealth.Healthy() {
@@ -116,8 +116,8 @@ func measure(r Role, now time.Time) Measurements {
 }
 
 // measureWork returns the measurements that the server provides.
-func measureWork(role string, w bus.Backlog, now time.Time) Measurements {
-	f := Measurements{
+func measureWork(role string, w bus.Backlog, now time.Time) measurements {
+	f := measurements{
 		Role: role, Pending: w.Pending + uint64(max(w.InFlight, 0)), Retention: w.Retention, Bytes: w.Bytes, MaxBytes: w.MaxBytes,
 		Learns: role == events.RoleReflector || role == events.RoleCurator,
 	}
@@ -193,7 +193,7 @@ func Summarize(role string, w bus.Backlog, reports []Report, now time.Time, floo
 			s.Rejected += own.Vitals.Rejected
 		}
 	}
-	s.Verdict = Assess(f, cmp.Or(floor, Floor))
+	s.Verdict = assess(f, cmp.Or(floor, Floor))
 	return s
 }
 

@@ -199,7 +199,7 @@ func TestPublicReportHidesReasons(t *testing.T) {
 	const secret = "the model said: my key is 1234"
 	h := bus.RoleHealth{Role: "reflector", State: bus.Paused, Reason: secret, Since: time.Now()}
 	r := Role{RoleHealth: h}
-	r.Verdict = Assess(measure(r, time.Now()), Floor)
+	r.Verdict = assess(measure(r, time.Now()), Floor)
 	private := Report{Error: secret, Roles: []Role{r}}
 	if !strings.Contains(strings.Join(r.Reasons, ""), secret) {
 		t.Fatalf("%q contains no text to hide", r.Reasons)
@@ -232,7 +232,7 @@ func TestIdleWorkerIsHealthy(t *testing.T) {
 		r := Role{RoleHealth: bus.RoleHealth{Role: events.RoleReflector, State: bus.Running, Since: ago(time.Hour)}}
 		r.Vitals = bus.RoleStats{Started: ago(time.Hour), LastDelivery: ago(row.taken), LastSuccess: ago(row.settled), LastEffect: ago(row.settled)}
 		r.Work.Pending, r.Work.InFlight, r.Work.Oldest = row.pending, 1, ago(5*time.Minute)
-		if got := Assess(measure(r, now), Floor); got.Level != row.want {
+		if got := assess(measure(r, now), Floor); got.Level != row.want {
 			t.Errorf("%s: got %+v, want %s", row.what, got, row.want)
 		}
 	}

@@ -36,8 +36,8 @@ func Worse(a, b Level) Level {
 	return a
 }
 
-// Measurements describe a role at one moment. Durations end at that moment.
-type Measurements struct {
+// measurements describe a role at one moment. Durations end at that moment.
+type measurements struct {
 	Role      string
 	Workers   int // running workers
 	Unhealthy int // workers that are not healthy
@@ -87,13 +87,13 @@ const (
 // several useless outputs, which also took time.
 func maxPause(floor time.Duration) time.Duration { return floor / 2 }
 
-// Limit returns the maximum time without a success while messages wait.
-func Limit(floor, p95 time.Duration) time.Duration { return max(floor, 3*p95) }
+// maxWait returns the maximum time without a success while messages wait.
+func maxWait(floor, p95 time.Duration) time.Duration { return max(floor, 3*p95) }
 
-// Assess returns the verdict on a role. It does not read the clock.
-func Assess(f Measurements, floor time.Duration) Verdict {
+// assess returns the verdict on a role. It does not read the clock.
+func assess(f measurements, floor time.Duration) Verdict {
 	v := Verdict{Level: Green}
-	limit := Limit(floor, f.P95)
+	limit := maxWait(floor, f.P95)
 	waiting := f.Pending > 0
 	stalled := waiting && min(f.Oldest, f.SinceSuccess) > limit
 

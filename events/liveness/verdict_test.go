@@ -12,14 +12,14 @@ import (
 )
 
 // healthy returns the measurements of a healthy role.
-func healthy() Measurements {
-	return Measurements{
+func healthy() measurements {
+	return measurements{
 		Role: "reflector", Workers: 1, State: bus.Running, InState: time.Hour, Learns: true,
 		SinceSuccess: time.Second, SinceLearned: time.Second, P95: time.Second,
 	}
 }
 
-func with(f func(*Measurements)) Measurements {
+func with(f func(*measurements)) measurements {
 	w := healthy()
 	f(&w)
 	return w
@@ -30,57 +30,57 @@ func TestAssess(t *testing.T) {
 	const reason = "no JSON in the answer"
 	for _, row := range []struct {
 		what  string
-		input Measurements
+		input measurements
 		want  Level
 		says  string // of one sentence
 	}{
-		{"idle", with(func(f *Measurements) { f.SinceSuccess, f.SinceLearned = time.Hour, time.Hour }), Green, ""},
-		{"at work", with(func(f *Measurements) { f.Pending, f.Oldest = 9, time.Second }), Green, ""},
-		{"behind, and working it off", with(func(f *Measurements) { f.Pending, f.Oldest = 900, time.Hour }), Green, ""},
-		{"work has just come after a quiet hour", with(func(f *Measurements) {
+		{"idle", with(func(f *measurements) { f.SinceSuccess, f.SinceLearned = time.Hour, time.Hour }), Green, ""},
+		{"at work", with(func(f *measurements) { f.Pending, f.Oldest = 9, time.Second }), Green, ""},
+		{"behind, and working it off", with(func(f *measurements) { f.Pending, f.Oldest = 900, time.Hour }), Green, ""},
+		{"work has just come after a quiet hour", with(func(f *measurements) {
 			f.Pending, f.Oldest, f.SinceSuccess = 1, time.Minute, time.Hour
 		}), Green, ""},
-		{"and now for too long", with(func(f *Measurements) {
+		{"and now for too long", with(func(f *measurements) {
 			f.Pending, f.Oldest, f.SinceSuccess = 1, time.Minute+1, time.Hour
 		}), Red, "1 message waits, the oldest for 1m0s, and the last success was 1h0m0s ago: red after 1m0s"},
-		{"nothing goes well", with(func(f *Measurements) {
+		{"nothing goes well", with(func(f *measurements) {
 			f.Pending, f.Oldest, f.SinceSuccess = 7, time.Hour, 61*time.Second
 		}), Red, "7 messages wait, the oldest for 1h0m0s, and the last success was 1m1s ago: red after 1m0s"},
-		{"slow, as usual", with(func(f *Measurements) {
+		{"slow, as usual", with(func(f *measurements) {
 			f.Pending, f.Oldest, f.SinceSuccess, f.P95 = 7, time.Hour, 89*time.Second, 30*time.Second
 		}), Green, ""},
-		{"slower than three times as usual", with(func(f *Measurements) {
+		{"slower than three times as usual", with(func(f *measurements) {
 			f.Pending, f.Oldest, f.SinceSuccess, f.P95 = 7, time.Hour, 91*time.Second, 30*time.Second
 		}), Red, "red after 1m30s"},
-		{"no worker, no messages", Measurements{Role: "curator", State: bus.Stopped}, Yellow, "no curator runs"},
-		{"no worker, a new message", Measurements{Role: "curator", Pending: 1, Oldest: time.Second}, Yellow, "no curator runs"},
-		{"no worker, messages wait", Measurements{Role: "curator", Pending: 2, Oldest: 61 * time.Second}, Red, "no curator runs: 2 messages wait, the oldest for 1m1s"},
-		{"paused just now", with(func(f *Measurements) { f.State, f.InState, f.Reason, f.Unhealthy = bus.Paused, time.Second, reason, 1 }), Yellow, "the reflector is paused for 1s: " + reason},
-		{"paused for a while", with(func(f *Measurements) { f.State, f.InState, f.Unhealthy = bus.Paused, 31*time.Second, 1 }), Red, "the reflector is paused for 31s"},
-		{"paused for too long", with(func(f *Measurements) { f.State, f.InState, f.Unhealthy = bus.Paused, 61*time.Second, 1 }), Red, "the reflector is paused for 1m1s"},
-		{"paused again and again, and nothing went well", with(func(f *Measurements) {
+		{"no worker, no messages", measurements{Role: "curator", State: bus.Stopped}, Yellow, "no curator runs"},
+		{"no worker, a new message", measurements{Role: "curator", Pending: 1, Oldest: time.Second}, Yellow, "no curator runs"},
+		{"no worker, messages wait", measurements{Role: "curator", Pending: 2, Oldest: 61 * time.Second}, Red, "no curator runs: 2 messages wait, the oldest for 1m1s"},
+		{"paused just now", with(func(f *measurements) { f.State, f.InState, f.Reason, f.Unhealthy = bus.Paused, time.Second, reason, 1 }), Yellow, "the reflector is paused for 1s: " + reason},
+		{"paused for a while", with(func(f *measurements) { f.State, f.InState, f.Unhealthy = bus.Paused, 31*time.Second, 1 }), Red, "the reflector is paused for 31s"},
+		{"paused for too long", with(func(f *measurements) { f.State, f.InState, f.Unhealthy = bus.Paused, 61*time.Second, 1 }), Red, "the reflector is paused for 1m1s"},
+		{"paused again and again, and nothing went well", with(func(f *measurements) {
 			f.State, f.InState, f.Pending, f.Oldest, f.SinceSuccess = bus.Paused, time.Second, 3, time.Hour, time.Hour
 		}), Red, "the reflector is paused for 1s"},
-		{"unreachable just now", with(func(f *Measurements) { f.State, f.InState = bus.Unavailable, time.Minute }), Yellow, "unavailable"},
-		{"unreachable for too long", with(func(f *Measurements) { f.State, f.InState = bus.Unavailable, time.Minute+1 }), Red, "unavailable"},
-		{"outdated", with(func(f *Measurements) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, "the reflector is outdated: version 2"},
-		{"some of many do not work", with(func(f *Measurements) { f.Workers, f.Unhealthy = 3, 2 }), Yellow, "2 of 3 reflector workers are not healthy"},
-		{"nothing to learn", with(func(f *Measurements) { f.WithoutLearning, f.SinceLearned = 20, 61*time.Second }), Yellow, "nothing was learned from the last 20 messages, for 1m1s"},
-		{"little to learn", with(func(f *Measurements) { f.WithoutLearning, f.SinceLearned = 19, time.Hour }), Green, ""},
-		{"quick, and nothing to learn", with(func(f *Measurements) { f.WithoutLearning, f.SinceLearned = 1000, time.Minute }), Green, ""},
-		{"never expected to learn", with(func(f *Measurements) { f.WithoutLearning, f.SinceLearned, f.Learns = 1000, time.Hour, false }), Green, ""},
-		{"a dead letter, and all well again", with(func(f *Measurements) { f.SinceSuccess = time.Hour }), Green, ""},
-		{"a dead letter, and nothing since", with(func(f *Measurements) { f.DeadLetters, f.SinceSuccess = 1, 61*time.Second }), Yellow, "the last 1 messages became dead letters"},
-		{"nothing but dead letters", with(func(f *Measurements) { f.DeadLetters, f.SinceSuccess = 5, 61*time.Second }), Red, "the last 5 messages became dead letters, and the last success was 1m1s ago"},
-		{"dead letters a moment ago", with(func(f *Measurements) { f.DeadLetters, f.SinceSuccess = 50, time.Minute }), Green, ""},
-		{"half of its age", with(func(f *Measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour, 30*24*time.Hour }), Red, "the oldest is 15 days old, the retention is 30 days"},
-		{"not yet half of its age", with(func(f *Measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour-1, 30*24*time.Hour }), Green, ""},
-		{"kept for ever", with(func(f *Measurements) { f.Pending, f.Oldest = 1, 1000*24*time.Hour }), Green, ""},
-		{"nearly full", with(func(f *Measurements) { f.Pending, f.Bytes, f.MaxBytes = 1, 80, 100 }), Red, "nearly full, and 1 message waits: 80 of 100 bytes"},
-		{"not nearly full", with(func(f *Measurements) { f.Pending, f.Bytes, f.MaxBytes = 1, 79, 100 }), Green, ""},
-		{"full of acknowledged messages", with(func(f *Measurements) { f.Bytes, f.MaxBytes = 100, 100 }), Green, ""},
+		{"unreachable just now", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute }), Yellow, "unavailable"},
+		{"unreachable for too long", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute+1 }), Red, "unavailable"},
+		{"outdated", with(func(f *measurements) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, "the reflector is outdated: version 2"},
+		{"some of many do not work", with(func(f *measurements) { f.Workers, f.Unhealthy = 3, 2 }), Yellow, "2 of 3 reflector workers are not healthy"},
+		{"nothing to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned = 20, 61*time.Second }), Yellow, "nothing was learned from the last 20 messages, for 1m1s"},
+		{"little to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned = 19, time.Hour }), Green, ""},
+		{"quick, and nothing to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned = 1000, time.Minute }), Green, ""},
+		{"never expected to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned, f.Learns = 1000, time.Hour, false }), Green, ""},
+		{"a dead letter, and all well again", with(func(f *measurements) { f.SinceSuccess = time.Hour }), Green, ""},
+		{"a dead letter, and nothing since", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 1, 61*time.Second }), Yellow, "the last 1 messages became dead letters"},
+		{"nothing but dead letters", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 5, 61*time.Second }), Red, "the last 5 messages became dead letters, and the last success was 1m1s ago"},
+		{"dead letters a moment ago", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 50, time.Minute }), Green, ""},
+		{"half of its age", with(func(f *measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour, 30*24*time.Hour }), Red, "the oldest is 15 days old, the retention is 30 days"},
+		{"not yet half of its age", with(func(f *measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour-1, 30*24*time.Hour }), Green, ""},
+		{"kept for ever", with(func(f *measurements) { f.Pending, f.Oldest = 1, 1000*24*time.Hour }), Green, ""},
+		{"nearly full", with(func(f *measurements) { f.Pending, f.Bytes, f.MaxBytes = 1, 80, 100 }), Red, "nearly full, and 1 message waits: 80 of 100 bytes"},
+		{"not nearly full", with(func(f *measurements) { f.Pending, f.Bytes, f.MaxBytes = 1, 79, 100 }), Green, ""},
+		{"full of acknowledged messages", with(func(f *measurements) { f.Bytes, f.MaxBytes = 100, 100 }), Green, ""},
 	} {
-		v := Assess(row.input, Floor)
+		v := assess(row.input, Floor)
 		if v.Level != row.want || (v.Level == Green) != (len(v.Reasons) == 0) {
 			t.Errorf("%s: got %+v, want %s", row.what, v, row.want)
 		}
@@ -90,11 +90,11 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-func anyMeasurements(t *rapid.T) Measurements {
+func anyMeasurements(t *rapid.T) measurements {
 	d := rapid.Custom(func(t *rapid.T) time.Duration {
 		return time.Duration(rapid.Int64Range(0, int64(40*24*time.Hour)).Draw(t, "ns"))
 	})
-	f := Measurements{
+	f := measurements{
 		Role: "curator", Workers: rapid.IntRange(0, 3).Draw(t, "workers"),
 		State:   rapid.SampledFrom([]bus.State{bus.Running, bus.Unavailable, bus.Paused, bus.Outdated}).Draw(t, "state"),
 		InState: d.Draw(t, "in state"), Pending: rapid.Uint64Range(0, 3).Draw(t, "waiting"), Oldest: d.Draw(t, "oldest"),
@@ -113,16 +113,16 @@ func TestAssessIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyMeasurements(t)
 		floor := time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "floor"))
-		v := Assess(f, floor)
+		v := assess(f, floor)
 		later := f
 		later.Oldest += time.Hour
 		later.SinceSuccess += time.Hour
 		later.InState += time.Hour
 		later.SinceLearned += time.Hour
-		if w := Assess(later, floor); w.Level.Rank() < v.Level.Rank() {
+		if w := assess(later, floor); w.Level.Rank() < v.Level.Rank() {
 			t.Fatalf("an hour later %+v is better than %+v", w, v)
 		}
-		if w := Assess(f, floor+time.Hour); w.Level.Rank() > v.Level.Rank() {
+		if w := assess(f, floor+time.Hour); w.Level.Rank() > v.Level.Rank() {
 			t.Fatalf("with a longer floor %+v is worse than %+v", w, v)
 		}
 		if (v.Level == Green) != (len(v.Reasons) == 0) {
@@ -131,7 +131,7 @@ func TestAssessIsMonotone(t *testing.T) {
 		if f.Pending == 0 && f.DeadLetters < maxDeadLetters && f.Workers > 0 && f.State == bus.Running && v.Level == Red {
 			t.Fatalf("idle and at work: %+v", v)
 		}
-		if f.Pending > 0 && min(f.Oldest, f.SinceSuccess) > Limit(floor, f.P95) && v.Level != Red {
+		if f.Pending > 0 && min(f.Oldest, f.SinceSuccess) > maxWait(floor, f.P95) && v.Level != Red {
 			t.Fatalf("nothing went well while work waited: %+v", v)
 		}
 	})
@@ -144,7 +144,7 @@ func TestLimit(t *testing.T) {
 		{time.Minute, 20 * time.Second, time.Minute},
 		{time.Minute, 21 * time.Second, 63 * time.Second},
 	} {
-		if got := Limit(row.floor, row.p95); got != row.want {
+		if got := maxWait(row.floor, row.p95); got != row.want {
 			t.Errorf("floor %s, p95 %s: got %s, want %s", row.floor, row.p95, got, row.want)
 		}
 	}

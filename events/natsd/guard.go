@@ -36,21 +36,21 @@ func Reserve(size uint64) uint64 { return min(maxReserve, size/8) }
 // errDisabled means that the server has disabled JetStream, for example because of file permissions.
 var errDisabled = errors.New("JetStream is disabled by the server")
 
-// ClosedError is the reason why the server accepts no new messages.
-type ClosedError struct {
+// closedError is the reason why the server accepts no new messages.
+type closedError struct {
 	Dir           string
 	Free, Reserve uint64 // bytes
 	Err           error  // of the failed write; nil if no write failed
 }
 
-func (e *ClosedError) Error() string {
+func (e *closedError) Error() string {
 	text := fmt.Sprintf("the disk of %s has %.1f MiB left, %.1f MiB are reserved: free some space", e.Dir, mib(e.Free), mib(e.Reserve))
 	if e.Err != nil {
 		text += fmt.Sprintf(" (a write failed: %v)", e.Err)
 	}
 	return text
 }
-func (e *ClosedError) Unwrap() error { return e.Err }
+func (e *closedError) Unwrap() error { return e.Err }
 
 func mib(n uint64) float64 { return float64(n) / (1 << 20) }
 
@@ -98,14 +98,14 @@ func (s *Server) check() {
 	}
 	switch low := free < reserve; {
 	case low || failed != nil && g.closed == nil:
-		s.closeStore(&ClosedError{s.config.Dir, free, Reserve(size), failed})
+		s.closeStore(&closedError{s.config.Dir, free, Reserve(size), failed})
 	case failed != nil:
 		if time.Since(g.restarted) < restartInterval {
 			return
 		}
 		g.restarted = time.Now()
 		if err := s.restart(); err != nil {
-			s.closeStore(&ClosedError{s.config.Dir, free, Reserve(size), err})
+			s.closeStore(&closedError{s.config.Dir, free, Reserve(size), err})
 			return
 		}
 		s.openStore()
@@ -115,7 +115,7 @@ func (s *Server) check() {
 }
 
 // closeStore closes the store, or updates the reason of a closed one.
-func (s *Server) closeStore(reason *ClosedError) {
+func (s *Server) closeStore(reason *closedError) {
 	g := &s.guard
 	if err := s.limit(1); err != nil && s.config.OnError != nil && g.closed == nil {
 		s.config.OnError("close the store: " + err.Error())

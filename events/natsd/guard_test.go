@@ -99,7 +99,7 @@ func TestStoreClosesBeforeDiskIsFull(t *testing.T) {
 	taken()
 
 	d.free.Store(63)
-	closed := (*ClosedError)(nil)
+	closed := (*closedError)(nil)
 	if why := becomes(t, told, true); !errors.As(why, &closed) || closed.Free != 63<<20 || closed.Reserve != 64<<20 || closed.Err != nil {
 		t.Errorf("got %#v, want what is free and what is reserved", why)
 	}

@@ -43,7 +43,7 @@ type Server struct {
 // guard is the state of the disk guard.
 type guard struct {
 	mu        sync.Mutex
-	closed    *ClosedError // nil while the store is open
+	closed    *closedError // nil while the store is open
 	restarted time.Time    // last attempt to restart the server
 	notify    func(error)
 }

@@ -27,8 +27,8 @@ const (
 	maxKind   = 32 // bytes of a kind
 )
 
-// MaxGrowth is the maximum ratio of the length of a redacted text to the original length.
-const MaxGrowth = 6
+// maxGrowth is the maximum ratio of the length of a redacted text to the original length.
+const maxGrowth = 6
 
 // edit replaces text[from:to] with the mark of a kind.
 type edit struct {

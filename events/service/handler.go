@@ -42,15 +42,15 @@ func TooLargeError(verb string) error {
 // Handler processes requests of any transport: it decodes the body, calls the Desk, and encodes the reply as JSON.
 // It processes a limited number of requests at a time and rejects more with ErrBusy. It is safe for concurrent use.
 type Handler struct {
-	desk    Backend
+	backend Backend
 	log     zerolog.Logger
 	slots   chan struct{}
 	timeout time.Duration
 }
 
 // NewHandler returns a handler for one transport.
-func NewHandler(desk Backend, log zerolog.Logger) *Handler {
-	return &Handler{desk: desk, log: log, slots: make(chan struct{}, maxInFlight), timeout: timeout}
+func NewHandler(backend Backend, log zerolog.Logger) *Handler {
+	return &Handler{backend: backend, log: log, slots: make(chan struct{}, maxInFlight), timeout: timeout}
 }
 
 // Handle processes one request. book is the book named by the transport, such as in the subject of a message. If it
@@ -95,19 +95,19 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, bod
 		if err := read(body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
-		return h.desk.Context(ctx, &r)
+		return h.backend.Context(ctx, &r)
 	case events.VerbReport:
 		var r events.Report
 		if err := read(body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
-		return h.desk.Report(ctx, &r)
+		return h.backend.Report(ctx, &r)
 	case events.VerbFeedback:
 		var r events.FeedbackRequest
 		if err := read(body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
-		return h.desk.Feedback(ctx, &r)
+		return h.backend.Feedback(ctx, &r)
 	}
 	return nil, NewError(http.StatusNotFound, fmt.Sprintf("unknown operation %q", verb))
 }

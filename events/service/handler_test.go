@@ -72,7 +72,7 @@ func TestStatusCodesOfErrors(t *testing.T) {
 
 func TestHandleCallsTheDesk(t *testing.T) {
 	t.Parallel()
-	h := NewHandler(desk{}, zerolog.Nop())
+	h := NewHandler(backend{}, zerolog.Nop())
 	for _, test := range []struct {
 		name, verb, book, body string
 		code                   int
@@ -103,7 +103,7 @@ func TestHandleCallsTheDesk(t *testing.T) {
 
 func TestBodyLimits(t *testing.T) {
 	t.Parallel()
-	h := NewHandler(desk{}, zerolog.Nop())
+	h := NewHandler(backend{}, zerolog.Nop())
 	for verb, limit := range map[string]int{events.VerbContext: 4 << 20, events.VerbReport: 16 << 20, events.VerbFeedback: 1 << 20} {
 		body := append([]byte(`{}`), bytes.Repeat([]byte(" "), limit-1)...)
 		if a := h.Handle(t.Context(), verb, "b", body[:limit]); a.Code != 200 {
@@ -118,7 +118,7 @@ func TestBodyLimits(t *testing.T) {
 func TestPanicFailsOneRequest(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	h := NewHandler(desk{report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
+	h := NewHandler(backend{report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
 		panic("cannot take " + r.Answer)
 	}}, zerolog.New(&log))
 	a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{"answer":"a secret"}`))
@@ -135,7 +135,7 @@ func TestPanicFailsOneRequest(t *testing.T) {
 
 func TestReplyThatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
-	h := NewHandler(desk{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
+	h := NewHandler(backend{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
 		return &events.ContextReply{Scores: []events.BulletScore{{Total: math.NaN()}}}, nil
 	}}, zerolog.Nop())
 	if a := h.Handle(t.Context(), events.VerbContext, "b", []byte(`{"query":"q"}`)); a.Code != 500 || !json.Valid(a.Body) {
@@ -146,7 +146,7 @@ func TestReplyThatCannotBeEncoded(t *testing.T) {
 func TestRequestTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHandler(desk{report: func(ctx context.Context, _ *events.Report) (*events.StoredReply, error) {
+		h := NewHandler(backend{report: func(ctx context.Context, _ *events.Report) (*events.StoredReply, error) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("publish: %w", ctx.Err())
 		}}, zerolog.Nop())
@@ -162,7 +162,7 @@ func TestHandlerRejectsTooManyRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		h := NewHandler(desk{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
+		h := NewHandler(backend{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
 			<-release
 			return &events.StoredReply{}, nil
 		}}, zerolog.Nop())

@@ -19,11 +19,11 @@ import (
 	"debrief/playbook"
 )
 
-// Serve registers the micro service on a connection. It answers requests with desk until stop is called or the
+// Serve registers the micro service on a connection. It answers requests with backend until stop is called or the
 // connection is closed. stop rejects new requests, waits until those in progress are answered, and returns. It does
-// not close the connection. told is called for each response; nil disables it.
-func Serve(nc *nats.Conn, desk Backend, log zerolog.Logger, told Observer) (stop func(), err error) {
-	return serve(nc, NewHandler(desk, log), told)
+// not close the connection. observe is called for each response; nil disables it.
+func Serve(nc *nats.Conn, backend Backend, log zerolog.Logger, observe Observer) (stop func(), err error) {
+	return serve(nc, NewHandler(backend, log), observe)
 }
 
 // Observer observes a response: its status code and the duration of the request. Implementations must be safe for
@@ -33,22 +33,22 @@ type Observer func(verb string, code int, took time.Duration)
 // flushTimeout limits a round trip to the server.
 const flushTimeout = 2 * time.Second
 
-func serve(nc *nats.Conn, h *Handler, told Observer) (stop func(), err error) {
-	d := &server{nc: nc, handler: h, told: told, counters: map[string]*counter{}}
+func serve(nc *nats.Conn, h *Handler, observe Observer) (stop func(), err error) {
+	s := &server{nc: nc, handler: h, observe: observe, counters: map[string]*counter{}}
 	verbs := []string{events.VerbContext, events.VerbReport, events.VerbFeedback}
 	for _, verb := range verbs {
-		d.counters[verb] = new(counter)
+		s.counters[verb] = new(counter)
 	}
 	svc, err := micro.AddService(nc, micro.Config{
 		Name: Name, Version: Version, Description: "Contexts for agents, and their reports",
-		StatsHandler: func(e *micro.Endpoint) any { return d.counters[e.Name].read() },
+		StatsHandler: func(e *micro.Endpoint) any { return s.counters[e.Name].read() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("register the service: %w", err)
 	}
-	stop = sync.OnceFunc(func() { d.stop(svc) })
+	stop = sync.OnceFunc(func() { s.stop(svc) })
 	for _, verb := range verbs {
-		err := svc.AddEndpoint(verb, d.endpoint(verb), micro.WithEndpointSubject(events.ServiceSubject(verb, "")))
+		err := svc.AddEndpoint(verb, s.endpoint(verb), micro.WithEndpointSubject(events.ServiceSubject(verb, "")))
 		if err != nil {
 			stop()
 			return nil, fmt.Errorf("register the service: %w", err)
@@ -65,7 +65,7 @@ func serve(nc *nats.Conn, h *Handler, told Observer) (stop func(), err error) {
 type server struct {
 	nc       *nats.Conn
 	handler  *Handler
-	told     Observer
+	observe  Observer
 	counters map[string]*counter // by verb
 
 	mu      sync.Mutex
@@ -74,59 +74,59 @@ type server struct {
 }
 
 // begin registers a request. It returns false after stop. Otherwise the caller must call pending.Done.
-func (d *server) begin() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.stopped {
-		d.pending.Add(1)
+func (s *server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		s.pending.Add(1)
 	}
-	return !d.stopped
+	return !s.stopped
 }
 
-func (d *server) stop(svc micro.Service) {
+func (s *server) stop(svc micro.Service) {
 	if err := svc.Stop(); err != nil {
-		d.handler.log.Warn().Err(err).Msg("stop the micro service")
+		s.handler.log.Warn().Err(err).Msg("stop the micro service")
 	}
 	// After this round trip the client has received all requests that the server sent before the stop.
-	_ = d.nc.FlushTimeout(flushTimeout)
-	d.mu.Lock()
-	d.stopped = true
-	d.mu.Unlock()
-	d.pending.Wait()
-	_ = d.nc.FlushTimeout(flushTimeout) // the replies are sent
+	_ = s.nc.FlushTimeout(flushTimeout)
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	s.pending.Wait()
+	_ = s.nc.FlushTimeout(flushTimeout) // the replies are sent
 }
 
 // endpoint processes each request in a new goroutine, because the library calls the handler sequentially, and one
 // slow request would delay the others. The Handler limits their number. Replies are published here and not with the
 // methods of micro.Request. These write fields that the library reads after the handler has returned.
-func (d *server) endpoint(verb string) micro.HandlerFunc {
+func (s *server) endpoint(verb string) micro.HandlerFunc {
 	return func(r micro.Request) {
 		began := time.Now()
-		if !d.begin() {
-			d.send(verb, r.Reply(), ErrorResponse(errStopping), began)
+		if !s.begin() {
+			s.send(verb, r.Reply(), ErrorResponse(errStopping), began)
 			return
 		}
 		go func() {
-			defer d.pending.Done()
-			d.send(verb, r.Reply(), d.answer(verb, r), began)
+			defer s.pending.Done()
+			s.send(verb, r.Reply(), s.answer(verb, r), began)
 		}()
 	}
 }
 
 var errStopping = &refusal{http.StatusServiceUnavailable, "stopping: try again", time.Second}
 
-func (d *server) answer(verb string, r micro.Request) Response {
+func (s *server) answer(verb string, r micro.Request) Response {
 	began := time.Now()
 	if r.Reply() != "" && !inbox(r.Reply()) {
 		return ErrorResponse(NewError(http.StatusBadRequest, "the reply subject is not an inbox"))
 	}
 	book := r.Subject()[strings.LastIndexByte(r.Subject(), '.')+1:]
-	a := d.handler.Handle(bus.ContextWithTrace(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, playbook.Book(book), r.Data())
-	if most := d.nc.MaxPayload(); int64(len(a.Body)) > most {
+	a := s.handler.Handle(bus.ContextWithTrace(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, playbook.Book(book), r.Data())
+	if most := s.nc.MaxPayload(); int64(len(a.Body)) > most {
 		a = ErrorResponse(NewError(http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("reply too large: %d bytes, the server accepts %d: request a smaller limit", len(a.Body), most)))
 	}
-	d.handler.log.Debug().Str("verb", verb).Str(events.LogBook, book).Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
+	s.handler.log.Debug().Str("verb", verb).Str(events.LogBook, book).Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
 	return a
 }
 
@@ -137,10 +137,10 @@ func inbox(subject string) bool {
 }
 
 // send publishes a response, if the request had a reply subject.
-func (d *server) send(verb, to string, a Response, began time.Time) {
-	d.counters[verb].add(a.Code)
-	if d.told != nil {
-		d.told(verb, a.Code, time.Since(began))
+func (s *server) send(verb, to string, a Response, began time.Time) {
+	s.counters[verb].add(a.Code)
+	if s.observe != nil {
+		s.observe(verb, a.Code, time.Since(began))
 	}
 	if !inbox(to) {
 		return
@@ -152,8 +152,8 @@ func (d *server) send(verb, to string, a Response, began time.Time) {
 			msg.Header.Set("Retry-After", after)
 		}
 	}
-	if err := d.nc.PublishMsg(msg); err != nil {
-		d.handler.log.Warn().Err(err).Str("verb", verb).Msg("send reply")
+	if err := s.nc.PublishMsg(msg); err != nil {
+		s.handler.log.Warn().Err(err).Str("verb", verb).Msg("send reply")
 	}
 }
 

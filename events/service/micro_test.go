@@ -42,14 +42,14 @@ func request(t *testing.T, nc *nats.Conn, subject, body string) *nats.Msg {
 func TestRequestsOverNATS(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
-	start(t, connect(), desk{feedback: func(context.Context, *events.FeedbackRequest) (*events.StoredReply, error) {
+	start(t, connect(), backend{feedback: func(context.Context, *events.FeedbackRequest) (*events.StoredReply, error) {
 		return nil, &behaving{text: "no such execution", notFound: true}
 	}})
 	nc := connect()
 	for _, test := range []struct{ name, subject, body, code, text, want string }{
 		{"a context", "debrief.api.context.b", `{"query":"q","min_version":3}`, "", "", `{"book":"b","session":"q","playbook_version":3,`},
 		{"a report", "debrief.api.execution.b", `{"answer":"x"}`, "", "", `{"handle":"b/x"}`},
-		{"refused by the desk", "debrief.api.feedback.b", `{}`, "404", "no such execution", `{"error":"no such execution"}`},
+		{"refused by the backend", "debrief.api.feedback.b", `{}`, "404", "no such execution", `{"error":"no such execution"}`},
 		{"another book", "debrief.api.execution.b", `{"book":"c"}`, "400", `book: "c" differs from book "b" in the subject`, `{"error":`},
 		{"no name of a book", "debrief.api.execution.a+b", `{}`, "400", `book "a+b": a name is 1 to 64 of A-Z a-z 0-9 _ -`, `{"error":`},
 		{"no JSON", "debrief.api.context.b", "hello\r\nForged: 1", "400", "the body: want a JSON object", `{"error":`},
@@ -74,7 +74,7 @@ func TestRequestsOverNATS(t *testing.T) {
 func TestServiceDiscovery(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
-	start(t, connect(), desk{})
+	start(t, connect(), backend{})
 	nc := connect()
 	request(t, nc, "debrief.api.execution.b", `{}`)
 	request(t, nc, "debrief.api.execution.b", `{"typo":1}`)
@@ -102,7 +102,7 @@ func TestServiceDiscovery(t *testing.T) {
 func TestReplyOverMaxPayload(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
-	start(t, connect(), desk{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
+	start(t, connect(), backend{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
 		return &events.ContextReply{Messages: []chat.Message{{Text: strings.Repeat("x", 2<<20)}}}, nil
 	}})
 	msg := request(t, connect(), "debrief.api.context.b", `{"query":"q"}`)
@@ -115,7 +115,7 @@ func TestServiceRejectsTooManyRequests(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	entered, release := make(chan struct{}), make(chan struct{})
-	start(t, connect(), desk{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
+	start(t, connect(), backend{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
 		entered <- struct{}{}
 		<-release
 		return &events.StoredReply{}, nil
@@ -151,7 +151,7 @@ func TestTwoInstancesShareRequests(t *testing.T) {
 	connect := open(t)
 	var calls [2]atomic.Int64
 	for i := range calls {
-		start(t, connect(), desk{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
+		start(t, connect(), backend{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
 			calls[i].Add(1)
 			return &events.StoredReply{}, nil
 		}})
@@ -178,7 +178,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 	connect := open(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	serving := connect()
-	stop := start(t, serving, desk{report: func(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
+	stop := start(t, serving, backend{report: func(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 		entered <- struct{}{}
 		select {
 		case <-release:
@@ -245,7 +245,7 @@ func TestRequestAfterStopIsRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &server{nc: nc, handler: NewHandler(desk{}, zerolog.Nop()), counters: map[string]*counter{events.VerbReport: {}}, stopped: true}
+	d := &server{nc: nc, handler: NewHandler(backend{}, zerolog.Nop()), counters: map[string]*counter{events.VerbReport: {}}, stopped: true}
 	d.endpoint(events.VerbReport)(lateRequest{reply: sub.Subject})
 	msg, err := sub.NextMsg(waitLimit)
 	if err != nil {
@@ -261,7 +261,7 @@ func TestRepliesGoOnlyToInboxes(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	reports := make(chan string, 10)
-	stop := start(t, connect(), desk{report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
+	stop := start(t, connect(), backend{report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
 		reports <- r.Answer
 		return &events.StoredReply{}, nil
 	}})
@@ -312,11 +312,11 @@ func TestClosedConnectionEndsTheService(t *testing.T) {
 	t.Parallel()
 	connect := open(t)
 	nc := connect()
-	stop := start(t, nc, desk{})
+	stop := start(t, nc, backend{})
 	nc.Close()
 	stop()
 	stop()
-	if _, err := Serve(nc, desk{}, zerolog.Nop(), nil); err == nil {
+	if _, err := Serve(nc, backend{}, zerolog.Nop(), nil); err == nil {
 		t.Error("want an error for a connection that is closed")
 	}
 	if _, err := connect().Request("debrief.api.context.b", []byte(`{}`), waitLimit); !errors.Is(err, nats.ErrNoResponders) {
@@ -326,7 +326,7 @@ func TestClosedConnectionEndsTheService(t *testing.T) {
 
 func BenchmarkReportOverNATS(b *testing.B) {
 	connect := open(b)
-	stop, err := Serve(connect(), desk{}, zerolog.Nop(), nil)
+	stop, err := Serve(connect(), backend{}, zerolog.Nop(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

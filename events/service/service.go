@@ -1,15 +1,15 @@
 // Package service is the interface for outside agents. It serves contexts and accepts reports and feedback: over
 // NATS as a micro service (Serve), and one request at a time for other transports, such as HTTP (Handler). It
-// decodes, limits and answers requests. The Desk builds contexts and stores reports.
+// decodes, limits and answers requests. The Backend builds contexts and stores reports.
 //
 // # Subjects and bodies
 //
 // Bodies are JSON with the fields of the types in package events. The book is the last token of the subject.
 //
-//	subject                   request                  reply                  max. size of a request
-//	debrief.api.context.<book>    events.ContextRequest    events.ContextReply     4 MiB
-//	debrief.api.execution.<book>  events.Report            events.StoredReply          16 MiB
-//	debrief.api.feedback.<book>   events.FeedbackRequest   events.StoredReply           1 MiB
+//	subject                       request                 reply                 max. size of a request
+//	debrief.api.context.<book>    events.ContextRequest   events.ContextReply   4 MiB
+//	debrief.api.execution.<book>  events.Report           events.StoredReply   16 MiB
+//	debrief.api.feedback.<book>   events.FeedbackRequest  events.StoredReply    1 MiB
 //
 // A NATS server accepts messages up to its max_payload, by default 1 MB. HTTP (package cmd/internal/api) only has
 // the limits above, so use HTTP for larger requests.

@@ -18,28 +18,28 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // waitLimit is the maximum wait for an expected event. Its end is a failure.
 const waitLimit = 15 * time.Second
 
-// desk is a Desk of functions. A nil function replies with the request.
-type desk struct {
+// backend is a Desk of functions. A nil function replies with the request.
+type backend struct {
 	context  func(context.Context, *events.ContextRequest) (*events.ContextReply, error)
 	report   func(context.Context, *events.Report) (*events.StoredReply, error)
 	feedback func(context.Context, *events.FeedbackRequest) (*events.StoredReply, error)
 }
 
-func (d desk) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
+func (d backend) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
 	if d.context == nil {
 		return &events.ContextReply{Book: r.Book, Session: r.Query, Version: r.MinVersion}, nil
 	}
 	return d.context(ctx, r)
 }
 
-func (d desk) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
+func (d backend) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	if d.report == nil {
 		return &events.StoredReply{Handle: events.Handle(r.Book) + "/" + events.Handle(r.Answer)}, nil
 	}
 	return d.report(ctx, r)
 }
 
-func (d desk) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
+func (d backend) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	if d.feedback == nil {
 		return &events.StoredReply{Handle: r.Execution}, nil
 	}
