@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,6 +81,31 @@ func (d *quarantinedBullet) record(op *book.Op, r *deltalog.Record) {
 	}
 }
 
+// readQuarantine returns the bullets in quarantine, oldest first, with the reason and the evidence from the log. readLog
+// calls its argument for each record of the log.
+func readQuarantine(p *book.Playbook, readLog func(func(*deltalog.Record) error) error) ([]*quarantinedBullet, error) {
+	held := map[book.BulletID]*quarantinedBullet{}
+	for bullet := range p.All() {
+		if bullet.Status == book.Quarantined {
+			held[bullet.ID] = &quarantinedBullet{Bullet: bullet}
+		}
+	}
+	var parts book.ChangeAssembler
+	err := readLog(func(r *deltalog.Record) error {
+		for _, part := range parts.Add(&r.Delta) {
+			for i := range part.Ops {
+				if h := held[part.Ops[i].Bullet]; h != nil {
+					h.record(&part.Ops[i], r)
+				}
+			}
+		}
+		return nil
+	})
+	return slices.SortedFunc(maps.Values(held), func(a, b *quarantinedBullet) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.ID, b.ID))
+	}), err
+}
+
 // Run implements the command.
 func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 	b, err := l.OpenExisting(ctx, c)
@@ -91,33 +117,10 @@ func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	held := map[book.BulletID]*quarantinedBullet{}
-	for bullet := range p.All() {
-		if bullet.Status == book.Quarantined {
-			held[bullet.ID] = &quarantinedBullet{Bullet: bullet}
-		}
-	}
-	var parts book.ChangeAssembler
-	err = b.Store.ReadLog(ctx, b.Name, func(r *deltalog.Record) error {
-		for _, part := range parts.Add(&r.Delta) {
-			for i := range part.Ops {
-				if h := held[part.Ops[i].Bullet]; h != nil {
-					h.record(&part.Ops[i], r)
-				}
-			}
-		}
-		return nil
-	})
+	list, err := readQuarantine(p, func(fn func(*deltalog.Record) error) error { return b.Store.ReadLog(ctx, b.Name, fn) })
 	if err != nil {
 		return cli.LogError(err)
 	}
-	list := make([]*quarantinedBullet, 0, len(held))
-	for _, h := range held {
-		list = append(list, h)
-	}
-	slices.SortFunc(list, func(a, b *quarantinedBullet) int {
-		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.ID, b.ID))
-	})
 	if l.JSON {
 		for _, h := range list {
 			if err := cli.WriteJSON(console.Stdout, h); err != nil {
@@ -148,9 +151,9 @@ func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 	return nil
 }
 
-// quarantined opens the playbook and returns the ids in args, sorted and without duplicates. It returns an error if a
+// openReview opens the playbook and returns the ids in args, sorted and without duplicates. It returns an error if a
 // bullet is not in quarantine. The caller closes the playbook.
-func (ch *change) quarantined(ctx context.Context, c *app.Common, args []bulletArg) (*cli.Playbook, *book.Playbook, []book.BulletID, error) {
+func (ch *change) openReview(ctx context.Context, c *app.Common, args []bulletArg) (*cli.Playbook, *book.Playbook, []book.BulletID, error) {
 	b, err := ch.OpenExisting(ctx, c)
 	if err != nil {
 		return nil, nil, nil, err
@@ -159,22 +162,27 @@ func (ch *change) quarantined(ctx context.Context, c *app.Common, args []bulletA
 	list := ids(args)
 	slices.Sort(list)
 	list = slices.Compact(list)
-	for _, id := range list {
-		if err != nil {
-			break
-		}
-		switch is := p.Bullet(id); {
-		case is == nil:
-			err = app.Exit(app.ExitRefused, fmt.Errorf("bullet %q is not in the playbook", id))
-		case is.Status != book.Quarantined:
-			err = app.Exit(app.ExitRefused, fmt.Errorf("bullet %q is not in quarantine, it is %s", id, shownStatus(is)))
-		}
+	if err == nil {
+		err = app.Exit(app.ExitRefused, checkQuarantined(p, list))
 	}
 	if err != nil {
 		b.Close()
 		return nil, nil, nil, err
 	}
 	return b, p, list, nil
+}
+
+// checkQuarantined returns an error if a bullet is not in quarantine.
+func checkQuarantined(p *book.Playbook, list []book.BulletID) error {
+	for _, id := range list {
+		switch is := p.Bullet(id); {
+		case is == nil:
+			return fmt.Errorf("bullet %q is not in the playbook", id)
+		case is.Status != book.Quarantined:
+			return fmt.Errorf("bullet %q is not in quarantine, it is %s", id, shownStatus(is))
+		}
+	}
+	return nil
 }
 
 // reviewApprove releases bullets from quarantine.
@@ -193,54 +201,68 @@ func (*reviewApprove) Help() string {
 
 // Run implements the command.
 func (a *reviewApprove) Run(ctx context.Context, c *app.Common) error {
-	b, p, list, err := a.quarantined(ctx, c, a.Bullets)
+	b, p, list, err := a.openReview(ctx, c, a.Bullets)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	e := new(events.Edit)
-	expect := func(is *book.Bullet) {
-		e.Expect = append(e.Expect, events.Expectation{Bullet: is.ID, Section: is.Section, Content: is.Content})
+	made, err := newApproval(p, list, a.Reason)
+	if err != nil {
+		return app.Exit(app.ExitRefused, err)
 	}
-	to, message := book.Active, "Approved %s: active in new prompts."
-	mode, _ := p.Gate()
-	if mode == book.GateOn {
-		to, message = book.Candidate, "Approved %s: the gate starts an experiment when one is free."
-	}
-	var gone []book.BulletID
-	places := map[book.BulletID]book.BulletID{}
-	for _, id := range list {
-		is := p.Bullet(id)
-		expect(is)
-		if other := places[is.Replaces]; is.Replaces != "" && other != "" {
-			return app.Exit(app.ExitRefused, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, is.Replaces))
-		}
-		places[is.Replaces] = id
-		e.Ops = append(e.Ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: to, Reason: cmp.Or(a.Reason, "approved")})
-		if is.Replaces == "" || to != book.Active {
-			continue
-		}
-		for _, old := range p.Sorted() {
-			if (old.ID != is.Replaces && old.Replaces != is.Replaces) || !old.Shown() || slices.Contains(gone, old.ID) {
-				continue
-			}
-			if old.Pinned {
-				return app.Exit(app.ExitRefused, fmt.Errorf("bullet %q would replace the pinned bullet %q: unpin it first", id, old.ID))
-			}
-			expect(old)
-			gone = append(gone, old.ID)
-			e.Ops = append(e.Ops, book.Op{Kind: book.SetStatus, Bullet: old.ID, Status: book.Retired, Reason: fmt.Sprintf("replaced by bullet %q, approved by a person", id)})
-		}
-	}
-	d, err := a.ask(ctx, b, e)
+	d, err := a.ask(ctx, b, &events.Edit{Ops: made.ops, Expect: expectations(p, made.ops)})
 	if err != nil {
 		return err
 	}
-	if len(gone) > 0 {
-		slices.Sort(gone)
-		return a.done(b, d, message+" Retired: %s.", joined(list), joined(gone))
+	message := "Approved %s: active in new prompts."
+	if made.status == book.Candidate {
+		message = "Approved %s: the gate starts an experiment when one is free."
+	}
+	if len(made.retired) > 0 {
+		return a.done(b, d, message+" Retired: %s.", joined(list), joined(made.retired))
 	}
 	return a.done(b, d, message, joined(list))
+}
+
+// approval is the change that releases bullets from quarantine.
+type approval struct {
+	ops     []book.Op
+	status  book.Status     // new status of the approved bullets
+	retired []book.BulletID // bullets that the approved ones replace, sorted
+}
+
+// newApproval returns the change that approves bullets. The bullets become candidates if the gate is on, else active. An
+// active bullet retires the bullets that it replaces. newApproval returns an error if two of the bullets replace the same
+// bullet, or if a replaced bullet is pinned. An empty reason means "approved".
+func newApproval(p *book.Playbook, list []book.BulletID, reason string) (*approval, error) {
+	made := &approval{status: book.Active}
+	if mode, _ := p.Gate(); mode == book.GateOn {
+		made.status = book.Candidate
+	}
+	replacements := map[book.BulletID]book.BulletID{}
+	for _, id := range list {
+		is := p.Bullet(id)
+		if other := replacements[is.Replaces]; is.Replaces != "" && other != "" {
+			return nil, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, is.Replaces)
+		}
+		replacements[is.Replaces] = id
+		made.ops = append(made.ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: made.status, Reason: cmp.Or(reason, "approved")})
+		if is.Replaces == "" || made.status != book.Active {
+			continue
+		}
+		for _, old := range p.Sorted() {
+			if (old.ID != is.Replaces && old.Replaces != is.Replaces) || !old.Shown() || slices.Contains(made.retired, old.ID) {
+				continue
+			}
+			if old.Pinned {
+				return nil, fmt.Errorf("bullet %q would replace the pinned bullet %q: unpin it first", id, old.ID)
+			}
+			made.retired = append(made.retired, old.ID)
+			made.ops = append(made.ops, book.Op{Kind: book.SetStatus, Bullet: old.ID, Status: book.Retired, Reason: fmt.Sprintf("replaced by bullet %q, approved by a person", id)})
+		}
+	}
+	slices.Sort(made.retired)
+	return made, nil
 }
 
 // reviewReject retires bullets in quarantine.
@@ -259,18 +281,16 @@ func (*reviewReject) Help() string {
 
 // Run implements the command.
 func (r *reviewReject) Run(ctx context.Context, c *app.Common) error {
-	b, p, list, err := r.quarantined(ctx, c, r.Bullets)
+	b, p, list, err := r.openReview(ctx, c, r.Bullets)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	e := new(events.Edit)
+	var ops []book.Op
 	for _, id := range list {
-		is := p.Bullet(id)
-		e.Expect = append(e.Expect, events.Expectation{Bullet: id, Section: is.Section, Content: is.Content})
-		e.Ops = append(e.Ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Retired, Reason: cmp.Or(r.Reason, "rejected")})
+		ops = append(ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Retired, Reason: cmp.Or(r.Reason, "rejected")})
 	}
-	d, err := r.ask(ctx, b, e)
+	d, err := r.ask(ctx, b, &events.Edit{Ops: ops, Expect: expectations(p, ops)})
 	if err != nil {
 		return err
 	}
