@@ -5,6 +5,27 @@ import (
 	"errors"
 )
 
+// Values of Origin.Source and Report.Source.
+const (
+	TauBench          = "tau-bench"
+	SWEAgent          = "swe-agent"
+	ClaudeCode        = "claude-code"
+	OpenClaw          = "openclaw"
+	OpenAIChat        = "openai-chat"
+	DynamicCheatsheet = "dynamic-cheatsheet"
+	Executions        = "debrief"
+)
+
+// ErrFormat is returned if no object of the file has a known format.
+var ErrFormat = errors.New("want tau-bench results, SWE-agent .traj, Claude Code stream-json, OpenClaw session, OpenAI chat, " +
+	"Dynamic Cheatsheet results or executions")
+
+// Formats lists the known formats, for help texts. It has line breaks and no full stop.
+const Formats = `tau-bench results, SWE-agent trajectories (.traj), Claude Code (the output of
+'claude -p --output-format stream-json', and transcripts), OpenClaw sessions, OpenAI chat ({"messages": […]}, a list of
+messages, fine-tuning files, request logs), Dynamic Cheatsheet results, and executions in the form of 'debrief submit
+--wait --json': {"task_id", "question", "answer", "steps", "outcome"}, one per line`
+
 // format describes one of the known formats. Exactly one of parse and newBuilder is set.
 type format struct {
 	source  string

@@ -73,17 +73,6 @@ import (
 	"debrief/playbook"
 )
 
-// Values of Origin.Source and Report.Source.
-const (
-	TauBench          = "tau-bench"
-	SWEAgent          = "swe-agent"
-	ClaudeCode        = "claude-code"
-	OpenClaw          = "openclaw"
-	OpenAIChat        = "openai-chat"
-	DynamicCheatsheet = "dynamic-cheatsheet"
-	Executions        = "debrief"
-)
-
 // Limits of Read.
 const (
 	// MaxRun is the maximum size of the JSON of one run, and of one line, in bytes. Larger ones are skipped and reported.
@@ -96,10 +85,6 @@ const (
 	// MaxProblems is the maximum number of problems, and of repairs, in a report. The counts include all of them.
 	MaxProblems = 100
 )
-
-// ErrFormat is returned if no object of the file has a known format.
-var ErrFormat = errors.New("want tau-bench results, SWE-agent .traj, Claude Code stream-json, OpenClaw session, OpenAI chat, " +
-	"Dynamic Cheatsheet results or executions")
 
 // Report summarizes the reading of a file.
 type Report struct {

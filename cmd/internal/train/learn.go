@@ -39,10 +39,7 @@ func (*Learn) Help() string {
 uses rules only: tool errors and the call that worked next, repeated calls without effect, orders of tools that successful
 runs have and failed runs lack.
 
-The format is detected from the content: tau-bench results, SWE-agent trajectories (.traj), Claude Code (the output of
-'claude -p --output-format stream-json', and transcripts), OpenClaw sessions, OpenAI chat ({"messages": […]}, a list of
-messages, fine-tuning files, request logs), Dynamic Cheatsheet results, and executions in the form of 'debrief submit
---wait --json': {"task_id", "question", "answer", "steps", "outcome"}, one per line. JSON lines may have any size.
+The format is detected from the content: ` + traces.Formats + `. JSON lines may have any size.
 
 A run counts once, even if it is read several times: a run that is already stored in the playbook's executions is not
 submitted again. You can interrupt the command at any moment; run it again to continue.
