@@ -39,78 +39,73 @@
 package curator
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/config"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
 
-// Config configures a Curator. Zero fields select the defaults.
+// Config configures a Curator. A zero field has its default; see package config for the rules of all configurations.
 type Config struct {
-	Slots    int `name:"curator-slots" help:"Playbooks to process in parallel." default:"8"`
-	MaxBatch int `name:"curator-batch" help:"Maximum number of events in one batch of a playbook." default:"256"`
+	Slots    int // playbooks that are processed in parallel; default 8
+	MaxBatch int // maximum number of events in one batch of a playbook, at least 2; default 256
 
-	MaxTokens        int `name:"token-budget" help:"Maximum estimated tokens of all bullets of a playbook; -1 for no limit." default:"80000"`
-	MaxSectionTokens int `name:"section-token-budget" help:"Maximum estimated tokens of the bullets of one section; -1 for no limit." default:"-1"`
+	MaxTokens        int // maximum estimated tokens of all bullets of a playbook; default 80,000, -1 for no limit
+	MaxSectionTokens int // maximum estimated tokens of the bullets of one section; default -1, which is no limit
 
-	GateMode playbook.Gate `name:"gate" help:"Gate mode of playbooks that 'debrief playbook gate' did not set: off, shadow or on." default:"shadow" placeholder:"MODE" group:"Gate"`
-	Gate     gate.Config   `embed:""`
-	Trust    []string      `name:"trust" help:"Trust in a source: trusted (default), limited[:percent of support, 50] or untrusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
-	MaxBurst int           `name:"burst" help:"New bullets of a session or limited source in 10 min before quarantine; -1: no limit." default:"20"`
+	GateMode playbook.Gate // gate mode of playbooks that have no mode of their own; default playbook.GateShadow
+	Gate     gate.Config   // the experiments of the gate
+	// Trust has an entry SOURCE=LEVEL[:SHARE] for each source that is not fully trusted. LEVEL is trusted, limited or
+	// untrusted. SHARE is the maximum percentage of a bullet's support from a limited source; the default is 50.
+	Trust    []string
+	MaxBurst int // new bullets of a session or limited source in 10 minutes before quarantine; default 20, -1 for no limit
 
 	// IndexDir is the directory for the index of covered ids of each book; empty keeps them in memory.
-	IndexDir string `kong:"-"`
+	IndexDir string
 	// Meter receives the metrics; nil disables them.
-	Meter Meter `kong:"-"`
+	Meter Meter
 }
 
 // WithDefaults returns the configuration with defaults in place of zero fields.
 func (c Config) WithDefaults() Config {
-	if c.Slots == 0 {
-		c.Slots = 8
-	}
-	if c.MaxBatch == 0 {
-		c.MaxBatch = 256
-	}
-	if c.MaxTokens == 0 {
-		c.MaxTokens = 80_000 // as in the ACE authors' curator (ace-agent/ace)
-	}
-	if c.MaxBurst == 0 {
-		c.MaxBurst = defaultBurst
-	}
+	c.Slots = cmp.Or(c.Slots, 8)
+	c.MaxBatch = cmp.Or(c.MaxBatch, 256)
+	c.MaxTokens = cmp.Or(c.MaxTokens, 80_000) // as in the ACE authors' curator (ace-agent/ace)
+	c.MaxSectionTokens = cmp.Or(c.MaxSectionTokens, -1)
+	c.GateMode = cmp.Or(c.GateMode, playbook.GateShadow)
+	c.MaxBurst = cmp.Or(c.MaxBurst, defaultBurst)
 	c.Gate = c.Gate.WithDefaults()
 	return c
 }
 
-// Validate returns an error that names the flag of each invalid field, or nil.
+// Validate returns all invalid fields, joined.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Slots < 0 {
-		errs = append(errs, fmt.Errorf("--curator-slots: must be at least 1, got %d", c.Slots))
-	}
-	if c.MaxBatch < 0 || c.MaxBatch == 1 {
-		errs = append(errs, fmt.Errorf("--curator-batch: must be at least 2, got %d", c.MaxBatch))
-	}
-	for flag, n := range map[string]int{"token-budget": c.MaxTokens, "section-token-budget": c.MaxSectionTokens} {
-		if n < -1 {
-			errs = append(errs, fmt.Errorf("--%s: must be at least 1, or -1 for no limit, got %d", flag, n))
+	c = c.WithDefaults()
+	var e config.Errors
+	config.AtLeast(&e, "Slots", c.Slots, 1)
+	config.AtLeast(&e, "MaxBatch", c.MaxBatch, 2)
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"MaxTokens", c.MaxTokens}, {"MaxSectionTokens", c.MaxSectionTokens}, {"MaxBurst", c.MaxBurst}} {
+		if f.value < -1 {
+			e.Add(f.name, "must be at least 1, or -1 for no limit, got %d", f.value)
 		}
 	}
 	if !c.GateMode.Valid() {
-		errs = append(errs, fmt.Errorf("--gate: unknown mode %q: use off, shadow or on", c.GateMode))
+		e.Add("GateMode", "unknown mode %q: use off, shadow or on", c.GateMode)
 	}
-	if c.MaxBurst < -1 {
-		errs = append(errs, fmt.Errorf("--burst: must be at least 1, or -1 for no limit, got %d", c.MaxBurst))
-	}
+	e.Wrap("Gate", c.Gate.Validate())
 	_, err := parseTrust(c.Trust)
-	return errors.Join(append(errs, c.Gate.Validate(), err)...)
+	e.Wrap("Trust", err)
+	return e.Join()
 }
 
 // Curator changes playbooks. Use New to create one.

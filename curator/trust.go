@@ -48,23 +48,23 @@ func parseTrust(list []string) (trust, error) {
 	for _, text := range list {
 		at := strings.LastIndex(text, "=") // the name of a source may contain "="
 		if at < 1 {
-			return nil, fmt.Errorf("--trust: want SOURCE=LEVEL[:SHARE], got %q", text)
+			return nil, fmt.Errorf("want SOURCE=LEVEL[:SHARE], got %q", text)
 		}
 		source := text[:at]
 		level, share, limit := strings.Cut(text[at+1:], ":")
 		s := sourceTrust{Trust(level), defaultShare}
 		if s.level != Trusted && s.level != Limited && s.level != Untrusted {
-			return nil, fmt.Errorf("--trust: level of source %q must be trusted, limited or untrusted, got %q", source, level)
+			return nil, fmt.Errorf("level of source %q must be trusted, limited or untrusted, got %q", source, level)
 		}
 		if limit {
 			n, err := strconv.Atoi(strings.TrimSuffix(share, "%"))
 			if err != nil || n < 1 || n > 99 || s.level != Limited {
-				return nil, fmt.Errorf("--trust: share of source %q must be 1 to 99 percent, for level limited only, got %q", source, share)
+				return nil, fmt.Errorf("share of source %q must be 1 to 99 percent, for level limited only, got %q", source, share)
 			}
 			s.share = n
 		}
 		if _, duplicate := known[source]; duplicate {
-			return nil, fmt.Errorf("--trust: duplicate source %q", source)
+			return nil, fmt.Errorf("duplicate source %q", source)
 		}
 		known[source] = s
 	}

@@ -211,14 +211,14 @@ func TestParseTrust(t *testing.T) {
 		"a": "want SOURCE=LEVEL", "=limited": "want SOURCE=LEVEL", "a=some": "level", "a=limited:0": "share", "a=limited:100": "share",
 		"a=limited:x": "share", "a=trusted:5": "level limited only",
 	} {
-		if err := (Config{Trust: []string{text}}).Validate(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--trust") {
+		if err := (Config{Trust: []string{text}}).Validate(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Trust: ") {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
 	}
 	if err := (Config{Trust: []string{"a=trusted", "a=limited"}}).Validate(); err == nil {
 		t.Error("duplicate source: got no error")
 	}
-	if err := (Config{GateMode: "maybe", MaxBurst: -2}).Validate(); err == nil || !strings.Contains(err.Error(), "--gate") || !strings.Contains(err.Error(), "--burst") {
+	if err := (Config{GateMode: "maybe", MaxBurst: -2}).Validate(); err == nil || !strings.Contains(err.Error(), "GateMode: ") || !strings.Contains(err.Error(), "MaxBurst: ") {
 		t.Errorf("got %v, want an error that names --gate and --burst", err)
 	}
 }

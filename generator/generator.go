@@ -5,6 +5,7 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,65 +15,51 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/config"
 	"debrief/generator/prompt/assembly"
 	"debrief/generator/scoring"
 )
 
-// Config configures a generator. Zero fields take defaults.
+// Config configures a generator. A zero field has its default; see package config for the rules of all configurations.
 type Config struct {
-	Slots int `name:"generator-slots" help:"Maximum number of tasks answered at the same time." default:"16"`
+	Slots int // maximum number of tasks answered at the same time; default 16
 
-	assembly.Limits `embed:""`
+	assembly.Limits
 
-	Recall    Recall    `name:"recall" help:"Scope of recalled executions: session, book (also other users' sessions) or none." default:"session" group:"Context"`
-	Summaries Summaries `name:"summaries" help:"Compress older turns of a session by: model (the generator's) or extract (excerpts)." default:"model" group:"Context"`
+	Recall    Recall    // scope of recalled executions; default RecallSession
+	Summaries Summaries // how older turns of a session are compressed; default SummariesModel
 
-	RecallMemory int `name:"recall-memory" help:"Memory limit for recalled executions, in bytes; the oldest are evicted." default:"268435456" group:"Context"`
+	RecallMemory int // memory limit for recalled executions, in bytes; the oldest are evicted; default 256 MiB
 
 	// Instructions replace the default instructions before the playbook, for tasks of this generator. Empty selects
 	// the default. The answer format is appended in both cases.
-	Instructions string `kong:"-"`
+	Instructions string
 	// Scorer scores the answers. Nil scores without outside programs.
-	Scorer *scoring.Scorer `kong:"-"`
+	Scorer *scoring.Scorer
 	// Meter receives the durations; nil disables them.
-	Meter Meter `kong:"-"`
+	Meter Meter
 }
 
 // WithDefaults returns c with defaults in its zero fields.
 func (c Config) WithDefaults() Config {
-	if c.Slots == 0 {
-		c.Slots = 16
-	}
-	if c.Recall == "" {
-		c.Recall = RecallSession
-	}
-	if c.Summaries == "" {
-		c.Summaries = SummariesModel
-	}
-	if c.RecallMemory == 0 {
-		c.RecallMemory = 256 << 20
-	}
+	c.Slots = cmp.Or(c.Slots, 16)
+	c.Recall = cmp.Or(c.Recall, RecallSession)
+	c.Summaries = cmp.Or(c.Summaries, SummariesModel)
+	c.RecallMemory = cmp.Or(c.RecallMemory, 256<<20)
 	c.Limits = c.Limits.WithDefaults()
 	return c
 }
 
-// Validate returns an error for each invalid field; it names the flag.
+// Validate returns all invalid fields, joined.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	errs := []error{c.Limits.Validate()}
-	if err := c.Recall.UnmarshalText([]byte(c.Recall)); err != nil {
-		errs = append(errs, fmt.Errorf("--recall: %w", err))
-	}
-	if err := c.Summaries.UnmarshalText([]byte(c.Summaries)); err != nil {
-		errs = append(errs, fmt.Errorf("--summaries: %w", err))
-	}
-	if c.Slots < 0 {
-		errs = append(errs, fmt.Errorf("--generator-slots: must be at least 1, got %d", c.Slots))
-	}
-	if c.RecallMemory < 0 {
-		errs = append(errs, fmt.Errorf("--recall-memory: must be positive, got %d", c.RecallMemory))
-	}
-	return errors.Join(errs...)
+	var e config.Errors
+	e.Wrap("Limits", c.Limits.Validate())
+	e.Wrap("Recall", c.Recall.UnmarshalText([]byte(c.Recall)))
+	e.Wrap("Summaries", c.Summaries.UnmarshalText([]byte(c.Summaries)))
+	config.AtLeast(&e, "Slots", c.Slots, 1)
+	config.AtLeast(&e, "RecallMemory", c.RecallMemory, 1)
+	return e.Join()
 }
 
 // Recall is the scope from which older executions are recalled.

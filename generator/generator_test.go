@@ -12,7 +12,7 @@ import (
 	"debrief/generator/prompt/selection"
 )
 
-func TestValidateNamesTheFlag(t *testing.T) {
+func TestValidateNamesTheField(t *testing.T) {
 	t.Parallel()
 	if err := (Config{}).Validate(); err != nil {
 		t.Errorf("the zero value: %v", err)
@@ -20,17 +20,17 @@ func TestValidateNamesTheFlag(t *testing.T) {
 	if err := (Config{}).WithDefaults().Validate(); err != nil {
 		t.Errorf("the defaults: %v", err)
 	}
-	for flag, c := range map[string]Config{
-		"--generator-slots: must be at least 1, got -1":   {Slots: -1},
-		"--recall-memory: must be positive, got -1":       {RecallMemory: -1},
-		`--recall: want session, book or none, got "all"`: {Recall: "all"},
-		`--summaries: want model or extract, got "poem"`:  {Summaries: "poem"},
-		"--context-tokens: must be at least 1, got -1":    {Limits: assembly.Limits{Total: -1}},
-		"--window: want 1 to 20 user turns":               {Limits: assembly.Limits{Window: 21}},
-		"--weight-":                                       {Limits: assembly.Limits{Weights: selection.Weights{Effectiveness: -1}}},
+	for want, c := range map[string]Config{
+		"Slots: must be at least 1, got -1":             {Slots: -1},
+		"RecallMemory: must be at least 1, got -1":      {RecallMemory: -1},
+		`Recall: want session, book or none, got "all"`: {Recall: "all"},
+		`Summaries: want model or extract, got "poem"`:  {Summaries: "poem"},
+		"Limits.Total: must be at least 1, got -1":      {Limits: assembly.Limits{Total: -1}},
+		"Limits.Window: want 1 to 20 user turns":        {Limits: assembly.Limits{Window: 21}},
+		"Limits.Weights.Effectiveness: ":                {Limits: assembly.Limits{Weights: selection.Weights{Effectiveness: -1}}},
 	} {
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), flag) {
-			t.Errorf("got %v, want %q", err, flag)
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	for text, want := range map[string]bool{"session": true, "book": true, "none": true, "": false, "Session": false} {

@@ -4,8 +4,8 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,48 +13,44 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/config"
 	"debrief/events/window"
 )
 
-// Config configures a Reflector. A zero field has its default.
+// Config configures a Reflector. A zero field has its default; see package config for the rules of all configurations.
 type Config struct {
-	Slots int `name:"reflector-slots" help:"Executions that are reflected on at the same time." default:"16"`
+	Slots int // executions that are reflected on at the same time; default 16
 
-	Rounds      int `name:"rounds" help:"Rounds for a task with an evaluator, 1 to 3: a wrong answer is tried again with advice." default:"1"`
-	TraceBudget int `name:"trace-budget" help:"Maximum tokens of an execution's steps in the prompt: those around errors and the last." default:"6000"`
+	// Rounds is the number of rounds for a task with an evaluator, up to events.MaxRounds: a wrong answer is tried again
+	// with advice. The default is 1.
+	Rounds int
+	// TraceBudget is the maximum number of tokens of an execution's steps in the prompt. The steps around errors and the
+	// last ones are kept. The default is 6,000.
+	TraceBudget int
 
 	// Instructions replace the default instructions of the model; empty means the default. The form of the reply, and
 	// the warning not to follow orders in quoted text, are always added.
-	Instructions string `kong:"-"`
+	Instructions string
 }
 
 // WithDefaults returns the configuration with defaults in place of zero fields.
 func (c Config) WithDefaults() Config {
-	if c.Slots == 0 {
-		c.Slots = 16
-	}
-	if c.Rounds == 0 {
-		c.Rounds = 1
-	}
-	if c.TraceBudget == 0 {
-		c.TraceBudget = 6000
-	}
+	c.Slots = cmp.Or(c.Slots, 16)
+	c.Rounds = cmp.Or(c.Rounds, 1)
+	c.TraceBudget = cmp.Or(c.TraceBudget, 6000)
 	return c
 }
 
-// Validate returns an error for each invalid field, with the name of its flag.
+// Validate returns all invalid fields, joined.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Slots < 0 {
-		errs = append(errs, fmt.Errorf("--reflector-slots: must be at least 1, got %d", c.Slots))
+	c = c.WithDefaults()
+	var e config.Errors
+	config.AtLeast(&e, "Slots", c.Slots, 1)
+	if c.Rounds < 1 || c.Rounds > events.MaxRounds {
+		e.Add("Rounds", "must be 1 to %d, got %d", events.MaxRounds, c.Rounds)
 	}
-	if c.Rounds < 0 || c.Rounds > events.MaxRounds {
-		errs = append(errs, fmt.Errorf("--rounds: must be 1 to %d, got %d", events.MaxRounds, c.Rounds))
-	}
-	if c.TraceBudget < 0 {
-		errs = append(errs, fmt.Errorf("--trace-budget: must be positive, got %d", c.TraceBudget))
-	}
-	return errors.Join(errs...)
+	config.AtLeast(&e, "TraceBudget", c.TraceBudget, 1)
+	return e.Join()
 }
 
 // Reflector reflects on executions. It is safe for concurrent use.

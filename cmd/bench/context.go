@@ -31,7 +31,7 @@ type contextBench struct {
 	Samples int      `help:"Measurements of each case." default:"200"`
 	JSON    bool     `help:"Print JSON lines."`
 
-	assembly.Limits `embed:""`
+	app.Limits
 }
 
 // Help implements kong.HelpProvider.
@@ -51,7 +51,7 @@ Examples:
 
 // Validate implements kong's check.
 func (b *contextBench) Validate() error {
-	errs := []error{b.Limits.WithDefaults().Validate()}
+	var errs []error
 	if b.Samples < 1 {
 		errs = append(errs, fmt.Errorf("--samples: must be at least 1, got %d", b.Samples))
 	}
@@ -69,7 +69,6 @@ func (b *contextBench) Validate() error {
 
 // Run implements the command.
 func (b *contextBench) Run(ctx context.Context, c *app.Common) error {
-	b.Limits = b.Limits.WithDefaults()
 	if len(b.Files) > 0 {
 		return b.replays(ctx)
 	}
@@ -84,7 +83,7 @@ func (b *contextBench) Run(ctx context.Context, c *app.Common) error {
 func (b *contextBench) replays(ctx context.Context) error {
 	var all []runCost
 	for _, name := range b.Files {
-		runs, err := costsOf(ctx, name, b.Limits)
+		runs, err := costsOf(ctx, name, b.Settings())
 		if err != nil {
 			return err
 		}
@@ -196,7 +195,7 @@ func (b *contextBench) assembly(ctx context.Context, _ zerolog.Logger) error {
 		}
 		var err error
 		row.quantiles, err = timed(ctx, b.Samples, func(int) error {
-			c, err := assembly.Assemble(in, b.Limits)
+			c, err := assembly.Assemble(in, b.Settings())
 			if err == nil {
 				row.Tokens = c.Manifest.Tokens
 			}

@@ -76,7 +76,7 @@ func (b *contextBench) contexts(ctx context.Context, conn *bus.Conn, row *histor
 	reading := progress("history", "executions read", row.History)
 	measure := func(scope generator.Recall) (quantiles, error) {
 		start := time.Now()
-		desk := generator.NewContextBuilder(conn, nil, generator.Config{Limits: b.Limits, Recall: scope, RecallMemory: 8 << 30})
+		desk := generator.NewContextBuilder(conn, nil, generator.Config{Limits: b.Settings(), Recall: scope, RecallMemory: 8 << 30})
 		defer desk.Close()
 		reading(0)
 		desk.WaitLoaded(ctx, time.Hour)

@@ -38,8 +38,9 @@ func (c *command) Run(ctx context.Context) error {
 		return err
 	}
 	m := app.Metrics(events.RoleCurator)
-	c.Meter, c.IndexDir = m.Curator(), app.CacheDir()
-	return c.Work(ctx, events.RoleCurator, 1, m, c.New(m.Model(events.RoleCurator, model)))
+	cfg := c.Curator.Settings(app.CacheDir())
+	cfg.Meter = m.Curator()
+	return c.Work(ctx, events.RoleCurator, 1, m, app.NewCurator(m.Model(events.RoleCurator, model), cfg))
 }
 
 func main() {

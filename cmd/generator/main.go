@@ -19,7 +19,7 @@ type command struct {
 	app.Model
 	app.Embedding
 	app.Generator
-	Evaluators scoring.Config `embed:""`
+	Evaluators app.Evaluators `embed:""`
 	app.ServeFlags
 }
 
@@ -55,7 +55,7 @@ func (c *command) role(m *metrics.Metrics) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Scorer = scoring.NewScorer(c.Evaluators, cfg.Slots)
+	cfg.Scorer = scoring.NewScorer(c.Evaluators.Settings(), cfg.Slots)
 	cfg.Meter = m.Generator()
 	g := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, app.NATSEndpoint(m))
 	m.SetFollowerLag(g.VersionLag)

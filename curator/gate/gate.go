@@ -26,81 +26,66 @@
 package gate
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
 	"time"
 
+	"debrief/events/config"
 	"debrief/playbook"
 )
 
-// Config configures the gate. Zero fields are replaced by defaults.
+// Config configures the gate. A zero field has its default.
 type Config struct {
-	Alpha       float64 `name:"gate-alpha" help:"Error probability: promotion of a bullet that does not help, for each bullet." default:"0.05" group:"Gate"`
-	Margin      float64 `name:"gate-margin" help:"Lift of the mean score (0 to 1) that a bullet must exceed to be promoted." default:"0" group:"Gate"`
-	MinLift     float64 `name:"gate-worth" help:"Lift of the mean score; a bullet retires if its lift is certainly below this." default:"0.05" group:"Gate"`
-	Share       int     `name:"gate-share" help:"Percent of the applicable tasks that are shown a bullet on probation." default:"50" group:"Gate"`
-	Slots       int     `name:"gate-slots" help:"Maximum number of bullets on probation in one playbook." default:"8" group:"Gate"`
-	MaxOutcomes int     `name:"gate-most" help:"Maximum number of outcomes of an experiment; without a result, the bullet retires." default:"2000" group:"Gate"`
-	// RetryRequests gives a second chance to bullets that help but had bad luck: the gate's decisions have an error probability.
-	RetryRequests int `name:"gate-return" help:"Requests after which a retired, harmless bullet is tried again, for each earlier experiment." default:"20" group:"Gate"`
-	// IdleTimeout frees the slot of a bullet that is applicable to no task.
-	IdleTimeout time.Duration `name:"gate-patience" help:"Time without an applicable task after which a bullet on probation retires if others wait." default:"168h" group:"Gate"`
+	Alpha   float64 // error probability for each bullet: promotion of a bullet that does not help; default 0.05
+	Margin  float64 // lift of the mean score (0 to 1) that a bullet must exceed to be promoted; default 0
+	MinLift float64 // lift of the mean score; a bullet retires if its lift is certainly below this; default 0.05
+	Share   int     // percent of the applicable tasks that are shown a bullet on probation; default 50
+	Slots   int     // maximum number of bullets on probation in one playbook; default 8
+
+	MaxOutcomes int // maximum number of outcomes of an experiment; without a result, the bullet retires; default 2,000
+	// RetryRequests is the number of requests after which a retired, harmless bullet is tried again, for each earlier
+	// experiment. It gives a second chance to bullets that help but had bad luck: the gate's decisions have an error
+	// probability. The default is 20.
+	RetryRequests int
+	// IdleTimeout is the time without an applicable task after which a bullet on probation retires if others wait. It frees
+	// the slot of a bullet that is applicable to no task. The default is 7 days.
+	IdleTimeout time.Duration
 }
 
 // WithDefaults replaces zero fields by their defaults.
 func (c Config) WithDefaults() Config {
-	if c.Alpha == 0 {
-		c.Alpha = 0.05
-	}
-	if c.MinLift == 0 {
-		c.MinLift = 0.05
-	}
-	if c.Share == 0 {
-		c.Share = 50
-	}
-	if c.Slots == 0 {
-		c.Slots = 8
-	}
-	if c.MaxOutcomes == 0 {
-		c.MaxOutcomes = 2000
-	}
-	if c.RetryRequests == 0 {
-		c.RetryRequests = 20
-	}
-	if c.IdleTimeout == 0 {
-		c.IdleTimeout = 7 * 24 * time.Hour
-	}
+	c.Alpha = cmp.Or(c.Alpha, 0.05)
+	c.MinLift = cmp.Or(c.MinLift, 0.05)
+	c.Share = cmp.Or(c.Share, 50)
+	c.Slots = cmp.Or(c.Slots, 8)
+	c.MaxOutcomes = cmp.Or(c.MaxOutcomes, 2000)
+	c.RetryRequests = cmp.Or(c.RetryRequests, 20)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 7*24*time.Hour)
 	return c
 }
 
-// Validate returns an error for each invalid field.
+// Validate returns all invalid fields, joined.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	var errs []error
+	var e config.Errors
 	if !(c.Alpha > 0 && c.Alpha < 0.5) {
-		errs = append(errs, fmt.Errorf("--gate-alpha: must be above 0 and below 0.5, got %v", c.Alpha))
+		e.Add("Alpha", "must be above 0 and below 0.5, got %v", c.Alpha)
 	}
 	if !(c.Margin >= 0 && c.Margin < c.MinLift && c.MinLift < 1) {
-		errs = append(errs, fmt.Errorf("--gate-margin, --gate-worth: must be 0 <= margin < worth < 1, got %v and %v", c.Margin, c.MinLift))
+		e.Add("Margin, MinLift", "want 0 <= first < second < 1, got %v and %v", c.Margin, c.MinLift)
 	}
 	if c.Share < 1 || c.Share > 99 {
-		errs = append(errs, fmt.Errorf("--gate-share: must be 1 to 99, got %d", c.Share))
+		e.Add("Share", "must be 1 to 99, got %d", c.Share)
 	}
-	if c.Slots < 1 {
-		errs = append(errs, fmt.Errorf("--gate-slots: must be at least 1, got %d", c.Slots))
-	}
-	if c.RetryRequests < 0 {
-		errs = append(errs, fmt.Errorf("--gate-return: must be at least 1, got %d", c.RetryRequests))
-	}
+	config.AtLeast(&e, "Slots", c.Slots, 1)
+	config.AtLeast(&e, "MaxOutcomes", c.MaxOutcomes, 1)
+	config.AtLeast(&e, "RetryRequests", c.RetryRequests, 1)
 	if c.IdleTimeout < 0 {
-		errs = append(errs, fmt.Errorf("--gate-patience: must be positive, got %s", c.IdleTimeout))
+		e.Add("IdleTimeout", "must be positive, got %s", c.IdleTimeout)
 	}
-	if c.MaxOutcomes < 1 {
-		errs = append(errs, fmt.Errorf("--gate-most: must be at least 1, got %d", c.MaxOutcomes))
-	}
-	return errors.Join(errs...)
+	return e.Join()
 }
 
 // Verdict is the result of an experiment.

@@ -172,16 +172,16 @@ func TestDrifted(t *testing.T) {
 	}
 }
 
-func TestConfigValidateNamesFlags(t *testing.T) {
+func TestConfigValidateNamesFields(t *testing.T) {
 	t.Parallel()
 	if err := (gate.Config{}).Validate(); err != nil {
 		t.Errorf("defaults: %v", err)
 	}
-	for flag, c := range map[string]gate.Config{
-		"--gate-alpha": {Alpha: 0.7}, "--gate-margin": {Margin: 0.1}, "--gate-share": {Share: 100}, "--gate-slots": {Slots: -1}, "--gate-most": {MaxOutcomes: -1},
+	for field, c := range map[string]gate.Config{
+		"Alpha": {Alpha: 0.7}, "Margin, MinLift": {Margin: 0.1}, "Share": {Share: 100}, "Slots": {Slots: -1}, "MaxOutcomes": {MaxOutcomes: -1},
 	} {
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), flag) {
-			t.Errorf("got %v, want it to name %s", err, flag)
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), field+": ") {
+			t.Errorf("got %v, want it to name %s", err, field)
 		}
 	}
 }

@@ -6,12 +6,13 @@ package natsd
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"regexp"
 	"strconv"
 	"time"
+
+	"debrief/events/config"
 )
 
 // SyncAlways is the value of Config.Sync that syncs every write to disk before the acknowledgement.
@@ -51,36 +52,31 @@ func (c Config) WithDefaults() Config {
 // bcrypted matches values that the server would use as the hash of a password instead of the password.
 var bcrypted = regexp.MustCompile(`^\$2[abxy]\$\d{2}\$`)
 
-// Validate returns the errors of all invalid fields, each beginning with the name of the flag.
+// Validate returns all invalid fields, joined.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	c = c.WithDefaults()
+	var e config.Errors
 	if c.Listen != "" {
 		if host, _, err := c.address(); err != nil {
-			errs = append(errs, err)
+			e.Wrap("Listen", err)
 		} else if !loopback(host) && c.Token == "" && c.Password == "" {
-			bad("--listen: %s can be reached from other machines: set --user and --password, or --token, or listen on 127.0.0.1", c.Listen)
+			e.Add("Listen", "%s can be reached from other machines: set a user and a password, or a token, or listen on 127.0.0.1", c.Listen)
 		}
 	}
-	if _, err := c.syncInterval(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.MaxStore < 0 {
-		bad("--max-store: must not be negative, got %d", c.MaxStore)
-	}
-	if c.MaxMemory < 0 {
-		bad("--max-memory: must not be negative, got %d", c.MaxMemory)
-	}
+	_, err := c.syncInterval()
+	e.Wrap("Sync", err)
+	config.AtLeast(&e, "MaxStore", c.MaxStore, 1)
+	config.AtLeast(&e, "MaxMemory", c.MaxMemory, 1)
 	if (c.User == "") != (c.Password == "") {
-		bad("--user, --password: set both or neither")
+		e.Add("User, Password", "set both or neither")
 	}
 	if c.User != "" && c.Token != "" {
-		bad("--token: conflicts with --user: choose one")
+		e.Add("User, Token", "set only one of them")
 	}
 	if bcrypted.MatchString(c.Password) || bcrypted.MatchString(c.Token) {
-		bad("--password, --token: looks like a bcrypt hash, clients need the plain secret: set the plain secret")
+		e.Add("Password, Token", "looks like a bcrypt hash, clients need the plain secret: set the plain secret")
 	}
-	return errors.Join(errs...)
+	return e.Join()
 }
 
 // address returns the host and port to listen on.
@@ -90,7 +86,7 @@ func (c Config) address() (host string, port int, err error) {
 		port, err = strconv.Atoi(service)
 	}
 	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("--listen: want host:port, such as 127.0.0.1:4222, got %q", c.Listen)
+		return "", 0, fmt.Errorf("want host:port, such as 127.0.0.1:4222, got %q", c.Listen)
 	}
 	return cmp.Or(host, "127.0.0.1"), port, nil
 }
@@ -107,7 +103,7 @@ func (c Config) syncInterval() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(c.Sync)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("--sync: want %q or a duration such as 100ms, got %q", SyncAlways, c.Sync)
+		return 0, fmt.Errorf("want %q or a duration such as 100ms, got %q", SyncAlways, c.Sync)
 	}
 	return d, nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestValidateNamesTheFlag(t *testing.T) {
+func TestValidateNamesTheField(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		c    Config
@@ -19,19 +19,19 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		{"no host is loopback", Config{Listen: ":4222"}, ""},
 		{"everywhere with a password", Config{Listen: "0.0.0.0:4222", User: "u", Password: "p"}, ""},
 		{"everywhere with a token", Config{Listen: "[::]:4222", Token: "t"}, ""},
-		{"everywhere without credentials", Config{Listen: "0.0.0.0:4222"}, "--listen: 0.0.0.0:4222 can be reached"},
-		{"a name without credentials", Config{Listen: "broker:4222"}, "--listen: broker:4222 can be reached"},
-		{"a port alone", Config{Listen: "4222"}, "--listen: want host:port"},
-		{"a port that is none", Config{Listen: ":70000"}, "--listen: want host:port"},
+		{"everywhere without credentials", Config{Listen: "0.0.0.0:4222"}, "Listen: 0.0.0.0:4222 can be reached"},
+		{"a name without credentials", Config{Listen: "broker:4222"}, "Listen: broker:4222 can be reached"},
+		{"a port alone", Config{Listen: "4222"}, "Listen: want host:port"},
+		{"a port that is none", Config{Listen: ":70000"}, "Listen: want host:port"},
 		{"sync by duration", Config{Sync: "100ms"}, ""},
-		{"sync by a word", Config{Sync: "sometimes"}, `--sync: want "always" or a duration such as 100ms, got "sometimes"`},
-		{"sync never", Config{Sync: "0s"}, "--sync: want"},
-		{"negative store", Config{MaxStore: -1}, "--max-store: must not be negative"},
-		{"negative memory", Config{MaxMemory: -1}, "--max-memory: must not be negative"},
-		{"user without password", Config{User: "u"}, "--user, --password: set both or neither"},
-		{"password without user", Config{Password: "hunter2"}, "--user, --password: set both or neither"},
-		{"user and token", Config{User: "u", Password: "hunter2", Token: "hunter2"}, "--token: conflicts with --user"},
-		{"a hash as password", Config{User: "u", Password: "$2a$11$hunter2"}, "--password, --token: looks like a bcrypt hash"},
+		{"sync by a word", Config{Sync: "sometimes"}, `Sync: want "always" or a duration such as 100ms, got "sometimes"`},
+		{"sync never", Config{Sync: "0s"}, "Sync: want"},
+		{"negative store", Config{MaxStore: -1}, "MaxStore: must be at least 1, got -1"},
+		{"negative memory", Config{MaxMemory: -1}, "MaxMemory: must be at least 1, got -1"},
+		{"user without password", Config{User: "u"}, "User, Password: set both or neither"},
+		{"password without user", Config{Password: "hunter2"}, "User, Password: set both or neither"},
+		{"user and token", Config{User: "u", Password: "hunter2", Token: "hunter2"}, "User, Token: set only one"},
+		{"a hash as password", Config{User: "u", Password: "$2a$11$hunter2"}, "Password, Token: looks like a bcrypt hash"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package scoring
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,39 +17,41 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/config"
 )
 
-// Config configures the evaluator programs. Zero fields take defaults.
+// Config configures the evaluator programs. A zero field has its default.
 type Config struct {
-	Programs []Program     `name:"evaluator-program" sep:"none" help:"Run COMMAND for evaluator program:NAME (JSON on stdin and stdout). Repeatable." placeholder:"NAME=COMMAND [ARGS…]" group:"Evaluators"`
-	Timeout  time.Duration `name:"evaluator-timeout" help:"Maximum duration of one evaluator program run." default:"10s" group:"Evaluators"`
+	Programs []Program     // the programs that tasks may name; default none
+	Timeout  time.Duration // maximum duration of one run of a program; default 10 s
 }
 
 // WithDefaults returns c with defaults in its zero fields.
 func (c Config) WithDefaults() Config {
-	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second
-	}
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
 	return c
 }
 
-// Validate returns an error for each invalid field; it names the flag. A missing command is an error.
+// Validate returns all invalid fields, joined. A missing command is an error.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("--evaluator-timeout: must be positive, got %s", c.Timeout))
+	c = c.WithDefaults()
+	var e config.Errors
+	if c.Timeout <= 0 {
+		e.Add("Timeout", "must be positive, got %s", c.Timeout)
 	}
 	seen := make(map[string]bool)
 	for _, p := range c.Programs {
 		if seen[p.Name] {
-			errs = append(errs, fmt.Errorf("--evaluator-program: duplicate name %s", p.Name))
+			e.Add("Programs", "duplicate name %s", p.Name)
 		}
 		seen[p.Name] = true
-		if _, err := exec.LookPath(p.Command[0]); err != nil {
-			errs = append(errs, fmt.Errorf("--evaluator-program: %s: %w", p.Name, err))
+		if len(p.Command) == 0 {
+			e.Add("Programs", "%s: empty command", p.Name)
+		} else if _, err := exec.LookPath(p.Command[0]); err != nil {
+			e.Add("Programs", "%s: %w", p.Name, err)
 		}
 	}
-	return errors.Join(errs...)
+	return e.Join()
 }
 
 // Program is an outside evaluator. Name is its name in tasks, Command its file and arguments. It runs once for each
@@ -123,7 +126,7 @@ func splitCommand(text string) (list []string, err error) {
 // findProgram returns the program that an evaluator names.
 func (s *Scorer) findProgram(evaluator string) (Program, error) {
 	if s == nil || len(s.programs) == 0 {
-		return Program{}, fmt.Errorf("%w: evaluator %q: no programs configured: set --evaluator-program", ErrNotScorable, evaluator)
+		return Program{}, fmt.Errorf("%w: evaluator %q: no evaluator program is configured", ErrNotScorable, evaluator)
 	}
 	if p, ok := s.programs[strings.TrimPrefix(evaluator, ByProgram)]; ok {
 		return p, nil

@@ -385,7 +385,7 @@ func TestParseProgramFlag(t *testing.T) {
 	}
 	c := Config{Programs: []Program{{"n", []string{"/gone/judge"}}, {"n", []string{"true"}}}, Timeout: -1}
 	err := c.Validate()
-	for _, want := range []string{"--evaluator-timeout: must be positive", "--evaluator-program: duplicate name n", `--evaluator-program: n: exec: "/gone/judge"`} {
+	for _, want := range []string{"Timeout: must be positive", "Programs: duplicate name n", `Programs: n: exec: "/gone/judge"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

@@ -128,13 +128,16 @@ func (m Program) parse(args []string) (*parsed, error) {
 	}
 	run, err := parser.Parse(args)
 	if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
-		return nil, (&parsed{cli: m.CLI, run: usage.Context, file: f}).addSource(err)
+		return nil, (&parsed{cli: m.CLI, run: usage.Context, file: f}).addSource(withoutCommand(err, usage.Context))
 	}
 	if err != nil {
 		return nil, err
 	}
 	p := &parsed{cli: m.CLI, run: run, file: f}
-	return p, p.resolveOverrides()
+	if err := p.resolveOverrides(); err != nil {
+		return nil, err
+	}
+	return p, p.addSource(p.checkZeros())
 }
 
 // neededCommands returns the commands that the command line may name. Parsing the flags of all commands takes longer
@@ -157,7 +160,7 @@ func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 	vars := kong.Vars{"version": Version()}
 	maps.Copy(vars, m.Vars)
 	options = append(options, kong.Name(m.Name), kong.Description(m.Description), kong.Writers(console.Stdout, console.Stderr), kong.UsageOnError(), kong.ShortUsageOnError(),
-		kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+		kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars, kong.PostBuild(func(k *kong.Kong) error { setDefaults(k.Model.Node); return nil }), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
 	for _, c := range commands {
 		options = append(options, kong.DynamicCommand(c.Name, c.Help, c.Group, c.Run))
 	}

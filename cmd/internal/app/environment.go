@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"debrief/generator/scoring"
 )
 
 const variablePrefix = "DEBRIEF_"
@@ -25,7 +23,7 @@ type workers struct {
 	Embedding
 	Generator
 	ServeFlags
-	Evaluators scoring.Config `embed:""`
+	Evaluators Evaluators `embed:""`
 	Reflector
 	Curator
 }

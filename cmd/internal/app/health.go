@@ -20,8 +20,11 @@ import (
 type Health struct {
 	Health     string        `help:"Address for /livez, /readyz, /healthz and /metrics. The default host is 127.0.0.1." placeholder:"HOST:PORT"`
 	Probe      bool          `help:"Check whether the program with this --health address is ready, and quit: exit code 0 if it is." env:"-"`
-	AlarmAfter time.Duration `help:"Health is red after this time with waiting work and no success, or 3 x the p95 if longer." default:"60s"`
+	AlarmAfter time.Duration `help:"Health is red after this time with waiting work and no success, or 3 x the p95 if longer."`
 }
+
+// SetDefaults sets the default of the library.
+func (h *Health) SetDefaults() { h.AlarmAfter = liveness.Floor }
 
 // Metrics returns the metrics of a program of this version.
 func Metrics(program string) *metrics.Metrics { return metrics.New(program, Version()) }

@@ -10,30 +10,45 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/chat/openai"
+	"debrief/events/config"
 	"debrief/generator"
 )
 
 // Model contains the flags of programs that use a model.
 type Model struct {
-	Model          string `help:"Name of the model, for example gpt-4o-mini." placeholder:"NAME" env:"DEBRIEF_MODEL,OPENAI_MODEL" group:"Model"`
-	GeneratorModel string `help:"Model of the generator. Default: --model." placeholder:"NAME" group:"Model"`
-	ReflectorModel string `help:"Model of the reflector. Default: --model." placeholder:"NAME" group:"Model"`
-	CuratorModel   string `help:"Model of the curator. Default: --model." placeholder:"NAME" group:"Model"`
+	Model          string `name:"model" help:"Name of the model, for example gpt-4o-mini." placeholder:"NAME" env:"DEBRIEF_MODEL,OPENAI_MODEL" group:"Model"`
+	GeneratorModel string `name:"generator-model" help:"Model of the generator. Default: --model." placeholder:"NAME" group:"Model"`
+	ReflectorModel string `name:"reflector-model" help:"Model of the reflector. Default: --model." placeholder:"NAME" group:"Model"`
+	CuratorModel   string `name:"curator-model" help:"Model of the curator. Default: --model." placeholder:"NAME" group:"Model"`
 
-	BaseURL    string        `help:"URL of an OpenAI-compatible server, up to /v1. Default: OpenAI." placeholder:"URL" env:"DEBRIEF_BASE_URL,OPENAI_BASE_URL" group:"Model"`
-	APIKey     openai.Secret `help:"API key. Prefer OPENAI_API_KEY: other users of this machine can see flags." placeholder:"KEY" env:"DEBRIEF_API_KEY,OPENAI_API_KEY" group:"Model" secret:""`
-	APIKeyFile string        `help:"File with the API key." type:"path" placeholder:"FILE" group:"Model" instead:"api-key"`
+	BaseURL    string        `name:"base-url" help:"URL of an OpenAI-compatible server, up to /v1. Default: OpenAI." placeholder:"URL" env:"DEBRIEF_BASE_URL,OPENAI_BASE_URL" group:"Model"`
+	APIKey     openai.Secret `name:"api-key" help:"API key. Prefer OPENAI_API_KEY: other users of this machine can see flags." placeholder:"KEY" env:"DEBRIEF_API_KEY,OPENAI_API_KEY" group:"Model" secret:""`
+	APIKeyFile string        `name:"api-key-file" help:"File with the API key." type:"path" placeholder:"FILE" group:"Model" instead:"api-key"`
 
-	Temperature       float64       `help:"Temperature of every request." default:"0" group:"Model"`
-	MaxTokens         int           `help:"Maximum tokens of a reply; 0 uses the server's default." default:"0" group:"Model"`
-	Timeout           time.Duration `help:"Timeout of one request." default:"60s" group:"Model"`
-	MaxConcurrent     int           `help:"Concurrent requests of one role." default:"16" group:"Model"`
-	RequestsPerMinute int           `help:"Request limit of the server; 0 means no limit." default:"0" group:"Model"`
-	TokensPerMinute   int           `help:"Token limit of the server; 0 means no limit." default:"0" group:"Model"`
-	Stream            bool          `help:"Stream the replies." group:"Model"`
-	NoSchema          bool          `help:"Never request structured output." group:"Model"`
-	InputPrice        float64       `help:"US dollars per million input tokens, for the costs in reports." default:"0" group:"Model"`
-	OutputPrice       float64       `help:"US dollars per million output tokens." default:"0" group:"Model"`
+	Temperature       float64       `name:"temperature" help:"Temperature of every request." default:"0" group:"Model"`
+	MaxTokens         int           `name:"max-tokens" help:"Maximum tokens of a reply; 0 uses the server's default." default:"0" group:"Model"`
+	Timeout           time.Duration `name:"timeout" help:"Timeout of one request." group:"Model"`
+	MaxConcurrent     int           `name:"max-concurrent" help:"Concurrent requests of one role." group:"Model"`
+	RequestsPerMinute int           `name:"requests-per-minute" help:"Request limit of the server; 0 means no limit." default:"0" group:"Model"`
+	TokensPerMinute   int           `name:"tokens-per-minute" help:"Token limit of the server; 0 means no limit." default:"0" group:"Model"`
+	Stream            bool          `name:"stream" help:"Stream the replies." group:"Model"`
+	NoSchema          bool          `name:"no-schema" help:"Never request structured output." group:"Model"`
+	InputPrice        float64       `name:"input-price" help:"US dollars per million input tokens, for the costs in reports." default:"0" group:"Model"`
+	OutputPrice       float64       `name:"output-price" help:"US dollars per million output tokens." default:"0" group:"Model"`
+}
+
+// SetDefaults sets the defaults of the library.
+func (m *Model) SetDefaults() {
+	d := openai.Config{}.WithDefaults()
+	m.Timeout, m.MaxConcurrent = d.Timeout, d.MaxConcurrent
+}
+
+// fieldName returns the setting for a field of the client's configuration, for errors.
+func (m Model) fieldName(field string) string {
+	if field == "APIKey" {
+		return "OPENAI_API_KEY"
+	}
+	return flagOf(m, field)
 }
 
 // Named reports whether any model is set.
@@ -54,10 +69,10 @@ func (m Model) Client(role string) (*openai.Client, error) {
 		BaseURL: m.BaseURL, APIKey: key, Model: m.modelOf(role), Temperature: m.Temperature, MaxTokens: m.MaxTokens,
 		Timeout: m.Timeout, MaxConcurrent: m.MaxConcurrent, RequestsPerMinute: m.RequestsPerMinute,
 		TokensPerMinute: m.TokensPerMinute, Stream: m.Stream, NoSchema: m.NoSchema,
-		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice,
+		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice, FieldName: m.fieldName,
 	})
 	if err != nil {
-		return nil, Exit(ExitUsage, fmt.Errorf("model of the %s: %w", role, err))
+		return nil, Exit(ExitUsage, FlagErrors(err, m))
 	}
 	return client, nil
 }
@@ -84,11 +99,22 @@ func (m Model) modelOf(role string) string {
 
 // Embedding contains the flags of programs that use embeddings.
 type Embedding struct {
-	EmbedModel      string        `help:"Embedding model, for example text-embedding-3-small. Without one, search is lexical." placeholder:"NAME" group:"Embedding"`
-	EmbedBaseURL    string        `help:"URL of the embedding server, up to /v1. Default: --base-url." placeholder:"URL" group:"Embedding"`
-	EmbedAPIKey     openai.Secret `help:"API key of the embedding server. Default: --api-key, if the server is the same." placeholder:"KEY" group:"Embedding" secret:""`
-	EmbedTimeout    time.Duration `help:"Timeout of one request." default:"10s" group:"Embedding"`
-	EmbedInputPrice float64       `help:"US dollars per million embedded tokens, for the costs in reports." default:"0" group:"Embedding"`
+	EmbedModel      string        `name:"embed-model" help:"Embedding model, for example text-embedding-3-small. Without one, search is lexical." placeholder:"NAME" group:"Embedding"`
+	EmbedBaseURL    string        `name:"embed-base-url" help:"URL of the embedding server, up to /v1. Default: --base-url." placeholder:"URL" group:"Embedding"`
+	EmbedAPIKey     openai.Secret `name:"embed-api-key" help:"API key of the embedding server. Default: --api-key, if the server is the same." placeholder:"KEY" group:"Embedding" secret:""`
+	EmbedTimeout    time.Duration `name:"embed-timeout" help:"Timeout of one request." group:"Embedding"`
+	EmbedInputPrice float64       `name:"embed-input-price" help:"US dollars per million embedded tokens, for the costs in reports." default:"0" group:"Embedding"`
+}
+
+// SetDefaults sets the default of the library.
+func (e *Embedding) SetDefaults() { e.EmbedTimeout = openai.Config{}.EmbedderDefaults().Timeout }
+
+// fieldName returns the setting for a field of the client's configuration, for errors.
+func (e Embedding) fieldName(field string) string {
+	if field == "APIKey" {
+		return "DEBRIEF_EMBED_API_KEY"
+	}
+	return flagOf(e, "Embed"+field)
 }
 
 // Embedder returns the client of the embedding model, or nil if none is set. Settings that are missing for its server
@@ -108,10 +134,10 @@ func (e Embedding) Embedder(m Model) (generator.Embedder, error) {
 		return nil, Exit(ExitUsage, errors.New("--embed-model: OpenAI requires a key: set OPENAI_API_KEY or --embed-api-key, or choose another server with --embed-base-url"))
 	}
 	embedder, err := openai.NewEmbedder(openai.Config{
-		BaseURL: base, APIKey: key, Model: e.EmbedModel, Timeout: e.EmbedTimeout, InputPrice: e.EmbedInputPrice,
+		BaseURL: base, APIKey: key, Model: e.EmbedModel, Timeout: e.EmbedTimeout, InputPrice: e.EmbedInputPrice, FieldName: e.fieldName,
 	})
 	if err != nil {
-		return nil, Exit(ExitUsage, err)
+		return nil, Exit(ExitUsage, config.Rename(err, func(field string) string { return flagOf(e, "Embed"+field) }))
 	}
 	return embedder, nil
 }

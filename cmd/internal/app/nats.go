@@ -34,17 +34,20 @@ type NATS struct {
 	NATS     string `name:"nats" help:"URL of the NATS server; separate several by commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL" instead:"data,listen"`
 	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, created by 'debrief credentials'." type:"path" placeholder:"FILE" instead:"creds,user,password,password-file,token,token-file"`
 	Creds    string `help:"Credentials file of a NATS user." type:"path" placeholder:"FILE" instead:"user,password,password-file,token,token-file"`
-	User     string `help:"User name." placeholder:"NAME" instead:"token,token-file"`
-	Password string `help:"Password. Prefer --password-file: other users of this machine can see flags." placeholder:"TEXT" secret:"" instead:"token,token-file"`
-	Token    string `help:"Token. Prefer --token-file: other users of this machine can see flags." placeholder:"TEXT" secret:""`
+	User     string `name:"user" help:"User name." placeholder:"NAME" instead:"token,token-file"`
+	Password string `name:"password" help:"Password. Prefer --password-file: other users of this machine can see flags." placeholder:"TEXT" secret:"" instead:"token,token-file"`
+	Token    string `name:"token" help:"Token. Prefer --token-file: other users of this machine can see flags." placeholder:"TEXT" secret:""`
 	CA       string `name:"ca" help:"File with the certificate authority of the server." type:"path" placeholder:"FILE"`
 	Replicas int    `help:"Replicas of new streams: 1, or 3 on a cluster." default:"1"`
 
 	PasswordFile string `help:"File with the password." type:"path" placeholder:"FILE" instead:"password,token,token-file"`
 	TokenFile    string `help:"File with the token." type:"path" placeholder:"FILE" instead:"token"`
 
-	AckWait time.Duration `help:"Redeliver a message after this time without progress. Use one value for all programs." default:"30s"`
+	AckWait time.Duration `help:"Redeliver a message after this time without progress. Use one value for all programs."`
 }
+
+// SetDefaults sets the defaults of the library.
+func (n *NATS) SetDefaults() { n.AckWait = bus.Policy{}.WithDefaults().AckWait }
 
 // Login returns the user, password and token. It reads the files that contain them.
 func (n NATS) Login() (user, password, token string, err error) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -71,7 +72,7 @@ func (p *parsed) addSource(err error) error {
 	for i, line := range lines {
 		subject, _, _ := strings.Cut(line, " ")
 		for _, flag := range p.flags() {
-			if strings.TrimSuffix(subject, ":") != "--"+flag.Name {
+			if strings.TrimRight(subject, ":,") != "--"+flag.Name {
 				continue
 			}
 			switch by, name := p.origin(flag); {
@@ -83,6 +84,30 @@ func (p *parsed) addSource(err error) error {
 		}
 	}
 	return &sourcedError{err, strings.Join(lines, "\n")}
+}
+
+// withoutCommand removes the command, which the parser adds, from an error about its flags.
+func withoutCommand(err error, run *kong.Context) error {
+	n := run.Selected()
+	if n == nil {
+		return err
+	}
+	if text, ok := strings.CutPrefix(err.Error(), n.Path()+": "); ok && strings.HasPrefix(text, "--") {
+		return &sourcedError{err, text}
+	}
+	return err
+}
+
+// checkZeros returns an error for a number that is set to 0 although its default is another one. A library would replace
+// it with the default.
+func (p *parsed) checkZeros() error {
+	var errs []error
+	for _, flag := range p.flags() {
+		if v := flag.Target; flag.HasDefault && !flag.Tag.HasDefault && v.IsZero() && !flag.Tag.Has("zero") && (v.CanInt() || v.CanFloat()) {
+			errs = append(errs, fmt.Errorf("--%s: must not be 0; leave it out for the default, which is %s", flag.Name, flag.Default))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // writeSettings writes settings as a table.

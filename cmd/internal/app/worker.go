@@ -6,60 +6,22 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"debrief/cmd/internal/metrics"
-	"debrief/curator"
 	"debrief/events/bus"
 	"debrief/events/redact"
 	"debrief/events/service"
 	"debrief/generator"
-	"debrief/reflector"
 )
-
-// Generator, Reflector and Curator contain the flags of the roles.
-type (
-	Generator struct {
-		generator.Config `embed:""`
-
-		GeneratorPrompt string `name:"generator-prompt" help:"File with the generator's instructions, in place of the built-in ones. The answer format is added." type:"path" placeholder:"FILE"`
-	}
-	// ServeFlags contains the flag for a generator that runs no tasks.
-	ServeFlags struct {
-		ServeOnly bool `help:"Run no tasks: only serve contexts to agents that call their own model."`
-	}
-	Reflector struct {
-		reflector.Config `embed:""`
-
-		ReflectorPrompt string `name:"reflector-prompt" help:"File with the reflector's instructions, in place of the built-in ones. The answer format is added." type:"path" placeholder:"FILE"`
-	}
-	Curator struct {
-		curator.Config `embed:""`
-
-		CacheDir string `name:"cache-dir" help:"Directory for the index of covered ids; 'none' keeps it in memory. Default: the user's cache directory, or a folder of --data." placeholder:"DIR"`
-	}
-)
-
-// Settings returns the generator's configuration with the instructions from the file.
-func (g Generator) Settings() (cfg generator.Config, err error) {
-	cfg = g.Config
-	cfg.Instructions, err = instructions("--generator-prompt", g.GeneratorPrompt)
-	return cfg, err
-}
-
-// Settings returns the reflector's configuration with the instructions from the file.
-func (r Reflector) Settings() (cfg reflector.Config, err error) {
-	cfg = r.Config
-	cfg.Instructions, err = instructions("--reflector-prompt", r.ReflectorPrompt)
-	return cfg, err
-}
 
 // maxInstructions limits the size of a file with instructions, in bytes. They are part of every prompt.
 const maxInstructions = 64 << 10
 
-// instructions returns the text of the file that a flag names, "" if it names none.
-func instructions(flag, name string) (string, error) {
+// Instructions returns the text of the file that a flag names, "" if it names none.
+func Instructions(flag, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
@@ -95,6 +57,15 @@ func NATSEndpoint(m *metrics.Metrics) generator.Endpoint {
 		}
 		return closed, nil
 	}
+}
+
+// CacheDir returns the directory for files that a program can build again, empty if the user has no cache directory.
+func CacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "debrief")
 }
 
 // Worker contains the flags of a worker program.

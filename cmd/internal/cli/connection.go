@@ -25,8 +25,14 @@ import (
 type ServerFlags struct {
 	app.NATS
 	Data     string `help:"Data directory of the embedded server; overrides DEBRIEF_NATS. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR"`
-	Sync     string `help:"When the embedded server flushes to disk: 'always', or an interval such as 100ms." default:"always"`
-	MaxStore Size   `help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB." default:"16GiB"`
+	Sync     string `name:"sync" help:"When the embedded server flushes to disk: 'always', or an interval such as 100ms."`
+	MaxStore Size   `name:"max-store" help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB."`
+}
+
+// SetDefaults sets the defaults of the embedded server.
+func (p *ServerFlags) SetDefaults() {
+	d := natsd.Config{}.WithDefaults()
+	p.Sync, p.MaxStore = d.Sync, Size(d.MaxStore)
 }
 
 // DataDir returns the default data directory.
@@ -42,7 +48,16 @@ func DataDir() string {
 
 // Check returns an error for each invalid setting.
 func (p ServerFlags) Check() error {
-	return errors.Join(p.NATS.Check(), app.Exit(app.ExitUsage, natsd.Config{Sync: p.Sync, MaxStore: int64(p.MaxStore)}.Validate()))
+	return errors.Join(p.NATS.Check(), p.checkServer(natsd.Config{Sync: p.Sync, MaxStore: int64(p.MaxStore)}))
+}
+
+// checkServer returns an error for each invalid field of the server's configuration, with its flag.
+func (p ServerFlags) checkServer(cfg natsd.Config) error {
+	flags := struct {
+		ServerFlags
+		Listen string `name:"listen"` // a flag of 'debrief up'
+	}{}
+	return app.Exit(app.ExitUsage, app.FlagErrors(cfg.Validate(), flags))
 }
 
 // Session is a connection to a server, and the embedded server if this process runs it.
@@ -145,8 +160,8 @@ func (p ServerFlags) StartTemporary(ctx context.Context, sync string, log zerolo
 // StartConfigured starts an embedded server with a configuration. If another process serves the directory and cfg does not
 // listen, StartConfigured connects to that one.
 func (p ServerFlags) StartConfigured(ctx context.Context, cfg natsd.Config, log zerolog.Logger) (*Session, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, app.Exit(app.ExitUsage, err)
+	if err := p.checkServer(cfg); err != nil {
+		return nil, err
 	}
 	server, err := natsd.Start(cfg)
 	var used *natsd.InUseError

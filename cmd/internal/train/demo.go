@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/simulated"
+	"debrief/curator"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/chat/openai"
@@ -219,7 +220,7 @@ func (r *demoRun) roles(models app.Model) ([]app.Role, error) {
 	}
 	roles := []app.Role{generator.New(m[0], nil, generator.Config{}), reflector.New(m[1], reflector.Config{})}
 	if !r.Freeze {
-		roles = append(roles, app.Curator{}.New(m[2]))
+		roles = append(roles, app.NewCurator(m[2], curator.Config{}))
 	}
 	return roles, nil
 }

@@ -21,7 +21,6 @@ import (
 	"debrief/cmd/internal/report"
 	"debrief/events"
 	"debrief/generator"
-	"debrief/generator/prompt/assembly"
 	"debrief/generator/scoring"
 )
 
@@ -45,8 +44,8 @@ type Eval struct {
 	taskFile
 	app.Model
 	app.Embedding
-	assembly.Limits `embed:""`
-	Evaluators      scoring.Config `embed:""`
+	app.Limits
+	Evaluators app.Evaluators `embed:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -92,7 +91,7 @@ func (e *Eval) Validate() error {
 
 // Run implements the command.
 func (e *Eval) Run(ctx context.Context, c *app.Common) error {
-	judge := scoring.NewScorer(e.Evaluators, e.Parallel)
+	judge := scoring.NewScorer(e.Evaluators.Settings(), e.Parallel)
 	set, err := e.read(ctx, e.Dataset, judge.Check, 0)
 	if err != nil {
 		return err

@@ -98,7 +98,7 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 	if err != nil {
 		return err
 	}
-	cfg := generator.Config{Slots: e.Parallel, Limits: e.Limits, Recall: generator.RecallNone}
+	cfg := generator.Config{Slots: e.Parallel, Limits: e.Limits.Settings(), Recall: generator.RecallNone}
 	x.desk = generator.NewContextBuilder(s.Conn, embedder, cfg)
 	x.closers = append(x.closers, x.desk.Close)
 
@@ -119,7 +119,8 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 			clients[o.model] = client
 			x.closers = append(x.closers, client.Close)
 		}
-		own, err := app.Generator{Config: cfg, GeneratorPrompt: o.prompt}.Settings()
+		own := cfg
+		own.Instructions, err = app.Instructions("--generator-prompt", o.prompt)
 		if err != nil && o.text != "" {
 			err = fmt.Errorf("--against %s: %w", o.text, err)
 		}

@@ -148,7 +148,7 @@ func (l *Learn) roles() ([]app.Role, error) {
 	if reflecting != nil {
 		cfg.Slots = l.MaxConcurrent
 	}
-	return []app.Role{reflector.New(reflecting, cfg), l.Curator.New(curating)}, nil
+	return []app.Role{reflector.New(reflecting, cfg), app.NewCurator(curating, l.Curator.Settings(""))}, nil
 }
 
 func (l *Learn) learn(ctx context.Context, s *cli.Session, b book.Book) (*learnResult, error) {

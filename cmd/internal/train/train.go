@@ -67,7 +67,7 @@ type Training struct {
 	app.Model
 	app.Embedding
 	GeneratorConfig app.Generator  `embed:""`
-	Evaluators      scoring.Config `embed:""`
+	Evaluators      app.Evaluators `embed:""`
 	ReflectorConfig app.Reflector  `embed:""`
 	CuratorConfig   app.Curator    `embed:""`
 
@@ -484,11 +484,11 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 	if err != nil {
 		return nil, err
 	}
-	answers.Scorer = scoring.NewScorer(p.Evaluators, answers.Slots)
+	answers.Scorer = scoring.NewScorer(p.Evaluators.Settings(), answers.Slots)
 	if err := answers.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
 		return nil, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
-	return []app.Role{generator.New(answering, embedder, answers), reflecting, p.CuratorConfig.New(curating)}, nil
+	return []app.Role{generator.New(answering, embedder, answers), reflecting, app.NewCurator(curating, p.CuratorConfig.Settings(""))}, nil
 }
 
 // writeFolder writes the report, the answers, the operations and the playbooks of the run.

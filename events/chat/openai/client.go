@@ -40,7 +40,7 @@ func New(cfg Config) (*Client, error) {
 }
 
 func newClient(cfg Config, base http.RoundTripper) (*Client, error) {
-	s, err := newServer(cfg, chatSettings, base)
+	s, err := newServer(cfg, base)
 	if err != nil {
 		return nil, err
 	}

@@ -2,18 +2,18 @@ package openai
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/url"
 	"strings"
 	"time"
+
+	"debrief/events/config"
 )
 
 // Config contains the model, the server and the limits of a client. The zero value with a Model is a usable client of
-// OpenAI's server. Validate names fields by their flags: the field name in kebab case. An Embedder ignores the fields
-// about replies: Temperature, MaxTokens, Stream, NoSchema and OutputPrice.
+// OpenAI's server. An Embedder ignores the fields about replies: Temperature, MaxTokens, Stream, NoSchema and OutputPrice.
 type Config struct {
 	// BaseURL is the server's address including /v1.
 	BaseURL string
@@ -43,7 +43,7 @@ type Config struct {
 	// trouble. The default is 0.2.
 	RetryRatio float64
 
-	// MaxConcurrent is the number of concurrent requests. Further calls wait. The default is 8.
+	// MaxConcurrent is the number of concurrent requests. Further calls wait. The default is 16.
 	MaxConcurrent int
 	// RequestsPerMinute and TokensPerMinute are the server's limits; 0 means no limit.
 	RequestsPerMinute int
@@ -57,9 +57,19 @@ type Config struct {
 	// InputPrice and OutputPrice are US dollars per million tokens; 0 if unknown.
 	InputPrice  float64
 	OutputPrice float64
+
+	// FieldName returns the name of a field for the hints in errors of the server, such as "check Model". A program returns
+	// the names of its settings. Nil selects the names of the fields.
+	FieldName func(field string) string `json:"-"`
 }
 
-// WithDefaults returns a copy with every zero field replaced by its default.
+// EmbedderDefaults returns the configuration with the defaults of an Embedder in place of zero fields.
+func (c Config) EmbedderDefaults() Config {
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	return c.WithDefaults()
+}
+
+// WithDefaults returns the configuration with the defaults of a Client in place of zero fields.
 func (c Config) WithDefaults() Config {
 	c.BaseURL = strings.TrimRight(strings.TrimSpace(cmp.Or(c.BaseURL, "https://api.openai.com/v1")), "/")
 	c.APIKey = Secret(strings.TrimSpace(string(c.APIKey))) // key files often end with a newline
@@ -68,81 +78,67 @@ func (c Config) WithDefaults() Config {
 	c.Backoff = cmp.Or(c.Backoff, 500*time.Millisecond)
 	c.MaxWait = cmp.Or(c.MaxWait, 30*time.Second)
 	c.RetryRatio = cmp.Or(c.RetryRatio, 0.2)
-	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, 8)
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, 16)
 	c.BreakerThreshold = cmp.Or(c.BreakerThreshold, 10)
 	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, 15*time.Second)
 	return c
 }
 
-// settings are the names of a Config's settings in error messages.
-type settings struct {
-	prefix string // of the flags
-	key    string // the environment variable of the key
+// name returns the name of a field for texts.
+func (c Config) name(field string) string {
+	if c.FieldName == nil {
+		return field
+	}
+	return c.FieldName(field)
 }
 
-var (
-	chatSettings  = settings{"", "OPENAI_API_KEY"}
-	embedSettings = settings{"embed-", "DEBRIEF_EMBED_API_KEY"}
-)
-
-func (s settings) flag(name string) string { return "--" + s.prefix + name }
-
-// Validate returns an error for each invalid field, with its flag. It fills in no defaults.
-func (c Config) Validate() error { return c.validate(chatSettings) }
-
-func (c Config) validate(s settings) error {
-	var errs []error
-	wrong := func(flag, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{s.flag(flag)}, args...)...))
-	}
-	atLeast := func(flag string, got, least int) {
-		if got < least {
-			wrong(flag, "must be at least %d, got %d", least, got)
-		}
-	}
-	positive := func(flag string, d time.Duration) {
+// Validate returns all invalid fields, joined. It fills in no defaults, because they are not the same for a Client and an
+// Embedder: both constructors fill them in and validate. No error contains the key.
+func (c Config) Validate() error {
+	var e config.Errors
+	positive := func(field string, d time.Duration) {
 		if d <= 0 {
-			wrong(flag, "must be more than 0, got %v", d)
+			e.Add(field, "must be more than 0, got %v", d)
 		}
 	}
-	within := func(flag string, got, low, high float64) {
+	within := func(field string, got, low, high float64) {
 		if !(got >= low && got <= high) { // also NaN
-			wrong(flag, "must be between %v and %v, got %v", low, high, got)
+			e.Add(field, "must be between %v and %v, got %v", low, high, got)
 		}
 	}
 
 	// The errors quote neither the URL nor the parser's error, because both may contain a password.
 	switch u, err := url.Parse(c.BaseURL); {
 	case c.BaseURL == "":
-		wrong("base-url", "is empty")
+		e.Add("BaseURL", "is empty")
 	case err != nil:
-		wrong("base-url", "invalid URL")
+		e.Add("BaseURL", "invalid URL")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		wrong("base-url", "must not contain a user, a query or a fragment; set the key with %s", s.flag("api-key"))
+		e.Add("BaseURL", "must not contain a user, a query or a fragment; set the key with %s", c.name("APIKey"))
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		wrong("base-url", "must be like http://host/v1, got %q", c.BaseURL)
+		e.Add("BaseURL", "must be like http://host/v1, got %q", c.BaseURL)
 	}
 	if strings.ContainsFunc(string(c.APIKey), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		wrong("api-key", "must not contain blanks, control or non-ASCII characters")
+		e.Add("APIKey", "must not contain blanks, control or non-ASCII characters")
 	}
 	if strings.TrimSpace(c.Model) == "" {
-		wrong("model", "is empty")
+		e.Add("Model", "is empty")
 	}
-	within("temperature", c.Temperature, 0, 2)
-	atLeast("max-tokens", c.MaxTokens, 0)
-	positive("timeout", c.Timeout)
-	atLeast("attempts", c.Attempts, 1)
-	positive("backoff", c.Backoff)
-	positive("max-wait", c.MaxWait)
-	within("retry-share", c.RetryRatio, 0, 1)
-	atLeast("max-concurrent", c.MaxConcurrent, 1)
-	atLeast("requests-per-minute", c.RequestsPerMinute, 0)
-	atLeast("tokens-per-minute", c.TokensPerMinute, 0)
-	atLeast("break-after", c.BreakerThreshold, 1)
-	positive("cooldown", c.BreakerCooldown)
-	within("input-price", c.InputPrice, 0, math.MaxFloat64)
-	within("output-price", c.OutputPrice, 0, math.MaxFloat64)
-	return errors.Join(errs...)
+	within("Temperature", c.Temperature, 0, 2)
+	config.AtLeast(&e, "MaxTokens", c.MaxTokens, 0)
+	positive("Timeout", c.Timeout)
+	config.AtLeast(&e, "Attempts", c.Attempts, 1)
+	positive("Backoff", c.Backoff)
+	positive("MaxWait", c.MaxWait)
+	within("RetryRatio", c.RetryRatio, 0, 1)
+	config.AtLeast(&e, "MaxConcurrent", c.MaxConcurrent, 1)
+	config.AtLeast(&e, "RequestsPerMinute", c.RequestsPerMinute, 0)
+	config.AtLeast(&e, "TokensPerMinute", c.TokensPerMinute, 0)
+	config.AtLeast(&e, "BreakerThreshold", c.BreakerThreshold, 1)
+	positive("BreakerCooldown", c.BreakerCooldown)
+	within("InputPrice", c.InputPrice, 0, math.MaxFloat64)
+	within("OutputPrice", c.OutputPrice, 0, math.MaxFloat64)
+	return e.Join()
 }
 
 // Secret is a text that is hidden when printed or marshalled. Only a conversion to string returns it.

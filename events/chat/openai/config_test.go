@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestValidateNamesTheFlag(t *testing.T) {
+func TestValidateNamesTheField(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -22,28 +22,28 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		{"defaults and a model", func(*Config) {}, ""},
 		{"a local server", func(c *Config) { c.BaseURL = "http://localhost:11434/v1/" }, ""},
 		{"a key with a line break", func(c *Config) { c.APIKey = testKey + "\n" }, ""},
-		{"no model", func(c *Config) { c.Model = " " }, "--model: is empty"},
-		{"an address without a scheme", func(c *Config) { c.BaseURL = "localhost:8080" }, "--base-url: must be like"},
-		{"an address of files", func(c *Config) { c.BaseURL = "file:///v1" }, "--base-url: must be like"},
-		{"an address with a password", func(c *Config) { c.BaseURL = "https://me:" + testKey + "@host/v1" }, "--base-url: must not contain a user"},
-		{"an address with a query", func(c *Config) { c.BaseURL = "https://host/v1?key=" + testKey }, "--base-url: must not contain a user"},
-		{"an address that is none", func(c *Config) { c.BaseURL = "http://" + testKey + ":x/%zz" }, "--base-url: invalid URL"},
-		{"a key of several lines", func(c *Config) { c.APIKey = testKey + "\n" + testKey }, "--api-key: must not contain blanks"},
-		{"a temperature of boiling", func(c *Config) { c.Temperature = 100 }, "--temperature: must be between 0 and 2, got 100"},
-		{"a temperature of nothing", func(c *Config) { c.Temperature = math.NaN() }, "--temperature: must be between"},
-		{"a negative bound", func(c *Config) { c.MaxTokens = -1 }, "--max-tokens: must be at least 0, got -1"},
-		{"a negative timeout", func(c *Config) { c.Timeout = -1 }, "--timeout: must be more than 0"},
-		{"negative attempts", func(c *Config) { c.Attempts = -1 }, "--attempts: must be at least 1"},
-		{"a negative pause", func(c *Config) { c.Backoff = -1 }, "--backoff: must be"},
-		{"negative patience", func(c *Config) { c.MaxWait = -1 }, "--max-wait: must be"},
-		{"more retries than calls", func(c *Config) { c.RetryRatio = 2 }, "--retry-share: must be between 0 and 1"},
-		{"negative concurrency", func(c *Config) { c.MaxConcurrent = -1 }, "--max-concurrent: must be"},
-		{"a negative rate", func(c *Config) { c.RequestsPerMinute = -1 }, "--requests-per-minute: must be"},
-		{"a negative rate of tokens", func(c *Config) { c.TokensPerMinute = -1 }, "--tokens-per-minute: must be"},
-		{"a negative breaker", func(c *Config) { c.BreakerThreshold = -1 }, "--break-after: must be"},
-		{"a negative cooldown", func(c *Config) { c.BreakerCooldown = -1 }, "--cooldown: must be"},
-		{"a negative price", func(c *Config) { c.InputPrice = -1 }, "--input-price: must be"},
-		{"a price without end", func(c *Config) { c.OutputPrice = math.Inf(1) }, "--output-price: must be"},
+		{"no model", func(c *Config) { c.Model = " " }, "Model: is empty"},
+		{"an address without a scheme", func(c *Config) { c.BaseURL = "localhost:8080" }, "BaseURL: must be like"},
+		{"an address of files", func(c *Config) { c.BaseURL = "file:///v1" }, "BaseURL: must be like"},
+		{"an address with a password", func(c *Config) { c.BaseURL = "https://me:" + testKey + "@host/v1" }, "BaseURL: must not contain a user"},
+		{"an address with a query", func(c *Config) { c.BaseURL = "https://host/v1?key=" + testKey }, "BaseURL: must not contain a user"},
+		{"an address that is none", func(c *Config) { c.BaseURL = "http://" + testKey + ":x/%zz" }, "BaseURL: invalid URL"},
+		{"a key of several lines", func(c *Config) { c.APIKey = testKey + "\n" + testKey }, "APIKey: must not contain blanks"},
+		{"a temperature of boiling", func(c *Config) { c.Temperature = 100 }, "Temperature: must be between 0 and 2, got 100"},
+		{"a temperature of nothing", func(c *Config) { c.Temperature = math.NaN() }, "Temperature: must be between"},
+		{"a negative bound", func(c *Config) { c.MaxTokens = -1 }, "MaxTokens: must be at least 0, got -1"},
+		{"a negative timeout", func(c *Config) { c.Timeout = -1 }, "Timeout: must be more than 0"},
+		{"negative attempts", func(c *Config) { c.Attempts = -1 }, "Attempts: must be at least 1"},
+		{"a negative pause", func(c *Config) { c.Backoff = -1 }, "Backoff: must be"},
+		{"negative patience", func(c *Config) { c.MaxWait = -1 }, "MaxWait: must be"},
+		{"more retries than calls", func(c *Config) { c.RetryRatio = 2 }, "RetryRatio: must be between 0 and 1"},
+		{"negative concurrency", func(c *Config) { c.MaxConcurrent = -1 }, "MaxConcurrent: must be"},
+		{"a negative rate", func(c *Config) { c.RequestsPerMinute = -1 }, "RequestsPerMinute: must be"},
+		{"a negative rate of tokens", func(c *Config) { c.TokensPerMinute = -1 }, "TokensPerMinute: must be"},
+		{"a negative breaker", func(c *Config) { c.BreakerThreshold = -1 }, "BreakerThreshold: must be"},
+		{"a negative cooldown", func(c *Config) { c.BreakerCooldown = -1 }, "BreakerCooldown: must be"},
+		{"a negative price", func(c *Config) { c.InputPrice = -1 }, "InputPrice: must be"},
+		{"a price without end", func(c *Config) { c.OutputPrice = math.Inf(1) }, "OutputPrice: must be"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 func TestValidateJoinsErrors(t *testing.T) {
 	t.Parallel()
 	err := Config{}.Validate()
-	for _, want := range []string{"--base-url: is empty", "--model: is empty", "--timeout: must be"} {
+	for _, want := range []string{"BaseURL: is empty", "Model: is empty", "Timeout: must be"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to contain %q", err, want)
 		}

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
 	"github.com/sashabaranov/go-openai"
@@ -45,15 +44,13 @@ type Embedder struct {
 	dimension        atomic.Int64 // of every vector, 0 before the first
 }
 
-// NewEmbedder returns an embedder with defaults filled in, or an error for each invalid setting. It sends no request.
-// The flags in its errors begin with --embed-.
+// NewEmbedder returns an embedder with defaults filled in, or the errors of all invalid fields. It sends no request.
 func NewEmbedder(cfg Config) (*Embedder, error) {
 	return newEmbedder(cfg, newTransport(cfg.WithDefaults().MaxConcurrent))
 }
 
 func newEmbedder(cfg Config, base http.RoundTripper) (*Embedder, error) {
-	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
-	s, err := newServer(cfg, embedSettings, base)
+	s, err := newServer(cfg.EmbedderDefaults(), base)
 	if err != nil {
 		return nil, err
 	}

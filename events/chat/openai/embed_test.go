@@ -150,7 +150,7 @@ func TestEmbedErrors(t *testing.T) {
 		{"429", status(429, `{"error":{"message":"Slow down."}}`), 3, unavailable, "busy (429): Slow down."},
 		{"429 without a quota", status(429, `{"error":{"code":"insufficient_quota"}}`), 1, unavailable, "check plan and billing"},
 		{"500", status(500, `{"error":{"message":"Oops."}}`), 3, unavailable, "server error (500): Oops."},
-		{"200 with a page of HTML", status(200, `<html></html>`), 3, unavailable, "check --embed-base-url"},
+		{"200 with a page of HTML", status(200, `<html></html>`), 3, unavailable, "check BaseURL"},
 		{"200 with an empty object", status(200, `{}`), 3, unavailable, "0 vectors for 2 texts"},
 		{"200 with an error", status(200, `{"error":"model is loading"}`), 3, unavailable, "model is loading"},
 		{"200 with a cut body", cut(200, `{"data":[{"index":0,"embedding":[0.125,`), 3, unavailable, "unexpected EOF"},
@@ -160,9 +160,9 @@ func TestEmbedErrors(t *testing.T) {
 		{"an answer that drips", drip, 3, unavailable, "no answer within 10s"},
 		{"a connection that is cut", hangUp, 3, unavailable, "no answer"},
 		{"400", status(400, `{"error":{"message":"input: is odd"}}`), 1, refused, "is odd"},
-		{"401", status(401, `{"error":{"message":"Incorrect API key provided: `+testKey+`."}}`), 1, unavailable, "check DEBRIEF_EMBED_API_KEY"},
-		{"404", status(404, ``), 1, unavailable, "check --embed-model and --embed-base-url"},
-		{"a redirect", status(301, ``, "Location: https://elsewhere.test"), 1, unavailable, "set the new address with --embed-base-url"},
+		{"401", status(401, `{"error":{"message":"Incorrect API key provided: `+testKey+`."}}`), 1, unavailable, "check APIKey"},
+		{"404", status(404, ``), 1, unavailable, "check Model and BaseURL"},
+		{"a redirect", status(301, ``, "Location: https://elsewhere.test"), 1, unavailable, "set the new address with BaseURL"},
 		{"400 for texts that are short as they are", status(400, `{"error":{"message":"maximum context length is 1 token"}}`), 2, tooLong, "1 token"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -414,10 +414,10 @@ func TestResponseSizeIsLimitedByRequest(t *testing.T) {
 	})
 }
 
-func TestNewEmbedderNamesItsFlags(t *testing.T) {
+func TestNewEmbedderNamesTheFields(t *testing.T) {
 	t.Parallel()
 	_, err := NewEmbedder(Config{BaseURL: "ftp://x", APIKey: "a b", Timeout: -1})
-	for _, want := range []string{"--embed-base-url: must be", "--embed-api-key: must not contain blanks", "--embed-model: is empty", "--embed-timeout: must be"} {
+	for _, want := range []string{"BaseURL: must be", "APIKey: must not contain blanks", "Model: is empty", "Timeout: must be"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to contain %q", err, want)
 		}

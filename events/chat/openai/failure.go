@@ -45,7 +45,7 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 	e := &Error{Status: x.status, Code: body.Code, after: retryAfter(x.header)}
 	switch {
 	case errors.Is(err, openai.ErrChatCompletionInvalidModel):
-		e.kind, e.Text = misconfigured, fmt.Sprintf("the model %q does not support chat: check %s", s.cfg.Model, s.settings.flag("model"))
+		e.kind, e.Text = misconfigured, fmt.Sprintf("the model %q does not support chat: check %s", s.cfg.Model, s.cfg.name("Model"))
 	case !x.sent:
 		e.kind, e.Text = refused, "cannot encode the request: "+err.Error()
 	case errors.Is(err, errTimeout) && (x.status == 0 || x.ok()):
@@ -64,7 +64,7 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 		e.Text = s.describe(e, x)
 	}
 	if body.Text == pageOfHTML {
-		body.Text += ": check " + s.settings.flag("base-url")
+		body.Text += ": check " + s.cfg.name("BaseURL")
 	}
 	if body.Text != "" && x.status != 0 {
 		e.Text += ": " + body.Text
@@ -89,15 +89,15 @@ func (s *server) describe(e *Error, x *exchange) string {
 		return "the account's quota is exhausted " + code + ": check plan and billing"
 	case x.status == http.StatusNotFound, x.status == http.StatusMethodNotAllowed, e.Code == "model_not_found":
 		return fmt.Sprintf("the server does not know the model %q or the path %s: check %s and %s",
-			s.cfg.Model, code, s.settings.flag("model"), s.settings.flag("base-url"))
+			s.cfg.Model, code, s.cfg.name("Model"), s.cfg.name("BaseURL"))
 	case x.status/100 == 3:
-		return fmt.Sprintf("the server redirects %s to %q: set the new address with %s", code, x.header.Get("Location"), s.settings.flag("base-url"))
+		return fmt.Sprintf("the server redirects %s to %q: set the new address with %s", code, x.header.Get("Location"), s.cfg.name("BaseURL"))
 	case x.status == http.StatusForbidden:
 		return fmt.Sprintf("access denied %s: check that the key may use the model %q", code, s.cfg.Model)
 	case s.cfg.APIKey == "":
-		return "the server requires a key " + code + ": set " + s.settings.key
+		return "the server requires a key " + code + ": set " + s.cfg.name("APIKey")
 	}
-	return "the server refused the key " + code + ": check " + s.settings.key
+	return "the server refused the key " + code + ": check " + s.cfg.name("APIKey")
 }
 
 // sanitize removes the key from a text of the server, and shortens the text.

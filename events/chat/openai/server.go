@@ -17,10 +17,9 @@ import (
 
 // server is the connection to a server, shared by Client and Embedder: limits, retries, circuit breaker and counters.
 type server struct {
-	cfg      Config
-	settings settings
-	base     http.RoundTripper
-	openai   *openai.Client
+	cfg    Config
+	base   http.RoundTripper
+	openai *openai.Client
 
 	limits  limits
 	budget  *budget
@@ -32,18 +31,17 @@ type server struct {
 	lastUnavailable atomic.Pointer[chat.UnavailableError] // nil since the server last processed a prompt
 }
 
-func newServer(cfg Config, names settings, base http.RoundTripper) (*server, error) {
+func newServer(cfg Config, base http.RoundTripper) (*server, error) {
 	cfg = cfg.WithDefaults()
-	if err := cfg.validate(names); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	s := &server{
-		cfg:      cfg,
-		settings: names,
-		base:     base,
-		openai:   newOpenAI(cfg, base),
-		limits:   newLimits(cfg.RequestsPerMinute, cfg.TokensPerMinute),
-		budget:   newBudget(cfg.RetryRatio),
+		cfg:    cfg,
+		base:   base,
+		openai: newOpenAI(cfg, base),
+		limits: newLimits(cfg.RequestsPerMinute, cfg.TokensPerMinute),
+		budget: newBudget(cfg.RetryRatio),
 	}
 	s.breaker = s.newBreaker()
 	s.chain = failsafe.With[any](s.newBulkhead(), s.newRetries(), s.breaker)

@@ -1,10 +1,11 @@
 package assembly
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"strconv"
 
+	"debrief/events/config"
 	"debrief/generator/prompt/selection"
 )
 
@@ -48,21 +49,21 @@ func (t *Texts) UnmarshalText(text []byte) error {
 
 // Limits bound a context, in tokens as estimated by chat.Tokens unless stated otherwise. Zero fields take defaults.
 type Limits struct {
-	Total        int `name:"context-tokens" help:"Maximum tokens of a context, including instructions and question." default:"32000" group:"Context"`
-	Bullets      int `name:"bullet-tokens" help:"Maximum tokens of bullets in a context." default:"4000" group:"Context"`
-	MaxBullets   int `name:"bullets" help:"Maximum bullets in a context if not all of the playbook fits." default:"30" group:"Context"`
-	Conversation int `name:"conversation-tokens" help:"Tokens of earlier turns and recalled history; adapted to the session (x 0.5 to 4)." default:"8000" group:"Context"`
-	Items        int `name:"conversation-items" help:"Maximum messages and tool steps of earlier turns." default:"100" group:"Context"`
+	Total        int // maximum tokens of a context, including instructions and question; default 32,000
+	Bullets      int // maximum tokens of bullets; default 4,000
+	MaxBullets   int // maximum number of bullets if not all of the playbook fits; default 30
+	Conversation int // tokens of earlier turns and recalled history, adapted to the session (x 0.5 to 4); default 8,000
+	Items        int // maximum number of messages and tool steps of earlier turns; default 100
 
-	Window      Window `name:"window" help:"Earlier user turns of the session in a context: 1 to 20, none (no limit) or adaptive." default:"5" group:"Context"`
-	Texts       Texts  `name:"window-text" help:"Agent texts shown in earlier turns: final, none or all." default:"final" group:"Context"`
-	Reflections int    `name:"reflections" help:"Recent reflections in a context, of the playbook and of the session each; -1 for none." default:"3" group:"Context"`
-	Recall      int    `name:"recall-top" help:"Maximum older executions recalled for a context; -1 for none." default:"10" group:"Context"`
+	Window      Window // earlier user turns of the session; default DefaultWindow
+	Texts       Texts  // agent texts shown in earlier turns; default FinalText
+	Reflections int    // recent reflections, of the playbook and of the session each; default 3, -1 for none
+	Recall      int    // maximum number of older executions that are recalled; default 10, -1 for none
 
-	Weights selection.Weights `embed:"" prefix:"weight-" group:"Context"`
+	Weights selection.Weights // of the parts of a bullet's score; default selection.Default
 }
 
-// Budgets of parts without a flag, in tokens.
+// Budgets of parts that are not configurable, in tokens.
 const (
 	noteTokens     = 800
 	recordTokens   = 500
@@ -74,60 +75,41 @@ const (
 // 3 reflections from ACE.
 var defaults = Limits{
 	Total: 32000, Bullets: 4000, MaxBullets: 30, Conversation: 8000, Items: 100,
-	Window: DefaultWindow, Texts: FinalText, Reflections: 3, Recall: 10,
+	Window: DefaultWindow, Texts: FinalText, Reflections: 3, Recall: 10, Weights: selection.Default,
 }
 
 // WithDefaults returns l with defaults in its zero fields.
 func (l Limits) WithDefaults() Limits {
-	for _, f := range []struct{ field, value *int }{
-		{&l.Total, &defaults.Total},
-		{&l.Bullets, &defaults.Bullets},
-		{&l.MaxBullets, &defaults.MaxBullets},
-		{&l.Conversation, &defaults.Conversation},
-		{&l.Items, &defaults.Items},
-		{&l.Reflections, &defaults.Reflections},
-		{&l.Recall, &defaults.Recall},
-	} {
-		if *f.field == 0 {
-			*f.field = *f.value
-		}
-	}
-	if l.Window == 0 {
-		l.Window = defaults.Window
-	}
-	if l.Texts == "" {
-		l.Texts = defaults.Texts
-	}
-	if l.Weights == (selection.Weights{}) {
-		l.Weights = selection.Default
-	}
+	l.Total = cmp.Or(l.Total, defaults.Total)
+	l.Bullets = cmp.Or(l.Bullets, defaults.Bullets)
+	l.MaxBullets = cmp.Or(l.MaxBullets, defaults.MaxBullets)
+	l.Conversation = cmp.Or(l.Conversation, defaults.Conversation)
+	l.Items = cmp.Or(l.Items, defaults.Items)
+	l.Window = cmp.Or(l.Window, defaults.Window)
+	l.Texts = cmp.Or(l.Texts, defaults.Texts)
+	l.Reflections = cmp.Or(l.Reflections, defaults.Reflections)
+	l.Recall = cmp.Or(l.Recall, defaults.Recall)
+	l.Weights = cmp.Or(l.Weights, defaults.Weights)
 	return l
 }
 
-// Validate returns an error for each invalid field; it names the flag.
+// Validate returns all invalid fields, joined.
 func (l Limits) Validate() error {
-	var errs []error
-	for _, f := range []struct {
-		flag  string
-		value int
-	}{
-		{"context-tokens", l.Total},
-		{"bullet-tokens", l.Bullets},
-		{"bullets", l.MaxBullets},
-		{"conversation-tokens", l.Conversation},
-		{"conversation-items", l.Items},
-	} {
-		if f.value < 0 {
-			errs = append(errs, fmt.Errorf("--%s: must be at least 1, got %d", f.flag, f.value))
-		}
-	}
+	l = l.WithDefaults()
+	var e config.Errors
+	config.AtLeast(&e, "Total", l.Total, 1)
+	config.AtLeast(&e, "Bullets", l.Bullets, 1)
+	config.AtLeast(&e, "MaxBullets", l.MaxBullets, 1)
+	config.AtLeast(&e, "Conversation", l.Conversation, 1)
+	config.AtLeast(&e, "Items", l.Items, 1)
+	config.AtLeast(&e, "Reflections", l.Reflections, -1)
+	config.AtLeast(&e, "Recall", l.Recall, -1)
 	if l.Window < AdaptiveTurns || l.Window > maxWindow {
-		errs = append(errs, fmt.Errorf("--window: want 1 to %d user turns, none or adaptive, got %d", maxWindow, l.Window))
+		e.Add("Window", "want 1 to %d user turns, none or adaptive, got %d", maxWindow, l.Window)
 	}
-	if err := l.Weights.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("--weight-…: %w", err))
-	}
-	return errors.Join(errs...)
+	e.Wrap("Texts", l.Texts.UnmarshalText([]byte(l.Texts)))
+	e.Wrap("Weights", l.Weights.Validate())
+	return e.Join()
 }
 
 // LimitError reports a limit without room for the instructions and the query.

@@ -1,40 +1,38 @@
 package selection
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"time"
 
+	"debrief/events/config"
 	"debrief/playbook"
 )
 
 // Weights are the weights of the parts of a score. Only their proportions matter. The zero value stands for Default.
 type Weights struct {
-	Effectiveness float64 `json:"effectiveness" help:"Weight of effectiveness in the score of a bullet." default:"0.5"`
-	Recency       float64 `json:"recency" help:"Weight of the recency of the last use." default:"0.3"`
-	Relevance     float64 `json:"relevance" help:"Weight of the relevance to the query." default:"0.2"`
+	Effectiveness float64 `json:"effectiveness"`
+	Recency       float64 `json:"recency"`   // of the last use
+	Relevance     float64 `json:"relevance"` // to the query
 }
 
 // Default holds the weights of swecli.
 var Default = Weights{Effectiveness: 0.5, Recency: 0.3, Relevance: 0.2}
 
-// Validate returns an error for each invalid weight. A weight must be finite and not negative, and one must be
-// positive.
+// Validate returns all invalid weights, joined. A weight must be finite and not negative, and one must be positive.
 func (w Weights) Validate() error {
-	var errs []error
+	var e config.Errors
 	for _, part := range [...]struct {
 		name   string
 		weight float64
-	}{{"effectiveness", w.Effectiveness}, {"recency", w.Recency}, {"relevance", w.Relevance}} {
+	}{{"Effectiveness", w.Effectiveness}, {"Recency", w.Recency}, {"Relevance", w.Relevance}} {
 		if !(part.weight >= 0) || math.IsInf(part.weight, 0) { // NaN as well
-			errs = append(errs, fmt.Errorf("%s: must be a finite number of at least 0, got %v", part.name, part.weight))
+			e.Add(part.name, "must be a finite number of at least 0, got %v", part.weight)
 		}
 	}
 	if w == (Weights{}) {
-		errs = append(errs, errors.New("weights: at least one must be above 0"))
+		e.Add("Effectiveness, Recency, Relevance", "at least one must be above 0")
 	}
-	return errors.Join(errs...)
+	return e.Join()
 }
 
 // shares returns the weights with sum 1. Without a query the weight of relevance is divided in proportion among the

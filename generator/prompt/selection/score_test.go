@@ -199,10 +199,10 @@ func TestWeightsValidate(t *testing.T) {
 	}{
 		{selection.Default, ""},
 		{selection.Weights{Recency: 3}, ""},
-		{selection.Weights{}, "weights"},
-		{selection.Weights{-0.1, 1, 1}, "effectiveness"},
-		{selection.Weights{1, math.NaN(), 1}, "recency"},
-		{selection.Weights{1, 1, math.Inf(1)}, "relevance"},
+		{selection.Weights{}, "Effectiveness, Recency, Relevance"},
+		{selection.Weights{-0.1, 1, 1}, "Effectiveness"},
+		{selection.Weights{1, math.NaN(), 1}, "Recency"},
+		{selection.Weights{1, 1, math.Inf(1)}, "Relevance"},
 	} {
 		err := tt.weights.Validate()
 		if (err == nil) != (tt.names == "") || err != nil && !strings.Contains(err.Error(), tt.names+":") {

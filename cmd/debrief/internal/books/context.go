@@ -83,9 +83,6 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 	case s.Execution == "" && s.Query == "":
 		return app.Exit(app.ExitUsage, errors.New("--query: required, unless --execution names a past run"))
 	}
-	if err := s.Config.Validate(); err != nil {
-		return app.Exit(app.ExitUsage, err)
-	}
 	conn, err := s.Connect(ctx, c.Logger())
 	if err != nil {
 		return err

@@ -22,9 +22,9 @@ import (
 
 type gateBook struct {
 	change
-	gate.Config `embed:""`
-	Mode        string `arg:"" optional:"" help:"New mode: off, shadow or on. Default: only show the state." placeholder:"MODE"`
-	Limit       int    `help:"Maximum number of rows in each table; 0 for all." default:"50"`
+	app.Gate
+	Mode  string `arg:"" optional:"" help:"New mode: off, shadow or on. Default: only show the state." placeholder:"MODE"`
+	Limit int    `help:"Maximum number of rows in each table; 0 for all." default:"50"`
 }
 
 // Help implements kong.HelpProvider.
@@ -55,9 +55,6 @@ func (g *gateBook) Run(ctx context.Context, c *app.Common) error {
 	if !mode.Valid() {
 		return app.Exit(app.ExitUsage, fmt.Errorf("mode: want off, shadow or on, got %q", g.Mode))
 	}
-	if err := g.Config.Validate(); err != nil {
-		return app.Exit(app.ExitUsage, err)
-	}
 	if mode != "" {
 		return g.setMode(ctx, c, mode)
 	}
@@ -74,11 +71,11 @@ func (g *gateBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	view := newGateView(b.Name, label, p, curator.ReportGate(p, g.Config), decisions)
+	view := newGateView(b.Name, label, p, curator.ReportGate(p, g.Settings()), decisions)
 	if g.JSON {
 		return cli.WriteJSON(console.Stdout, view)
 	}
-	view.print(g.Config.WithDefaults().Slots, g.Limit)
+	view.print(g.Slots, g.Limit)
 	return nil
 }
 

@@ -26,10 +26,13 @@ import (
 // Status shows the streams, the progress of each role, and the health of the learning loop.
 type Status struct {
 	cli.ServerFlags
-	AlarmAfter time.Duration `help:"Report red after this time without a result; at least 3 times the usual time." default:"60s"`
+	AlarmAfter time.Duration `help:"Report red after this time without a result; at least 3 times the usual time."`
 	Watch      bool          `help:"Repeat every two seconds until interrupted."`
 	JSON       bool          `help:"Print JSON."`
 }
+
+// SetDefaults sets the default of the library.
+func (s *Status) SetDefaults() { s.AlarmAfter = liveness.Floor }
 
 // Help implements kong.HelpProvider.
 func (*Status) Help() string {

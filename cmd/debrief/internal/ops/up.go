@@ -38,7 +38,7 @@ type Up struct {
 	app.Model
 	app.Embedding
 	GeneratorConfig app.Generator  `embed:""`
-	Evaluators      scoring.Config `embed:""`
+	Evaluators      app.Evaluators `embed:""`
 	ReflectorConfig app.Reflector  `embed:""`
 	CuratorConfig   app.Curator    `embed:""`
 }
@@ -179,7 +179,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 	if err != nil {
 		return nil, 0, err
 	}
-	answers.Scorer = scoring.NewScorer(u.Evaluators, answers.Slots)
+	answers.Scorer = scoring.NewScorer(u.Evaluators.Settings(), answers.Slots)
 	reflects, err := u.ReflectorConfig.Settings()
 	if err != nil {
 		return nil, 0, err
@@ -188,13 +188,13 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 	if generatorModel == nil {
 		working--
 	}
-	answers.Meter, u.CuratorConfig.Meter = m.Generator(), m.Curator()
-	u.CuratorConfig.IndexDir = filepath.Join(u.Dir(), "cache")
+	curates := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
+	answers.Meter, curates.Meter = m.Generator(), m.Curator()
 	gen := generator.New(m.Model(events.RoleGenerator, generatorModel), m.Embedder(embedder), answers, app.NATSEndpoint(m), u.serveHTTP(m, served))
 	m.SetFollowerLag(gen.VersionLag)
 	return []app.Role{
 		gen, reflector.New(m.Model(events.RoleReflector, reflectorModel), reflects),
-		u.CuratorConfig.New(m.Model(events.RoleCurator, curatorModel), answers.Instructions, reflects.Instructions),
+		app.NewCurator(m.Model(events.RoleCurator, curatorModel), curates, answers.Instructions, reflects.Instructions),
 	}, working, nil
 }
 

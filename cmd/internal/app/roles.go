@@ -1,0 +1,201 @@
+package app
+
+import (
+	"time"
+
+	"debrief/curator"
+	"debrief/curator/gate"
+	"debrief/events/chat"
+	"debrief/generator"
+	"debrief/generator/prompt/assembly"
+	"debrief/generator/scoring"
+	"debrief/playbook"
+	"debrief/reflector"
+)
+
+// The structs of this file define the flags of the roles. Each one stands for a configuration of a library and has fields
+// with the same names and types: Settings copies the values to the configuration, SetDefaults takes the defaults from it,
+// and Validate reports its errors with the names of the flags. To add a setting, add the field to the configuration and
+// here. TestFlagsCoverTheLibraries fails if one of them lacks a field.
+
+// Generator contains the flags of the generator.
+type Generator struct {
+	Slots int `name:"generator-slots" help:"Maximum number of tasks answered at the same time."`
+
+	Limits
+
+	Recall    generator.Recall    `name:"recall" help:"Scope of recalled executions: session, book (also other users' sessions) or none." group:"Context"`
+	Summaries generator.Summaries `name:"summaries" help:"Compress older turns of a session by: model (the generator's) or extract (excerpts)." group:"Context"`
+
+	RecallMemory int `name:"recall-memory" help:"Memory limit for recalled executions, in bytes; the oldest are evicted." group:"Context"`
+
+	GeneratorPrompt string `name:"generator-prompt" help:"File with the generator's instructions, in place of the built-in ones. The answer format is added." type:"path" placeholder:"FILE"`
+}
+
+// SetDefaults sets the defaults of the library.
+func (g *Generator) SetDefaults() { copyFields(g, generator.Config{}.WithDefaults()) }
+
+// Settings returns the generator's configuration with the instructions from the file.
+func (g Generator) Settings() (cfg generator.Config, err error) {
+	copyFields(&cfg, g)
+	cfg.Instructions, err = Instructions("--generator-prompt", g.GeneratorPrompt)
+	return cfg, err
+}
+
+// Validate implements kong's check.
+func (g Generator) Validate() error {
+	var cfg generator.Config
+	copyFields(&cfg, g)
+	return FlagErrors(cfg.Validate(), g)
+}
+
+// ServeFlags contains the flag for a generator that runs no tasks.
+type ServeFlags struct {
+	ServeOnly bool `help:"Run no tasks: only serve contexts to agents that call their own model."`
+}
+
+// Limits contains the flags of contexts.
+type Limits struct {
+	Total        int `name:"context-tokens" help:"Maximum tokens of a context, including instructions and question." group:"Context"`
+	Bullets      int `name:"bullet-tokens" help:"Maximum tokens of bullets in a context." group:"Context"`
+	MaxBullets   int `name:"bullets" help:"Maximum bullets in a context if not all of the playbook fits." group:"Context"`
+	Conversation int `name:"conversation-tokens" help:"Tokens of earlier turns and recalled history; adapted to the session (x 0.5 to 4)." group:"Context"`
+	Items        int `name:"conversation-items" help:"Maximum messages and tool steps of earlier turns." group:"Context"`
+
+	Window      assembly.Window `name:"window" help:"Earlier user turns of the session in a context: 1 to 20, none (no limit) or adaptive." group:"Context"`
+	Texts       assembly.Texts  `name:"window-text" help:"Agent texts shown in earlier turns: final, none or all." group:"Context"`
+	Reflections int             `name:"reflections" help:"Recent reflections in a context, of the playbook and of the session each; -1 for none." group:"Context"`
+	Recall      int             `name:"recall-top" help:"Maximum older executions recalled for a context; -1 for none." group:"Context"`
+
+	Weights Weights `embed:"" prefix:"weight-" group:"Context"`
+}
+
+// Weights contains the flags of the parts of a bullet's score. The tag zero marks flags for which 0 is a value of its own.
+type Weights struct {
+	Effectiveness float64 `name:"effectiveness" help:"Weight of effectiveness in the score of a bullet." zero:""`
+	Recency       float64 `name:"recency" help:"Weight of the recency of the last use." zero:""`
+	Relevance     float64 `name:"relevance" help:"Weight of the relevance to the query." zero:""`
+}
+
+// SetDefaults sets the defaults of the library.
+func (l *Limits) SetDefaults() { copyFields(l, assembly.Limits{}.WithDefaults()) }
+
+// Settings returns the limits of a context.
+func (l Limits) Settings() (limits assembly.Limits) {
+	copyFields(&limits, l)
+	return limits
+}
+
+// Validate implements kong's check.
+func (l Limits) Validate() error { return FlagErrors(l.Settings().Validate(), l) }
+
+// Evaluators contains the flags of evaluator programs.
+type Evaluators struct {
+	Programs []scoring.Program `name:"evaluator-program" sep:"none" help:"Run COMMAND for evaluator program:NAME (JSON on stdin and stdout). Repeatable." placeholder:"NAME=COMMAND [ARGS…]" group:"Evaluators"`
+	Timeout  time.Duration     `name:"evaluator-timeout" help:"Maximum duration of one evaluator program run." group:"Evaluators"`
+}
+
+// SetDefaults sets the defaults of the library.
+func (e *Evaluators) SetDefaults() { copyFields(e, scoring.Config{}.WithDefaults()) }
+
+// Settings returns the configuration of the evaluator programs.
+func (e Evaluators) Settings() (cfg scoring.Config) {
+	copyFields(&cfg, e)
+	return cfg
+}
+
+// Validate implements kong's check.
+func (e Evaluators) Validate() error { return FlagErrors(e.Settings().Validate(), e) }
+
+// Reflector contains the flags of the reflector.
+type Reflector struct {
+	Slots int `name:"reflector-slots" help:"Executions that are reflected on at the same time."`
+
+	Rounds      int `name:"rounds" help:"Rounds for a task with an evaluator, 1 to 3: a wrong answer is tried again with advice."`
+	TraceBudget int `name:"trace-budget" help:"Maximum tokens of an execution's steps in the prompt: those around errors and the last."`
+
+	ReflectorPrompt string `name:"reflector-prompt" help:"File with the reflector's instructions, in place of the built-in ones. The answer format is added." type:"path" placeholder:"FILE"`
+}
+
+// SetDefaults sets the defaults of the library.
+func (r *Reflector) SetDefaults() { copyFields(r, reflector.Config{}.WithDefaults()) }
+
+// Settings returns the reflector's configuration with the instructions from the file.
+func (r Reflector) Settings() (cfg reflector.Config, err error) {
+	copyFields(&cfg, r)
+	cfg.Instructions, err = Instructions("--reflector-prompt", r.ReflectorPrompt)
+	return cfg, err
+}
+
+// Validate implements kong's check.
+func (r Reflector) Validate() error {
+	var cfg reflector.Config
+	copyFields(&cfg, r)
+	return FlagErrors(cfg.Validate(), r)
+}
+
+// Curator contains the flags of the curator.
+type Curator struct {
+	Slots    int `name:"curator-slots" help:"Playbooks to process in parallel."`
+	MaxBatch int `name:"curator-batch" help:"Maximum number of events in one batch of a playbook."`
+
+	MaxTokens        int `name:"token-budget" help:"Maximum estimated tokens of all bullets of a playbook; -1 for no limit."`
+	MaxSectionTokens int `name:"section-token-budget" help:"Maximum estimated tokens of the bullets of one section; -1 for no limit."`
+
+	GateMode playbook.Gate `name:"gate" help:"Gate mode of playbooks that 'debrief playbook gate' did not set: off, shadow or on." placeholder:"MODE" group:"Gate"`
+	Gate     Gate          `embed:""`
+	Trust    []string      `name:"trust" help:"Trust in a source: trusted (default), limited[:percent of support, 50] or untrusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
+	MaxBurst int           `name:"burst" help:"New bullets of a session or limited source in 10 min before quarantine; -1: no limit."`
+
+	CacheDir string `name:"cache-dir" help:"Directory for the index of covered ids; 'none' keeps it in memory. Default: the user's cache directory, or a folder of --data." placeholder:"DIR"`
+}
+
+// Gate contains the flags of the gate's experiments.
+type Gate struct {
+	Alpha         float64       `name:"gate-alpha" help:"Error probability: promotion of a bullet that does not help, for each bullet." group:"Gate"`
+	Margin        float64       `name:"gate-margin" help:"Lift of the mean score (0 to 1) that a bullet must exceed to be promoted." default:"0" group:"Gate"`
+	MinLift       float64       `name:"gate-worth" help:"Lift of the mean score; a bullet retires if its lift is certainly below this." group:"Gate"`
+	Share         int           `name:"gate-share" help:"Percent of the applicable tasks that are shown a bullet on probation." group:"Gate"`
+	Slots         int           `name:"gate-slots" help:"Maximum number of bullets on probation in one playbook." group:"Gate"`
+	MaxOutcomes   int           `name:"gate-most" help:"Maximum number of outcomes of an experiment; without a result, the bullet retires." group:"Gate"`
+	RetryRequests int           `name:"gate-return" help:"Requests after which a retired, harmless bullet is tried again, for each earlier experiment." group:"Gate"`
+	IdleTimeout   time.Duration `name:"gate-patience" help:"Time without an applicable task after which a bullet on probation retires if others wait." group:"Gate"`
+}
+
+// SetDefaults sets the defaults of the library.
+func (g *Gate) SetDefaults() { copyFields(g, gate.Config{}.WithDefaults()) }
+
+// Settings returns the configuration of the gate.
+func (g Gate) Settings() (cfg gate.Config) {
+	copyFields(&cfg, g)
+	return cfg
+}
+
+// Validate implements kong's check.
+func (g Gate) Validate() error { return FlagErrors(g.Settings().Validate(), g) }
+
+// SetDefaults sets the defaults of the library.
+func (c *Curator) SetDefaults() { copyFields(c, curator.Config{}.WithDefaults()) }
+
+// Settings returns the curator's configuration. The index of covered ids is in the directory of --cache-dir, or else in
+// indexDir.
+func (c Curator) Settings(indexDir string) (cfg curator.Config) {
+	copyFields(&cfg, c)
+	switch c.CacheDir {
+	case "":
+		cfg.IndexDir = indexDir
+	case "none":
+	default:
+		cfg.IndexDir = c.CacheDir
+	}
+	return cfg
+}
+
+// Validate implements kong's check.
+func (c Curator) Validate() error { return FlagErrors(c.Settings("").Validate(), c) }
+
+// NewCurator returns a curator that also rejects lessons that repeat the instructions of the models. The texts are further
+// instructions.
+func NewCurator(m chat.Model, cfg curator.Config, texts ...string) *curator.Curator {
+	return curator.New(m, cfg, append(texts, generator.AllInstructions(), reflector.PromptText())...)
+}
