@@ -194,7 +194,7 @@ func (f *planBuilder) findDuplicate(kept *similar.Index, b *playbook.Bullet) (pl
 		if !ok {
 			return "", 0
 		}
-		if id := playbook.BulletID(m.ID); similar.Difference(f.bullets[id].Content, b.Content) == "" {
+		if id := playbook.BulletID(m.ID); similar.Difference(f.bullets[id].Content, b.Content).Kind == similar.Same {
 			return id, m.Similarity
 		}
 		if different == nil {
@@ -237,8 +237,11 @@ func (f *planBuilder) mergeParaphrase(op *playbook.Op) {
 
 // changesMeaning reports whether two texts differ in numbers, names or negations, and not only in plain words or their order.
 func changesMeaning(a, b string) bool {
-	d := similar.Difference(a, b)
-	return d != "" && !strings.HasPrefix(d, "words ") && !strings.HasPrefix(d, "order ")
+	switch similar.Difference(a, b).Kind {
+	case similar.Numbers, similar.Identifiers, similar.Negations:
+		return true
+	}
+	return false
 }
 
 // merge adds a merge step, unless another bullet has the text: then the Curator would refuse it.

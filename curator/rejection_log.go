@@ -242,7 +242,7 @@ func (m *rejectionLog) refuse(content string) *refusal {
 			return nil
 		}
 		text, code, reason := m.entry(near.ID)
-		if text != "" && similar.Difference(text, content) == "" {
+		if text != "" && similar.Difference(text, content).Kind == similar.Same {
 			if code != playbook.ReasonRejectedText { // its reason has the prefix already
 				reason = rejectedBefore + reason
 			}

@@ -131,7 +131,7 @@ func rejectReason(lesson string, shown []events.ShownBullet, copiedFrom string) 
 // isEcho reports whether a lesson has the same meaning as a bullet.
 func isEcho(lesson, bullet string) bool {
 	return strings.Join(wordsOf(lesson), " ") == strings.Join(wordsOf(bullet), " ") ||
-		similar.Similarity(lesson, bullet) >= echoSimilarity && similar.Difference(lesson, bullet) == ""
+		similar.Similarity(lesson, bullet) >= echoSimilarity && similar.Difference(lesson, bullet).Kind == similar.Same
 }
 
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected

@@ -7,17 +7,37 @@ import (
 	"debrief/playbook/text"
 )
 
-// Difference returns the reason not to treat two similar texts as duplicates, such as "numbers differ: 10 and 12". It
-// returns "" if it finds none. If there are several, it prefers numbers, then identifiers, negations and words.
+// Kind is the kind of a difference between two texts.
+type Kind int
+
+// The kinds of a difference.
+const (
+	Same        Kind = iota // no difference
+	Numbers                 // a number differs, or only one text has it
+	Identifiers             // a name, a quotation or code differs
+	Negations               // only one text has a negation
+	Words                   // a plain word differs
+	Order                   // the same terms are in another order
+)
+
+// Diff is the difference between two texts. The zero value means that there is none.
+type Diff struct {
+	Kind Kind
+	// Reason describes the difference for people, such as "numbers differ: 10 and 12". It is empty if Kind is Same.
+	Reason string
+}
+
+// Difference returns the reason not to treat two similar texts as duplicates. Its kind is Same if it finds none. If there
+// are several reasons, it prefers numbers, then identifiers, negations and words.
 //
 // Two texts are equal if they consist of the same terms in the same order. Some variations are accepted because they
 // seldom change a rule: case and punctuation outside code, white space, the plural, number formats, and stop words
 // such as "the", "is" and "of". Every other difference counts, including a plain word. The published playbooks of ACE
 // contain 22 pairs of bullets with a similarity of at least 0.88 that are not copies. About half of them differ in
-// meaning, such as newest and oldest, or album and playlist. Differ does not recognize a paraphrase.
+// meaning, such as newest and oldest, or album and playlist. Difference does not recognize a paraphrase.
 //
-// The rules for plurals, negations and stop words are English. In other languages Differ reports more differences.
-func Difference(a, b string) string {
+// The rules for plurals, negations and stop words are English. In other languages Difference reports more differences.
+func Difference(a, b string) Diff {
 	x, y := parseTerms(a), parseTerms(b)
 	for len(x) > 0 && len(y) > 0 && x[0].equal(&y[0]) {
 		x, y = x[1:], y[1:]
@@ -26,23 +46,23 @@ func Difference(a, b string) string {
 		x, y = x[:len(x)-1], y[:len(y)-1]
 	}
 	if len(x) == 0 && len(y) == 0 {
-		return ""
+		return Diff{}
 	}
-	for kind, name := range kindNames {
+	for kind, of := range kinds {
 		p, q := firstMissing(y, x, termKind(kind)), firstMissing(x, y, termKind(kind))
 		switch {
 		case p != nil && q != nil:
-			return fmt.Sprintf("%s differ: %s and %s", name, p, q)
+			return Diff{of.kind, fmt.Sprintf("%s differ: %s and %s", of.name, p, q)}
 		case p != nil:
-			return fmt.Sprintf("%s differ: only one has %s", name, p)
+			return Diff{of.kind, fmt.Sprintf("%s differ: only one has %s", of.name, p)}
 		case q != nil:
-			return fmt.Sprintf("%s differ: only one has %s", name, q)
+			return Diff{of.kind, fmt.Sprintf("%s differ: only one has %s", of.name, q)}
 		}
 	}
 	if x[0].equalText(&y[0]) { // both have the same terms, so neither is empty
-		return fmt.Sprintf("words differ: %s and %s", x[0].preposition, y[0].preposition)
+		return Diff{Words, fmt.Sprintf("words differ: %s and %s", x[0].preposition, y[0].preposition)}
 	}
-	return fmt.Sprintf("order differs: %s and %s", &x[0], &y[0])
+	return Diff{Order, fmt.Sprintf("order differs: %s and %s", &x[0], &y[0])}
 }
 
 // termKind is the kind of a term. It determines the name of a difference and its priority.
@@ -55,7 +75,13 @@ const (
 	plainWord
 )
 
-var kindNames = [...]string{number: "numbers", identifier: "identifiers", negation: "negations", plainWord: "words"}
+// kinds are the kinds of a difference by the kind of the term, with their names in a reason.
+var kinds = [...]struct {
+	kind Kind
+	name string
+}{
+	number: {Numbers, "numbers"}, identifier: {Identifiers, "identifiers"}, negation: {Negations, "negations"}, plainWord: {Words, "words"},
+}
 
 // term is a part of a text that counts in the comparison.
 type term struct {

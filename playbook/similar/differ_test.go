@@ -1,13 +1,14 @@
 package similar_test
 
 import (
+	"strings"
 	"testing"
 
 	"debrief/playbook/similar"
 )
 
 // Pairs of equivalent texts. Each is tried in both orders.
-func TestDifferAcceptsEquivalentTexts(t *testing.T) {
+func TestDifferenceAcceptsEquivalentTexts(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{
 		// Case, white space, punctuation, emphasis.
@@ -85,15 +86,20 @@ func TestDifferAcceptsEquivalentTexts(t *testing.T) {
 		{"the", "a"},
 	} {
 		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
-			if got := similar.Difference(p[0], p[1]); got != "" {
-				t.Errorf("%q, %q: got %q, want nothing", p[0], p[1], got)
+			if got := similar.Difference(p[0], p[1]); got != (similar.Diff{}) {
+				t.Errorf("%q, %q: got %+v, want nothing", p[0], p[1], got)
 			}
 		}
 	}
 }
 
 // Pairs with different meanings, and the expected difference. Most are similar enough to count as duplicates.
-func TestDifferReportsDifference(t *testing.T) {
+// kinds are the kinds of a difference by the first word of the reason.
+var kinds = map[string]similar.Kind{
+	"numbers": similar.Numbers, "identifiers": similar.Identifiers, "negations": similar.Negations, "words": similar.Words, "order": similar.Order,
+}
+
+func TestDifferenceHasKindAndReason(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ a, b, want string }{
 		// Numbers.
@@ -203,10 +209,12 @@ func TestDifferReportsDifference(t *testing.T) {
 		{"You pay them", "They pay you", "words differ: them and They"},
 		{"Round", "", "words differ: only one has Round"},
 	} {
-		if got := similar.Difference(test.a, test.b); got != test.want {
-			t.Errorf("%q, %q: got %q, want %q", test.a, test.b, got, test.want)
+		name, _, _ := strings.Cut(test.want, " ")
+		want := similar.Diff{Kind: kinds[name], Reason: test.want}
+		if got := similar.Difference(test.a, test.b); got != want {
+			t.Errorf("%q, %q: got %+v, want %+v", test.a, test.b, got, want)
 		}
-		if similar.Difference(test.b, test.a) == "" {
+		if similar.Difference(test.b, test.a).Kind == similar.Same {
 			t.Errorf("%q, %q: got no difference", test.b, test.a)
 		}
 	}

@@ -26,7 +26,7 @@ func Example() {
 			fmt.Println("is new")
 			continue
 		}
-		fmt.Printf("is like %s to %.2f; forbidden: %q\n", m.ID, m.Similarity, similar.Difference(texts[m.ID], text))
+		fmt.Printf("is like %s to %.2f; forbidden: %q\n", m.ID, m.Similarity, similar.Difference(texts[m.ID], text).Reason)
 	}
 	// Output:
 	// is like calc-00001 to 0.88; forbidden: ""

@@ -84,7 +84,7 @@ func TestHostileText(t *testing.T) {
 	} {
 		text := strings.Repeat(part, longest/len(part))
 		other := "x " + text + " y"
-		if got := similar.Difference(text, other); got == "" || len(got) > 200 || !utf8.ValidString(got) {
+		if got := similar.Difference(text, other).Reason; got == "" || len(got) > 200 || !utf8.ValidString(got) {
 			t.Errorf("%q and so on: got %q, want a short reason", part, got)
 		}
 		x.Put(part, text)
@@ -129,12 +129,13 @@ func FuzzDiffer(f *testing.F) {
 	f.Add("DO NOT call `a.b`, \"c\"", "don't call a.b 'c' {d} <e> ```f``` $1,000.50")
 	f.Add("--x ../y 1.2.3 -5", "I A US it's cannot")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		why, back := similar.Difference(a, b), similar.Difference(b, a)
-		if (why == "") != (back == "") {
-			t.Errorf("got %q one way and %q the other", why, back)
+		diff, back := similar.Difference(a, b), similar.Difference(b, a)
+		why := diff.Reason
+		if (diff.Kind == similar.Same) != (back.Kind == similar.Same) || (diff.Kind == similar.Same) != (why == "") {
+			t.Errorf("got %+v one way and %+v the other", diff, back)
 		}
-		if own := similar.Difference(a, a); own != "" {
-			t.Errorf("itself: got %q, want nothing", own)
+		if own := similar.Difference(a, a); own != (similar.Diff{}) {
+			t.Errorf("itself: got %+v, want nothing", own)
 		}
 		if strings.ContainsAny(why, "\n\r\x00") || len(why) > 200 || !utf8.ValidString(why) {
 			t.Errorf("got %q, want one short line", why)

@@ -59,7 +59,7 @@ func nearDuplicate(index *similar.Index, p *playbook.Playbook, content string) [
 		if !ok {
 			break
 		}
-		if id := playbook.BulletID(m.ID); similar.Difference(p.Bullet(id).Content, content) == "" {
+		if id := playbook.BulletID(m.ID); similar.Difference(p.Bullet(id).Content, content).Kind == similar.Same {
 			return []playbook.BulletID{id}
 		}
 		skip[m.ID] = true
