@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
 )
@@ -211,7 +212,7 @@ func (d *draft) dropAdd(id playbook.BulletID) {
 		}
 		if op.Kind == playbook.Add {
 			op.Bullet = ""
-			d.reject(op, refusalf(playbook.ReasonTokenBudget, "token budget exceeded: all other bullets are stronger"))
+			d.reject(op, screen.Refusef(playbook.ReasonTokenBudget, "token budget exceeded: all other bullets are stronger"))
 		}
 		return true
 	})

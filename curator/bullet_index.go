@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/recall"
@@ -88,11 +89,11 @@ func nearestTexts(words *recall.WordIndex, insights []string, each int, minScore
 func insights(reflections []*events.Reflection) (texts []string) {
 	for _, r := range reflections {
 		if r.KeyInsight != "" {
-			texts = append(texts, truncate(r.KeyInsight, maxInsight))
+			texts = append(texts, screen.Truncate(r.KeyInsight, maxInsight))
 		}
 		for _, l := range r.Lessons {
 			if l.Content != r.KeyInsight {
-				texts = append(texts, truncate(l.Content, maxInsight))
+				texts = append(texts, screen.Truncate(l.Content, maxInsight))
 			}
 		}
 	}
@@ -128,7 +129,7 @@ func (b *book) addContext(p *playbook.Playbook, m *rejectionLog, in *Request) {
 		case bullet == nil || bullet.Status == playbook.Quarantined:
 		case bullet.Status == playbook.Retired:
 			if len(in.Rejected) < maxTurnedDown/2 {
-				in.Rejected = append(in.Rejected, RejectedText{truncate(bullet.Content, maxExcerpt), m.retiredReason(bullet.ID)})
+				in.Rejected = append(in.Rejected, RejectedText{screen.Truncate(bullet.Content, screen.MaxExcerpt), m.retiredReason(bullet.ID)})
 			}
 		case bullet.Shown() || bullet.Rule == nil: // leave out bullets of rules that are not shown
 			include(bullet)

@@ -1,14 +1,14 @@
 package curator
 
 import (
-	"fmt"
 	"slices"
 
+	"debrief/curator/screen"
 	"debrief/playbook"
 )
 
 // change drafts an operation other than a vote, and sets the id of a new bullet. It returns nil, or the reason to reject it.
-func (d *draft) change(op *playbook.Op) *refusal {
+func (d *draft) change(op *playbook.Op) *screen.Refusal {
 	if !d.hasRoom(op, 1+len(op.Sources)) {
 		return errFull
 	}
@@ -29,7 +29,7 @@ func (d *draft) change(op *playbook.Op) *refusal {
 		same := d.findByContent(op.Content)
 		switch {
 		case same != "" && same != op.Bullet:
-			return refusalf(playbook.ReasonDuplicate, "bullet %q has the same text as the new text of %q", same, op.Bullet)
+			return screen.Refusef(playbook.ReasonDuplicate, "bullet %q has the same text as the new text of %q", same, op.Bullet)
 		case op.Content == b.Content && (op.Section == "" || op.Section == b.Section):
 			return duplicateText(b)
 		}
@@ -44,7 +44,7 @@ func (d *draft) change(op *playbook.Op) *refusal {
 	case playbook.SetStatus, playbook.Pin:
 	case playbook.Remove:
 		if b.Pinned {
-			return refusalf(playbook.ReasonPinned, "bullet %q is pinned", op.Bullet)
+			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", op.Bullet)
 		}
 		d.markStale(b)
 		d.flush() // votes on the bullet must come before its removal
@@ -54,7 +54,7 @@ func (d *draft) change(op *playbook.Op) *refusal {
 	case playbook.Merge:
 		return d.merge(op, b)
 	default:
-		return refusalf(playbook.ReasonInvalid, "type: %q is not allowed here", truncate(string(op.Kind), maxName))
+		return screen.Refusef(playbook.ReasonInvalid, "type: %q is not allowed here", screen.Truncate(string(op.Kind), screen.MaxName))
 	}
 	d.changeBullet(*op)
 	return nil
@@ -70,23 +70,26 @@ func (d *draft) changeBullet(op playbook.Op) {
 }
 
 // duplicateText returns the refusal for content that a bullet has already.
-func duplicateText(b *playbook.Bullet) *refusal {
+func duplicateText(b *playbook.Bullet) *screen.Refusal {
+	state := ""
 	switch b.Status {
 	case playbook.Retired:
-		return &refusal{playbook.ReasonDuplicate, fmt.Sprintf("bullet %q has the same text and is retired", b.ID), b.ID}
+		state = " and is retired"
 	case playbook.Quarantined:
-		return &refusal{playbook.ReasonDuplicate, fmt.Sprintf("bullet %q has the same text and is in quarantine", b.ID), b.ID}
+		state = " and is in quarantine"
 	}
-	return &refusal{playbook.ReasonDuplicate, fmt.Sprintf("bullet %q has the same text", b.ID), b.ID}
+	why := screen.Refusef(playbook.ReasonDuplicate, "bullet %q has the same text%s", b.ID, state)
+	why.DuplicateOf = b.ID
+	return why
 }
 
 // refuseRuleMerge returns the refusal of a merge with a bullet of a rule: its counters count runs and not votes.
-func refuseRuleMerge(id playbook.BulletID) *refusal {
-	return refusalf(playbook.ReasonRuleBullet, "bullet %q has counts of a rule and must not be merged", id)
+func refuseRuleMerge(id playbook.BulletID) *screen.Refusal {
+	return screen.Refusef(playbook.ReasonRuleBullet, "bullet %q has counts of a rule and must not be merged", id)
 }
 
 // merge drafts the merge of the source bullets into b, which keeps its id.
-func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *refusal {
+func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	var others []playbook.BulletID // without duplicates
 	for _, id := range op.Sources {
 		if id != op.Bullet && !slices.Contains(others, id) {
@@ -95,7 +98,7 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *refusal {
 	}
 	op.Sources = others
 	if len(op.Sources) == 0 {
-		return refusalf(playbook.ReasonInvalid, "source_ids: at least one other bullet is required")
+		return screen.Refusef(playbook.ReasonInvalid, "source_ids: at least one other bullet is required")
 	}
 	if b.Rule != nil {
 		return refuseRuleMerge(op.Bullet)
@@ -107,7 +110,7 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *refusal {
 		case src == nil:
 			return unknownBullet(id)
 		case src.Pinned:
-			return refusalf(playbook.ReasonPinned, "bullet %q is pinned", id)
+			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", id)
 		case src.Rule != nil:
 			return refuseRuleMerge(id)
 		}
@@ -128,10 +131,10 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *refusal {
 
 // add drafts a new bullet, unless a bullet has the same or nearly the same text. Bullets of rules are not compared by text,
 // because their text changes with their counts; their rule key identifies them.
-func (d *draft) add(op *playbook.Op) *refusal {
+func (d *draft) add(op *playbook.Op) *screen.Refusal {
 	if op.Bullet != "" {
-		return refusalf(playbook.ReasonInvalid, "bullet_id: %q is not allowed: the playbook assigns the id of a new bullet",
-			truncate(string(op.Bullet), maxName))
+		return screen.Refusef(playbook.ReasonInvalid, "bullet_id: %q is not allowed: the playbook assigns the id of a new bullet",
+			screen.Truncate(string(op.Bullet), screen.MaxName))
 	}
 	if op.Rule == nil {
 		if same := d.findByContent(op.Content); same != "" {
@@ -141,8 +144,9 @@ func (d *draft) add(op *playbook.Op) *refusal {
 			return d.mint(op)
 		}
 		if same, likeness := d.findSimilar(op.Content); same != "" {
-			reason := fmt.Sprintf("bullet %q has nearly the same text (similarity %.2f)", same, likeness)
-			return d.second(op, &refusal{playbook.ReasonSimilar, reason, same})
+			why := screen.Refusef(playbook.ReasonSimilar, "bullet %q has nearly the same text (similarity %.2f)", same, likeness)
+			why.DuplicateOf = same
+			return d.second(op, why)
 		}
 		if op.Status != playbook.Quarantined {
 			d.limitBurst(op)
@@ -152,14 +156,14 @@ func (d *draft) add(op *playbook.Op) *refusal {
 }
 
 // mint drafts a new bullet under the next id.
-func (d *draft) mint(op *playbook.Op) *refusal {
+func (d *draft) mint(op *playbook.Op) *screen.Refusal {
 	if d.lastMinted >= playbook.MaxNumber {
-		return refusalf(playbook.ReasonNoIDs, "the playbook has no bullet number left")
+		return screen.Refusef(playbook.ReasonNoIDs, "the playbook has no bullet number left")
 	}
 	op.Section = playbook.Section(op.Section)
 	id := playbook.MintID(op.Section, d.lastMinted+1)
 	if d.get(id) != nil {
-		return refusalf(playbook.ReasonExists, "bullet %q already exists", id)
+		return screen.Refusef(playbook.ReasonExists, "bullet %q already exists", id)
 	}
 	d.lastMinted++
 	op.Bullet = id

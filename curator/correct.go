@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -198,15 +199,15 @@ func (w *worker) reflectionsBetween(ctx context.Context, b playbook.Book, after,
 
 // rejectOutdated rejects all parts of a reflection if later feedback on its sample is in the log.
 func (d *draft) rejectOutdated(item *workItem) {
-	why := refusalf(playbook.ReasonCorrected, "later feedback changed the outcome")
+	why := screen.Refusef(playbook.ReasonCorrected, "later feedback changed the outcome")
 	for _, t := range item.reflection.Tags {
 		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
 		setVote(&op, t.Tag)
 		d.reject(op, why)
 	}
 	for i := range item.reflection.Findings {
-		key := truncate(item.reflection.Findings[i].Key, maxName)
-		d.reject(playbook.Op{Kind: playbook.Tag, Support: []int{item.coverIndex}}, refusalf(why.code, "finding %q: %s", key, why.reason))
+		key := screen.Truncate(item.reflection.Findings[i].Key, screen.MaxName)
+		d.reject(playbook.Op{Kind: playbook.Tag, Support: []int{item.coverIndex}}, screen.Refusef(why.Code, "finding %q: %s", key, why.Reason))
 	}
 	for _, p := range item.proposals {
 		op := p.op

@@ -43,6 +43,7 @@ import (
 	"context"
 
 	"debrief/curator/gate"
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -112,7 +113,7 @@ func (c Config) Validate() error {
 type Curator struct {
 	model   chat.Model
 	cfg     Config
-	content *contentRules
+	content *screen.Rules
 	trust   trust
 }
 
@@ -120,7 +121,7 @@ type Curator struct {
 // The prompt texts are the instructions that other roles send to models; content that repeats them is rejected.
 func New(model chat.Model, cfg Config, promptTexts ...string) *Curator {
 	sources, _ := parseTrust(cfg.Trust) // Validate reports the error
-	rules := newContentRules(append(promptTexts, systemText, reducerText, refinerText)...)
+	rules := screen.NewRules(append(promptTexts, systemText, reducerText, refinerText)...)
 	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources, content: rules}
 }
 

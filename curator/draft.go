@@ -1,11 +1,11 @@
 package curator
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"debrief/curator/gate"
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/similar"
@@ -193,7 +193,7 @@ func (d *draft) draftReflection(item *workItem) {
 	}
 	if n := len(item.reflection.Findings); n > 0 && d.trustLevel(item.coverIndex) == Untrusted {
 		d.reject(playbook.Op{Kind: playbook.Tag},
-			refusalf(playbook.ReasonUntrusted, "source %q is not trusted: %d findings of rules do not count", d.sourceOf(item.coverIndex), n))
+			screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: %d findings of rules do not count", d.sourceOf(item.coverIndex), n))
 	} else {
 		for i := range item.reflection.Findings {
 			d.countFinding(&item.reflection.Findings[i], item.coverIndex, voted)
@@ -282,7 +282,7 @@ func (d *draft) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]
 		d.reject(op, unknownBullet(op.Bullet))
 		return
 	case voted[op.Bullet]:
-		d.reject(op, refusalf(playbook.ReasonVoted, "bullet %q already has a vote of this sample", op.Bullet))
+		d.reject(op, screen.Refusef(playbook.ReasonVoted, "bullet %q already has a vote of this sample", op.Bullet))
 		return
 	case !d.hasRoom(&op, bullets):
 		d.reject(op, errFull)
@@ -325,31 +325,14 @@ func (d *draft) flush() {
 	d.sums, d.order = map[countKey]*playbook.Op{}, nil
 }
 
-// refusal is the reason why an operation is rejected.
-type refusal struct {
-	code        playbook.Reason
-	reason      string
-	duplicateOf playbook.BulletID // the bullet with the same or nearly the same text, if that is the reason
-}
-
-// refusalf returns a refusal with a formatted sentence.
-func refusalf(code playbook.Reason, format string, args ...any) *refusal {
-	return &refusal{code: code, reason: fmt.Sprintf(format, args...)}
-}
-
-// rejection returns the record of the rejected operation.
-func (r *refusal) rejection(op playbook.Op) playbook.Rejection {
-	return playbook.Rejection{Op: op, Code: r.code, Reason: r.reason, DuplicateOf: r.duplicateOf}
-}
-
-var errFull = refusalf(playbook.ReasonDeltaFull, "the delta is full")
+var errFull = screen.Refusef(playbook.ReasonDeltaFull, "the delta is full")
 
 // unknownBullet returns the refusal for a bullet id that does not exist.
-func unknownBullet(id playbook.BulletID) *refusal {
-	return refusalf(playbook.ReasonUnknownBullet, "bullet %q is not in the playbook", truncate(string(id), maxName))
+func unknownBullet(id playbook.BulletID) *screen.Refusal {
+	return screen.Refusef(playbook.ReasonUnknownBullet, "bullet %q is not in the playbook", screen.Truncate(string(id), screen.MaxName))
 }
 
 // reject records a rejected operation.
-func (d *draft) reject(op playbook.Op, why *refusal) {
-	d.rejections.add(why.rejection(op))
+func (d *draft) reject(op playbook.Op, why *screen.Refusal) {
+	d.rejections.add(why.Rejection(op))
 }

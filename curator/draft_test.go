@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
@@ -442,7 +443,7 @@ func TestEditHasSeparateDelta(t *testing.T) {
 	if got := e.decision.Refused; len(got) != 1 || got[0].Code != playbook.ReasonUnknownBullet {
 		t.Errorf("refused: got %+v, want the code %q", got, playbook.ReasonUnknownBullet)
 	}
-	if got := n.deltas[1].Reason; !strings.HasPrefix(got, "rrr") || len(got) > 2*maxReason {
+	if got := n.deltas[1].Reason; !strings.HasPrefix(got, "rrr") || len(got) > 2*screen.MaxReason {
 		t.Errorf("reason: got %d bytes, want the beginning", len(got))
 	}
 	if n.deltas[2].Reason != "because" {

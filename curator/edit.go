@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
@@ -108,7 +109,7 @@ func (d *draft) draftEdit(item *workItem, covered func(*workItem) bool, out *pla
 	*d = *newDraft(d.base, d.policy)
 	d.unlimited, d.byPerson, d.stale = true, true, stale
 	item.coverIndex, item.decision = d.cover(item), events.EditReply{}
-	out.Author, out.Reason = truncate(item.edit.Author, maxAuthor), truncate(item.edit.Reason, maxReason)
+	out.Author, out.Reason = screen.Truncate(item.edit.Author, maxAuthor), screen.Truncate(item.edit.Reason, screen.MaxReason)
 	if item.edit.Rebuild && out.Reason == "" {
 		out.Reason = "rebuild of the view"
 	}
@@ -142,30 +143,30 @@ const maxReplyReasons = 10
 // applyEdit drafts the parts of an edit and returns a rejection for each part that is impossible.
 func (d *draft) applyEdit(item *workItem, covered func(*workItem) bool, out *playbook.Delta) (refused []playbook.Rejection) {
 	e := item.edit
-	refuse := func(op playbook.Op, why *refusal) {
-		refused = append(refused, why.rejection(op))
+	refuse := func(op playbook.Op, why *screen.Refusal) {
+		refused = append(refused, why.Rejection(op))
 	}
 	if e.Restore != nil && e.Forget != nil || (e.Restore != nil || e.Forget != nil) && len(e.Ops) > 0 {
-		refuse(playbook.Op{}, refusalf(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
 		return refused
 	}
 	if item.gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Rebuild) {
-		refuse(playbook.Op{}, refusalf(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
 		return refused
 	}
 	for _, was := range e.Expect {
 		if is, changed := d.compareExpected(was); changed {
 			item.decision.Conflicts = append(item.decision.Conflicts, is)
 			refuse(playbook.Op{Bullet: was.Bullet},
-				refusalf(playbook.ReasonChanged, "bullet %q has changed since it was read", truncate(string(was.Bullet), maxName)))
+				screen.Refusef(playbook.ReasonChanged, "bullet %q has changed since it was read", screen.Truncate(string(was.Bullet), screen.MaxName)))
 		}
 	}
 	if now := d.base.Version(); e.BaseVersion != nil && now > *e.BaseVersion {
-		refuse(playbook.Op{}, refusalf(playbook.ReasonChanged, "the playbook changed: it has version %d, version %d was read", now, *e.BaseVersion))
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonChanged, "the playbook changed: it has version %d, version %d was read", now, *e.BaseVersion))
 	}
 	if item.gathers() {
 		for _, why := range item.gathered.problems {
-			refuse(playbook.Op{}, refusalf(playbook.ReasonNotFound, "%s", why))
+			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", why))
 		}
 		if len(refused) == 0 {
 			if why := d.draftGathered(item, covered, out); why != nil {
@@ -179,7 +180,7 @@ func (d *draft) applyEdit(item *workItem, covered func(*workItem) bool, out *pla
 			n.Version = d.base.Version()
 		}
 		if n.Version > d.base.Version() {
-			refuse(playbook.Op{}, refusalf(playbook.ReasonNotFound, "%v", &history.VersionNotFoundError{Version: n.Version, Newest: d.base.Version()}))
+			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%v", &history.VersionNotFoundError{Version: n.Version, Newest: d.base.Version()}))
 		}
 		out.Names = append(out.Names, n)
 	}
@@ -191,7 +192,7 @@ func (d *draft) applyEdit(item *workItem, covered func(*workItem) bool, out *pla
 	}
 	d.applyEditOps(item, refuse)
 	if item.target != nil && item.target.problem != "" {
-		refuse(playbook.Op{}, refusalf(playbook.ReasonNotFound, "%s", item.target.problem))
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", item.target.problem))
 	} else if item.target != nil && item.target.playbook != nil {
 		d.transformTo(item.target.playbook, item.target.recount)
 	}
@@ -200,7 +201,7 @@ func (d *draft) applyEdit(item *workItem, covered func(*workItem) bool, out *pla
 }
 
 // applyEditOps drafts the operations of an edit. It calls refuse for each one that is impossible.
-func (d *draft) applyEditOps(item *workItem, refuse func(playbook.Op, *refusal)) {
+func (d *draft) applyEditOps(item *workItem, refuse func(playbook.Op, *screen.Refusal)) {
 	for _, op := range item.edit.Ops {
 		op.Support = []int{item.coverIndex}
 		err := cleanEditOp(&op)
@@ -209,9 +210,9 @@ func (d *draft) applyEditOps(item *workItem, refuse func(playbook.Op, *refusal))
 			op.Share = d.personShare(op.Status)
 		}
 		if err != nil {
-			refuse(op, refusalf(playbook.ReasonInvalid, "%v", err))
-		} else if why := refuseSecretOp(&op); why != nil {
-			op.Content, op.PutBullet = redactText(op.Content), nil
+			refuse(op, screen.Refusef(playbook.ReasonInvalid, "%v", err))
+		} else if why := screen.RefuseSecretOp(&op); why != nil {
+			op.Content, op.PutBullet = screen.Redact(op.Content), nil
 			refuse(op, why)
 		} else if why := d.change(&op); why != nil {
 			refuse(op, why)
@@ -256,12 +257,12 @@ func (d *draft) putBullet(op playbook.Op) {
 }
 
 // importBullet drafts a bullet of another playbook under its own id. It never changes an existing bullet.
-func (d *draft) importBullet(op *playbook.Op) *refusal {
+func (d *draft) importBullet(op *playbook.Op) *screen.Refusal {
 	if old := d.get(op.Bullet); old != nil {
 		if old.Section == op.PutBullet.Section && old.Content == op.PutBullet.Content {
 			return nil
 		}
-		return refusalf(playbook.ReasonExists, "bullet %q already exists with another text", truncate(string(op.Bullet), maxName))
+		return screen.Refusef(playbook.ReasonExists, "bullet %q already exists with another text", screen.Truncate(string(op.Bullet), screen.MaxName))
 	}
 	d.putBullet(*op)
 	return nil
@@ -302,7 +303,7 @@ func split(d *playbook.Delta) []*playbook.Delta {
 func cleanEditOp(op *playbook.Op) (err error) {
 	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
 	op.OldVote, op.ExperimentNumber, op.Exposures, op.Share, op.Replaces = "", 0, nil, 0, ""
-	op.Reason = truncate(op.Reason, maxReason)
+	op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
 	if op.Rule != nil {
 		return errors.New("rule: not allowed in an edit")
 	}
@@ -321,7 +322,7 @@ func cleanEditOp(op *playbook.Op) (err error) {
 		op.Content = ""
 	}
 	if op.PutBullet = nil; !op.Status.Valid() {
-		return fmt.Errorf("status: unknown status %q: use active, candidate, retired or quarantined", truncate(string(op.Status), maxName))
+		return fmt.Errorf("status: unknown status %q: use active, candidate, retired or quarantined", screen.Truncate(string(op.Status), screen.MaxName))
 	}
 	if op.Status == "" && op.Kind == playbook.SetStatus {
 		op.Status = playbook.Active
@@ -342,7 +343,7 @@ func checkWhole(op *playbook.Op) error {
 		return errors.New("whole: text too long")
 	}
 	if err := b.ID.CheckImported(); err != nil {
-		return fmt.Errorf("whole.id: %q: %w", truncate(string(b.ID), maxName), err)
+		return fmt.Errorf("whole.id: %q: %w", screen.Truncate(string(b.ID), screen.MaxName), err)
 	}
 	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, PutBullet: b}}}
 	return check.Validate()

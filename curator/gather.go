@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -56,7 +57,7 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 	for _, h := range item.edit.Gather {
 		r, seq, err := w.findHeld(ctx, b.name, h)
 		if invalid := (*gatherError)(nil); errors.As(err, &invalid) {
-			g.problems = append(g.problems, fmt.Sprintf("gather %s: %s", truncate(string(h), maxName), invalid.reason))
+			g.problems = append(g.problems, fmt.Sprintf("gather %s: %s", screen.Truncate(string(h), screen.MaxName), invalid.reason))
 			continue
 		}
 		if err != nil {
@@ -148,11 +149,11 @@ func (w *worker) findHeld(ctx context.Context, b playbook.Book, h events.Handle)
 
 // draftGathered drafts the gathered reflections of an edit, except those that the log covers. It returns nil, or the reason
 // why the edit is refused.
-func (d *draft) draftGathered(item *workItem, covered func(*workItem) bool, out *playbook.Delta) *refusal {
+func (d *draft) draftGathered(item *workItem, covered func(*workItem) bool, out *playbook.Delta) *screen.Refusal {
 	d.byPerson = false
 	d.burst, d.now, d.lowConfidence = burst{}, time.Time{}, nil
 	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
-	out.Author, out.Reason = Author, truncate(reason, maxReason)
+	out.Author, out.Reason = Author, screen.Truncate(reason, screen.MaxReason)
 	size := coverBytes(&d.covers[item.coverIndex])
 	for _, one := range item.gathered.items {
 		if covered(one) {
@@ -160,7 +161,7 @@ func (d *draft) draftGathered(item *workItem, covered func(*workItem) bool, out 
 		}
 		one.coverIndex = d.cover(one)
 		if size += coverBytes(&d.covers[one.coverIndex]); size > fullBytes {
-			return refusalf(playbook.ReasonDeltaFull, "gather: the evidence of %d reflections does not fit in one delta: gather fewer at a time",
+			return screen.Refusef(playbook.ReasonDeltaFull, "gather: the evidence of %d reflections does not fit in one delta: gather fewer at a time",
 				len(item.gathered.items))
 		}
 		d.draftReflection(one)

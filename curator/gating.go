@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"debrief/curator/gate"
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -66,7 +67,7 @@ func (d *draft) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, 
 
 // propose drafts a proposal of a model or a lesson. A proposal from an untrusted source goes to quarantine. If the gate is
 // on, new text becomes a candidate. propose returns the reason if the proposal is rejected, or nil.
-func (d *draft) propose(op playbook.Op) *refusal {
+func (d *draft) propose(op playbook.Op) *screen.Refusal {
 	old := d.get(op.Bullet)
 	if old == nil && op.Kind != playbook.Add {
 		return unknownBullet(op.Bullet)
@@ -76,7 +77,7 @@ func (d *draft) propose(op playbook.Op) *refusal {
 		return d.second(&op, duplicateText(old))
 	}
 	if level, source := d.lowestTrust(op.Support); level == Untrusted {
-		return d.quarantine(op, refusalf(playbook.ReasonUntrusted, "source %q is not trusted", source))
+		return d.quarantine(op, screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted", source))
 	}
 	if d.mode == playbook.GateOn {
 		return d.proposeGated(op, old)
@@ -94,10 +95,10 @@ func (d *draft) propose(op playbook.Op) *refusal {
 
 // quarantine drafts the new text of a proposal as a bullet in quarantine, which waits for a person. The bullet that it would
 // replace stays. A proposal without a text, such as a removal, is rejected with the reason why.
-func (d *draft) quarantine(op playbook.Op, why *refusal) *refusal {
+func (d *draft) quarantine(op playbook.Op, why *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
 		Kind: playbook.Add, Section: op.Section, Content: op.Content, Status: playbook.Quarantined, Support: op.Support,
-		Code: why.code, Reason: truncate(why.reason, maxReason),
+		Code: why.Code, Reason: screen.Truncate(why.Reason, screen.MaxReason),
 	}
 	switch op.Kind {
 	case playbook.Add:
@@ -113,7 +114,7 @@ func (d *draft) quarantine(op playbook.Op, why *refusal) *refusal {
 
 // proposeGated drafts a proposal while the gate is on. New text becomes a candidate for an experiment. A proposal cannot
 // remove a bullet that is shown to all; only the gate can retire it.
-func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet) *refusal {
+func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
 	switch op.Kind {
 	case playbook.Add:
 		op.Status = playbook.Candidate
@@ -135,11 +136,11 @@ func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet) *refusal {
 	case playbook.Remove:
 		switch {
 		case old.Pinned:
-			return refusalf(playbook.ReasonPinned, "bullet %q is pinned", old.ID)
+			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", old.ID)
 		case old.Shown():
 			return d.refuseProven(old)
 		case old.Status != playbook.Candidate && old.Status != playbook.Probation:
-			return refusalf(playbook.ReasonStatus, "bullet %q is already %s", old.ID, old.Status)
+			return screen.Refusef(playbook.ReasonStatus, "bullet %q is already %s", old.ID, old.Status)
 		}
 		op = playbook.Op{
 			Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Retired, Support: op.Support,
@@ -149,12 +150,12 @@ func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet) *refusal {
 	return d.change(&op)
 }
 
-func (d *draft) refuseProven(b *playbook.Bullet) *refusal {
-	return refusalf(playbook.ReasonStatus, "bullet %q is shown to all tasks: only outcomes can retire it, not a proposal", b.ID)
+func (d *draft) refuseProven(b *playbook.Bullet) *screen.Refusal {
+	return screen.Refusef(playbook.ReasonStatus, "bullet %q is shown to all tasks: only outcomes can retire it, not a proposal", b.ID)
 }
 
 // addCorrection drafts a correction of a bullet: a candidate that can replace it.
-func (d *draft) addCorrection(op playbook.Op, old *playbook.Bullet) *refusal {
+func (d *draft) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
 	return d.change(&playbook.Op{
 		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), Content: op.Content, Status: playbook.Candidate,
 		Replaces: family(old), Support: op.Support, Reason: op.Reason,
@@ -163,8 +164,8 @@ func (d *draft) addCorrection(op playbook.Op, old *playbook.Bullet) *refusal {
 
 // second drafts a SECOND: one more request for the text of a bullet that waits or is on probation. In all other cases it
 // returns why, the refusal of the duplicate.
-func (d *draft) second(op *playbook.Op, why *refusal) *refusal {
-	b := d.get(why.duplicateOf)
+func (d *draft) second(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
+	b := d.get(why.DuplicateOf)
 	asks := op.Kind == playbook.Confirm || op.Status == playbook.Candidate
 	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || d.mayReturn(b)
 	if d.mode != playbook.GateOn || d.byPerson || !asks || !waits {
@@ -280,7 +281,7 @@ func (d *draft) queue() *queue {
 
 // set drafts a new status. If the delta has no room, it sets q.full instead.
 func (q *queue) set(id playbook.BulletID, s playbook.Status, share int, code playbook.Reason, reason string) {
-	op := playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: s, Share: share, Code: code, Reason: truncate(reason, maxReason)}
+	op := playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: s, Share: share, Code: code, Reason: screen.Truncate(reason, screen.MaxReason)}
 	if q.byPerson {
 		op.Support = []int{0} // the edit
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/curator/screen"
 	"debrief/playbook"
 	"debrief/playbook/similar"
 )
@@ -136,7 +137,7 @@ func resolveConflicts(all []*groupProposal) (kept []*groupProposal, rejected []d
 					ids = append(ids, string(id))
 				}
 				rejected = append(rejected, droppedProposal{p, fmt.Sprintf("another change of %s has more support, %s: %s",
-					truncate(strings.Join(ids, ", "), maxName), countReflections(len(better.support)), better.op.Kind)})
+					screen.Truncate(strings.Join(ids, ", "), screen.MaxName), countReflections(len(better.support)), better.op.Kind)})
 				break
 			}
 		}

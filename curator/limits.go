@@ -3,6 +3,7 @@ package curator
 import (
 	"fmt"
 
+	"debrief/curator/screen"
 	"debrief/playbook"
 )
 
@@ -18,11 +19,8 @@ const (
 	maxRejections  = 200
 	rejectionBytes = playbook.MaxDeltaBytes / 16
 
-	// Texts in a delta besides content, in bytes.
-	maxReason  = 1000
-	maxAuthor  = 200
-	maxName    = 200 // a quoted id or key
-	maxExcerpt = 500 // of rejected content
+	// The author in a delta, in bytes.
+	maxAuthor = 200
 )
 
 // Encoded sizes in bytes, rounded up, without texts.
@@ -111,20 +109,20 @@ type rejections struct {
 func (r *rejections) add(rejection playbook.Rejection) {
 	op := &rejection.Op
 	op.Rule, op.PutBullet = nil, nil
-	op.Kind = playbook.OpKind(truncate(string(op.Kind), maxName))
-	op.Bullet = playbook.BulletID(truncate(string(op.Bullet), maxName))
-	op.Status = playbook.Status(truncate(string(op.Status), maxName))
-	op.Section = truncate(op.Section, playbook.MaxSection)
-	op.Content = truncate(op.Content, maxExcerpt)
-	op.Reason = truncate(op.Reason, maxReason)
-	rejection.Reason = truncate(rejection.Reason, maxReason)
+	op.Kind = playbook.OpKind(screen.Truncate(string(op.Kind), screen.MaxName))
+	op.Bullet = playbook.BulletID(screen.Truncate(string(op.Bullet), screen.MaxName))
+	op.Status = playbook.Status(screen.Truncate(string(op.Status), screen.MaxName))
+	op.Section = screen.Truncate(op.Section, playbook.MaxSection)
+	op.Content = screen.Truncate(op.Content, screen.MaxExcerpt)
+	op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
+	rejection.Reason = screen.Truncate(rejection.Reason, screen.MaxReason)
 	if len(op.Sources) > 8 {
 		op.Sources = op.Sources[:8]
 	}
 	for i, id := range op.Sources {
-		if len(id) > maxName {
+		if len(id) > screen.MaxName {
 			op.Sources = append([]playbook.BulletID{}, op.Sources...)
-			op.Sources[i] = playbook.BulletID(truncate(string(id), maxName))
+			op.Sources[i] = playbook.BulletID(screen.Truncate(string(id), screen.MaxName))
 		}
 	}
 	size := opSize(op) + len(op.Kind) + 16 + len(rejection.Code) + len(rejection.Reason)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
@@ -111,13 +112,13 @@ func Prompt(in Request) chat.Prompt {
 		line := promptInsight{
 			Number:   i + 1,
 			Outcome:  string(r.Outcome.Label),
-			Insight:  truncate(r.KeyInsight, maxInsight),
-			Section:  truncate(insightSection(r), playbook.MaxSection),
-			Question: truncate(strings.Join(strings.Fields(r.Question), " "), maxQuestion),
+			Insight:  screen.Truncate(r.KeyInsight, maxInsight),
+			Section:  screen.Truncate(insightSection(r), playbook.MaxSection),
+			Question: screen.Truncate(strings.Join(strings.Fields(r.Question), " "), maxQuestion),
 		}
 		for _, l := range r.Lessons {
 			if l.Content != r.KeyInsight {
-				line.Also = append(line.Also, truncate(l.Content, maxInsight))
+				line.Also = append(line.Also, screen.Truncate(l.Content, maxInsight))
 			}
 		}
 		if line.Insight != "" || len(line.Also) > 0 {
@@ -125,7 +126,7 @@ func Prompt(in Request) chat.Prompt {
 		}
 	}
 	if in.Problem != "" {
-		fmt.Fprintf(&user, "\n# Reply format\n\nAn earlier reply could not be read: %s. Reply with the JSON object alone.\n", truncate(strings.Join(strings.Fields(in.Problem), " "), maxQuestion))
+		fmt.Fprintf(&user, "\n# Reply format\n\nAn earlier reply could not be read: %s. Reply with the JSON object alone.\n", screen.Truncate(strings.Join(strings.Fields(in.Problem), " "), maxQuestion))
 	}
 	return chat.Prompt{
 		Name:     "curator",
@@ -154,13 +155,4 @@ func insightSection(r *events.Reflection) string {
 		return r.Lessons[0].Section
 	}
 	return ""
-}
-
-// truncate trims text and truncates it to a maximum number of bytes, between two runes.
-func truncate(text string, limit int) string {
-	text = strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + " …"
 }

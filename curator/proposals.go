@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
 )
@@ -49,7 +50,7 @@ func parseProposals(r chat.Reply, n int) ([]Proposal, []playbook.Rejection, erro
 	for _, raw := range operations {
 		var m modelOp
 		if err := json.Unmarshal(raw, &m.fields); err != nil || m.fields == nil {
-			rejected = append(rejected, playbook.Rejection{Code: playbook.ReasonInvalid, Reason: fmt.Sprintf("operation %s: not a JSON object", truncate(string(raw), 80))})
+			rejected = append(rejected, playbook.Rejection{Code: playbook.ReasonInvalid, Reason: fmt.Sprintf("operation %s: not a JSON object", screen.Truncate(string(raw), 80))})
 			continue
 		}
 		p, err := m.proposal(n)
@@ -124,7 +125,7 @@ func (m *modelOp) text(names ...string) string {
 
 // id returns the first of the named fields as a bullet id.
 func (m *modelOp) id(names ...string) playbook.BulletID {
-	return playbook.BulletID(strings.Trim(truncate(m.text(names...), 256), "[] \t\r\n"))
+	return playbook.BulletID(strings.Trim(screen.Truncate(m.text(names...), 256), "[] \t\r\n"))
 }
 
 // ignore records that a part of the operation is ignored.
@@ -135,7 +136,7 @@ func (m *modelOp) ignore(format string, args ...any) {
 // proposal converts the operation. If it is invalid, proposal returns an error and the parts that could be read.
 func (m *modelOp) proposal(n int) (Proposal, error) {
 	name := strings.ToUpper(m.text("type", "op"))
-	p := Proposal{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: truncate(m.text("reason", "justification"), 1000)}}
+	p := Proposal{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: screen.Truncate(m.text("reason", "justification"), 1000)}}
 	switch name {
 	case "DELETE":
 		p.Op.Kind = playbook.Remove
@@ -167,8 +168,8 @@ func (m *modelOp) proposal(n int) (Proposal, error) {
 		err = m.vote(&p.Op)
 	case playbook.Remove, playbook.Confirm:
 	default:
-		p.Op.Kind = playbook.OpKind(truncate(name, 40))
-		return p, fmt.Errorf("type: unknown type %q: use ADD, UPDATE, SAME, TAG, REMOVE or MERGE", truncate(name, 40))
+		p.Op.Kind = playbook.OpKind(screen.Truncate(name, 40))
+		return p, fmt.Errorf("type: unknown type %q: use ADD, UPDATE, SAME, TAG, REMOVE or MERGE", screen.Truncate(name, 40))
 	}
 	if err == nil && p.Op.Bullet == "" && p.Op.Kind != playbook.Add {
 		err = errors.New("bullet_id: required")
@@ -218,13 +219,13 @@ func (m *modelOp) vote(op *playbook.Op) error {
 		switch {
 		case !there || (err == nil && by == 0) || string(raw) == "null" || string(raw) == "false":
 		case string(raw) != "true" && !(err == nil && by > 0):
-			m.ignore("metadata.%s: ignored: invalid vote %s", name, truncate(string(raw), 40))
+			m.ignore("metadata.%s: ignored: invalid vote %s", name, screen.Truncate(string(raw), 40))
 		case moved != "":
 			m.ignore("metadata.%s: ignored: a TAG has one vote, and this one is %s", name, moved)
 		default:
 			moved = name
 			if string(raw) != "true" && by != 1 {
-				m.ignore("metadata.%s: counted as 1 instead of %s", name, truncate(string(raw), 40))
+				m.ignore("metadata.%s: counted as 1 instead of %s", name, screen.Truncate(string(raw), 40))
 			}
 		}
 	}
@@ -248,7 +249,7 @@ func (m *modelOp) sources(op *playbook.Op) error {
 	op.Bullet = m.id("keep_id", "bullet_id", "id")
 	for _, v := range list {
 		s, _ := v.(string)
-		id := playbook.BulletID(strings.Trim(truncate(s, 256), "[] \t\r\n"))
+		id := playbook.BulletID(strings.Trim(screen.Truncate(s, 256), "[] \t\r\n"))
 		if id == "" {
 			continue
 		}
@@ -275,7 +276,7 @@ func (m *modelOp) reflections(n int) []int {
 		i, err := strconv.Atoi(strings.Trim(string(item), `"# `))
 		switch {
 		case err != nil || i < 1 || i > n:
-			m.ignore("reflections: %s is not a number from 1 to %d", truncate(string(item), 40), n)
+			m.ignore("reflections: %s is not a number from 1 to %d", screen.Truncate(string(item), 40), n)
 		case !slices.Contains(numbers, i):
 			numbers = append(numbers, i)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -60,13 +61,13 @@ func (w *worker) propose(ctx context.Context, b *book, round *proposalRound, ite
 }
 
 // refuse returns the reason to reject a proposal because of its text alone, or nil. It does not look at the playbook.
-func (w *worker) refuse(m *rejectionLog, op *playbook.Op) *refusal {
+func (w *worker) refuse(m *rejectionLog, op *playbook.Op) *screen.Refusal {
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Merge:
 	default:
 		return nil
 	}
-	if why := w.content.refuse(op.Content); why != nil {
+	if why := w.content.Refuse(op.Content); why != nil {
 		return why
 	}
 	return m.refuse(op.Content)
@@ -74,9 +75,9 @@ func (w *worker) refuse(m *rejectionLog, op *playbook.Op) *refusal {
 
 // refuseLesson returns a function that returns the reason not to send a lesson to a model, or nil. A text that is too short
 // for a bullet is sent: the model may turn it into advice.
-func (w *worker) refuseLesson(m *rejectionLog) func(string) *refusal {
-	return func(content string) *refusal {
-		if why := w.content.refuseMaterial(content); why != nil {
+func (w *worker) refuseLesson(m *rejectionLog) func(string) *screen.Refusal {
+	return func(content string) *screen.Refusal {
+		if why := w.content.RefuseMaterial(content); why != nil {
 			return why
 		}
 		return m.refuse(content)
@@ -84,19 +85,19 @@ func (w *worker) refuseLesson(m *rejectionLog) func(string) *refusal {
 }
 
 // reject records a rejected operation of the work item, with secrets redacted.
-func (item *workItem) reject(op playbook.Op, why *refusal) {
-	op.Content, op.Reason = redactText(op.Content), redactText(op.Reason)
-	item.rejected = append(item.rejected, why.rejection(op))
+func (item *workItem) reject(op playbook.Op, why *screen.Refusal) {
+	op.Content, op.Reason = screen.Redact(op.Content), screen.Redact(op.Reason)
+	item.rejected = append(item.rejected, why.Rejection(op))
 }
 
 // splitLessons returns the lessons with new content as operations. It rejects invalid lessons. A lesson whose text a bullet
 // already has becomes a proposal at once: the draft decides whether it confirms that bullet or is a duplicate.
-func (item *workItem) splitLessons(p *playbook.Playbook, refuse func(string) *refusal) (fresh []playbook.Op) {
+func (item *workItem) splitLessons(p *playbook.Playbook, refuse func(string) *screen.Refusal) (fresh []playbook.Op) {
 	for _, l := range item.reflection.Lessons {
 		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
 		content, err := playbook.CleanContent(l.Content)
 		if err != nil {
-			item.reject(op, refusalf(playbook.ReasonInvalidText, "%v", err))
+			item.reject(op, screen.Refusef(playbook.ReasonInvalidText, "%v", err))
 			continue
 		}
 		op.Content = content
@@ -129,7 +130,7 @@ func isReturnable(p *playbook.Playbook, content string) bool {
 }
 
 // question returns the reflection to send to a model, with the fresh lessons only. It returns nil without any.
-func (item *workItem) question(p *playbook.Playbook, fresh []playbook.Op, refuse func(string) *refusal) *events.Reflection {
+func (item *workItem) question(p *playbook.Playbook, fresh []playbook.Op, refuse func(string) *screen.Refusal) *events.Reflection {
 	if len(fresh) == 0 {
 		return nil
 	}
@@ -234,7 +235,7 @@ func (w *worker) groupProposals(
 ) (all []*groupProposal) {
 	last := items[slices.Max(members)]
 	for _, r := range result.suggestions.Rejected {
-		last.reject(r.Op, refusalf(r.Code, "%s", r.Reason))
+		last.reject(r.Op, screen.Refusef(r.Code, "%s", r.Reason))
 	}
 	for _, suggested := range result.suggestions.Proposals {
 		p := &groupProposal{op: suggested.Op, owner: last, group: group, model: result.model}
@@ -303,13 +304,13 @@ func (w *worker) assignProposals(
 		var notes []string
 		all, dropped, notes = w.reduce(ctx, round, p, all, place)
 		for _, note := range notes {
-			last.reject(playbook.Op{}, refusalf(playbook.ReasonNotCompared, "%s", note))
+			last.reject(playbook.Op{}, screen.Refusef(playbook.ReasonNotCompared, "%s", note))
 		}
 		all = mergeEqual(all, place)
 	}
 	all, more := resolveConflicts(all)
 	for _, drop := range append(dropped, more...) {
-		drop.owner.reject(drop.op, refusalf(playbook.ReasonSuperseded, "%s", drop.reason))
+		drop.owner.reject(drop.op, screen.Refusef(playbook.ReasonSuperseded, "%s", drop.reason))
 	}
 	for _, m := range all {
 		m.owner.proposals, m.owner.model = append(m.owner.proposals, proposal{m.op, m.support}), m.model

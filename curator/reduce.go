@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
 )
@@ -72,10 +73,10 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*workIt
 	for i, proposed := range all[:min(len(all), maxGroupProposals)] {
 		line := promptProposal{
 			Proposal: i + 1, Type: wireKind(proposed.op.Kind), Bullet: proposed.op.Bullet, SourceIDs: proposed.op.Sources, Section: proposed.op.Section,
-			Content: truncate(proposed.op.Content, maxInsight), Reason: truncate(proposed.op.Reason, maxQuestion), RestsOn: []int{},
+			Content: screen.Truncate(proposed.op.Content, maxInsight), Reason: screen.Truncate(proposed.op.Reason, maxQuestion), RestsOn: []int{},
 		}
 		if b := p.Bullet(proposed.op.Bullet); b != nil {
-			line.Now = truncate(b.Content, maxInsight)
+			line.Now = screen.Truncate(b.Content, maxInsight)
 		}
 		for _, item := range proposed.support {
 			line.RestsOn = append(line.RestsOn, place[item]+1)
@@ -164,10 +165,10 @@ func decisionList(r chat.Reply) (list []json.RawMessage, err error) {
 func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d reducerDecision, why string) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return d, fmt.Sprintf("decision %s: not a JSON object", truncate(string(raw), 80))
+		return d, fmt.Sprintf("decision %s: not a JSON object", screen.Truncate(string(raw), 80))
 	}
 	op := modelOp{fields: fields}
-	d.reason = truncate(op.text("reason"), maxReason)
+	d.reason = screen.Truncate(op.text("reason"), screen.MaxReason)
 	number := func(raw json.RawMessage) (int, bool) {
 		i, err := strconv.Atoi(strings.Trim(string(raw), `"# `))
 		return i, err == nil && i >= 0 && i <= n
@@ -177,7 +178,7 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 		keep, ok = number(raw)
 	}
 	if d.keep = keep - 1; !ok || gone[d.keep] {
-		return d, fmt.Sprintf("decision to keep %s: not a proposal from 1 to %d, or dropped before", truncate(string(fields["keep"]), 40), n)
+		return d, fmt.Sprintf("decision to keep %s: not a proposal from 1 to %d, or dropped before", screen.Truncate(string(fields["keep"]), 40), n)
 	}
 	if text := op.text("content"); text != "" && d.keep >= 0 {
 		clean, err := playbook.CleanContent(text)
@@ -264,7 +265,7 @@ func (w *worker) rewrite(round *proposalRound, kept *groupProposal, d *reducerDe
 	op := kept.op
 	op.Content = d.content
 	if why := w.refuse(round.rejectionLog, &op); why != nil {
-		return fmt.Sprintf("decision to keep %d: %s", d.keep+1, why.reason), len(d.drop) == 0
+		return fmt.Sprintf("decision to keep %d: %s", d.keep+1, why.Reason), len(d.drop) == 0
 	}
 	kept.op = op
 	return "", true

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
@@ -336,7 +337,7 @@ func FindParaphrases(ctx context.Context, m chat.Model, p *playbook.Playbook) (m
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })
-	rules := newContentRules(refinerText)
+	rules := screen.NewRules(refinerText)
 	for group := range slices.Chunk(all, bulletsPerCall) {
 		if len(group) < 2 {
 			break
@@ -354,7 +355,7 @@ func FindParaphrases(ctx context.Context, m chat.Model, p *playbook.Playbook) (m
 			return nil, fmt.Errorf("ask model for paraphrases: %w", err)
 		}
 		for _, pr := range found {
-			if pr.Op.Kind == playbook.Merge && rules.refuse(pr.Op.Content) == nil {
+			if pr.Op.Kind == playbook.Merge && rules.Refuse(pr.Op.Content) == nil {
 				merges = append(merges, pr.Op)
 			}
 		}

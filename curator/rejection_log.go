@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"debrief/curator/screen"
 	"debrief/events/deltalog"
 	"debrief/events/redact"
 	"debrief/playbook"
@@ -234,7 +235,7 @@ func (m *rejectionLog) retiredReason(id playbook.BulletID) string {
 
 // refuse returns a refusal if the text is the same or nearly the same as one that was rejected for good or retired
 // because of its text. Otherwise it returns nil.
-func (m *rejectionLog) refuse(content string) *refusal {
+func (m *rejectionLog) refuse(content string) *screen.Refusal {
 	var different map[string]bool
 	for range maxSimilarChecked {
 		near, ok := m.texts.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
@@ -246,7 +247,7 @@ func (m *rejectionLog) refuse(content string) *refusal {
 			if code != playbook.ReasonRejectedText { // its reason has the prefix already
 				reason = rejectedBefore + reason
 			}
-			return refusalf(playbook.ReasonRejectedText, "%s", truncate(reason, maxReason))
+			return screen.Refusef(playbook.ReasonRejectedText, "%s", screen.Truncate(reason, screen.MaxReason))
 		}
 		if different == nil {
 			different = make(map[string]bool)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -69,7 +70,7 @@ func (d *draft) countFinding(f *events.Finding, cover int, voted map[playbook.Bu
 	if b == nil {
 		op := playbook.Op{Kind: playbook.Add, Section: f.Section, Status: playbook.Candidate, Support: []int{cover}}
 		if why := d.addRuleBullet(f, &op); why != nil {
-			d.reject(op, refusalf(why.code, "finding %q: %s", truncate(f.Key, maxName), why.reason))
+			d.reject(op, screen.Refusef(why.Code, "finding %q: %s", screen.Truncate(f.Key, screen.MaxName), why.Reason))
 			return
 		}
 		b = d.get(op.Bullet)
@@ -79,13 +80,13 @@ func (d *draft) countFinding(f *events.Finding, cover int, voted map[playbook.Bu
 
 // rejectFinding records the rejection of a finding with low confidence, unless its key is recorded already.
 func (d *draft) rejectFinding(f *events.Finding, cover int) {
-	id := truncate(f.Key, maxRuleKey)
+	id := screen.Truncate(f.Key, maxRuleKey)
 	if _, known := d.policy.lowConfidence[id]; known || d.doubted[id] || len(d.policy.lowConfidence)+len(d.doubted) >= maxDoubts {
 		return
 	}
 	d.doubted[id] = true
 	op := playbook.Op{Kind: playbook.Add, Section: f.Section, Content: f.Text, Support: []int{cover}}
-	d.reject(op, refusalf(playbook.ReasonConfidence, "finding %q: confidence must be at least %.2f, got %.2f", truncate(f.Key, maxName), minConfidence, f.Confidence))
+	d.reject(op, screen.Refusef(playbook.ReasonConfidence, "finding %q: confidence must be at least %.2f, got %.2f", screen.Truncate(f.Key, screen.MaxName), minConfidence, f.Confidence))
 }
 
 // markStale marks a rule's bullet as stale, because its counts have changed or it was removed. It also marks the bullets of
@@ -104,17 +105,19 @@ func (d *draft) markStale(b *playbook.Bullet) {
 }
 
 // addRuleBullet drafts the bullet of a rule's first finding. It returns the reason if it cannot, or nil.
-func (d *draft) addRuleBullet(f *events.Finding, op *playbook.Op) *refusal {
+func (d *draft) addRuleBullet(f *events.Finding, op *playbook.Op) *screen.Refusal {
 	text, err := playbook.CleanContent(f.Text)
 	switch {
 	case err != nil:
-		return refusalf(playbook.ReasonInvalidText, "%v", err)
+		return screen.Refusef(playbook.ReasonInvalidText, "%v", err)
 	case len(text) > maxRuleText:
-		return refusalf(playbook.ReasonInvalidText, "text: must have at most %d bytes, got %d", maxRuleText, len(text))
-	case secretKind(text) != "":
-		return refuseSecret(text)
-	case len(f.Key) > maxRuleKey || len(f.Base) > maxRuleKey:
-		return refusalf(playbook.ReasonInvalid, "key, base: must have at most %d bytes", maxRuleKey)
+		return screen.Refusef(playbook.ReasonInvalidText, "text: must have at most %d bytes, got %d", maxRuleText, len(text))
+	}
+	if why := screen.RefuseSecret(text); why != nil {
+		return why
+	}
+	if len(f.Key) > maxRuleKey || len(f.Base) > maxRuleKey {
+		return screen.Refusef(playbook.ReasonInvalid, "key, base: must have at most %d bytes", maxRuleKey)
 	}
 	op.Content = text
 	op.Rule = &playbook.Rule{Key: f.Key, Base: f.Base, Text: text, CountOnly: f.CountOnly, Paired: f.Paired}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/curator/screen"
 	"debrief/playbook"
 )
 
@@ -83,11 +84,11 @@ func (d *draft) sourceOf(cover int) string {
 func (d *draft) trustLevel(cover int) Trust { return cmp.Or(d.trust[d.sourceOf(cover)].level, Trusted) }
 
 // refuseSource returns the reason if the support of one reflection for a bullet must not count because of its source, or nil.
-func (d *draft) refuseSource(b *playbook.Bullet, cover int) *refusal {
+func (d *draft) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
 	source := d.sourceOf(cover)
 	switch s := d.trust[source]; s.level {
 	case Untrusted:
-		return refusalf(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", source, b.ID)
+		return screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", source, b.ID)
 	case Limited:
 		from := 1 // this one
 		for _, o := range b.SupportBySource {
@@ -97,7 +98,7 @@ func (d *draft) refuseSource(b *playbook.Bullet, cover int) *refusal {
 		}
 		all := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 + 1 // the first proposal of the bullet, and this one
 		if from > freeVotes && from*100 > s.share*all {
-			return refusalf(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", source, b.ID, from-1, all-1, s.share)
+			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", source, b.ID, from-1, all-1, s.share)
 		}
 	}
 	return nil
@@ -120,7 +121,7 @@ func (d *draft) lowestTrust(support []int) (Trust, string) {
 
 // trustedSupport returns the part of an operation's support that may count for a bullet. For the rest, it returns the reason
 // of the last one.
-func (d *draft) trustedSupport(b *playbook.Bullet, support []int) (on []int, why *refusal) {
+func (d *draft) trustedSupport(b *playbook.Bullet, support []int) (on []int, why *screen.Refusal) {
 	for _, i := range support {
 		if refused := d.refuseSource(b, i); refused != nil {
 			why = refused
@@ -183,7 +184,7 @@ func (d *draft) limitBurst(op *playbook.Op) {
 	for _, m := range d.contributors(op.Support) {
 		if d.burst.recent[m]+d.added[m] >= d.burst.max {
 			op.Status, op.Code = playbook.Quarantined, playbook.ReasonTooManyAtOnce
-			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", truncate(m.String(), maxName), d.burst.max, int(burstWindow.Minutes()))
+			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", screen.Truncate(m.String(), screen.MaxName), d.burst.max, int(burstWindow.Minutes()))
 			return
 		}
 	}
@@ -286,6 +287,6 @@ func (d *draft) contradictedBullet(op *playbook.Op) *playbook.Bullet {
 }
 
 // refuseContradiction returns the refusal of an operation against a well supported bullet.
-func refuseContradiction(b *playbook.Bullet) *refusal {
-	return refusalf(playbook.ReasonContradicts, "contradicts bullet %q, which %d of %d outcomes support", b.ID, b.Helpful, b.Helpful+b.Harmful)
+func refuseContradiction(b *playbook.Bullet) *screen.Refusal {
+	return screen.Refusef(playbook.ReasonContradicts, "contradicts bullet %q, which %d of %d outcomes support", b.ID, b.Helpful, b.Helpful+b.Harmful)
 }

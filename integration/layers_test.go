@@ -80,6 +80,7 @@ var plan = []struct {
 	{"generator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
 	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
 	{"curator/gate", "the gate may import only playbook", []string{"debrief/events/config", "debrief/playbook"}, []string{ours}},
+	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/events/redact"}, []string{ours}},
 	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
 	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},

@@ -1,4 +1,6 @@
-package curator
+// Package screen checks texts before they become bullets of a playbook. It refuses secrets, instructions to a model, text of
+// our own prompts and texts that are too short. It also holds the form of a refusal: a reason code with a sentence.
+package screen
 
 import (
 	"math"
@@ -14,8 +16,8 @@ import (
 // No bullet may contain a secret. A bullet from a model or a lesson must also not contain instructions to a model or text
 // of our own prompts, and it needs at least minWords words. These further rules do not apply to bullets by a person.
 
-// contentRules recognizes text of our own prompts. It holds the word sequences of the prompts.
-type contentRules struct{ shingles map[string]struct{} }
+// Rules decides which texts are allowed. It knows the word sequences of our own prompts. It is safe for concurrent use.
+type Rules struct{ shingles map[string]struct{} }
 
 // A text restates our prompts if a sequence of restatedRun words is in a prompt, or if at least restatedShare of all its
 // shingles (sequences of shingleWords words) are in a prompt.
@@ -27,8 +29,9 @@ const (
 	minWords      = 4 // minimum length of a bullet
 )
 
-func newContentRules(texts ...string) *contentRules {
-	c := &contentRules{shingles: make(map[string]struct{})}
+// NewRules returns rules that know the given prompt texts.
+func NewRules(texts ...string) *Rules {
+	c := &Rules{shingles: make(map[string]struct{})}
 	for _, text := range texts {
 		eachShingle(text, func(run string) { c.shingles[run] = struct{}{} })
 	}
@@ -47,41 +50,41 @@ func normalizedWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-// refuse returns the reason if the text is not allowed as the content of a bullet, or nil.
-func (c *contentRules) refuse(content string) *refusal {
-	if why := c.refuseMaterial(content); why != nil {
+// Refuse returns the reason if the text is not allowed as the content of a bullet, or nil.
+func (c *Rules) Refuse(content string) *Refusal {
+	if why := c.RefuseMaterial(content); why != nil {
 		return why
 	}
 	if tooShort(content) {
-		return refusalf(playbook.ReasonTooShort, "content: must have at least %d words: name the case, the action and the reason", minWords)
+		return Refusef(playbook.ReasonTooShort, "content: must have at least %d words: name the case, the action and the reason", minWords)
 	}
 	return nil
 }
 
-// refuseMaterial returns the reason if the text must not even be part of a prompt as material for a bullet, or nil.
-func (c *contentRules) refuseMaterial(content string) *refusal {
-	if why := refuseSecret(content); why != nil {
+// RefuseMaterial returns the reason if the text must not even be part of a prompt as material for a bullet, or nil.
+func (c *Rules) RefuseMaterial(content string) *Refusal {
+	if why := RefuseSecret(content); why != nil {
 		return why
 	}
 	if kind := findInjection(content); kind != "" {
-		return refusalf(playbook.ReasonInjection, "content: contains instructions to a model (%s)", kind)
+		return Refusef(playbook.ReasonInjection, "content: contains instructions to a model (%s)", kind)
 	}
 	if c.restatesPrompt(content) {
-		return refusalf(playbook.ReasonRestated, "content: repeats our own prompt")
+		return Refusef(playbook.ReasonRestated, "content: repeats our own prompt")
 	}
 	return nil
 }
 
-// refuseSecret returns the reason if the text seems to contain a secret, or nil.
-func refuseSecret(text string) *refusal {
+// RefuseSecret returns the reason if the text seems to contain a secret, or nil.
+func RefuseSecret(text string) *Refusal {
 	if kind := secretKind(text); kind != "" {
-		return refusalf(playbook.ReasonSecret, "content: seems to contain a secret (%s)", kind)
+		return Refusef(playbook.ReasonSecret, "content: seems to contain a secret (%s)", kind)
 	}
 	return nil
 }
 
 // restatesPrompt reports whether the text repeats our own prompts; see restatedRun.
-func (c *contentRules) restatesPrompt(content string) bool {
+func (c *Rules) restatesPrompt(content string) bool {
 	all, ours, run := 0, 0, 0
 	long := false
 	eachShingle(content, func(s string) {
@@ -155,8 +158,8 @@ func secretKind(text string) string {
 	return ""
 }
 
-// redactText returns the text without its secrets, for records that are kept for ever.
-func redactText(text string) string {
+// Redact returns the text without its secrets, for records that are kept for ever.
+func Redact(text string) string {
 	return longTokens.ReplaceAllStringFunc(redact.Text(text), func(token string) string {
 		if looksRandom(token) {
 			return "[redacted: random token]"
@@ -203,15 +206,15 @@ func looksRandom(token string) bool {
 	return min(counts[upper], counts[lower]) >= 4 && counts[digit] >= 2 && float64(changes) >= 0.3*n && entropy >= 4
 }
 
-// refuseSecretOp returns the reason if the operation would write a secret into the log, or nil. It also applies to operations
+// RefuseSecretOp returns the reason if the operation would write a secret into the log, or nil. It also applies to operations
 // by a person.
-func refuseSecretOp(op *playbook.Op) *refusal {
+func RefuseSecretOp(op *playbook.Op) *Refusal {
 	texts := []string{op.Content}
 	if op.PutBullet != nil {
 		texts = append(texts, op.PutBullet.Content)
 	}
 	for _, text := range texts {
-		if why := refuseSecret(text); why != nil {
+		if why := RefuseSecret(text); why != nil {
 			return why
 		}
 	}
