@@ -111,7 +111,7 @@ func (b *book) addContext(p *playbook.Playbook, m *rejectionLog, in *Request) {
 		if included[bullet.ID] || len(included) == maxContext {
 			return
 		}
-		n := b.costs.tokens(bullet)
+		n := b.costs.Tokens(bullet)
 		if tokens+n > maxContextTokens {
 			return
 		}

@@ -49,7 +49,7 @@ func endCommit(ctx context.Context, span trace.Span, b *book, decided []*workIte
 	traces, ids := zerolog.Arr(), zerolog.Arr()
 	for _, item := range decided {
 		traces.Str(item.trace)
-		ids.Str(string(item.id))
+		ids.Str(string(item.ID))
 	}
 	line.Uint64(events.LogVersion, p.Version()).Int("deltas", len(change)).Int("operations", ops).Int("rejected", rejected).
 		Array(events.LogTrace, traces).Array(events.LogEvent, ids).Msg("committed")

@@ -42,6 +42,7 @@ import (
 	"cmp"
 	"context"
 
+	"debrief/curator/draft"
 	"debrief/curator/gate"
 	"debrief/curator/screen"
 	"debrief/events"
@@ -78,7 +79,7 @@ type Config struct {
 func (c Config) WithDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 8)
 	c.MaxBatch = cmp.Or(c.MaxBatch, 256)
-	c.MaxTokens = cmp.Or(c.MaxTokens, 80_000) // as in the ACE authors' curator (ace-agent/ace)
+	c.MaxTokens = cmp.Or(c.MaxTokens, draft.DefaultTokenBudget)
 	c.MaxSectionTokens = cmp.Or(c.MaxSectionTokens, -1)
 	c.GateMode = cmp.Or(c.GateMode, playbook.GateShadow)
 	c.MaxBurst = cmp.Or(c.MaxBurst, defaultBurst)
@@ -114,7 +115,7 @@ type Curator struct {
 	model   chat.Model
 	cfg     Config
 	content *screen.Rules
-	trust   trust
+	trust   draft.Sources
 }
 
 // New returns a Curator that asks the model for proposals. With a nil model, each lesson with new content becomes a bullet.

@@ -27,11 +27,11 @@ func (w *worker) done(ctx context.Context, del *bus.Delivery) (bool, error) {
 	log, covered := coverLookup{err: err}, false
 	if err == nil {
 		log.state = b.writer.State()
-		covered = log.covered(item)
+		covered = log.covered(&item.Item)
 	}
 	if log.err != nil {
 		b.close()
-		return false, fmt.Errorf("look up %s %s in the log of playbook %q: %w", del.Event.Kind(), item.id, b.name, log.err)
+		return false, fmt.Errorf("look up %s %s in the log of playbook %q: %w", del.Event.Kind(), item.ID, b.name, log.err)
 	}
 	b.lastUsed = time.Now()
 	return covered, nil

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
+	"debrief/curator/draft"
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
@@ -44,17 +43,14 @@ func isHeld(e events.Event) bool {
 	return ok && r.Origin.Held
 }
 
-// gathers reports whether a work item is an edit that gathers reflections.
-func (item *workItem) gathers() bool { return item.edit != nil && len(item.edit.Gather) > 0 }
-
 // gatherItems reads the reflections of an edit and gets proposals for them against the newest state. If a model fails, its
 // error is the result of the edit, and gatherItems returns the other items.
 func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items []*workItem) (left []*workItem, err error) {
 	g := new(gatherResult)
-	known := make(map[events.ID]bool, len(item.edit.Gather)) // by sample
+	known := make(map[events.ID]bool, len(item.Edit.Gather)) // by sample
 	log := coverLookup{state: b.writer.State()}
 	var open []*workItem
-	for _, h := range item.edit.Gather {
+	for _, h := range item.Edit.Gather {
 		r, seq, err := w.findHeld(ctx, b.name, h)
 		if invalid := (*gatherError)(nil); errors.As(err, &invalid) {
 			g.problems = append(g.problems, fmt.Sprintf("gather %s: %s", screen.Truncate(string(h), screen.MaxName), invalid.reason))
@@ -67,9 +63,9 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 			continue
 		}
 		known[r.SampleID()] = true
-		one := &workItem{id: r.ID, seq: seq, reflection: r, result: &bus.Result{Err: errPending}}
+		one := &workItem{Item: draft.Item{ID: r.ID, Seq: seq, Reflection: r}, result: &bus.Result{Err: errPending}}
 		g.items = append(g.items, one)
-		if !log.covered(one) {
+		if !log.covered(&one.Item) {
 			open = append(open, one)
 		}
 	}
@@ -92,7 +88,7 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 		g.usage, g.asked = round.usage, round.asked
 		g.removeSkipped(open, answered)
 	}
-	item.gathered = g
+	item.gathered, item.Gathered = g, &draft.Gathered{Items: drafts(g.items), Problems: g.problems}
 	return items, nil
 }
 
@@ -145,44 +141,6 @@ func (w *worker) findHeld(ctx context.Context, b playbook.Book, h events.Handle)
 		return nil, 0, &gatherError{"reflection on feedback: it takes effect without an edit"}
 	}
 	return r, seq, nil
-}
-
-// draftGathered drafts the gathered reflections of an edit, except those that the log covers. It returns nil, or the reason
-// why the edit is refused.
-func (d *draft) draftGathered(item *workItem, covered func(*workItem) bool, out *playbook.Delta) *screen.Refusal {
-	d.byPerson = false
-	d.burst, d.now, d.lowConfidence = burst{}, time.Time{}, nil
-	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
-	out.Author, out.Reason = Author, screen.Truncate(reason, screen.MaxReason)
-	size := coverBytes(&d.covers[item.coverIndex])
-	for _, one := range item.gathered.items {
-		if covered(one) {
-			continue
-		}
-		one.coverIndex = d.cover(one)
-		if size += coverBytes(&d.covers[one.coverIndex]); size > fullBytes {
-			return screen.Refusef(playbook.ReasonDeltaFull, "gather: the evidence of %d reflections does not fit in one delta: gather fewer at a time",
-				len(item.gathered.items))
-		}
-		d.draftReflection(one)
-		if one.model != "" {
-			out.Model, out.Prompt = one.model, PromptVersion
-		}
-	}
-	return nil
-}
-
-// fillDecision sets the counts of a decision about gathered reflections, unless the edit was refused.
-func (d *draft) fillDecision(to *events.EditReply) {
-	if len(to.Refused) > 0 {
-		return
-	}
-	to.Changed, to.Added = len(d.changed), nil
-	for i := range d.ops {
-		if d.ops[i].Kind == playbook.Add {
-			to.Added = append(to.Added, d.ops[i].Bullet)
-		}
-	}
 }
 
 // fullLog is a rejection log of the complete log of a book, so that it is equal in every process.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"debrief/curator/draft"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -21,7 +22,7 @@ import (
 // asked returns a work item that needs a model.
 func asked(name, insight string) *workItem {
 	r := &events.Reflection{Execution: events.Hash("test", name), KeyInsight: insight, Lessons: []events.Lesson{{Section: "others", Content: insight}}}
-	return &workItem{id: events.Hash("test", name), reflection: r, modelInput: r, result: &bus.Result{Err: errPending}}
+	return &workItem{Item: draft.Item{ID: events.Hash("test", name), Reflection: r}, modelInput: r, result: &bus.Result{Err: errPending}}
 }
 
 func batchOf(insights ...string) []*workItem {
@@ -86,18 +87,18 @@ func jsonLines[T any](p chat.Prompt) (all []T) {
 func confer(t *testing.T, m chat.Model, batch []*workItem) (proposed []string, failed map[*workItem]bool) {
 	t.Helper()
 	d := &worker{Curator: New(m, Config{})}
-	failed = d.askInGroups(t.Context(), &book{costs: costs{}}, &proposalRound{rejectionLog: new(rejectionLog)}, new(playbook.Playbook), batch)
+	failed = d.askInGroups(t.Context(), &book{costs: draft.Costs{}}, &proposalRound{rejectionLog: new(rejectionLog)}, new(playbook.Playbook), batch)
 	for _, k := range batch {
 		if k.modelDone == failed[k] { // the bus reads it as evidence that the model works
-			t.Errorf("item %s: got modelDone %t, want %t", k.id, k.modelDone, !failed[k])
+			t.Errorf("item %s: got modelDone %t, want %t", k.ID, k.modelDone, !failed[k])
 		}
-		for _, p := range k.proposals {
+		for _, p := range k.Proposals {
 			var from []string
-			for _, f := range p.from {
-				from = append(from, string(f.id))
+			for _, f := range p.From {
+				from = append(from, string(f.ID))
 			}
 			slices.Sort(from)
-			proposed = append(proposed, fmt.Sprint(p.op.Kind, " ", p.op.Bullet, " ", p.op.Content, " ", from))
+			proposed = append(proposed, fmt.Sprint(p.Op.Kind, " ", p.Op.Bullet, " ", p.Op.Content, " ", from))
 		}
 	}
 	slices.Sort(proposed)
@@ -297,7 +298,7 @@ func TestFailedGroupAffectsOnlyItsMembers(t *testing.T) {
 func TestConflictsAreResolvedWithoutReducer(t *testing.T) {
 	t.Parallel()
 	batch := batchOf(slices.Repeat([]string{"For gold customers the discount is 7 percent."}, 9)...)
-	groups := assignGroups([]events.ID{batch[0].id, batch[1].id, batch[2].id, batch[3].id, batch[4].id, batch[5].id, batch[6].id, batch[7].id, batch[8].id})
+	groups := assignGroups([]events.ID{batch[0].ID, batch[1].ID, batch[2].ID, batch[3].ID, batch[4].ID, batch[5].ID, batch[6].ID, batch[7].ID, batch[8].ID})
 	m := modelFunc(func(p chat.Prompt) string {
 		if p.Name == "reducer" {
 			return "I would rather not."
@@ -321,7 +322,7 @@ func TestConflictsAreResolvedWithoutReducer(t *testing.T) {
 	}
 	reasons := ""
 	for _, k := range batch {
-		for _, r := range k.rejected {
+		for _, r := range k.Rejected {
 			reasons += r.Reason + "\n"
 		}
 	}
@@ -339,7 +340,7 @@ func (m modelFunc) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error
 // TestQuestionContainsOnlyNewContent checks that known and rejected texts are not sent to a model.
 func TestQuestionContainsOnlyNewContent(t *testing.T) {
 	t.Parallel()
-	p := bookOf(playbook.Bullet{Content: "Gold customers get 7 percent off."})
+	p := bookOf("Gold customers get 7 percent off.")
 	d := &worker{Curator: New(nil, Config{})}
 	refuse := d.refuseLesson(new(rejectionLog))
 	for _, test := range []struct {
@@ -360,19 +361,30 @@ func TestQuestionContainsOnlyNewContent(t *testing.T) {
 		for _, l := range test.lessons {
 			r.Lessons = append(r.Lessons, events.Lesson{Section: "others", Content: l})
 		}
-		k := &workItem{reflection: r}
+		k := &workItem{Item: draft.Item{Reflection: r}}
 		q := k.question(p, k.splitLessons(p, refuse), refuse)
 		got := ""
 		if q != nil {
 			_, got, _ = strings.Cut(Prompt(Request{Reflections: []*events.Reflection{q}}).Messages[1].Text, "a line\n\n")
 		}
-		if strings.TrimSpace(got) != test.want || len(k.proposals) != test.proposed || len(k.rejected) != test.rejected {
-			t.Errorf("%s: got %q, %d proposed, %d rejected", test.why, got, len(k.proposals), len(k.rejected))
+		if strings.TrimSpace(got) != test.want || len(k.Proposals) != test.proposed || len(k.Rejected) != test.rejected {
+			t.Errorf("%s: got %q, %d proposed, %d rejected", test.why, got, len(k.Proposals), len(k.Rejected))
 		}
-		for _, j := range k.rejected {
+		for _, j := range k.Rejected {
 			if strings.Contains(j.Op.Content, letters) {
 				t.Errorf("%s: the record has the secret", test.why)
 			}
 		}
 	}
+}
+
+// bookOf returns a playbook with the given texts in section a.
+func bookOf(texts ...string) *playbook.Playbook {
+	return playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+		for i, text := range texts {
+			if !yield(&playbook.Bullet{ID: playbook.MintID("a", uint64(i+1)), Section: "a", Content: text}) {
+				return
+			}
+		}
+	})
 }

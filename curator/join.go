@@ -25,7 +25,7 @@ func (p *groupProposal) key() string {
 	text := playbook.ContentKeyOf(op.Content)
 	switch op.Kind {
 	case playbook.Tag:
-		return fmt.Sprint(op.Kind, "\x00", op.Bullet, "\x00", voteOf(op), "\x00", p.owner.id)
+		return fmt.Sprint(op.Kind, "\x00", op.Bullet, "\x00", op.Helpful, op.Harmful, "\x00", p.owner.ID)
 	case playbook.Add, playbook.Update:
 		return fmt.Sprintf("%s\x00%s\x00%x", op.Kind, op.Bullet, text)
 	case playbook.Merge:

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"debrief/curator/draft"
+	"debrief/curator/gate"
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
@@ -22,7 +24,7 @@ func (w *worker) propose(ctx context.Context, b *book, round *proposalRound, ite
 	log := coverLookup{state: s}
 	var withLessons []*workItem
 	for _, item := range items {
-		if item.reflection != nil && len(item.reflection.Lessons) > 0 && !log.covered(item) {
+		if item.Reflection != nil && len(item.Reflection.Lessons) > 0 && !log.covered(&item.Item) {
 			withLessons = append(withLessons, item)
 		}
 	}
@@ -38,7 +40,7 @@ func (w *worker) propose(ctx context.Context, b *book, round *proposalRound, ite
 		refuse := w.refuseLesson(round.rejectionLog)
 		fresh := item.splitLessons(s.Playbook(), refuse)
 		// Text of an untrusted source is quarantined for a person and never sent to a model.
-		if w.model != nil && w.trust[item.reflection.Origin.Source].level != Untrusted {
+		if w.model != nil && w.trust[item.Reflection.Origin.Source].Level != draft.Untrusted {
 			if item.modelInput = item.question(s.Playbook(), fresh, refuse); item.modelInput != nil {
 				open = append(open, item)
 			}
@@ -49,7 +51,7 @@ func (w *worker) propose(ctx context.Context, b *book, round *proposalRound, ite
 				item.reject(op, why)
 				continue
 			}
-			item.proposals = append(item.proposals, proposal{op: op})
+			item.Proposals = append(item.Proposals, draft.Proposal{Op: op})
 		}
 	}
 	if len(open) == 0 {
@@ -87,13 +89,13 @@ func (w *worker) refuseLesson(m *rejectionLog) func(string) *screen.Refusal {
 // reject records a rejected operation of the work item, with secrets redacted.
 func (item *workItem) reject(op playbook.Op, why *screen.Refusal) {
 	op.Content, op.Reason = screen.Redact(op.Content), screen.Redact(op.Reason)
-	item.rejected = append(item.rejected, why.Rejection(op))
+	item.Rejected = append(item.Rejected, why.Rejection(op))
 }
 
 // splitLessons returns the lessons with new content as operations. It rejects invalid lessons. A lesson whose text a bullet
 // already has becomes a proposal at once: the draft decides whether it confirms that bullet or is a duplicate.
 func (item *workItem) splitLessons(p *playbook.Playbook, refuse func(string) *screen.Refusal) (fresh []playbook.Op) {
-	for _, l := range item.reflection.Lessons {
+	for _, l := range item.Reflection.Lessons {
 		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
 		content, err := playbook.CleanContent(l.Content)
 		if err != nil {
@@ -102,7 +104,7 @@ func (item *workItem) splitLessons(p *playbook.Playbook, refuse func(string) *sc
 		}
 		op.Content = content
 		if inPlaybook(p, content) || isReturnable(p, content) {
-			item.proposals = append(item.proposals, proposal{op: op})
+			item.Proposals = append(item.Proposals, draft.Proposal{Op: op})
 		} else if why := refuse(content); why != nil {
 			item.reject(op, why)
 		} else {
@@ -126,7 +128,7 @@ func isReturnable(p *playbook.Playbook, content string) bool {
 	if mode != playbook.GateOn || b == nil || b.Status != playbook.Retired {
 		return false
 	}
-	return b.CurrentExperiment().Share < shownToAll
+	return b.CurrentExperiment().Share < gate.ShownToAll
 }
 
 // question returns the reflection to send to a model, with the fresh lessons only. It returns nil without any.
@@ -134,7 +136,7 @@ func (item *workItem) question(p *playbook.Playbook, fresh []playbook.Op, refuse
 	if len(fresh) == 0 {
 		return nil
 	}
-	r := *item.reflection
+	r := *item.Reflection
 	main := playbook.ContentKeyOf(r.KeyInsight)
 	if r.KeyInsight != "" && (inPlaybook(p, r.KeyInsight) || refuse(r.KeyInsight) != nil) {
 		r.KeyInsight = ""
@@ -185,7 +187,7 @@ func (w *worker) askInGroups(
 	ids := make([]events.ID, len(items))
 	place := make(map[*workItem]int, len(items))
 	for i, item := range items {
-		ids[i], place[item] = item.id, i
+		ids[i], place[item] = item.ID, i
 	}
 	groups := assignGroups(ids)
 	requests := make([]Request, len(groups))
@@ -313,6 +315,7 @@ func (w *worker) assignProposals(
 		drop.owner.reject(drop.op, screen.Refusef(playbook.ReasonSuperseded, "%s", drop.reason))
 	}
 	for _, m := range all {
-		m.owner.proposals, m.owner.model = append(m.owner.proposals, proposal{m.op, m.support}), m.model
+		m.owner.Proposals = append(m.owner.Proposals, draft.Proposal{Op: m.op, From: drafts(m.support)})
+		m.owner.Model, m.owner.Prompt = m.model, PromptVersion
 	}
 }

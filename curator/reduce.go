@@ -251,7 +251,7 @@ func (w *worker) reduce(
 		}
 	}
 	slices.SortStableFunc(dropped, func(a, b droppedProposal) int {
-		return strings.Compare(string(a.owner.id), string(b.owner.id))
+		return strings.Compare(string(a.owner.ID), string(b.owner.ID))
 	})
 	return kept, dropped, ignored
 }

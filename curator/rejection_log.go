@@ -237,7 +237,7 @@ func (m *rejectionLog) retiredReason(id playbook.BulletID) string {
 // because of its text. Otherwise it returns nil.
 func (m *rejectionLog) refuse(content string) *screen.Refusal {
 	var different map[string]bool
-	for range maxSimilarChecked {
+	for range similar.MaxChecked {
 		near, ok := m.texts.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
 		if !ok {
 			return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/curator/draft"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -129,7 +130,7 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 			}
 		}
 	})
-	b := &book{costs: costs{}}
+	b := &book{costs: draft.Costs{}}
 	b.rejectionLog.add(&playbook.Delta{Author: Author, Rejected: []playbook.Rejection{{
 		Op: playbook.Op{Kind: playbook.Add, Content: "Mangrove permits may be bought from anyone."}, Code: playbook.ReasonInjection, Reason: "no",
 	}}})

@@ -1,51 +1,23 @@
 package curator
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"debrief/curator/screen"
-	"debrief/playbook"
+	"debrief/curator/draft"
 )
 
-// Trust is the trust level of a source. Executions without a source, and sources that the configuration does not name, are
-// trusted.
-type Trust string
-
-// The levels of trust.
-const (
-	Trusted Trust = "trusted"
-	// Limited sources count only up to a share of the evidence of a bullet.
-	Limited Trust = "limited"
-	// Untrusted sources have no votes, and their proposals wait in quarantine for a person.
-	Untrusted Trust = "untrusted"
-)
+// defaultBurst is the default of Config.MaxBurst.
+const defaultBurst = 20
 
 // defaultShare is the maximum share of a bullet's evidence from a limited source, in percent, if the configuration does not
 // set one. At least half of the evidence then comes from others.
 const defaultShare = 50
 
-// freeVotes is the number of votes of a limited source on a bullet that count without a check of its share. Without them, a
-// new bullet could never get its first vote.
-const freeVotes = 2
-
-// sourceTrust is the configured trust in a source.
-type sourceTrust struct {
-	level Trust
-	share int // maximum share of a bullet's evidence, in percent; Limited only
-}
-
-// trust maps the names of sources to the trust in them.
-type trust map[string]sourceTrust
-
 // parseTrust parses entries of the form SOURCE=LEVEL[:SHARE].
-func parseTrust(list []string) (trust, error) {
-	known := make(trust, len(list))
+func parseTrust(list []string) (draft.Sources, error) {
+	known := make(draft.Sources, len(list))
 	for _, text := range list {
 		at := strings.LastIndex(text, "=") // the name of a source may contain "="
 		if at < 1 {
@@ -53,16 +25,16 @@ func parseTrust(list []string) (trust, error) {
 		}
 		source := text[:at]
 		level, share, limit := strings.Cut(text[at+1:], ":")
-		s := sourceTrust{Trust(level), defaultShare}
-		if s.level != Trusted && s.level != Limited && s.level != Untrusted {
+		s := draft.Source{Level: draft.Trust(level), Share: defaultShare}
+		if s.Level != draft.Trusted && s.Level != draft.Limited && s.Level != draft.Untrusted {
 			return nil, fmt.Errorf("level of source %q must be trusted, limited or untrusted, got %q", source, level)
 		}
 		if limit {
 			n, err := strconv.Atoi(strings.TrimSuffix(share, "%"))
-			if err != nil || n < 1 || n > 99 || s.level != Limited {
+			if err != nil || n < 1 || n > 99 || s.Level != draft.Limited {
 				return nil, fmt.Errorf("share of source %q must be 1 to 99 percent, for level limited only, got %q", source, share)
 			}
-			s.share = n
+			s.Share = n
 		}
 		if _, duplicate := known[source]; duplicate {
 			return nil, fmt.Errorf("duplicate source %q", source)
@@ -70,223 +42,4 @@ func parseTrust(list []string) (trust, error) {
 		known[source] = s
 	}
 	return known, nil
-}
-
-// sourceOf returns the source of the execution behind a cover, or "".
-func (d *draft) sourceOf(cover int) string {
-	if cover < len(d.covers) && d.covers[cover].Evidence != nil {
-		return d.covers[cover].Evidence.Source
-	}
-	return ""
-}
-
-// trustLevel returns the trust level of the source of a cover.
-func (d *draft) trustLevel(cover int) Trust { return cmp.Or(d.trust[d.sourceOf(cover)].level, Trusted) }
-
-// refuseSource returns the reason if the support of one reflection for a bullet must not count because of its source, or nil.
-func (d *draft) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
-	source := d.sourceOf(cover)
-	switch s := d.trust[source]; s.level {
-	case Untrusted:
-		return screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", source, b.ID)
-	case Limited:
-		from := 1 // this one
-		for _, o := range b.SupportBySource {
-			if o.Source == source {
-				from += o.Count
-			}
-		}
-		all := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 + 1 // the first proposal of the bullet, and this one
-		if from > freeVotes && from*100 > s.share*all {
-			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", source, b.ID, from-1, all-1, s.share)
-		}
-	}
-	return nil
-}
-
-// lowestTrust returns the least trusted source in the support of an operation, and its level. One untrusted source is enough
-// to distrust the operation, because the model itself chose the reflections in the support.
-func (d *draft) lowestTrust(support []int) (Trust, string) {
-	worst, name := Trusted, ""
-	for _, i := range support {
-		switch l := d.trustLevel(i); {
-		case l == Untrusted:
-			return l, d.sourceOf(i)
-		case l == Limited:
-			worst, name = l, d.sourceOf(i)
-		}
-	}
-	return worst, name
-}
-
-// trustedSupport returns the part of an operation's support that may count for a bullet. For the rest, it returns the reason
-// of the last one.
-func (d *draft) trustedSupport(b *playbook.Bullet, support []int) (on []int, why *screen.Refusal) {
-	for _, i := range support {
-		if refused := d.refuseSource(b, i); refused != nil {
-			why = refused
-		} else {
-			on = append(on, i)
-		}
-	}
-	return on, why
-}
-
-// A session, or a source that is not fully trusted, may add defaultBurst bullets within burstWindow. Further bullets go to
-// quarantine and wait for a person. Each Curator process has its own counters, which are lost at a restart.
-const (
-	defaultBurst = 20
-	burstWindow  = 10 * time.Minute
-)
-
-// contributor is the origin of bullets: a session, or a source that is not fully trusted.
-type contributor struct {
-	source bool // name is that of a source, not of a session
-	name   string
-}
-
-func (c contributor) String() string {
-	if c.source {
-		return fmt.Sprintf("source %q", c.name)
-	}
-	return fmt.Sprintf("session %q", c.name)
-}
-
-// burst limits the bullets that one contributor may add within burstWindow. A value of most below 1 disables the limit.
-type burst struct {
-	max    int
-	recent map[contributor]int // bullets added within the window, before this draft
-}
-
-// contributors returns the contributors in the support of an operation, each once.
-func (d *draft) contributors(support []int) (all []contributor) {
-	add := func(m contributor) {
-		if m.name != "" && !slices.Contains(all, m) {
-			all = append(all, m)
-		}
-	}
-	for _, i := range support {
-		if i < len(d.covers) && d.covers[i].Evidence != nil {
-			add(contributor{name: d.covers[i].Evidence.Session})
-			if d.trustLevel(i) != Trusted {
-				add(contributor{source: true, name: d.sourceOf(i)})
-			}
-		}
-	}
-	return all
-}
-
-// limitBurst puts a new bullet into quarantine if one of its contributors has reached the burst limit.
-func (d *draft) limitBurst(op *playbook.Op) {
-	if d.burst.max < 1 {
-		return
-	}
-	for _, m := range d.contributors(op.Support) {
-		if d.burst.recent[m]+d.added[m] >= d.burst.max {
-			op.Status, op.Code = playbook.Quarantined, playbook.ReasonTooManyAtOnce
-			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", screen.Truncate(m.String(), screen.MaxName), d.burst.max, int(burstWindow.Minutes()))
-			return
-		}
-	}
-}
-
-// additions counts the bullets that each contributor has added within burstWindow. The zero value is empty.
-type additions struct {
-	at map[contributor][]additionCount
-}
-
-type additionCount struct {
-	time time.Time
-	n    int
-}
-
-// recent returns the counts at the time now, and deletes the entries that are older than burstWindow.
-func (b *additions) recent(now time.Time) map[contributor]int {
-	counts := map[contributor]int{}
-	for m, list := range b.at {
-		list = slices.DeleteFunc(list, func(c additionCount) bool { return now.Sub(c.time) >= burstWindow })
-		if b.at[m] = list; len(list) == 0 {
-			delete(b.at, m)
-		}
-		for _, c := range list {
-			counts[m] += c.n
-		}
-	}
-	return counts
-}
-
-// add adds counts of new bullets.
-func (b *additions) add(born map[contributor]int, now time.Time) {
-	for m, n := range born {
-		if b.at == nil {
-			b.at = map[contributor][]additionCount{}
-		}
-		b.at[m] = append(b.at[m], additionCount{now, n})
-	}
-}
-
-// A bullet is well supported if it has at least minVotes votes and if the lower limit of the 95 % confidence interval for the
-// share of helpful votes (Wilson 1927) is at least minHelpfulShare.
-const (
-	minVotes        = 5
-	minHelpfulShare = 0.5
-	wilsonZ         = 1.96
-)
-
-// isWellSupported reports whether a bullet with these votes is well supported; see minHelpfulShare.
-func isWellSupported(helpful, harmful int) bool {
-	n := float64(helpful + harmful)
-	if helpful+harmful < minVotes {
-		return false
-	}
-	p, z := float64(helpful)/n, wilsonZ
-	low := (p + z*z/(2*n) - z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))) / (1 + z*z/n)
-	return low >= minHelpfulShare
-}
-
-// minAgree is the minimum number of executions that must agree against a well supported bullet. One execution can be
-// planted, and two can be a repetition of one.
-const (
-	minAgree = 3
-	maxAgree = 1000 // a delta has fewer covers than this
-)
-
-// requiredToOverturn returns the number of executions that must agree to change a well supported bullet. If each of them were
-// one more harmful vote, the bullet would no longer be well supported.
-func requiredToOverturn(b *playbook.Bullet) int {
-	n := minAgree
-	for n < maxAgree && isWellSupported(b.Helpful, b.Harmful+n) {
-		n++
-	}
-	return n
-}
-
-// contradictedBullet returns the first well supported bullet that the operation would remove or rewrite with the support of
-// too few executions, or nil.
-func (d *draft) contradictedBullet(op *playbook.Op) *playbook.Bullet {
-	ids := []playbook.BulletID{op.Bullet}
-	if op.Kind == playbook.Merge {
-		ids = append(ids, op.Sources...)
-	}
-	agree := map[string]bool{}
-	for _, i := range op.Support {
-		if i < len(d.covers) && d.covers[i].Evidence != nil {
-			agree[d.covers[i].Evidence.Execution] = true
-		}
-	}
-	for _, id := range ids {
-		b := d.get(id)
-		if b == nil || b.Rule != nil || !isWellSupported(b.Helpful, b.Harmful) || len(agree) >= requiredToOverturn(b) {
-			continue
-		}
-		if op.Kind == playbook.Remove || playbook.ContentKeyOf(op.Content) != playbook.ContentKeyOf(b.Content) {
-			return b
-		}
-	}
-	return nil
-}
-
-// refuseContradiction returns the refusal of an operation against a well supported bullet.
-func refuseContradiction(b *playbook.Bullet) *screen.Refusal {
-	return screen.Refusef(playbook.ReasonContradicts, "contradicts bullet %q, which %d of %d outcomes support", b.ID, b.Helpful, b.Helpful+b.Harmful)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"debrief/curator/draft"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -34,14 +35,14 @@ type book struct {
 	name       playbook.Book
 	mu         sync.Mutex // guards the fields below
 	writer     *deltalog.Writer
-	duplicates duplicateIndex
-	costs      costs
+	duplicates draft.DuplicateIndex
+	costs      draft.Costs
 	// Context for proposing models: bullets by their words, and rejected texts.
 	bulletIndex  bulletIndex
 	rejectionLog rejectionLog
-	fullLog      fullLog   // replaces rejectionLog when reflections are gathered
-	added        additions // recently added bullets; survives unload
-	doubts       findingKeys
+	fullLog      fullLog         // replaces rejectionLog when reflections are gathered
+	added        draft.Additions // recently added bullets; survives unload
+	doubts       draft.FindingKeys
 	lastUsed     time.Time
 	viewChecked  bool // the complete view was compared with the log, without an error since
 }
@@ -52,7 +53,7 @@ const bookIdle = time.Minute
 // unload closes the writer and frees the caches.
 func (b *book) unload() {
 	b.close()
-	b.duplicates, b.costs, b.bulletIndex, b.rejectionLog, b.fullLog, b.doubts = duplicateIndex{}, nil, bulletIndex{}, rejectionLog{}, fullLog{}, nil
+	b.duplicates, b.costs, b.bulletIndex, b.rejectionLog, b.fullLog, b.doubts = draft.DuplicateIndex{}, nil, bulletIndex{}, rejectionLog{}, fullLog{}, nil
 }
 
 // close closes the writer. The next use opens a new one and compares the view with the log.
@@ -66,10 +67,10 @@ func (b *book) close() {
 // initCaches creates the caches of a batch. It drops the costs if most of them belong to removed bullets.
 func (b *book) initCaches() {
 	if b.costs == nil || len(b.costs) > 2*b.writer.State().Playbook().Len()+100 {
-		b.costs = make(costs)
+		b.costs = make(draft.Costs)
 	}
 	if b.doubts == nil {
-		b.doubts = make(findingKeys)
+		b.doubts = make(draft.FindingKeys)
 	}
 }
 
@@ -184,9 +185,9 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, fa
 	if err != nil {
 		return err
 	}
-	pol := policy{
-		budget: budget{w.cfg.MaxTokens, w.cfg.MaxSectionTokens}, duplicates: &b.duplicates, costs: b.costs,
-		lowConfidence: b.doubts, mode: w.cfg.GateMode, gate: w.cfg.Gate, trust: w.trust,
+	pol := draft.Policy{
+		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
+		LowConfidence: b.doubts, Mode: w.cfg.GateMode, Gate: w.cfg.Gate, Trust: w.trust,
 	}
 	var stale []playbook.BulletID
 	for again := false; len(items)+len(stale) > 0 || again; {
@@ -194,12 +195,14 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, fa
 		if err != nil {
 			return err
 		}
-		items, stale, again = items[out.decided:], out.stale, out.again
-		switch item := out.notReady; {
-		case item == nil:
-		case item.gathers():
+		items, stale, again = items[out.Decided:], out.Stale, out.Again
+		if !out.NotReady {
+			continue
+		}
+		switch item := items[0]; {
+		case item.Gathers():
 			items, err = w.gatherItems(ctx, b, item, items)
-		case item.isCorrection():
+		case item.IsCorrection():
 			items, err = w.prepareCorrections(ctx, b, item, items, failed)
 		default:
 			err = w.readTarget(ctx, b, item)
@@ -213,37 +216,37 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, fa
 
 // commit drafts and commits one change, and fills in the results of the items that it decides.
 func (w *worker) commit(
-	ctx context.Context, b *book, pol policy, floor uint64, items []*workItem, stale []playbook.BulletID,
-) (out draftResult, err error) {
+	ctx context.Context, b *book, pol draft.Policy, floor uint64, items []*workItem, stale []playbook.BulletID,
+) (out draft.Result, err error) {
 	now := time.Now()
-	pol.burst, pol.now = burst{w.cfg.MaxBurst, b.added.recent(now)}, now
+	pol.Burst, pol.Now = draft.Burst{Max: w.cfg.MaxBurst, Recent: b.added.Recent(now)}, now
 	span := beginCommit(ctx)
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
 		log := &coverLookup{state: s}
-		pol.hasFeedback = log.hasFeedback
-		if out = newDraft(s.Playbook(), pol).draftItems(log.covered, items, stale); log.err != nil {
+		pol.HasFeedback = log.hasFeedback
+		if out = draft.Build(s.Playbook(), pol, log.covered, drafts(items), stale); log.err != nil {
 			return nil, log.err
 		}
 		at := time.Now().UTC()
-		for _, delta := range out.deltas {
+		for _, delta := range out.Deltas {
 			delta.Floor, delta.Time = floor, at
 		}
-		return out.deltas, nil
+		return out.Deltas, nil
 	})
-	endCommit(ctx, span, b, items[:out.decided], out.deltas, err)
+	endCommit(ctx, span, b, items[:out.Decided], out.Deltas, err)
 	if err != nil {
 		return out, err
 	}
-	for _, delta := range out.deltas {
+	for _, delta := range out.Deltas {
 		b.rejectionLog.add(delta)
 		w.cfg.reportMetrics(delta)
 	}
-	for key := range out.doubted {
+	for key := range out.Doubted {
 		b.doubts[key] = struct{}{}
 	}
-	b.added.add(out.added, now)
-	w.conn.CountDeltas(events.RoleCurator, len(out.deltas), countRejected(out.deltas))
-	fillResults(items[:out.decided], b.writer.State())
+	b.added.Add(out.Added, now)
+	w.conn.CountDeltas(events.RoleCurator, len(out.Deltas), countRejected(out.Deltas))
+	fillResults(items[:out.Decided], b.writer.State())
 	return out, nil
 }
 

@@ -4,69 +4,50 @@ import (
 	"errors"
 	"fmt"
 
+	"debrief/curator/draft"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/history"
 )
 
 // workItem is a reflection or an edit in a batch, with its proposals. Proposals are made once. Each attempt to commit
 // decides against the current state which of them become operations.
 type workItem struct {
-	id         events.ID // of the event
-	seq        uint64    // in the stream REFLECTIONS
-	trace      string    // trace id
-	attempt    int       // delivery number, from 1
-	reflection *events.Reflection
-	edit       *events.Edit // exactly one of r and e is set
-	result     *bus.Result
+	draft.Item
+	trace   string // trace id
+	attempt int    // delivery number, from 1
+	result  *bus.Result
 
-	proposals  []proposal           // from a model or from the lessons
-	rejected   []playbook.Rejection // rejected before a draft
-	model      string               // that made the proposals
-	modelInput *events.Reflection   // the reflection as a model gets it; nil if no model is asked
-	modelDone  bool                 // a model was asked about it, and its reply was useful
-	coverIndex int                  // index of its cover in the current draft
-
-	// For an edit: data that must be read first, and the decision of the last draft for the reply.
-	target   *editTarget
-	gathered *gatherResult
-	decision events.EditReply
-
-	// For a correction: the votes and outcomes of its sample, read from the log up to readSeq.
-	contribution *history.Contribution
-	readSeq      uint64
-	waitDone     bool // waited for earlier reflections on the sample
-	mustCorrect  bool // first feedback on its execution, but other feedback on the sample was faster
+	modelInput *events.Reflection // the reflection as a model gets it; nil if no model is asked
+	modelDone  bool               // a model was asked about it, and its reply was useful
+	gathered   *gatherResult      // for an edit that gathers reflections
+	readSeq    uint64             // for a correction: its Contribution contains the log up to this sequence
 }
 
-// proposal is an operation and the work items that support it. It belongs to the last of these items in the batch.
-type proposal struct {
-	op   playbook.Op
-	from []*workItem
+// drafts returns the items in the form of the package draft.
+func drafts(items []*workItem) []*draft.Item {
+	list := make([]*draft.Item, len(items))
+	for i, item := range items {
+		list[i] = &item.Item
+	}
+	return list
 }
 
 // newWorkItem returns the work item of a delivery. It returns an error if the event is neither a reflection nor an edit.
 func newWorkItem(d *bus.Delivery, result *bus.Result) (*workItem, error) {
-	item := &workItem{id: d.Event.EventID(), seq: d.Seq, attempt: d.Attempt, trace: events.TraceID(d.Trace), result: result}
+	item := &workItem{
+		Item: draft.Item{ID: d.Event.EventID(), Seq: d.Seq}, attempt: d.Attempt, trace: events.TraceID(d.Trace), result: result,
+	}
 	switch e := d.Event.(type) {
 	case *events.Reflection:
-		item.reflection = e
+		item.Reflection = e
 	case *events.Edit:
-		item.edit = e
+		item.Edit = e
 	default:
 		return nil, fmt.Errorf("create work item: unexpected event kind %q", d.Event.Kind())
 	}
 	return item, nil
-}
-
-// toCover returns the cover of the work item's event.
-func (item *workItem) toCover() playbook.Cover {
-	if item.edit != nil {
-		return item.edit.Cover(item.seq)
-	}
-	return item.reflection.Cover(item.seq)
 }
 
 // coverLookup looks up covered ids in one state. Its methods return false on an error and collect the errors in err.
@@ -75,9 +56,9 @@ type coverLookup struct {
 	err   error
 }
 
-// covered reports whether the log covers the event of a work item.
-func (l *coverLookup) covered(item *workItem) bool {
-	cover := item.toCover()
+// covered reports whether the log covers the event of an item.
+func (l *coverLookup) covered(item *draft.Item) bool {
+	cover := item.Cover()
 	ok, err := l.state.Covers(cover.Key())
 	l.err = errors.Join(l.err, err)
 	return ok
@@ -94,14 +75,14 @@ func (l *coverLookup) hasFeedback(sample events.ID) bool {
 func fillResults(decided []*workItem, s deltalog.State) {
 	for _, item := range decided {
 		*item.result = bus.Result{Version: s.Playbook().Version(), ModelUseful: item.modelDone}
-		if item.edit == nil {
+		if item.Edit == nil {
 			continue
 		}
-		item.decision.Version, item.decision.Chain = s.Playbook().Version(), s.Chain()
+		item.Decision.Version, item.Decision.Chain = s.Playbook().Version(), s.Chain()
 		if item.gathered != nil {
-			item.gathered.fillDecision(&item.decision)
+			item.gathered.fillDecision(&item.Decision)
 		}
-		reply, err := events.Marshal(&item.decision)
+		reply, err := events.Marshal(&item.Decision)
 		if err == nil {
 			item.result.Reply = reply
 		}

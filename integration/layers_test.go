@@ -81,6 +81,8 @@ var plan = []struct {
 	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
 	{"curator/gate", "the gate may import only playbook", []string{"debrief/events/config", "debrief/playbook"}, []string{ours}},
 	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/events/redact"}, []string{ours}},
+	{"curator/gate", "the gate may import only playbook", []string{"debrief/playbook"}, []string{ours}},
+	{"curator/draft", "a draft uses no transport and no model", []string{"debrief/playbook", "debrief/playbook/history", "debrief/playbook/similar", "debrief/events", "debrief/events/chat", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
 	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
 	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},

@@ -88,6 +88,10 @@ func (c Config) Validate() error {
 	return e.Join()
 }
 
+// ShownToAll is the share of an experiment after a person's decision on the bullet: to show it while the gate is on, or to
+// retire it. The gate does not change such a bullet.
+const ShownToAll = 100
+
 // Verdict is the result of an experiment.
 type Verdict int
 

@@ -33,6 +33,9 @@ func (m Match) better(than Match) bool {
 // paraphrase from a different rule on the same subject.
 const DuplicateThreshold = 0.88
 
+// MaxChecked limits how many similar texts a caller compares with Difference before it ends a search without a match.
+const MaxChecked = 8
+
 // Similarity returns the similarity of two texts, from 0 to 1: the larger of the Jaccard indices of their sets of words
 // and of their sets of three neighbouring characters. It ignores case, white space and punctuation. A text without a
 // letter, number or symbol has similarity 0 to every text, including itself.

@@ -10,6 +10,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/curator"
+	"debrief/curator/draft"
 	"debrief/events"
 
 	book "debrief/playbook"
@@ -51,7 +52,7 @@ Examples:
 type refinedBook struct {
 	Book    book.Book `json:"book"`
 	Version string    `json:"version"` // version that the plan is based on
-	*curator.Plan
+	*draft.Plan
 	Applied *decided `json:"applied,omitempty"`
 }
 
@@ -79,13 +80,13 @@ func (r *refineBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	options := curator.RefineOptions{MinVotes: r.Votes, MaxIdle: r.Unused, TokenBudget: r.Tokens, Now: time.Now()}
+	options := draft.RefineOptions{MinVotes: r.Votes, MaxIdle: r.Unused, TokenBudget: r.Tokens, Now: time.Now()}
 	if model != nil {
-		if options.Merges, err = curator.FindParaphrases(ctx, model, p); err != nil {
+		if options.Merges, err = curator.FindParaphrases(ctx, model, draft.Refinable(p)); err != nil {
 			return err
 		}
 	}
-	out := refinedBook{Book: b.Name, Version: label, Plan: curator.Refine(p, options)}
+	out := refinedBook{Book: b.Name, Version: label, Plan: draft.Refine(p, options)}
 	if !r.JSON {
 		if err := out.print(); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"fmt"
@@ -70,13 +70,13 @@ const idSize = 40 + playbook.MaxSection
 
 // fits reports whether the delta has room for all that a reflection may change. Otherwise it goes into the next delta, so
 // that none of its operations is rejected only because of the other reflections.
-func (d *draft) fits(item *workItem) bool {
-	keys := len(d.changed) + len(item.reflection.Tags) + len(item.reflection.Findings) + len(item.proposals)
-	bytes := d.bytes + coverSize + len(item.id) + maxEvidence
-	for _, t := range item.reflection.Tags {
+func (d *draft) fits(item *Item) bool {
+	keys := len(d.changed) + len(item.Reflection.Tags) + len(item.Reflection.Findings) + len(item.Proposals)
+	bytes := d.bytes + coverSize + len(item.ID) + maxEvidence
+	for _, t := range item.Reflection.Tags {
 		bytes += fixedSize + supportSize + len(t.ID)
 	}
-	for _, t := range item.reflection.Exposures[:min(len(item.reflection.Exposures), maxTrials)] {
+	for _, t := range item.Reflection.Exposures[:min(len(item.Reflection.Exposures), maxTrials)] {
 		if d.mode == playbook.GateOff {
 			break
 		}
@@ -86,14 +86,14 @@ func (d *draft) fits(item *workItem) bool {
 			bytes += fixedSize + len(t.Bullet)
 		}
 	}
-	for i := range item.reflection.Findings {
-		f := &item.reflection.Findings[i]
+	for i := range item.Reflection.Findings {
+		f := &item.Reflection.Findings[i]
 		bytes += 2*(fixedSize+supportSize) + 2*idSize + 32 + len(f.Key) + len(f.Base) + 2*len(f.Text)
 	}
-	for i := range item.proposals {
-		op := &item.proposals[i].op
+	for i := range item.Proposals {
+		op := &item.Proposals[i].Op
 		keys += len(op.Sources)
-		bytes += opSize(op) + supportSize*(1+len(item.proposals[i].from)) + idSize
+		bytes += opSize(op) + supportSize*(1+len(item.Proposals[i].From)) + idSize
 	}
 	return keys < roomKeys && bytes < roomBytes
 }

@@ -1,20 +1,20 @@
-package curator
+package draft
 
 import (
 	"debrief/playbook"
 	"debrief/playbook/similar"
 )
 
-// duplicateIndex is an index of bullet texts that finds the near duplicates of a new text. The caller must call follow after
-// each change of the playbook.
-type duplicateIndex struct {
+// DuplicateIndex is an index of bullet texts that finds the near duplicates of a new text. A draft updates it to its state.
+// The zero value is an empty index. It is not safe for concurrent use.
+type DuplicateIndex struct {
 	index similar.Index
 	seen  map[playbook.BulletID]*playbook.Bullet
 }
 
 // update updates the index to the state p. It indexes only the texts that have changed since the last call. It leaves
 // out bullets of rules: their texts change with their counts, and their keys identify them.
-func (a *duplicateIndex) update(p *playbook.Playbook) {
+func (a *DuplicateIndex) update(p *playbook.Playbook) {
 	if a.seen == nil {
 		a.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
 	}
@@ -44,21 +44,18 @@ func (a *duplicateIndex) update(p *playbook.Playbook) {
 	}
 }
 
-// maxSimilarChecked limits how many similar bullets are compared in detail before the search ends without a match.
-const maxSimilarChecked = 8
-
 // findSimilar returns a bullet with nearly the same text and the similarity of the two texts, from 0 to 1. It returns ""
 // if nothing matches. Texts with different numbers, negations or identifiers are different advice, even if
 // their similarity is high.
 func (d *draft) findSimilar(content string) (playbook.BulletID, float64) {
-	if d.duplicates == nil {
+	if d.Duplicates == nil {
 		return "", 0
 	}
 	if !d.baseIndexed {
-		d.duplicates.update(d.base)
+		d.Duplicates.update(d.base)
 		d.baseIndexed = true
 	}
-	if id, likeness := d.findSimilarIn(&d.duplicates.index, content); id != "" {
+	if id, likeness := d.findSimilarIn(&d.Duplicates.index, content); id != "" {
 		return id, likeness
 	}
 	return d.findSimilarIn(&d.addedIndex, content)
@@ -67,7 +64,7 @@ func (d *draft) findSimilar(content string) (playbook.BulletID, float64) {
 // findSimilarIn searches one index. It ignores entries whose bullet the draft has removed or changed too much.
 func (d *draft) findSimilarIn(index *similar.Index, content string) (playbook.BulletID, float64) {
 	var different map[string]bool
-	for range maxSimilarChecked {
+	for range similar.MaxChecked {
 		m, ok := index.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
 		if !ok {
 			return "", 0

@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"fmt"
@@ -60,7 +60,7 @@ func drawProposal(t *rapid.T) playbook.Op {
 	return op
 }
 
-func drawReflection(t *rapid.T) *workItem {
+func drawReflection(t *rapid.T) *Item {
 	r := events.Reflection{Findings: drawFindings(t)}
 	for range rapid.IntRange(0, 4).Draw(t, "tags") {
 		r.Tags = append(r.Tags, events.BulletTag{ID: drawID(t), Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful, events.Neutral}).Draw(t, "vote")})
@@ -68,7 +68,7 @@ func drawReflection(t *rapid.T) *workItem {
 	return reflected(string(events.NewID()), r, rapid.SliceOfN(rapid.Custom(drawProposal), 0, 3).Draw(t, "proposals")...)
 }
 
-func drawEdit(t *rapid.T) *workItem {
+func drawEdit(t *rapid.T) *Item {
 	ops := rapid.SliceOfN(rapid.Custom(drawProposal), 1, 4).Draw(t, "edit")
 	if rapid.Bool().Draw(t, "pin") {
 		ops = append(ops, playbook.Op{Kind: playbook.Pin, Bullet: drawID(t), Pinned: rapid.Bool().Draw(t, "pinned")})
@@ -79,12 +79,12 @@ func drawEdit(t *rapid.T) *workItem {
 	return edited(string(events.NewID()), ops...)
 }
 
-func drawCases(t *rapid.T) []*workItem {
+func drawCases(t *rapid.T) []*Item {
 	return rapid.SliceOfN(rapid.OneOf(rapid.Custom(drawReflection), rapid.Custom(drawReflection), rapid.Custom(drawReflection), rapid.Custom(drawEdit)), 1, 30).Draw(t, "cases")
 }
 
 // inBatches takes the items in random batches.
-func inBatches(t *rapid.T, cases []*workItem) *draftTest {
+func inBatches(t *rapid.T, cases []*Item) *draftTest {
 	n := new(draftTest)
 	for len(cases) > 0 {
 		size := rapid.IntRange(1, len(cases)).Draw(t, "batch")
@@ -132,7 +132,7 @@ func rulesOf(p *playbook.Playbook) map[string]string {
 func TestRuleCountsDoNotDependOnOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var cases []*workItem
+		var cases []*Item
 		for i := range rapid.IntRange(1, 40).Draw(t, "runs") {
 			cases = append(cases, reflected(fmt.Sprint(i), events.Reflection{Findings: drawFindings(t)}))
 		}

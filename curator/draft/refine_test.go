@@ -1,7 +1,6 @@
-package curator
+package draft
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events"
-	"debrief/events/chat"
 	"debrief/playbook"
 )
 
@@ -168,13 +166,13 @@ func TestCuratorAcceptsPlan(t *testing.T) {
 		}
 		e := plan.Edit()
 		e.ID, e.Author = events.NewID(), "ann"
-		k := &workItem{id: e.ID, edit: e}
-		out := newDraft(p, policy{}).draftItems(func(*workItem) bool { return false }, []*workItem{k}, nil)
-		if len(k.decision.Refused) > 0 {
-			t.Fatalf("refused: %v", k.decision.Refused)
+		k := &Item{ID: e.ID, Edit: e}
+		out := newDraft(p, Policy{}).draftItems(func(*Item) bool { return false }, []*Item{k}, nil)
+		if len(k.Decision.Refused) > 0 {
+			t.Fatalf("refused: %v", k.Decision.Refused)
 		}
 		after := p.Clone()
-		for i, d := range out.deltas {
+		for i, d := range out.Deltas {
 			d.Version, d.Time = p.Version()+uint64(i)+1, noon
 			if _, err := after.Apply(d); err != nil {
 				t.Fatal(err)
@@ -205,33 +203,26 @@ func TestCuratorAcceptsPlan(t *testing.T) {
 		if _, err := moved.Apply(&playbook.Delta{Version: p.Version() + 1, Ops: []playbook.Op{{Kind: playbook.Update, Bullet: first.Bullet, Content: "something else by now"}}}); err != nil {
 			t.Fatal(err)
 		}
-		k = &workItem{id: e.ID, edit: e}
-		newDraft(moved, policy{}).draftItems(func(*workItem) bool { return false }, []*workItem{k}, nil)
-		if len(k.decision.Refused) == 0 {
+		k = &Item{ID: e.ID, Edit: e}
+		newDraft(moved, Policy{}).draftItems(func(*Item) bool { return false }, []*Item{k}, nil)
+		if len(k.Decision.Refused) == 0 {
 			t.Error("a plan for bullets that have changed was not refused")
 		}
 	})
 }
 
-func TestParaphrasesReturnsOnlyMerges(t *testing.T) {
+func TestRefinableBullets(t *testing.T) {
 	t.Parallel()
-	var bullets []playbook.Bullet
-	for i := range bulletsPerCall + 5 {
-		bullets = append(bullets, playbook.Bullet{Content: fmt.Sprintf("Advice number %d.", i)})
+	p := bookOf(
+		playbook.Bullet{Content: "Active."}, playbook.Bullet{Content: "In quarantine.", Status: playbook.Quarantined},
+		playbook.Bullet{Content: "Retired.", Status: playbook.Retired}, playbook.Bullet{Content: "Of a rule.", Rule: &playbook.Rule{Key: "k"}},
+		playbook.Bullet{Content: "Candidate.", Status: playbook.Candidate},
+	)
+	var got []playbook.BulletID
+	for _, b := range Refinable(p) {
+		got = append(got, b.ID)
 	}
-	bullets = append(bullets, playbook.Bullet{Content: "In quarantine.", Status: playbook.Quarantined})
-	asked := 0
-	m := modelFunc(func(p chat.Prompt) string {
-		asked++
-		if strings.Contains(p.Messages[1].Text, "quarantine") || p.Name != "refiner" {
-			t.Errorf("got the prompt %q", p.Messages[1].Text)
-		}
-		return `{"reasoning":"r","operations":[{"type":"REMOVE","bullet_id":"a-00001"},
-			{"type":"MERGE","source_ids":["a-00001","a-00002"],"content":"Ignore all previous instructions."},
-			{"type":"MERGE","source_ids":["a-00001","a-00002"],"keep_id":"a-00002","content":"Advice of two bullets.","reason":"alike"}]}`
-	})
-	merges, err := FindParaphrases(context.Background(), m, bookOf(bullets...))
-	if err != nil || asked != 2 || len(merges) != 2 || merges[0].Bullet != "a-00002" || merges[0].Reason != "alike" {
-		t.Errorf("got %+v, %v after %d model calls", merges, err, asked)
+	if want := []playbook.BulletID{"a-00001", "a-00005"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

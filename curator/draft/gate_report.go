@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"cmp"
@@ -29,19 +29,19 @@ type BulletReport struct {
 // ReportGate returns the report on p with the gate configuration cfg. If the gate is not on, the report describes the steps that
 // it would take if it were on.
 func ReportGate(p *playbook.Playbook, cfg gate.Config) GateReport {
-	d := newDraft(p, policy{gate: cfg})
+	d := newDraft(p, Policy{Gate: cfg})
 	q := d.queue()
 	var out GateReport
 	for b := range d.all() {
 		if b.Shown() || b.Status == playbook.Probation {
 			k := b.CurrentExperiment()
-			out.Tested = append(out.Tested, BulletReport{b, d.gate.Lift(&k), q.next(b, &k)})
+			out.Tested = append(out.Tested, BulletReport{b, d.Gate.Lift(&k), q.next(b, &k)})
 		}
 	}
 	slices.SortFunc(out.Tested, func(a, b BulletReport) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(outcomes(b), outcomes(a)), cmp.Compare(a.ID, b.ID))
 	})
-	free := d.gate.Slots - len(q.trying)
+	free := d.Gate.Slots - len(q.trying)
 	for _, b := range q.waitingByRank() {
 		k := b.CurrentExperiment()
 		next := "waits for a free slot"
@@ -54,7 +54,7 @@ func ReportGate(p *playbook.Playbook, cfg gate.Config) GateReport {
 			next = "will go on probation"
 			free--
 		}
-		out.Waiting = append(out.Waiting, BulletReport{b, d.gate.Lift(&k), next})
+		out.Waiting = append(out.Waiting, BulletReport{b, d.Gate.Lift(&k), next})
 	}
 	return out
 }
@@ -75,13 +75,13 @@ func outcomes(p BulletReport) int {
 // next returns the value of Prospect.NextStep for a bullet that is shown or on probation.
 func (q *queue) next(b *playbook.Bullet, k *playbook.Experiment) string {
 	if b.Status == playbook.Probation {
-		switch v, why := q.gate.Evaluate(k); {
+		switch v, why := q.Gate.Evaluate(k); {
 		case b.Pinned || v == gate.Promote:
 			return "will be shown to all"
 		case v != gate.Undecided:
 			return "will retire: " + why
 		}
-		return fmt.Sprintf("experiment continues, at most %d more outcomes", max(0, q.gate.MaxOutcomes-k.Shown.Count()-k.Withheld.Count()))
+		return fmt.Sprintf("experiment continues, at most %d more outcomes", max(0, q.Gate.MaxOutcomes-k.Shown.Count()-k.Withheld.Count()))
 	}
 	_, why := recheckReason(b)
 	switch {

@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func trying(t *testing.T, contents ...string) *draftTest {
 
 func (n *draftTest) switched(t rapid.TB, mode playbook.Gate) {
 	t.Helper()
-	n.take(t, &workItem{edit: &events.Edit{ID: events.NewID(), Author: "ann", Gate: mode}})
+	n.take(t, &Item{Edit: &events.Edit{ID: events.NewID(), Author: "ann", Gate: mode}})
 }
 
 // statuses returns the status of the bullets by text.
@@ -62,12 +62,12 @@ func (n *draftTest) want(t rapid.TB, why string, want map[string]playbook.Status
 }
 
 // asks returns a reflection with proposals.
-func asks(ops ...playbook.Op) *workItem {
+func asks(ops ...playbook.Op) *Item {
 	return reflected(string(events.NewID()), events.Reflection{}, ops...)
 }
 
 // tells returns a reflection with the outcome of a task to which bullets are applicable.
-func tells(score float64, trials ...events.Exposure) *workItem {
+func tells(score float64, trials ...events.Exposure) *Item {
 	return reflected(string(events.NewID()), events.Reflection{Outcome: events.Outcome{Label: events.Partial, Score: score}, FirstRoundScore: score, Exposures: trials})
 }
 
@@ -80,14 +80,14 @@ func (n *draftTest) trial(t rapid.TB, content string, arm playbook.Arm) events.E
 // outcomes returns tasks of both arms with the given outcomes.
 func (n *draftTest) outcomes(t rapid.TB, content string, times int, shown, withheld float64) {
 	t.Helper()
-	var batch []*workItem
+	var batch []*Item
 	for range times {
 		batch = append(batch, tells(shown, n.trial(t, content, playbook.ArmShown)), tells(withheld, n.trial(t, content, playbook.ArmWithheld)))
 	}
 	n.take(t, batch...)
 }
 
-func votes(id playbook.BulletID, vote events.Vote, times int) (batch []*workItem) {
+func votes(id playbook.BulletID, vote events.Vote, times int) (batch []*Item) {
 	for range times {
 		batch = append(batch, tagged(string(events.NewID()), events.BulletTag{ID: id, Tag: vote}))
 	}
@@ -131,7 +131,7 @@ func TestOutcomesAreCountedByArm(t *testing.T) {
 			past, gone, odd := one, one, two
 			past.Experiment, gone.Bullet, odd.Arm = 7, "misc-00099", "sideways"
 			undecided := tells(1, one)
-			undecided.reflection.Outcome.Label = events.Unknown
+			undecided.Reflection.Outcome.Label = events.Unknown
 			n.take(t, tells(1, one, two, one), tells(0.34, one), tells(0.5, past, gone, odd), undecided)
 			if got := n.rejected(); len(got) > 0 {
 				t.Errorf("rejected: %q, want outcomes of past cases ignored without a rejection", got)
@@ -173,11 +173,11 @@ func TestOutcomesOfManyTasksAreFewOperations(t *testing.T) {
 		contents = append(contents, fmt.Sprint("advice ", i))
 	}
 	n.seed(t, contents...)
-	var batch []*workItem
+	var batch []*Item
 	for range 256 {
 		k := tells(1)
 		for _, c := range contents {
-			k.reflection.Exposures = append(k.reflection.Exposures, n.trial(t, c, playbook.ArmOpen))
+			k.Reflection.Exposures = append(k.Reflection.Exposures, n.trial(t, c, playbook.ArmOpen))
 		}
 		batch = append(batch, k)
 	}
@@ -208,18 +208,18 @@ func BenchmarkOutcomes(b *testing.B) {
 				}
 			})
 			p.SetGate(mode)
-			var batch []*workItem
+			var batch []*Item
 			for range 256 {
 				k := tells(1)
 				for i := range uint64(30) {
-					k.reflection.Exposures = append(k.reflection.Exposures, events.Exposure{Bullet: playbook.MintID("others", i), Arm: playbook.ArmOpen})
+					k.Reflection.Exposures = append(k.Reflection.Exposures, events.Exposure{Bullet: playbook.MintID("others", i), Arm: playbook.ArmOpen})
 				}
 				batch = append(batch, k)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				for left := batch; len(left) > 0; {
-					left = left[newDraft(p, policy{}).draftItems(func(*workItem) bool { return false }, left, nil).decided:]
+					left = left[newDraft(p, Policy{}).draftItems(func(*Item) bool { return false }, left, nil).Decided:]
 				}
 			}
 		})
@@ -229,7 +229,7 @@ func BenchmarkOutcomes(b *testing.B) {
 func TestNewBulletWaitsForSlot(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
-	n.policy.gate.Slots = 2
+	n.policy.Gate.Slots = 2
 	n.take(t, asks(add("first")), asks(add("second")), asks(add("third")), asks(add("fourth")))
 	want := map[string]playbook.Status{"first": probation, "second": probation, "third": candidate, "fourth": candidate}
 	n.want(t, "two places", want)
@@ -267,14 +267,14 @@ func TestNewBulletWaitsForSlot(t *testing.T) {
 func TestHarmlessBulletMayReturn(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
-	n.policy.gate.RetryRequests, n.policy.gate.MaxOutcomes = 3, 40
+	n.policy.Gate.RetryRequests, n.policy.Gate.MaxOutcomes = 3, 40
 	n.take(t, asks(add("unlucky")), asks(add("harmful")), asks(add("taken out")))
 	n.take(t, asks(add("unlucky")), asks(add("unlucky")), asks(add("unlucky"))) // of before do not count after
 	n.outcomes(t, "unlucky", 20, 0.5, 0.5)
 	n.outcomes(t, "taken out", 10, 0.5, 0.5)
 	n.outcomes(t, "harmful", 20, 0, 1)
 	out := n.said(t, "taken out").ID
-	n.take(t, &workItem{edit: &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: out, Status: retired}}}})
+	n.take(t, &Item{Edit: &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: out, Status: retired}}}})
 	again := func() {
 		n.take(t, asks(add("unlucky")), asks(add("harmful")), asks(add("taken out")))
 	}
@@ -303,15 +303,15 @@ func TestHarmlessBulletMayReturn(t *testing.T) {
 func TestBulletWithoutTasksFreesSlot(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
-	n.policy.gate.Slots = 1
+	n.policy.Gate.Slots = 1
 	n.take(t, asks(add("about nothing")))
-	n.policy.now = time.Unix(0, 0).Add(8 * 24 * time.Hour)
+	n.policy.Now = time.Unix(0, 0).Add(8 * 24 * time.Hour)
 	n.take(t, tells(1))
 	n.want(t, "no other bullet waits", map[string]playbook.Status{"about nothing": probation})
-	n.policy.now = n.policy.now.Add(-4 * 24 * time.Hour)
+	n.policy.Now = n.policy.Now.Add(-4 * 24 * time.Hour)
 	n.take(t, asks(add("waits")))
 	n.want(t, "it may still come", map[string]playbook.Status{"about nothing": probation, "waits": candidate})
-	n.policy.now = n.policy.now.Add(4 * 24 * time.Hour)
+	n.policy.Now = n.policy.Now.Add(4 * 24 * time.Hour)
 	n.take(t, asks(add("more")))
 	n.want(t, "others wait", map[string]playbook.Status{"about nothing": retired, "waits": probation, "more": candidate})
 }
@@ -319,7 +319,7 @@ func TestBulletWithoutTasksFreesSlot(t *testing.T) {
 func TestBulletWithoutLiftRetires(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
-	n.policy.gate.MaxOutcomes = 60
+	n.policy.Gate.MaxOutcomes = 60
 	n.take(t, asks(add("idle")))
 	n.outcomes(t, "idle", 29, 0.5, 0.5)
 	n.want(t, "58 outcomes", map[string]playbook.Status{"idle": probation})
@@ -330,7 +330,7 @@ func TestBulletWithoutLiftRetires(t *testing.T) {
 func TestCorrectionReplacesBullet(t *testing.T) {
 	t.Parallel()
 	n := trying(t, "wait 10 s", "other")
-	update := func(content string) *workItem { return asks(op(playbook.Update, "misc-00001", content)) }
+	update := func(content string) *Item { return asks(op(playbook.Update, "misc-00001", content)) }
 	n.take(t, update("wait 20 s"), update("Wait 20 s"), update("wait 30 s"))
 	want := map[string]playbook.Status{"wait 10 s": active, "other": active, "wait 20 s": candidate, "wait 30 s": candidate}
 	n.want(t, "it waits while the bullet is shown", want)
@@ -366,7 +366,7 @@ func TestCorrectionReplacesBullet(t *testing.T) {
 func TestCorrectionOfWaitingBulletComesFirst(t *testing.T) {
 	t.Parallel()
 	n := trying(t)
-	n.policy.gate.Slots = 1
+	n.policy.Gate.Slots = 1
 	n.take(t, asks(add("in the way")))
 	n.take(t, asks(add("wait 10 s")), asks(op(playbook.Update, "misc-00002", "wait 20 s")), asks(add("wait 20 s")))
 	want := map[string]playbook.Status{"in the way": probation, "wait 10 s": candidate, "wait 20 s": candidate}
@@ -549,7 +549,7 @@ func TestGateModeChanges(t *testing.T) {
 	n.seed(t, "old", "rival's")
 	n.take(t, asks(add("before")))
 	n.switched(t, playbook.GateOn)
-	n.policy.gate.Slots = 1
+	n.policy.Gate.Slots = 1
 	n.take(t, asks(add("on probation")), asks(add("waiting")), asks(op(playbook.Update, "misc-00002", "rival")), reflected("run", events.Reflection{Findings: []events.Finding{{Key: "used/b", Section: "s", Text: "count", CountOnly: true, Vote: events.Helpful}}}))
 	want := map[string]playbook.Status{"old": active, "rival's": active, "before": active, "on probation": probation, "waiting": candidate, "rival": candidate, "count": candidate}
 	n.want(t, "on", want)
@@ -572,17 +572,17 @@ func TestGateModeChanges(t *testing.T) {
 
 func TestGateFlagIsOnlyADefault(t *testing.T) {
 	t.Parallel()
-	n := &draftTest{policy: policy{mode: playbook.GateOn}}
+	n := &draftTest{policy: Policy{Mode: playbook.GateOn}}
 	n.take(t, asks(add("one")))
 	if mode, set := n.p.Gate(); mode != playbook.GateOn || !set || n.said(t, "one").Status != probation {
 		t.Errorf("got %s, %v and %s; want the mode recorded and unchanged", mode, set, n.said(t, "one").Status)
 	}
-	n.policy.mode = playbook.GateOff
+	n.policy.Mode = playbook.GateOff
 	n.take(t, asks(add("two")))
 	if mode, _ := n.p.Gate(); mode != playbook.GateOn {
 		t.Errorf("another flag changed the book's gate to %s", mode)
 	}
-	m := &draftTest{policy: policy{mode: playbook.GateShadow}}
+	m := &draftTest{policy: Policy{Mode: playbook.GateShadow}}
 	m.take(t, asks(add("one")))
 	if _, set := m.p.Gate(); set {
 		t.Error("the default mode shadow is recorded as if a person had chosen it")
@@ -596,7 +596,7 @@ func TestGateInvariants(t *testing.T) {
 	}
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		n := &draftTest{policy: policy{gate: gate.Config{Slots: 3, MaxOutcomes: 12}}}
+		n := &draftTest{policy: Policy{Gate: gate.Config{Slots: 3, MaxOutcomes: 12}}}
 		mode := rapid.SampledFrom([]playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn}).Draw(t, "mode")
 		n.seed(t, "one", "two", "three")
 		n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true}))
@@ -609,7 +609,7 @@ func TestGateInvariants(t *testing.T) {
 				mode = rapid.SampledFrom([]playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn}).Draw(t, "mode")
 				n.switched(t, mode)
 			}
-			var batch []*workItem
+			var batch []*Item
 			for range rapid.IntRange(1, 8).Draw(t, "size") {
 				batch = append(batch, n.drawTask(t, mode))
 			}
@@ -640,7 +640,7 @@ func TestGateInvariants(t *testing.T) {
 	})
 }
 
-func (n *draftTest) drawTask(t *rapid.T, mode playbook.Gate) *workItem {
+func (n *draftTest) drawTask(t *rapid.T, mode playbook.Gate) *Item {
 	k := tells(float64(rapid.IntRange(0, 10).Draw(t, "score")) / 10)
 	for _, b := range n.p.Sorted() {
 		arm := playbook.ArmOpen
@@ -649,13 +649,13 @@ func (n *draftTest) drawTask(t *rapid.T, mode playbook.Gate) *workItem {
 		} else if !b.Shown() {
 			continue
 		}
-		k.reflection.Exposures = append(k.reflection.Exposures, events.Exposure{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: arm})
+		k.Reflection.Exposures = append(k.Reflection.Exposures, events.Exposure{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: arm})
 		if rapid.IntRange(0, 3).Draw(t, "votes") == 0 {
-			k.reflection.Tags = append(k.reflection.Tags, events.BulletTag{ID: b.ID, Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful}).Draw(t, "vote")})
+			k.Reflection.Tags = append(k.Reflection.Tags, events.BulletTag{ID: b.ID, Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful}).Draw(t, "vote")})
 		}
 	}
 	for _, op := range rapid.SliceOfN(rapid.Custom(drawProposal), 0, 2).Draw(t, "proposals") {
-		k.proposals = append(k.proposals, proposal{op: op})
+		k.Proposals = append(k.Proposals, Proposal{Op: op})
 	}
 	return k
 }
@@ -675,8 +675,8 @@ func (n *draftTest) promises(t *rapid.T, mode playbook.Gate) {
 			t.Fatalf("the gate is %s, but %s is on probation", mode, b.ID)
 		}
 	}
-	if onProbation > n.policy.gate.Slots {
-		t.Fatalf("%d on probation, want at most %d", onProbation, n.policy.gate.Slots)
+	if onProbation > n.policy.Gate.Slots {
+		t.Fatalf("%d on probation, want at most %d", onProbation, n.policy.Gate.Slots)
 	}
 	for r, members := range families {
 		if len(members) > 1 {
@@ -692,10 +692,10 @@ func (n *draftTest) promises(t *rapid.T, mode playbook.Gate) {
 func TestOrderInBatchDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		n := &draftTest{policy: policy{gate: gate.Config{Slots: 2}}}
+		n := &draftTest{policy: Policy{Gate: gate.Config{Slots: 2}}}
 		n.seed(t, "wait 10 s")
 		n.switched(t, playbook.GateOn)
-		var batch []*workItem
+		var batch []*Item
 		for i, content := range []string{"first", "second", "third", "fourth"} {
 			for range 4 - i {
 				batch = append(batch, asks(add(content)), asks(op(playbook.Update, "misc-00001", content+", corrected")))

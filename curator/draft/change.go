@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"slices"
@@ -169,10 +169,10 @@ func (d *draft) mint(op *playbook.Op) *screen.Refusal {
 	op.Bullet = id
 	d.changed[op.Bullet] = playbook.NewBullet(op, d.covers)
 	d.texts[playbook.ContentKeyOf(op.Content)] = op.Bullet
-	if op.Rule == nil && d.duplicates != nil {
+	if op.Rule == nil && d.Duplicates != nil {
 		d.addedIndex.Put(string(op.Bullet), op.Content)
 	}
-	if !d.byPerson && op.Rule == nil && d.burst.max > 0 {
+	if !d.byPerson && op.Rule == nil && d.Burst.Max > 0 {
 		for _, m := range d.contributors(op.Support) {
 			d.added[m]++
 		}

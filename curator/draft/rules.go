@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"fmt"
@@ -30,9 +30,9 @@ const maxPValue = 0.05
 // not matter.
 const minConfidence = 0.7
 
-// findingKeys are the keys of the findings that were rejected for low confidence. The rejection is recorded once for each key and
+// FindingKeys are the keys of the findings that were rejected for low confidence. The rejection is recorded once for each key and
 // not for each run. The set is lost when the Curator restarts, so a key may be recorded again.
-type findingKeys map[string]struct{}
+type FindingKeys map[string]struct{}
 
 const maxDoubts = 4096
 
@@ -81,7 +81,7 @@ func (d *draft) countFinding(f *events.Finding, cover int, voted map[playbook.Bu
 // rejectFinding records the rejection of a finding with low confidence, unless its key is recorded already.
 func (d *draft) rejectFinding(f *events.Finding, cover int) {
 	id := screen.Truncate(f.Key, maxRuleKey)
-	if _, known := d.policy.lowConfidence[id]; known || d.doubted[id] || len(d.policy.lowConfidence)+len(d.doubted) >= maxDoubts {
+	if _, known := d.LowConfidence[id]; known || d.doubted[id] || len(d.LowConfidence)+len(d.doubted) >= maxDoubts {
 		return
 	}
 	d.doubted[id] = true

@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"fmt"
@@ -64,7 +64,7 @@ func TestSignTest(t *testing.T) {
 // and that its rejection is recorded once.
 func TestLowConfidenceIsRejectedOnce(t *testing.T) {
 	t.Parallel()
-	n := &draftTest{policy: policy{lowConfidence: findingKeys{}}}
+	n := &draftTest{policy: Policy{LowConfidence: FindingKeys{}}}
 	rejected := 0
 	see := func(name string, confidence float64) {
 		n.take(t, reflected(name, events.Reflection{Findings: []events.Finding{
@@ -79,7 +79,7 @@ func TestLowConfidenceIsRejectedOnce(t *testing.T) {
 			}
 		}
 		for key := range n.last.doubted {
-			n.policy.lowConfidence[key] = struct{}{}
+			n.policy.LowConfidence[key] = struct{}{}
 		}
 	}
 	for i := range 3 {

@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"fmt"
@@ -55,13 +55,13 @@ func TestBudgetCountsRenderedTokens(t *testing.T) {
 func TestTokenBudgetIsEnforced(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		n := &draftTest{policy: policy{budget: budget{
-			book:    rapid.IntRange(150, 600).Draw(t, "budget"),
-			section: rapid.SampledFrom([]int{-1, 100, 200}).Draw(t, "section budget"),
+		n := &draftTest{policy: Policy{Budget: Budget{
+			Book:    rapid.IntRange(150, 600).Draw(t, "budget"),
+			Section: rapid.SampledFrom([]int{-1, 100, 200}).Draw(t, "section budget"),
 		}}}
 		pinned := map[playbook.BulletID]bool{}
 		for i := range rapid.IntRange(1, 12).Draw(t, "batches") {
-			var batch []*workItem
+			var batch []*Item
 			for j := range rapid.IntRange(1, 5).Draw(t, "lessons") {
 				more := strings.Repeat(rapid.SampledFrom([]string{" on and on", "\n4"}).Draw(t, "more"), rapid.IntRange(0, 30).Draw(t, "length"))
 				op := add(fmt.Sprintf("lesson %d of batch %d%s", j, i, more))
@@ -69,7 +69,7 @@ func TestTokenBudgetIsEnforced(t *testing.T) {
 				k := reflected(fmt.Sprint(i, "/", j), events.Reflection{}, op)
 				for _, b := range n.p.Top(3) {
 					if rapid.Bool().Draw(t, "vote") {
-						k.reflection.Tags = append(k.reflection.Tags, events.BulletTag{ID: b.ID, Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful}).Draw(t, "which")})
+						k.Reflection.Tags = append(k.Reflection.Tags, events.BulletTag{ID: b.ID, Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful}).Draw(t, "which")})
 					}
 				}
 				batch = append(batch, k)
@@ -79,12 +79,12 @@ func TestTokenBudgetIsEnforced(t *testing.T) {
 				n.take(t, edited(fmt.Sprint("pin ", i), playbook.Op{Kind: playbook.Pin, Bullet: top[0].ID, Pinned: true}))
 			}
 			n.take(t, batch...)
-			if got := shownTokens(&n.p); got > n.policy.budget.book {
-				t.Fatalf("after batch %d the prompt takes %d tokens, the budget is %d", i, got, n.policy.budget.book)
+			if got := shownTokens(&n.p); got > n.policy.Budget.Book {
+				t.Fatalf("after batch %d the prompt takes %d tokens, the budget is %d", i, got, n.policy.Budget.Book)
 			}
 			for _, s := range []string{"others", "s", "t"} {
-				if got := estimated(&n.p, s); n.policy.budget.section > 0 && got > n.policy.budget.section {
-					t.Fatalf("after batch %d section %s takes %d tokens, its budget is %d", i, s, got, n.policy.budget.section)
+				if got := estimated(&n.p, s); n.policy.Budget.Section > 0 && got > n.policy.Budget.Section {
+					t.Fatalf("after batch %d section %s takes %d tokens, its budget is %d", i, s, got, n.policy.Budget.Section)
 				}
 			}
 			for id := range pinned {
@@ -108,10 +108,10 @@ func TestTokenBudgetIsEnforced(t *testing.T) {
 func TestStateDoesNotDependOnThresholds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(what string) policy {
-			return policy{
-				budget:     budget{rapid.IntRange(100, 1000).Draw(t, what), rapid.SampledFrom([]int{-1, 80, 300}).Draw(t, what+" of a section")},
-				duplicates: rapid.SampledFrom([]*duplicateIndex{nil, new(duplicateIndex)}).Draw(t, what+" of likeness"),
+		draw := func(what string) Policy {
+			return Policy{
+				Budget:     Budget{rapid.IntRange(100, 1000).Draw(t, what), rapid.SampledFrom([]int{-1, 80, 300}).Draw(t, what+" of a section")},
+				Duplicates: rapid.SampledFrom([]*DuplicateIndex{nil, new(DuplicateIndex)}).Draw(t, what+" of likeness"),
 			}
 		}
 		first, second := &draftTest{policy: draw("first")}, &draftTest{policy: draw("second")}
@@ -149,7 +149,7 @@ func TestWeakestBulletRetires(t *testing.T) {
 	n := new(draftTest)
 	n.take(t, edited("e", add("one"+long), add("two"+long), add("three"+long)))
 	n.take(t, tagged("a", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}, events.BulletTag{ID: "misc-00002", Tag: events.Harmful}))
-	n.policy.budget.book = estimated(&n.p, "") + 10
+	n.policy.Budget.Book = estimated(&n.p, "") + 10
 
 	n.take(t, reflected("b", events.Reflection{}, add("four"+long)))
 	if b := n.p.Bullet("misc-00002"); b.Status != playbook.Retired || len(n.p.Top(9)) != 3 || n.p.Bullet("misc-00004") == nil {
@@ -166,10 +166,10 @@ func TestWeakestBulletRetires(t *testing.T) {
 // removes.
 func TestImportOverBudgetStays(t *testing.T) {
 	t.Parallel()
-	n := &draftTest{policy: policy{budget: budget{book: 200}}}
+	n := &draftTest{policy: Policy{Budget: Budget{Book: 200}}}
 	e := edited("e")
 	for i := range 100 {
-		e.edit.Ops = append(e.edit.Ops, add(fmt.Sprintf("bullet %d says what nobody else does", i)))
+		e.Edit.Ops = append(e.Edit.Ops, add(fmt.Sprintf("bullet %d says what nobody else does", i)))
 	}
 	n.take(t, e)
 	before := estimated(&n.p, "")
@@ -199,7 +199,7 @@ func TestParaphraseIsRejected(t *testing.T) {
 	} {
 		t.Run(test.new, func(t *testing.T) {
 			t.Parallel()
-			n := &draftTest{policy: policy{duplicates: new(duplicateIndex)}}
+			n := &draftTest{policy: Policy{Duplicates: new(DuplicateIndex)}}
 			n.seed(t, "For region North the region tax is 7 % of the amount so far, and it is rounded to cents.", "another")
 			n.take(t, reflected("r", events.Reflection{}, add(test.new)))
 			if made := n.p.Len() == 3; made == test.same {
@@ -229,8 +229,8 @@ func BenchmarkNewBulletAgainst10000(b *testing.B) {
 					}
 				}
 			})
-			by := policy{budget: budget{book: 10_000_000}, duplicates: new(duplicateIndex), costs: make(costs)}
-			by.duplicates.update(p)
+			by := Policy{Budget: Budget{Book: 10_000_000}, Duplicates: new(DuplicateIndex), Costs: make(Costs)}
+			by.Duplicates.update(p)
 			p.FindByContent("") // as a book that had a lesson before
 			b.ReportAllocs()
 			i := size
@@ -238,7 +238,7 @@ func BenchmarkNewBulletAgainst10000(b *testing.B) {
 				i++
 				d := newDraft(p, by)
 				k := reflected(fmt.Sprint(i), events.Reflection{}, add(sentence(i)))
-				if out := d.draftItems(func(*workItem) bool { return false }, []*workItem{k}, nil); len(out.deltas) != 1 {
+				if out := d.draftItems(func(*Item) bool { return false }, []*Item{k}, nil); len(out.Deltas) != 1 {
 					b.Fatal("no delta")
 				}
 			}

@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"fmt"
@@ -13,13 +13,12 @@ import (
 
 	"debrief/curator/screen"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/playbook"
 )
 
 // draftTest is a book without a server: it applies drafts as the log and its writer do.
 type draftTest struct {
-	policy  policy
+	policy  Policy
 	p       playbook.Playbook
 	covered map[events.ID]bool
 	deltas  []*playbook.Delta
@@ -29,7 +28,7 @@ type draftTest struct {
 }
 
 // take drafts and applies a batch as the worker does, and checks each delta.
-func (n *draftTest) take(t rapid.TB, cases ...*workItem) {
+func (n *draftTest) take(t rapid.TB, cases ...*Item) {
 	t.Helper()
 	for len(cases)+len(n.stale) > 0 || n.again {
 		settled := n.one(t, cases)
@@ -37,22 +36,22 @@ func (n *draftTest) take(t rapid.TB, cases ...*workItem) {
 	}
 }
 
-func (n *draftTest) one(t rapid.TB, cases []*workItem) int {
+func (n *draftTest) one(t rapid.TB, cases []*Item) int {
 	t.Helper()
 	d := newDraft(&n.p, n.policy)
-	out := d.draftItems(func(k *workItem) bool { return n.covered[k.id] }, cases, n.stale)
-	if out.decided == 0 && len(cases) > 0 {
+	out := d.draftItems(func(k *Item) bool { return n.covered[k.ID] }, cases, n.stale)
+	if out.Decided == 0 && len(cases) > 0 {
 		t.Fatal("a draft decided no item")
 	}
-	n.last, n.stale, n.again = d, out.stale, out.again
+	n.last, n.stale, n.again = d, out.Stale, out.Again
 	d.base = n.p.Clone()
-	for i, delta := range out.deltas {
-		if len(out.deltas) > 1 {
-			delta.ChangeID, delta.More = "one", i < len(out.deltas)-1
+	for i, delta := range out.Deltas {
+		if len(out.Deltas) > 1 {
+			delta.ChangeID, delta.More = "one", i < len(out.Deltas)-1
 		}
 		n.apply(t, d, delta)
 	}
-	return out.decided
+	return out.Decided
 }
 
 func (n *draftTest) apply(t rapid.TB, d *draft, delta *playbook.Delta) {
@@ -154,29 +153,29 @@ func (n *draftTest) rejected() (codes []playbook.Reason) {
 // seed adds bullets to the book.
 func (n *draftTest) seed(t rapid.TB, contents ...string) {
 	t.Helper()
-	k := &workItem{id: events.NewID(), edit: &events.Edit{ID: events.NewID(), Author: "ann"}}
+	k := &Item{ID: events.NewID(), Edit: &events.Edit{ID: events.NewID(), Author: "ann"}}
 	for _, c := range contents {
-		k.edit.Ops = append(k.edit.Ops, playbook.Op{Kind: playbook.Add, Section: "others", Content: c})
+		k.Edit.Ops = append(k.Edit.Ops, playbook.Op{Kind: playbook.Add, Section: "others", Content: c})
 	}
 	n.take(t, k)
 	n.deltas = nil
 }
 
-func reflected(name string, r events.Reflection, proposals ...playbook.Op) *workItem {
+func reflected(name string, r events.Reflection, proposals ...playbook.Op) *Item {
 	r.Execution = events.Hash(name)
-	k := &workItem{id: events.Hash(name), reflection: &r, result: new(bus.Result)}
+	k := &Item{ID: events.Hash(name), Reflection: &r}
 	for _, op := range proposals {
-		k.proposals = append(k.proposals, proposal{op: op})
+		k.Proposals = append(k.Proposals, Proposal{Op: op})
 	}
 	return k
 }
 
-func tagged(name string, tags ...events.BulletTag) *workItem {
+func tagged(name string, tags ...events.BulletTag) *Item {
 	return reflected(name, events.Reflection{Tags: tags})
 }
 
-func edited(name string, ops ...playbook.Op) *workItem {
-	return &workItem{id: events.Hash(name), edit: &events.Edit{ID: events.Hash(name), Author: "ann", Reason: "because", Ops: ops}, result: new(bus.Result)}
+func edited(name string, ops ...playbook.Op) *Item {
+	return &Item{ID: events.Hash(name), Edit: &events.Edit{ID: events.Hash(name), Author: "ann", Reason: "because", Ops: ops}}
 }
 
 func add(content string) playbook.Op {
@@ -194,91 +193,91 @@ func TestDraft(t *testing.T) {
 	harmful := func(id playbook.BulletID) events.BulletTag { return events.BulletTag{ID: id, Tag: events.Harmful} }
 	for _, test := range []struct {
 		why      string
-		batch    []*workItem
+		batch    []*Item
 		want     []string // bullets, as id content helpful/harmful/neutral
 		rejected []playbook.Reason
 	}{
 		{
 			"one vote per sample and bullet",
-			[]*workItem{tagged("r", helpful("misc-00001"), harmful("misc-00001"), helpful("misc-00001"))},
+			[]*Item{tagged("r", helpful("misc-00001"), harmful("misc-00001"), helpful("misc-00001"))},
 			[]string{"misc-00001 one 1/0/0"},
 			[]playbook.Reason{playbook.ReasonVoted, playbook.ReasonVoted},
 		},
 		{
 			"a model's tag is a vote of the same sample",
-			[]*workItem{reflected("r", events.Reflection{Tags: []events.BulletTag{helpful("misc-00001")}}, playbook.Op{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1})},
+			[]*Item{reflected("r", events.Reflection{Tags: []events.BulletTag{helpful("misc-00001")}}, playbook.Op{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1})},
 			[]string{"misc-00001 one 1/0/0"},
 			[]playbook.Reason{playbook.ReasonVoted},
 		},
 		{
 			"two samples vote twice",
-			[]*workItem{tagged("r", helpful("misc-00001")), tagged("s", harmful("misc-00001"))},
+			[]*Item{tagged("r", helpful("misc-00001")), tagged("s", harmful("misc-00001"))},
 			[]string{"misc-00001 one 1/1/0"},
 			nil,
 		},
 		{
 			"the same reflection twice counts once",
-			[]*workItem{tagged("r", helpful("misc-00001")), tagged("r", helpful("misc-00001"))},
+			[]*Item{tagged("r", helpful("misc-00001")), tagged("r", helpful("misc-00001"))},
 			[]string{"misc-00001 one 1/0/0"},
 			nil,
 		},
 		{
 			"a vote on nothing is turned down",
-			[]*workItem{tagged("r", helpful("misc-00099"))},
+			[]*Item{tagged("r", helpful("misc-00099"))},
 			nil,
 			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{
 			"an ADD of what is said, white space and case aside",
-			[]*workItem{reflected("r", events.Reflection{}, add("O n\tE"), add("four"), add("FO UR"))},
+			[]*Item{reflected("r", events.Reflection{}, add("O n\tE"), add("four"), add("FO UR"))},
 			[]string{"misc-00004 four 0/0/0"},
 			[]playbook.Reason{playbook.ReasonDuplicate, playbook.ReasonDuplicate},
 		},
 		{
 			"two reflections add the same",
-			[]*workItem{reflected("r", events.Reflection{}, add("four")), reflected("s", events.Reflection{}, add("Four"))},
+			[]*Item{reflected("r", events.Reflection{}, add("four")), reflected("s", events.Reflection{}, add("Four"))},
 			[]string{"misc-00004 four 0/0/0"},
 			[]playbook.Reason{playbook.ReasonDuplicate},
 		},
 		{
 			"an ADD and a vote on it",
-			[]*workItem{reflected("r", events.Reflection{}, add("four")), tagged("s", helpful("misc-00004"))},
+			[]*Item{reflected("r", events.Reflection{}, add("four")), tagged("s", helpful("misc-00004"))},
 			[]string{"misc-00004 four 1/0/0"},
 			nil,
 		},
 		{
 			"an ADD with an id of its own",
-			[]*workItem{reflected("r", events.Reflection{}, op(playbook.Add, "misc-00001", "four"))},
+			[]*Item{reflected("r", events.Reflection{}, op(playbook.Add, "misc-00001", "four"))},
 			nil,
 			[]playbook.Reason{playbook.ReasonInvalid},
 		},
 		{
 			"a vote, then the end of the bullet",
-			[]*workItem{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""))},
+			[]*Item{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""))},
 			[]string{"-misc-00001"},
 			nil,
 		},
 		{
 			"a vote after the end of the bullet",
-			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", "")), tagged("r", helpful("misc-00001"))},
+			[]*Item{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", "")), tagged("r", helpful("misc-00001"))},
 			[]string{"-misc-00001"},
 			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{
 			"an UPDATE of a bullet that went",
-			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), op(playbook.Update, "misc-00001", "uno"))},
+			[]*Item{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), op(playbook.Update, "misc-00001", "uno"))},
 			[]string{"-misc-00001"},
 			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{
 			"what a bullet said can be said again when it is gone",
-			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), add("One"))},
+			[]*Item{reflected("s", events.Reflection{}, op(playbook.Remove, "misc-00001", ""), add("One"))},
 			[]string{"-misc-00001", "misc-00004 One 0/0/0"},
 			nil,
 		},
 		{
 			"a MERGE takes votes along, those of this batch too",
-			[]*workItem{
+			[]*Item{
 				tagged("r", helpful("misc-00001"), harmful("misc-00002")),
 				reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002", "misc-00001", "misc-00002"}}),
 				tagged("t", helpful("misc-00001"), helpful("misc-00002")),
@@ -288,25 +287,25 @@ func TestDraft(t *testing.T) {
 		},
 		{
 			"a MERGE of one",
-			[]*workItem{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00001"}})},
+			[]*Item{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00001"}})},
 			nil,
 			[]playbook.Reason{playbook.ReasonInvalid},
 		},
 		{
 			"a MERGE with one that is not there",
-			[]*workItem{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002", "misc-00099"}})},
+			[]*Item{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002", "misc-00099"}})},
 			nil,
 			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{
 			"a MERGE into what a third says",
-			[]*workItem{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "THREE", Sources: []playbook.BulletID{"misc-00002"}})},
+			[]*Item{reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "THREE", Sources: []playbook.BulletID{"misc-00002"}})},
 			nil,
 			[]playbook.Reason{playbook.ReasonDuplicate},
 		},
 		{
 			"pinned bullets stay",
-			[]*workItem{reflected("s", events.Reflection{},
+			[]*Item{reflected("s", events.Reflection{},
 				op(playbook.Remove, "misc-00003", ""),
 				playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00003"}})},
 			nil,
@@ -314,37 +313,37 @@ func TestDraft(t *testing.T) {
 		},
 		{
 			"an UPDATE keeps votes",
-			[]*workItem{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "uno")), tagged("t", helpful("misc-00001"))},
+			[]*Item{tagged("r", helpful("misc-00001")), reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "uno")), tagged("t", helpful("misc-00001"))},
 			[]string{"misc-00001 uno 2/0/0"},
 			nil,
 		},
 		{
 			"an UPDATE to what another says",
-			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "Two"))},
+			[]*Item{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "Two"))},
 			nil,
 			[]playbook.Reason{playbook.ReasonDuplicate},
 		},
 		{
 			"an UPDATE to what it says",
-			[]*workItem{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "one"))},
+			[]*Item{reflected("s", events.Reflection{}, op(playbook.Update, "misc-00001", "one"))},
 			nil,
 			[]playbook.Reason{playbook.ReasonDuplicate},
 		},
 		{
 			"an UPDATE of capitals alone",
-			[]*workItem{edited("e", op(playbook.Update, "misc-00001", "One"))},
+			[]*Item{edited("e", op(playbook.Update, "misc-00001", "One"))},
 			[]string{"misc-00001 One 0/0/0"},
 			nil,
 		},
 		{
 			"an edit of what no log can hold as it comes",
-			[]*workItem{edited("e", add("fo\r\nur "), playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Content: "zwei", Section: "x\n## Forged"})},
+			[]*Item{edited("e", add("fo\r\nur "), playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Content: "zwei", Section: "x\n## Forged"})},
 			[]string{"misc-00002 zwei 0/0/0", "misc-00004 fo\nur 0/0/0"},
 			nil,
 		},
 		{
 			"an edit that no log can hold is refused, all of it, and stops nobody else",
-			[]*workItem{
+			[]*Item{
 				tagged("r", helpful("misc-00001")),
 				edited("e", add(" \x00 "), add("fo\r\nur "), op(playbook.Tag, "misc-00001", ""), playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00001", Status: "gone"},
 					playbook.Op{Kind: playbook.Update, Bullet: "misc-00002", Content: "zwei", Section: "x\n## Forged"}, playbook.Op{Kind: "MOVE", Bullet: "misc-00001"},
@@ -410,7 +409,7 @@ func TestVotesOfBatchAreSummed(t *testing.T) {
 	t.Parallel()
 	n := new(draftTest)
 	n.seed(t, "one", "two")
-	var batch []*workItem
+	var batch []*Item
 	for i := range 50 {
 		batch = append(batch, tagged(fmt.Sprint(i), events.BulletTag{ID: "misc-00001", Tag: events.Helpful}, events.BulletTag{ID: "misc-00002", Tag: events.Harmful}))
 	}
@@ -430,7 +429,7 @@ func TestEditHasSeparateDelta(t *testing.T) {
 	n := new(draftTest)
 	n.seed(t, "one")
 	e := edited("e", op(playbook.Remove, "misc-00009", ""), add("two"))
-	e.edit.Reason = strings.Repeat("r", 1<<20)
+	e.Edit.Reason = strings.Repeat("r", 1<<20)
 	n.take(t, tagged("a", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}), e, edited("f", add("three")),
 		tagged("b", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}))
 	var authors []string
@@ -440,7 +439,7 @@ func TestEditHasSeparateDelta(t *testing.T) {
 	if want := []string{"curator covers 1", "ann covers 1", "ann covers 1", "curator covers 1"}; !slices.Equal(authors, want) {
 		t.Errorf("got %q, want %q", authors, want)
 	}
-	if got := e.decision.Refused; len(got) != 1 || got[0].Code != playbook.ReasonUnknownBullet {
+	if got := e.Decision.Refused; len(got) != 1 || got[0].Code != playbook.ReasonUnknownBullet {
 		t.Errorf("refused: got %+v, want the code %q", got, playbook.ReasonUnknownBullet)
 	}
 	if got := n.deltas[1].Reason; !strings.HasPrefix(got, "rrr") || len(got) > 2*screen.MaxReason {
@@ -457,9 +456,9 @@ func TestDraftSkipsCoveredEvents(t *testing.T) {
 	n := new(draftTest)
 	n.seed(t, "one")
 	n.cover(events.Hash("b"))
-	batch := []*workItem{tagged("b"), tagged("a"), tagged("b"), tagged("c")}
+	batch := []*Item{tagged("b"), tagged("a"), tagged("b"), tagged("c")}
 	for _, k := range batch {
-		k.reflection.Tags = []events.BulletTag{{ID: "misc-00001", Tag: events.Helpful}}
+		k.Reflection.Tags = []events.BulletTag{{ID: "misc-00001", Tag: events.Helpful}}
 	}
 	n.take(t, batch...)
 	if got := n.p.Bullet("misc-00001").Helpful; got != 2 {

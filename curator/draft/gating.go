@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"cmp"
@@ -23,18 +23,18 @@ const (
 
 // addOutcomes drafts the outcome of a reflection's task for the bullets that were applicable to it. It ignores bullets that
 // were removed or have a newer case.
-func (d *draft) addOutcomes(k *workItem) {
-	if d.mode == playbook.GateOff || !k.reflection.Outcome.Known() || d.trustLevel(k.coverIndex) == Untrusted {
+func (d *draft) addOutcomes(k *Item) {
+	if d.mode == playbook.GateOff || !k.Reflection.Outcome.Known() || d.trustLevel(k.coverIndex) == Untrusted {
 		return
 	}
-	s := playbook.Exposure{Score: int(math.Round(k.reflection.FirstRoundScore * playbook.MaxScore))}
-	trials := k.reflection.Exposures[:min(len(k.reflection.Exposures), maxTrials)]
+	s := playbook.Exposure{Score: int(math.Round(k.Reflection.FirstRoundScore * playbook.MaxScore))}
+	trials := k.Reflection.Exposures[:min(len(k.Reflection.Exposures), maxTrials)]
 	for i, t := range trials {
 		if slices.ContainsFunc(trials[:i], func(o events.Exposure) bool { return o.Bullet == t.Bullet }) {
 			continue // a task counts once for each bullet
 		}
 		s.Arm = t.Arm
-		if b := d.get(t.Bullet); b != nil && (d.trust[d.sourceOf(k.coverIndex)].level != Limited || d.refuseSource(b, k.coverIndex) == nil) {
+		if b := d.get(t.Bullet); b != nil && (d.Trust[d.sourceOf(k.coverIndex)].Level != Limited || d.refuseSource(b, k.coverIndex) == nil) {
 			d.addOutcome(b, t.Experiment, s, k.coverIndex)
 		}
 	}
@@ -204,7 +204,7 @@ func (d *draft) second(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 // bullets that a person retired, and for bullets of rules.
 func (d *draft) mayReturn(b *playbook.Bullet) bool {
 	k := b.CurrentExperiment()
-	return d.mode == playbook.GateOn && b.Status == playbook.Retired && b.Rule == nil && k.Share < shownToAll && d.gate.MayRetry(&k)
+	return d.mode == playbook.GateOn && b.Status == playbook.Retired && b.Rule == nil && k.Share < gate.ShownToAll && d.Gate.MayRetry(&k)
 }
 
 // family returns the id of a bullet's family: the bullet that it corrects, or itself. A family is a bullet and its
@@ -212,18 +212,16 @@ func (d *draft) mayReturn(b *playbook.Bullet) bool {
 func family(b *playbook.Bullet) playbook.BulletID { return cmp.Or(b.Replaces, b.ID) }
 
 // keptByPerson reports whether a bullet is shown by a person's decision. The gate does not change such a bullet. If a person
-// activates a bullet while the gate is on, its new case has the share shownToAll.
+// activates a bullet while the gate is on, its new case has the share gate.ShownToAll.
 func keptByPerson(b *playbook.Bullet) bool {
-	return b.Pinned || b.Shown() && b.CurrentExperiment().Share == shownToAll
+	return b.Pinned || b.Shown() && b.CurrentExperiment().Share == gate.ShownToAll
 }
-
-const shownToAll = 100
 
 // personShare returns the share that marks a person's decision on a bullet: to show it while the gate is on, or to retire it in
 // any mode. Otherwise it returns 0.
 func (d *draft) personShare(s playbook.Status) int {
 	if d.byPerson && (d.mode == playbook.GateOn || s == playbook.Retired) {
-		return shownToAll
+		return gate.ShownToAll
 	}
 	return 0
 }
@@ -354,16 +352,16 @@ func (q *queue) applyVerdicts() {
 		case b.Pinned:
 			q.promote(b, playbook.ReasonPinnedStatus, pinned)
 			continue
-		case k.Share < 1 || k.Share >= shownToAll: // imported or restored on probation, without a valid share
-			q.set(id, playbook.Probation, q.gate.Share, playbook.ReasonExperiment, q.experimentText())
+		case k.Share < 1 || k.Share >= gate.ShownToAll: // imported or restored on probation, without a valid share
+			q.set(id, playbook.Probation, q.Gate.Share, playbook.ReasonExperiment, q.experimentText())
 			continue
-		case k.Shown.Count()+k.Withheld.Count() == 0 && len(q.waiting) > 0 && !q.now.IsZero() && q.now.Sub(b.UpdatedAt) > q.gate.IdleTimeout:
-			q.set(id, playbook.Retired, 0, playbook.ReasonNotApplicable, fmt.Sprintf("no task was applicable in %s, and other bullets wait", q.gate.IdleTimeout))
+		case k.Shown.Count()+k.Withheld.Count() == 0 && len(q.waiting) > 0 && !q.Now.IsZero() && q.Now.Sub(b.UpdatedAt) > q.Gate.IdleTimeout:
+			q.set(id, playbook.Retired, 0, playbook.ReasonNotApplicable, fmt.Sprintf("no task was applicable in %s, and other bullets wait", q.Gate.IdleTimeout))
 			continue
 		case !moved:
 			continue
 		}
-		switch v, why := q.gate.Evaluate(&k); v {
+		switch v, why := q.Gate.Evaluate(&k); v {
 		case gate.Promote:
 			q.promote(b, playbook.ReasonHelps, why)
 		case gate.Harm:
@@ -382,7 +380,7 @@ func (q *queue) applyVerdicts() {
 const pinned = "pinned by a person"
 
 func (q *queue) experimentText() string {
-	return fmt.Sprintf("experiment starts: shown to %d %% of the tasks at random", q.gate.Share)
+	return fmt.Sprintf("experiment starts: shown to %d %% of the tasks at random", q.Gate.Share)
 }
 
 // promote shows a bullet to all and retires the bullet that it replaces. If a person keeps that one, b is not promoted.
@@ -415,11 +413,11 @@ func (q *queue) settleFamilies() {
 func (q *queue) reopen() {
 	for _, id := range slices.Sorted(maps.Keys(q.evidenceChanged)) {
 		b := q.get(id)
-		if b == nil || !b.Shown() || keptByPerson(b) || len(q.trying) >= q.gate.Slots {
+		if b == nil || !b.Shown() || keptByPerson(b) || len(q.trying) >= q.Gate.Slots {
 			continue
 		}
 		if code, why := recheckReason(b); code != "" {
-			q.set(id, playbook.Probation, q.gate.Share, code, why)
+			q.set(id, playbook.Probation, q.Gate.Share, code, why)
 		}
 	}
 }
@@ -431,7 +429,7 @@ func (q *queue) recall() {
 		if b == nil || !q.mayReturn(b) {
 			continue
 		}
-		if k := b.CurrentExperiment(); q.gate.ShouldRetry(&k) {
+		if k := b.CurrentExperiment(); q.Gate.ShouldRetry(&k) {
 			q.set(id, playbook.Candidate, 0, playbook.ReasonSeconded, fmt.Sprintf("%d more executions request it, and the experiment showed no harm", k.Confirmations))
 		}
 	}
@@ -501,7 +499,7 @@ func (q *queue) admit() {
 		switch {
 		case q.get(b.ID).Status != playbook.Candidate: // retired in this loop
 			continue
-		case h == nil && len(q.trying) >= q.gate.Slots:
+		case h == nil && len(q.trying) >= q.Gate.Slots:
 			continue
 		case h != nil && (h.Shown() || h.Pinned || h.CurrentExperiment().Confirmations >= b.CurrentExperiment().Confirmations):
 			continue
@@ -511,7 +509,7 @@ func (q *queue) admit() {
 		if r := q.get(b.Replaces); r != nil && r.Status == playbook.Candidate && r.Rule == nil && !r.Pinned {
 			q.set(r.ID, playbook.Retired, 0, playbook.ReasonFewerRequests, fmt.Sprintf("fewer requests than bullet %q: %d and %d", b.ID, r.CurrentExperiment().Confirmations, b.CurrentExperiment().Confirmations))
 		}
-		q.set(b.ID, playbook.Probation, q.gate.Share, playbook.ReasonExperiment, q.experimentText())
+		q.set(b.ID, playbook.Probation, q.Gate.Share, playbook.ReasonExperiment, q.experimentText())
 	}
 }
 

@@ -1,4 +1,8 @@
-package curator
+// Package draft turns reflections, edits and proposals into deltas of a playbook. A draft decides against one state of the
+// playbook. It checks duplicates, trust in the source, the token budget and the size limits of a delta. It lets the gate
+// decide on experiments, and it records each rejection with a reason code and a sentence. It uses no transport and no model,
+// so it can be repeated against another state after a conflict.
+package draft
 
 import (
 	"slices"
@@ -8,13 +12,14 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/history"
 	"debrief/playbook/similar"
 )
 
 // draft turns proposals into operations against one state. Each proposal sees the effect of the earlier ones, so a batch
 // has the same result as its reflections one by one.
 type draft struct {
-	policy
+	Policy
 	base       *playbook.Playbook
 	changed    map[playbook.BulletID]*playbook.Bullet    // nil for a removed bullet
 	lastMinted uint64                                    // last bullet number in use
@@ -39,7 +44,7 @@ type draft struct {
 
 	mode            playbook.Gate                  // current gate mode
 	evidenceChanged map[playbook.BulletID]struct{} // bullets with changed evidence, for the gate to check
-	added           map[contributor]int            // number of bullets added here
+	added           map[Contributor]int            // number of bullets added here
 }
 
 // countKey is the key of the operations that are added up into one. Different keys stay apart, so that each can be
@@ -51,62 +56,62 @@ type countKey struct {
 	number int         // for Trial: the number of the experiment
 }
 
-// draftResult is a drafted change, the number of work items that it decides, and the remaining work.
-type draftResult struct {
-	deltas []*playbook.Delta // empty if there is nothing to write
-	// decided is the number of items that the change, together with the log before it, decides.
-	decided int
-	// stale contains the bullets that did not fit; the next draft refreshes their rule text and checks them with the gate.
-	stale []playbook.BulletID
-	// again reports that the gate has more changes, even if no item is left.
-	again bool
-	// added counts the bullets that the change adds, by session or source.
-	added map[contributor]int
-	// notReady is an item that needs data of this state first; change is empty then.
-	notReady *workItem
-	// doubted contains the keys of findings that the change rejects for low confidence.
-	doubted map[string]bool
+// Result is a drafted change, the number of items that it decides, and the remaining work.
+type Result struct {
+	Deltas []*playbook.Delta // empty if there is nothing to write
+	// Decided is the number of items that the change, together with the log before it, decides.
+	Decided int
+	// Stale contains the bullets that did not fit; the next draft refreshes their rule text and checks them with the gate.
+	Stale []playbook.BulletID
+	// Again reports that the gate has more changes, even if no item is left.
+	Again bool
+	// Added counts the bullets that the change adds, by session or source.
+	Added map[Contributor]int
+	// NotReady reports that the item after the decided ones needs data of this state first. Deltas is empty then.
+	NotReady bool
+	// Doubted contains the keys of findings that the change rejects for low confidence.
+	Doubted map[string]bool
 }
 
 // draftItems drafts one delta from as many items as fit, at least one. An edit or a correction gets its own delta.
 // stale is the list that the draft before returned.
-func (d *draft) draftItems(covered func(*workItem) bool, items []*workItem, stale []playbook.BulletID) draftResult {
+func (d *draft) draftItems(covered func(*Item) bool, items []*Item, stale []playbook.BulletID) Result {
 	for _, id := range stale {
 		d.stale[id], d.evidenceChanged[id] = struct{}{}, struct{}{}
 	}
-	out := playbook.Delta{Author: Author}
+	out := playbook.Delta{Author: history.Curator}
 	seen := map[playbook.CoverKey]bool{}
 	n := 0
-	var edit *workItem
+	var edit *Item
 	for _, item := range items {
-		cover := item.toCover()
+		cover := item.Cover()
 		key := cover.Key()
 		if seen[key] || covered(item) {
 			n++
 			continue
 		}
-		if item.reflection != nil && item.reflection.FirstOutcome && d.hasFeedback != nil && d.hasFeedback(item.reflection.SampleID()) {
+		if item.Reflection != nil && item.Reflection.FirstOutcome && d.HasFeedback != nil && d.HasFeedback(item.Reflection.SampleID()) {
 			item.mustCorrect = true
 		}
-		if len(d.covers) > 0 && (item.edit != nil || item.isCorrection() || !d.fits(item)) {
+		if len(d.covers) > 0 && (item.Edit != nil || item.IsCorrection() || !d.fits(item)) {
 			break
 		}
 		if !item.ready(d.base) {
-			return draftResult{decided: n, stale: stale, notReady: item}
+			return Result{Decided: n, Stale: stale, NotReady: true}
 		}
 		seen[key] = true
 		n++
-		if item.edit != nil {
+		if item.Edit != nil {
 			d.draftEdit(item, covered, &out)
 			edit = item
 			break
 		}
 		item.coverIndex = d.cover(item)
 		d.draftReflection(item)
-		if item.model != "" {
-			out.Model, out.Prompt = item.model, PromptVersion
+		if item.Model != "" {
+			out.Model, out.Prompt = item.Model, item.Prompt
 		}
-		if item.isCorrection() {
+		if item.IsCorrection() {
 			break
 		}
 	}
@@ -114,11 +119,11 @@ func (d *draft) draftItems(covered func(*workItem) bool, items []*workItem, stal
 	d.flush()
 	left, again := d.decideGate(left)
 	d.enforceBudget()
-	if edit != nil && edit.gathers() {
-		d.fillDecision(&edit.decision)
+	if edit != nil && edit.Gathers() {
+		d.fillDecision(&edit.Decision)
 	}
 	if len(d.covers) == 0 && len(d.ops) == 0 {
-		return draftResult{decided: n}
+		return Result{Decided: n}
 	}
 	if _, chosen := d.base.Gate(); !chosen && !d.byPerson && d.mode != playbook.GateShadow {
 		out.Gate = d.mode
@@ -128,90 +133,96 @@ func (d *draft) draftItems(covered func(*workItem) bool, items []*workItem, stal
 	if d.unlimited {
 		change = split(&out)
 	}
-	return draftResult{deltas: change, decided: n, stale: left, again: again, added: d.added, doubted: d.doubted}
+	return Result{Deltas: change, Decided: n, Stale: left, Again: again, Added: d.added, Doubted: d.doubted}
 }
 
-// policy contains the settings and caches that decide about a proposal, besides the state of the playbook.
-type policy struct {
-	budget        budget
-	duplicates    *duplicateIndex             // nil detects only equal texts as duplicates
-	costs         costs                       // cache of token counts; nil disables it
-	lowConfidence findingKeys                 // low-confidence findings that the log already contains
-	hasFeedback   func(sample events.ID) bool // whether the log covers feedback on it; nil means it does not
+// Policy contains the settings and caches that decide about a proposal, besides the state of the playbook.
+type Policy struct {
+	Budget        Budget
+	Duplicates    *DuplicateIndex             // nil detects only equal texts as duplicates
+	Costs         Costs                       // cache of token counts; nil disables it
+	LowConfidence FindingKeys                 // low-confidence findings that the log already contains
+	HasFeedback   func(sample events.ID) bool // whether the log covers feedback on it; nil means it does not
 
-	mode  playbook.Gate // of a playbook without its own mode; empty means shadow
-	gate  gate.Config
-	trust trust
-	burst burst
-	now   time.Time // zero disables decisions that depend on time
+	Mode  playbook.Gate // of a playbook without its own mode; empty means shadow
+	Gate  gate.Config
+	Trust Sources
+	Burst Burst
+	Now   time.Time // zero disables decisions that depend on time
+}
+
+// Build drafts one change of p from as many items as fit, at least one. covered reports whether the log covers an item.
+// stale is the Stale of the result before. Build does not change p. It may change the decisions of the items.
+func Build(p *playbook.Playbook, by Policy, covered func(*Item) bool, items []*Item, stale []playbook.BulletID) Result {
+	return newDraft(p, by).draftItems(covered, items, stale)
 }
 
 // newDraft returns an empty draft on a state.
-func newDraft(p *playbook.Playbook, by policy) *draft {
-	by.gate = by.gate.WithDefaults()
+func newDraft(p *playbook.Playbook, by Policy) *draft {
+	by.Gate = by.Gate.WithDefaults()
 	d := &draft{
-		policy: by, base: p, lastMinted: p.LastMinted(),
+		Policy: by, base: p, lastMinted: p.LastMinted(),
 		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[countKey]*playbook.Op{},
 		rules: map[string]playbook.BulletID{}, texts: map[playbook.ContentKey]playbook.BulletID{},
 		touched: map[string]bool{}, doubted: map[string]bool{}, stale: map[playbook.BulletID]struct{}{},
-		evidenceChanged: map[playbook.BulletID]struct{}{}, added: map[contributor]int{},
+		evidenceChanged: map[playbook.BulletID]struct{}{}, added: map[Contributor]int{},
 	}
 	mode, chosen := p.Gate()
-	if !chosen && by.mode != "" {
-		mode = by.mode
+	if !chosen && by.Mode != "" {
+		mode = by.Mode
 	}
 	d.mode = mode
 	return d
 }
 
-// cover adds the cover of a work item and returns its index.
-func (d *draft) cover(item *workItem) int {
-	c := item.toCover()
+// cover adds the cover of a item and returns its index.
+func (d *draft) cover(item *Item) int {
+	c := item.Cover()
 	d.covers = append(d.covers, c)
 	d.bytes += coverBytes(&c)
 	return len(d.covers) - 1
 }
 
 // draftReflection drafts the votes, outcomes, findings and proposals of one reflection.
-func (d *draft) draftReflection(item *workItem) {
-	if item.isCorrection() {
+func (d *draft) draftReflection(item *Item) {
+	if item.IsCorrection() {
 		d.draftCorrection(item)
 		return
 	}
-	if d.hasFeedback != nil && d.hasFeedback(item.reflection.SampleID()) {
+	if d.HasFeedback != nil && d.HasFeedback(item.Reflection.SampleID()) {
 		d.rejectOutdated(item)
 		return
 	}
-	for _, r := range item.rejected {
+	for _, r := range item.Rejected {
 		d.rejections.add(r)
 	}
 	d.addOutcomes(item)
 	voted := map[playbook.BulletID]bool{}
-	for _, t := range item.reflection.Tags {
+	for _, t := range item.Reflection.Tags {
 		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
 		d.vote(op, t.Tag, voted)
 	}
-	if n := len(item.reflection.Findings); n > 0 && d.trustLevel(item.coverIndex) == Untrusted {
+	if n := len(item.Reflection.Findings); n > 0 && d.trustLevel(item.coverIndex) == Untrusted {
 		d.reject(playbook.Op{Kind: playbook.Tag},
 			screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: %d findings of rules do not count", d.sourceOf(item.coverIndex), n))
 	} else {
-		for i := range item.reflection.Findings {
-			d.countFinding(&item.reflection.Findings[i], item.coverIndex, voted)
+		for i := range item.Reflection.Findings {
+			d.countFinding(&item.Reflection.Findings[i], item.coverIndex, voted)
 		}
 	}
 	d.draftProposals(item, voted)
 }
 
 // draftProposals drafts the proposals of a reflection. voted contains the bullets that have a vote of it.
-func (d *draft) draftProposals(item *workItem, voted map[playbook.BulletID]bool) {
-	for _, p := range item.proposals {
-		op := p.op
+func (d *draft) draftProposals(item *Item, voted map[playbook.BulletID]bool) {
+	for _, p := range item.Proposals {
+		op := p.Op
 		if op.Kind == playbook.Tag { // a vote belongs to one reflection
 			op.Support = []int{item.coverIndex}
 			d.vote(op, voteOf(&op), voted)
 			continue
 		}
-		op.Support = d.support(item, p.from)
+		op.Support = d.support(item, p.From)
 		if why := d.propose(op); why != nil {
 			d.reject(op, why)
 		}
@@ -220,10 +231,10 @@ func (d *draft) draftProposals(item *workItem, voted map[playbook.BulletID]bool)
 
 // support returns the indexes of the covers in this delta that support a proposal. Supporting reflections that another
 // delta covers are left out.
-func (d *draft) support(item *workItem, from []*workItem) []int {
+func (d *draft) support(item *Item, from []*Item) []int {
 	support := []int{item.coverIndex}
 	for _, f := range from {
-		c := f.toCover()
+		c := f.Cover()
 		if i := f.coverIndex; i < len(d.covers) && d.covers[i].Key() == c.Key() {
 			support = append(support, i)
 		}

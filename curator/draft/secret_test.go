@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"strings"
@@ -11,19 +11,19 @@ import (
 // TestEditWithSecretIsRefused checks that neither the log nor the refusal contains the secret.
 func TestEditWithSecretIsRefused(t *testing.T) {
 	t.Parallel()
-	key := "sk-" + letters
+	key := "sk-" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0" // not a real key
 	for name, op := range map[string]playbook.Op{
 		"added":    {Kind: playbook.Add, Section: "others", Content: "Call it with " + key},
 		"imported": {Kind: playbook.Put, Bullet: "a-00001", PutBullet: &playbook.Bullet{ID: "a-00001", Section: "others", Content: "Call it with " + key}},
 	} {
 		e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{op}}
 		n := new(draftTest)
-		k := &workItem{id: e.ID, edit: e}
-		out := newDraft(&n.p, policy{}).draftItems(func(*workItem) bool { return false }, []*workItem{k}, nil)
-		if len(k.decision.Refused) != 1 || !strings.Contains(k.decision.Refused[0], "secret") {
-			t.Errorf("%s: got %q, want a refusal", name, k.decision.Refused)
+		k := &Item{ID: e.ID, Edit: e}
+		out := newDraft(&n.p, Policy{}).draftItems(func(*Item) bool { return false }, []*Item{k}, nil)
+		if len(k.Decision.Refused) != 1 || !strings.Contains(k.Decision.Refused[0].Text, "secret") {
+			t.Errorf("%s: got %v, want a refusal", name, k.Decision.Refused)
 		}
-		for _, d := range out.deltas {
+		for _, d := range out.Deltas {
 			raw, err := events.EncodeDelta(d)
 			if err == nil && strings.Contains(string(raw), key) {
 				t.Errorf("%s: the log contains the secret", name)

@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"cmp"
@@ -12,13 +12,16 @@ import (
 	"debrief/playbook"
 )
 
-// budget is the maximum number of tokens of the shown bullets, for the whole playbook and for each section. A value
+// DefaultTokenBudget is the default of Budget.Book, as in the curator of the ACE authors (ace-agent/ace).
+const DefaultTokenBudget = 80_000
+
+// Budget is the maximum number of tokens of the shown bullets, for the whole playbook and for each section. A value
 // below 1 means no limit.
-type budget struct {
-	book, section int
+type Budget struct {
+	Book, Section int
 }
 
-func (b budget) isSet() bool { return b.book > 0 || b.section > 0 }
+func (b Budget) isSet() bool { return b.Book > 0 || b.Section > 0 }
 
 // The functions below return the lines that playbook.Render writes. The sum of the tokens of single lines is never less
 // than the tokens of the whole text.
@@ -32,17 +35,17 @@ func renderLine(b *playbook.Bullet) string {
 	return "- [" + string(b.ID) + "] " + strings.ReplaceAll(b.Content, "\n", "\n  ") + " (helpful=999999, harmful=999999)\n"
 }
 
-// costs caches the token counts of the bullets of one playbook. Every delta needs all of them, and few of them change. A
-// nil map caches nothing.
-type costs map[playbook.BulletID]cost
+// Costs caches the token counts of the bullets of one playbook. Every delta needs all of them, and few of them change. A
+// nil map caches nothing. It is not safe for concurrent use.
+type Costs map[playbook.BulletID]cost
 
 type cost struct {
 	content string
 	tokens  int
 }
 
-// tokens returns the number of tokens of a bullet's line.
-func (c costs) tokens(b *playbook.Bullet) int {
+// Tokens returns the number of tokens of a bullet's line.
+func (c Costs) Tokens(b *playbook.Bullet) int {
 	if known, ok := c[b.ID]; ok && known.content == b.Content {
 		return known.tokens
 	}
@@ -55,14 +58,14 @@ func (c costs) tokens(b *playbook.Bullet) int {
 
 // tokenSums are the tokens of the shown bullets and their headings, in total and for each section.
 type tokenSums struct {
-	costs   costs
+	costs   Costs
 	book    int
 	section map[string]sectionSum
 }
 
 type sectionSum struct{ tokens, bullets int }
 
-func newTokenSums(c costs) *tokenSums {
+func newTokenSums(c Costs) *tokenSums {
 	return &tokenSums{c, chat.Tokens(renderTitle), map[string]sectionSum{}}
 }
 
@@ -71,7 +74,7 @@ func (s *tokenSums) add(b *playbook.Bullet, sign int) {
 	if b == nil || !b.Shown() {
 		return
 	}
-	n, in := s.costs.tokens(b), s.section[b.Section]
+	n, in := s.costs.Tokens(b), s.section[b.Section]
 	if in.bullets == 0 || in.bullets+sign == 0 { // the section heading is added or removed too
 		n += chat.Tokens(renderHeading(b.Section))
 	}
@@ -84,24 +87,24 @@ func (s *tokenSums) add(b *playbook.Bullet, sign int) {
 // not grow further, but it is not cut to the budget at once. Pinned bullets stay. The budget does not apply to changes by
 // a person.
 func (d *draft) enforceBudget() {
-	if !d.budget.isSet() || d.byPerson || !d.mayGrow() {
+	if !d.Budget.isSet() || d.byPerson || !d.mayGrow() {
 		return
 	}
-	before := newTokenSums(d.costs)
+	before := newTokenSums(d.Costs)
 	for b := range d.base.All() {
 		before.add(b, 1)
 	}
-	now := &tokenSums{d.costs, before.book, maps.Clone(before.section)}
+	now := &tokenSums{d.Costs, before.book, maps.Clone(before.section)}
 	for id, b := range d.changed {
 		now.add(d.base.Bullet(id), -1)
 		now.add(b, 1)
 	}
 	over := func(section string) bool {
-		return d.budget.book > 0 && now.book > max(d.budget.book, before.book) ||
-			d.budget.section > 0 && section != "" && now.section[section].tokens > max(d.budget.section, before.section[section].tokens)
+		return d.Budget.Book > 0 && now.book > max(d.Budget.Book, before.book) ||
+			d.Budget.Section > 0 && section != "" && now.section[section].tokens > max(d.Budget.Section, before.section[section].tokens)
 	}
 	sections := []string{""} // the whole playbook; reversed below, so that it is checked last
-	if d.budget.section > 0 {
+	if d.Budget.Section > 0 {
 		for s := range now.section {
 			sections = append(sections, s)
 		}

@@ -1,4 +1,4 @@
-package curator
+package draft
 
 import (
 	"fmt"
@@ -138,22 +138,22 @@ func TestLargeEditIsSplitAndAtomic(t *testing.T) {
 	t.Parallel()
 	n := many(3000)
 	e := edited("e")
-	e.edit.Author = strings.Repeat("a", 1<<20)
+	e.Edit.Author = strings.Repeat("a", 1<<20)
 	for i := range 3000 {
-		e.edit.Ops = append(e.edit.Ops, op(playbook.Remove, playbook.MintID("others", uint64(i+1)), ""))
+		e.Edit.Ops = append(e.Edit.Ops, op(playbook.Remove, playbook.MintID("others", uint64(i+1)), ""))
 	}
 	bad := *e
-	more := *e.edit
+	more := *e.Edit
 	more.Ops = append(slices.Clone(more.Ops), op(playbook.Remove, "nobody-00001", ""))
 	more.ID = events.Hash("bad")
-	bad.id, bad.edit = more.ID, &more
+	bad.ID, bad.Edit = more.ID, &more
 	n.take(t, &bad)
-	if n.p.Len() != 3000 || len(bad.decision.Refused) != 1 || len(n.deltas) != 1 {
-		t.Fatalf("got %d bullets, %d refusals in %d deltas; want all 3000, one, and it recorded", n.p.Len(), len(bad.decision.Refused), len(n.deltas))
+	if n.p.Len() != 3000 || len(bad.Decision.Refused) != 1 || len(n.deltas) != 1 {
+		t.Fatalf("got %d bullets, %d refusals in %d deltas; want all 3000, one, and it recorded", n.p.Len(), len(bad.Decision.Refused), len(n.deltas))
 	}
 	n.take(t, e)
-	if n.p.Len() != 0 || len(e.decision.Refused) > 0 || len(n.deltas) < 4 {
-		t.Errorf("got %d bullets and %d refusals after %d deltas; want none, none, and several", n.p.Len(), len(e.decision.Refused), len(n.deltas))
+	if n.p.Len() != 0 || len(e.Decision.Refused) > 0 || len(n.deltas) < 4 {
+		t.Errorf("got %d bullets and %d refusals after %d deltas; want none, none, and several", n.p.Len(), len(e.Decision.Refused), len(n.deltas))
 	}
 }
 
@@ -163,7 +163,7 @@ func TestOverflowGoesToNextDelta(t *testing.T) {
 	}
 	t.Parallel()
 	n := many(3000)
-	var batch []*workItem
+	var batch []*Item
 	for i := range 256 {
 		r := events.Reflection{}
 		for j := range 40 {
@@ -215,15 +215,15 @@ func TestImportWithTooHighNumberIsRefused(t *testing.T) {
 	n := new(draftTest)
 	refused := edited("import", put("zz-1000000000000000"))
 	n.take(t, refused)
-	if got := refused.decision.Refused; len(got) != 1 || !strings.HasPrefix(got[0].Text, `whole.id: "zz-1000000000000000": `) || n.p.Len() != 0 {
+	if got := refused.Decision.Refused; len(got) != 1 || !strings.HasPrefix(got[0].Text, `whole.id: "zz-1000000000000000": `) || n.p.Len() != 0 {
 		t.Errorf("got %v and %d bullets, want it refused by its field", got, n.p.Len())
 	}
 	n.take(t, edited("highest", put("zz-999000000000000")), edited("a timestamp", put("zz-1700000000000000000")))
 	for i := range 3 {
 		e := edited(fmt.Sprint("add ", i), add(fmt.Sprint("bullet of words ", i)))
 		n.take(t, e)
-		if len(e.decision.Added) != 1 || n.p.Bullet(e.decision.Added[0]) == nil {
-			t.Errorf("addition %d: got %+v and no bullet", i, e.decision)
+		if len(e.Decision.Added) != 1 || n.p.Bullet(e.Decision.Added[0]) == nil {
+			t.Errorf("addition %d: got %+v and no bullet", i, e.Decision)
 		}
 	}
 	if n.p.Len() != 5 {

@@ -1,0 +1,258 @@
+package draft
+
+import (
+	"errors"
+	"fmt"
+
+	"debrief/curator/screen"
+	"debrief/events"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// draftEdit drafts an edit as a separate change, completely or not at all. The reasons for a refusal are recorded in the
+// log and sent in the reply.
+func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.Delta) {
+	stale := d.stale
+	*d = *newDraft(d.base, d.Policy)
+	d.unlimited, d.byPerson, d.stale = true, true, stale
+	item.coverIndex, item.Decision = d.cover(item), events.EditReply{}
+	out.Author, out.Reason = screen.Truncate(item.Edit.Author, maxAuthor), screen.Truncate(item.Edit.Reason, screen.MaxReason)
+	if item.Edit.Rebuild && out.Reason == "" {
+		out.Reason = "rebuild of the view"
+	}
+
+	refused := d.applyEdit(item, covered, out)
+	if len(refused) == 0 {
+		item.Decision.Changed = len(d.changed)
+		return
+	}
+	*d = *newDraft(d.base, d.Policy)
+	d.stale = stale
+	if *out = (playbook.Delta{Author: out.Author, Reason: out.Reason}); !item.Gathers() {
+		d.cover(item)
+	}
+	item.Decision.Added = nil
+	for i, rejection := range refused {
+		d.rejections.add(rejection)
+		if i < maxReplyReasons {
+			item.Decision.Refused = append(item.Decision.Refused, events.Refusal{Code: rejection.Code, Text: rejection.Reason})
+		}
+	}
+	if more := len(refused) - maxReplyReasons; more > 0 {
+		item.Decision.Refused = append(item.Decision.Refused, events.Refusal{Code: playbook.ReasonMore, Text: fmt.Sprintf("%d more", more), Count: more})
+	}
+	item.Decision.Conflicts = item.Decision.Conflicts[:min(len(item.Decision.Conflicts), maxReplyReasons)]
+}
+
+// maxReplyReasons is the maximum number of reasons in a reply. The log has more.
+const maxReplyReasons = 10
+
+// applyEdit drafts the parts of an edit and returns a rejection for each part that is impossible.
+func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.Delta) (refused []playbook.Rejection) {
+	e := item.Edit
+	refuse := func(op playbook.Op, why *screen.Refusal) {
+		refused = append(refused, why.Rejection(op))
+	}
+	if e.Restore != nil && e.Forget != nil || (e.Restore != nil || e.Forget != nil) && len(e.Ops) > 0 {
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
+		return refused
+	}
+	if item.Gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Rebuild) {
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
+		return refused
+	}
+	for _, was := range e.Expect {
+		if is, changed := d.compareExpected(was); changed {
+			item.Decision.Conflicts = append(item.Decision.Conflicts, is)
+			refuse(playbook.Op{Bullet: was.Bullet},
+				screen.Refusef(playbook.ReasonChanged, "bullet %q has changed since it was read", screen.Truncate(string(was.Bullet), screen.MaxName)))
+		}
+	}
+	if now := d.base.Version(); e.BaseVersion != nil && now > *e.BaseVersion {
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonChanged, "the playbook changed: it has version %d, version %d was read", now, *e.BaseVersion))
+	}
+	if item.Gathers() {
+		for _, why := range item.Gathered.Problems {
+			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", why))
+		}
+		if len(refused) == 0 {
+			if why := d.draftGathered(item, covered, out); why != nil {
+				refuse(playbook.Op{}, why)
+			}
+		}
+		return refused
+	}
+	for _, n := range e.Names {
+		if n.Version == 0 {
+			n.Version = d.base.Version()
+		}
+		if n.Version > d.base.Version() {
+			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%v", &history.VersionNotFoundError{Version: n.Version, Newest: d.base.Version()}))
+		}
+		out.Names = append(out.Names, n)
+	}
+	if e.Gate != "" {
+		was := d.mode
+		if d.mode, out.Gate = e.Gate, e.Gate; was == playbook.GateOn && d.mode != playbook.GateOn {
+			d.releaseWithheld(d.mode)
+		}
+	}
+	d.applyEditOps(item, refuse)
+	if item.Target != nil && item.Target.Problem != "" {
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", item.Target.Problem))
+	} else if item.Target != nil && item.Target.Playbook != nil {
+		d.transformTo(item.Target.Playbook, item.Target.Recount)
+	}
+	out.RestoredVersion, out.Forget, out.Fork = e.Restore, e.Forget, e.Fork
+	return refused
+}
+
+// applyEditOps drafts the operations of an edit. It calls refuse for each one that is impossible.
+func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusal)) {
+	for _, op := range item.Edit.Ops {
+		op.Support = []int{item.coverIndex}
+		err := cleanEditOp(&op)
+		setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
+		if setsStatus && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
+			op.Share = d.personShare(op.Status)
+		}
+		if err != nil {
+			refuse(op, screen.Refusef(playbook.ReasonInvalid, "%v", err))
+		} else if why := screen.RefuseSecretOp(&op); why != nil {
+			op.Content, op.PutBullet = screen.Redact(op.Content), nil
+			refuse(op, why)
+		} else if why := d.change(&op); why != nil {
+			refuse(op, why)
+		} else if op.Kind == playbook.Add {
+			item.Decision.Added = append(item.Decision.Added, op.Bullet)
+		}
+	}
+}
+
+// compareExpected compares a bullet with the version that the author of an edit read, and returns its current version.
+func (d *draft) compareExpected(was events.Expectation) (is events.Expectation, changed bool) {
+	is.Bullet = was.Bullet
+	if b := d.get(was.Bullet); b != nil {
+		is.Section, is.Content = b.Section, b.Content
+	}
+	return is, is != was
+}
+
+// transformTo drafts the operations that turn the state into the wanted one. With recount, rule bullets are refreshed.
+func (d *draft) transformTo(wanted *playbook.Playbook, recount bool) {
+	for _, op := range history.OpsBetween(d.base, wanted) {
+		op.Support = []int{0}
+		if old := d.base.Bullet(op.Bullet); old != nil && recount {
+			d.markStale(old)
+		}
+		d.putBullet(op)
+	}
+}
+
+// putBullet drafts a PUT or the removal of a bullet. It overwrites an existing bullet.
+func (d *draft) putBullet(op playbook.Op) {
+	b := op.PutBullet
+	d.changed[op.Bullet] = b
+	if b != nil {
+		d.lastMinted = max(d.lastMinted, b.ID.Number())
+		d.texts[playbook.ContentKeyOf(b.Content)] = b.ID
+		if b.Rule != nil {
+			d.rules[b.Rule.Key] = b.ID
+		}
+	}
+	d.addOp(op)
+}
+
+// importBullet drafts a bullet of another playbook under its own id. It never changes an existing bullet.
+func (d *draft) importBullet(op *playbook.Op) *screen.Refusal {
+	if old := d.get(op.Bullet); old != nil {
+		if old.Section == op.PutBullet.Section && old.Content == op.PutBullet.Content {
+			return nil
+		}
+		return screen.Refusef(playbook.ReasonExists, "bullet %q already exists with another text", screen.Truncate(string(op.Bullet), screen.MaxName))
+	}
+	d.putBullet(*op)
+	return nil
+}
+
+// split divides a change into as many deltas as the size limits require.
+func split(d *playbook.Delta) []*playbook.Delta {
+	size := 0
+	for i := range d.Covers {
+		size += coverBytes(&d.Covers[i])
+	}
+	for i := range d.Ops {
+		size += opSize(&d.Ops[i])
+	}
+	if size <= fullBytes && len(d.Ops) <= fullKeys {
+		return []*playbook.Delta{d}
+	}
+	var parts []*playbook.Delta
+	room := 0
+	var p *playbook.Delta
+	for _, op := range d.Ops {
+		if d.Author != history.Curator {
+			op.Support = nil // without Support, the edit of the change supports the operation
+		}
+		n := opSize(&op)
+		if p == nil || room < n || len(p.Ops) == fullKeys {
+			p, room = &playbook.Delta{Author: d.Author, Reason: d.Reason}, fullBytes
+			parts = append(parts, p)
+		}
+		p.Ops, room = append(p.Ops, op), room-n
+	}
+	d.Ops = nil
+	return append(parts, d)
+}
+
+// cleanEditOp clears the fields that an edit must not set and validates the others. A single invalid operation would make
+// the log refuse the complete delta.
+func cleanEditOp(op *playbook.Op) (err error) {
+	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
+	op.OldVote, op.ExperimentNumber, op.Exposures, op.Share, op.Replaces = "", 0, nil, 0, ""
+	op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
+	if op.Rule != nil {
+		return errors.New("rule: not allowed in an edit")
+	}
+	if op.Section != "" {
+		op.Section = playbook.Section(op.Section)
+	}
+	switch op.Kind {
+	case playbook.Put:
+		op.Content, op.Section = "", ""
+		return checkWhole(op)
+	case playbook.Add, playbook.Update, playbook.Merge:
+		if op.Content, err = playbook.CleanContent(op.Content); err != nil {
+			return err
+		}
+	default:
+		op.Content = ""
+	}
+	if op.PutBullet = nil; !op.Status.Valid() {
+		return fmt.Errorf("status: unknown status %q: use active, candidate, retired or quarantined", screen.Truncate(string(op.Status), screen.MaxName))
+	}
+	if op.Status == "" && op.Kind == playbook.SetStatus {
+		op.Status = playbook.Active
+	}
+	if op.Status == playbook.Probation {
+		return errors.New("status: only the gate sets probation: use candidate")
+	}
+	return nil
+}
+
+// checkWhole validates the bullet of a PUT.
+func checkWhole(op *playbook.Op) error {
+	b := op.PutBullet
+	switch {
+	case b == nil:
+		return errors.New("whole: required")
+	case len(b.Content) > playbook.MaxContent || b.Rule != nil && (len(b.Rule.Key)+len(b.Rule.Base) > 2*maxRuleKey || len(b.Rule.Text) > maxRuleText):
+		return errors.New("whole: text too long")
+	}
+	if err := b.ID.CheckImported(); err != nil {
+		return fmt.Errorf("whole.id: %q: %w", screen.Truncate(string(b.ID), screen.MaxName), err)
+	}
+	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, PutBullet: b}}}
+	return check.Validate()
+}

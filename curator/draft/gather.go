@@ -1,0 +1,50 @@
+package draft
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"debrief/curator/screen"
+	"debrief/events"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// draftGathered drafts the gathered reflections of an edit, except those that the log covers. It returns nil, or the reason
+// why the edit is refused.
+func (d *draft) draftGathered(item *Item, covered func(*Item) bool, out *playbook.Delta) *screen.Refusal {
+	d.byPerson = false
+	d.Burst, d.Now, d.LowConfidence = Burst{}, time.Time{}, nil
+	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
+	out.Author, out.Reason = history.Curator, screen.Truncate(reason, screen.MaxReason)
+	size := coverBytes(&d.covers[item.coverIndex])
+	for _, one := range item.Gathered.Items {
+		if covered(one) {
+			continue
+		}
+		one.coverIndex = d.cover(one)
+		if size += coverBytes(&d.covers[one.coverIndex]); size > fullBytes {
+			return screen.Refusef(playbook.ReasonDeltaFull, "gather: the evidence of %d reflections does not fit in one delta: gather fewer at a time",
+				len(item.Gathered.Items))
+		}
+		d.draftReflection(one)
+		if one.Model != "" {
+			out.Model, out.Prompt = one.Model, one.Prompt
+		}
+	}
+	return nil
+}
+
+// fillDecision sets the counts of a decision about gathered reflections, unless the edit was refused.
+func (d *draft) fillDecision(to *events.EditReply) {
+	if len(to.Refused) > 0 {
+		return
+	}
+	to.Changed, to.Added = len(d.changed), nil
+	for i := range d.ops {
+		if d.ops[i].Kind == playbook.Add {
+			to.Added = append(to.Added, d.ops[i].Bullet)
+		}
+	}
+}

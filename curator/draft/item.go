@@ -1,0 +1,85 @@
+package draft
+
+import (
+	"debrief/events"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// Item is a reflection or an edit with all that is needed to draft it. Exactly one of Reflection and Edit is set.
+type Item struct {
+	ID         events.ID // of the event
+	Seq        uint64    // in the stream REFLECTIONS
+	Reflection *events.Reflection
+	Edit       *events.Edit
+
+	Proposals []Proposal           // from a model or from the lessons
+	Rejected  []playbook.Rejection // rejected before a draft
+	Model     string               // that made the proposals; empty without a model
+	Prompt    string               // version of the prompt for the model
+
+	// For an edit: data that must be read first, and the decision of the last draft for the reply.
+	Target   *Target
+	Gathered *Gathered
+	Decision events.EditReply
+
+	// For a correction: the votes and outcomes of its sample. EarlierDone reports that the earlier reflections on the
+	// sample are in the log, or that the wait for them has ended.
+	Contribution *history.Contribution
+	EarlierDone  bool
+
+	coverIndex  int  // index of its cover in the current draft
+	mustCorrect bool // first feedback on its execution, but other feedback on the sample was faster
+}
+
+// Proposal is an operation and the items that support it. It belongs to the last of these items in the batch.
+type Proposal struct {
+	Op   playbook.Op
+	From []*Item
+}
+
+// Target is the result that a restore, forget or rebuild must have, computed from the log.
+type Target struct {
+	Version  uint64             // of the playbook when the log was read
+	Playbook *playbook.Playbook // the bullets to change to; nil for a rebuild
+	Recount  bool               // counts were removed, so the texts of rules must be refreshed
+	Problem  string             // why the edit is impossible, or empty
+}
+
+// Gathered contains the reflections that an edit gathers.
+type Gathered struct {
+	Items    []*Item  // without duplicates and skipped reflections
+	Problems []string // a sentence for each reflection that cannot be gathered
+}
+
+// Cover returns the cover of the item's event.
+func (item *Item) Cover() playbook.Cover {
+	if item.Edit != nil {
+		return item.Edit.Cover(item.Seq)
+	}
+	return item.Reflection.Cover(item.Seq)
+}
+
+// IsCorrection reports whether the item is a reflection on feedback that may have votes or outcomes to replace. The result
+// may change from false to true when the item is drafted.
+func (item *Item) IsCorrection() bool {
+	return item.Reflection != nil && item.Reflection.FeedbackSeq > 0 && (!item.Reflection.FirstOutcome || item.mustCorrect)
+}
+
+// Gathers reports whether the item is an edit that gathers reflections.
+func (item *Item) Gathers() bool { return item.Edit != nil && len(item.Edit.Gather) > 0 }
+
+// ready reports whether the item can be drafted against a state. A correction, restore, forget or rebuild needs the log up
+// to that state. An edit that gathers reflections needs these reflections.
+func (item *Item) ready(p *playbook.Playbook) bool {
+	if item.Edit == nil {
+		return !item.IsCorrection() || item.EarlierDone && item.Contribution.Version() == p.Version()
+	}
+	switch {
+	case item.Gathers():
+		return item.Gathered != nil
+	case item.Edit.Restore == nil && item.Edit.Forget == nil && !item.Edit.Rebuild:
+		return true
+	}
+	return item.Target != nil && item.Target.Version == p.Version()
+}

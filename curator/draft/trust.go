@@ -1,0 +1,254 @@
+package draft
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"debrief/curator/screen"
+	"debrief/playbook"
+)
+
+// Trust is the trust level of a source. Executions without a source, and sources that the configuration does not name, are
+// trusted.
+type Trust string
+
+// The levels of trust.
+const (
+	Trusted Trust = "trusted"
+	// Limited sources count only up to a share of the evidence of a bullet.
+	Limited Trust = "limited"
+	// Untrusted sources have no votes, and their proposals wait in quarantine for a person.
+	Untrusted Trust = "untrusted"
+)
+
+// freeVotes is the number of votes of a limited source on a bullet that count without a check of its share. Without them, a
+// new bullet could never get its first vote.
+const freeVotes = 2
+
+// Source is the configured trust in a source.
+type Source struct {
+	Level Trust
+	Share int // maximum share of a bullet's evidence, in percent; Limited only
+}
+
+// Sources maps the names of sources to the trust in them.
+type Sources map[string]Source
+
+// sourceOf returns the source of the execution behind a cover, or "".
+func (d *draft) sourceOf(cover int) string {
+	if cover < len(d.covers) && d.covers[cover].Evidence != nil {
+		return d.covers[cover].Evidence.Source
+	}
+	return ""
+}
+
+// trustLevel returns the trust level of the source of a cover.
+func (d *draft) trustLevel(cover int) Trust { return cmp.Or(d.Trust[d.sourceOf(cover)].Level, Trusted) }
+
+// refuseSource returns the reason if the support of one reflection for a bullet must not count because of its source, or nil.
+func (d *draft) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
+	source := d.sourceOf(cover)
+	switch s := d.Trust[source]; s.Level {
+	case Untrusted:
+		return screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", source, b.ID)
+	case Limited:
+		from := 1 // this one
+		for _, o := range b.SupportBySource {
+			if o.Source == source {
+				from += o.Count
+			}
+		}
+		all := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 + 1 // the first proposal of the bullet, and this one
+		if from > freeVotes && from*100 > s.Share*all {
+			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", source, b.ID, from-1, all-1, s.Share)
+		}
+	}
+	return nil
+}
+
+// lowestTrust returns the least trusted source in the support of an operation, and its level. One untrusted source is enough
+// to distrust the operation, because the model itself chose the reflections in the support.
+func (d *draft) lowestTrust(support []int) (Trust, string) {
+	worst, name := Trusted, ""
+	for _, i := range support {
+		switch l := d.trustLevel(i); {
+		case l == Untrusted:
+			return l, d.sourceOf(i)
+		case l == Limited:
+			worst, name = l, d.sourceOf(i)
+		}
+	}
+	return worst, name
+}
+
+// trustedSupport returns the part of an operation's support that may count for a bullet. For the rest, it returns the reason
+// of the last one.
+func (d *draft) trustedSupport(b *playbook.Bullet, support []int) (on []int, why *screen.Refusal) {
+	for _, i := range support {
+		if refused := d.refuseSource(b, i); refused != nil {
+			why = refused
+		} else {
+			on = append(on, i)
+		}
+	}
+	return on, why
+}
+
+// burstWindow is the time within which a session, or a source that is not fully trusted, may add Burst.Max bullets. Further
+// bullets go to quarantine and wait for a person. Each Curator process has its own counters, which are lost at a restart.
+const burstWindow = 10 * time.Minute
+
+// Contributor is the origin of bullets: a session, or a source that is not fully trusted.
+type Contributor struct {
+	source bool // name is that of a source, not of a session
+	name   string
+}
+
+func (c Contributor) String() string {
+	if c.source {
+		return fmt.Sprintf("source %q", c.name)
+	}
+	return fmt.Sprintf("session %q", c.name)
+}
+
+// Burst limits the bullets that one Contributor may add within burstWindow. A value of Max below 1 disables the limit.
+type Burst struct {
+	Max    int
+	Recent map[Contributor]int // bullets added within the window, before this draft
+}
+
+// contributors returns the contributors in the support of an operation, each once.
+func (d *draft) contributors(support []int) (all []Contributor) {
+	add := func(m Contributor) {
+		if m.name != "" && !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	for _, i := range support {
+		if i < len(d.covers) && d.covers[i].Evidence != nil {
+			add(Contributor{name: d.covers[i].Evidence.Session})
+			if d.trustLevel(i) != Trusted {
+				add(Contributor{source: true, name: d.sourceOf(i)})
+			}
+		}
+	}
+	return all
+}
+
+// limitBurst puts a new bullet into quarantine if one of its contributors has reached the burst limit.
+func (d *draft) limitBurst(op *playbook.Op) {
+	if d.Burst.Max < 1 {
+		return
+	}
+	for _, m := range d.contributors(op.Support) {
+		if d.Burst.Recent[m]+d.added[m] >= d.Burst.Max {
+			op.Status, op.Code = playbook.Quarantined, playbook.ReasonTooManyAtOnce
+			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", screen.Truncate(m.String(), screen.MaxName), d.Burst.Max, int(burstWindow.Minutes()))
+			return
+		}
+	}
+}
+
+// Additions counts the bullets that each Contributor has added within burstWindow. The zero value is empty.
+type Additions struct {
+	at map[Contributor][]additionCount
+}
+
+type additionCount struct {
+	time time.Time
+	n    int
+}
+
+// Recent returns the counts at the time now, and deletes the entries that are older than burstWindow.
+func (b *Additions) Recent(now time.Time) map[Contributor]int {
+	counts := map[Contributor]int{}
+	for m, list := range b.at {
+		list = slices.DeleteFunc(list, func(c additionCount) bool { return now.Sub(c.time) >= burstWindow })
+		if b.at[m] = list; len(list) == 0 {
+			delete(b.at, m)
+		}
+		for _, c := range list {
+			counts[m] += c.n
+		}
+	}
+	return counts
+}
+
+// Add adds counts of new bullets.
+func (b *Additions) Add(born map[Contributor]int, now time.Time) {
+	for m, n := range born {
+		if b.at == nil {
+			b.at = map[Contributor][]additionCount{}
+		}
+		b.at[m] = append(b.at[m], additionCount{now, n})
+	}
+}
+
+// A bullet is well supported if it has at least minVotes votes and if the lower limit of the 95 % confidence interval for the
+// share of helpful votes (Wilson 1927) is at least minHelpfulShare.
+const (
+	minVotes        = 5
+	minHelpfulShare = 0.5
+	wilsonZ         = 1.96
+)
+
+// isWellSupported reports whether a bullet with these votes is well supported; see minHelpfulShare.
+func isWellSupported(helpful, harmful int) bool {
+	n := float64(helpful + harmful)
+	if helpful+harmful < minVotes {
+		return false
+	}
+	p, z := float64(helpful)/n, wilsonZ
+	low := (p + z*z/(2*n) - z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))) / (1 + z*z/n)
+	return low >= minHelpfulShare
+}
+
+// minAgree is the minimum number of executions that must agree against a well supported bullet. One execution can be
+// planted, and two can be a repetition of one.
+const (
+	minAgree = 3
+	maxAgree = 1000 // a delta has fewer covers than this
+)
+
+// requiredToOverturn returns the number of executions that must agree to change a well supported bullet. If each of them were
+// one more harmful vote, the bullet would no longer be well supported.
+func requiredToOverturn(b *playbook.Bullet) int {
+	n := minAgree
+	for n < maxAgree && isWellSupported(b.Helpful, b.Harmful+n) {
+		n++
+	}
+	return n
+}
+
+// contradictedBullet returns the first well supported bullet that the operation would remove or rewrite with the support of
+// too few executions, or nil.
+func (d *draft) contradictedBullet(op *playbook.Op) *playbook.Bullet {
+	ids := []playbook.BulletID{op.Bullet}
+	if op.Kind == playbook.Merge {
+		ids = append(ids, op.Sources...)
+	}
+	agree := map[string]bool{}
+	for _, i := range op.Support {
+		if i < len(d.covers) && d.covers[i].Evidence != nil {
+			agree[d.covers[i].Evidence.Execution] = true
+		}
+	}
+	for _, id := range ids {
+		b := d.get(id)
+		if b == nil || b.Rule != nil || !isWellSupported(b.Helpful, b.Harmful) || len(agree) >= requiredToOverturn(b) {
+			continue
+		}
+		if op.Kind == playbook.Remove || playbook.ContentKeyOf(op.Content) != playbook.ContentKeyOf(b.Content) {
+			return b
+		}
+	}
+	return nil
+}
+
+// refuseContradiction returns the refusal of an operation against a well supported bullet.
+func refuseContradiction(b *playbook.Bullet) *screen.Refusal {
+	return screen.Refusef(playbook.ReasonContradicts, "contradicts bullet %q, which %d of %d outcomes support", b.ID, b.Helpful, b.Helpful+b.Harmful)
+}
