@@ -44,6 +44,7 @@ import (
 
 	"debrief/curator/draft"
 	"debrief/curator/gate"
+	"debrief/curator/propose"
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
@@ -122,7 +123,7 @@ type Curator struct {
 // The prompt texts are the instructions that other roles send to models; content that repeats them is rejected.
 func New(model chat.Model, cfg Config, promptTexts ...string) *Curator {
 	sources, _ := parseTrust(cfg.Trust) // Validate reports the error
-	rules := screen.NewRules(append(promptTexts, systemText, reducerText, refinerText)...)
+	rules := screen.NewRules(append(promptTexts, propose.Texts()...)...)
 	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources, content: rules}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"debrief/curator/draft"
+	"debrief/curator/propose"
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/bus"
@@ -73,19 +74,17 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 		return nil, log.err
 	}
 	if len(g.problems) == 0 {
-		round := &proposalRound{
-			rejectionLog: &b.fullLog.rejectionLog, allOrNothing: true,
-			load: func(ctx context.Context) error { return b.fullLog.read(ctx, w.store, b) },
-		}
-		answered, err := w.propose(ctx, b, round, open)
+		round := &propose.Round{Rejections: &b.fullLog.rejectionLog, AllOrNothing: true}
+		load := func(ctx context.Context) error { return b.fullLog.read(ctx, w.store, b) }
+		answered, err := w.propose(ctx, b, round, load, open)
 		if err != nil {
 			return nil, err
 		}
-		if round.err != nil {
-			*item.result = bus.Result{Err: fmt.Errorf("gather %d reflections: %w", len(open), round.err)}
+		if round.Err != nil {
+			*item.result = bus.Result{Err: fmt.Errorf("gather %d reflections: %w", len(open), round.Err)}
 			return slices.DeleteFunc(slices.Clone(items), func(other *workItem) bool { return other == item }), nil
 		}
-		g.usage, g.asked = round.usage, round.asked
+		g.usage, g.asked = round.Usage, round.Asked
 		g.removeSkipped(open, answered)
 	}
 	item.gathered, item.Gathered = g, &draft.Gathered{Items: drafts(g.items), Problems: g.problems}
@@ -145,7 +144,7 @@ func (w *worker) findHeld(ctx context.Context, b playbook.Book, h events.Handle)
 
 // fullLog is a rejection log of the complete log of a book, so that it is equal in every process.
 type fullLog struct {
-	rejectionLog rejectionLog
+	rejectionLog propose.RejectionLog
 	parts        playbook.ChangeAssembler
 	readSeq      uint64
 }
@@ -160,7 +159,7 @@ func (l *fullLog) read(ctx context.Context, store *deltalog.Store, b *book) erro
 			return errUpToDate
 		}
 		for _, delta := range l.parts.Add(&r.Delta) {
-			l.rejectionLog.add(delta)
+			l.rejectionLog.Add(delta)
 		}
 		l.readSeq = r.Seq
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"debrief/curator/draft"
+	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -38,8 +39,8 @@ type book struct {
 	duplicates draft.DuplicateIndex
 	costs      draft.Costs
 	// Context for proposing models: bullets by their words, and rejected texts.
-	bulletIndex  bulletIndex
-	rejectionLog rejectionLog
+	bulletIndex  propose.BulletIndex
+	rejectionLog propose.RejectionLog
 	fullLog      fullLog         // replaces rejectionLog when reflections are gathered
 	added        draft.Additions // recently added bullets; survives unload
 	doubts       draft.FindingKeys
@@ -53,7 +54,7 @@ const bookIdle = time.Minute
 // unload closes the writer and frees the caches.
 func (b *book) unload() {
 	b.close()
-	b.duplicates, b.costs, b.bulletIndex, b.rejectionLog, b.fullLog, b.doubts = draft.DuplicateIndex{}, nil, bulletIndex{}, rejectionLog{}, fullLog{}, nil
+	b.duplicates, b.costs, b.bulletIndex, b.rejectionLog, b.fullLog, b.doubts = draft.DuplicateIndex{}, nil, propose.BulletIndex{}, propose.RejectionLog{}, fullLog{}, nil
 }
 
 // close closes the writer. The next use opens a new one and compares the view with the log.
@@ -154,11 +155,8 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 	}
 	sortCorrectionsLast(items)
 	b.initCaches()
-	round := &proposalRound{
-		rejectionLog: &b.rejectionLog,
-		load:         func(ctx context.Context) error { return b.rejectionLog.load(ctx, b.writer) },
-	}
-	items, err := w.propose(ctx, b, round, items)
+	load := func(ctx context.Context) error { return b.rejectionLog.Load(ctx, b.writer) }
+	items, err := w.propose(ctx, b, &propose.Round{Rejections: &b.rejectionLog}, load, items)
 	if err != nil {
 		return err
 	}
@@ -238,7 +236,7 @@ func (w *worker) commit(
 		return out, err
 	}
 	for _, delta := range out.Deltas {
-		b.rejectionLog.add(delta)
+		b.rejectionLog.Add(delta)
 		w.cfg.reportMetrics(delta)
 	}
 	for key := range out.Doubted {

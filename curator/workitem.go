@@ -19,10 +19,9 @@ type workItem struct {
 	attempt int    // delivery number, from 1
 	result  *bus.Result
 
-	modelInput *events.Reflection // the reflection as a model gets it; nil if no model is asked
-	modelDone  bool               // a model was asked about it, and its reply was useful
-	gathered   *gatherResult      // for an edit that gathers reflections
-	readSeq    uint64             // for a correction: its Contribution contains the log up to this sequence
+	modelUseful bool          // a model was asked about it, and its reply was useful
+	gathered    *gatherResult // for an edit that gathers reflections
+	readSeq     uint64        // for a correction: its Contribution contains the log up to this sequence
 }
 
 // drafts returns the items in the form of the package draft.
@@ -74,7 +73,7 @@ func (l *coverLookup) hasFeedback(sample events.ID) bool {
 // fillResults sets the results of decided work items. The reply to an edit contains its decision and the version.
 func fillResults(decided []*workItem, s deltalog.State) {
 	for _, item := range decided {
-		*item.result = bus.Result{Version: s.Playbook().Version(), ModelUseful: item.modelDone}
+		*item.result = bus.Result{Version: s.Playbook().Version(), ModelUseful: item.modelUseful}
 		if item.Edit == nil {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/simulated"
-	"debrief/curator"
+	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
@@ -225,7 +225,7 @@ func (r *reference) reflect(ctx context.Context, e *events.Execution) (*events.R
 }
 
 func (r *reference) curate(ctx context.Context, ref *events.Reflection) error {
-	out, _, err := curator.Ask(ctx, r, curator.Request{Bullets: r.bullets, Total: len(r.bullets), Reflections: []*events.Reflection{ref}})
+	out, _, err := propose.Ask(ctx, r, propose.Request{Bullets: r.bullets, Total: len(r.bullets), Reflections: []*events.Reflection{ref}})
 	if err != nil {
 		return err
 	}

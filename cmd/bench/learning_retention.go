@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/stats"
 	"debrief/curator"
+	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -222,7 +223,7 @@ func oneCall(ctx context.Context, seeds int) (retentionRow, error) {
 	var kept []float64
 	for seed := range seeds {
 		m := &meter{model: simulated.NewDirect(simulated.Options{Seed: uint64(seed + 1), MaxInsights: attention})}
-		out, _, err := curator.Ask(ctx, m, curator.Request{Reflections: reflectionsOf("many", uint64(seed+1))})
+		out, _, err := propose.Ask(ctx, m, propose.Request{Reflections: reflectionsOf("many", uint64(seed+1))})
 		if err != nil {
 			return row, err
 		}

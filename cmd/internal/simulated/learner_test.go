@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/curator"
+	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
@@ -159,7 +159,7 @@ func (d *learner) bullet(id playbook.BulletID) *playbook.Bullet {
 
 func (d *learner) curate(t *testing.T, group []*events.Reflection) {
 	t.Helper()
-	s, _, err := curator.Ask(t.Context(), d, curator.Request{Bullets: d.bullets, Total: len(d.bullets), Reflections: group})
+	s, _, err := propose.Ask(t.Context(), d, propose.Request{Bullets: d.bullets, Total: len(d.bullets), Reflections: group})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
-	"debrief/curator"
 	"debrief/curator/draft"
+	"debrief/curator/propose"
 	"debrief/events"
 
 	book "debrief/playbook"
@@ -82,7 +82,7 @@ func (r *refineBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	options := draft.RefineOptions{MinVotes: r.Votes, MaxIdle: r.Unused, TokenBudget: r.Tokens, Now: time.Now()}
 	if model != nil {
-		if options.Merges, err = curator.FindParaphrases(ctx, model, draft.Refinable(p)); err != nil {
+		if options.Merges, err = propose.FindParaphrases(ctx, model, draft.Refinable(p)); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package curator
+package propose
 
 import (
 	"context"
@@ -66,7 +66,7 @@ type promptProposal struct {
 
 // reducerPrompt returns the prompt that asks which proposals to keep. It contains the first shown proposals, as many as the
 // limits allow. The others are not compared.
-func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*workItem]int) (prompt chat.Prompt, shown int) {
+func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*Item]int) (prompt chat.Prompt, shown int) {
 	var user strings.Builder
 	user.WriteString("# Proposals, one JSON object a line\n\n")
 	tokens := 0
@@ -207,16 +207,16 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 
 // reduce asks a model which of the proposals to keep. If that fails, all are kept, and resolveConflicts decides about those
 // that conflict. The notes are sentences about parts of the reply that were ignored.
-func (w *worker) reduce(
-	ctx context.Context, round *proposalRound, p *playbook.Playbook, all []*groupProposal, place map[*workItem]int,
+func (w *Proposer) reduce(
+	ctx context.Context, round *Round, all []*groupProposal, place map[*Item]int,
 ) (kept []*groupProposal, dropped []droppedProposal, notes []string) {
-	prompt, shown := reducerPrompt(p, all, place)
+	prompt, shown := reducerPrompt(round.Playbook, all, place)
 	var ignored []string
-	decisions, reply, err := chat.Ask(ctx, w.model, prompt, func(r chat.Reply) (d []reducerDecision, err error) {
+	decisions, reply, err := chat.Ask(ctx, w.Model, prompt, func(r chat.Reply) (d []reducerDecision, err error) {
 		d, ignored, err = parseReduction(r, shown)
 		return d, err
 	})
-	round.usage = round.usage.Add(reply.Usage)
+	round.Usage = round.Usage.Add(reply.Usage)
 	if err != nil {
 		round.noteError(err)
 		return all, nil, []string{fmt.Sprintf("a model did not compare the proposals: %v", err)}
@@ -258,13 +258,13 @@ func (w *worker) reduce(
 
 // rewrite gives a kept proposal the new text of a decision. If that text is rejected, the proposal keeps its text and
 // rewrite returns a note. ok is false if other proposals were to be dropped for the rejected text: then they stay.
-func (w *worker) rewrite(round *proposalRound, kept *groupProposal, d *reducerDecision) (note string, ok bool) {
+func (w *Proposer) rewrite(round *Round, kept *groupProposal, d *reducerDecision) (note string, ok bool) {
 	if d.content == "" || kept.op.Content == "" || d.content == kept.op.Content {
 		return "", true
 	}
 	op := kept.op
 	op.Content = d.content
-	if why := w.refuse(round.rejectionLog, &op); why != nil {
+	if why := w.refuse(round.Rejections, &op); why != nil {
 		return fmt.Sprintf("decision to keep %d: %s", d.keep+1, why.Reason), len(d.drop) == 0
 	}
 	kept.op = op

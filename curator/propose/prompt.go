@@ -1,4 +1,4 @@
-package curator
+package propose
 
 import (
 	"fmt"
@@ -13,6 +13,9 @@ import (
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
 const PromptVersion = "c2"
+
+// Texts returns the instructions that this package sends to models.
+func Texts() []string { return []string{systemText, reducerText, refinerText} }
 
 const systemText = `You keep a playbook: short pieces of advice, called bullets, that people read before they do a task. You are given the bullets that bear on new insights from finished tasks, and propose the few changes that make the playbook say what it lacks.
 

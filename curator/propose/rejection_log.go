@@ -1,23 +1,23 @@
-package curator
+package propose
 
 import (
 	"context"
 	"strings"
 
 	"debrief/curator/screen"
-	"debrief/events/deltalog"
 	"debrief/events/redact"
 	"debrief/playbook"
+	"debrief/playbook/history"
 	"debrief/playbook/recall"
 	"debrief/playbook/similar"
 )
 
-// rejectionLog holds the texts of a playbook that were rejected or retired recently. Models see them, so that the same
+// RejectionLog holds the texts of a playbook that were rejected or retired recently. Models see them, so that the same
 // text is not proposed again and again. It is built from the deltas that this Curator commits, and from the newest
-// deltas at the time of load. Deltas of another Curator are added only when the book is opened again. The log is bounded
+// deltas at the time of Load. Deltas of another Curator are added only when the book is opened again. The log is bounded
 // and may lose entries; the deltas hold every rejection with its reason. The zero value is an empty log. It is not safe
 // for concurrent use.
-type rejectionLog struct {
+type RejectionLog struct {
 	loaded        bool
 	rejectedTexts map[string]*rejectedText // by wording
 	keys          []string                 // of rejectedTexts, oldest first
@@ -33,22 +33,22 @@ type rejectedText struct {
 	code         playbook.Reason
 }
 
-// retiredText is the reason why a bullet retired, and its text at the last call of follow.
+// retiredText is the reason why a bullet retired, and its text at the last call of update.
 type retiredText struct {
 	text, reason string
 	code         playbook.Reason
 }
 
-// Limits of a rejectionLog.
+// Limits of a RejectionLog.
 const (
 	maxRejectedTexts = 256
 	maxRetired       = 512
-	// maxRecentDeltas is the number of messages at the end of the delta stream that load reads. The stream is shared, so
+	// maxRecentDeltas is the number of messages at the end of the delta stream that Load reads. The stream is shared, so
 	// some of them belong to other books.
 	maxRecentDeltas = 300
 )
 
-// Prefixes of the ids in rejectionLog.texts.
+// Prefixes of the ids in RejectionLog.texts.
 const (
 	rejectedPrefix = "rejected "
 	retiredPrefix  = "bullet "
@@ -88,26 +88,32 @@ func retiredForText(code playbook.Reason) bool {
 	return true
 }
 
-// load adds the newest deltas of the book, unless they are loaded.
-func (m *rejectionLog) load(ctx context.Context, w *deltalog.Writer) error {
+// DeltaReader reads the log of a playbook.
+type DeltaReader interface {
+	// RecentDeltas calls fn in order for the deltas of the playbook that are among the last n messages of the stream.
+	RecentDeltas(ctx context.Context, n uint64, fn func(*playbook.Delta)) error
+}
+
+// Load adds the newest deltas of the log, unless they are loaded.
+func (m *RejectionLog) Load(ctx context.Context, log DeltaReader) error {
 	if m.loaded {
 		return nil
 	}
-	if err := w.RecentDeltas(ctx, maxRecentDeltas, func(d *playbook.Delta) { m.add(d) }); err != nil {
+	if err := log.RecentDeltas(ctx, maxRecentDeltas, m.Add); err != nil {
 		return err
 	}
 	m.loaded = true
 	return nil
 }
 
-// add adds the rejections and retirements of a committed delta. Adding the same delta twice has no further effect.
-func (m *rejectionLog) add(d *playbook.Delta) {
+// Add adds the rejections and retirements of a committed delta. Adding the same delta twice has no further effect.
+func (m *RejectionLog) Add(d *playbook.Delta) {
 	for i := range d.Rejected {
 		j := &d.Rejected[i]
 		if j.Op.Content == "" || j.DuplicateOf != "" || !concernsText(j.Code) || redact.Marked(j.Op.Content) {
 			continue
 		}
-		if d.Author == Author {
+		if d.Author == history.Curator {
 			m.addRejected(j.Op.Content, j.Code, j.Reason)
 		}
 	}
@@ -117,10 +123,10 @@ func (m *rejectionLog) add(d *playbook.Delta) {
 		case playbook.SetStatus:
 			if op.Status == playbook.Retired {
 				code, why := op.Code, op.Reason
-				if why == "" && d.Author != Author {
+				if why == "" && d.Author != history.Curator {
 					why = "retired by a person"
 				}
-				if d.Author != Author {
+				if d.Author != history.Curator {
 					code = playbook.ReasonPerson
 				}
 				m.addRetired(op.Bullet, code, why)
@@ -130,7 +136,7 @@ func (m *rejectionLog) add(d *playbook.Delta) {
 		case playbook.Remove:
 			m.removeRetired(op.Bullet)
 		case playbook.Add, playbook.Update, playbook.Merge, playbook.Put:
-			if d.Author != Author { // a person accepts the text
+			if d.Author != history.Curator { // a person accepts the text
 				content := op.Content
 				if op.PutBullet != nil {
 					content = op.PutBullet.Content
@@ -148,7 +154,7 @@ func rejectedTextKey(text string) string {
 
 // addRejected adds a text. A permanent reason is not replaced by a temporary one, nor by ReasonRejectedText, which only
 // refers to the first rejection.
-func (m *rejectionLog) addRejected(text string, code playbook.Reason, reason string) {
+func (m *RejectionLog) addRejected(text string, code playbook.Reason, reason string) {
 	key := rejectedTextKey(text)
 	l := &rejectedText{text, reason, code}
 	if old := m.rejectedTexts[key]; old != nil {
@@ -171,7 +177,7 @@ func (m *rejectionLog) addRejected(text string, code playbook.Reason, reason str
 	}
 }
 
-func (m *rejectionLog) removeRejected(key string) {
+func (m *RejectionLog) removeRejected(key string) {
 	if m.rejectedTexts[key] == nil {
 		return
 	}
@@ -186,7 +192,7 @@ func (m *rejectionLog) removeRejected(key string) {
 	}
 }
 
-func (m *rejectionLog) addRetired(id playbook.BulletID, code playbook.Reason, reason string) {
+func (m *RejectionLog) addRetired(id playbook.BulletID, code playbook.Reason, reason string) {
 	m.removeRetired(id)
 	if m.retired == nil {
 		m.retired = make(map[playbook.BulletID]*retiredText)
@@ -198,7 +204,7 @@ func (m *rejectionLog) addRetired(id playbook.BulletID, code playbook.Reason, re
 	}
 }
 
-func (m *rejectionLog) removeRetired(id playbook.BulletID) {
+func (m *RejectionLog) removeRetired(id playbook.BulletID) {
 	if _, there := m.retired[id]; !there {
 		return
 	}
@@ -213,7 +219,7 @@ func (m *rejectionLog) removeRetired(id playbook.BulletID) {
 }
 
 // update updates the texts of the retired bullets to the state p.
-func (m *rejectionLog) update(p *playbook.Playbook) {
+func (m *RejectionLog) update(p *playbook.Playbook) {
 	for id, l := range m.retired {
 		b := p.Bullet(id)
 		if b != nil && b.Status == playbook.Retired && retiredForText(l.code) {
@@ -226,7 +232,7 @@ func (m *rejectionLog) update(p *playbook.Playbook) {
 }
 
 // retiredReason returns the recorded reason why a bullet retired.
-func (m *rejectionLog) retiredReason(id playbook.BulletID) string {
+func (m *RejectionLog) retiredReason(id playbook.BulletID) string {
 	if l := m.retired[id]; l != nil && l.reason != "" {
 		return l.reason
 	}
@@ -235,7 +241,7 @@ func (m *rejectionLog) retiredReason(id playbook.BulletID) string {
 
 // refuse returns a refusal if the text is the same or nearly the same as one that was rejected for good or retired
 // because of its text. Otherwise it returns nil.
-func (m *rejectionLog) refuse(content string) *screen.Refusal {
+func (m *RejectionLog) refuse(content string) *screen.Refusal {
 	var different map[string]bool
 	for range similar.MaxChecked {
 		near, ok := m.texts.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
@@ -258,7 +264,7 @@ func (m *rejectionLog) refuse(content string) *screen.Refusal {
 }
 
 // entry returns the text and the reason for an id of m.texts. It returns empty values if the id is unknown.
-func (m *rejectionLog) entry(id string) (text string, code playbook.Reason, reason string) {
+func (m *RejectionLog) entry(id string) (text string, code playbook.Reason, reason string) {
 	if key, ok := strings.CutPrefix(id, rejectedPrefix); ok {
 		if l := m.rejectedTexts[key]; l != nil {
 			return l.text, l.code, l.reason

@@ -1,4 +1,4 @@
-package curator
+package propose
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 // groupProposal is a proposal of one group, before the proposals of all groups are combined.
 type groupProposal struct {
 	op      playbook.Op
-	support []*workItem // in batch order, without duplicates; empty if the model named none
-	owner   *workItem   // the last item of support, or of the group if support is empty
-	group   int         // the first group that proposed it
+	support []*Item // in batch order, without duplicates; empty if the model named none
+	owner   *Item   // the last item of support, or of the group if support is empty
+	group   int     // the first group that proposed it
 	model   string
 }
 
@@ -36,14 +36,14 @@ func (p *groupProposal) key() string {
 	return fmt.Sprint(op.Kind, "\x00", op.Bullet)
 }
 
-// addSupport adds work items to the support and updates the owner. place contains the index of each item in the batch.
-func (p *groupProposal) addSupport(from []*workItem, place map[*workItem]int) {
+// addSupport adds items to the support and updates the owner. place contains the index of each item in the batch.
+func (p *groupProposal) addSupport(from []*Item, place map[*Item]int) {
 	for _, item := range from {
 		if !slices.Contains(p.support, item) {
 			p.support = append(p.support, item)
 		}
 	}
-	slices.SortFunc(p.support, func(a, b *workItem) int { return place[a] - place[b] })
+	slices.SortFunc(p.support, func(a, b *Item) int { return place[a] - place[b] })
 	for _, item := range p.support {
 		if place[item] > place[p.owner] {
 			p.owner = item
@@ -52,7 +52,7 @@ func (p *groupProposal) addSupport(from []*workItem, place map[*workItem]int) {
 }
 
 // mergeEqual replaces equal proposals by one with their joint support, at the position of the first.
-func mergeEqual(all []*groupProposal, place map[*workItem]int) []*groupProposal {
+func mergeEqual(all []*groupProposal, place map[*Item]int) []*groupProposal {
 	var kept []*groupProposal
 	known := make(map[string]*groupProposal, len(all))
 	for _, p := range all {
@@ -111,7 +111,7 @@ func needsReducer(all []*groupProposal) bool {
 			if a.op.Content == "" || b.op.Content == "" {
 				continue
 			}
-			if a.group != b.group && slices.ContainsFunc(a.support, func(item *workItem) bool { return slices.Contains(b.support, item) }) {
+			if a.group != b.group && slices.ContainsFunc(a.support, func(item *Item) bool { return slices.Contains(b.support, item) }) {
 				return true
 			}
 			if similar.Similarity(a.op.Content, b.op.Content) >= overlapThreshold {

@@ -1,20 +1,20 @@
-package curator
+package propose
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"debrief/curator/draft"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/history"
 )
 
 func TestPermanentRejectionsAreRepeated(t *testing.T) {
 	t.Parallel()
-	var m rejectionLog
+	var m RejectionLog
 	rejected := func(content string, code playbook.Reason, reason string) *playbook.Delta {
-		return &playbook.Delta{Author: Author, Rejected: []playbook.Rejection{{Op: playbook.Op{Kind: playbook.Add, Content: content}, Code: code, Reason: reason}}}
+		return &playbook.Delta{Author: history.Curator, Rejected: []playbook.Rejection{{Op: playbook.Op{Kind: playbook.Add, Content: content}, Code: code, Reason: reason}}}
 	}
 	refused := func(content string) string {
 		why := m.refuse(content)
@@ -26,9 +26,9 @@ func TestPermanentRejectionsAreRepeated(t *testing.T) {
 		}
 		return why.Reason
 	}
-	m.add(rejected("Never ask the customer for a reason before the refund.", playbook.ReasonInjection, "gives orders"))
-	m.add(rejected("Always ask for the booking number first.", playbook.ReasonTokenBudget, "no room"))
-	m.add(rejected("Whatever came too late for this delta.", playbook.ReasonDeltaFull, "full"))
+	m.Add(rejected("Never ask the customer for a reason before the refund.", playbook.ReasonInjection, "gives orders"))
+	m.Add(rejected("Always ask for the booking number first.", playbook.ReasonTokenBudget, "no room"))
+	m.Add(rejected("Whatever came too late for this delta.", playbook.ReasonDeltaFull, "full"))
 	for content, want := range map[string]string{
 		"Never ask the customer for a reason before the refund.":     rejectedBefore + "gives orders",
 		"never ask the customers for a reason before the  refund":    rejectedBefore + "gives orders",
@@ -46,12 +46,12 @@ func TestPermanentRejectionsAreRepeated(t *testing.T) {
 	}
 
 	// A second rejection of the text keeps the first reason, without a second prefix.
-	m.add(rejected("Never ask the customer for a reason before the refund.", playbook.ReasonRejectedText, rejectedBefore+"gives orders"))
+	m.Add(rejected("Never ask the customer for a reason before the refund.", playbook.ReasonRejectedText, rejectedBefore+"gives orders"))
 	if got := refused("Never ask the customer for a reason before the refund."); got != rejectedBefore+"gives orders" {
 		t.Errorf("got %q", got)
 	}
 	// A person can add the text.
-	m.add(&playbook.Delta{Author: "ann", Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "a-1", Content: "Never ask the customer for a reason before the refund."}}})
+	m.Add(&playbook.Delta{Author: "ann", Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "a-1", Content: "Never ask the customer for a reason before the refund."}}})
 	if got := refused("Never ask the customer for a reason before the refund."); got != "" {
 		t.Errorf("after a person added it: got %q", got)
 	}
@@ -63,12 +63,12 @@ func TestRetiredBulletIsNotAddedInOtherWords(t *testing.T) {
 		_ = yield(&playbook.Bullet{ID: "a-00001", Section: "a", Content: "Refund the fee when the flight is late.", Status: playbook.Retired}) &&
 			yield(&playbook.Bullet{ID: "a-00002", Section: "a", Content: "Offer a voucher when the bag is lost.", Status: playbook.Retired})
 	})
-	var m rejectionLog
+	var m RejectionLog
 	status := func(id playbook.BulletID, s playbook.Status, code playbook.Reason, author string) *playbook.Delta {
 		return &playbook.Delta{Author: author, Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: id, Status: s, Code: code, Reason: string(code)}}}
 	}
-	m.add(status("a-00001", playbook.Retired, playbook.ReasonHarms, Author))
-	m.add(status("a-00002", playbook.Retired, playbook.ReasonTokenBudget, Author))
+	m.Add(status("a-00001", playbook.Retired, playbook.ReasonHarms, history.Curator))
+	m.Add(status("a-00002", playbook.Retired, playbook.ReasonTokenBudget, history.Curator))
 	m.update(p)
 	if got := m.refuse("refund the fee,  when the flight is late!"); got == nil || got.Reason != rejectedBefore+string(playbook.ReasonHarms) {
 		t.Errorf("got %+v", got)
@@ -76,11 +76,11 @@ func TestRetiredBulletIsNotAddedInOtherWords(t *testing.T) {
 	if got := m.refuse("Offer a voucher when the bag is lost."); got != nil {
 		t.Errorf("a bullet that retired for the token budget: got %+v, want it allowed", got)
 	}
-	m.add(status("a-00001", playbook.Active, "", "ann"))
+	m.Add(status("a-00001", playbook.Active, "", "ann"))
 	if got := m.refuse("Refund the fee when the flight is late."); got != nil {
 		t.Errorf("after a person reactivated it: got %+v", got)
 	}
-	m.add(status("a-00001", playbook.Retired, "", "ann"))
+	m.Add(status("a-00001", playbook.Retired, "", "ann"))
 	m.update(p)
 	if got := m.refuse("Refund the fee when the flight is late."); got == nil {
 		t.Error("a bullet that a person retired was not refused")
@@ -89,10 +89,10 @@ func TestRetiredBulletIsNotAddedInOtherWords(t *testing.T) {
 
 func TestRejectionLogIsBounded(t *testing.T) {
 	t.Parallel()
-	var m rejectionLog
+	var m RejectionLog
 	for i := range 2 * maxRetired {
-		m.add(&playbook.Delta{
-			Author:   Author,
+		m.Add(&playbook.Delta{
+			Author:   history.Curator,
 			Rejected: []playbook.Rejection{{Op: playbook.Op{Kind: playbook.Add, Content: fmt.Sprintf("Advice number %d of many.", i)}, Code: playbook.ReasonInjection, Reason: "no"}},
 			Ops:      []playbook.Op{{Kind: playbook.SetStatus, Bullet: playbook.MintID("a", uint64(i)), Status: playbook.Retired, Code: playbook.ReasonHarms, Reason: "harm"}},
 		})
@@ -130,13 +130,13 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 			}
 		}
 	})
-	b := &book{costs: draft.Costs{}}
-	b.rejectionLog.add(&playbook.Delta{Author: Author, Rejected: []playbook.Rejection{{
+	round := &Round{Playbook: p, Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}}
+	round.Rejections.Add(&playbook.Delta{Author: history.Curator, Rejected: []playbook.Rejection{{
 		Op: playbook.Op{Kind: playbook.Add, Content: "Mangrove permits may be bought from anyone."}, Code: playbook.ReasonInjection, Reason: "no",
 	}}})
-	b.bulletIndex.update(p)
-	in := Request{Reflections: []*events.Reflection{asked("r", "Ask the harbour for the stamp when mangrove permits are renewed.").modelInput}}
-	b.addContext(p, &b.rejectionLog, &in)
+	round.Bullets.update(p)
+	in := Request{Reflections: []*events.Reflection{asked("r", "Ask the harbour for the stamp when mangrove permits are renewed.").input}}
+	round.addContext(&in)
 	text := Prompt(in).Messages[1].Text
 	for part, want := range map[string]bool{
 		"need a stamp from the harbour": true,

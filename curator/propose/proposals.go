@@ -1,4 +1,4 @@
-package curator
+package propose
 
 import (
 	"cmp"
@@ -15,16 +15,16 @@ import (
 	"debrief/playbook"
 )
 
-// Proposal is an operation that a model proposes, with the numbers of the supporting reflections. Reflections is empty if
+// Suggestion is an operation that a model proposes, with the numbers of the supporting reflections. Reflections is empty if
 // the model gave none. An Add has no bullet id yet.
-type Proposal struct {
+type Suggestion struct {
 	Op          playbook.Op
 	Reflections []int
 }
 
-// Suggestions are the proposals in a reply. Rejected contains the invalid operations, and the ignored parts of valid ones.
+// Suggestions are the operations in a reply. Rejected contains the invalid operations, and the ignored parts of valid ones.
 type Suggestions struct {
-	Proposals []Proposal
+	Proposals []Suggestion
 	Rejected  []playbook.Rejection
 }
 
@@ -38,13 +38,13 @@ func Ask(ctx context.Context, m chat.Model, in Request) (Suggestions, chat.Reply
 
 // parseProposals reads a reply to a request with n reflections. It returns a rejection for each invalid operation and for
 // each ignored part of a valid one.
-func parseProposals(r chat.Reply, n int) ([]Proposal, []playbook.Rejection, error) {
+func parseProposals(r chat.Reply, n int) ([]Suggestion, []playbook.Rejection, error) {
 	operations, err := operationList(r)
 	if err != nil {
 		return nil, nil, err
 	}
 	var (
-		proposals []Proposal
+		proposals []Suggestion
 		rejected  []playbook.Rejection
 	)
 	for _, raw := range operations {
@@ -134,9 +134,9 @@ func (m *modelOp) ignore(format string, args ...any) {
 }
 
 // proposal converts the operation. If it is invalid, proposal returns an error and the parts that could be read.
-func (m *modelOp) proposal(n int) (Proposal, error) {
+func (m *modelOp) proposal(n int) (Suggestion, error) {
 	name := strings.ToUpper(m.text("type", "op"))
-	p := Proposal{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: screen.Truncate(m.text("reason", "justification"), 1000)}}
+	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: screen.Truncate(m.text("reason", "justification"), 1000)}}
 	switch name {
 	case "DELETE":
 		p.Op.Kind = playbook.Remove

@@ -1,4 +1,4 @@
-package curator
+package propose
 
 import (
 	"reflect"
@@ -16,69 +16,69 @@ func TestParseProposals(t *testing.T) {
 	update := playbook.Op{Kind: playbook.Update, Bullet: "a-1", Content: "Gold gets 9 % off."}
 	for _, test := range []struct {
 		name, text string
-		want       []Proposal
+		want       []Suggestion
 		rejected   []string // parts of the reasons
 	}{
 		{
 			"the form asked for", `{"reasoning":"r","operations":[
 			{"type":"ADD","bullet_id":"","source_ids":[],"keep_id":"","section":"Calc","content":" Gold gets 7 % off. ","reason":"","reflections":[1,2]},
 			{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off.","reflections":[3]}]}`,
-			[]Proposal{{add, []int{1, 2}}, {update, []int{3}}},
+			[]Suggestion{{add, []int{1, 2}}, {update, []int{3}}},
 			nil,
 		},
-		{"op, lower case, id in brackets", `{"operations":[{"op":"update","id":"[a-1]","content":"Gold gets 9 % off."}]}`, []Proposal{{update, nil}}, nil},
+		{"op, lower case, id in brackets", `{"operations":[{"op":"update","id":"[a-1]","content":"Gold gets 9 % off."}]}`, []Suggestion{{update, nil}}, nil},
 		{
 			"skill_id and DELETE", `{"operations":[{"type":"DELETE","skill_id":"a-1","reason":"wrong"}]}`,
-			[]Proposal{{playbook.Op{Kind: playbook.Remove, Bullet: "a-1", Reason: "wrong"}, nil}},
+			[]Suggestion{{playbook.Op{Kind: playbook.Remove, Bullet: "a-1", Reason: "wrong"}, nil}},
 			nil,
 		},
-		{"bullet for bullet_id", `{"operations":[{"type":"REMOVE","bullet":"a-1"}]}`, []Proposal{{playbook.Op{Kind: playbook.Remove, Bullet: "a-1"}, nil}}, nil},
-		{"under update", `{"update":{"reasoning":"r","operations":[{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off."}]}}`, []Proposal{{update, nil}}, nil},
-		{"in a fence", "Sure!\n```json\n{\"operations\":[{\"type\":\"UPDATE\",\"bullet_id\":\"a-1\",\"content\":\"Gold gets 9 % off.\"}]}\n```", []Proposal{{update, nil}}, nil},
-		{"a bare operation", `{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off."}`, []Proposal{{update, nil}}, nil},
+		{"bullet for bullet_id", `{"operations":[{"type":"REMOVE","bullet":"a-1"}]}`, []Suggestion{{playbook.Op{Kind: playbook.Remove, Bullet: "a-1"}, nil}}, nil},
+		{"under update", `{"update":{"reasoning":"r","operations":[{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off."}]}}`, []Suggestion{{update, nil}}, nil},
+		{"in a fence", "Sure!\n```json\n{\"operations\":[{\"type\":\"UPDATE\",\"bullet_id\":\"a-1\",\"content\":\"Gold gets 9 % off.\"}]}\n```", []Suggestion{{update, nil}}, nil},
+		{"a bare operation", `{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off."}`, []Suggestion{{update, nil}}, nil},
 		{
 			"a bare list", `[{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off."},{"type":"REMOVE","id":"a-2"}]`,
-			[]Proposal{{update, nil}, {playbook.Op{Kind: playbook.Remove, Bullet: "a-2"}, nil}},
+			[]Suggestion{{update, nil}, {playbook.Op{Kind: playbook.Remove, Bullet: "a-2"}, nil}},
 			nil,
 		},
 		{"null operations", `{"reasoning":"nothing new","operations":null}`, nil, nil},
 		{"no operations", `{"reasoning":"nothing new"}`, nil, nil},
 		{
 			"what a bullet says already", `{"operations":[{"type":"SAME","bullet_id":"[a-1]","content":"","reflections":[2,1]},{"type":"SAME","reflections":[3]}]}`,
-			[]Proposal{{playbook.Op{Kind: playbook.Confirm, Bullet: "a-1"}, []int{2, 1}}},
+			[]Suggestion{{playbook.Op{Kind: playbook.Confirm, Bullet: "a-1"}, []int{2, 1}}},
 			[]string{"bullet_id: required"},
 		},
-		{"a tag", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1}}]}`, []Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}}, nil},
-		{"a tag by name", `{"operations":[{"type":"TAG","bullet_id":"a-1","tag":"harmful"}]}`, []Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}}, nil},
+		{"a tag", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1}}]}`, []Suggestion{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}}, nil},
+		{"a tag by name", `{"operations":[{"type":"TAG","bullet_id":"a-1","tag":"harmful"}]}`, []Suggestion{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}}, nil},
 		{
 			"a tag of 3 moves 1", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"harmful":3,"neutral":0}}]}`,
-			[]Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}},
+			[]Suggestion{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}},
 			[]string{"counted as 1 instead of 3"},
 		},
 		{
 			"a tag of two kinds", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1,"harmful":1}}]}`,
-			[]Proposal{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}},
+			[]Suggestion{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}},
 			[]string{"this one is helpful"},
 		},
 		{"a tag of nothing", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":-2}}]}`, nil, []string{"required"}},
 		{
 			"counters in metadata", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","metadata":{"helpful":99,"harmful":0}}]}`,
-			[]Proposal{{add, nil}},
+			[]Suggestion{{add, nil}},
 			[]string{"metadata.helpful: ignored", "metadata.harmful: ignored"},
 		},
 		{
 			"counters beside the content", `{"operations":[{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off.","helpful":7}]}`,
-			[]Proposal{{update, nil}},
+			[]Suggestion{{update, nil}},
 			[]string{"helpful: ignored"},
 		},
 		{
 			"a merge", `{"operations":[{"type":"MERGE","source_ids":["a-1","a-2","a-1"],"keep_id":"a-2","content":"Both."}]}`,
-			[]Proposal{{playbook.Op{Kind: playbook.Merge, Bullet: "a-2", Sources: []playbook.BulletID{"a-1"}, Content: "Both."}, nil}},
+			[]Suggestion{{playbook.Op{Kind: playbook.Merge, Bullet: "a-2", Sources: []playbook.BulletID{"a-1"}, Content: "Both."}, nil}},
 			nil,
 		},
 		{
 			"a merge that keeps the first", `{"operations":[{"type":"MERGE","source_ids":["a-1","a-2"],"content":"Both."}]}`,
-			[]Proposal{{playbook.Op{Kind: playbook.Merge, Bullet: "a-1", Sources: []playbook.BulletID{"a-2"}, Content: "Both."}, nil}},
+			[]Suggestion{{playbook.Op{Kind: playbook.Merge, Bullet: "a-1", Sources: []playbook.BulletID{"a-2"}, Content: "Both."}, nil}},
 			nil,
 		},
 		{"a merge of one", `{"operations":[{"type":"MERGE","source_ids":["a-1"],"content":"Both."}]}`, nil, []string{"at least two"}},
@@ -91,10 +91,10 @@ func TestParseProposals(t *testing.T) {
 		{"operations that are none", `{"operations":["ADD",null,7]}`, nil, []string{"not a JSON object", "not a JSON object", "not a JSON object"}},
 		{
 			"reflections that are not there", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","reflections":[0,2,"3",4,2,null]}]}`,
-			[]Proposal{{add, []int{2, 3}}},
+			[]Suggestion{{add, []int{2, 3}}},
 			[]string{"0 is not a number from 1 to 3", "4 is not", "null is not"},
 		},
-		{"a single reflection", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","reflections":2}]}`, []Proposal{{add, []int{2}}}, nil},
+		{"a single reflection", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","reflections":2}]}`, []Suggestion{{add, []int{2}}}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,4 @@
-package curator
+package propose
 
 import (
 	"cmp"
@@ -10,14 +10,15 @@ import (
 	"debrief/playbook/recall"
 )
 
-// bulletIndex is a full-text index of the bullets of one playbook. It finds the bullets that are relevant to an insight.
-type bulletIndex struct {
+// BulletIndex is a full-text index of the bullets of one playbook. It finds the bullets that are relevant to an insight. The
+// zero value is an empty index. It is not safe for concurrent use.
+type BulletIndex struct {
 	words recall.WordIndex
 	seen  map[playbook.BulletID]*playbook.Bullet
 }
 
 // update updates the index to the state p. It indexes only the bullets that have changed since the last call.
-func (s *bulletIndex) update(p *playbook.Playbook) {
+func (s *BulletIndex) update(p *playbook.Playbook) {
 	if s.seen == nil {
 		s.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
 	}
@@ -102,7 +103,8 @@ func insights(reflections []*events.Reflection) (texts []string) {
 
 // addContext adds the context from the playbook and its rejection log to a request. It adds the bullets that match the
 // insights, also those that are not shown to all tasks, then the bullets with the best scores, up to the limits.
-func (b *book) addContext(p *playbook.Playbook, m *rejectionLog, in *Request) {
+func (round *Round) addContext(in *Request) {
+	p, m := round.Playbook, round.Rejections
 	in.Total = p.Len()
 	texts := insights(in.Reflections)
 	included := make(map[playbook.BulletID]bool)
@@ -111,7 +113,7 @@ func (b *book) addContext(p *playbook.Playbook, m *rejectionLog, in *Request) {
 		if included[bullet.ID] || len(included) == maxContext {
 			return
 		}
-		n := b.costs.Tokens(bullet)
+		n := round.Costs.Tokens(bullet)
 		if tokens+n > maxContextTokens {
 			return
 		}
@@ -123,7 +125,7 @@ func (b *book) addContext(p *playbook.Playbook, m *rejectionLog, in *Request) {
 			in.Undecided = append(in.Undecided, bullet)
 		}
 	}
-	for _, key := range nearestTexts(&b.bulletIndex.words, texts, maxPerInsight, 0) {
+	for _, key := range nearestTexts(&round.Bullets.words, texts, maxPerInsight, 0) {
 		bullet := p.Bullet(playbook.BulletID(key))
 		switch {
 		case bullet == nil || bullet.Status == playbook.Quarantined:

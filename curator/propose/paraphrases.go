@@ -1,4 +1,4 @@
-package curator
+package propose
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bull
 			Messages: []chat.Message{{Speaker: chat.System, Text: refinerText}, {Speaker: chat.User, Text: "# Bullets\n\n" + playbook.Render(group)}},
 			Schema:   proposalSchema,
 		}
-		found, _, err := chat.Ask(ctx, m, prompt, func(r chat.Reply) ([]Proposal, error) {
+		found, _, err := chat.Ask(ctx, m, prompt, func(r chat.Reply) ([]Suggestion, error) {
 			list, _, err := parseProposals(r, 0)
 			return list, err
 		})

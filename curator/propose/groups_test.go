@@ -1,4 +1,4 @@
-package curator
+package propose
 
 import (
 	"context"
@@ -12,21 +12,20 @@ import (
 	"sync"
 	"testing"
 
-	"debrief/curator/draft"
+	"debrief/curator/screen"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/playbook"
 )
 
-// asked returns a work item that needs a model.
-func asked(name, insight string) *workItem {
+// asked returns a item that needs a model.
+func asked(name, insight string) *Item {
 	r := &events.Reflection{Execution: events.Hash("test", name), KeyInsight: insight, Lessons: []events.Lesson{{Section: "others", Content: insight}}}
-	return &workItem{Item: draft.Item{ID: events.Hash("test", name), Reflection: r}, modelInput: r, result: &bus.Result{Err: errPending}}
+	return &Item{ID: events.Hash("test", name), Reflection: r, input: r}
 }
 
-func batchOf(insights ...string) []*workItem {
-	batch := make([]*workItem, len(insights))
+func batchOf(insights ...string) []*Item {
+	batch := make([]*Item, len(insights))
 	for i, text := range insights {
 		batch[i] = asked(fmt.Sprint(i), text)
 	}
@@ -83,14 +82,23 @@ func jsonLines[T any](p chat.Prompt) (all []T) {
 	return all
 }
 
-// confer gets proposals for an empty book. It returns the sorted proposals and the failed work items.
-func confer(t *testing.T, m chat.Model, batch []*workItem) (proposed []string, failed map[*workItem]bool) {
+// costs counts the tokens of bullets for the tests.
+type costs struct{}
+
+func (costs) Tokens(b *playbook.Bullet) int { return chat.Tokens(b.Content) }
+
+// confer gets proposals for an empty book. It returns the sorted proposals and the failed items.
+func confer(t *testing.T, m chat.Model, batch []*Item) (proposed []string, failed map[*Item]bool) {
 	t.Helper()
-	d := &worker{Curator: New(m, Config{})}
-	failed = d.askInGroups(t.Context(), &book{costs: draft.Costs{}}, &proposalRound{rejectionLog: new(rejectionLog)}, new(playbook.Playbook), batch)
+	d := &Proposer{Model: m, Rules: screen.NewRules(Texts()...)}
+	d.askInGroups(t.Context(), &Round{Playbook: new(playbook.Playbook), Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}}, batch)
+	failed = make(map[*Item]bool)
 	for _, k := range batch {
-		if k.modelDone == failed[k] { // the bus reads it as evidence that the model works
-			t.Errorf("item %s: got modelDone %t, want %t", k.ID, k.modelDone, !failed[k])
+		if k.Err != nil {
+			failed[k] = true
+		}
+		if k.Useful == failed[k] { // the bus reads it as evidence that the model works
+			t.Errorf("item %s: got Useful %t, want %t", k.ID, k.Useful, !failed[k])
 		}
 		for _, p := range k.Proposals {
 			var from []string
@@ -287,8 +295,8 @@ func TestFailedGroupAffectsOnlyItsMembers(t *testing.T) {
 			t.Errorf("%d of 5 calls fail: %d reflections failed, each is in two groups", bad, len(failed))
 		}
 		for _, k := range batch {
-			if want := failed[k]; errors.Is(k.result.Err, boom) != want {
-				t.Errorf("%d of 5 calls fail: result %v, want boom: %v", bad, k.result.Err, want)
+			if want := failed[k]; errors.Is(k.Err, boom) != want {
+				t.Errorf("%d of 5 calls fail: result %v, want boom: %v", bad, k.Err, want)
 			}
 		}
 	}
@@ -315,7 +323,7 @@ func TestConflictsAreResolvedWithoutReducer(t *testing.T) {
 		return fmt.Sprintf(`{"reasoning":"r","operations":[{"type":"UPDATE","bullet_id":"a-1","content":"%s now","reflections":%s]}]}`, content, numbers)
 	})
 	few := groups[0][len(groups[0])-1]
-	batch[few].modelInput.Question = "few"
+	batch[few].input.Question = "few"
 	got, failed := confer(t, m, batch)
 	if len(failed) != 0 || len(got) != 1 || !strings.Contains(got[0], "the many") {
 		t.Errorf("got %q and %d failed, want the change that rests on most", got, len(failed))
@@ -341,8 +349,8 @@ func (m modelFunc) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error
 func TestQuestionContainsOnlyNewContent(t *testing.T) {
 	t.Parallel()
 	p := bookOf("Gold customers get 7 percent off.")
-	d := &worker{Curator: New(nil, Config{})}
-	refuse := d.refuseLesson(new(rejectionLog))
+	d := &Proposer{Rules: screen.NewRules(Texts()...)}
+	refuse := d.refuseLesson(new(RejectionLog))
 	for _, test := range []struct {
 		why, insight string
 		lessons      []string
@@ -361,7 +369,7 @@ func TestQuestionContainsOnlyNewContent(t *testing.T) {
 		for _, l := range test.lessons {
 			r.Lessons = append(r.Lessons, events.Lesson{Section: "others", Content: l})
 		}
-		k := &workItem{Item: draft.Item{Reflection: r}}
+		k := &Item{Reflection: r}
 		q := k.question(p, k.splitLessons(p, refuse), refuse)
 		got := ""
 		if q != nil {

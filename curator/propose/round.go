@@ -1,0 +1,334 @@
+// Package propose asks models for changes of a playbook. It sends reflections in groups, parses the replies, combines the
+// proposals of all groups and lets a model resolve their conflicts. A proposal is an operation with the reflections that
+// support it; the package draft decides whether it becomes part of a delta.
+package propose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"debrief/curator/gate"
+	"debrief/curator/screen"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+// Item is a reflection with lessons, and the result of its round of proposals.
+type Item struct {
+	ID         events.ID // of the event
+	Reflection *events.Reflection
+	// NoModel keeps the text of the reflection from models. Each of its lessons is proposed as a bullet.
+	NoModel bool
+
+	Proposals []Proposal
+	Rejected  []playbook.Rejection
+	Model     string // that made the proposals; empty without a model
+	Useful    bool   // a model was asked about the reflection, and its reply was useful
+	Err       error  // no request about the reflection succeeded; it has no proposals
+
+	input *events.Reflection // the reflection as a model gets it; nil if no model is asked
+}
+
+// Proposal is an operation and the items that support it. It belongs to the last of these items in the batch.
+type Proposal struct {
+	Op   playbook.Op
+	From []*Item
+}
+
+// Proposer makes proposals. It is safe for concurrent use if the model is.
+type Proposer struct {
+	Model chat.Model    // nil: each lesson with new content is proposed as a bullet
+	Rules *screen.Rules // checks of the texts of lessons and proposals
+}
+
+// TokenCounter counts the tokens of a bullet in a prompt.
+type TokenCounter interface {
+	Tokens(*playbook.Bullet) int
+}
+
+// Round is one round of proposals: the state of the playbook that models see, and the cost and errors of the requests.
+type Round struct {
+	Playbook   *playbook.Playbook
+	Rejections *RejectionLog
+	Bullets    *BulletIndex
+	Costs      TokenCounter
+
+	// AllOrNothing requires that the result does not depend on temporary failures. Err is such a failure; then the
+	// proposals of the round must not be used.
+	AllOrNothing bool
+	Err          error
+
+	Usage chat.Usage
+	Asked int // number of reflections in requests to a model
+}
+
+// Propose fills in the results of the items. A lesson whose text a bullet already has needs no model. If a model fails, the
+// items that need it get its error, and the others do not wait for it. The caches of the round must not be in use by another
+// round.
+func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
+	round.Rejections.update(round.Playbook)
+	var open []*Item // items that need a model
+	for _, item := range items {
+		refuse := w.refuseLesson(round.Rejections)
+		fresh := item.splitLessons(round.Playbook, refuse)
+		if w.Model != nil && !item.NoModel {
+			if item.input = item.question(round.Playbook, fresh, refuse); item.input != nil {
+				open = append(open, item)
+			}
+			continue
+		}
+		for _, op := range fresh {
+			if why := w.refuse(round.Rejections, &op); why != nil {
+				item.reject(op, why)
+				continue
+			}
+			item.Proposals = append(item.Proposals, Proposal{Op: op})
+		}
+	}
+	if len(open) > 0 {
+		w.askInGroups(ctx, round, open)
+	}
+}
+
+// refuse returns the reason to reject a proposal because of its text alone, or nil. It does not look at the playbook.
+func (w *Proposer) refuse(m *RejectionLog, op *playbook.Op) *screen.Refusal {
+	switch op.Kind {
+	case playbook.Add, playbook.Update, playbook.Merge:
+	default:
+		return nil
+	}
+	if why := w.Rules.Refuse(op.Content); why != nil {
+		return why
+	}
+	return m.refuse(op.Content)
+}
+
+// refuseLesson returns a function that returns the reason not to send a lesson to a model, or nil. A text that is too short
+// for a bullet is sent: the model may turn it into advice.
+func (w *Proposer) refuseLesson(m *RejectionLog) func(string) *screen.Refusal {
+	return func(content string) *screen.Refusal {
+		if why := w.Rules.RefuseMaterial(content); why != nil {
+			return why
+		}
+		return m.refuse(content)
+	}
+}
+
+// reject records a rejected operation of the item, with secrets redacted.
+func (item *Item) reject(op playbook.Op, why *screen.Refusal) {
+	op.Content, op.Reason = screen.Redact(op.Content), screen.Redact(op.Reason)
+	item.Rejected = append(item.Rejected, why.Rejection(op))
+}
+
+// splitLessons returns the lessons with new content as operations. It rejects invalid lessons. A lesson whose text a bullet
+// already has becomes a proposal at once: the draft decides whether it confirms that bullet or is a duplicate.
+func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen.Refusal) (fresh []playbook.Op) {
+	for _, l := range item.Reflection.Lessons {
+		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
+		content, err := playbook.CleanContent(l.Content)
+		if err != nil {
+			item.reject(op, screen.Refusef(playbook.ReasonInvalidText, "%v", err))
+			continue
+		}
+		op.Content = content
+		if inPlaybook(p, content) || isReturnable(p, content) {
+			item.Proposals = append(item.Proposals, Proposal{Op: op})
+		} else if why := refuse(content); why != nil {
+			item.reject(op, why)
+		} else {
+			fresh = append(fresh, op)
+		}
+	}
+	return fresh
+}
+
+// inPlaybook reports whether a bullet has this content and is not retired.
+func inPlaybook(p *playbook.Playbook, content string) bool {
+	b := p.FindByContent(content)
+	return b != nil && b.Status != playbook.Retired
+}
+
+// isReturnable reports whether a retired bullet has this content and may return, because no person retired it. Then the
+// proposals of its text are counted.
+func isReturnable(p *playbook.Playbook, content string) bool {
+	mode, _ := p.Gate()
+	b := p.FindByContent(content)
+	if mode != playbook.GateOn || b == nil || b.Status != playbook.Retired {
+		return false
+	}
+	return b.CurrentExperiment().Share < gate.ShownToAll
+}
+
+// question returns the reflection to send to a model, with the fresh lessons only. It returns nil without any.
+func (item *Item) question(p *playbook.Playbook, fresh []playbook.Op, refuse func(string) *screen.Refusal) *events.Reflection {
+	if len(fresh) == 0 {
+		return nil
+	}
+	r := *item.Reflection
+	main := playbook.ContentKeyOf(r.KeyInsight)
+	if r.KeyInsight != "" && (inPlaybook(p, r.KeyInsight) || refuse(r.KeyInsight) != nil) {
+		r.KeyInsight = ""
+	}
+	r.Lessons = make([]events.Lesson, len(fresh))
+	for i, op := range fresh {
+		r.Lessons[i] = events.Lesson{Section: op.Section, Content: op.Content}
+		if r.KeyInsight != "" && playbook.ContentKeyOf(op.Content) == main {
+			r.Lessons[i].Content = r.KeyInsight // Prompt detects the equal text and leaves it out
+		}
+	}
+	return &r
+}
+
+// noteError records a failed request. Useless output is not recorded: it counts as a reply without proposals.
+func (round *Round) noteError(err error) {
+	if useless := (*chat.UselessError)(nil); round.AllOrNothing && !errors.As(err, &useless) {
+		round.Err = err
+	}
+}
+
+// groupResult is the result of the request for one group.
+type groupResult struct {
+	suggestions Suggestions
+	model       string
+	usage       chat.Usage
+	err         error
+	panicked    any
+}
+
+// askInGroups gets proposals from a model, in one request or in parallel requests for groups, and assigns them to the items.
+// The items for which no request succeeded get the error.
+func (w *Proposer) askInGroups(ctx context.Context, round *Round, items []*Item) {
+	ids := make([]events.ID, len(items))
+	place := make(map[*Item]int, len(items))
+	for i, item := range items {
+		ids[i], place[item] = item.ID, i
+	}
+	groups := assignGroups(ids)
+	requests := make([]Request, len(groups))
+	round.Bullets.update(round.Playbook)
+	for g, members := range groups {
+		for _, i := range members {
+			requests[g].Reflections = append(requests[g].Reflections, items[i].input)
+		}
+		round.addContext(&requests[g])
+	}
+	results := w.askAll(ctx, requests)
+
+	round.Asked += len(items)
+	for _, item := range items {
+		item.input = nil
+	}
+	var all []*groupProposal
+	for g, members := range groups {
+		round.Usage = round.Usage.Add(results[g].usage)
+		if err := results[g].err; err != nil {
+			round.noteError(err)
+			continue
+		}
+		for _, i := range members {
+			items[i].Useful = true
+		}
+		all = append(all, w.groupProposals(round, g, &results[g], members, items, place)...)
+	}
+	for g, members := range groups {
+		for _, i := range members {
+			if item := items[i]; !item.Useful && item.Err == nil {
+				item.Err = fmt.Errorf("propose changes: %w", results[g].err)
+			}
+		}
+	}
+	w.assignProposals(ctx, round, all, place)
+}
+
+// groupProposals returns the proposals of one group. The rejected ones are recorded with an item of the group. members
+// contains the indexes of the group in items.
+func (w *Proposer) groupProposals(
+	round *Round, group int, result *groupResult, members []int, items []*Item, place map[*Item]int,
+) (all []*groupProposal) {
+	last := items[slices.Max(members)]
+	for _, r := range result.suggestions.Rejected {
+		last.reject(r.Op, screen.Refusef(r.Code, "%s", r.Reason))
+	}
+	for _, suggested := range result.suggestions.Proposals {
+		p := &groupProposal{op: suggested.Op, owner: last, group: group, model: result.model}
+		if len(suggested.Reflections) > 0 {
+			p.owner = items[members[suggested.Reflections[0]-1]]
+		}
+		for _, n := range suggested.Reflections {
+			p.addSupport([]*Item{items[members[n-1]]}, place)
+		}
+		if why := w.refuse(round.Rejections, &p.op); why != nil {
+			p.owner.reject(p.op, why)
+			continue
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// askAll sends the requests in parallel, up to maxParallelCalls at a time.
+func (w *Proposer) askAll(ctx context.Context, requests []Request) []groupResult {
+	results := make([]groupResult, len(requests))
+	slots := make(chan struct{}, maxParallelCalls)
+	var calls sync.WaitGroup
+	for i := range requests {
+		slots <- struct{}{}
+		calls.Go(func() {
+			defer func() {
+				results[i].panicked = recover()
+				<-slots
+			}()
+			results[i] = w.askGroup(ctx, requests[i])
+		})
+	}
+	calls.Wait()
+	for i := range results {
+		if p := results[i].panicked; p != nil {
+			panic(p) // in the goroutine of the handler, where the bus recovers it
+		}
+	}
+	return results
+}
+
+// askGroup sends one request. If the replies are not usable, it sends a second request that describes the problem, without
+// the conversation so far.
+func (w *Proposer) askGroup(ctx context.Context, in Request) groupResult {
+	out, reply, err := Ask(ctx, w.Model, in)
+	if useless := (*chat.UselessError)(nil); errors.As(err, &useless) {
+		before := reply.Usage
+		in.Problem = useless.Err.Error()
+		out, reply, err = Ask(ctx, w.Model, in)
+		reply.Usage = before.Add(reply.Usage)
+	}
+	return groupResult{suggestions: out, model: reply.Model, usage: reply.Usage, err: err}
+}
+
+// assignProposals combines the proposals of all groups, resolves their conflicts and adds each one to its owner.
+func (w *Proposer) assignProposals(
+	ctx context.Context, round *Round, all []*groupProposal, place map[*Item]int,
+) {
+	if all = mergeEqual(all, place); len(all) == 0 {
+		return
+	}
+	var dropped []droppedProposal
+	if needsReducer(all) {
+		last := all[len(all)-1].owner
+		var notes []string
+		all, dropped, notes = w.reduce(ctx, round, all, place)
+		for _, note := range notes {
+			last.reject(playbook.Op{}, screen.Refusef(playbook.ReasonNotCompared, "%s", note))
+		}
+		all = mergeEqual(all, place)
+	}
+	all, more := resolveConflicts(all)
+	for _, drop := range append(dropped, more...) {
+		drop.owner.reject(drop.op, screen.Refusef(playbook.ReasonSuperseded, "%s", drop.reason))
+	}
+	for _, m := range all {
+		m.owner.Proposals, m.owner.Model = append(m.owner.Proposals, Proposal{m.op, m.support}), m.model
+	}
+}
