@@ -123,7 +123,7 @@ func (d *draft) enforceBudget() {
 			if !over(s) {
 				break
 			}
-			if s != "" && b.Section != s || !d.get(b.ID).Shown() {
+			if s != "" && b.Section != s || !d.Bullet(b.ID).Shown() {
 				continue
 			}
 			if !d.retireOverBudget(b) {

@@ -18,7 +18,7 @@ func (d *draft) change(op *playbook.Op) *screen.Refusal {
 	case playbook.Put:
 		return d.importBullet(op)
 	}
-	b := d.get(op.Bullet)
+	b := d.Bullet(op.Bullet)
 	if b == nil {
 		return unknownBullet(op.Bullet)
 	}
@@ -65,7 +65,7 @@ func (d *draft) changeBullet(op playbook.Op) {
 	if op.Kind == playbook.Update || op.Share > 0 || op.Kind == playbook.SetStatus && op.Status == playbook.Retired {
 		d.flush() // the counts so far belong to the state before
 	}
-	d.changed[op.Bullet] = d.get(op.Bullet).Apply(&op, d.covers)
+	d.changed[op.Bullet] = d.Bullet(op.Bullet).Apply(&op, d.covers)
 	d.addOp(op)
 }
 
@@ -105,7 +105,7 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	}
 	var sources []*playbook.Bullet
 	for _, id := range op.Sources {
-		src := d.get(id)
+		src := d.Bullet(id)
 		switch {
 		case src == nil:
 			return unknownBullet(id)
@@ -117,7 +117,7 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 		sources = append(sources, src)
 	}
 	if same := d.findByContent(op.Content); same != "" && same != op.Bullet && !slices.Contains(op.Sources, same) {
-		return duplicateText(d.get(same))
+		return duplicateText(d.Bullet(same))
 	}
 	d.flush()
 	for _, id := range op.Sources {
@@ -138,7 +138,7 @@ func (d *draft) add(op *playbook.Op) *screen.Refusal {
 	}
 	if op.Rule == nil {
 		if same := d.findByContent(op.Content); same != "" {
-			return d.second(op, duplicateText(d.get(same)))
+			return d.second(op, duplicateText(d.Bullet(same)))
 		}
 		if d.byPerson { // a person may add a similar text
 			return d.mint(op)
@@ -162,7 +162,7 @@ func (d *draft) mint(op *playbook.Op) *screen.Refusal {
 	}
 	op.Section = playbook.Section(op.Section)
 	id := playbook.MintID(op.Section, d.lastMinted+1)
-	if d.get(id) != nil {
+	if d.Bullet(id) != nil {
 		return screen.Refusef(playbook.ReasonExists, "bullet %q already exists", id)
 	}
 	d.lastMinted++
@@ -185,12 +185,12 @@ func (d *draft) mint(op *playbook.Op) *screen.Refusal {
 func (d *draft) findByContent(content string) playbook.BulletID {
 	w := playbook.ContentKeyOf(content)
 	if b := d.base.FindByContent(content); b != nil {
-		if current := d.get(b.ID); current == b || current != nil && playbook.ContentKeyOf(current.Content) == w {
+		if current := d.Bullet(b.ID); current == b || current != nil && playbook.ContentKeyOf(current.Content) == w {
 			return b.ID
 		}
 	}
 	if id := d.texts[w]; id != "" {
-		if current := d.get(id); current != nil && playbook.ContentKeyOf(current.Content) == w {
+		if current := d.Bullet(id); current != nil && playbook.ContentKeyOf(current.Content) == w {
 			return id
 		}
 	}

@@ -44,7 +44,7 @@ func (d *draft) draftCorrection(item *Item) {
 	wanted := map[playbook.BulletID][]playbook.Vote{}
 	var order []playbook.BulletID
 	want := func(id playbook.BulletID, v playbook.Vote) {
-		if d.get(id) == nil {
+		if d.Bullet(id) == nil {
 			id = item.Contribution.MergedInto(id)
 		}
 		if wanted[id] == nil {
@@ -88,7 +88,7 @@ func (d *draft) draftCorrection(item *Item) {
 // correctVotes drafts the change from the votes that a bullet has of a sample to the wanted ones. A bullet has several votes
 // of one sample if bullets with votes were merged into it.
 func (d *draft) correctVotes(id playbook.BulletID, has, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
-	b := d.get(id)
+	b := d.Bullet(id)
 	if b == nil && len(wanted) == 0 {
 		return // the bullet was removed together with its votes
 	}
@@ -139,7 +139,7 @@ func (d *draft) moveVote(id playbook.BulletID, from, to playbook.Vote, cover int
 		d.reject(op, errFull)
 		return
 	}
-	b := d.get(id)
+	b := d.Bullet(id)
 	d.markStale(b)
 	if to == events.Harmful {
 		d.evidenceChanged[id] = struct{}{}
@@ -157,7 +157,7 @@ func (d *draft) correctOutcomes(item *Item) {
 	score := int(math.Round(item.Reflection.FirstRoundScore * playbook.MaxScore))
 	trials := item.Reflection.Exposures[:min(len(item.Reflection.Exposures), maxTrials)]
 	for i, t := range trials {
-		b := d.get(t.Bullet)
+		b := d.Bullet(t.Bullet)
 		duplicate := slices.ContainsFunc(trials[:i], func(o events.Exposure) bool { return o.Bullet == t.Bullet })
 		if b == nil || b.CurrentExperiment().Number != t.Experiment || duplicate {
 			continue

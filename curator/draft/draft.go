@@ -267,8 +267,8 @@ func voteOf(op *playbook.Op) events.Vote {
 	return events.Neutral
 }
 
-// get returns a bullet with the changes of the draft, or nil.
-func (d *draft) get(id playbook.BulletID) *playbook.Bullet {
+// Bullet returns a bullet with the changes of the draft, or nil.
+func (d *draft) Bullet(id playbook.BulletID) *playbook.Bullet {
 	if b, ok := d.changed[id]; ok {
 		return b
 	}
@@ -284,7 +284,7 @@ func (d *draft) addOp(op playbook.Op) {
 // vote drafts the vote of one reflection on one bullet. A bullet gets at most one vote of a sample.
 func (d *draft) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]bool) {
 	setVote(&op, v)
-	old, bullets := d.get(op.Bullet), 1
+	old, bullets := d.Bullet(op.Bullet), 1
 	if d.changed[op.Bullet] != nil {
 		bullets = 0
 	}

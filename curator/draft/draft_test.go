@@ -111,13 +111,13 @@ var untimed = cmp.Options{
 func (n *draftTest) sameAs(t rapid.TB, d *draft, delta *playbook.Delta) {
 	t.Helper()
 	for b := range n.p.All() {
-		if want := d.get(b.ID); want != b && !cmp.Equal(want, b, untimed) {
+		if want := d.Bullet(b.ID); want != b && !cmp.Equal(want, b, untimed) {
 			t.Fatalf("bullet %s: the fold has %+v, the draft had %+v", b.ID, b, want)
 		}
 	}
 	for b := range d.base.All() {
 		if n.p.Bullet(b.ID) == nil {
-			if d.get(b.ID) != nil {
+			if d.Bullet(b.ID) != nil {
 				t.Fatalf("bullet %s is gone from the fold and not from the draft", b.ID)
 			}
 			if b.Pinned && !slices.ContainsFunc(delta.Ops, func(op playbook.Op) bool { return op.Kind == playbook.Pin && op.Bullet == b.ID }) {

@@ -70,7 +70,7 @@ func (d *draft) findSimilarIn(index *similar.Index, content string) (playbook.Bu
 			return "", 0
 		}
 		id := playbook.BulletID(m.ID)
-		if b := d.get(id); b != nil && similar.Similarity(b.Content, content) >= similar.DuplicateThreshold && similar.Difference(b.Content, content).Kind == similar.Same {
+		if b := d.Bullet(id); b != nil && similar.Similarity(b.Content, content) >= similar.DuplicateThreshold && similar.Difference(b.Content, content).Kind == similar.Same {
 			return id, m.Similarity
 		}
 		if different == nil {

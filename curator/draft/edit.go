@@ -95,7 +95,7 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	if e.Gate != "" {
 		was := d.mode
 		if d.mode, out.Gate = e.Gate, e.Gate; was == playbook.GateOn && d.mode != playbook.GateOn {
-			d.releaseWithheld(d.mode)
+			d.releaseWithheld()
 		}
 	}
 	d.applyEditOps(item, refuse)
@@ -133,7 +133,7 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 // compareExpected compares a bullet with the version that the author of an edit read, and returns its current version.
 func (d *draft) compareExpected(was events.Expectation) (is events.Expectation, changed bool) {
 	is.Bullet = was.Bullet
-	if b := d.get(was.Bullet); b != nil {
+	if b := d.Bullet(was.Bullet); b != nil {
 		is.Section, is.Content = b.Section, b.Content
 	}
 	return is, is != was
@@ -166,7 +166,7 @@ func (d *draft) putBullet(op playbook.Op) {
 
 // importBullet drafts a bullet of another playbook under its own id. It never changes an existing bullet.
 func (d *draft) importBullet(op *playbook.Op) *screen.Refusal {
-	if old := d.get(op.Bullet); old != nil {
+	if old := d.Bullet(op.Bullet); old != nil {
 		if old.Section == op.PutBullet.Section && old.Content == op.PutBullet.Content {
 			return nil
 		}

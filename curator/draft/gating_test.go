@@ -397,8 +397,8 @@ func TestWaitingBulletsAreLimited(t *testing.T) {
 	for _, s := range n.statuses() {
 		count[s]++
 	}
-	if count[candidate] != maxWaiting || count[probation] != 8 {
-		t.Errorf("got %v, want 8 on probation and %d waiting", count, maxWaiting)
+	if count[candidate] != gate.MaxWaiting || count[probation] != 8 {
+		t.Errorf("got %v, want 8 on probation and %d waiting", count, gate.MaxWaiting)
 	}
 }
 
@@ -666,10 +666,10 @@ func (n *draftTest) promises(t *rapid.T, mode playbook.Gate) {
 	for b := range n.p.All() {
 		if b.Status == probation {
 			onProbation++
-			families[family(b)] = append(families[family(b)], string(b.ID))
+			families[gate.Family(b)] = append(families[gate.Family(b)], string(b.ID))
 		}
 		if b.Shown() {
-			families[family(b)] = append(families[family(b)], string(b.ID))
+			families[gate.Family(b)] = append(families[gate.Family(b)], string(b.ID))
 		}
 		if mode != playbook.GateOn && b.Status == probation {
 			t.Fatalf("the gate is %s, but %s is on probation", mode, b.ID)

@@ -237,7 +237,7 @@ func (d *draft) contradictedBullet(op *playbook.Op) *playbook.Bullet {
 		}
 	}
 	for _, id := range ids {
-		b := d.get(id)
+		b := d.Bullet(id)
 		if b == nil || b.Rule != nil || !isWellSupported(b.Helpful, b.Harmful) || len(agree) >= requiredToOverturn(b) {
 			continue
 		}

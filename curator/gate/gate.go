@@ -19,10 +19,13 @@
 // any time. The mean of several such products is a supermartingale too. The package takes the mean over five constants m
 // and five stakes, because the best ones are not known in advance (Waudby-Smith and Ramdas, "Estimating means of bounded
 // random variables by betting", 2024). The stakes are fixed, so the product depends only on the number of outcomes of
-// each kind and not on their order. Therefore a Case stores only counts, and outcomes can be added in any order and
+// each kind and not on their order. Therefore an experiment stores only counts, and outcomes can be added in any order and
 // removed again.
 //
-// The package has no side effects. The Curator acts on the verdicts.
+// # The queue
+//
+// Evaluate returns the verdict on one experiment. Queue decides on all bullets of a playbook: which ones are promoted, retired,
+// tested again or put on probation. It changes bullets only through the function of its caller.
 package gate
 
 import (
@@ -100,7 +103,7 @@ const (
 	Undecided Verdict = iota
 	Promote           // the lift is above the margin
 	Harm              // the lift is below 0
-	Futile            // the lift is below Worth, or Most outcomes gave no result
+	Futile            // the lift is below MinLift, or MaxOutcomes outcomes gave no result
 )
 
 // Evaluate returns the verdict on a case and the reason as a sentence. It may be called after every outcome.
@@ -215,7 +218,7 @@ type bet struct {
 	side  int
 }
 
-// known caches the gains for the hypotheses of Judge, which are used for every decision.
+// known caches the gains for the hypotheses of Evaluate, which are used for every decision.
 var known sync.Map // bet → *gains
 
 // wealth returns the logarithm of the mean wealth of the bets against a hypothesis. It caches the gains.

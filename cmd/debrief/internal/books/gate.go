@@ -11,7 +11,6 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
-	"debrief/curator/draft"
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/events/deltalog"
@@ -71,7 +70,7 @@ func (g *gateBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	view := newGateView(b.Name, label, p, draft.ReportGate(p, g.Settings()), decisions)
+	view := newGateView(b.Name, label, p, gate.NewReport(p, g.Settings()), decisions)
 	if g.JSON {
 		return cli.WriteJSON(console.Stdout, view)
 	}
@@ -193,10 +192,10 @@ func gateDecisions(ctx context.Context, b *cli.Playbook) ([]gateDecision, error)
 	return list, nil
 }
 
-func newGateView(name book.Book, label string, p *book.Playbook, look draft.GateReport, decisions []gateDecision) gateView {
+func newGateView(name book.Book, label string, p *book.Playbook, look gate.Report, decisions []gateDecision) gateView {
 	v := gateView{Book: name, Version: p.Version(), Label: label, Decisions: decisions}
 	v.Gate, v.Chosen = p.Gate()
-	line := func(b draft.BulletReport) gateLine {
+	line := func(b gate.BulletReport) gateLine {
 		k := b.CurrentExperiment()
 		l := gateLine{
 			ID: b.ID, Status: book.Status(shownStatus(b.Bullet)), Case: k.Number, Exposure: 100,

@@ -1,16 +1,15 @@
-package draft
+package gate
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 
-	"debrief/curator/gate"
 	"debrief/playbook"
 )
 
-// GateReport is a report on the gate's experiments in one playbook.
-type GateReport struct {
+// Report is a report on the gate's experiments in one playbook.
+type Report struct {
 	// Tested lists the bullets on probation, then the bullets that are shown to all tasks. In each group the bullet with
 	// the most outcomes comes first.
 	Tested []BulletReport
@@ -21,27 +20,27 @@ type GateReport struct {
 // BulletReport is a bullet with the state of its experiment.
 type BulletReport struct {
 	*playbook.Bullet
-	Lift gate.Lift
+	Lift Lift
 	// NextStep describes the gate's next step for the bullet on the present evidence, without a final period.
 	NextStep string
 }
 
-// ReportGate returns the report on p with the gate configuration cfg. If the gate is not on, the report describes the steps that
-// it would take if it were on.
-func ReportGate(p *playbook.Playbook, cfg gate.Config) GateReport {
-	d := newDraft(p, Policy{Gate: cfg})
-	q := d.queue()
-	var out GateReport
-	for b := range d.all() {
+// NewReport returns the report on p with the configuration cfg. If the gate is not on, the report describes the steps that it
+// would take if it were on.
+func NewReport(p *playbook.Playbook, cfg Config) Report {
+	supported := func(b *playbook.Bullet) bool { return IsSupported(b, p.ByRule(b.Rule.Base)) }
+	q := NewQueue(cfg, p, supported, nil)
+	var out Report
+	for b := range p.All() {
 		if b.Shown() || b.Status == playbook.Probation {
 			k := b.CurrentExperiment()
-			out.Tested = append(out.Tested, BulletReport{b, d.Gate.Lift(&k), q.next(b, &k)})
+			out.Tested = append(out.Tested, BulletReport{b, q.cfg.Lift(&k), q.next(b, &k)})
 		}
 	}
 	slices.SortFunc(out.Tested, func(a, b BulletReport) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(outcomes(b), outcomes(a)), cmp.Compare(a.ID, b.ID))
 	})
-	free := d.Gate.Slots - len(q.trying)
+	free := q.cfg.Slots - len(q.trying)
 	for _, b := range q.waitingByRank() {
 		k := b.CurrentExperiment()
 		next := "waits for a free slot"
@@ -54,7 +53,7 @@ func ReportGate(p *playbook.Playbook, cfg gate.Config) GateReport {
 			next = "will go on probation"
 			free--
 		}
-		out.Waiting = append(out.Waiting, BulletReport{b, d.Gate.Lift(&k), next})
+		out.Waiting = append(out.Waiting, BulletReport{b, q.cfg.Lift(&k), next})
 	}
 	return out
 }
@@ -72,16 +71,16 @@ func outcomes(p BulletReport) int {
 	return k.Shown.Count() + k.Withheld.Count() + k.Open.Count()
 }
 
-// next returns the value of Prospect.NextStep for a bullet that is shown or on probation.
-func (q *queue) next(b *playbook.Bullet, k *playbook.Experiment) string {
+// next returns the value of BulletReport.NextStep for a bullet that is shown or on probation.
+func (q *Queue) next(b *playbook.Bullet, k *playbook.Experiment) string {
 	if b.Status == playbook.Probation {
-		switch v, why := q.Gate.Evaluate(k); {
-		case b.Pinned || v == gate.Promote:
+		switch v, why := q.cfg.Evaluate(k); {
+		case b.Pinned || v == Promote:
 			return "will be shown to all"
-		case v != gate.Undecided:
+		case v != Undecided:
 			return "will retire: " + why
 		}
-		return fmt.Sprintf("experiment continues, at most %d more outcomes", max(0, q.Gate.MaxOutcomes-k.Shown.Count()-k.Withheld.Count()))
+		return fmt.Sprintf("experiment continues, at most %d more outcomes", max(0, q.cfg.MaxOutcomes-k.Shown.Count()-k.Withheld.Count()))
 	}
 	_, why := recheckReason(b)
 	switch {
