@@ -9,37 +9,44 @@ import (
 	"debrief/playbook"
 )
 
+// admission decides which proposals become operations.
+type admission struct {
+	*state
+	sources *sources
+	changes *changes
+}
+
 // propose drafts a proposal of a model or a lesson. A proposal from an untrusted source goes to quarantine. If the gate is
 // on, new text becomes a candidate. propose returns the reason if the proposal is rejected, or nil.
-func (d *draft) propose(op playbook.Op) *screen.Refusal {
+func (d *admission) propose(op playbook.Op) *screen.Refusal {
 	old := d.Bullet(op.Bullet)
 	if old == nil && op.Kind != playbook.Add {
 		return unknownBullet(op.Bullet)
 	}
 	if op.Kind == playbook.Confirm {
 		op.Status = playbook.Candidate // the status that an ADD of the same text would have
-		return d.second(&op, duplicateText(old))
+		return d.changes.second(&op, duplicateText(old))
 	}
-	if level, source := d.lowestTrust(op.Support); level == Untrusted {
+	if level, source := d.sources.lowestTrust(op.Support); level == Untrusted {
 		return d.quarantine(op, screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted", source))
 	}
 	if d.mode == playbook.GateOn {
 		return d.proposeGated(op, old)
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge || op.Kind == playbook.Remove {
-		if b := d.contradictedBullet(&op); b != nil {
+		if b := d.sources.contradictedBullet(&op); b != nil {
 			if op.Kind == playbook.Merge {
 				op.Bullet = b.ID
 			}
 			return d.quarantine(op, refuseContradiction(b))
 		}
 	}
-	return d.change(&op)
+	return d.changes.change(&op)
 }
 
 // quarantine drafts the new text of a proposal as a bullet in quarantine, which waits for a person. The bullet that it would
 // replace stays. A proposal without a text, such as a removal, is rejected with the reason why.
-func (d *draft) quarantine(op playbook.Op, why *screen.Refusal) *screen.Refusal {
+func (d *admission) quarantine(op playbook.Op, why *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
 		Kind: playbook.Add, Section: op.Section, Content: op.Content, Status: playbook.Quarantined, Support: op.Support,
 		Code: why.Code, Reason: screen.Truncate(why.Reason, screen.MaxReason),
@@ -53,12 +60,12 @@ func (d *draft) quarantine(op playbook.Op, why *screen.Refusal) *screen.Refusal 
 	default:
 		return why
 	}
-	return d.change(&add)
+	return d.changes.change(&add)
 }
 
 // proposeGated drafts a proposal while the gate is on. New text becomes a candidate for an experiment. A proposal cannot
 // remove a bullet that is shown to all; only the gate can retire it.
-func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
+func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
 	switch op.Kind {
 	case playbook.Add:
 		op.Status = playbook.Candidate
@@ -91,16 +98,16 @@ func (d *draft) proposeGated(op playbook.Op, old *playbook.Bullet) *screen.Refus
 			Code: playbook.ReasonRemoval, Reason: cmp.Or(op.Reason, "removal requested before the experiment ended"),
 		}
 	}
-	return d.change(&op)
+	return d.changes.change(&op)
 }
 
-func (d *draft) refuseProven(b *playbook.Bullet) *screen.Refusal {
+func (d *admission) refuseProven(b *playbook.Bullet) *screen.Refusal {
 	return screen.Refusef(playbook.ReasonStatus, "bullet %q is shown to all tasks: only outcomes can retire it, not a proposal", b.ID)
 }
 
 // addCorrection drafts a correction of a bullet: a candidate that can replace it.
-func (d *draft) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
-	return d.change(&playbook.Op{
+func (d *admission) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
+	return d.changes.change(&playbook.Op{
 		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), Content: op.Content, Status: playbook.Candidate,
 		Replaces: gate.Family(old), Support: op.Support, Reason: op.Reason,
 	})
@@ -108,7 +115,7 @@ func (d *draft) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.Refu
 
 // second drafts a SECOND: one more request for the text of a bullet that waits or is on probation. In all other cases it
 // returns why, the refusal of the duplicate.
-func (d *draft) second(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
+func (d *changes) second(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(why.DuplicateOf)
 	asks := op.Kind == playbook.Confirm || op.Status == playbook.Candidate
 	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || d.mode == playbook.GateOn && d.Gate.MayReturn(b)
@@ -128,7 +135,7 @@ func (d *draft) second(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 	if len(support) == 0 {
 		return why
 	}
-	support, mistrusted := d.trustedSupport(b, support)
+	support, mistrusted := d.sources.trustedSupport(b, support)
 	if len(support) == 0 {
 		return mistrusted
 	}
@@ -142,13 +149,4 @@ func (d *draft) second(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 		d.evidenceChanged[b.ID] = struct{}{}
 	}
 	return nil
-}
-
-// personShare returns the share that marks a person's decision on a bullet: to show it while the gate is on, or to retire it in
-// any mode. Otherwise it returns 0.
-func (d *draft) personShare(s playbook.Status) int {
-	if d.byPerson && (d.mode == playbook.GateOn || s == playbook.Retired) {
-		return gate.ShownToAll
-	}
-	return 0
 }

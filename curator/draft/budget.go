@@ -82,11 +82,14 @@ func (s *tokenSums) add(b *playbook.Bullet, sign int) {
 	s.section[b.Section] = sectionSum{in.tokens + sign*n, in.bullets + sign}
 }
 
+// pruner keeps the playbook within its token budget.
+type pruner struct{ *state }
+
 // enforceBudget keeps the playbook within its token budget. It retires the weakest bullets, and it drops new bullets that are
 // weaker than all others. A playbook that is already over its budget, after an import or a change of the setting, does
 // not grow further, but it is not cut to the budget at once. Pinned bullets stay. The budget does not apply to changes by
 // a person.
-func (d *draft) enforceBudget() {
+func (d *pruner) enforceBudget() {
 	if !d.Budget.isSet() || d.byPerson || !d.mayGrow() {
 		return
 	}
@@ -135,7 +138,7 @@ func (d *draft) enforceBudget() {
 }
 
 // mayGrow reports whether the draft contains an operation that can make the shown bullets longer.
-func (d *draft) mayGrow() bool {
+func (d *pruner) mayGrow() bool {
 	return slices.ContainsFunc(d.ops, func(op playbook.Op) bool {
 		return op.Kind != playbook.Remove && op.Kind != playbook.Pin
 	})
@@ -144,7 +147,7 @@ func (d *draft) mayGrow() bool {
 // weakest returns the shown bullets that may retire, the weakest first. Bullets without an experiment are weaker than
 // bullets with one. Then the lower score is weaker, then the bullet that is not new in this draft, then the one with the
 // older last activity.
-func (d *draft) weakest() []*playbook.Bullet {
+func (d *pruner) weakest() []*playbook.Bullet {
 	var all []*playbook.Bullet
 	for b := range d.base.All() {
 		if _, changed := d.changed[b.ID]; !changed && b.Shown() && !b.Pinned {
@@ -187,7 +190,7 @@ func lastActivity(b *playbook.Bullet) time.Time {
 
 // retireOverBudget retires a bullet, or rejects the ADD that created it in this draft. It returns false if the delta has no
 // room for the operation.
-func (d *draft) retireOverBudget(b *playbook.Bullet) bool {
+func (d *pruner) retireOverBudget(b *playbook.Bullet) bool {
 	if d.base.Bullet(b.ID) == nil && d.isOnlyAdded(b.ID) {
 		d.dropAdd(b.ID)
 		return true
@@ -201,14 +204,14 @@ func (d *draft) retireOverBudget(b *playbook.Bullet) bool {
 }
 
 // isOnlyAdded reports whether the draft contains only the ADD and updates of the content of a new bullet.
-func (d *draft) isOnlyAdded(id playbook.BulletID) bool {
+func (d *pruner) isOnlyAdded(id playbook.BulletID) bool {
 	return !slices.ContainsFunc(d.ops, func(op playbook.Op) bool {
 		return op.Bullet == id && op.Kind != playbook.Add && op.Kind != playbook.Update
 	})
 }
 
 // dropAdd removes a new bullet and its operations from the draft, and records the rejection.
-func (d *draft) dropAdd(id playbook.BulletID) {
+func (d *pruner) dropAdd(id playbook.BulletID) {
 	d.ops = slices.DeleteFunc(d.ops, func(op playbook.Op) bool {
 		if op.Bullet != id {
 			return false

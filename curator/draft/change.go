@@ -5,10 +5,19 @@ import (
 
 	"debrief/curator/screen"
 	"debrief/playbook"
+	"debrief/playbook/similar"
 )
 
+// changes drafts operations that change the content or the existence of bullets.
+type changes struct {
+	*state
+	sources     *sources
+	addedIndex  similar.Index // texts of the bullets added here
+	baseIndexed bool          // Policy.Duplicates is at the state of base
+}
+
 // change drafts an operation other than a vote, and sets the id of a new bullet. It returns nil, or the reason to reject it.
-func (d *draft) change(op *playbook.Op) *screen.Refusal {
+func (d *changes) change(op *playbook.Op) *screen.Refusal {
 	if !d.hasRoom(op, 1+len(op.Sources)) {
 		return errFull
 	}
@@ -34,7 +43,7 @@ func (d *draft) change(op *playbook.Op) *screen.Refusal {
 			return duplicateText(b)
 		}
 		d.markStale(b)
-		d.texts[playbook.ContentKeyOf(op.Content)] = b.ID
+		d.contents[playbook.ContentKeyOf(op.Content)] = b.ID
 		if b.Rule != nil && op.Rule == nil && b.Status == playbook.Candidate {
 			// The rule does not own the new text, so its counts can never activate it.
 			d.changeBullet(playbook.Op{
@@ -60,15 +69,6 @@ func (d *draft) change(op *playbook.Op) *screen.Refusal {
 	return nil
 }
 
-// changeBullet drafts an operation on an existing bullet.
-func (d *draft) changeBullet(op playbook.Op) {
-	if op.Kind == playbook.Update || op.Share > 0 || op.Kind == playbook.SetStatus && op.Status == playbook.Retired {
-		d.flush() // the counts so far belong to the state before
-	}
-	d.changed[op.Bullet] = d.Bullet(op.Bullet).Apply(&op, d.covers)
-	d.addOp(op)
-}
-
 // duplicateText returns the refusal for content that a bullet has already.
 func duplicateText(b *playbook.Bullet) *screen.Refusal {
 	state := ""
@@ -89,7 +89,7 @@ func refuseRuleMerge(id playbook.BulletID) *screen.Refusal {
 }
 
 // merge drafts the merge of the source bullets into b, which keeps its id.
-func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
+func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	var others []playbook.BulletID // without duplicates
 	for _, id := range op.Sources {
 		if id != op.Bullet && !slices.Contains(others, id) {
@@ -124,14 +124,14 @@ func (d *draft) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 		d.changed[id] = nil
 	}
 	d.changed[b.ID] = b.Apply(op, d.covers, sources...)
-	d.texts[playbook.ContentKeyOf(op.Content)] = b.ID
+	d.contents[playbook.ContentKeyOf(op.Content)] = b.ID
 	d.addOp(*op)
 	return nil
 }
 
 // add drafts a new bullet, unless a bullet has the same or nearly the same text. Bullets of rules are not compared by text,
 // because their text changes with their counts; their rule key identifies them.
-func (d *draft) add(op *playbook.Op) *screen.Refusal {
+func (d *changes) add(op *playbook.Op) *screen.Refusal {
 	if op.Bullet != "" {
 		return screen.Refusef(playbook.ReasonInvalid, "bullet_id: %q is not allowed: the playbook assigns the id of a new bullet",
 			screen.Truncate(string(op.Bullet), screen.MaxName))
@@ -149,14 +149,14 @@ func (d *draft) add(op *playbook.Op) *screen.Refusal {
 			return d.second(op, why)
 		}
 		if op.Status != playbook.Quarantined {
-			d.limitBurst(op)
+			d.sources.limitBurst(op)
 		}
 	}
 	return d.mint(op)
 }
 
 // mint drafts a new bullet under the next id.
-func (d *draft) mint(op *playbook.Op) *screen.Refusal {
+func (d *changes) mint(op *playbook.Op) *screen.Refusal {
 	if d.lastMinted >= playbook.MaxNumber {
 		return screen.Refusef(playbook.ReasonNoIDs, "the playbook has no bullet number left")
 	}
@@ -168,31 +168,15 @@ func (d *draft) mint(op *playbook.Op) *screen.Refusal {
 	d.lastMinted++
 	op.Bullet = id
 	d.changed[op.Bullet] = playbook.NewBullet(op, d.covers)
-	d.texts[playbook.ContentKeyOf(op.Content)] = op.Bullet
+	d.contents[playbook.ContentKeyOf(op.Content)] = op.Bullet
 	if op.Rule == nil && d.Duplicates != nil {
 		d.addedIndex.Put(string(op.Bullet), op.Content)
 	}
 	if !d.byPerson && op.Rule == nil && d.Burst.Max > 0 {
-		for _, m := range d.contributors(op.Support) {
-			d.added[m]++
+		for _, m := range d.sources.contributors(op.Support) {
+			d.sources.added[m]++
 		}
 	}
 	d.addOp(*op)
 	return nil
-}
-
-// findByContent returns the id of a bullet with this content, ignoring white space and case. It returns "" if no bullet has it.
-func (d *draft) findByContent(content string) playbook.BulletID {
-	w := playbook.ContentKeyOf(content)
-	if b := d.base.FindByContent(content); b != nil {
-		if current := d.Bullet(b.ID); current == b || current != nil && playbook.ContentKeyOf(current.Content) == w {
-			return b.ID
-		}
-	}
-	if id := d.texts[w]; id != "" {
-		if current := d.Bullet(id); current != nil && playbook.ContentKeyOf(current.Content) == w {
-			return id
-		}
-	}
-	return ""
 }

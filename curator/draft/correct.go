@@ -2,11 +2,9 @@ package draft
 
 import (
 	"maps"
-	"math"
 	"slices"
 
 	"debrief/curator/screen"
-	"debrief/events"
 	"debrief/playbook"
 )
 
@@ -62,11 +60,11 @@ func (d *draft) draftCorrection(item *Item) {
 	voted := map[playbook.BulletID]bool{}
 	for i := range item.Reflection.Findings {
 		f := &item.Reflection.Findings[i]
-		if d.trustLevel(item.coverIndex) == Untrusted {
+		if d.sources.trustLevel(item.coverIndex) == Untrusted {
 			break
 		}
 		if b := d.ruleBullet(f.Key); b == nil {
-			d.countFinding(f, item.coverIndex, voted)
+			d.rules.countFinding(f, item.coverIndex, voted)
 		} else if !asked[b.ID] && !voted[b.ID] {
 			asked[b.ID] = true
 			want(b.ID, f.Vote)
@@ -79,117 +77,8 @@ func (d *draft) draftCorrection(item *Item) {
 		}
 	}
 	for _, id := range order {
-		d.correctVotes(id, has[id], wanted[id], item.coverIndex, voted)
+		d.evidence.correctVotes(id, has[id], wanted[id], item.coverIndex, voted)
 	}
-	d.correctOutcomes(item)
+	d.evidence.correctOutcomes(item)
 	d.draftProposals(item, voted)
-}
-
-// correctVotes drafts the change from the votes that a bullet has of a sample to the wanted ones. A bullet has several votes
-// of one sample if bullets with votes were merged into it.
-func (d *draft) correctVotes(id playbook.BulletID, has, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
-	b := d.Bullet(id)
-	if b == nil && len(wanted) == 0 {
-		return // the bullet was removed together with its votes
-	}
-	var old []playbook.Vote // votes to move; a vote that the counters no longer contain cannot be moved
-	left := map[playbook.Vote]int{}
-	if b != nil {
-		left = map[playbook.Vote]int{playbook.Helpful: b.Helpful, playbook.Harmful: b.Harmful, playbook.Neutral: b.Neutral}
-	}
-	wanted = slices.Clone(wanted)
-	kept := 0
-	for _, v := range has {
-		if left[v] == 0 {
-			continue
-		}
-		left[v]--
-		if i := slices.Index(wanted, v); i >= 0 {
-			wanted = slices.Delete(wanted, i, i+1)
-			kept++
-		} else {
-			old = append(old, v)
-		}
-	}
-	for _, from := range old {
-		to := playbook.Vote("")
-		if len(wanted) > 0 {
-			to, wanted = wanted[0], wanted[1:]
-			kept++
-		}
-		d.moveVote(id, from, to, cover)
-	}
-	if len(wanted) > 0 && kept == 0 {
-		d.vote(playbook.Op{Kind: playbook.Tag, Bullet: id, Support: []int{cover}}, wanted[0], voted)
-	}
-	voted[id] = true
-}
-
-// moveVote drafts the move of a vote to another counter. An empty to removes the vote.
-func (d *draft) moveVote(id playbook.BulletID, from, to playbook.Vote, cover int) {
-	op := playbook.Op{Kind: playbook.Retag, Bullet: id, OldVote: from, Support: []int{cover}}
-	if to != "" {
-		setVote(&op, to)
-	}
-	bullets := 1
-	if d.changed[id] != nil {
-		bullets = 0
-	}
-	if !d.hasRoom(&op, bullets) {
-		d.reject(op, errFull)
-		return
-	}
-	b := d.Bullet(id)
-	d.markStale(b)
-	if to == events.Harmful {
-		d.evidenceChanged[id] = struct{}{}
-	}
-	d.changed[id] = b.Apply(&op, d.covers)
-	d.addOp(op)
-}
-
-// correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no
-// outcome of the sample, it is added only for a first outcome; a corrected one was left out before for a reason.
-func (d *draft) correctOutcomes(item *Item) {
-	if !item.Reflection.Outcome.Known() || d.trustLevel(item.coverIndex) == Untrusted {
-		return
-	}
-	score := int(math.Round(item.Reflection.FirstRoundScore * playbook.MaxScore))
-	trials := item.Reflection.Exposures[:min(len(item.Reflection.Exposures), maxTrials)]
-	for i, t := range trials {
-		b := d.Bullet(t.Bullet)
-		duplicate := slices.ContainsFunc(trials[:i], func(o events.Exposure) bool { return o.Bullet == t.Bullet })
-		if b == nil || b.CurrentExperiment().Number != t.Experiment || duplicate {
-			continue
-		}
-		op := playbook.Op{Kind: playbook.AddExposures, Bullet: t.Bullet, ExperimentNumber: t.Experiment}
-		counted := item.Contribution.Outcomes(t.Bullet, t.Experiment)
-		for _, seen := range counted {
-			if seen.Score != score {
-				undo := seen
-				undo.Undo, seen.Score = true, score
-				op.Exposures = append(op.Exposures, undo, seen)
-			}
-		}
-		if len(counted) == 0 && !item.Reflection.Corrects && d.mode != playbook.GateOff && decided(t.Arm) {
-			op.Exposures = append(op.Exposures, playbook.Exposure{Arm: t.Arm, Score: score})
-		}
-		if len(op.Exposures) == 0 {
-			continue
-		}
-		for range op.Exposures {
-			op.Support = append(op.Support, item.coverIndex)
-		}
-		bullets := 1
-		if d.changed[t.Bullet] != nil {
-			bullets = 0
-		}
-		if !d.hasRoom(&op, bullets) {
-			d.reject(op, errFull)
-			continue
-		}
-		d.changed[t.Bullet] = b.Apply(&op, d.covers)
-		d.evidenceChanged[t.Bullet] = struct{}{}
-		d.addOp(op)
-	}
 }

@@ -5,7 +5,6 @@
 package draft
 
 import (
-	"slices"
 	"time"
 
 	"debrief/curator/gate"
@@ -13,47 +12,19 @@ import (
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/history"
-	"debrief/playbook/similar"
 )
 
 // draft turns proposals into operations against one state. Each proposal sees the effect of the earlier ones, so a batch
-// has the same result as its reflections one by one.
+// has the same result as its reflections one by one. Its parts share the state that is being built.
 type draft struct {
-	Policy
-	base       *playbook.Playbook
-	changed    map[playbook.BulletID]*playbook.Bullet    // nil for a removed bullet
-	lastMinted uint64                                    // last bullet number in use
-	rules      map[string]playbook.BulletID              // bullets added here, by rule key
-	texts      map[playbook.ContentKey]playbook.BulletID // bullets with new content here
-
-	covers     []playbook.Cover
-	ops        []playbook.Op
-	sums       map[countKey]*playbook.Op // operations that count, not yet in ops
-	order      []countKey                // keys of sums, in order
-	rejections rejections
-	bytes      int // upper bound of the encoded size of covers, ops and sums
-
-	unlimited   bool          // an edit: it is committed completely, in several deltas if necessary
-	byPerson    bool          // a person asked for the operations, not a reflection
-	addedIndex  similar.Index // texts of the bullets added here
-	baseIndexed bool          // alike is at the state of base
-
-	touched map[string]bool                // keys of the rules whose counts have changed
-	doubted map[string]bool                // keys of findings rejected for low confidence
-	stale   map[playbook.BulletID]struct{} // rule bullets whose text and status may not match their counts
-
-	mode            playbook.Gate                  // current gate mode
-	evidenceChanged map[playbook.BulletID]struct{} // bullets with changed evidence, for the gate to check
-	added           map[Contributor]int            // number of bullets added here
-}
-
-// countKey is the key of the operations that are added up into one. Different keys stay apart, so that each can be
-// forgotten or corrected alone.
-type countKey struct {
-	bullet playbook.BulletID
-	kind   playbook.OpKind
-	vote   events.Vote // for Tag
-	number int         // for Trial: the number of the experiment
+	*state
+	sources    *sources
+	changes    *changes
+	admission  *admission
+	evidence   *evidence
+	rules      *ruleCounts
+	pruner     *pruner
+	gatekeeper *gatekeeper
 }
 
 // Result is a drafted change, the number of items that it decides, and the remaining work.
@@ -115,10 +86,10 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, stale []play
 			break
 		}
 	}
-	left := d.refreshRules()
+	left := d.rules.refreshRules()
 	d.flush()
-	left, again := d.decideGate(left)
-	d.enforceBudget()
+	left, again := d.gatekeeper.decideGate(left)
+	d.pruner.enforceBudget()
 	if edit != nil && edit.Gathers() {
 		d.fillDecision(&edit.Decision)
 	}
@@ -133,7 +104,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, stale []play
 	if d.unlimited {
 		change = split(&out)
 	}
-	return Result{Deltas: change, Decided: n, Stale: left, Again: again, Added: d.added, Doubted: d.doubted}
+	return Result{Deltas: change, Decided: n, Stale: left, Again: again, Added: d.sources.added, Doubted: d.rules.doubted}
 }
 
 // Policy contains the settings and caches that decide about a proposal, besides the state of the playbook.
@@ -159,28 +130,13 @@ func Build(p *playbook.Playbook, by Policy, covered func(*Item) bool, items []*I
 
 // newDraft returns an empty draft on a state.
 func newDraft(p *playbook.Playbook, by Policy) *draft {
-	by.Gate = by.Gate.WithDefaults()
-	d := &draft{
-		Policy: by, base: p, lastMinted: p.LastMinted(),
-		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[countKey]*playbook.Op{},
-		rules: map[string]playbook.BulletID{}, texts: map[playbook.ContentKey]playbook.BulletID{},
-		touched: map[string]bool{}, doubted: map[string]bool{}, stale: map[playbook.BulletID]struct{}{},
-		evidenceChanged: map[playbook.BulletID]struct{}{}, added: map[Contributor]int{},
-	}
-	mode, chosen := p.Gate()
-	if !chosen && by.Mode != "" {
-		mode = by.Mode
-	}
-	d.mode = mode
+	s := newState(p, by)
+	d := &draft{state: s, sources: &sources{state: s, added: map[Contributor]int{}}, pruner: &pruner{s}, gatekeeper: &gatekeeper{s}}
+	d.changes = &changes{state: s, sources: d.sources}
+	d.admission = &admission{s, d.sources, d.changes}
+	d.evidence = &evidence{s, d.sources}
+	d.rules = &ruleCounts{state: s, changes: d.changes, evidence: d.evidence, doubted: map[string]bool{}}
 	return d
-}
-
-// cover adds the cover of a item and returns its index.
-func (d *draft) cover(item *Item) int {
-	c := item.Cover()
-	d.covers = append(d.covers, c)
-	d.bytes += coverBytes(&c)
-	return len(d.covers) - 1
 }
 
 // draftReflection drafts the votes, outcomes, findings and proposals of one reflection.
@@ -196,18 +152,18 @@ func (d *draft) draftReflection(item *Item) {
 	for _, r := range item.Rejected {
 		d.rejections.add(r)
 	}
-	d.addOutcomes(item)
+	d.evidence.addOutcomes(item)
 	voted := map[playbook.BulletID]bool{}
 	for _, t := range item.Reflection.Tags {
 		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
-		d.vote(op, t.Tag, voted)
+		d.evidence.vote(op, t.Tag, voted)
 	}
-	if n := len(item.Reflection.Findings); n > 0 && d.trustLevel(item.coverIndex) == Untrusted {
+	if n := len(item.Reflection.Findings); n > 0 && d.sources.trustLevel(item.coverIndex) == Untrusted {
 		d.reject(playbook.Op{Kind: playbook.Tag},
-			screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: %d findings of rules do not count", d.sourceOf(item.coverIndex), n))
+			screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: %d findings of rules do not count", d.sources.sourceOf(item.coverIndex), n))
 	} else {
 		for i := range item.Reflection.Findings {
-			d.countFinding(&item.Reflection.Findings[i], item.coverIndex, voted)
+			d.rules.countFinding(&item.Reflection.Findings[i], item.coverIndex, voted)
 		}
 	}
 	d.draftProposals(item, voted)
@@ -219,131 +175,12 @@ func (d *draft) draftProposals(item *Item, voted map[playbook.BulletID]bool) {
 		op := p.Op
 		if op.Kind == playbook.Tag { // a vote belongs to one reflection
 			op.Support = []int{item.coverIndex}
-			d.vote(op, voteOf(&op), voted)
+			d.evidence.vote(op, voteOf(&op), voted)
 			continue
 		}
 		op.Support = d.support(item, p.From)
-		if why := d.propose(op); why != nil {
+		if why := d.admission.propose(op); why != nil {
 			d.reject(op, why)
 		}
 	}
-}
-
-// support returns the indexes of the covers in this delta that support a proposal. Supporting reflections that another
-// delta covers are left out.
-func (d *draft) support(item *Item, from []*Item) []int {
-	support := []int{item.coverIndex}
-	for _, f := range from {
-		c := f.Cover()
-		if i := f.coverIndex; i < len(d.covers) && d.covers[i].Key() == c.Key() {
-			support = append(support, i)
-		}
-	}
-	slices.Sort(support)
-	return slices.Compact(support)
-}
-
-// setVote sets the counters of an operation to one vote.
-func setVote(op *playbook.Op, v events.Vote) {
-	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
-	switch v {
-	case events.Helpful:
-		op.Helpful = 1
-	case events.Harmful:
-		op.Harmful = 1
-	default:
-		op.Neutral = 1
-	}
-}
-
-// voteOf returns the vote of an operation.
-func voteOf(op *playbook.Op) events.Vote {
-	switch {
-	case op.Helpful > 0:
-		return events.Helpful
-	case op.Harmful > 0:
-		return events.Harmful
-	}
-	return events.Neutral
-}
-
-// Bullet returns a bullet with the changes of the draft, or nil.
-func (d *draft) Bullet(id playbook.BulletID) *playbook.Bullet {
-	if b, ok := d.changed[id]; ok {
-		return b
-	}
-	return d.base.Bullet(id)
-}
-
-// addOp adds an operation that is known to apply.
-func (d *draft) addOp(op playbook.Op) {
-	d.ops = append(d.ops, op)
-	d.bytes += opSize(&op)
-}
-
-// vote drafts the vote of one reflection on one bullet. A bullet gets at most one vote of a sample.
-func (d *draft) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]bool) {
-	setVote(&op, v)
-	old, bullets := d.Bullet(op.Bullet), 1
-	if d.changed[op.Bullet] != nil {
-		bullets = 0
-	}
-	switch {
-	case old == nil:
-		d.reject(op, unknownBullet(op.Bullet))
-		return
-	case voted[op.Bullet]:
-		d.reject(op, screen.Refusef(playbook.ReasonVoted, "bullet %q already has a vote of this sample", op.Bullet))
-		return
-	case !d.hasRoom(&op, bullets):
-		d.reject(op, errFull)
-		return
-	}
-	if why := d.refuseSource(old, op.Support[0]); why != nil && (old.Rule == nil || d.trustLevel(op.Support[0]) == Untrusted) {
-		d.reject(op, why)
-		return
-	}
-	voted[op.Bullet] = true
-	d.markStale(old)
-	if v == events.Harmful {
-		d.evidenceChanged[op.Bullet] = struct{}{}
-	}
-	d.changed[op.Bullet] = old.Apply(&op, d.covers)
-	d.sum(countKey{bullet: op.Bullet, kind: playbook.Tag, vote: v}, op)
-}
-
-// sum adds the counters of an operation to the operation with the same key.
-func (d *draft) sum(key countKey, op playbook.Op) {
-	if total := d.sums[key]; total != nil {
-		total.Helpful += op.Helpful
-		total.Harmful += op.Harmful
-		total.Neutral += op.Neutral
-		total.Support = append(total.Support, op.Support...)
-		total.Exposures = append(total.Exposures, op.Exposures...)
-		d.bytes += supportSize*len(op.Support) + seenSize*len(op.Exposures)
-		return
-	}
-	d.sums[key] = &op
-	d.order = append(d.order, key)
-	d.bytes += opSize(&op)
-}
-
-// flush moves the sums to the operations. Call it before an operation that must come after the counts so far.
-func (d *draft) flush() {
-	for _, key := range d.order {
-		d.ops = append(d.ops, *d.sums[key])
-	}
-	d.sums, d.order = map[countKey]*playbook.Op{}, nil
-}
-
-var errFull = screen.Refusef(playbook.ReasonDeltaFull, "the delta is full")
-
-// unknownBullet returns the refusal for a bullet id that does not exist.
-func unknownBullet(id playbook.BulletID) *screen.Refusal {
-	return screen.Refusef(playbook.ReasonUnknownBullet, "bullet %q is not in the playbook", screen.Truncate(string(id), screen.MaxName))
-}
-
-// reject records a rejected operation.
-func (d *draft) reject(op playbook.Op, why *screen.Refusal) {
-	d.rejections.add(why.Rejection(op))
 }

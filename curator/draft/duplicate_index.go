@@ -47,7 +47,7 @@ func (a *DuplicateIndex) update(p *playbook.Playbook) {
 // findSimilar returns a bullet with nearly the same text and the similarity of the two texts, from 0 to 1. It returns ""
 // if nothing matches. Texts with different numbers, negations or identifiers are different advice, even if
 // their similarity is high.
-func (d *draft) findSimilar(content string) (playbook.BulletID, float64) {
+func (d *changes) findSimilar(content string) (playbook.BulletID, float64) {
 	if d.Duplicates == nil {
 		return "", 0
 	}
@@ -62,7 +62,7 @@ func (d *draft) findSimilar(content string) (playbook.BulletID, float64) {
 }
 
 // findSimilarIn searches one index. It ignores entries whose bullet the draft has removed or changed too much.
-func (d *draft) findSimilarIn(index *similar.Index, content string) (playbook.BulletID, float64) {
+func (d *changes) findSimilarIn(index *similar.Index, content string) (playbook.BulletID, float64) {
 	var different map[string]bool
 	for range similar.MaxChecked {
 		m, ok := index.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return different[id] })

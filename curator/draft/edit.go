@@ -95,7 +95,7 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	if e.Gate != "" {
 		was := d.mode
 		if d.mode, out.Gate = e.Gate, e.Gate; was == playbook.GateOn && d.mode != playbook.GateOn {
-			d.releaseWithheld()
+			d.gatekeeper.releaseWithheld()
 		}
 	}
 	d.applyEditOps(item, refuse)
@@ -122,7 +122,7 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 		} else if why := screen.RefuseSecretOp(&op); why != nil {
 			op.Content, op.PutBullet = screen.Redact(op.Content), nil
 			refuse(op, why)
-		} else if why := d.change(&op); why != nil {
+		} else if why := d.changes.change(&op); why != nil {
 			refuse(op, why)
 		} else if op.Kind == playbook.Add {
 			item.Decision.Added = append(item.Decision.Added, op.Bullet)
@@ -150,22 +150,8 @@ func (d *draft) transformTo(wanted *playbook.Playbook, recount bool) {
 	}
 }
 
-// putBullet drafts a PUT or the removal of a bullet. It overwrites an existing bullet.
-func (d *draft) putBullet(op playbook.Op) {
-	b := op.PutBullet
-	d.changed[op.Bullet] = b
-	if b != nil {
-		d.lastMinted = max(d.lastMinted, b.ID.Number())
-		d.texts[playbook.ContentKeyOf(b.Content)] = b.ID
-		if b.Rule != nil {
-			d.rules[b.Rule.Key] = b.ID
-		}
-	}
-	d.addOp(op)
-}
-
 // importBullet drafts a bullet of another playbook under its own id. It never changes an existing bullet.
-func (d *draft) importBullet(op *playbook.Op) *screen.Refusal {
+func (d *changes) importBullet(op *playbook.Op) *screen.Refusal {
 	if old := d.Bullet(op.Bullet); old != nil {
 		if old.Section == op.PutBullet.Section && old.Content == op.PutBullet.Content {
 			return nil

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -11,10 +12,16 @@ import (
 // maxTrials is the maximum number of outcomes of one reflection.
 const maxTrials = 200
 
+// evidence drafts votes and the outcomes of experiments.
+type evidence struct {
+	*state
+	sources *sources
+}
+
 // addOutcomes drafts the outcome of a reflection's task for the bullets that were applicable to it. It ignores bullets that
 // were removed or have a newer case.
-func (d *draft) addOutcomes(k *Item) {
-	if d.mode == playbook.GateOff || !k.Reflection.Outcome.Known() || d.trustLevel(k.coverIndex) == Untrusted {
+func (d *evidence) addOutcomes(k *Item) {
+	if d.mode == playbook.GateOff || !k.Reflection.Outcome.Known() || d.sources.trustLevel(k.coverIndex) == Untrusted {
 		return
 	}
 	s := playbook.Exposure{Score: int(math.Round(k.Reflection.FirstRoundScore * playbook.MaxScore))}
@@ -24,7 +31,7 @@ func (d *draft) addOutcomes(k *Item) {
 			continue // a task counts once for each bullet
 		}
 		s.Arm = t.Arm
-		if b := d.Bullet(t.Bullet); b != nil && (d.Trust[d.sourceOf(k.coverIndex)].Level != Limited || d.refuseSource(b, k.coverIndex) == nil) {
+		if b := d.Bullet(t.Bullet); b != nil && (d.Trust[d.sources.sourceOf(k.coverIndex)].Level != Limited || d.sources.refuseSource(b, k.coverIndex) == nil) {
 			d.addOutcome(b, t.Experiment, s, k.coverIndex)
 		}
 	}
@@ -36,16 +43,12 @@ func decided(a playbook.Arm) bool {
 }
 
 // addOutcome drafts one outcome for a bullet's case, if the bullet still has the case with this number.
-func (d *draft) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, cover int) {
+func (d *evidence) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, cover int) {
 	if !decided(s.Arm) {
 		return
 	}
 	op := playbook.Op{Kind: playbook.AddExposures, Bullet: b.ID, ExperimentNumber: number, Exposures: []playbook.Exposure{s}, Support: []int{cover}}
-	bullets := 1
-	if d.changed[b.ID] != nil {
-		bullets = 0
-	}
-	if !d.hasRoom(&op, bullets) {
+	if !d.hasRoomForBullet(&op) {
 		return
 	}
 	if now := b.Apply(&op, d.covers); now != nil {
@@ -53,4 +56,157 @@ func (d *draft) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, 
 		d.evidenceChanged[b.ID] = struct{}{}
 		d.sum(countKey{bullet: b.ID, kind: playbook.AddExposures, number: number}, op)
 	}
+}
+
+// vote drafts the vote of one reflection on one bullet. A bullet gets at most one vote of a sample.
+func (d *evidence) vote(op playbook.Op, v events.Vote, voted map[playbook.BulletID]bool) {
+	setVote(&op, v)
+	old := d.Bullet(op.Bullet)
+	switch {
+	case old == nil:
+		d.reject(op, unknownBullet(op.Bullet))
+		return
+	case voted[op.Bullet]:
+		d.reject(op, screen.Refusef(playbook.ReasonVoted, "bullet %q already has a vote of this sample", op.Bullet))
+		return
+	case !d.hasRoomForBullet(&op):
+		d.reject(op, errFull)
+		return
+	}
+	if why := d.sources.refuseSource(old, op.Support[0]); why != nil && (old.Rule == nil || d.sources.trustLevel(op.Support[0]) == Untrusted) {
+		d.reject(op, why)
+		return
+	}
+	voted[op.Bullet] = true
+	d.markStale(old)
+	if v == events.Harmful {
+		d.evidenceChanged[op.Bullet] = struct{}{}
+	}
+	d.changed[op.Bullet] = old.Apply(&op, d.covers)
+	d.sum(countKey{bullet: op.Bullet, kind: playbook.Tag, vote: v}, op)
+}
+
+// moveVote drafts the move of a vote to another counter. An empty to removes the vote.
+func (d *evidence) moveVote(id playbook.BulletID, from, to playbook.Vote, cover int) {
+	op := playbook.Op{Kind: playbook.Retag, Bullet: id, OldVote: from, Support: []int{cover}}
+	if to != "" {
+		setVote(&op, to)
+	}
+	if !d.hasRoomForBullet(&op) {
+		d.reject(op, errFull)
+		return
+	}
+	b := d.Bullet(id)
+	d.markStale(b)
+	if to == events.Harmful {
+		d.evidenceChanged[id] = struct{}{}
+	}
+	d.changed[id] = b.Apply(&op, d.covers)
+	d.addOp(op)
+}
+
+// correctVotes drafts the change from the votes that a bullet has of a sample to the wanted ones. A bullet has several votes
+// of one sample if bullets with votes were merged into it.
+func (d *evidence) correctVotes(id playbook.BulletID, has, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
+	b := d.Bullet(id)
+	if b == nil && len(wanted) == 0 {
+		return // the bullet was removed together with its votes
+	}
+	var old []playbook.Vote // votes to move; a vote that the counters no longer contain cannot be moved
+	left := map[playbook.Vote]int{}
+	if b != nil {
+		left = map[playbook.Vote]int{playbook.Helpful: b.Helpful, playbook.Harmful: b.Harmful, playbook.Neutral: b.Neutral}
+	}
+	wanted = slices.Clone(wanted)
+	kept := 0
+	for _, v := range has {
+		if left[v] == 0 {
+			continue
+		}
+		left[v]--
+		if i := slices.Index(wanted, v); i >= 0 {
+			wanted = slices.Delete(wanted, i, i+1)
+			kept++
+		} else {
+			old = append(old, v)
+		}
+	}
+	for _, from := range old {
+		to := playbook.Vote("")
+		if len(wanted) > 0 {
+			to, wanted = wanted[0], wanted[1:]
+			kept++
+		}
+		d.moveVote(id, from, to, cover)
+	}
+	if len(wanted) > 0 && kept == 0 {
+		d.vote(playbook.Op{Kind: playbook.Tag, Bullet: id, Support: []int{cover}}, wanted[0], voted)
+	}
+	voted[id] = true
+}
+
+// correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no
+// outcome of the sample, it is added only for a first outcome; a corrected one was left out before for a reason.
+func (d *evidence) correctOutcomes(item *Item) {
+	if !item.Reflection.Outcome.Known() || d.sources.trustLevel(item.coverIndex) == Untrusted {
+		return
+	}
+	score := int(math.Round(item.Reflection.FirstRoundScore * playbook.MaxScore))
+	trials := item.Reflection.Exposures[:min(len(item.Reflection.Exposures), maxTrials)]
+	for i, t := range trials {
+		b := d.Bullet(t.Bullet)
+		duplicate := slices.ContainsFunc(trials[:i], func(o events.Exposure) bool { return o.Bullet == t.Bullet })
+		if b == nil || b.CurrentExperiment().Number != t.Experiment || duplicate {
+			continue
+		}
+		op := playbook.Op{Kind: playbook.AddExposures, Bullet: t.Bullet, ExperimentNumber: t.Experiment}
+		counted := item.Contribution.Outcomes(t.Bullet, t.Experiment)
+		for _, seen := range counted {
+			if seen.Score != score {
+				undo := seen
+				undo.Undo, seen.Score = true, score
+				op.Exposures = append(op.Exposures, undo, seen)
+			}
+		}
+		if len(counted) == 0 && !item.Reflection.Corrects && d.mode != playbook.GateOff && decided(t.Arm) {
+			op.Exposures = append(op.Exposures, playbook.Exposure{Arm: t.Arm, Score: score})
+		}
+		if len(op.Exposures) == 0 {
+			continue
+		}
+		for range op.Exposures {
+			op.Support = append(op.Support, item.coverIndex)
+		}
+		if !d.hasRoomForBullet(&op) {
+			d.reject(op, errFull)
+			continue
+		}
+		d.changed[t.Bullet] = b.Apply(&op, d.covers)
+		d.evidenceChanged[t.Bullet] = struct{}{}
+		d.addOp(op)
+	}
+}
+
+// setVote sets the counters of an operation to one vote.
+func setVote(op *playbook.Op, v events.Vote) {
+	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
+	switch v {
+	case events.Helpful:
+		op.Helpful = 1
+	case events.Harmful:
+		op.Harmful = 1
+	default:
+		op.Neutral = 1
+	}
+}
+
+// voteOf returns the vote of an operation.
+func voteOf(op *playbook.Op) events.Vote {
+	switch {
+	case op.Helpful > 0:
+		return events.Helpful
+	case op.Harmful > 0:
+		return events.Harmful
+	}
+	return events.Neutral
 }

@@ -1,7 +1,6 @@
 package draft
 
 import (
-	"iter"
 	"maps"
 	"slices"
 
@@ -10,9 +9,12 @@ import (
 	"debrief/playbook"
 )
 
+// gatekeeper lets the gate decide on the state.
+type gatekeeper struct{ *state }
+
 // decideGate drafts the gate's decisions on the bullets with new evidence. It appends to left, the bullets that the next delta
 // must check, those for which the delta has no room. It reports in again whether the next delta has more to decide.
-func (d *draft) decideGate(left []playbook.BulletID) (still []playbook.BulletID, again bool) {
+func (d *gatekeeper) decideGate(left []playbook.BulletID) (still []playbook.BulletID, again bool) {
 	if d.mode != playbook.GateOn {
 		return left, false
 	}
@@ -29,7 +31,7 @@ func (d *draft) decideGate(left []playbook.BulletID) (still []playbook.BulletID,
 }
 
 // releaseWithheld shows the bullets that the gate withheld; it is called when the gate is turned off.
-func (d *draft) releaseWithheld() {
+func (d *gatekeeper) releaseWithheld() {
 	for b := range d.All() {
 		if b.Rule != nil { // refreshRules sets the status from the counts
 			d.stale[b.ID] = struct{}{}
@@ -38,37 +40,19 @@ func (d *draft) releaseWithheld() {
 	d.queue().Release(d.mode)
 }
 
-func (d *draft) queue() *gate.Queue { return gate.NewQueue(d.Gate, d, d.ruleIsSupported, d.setStatus) }
+func (d *gatekeeper) queue() *gate.Queue {
+	return gate.NewQueue(d.Gate, d, d.ruleIsSupported, d.setStatus)
+}
 
 // setStatus drafts a status change of the gate. It returns false if the delta has no room.
-func (d *draft) setStatus(op playbook.Op) bool {
+func (d *gatekeeper) setStatus(op playbook.Op) bool {
 	op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
 	if d.byPerson {
 		op.Support = []int{0} // the edit
 	}
-	bullets := 1
-	if d.changed[op.Bullet] != nil {
-		bullets = 0
-	}
-	if !d.hasRoom(&op, bullets) {
+	if !d.hasRoomForBullet(&op) {
 		return false
 	}
 	d.changeBullet(op)
 	return true
-}
-
-// All yields every bullet as the draft has it, in undefined order.
-func (d *draft) All() iter.Seq[*playbook.Bullet] {
-	return func(yield func(*playbook.Bullet) bool) {
-		for b := range d.base.All() {
-			if _, changed := d.changed[b.ID]; !changed && !yield(b) {
-				return
-			}
-		}
-		for _, b := range d.changed {
-			if b != nil && !yield(b) {
-				return
-			}
-		}
-	}
 }

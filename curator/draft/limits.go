@@ -60,11 +60,6 @@ func coverBytes(c *playbook.Cover) int {
 	return n
 }
 
-// hasRoom reports whether the delta has room for an operation that changes a number of further bullets.
-func (d *draft) hasRoom(op *playbook.Op, bullets int) bool {
-	return d.unlimited || d.bytes+opSize(op)+idSize <= fullBytes && len(d.changed)+bullets <= fullKeys
-}
-
 // idSize is the maximum size that an id and a section add to an Add.
 const idSize = 40 + playbook.MaxSection
 

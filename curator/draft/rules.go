@@ -22,32 +22,23 @@ type FindingKeys map[string]struct{}
 
 const maxDoubts = 4096
 
-// ruleBullet returns the draft's bullet with a rule's key, or nil.
-func (d *draft) ruleBullet(key string) *playbook.Bullet {
-	if key == "" {
-		return nil
-	}
-	ids := [2]playbook.BulletID{d.rules[key]}
-	if b := d.base.ByRule(key); b != nil {
-		ids[1] = b.ID
-	}
-	for _, id := range ids {
-		if b := d.Bullet(id); b != nil && b.Rule != nil && b.Rule.Key == key { // it may be removed, or rewritten by a person
-			return b
-		}
-	}
-	return nil
-}
-
 // Limits on a rule's text and key, in bytes. The text is stored twice, with and without counts.
 const (
 	maxRuleText = 4 << 10
 	maxRuleKey  = 1 << 10
 )
 
+// ruleCounts drafts the counts of rules, and the text and status of their bullets.
+type ruleCounts struct {
+	*state
+	changes  *changes
+	evidence *evidence
+	doubted  map[string]bool // keys of findings rejected for low confidence
+}
+
 // countFinding counts one finding as a vote on its rule's bullet. The first finding adds the bullet, with the text without counts.
 // refreshRules inserts the counts and sets the status.
-func (d *draft) countFinding(f *events.Finding, cover int, voted map[playbook.BulletID]bool) {
+func (d *ruleCounts) countFinding(f *events.Finding, cover int, voted map[playbook.BulletID]bool) {
 	if f.Confidence != 0 && !(f.Confidence >= minConfidence) { // also NaN
 		d.rejectFinding(f, cover)
 		return
@@ -61,11 +52,11 @@ func (d *draft) countFinding(f *events.Finding, cover int, voted map[playbook.Bu
 		}
 		b = d.Bullet(op.Bullet)
 	}
-	d.vote(playbook.Op{Kind: playbook.Tag, Bullet: b.ID, Support: []int{cover}}, f.Vote, voted)
+	d.evidence.vote(playbook.Op{Kind: playbook.Tag, Bullet: b.ID, Support: []int{cover}}, f.Vote, voted)
 }
 
 // rejectFinding records the rejection of a finding with low confidence, unless its key is recorded already.
-func (d *draft) rejectFinding(f *events.Finding, cover int) {
+func (d *ruleCounts) rejectFinding(f *events.Finding, cover int) {
 	id := screen.Truncate(f.Key, maxRuleKey)
 	if _, known := d.LowConfidence[id]; known || d.doubted[id] || len(d.LowConfidence)+len(d.doubted) >= maxDoubts {
 		return
@@ -75,23 +66,8 @@ func (d *draft) rejectFinding(f *events.Finding, cover int) {
 	d.reject(op, screen.Refusef(playbook.ReasonConfidence, "finding %q: confidence must be at least %.2f, got %.2f", screen.Truncate(f.Key, screen.MaxName), minConfidence, f.Confidence))
 }
 
-// markStale marks a rule's bullet as stale, because its counts have changed or it was removed. It also marks the bullets of
-// rules that use its counts as their base. Bullets that are new in this draft are marked when they are counted first.
-func (d *draft) markStale(b *playbook.Bullet) {
-	if b.Rule == nil {
-		return
-	}
-	d.stale[b.ID] = struct{}{}
-	if !d.touched[b.Rule.Key] {
-		d.touched[b.Rule.Key] = true
-		for r := range d.base.BulletsWithBase(b.Rule.Key) {
-			d.stale[r.ID] = struct{}{}
-		}
-	}
-}
-
 // addRuleBullet drafts the bullet of a rule's first finding. It returns the reason if it cannot, or nil.
-func (d *draft) addRuleBullet(f *events.Finding, op *playbook.Op) *screen.Refusal {
+func (d *ruleCounts) addRuleBullet(f *events.Finding, op *playbook.Op) *screen.Refusal {
 	text, err := playbook.CleanContent(f.Text)
 	switch {
 	case err != nil:
@@ -111,16 +87,16 @@ func (d *draft) addRuleBullet(f *events.Finding, op *playbook.Op) *screen.Refusa
 	if !d.unlimited && d.bytes+opSize(op)+opSize(&vote)+2*idSize > fullBytes {
 		return errFull // a rule's bullet without a count would be useless
 	}
-	if why := d.change(op); why != nil {
+	if why := d.changes.change(op); why != nil {
 		return why
 	}
-	d.rules[f.Key] = op.Bullet
+	d.ruleBullets[f.Key] = op.Bullet
 	return nil
 }
 
 // refreshRules updates the text and the status of the stale bullets of rules from their counts. It returns the bullets for
 // which the delta has no room; the next delta must update them. The result depends only on the counts, not on the batches.
-func (d *draft) refreshRules() (left []playbook.BulletID) {
+func (d *ruleCounts) refreshRules() (left []playbook.BulletID) {
 	for _, id := range slices.Sorted(maps.Keys(d.stale)) {
 		if b := d.Bullet(id); b != nil && b.Rule != nil && !d.refreshRule(b) {
 			left = append(left, id)
@@ -130,7 +106,7 @@ func (d *draft) refreshRules() (left []playbook.BulletID) {
 }
 
 // refreshRule updates one bullet. It returns false if the delta has no room.
-func (d *draft) refreshRule(b *playbook.Bullet) bool {
+func (d *ruleCounts) refreshRule(b *playbook.Bullet) bool {
 	base := &playbook.Bullet{}
 	if found := d.ruleBullet(b.Rule.Base); found != nil {
 		base = found
@@ -164,22 +140,13 @@ func (d *draft) refreshRule(b *playbook.Bullet) bool {
 	}
 	d.changed[b.ID] = &now
 	if now.Content != b.Content {
-		d.texts[playbook.ContentKeyOf(now.Content)] = b.ID
+		d.contents[playbook.ContentKeyOf(now.Content)] = b.ID
 		d.addOp(updateOp)
 	}
 	if now.Status != b.Status {
 		d.addOp(statusOp)
 	}
 	return true
-}
-
-// ruleIsSupported reports whether the counts support a rule's bullet.
-func (d *draft) ruleIsSupported(b *playbook.Bullet) bool {
-	base := d.ruleBullet(b.Rule.Base)
-	if base == nil {
-		base = &playbook.Bullet{}
-	}
-	return gate.IsSupported(b, base)
 }
 
 // fillTemplate replaces the placeholders in a rule's text by the counts.

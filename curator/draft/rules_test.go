@@ -60,7 +60,7 @@ func TestLowConfidenceIsRejectedOnce(t *testing.T) {
 				}
 			}
 		}
-		for key := range n.last.doubted {
+		for key := range n.last.rules.doubted {
 			n.policy.LowConfidence[key] = struct{}{}
 		}
 	}

@@ -37,8 +37,14 @@ type Source struct {
 // Sources maps the names of sources to the trust in them.
 type Sources map[string]Source
 
+// sources decides how much the sources of reflections are trusted.
+type sources struct {
+	*state
+	added map[Contributor]int // number of bullets added here
+}
+
 // sourceOf returns the source of the execution behind a cover, or "".
-func (d *draft) sourceOf(cover int) string {
+func (d *sources) sourceOf(cover int) string {
 	if cover < len(d.covers) && d.covers[cover].Evidence != nil {
 		return d.covers[cover].Evidence.Source
 	}
@@ -46,10 +52,12 @@ func (d *draft) sourceOf(cover int) string {
 }
 
 // trustLevel returns the trust level of the source of a cover.
-func (d *draft) trustLevel(cover int) Trust { return cmp.Or(d.Trust[d.sourceOf(cover)].Level, Trusted) }
+func (d *sources) trustLevel(cover int) Trust {
+	return cmp.Or(d.Trust[d.sourceOf(cover)].Level, Trusted)
+}
 
 // refuseSource returns the reason if the support of one reflection for a bullet must not count because of its source, or nil.
-func (d *draft) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
+func (d *sources) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
 	source := d.sourceOf(cover)
 	switch s := d.Trust[source]; s.Level {
 	case Untrusted:
@@ -71,7 +79,7 @@ func (d *draft) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
 
 // lowestTrust returns the least trusted source in the support of an operation, and its level. One untrusted source is enough
 // to distrust the operation, because the model itself chose the reflections in the support.
-func (d *draft) lowestTrust(support []int) (Trust, string) {
+func (d *sources) lowestTrust(support []int) (Trust, string) {
 	worst, name := Trusted, ""
 	for _, i := range support {
 		switch l := d.trustLevel(i); {
@@ -86,7 +94,7 @@ func (d *draft) lowestTrust(support []int) (Trust, string) {
 
 // trustedSupport returns the part of an operation's support that may count for a bullet. For the rest, it returns the reason
 // of the last one.
-func (d *draft) trustedSupport(b *playbook.Bullet, support []int) (on []int, why *screen.Refusal) {
+func (d *sources) trustedSupport(b *playbook.Bullet, support []int) (on []int, why *screen.Refusal) {
 	for _, i := range support {
 		if refused := d.refuseSource(b, i); refused != nil {
 			why = refused
@@ -121,7 +129,7 @@ type Burst struct {
 }
 
 // contributors returns the contributors in the support of an operation, each once.
-func (d *draft) contributors(support []int) (all []Contributor) {
+func (d *sources) contributors(support []int) (all []Contributor) {
 	add := func(m Contributor) {
 		if m.name != "" && !slices.Contains(all, m) {
 			all = append(all, m)
@@ -139,7 +147,7 @@ func (d *draft) contributors(support []int) (all []Contributor) {
 }
 
 // limitBurst puts a new bullet into quarantine if one of its contributors has reached the burst limit.
-func (d *draft) limitBurst(op *playbook.Op) {
+func (d *sources) limitBurst(op *playbook.Op) {
 	if d.Burst.Max < 1 {
 		return
 	}
@@ -225,7 +233,7 @@ func requiredToOverturn(b *playbook.Bullet) int {
 
 // contradictedBullet returns the first well supported bullet that the operation would remove or rewrite with the support of
 // too few executions, or nil.
-func (d *draft) contradictedBullet(op *playbook.Op) *playbook.Bullet {
+func (d *sources) contradictedBullet(op *playbook.Op) *playbook.Bullet {
 	ids := []playbook.BulletID{op.Bullet}
 	if op.Kind == playbook.Merge {
 		ids = append(ids, op.Sources...)

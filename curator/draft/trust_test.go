@@ -113,7 +113,7 @@ func TestBurstGoesToQuarantine(t *testing.T) {
 				n.policy.Burst.Recent = made.Recent(now)
 				k := from(test.source, test.session, add(fmt.Sprint("advice ", i)))
 				n.take(t, k)
-				made.Add(n.last.added, now)
+				made.Add(n.last.sources.added, now)
 				now = now.Add(time.Minute)
 			}
 			count := 0

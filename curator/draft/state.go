@@ -1,0 +1,250 @@
+package draft
+
+import (
+	"iter"
+	"slices"
+
+	"debrief/curator/gate"
+	"debrief/curator/screen"
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// state is the change that is being built: the operations so far, their effect on the playbook, and the rejections.
+type state struct {
+	Policy
+	base        *playbook.Playbook
+	changed     map[playbook.BulletID]*playbook.Bullet    // nil for a removed bullet
+	lastMinted  uint64                                    // last bullet number in use
+	ruleBullets map[string]playbook.BulletID              // bullets added here, by rule key
+	contents    map[playbook.ContentKey]playbook.BulletID // bullets with new content here
+
+	covers     []playbook.Cover
+	ops        []playbook.Op
+	sums       map[countKey]*playbook.Op // operations that count, not yet in ops
+	order      []countKey                // keys of sums, in order
+	rejections rejections
+	bytes      int // upper bound of the encoded size of covers, ops and sums
+
+	mode      playbook.Gate // current gate mode
+	unlimited bool          // an edit: it is committed completely, in several deltas if necessary
+	byPerson  bool          // a person asked for the operations, not a reflection
+
+	touched         map[string]bool                // keys of the rules whose counts have changed
+	stale           map[playbook.BulletID]struct{} // rule bullets whose text and status may not match their counts
+	evidenceChanged map[playbook.BulletID]struct{} // bullets with changed evidence, for the gate to check
+}
+
+// countKey is the key of the operations that are added up into one. Different keys stay apart, so that each can be
+// forgotten or corrected alone.
+type countKey struct {
+	bullet playbook.BulletID
+	kind   playbook.OpKind
+	vote   events.Vote // for Tag
+	number int         // for Trial: the number of the experiment
+}
+
+// newState returns an empty change of p.
+func newState(p *playbook.Playbook, by Policy) *state {
+	by.Gate = by.Gate.WithDefaults()
+	mode, chosen := p.Gate()
+	if !chosen && by.Mode != "" {
+		mode = by.Mode
+	}
+	return &state{
+		Policy: by, base: p, lastMinted: p.LastMinted(), mode: mode,
+		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[countKey]*playbook.Op{},
+		ruleBullets: map[string]playbook.BulletID{}, contents: map[playbook.ContentKey]playbook.BulletID{},
+		touched: map[string]bool{}, stale: map[playbook.BulletID]struct{}{}, evidenceChanged: map[playbook.BulletID]struct{}{},
+	}
+}
+
+// Bullet returns a bullet with the changes of the draft, or nil.
+func (d *state) Bullet(id playbook.BulletID) *playbook.Bullet {
+	if b, ok := d.changed[id]; ok {
+		return b
+	}
+	return d.base.Bullet(id)
+}
+
+// All yields every bullet as the draft has it, in undefined order.
+func (d *state) All() iter.Seq[*playbook.Bullet] {
+	return func(yield func(*playbook.Bullet) bool) {
+		for b := range d.base.All() {
+			if _, changed := d.changed[b.ID]; !changed && !yield(b) {
+				return
+			}
+		}
+		for _, b := range d.changed {
+			if b != nil && !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// findByContent returns the id of a bullet with this content, ignoring white space and case. It returns "" if no bullet has it.
+func (d *state) findByContent(content string) playbook.BulletID {
+	w := playbook.ContentKeyOf(content)
+	if b := d.base.FindByContent(content); b != nil {
+		if current := d.Bullet(b.ID); current == b || current != nil && playbook.ContentKeyOf(current.Content) == w {
+			return b.ID
+		}
+	}
+	if id := d.contents[w]; id != "" {
+		if current := d.Bullet(id); current != nil && playbook.ContentKeyOf(current.Content) == w {
+			return id
+		}
+	}
+	return ""
+}
+
+// ruleBullet returns the draft's bullet with a rule's key, or nil.
+func (d *state) ruleBullet(key string) *playbook.Bullet {
+	if key == "" {
+		return nil
+	}
+	ids := [2]playbook.BulletID{d.ruleBullets[key]}
+	if b := d.base.ByRule(key); b != nil {
+		ids[1] = b.ID
+	}
+	for _, id := range ids {
+		if b := d.Bullet(id); b != nil && b.Rule != nil && b.Rule.Key == key { // it may be removed, or rewritten by a person
+			return b
+		}
+	}
+	return nil
+}
+
+// ruleIsSupported reports whether the counts support a rule's bullet.
+func (d *state) ruleIsSupported(b *playbook.Bullet) bool {
+	base := d.ruleBullet(b.Rule.Base)
+	if base == nil {
+		base = &playbook.Bullet{}
+	}
+	return gate.IsSupported(b, base)
+}
+
+// cover adds the cover of a item and returns its index.
+func (d *state) cover(item *Item) int {
+	c := item.Cover()
+	d.covers = append(d.covers, c)
+	d.bytes += coverBytes(&c)
+	return len(d.covers) - 1
+}
+
+// support returns the indexes of the covers in this delta that support a proposal. Supporting reflections that another
+// delta covers are left out.
+func (d *state) support(item *Item, from []*Item) []int {
+	support := []int{item.coverIndex}
+	for _, f := range from {
+		c := f.Cover()
+		if i := f.coverIndex; i < len(d.covers) && d.covers[i].Key() == c.Key() {
+			support = append(support, i)
+		}
+	}
+	slices.Sort(support)
+	return slices.Compact(support)
+}
+
+// hasRoom reports whether the delta has room for an operation that changes a number of further bullets.
+func (d *state) hasRoom(op *playbook.Op, bullets int) bool {
+	return d.unlimited || d.bytes+opSize(op)+idSize <= fullBytes && len(d.changed)+bullets <= fullKeys
+}
+
+// hasRoomForBullet reports whether the delta has room for an operation on op.Bullet alone.
+func (d *state) hasRoomForBullet(op *playbook.Op) bool {
+	if d.changed[op.Bullet] != nil {
+		return d.hasRoom(op, 0)
+	}
+	return d.hasRoom(op, 1)
+}
+
+// addOp adds an operation that is known to apply.
+func (d *state) addOp(op playbook.Op) {
+	d.ops = append(d.ops, op)
+	d.bytes += opSize(&op)
+}
+
+// sum adds the counters of an operation to the operation with the same key.
+func (d *state) sum(key countKey, op playbook.Op) {
+	if total := d.sums[key]; total != nil {
+		total.Helpful += op.Helpful
+		total.Harmful += op.Harmful
+		total.Neutral += op.Neutral
+		total.Support = append(total.Support, op.Support...)
+		total.Exposures = append(total.Exposures, op.Exposures...)
+		d.bytes += supportSize*len(op.Support) + seenSize*len(op.Exposures)
+		return
+	}
+	d.sums[key] = &op
+	d.order = append(d.order, key)
+	d.bytes += opSize(&op)
+}
+
+// flush moves the sums to the operations. Call it before an operation that must come after the counts so far.
+func (d *state) flush() {
+	for _, key := range d.order {
+		d.ops = append(d.ops, *d.sums[key])
+	}
+	d.sums, d.order = map[countKey]*playbook.Op{}, nil
+}
+
+// changeBullet drafts an operation on an existing bullet.
+func (d *state) changeBullet(op playbook.Op) {
+	if op.Kind == playbook.Update || op.Share > 0 || op.Kind == playbook.SetStatus && op.Status == playbook.Retired {
+		d.flush() // the counts so far belong to the state before
+	}
+	d.changed[op.Bullet] = d.Bullet(op.Bullet).Apply(&op, d.covers)
+	d.addOp(op)
+}
+
+// putBullet drafts a PUT or the removal of a bullet. It overwrites an existing bullet.
+func (d *state) putBullet(op playbook.Op) {
+	b := op.PutBullet
+	d.changed[op.Bullet] = b
+	if b != nil {
+		d.lastMinted = max(d.lastMinted, b.ID.Number())
+		d.contents[playbook.ContentKeyOf(b.Content)] = b.ID
+		if b.Rule != nil {
+			d.ruleBullets[b.Rule.Key] = b.ID
+		}
+	}
+	d.addOp(op)
+}
+
+// markStale marks a rule's bullet as stale, because its counts have changed or it was removed. It also marks the bullets of
+// rules that use its counts as their base. Bullets that are new in this draft are marked when they are counted first.
+func (d *state) markStale(b *playbook.Bullet) {
+	if b.Rule == nil {
+		return
+	}
+	d.stale[b.ID] = struct{}{}
+	if !d.touched[b.Rule.Key] {
+		d.touched[b.Rule.Key] = true
+		for r := range d.base.BulletsWithBase(b.Rule.Key) {
+			d.stale[r.ID] = struct{}{}
+		}
+	}
+}
+
+// reject records a rejected operation.
+func (d *state) reject(op playbook.Op, why *screen.Refusal) {
+	d.rejections.add(why.Rejection(op))
+}
+
+// personShare returns the share that marks a person's decision on a bullet: to show it while the gate is on, or to retire it in
+// any mode. Otherwise it returns 0.
+func (d *state) personShare(s playbook.Status) int {
+	if d.byPerson && (d.mode == playbook.GateOn || s == playbook.Retired) {
+		return gate.ShownToAll
+	}
+	return 0
+}
+
+var errFull = screen.Refusef(playbook.ReasonDeltaFull, "the delta is full")
+
+// unknownBullet returns the refusal for a bullet id that does not exist.
+func unknownBullet(id playbook.BulletID) *screen.Refusal {
+	return screen.Refusef(playbook.ReasonUnknownBullet, "bullet %q is not in the playbook", screen.Truncate(string(id), screen.MaxName))
+}
