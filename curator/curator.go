@@ -6,11 +6,11 @@
 //
 // The worker receives up to Config.MaxBatch events of one playbook at a time. A batch is processed in three steps:
 //
-//  1. Propose (propose.go). Votes and the findings of rules are ready to commit. For lessons with new content a model
-//     proposes operations: one request for a small batch, about √n requests for n reflections (groups.go). Equal proposals
+//  1. Propose (package propose). Votes and the findings of rules are ready to commit. For lessons with new content a model
+//     proposes operations: one request for a small batch, about √n requests for n reflections. Equal proposals
 //     of several groups are merged, and conflicts are resolved by a further request or by the number of supporting
-//     reflections (join.go, reduce.go). Without a model, each new lesson is proposed as a bullet.
-//  2. Draft (draft.go). A draft turns the proposals into operations against the current state of the playbook. It checks
+//     reflections. Without a model, each new lesson is proposed as a bullet.
+//  2. Draft (package draft). A draft turns the proposals into operations against the current state of the playbook. It checks
 //     duplicates, trust in the source, the token budget and the size limits of a delta, and records each rejection.
 //  3. Commit (worker.go). The deltas are appended to the log. Items that do not fit in one delta are drafted again against
 //     the new state. An edit gets its own delta, and so does a correction: a reflection on later feedback that moves votes.
@@ -34,7 +34,7 @@
 // The gate tests new bullets in a randomised experiment before they are shown for all tasks. With mode "on", a new bullet
 // starts as a candidate. When a place is free, the bullet goes on probation: it is shown for a random share of the tasks
 // that it applies to, and withheld from the others. The outcomes of both arms decide whether it becomes active or is
-// retired (gating.go, package gate). With mode "shadow" outcomes are counted and nothing is withheld; with "off" they are
+// retired (package gate). With mode "shadow" outcomes are counted and nothing is withheld; with "off" they are
 // ignored. In both modes a new bullet is active at once.
 package curator
 
