@@ -126,7 +126,7 @@ func splitCommand(text string) (list []string, err error) {
 // findProgram returns the program that an evaluator names.
 func (s *Scorer) findProgram(evaluator string) (Program, error) {
 	if s == nil || len(s.programs) == 0 {
-		return Program{}, fmt.Errorf("%w: evaluator %q: no evaluator program is configured", ErrNotScorable, evaluator)
+		return Program{}, fmt.Errorf("%w: evaluator %q: no programs configured", ErrNotScorable, evaluator)
 	}
 	if p, ok := s.programs[strings.TrimPrefix(evaluator, ByProgram)]; ok {
 		return p, nil
