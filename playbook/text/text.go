@@ -1,10 +1,11 @@
-// Package text stems words and shortens texts. It is pure: it keeps no state and does no I/O.
+// Package text finds and stems words, and shortens texts. It is pure: it keeps no state and does no I/O.
 //
 // Choose a function that shortens by the destination:
 //
 //   - [Prefix] for a name or an id, without an ellipsis.
 //   - [Clip] for a text that keeps its line breaks.
 //   - [Line] for a header, a log or an error: one line.
+//   - [Quotable] for a quotation in a sentence: one line without quotation marks. A [Cleaner] replaces other characters.
 package text
 
 import (

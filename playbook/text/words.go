@@ -1,0 +1,93 @@
+package text
+
+import (
+	"iter"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Words yields the words of a text, in order. A word is a run of letters, marks and numbers, as in s: it is neither
+// folded nor stemmed. Each [Unspaced] character is a word.
+func Words(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		start := -1 // of the current word
+		for i := 0; i < len(s); {
+			size, in, alone := 1, false, false
+			if c := s[i]; c < utf8.RuneSelf {
+				in = asciiWord[c]
+			} else {
+				var r rune
+				r, size = utf8.DecodeRuneInString(s[i:])
+				alone = Unspaced(r)
+				in = !alone && InWord(r)
+			}
+			if in {
+				if start < 0 {
+					start = i
+				}
+			} else if start >= 0 {
+				if !yield(s[start:i]) {
+					return
+				}
+				start = -1
+			}
+			if alone && !yield(s[i:i+size]) {
+				return
+			}
+			i += size
+		}
+		if start >= 0 {
+			yield(s[start:])
+		}
+	}
+}
+
+// Parts yields the parts of a word such as "readFile": a capital after a small letter begins a new part.
+func Parts(word string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		start, wasLower := 0, false
+		for i, r := range word {
+			if wasLower && unicode.IsUpper(r) {
+				if !yield(word[start:i]) {
+					return
+				}
+				start = i
+			}
+			wasLower = unicode.IsLower(r)
+		}
+		if start < len(word) {
+			yield(word[start:])
+		}
+	}
+}
+
+// InWord reports whether a character is a letter, a mark or a number.
+func InWord(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r >= 0 && asciiWord[r]
+	}
+	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r)
+}
+
+// Hash returns a hash of a word that ignores case and width: FNV-1a over the folded characters. It is not stable
+// across versions and not safe against chosen collisions.
+func Hash(word string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, r := range word {
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		} else if r >= utf8.RuneSelf {
+			r = Fold(r)
+		}
+		h = (h ^ uint64(r)) * 1099511628211
+	}
+	return h
+}
+
+// asciiWord marks the ASCII letters and digits.
+var asciiWord = func() (in [utf8.RuneSelf]bool) {
+	for c := range in {
+		in[c] = c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+	}
+	return in
+}()
