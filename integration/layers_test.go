@@ -78,6 +78,7 @@ var plan = []struct {
 	{"generator/prompt/assembly", "assembly must not use a transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config", "debrief/generator/..."}, []string{ours}},
 	{"generator/scoring", "scoring may import only events", []string{"debrief/events", "debrief/events/config", "debrief/playbook/text"}, []string{ours}},
 	{"generator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
+	{"reflector/rules", "rules may import only events and text", []string{"debrief/events", "debrief/playbook/text"}, []string{others, ours}},
 	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
 	{"curator/gate", "the gate may import only playbook", []string{"debrief/events/config", "debrief/playbook"}, []string{ours}},
 	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/events/redact"}, []string{ours}},

@@ -10,6 +10,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/window"
+	"debrief/reflector/rules"
 )
 
 // feedbackInfo identifies the feedback behind a reflection. It is zero for a reflection on the execution alone.
@@ -47,7 +48,7 @@ func resolveFeedback(ctx context.Context, conn *bus.Conn, windows *window.Store,
 		return e, l, nil
 	}
 	l.corrects = e.Outcome.Known()
-	if !l.corrects && !signal(e) && f.Outcome.Complete().Known() {
+	if !l.corrects && !rules.HasSignal(e) && f.Outcome.Complete().Known() {
 		if l.first, err = windows.IsFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at); err != nil {
 			return nil, l, err
 		}

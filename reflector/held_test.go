@@ -12,6 +12,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/window"
+	"debrief/reflector/rules"
 )
 
 // A held execution has a reflection even without lessons, because a replay waits for it. It has none before its last
@@ -135,8 +136,8 @@ func TestInstructionsChangeTheVersion(t *testing.T) {
 	if got := Prompt(right, own).Messages[0].Text; got != system {
 		t.Errorf("of a right answer: got %q", got)
 	}
-	if rules := New(nil, own); rules.version != RulesVersion {
-		t.Errorf("without a model: got version %q", rules.version)
+	if alone := New(nil, own); alone.version != rules.Version {
+		t.Errorf("without a model: got version %q", alone.version)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"debrief/events"
+	"debrief/playbook/text"
 )
 
 // Records summarize the steps of an execution for later turns of the session, whose prompts do not contain the steps. The
@@ -129,9 +130,9 @@ func readRecord(fields map[string]json.RawMessage, calls int) events.Record {
 
 // recordText returns a text of a record as one line of limited length.
 func recordText(raw json.RawMessage) string {
-	text := fieldText(raw)
-	if text == "" || text == "null" {
+	s := fieldText(raw)
+	if s == "" || s == "null" {
 		return ""
 	}
-	return clean(text, maxRecordText)
+	return text.Quotable(s, maxRecordText)
 }

@@ -15,6 +15,7 @@ import (
 	"debrief/events/chat"
 	"debrief/events/config"
 	"debrief/events/window"
+	"debrief/reflector/rules"
 )
 
 // Config configures a Reflector. A zero field has its default; see package config for the rules of all configurations.
@@ -74,9 +75,9 @@ func New(model chat.Model, cfg Config) *Reflector {
 // fingerprint are appended.
 func Version(withModel bool) string {
 	if withModel {
-		return RulesVersion + "+" + PromptVersion
+		return rules.Version + "+" + PromptVersion
 	}
-	return RulesVersion
+	return rules.Version
 }
 
 // Run processes deliveries until the context ends.
@@ -179,12 +180,12 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback e
 	sample := e.SampleID()
 	ref := &events.Reflection{
 		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
-		Question: events.TruncateBytes(e.Question, 500), Outcome: e.Outcome, Findings: Inspect(e), Created: time.Now().UTC(),
+		Question: events.TruncateBytes(e.Question, 500), Outcome: e.Outcome, Findings: rules.Inspect(e), Created: time.Now().UTC(),
 	}
 	ref.Book = e.Book
 	addTrials(e, ref)
 	solvedOnRetry := feedback == "" && len(e.PreviousRounds) > 0 && e.Outcome.Label == events.Success
-	if r.model != nil && !solvedOnRetry && (e.Outcome.Known() || signal(e)) {
+	if r.model != nil && !solvedOnRetry && (e.Outcome.Known() || rules.HasSignal(e)) {
 		out, reply, err := Ask(ctx, r.model, e, r.cfg)
 		if err != nil {
 			return nil, err

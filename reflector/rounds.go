@@ -12,6 +12,7 @@ import (
 
 	"debrief/events"
 	"debrief/playbook/similar"
+	"debrief/playbook/text"
 )
 
 // After a wrong answer there may be another round: the task is published again with the advice from the reflection. The
@@ -160,16 +161,15 @@ func redact(text string, secrets []string) string {
 	return text
 }
 
-// insideWord reports whether text[at:end] is a part of a longer word or number.
-func insideWord(text string, at, end int) bool {
-	isWordRune := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
-	before, _ := utf8.DecodeLastRuneInString(text[:at])
-	after, size := utf8.DecodeRuneInString(text[end:])
-	if (after == '.' || after == ',') && end+size < len(text) { // a decimal separator or punctuation
-		next, _ := utf8.DecodeRuneInString(text[end+size:])
+// insideWord reports whether s[at:end] is a part of a longer word or number.
+func insideWord(s string, at, end int) bool {
+	before, _ := utf8.DecodeLastRuneInString(s[:at])
+	after, size := utf8.DecodeRuneInString(s[end:])
+	if (after == '.' || after == ',') && end+size < len(s) { // a decimal separator or punctuation
+		next, _ := utf8.DecodeRuneInString(s[end+size:])
 		if unicode.IsDigit(next) {
 			return true
 		}
 	}
-	return isWordRune(before) || isWordRune(after)
+	return text.InWord(before) || text.InWord(after)
 }

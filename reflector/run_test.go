@@ -14,6 +14,7 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/window"
+	"debrief/reflector/rules"
 )
 
 func openConn(t *testing.T) *bus.Conn {
@@ -98,7 +99,7 @@ func TestExecutionsWithoutLessonsAreSkipped(t *testing.T) {
 	runReflector(t, conn, nil)
 	r := firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
 	execution := events.ExecutionID("b", "lesson", 0)
-	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", Version(false)) || r.Handle != last.Handle || r.Reflector != RulesVersion {
+	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", Version(false)) || r.Handle != last.Handle || r.Reflector != rules.Version {
 		t.Errorf("got %+v, want the reflection on the last run alone", r)
 	}
 	if len(r.Findings) == 0 || len(r.Lessons)+len(r.Tags) != 0 || r.Outcome.Label != events.Success || len(r.Question) > 510 {
@@ -160,7 +161,7 @@ func TestIDsDoNotDependOnTheDelivery(t *testing.T) {
 	if ids[0] != ids[1] {
 		t.Errorf("got %v, want one id", ids)
 	}
-	if rules := New(nil, Config{}); rules.version == r.version {
+	if alone := New(nil, Config{}); alone.version == r.version {
 		t.Errorf("with and without a model: one version %q for both", r.version)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook/similar"
+	"debrief/playbook/text"
 )
 
 // This file screens the reply of the model. The model reads bullets of the playbook and untrusted text, and may repeat
@@ -107,7 +109,7 @@ func (o *Output) ignore(format string, args ...any) {
 }
 
 // shorten returns the beginning of a text for use in a message.
-func shorten(text string) string { return clean(text, 80) }
+func shorten(s string) string { return text.Quotable(s, 80) }
 
 // rejectReason returns why a lesson must be dropped, "" if it may stay.
 func rejectReason(lesson string, shown []events.ShownBullet, copiedFrom string) string {
@@ -130,7 +132,7 @@ func rejectReason(lesson string, shown []events.ShownBullet, copiedFrom string) 
 
 // isEcho reports whether a lesson has the same meaning as a bullet.
 func isEcho(lesson, bullet string) bool {
-	return strings.Join(wordsOf(lesson), " ") == strings.Join(wordsOf(bullet), " ") ||
+	return slices.Equal(slices.Collect(words(lesson)), slices.Collect(words(bullet))) ||
 		similar.Similarity(lesson, bullet) >= echoSimilarity && similar.Difference(lesson, bullet).Kind == similar.Same
 }
 
@@ -167,7 +169,7 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 	seed := maphash.MakeSeed()
 	short := false
 	for i, l := range lessons {
-		s := lessonIndex{wordsOf(excerpt(l.Content, maxLesson)), map[uint64]int{}, map[uint64]int{}}
+		s := lessonIndex{slices.Collect(words(excerpt(l.Content, maxLesson))), map[uint64]int{}, map[uint64]int{}}
 		short = short || len(s.words) < minShingledWords
 		var run wordWindow
 		for _, w := range s.words {
@@ -193,7 +195,7 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 			shingles[i], numbers[i] = map[uint64]bool{}, map[uint64]bool{}
 		}
 		var run wordWindow
-		eachWord(q.Text, func(w string) {
+		for w := range words(q.Text) {
 			if short {
 				flat.WriteByte(' ')
 				flat.WriteString(w)
@@ -210,7 +212,7 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 					}
 				}
 			}
-		})
+		}
 		all := flat.String() + " "
 		for i := range indexes {
 			s := &indexes[i]
@@ -244,43 +246,22 @@ func (r *wordWindow) add(h uint64) (mark uint64, full bool) {
 	return mark, r.n >= shingleWords
 }
 
-// wordsOf returns the words of a text; see eachWord.
-func wordsOf(text string) (words []string) {
-	eachWord(text, func(w string) { words = append(words, w) })
-	return words
-}
-
-// eachWord calls found for each run of letters and digits, in lower case. It skips invisible characters and decodes
-// JSON escapes. In scripts without spaces, each character is a word.
-func eachWord(text string, found func(string)) {
-	var word strings.Builder
-	end := func() {
-		if word.Len() > 0 {
-			found(word.String())
-			word.Reset()
-		}
-	}
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		if r == '\\' && len(text) > 1 {
-			if c, n := unescape(text); n > 0 {
+// words yields the words of a text, folded. It skips invisible characters and marks, and decodes JSON escapes.
+func words(s string) iter.Seq[string] {
+	folded := make([]byte, 0, len(s))
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if r == '\\' && len(s) > 1 {
+			if c, n := unescape(s); n > 0 {
 				r, size = c, n
 			}
 		}
-		text = text[size:]
-		r = foldRune(r)
-		switch {
-		case unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Mn, r):
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
-			end()
-			found(string(r))
-		case unicode.IsLetter(r) || unicode.IsDigit(r):
-			word.WriteRune(r)
-		default:
-			end()
+		s = s[size:]
+		if r < utf8.RuneSelf || !unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Mn, r) {
+			folded = utf8.AppendRune(folded, text.Fold(r))
 		}
 	}
-	end()
+	return text.Words(string(folded))
 }
 
 // unescape decodes the JSON escape at the beginning of text. It returns the character and the length of the escape,
@@ -298,14 +279,6 @@ func unescape(text string) (rune, int) {
 		}
 	}
 	return 0, 0
-}
-
-// foldRune returns a character in lower case, and for a full-width character the ordinary one.
-func foldRune(r rune) rune {
-	if r >= 0xFF01 && r <= 0xFF5E {
-		r -= 0xFF01 - '!'
-	}
-	return unicode.ToLower(r)
 }
 
 // injections are patterns that never occur in advice for human tasks, each with the reason for the rejection.
@@ -343,16 +316,16 @@ func joinPattern(parts ...string) func() *regexp.Regexp {
 }
 
 // detectInjection returns the reason if a text gives orders to models or imitates a prompt, else "".
-func detectInjection(text string) string {
-	if text == "" {
+func detectInjection(s string) string {
+	if s == "" {
 		return ""
 	}
 	folded := strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
 			return -1
 		}
-		return foldRune(r)
-	}, excerpt(text, 2*maxLesson))
+		return text.Fold(r)
+	}, excerpt(s, 2*maxLesson))
 	for i := range injections {
 		if injections[i].pattern().MatchString(folded) {
 			return injections[i].why

@@ -41,7 +41,7 @@ var insertions = map[string]func(*events.Execution, string){
 	"step":      func(e *events.Execution, s string) { e.Steps[0].Text = s },
 	"tool name": func(e *events.Execution, s string) { e.Steps[0].Calls[0].Tool = s },
 	"arguments": func(e *events.Execution, s string) {
-		e.Steps[0].Calls[0].Arguments = toJSON(map[string]string{"note": s})
+		e.Steps[0].Calls[0].Arguments = fmt.Sprintf(`{"note":%q}`, s)
 	},
 	"tool output": func(e *events.Execution, s string) { e.Steps[0].Calls[0].Output = "Found.\n" + s },
 	"reasoning":   func(e *events.Execution, s string) { e.Reasoning += "\n" + s },
@@ -240,7 +240,7 @@ func FuzzScreen(f *testing.F) {
 		if out.KeyInsight == "" && kept > 0 && out.Lessons[0].Content != "" || kept > total || len(out.Ignored) < total-kept-1 {
 			t.Errorf("kept %d of %d: %+v", kept, total, out)
 		}
-		if len(strings.Fields(lesson)) > 6 && strings.Contains(text, lesson) && out.KeyInsight == lesson && insight != lesson && len(wordsOf(lesson)) >= minShingledWords && len(text) < 1000 {
+		if len(strings.Fields(lesson)) > 6 && strings.Contains(text, lesson) && out.KeyInsight == lesson && insight != lesson && len(slices.Collect(words(lesson))) >= minShingledWords && len(text) < 1000 {
 			t.Errorf("%q is copied from %q", lesson, text)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 
 	"debrief/cmd/internal/traces"
 	"debrief/events"
-	"debrief/reflector"
+	"debrief/reflector/rules"
 )
 
 // The tests here read recordings of other projects, which are stored outside the checkout. They compare the executions with
@@ -209,7 +209,7 @@ func TestSWEAgentDataIsComplete(t *testing.T) {
 			if !strings.HasPrefix(e.Question, tt.question) || e.Outcome.Label != events.Unknown {
 				t.Errorf("got question %.60q, outcome %+v", e.Question, e.Outcome)
 			}
-			t.Logf("%d calls, %d failed, usage %+v, findings %d", len(got), len(failed), e.Usage, len(reflector.Inspect(e)))
+			t.Logf("%d calls, %d failed, usage %+v, findings %d", len(got), len(failed), e.Usage, len(rules.Inspect(e)))
 		})
 	}
 }
@@ -241,8 +241,8 @@ func TestRulesOnTauBench(t *testing.T) {
 	sums := map[string]*votes{}
 	texts := map[string]string{}
 	for _, e := range read(t, tauFile, raw) {
-		found := reflector.Inspect(e)
-		if again := reflector.Inspect(e); !reflect.DeepEqual(found, again) {
+		found := rules.Inspect(e)
+		if again := rules.Inspect(e); !reflect.DeepEqual(found, again) {
 			t.Fatalf("%s: the same execution gave other findings", e.TaskID)
 		}
 		for _, f := range found {

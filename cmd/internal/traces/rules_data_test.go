@@ -20,6 +20,7 @@ import (
 	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/reflector"
+	"debrief/reflector/rules"
 )
 
 // ruleOf returns the rule of a key.
@@ -67,12 +68,12 @@ func TestFindingsInCodingRuns(t *testing.T) {
 			"test-first":         {"python .py test/edit .py"},
 		},
 	}
-	for name, rules := range want {
+	for name, wantKeys := range want {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := read(t, name+".traj", dataFile(t, "swe-agent/"+name+".traj"))[0]
 			got := map[string][]string{}
-			for _, f := range reflector.Inspect(e) {
+			for _, f := range rules.Inspect(e) {
 				rule, rest, _ := strings.Cut(f.Key, "/")
 				got[rule] = append(got[rule], rest)
 				bullet := f.Confidence >= 0.7
@@ -89,11 +90,11 @@ func TestFindingsInCodingRuns(t *testing.T) {
 			for _, keys := range got {
 				slices.Sort(keys)
 			}
-			for _, keys := range rules {
+			for _, keys := range wantKeys {
 				slices.Sort(keys)
 			}
-			if !reflect.DeepEqual(got, rules) {
-				t.Errorf("got  %q\nwant %q", got, rules)
+			if !reflect.DeepEqual(got, wantKeys) {
+				t.Errorf("got  %q\nwant %q", got, wantKeys)
 			}
 		})
 	}
@@ -107,7 +108,7 @@ func TestFindingsInServiceRuns(t *testing.T) {
 	got := map[string]int{}
 	for _, e := range read(t, tauFile, raw) {
 		fired := map[string]bool{}
-		for _, f := range reflector.Inspect(e) {
+		for _, f := range rules.Inspect(e) {
 			fired[ruleOf(f.Key)] = true
 			if tool := strings.Split(f.Key, "/")[1]; !strings.Contains(f.Text, "`"+tool+"`") {
 				t.Errorf("%s: %q does not name %q", f.Key, f.Text, tool)
@@ -480,7 +481,7 @@ func TestSuccessfulRunsWithFailedCalls(t *testing.T) {
 			continue
 		}
 		recovered++
-		found := reflector.Inspect(e)
+		found := rules.Inspect(e)
 		if len(found) == 0 {
 			t.Errorf("%s: nothing found", e.TaskID)
 		}

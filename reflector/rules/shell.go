@@ -1,8 +1,10 @@
-package reflector
+package rules
 
 import (
 	"path"
 	"strings"
+
+	"debrief/playbook/text"
 )
 
 // The parser of command lines finds the programs that run one after the other, their subcommands and their files. It is
@@ -83,7 +85,7 @@ var programs = func() map[string]program {
 }()
 
 // wrappers run the command that follows them.
-var wrappers = set("sudo time nohup exec nice stdbuf unbuffer xvfb-run npx timeout env")
+var wrappers = text.Set("sudo time nohup exec nice stdbuf unbuffer xvfb-run npx timeout env")
 
 // runners run the command that follows their subcommand: poetry run pytest.
 var runners = map[string]string{"poetry": "run", "uv": "run", "pipenv": "run", "bundle": "exec", "conda": "run"}
@@ -320,146 +322,4 @@ func lastPath(words []string) string {
 		}
 	}
 	return ""
-}
-
-// commands splits a line into commands, and each command into words. It omits filters behind a pipe, because their
-// input is that of the first program. It handles quotes and backslashes, and omits comments and the bodies of
-// here-documents.
-func commands(line string) [][]string {
-	if len(line) > maxLine {
-		line = line[:maxLine]
-	}
-	var all [][]string
-	var words []string
-	var word strings.Builder
-	inWord, piped := false, false
-	here, inner := "", 0 // inner counts brackets within a word
-	flush := func() {
-		if inWord {
-			words = append(words, word.String())
-			word.Reset()
-			inWord = false
-		}
-	}
-	end := func(pipe bool) {
-		flush()
-		if len(words) > 0 && !piped {
-			all = append(all, words)
-		}
-		words, piped = nil, pipe
-	}
-	for i := 0; i < len(line) && len(all) < maxParts; i++ {
-		c := line[i]
-		switch {
-		case c == '\'' || c == '"':
-			inWord = true
-			for i++; i < len(line) && line[i] != c; i++ {
-				if line[i] == '\\' && c == '"' && i+1 < len(line) {
-					i++
-				}
-				word.WriteByte(line[i])
-			}
-		case c == '\\' && i+1 < len(line):
-			if i++; line[i] != '\n' {
-				inWord = true
-				word.WriteByte(line[i])
-			}
-		case c == ' ' || c == '\t' || c == '\r':
-			flush()
-		case c == '#' && !inWord:
-			for i+1 < len(line) && line[i+1] != '\n' {
-				i++
-			}
-		case c == '\n':
-			if end(false); here != "" {
-				i = pastHere(line, i, here)
-				here = ""
-			}
-		case c == ';' || c == '(' && !inWord || c == ')' && inner == 0:
-			end(false)
-		case c == '(' || c == ')':
-			if inner++; c == ')' {
-				inner -= 2
-			}
-			inWord = true
-			word.WriteByte(c)
-		case c == '&':
-			if i+1 < len(line) && line[i+1] == '>' || len(words) > 0 && words[len(words)-1] == ">" { // &> and >&1
-				inWord = true
-				word.WriteByte(c)
-				continue
-			}
-			if i+1 < len(line) && line[i+1] == '&' {
-				i++
-			}
-			end(false)
-		case c == '|':
-			if i+1 < len(line) && line[i+1] == '|' {
-				i++
-				end(false)
-			} else {
-				end(true)
-			}
-		case c == '<' && strings.HasPrefix(line[i:], "<<"):
-			flush()
-			i, here = hereMark(line, i+2)
-		case c == '>':
-			if s := word.String(); inWord && len(s) == 1 && (s == "1" || s == "2" || s == "&") { // the number of a file descriptor
-				word.Reset()
-				inWord = false
-				if s == "2" {
-					words = append(words, "2")
-				}
-			}
-			flush()
-			if n := len(words); n > 0 && words[n-1] == "2" { // standard error is redirected: no file is written
-				words = words[:n-1]
-				for i+1 < len(line) && (line[i+1] == '>' || line[i+1] == ' ') {
-					i++
-				}
-				for i+1 < len(line) && !strings.ContainsRune(" \t\n;|", rune(line[i+1])) {
-					i++
-				}
-				continue
-			}
-			if i+1 < len(line) && line[i+1] == '>' {
-				i++
-			}
-			words = append(words, ">")
-		default:
-			inWord = true
-			word.WriteByte(c)
-		}
-	}
-	if len(all) < maxParts {
-		end(false)
-	}
-	return all
-}
-
-// hereMark returns the word that ends a here-document, and the index where the line continues.
-func hereMark(line string, i int) (int, string) {
-	for i < len(line) && (line[i] == '-' || line[i] == ' ' || line[i] == '<') {
-		i++
-	}
-	from := i
-	for i < len(line) && !strings.ContainsRune(" \t\n;|&>", rune(line[i])) {
-		i++
-	}
-	return i - 1, strings.Trim(line[from:i], `'"\`)
-}
-
-// pastHere returns the end of the body of a here-document that begins behind the newline at i.
-func pastHere(line string, i int, mark string) int {
-	for i < len(line) {
-		next := strings.IndexByte(line[i+1:], '\n')
-		if next < 0 {
-			return len(line)
-		}
-		if strings.TrimSpace(line[i+1:i+1+next]) == mark {
-			return i + next
-		}
-		i += 1 + next
-	}
-	return i
 }

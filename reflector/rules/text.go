@@ -1,6 +1,7 @@
-package reflector
+package rules
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,55 +9,15 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
 // The text of a trace is not trusted. All of it that enters a finding passes through clean, which returns one line of
 // limited length without the characters that have a meaning in a playbook or in the text of a finding.
 
-// clean returns s as a part of a finding's text: one line of at most n runes, with "…" if it was cut. It removes
-// control characters and invisible characters. It replaces backticks, quotes and braces, which could end the quotation
-// or imitate a placeholder. It returns "?" for an empty text.
-func clean(s string, n int) string {
-	var b strings.Builder
-	left, space := n, false
-	for _, r := range s {
-		switch {
-		case unicode.IsSpace(r):
-			space = b.Len() > 0
-			continue
-		case !unicode.IsPrint(r) || r == utf8.RuneError:
-			continue
-		}
-		if left == 0 || left == 1 && space {
-			b.WriteString("…")
-			break
-		}
-		if space {
-			b.WriteByte(' ')
-			left--
-		}
-		b.WriteRune(plainRune(r))
-		left--
-		space = false
-	}
-	if b.Len() == 0 {
-		return "?"
-	}
-	return b.String()
-}
-
-func plainRune(r rune) rune {
-	switch r {
-	case '`', '"', '“', '”':
-		return '\''
-	case '{':
-		return '('
-	case '}':
-		return ')'
-	}
-	return r
-}
+// clean returns s as a part of a finding's text; see [text.Quotable]. It returns "?" for an empty text.
+func clean(s string, n int) string { return cmp.Or(text.Quotable(s, n), "?") }
 
 // key returns the key of a finding, at most maxKey bytes. Parts are escaped, so different parts give different keys. A
 // long key ends with a hash of the whole key.
@@ -75,11 +36,7 @@ func key(rule string, parts ...string) string {
 		return k
 	}
 	sum := sha256.Sum256([]byte(k))
-	end := min(len(printable), maxKey-17)
-	for end < len(printable) && !utf8.RuneStart(printable[end]) {
-		end--
-	}
-	return printable[:end] + "~" + hex.EncodeToString(sum[:8])
+	return text.Prefix(printable, maxKey-17) + "~" + hex.EncodeToString(sum[:8])
 }
 
 var keyPart = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E")

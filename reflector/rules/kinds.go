@@ -1,4 +1,4 @@
-package reflector
+package rules
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"debrief/events"
+	"debrief/playbook/text"
 )
 
 // kind is the effect of a call, as far as its name and its command line show it. It is a set of bits.
@@ -73,7 +74,7 @@ func acts(calls []*events.ToolCall) []act {
 }
 
 // shellTools take a command line as an argument.
-var shellTools = set("bash sh shell zsh exec execute execute_bash execute_command execute_shell run_command run_shell run_shell_command " +
+var shellTools = text.Set("bash sh shell zsh exec execute execute_bash execute_command execute_shell run_command run_shell run_shell_command " +
 	"run_bash run_terminal_cmd run_in_terminal terminal local_shell cmd powershell command bash_tool")
 
 // classify returns the acts of one call: at least one, which may have no kind.
@@ -231,37 +232,15 @@ func kindOf(tool string, args map[string]json.RawMessage, file bool) kind {
 
 // nameWords returns the words of a name such as get_user, get-user or getUser, in lower case, at most eight.
 func nameWords(name string) []string {
-	name = strings.ToValidUTF8(name, "_")
 	var words []string
-	from, previous := 0, rune(0)
-	for i, r := range name {
-		switch {
-		case !unicode.IsLetter(r):
-			if from < i {
-				words = append(words, strings.ToLower(name[from:i]))
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		for word := range text.Parts(part) {
+			if words = append(words, strings.ToLower(word)); len(words) == 8 {
+				return words
 			}
-			from = i + len(string(r))
-		case unicode.IsUpper(r) && unicode.IsLower(previous):
-			words = append(words, strings.ToLower(name[from:i]))
-			from = i
 		}
-		previous = r
-		if len(words) == 8 {
-			return words
-		}
-	}
-	if from < len(name) {
-		words = append(words, strings.ToLower(name[from:]))
 	}
 	return words
-}
-
-func set(words string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		m[w] = true
-	}
-	return m
 }
 
 // label describes an act in a finding: its word, and the kind of its file.

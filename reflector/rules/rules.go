@@ -1,12 +1,12 @@
-package reflector
+// Package rules reflects on executions without a model: it finds patterns in the order and the results of tool calls.
+// It keeps no state and does no I/O.
+package rules
 
-import (
-	"debrief/events"
-)
+import "debrief/events"
 
-// RulesVersion is the version of the rules. It is part of the ids of reflections. Increase it when a rule changes the
+// Version is the version of the rules. It is part of the ids of reflections. Increase it when a rule changes the
 // key, text or vote of a finding.
-const RulesVersion = "rules3"
+const Version = "rules3"
 
 // rule finds a pattern in one execution. A rule keeps no state between executions; the Curator sums findings over
 // executions (see events.Finding).
@@ -156,7 +156,7 @@ const (
 // Inspect returns the findings of the rules in one execution. Their order is always the same, and no key occurs twice.
 // An execution without a signal has no findings.
 func Inspect(e *events.Execution) []events.Finding {
-	if !signal(e) {
+	if !HasSignal(e) {
 		return nil
 	}
 	t := newRun(e)
@@ -197,8 +197,8 @@ func (t *run) adjustedConfidence(confidence int) int {
 	return confidence
 }
 
-// signal reports whether the rules can find something: two tool calls, or a failed one.
-func signal(e *events.Execution) bool {
+// HasSignal reports whether the rules can find something: two tool calls, or a failed one.
+func HasSignal(e *events.Execution) bool {
 	calls := 0
 	for _, s := range e.Steps {
 		for _, c := range s.Calls {

@@ -1,4 +1,4 @@
-package reflector
+package rules
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package reflector
+package rules
 
 import (
 	"encoding/json"
@@ -246,7 +246,7 @@ func TestSignal(t *testing.T) {
 		{"two calls", executionOf(events.Success, `read x => y`, `read z => y`), true},
 	}
 	for _, tt := range tests {
-		if got := signal(tt.e); got != tt.want {
+		if got := HasSignal(tt.e); got != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 		if found := Inspect(tt.e); !tt.want && found != nil {
