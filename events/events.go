@@ -504,9 +504,6 @@ func (r *Reflection) Evidence() *playbook.Evidence {
 	}
 }
 
-// TruncateBytes is [text.Clip] for the programs.
-func TruncateBytes(s string, most int) string { return text.Clip(s, most) }
-
 // Validate implements Event.
 func (r *Reflection) Validate() error {
 	_, _, err := r.Handle.Parse()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"debrief/generator/prompt/assembly"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // ContextBuilder builds contexts, for the tasks of the generator and for agents that call their own model. A context consists
@@ -265,7 +265,7 @@ func shortError(ctx context.Context, err error) string {
 	if slow := (*timeoutError)(nil); errors.As(context.Cause(ctx), &slow) {
 		return slow.Error()
 	}
-	return events.TruncateBytes(strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "\uFFFD")), " "), 200)
+	return text.Line(err.Error(), 200)
 }
 
 // citedBullets returns the cited ids that were shown, without duplicates.

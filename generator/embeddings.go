@@ -7,15 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
-	"debrief/events"
 	"debrief/events/window"
 	"debrief/playbook/recall"
+	"debrief/playbook/text"
 )
 
 // embeddingCache embeds texts and caches the vectors in a bucket. Without an embedder it uses hashed n-grams.
@@ -132,9 +131,7 @@ func isUsable(vector []float32) bool {
 }
 
 // embeddingInput returns the part of a text that is embedded, as valid UTF-8.
-func embeddingInput(text string) string {
-	return strings.ToValidUTF8(events.TruncateBytes(text, maxEmbeddedBytes), "\uFFFD")
-}
+func embeddingInput(s string) string { return text.Clip(s, maxEmbeddedBytes) }
 
 // cacheKeys returns the keys of texts in the bucket of vectors.
 func cacheKeys(texts []string) []string {

@@ -105,7 +105,7 @@ func TestProbationBulletsAreShownToShareOfTasks(t *testing.T) {
 			t.Fatal(refused)
 		}
 		f.checkTrials(q.ID, e.Manifest, shown(e))
-		inPrompt := strings.Contains(text(m.last()), "ship masts")
+		inPrompt := strings.Contains(chatText(m.last()), "ship masts")
 		switch arm(e.Manifest, "misc-00002") {
 		case playbook.ArmShown:
 			shownTo++
@@ -281,8 +281,8 @@ func TestRebuildContextWithExperiment(t *testing.T) {
 	}
 	f.commitGate(playbook.GateOff, playbook.Op{Kind: playbook.Remove, Bullet: "misc-00003"}, playbook.Op{Kind: playbook.Remove, Bullet: "misc-00005"})
 	cb := f.newBuilder(nil, Config{Recall: RecallNone}, testTimeouts)
-	if r := f.rebuild(cb, f.handleOf(e.ID)); !r.Verified || !strings.Contains(text(r.Messages), "lorry permit") || strings.Contains(text(r.Messages), "in the lorry") {
-		t.Errorf("got %q, missing %v, %q", r.Reasons, r.Missing, text(r.Messages))
+	if r := f.rebuild(cb, f.handleOf(e.ID)); !r.Verified || !strings.Contains(chatText(r.Messages), "lorry permit") || strings.Contains(chatText(r.Messages), "in the lorry") {
+		t.Errorf("got %q, missing %v, %q", r.Reasons, r.Missing, chatText(r.Messages))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/recall"
+	"debrief/playbook/text"
 )
 
 // memory recalls executions. It follows their stream from the beginning and indexes them. It skips executions for
@@ -219,9 +220,9 @@ func (m *memory) readExecution(ctx context.Context, handle events.Handle) (*even
 func recallText(e *events.Execution) string {
 	const maxBytes = 16 << 10
 	var out strings.Builder
-	add := func(text string, bytes int) {
-		if out.Len() < maxBytes && text != "" {
-			out.WriteString(events.TruncateBytes(text, bytes))
+	add := func(s string, bytes int) {
+		if out.Len() < maxBytes && s != "" {
+			out.WriteString(text.Clip(s, bytes))
 			out.WriteByte('\n')
 		}
 	}

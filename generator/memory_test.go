@@ -40,8 +40,8 @@ func TestRecallScope(t *testing.T) {
 				t.Errorf("scope %s: got %q, want %q", scope, got, want)
 			}
 		}
-		if strings.Contains(text(reply.Messages), "measured4") || len(reply.Manifest.Warnings) > 0 {
-			t.Errorf("scope %s: got %q, degraded %q", scope, text(reply.Messages), reply.Manifest.Warnings)
+		if strings.Contains(chatText(reply.Messages), "measured4") || len(reply.Manifest.Warnings) > 0 {
+			t.Errorf("scope %s: got %q, degraded %q", scope, chatText(reply.Messages), reply.Manifest.Warnings)
 		}
 	}
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
@@ -263,7 +263,7 @@ func TestContextWithUnavailableEmbedder(t *testing.T) {
 			}
 			c.set(test.fault)
 			reply := ask("the pineapple, not the car")
-			if got := recalled(reply.Messages); !strings.Contains(got, "pineapple") || !strings.Contains(text(reply.Messages), "a motor needs oil") {
+			if got := recalled(reply.Messages); !strings.Contains(got, "pineapple") || !strings.Contains(chatText(reply.Messages), "a motor needs oil") {
 				t.Errorf("got %q, want the execution found by words", got)
 			}
 			if !containsAll(reply.Manifest.Warnings, test.says...) {

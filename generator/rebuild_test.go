@@ -96,7 +96,7 @@ func TestRebuildIsExact(t *testing.T) {
 	m.mu.Lock()
 	given := m.chats[0]
 	m.mu.Unlock()
-	if got, want := text(r.Messages), text(given); got != want {
+	if got, want := chatText(r.Messages), chatText(given); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
@@ -159,8 +159,8 @@ func TestRebuildContextOfRunningTurn(t *testing.T) {
 			if r.Verified != test.verified || len(r.Missing) > 0 || test.why != "" && !containsAll(r.Reasons, test.why) {
 				t.Errorf("got %v, %q, missing %v; want %v, %q", r.Verified, r.Reasons, r.Missing, test.verified, test.why)
 			}
-			if test.verified && text(r.Messages) != text(asked.Messages) {
-				t.Errorf("got %q, want %q", text(r.Messages), text(asked.Messages))
+			if test.verified && chatText(r.Messages) != chatText(asked.Messages) {
+				t.Errorf("got %q, want %q", chatText(r.Messages), chatText(asked.Messages))
 			}
 		})
 	}

@@ -108,7 +108,7 @@ func TestRoundsAreWithinTheLimit(t *testing.T) {
 		if tokens > limit {
 			t.Errorf("%d tokens of %d", tokens, limit)
 		}
-		shown := text(c.Messages)
+		shown := chatText(c.Messages)
 		if limit == 20000 && (strings.Contains(shown, "insight: one") || strings.Index(shown, "insight: two") > strings.Index(shown, "insight: four") || !strings.Contains(shown, "insight: three")) {
 			t.Errorf("got %q, want the last three, oldest first", shown)
 		}
@@ -158,7 +158,7 @@ func TestReflectorRecordsAreShown(t *testing.T) {
 	f.ok(<-done)
 
 	ask := &events.ContextRequest{Session: "s", Query: "what is to be ordered?", Window: "1", DryRun: true}
-	got := text(f.context(cb, ask).Messages)
+	got := chatText(f.context(cb, ask).Messages)
 	if !strings.Contains(got, "read the list of cogs → 14 are worn") || strings.Contains(got, "worn worn") {
 		t.Errorf("got %q, want the record of the model instead of a line about the call", got)
 	}
@@ -166,7 +166,7 @@ func TestReflectorRecordsAreShown(t *testing.T) {
 		t.Errorf("got %q: a note without words is shown", got)
 	}
 	ask.Playbook = new(uint64)
-	if got := text(f.context(cb, ask).Messages); strings.Contains(got, "14 are worn") {
+	if got := chatText(f.context(cb, ask).Messages); strings.Contains(got, "14 are worn") {
 		t.Errorf("got %q: a pinned context contains later records", got)
 	}
 }

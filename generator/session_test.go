@@ -43,7 +43,7 @@ func TestSessionAcrossTwoGenerators(t *testing.T) {
 		var got []string
 		for i := range m { // the model with the longest chat answered last
 			m[i].mu.Lock()
-			if k := len(m[i].chats); k > 0 && strings.Contains(text(m[i].chats[k-1]), question+"\n") {
+			if k := len(m[i].chats); k > 0 && strings.Contains(chatText(m[i].chats[k-1]), question+"\n") {
 				got = turns(m[i].chats[k-1])
 			}
 			m[i].mu.Unlock()
@@ -112,7 +112,7 @@ func TestRedeliveredTask(t *testing.T) {
 			if e.Answer != "the first answer" != test.late {
 				t.Errorf("got the answer %q, want the execution that was stored first if its id is known", e.Answer)
 			}
-			if saw := text(m.last()); strings.Contains(saw, "the first answer") || strings.Count(saw, q.Question) != 1 || !strings.Contains(saw, "older 1") {
+			if saw := chatText(m.last()); strings.Contains(saw, "the first answer") || strings.Count(saw, q.Question) != 1 || !strings.Contains(saw, "older 1") {
 				t.Errorf("got %q, want the other turns without the earlier attempt", saw)
 			}
 			list := f.window(cb, "s")
@@ -183,7 +183,7 @@ func TestWindowSizes(t *testing.T) {
 				asked++
 			}
 		}
-		if asked != want || !strings.Contains(text(reply.Messages), "question q25\n") || reply.Turn != 26 {
+		if asked != want || !strings.Contains(chatText(reply.Messages), "question q25\n") || reply.Turn != 26 {
 			t.Errorf("window %q: got %d turns, and this one is %d; want %d and 26", window, asked, reply.Turn, want)
 		}
 	}
@@ -252,7 +252,7 @@ func TestRecentReflectionsAreShown(t *testing.T) {
 	m := new(echoModel)
 	f.startWith(m, nil, Config{}, testTimeouts)
 	f.answerInSession("s", "what now?")
-	got := text(m.last())
+	got := chatText(m.last())
 	for insight, want := range map[string]bool{
 		"of this session": true, "of another 4": true, "of another 3": true, "of another 2": true, "of another 1": false, "of the book": false,
 	} {
@@ -261,11 +261,11 @@ func TestRecentReflectionsAreShown(t *testing.T) {
 		}
 	}
 	f.answerInSession("s", "what now, measured?", func(q *events.Task) { q.Playbook = new(uint64(1)) })
-	if got := text(m.last()); strings.Contains(got, "of this session") || strings.Contains(got, "of another") || !strings.Contains(got, "advice 1") {
+	if got := chatText(m.last()); strings.Contains(got, "of this session") || strings.Contains(got, "of another") || !strings.Contains(got, "advice 1") {
 		t.Errorf("got %q, want no reflections with a pinned version", got)
 	}
 	r := f.context(cb, &events.ContextRequest{Query: "?", DryRun: true})
-	if got := text(r.Messages); strings.Contains(got, "of this session") || !strings.Contains(got, "of another 4") {
+	if got := chatText(r.Messages); strings.Contains(got, "of this session") || !strings.Contains(got, "of another 4") {
 		t.Errorf("got %q, want only the reflections of the playbook", got)
 	}
 }

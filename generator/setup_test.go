@@ -171,8 +171,8 @@ func (f *fixture) window(cb *ContextBuilder, session string) []*events.Interacti
 	return list
 }
 
-// text returns the whole text of a chat.
-func text(messages []chat.Message) string {
+// chatText returns the whole text of a chat.
+func chatText(messages []chat.Message) string {
 	var out strings.Builder
 	for _, m := range messages {
 		out.WriteString(m.Speaker + ": " + m.Text + "\n")
@@ -185,7 +185,7 @@ func text(messages []chat.Message) string {
 
 // recalled returns the quoted executions of a context.
 func recalled(m []chat.Message) string {
-	_, after, _ := strings.Cut(text(m), "[[begin earlier work that may bear on this")
+	_, after, _ := strings.Cut(chatText(m), "[[begin earlier work that may bear on this")
 	before, _, _ := strings.Cut(after, "[[end")
 	return before
 }

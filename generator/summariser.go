@@ -13,6 +13,7 @@ import (
 	"debrief/events/chat"
 	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Summaries selects how older turns of a session are compressed.
@@ -171,18 +172,18 @@ func summaryPrompt(before string, turns []*events.Interaction) chat.Prompt {
 		parts = append(parts, chat.Quotation{Name: "summary so far", Text: before})
 	}
 	for _, i := range turns {
-		var text strings.Builder
-		fmt.Fprintf(&text, "user: %s\n", events.TruncateBytes(i.Question, maxSummaryQuestion))
+		var turn strings.Builder
+		fmt.Fprintf(&turn, "user: %s\n", text.Clip(i.Question, maxSummaryQuestion))
 		for _, s := range i.Steps {
 			for _, c := range s.Calls {
-				fmt.Fprintf(&text, "called %s(%s): %s\n", c.Tool, events.TruncateBytes(c.Arguments, 200), events.TruncateBytes(c.Output, 400))
+				fmt.Fprintf(&turn, "called %s(%s): %s\n", c.Tool, text.Clip(c.Arguments, 200), text.Clip(c.Output, 400))
 			}
-			if text.Len() > 2*maxSummaryAnswer {
+			if turn.Len() > 2*maxSummaryAnswer {
 				break
 			}
 		}
-		fmt.Fprintf(&text, "assistant: %s", events.TruncateBytes(i.Answer, maxSummaryAnswer))
-		parts = append(parts, chat.Quotation{Name: fmt.Sprint("turn ", i.Turn), Text: strings.ToValidUTF8(text.String(), "\uFFFD")})
+		fmt.Fprintf(&turn, "assistant: %s", text.Clip(i.Answer, maxSummaryAnswer))
+		parts = append(parts, chat.Quotation{Name: fmt.Sprint("turn ", i.Turn), Text: strings.ToValidUTF8(turn.String(), "\uFFFD")})
 	}
 	return chat.Prompt{
 		Name:     "summary",

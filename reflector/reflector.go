@@ -15,6 +15,7 @@ import (
 	"debrief/events/chat"
 	"debrief/events/config"
 	"debrief/events/window"
+	"debrief/playbook/text"
 	"debrief/reflector/rules"
 )
 
@@ -180,7 +181,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback e
 	sample := e.SampleID()
 	ref := &events.Reflection{
 		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
-		Question: events.TruncateBytes(e.Question, 500), Outcome: e.Outcome, Findings: rules.Inspect(e), Created: time.Now().UTC(),
+		Question: text.Clip(e.Question, 500), Outcome: e.Outcome, Findings: rules.Inspect(e), Created: time.Now().UTC(),
 	}
 	ref.Book = e.Book
 	addTrials(e, ref)

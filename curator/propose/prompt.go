@@ -8,6 +8,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
@@ -117,7 +118,7 @@ func Prompt(in Request) chat.Prompt {
 			Outcome:  string(r.Outcome.Label),
 			Insight:  screen.Truncate(r.KeyInsight, maxInsight),
 			Section:  screen.Truncate(insightSection(r), playbook.MaxSection),
-			Question: screen.Truncate(strings.Join(strings.Fields(r.Question), " "), maxQuestion),
+			Question: text.Line(r.Question, maxQuestion),
 		}
 		for _, l := range r.Lessons {
 			if l.Content != r.KeyInsight {
@@ -129,7 +130,7 @@ func Prompt(in Request) chat.Prompt {
 		}
 	}
 	if in.Problem != "" {
-		fmt.Fprintf(&user, "\n# Reply format\n\nAn earlier reply could not be read: %s. Reply with the JSON object alone.\n", screen.Truncate(strings.Join(strings.Fields(in.Problem), " "), maxQuestion))
+		fmt.Fprintf(&user, "\n# Reply format\n\nAn earlier reply could not be read: %s. Reply with the JSON object alone.\n", text.Line(in.Problem, maxQuestion))
 	}
 	return chat.Prompt{
 		Name:     "curator",

@@ -5,12 +5,13 @@ package screen
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"debrief/events/redact"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // No bullet may contain a secret. A bullet from a model or a lesson must also not contain instructions to a model or text
@@ -46,8 +47,8 @@ func eachShingle(text string, fn func(string)) {
 	}
 }
 
-func normalizedWords(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+func normalizedWords(s string) []string {
+	return slices.Collect(text.Words(strings.ToLower(s)))
 }
 
 // Refuse returns the reason if the text is not allowed as the content of a bullet, or nil.
@@ -105,7 +106,7 @@ func (c *Rules) restatesPrompt(content string) bool {
 func tooShort(content string) bool {
 	words := len(strings.Fields(content))
 	for _, r := range content {
-		if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer) {
+		if text.Unspaced(r) {
 			words++
 		}
 	}

@@ -4,6 +4,7 @@
 package scoring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/playbook/text"
 )
 
 // The evaluators that a task can name. ByText is the default for a task with a target.
@@ -240,10 +242,7 @@ func equalText(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSp
 // shortText shortens a text for a line of feedback. It returns "nothing" for blank text.
 func shortText(s string) string {
 	const limit = 200
-	if s = strings.Join(strings.Fields(s), " "); s == "" {
-		return "nothing"
-	}
-	return strings.ToValidUTF8(events.TruncateBytes(s, limit), "")
+	return cmp.Or(text.Line(s, limit), "nothing")
 }
 
 // tolerance is the allowed difference: an absolute one plus one relative to the target.

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"bytes"
 	"maps"
 	"unicode"
 	"unicode/utf8"
@@ -35,8 +36,8 @@ func NewCleaner(replace map[rune]rune) *Cleaner {
 	return c
 }
 
-// Line returns the beginning of s as one line of at most limit characters, and an [Ellipsis] if text is missing. White
-// space becomes single spaces. Control characters, invisible characters and invalid bytes are removed. Unlike the
+// Line returns the beginning of s as one line of at most limit characters. An [Ellipsis] is the last of them if text is
+// missing. White space becomes single spaces. Control characters, invisible characters and invalid bytes are removed. Unlike the
 // function [Line], it also removes the joiners U+200C and U+200D, and it counts characters. The result shares no
 // memory with s.
 func (c *Cleaner) Line(s string, limit int) string {
@@ -81,10 +82,16 @@ func (c *Cleaner) Line(s string, limit int) string {
 			b = utf8.AppendRune(b, out)
 		}
 	}
-	if missing {
-		b = append(b, Ellipsis...)
+	switch {
+	case !missing:
+		return string(b)
+	case limit == 0:
+		return ""
+	case n == limit:
+		_, size := utf8.DecodeLastRune(b)
+		b = bytes.TrimRight(b[:len(b)-size], " ")
 	}
-	return string(b)
+	return string(append(b, Ellipsis...))
 }
 
 // replaceWide returns the replacement of a character that is not ASCII, and 0 to remove it.

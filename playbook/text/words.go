@@ -12,24 +12,27 @@ func Words(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start := -1 // of the current word
 		for i := 0; i < len(s); {
-			size, in, alone := 1, false, false
 			if c := s[i]; c < utf8.RuneSelf {
-				in = asciiWord[c]
-			} else {
-				var r rune
-				r, size = utf8.DecodeRuneInString(s[i:])
-				alone = Unspaced(r)
-				in = !alone && InWord(r)
-			}
-			if in {
-				if start < 0 {
+				if !asciiWord[c] {
+					if start >= 0 && !yield(s[start:i]) {
+						return
+					}
+					start = -1
+				} else if start < 0 {
 					start = i
 				}
-			} else if start >= 0 {
-				if !yield(s[start:i]) {
+				i++
+				continue
+			}
+			r, size := utf8.DecodeRuneInString(s[i:])
+			alone := Unspaced(r)
+			if alone || !InWord(r) {
+				if start >= 0 && !yield(s[start:i]) {
 					return
 				}
 				start = -1
+			} else if start < 0 {
+				start = i
 			}
 			if alone && !yield(s[i:i+size]) {
 				return
@@ -72,14 +75,21 @@ func InWord(r rune) bool {
 // Hash returns a hash of a word that ignores case and width: FNV-1a over the folded characters. It is not stable
 // across versions and not safe against chosen collisions.
 func Hash(word string) uint64 {
+	const prime = 1099511628211
 	h := uint64(14695981039346656037)
-	for _, r := range word {
-		if r >= 'A' && r <= 'Z' {
-			r += 'a' - 'A'
-		} else if r >= utf8.RuneSelf {
-			r = Fold(r)
+	for i := 0; i < len(word); {
+		c := word[i]
+		if c < utf8.RuneSelf {
+			if c >= 'A' && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			h = (h ^ uint64(c)) * prime
+			i++
+			continue
 		}
-		h = (h ^ uint64(r)) * 1099511628211
+		r, size := utf8.DecodeRuneInString(word[i:])
+		h = (h ^ uint64(Fold(r))) * prime
+		i += size
 	}
 	return h
 }

@@ -71,13 +71,15 @@ func TestQuotable(t *testing.T) {
 		{"`a` \"b\" {c} “d” [e] <f>", 40, "'a' 'b' (c) 'd' [e] <f>"},
 		{"｛a｝ Ｂ", 9, "(a) Ｂ"},
 		{"ab cd", 5, "ab cd"},
-		{"ab cd", 4, "ab c…"},
+		{"ab cd", 4, "ab…"},
+		{"ab cde", 5, "ab c…"},
 		{"ab cd", 3, "ab…"},
 		{"ab  ", 2, "ab"},
-		{"ééé", 2, "éé…"},
+		{"ééé", 2, "é…"},
 		{"a\xff\x00\u200d\u202eb\ufe0f", 5, "ab"},
-		{"ab", 0, "…"},
-		{"ab", -1, "…"},
+		{"ab", 1, "…"},
+		{"ab", 0, ""},
+		{"ab", -1, ""},
 		{strings.Repeat(" ", 1<<20) + "a", 5, "…"},
 	} {
 		if got := text.Quotable(tt.in, tt.limit); got != tt.want {
@@ -111,7 +113,7 @@ func FuzzWords(f *testing.F) {
 		if strings.ContainsFunc(rest, text.InWord) {
 			t.Errorf("no word in %q", rest)
 		}
-		if q := text.Quotable(s, 10); utf8.RuneCountInString(q) > 11 || !utf8.ValidString(q) || strings.ContainsAny(q, "`{\n") {
+		if q := text.Quotable(s, 10); utf8.RuneCountInString(q) > 10 || !utf8.ValidString(q) || strings.ContainsAny(q, "`{\n") {
 			t.Errorf("got %q", q)
 		}
 	})

@@ -251,9 +251,9 @@ func foundIt(t *run, first, then *act) (string, bool) {
 
 // Errors by the check that would have avoided them.
 var (
-	noFile         = joinPattern(`(?i)no such file|(?:file|path|directory|folder) .*(?:not found|does(?: not|n't) exist)|cannot (?:find|open|access)|not a directory|is a directory|FileNotFound|ENOENT`)
-	noEnvironment  = joinPattern(`(?i)command not found|not recognized as|No module named|ModuleNotFound|ImportError|cannot import|not installed|No such command|missing dependenc|Could not find a version|not found: |cannot find (?:module|package)|permission denied`)
-	noPrecondition = joinPattern(`(?i)not (?:enough|available|allowed|found|permitted|eligible|valid|match|add up)|does(?: not|n't) (?:exist|match|add up|belong)|already|must |missing|required|cannot|can't|insufficient|exceed|invalid|expired`)
+	noFile         = compileOnce(`(?i)no such file|(?:file|path|directory|folder) .*(?:not found|does(?: not|n't) exist)|cannot (?:find|open|access)|not a directory|is a directory|FileNotFound|ENOENT`)
+	noEnvironment  = compileOnce(`(?i)command not found|not recognized as|No module named|ModuleNotFound|ImportError|cannot import|not installed|No such command|missing dependenc|Could not find a version|not found: |cannot find (?:module|package)|permission denied`)
+	noPrecondition = compileOnce(`(?i)not (?:enough|available|allowed|found|permitted|eligible|valid|match|add up)|does(?: not|n't) (?:exist|match|add up|belong)|already|must |missing|required|cannot|can't|insufficient|exceed|invalid|expired`)
 )
 
 func fileError(t *run, first, _ *act) (string, bool) { return t.errorMatching(first, noFile()) }

@@ -45,8 +45,13 @@ var keyPart = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E")
 // to run replaced. So the same error has the same quote in every run.
 func quoteError(output string) string { return clean(replaceVarying(errorLine(output)), maxQuote) }
 
+// compileOnce returns a function that compiles an expression at its first call, because most commands need none.
+func compileOnce(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 // errorWords matches a line that names an error.
-var errorWords = joinPattern(`(?i)error|exception|fail|not found|no such|denied|invalid|illegal|cannot|can't|could ?n[o']t|unable|not (?:enough|available|allowed)|timed? ?out|refused|fatal|missing`)
+var errorWords = compileOnce(`(?i)error|exception|fail|not found|no such|denied|invalid|illegal|cannot|can't|could ?n[o']t|unable|not (?:enough|available|allowed)|timed? ?out|refused|fatal|missing`)
 
 // errorLine returns the line of an output with the error: the error or message of a JSON object, the line behind the
 // indented ones of a traceback, the first line that names an error, or the first line. It reads only both ends of a

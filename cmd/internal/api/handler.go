@@ -20,6 +20,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/service"
+	"debrief/playbook/text"
 )
 
 // httpHandler handles HTTP requests.
@@ -63,7 +64,7 @@ func (d *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(a.Code)
 	_, _ = w.Write(a.Body) // ignore the error: the client has disconnected
-	d.log.Debug().Str("method", r.Method).Str("path", events.TruncateBytes(r.URL.Path, 64)).
+	d.log.Debug().Str("method", r.Method).Str("path", text.Clip(r.URL.Path, 64)).
 		Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
 	if d.told != nil {
 		d.told(verbOf(r.URL.Path), a.Code, time.Since(began))

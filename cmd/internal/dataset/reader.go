@@ -8,6 +8,7 @@ import (
 
 	"debrief/cmd/internal/room"
 	"debrief/events"
+	"debrief/playbook/text"
 )
 
 // Reader reads tasks one by one from a stream, each with at most MaxSample bytes. It remembers the ids of the tasks,
@@ -38,7 +39,7 @@ func (r *Reader) Next() (events.Task, error) {
 	}
 	raw, err := r.src.next()
 	bad := func(err error) (events.Task, error) {
-		return events.Task{}, &Problem{r.src.line, r.src.element() + summary(err.Error())}
+		return events.Task{}, &Problem{r.src.line, r.src.element() + text.Line(err.Error(), 300)}
 	}
 	if f, is := errors.AsType[fault](err); is {
 		return bad(f)

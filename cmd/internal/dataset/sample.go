@@ -215,13 +215,3 @@ func embeddedQuestion(context string) string {
 	}
 	return strings.TrimSpace(q)
 }
-
-// summary returns the beginning of an error text on one line. The text may quote the file.
-func summary(s string) string {
-	const most = 300
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}

@@ -6,6 +6,7 @@ import (
 	"debrief/cmd/internal/report"
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/playbook/text"
 )
 
 // recorder collects samples, measurements and durations for the report. It calls the callbacks of the run.
@@ -27,7 +28,7 @@ type recorder struct {
 func (c *recorder) addSample(set, phase string, sample *events.Task, index int, f *sampleResult, score *report.Score) {
 	s := report.Sample{
 		Set: set, Phase: phase, Epoch: c.epoch, Step: c.step, Index: index, ID: sample.ID,
-		Question: events.TruncateBytes(sample.Question, maxQuestion), Target: events.TruncateBytes(sample.Target, maxAnswer),
+		Question: text.Clip(sample.Question, maxQuestion), Target: text.Clip(sample.Target, maxAnswer),
 		Rounds: f.rounds, Lost: f.lostReason, Label: events.Unknown,
 	}
 	if f.lostReason != "" {

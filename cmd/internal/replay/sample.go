@@ -1,6 +1,9 @@
 package replay
 
-import "debrief/events"
+import (
+	"debrief/events"
+	"debrief/playbook/text"
+)
 
 // answer is the part of an execution that a run keeps in memory.
 type answer struct {
@@ -22,8 +25,8 @@ const (
 // newAnswer returns the answer of an execution that is stored at a sequence.
 func newAnswer(seq uint64, e *events.Execution) *answer {
 	return &answer{
-		seq: seq, text: events.TruncateBytes(e.Answer, maxAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
-		feedback: events.TruncateBytes(e.Outcome.Feedback, maxFeedback), version: e.Version,
+		seq: seq, text: text.Clip(e.Answer, maxAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
+		feedback: text.Clip(e.Outcome.Feedback, maxFeedback), version: e.Version,
 	}
 }
 

@@ -29,7 +29,7 @@ func blocks(field string, raw json.RawMessage) (list []block, err error) {
 	case len(raw) == 0 || string(raw) == "null":
 		return nil, nil
 	case raw[0] == '"':
-		s, err := text(field, raw)
+		s, err := jsonText(field, raw)
 		return []block{{Type: "text", Text: s}}, err
 	case raw[0] == '[' && json.Unmarshal(raw, &list) == nil:
 		return list, nil

@@ -59,7 +59,7 @@ type openCall struct {
 
 // add adds the next message. Errors name the field of the message.
 func (c *conversation) add(m *message) error {
-	content, err := text("content", m.Content)
+	content, err := jsonText("content", m.Content)
 	if err != nil {
 		return err
 	}
@@ -91,11 +91,11 @@ func (c *conversation) user(content string) {
 }
 
 func (c *conversation) assistant(m *message, content string) error {
-	thought, err := text("thought", m.Thought)
+	thought, err := jsonText("thought", m.Thought)
 	if err != nil {
 		return err
 	}
-	action, err := text("action", m.Action)
+	action, err := jsonText("action", m.Action)
 	if err != nil {
 		return err
 	}
@@ -273,8 +273,8 @@ func messages(field string, list []json.RawMessage, each func(*message) error) e
 	return nil
 }
 
-// text returns the text of a JSON string, of null, or of a list of parts such as {"type":"text","text":"…"}.
-func text(field string, raw json.RawMessage) (string, error) {
+// jsonText returns the text of a JSON string, of null, or of a list of parts such as {"type":"text","text":"…"}.
+func jsonText(field string, raw json.RawMessage) (string, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] == 'n' {
 		return "", nil

@@ -123,7 +123,7 @@ func (c *claudeSession) addUserTurn(parts []block) {
 		if p.Type != "tool_result" {
 			continue
 		}
-		output, err := text("content", p.Content)
+		output, err := jsonText("content", p.Content)
 		if err != nil {
 			output = string(p.Content)
 		}
@@ -143,7 +143,7 @@ func (c *claudeSession) addUserTurn(parts []block) {
 }
 
 func (c *claudeSession) addResultEvent(l *claudeEvent) error {
-	if answer, err := text("result", l.Result); err == nil && answer != "" {
+	if answer, err := jsonText("result", l.Result); err == nil && answer != "" {
 		c.answer = answer
 	}
 	c.run.Outcome = events.Outcome{Label: events.Unknown, Feedback: "result: " + l.Subtype}

@@ -63,11 +63,11 @@ func sweAgent(raw []byte) (*run, error) {
 	if len(c.steps) == 0 {
 		return nil, errors.New("fields trajectory, history: no steps")
 	}
-	answer, err := text("info.submission", f.Info.Submission)
+	answer, err := jsonText("info.submission", f.Info.Submission)
 	if err != nil {
 		return nil, err
 	}
-	status, err := text("info.exit_status", f.Info.ExitStatus)
+	status, err := jsonText("info.exit_status", f.Info.ExitStatus)
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +91,10 @@ func (c *conversation) addStep(raw json.RawMessage, called callIndex) error {
 	if err := decode(raw, &s); err != nil {
 		return err
 	}
-	action, err1 := text("action", s.Action)
-	observation, err2 := text("observation", s.Observation)
-	thought, err3 := text("thought", s.Thought)
-	response, err4 := text("response", s.Response)
+	action, err1 := jsonText("action", s.Action)
+	observation, err2 := jsonText("observation", s.Observation)
+	thought, err3 := jsonText("thought", s.Thought)
+	response, err4 := jsonText("response", s.Response)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (c *conversation) addStep(raw json.RawMessage, called callIndex) error {
 type callIndex map[string][][]toolCall
 
 func (by callIndex) note(m *message) {
-	action, err := text("action", m.Action)
+	action, err := jsonText("action", m.Action)
 	if err == nil && !m.IsDemo && m.Role == "assistant" && len(m.ToolCalls) > 0 {
 		key := strings.TrimSpace(action)
 		by[key] = append(by[key], m.ToolCalls)

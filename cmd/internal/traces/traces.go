@@ -71,6 +71,7 @@ import (
 
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Limits of Read.
@@ -379,7 +380,7 @@ func shorten(s string, n int) string {
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))
-	return prefix(s, n-17) + "~" + hex.EncodeToString(sum[:8])
+	return text.Prefix(s, n-17) + "~" + hex.EncodeToString(sum[:8])
 }
 
 // clip shortens a tool's output to about MaxOutput bytes. It keeps both ends, because errors can be at either end.
@@ -388,19 +389,11 @@ func clip(s string) string {
 		return s
 	}
 	const end = MaxOutput / 4
-	first := prefix(s, MaxOutput-end)
+	first := text.Prefix(s, MaxOutput-end)
 	rest := s[len(first):]
 	last := rest[len(rest)-end:]
 	for len(last) > 0 && !utf8.RuneStart(last[0]) {
 		last = last[1:]
 	}
 	return fmt.Sprintf("%s… [cut %d bytes] …%s", first, len(rest)-len(last), last)
-}
-
-// prefix returns the longest prefix of s of at most n bytes that ends between characters.
-func prefix(s string, n int) string {
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

@@ -22,6 +22,7 @@ import (
 	"debrief/events"
 	"debrief/generator"
 	"debrief/generator/scoring"
+	"debrief/playbook/text"
 )
 
 // Eval answers a data set with a playbook and scores the answers. It calls the model in this process and publishes
@@ -336,7 +337,7 @@ func (x *evaluation) write(out io.WriteCloser) error {
 func (x *evaluation) record(a *evalArm, i int) report.Sample {
 	s := &x.samples[i]
 	r := report.Sample{
-		Set: "test", Phase: a.name, Index: s.index, ID: s.ID, Question: events.TruncateBytes(s.Question, 200), Target: s.Target,
+		Set: "test", Phase: a.name, Index: s.index, ID: s.ID, Question: text.Clip(s.Question, 200), Target: s.Target,
 		Label: events.Unknown, Version: a.version, Lost: a.answers[i].lost,
 	}
 	if e := a.answers[i].execution; e != nil {

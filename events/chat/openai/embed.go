@@ -10,11 +10,11 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/sashabaranov/go-openai"
 
 	"debrief/events/chat"
+	"debrief/playbook/text"
 )
 
 const (
@@ -162,15 +162,7 @@ func prepare(texts []string, longest int64) []string {
 	out := make([]string, len(texts))
 	for i, t := range texts {
 		t = strings.TrimSpace(strings.ReplaceAll(t, "\x00", " ")) // NUL ends a text in servers written in C
-		if n := int(longest); len(t) > n {
-			for range utf8.UTFMax - 1 {
-				if !utf8.RuneStart(t[n]) {
-					n--
-				}
-			}
-			t = t[:n]
-		}
-		out[i] = cmp.Or(t, " ")
+		out[i] = cmp.Or(text.Prefix(t, int(longest)), " ")
 	}
 	return out
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/sashabaranov/go-openai"
+
+	"debrief/playbook/text"
 )
 
 // kind classifies a failed attempt.
@@ -100,17 +102,13 @@ func (s *server) describe(e *Error, x *exchange) string {
 	return "the server refused the key " + code + ": check " + s.cfg.name("APIKey")
 }
 
-// sanitize removes the key from a text of the server, and shortens the text.
-func (s *server) sanitize(text string) string {
+// sanitize removes the key from a message of the server, and shortens it to one line.
+func (s *server) sanitize(message string) string {
 	const maxLen = 400
 	if key := string(s.cfg.APIKey); len(key) > 3 { // "x" is a common key for local servers, not a secret, and part of many words
-		text = strings.ReplaceAll(text, key, hiddenText)
+		message = strings.ReplaceAll(message, key, hiddenText)
 	}
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) > maxLen {
-		text = strings.ToValidUTF8(text[:maxLen], "") + "…"
-	}
-	return text
+	return text.Line(message, maxLen)
 }
 
 // errorBody is the content of an error body, in any of the formats of servers.

@@ -28,6 +28,7 @@ import (
 	"debrief/generator/prompt/records"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Version is the version of the assembly rules. Another version may render other messages from the same manifest.
@@ -192,7 +193,7 @@ func (a *assembler) addRequired() error {
 	}
 	a.addRounds()
 	if r, stuck := records.Stuck(in.Running); stuck {
-		text := events.TruncateBytes(r.Text, 3*recoveryTokens)
+		text := text.Clip(r.Text, 3*recoveryTokens)
 		p := events.Part{Kind: events.PartRecovery, Text: text, Why: r.Reason, Tokens: chat.Tokens(recoveryText(text)) + messageOverhead}
 		if p.Tokens <= a.remaining {
 			a.recovery = &p

@@ -9,6 +9,7 @@ import (
 	"debrief/events/chat"
 	"debrief/generator/prompt/records"
 	"debrief/generator/prompt/sliding"
+	"debrief/playbook/text"
 )
 
 // turn is a user message and the work it causes, up to the next user message. The turn of the query has no first
@@ -83,7 +84,7 @@ func (a *assembler) setConversationBudget() {
 	for _, turns := range [][]turn{a.currentTurns, a.earlierTurns} { // newest first
 		for _, t := range slices.Backward(turns) {
 			for i := len(t.pieces) - 1; i >= 0 && len(recent) < budgetTexts; i-- {
-				recent = append(recent, events.TruncateBytes(t.pieces[i].gist(), previewBytes))
+				recent = append(recent, text.Clip(t.pieces[i].gist(), previewBytes))
 			}
 		}
 	}
@@ -106,7 +107,7 @@ func (p *piece) gist() string {
 	if p.gistText == "" {
 		p.gistText = p.text
 		for _, c := range p.step.Calls {
-			p.gistText += "\n" + c.Tool + " " + events.TruncateBytes(c.Arguments, toolTextBytes) + "\n" + events.TruncateBytes(c.Output, toolTextBytes)
+			p.gistText += "\n" + c.Tool + " " + text.Clip(c.Arguments, toolTextBytes) + "\n" + text.Clip(c.Output, toolTextBytes)
 		}
 	}
 	return p.gistText
@@ -164,7 +165,7 @@ func (a *assembler) selectTurns() {
 	text := func(i int) string {
 		gists := make([]string, len(before[i].pieces))
 		for k := range gists {
-			gists[k] = events.TruncateBytes(before[i].pieces[k].gist(), previewBytes)
+			gists[k] = text.Clip(before[i].pieces[k].gist(), previewBytes)
 		}
 		return strings.Join(gists, "\n")
 	}
@@ -193,7 +194,7 @@ func (a *assembler) addTurns() {
 	}
 	if a.in.Similar != nil && (wanted > windowBudget || len(items) > a.limits.Items) {
 		for i := range items {
-			items[i].Semantic = a.in.Similar(events.TruncateBytes(items[i].Text, similarityBytes))
+			items[i].Semantic = a.in.Similar(text.Clip(items[i].Text, similarityBytes))
 		}
 	}
 	fitted := sliding.Fit(items, a.in.Now, sliding.Limits{Tokens: windowBudget, Items: a.limits.Items})
@@ -369,30 +370,30 @@ func (a *assembler) addRecords(budget *int) {
 // addSummary summarises the hidden turns: by the model's summary, and by excerpts of turns after it.
 func (a *assembler) addSummary(budget *int) {
 	room := min(summaryTokens, *budget-quoteOverhead-backgroundOverhead)
-	text, through := "", 0
+	summary, through := "", 0
 	if s := a.in.Summary; s != nil && s.Text != "" {
 		if keep, cost := fitText(clean(s.Text), room); cost <= room {
-			text, through = shorten(s.Text, keep), s.Through
+			summary, through = shorten(s.Text, keep), s.Through
 			room -= cost + 1
 		}
 	}
 	var texts []string
 	for _, p := range a.hidden {
 		if p.step == nil && (p.turn == 0 || p.turn > through) {
-			texts = append(texts, events.TruncateBytes(p.text, previewBytes))
+			texts = append(texts, text.Clip(p.text, previewBytes))
 		}
 	}
 	texts = texts[max(0, len(texts)-maxExcerptTexts):]
 	if excerpts := sliding.Summarize(texts, room, a.in.Query); excerpts != "" {
-		if text != "" {
-			text += "\n"
+		if summary != "" {
+			summary += "\n"
 		}
-		text += excerpts
+		summary += excerpts
 	}
-	if text == "" {
+	if summary == "" {
 		return
 	}
-	p := events.Part{Kind: events.PartSummary, Text: text, Tokens: chat.Tokens(text) + 1}
+	p := events.Part{Kind: events.PartSummary, Text: summary, Tokens: chat.Tokens(summary) + 1}
 	if a.reserveQuote(p.Tokens, true, budget) {
 		a.summary = &p
 	}

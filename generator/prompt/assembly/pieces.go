@@ -9,6 +9,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/playbook/text"
 )
 
 // piece is a unit of a conversation that is included or omitted as a whole: a user message, an answer, or a step with
@@ -175,14 +176,14 @@ func (p *piece) fitTokens(texts Texts, tokens int) (keep, cost int) {
 	}
 }
 
-// shorten returns at most keep bytes of text and a mark with the number of omitted bytes. A keep of 0 returns the
+// shorten returns at most keep bytes of s and a mark with the number of omitted bytes. A keep of 0 returns the
 // whole text. Invalid characters are replaced.
-func shorten(text string, keep int) string {
-	text = clean(text)
-	if keep <= 0 || len(text) <= keep {
-		return text
+func shorten(s string, keep int) string {
+	s = clean(s)
+	if keep <= 0 || len(s) <= keep {
+		return s
 	}
-	return fmt.Sprintf("%s [%d bytes left out]", events.TruncateBytes(text, keep), len(text)-keep)
+	return fmt.Sprintf("%s [%d bytes left out]", text.Clip(s, keep), len(s)-keep)
 }
 
 // clean returns text as valid UTF-8 without NUL, which some servers reject.

@@ -10,6 +10,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Sources contains the texts that the parts of a manifest refer to.
@@ -251,8 +252,8 @@ func reflectionText(n *events.Note) string {
 	}
 	fmt.Fprintf(&out, "- after a %s:", label)
 	for _, part := range []struct{ name, text string }{{"what went wrong", n.Error}, {"what to do", n.Approach}, {"insight", n.Insight}} {
-		if text := oneLine(part.text); text != "" {
-			fmt.Fprintf(&out, "\n  %s: %s", part.name, text)
+		if line := text.Line(part.text, math.MaxInt); line != "" {
+			fmt.Fprintf(&out, "\n  %s: %s", part.name, line)
 		}
 	}
 	return out.String()
@@ -261,10 +262,10 @@ func reflectionText(n *events.Note) string {
 // roundText formats an earlier round in a few lines.
 func roundText(n int, t *events.PreviousRound) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "- attempt %d answered: %s", n, cmp.Or(truncateLine(t.Answer, maxRoundAnswer), "nothing"))
+	fmt.Fprintf(&out, "- attempt %d answered: %s", n, cmp.Or(text.Line(t.Answer, maxRoundAnswer), "nothing"))
 	for _, part := range []struct{ name, text string }{{"what went wrong", t.Error}, {"what to do", t.Approach}, {"insight", t.Insight}} {
-		if text := truncateLine(part.text, maxRoundAdvice); text != "" {
-			fmt.Fprintf(&out, "\n  %s: %s", part.name, text)
+		if line := text.Line(part.text, maxRoundAdvice); line != "" {
+			fmt.Fprintf(&out, "\n  %s: %s", part.name, line)
 		}
 	}
 	return out.String()
@@ -308,7 +309,7 @@ func (s *Sources) recalledTokens(i *events.Interaction) int {
 func recalledText(i *events.Interaction) string {
 	var out strings.Builder
 	out.Grow(min(len(i.Question), maxRecalledQuestion) + min(len(i.Answer), maxRecalledAnswer) + 200)
-	out.WriteString("- asked: " + truncateLine(i.Question, maxRecalledQuestion))
+	out.WriteString("- asked: " + text.Line(i.Question, maxRecalledQuestion))
 	var tools []string
 	for _, s := range i.Steps {
 		for _, c := range s.Calls {
@@ -323,30 +324,11 @@ func recalledText(i *events.Interaction) string {
 		}
 		fmt.Fprintf(&out, "\n  did: %s%s", strings.Join(tools, ", "), more)
 	}
-	if a := truncateLine(i.Answer, maxRecalledAnswer); a != "" {
+	if a := text.Line(i.Answer, maxRecalledAnswer); a != "" {
 		out.WriteString("\n  answered: " + a)
 	}
 	if i.Label != "" && i.Label != events.Unknown {
 		fmt.Fprintf(&out, "\n  outcome: %s", i.Label)
 	}
 	return out.String()
-}
-
-// oneLine returns text without line breaks and repeated white space.
-func oneLine(text string) string { return truncateLine(text, math.MaxInt) }
-
-// truncateLine returns the first bytes of text in one line, with an ellipsis if it is truncated.
-func truncateLine(text string, limit int) string {
-	var out strings.Builder
-	out.Grow(min(len(text), limit) + 16) // plus one word
-	for word := range strings.FieldsSeq(clean(text)) {
-		if out.Len() > 0 {
-			out.WriteByte(' ')
-		}
-		out.WriteString(word)
-		if out.Len() > limit {
-			break
-		}
-	}
-	return events.TruncateBytes(out.String(), limit)
 }

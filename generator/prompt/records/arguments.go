@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"debrief/events"
+	"debrief/playbook/text"
 )
 
 // Arguments beyond these limits are compared as raw text.
@@ -88,11 +89,11 @@ func (a arguments) action() string {
 // beginnings of longer strings, then numbers with their names. A word that only repeats the verb is omitted.
 func (a arguments) summary(v verb) string {
 	if a.leaves == nil {
-		text := clean(firstLine(a.raw), maxSummary)
-		if strings.ContainsRune(a.raw, '\n') && text != "" && !strings.HasSuffix(text, ellipsis) {
-			text = clean(text, maxSummary-1) + ellipsis
+		line := clean(firstLine(a.raw), maxSummary)
+		if strings.ContainsRune(a.raw, '\n') && line != "" && !strings.HasSuffix(line, text.Ellipsis) {
+			line = clean(line, maxSummary-1) + text.Ellipsis
 		}
-		return text
+		return line
 	}
 	var short, long, numbers []string
 	action := a.action()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"debrief/events"
+	"debrief/playbook/text"
 )
 
 const (
@@ -146,16 +147,18 @@ func sharedArguments(attempts []attempt) []string {
 	})
 	message := strings.ToLower(errorLine(last.call.Output))
 	words := map[uint64]bool{}
-	eachWord(message, func(_ string, hash uint64) { words[hash] = true })
+	for word := range text.Words(message[:min(len(message), maxRead)]) {
+		words[text.Hash(word)] = true
+	}
 	mentions := func(l leaf) (n int) {
 		if len(l.value) > 2 && strings.Contains(message, strings.ToLower(l.value)) {
 			n -= 2
 		}
-		eachWord(l.name, func(word string, hash uint64) {
-			if isContentWord(word) && words[hash] {
+		for word := range text.Words(l.name[:min(len(l.name), maxRead)]) {
+			if isContentWord(word) && words[text.Hash(word)] {
 				n--
 			}
-		})
+		}
 		return n
 	}
 	slices.SortStableFunc(same, func(a, b leaf) int { return mentions(a) - mentions(b) })

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"debrief/events"
+	"debrief/playbook/text"
 )
 
 // The tiers in order. An unknown relevance ranks as medium.
@@ -55,14 +56,18 @@ const maxWords = 64 // maximum number of query words; later words are ignored
 
 func newQueryWords(query string) queryWords {
 	t := queryWords{}
-	eachWord(query, func(word string, hash uint64) {
-		if len(t) == maxWords || !isContentWord(word) {
-			return
+	for word := range text.Words(query[:min(len(query), maxRead)]) {
+		if len(t) == maxWords {
+			break
 		}
+		if !isContentWord(word) {
+			continue
+		}
+		hash := text.Hash(word)
 		if _, known := t[hash]; !known {
 			t[hash] = 1 << len(t)
 		}
-	})
+	}
 	return t
 }
 
@@ -71,9 +76,11 @@ func (t queryWords) match(c *events.ToolCall) (set uint64) {
 	if len(t) == 0 {
 		return 0
 	}
-	add := func(_ string, hash uint64) { set |= t[hash] }
-	eachWord(c.Arguments, add)
-	eachWord(c.Output, add)
+	for _, s := range [...]string{c.Arguments, c.Output} {
+		for word := range text.Words(s[:min(len(s), maxRead)]) {
+			set |= t[text.Hash(word)]
+		}
+	}
 	return set
 }
 
@@ -95,50 +102,14 @@ func (t queryWords) rare(calls []wordMatch) (set uint64) {
 // isContentWord reports whether a word can describe the topic of a query: it has a digit, or it is long and not
 // common.
 func isContentWord(word string) bool {
-	if strings.ContainsFunc(word, unicode.IsDigit) {
+	if strings.ContainsFunc(word, unicode.IsNumber) {
 		return len(word) > 1
 	}
 	return utf8.RuneCountInString(word) > 3 && !commonWords[strings.ToLower(word)]
 }
 
-var commonWords = func() map[string]bool {
-	m := map[string]bool{}
-	for word := range strings.FieldsSeq(`about after again also another around because been before being both cannot could does doing done
-		down during each either ever every from give have having here into just like made make many more most much must need
-		only other ought over please same shall should since some such sure take than thank thanks that their them then there
-		these they thing this those through under until very want wants well were what when where whether which while will
-		with within without would your yours`) {
-		m[word] = true
-	}
-	return m
-}()
-
-// eachWord calls f with each word at the beginning of a text and its hash. A word is a run of letters and digits. The
-// hash ignores case.
-func eachWord(s string, f func(word string, hash uint64)) {
-	s = s[:min(len(s), maxRead)]
-	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a, by characters
-	hash, start := uint64(offset), -1
-	for i, r := range s {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-		case r >= 'A' && r <= 'Z':
-			r += 'a' - 'A'
-		case r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)):
-			r = unicode.ToLower(r)
-		default:
-			if start >= 0 {
-				f(s[start:i], hash)
-				hash, start = offset, -1
-			}
-			continue
-		}
-		if start < 0 {
-			start = i
-		}
-		hash = (hash ^ uint64(r)) * prime
-	}
-	if start >= 0 {
-		f(s[start:], hash)
-	}
-}
+var commonWords = text.Set(`about after again also another around because been before being both cannot could does doing done
+	down during each either ever every from give have having here into just like made make many more most much must need
+	only other ought over please same shall should since some such sure take than thank thanks that their them then there
+	these they thing this those through under until very want wants well were what when where whether which while will
+	with within without would your yours`)

@@ -2,80 +2,22 @@ package records
 
 import (
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
 // maxRead is the number of bytes read at the beginning of a text, and at its end if that matters. It bounds the cost
 // of long texts.
 const maxRead = 4 << 10
 
-const ellipsis = "…"
+// cleaner replaces the characters that could end a quotation or look like markup or our own marks. All text copied from
+// a trace passes through clean.
+var cleaner = text.NewCleaner(map[rune]rune{
+	'`': '\'', '"': '\'', '“': '\'', '”': '\'', '[': '(', '{': '(', ']': ')', '}': ')', '<': '‹', '>': '›', '→': '›',
+})
 
-// clean returns s as part of a line of at most limit characters, with an ellipsis if text is missing. It removes
-// control and invisible characters and replaces those that could end a quotation or look like markup or our own
-// marks. All text copied from a trace passes through clean.
-func clean(s string, limit int) string {
-	more := len(s) > maxRead
-	if more {
-		s = s[:maxRead]
-	}
-	var b strings.Builder
-	b.Grow(max(0, min(len(s), limit+len(ellipsis))))
-	n, end, space := 0, 0, false // end is the offset of the last character that fits
-	add := func(r rune) {
-		if n++; n == limit {
-			end = b.Len()
-		}
-		b.WriteRune(r)
-	}
-	for _, r := range s {
-		switch {
-		case unicode.IsSpace(r):
-			space = n > 0
-			continue
-		case r >= ' ' && r < utf8.RuneSelf-1:
-		case !unicode.IsPrint(r) || r == utf8.RuneError || unicode.Is(unicode.Variation_Selector, r):
-			continue
-		}
-		if space {
-			add(' ')
-			space = false
-		}
-		if add(replaceRune(r)); n > limit {
-			break
-		}
-	}
-	switch {
-	case n < limit || n == limit && !more:
-		if more {
-			b.WriteString(ellipsis)
-		}
-		return b.String()
-	case limit < 1:
-		return ""
-	}
-	return strings.TrimRight(b.String()[:end], " ") + ellipsis
-}
-
-func replaceRune(r rune) rune {
-	if r >= 0xff01 && r <= 0xff5e {
-		r -= 0xff01 - '!' // the full-width forms of ASCII
-	}
-	switch r {
-	case '`', '"', '“', '”':
-		return '\''
-	case '[', '{':
-		return '('
-	case ']', '}':
-		return ')'
-	case '<':
-		return '‹'
-	case '>', '→':
-		return '›'
-	}
-	return r
-}
+// clean returns s as part of a line of at most limit characters, with an ellipsis if text is missing.
+func clean(s string, limit int) string { return cleaner.Line(s, limit) }
 
 // firstLine returns the first non-blank line of a text.
 func firstLine(s string) string {
@@ -88,7 +30,7 @@ func firstReadableLine(output string) string {
 	for line := range strings.Lines(output[:min(len(output), maxRead)]) {
 		n := 0
 		for _, r := range line {
-			if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			if text.InWord(r) {
 				if n++; n == 2 {
 					return line
 				}

@@ -4,6 +4,8 @@ import (
 	"path"
 	"strings"
 	"unicode"
+
+	"debrief/playbook/text"
 )
 
 // verb is the kind of action of a tool call.
@@ -60,18 +62,10 @@ func callVerb(tool string, a arguments) verb {
 func verbFromName(name string) verb {
 	name = name[:min(len(name), 4*maxName)]
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		start, wasLower := 0, false
-		for i, r := range part {
-			if wasLower && unicode.IsUpper(r) {
-				if v, ok := verbs[strings.ToLower(part[start:i])]; ok {
-					return v
-				}
-				start = i
+		for word := range text.Parts(part) {
+			if v, ok := verbs[strings.ToLower(word)]; ok {
+				return v
 			}
-			wasLower = unicode.IsLower(r)
-		}
-		if v, ok := verbs[strings.ToLower(part[start:])]; ok {
-			return v
 		}
 	}
 	return called

@@ -7,6 +7,7 @@ import (
 
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/heap"
 )
 
 // selector is the state of one selection. It is reused, so it refers to bullets by row.
@@ -25,7 +26,7 @@ type selector struct {
 	excluded   int        // number of rows excluded from the choice
 
 	candidates []candidate // backing array of all queues
-	queues     heap[queue]
+	queues     heap.Heap[queue]
 }
 
 // candidate is a bullet that can be chosen next.
@@ -38,7 +39,7 @@ type candidate struct {
 // queue holds the candidates of one section.
 type queue struct {
 	section    int32
-	candidates heap[candidate]
+	candidates heap.Heap[candidate]
 }
 
 // sectionHalving is the number of chosen bullets of a section that halves the value of its other bullets; three times
@@ -210,16 +211,16 @@ func (c *selector) chooseRest() {
 		case c.cost(head.row) > c.room:
 			c.dropTooLong(q)
 		case c.discount(head):
-			q.candidates.sink(0, c.betterCandidate)
+			q.candidates.Fix(c.betterCandidate)
 		default:
 			c.worstTotal = min(c.worstTotal, c.totals[head.row])
 			c.add(head.row)
-			q.candidates.pop(c.betterCandidate)
+			q.candidates.Pop(c.betterCandidate)
 		}
 		if len(q.candidates) == 0 {
-			c.queues.pop(c.betterQueue)
+			c.queues.Pop(c.betterQueue)
 		} else {
-			c.queues.sink(0, c.betterQueue)
+			c.queues.Fix(c.betterQueue)
 		}
 	}
 }
@@ -244,11 +245,11 @@ func (c *selector) fillQueues() {
 	for i := range x.sections {
 		if n < next[i] {
 			c.queues = append(c.queues, queue{int32(i), c.candidates[n:next[i]]})
-			c.queues[len(c.queues)-1].candidates.order(c.betterCandidate)
+			c.queues[len(c.queues)-1].candidates.Init(c.betterCandidate)
 		}
 		n += x.sections[i].rows
 	}
-	c.queues.order(c.betterQueue)
+	c.queues.Init(c.betterQueue)
 }
 
 func (c *selector) betterCandidate(a, b *candidate) bool {
@@ -278,7 +279,7 @@ func (c *selector) dropTooLong(q *queue) {
 		c.decisions[k.row] = noRoom
 		return true
 	})
-	q.candidates.order(c.betterCandidate)
+	q.candidates.Init(c.betterCandidate)
 }
 
 // discount reduces the value of a candidate by its similarity to the bullets chosen since the last call. It reports

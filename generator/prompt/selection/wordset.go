@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
 // wordSet is the set of words of a bullet's content, for a similarity that is cheap enough for every selection. It
@@ -23,33 +24,13 @@ const maxRead = 4 << 10
 
 func newWordSet(content string) *wordSet {
 	w := new(wordSet)
-	text := strings.ToLower(content[:min(len(content), maxRead)])
-	from := -1
-	var mark uint32
-	end := func(to int) {
-		if from >= 0 {
-			w.words = append(w.words, hash(text[from:to])&^digitBit|mark)
+	for word := range text.Words(content[:min(len(content), maxRead)]) {
+		h := uint32(text.Hash(word)) &^ digitBit
+		if strings.ContainsFunc(word, unicode.IsNumber) {
+			h |= digitBit
 		}
-		from, mark = -1, 0
+		w.words = append(w.words, h)
 	}
-	for i, r := range text {
-		switch {
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana): // scripts without spaces: each character is a word
-			end(i)
-			from = i
-			end(i + utf8.RuneLen(r))
-		case unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r):
-			if from < 0 {
-				from = i
-			}
-			if unicode.IsNumber(r) {
-				mark = digitBit
-			}
-		default:
-			end(i)
-		}
-	}
-	end(len(text))
 	slices.Sort(w.words)
 	w.words = slices.Clip(slices.Compact(w.words))
 	w.withoutDigits, _ = slices.BinarySearch(w.words, digitBit)
@@ -57,15 +38,6 @@ func newWordSet(content string) *wordSet {
 		w.sketch |= 1 << (h % 64)
 	}
 	return w
-}
-
-// hash is FNV-1a.
-func hash(s string) uint32 {
-	h := uint32(2166136261)
-	for i := range len(s) {
-		h = (h ^ uint32(s[i])) * 16777619
-	}
-	return h
 }
 
 // nearDuplicate is the minimum Jaccard index of nearly equal word sets: one of seven words differs.

@@ -3,6 +3,8 @@ package sliding
 import (
 	"fmt"
 	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
 // Task is the kind of work in a conversation.
@@ -98,7 +100,7 @@ func isLong(text string) bool {
 }
 
 // technicalWords are common in texts about programming and rare in others.
-var technicalWords = set(`api apis algorithm array async backend boolean bug bytes cache callback cli cluster commit compiler concurrency
+var technicalWords = text.Set(`api apis algorithm array async backend boolean bug bytes cache callback cli cluster commit compiler concurrency
 	config cpu css csv database datetime deadlock debug debugger deploy deployment dependency docker endpoint exception frontend
 	function functions git goroutine gpu grep hash html http https integer java javascript json kubernetes lambda latency linux
 	localhost memory middleware mutex namespace npm null oauth parameter parser postgres protocol python query rebase refactor

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"debrief/events/chat"
+
+	"debrief/playbook/text"
 )
 
 // maxSentence is the maximum length of a summary line in bytes. A longer sentence is split at a space.
@@ -94,7 +96,7 @@ func newSummarizer(query string) *summarizer {
 	sm := &summarizer{terms: make(map[string]int)}
 	for w := range words(query[:min(len(query), queryBytes)]) {
 		if isContentWord(w) {
-			t := sm.termID(stem(w))
+			t := sm.termID(text.Stem(w))
 			sm.query[t] = true
 		}
 	}
@@ -111,8 +113,8 @@ func (sm *summarizer) termID(key string) int {
 	return t
 }
 
-func (sm *summarizer) add(text string, from int) {
-	s := sentence{text: text, from: from}
+func (sm *summarizer) add(line string, from int) {
+	s := sentence{text: line, from: from}
 	sm.total++
 	matchesQuery := false
 	addTerm := func(key string) {
@@ -125,20 +127,20 @@ func (sm *summarizer) add(text string, from int) {
 		}
 	}
 	wordCount, isDecision, last := 0, false, "" // wordCount excludes numbers
-	for w := range words(text) {
+	for w := range words(line) {
 		isDecision = isDecision || decisionWords[w] || w == "use" && useSubjects[last]
 		last = w
 		if isContentWord(w) {
-			addTerm(stem(w))
+			addTerm(text.Stem(w))
 			countIf(&wordCount, w[0] > '9')
 		}
 	}
 	plainTerms := len(s.terms)
-	for _, f := range factsIn(text) {
+	for _, f := range factsIn(line) {
 		addTerm("\x00" + f.token)
 	}
 	s.bonus = float64(min(len(s.terms)-plainTerms, factPoints))
-	if detectKeywords(text)&failure != 0 {
+	if detectKeywords(line)&failure != 0 {
 		s.bonus += failurePoints
 	}
 	if isDecision {
@@ -206,7 +208,7 @@ func (sm *summarizer) value(s *sentence) float64 {
 
 // decisionWords indicate a decision. The word "use" indicates one after useSubjects.
 var (
-	decisionWords = set(`decided decide decision agreed chose chosen must always never require requires required requirement prefer prefers
+	decisionWords = text.Set(`decided decide decision agreed chose chosen must always never require requires required requirement prefer prefers
 		preferred important constraint deadline instead conclusion`)
 	useSubjects = map[string]bool{"": true, "we": true, "will": true, "ll": true, "s": true} // "Use", "we'll use", "let's use"
 )

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
 // fact is a token that has no synonym, such as a number or a path.
@@ -45,7 +47,7 @@ func factsIn(sentence string) (facts []fact) {
 }
 
 // notPaths are pairs of words joined by a slash.
-var notPaths = set("and/or he/she him/her his/her yes/no n/a w/o either/or true/false on/off")
+var notPaths = text.Set("and/or he/she him/her his/her yes/no n/a w/o either/or true/false on/off")
 
 func kindOf(token string, isCall bool) factKind {
 	var digits, letters, capitals, camelCase, separators int

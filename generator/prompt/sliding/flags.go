@@ -1,6 +1,10 @@
 package sliding
 
-import "strings"
+import (
+	"strings"
+
+	"debrief/playbook/text"
+)
 
 // flags are properties of an item that raise its score.
 type flags uint8
@@ -63,7 +67,7 @@ func detectFlags(text string, by Source) flags {
 	return f
 }
 
-var interrogatives = set("how what why where who whose whom which can could would should is are do does did")
+var interrogatives = text.Set("how what why where who whose whom which can could would should is are do does did")
 
 func isQuestion(text string, by Source) bool {
 	end := len(text)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"debrief/playbook/text"
 )
 
 // token is a word of a query.
@@ -85,7 +87,7 @@ func phrases(list string) (all []phrase) {
 // wordClasses are the predicates for the class names in phrases.
 var wordClasses = map[string]func(string) bool{
 	"WE":   func(w string) bool { return w == "we" || w == "you" },
-	"KIND": func(w string) bool { _, is := kindTests[stem(w)]; return is },
+	"KIND": func(w string) bool { _, is := kindTests[text.Stem(w)]; return is },
 	"DID":  isPastTense,
 	"ORD":  func(w string) bool { _, is := ordinals[w]; return is },
 }
@@ -95,7 +97,7 @@ func isPastTense(w string) bool {
 	return irregularPast[w] || len(w) > 4 && strings.HasSuffix(w, "ed") && !strings.HasSuffix(w, "eed") && w != "embed"
 }
 
-var irregularPast = set(`did used ran wrote made had found said got saw gave chose put set built sent took told thought began went came left
+var irregularPast = text.Set(`did used ran wrote made had found said got saw gave chose put set built sent took told thought began went came left
 	met read done seen written made shown given taken chosen begun`)
 
 const maxWildcard = 5 // maximum number of words that "*" matches

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"strings"
+
+	"debrief/playbook/text"
 )
 
 // ordinals map a word to an index from 0; -1 is the last one.
@@ -26,14 +28,14 @@ var kindTests = func() map[string]func(string) bool {
 			"idea option example explanation calculation attempt try thing procedure message topic conversation discussion trick bug code": nil,
 	} {
 		for noun := range strings.FieldsSeq(list) {
-			m[stem(noun)] = shows
+			m[text.Stem(noun)] = shows
 		}
 	}
 	return m
 }()
 
 func hasWord(list string) func(string) bool {
-	wanted := set(list)
+	wanted := text.Set(list)
 	return func(text string) bool { return containsWord(text, wanted) }
 }
 
@@ -110,7 +112,7 @@ func filterOrAll(pool []int, keep func(int) bool) []int {
 func kindAndOrdinal(ts []token) (kind string, nth int) {
 	nth = -1
 	for i, t := range ts {
-		k := stem(t.word)
+		k := text.Stem(t.word)
 		_, is := kindTests[k]
 		if is && kind == "" {
 			kind = k
@@ -134,7 +136,7 @@ func previousWord(ts []token, i int) string {
 func topicWords(query string) map[string]uint64 {
 	m := make(map[string]uint64)
 	for w := range words(query) {
-		s := stem(w)
+		s := text.Stem(w)
 		_, kind := kindTests[s]
 		_, ordinal := ordinals[w]
 		if _, known := m[s]; known || kind || ordinal || !isContentWord(w) || referenceWords[w] || isPastTense(w) && irregularPast[w] {
@@ -148,7 +150,7 @@ func topicWords(query string) map[string]uint64 {
 }
 
 // referenceWords express a reference and no topic, in addition to stopWords.
-var referenceWords = set(`remember repeat redo rerun replay run try use apply show tell explain said mentioned discussed suggested asked
+var referenceWords = text.Set(`remember repeat redo rerun replay run try use apply show tell explain said mentioned discussed suggested asked
 	talked agreed decided above previously already yesterday back like way thing things everything still exact other let look`)
 
 // mostSimilar returns the elements of the pool that share the most words with the topic. A word that df of the n
@@ -161,7 +163,7 @@ func mostSimilar(topic map[string]uint64, texts []string, pool []int) (best []in
 	var df [64]int
 	for k, i := range pool {
 		for w := range words(texts[i]) {
-			found[k] |= topic[stem(w)]
+			found[k] |= topic[text.Stem(w)]
 		}
 		for rest := found[k]; rest != 0; rest &= rest - 1 {
 			df[bits.TrailingZeros64(rest)]++

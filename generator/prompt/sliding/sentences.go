@@ -2,9 +2,12 @@ package sliding
 
 import (
 	"iter"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"debrief/playbook/text"
 )
 
 // sentences yields pieces of a text of at most maxSentence bytes, each one line. It splits at line breaks, after a
@@ -47,8 +50,7 @@ func firstSentence(line string) (s, rest string) {
 	}
 	end := strings.LastIndexByte(line[:maxSentence+1], ' ')
 	if end <= 0 {
-		for end = maxSentence; !utf8.RuneStart(line[end]); end-- {
-		}
+		end = len(text.Prefix(line, maxSentence))
 	}
 	return line[:end], line[end:]
 }
@@ -56,26 +58,7 @@ func firstSentence(line string) (s, rest string) {
 // cleanLine makes a line safe for a list: valid UTF-8, single spaces for white space and control characters, no code
 // fences, and no invisible characters or changes of text direction.
 func cleanLine(line string) string {
-	if !isCleanASCII(line) {
-		var b strings.Builder
-		b.Grow(len(line))
-		space := false
-		for _, r := range line {
-			switch {
-			case unicode.IsSpace(r) || unicode.IsControl(r):
-				space = b.Len() > 0
-				continue
-			case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d': // joiners are part of words in some scripts
-				continue
-			}
-			if space {
-				b.WriteByte(' ')
-				space = false
-			}
-			b.WriteRune(r)
-		}
-		line = b.String()
-	}
+	line = text.Line(line, math.MaxInt)
 	if strings.Contains(line, "```") || strings.Contains(line, "~~~") {
 		line = fenceRemover.Replace(line)
 	}
@@ -83,19 +66,6 @@ func cleanLine(line string) string {
 }
 
 var fenceRemover = strings.NewReplacer("```", "", "~~~", "")
-
-// isCleanASCII reports whether a line is ASCII that needs no change, like most lines.
-func isCleanASCII(line string) bool {
-	last := byte(' ')
-	for i := range len(line) {
-		c := line[i]
-		if c < ' ' || c > '~' || c == ' ' && last == ' ' {
-			return false
-		}
-		last = c
-	}
-	return true
-}
 
 // trimMarkers removes the marker of a list, heading, quotation or table at the beginning of a sentence.
 func trimMarkers(s string) string {

@@ -1,6 +1,10 @@
 package sliding
 
-import "strings"
+import (
+	"strings"
+
+	"debrief/playbook/text"
+)
 
 // The number of user turns for a query.
 const (
@@ -11,7 +15,7 @@ const (
 	queryBytes = 2 << 10 // bytes read of a query; the text after them is mostly pasted
 )
 
-var largeTaskWords = set(`refactor refactors refactored refactoring refactorings
+var largeTaskWords = text.Set(`refactor refactors refactored refactoring refactorings
 	implement implements implemented implementing implementation implementations reimplement reimplementing
 	design designs designed designing redesign redesigns redesigned redesigning`)
 
@@ -30,14 +34,14 @@ func TurnCount(query string) int {
 }
 
 // wordCount counts words as a reader does: "don't", "GitHub" and "main.go" are one word each.
-func wordCount(text string) (n int) {
-	for field := range strings.FieldsSeq(text) {
+func wordCount(s string) (n int) {
+	for field := range strings.FieldsSeq(s) {
 		rest := 0
 		for _, r := range field {
-			switch in, alone := classifyRune(r); {
-			case alone:
+			switch {
+			case text.Unspaced(r):
 				n++
-			case in:
+			case text.InWord(r):
 				rest = 1
 			}
 		}

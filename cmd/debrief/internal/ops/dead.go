@@ -18,6 +18,7 @@ import (
 	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/playbook/text"
 )
 
 // Dead groups the commands on dead letters: events whose processing failed permanently.
@@ -147,7 +148,7 @@ func (d *deadList) Run(ctx context.Context, c *app.Common) error {
 	console.Fprintf(w, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason\n")
 	for _, l := range all[older:] {
 		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, console.Line(l.Role), l.Book, console.Line(cmp.Or(l.Kind, "?")),
-			l.Time.Local().Format(time.DateTime), l.Deliveries, console.Line(l.Code), events.TruncateBytes(console.Line(l.Reason), 100))
+			l.Time.Local().Format(time.DateTime), l.Deliveries, console.Line(l.Code), text.Clip(console.Line(l.Reason), 100))
 	}
 	if err := w.Flush(); err != nil {
 		return err

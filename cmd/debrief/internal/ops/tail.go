@@ -14,6 +14,7 @@ import (
 	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/inspect"
+	"debrief/playbook/text"
 
 	book "debrief/playbook"
 )
@@ -145,32 +146,32 @@ func entryID(e *inspect.Entry) string {
 
 // entryLine formats an event as a line of text. It escapes control characters, which may come from untrusted input.
 func entryLine(e *inspect.Entry) string {
-	detail, text := "", ""
+	detail, summary := "", ""
 	switch x := e.Event.(type) {
 	case *events.Task:
-		text = x.Question
+		summary = x.Question
 	case *events.Execution:
-		detail, text = outcomeOf(x.Outcome), x.Question
+		detail, summary = outcomeOf(x.Outcome), x.Question
 	case *events.Feedback:
-		detail, text = outcomeOf(x.Outcome), "on "+string(x.Execution)+" "+cmp.Or(x.Outcome.Feedback, x.Target)
+		detail, summary = outcomeOf(x.Outcome), "on "+string(x.Execution)+" "+cmp.Or(x.Outcome.Feedback, x.Target)
 	case *events.Reflection:
-		detail, text = outcomeOf(x.Outcome), cmp.Or(x.KeyInsight, x.ErrorIdentification, "on "+string(x.Handle))
+		detail, summary = outcomeOf(x.Outcome), cmp.Or(x.KeyInsight, x.ErrorIdentification, "on "+string(x.Handle))
 	case *events.Edit:
-		text = "by " + x.Author + " " + x.Reason
+		summary = "by " + x.Author + " " + x.Reason
 	case *events.DeadLetter:
-		detail, text = x.Role, x.Reason
+		detail, summary = x.Role, x.Reason
 	}
 	if e.Delta != nil {
-		detail, text = cli.CoverSummary(e.Delta), cli.DeltaSummary(e.Delta)
+		detail, summary = cli.CoverSummary(e.Delta), cli.DeltaSummary(e.Delta)
 	}
 	if e.Err != nil {
-		text = "unreadable: " + e.Err.Error()
+		summary = "unreadable: " + e.Err.Error()
 	}
 	if e.Repeat {
-		text = "(again) " + text
+		summary = "(again) " + summary
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s  %-10s  %-10s  %-16s  %-14s  %s", e.Time.Local().Format(time.DateTime), e.Kind, e.Book,
-		entryID(e), console.Line(detail), events.TruncateBytes(console.Line(text), 120)))
+		entryID(e), console.Line(detail), text.Clip(console.Line(summary), 120)))
 }
 
 // outcomeOf formats an outcome as its label and score, "" if it is unknown.
