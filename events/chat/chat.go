@@ -144,6 +144,12 @@ type Model interface {
 	Complete(ctx context.Context, p Prompt) (Reply, error)
 }
 
+// ModelFunc is a function that implements Model, for tests and for models without a client.
+type ModelFunc func(ctx context.Context, p Prompt) (Reply, error)
+
+// Complete calls f.
+func (f ModelFunc) Complete(ctx context.Context, p Prompt) (Reply, error) { return f(ctx, p) }
+
 // UnavailableError means that the model is temporarily unavailable. The request is valid and can be retried later.
 type UnavailableError struct {
 	Err   error
