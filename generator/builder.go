@@ -19,7 +19,7 @@ import (
 )
 
 // ContextBuilder builds contexts, for the tasks of the generator and for agents that call their own model. A context consists
-// of bullets, the window of the session and recalled executions. Desk is safe for concurrent use.
+// of bullets, the window of the session and recalled executions. It is safe for concurrent use.
 type ContextBuilder struct {
 	conn       *bus.Conn
 	playbooks  *playbookCache

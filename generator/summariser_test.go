@@ -20,17 +20,17 @@ type summaryModel struct {
 
 func (m *summaryModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 	if p.Name != "summary" {
-		return chat.Reply{Text: `{"reasoning": "r", "bullet_ids": [], "final_answer": "42"}`, Model: "minutes", Finish: "stop"}, nil
+		return chat.Reply{Text: `{"reasoning": "r", "bullet_ids": [], "final_answer": "42"}`, Model: "summariser", Finish: "stop"}, nil
 	}
 	n := m.requests.Add(1)
 	if m.bad {
-		return chat.Reply{Text: "no idea", Model: "minutes", Finish: "stop"}, nil
+		return chat.Reply{Text: "no idea", Model: "summariser", Finish: "stop"}, nil
 	}
 	so := "nothing before"
 	if strings.Contains(p.Messages[1].Text, "[[begin summary so far") {
 		so = "after what came before"
 	}
-	return chat.Reply{Text: fmt.Sprintf(`{"summary": "Minutes %d, %s."}`, n, so), Model: "minutes", Finish: "stop"}, nil
+	return chat.Reply{Text: fmt.Sprintf(`{"summary": "Summary %d, %s."}`, n, so), Model: "summariser", Finish: "stop"}, nil
 }
 
 // answerTurn submits a task of a session and waits for the answer.
@@ -74,18 +74,18 @@ func TestModelSummarisesOlderTurns(t *testing.T) {
 		t.Errorf("a model was asked %d times for a summary of less than a window", got)
 	}
 	f.answerTurn("s", 10)
-	if s := f.waitSummary(cb, "s", 5); s.Text != "Minutes 1, nothing before." || s.Through != 5 || s.Model != "minutes" {
+	if s := f.waitSummary(cb, "s", 5); s.Text != "Summary 1, nothing before." || s.Through != 5 || s.Model != "summariser" {
 		t.Errorf("got %+v, want the summary of the first five turns", s)
 	}
 	r, err := cb.Context(t.Context(), &events.ContextRequest{Book: "b", Session: "s", Query: "and what was that about again, please?", DryRun: true})
 	f.ok(err)
-	if last := r.Messages[len(r.Messages)-1].Text; !strings.Contains(last, "Minutes 1") {
+	if last := r.Messages[len(r.Messages)-1].Text; !strings.Contains(last, "Summary 1") {
 		t.Errorf("got %q, want the summary in the context", last)
 	}
 	for n := range 5 {
 		f.answerTurn("s", n+11)
 	}
-	if s := f.waitSummary(cb, "s", 10); s.Text != "Minutes 2, after what came before." {
+	if s := f.waitSummary(cb, "s", 10); s.Text != "Summary 2, after what came before." {
 		t.Errorf("got %+v, want an extended summary with five more turns", s)
 	}
 }

@@ -60,7 +60,7 @@ var plan = []struct {
 	{"events/redact", "redaction may import only the standard library", nil, []string{others, ours}},
 	{"events/bus", "the transport must not import roles", []string{"debrief/events", "debrief/events/blob", "debrief/events/natserr", "debrief/events/streams", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
 	{"events/deltalog", "the log of playbooks knows the wire and the domain", []string{"debrief/events", "debrief/events/natserr", "debrief/events/direct", "debrief/events/denied", "debrief/playbook", "debrief/playbook/..."}, []string{ours, server, openai}},
-	{"events/chat/openai", "the client of models knows the shape of a conversation", []string{"debrief/events/chat", "debrief/events/config"}, []string{ours, client, server}},
+	{"events/chat/openai", "the client of models knows the shape of a conversation", []string{"debrief/events/chat", "debrief/events/config", "debrief/playbook/text"}, []string{ours, client, server}},
 	{"events/denied", "the detection of denied requests may import only the NATS client", []string{"github.com/nats-io/nats.go/..."}, []string{others, ours}},
 	{"events/natserr", "the classification of errors may import only the NATS client", []string{"github.com/nats-io/nats.go/..."}, []string{others, ours}},
 	{"events/blob", "payloads must not import their users", []string{"debrief/events", "debrief/events/direct", "debrief/events/denied", "debrief/events/natserr"}, []string{ours, server, openai}},
