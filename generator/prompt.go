@@ -15,11 +15,11 @@ import (
 	"debrief/playbook"
 )
 
-// PromptVersion changes with the text of the prompt. It distinguishes executions with different prompts.
-const PromptVersion = "g3"
+// promptVersion changes with the text of the prompt. It distinguishes executions with different prompts.
+const promptVersion = "g3"
 
 const (
-	systemRef = events.RoleGenerator + "/" + PromptVersion
+	systemRef = events.RoleGenerator + "/" + promptVersion
 	customRef = events.RoleGenerator + "/p" // followed by the fingerprint
 )
 

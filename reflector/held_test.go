@@ -133,7 +133,7 @@ func TestInstructionsChangeTheVersion(t *testing.T) {
 	}
 	right := wrongAnswer()
 	right.Outcome = events.Outcome{Label: events.Success, Score: 1}
-	if got := Prompt(right, own).Messages[0].Text; got != system {
+	if got := reflectionPrompt(right, own).Messages[0].Text; got != system {
 		t.Errorf("of a right answer: got %q", got)
 	}
 	if alone := New(nil, own); alone.version != rules.Version {

@@ -20,9 +20,9 @@ func PromptText() string {
 	return systemText + "\n" + triedText + "\n" + rightText + "\n" + quoteText + "\n" + recordsText
 }
 
-// PromptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new
+// promptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new
 // reflections.
-const PromptVersion = "r3"
+const promptVersion = "r3"
 
 const systemText = `You look at one finished attempt at a task and work out what should be done differently next time, so that a playbook of short advice can be improved. You judge the attempt; you do not do the task again.
 
@@ -102,12 +102,12 @@ const (
 	quoteFeedback  = "feedback"
 )
 
-// Prompt returns the prompt that asks a model to reflect on one execution. With an unknown outcome it asks to learn
+// reflectionPrompt returns the prompt that asks a model to reflect on one execution. With an unknown outcome it asks to learn
 // from the trace alone and to judge no bullet.
 //
 // All text of a task, a model, a tool or a person is quoted. The marks around a quotation contain a hash of all quoted
 // text, so no text can close its own quotation.
-func Prompt(e *events.Execution, cfg Config) chat.Prompt {
+func reflectionPrompt(e *events.Execution, cfg Config) chat.Prompt {
 	system, own := systemText, strings.TrimSpace(cfg.Instructions)
 	if own != "" {
 		system = own + "\n"
@@ -321,7 +321,7 @@ type Output struct {
 
 // Ask asks a model to reflect on an execution. It asks once more if the reply is not readable.
 func Ask(ctx context.Context, m chat.Model, e *events.Execution, cfg Config) (Output, chat.Reply, error) {
-	return chat.Ask(ctx, m, Prompt(e, cfg), func(r chat.Reply) (Output, error) { return parseReflection(r, e) })
+	return chat.Ask(ctx, m, reflectionPrompt(e, cfg), func(r chat.Reply) (Output, error) { return parseReflection(r, e) })
 }
 
 var errNotReflection = errors.New("parse reply: no field of a reflection")

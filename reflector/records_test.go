@@ -21,10 +21,10 @@ func executionWithSteps(steps int) *events.Execution {
 
 func TestPromptAsksForRecordsInASession(t *testing.T) {
 	t.Parallel()
-	with, without := Prompt(executionWithSteps(2), Config{}), Prompt(sampleExecution(), Config{})
+	with, without := reflectionPrompt(executionWithSteps(2), Config{}), reflectionPrompt(sampleExecution(), Config{})
 	alone := executionWithSteps(2)
 	alone.Session = "" // no later turns
-	for name, p := range map[string]chat.Prompt{"with steps": with, "without": without, "without a session": Prompt(alone, Config{})} {
+	for name, p := range map[string]chat.Prompt{"with steps": with, "without": without, "without a session": reflectionPrompt(alone, Config{})} {
 		var schema struct {
 			Properties map[string]any
 			Required   []string

@@ -64,19 +64,19 @@ type Reflector struct {
 
 // New returns a Reflector that asks the model and applies the rules. A nil model means rules alone.
 func New(model chat.Model, cfg Config) *Reflector {
-	version := Version(model != nil)
+	version := versionOf(model != nil)
 	if cfg.Instructions = strings.TrimSpace(cfg.Instructions); model != nil && cfg.Instructions != "" {
 		version += "+p" + chat.Fingerprint(cfg.Instructions)
 	}
 	return &Reflector{model: model, version: version, cfg: cfg.WithDefaults()}
 }
 
-// Version returns the version of a Reflector with the default instructions. The version is part of the ids of
+// versionOf returns the version of a Reflector with the default instructions. The version is part of the ids of
 // reflections, so another version reflects on the same execution again. With other instructions, "+p" and their
 // fingerprint are appended.
-func Version(withModel bool) string {
+func versionOf(withModel bool) string {
 	if withModel {
-		return rules.Version + "+" + PromptVersion
+		return rules.Version + "+" + promptVersion
 	}
 	return rules.Version
 }

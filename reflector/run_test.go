@@ -99,7 +99,7 @@ func TestExecutionsWithoutLessonsAreSkipped(t *testing.T) {
 	runReflector(t, conn, nil)
 	r := firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
 	execution := events.ExecutionID("b", "lesson", 0)
-	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", Version(false)) || r.Handle != last.Handle || r.Reflector != rules.Version {
+	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", versionOf(false)) || r.Handle != last.Handle || r.Reflector != rules.Version {
 		t.Errorf("got %+v, want the reflection on the last run alone", r)
 	}
 	if len(r.Findings) == 0 || len(r.Lessons)+len(r.Tags) != 0 || r.Outcome.Label != events.Success || len(r.Question) > 510 {

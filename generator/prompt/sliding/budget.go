@@ -27,7 +27,7 @@ const recentTexts = 10
 
 // BudgetInput holds the inputs of Budget.
 type BudgetInput struct {
-	Base     int      // tokens; 0 is DefaultTokens
+	Base     int      // tokens; 0 means 8000
 	Previous int      // budget of the previous turn in tokens, 0 on the first turn
 	Task     Task     // usually the result of State
 	Recent   []string // texts of the conversation, oldest first; Budget reads the last 10
@@ -47,7 +47,7 @@ const maxBase = 1 << 28
 func Budget(in BudgetInput) (tokens int, why string) {
 	base := in.Base
 	if base <= 0 {
-		base = DefaultTokens
+		base = defaultTokens
 	}
 	base = min(base, maxBase)
 	task, known := taskFactors[in.Task]

@@ -49,8 +49,8 @@ type Limits struct{ Tokens, Items int }
 
 // The default limits of a window.
 const (
-	DefaultTokens = 8000
-	DefaultItems  = 100
+	defaultTokens = 8000
+	defaultItems  = 100
 )
 
 // The reasons for dropping an item.
