@@ -18,7 +18,7 @@ const DefaultTokenBudget = 80_000
 // Budget is the maximum number of tokens of the shown bullets, for the whole playbook and for each section. A value
 // below 1 means no limit.
 type Budget struct {
-	Book, Section int
+	Book, Section int // tokens
 }
 
 func (b Budget) isSet() bool { return b.Book > 0 || b.Section > 0 }
@@ -44,7 +44,7 @@ type cost struct {
 	tokens  int
 }
 
-// Tokens returns the number of tokens of a bullet's line.
+// Tokens returns the number of tokens of a bullet's line in a prompt, and caches it.
 func (c Costs) Tokens(b *playbook.Bullet) int {
 	if known, ok := c[b.ID]; ok && known.content == b.Content {
 		return known.tokens

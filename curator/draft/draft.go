@@ -113,7 +113,7 @@ type Policy struct {
 	Duplicates    *DuplicateIndex             // nil detects only equal texts as duplicates
 	Costs         Costs                       // cache of token counts; nil disables it
 	LowConfidence FindingKeys                 // low-confidence findings that the log already contains
-	HasFeedback   func(sample events.ID) bool // whether the log covers feedback on it; nil means it does not
+	HasFeedback   func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
 
 	Mode  playbook.Gate // of a playbook without its own mode; empty means shadow
 	Gate  gate.Config
@@ -122,8 +122,9 @@ type Policy struct {
 	Now   time.Time // zero disables decisions that depend on time
 }
 
-// Build drafts one change of p from as many items as fit, at least one. covered reports whether the log covers an item.
-// stale is the Stale of the result before. Build does not change p. It may change the decisions of the items.
+// Build drafts one change of p from as many items as fit, at least one. An edit or a correction gets its own change. covered
+// reports whether the log covers an item. stale is the Stale of the result before. Build does not change p. It may change the
+// decisions of the items.
 func Build(p *playbook.Playbook, by Policy, covered func(*Item) bool, items []*Item, stale []playbook.BulletID) Result {
 	return newDraft(p, by).draftItems(covered, items, stale)
 }

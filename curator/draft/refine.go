@@ -16,8 +16,8 @@ type RefineOptions struct {
 	MinVotes    int           // minimum number of helpful and harmful votes before a bullet can retire because of its votes
 	MaxIdle     time.Duration // a candidate without activity for longer than this retires
 	TokenBudget int           // maximum tokens of the shown bullets; below 0: no limit
-	Now         time.Time     // the end of Unused
-	// Merges are merge operations that a model proposed, see FindParaphrases. They come in addition to the duplicates that
+	Now         time.Time     // end of the period of MaxIdle
+	// Merges are merge operations that a model proposed, see propose.FindParaphrases. They come in addition to the duplicates that
 	// Refine finds by comparing words.
 	Merges []playbook.Op
 }
@@ -36,7 +36,7 @@ func (r RefineOptions) WithDefaults() RefineOptions {
 	return r
 }
 
-// Step is one operation of a plan, with its reason. Saved is the number of tokens by which it reduces the shown bullets; it
+// Step is one operation of a plan, with its reason. TokensSaved is the number of tokens by which it reduces the shown bullets; it
 // is negative if they grow.
 type Step struct {
 	Op          playbook.Op `json:"operation"`

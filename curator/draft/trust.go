@@ -115,6 +115,7 @@ type Contributor struct {
 	name   string
 }
 
+// String returns the kind and the name of the contributor.
 func (c Contributor) String() string {
 	if c.source {
 		return fmt.Sprintf("source %q", c.name)
@@ -122,7 +123,7 @@ func (c Contributor) String() string {
 	return fmt.Sprintf("session %q", c.name)
 }
 
-// Burst limits the bullets that one Contributor may add within burstWindow. A value of Max below 1 disables the limit.
+// Burst limits the bullets that one contributor may add within burstWindow. A value of Max below 1 disables the limit.
 type Burst struct {
 	Max    int
 	Recent map[Contributor]int // bullets added within the window, before this draft
@@ -160,7 +161,7 @@ func (d *sources) limitBurst(op *playbook.Op) {
 	}
 }
 
-// Additions counts the bullets that each Contributor has added within burstWindow. The zero value is empty.
+// Additions counts the bullets that each contributor has added within burstWindow. The zero value is empty.
 type Additions struct {
 	at map[Contributor][]additionCount
 }
@@ -186,8 +187,8 @@ func (b *Additions) Recent(now time.Time) map[Contributor]int {
 }
 
 // Add adds counts of new bullets.
-func (b *Additions) Add(born map[Contributor]int, now time.Time) {
-	for m, n := range born {
+func (b *Additions) Add(added map[Contributor]int, now time.Time) {
+	for m, n := range added {
 		if b.at == nil {
 			b.at = map[Contributor][]additionCount{}
 		}

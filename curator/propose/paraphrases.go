@@ -28,7 +28,8 @@ Answer with one JSON object and nothing around it:
 const bulletsPerCall = 60
 
 // FindParaphrases asks a model for bullets that give the same advice in different words, and returns merge operations. It
-// ignores all other operations in the model's replies. draft.Refinable returns the bullets that may be merged.
+// ignores all other operations in the model's replies. The function Refinable of package draft returns the
+// bullets that may be merged.
 func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bullet) (merges []playbook.Op, err error) {
 	all := slices.Clone(bullets)
 	slices.SortStableFunc(all, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })

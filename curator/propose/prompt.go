@@ -64,12 +64,12 @@ var proposalSchema = chat.SchemaOf[wireProposals]()
 
 // Request is the input of one request for proposals.
 type Request struct {
-	// Bullets are the active bullets of the playbook that are related to the reflections. OnTrial are the related
+	// Bullets are the active bullets of the playbook that are related to the reflections. Undecided are the related
 	// candidates and bullets on probation. Total is the number of all bullets of the playbook.
 	Bullets   []*playbook.Bullet
 	Undecided []*playbook.Bullet
 	Total     int
-	// RejectedText are rejected and retired texts that must not be proposed again.
+	// Rejected are rejected and retired texts that must not be proposed again.
 	Rejected []RejectedText
 	// Reflections have the numbers 1 to n in the prompt and in proposals. A reflection without an insight is left out of the
 	// prompt, and its number is not used.

@@ -45,8 +45,9 @@ type Proposer struct {
 	Rules *screen.Rules // checks of the texts of lessons and proposals
 }
 
-// TokenCounter counts the tokens of a bullet in a prompt.
+// TokenCounter counts tokens.
 type TokenCounter interface {
+	// Tokens returns the number of tokens of a bullet in a prompt.
 	Tokens(*playbook.Bullet) int
 }
 
