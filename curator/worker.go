@@ -30,8 +30,8 @@ type worker struct {
 	floorAt time.Time
 }
 
-// book is the state of one playbook in memory. The writer is opened at the first use, and again after an error, because
-// an error leaves it unknown which deltas are in the log. An idle book is unloaded after bookIdle.
+// book is the state of one playbook in memory. The writer is opened at the first use. It is opened again after an error,
+// because the error may hide which deltas were stored. An idle book is unloaded after bookIdle.
 type book struct {
 	name       playbook.Book
 	mu         sync.Mutex // guards the fields below

@@ -21,7 +21,7 @@ type scaleBench struct {
 	Parts    []string        `help:"Measurements: ${enum}." enum:"generator,reflector,together,curator,idle" default:"generator,reflector,together,curator,idle"`
 	Workers  []int           `help:"Numbers of processes of a role, ascending." default:"1,2,4,8,16"`
 	Models   []time.Duration `help:"Response time of the model." default:"50ms,500ms"`
-	Slots    int             `help:"Model calls of one process at the same time." default:"4"`
+	Slots    int             `help:"Maximum concurrent model calls of one process." default:"4"`
 	Curators []int           `help:"Numbers of curator processes." default:"1,2,4"`
 	Books    []int           `help:"Number of playbooks that they write." default:"1,100"`
 	Measure  time.Duration   `help:"Duration of the measurement of each case, after all processes have started." default:"10s"`

@@ -61,8 +61,8 @@ const (
 )
 
 // Backend processes the requests. Its errors are classified by methods: Invalid, NotFound or Unavailable returning
-// true, RetryAfter, and the type *bus.FullError. The client receives the text of such an error. Of other errors it
-// receives only a general text.
+// true, RetryAfter, and the type *bus.FullError. The client receives the text of such an error. For
+// any other error it receives a general text.
 type Backend interface {
 	Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error)
 	// Report returns after the execution is stored.

@@ -34,7 +34,7 @@ type Forgetting struct {
 	Newest   uint64 // last version of the log
 	// Matched counts the covers that match and were not forgotten before.
 	Matched int
-	// Mixed are the bullets with partly forgotten support: they are quarantined.
+	// Mixed lists the bullets with partly forgotten support. They are quarantined.
 	Mixed []playbook.BulletID
 }
 

@@ -37,8 +37,8 @@ func (v *vectors) add(owner uint32, unit []float32) uint32 {
 	return row
 }
 
-// drop removes a row. It returns the owner of the row that is now in its place, or the previous owner if it was the
-// last row.
+// drop removes a row and moves the last row into its place. It returns the owner of the moved row. If the removed row is
+// the last one, it returns the owner of the removed row.
 func (v *vectors) drop(row uint32) (moved uint32) {
 	last := uint32(len(v.owners) - 1)
 	copy(v.row(row), v.row(last))

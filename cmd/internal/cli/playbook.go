@@ -63,7 +63,7 @@ func (o BookFlags) OpenExisting(ctx context.Context, c *app.Common) (*Playbook, 
 // NotFoundError is the error for an unknown playbook.
 func NotFoundError(name book.Book, known []book.Book) error {
 	if len(known) == 0 {
-		return fmt.Errorf("playbook %q: not found, and no other exists: create one with 'debrief learn FILE', or submit tasks to 'debrief up'", name)
+		return fmt.Errorf("playbook %q: not found, and there are no playbooks: create one with 'debrief learn FILE', or submit tasks to 'debrief up'", name)
 	}
 	return fmt.Errorf("playbook %q: not found; select one of these with --book: %v", name, known)
 }

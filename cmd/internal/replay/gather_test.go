@@ -82,7 +82,7 @@ func TestRunWithoutUsableRepliesFailsAndResumes(t *testing.T) {
 	_, err := h.try(Config{Batch: 8}, s, Options{Name: "r"})
 	unlearned := (*NoUsableReplyError)(nil)
 	if !errors.As(err, &unlearned) {
-		t.Fatalf("got error %v, want an *UnlearnedError", err)
+		t.Fatalf("got error %v, want a *NoUsableReplyError", err)
 	}
 	if open, all := h.countUncovered("r"); open == 0 || open != unlearned.Reflections {
 		t.Errorf("got %d of %d reflections not covered, and an error about %d", open, all, unlearned.Reflections)

@@ -96,8 +96,8 @@ func (c *taskWriter) next(kind string, n int, accept func(body string) bool) eve
 	}
 }
 
-// isLearnable reports whether each rule of the invoice can be derived from its amount, which is not zero. If two forms
-// of rules give the same cents, the invoice is not used.
+// isLearnable reports whether a reader can derive each rule of the invoice from its amount. It is false if an amount is
+// zero, or if two forms of a rule give the same cents.
 func (h house) isLearnable(inv *invoice, sheet worksheet) bool {
 	for i := range steps {
 		want, ok := h.rule(i, inv.keys[i])

@@ -221,7 +221,7 @@ func (m *mergeBullets) Run(ctx context.Context, c *app.Common) error {
 
 type tagBook struct {
 	change
-	Name    string `arg:"" help:"Name for the version. An existing name moves to it."`
+	Name    string `arg:"" help:"Name for the version. An existing name moves to this version."`
 	Version string `arg:"" optional:"" help:"Version to name. Default: the newest." placeholder:"POINT"`
 }
 
