@@ -1,0 +1,73 @@
+package world
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+)
+
+// Draw returns a pseudo-random number: a hash of the seed, the purpose and the texts.
+func Draw(seed uint64, purpose string, texts ...string) uint64 {
+	h := fnv.New64a()
+	var n [8]byte
+	field := func(s string) {
+		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
+		_, _ = h.Write(n[:])
+		_, _ = h.Write([]byte(s))
+	}
+	binary.BigEndian.PutUint64(n[:], seed)
+	_, _ = h.Write(n[:])
+	field(purpose)
+	for _, t := range texts {
+		field(t)
+	}
+	// The last bytes of the input change only the low bits of an FNV hash. The finaliser of MurmurHash3 mixes all bits.
+	x := h.Sum64()
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// Uniform returns a number from 0 to 1, without 1, from Draw.
+func Uniform(seed uint64, purpose string, texts ...string) float64 {
+	return float64(Draw(seed, purpose, texts...)>>11) / (1 << 53)
+}
+
+// Chance returns true for a share of the texts. A rate of 0 is never, 1 is always.
+func Chance(rate float64, seed uint64, purpose string, texts ...string) bool {
+	return rate > 0 && Uniform(seed, purpose, texts...) < rate
+}
+
+// Pick returns one element of a list that is not empty, by Draw.
+func Pick[T any](list []T, seed uint64, purpose string, texts ...string) T {
+	return list[Draw(seed, purpose, texts...)%uint64(len(list))]
+}
+
+// Vector returns a vector of length 1 that is the sum of one random direction for each feature, times its weight. Texts
+// with the same features have similar vectors. Without features the vector is the first unit vector.
+func Vector(dimensions int, features map[string]float64) []float32 {
+	sum := make([]float64, dimensions)
+	for name, weight := range features {
+		x := Draw(0, "direction", name)
+		for i := range sum {
+			// SplitMix64 gives one number for each dimension.
+			x += 0x9e3779b97f4a7c15
+			z := (x ^ x>>30) * 0xbf58476d1ce4e5b9
+			z = (z ^ z>>27) * 0x94d049bb133111eb
+			z ^= z >> 31
+			sum[i] += weight * (float64(z>>11)/(1<<52) - 1)
+		}
+	}
+	square := 0.0
+	for _, v := range sum {
+		square += v * v
+	}
+	if square == 0 {
+		sum[0], square = 1, 1
+	}
+	out := make([]float32, dimensions)
+	for i, v := range sum {
+		out[i] = float32(v / math.Sqrt(square))
+	}
+	return out
+}

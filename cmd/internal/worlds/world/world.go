@@ -1,0 +1,82 @@
+// Package world has the types and the random draws that all simulated worlds share. Package worlds lists the worlds.
+package world
+
+// Task is one task of a world.
+type Task struct {
+	ID, Question, Context string
+	// Phase is the set of rules that decides the answer. It is 0 except in a drifting world.
+	Phase int
+	// Deciding lists the rules that decide the answer, as indexes into ByHand(Phase). The product never sees it.
+	Deciding []int
+}
+
+// Message is one message of a prompt. Speaker is "system", "user", "assistant" or "tool".
+type Message struct{ Speaker, Text string }
+
+// Step is one tool call of an attempt.
+type Step struct {
+	Tool, Arguments, Output string
+	Failed                  bool
+}
+
+// Attempt is the answer of an agent to a task. Cited lists the ids of the bullets that the agent used.
+type Attempt struct {
+	Answer, Reasoning string
+	Cited             []string
+	Steps             []Step
+}
+
+// Verdict is the feedback on an attempt.
+type Verdict struct {
+	Right    bool
+	Feedback string
+}
+
+// World is a family of tasks with hidden rules, and a model that knows the language of the tasks but not the rules. All
+// methods are safe for concurrent use. Their results depend only on the seed of the world and the arguments.
+type World interface {
+	Name() string
+	// Train returns the first n training tasks.
+	Train(n int) []Task
+	// HeldOut returns the first n held-out tasks of a phase. None of them is a training task.
+	HeldOut(phase, n int) []Task
+	// ByHand returns bullets that state every rule of a phase. An agent with all of them answers nearly every task.
+	ByHand(phase int) []string
+	// Attempt returns the answer of an agent. The system prompt contains the bullets, as lines "- [id] content".
+	Attempt(t Task, system string) Attempt
+	// Verdict returns the true verdict on an attempt.
+	Verdict(t Task, a Attempt) Verdict
+	// Wrong returns the opposite of the true verdict v, with plausible wrong feedback.
+	Wrong(t Task, a Attempt, v Verdict) Verdict
+	// Reply returns the reply of an imperfect model to the prompt of a role. The schema is the name of the requested JSON
+	// schema: generator, reflector, curator, reducer, refiner or summary.
+	Reply(schema string, messages []Message) string
+	// Embed returns one vector of length 1 for each text. Paraphrases have similar vectors.
+	Embed(texts []string) [][]float32
+	// Platitudes returns n pieces of advice that are true and useless. It may repeat advice.
+	Platitudes(n int) []string
+	// Nonsense returns n pieces of advice about things that no task contains. It may repeat advice.
+	Nonsense(n int) []string
+	// Distractors returns n different rules in the grammar of the world. Each is plausible, and none applies to any task.
+	Distractors(n int) []string
+}
+
+// Imperfection holds the error rates of the simulated Reflector and Curator. Each is a share of replies, 0 to 1.
+type Imperfection struct {
+	WrongGeneralisation float64 // a reflector blames a detail that does not matter
+	Platitude           float64 // a reflector gives useless advice in place of a rule
+	Paraphrase          float64 // a reflector or curator states a rule in other words
+	WrongTag            float64 // a reflector votes for a bullet in the wrong direction
+	BrokenJSON          float64 // a reply is not parseable
+	Idle                float64 // a reflector finds nothing, or a curator proposes nothing
+	Duplicate           float64 // a curator adds what a bullet already states
+	UnknownID           float64 // a reply contains the id of a bullet that does not exist
+}
+
+// Default returns moderate error rates.
+func Default() Imperfection {
+	return Imperfection{
+		WrongGeneralisation: 0.10, Platitude: 0.10, Paraphrase: 0.5, WrongTag: 0.05,
+		BrokenJSON: 0.01, Idle: 0.10, Duplicate: 0.10, UnknownID: 0.02,
+	}
+}
