@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"debrief/cmd/internal/worlds/notes"
 	"debrief/cmd/internal/worlds/world"
 )
 
@@ -30,7 +31,9 @@ func Default() Imperfection { return world.Default() }
 var registry = []struct {
 	name string
 	open func(seed uint64, e Imperfection) World
-}{}
+}{
+	{notes.Name, func(seed uint64, e Imperfection) World { return notes.New(seed, e) }},
+}
 
 // New returns the world of a name and a seed. The seed determines the hidden rules, the tasks and the errors of the model.
 func New(name string, seed uint64, e Imperfection) (World, error) {

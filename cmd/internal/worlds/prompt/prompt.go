@@ -53,7 +53,10 @@ func Bullets(text string) []Bullet {
 	id, content := "", ""
 	flush := func() {
 		if id != "" {
-			out = append(out, Bullet{ID: id, Text: votes.ReplaceAllString(content, "")})
+			if strings.HasSuffix(content, ")") {
+				content = votes.ReplaceAllString(content, "")
+			}
+			out = append(out, Bullet{ID: id, Text: content})
 		}
 		id = ""
 	}

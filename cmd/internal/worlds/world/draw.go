@@ -3,7 +3,9 @@ package world
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"maps"
 	"math"
+	"slices"
 )
 
 // Draw returns a pseudo-random number: a hash of the seed, the purpose and the texts.
@@ -47,7 +49,9 @@ func Pick[T any](list []T, seed uint64, purpose string, texts ...string) T {
 // with the same features have similar vectors. Without features the vector is the first unit vector.
 func Vector(dimensions int, features map[string]float64) []float32 {
 	sum := make([]float64, dimensions)
-	for name, weight := range features {
+	// The order of a sum of floating-point numbers changes its result.
+	for _, name := range slices.Sorted(maps.Keys(features)) {
+		weight := features[name]
 		x := Draw(0, "direction", name)
 		for i := range sum {
 			// SplitMix64 gives one number for each dimension.
