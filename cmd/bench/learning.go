@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,20 +17,26 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/worlds"
 )
 
 // learningBench measures the quality of learning.
 type learningBench struct {
-	Seeds   int      `help:"Number of seeds, each with different rules and tasks." default:"20"`
-	HeldOut int      `help:"Held-out tasks of each seed, never learned from." default:"500"`
+	Seeds   int      `help:"Number of seeds, each with different rules and tasks; 0: 5 for worlds, 20 for the other parts." default:"0"`
+	HeldOut int      `help:"Held-out tasks of each seed, never learned from; 0: 300 for worlds, 500 for the other parts." default:"0"`
 	Train   int      `help:"Training tasks of each seed. With 1 wrong outcome in 5, a gate needs thousands for 21 rules." default:"16000"`
 	Passes  int      `help:"Passes over the training tasks." default:"1"`
 	Step    int      `help:"Tasks answered with one version of the playbook." default:"200"`
 	Wrong   float64  `help:"Share of wrong outcomes in the arms with wrong feedback." default:"0.2"`
-	Parts   []string `help:"Measurements: ${enum}." enum:"feedback,gate,retention,growth,cost,trust" default:"feedback,gate,retention,growth,cost,trust"`
-	Quick   bool     `help:"Use few seeds and tasks: one minute, wide intervals, the same goals."`
-	Check   bool     `help:"Fail if a goal is missed."`
-	JSON    bool     `help:"Print JSON lines."`
+	Parts   []string `help:"Measurements: ${enum}." enum:"worlds,feedback,gate,retention,growth,cost,trust" default:"worlds,feedback,gate,retention,growth,cost,trust"`
+	Worlds  []string `help:"Simulated worlds of the part worlds; default: all." placeholder:"WORLD"`
+	Arms    []string `help:"Arms of the part worlds: off, default, on, off-wrong, default-wrong, on-wrong, all-shown, by-hand, ceiling, platitudes, nonsense, none; default: all." placeholder:"ARM"`
+	Tasks   int      `help:"Training tasks of each seed in the part worlds." default:"6000"`
+
+	Embeddings bool `help:"Find bullets by the embeddings of the world in the part worlds. The default is words."`
+	Quick      bool `help:"Use few seeds and tasks: one minute, wide intervals, the same goals."`
+	Check      bool `help:"Fail if a goal is missed."`
+	JSON       bool `help:"Print JSON lines."`
 }
 
 // Help implements kong.HelpProvider.
@@ -37,6 +44,7 @@ func (*learningBench) Help() string {
 	return `Everything runs in this process, with the embedded server and the simulated model of an invoice desk with hidden rules. An
 external agent answers the training tasks. Its evaluator is wrong at a given rate.
 
+  worlds     accuracy on held-out tasks of several simulated worlds, with the default configuration of 'debrief up'
   feedback   accuracy on held-out tasks after clean and after wrong feedback, by the mode of the gate; seeds are paired
   gate       the gate alone: bullets with a known effect, outcomes drawn directly
   retention  distinct lessons kept of 100 reflections, by batch size, with a model that uses 24 of them in one call
@@ -56,6 +64,7 @@ type part struct {
 
 // learningParts lists the measurements in the order of the output.
 var learningParts = []part{
+	{"worlds", (*learningBench).worlds},
 	{"feedback", (*learningBench).feedback},
 	{"gate", (*learningBench).gate},
 	{"retention", (*learningBench).retention},
@@ -71,14 +80,25 @@ func (b *learningBench) Validate() error {
 		flag             string
 		got, least, most int
 	}{
-		{"seeds", b.Seeds, 2, 1000},
-		{"held-out", b.HeldOut, 1, simulated.MaxHeldOutTasks},
+		{"seeds", cmp.Or(b.Seeds, 20), 2, 1000},
+		{"held-out", cmp.Or(b.HeldOut, 500), 1, simulated.MaxHeldOutTasks},
+		{"tasks", b.Tasks, 1, 1_000_000},
 		{"train", b.Train, 1, simulated.MaxTrainTasks},
 		{"passes", b.Passes, 1, 1000},
 		{"step", b.Step, 1, simulated.MaxTrainTasks},
 	} {
 		if n.got < n.least || n.got > n.most {
 			errs = append(errs, fmt.Errorf("--%s: must be %d to %d, got %d", n.flag, n.least, n.most, n.got))
+		}
+	}
+	for _, w := range b.Worlds {
+		if !slices.Contains(worlds.Names(), w) {
+			errs = append(errs, fmt.Errorf("--worlds: unknown world %q, must be one of %s", w, strings.Join(worlds.Names(), ", ")))
+		}
+	}
+	for _, a := range b.Arms {
+		if !slices.Contains(worldArmNames(), a) {
+			errs = append(errs, fmt.Errorf("--arms: unknown arm %q, must be one of %s", a, strings.Join(worldArmNames(), ", ")))
 		}
 	}
 	if !(b.Wrong >= 0 && b.Wrong <= 1) {
@@ -89,6 +109,8 @@ func (b *learningBench) Validate() error {
 
 // Run implements the command.
 func (b *learningBench) Run(ctx context.Context, c *app.Common) error {
+	inWorlds := *b // has other defaults
+	b.Seeds, b.HeldOut = cmp.Or(b.Seeds, 20), cmp.Or(b.HeldOut, 500)
 	if b.Quick {
 		b.Seeds, b.HeldOut, b.Train, b.Passes = min(b.Seeds, 3), min(b.HeldOut, 100), min(b.Train, 600), 1
 	}
@@ -98,7 +120,11 @@ func (b *learningBench) Run(ctx context.Context, c *app.Common) error {
 			continue
 		}
 		began := time.Now()
-		s, err := p.run(b, ctx, c.Logger())
+		of := b
+		if p.name == "worlds" {
+			of = &inWorlds
+		}
+		s, err := p.run(of, ctx, c.Logger())
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}

@@ -132,14 +132,6 @@ func (l *ledger) decider(m *meaning) int {
 	return found
 }
 
-// account returns the right account of a note.
-func (l *ledger) account(m *meaning) string {
-	if i := l.decider(m); i >= 0 {
-		return l.rules[i].account
-	}
-	return ""
-}
-
 func (l *ledger) writeHand() {
 	for i := range l.rules {
 		r := &l.rules[i]

@@ -36,7 +36,10 @@ type World struct {
 	heldOut taskList
 }
 
-var _ world.World = (*World)(nil)
+var (
+	_ world.World  = (*World)(nil)
+	_ world.Stater = (*World)(nil)
+)
 
 // model answers prompts. It has no access to the hidden rules.
 type model struct {
@@ -74,6 +77,12 @@ func (w *World) HeldOut(_, n int) []world.Task {
 
 // ByHand implements world.World. The rules have one phase.
 func (w *World) ByHand(int) []string { return w.ledger.byHand() }
+
+// States implements world.Stater.
+func (w *World) States(text string, _, rule int) bool {
+	s, r := w.read("", text), &w.ledger.rules[rule]
+	return s.hasRule && s.rule.account == r.account && s.rule.over == r.over && s.rule.sameConditions(r)
+}
 
 // Attempt implements world.World.
 func (w *World) Attempt(t world.Task, system string) world.Attempt {

@@ -61,6 +61,12 @@ type World interface {
 	Distractors(n int) []string
 }
 
+// Stater is a World that can compare a bullet with a hidden rule.
+type Stater interface {
+	// States reports whether a bullet states exactly the rule ByHand(phase)[rule].
+	States(bullet string, phase, rule int) bool
+}
+
 // Imperfection holds the error rates of the simulated Reflector and Curator. Each is a share of replies, 0 to 1.
 type Imperfection struct {
 	WrongGeneralisation float64 // a reflector blames a detail that does not matter
