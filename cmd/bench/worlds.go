@@ -70,7 +70,7 @@ type worldsBench struct {
 // checkpoints returns the numbers of training tasks after which the held-out tasks are evaluated.
 func (b *worldsBench) checkpoints() []int {
 	var out []int
-	for _, n := range []int{0, 100, 300, 600, 1000, 1500, 3000, 6000} {
+	for _, n := range []int{0, 100, 300, 600, 1000, 1500, 1800, 3000, 6000} {
 		if n < b.tasks {
 			out = append(out, n)
 		}
@@ -103,6 +103,7 @@ type worldRow struct {
 	ModelTokens float64        `json:"model_tokens_per_task"` // of the Reflector and the Curator
 	Stated      jsonShare      `json:"deciding_rules_stated"`
 	Deciding    jsonShare      `json:"stated_deciding_rules_in_prompt"`
+	Changed     jsonShare      `json:"accuracy_on_changed_rules"`
 	DeadLetters float64        `json:"dead_letters"`
 }
 
@@ -219,6 +220,7 @@ func (b *worldsBench) row(mine, first []*worldRun, at int) worldRow {
 		Shown: mean(func(p *worldPoint) float64 { return p.shown }), Tokens: mean(func(p *worldPoint) float64 { return p.tokens }),
 		Calls: mean(func(p *worldPoint) float64 { return p.calls }), ModelTokens: mean(func(p *worldPoint) float64 { return p.modelTokens }),
 		Stated: jsonShare(mean(func(p *worldPoint) float64 { return p.stated })), Deciding: jsonShare(mean(func(p *worldPoint) float64 { return p.deciding })),
+		Changed:     jsonShare(mean(func(p *worldPoint) float64 { return p.changed })),
 		DeadLetters: mean(func(p *worldPoint) float64 { return p.deadLetters }),
 	}
 }
@@ -236,12 +238,12 @@ func (b *worldsBench) sheet(rows []worldRow) *sheet {
 	s := &sheet{
 		title: fmt.Sprintf("Worlds: accuracy on %d held-out tasks, default configuration, %d seeds; %.0f %% of verdicts wrong in the arms -wrong",
 			b.heldOut, b.seeds, 100*b.wrong),
-		head: "world\tarm\ttasks\taccuracy\t95 %\tagainst " + cmp.Or(b.firstArm(), "first") + "\t95 %\tbullets\tin use\tin prompt\ttokens\tcalls\tstated\tin prompt\tdead\t",
+		head: "world\tarm\ttasks\taccuracy\t95 %\tagainst " + cmp.Or(b.firstArm(), "first") + "\t95 %\tbullets\tin use\tin prompt\ttokens\tcalls\tstated\tin prompt\tchanged\tdead\t",
 	}
 	for i := range rows {
 		r := &rows[i]
-		s.row(*r, "%s\t%s\t%d\t%s\t%s\t%.0f\t%.0f\t%.1f\t%.0f\t%.2f\t%s\t%s\t%.1f\t", r.World, r.Arm, r.Tasks, estimate(r.Accuracy), estimate(r.Against),
-			r.Bullets, r.Active, r.Shown, r.Tokens, r.Calls, shareText(r.Stated), shareText(r.Deciding), r.DeadLetters)
+		s.row(*r, "%s\t%s\t%d\t%s\t%s\t%.0f\t%.0f\t%.1f\t%.0f\t%.2f\t%s\t%s\t%s\t%.1f\t", r.World, r.Arm, r.Tasks, estimate(r.Accuracy), estimate(r.Against),
+			r.Bullets, r.Active, r.Shown, r.Tokens, r.Calls, shareText(r.Stated), shareText(r.Deciding), shareText(r.Changed), r.DeadLetters)
 	}
 	return s
 }

@@ -78,7 +78,7 @@ type classroom struct {
 	version uint64
 	done    int // training tasks so far
 	late    []*events.FeedbackRequest
-	states  map[statement]bool
+	states  map[statement]int
 	stop    context.CancelFunc
 	wait    []func() error
 }
@@ -99,7 +99,7 @@ func openClassroom(ctx context.Context, w worlds.World, a *worldArm, seed uint64
 	ctx, stop := context.WithCancel(ctx)
 	c := &classroom{
 		world: w, arm: a, seed: seed, session: session, store: deltalog.New(session.JetStream()), model: &worldModel{world: w},
-		stop: stop, states: make(map[statement]bool),
+		stop: stop, states: make(map[statement]int),
 	}
 	if a.wrong {
 		c.wrong = b.wrong
@@ -293,10 +293,10 @@ func (c *classroom) read(ctx context.Context) (*book.Playbook, error) {
 	return p, nil
 }
 
-// statement is a bullet that may state a rule.
+// statement is a bullet that may state a rule of a phase.
 type statement struct {
-	text        string
-	phase, rule int
+	text  string
+	phase int
 }
 
 // worldPoint is one evaluation of the held-out tasks.
@@ -308,6 +308,7 @@ type worldPoint struct {
 	calls           float64 // model calls for a training task, the agent's included
 	deciding        float64 // share of deciding rules in the prompt, of those that an active bullet states; -1 if unknown
 	stated          float64 // share of deciding rules that an active bullet states; -1 if unknown
+	changed         float64 // accuracy on the tasks that a changed rule decides; -1 without changes
 	deadLetters     float64
 	modelTokens     float64 // tokens of the Reflector and the Curator for a training task
 }
@@ -356,7 +357,27 @@ func (c *classroom) evaluate(ctx context.Context, b *worldsBench) (*worldPoint, 
 		out.modelTokens = float64(c.model.tokens.Load()) / float64(c.done)
 	}
 	out.stated, out.deciding = c.decidingRules(p, tasks, shown)
+	out.changed = c.changedRules(tasks, right)
 	return out, nil
+}
+
+// changedRules returns the accuracy on the tasks that a changed rule decides, or -1 if the rules of the world do not change.
+func (c *classroom) changedRules(tasks []worlds.Task, right []bool) float64 {
+	d, ok := c.world.(world.Drifter)
+	if !ok {
+		return -1
+	}
+	changed := d.Changed()
+	all, good := 0, 0
+	for i := range tasks {
+		if slices.ContainsFunc(tasks[i].Deciding, func(rule int) bool { return slices.Contains(changed, rule) }) {
+			all++
+			if right[i] {
+				good++
+			}
+		}
+	}
+	return float64(good) / float64(max(all, 1))
 }
 
 // decidingRules returns the share of deciding rules that an active bullet states, and the share of these that the prompt
@@ -366,14 +387,14 @@ func (c *classroom) decidingRules(p *book.Playbook, tasks []worlds.Task, shown [
 	if !ok {
 		return -1, -1
 	}
-	states := func(text string, phase, rule int) bool {
-		key := statement{text, phase, rule}
-		is, known := c.states[key]
+	states := func(text string, phase int) int {
+		key := statement{text, phase}
+		rule, known := c.states[key]
 		if !known {
-			is = s.States(text, phase, rule)
-			c.states[key] = is
+			rule = s.States(phase, text)
+			c.states[key] = rule
 		}
-		return is
+		return rule
 	}
 	all, known, found := 0, 0, 0
 	for i := range tasks {
@@ -381,7 +402,7 @@ func (c *classroom) decidingRules(p *book.Playbook, tasks []worlds.Task, shown [
 			all++
 			exists := false
 			for b := range p.All() {
-				if exists = b.Shown() && states(b.Content, tasks[i].Phase, rule); exists {
+				if exists = b.Shown() && states(b.Content, tasks[i].Phase) == rule; exists {
 					break
 				}
 			}
@@ -389,7 +410,7 @@ func (c *classroom) decidingRules(p *book.Playbook, tasks []worlds.Task, shown [
 				continue
 			}
 			known++
-			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return states(b.Content, tasks[i].Phase, rule) }) {
+			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return states(b.Content, tasks[i].Phase) == rule }) {
 				found++
 			}
 		}

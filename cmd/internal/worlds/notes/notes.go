@@ -18,6 +18,7 @@
 package notes
 
 import (
+	"slices"
 	"sync"
 
 	"debrief/cmd/internal/worlds/prompt"
@@ -78,10 +79,12 @@ func (w *World) HeldOut(_, n int) []world.Task {
 // ByHand implements world.World. The rules have one phase.
 func (w *World) ByHand(int) []string { return w.ledger.byHand() }
 
-// States implements world.Stater.
-func (w *World) States(text string, _, rule int) bool {
-	s, r := w.read("", text), &w.ledger.rules[rule]
-	return s.hasRule && s.rule.account == r.account && s.rule.over == r.over && s.rule.sameConditions(r)
+// States implements world.Stater. The rules have one phase.
+func (w *World) States(_ int, bullet string) int {
+	s := w.read("", bullet)
+	return slices.IndexFunc(w.ledger.rules, func(r rule) bool {
+		return s.hasRule && s.rule.account == r.account && s.rule.over == r.over && s.rule.sameConditions(&r)
+	})
 }
 
 // Attempt implements world.World.

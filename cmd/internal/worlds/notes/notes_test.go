@@ -238,6 +238,9 @@ func TestStatedRulesAreRead(t *testing.T) {
 				if !ok || !reflect.DeepEqual(got, w.ledger.rules[i]) {
 					t.Errorf("%s\nread as %+v, want %+v", text, got, w.ledger.rules[i])
 				}
+				if stated := w.States(0, text); stated != i {
+					t.Errorf("%s\nstates rule %d, want %d", text, stated, i)
+				}
 			}
 		}
 	}

@@ -61,10 +61,16 @@ type World interface {
 	Distractors(n int) []string
 }
 
-// Stater is a World that can compare a bullet with a hidden rule.
+// Stater is a World that can compare a bullet with the hidden rules.
 type Stater interface {
-	// States reports whether a bullet states exactly the rule ByHand(phase)[rule].
-	States(bullet string, phase, rule int) bool
+	// States returns the index in ByHand(phase) of the rule that a bullet states exactly, or -1.
+	States(phase int, bullet string) int
+}
+
+// Drifter is a World with more than one phase.
+type Drifter interface {
+	// Changed returns the rules that differ between the phases, as indexes into ByHand.
+	Changed() []int
 }
 
 // Imperfection holds the error rates of the simulated Reflector and Curator. Each is a share of replies, 0 to 1.
