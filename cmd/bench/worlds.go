@@ -64,7 +64,10 @@ type worldsBench struct {
 	wrong                 float64
 	embeddings            bool
 	parallel              int // runs at the same time
-	say                   func(format string, args ...any)
+	// remote lists the worlds whose agent uses the HTTP API, and reports the outcome of a task only after it has answered
+	// later tasks.
+	remote []string
+	say    func(format string, args ...any)
 }
 
 // checkpoints returns the numbers of training tasks after which the held-out tasks are evaluated.
@@ -277,6 +280,7 @@ func (b *learningBench) worlds(ctx context.Context, log zerolog.Logger) (*sheet,
 	w := &worldsBench{
 		worlds: b.Worlds, arms: b.Arms, seeds: cmp.Or(b.Seeds, 5), tasks: b.Tasks, heldOut: cmp.Or(b.HeldOut, 300), wrong: b.Wrong,
 		embeddings: b.Embeddings, parallel: runtime.GOMAXPROCS(0), say: b.say,
+		remote: []string{"tools"},
 	}
 	if len(w.worlds) == 0 {
 		w.worlds = worlds.Names()

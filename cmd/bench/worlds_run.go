@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/train"
@@ -22,6 +23,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
+	"debrief/events/service"
 	"debrief/generator"
 	"debrief/reflector"
 
@@ -73,6 +75,8 @@ type classroom struct {
 	session *cli.Session
 	store   *deltalog.Store
 	builder *generator.ContextBuilder
+	agent   service.Backend // the builder, or its HTTP API
+	api     *api.Server     // nil without HTTP
 	runner  *train.Runner
 	model   *worldModel
 	version uint64
@@ -84,9 +88,6 @@ type classroom struct {
 }
 
 const classroomBook = book.Book("default")
-
-// lateFeedback lists the worlds in which the outcome of a task arrives after later tasks were answered.
-var lateFeedback = []string{"tools"}
 
 // openClassroom starts a classroom on a temporary server. It imports the bullets of the arm.
 func openClassroom(ctx context.Context, w worlds.World, a *worldArm, seed uint64, b *worldsBench, log zerolog.Logger) (_ *classroom, err error) {
@@ -122,6 +123,13 @@ func openClassroom(ctx context.Context, w worlds.World, a *worldArm, seed uint64
 		embedder = worldEmbedder{w}
 	}
 	c.builder = generator.NewContextBuilder(session.Conn, embedder, cfg)
+	c.agent = c.builder
+	if slices.Contains(b.remote, w.Name()) {
+		if c.api, err = api.Serve("127.0.0.1:0", c.builder, api.Options{Log: log}); err != nil {
+			return nil, err
+		}
+		c.agent = httpAgent{c.api.URL()}
+	}
 	working := make(chan error, 1)
 	go func() {
 		working <- app.Run(ctx, session.Conn, reflector.New(c.model, reflector.Config{Slots: 32}), curator.New(c.model, curator.Config{}))
@@ -164,11 +172,14 @@ func (c *classroom) edit(ctx context.Context, e *events.Edit) error {
 
 // close stops the roles and the server.
 func (c *classroom) close() error {
+	var errs []error
+	if c.api != nil {
+		errs = append(errs, c.api.Close())
+	}
 	c.stop()
 	if c.builder != nil {
 		c.builder.Close()
 	}
-	var errs []error
 	for _, wait := range slices.Backward(c.wait) {
 		errs = append(errs, wait())
 	}
@@ -190,7 +201,7 @@ func (c *classroom) learn(ctx context.Context, n int) error {
 			return err
 		}
 		for _, f := range late {
-			if _, err := c.builder.Feedback(ctx, f); err != nil {
+			if _, err := c.agent.Feedback(ctx, f); err != nil {
 				return fmt.Errorf("report late feedback: %w", err)
 			}
 		}
@@ -216,12 +227,12 @@ func (c *classroom) work(ctx context.Context, tasks []worlds.Task) error {
 	if err != nil {
 		return err
 	}
-	isLate := slices.Contains(lateFeedback, c.world.Name())
+	isLate := c.api != nil
 	for i, r := range reports {
 		if !isLate {
 			r.Outcome = verdicts[i]
 		}
-		stored, err := c.builder.Report(ctx, r)
+		stored, err := c.agent.Report(ctx, r)
 		if err == nil && len(stored.Warnings) > 0 {
 			err = errors.New(stored.Warnings[0])
 		}
@@ -237,7 +248,7 @@ func (c *classroom) work(ctx context.Context, tasks []worlds.Task) error {
 
 // answer requests a context for a task and lets the agent of the world answer it. Some verdicts are wrong.
 func (c *classroom) answer(ctx context.Context, t *worlds.Task) (*events.Report, events.Outcome, error) {
-	served, err := c.builder.Context(ctx, c.request(t))
+	served, err := c.agent.Context(ctx, c.request(t))
 	if err != nil {
 		return nil, events.Outcome{}, fmt.Errorf("request context of task %s: %w", t.ID, err)
 	}
@@ -329,7 +340,7 @@ func (c *classroom) evaluate(ctx context.Context, b *worldsBench) (*worldPoint, 
 	err = train.Each(len(tasks), answers, func(i int) error {
 		r := c.request(&tasks[i])
 		r.DryRun = true
-		served, err := c.builder.Context(ctx, r)
+		served, err := c.agent.Context(ctx, r)
 		if err != nil {
 			return fmt.Errorf("request context of task %s: %w", tasks[i].ID, err)
 		}

@@ -43,6 +43,25 @@ func TestWorldsTeach(t *testing.T) {
 	}
 }
 
+// TestWorldsOverHTTP checks that an agent learns from feedback that it reports later over the HTTP API.
+func TestWorldsOverHTTP(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	b := &worldsBench{
+		worlds: []string{notes.Name}, remote: []string{notes.Name}, arms: []string{"off"}, seeds: 1, tasks: 80, heldOut: 60, parallel: 1, say: t.Logf,
+	}
+	rows, err := b.run(t.Context(), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The outcomes of the last 20 tasks are not reported yet.
+	if before, after := rows[0], rows[1]; after.Accuracy.Mean < before.Accuracy.Mean+0.15 || after.DeadLetters > 0 {
+		t.Errorf("before: %+v, after 80 tasks: %+v, want at least 15 points more", before, after)
+	}
+}
+
 // TestWorldsCheckpoints checks the evaluations of a run, and the names of worlds and arms.
 func TestWorldsCheckpoints(t *testing.T) {
 	t.Parallel()
