@@ -82,7 +82,7 @@ type classroom struct {
 	version uint64
 	done    int // training tasks so far
 	late    []*events.FeedbackRequest
-	states  map[statement]int
+	states  map[statement]bool
 	stop    context.CancelFunc
 	wait    []func() error
 }
@@ -100,7 +100,7 @@ func openClassroom(ctx context.Context, w worlds.World, a *worldArm, seed uint64
 	ctx, stop := context.WithCancel(ctx)
 	c := &classroom{
 		world: w, arm: a, seed: seed, session: session, store: deltalog.New(session.JetStream()), model: &worldModel{world: w},
-		stop: stop, states: make(map[statement]int),
+		stop: stop, states: make(map[statement]bool),
 	}
 	if a.wrong {
 		c.wrong = b.wrong
@@ -306,8 +306,8 @@ func (c *classroom) read(ctx context.Context) (*book.Playbook, error) {
 
 // statement is a bullet that may state a rule of a phase.
 type statement struct {
-	text  string
-	phase int
+	text        string
+	phase, rule int
 }
 
 // worldPoint is one evaluation of the held-out tasks.
@@ -398,14 +398,14 @@ func (c *classroom) decidingRules(p *book.Playbook, tasks []worlds.Task, shown [
 	if !ok {
 		return -1, -1
 	}
-	states := func(text string, phase int) int {
-		key := statement{text, phase}
-		rule, known := c.states[key]
+	states := func(text string, phase, rule int) bool {
+		key := statement{text, phase, rule}
+		is, known := c.states[key]
 		if !known {
-			rule = s.States(phase, text)
-			c.states[key] = rule
+			is = s.States(text, phase, rule)
+			c.states[key] = is
 		}
-		return rule
+		return is
 	}
 	all, known, found := 0, 0, 0
 	for i := range tasks {
@@ -413,7 +413,7 @@ func (c *classroom) decidingRules(p *book.Playbook, tasks []worlds.Task, shown [
 			all++
 			exists := false
 			for b := range p.All() {
-				if exists = b.Shown() && states(b.Content, tasks[i].Phase) == rule; exists {
+				if exists = b.Shown() && states(b.Content, tasks[i].Phase, rule); exists {
 					break
 				}
 			}
@@ -421,7 +421,7 @@ func (c *classroom) decidingRules(p *book.Playbook, tasks []worlds.Task, shown [
 				continue
 			}
 			known++
-			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return states(b.Content, tasks[i].Phase) == rule }) {
+			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return states(b.Content, tasks[i].Phase, rule) }) {
 				found++
 			}
 		}

@@ -18,7 +18,6 @@
 package notes
 
 import (
-	"slices"
 	"sync"
 
 	"debrief/cmd/internal/worlds/prompt"
@@ -80,11 +79,9 @@ func (w *World) HeldOut(_, n int) []world.Task {
 func (w *World) ByHand(int) []string { return w.ledger.byHand() }
 
 // States implements world.Stater. The rules have one phase.
-func (w *World) States(_ int, bullet string) int {
-	s := w.read("", bullet)
-	return slices.IndexFunc(w.ledger.rules, func(r rule) bool {
-		return s.hasRule && s.rule.account == r.account && s.rule.over == r.over && s.rule.sameConditions(&r)
-	})
+func (w *World) States(bullet string, _, rule int) bool {
+	s, r := w.read("", bullet), &w.ledger.rules[rule]
+	return s.hasRule && s.rule.account == r.account && s.rule.over == r.over && s.rule.sameConditions(r)
 }
 
 // Attempt implements world.World.

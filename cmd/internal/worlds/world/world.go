@@ -61,10 +61,10 @@ type World interface {
 	Distractors(n int) []string
 }
 
-// Stater is a World that can compare a bullet with the hidden rules.
+// Stater is a World that can compare a bullet with a hidden rule.
 type Stater interface {
-	// States returns the index in ByHand(phase) of the rule that a bullet states exactly, or -1.
-	States(phase int, bullet string) int
+	// States reports whether a bullet states exactly the rule ByHand(phase)[rule].
+	States(bullet string, phase, rule int) bool
 }
 
 // Drifter is a World with more than one phase.
