@@ -87,6 +87,7 @@ var plan = []struct {
 	{"curator/propose", "proposals use no transport and know no draft", []string{"debrief/playbook", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/recall", "debrief/events", "debrief/events/chat", "debrief/events/redact", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
 	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
+	{"cmd/internal/worlds/...", "a world shares no code with the product that it measures", []string{"debrief/cmd/internal/worlds/...", "debrief/cmd/internal/simulated"}, []string{others, ours}},
 	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/metrics/exposition", "the text format needs only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/otlp", "the exporter of spans must not import its users", nil, []string{ours}},
