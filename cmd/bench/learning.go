@@ -53,8 +53,7 @@ external agent answers the training tasks. Its evaluator is wrong at a given rat
   trust      operations from transcripts that give orders or repeat the playbook; the model is gullible
 
 Intervals are 95 % over seeds, by Student's t. The part worlds takes hours with all worlds, arms and tasks, the others about ten
-minutes for every five seeds, on two cores. --quick
-takes a minute; it trains too briefly for the gate, so that goal is missed.`
+minutes for every five seeds, on two cores. --quick takes a few minutes. It trains too briefly for the gate, so that goal is missed.`
 }
 
 // part is one of the measurements.
