@@ -374,7 +374,7 @@ func (c *classroom) evaluate(ctx context.Context, b *worldsBench) (*worldPoint, 
 
 // changedRules returns the accuracy on the tasks that a changed rule decides, or -1 if the rules of the world do not change.
 func (c *classroom) changedRules(tasks []worlds.Task, right []bool) float64 {
-	d, ok := c.world.(world.Drifter)
+	d, ok := c.world.(world.Changer)
 	if !ok {
 		return -1
 	}

@@ -67,9 +67,10 @@ type Stater interface {
 	States(bullet string, phase, rule int) bool
 }
 
-// Drifter is a World with more than one phase.
-type Drifter interface {
-	// Changed returns the rules that differ between the phases, as indexes into ByHand.
+// Changer is a World with rules that change after some training tasks.
+type Changer interface {
+	// Changed returns the rules that differ between the phases, as indexes into ByHand. A task with one of them in Deciding
+	// has another right answer in each phase.
 	Changed() []int
 }
 
