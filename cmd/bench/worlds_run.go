@@ -163,8 +163,8 @@ func (c *classroom) edit(ctx context.Context, e *events.Edit) error {
 	if err != nil {
 		return fmt.Errorf("edit the playbook: %w", err)
 	}
-	if len(d.Refused) > 0 {
-		return fmt.Errorf("edit the playbook: %s", strings.Join(d.Refused, "; "))
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("edit the playbook: %w", err)
 	}
 	c.version = d.Version
 	return nil
