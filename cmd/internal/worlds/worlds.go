@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"debrief/cmd/internal/worlds/drift"
 	"debrief/cmd/internal/worlds/notes"
 	"debrief/cmd/internal/worlds/world"
 )
@@ -33,6 +34,7 @@ var registry = []struct {
 	open func(seed uint64, e Imperfection) World
 }{
 	{notes.Name, func(seed uint64, e Imperfection) World { return notes.New(seed, e) }},
+	{drift.Name, func(seed uint64, e Imperfection) World { return drift.New(seed, e) }},
 }
 
 // New returns the world of a name and a seed. The seed determines the hidden rules, the tasks and the errors of the model.

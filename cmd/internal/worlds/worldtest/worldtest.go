@@ -1,0 +1,322 @@
+// Package worldtest has checks that every simulated world must pass, and a toy learner that shows that a world can be
+// learned at all. The toy uses no code of the product.
+package worldtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/cmd/internal/worlds/prompt"
+	"debrief/cmd/internal/worlds/world"
+)
+
+// System returns a system prompt with bullets. Bullet i has the id "b-i".
+func System(bullets []string) string {
+	var b strings.Builder
+	b.WriteString("Follow the bullets.\n\n## advice\n")
+	for i, text := range bullets {
+		fmt.Fprintf(&b, "- [b-%d] %s\n", i, text)
+	}
+	return b.String()
+}
+
+// Accuracy returns the share of tasks that the agent answers right with the bullets.
+func Accuracy(w world.World, tasks []world.Task, bullets []string) float64 {
+	system := System(bullets)
+	right := 0
+	for _, t := range tasks {
+		if w.Verdict(t, w.Attempt(t, system)).Right {
+			right++
+		}
+	}
+	return float64(right) / float64(max(len(tasks), 1))
+}
+
+// ReflectorPrompt returns a Reflector's prompt about an attempt. Bullet i has the id "b-i".
+func ReflectorPrompt(t world.Task, a world.Attempt, v world.Verdict, bullets []string) []world.Message {
+	const mark = "00112233445566ff"
+	var b strings.Builder
+	outcome := "Outcome: failure (score 0.00 of 1)."
+	if v.Right {
+		outcome = "Outcome: success."
+	}
+	b.WriteString(outcome + " The expected answer is not known.\n")
+	quote := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "\n[[begin %s %s]]\n%s\n[[end %s %s]]\n", name, mark, text, name, mark)
+		}
+	}
+	quote("context", t.Context)
+	quote("question", t.Question)
+	var shown []string
+	for i, text := range bullets {
+		id := fmt.Sprintf("b-%d", i)
+		line, err := json.Marshal(struct {
+			ID      string `json:"id"`
+			Content string `json:"content"`
+			Cited   bool   `json:"cited,omitempty"`
+		}{id, text, slices.Contains(a.Cited, id)})
+		if err != nil {
+			panic(err)
+		}
+		shown = append(shown, string(line))
+	}
+	quote("bullets shown", strings.Join(shown, "\n"))
+	var trace strings.Builder
+	for i, s := range a.Steps {
+		result := ""
+		if s.Failed {
+			result = " [failure]"
+		}
+		fmt.Fprintf(&trace, "step %d, assistant\n  call %s(%s)%s -> %s\n", i+1, s.Tool, s.Arguments, result, s.Output)
+	}
+	quote("trace", strings.TrimSuffix(trace.String(), "\n"))
+	quote("reasoning", a.Reasoning)
+	quote("answer", a.Answer)
+	quote("feedback", v.Feedback)
+	return []world.Message{{Speaker: "system", Text: "Analyse the attempt."}, {Speaker: "user", Text: b.String()}}
+}
+
+// CuratorPrompt returns a Curator's prompt. Bullet i has the id "b-i".
+func CuratorPrompt(bullets, insights []string) []world.Message {
+	var b strings.Builder
+	b.WriteString("# Playbook\n\n")
+	for i, text := range bullets {
+		fmt.Fprintf(&b, "- [b-%d] %s\n", i, text)
+	}
+	b.WriteString("\n# Insights\n\n")
+	for i, text := range insights {
+		b.WriteString(prompt.JSON(prompt.Insight{Number: i + 1, Insight: text}) + "\n")
+	}
+	return []world.Message{{Speaker: "system", Text: "Propose changes."}, {Speaker: "user", Text: b.String()}}
+}
+
+// Toy learns without the product: it keeps all insights, shows all, and lets the newest of those with one condition win.
+type Toy struct {
+	World world.World
+	// Condition returns what a text decides, or an empty string if it states no rule.
+	Condition func(text string) string
+	// Wrong is the share of wrong verdicts.
+	Wrong float64
+
+	bullets []string // newest first
+}
+
+// Learn works on the tasks in their order.
+func (l *Toy) Learn(tasks []world.Task) {
+	for _, t := range tasks {
+		a := l.World.Attempt(t, System(l.bullets))
+		v := l.World.Verdict(t, a)
+		if world.Chance(l.Wrong, 1, "toy", t.ID) {
+			v = l.World.Wrong(t, a, v)
+		}
+		if v.Right {
+			continue
+		}
+		reply := l.World.Reply("reflector", ReflectorPrompt(t, a, v, l.bullets))
+		var r prompt.Reflection
+		if json.Unmarshal([]byte(reply), &r) != nil || r.KeyInsight == "" {
+			continue
+		}
+		key := l.Condition(r.KeyInsight)
+		l.bullets = slices.DeleteFunc(l.bullets, func(b string) bool {
+			return b == r.KeyInsight || key != "" && l.Condition(b) == key
+		})
+		l.bullets = slices.Insert(l.bullets, 0, r.KeyInsight)
+	}
+}
+
+// Bullets returns the bullets, newest first.
+func (l *Toy) Bullets() []string { return slices.Clone(l.bullets) }
+
+// Check runs the checks that hold for every world. A world is opened twice to compare its results.
+func Check(t *testing.T, open func(seed uint64, e world.Imperfection) world.World, baseline, ceiling float64) {
+	t.Helper()
+	t.Run("deterministic", func(t *testing.T) { t.Parallel(); checkDeterministic(t, open) })
+	t.Run("accuracy", func(t *testing.T) { t.Parallel(); checkAccuracy(t, open, baseline, ceiling) })
+	t.Run("altered bullet", func(t *testing.T) { t.Parallel(); checkAltered(t, open(1, world.Default())) })
+	t.Run("error rates", func(t *testing.T) { t.Parallel(); checkRates(t, open) })
+	t.Run("embeddings", func(t *testing.T) { t.Parallel(); checkEmbeddings(t, open(1, world.Default())) })
+}
+
+func checkDeterministic(t *testing.T, open func(uint64, world.Imperfection) world.World) {
+	a, b := open(1, world.Default()), open(1, world.Default())
+	train, held := a.Train(400), a.HeldOut(0, 300)
+	if !reflect.DeepEqual(train, b.Train(400)) || !reflect.DeepEqual(held, b.HeldOut(0, 300)) || !reflect.DeepEqual(train[:100], b.Train(100)) {
+		t.Fatal("tasks of one seed differ")
+	}
+	if reflect.DeepEqual(a.ByHand(0), open(2, world.Default()).ByHand(0)) {
+		t.Error("two seeds have the same rules")
+	}
+	questions, ids := make(map[string]bool), make(map[string]bool)
+	for _, k := range train {
+		questions[k.Question] = true
+		ids[k.ID] = true
+	}
+	for _, k := range held {
+		if questions[k.Question] || ids[k.ID] {
+			t.Fatalf("held-out task %s is a training task", k.ID)
+		}
+	}
+	// Replies do not depend on the order of calls.
+	system := System(a.ByHand(0)[:10])
+	for _, i := range []int{5, 3, 5, 299, 0} {
+		x, y := a.Attempt(held[i], system), b.Attempt(held[i], system)
+		if !reflect.DeepEqual(x, y) || !reflect.DeepEqual(a.Verdict(held[i], x), b.Verdict(held[i], y)) {
+			t.Fatalf("attempts at task %s differ", held[i].ID)
+		}
+		p := ReflectorPrompt(held[i], x, a.Verdict(held[i], x), a.ByHand(0)[:10])
+		if a.Reply("reflector", p) != b.Reply("reflector", p) {
+			t.Fatalf("replies to one prompt about %s differ", held[i].ID)
+		}
+	}
+}
+
+func checkAccuracy(t *testing.T, open func(uint64, world.Imperfection) world.World, baseline, ceiling float64) {
+	for seed := uint64(1); seed <= 5; seed++ {
+		w := open(seed, world.Default())
+		held, hand := w.HeldOut(0, 400), w.ByHand(0)
+		none, all := Accuracy(w, held, nil), Accuracy(w, held, hand)
+		crowd := Accuracy(w, held, append(w.Distractors(500), hand...))
+		t.Logf("seed %d: %d rules, baseline %.1f %%, ceiling %.1f %%, among 500 distractors %.1f %%", seed, len(hand), 100*none, 100*all, 100*crowd)
+		if none > baseline || all < ceiling || crowd < ceiling {
+			t.Errorf("seed %d: got baseline %.3f, ceiling %.3f, ceiling among distractors %.3f, want at most %.3f and at least %.3f", seed, none, all, crowd, baseline, ceiling)
+		}
+		for name, advice := range map[string][]string{"platitudes": w.Platitudes(60), "nonsense": w.Nonsense(60), "distractors": w.Distractors(300)} {
+			if got := Accuracy(w, held, advice); got != none {
+				t.Errorf("seed %d: accuracy with %s: got %.3f, want the baseline %.3f", seed, name, got, none)
+			}
+		}
+	}
+}
+
+// checkAltered removes each rule and checks that exactly the tasks it decides can change.
+func checkAltered(t *testing.T, w world.World) {
+	held, hand := w.HeldOut(0, 400), w.ByHand(0)
+	answers := func(bullets []string) []string {
+		out := make([]string, len(held))
+		system := System(bullets)
+		for i, k := range held {
+			out[i] = w.Attempt(k, system).Answer
+		}
+		return out
+	}
+	full := answers(hand)
+	changed := 0
+	for i := range hand {
+		other := slices.Clone(hand)
+		other[i] = "Keep calm."
+		for j, got := range answers(other) {
+			decides := slices.Contains(held[j].Deciding, i)
+			switch {
+			case got != full[j] && !decides:
+				t.Errorf("task %s changes without rule %d, which does not decide it", held[j].ID, i)
+			case got != full[j]:
+				changed++
+				if w.Verdict(held[j], world.Attempt{Answer: got}).Right {
+					t.Errorf("task %s is right with another answer without its rule %d", held[j].ID, i)
+				}
+			}
+		}
+	}
+	if changed < len(held) {
+		t.Errorf("got %d changed answers, want at least %d", changed, len(held))
+	}
+}
+
+// checkRates measures the error rates of replies one by one: the others are 0.
+func checkRates(t *testing.T, open func(uint64, world.Imperfection) world.World) {
+	clean := open(1, world.Imperfection{})
+	tasks := clean.Train(1200)
+	hand := clean.ByHand(0)
+	measure := func(e world.Imperfection, differs func(clean, got string) bool, prompts [][]world.Message, schema string) float64 {
+		w := open(1, e)
+		n := 0
+		for _, p := range prompts {
+			if differs(clean.Reply(schema, p), w.Reply(schema, p)) {
+				n++
+			}
+		}
+		return float64(n) / float64(len(prompts))
+	}
+	var failures, successes, curations [][]world.Message
+	for i, k := range tasks {
+		a := clean.Attempt(k, "")
+		v := clean.Verdict(k, a)
+		p := ReflectorPrompt(k, a, v, nil)
+		if !v.Right && readReflection(clean.Reply("reflector", p)).KeyInsight != "" {
+			failures = append(failures, p)
+		}
+		a = clean.Attempt(k, System(hand))
+		successes = append(successes, ReflectorPrompt(k, a, clean.Verdict(k, a), hand))
+		curations = append(curations, CuratorPrompt([]string{hand[i%len(hand)]}, []string{hand[i%len(hand)], fmt.Sprintf("Remark %d.", i)}))
+	}
+	insight := func(a, b string) bool { return readReflection(a).KeyInsight != readReflection(b).KeyInsight }
+	text := func(a, b string) bool { return a != b }
+	for _, c := range []struct {
+		name    string
+		e       world.Imperfection
+		differs func(a, b string) bool
+		prompts [][]world.Message
+		schema  string
+		lo, hi  float64
+	}{
+		{"wrong generalisation", world.Imperfection{WrongGeneralisation: 0.3}, insight, failures, "reflector", 0.2, 0.36},
+		{"platitude", world.Imperfection{Platitude: 0.3}, insight, failures, "reflector", 0.25, 0.35},
+		{"paraphrase", world.Imperfection{Paraphrase: 0.5}, insight, failures, "reflector", 0.3, 0.55},
+		{"idle reflector", world.Imperfection{Idle: 0.3}, insight, failures, "reflector", 0.25, 0.35},
+		{"broken JSON", world.Imperfection{BrokenJSON: 0.3}, func(_, b string) bool { return !json.Valid([]byte(b)) }, failures, "reflector", 0.25, 0.35},
+		{"wrong tag", world.Imperfection{WrongTag: 0.3}, text, successes, "reflector", 0.25, 0.35},
+		{"unknown id", world.Imperfection{UnknownID: 0.3}, text, successes, "reflector", 0.25, 0.35},
+		{"idle curator", world.Imperfection{Idle: 0.3}, text, curations, "curator", 0.25, 0.35},
+		{"duplicate", world.Imperfection{Duplicate: 0.3}, text, curations, "curator", 0.25, 0.35},
+	} {
+		got := measure(c.e, c.differs, c.prompts, c.schema)
+		t.Logf("%s: %.3f of %d replies", c.name, got, len(c.prompts))
+		if got < c.lo || got > c.hi {
+			t.Errorf("%s: got a rate of %.3f, want %.2f to %.2f", c.name, got, c.lo, c.hi)
+		}
+	}
+}
+
+func readReflection(reply string) prompt.Reflection {
+	var r prompt.Reflection
+	_ = json.Unmarshal([]byte(reply), &r) // a broken reply has no insight
+	return r
+}
+
+// checkEmbeddings compares the similarity of a task to its deciding rules with that to other rules.
+func checkEmbeddings(t *testing.T, w world.World) {
+	hand := w.ByHand(0)
+	rules := w.Embed(hand)
+	near, far, n, m := 0.0, 0.0, 0, 0
+	for _, k := range w.HeldOut(0, 200) {
+		v := w.Embed([]string{k.Question})[0]
+		for i, r := range rules {
+			if slices.Contains(k.Deciding, i) {
+				near += cosine(v, r)
+				n++
+			} else {
+				far += cosine(v, r)
+				m++
+			}
+		}
+	}
+	near, far = near/float64(n), far/float64(m)
+	t.Logf("mean cosine of a task: %.3f to deciding rules, %.3f to others", near, far)
+	if near < far+0.05 {
+		t.Errorf("mean cosine: got %.3f to deciding rules and %.3f to others", near, far)
+	}
+}
+
+func cosine(a, b []float32) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}
