@@ -1,0 +1,295 @@
+// Package tools is a simulated world of an agent with tools. An operations desk deploys services, restores volumes,
+// moves customers. The tools have 45 hidden preconditions and conventions, some with exceptions. A violated rule either
+// fails a call with a terse error, or leaves a wrong state without an error.
+//
+// An agent without rules calls the operation alone, with the usual arguments. The feedback on a failure is often empty,
+// often a complaint in the words of a customer, and sometimes states the rule.
+package tools
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/worlds/prompt"
+	"debrief/cmd/internal/worlds/roles"
+	"debrief/cmd/internal/worlds/world"
+)
+
+// Name is the name of the world.
+const Name = "tools"
+
+// dimensions of an embedding.
+const dimensions = 256
+
+// World is the operations desk of one seed.
+type World struct {
+	seed   uint64
+	hidden []rule
+	values [factCount][]string
+	// service and tenant hold the facts by name.
+	service, tenant map[string]facts
+	model           roles.Model
+	rules           roles.Memo[readResult]
+}
+
+type readResult struct {
+	rule rule
+	ok   bool
+}
+
+// New returns the world of a seed.
+func New(seed uint64, e world.Imperfection) *World {
+	rng := rand.New(rand.NewPCG(seed, 0x746f6f6c73)) // "tools"
+	w := &World{seed: seed, service: make(map[string]facts), tenant: make(map[string]facts)}
+	names := rng.Perm(len(beginnings) * len(ends))
+	for i := range 4 {
+		w.values[cluster] = append(w.values[cluster], inventedName(names[i]))
+		w.values[region] = append(w.values[region], inventedName(names[4+i]))
+	}
+	for _, k := range kinds {
+		w.values[kind] = append(w.values[kind], k.name)
+	}
+	w.values[tier] = tiers
+	for i, at := range rng.Perm(len(services)) {
+		w.service[services[at]] = facts{cluster: w.values[cluster][i%4], kind: w.values[kind][i/4%4]}
+	}
+	for i, at := range rng.Perm(len(tenants)) {
+		w.tenant[tenants[at]] = facts{tier: w.values[tier][i%4], region: w.values[region][i/4%4]}
+	}
+	w.hidden = hidden(rng, w.values)
+	w.model = roles.Model{Seed: seed, Errors: e, Language: w}
+	return w
+}
+
+// Name implements world.World.
+func (w *World) Name() string { return Name }
+
+// Train implements world.World.
+func (w *World) Train(n int) []world.Task { return w.tasks("train", n, 1, false) }
+
+// HeldOut implements world.World. There is one phase.
+func (w *World) HeldOut(_, n int) []world.Task { return w.tasks("held-out", n, 2, true) }
+
+// request is a task before it is written.
+type request struct{ op, service, tenant string }
+
+// facts returns all facts of the service and the tenant.
+func (w *World) facts(r request) facts {
+	f := w.service[r.service]
+	for i, v := range w.tenant[r.tenant] {
+		if v != "" {
+			f[i] = v
+		}
+	}
+	return f
+}
+
+// tasks writes different requests of one to four rules. A hash of the operation, the service and the tenant decides
+// whether a request is held out.
+func (w *World) tasks(name string, n int, stream uint64, heldOut bool) []world.Task {
+	rng := rand.New(rand.NewPCG(w.seed, stream))
+	seen := make(map[string]bool)
+	out := make([]world.Task, 0, n)
+	for len(out) < n {
+		r := request{operations[rng.IntN(len(operations))].tool, services[rng.IntN(len(services))], tenants[rng.IntN(len(tenants))]}
+		if rng.IntN(3) == 0 {
+			// A request to which one rule applies, so that exceptions are not too rare.
+			if h := w.hidden[rng.IntN(len(w.hidden))]; !h.applies(r.op, w.facts(r)) {
+				continue
+			}
+		}
+		hash := fnv.New64a()
+		_, _ = hash.Write([]byte(r.op + " " + r.service + " " + r.tenant))
+		if (hash.Sum64()>>7%5 == 0) != heldOut {
+			continue
+		}
+		deciding := w.deciding(r)
+		if len(deciding) == 0 || len(deciding) > 4 {
+			continue
+		}
+		// A request that needs no deviation from the usual is easy, and rare.
+		isEasy := !slices.ContainsFunc(deciding, func(i int) bool {
+			h := w.hidden[i]
+			return h.value != slots[slotIndex(h.slot)].values[0]
+		})
+		if isEasy && rng.IntN(3) > 0 {
+			continue
+		}
+		question := w.write(r, rng)
+		if seen[question] {
+			continue
+		}
+		seen[question] = true
+		out = append(out, world.Task{ID: fmt.Sprintf("%s-%05d", name, len(out)+1), Question: question, Deciding: deciding})
+	}
+	return out
+}
+
+// deciding returns the rules that decide a slot of a request.
+func (w *World) deciding(r request) []int {
+	var out []int
+	for i := range slots {
+		if at := decide(w.hidden, slots[i].name, r.op, w.facts(r)); at >= 0 {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// Words of a request that do not matter.
+var (
+	openings = []string{"Please", "Could you", "We have to", "The desk is asked to", "Kindly", "It is time to", "Would somebody", "I need you to"}
+	owners   = []string{"%s uses it.", "This is for %s.", "The order comes from %s.", "%s is the party concerned.", "It is on behalf of %s."}
+	asides   = []string{"The deadline is the %d.", "See thread %d.", "Budget line %d covers it.", "My extension is %d.", "They called %d times.", "Shelf mark %d."}
+)
+
+// write returns a request as a text. It states about half of the facts; the inventory has all of them.
+func (w *World) write(r request, rng *rand.Rand) string {
+	pick := func(list []string) string { return list[rng.IntN(len(list))] }
+	var phrases []string
+	for i := range operations {
+		if operations[i].tool == r.op {
+			phrases = operations[i].requests
+		}
+	}
+	parts := []string{fmt.Sprintf(pick(owners), r.tenant), fmt.Sprintf(pick(asides), 3+rng.IntN(900))}
+	for f, v := range w.facts(r) {
+		if rng.IntN(2) == 0 {
+			of := capital(r.service)
+			if fact(f) == tier || fact(f) == region {
+				of = r.tenant
+			}
+			parts = append(parts, of+" "+report(fact(f), v)+".")
+		}
+	}
+	rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+	return pick(openings) + " " + pick(phrases) + " " + r.service + ". " + strings.Join(parts, " ")
+}
+
+// readNames returns the service and the tenant of a request.
+func readNames(question string) (service, tenant string) {
+	for _, word := range anyWord.FindAllString(question, -1) {
+		if slices.Contains(services, strings.ToLower(word)) {
+			service = strings.ToLower(word)
+		}
+		if slices.Contains(tenants, word) {
+			tenant = word
+		}
+	}
+	return service, tenant
+}
+
+// ByHand implements world.World.
+func (w *World) ByHand(int) []string {
+	out := make([]string, len(w.hidden))
+	for i, r := range w.hidden {
+		out[i] = r.Text(world.Draw(w.seed, "by hand", r.Condition()))
+	}
+	return out
+}
+
+// States returns the hidden rule that a text states, as an index into ByHand, or -1.
+func (w *World) States(_ int, text string) int {
+	r, ok := w.readRule(text)
+	if !ok {
+		return -1
+	}
+	return slices.Index(w.hidden, r)
+}
+
+// readRule is readRule with a cache.
+func (w *World) readRule(text string) (rule, bool) {
+	got := w.rules.Get(text, func(text string) readResult {
+		r, ok := readRule(text)
+		return readResult{r, ok}
+	})
+	return got.rule, got.ok
+}
+
+// Reply implements world.World.
+func (w *World) Reply(schema string, messages []world.Message) string {
+	return w.model.Reply(schema, messages)
+}
+
+// Embed implements world.World.
+func (w *World) Embed(texts []string) [][]float32 {
+	out := make([][]float32, len(texts))
+	for i, t := range texts {
+		out[i] = world.Vector(dimensions, concepts(t))
+	}
+	return out
+}
+
+// Read implements roles.Language.
+func (w *World) Read(text string) (roles.Rule, bool) {
+	r, ok := w.readRule(text)
+	if !ok {
+		return nil, false
+	}
+	return r, true
+}
+
+// Answer implements roles.Language. The model knows the facts in the request only, because it cannot call the inventory.
+func (w *World) Answer(question, _, system string) prompt.Answer {
+	p := w.plan(question, readFacts(question), system)
+	return prompt.Answer{Reasoning: p.reasoning, BulletIDs: p.cited, FinalAnswer: p.text()}
+}
+
+// Platitudes implements world.World.
+func (w *World) Platitudes(n int) []string { return cross(n, w.seed, platitudeStarts, platitudeEnds) }
+
+// Nonsense implements world.World.
+func (w *World) Nonsense(n int) []string { return cross(n, w.seed, nonsenseStarts, nonsenseEnds) }
+
+// cross returns n combinations of two lists, from a place that the seed decides.
+func cross(n int, seed uint64, starts, ends []string) []string {
+	out := make([]string, n)
+	total := len(starts) * len(ends)
+	from := int(seed % uint64(total))
+	for i := range out {
+		k := (from + i*5) % total
+		out[i] = starts[k%len(starts)] + " " + ends[k/len(starts)]
+	}
+	return out
+}
+
+var (
+	platitudeStarts = []string{"Read the request twice", "Think before you act", "Plan the work", "Mind the consequences", "Keep an eye on the goal", "Look at the whole system", "Prefer the safe path"}
+	platitudeEnds   = []string{"in all circumstances.", "and check the outcome.", "because incidents are costly.", "as good engineers do.", "when the situation is unclear.", "so that users can rely on us."}
+	nonsenseStarts  = []string{"Hot-air balloons over the data hall", "Robots with a cold", "Tapes that hum", "Racks painted in violet", "Cables longer than a river", "Servers on a sailing ship", "Lamps that blink in Morse code"}
+	nonsenseEnds    = []string{"are greeted with a trumpet.", "must be watered on Fridays.", "wait for a full moon.", "take the stairs.", "get a medal of brass.", "are logged in the green book."}
+)
+
+// Distractors implements world.World. The rules are about clusters and regions that do not exist in this world.
+func (w *World) Distractors(n int) []string {
+	var others []string
+	for i := range len(beginnings) * len(ends) {
+		if name := inventedName(i); !slices.Contains(w.values[cluster], name) && !slices.Contains(w.values[region], name) {
+			others = append(others, name)
+		}
+	}
+	rng := rand.New(rand.NewPCG(w.seed, 3))
+	seen := make(map[string]bool)
+	var out []string
+	for len(out) < n {
+		s := &slots[rng.IntN(len(slots))]
+		r := rule{op: operations[rng.IntN(len(operations))].tool, slot: s.name, value: s.values[rng.IntN(len(s.values))]}
+		absent, present := cluster, tier
+		if rng.IntN(2) == 0 {
+			absent, present = region, kind
+		}
+		r.when[absent] = others[rng.IntN(len(others))]
+		if rng.IntN(2) == 0 {
+			r.when[present] = w.values[present][rng.IntN(4)]
+		}
+		text := r.Text(rng.Uint64())
+		if !seen[text] {
+			seen[text] = true
+			out = append(out, text)
+		}
+	}
+	return out
+}
