@@ -11,6 +11,7 @@ import (
 
 	"debrief/cmd/internal/worlds/drift"
 	"debrief/cmd/internal/worlds/notes"
+	"debrief/cmd/internal/worlds/tools"
 	"debrief/cmd/internal/worlds/world"
 )
 
@@ -34,6 +35,7 @@ var registry = []struct {
 	open func(seed uint64, e Imperfection) World
 }{
 	{notes.Name, func(seed uint64, e Imperfection) World { return notes.New(seed, e) }},
+	{tools.Name, func(seed uint64, e Imperfection) World { return tools.New(seed, e) }},
 	{drift.Name, func(seed uint64, e Imperfection) World { return drift.New(seed, e) }},
 }
 

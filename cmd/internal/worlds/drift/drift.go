@@ -35,6 +35,7 @@ type World struct {
 	changed  []int
 	model    roles.Model
 	rules    roles.Memo[readResult]
+	tickets  roles.Memo[ticket]
 }
 
 type readResult struct {
@@ -81,7 +82,7 @@ func (w *World) HeldOut(phase, n int) []world.Task {
 // setPhase sets the phase and the deciding rules.
 func (w *World) setPhase(t *world.Task, phase int) {
 	t.Phase = min(max(phase, 0), 1)
-	of := readTicket(t.Question)
+	of := w.read(t.Question)
 	for _, output := range []string{toQueue, toPriority} {
 		if at, _ := decide(w.phases[t.Phase], output, of); at >= 0 {
 			t.Deciding = append(t.Deciding, at)
@@ -224,7 +225,7 @@ func (w *World) Attempt(t world.Task, system string) world.Attempt {
 
 // right returns the queue and the priority that the rules of the task's phase decide.
 func (w *World) right(t *world.Task) (queue, priority string) {
-	of := readTicket(t.Question)
+	of := w.read(t.Question)
 	rules := w.phases[t.Phase]
 	queue, priority = defaultQueue, defaultPriority
 	if at, _ := decide(rules, toQueue, of); at >= 0 {
@@ -250,7 +251,7 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	}
 	var reason ticket
 	if d.Chance(0.4, "reason") {
-		if at, _ := decide(w.phases[t.Phase], output, readTicket(t.Question)); at >= 0 {
+		if at, _ := decide(w.phases[t.Phase], output, w.read(t.Question)); at >= 0 {
 			reason = w.phases[t.Phase][at].when
 		}
 	}
@@ -280,7 +281,7 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	}
 	var reason ticket
 	if d.Chance(0.3, "reason") {
-		of := readTicket(t.Question)
+		of := w.read(t.Question)
 		f := feature(d.Draw("feature") % uint64(featureCount))
 		reason[f] = of[f]
 	}
@@ -375,6 +376,9 @@ func readAnswer(answer string) [2]string {
 	return [2]string{readQueue(answer), readPriority(answer)}
 }
 
+// read returns the features of a ticket. It is readTicket with a cache.
+func (w *World) read(question string) ticket { return w.tickets.Get(question, readTicket) }
+
 // Read implements roles.Language.
 func (w *World) Read(text string) (roles.Rule, bool) {
 	r, ok := w.readRule(text)
@@ -387,7 +391,7 @@ func (w *World) Read(text string) (roles.Rule, bool) {
 // Answer implements roles.Language. The model applies the bullets: of several that apply the one with most features,
 // else the first.
 func (w *World) Answer(question, _, system string) prompt.Answer {
-	t := readTicket(question)
+	t := w.read(question)
 	var rules []rule
 	var ids []string
 	for _, b := range prompt.Bullets(system) {

@@ -8,7 +8,7 @@ import (
 // Analyse implements roles.Language. It compares the answer with the queue or the priority in the feedback. One example
 // does not determine the condition of a rule, so the model guesses it unless the feedback contains the reason.
 func (w *World) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
-	t := readTicket(e.Question)
+	t := w.read(e.Question)
 	said := e.Feedback + "\n" + e.Target
 	got, want := readAnswer(e.Answer), readAnswer(said)
 	output, value := "", ""
@@ -151,7 +151,7 @@ func (w *World) Generalise(of roles.Rule, e *prompt.Execution, d roles.Dice) rol
 	if !ok {
 		return of
 	}
-	t := readTicket(e.Question)
+	t := w.read(e.Question)
 	main := mainFeature(r.output)
 	var named []feature // without the main feature
 	for f, v := range r.when {

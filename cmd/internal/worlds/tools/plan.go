@@ -25,8 +25,8 @@ type plan struct {
 // plan makes a plan with the bullets of a system prompt: of several that apply the one with most conditions, else the
 // first. Slots without a bullet have the usual value.
 func (w *World) plan(question string, f facts, system string) plan {
-	p := plan{op: readRequest(question), values: make([]string, len(slots)), cited: []string{}}
-	p.service, _ = readNames(question)
+	r := w.read(question)
+	p := plan{op: r.op, service: r.service, values: make([]string, len(slots)), cited: []string{}}
 	var rules []rule
 	var ids []string
 	for _, b := range prompt.Bullets(system) {
@@ -107,12 +107,12 @@ func readPlan(answer string) []string {
 
 // right returns the values of the slots that the hidden rules decide.
 func (w *World) right(question string) []string {
-	r := request{op: readRequest(question)}
-	r.service, r.tenant = readNames(question)
+	r := w.read(question)
+	f := w.facts(r)
 	values := make([]string, len(slots))
 	for i := range slots {
 		values[i] = slots[i].values[0]
-		if at := decide(w.hidden, slots[i].name, r.op, w.facts(r)); at >= 0 {
+		if at := decide(w.hidden, slots[i].name, r.op, f); at >= 0 {
 			values[i] = w.hidden[at].value
 		}
 	}
@@ -130,11 +130,11 @@ func (w *World) isLoud(op string, s *slot, right string) bool {
 // Attempt implements world.World. The agent looks into the inventory, makes a plan and carries it out, up to the first
 // call that fails.
 func (w *World) Attempt(t world.Task, system string) world.Attempt {
-	service, tenant := readNames(t.Question)
-	f := w.facts(request{service: service, tenant: tenant})
+	r := w.read(t.Question)
+	f := w.facts(r)
 	p := w.plan(t.Question, f, system)
 	a := world.Attempt{Reasoning: p.reasoning, Cited: p.cited}
-	a.Steps = append(a.Steps, world.Step{Tool: inventory, Arguments: "service=" + service + " tenant=" + tenant, Output: inventoryText(service, tenant, f)})
+	a.Steps = append(a.Steps, world.Step{Tool: inventory, Arguments: "service=" + r.service + " tenant=" + r.tenant, Output: inventoryText(r.service, r.tenant, f)})
 	right := w.right(t.Question)
 	var done []world.Step
 	for _, c := range p.calls() {
@@ -188,7 +188,7 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	if slices.Equal(right, got) {
 		return world.Verdict{Right: true, Feedback: []string{"", "Thank you, all is well.", "Works."}[d.Draw("praise")%3]}
 	}
-	op := readRequest(t.Question)
+	op := w.read(t.Question).op
 	wrong := -1
 	for i := range slots {
 		if got[i] != right[i] && (wrong < 0 || w.isLoud(op, &slots[i], right[i]) && !w.isLoud(op, &slots[wrong], right[wrong])) {
@@ -234,9 +234,9 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	case n < 7:
 		return world.Verdict{Feedback: complaint(s, value, d)}
 	}
-	r := rule{op: readRequest(t.Question), slot: s.name, value: value}
+	of := w.read(t.Question)
+	r := rule{op: of.op, slot: s.name, value: value}
 	f := fact(d.Draw("fact") % uint64(factCount))
-	service, tenant := readNames(t.Question)
-	r.when[f] = w.facts(request{service: service, tenant: tenant})[f]
+	r.when[f] = w.facts(of)[f]
 	return world.Verdict{Feedback: "The runbook says: " + r.Text(d.Draw("wording"))}
 }

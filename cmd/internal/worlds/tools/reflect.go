@@ -10,11 +10,18 @@ import (
 // Rates of guesses. A model that sees an error code without an explanation, or a failure without any sign, guesses a
 // cause now and then.
 const (
-	codeGuessRate  = 0.3
-	blindGuessRate = 0.1
-	// exceptionRate is the share of contradicted bullets that the model takes for right in general. It cannot know.
-	exceptionRate = 0.5
+	codeGuessRate  = 0.25
+	blindGuessRate = 0.05
 )
+
+// exceptionRate returns the share of contradicted bullets that the model takes for right in general. It cannot know. If the
+// usual value was right, an exception is less plausible.
+func exceptionRate(r *rule) float64 {
+	if r.value == slots[slotIndex(r.slot)].values[0] {
+		return 0.3
+	}
+	return 0.5
+}
 
 // material is an execution as the model reads it.
 type material struct {
@@ -25,8 +32,8 @@ type material struct {
 	manual string   // output of the failed call
 }
 
-func readMaterial(e *prompt.Execution) material {
-	m := material{op: readRequest(e.Question), values: readPlan(e.Answer)}
+func (w *World) readMaterial(e *prompt.Execution) material {
+	m := material{op: w.read(e.Question).op, values: readPlan(e.Answer)}
 	known := e.Question
 	for _, c := range prompt.Calls(e.Trace) {
 		if c.Tool == inventory {
@@ -44,7 +51,7 @@ func readMaterial(e *prompt.Execution) material {
 // Analyse implements roles.Language. Feedback that states a rule is believed. A complaint or a line of a manual tells
 // what should have been done, but not when, so the model guesses the condition.
 func (w *World) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
-	m := readMaterial(e)
+	m := w.readMaterial(e)
 	if m.op == "" {
 		return roles.Analysis{Reasoning: "The request is not clear."}
 	}
@@ -85,7 +92,7 @@ func (w *World) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 				r.when[f] = v
 			}
 		}
-	case old.op != "" && d.Chance(exceptionRate, "exception"): // the bullet may hold in general
+	case old.op != "" && d.Chance(exceptionRate(&r), "exception"): // the bullet may hold in general
 		m.narrow(&r.when, d)
 	}
 	a.Insight = r
@@ -185,7 +192,7 @@ func (w *World) Generalise(of roles.Rule, e *prompt.Execution, d roles.Dice) rol
 	if !ok {
 		return of
 	}
-	m := readMaterial(e)
+	m := w.readMaterial(e)
 	var named []int
 	for f, v := range r.when {
 		if v != "" {

@@ -33,6 +33,7 @@ type World struct {
 	service, tenant map[string]facts
 	model           roles.Model
 	rules           roles.Memo[readResult]
+	requests        roles.Memo[request]
 }
 
 type readResult struct {
@@ -75,6 +76,11 @@ func (w *World) HeldOut(_, n int) []world.Task { return w.tasks("held-out", n, 2
 
 // request is a task before it is written.
 type request struct{ op, service, tenant string }
+
+// read returns the request in a text.
+func (w *World) read(question string) request {
+	return w.requests.Get(question, readRequest)
+}
 
 // facts returns all facts of the service and the tenant.
 func (w *World) facts(r request) facts {
@@ -167,19 +173,6 @@ func (w *World) write(r request, rng *rand.Rand) string {
 	}
 	rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 	return pick(openings) + " " + pick(phrases) + " " + r.service + ". " + strings.Join(parts, " ")
-}
-
-// readNames returns the service and the tenant of a request.
-func readNames(question string) (service, tenant string) {
-	for _, word := range anyWord.FindAllString(question, -1) {
-		if slices.Contains(services, strings.ToLower(word)) {
-			service = strings.ToLower(word)
-		}
-		if slices.Contains(tenants, word) {
-			tenant = word
-		}
-	}
-	return service, tenant
 }
 
 // ByHand implements world.World.

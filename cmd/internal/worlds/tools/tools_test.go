@@ -25,9 +25,7 @@ func TestLanguage(t *testing.T) {
 	for i := range 2000 {
 		want := request{operations[i%len(operations)].tool, services[rng.IntN(len(services))], tenants[rng.IntN(len(tenants))]}
 		text := w.write(want, rng)
-		got := request{op: readRequest(text)}
-		got.service, got.tenant = readNames(text)
-		if got != want {
+		if got := readRequest(text); got != want {
 			t.Fatalf("read %q: got %v, want %v", text, got, want)
 		}
 		all := w.facts(want)
@@ -52,7 +50,7 @@ func TestLanguage(t *testing.T) {
 			if got, ok := readRule(text); !ok || got != r {
 				t.Fatalf("read %q: got %v %v, want %v", text, got, ok, r)
 			}
-			if readRequest(text) != "" {
+			if readOperation(text) != "" {
 				t.Fatalf("the rule %q contains a request", text)
 			}
 		}

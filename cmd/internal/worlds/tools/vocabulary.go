@@ -216,8 +216,22 @@ func report(f fact, value string) string {
 	return ""
 }
 
-// readRequest returns the operation of a request, or an empty string.
-func readRequest(text string) string {
+// readRequest returns the request in a text. Parts that it does not name are empty.
+func readRequest(text string) request {
+	r := request{op: readOperation(text)}
+	for _, word := range anyWord.FindAllString(text, -1) {
+		if slices.Contains(services, strings.ToLower(word)) {
+			r.service = strings.ToLower(word)
+		}
+		if slices.Contains(tenants, word) {
+			r.tenant = word
+		}
+	}
+	return r
+}
+
+// readOperation returns the tool for a request, or an empty string.
+func readOperation(text string) string {
 	lower := strings.ToLower(text)
 	for i := range operations {
 		for _, p := range operations[i].requests {
@@ -253,7 +267,7 @@ func capital(s string) string {
 // concepts returns the features of a text for an embedding: what it speaks of, and with less weight its words and noise.
 func concepts(text string) map[string]float64 {
 	out := make(map[string]float64)
-	op := readRequest(text)
+	op := readOperation(text)
 	if r, ok := readRule(text); ok {
 		op = r.op
 		out["slot "+r.slot] = 0.6
