@@ -36,6 +36,7 @@ type World struct {
 	model    roles.Model
 	rules    roles.Memo[readResult]
 	tickets  roles.Memo[ticket]
+	tasks    roles.Tasks
 }
 
 type readResult struct {
@@ -59,24 +60,29 @@ func (w *World) Changed() []int { return slices.Clone(w.changed) }
 
 // Train implements world.World.
 func (w *World) Train(n int) []world.Task {
-	tasks := w.tasks("train", n, 1, false)
-	for i := range tasks {
-		phase := 0
-		if i >= ChangeAfter {
-			phase = 1
+	return w.tasks.First("train", n, func(n int) []world.Task {
+		tasks := w.write("train", n, 1, false)
+		for i := range tasks {
+			phase := 0
+			if i >= ChangeAfter {
+				phase = 1
+			}
+			w.setPhase(&tasks[i], phase)
 		}
-		w.setPhase(&tasks[i], phase)
-	}
-	return tasks
+		return tasks
+	})
 }
 
 // HeldOut implements world.World. The tickets of the phases are the same, and their right answers differ.
 func (w *World) HeldOut(phase, n int) []world.Task {
-	tasks := w.tasks(fmt.Sprintf("held-out-%d", phase), n, 2, true)
-	for i := range tasks {
-		w.setPhase(&tasks[i], phase)
-	}
-	return tasks
+	name := fmt.Sprintf("held-out-%d", phase)
+	return w.tasks.First(name, n, func(n int) []world.Task {
+		tasks := w.write(name, n, 2, true)
+		for i := range tasks {
+			w.setPhase(&tasks[i], phase)
+		}
+		return tasks
+	})
 }
 
 // setPhase sets the phase and the deciding rules.
@@ -90,9 +96,9 @@ func (w *World) setPhase(t *world.Task, phase int) {
 	}
 }
 
-// tasks writes different tickets. A hash of the features decides whether a ticket is held out, so no combination of
+// write writes different tickets. A hash of the features decides whether a ticket is held out, so no combination of
 // features is in both kinds.
-func (w *World) tasks(kind string, n int, stream uint64, heldOut bool) []world.Task {
+func (w *World) write(kind string, n int, stream uint64, heldOut bool) []world.Task {
 	rng := rand.New(rand.NewPCG(w.seed, stream))
 	seen := make(map[string]bool)
 	out := make([]world.Task, 0, n)
@@ -103,7 +109,7 @@ func (w *World) tasks(kind string, n int, stream uint64, heldOut bool) []world.T
 		if (h.Sum64()%5 == 0) != heldOut || !w.isDecided(t) {
 			continue
 		}
-		question := write(t, rng)
+		question := writeTicket(t, rng)
 		if seen[question] {
 			continue
 		}
@@ -154,8 +160,8 @@ var (
 	places   = []string{"It happens in %s.", "We are speaking of %s.", "%s is the part in question.", "The matter is %s.", "You will know it: %s."}
 )
 
-// write returns a ticket as a text.
-func write(t ticket, rng *rand.Rand) string {
+// writeTicket returns a ticket as a text.
+func writeTicket(t ticket, rng *rand.Rand) string {
 	pick := func(list []string) string { return list[rng.IntN(len(list))] }
 	phrase := func(f feature) string {
 		for i := range vocabulary[f] {
@@ -189,18 +195,10 @@ func (w *World) ByHand(phase int) []string {
 	return out
 }
 
-// States returns the hidden rule that a text states, as an index into ByHand, or -1.
-func (w *World) States(phase int, text string) int {
+// States implements world.Stater.
+func (w *World) States(text string, phase, rule int) bool {
 	r, ok := w.readRule(text)
-	if !ok {
-		return -1
-	}
-	for i, h := range w.phases[min(max(phase, 0), 1)] {
-		if h == r {
-			return i
-		}
-	}
-	return -1
+	return ok && r == w.phases[min(max(phase, 0), 1)][rule]
 }
 
 // Reply implements world.World.

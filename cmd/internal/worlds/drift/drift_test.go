@@ -3,7 +3,6 @@ package drift
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"debrief/cmd/internal/worlds/world"
@@ -24,7 +23,7 @@ func TestLanguage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
 		want := w.draw(rng)
-		text := write(want, rng)
+		text := writeTicket(want, rng)
 		if got := readTicket(text); got != want {
 			t.Fatalf("read %q: got %v, want %v", text, got, want)
 		}
@@ -124,7 +123,7 @@ func TestPhases(t *testing.T) {
 	if share < 0.05 || share > 0.5 {
 		t.Errorf("got a share of %.3f affected tasks", share)
 	}
-	if w.States(1, b[3]) != 3 || w.States(0, strings.Repeat("x", 5)) != -1 {
+	if c := w.Changed()[0]; !w.States(b[c], 1, c) || w.States(b[c], 0, c) || w.States("Keep calm.", 0, c) {
 		t.Error("States does not recognise a rule")
 	}
 }

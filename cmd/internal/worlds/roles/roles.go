@@ -7,6 +7,7 @@ package roles
 
 import (
 	"fmt"
+	"strings"
 
 	"debrief/cmd/internal/worlds/prompt"
 	"debrief/cmd/internal/worlds/world"
@@ -117,7 +118,7 @@ func (m *Model) reflect(e *prompt.Execution, d Dice) prompt.Reflection {
 		if d.Chance(m.Errors.WrongGeneralisation, "wrong generalisation") {
 			r = m.Language.Generalise(r, e, d)
 		}
-		out.KeyInsight, out.Section = r.Text(m.wording(d, "wording")), r.Section()
+		out.KeyInsight, out.Section = m.state(r, e, d), r.Section()
 		out.RootCauseAnalysis = "The playbook did not state this rule, or stated another one."
 	}
 	if e.Outcome != "unknown" {
@@ -136,6 +137,27 @@ func (m *Model) reflect(e *prompt.Execution, d Dice) prompt.Reflection {
 		m.distortTags(&out, d)
 	}
 	return out
+}
+
+// state returns a rule in words that do not repeat the feedback or a bullet, because the prompt asks for own words.
+func (m *Model) state(r Rule, e *prompt.Execution, d Dice) string {
+	text := r.Text(m.wording(d, "wording"))
+	for i := 0; i < 20 && repeats(text, e); i++ {
+		text = r.Text(d.Draw(fmt.Sprint("other wording ", i)))
+	}
+	return text
+}
+
+func repeats(text string, e *prompt.Execution) bool {
+	if strings.Contains(e.Feedback, text) {
+		return true
+	}
+	for _, b := range e.Shown {
+		if b.Text == text {
+			return true
+		}
+	}
+	return false
 }
 
 // wording returns 0, which is the plain wording, or at the rate of paraphrases the draw of another wording.

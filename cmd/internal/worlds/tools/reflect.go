@@ -64,7 +64,7 @@ func (w *World) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 	if !ok {
 		slotName, value, ok = readSign(m.manual)
 	}
-	if !ok {
+	if !ok && (m.code != "" || e.Outcome != "unknown") {
 		slotName, value, ok = m.guessCause(d)
 	}
 	if !ok {

@@ -34,6 +34,7 @@ type World struct {
 	model           roles.Model
 	rules           roles.Memo[readResult]
 	requests        roles.Memo[request]
+	tasks           roles.Tasks
 }
 
 type readResult struct {
@@ -69,10 +70,14 @@ func New(seed uint64, e world.Imperfection) *World {
 func (w *World) Name() string { return Name }
 
 // Train implements world.World.
-func (w *World) Train(n int) []world.Task { return w.tasks("train", n, 1, false) }
+func (w *World) Train(n int) []world.Task {
+	return w.tasks.First("train", n, func(n int) []world.Task { return w.write("train", n, 1, false) })
+}
 
 // HeldOut implements world.World. There is one phase.
-func (w *World) HeldOut(_, n int) []world.Task { return w.tasks("held-out", n, 2, true) }
+func (w *World) HeldOut(_, n int) []world.Task {
+	return w.tasks.First("held-out", n, func(n int) []world.Task { return w.write("held-out", n, 2, true) })
+}
 
 // request is a task before it is written.
 type request struct{ op, service, tenant string }
@@ -93,9 +98,9 @@ func (w *World) facts(r request) facts {
 	return f
 }
 
-// tasks writes different requests of one to four rules. A hash of the operation, the service and the tenant decides
+// write writes different requests of one to four rules. A hash of the operation, the service and the tenant decides
 // whether a request is held out.
-func (w *World) tasks(name string, n int, stream uint64, heldOut bool) []world.Task {
+func (w *World) write(name string, n int, stream uint64, heldOut bool) []world.Task {
 	rng := rand.New(rand.NewPCG(w.seed, stream))
 	seen := make(map[string]bool)
 	out := make([]world.Task, 0, n)
@@ -124,7 +129,7 @@ func (w *World) tasks(name string, n int, stream uint64, heldOut bool) []world.T
 		if isEasy && rng.IntN(3) > 0 {
 			continue
 		}
-		question := w.write(r, rng)
+		question := w.writeRequest(r, rng)
 		if seen[question] {
 			continue
 		}
@@ -152,8 +157,8 @@ var (
 	asides   = []string{"The deadline is the %d.", "See thread %d.", "Budget line %d covers it.", "My extension is %d.", "They called %d times.", "Shelf mark %d."}
 )
 
-// write returns a request as a text. It states about half of the facts; the inventory has all of them.
-func (w *World) write(r request, rng *rand.Rand) string {
+// writeRequest returns a request as a text. It states about half of the facts; the inventory has all of them.
+func (w *World) writeRequest(r request, rng *rand.Rand) string {
 	pick := func(list []string) string { return list[rng.IntN(len(list))] }
 	var phrases []string
 	for i := range operations {
@@ -184,13 +189,10 @@ func (w *World) ByHand(int) []string {
 	return out
 }
 
-// States returns the hidden rule that a text states, as an index into ByHand, or -1.
-func (w *World) States(_ int, text string) int {
+// States implements world.Stater.
+func (w *World) States(text string, _, rule int) bool {
 	r, ok := w.readRule(text)
-	if !ok {
-		return -1
-	}
-	return slices.Index(w.hidden, r)
+	return ok && r == w.hidden[rule]
 }
 
 // readRule is readRule with a cache.

@@ -24,7 +24,7 @@ func TestLanguage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range 2000 {
 		want := request{operations[i%len(operations)].tool, services[rng.IntN(len(services))], tenants[rng.IntN(len(tenants))]}
-		text := w.write(want, rng)
+		text := w.writeRequest(want, rng)
 		if got := readRequest(text); got != want {
 			t.Fatalf("read %q: got %v, want %v", text, got, want)
 		}
@@ -76,6 +76,11 @@ func TestRules(t *testing.T) {
 		w := New(seed, world.Default())
 		if n := len(w.ByHand(0)); n != totalRules {
 			t.Errorf("got %d rules, want %d", n, totalRules)
+		}
+		for i, text := range w.ByHand(0) {
+			if !w.States(text, 0, i) || w.States(text, 0, (i+1)%totalRules) {
+				t.Errorf("seed %d: States does not recognise rule %d", seed, i)
+			}
 		}
 		used := make([]int, totalRules)
 		perTask := make([]int, 5)
