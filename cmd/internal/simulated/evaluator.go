@@ -34,15 +34,15 @@ func (v *Evaluator) Evaluate(task *events.Task, answer, reasoning string) (o eve
 		return events.Outcome{Score: 1, Label: events.Success, Feedback: "The answer is right.", By: o.By}, true, nil
 	}
 	changed := *task
-	changed.Target = v.wrongTarget(task)
+	changed.Target = v.wrongTarget(task.ID, task.Question)
 	o, err = scoring.Evaluate(&changed, scoring.Answer{Reasoning: reasoning, Final: answer})
 	return o, true, err
 }
 
 // wrongTarget returns a target that a right answer does not reach. One of the steps that are not zero has the amount
 // that another number of its rule would give, so that a reflector can derive that wrong rule.
-func (v *Evaluator) wrongTarget(task *events.Task) string {
-	inv, _ := readInvoice(task.Question)
+func (v *Evaluator) wrongTarget(id, question string) string {
+	inv, _ := readInvoice(question)
 	sheet := fillWorksheet(&inv, v.house.rule)
 	var matter []int
 	for i, c := range sheet {
@@ -51,14 +51,14 @@ func (v *Evaluator) wrongTarget(task *events.Task) string {
 		}
 	}
 	if len(matter) == 0 { // the invoice uses no rule
-		inv.goods += cents(1 + v.draw("goods", task.ID)%500)
+		inv.goods += cents(1 + v.draw("goods", id)%500)
 		return target(&inv, sheet)
 	}
-	at := matter[v.draw("step", task.ID)%uint64(len(matter))]
+	at := matter[v.draw("step", id)%uint64(len(matter))]
 	right, _ := v.house.rule(at, inv.keys[at])
 	for try := 0; ; try++ {
 		other := right
-		other.number = v.wrongNumber(right, v.draw(fmt.Sprint("number ", try), task.ID))
+		other.number = v.wrongNumber(right, v.draw(fmt.Sprint("number ", try), id))
 		changed := fillWorksheet(&inv, func(i int, key string) (rule, bool) {
 			if i == at {
 				return other, true
@@ -99,4 +99,10 @@ func (v *Evaluator) draw(purpose, id string) uint64 {
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 	return x ^ x>>33
+}
+
+// WrongTarget returns a target, as that of the task of an invoice, that a right answer does not reach. The id selects
+// it.
+func WrongTarget(seed uint64, id, question string) string {
+	return NewEvaluator(seed, 0).wrongTarget(id, question)
 }

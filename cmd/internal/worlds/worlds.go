@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/worlds/drift"
+	"debrief/cmd/internal/worlds/invoice"
 	"debrief/cmd/internal/worlds/notes"
 	"debrief/cmd/internal/worlds/tools"
 	"debrief/cmd/internal/worlds/world"
@@ -34,6 +35,7 @@ var registry = []struct {
 	name string
 	open func(seed uint64, e Imperfection) World
 }{
+	{invoice.Name, func(seed uint64, e Imperfection) World { return invoice.New(seed, e) }},
 	{notes.Name, func(seed uint64, e Imperfection) World { return notes.New(seed, e) }},
 	{tools.Name, func(seed uint64, e Imperfection) World { return tools.New(seed, e) }},
 	{drift.Name, func(seed uint64, e Imperfection) World { return drift.New(seed, e) }},
