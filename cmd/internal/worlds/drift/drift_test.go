@@ -127,3 +127,10 @@ func TestPhases(t *testing.T) {
 		t.Error("States does not recognise a rule")
 	}
 }
+
+func TestModelKnowsNoRules(t *testing.T) {
+	t.Parallel()
+	without := New(1, world.Default())
+	without.phases = [2][]rule{}
+	worldtest.CheckModel(t, New(1, world.Default()), without)
+}

@@ -164,3 +164,10 @@ func TestLearnable(t *testing.T) {
 		t.Errorf("got a mean accuracy of %.3f, want at least 0.9", learned)
 	}
 }
+
+func TestModelKnowsNoRules(t *testing.T) {
+	t.Parallel()
+	without := New(1, world.Default())
+	without.hidden = nil
+	worldtest.CheckModel(t, New(1, world.Default()), without)
+}

@@ -141,6 +141,7 @@ func Check(t *testing.T, open func(seed uint64, e world.Imperfection) world.Worl
 	t.Run("altered bullet", func(t *testing.T) { t.Parallel(); checkAltered(t, open(1, world.Default())) })
 	t.Run("error rates", func(t *testing.T) { t.Parallel(); checkRates(t, open) })
 	t.Run("embeddings", func(t *testing.T) { t.Parallel(); checkEmbeddings(t, open(1, world.Default())) })
+	t.Run("distractors", func(t *testing.T) { t.Parallel(); checkDistractors(t, open(1, world.Default())) })
 }
 
 func checkDeterministic(t *testing.T, open func(uint64, world.Imperfection) world.World) {
@@ -177,7 +178,11 @@ func checkDeterministic(t *testing.T, open func(uint64, world.Imperfection) worl
 }
 
 func checkAccuracy(t *testing.T, open func(uint64, world.Imperfection) world.World, baseline, ceiling float64) {
-	for seed := uint64(1); seed <= 5; seed++ {
+	seeds := uint64(5)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
 		w := open(seed, world.Default())
 		held, hand := w.HeldOut(0, 400), w.ByHand(0)
 		none, all := Accuracy(w, held, nil), Accuracy(w, held, hand)
@@ -319,4 +324,42 @@ func cosine(a, b []float32) float64 {
 		sum += float64(a[i]) * float64(b[i])
 	}
 	return sum
+}
+
+// CheckModel checks that the replies of the model do not depend on the hidden rules: those of a world without rules are
+// the same as those of the world.
+func CheckModel(t *testing.T, w, without world.World) {
+	t.Helper()
+	hand := w.ByHand(0)[:20]
+	for i, k := range w.Train(300) {
+		bullets := hand[:i%20]
+		a := w.Attempt(k, System(bullets))
+		v := w.Verdict(k, a)
+		if i%3 == 0 {
+			v = w.Wrong(k, a, v)
+		}
+		prompts := map[string][]world.Message{
+			"generator": {{Speaker: "system", Text: System(bullets)}, {Speaker: "user", Text: "# Task\n\n" + k.Question}},
+			"reflector": ReflectorPrompt(k, a, v, bullets),
+			"curator":   CuratorPrompt(bullets, []string{hand[i*7%20], hand[i*3%20], v.Feedback}),
+			"refiner":   CuratorPrompt(append(bullets, hand...), nil),
+		}
+		for schema, p := range prompts {
+			if w.Reply(schema, p) != without.Reply(schema, p) {
+				t.Fatalf("task %s: the reply of the %s depends on the hidden rules", k.ID, schema)
+			}
+		}
+	}
+}
+
+// checkDistractors checks that distractors are different and that the same seed gives the same ones.
+func checkDistractors(t *testing.T, w world.World) {
+	all := w.Distractors(20_000)
+	distinct := make(map[string]bool)
+	for _, d := range all {
+		distinct[d] = true
+	}
+	if len(distinct) != len(all) || !slices.Equal(all[:50], w.Distractors(50)) {
+		t.Errorf("got %d distinct distractors of %d", len(distinct), len(all))
+	}
 }
