@@ -1,8 +1,9 @@
 // Package worlds lists the simulated worlds that measure learning. A world has tasks with hidden rules, an agent, and a
 // model for the Reflector and the Curator.
 //
-// A world shares no code with the product: it imports only the standard library and other packages below this one. Its
-// model reads prompts, and knows language but no rules. It therefore learns only through the playbook.
+// A world shares no code with the product: it imports only the standard library and other packages below this one. The
+// invoice desk also imports package simulated. The model of a world reads prompts, and knows language but no rules. It
+// therefore learns only through the playbook.
 package worlds
 
 import (

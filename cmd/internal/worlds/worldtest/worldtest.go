@@ -184,14 +184,14 @@ func checkAccuracy(t *testing.T, open func(uint64, world.Imperfection) world.Wor
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
 		w := open(seed, world.Default())
-		held, hand := w.HeldOut(0, 400), w.ByHand(0)
+		held, hand := w.HeldOut(0, 300), w.ByHand(0)
 		none, all := Accuracy(w, held, nil), Accuracy(w, held, hand)
-		crowd := Accuracy(w, held, append(w.Distractors(500), hand...))
-		t.Logf("seed %d: %d rules, baseline %.1f %%, ceiling %.1f %%, among 500 distractors %.1f %%", seed, len(hand), 100*none, 100*all, 100*crowd)
+		crowd := Accuracy(w, held, append(w.Distractors(200), hand...))
+		t.Logf("seed %d: %d rules, baseline %.1f %%, ceiling %.1f %%, among 200 distractors %.1f %%", seed, len(hand), 100*none, 100*all, 100*crowd)
 		if none > baseline || all < ceiling || crowd < ceiling {
 			t.Errorf("seed %d: got baseline %.3f, ceiling %.3f, ceiling among distractors %.3f, want at most %.3f and at least %.3f", seed, none, all, crowd, baseline, ceiling)
 		}
-		for name, advice := range map[string][]string{"platitudes": w.Platitudes(60), "nonsense": w.Nonsense(60), "distractors": w.Distractors(300)} {
+		for name, advice := range map[string][]string{"platitudes": w.Platitudes(60), "nonsense": w.Nonsense(60), "distractors": w.Distractors(100)} {
 			if got := Accuracy(w, held, advice); got != none {
 				t.Errorf("seed %d: accuracy with %s: got %.3f, want the baseline %.3f", seed, name, got, none)
 			}
@@ -201,7 +201,7 @@ func checkAccuracy(t *testing.T, open func(uint64, world.Imperfection) world.Wor
 
 // checkAltered removes each rule and checks that exactly the tasks it decides can change.
 func checkAltered(t *testing.T, w world.World) {
-	held, hand := w.HeldOut(0, 400), w.ByHand(0)
+	held, hand := w.HeldOut(0, 150), w.ByHand(0)
 	answers := func(bullets []string) []string {
 		out := make([]string, len(held))
 		system := System(bullets)
@@ -233,32 +233,49 @@ func checkAltered(t *testing.T, w world.World) {
 	}
 }
 
+// sample is a prompt with the reply of a model without errors.
+type sample struct {
+	prompt []world.Message
+	clean  string
+}
+
+// samples returns prompts about failures, about successes, and for a Curator.
+func samples(clean world.World) (failures, successes, curations []sample) {
+	hand := clean.ByHand(0)
+	add := func(list *[]sample, schema string, p []world.Message) {
+		*list = append(*list, sample{p, clean.Reply(schema, p)})
+	}
+	for i, k := range clean.Train(800) {
+		a := clean.Attempt(k, "")
+		if v := clean.Verdict(k, a); !v.Right {
+			add(&failures, "reflector", ReflectorPrompt(k, a, v, nil))
+		}
+		bullets := make([]string, 0, len(k.Deciding))
+		for _, at := range k.Deciding {
+			bullets = append(bullets, hand[at])
+		}
+		a = clean.Attempt(k, System(bullets))
+		add(&successes, "reflector", ReflectorPrompt(k, a, clean.Verdict(k, a), bullets))
+		rule := hand[i%len(hand)]
+		add(&curations, "curator", CuratorPrompt([]string{rule}, []string{rule, fmt.Sprintf("Remark %d.", i)}))
+	}
+	failures = slices.DeleteFunc(failures, func(s sample) bool { return readReflection(s.clean).KeyInsight == "" })
+	successes = slices.DeleteFunc(successes, func(s sample) bool { return len(readReflection(s.clean).BulletTags) == 0 })
+	return failures, successes, curations
+}
+
 // checkRates measures the error rates of replies one by one: the others are 0.
 func checkRates(t *testing.T, open func(uint64, world.Imperfection) world.World) {
-	clean := open(1, world.Imperfection{})
-	tasks := clean.Train(1200)
-	hand := clean.ByHand(0)
-	measure := func(e world.Imperfection, differs func(clean, got string) bool, prompts [][]world.Message, schema string) float64 {
+	failures, successes, curations := samples(open(1, world.Imperfection{}))
+	measure := func(e world.Imperfection, differs func(clean, got string) bool, list []sample, schema string) float64 {
 		w := open(1, e)
 		n := 0
-		for _, p := range prompts {
-			if differs(clean.Reply(schema, p), w.Reply(schema, p)) {
+		for _, s := range list {
+			if differs(s.clean, w.Reply(schema, s.prompt)) {
 				n++
 			}
 		}
-		return float64(n) / float64(len(prompts))
-	}
-	var failures, successes, curations [][]world.Message
-	for i, k := range tasks {
-		a := clean.Attempt(k, "")
-		v := clean.Verdict(k, a)
-		p := ReflectorPrompt(k, a, v, nil)
-		if !v.Right && readReflection(clean.Reply("reflector", p)).KeyInsight != "" {
-			failures = append(failures, p)
-		}
-		a = clean.Attempt(k, System(hand))
-		successes = append(successes, ReflectorPrompt(k, a, clean.Verdict(k, a), hand))
-		curations = append(curations, CuratorPrompt([]string{hand[i%len(hand)]}, []string{hand[i%len(hand)], fmt.Sprintf("Remark %d.", i)}))
+		return float64(n) / float64(len(list))
 	}
 	insight := func(a, b string) bool { return readReflection(a).KeyInsight != readReflection(b).KeyInsight }
 	text := func(a, b string) bool { return a != b }
@@ -266,7 +283,7 @@ func checkRates(t *testing.T, open func(uint64, world.Imperfection) world.World)
 		name    string
 		e       world.Imperfection
 		differs func(a, b string) bool
-		prompts [][]world.Message
+		samples []sample
 		schema  string
 		lo, hi  float64
 	}{
@@ -280,8 +297,8 @@ func checkRates(t *testing.T, open func(uint64, world.Imperfection) world.World)
 		{"idle curator", world.Imperfection{Idle: 0.3}, text, curations, "curator", 0.25, 0.35},
 		{"duplicate", world.Imperfection{Duplicate: 0.3}, text, curations, "curator", 0.25, 0.35},
 	} {
-		got := measure(c.e, c.differs, c.prompts, c.schema)
-		t.Logf("%s: %.3f of %d replies", c.name, got, len(c.prompts))
+		got := measure(c.e, c.differs, c.samples, c.schema)
+		t.Logf("%s: %.3f of %d replies", c.name, got, len(c.samples))
 		if got < c.lo || got > c.hi {
 			t.Errorf("%s: got a rate of %.3f, want %.2f to %.2f", c.name, got, c.lo, c.hi)
 		}
