@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"debrief/cmd/internal/worlds/world"
 )
 
 // TestWorldsImportNoProduct checks that a world cannot share code with the product that it measures.
@@ -41,5 +43,30 @@ func TestWorldsImportNoProduct(t *testing.T) {
 	})
 	if err != nil || files == 0 {
 		t.Fatalf("read %d files: %v", files, err)
+	}
+}
+
+// TestWorldsOpen checks that every world of the registry opens by its name and can compare bullets with rules.
+func TestWorldsOpen(t *testing.T) {
+	t.Parallel()
+	changers := 0
+	for _, name := range Names() {
+		w, err := New(name, 1, Default())
+		if err != nil || w.Name() != name {
+			t.Fatalf("open %s: got %v, %v", name, w, err)
+		}
+		s, ok := w.(world.Stater)
+		if hand := w.ByHand(0); !ok || !s.States(hand[0], 0, 0) || s.States(hand[0], 0, 1) {
+			t.Errorf("%s does not recognise its first rule", name)
+		}
+		if c, ok := w.(world.Changer); ok && len(c.Changed()) > 0 {
+			changers++
+		}
+	}
+	if changers != 1 {
+		t.Errorf("got %d worlds with rules that change, want 1", changers)
+	}
+	if _, err := New("nowhere", 1, Default()); err == nil {
+		t.Error("open an unknown world: got no error")
 	}
 }

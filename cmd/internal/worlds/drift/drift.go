@@ -55,7 +55,7 @@ func New(seed uint64, e world.Imperfection) *World {
 // Name implements world.World.
 func (w *World) Name() string { return Name }
 
-// Changed returns the rules that change, as indexes into ByHand.
+// Changed implements world.Changer.
 func (w *World) Changed() []int { return slices.Clone(w.changed) }
 
 // Train implements world.World.
