@@ -39,7 +39,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	followed.Read(func(p *playbook.Playbook, _ []byte) { fmt.Print(playbook.Render(p.Sorted())) })
+	followed.Read(func(p *playbook.Playbook, _ []byte) { fmt.Print(playbook.RenderWithVotes(p.Sorted())) })
 	stop()
 	wait()
 	fmt.Println(<-done)

@@ -26,7 +26,9 @@ type Manifest struct {
 	BudgetReason string `msgpack:"why,omitempty" json:"budget_why,omitempty"` // reason for that budget
 	State        string `msgpack:"state,omitempty" json:"state,omitempty"`    // coding, debugging, research or general
 	// Texts says which agent messages of earlier turns are included: final, none or all.
-	Texts string    `msgpack:"texts,omitempty" json:"texts,omitempty"`
+	Texts string `msgpack:"texts,omitempty" json:"texts,omitempty"`
+	// Votes is set if the bullets are shown with their votes.
+	Votes bool      `msgpack:"votes,omitempty" json:"votes,omitempty"`
 	At    time.Time `msgpack:"at" json:"at,omitzero"` // time of the build
 
 	Parts   []Part     `msgpack:"parts" json:"parts"`
@@ -310,7 +312,9 @@ type ContextReply struct {
 	Scores   []BulletScore  `json:"scores,omitempty"`
 }
 
-// BulletScore explains the rank of a bullet: components between 0 and 1, and their weighted sum.
+// BulletScore explains the rank of a bullet by components between 0 and 1. Relevance is the best score of any method:
+// past tasks, words or embeddings. Total is the reciprocal of the best rank by any method, or the weighted sum of the
+// components if weights are set. It is 0 if no method found the bullet.
 type BulletScore struct {
 	ID            playbook.BulletID `json:"id"`
 	Effectiveness float64           `json:"effectiveness"`

@@ -490,8 +490,8 @@ func (r *Reflection) Cover(seq uint64) playbook.Cover {
 	return playbook.Cover{ID: string(cmp.Or(r.Feedback, r.SampleID())), Seq: seq, Evidence: r.Evidence()}
 }
 
-// maxExcerpt is the maximum length of a question in Evidence, in bytes.
-const maxExcerpt = 120
+// maxExcerpt is the maximum length of a question in Evidence, in bytes. Similar tasks are found by these words.
+const maxExcerpt = 320
 
 // Evidence returns the part of the reflection that a delta stores in its cover.
 func (r *Reflection) Evidence() *playbook.Evidence {

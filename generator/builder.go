@@ -68,7 +68,7 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	windows := window.New(conn.NATS(), conn.JetStream())
 	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
 	cb := &ContextBuilder{
-		conn: conn, playbooks: newPlaybookCache(store, embeddings, timeouts.retry), windows: windows,
+		conn: conn, playbooks: newPlaybookCache(store, embeddings, cfg.Limits.Votes, timeouts.retry), windows: windows,
 		embeddings: embeddings, cfg: cfg, timeouts: timeouts,
 	}
 	if cfg.Recall != RecallNone {
@@ -170,18 +170,24 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 			warns.add("playbook: version %d requested, but not available within %s", req.minVersion, cb.timeouts.version)
 		}
 	}
+	b.waitEvidence(ctx, req, cb.timeouts.optional)
 	err = b.withIndex(func(ix *playbookIndex) error {
 		out.version, in.Index = ix.version, ix.bullets
-		in.Relevance = ix.relevance(query, warns)
+		in.Seed = req.query
+		in.Rankings = func() []selection.Ranking { return ix.rankings(query, b.tasks, warns) }
 		if req.armKey != nil {
 			in.Experiments = &selection.Trials{
 				Applicability: ix.applicability(req.query + "\n" + req.taskContext), Book: req.book, Task: req.armKey(out.turn),
 			}
 		}
 		in.Degraded = *warns
+		known := len(*warns)
 		assembling := time.Now()
 		out.Context, err = assembly.Assemble(in, req.limits)
 		cb.cfg.Meter.Assembled(time.Since(assembling))
+		if err == nil { // the rankings can add warnings
+			out.Manifest.Warnings = append(out.Manifest.Warnings, (*warns)[known:]...)
+		}
 		return err
 	})
 	if err == nil {

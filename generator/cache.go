@@ -15,6 +15,7 @@ import (
 type playbookCache struct {
 	store      *deltalog.Store
 	embeddings *embeddingCache
+	votes      bool          // prompts show votes
 	retry      time.Duration // delay before the next call after an embedder error
 
 	ctx     context.Context // of all followers
@@ -41,6 +42,7 @@ const (
 // cachedPlaybook is one playbook with its index. A pinned one has no follower.
 type cachedPlaybook struct {
 	index *playbookIndex
+	tasks *taskEvidence
 	stop  context.CancelFunc
 
 	lastUsed time.Time // guarded by playbookCache.mu
@@ -50,10 +52,10 @@ type cachedPlaybook struct {
 	err      error
 }
 
-func newPlaybookCache(store *deltalog.Store, embeddings *embeddingCache, retry time.Duration) *playbookCache {
+func newPlaybookCache(store *deltalog.Store, embeddings *embeddingCache, votes bool, retry time.Duration) *playbookCache {
 	ctx, stop := context.WithCancel(context.Background())
 	return &playbookCache{
-		store: store, embeddings: embeddings, retry: retry, ctx: ctx, stop: stop,
+		store: store, embeddings: embeddings, votes: votes, retry: retry, ctx: ctx, stop: stop,
 		entries: make(map[playbookKey]*cachedPlaybook),
 	}
 }
@@ -96,7 +98,7 @@ func (c *playbookCache) getOrAdd(key playbookKey) (*cachedPlaybook, error) {
 	if entry == nil {
 		c.evict(key.pinned)
 		ctx, stop := context.WithCancel(c.ctx)
-		entry = &cachedPlaybook{index: newPlaybookIndex(c.embeddings, c.retry), stop: stop, ready: make(chan struct{})}
+		entry = &cachedPlaybook{index: newPlaybookIndex(c.embeddings, c.votes, c.retry), tasks: newTaskEvidence(c.store, key.book), stop: stop, ready: make(chan struct{})}
 		c.entries[key] = entry
 		c.running.Go(func() { c.follow(ctx, entry, key) })
 	}
@@ -160,7 +162,16 @@ func (c *playbookCache) follow(ctx context.Context, entry *cachedPlaybook, key p
 		return
 	}
 	close(entry.ready)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		if key.pinned {
+			entry.tasks.follow(ctx, &key.version, nil)
+		} else {
+			entry.tasks.follow(ctx, nil, entry.follower.Changed)
+		}
+	})
 	entry.index.queue.run(ctx)
+	reading.Wait()
 	stopped()
 }
 
@@ -191,4 +202,20 @@ func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 	}
 	defer ix.mu.RUnlock()
 	return fn(ix)
+}
+
+// waitEvidence starts to read the past tasks if a prompt needs them, because the playbook does not fit or the scores are
+// requested. It waits a short time for them. For a measurement it waits longer, because the same version must give the same prompt.
+func (p *cachedPlaybook) waitEvidence(ctx context.Context, req *contextRequest, timeout time.Duration) {
+	l := req.limits
+	p.index.mu.RLock()
+	fits := p.index.bullets.Tokens() <= l.Bullets && (l.MaxBullets <= 0 || p.index.bullets.Len() <= l.MaxBullets)
+	p.index.mu.RUnlock()
+	if fits && !req.explain {
+		return
+	}
+	if req.pinnedVersion == nil {
+		timeout = min(timeout, loadTimeout)
+	}
+	p.tasks.wait(ctx, timeout)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func (f *fixture) newCache() *playbookCache {
-	s := newPlaybookCache(f.store, &embeddingCache{}, time.Second)
+	s := newPlaybookCache(f.store, &embeddingCache{}, false, time.Second)
 	f.Cleanup(s.close)
 	return s
 }
@@ -74,7 +74,7 @@ func TestCacheEvictsLeastRecentlyUsed(t *testing.T) {
 func TestCacheIsSafeDuringEviction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	s := newPlaybookCache(f.store, &embeddingCache{}, time.Second)
+	s := newPlaybookCache(f.store, &embeddingCache{}, false, time.Second)
 	for i := range maxPlaybooks - 1 { // entries that need no server, to reach the limit
 		s.entries[playbookKey{book: playbook.Book(fmt.Sprint("idle-", i))}] = &cachedPlaybook{lastUsed: time.Now().Add(time.Hour)}
 	}

@@ -39,7 +39,7 @@ func TestPublishedBulletsAreApplicable(t *testing.T) {
 	if err := json.Unmarshal(read("tau-bench/gpt-4o-airline-trials-0-2.json"), &runs); err != nil {
 		t.Fatal(err)
 	}
-	ix := newPlaybookIndex(new(embeddingCache), 0)
+	ix := newPlaybookIndex(new(embeddingCache), false, 0)
 	ix.update(playbook.Restore(1, 0, slices.Values(doc.Bullets)))
 	on := make(map[playbook.BulletID]int)
 	for _, r := range runs {

@@ -302,7 +302,7 @@ func TestFrequentlyRequestedBulletIsApplicable(t *testing.T) {
 		b := band
 		b.Experiment = &playbook.Experiment{Number: 1, Share: 50, Confirmations: asks}
 		b.Experiment.Shown[10] = tries
-		ix := newPlaybookIndex(new(embeddingCache), 0)
+		ix := newPlaybookIndex(new(embeddingCache), false, 0)
 		book := playbook.Restore(1, 0, slices.Values([]*playbook.Bullet{&b, &tier}))
 		book.SetGate(playbook.GateOn)
 		ix.update(book)

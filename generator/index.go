@@ -2,7 +2,6 @@ package generator
 
 import (
 	"context"
-	"iter"
 	"sync"
 	"time"
 
@@ -25,9 +24,13 @@ type playbookIndex struct {
 	vectors *recall.Index // embeddings of bullets; empty without an embedder
 }
 
-func newPlaybookIndex(embeddings *embeddingCache, retry time.Duration) *playbookIndex {
+func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duration) *playbookIndex {
+	bullets := selection.NewIndex()
+	if votes {
+		bullets = selection.NewIndexWithVotes()
+	}
 	ix := &playbookIndex{
-		embeddings: embeddings, bullets: selection.NewIndex(), indexed: make(map[playbook.BulletID]*playbook.Bullet),
+		embeddings: embeddings, bullets: bullets, indexed: make(map[playbook.BulletID]*playbook.Bullet),
 		vectors: recall.New(recall.Options{Excerpt: 1}),
 	}
 	ix.queue = newEmbedQueue(embeddings, retry, ix.loadItem, ix.storeVector)
@@ -137,34 +140,29 @@ func underTested(b *playbook.Bullet) float64 {
 	return max(1, float64(k.Confirmations)/float64(expectedRequests+expectedRequestsPerRun*tried))
 }
 
-// maxVectorHits is the number of bullets found by vectors. It exceeds the number in a prompt.
-const maxVectorHits = 200
+// maxRanked is the number of bullets in one ranking. It exceeds the number in a prompt of a usual size.
+const maxRanked = 200
 
-// relevance yields the bullets near a query: by words, and by vectors if there is an embedder. A bullet found by both
-// is yielded twice; the higher score counts.
-func (ix *playbookIndex) relevance(q *queryEmbedding, warns *warnings) iter.Seq2[playbook.BulletID, float64] {
-	var hits []recall.Hit
-	if ix.embeddings.embedder != nil && q.vector != nil {
-		found, err := ix.vectors.Search(recall.Query{Vector: q.vector, Model: q.modelName, Limit: maxVectorHits})
-		if err != nil {
-			warns.add("bullets: %s", err)
-		}
-		hits = found.Hits
-		compared := ix.vectors.Stats().Items - found.NotCompared
-		if without := ix.bullets.Len() - compared; without > 0 {
-			warns.add("bullets: %d of %d have no vector of %s, found by words only", without, ix.bullets.Len(), q.modelName)
-		}
+// rankings returns the bullets near a query: by past tasks, by words, and by vectors if there is an embedder.
+func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns *warnings) []selection.Ranking {
+	all := []selection.Ranking{tasks.ranking(q.text, warns), nil}
+	for _, match := range ix.words.Top(q.text, maxRanked) {
+		all[1] = append(all[1], selection.Ranked{Bullet: playbook.BulletID(match.Key), Score: match.Score})
 	}
-	return func(yield func(playbook.BulletID, float64) bool) {
-		for match := range ix.words.Each(q.text) {
-			if !yield(playbook.BulletID(match.Key), match.Score) {
-				return
-			}
-		}
-		for _, hit := range hits {
-			if !yield(playbook.BulletID(hit.Key), hit.Similarity) {
-				return
-			}
-		}
+	if ix.embeddings.embedder == nil || q.vector == nil {
+		return all
 	}
+	found, err := ix.vectors.Search(recall.Query{Vector: q.vector, Model: q.modelName, Limit: maxRanked})
+	if err != nil {
+		warns.add("bullets: %s", err)
+	}
+	var near selection.Ranking
+	for _, hit := range found.Hits {
+		near = append(near, selection.Ranked{Bullet: playbook.BulletID(hit.Key), Score: hit.Similarity})
+	}
+	compared := ix.vectors.Stats().Items - found.NotCompared
+	if without := ix.bullets.Len() - compared; without > 0 {
+		warns.add("bullets: %d of %d have no vector of %s, found by words only", without, ix.bullets.Len(), q.modelName)
+	}
+	return append(all, near)
 }

@@ -14,6 +14,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/events/natsd"
+	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 )
 
@@ -389,7 +390,7 @@ func TestPinnedContextWaitsForVectors(t *testing.T) {
 	ops = append(ops, playbook.Op{Kind: playbook.Add, Bullet: "misc-00999", Section: "others", Content: "a motor needs oil"})
 	f.commit("b", ops...)
 	f.commit("b", bullet(1000, 0)...)
-	cb := f.newBuilder(new(synonymEmbedder), Config{}, testTimeouts)
+	cb := f.newBuilder(new(synonymEmbedder), Config{Limits: assembly.Limits{MaxBullets: 1}}, testTimeouts)
 	reply := f.context(cb, &events.ContextRequest{Query: "my car", Playbook: new(uint64(1)), DryRun: true})
 	if len(reply.Manifest.Warnings) > 0 || reply.Shown[0].ID != "misc-00999" {
 		t.Errorf("got %v first, %q; want the bullet about cars", reply.Shown[0], reply.Manifest.Warnings)

@@ -28,7 +28,7 @@ const Instructions = baseInstructions + answerFormat
 
 const baseInstructions = `You answer tasks for people who will check the answer, with the help of a playbook.
 
-The playbook below holds what was learned from earlier tasks, one piece of advice per bullet. A bullet begins with its id in square brackets and ends with how often it helped and how often it misled. Work like this:
+The playbook below holds what was learned from earlier tasks, one piece of advice per bullet. A bullet begins with its id in square brackets. Work like this:
 - Read every bullet and keep the ones that speak to this task. Follow them to the letter, numbers included, even where you would have guessed otherwise: they come from results you have not seen.
 - Ignore bullets about something else. Where two contradict each other, follow the one that stands first.
 - Where the playbook is silent use your own knowledge, and say so in your reasoning.

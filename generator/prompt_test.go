@@ -37,7 +37,7 @@ func TestPromptContents(t *testing.T) {
 		t.Fatalf("got %+v, want a system and a user message with a schema", p)
 	}
 	system, user := p.Messages[0].Text, p.Messages[1].Text
-	if want := "### House Rules\n- [calc-00001] Gold gets 7 % off. (helpful=2, harmful=0)"; !strings.Contains(system, want) {
+	if want := "### House Rules\n- [calc-00001] Gold gets 7 % off.\n"; !strings.Contains(system, want) {
 		t.Errorf("got %q, want %q in it", system, want)
 	}
 	if strings.Index(user, "An invoice.") > strings.Index(user, "What is due?") || !strings.Contains(user, "An invoice.") {

@@ -57,7 +57,7 @@ func BenchmarkRender30(b *testing.B) {
 	bullets := library(10_000).Top(30)
 	b.ReportAllocs()
 	for b.Loop() {
-		playbook.Render(bullets)
+		playbook.RenderWithVotes(bullets)
 	}
 }
 

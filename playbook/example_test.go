@@ -31,8 +31,8 @@ func ExamplePlaybook_Apply() {
 }
 
 // Bullets in a prompt. The lines of a content stay under their bullet.
-func ExampleRender() {
-	fmt.Print(playbook.Render([]*playbook.Bullet{
+func ExampleRenderWithVotes() {
+	fmt.Print(playbook.RenderWithVotes([]*playbook.Bullet{
 		{ID: "shr-00002", Section: "strategies_and_hard_rules", Content: "Gold customers get 7 % off.", Helpful: 4},
 		{ID: "code-00001", Section: "code_snippets_and_templates", Content: "Sum with carry:\n\ttotal += x\n## not a header", Helpful: 2, Harmful: 1},
 		{ID: "shr-00003", Section: "strategies_and_hard_rules", Content: "Tax comes last."},

@@ -21,7 +21,7 @@ func FuzzContentStaysContent(f *testing.F) {
 		}
 		b := &playbook.Bullet{ID: "misc-00001", Section: playbook.Section(section), Content: content, Helpful: 3, Harmful: 1}
 		other := &playbook.Bullet{ID: "misc-00002", Section: "others", Content: "another"}
-		got, err := read(playbook.Render([]*playbook.Bullet{b, other}))
+		got, err := read(playbook.RenderWithVotes([]*playbook.Bullet{b, other}))
 		if err != nil || len(got) != 2 {
 			t.Fatalf("got %d bullets, %v, want 2", len(got), err)
 		}

@@ -37,9 +37,18 @@ func compareScores(a, b *Bullet) int {
 
 func worse(a, b **Bullet) bool { return compareScores(*a, *b) > 0 }
 
+// Renderer formats bullets for a prompt: Render or RenderWithVotes.
+type Renderer func([]*Bullet) string
+
 // Render formats bullets as Markdown for a prompt: sections sorted by name, bullets in the given order. The second and
-// later lines of a content are indented, so that none of them looks like a header or another bullet.
-func Render(bullets []*Bullet) string {
+// later lines of a content are indented, so that none of them looks like a header or another bullet. The text has no votes,
+// so that it changes only with the contents and a provider's cache can reuse it.
+func Render(bullets []*Bullet) string { return render(bullets, false) }
+
+// RenderWithVotes is Render with the votes behind each content.
+func RenderWithVotes(bullets []*Bullet) string { return render(bullets, true) }
+
+func render(bullets []*Bullet, votes bool) string {
 	if len(bullets) == 0 {
 		return ""
 	}
@@ -66,11 +75,14 @@ func Render(bullets []*Bullet) string {
 			out.WriteString(string(b.ID))
 			out.WriteString("] ")
 			indent(&out, b.Content)
-			out.WriteString(" (helpful=")
-			out.WriteString(strconv.Itoa(b.Helpful))
-			out.WriteString(", harmful=")
-			out.WriteString(strconv.Itoa(b.Harmful))
-			out.WriteString(")\n")
+			if votes {
+				out.WriteString(" (helpful=")
+				out.WriteString(strconv.Itoa(b.Helpful))
+				out.WriteString(", harmful=")
+				out.WriteString(strconv.Itoa(b.Harmful))
+				out.WriteByte(')')
+			}
+			out.WriteByte('\n')
 		}
 	}
 	return out.String()

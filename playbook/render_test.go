@@ -84,9 +84,9 @@ func TestContentCannotForgeBulletsOrHeaders(t *testing.T) {
 		if len(bullets) == 0 {
 			return
 		}
-		got, err := read(playbook.Render(bullets))
+		got, err := read(playbook.RenderWithVotes(bullets))
 		if err != nil {
-			t.Fatalf("%v in %q", err, playbook.Render(bullets))
+			t.Fatalf("%v in %q", err, playbook.RenderWithVotes(bullets))
 		}
 		byID := func(a, b parsedBullet) int { return strings.Compare(a.id, b.id) }
 		slices.SortFunc(got, byID)
@@ -99,7 +99,7 @@ func TestContentCannotForgeBulletsOrHeaders(t *testing.T) {
 
 func TestRenderWithoutBulletsIsEmpty(t *testing.T) {
 	t.Parallel()
-	if got := playbook.Render(nil); got != "" {
+	if got := playbook.RenderWithVotes(nil); got != "" {
 		t.Errorf("got %q", got)
 	}
 }

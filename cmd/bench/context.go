@@ -177,16 +177,14 @@ func (b *contextBench) assembly(ctx context.Context, _ zerolog.Logger) error {
 			words.Put(string(bullet.ID), bullet.Section+" "+bullet.Content)
 		}
 		row := assemblyRow{Bullets: size}
-		in.Relevance = func(yield func(book.BulletID, float64) bool) {
-			for m := range words.Each(in.Query) {
-				if !yield(book.BulletID(m.Key), m.Score) {
-					return
-				}
+		in.Rankings = func() []selection.Ranking {
+			list := selection.Ranking{}
+			for _, m := range words.Top(in.Query, 200) {
+				list = append(list, selection.Ranked{Bullet: book.BulletID(m.Key), Score: m.Score})
 			}
+			return []selection.Ranking{list}
 		}
-		for range in.Relevance {
-			row.Relevant++
-		}
+		row.Relevant = len(in.Rankings()[0])
 		for i := range bus.WindowHistory {
 			in.Window = append(in.Window, s.interaction(100+i))
 		}

@@ -94,14 +94,14 @@ const (
 // second insight, a bullet or the end of the list.
 func Prompt(in Request) chat.Prompt {
 	var user strings.Builder
-	if learned := playbook.Render(in.Bullets); learned != "" {
+	if learned := playbook.RenderWithVotes(in.Bullets); learned != "" {
 		fmt.Fprintf(&user, "# Playbook, %d of its %d bullets\n\n%s\n", len(in.Bullets), max(in.Total, len(in.Bullets)), learned)
 	} else if in.Total > 0 {
 		fmt.Fprintf(&user, "# Playbook, %d bullets, none of them about these insights\n\n", in.Total)
 	} else {
 		user.WriteString("# Playbook, still empty\n\n")
 	}
-	if trial := playbook.Render(in.Undecided); trial != "" {
+	if trial := playbook.RenderWithVotes(in.Undecided); trial != "" {
 		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
 	}
 	if len(in.Rejected) > 0 {

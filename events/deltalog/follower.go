@@ -97,6 +97,13 @@ func (f *Follower) Version() uint64 {
 	return f.p.Version()
 }
 
+// Changed returns a channel that is closed at the next version.
+func (f *Follower) Changed() <-chan struct{} {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.changed
+}
+
 // Wait returns when the mirror has the version or a later one, or when the context ends.
 func (f *Follower) Wait(ctx context.Context, version uint64) error {
 	for {

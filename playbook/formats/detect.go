@@ -57,7 +57,7 @@ func detectText(text string) (Format, error) {
 	case strings.Contains(text, "\x00") || !utf8.ValidString(text):
 		return "", fmt.Errorf("%w: %w in a binary file", ErrFormat, ErrNoBullet)
 	}
-	heading, _, _ := strings.Cut(playbook.Render([]*playbook.Bullet{{}}), "\n")
+	heading, _, _ := strings.Cut(playbook.RenderWithVotes([]*playbook.Bullet{{}}), "\n")
 	if strings.HasPrefix(strings.TrimSpace(text), heading) {
 		return "", fmt.Errorf("%w: markdown can only be written", ErrFormat)
 	}

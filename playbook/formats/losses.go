@@ -42,5 +42,5 @@ func (w *writer) markdown() []byte {
 		shown = append(shown, b)
 		w.losses = append(w.losses, lossesOf(w.format, b, "helpful", "harmful")...)
 	}
-	return []byte(playbook.Render(shown))
+	return []byte(playbook.RenderWithVotes(shown))
 }

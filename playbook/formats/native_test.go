@@ -91,7 +91,7 @@ func TestMarkdownShowsTheActiveBullets(t *testing.T) {
 		{ID: "c", Section: "x", Content: "gone", Status: playbook.Retired},
 	}
 	out, losses, err := formats.Write(formats.Markdown, "book", bullets)
-	if err != nil || string(out) != playbook.Render(bullets[:2]) || len(losses) != 1 || losses[0].Bullet != "c" {
+	if err != nil || string(out) != playbook.RenderWithVotes(bullets[:2]) || len(losses) != 1 || losses[0].Bullet != "c" {
 		t.Errorf("losses %v, error %v, got\n%s", losses, err, out)
 	}
 }

@@ -58,7 +58,7 @@ type ServeFlags struct {
 type Limits struct {
 	Total        int `name:"context-tokens" help:"Maximum tokens of a context, including instructions and question." group:"Context"`
 	Bullets      int `name:"bullet-tokens" help:"Maximum tokens of bullets in a context." group:"Context"`
-	MaxBullets   int `name:"bullets" help:"Maximum bullets in a context if not all of the playbook fits." group:"Context"`
+	MaxBullets   int `name:"bullets" help:"Maximum bullets in a context; -1 for as many as fit." group:"Context"`
 	Conversation int `name:"conversation-tokens" help:"Tokens of earlier turns and recalled history; adapted to the session (x 0.5 to 4)." group:"Context"`
 	Items        int `name:"conversation-items" help:"Maximum messages and tool steps of earlier turns." group:"Context"`
 
@@ -67,14 +67,15 @@ type Limits struct {
 	Reflections int             `name:"reflections" help:"Recent reflections in a context, of the playbook and of the session each; -1 for none." group:"Context"`
 	Recall      int             `name:"recall-top" help:"Maximum older executions recalled for a context; -1 for none." group:"Context"`
 
+	Votes   bool    `name:"bullet-votes" help:"Show the votes of bullets in prompts. Each vote then ends the prefix that a provider can reuse." group:"Context"`
 	Weights Weights `embed:"" prefix:"weight-" group:"Context"`
 }
 
 // Weights contains the flags of the parts of a bullet's score. The tag zero marks flags for which 0 is a value of its own.
 type Weights struct {
-	Effectiveness float64 `name:"effectiveness" help:"Weight of effectiveness in the score of a bullet." zero:""`
-	Recency       float64 `name:"recency" help:"Weight of the recency of the last use." zero:""`
-	Relevance     float64 `name:"relevance" help:"Weight of the relevance to the query." zero:""`
+	Effectiveness float64 `name:"effectiveness" help:"Order bullets by a weighted sum: weight of the effectiveness; 0 for all orders by rank." default:"0" zero:""`
+	Recency       float64 `name:"recency" help:"Weight of the recency of the last use." default:"0" zero:""`
+	Relevance     float64 `name:"relevance" help:"Weight of the relevance to the query." default:"0" zero:""`
 }
 
 // SetDefaults sets the defaults of the library.

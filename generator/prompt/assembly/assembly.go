@@ -17,7 +17,6 @@ package assembly
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +31,7 @@ import (
 )
 
 // Version is the version of the assembly rules. Another version may render other messages from the same manifest.
-const Version = "a1"
+const Version = "a2"
 
 // Input contains the sources of a context.
 type Input struct {
@@ -45,8 +44,10 @@ type Input struct {
 	Rounds             []events.PreviousRound // earlier rounds of the task, oldest first
 
 	Index           *selection.Index
-	TimeIndependent bool                                  // select bullets independently of the current time
-	Relevance       iter.Seq2[playbook.BulletID, float64] // relevance of bullets to the query, 0 to 1
+	TimeIndependent bool // select bullets independently of the current time
+	// Rankings returns the bullets that are relevant to the query; see selection.Options. Seed is different for each task.
+	Rankings func() []selection.Ranking
+	Seed     string
 	// Experiments describes the experiments on bullets; nil runs none.
 	Experiments *selection.Trials
 
@@ -80,7 +81,7 @@ func Assemble(in Input, l Limits) (*Context, error) {
 		Notes: map[string]*events.Note{}, cache: newTextCache(),
 	}}
 	a.manifest = events.Manifest{
-		Assembly: Version, Limit: a.limits.Total, Texts: string(a.limits.Texts), At: in.Now, Warnings: append([]string(nil), in.Degraded...),
+		Assembly: Version, Limit: a.limits.Total, Texts: string(a.limits.Texts), Votes: a.limits.Votes, At: in.Now, Warnings: append([]string(nil), in.Degraded...),
 	}
 	if err := a.addRequired(); err != nil {
 		return nil, err
@@ -106,6 +107,7 @@ type assembler struct {
 	recovery                   *events.Part
 	selection                  selection.Selection
 	bulletParts                []events.Part   // includes the withheld bullets
+	priority                   []int           // of bulletParts; the highest is dropped first
 	withheld                   map[string]bool // by part reference
 	reflectionParts            []events.Part
 	before, after              []events.Part // before and after the query
@@ -158,7 +160,7 @@ const (
 // addRequired adds the instructions, the query, its context, earlier rounds and the recovery text.
 func (a *assembler) addRequired() error {
 	in := &a.in
-	a.system = events.Part{Kind: events.PartSystem, Ref: in.SystemRef, Tokens: chat.Tokens(systemText(in.System, nil)) + messageOverhead}
+	a.system = events.Part{Kind: events.PartSystem, Ref: in.SystemRef, Tokens: chat.Tokens(systemText(in.System, nil, a.limits.Votes)) + messageOverhead}
 	if in.SystemRef == "" {
 		a.system.Text = in.System
 	}
@@ -254,8 +256,8 @@ func (a *assembler) addBullets() {
 	}
 	selectBullets := func(tokens int) {
 		a.selection = a.in.Index.Select(selection.Options{
-			Now: a.in.Now, Still: a.in.TimeIndependent, Tokens: tokens, Most: a.limits.MaxBullets, Weights: a.limits.Weights, Relevance: a.in.Relevance,
-			Trials: a.in.Experiments, Explain: a.in.Explain,
+			Now: a.in.Now, TimeIndependent: a.in.TimeIndependent, Tokens: tokens, Most: a.limits.MaxBullets, Weights: a.limits.Weights,
+			Rankings: a.in.Rankings, Seed: a.in.Seed, Trials: a.in.Experiments, Explain: a.in.Explain,
 		})
 	}
 	selectBullets(min(a.limits.Bullets, a.remaining))
@@ -265,7 +267,7 @@ func (a *assembler) addBullets() {
 	if n := countPinnedOmitted(a.selection.Left); n > 0 {
 		a.warn("bullets: %d pinned bullets omitted, no room within the limit", n)
 	}
-	a.bulletParts = a.selection.Parts
+	a.bulletParts, a.priority = a.selection.Parts, a.selection.Priority
 	for _, t := range a.selection.Trials {
 		if t.Arm == playbook.ArmWithheld {
 			if a.withheld == nil {
@@ -276,7 +278,7 @@ func (a *assembler) addBullets() {
 	}
 	a.manifest.Omitted = append(a.manifest.Omitted, a.selection.Left...)
 	if len(a.selection.Bullets) > 0 {
-		a.spend(max(chat.Tokens(systemText(a.in.System, a.selection.Bullets))+messageOverhead-a.system.Tokens, 0))
+		a.spend(max(chat.Tokens(systemText(a.in.System, a.selection.Bullets, a.limits.Votes))+messageOverhead-a.system.Tokens, 0))
 	}
 	byID := make(map[playbook.BulletID]*playbook.Bullet, len(a.selection.Bullets))
 	for _, b := range a.selection.Bullets {
@@ -350,7 +352,7 @@ func (a *assembler) finish() *Context {
 		fitted, shown := a.fittedBullets()
 		withheldTokens := 0
 		if len(shown) < len(fitted) {
-			withheldTokens = max(chat.Tokens(systemText(a.in.System, fitted))-chat.Tokens(systemText(a.in.System, shown)), 0)
+			withheldTokens = max(chat.Tokens(systemText(a.in.System, fitted, a.limits.Votes))-chat.Tokens(systemText(a.in.System, shown, a.limits.Votes)), 0)
 		}
 		if a.manifest.Tokens+withheldTokens <= a.manifest.Limit || !a.dropLeastImportant() {
 			for _, t := range a.selection.Trials {
@@ -365,7 +367,7 @@ func (a *assembler) finish() *Context {
 
 // fittedBullets returns the bullets within the limit, and those of them that are shown.
 func (a *assembler) fittedBullets() (fitted, shown []*playbook.Bullet) {
-	fitted = a.selection.Bullets[:len(a.bulletParts)]
+	fitted = a.selection.Bullets
 	if len(a.withheld) == 0 {
 		return fitted, fitted
 	}
@@ -416,9 +418,6 @@ func (a *assembler) dropLeastImportant() bool {
 		}
 		p := (*list)[n-1]
 		*list = (*list)[:n-1]
-		if p.Kind == events.PartBullet && a.withheld[p.Ref] {
-			return true // listed as withheld already
-		}
 		a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 		return true
 	}
@@ -428,7 +427,7 @@ func (a *assembler) dropLeastImportant() bool {
 	switch {
 	case a.summary != nil:
 		a.summary = nil
-	case drop(&a.reflectionParts), a.dropOldest(), drop(&a.bulletParts):
+	case drop(&a.reflectionParts), a.dropOldest(), a.dropBullet():
 	case a.recovery != nil:
 		a.recovery = nil
 	case drop(&a.roundParts):
@@ -447,6 +446,27 @@ func (a *assembler) dropLeastImportant() bool {
 			return false
 		}
 		a.query.Keep = max(keep-keep/8-1, minShownBytes)
+	}
+	return true
+}
+
+// dropBullet drops the bullet that was chosen last.
+func (a *assembler) dropBullet() bool {
+	if len(a.bulletParts) == 0 {
+		return false
+	}
+	at := 0
+	for i, p := range a.priority {
+		if p > a.priority[at] {
+			at = i
+		}
+	}
+	p := a.bulletParts[at]
+	a.bulletParts = slices.Delete(slices.Clone(a.bulletParts), at, at+1)
+	a.priority = slices.Delete(slices.Clone(a.priority), at, at+1)
+	a.selection.Bullets = slices.Delete(slices.Clone(a.selection.Bullets), at, at+1)
+	if !a.withheld[p.Ref] { // else it is listed as withheld already
+		a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 	}
 	return true
 }

@@ -308,7 +308,7 @@ func TestLargePlaybookHasBoundedTokens(t *testing.T) {
 	tokens := make(map[int]int)
 	for _, n := range []int{100, 1000, 10000} {
 		in, words := busyInput(textGenerator{rand.New(rand.NewPCG(1, 2))}, n)
-		in.Relevance = relevance(words, in.Query)
+		in.Rankings = rankings(words, in.Query)
 		tokens[n] = assemble(t, in, Limits{}).Manifest.Tokens
 	}
 	if small, large := tokens[100], tokens[10000]; large > small+small/10 {
@@ -330,7 +330,7 @@ func TestTimeIndependentContext(t *testing.T) {
 				}
 			}
 		}))
-		c := assemble(t, Input{Now: now, TimeIndependent: still, Index: x}, Limits{MaxBullets: 1})
+		c := assemble(t, Input{Now: now, TimeIndependent: still, Index: x}, Limits{MaxBullets: 1, Weights: selection.SWECLI})
 		return hex.EncodeToString(chat.Digest(c.Messages))
 	}
 	const day = 24 * time.Hour

@@ -51,7 +51,7 @@ func (t *Texts) UnmarshalText(text []byte) error {
 type Limits struct {
 	Total        int // maximum tokens of a context, including instructions and question; default 32,000
 	Bullets      int // maximum tokens of bullets; default 4,000
-	MaxBullets   int // maximum number of bullets if not all of the playbook fits; default 30
+	MaxBullets   int // maximum number of bullets; default -1 for as many as fit
 	Conversation int // tokens of earlier turns and recalled history, adapted to the session (x 0.5 to 4); default 8,000
 	Items        int // maximum number of messages and tool steps of earlier turns; default 100
 
@@ -60,7 +60,10 @@ type Limits struct {
 	Reflections int    // recent reflections, of the playbook and of the session each; default 3, -1 for none
 	Recall      int    // maximum number of older executions that are recalled; default 10, -1 for none
 
-	Weights selection.Weights // of the parts of a bullet's score; default selection.Default
+	// Votes shows the votes of bullets in prompts. Each vote then ends the prefix that a provider can reuse.
+	Votes bool
+	// Weights order the bullets by a weighted sum; the zero value orders them by rank. See package selection.
+	Weights selection.Weights
 }
 
 // Budgets of parts that are not configurable, in tokens.
@@ -71,11 +74,11 @@ const (
 	recoveryTokens = 400
 )
 
-// Defaults of Limits. Sources: 8,000 tokens and 100 items from adaptive-context, 30 bullets and 5 turns from swecli,
-// 3 reflections from ACE.
+// Defaults of Limits. Sources: 8,000 tokens and 100 items from adaptive-context, 5 turns from swecli, 3
+// reflections from ACE. The number of bullets is limited by their tokens only; swecli shows 30.
 var defaults = Limits{
-	Total: 32000, Bullets: 4000, MaxBullets: 30, Conversation: 8000, Items: 100,
-	Window: DefaultWindow, Texts: FinalText, Reflections: 3, Recall: 10, Weights: selection.Default,
+	Total: 32000, Bullets: 4000, MaxBullets: -1, Conversation: 8000, Items: 100,
+	Window: DefaultWindow, Texts: FinalText, Reflections: 3, Recall: 10,
 }
 
 // WithDefaults returns l with defaults in its zero fields.
@@ -89,7 +92,6 @@ func (l Limits) WithDefaults() Limits {
 	l.Texts = cmp.Or(l.Texts, defaults.Texts)
 	l.Reflections = cmp.Or(l.Reflections, defaults.Reflections)
 	l.Recall = cmp.Or(l.Recall, defaults.Recall)
-	l.Weights = cmp.Or(l.Weights, defaults.Weights)
 	return l
 }
 
@@ -99,7 +101,7 @@ func (l Limits) Validate() error {
 	var e config.Errors
 	config.AtLeast(&e, "Total", l.Total, 1)
 	config.AtLeast(&e, "Bullets", l.Bullets, 1)
-	config.AtLeast(&e, "MaxBullets", l.MaxBullets, 1)
+	config.AtLeast(&e, "MaxBullets", l.MaxBullets, -1)
 	config.AtLeast(&e, "Conversation", l.Conversation, 1)
 	config.AtLeast(&e, "Items", l.Items, 1)
 	config.AtLeast(&e, "Reflections", l.Reflections, -1)

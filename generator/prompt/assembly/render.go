@@ -150,13 +150,21 @@ func (r *renderer) endSystem() {
 	if r.system == nil {
 		return
 	}
-	text := systemText(*r.system, r.bullets)
+	text := systemText(*r.system, r.bullets, r.manifest.Votes)
 	r.system = nil
 	r.addMessage(chat.Message{Speaker: chat.System, Text: text})
 }
 
-func systemText(instructions string, bullets []*playbook.Bullet) string {
-	learned := playbook.Render(bullets)
+// Renderer returns the function that formats bullets in a prompt, with or without their votes.
+func Renderer(votes bool) playbook.Renderer {
+	if votes {
+		return playbook.RenderWithVotes
+	}
+	return playbook.Render
+}
+
+func systemText(instructions string, bullets []*playbook.Bullet, votes bool) string {
+	learned := Renderer(votes)(bullets)
 	if learned == "" {
 		learned = "The playbook is still empty.\n"
 	}

@@ -1,9 +1,8 @@
 package selection_test
 
 import (
+	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -40,16 +39,17 @@ func library(n int) *playbook.Playbook {
 	})
 }
 
-// hits returns the relevance of this many bullets.
-func hits(p *playbook.Playbook, n int) iter.Seq2[playbook.BulletID, float64] {
+// hits returns a ranking of about n bullets.
+func hits(p *playbook.Playbook, n int) func() []selection.Ranking {
 	r := rand.New(rand.NewPCG(2, 2))
-	values := make(map[playbook.BulletID]float64)
+	var list selection.Ranking
 	for _, b := range p.Sorted() {
 		if r.IntN(p.Len()) < n {
-			values[b.ID] = r.Float64()
+			list = append(list, selection.Ranked{Bullet: b.ID, Score: r.Float64()})
 		}
 	}
-	return maps.All(values)
+	slices.SortFunc(list, func(a, b selection.Ranked) int { return cmp.Compare(b.Score, a.Score) })
+	return rank(list)
 }
 
 // tied returns a playbook of n bullets of one section with equal scores.
@@ -65,7 +65,7 @@ func tied(n int, content func(i int) string) *playbook.Playbook {
 
 // BenchmarkSelect selects for one prompt. The last three playbooks are the most expensive.
 func BenchmarkSelect(b *testing.B) {
-	usual := selection.Options{Now: noon, Tokens: 2500, Most: selection.DefaultMost}
+	usual := selection.Options{Tokens: 4000}
 	with := func(change func(o *selection.Options)) selection.Options {
 		o := usual
 		change(&o)
@@ -77,18 +77,19 @@ func BenchmarkSelect(b *testing.B) {
 		o    selection.Options
 	}
 	var books []book
-	for _, n := range []int{100, 1000, 10_000} {
+	for _, n := range []int{1000, 10_000, 100_000} {
 		p := library(n)
 		books = append(books,
 			book{fmt.Sprintf("%d", n), p, usual},
-			book{fmt.Sprintf("%d/200_relevant", n), p, with(func(o *selection.Options) { o.Relevance = hits(p, 200) })})
+			book{fmt.Sprintf("%d/200_relevant", n), p, with(func(o *selection.Options) { o.Rankings = hits(p, 200) })})
 	}
 	p := library(10_000)
 	books = append(books,
-		book{"10000/all_relevant", p, with(func(o *selection.Options) { o.Relevance = hits(p, p.Len()) })},
+		book{"10000/all_relevant", p, with(func(o *selection.Options) { o.Rankings = hits(p, p.Len()) })},
+		book{"10000/weighted", p, with(func(o *selection.Options) { o.Weights, o.Now, o.Most = selection.SWECLI, noon, 30 })},
 		book{"10000/explained", p, with(func(o *selection.Options) { o.Explain = true })},
 		book{"10000/1000_tokens", p, with(func(o *selection.Options) { o.Tokens = 1000 })},
-		book{"10000/50000_tokens_of_any_number", p, with(func(o *selection.Options) { o.Tokens, o.Most = 50_000, 0 })},
+		book{"10000/50000_tokens", p, with(func(o *selection.Options) { o.Tokens = 50_000 })},
 		book{"10000/tied", tied(10_000, func(i int) string { return fmt.Sprintf("bullet %d says something else", i) }), usual},
 		book{"10000/the_same_words", tied(10_000, func(int) string { return "they all say one thing again and again" }), usual})
 	for _, book := range books {

@@ -59,19 +59,19 @@ func TestSelect(t *testing.T) {
 		left    string
 	}{
 		{
-			"the best first",
-			[]*playbook.Bullet{bullet("a", "s", token, 1), bullet("b", "t", rounded, 9), bullet("c", "s", fee5, 4)},
-			1000, 30, "b c a", "",
+			"all that fit, by section and id",
+			[]*playbook.Bullet{bullet("c", "s", token, 1), bullet("b", "t", rounded, 9), bullet("a", "s", fee5, 4)},
+			1000, 0, "a c b", "",
 		},
 		{
-			"the best alone",
+			"the best votes",
 			[]*playbook.Bullet{bullet("a", "s", token, 1), bullet("b", "t", rounded, 9), bullet("c", "s", fee5, 4)},
 			1000, 1, "b", "not among the best 1: c a",
 		},
 		{
-			"equals by id",
+			"equal votes by id",
 			[]*playbook.Bullet{bullet("b", "s", token, 1), bullet("a", "t", rounded, 1), bullet("c", "s", fee5, 1)},
-			1000, 2, "a b", "not among the best 2: c",
+			1000, 2, "b a", "not among the best 2: c",
 		},
 		{
 			"no budget",
@@ -79,22 +79,17 @@ func TestSelect(t *testing.T) {
 			0, 30, "", "no room: a; pinned, and no room: b",
 		},
 		{
-			"what is longer than the budget does not stand in the way",
+			"a bullet longer than the budget",
 			[]*playbook.Bullet{bullet("a", "s", huge, 99), bullet("b", "t", rounded, 1), bullet("c", "t", token, 2)},
-			500, 30, "c b", "no room: a",
+			500, 30, "b c", "no room: a",
 		},
 		{
-			"the pinned first, however bad",
+			"pinned bullets beyond the maximum",
 			[]*playbook.Bullet{bullet("a", "s", token, 9), pinned(bullet("b", "t", rounded, 0)), pinned(bullet("c", "t", fee5, 1))},
-			1000, 30, "c b a", "",
+			1000, 1, "b c", "not among the best 1: a",
 		},
 		{
-			"the pinned, however many",
-			[]*playbook.Bullet{bullet("a", "s", token, 9), pinned(bullet("b", "t", rounded, 0)), pinned(bullet("c", "t", fee5, 1))},
-			1000, 1, "c b", "not among the best 1: a",
-		},
-		{
-			"what is new beside what misled",
+			"a bullet that was never tried before better votes",
 			[]*playbook.Bullet{
 				bullet("new", "s", token, 0),
 				{ID: "misled", Section: "s", Content: rounded, Harmful: 3, CreatedAt: noon, LastUsed: noon},
@@ -103,34 +98,29 @@ func TestSelect(t *testing.T) {
 			1000, 2, "halved new", "not among the best 2: misled",
 		},
 		{
-			"what says the same last",
+			"near duplicates last",
 			[]*playbook.Bullet{bullet("a", "s", token, 9), bullet("b", "s", token2, 8), bullet("c", "s", rounded, 1)},
 			1000, 2, "a c", "nearly the same as another: b",
 		},
 		{
-			"what says the same as a pinned one last",
+			"near duplicates of a pinned bullet last",
 			[]*playbook.Bullet{pinned(bullet("a", "t", token, 0)), bullet("b", "s", token2, 8), bullet("c", "s", rounded, 1)},
-			1000, 2, "a c", "nearly the same as another: b",
+			1000, 2, "c a", "nearly the same as another: b",
 		},
 		{
-			"what says the same, where there is room",
+			"near duplicates if there is room",
 			[]*playbook.Bullet{bullet("a", "s", token, 9), bullet("b", "s", token2, 8), bullet("c", "s", rounded, 1)},
 			1000, 3, "a b c", "",
 		},
 		{
-			"other words for it are not the same",
+			"the same topic in other words",
 			[]*playbook.Bullet{bullet("a", "s", token, 9), bullet("b", "s", token3, 8), bullet("c", "s", rounded, 1)},
 			1000, 2, "a b", "not among the best 2: c",
 		},
 		{
-			"nor are other numbers",
+			"the same words with other numbers",
 			[]*playbook.Bullet{bullet("a", "s", fee5, 9), bullet("b", "s", fee8, 8), bullet("c", "s", rounded, 1)},
 			1000, 2, "a b", "not among the best 2: c",
-		},
-		{
-			"what says the same and is bad anyway",
-			[]*playbook.Bullet{bullet("a", "s", token, 9), bullet("b", "s", token2, 0), bullet("c", "s", rounded, 1)},
-			1000, 2, "a c", "not among the best 2: b",
 		},
 	} {
 		s := indexOf(playbook.Restore(1, 0, slices.Values(tt.bullets))).Select(selection.Options{Now: noon, Tokens: tt.tokens, Most: tt.most})
@@ -150,59 +140,76 @@ func TestBestPinnedBulletsAreChosen(t *testing.T) {
 	}
 	bullets := []*playbook.Bullet{bullet("a", "s", "other advice", 9), long("b", 0, 20), long("c", 1, 20), long("d", 5, 200)}
 	s := indexOf(playbook.Restore(1, 0, slices.Values(bullets))).Select(selection.Options{Now: noon, Tokens: rendered(bullets[2]) * 3 / 2, Most: 30})
-	if got, left := ids(s.Bullets), reasons(s.Left); got != "c a" || left != "pinned, and no room: d b" {
+	if got, left := ids(s.Bullets), reasons(s.Left); got != "a c" || left != "pinned, and no room: d b" {
 		t.Errorf("got %q, left out %q", got, left)
 	}
 }
 
-// TestSectionsShareThePrompt checks that a section displaces the others only if its bullets are twice as good.
-func TestSectionsShareThePrompt(t *testing.T) {
+// TestRelevanceDecidesBeforeVotes ranks bullets without votes among bullets with many.
+func TestRelevanceDecidesBeforeVotes(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name    string
-		helpful int // votes for each bullet of the other section, 12 for those of the large one
-		others  int // of the other section that are shown
-	}{{"half as good", 0, 1}, {"a little worse", 7, 13}, {"as good", 12, 15}} {
-		var bullets []*playbook.Bullet
-		for i := range 50 {
-			bullets = append(bullets,
-				bullet(playbook.MintID("large", uint64(i)), "large", fmt.Sprintf("advice %d", i), 12),
-				bullet(playbook.MintID("other", uint64(i)), "other", fmt.Sprintf("more advice %d", i), tt.helpful))
-		}
-		s := indexOf(playbook.Restore(1, 0, slices.Values(bullets))).Select(selection.Options{Now: noon, Tokens: 5000, Most: 30})
-		others := 0
-		for _, b := range s.Bullets {
-			if b.Section == "other" {
-				others++
-			}
-		}
-		if others != tt.others {
-			t.Errorf("%s: got %d of 30 bullets, want %d", tt.name, others, tt.others)
-		}
-		if crowded := slices.ContainsFunc(s.Left, func(l events.Omission) bool { return l.Why == "enough of its section" }); crowded != (tt.others < 15) {
-			t.Errorf("%s: left out %s", tt.name, reasons(s.Left))
-		}
+	var bullets []*playbook.Bullet
+	for i := range 2000 {
+		bullets = append(bullets, bullet(playbook.MintID("others", uint64(i+1)), "others", fmt.Sprintf("advice %d", i), 10))
 	}
-}
-
-func TestRelevanceDecidesBetweenEquals(t *testing.T) {
-	t.Parallel()
-	p := tied(10_000, func(i int) string { return fmt.Sprintf("advice %d", i) })
-	s := indexOf(p).Select(selection.Options{
-		Now: noon, Tokens: 1000, Most: 3,
-		Relevance: func(yield func(playbook.BulletID, float64) bool) {
-			_ = yield("misc-07777", 0.2) && yield("misc-05555", 0.7)
-		},
-	})
-	if got, want := ids(s.Bullets), "misc-05555 misc-07777 misc-00001"; got != want {
+	bullets[1499].Helpful, bullets[1499].Harmful = 1, 1
+	x := indexOf(playbook.Restore(1, 0, slices.Values(bullets)))
+	s := x.Select(selection.Options{Tokens: 1000, Most: 3, Rankings: rank(
+		selection.Ranking{{"misc-01500", 0.01}, {"misc-00007", 0.01}}, nil, selection.Ranking{{"misc-00003", 1}, {"misc-01500", 0.9}},
+	)})
+	if got, want := ids(s.Bullets), "misc-00003 misc-00007 misc-01500"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	want := []events.Omission{{Kind: events.PartBullet, Why: "not among the best 3", Count: 9997, Refs: []string{
-		"misc-00002", "misc-00003", "misc-00004", "misc-00005", "misc-00006", "misc-00007", "misc-00008", "misc-00009", "misc-00010", "misc-00011",
+	want := []events.Omission{{Kind: events.PartBullet, Why: "not among the best 3", Count: 1997, Refs: []string{
+		"misc-00001", "misc-00002", "misc-00004", "misc-00005", "misc-00006", "misc-00008", "misc-00009", "misc-00010", "misc-00011", "misc-00012",
 	}}}
 	want[0].Tokens = s.Left[0].Tokens
 	if diff := cmp.Diff(want, s.Left); diff != "" {
 		t.Errorf("left out, -want +got:\n%s", diff)
+	}
+}
+
+// TestEachRankingHasItsShare fills half of the prompt with a ranking that finds only noise.
+func TestEachRankingHasItsShare(t *testing.T) {
+	t.Parallel()
+	x := indexOf(tied(5000, func(i int) string { return fmt.Sprintf("advice %d", i) }))
+	var good, noise selection.Ranking
+	for i := range 100 {
+		good = append(good, selection.Ranked{Bullet: playbook.MintID("others", uint64(i+1))})
+		noise = append(noise, selection.Ranked{Bullet: playbook.MintID("others", uint64(4000+i)), Score: 1})
+	}
+	s := x.Select(selection.Options{Tokens: 10_000, Most: 30, Rankings: rank(noise, good)})
+	for i := range 12 { // a fifth of 30 places is for bullets that were never tried, also from the rankings
+		if id := good[i].Bullet; !slices.ContainsFunc(s.Bullets, func(b *playbook.Bullet) bool { return b.ID == id }) {
+			t.Errorf("place %d of the good ranking is not shown: %s", i+1, ids(s.Bullets))
+		}
+	}
+}
+
+// TestUntriedBulletsRotate checks the share of bullets without votes, and that all of them have their turn.
+func TestUntriedBulletsRotate(t *testing.T) {
+	t.Parallel()
+	var bullets []*playbook.Bullet
+	for i := range 200 {
+		bullets = append(bullets, bullet(playbook.MintID("others", uint64(i+1)), "others", fmt.Sprintf("advice %d", i), (i+1)%2*10))
+	}
+	x := indexOf(playbook.Restore(1, 0, slices.Values(bullets)))
+	seen := map[playbook.BulletID]bool{}
+	for seed := range 500 {
+		s := x.Select(selection.Options{Tokens: 10_000, Most: 30, Seed: fmt.Sprint("question ", seed)})
+		untried := 0
+		for _, b := range s.Bullets {
+			if b.Helpful == 0 {
+				untried++
+				seen[b.ID] = true
+			}
+		}
+		if untried != 6 {
+			t.Fatalf("%d of %d bullets were never tried, want 6", untried, len(s.Bullets))
+		}
+	}
+	if len(seen) != 100 {
+		t.Errorf("%d of 100 bullets had their turn", len(seen))
 	}
 }
 

@@ -7,119 +7,53 @@ import (
 
 	"debrief/events/chat"
 	"debrief/playbook"
-	"debrief/playbook/heap"
 )
 
-// selector is the state of one selection. It is reused, so it refers to bullets by row.
+// selector is the state of one selection. It is reused, so it refers to bullets by row. Its maps hold only rows that the
+// selection has looked at.
 type selector struct {
-	x    *Index
-	o    Options
-	room int // tokens left
+	x        *Index
+	o        Options
+	room     int  // tokens left
+	weighted bool // ordered by a weighted sum
 
-	relevance  []float64  // by row
-	totals     []float64  // by row
-	decisions  []decision // by row
-	sections   []int      // by section: how many were chosen of it
-	chosen     []int32    // rows
-	now        int64      // reference for ages, in the unit of lastUse
-	worstTotal float64    // lowest total of a chosen bullet that is not pinned
-	excluded   int        // number of rows excluded from the choice
-
-	candidates []candidate // backing array of all queues
-	queues     heap.Heap[queue]
+	relevant  []int32            // rows of the rankings, best first
+	ranks     map[int32]rank     // of relevant rows
+	totals    []float64          // weighted sums by row; only if weighted
+	decisions map[int32]decision // of all rows that are not just beyond the budget
+	sections  map[int32]int      // number of chosen bullets by section
+	onTrial   []int32            // applicable rows on probation, the most applicable first
+	chosen    []int32            // rows in the order of the choice
+	similar   []int32            // rows skipped as nearly equal to a chosen one
+	now       int64              // reference for ages, in the unit of lastUse
+	excluded  int                // number of rows excluded from the choice
+	read      bool               // the rankings were read
 }
-
-// candidate is a bullet that can be chosen next.
-type candidate struct {
-	value        float64 // its total, reduced by its similarity to chosen bullets
-	row          int32
-	comparedWith int32 // number of chosen bullets compared so far
-}
-
-// queue holds the candidates of one section.
-type queue struct {
-	section    int32
-	candidates heap.Heap[candidate]
-}
-
-// sectionHalving is the number of chosen bullets of a section that halves the value of its other bullets; three times
-// as many quarter it. It is the size of a usual prompt, so a section fills a prompt only if its bullets are twice as
-// good.
-const sectionHalving = DefaultMost
 
 // maxCompared is the number of chosen bullets that a candidate is compared with, the first ones. It keeps the work
 // from growing with the square of the prompt.
 const maxCompared = 64
 
+// maxMisses ends the search for bullets that still fit: so many in a row were too long.
+const maxMisses = 64
+
 func (x *Index) newSelector(o Options) *selector {
 	c, _ := x.selectors.Get().(*selector)
 	if c == nil {
-		c = new(selector)
+		c = &selector{ranks: map[int32]rank{}, decisions: map[int32]decision{}, sections: map[int32]int{}}
 	}
-	n := len(x.rows)
-	c.x, c.o, c.room, c.worstTotal = x, o, o.Tokens, 0
-	c.relevance, c.totals = zeros(c.relevance, n), zeros(c.totals, n)
-	c.decisions, c.sections = zeros(c.decisions, n), zeros(c.sections, len(x.sections))
-	c.chosen, c.candidates, c.queues = c.chosen[:0], c.candidates[:0], c.queues[:0]
+	c.x, c.o, c.room, c.weighted = x, o, o.Tokens, o.Weights != Weights{}
+	c.now, c.excluded, c.read = 0, 0, false
 	return c
 }
 
 func (c *selector) release() {
 	c.o = Options{} // drop references to the caller's values
+	c.relevant, c.onTrial, c.chosen, c.similar = c.relevant[:0], c.onTrial[:0], c.chosen[:0], c.similar[:0]
+	clear(c.ranks)
+	clear(c.decisions)
+	clear(c.sections)
 	c.x.selectors.Put(c)
-}
-
-func zeros[T any](s []T, n int) []T {
-	s = slices.Grow(s[:0], n)[:n]
-	clear(s)
-	return s
-}
-
-// score computes the total of every bullet.
-func (c *selector) score() {
-	if c.o.Relevance != nil {
-		for id, v := range c.o.Relevance {
-			if at, there := c.x.rowOf[id]; there && v > c.relevance[at] { // false for NaN
-				c.relevance[at] = min(v, 1)
-			}
-		}
-	}
-	w := c.o.Weights.shares(c.o.Relevance != nil)
-	if c.now = c.o.Now.UnixMicro(); c.o.Still {
-		c.now = 0
-		for at := range c.x.rows {
-			c.now = max(c.now, c.x.rows[at].used)
-		}
-	}
-	for at := range c.x.rows {
-		r := &c.x.rows[at]
-		c.totals[at] = w.Effectiveness*r.effectiveness + w.Recency*c.recency(r) + w.Relevance*c.relevance[at]
-	}
-}
-
-// recency returns the recency of a bullet.
-func (c *selector) recency(r *row) float64 {
-	if c.o.Still {
-		return recency(c.now-(c.now-r.used)%day, r.used)
-	}
-	return recency(c.now, r.used)
-}
-
-// before orders bullets in a prompt: pinned bullets first, then by total, then by id.
-func (c *selector) before(a, b int32) bool { return c.compare(a, b) < 0 }
-
-func (c *selector) compare(a, b int32) int {
-	r, s := &c.x.rows[a], &c.x.rows[b]
-	switch {
-	case r.pinned != s.pinned:
-		if r.pinned {
-			return -1
-		}
-		return 1
-	case c.totals[a] != c.totals[b]:
-		return cmp.Compare(c.totals[b], c.totals[a])
-	}
-	return strings.Compare(string(r.bullet.ID), string(s.bullet.ID))
 }
 
 // cost returns the tokens that a bullet adds.
@@ -142,19 +76,24 @@ func (c *selector) add(at int32) {
 	c.decisions[at] = shown
 }
 
+// isFull reports whether the maximum number of bullets is chosen.
+func (c *selector) isFull() bool { return c.o.Most > 0 && len(c.chosen) >= c.o.Most }
+
 // chooseAll chooses all bullets if they fit.
 func (c *selector) chooseAll() bool {
 	x := c.x
 	if c.o.Most > 0 && len(x.rows)-c.excluded > c.o.Most {
 		return false
 	}
-	sum := x.titleTokens
+	sum := x.titleTokens + x.tokens
 	for i := range x.sections {
 		sum += x.sections[i].header // 0 if the section is empty
 	}
-	for i := range x.rows {
-		if c.selectable(i) {
-			sum += x.rows[i].tokens
+	if c.excluded > 0 {
+		for at, f := range c.decisions {
+			if f == onProbation || f == notApplicable {
+				sum -= x.rows[at].tokens
+			}
 		}
 	}
 	// Tokens are rounded up per line, so the whole may cost up to a quarter less than the sum.
@@ -162,10 +101,11 @@ func (c *selector) chooseAll() bool {
 		return false
 	}
 	for at := range x.rows {
-		if c.selectable(at) {
+		if c.selectable(int32(at)) {
 			c.add(int32(at))
 		}
 	}
+	slices.SortFunc(c.chosen, x.byVotes) // without a ranking, bullets with bad votes are dropped first
 	return true
 }
 
@@ -173,22 +113,17 @@ func (c *selector) chooseAll() bool {
 func (c *selector) allFit() bool {
 	all := make([]*playbook.Bullet, 0, len(c.x.rows))
 	for at := range c.x.rows {
-		if c.selectable(at) {
+		if c.selectable(int32(at)) {
 			all = append(all, c.x.rows[at].bullet)
 		}
 	}
-	return chat.Tokens(playbook.Render(all)) <= c.o.Tokens
+	return chat.Tokens(c.x.render(all)) <= c.o.Tokens
 }
 
 // choosePinned chooses the pinned bullets that fit, the best first, in any number.
 func (c *selector) choosePinned() {
-	var pinned []int32
-	for at := range c.x.rows {
-		if c.x.rows[at].pinned {
-			pinned = append(pinned, int32(at))
-		}
-	}
-	slices.SortFunc(pinned, c.compare)
+	pinned := slices.Clone(c.x.lists[pinnedRows])
+	slices.SortFunc(pinned, c.x.byVotes)
 	for _, at := range pinned {
 		if c.cost(at) <= c.room {
 			c.add(at)
@@ -198,127 +133,121 @@ func (c *selector) choosePinned() {
 	}
 }
 
-// chooseRest chooses the other bullets: each time the one that adds the most to the chosen ones, as maximal marginal
-// relevance does (Carbonell and Goldstein, "The use of MMR", 1998). The value of a bullet never rises while others
-// are chosen. So it is enough to recompute the first candidate of a queue, and to move it back if another one is
-// now better.
+// chooseRest chooses the other bullets: a part of the budget for bullets that were never tried, the rest in order. A bullet
+// that is nearly equal to a chosen one is used only if there is room at the end.
 func (c *selector) chooseRest() {
-	c.fillQueues()
-	c.worstTotal = 2 // above any total
-	for len(c.queues) > 0 && (c.o.Most <= 0 || len(c.chosen) < c.o.Most) {
-		q := &c.queues[0]
-		switch head := &q.candidates[0]; {
-		case c.cost(head.row) > c.room:
-			c.dropTooLong(q)
-		case c.discount(head):
-			q.candidates.Fix(c.betterCandidate)
-		default:
-			c.worstTotal = min(c.worstTotal, c.totals[head.row])
-			c.add(head.row)
-			q.candidates.Pop(c.betterCandidate)
+	c.readRankings()
+	slices.SortFunc(c.relevant, c.byRelevance)
+	if !c.weighted {
+		c.explore()
+	}
+	misses := 0
+	for at := range c.ordered() {
+		if c.isFull() || misses == maxMisses {
+			break
 		}
-		if len(q.candidates) == 0 {
-			c.queues.Pop(c.betterQueue)
+		if c.choose(at) {
+			misses = 0
+		} else if c.decisions[at] == noRoom {
+			misses++
+		}
+	}
+	for _, at := range c.similar {
+		if !c.isFull() && c.cost(at) <= c.room {
+			c.add(at)
+		}
+	}
+}
+
+// explore chooses applicable bullets on probation and bullets that were never tried.
+func (c *selector) explore() {
+	reserved, places := c.room-c.room/exploreShare, 0
+	if c.o.Most > 0 {
+		places = len(c.chosen) + max(1, (c.o.Most-len(c.chosen))/exploreShare)
+	}
+	misses := 0
+	for at := range c.untried() {
+		if misses == maxMisses || c.isFull() || places > 0 && len(c.chosen) >= places {
+			return
+		}
+		if c.room-c.cost(at) < reserved {
+			misses++
+			continue
+		}
+		if c.choose(at) {
+			misses = 0
 		} else {
-			c.queues.Fix(c.betterQueue)
+			misses++
 		}
 	}
 }
 
-// fillQueues puts every bullet that is not pinned into the queue of its section.
-func (c *selector) fillQueues() {
-	x := c.x
-	c.candidates = slices.Grow(c.candidates, len(x.rows))[:len(x.rows)]
-	next := make([]int, len(x.sections))
-	n := 0
-	for i := range x.sections {
-		next[i] = n
-		n += x.sections[i].rows
-	}
-	for at := range x.rows {
-		if r := &x.rows[at]; !r.pinned && c.selectable(at) {
-			c.candidates[next[r.section]] = candidate{value: c.totals[at], row: int32(at)}
-			next[r.section]++
-		}
-	}
-	n = 0
-	for i := range x.sections {
-		if n < next[i] {
-			c.queues = append(c.queues, queue{int32(i), c.candidates[n:next[i]]})
-			c.queues[len(c.queues)-1].candidates.Init(c.betterCandidate)
-		}
-		n += x.sections[i].rows
-	}
-	c.queues.Init(c.betterQueue)
-}
-
-func (c *selector) betterCandidate(a, b *candidate) bool {
-	if a.value != b.value {
-		return a.value > b.value
-	}
-	return c.before(a.row, b.row)
-}
-
-// betterQueue compares the first candidates. It divides by the number of chosen bullets of the section, like
-// D'Hondt's method for seats in a parliament.
-func (c *selector) betterQueue(a, b *queue) bool {
-	s := a.candidates[0].value / (1 + float64(c.sections[a.section])/sectionHalving)
-	t := b.candidates[0].value / (1 + float64(c.sections[b.section])/sectionHalving)
-	if s != t {
-		return s > t
-	}
-	return c.before(a.candidates[0].row, b.candidates[0].row)
-}
-
-// dropTooLong removes the candidates that do not fit. The free space only shrinks, so they will not fit later.
-func (c *selector) dropTooLong(q *queue) {
-	q.candidates = slices.DeleteFunc(q.candidates, func(k candidate) bool {
-		if c.cost(k.row) <= c.room {
-			return false
-		}
-		c.decisions[k.row] = noRoom
-		return true
-	})
-	q.candidates.Init(c.betterCandidate)
-}
-
-// discount reduces the value of a candidate by its similarity to the bullets chosen since the last call. It reports
-// whether the value changed.
-func (c *selector) discount(k *candidate) bool {
-	worth, mine := k.value, c.x.rows[k.row].words
-	for n := min(len(c.chosen), maxCompared); int(k.comparedWith) < n; k.comparedWith++ {
-		s := mine.similarity(c.x.rows[c.chosen[k.comparedWith]].words)
-		k.value = min(k.value, c.totals[k.row]*(1-s))
-	}
-	if k.value == worth {
+// choose adds a bullet unless it is decided already, does not fit, or is nearly equal to a chosen one. It reports whether it
+// added the bullet.
+func (c *selector) choose(at int32) bool {
+	if _, decided := c.decisions[at]; decided {
 		return false
 	}
-	c.decisions[k.row] = duplicate
+	if c.cost(at) > c.room {
+		c.decisions[at] = noRoom
+		return false
+	}
+	mine := c.x.rows[at].words
+	for _, other := range c.chosen[:min(len(c.chosen), maxCompared)] {
+		if mine.similarity(c.x.rows[other].words) > 0 {
+			c.decisions[at] = duplicate
+			c.similar = append(c.similar, at)
+			return false
+		}
+	}
+	c.add(at)
 	return true
 }
 
-// finish returns the chosen bullets in the order of the prompt with their tokens. If together they exceed the budget,
-// it removes the last ones.
-func (c *selector) finish() (bullets []*playbook.Bullet, tokens int) {
-	slices.SortFunc(c.chosen, c.compare)
+// finish writes the chosen bullets in the order of the prompt to s and returns their rows. If together they exceed the
+// budget, it removes those that were chosen last.
+func (c *selector) finish(s *Selection) []int32 {
 	for len(c.chosen) > 0 {
-		bullets = bullets[:0]
-		for _, at := range c.chosen {
-			bullets = append(bullets, c.x.rows[at].bullet)
+		order := slices.Clone(c.chosen)
+		slices.SortFunc(order, c.x.byPlace)
+		s.Bullets = s.Bullets[:0]
+		for _, at := range order {
+			s.Bullets = append(s.Bullets, c.x.rows[at].bullet)
 		}
-		tokens = chat.Tokens(playbook.Render(bullets))
-		over := tokens - c.o.Tokens
+		s.Tokens = chat.Tokens(c.x.render(s.Bullets))
+		over := s.Tokens - c.o.Tokens
 		if over <= 0 {
-			return bullets, tokens
+			s.Priority = c.priorities(order)
+			return order
 		}
 		for over > 0 && len(c.chosen) > 0 {
 			last := c.chosen[len(c.chosen)-1]
 			over -= c.x.rows[last].tokens
-			if c.decisions[last] = noRoom; c.x.rows[last].pinned {
+			if c.decisions[last] = noRoom; c.x.rows[last].is(pinnedRows) {
 				c.decisions[last] = pinnedNoRoom
 			}
 			c.chosen = c.chosen[:len(c.chosen)-1]
 		}
 	}
-	return nil, 0
+	s.Bullets, s.Tokens = nil, 0
+	return nil
+}
+
+// priorities returns the positions of rows in the order of the choice.
+func (c *selector) priorities(order []int32) []int {
+	position := make(map[int32]int, len(c.chosen))
+	for i, at := range c.chosen {
+		position[at] = i
+	}
+	all := make([]int, len(order))
+	for i, at := range order {
+		all[i] = position[at]
+	}
+	return all
+}
+
+// byPlace orders bullets as in a prompt: by section and id.
+func (x *Index) byPlace(a, b int32) int {
+	r, s := x.rows[a].bullet, x.rows[b].bullet
+	return cmp.Or(strings.Compare(r.Section, s.Section), strings.Compare(string(r.ID), string(s.ID)))
 }

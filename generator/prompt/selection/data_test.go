@@ -30,16 +30,13 @@ func TestPublishedPlaybooksAreNotShownTwice(t *testing.T) {
 		for _, b := range doc.Bullets {
 			texts[b.Content]++
 		}
-		s := indexOf(p).Select(selection.Options{
-			Now: noon, Tokens: 4000, Most: selection.DefaultMost,
-			Relevance: func(yield func(playbook.BulletID, float64) bool) {
-				for _, b := range doc.Bullets {
-					if texts[b.Content] > 1 && !yield(b.ID, 1) {
-						return
-					}
-				}
-			},
-		})
+		var copies selection.Ranking
+		for _, b := range doc.Bullets {
+			if texts[b.Content] > 1 {
+				copies = append(copies, selection.Ranked{Bullet: b.ID, Score: 1})
+			}
+		}
+		s := indexOf(p).Select(selection.Options{Tokens: 4000, Most: 30, Rankings: rank(copies)})
 		copied, seen := 0, map[string]bool{}
 		for _, b := range s.Bullets {
 			if texts[b.Content] > 1 {

@@ -58,21 +58,26 @@ func drawOptions(t *rapid.T) selection.Options {
 		Tokens: rapid.OneOf(rapid.IntRange(-10, 3000), rapid.SampledFrom([]int{math.MinInt, math.MaxInt, 1 << 20})).Draw(t, "tokens"),
 		Most:   rapid.OneOf(rapid.IntRange(0, 45), rapid.SampledFrom([]int{-1, math.MaxInt})).Draw(t, "most"),
 		Weights: rapid.SampledFrom([]selection.Weights{
-			{}, selection.Default, {Effectiveness: 1}, {Recency: 1}, {Relevance: 1}, {1, 2, 3},
+			{}, selection.SWECLI, {Effectiveness: 1}, {Recency: 1}, {Relevance: 1}, {1, 2, 3},
 		}).Draw(t, "weights"),
 		Explain: true,
 	}
 	if rapid.Bool().Draw(t, "query") {
 		values := rapid.SliceOfN(rapid.Float64(), 40, 40).Draw(t, "relevance")
-		o.Relevance = func(yield func(playbook.BulletID, float64) bool) {
-			for i, v := range values {
-				if !yield(playbook.BulletID(fmt.Sprintf("b-%d", i)), v) {
-					return
-				}
-			}
+		var list selection.Ranking
+		for i, v := range values {
+			list = append(list, selection.Ranked{Bullet: playbook.BulletID(fmt.Sprintf("b-%d", i)), Score: v})
 		}
+		first, second := rapid.Permutation(list).Draw(t, "ranking"), rapid.Permutation(list).Draw(t, "ranking")
+		o.Rankings = rank(first[:rapid.IntRange(0, 40).Draw(t, "length")], second[:rapid.IntRange(0, 40).Draw(t, "length")])
+		o.Seed = rapid.String().Draw(t, "seed")
 	}
 	return o
+}
+
+// rank returns rankings for Options.
+func rank(all ...selection.Ranking) func() []selection.Ranking {
+	return func() []selection.Ranking { return all }
 }
 
 // candidates returns the bullets that can be selected, by id.

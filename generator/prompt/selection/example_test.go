@@ -26,10 +26,10 @@ func Example() {
 	// ## Learned Strategies
 	//
 	// ### Meta Strategies
-	// - [meta-00003] Say what is missing. (helpful=0, harmful=0)
+	// - [meta-00003] Say what is missing.
 	//
 	// ### Others
-	// - [misc-00001] Round once, at the end. (helpful=9, harmful=0)
+	// - [misc-00001] Round once, at the end.
 	// of version 3
 	// not among the best 2: 1
 }

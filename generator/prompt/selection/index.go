@@ -1,31 +1,49 @@
 package selection
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/heap"
+	"debrief/playbook/text"
 )
 
 // Index prepares a playbook for selection. It holds the shown bullets, and with the gate on also those on probation,
 // with all data that does not depend on a task. Select may be called concurrently, but not during Update.
 type Index struct {
-	version   uint64
-	gate      playbook.Gate
-	rows      []row // in no order
-	rowOf     map[playbook.BulletID]int32
-	probation int // number of rows on probation
+	version uint64
+	gate    playbook.Gate
+	rows    []row // in no order
+	rowOf   map[playbook.BulletID]int32
+	lists   [lists][]int32   // rows of each kind, in no order
+	untried [buckets][]int32 // rows without votes and outcomes, by the hash of the id, in no order
+	tokens  int              // of the lines of all rows
 
 	sections     []section
 	sectionIDs   map[string]int32 // index in sections, by name
 	freeSections []int32          // unused elements of sections
 
+	render      playbook.Renderer
 	titleTokens int // tokens of the title above all bullets
 	round       uint32
-
-	selectors sync.Pool // of *selector
+	topRows     *sync.Once // fills top once for each version
+	top         []int32
+	selectors   sync.Pool // of *selector
 }
+
+// The kinds of rows that have a list.
+const (
+	pinnedRows    = iota // with a pin
+	probationRows        // on probation
+	lists
+)
+
+// buckets is the number of lists of bullets that were never tried. A selection begins to look in one of them, so that its
+// time does not depend on the number of such bullets.
+const buckets = 1 << 10
 
 // row holds the data of a bullet that does not depend on a task.
 type row struct {
@@ -34,11 +52,14 @@ type row struct {
 	used          int64 // result of lastUse
 	tokens        int   // tokens of the lines of the bullet
 	section       int32
-	round         uint32 // the last Update that found the bullet
-	pinned        bool
-	probation     bool
+	round         uint32       // the last Update that found the bullet
+	places        [lists]int32 // position in each list from 1; 0 if it is not in the list
+	hash          uint32       // of the id
+	untried       int32        // position in its bucket from 1; 0 if it has votes or outcomes
 	words         *wordSet
 }
+
+func (r *row) is(list int) bool { return r.places[list] > 0 }
 
 type section struct {
 	name   string
@@ -46,9 +67,14 @@ type section struct {
 	rows   int // number of rows in the section
 }
 
-// NewIndex returns the index of an empty playbook.
-func NewIndex() *Index {
-	return &Index{rowOf: make(map[playbook.BulletID]int32), sectionIDs: make(map[string]int32)}
+// NewIndex returns the index of an empty playbook. Its bullets are shown as playbook.Render formats them.
+func NewIndex() *Index { return newIndex(playbook.Render) }
+
+// NewIndexWithVotes returns the index of an empty playbook. Its bullets are shown as playbook.RenderWithVotes formats them.
+func NewIndexWithVotes() *Index { return newIndex(playbook.RenderWithVotes) }
+
+func newIndex(render playbook.Renderer) *Index {
+	return &Index{render: render, rowOf: make(map[playbook.BulletID]int32), sectionIDs: make(map[string]int32), topRows: new(sync.Once)}
 }
 
 // Version returns the version of the playbook at the last Update.
@@ -57,12 +83,16 @@ func (x *Index) Version() uint64 { return x.version }
 // Len returns the number of bullets that can be selected.
 func (x *Index) Len() int { return len(x.rows) }
 
+// Tokens returns the sum of the tokens of all bullets, each rounded up, without headers.
+func (x *Index) Tokens() int { return x.tokens }
+
 // Update applies a playbook of any version. Bullets are immutable, so an unchanged pointer is skipped. Update returns
 // the selectable bullets that are new or changed, and the ids that were removed, both in no order.
 // Callers use them to update other indexes.
 func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, dropped []playbook.BulletID) {
 	x.version = p.Version()
 	x.gate, _ = p.Gate()
+	x.topRows = new(sync.Once)
 	x.round++
 	found := 0
 	for b := range p.All() {
@@ -78,22 +108,23 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 		}
 		r := &x.rows[at]
 		if r.round = x.round; r.bullet != b {
-			x.index(r, b)
+			x.index(at, b)
 			changed = append(changed, b)
 		}
 	}
 	for at := len(x.rows) - 1; len(x.rows) > found; at-- {
 		if r := &x.rows[at]; r.round != x.round {
 			dropped = append(dropped, r.bullet.ID)
-			x.drop(at)
+			x.drop(int32(at))
 		}
 	}
 	return changed, dropped
 }
 
 // index stores a bullet in a row.
-func (x *Index) index(r *row, b *playbook.Bullet) {
-	title, header, own := renderedParts(b)
+func (x *Index) index(at int32, b *playbook.Bullet) {
+	r := &x.rows[at]
+	title, header, own := x.renderedParts(b)
 	if r.words == nil || r.bullet.Content != b.Content {
 		r.words = newWordSet(b.Content)
 	}
@@ -101,35 +132,107 @@ func (x *Index) index(r *row, b *playbook.Bullet) {
 		x.leaveSection(r.section)
 		r.section = x.joinSection(b.Section, header)
 	}
-	x.setProbation(r, b.Status == playbook.Probation)
-	r.bullet, r.pinned, r.tokens = b, b.Pinned, chat.Tokens(own)
+	x.tokens -= r.tokens
+	r.bullet, r.tokens = b, chat.Tokens(own)
+	x.tokens += r.tokens
 	r.effectiveness, r.used = effectiveness(b), lastUse(b)
 	x.titleTokens = chat.Tokens(title)
+	x.setMember(pinnedRows, at, b.Pinned)
+	x.setMember(probationRows, at, b.Status == playbook.Probation)
+	r.hash = uint32(text.Hash(string(b.ID)))
+	x.setUntried(at, !b.Pinned && isUntried(b))
+}
+
+// isUntried reports whether a bullet has no votes and no outcomes yet.
+func isUntried(b *playbook.Bullet) bool {
+	e := b.CurrentExperiment()
+	return b.Helpful+b.Harmful+b.Neutral <= 0 && e.Shown.Count()+e.Withheld.Count()+e.Open.Count() == 0
+}
+
+// setUntried adds a row to its bucket or removes it. The last row of the bucket moves into the free position.
+func (x *Index) setUntried(at int32, untried bool) {
+	r := &x.rows[at]
+	rows := &x.untried[r.hash%buckets]
+	switch {
+	case untried && r.untried == 0:
+		*rows = append(*rows, at)
+		r.untried = int32(len(*rows))
+	case !untried && r.untried > 0:
+		last := (*rows)[len(*rows)-1]
+		(*rows)[r.untried-1] = last
+		x.rows[last].untried = r.untried
+		r.untried = 0
+		*rows = (*rows)[:len(*rows)-1]
+	}
+}
+
+// setMember adds a row to a list or removes it. The last row of the list moves into the free position.
+func (x *Index) setMember(list int, at int32, member bool) {
+	r := &x.rows[at]
+	rows := x.lists[list]
+	switch {
+	case member && !r.is(list):
+		rows = append(rows, at)
+		r.places[list] = int32(len(rows))
+	case !member && r.is(list):
+		last := rows[len(rows)-1]
+		rows[r.places[list]-1] = last
+		x.rows[last].places[list] = r.places[list]
+		r.places[list] = 0
+		rows = rows[:len(rows)-1]
+	}
+	x.lists[list] = rows
 }
 
 // drop removes a row; the last row moves into its place.
-func (x *Index) drop(at int) {
-	x.leaveSection(x.rows[at].section)
-	x.setProbation(&x.rows[at], false)
-	delete(x.rowOf, x.rows[at].bullet.ID)
-	last := len(x.rows) - 1
+func (x *Index) drop(at int32) {
+	r := &x.rows[at]
+	x.leaveSection(r.section)
+	x.tokens -= r.tokens
+	for list := range lists {
+		x.setMember(list, at, false)
+	}
+	x.setUntried(at, false)
+	delete(x.rowOf, r.bullet.ID)
+	last := int32(len(x.rows) - 1)
 	if at != last {
 		x.rows[at] = x.rows[last]
-		x.rowOf[x.rows[at].bullet.ID] = int32(at)
+		x.rowOf[x.rows[at].bullet.ID] = at
+		for list, place := range x.rows[at].places {
+			if place > 0 {
+				x.lists[list][place-1] = at
+			}
+		}
+		if r := &x.rows[at]; r.untried > 0 {
+			x.untried[r.hash%buckets][r.untried-1] = at
+		}
 	}
 	x.rows[last] = row{}
 	x.rows = x.rows[:last]
 }
 
-// setProbation records whether a row is on probation.
-func (x *Index) setProbation(r *row, probation bool) {
-	switch {
-	case probation && !r.probation:
-		x.probation++
-	case r.probation && !probation:
-		x.probation--
-	}
-	r.probation = probation
+// maxTop is the number of bullets with the best votes that fill a prompt after the relevant ones.
+const maxTop = 1024
+
+// best returns the bullets with the best votes, at most maxTop, the best first. It reads all rows once for each version.
+func (x *Index) best() []int32 {
+	x.topRows.Do(func() {
+		worse := func(a, b *int32) bool { return x.byVotes(*a, *b) > 0 }
+		top := make(heap.Heap[int32], 0, min(maxTop, len(x.rows))) // the worst first
+		for at := range x.rows {
+			at := int32(at)
+			switch {
+			case len(top) < maxTop:
+				top.Push(at, worse)
+			case x.byVotes(at, top[0]) < 0:
+				top[0] = at
+				top.Fix(worse)
+			}
+		}
+		slices.SortFunc(top, x.byVotes)
+		x.top = top
+	})
+	return x.top
 }
 
 // joinSection adds a bullet to a section.
@@ -164,9 +267,9 @@ func (x *Index) leaveSection(at int32) {
 
 // renderedParts splits the rendered bullet into the title of the playbook, the header of the section and the bullet's
 // own lines.
-func renderedParts(b *playbook.Bullet) (title, header, own string) {
-	once := playbook.Render([]*playbook.Bullet{b})
-	own = playbook.Render([]*playbook.Bullet{b, b})[len(once):]
+func (x *Index) renderedParts(b *playbook.Bullet) (title, header, own string) {
+	once := x.render([]*playbook.Bullet{b})
+	own = x.render([]*playbook.Bullet{b, b})[len(once):]
 	above := once[:len(once)-len(own)]
 	end := strings.IndexByte(above, '\n') + 1
 	return above[:end], above[end:], own

@@ -28,7 +28,7 @@ func TestRenderedPartsEqualRender(t *testing.T) {
 				ID: playbook.BulletID(drawText.Draw(t, "id")), Section: drawText.Draw(t, "section"), Content: drawText.Draw(t, "content"),
 				Helpful: rapid.Int().Draw(t, "helpful"),
 			}
-			title, header, own := renderedParts(b)
+			title, header, own := NewIndex().renderedParts(b)
 			bullets = append(bullets, b)
 			above, headers[b.Section] = title, header
 			owns[b.Section] += own
@@ -72,60 +72,6 @@ func TestBudgetHoldsWithLowEstimates(t *testing.T) {
 		}
 		if left+len(s.Bullets) != len(x.rows) {
 			t.Fatalf("%d shown and %d left out of %d", len(s.Bullets), left, len(x.rows))
-		}
-	})
-}
-
-// TestChooseRestIsGreedy compares with a direct implementation that recomputes every value at each step.
-func TestChooseRestIsGreedy(t *testing.T) {
-	t.Parallel()
-	contents := rapid.SampledFrom([]string{
-		"check the page token before the next call", "check the page token before the very next call", "check the page token before the next request",
-		"check a page token before the next call", "round once at the end", "round only once at the end", "ask", "ask 7",
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		x := NewIndex()
-		x.Update(playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
-			for i := range rapid.IntRange(0, 90).Draw(t, "bullets") {
-				b := &playbook.Bullet{
-					ID: playbook.MintID("others", uint64(i)), Section: rapid.SampledFrom([]string{"s", "t", "u"}).Draw(t, "section"),
-					Content: contents.Draw(t, "content") + strings.Repeat("!", 20*rapid.IntRange(0, 20).Draw(t, "length")),
-					Helpful: rapid.IntRange(0, 12).Draw(t, "helpful"),
-				}
-				if !yield(b) {
-					return
-				}
-			}
-		}))
-		o := Options{Now: time.Unix(1e9, 0), Tokens: rapid.IntRange(0, 1500).Draw(t, "tokens"), Most: rapid.IntRange(0, 80).Draw(t, "most")}
-		c := x.newSelector(o)
-		c.score()
-		c.chooseRest()
-
-		naive := x.newSelector(o)
-		naive.score()
-		for o.Most <= 0 || len(naive.chosen) < o.Most {
-			next, adds := int32(-1), 0.0
-			for at := range int32(len(x.rows)) {
-				if naive.decisions[at] == shown || naive.cost(at) > naive.room {
-					continue
-				}
-				most := 0.0
-				for _, other := range naive.chosen[:min(len(naive.chosen), maxCompared)] {
-					most = max(most, x.rows[at].words.similarity(x.rows[other].words))
-				}
-				worth := naive.totals[at] * (1 - most) / (1 + float64(naive.sections[x.rows[at].section])/sectionHalving)
-				if next < 0 || worth > adds || worth == adds && naive.before(at, next) {
-					next, adds = at, worth
-				}
-			}
-			if next < 0 {
-				break
-			}
-			naive.add(next)
-		}
-		if !slices.Equal(c.chosen, naive.chosen) {
-			t.Fatalf("got rows %v, want %v", c.chosen, naive.chosen)
 		}
 	})
 }

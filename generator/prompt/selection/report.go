@@ -20,8 +20,7 @@ const PinnedNoRoom = "pinned, and no room"
 type decision uint8
 
 const (
-	notAmongBest  decision = iota // outside the best Most
-	sectionFull                   // better than a chosen bullet, but its section already has many
+	notAmongBest  decision = iota // beyond the budget
 	duplicate                     // nearly equal to a chosen bullet
 	noRoom                        // exceeds the remaining budget
 	pinnedNoRoom                  // the same for a pinned bullet
@@ -34,10 +33,10 @@ const (
 
 // why returns the reason as text.
 func (c *selector) why(at int32) string {
-	switch f := c.decision(at); {
-	case f == shown && c.x.rows[at].pinned:
+	switch f := c.decisions[at]; {
+	case f == shown && c.x.rows[at].is(pinnedRows):
 		return "pinned"
-	case f == shown && c.x.rows[at].probation:
+	case f == shown && c.x.rows[at].is(probationRows):
 		return "shown by chance"
 	case f == shown:
 		return ""
@@ -48,8 +47,6 @@ func (c *selector) why(at int32) string {
 
 func (c *selector) reason(f decision) string {
 	switch f {
-	case sectionFull:
-		return "enough of its section"
 	case duplicate:
 		return "nearly the same as another"
 	case noRoom:
@@ -63,28 +60,30 @@ func (c *selector) reason(f decision) string {
 	case withheld:
 		return "withheld by chance"
 	}
-	return fmt.Sprintf("not among the best %d", c.o.Most)
-}
-
-// decision returns the final decision about a bullet.
-func (c *selector) decision(at int32) decision {
-	if f := c.decisions[at]; f != notAmongBest || c.totals[at] <= c.worstTotal {
-		return f
+	if c.isFull() {
+		return fmt.Sprintf("not among the best %d", c.o.Most)
 	}
-	return sectionFull
+	return "less relevant than the bullets that fit"
 }
 
-// left counts the omitted bullets by decision.
+// left counts the omitted bullets by decision. Those without a decision are beyond the budget.
 func (c *selector) left() []events.Omission {
 	var sums [decisionCount]events.Omission
-	var first [decisionCount]best
-	for at := range c.x.rows {
-		f := c.decision(int32(at))
-		sums[f].Count++
-		sums[f].Tokens += c.x.rows[at].tokens
+	var refs [decisionCount][]int32
+	rest := events.Omission{Count: len(c.x.rows), Tokens: c.x.tokens}
+	for at, f := range c.decisions {
+		tokens := c.x.rows[at].tokens
+		rest.Count--
+		rest.Tokens -= tokens
 		if f != shown {
-			first[f].add(c, int32(at), maxRefs)
+			sums[f].Count++
+			sums[f].Tokens += tokens
+			refs[f] = append(refs[f], at)
 		}
+	}
+	sums[notAmongBest] = rest
+	if rest.Count > 0 {
+		refs[notAmongBest] = c.following(maxRefs)
 	}
 	var all []events.Omission
 	for f, sum := range sums {
@@ -92,7 +91,8 @@ func (c *selector) left() []events.Omission {
 			continue
 		}
 		sum.Kind, sum.Why = events.PartBullet, c.reason(decision(f))
-		for _, at := range first[f] {
+		slices.SortFunc(refs[f], c.compare)
+		for _, at := range refs[f][:min(maxRefs, len(refs[f]))] {
 			sum.Refs = append(sum.Refs, string(c.x.rows[at].bullet.ID))
 		}
 		all = append(all, sum)
@@ -100,40 +100,41 @@ func (c *selector) left() []events.Omission {
 	return all
 }
 
-// scores returns the scores of the shown bullets and of the best others.
-func (c *selector) scores() []events.BulletScore {
-	var others best
-	if n := maxScores - len(c.chosen); n > 0 {
-		for at := range c.x.rows {
-			if f := c.decisions[at]; f != shown && f != withheld {
-				others.add(c, int32(at), n)
-			}
+// following returns the next n bullets without a decision, in order.
+func (c *selector) following(n int) (rows []int32) {
+	for at := range c.ordered() {
+		if _, decided := c.decisions[at]; decided {
+			continue
 		}
-	}
-	all := make([]events.BulletScore, 0, len(c.chosen)+len(others))
-	for _, rows := range [...][]int32{c.chosen, others} {
-		for _, at := range rows {
-			r := &c.x.rows[at]
-			all = append(all, events.BulletScore{
-				ID: r.bullet.ID, Effectiveness: r.effectiveness, Recency: c.recency(r), Relevance: c.relevance[at],
-				Total: c.totals[at], Tokens: r.tokens, Shown: c.decisions[at] == shown, Why: c.why(at),
-			})
+		if len(rows) == n {
+			break
 		}
+		rows = append(rows, at)
 	}
-	return all
+	return rows
 }
 
-// best holds the first rows in order, up to a limit.
-type best []int32
-
-func (b *best) add(c *selector, at int32, most int) {
-	list := *b
-	if len(list) == most {
-		if c.before(list[most-1], at) {
-			return
+// scores returns the scores of the shown bullets, the first choice first, and of the best others.
+func (c *selector) scores() []events.BulletScore {
+	rows := slices.Clone(c.chosen)
+	if n := maxScores - len(rows); n > 0 {
+		var others []int32
+		for at, f := range c.decisions {
+			if f != shown && f != withheld {
+				others = append(others, at)
+			}
 		}
-		list = list[:most-1]
+		slices.SortFunc(others, c.compare)
+		others = append(others, c.following(n)...)
+		rows = append(rows, others[:min(n, len(others))]...)
 	}
-	to, _ := slices.BinarySearchFunc(list, at, c.compare)
-	*b = slices.Insert(list, to, at)
+	all := make([]events.BulletScore, 0, len(rows))
+	for _, at := range rows {
+		r := &c.x.rows[at]
+		all = append(all, events.BulletScore{
+			ID: r.bullet.ID, Effectiveness: r.effectiveness, Recency: c.recency(r), Relevance: c.ranks[at].score, Total: c.total(at),
+			Tokens: r.tokens, Shown: c.decisions[at] == shown, Why: c.why(at),
+		})
+	}
+	return all
 }

@@ -8,17 +8,18 @@ import (
 	"debrief/playbook"
 )
 
-// Weights are the weights of the parts of a score. Only their proportions matter. The zero value stands for Default.
+// Weights are the weights of the parts of a weighted sum. Only their proportions matter. The zero value disables the
+// weighted sum.
 type Weights struct {
 	Effectiveness float64 `json:"effectiveness"`
 	Recency       float64 `json:"recency"`   // of the last use
 	Relevance     float64 `json:"relevance"` // to the query
 }
 
-// Default holds the weights of swecli.
-var Default = Weights{Effectiveness: 0.5, Recency: 0.3, Relevance: 0.2}
+// SWECLI holds the weights of swecli.
+var SWECLI = Weights{Effectiveness: 0.5, Recency: 0.3, Relevance: 0.2}
 
-// Validate returns all invalid weights, joined. A weight must be finite and not negative, and one must be positive.
+// Validate returns all invalid weights, joined. A weight must be finite and not negative.
 func (w Weights) Validate() error {
 	var e config.Errors
 	for _, part := range [...]struct {
@@ -29,22 +30,16 @@ func (w Weights) Validate() error {
 			e.Add(part.name, "must be a finite number of at least 0, got %v", part.weight)
 		}
 	}
-	if w == (Weights{}) {
-		e.Add("Effectiveness, Recency, Relevance", "at least one must be above 0")
-	}
 	return e.Join()
 }
 
 // shares returns the weights with sum 1. Without a query the weight of relevance is divided in proportion among the
-// other two. If both are 0, they get the proportions of Default, so that an order exists.
+// other two. If both are 0, they get the proportions of SWECLI, so that an order exists.
 func (w Weights) shares(query bool) Weights {
-	if w == (Weights{}) {
-		w = Default
-	}
 	if !query {
 		w.Relevance = 0
 		if w == (Weights{}) {
-			w = Weights{Effectiveness: Default.Effectiveness, Recency: Default.Recency}
+			w = Weights{Effectiveness: SWECLI.Effectiveness, Recency: SWECLI.Recency}
 		}
 	}
 	top := max(w.Effectiveness, w.Recency, w.Relevance) // divide first, because the sum of large weights may be infinite

@@ -120,7 +120,7 @@ func TestScoresDoNotSaturate(t *testing.T) {
 func scoresOfAll(t *testing.T, bullets []*playbook.Bullet) (all []events.BulletScore) {
 	t.Helper()
 	for some := range slices.Chunk(bullets, 100) {
-		all = append(all, explain(t, selection.Options{}, some...)...)
+		all = append(all, explain(t, selection.Options{Weights: selection.SWECLI}, some...)...)
 	}
 	return all
 }
@@ -155,16 +155,16 @@ func TestTheTotalIsTheWeightedSum(t *testing.T) {
 	b := voted("b", 8, 2)
 	b.LastUsed = noon.AddDate(0, 0, -10)
 	const e, r, q = 0.49016, 0.5, 0.7
-	query := func(yield func(playbook.BulletID, float64) bool) { yield("b", q) }
+	query := rank(selection.Ranking{{Bullet: "b", Score: q}})
 	for _, tt := range []struct {
 		name    string
 		weights selection.Weights
-		query   func(func(playbook.BulletID, float64) bool)
+		query   func() []selection.Ranking
 		want    float64
 	}{
-		{"as swecli weighs", selection.Default, query, 0.5*e + 0.3*r + 0.2*q},
-		{"by default", selection.Weights{}, query, 0.5*e + 0.3*r + 0.2*q},
-		{"without a query", selection.Default, nil, (0.5*e + 0.3*r) / 0.8},
+		{"as swecli weighs", selection.SWECLI, query, 0.5*e + 0.3*r + 0.2*q},
+		{"the reciprocal of the rank without weights", selection.Weights{}, query, 1},
+		{"without a query", selection.SWECLI, nil, (0.5*e + 0.3*r) / 0.8},
 		{"proportions", selection.Weights{5, 3, 2}, query, 0.5*e + 0.3*r + 0.2*q},
 		{"large ones", selection.Weights{math.MaxFloat64, math.MaxFloat64, 0}, query, (e + r) / 2},
 		{"small ones", selection.Weights{math.SmallestNonzeroFloat64, 0, 0}, query, e},
@@ -172,7 +172,7 @@ func TestTheTotalIsTheWeightedSum(t *testing.T) {
 		{"relevance alone, without a query", selection.Weights{Relevance: 1}, nil, (0.5*e + 0.3*r) / 0.8},
 		{"recency alone", selection.Weights{Recency: 0.1}, nil, r},
 	} {
-		if got := explain(t, selection.Options{Weights: tt.weights, Relevance: tt.query}, b)[0].Total; math.Abs(got-tt.want) > 1e-4 {
+		if got := explain(t, selection.Options{Weights: tt.weights, Rankings: tt.query}, b)[0].Total; math.Abs(got-tt.want) > 1e-4 {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}
@@ -181,9 +181,9 @@ func TestTheTotalIsTheWeightedSum(t *testing.T) {
 func TestRelevanceIsClamped(t *testing.T) {
 	t.Parallel()
 	bullets := []*playbook.Bullet{voted("high", 0, 0), voted("low", 0, 0), voted("nan", 0, 0), voted("twice", 0, 0), voted("unnamed", 0, 0)}
-	scores := explain(t, selection.Options{Relevance: func(yield func(playbook.BulletID, float64) bool) {
-		_ = yield("high", math.Inf(1)) && yield("low", -3) && yield("nan", math.NaN()) && yield("twice", 0.5) && yield("twice", 0.25) && yield("unknown", 1)
-	}}, bullets...)
+	scores := explain(t, selection.Options{Rankings: rank(
+		selection.Ranking{{"high", math.Inf(1)}, {"low", -3}, {"nan", math.NaN()}, {"twice", 0.5}}, selection.Ranking{{"twice", 0.25}, {"unknown", 1}},
+	)}, bullets...)
 	for i, want := range []float64{1, 0, 0, 0.5, 0} {
 		if got := scores[i].Relevance; got != want {
 			t.Errorf("%s: got %v, want %v", bullets[i].ID, got, want)
@@ -197,9 +197,9 @@ func TestWeightsValidate(t *testing.T) {
 		weights selection.Weights
 		names   string // in the error; empty for none
 	}{
-		{selection.Default, ""},
+		{selection.SWECLI, ""},
 		{selection.Weights{Recency: 3}, ""},
-		{selection.Weights{}, "Effectiveness, Recency, Relevance"},
+		{selection.Weights{}, ""},
 		{selection.Weights{-0.1, 1, 1}, "Effectiveness"},
 		{selection.Weights{1, math.NaN(), 1}, "Recency"},
 		{selection.Weights{1, 1, math.Inf(1)}, "Relevance"},

@@ -1,57 +1,79 @@
-// Package selection chooses the bullets of a playbook for a prompt. Pinned bullets come first, then the bullets with
-// the highest scores, within a token budget. So the prompt does not grow with the playbook.
+// Package selection chooses the bullets of a playbook for a prompt, within a token budget.
 //
-// The score is the weighted sum of effectiveness, recency of the last use and relevance to the query, which the
-// caller supplies. A bullet counts for less if it is nearly equal to a chosen one, or if many bullets of its section
-// are already chosen.
+// If all bullets fit the budget, all are chosen. Otherwise relevance to the query decides: the caller supplies rankings,
+// such as one by past tasks and one by words, and each ranking gets its best bullets into the prompt in turn. Votes break
+// ties, and fill the rest of the budget. A part of the budget is for bullets that were never tried, because they have no
+// votes and no evidence yet. Pinned bullets come before all others.
+//
+// With Weights the bullets are ordered by a weighted sum of effectiveness, recency and relevance instead, as in swecli.
+//
+// The chosen bullets are in a fixed order, by section and id, so that prompts of one version of the playbook begin alike and
+// a provider's cache can reuse them.
 //
 // The package is pure: the caller passes the time, and the same input gives the same selection. Bullets are never
 // shortened, and a selection does not count as a use.
 package selection
 
 import (
-	"iter"
 	"time"
 
 	"debrief/events"
 	"debrief/playbook"
 )
 
-// DefaultMost is the default number of bullets in a prompt, as in swecli.
-const DefaultMost = 30
-
 // Options are the parameters of a selection.
 type Options struct {
-	Now time.Time
-	// Still makes the selection independent of Now. The age of the last use counts in whole days before the newest
-	// use of any bullet. Playbooks that were built by the same steps within a day then give the same selection.
-	Still bool
-	// Tokens is the budget for the output of playbook.Render, including headers, by chat.Tokens.
+	// Tokens is the budget for the rendered bullets, including headers, by chat.Tokens.
 	Tokens int
 	// Most is the maximum number of bullets; 0 means no maximum. Pinned bullets count, but are included even beyond
 	// it.
-	Most    int
+	Most int
+
+	// Rankings returns the bullets that are relevant to the query, one ranking for each method. It is called at most once,
+	// and only if not all bullets fit or the scores are needed. Nil means that there is no query.
+	Rankings func() []Ranking
+	// Seed determines which of the bullets that were never tried are shown. Other tasks should have other seeds.
+	Seed string
+
+	// Weights enables the order by weighted sum. The zero value disables it.
 	Weights Weights
-	// Relevance yields the relevance of bullets to the query, clamped to 0..1. Bullets that it does not yield have 0.
-	// It is nil without a query; its weight is then divided among the other parts. maps.All converts a map.
-	Relevance iter.Seq2[playbook.BulletID, float64]
+	// Now is the time for the recency in a weighted sum.
+	Now time.Time
+	// TimeIndependent replaces Now by the newest use of any bullet and counts the age of the last use in whole days.
+	// Playbooks that were built by the same steps within a day then give the same selection.
+	TimeIndependent bool
+
 	// Trials enables experiments. Nil disables them; bullets on probation are then not shown.
 	Trials *Trials
 	// Explain requests the scores.
 	Explain bool
 }
 
+// Ranking is an order of bullets by relevance, the best first. Bullets that it lacks are not relevant. Unknown bullets are
+// ignored.
+type Ranking []Ranked
+
+// Ranked is a bullet in a ranking. Score is its relevance from 0 to 1, by the scale of the ranking. Only a weighted sum
+// and the scores use it.
+type Ranked struct {
+	Bullet playbook.BulletID
+	Score  float64
+}
+
 // Selection is the result of Select.
 type Selection struct {
 	// Version is the version of the playbook.
 	Version uint64
-	// Bullets holds the pinned bullets, then the others, each by score. It includes the bullets that an experiment
-	// withholds. The caller removes those last, so that the rest of the prompt is the same in both arms.
+	// Bullets are sorted by section and id. They include the bullets that an experiment withholds. The caller removes
+	// those last, so that the rest of the prompt is the same in both arms.
 	Bullets []*playbook.Bullet
 	// Parts is parallel to Bullets and describes them for a manifest. Each part has the tokens of its lines, and
-	// a reason unless the score was the reason.
+	// a reason unless the relevance was the reason.
 	Parts []events.Part
-	// Tokens is chat.Tokens(playbook.Render(Bullets)) and never exceeds the budget. The sum of the parts differs
+	// Priority is parallel to Bullets. It is 0 for the bullet that was chosen first. A caller without room drops the
+	// bullets with the highest numbers.
+	Priority []int
+	// Tokens is chat.Tokens of the rendered Bullets and never exceeds the budget. The sum of the parts differs
 	// slightly: it lacks the headers, and each part is rounded up.
 	Tokens int
 	// Left counts the bullets that are not shown by reason, with the ids of the best.
@@ -64,20 +86,27 @@ type Selection struct {
 	Scores []events.BulletScore
 }
 
-// Select chooses from the bullets of the index in time proportional to their number.
+// Select chooses from the bullets of the index. Without Weights its time depends on the budget and the rankings, not on the
+// number of bullets.
 func (x *Index) Select(o Options) Selection {
 	c := x.newSelector(o)
 	defer c.release()
-	c.score()
 	c.excludeProbation()
+	if c.weighted || o.Explain {
+		c.setTime()
+		c.readRankings()
+	}
+	if c.weighted {
+		c.weigh()
+	}
 	if !c.chooseAll() {
 		c.choosePinned()
 		c.chooseRest()
 	}
 	s := Selection{Version: x.version}
-	s.Bullets, s.Tokens = c.finish()
+	order := c.finish(&s)
 	s.Trials = c.assignTrials()
-	for _, at := range c.chosen {
+	for _, at := range order {
 		r := &x.rows[at]
 		s.Parts = append(s.Parts, events.Part{Kind: events.PartBullet, Ref: string(r.bullet.ID), Tokens: r.tokens, Why: c.why(at)})
 	}

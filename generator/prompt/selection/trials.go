@@ -37,13 +37,13 @@ const MaxTrials = 16
 func (c *selector) excludeProbation() {
 	x := c.x
 	c.excluded = 0
-	if x.probation == 0 {
+	if len(x.lists[probationRows]) == 0 {
 		return
 	}
 	var in []trialCandidate
-	for at := range x.rows {
+	for _, at := range x.lists[probationRows] {
 		r := &x.rows[at]
-		if !r.probation || r.pinned {
+		if r.is(pinnedRows) {
 			continue
 		}
 		c.decisions[at] = onProbation
@@ -53,18 +53,19 @@ func (c *selector) excludeProbation() {
 		}
 		c.decisions[at] = notApplicable
 		if applicability := c.o.Trials.Applicability(r.bullet); applicability >= MinApplicability {
-			in = append(in, trialCandidate{int32(at), true, applicability})
+			in = append(in, trialCandidate{at, true, applicability})
 		}
 	}
 	c.sortTrials(in)
 	for _, h := range in[:min(len(in), MaxTrials)] {
-		c.decisions[h.row] = notAmongBest
+		delete(c.decisions, h.row)
+		c.onTrial = append(c.onTrial, h.row)
 		c.excluded--
 	}
 }
 
 // selectable reports whether a bullet can be chosen.
-func (c *selector) selectable(at int) bool {
+func (c *selector) selectable(at int32) bool {
 	return c.excluded == 0 || c.decisions[at] != onProbation && c.decisions[at] != notApplicable
 }
 
@@ -98,7 +99,7 @@ func (c *selector) assignTrials() []events.Exposure {
 	for _, at := range c.chosen {
 		r := &c.x.rows[at]
 		if applicability := t.Applicability(r.bullet); applicability >= MinApplicability {
-			list = append(list, trialCandidate{at, r.probation && !r.pinned, applicability})
+			list = append(list, trialCandidate{at, r.is(probationRows) && !r.is(pinnedRows), applicability})
 		}
 	}
 	c.sortTrials(list)

@@ -35,7 +35,7 @@ func about(task string) *selection.Trials {
 }
 
 func choose(x *selection.Index, t *selection.Trials) selection.Selection {
-	return x.Select(selection.Options{Now: noon, Tokens: 2500, Most: selection.DefaultMost, Trials: t, Explain: true})
+	return x.Select(selection.Options{Now: noon, Tokens: 2500, Most: 30, Trials: t, Explain: true})
 }
 
 func trials(s selection.Selection) string {
@@ -73,10 +73,10 @@ func TestTrials(t *testing.T) {
 		{"nobody chose a mode", "", about("t"), "a-1 a-2 a-3", "a-2/4:open a-1/0:open", ""},
 		{"off records nothing", playbook.GateOff, about("t"), "a-1 a-2 a-3", "", ""},
 		{
-			"on, chance decides about those on probation that bear on it", playbook.GateOn, about("t"), "p-4 a-1 a-2 a-3 p-1 p-2",
+			"on, chance decides about those on probation that bear on it", playbook.GateOn, about("t"), "a-1 a-2 a-3 p-1 p-2 p-4",
 			"p-1/1:shown p-2/2:withheld p-4/7:open a-2/4:open a-1/0:open", "on probation, and not about this: p-3; withheld by chance: p-2",
 		},
-		{"on, and nothing is tried", playbook.GateOn, nil, "p-4 a-1 a-2 a-3", "", "on probation: p-1 p-2 p-3"},
+		{"on, and nothing is tried", playbook.GateOn, nil, "a-1 a-2 a-3 p-4", "", "on probation: p-1 p-2 p-3"},
 	} {
 		s := choose(under(tt.mode, book()...), tt.trials)
 		if ids(s.Bullets) != tt.want || trials(s) != tt.tried || reasons(s.Left) != tt.left {

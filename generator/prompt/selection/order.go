@@ -1,0 +1,200 @@
+package selection
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"debrief/playbook/heap"
+	"debrief/playbook/text"
+)
+
+// rank is the position of a bullet in the rankings.
+type rank struct {
+	best  int32   // in any ranking, 1 for the first; 0 if no ranking has it
+	sum   float64 // of 1/(fusion+rank) over the rankings
+	score float64 // highest score in any ranking
+}
+
+// fusion is the constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms
+// Condorcet and individual Rank Learning Methods", 2009). It only breaks ties here.
+const fusion = 60
+
+// readRankings records the positions of bullets in the rankings.
+func (c *selector) readRankings() {
+	if c.o.Rankings == nil || c.read {
+		return
+	}
+	c.read = true
+	for _, ranking := range c.o.Rankings() {
+		place := int32(0)
+		for _, r := range ranking {
+			at, known := c.x.rowOf[r.Bullet]
+			if !known {
+				continue
+			}
+			place++
+			k := c.ranks[at]
+			if k.best == 0 {
+				c.relevant = append(c.relevant, at)
+			}
+			if k.best == 0 || place < k.best {
+				k.best = place
+			}
+			k.sum += 1 / float64(fusion+place)
+			if r.Score > k.score { // false for NaN
+				k.score = min(r.Score, 1)
+			}
+			c.ranks[at] = k
+		}
+	}
+}
+
+// total returns the value that a bullet is ordered by: its weighted sum, or else the reciprocal of its best rank.
+func (c *selector) total(at int32) float64 {
+	switch k := c.ranks[at]; {
+	case c.weighted:
+		return c.totals[at]
+	case k.best > 0:
+		return 1 / float64(k.best)
+	}
+	return 0
+}
+
+// byRelevance orders bullets by their best rank in any ranking. So each ranking gets its best bullets into the prompt in
+// turn, and a ranking that finds nothing useful costs only its share. Ties are broken by all ranks together and then by
+// votes.
+func (c *selector) byRelevance(a, b int32) int {
+	j, k := c.ranks[a], c.ranks[b]
+	if j.best != k.best {
+		switch {
+		case j.best == 0:
+			return 1
+		case k.best == 0:
+			return -1
+		}
+		return cmp.Compare(j.best, k.best)
+	}
+	return cmp.Or(cmp.Compare(k.sum, j.sum), c.x.byVotes(a, b))
+}
+
+// byVotes orders bullets by effectiveness, then the one used last, then by id.
+func (x *Index) byVotes(a, b int32) int {
+	r, s := &x.rows[a], &x.rows[b]
+	return cmp.Or(
+		cmp.Compare(s.effectiveness, r.effectiveness), cmp.Compare(s.used, r.used), strings.Compare(string(r.bullet.ID), string(s.bullet.ID)),
+	)
+}
+
+// byTotal orders bullets by their weighted sum, then by id.
+func (c *selector) byTotal(a, b int32) int {
+	return cmp.Or(
+		cmp.Compare(c.totals[b], c.totals[a]), strings.Compare(string(c.x.rows[a].bullet.ID), string(c.x.rows[b].bullet.ID)),
+	)
+}
+
+// compare orders bullets by the order of this selection: by total with weights, else by relevance and votes.
+func (c *selector) compare(a, b int32) int {
+	if c.weighted {
+		return c.byTotal(a, b)
+	}
+	return c.byRelevance(a, b)
+}
+
+// exploreShare is the inverse of the part of the budget for bullets that were never tried.
+const exploreShare = 5
+
+// untried yields the applicable bullets on probation, then those that were never tried: first the relevant ones, in order,
+// then others in a pseudo-random order that depends on the seed.
+func (c *selector) untried() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for _, at := range c.onTrial {
+			if !yield(at) {
+				return
+			}
+		}
+		for _, at := range c.relevant {
+			if c.x.rows[at].untried > 0 && !yield(at) {
+				return
+			}
+		}
+		start := uint32(text.Hash(c.o.Seed))
+		for i := range uint32(buckets) {
+			rows := slices.Clone(c.x.untried[(start+i)%buckets])
+			slices.SortFunc(rows, c.x.byID)
+			for _, at := range rows {
+				if !yield(at) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (x *Index) byID(a, b int32) int {
+	return strings.Compare(string(x.rows[a].bullet.ID), string(x.rows[b].bullet.ID))
+}
+
+// ordered yields all bullets in the order of this selection. Without weights it reads the bullets that no ranking has only
+// if the caller wants more than the relevant ones.
+func (c *selector) ordered() iter.Seq[int32] {
+	if c.weighted {
+		return c.byWeight()
+	}
+	return func(yield func(int32) bool) {
+		for _, at := range c.relevant {
+			if !yield(at) {
+				return
+			}
+		}
+		for _, at := range c.x.best() {
+			if c.ranks[at].best == 0 && !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// weigh computes the weighted sums of all bullets.
+func (c *selector) weigh() {
+	w := c.o.Weights.shares(c.o.Rankings != nil)
+	c.totals = slices.Grow(c.totals[:0], len(c.x.rows))[:len(c.x.rows)]
+	for at := range c.x.rows {
+		r := &c.x.rows[at]
+		c.totals[at] = w.Effectiveness*r.effectiveness + w.Recency*c.recency(r) + w.Relevance*c.ranks[int32(at)].score
+	}
+}
+
+// byWeight yields all bullets by their weighted sum.
+func (c *selector) byWeight() iter.Seq[int32] {
+	all := make(heap.Heap[int32], len(c.x.rows))
+	for at := range all {
+		all[at] = int32(at)
+	}
+	before := func(a, b *int32) bool { return c.byTotal(*a, *b) < 0 }
+	all.Init(before)
+	return func(yield func(int32) bool) {
+		for len(all) > 0 && yield(all.Pop(before)) {
+		}
+	}
+}
+
+// setTime sets the reference for ages.
+func (c *selector) setTime() {
+	if c.now = c.o.Now.UnixMicro(); !c.o.TimeIndependent {
+		return
+	}
+	c.now = 0
+	for at := range c.x.rows {
+		c.now = max(c.now, c.x.rows[at].used)
+	}
+}
+
+// recency returns the recency of a bullet.
+func (c *selector) recency(r *row) float64 {
+	if c.o.TimeIndependent {
+		return recency(c.now-(c.now-r.used)%day, r.used)
+	}
+	return recency(c.now, r.used)
+}

@@ -1,0 +1,237 @@
+package evidence_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"debrief/playbook"
+	"debrief/playbook/evidence"
+)
+
+// cover returns the cover of an execution.
+func cover(sample, question string) playbook.Cover {
+	return playbook.Cover{ID: sample, Evidence: &playbook.Evidence{Execution: "1-" + sample, Sample: sample, Session: "s-" + sample, Excerpt: question}}
+}
+
+func found(x *evidence.Index, query string) string {
+	var all []string
+	for _, h := range x.Nearest(query, 10) {
+		all = append(all, fmt.Sprintf("%s %.2f", h.Bullet, h.Score))
+	}
+	return strings.Join(all, ", ")
+}
+
+func add(id playbook.BulletID, support ...int) playbook.Op {
+	return playbook.Op{Kind: playbook.Add, Bullet: id, Support: support}
+}
+
+func vote(id playbook.BulletID, helpful, harmful int, support ...int) playbook.Op {
+	return playbook.Op{Kind: playbook.Tag, Bullet: id, Helpful: helpful, Harmful: harmful, Support: support}
+}
+
+// TestSupport checks which operations link a bullet to a task.
+func TestSupport(t *testing.T) {
+	t.Parallel()
+	taxi, hotel := cover("t1", "taxi to the airport"), cover("h1", "two nights in a hotel")
+	edit := playbook.Cover{ID: "e1"}
+	learned := &playbook.Delta{Covers: []playbook.Cover{taxi, hotel, edit}, Ops: []playbook.Op{add("a", 0), add("b", 1), add("c", 2)}}
+	for _, tt := range []struct {
+		name string
+		more []*playbook.Delta
+		want map[string]string // by query
+	}{
+		{"learned from", nil, map[string]string{"a taxi": "a 1.00", "a hotel, five nights": "b 1.00", "lunch": ""}},
+		{
+			"helped",
+			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{vote("a", 1, 0, 0)}}},
+			map[string]string{"which cab": "a 1.00"},
+		},
+		{
+			"harmed",
+			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{vote("a", 0, 1, 0)}}},
+			map[string]string{"which cab": ""},
+		},
+		{
+			"asked for again",
+			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{{Kind: playbook.Confirm, Bullet: "a", Support: []int{0}}}}},
+			map[string]string{"which cab": "a 1.00"},
+		},
+		{
+			"rejected as a duplicate",
+			[]*playbook.Delta{{
+				Covers:   []playbook.Cover{cover("x", "a cab ride")},
+				Rejected: []playbook.Rejection{{Op: add("", 0), DuplicateOf: "a"}, {Op: add("", 0)}},
+			}},
+			map[string]string{"which cab": "a 1.00"},
+		},
+		{
+			"later feedback withdraws the vote and another adds it",
+			[]*playbook.Delta{
+				{Covers: []playbook.Cover{cover("x", "a cab ride"), cover("y", "a bus")}, Ops: []playbook.Op{vote("a", 1, 0, 0), vote("a", 0, 1, 1)}},
+				{Covers: []playbook.Cover{cover("x", "a cab ride"), cover("y", "a bus")}, Ops: []playbook.Op{
+					{Kind: playbook.Retag, Bullet: "a", OldVote: playbook.Helpful, Harmful: 1, Support: []int{0}},
+					{Kind: playbook.Retag, Bullet: "a", OldVote: playbook.Harmful, Helpful: 1, Support: []int{1}},
+				}},
+			},
+			map[string]string{"which cab": "", "which bus": "a 1.00"},
+		},
+		{
+			"merged",
+			[]*playbook.Delta{{Ops: []playbook.Op{{Kind: playbook.Merge, Bullet: "a", Sources: []playbook.BulletID{"b"}}}}},
+			map[string]string{"a taxi": "a 1.00", "a hotel": "a 1.00"},
+		},
+		{
+			"removed",
+			[]*playbook.Delta{{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "a"}}}},
+			map[string]string{"a taxi": "", "a hotel": "b 1.00"},
+		},
+		{
+			"forgotten",
+			[]*playbook.Delta{{Forget: &playbook.Selector{Session: "s-t1"}}},
+			map[string]string{"a taxi": "", "a hotel": "b 1.00"},
+		},
+		{
+			"a change of two deltas",
+			[]*playbook.Delta{
+				{ChangeID: "g", More: true, Ops: []playbook.Op{add("d", 0)}},
+				{ChangeID: "g", Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{add("e", 0)}},
+			},
+			map[string]string{"which cab": "d 1.00, e 1.00"},
+		},
+		{
+			"a change that was never completed",
+			[]*playbook.Delta{
+				{ChangeID: "g", More: true, Ops: []playbook.Op{add("d", 0)}},
+				{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{add("e", 0)}},
+			},
+			map[string]string{"which cab": "e 1.00"},
+		},
+		{
+			"out of range",
+			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{add("d", -1, 1, 0)}}},
+			map[string]string{"which cab": "d 1.00"},
+		},
+	} {
+		var x evidence.Index
+		x.Apply(learned)
+		for _, d := range tt.more {
+			x.Apply(d)
+		}
+		for query, want := range tt.want {
+			if got := found(&x, query); got != want {
+				t.Errorf("%s: %q: got %q, want %q", tt.name, query, got, want)
+			}
+		}
+	}
+}
+
+// TestNearestTasksVote finds a bullet whose own words occur in no question.
+func TestNearestTasksVote(t *testing.T) {
+	t.Parallel()
+	var x evidence.Index
+	for i := range 300 {
+		kind, id := "parking near the office", playbook.BulletID("parking")
+		if i%10 == 0 {
+			kind, id = "dinner with the Falcon people", "client-meals"
+		}
+		x.Apply(&playbook.Delta{
+			Covers: []playbook.Cover{cover(fmt.Sprint(i), fmt.Sprintf("note %d: %s, receipt attached", i, kind))},
+			Ops:    []playbook.Op{vote(id, 1, 0, 0), vote("always-cited", 1, 0, 0)},
+		})
+	}
+	hits := x.Nearest("lunch for Falcon, receipt attached", 2)
+	if len(hits) != 2 || hits[0].Bullet != "client-meals" || hits[0].Score < 0.9 || hits[1].Bullet != "always-cited" {
+		t.Errorf("got %v", hits)
+	}
+	if s := x.Stats(); s.Tasks > 300 || s.Bullets != 3 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// TestBounds applies random deltas. Each bullet keeps its newest tasks, and no task without a bullet stays.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var x evidence.Index
+		newest := map[playbook.BulletID][]string{} // samples, the newest last
+		for n := range rapid.IntRange(0, 300).Draw(t, "deltas") {
+			sample := fmt.Sprintf("task%d", n)
+			id := playbook.BulletID(fmt.Sprintf("b%d", rapid.IntRange(0, 3).Draw(t, "bullet")))
+			if rapid.IntRange(0, 40).Draw(t, "removed") == 0 {
+				x.Apply(&playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: id}}})
+				delete(newest, id)
+				continue
+			}
+			x.Apply(&playbook.Delta{Covers: []playbook.Cover{cover(sample, sample)}, Ops: []playbook.Op{vote(id, 1, 0, 0)}})
+			if newest[id] = append(newest[id], sample); len(newest[id]) > evidence.MaxPerBullet {
+				newest[id] = newest[id][1:]
+			}
+		}
+		tasks := 0
+		for id, samples := range newest {
+			tasks += len(samples)
+			for _, s := range samples {
+				if hits := x.Nearest(s, 5); !slices.ContainsFunc(hits, func(h evidence.Hit) bool { return h.Bullet == id }) {
+					t.Fatalf("%s does not find %s: %v", s, id, hits)
+				}
+			}
+		}
+		if got := x.Stats(); got.Tasks != tasks || got.Bullets != len(newest) {
+			t.Fatalf("got %+v, want %d tasks of %d bullets", got, tasks, len(newest))
+		}
+	})
+}
+
+// TestOldestTasksAreDropped exceeds the maximum number of tasks.
+func TestOldestTasksAreDropped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second: run without -short")
+	}
+	t.Parallel()
+	var x evidence.Index
+	for i := range evidence.MaxTasks + 500 {
+		id := playbook.BulletID(fmt.Sprint("b", i))
+		x.Apply(&playbook.Delta{Covers: []playbook.Cover{cover(fmt.Sprint("q", i), fmt.Sprint("question", i))}, Ops: []playbook.Op{vote(id, 1, 0, 0)}})
+	}
+	if s := x.Stats(); s.Tasks != evidence.MaxTasks || s.Bullets != evidence.MaxTasks {
+		t.Errorf("got %+v", s)
+	}
+	if got := found(&x, "question499"); got != "" {
+		t.Errorf("a dropped task: got %q", got)
+	}
+	if got := found(&x, "question500"); got != "b500 1.00" {
+		t.Errorf("the oldest task: got %q", got)
+	}
+}
+
+// BenchmarkNearest searches a full index of questions of 40 words.
+func BenchmarkNearest(b *testing.B) {
+	words := strings.Fields("invoice customer discount tax fee order account list read write check retry page token limit error call answer date currency amount")
+	for _, tasks := range []int{1000, evidence.MaxTasks} {
+		b.Run(fmt.Sprint(tasks), func(b *testing.B) {
+			var x evidence.Index
+			question := func(i int) string {
+				var q strings.Builder
+				for j := range 40 {
+					fmt.Fprintf(&q, "%s%d ", words[(i*7+j*i+j)%len(words)], (i*j+j)%(10+j*j))
+				}
+				return q.String()
+			}
+			for i := range tasks {
+				x.Apply(&playbook.Delta{
+					Covers: []playbook.Cover{cover(fmt.Sprint(i), question(i))}, Ops: []playbook.Op{vote(playbook.BulletID(fmt.Sprint("b", i%5000)), 1, 0, 0)},
+				})
+			}
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				x.Nearest(question(n), 200)
+				n++
+			}
+		})
+	}
+}
