@@ -40,8 +40,8 @@ type pipelineBench struct {
 // Help implements kong.HelpProvider.
 func (*pipelineBench) Help() string {
 	return `Sends samples through Generator, Reflector and Curator in this process, with the embedded server and a canned model that
-answers without delay: 9 of 10 samples have only votes, 1 of 10 also a new bullet; 30 bullets are in the prompt; one
-playbook. It first measures the limits of the machine: durable writes, request and reply, synchronous publishes.
+answers without delay: 9 of 10 samples have only votes, 1 of 10 also a new bullet; one playbook. It first measures the
+limits of the machine: durable writes, request and reply, synchronous publishes.
 
 Only the text of the model is simulated. Figures are medians of --runs runs.`
 }

@@ -5,6 +5,8 @@ package books
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
@@ -61,7 +63,7 @@ type showBook struct {
 	cli.BookFlags
 	At     string `help:"Version to show: number, label, time or tag; see 'debrief playbook diff --help'." placeholder:"POINT"`
 	All    bool   `help:"Include bullets that generators do not show: candidate, retired, quarantined."`
-	Prompt bool   `help:"Print the text as in a prompt, with at most 30 bullets."`
+	Prompt bool   `help:"Print the text as in a prompt, without a limit of tokens."`
 	JSON   bool   `help:"Print JSON."`
 }
 
@@ -102,7 +104,9 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 	case sh.JSON:
 		return cli.WriteJSON(console.Stdout, bookDetails{b.Name, p.Version(), label, fmt.Sprintf("%x", p.StateHash()), bullets})
 	case sh.Prompt:
-		console.Printf("%s", console.Block(book.Render(p.Top(30))))
+		active := p.Top(p.Len())
+		slices.SortFunc(active, func(a, b *book.Bullet) int { return strings.Compare(string(a.ID), string(b.ID)) })
+		console.Printf("%s", console.Block(book.Render(active)))
 	default:
 		console.Printf("%s\nPlaybook %q at version %s: %d bullets, %d shown by generators. State %x.\n",
 			cli.FormatBullets(bullets), b.Name, label, p.Len(), len(p.Top(p.Len())), p.StateHash())

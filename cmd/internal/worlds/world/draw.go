@@ -40,11 +40,6 @@ func Chance(rate float64, seed uint64, purpose string, texts ...string) bool {
 	return rate > 0 && Uniform(seed, purpose, texts...) < rate
 }
 
-// Pick returns one element of a list that is not empty, by Draw.
-func Pick[T any](list []T, seed uint64, purpose string, texts ...string) T {
-	return list[Draw(seed, purpose, texts...)%uint64(len(list))]
-}
-
 // Vector returns a vector of length 1 that is the sum of one random direction for each feature, times its weight. Texts
 // with the same features have similar vectors. Without features the vector is the first unit vector.
 func Vector(dimensions int, features map[string]float64) []float32 {
