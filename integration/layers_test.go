@@ -52,6 +52,7 @@ var plan = []struct {
 	{"playbook/heap", "a pure helper: standard library only", nil, []string{others, ours}},
 	{"playbook/text", "a pure helper: standard library only", nil, []string{others, ours}},
 	{"playbook/...", "the domain does not know its users", []string{"debrief/playbook/..."}, []string{ours, client, openai, server}},
+	{"playbook/evidence", "evidence uses recall, and no transport", []string{"debrief/playbook", "debrief/playbook/recall"}, []string{others, ours}},
 	{"playbook/recall", "recall must not use NATS or events", nil, []string{client, server, "debrief/events/..."}},
 
 	{"events", "the wire types may import playbook, redaction and the codec, but no transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/chat", "debrief/events/redact", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
@@ -80,11 +81,10 @@ var plan = []struct {
 	{"generator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
 	{"reflector/rules", "rules may import only events and text", []string{"debrief/events", "debrief/playbook/text"}, []string{others, ours}},
 	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
-	{"curator/gate", "the gate may import only playbook", []string{"debrief/events/config", "debrief/playbook"}, []string{ours}},
-	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/events/redact"}, []string{ours}},
-	{"curator/gate", "the gate may import only playbook", []string{"debrief/playbook"}, []string{ours}},
+	{"curator/gate", "the gate may import only playbook and the errors of configurations", []string{"debrief/events/config", "debrief/playbook"}, []string{ours}},
+	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/redact"}, []string{ours}},
 	{"curator/draft", "a draft uses no transport and no model", []string{"debrief/playbook", "debrief/playbook/history", "debrief/playbook/similar", "debrief/events", "debrief/events/chat", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
-	{"curator/propose", "proposals use no transport and know no draft", []string{"debrief/playbook", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/recall", "debrief/events", "debrief/events/chat", "debrief/events/redact", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
+	{"curator/propose", "proposals use no transport and know no draft", []string{"debrief/playbook", "debrief/playbook/text", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/recall", "debrief/events", "debrief/events/chat", "debrief/events/redact", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
 	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
 	{"cmd/internal/worlds/...", "a world shares no code with the product that it measures", []string{"debrief/cmd/internal/worlds/...", "debrief/cmd/internal/simulated"}, []string{others, ours}},
