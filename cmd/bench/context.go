@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/sample"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
@@ -125,14 +126,14 @@ func timed(ctx context.Context, times int, do func(i int) error) (q quantiles, e
 	return quantiles{ms(took[len(took)/2]), ms(took[len(took)*99/100])}, nil
 }
 
-// table prints rows one by one, or as JSON lines.
-type table struct {
+// rowPrinter prints rows one by one, or as JSON lines.
+type rowPrinter struct {
 	json bool
 	w    *tabwriter.Writer
 }
 
-func (b *contextBench) table(title, head string) *table {
-	t := &table{b.JSON, tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)}
+func (b *contextBench) table(title, head string) *rowPrinter {
+	t := &rowPrinter{b.JSON, tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)}
 	if !t.json {
 		console.Println(title)
 		console.Fprintln(t.w, console.Block(head))
@@ -140,7 +141,7 @@ func (b *contextBench) table(title, head string) *table {
 	return t
 }
 
-func (t *table) row(v any, format string, args ...any) error {
+func (t *rowPrinter) row(v any, format string, args ...any) error {
 	if t.json {
 		return cli.WriteJSON(console.Stdout, v)
 	}
@@ -148,7 +149,7 @@ func (t *table) row(v any, format string, args ...any) error {
 	return err
 }
 
-func (t *table) end() error {
+func (t *rowPrinter) end() error {
 	if !t.json {
 		console.Fprintln(t.w)
 	}
@@ -166,10 +167,10 @@ type assemblyRow struct {
 func (b *contextBench) assembly(ctx context.Context, _ zerolog.Logger) error {
 	t := b.table("Assembly alone: 20 turns of 2 KB, 10 recalled, 10 calls since the query", "bullets\trelevant\ttokens\tp50\tp99\t")
 	for _, size := range b.Sizes {
-		s := newSampleDesk(1)
-		p := s.playbook(size)
+		s := sample.New(1)
+		p := s.Playbook(size)
 		in := assembly.Input{
-			Now: sampleDay.Add(time.Hour), System: generator.Instructions, Query: s.question(), Running: s.steps(10), Index: selection.NewIndex(),
+			Now: sample.Day.Add(time.Hour), System: generator.Instructions, Query: s.Question(), Running: s.Steps(10), Index: selection.NewIndex(),
 		}
 		in.Index.Update(p)
 		var words recall.WordIndex
@@ -186,10 +187,10 @@ func (b *contextBench) assembly(ctx context.Context, _ zerolog.Logger) error {
 		}
 		row.Relevant = len(in.Rankings()[0])
 		for i := range bus.WindowHistory {
-			in.Window = append(in.Window, s.interaction(100+i))
+			in.Window = append(in.Window, s.Interaction(benchBook, 100+i))
 		}
 		for i := range 10 {
-			in.Recalled = append(in.Recalled, s.interaction(1+i))
+			in.Recalled = append(in.Recalled, s.Interaction(benchBook, 1+i))
 		}
 		var err error
 		row.quantiles, err = timed(ctx, b.Samples, func(int) error {

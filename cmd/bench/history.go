@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/sample"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/events"
@@ -43,8 +44,8 @@ func (b *contextBench) histories(ctx context.Context, log zerolog.Logger) error 
 		return err
 	}
 	defer conn.Close()
-	bullets, s := slices.Max(b.Sizes), newSampleDesk(2)
-	if err := fillBook(ctx, deltalog.New(conn.JetStream()), bullets, func(int) string { return s.advice() }); err != nil {
+	bullets, s := slices.Max(b.Sizes), sample.New(2)
+	if err := fillBook(ctx, deltalog.New(conn.JetStream()), bullets, func(int) string { return s.Advice() }); err != nil {
 		return err
 	}
 	t := b.table(fmt.Sprintf("Whole contexts: window read from the server, %d bullets, and recall in one session", bullets),
@@ -71,8 +72,8 @@ func (b *contextBench) histories(ctx context.Context, log zerolog.Logger) error 
 
 // contexts measures contexts of the session, without recall and with it.
 func (b *contextBench) contexts(ctx context.Context, conn *bus.Conn, row *historyRow) error {
-	s := newSampleDesk(3)
-	r := &events.ContextRequest{Book: benchBook, Session: benchSession, Steps: s.steps(10), DryRun: true}
+	s := sample.New(3)
+	r := &events.ContextRequest{Book: benchBook, Session: benchSession, Steps: s.Steps(10), DryRun: true}
 	reading := progress("history", "executions read", row.History)
 	measure := func(scope generator.Recall) (quantiles, error) {
 		start := time.Now()
@@ -83,7 +84,7 @@ func (b *contextBench) contexts(ctx context.Context, conn *bus.Conn, row *histor
 		reading(row.History)
 		row.Loaded = time.Since(start).Seconds()
 		return timed(ctx, b.Samples, func(int) error {
-			r.Query = s.question()
+			r.Query = s.Question()
 			reply, err := desk.Context(ctx, r)
 			if err != nil {
 				return err
@@ -112,9 +113,9 @@ func fillSession(ctx context.Context, conn *bus.Conn, w *windows.Store, first, u
 	errs := make(chan error, publishers)
 	for p := range publishers {
 		go func() {
-			s := newSampleDesk(uint64(100 + p))
+			s := sample.New(uint64(100 + p))
 			for turn := first + 1 + p; turn <= until; turn += publishers {
-				e := s.execution(turn, benchSession)
+				e := s.Execution(benchBook, turn, benchSession)
 				r, err := conn.Publish(ctx, e, bus.PublishOptions{})
 				if err != nil {
 					errs <- err
@@ -169,7 +170,7 @@ func (b *contextBench) recall(ctx context.Context, _ zerolog.Logger) error {
 	}
 	t := b.table("Recall alone: the best 10 of all items, by words and by vector", "items\tdimension\tp50\tp99\tbytes/item\t")
 	for _, dimension := range []int{384, 1536} {
-		s := newSampleDesk(5)
+		s := sample.New(5)
 		vector := func() []float32 { // cheap to make and as good as a real one
 			v := make([]float32, dimension)
 			for i := range v {
@@ -180,7 +181,7 @@ func (b *contextBench) recall(ctx context.Context, _ zerolog.Logger) error {
 		putting := progress("recall", "items put", b.Items)
 		x := recall.New(recall.Options{})
 		for i := range b.Items {
-			err := x.Put(recall.Item{Key: fmt.Sprint(i), Text: s.question() + " " + s.prose(200), Vector: vector(), Model: "sample"})
+			err := x.Put(recall.Item{Key: fmt.Sprint(i), Text: s.Question() + " " + s.Prose(200), Vector: vector(), Model: "sample"})
 			if err != nil {
 				return err
 			}
@@ -195,7 +196,7 @@ func (b *contextBench) recall(ctx context.Context, _ zerolog.Logger) error {
 		row := recallRow{Items: b.Items, Dimension: dimension, Bytes: float64(x.Stats().Bytes) / float64(b.Items)}
 		var err error
 		row.quantiles, err = timed(ctx, b.Samples, func(int) error {
-			_, err := x.Search(recall.Query{Text: s.question(), Vector: vector(), Model: "sample", Limit: 10})
+			_, err := x.Search(recall.Query{Text: s.Question(), Vector: vector(), Model: "sample", Limit: 10})
 			return err
 		})
 		if err != nil {

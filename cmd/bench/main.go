@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 
+	"debrief/cmd/bench/internal/learning"
 	"debrief/cmd/internal/app"
 )
 
@@ -12,11 +13,11 @@ import (
 type commands struct {
 	app.Common
 
-	Pipeline pipelineBench `cmd:"" default:"withargs" help:"Measure the pipeline and this machine's limits. The default."`
-	Context  contextBench  `cmd:"" help:"Measure contexts: time by playbook and by history, tokens of recorded runs."`
-	Runs     runsBench     `cmd:"" help:"Measure runs over data sets: speed and accuracy by batch size and workers."`
-	Scale    scaleBench    `cmd:"" help:"Measure throughput with more worker processes, and the cost of idle ones."`
-	Learning learningBench `cmd:"" help:"Measure learning: wrong feedback, batches, growth, cost, attacks."`
+	Pipeline pipelineBench  `cmd:"" default:"withargs" help:"Measure the pipeline and this machine's limits. The default."`
+	Context  contextBench   `cmd:"" help:"Measure contexts: time by playbook and by history, tokens of recorded runs."`
+	Runs     runsBench      `cmd:"" help:"Measure runs over data sets: speed and accuracy by batch size and workers."`
+	Scale    scaleBench     `cmd:"" help:"Measure throughput with more worker processes, and the cost of idle ones."`
+	Learning learning.Bench `cmd:"" help:"Measure learning: wrong feedback, batches, growth, cost, attacks."`
 }
 
 const description = `Measure the pipeline and the quality of learning on this machine.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tiktoken-go/tokenizer"
 
+	"debrief/cmd/bench/internal/sample"
 	"debrief/cmd/internal/traces"
 	"debrief/events"
 	"debrief/events/chat"
@@ -101,10 +102,10 @@ func (c *tokenCounter) messages(t *testing.T, list []chat.Message) (n int) {
 // furnish adds what else a context may have to find room for: a book, reflections, and what is recalled of other runs.
 func furnish(in *assembly.Input, x *selection.Index, others []*events.Execution) {
 	in.Index = x
-	s := newSampleDesk(7)
+	s := sample.New(7)
 	for i := range 3 {
 		in.Notes = append(in.Notes, &events.Note{
-			Reflection: events.NewHandle(uint64(i), events.Hash("note", fmt.Sprint(i))), Error: s.prose(300), Approach: s.prose(300), Insight: s.prose(300),
+			Reflection: events.NewHandle(uint64(i), events.Hash("note", fmt.Sprint(i))), Error: s.Prose(300), Approach: s.Prose(300), Insight: s.Prose(300),
 		})
 	}
 	for i, e := range others[:min(len(others), 10)] {
@@ -122,7 +123,7 @@ func TestRecordedRunsReplayed(t *testing.T) {
 	runs := recorded(t)
 	count := newTokenCounter(t)
 	index := selection.NewIndex()
-	index.Update(newSampleDesk(6).playbook(300))
+	index.Update(sample.New(6).Playbook(300))
 	for _, tt := range []struct {
 		name    string
 		session bool

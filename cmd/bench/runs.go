@@ -10,6 +10,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/sample"
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
@@ -68,7 +70,7 @@ func (b *runsBench) Run(ctx context.Context, c *app.Common) error {
 		if err != nil {
 			return fmt.Errorf("measure the grid: %w", err)
 		}
-		if err := s.print(console.Stdout, b.JSON); err != nil {
+		if err := s.Print(console.Stdout, b.JSON); err != nil {
 			return err
 		}
 	}
@@ -77,7 +79,7 @@ func (b *runsBench) Run(ctx context.Context, c *app.Common) error {
 		if err != nil {
 			return fmt.Errorf("measure the speed: %w", err)
 		}
-		return s.print(console.Stdout, b.JSON)
+		return s.Print(console.Stdout, b.JSON)
 	}
 	return nil
 }
@@ -99,10 +101,10 @@ type gridRow struct {
 	Times   float64        `json:"times"`              // as fast as the first cell
 }
 
-func (b *runsBench) grid(ctx context.Context, log zerolog.Logger) (*sheet, error) {
-	s := &sheet{
-		title: fmt.Sprintf("Runs: %d seeds, %d tasks in %d epochs, a model of %s, accuracy on %d held-out tasks", b.Seeds, b.Train, b.Epochs, b.Latency, b.HeldOut),
-		head:  "batch\tworkers\tlearning\ttimes\tcalls\ttokens\tbefore\tafter\t95 %\tagainst sequential\t95 %\t",
+func (b *runsBench) grid(ctx context.Context, log zerolog.Logger) (*table.Table, error) {
+	s := &table.Table{
+		Title: fmt.Sprintf("Runs: %d seeds, %d tasks in %d epochs, a model of %s, accuracy on %d held-out tasks", b.Seeds, b.Train, b.Epochs, b.Latency, b.HeldOut),
+		Head:  "batch\tworkers\tlearning\ttimes\tcalls\ttokens\tbefore\tafter\t95 %\tagainst sequential\t95 %\t",
 	}
 	var seq []float64 // accuracy after the first cell
 	var slow float64  // its seconds
@@ -116,12 +118,12 @@ func (b *runsBench) grid(ctx context.Context, log zerolog.Logger) (*sheet, error
 			if seq == nil {
 				seq, slow = after, row.Seconds.Mean
 			}
-			row.Against, row.Times = stats.Mean(minus(after, seq)), slow/row.Seconds.Mean
-			s.row(row, "%d\t%d\t%.1f s\t%.1f\t%.0f\t%.0f\t%.1f %%\t%s\t%s\t", batch, workers, row.Seconds.Mean, row.Times,
+			row.Against, row.Times = stats.Mean(stats.Differences(after, seq)), slow/row.Seconds.Mean
+			s.Row(row, "%d\t%d\t%.1f s\t%.1f\t%.0f\t%.0f\t%.1f %%\t%s\t%s\t", batch, workers, row.Seconds.Mean, row.Times,
 				row.Calls.Mean, row.Tokens.Mean, 100*row.Before.Mean, row.After.Percent(), row.Against.Percent())
 			if batch == slices.Max(b.Batches) && workers == slices.Max(b.Workers) {
-				s.goal(row.Against.Mean >= -0.02, "the largest batch within 2 points of the sequential loop", "%+.1f", 100*row.Against.Mean)
-				s.goal(row.Times >= 10, "in a tenth of its time", "%.1f times as fast", row.Times)
+				s.Goal(row.Against.Mean >= -0.02, "the largest batch within 2 points of the sequential loop", "%+.1f", 100*row.Against.Mean)
+				s.Goal(row.Times >= 10, "in a tenth of its time", "%.1f times as fast", row.Times)
 			}
 		}
 	}
@@ -163,7 +165,7 @@ func gridRowOf(c cell, reports []*report.Report) (row gridRow, after []float64) 
 }
 
 // speed measures the samples per second with many slots.
-func (b *runsBench) speed(ctx context.Context, log zerolog.Logger) (*sheet, error) {
+func (b *runsBench) speed(ctx context.Context, log zerolog.Logger) (*table.Table, error) {
 	const latency, slots, batch = 50 * time.Millisecond, 64, 256
 	fast := *b
 	fast.Train, fast.Epochs, fast.HeldOut = 4096, 1, 1
@@ -176,15 +178,15 @@ func (b *runsBench) speed(ctx context.Context, log zerolog.Logger) (*sheet, erro
 		rates = append(rates, float64(fast.Train)/r.Timing.Learning)
 	}
 	slices.Sort(rates)
-	s := &sheet{
-		title: fmt.Sprintf("Speed: %d tasks, a model of %s, %d slots, batches of %d", fast.Train, latency, slots, batch),
-		head:  "samples/s\tleast\tmost\ttimes the loop\t",
+	s := &table.Table{
+		Title: fmt.Sprintf("Speed: %d tasks, a model of %s, %d slots, batches of %d", fast.Train, latency, slots, batch),
+		Head:  "samples/s\tleast\tmost\ttimes the loop\t",
 	}
 	// The loop's own figure was measured on the ACE authors' code: 4.86 samples a second, four calls a sample.
 	const loop = 4.86
-	s.row(map[string]any{"part": "speed", "samples_per_second": rates[1], "least": rates[0], "most": rates[2], "times_the_loop": rates[1] / loop},
+	s.Row(map[string]any{"part": "speed", "samples_per_second": rates[1], "least": rates[0], "most": rates[2], "times_the_loop": rates[1] / loop},
 		"%.0f\t%.0f\t%.0f\t%.0f\t", rates[1], rates[0], rates[2], rates[1]/loop)
-	s.goal(rates[1] >= 60*loop, "at least 60 times the loop", "%.0f times", rates[1]/loop)
+	s.Goal(rates[1] >= 60*loop, "at least 60 times the loop", "%.0f times", rates[1]/loop)
 	return s, nil
 }
 
@@ -205,7 +207,7 @@ func (b *runsBench) one(ctx context.Context, seed uint64, c cell, latency time.D
 			return ctx.Err()
 		}
 	}
-	m := &meter{model: simulated.NewDirect(simulated.Options{Seed: seed}), before: think}
+	m := &sample.Model{Direct: simulated.NewDirect(simulated.Options{Seed: seed}), Before: think}
 	work, stop := context.WithCancel(ctx)
 	working := make(chan error, 1)
 	go func() {

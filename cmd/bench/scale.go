@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/console"
 	"debrief/events"
@@ -93,7 +94,7 @@ func (b *scaleBench) Run(ctx context.Context, c *app.Common) error {
 		return fmt.Errorf("prepare the load: %w", err)
 	}
 	for _, part := range b.Parts {
-		var s *sheet
+		var s *table.Table
 		switch part {
 		case "curator":
 			s, err = b.curators(ctx, f, load, log)
@@ -105,7 +106,7 @@ func (b *scaleBench) Run(ctx context.Context, c *app.Common) error {
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", part, err)
 		}
-		if err := s.print(console.Stdout, b.JSON); err != nil {
+		if err := s.Print(console.Stdout, b.JSON); err != nil {
 			return err
 		}
 	}
@@ -125,10 +126,10 @@ type scaleRow struct {
 }
 
 // workers measures roles that call a model, alone or together.
-func (b *scaleBench) workers(ctx context.Context, f *fleet, load *load, part string, log zerolog.Logger) (*sheet, error) {
-	s := &sheet{
-		title: fmt.Sprintf("%s: %d slots a process, sync %s, %s each", part, b.Slots, b.Sync, b.Measure),
-		head:  "model\tprocesses\tper second\tat most\tof linear\tbusy\tMB a process\t",
+func (b *scaleBench) workers(ctx context.Context, f *fleet, load *load, part string, log zerolog.Logger) (*table.Table, error) {
+	s := &table.Table{
+		Title: fmt.Sprintf("%s: %d slots a process, sync %s, %s each", part, b.Slots, b.Sync, b.Measure),
+		Head:  "model\tprocesses\tper second\tat most\tof linear\tbusy\tMB a process\t",
 	}
 	for _, think := range b.Models {
 		var first *scaleRow
@@ -141,9 +142,9 @@ func (b *scaleBench) workers(ctx context.Context, f *fleet, load *load, part str
 				first = row
 			}
 			row.Linear = row.Rate / first.Rate / (float64(n) / float64(first.Processes))
-			s.row(row, "%s\t%d\t%.1f\t%.0f\t%.2f\t%.0f %%\t%.1f\t", think, n, row.Rate, row.Most, row.Linear, 100*row.Busy, row.Memory)
+			s.Row(row, "%s\t%d\t%.1f\t%.0f\t%.2f\t%.0f %%\t%.1f\t", think, n, row.Rate, row.Most, row.Linear, 100*row.Busy, row.Memory)
 			if n == slices.Max(b.Workers) && n > first.Processes && think == slices.Max(b.Models) {
-				s.goal(row.Linear >= 0.8, fmt.Sprintf("%d processes with a model of %s at least 0.8 of linear", n, think), "%.2f", row.Linear)
+				s.Goal(row.Linear >= 0.8, fmt.Sprintf("%d processes with a model of %s at least 0.8 of linear", n, think), "%.2f", row.Linear)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/simulated"
@@ -198,11 +199,11 @@ func lastOf(ctx context.Context, s *cli.Session, stream string) (uint64, error) 
 }
 
 // curators measures the rate at which existing reflections are applied.
-func (b *scaleBench) curators(ctx context.Context, f *fleet, l *load, log zerolog.Logger) (*sheet, error) {
+func (b *scaleBench) curators(ctx context.Context, f *fleet, l *load, log zerolog.Logger) (*table.Table, error) {
 	const reflections = 30_000
-	s := &sheet{
-		title: fmt.Sprintf("curator: %d reflections, sync %s, no model", reflections, b.Sync),
-		head:  "books\tprocesses\treflections/s\tdeltas/s\tbusy\tMB a process\t",
+	s := &table.Table{
+		Title: fmt.Sprintf("curator: %d reflections, sync %s, no model", reflections, b.Sync),
+		Head:  "books\tprocesses\treflections/s\tdeltas/s\tbusy\tMB a process\t",
 	}
 	for _, books := range b.Books {
 		for _, n := range b.Curators {
@@ -214,7 +215,7 @@ func (b *scaleBench) curators(ctx context.Context, f *fleet, l *load, log zerolo
 	return s, nil
 }
 
-func (b *scaleBench) curating(ctx context.Context, f *fleet, l *load, sheet *sheet, reflections, books, n int, log zerolog.Logger) error {
+func (b *scaleBench) curating(ctx context.Context, f *fleet, l *load, t *table.Table, reflections, books, n int, log zerolog.Logger) error {
 	s, _, stop, err := scaleServer(ctx, b.Sync, 0, log)
 	if err != nil {
 		return err
@@ -253,14 +254,14 @@ func (b *scaleBench) curating(ctx context.Context, f *fleet, l *load, sheet *she
 		"deltas_per_second": float64(written-deltas) / took,
 		"busy":              busyShare(busy, all, busyThen, allThen), "megabytes": f.memory(),
 	}
-	sheet.row(row, "%d\t%d\t%.0f\t%.0f\t%.0f %%\t%.1f\t", books, n, row["reflections_per_second"], row["deltas_per_second"],
+	t.Row(row, "%d\t%d\t%.0f\t%.0f\t%.0f %%\t%.1f\t", books, n, row["reflections_per_second"], row["deltas_per_second"],
 		100*row["busy"].(float64), row["megabytes"])
 	return nil
 }
 
 // idle measures the memory and the processor time of a worker without work.
-func (b *scaleBench) idle(ctx context.Context, f *fleet, log zerolog.Logger) (*sheet, error) {
-	s := &sheet{title: fmt.Sprintf("idle: one process of a role and nothing to do, for %s", b.Measure), head: "role\tMB\tof a processor\t"}
+func (b *scaleBench) idle(ctx context.Context, f *fleet, log zerolog.Logger) (*table.Table, error) {
+	s := &table.Table{Title: fmt.Sprintf("idle: one process of a role and nothing to do, for %s", b.Measure), Head: "role\tMB\tof a processor\t"}
 	server, model, stop, err := scaleServer(ctx, b.Sync, 0, log)
 	if err != nil {
 		return nil, err
@@ -277,9 +278,9 @@ func (b *scaleBench) idle(ctx context.Context, f *fleet, log zerolog.Logger) (*s
 		used := (f.ticks() - before) / 100 / time.Since(began).Seconds()
 		megabytes := f.memory()
 		f.stop()
-		s.row(map[string]any{"part": "idle", "role": role, "megabytes": megabytes, "of_a_processor": used}, "%s\t%.1f\t%.2f %%\t", role, megabytes, 100*used)
+		s.Row(map[string]any{"part": "idle", "role": role, "megabytes": megabytes, "of_a_processor": used}, "%s\t%.1f\t%.2f %%\t", role, megabytes, 100*used)
 		if megabytes > 0 {
-			s.goal(megabytes < 40 && used < 0.01, role+" under 40 MB and 1 % of a processor", "%.1f MB, %.2f %%", megabytes, 100*used)
+			s.Goal(megabytes < 40 && used < 0.01, role+" under 40 MB and 1 % of a processor", "%.1f MB, %.2f %%", megabytes, 100*used)
 		}
 	}
 	return s, nil

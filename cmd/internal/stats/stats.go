@@ -49,6 +49,15 @@ func Mean(xs []float64) Estimate {
 // normal is the 97.5 % point of the normal distribution.
 const normal = 1.959964
 
+// Differences returns a[i] - b[i] for each pair of values. The slices have the same length.
+func Differences(a, b []float64) []float64 {
+	d := make([]float64, len(a))
+	for i := range a {
+		d[i] = a[i] - b[i]
+	}
+	return d
+}
+
 // Share returns part/of with the score interval (Wilson, "Probable inference, the law of succession, and statistical
 // inference", 1927). If of is 0, the interval is 0 to 1.
 func Share(part, of int) Estimate {

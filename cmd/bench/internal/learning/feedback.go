@@ -1,4 +1,4 @@
-package main
+package learning
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/stats"
 	"debrief/cmd/internal/train"
@@ -45,7 +46,7 @@ type feedbackRow struct {
 }
 
 // feedback measures the accuracy after learning from partly wrong outcomes.
-func (b *learningBench) feedback(ctx context.Context, log zerolog.Logger) (*sheet, error) {
+func (b *Bench) feedback(ctx context.Context, log zerolog.Logger) (*table.Table, error) {
 	after := make([][]float64, len(arms))
 	size, active := make([][]float64, len(arms)), make([][]float64, len(arms))
 	var before []float64
@@ -62,16 +63,16 @@ func (b *learningBench) feedback(ctx context.Context, log zerolog.Logger) (*shee
 		}
 		b.say("feedback: %d of %d seeds, held-out accuracy %s", from+class, b.Seeds, briefMeans(after))
 	}
-	s := &sheet{
-		title: fmt.Sprintf("Feedback: accuracy on %d held-out tasks after %d samples, %d seeds; %.0f %% of verdicts wrong, or none",
+	s := &table.Table{
+		Title: fmt.Sprintf("Feedback: accuracy on %d held-out tasks after %d samples, %d seeds; %.0f %% of verdicts wrong, or none",
 			b.HeldOut, b.Train*b.Passes, b.Seeds, 100*b.Wrong),
-		head: "feedback\taccuracy\t95 %\tleast\tagainst clean\t95 %\tbullets ever\tin use\t",
+		Head: "feedback\taccuracy\t95 %\tleast\tagainst clean\t95 %\tbullets ever\tin use\t",
 	}
 	var clean, on feedbackRow
 	for i, a := range arms {
 		row := feedbackRow{
 			Part: "feedback", Arm: a.name, Accuracy: stats.Mean(after[i]), Least: least(after[i]), Baseline: stats.Mean(before),
-			Against: stats.Mean(minus(after[i], after[0])), Bullets: stats.Mean(size[i]), Active: stats.Mean(active[i]),
+			Against: stats.Mean(stats.Differences(after[i], after[0])), Bullets: stats.Mean(size[i]), Active: stats.Mean(active[i]),
 			Seeds: b.Seeds, Samples: b.Train * b.Passes,
 		}
 		against := "\t"
@@ -83,10 +84,10 @@ func (b *learningBench) feedback(ctx context.Context, log zerolog.Logger) (*shee
 		if a.gate == book.GateOn {
 			on = row
 		}
-		s.row(row, "%s\t%s\t%.1f %%\t%s\t%.1f\t%.1f\t", a.name, row.Accuracy.Percent(), 100*row.Least, against, row.Bullets.Mean, row.Active.Mean)
+		s.Row(row, "%s\t%s\t%.1f %%\t%s\t%.1f\t%.1f\t", a.name, row.Accuracy.Percent(), 100*row.Least, against, row.Bullets.Mean, row.Active.Mean)
 	}
-	s.goal(clean.Accuracy.Mean >= 0.95, "clean feedback: at least 95 %", "%.1f %%", 100*clean.Accuracy.Mean)
-	s.goal(on.Against.Mean >= -0.03, "wrong feedback, gate on: within 3 points of clean", "%+.1f", 100*on.Against.Mean)
+	s.Goal(clean.Accuracy.Mean >= 0.95, "clean feedback: at least 95 %", "%.1f %%", 100*clean.Accuracy.Mean)
+	s.Goal(on.Against.Mean >= -0.03, "wrong feedback, gate on: within 3 points of clean", "%+.1f", 100*on.Against.Mean)
 	return s, nil
 }
 
@@ -97,7 +98,7 @@ type grades struct {
 }
 
 // class runs every arm for several seeds at the same time.
-func (b *learningBench) class(ctx context.Context, from, seeds int, log zerolog.Logger) (g *grades, err error) {
+func (b *Bench) class(ctx context.Context, from, seeds int, log zerolog.Logger) (g *grades, err error) {
 	s, err := schooling{model: simulated.Options{}}.open(ctx, log)
 	if err != nil {
 		return nil, err
@@ -154,14 +155,6 @@ func (b *learningBench) class(ctx context.Context, from, seeds int, log zerolog.
 		g.active[a] = append(g.active[a], float64(countActive(now)))
 	}
 	return g, nil
-}
-
-func minus(a, b []float64) []float64 {
-	d := make([]float64, len(a))
-	for i := range a {
-		d[i] = a[i] - b[i]
-	}
-	return d
 }
 
 func least(xs []float64) float64 {

@@ -1,4 +1,4 @@
-package main
+package learning
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/stats"
 	"debrief/cmd/internal/worlds"
 
@@ -218,7 +219,7 @@ func (b *worldsBench) row(mine, first []*worldRun, at int) worldRow {
 	scores := valuesOf(mine, at, accuracy)
 	return worldRow{
 		Part: "worlds", World: mine[0].world, Arm: mine[0].arm.name, Tasks: mine[0].points[at].tasks, Seeds: len(mine),
-		Accuracy: stats.Mean(scores), Against: stats.Mean(minus(scores, valuesOf(first, min(against, len(first[0].points)-1), accuracy))),
+		Accuracy: stats.Mean(scores), Against: stats.Mean(stats.Differences(scores, valuesOf(first, min(against, len(first[0].points)-1), accuracy))),
 		Bullets: mean(func(p *worldPoint) float64 { return p.bullets }), Active: mean(func(p *worldPoint) float64 { return p.active }),
 		Shown: mean(func(p *worldPoint) float64 { return p.shown }), Tokens: mean(func(p *worldPoint) float64 { return p.tokens }),
 		Calls: mean(func(p *worldPoint) float64 { return p.calls }), ModelTokens: mean(func(p *worldPoint) float64 { return p.modelTokens }),
@@ -237,15 +238,15 @@ func valuesOf(runs []*worldRun, at int, field func(*worldPoint) float64) []float
 }
 
 // sheet returns the tables: the learning curves, and the state after the last task.
-func (b *worldsBench) sheet(rows []worldRow) *sheet {
-	s := &sheet{
-		title: fmt.Sprintf("Worlds: accuracy on %d held-out tasks, default configuration, %d seeds; %.0f %% of verdicts wrong in the arms -wrong",
+func (b *worldsBench) sheet(rows []worldRow) *table.Table {
+	s := &table.Table{
+		Title: fmt.Sprintf("Worlds: accuracy on %d held-out tasks, default configuration, %d seeds; %.0f %% of verdicts wrong in the arms -wrong",
 			b.heldOut, b.seeds, 100*b.wrong),
-		head: "world\tarm\ttasks\taccuracy\t95 %\tagainst " + cmp.Or(b.firstArm(), "first") + "\t95 %\tbullets\tin use\tin prompt\ttokens\tcalls\tstated\tin prompt\tchanged\tdead\t",
+		Head: "world\tarm\ttasks\taccuracy\t95 %\tagainst " + cmp.Or(b.firstArm(), "first") + "\t95 %\tbullets\tin use\tin prompt\ttokens\tcalls\tstated\tin prompt\tchanged\tdead\t",
 	}
 	for i := range rows {
 		r := &rows[i]
-		s.row(*r, "%s\t%s\t%d\t%s\t%s\t%.0f\t%.0f\t%.1f\t%.0f\t%.2f\t%s\t%s\t%s\t%.1f\t", r.World, r.Arm, r.Tasks, estimate(r.Accuracy), estimate(r.Against),
+		s.Row(*r, "%s\t%s\t%d\t%s\t%s\t%.0f\t%.0f\t%.1f\t%.0f\t%.2f\t%s\t%s\t%s\t%.1f\t", r.World, r.Arm, r.Tasks, estimate(r.Accuracy), estimate(r.Against),
 			r.Bullets, r.Active, r.Shown, r.Tokens, r.Calls, shareText(r.Stated), shareText(r.Deciding), shareText(r.Changed), r.DeadLetters)
 	}
 	return s
@@ -276,7 +277,7 @@ func shareText(s jsonShare) string {
 }
 
 // worlds runs the part of the command.
-func (b *learningBench) worlds(ctx context.Context, log zerolog.Logger) (*sheet, error) {
+func (b *Bench) worlds(ctx context.Context, log zerolog.Logger) (*table.Table, error) {
 	w := &worldsBench{
 		worlds: b.Worlds, arms: b.Arms, seeds: cmp.Or(b.Seeds, 5), tasks: b.Tasks, heldOut: cmp.Or(b.HeldOut, 300), wrong: b.Wrong,
 		embeddings: b.Embeddings, parallel: runtime.GOMAXPROCS(0), say: b.say,

@@ -1,4 +1,6 @@
-package main
+// Package learning measures the quality of learning in simulated worlds, with controls, and of the parts that learn: the
+// gate, the Curator and the trust in sources.
+package learning
 
 import (
 	"cmp"
@@ -8,20 +10,19 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/worlds"
 )
 
-// learningBench measures the quality of learning.
-type learningBench struct {
+// Bench measures the quality of learning.
+type Bench struct {
 	Seeds   int      `help:"Number of seeds, each with different rules and tasks; 0: 5 for worlds, 20 for the other parts." default:"0"`
 	HeldOut int      `help:"Held-out tasks of each seed, never learned from; 0: 300 for worlds, 500 for the other parts." default:"0"`
 	Train   int      `help:"Training tasks of each seed. With 1 wrong outcome in 5, a gate needs thousands for 21 rules." default:"16000"`
@@ -40,7 +41,7 @@ type learningBench struct {
 }
 
 // Help implements kong.HelpProvider.
-func (*learningBench) Help() string {
+func (*Bench) Help() string {
 	return `Everything runs in this process, with the embedded server and the simulated model of an invoice desk with hidden rules. An
 external agent answers the training tasks. Its evaluator is wrong at a given rate.
 
@@ -59,22 +60,22 @@ minutes for every five seeds, on two cores. --quick takes a few minutes. It trai
 // part is one of the measurements.
 type part struct {
 	name string
-	run  func(*learningBench, context.Context, zerolog.Logger) (*sheet, error)
+	run  func(*Bench, context.Context, zerolog.Logger) (*table.Table, error)
 }
 
 // learningParts lists the measurements in the order of the output.
 var learningParts = []part{
-	{"worlds", (*learningBench).worlds},
-	{"feedback", (*learningBench).feedback},
-	{"gate", (*learningBench).gate},
-	{"retention", (*learningBench).retention},
-	{"growth", (*learningBench).growth},
-	{"cost", (*learningBench).cost},
-	{"trust", (*learningBench).trust},
+	{"worlds", (*Bench).worlds},
+	{"feedback", (*Bench).feedback},
+	{"gate", (*Bench).gate},
+	{"retention", (*Bench).retention},
+	{"growth", (*Bench).growth},
+	{"cost", (*Bench).cost},
+	{"trust", (*Bench).trust},
 }
 
 // Validate implements kong's check.
-func (b *learningBench) Validate() error {
+func (b *Bench) Validate() error {
 	var errs []error
 	for _, n := range []struct {
 		flag             string
@@ -108,7 +109,7 @@ func (b *learningBench) Validate() error {
 }
 
 // Run implements the command.
-func (b *learningBench) Run(ctx context.Context, c *app.Common) error {
+func (b *Bench) Run(ctx context.Context, c *app.Common) error {
 	inWorlds := *b // has other defaults
 	b.Seeds, b.HeldOut = cmp.Or(b.Seeds, 20), cmp.Or(b.HeldOut, 500)
 	if b.Quick {
@@ -129,10 +130,10 @@ func (b *learningBench) Run(ctx context.Context, c *app.Common) error {
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
 		b.say("%s: %.1f s", p.name, time.Since(began).Seconds())
-		if err := s.print(console.Stdout, b.JSON); err != nil {
+		if err := s.Print(console.Stdout, b.JSON); err != nil {
 			return err
 		}
-		for _, g := range s.goals {
+		for _, g := range s.Goals {
 			if !g.Met {
 				missed = append(missed, g.Goal)
 			}
@@ -145,7 +146,7 @@ func (b *learningBench) Run(ctx context.Context, c *app.Common) error {
 }
 
 // gate measures the gate alone.
-func (b *learningBench) gate(ctx context.Context, _ zerolog.Logger) (*sheet, error) {
+func (b *Bench) gate(ctx context.Context, _ zerolog.Logger) (*table.Table, error) {
 	bullets := 100
 	if b.Quick {
 		bullets = 50
@@ -158,95 +159,23 @@ func (b *learningBench) gate(ctx context.Context, _ zerolog.Logger) (*sheet, err
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{tell: func(w io.Writer) error { return tellGate(w, rows, order) }}
+	s := &table.Table{Text: func(w io.Writer) error { return tellGate(w, rows, order) }}
 	for i := range rows {
-		s.all = append(s.all, rows[i])
+		s.Values = append(s.Values, rows[i])
 		if strings.HasPrefix(rows[i].Goal, "(") {
 			continue // printed with the others
 		}
-		s.goals = append(s.goals, goal{"gate", rows[i].Case + ": " + rows[i].Goal, fmt.Sprintf("%.1f %%", 100*rows[i].Rate.Mean), rows[i].Met})
+		s.Goals = append(s.Goals, table.Goal{
+			Part: "gate", Goal: rows[i].Case + ": " + rows[i].Goal, Got: fmt.Sprintf("%.1f %%", 100*rows[i].Rate.Mean), Met: rows[i].Met,
+		})
 	}
 	for i := range order {
-		s.all = append(s.all, order[i])
+		s.Values = append(s.Values, order[i])
 	}
 	return s, nil
 }
 
 // say prints the progress on standard error.
-func (b *learningBench) say(format string, args ...any) {
+func (b *Bench) say(format string, args ...any) {
 	console.Fprintf(console.Stderr, format+"\n", args...)
-}
-
-// sheet is the result of one measurement: a table, the same rows as values, and the goals.
-type sheet struct {
-	title string
-	head  string // columns, each ended by a tab
-	rows  []string
-	all   []any
-	goals []goal
-	tell  func(io.Writer) error // in place of title, head and rows
-}
-
-// goal is a target value and the measured value.
-type goal struct {
-	Part string `json:"part"`
-	Goal string `json:"goal"`
-	Got  string `json:"got"`
-	Met  bool   `json:"met"`
-}
-
-func (s *sheet) row(v any, format string, args ...any) {
-	s.all = append(s.all, v)
-	s.rows = append(s.rows, fmt.Sprintf(format, args...))
-}
-
-func (s *sheet) goal(met bool, text, format string, args ...any) {
-	part, _, _ := strings.Cut(s.title, ":")
-	s.goals = append(s.goals, goal{strings.ToLower(part), text, fmt.Sprintf(format, args...), met})
-}
-
-func (s *sheet) print(out io.Writer, asJSON bool) error {
-	if asJSON {
-		for _, v := range s.all {
-			if err := cli.WriteJSON(out, v); err != nil {
-				return err
-			}
-		}
-		for _, g := range s.goals {
-			if err := cli.WriteJSON(out, g); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if s.tell != nil {
-		console.Fprintln(out)
-		if err := s.tell(out); err != nil {
-			return err
-		}
-		return s.printGoals(out)
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	console.Fprintf(out, "\n%s\n", s.title)
-	console.Fprintln(w, console.Block(s.head))
-	for _, r := range s.rows {
-		console.Fprintln(w, console.Block(r))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return s.printGoals(out)
-}
-
-func (s *sheet) printGoals(out io.Writer) error {
-	for _, g := range s.goals {
-		verdict := "met"
-		if !g.Met {
-			verdict = "MISSED"
-		}
-		if _, err := console.Fprintf(out, "  goal: %s: %s, %s\n", g.Goal, g.Got, verdict); err != nil {
-			return err
-		}
-	}
-	return nil
 }

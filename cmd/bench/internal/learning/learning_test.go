@@ -1,4 +1,4 @@
-package main
+package learning
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/train"
 	"debrief/events"
@@ -15,15 +16,15 @@ import (
 )
 
 // goals fails the test for every goal that a part of the bench missed.
-func goals(t *testing.T, s *sheet, err error) {
+func goals(t *testing.T, s *table.Table, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.goals) == 0 || len(s.all) == 0 {
+	if len(s.Goals) == 0 || len(s.Values) == 0 {
 		t.Fatal("nothing was measured")
 	}
-	for _, g := range s.goals {
+	for _, g := range s.Goals {
 		if !g.Met {
 			t.Errorf("%s: got %s", g.Goal, g.Got)
 		}
@@ -35,7 +36,7 @@ func TestManyReflectionsAtOnceKeepTheirLessons(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	b := &learningBench{Seeds: 2, Quick: true}
+	b := &Bench{Seeds: 2, Quick: true}
 	s, err := b.retention(t.Context(), zerolog.Nop())
 	goals(t, s, err)
 }
@@ -45,7 +46,7 @@ func TestTranscriptsGiveNoOrdersAndNoEcho(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	b := &learningBench{Seeds: 2, Quick: true}
+	b := &Bench{Seeds: 2, Quick: true}
 	s, err := b.trust(t.Context(), zerolog.Nop())
 	goals(t, s, err)
 }

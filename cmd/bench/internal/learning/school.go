@@ -1,16 +1,15 @@
-package main
+package learning
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/sample"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/simulated"
@@ -35,48 +34,11 @@ type school struct {
 	store   *deltalog.Store
 	desk    *generator.ContextBuilder
 
-	generator, reflector, curator *meter
+	generator, reflector, curator *sample.Model
 
 	stop []func()
 	wait []func() error
 }
-
-// meter is a model in this process that counts its calls and tokens.
-type meter struct {
-	model  *simulated.Direct
-	before func(context.Context, chat.Prompt) error // nil does nothing
-
-	calls, in, out atomic.Int64
-	right          atomic.Int64 // calls and tokens of reflections on right answers
-	rightTokens    atomic.Int64
-}
-
-// Complete implements chat.Model.
-func (m *meter) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
-	if m.before != nil {
-		if err := m.before(ctx, p); err != nil {
-			return chat.Reply{}, err
-		}
-	}
-	said := make([]simulated.Message, len(p.Messages))
-	for i := range p.Messages {
-		said[i] = simulated.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
-	}
-	text, in, out := m.model.Reply(p.Name, said)
-	m.calls.Add(1)
-	m.in.Add(int64(in))
-	m.out.Add(int64(out))
-	if strings.HasPrefix(said[len(said)-1].Text, "Outcome: success") {
-		m.right.Add(1)
-		m.rightTokens.Add(int64(in + out))
-	}
-	return chat.Reply{
-		Text: text, Model: simulated.Name, Finish: "stop",
-		Usage: chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out},
-	}, nil
-}
-
-func (m *meter) tokens() int64 { return m.in.Load() + m.out.Load() }
 
 // schooling configures a school.
 type schooling struct {
@@ -97,10 +59,10 @@ func (o schooling) open(ctx context.Context, log zerolog.Logger) (_ *school, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	s := &school{session: session, store: deltalog.New(session.JetStream()), stop: []func(){stop}}
-	for _, m := range []**meter{&s.generator, &s.reflector, &s.curator} {
-		*m = &meter{model: simulated.NewDirect(o.model)}
+	for _, m := range []**sample.Model{&s.generator, &s.reflector, &s.curator} {
+		*m = &sample.Model{Direct: simulated.NewDirect(o.model)}
 	}
-	s.curator.before = o.beforeCurating
+	s.curator.Before = o.beforeCurating
 	t, done := train.Watch(ctx, session.Conn, "")
 	s.Runner = t
 	s.wait = append(s.wait, done)

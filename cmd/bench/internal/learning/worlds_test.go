@@ -1,4 +1,4 @@
-package main
+package learning
 
 import (
 	"slices"
@@ -38,8 +38,8 @@ func TestWorldsTeach(t *testing.T) {
 		t.Errorf("rules by hand, all shown: %+v, want 1", ceiling)
 	}
 	s := b.sheet(rows)
-	if len(s.rows) != len(rows) || len(s.all) != len(rows) {
-		t.Errorf("sheet: got %d rows and %d values, want %d", len(s.rows), len(s.all), len(rows))
+	if len(s.Rows) != len(rows) || len(s.Values) != len(rows) {
+		t.Errorf("sheet: got %d rows and %d values, want %d", len(s.Rows), len(s.Values), len(rows))
 	}
 }
 
@@ -74,7 +74,7 @@ func TestWorldsCheckpoints(t *testing.T) {
 	if _, err := b.run(t.Context(), zerolog.Nop()); err == nil {
 		t.Errorf("unknown world: got %v, want an error", err)
 	}
-	bench := &learningBench{Seeds: 2, HeldOut: 10, Train: 10, Passes: 1, Step: 10, Tasks: 10, Worlds: []string{"nowhere"}, Arms: []string{"none such"}}
+	bench := &Bench{Seeds: 2, HeldOut: 10, Train: 10, Passes: 1, Step: 10, Tasks: 10, Worlds: []string{"nowhere"}, Arms: []string{"none such"}}
 	if err := bench.Validate(); err == nil {
 		t.Error("unknown world and arm: got no error")
 	}

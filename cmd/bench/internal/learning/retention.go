@@ -1,4 +1,4 @@
-package main
+package learning
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/sample"
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/stats"
 	"debrief/curator"
@@ -43,12 +45,12 @@ type retentionRow struct {
 }
 
 // retention measures how many lessons of a hundred reflections are kept, by the size of the batches.
-func (b *learningBench) retention(ctx context.Context, log zerolog.Logger) (*sheet, error) {
+func (b *Bench) retention(ctx context.Context, log zerolog.Logger) (*table.Table, error) {
 	seeds := min(b.Seeds, 10)
-	s := &sheet{
-		title: fmt.Sprintf("Retention: lessons kept of %d distinct ones in %d reflections, by how many are curated at once, %d seeds; the model takes in %d of one call",
+	s := &table.Table{
+		Title: fmt.Sprintf("Retention: lessons kept of %d distinct ones in %d reflections, by how many are curated at once, %d seeds; the model takes in %d of one call",
 			manyLessons, manyReflections, seeds, attention),
-		head: "at once\tkept\t95 %\tother bullets\tcalls a batch\tallowed (√n+2)\t",
+		Head: "at once\tkept\t95 %\tother bullets\tcalls a batch\tallowed (√n+2)\t",
 	}
 	var inThrees, inOne retentionRow
 	met := true
@@ -65,7 +67,7 @@ func (b *learningBench) retention(ctx context.Context, log zerolog.Logger) (*she
 			row.Calls += float64(r.calls) / float64(r.batches) / float64(seeds)
 		}
 		row.Kept = stats.Mean(kept)
-		s.row(row, "%d\t%.1f\t%.1f to %.1f\t%.1f\t%.2f\t%.1f\t", size, row.Kept.Mean, row.Kept.Low, row.Kept.High, row.Extra, row.Calls, row.Allowed)
+		s.Row(row, "%d\t%.1f\t%.1f to %.1f\t%.1f\t%.2f\t%.1f\t", size, row.Kept.Mean, row.Kept.Low, row.Kept.High, row.Extra, row.Calls, row.Allowed)
 		met = met && row.Calls <= row.Allowed
 		if size == batchSizes[0] {
 			inThrees = row
@@ -77,19 +79,19 @@ func (b *learningBench) retention(ctx context.Context, log zerolog.Logger) (*she
 	if err != nil {
 		return nil, err
 	}
-	s.row(control, "control: one call for all\t%.1f\t%.1f to %.1f\t%.1f\t%.2f\t\t", control.Kept.Mean, control.Kept.Low, control.Kept.High, control.Extra, control.Calls)
-	s.goal(inOne.Kept.Mean >= inThrees.Kept.Mean, "100 at once keep what threes keep", "%.1f against %.1f", inOne.Kept.Mean, inThrees.Kept.Mean)
-	s.goal(met, "at most √n + 2 calls a batch", "%.2f for %d", inOne.Calls, inOne.Batch)
-	s.goal(control.Kept.Mean < inThrees.Kept.Mean, "the control loses lessons", "%.1f", control.Kept.Mean)
+	s.Row(control, "control: one call for all\t%.1f\t%.1f to %.1f\t%.1f\t%.2f\t\t", control.Kept.Mean, control.Kept.Low, control.Kept.High, control.Extra, control.Calls)
+	s.Goal(inOne.Kept.Mean >= inThrees.Kept.Mean, "100 at once keep what threes keep", "%.1f against %.1f", inOne.Kept.Mean, inThrees.Kept.Mean)
+	s.Goal(met, "at most √n + 2 calls a batch", "%.2f for %d", inOne.Calls, inOne.Batch)
+	s.Goal(control.Kept.Mean < inThrees.Kept.Mean, "the control loses lessons", "%.1f", control.Kept.Mean)
 	return s, nil
 }
 
 // lessonsOf returns the lessons of a seed.
 func lessonsOf(seed uint64) []string {
-	desk := newSampleDesk(seed)
+	texts := sample.New(seed)
 	lessons := make([]string, manyLessons)
 	for i := range lessons {
-		lessons[i] = desk.advice()
+		lessons[i] = texts.Advice()
 	}
 	return lessons
 }
@@ -101,7 +103,7 @@ func reflectionsOf(b book.Book, seed uint64) []*events.Reflection {
 	for i := range all {
 		text := lessons[i*7%manyReflections%manyLessons]
 		all[i] = reflectionOn(b, fmt.Sprintf("run-%d-%d", seed, i), text)
-		all[i].Question = newSampleDesk(seed + uint64(i)).question()
+		all[i].Question = sample.New(seed + uint64(i)).Question()
 	}
 	return all
 }
@@ -197,7 +199,7 @@ func curateMany(ctx context.Context, seed uint64, size int, log zerolog.Logger) 
 		return r, err
 	}
 	r.batches-- // the busy one
-	r.calls = int(s.curator.calls.Load()) - 1
+	r.calls = int(s.curator.Calls.Load()) - 1
 	for _, lesson := range lessonsOf(seed) {
 		if w.State().Playbook().FindByContent(lesson) != nil {
 			r.kept++
@@ -222,7 +224,7 @@ func oneCall(ctx context.Context, seeds int) (retentionRow, error) {
 	row := retentionRow{Part: "retention", Batch: manyReflections, Control: true, Distinct: manyLessons, Seeds: seeds, Calls: 1}
 	var kept []float64
 	for seed := range seeds {
-		m := &meter{model: simulated.NewDirect(simulated.Options{Seed: uint64(seed + 1), MaxInsights: attention})}
+		m := &sample.Model{Direct: simulated.NewDirect(simulated.Options{Seed: uint64(seed + 1), MaxInsights: attention})}
 		out, _, err := propose.Ask(ctx, m, propose.Request{Reflections: reflectionsOf("many", uint64(seed+1))})
 		if err != nil {
 			return row, err

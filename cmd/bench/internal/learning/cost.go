@@ -1,4 +1,4 @@
-package main
+package learning
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/sample"
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/simulated"
 	"debrief/curator/propose"
 	"debrief/events"
@@ -55,7 +57,7 @@ type costRow struct {
 
 // cost measures the cost of a sample. It compares the pipeline with the reference on the same samples, with the same
 // model and prompts.
-func (b *learningBench) cost(ctx context.Context, log zerolog.Logger) (*sheet, error) {
+func (b *Bench) cost(ctx context.Context, log zerolog.Logger) (*table.Table, error) {
 	samples := min(600, b.Train)
 	train, _ := simulated.GenerateTasks(1, samples, 0)
 	right, wrong, err := ourCost(ctx, train, log)
@@ -66,9 +68,9 @@ func (b *learningBench) cost(ctx context.Context, log zerolog.Logger) (*sheet, e
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{
-		title: fmt.Sprintf("Cost: model calls and tokens a sample, %d samples, rounds 1; the reference generates, reflects (up to 3 rounds when wrong), curates and generates again", samples),
-		head:  "answer\tsamples\tcalls\ttokens\treference: samples\tcalls\ttokens\tcalls, of it\ttokens, of it\t",
+	s := &table.Table{
+		Title: fmt.Sprintf("Cost: model calls and tokens a sample, %d samples, rounds 1; the reference generates, reflects (up to 3 rounds when wrong), curates and generates again", samples),
+		Head:  "answer\tsamples\tcalls\ttokens\treference: samples\tcalls\ttokens\tcalls, of it\ttokens, of it\t",
 	}
 	for _, r := range []struct {
 		outcome   string
@@ -76,9 +78,9 @@ func (b *learningBench) cost(ctx context.Context, log zerolog.Logger) (*sheet, e
 	}{{"right", right, refRight}, {"wrong", wrong, refWrong}, {"all", right.plus(wrong), refRight.plus(refWrong)}} {
 		ours, ref := r.ours.mean(), r.ref.mean()
 		row := costRow{"cost", r.outcome, ours, ref, ours.Calls / ref.Calls, ours.Tokens / ref.Tokens}
-		s.row(row, "%s\t%d\t%.2f\t%.0f\t%d\t%.2f\t%.0f\t%.0f %%\t%.0f %%\t", r.outcome, ours.Samples, ours.Calls, ours.Tokens,
+		s.Row(row, "%s\t%d\t%.2f\t%.0f\t%d\t%.2f\t%.0f\t%.0f %%\t%.0f %%\t", r.outcome, ours.Samples, ours.Calls, ours.Tokens,
 			ref.Samples, ref.Calls, ref.Tokens, 100*row.Of, 100*row.OfTokens)
-		s.goal(row.Of <= 0.5 && row.OfTokens <= 0.5, r.outcome+" answers: at most half of the reference's calls and tokens a sample",
+		s.Goal(row.Of <= 0.5 && row.OfTokens <= 0.5, r.outcome+" answers: at most half of the reference's calls and tokens a sample",
 			"%.0f %% and %.0f %%", 100*row.Of, 100*row.OfTokens)
 	}
 	return s, nil
@@ -113,10 +115,10 @@ func ourCost(ctx context.Context, train []events.Task, log zerolog.Logger) (righ
 			}
 		}
 	}
-	right.Calls += float64(s.reflector.right.Load())
-	right.Tokens += float64(s.reflector.rightTokens.Load())
-	wrong.Calls += float64(s.reflector.calls.Load() - s.reflector.right.Load() + s.curator.calls.Load())
-	wrong.Tokens += float64(s.reflector.tokens() - s.reflector.rightTokens.Load() + s.curator.tokens())
+	right.Calls += float64(s.reflector.Right.Load())
+	right.Tokens += float64(s.reflector.RightTokens.Load())
+	wrong.Calls += float64(s.reflector.Calls.Load() - s.reflector.Right.Load() + s.curator.Calls.Load())
+	wrong.Tokens += float64(s.reflector.Tokens() - s.reflector.RightTokens.Load() + s.curator.Tokens())
 	return right, wrong, nil
 }
 
@@ -126,20 +128,20 @@ const referenceRounds = 3
 // reference is the loop of ACE's own implementation. It processes one sample after another: generate, reflect, curate,
 // and generate again with the new playbook.
 type reference struct {
-	*meter
+	*sample.Model
 	bullets []*book.Bullet
 	minted  uint64
 }
 
 func referenceCost(ctx context.Context, train []events.Task) (right, wrong expense, err error) {
-	r := &reference{meter: &meter{model: simulated.NewDirect(simulated.Options{})}}
+	r := &reference{Model: &sample.Model{Direct: simulated.NewDirect(simulated.Options{})}}
 	for i := range train {
-		calls, tokens := r.calls.Load(), r.tokens()
+		calls, tokens := r.Calls.Load(), r.Tokens()
 		good, err := r.sample(ctx, &train[i])
 		if err != nil {
 			return right, wrong, err
 		}
-		spent := chat.Usage{Calls: int(r.calls.Load() - calls), InputTokens: int(r.tokens() - tokens)}
+		spent := chat.Usage{Calls: int(r.Calls.Load() - calls), InputTokens: int(r.Tokens() - tokens)}
 		if good {
 			right.add(spent)
 		} else {

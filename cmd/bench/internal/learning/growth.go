@@ -1,4 +1,4 @@
-package main
+package learning
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/stats"
 	"debrief/cmd/internal/train"
@@ -29,7 +30,7 @@ type growthRow struct {
 }
 
 // growth measures the playbook and the prompt as more tasks of one family come.
-func (b *learningBench) growth(ctx context.Context, log zerolog.Logger) (sh *sheet, err error) {
+func (b *Bench) growth(ctx context.Context, log zerolog.Logger) (sh *table.Table, err error) {
 	unit, step, seeds := growthUnit, 100, min(b.Seeds, 5)
 	if b.Quick {
 		unit, step, seeds = 400, 100, 2
@@ -59,9 +60,9 @@ func (b *learningBench) growth(ctx context.Context, log zerolog.Logger) (sh *she
 			pupils = append(pupils, p)
 		}
 	}
-	sh = &sheet{
-		title: fmt.Sprintf("Growth: one family of tasks, %d samples and up to ten times as many, %d seeds; prompts of held-out tasks", unit, seeds),
-		head:  "feedback\tsamples\tbullets ever\tin use\tin the prompt\tprompt tokens\taccuracy\t",
+	sh = &table.Table{
+		Title: fmt.Sprintf("Growth: one family of tasks, %d samples and up to ten times as many, %d seeds; prompts of held-out tasks", unit, seeds),
+		Head:  "feedback\tsamples\tbullets ever\tin use\tin the prompt\tprompt tokens\taccuracy\t",
 	}
 	rows := make([][]growthRow, len(arms))
 	done := 0
@@ -82,14 +83,14 @@ func (b *learningBench) growth(ctx context.Context, log zerolog.Logger) (sh *she
 	}
 	for i := range arms {
 		for _, r := range rows[i] {
-			sh.row(r, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.0f\t%.1f %%\t", r.Arm, r.Samples, r.Bullets.Mean, r.Active.Mean, r.Shown.Mean, r.Tokens.Mean, 100*r.Accuracy.Mean)
+			sh.Row(r, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.0f\t%.1f %%\t", r.Arm, r.Samples, r.Bullets.Mean, r.Active.Mean, r.Shown.Mean, r.Tokens.Mean, 100*r.Accuracy.Mean)
 		}
 		if arms[i].gate == book.GateOn {
 			continue // its prompts grow until the last true rule has earned its place
 		}
 		first, last := rows[i][0], rows[i][3]
 		grown, longer := last.Active.Mean/max(first.Active.Mean, 1), last.Tokens.Mean/first.Tokens.Mean
-		sh.goal(grown <= 2 && longer <= 1.1, arms[i].name+": of ten times the tasks at most twice the bullets in use, and no longer prompts (within a tenth)",
+		sh.Goal(grown <= 2 && longer <= 1.1, arms[i].name+": of ten times the tasks at most twice the bullets in use, and no longer prompts (within a tenth)",
 			"bullets in use × %.2f, tokens × %.2f", grown, longer)
 	}
 	return sh, nil

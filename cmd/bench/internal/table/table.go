@@ -1,0 +1,89 @@
+// Package table prints the results of a measurement: a table with goals, or JSON lines.
+package table
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+)
+
+// Table holds the results of one measurement.
+type Table struct {
+	Title  string
+	Head   string   // names of the columns, each ended by a tab
+	Rows   []string // cells, each ended by a tab
+	Values []any    // of the rows, for JSON
+	Goals  []Goal
+	Text   func(io.Writer) error // replaces title, head and rows; nil for none
+}
+
+// Goal is a target value and the measured value.
+type Goal struct {
+	Part string `json:"part"`
+	Goal string `json:"goal"`
+	Got  string `json:"got"`
+	Met  bool   `json:"met"`
+}
+
+// Row adds a row: its value for JSON, and its cells, each ended by a tab.
+func (t *Table) Row(v any, format string, args ...any) {
+	t.Values = append(t.Values, v)
+	t.Rows = append(t.Rows, fmt.Sprintf(format, args...))
+}
+
+// Goal adds a goal with the measured value.
+func (t *Table) Goal(met bool, text, format string, args ...any) {
+	part, _, _ := strings.Cut(t.Title, ":")
+	t.Goals = append(t.Goals, Goal{strings.ToLower(part), text, fmt.Sprintf(format, args...), met})
+}
+
+// Print writes the table, or each value and goal as a line of JSON.
+func (t *Table) Print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		for _, v := range t.Values {
+			if err := cli.WriteJSON(out, v); err != nil {
+				return err
+			}
+		}
+		for _, g := range t.Goals {
+			if err := cli.WriteJSON(out, g); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if t.Text != nil {
+		console.Fprintln(out)
+		if err := t.Text(out); err != nil {
+			return err
+		}
+		return t.printGoals(out)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	console.Fprintf(out, "\n%s\n", t.Title)
+	console.Fprintln(w, console.Block(t.Head))
+	for _, r := range t.Rows {
+		console.Fprintln(w, console.Block(r))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return t.printGoals(out)
+}
+
+func (t *Table) printGoals(out io.Writer) error {
+	for _, g := range t.Goals {
+		verdict := "met"
+		if !g.Met {
+			verdict = "MISSED"
+		}
+		if _, err := console.Fprintf(out, "  goal: %s: %s, %s\n", g.Goal, g.Got, verdict); err != nil {
+			return err
+		}
+	}
+	return nil
+}
