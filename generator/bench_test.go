@@ -127,7 +127,7 @@ func BenchmarkContext(b *testing.B) {
 			b.Run(fmt.Sprintf("history=%d/recall=%s", history, scope), func(b *testing.B) {
 				builder := generator.NewContextBuilder(conn, nil, generator.Config{Recall: scope, RecallMemory: 4 << 30})
 				defer builder.Close()
-				builder.WaitLoaded(b.Context(), 10*time.Minute)
+				builder.WaitLoaded(b.Context(), "b", 10*time.Minute)
 				r := &events.ContextRequest{Book: "b", Session: "s", Steps: c.steps(10), DryRun: true}
 				var took []time.Duration
 				tokens := 0

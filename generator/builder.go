@@ -77,16 +77,20 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	return cb
 }
 
-// WaitLoaded waits until the stored executions can be recalled, at most for timeout.
-func (cb *ContextBuilder) WaitLoaded(ctx context.Context, timeout time.Duration) {
-	if cb.memory == nil {
-		return
+// WaitLoaded waits until the stored executions can be recalled and the past tasks of a playbook are read, at most for
+// timeout. Contexts before that are complete except for these inputs, and name them in their warnings.
+func (cb *ContextBuilder) WaitLoaded(ctx context.Context, b playbook.Book, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if cb.memory != nil {
+		cb.memory.start()
+		select {
+		case <-cb.memory.loaded:
+		case <-ctx.Done():
+		}
 	}
-	cb.memory.start()
-	select {
-	case <-cb.memory.loaded:
-	case <-ctx.Done():
-	case <-time.After(timeout):
+	if entry, err := cb.playbooks.get(ctx, b, nil); err == nil { // a context will return the error
+		entry.tasks.wait(ctx, timeout)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestRestartReusesEmbeddings(t *testing.T) {
 	ask := func() *events.ContextReply {
 		cb := newBuilder(f.conn, c, Config{}, testTimeouts)
 		defer cb.Close()
-		cb.WaitLoaded(t.Context(), 10*time.Second)
+		cb.WaitLoaded(t.Context(), "b", 10*time.Second)
 		<-cb.memory.queue.whenIdle()
 		f.context(cb, &events.ContextRequest{Session: "s", Query: "which car?", DryRun: true}) // opens the playbook
 		b, err := cb.playbooks.get(t.Context(), "b", nil)
@@ -518,7 +518,7 @@ func TestCloseDoesNotWaitForEmbedder(t *testing.T) {
 	f.storeExecution("s", "all about that pineapple", "yellow")
 	c := &synonymEmbedder{blocked: true}
 	cb := newBuilder(f.conn, c, Config{}, timeouts{optional: time.Hour, retry: time.Hour})
-	cb.WaitLoaded(t.Context(), 10*time.Second)
+	cb.WaitLoaded(t.Context(), "b", 10*time.Second)
 	ctx, stop := context.WithCancel(t.Context())
 	asked := make(chan error)
 	go func() {

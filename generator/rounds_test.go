@@ -34,7 +34,7 @@ func TestFurtherRoundReplacesTheFirst(t *testing.T) {
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	f.answerInSession("s", "question before1")
 	q := task("b", "what comes of round1")
-	q.Session, q.Target, q.Evaluator = "s", "42", scoring.ByText
+	q.Session, q.Target = "s", "42" // without an evaluator: exact
 	first, refused := f.answer(q)
 	if refused != "" || first.Evaluator != scoring.ByText || first.Pinned || first.PreviousRounds != nil {
 		t.Fatalf("got %+v, %q", first, refused)

@@ -40,7 +40,7 @@ func (f *fixture) newBuilder(e Embedder, cfg Config, w timeouts) *ContextBuilder
 	f.Helper()
 	cb := newBuilder(f.conn, e, cfg, w)
 	f.Cleanup(cb.Close)
-	cb.WaitLoaded(f.Context(), 10*time.Second)
+	cb.WaitLoaded(f.Context(), "b", 10*time.Second)
 	return cb
 }
 
@@ -353,7 +353,7 @@ func (f *fixture) startWith(m chat.Model, e Embedder, cfg Config, w timeouts) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	builder := newBuilder(f.conn, e, cfg, w)
-	builder.WaitLoaded(ctx, 10*time.Second)
+	builder.WaitLoaded(ctx, "b", 10*time.Second)
 	go func() { done <- New(m, e, cfg).run(ctx, f.conn, builder) }()
 	f.Cleanup(func() {
 		stop()

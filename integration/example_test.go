@@ -63,7 +63,7 @@ func Example() {
 	// ## Learned Strategies
 	//
 	// ### Strategies And Hard Rules
-	// - [shr-00001] Add a handling fee of 5 to each order before you state its total. (helpful=0, harmful=0)
+	// - [shr-00001] Add a handling fee of 5 to each order before you state its total.
 }
 
 // open starts a temporary server and connects to it.

@@ -80,7 +80,7 @@ func (b *contextBench) contexts(ctx context.Context, conn *bus.Conn, row *histor
 		desk := generator.NewContextBuilder(conn, nil, generator.Config{Limits: b.Settings(), Recall: scope, RecallMemory: 8 << 30})
 		defer desk.Close()
 		reading(0)
-		desk.WaitLoaded(ctx, time.Hour)
+		desk.WaitLoaded(ctx, benchBook, time.Hour)
 		reading(row.History)
 		row.Loaded = time.Since(start).Seconds()
 		return timed(ctx, b.Samples, func(int) error {

@@ -160,7 +160,7 @@ func (s *showContext) build(ctx context.Context, conn *cli.Session, r *events.Co
 	}
 	builder := generator.NewContextBuilder(conn.Conn, nil, cfg)
 	defer builder.Close()
-	builder.WaitLoaded(ctx, historyTimeout)
+	builder.WaitLoaded(ctx, r.Book, historyTimeout)
 	reply, err := builder.Context(ctx, r)
 	return reply, "by this command", err
 }
