@@ -11,6 +11,14 @@ import (
 )
 
 // Generator returns the meter for the configuration of this process's generator.
+// It exports these metrics; debrief_follower_behind_versions needs SetFollowerLag, and the requests need Endpoint:
+//
+//	name                                 unit       kind      meaning
+//	debrief_follower_delay_seconds       seconds    histogram from a flush of the view to its arrival in a generator; compares the clocks of two machines
+//	debrief_follower_behind_versions     versions   gauge     lag of the book that is furthest behind its view; server
+//	debrief_context_seconds              seconds    histogram stage: all (building a context), and its parts recall and assembly
+//	debrief_requests_total               requests   counter   door: nats, http; verb: context, execution, feedback, none; code: HTTP status, or other
+//	debrief_request_seconds              seconds    histogram door, verb
 func (m *Metrics) Generator() generator.Meter {
 	stages := m.histogram("debrief_context_seconds", "Duration of building a context: all of it, recall, and assembly.", seconds, "stage")
 	return &generatorMeter{

@@ -21,6 +21,13 @@ type Metrics struct {
 }
 
 // New returns the registry of a program.
+//
+//	name                                 unit       kind      meaning
+//	debrief_build_info                   –          gauge     1; program, version, goversion
+//	debrief_redactions_total             secrets    counter   replaced in texts; secret: the kind, such as key, token, password
+//
+// It also exports those of Go (go_…) and, on Linux, of the process (process_…), with the names of client_golang. Counters
+// start at 0 with the process.
 func New(program, version string) *Metrics {
 	m := new(Metrics)
 	m.requestDuration = m.histogram("debrief_request_seconds", "Duration of requests of outside agents.", seconds, "door", "verb")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -275,12 +276,20 @@ func labels(t *testing.T, all map[string]*dto.MetricFamily) {
 	}
 }
 
-// table compares the package comment with the exported metrics.
+// table compares the comments with the exported metrics.
 func table(t *testing.T, all map[string]*dto.MetricFamily) {
 	t.Helper()
-	text, err := os.ReadFile("doc.go")
+	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
+	}
+	var text []byte
+	for _, file := range files {
+		code, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, code...)
 	}
 	said := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^//\t(debrief_\w+) .*? (gauge|counter|histogram|summary) `).FindAllStringSubmatch(string(text), -1) {

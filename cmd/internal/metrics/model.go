@@ -117,6 +117,19 @@ func (m *models) add(role, kind string, of any) *calls {
 }
 
 // Model returns a model that counts the calls of a role. It returns nil for a nil model.
+//
+// Its metrics have the labels role and kind (chat, or the embedding of the Generator). A call is one call by a role. It may
+// take several requests, and it may wait for the rate limits. Without a model these metrics stay at 0.
+//
+//	name                                 unit       kind      meaning
+//	debrief_model_calls_total            calls      counter   result: ok, unavailable, refused, too_long, canceled (by the caller), failed
+//	debrief_model_seconds                seconds    histogram duration of calls with any result
+//	debrief_model_in_flight_calls        calls      gauge     in progress, including waiting ones
+//	debrief_model_requests_total         requests   counter   sent to the server
+//	debrief_model_retries_total          requests   counter   repeated after a failure; also in requests_total
+//	debrief_model_tokens_total           tokens     counter   direction: input, output; as reported by the server
+//	debrief_model_cost_dollars_total     US dollars counter   at the prices of the flags, else 0
+//	debrief_model_breaker_state          –          gauge     state: 1 for closed, open or half-open; all 0 without a model
 func (m *Metrics) Model(role string, of chat.Model) chat.Model {
 	n := m.models.add(role, chats, of)
 	if of == nil {

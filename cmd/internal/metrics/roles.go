@@ -17,6 +17,39 @@ import (
 func (m *Metrics) SetStoreLimit(bytes int64) { m.storeLimit = bytes }
 
 // Watch adds the metrics of the roles on a connection, and of the connection.
+//
+// Metrics of the roles have the label role: generator, reflector, curator. Package events/liveness computes the level. "Server"
+// marks a value that the server reports. It is the same in every process of the role. It is absent while the server does not
+// respond, which debrief_server_answers shows.
+//
+//	name                                 unit       kind      meaning
+//	debrief_role_level                   –          gauge     level: 0 green, 1 yellow, 2 red
+//	debrief_role_state                   –          gauge     state: 1 for the current state (running, unavailable, paused, outdated)
+//	debrief_role_state_seconds           seconds    gauge     time in the current state
+//	debrief_role_waiting_messages        messages   gauge     not delivered yet; server
+//	debrief_role_in_flight_messages      messages   gauge     delivered and not acknowledged; server
+//	debrief_role_oldest_seconds          seconds    gauge     age of the oldest waiting message, 0 without one; server
+//	debrief_role_settled_seconds         seconds    gauge     since the last success in this process, or since the start of the role
+//	debrief_role_learned_seconds         seconds    gauge     since the last success with an effect (stored events or a delta), or since the start
+//	debrief_role_handling_seconds        seconds    summary   quantile: 0.5 and 0.95 of the last 256 successful calls; _sum and _count of all successful calls
+//	debrief_role_results_total           messages   counter   result: stored, handled (acknowledged without stored events), retried, dead
+//	debrief_deltas_applied_total         deltas     counter   applied to playbooks; curator only
+//	debrief_dead_letters                 messages   gauge     stored dead letters of the role; server
+//	debrief_stream_bytes                 bytes      gauge     size of the stream that the role reads; server
+//	debrief_stream_limit_bytes           bytes      gauge     limit of that stream, 0 for none; server
+//	debrief_stream_keep_seconds          seconds    gauge     retention of that stream, 0 for unlimited; server
+//
+// Metrics of the process:
+//
+//	name                                 unit       kind      meaning
+//	debrief_server_answers               –          gauge     1 if the server reported the backlog at this scrape
+//	debrief_nats_connected               –          gauge     1 while connected to the server
+//	debrief_nats_reconnects_total        reconnects counter   of the connection to the server
+//	debrief_nats_messages_total          messages   counter   direction: in, out
+//	debrief_nats_bytes_total             bytes      counter   direction: in, out
+//	debrief_store_closed                 –          gauge     1 while nothing can be stored: a full disk, or a stream that does not acknowledge
+//	debrief_store_bytes                  bytes      gauge     disk use of the account's streams; server
+//	debrief_store_limit_bytes            bytes      gauge     limit of that use, 0 for no limit or an unknown one; server
 func (m *Metrics) Watch(conn *bus.Conn, watch *liveness.Process) {
 	m.registry.Register(&roles{watch: watch}, &connection{conn: conn, behind: m.behind, storeLimit: m.storeLimit})
 }
