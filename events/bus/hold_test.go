@@ -149,6 +149,7 @@ func TestUselessOutputPausesRoleUntilUsefulOutput(t *testing.T) {
 			var good atomic.Bool
 			var mu sync.Mutex
 			var pausedAt, began []time.Time
+			publishTasks(t, c, "main", 24) // before the worker starts: a slow machine would otherwise repeat the first ones earlier
 			start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
 				mu.Lock()
 				began = append(began, time.Now())
@@ -166,7 +167,6 @@ func TestUselessOutputPausesRoleUntilUsefulOutput(t *testing.T) {
 				}
 				return out
 			}})
-			publishTasks(t, c, "main", 24)
 			h := awaitState(t, c, Paused)
 			if h.Reason != "the model's output was useless for the last 20 messages: no JSON in the answer" || h.Healthy() {
 				t.Errorf("got %+v", h)
