@@ -518,7 +518,7 @@ func TestCloseDoesNotWaitForEmbedder(t *testing.T) {
 	f.storeExecution("s", "all about that pineapple", "yellow")
 	c := &synonymEmbedder{blocked: true}
 	cb := newBuilder(f.conn, c, Config{}, timeouts{optional: time.Hour, retry: time.Hour})
-	cb.WaitLoaded(t.Context(), "b", 10*time.Second)
+	cb.WaitLoaded(t.Context(), "other", 10*time.Second) // the bullet is embedded only after the request
 	ctx, stop := context.WithCancel(t.Context())
 	asked := make(chan error)
 	go func() {

@@ -277,8 +277,13 @@ func (c *cluster) dismiss(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, w := range c.workers {
 		all.Go(func() {
+			before, err := c.engine.ContainerInspect(ctx, w.id, moby.ContainerInspectOptions{})
+			if err == nil && !before.Container.State.Running && before.Container.State.ExitCode == 4 {
+				c.t.Logf("%s had exited without a usable server: %s", w.name, tail(c.logs(ctx, w), 1))
+				return
+			}
 			grace := 40
-			_, err := c.engine.ContainerStop(ctx, w.id, moby.ContainerStopOptions{Timeout: &grace})
+			_, err = c.engine.ContainerStop(ctx, w.id, moby.ContainerStopOptions{Timeout: &grace})
 			i, ierr := c.engine.ContainerInspect(ctx, w.id, moby.ContainerInspectOptions{})
 			if err := errors.Join(err, ierr); err != nil {
 				c.t.Errorf("stop %s: %v", w.name, err)
