@@ -80,5 +80,5 @@ func (d *draft) draftCorrection(item *Item) {
 		d.evidence.correctVotes(id, has[id], wanted[id], item.coverIndex, voted)
 	}
 	d.evidence.correctOutcomes(item)
-	d.draftProposals(item, voted)
+	d.draftProposals(item)
 }

@@ -167,18 +167,13 @@ func (d *draft) draftReflection(item *Item) {
 			d.rules.countFinding(&item.Reflection.Findings[i], item.coverIndex, voted)
 		}
 	}
-	d.draftProposals(item, voted)
+	d.draftProposals(item)
 }
 
-// draftProposals drafts the proposals of a reflection. voted contains the bullets that have a vote of it.
-func (d *draft) draftProposals(item *Item, voted map[playbook.BulletID]bool) {
+// draftProposals drafts the proposals of a reflection.
+func (d *draft) draftProposals(item *Item) {
 	for _, p := range item.Proposals {
 		op := p.Op
-		if op.Kind == playbook.Tag { // a vote belongs to one reflection
-			op.Support = []int{item.coverIndex}
-			d.evidence.vote(op, voteOf(&op), voted)
-			continue
-		}
 		op.Support = d.support(item, p.From)
 		if why := d.admission.propose(op); why != nil {
 			d.reject(op, why)

@@ -204,12 +204,6 @@ func TestDraft(t *testing.T) {
 			[]playbook.Reason{playbook.ReasonVoted, playbook.ReasonVoted},
 		},
 		{
-			"a model's tag is a vote of the same sample",
-			[]*Item{reflected("r", events.Reflection{Tags: []events.BulletTag{helpful("misc-00001")}}, playbook.Op{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1})},
-			[]string{"misc-00001 one 1/0/0"},
-			[]playbook.Reason{playbook.ReasonVoted},
-		},
-		{
 			"two samples vote twice",
 			[]*Item{tagged("r", helpful("misc-00001")), tagged("s", harmful("misc-00001"))},
 			[]string{"misc-00001 one 1/1/0"},

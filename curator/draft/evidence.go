@@ -199,14 +199,3 @@ func setVote(op *playbook.Op, v events.Vote) {
 		op.Neutral = 1
 	}
 }
-
-// voteOf returns the vote of an operation.
-func voteOf(op *playbook.Op) events.Vote {
-	switch {
-	case op.Helpful > 0:
-		return events.Helpful
-	case op.Harmful > 0:
-		return events.Harmful
-	}
-	return events.Neutral
-}

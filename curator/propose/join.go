@@ -19,13 +19,11 @@ type groupProposal struct {
 	model   string
 }
 
-// key is equal for equal proposals. Votes of different reflections are never equal.
+// key is equal for equal proposals.
 func (p *groupProposal) key() string {
 	op := &p.op
 	text := playbook.ContentKeyOf(op.Content)
 	switch op.Kind {
-	case playbook.Tag:
-		return fmt.Sprint(op.Kind, "\x00", op.Bullet, "\x00", op.Helpful, op.Harmful, "\x00", p.owner.ID)
 	case playbook.Add, playbook.Update:
 		return fmt.Sprintf("%s\x00%s\x00%x", op.Kind, op.Bullet, text)
 	case playbook.Merge:
@@ -70,11 +68,11 @@ func mergeEqual(all []*groupProposal, place map[*Item]int) []*groupProposal {
 	return kept
 }
 
-// affectedBullets returns the bullets whose content or existence an operation changes. A confirmation or a vote changes
-// counters only.
+// affectedBullets returns the bullets whose content or existence an operation changes. A confirmation changes counters
+// only.
 func affectedBullets(op *playbook.Op) []playbook.BulletID {
 	switch op.Kind {
-	case playbook.Add, playbook.Tag, playbook.Confirm:
+	case playbook.Add, playbook.Confirm:
 		return nil
 	}
 	return append([]playbook.BulletID{op.Bullet}, op.Sources...)

@@ -165,11 +165,11 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 			err = m.sources(&p.Op)
 		}
 	case playbook.Tag:
-		err = m.vote(&p.Op)
+		err = errors.New("type: TAG is not allowed: votes come from reflections, which know the bullets in the prompt")
 	case playbook.Remove, playbook.Confirm:
 	default:
 		p.Op.Kind = playbook.OpKind(screen.Truncate(name, 40))
-		return p, fmt.Errorf("type: unknown type %q: use ADD, UPDATE, SAME, TAG, REMOVE or MERGE", screen.Truncate(name, 40))
+		return p, fmt.Errorf("type: unknown type %q: use ADD, UPDATE, SAME, REMOVE or MERGE", screen.Truncate(name, 40))
 	}
 	if err == nil && p.Op.Bullet == "" && p.Op.Kind != playbook.Add {
 		err = errors.New("bullet_id: required")
@@ -207,39 +207,6 @@ func (m *modelOp) metadata() map[string]json.RawMessage {
 		return m.fields
 	}
 	return meta
-}
-
-// vote reads a TAG. It counts one vote for one counter, whatever number the model gives.
-func (m *modelOp) vote(op *playbook.Op) error {
-	meta := m.metadata()
-	moved := ""
-	for _, name := range counterNames {
-		raw, there := meta[name]
-		by, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
-		switch {
-		case !there || (err == nil && by == 0) || string(raw) == "null" || string(raw) == "false":
-		case string(raw) != "true" && !(err == nil && by > 0):
-			m.ignore("metadata.%s: ignored: invalid vote %s", name, screen.Truncate(string(raw), 40))
-		case moved != "":
-			m.ignore("metadata.%s: ignored: a TAG has one vote, and this one is %s", name, moved)
-		default:
-			moved = name
-			if string(raw) != "true" && by != 1 {
-				m.ignore("metadata.%s: counted as 1 instead of %s", name, screen.Truncate(string(raw), 40))
-			}
-		}
-	}
-	switch cmp.Or(moved, strings.ToLower(m.text("tag"))) {
-	case "helpful":
-		op.Helpful = 1
-	case "harmful":
-		op.Harmful = 1
-	case "neutral":
-		op.Neutral = 1
-	default:
-		return errors.New("metadata: helpful, harmful or neutral is required")
-	}
-	return nil
 }
 
 // sources reads the bullets of a MERGE. The merged bullet has the id that the model gives, else the first one.

@@ -48,19 +48,7 @@ func TestParseProposals(t *testing.T) {
 			[]Suggestion{{playbook.Op{Kind: playbook.Confirm, Bullet: "a-1"}, []int{2, 1}}},
 			[]string{"bullet_id: required"},
 		},
-		{"a tag", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1}}]}`, []Suggestion{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}}, nil},
-		{"a tag by name", `{"operations":[{"type":"TAG","bullet_id":"a-1","tag":"harmful"}]}`, []Suggestion{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}}, nil},
-		{
-			"a tag of 3 moves 1", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"harmful":3,"neutral":0}}]}`,
-			[]Suggestion{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Harmful: 1}, nil}},
-			[]string{"counted as 1 instead of 3"},
-		},
-		{
-			"a tag of two kinds", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1,"harmful":1}}]}`,
-			[]Suggestion{{playbook.Op{Kind: playbook.Tag, Bullet: "a-1", Helpful: 1}, nil}},
-			[]string{"this one is helpful"},
-		},
-		{"a tag of nothing", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":-2}}]}`, nil, []string{"required"}},
+		{"a vote", `{"operations":[{"type":"TAG","bullet_id":"a-1","metadata":{"helpful":1}}]}`, nil, []string{"votes come from reflections"}},
 		{
 			"counters in metadata", `{"operations":[{"type":"ADD","section":"calc","content":"Gold gets 7 % off.","metadata":{"helpful":99,"harmful":0}}]}`,
 			[]Suggestion{{add, nil}},
@@ -155,7 +143,7 @@ func FuzzParseProposals(f *testing.F) {
 			}
 		}
 		for _, p := range proposals {
-			if op := p.Op; op.Helpful+op.Harmful+op.Neutral > 1 || (op.Kind != playbook.Tag && op.Helpful+op.Harmful+op.Neutral > 0) {
+			if op := p.Op; op.Helpful+op.Harmful+op.Neutral > 0 {
 				t.Errorf("a model moved counters: %+v", op)
 			}
 			if (p.Op.Bullet == "") != (p.Op.Kind == playbook.Add) {
@@ -171,7 +159,7 @@ func FuzzParseProposals(f *testing.F) {
 				if clean, err := playbook.CleanContent(p.Op.Content); err != nil || clean != p.Op.Content {
 					t.Errorf("got content %q, which a bullet cannot hold: %v", p.Op.Content, err)
 				}
-			case playbook.Tag, playbook.Remove:
+			case playbook.Remove:
 			default:
 				t.Errorf("got the kind %q", p.Op.Kind)
 			}
