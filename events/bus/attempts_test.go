@@ -298,10 +298,10 @@ func TestHoldAndReleaseAreNotAttempts(t *testing.T) {
 				if count(t, c, events.StreamTasks) == 0 {
 					publish(t, c, task("main", 1))
 				}
+				before := recordOf(t, c, events.RoleGenerator, 1)
 				w := start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
 					return []Result{{Err: notSentError{}}}
 				}})
-				before := recordOf(t, c, events.RoleGenerator, 1)
 				eventually(t, "the hold is stored", func() bool {
 					a := recordOf(t, c, events.RoleGenerator, 1)
 					return a.Delivered > before.Delivered && a.Attempts == 0
