@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	prompts "debrief/cmd/internal/worlds/prompt"
 )
 
 // generatorReply is the reply to a generator's prompt.
@@ -27,7 +29,7 @@ func (m *model) generate(p *prompt) generatorReply {
 	if !ok {
 		return generatorReply{"This is no invoice. " + introduction, []string{}, "I do not know."}
 	}
-	bullets, tries := readBullets(p.textOf(true)), readRounds(readQuotes(p.textOf(false))["earlier attempts at this task"])
+	bullets, tries := readBullets(p.textOf(true)), readRounds(prompts.Quotes(p.textOf(false))["earlier attempts at this task"])
 	var notes strings.Builder
 	used := []string{}
 	sheet := fillWorksheet(&inv, func(i int, key string) (rule, bool) {

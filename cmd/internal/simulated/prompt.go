@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	prompts "debrief/cmd/internal/worlds/prompt"
 )
 
 // prompt is the whole input of the model.
@@ -151,31 +153,11 @@ func parseText(id, text string) parsedText {
 	return a
 }
 
-var votesShown = regexp.MustCompile(` \(helpful=\d+, harmful=\d+\)$`)
-
-// readBullets finds the bullets in a text: "- [id] content (helpful=1, harmful=0)". Further lines of the content are
-// indented by two spaces.
-func readBullets(text string) []parsedText {
-	var out []parsedText
-	id, content := "", ""
-	flush := func() {
-		if id != "" {
-			out = append(out, parseText(id, votesShown.ReplaceAllString(content, "")))
-		}
-		id = ""
+// readBullets returns the bullets in a text, each with the rule that it states.
+func readBullets(text string) (out []parsedText) {
+	for _, b := range prompts.Bullets(text) {
+		out = append(out, parseText(b.ID, b.Text))
 	}
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
-		if bullet, ok := strings.CutPrefix(line, "- ["); ok {
-			flush()
-			id, content, _ = strings.Cut(bullet, "] ")
-		} else if more, ok := strings.CutPrefix(line, "  "); ok && id != "" {
-			content += "\n" + more
-		} else {
-			flush()
-		}
-	}
-	flush()
 	return out
 }
 
@@ -191,27 +173,6 @@ func readRounds(text string) []parsedText {
 	}
 	slices.Reverse(out)
 	return out
-}
-
-var quoteBegin = regexp.MustCompile(`(?m)^\[\[begin ([a-z0-9 ]+) ([0-9a-f]{16})\]\]$`)
-
-// readQuotes returns the quoted parts of a reflector's prompt by name. A quotation ends at the line with its mark.
-func readQuotes(text string) map[string]string {
-	quotes := make(map[string]string)
-	for {
-		m := quoteBegin.FindStringSubmatchIndex(text)
-		if m == nil {
-			return quotes
-		}
-		name, mark := text[m[2]:m[3]], text[m[4]:m[5]]
-		text = text[m[1]:]
-		body, rest, closed := strings.Cut(text, "\n[[end "+name+" "+mark+"]]")
-		if !closed {
-			return quotes
-		}
-		quotes[name] = strings.TrimPrefix(body, "\n")
-		text = rest
-	}
 }
 
 // readShown reads the bullets of a reflector's prompt: one JSON object per line.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	prompts "debrief/cmd/internal/worlds/prompt"
 )
 
 // reflectorReply is the reply to a reflector's prompt.
@@ -49,7 +51,7 @@ func (m *model) reflect(p *prompt) reflectorReply {
 // amounts of the earlier steps.
 func (m *model) analyse(p *prompt) reflectorReply {
 	said := p.textOf(false)
-	quotes := readQuotes(said)
+	quotes := prompts.Quotes(said)
 	right := strings.HasPrefix(strings.TrimSpace(said), "Outcome: success")
 	unknown := strings.HasPrefix(strings.TrimSpace(said), "Outcome: unknown")
 	shown, cited := readShown(quotes["bullets shown"])

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	prompts "debrief/cmd/internal/worlds/prompt"
 )
 
 type summaryReply struct {
@@ -12,7 +14,7 @@ type summaryReply struct {
 
 // summarise keeps up to 30 words of the first line of every turn.
 func (m *model) summarise(p *prompt) summaryReply {
-	quotes := readQuotes(p.textOf(false))
+	quotes := prompts.Quotes(p.textOf(false))
 	var said []string
 	for _, name := range slices.Sorted(maps.Keys(quotes)) {
 		text, _, _ := strings.Cut(strings.TrimSpace(quotes[name]), "\n")
