@@ -33,7 +33,7 @@ type envelope struct {
 func (e *envelope) InBook() playbook.Book   { return e.Book }
 func (e *envelope) setBook(b playbook.Book) { e.Book = b }
 
-// Purpose says how the outcome of a task may be used. Stored; append only.
+// Purpose is the permitted use of the outcome of a task. Stored; append only.
 type Purpose string
 
 const (

@@ -123,8 +123,8 @@ func RewriteStrings(data []byte, rewrite func(string) string) ([]byte, error) {
 	return out, nil
 }
 
-// keyAt returns the key whose value ends at or after offset, in the map that data encodes. It returns "" if there
-// is no such key. Error messages need it, because the library does not report the position of an error.
+// keyAt returns the key whose value ends at or after offset, in the map that data encodes. It returns "" if no
+// value ends there. Error messages need it, because the library does not report the position of an error.
 func keyAt(data []byte, offset int) string {
 	if len(data) == 0 || kinds[data[0]].form != mapping {
 		return ""
@@ -146,7 +146,7 @@ func keyAt(data []byte, offset int) string {
 	return ""
 }
 
-// form says how to read the bytes after the head of a value.
+// form is the layout of the bytes after the head of a value.
 type form uint8
 
 const (

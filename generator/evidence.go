@@ -74,13 +74,14 @@ func (e *taskEvidence) follow(ctx context.Context, pinned *uint64, changed func(
 	}
 }
 
-var errRead = errors.New("read")
+// errPinned ends the reading at the pinned version.
+var errPinned = errors.New("the pinned version is reached")
 
 // read folds the deltas that are new.
 func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 	err := e.store.DeltasAfter(ctx, e.book, e.seq, func(r *deltalog.Record) error {
 		if pinned != nil && r.Version > *pinned {
-			return errRead
+			return errPinned
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -88,7 +89,7 @@ func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 		e.seq = r.Seq
 		return nil
 	})
-	if errors.Is(err, errRead) {
+	if errors.Is(err, errPinned) {
 		err = nil
 	}
 	e.mu.Lock()

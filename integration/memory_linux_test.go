@@ -24,7 +24,7 @@ const memoryBound = 1100 << 20
 const (
 	burstRequests = 128_000
 	burstSessions = 10_000
-	steadyEnv     = "DEBRIEF_STEADY" // duration of the steady load after the burst; default 30m
+	steadyEnv     = "DEBRIEF_TEST_STEADY" // duration of the steady load after the burst; default 30m
 	steadyPause   = 50 * time.Millisecond
 )
 

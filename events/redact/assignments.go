@@ -290,7 +290,7 @@ func blanks(s string, i int) int {
 // types are type declarations between a name and its value.
 var types = []string{"str", "string", "String", "bytes", "SecretStr", "Optional[str]", "&str", "str | None", "string | undefined"}
 
-// declared returns the start of a value after a type and an equals sign, or i if there is no such declaration.
+// declared returns the start of a value after a type and an equals sign, or i without such a declaration.
 func declared(s string, i int) int {
 	for _, t := range types {
 		if strings.HasPrefix(s[i:], t) {

@@ -24,7 +24,7 @@ const (
 )
 
 // Limits of the cache buckets, in messages. At the limit the server drops the oldest ones, of any key. It needs about
-// 0.3 KB of memory for each key, so these limits also bound its memory, at 0.3 GB in all. There are no limits in bytes,
+// 0.3 KB of memory for each key, so these limits also bound its memory, at 0.3 GB in all. They do not limit the bytes,
 // because a server reserves the bytes that a stream may use.
 const (
 	maxWindows  = 400_000 // interactions and notes: 10,000 sessions with full windows of both

@@ -18,7 +18,7 @@ type Item struct {
 	Key    string   // identifies the item
 	Groups []string // groups that contain the item, such as its session and its book
 	Text   string   // only the first 64 KiB are read
-	// Vector is the embedding of the text, nil if there is none. A vector of zeros is ignored.
+	// Vector is the embedding of the text, nil without one. A vector of zeros is ignored.
 	Vector []float32
 	Model  string // the model that computed the vector
 }

@@ -20,7 +20,7 @@ const (
 	Order                   // the same terms are in another order
 )
 
-// Diff is the difference between two texts. The zero value means that there is none.
+// Diff is the difference between two texts. The zero value stands for equal meaning.
 type Diff struct {
 	Kind Kind
 	// Reason describes the difference for people, such as "numbers differ: 10 and 12". It is empty if Kind is Same.

@@ -34,7 +34,7 @@ type selector struct {
 // from growing with the square of the prompt.
 const maxCompared = 64
 
-// maxMisses ends the search for bullets that still fit: so many in a row were too long.
+// maxMisses is the number of consecutive bullets without room after which the search ends.
 const maxMisses = 64
 
 func (x *Index) newSelector(o Options) *selector {

@@ -30,7 +30,7 @@ type Options struct {
 	Most int
 
 	// Rankings returns the bullets that are relevant to the query, one ranking for each method. It is called at most once,
-	// and only if not all bullets fit or the scores are needed. Nil means that there is no query.
+	// and only if not all bullets fit or the scores are needed. Nil: the prompt has no query.
 	Rankings func() []Ranking
 	// Seed determines which of the bullets that were never tried are shown. Other tasks should have other seeds.
 	Seed string

@@ -169,7 +169,7 @@ func readPriority(text string) string {
 	return ""
 }
 
-// concepts returns the features of a text for an embedding: what it speaks of, and with less weight its words and noise.
+// concepts returns the features of a text for an embedding: its subjects, and with less weight its words and noise.
 func concepts(text string) map[string]float64 {
 	out := make(map[string]float64)
 	for _, t := range []ticket{readTicket(text), readCondition(text)} {

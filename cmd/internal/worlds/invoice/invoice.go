@@ -136,7 +136,7 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	return compare(readTarget(simulated.WrongTarget(w.seed, t.ID, t.Question)), a)
 }
 
-// compare returns the feedback of a clerk, who names the first wrong step.
+// compare returns the feedback of a clerk. It names the first wrong step.
 func compare(want target, a world.Attempt) world.Verdict {
 	if a.Answer == want.Answer {
 		return world.Verdict{Right: true, Feedback: "The answer is right."}

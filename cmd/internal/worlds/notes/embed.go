@@ -4,8 +4,8 @@ import "debrief/cmd/internal/worlds/world"
 
 const dimensions = 256
 
-// Embed implements world.World. A vector is the sum of the concepts, the words and noise of the text. It shows what a text is
-// about, not what it says: the account of a rule has little weight.
+// Embed implements world.World. A vector is the sum of the concepts, the words and noise of the text. It stands for the
+// topic of a text: the account of a rule has little weight.
 func (w *World) Embed(texts []string) [][]float32 {
 	out := make([][]float32, len(texts))
 	for i, text := range texts {

@@ -9,7 +9,7 @@ import (
 	"debrief/cmd/internal/worlds/world"
 )
 
-// meaning is what the model reads in a note: concepts in the order of the text, and the amount in cents.
+// meaning is the content of a note as the model reads it: concepts in the order of the text, and the amount in cents.
 type meaning struct {
 	concepts []string
 	amount   int
@@ -21,7 +21,7 @@ func (m *meaning) has(id string) bool { return slices.Contains(m.concepts, id) }
 // rule maps expenses that meet all conditions to an account.
 type rule struct {
 	concepts []string // sorted
-	over     int      // minimum amount in cents, exclusive; 0 is none
+	over     int      // minimum amount in cents, exclusive; 0 for no minimum
 	override bool     // wins against all rules without override
 	account  string
 }

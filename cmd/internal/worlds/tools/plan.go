@@ -14,7 +14,7 @@ import (
 // inventory is the tool that returns the facts of a service and a tenant.
 const inventory = "inventory"
 
-// plan is what the agent will do: a value for each slot.
+// plan holds the choices of the agent: a value for each slot.
 type plan struct {
 	op, service string
 	values      []string // by slot

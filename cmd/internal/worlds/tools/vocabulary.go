@@ -264,7 +264,7 @@ func capital(s string) string {
 	return strings.ToUpper(s[:n]) + s[n:]
 }
 
-// concepts returns the features of a text for an embedding: what it speaks of, and with less weight its words and noise.
+// concepts returns the features of a text for an embedding: its subjects, and with less weight its words and noise.
 func concepts(text string) map[string]float64 {
 	out := make(map[string]float64)
 	op := readOperation(text)

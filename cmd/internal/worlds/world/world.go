@@ -82,7 +82,7 @@ type Imperfection struct {
 	WrongTag            float64 // a reflector votes for a bullet in the wrong direction
 	BrokenJSON          float64 // a reply is not parseable
 	Idle                float64 // a reflector finds nothing, or a curator proposes nothing
-	Duplicate           float64 // a curator adds what a bullet already states
+	Duplicate           float64 // a curator adds a text with the meaning of a bullet
 	UnknownID           float64 // a reply contains the id of a bullet that does not exist
 }
 

@@ -98,7 +98,7 @@ func CuratorPrompt(bullets, insights []string) []world.Message {
 // Toy learns without the product: it keeps all insights, shows all, and lets the newest of those with one condition win.
 type Toy struct {
 	World world.World
-	// Condition returns what a text decides, or an empty string if it states no rule.
+	// Condition returns the condition of the rule that a text states, or an empty string without a rule.
 	Condition func(text string) string
 	// Wrong is the share of wrong verdicts.
 	Wrong float64
