@@ -39,7 +39,7 @@ func endCommit(ctx context.Context, span trace.Span, b *book, decided []*workIte
 		span.SetAttributes(
 			attribute.String("debrief.book", string(b.name)), attribute.Int64("debrief.version", int64(p.Version())),
 			attribute.Int("debrief.deltas", len(change)), attribute.Int("debrief.operations", ops), attribute.Int("debrief.rejected", rejected),
-			attribute.Int("debrief.settled", len(decided)),
+			attribute.Int("debrief.covered", len(decided)),
 		)
 	}
 	line := zerolog.Ctx(ctx).Debug()

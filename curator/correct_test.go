@@ -238,7 +238,7 @@ func TestFeedbackMovesOutcomes(t *testing.T) {
 	h.work(nil)
 	fail := on(own, 9, nil)
 	fail.Outcome = events.Outcome{Label: events.Failure}
-	fail.Exposures = []events.Exposure{{Bullet: "misc-00001", Arm: playbook.ArmWithheld}, {Bullet: "misc-00002", Arm: playbook.ArmOpen}, {Bullet: "misc-00001", Experiment: 7}}
+	fail.Exposures = []events.Exposure{{Bullet: "misc-00001", Arm: playbook.ArmWithheld}, {Bullet: "misc-00002", Arm: playbook.ArmOpen, Cited: true}, {Bullet: "misc-00001", Experiment: 7}}
 	same := on(own, 12, nil)
 	same.Outcome, same.Exposures = fail.Outcome, fail.Exposures
 	fresh := on(reflection("b", "unknown"), 15, nil)
@@ -247,10 +247,10 @@ func TestFeedbackMovesOutcomes(t *testing.T) {
 	h.publish(same)
 	p := h.settled("b", h.publish(fresh))
 	one, two := p.Bullet("misc-00001").CurrentExperiment(), p.Bullet("misc-00002").CurrentExperiment()
-	if one.Withheld != (playbook.Scores{0: 1, 5: 1}) || one.Shown.Count()+one.Open.Count() > 0 {
+	if one.Withheld != (playbook.Scores{0: 1, 5: 1}) || one.Shown.Count()+one.Cited.Count() > 0 {
 		t.Errorf("got %+v, want one failure and one in between, withheld", one)
 	}
-	if two.Open != (playbook.Scores{5: 1}) {
+	if two.Cited != (playbook.Scores{5: 1}) {
 		t.Errorf("got %+v, want one new outcome, from the new execution", two)
 	}
 }

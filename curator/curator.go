@@ -31,11 +31,11 @@
 //
 // # Gate
 //
-// The gate tests new bullets in a randomised experiment before they are shown for all tasks. With mode "on", a new bullet
-// starts as a candidate. When a place is free, the bullet goes on probation: it is shown for a random share of the tasks
-// that it applies to, and withheld from the others. The outcomes of both arms decide whether it becomes active or is
-// retired (package gate). With mode "shadow" outcomes are counted and nothing is withheld; with "off" they are
-// ignored. In both modes a new bullet is active at once.
+// The gate decides from outcomes which bullets stay (package gate). With mode "guard", the default, a new bullet is shown at
+// once, and withheld from a small random share of the tasks that it applies to. It retires if tasks with it fail more often
+// than tasks without it. A proposal cannot change a bullet with a good record: the new text becomes a separate bullet that
+// waits for a confirmation. With mode "strict", a new bullet is shown to a random half
+// of the tasks that it applies to, until its record is good. With "off" every bullet is shown and outcomes are ignored.
 package curator
 
 import (
@@ -52,7 +52,6 @@ import (
 	"debrief/events/config"
 	"debrief/events/deltalog"
 	"debrief/playbook"
-	"debrief/playbook/history"
 )
 
 // Config configures a Curator. A zero field has its default; see package config for the rules of all configurations.
@@ -63,7 +62,7 @@ type Config struct {
 	MaxTokens        int // maximum estimated tokens of all bullets of a playbook; default 80,000, -1 for no limit
 	MaxSectionTokens int // maximum estimated tokens of the bullets of one section; default -1, which is no limit
 
-	GateMode playbook.Gate // gate mode of playbooks that have no mode of their own; default playbook.GateShadow
+	GateMode playbook.Gate // gate mode of playbooks whose mode is not set; default playbook.GateGuard
 	Gate     gate.Config   // the experiments of the gate
 	// Trust has an entry SOURCE=LEVEL[:SHARE] for each source that is not fully trusted. LEVEL is trusted, limited or
 	// untrusted. SHARE is the maximum percentage of a bullet's support from a limited source; the default is 50.
@@ -82,7 +81,7 @@ func (c Config) WithDefaults() Config {
 	c.MaxBatch = cmp.Or(c.MaxBatch, 256)
 	c.MaxTokens = cmp.Or(c.MaxTokens, draft.DefaultTokenBudget)
 	c.MaxSectionTokens = cmp.Or(c.MaxSectionTokens, -1)
-	c.GateMode = cmp.Or(c.GateMode, playbook.GateShadow)
+	c.GateMode = cmp.Or(c.GateMode, playbook.GateGuard)
 	c.MaxBurst = cmp.Or(c.MaxBurst, defaultBurst)
 	c.Gate = c.Gate.WithDefaults()
 	return c
@@ -103,7 +102,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if !c.GateMode.Valid() {
-		e.Add("GateMode", "unknown mode %q: use off, shadow or on", c.GateMode)
+		e.Add("GateMode", "unknown mode %q: use off, guard or strict", c.GateMode)
 	}
 	e.Wrap("Gate", c.Gate.Validate())
 	_, err := parseTrust(c.Trust)
@@ -121,16 +120,16 @@ type Curator struct {
 
 // New returns a Curator that asks the model for proposals. With a nil model, each lesson with new content becomes a bullet.
 // The prompt texts are the instructions that other roles send to models; content that repeats them is rejected.
+//
+// New applies the defaults and does not check the configuration: call [Config.Validate] first.
 func New(model chat.Model, cfg Config, promptTexts ...string) *Curator {
 	sources, _ := parseTrust(cfg.Trust) // Validate reports the error
 	rules := screen.NewRules(append(promptTexts, propose.Texts()...)...)
 	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources, content: rules}
 }
 
-// Author is the author of deltas that reflections cause.
-const Author = history.Curator
-
-// Run processes reflections and edits until the context ends.
+// Run processes reflections and edits until the context ends, and then waits for the batches in progress for the grace
+// period of package bus. It returns nil, or an error if it cannot open its consumer.
 func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 	w := &worker{
 		Curator: c, conn: conn, store: deltalog.New(conn.JetStream()),

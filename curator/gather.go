@@ -14,6 +14,7 @@ import (
 	"debrief/events/chat"
 	"debrief/events/deltalog"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // A held reflection is acknowledged without an effect, and no delta covers it. It takes effect later, with an edit that
@@ -54,7 +55,7 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 	for _, h := range item.Edit.Gather {
 		r, seq, err := w.findHeld(ctx, b.name, h)
 		if invalid := (*gatherError)(nil); errors.As(err, &invalid) {
-			g.problems = append(g.problems, fmt.Sprintf("gather %s: %s", screen.Truncate(string(h), screen.MaxName), invalid.reason))
+			g.problems = append(g.problems, fmt.Sprintf("gather %s: %s", text.Excerpt(string(h), screen.MaxName), invalid.reason))
 			continue
 		}
 		if err != nil {

@@ -187,14 +187,13 @@ func TestGatherRefusesInvalidHandles(t *testing.T) {
 	edit := gathers("b", good)
 	nothing := events.NewHandle(4711, events.NewID())
 	other := events.NewHandle(1, events.NewID())
-	for h2, want := range map[events.Handle]string{
-		nothing: "not found", other: "not found", foreign: `belongs to playbook "c"`,
-		h.hold(free): "not held", h.hold(onFeedback): "reflection on feedback",
-		events.NewHandle(h.publish(edit), edit.ID): "want a reflection",
+	for why, h2 := range map[string]events.Handle{
+		"not stored": nothing, "another id": other, "another playbook": foreign, "not held": h.hold(free),
+		"on feedback": h.hold(onFeedback), "an edit": events.NewHandle(h.publish(edit), edit.ID),
 	} {
 		d := h.gather("b", good, h2)
-		if len(d.Refused) != 1 || !strings.Contains(d.Refused[0].Text, string(h2)) || !strings.Contains(d.Refused[0].Text, want) || d.Changed != 0 {
-			t.Errorf("%s: got %+v, want a refusal: %s", h2, d, want)
+		if len(d.Refused) != 1 || d.Refused[0].Code != playbook.ReasonNotFound || !strings.Contains(d.Refused[0].Text, string(h2)) || d.Changed != 0 {
+			t.Errorf("%s: got %+v, want a refusal that names %s", why, d, h2)
 		}
 	}
 	if d := h.ask("b", &events.Edit{Gather: []events.Handle{good}, Ops: []playbook.Op{add("besides")}}); len(d.Refused) != 1 || d.Refused[0].Code != playbook.ReasonInvalid {
@@ -293,7 +292,7 @@ func TestLargeGatheringIsOneChange(t *testing.T) {
 // restarts and deliveries. The model depends on each word of its prompt.
 func TestGatheringsAreDeterministic(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []playbook.Gate{playbook.GateShadow, playbook.GateOn} {
+	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateGuard, playbook.GateStrict} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			h := build(t)
@@ -387,7 +386,7 @@ func TestGatheringKnowsOldRejections(t *testing.T) {
 	turnedDown := make(chan string, 2)
 	m := model(func(_ context.Context, p chat.Prompt) (string, error) {
 		if strings.Contains(p.Messages[1].Text, "umbrella") {
-			_, list, _ := strings.Cut(p.Messages[1].Text, "# Turned down before")
+			_, list, _ := strings.Cut(p.Messages[1].Text, "# Rejected before")
 			turnedDown <- list
 		}
 		return said([]map[string]any{{"type": "ADD", "section": "others", "content": "umbrella inside", "reflections": []int{1}}}), nil
@@ -404,7 +403,7 @@ func TestGatheringKnowsOldRejections(t *testing.T) {
 	}
 	h.work(m)
 	h.gather("b", h.hold(held("b", "two", "Leave the umbrella inside the house.")))
-	if list := <-turnedDown; !strings.Contains(list, `{"turned_down":"umbrella inside"`) {
+	if list := <-turnedDown; !strings.Contains(list, `{"rejected_text":"umbrella inside"`) {
 		t.Errorf("prompt contains %q, want the rejected text", list)
 	}
 }

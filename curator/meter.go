@@ -3,6 +3,7 @@ package curator
 import (
 	"debrief/events/deltalog"
 	"debrief/playbook"
+	"debrief/playbook/history"
 )
 
 // Meter receives the metrics of a Curator. Several goroutines may call it at the same time. It must not block.
@@ -24,7 +25,7 @@ func (c *Config) reportMetrics(d *playbook.Delta) {
 	for i := range d.Rejected {
 		c.Meter.Rejected(d.Rejected[i].Code)
 	}
-	if d.Author != Author {
+	if d.Author != history.Curator {
 		return
 	}
 	for i := range d.Ops {

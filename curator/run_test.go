@@ -174,8 +174,8 @@ func TestEditReplyHasVersionOrRefusal(t *testing.T) {
 	}
 	pin := playbook.Op{Kind: playbook.Pin, Bullet: "misc-00001", Pinned: true}
 	d := h.edit("b", add("ONE"), pin, playbook.Op{Kind: playbook.Remove, Bullet: "misc-00001"})
-	if d.Version != 2 || len(d.Refused) != 2 || !strings.Contains(d.Refused[0].Text, "has the same text") || !strings.Contains(d.Refused[1].Text, "is pinned") {
-		t.Errorf("got %+v, want version 2 and two refusals", d)
+	if d.Version != 2 || len(d.Refused) != 2 || d.Refused[0].Code != playbook.ReasonDuplicate || d.Refused[1].Code != playbook.ReasonPinned {
+		t.Errorf("got %+v, want version 2, a duplicate and a pinned bullet", d)
 	}
 	for i, pinned := range []bool{false, true} { // all of an edit or nothing
 		version := uint64(2 + i)

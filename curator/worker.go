@@ -244,8 +244,42 @@ func (w *worker) commit(
 	}
 	b.added.Add(out.Added, now)
 	w.conn.CountDeltas(events.RoleCurator, len(out.Deltas), countRejected(out.Deltas))
+	outcomes, failures := countOutcomes(out.Deltas)
+	w.conn.CountOutcomes(events.RoleCurator, outcomes, failures, changesBullets(out.Deltas))
 	fillResults(items[:out.Decided], b.writer.State())
 	return out, nil
+}
+
+// countOutcomes counts the known outcomes behind a change, and the failures among them.
+func countOutcomes(change []*playbook.Delta) (outcomes, failures int) {
+	for _, delta := range change {
+		for i := range delta.Covers {
+			switch e := delta.Covers[i].Evidence; {
+			case e == nil || !(events.Outcome{Label: events.Label(e.Outcome)}).Known():
+			case e.Score < 0.5:
+				failures++
+				fallthrough
+			default:
+				outcomes++
+			}
+		}
+	}
+	return outcomes, failures
+}
+
+// changesBullets reports whether a change adds, changes or removes a bullet, or changes its standing. Votes and outcomes alone
+// do not.
+func changesBullets(change []*playbook.Delta) bool {
+	for _, delta := range change {
+		for i := range delta.Ops {
+			switch delta.Ops[i].Kind {
+			case playbook.Tag, playbook.Retag, playbook.AddExposures, playbook.Confirm:
+			default:
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // countRejected counts the rejections in the deltas of a change.

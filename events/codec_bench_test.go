@@ -22,7 +22,7 @@ func typical() *Execution {
 	}
 	for i := range 30 {
 		id := playbook.MintID("strategies_and_hard_rules", uint64(i))
-		e.Shown = append(e.Shown, ShownBullet{id, fmt.Sprintf("Rule %d: page through the results until there are none left; do not trust the first page.", i)})
+		e.Shown = append(e.Shown, ShownBullet{ID: id, Experiment: 1, Content: fmt.Sprintf("Rule %d: page through the results until there are none left; do not trust the first page.", i)})
 	}
 	e.Cited = []playbook.BulletID{e.Shown[0].ID, e.Shown[7].ID, e.Shown[29].ID}
 	return e

@@ -23,8 +23,8 @@ type Manifest struct {
 	// these turns.
 	Window       int    `msgpack:"win,omitempty" json:"window,omitempty"`
 	Conversation int    `msgpack:"conv,omitempty" json:"conversation_budget,omitempty"`
-	BudgetReason string `msgpack:"why,omitempty" json:"budget_why,omitempty"` // reason for that budget
-	State        string `msgpack:"state,omitempty" json:"state,omitempty"`    // coding, debugging, research or general
+	BudgetReason string `msgpack:"budget_reason,omitempty" json:"budget_reason,omitempty"` // reason for that budget
+	State        string `msgpack:"state,omitempty" json:"state,omitempty"`                 // coding, debugging, research or general
 	// Texts says which agent messages of earlier turns are included: final, none or all.
 	Texts string `msgpack:"texts,omitempty" json:"texts,omitempty"`
 	// Votes is set if the bullets are shown with their votes.
@@ -32,13 +32,12 @@ type Manifest struct {
 	At    time.Time `msgpack:"at" json:"at,omitzero"` // time of the build
 
 	Parts   []Part     `msgpack:"parts" json:"parts"`
-	Omitted []Omission `msgpack:"left,omitempty" json:"left_out,omitempty"`
-	// Exposures are the bullets that are applicable to the query, each with its randomly assigned arm. A withheld
-	// bullet would otherwise be among Parts.
-	Exposures []Exposure `msgpack:"try,omitempty" json:"trials,omitempty"`
+	Omitted []Omission `msgpack:"omitted,omitempty" json:"omitted,omitempty"`
+	// Exposures are the bullets in an experiment with their random arm. Withheld bullets would otherwise be among Parts.
+	Exposures []Exposure `msgpack:"exposures,omitempty" json:"exposures,omitempty"`
 	// Warnings lists the inputs that were unavailable, such as "recall: the embedding server does not answer". It
 	// is normally empty.
-	Warnings []string `msgpack:"deg,omitempty" json:"degraded,omitempty"`
+	Warnings []string `msgpack:"warnings,omitempty" json:"warnings,omitempty"`
 }
 
 // PartKind is the type of a part of a context. Stored; append only.
@@ -46,18 +45,18 @@ type PartKind string
 
 // The kinds of parts.
 const (
-	PartSystem        PartKind = "system"     // the role's instructions; Ref is their version
-	PartBullet        PartKind = "bullet"     // Ref is the bullet's id
-	PartUser          PartKind = "user"       // a user message of an earlier turn; Ref is <handle>#<index>
-	PartAnswer        PartKind = "answer"     // the answer in an earlier turn
-	PartTools         PartKind = "tools"      // a step with tool calls and their output
-	PartReflection    PartKind = "reflection" // Ref is the reflection's handle
-	PartRecall        PartKind = "recall"     // an older execution; Ref is its handle
-	PartRecord        PartKind = "record"     // a one-line record of an earlier step, in Text
-	PartSummary       PartKind = "summary"    // a summary of older turns, in Text
-	PartRecovery      PartKind = "recovery"   // advice for an agent that repeats itself, in Text
-	PartContext       PartKind = "context"    // the context field of the query
-	PartPreviousRound PartKind = "try"        // an earlier round at the query; Ref is its number, from 1
+	PartSystem        PartKind = "system"         // the role's instructions; Ref is their version
+	PartBullet        PartKind = "bullet"         // Ref is the bullet's id
+	PartUser          PartKind = "user"           // a user message of an earlier turn; Ref is <handle>#<index>
+	PartAnswer        PartKind = "answer"         // the answer in an earlier turn
+	PartTools         PartKind = "tools"          // a step with tool calls and their output
+	PartReflection    PartKind = "reflection"     // Ref is the reflection's handle
+	PartRecall        PartKind = "recall"         // an older execution; Ref is its handle
+	PartRecord        PartKind = "record"         // a one-line record of an earlier step, in Text
+	PartSummary       PartKind = "summary"        // a summary of older turns, in Text
+	PartRecovery      PartKind = "recovery"       // advice for an agent that repeats itself, in Text
+	PartContext       PartKind = "context"        // the context field of the query
+	PartPreviousRound PartKind = "previous_round" // an earlier round at the query; Ref is its number, from 1
 	PartQuery         PartKind = "query"
 )
 
@@ -96,7 +95,7 @@ type Interaction struct {
 	Label     Label     `msgpack:"l,omitempty" json:"label,omitempty"`
 	// First is the execution of the first round, if this is a later round at the same task. In a window only the
 	// last round of a task is used.
-	First ID  `msgpack:"f,omitempty" json:"first,omitempty"`
+	First ID  `msgpack:"f,omitempty" json:"first_round,omitempty"`
 	Round int `msgpack:"r,omitempty" json:"round,omitempty"`
 	// Budget is the token budget of the conversation in the context of that turn. The budget of the next turn
 	// starts from it.
@@ -191,6 +190,7 @@ type Note struct {
 	Session    string    `msgpack:"s,omitempty" json:"session,omitempty" redact:"id"`
 	At         time.Time `msgpack:"at" json:"at"`
 	Label      Label     `msgpack:"l,omitempty" json:"label,omitempty"`
+	Question   string    `msgpack:"q,omitempty" json:"question,omitempty"` // beginning of the question of the execution
 	Error      string    `msgpack:"e,omitempty" json:"error_identification,omitempty"`
 	Approach   string    `msgpack:"a,omitempty" json:"correct_approach,omitempty"`
 	Insight    string    `msgpack:"k,omitempty" json:"key_insight,omitempty"`
@@ -208,7 +208,7 @@ func (n *Note) HasText() bool { return n.Approach != "" || n.Insight != "" }
 // NewNote returns the note for a reflection. It returns nil if the reflection has neither advice nor records.
 func NewNote(h Handle, r *Reflection) *Note {
 	n := &Note{
-		Reflection: h, ID: r.ID, Session: r.Session, At: r.Created, Label: r.Outcome.Label,
+		Reflection: h, ID: r.ID, Session: r.Session, At: r.Created, Label: r.Outcome.Label, Question: TruncateChars(r.Question, maxNoteText),
 		Error: TruncateChars(r.ErrorIdentification, maxNoteText), Approach: TruncateChars(r.CorrectApproach, maxNoteText), Insight: TruncateChars(r.KeyInsight, maxNoteText),
 		Records: r.Records,
 	}
@@ -354,7 +354,7 @@ type Report struct {
 type StoredReply struct {
 	Handle    Handle   `json:"handle"`
 	Duplicate bool     `json:"duplicate,omitempty"` // already stored before
-	Warnings  []string `json:"degraded,omitempty"`  // warnings, such as an unknown context
+	Warnings  []string `json:"warnings,omitempty"`  // warnings, such as an unknown context
 }
 
 // FeedbackRequest records the outcome of an execution later. It is the body of POST /v1/feedback, and of a request

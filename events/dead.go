@@ -14,7 +14,7 @@ type DeadLetter struct {
 	Role       string              `msgpack:"role" json:"role" redact:"-"`
 	Code       DeadCode            `msgpack:"code" json:"code" redact:"-"`
 	Reason     string              `msgpack:"reason" json:"reason"`
-	Deliveries int                 `msgpack:"deliveries" json:"deliveries"` // number of attempts; see package bus
+	Deliveries int                 `msgpack:"attempts" json:"attempts"` // number of attempts; see package bus
 	Stream     string              `msgpack:"stream" json:"stream" redact:"-"`
 	Seq        uint64              `msgpack:"seq" json:"seq"`
 	Subject    string              `msgpack:"subject" json:"subject" redact:"-"`

@@ -23,7 +23,7 @@ type Edit struct {
 	Expect []Expectation `msgpack:"expect,omitempty" json:"expect,omitempty"`
 
 	// BaseVersion is the newest version that the author of the edit has read. The edit is refused if there is a newer one.
-	BaseVersion *uint64 `msgpack:"seen,omitempty" json:"seen,omitempty"`
+	BaseVersion *uint64 `msgpack:"base_version,omitempty" json:"base_version,omitempty"`
 
 	// Names assigns names to versions. Version 0 means the newest one.
 	Names []playbook.Name `msgpack:"names,omitempty" json:"names,omitempty"`
@@ -82,7 +82,7 @@ func (e *Edit) Validate() error {
 		}
 	}
 	if !e.Gate.Valid() {
-		errs = append(errs, fmt.Errorf("gate: must be off, shadow or on, got %.80q", e.Gate))
+		errs = append(errs, fmt.Errorf("gate: must be off, guard or strict, got %.80q", e.Gate))
 	}
 	if e.Forget != nil {
 		errs = append(errs, e.Forget.Validate())

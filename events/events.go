@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,7 +89,7 @@ type Task struct {
 
 	// PreviousRounds are the earlier rounds of this task, oldest first: a wrong answer and the advice from its reflection.
 	// The prompt includes them.
-	PreviousRounds []PreviousRound `msgpack:"tries,omitempty" json:"tries,omitempty"`
+	PreviousRounds []PreviousRound `msgpack:"previous_rounds,omitempty" json:"previous_rounds,omitempty"`
 
 	// Rounds is the maximum number of rounds for the task, up to MaxRounds; 0 is the default of the Reflector.
 	Rounds int `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
@@ -138,10 +139,10 @@ type PreviousRound struct {
 	Approach  string `msgpack:"p,omitempty" json:"correct_approach,omitempty"`
 	Insight   string `msgpack:"k,omitempty" json:"key_insight,omitempty"`
 	Section   string `msgpack:"s,omitempty" json:"section,omitempty"` // of the insight
-	// Score is the score of the round. Trials are the experiments in its prompt. Only those of the first round
+	// Score is the score of the round. Exposures are the bullets that get it. Only those of the first round
 	// count, because the prompts of later rounds contain advice that is not from the playbook.
 	Score     float64    `msgpack:"o" json:"score"`
-	Exposures []Exposure `msgpack:"t,omitempty" json:"trials,omitempty"`
+	Exposures []Exposure `msgpack:"t,omitempty" json:"exposures,omitempty"`
 	Usage     chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"` // of the reflection
 	// Tags are the votes of its reflection on bullets. Those of the first round count for the sample.
 	Tags []BulletTag `msgpack:"g,omitempty" json:"bullet_tags,omitempty"`
@@ -157,26 +158,51 @@ const MaxPreviousRounds = 8
 
 func validTries(tries []PreviousRound) error {
 	if len(tries) > MaxPreviousRounds {
-		return fmt.Errorf("tries: at most %d, got %d", MaxPreviousRounds, len(tries))
+		return fmt.Errorf("previous_rounds: at most %d, got %d", MaxPreviousRounds, len(tries))
 	}
 	for i := range tries {
 		t := &tries[i]
 		if !(t.Score >= 0 && t.Score <= 1) {
-			return fmt.Errorf("tries[%d].score: must be between 0 and 1, got %v", i, t.Score)
+			return fmt.Errorf("previous_rounds[%d].score: must be between 0 and 1, got %v", i, t.Score)
 		}
 		if err := validTags(t.Tags); err != nil {
-			return fmt.Errorf("tries[%d].%w", i, err)
+			return fmt.Errorf("previous_rounds[%d].%w", i, err)
 		}
 	}
 	return nil
 }
 
-// Exposure is the exposure of a task to an experiment: a bullet that is applicable to the task, and the randomly
-// assigned arm.
+// Exposure is a bullet whose record gets the outcome of a task: the bullet of an experiment with its random arm, or another
+// bullet that the answer cited.
 type Exposure struct {
 	Bullet     playbook.BulletID `msgpack:"b" json:"bullet_id"`
-	Experiment int               `msgpack:"c,omitempty" json:"case,omitempty"` // playbook.Experiment.Number
+	Experiment int               `msgpack:"c,omitempty" json:"experiment,omitempty"` // playbook.Experiment.Number
 	Arm        playbook.Arm      `msgpack:"a" json:"arm"`
+	Cited      bool              `msgpack:"q,omitempty" json:"cited,omitempty"`
+}
+
+// MaxExposures is the maximum number of exposures of one execution.
+const MaxExposures = 16
+
+// Exposures returns the exposures of the execution: the bullets of the experiment first, then the other cited bullets.
+// Bullets that were not shown have none.
+func (e *Execution) Exposures() []Exposure {
+	var all []Exposure
+	if e.Manifest != nil {
+		all = slices.Clone(e.Manifest.Exposures)
+	}
+	drawn := len(all)
+	for i := range all {
+		all[i].Cited = all[i].Arm == playbook.ArmShown && slices.Contains(e.Cited, all[i].Bullet)
+	}
+	for i := range e.Shown {
+		b := &e.Shown[i]
+		inExperiment := slices.ContainsFunc(all[:drawn], func(x Exposure) bool { return x.Bullet == b.ID })
+		if !inExperiment && slices.Contains(e.Cited, b.ID) {
+			all = append(all, Exposure{Bullet: b.ID, Experiment: b.Experiment, Arm: playbook.ArmOpen, Cited: true})
+		}
+	}
+	return all[:min(len(all), MaxExposures)]
 }
 
 // Label classifies an outcome. Stored; append only.
@@ -218,7 +244,7 @@ type ToolCall struct {
 
 // Step is one step of an agent: its text, and its tool calls. A Record may summarize it.
 type Step struct {
-	Speaker  string     `msgpack:"who,omitempty" json:"speaker,omitempty"` // "assistant" or "user"
+	Speaker  string     `msgpack:"speaker,omitempty" json:"speaker,omitempty"` // "assistant" or "user"
 	Text     string     `msgpack:"text,omitempty" json:"text,omitempty"`
 	Calls    []ToolCall `msgpack:"calls,omitempty" json:"tool_calls,omitempty"`
 	Mode     string     `msgpack:"mode,omitempty" json:"mode,omitempty"` // "fast" or "deep", where the agent has both
@@ -269,6 +295,8 @@ const (
 type ShownBullet struct {
 	ID      playbook.BulletID `msgpack:"id" json:"id"`
 	Content string            `msgpack:"content" json:"content"`
+	// Experiment is the number of the bullet's experiment, so that the outcome counts for this wording.
+	Experiment int `msgpack:"x,omitempty" json:"experiment,omitempty"`
 }
 
 // Execution is one completed run of a task: by the Generator, by an outside agent, or recorded by another system.
@@ -299,7 +327,7 @@ type Execution struct {
 	// version.
 	Evaluator      string          `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
 	Rounds         int             `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
-	PreviousRounds []PreviousRound `msgpack:"tries,omitempty" json:"tries,omitempty"`
+	PreviousRounds []PreviousRound `msgpack:"previous_rounds,omitempty" json:"previous_rounds,omitempty"`
 	Pinned         bool            `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
 	// ContextID is the context that the service built for an outside agent. Manifest describes that context, or the
 	// prompt of the Generator.
@@ -451,16 +479,16 @@ type Reflection struct {
 	Lessons  []Lesson    `msgpack:"lessons,omitempty" json:"lessons,omitempty"`
 	Findings []Finding   `msgpack:"findings,omitempty" json:"findings,omitempty"`
 
-	// Exposures are the experiments in the prompt of the first round. Score is the score of the first round.
-	Exposures       []Exposure `msgpack:"trials,omitempty" json:"trials,omitempty"`
-	FirstRoundScore float64    `msgpack:"trial_score,omitempty" json:"trial_score,omitempty"`
+	// Exposures are the bullets that get the score of the first round.
+	Exposures       []Exposure `msgpack:"exposures,omitempty" json:"exposures,omitempty"`
+	FirstRoundScore float64    `msgpack:"first_round_score,omitempty" json:"first_round_score,omitempty"`
 	// FeedbackSeq is the stream sequence of the feedback that the outcome is from, or 0. Corrects is set if the outcome
 	// was already known, so that the Curator must move the votes for the old outcome.
-	FeedbackSeq uint64 `msgpack:"judged,omitempty" json:"judged,omitempty"`
+	FeedbackSeq uint64 `msgpack:"feedback_seq,omitempty" json:"feedback_seq,omitempty"`
 	Corrects    bool   `msgpack:"corrects,omitempty" json:"corrects,omitempty"`
 	// FirstOutcome is set for the first feedback on an execution without outcome or other signal. Then there are no votes to
 	// move.
-	FirstOutcome bool `msgpack:"first,omitempty" json:"first,omitempty"`
+	FirstOutcome bool `msgpack:"first_outcome,omitempty" json:"first_outcome,omitempty"`
 	// Records are a model's records of the last steps of the execution, in order. The record of a step that the
 	// model did not describe is empty.
 	Records []Record `msgpack:"records,omitempty" json:"records,omitempty"`
@@ -509,10 +537,10 @@ func (r *Reflection) Validate() error {
 	_, _, err := r.Handle.Parse()
 	errs := []error{r.ID.validate(), r.Execution.validate(), err, r.Outcome.validate(), validTags(r.Tags)}
 	if !(r.FirstRoundScore >= 0 && r.FirstRoundScore <= 1) {
-		errs = append(errs, fmt.Errorf("trial_score: must be between 0 and 1, got %v", r.FirstRoundScore))
+		errs = append(errs, fmt.Errorf("first_round_score: must be between 0 and 1, got %v", r.FirstRoundScore))
 	}
 	if (r.FeedbackSeq > 0) != (r.Feedback != "") {
-		errs = append(errs, fmt.Errorf("judged: %d with feedback_id %.80q: set both or neither", r.FeedbackSeq, string(r.Feedback)))
+		errs = append(errs, fmt.Errorf("feedback_seq: %d with feedback_id %.80q: set both or neither", r.FeedbackSeq, string(r.Feedback)))
 	}
 	for i, f := range r.Findings {
 		if f.Key == "" || f.Text == "" || !f.Vote.Valid() {

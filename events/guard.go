@@ -20,6 +20,13 @@ const timeExt = 0xff
 
 var errTruncated = errors.New("unexpected end of data")
 
+// limitError reports a well-formed value that exceeds a limit, or has a type that no event uses.
+type limitError struct{ text string }
+
+func (e *limitError) Error() string { return e.text }
+
+func limitErrorf(format string, args ...any) error { return &limitError{fmt.Sprintf(format, args...)} }
+
 // guard returns an error unless data is exactly one well-formed MessagePack value within the limits. It runs before
 // every decode, because the library trusts declared lengths. For the five bytes dd ff ff ff ff it allocates
 // gigabytes, and deep nesting overflows its stack. The program cannot recover from either
@@ -28,7 +35,7 @@ var errTruncated = errors.New("unexpected end of data")
 // guard uses neither recursion nor heap memory.
 func guard(data []byte) error {
 	if len(data) > maxBytes {
-		return fmt.Errorf("too large: %d bytes, at most %d are allowed", len(data), maxBytes)
+		return limitErrorf("too large: %d bytes, at most %d are allowed", len(data), maxBytes)
 	}
 	end, err := walk(data, 0)
 	if err == nil && end != len(data) {
@@ -68,7 +75,7 @@ func walk(data []byte, i int) (end int, err error) {
 			return 0, fmt.Errorf("byte %d: invalid first byte %#x of a value", i, c)
 		}
 		if k.form == timestamp && (data[i+head-1] != timeExt || n != 4 && n != 8 && n != 12) {
-			return 0, fmt.Errorf("byte %d: unsupported extension type %d of %d bytes: want a timestamp", i, int8(data[i+head-1]), n)
+			return 0, limitErrorf("byte %d: unsupported extension type %d of %d bytes: want a timestamp", i, int8(data[i+head-1]), n)
 		}
 		at := i
 		i += head
@@ -80,10 +87,10 @@ func walk(data []byte, i int) (end int, err error) {
 		}
 		if k.form == array || k.form == mapping {
 			if elements += n; elements > maxElements {
-				return 0, fmt.Errorf("byte %d: more than %d elements", at, maxElements)
+				return 0, limitErrorf("byte %d: more than %d elements", at, maxElements)
 			}
 			if depth++; depth > maxDepth {
-				return 0, fmt.Errorf("byte %d: nested deeper than %d", at, maxDepth)
+				return 0, limitErrorf("byte %d: nested deeper than %d", at, maxDepth)
 			}
 			left[depth] = uint32(n)
 			continue

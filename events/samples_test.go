@@ -35,7 +35,7 @@ func samples() map[Kind]Event {
 				Tool: "count", Arguments: `{"what":"books"}`, Output: "12", Outcome: Success, Duration: 40 * time.Millisecond,
 			}}}},
 			PreviousRounds: tries, Reasoning: "Counted.", Answer: "12", Outcome: outcome, Version: 17,
-			Shown: []ShownBullet{{"shr-00001", "Count twice."}}, Cited: []playbook.BulletID{"shr-00001"},
+			Shown: []ShownBullet{{ID: "shr-00001", Content: "Count twice.", Experiment: 3}}, Cited: []playbook.BulletID{"shr-00001"},
 			Model: "m", PromptSHA256: []byte{1, 2, 3, 0xff}, Usage: usage, Started: noon.Add(time.Nanosecond), Duration: time.Second,
 		},
 		KindFeedback: &Feedback{
@@ -50,7 +50,7 @@ func samples() map[Kind]Event {
 			Model:    "m", Usage: usage, Created: noon,
 		},
 		KindEdit: &Edit{
-			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateOn, Gather: []Handle{handle}, ReplyTo: "_INBOX.abc.2", Created: noon,
+			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateStrict, Gather: []Handle{handle}, ReplyTo: "_INBOX.abc.2", Created: noon,
 		},
 		KindDead: &DeadLetter{
 			envelope: book, Role: RoleReflector, Code: DeadError, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,
@@ -71,7 +71,7 @@ func op() playbook.Op {
 
 func delta() *playbook.Delta {
 	d := &playbook.Delta{
-		Gate: playbook.GateOn, Version: 300, PrevSeq: 70000, PrevChain: []byte{0xab, 0xcd},
+		Gate: playbook.GateStrict, Version: 300, PrevSeq: 70000, PrevChain: []byte{0xab, 0xcd},
 		Covers: []playbook.Cover{{ID: string(Hash("a")), Seq: 13}, {ID: string(Hash("b")), Seq: 1 << 40}},
 		Ops:    []playbook.Op{op()}, Rejected: []playbook.Rejection{{Op: op(), Reason: "no such bullet"}},
 	}
@@ -124,7 +124,9 @@ func complete(v reflect.Value) {
 		}
 		switch v.Kind() {
 		case reflect.String:
-			v.SetString("text")
+			if v.SetString("text"); v.Type() == reflect.TypeFor[playbook.Standing]() {
+				v.SetString(string(playbook.StandingNew))
+			}
 		case reflect.Bool:
 			v.SetBool(true)
 		case reflect.Float32, reflect.Float64:

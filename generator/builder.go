@@ -134,7 +134,7 @@ type builtContext struct {
 func (bc *builtContext) shownBullets() []events.ShownBullet {
 	all := make([]events.ShownBullet, 0, len(bc.Bullets))
 	for _, b := range bc.Bullets {
-		all = append(all, events.ShownBullet{ID: b.ID, Content: b.Content})
+		all = append(all, events.ShownBullet{ID: b.ID, Content: b.Content, Experiment: b.CurrentExperiment().Number})
 	}
 	return all
 }
@@ -180,8 +180,12 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 		in.Seed = req.query
 		in.Rankings = func() []selection.Ranking { return ix.rankings(query, b.tasks, warns) }
 		if req.armKey != nil {
-			in.Experiments = &selection.Trials{
-				Applicability: ix.applicability(req.query + "\n" + req.taskContext), Book: req.book, Task: req.armKey(out.turn),
+			tasks := b.tasks
+			if req.pinnedVersion != nil {
+				tasks = nil // a repeated run must have the same prompts, whatever a process has read
+			}
+			in.Draw = &selection.Draw{
+				Applicable: func() []playbook.BulletID { return ix.applicable(query, tasks) }, Task: req.armKey(out.turn),
 			}
 		}
 		in.Degraded = *warns
@@ -210,15 +214,20 @@ func (cb *ContextBuilder) fetchOptional(
 		fetching                             sync.WaitGroup
 		p                                    sessionHistory
 		query                                *queryEmbedding
+		notes                                []*events.Note
 		sessionWarns, notesWarns, embedWarns warnings
 	)
-	fetching.Go(func() { p = cb.readSession(limited, req, &sessionWarns) })
-	fetching.Go(func() { in.Notes = cb.recentNotes(limited, req, &notesWarns) })
+	fetching.Go(func() {
+		p = cb.readSession(limited, req, &sessionWarns)
+		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the session may have used up the first
+		defer cancel()
+		cb.addRecords(limited, req, &p, &sessionWarns)
+	})
+	fetching.Go(func() { notes = cb.recentNotes(limited, req, &notesWarns) })
 	fetching.Go(func() { query = cb.embeddings.embedQuery(limited, req.query, &embedWarns) })
 	fetching.Wait()
 	*warns = slices.Concat(sessionWarns, notesWarns, embedWarns)
-	cb.addRecords(limited, req, &p, warns)
-
+	in.Notes = relevantNotes(notes, req.session, query)
 	in.Window, in.Marks, in.Summary, in.Similar = p.window, p.marks, p.summary, query.similarity
 	out.inWindow = p.inWindow
 	if out.turn == 0 {
@@ -258,6 +267,27 @@ func (cb *ContextBuilder) recentNotes(ctx context.Context, req *contextRequest, 
 		warns.add("reflections: %d invalid entries", damaged)
 	}
 	return notes
+}
+
+// relevantNotes returns the notes to show for a query: those of the session, and the insights of other sessions whose question
+// is similar to the query.
+func relevantNotes(notes []*events.Note, session string, q *queryEmbedding) (list []*events.Note) {
+	for _, n := range notes {
+		shared := visibleNote(n, session)
+		if shared == n || shared.Insight != "" && q.similarity(n.Question) >= minSimilarity {
+			list = append(list, shared)
+		}
+	}
+	return list
+}
+
+// visibleNote returns the part of a note that a prompt of a session may contain. For a note of another session this is the
+// insight, because the other texts have details of another task.
+func visibleNote(n *events.Note, session string) *events.Note {
+	if n == nil || n.Session != "" && n.Session == session {
+		return n
+	}
+	return &events.Note{Reflection: n.Reflection, ID: n.ID, Session: n.Session, At: n.At, Label: n.Label, Insight: n.Insight}
 }
 
 // withOptionalTimeout returns a context with the timeout for optional inputs.

@@ -205,7 +205,8 @@ func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 }
 
 // waitEvidence starts to read the past tasks if a prompt needs them, because the playbook does not fit or the scores are
-// requested. It waits a short time for them. For a measurement it waits longer, because the same version must give the same prompt.
+// requested. It waits a short time for them. For a pinned version it waits longer, because the same version must give
+// the same prompt.
 func (p *cachedPlaybook) waitEvidence(ctx context.Context, req *contextRequest, timeout time.Duration) {
 	l := req.limits
 	p.index.mu.RLock()

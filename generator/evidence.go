@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
@@ -118,6 +119,26 @@ func (e *taskEvidence) wait(ctx context.Context, timeout time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(timeout):
 	}
+}
+
+// applicable returns the bullets that the tasks near the query support most; see minVoteShare.
+func (e *taskEvidence) applicable(query string) (ids []playbook.BulletID) {
+	e.start()
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, hit := range e.index.Nearest(query, events.MaxExposures) {
+		if hit.Score >= minVoteShare {
+			ids = append(ids, hit.Bullet)
+		}
+	}
+	return ids
+}
+
+// count returns the number of tasks that support a bullet.
+func (e *taskEvidence) count(id playbook.BulletID) int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.index.Count(id)
 }
 
 // ranking returns the bullets that helped on tasks near the query.

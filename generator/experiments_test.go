@@ -14,7 +14,6 @@ import (
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/events/service"
-	"debrief/generator/prompt/selection"
 	"debrief/playbook"
 )
 
@@ -30,17 +29,18 @@ func (f *fixture) commitGate(mode playbook.Gate, ops ...playbook.Op) {
 	f.ok(w.Flush(f.Context()))
 }
 
-func add(n uint64, content string, status playbook.Status, share int) playbook.Op {
-	return playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", n), Section: "others", Content: content, Status: status, Share: share}
+func add(n uint64, content string, status playbook.Status, standing playbook.Standing) playbook.Op {
+	return playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", n), Section: "others", Content: content, Status: status, Standing: standing}
 }
 
-// advice returns rules for orders by car, ship and train: one active, two on probation, one candidate.
-func advice(share int) []playbook.Op {
+// advice returns rules for orders by car, ship and train: one that is never in an experiment, two with this status and standing,
+// and one candidate.
+func advice(status playbook.Status, standing playbook.Standing) []playbook.Op {
 	return []playbook.Op{
-		add(1, "Cars: weigh the car twice.", playbook.Active, 0),
-		add(2, "Ships: count the ship masts.", playbook.Probation, share),
-		add(3, "Cars: a car needs a lorry permit.", playbook.Probation, share),
-		add(4, "Trains: couple the train waggons.", playbook.Candidate, 0),
+		add(1, "Cars: weigh the car twice.", playbook.Active, playbook.StandingKept),
+		add(2, "Ships: count the ship masts.", status, standing),
+		add(3, "Cars: a car needs a lorry permit.", status, standing),
+		add(4, "Trains: couple the train waggons.", playbook.Candidate, standing),
 	}
 }
 
@@ -51,16 +51,16 @@ const (
 
 // arm returns the experiment arm of a bullet, "" without an experiment.
 func arm(m *events.Manifest, id playbook.BulletID) playbook.Arm {
-	for _, t := range m.Exposures {
-		if t.Bullet == id {
-			return t.Arm
+	for _, x := range m.Exposures {
+		if x.Bullet == id {
+			return x.Arm
 		}
 	}
 	return ""
 }
 
-// checkTrials checks that shown bullets, manifest parts and experiment arms agree.
-func (f *fixture) checkTrials(name string, m *events.Manifest, shown []playbook.BulletID) {
+// checkExposures checks that shown bullets, manifest parts and experiment arms agree.
+func (f *fixture) checkExposures(name string, m *events.Manifest, shown []playbook.BulletID) {
 	f.Helper()
 	var parts []playbook.BulletID
 	for _, p := range m.Parts {
@@ -71,77 +71,85 @@ func (f *fixture) checkTrials(name string, m *events.Manifest, shown []playbook.
 	if !slices.Equal(parts, shown) {
 		f.Errorf("%s: parts %v, shown %v", name, parts, shown)
 	}
-	for _, t := range m.Exposures {
-		if slices.Contains(shown, t.Bullet) != (t.Arm != playbook.ArmWithheld) {
-			f.Errorf("%s: %s is %s, shown are %v", name, t.Bullet, t.Arm, shown)
+	for _, x := range m.Exposures {
+		if slices.Contains(shown, x.Bullet) != (x.Arm == playbook.ArmShown) {
+			f.Errorf("%s: %s is %s, shown are %v", name, x.Bullet, x.Arm, shown)
 		}
 		withheld := slices.ContainsFunc(m.Omitted, func(l events.Omission) bool {
-			return l.Why == "withheld by chance" && slices.Contains(l.Refs, string(t.Bullet))
+			return l.Why == "withheld by chance" && slices.Contains(l.Refs, string(x.Bullet))
 		})
-		if withheld != (t.Arm == playbook.ArmWithheld) {
-			f.Errorf("%s: %s is %s, left out are %+v", name, t.Bullet, t.Arm, m.Omitted)
+		if withheld != (x.Arm == playbook.ArmWithheld) {
+			f.Errorf("%s: %s is %s, left out are %+v", name, x.Bullet, x.Arm, m.Omitted)
 		}
 	}
 }
 
-// A task shows the same bullets whenever it is repeated. Tasks for evaluation never show bullets on probation.
-func TestProbationBulletsAreShownToShareOfTasks(t *testing.T) {
+// A task shows the same bullets whenever it is repeated. Guard withholds one bullet, strict all that are on probation.
+// Evaluations have no experiments.
+func TestBulletsAreShownToHalfOfTheTasks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	f := newFixture(t)
-	f.commitGate(playbook.GateOn, advice(30)...)
-	m := new(echoModel)
-	f.startWith(m, nil, Config{Recall: RecallNone}, testTimeouts)
-	cb := f.newBuilder(nil, Config{Recall: RecallNone}, testTimeouts)
-	const tasks = 150
-	shownTo := 0
-	for n := range tasks {
-		q := task("b", aboutShips)
-		q.ID = fmt.Sprint("ship-", n)
-		e, refused := f.answer(q)
-		if refused != "" {
-			t.Fatal(refused)
-		}
-		f.checkTrials(q.ID, e.Manifest, shown(e))
-		inPrompt := strings.Contains(chatText(m.last()), "ship masts")
-		switch arm(e.Manifest, "misc-00002") {
-		case playbook.ArmShown:
-			shownTo++
-			if !inPrompt {
-				t.Error("shown, but not in the prompt")
+	one, two, three := playbook.BulletID("misc-00001"), playbook.BulletID("misc-00002"), playbook.BulletID("misc-00003")
+	for _, tt := range []struct {
+		gate       playbook.Gate
+		advice     []playbook.Op
+		withheld   []playbook.BulletID // what a withheld prompt shows
+		evaluation []playbook.BulletID
+	}{
+		{playbook.GateGuard, advice(playbook.Active, playbook.StandingSuspect), []playbook.BulletID{one, three}, []playbook.BulletID{one, two, three}},
+		{playbook.GateStrict, advice(playbook.Probation, ""), []playbook.BulletID{one}, []playbook.BulletID{one}},
+	} {
+		f := newFixture(t)
+		f.commitGate(tt.gate, tt.advice...)
+		m := new(echoModel)
+		f.startWith(m, nil, Config{Recall: RecallNone}, testTimeouts)
+		cb := f.newBuilder(nil, Config{Recall: RecallNone}, testTimeouts)
+		const tasks = 60
+		shownTo := 0
+		for n := range tasks {
+			q := task("b", aboutShips)
+			q.ID = fmt.Sprint("ship-", n)
+			e, refused := f.answer(q)
+			if refused != "" {
+				t.Fatal(refused)
 			}
-		case playbook.ArmWithheld:
-			if inPrompt {
-				t.Error("withheld, but in the prompt")
+			f.checkExposures(q.ID, e.Manifest, shown(e))
+			want := []playbook.BulletID{one, two, three}
+			switch arm(e.Manifest, two) {
+			case playbook.ArmShown:
+				shownTo++
+			case playbook.ArmWithheld:
+				want = tt.withheld
 			}
-		default:
-			t.Fatalf("got trials %+v", e.Manifest.Exposures)
+			// The other bullet on probation, or suspect, does not apply to ships.
+			if len(e.Manifest.Exposures) != 1 || !slices.Equal(slices.Sorted(slices.Values(shown(e))), want) {
+				t.Fatalf("%s: got %+v, shown %v, want %v", tt.gate, e.Manifest.Exposures, shown(e), want)
+			}
+			if text := chatText(m.last()); strings.Contains(text, "ship masts") != slices.Contains(want, two) || strings.Contains(text, "lorry permit") != slices.Contains(want, three) {
+				t.Errorf("%s: shown %v in the prompt %q", tt.gate, want, text)
+			}
+			if n%15 > 0 {
+				continue
+			}
+			again := task("b", aboutShips, 1) // a later round, at a pinned version
+			again.ID, again.Origin.Round = q.ID, 1
+			next, err := New(new(echoModel), nil, Config{}).Answer(t.Context(), cb, again)
+			f.ok(err)
+			if !cmp.Equal(next.Manifest.Exposures, e.Manifest.Exposures) {
+				t.Errorf("%s: the next round: got %+v, want %+v", tt.gate, next.Manifest.Exposures, e.Manifest.Exposures)
+			}
+			measured := task("b", aboutShips)
+			measured.Purpose = events.Evaluate
+			evaluated, refused := f.answer(measured)
+			if refused != "" || len(evaluated.Manifest.Exposures) > 0 || !slices.Equal(slices.Sorted(slices.Values(shown(evaluated))), tt.evaluation) {
+				t.Errorf("%s: evaluation: got %+v, shown %v, %s; want %v", tt.gate, evaluated.Manifest.Exposures, shown(evaluated), refused, tt.evaluation)
+			}
 		}
-		if arm(e.Manifest, "misc-00001") != "" || arm(e.Manifest, "misc-00003") != "" || slices.Contains(shown(e), "misc-00003") || !slices.Contains(shown(e), "misc-00001") {
-			t.Fatalf("bullet about cars shown: %v, or in an experiment: %+v", shown(e), e.Manifest.Exposures)
+		if shownTo < 11 || shownTo > 49 { // five standard deviations
+			t.Errorf("%s: shown to %d of %d tasks, want about a half", tt.gate, shownTo, tasks)
 		}
-		if n%15 > 0 {
-			continue
-		}
-		again := task("b", aboutShips, 1) // a later round, at a pinned version
-		again.ID, again.Origin.Round = q.ID, 1
-		next, err := New(new(echoModel), nil, Config{}).Answer(t.Context(), cb, again)
-		f.ok(err)
-		if !cmp.Equal(next.Manifest.Exposures, e.Manifest.Exposures) {
-			t.Errorf("the next round: got %+v, want %+v", next.Manifest.Exposures, e.Manifest.Exposures)
-		}
-		measured := task("b", aboutShips)
-		measured.Purpose = events.Evaluate
-		f, refused := f.answer(measured)
-		if refused != "" || len(f.Manifest.Exposures) > 0 || !slices.Equal(shown(f), []playbook.BulletID{"misc-00001"}) {
-			t.Errorf("evaluation: got %+v, shown %v, %s; want the active bullet only", f.Manifest.Exposures, shown(f), refused)
-		}
-	}
-	// Five standard deviations around 45.
-	if shownTo < 17 || shownTo > 73 {
-		t.Errorf("shown to %d of %d tasks, want about 30 %%", shownTo, tasks)
 	}
 }
 
@@ -149,36 +157,35 @@ func TestProbationBulletsAreShownToShareOfTasks(t *testing.T) {
 func TestGateOfPinnedVersionApplies(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.commitGate("", advice(100)...)                                                                                                                                                         // 1
-	f.commitGate(playbook.GateOn)                                                                                                                                                            // 2
-	f.commitGate("", playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00003", Status: playbook.Probation, Share: 100})                                                                    // 3
-	f.commitGate("", playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00003", Status: playbook.Active})                                                                                   // 4
-	f.commitGate("", playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00003", Status: playbook.Probation, Share: 1}, playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true}) // 5
-	f.commitGate(playbook.GateOff)                                                                                                                                                           // 6
+	three := playbook.BulletID("misc-00003")
+	status := func(s playbook.Status, standing playbook.Standing, restart bool) playbook.Op {
+		return playbook.Op{Kind: playbook.SetStatus, Bullet: three, Status: s, Standing: standing, Restart: restart}
+	}
+	f.commitGate("", advice(playbook.Active, playbook.StandingSuspect)...)                                                     // 1
+	f.commitGate(playbook.GateOff)                                                                                             // 2
+	f.commitGate(playbook.GateStrict, status(playbook.Probation, "", true))                                                    // 3
+	f.commitGate("", status(playbook.Active, playbook.StandingKept, false))                                                    // 4
+	f.commitGate("", status(playbook.Probation, "", true), playbook.Op{Kind: playbook.Pin, Bullet: three, Pinned: true})       // 5
+	f.commitGate(playbook.GateGuard, playbook.Op{Kind: playbook.Pin, Bullet: three}, status(playbook.Active, "suspect", true)) // 6
 	f.startWith(new(echoModel), nil, Config{Recall: RecallNone}, testTimeouts)
-	one, three := playbook.BulletID("misc-00001"), playbook.BulletID("misc-00003")
-	open := events.Exposure{Bullet: one, Arm: playbook.ArmOpen}
-	for v, want := range map[uint64]struct {
-		shown  []playbook.BulletID
-		trials []events.Exposure
-	}{
-		1: {[]playbook.BulletID{one}, []events.Exposure{open}},
-		2: {[]playbook.BulletID{one, three}, []events.Exposure{{Bullet: three, Experiment: 1, Arm: playbook.ArmShown}, open}},
-		3: {[]playbook.BulletID{one, three}, []events.Exposure{{Bullet: three, Experiment: 2, Arm: playbook.ArmShown}, open}},
-		4: {[]playbook.BulletID{one, three}, []events.Exposure{open, {Bullet: three, Experiment: 2, Arm: playbook.ArmOpen}}},
-		5: {[]playbook.BulletID{one, three}, []events.Exposure{open, {Bullet: three, Experiment: 3, Arm: playbook.ArmOpen}}},
-		6: {[]playbook.BulletID{one}, nil},
-	} {
+	for v, number := range map[uint64]int{1: 1, 2: 0, 3: 2, 4: 0, 5: 0, 6: 4} { // of the experiment, 0 for none
 		for _, q := range []*events.Task{task("b", aboutCars, v), task("b", aboutCars)} {
 			if q.Playbook == nil && v != 6 {
 				continue
 			}
 			e, refused := f.answer(q)
-			if refused != "" || !slices.Equal(slices.Sorted(slices.Values(shown(e))), want.shown) || !cmp.Equal(e.Manifest.Exposures, want.trials) {
-				t.Errorf("version %d: got %v, %+v %s; want %v, %+v", v, shown(e), e.Manifest.Exposures, refused, want.shown, want.trials)
+			if refused != "" || len(e.Manifest.Exposures) != min(number, 1) || number > 0 && (e.Manifest.Exposures[0].Bullet != three || e.Manifest.Exposures[0].Experiment != number) {
+				t.Errorf("version %d: got %+v %s; want experiment %d", v, e.Manifest.Exposures, refused, number)
 				continue
 			}
-			f.checkTrials(fmt.Sprint("version ", v), e.Manifest, shown(e))
+			want := []playbook.BulletID{"misc-00001", "misc-00002", three}
+			if arm(e.Manifest, three) == playbook.ArmWithheld {
+				want = want[:2]
+			}
+			if got := slices.Sorted(slices.Values(shown(e))); !slices.Equal(got, want) {
+				t.Errorf("version %d: got %v, want %v", v, got, want)
+			}
+			f.checkExposures(fmt.Sprint("version ", v), e.Manifest, shown(e))
 		}
 	}
 }
@@ -187,9 +194,9 @@ func TestGateOfPinnedVersionApplies(t *testing.T) {
 func TestIndexFollowsGateChanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.commitGate(playbook.GateOn, advice(100)...)
+	f.commitGate(playbook.GateStrict, advice(playbook.Probation, "")...)
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
-	for n, mode := range []playbook.Gate{playbook.GateOn, playbook.GateShadow, playbook.GateOn, playbook.GateOff} {
+	for n, mode := range []playbook.Gate{playbook.GateStrict, playbook.GateGuard, playbook.GateStrict, playbook.GateOff} {
 		if n > 0 {
 			f.commitGate(mode)
 		}
@@ -200,22 +207,18 @@ func TestIndexFollowsGateChanges(t *testing.T) {
 			f.ok(b.follower.Wait(t.Context(), uint64(n+1)))
 			reply = f.context(cb, &events.ContextRequest{Query: aboutShips})
 		}
-		want := playbook.Arm("")
-		if mode == playbook.GateOn {
-			want = playbook.ArmShown
-		}
-		if got := arm(&reply.Manifest, "misc-00002"); got != want {
-			t.Errorf("%s at version %d: got %q, want %q", mode, reply.Version, got, want)
+		if got := arm(&reply.Manifest, "misc-00002"); (got != "") != (mode == playbook.GateStrict) {
+			t.Errorf("%s at version %d: got arm %q", mode, reply.Version, got)
 		}
 	}
 }
 
 // An agent requests contexts and reports executions over NATS. Repeated requests in a turn get the same arms. A dry
-// run has no experiment.
+// run has no experiment. The outcome counts for the bullet of the experiment and for the cited bullets.
 func TestExperimentsOnServedContexts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.commitGate(playbook.GateOn, advice(50)...)
+	f.commitGate(playbook.GateGuard, advice(playbook.Active, playbook.StandingSuspect)...)
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	stop, err := service.Serve(f.conn.NATS(), cb, zerolog.Nop(), nil)
 	f.ok(err)
@@ -231,6 +234,7 @@ func TestExperimentsOnServedContexts(t *testing.T) {
 		}
 		f.ok(json.Unmarshal(msg.Data, reply))
 	}
+	two, three := playbook.BulletID("misc-00002"), playbook.BulletID("misc-00003")
 	arms := make(map[playbook.Arm]int)
 	for n := range 40 {
 		session := fmt.Sprint("s-", n)
@@ -244,20 +248,27 @@ func TestExperimentsOnServedContexts(t *testing.T) {
 		if session != "" && !cmp.Equal(first.Manifest.Exposures, second.Manifest.Exposures) {
 			t.Errorf("second request in a turn: got %+v, then %+v", first.Manifest.Exposures, second.Manifest.Exposures)
 		}
-		if len(look.Manifest.Exposures) > 0 || len(look.Shown) != 1 {
+		if len(look.Manifest.Exposures) > 0 || len(look.Shown) != 3 {
 			t.Errorf("dry run: got %+v, shown %v", look.Manifest.Exposures, look.Shown)
 		}
 		var stored events.StoredReply
-		ask(events.VerbReport, &events.Report{ContextID: first.ID, Answer: "three"}, &stored)
+		ask(events.VerbReport, &events.Report{ContextID: first.ID, Answer: "three", Cited: []playbook.BulletID{two, three, "misc-00099"}}, &stored)
 		e := f.readExecution(stored.Handle)
 		if !cmp.Equal(e.Manifest.Exposures, first.Manifest.Exposures) || len(e.Manifest.Exposures) != 1 {
 			t.Fatalf("got %+v, the context had %+v", e.Manifest.Exposures, first.Manifest.Exposures)
 		}
-		f.checkTrials("the execution", e.Manifest, shown(e))
-		if r := f.rebuild(cb, stored.Handle); !r.Verified || !cmp.Equal(r.Manifest.Exposures, first.Manifest.Exposures) {
-			t.Errorf("rebuilt: got %q, missing %v, trials %+v", r.Reasons, r.Missing, r.Manifest.Exposures)
+		f.checkExposures("the execution", e.Manifest, shown(e))
+		drawn := arm(e.Manifest, two)
+		want := []events.Exposure{
+			{Bullet: two, Experiment: 1, Arm: drawn, Cited: drawn == playbook.ArmShown}, {Bullet: three, Experiment: 1, Arm: playbook.ArmOpen, Cited: true},
 		}
-		arms[arm(e.Manifest, "misc-00002")]++
+		if d := cmp.Diff(want, e.Exposures()); d != "" {
+			t.Errorf("exposures, -want +got: %s", d)
+		}
+		if r := f.rebuild(cb, stored.Handle); !r.Verified || !cmp.Equal(r.Manifest.Exposures, first.Manifest.Exposures) {
+			t.Errorf("rebuilt: got %q, missing %v, exposures %+v", r.Reasons, r.Missing, r.Manifest.Exposures)
+		}
+		arms[drawn]++
 	}
 	if arms[playbook.ArmShown] < 5 || arms[playbook.ArmWithheld] < 5 {
 		t.Errorf("got %v of 40", arms)
@@ -268,52 +279,114 @@ func TestExperimentsOnServedContexts(t *testing.T) {
 	}
 }
 
-// Both bullets were removed since: the shown one is in the rebuilt context, the withheld one is not.
+// The bullet was removed since: it is in the rebuilt context if it was shown, and not if it was withheld.
 func TestRebuildContextWithExperiment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.commitGate(playbook.GateOn, append(advice(100), add(5, "Cars: the permit is in the lorry of the car.", playbook.Probation, 0))...)
+	f.commitGate(playbook.GateGuard, advice(playbook.Active, playbook.StandingSuspect)...)
 	f.startWith(new(echoModel), nil, Config{}, testTimeouts)
-	q := task("b", aboutCars)
-	e, refused := f.answer(q)
-	if refused != "" || arm(e.Manifest, "misc-00003") != playbook.ArmShown || arm(e.Manifest, "misc-00005") != playbook.ArmWithheld {
-		t.Fatalf("got %+v %s", e.Manifest.Exposures, refused)
+	executions := make(map[playbook.Arm]*events.Execution)
+	for n := 0; len(executions) < 2 && n < 50; n++ {
+		q := task("b", aboutCars)
+		q.ID = fmt.Sprint("car-", n)
+		e, refused := f.answer(q)
+		if refused != "" || len(e.Manifest.Exposures) != 1 {
+			t.Fatalf("got %+v %s", e, refused)
+		}
+		executions[arm(e.Manifest, "misc-00003")] = e
 	}
-	f.commitGate(playbook.GateOff, playbook.Op{Kind: playbook.Remove, Bullet: "misc-00003"}, playbook.Op{Kind: playbook.Remove, Bullet: "misc-00005"})
+	f.commitGate(playbook.GateOff, playbook.Op{Kind: playbook.Remove, Bullet: "misc-00003"})
 	cb := f.newBuilder(nil, Config{Recall: RecallNone}, testTimeouts)
-	if r := f.rebuild(cb, f.handleOf(e.ID)); !r.Verified || !strings.Contains(chatText(r.Messages), "lorry permit") || strings.Contains(chatText(r.Messages), "in the lorry") {
-		t.Errorf("got %q, missing %v, %q", r.Reasons, r.Missing, chatText(r.Messages))
+	for _, a := range []playbook.Arm{playbook.ArmShown, playbook.ArmWithheld} {
+		r := f.rebuild(cb, f.handleOf(executions[a].ID))
+		if !r.Verified || strings.Contains(chatText(r.Messages), "needs a lorry permit") != (a == playbook.ArmShown) {
+			t.Errorf("%s: got %q, missing %v, %q", a, r.Reasons, r.Missing, chatText(r.Messages))
+		}
 	}
 }
 
-// The distinctive words of the rule are in no query, so it does not apply by its words alone. After many requests it
-// applies to the nearest query. After enough experiments it does not apply any more.
-func TestFrequentlyRequestedBulletIsApplicable(t *testing.T) {
+// helped returns a delta in which tasks with this question cited a bullet with success.
+func helped(id playbook.BulletID, question string, tasks int) *playbook.Delta {
+	d := new(playbook.Delta)
+	op := playbook.Op{Kind: playbook.Tag, Bullet: id, Helpful: tasks}
+	for n := range tasks {
+		sample := fmt.Sprintf("%s %s %d", id, question, n)
+		d.Covers = append(d.Covers, playbook.Cover{ID: sample, Seq: 1, Evidence: &playbook.Evidence{Execution: "1-00000000", Sample: sample, Excerpt: question}})
+		op.Support = append(op.Support, n)
+	}
+	d.Ops = []playbook.Op{op}
+	return d
+}
+
+// A bullet applies by past tasks, or while it is new, by its words.
+func TestApplicableBullets(t *testing.T) {
 	t.Parallel()
-	var band, tier playbook.Bullet
-	for i, b := range []*playbook.Bullet{&band, &tier} {
-		*b = playbook.Bullet{ID: playbook.MintID("others", uint64(i+1)), Section: "others", Status: playbook.Probation}
+	content := map[playbook.BulletID]string{
+		"voted": "Give five percent.", "elsewhere": "Ships have masts, count the masts of ships.", "new": "Ships: paint the ship.",
+		"unrelated": "Bake bread slowly.", "probation": "Ships sail.", "far": "Ships.",
 	}
-	band.Content = "For volume band B the discount is 2 % of the list price."
-	tier.Content = "For customer tier gold the discount is 5 % of the amount."
-	about := "Volume band: B. Customer tier: gold. Which discount, and which amount?"
-	other := "Customer tier: gold. Which discount, and which amount?"
-	tried := func(asks, tries int) (here, elsewhere bool) {
-		b := band
-		b.Experiment = &playbook.Experiment{Number: 1, Share: 50, Confirmations: asks}
-		b.Experiment.Shown[10] = tries
-		ix := newPlaybookIndex(new(embeddingCache), false, 0)
-		book := playbook.Restore(1, 0, slices.Values([]*playbook.Bullet{&b, &tier}))
-		book.SetGate(playbook.GateOn)
-		ix.update(book)
-		return ix.applicability(about)(&b) >= selection.MinApplicability, ix.applicability(other)(&b) >= selection.MinApplicability
+	var bullets []*playbook.Bullet
+	for id, c := range content {
+		bullets = append(bullets, &playbook.Bullet{ID: id, Section: "others", Content: c})
 	}
-	for _, c := range []struct {
-		asks, tries int
-		want        bool
-	}{{0, 0, false}, {16, 0, false}, {32, 0, true}, {32, 8, false}, {1000, 8, true}, {1000, 1000, false}} {
-		if got, other := tried(c.asks, c.tries); got != c.want || other && c.asks < 1000 {
-			t.Errorf("%d requests and %d runs: applies to its topic: %t, elsewhere: %t; want %t", c.asks, c.tries, got, other, c.want)
+	for n := range 5 { // nearer by words than the one on probation
+		bullets = append(bullets, &playbook.Bullet{ID: playbook.MintID("others", uint64(n+1)), Section: "others", Content: fmt.Sprintf("How many masts does ship %d have?", n)})
+	}
+	p := playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+		for _, b := range bullets {
+			if b.ID == "probation" {
+				b.Status = playbook.Probation
+			}
+			if !yield(b) {
+				return
+			}
+		}
+	})
+	p.SetGate(playbook.GateStrict)
+	ix := newPlaybookIndex(new(embeddingCache), false, 0)
+	ix.update(p)
+	tasks := newTaskEvidence(nil, "b")
+	tasks.index.Apply(helped("voted", "How many masts does the frigate have?", minTasks))
+	tasks.index.Apply(helped("elsewhere", "What is the price of bread?", minTasks))
+	got := ix.applicable(&queryEmbedding{text: "How many masts does the ship have?"}, tasks)
+	for id, want := range map[playbook.BulletID]bool{"voted": true, "elsewhere": false, "unrelated": false, "probation": true, "far": false} {
+		if slices.Contains(got, id) != want {
+			t.Errorf("%s: applies: %t, want %t; got %v", id, !want, want, got)
+		}
+	}
+	if len(got) != 5 || len(slices.Compact(slices.Sorted(slices.Values(got)))) != 5 || got[0] != "voted" {
+		t.Errorf("got %v, want the voted bullet, three by words, and the one on probation", got)
+	}
+	select {
+	case <-tasks.wanted:
+	default:
+		t.Error("the past tasks are not being read")
+	}
+}
+
+// The experiments of a pinned version do not depend on past tasks or the name of the book, so that a repeated run has the same
+// prompts.
+func TestPinnedVersionDrawsWithoutPastTasks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.commitGate("", add(1, "Ships: count the ship masts.", playbook.Active, playbook.StandingSuspect), add(2, "Give five percent.", playbook.Active, playbook.StandingSuspect))
+	w, err := f.store.Writer(f.Context(), "b")
+	f.ok(err)
+	_, err = w.Commit(f.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
+		return []*playbook.Delta{helped("misc-00002", aboutShips, minTasks)}, nil
+	})
+	f.ok(err)
+	f.ok(w.Flush(f.Context()))
+	cb := newBuilder(f.conn, nil, Config{Recall: RecallNone}, testTimeouts)
+	t.Cleanup(cb.Close)
+	cb.WaitLoaded(f.Context(), "b", 10*time.Second)
+	for n := range 10 {
+		q := task("b", aboutShips, 2)
+		q.ID = fmt.Sprint("ship-", n)
+		e, err := New(new(echoModel), nil, Config{}).Answer(t.Context(), cb, q)
+		f.ok(err)
+		if arm(e.Manifest, "misc-00001") == "" || arm(e.Manifest, "misc-00002") != "" {
+			t.Errorf("got %+v, want an experiment with the bullet that has the words", e.Manifest.Exposures)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package generator
 
 import (
-	"strings"
+	"errors"
 	"testing"
 
 	"debrief/events"
@@ -27,7 +27,7 @@ func TestFeedbackWithTargetOnlyIsScored(t *testing.T) {
 		}
 	}
 	f := events.Feedback{Target: "{", Outcome: events.Outcome{Feedback: "hm"}}
-	if err := ScoreFeedback(&f, &events.Execution{Evaluator: scoring.BySteps}); !isInvalid(err) || !strings.Contains(err.Error(), "target of evaluator steps") {
+	if err := ScoreFeedback(&f, &events.Execution{Evaluator: scoring.BySteps}); !isInvalid(err) || !errors.Is(err, scoring.ErrNotScorable) {
 		t.Errorf("invalid target: got %v", err)
 	}
 	f.Target = "7"

@@ -8,6 +8,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/config/configtest"
 	"debrief/generator/prompt/assembly"
 	"debrief/generator/prompt/selection"
 )
@@ -21,16 +22,16 @@ func TestValidateNamesTheField(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	for want, c := range map[string]Config{
-		"Slots: must be at least 1, got -1":             {Slots: -1},
-		"RecallMemory: must be at least 1, got -1":      {RecallMemory: -1},
-		`Recall: want session, book or none, got "all"`: {Recall: "all"},
-		`Summaries: want model or extract, got "poem"`:  {Summaries: "poem"},
-		"Limits.Total: must be at least 1, got -1":      {Limits: assembly.Limits{Total: -1}},
-		"Limits.Window: want 1 to 20 user turns":        {Limits: assembly.Limits{Window: 21}},
-		"Limits.Weights.Effectiveness: ":                {Limits: assembly.Limits{Weights: selection.Weights{Effectiveness: -1}}},
+		"Slots":                        {Slots: -1},
+		"RecallMemory":                 {RecallMemory: -1},
+		"Recall":                       {Recall: "all"},
+		"Summaries":                    {Summaries: "poem"},
+		"Limits.Total":                 {Limits: assembly.Limits{Total: -1}},
+		"Limits.Window":                {Limits: assembly.Limits{Window: 21}},
+		"Limits.Weights.Effectiveness": {Limits: assembly.Limits{Weights: selection.Weights{Effectiveness: -1}}},
 	} {
-		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+		if got := configtest.Fields(c.Validate()); len(got) != 1 || got[0] != want {
+			t.Errorf("got errors of %q, want one of %s", got, want)
 		}
 	}
 	for text, want := range map[string]bool{"session": true, "book": true, "none": true, "": false, "Session": false} {
@@ -51,11 +52,11 @@ func TestTooSmallLimitIsDeadLetteredAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.startWith(new(echoModel), nil, Config{Limits: assembly.Limits{Total: 20}}, testTimeouts)
 	q := task("b", "why?")
-	if e, refused := f.answer(q); !strings.Contains(refused, "20 tokens are too few") {
-		t.Fatalf("got %+v, %q", e, refused)
+	if e, refused := f.answer(q); !strings.Contains(refused, "limit: ") {
+		t.Fatalf("got %+v, %q; want an error that names the limit", e, refused)
 	}
-	if l := f.deadLetter(q); l.Deliveries != 1 {
-		t.Errorf("got a dead letter after %d deliveries, want 1", l.Deliveries)
+	if l := f.deadLetter(q); l.Code != events.DeadInvalid || l.Deliveries != 1 {
+		t.Errorf("got dead letter %s after %d deliveries, want %s after 1", l.Code, l.Deliveries, events.DeadInvalid)
 	}
 }
 

@@ -2,6 +2,7 @@ package generator
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,10 +26,7 @@ type playbookIndex struct {
 }
 
 func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duration) *playbookIndex {
-	bullets := selection.NewIndex()
-	if votes {
-		bullets = selection.NewIndexWithVotes()
-	}
+	bullets := selection.NewIndex(votes)
 	ix := &playbookIndex{
 		embeddings: embeddings, bullets: bullets, indexed: make(map[playbook.BulletID]*playbook.Bullet),
 		vectors: recall.New(recall.Options{Excerpt: 1}),
@@ -96,48 +94,41 @@ func (ix *playbookIndex) waitEmbedded(ctx context.Context, q *queryEmbedding, ti
 	}
 }
 
-// applicability returns a function that rates from 0 to 1 how well a bullet applies to a query. It uses words only,
-// because an experiment must not depend on the progress of the embeddings.
-//
-// A sentence is rated by the share of its words in the query. A longer text applies if it is among the MaxTrials
-// nearest bullets. None of the 6 skills of a published playbook reaches the share on any of 150 recorded
-// conversations; without this rule they would never be tested.
-//
-// The distinctive words of a sentence, such as "list price", may be in no query. So the rating increases with the
-// number of requests without an experiment. This selects the queries that are nearest to the bullet.
-func (ix *playbookIndex) applicability(query string) func(*playbook.Bullet) float64 {
-	covered := sync.OnceValue(func() *recall.Coverage { return ix.words.Coverage(query) })
-	near := sync.OnceValue(func() map[string]bool {
-		set := make(map[string]bool)
-		for _, match := range ix.words.Top(query, selection.MaxTrials) {
-			set[match.Key] = true
-		}
-		return set
-	})
-	return func(b *playbook.Bullet) float64 {
-		share, words := covered().Share(b.Content)
-		switch {
-		case share >= selection.MinApplicability:
-			return share
-		case words > recall.MaxCoverageWords && near()[string(b.ID)]:
-			return selection.MinApplicability
-		}
-		return min(share*underTested(b), selection.MinApplicability)
-	}
-}
-
-// After this many requests, plus this many for each experiment run, a bullet should have had an experiment.
+// A bullet applies to a task if at least minVoteShare of the votes of the nearest past tasks are for it. A bullet that fewer
+// than minTasks tasks support is too new for this. It applies if it is among the nearestNew best of a ranking, a bullet on
+// probation among the nearestProbation best: no prompt cites it outside of experiments.
 const (
-	expectedRequests       = 16
-	expectedRequestsPerRun = 2
+	minVoteShare     = 0.25
+	minTasks         = 4
+	nearestNew       = 3
+	nearestProbation = 10
 )
 
-// underTested returns the ratio of actual to expected requests of a bullet, at least 1. It depends only on the
-// playbook, so that all processes decide alike.
-func underTested(b *playbook.Bullet) float64 {
-	k := b.CurrentExperiment()
-	tried := k.Shown.Count() + k.Withheld.Count() + k.Open.Count()
-	return max(1, float64(k.Confirmations)/float64(expectedRequests+expectedRequestsPerRun*tried))
+// applicable returns the bullets that apply to a task, for an experiment. It predicts this from past tasks, and for new bullets
+// from words and embeddings. Without past tasks all bullets count as new.
+func (ix *playbookIndex) applicable(q *queryEmbedding, tasks *taskEvidence) (ids []playbook.BulletID) {
+	if tasks != nil {
+		ids = tasks.applicable(q.text)
+	}
+	add := func(rank int, key string) {
+		id := playbook.BulletID(key)
+		b := ix.indexed[id]
+		isNear := rank < nearestNew || b != nil && b.Status == playbook.Probation
+		if isNear && !slices.Contains(ids, id) && (tasks == nil || tasks.count(id) < minTasks) {
+			ids = append(ids, id)
+		}
+	}
+	for rank, match := range ix.words.Top(q.text, nearestProbation) {
+		add(rank, match.Key)
+	}
+	if ix.embeddings.embedder != nil && q.vector != nil {
+		if found, err := ix.vectors.Search(recall.Query{Vector: q.vector, Model: q.modelName, Limit: nearestProbation}); err == nil {
+			for rank, hit := range found.Hits {
+				add(rank, hit.Key)
+			}
+		}
+	}
+	return ids
 }
 
 // maxRanked is the number of bullets in one ranking. It exceeds the number in a prompt of a usual size.

@@ -42,7 +42,7 @@ func TestRecallScope(t *testing.T) {
 			}
 		}
 		if strings.Contains(chatText(reply.Messages), "measured4") || len(reply.Manifest.Warnings) > 0 {
-			t.Errorf("scope %s: got %q, degraded %q", scope, chatText(reply.Messages), reply.Manifest.Warnings)
+			t.Errorf("scope %s: got %q, warnings %q", scope, chatText(reply.Messages), reply.Manifest.Warnings)
 		}
 	}
 	cb := f.newBuilder(nil, Config{}, testTimeouts)

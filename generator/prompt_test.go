@@ -18,7 +18,7 @@ import (
 // ask returns the prompt of a task with these bullets.
 func ask(t *testing.T, task *events.Task, bullets ...*playbook.Bullet) chat.Prompt {
 	t.Helper()
-	book := selection.NewIndex()
+	book := selection.NewIndex(false)
 	book.Update(playbook.Restore(1, 0, slices.Values(bullets)))
 	c, err := assembly.Assemble(assembly.Input{
 		Now: time.Now(), System: Instructions, SystemRef: systemRef, Query: task.Question, TaskContext: task.Context, Index: book,

@@ -24,7 +24,7 @@ type RebuiltContext struct {
 	// Missing lists the parts whose texts have expired. Why lists the other reasons for a difference. At least one of
 	// them is set if Verified is false.
 	Missing []events.Part `json:"missing,omitempty"`
-	Reasons []string      `json:"why,omitempty"`
+	Reasons []string      `json:"reasons,omitempty"`
 }
 
 // Rebuild rebuilds the context of a past execution from its manifest and the stored events.
@@ -101,7 +101,7 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 			}
 		case events.PartReflection:
 			if r, ok := c.find(ctx, events.StreamReflections, p.Ref).(*events.Reflection); ok {
-				s.Notes[p.Ref] = events.NewNote(events.Handle(p.Ref), r)
+				s.Notes[p.Ref] = visibleNote(events.NewNote(events.Handle(p.Ref), r), c.e.Session)
 			}
 		case events.PartUser, events.PartAnswer, events.PartTools, events.PartRecall:
 			of, _, _ := strings.Cut(p.Ref, "#")

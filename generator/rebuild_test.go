@@ -60,7 +60,8 @@ func TestRebuildIsExact(t *testing.T) {
 		})
 		f.ok(cb.addToWindow(t.Context(), e, r))
 	}
-	note := f.storeNote(cb, "s", "oil first")
+	note := f.storeNote(cb, "s", "which oil?", "oil first")
+	f.storeNote(cb, "t", "what of the gearbox of a car?", "grease last")
 	f.waitRead(cb, bus.Receipt{Seq: f.lastSequence(events.StreamExecutions)})
 	m := new(echoModel)
 	cfg := Config{}
@@ -78,8 +79,11 @@ func TestRebuildIsExact(t *testing.T) {
 		events.PartRecord, events.PartSummary, events.PartContext, events.PartQuery,
 	} {
 		if n[kind] == 0 {
-			t.Fatalf("no %s in the context: the test is void: %v, degraded %q", kind, n, e.Manifest.Warnings)
+			t.Fatalf("no %s in the context: the test is void: %v, warnings %q", kind, n, e.Manifest.Warnings)
 		}
+	}
+	if got := chatText(m.last()); !strings.Contains(got, "grease last") || strings.Contains(got, "take 4.30 for grease last") {
+		t.Fatalf("got %q, want the insight of another session: the test is void", got)
 	}
 	handle := f.handleOf(e.ID)
 
@@ -132,7 +136,7 @@ func TestRebuildContextOfRunningTurn(t *testing.T) {
 	f.commit("b", bullet(1, 0)...)
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	step := func(n int) events.Step {
-		return events.Step{Speaker: chat.Assistant, Text: "I look.", Calls: []events.ToolCall{{Tool: "grep", Arguments: fmt.Sprintf(`{"pattern":"cog %d"}`, n), Output: fmt.Sprint("cogs.go:", n)}}}
+		return events.Step{Speaker: chat.Assistant, Text: "I look.", Calls: []events.ToolCall{{Tool: "grep", Arguments: fmt.Sprintf(`{"pattern":"cog %d"}`, n), Output: strings.Repeat(fmt.Sprintf("cogs.go:%d\n", n), 5000)}}} // shortened, so that it has a record line
 	}
 	steps := []events.Step{step(1), step(2), {Speaker: chat.User, Text: "try another"}, step(3), step(4)}
 	for name, test := range map[string]struct {
@@ -144,9 +148,9 @@ func TestRebuildContextOfRunningTurn(t *testing.T) {
 		"the same steps, and more": {steps, "", true, ""},
 		"the same steps":           {steps[:4], "", true, ""},
 		"question reworded":        {steps, "what of the cogs, in short?", true, ""},
-		"other steps":              {append([]events.Step{step(7)}, steps[1:]...), "", false, "different steps than in its request"},
-		"fewer steps":              {steps[:1], "", false, "steps of the context are not in the execution"},
-		"no steps":                 {nil, "", false, "steps of the context are not in the execution"},
+		"other steps":              {append([]events.Step{step(7)}, steps[1:]...), "", false, "steps"},
+		"fewer steps":              {steps[:1], "", false, "steps"},
+		"no steps":                 {nil, "", false, "steps"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := f.context(cb, &events.ContextRequest{Query: "what of the cogs?", Context: "a clock", System: "You are a clockmaker.", Steps: steps[:4]})
@@ -192,7 +196,7 @@ func TestRebuildWithCustomInstructions(t *testing.T) {
 		t.Errorf("with the same instructions: got %q, want it verified", r.Reasons)
 	}
 	for name, cfg := range map[string]Config{"with ours": {}, "with others": {Instructions: "You answer like a poet."}} {
-		if r := f.rebuild(f.newBuilder(nil, cfg, testTimeouts), stored.Handle); r.Verified || !containsAll(r.Reasons, "pass them with --generator-prompt") {
+		if r := f.rebuild(f.newBuilder(nil, cfg, testTimeouts), stored.Handle); r.Verified || !containsAll(r.Reasons, "--generator-prompt") {
 			t.Errorf("%s: got %v, %q; want the missing instructions", name, r.Verified, r.Reasons)
 		}
 	}
@@ -206,13 +210,13 @@ func TestRebuildReportsReasons(t *testing.T) {
 	_, bare := f.storeExecution("s", "?", "!")
 	feedback, err := cb.Feedback(t.Context(), &events.FeedbackRequest{Book: "b", Execution: bare.Handle, Target: "42"})
 	f.ok(err)
-	for handle, says := range map[events.Handle]string{
-		bare.Handle:     "no manifest",
-		feedback.Handle: "handle of a feedback",
-		"99-00000000":   "not found",
+	for handle, names := range map[events.Handle]string{
+		bare.Handle:     "manifest",
+		feedback.Handle: "feedback",
+		"99-00000000":   "99-00000000",
 	} {
-		if r, err := cb.Rebuild(t.Context(), handle); !isNotFound(err) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: got %+v, %v; want %q", handle, r, err, says)
+		if r, err := cb.Rebuild(t.Context(), handle); !isNotFound(err) || !strings.Contains(err.Error(), names) {
+			t.Errorf("%s: got %+v, %v; want an error that names %s", handle, r, err, names)
 		}
 	}
 	if _, err := cb.Rebuild(t.Context(), "nonsense"); !isInvalid(err) {
@@ -222,13 +226,13 @@ func TestRebuildReportsReasons(t *testing.T) {
 	id := f.context(cb, &events.ContextRequest{Query: "?"}).ID
 	served, err := cb.windows.Context(t.Context(), id)
 	f.ok(err)
-	for says, change := range map[string]func(*events.Execution){
-		"assembly version: context has a0, this program has": func(e *events.Execution) { e.Manifest.Assembly, e.PromptSHA256 = "a0", []byte{1} },
-		"instructions: context has generator/g0, this program": func(e *events.Execution) {
+	for field, change := range map[string]func(*events.Execution){
+		"assembly version: ": func(e *events.Execution) { e.Manifest.Assembly, e.PromptSHA256 = "a0", []byte{1} },
+		"instructions: ": func(e *events.Execution) {
 			e.Manifest.Parts[0] = events.Part{Kind: events.PartSystem, Ref: "generator/g0"}
 		},
-		`playbook: playbook "b" has no version 9`: func(e *events.Execution) { e.Version = 9 },
-		`nonsense: handle "nonsense": want`: func(e *events.Execution) {
+		"playbook: ": func(e *events.Execution) { e.Version = 9 },
+		"nonsense: ": func(e *events.Execution) {
 			e.Manifest.Parts = append(e.Manifest.Parts, events.Part{Kind: events.PartReflection, Ref: "nonsense"})
 			e.PromptSHA256 = nil
 		},
@@ -239,8 +243,8 @@ func TestRebuildReportsReasons(t *testing.T) {
 			e.Version, e.Manifest, e.PromptSHA256 = served.Version, &m, served.SHA256
 			change(e)
 		})
-		if r := f.rebuild(cb, stored.Handle); r.Verified || !strings.Contains(strings.Join(r.Reasons, "\n"), says) {
-			t.Errorf("got %q, %v; want %q", r.Reasons, r.Missing, says)
+		if r := f.rebuild(cb, stored.Handle); r.Verified || len(r.Reasons) != 1 || !strings.HasPrefix(r.Reasons[0], field) {
+			t.Errorf("got %q, %v; want a reason that names %s", r.Reasons, r.Missing, field)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"debrief/events"
 	"debrief/events/bus"
@@ -164,6 +165,11 @@ func TestReflectorRecordsAreShown(t *testing.T) {
 	}
 	if strings.Contains(got, "recent reflections") {
 		t.Errorf("got %q: a note without words is shown", got)
+	}
+	slow := f.newBuilder(&synonymEmbedder{blocked: true}, Config{}, timeouts{optional: 300 * time.Millisecond, retry: time.Hour})
+	reply := f.context(slow, ask)
+	if got := chatText(reply.Messages); !strings.Contains(got, "14 are worn") || !containsAll(reply.Manifest.Warnings, "embeddings: no answer") {
+		t.Errorf("without the embedder: got %q, %q, want the record", got, reply.Manifest.Warnings)
 	}
 	ask.Playbook = new(uint64)
 	if got := chatText(f.context(cb, ask).Messages); strings.Contains(got, "14 are worn") {

@@ -250,8 +250,9 @@ func TestAnswerIsStoredWhenEvaluatorFails(t *testing.T) {
 	}
 	stranger := task("b", "what is it?")
 	stranger.Evaluator = "program:rm"
-	if _, refused := f.answer(stranger); !strings.Contains(refused, "configured programs are program:crashes, program:hangs") {
-		t.Errorf("an unknown program: got %q", refused)
+	_, refused := f.answer(stranger)
+	if l := f.deadLetter(stranger); l.Code != events.DeadInvalid || !strings.Contains(refused, "program:crashes, program:hangs") {
+		t.Errorf("an unknown program: got %s, %q, want an error that lists the configured ones", l.Code, refused)
 	}
 }
 
@@ -267,19 +268,21 @@ func TestInvalidTasksAreDeadLettered(t *testing.T) {
 	for _, test := range []struct {
 		why        string
 		task       *events.Task
-		reason     string
+		code       events.DeadCode
+		names      string
 		deliveries int
 	}{
-		{"a missing version may arrive", task("b", "?", 7), `playbook "b" has no version 7: its newest is 1`, 2},
-		{"an unknown evaluator stays unknown", odd, `unknown evaluator "astrology"`, 1},
-		{"an invalid target stays invalid", torn, "target of evaluator steps", 1},
+		{"a missing version may arrive", task("b", "?", 7), events.DeadError, "version 7", 2},
+		{"an unknown evaluator stays unknown", odd, events.DeadInvalid, `evaluator "astrology"`, 1},
+		{"an invalid target stays invalid", torn, events.DeadInvalid, "target", 1},
 	} {
-		if e, refused := f.answer(test.task); !strings.Contains(refused, test.reason) {
-			t.Errorf("%s: got %+v, %q; want a dead letter with %q", test.why, e, refused, test.reason)
+		e, refused := f.answer(test.task)
+		if !strings.Contains(refused, test.names) {
+			t.Errorf("%s: got %+v, %q; want an error that names %s", test.why, e, refused, test.names)
 			continue
 		}
-		if l := f.deadLetter(test.task); l.Deliveries != test.deliveries || !strings.Contains(l.Reason, test.reason) {
-			t.Errorf("%s: got a dead letter after %d deliveries, %q; want %d", test.why, l.Deliveries, l.Reason, test.deliveries)
+		if l := f.deadLetter(test.task); l.Code != test.code || l.Deliveries != test.deliveries || l.Reason != refused {
+			t.Errorf("%s: got dead letter %s after %d deliveries, %q; want %s after %d", test.why, l.Code, l.Deliveries, l.Reason, test.code, test.deliveries)
 		}
 	}
 }

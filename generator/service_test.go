@@ -13,6 +13,8 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
+	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 )
 
@@ -233,14 +235,14 @@ func TestFeedback(t *testing.T) {
 		says              string
 	}{
 		"invalid handle":       {events.FeedbackRequest{Book: "b", Execution: "17", Outcome: bad}, true, false, "handle"},
-		"empty feedback":       {events.FeedbackRequest{Book: "b", Execution: r.Handle}, true, false, "outcome.label: required"},
+		"empty feedback":       {events.FeedbackRequest{Book: "b", Execution: r.Handle}, true, false, "outcome.label"},
 		"unknown label":        {events.FeedbackRequest{Book: "b", Execution: r.Handle, Outcome: events.Outcome{Label: "meh"}}, true, false, "outcome.label"},
 		"invalid id":           {events.FeedbackRequest{Book: "b", ID: "x", Execution: r.Handle, Outcome: bad}, true, false, "id: "},
 		"no book":              {events.FeedbackRequest{Execution: r.Handle, Outcome: bad}, true, false, "book"},
-		"unknown execution":    {events.FeedbackRequest{Book: "b", Execution: "999-00000000", Outcome: bad}, false, true, "execution 999-00000000: not found"},
-		"other id at sequence": {events.FeedbackRequest{Book: "b", Execution: "1-00000000", Outcome: bad}, false, true, "not found"},
-		"other playbook":       {events.FeedbackRequest{Book: "c", Execution: r.Handle, Outcome: bad}, false, true, `not in playbook "c"`},
-		"feedback on feedback": {events.FeedbackRequest{Book: "b", Execution: stored.Handle, Outcome: bad}, false, true, "handle of a feedback"},
+		"unknown execution":    {events.FeedbackRequest{Book: "b", Execution: "999-00000000", Outcome: bad}, false, true, "999-00000000"},
+		"other id at sequence": {events.FeedbackRequest{Book: "b", Execution: "1-00000000", Outcome: bad}, false, true, "1-00000000"},
+		"other playbook":       {events.FeedbackRequest{Book: "c", Execution: r.Handle, Outcome: bad}, false, true, `"c"`},
+		"feedback on feedback": {events.FeedbackRequest{Book: "b", Execution: stored.Handle, Outcome: bad}, false, true, "feedback"},
 	} {
 		got, err := cb.Feedback(t.Context(), &test.r)
 		if err == nil || isInvalid(err) != test.invalid || isNotFound(err) != test.notFound || !strings.Contains(err.Error(), test.says) {
@@ -255,29 +257,33 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 	f.commit("b", bullet(1, 0)...)
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	for says, r := range map[string]events.ContextRequest{
-		"query: is empty":                                        {Book: "b", Query: " \n"},
-		`book "a b"`:                                             {Book: "a b", Query: "?"},
-		"limit: must be positive, got -1":                        {Book: "b", Query: "?", Limit: -1},
-		"limit: 10 tokens are too few":                           {Book: "b", Query: "?", Limit: 10},
-		"window: want 1 to 20":                                   {Book: "b", Query: "?", Window: "21"},
-		"task: want general, research":                           {Book: "b", Query: "?", Task: "cooking"},
-		"min_version: must be at most playbook version 1, got 2": {Book: "b", Query: "?", Playbook: new(uint64(1)), MinVersion: 2},
+		"query":       {Book: "b", Query: " \n"},
+		`book "a b"`:  {Book: "a b", Query: "?"},
+		"limit":       {Book: "b", Query: "?", Limit: -1},
+		"window":      {Book: "b", Query: "?", Window: "21"},
+		"task":        {Book: "b", Query: "?", Task: "cooking"},
+		"min_version": {Book: "b", Query: "?", Playbook: new(uint64(1)), MinVersion: 2},
 	} {
 		if reply, err := cb.Context(t.Context(), &r); !isInvalid(err) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: got %+v, %v; want %q", r, reply, err, says)
 		}
 	}
-	if _, err := cb.Context(t.Context(), &events.ContextRequest{Book: "b", Query: "?", Playbook: new(uint64(7))}); !isNotFound(err) || !strings.Contains(err.Error(), `playbook "b" has no version 7: its newest is 1`) {
+	var small *assembly.LimitError
+	if _, err := cb.Context(t.Context(), &events.ContextRequest{Book: "b", Query: "?", Limit: 10}); !isInvalid(err) || !errors.As(err, &small) || small.Limit != 10 {
+		t.Errorf("a limit without room: got %v", err)
+	}
+	var unknown *deltalog.VersionError
+	if _, err := cb.Context(t.Context(), &events.ContextRequest{Book: "b", Query: "?", Playbook: new(uint64(7))}); !isNotFound(err) || !errors.As(err, &unknown) || *unknown != (deltalog.VersionError{Book: "b", Version: 7, Newest: 1}) {
 		t.Errorf("unknown version: got %v", err)
 	}
 	for says, r := range map[string]events.Report{
-		"question: required": {Book: "b", Answer: "!"},
-		"book":               {Question: "?"},
-		"outcome.score":      {Book: "b", Question: "?", Outcome: events.Outcome{Label: events.Success, Score: 2}},
-		"outcome.label":      {Book: "b", Question: "?", Outcome: events.Outcome{Label: "meh"}},
-		"purpose":            {Book: "b", Question: "?", Purpose: "fun"},
-		"task_id":            {Book: "b", Question: "?", TaskID: strings.Repeat("x", 300)},
-		"context_id: must have at most 256 bytes, got 1000": {Book: "b", Question: "?", ContextID: events.ID(strings.Repeat("x", 1000))},
+		"question":      {Book: "b", Answer: "!"},
+		"book":          {Question: "?"},
+		"outcome.score": {Book: "b", Question: "?", Outcome: events.Outcome{Label: events.Success, Score: 2}},
+		"outcome.label": {Book: "b", Question: "?", Outcome: events.Outcome{Label: "meh"}},
+		"purpose":       {Book: "b", Question: "?", Purpose: "fun"},
+		"task_id":       {Book: "b", Question: "?", TaskID: strings.Repeat("x", 300)},
+		"context_id":    {Book: "b", Question: "?", ContextID: events.ID(strings.Repeat("x", 1000))},
 	} {
 		if stored, err := cb.Report(t.Context(), &r); !isInvalid(err) || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %+v, %v; want %q", stored, err, says)

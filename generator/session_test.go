@@ -237,36 +237,41 @@ func TestClientMaySetTurns(t *testing.T) {
 	}
 }
 
+// A prompt shows the notes of its session, and of other sessions only the insights from similar questions.
 func TestRecentReflectionsAreShown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.commit("b", bullet(1, 0)...)
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
-	for n := range 5 {
-		f.storeNote(cb, "", fmt.Sprintf("of the book %d", n+1))
+	const ships = "How many masts does the ship have?"
+	f.storeNote(cb, "", ships, "of the book")
+	for n := range 2 {
+		f.storeNote(cb, "s", "What is the capital of France?", fmt.Sprintf("of this session %d", n+1))
 	}
-	f.storeNote(cb, "s", "of this session")
-	for n := range 4 {
-		f.storeNote(cb, "other", fmt.Sprintf("of another %d", n+1))
-	}
+	f.storeNote(cb, "other", ships, "of an old ship")
+	f.storeNote(cb, "other", "Please refund the flight to my card.", "of a flight")
+	f.storeNote(cb, "other", "How many masts has the small ship?", "of another ship")
+	f.storeNote(cb, "", ships, "of a ship without a session")
 	m := new(echoModel)
 	f.startWith(m, nil, Config{}, testTimeouts)
-	f.answerInSession("s", "what now?")
+	f.answerInSession("s", ships)
 	got := chatText(m.last())
-	for insight, want := range map[string]bool{
-		"of this session": true, "of another 4": true, "of another 3": true, "of another 2": true, "of another 1": false, "of the book": false,
+	for text, want := range map[string]bool{
+		"insight: of this session 1": true, "insight: of this session 2": true, "4.30 for of this session 2": true, "1.20 was wrong for of this session 2": true,
+		"insight: of another ship": true, "insight: of a ship without a session": true, "for of another ship": false, "for of a ship": false,
+		"of a flight": false, "of an old ship": false, "of the book": false, // the last three of all sessions are read
 	} {
-		if strings.Contains(got, insight) != want {
-			t.Errorf("%q in the prompt: got %v, want %v", insight, !want, want)
+		if strings.Contains(got, text) != want {
+			t.Errorf("%q in the prompt: got %v, want %v", text, !want, want)
 		}
 	}
-	f.answerInSession("s", "what now, measured?", func(q *events.Task) { q.Playbook = new(uint64(1)) })
-	if got := chatText(m.last()); strings.Contains(got, "of this session") || strings.Contains(got, "of another") || !strings.Contains(got, "advice 1") {
+	f.answerInSession("s", ships+" Measured?", func(q *events.Task) { q.Playbook = new(uint64(1)) })
+	if got := chatText(m.last()); strings.Contains(got, "insight: ") || !strings.Contains(got, "advice 1") {
 		t.Errorf("got %q, want no reflections with a pinned version", got)
 	}
-	r := f.context(cb, &events.ContextRequest{Query: "?", DryRun: true})
-	if got := chatText(r.Messages); strings.Contains(got, "of this session") || !strings.Contains(got, "of another 4") {
-		t.Errorf("got %q, want only the reflections of the playbook", got)
+	r := f.context(cb, &events.ContextRequest{Query: ships, DryRun: true})
+	if got := chatText(r.Messages); strings.Contains(got, "of this session") || !strings.Contains(got, "insight: of another ship") || strings.Contains(got, "4.30") {
+		t.Errorf("got %q, want only insights without a session", got)
 	}
 }
 

@@ -129,12 +129,13 @@ func (f *fixture) waitRead(cb *ContextBuilder, r bus.Receipt) {
 }
 
 // storeNote stores a reflection and its note, as a Reflector does.
-func (f *fixture) storeNote(cb *ContextBuilder, session, insight string) bus.Receipt {
+func (f *fixture) storeNote(cb *ContextBuilder, session, question, insight string) bus.Receipt {
 	f.Helper()
-	e, _ := f.storeExecution(session, "?", "!")
+	e, _ := f.storeExecution(session, question, "!")
 	ref := &events.Reflection{
 		ID: events.ReflectionID(e.ID, "", "t"), Execution: e.ID, Handle: "1-00000000", Reflector: "t", Session: session,
-		Outcome: e.Outcome, KeyInsight: insight, Created: time.Now().UTC(),
+		Question: question, Outcome: e.Outcome, KeyInsight: insight, CorrectApproach: "take 4.30 for " + insight, ErrorIdentification: "1.20 was wrong for " + insight,
+		Created: time.Now().UTC(),
 	}
 	ref.Book = "b"
 	r, err := f.conn.Publish(f.Context(), ref, bus.PublishOptions{})

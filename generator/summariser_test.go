@@ -95,7 +95,7 @@ func TestExcerptsWithoutSummary(t *testing.T) {
 	f := newFixture(t)
 	m := &summaryModel{bad: true}
 	f.start(m)
-	cb := NewContextBuilder(f.conn, nil, Config{})
+	cb := NewContextBuilder(f.conn, nil, Config{Recall: RecallNone}) // a recalled turn has no excerpt
 	defer cb.Close()
 	for n := range 10 {
 		f.answerTurn("s", n+1)

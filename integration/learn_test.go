@@ -99,11 +99,11 @@ func writeRuns(rng *rand.Rand, n int) string {
 // learnSummary is the summary that learn prints.
 type learnSummary struct {
 	Executions int `json:"executions"`
-	Known      int `json:"known"`
+	Known      int `json:"already_stored"`
 	Reflected  int `json:"reflected"`
 	Nothing    int `json:"nothing_to_learn"`
-	Dead       int `json:"dead"`
-	Unread     int `json:"unread"`
+	Dead       int `json:"dead_letters"`
+	Unread     int `json:"invalid_lines"`
 }
 
 func account(t *testing.T, cmd *exec.Cmd) (s learnSummary) {

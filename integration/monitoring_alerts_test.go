@@ -36,7 +36,7 @@ type alertCase struct {
 var firingCases = []alertCase{
 	{"DebriefNothingLearned", "", []seriesChange{{selector: `debrief_role_level{role="reflector"}`, value: 2}}},
 	{"DebriefLearnsNothingNew", "", []seriesChange{
-		{selector: `debrief_role_learned_seconds{role="curator"}`, value: 7 * 3600},
+		{selector: `debrief_role_since_effect_seconds{role="curator"}`, value: 7 * 3600},
 		{selector: `debrief_role_results_total{role="curator", result="handled"}`, grows: 1},
 	}},
 	{"DebriefRoleUnwell", "one of two is paused", []seriesChange{{selector: `debrief_role_state{role="reflector", state="paused", instance="a"}`, value: 1}}},
@@ -73,8 +73,8 @@ var firingCases = []alertCase{
 	{"DebriefFollowerStale", "", []seriesChange{{selector: `debrief_follower_behind_versions{instance="a"}`, value: 2}}},
 	{"DebriefCommitsRace", "", []seriesChange{{selector: `debrief_commit_conflicts_total`, grows: 5}, {selector: `debrief_commit_seconds_count`, grows: 5}}},
 	{"DebriefRefused", "", []seriesChange{
-		{selector: `debrief_requests_total{door="http", verb="context", code="503"}`, grows: 1},
-		{selector: `debrief_requests_total{door="http", verb="context", code="200"}`, grows: 5},
+		{selector: `debrief_requests_total{endpoint="http", verb="context", code="503"}`, grows: 1},
+		{selector: `debrief_requests_total{endpoint="http", verb="context", code="200"}`, grows: 5},
 	}},
 	{"DebriefDisconnected", "", []seriesChange{{selector: `debrief_nats_connected{instance="a"}`, value: 0}}},
 	{"DebriefReconnectStorm", "", []seriesChange{{selector: `debrief_nats_reconnects_total{instance="a"}`, grows: 1}}},
@@ -87,7 +87,7 @@ var silentCases = []alertCase{
 	{"DebriefNothingLearned", "one of two is red", []seriesChange{{selector: `debrief_role_level{role="reflector", instance="a"}`, value: 2}}},
 	{"DebriefOldestNearExpiry", "a stream that keeps for ever", []seriesChange{
 		{selector: `debrief_role_oldest_seconds{role="generator"}`, value: 1e6},
-		{selector: `debrief_stream_keep_seconds{role="generator"}`, value: 0},
+		{selector: `debrief_stream_retention_seconds{role="generator"}`, value: 0},
 	}},
 	{"DebriefStreamNearFull", "a stream without a limit", []seriesChange{
 		{selector: `debrief_stream_bytes{role="generator"}`, value: 1e12},

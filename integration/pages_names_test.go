@@ -74,7 +74,7 @@ func TestCheckerFindsMistakes(t *testing.T) {
 	if checkPath("cmd/nothing/") == nil {
 		t.Error("cmd/nothing/: got no error")
 	}
-	p, err := parsePage("README.md", "[a](nothing.md) [b](#nothing) [c](https://example.com) `playbook/delta.go` `OpKind` `NoSuchName`")
+	p, err := parsePage("README.md", "[a](nothing.md) [b](#nothing) [c](https://example.com) `playbook/operation.go` `OpKind` `NoSuchName`")
 	if links, names := len(p.brokenLinks()), len(p.unknownIdentifiers()); err != nil || links != 2 || names != 1 {
 		t.Errorf("got %d broken links, %d unknown identifiers and %v, want 2 and 1", links, names, err)
 	}

@@ -17,8 +17,13 @@ import (
 var (
 	drawContent = rapid.SampledFrom([]string{"call a before b", "Call A  before B", "callabeforeb", "is\nten", "is ten", "twelve"})
 	drawSection = rapid.SampledFrom([]string{"others", "meta_strategies", "tool_use"})
-	drawStatus  = rapid.SampledFrom([]playbook.Status{"", playbook.Active, playbook.Candidate, playbook.Retired, playbook.Quarantined})
-	drawVotes   = rapid.IntRange(0, 3)
+	drawStatus  = rapid.SampledFrom([]playbook.Status{
+		"", playbook.Active, playbook.Candidate, playbook.Probation, playbook.Retired, playbook.Quarantined,
+	})
+	drawStanding = rapid.SampledFrom([]playbook.Standing{
+		"", playbook.StandingNew, playbook.StandingSuspect, playbook.StandingTrusted, playbook.StandingProven, playbook.StandingKept,
+	})
+	drawVotes = rapid.IntRange(0, 3)
 )
 
 func drawRule(t *rapid.T) *playbook.Rule {
@@ -34,6 +39,23 @@ func drawID(t *rapid.T, p *playbook.Playbook) playbook.BulletID {
 	return playbook.MintID("others", rapid.Uint64Range(1, p.LastMinted()+1).Draw(t, "id"))
 }
 
+// drawAgainst draws the bullet that a new one corrects or contradicts, mostly none.
+func drawAgainst(t *rapid.T, p *playbook.Playbook, label string) playbook.BulletID {
+	if rapid.IntRange(0, 2).Draw(t, label) > 0 {
+		return ""
+	}
+	return drawID(t, p)
+}
+
+func drawExposure(t *rapid.T) playbook.Exposure {
+	s := playbook.Exposure{
+		Arm:   rapid.SampledFrom([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}).Draw(t, "arm"),
+		Score: rapid.IntRange(0, playbook.MaxScore).Draw(t, "score"), Undo: rapid.Bool().Draw(t, "undo"),
+	}
+	s.Cited = s.Arm == playbook.ArmOpen || s.Arm == playbook.ArmShown && rapid.Bool().Draw(t, "cited")
+	return s
+}
+
 func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 	kinds := []playbook.OpKind{
 		playbook.Add, playbook.Add, playbook.Update, playbook.Tag, playbook.Remove, playbook.SetStatus, playbook.Pin, playbook.Merge,
@@ -47,9 +69,10 @@ func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 			op.Bullet = playbook.MintID("others", *minted)
 		}
 		op.Section, op.Content = drawSection.Draw(t, "section"), drawContent.Draw(t, "content")
-		op.Rule, op.Status = drawRule(t), drawStatus.Draw(t, "status")
+		op.Rule, op.Status, op.Standing = drawRule(t), drawStatus.Draw(t, "status"), drawStanding.Draw(t, "standing")
+		op.Replaces, op.Contests = drawAgainst(t, p, "replaces"), drawAgainst(t, p, "contests")
 	case playbook.Update:
-		op.Content, op.Rule = drawContent.Draw(t, "content"), drawRule(t)
+		op.Content, op.Rule, op.Standing = drawContent.Draw(t, "content"), drawRule(t), drawStanding.Draw(t, "standing")
 		op.Section = rapid.OneOf(rapid.Just(""), drawSection).Draw(t, "section")
 	case playbook.Tag:
 		op.Helpful, op.Harmful, op.Neutral = drawVotes.Draw(t, "helpful"), drawVotes.Draw(t, "harmful"), 1
@@ -69,20 +92,15 @@ func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 		}
 		op.Support = op.Support[:rapid.IntRange(1, 9).Draw(t, "outcomes")]
 		for range op.Support {
-			op.Exposures = append(op.Exposures, playbook.Exposure{
-				Arm:   rapid.SampledFrom([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}).Draw(t, "arm"),
-				Score: rapid.IntRange(0, playbook.MaxScore).Draw(t, "score"), Undo: rapid.Bool().Draw(t, "undo"),
-			})
+			op.Exposures = append(op.Exposures, drawExposure(t))
 		}
 	case playbook.SetStatus:
-		op.Status = drawStatus.Draw(t, "status")
-		if rapid.Bool().Draw(t, "looks again") {
-			op.Share = 50
-		}
+		op.Status, op.Standing = drawStatus.Draw(t, "status"), drawStanding.Draw(t, "standing")
+		op.Restart = rapid.Bool().Draw(t, "restart")
 	case playbook.Pin:
 		op.Pinned = rapid.Bool().Draw(t, "pinned")
 	case playbook.Merge:
-		op.Content = drawContent.Draw(t, "content")
+		op.Content, op.Standing = drawContent.Draw(t, "content"), drawStanding.Draw(t, "standing")
 		for range rapid.IntRange(0, 3).Draw(t, "sources") {
 			op.Sources = append(op.Sources, drawID(t, p))
 		}
@@ -153,6 +171,9 @@ func checkIndexes(t *rapid.T, p *playbook.Playbook) {
 	if p.Checksum() != rebuilt.Checksum() || p.StateHash() != rebuilt.StateHash() || p.Len() != rebuilt.Len() {
 		t.Fatalf("checksum %x over %d bullets, from scratch %x over %d", p.Checksum(), p.Len(), rebuilt.Checksum(), rebuilt.Len())
 	}
+	if want := recount(p); p.Tally() != want {
+		t.Fatalf("tally: got %+v, the bullets have %+v", p.Tally(), want)
+	}
 	byRule := map[string]*playbook.Bullet{}
 	same := map[playbook.ContentKey]*playbook.Bullet{}
 	resting := map[string][]*playbook.Bullet{}
@@ -184,6 +205,24 @@ func checkIndexes(t *rapid.T, p *playbook.Playbook) {
 			t.Fatalf("Same(%q): got %v, want %v", text, got, want)
 		}
 	}
+}
+
+// recount computes the tally from the bullets alone.
+func recount(p *playbook.Playbook) (want playbook.Tally) {
+	for b := range p.All() {
+		e := b.CurrentExperiment()
+		isShown := b.Status == "" || b.Status == playbook.Active
+		if b.Rule != nil {
+			continue
+		}
+		for score, n := range e.Cited {
+			if isShown {
+				want.Cited += n
+				want.Sum += n * score
+			}
+		}
+	}
+	return want
 }
 
 func cmpID(a, b playbook.BulletID) int {

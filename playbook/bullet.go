@@ -107,10 +107,11 @@ type Status string
 const (
 	// Active bullets are shown. The empty status means active.
 	Active Status = "active"
-	// Candidate bullets are counted but not shown: patterns of a rule that are not significant yet, and, if the gate is on,
-	// new advice that waits for probation.
+	// Candidate bullets are counted but not shown: patterns of a rule that are not significant yet, and advice against a
+	// trusted bullet that waits for a confirmation.
 	Candidate Status = "candidate"
-	// Probation bullets are shown for a random share of the tasks until their effect is known.
+	// Probation bullets are shown to a random half of the tasks that they apply to, until their record is good. Only a strict
+	// gate uses it.
 	Probation Status = "probation"
 	// Retired bullets are not shown: they were harmful, useless, or replaced.
 	Retired Status = "retired"
@@ -158,12 +159,13 @@ type Bullet struct {
 	// Rule is set on a bullet that a rule created, so that later matches of the rule count here.
 	Rule *Rule `msgpack:"rule,omitempty" json:"rule,omitempty"`
 
-	// Experiment has the measured effect of the bullet, nil if nothing was measured. Backing counts its support by source, for
-	// executions with a named source. Replaces is the bullet that this one corrects, empty for none. They are not part of
-	// the state hash.
-	Experiment      *Experiment     `msgpack:"case,omitempty" json:"case,omitempty"`
-	SupportBySource []SourceSupport `msgpack:"from,omitempty" json:"backing,omitempty"`
-	Replaces        BulletID        `msgpack:"for,omitempty" json:"replaces,omitempty"`
+	// Experiment has the measured effect of the bullet, nil if nothing was measured. SupportBySource counts its support
+	// for executions with a named source. Replaces is the bullet that this one corrects, Contests a supported bullet that was
+	// cited in the failure from which this one was learned; empty for none. They are not part of the state hash.
+	Experiment      *Experiment     `msgpack:"experiment,omitempty" json:"experiment,omitempty"`
+	SupportBySource []SourceSupport `msgpack:"support_by_source,omitempty" json:"support_by_source,omitempty"`
+	Replaces        BulletID        `msgpack:"replaces,omitempty" json:"replaces,omitempty"`
+	Contests        BulletID        `msgpack:"contests,omitempty" json:"contests,omitempty"`
 
 	// Commit times of the deltas that added, last changed and last tagged the bullet. Not part of the state hash.
 	CreatedAt time.Time `msgpack:"created" json:"created_at"`
@@ -173,6 +175,11 @@ type Bullet struct {
 
 // Shown reports whether the bullet is active, so that generators always see it.
 func (b *Bullet) Shown() bool { return b.Status == Active || b.Status == "" }
+
+// Established reports whether the bullet belongs to the stable part of a prompt; see Standing.Established.
+func (b *Bullet) Established() bool {
+	return b.Status != Probation && (b.Experiment == nil || b.Experiment.Standing.Established())
+}
 
 // Score returns helpful minus harmful. It orders bullets in Top.
 func (b *Bullet) Score() int { return b.Helpful - b.Harmful }

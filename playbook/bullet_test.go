@@ -188,7 +188,7 @@ func TestStateHashCoversOnlyTheState(t *testing.T) {
 		"ID": true, "Section": true, "Content": true, "Helpful": true, "Harmful": true, "Neutral": true, "Status": true, "Pinned": true,
 		"Rule": false, "CreatedAt": false, "UpdatedAt": false, "LastUsed": false,
 		// Measurements and origin.
-		"Experiment": false, "SupportBySource": false, "Replaces": false,
+		"Experiment": false, "SupportBySource": false, "Replaces": false, "Contests": false,
 	}
 	base := stateHash(golden())
 	for f := range reflect.TypeFor[playbook.Bullet]().Fields() {

@@ -10,72 +10,6 @@ import (
 	"time"
 )
 
-// OpKind is the kind of an operation. It is stored; append only.
-type OpKind string
-
-const (
-	// Add adds a bullet. The id is new: Add never overwrites a bullet.
-	Add OpKind = "ADD"
-	// Update replaces a bullet's content and rule, and its section if Section is set. It never changes counters. A
-	// different content starts a new experiment, unless a rule wrote it.
-	Update OpKind = "UPDATE"
-	// Tag adds votes to one counter of a bullet, one for each reflection in Support.
-	Tag OpKind = "TAG"
-	// Remove deletes a bullet. Its id is never used again.
-	Remove OpKind = "REMOVE"
-	// SetStatus changes the status of a bullet. If the bullet retires, its earlier confirmations no longer count.
-	SetStatus OpKind = "STATUS"
-	// Pin sets or clears the bullet's pin.
-	Pin OpKind = "PIN"
-	// Merge replaces a bullet's content, adds the counters of the Sources to it, and removes the Sources.
-	Merge OpKind = "MERGE"
-	// Put stores a complete bullet and replaces the bullet with its id, if there is one. The bullet comes from an
-	// earlier version, another playbook or a file. Only edits contain it.
-	Put OpKind = "PUT"
-	// Retag moves one vote for each reflection in Support from the counter OldVote to another counter, or withdraws it.
-	Retag OpKind = "RETAG"
-	// AddExposures adds outcomes to the experiment of a bullet, one for each entry of Support. It has no effect if the
-	// bullet has another experiment by then.
-	AddExposures OpKind = "TRIAL"
-	// Confirm adds confirmations to a bullet: the reflections in Support request the same content.
-	Confirm OpKind = "SECOND"
-)
-
-// ErrUnknownOp is returned for an operation of an unknown kind. A newer program may have written it.
-var ErrUnknownOp = errors.New("unknown operation")
-
-// Op is one change of one bullet. It contains the result of every decision that needs a clock, a threshold or a model.
-// The same log therefore folds to the same state everywhere.
-type Op struct {
-	Kind   OpKind   `msgpack:"k" json:"type"`
-	Bullet BulletID `msgpack:"b" json:"bullet_id"`
-
-	Section   string     `msgpack:"s,omitempty" json:"section,omitempty"`    // Add, Update
-	Content   string     `msgpack:"c,omitempty" json:"content,omitempty"`    // Add, Update, Merge
-	Rule      *Rule      `msgpack:"y,omitempty" json:"rule,omitempty"`       // Add, Update
-	Status    Status     `msgpack:"u,omitempty" json:"status,omitempty"`     // Add, SetStatus
-	Pinned    bool       `msgpack:"p,omitempty" json:"pinned,omitempty"`     // Pin
-	Sources   []BulletID `msgpack:"z,omitempty" json:"source_ids,omitempty"` // Merge
-	PutBullet *Bullet    `msgpack:"w,omitempty" json:"whole,omitempty"`      // Put
-
-	Helpful int `msgpack:"h,omitempty" json:"helpful,omitempty"` // Tag, Retag
-	Harmful int `msgpack:"m,omitempty" json:"harmful,omitempty"` // Tag, Retag
-	Neutral int `msgpack:"n,omitempty" json:"neutral,omitempty"` // Tag, Retag
-
-	OldVote          Vote       `msgpack:"q,omitempty" json:"was,omitempty"`      // Retag: the old vote; without a new vote, Retag withdraws it
-	ExperimentNumber int        `msgpack:"e,omitempty" json:"case,omitempty"`     // AddExposures: number of the experiment
-	Exposures        []Exposure `msgpack:"v,omitempty" json:"seen,omitempty"`     // AddExposures: parallel to Support
-	Share            int        `msgpack:"g,omitempty" json:"share,omitempty"`    // Add, SetStatus: percentage of tasks in probation; starts an experiment
-	Replaces         BulletID   `msgpack:"x,omitempty" json:"replaces,omitempty"` // Add
-
-	// Support lists the reflections and edits that support the operation, as indices into the delta's Covers. A Tag
-	// changes one counter and has one entry for each vote. In a change of several deltas, the indices refer to the
-	// Covers of the last delta. An empty Support in an edit means all Covers.
-	Support []int  `msgpack:"f,omitempty" json:"support,omitempty"`
-	Code    Reason `msgpack:"d,omitempty" json:"code,omitempty"`   // reason of the Curator
-	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"` // for people
-}
-
 // Cover identifies an event whose complete effect is in a delta: an execution with its own outcome, feedback, or an
 // edit. ID is the id of that execution, feedback or edit. Seq is the stream sequence of the reflection or the edit.
 type Cover struct {
@@ -104,7 +38,7 @@ func (c *Cover) Kind() string {
 }
 
 // FeedbackKey returns the key that records that some feedback on a sample is covered.
-func FeedbackKey(sample string) CoverKey { return coverKey("judged", sample) }
+func FeedbackKey(sample string) CoverKey { return coverKey("feedback-on-sample", sample) }
 
 func coverKey(kind, id string) CoverKey {
 	sum := sha256.Sum256([]byte(kind + "\x00" + id))
@@ -126,7 +60,7 @@ type Evidence struct {
 	Model     string  `msgpack:"m,omitempty" json:"model,omitempty"`     // model of the reflection; empty if only rules reflected
 	// FeedbackSeq is the stream sequence of the covered feedback, which gave the outcome. It is 0 if the cover is for the
 	// execution with its own outcome.
-	FeedbackSeq uint64 `msgpack:"j,omitempty" json:"judged,omitempty"`
+	FeedbackSeq uint64 `msgpack:"j,omitempty" json:"feedback_seq,omitempty"`
 }
 
 // Rejection is a requested operation that the Curator did not apply.
@@ -136,7 +70,7 @@ type Rejection struct {
 	Reason string `msgpack:"r" json:"reason"` // for people
 	// DuplicateOf is the existing bullet with the same content, for a rejected duplicate; else it is empty. Op.Support
 	// then lists the reflections that requested the content again.
-	DuplicateOf BulletID `msgpack:"b,omitempty" json:"same,omitempty"`
+	DuplicateOf BulletID `msgpack:"b,omitempty" json:"duplicate_of,omitempty"`
 	// Count is the number of further rejections that the delta leaves out. It is 0 unless the code is ReasonMore.
 	Count int `msgpack:"n,omitempty" json:"count,omitempty"`
 }
@@ -160,13 +94,13 @@ type Delta struct {
 	// ChangeID is shared by the consecutive deltas of a change that is too large for one delta. More is true in all of
 	// them except the last. Their operations take effect together with the last one. If another delta comes between,
 	// they never take effect.
-	ChangeID string `msgpack:"g,omitempty" json:"change,omitempty"`
+	ChangeID string `msgpack:"g,omitempty" json:"change_id,omitempty"`
 	More     bool   `msgpack:"m,omitempty" json:"more,omitempty"`
 
 	// The other parts of an edit.
 	Names           []Name    `msgpack:"n,omitempty" json:"names,omitempty"`
-	RestoredVersion *uint64   `msgpack:"b,omitempty" json:"restores,omitempty"` // version that the edit restores
-	Forget          *Selector `msgpack:"d,omitempty" json:"forgets,omitempty"`
+	RestoredVersion *uint64   `msgpack:"b,omitempty" json:"restored_version,omitempty"` // version that the edit restores
+	Forget          *Selector `msgpack:"d,omitempty" json:"forget,omitempty"`
 	Fork            *Fork     `msgpack:"w,omitempty" json:"fork,omitempty"` // set in the first delta of a fork
 	// Gate is the new mode of the gate for new bullets of the playbook. Empty leaves the mode unchanged.
 	Gate Gate `msgpack:"k,omitempty" json:"gate,omitempty"`
@@ -271,100 +205,12 @@ func (d *Delta) Validate() error {
 		}
 	}
 	if !d.Gate.Valid() {
-		return fmt.Errorf("gate: must be off, shadow or on, got %q", d.Gate)
+		return fmt.Errorf("gate: must be off, guard or strict, got %q", d.Gate)
 	}
 	if d.Forget != nil {
 		if err := d.Forget.Validate(); err != nil {
-			return fmt.Errorf("forgets: %w", err)
+			return fmt.Errorf("forget: %w", err)
 		}
-	}
-	return nil
-}
-
-func (op *Op) validate(covers int) error {
-	if op.Bullet == "" {
-		return fmt.Errorf("bullet_id: required")
-	}
-	for _, s := range op.Support {
-		if s < 0 || s >= covers {
-			return fmt.Errorf("support: index %d out of range", s)
-		}
-	}
-	if op.Kind == Add || op.Kind == Put {
-		if err := op.Bullet.Validate(); err != nil {
-			return fmt.Errorf("bullet_id: %w", err)
-		}
-	}
-	if op.Section != "" && Section(op.Section) != op.Section {
-		return fmt.Errorf("section: invalid name %q", op.Section)
-	}
-	if op.Share < 0 || op.Share > 100 {
-		return fmt.Errorf("share: must be 0 to 100, got %d", op.Share)
-	}
-	switch op.Kind {
-	case Add, Update, Merge:
-		if clean, err := CleanContent(op.Content); err != nil {
-			return err
-		} else if clean != op.Content {
-			return fmt.Errorf("content: contains invalid characters")
-		}
-	case Tag:
-		if op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0 {
-			return fmt.Errorf("helpful, harmful, neutral: must be at least 0")
-		}
-		if votes := op.Helpful + op.Harmful + op.Neutral; votes == 0 || votes > len(op.Support) {
-			return fmt.Errorf("votes: must be 1 to %d, the number of supporting reflections, got %d", len(op.Support), votes)
-		}
-	case Retag:
-		if !op.OldVote.Valid() {
-			return fmt.Errorf("was: unknown vote %q", op.OldVote)
-		}
-		votes := op.Helpful + op.Harmful + op.Neutral
-		if op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0 || len(op.Support) == 0 || votes != 0 && votes != len(op.Support) {
-			return fmt.Errorf("votes: must be 0 or %d, the number of supporting reflections, got %d", len(op.Support), votes)
-		}
-	case AddExposures:
-		if len(op.Exposures) != len(op.Support) || len(op.Exposures) == 0 {
-			return fmt.Errorf("seen: requires one outcome for each supporting reflection, got %d outcomes and %d reflections", len(op.Exposures), len(op.Support))
-		}
-		for i := range op.Exposures {
-			if err := op.Exposures[i].validate(); err != nil {
-				return err
-			}
-		}
-	case Confirm:
-		if len(op.Support) == 0 {
-			return fmt.Errorf("support: required")
-		}
-	case Put:
-		return op.validateWhole()
-	case Remove, SetStatus, Pin:
-	default:
-		return fmt.Errorf("type %q: %w: must be ADD, UPDATE, TAG, REMOVE, STATUS, PIN, MERGE, PUT, RETAG, TRIAL or SECOND", op.Kind, ErrUnknownOp)
-	}
-	return nil
-}
-
-func (op *Op) validateWhole() error {
-	b := op.PutBullet
-	switch {
-	case b == nil:
-		return errors.New("whole: required")
-	case b.ID != op.Bullet:
-		return fmt.Errorf("whole.id: must equal bullet_id %q, got %q", op.Bullet, b.ID)
-	case Section(b.Section) != b.Section:
-		return fmt.Errorf("whole.section: invalid name %q", b.Section)
-	case b.Helpful < 0 || b.Harmful < 0 || b.Neutral < 0:
-		return errors.New("whole: counters must be at least 0")
-	case !b.Status.Valid():
-		return fmt.Errorf("whole.status: unknown status %q", b.Status)
-	}
-	clean, err := CleanContent(b.Content)
-	if err == nil && clean != b.Content {
-		err = errors.New("content: contains invalid characters")
-	}
-	if err != nil {
-		return fmt.Errorf("whole.%w", err)
 	}
 	return nil
 }
@@ -387,5 +233,5 @@ func (p *ChangeAssembler) Add(d *Delta) []*Delta {
 	return all
 }
 
-// Incomplete reports whether the last delta of a change is missing.
-func (p *ChangeAssembler) Incomplete() bool { return len(p.open) > 0 }
+// incomplete reports whether the last delta of a change is missing.
+func (p *ChangeAssembler) incomplete() bool { return len(p.open) > 0 }

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// ContentKey is the hash of a content without white space, in lower case. Same compares contents by it.
+// ContentKey is the hash of a content without white space, in lower case. FindByContent compares contents by it.
 type ContentKey [16]byte
 
-// ContentKeyOf returns the Wording of a content.
+// ContentKeyOf returns the key of a content.
 func ContentKeyOf(content string) ContentKey {
 	var buf [512]byte
 	b := buf[:0]
@@ -51,8 +51,10 @@ func (p *Playbook) FindByContent(content string) *Bullet {
 	return p.bullets[p.texts.first[ContentKeyOf(content)]].Bullet
 }
 
-// reindex updates the indexes when a bullet replaces another; either may be nil.
+// reindex updates the indexes and the tally when a bullet replaces another; either may be nil.
 func (p *Playbook) reindex(old, b *Bullet) {
+	p.tally.count(old, -1)
+	p.tally.count(b, 1)
 	was, is := ruleOf(old), ruleOf(b)
 	if was != is && (was == nil || is == nil || was.Key != is.Key || was.Base != is.Base) {
 		p.unindexRule(old, was)

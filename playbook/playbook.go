@@ -24,11 +24,12 @@ type Playbook struct {
 	sum       Checksum
 	parts     ChangeAssembler // deltas of an incomplete change
 	gate      Gate
-	duplicate []BulletID // see Taken
+	duplicate []BulletID // see DuplicateAdds
 
 	rules  index[string]                    // by rule key
 	byBase map[string]map[BulletID]struct{} // by rule base
 	texts  *index[ContentKey]               // by content; nil until the first call of Same
+	tally  Tally
 }
 
 // entry is a bullet with its part of the checksum, so that a change computes one hash and not two.
@@ -53,10 +54,10 @@ func (p *Playbook) Version() uint64 { return p.version }
 // LastMinted returns the highest number in an id of this book, removed bullets included.
 func (p *Playbook) LastMinted() uint64 { return p.last }
 
-// Gate returns the gate mode: off, shadow or on. Set is false if the mode is the default.
+// Gate returns the gate mode: off, guard or strict. Set is false if the mode is the default.
 func (p *Playbook) Gate() (mode Gate, set bool) {
 	if p.gate == "" {
-		return GateShadow, false
+		return GateGuard, false
 	}
 	return p.gate, true
 }
@@ -163,7 +164,7 @@ func (p *Playbook) remove(id BulletID) {
 }
 
 // ApplyChanges moves the playbook to a version. Changed maps ids to the new bullets, nil for a removed one. If the result does
-// not have the expected size and checksum, Mirror reports false and does not change the playbook.
+// not have the expected size and checksum, it returns false and does not change the playbook.
 func (p *Playbook) ApplyChanges(version, last uint64, changed map[BulletID]*Bullet, size int, sum Checksum) bool {
 	got, n := p.sum, len(p.bullets)
 	parts := make(map[BulletID]Checksum, len(changed))
@@ -193,9 +194,10 @@ func (p *Playbook) ApplyChanges(version, last uint64, changed map[BulletID]*Bull
 }
 
 // Apply applies one delta and returns the ids of the changed bullets. It is deterministic. A delta that is not newer than
-// the playbook changes nothing. In a change of several deltas only the last one changes the bullets.
+// the playbook changes nothing. In a change of several deltas only the last one changes the bullets. Apply returns an error
+// and changes nothing if a delta is missing before this one.
 //
-// An operation on a missing bullet does nothing. An Add with an existing id does nothing, and Taken then returns the id.
+// An operation on a missing bullet does nothing. An Add with an existing id does nothing, and DuplicateAdds then returns the id.
 // Valid logs contain neither, because the writer rebases on the newest state and records such operations as rejections.
 func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	if d.Version <= p.version {
@@ -223,7 +225,7 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 // DuplicateAdds returns the ids of the newest delta's Adds that had no effect, because a bullet with the id existed.
 func (p *Playbook) DuplicateAdds() []BulletID { return p.duplicate }
 
-// SetExperimentNumber sets the number of a bullet's case. A fold that skips operations uses it to keep the numbers of the full log.
+// SetExperimentNumber sets the number of a bullet's experiment. A fold that skips operations uses it to keep the numbers of the full log.
 func (p *Playbook) SetExperimentNumber(id BulletID, number int) {
 	old := p.bullets[id].Bullet
 	if old == nil || old.CurrentExperiment().Number == number {
@@ -240,7 +242,7 @@ func (p *Playbook) SetExperimentNumber(id BulletID, number int) {
 func (p *Playbook) ResumeChange(d *Delta) { p.parts.Add(d) }
 
 // InChange reports whether the newest delta is part of an incomplete change.
-func (p *Playbook) InChange() bool { return p.parts.Incomplete() }
+func (p *Playbook) InChange() bool { return p.parts.incomplete() }
 
 func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 	old := p.bullets[op.Bullet].Bullet
@@ -279,12 +281,7 @@ func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 	for _, src := range sources {
 		p.remove(src.ID)
 	}
-	switch op.Kind {
-	case Update, SetStatus, Pin, Merge:
-		b.UpdatedAt = at
-	case Tag:
-		b.LastUsed = at
-	}
+	b.stamp(op.Kind, at)
 	p.put(b, b.checksum())
 	return true
 }

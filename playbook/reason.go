@@ -13,6 +13,7 @@ const (
 	ReasonRestated     Reason = "restated-prompt"     // the text repeats our own prompt
 	ReasonTooShort     Reason = "too-short"           // the text has too few words to be advice
 	ReasonInvalidText  Reason = "invalid-text"        // empty, too long or not UTF-8
+	ReasonSupported    Reason = "supported"           // outcomes support the bullet: only outcomes can retire it
 	ReasonRejectedText Reason = "rejected-before"     // the text was rejected for good before
 	ReasonDuplicate    Reason = "duplicate"           // a bullet has the same text
 	ReasonSimilar      Reason = "similar"             // a bullet has nearly the same text
@@ -47,39 +48,39 @@ const (
 // The reasons why the Curator changes the status of a bullet, besides ReasonTokenBudget, ReasonUntrusted,
 // ReasonContradicts and ReasonTooManyAtOnce.
 const (
-	ReasonHelps         Reason = "helps"             // the experiment shows a benefit
-	ReasonHarms         Reason = "harms"             // the experiment shows harm
-	ReasonNoBenefit     Reason = "no-benefit"        // the experiment ended without a benefit
-	ReasonDrift         Reason = "drift"             // the outcomes have become worse
-	ReasonVotes         Reason = "votes"             // at least half of the votes are harmful
-	ReasonExperiment    Reason = "experiment"        // an experiment on it starts
-	ReasonSeconded      Reason = "seconded"          // enough executions requested it again
-	ReasonPinnedStatus  Reason = "pinned-by-person"  // a person has pinned it
-	ReasonReplaced      Reason = "replaced"          // another bullet takes its place
-	ReasonPlaceTaken    Reason = "place-taken"       // another bullet is shown in its place
-	ReasonFewerRequests Reason = "fewer-requests"    // other bullets have more requests
-	ReasonNotApplicable Reason = "not-applicable"    // no task was applicable, and other bullets wait
-	ReasonRemoval       Reason = "removal-requested" // its removal was requested before the experiment ended
-	ReasonGateOff       Reason = "gate-off"          // the gate was turned off
-	ReasonPerson        Reason = "person"            // a person decided
+	ReasonHelps        Reason = "helps"             // the experiment shows a benefit
+	ReasonHarms        Reason = "harms"             // the experiment shows harm
+	ReasonFails        Reason = "fails"             // tasks that cite it fail more often than tasks without it
+	ReasonNoBenefit    Reason = "no-benefit"        // the experiment ended without a result
+	ReasonTrusted      Reason = "trusted"           // tasks that cite it succeed
+	ReasonSuspect      Reason = "suspect"           // tasks that cite it seem to fail
+	ReasonDrift        Reason = "drift"             // the outcomes have become worse
+	ReasonConfirmed    Reason = "confirmed"         // enough executions requested it
+	ReasonPinnedStatus Reason = "pinned-by-person"  // a person has pinned it
+	ReasonReplaced     Reason = "replaced"          // another bullet takes its place
+	ReasonReturned     Reason = "returned"          // the bullet that replaced it has retired
+	ReasonTooMany      Reason = "too-many-waiting"  // other waiting bullets have more confirmations or are newer
+	ReasonRemoval      Reason = "removal-requested" // its removal was requested, and its record is not good
+	ReasonUnconfirmed  Reason = "unconfirmed"       // it contradicts a supported bullet and waits for a confirmation
+	ReasonGateOff      Reason = "gate-off"          // the gate was turned off
+	ReasonPerson       Reason = "person"            // a person decided
 )
 
 // RejectionReasons returns the reasons why an operation is rejected.
 func RejectionReasons() []Reason {
 	return []Reason{
 		ReasonSecret, ReasonInjection, ReasonRestated, ReasonTooShort, ReasonInvalidText, ReasonRejectedText,
-		ReasonDuplicate, ReasonSimilar, ReasonConfidence, ReasonContradicts, ReasonInvalid, ReasonIgnored,
+		ReasonDuplicate, ReasonSimilar, ReasonConfidence, ReasonContradicts, ReasonSupported, ReasonInvalid, ReasonIgnored,
 		ReasonUnknownBullet, ReasonExists, ReasonPinned, ReasonStatus, ReasonRuleBullet, ReasonVoted,
 		ReasonSuperseded, ReasonCorrected, ReasonChanged, ReasonNotFound, ReasonNotCompared, ReasonDeltaFull,
 		ReasonTokenBudget, ReasonNoIDs, ReasonMore, ReasonUntrusted, ReasonSourceShare, ReasonTooManyAtOnce,
 	}
 }
 
-// StatusReasons returns the reasons why the gate changes the status of a bullet.
+// StatusReasons returns the reasons why the gate changes the status or the standing of a bullet.
 func StatusReasons() []Reason {
 	return []Reason{
-		ReasonHelps, ReasonHarms, ReasonNoBenefit, ReasonDrift, ReasonVotes, ReasonExperiment, ReasonSeconded,
-		ReasonPinnedStatus, ReasonReplaced, ReasonPlaceTaken, ReasonFewerRequests, ReasonNotApplicable,
-		ReasonRemoval, ReasonGateOff, ReasonPerson,
+		ReasonHelps, ReasonHarms, ReasonFails, ReasonNoBenefit, ReasonTrusted, ReasonSuspect, ReasonDrift, ReasonConfirmed,
+		ReasonPinnedStatus, ReasonReplaced, ReasonReturned, ReasonTooMany, ReasonRemoval, ReasonUnconfirmed, ReasonGateOff, ReasonPerson,
 	}
 }

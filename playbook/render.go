@@ -37,9 +37,6 @@ func compareScores(a, b *Bullet) int {
 
 func worse(a, b **Bullet) bool { return compareScores(*a, *b) > 0 }
 
-// Renderer formats bullets for a prompt: Render or RenderWithVotes.
-type Renderer func([]*Bullet) string
-
 // Render formats bullets as Markdown for a prompt: sections sorted by name, bullets in the given order. The second and
 // later lines of a content are indented, so that none of them looks like a header or another bullet. The text has no votes,
 // so that it changes only with the contents and a provider's cache can reuse it.
@@ -68,22 +65,53 @@ func render(bullets []*Bullet, votes bool) string {
 		out.WriteString(SectionTitle(s))
 		out.WriteString("\n")
 		for _, b := range bullets {
-			if b.Section != s {
-				continue
+			if b.Section == s {
+				renderLine(&out, b, votes)
 			}
-			out.WriteString("- [")
-			out.WriteString(string(b.ID))
-			out.WriteString("] ")
-			indent(&out, b.Content)
-			if votes {
-				out.WriteString(" (helpful=")
-				out.WriteString(strconv.Itoa(b.Helpful))
-				out.WriteString(", harmful=")
-				out.WriteString(strconv.Itoa(b.Harmful))
-				out.WriteByte(')')
-			}
-			out.WriteByte('\n')
 		}
+	}
+	return out.String()
+}
+
+func renderLine(out *strings.Builder, b *Bullet, votes bool) {
+	out.WriteString("- [")
+	out.WriteString(string(b.ID))
+	out.WriteString("] ")
+	indent(out, b.Content)
+	if votes {
+		out.WriteString(" (helpful=")
+		out.WriteString(strconv.Itoa(b.Helpful))
+		out.WriteString(", harmful=")
+		out.WriteString(strconv.Itoa(b.Harmful))
+		out.WriteByte(')')
+	}
+	out.WriteByte('\n')
+}
+
+// newerHeader is the text above the bullets whose record is not good yet.
+const newerHeader = "\n## Newer Advice\n\nNot confirmed by enough results yet. Other advice goes first.\n"
+
+// RenderPrompt formats bullets for a prompt in two parts. Established bullets come first, as Render formats them. Behind them,
+// the others follow in the given order, so that their changes leave the beginning of the prompt the same.
+func RenderPrompt(bullets []*Bullet, votes bool) string {
+	established := make([]*Bullet, 0, len(bullets))
+	var newer []*Bullet
+	for _, b := range bullets {
+		if b.Established() {
+			established = append(established, b)
+		} else {
+			newer = append(newer, b)
+		}
+	}
+	text := render(established, votes)
+	if len(newer) == 0 {
+		return text
+	}
+	var out strings.Builder
+	out.WriteString(text)
+	out.WriteString(newerHeader)
+	for _, b := range newer {
+		renderLine(&out, b, votes)
 	}
 	return out.String()
 }

@@ -64,7 +64,7 @@ func TestFeedbackCorrectsKnownOutcome(t *testing.T) {
 		t.Errorf("got %+v, want a correction by the feedback at %d", r, first.Seq)
 	}
 	if len(r.Exposures) != 1 || r.FirstRoundScore != 0.25 || slices.Equal(votes(r), votes(own)) {
-		t.Errorf("got trials %v with score %v and votes %v", r.Exposures, r.FirstRoundScore, votes(r))
+		t.Errorf("got exposures %v with score %v and votes %v", r.Exposures, r.FirstRoundScore, votes(r))
 	}
 	if last := all[2]; last.Handle != idle.Handle || !last.Corrects || last.Outcome.Score != 1 || len(last.Findings) > 0 {
 		t.Errorf("got %+v, want a correction with nothing learned", last)

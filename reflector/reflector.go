@@ -184,7 +184,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback e
 		Question: text.Clip(e.Question, 500), Outcome: e.Outcome, Findings: rules.Inspect(e), Created: time.Now().UTC(),
 	}
 	ref.Book = e.Book
-	addTrials(e, ref)
+	addExposures(e, ref)
 	solvedOnRetry := feedback == "" && len(e.PreviousRounds) > 0 && e.Outcome.Label == events.Success
 	if r.model != nil && !solvedOnRetry && (e.Outcome.Known() || rules.HasSignal(e)) {
 		out, reply, err := Ask(ctx, r.model, e, r.cfg)
@@ -204,15 +204,15 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback e
 	return ref, nil
 }
 
-// addTrials copies the experiment arms of the prompt and the score to the reflection. They are those of the first
-// round: prompts of later rounds also contain advice that is not in the playbook.
-func addTrials(e *events.Execution, ref *events.Reflection) {
+// addExposures copies the exposures and the score of the execution to the reflection. They are those of the first round:
+// prompts of later rounds also contain advice that is not in the playbook.
+func addExposures(e *events.Execution, ref *events.Reflection) {
 	switch {
 	case !e.Outcome.Known():
 	case len(e.PreviousRounds) > 0:
 		ref.Exposures, ref.FirstRoundScore = e.PreviousRounds[0].Exposures, e.PreviousRounds[0].Score
-	case e.Manifest != nil && len(e.Manifest.Exposures) > 0:
-		ref.Exposures, ref.FirstRoundScore = e.Manifest.Exposures, e.Outcome.Score
+	default:
+		ref.Exposures, ref.FirstRoundScore = e.Exposures(), e.Outcome.Score
 	}
 }
 

@@ -57,9 +57,7 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 	if len(ref.Lessons) > 0 {
 		try.Section = ref.Lessons[0].Section
 	}
-	if e.Manifest != nil {
-		try.Exposures = e.Manifest.Exposures
-	}
+	try.Exposures = e.Exposures()
 	t := &events.Task{
 		ID: e.TaskID, Session: e.Session, Question: e.Question, Context: e.Context, Purpose: e.Purpose, Target: e.Target,
 		Evaluator: e.Evaluator, Rounds: e.Rounds, Turn: e.Turn, PreviousRounds: append(slices.Clone(e.PreviousRounds), try), Origin: e.Origin, Created: time.Now().UTC(),

@@ -38,6 +38,9 @@ func wrongAnswer() *events.Execution {
 	return e
 }
 
+// exposed are the exposures of wrongAnswer: the bullet of an experiment, which it does not cite, and the cited bullet.
+var exposed = []events.Exposure{{Bullet: "a-1", Experiment: 1, Arm: playbook.ArmShown}, {Bullet: "a-2", Arm: playbook.ArmOpen, Cited: true}}
+
 func handleOne(t *testing.T, m chat.Model, rounds int, e *events.Execution) events.Event {
 	t.Helper()
 	got := New(m, Config{Rounds: rounds}).handle(t.Context(), nil, nil, &bus.Delivery{Event: e, Seq: 5})
@@ -62,7 +65,8 @@ func nextExecution(t *testing.T, ev events.Event, label events.Label, score floa
 	}
 	e := wrongAnswer()
 	e.ID, e.PreviousRounds, e.Origin, e.Outcome = events.ExecutionID(q.Book, q.ID, q.Origin.Round), q.PreviousRounds, q.Origin, events.Outcome{Label: label, Score: score}
-	e.Manifest = &events.Manifest{Exposures: []events.Exposure{{Bullet: "a-1", Experiment: 1, Arm: playbook.ArmWithheld}}} // drawn again in each round
+	e.Manifest = &events.Manifest{Exposures: []events.Exposure{{Bullet: "a-1", Experiment: 1, Arm: playbook.ArmWithheld}}} // a later round has other exposures
+	e.Cited = nil
 	return e
 }
 
@@ -82,7 +86,7 @@ func TestWrongAnswerStartsNextRound(t *testing.T) {
 	}
 	try := q.PreviousRounds[0]
 	if try.Execution != e.ID || try.Handle != events.NewHandle(5, e.ID) || try.Answer != "100.00" || try.Section != "fees" || try.Score != 0.25 ||
-		!reflect.DeepEqual(try.Exposures, e.Manifest.Exposures) || try.Usage.InputTokens != 100 || len(try.Tags) != 1 {
+		!reflect.DeepEqual(try.Exposures, exposed) || try.Usage.InputTokens != 100 || len(try.Tags) != 1 {
 		t.Errorf("got %+v", try)
 	}
 	if try.Insight != "Each delivery abroad costs 4.30 in the end." || try.Error != "The fee of "+redacted+" was forgotten." || try.Approach != "Add "+redacted+", then it is "+redacted+"." {
@@ -196,8 +200,8 @@ func TestSampleHasOneReflection(t *testing.T) {
 			if len(r.Tags) != 1 || r.Tags[0].ID != "a-1" || r.Usage.Calls != 2+test.asked || r.Execution != third.ID {
 				t.Errorf("got votes %+v, usage %+v on %s", r.Tags, r.Usage, r.Execution)
 			}
-			if len(r.Exposures) != 1 || r.Exposures[0].Arm != playbook.ArmShown || r.FirstRoundScore != test.scores[0] {
-				t.Errorf("got trials %+v with score %v, want those of the first round", r.Exposures, r.FirstRoundScore)
+			if !reflect.DeepEqual(r.Exposures, exposed) || r.FirstRoundScore != test.scores[0] {
+				t.Errorf("got exposures %+v with score %v, want those of the first round", r.Exposures, r.FirstRoundScore)
 			}
 			if want := events.ReflectionID(first.ID, "", r.Reflector); r.ID != want {
 				t.Errorf("got id %s, want that of the sample, %s", r.ID, want)
@@ -225,29 +229,40 @@ func TestLaterInsightSupersedesEarlier(t *testing.T) {
 	}
 }
 
-// A reflection without lessons carries the trials and leaves no note.
-func TestReflectionCarriesTrials(t *testing.T) {
+// A reflection without lessons carries the exposures and leaves no note.
+func TestReflectionCarriesExposures(t *testing.T) {
 	t.Parallel()
 	silent := scriptedModel(func() (string, error) { return `{"reasoning":"r","key_insight":""}`, nil })
 	for _, m := range []chat.Model{nil, silent} {
-		e := wrongAnswer()
-		r, ok := handleOne(t, m, 1, e).(*events.Reflection)
-		if !ok || !reflect.DeepEqual(r.Exposures, e.Manifest.Exposures) || r.FirstRoundScore != 0.25 {
-			t.Fatalf("got %+v, want the trials and the score", r)
-		}
-		if n := events.NewNote("1-00000000", r); n != nil {
-			t.Errorf("got note %+v, want none", n)
-		}
-		for name, change := range map[string]func(*events.Execution){
-			"no trials":       func(e *events.Execution) { e.Manifest.Exposures = nil },
-			"no manifest":     func(e *events.Execution) { e.Manifest = nil },
-			"unknown outcome": func(e *events.Execution) { e.Outcome.Label = events.Unknown },
-			"an evaluation":   func(e *events.Execution) { e.Purpose = events.Evaluate },
+		for name, test := range map[string]struct {
+			change func(*events.Execution)
+			want   []events.Exposure // nil for no reflection
+		}{
+			"experiment and citation": {func(*events.Execution) {}, exposed},
+			"cited in the experiment": {func(e *events.Execution) { e.Cited = []playbook.BulletID{"a-1"} }, []events.Exposure{
+				{Bullet: "a-1", Experiment: 1, Arm: playbook.ArmShown, Cited: true},
+			}},
+			"no experiment":                 {func(e *events.Execution) { e.Manifest.Exposures = nil }, exposed[1:]},
+			"no manifest":                   {func(e *events.Execution) { e.Manifest = nil }, exposed[1:]},
+			"no citation":                   {func(e *events.Execution) { e.Cited = nil }, exposed[:1]},
+			"no experiment and no citation": {func(e *events.Execution) { e.Manifest, e.Cited = nil, nil }, nil},
+			"unknown outcome":               {func(e *events.Execution) { e.Outcome.Label = events.Unknown }, nil},
+			"an evaluation":                 {func(e *events.Execution) { e.Purpose = events.Evaluate }, nil},
 		} {
 			e := wrongAnswer()
-			change(e)
-			if got := handleOne(t, m, 1, e); got != nil {
-				t.Errorf("%s: got %+v, want nothing", name, got)
+			test.change(e)
+			r, reflected := handleOne(t, m, 1, e).(*events.Reflection)
+			if reflected != (test.want != nil) {
+				t.Errorf("%s: got %+v, want exposures %+v", name, r, test.want)
+			}
+			if !reflected {
+				continue
+			}
+			if !reflect.DeepEqual(r.Exposures, test.want) || r.FirstRoundScore != 0.25 {
+				t.Errorf("%s: got exposures %+v with score %v, want %+v", name, r.Exposures, r.FirstRoundScore, test.want)
+			}
+			if n := events.NewNote("1-00000000", r); n != nil {
+				t.Errorf("%s: got note %+v, want none", name, n)
 			}
 		}
 	}

@@ -239,7 +239,7 @@ func TestFeedbackSetsAnUnknownOutcome(t *testing.T) {
 
 func TestInvalidFeedbackIsADeadLetter(t *testing.T) {
 	t.Parallel()
-	for reason, e := range map[string]*events.Execution{`not an execution of book "b"`: failingRun("t", events.Learn), bus.ErrNotFound.Error(): nil} {
+	for why, e := range map[string]*events.Execution{"another playbook": failingRun("t", events.Learn), "not stored": nil} {
 		conn := openConn(t)
 		h := events.NewHandle(1, events.NewID())
 		if e != nil {
@@ -251,8 +251,8 @@ func TestInvalidFeedbackIsADeadLetter(t *testing.T) {
 		publish(t, conn, f)
 		runReflector(t, conn, nil)
 		l := firstEvent[*events.DeadLetter](t, conn, events.StreamDead, events.DeadSubject(events.RoleReflector, "b"))
-		if !strings.Contains(l.Reason, reason) || l.Deliveries != 1 || l.Subject != events.KindFeedback.Subject("b") {
-			t.Errorf("got %+v, want %q at once", l, reason)
+		if l.Code != events.DeadInvalid || l.Deliveries != 1 || l.Subject != events.KindFeedback.Subject("b") {
+			t.Errorf("%s: got %+v, want it invalid at once", why, l)
 		}
 		if got, err := events.Decode(l.Subject, l.Header, l.Data); err != nil || got.EventID() != f.ID {
 			t.Errorf("got %v, %v; want the feedback itself in the letter", got, err)

@@ -170,7 +170,7 @@ func (b *contextBench) assembly(ctx context.Context, _ zerolog.Logger) error {
 		s := sample.New(1)
 		p := s.Playbook(size)
 		in := assembly.Input{
-			Now: sample.Day.Add(time.Hour), System: generator.Instructions, Query: s.Question(), Running: s.Steps(10), Index: selection.NewIndex(),
+			Now: sample.Day.Add(time.Hour), System: generator.Instructions, Query: s.Question(), Running: s.Steps(10), Index: selection.NewIndex(false),
 		}
 		in.Index.Update(p)
 		var words recall.WordIndex

@@ -256,7 +256,7 @@ func delays(ctx context.Context, conn *bus.Conn, f *deltalog.Follower) (p50, p99
 		e.ID = events.ExecutionID(benchBook, e.TaskID, 0)
 		f.Read(func(p *book.Playbook, _ []byte) {
 			for _, b := range p.Top(1) {
-				e.Shown = append(e.Shown, events.ShownBullet{ID: b.ID, Content: b.Content})
+				e.Shown = append(e.Shown, events.ShownBullet{ID: b.ID, Content: b.Content, Experiment: b.CurrentExperiment().Number})
 			}
 		})
 		if _, err := conn.Publish(ctx, e, bus.PublishOptions{}); err != nil {

@@ -122,7 +122,7 @@ func TestRecordedRunsReplayed(t *testing.T) {
 	t.Parallel()
 	runs := recorded(t)
 	count := newTokenCounter(t)
-	index := selection.NewIndex()
+	index := selection.NewIndex(false)
 	index.Update(sample.New(6).Playbook(300))
 	for _, tt := range []struct {
 		name    string

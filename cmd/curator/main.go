@@ -21,7 +21,7 @@ func (*command) Help() string {
 	return `Examples:
 
   curator --nats nats://localhost:4222
-  curator --model gpt-4o-mini --gate shadow
+  curator --model gpt-4o-mini --gate strict
   curator --show-config`
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"debrief/curator/gate"
 	"debrief/curator/screen"
+	"debrief/events"
 	"debrief/playbook"
 )
 
@@ -16,22 +17,22 @@ type admission struct {
 	changes *changes
 }
 
-// propose drafts a proposal of a model or a lesson. A proposal from an untrusted source goes to quarantine. If the gate is
-// on, new text becomes a candidate. propose returns the reason if the proposal is rejected, or nil.
-func (d *admission) propose(op playbook.Op) *screen.Refusal {
+// propose drafts a proposal of a model or a lesson. A proposal from an untrusted source goes to quarantine. against is the
+// supported bullet that the supporting executions cited when they failed, or "". propose returns the reason if the proposal is
+// rejected, or nil.
+func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.Refusal {
 	old := d.Bullet(op.Bullet)
 	if old == nil && op.Kind != playbook.Add {
 		return unknownBullet(op.Bullet)
 	}
 	if op.Kind == playbook.Confirm {
-		op.Status = playbook.Candidate // the status that an ADD of the same text would have
-		return d.changes.second(&op, duplicateText(old))
+		return d.changes.confirm(&op, duplicateText(old))
 	}
 	if level, source := d.sources.lowestTrust(op.Support); level == Untrusted {
 		return d.quarantine(op, screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted", source))
 	}
-	if d.mode == playbook.GateOn {
-		return d.proposeGated(op, old)
+	if d.mode != playbook.GateOff {
+		return d.proposeGated(op, old, against)
 	}
 	if op.Kind == playbook.Update || op.Kind == playbook.Merge || op.Kind == playbook.Remove {
 		if b := d.sources.contradictedBullet(&op); b != nil {
@@ -63,63 +64,110 @@ func (d *admission) quarantine(op playbook.Op, why *screen.Refusal) *screen.Refu
 	return d.changes.change(&add)
 }
 
-// proposeGated drafts a proposal while the gate is on. New text becomes a candidate for an experiment. A proposal cannot
-// remove a bullet that is shown to all; only the gate can retire it.
-func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
+// proposeGated drafts a proposal while the gate decides. A proposal cannot change the text of a supported bullet or remove it.
+// Instead, the new text becomes a candidate that can take its place.
+func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against playbook.BulletID) *screen.Refusal {
 	switch op.Kind {
 	case playbook.Add:
-		op.Status = playbook.Candidate
-	case playbook.Update:
-		if playbook.ContentKeyOf(op.Content) != playbook.ContentKeyOf(old.Content) {
+		op.Contests = against
+		d.setFirstStatus(&op, against != "")
+	case playbook.Update, playbook.Merge:
+		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
+			op.Content, op.Rule = old.Content, old.Rule
+		} else if gate.IsSupported(old) || gate.IsKept(old) {
 			return d.addCorrection(op, old)
 		}
-		op.Content, op.Rule = old.Content, old.Rule // it can only change the section
-	case playbook.Merge:
-		if playbook.ContentKeyOf(op.Content) != playbook.ContentKeyOf(old.Content) {
-			return d.addCorrection(op, old)
-		}
-		op.Content = old.Content
 		for _, id := range op.Sources {
-			if src := d.Bullet(id); src != nil && src.Shown() {
-				return d.refuseProven(src)
+			if src := d.Bullet(id); src != nil && (gate.IsKept(src) || gate.IsSupported(src) && !gate.IsSupported(old)) {
+				return refuseSupported(src)
 			}
 		}
 	case playbook.Remove:
 		switch {
 		case old.Pinned:
 			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", old.ID)
-		case old.Shown():
-			return d.refuseProven(old)
-		case old.Status != playbook.Candidate && old.Status != playbook.Probation:
+		case gate.IsSupported(old) || gate.IsKept(old):
+			return refuseSupported(old)
+		case old.Status == playbook.Retired || old.Status == playbook.Quarantined:
 			return screen.Refusef(playbook.ReasonStatus, "bullet %q is already %s", old.ID, old.Status)
 		}
 		op = playbook.Op{
 			Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Retired, Support: op.Support,
-			Code: playbook.ReasonRemoval, Reason: cmp.Or(op.Reason, "removal requested before the experiment ended"),
+			Code: playbook.ReasonRemoval, Reason: cmp.Or(op.Reason, "removal requested, and its record is not good"),
 		}
 	}
 	return d.changes.change(&op)
 }
 
-func (d *admission) refuseProven(b *playbook.Bullet) *screen.Refusal {
-	return screen.Refusef(playbook.ReasonStatus, "bullet %q is shown to all tasks: only outcomes can retire it, not a proposal", b.ID)
+func refuseSupported(b *playbook.Bullet) *screen.Refusal {
+	return screen.Refusef(playbook.ReasonSupported, "outcomes support bullet %q: only outcomes can retire it, not a proposal", b.ID)
 }
 
-// addCorrection drafts a correction of a bullet: a candidate that can replace it.
+// setFirstStatus sets the status of a new bullet. Advice against a supported bullet waits for a confirmation.
+func (d *admission) setFirstStatus(op *playbook.Op, isAgainst bool) {
+	switch {
+	case isAgainst:
+		op.Status, op.Code = playbook.Candidate, playbook.ReasonUnconfirmed
+	case d.mode == playbook.GateStrict:
+		op.Status = playbook.Probation
+	}
+}
+
+// addCorrection drafts a correction of a supported bullet: a bullet that takes its place after a confirmation.
 func (d *admission) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
-	return d.changes.change(&playbook.Op{
-		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), Content: op.Content, Status: playbook.Candidate,
-		Replaces: gate.Family(old), Support: op.Support, Reason: op.Reason,
-	})
+	add := playbook.Op{
+		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), Content: op.Content, Replaces: old.ID,
+		Support: op.Support, Reason: op.Reason,
+	}
+	d.setFirstStatus(&add, true)
+	return d.changes.change(&add)
 }
 
-// second drafts a SECOND: one more request for the text of a bullet that waits or is on probation. In all other cases it
-// returns why, the refusal of the duplicate.
-func (d *changes) second(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
+// contested returns a supported bullet that the executions behind a proposal cited when they failed, or "". Such a proposal
+// contradicts a bullet with a good record, so the failure may be a wrong verdict. Of the cited bullets, those count that the
+// reflection blames by a harmful vote, or all if it votes on none of them.
+func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
+	for _, k := range append([]*Item{item}, from...) {
+		r := k.Reflection
+		if r == nil || !r.Outcome.Known() || r.FirstRoundScore >= 0.5 {
+			continue
+		}
+		for _, x := range blamed(r) {
+			if b := d.Bullet(x.Bullet); b != nil && gate.IsSupported(b) && b.CurrentExperiment().Number == x.Experiment {
+				return b.ID
+			}
+		}
+	}
+	return ""
+}
+
+// blamed returns the exposures of the cited bullets that a reflection blames for a failure.
+func blamed(r *events.Reflection) (all []events.Exposure) {
+	votes := false
+	var cited []events.Exposure
+	for _, x := range r.Exposures {
+		if !x.Cited {
+			continue
+		}
+		cited = append(cited, x)
+		for _, t := range r.Tags {
+			if votes = votes || t.ID == x.Bullet; t.ID == x.Bullet && t.Tag == events.Harmful {
+				all = append(all, x)
+			}
+		}
+	}
+	if !votes {
+		return cited
+	}
+	return all
+}
+
+// confirm drafts a Confirm: one more request for the text of a bullet that waits, is on probation or has retired. In all other
+// cases it returns why, the refusal of the duplicate.
+func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(why.DuplicateOf)
-	asks := op.Kind == playbook.Confirm || op.Status == playbook.Candidate
-	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || d.mode == playbook.GateOn && d.Gate.MayReturn(b)
-	if d.mode != playbook.GateOn || d.byPerson || !asks || !waits {
+	waits := b.Rule == nil && (b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b))
+	if d.mode == playbook.GateOff || d.byPerson || !waits {
 		return why
 	}
 	key := countKey{bullet: b.ID, kind: playbook.Confirm}
@@ -139,14 +187,12 @@ func (d *changes) second(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 	if len(support) == 0 {
 		return mistrusted
 	}
-	second := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: support}
-	if !d.hasRoom(&second, 1) {
+	confirm := playbook.Op{Kind: playbook.Confirm, Bullet: b.ID, Support: support}
+	if !d.hasRoom(&confirm, 1) {
 		return errFull
 	}
-	d.changed[b.ID] = b.Apply(&second, d.covers)
-	d.sum(key, second)
-	if b.Status == playbook.Retired {
-		d.evidenceChanged[b.ID] = struct{}{}
-	}
+	d.changed[b.ID] = b.Apply(&confirm, d.covers)
+	d.sum(key, confirm)
+	d.evidenceChanged[b.ID] = struct{}{}
 	return nil
 }

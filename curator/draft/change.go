@@ -33,7 +33,7 @@ func (d *changes) change(op *playbook.Op) *screen.Refusal {
 	}
 	switch op.Kind {
 	case playbook.Confirm:
-		return d.second(op, duplicateText(b))
+		return d.confirm(op, duplicateText(b))
 	case playbook.Update:
 		same := d.findByContent(op.Content)
 		switch {
@@ -42,12 +42,13 @@ func (d *changes) change(op *playbook.Op) *screen.Refusal {
 		case op.Content == b.Content && (op.Section == "" || op.Section == b.Section):
 			return duplicateText(b)
 		}
+		op.Standing = d.newStanding()
 		d.markStale(b)
 		d.contents[playbook.ContentKeyOf(op.Content)] = b.ID
 		if b.Rule != nil && op.Rule == nil && b.Status == playbook.Candidate {
 			// The rule does not own the new text, so its counts can never activate it.
 			d.changeBullet(playbook.Op{
-				Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Share: d.personShare(playbook.Active), Support: op.Support,
+				Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Standing: d.personStanding(playbook.Active), Support: op.Support,
 			})
 		}
 	case playbook.SetStatus, playbook.Pin:
@@ -123,6 +124,9 @@ func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	for _, id := range op.Sources {
 		d.changed[id] = nil
 	}
+	if op.Content != b.Content {
+		op.Standing = d.newStanding()
+	}
 	d.changed[b.ID] = b.Apply(op, d.covers, sources...)
 	d.contents[playbook.ContentKeyOf(op.Content)] = b.ID
 	d.addOp(*op)
@@ -138,7 +142,7 @@ func (d *changes) add(op *playbook.Op) *screen.Refusal {
 	}
 	if op.Rule == nil {
 		if same := d.findByContent(op.Content); same != "" {
-			return d.second(op, duplicateText(d.Bullet(same)))
+			return d.confirm(op, duplicateText(d.Bullet(same)))
 		}
 		if d.byPerson { // a person may add a similar text
 			return d.mint(op)
@@ -146,7 +150,7 @@ func (d *changes) add(op *playbook.Op) *screen.Refusal {
 		if same, likeness := d.findSimilar(op.Content); same != "" {
 			why := screen.Refusef(playbook.ReasonSimilar, "bullet %q has nearly the same text (similarity %.2f)", same, likeness)
 			why.DuplicateOf = same
-			return d.second(op, why)
+			return d.confirm(op, why)
 		}
 		if op.Status != playbook.Quarantined {
 			d.sources.limitBurst(op)
@@ -161,6 +165,9 @@ func (d *changes) mint(op *playbook.Op) *screen.Refusal {
 		return screen.Refusef(playbook.ReasonNoIDs, "the playbook has no bullet number left")
 	}
 	op.Section = playbook.Section(op.Section)
+	if op.Rule == nil && op.Standing == "" {
+		op.Standing = d.newStanding()
+	}
 	id := playbook.MintID(op.Section, d.lastMinted+1)
 	if d.Bullet(id) != nil {
 		return screen.Refusef(playbook.ReasonExists, "bullet %q already exists", id)

@@ -96,7 +96,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, stale []play
 	if len(d.covers) == 0 && len(d.ops) == 0 {
 		return Result{Decided: n}
 	}
-	if _, chosen := d.base.Gate(); !chosen && !d.byPerson && d.mode != playbook.GateShadow {
+	if _, chosen := d.base.Gate(); !chosen && !d.byPerson && d.mode != playbook.GateGuard {
 		out.Gate = d.mode
 	}
 	out.Covers, out.Ops, out.Rejected = d.covers, d.ops, d.rejections.list()
@@ -115,7 +115,7 @@ type Policy struct {
 	LowConfidence FindingKeys                 // low-confidence findings that the log already contains
 	HasFeedback   func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
 
-	Mode  playbook.Gate // of a playbook without its own mode; empty means shadow
+	Mode  playbook.Gate // of a playbook without its own mode; empty means guard
 	Gate  gate.Config
 	Trust Sources
 	Burst Burst
@@ -175,7 +175,7 @@ func (d *draft) draftProposals(item *Item) {
 	for _, p := range item.Proposals {
 		op := p.Op
 		op.Support = d.support(item, p.From)
-		if why := d.admission.propose(op); why != nil {
+		if why := d.admission.propose(op, d.contested(item, p.From)); why != nil {
 			d.reject(op, why)
 		}
 	}

@@ -186,7 +186,7 @@ func op(kind playbook.OpKind, id playbook.BulletID, content string) playbook.Op 
 	return playbook.Op{Kind: kind, Bullet: id, Content: content}
 }
 
-// TestDraft drafts each batch on a book with the bullets "one", "two" and a pinned "three".
+// TestDraft drafts each batch with the gate off, on a book with the bullets "one", "two" and a pinned "three".
 func TestDraft(t *testing.T) {
 	t.Parallel()
 	helpful := func(id playbook.BulletID) events.BulletTag { return events.BulletTag{ID: id, Tag: events.Helpful} }
@@ -353,7 +353,7 @@ func TestDraft(t *testing.T) {
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
-			n := new(draftTest)
+			n := &draftTest{policy: Policy{Mode: playbook.GateOff}}
 			n.seed(t, "one", "two", "three")
 			n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true}))
 			before := n.p.Clone()
@@ -385,7 +385,7 @@ func TestDraft(t *testing.T) {
 // TestOperationOnRemovedBulletIsRejected removes the bullet after the proposals were made.
 func TestOperationOnRemovedBulletIsRejected(t *testing.T) {
 	t.Parallel()
-	n := new(draftTest)
+	n := &draftTest{policy: Policy{Mode: playbook.GateOff}}
 	n.seed(t, "one", "two")
 	n.take(t, edited("e", op(playbook.Remove, "misc-00001", "")), tagged("v", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}),
 		reflected("u", events.Reflection{}, op(playbook.Update, "misc-00001", "uno"), op(playbook.Remove, "misc-00001", "")),

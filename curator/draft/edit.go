@@ -94,7 +94,7 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	}
 	if e.Gate != "" {
 		was := d.mode
-		if d.mode, out.Gate = e.Gate, e.Gate; was == playbook.GateOn && d.mode != playbook.GateOn {
+		if d.mode, out.Gate = e.Gate, e.Gate; strictness[d.mode] < strictness[was] {
 			d.gatekeeper.releaseWithheld()
 		}
 	}
@@ -108,6 +108,9 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	return refused
 }
 
+// strictness orders the modes of the gate.
+var strictness = map[playbook.Gate]int{playbook.GateOff: 0, playbook.GateGuard: 1, playbook.GateStrict: 2}
+
 // applyEditOps drafts the operations of an edit. It calls refuse for each one that is impossible.
 func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusal)) {
 	for _, op := range item.Edit.Ops {
@@ -115,7 +118,7 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 		err := cleanEditOp(&op)
 		setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
 		if setsStatus && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
-			op.Share = d.personShare(op.Status)
+			op.Standing = d.personStanding(op.Status)
 		}
 		if err != nil {
 			refuse(op, screen.Refusef(playbook.ReasonInvalid, "%v", err))
@@ -196,7 +199,8 @@ func split(d *playbook.Delta) []*playbook.Delta {
 // the log refuse the complete delta.
 func cleanEditOp(op *playbook.Op) (err error) {
 	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
-	op.OldVote, op.ExperimentNumber, op.Exposures, op.Share, op.Replaces = "", 0, nil, 0, ""
+	op.OldVote, op.ExperimentNumber, op.Exposures, op.Replaces, op.Contests = "", 0, nil, "", ""
+	op.Standing, op.Restart = "", false
 	op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
 	if op.Rule != nil {
 		return errors.New("rule: not allowed in an edit")
@@ -232,12 +236,12 @@ func checkWhole(op *playbook.Op) error {
 	b := op.PutBullet
 	switch {
 	case b == nil:
-		return errors.New("whole: required")
+		return errors.New("bullet: required")
 	case len(b.Content) > playbook.MaxContent || b.Rule != nil && (len(b.Rule.Key)+len(b.Rule.Base) > 2*maxRuleKey || len(b.Rule.Text) > maxRuleText):
-		return errors.New("whole: text too long")
+		return errors.New("bullet: text too long")
 	}
 	if err := b.ID.CheckImported(); err != nil {
-		return fmt.Errorf("whole.id: %q: %w", screen.Truncate(string(b.ID), screen.MaxName), err)
+		return fmt.Errorf("bullet.id: %q: %w", screen.Truncate(string(b.ID), screen.MaxName), err)
 	}
 	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, PutBullet: b}}}
 	return check.Validate()

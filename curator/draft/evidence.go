@@ -9,44 +9,50 @@ import (
 	"debrief/playbook"
 )
 
-// maxTrials is the maximum number of outcomes of one reflection.
-const maxTrials = 200
-
 // evidence drafts votes and the outcomes of experiments.
 type evidence struct {
 	*state
 	sources *sources
 }
 
-// addOutcomes drafts the outcome of a reflection's task for the bullets that were applicable to it. It ignores bullets that
-// were removed or have a newer case.
+// addOutcomes drafts the outcome of a reflection's task for the bullets that its answer cited or that were in an experiment. It
+// ignores bullets that were removed or have a newer experiment.
 func (d *evidence) addOutcomes(k *Item) {
 	if d.mode == playbook.GateOff || !k.Reflection.Outcome.Known() || d.sources.trustLevel(k.coverIndex) == Untrusted {
 		return
 	}
-	s := playbook.Exposure{Score: int(math.Round(k.Reflection.FirstRoundScore * playbook.MaxScore))}
-	trials := k.Reflection.Exposures[:min(len(k.Reflection.Exposures), maxTrials)]
-	for i, t := range trials {
-		if slices.ContainsFunc(trials[:i], func(o events.Exposure) bool { return o.Bullet == t.Bullet }) {
-			continue // a task counts once for each bullet
-		}
-		s.Arm = t.Arm
+	score := scoreOf(k)
+	for _, t := range exposuresOf(k) {
 		if b := d.Bullet(t.Bullet); b != nil && (d.Trust[d.sources.sourceOf(k.coverIndex)].Level != Limited || d.sources.refuseSource(b, k.coverIndex) == nil) {
-			d.addOutcome(b, t.Experiment, s, k.coverIndex)
+			d.addOutcome(b, t.Experiment, playbook.Exposure{Arm: t.Arm, Score: score, Cited: t.Cited}, k.coverIndex)
 		}
 	}
 }
 
-// decided reports whether a case counts the outcomes of an arm.
-func decided(a playbook.Arm) bool {
-	return a == playbook.ArmShown || a == playbook.ArmWithheld || a == playbook.ArmOpen
+// scoreOf returns the score of a reflection's task, in tenths.
+func scoreOf(k *Item) int { return int(math.Round(k.Reflection.FirstRoundScore * playbook.MaxScore)) }
+
+// exposuresOf returns the valid exposures of a reflection, at most one for each bullet. An answer may follow several bullets, and
+// a failure is seldom the fault of all. So a failure counts only for the cited bullets that the reflection blames; see blamed.
+// The random arms count every outcome.
+func exposuresOf(k *Item) (all []events.Exposure) {
+	failed, guilty := k.Reflection.FirstRoundScore < 0.5, blamed(k.Reflection)
+	for _, t := range k.Reflection.Exposures[:min(len(k.Reflection.Exposures), events.MaxExposures)] {
+		if t.Cited && failed && !slices.ContainsFunc(guilty, func(o events.Exposure) bool { return o.Bullet == t.Bullet }) {
+			if t.Cited = false; t.Arm == playbook.ArmOpen {
+				continue
+			}
+		}
+		isValid := t.Arm == playbook.ArmShown || t.Arm == playbook.ArmWithheld && !t.Cited || t.Arm == playbook.ArmOpen && t.Cited
+		if isValid && !slices.ContainsFunc(all, func(o events.Exposure) bool { return o.Bullet == t.Bullet }) {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
-// addOutcome drafts one outcome for a bullet's case, if the bullet still has the case with this number.
+// addOutcome drafts one outcome for a bullet, if its experiment still has this number.
 func (d *evidence) addOutcome(b *playbook.Bullet, number int, s playbook.Exposure, cover int) {
-	if !decided(s.Arm) {
-		return
-	}
 	op := playbook.Op{Kind: playbook.AddExposures, Bullet: b.ID, ExperimentNumber: number, Exposures: []playbook.Exposure{s}, Support: []int{cover}}
 	if !d.hasRoomForBullet(&op) {
 		return
@@ -151,12 +157,10 @@ func (d *evidence) correctOutcomes(item *Item) {
 	if !item.Reflection.Outcome.Known() || d.sources.trustLevel(item.coverIndex) == Untrusted {
 		return
 	}
-	score := int(math.Round(item.Reflection.FirstRoundScore * playbook.MaxScore))
-	trials := item.Reflection.Exposures[:min(len(item.Reflection.Exposures), maxTrials)]
-	for i, t := range trials {
+	score := scoreOf(item)
+	for _, t := range exposuresOf(item) {
 		b := d.Bullet(t.Bullet)
-		duplicate := slices.ContainsFunc(trials[:i], func(o events.Exposure) bool { return o.Bullet == t.Bullet })
-		if b == nil || b.CurrentExperiment().Number != t.Experiment || duplicate {
+		if b == nil || b.CurrentExperiment().Number != t.Experiment {
 			continue
 		}
 		op := playbook.Op{Kind: playbook.AddExposures, Bullet: t.Bullet, ExperimentNumber: t.Experiment}
@@ -168,8 +172,8 @@ func (d *evidence) correctOutcomes(item *Item) {
 				op.Exposures = append(op.Exposures, undo, seen)
 			}
 		}
-		if len(counted) == 0 && !item.Reflection.Corrects && d.mode != playbook.GateOff && decided(t.Arm) {
-			op.Exposures = append(op.Exposures, playbook.Exposure{Arm: t.Arm, Score: score})
+		if len(counted) == 0 && !item.Reflection.Corrects && d.mode != playbook.GateOff {
+			op.Exposures = append(op.Exposures, playbook.Exposure{Arm: t.Arm, Score: score, Cited: t.Cited})
 		}
 		if len(op.Exposures) == 0 {
 			continue

@@ -15,13 +15,13 @@ type gatekeeper struct{ *state }
 // decideGate drafts the gate's decisions on the bullets with new evidence. It appends to left, the bullets that the next delta
 // must check, those for which the delta has no room. It reports in again whether the next delta has more to decide.
 func (d *gatekeeper) decideGate(left []playbook.BulletID) (still []playbook.BulletID, again bool) {
-	if d.mode != playbook.GateOn {
+	if d.mode == playbook.GateOff {
 		return left, false
 	}
 	if d.byPerson {
 		return left, true
 	}
-	full := d.queue().Decide(d.evidenceChanged, d.Now)
+	full := d.decider().Decide(d.evidenceChanged)
 	if full {
 		left = slices.AppendSeq(left, maps.Keys(d.evidenceChanged))
 		slices.Sort(left)
@@ -30,29 +30,35 @@ func (d *gatekeeper) decideGate(left []playbook.BulletID) (still []playbook.Bull
 	return left, full
 }
 
-// releaseWithheld shows the bullets that the gate withheld; it is called when the gate is turned off.
+// releaseWithheld shows the bullets that the gate withheld; it is called when the gate becomes less strict.
 func (d *gatekeeper) releaseWithheld() {
-	for b := range d.All() {
-		if b.Rule != nil { // refreshRules sets the status from the counts
-			d.stale[b.ID] = struct{}{}
+	d.decider().Release()
+}
+
+func (d *gatekeeper) decider() *gate.Decider {
+	return gate.NewDecider(d.Gate, d.mode, d, d.base.Tally(), d.setStatus)
+}
+
+// setStatus drafts the status changes of one decision of the gate. It returns false and drafts none if the delta has no room for
+// all of them.
+func (d *gatekeeper) setStatus(ops []playbook.Op) bool {
+	bytes, bullets := d.bytes+idSize, map[playbook.BulletID]struct{}{}
+	for i := range ops {
+		op := &ops[i]
+		op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
+		if d.byPerson {
+			op.Support = []int{0} // the edit
+		}
+		bytes += opSize(op)
+		if d.changed[op.Bullet] == nil {
+			bullets[op.Bullet] = struct{}{}
 		}
 	}
-	d.queue().Release(d.mode)
-}
-
-func (d *gatekeeper) queue() *gate.Queue {
-	return gate.NewQueue(d.Gate, d, d.ruleIsSupported, d.setStatus)
-}
-
-// setStatus drafts a status change of the gate. It returns false if the delta has no room.
-func (d *gatekeeper) setStatus(op playbook.Op) bool {
-	op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
-	if d.byPerson {
-		op.Support = []int{0} // the edit
-	}
-	if !d.hasRoomForBullet(&op) {
+	if !d.unlimited && (bytes > fullBytes || len(d.changed)+len(bullets) > fullKeys) {
 		return false
 	}
-	d.changeBullet(op)
+	for _, op := range ops {
+		d.changeBullet(op)
+	}
 	return true
 }

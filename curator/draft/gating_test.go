@@ -6,22 +6,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
 )
 
-// trying returns a playbook with the gate on and the given texts as bullets that are shown to all.
-func trying(t *testing.T, contents ...string) *draftTest {
+// trying returns a playbook with a gate and the given learned bullets.
+func trying(t *testing.T, mode playbook.Gate, contents ...string) *draftTest {
 	t.Helper()
 	n := new(draftTest)
-	n.seed(t, contents...)
-	n.switched(t, playbook.GateOn)
+	n.switched(t, mode)
+	for _, c := range contents {
+		n.take(t, asks(add(c)))
+	}
+	n.deltas = nil
 	return n
 }
 
@@ -71,28 +72,52 @@ func tells(score float64, trials ...events.Exposure) *Item {
 	return reflected(string(events.NewID()), events.Reflection{Outcome: events.Outcome{Label: events.Partial, Score: score}, FirstRoundScore: score, Exposures: trials})
 }
 
-func (n *draftTest) trial(t rapid.TB, content string, arm playbook.Arm) events.Exposure {
+// exposure returns an exposure that cites the bullet unless it is withheld.
+func (n *draftTest) exposure(t rapid.TB, content string, arm playbook.Arm) events.Exposure {
 	t.Helper()
 	b := n.said(t, content)
-	return events.Exposure{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: arm}
+	return events.Exposure{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: arm, Cited: arm != playbook.ArmWithheld}
 }
 
-// outcomes returns tasks of both arms with the given outcomes.
+// cite takes one task for each character of a record, + or -, whose answer cites the bullet.
+func (n *draftTest) cite(t rapid.TB, content, record string) {
+	t.Helper()
+	for _, mark := range record {
+		n.take(t, tells(scoreOfMark(mark), n.exposure(t, content, playbook.ArmOpen)))
+	}
+}
+
+func scoreOfMark(mark rune) float64 {
+	if mark == playbook.RecentSuccess {
+		return 1
+	}
+	return 0
+}
+
+// outcomes takes tasks of both arms with the given outcomes.
 func (n *draftTest) outcomes(t rapid.TB, content string, times int, shown, withheld float64) {
 	t.Helper()
 	var batch []*Item
 	for range times {
-		batch = append(batch, tells(shown, n.trial(t, content, playbook.ArmShown)), tells(withheld, n.trial(t, content, playbook.ArmWithheld)))
+		batch = append(batch, tells(shown, n.exposure(t, content, playbook.ArmShown)), tells(withheld, n.exposure(t, content, playbook.ArmWithheld)))
 	}
 	n.take(t, batch...)
 }
 
-func votes(id playbook.BulletID, vote events.Vote, times int) (batch []*Item) {
-	for range times {
-		batch = append(batch, tagged(string(events.NewID()), events.BulletTag{ID: id, Tag: vote}))
-	}
-	return batch
+// blames returns a failed task that cited a bullet, with a lesson.
+func (n *draftTest) blames(t rapid.TB, content string, lesson playbook.Op, tags ...events.BulletTag) *Item {
+	t.Helper()
+	k := tells(0, n.exposure(t, content, playbook.ArmOpen))
+	k.Reflection.Tags = tags
+	k.Proposals = []Proposal{{Op: lesson}}
+	return k
 }
+
+// fails is a record that makes a bullet retire, and drifts one that ends the trust in a bullet.
+const (
+	fails  = "---------"
+	drifts = "+++++++++++++++++++++--------"
+)
 
 const (
 	active      = playbook.Active
@@ -118,343 +143,334 @@ func reasonOf(t *testing.T, n *draftTest, id playbook.BulletID, s playbook.Statu
 	return reason
 }
 
-func TestNewBulletWaitsForSlot(t *testing.T) {
+func TestNewBulletsByMode(t *testing.T) {
 	t.Parallel()
-	n := trying(t)
-	n.policy.Gate.Slots = 2
-	n.take(t, asks(add("first")), asks(add("second")), asks(add("third")), asks(add("fourth")))
-	want := map[string]playbook.Status{"first": probation, "second": probation, "third": candidate, "fourth": candidate}
-	n.want(t, "two places", want)
-	if k := n.said(t, "first").CurrentExperiment(); k.Number != 1 || k.Share != 50 {
-		t.Errorf("got case %+v, want the first one, shown to half of the tasks", k)
-	}
-	// The fourth is requested again, by its text and by its id, so it is the next one.
-	n.take(t, asks(add("FOURTH")), asks(playbook.Op{Kind: playbook.Confirm, Bullet: n.said(t, "fourth").ID}), asks(add("third")), asks(add("fifth"), add("Fifth")))
-	want["fifth"] = candidate
-	n.want(t, "still two places", want)
-	if got := n.said(t, "fourth").CurrentExperiment().Confirmations; got != 2 {
-		t.Errorf("seconded %d times, want 2", got)
-	}
-	if got := n.said(t, "fifth").CurrentExperiment().Confirmations; got != 0 {
-		t.Errorf("one reflection with the same request twice: seconded %d times, want once", got)
-	}
-	n.outcomes(t, "first", 40, 0, 1)
-	want["first"], want["fourth"] = retired, probation
-	n.want(t, "the first hurts", want)
-	if why := reasonOf(t, n, n.said(t, "first").ID, retired); why != playbook.ReasonHarms {
-		t.Errorf("reason: %q", why)
-	}
-	n.outcomes(t, "second", 40, 1, 0)
-	want["second"], want["third"] = active, probation
-	n.want(t, "the second helps", want)
-	if k := n.said(t, "second").CurrentExperiment(); k.Shown.Count() == 0 || k.Withheld.Count() == 0 {
-		t.Errorf("the evidence was removed: %+v", k)
-	}
-	if n.take(t, asks(add("first"))); n.said(t, "first").Status != retired {
-		t.Errorf("a harmful bullet was tried again")
+	for mode, want := range map[playbook.Gate]playbook.Status{playbook.GateOff: active, playbook.GateGuard: active, playbook.GateStrict: probation} {
+		n := trying(t, mode, "new")
+		n.want(t, string(mode), map[string]playbook.Status{"new": want})
+		e := n.said(t, "new").CurrentExperiment()
+		if mode == playbook.GateOff && e.Standing != "" || mode != playbook.GateOff && (e.Standing != playbook.StandingNew || e.Number != 1) {
+			t.Errorf("%s: got %+v", mode, e)
+		}
 	}
 }
 
-// TestHarmlessBulletMayReturn checks that a bullet that retired without harm is tried again after enough requests.
-func TestHarmlessBulletMayReturn(t *testing.T) {
-	t.Parallel()
-	n := trying(t)
-	n.policy.Gate.RetryRequests, n.policy.Gate.MaxOutcomes = 3, 40
-	n.take(t, asks(add("unlucky")), asks(add("harmful")), asks(add("taken out")))
-	n.take(t, asks(add("unlucky")), asks(add("unlucky")), asks(add("unlucky"))) // of before do not count after
-	n.outcomes(t, "unlucky", 20, 0.5, 0.5)
-	n.outcomes(t, "taken out", 10, 0.5, 0.5)
-	n.outcomes(t, "harmful", 20, 0, 1)
-	out := n.said(t, "taken out").ID
-	n.take(t, &Item{Edit: &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: out, Status: retired}}}})
-	again := func() {
-		n.take(t, asks(add("unlucky")), asks(add("harmful")), asks(add("taken out")))
-	}
-	again()
-	again()
-	want := map[string]playbook.Status{"unlucky": retired, "harmful": retired, "taken out": retired}
-	n.want(t, "two of three ask again", want)
-	again()
-	want["unlucky"] = probation
-	n.want(t, "three ask again", want)
-	if k := n.said(t, "unlucky").CurrentExperiment(); k.Number != 2 || k.Shown.Count() != 0 {
-		t.Errorf("got case %+v, want a new one", k)
-	}
-	n.outcomes(t, "unlucky", 20, 0.5, 0.5)
-	for range 5 {
-		again()
-	}
-	want["unlucky"] = retired
-	n.want(t, "the second time it takes six", want)
-	again()
-	want["unlucky"] = probation
-	n.want(t, "six ask again", want)
-}
-
-// TestBulletWithoutTasksFreesSlot checks that a bullet without an applicable task retires, but only if others wait.
-func TestBulletWithoutTasksFreesSlot(t *testing.T) {
-	t.Parallel()
-	n := trying(t)
-	n.policy.Gate.Slots = 1
-	n.take(t, asks(add("about nothing")))
-	n.policy.Now = time.Unix(0, 0).Add(8 * 24 * time.Hour)
-	n.take(t, tells(1))
-	n.want(t, "no other bullet waits", map[string]playbook.Status{"about nothing": probation})
-	n.policy.Now = n.policy.Now.Add(-4 * 24 * time.Hour)
-	n.take(t, asks(add("waits")))
-	n.want(t, "it may still come", map[string]playbook.Status{"about nothing": probation, "waits": candidate})
-	n.policy.Now = n.policy.Now.Add(4 * 24 * time.Hour)
-	n.take(t, asks(add("more")))
-	n.want(t, "others wait", map[string]playbook.Status{"about nothing": retired, "waits": probation, "more": candidate})
-}
-
-func TestBulletWithoutLiftRetires(t *testing.T) {
-	t.Parallel()
-	n := trying(t)
-	n.policy.Gate.MaxOutcomes = 60
-	n.take(t, asks(add("idle")))
-	n.outcomes(t, "idle", 29, 0.5, 0.5)
-	n.want(t, "58 outcomes", map[string]playbook.Status{"idle": probation})
-	n.outcomes(t, "idle", 1, 0.5, 0.5)
-	n.want(t, "60 outcomes", map[string]playbook.Status{"idle": retired})
-}
-
-func TestCorrectionReplacesBullet(t *testing.T) {
-	t.Parallel()
-	n := trying(t, "wait 10 s", "other")
-	update := func(content string) *Item { return asks(op(playbook.Update, "misc-00001", content)) }
-	n.take(t, update("wait 20 s"), update("Wait 20 s"), update("wait 30 s"))
-	want := map[string]playbook.Status{"wait 10 s": active, "other": active, "wait 20 s": candidate, "wait 30 s": candidate}
-	n.want(t, "it waits while the bullet is shown", want)
-	c := n.said(t, "wait 20 s")
-	if c.Replaces != "misc-00001" || c.CurrentExperiment().Confirmations != 1 {
-		t.Errorf("got %+v, want a rival of misc-00001 that was seconded once", c)
-	}
-	// Votes are against it: its experiment starts again, and the correction with more requests takes its slot.
-	n.take(t, votes("misc-00001", events.Harmful, 5)...)
-	want["wait 10 s"], want["wait 20 s"] = retired, probation
-	n.want(t, "5 of 5 votes against it", want)
-	if why := reasonOf(t, n, "misc-00001", probation); why != playbook.ReasonVotes {
-		t.Errorf("reason: %q", why)
-	}
-	if why := reasonOf(t, n, "misc-00001", retired); why != playbook.ReasonFewerRequests {
-		t.Errorf("reason: %q", why)
-	}
-	// A correction of the correction is of the same family.
-	n.take(t, asks(op(playbook.Update, c.ID, "wait 40 s")))
-	want["wait 40 s"] = candidate
-	n.want(t, "a place is one bullet's", want)
-	if got := n.said(t, "wait 40 s").Replaces; got != "misc-00001" {
-		t.Errorf("replaces %q, want the first bullet of the family", got)
-	}
-	n.take(t, update("wait 30 s"), update("wait 30 s"))
-	want["wait 20 s"], want["wait 30 s"] = retired, probation
-	n.want(t, "more want another", want)
-	n.outcomes(t, "wait 30 s", 40, 1, 0)
-	want["wait 30 s"] = active
-	n.want(t, "it helps", want)
-}
-
-func TestCorrectionOfWaitingBulletComesFirst(t *testing.T) {
-	t.Parallel()
-	n := trying(t)
-	n.policy.Gate.Slots = 1
-	n.take(t, asks(add("in the way")))
-	n.take(t, asks(add("wait 10 s")), asks(op(playbook.Update, "misc-00002", "wait 20 s")), asks(add("wait 20 s")))
-	want := map[string]playbook.Status{"in the way": probation, "wait 10 s": candidate, "wait 20 s": candidate}
-	n.want(t, "one place", want)
-	n.outcomes(t, "in the way", 40, 0, 1)
-	want["in the way"], want["wait 10 s"], want["wait 20 s"] = retired, retired, probation
-	n.want(t, "the place is free", want)
-}
-
-func TestWaitingBulletsAreLimited(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds: run without -short")
-	}
-	t.Parallel()
-	n := trying(t, "wait 10 s")
-	for _, c := range []string{"wait 1 s", "wait 2 s", "wait 3 s"} {
-		n.take(t, asks(op(playbook.Update, "misc-00001", c)))
-	}
-	n.take(t, asks(op(playbook.Update, "misc-00001", "wait 2 s")), asks(op(playbook.Update, "misc-00001", "wait 3 s")))
-	n.take(t, asks(op(playbook.Update, "misc-00001", "wait 4 s")))
-	n.want(t, "three rivals", map[string]playbook.Status{
-		"wait 10 s": active, "wait 1 s": candidate, "wait 2 s": candidate, "wait 3 s": candidate, "wait 4 s": retired,
-	})
-	for i := range 300 {
-		n.take(t, asks(add(fmt.Sprint("advice ", i))))
-	}
-	count := map[playbook.Status]int{}
-	for _, s := range n.statuses() {
-		count[s]++
-	}
-	if count[candidate] != gate.MaxWaiting || count[probation] != 8 {
-		t.Errorf("got %v, want 8 on probation and %d waiting", count, gate.MaxWaiting)
-	}
-}
-
+// TestProposalsOnShownBullets has a bullet that outcomes support, one that a person added, and a new one.
 func TestProposalsOnShownBullets(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		why      string
-		ops      []playbook.Op
-		want     map[string]playbook.Status
-		rejected playbook.Reason
+	merge := func(into, from playbook.BulletID, content string) playbook.Op {
+		return playbook.Op{Kind: playbook.Merge, Bullet: into, Sources: []playbook.BulletID{from}, Content: content}
+	}
+	const supported, kept, unproven = "misc-00001", "misc-00002", "misc-00003"
+	for name, test := range map[string]struct {
+		op       playbook.Op
+		changes  map[string]playbook.Status // to the three bullets; "" for a bullet that is gone
+		rejected []playbook.Reason
 	}{
-		{
-			"a REMOVE of a proven bullet",
-			[]playbook.Op{op(playbook.Remove, "misc-00001", "")},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation},
-			playbook.ReasonStatus,
-		},
-		{
-			"a REMOVE of an unproven one",
-			[]playbook.Op{op(playbook.Remove, "misc-00003", "")},
-			map[string]playbook.Status{"one": active, "two": active, "new": retired},
-			"",
-		},
-		{
-			"a MERGE with other words",
-			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "one and two"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation, "one and two": candidate},
-			"",
-		},
-		{
-			"a MERGE that ends a proven bullet",
-			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "One"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation},
-			playbook.ReasonStatus,
-		},
-		{
-			"a MERGE of an unproven bullet",
-			[]playbook.Op{{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00003"}, Content: "one"}},
-			map[string]playbook.Status{"one": active, "two": active},
-			"",
-		},
-		{
-			"a SECOND of a proven bullet",
-			[]playbook.Op{{Kind: playbook.Confirm, Bullet: "misc-00001"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation},
-			playbook.ReasonDuplicate,
-		},
-		{
-			"an UPDATE of the section",
-			[]playbook.Op{{Kind: playbook.Update, Bullet: "misc-00001", Section: "elsewhere", Content: "ONE"}},
-			map[string]playbook.Status{"one": active, "two": active, "new": probation},
-			"",
+		"REMOVE supported":         {op(playbook.Remove, supported, ""), nil, []playbook.Reason{playbook.ReasonSupported}},
+		"REMOVE kept":              {op(playbook.Remove, kept, ""), nil, []playbook.Reason{playbook.ReasonSupported}},
+		"REMOVE new":               {op(playbook.Remove, unproven, ""), map[string]playbook.Status{"three": retired}, nil},
+		"UPDATE supported":         {op(playbook.Update, supported, "uno"), map[string]playbook.Status{"uno": candidate}, nil},
+		"UPDATE kept":              {op(playbook.Update, kept, "due"), map[string]playbook.Status{"due": candidate}, nil},
+		"UPDATE new":               {op(playbook.Update, unproven, "tre"), map[string]playbook.Status{"three": "", "tre": active}, nil},
+		"MERGE new into supported": {merge(supported, unproven, "one"), map[string]playbook.Status{"three": ""}, nil},
+		"MERGE, other content":     {merge(supported, unproven, "both"), map[string]playbook.Status{"both": candidate}, nil},
+		"MERGE supported into new": {merge(unproven, supported, "three"), nil, []playbook.Reason{playbook.ReasonSupported}},
+		"MERGE kept into new":      {merge(unproven, kept, "three"), nil, []playbook.Reason{playbook.ReasonSupported}},
+		"MERGE kept, supported":    {merge(supported, kept, "one"), nil, []playbook.Reason{playbook.ReasonSupported}},
+		"CONFIRM supported":        {op(playbook.Confirm, supported, ""), nil, []playbook.Reason{playbook.ReasonDuplicate}},
+		"UPDATE of a section": {
+			playbook.Op{Kind: playbook.Update, Bullet: supported, Section: "elsewhere", Content: "ONE"}, nil, nil,
 		},
 	} {
-		t.Run(test.why, func(t *testing.T) {
-			t.Parallel()
-			n := trying(t, "one", "two")
-			n.take(t, asks(add("new")))
-			n.take(t, asks(test.ops...))
-			n.want(t, test.why, test.want)
-			got := n.rejected()
-			if test.rejected == "" && len(got) > 0 || test.rejected != "" && !slices.Contains(got, test.rejected) {
-				t.Errorf("rejected: %q, want %q", got, test.rejected)
+		n := trying(t, playbook.GateGuard, "one")
+		n.cite(t, "one", "+")
+		n.take(t, edited("two", add("two")))
+		n.take(t, asks(add("three")))
+		n.deltas = nil
+		n.take(t, asks(test.op))
+		want := map[string]playbook.Status{"one": active, "two": active, "three": active}
+		for content, status := range test.changes {
+			if want[content] = status; status == "" {
+				delete(want, content)
 			}
-		})
+		}
+		n.want(t, name, want)
+		if got := n.rejected(); !slices.Equal(got, test.rejected) {
+			t.Errorf("%s: rejected %q, want %q", name, got, test.rejected)
+		}
+		if b := n.p.Bullet("misc-00004"); b != nil && (b.Replaces != test.op.Bullet || b.CurrentExperiment().Standing != playbook.StandingNew) {
+			t.Errorf("%s: got %+v, want it to replace %s", name, b, test.op.Bullet)
+		}
 	}
 }
 
-// TestBulletKeptByPersonStays covers pinned bullets and bullets that a person activated while the gate is on.
-func TestBulletKeptByPersonStays(t *testing.T) {
+// TestFailedBulletLosesSupport checks that a proposal can change a bullet whose tasks fail.
+func TestFailedBulletLosesSupport(t *testing.T) {
 	t.Parallel()
-	n := trying(t, "pinned", "put back", "neither")
-	n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00001", Pinned: true}))
-	n.take(t, edited("put back", playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00002", Status: active}), edited("added", add("added")))
-	for i := range 4 {
-		n.take(t, votes(playbook.MintID("others", uint64(i+1)), events.Harmful, 6)...)
+	n := trying(t, playbook.GateGuard, "one")
+	n.cite(t, "one", "+--")
+	n.take(t, asks(op(playbook.Update, "misc-00001", "uno")))
+	n.want(t, "UPDATE", map[string]playbook.Status{"uno": active})
+	if e := n.said(t, "uno").CurrentExperiment(); e.Number != 2 || e.Standing != playbook.StandingNew || e.Outcomes() != 0 {
+		t.Errorf("got %+v, want the record of a new wording", e)
 	}
-	want := map[string]playbook.Status{"pinned": active, "put back": active, "added": active, "neither": probation}
-	n.want(t, "six votes against each", want)
-	n.take(t, asks(add("new")))
-	n.take(t, edited("pin new", playbook.Op{Kind: playbook.Pin, Bullet: n.said(t, "new").ID, Pinned: true}))
-	want["new"] = active
-	n.want(t, "a pin shows what is on probation", want)
-	n.take(t, asks(op(playbook.Update, "misc-00001", "pinned, corrected")))
-	want["pinned, corrected"] = candidate
-	n.want(t, "its correction waits", want)
 }
 
-func TestDriftStartsNewExperiment(t *testing.T) {
+func TestCorrectionTakesPlaceAndOldBulletReturns(t *testing.T) {
 	t.Parallel()
-	n := trying(t, "old")
-	open := func(times int, score float64) {
+	n := trying(t, playbook.GateGuard, "wait 10 s", "other")
+	n.cite(t, "wait 10 s", "++++")
+	n.cite(t, "other", strings.Repeat("+", 60)) // the typical score
+	update := func(content string) *Item { return asks(op(playbook.Update, "misc-00001", content)) }
+	n.take(t, update("wait 20 s"), update("wait 30 s"))
+	want := map[string]playbook.Status{"wait 10 s": active, "other": active, "wait 20 s": candidate, "wait 30 s": candidate}
+	n.want(t, "one request each", want)
+	n.take(t, asks(add("WAIT 20 s")))
+	want["wait 10 s"], want["wait 20 s"] = retired, active
+	n.want(t, "confirmed", want)
+	if why := reasonOf(t, n, "misc-00001", retired); why != playbook.ReasonReplaced {
+		t.Errorf("reason: %q", why)
+	}
+	n.take(t, asks(add("wait 10 s")), asks(add("wait 10 s")))
+	n.want(t, "the replaced bullet does not return beside its correction", want)
+	n.cite(t, "wait 20 s", fails)
+	want["wait 10 s"], want["wait 20 s"] = active, retired
+	n.want(t, "the correction fails", want)
+	if why := reasonOf(t, n, n.said(t, "wait 20 s").ID, retired); why != playbook.ReasonFails {
+		t.Errorf("reason: %q", why)
+	}
+	if why := reasonOf(t, n, "misc-00001", active); why != playbook.ReasonReturned {
+		t.Errorf("reason: %q", why)
+	}
+	if e := n.said(t, "wait 10 s").CurrentExperiment(); e.Cited.Count() != 4 || e.Standing != playbook.StandingTrusted {
+		t.Errorf("it returned with the record %+v, want its own", e)
+	}
+}
+
+func TestStrictCorrectionHasExperimentFirst(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateStrict, "wait 10 s")
+	n.cite(t, "wait 10 s", "+++")
+	n.want(t, "three successes", map[string]playbook.Status{"wait 10 s": active})
+	n.take(t, asks(op(playbook.Update, "misc-00001", "wait 20 s")))
+	want := map[string]playbook.Status{"wait 10 s": active, "wait 20 s": candidate}
+	n.want(t, "one request", want)
+	n.take(t, asks(op(playbook.Update, "misc-00001", "wait 20 s")))
+	want["wait 20 s"] = probation
+	n.want(t, "confirmed", want)
+	n.cite(t, "wait 20 s", "+++")
+	want["wait 10 s"], want["wait 20 s"] = retired, active
+	n.want(t, "a good record", want)
+}
+
+func TestAdviceAgainstSupportedBulletWaits(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateGuard, "one", "two", "unproven")
+	n.cite(t, "one", "++++++")
+	n.cite(t, "two", "++++++")
+	blames := func(id playbook.BulletID, vote events.Vote) events.BulletTag {
+		return events.BulletTag{ID: id, Tag: vote}
+	}
+	past := n.blames(t, "one", add("past"))
+	past.Reflection.Exposures[0].Experiment = 7
+	success := n.blames(t, "one", add("success"))
+	success.Reflection.FirstRoundScore = 1
+	n.take(t,
+		n.blames(t, "one", add("against one")), n.blames(t, "one", add("blames one"), blames("misc-00001", events.Harmful)),
+		n.blames(t, "one", add("blames another"), blames("misc-00001", events.Neutral)),
+		n.blames(t, "unproven", add("against unproven")), past, success,
+	)
+	want := map[string]playbook.Status{
+		"one": active, "two": active, "unproven": active, "against one": candidate, "blames one": candidate,
+		"blames another": active, "against unproven": active, "past": active, "success": active,
+	}
+	n.want(t, "failures", want)
+	for content, contests := range map[string]playbook.BulletID{"against one": "misc-00001", "blames one": "misc-00001", "past": "", "blames another": ""} {
+		if got := n.said(t, content).Contests; got != contests {
+			t.Errorf("%q contests %q, want %q", content, got, contests)
+		}
+	}
+	n.take(t, asks(add("against one"), add("Against one")))
+	want["against one"] = active
+	n.want(t, "confirmed", want)
+	if why := reasonOf(t, n, n.said(t, "against one").ID, active); why != playbook.ReasonConfirmed {
+		t.Errorf("reason: %q", why)
+	}
+	if got := n.said(t, "against one").CurrentExperiment().Confirmations; got != 1 {
+		t.Errorf("one reflection with the same request twice: %d confirmations, want 1", got)
+	}
+}
+
+func TestDriftReleasesCandidates(t *testing.T) {
+	t.Parallel()
+	for mode, after := range map[playbook.Gate]map[string]playbook.Status{
+		playbook.GateGuard:  {"old": retired, "correction": active, "against": active},
+		playbook.GateStrict: {"old": probation, "correction": probation, "against": probation},
+	} {
+		n := trying(t, mode, "old")
+		n.cite(t, "old", "+++")
+		n.take(t, asks(op(playbook.Update, "misc-00001", "correction")), n.blames(t, "old", add("against")))
+		want := map[string]playbook.Status{"old": active, "correction": candidate, "against": candidate}
+		n.cite(t, "old", strings.TrimRight(drifts, "-"))
+		n.want(t, "no drift", want)
+		n.cite(t, "old", drifts[strings.Index(drifts, "-"):])
+		n.want(t, string(mode), after)
+		if e := n.said(t, "old").CurrentExperiment(); e.Number != 2 || e.Standing != playbook.StandingSuspect {
+			t.Errorf("%s: got %+v, want a new record", mode, e)
+		}
+	}
+}
+
+// TestRetiredBulletReturns checks the number of requests for the first and the second return.
+func TestRetiredBulletReturns(t *testing.T) {
+	t.Parallel()
+	for mode, shown := range map[playbook.Gate]playbook.Status{playbook.GateGuard: active, playbook.GateStrict: probation} {
+		n := trying(t, mode, "other", "unlucky", "taken out")
+		n.cite(t, "other", strings.Repeat("+", 60))
+		n.take(t, edited("out", playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00003", Status: retired}))
+		want := map[string]playbook.Status{"other": active, "unlucky": retired, "taken out": retired}
+		ask := func() { n.take(t, asks(add("unlucky")), asks(add("taken out"))) }
+		for round, requests := range []int{2, 4} {
+			n.cite(t, "unlucky", fails)
+			n.want(t, "it fails", want)
+			for range requests - 1 {
+				ask()
+			}
+			n.want(t, "too few requests", want)
+			ask()
+			want["unlucky"] = shown
+			n.want(t, fmt.Sprint(requests, " requests"), want)
+			want["unlucky"] = retired
+			if e := n.said(t, "unlucky").CurrentExperiment(); e.Number != round+2 || e.Outcomes() != 0 || e.Standing != playbook.StandingNew {
+				t.Errorf("got %+v, want an empty record", e)
+			}
+		}
+	}
+}
+
+// TestPersonDecides covers pinned bullets and bullets that a person added, activated or retired.
+func TestPersonDecides(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []playbook.Gate{playbook.GateGuard, playbook.GateStrict} {
+		n := trying(t, mode, "pinned", "put back", "neither")
+		set := func(status playbook.Status) playbook.Op {
+			return playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00002", Status: status}
+		}
+		n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00001", Pinned: true}),
+			edited("out", set(retired)), edited("back", set(active)), edited("add", add("added")))
+		for _, content := range []string{"pinned", "put back", "neither", "added"} {
+			n.cite(t, content, fails)
+			n.outcomes(t, content, 20, 0, 1)
+		}
+		want := map[string]playbook.Status{"pinned": active, "put back": active, "neither": retired, "added": active}
+		if mode == playbook.GateStrict {
+			want["pinned"] = n.said(t, "pinned").Status // a pin does not change the status
+		}
+		n.want(t, string(mode), want)
+		n.take(t, edited("in", playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00003", Status: active}))
+		n.cite(t, "neither", fails)
+		want["neither"] = active
+		n.want(t, "a person puts it back", want)
+	}
+}
+
+func TestStrictProbationEndsByRecord(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateStrict, "helps", "fails", "idle")
+	n.policy.Gate.MaxOutcomes = 60
+	n.cite(t, "helps", strings.Repeat("+", 60))
+	n.cite(t, "fails", fails)
+	want := map[string]playbook.Status{"helps": active, "fails": retired, "idle": probation}
+	n.want(t, "records", want)
+	uncited := func(times int) {
 		for range times {
-			n.take(t, tells(score, n.trial(t, "old", playbook.ArmOpen)))
+			x := n.exposure(t, "idle", playbook.ArmShown)
+			x.Cited = false
+			n.take(t, tells(0.5, x), tells(0.5, n.exposure(t, "idle", playbook.ArmWithheld)))
 		}
 	}
-	open(100, 1)
-	n.want(t, "it does well", map[string]playbook.Status{"old": active})
-	open(60, 0)
-	n.want(t, "it does badly", map[string]playbook.Status{"old": probation})
-	if k := n.said(t, "old").CurrentExperiment(); k.Number != 1 || k.Open.Count() >= 60 {
-		t.Errorf("got %+v, want a new case without the earlier outcomes", k)
-	}
-	n.outcomes(t, "old", 40, 1, 0)
-	n.take(t, votes("misc-00001", events.Harmful, 9)...)
-	n.want(t, "chance says that it helps, whatever the votes", map[string]playbook.Status{"old": active})
-}
-
-func TestRuleBulletsHaveExperiments(t *testing.T) {
-	t.Parallel()
-	n := trying(t)
-	run := func(vote events.Vote, fs ...events.Finding) {
-		for i := range fs {
-			fs[i].Vote = vote
+	uncited(29)
+	n.want(t, "58 outcomes", want)
+	uncited(1)
+	want["idle"] = retired
+	n.want(t, "60 outcomes", want)
+	for content, code := range map[string]playbook.Reason{"fails": playbook.ReasonFails, "idle": playbook.ReasonNoBenefit} {
+		if got := reasonOf(t, n, n.said(t, content).ID, retired); got != code {
+			t.Errorf("%s: reason %q, want %q", content, got, code)
 		}
-		n.take(t, reflected(string(events.NewID()), events.Reflection{Findings: fs}))
 	}
-	for range 6 {
-		run(events.Helpful, sightings[0], sightings[1])
-	}
-	if b := n.p.ByRule("order/a/b"); b.Status != candidate {
-		t.Fatalf("before there is a contrast: %+v", b)
-	}
-	for range 6 {
-		run(events.Harmful, sightings[0])
-	}
-	b := n.p.ByRule("order/a/b")
-	if b.Status != probation || !strings.HasPrefix(b.Content, "a before b: 6 of 6, ") {
-		t.Fatalf("the counts support it: got %+v, want it on probation with its counts", b)
-	}
-	number := b.CurrentExperiment().Number
-	run(events.Helpful, sightings[0], sightings[1])
-	if b = n.p.ByRule("order/a/b"); b.CurrentExperiment().Number != number || b.Status != probation {
-		t.Errorf("more runs: got %+v, want the same case", b)
-	}
-	n.outcomes(t, b.Content, 40, 1, 0)
-	if b = n.p.ByRule("order/a/b"); b.Status != active {
-		t.Errorf("it helps: got %+v", b)
-	}
-	if base := n.p.ByRule("used/b"); base.Status != candidate {
-		t.Errorf("a bullet that only counts: got %+v", base)
+	if got := reasonOf(t, n, n.said(t, "helps").ID, active); got != playbook.ReasonTrusted {
+		t.Errorf("reason: %q", got)
 	}
 }
 
-func TestGateModeChanges(t *testing.T) {
+// TestExperimentDecides checks the decisions by the random arms, for a bullet that is never cited.
+func TestExperimentDecides(t *testing.T) {
 	t.Parallel()
-	n := new(draftTest)
-	n.seed(t, "old", "rival's")
-	n.take(t, asks(add("before")))
-	n.switched(t, playbook.GateOn)
-	n.policy.Gate.Slots = 1
-	n.take(t, asks(add("on probation")), asks(add("waiting")), asks(op(playbook.Update, "misc-00002", "rival")), reflected("run", events.Reflection{Findings: []events.Finding{{Key: "used/b", Section: "s", Text: "count", CountOnly: true, Vote: events.Helpful}}}))
-	want := map[string]playbook.Status{"old": active, "rival's": active, "before": active, "on probation": probation, "waiting": candidate, "rival": candidate, "count": candidate}
-	n.want(t, "on", want)
-	for _, mode := range []playbook.Gate{playbook.GateShadow, playbook.GateOff} {
+	n := trying(t, playbook.GateGuard, "helps", "harms")
+	n.outcomes(t, "helps", 30, 1, 0)
+	n.outcomes(t, "harms", 30, 0, 1)
+	n.want(t, "30 outcomes in each arm", map[string]playbook.Status{"helps": active, "harms": retired})
+	if got := reasonOf(t, n, n.said(t, "harms").ID, retired); got != playbook.ReasonHarms {
+		t.Errorf("reason: %q", got)
+	}
+	if got := n.said(t, "helps").CurrentExperiment().Standing; got != playbook.StandingProven {
+		t.Errorf("standing: %q", got)
+	}
+}
+
+// TestRuleBulletsFollowTheirCounts checks that outcomes and requests do not change the bullet of a rule.
+func TestRuleBulletsFollowTheirCounts(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []playbook.Gate{playbook.GateGuard, playbook.GateStrict} {
+		n := trying(t, mode)
+		run := func(vote events.Vote, found ...events.Finding) {
+			for i := range found {
+				found[i].Vote = vote
+			}
+			n.take(t, reflected(string(events.NewID()), events.Reflection{Findings: found}))
+		}
+		for range 6 {
+			run(events.Helpful, sightings[0], sightings[1])
+			run(events.Harmful, sightings[0])
+		}
+		b := n.p.ByRule("order/a/b")
+		if b == nil || !b.Shown() {
+			t.Fatalf("%s: the counts support it: got %+v", mode, b)
+		}
+		n.cite(t, b.Content, fails)
+		n.outcomes(t, b.Content, 30, 0, 1)
+		if b = n.p.ByRule("order/a/b"); !b.Shown() {
+			t.Errorf("%s: outcomes changed the bullet of a rule: %+v", mode, b)
+		}
+		if base := n.p.ByRule("used/b"); base.Status != candidate {
+			t.Errorf("%s: a bullet that only counts: got %+v", mode, base)
+		}
+	}
+}
+
+func TestModeChangeReleasesBullets(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateStrict, "old", "new")
+	n.cite(t, "old", "+++")
+	n.take(t, asks(op(playbook.Update, "misc-00001", "correction")), n.blames(t, "old", add("against")))
+	n.take(t, reflected("run", events.Reflection{Findings: []events.Finding{{Key: "used/b", Section: "s", Text: "count", CountOnly: true, Vote: events.Helpful}}}))
+	want := map[string]playbook.Status{"old": active, "new": probation, "correction": candidate, "against": candidate, "count": candidate}
+	n.want(t, "strict", want)
+	for mode, changes := range map[playbook.Gate]map[string]playbook.Status{
+		playbook.GateGuard: {"new": active},
+		playbook.GateOff:   {"new": active, "against": active},
+	} {
 		m := *n
 		m.p = *n.p.Clone()
 		m.covered = maps.Clone(n.covered)
 		m.switched(t, mode)
 		want := maps.Clone(want)
-		want["on probation"], want["waiting"] = active, active
+		maps.Copy(want, changes)
 		m.want(t, string(mode), want)
 		if got, set := m.p.Gate(); got != mode || !set {
-			t.Errorf("the book's gate is %s, want %s", got, mode)
+			t.Errorf("the gate is %s, want %s", got, mode)
 		}
 		m.take(t, asks(add("later")))
 		want["later"] = active
@@ -464,19 +480,19 @@ func TestGateModeChanges(t *testing.T) {
 
 func TestGateFlagIsOnlyADefault(t *testing.T) {
 	t.Parallel()
-	n := &draftTest{policy: Policy{Mode: playbook.GateOn}}
+	n := &draftTest{policy: Policy{Mode: playbook.GateStrict}}
 	n.take(t, asks(add("one")))
-	if mode, set := n.p.Gate(); mode != playbook.GateOn || !set || n.said(t, "one").Status != probation {
+	if mode, set := n.p.Gate(); mode != playbook.GateStrict || !set || n.said(t, "one").Status != probation {
 		t.Errorf("got %s, %v and %s; want the mode recorded and unchanged", mode, set, n.said(t, "one").Status)
 	}
 	n.policy.Mode = playbook.GateOff
 	n.take(t, asks(add("two")))
-	if mode, _ := n.p.Gate(); mode != playbook.GateOn {
-		t.Errorf("another flag changed the book's gate to %s", mode)
+	if mode, _ := n.p.Gate(); mode != playbook.GateStrict {
+		t.Errorf("another flag changed the gate to %s", mode)
 	}
-	m := &draftTest{policy: Policy{Mode: playbook.GateShadow}}
+	m := &draftTest{policy: Policy{Mode: playbook.GateGuard}}
 	m.take(t, asks(add("one")))
 	if _, set := m.p.Gate(); set {
-		t.Error("the default mode shadow is recorded as if a person had chosen it")
+		t.Error("the default mode is recorded as if a person had chosen it")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"debrief/curator/screen"
+	"debrief/events"
 	"debrief/playbook"
 )
 
@@ -29,13 +30,15 @@ const (
 	maxEvidence = 1200 // evidence of a reflection with texts of maximum length
 	supportSize = 5
 	seenSize    = 18
+	sourceSize  = 12
+	recordSize  = 40 + 3*(playbook.MaxScore+1)*5 // three arrays of counts
 	fixedSize   = 80
 )
 
 // opSize returns an upper bound of the encoded size of an operation.
 func opSize(op *playbook.Op) int {
 	n := fixedSize + len(op.Bullet) + len(op.Section) + len(op.Content) + len(op.Status) + len(op.Code) + len(op.Reason) + supportSize*len(op.Support) +
-		len(op.Replaces) + len(op.OldVote) + seenSize*len(op.Exposures)
+		len(op.Replaces) + len(op.Contests) + len(op.Standing) + len(op.OldVote) + seenSize*len(op.Exposures)
 	for _, id := range op.Sources {
 		n += 5 + len(id)
 	}
@@ -43,7 +46,13 @@ func opSize(op *playbook.Op) int {
 		n += 32 + len(r.Key) + len(r.Base) + len(r.Text)
 	}
 	if b := op.PutBullet; b != nil {
-		n += 160 + len(b.ID) + len(b.Section) + len(b.Content)
+		n += 160 + len(b.ID) + len(b.Section) + len(b.Content) + len(b.Status) + len(b.Replaces) + len(b.Contests)
+		if e := b.Experiment; e != nil {
+			n += recordSize + len(e.Standing) + len(e.Recent)
+		}
+		for _, s := range b.SupportBySource {
+			n += sourceSize + len(s.Source)
+		}
 		if r := b.Rule; r != nil {
 			n += 32 + len(r.Key) + len(r.Base) + len(r.Text)
 		}
@@ -71,7 +80,7 @@ func (d *draft) fits(item *Item) bool {
 	for _, t := range item.Reflection.Tags {
 		bytes += fixedSize + supportSize + len(t.ID)
 	}
-	for _, t := range item.Reflection.Exposures[:min(len(item.Reflection.Exposures), maxTrials)] {
+	for _, t := range item.Reflection.Exposures[:min(len(item.Reflection.Exposures), events.MaxExposures)] {
 		if d.mode == playbook.GateOff {
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"debrief/events"
 	"debrief/playbook"
@@ -44,6 +45,42 @@ func accounted(t *testing.T, n *draftTest) (votes, adds, rejected int) {
 		}
 	}
 	return votes, adds, rejected
+}
+
+// TestOpSizeIsUpperBound sets every field that an operation can have, and counts of millions.
+func TestOpSizeIsUpperBound(t *testing.T) {
+	t.Parallel()
+	long := playbook.BulletID(strings.Repeat("i", playbook.MaxID))
+	record := &playbook.Experiment{Number: 1 << 20, Standing: playbook.StandingSuspect, Recent: strings.Repeat("+", playbook.MaxRecent), Confirmations: 1 << 20}
+	for _, s := range []*playbook.Scores{&record.Shown, &record.Withheld, &record.Cited} {
+		for i := range s {
+			s[i] = 1 << 24
+		}
+	}
+	whole := &playbook.Bullet{
+		ID: long, Section: "others", Content: "c", Status: playbook.Quarantined, Helpful: 1 << 20, Harmful: 1 << 20, Neutral: 1 << 20, Pinned: true,
+		Rule:       &playbook.Rule{Key: "k", Base: "b", Text: "t", CountOnly: true, Paired: true},
+		Experiment: record, Replaces: long, Contests: long, CreatedAt: time.Unix(1<<33, 1), UpdatedAt: time.Unix(1<<33, 1), LastUsed: time.Unix(1<<33, 1),
+	}
+	for i := range 16 {
+		whole.SupportBySource = append(whole.SupportBySource, playbook.SourceSupport{Source: strings.Repeat("s", 100+i), Count: 1 << 20})
+	}
+	for name, op := range map[string]playbook.Op{
+		"ADD":    {Kind: playbook.Add, Bullet: long, Content: "c", Status: playbook.Quarantined, Standing: playbook.StandingTrusted, Replaces: long, Contests: long, Support: []int{1 << 20}},
+		"STATUS": {Kind: playbook.SetStatus, Bullet: "b", Status: playbook.Quarantined, Standing: playbook.StandingTrusted, Restart: true, Code: playbook.ReasonTooMany, Reason: "r"},
+		"TRIAL": {Kind: playbook.AddExposures, Bullet: "b", ExperimentNumber: 1 << 20, Support: []int{1 << 20, 1 << 20}, Exposures: []playbook.Exposure{
+			{Arm: playbook.ArmShown, Score: 10, Cited: true, Undo: true}, {Arm: playbook.ArmWithheld, Score: 10, Undo: true},
+		}},
+		"PUT": {Kind: playbook.Put, Bullet: long, PutBullet: whole},
+	} {
+		data, err := events.Marshal(&op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := opSize(&op); got < len(data) {
+			t.Errorf("%s: estimated at most %d bytes, got %d", name, got, len(data))
+		}
+	}
 }
 
 // TestLargeReflectionIsTruncated relies on draftTest.one, which checks each delta against the limits of the log.
@@ -215,7 +252,7 @@ func TestImportWithTooHighNumberIsRefused(t *testing.T) {
 	n := new(draftTest)
 	refused := edited("import", put("zz-1000000000000000"))
 	n.take(t, refused)
-	if got := refused.Decision.Refused; len(got) != 1 || !strings.HasPrefix(got[0].Text, `whole.id: "zz-1000000000000000": `) || n.p.Len() != 0 {
+	if got := refused.Decision.Refused; len(got) != 1 || !strings.HasPrefix(got[0].Text, `bullet.id: "zz-1000000000000000": `) || n.p.Len() != 0 {
 		t.Errorf("got %v and %d bullets, want it refused by its field", got, n.p.Len())
 	}
 	n.take(t, edited("highest", put("zz-999000000000000")), edited("a timestamp", put("zz-1700000000000000000")))

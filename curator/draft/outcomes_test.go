@@ -11,42 +11,45 @@ import (
 
 func TestOutcomesAreCountedByArm(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn} {
+	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateGuard, playbook.GateStrict} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			n := new(draftTest)
 			n.seed(t, "one", "two")
 			n.switched(t, mode)
 			n.deltas = nil
-			one, two := n.trial(t, "one", playbook.ArmOpen), n.trial(t, "two", playbook.ArmShown)
-			past, gone, odd := one, one, two
-			past.Experiment, gone.Bullet, odd.Arm = 7, "misc-00099", "sideways"
+			one, two := n.exposure(t, "one", playbook.ArmOpen), n.exposure(t, "two", playbook.ArmShown)
+			past, gone, odd, uncited, both := one, one, two, one, n.exposure(t, "two", playbook.ArmWithheld)
+			past.Experiment, gone.Bullet, odd.Arm, uncited.Cited, both.Cited = 7, "misc-00099", "sideways", false, true
 			undecided := tells(1, one)
 			undecided.Reflection.Outcome.Label = events.Unknown
-			n.take(t, tells(1, one, two, one), tells(0.34, one), tells(0.5, past, gone, odd), undecided)
+			n.take(t, tells(1, one, two, one), tells(0.34, one), tells(0.5, past, gone, odd), tells(0.5, uncited, both), undecided)
 			if got := n.rejected(); len(got) > 0 {
-				t.Errorf("rejected: %q, want outcomes of past cases ignored without a rejection", got)
+				t.Errorf("rejected: %q, want invalid outcomes ignored without a rejection", got)
 			}
 			if mode == playbook.GateOff {
 				for b := range n.p.All() {
-					if b.Experiment != nil {
-						t.Errorf("%s has a case: %+v", b.ID, b.Experiment)
+					if b.Experiment != nil && b.Experiment.Outcomes() > 0 {
+						t.Errorf("%s has outcomes: %+v", b.ID, b.Experiment)
 					}
 				}
 				return
 			}
 			k := n.said(t, "one").CurrentExperiment()
-			if want := (playbook.Scores{3: 1, 10: 1}); k.Open != want || k.Shown.Count() != 0 {
-				t.Errorf("one: open %v, shown %v; want %v and none", k.Open, k.Shown, want)
+			if want := (playbook.Scores{3: 1, 10: 1}); k.Cited != want || k.Shown.Count() != 0 || k.Recent != "+-" {
+				t.Errorf("one: got %+v, want the cited outcomes %v", k, want)
 			}
-			if k := n.said(t, "two").CurrentExperiment(); k.Shown.Count() != 1 || k.Shown[10] != 1 {
-				t.Errorf("two: shown %v, want one of 10", k.Shown)
+			k = n.said(t, "two").CurrentExperiment()
+			if want := (playbook.Scores{10: 1}); k.Shown != want || k.Cited != want || k.Withheld.Count() != 0 {
+				t.Errorf("two: got %+v, want one outcome, shown and cited", k)
 			}
 			var ops []string
 			for _, op := range n.deltas[0].Ops {
-				ops = append(ops, fmt.Sprint(op.Kind, " ", op.Bullet, op.Support, op.Exposures))
+				if op.Kind == playbook.AddExposures {
+					ops = append(ops, fmt.Sprint(op.Bullet, op.Support, op.Exposures))
+				}
 			}
-			want := []string{"TRIAL misc-00001[0 1] [{open 10 false} {open 3 false}]", "TRIAL misc-00002[0] [{shown 10 false}]"}
+			want := []string{"misc-00001[0 1] [{open 10 true false} {open 3 true false}]", "misc-00002[0] [{shown 10 true false}]"}
 			if !slices.Equal(ops, want) {
 				t.Errorf("operations: got %q, want %q", ops, want)
 			}
@@ -54,8 +57,8 @@ func TestOutcomesAreCountedByArm(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfManyTasksAreFewOperations checks that 256 reflections on 30 bullets give one operation for each bullet in a
-// delta.
+// TestOutcomesOfManyTasksAreFewOperations checks that 256 reflections on 30 bullets give one operation for each
+// bullet in a delta.
 func TestOutcomesOfManyTasksAreFewOperations(t *testing.T) {
 	t.Parallel()
 	n := new(draftTest)
@@ -65,10 +68,10 @@ func TestOutcomesOfManyTasksAreFewOperations(t *testing.T) {
 	}
 	n.seed(t, contents...)
 	var batch []*Item
-	for range 256 {
+	for i := range 256 {
 		k := tells(1)
-		for _, c := range contents {
-			k.Reflection.Exposures = append(k.Reflection.Exposures, n.trial(t, c, playbook.ArmOpen))
+		for j := range events.MaxExposures {
+			k.Reflection.Exposures = append(k.Reflection.Exposures, n.exposure(t, contents[(i+j)%30], playbook.ArmOpen))
 		}
 		batch = append(batch, k)
 	}
@@ -80,16 +83,18 @@ func TestOutcomesOfManyTasksAreFewOperations(t *testing.T) {
 	if len(n.deltas) > 3 || ops > 30*len(n.deltas) {
 		t.Errorf("got %d deltas and %d operations, want one for each bullet and delta", len(n.deltas), ops)
 	}
+	counted := 0
 	for b := range n.p.All() {
-		if got := b.CurrentExperiment().Open[10]; got != 256 {
-			t.Fatalf("%s: got %d outcomes, want 256", b.ID, got)
-		}
+		counted += b.CurrentExperiment().Cited[10]
+	}
+	if want := 256 * events.MaxExposures; counted != want {
+		t.Errorf("got %d outcomes, want %d", counted, want)
 	}
 }
 
-// BenchmarkOutcomes settles 256 reflections with outcomes of 30 bullets each.
+// BenchmarkOutcomes settles 256 reflections with outcomes of 16 bullets each.
 func BenchmarkOutcomes(b *testing.B) {
-	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateShadow, playbook.GateOn} {
+	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateGuard, playbook.GateStrict} {
 		b.Run(string(mode), func(b *testing.B) {
 			p := playbook.Restore(1, 10_000, func(yield func(*playbook.Bullet) bool) {
 				for i := range uint64(10_000) {
@@ -102,8 +107,8 @@ func BenchmarkOutcomes(b *testing.B) {
 			var batch []*Item
 			for range 256 {
 				k := tells(1)
-				for i := range uint64(30) {
-					k.Reflection.Exposures = append(k.Reflection.Exposures, events.Exposure{Bullet: playbook.MintID("others", i), Arm: playbook.ArmOpen})
+				for i := range uint64(events.MaxExposures) {
+					k.Reflection.Exposures = append(k.Reflection.Exposures, events.Exposure{Bullet: playbook.MintID("others", i), Arm: playbook.ArmOpen, Cited: true})
 				}
 				batch = append(batch, k)
 			}
@@ -114,5 +119,43 @@ func BenchmarkOutcomes(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestFailureCountsForBlamedBullets checks that a failure counts only for the cited bullets that the reflection blames, or for all
+// if it votes on none. The random arms count every outcome.
+func TestFailureCountsForBlamedBullets(t *testing.T) {
+	t.Parallel()
+	vote := func(id playbook.BulletID, v events.Vote) events.BulletTag { return events.BulletTag{ID: id, Tag: v} }
+	for name, c := range map[string]struct {
+		score float64
+		tags  []events.BulletTag
+		want  []playbook.BulletID // cited bullets that count
+	}{
+		"a success counts for all":         {1, []events.BulletTag{vote("a-1", events.Harmful)}, []playbook.BulletID{"a-1", "a-2", "a-3"}},
+		"a failure without votes":          {0, nil, []playbook.BulletID{"a-1", "a-2", "a-3"}},
+		"a failure of one":                 {0, []events.BulletTag{vote("a-2", events.Harmful), vote("a-1", events.Neutral)}, []playbook.BulletID{"a-2"}},
+		"a failure of none of them":        {0, []events.BulletTag{vote("a-2", events.Neutral)}, nil},
+		"votes on bullets that it ignored": {0, []events.BulletTag{vote("a-9", events.Harmful)}, []playbook.BulletID{"a-1", "a-2", "a-3"}},
+	} {
+		item := &Item{Reflection: &events.Reflection{FirstRoundScore: c.score, Tags: c.tags, Exposures: []events.Exposure{
+			{Bullet: "a-1", Arm: playbook.ArmShown, Cited: true},
+			{Bullet: "a-2", Arm: playbook.ArmOpen, Cited: true},
+			{Bullet: "a-3", Arm: playbook.ArmOpen, Cited: true},
+			{Bullet: "a-4", Arm: playbook.ArmWithheld},
+		}}}
+		var cited []playbook.BulletID
+		random := 0
+		for _, x := range exposuresOf(item) {
+			if x.Cited {
+				cited = append(cited, x.Bullet)
+			}
+			if x.Arm.Random() {
+				random++
+			}
+		}
+		if !slices.Equal(cited, c.want) || random != 2 {
+			t.Errorf("%s: got %v and %d random arms, want %v and 2", name, cited, random, c.want)
+		}
 	}
 }

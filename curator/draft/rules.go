@@ -113,13 +113,9 @@ func (d *ruleCounts) refreshRule(b *playbook.Bullet) bool {
 	}
 	now := *b
 	status, content := playbook.Candidate, b.Rule.Text
-	supported := gate.IsSupported(b, base)
+	supported := gate.IsRuleSupported(b, base)
 	if supported {
 		status = playbook.Active
-	}
-	if d.mode == playbook.GateOn { // the counts only qualify it for probation; the gate sets the status
-		status = b.Status
-		supported = supported || b.Status == playbook.Probation || b.Status == playbook.Active
 	}
 	if supported {
 		content = fillTemplate(b.Rule.Text, b, base)
@@ -127,7 +123,7 @@ func (d *ruleCounts) refreshRule(b *playbook.Bullet) bool {
 	if clean, err := playbook.CleanContent(content); err == nil {
 		now.Content = clean
 	}
-	if b.Status == playbook.Active || b.Status == playbook.Candidate || b.Status == playbook.Probation { // other statuses are a person's decision
+	if b.Status == playbook.Active || b.Status == playbook.Candidate { // other statuses are a person's decision
 		now.Status = status
 	}
 	updateOp := playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: now.Content, Rule: b.Rule}

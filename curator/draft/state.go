@@ -4,7 +4,6 @@ import (
 	"iter"
 	"slices"
 
-	"debrief/curator/gate"
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
@@ -41,7 +40,7 @@ type countKey struct {
 	bullet playbook.BulletID
 	kind   playbook.OpKind
 	vote   events.Vote // for Tag
-	number int         // for Trial: the number of the experiment
+	number int         // for AddExposures: the number of the experiment
 }
 
 // newState returns an empty change of p.
@@ -116,15 +115,6 @@ func (d *state) ruleBullet(key string) *playbook.Bullet {
 	return nil
 }
 
-// ruleIsSupported reports whether the counts support a rule's bullet.
-func (d *state) ruleIsSupported(b *playbook.Bullet) bool {
-	base := d.ruleBullet(b.Rule.Base)
-	if base == nil {
-		base = &playbook.Bullet{}
-	}
-	return gate.IsSupported(b, base)
-}
-
 // cover adds the cover of a item and returns its index.
 func (d *state) cover(item *Item) int {
 	c := item.Cover()
@@ -192,7 +182,7 @@ func (d *state) flush() {
 
 // changeBullet drafts an operation on an existing bullet.
 func (d *state) changeBullet(op playbook.Op) {
-	if op.Kind == playbook.Update || op.Share > 0 || op.Kind == playbook.SetStatus && op.Status == playbook.Retired {
+	if op.Kind == playbook.Update || op.Restart || op.Kind == playbook.SetStatus && op.Status == playbook.Retired {
 		d.flush() // the counts so far belong to the state before
 	}
 	d.changed[op.Bullet] = d.Bullet(op.Bullet).Apply(&op, d.covers)
@@ -233,13 +223,21 @@ func (d *state) reject(op playbook.Op, why *screen.Refusal) {
 	d.rejections.add(why.Rejection(op))
 }
 
-// personShare returns the share that marks a person's decision on a bullet: to show it while the gate is on, or to retire it in
-// any mode. Otherwise it returns 0.
-func (d *state) personShare(s playbook.Status) int {
-	if d.byPerson && (d.mode == playbook.GateOn || s == playbook.Retired) {
-		return gate.ShownToAll
+// personStanding returns the standing that marks a person's decision on a bullet: to show it while the gate decides, or to
+// retire it in any mode. Otherwise it returns "".
+func (d *state) personStanding(s playbook.Status) playbook.Standing {
+	if d.byPerson && (d.mode != playbook.GateOff || s == playbook.Retired) {
+		return playbook.StandingKept
 	}
-	return 0
+	return ""
+}
+
+// newStanding returns the standing of a new wording.
+func (d *state) newStanding() playbook.Standing {
+	if d.byPerson || d.mode == playbook.GateOff {
+		return ""
+	}
+	return playbook.StandingNew
 }
 
 var errFull = screen.Refusef(playbook.ReasonDeltaFull, "the delta is full")

@@ -8,16 +8,16 @@ import (
 	"debrief/playbook"
 )
 
-// Report is a report on the gate's experiments in one playbook.
+// Report is a report on the records of one playbook's bullets.
 type Report struct {
-	// Tested lists the bullets on probation, then the bullets that are shown to all tasks. In each group the bullet with
-	// the most outcomes comes first.
+	// Tested lists the bullets on probation, then the suspect, new and other bullets that are shown. In each group the bullet
+	// with the most outcomes comes first.
 	Tested []BulletReport
-	// Waiting lists the candidates in the order in which they will go on probation.
+	// Waiting lists the candidates, the one with the most confirmations first.
 	Waiting []BulletReport
 }
 
-// BulletReport is a bullet with the state of its experiment.
+// BulletReport is a bullet with the state of its record.
 type BulletReport struct {
 	*playbook.Bullet
 	Lift Lift
@@ -25,71 +25,65 @@ type BulletReport struct {
 	NextStep string
 }
 
-// NewReport returns the report on p with the configuration cfg. If the gate is not on, the report describes the steps that it
-// would take if it were on.
+// NewReport returns the report on p with the configuration cfg. If the gate is off, the report describes the decisions that a gate would make.
 func NewReport(p *playbook.Playbook, cfg Config) Report {
-	supported := func(b *playbook.Bullet) bool { return IsSupported(b, p.ByRule(b.Rule.Base)) }
-	q := NewQueue(cfg, p, supported, nil)
+	cfg = cfg.WithDefaults()
 	var out Report
 	for b := range p.All() {
-		if b.Shown() || b.Status == playbook.Probation {
-			k := b.CurrentExperiment()
-			out.Tested = append(out.Tested, BulletReport{b, q.cfg.Lift(&k), q.next(b, &k)})
+		e := b.CurrentExperiment()
+		r := BulletReport{b, cfg.Lift(&e), ""}
+		switch {
+		case b.Shown() || b.Status == playbook.Probation:
+			r.NextStep = cfg.nextStep(b, p.Tally().Typical())
+			out.Tested = append(out.Tested, r)
+		case b.Status == playbook.Candidate && b.Rule == nil:
+			r.NextStep = "waits for a confirmation by another execution"
+			if against := cmp.Or(b.Replaces, b.Contests); against != "" {
+				r.NextStep = fmt.Sprintf("waits for a confirmation, or until outcomes of %s become worse", against)
+			}
+			out.Waiting = append(out.Waiting, r)
 		}
 	}
 	slices.SortFunc(out.Tested, func(a, b BulletReport) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(outcomes(b), outcomes(a)), cmp.Compare(a.ID, b.ID))
 	})
-	free := q.cfg.Slots - len(q.trying)
-	for _, b := range q.waitingByRank() {
-		k := b.CurrentExperiment()
-		next := "waits for a free slot"
-		switch h := q.incumbent(b); {
-		case h != nil && h.Shown():
-			next = fmt.Sprintf("waits while %s is shown to all", h.ID)
-		case h != nil:
-			next = fmt.Sprintf("waits until it has more requests than %s, or until the experiment on %[1]s ends", h.ID)
-		case free > 0:
-			next = "will go on probation"
-			free--
-		}
-		out.Waiting = append(out.Waiting, BulletReport{b, q.cfg.Lift(&k), next})
-	}
+	slices.SortFunc(out.Waiting, func(a, b BulletReport) int { return compareWaiting(a.Bullet, b.Bullet) })
 	return out
 }
 
-// rank orders bullets on probation before all others.
-func rank(p BulletReport) int {
-	if p.Status == playbook.Probation {
+// rank orders bullets by how far they are from a good record.
+func rank(r BulletReport) int {
+	switch s := r.CurrentExperiment().Standing; {
+	case r.Status == playbook.Probation:
 		return 0
+	case s == playbook.StandingSuspect:
+		return 1
+	case s == playbook.StandingNew:
+		return 2
 	}
-	return 1
+	return 3
 }
 
-func outcomes(p BulletReport) int {
-	k := p.CurrentExperiment()
-	return k.Shown.Count() + k.Withheld.Count() + k.Open.Count()
+func outcomes(r BulletReport) int {
+	e := r.CurrentExperiment()
+	return e.Outcomes()
 }
 
-// next returns the value of BulletReport.NextStep for a bullet that is shown or on probation.
-func (q *Queue) next(b *playbook.Bullet, k *playbook.Experiment) string {
-	if b.Status == playbook.Probation {
-		switch v, why := q.cfg.Evaluate(k); {
-		case b.Pinned || v == Promote:
-			return "will be shown to all"
-		case v != Undecided:
-			return "will retire: " + why
-		}
-		return fmt.Sprintf("experiment continues, at most %d more outcomes", max(0, q.cfg.MaxOutcomes-k.Shown.Count()-k.Withheld.Count()))
-	}
-	_, why := recheckReason(b)
+// nextStep returns the value of BulletReport.NextStep for a bullet that is shown or on probation.
+func (c Config) nextStep(b *playbook.Bullet, typical float64) string {
+	a := c.Assess(b, typical)
 	switch {
-	case why != "" && keptByPerson(b):
-		return "stays by a person's decision: " + why
-	case why != "":
-		return "will be tried again: " + why
-	case keptByPerson(b):
+	case IsKept(b):
 		return "stays by a person's decision"
+	case b.Rule != nil:
+		return "follows the counts of its rule"
+	case a.Retire:
+		return "will retire: " + a.Reason
+	case a.Standing != "":
+		return fmt.Sprintf("becomes %s: %s", a.Standing, a.Reason)
+	case b.Status == playbook.Probation:
+		e := b.CurrentExperiment()
+		return fmt.Sprintf("experiment continues, at most %d more outcomes", max(0, c.MaxOutcomes-e.Shown.Count()-e.Withheld.Count()))
 	}
 	return "stays"
 }

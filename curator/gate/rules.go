@@ -20,9 +20,9 @@ const (
 // pairs are not independent and the real error rate is a little higher.
 const maxPValue = 0.05
 
-// IsSupported reports whether the counts of a rule's bullet b, compared with those of its base, are enough to show it. A nil
+// IsRuleSupported reports whether the counts of a rule's bullet b, compared with those of its base, are enough to show it. A nil
 // base counts as a bullet without votes.
-func IsSupported(b, base *playbook.Bullet) bool {
+func IsRuleSupported(b, base *playbook.Bullet) bool {
 	if base == nil {
 		base = &playbook.Bullet{}
 	}

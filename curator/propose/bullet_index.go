@@ -8,6 +8,7 @@ import (
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/recall"
+	"debrief/playbook/text"
 )
 
 // BulletIndex is a full-text index of the bullets of one playbook. It finds the bullets that are relevant to an insight. The
@@ -90,11 +91,11 @@ func nearestTexts(words *recall.WordIndex, insights []string, each int, minScore
 func insights(reflections []*events.Reflection) (texts []string) {
 	for _, r := range reflections {
 		if r.KeyInsight != "" {
-			texts = append(texts, screen.Truncate(r.KeyInsight, maxInsight))
+			texts = append(texts, text.Excerpt(r.KeyInsight, maxInsight))
 		}
 		for _, l := range r.Lessons {
 			if l.Content != r.KeyInsight {
-				texts = append(texts, screen.Truncate(l.Content, maxInsight))
+				texts = append(texts, text.Excerpt(l.Content, maxInsight))
 			}
 		}
 	}
@@ -131,7 +132,7 @@ func (round *Round) addContext(in *Request) {
 		case bullet == nil || bullet.Status == playbook.Quarantined:
 		case bullet.Status == playbook.Retired:
 			if len(in.Rejected) < maxTurnedDown/2 {
-				in.Rejected = append(in.Rejected, RejectedText{screen.Truncate(bullet.Content, screen.MaxExcerpt), m.retiredReason(bullet.ID)})
+				in.Rejected = append(in.Rejected, RejectedText{text.Excerpt(bullet.Content, screen.MaxExcerpt), m.retiredReason(bullet.ID)})
 			}
 		case bullet.Shown() || bullet.Rule == nil: // leave out bullets of rules that are not shown
 			include(bullet)

@@ -8,6 +8,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/playbook"
 	"debrief/playbook/similar"
+	"debrief/playbook/text"
 )
 
 // groupProposal is a proposal of one group, before the proposals of all groups are combined.
@@ -135,7 +136,7 @@ func resolveConflicts(all []*groupProposal) (kept []*groupProposal, rejected []d
 					ids = append(ids, string(id))
 				}
 				rejected = append(rejected, droppedProposal{p, fmt.Sprintf("another change of %s has more support, %s: %s",
-					screen.Truncate(strings.Join(ids, ", "), screen.MaxName), countReflections(len(better.support)), better.op.Kind)})
+					text.Excerpt(strings.Join(ids, ", "), screen.MaxName), countReflections(len(better.support)), better.op.Kind)})
 				break
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
@@ -13,7 +12,7 @@ import (
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
-const PromptVersion = "c2"
+const PromptVersion = "c3"
 
 // Texts returns the instructions that this package sends to models.
 func Texts() []string { return []string{systemText, reducerText, refinerText} }
@@ -26,7 +25,7 @@ How to decide:
 - A bullet that says the same thing with another number, a missing condition or a mistake: UPDATE that bullet, so that it says what the insight says. Insights come from results; where they agree with one another and not with a bullet, they are right.
 - Two bullets that say one thing: MERGE them.
 - A bullet that insights show to be wrong and beyond repair: REMOVE it.
-- What was turned down before: nothing, unless the insight is another one. An empty list of operations is a good answer.
+- A text that was rejected before: nothing, unless the insight is another one. An empty list of operations is a good answer.
 
 What makes a bullet good:
 - It says when it applies, what to do, and, where that is known, why: names, numbers and conditions instead of "be careful" or "check your work".
@@ -80,8 +79,8 @@ type Request struct {
 
 // RejectedText is a rejected or retired text with the reason.
 type RejectedText struct {
-	Text   string `json:"turned_down"`
-	Reason string `json:"because"`
+	Text   string `json:"rejected_text"`
+	Reason string `json:"reason"`
 }
 
 // Limits of the texts of one reflection in the prompt, in bytes.
@@ -90,9 +89,9 @@ const (
 	maxQuestion = 300
 )
 
-// Prompt returns the prompt of a request. Insights are untrusted text, so each is one line of JSON: it cannot imitate a
+// requestPrompt returns the prompt of a request. Insights are untrusted text, so each is one line of JSON: it cannot imitate a
 // second insight, a bullet or the end of the list.
-func Prompt(in Request) chat.Prompt {
+func requestPrompt(in Request) chat.Prompt {
 	var user strings.Builder
 	if learned := playbook.RenderWithVotes(in.Bullets); learned != "" {
 		fmt.Fprintf(&user, "# Playbook, %d of its %d bullets\n\n%s\n", len(in.Bullets), max(in.Total, len(in.Bullets)), learned)
@@ -105,7 +104,7 @@ func Prompt(in Request) chat.Prompt {
 		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
 	}
 	if len(in.Rejected) > 0 {
-		user.WriteString("# Turned down before, not to be proposed again\n\n")
+		user.WriteString("# Rejected before, not to be proposed again\n\n")
 		for _, t := range in.Rejected {
 			user.WriteString(jsonLine(t))
 		}
@@ -116,13 +115,13 @@ func Prompt(in Request) chat.Prompt {
 		line := promptInsight{
 			Number:   i + 1,
 			Outcome:  string(r.Outcome.Label),
-			Insight:  screen.Truncate(r.KeyInsight, maxInsight),
-			Section:  screen.Truncate(insightSection(r), playbook.MaxSection),
+			Insight:  text.Excerpt(r.KeyInsight, maxInsight),
+			Section:  text.Excerpt(insightSection(r), playbook.MaxSection),
 			Question: text.Line(r.Question, maxQuestion),
 		}
 		for _, l := range r.Lessons {
 			if l.Content != r.KeyInsight {
-				line.Also = append(line.Also, screen.Truncate(l.Content, maxInsight))
+				line.Also = append(line.Also, text.Excerpt(l.Content, maxInsight))
 			}
 		}
 		if line.Insight != "" || len(line.Also) > 0 {

@@ -9,6 +9,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/playbook"
 	"debrief/playbook/formats"
+	"debrief/playbook/text"
 )
 
 // letters are the characters of the keys in these tests; the keys are not real.
@@ -70,7 +71,7 @@ func TestPublishedPlaybooksAreAllowed(t *testing.T) {
 		for _, b := range doc.Bullets {
 			all++
 			if why := rules.Refuse(b.Content); why != nil {
-				t.Errorf("%s, %s: %s: %q", name, b.ID, why.Reason, screen.Truncate(b.Content, 200))
+				t.Errorf("%s, %s: %s: %q", name, b.ID, why.Reason, text.Excerpt(b.Content, 200))
 			}
 		}
 	}

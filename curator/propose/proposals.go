@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Suggestion is an operation that a model proposes, with the numbers of the supporting reflections. Reflections is empty if
@@ -30,7 +30,7 @@ type Suggestions struct {
 
 // Ask asks a model for proposals. It asks once more if the reply is not usable.
 func Ask(ctx context.Context, m chat.Model, in Request) (Suggestions, chat.Reply, error) {
-	return chat.Ask(ctx, m, Prompt(in), func(r chat.Reply) (s Suggestions, err error) {
+	return chat.Ask(ctx, m, requestPrompt(in), func(r chat.Reply) (s Suggestions, err error) {
 		s.Proposals, s.Rejected, err = parseProposals(r, len(in.Reflections))
 		return s, err
 	})
@@ -50,7 +50,7 @@ func parseProposals(r chat.Reply, n int) ([]Suggestion, []playbook.Rejection, er
 	for _, raw := range operations {
 		var m modelOp
 		if err := json.Unmarshal(raw, &m.fields); err != nil || m.fields == nil {
-			rejected = append(rejected, playbook.Rejection{Code: playbook.ReasonInvalid, Reason: fmt.Sprintf("operation %s: not a JSON object", screen.Truncate(string(raw), 80))})
+			rejected = append(rejected, playbook.Rejection{Code: playbook.ReasonInvalid, Reason: fmt.Sprintf("operation %s: not a JSON object", text.Excerpt(string(raw), 80))})
 			continue
 		}
 		p, err := m.proposal(n)
@@ -125,7 +125,7 @@ func (m *modelOp) text(names ...string) string {
 
 // id returns the first of the named fields as a bullet id.
 func (m *modelOp) id(names ...string) playbook.BulletID {
-	return playbook.BulletID(strings.Trim(screen.Truncate(m.text(names...), 256), "[] \t\r\n"))
+	return playbook.BulletID(strings.Trim(text.Excerpt(m.text(names...), 256), "[] \t\r\n"))
 }
 
 // ignore records that a part of the operation is ignored.
@@ -136,7 +136,7 @@ func (m *modelOp) ignore(format string, args ...any) {
 // proposal converts the operation. If it is invalid, proposal returns an error and the parts that could be read.
 func (m *modelOp) proposal(n int) (Suggestion, error) {
 	name := strings.ToUpper(m.text("type", "op"))
-	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: screen.Truncate(m.text("reason", "justification"), 1000)}}
+	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: text.Excerpt(m.text("reason", "justification"), 1000)}}
 	switch name {
 	case "DELETE":
 		p.Op.Kind = playbook.Remove
@@ -168,8 +168,8 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 		err = errors.New("type: TAG is not allowed: votes come from reflections, which know the bullets in the prompt")
 	case playbook.Remove, playbook.Confirm:
 	default:
-		p.Op.Kind = playbook.OpKind(screen.Truncate(name, 40))
-		return p, fmt.Errorf("type: unknown type %q: use ADD, UPDATE, SAME, REMOVE or MERGE", screen.Truncate(name, 40))
+		p.Op.Kind = playbook.OpKind(text.Excerpt(name, 40))
+		return p, fmt.Errorf("type: unknown type %q: use ADD, UPDATE, SAME, REMOVE or MERGE", text.Excerpt(name, 40))
 	}
 	if err == nil && p.Op.Bullet == "" && p.Op.Kind != playbook.Add {
 		err = errors.New("bullet_id: required")
@@ -216,7 +216,7 @@ func (m *modelOp) sources(op *playbook.Op) error {
 	op.Bullet = m.id("keep_id", "bullet_id", "id")
 	for _, v := range list {
 		s, _ := v.(string)
-		id := playbook.BulletID(strings.Trim(screen.Truncate(s, 256), "[] \t\r\n"))
+		id := playbook.BulletID(strings.Trim(text.Excerpt(s, 256), "[] \t\r\n"))
 		if id == "" {
 			continue
 		}
@@ -243,7 +243,7 @@ func (m *modelOp) reflections(n int) []int {
 		i, err := strconv.Atoi(strings.Trim(string(item), `"# `))
 		switch {
 		case err != nil || i < 1 || i > n:
-			m.ignore("reflections: %s is not a number from 1 to %d", screen.Truncate(string(item), 40), n)
+			m.ignore("reflections: %s is not a number from 1 to %d", text.Excerpt(string(item), 40), n)
 		case !slices.Contains(numbers, i):
 			numbers = append(numbers, i)
 		}

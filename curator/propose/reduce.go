@@ -12,6 +12,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 const reducerText = `You keep a playbook: short pieces of advice, called bullets. Several colleagues were each given some of the new insights, and proposed changes without seeing one another's. You see all their proposals, one JSON object a line, and find those that should not all be carried out.
@@ -56,7 +57,7 @@ type promptProposal struct {
 	Proposal  int                 `json:"proposal"`
 	Type      string              `json:"type"`
 	Bullet    playbook.BulletID   `json:"bullet_id,omitempty"`
-	Now       string              `json:"says_now,omitempty"` // current content of the bullet
+	Now       string              `json:"current_content,omitempty"` // current content of the bullet
 	SourceIDs []playbook.BulletID `json:"source_ids,omitempty"`
 	Section   string              `json:"section,omitempty"`
 	Content   string              `json:"content,omitempty"`
@@ -73,10 +74,10 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*Item]i
 	for i, proposed := range all[:min(len(all), maxGroupProposals)] {
 		line := promptProposal{
 			Proposal: i + 1, Type: wireKind(proposed.op.Kind), Bullet: proposed.op.Bullet, SourceIDs: proposed.op.Sources, Section: proposed.op.Section,
-			Content: screen.Truncate(proposed.op.Content, maxInsight), Reason: screen.Truncate(proposed.op.Reason, maxQuestion), RestsOn: []int{},
+			Content: text.Excerpt(proposed.op.Content, maxInsight), Reason: text.Excerpt(proposed.op.Reason, maxQuestion), RestsOn: []int{},
 		}
 		if b := p.Bullet(proposed.op.Bullet); b != nil {
-			line.Now = screen.Truncate(b.Content, maxInsight)
+			line.Now = text.Excerpt(b.Content, maxInsight)
 		}
 		for _, item := range proposed.support {
 			line.RestsOn = append(line.RestsOn, place[item]+1)
@@ -165,10 +166,10 @@ func decisionList(r chat.Reply) (list []json.RawMessage, err error) {
 func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d reducerDecision, why string) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return d, fmt.Sprintf("decision %s: not a JSON object", screen.Truncate(string(raw), 80))
+		return d, fmt.Sprintf("decision %s: not a JSON object", text.Excerpt(string(raw), 80))
 	}
 	op := modelOp{fields: fields}
-	d.reason = screen.Truncate(op.text("reason"), screen.MaxReason)
+	d.reason = text.Excerpt(op.text("reason"), screen.MaxReason)
 	number := func(raw json.RawMessage) (int, bool) {
 		i, err := strconv.Atoi(strings.Trim(string(raw), `"# `))
 		return i, err == nil && i >= 0 && i <= n
@@ -178,7 +179,7 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 		keep, ok = number(raw)
 	}
 	if d.keep = keep - 1; !ok || gone[d.keep] {
-		return d, fmt.Sprintf("decision to keep %s: not a proposal from 1 to %d, or dropped before", screen.Truncate(string(fields["keep"]), 40), n)
+		return d, fmt.Sprintf("decision to keep %s: not a proposal from 1 to %d, or dropped before", text.Excerpt(string(fields["keep"]), 40), n)
 	}
 	if text := op.text("content"); text != "" && d.keep >= 0 {
 		clean, err := playbook.CleanContent(text)

@@ -10,6 +10,7 @@ import (
 	"debrief/playbook/history"
 	"debrief/playbook/recall"
 	"debrief/playbook/similar"
+	"debrief/playbook/text"
 )
 
 // RejectionLog holds the texts of a playbook that were rejected or retired recently. Models see them, so that the same
@@ -82,7 +83,8 @@ func concernsText(code playbook.Reason) bool {
 // added again.
 func retiredForText(code playbook.Reason) bool {
 	switch code {
-	case "", playbook.ReasonTokenBudget, playbook.ReasonFewerRequests, playbook.ReasonNotApplicable, playbook.ReasonRemoval:
+	case "", playbook.ReasonTokenBudget, playbook.ReasonTooMany, playbook.ReasonRemoval, playbook.ReasonReplaced,
+		playbook.ReasonFails, playbook.ReasonNoBenefit: // the last two may return after enough requests
 		return false
 	}
 	return true
@@ -248,12 +250,12 @@ func (m *RejectionLog) refuse(content string) *screen.Refusal {
 		if !ok {
 			return nil
 		}
-		text, code, reason := m.entry(near.ID)
-		if text != "" && similar.Difference(text, content).Kind == similar.Same {
+		known, code, reason := m.entry(near.ID)
+		if known != "" && similar.Difference(known, content).Kind == similar.Same {
 			if code != playbook.ReasonRejectedText { // its reason has the prefix already
 				reason = rejectedBefore + reason
 			}
-			return screen.Refusef(playbook.ReasonRejectedText, "%s", screen.Truncate(reason, screen.MaxReason))
+			return screen.Refusef(playbook.ReasonRejectedText, "%s", text.Excerpt(reason, screen.MaxReason))
 		}
 		if different == nil {
 			different = make(map[string]bool)

@@ -137,13 +137,13 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 	round.Bullets.update(p)
 	in := Request{Reflections: []*events.Reflection{asked("r", "Ask the harbour for the stamp when mangrove permits are renewed.").input}}
 	round.addContext(&in)
-	text := Prompt(in).Messages[1].Text
+	text := requestPrompt(in).Messages[1].Text
 	for part, want := range map[string]bool{
 		"need a stamp from the harbour": true,
 		"# Bullets on trial":            true,
 		"end in March":                  true,
-		`{"turned_down":"Mangrove permits are free of charge.",`: true,
-		`"Mangrove permits may be bought from anyone."`:          true,
+		`{"rejected_text":"Mangrove permits are free of charge.",`: true,
+		`"Mangrove permits may be bought from anyone."`:            true,
 		"can be forged":      false,
 		"count, says a rule": false,
 	} {

@@ -158,10 +158,7 @@ func inPlaybook(p *playbook.Playbook, content string) bool {
 func isReturnable(p *playbook.Playbook, content string) bool {
 	mode, _ := p.Gate()
 	b := p.FindByContent(content)
-	if mode != playbook.GateOn || b == nil || b.Status != playbook.Retired {
-		return false
-	}
-	return b.CurrentExperiment().Share < gate.ShownToAll
+	return mode != playbook.GateOff && b != nil && gate.MayReturn(b)
 }
 
 // question returns the reflection to send to a model, with the fresh lessons only. It returns nil without any.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"debrief/events/redact"
+	"debrief/playbook/text"
 )
 
 // letters are the characters of the keys in these tests; the keys are not real.
@@ -63,7 +64,7 @@ func TestTextWithoutSecret(t *testing.T) {
 func TestTruncatedTextHasNoSecret(t *testing.T) {
 	t.Parallel()
 	key := "sk-" + letters
-	if got := Truncate(Redact(key), 50); strings.Contains(got, key) || !redact.Marked(got) {
+	if got := text.Excerpt(Redact(key), 50); strings.Contains(got, key) || !redact.Marked(got) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -2,9 +2,9 @@ package screen
 
 import (
 	"fmt"
-	"strings"
 
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Refusal is the reason why an operation is rejected.
@@ -32,11 +32,5 @@ const (
 	MaxExcerpt = 500 // of rejected content
 )
 
-// Truncate trims text and truncates it to a maximum number of bytes, between two runes. It replaces invalid UTF-8.
-func Truncate(text string, limit int) string {
-	text = strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + " …"
-}
+// Truncate returns [text.Excerpt] of s.
+func Truncate(s string, limit int) string { return text.Excerpt(s, limit) }

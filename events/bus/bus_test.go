@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/blob"
 	"debrief/events/natsd"
 	"debrief/events/natserr"
 )
@@ -47,7 +48,7 @@ func TestInvalidEventIsNotPublished(t *testing.T) {
 	for name, subject := range map[string]string{"a stream's": "debrief.edit.main", "the server's": "$JS.API.STREAM.PURGE.DELTAS", "a wildcard": "_INBOX.>"} {
 		e := task("main", 1)
 		e.SetReply(subject)
-		if _, err := c.Publish(t.Context(), e, PublishOptions{}); err == nil || !strings.Contains(err.Error(), "is not an inbox") || !isDiscard(err) {
+		if _, err := c.Publish(t.Context(), e, PublishOptions{}); err == nil || !strings.Contains(err.Error(), "reply: ") || !isDiscard(err) {
 			t.Errorf("reply to %s subject: got %v", name, err)
 		}
 	}
@@ -73,8 +74,8 @@ func TestReplySubjectOutsideInboxesIsDeadLettered(t *testing.T) {
 	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: "debrief.task.main", Header: events.SchemaHeader(), Data: data}); err != nil {
 		t.Fatal(err)
 	}
-	if l := letters(t, c, 1)[0]; !strings.Contains(l.Reason, "is not an inbox") {
-		t.Errorf("got %q", l.Reason)
+	if l := letters(t, c, 1)[0]; l.Code != events.DeadInvalid || !strings.Contains(l.Reason, "reply: ") {
+		t.Errorf("got %s, %q, want the field reply to be invalid", l.Code, l.Reason)
 	}
 	awaitIdle(t, c, events.RoleGenerator)
 	if n, _, _ := got.Pending(); n != 0 || count(t, c, events.StreamReflections) != 0 {
@@ -260,22 +261,22 @@ func blobTask(t *testing.T, c *Conn) (jetstream.ObjectStore, string) {
 func TestMissingOrWrongBlobIsDeadLettered(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil func(context.Context, *Conn, jetstream.ObjectStore, string) error
-		want  string
+		want  error
 	}{
 		"gone": {func(ctx context.Context, _ *Conn, s jetstream.ObjectStore, name string) error {
 			return s.Delete(ctx, name)
-		}, "payload expired"},
+		}, blob.ErrExpired},
 		"another's": {func(ctx context.Context, _ *Conn, s jetstream.ObjectStore, name string) error {
 			_, err := s.PutBytes(ctx, name, []byte("something else"))
 			return err
-		}, "content does not match its name"},
+		}, blob.ErrInvalid},
 		"changed": {func(ctx context.Context, c *Conn, s jetstream.ObjectStore, name string) error {
 			i, err := s.GetInfo(ctx, name)
 			if err == nil {
 				_, err = c.js.Publish(ctx, "$O."+events.BucketBlobs+".C."+i.NUID, []byte("and more"))
 			}
 			return err
-		}, "content does not match its name"},
+		}, blob.ErrInvalid},
 		"too large": {func(ctx context.Context, c *Conn, s jetstream.ObjectStore, name string) error {
 			i, err := s.GetInfo(ctx, name)
 			if err != nil {
@@ -291,22 +292,25 @@ func TestMissingOrWrongBlobIsDeadLettered(t *testing.T) {
 				Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: data,
 			})
 			return err
-		}, "at most 67108864 bytes"},
+		}, blob.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := connectNew(t, fastPolicy)
-			store, blob := blobTask(t, c)
-			if err := test.spoil(t.Context(), c, store, blob); err != nil {
+			store, name := blobTask(t, c)
+			if err := test.spoil(t.Context(), c, store, name); err != nil {
 				t.Fatal(err)
+			}
+			if _, err := c.blobs.Get(t.Context(), name); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
 			}
 			start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(context.Context, *Delivery) Result {
 				t.Error("the handler saw it")
 				return Result{}
 			})})
 			l := letters(t, c, 1)[0]
-			if !strings.Contains(l.Reason, test.want) || l.Deliveries != 1 || l.Header[events.HeaderBlob][0] != blob {
-				t.Errorf("got %q after %d deliveries, want %q after one", l.Reason, l.Deliveries, test.want)
+			if l.Code != events.DeadInvalid || l.Deliveries != 1 || l.Header[events.HeaderBlob][0] != name {
+				t.Errorf("got %s, %q after %d deliveries, want %s after one", l.Code, l.Reason, l.Deliveries, events.DeadInvalid)
 			}
 			awaitIdle(t, c, events.RoleGenerator)
 		})
@@ -318,8 +322,8 @@ func TestIncompleteBlobDoesNotBlockForever(t *testing.T) {
 	p := fastPolicy
 	p.MaxAttempts = 1
 	c := connectNew(t, p)
-	store, blob := blobTask(t, c)
-	i, err := store.GetInfo(t.Context(), blob)
+	store, name := blobTask(t, c)
+	i, err := store.GetInfo(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,8 +335,8 @@ func TestIncompleteBlobDoesNotBlockForever(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
-	if l := letters(t, c, 1)[0]; !strings.Contains(l.Reason, "get blob") {
-		t.Errorf("got %q", l.Reason)
+	if l := letters(t, c, 1)[0]; l.Code != events.DeadError || !strings.Contains(l.Reason, name) {
+		t.Errorf("got %s, %q, want an error that names the blob", l.Code, l.Reason)
 	}
 	publish(t, c, task("main", 2))
 	await(t, c, events.StreamExecutions, 1)
@@ -366,7 +370,7 @@ func TestMissingJetStreamErrorHidesPassword(t *testing.T) {
 	}
 	t.Cleanup(nc.Close)
 	_, err = Open(t.Context(), nc, Options{})
-	if err == nil || !strings.Contains(err.Error(), "has no JetStream") || strings.Contains(err.Error(), "s3cret") {
+	if !noJetStream(err) || !strings.Contains(err.Error(), "debrief credentials") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -107,11 +107,11 @@ func (d *durables) openConsumer(ctx context.Context, role string) (jetstream.Con
 
 // Lag describes how far a role is behind.
 type Lag struct {
-	Pending     uint64 `json:"pending"`      // not delivered yet
-	InFlight    int    `json:"in_flight"`    // delivered, not acknowledged
-	Redelivered int    `json:"redelivered"`  // of those, more than once
-	Floor       uint64 `json:"ack_floor"`    // all messages up to this stream sequence are acknowledged
-	Last        uint64 `json:"last_handled"` // highest stream sequence that was delivered
+	Pending     uint64 `json:"pending"`        // not delivered yet
+	InFlight    int    `json:"in_flight"`      // delivered, not acknowledged
+	Redelivered int    `json:"redelivered"`    // of those, more than once
+	Floor       uint64 `json:"ack_floor"`      // all messages up to this stream sequence are acknowledged
+	Last        uint64 `json:"last_delivered"` // highest stream sequence that was delivered
 }
 
 // Idle reports whether no message is pending or in flight.

@@ -62,7 +62,7 @@ func (p Policy) backoff(attempt int) time.Duration {
 // maxUselessInRow is the number of messages in a row with useless output at which the role pauses.
 const maxUselessInRow = 20
 
-// disposition is how the worker ends a delivery. Its value is the attribute debrief.verdict of the delivery's span.
+// disposition is how the worker ends a delivery. Its value is the attribute debrief.disposition of the delivery's span.
 type disposition string
 
 const (

@@ -17,15 +17,15 @@ import (
 // Backlog is the backlog of a role, as the server reports it.
 type Backlog struct {
 	Lag
-	Oldest     time.Time     `json:"oldest_at"`    // when the oldest waiting message was stored; zero if none waits
-	Book       playbook.Book `json:"oldest_book"`  // the book of that message
-	LastAck    time.Time     `json:"acked_at"`     // when the ack floor last moved; zero if it has not since the server started
-	LastOutput time.Time     `json:"output_at"`    // when the role's output was last stored
-	Outputs    uint64        `json:"outputs"`      // number of stored outputs
-	Retention  time.Duration `json:"kept_ns"`      // retention of the role's stream; 0 means unlimited
-	Bytes      uint64        `json:"bytes"`        // size of its stream
-	MaxBytes   uint64        `json:"max_bytes"`    // limit of its stream; 0 means unlimited
-	Dead       uint64        `json:"dead_letters"` // number of dead letters
+	Oldest     time.Time     `json:"oldest_at"`      // when the oldest waiting message was stored; zero if none waits
+	Book       playbook.Book `json:"oldest_book"`    // the book of that message
+	LastAck    time.Time     `json:"last_ack_at"`    // when the ack floor last moved; zero if it has not since the server started
+	LastOutput time.Time     `json:"last_output_at"` // when the role's output was last stored
+	Outputs    uint64        `json:"outputs"`        // number of stored outputs
+	Retention  time.Duration `json:"retention_ns"`   // retention of the role's stream; 0 means unlimited
+	Bytes      uint64        `json:"bytes"`          // size of its stream
+	MaxBytes   uint64        `json:"max_bytes"`      // limit of its stream; 0 means unlimited
+	Dead       uint64        `json:"dead_letters"`   // number of dead letters
 }
 
 // Backlog returns the backlog of a role. No worker of the role needs to run.

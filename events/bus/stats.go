@@ -10,21 +10,23 @@ import (
 type RoleStats struct {
 	Role                 string        `json:"role"`
 	Started              time.Time     `json:"started"`
-	Calls                uint64        `json:"calls"`      // successful calls of the handler; the duration of a failed one says little about the usual duration
-	TotalDuration        time.Duration `json:"took_ns"`    // total duration of these calls
-	P50                  time.Duration `json:"p50_ns"`     // of the last calls, at most durationsKept of them
-	P95                  time.Duration `json:"p95_ns"`     // of the same
-	Stored               uint64        `json:"stored"`     // deliveries with stored events
-	Handled              uint64        `json:"handled"`    // deliveries acknowledged without: no event resulted, or the curator's delta contains the effect
-	Retried              uint64        `json:"retried"`    // deliveries redelivered after an error
-	Dead                 uint64        `json:"dead"`       // stored dead letters
-	Deltas               uint64        `json:"deltas"`     // deltas applied to a playbook
-	Rejected             uint64        `json:"rejected"`   // operations that were proposed and rejected
-	LastDelivery         time.Time     `json:"taken_at"`   // last delivery
-	LastSuccess          time.Time     `json:"settled_at"` // last success: a delivery that was handled without an error
-	LastEffect           time.Time     `json:"learned_at"` // last effect: events stored, or a delta
-	SuccessesSinceEffect uint64        `json:"fruitless"`  // successes since the last effect
-	DeadSinceSuccess     uint64        `json:"buried"`     // dead letters since the last success
+	Calls                uint64        `json:"calls"`                      // successful calls of the handler; the duration of a failed one says little about the usual duration
+	TotalDuration        time.Duration `json:"total_duration_ns"`          // total duration of these calls
+	P50                  time.Duration `json:"p50_ns"`                     // of the last calls, at most durationsKept of them
+	P95                  time.Duration `json:"p95_ns"`                     // of the same
+	Stored               uint64        `json:"stored"`                     // deliveries with stored events
+	Handled              uint64        `json:"handled"`                    // deliveries acknowledged without: no event resulted, or the curator's delta contains the effect
+	Retried              uint64        `json:"retried"`                    // deliveries redelivered after an error
+	Dead                 uint64        `json:"dead_letters"`               // stored dead letters
+	Deltas               uint64        `json:"deltas"`                     // deltas applied to a playbook
+	Rejected             uint64        `json:"rejected"`                   // operations that were proposed and rejected
+	LastDelivery         time.Time     `json:"last_delivery_at"`           // last delivery
+	LastSuccess          time.Time     `json:"last_success_at"`            // last success: a delivery that was handled without an error
+	LastEffect           time.Time     `json:"last_effect_at"`             // last effect: events stored, or a delta
+	SuccessesSinceEffect uint64        `json:"successes_since_effect"`     // successes since the last effect
+	DeadSinceSuccess     uint64        `json:"dead_letters_since_success"` // dead letters since the last success
+	OutcomesSinceChange  uint64        `json:"outcomes_since_change"`      // outcomes of tasks since a bullet was last added, changed or retired
+	FailuresSinceChange  uint64        `json:"failures_since_change"`      // failures among them
 }
 
 // durationsKept is the number of durations behind the percentiles: enough for a 95th, and quick to sort.
@@ -91,6 +93,19 @@ func (v *stats) CountDeltas(role string, deltas, rejected int) {
 		if deltas > 0 {
 			r.LastEffect, r.SuccessesSinceEffect = time.Now(), 0
 		}
+	})
+}
+
+// CountOutcomes counts the outcomes of tasks that a role has committed, and the failures among them. If the commits changed a
+// bullet or its standing, the count begins again.
+func (v *stats) CountOutcomes(role string, outcomes, failures int, isChange bool) {
+	v.update(role, func(r *roleCounters) {
+		if isChange {
+			r.OutcomesSinceChange, r.FailuresSinceChange = 0, 0
+			return
+		}
+		r.OutcomesSinceChange += uint64(outcomes)
+		r.FailuresSinceChange += uint64(failures)
 	})
 }
 

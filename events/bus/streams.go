@@ -30,7 +30,7 @@ func (c *Conn) ensure(ctx context.Context, role string, replicas int) error {
 				if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by another client meanwhile
 					s, err = c.js.Stream(ctx, want.Name)
 				}
-				err = explainMissing("stream "+want.Name, asUnsuitable(err))
+				err = explainMissing("stream "+want.Name, asUnsuitable(want.Name, err))
 			}
 			return err
 		})
@@ -94,10 +94,10 @@ const WindowHistory = streams.WindowHistory
 // subjectOverlap is the server's error code if another stream already has one of the subjects.
 const subjectOverlap jetstream.ErrorCode = 10065
 
-// asUnsuitable returns the error of a create as an *streams.ConfigError if another stream has the subjects.
-func asUnsuitable(err error) error {
+// asUnsuitable returns the error of the creation of a stream as an *streams.ConfigError if another stream has the subjects.
+func asUnsuitable(stream string, err error) error {
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == subjectOverlap {
-		return &streams.ConfigError{Err: err}
+		return &streams.ConfigError{Stream: stream, Err: err}
 	}
 	return err
 }

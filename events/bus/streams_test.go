@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -100,14 +101,14 @@ func TestStreamConfigurations(t *testing.T) {
 
 func TestUnsuitableStreamError(t *testing.T) {
 	for name, test := range map[string]struct {
-		have jetstream.StreamConfig
-		want string
+		have          jetstream.StreamConfig
+		stream, field string
 	}{
-		"retention": {jetstream.StreamConfig{Name: "TASKS", Subjects: []string{"debrief.task.*"}, AllowDirect: true}, "stream TASKS has retention Limits, want WorkQueue"},
-		"subject":   {jetstream.StreamConfig{Name: "EXECUTIONS", Subjects: []string{"debrief.execution.*"}, AllowDirect: true}, "stream EXECUTIONS lacks subject debrief.feedback.*: created by another program"},
-		"direct":    {jetstream.StreamConfig{Name: "DELTAS", Subjects: []string{"debrief.delta.*"}}, "stream DELTAS does not allow direct gets: set allow_direct"},
-		"batches":   {jetstream.StreamConfig{Name: "KV_playbook", Subjects: []string{"$KV.playbook.>"}, AllowDirect: true}, "stream KV_playbook does not allow atomic batches: set allow_atomic"},
-		"overlap":   {jetstream.StreamConfig{Name: "MINE", Subjects: []string{"debrief.>"}}, "open stream TASKS: "},
+		"retention": {jetstream.StreamConfig{Name: "TASKS", Subjects: []string{"debrief.task.*"}, AllowDirect: true}, "TASKS", "retention"},
+		"subject":   {jetstream.StreamConfig{Name: "EXECUTIONS", Subjects: []string{"debrief.execution.*"}, AllowDirect: true}, "EXECUTIONS", "subjects"},
+		"direct":    {jetstream.StreamConfig{Name: "DELTAS", Subjects: []string{"debrief.delta.*"}}, "DELTAS", "allow_direct"},
+		"batches":   {jetstream.StreamConfig{Name: "KV_playbook", Subjects: []string{"$KV.playbook.>"}, AllowDirect: true}, "KV_playbook", "allow_atomic"},
+		"overlap":   {jetstream.StreamConfig{Name: "MINE", Subjects: []string{"debrief.>"}}, "TASKS", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,8 +124,8 @@ func TestUnsuitableStreamError(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Open(t.Context(), nc, Options{})
-			if unsuitable := (*streams.ConfigError)(nil); !errors.As(err, &unsuitable) || !strings.HasPrefix(err.Error(), test.want) {
-				t.Errorf("got %v, want %s", err, test.want)
+			if unsuitable := (*streams.ConfigError)(nil); !errors.As(err, &unsuitable) || unsuitable.Stream != test.stream || unsuitable.Field != test.field {
+				t.Errorf("got %v, want a ConfigError of %q in stream %s", err, test.field, test.stream)
 			}
 		})
 	}
@@ -346,7 +347,7 @@ func TestLetterOfAnyMessageFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := letters(t, c, 1)[0]
-	if got.Book != unknownBook || len(got.Data) != maxLetterData || !strings.HasSuffix(got.Reason, "… (original truncated to 786432 bytes)") || len(got.Reason) > 1100 {
+	if got.Book != unknownBook || len(got.Data) != maxLetterData || !strings.Contains(got.Reason, strconv.Itoa(maxLetterData)) || len(got.Reason) > 1100 {
 		t.Errorf("got %s, %d bytes, %q", got.Book, len(got.Data), got.Reason)
 	}
 }

@@ -25,19 +25,19 @@ import (
 
 // Attribute keys: the messaging conventions of OpenTelemetry, and those of this project.
 const (
-	keySystem    = attribute.Key("messaging.system")
-	keyOperation = attribute.Key("messaging.operation.type")
-	keySubject   = attribute.Key("messaging.destination.name")
-	keyMessage   = attribute.Key("messaging.message.id")
-	keyBatch     = attribute.Key("messaging.batch.message_count")
-	keyRole      = attribute.Key("debrief.role")
-	keyKind      = attribute.Key("debrief.kind")
-	keyBook      = attribute.Key("debrief.book")
-	keySeq       = attribute.Key("debrief.seq")
-	keyDelivery  = attribute.Key("debrief.delivery")
-	keyVerdict   = attribute.Key("debrief.verdict")
-	keyVersion   = attribute.Key("debrief.version")
-	keyDuplicate = attribute.Key("debrief.duplicate")
+	keySystem      = attribute.Key("messaging.system")
+	keyOperation   = attribute.Key("messaging.operation.type")
+	keySubject     = attribute.Key("messaging.destination.name")
+	keyMessage     = attribute.Key("messaging.message.id")
+	keyBatch       = attribute.Key("messaging.batch.message_count")
+	keyRole        = attribute.Key("debrief.role")
+	keyKind        = attribute.Key("debrief.kind")
+	keyBook        = attribute.Key("debrief.book")
+	keySeq         = attribute.Key("debrief.seq")
+	keyDelivery    = attribute.Key("debrief.delivery")
+	keyDisposition = attribute.Key("debrief.disposition")
+	keyVersion     = attribute.Key("debrief.version")
+	keyDuplicate   = attribute.Key("debrief.duplicate")
 )
 
 // ContextWithTrace returns ctx with the trace context of a request. An invalid traceparent changes nothing.
@@ -123,7 +123,7 @@ func (it *item) endSpan() {
 	if it.disposition == "" || it.disposition == hold {
 		it.disposition = release
 	}
-	it.span.SetAttributes(keyVerdict.String(string(it.disposition)))
+	it.span.SetAttributes(keyDisposition.String(string(it.disposition)))
 	if it.result != nil && it.result.Version != 0 {
 		it.span.SetAttributes(keyVersion.Int64(int64(it.result.Version)))
 	}

@@ -100,7 +100,7 @@ func TestDeliveriesAreSpansOfEventTrace(t *testing.T) {
 		if s.Parent.SpanID() != sent[0].SpanContext.SpanID() || s.SpanContext.TraceID() != sent[0].SpanContext.TraceID() || s.SpanKind != trace.SpanKindConsumer {
 			t.Errorf("delivery %d: is not below the publish", i+1)
 		}
-		if spanAttribute(s, keyVerdict) != want.verdict || s.Status.Code != want.status || spanAttribute(s, keyDelivery) != fmt.Sprint(i+1) {
+		if spanAttribute(s, keyDisposition) != want.verdict || s.Status.Code != want.status || spanAttribute(s, keyDelivery) != fmt.Sprint(i+1) {
 			t.Errorf("delivery %d: got %v %v, want the verdict %s and the status %s", i+1, s.Attributes, s.Status, want.verdict, want.status)
 		}
 		if spanAttribute(s, keyBook) != "main" || spanAttribute(s, keySeq) != "1" || spanAttribute(s, keyMessage) != string(task("main", 1).EventID()) {

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,11 +98,7 @@ func TestFailedDeliveriesBackOffAndEndAsDeadLetter(t *testing.T) {
 					t.Errorf("delivery %d came %s after the one before, want at least %s", i+2, got, least)
 				}
 			}
-			want := errHandler.Error()
-			if name == "panic" {
-				want = "handler panicked: " + want
-			}
-			if l.Reason != want || l.Role != events.RoleGenerator || l.Deliveries != 3 || l.Stream != events.StreamTasks || l.Seq != r.Seq || l.Book != "main" {
+			if l.Code != events.DeadError || !strings.Contains(l.Reason, errHandler.Error()) || l.Role != events.RoleGenerator || l.Deliveries != 3 || l.Stream != events.StreamTasks || l.Seq != r.Seq || l.Book != "main" {
 				t.Errorf("got letter %+v", l)
 			}
 			if string(l.Data) != string(raw.Data) || l.Subject != raw.Subject || l.Header[events.HeaderSchema][0] != "1" {
@@ -155,7 +152,7 @@ func TestUnreadableMessagesAreDeadLetteredAtOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				l := letters(t, c, 1)[0]
-				if l.Deliveries != 1 || l.Reason == "" || string(l.Data) != string(m.Data) || l.Subject != m.Subject {
+				if l.Deliveries != 1 || l.Code != events.DeadInvalid || l.Reason == "" || string(l.Data) != string(m.Data) || l.Subject != m.Subject {
 					t.Errorf("got %+v", l)
 				}
 				awaitIdle(t, c, events.RoleGenerator)
@@ -195,8 +192,8 @@ func TestMissingResultsAreErrors(t *testing.T) {
 	c := connectNew(t, p)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: func(context.Context, []*Delivery) []Result { return nil }})
 	publish(t, c, task("main", 1))
-	if l := letters(t, c, 1)[0]; l.Reason != "handler of generator returned 0 results for 1 deliveries" {
-		t.Errorf("got %q", l.Reason)
+	if l := letters(t, c, 1)[0]; l.Code != events.DeadError || !strings.Contains(l.Reason, events.RoleGenerator) {
+		t.Errorf("got %s, %q, want an error that names the role", l.Code, l.Reason)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"debrief/playbook/text"
 )
@@ -37,7 +36,7 @@ func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, er
 		return zero, second, err
 	}
 	if v, problem = parse(second); problem != nil {
-		return zero, second, &UselessError{Err: problem, Text: clip(second.Text, maxExcerpt)}
+		return zero, second, &UselessError{Err: problem, Text: text.Excerpt(second.Text, maxExcerpt)}
 	}
 	return v, second, nil
 }
@@ -46,18 +45,15 @@ func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, er
 // model is asked for a shorter one. Otherwise the next answer would be truncated at the same place.
 func retryPrompt(p Prompt, bad Reply, problem error) Prompt {
 	// Some chat templates reject two user messages in succession, and servers reject empty messages.
-	answer := clip(StripThinking(bad.Text), maxEcho)
+	answer := text.Excerpt(StripThinking(bad.Text), maxEcho)
 	if answer == "" {
 		answer = "(no answer)"
 	}
 	request := fmt.Sprintf("This answer cannot be used: %s. Answer the same question again, in exactly the form that was asked for and with nothing else.",
-		clip(problem.Error(), maxProblem))
+		text.Excerpt(problem.Error(), maxProblem))
 	if bad.Truncated() {
 		request = "This answer was cut off at the length limit. Answer the same question again, from the beginning and much shorter, so that it is complete."
 	}
 	p.Messages = append(slices.Clone(p.Messages), Message{Speaker: Assistant, Text: answer}, Message{Speaker: User, Text: request})
 	return p
 }
-
-// clip returns the beginning of s without the white space around it.
-func clip(s string, limit int) string { return text.Clip(strings.TrimSpace(s), limit) }

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"debrief/playbook/text"
 )
 
 // Speakers of a message: the roles of the OpenAI API.
@@ -179,7 +181,7 @@ func (e *UselessError) Useless() bool { return true }
 
 // Loggable returns the error without the text of the model, which must not appear in logs.
 func (e *UselessError) Loggable() string {
-	return fmt.Sprintf("model output useless: %s", clip(e.Err.Error(), maxExcerpt))
+	return fmt.Sprintf("model output useless: %s", text.Excerpt(e.Err.Error(), maxExcerpt))
 }
 
 // TooLongError means that the prompt exceeds the context of the model. A retry needs a shorter prompt.

@@ -9,19 +9,8 @@ import (
 	"testing"
 
 	"debrief/events/config"
+	"debrief/events/config/configtest"
 )
-
-// fields returns the fields of all joined errors, in order.
-func fields(err error) (all [][]string) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, err := range joined.Unwrap() {
-			all = append(all, fields(err)...)
-		}
-	} else if e := (*config.FieldError)(nil); errors.As(err, &e) {
-		all = append(all, e.Fields)
-	}
-	return all
-}
 
 func TestErrorsAreCollected(t *testing.T) {
 	t.Parallel()
@@ -35,9 +24,8 @@ func TestErrorsAreCollected(t *testing.T) {
 	e.Wrap("Gate", inner.Join())
 	e.Wrap("File", fs.ErrNotExist)
 	err := e.Join()
-	want := [][]string{{"Gate.Share"}, {"Gate.Low", "Gate.High"}, {"File"}}
-	if got := fields(err); !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("got %v, want %v", got, want)
+	if got, want := configtest.Fields(err), []string{"Gate.Share", "Gate.Low, Gate.High", "File"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v does not wrap its reason", err)
@@ -53,8 +41,8 @@ func TestRenameReachesJoinedErrors(t *testing.T) {
 	e.Add("Slots", "must be at least 1")
 	e.Add("Low, High", "low must be below high")
 	got := config.Rename(errors.Join(e.Join(), fs.ErrExist), func(name string) string { return "--" + strings.ToLower(name) })
-	if want := [][]string{{"--slots"}, {"--low", "--high"}}; !slices.EqualFunc(fields(got), want, slices.Equal) {
-		t.Errorf("got %v, want %v", got, want)
+	if got, want := configtest.Fields(got), []string{"--slots", "--low, --high", ""}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if !errors.Is(got, fs.ErrExist) {
 		t.Errorf("%v lost an error without fields", got)

@@ -16,10 +16,10 @@ const maxStrays = 20
 // reportStrays adds a finding for each stray, and one with the command to remove them.
 func (v *verifier) reportStrays() {
 	for _, s := range v.Strays[:min(len(v.Strays), maxStrays)] {
-		v.addFinding(Skipped, "the message at sequence %d of stream %s (%d bytes) is not part of the log: %s", s.Seq, events.StreamDeltas, s.Size, s.Reason)
+		v.addFinding(Skipped, FindingStray, "the message at sequence %d of stream %s (%d bytes) is not part of the log: %s", s.Seq, events.StreamDeltas, s.Size, s.Reason)
 	}
 	if n := len(v.Strays); n > 0 {
-		v.addFinding(Skipped, "readers skip %d messages that are not part of the log; remove them with 'debrief playbook clean --book %s'", n, v.Book)
+		v.addFinding(Skipped, FindingStray, "readers skip %d messages that are not part of the log; remove them with 'debrief playbook clean --book %s'", n, v.Book)
 	}
 }
 

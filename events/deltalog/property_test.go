@@ -161,7 +161,7 @@ func (w *bookRun) commit(x *deltalog.Writer, deltas int, dies bool) {
 		drawn = append(drawn, rapid.SliceOfN(rapid.Custom(drawOp), 1, 4).Draw(w.T, "operations"))
 	}
 	drawn = append(drawn, rapid.SliceOfN(rapid.Custom(drawAnyOp), 1, 4).Draw(w.T, "last operations"))
-	gate := rapid.SampledFrom([]playbook.Gate{"", "", playbook.GateOn, playbook.GateOff}).Draw(w.T, "gate")
+	gate := rapid.SampledFrom([]playbook.Gate{"", "", playbook.GateStrict, playbook.GateOff}).Draw(w.T, "gate")
 	_, err := x.Commit(w.out.Context(), func(s deltalog.State) ([]*playbook.Delta, error) {
 		var all []*playbook.Delta
 		number := s.Playbook().LastMinted()
@@ -211,9 +211,12 @@ func drawAnyOp(t *rapid.T) playbook.Op {
 		op.OldVote, op.Harmful = playbook.Helpful, rapid.IntRange(0, 1).Draw(t, "harmful")
 	case playbook.AddExposures:
 		op.ExperimentNumber = rapid.IntRange(0, 2).Draw(t, "case")
-		op.Exposures = []playbook.Exposure{{Arm: playbook.ArmShown, Score: rapid.IntRange(0, playbook.MaxScore).Draw(t, "score"), Undo: rapid.IntRange(0, 3).Draw(t, "undo") == 0}}
+		op.Exposures = []playbook.Exposure{{
+			Arm: playbook.ArmShown, Score: rapid.IntRange(0, playbook.MaxScore).Draw(t, "score"),
+			Undo: rapid.IntRange(0, 3).Draw(t, "undo") == 0, Cited: rapid.Bool().Draw(t, "cited"),
+		}}
 	case playbook.SetStatus:
-		op.Status, op.Share = playbook.Probation, 50
+		op.Status, op.Standing, op.Restart = playbook.Probation, playbook.StandingNew, true
 	}
 	return op
 }
@@ -228,6 +231,8 @@ func drawOp(t *rapid.T) playbook.Op {
 	switch op.Kind {
 	case playbook.Add:
 		op.Section, op.Content = "others", text
+		op.Standing = rapid.SampledFrom([]playbook.Standing{"", playbook.StandingNew, playbook.StandingKept}).Draw(t, "standing")
+		op.Contests = rapid.SampledFrom([]playbook.BulletID{"", "misc-00001"}).Draw(t, "contests")
 		if rapid.Bool().Draw(t, "rule") {
 			op.Rule = &playbook.Rule{Key: text, Text: text}
 		}

@@ -23,10 +23,10 @@ import (
 // Stray is a message on a book's subject in DELTAS that is not part of the book's log. It cannot be decoded, or it does
 // not continue the log. Readers skip it.
 type Stray struct {
-	Seq    uint64    `json:"sequence"`
+	Seq    uint64    `json:"seq"`
 	Size   int       `json:"bytes"`
 	Time   time.Time `json:"time"` // when the server stored it
-	Reason string    `json:"why"`
+	Reason string    `json:"reason"`
 	// Newer is set if the message has a newer schema. Readers skip such a message only if a later delta continues the log
 	// without it.
 	Newer bool `json:"newer_schema,omitempty"`

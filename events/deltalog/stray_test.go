@@ -94,7 +94,7 @@ func TestGarbageDoesNotDisableABook(t *testing.T) {
 			if v.Deltas != 6 || len(v.Strays) == 0 {
 				t.Errorf("got %+v, want 6 deltas and strays", v)
 			}
-			finds(t, v, deltalog.Skipped, "debrief playbook clean --book b")
+			finds(t, v, deltalog.Skipped, deltalog.FindingStray, "debrief playbook clean --book b")
 			var seqs []uint64
 			for _, s := range v.Strays {
 				seqs = append(seqs, s.Seq)
@@ -144,7 +144,7 @@ func TestMessageThatTheViewContainsIsNotAStray(t *testing.T) {
 	if _, err := x.s.Writer(t.Context(), "b"); !errors.Is(err, deltalog.ErrBrokenLog) {
 		t.Errorf("got %v, want ErrBrokenLog", err)
 	}
-	finds(t, x.verify(), deltalog.Broken, "the view contains it")
+	finds(t, x.verify(), deltalog.Broken, deltalog.FindingUnreadable)
 	strays, undecided, err := x.s.Strays(t.Context(), "b")
 	if !errors.Is(err, deltalog.ErrBrokenLog) || len(strays) > 0 || len(undecided) != 1 {
 		t.Errorf("got strays %v, undecided %v, %v; want one undecided message", strays, undecided, err)
@@ -167,7 +167,7 @@ func TestUnknownOperationStopsOnlyItsBook(t *testing.T) {
 	if _, err := x.w.Commit(t.Context(), add("r4", 4)); !errors.Is(err, events.ErrNewerSchema) {
 		t.Errorf("commit: got %v, want ErrNewerSchema", err)
 	}
-	finds(t, x.verify(), deltalog.Broken, "verify it with the program that wrote it")
+	finds(t, x.verify(), deltalog.Broken, deltalog.FindingNewerSchema)
 	commit(t, writer(t, x.s, "other"), add("r1", 1))
 }
 

@@ -34,10 +34,35 @@ const (
 	Note Severity = "note"
 )
 
+// FindingCode is the code of a finding, for programs. Codes are printed by commands, so never change one.
+type FindingCode string
+
+const (
+	FindingUnreadable    FindingCode = "unreadable-log"      // the log is inconsistent: readers stop there
+	FindingNewerSchema   FindingCode = "newer-schema"        // a newer program wrote the rest of the log
+	FindingUnread        FindingCode = "unread-messages"     // messages after the unreadable one
+	FindingStray         FindingCode = "stray"               // messages that are not part of the log
+	FindingDuplicateAdd  FindingCode = "duplicate-add"       // a bullet was added twice
+	FindingDuplicate     FindingCode = "duplicate-cover"     // an event was applied twice
+	FindingIncomplete    FindingCode = "incomplete-change"   // the log ends in a change that is not complete
+	FindingAbandoned     FindingCode = "abandoned-change"    // deltas of changes that were never completed
+	FindingFloor         FindingCode = "floor"               // the floor does not match the stream of reflections, or was not checked
+	FindingLogEnd        FindingCode = "lost-end"            // the log lost its end, or is of another installation than the view
+	FindingOtherLog      FindingCode = "view-of-another-log" // the view has another delta at its version
+	FindingViewHead      FindingCode = "view-head"           // the head of the view is unreadable or differs from the log
+	FindingViewKey       FindingCode = "view-key"            // another key of the view is unreadable or differs from the log
+	FindingViewMissing   FindingCode = "view-missing"        // the view does not exist yet
+	FindingViewPartial   FindingCode = "view-incomplete"     // a large change of the view is not complete
+	FindingViewBehind    FindingCode = "view-behind"         // the view is older than the log
+	FindingNotCompared   FindingCode = "view-not-compared"   // the view is newer than the readable part of the log
+	FindingDamagedStream FindingCode = "damaged-stream"      // the server has reported damage of a stream
+)
+
 // Finding is one result of a verification. Text describes it and, if possible, the command that fixes it.
 type Finding struct {
-	Severity Severity `json:"severity"`
-	Text     string   `json:"text"`
+	Severity Severity    `json:"severity"`
+	Code     FindingCode `json:"code"`
+	Text     string      `json:"text"`
 }
 
 // Verification is the result of Verify. Version, hashes and bullets are those of the log, or of its readable part.
@@ -118,8 +143,8 @@ type verifier struct {
 	differences int  // keys of the view that differ from the log
 }
 
-func (v *verifier) addFinding(s Severity, format string, args ...any) {
-	v.Findings = append(v.Findings, Finding{s, fmt.Sprintf(format, args...)})
+func (v *verifier) addFinding(s Severity, code FindingCode, format string, args ...any) {
+	v.Findings = append(v.Findings, Finding{s, code, fmt.Sprintf(format, args...)})
 }
 
 // rebuildHint returns the instruction to rebuild the view.
@@ -137,7 +162,7 @@ func (v *verifier) checkRecord(r *Record) error {
 	v.countAbandoned(r)
 	v.covers.add(r)
 	for _, id := range v.fold.playbook.DuplicateAdds() {
-		v.addFinding(Broken, "version %d adds bullet %q, which already existed: the added content is lost", r.Version, id)
+		v.addFinding(Broken, FindingDuplicateAdd, "version %d adds bullet %q, which already existed: the added content is lost", r.Version, id)
 	}
 	if h := &v.view.head; r.Version == h.Version && !h.Partial {
 		v.compareView(r)
@@ -149,9 +174,9 @@ func (v *verifier) checkRecord(r *Record) error {
 func (v *verifier) reportReadError(err error) error {
 	switch {
 	case errors.Is(err, events.ErrNewerSchema):
-		v.addFinding(Broken, "the log cannot be read to its end: %v; verify it with the program that wrote it", err)
+		v.addFinding(Broken, FindingNewerSchema, "the log cannot be read to its end: %v; verify it with the program that wrote it", err)
 	case errors.Is(err, ErrBrokenLog):
-		v.addFinding(Broken, "%v: readers stop after version %s; restore the stream %s from a backup", err,
+		v.addFinding(Broken, FindingUnreadable, "%v: readers stop after version %s; restore the stream %s from a backup", err,
 			playbook.VersionLabel(v.fold.playbook.Version(), v.fold.chain), events.StreamDeltas)
 	case err != nil:
 		return err
@@ -160,7 +185,7 @@ func (v *verifier) reportReadError(err error) error {
 		return nil
 	}
 	v.broken = true
-	v.addFinding(Broken, "%d messages after that version were not read", len(v.log.undecided))
+	v.addFinding(Broken, FindingUnread, "%d messages after that version were not read", len(v.log.undecided))
 	return nil
 }
 
@@ -185,10 +210,10 @@ func (v *verifier) reportLog() {
 	v.StateHash, v.ChainHash = hex.EncodeToString(state[:]), hex.EncodeToString(v.fold.chain)
 	v.reportStrays()
 	if v.parts > 0 {
-		v.addFinding(Note, "the log ends in an incomplete change of %d deltas: a curator is writing it, or died while writing it and another one repeats the change; it has no effect until it is complete", v.parts)
+		v.addFinding(Note, FindingIncomplete, "the log ends in an incomplete change of %d deltas: a curator is writing it, or died while writing it and another one repeats the change; it has no effect until it is complete", v.parts)
 	}
 	if v.Abandoned > 0 {
-		v.addFinding(Note, "%d deltas belong to abandoned changes; they have no effect, and the changes were repeated", v.Abandoned)
+		v.addFinding(Note, FindingAbandoned, "%d deltas belong to abandoned changes; they have no effect, and the changes were repeated", v.Abandoned)
 	}
 }
 
@@ -197,20 +222,20 @@ func (v *verifier) compareView(r *Record) {
 	v.compared = true
 	h, p := &v.view.head, &v.fold.playbook
 	if h.Seq != r.Seq || !bytes.Equal(h.Chain, r.Chain) {
-		v.addFinding(Broken, "the view is at version %s of another log: in this log that version is %s: %s",
+		v.addFinding(Broken, FindingOtherLog, "the view is at version %s of another log: in this log that version is %s: %s",
 			playbook.VersionLabel(h.Version, h.Chain), playbook.VersionLabel(r.Version, r.Chain), v.rebuildHint())
 		return
 	}
 	if h.Count != p.Len() || h.Sum != p.Checksum() {
-		v.addFinding(Broken, "the head of the view has %d bullets and checksum %x, the log has %d bullets and checksum %x at version %d: %s",
+		v.addFinding(Broken, FindingViewHead, "the head of the view has %d bullets and checksum %x, the log has %d bullets and checksum %x at version %d: %s",
 			h.Count, h.Sum, p.Len(), p.Checksum(), h.Version, v.rebuildHint())
 	}
 	if h.Last != p.LastMinted() || h.From > v.fold.readFrom() {
-		v.addFinding(Broken, "the head of the view has last id number %d and start sequence %d, the log has %d and %d: %s",
+		v.addFinding(Broken, FindingViewHead, "the head of the view has last id number %d and start sequence %d, the log has %d and %d: %s",
 			h.Last, h.From, p.LastMinted(), v.fold.readFrom(), v.rebuildHint())
 	}
 	if mode, set := p.Gate(); set && h.Gate != mode || !set && h.Gate != "" {
-		v.addFinding(Broken, "the head of the view has gate mode %q, the log has %q: %s", h.Gate, mode, v.rebuildHint())
+		v.addFinding(Broken, FindingViewHead, "the head of the view has gate mode %q, the log has %q: %s", h.Gate, mode, v.rebuildHint())
 	}
 	for _, b := range p.Sorted() {
 		v.compareBullet(b)
@@ -219,10 +244,10 @@ func (v *verifier) compareView(r *Record) {
 		v.addDifference("key %q of the view is not in the log", key)
 	}
 	if v.differences > maxDifferences {
-		v.addFinding(Broken, "%d more keys of the view differ from the log", v.differences-maxDifferences)
+		v.addFinding(Broken, FindingViewKey, "%d more keys of the view differ from the log", v.differences-maxDifferences)
 	}
 	if v.differences > 0 {
-		v.addFinding(Broken, "the view differs from the log at %d keys: %s", v.differences, v.rebuildHint())
+		v.addFinding(Broken, FindingViewKey, "the view differs from the log at %d keys: %s", v.differences, v.rebuildHint())
 	}
 }
 
@@ -231,7 +256,7 @@ const maxDifferences = 20
 
 func (v *verifier) addDifference(format string, args ...any) {
 	if v.differences++; v.differences <= maxDifferences {
-		v.addFinding(Broken, format, args...)
+		v.addFinding(Broken, FindingViewKey, format, args...)
 	}
 }
 
@@ -267,7 +292,7 @@ func differingFields(a, b *playbook.Bullet) (fields []string) {
 		{"pinned", a.Pinned == b.Pinned},
 		{"rule", (a.Rule == nil) == (b.Rule == nil) && (a.Rule == nil || *a.Rule == *b.Rule)},
 		{"case", reflect.DeepEqual(a.Experiment, b.Experiment)},
-		{"backing", slices.Equal(a.SupportBySource, b.SupportBySource)},
+		{"support_by_source", slices.Equal(a.SupportBySource, b.SupportBySource)},
 		{"replaces", a.Replaces == b.Replaces},
 		{"created_at", a.CreatedAt.Equal(b.CreatedAt)},
 		{"updated_at", a.UpdatedAt.Equal(b.UpdatedAt)},
@@ -284,24 +309,24 @@ func differingFields(a, b *playbook.Bullet) (fields []string) {
 func (v *verifier) reportView() {
 	h := &v.view.head
 	if h.Lost != nil {
-		v.addFinding(Broken, "stream %s lost the end of the log: the view was at %s, and the log continued from an earlier version; restore the stream from a backup, or accept the loss: %s",
+		v.addFinding(Broken, FindingLogEnd, "stream %s lost the end of the log: the view was at %s, and the log continued from an earlier version; restore the stream from a backup, or accept the loss: %s",
 			events.StreamDeltas, h.Lost, v.rebuildHint())
 	}
 	switch {
 	case h.Partial:
-		v.addFinding(Behind, "the view is incomplete: a curator is writing a large change, or died while writing it; a running curator completes it within 15 seconds; if none runs, start one")
+		v.addFinding(Behind, FindingViewPartial, "the view is incomplete: a curator is writing a large change, or died while writing it; a running curator completes it within 15 seconds; if none runs, start one")
 	case h.Version == 0 && v.Deltas == 0 && len(v.view.values) == 0: // the book does not exist
 	case h.Version == 0 && v.view.headRev == 0 && len(v.view.values) == 0:
-		v.addFinding(Behind, "the view does not exist yet: a running curator writes it within 15 seconds; if none runs, start one")
+		v.addFinding(Behind, FindingViewMissing, "the view does not exist yet: a running curator writes it within 15 seconds; if none runs, start one")
 	case h.Version == 0:
-		v.addFinding(Broken, "the head of the view is missing or unreadable: %s", v.rebuildHint())
+		v.addFinding(Broken, FindingViewHead, "the head of the view is missing or unreadable: %s", v.rebuildHint())
 	case v.compared && h.Version < v.Version:
-		v.addFinding(Behind, "the view is %d versions behind the log: a running curator updates it within 15 seconds; if none runs, start one", v.Version-h.Version)
+		v.addFinding(Behind, FindingViewBehind, "the view is %d versions behind the log: a running curator updates it within 15 seconds; if none runs, start one", v.Version-h.Version)
 	case v.compared:
 	case v.broken:
-		v.addFinding(Note, "the view is at version %d, which is after the readable part of the log: the view was not compared", h.Version)
+		v.addFinding(Note, FindingNotCompared, "the view is at version %d, which is after the readable part of the log: the view was not compared", h.Version)
 	default:
-		v.addFinding(Broken, "the view is at version %s and the log ends at %s: the log lost its end or belongs to another installation; if the log is correct, %s",
+		v.addFinding(Broken, FindingLogEnd, "the view is at version %s and the log ends at %s: the log lost its end or belongs to another installation; if the log is correct, %s",
 			playbook.VersionLabel(h.Version, h.Chain), v.Label, v.rebuildHint())
 	}
 }
@@ -310,14 +335,14 @@ func (v *verifier) reportView() {
 func (v *verifier) checkFloor(ctx context.Context, s *Store) error {
 	stream, err := s.js.Stream(ctx, events.StreamReflections)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		v.addFinding(Note, "stream %s does not exist: the floor of the log was not checked", events.StreamReflections)
+		v.addFinding(Note, FindingFloor, "stream %s does not exist: the floor of the log was not checked", events.StreamReflections)
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", events.StreamReflections, err)
 	}
 	if last := stream.CachedInfo().State.LastSeq; v.fold.floor > last {
-		v.addFinding(Missing, "the log records acknowledged reflections up to sequence %d, but stream %s ends at %d: the stream was recreated, or log and stream are from different installations; covered events are still detected by their ids",
+		v.addFinding(Missing, FindingFloor, "the log records acknowledged reflections up to sequence %d, but stream %s ends at %d: the stream was recreated, or log and stream are from different installations; covered events are still detected by their ids",
 			v.fold.floor, events.StreamReflections, last)
 	}
 	return nil

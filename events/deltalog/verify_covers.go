@@ -72,10 +72,10 @@ func (v *verifier) reportCovers(ctx context.Context, s *Store) error {
 		if e := t.cover.Evidence; e != nil {
 			fix = fmt.Sprintf("; run 'debrief playbook forget --book %s --execution %s' to remove its votes", v.Book, e.Execution)
 		}
-		v.addFinding(Broken, "%s %s is applied more than once: in versions %s%s", t.cover.Kind(), t.cover.ID, joinVersions(t.versions), fix)
+		v.addFinding(Broken, FindingDuplicate, "%s %s is applied more than once: in versions %s%s", t.cover.Kind(), t.cover.ID, joinVersions(t.versions), fix)
 	}
 	if more := len(all) - maxDifferences; more > 0 {
-		v.addFinding(Broken, "%d more ids are applied more than once", more)
+		v.addFinding(Broken, FindingDuplicate, "%d more ids are applied more than once", more)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,32 +108,33 @@ func (x *site) bullet(id playbook.BulletID) *playbook.Bullet {
 // viewDamages are kinds of damage of a view, each with the expected finding.
 var viewDamages = map[string]struct {
 	damage func(*site)
-	want   string
+	want   deltalog.FindingCode
+	names  string
 }{
-	"a bullet lost":        {func(x *site) { check(x.T, x.kv.Delete(x.Context(), "b.bullet.misc-00002")) }, `bullet "misc-00002" is missing`},
-	"the head lost":        {func(x *site) { check(x.T, x.kv.Delete(x.Context(), "b.head")) }, "the head of the view is missing"},
-	"an unreadable head":   {func(x *site) { x.put("b.head", []byte("?")) }, "the head of the view is missing or unreadable"},
-	"an unreadable bullet": {func(x *site) { x.put("b.bullet.misc-00002", []byte{0xc1}) }, `key "b.bullet.misc-00002" of the view is unreadable`},
+	"a bullet lost":        {func(x *site) { check(x.T, x.kv.Delete(x.Context(), "b.bullet.misc-00002")) }, deltalog.FindingViewKey, "misc-00002"},
+	"the head lost":        {func(x *site) { check(x.T, x.kv.Delete(x.Context(), "b.head")) }, deltalog.FindingViewHead, ""},
+	"an unreadable head":   {func(x *site) { x.put("b.head", []byte("?")) }, deltalog.FindingViewHead, ""},
+	"an unreadable bullet": {func(x *site) { x.put("b.bullet.misc-00002", []byte{0xc1}) }, deltalog.FindingViewKey, "b.bullet.misc-00002"},
 	"a foreign key": {func(x *site) {
 		x.put("b.bullet.misc-00099", &playbook.Bullet{ID: "misc-00099", Section: "others", Content: "stray"})
-	}, `key "b.bullet.misc-00099" of the view is not in the log`},
-	"an unknown key": {func(x *site) { x.put("b.config", []byte("on")) }, `key "b.config" of the view is not in the log`},
+	}, deltalog.FindingViewKey, "b.bullet.misc-00099"},
+	"an unknown key": {func(x *site) { x.put("b.config", []byte("on")) }, deltalog.FindingViewKey, "b.config"},
 	"a bullet under another's key": {
 		func(x *site) { x.put("b.bullet.misc-00003", x.bullet("misc-00002")) },
-		`key "b.bullet.misc-00003" of the view is unreadable or does not contain bullet "misc-00003"`,
+		deltalog.FindingViewKey, "b.bullet.misc-00003",
 	},
 	"another content": {func(x *site) {
 		b := x.bullet("misc-00002")
 		b.Content, b.Helpful = "forged", 99
 		x.put("b.bullet.misc-00002", b)
-	}, `bullet "misc-00002" of the view differs from the log in content, helpful`},
+	}, deltalog.FindingViewKey, "content, helpful"},
 	"another time, which no checksum covers": {func(x *site) {
 		b := x.bullet("misc-00002")
 		b.UpdatedAt = b.UpdatedAt.AddDate(1, 0, 0)
 		x.put("b.bullet.misc-00002", b)
-	}, `bullet "misc-00002" of the view differs from the log in updated_at`},
-	"a view of another log":   {func(x *site) { x.copyView(newSite(x.T, "other", 5)) }, "the view is at version 5@"},
-	"a view ahead of its log": {func(x *site) { x.copyView(newSite(x.T, "r", 9)) }, "the log lost its end or belongs to another installation"},
+	}, deltalog.FindingViewKey, "updated_at"},
+	"a view of another log":   {func(x *site) { x.copyView(newSite(x.T, "other", 5)) }, deltalog.FindingOtherLog, ""},
+	"a view ahead of its log": {func(x *site) { x.copyView(newSite(x.T, "r", 9)) }, deltalog.FindingLogEnd, ""},
 }
 
 func TestVerifyReportsDamagedViewsAndRebuildFixesThem(t *testing.T) {
@@ -149,8 +151,10 @@ func TestVerifyReportsDamagedViewsAndRebuildFixesThem(t *testing.T) {
 				t.Fatalf("before the damage: got %+v", sound)
 			}
 			c.damage(x)
-			finds(t, x.verify(), deltalog.Broken, c.want)
-			finds(t, x.verify(), deltalog.Broken, "run 'debrief playbook rebuild --book b'")
+			finds(t, x.verify(), deltalog.Broken, c.want, c.names)
+			if !slices.ContainsFunc(x.verify().Findings, func(f deltalog.Finding) bool { return strings.Contains(f.Text, "debrief playbook rebuild --book b") }) {
+				t.Errorf("got %q, want the command that fixes it", x.verify().Findings)
+			}
 
 			check(t, x.w.Rebuild(t.Context()))
 			check(t, x.w.Flush(t.Context()))
@@ -188,13 +192,13 @@ func TestWriterOpensAndRepairsADamagedView(t *testing.T) {
 			w := writer(t, x.s, "b")
 			check(t, w.Flush(t.Context()))
 			if strings.Contains(name, "log") { // the view had another end of the log: the loss stays reported
-				finds(t, x.verify(), deltalog.Broken, "stream DELTAS lost the end of the log: the view was at version")
+				finds(t, x.verify(), deltalog.Broken, deltalog.FindingLogEnd, "DELTAS")
 				if w = writer(t, x.s, "b"); w.LostVersion() == "" {
 					t.Error("the loss is no longer recorded")
 				}
 				commit(t, w, add("r6", 6))
 				check(t, w.Flush(t.Context()))
-				finds(t, x.verify(), deltalog.Broken, "stream DELTAS lost the end of the log: the view was at version")
+				finds(t, x.verify(), deltalog.Broken, deltalog.FindingLogEnd, "DELTAS")
 				check(t, w.Rebuild(t.Context()))
 				check(t, w.Flush(t.Context()))
 				want.StateHash = x.verify().StateHash
@@ -211,41 +215,42 @@ func TestVerifyReportsDamagedLogs(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(*site)
 		kind   deltalog.Severity
-		want   string
+		want   deltalog.FindingCode
+		names  string
 	}{
 		"a delta of another installation": {func(x *site) {
 			x.append(newSite(x.T, "other", 6).log()[5], events.SchemaHeader())
-		}, deltalog.Skipped, "sequence 6 of stream DELTAS"},
-		"a delta a second time": {func(x *site) { x.append(x.log()[4], events.SchemaHeader()) }, deltalog.Skipped, "delta 5 does not follow version 5@"},
+		}, deltalog.Skipped, deltalog.FindingStray, "sequence 6"},
+		"a delta a second time": {func(x *site) { x.append(x.log()[4], events.SchemaHeader()) }, deltalog.Skipped, deltalog.FindingStray, "delta 5"},
 		"two logs in one": {func(x *site) {
 			for _, data := range newSite(x.T, "other", 4).log() {
 				x.append(data, events.SchemaHeader())
 			}
-		}, deltalog.Skipped, "readers skip 4 messages"},
-		"bytes that are no delta":  {func(x *site) { x.append([]byte("?"), events.SchemaHeader()) }, deltalog.Skipped, "(1 bytes) is not part of the log: decode delta"},
-		"a message without header": {func(x *site) { x.append(x.log()[4], nil) }, deltalog.Skipped, "header Debrief-Schema"},
+		}, deltalog.Skipped, deltalog.FindingStray, "4 messages"},
+		"bytes that are no delta":  {func(x *site) { x.append([]byte("?"), events.SchemaHeader()) }, deltalog.Skipped, deltalog.FindingStray, "1 bytes"},
+		"a message without header": {func(x *site) { x.append(x.log()[4], nil) }, deltalog.Skipped, deltalog.FindingStray, events.HeaderSchema},
 		"a delta that follows a missing one": {func(x *site) {
 			lost := newSite(x.T, "r", 7).log()
 			x.append([]byte("7"), events.SchemaHeader()) // in the place of delta 6
 			x.append(lost[6], events.SchemaHeader())
-		}, deltalog.Broken, "follows the delta at sequence 6, which is missing or damaged"},
-		"a record of a newer kind": {func(x *site) { x.append([]byte{0x80}, nats.Header{events.HeaderSchema: {"2"}}) }, deltalog.Broken, "verify it with the program that wrote it"},
-		"a stale view":             {func(x *site) { commit(x, x.w, add("r6", 6)) }, deltalog.Behind, "1 versions behind"},
+		}, deltalog.Broken, deltalog.FindingUnreadable, "sequence 6"},
+		"a record of a newer kind": {func(x *site) { x.append([]byte{0x80}, nats.Header{events.HeaderSchema: {"2"}}) }, deltalog.Broken, deltalog.FindingNewerSchema, ""},
+		"a stale view":             {func(x *site) { commit(x, x.w, add("r6", 6)) }, deltalog.Behind, deltalog.FindingViewBehind, "1 versions"},
 		"a floor beyond the stream": {func(x *site) {
 			commit(x, x.w, func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Floor: 77}}, nil })
-		}, deltalog.Missing, "up to sequence 77, but stream REFLECTIONS ends at 0"},
+		}, deltalog.Missing, deltalog.FindingFloor, "77"},
 		"parts of an abandoned change": {func(x *site) {
 			interrupted(x, x.w, 2)
 			commit(x, x.w, add("r6", 6))
-		}, deltalog.Note, "2 deltas belong to abandoned changes"},
-		"an incomplete change": {func(x *site) { interrupted(x, x.w, 3) }, deltalog.Note, "incomplete change of 3 deltas"},
+		}, deltalog.Note, deltalog.FindingAbandoned, "2 deltas"},
+		"an incomplete change": {func(x *site) { interrupted(x, x.w, 3) }, deltalog.Note, deltalog.FindingIncomplete, "3 deltas"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := newSite(t, "r", 5)
 			c.damage(x)
 			got := x.verify()
-			finds(t, got, c.kind, c.want)
+			finds(t, got, c.kind, c.want, c.names)
 			if got.Deltas < 5 || got.Version < 5 || got.View != 5 || !strings.HasPrefix(got.Label, fmt.Sprint(got.Version, "@")) {
 				t.Errorf("got %+v of a log of %d", got, len(x.log()))
 			}
@@ -269,7 +274,7 @@ func TestVerifyAView(t *testing.T) {
 	commit(t, writer(t, s, "b"), add("r1", 1))
 	v, err = s.Verify(t.Context(), "b")
 	check(t, err)
-	finds(t, v, deltalog.Behind, "the view does not exist yet")
+	finds(t, v, deltalog.Behind, deltalog.FindingViewMissing)
 	if _, err := s.Verify(t.Context(), "no book"); err == nil {
 		t.Error("an invalid name: got no error")
 	}
@@ -287,8 +292,8 @@ func TestVerifyDoesNotCompareAViewAfterTheBrokenLog(t *testing.T) {
 	}
 	broken.copyView(whole)
 	got := broken.verify()
-	finds(t, got, deltalog.Broken, "the message at sequence 5 does not follow version 3@")
-	finds(t, got, deltalog.Note, "the view was not compared")
+	finds(t, got, deltalog.Broken, deltalog.FindingUnreadable, "sequence 5")
+	finds(t, got, deltalog.Note, deltalog.FindingNotCompared)
 }
 
 // TestReusedSequenceIsDetected: the server lost the end of the log, and other deltas got the same sequences.
@@ -309,10 +314,10 @@ func TestReusedSequenceIsDetected(t *testing.T) {
 	if err := x.w.CheckView(t.Context()); !errors.Is(err, deltalog.ErrBrokenLog) {
 		t.Errorf("got %v, want ErrBrokenLog", err)
 	}
-	finds(t, x.verify(), deltalog.Broken, "the view is at version 5@")
+	finds(t, x.verify(), deltalog.Broken, deltalog.FindingOtherLog)
 	w := writer(t, x.s, "b")
 	check(t, w.Flush(t.Context()))
-	finds(t, x.verify(), deltalog.Broken, "stream DELTAS lost the end of the log")
+	finds(t, x.verify(), deltalog.Broken, deltalog.FindingLogEnd, "DELTAS")
 	check(t, w.Rebuild(t.Context()))
 	check(t, w.Flush(t.Context()))
 	if got := x.verify(); len(got.Findings) > 0 || got.StateHash != other.verify().StateHash {
@@ -320,15 +325,16 @@ func TestReusedSequenceIsDetected(t *testing.T) {
 	}
 }
 
-// finds fails the test unless a verification has a finding of this severity that contains the text.
-func finds(t *testing.T, v *deltalog.Verification, kind deltalog.Severity, text string) {
+// finds fails the test unless a verification has a finding with this severity and code that contains all names.
+func finds(t *testing.T, v *deltalog.Verification, kind deltalog.Severity, code deltalog.FindingCode, names ...string) {
 	t.Helper()
 	for _, f := range v.Findings {
-		if f.Severity == kind && strings.Contains(f.Text, text) {
+		lacks := func(name string) bool { return !strings.Contains(f.Text, name) }
+		if f.Severity == kind && f.Code == code && !slices.ContainsFunc(names, lacks) {
 			return
 		}
 	}
-	t.Errorf("got %q, want a %s finding with %q", v.Findings, kind, text)
+	t.Errorf("got %q, want %s, %s, which names %q", v.Findings, kind, code, names)
 }
 
 // TestStoredReplyHeadersAreIgnored: a log and a view may be copied together with the headers of the server's replies.
@@ -373,7 +379,7 @@ func TestStoredReplyHeadersAreIgnored(t *testing.T) {
 			}
 			commit(t, w, add("r6", 6))
 			put(events.HeadKey("b"), copied(nats.Header{}), nil) // looks like the server's reply "no responders"
-			finds(t, x.verify(), deltalog.Broken, "the head of the view is missing or unreadable")
+			finds(t, x.verify(), deltalog.Broken, deltalog.FindingViewHead)
 			check(t, w.CheckView(t.Context()))
 			check(t, w.Flush(t.Context()))
 			if v := x.verify(); len(v.Findings) > 0 || v.Version != 6 {

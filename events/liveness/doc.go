@@ -13,6 +13,8 @@
 //     With fewer dead letters the verdict is yellow.
 //   - Messages wait for longer than the limit, and no worker of the role runs.
 //   - The oldest waiting message has reached half of the retention of its stream, or the stream is 80 % full.
+//   - At least half of the tasks failed, 50 or more, and since then no bullet was added, changed or retired. If it is less
+//     than half and at least a fifth, the verdict is yellow.
 //
 // A message without a lesson is a success, because a run may have no error. If 20 such messages follow each other
 // for longer than the limit, the verdict is yellow. Dead letters and retries are not successes.

@@ -31,8 +31,8 @@ type Report struct {
 type Role struct {
 	bus.RoleHealth
 	Verdict
-	Vitals bus.RoleStats `json:"vitals"`
-	Work   bus.Backlog   `json:"work"`
+	Vitals bus.RoleStats `json:"stats"`
+	Work   bus.Backlog   `json:"backlog"`
 }
 
 // Process reports the health of the roles in one process.
@@ -86,7 +86,7 @@ func (p *Process) Check(ctx context.Context) Report {
 		}
 		role.Verdict = assess(measure(role, now), p.floor)
 		if err != nil && role.Level == Green {
-			role.add(Yellow, "the server did not report the waiting messages")
+			role.add(Yellow, NoBacklog, "the server did not report the waiting messages")
 		}
 		r.Level = Worse(r.Level, role.Level)
 		r.Roles = append(r.Roles, role)
@@ -112,6 +112,7 @@ func measure(r Role, now time.Time) measurements {
 	}
 	f.SinceLearned = min(since(now, r.Vitals.LastEffect), since(now, r.Vitals.Started))
 	f.P95, f.WithoutLearning, f.DeadLetters = r.Vitals.P95, r.Vitals.SuccessesSinceEffect, r.Vitals.DeadSinceSuccess
+	f.Outcomes, f.Failures = r.Vitals.OutcomesSinceChange, r.Vitals.FailuresSinceChange
 	return f
 }
 
@@ -185,6 +186,7 @@ func Summarize(role string, w bus.Backlog, reports []Report, now time.Time, floo
 			f.SinceSuccess, f.SinceLearned = min(f.SinceSuccess, one.SinceSuccess), min(f.SinceLearned, one.SinceLearned)
 			f.WithoutLearning += one.WithoutLearning
 			f.DeadLetters += one.DeadLetters
+			f.Outcomes, f.Failures = f.Outcomes+one.Outcomes, f.Failures+one.Failures
 			f.P95, s.P50, s.P95 = max(f.P95, one.P95), max(s.P50, own.Vitals.P50), max(s.P95, own.Vitals.P95)
 			s.Stored += own.Vitals.Stored
 			s.Handled += own.Vitals.Handled

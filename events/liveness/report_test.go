@@ -91,7 +91,7 @@ func TestCallAndCombine(t *testing.T) {
 	const floor = 100 * time.Millisecond
 	conn, nc := bustest.Open(t, bus.Policy{})
 	s := survey(t, conn, events.RoleReflector, floor)
-	if s.Level != Yellow || s.Workers != 0 || !slices.Equal(s.Reasons, []string{"no reflector runs"}) {
+	if s.Level != Yellow || s.Workers != 0 || !slices.Equal(s.Problems, []Problem{NoWorker}) {
 		t.Errorf("before: got %+v", s)
 	}
 	closed, err := NewProcess(conn, "one", floor).ServeReports()
@@ -110,7 +110,7 @@ func TestCallAndCombine(t *testing.T) {
 	publish(t, conn, 2)
 	eventually(t, "red", func() bool { return survey(t, conn, events.RoleReflector, floor).Level == Red })
 	s = survey(t, conn, events.RoleReflector, floor)
-	if s.Workers != 0 || s.Pending != 2 || s.Oldest.IsZero() || s.Book != "b" || !strings.HasPrefix(s.Reasons[0], "no reflector runs: 2 messages wait") {
+	if s.Workers != 0 || s.Pending != 2 || s.Oldest.IsZero() || s.Book != "b" || !slices.Equal(s.Problems, []Problem{NoWorker}) {
 		t.Errorf("stopped: got %+v", s)
 	}
 	// The curator has never run, and messages wait for it.
@@ -166,19 +166,19 @@ func TestCombineManyWorkers(t *testing.T) {
 		what    string
 		reports []Report
 		want    Level
-		says    string
+		problem Problem
 	}{
-		{"one of two is paused", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Running, time.Hour, time.Second, 2)}, Yellow, "1 of 2 curator workers are not healthy"},
-		{"the other order", []Report{worker(bus.Running, time.Hour, time.Second, 2), worker(bus.Paused, time.Hour, time.Hour, 1)}, Yellow, "1 of 2 curator workers"},
-		{"both, one only just", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Unavailable, time.Second, 2*time.Second, 2)}, Yellow, "unavailable for 1s"},
-		{"both for long", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Unavailable, 2*time.Minute, 2*time.Minute, 2)}, Red, "unavailable for 2m0s"},
+		{"one of two is paused", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Running, time.Hour, time.Second, 2)}, Yellow, Unhealthy},
+		{"the other order", []Report{worker(bus.Running, time.Hour, time.Second, 2), worker(bus.Paused, time.Hour, time.Hour, 1)}, Yellow, Unhealthy},
+		{"both, one only just", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Unavailable, time.Second, 2*time.Second, 2)}, Yellow, NotRunning},
+		{"both for long", []Report{worker(bus.Paused, time.Hour, time.Hour, 1), worker(bus.Unavailable, 2*time.Minute, 2*time.Minute, 2)}, Red, NotRunning},
 		{"one has stopped", []Report{worker(bus.Stopped, time.Hour, time.Hour, 1), worker(bus.Running, time.Hour, time.Second, 2)}, Green, ""},
-		{"all have", []Report{worker(bus.Stopped, time.Hour, time.Second, 1)}, Red, "no curator runs: 3 messages wait"},
-		{"none has", nil, Red, "no curator runs"},
+		{"all have", []Report{worker(bus.Stopped, time.Hour, time.Second, 1)}, Red, NoWorker},
+		{"none has", nil, Red, NoWorker},
 	} {
 		s := Summarize("curator", waiting, row.reports, now, 0)
-		if s.Level != row.want || row.says != "" && !strings.Contains(strings.Join(s.Reasons, "; "), row.says) {
-			t.Errorf("%s: got %s %q, want %s %q", row.what, s.Level, s.Reasons, row.want, row.says)
+		if s.Level != row.want || row.problem != "" && !slices.Contains(s.Problems, row.problem) {
+			t.Errorf("%s: got %s %q, want %s %s", row.what, s.Level, s.Reasons, row.want, row.problem)
 		}
 	}
 	s := Summarize("curator", waiting, []Report{worker(bus.Running, time.Hour, time.Second, 1), worker(bus.Running, time.Hour, time.Second, 2)}, now, 0)

@@ -54,19 +54,40 @@ type measurements struct {
 	SinceLearned    time.Duration // since the last lesson, or as SinceSuccess
 	WithoutLearning uint64        // successes since the last lesson
 	DeadLetters     uint64        // since the last success
+	Outcomes        uint64        // outcomes of tasks since a bullet was last changed
+	Failures        uint64        // failures among Outcomes
 
 	Retention       time.Duration // maximum age in the stream; 0 is unlimited
 	Bytes, MaxBytes uint64        // of the stream; 0 is unlimited
 }
 
-// Verdict is a level with its reasons, one sentence for each problem.
+// Problem is the code of a reason for a verdict, for programs.
+type Problem string
+
+// The problems.
+const (
+	NoWorker    Problem = "no-worker"         // no worker of the role runs
+	NotRunning  Problem = "not-running"       // the workers are paused, unavailable or outdated
+	Unhealthy   Problem = "unhealthy-workers" // some workers do not run
+	Stalled     Problem = "stalled"           // messages wait, and none has succeeded for too long
+	DeadLetters Problem = "dead-letters"      // the last messages became dead letters
+	NotLearning Problem = "not-learning"      // successes without a lesson
+	NoProgress  Problem = "no-progress"       // tasks fail, and no bullet changes
+	Expiring    Problem = "expiring"          // waiting messages will expire
+	NearlyFull  Problem = "nearly-full"       // the stream has nearly reached its size limit
+	NoBacklog   Problem = "backlog-unknown"   // the server did not report the waiting messages
+)
+
+// Verdict is a level with its problems, and one sentence for each of them in the same order.
 type Verdict struct {
-	Level   Level    `json:"level"`
-	Reasons []string `json:"because,omitempty"`
+	Level    Level     `json:"level"`
+	Problems []Problem `json:"problems,omitempty"`
+	Reasons  []string  `json:"reasons,omitempty"`
 }
 
-func (v *Verdict) add(l Level, format string, args ...any) {
+func (v *Verdict) add(l Level, p Problem, format string, args ...any) {
 	v.Level = Worse(v.Level, l)
+	v.Problems = append(v.Problems, p)
 	v.Reasons = append(v.Reasons, fmt.Sprintf(format, args...))
 }
 
@@ -75,6 +96,9 @@ const (
 	Floor = time.Minute
 	// maxWithoutLearning is the number of consecutive successes without a lesson that makes a role yellow.
 	maxWithoutLearning = 20
+	// maxFailures is the number of failed tasks without a change of a bullet that makes a role red, if at least half of the tasks
+	// failed, and yellow, if at least a fifth failed.
+	maxFailures = 50
 	// maxDeadLetters is the number of consecutive dead letters that makes a role red. Such a series is not the fault of the
 	// messages.
 	maxDeadLetters = 5
@@ -99,38 +123,45 @@ func assess(f measurements, floor time.Duration) Verdict {
 
 	switch {
 	case f.Workers == 0 && waiting && f.Oldest > limit:
-		v.add(Red, "no %s runs: %s, the oldest for %s", f.Role, messages(f.Pending), brief(f.Oldest))
+		v.add(Red, NoWorker, "no %s runs: %s, the oldest for %s", f.Role, messages(f.Pending), brief(f.Oldest))
 	case f.Workers == 0:
-		v.add(Yellow, "no %s runs", f.Role)
+		v.add(Yellow, NoWorker, "no %s runs", f.Role)
 	case f.State == bus.Outdated:
-		v.add(Red, "the %s is outdated%s", f.Role, because(f.Reason))
+		v.add(Red, NotRunning, "the %s is outdated%s", f.Role, because(f.Reason))
 	case f.State != bus.Running:
 		l := Yellow
 		if f.InState > limit || stalled || f.State == bus.Paused && f.InState > maxPause(floor) {
 			l = Red
 		}
-		v.add(l, "the %s is %s for %s%s", f.Role, f.State, brief(f.InState), because(f.Reason))
+		v.add(l, NotRunning, "the %s is %s for %s%s", f.Role, f.State, brief(f.InState), because(f.Reason))
 	case f.Unhealthy > 0:
-		v.add(Yellow, "%d of %d %s workers are not healthy", f.Unhealthy, f.Workers, f.Role)
+		v.add(Yellow, Unhealthy, "%d of %d %s workers are not healthy", f.Unhealthy, f.Workers, f.Role)
 	}
 	if f.Workers > 0 && stalled {
-		v.add(Red, "%s, the oldest for %s, and the last success was %s ago: red after %s", messages(f.Pending), brief(f.Oldest), brief(f.SinceSuccess), brief(limit))
+		v.add(Red, Stalled, "%s, the oldest for %s, and the last success was %s ago: red after %s", messages(f.Pending), brief(f.Oldest), brief(f.SinceSuccess), brief(limit))
 	}
 	if f.Workers > 0 && f.DeadLetters > 0 && f.SinceSuccess > limit {
 		l := Yellow
 		if f.DeadLetters >= maxDeadLetters {
 			l = Red
 		}
-		v.add(l, "the last %d messages became dead letters, and the last success was %s ago", f.DeadLetters, brief(f.SinceSuccess))
+		v.add(l, DeadLetters, "the last %d messages became dead letters, and the last success was %s ago", f.DeadLetters, brief(f.SinceSuccess))
 	}
 	if f.Workers > 0 && f.Learns && f.WithoutLearning >= maxWithoutLearning && f.SinceLearned > limit {
-		v.add(Yellow, "nothing was learned from the last %d messages, for %s", f.WithoutLearning, brief(f.SinceLearned))
+		v.add(Yellow, NotLearning, "nothing was learned from the last %d messages, for %s", f.WithoutLearning, brief(f.SinceLearned))
+	}
+	if f.Workers > 0 && f.Failures >= maxFailures && 5*f.Failures >= f.Outcomes {
+		l := Yellow
+		if 2*f.Failures >= f.Outcomes {
+			l = Red
+		}
+		v.add(l, NoProgress, "%d of %d tasks failed, and no bullet was added, changed or retired since", f.Failures, f.Outcomes)
 	}
 	if waiting && f.Retention > 0 && float64(f.Oldest) >= maxAgeShare*float64(f.Retention) {
-		v.add(Red, "waiting messages will expire: the oldest is %s old, the retention is %s", brief(f.Oldest), brief(f.Retention))
+		v.add(Red, Expiring, "waiting messages will expire: the oldest is %s old, the retention is %s", brief(f.Oldest), brief(f.Retention))
 	}
 	if waiting && f.MaxBytes > 0 && float64(f.Bytes) >= maxBytesShare*float64(f.MaxBytes) {
-		v.add(Red, "the stream is nearly full, and %s: %d of %d bytes", messages(f.Pending), f.Bytes, f.MaxBytes)
+		v.add(Red, NearlyFull, "the stream is nearly full, and %s: %d of %d bytes", messages(f.Pending), f.Bytes, f.MaxBytes)
 	}
 	return v
 }

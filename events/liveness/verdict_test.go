@@ -29,10 +29,10 @@ func TestAssess(t *testing.T) {
 	t.Parallel()
 	const reason = "no JSON in the answer"
 	for _, row := range []struct {
-		what  string
-		input measurements
-		want  Level
-		says  string // of one sentence
+		what    string
+		input   measurements
+		want    Level
+		problem Problem // "" if green
 	}{
 		{"idle", with(func(f *measurements) { f.SinceSuccess, f.SinceLearned = time.Hour, time.Hour }), Green, ""},
 		{"at work", with(func(f *measurements) { f.Pending, f.Oldest = 9, time.Second }), Green, ""},
@@ -42,51 +42,67 @@ func TestAssess(t *testing.T) {
 		}), Green, ""},
 		{"and now for too long", with(func(f *measurements) {
 			f.Pending, f.Oldest, f.SinceSuccess = 1, time.Minute+1, time.Hour
-		}), Red, "1 message waits, the oldest for 1m0s, and the last success was 1h0m0s ago: red after 1m0s"},
+		}), Red, Stalled},
 		{"nothing goes well", with(func(f *measurements) {
 			f.Pending, f.Oldest, f.SinceSuccess = 7, time.Hour, 61*time.Second
-		}), Red, "7 messages wait, the oldest for 1h0m0s, and the last success was 1m1s ago: red after 1m0s"},
+		}), Red, Stalled},
 		{"slow, as usual", with(func(f *measurements) {
 			f.Pending, f.Oldest, f.SinceSuccess, f.P95 = 7, time.Hour, 89*time.Second, 30*time.Second
 		}), Green, ""},
 		{"slower than three times as usual", with(func(f *measurements) {
 			f.Pending, f.Oldest, f.SinceSuccess, f.P95 = 7, time.Hour, 91*time.Second, 30*time.Second
-		}), Red, "red after 1m30s"},
-		{"no worker, no messages", measurements{Role: "curator", State: bus.Stopped}, Yellow, "no curator runs"},
-		{"no worker, a new message", measurements{Role: "curator", Pending: 1, Oldest: time.Second}, Yellow, "no curator runs"},
-		{"no worker, messages wait", measurements{Role: "curator", Pending: 2, Oldest: 61 * time.Second}, Red, "no curator runs: 2 messages wait, the oldest for 1m1s"},
-		{"paused just now", with(func(f *measurements) { f.State, f.InState, f.Reason, f.Unhealthy = bus.Paused, time.Second, reason, 1 }), Yellow, "the reflector is paused for 1s: " + reason},
-		{"paused for a while", with(func(f *measurements) { f.State, f.InState, f.Unhealthy = bus.Paused, 31*time.Second, 1 }), Red, "the reflector is paused for 31s"},
-		{"paused for too long", with(func(f *measurements) { f.State, f.InState, f.Unhealthy = bus.Paused, 61*time.Second, 1 }), Red, "the reflector is paused for 1m1s"},
+		}), Red, Stalled},
+		{"no worker, no messages", measurements{Role: "curator", State: bus.Stopped}, Yellow, NoWorker},
+		{"no worker, a new message", measurements{Role: "curator", Pending: 1, Oldest: time.Second}, Yellow, NoWorker},
+		{"no worker, messages wait", measurements{Role: "curator", Pending: 2, Oldest: 61 * time.Second}, Red, NoWorker},
+		{"paused just now", with(func(f *measurements) { f.State, f.InState, f.Reason, f.Unhealthy = bus.Paused, time.Second, reason, 1 }), Yellow, NotRunning},
+		{"paused for a while", with(func(f *measurements) { f.State, f.InState, f.Unhealthy = bus.Paused, 31*time.Second, 1 }), Red, NotRunning},
+		{"paused for too long", with(func(f *measurements) { f.State, f.InState, f.Unhealthy = bus.Paused, 61*time.Second, 1 }), Red, NotRunning},
 		{"paused again and again, and nothing went well", with(func(f *measurements) {
 			f.State, f.InState, f.Pending, f.Oldest, f.SinceSuccess = bus.Paused, time.Second, 3, time.Hour, time.Hour
-		}), Red, "the reflector is paused for 1s"},
-		{"unreachable just now", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute }), Yellow, "unavailable"},
-		{"unreachable for too long", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute+1 }), Red, "unavailable"},
-		{"outdated", with(func(f *measurements) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, "the reflector is outdated: version 2"},
-		{"some of many do not work", with(func(f *measurements) { f.Workers, f.Unhealthy = 3, 2 }), Yellow, "2 of 3 reflector workers are not healthy"},
-		{"nothing to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned = 20, 61*time.Second }), Yellow, "nothing was learned from the last 20 messages, for 1m1s"},
+		}), Red, NotRunning},
+		{"unreachable just now", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute }), Yellow, NotRunning},
+		{"unreachable for too long", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute+1 }), Red, NotRunning},
+		{"outdated", with(func(f *measurements) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, NotRunning},
+		{"some of many do not work", with(func(f *measurements) { f.Workers, f.Unhealthy = 3, 2 }), Yellow, Unhealthy},
+		{"nothing to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned = 20, 61*time.Second }), Yellow, NotLearning},
 		{"little to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned = 19, time.Hour }), Green, ""},
 		{"quick, and nothing to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned = 1000, time.Minute }), Green, ""},
 		{"never expected to learn", with(func(f *measurements) { f.WithoutLearning, f.SinceLearned, f.Learns = 1000, time.Hour, false }), Green, ""},
+		{"tasks fail, and nothing changes", with(func(f *measurements) { f.Outcomes, f.Failures = 100, 50 }), Red, NoProgress},
+		{"some tasks fail, and nothing changes", with(func(f *measurements) { f.Outcomes, f.Failures = 250, 50 }), Yellow, NoProgress},
+		{"few tasks fail", with(func(f *measurements) { f.Outcomes, f.Failures = 1000, 100 }), Green, ""},
+		{"all of a few tasks fail", with(func(f *measurements) { f.Outcomes, f.Failures = 49, 49 }), Green, ""},
 		{"a dead letter, and all well again", with(func(f *measurements) { f.SinceSuccess = time.Hour }), Green, ""},
-		{"a dead letter, and nothing since", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 1, 61*time.Second }), Yellow, "the last 1 messages became dead letters"},
-		{"nothing but dead letters", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 5, 61*time.Second }), Red, "the last 5 messages became dead letters, and the last success was 1m1s ago"},
+		{"a dead letter, and nothing since", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 1, 61*time.Second }), Yellow, DeadLetters},
+		{"nothing but dead letters", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 5, 61*time.Second }), Red, DeadLetters},
 		{"dead letters a moment ago", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 50, time.Minute }), Green, ""},
-		{"half of its age", with(func(f *measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour, 30*24*time.Hour }), Red, "the oldest is 15 days old, the retention is 30 days"},
+		{"half of its age", with(func(f *measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour, 30*24*time.Hour }), Red, Expiring},
 		{"not yet half of its age", with(func(f *measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour-1, 30*24*time.Hour }), Green, ""},
 		{"kept for ever", with(func(f *measurements) { f.Pending, f.Oldest = 1, 1000*24*time.Hour }), Green, ""},
-		{"nearly full", with(func(f *measurements) { f.Pending, f.Bytes, f.MaxBytes = 1, 80, 100 }), Red, "nearly full, and 1 message waits: 80 of 100 bytes"},
+		{"nearly full", with(func(f *measurements) { f.Pending, f.Bytes, f.MaxBytes = 1, 80, 100 }), Red, NearlyFull},
 		{"not nearly full", with(func(f *measurements) { f.Pending, f.Bytes, f.MaxBytes = 1, 79, 100 }), Green, ""},
 		{"full of acknowledged messages", with(func(f *measurements) { f.Bytes, f.MaxBytes = 100, 100 }), Green, ""},
 	} {
 		v := assess(row.input, Floor)
-		if v.Level != row.want || (v.Level == Green) != (len(v.Reasons) == 0) {
+		if v.Level != row.want || (v.Level == Green) != (len(v.Reasons) == 0) || len(v.Reasons) != len(v.Problems) {
 			t.Errorf("%s: got %+v, want %s", row.what, v, row.want)
 		}
-		if row.says != "" && !slices.ContainsFunc(v.Reasons, func(s string) bool { return strings.Contains(s, row.says) }) {
-			t.Errorf("%s: got %q, want %q", row.what, v.Reasons, row.says)
+		if row.problem != "" && !slices.Contains(v.Problems, row.problem) {
+			t.Errorf("%s: got %+v, want %s", row.what, v, row.problem)
 		}
+	}
+}
+
+func TestNumbersInReasons(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{15 * 24 * time.Hour: "15 days", 61*time.Second + 1: "1m1s", 1234 * time.Millisecond: "1.23s"} {
+		if got := brief(d); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if one, two := messages(1), messages(2); !strings.HasPrefix(one, "1 message ") || !strings.HasPrefix(two, "2 messages ") {
+		t.Errorf("got %q and %q", one, two)
 	}
 }
 

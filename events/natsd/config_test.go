@@ -4,13 +4,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"debrief/events/config/configtest"
 )
 
 func TestValidateNamesTheField(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		c    Config
-		want string // "" is valid
+		want string // the field, "" if valid
 	}{
 		{"the zero config", Config{}, ""},
 		{"loopback without credentials", Config{Listen: "127.0.0.1:4222"}, ""},
@@ -19,19 +21,19 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"no host is loopback", Config{Listen: ":4222"}, ""},
 		{"everywhere with a password", Config{Listen: "0.0.0.0:4222", User: "u", Password: "p"}, ""},
 		{"everywhere with a token", Config{Listen: "[::]:4222", Token: "t"}, ""},
-		{"everywhere without credentials", Config{Listen: "0.0.0.0:4222"}, "Listen: 0.0.0.0:4222 can be reached"},
-		{"a name without credentials", Config{Listen: "broker:4222"}, "Listen: broker:4222 can be reached"},
-		{"a port alone", Config{Listen: "4222"}, "Listen: want host:port"},
-		{"a port that is none", Config{Listen: ":70000"}, "Listen: want host:port"},
+		{"everywhere without credentials", Config{Listen: "0.0.0.0:4222"}, "Listen"},
+		{"a name without credentials", Config{Listen: "broker:4222"}, "Listen"},
+		{"a port alone", Config{Listen: "4222"}, "Listen"},
+		{"a port that is none", Config{Listen: ":70000"}, "Listen"},
 		{"sync by duration", Config{Sync: "100ms"}, ""},
-		{"sync by a word", Config{Sync: "sometimes"}, `Sync: want "always" or a duration such as 100ms, got "sometimes"`},
-		{"sync never", Config{Sync: "0s"}, "Sync: want"},
-		{"negative store", Config{MaxStore: -1}, "MaxStore: must be at least 1, got -1"},
-		{"negative memory", Config{MaxMemory: -1}, "MaxMemory: must be at least 1, got -1"},
-		{"user without password", Config{User: "u"}, "User, Password: set both or neither"},
-		{"password without user", Config{Password: "hunter2"}, "User, Password: set both or neither"},
-		{"user and token", Config{User: "u", Password: "hunter2", Token: "hunter2"}, "User, Token: set only one"},
-		{"a hash as password", Config{User: "u", Password: "$2a$11$hunter2"}, "Password, Token: looks like a bcrypt hash"},
+		{"sync by a word", Config{Sync: "sometimes"}, "Sync"},
+		{"sync never", Config{Sync: "0s"}, "Sync"},
+		{"negative store", Config{MaxStore: -1}, "MaxStore"},
+		{"negative memory", Config{MaxMemory: -1}, "MaxMemory"},
+		{"user without password", Config{User: "u"}, "User, Password"},
+		{"password without user", Config{Password: "hunter2"}, "User, Password"},
+		{"user and token", Config{User: "u", Password: "hunter2", Token: "hunter2"}, "User, Token"},
+		{"a hash as password", Config{User: "u", Password: "$2a$11$hunter2"}, "Password, Token"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -42,8 +44,8 @@ func TestValidateNamesTheField(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
-				t.Errorf("got %v, want %s", err, test.want)
+			if got := configtest.Fields(err); len(got) != 1 || got[0] != test.want {
+				t.Errorf("got %v, want an error of %s", err, test.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the error contains the password: %v", err)

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -144,25 +146,25 @@ func TestLateAcksAreNoDamage(t *testing.T) {
 func TestDamageIsKeptUntilAccepted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		damage func(t *testing.T, dir string)
-		want   string
+		damage  func(t *testing.T, dir string)
+		numbers []string // of messages and sequences
 	}{
 		"a flipped byte": {func(t *testing.T, dir string) {
 			data, err := os.ReadFile(file(t, dir, "msgs/1.blk"))
 			ok(t, err)
 			data[len(data)/60*30] ^= 1 // the length of the record in the middle
 			ok(t, os.WriteFile(file(t, dir, "msgs/1.blk"), data, 0o600))
-		}, "the server lost 30 messages, from sequence 31 to 60"},
+		}, []string{"30", "31", "60"}},
 		"the end of the file and the index of the server": {func(t *testing.T, dir string) {
 			info, err := os.Stat(file(t, dir, "msgs/1.blk"))
 			ok(t, err)
 			ok(t, os.Truncate(file(t, dir, "msgs/1.blk"), info.Size()/2))
 			ok(t, os.Remove(file(t, dir, "msgs/index.db")))
-		}, "ends at sequence 30, but had reached 60: up to 30 messages are lost"},
-		"a removed file": {func(t *testing.T, dir string) { ok(t, os.Remove(file(t, dir, "msgs/1.blk"))) }, "the server lost 60 messages, from sequence 1 to 60"},
+		}, []string{"30", "60"}},
+		"a removed file": {func(t *testing.T, dir string) { ok(t, os.Remove(file(t, dir, "msgs/1.blk"))) }, []string{"60", "1"}},
 		"the whole stream": {func(t *testing.T, dir string) {
 			ok(t, os.RemoveAll(filepath.Dir(filepath.Dir(file(t, dir, "msgs/1.blk")))))
-		}, "does not exist any more: it had 60 messages up to sequence 60"},
+		}, []string{"60"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -176,8 +178,14 @@ func TestDamageIsKeptUntilAccepted(t *testing.T) {
 			}
 			all, err := natsd.ReadDamage(dir)
 			ok(t, err)
-			if len(all) == 0 || all[0].Stream != "EVENTS" || !strings.Contains(all[0].Text, c.want) {
-				t.Errorf("got %v, want %q", all, c.want)
+			if len(all) == 0 || all[0].Stream != "EVENTS" || all[0].Repaired {
+				t.Fatalf("got %v, want lost messages of EVENTS", all)
+			}
+			words := strings.FieldsFunc(all[0].Text, func(r rune) bool { return !unicode.IsDigit(r) })
+			for _, n := range c.numbers {
+				if !slices.Contains(words, n) {
+					t.Errorf("got %v, want it to name %s", all, n)
+				}
 			}
 			ok(t, natsd.AcceptDamage(dir))
 			withServer(t, dir, func(jetstream.JetStream) {})
@@ -228,7 +236,7 @@ func TestDamagedConsumerIsRecreated(t *testing.T) {
 			})
 			all, err := natsd.ReadDamage(dir)
 			ok(t, err)
-			if len(all) != 1 || !strings.Contains(all[0].Text, "consumer role was damaged: it was recreated and continues after sequence 40") {
+			if len(all) != 1 || !all[0].Repaired || !strings.Contains(all[0].Text, "role") || !strings.Contains(all[0].Text, "40") {
 				t.Errorf("got %v, want the consumer and where it continues", all)
 			}
 		})

@@ -82,7 +82,7 @@ func lockDir(dir string) (*lock, error) {
 
 func dirError(dir string, err error) error {
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("data directory %s: is not a directory", dir)
+		return fmt.Errorf("data directory %s: %w", dir, syscall.ENOTDIR)
 	}
 	return fmt.Errorf("data directory %s: %w", dir, err)
 }

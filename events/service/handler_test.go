@@ -39,32 +39,32 @@ func TestStatusCodesOfErrors(t *testing.T) {
 		name  string
 		err   error
 		code  int
-		text  string
+		text  string // a part of the error: of its own text, or one word
 		after string
 	}{
 		{"invalid", fmt.Errorf("serve: %w", &behaving{text: "query: is empty", invalid: true}), 400, "serve: query: is empty", ""},
 		{"several lines", &behaving{text: errors.Join(errors.New("a: no"), errors.New("b: no")).Error() + "\r\nX-Forged: 1\x00", invalid: true}, 400, "a: no; b: no ; X-Forged: 1", ""},
 		{"very long", &behaving{text: strings.Repeat("é", 10_000), invalid: true}, 400, strings.Repeat("é", 250) + "…", ""},
 		{"not found", &behaving{text: "no execution 7-ab12cd34", notFound: true}, 404, "no execution 7-ab12cd34", ""},
-		{"full", fmt.Errorf("publish: %w", &bus.FullError{Err: errors.New(secret)}), 503, "full: the store has no space, nothing was stored; try again later", "5"},
+		{"full", fmt.Errorf("publish: %w", &bus.FullError{Err: errors.New(secret)}), 503, "full", "5"},
 		{"unavailable", &behaving{text: "the book is being read", unavailable: true}, 503, "the book is being read", ""},
 		{"unavailable, says when", &chat.UnavailableError{Err: errors.New("busy"), After: 1500 * time.Millisecond}, 503, "model unavailable: busy", "2"},
-		{"too late", fmt.Errorf("wait: %w", context.DeadlineExceeded), 504, "timeout: the data may have been stored, send it again with the same id", ""},
-		{"given up", context.Canceled, 503, "canceled: try again", ""},
-		{"answers no to all", &behaving{text: secret}, 500, "internal error: see the log of the service", ""},
-		{"any other", errors.New(secret), 500, "internal error: see the log of the service", ""},
-		{"busy", ErrBusy, 503, "busy: too many requests at once, try again", "1"},
-		{"too large", TooLargeError(events.VerbContext), 413, "the body is too large: the limit is 4194304 bytes", ""},
+		{"too late", fmt.Errorf("wait: %w", context.DeadlineExceeded), 504, "timeout", ""},
+		{"given up", context.Canceled, 503, "canceled", ""},
+		{"answers no to all", &behaving{text: secret}, 500, "internal error", ""},
+		{"any other", errors.New(secret), 500, "internal error", ""},
+		{"busy", ErrBusy, 503, "busy", "1"},
+		{"too large", TooLargeError(events.VerbContext), 413, "4194304", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			a := ErrorResponse(test.err)
-			if a.Code != test.code || a.Text != test.text || a.RetryAfter() != test.after {
+			if a.Code != test.code || !strings.Contains(a.Text, test.text) || strings.Contains(a.Text, secret) || a.RetryAfter() != test.after {
 				t.Errorf("got %d, %q, again after %q; want %d, %q, %q", a.Code, a.Text, a.RetryAfter(), test.code, test.text, test.after)
 			}
 			var body events.ErrorReply
-			if err := json.Unmarshal(a.Body, &body); err != nil || body.Error != test.text {
-				t.Errorf("got body %s (%v), want %q", a.Body, err, test.text)
+			if err := json.Unmarshal(a.Body, &body); err != nil || body.Error != a.Text {
+				t.Errorf("got body %s (%v), want %q", a.Body, err, a.Text)
 			}
 		})
 	}
@@ -84,17 +84,17 @@ func TestHandleCallsTheDesk(t *testing.T) {
 		{"the book twice, the same", events.VerbReport, "b", `{"book":"b","answer":"x"}`, 200, `{"handle":"b/x"}`},
 		{"the book in the body", events.VerbReport, "", `{"book":"c","answer":"x"}`, 200, `{"handle":"c/x"}`},
 		{"no book", events.VerbReport, "", `{"answer":"x"}`, 200, `{"handle":"default/x"}`},
-		{"another book", events.VerbReport, "b", `{"book":"c"}`, 400, `{"error":"book: \"c\" differs from book \"b\" in the subject"}`},
-		{"no name of a book", events.VerbReport, "", `{"book":"../c"}`, 400, `{"error":"book \"../c\": a name is 1 to 64 of A-Z a-z 0-9 _ -"}`},
-		{"no name of a book at the door", events.VerbReport, "é", `{}`, 400, `{"error":"book \"é\": a name is 1 to 64 of A-Z a-z 0-9 _ -"}`},
-		{"a typo in a context", events.VerbContext, "b", `{"qery":"x"}`, 400, `{"error":"unknown field \"qery\""}`},
-		{"a typo in feedback", events.VerbFeedback, "b", `{"exe":"x"}`, 400, `{"error":"unknown field \"exe\""}`},
-		{"no such verb", "forget", "b", `{}`, 404, `{"error":"unknown operation \"forget\""}`},
+		{"another book", events.VerbReport, "b", `{"book":"c"}`, 400, `{"error":"book: \"c\"`},
+		{"no name of a book", events.VerbReport, "", `{"book":"../c"}`, 400, `{"error":"book \"../c\"`},
+		{"no name of a book at the door", events.VerbReport, "é", `{}`, 400, `{"error":"book \"é\"`},
+		{"a typo in a context", events.VerbContext, "b", `{"qery":"x"}`, 400, `field \"qery\"`},
+		{"a typo in feedback", events.VerbFeedback, "b", `{"exe":"x"}`, 400, `field \"exe\"`},
+		{"no such verb", "forget", "b", `{}`, 404, `\"forget\"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			a := h.Handle(t.Context(), test.verb, playbook.Book(test.book), []byte(test.body))
-			if got := strings.TrimSpace(string(a.Body)); a.Code != test.code || got != test.want {
+			if got := strings.TrimSpace(string(a.Body)); a.Code != test.code || a.Code == 200 && got != test.want || !json.Valid(a.Body) || !strings.Contains(got, test.want) {
 				t.Errorf("got  %d %s\nwant %d %s", a.Code, got, test.code, test.want)
 			}
 		})

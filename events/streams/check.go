@@ -12,7 +12,11 @@ import (
 )
 
 // ConfigError is returned if the configuration of a stream does not fit. Only an operator may change it.
-type ConfigError struct{ Err error }
+type ConfigError struct {
+	Stream string
+	Field  string // the setting, as in the JSON of the server; empty if another stream has the subjects
+	Err    error
+}
 
 func (e *ConfigError) Error() string { return e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
@@ -20,27 +24,27 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // Check compares a stream with the wanted configuration. It returns a *ConfigError if the stream does not
 // fit.
 func Check(got, want jetstream.StreamConfig) error {
-	mismatch := func(format string, args ...any) error {
-		return &ConfigError{fmt.Errorf("stream %s "+format, append([]any{got.Name}, args...)...)}
+	mismatch := func(field, format string, args ...any) error {
+		return &ConfigError{got.Name, field, fmt.Errorf("stream %s "+format, append([]any{got.Name}, args...)...)}
 	}
 	for _, s := range want.Subjects {
 		if !slices.Contains(got.Subjects, s) {
-			return mismatch("lacks subject %s: created by another program", s)
+			return mismatch("subjects", "lacks subject %s: created by another program", s)
 		}
 	}
 	switch {
 	case got.Retention != want.Retention:
-		return mismatch("has retention %s, want %s: created by another program", got.Retention, want.Retention)
+		return mismatch("retention", "has retention %s, want %s: created by another program", got.Retention, want.Retention)
 	case want.AllowAtomicPublish && !got.AllowAtomicPublish:
-		return mismatch("does not allow atomic batches: set allow_atomic")
+		return mismatch("allow_atomic", "does not allow atomic batches: set allow_atomic")
 	case want.AllowRollup && !got.AllowRollup:
-		return mismatch("does not allow rollups: set allow_rollup_hdrs")
+		return mismatch("allow_rollup_hdrs", "does not allow rollups: set allow_rollup_hdrs")
 	case want.AllowMsgTTL && !got.AllowMsgTTL:
-		return mismatch("does not allow messages that expire: set allow_msg_ttl")
+		return mismatch("allow_msg_ttl", "does not allow messages that expire: set allow_msg_ttl")
 	case want.AllowMsgTTL && got.MaxMsgsPerSubject != want.MaxMsgsPerSubject:
-		return mismatch("keeps %d messages of a subject, want %d: set max_msgs_per_subject", got.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
+		return mismatch("max_msgs_per_subject", "keeps %d messages of a subject, want %d: set max_msgs_per_subject", got.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
 	case !got.AllowDirect:
-		return mismatch("does not allow direct gets: set allow_direct")
+		return mismatch("allow_direct", "does not allow direct gets: set allow_direct")
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ func (b bucket) subject(key string) string { return "$KV." + string(b) + "." + k
 // maxValue is the maximum size of a stored value, in bytes. The default limit of a server is 1 MiB with headers.
 const maxValue = 900 << 10
 
-var errTooLarge = errors.New("value too large")
+// ErrTooLarge is returned for a value that is larger than a bucket may store. Nothing was stored.
+var ErrTooLarge = errors.New("value too large")
 
 // encode returns the message that stores value, which is a pointer. It also redacts the secrets in value.
 func encode(b bucket, key string, value any) (*nats.Msg, error) {
@@ -37,7 +38,7 @@ func encode(b bucket, key string, value any) (*nats.Msg, error) {
 		return nil, err
 	}
 	if len(data) > maxValue {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", errTooLarge, len(data), maxValue)
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, len(data), maxValue)
 	}
 	return &nats.Msg{Subject: b.subject(key), Header: events.SchemaHeader(), Data: data}, nil
 }

@@ -123,7 +123,7 @@ func (s *Store) updateMarks(ctx context.Context, b playbook.Book, session string
 			return err
 		}
 		m, err := encode(windows, key, &found)
-		if errors.Is(err, errTooLarge) && len(found.List) > 1 {
+		if errors.Is(err, ErrTooLarge) && len(found.List) > 1 {
 			err = fmt.Errorf("list of marks: %w: %w", err, ErrFull)
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package window_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"debrief/events"
+	"debrief/events/window"
 )
 
 // vector is the encoded form of an embedding.
@@ -81,19 +83,20 @@ func TestPutVectorsRejectsInvalidVectors(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	for _, test := range []struct {
-		name, want string
-		keys       []string
-		list       [][]float32
+		name, names string
+		is          error
+		keys        []string
+		list        [][]float32
 	}{
-		{"a key too many", "2 keys for 1 vectors", []string{"a", "b"}, [][]float32{{1}}},
-		{"two dimensions", "vector 1 has dimension 3, the first has 2", []string{"a", "b"}, [][]float32{{1, 2}, {1, 2, 3}}},
-		{"none", "vector 0: is empty", []string{"a"}, [][]float32{nil}},
-		{"not a number", "vector 1: component 1 is NaN", []string{"a", "b"}, [][]float32{{1, 2}, {1, float32(math.NaN())}}},
-		{"infinite", "component 0 is -Inf", []string{"a"}, [][]float32{{float32(math.Inf(-1))}}},
-		{"too large", "12000", []string{"a"}, [][]float32{make([]float32, 300_000)}},
+		{"a key too many", "keys", nil, []string{"a", "b"}, [][]float32{{1}}},
+		{"two dimensions", "vector 1", nil, []string{"a", "b"}, [][]float32{{1, 2}, {1, 2, 3}}},
+		{"none", "vector 0", nil, []string{"a"}, [][]float32{nil}},
+		{"not a number", "vector 1", nil, []string{"a", "b"}, [][]float32{{1, 2}, {1, float32(math.NaN())}}},
+		{"infinite", "vector 0", nil, []string{"a"}, [][]float32{{float32(math.Inf(-1))}}},
+		{"too large", "12000", window.ErrTooLarge, []string{"a"}, [][]float32{make([]float32, 300_000)}},
 	} {
-		if err := s.PutVectors(t.Context(), "m", test.keys, test.list); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+		if err := s.PutVectors(t.Context(), "m", test.keys, test.list); err == nil || !strings.Contains(err.Error(), test.names) || test.is != nil && !errors.Is(err, test.is) {
+			t.Errorf("%s: got %v, want an error that names %q", test.name, err, test.names)
 		}
 	}
 	if n := len(subjectsOf(t, nc, events.BucketVectors)); n != 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events"
+	"debrief/events/config/configtest"
 )
 
 // The test binary also runs as the evaluator programs. Its arguments are this word, the program name and its
@@ -369,26 +371,24 @@ func TestParseProgramFlag(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want %q", text, p, err, want)
 		}
 	}
-	for text, want := range map[string]string{
-		"judge":     "want NAME=COMMAND",
-		"=judge":    "want NAME=COMMAND",
-		"a b=judge": "want NAME=COMMAND",
-		"n=":        "n: empty command",
-		"n=  ":      "n: empty command",
-		"n='a":      "n: missing closing quote '",
-		`n="a\"`:    `n: missing closing quote "`,
-		`n=a\`:      "n: unexpected backslash at the end",
+	for text, names := range map[string]string{
+		"judge":     "NAME=COMMAND",
+		"=judge":    "NAME=COMMAND",
+		"a b=judge": "NAME=COMMAND",
+		"n=":        "n: ",
+		"n=  ":      "n: ",
+		"n='a":      "n: ",
+		`n="a\"`:    "n: ",
+		`n=a\`:      "n: ",
 	} {
-		if err := new(Program).UnmarshalText([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", text, err, want)
+		if err := new(Program).UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), names) {
+			t.Errorf("%s: got %v, want an error that names %q", text, err, names)
 		}
 	}
 	c := Config{Programs: []Program{{"n", []string{"/gone/judge"}}, {"n", []string{"true"}}}, Timeout: -1}
 	err := c.Validate()
-	for _, want := range []string{"Timeout: must be positive", "Programs: duplicate name n", `Programs: n: exec: "/gone/judge"`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+	if got, want := configtest.Fields(err), []string{"Timeout", "Programs", "Programs"}; !slices.Equal(got, want) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want errors of %q, and the missing program", err, want)
 	}
 }
 

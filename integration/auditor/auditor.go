@@ -27,9 +27,6 @@ type Report struct {
 	Copies int
 }
 
-// Clean reports whether the audit found no problem.
-func (r *Report) Clean() bool { return len(r.Lost)+len(r.Twice)+len(r.Both)+len(r.Wrong) == 0 }
-
 func (r *Report) String() string {
 	return fmt.Sprintf("%d events, %d covered by %d deltas, %d votes, %d bullets, %d dead letters (%d of a copy whose other copy has the effect), %d strays: %d lost, %d twice, %d both counted and dead-lettered, %d wrong",
 		r.Events, r.Covered, r.Deltas, r.Votes, r.Bullets, r.Letters, r.Copies, r.Strays, len(r.Lost), len(r.Twice), len(r.Both), len(r.Wrong))

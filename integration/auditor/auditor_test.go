@@ -84,7 +84,7 @@ func newWorld(t *testing.T) *world {
 	add(&w.Executions, "debrief.feedback.b.e.f1", w.encode(map[string]any{"id": "f1", "outcome": map[string]any{"feedback": "wrong after all"}}))
 	w.in.Feedback["b"] = []string{"wrong after all"}
 	seq = add(&w.Reflections, "debrief.reflection.b", w.encode(map[string]any{
-		"id": "r-f1", "execution": executionID("b", "t2"), "feedback": "f1", "judged": 3, "tags": []vote1{{"x-1", "harmful"}},
+		"id": "r-f1", "execution": executionID("b", "t2"), "feedback": "f1", "feedback_seq": 3, "tags": []vote1{{"x-1", "harmful"}},
 	}))
 	w.commit([]cover{{"f1", seq}}, op{Kind: "RETAG", Bullet: "x-1", Was: "helpful", Harmful: 1, Support: []int{0}})
 	w.flush()

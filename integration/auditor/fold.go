@@ -90,7 +90,7 @@ func (f *fold) apply(seq uint64, o *op, last *delta) {
 		f.put(*o.Whole, o)
 		delete(f.merged, o.Bullet)
 		return
-	case "TRIAL", "SECOND": // do not change the audited state
+	case "EXPOSURES", "CONFIRM": // do not change the audited state
 		return
 	}
 	if !known {

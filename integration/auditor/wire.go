@@ -28,8 +28,8 @@ type reflection struct {
 	ID        string `msgpack:"id"`
 	Execution string `msgpack:"execution"`
 	Feedback  string `msgpack:"feedback"`
-	Handle    string `msgpack:"handle"` // <sequence>-<hex> of the execution
-	Judged    uint64 `msgpack:"judged"` // sequence of the feedback, 0 without one
+	Handle    string `msgpack:"handle"`       // <sequence>-<hex> of the execution
+	Judged    uint64 `msgpack:"feedback_seq"` // sequence of the feedback, 0 without one
 	Tags      []struct {
 		ID  string `msgpack:"id"`
 		Tag string `msgpack:"tag"`

@@ -4,7 +4,7 @@
 // The evidence is in the log of the playbook: each delta lists the executions behind its operations, with the beginning
 // of their questions. An Index folds deltas. A task supports a bullet if its execution
 //
-//   - led to the bullet (ADD, UPDATE), or asked for the same content again (SECOND, or a rejected duplicate), or
+//   - led to the bullet (ADD, UPDATE), or asked for the same content again (CONFIRM, or a rejected duplicate), or
 //   - cited the bullet with success (TAG with a helpful vote). Later feedback (RETAG) adds or withdraws the support.
 //
 // For a query the nearest tasks are found by BM25, and each votes for the bullets that it supports. This is the
@@ -63,6 +63,9 @@ type Stats struct {
 
 // Stats returns the size of the index.
 func (x *Index) Stats() Stats { return Stats{len(x.tasks), len(x.bullets)} }
+
+// Count returns the number of tasks that support a bullet, at most MaxPerBullet.
+func (x *Index) Count(id playbook.BulletID) int { return len(x.bullets[id]) }
 
 // Nearest returns up to limit bullets that the tasks nearest to the query support, the best first. Bullets with equal
 // scores are ordered by id. It returns nil if no task shares a word with the query.

@@ -97,7 +97,8 @@ func Read(data []byte, f Format, taken func(id playbook.BulletID, section, conte
 }
 
 // Write formats bullets. Name is the name of the book. A text has the bullets section by section, the other formats in
-// the given order. Write writes bullets of every status, except in markdown, which has only the active ones.
+// the given order. Write writes bullets of every status, except in markdown, which has only the active ones. It
+// skips a bullet with invalid content, with a Loss. It returns an error for an unknown format, a nil bullet and a duplicate id.
 func Write(f Format, name string, bullets []*playbook.Bullet) (data []byte, losses []Loss, err error) {
 	w := &writer{format: f, name: name}
 	if err := w.addBullets(bullets); err != nil {
@@ -113,7 +114,7 @@ func Write(f Format, name string, bullets []*playbook.Bullet) (data []byte, loss
 type reader struct {
 	doc   *Document
 	names *namer
-	idErr error // the first id that CheckForeign rejects
+	idErr error // the first id that CheckImported rejects
 }
 
 func (r *reader) read(data []byte) error {

@@ -2,6 +2,7 @@ package formats_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestImportedTreesAreReadBack(t *testing.T) {
 		text := anyTree(t)
 		doc, err := formats.Read([]byte(text), "", nil)
 		if err != nil {
-			if !strings.Contains(err.Error(), formats.ErrNoBullet.Error()) {
+			if !errors.Is(err, formats.ErrNoBullet) {
 				t.Fatalf("%v of %s", err, text)
 			}
 			return

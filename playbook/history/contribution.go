@@ -29,13 +29,13 @@ type tally struct {
 	outcomes map[caseKey][]playbook.Exposure
 }
 
-// caseKey identifies a case of a bullet.
+// caseKey identifies an experiment with a bullet.
 type caseKey struct {
 	bullet playbook.BulletID
 	number int
 }
 
-// NewContribution returns the empty standing of a sample before the first delta. The sample is the id of the execution of
+// NewContribution returns the contribution of a sample before the first delta. The sample is the id of the execution of
 // its first round: a copy of an execution has the same id and another handle.
 func NewContribution(sample string) *Contribution {
 	return &Contribution{sample: sample, merged: map[playbook.BulletID]playbook.BulletID{}}
@@ -50,7 +50,7 @@ func (s *Contribution) LastFeedback() uint64 { return s.judged }
 // Votes returns the votes by bullet. A bullet has several votes if others with votes were merged into it.
 func (s *Contribution) Votes() map[playbook.BulletID][]playbook.Vote { return s.current.votes }
 
-// Outcomes returns the outcomes that count in a case of a bullet.
+// Outcomes returns the outcomes that count in an experiment with a bullet. It returns nil without any.
 func (s *Contribution) Outcomes(id playbook.BulletID, number int) []playbook.Exposure {
 	return s.current.outcomes[caseKey{id, number}]
 }
@@ -140,28 +140,15 @@ func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
 		}
 		switch op.Kind {
 		case playbook.Tag:
-			s.moveVote(op.Bullet, "", voteOf(op))
+			s.moveVote(op.Bullet, "", op.NewVote())
 		case playbook.Retag:
-			s.moveVote(op.Bullet, op.OldVote, voteOf(op))
+			s.moveVote(op.Bullet, op.OldVote, op.NewVote())
 		case playbook.AddExposures:
 			if i < len(op.Exposures) {
 				s.addOutcome(caseKey{op.Bullet, op.ExperimentNumber}, op.Exposures[i])
 			}
 		}
 	}
-}
-
-// voteOf returns the vote that an operation casts, "" if it only takes one back.
-func voteOf(op *playbook.Op) playbook.Vote {
-	switch {
-	case op.Helpful > 0:
-		return playbook.Helpful
-	case op.Harmful > 0:
-		return playbook.Harmful
-	case op.Neutral > 0:
-		return playbook.Neutral
-	}
-	return ""
 }
 
 // moveVote replaces the vote was by the vote is. An empty vote means none.

@@ -63,7 +63,7 @@ func (e *Event) filterSupport(match func(playbook.Cover) bool) {
 	e.Op.Exposures, e.Op.Support, e.Support = seen, nil, on
 }
 
-// addEvents adds the operations and rejections in a part of a change that matching covers support. CoversOthers is true if
+// addEvents adds the operations and rejections in a part of a change that matching covers support. coversOthers is true if
 // the change also covers other executions.
 func (t *Trace) addEvents(c change, part *playbook.Delta, match func(playbook.Cover) bool, coversOthers bool) {
 	for i := range part.Ops {

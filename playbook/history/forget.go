@@ -9,7 +9,7 @@ import (
 
 // StateAt returns the state at a version, without executions that were forgotten later. A bullet with partly forgotten
 // support is quarantined, unless a person has approved it since. Version 0 is the empty playbook. Newest is the last
-// version of the log.
+// version of the log. For a later version StateAt returns a *VersionNotFoundError.
 func StateAt(log Log, version uint64) (p *playbook.Playbook, newest uint64, err error) {
 	survey, err := surveyLog(log)
 	if err != nil {

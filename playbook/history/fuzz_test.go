@@ -15,9 +15,9 @@ func FuzzAnyLog(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(sample)
-	f.Add([]byte(`[{"operations":[{"type":"MERGE","bullet_id":"a","content":"c","source_ids":["a","a","b"]}]},{"restores":9},{"restores":0}]`))
-	f.Add([]byte(`[{"change":"c","more":true,"operations":[{"type":"REMOVE","bullet_id":"a"}]},{"change":"c","forgets":{"source":"s"}}]`))
-	f.Add([]byte(`[{"covers":[{"id":"r","evidence":{"execution":"x","source":"s"}}],"rejected":[{"operation":{"support":[-1,7]},"same":"a"}]}]`))
+	f.Add([]byte(`[{"operations":[{"type":"MERGE","bullet_id":"a","content":"c","source_ids":["a","a","b"]}]},{"restored_version":9},{"restored_version":0}]`))
+	f.Add([]byte(`[{"change_id":"c","more":true,"operations":[{"type":"REMOVE","bullet_id":"a"}]},{"change_id":"c","forget":{"source":"s"}}]`))
+	f.Add([]byte(`[{"covers":[{"id":"r","evidence":{"execution":"x","source":"s"}}],"rejected":[{"operation":{"support":[-1,7]},"duplicate_of":"a"}]}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var deltas []*playbook.Delta
 		if json.Unmarshal(data, &deltas) != nil {

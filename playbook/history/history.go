@@ -16,7 +16,8 @@ import (
 	"debrief/playbook"
 )
 
-// Log reads a log from its beginning. It calls the function for every delta, in order, until that returns an error.
+// Log reads a log from its beginning. It calls the function for every delta, in order, until that returns an error, and
+// returns the error. The functions of this package call a Log once or twice, and return its errors unchanged.
 type Log func(func(*playbook.Delta) error) error
 
 // Curator is the author of changes that come from reflections. All other authors are persons.
@@ -74,10 +75,10 @@ func sameState(a, b *playbook.Bullet) bool {
 		(a.Rule == nil) == (b.Rule == nil) && (a.Rule == nil || *a.Rule == *b.Rule)
 }
 
-// Difference is a bullet that differs between two states. Was or Is is nil if that state does not have the bullet.
+// Difference is a bullet that differs between two states. Before or After is nil if that state does not have the bullet.
 type Difference struct {
-	Before *playbook.Bullet `json:"was"`
-	After  *playbook.Bullet `json:"is"`
+	Before *playbook.Bullet `json:"before"`
+	After  *playbook.Bullet `json:"after"`
 }
 
 // ID returns the id of the bullet.
@@ -91,9 +92,9 @@ func (d Difference) ID() playbook.BulletID {
 // sameEvidence reports whether two bullets have the same evidence. Between ignores evidence.
 func sameEvidence(a, b *playbook.Bullet) bool {
 	x, y := a.CurrentExperiment(), b.CurrentExperiment()
-	return a.Replaces == b.Replaces && slices.Equal(a.SupportBySource, b.SupportBySource) && slices.Equal(x.Recent, y.Recent) &&
-		x.Number == y.Number && x.Share == y.Share && x.Confirmations == y.Confirmations &&
-		x.Shown == y.Shown && x.Withheld == y.Withheld && x.Open == y.Open
+	return a.Replaces == b.Replaces && a.Contests == b.Contests && slices.Equal(a.SupportBySource, b.SupportBySource) && x.Recent == y.Recent &&
+		x.Number == y.Number && x.Standing == y.Standing && x.Confirmations == y.Confirmations &&
+		x.Shown == y.Shown && x.Withheld == y.Withheld && x.Cited == y.Cited
 }
 
 // Diff returns the differences between two states, sorted by bullet id.

@@ -26,7 +26,7 @@ const (
 type Event struct {
 	Version uint64          `json:"version"` // with which it took effect
 	Time    time.Time       `json:"time"`
-	Kind    playbook.OpKind `json:"kind"` // Op.Kind, Again or RejectedEvent
+	Kind    playbook.OpKind `json:"kind"` // Op.Kind, DuplicateEvent or RejectedEvent
 	// Bullet is the bullet of the event. In a lineage it can be one that was merged into the requested bullet.
 	Bullet  playbook.BulletID `json:"bullet_id"`
 	Op      playbook.Op       `json:"operation"`         // its Support are indices into the covers of the delta
@@ -38,8 +38,8 @@ type Event struct {
 	Model  string          `json:"model,omitempty"`  // that proposed something in this change
 	Prompt string          `json:"prompt,omitempty"`
 
-	Restores *uint64            `json:"restores,omitempty"`
-	Forgets  *playbook.Selector `json:"forgets,omitempty"`
+	Restores *uint64            `json:"restored_version,omitempty"`
+	Forgets  *playbook.Selector `json:"forget,omitempty"`
 
 	Delta *playbook.Delta `json:"-"` // with this Version
 }
@@ -53,7 +53,7 @@ func (c change) event(part *playbook.Delta, op *playbook.Op) Event {
 	}
 }
 
-// rejection returns the event of a rejection. Its kind is Again for a duplicate, else RejectedEvent.
+// rejection returns the event of a rejection. Its kind is DuplicateEvent for a duplicate, else RejectedEvent.
 func (c change) rejection(part *playbook.Delta, j *playbook.Rejection) Event {
 	e := c.event(part, &j.Op)
 	if e.Kind, e.Code, e.Reason = RejectedEvent, j.Code, j.Reason; j.DuplicateOf != "" {
@@ -62,14 +62,30 @@ func (c change) rejection(part *playbook.Delta, j *playbook.Rejection) Event {
 	return e
 }
 
+// MergeExposures merges consecutive outcomes of one experiment into one event, because an experiment has thousands. The
+// merged event has the version of the first one. MergeExposures does not change its argument.
+func MergeExposures(all []Event) (some []Event) {
+	for _, e := range all {
+		if n := len(some) - 1; n >= 0 && e.Kind == playbook.AddExposures && some[n].Kind == playbook.AddExposures &&
+			some[n].Bullet == e.Bullet && some[n].Op.ExperimentNumber == e.Op.ExperimentNumber {
+			last := &some[n]
+			last.Op.Exposures = slices.Concat(last.Op.Exposures, e.Op.Exposures)
+			last.Support = slices.Concat(last.Support, e.Support)
+			continue
+		}
+		some = append(some, e)
+	}
+	return some
+}
+
 // Lineage contains all events of a bullet, and those of the bullets that were merged into it until their merge. It
 // includes events that were restored or forgotten later.
 type Lineage struct {
 	Bullet    playbook.BulletID `json:"bullet_id"`
-	Current   *playbook.Bullet  `json:"is"`               // nil if the bullet was removed
-	RemovedBy *Event            `json:"ended,omitempty"`  // the event that removed it, if it was removed
-	Merged    []string          `json:"merged,omitempty"` // the bullets merged into it, whose events are included
-	Events    []Event           `json:"events"`           // oldest first
+	Current   *playbook.Bullet  `json:"current"`              // nil if the bullet was removed
+	RemovedBy *Event            `json:"removed_by,omitempty"` // the event that removed it, if it was removed
+	Merged    []string          `json:"merged,omitempty"`     // the bullets merged into it, whose events are included
+	Events    []Event           `json:"events"`               // oldest first
 	Summary
 }
 
@@ -105,10 +121,10 @@ type Summary struct {
 	// "unknown" without one. Forgotten counts the executions that were forgotten since. They are not in Outcomes.
 	Outcomes  map[string]int `json:"outcomes"`
 	Forgotten int            `json:"forgotten,omitempty"`
-	// VotesCast are all votes ever cast, as corrected. Live are the votes that the bullet has now: fewer after a restore
-	// or a forget change, more after an import.
-	VotesCast    Votes `json:"votes_counted"`
-	CurrentVotes Votes `json:"votes_live"`
+	// VotesCast are all votes ever cast, as corrected. CurrentVotes are the votes that the bullet has now: fewer after
+	// a restore or a forget change, more after an import.
+	VotesCast    Votes `json:"votes_cast"`
+	CurrentVotes Votes `json:"current_votes"`
 }
 
 // LineageOf returns the lineage of a bullet. It returns ErrBulletNotFound if the log never contained it.

@@ -242,7 +242,7 @@ func TestLineageCountsCorrectedVotesOnce(t *testing.T) {
 	for _, e := range trace.Events {
 		got = append(got, fmt.Sprintf("%s %d on %d", e.Kind, len(e.Op.Exposures), len(e.Support)))
 	}
-	if want := []string{"TAG 0 on 3", "TRIAL 1 on 1"}; !slices.Equal(got, want) {
+	if want := []string{"TAG 0 on 3", "EXPOSURES 1 on 1"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

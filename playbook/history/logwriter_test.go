@@ -293,8 +293,24 @@ func (k *logWriter) reflect(t *rapid.T, x extras) {
 		}
 		k.propose(k.drawOp(t, x, false, support))
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "decisions") {
+		k.decide(t)
+	}
 	k.updateRuleTexts()
 	k.commit(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "parts"))
+}
+
+// decide writes a decision of the gate. It has no support, because all outcomes of the bullet led to it.
+func (k *logWriter) decide(t *rapid.T) {
+	b := k.draft.Bullet(k.drawID(t))
+	if b == nil || k.isRule[b.ID] || b.Status == playbook.Quarantined {
+		return
+	}
+	k.addOp(playbook.Op{
+		Kind: playbook.SetStatus, Bullet: b.ID, Restart: rapid.Bool().Draw(t, "restart"),
+		Status:   rapid.SampledFrom([]playbook.Status{playbook.Active, playbook.Probation, playbook.Retired}).Draw(t, "decision"),
+		Standing: rapid.SampledFrom([]playbook.Standing{"", playbook.StandingSuspect, playbook.StandingTrusted}).Draw(t, "standing"),
+	})
 }
 
 func drawSelector(t *rapid.T, k *logWriter) playbook.Selector {
@@ -328,10 +344,16 @@ func (k *logWriter) drawOp(t *rapid.T, x extras, person bool, support []int) pla
 	switch op.Kind {
 	case playbook.Add:
 		op.Bullet, op.Content = "", words
+		if !person {
+			op.Standing = playbook.StandingNew
+			op.Contests = rapid.SampledFrom([]playbook.BulletID{"", k.drawID(t)}).Draw(t, "contests")
+		}
 	case playbook.Update:
 		op.Content = words
+		op.Standing = rapid.SampledFrom([]playbook.Standing{"", playbook.StandingNew}).Draw(t, "standing")
 	case playbook.Merge:
 		op.Content = fmt.Sprint("words ", k.requests)
+		op.Standing = rapid.SampledFrom([]playbook.Standing{"", playbook.StandingNew}).Draw(t, "standing")
 		op.Sources = rapid.SliceOfNDistinct(rapid.Custom(k.drawID), 1, 2, rapid.ID).Draw(t, "sources")
 	case playbook.Tag:
 		switch rapid.IntRange(0, 2).Draw(t, "vote") {
@@ -349,10 +371,12 @@ func (k *logWriter) drawOp(t *rapid.T, x extras, person bool, support []int) pla
 		}
 	case playbook.AddExposures:
 		for range support {
-			op.Exposures = append(op.Exposures, playbook.Exposure{
+			seen := playbook.Exposure{
 				Arm:   rapid.SampledFrom([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}).Draw(t, "arm"),
 				Score: rapid.SampledFrom([]int{0, 4, playbook.MaxScore}).Draw(t, "score"), Undo: rapid.IntRange(0, 5).Draw(t, "undo") == 0,
-			})
+			}
+			seen.Cited = seen.Arm == playbook.ArmOpen || seen.Arm == playbook.ArmShown && rapid.Bool().Draw(t, "cited")
+			op.Exposures = append(op.Exposures, seen)
 		}
 	case playbook.SetStatus:
 		op.Status = rapid.SampledFrom([]playbook.Status{playbook.Active, playbook.Retired}).Draw(t, "status")

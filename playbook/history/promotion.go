@@ -16,7 +16,7 @@ type Promotion struct {
 	// ChangedInTarget are the changes in the target since the common base.
 	ChangedInTarget []Difference
 	// Skipped are changes of the source that are not copied because the target has a conflicting bullet, or the same
-	// content under another id. Was is the bullet in the target, Is the one in the source; nil means removed.
+	// content under another id. Before is the bullet in the target, After the one in the source; nil means removed.
 	Skipped []Difference
 	// Renamed maps bullets to new ids, because the target has used their ids.
 	Renamed map[playbook.BulletID]playbook.BulletID
@@ -76,20 +76,20 @@ func statusOf(b *playbook.Bullet) playbook.Status {
 // isRuleOrNil reports whether a bullet is nil or belongs to a rule.
 func isRuleOrNil(b *playbook.Bullet) bool { return b == nil || b.Rule != nil }
 
-// adjustStatus adjusts a bullet on probation or a candidate to the gate of the target: a candidate if the gate is on,
-// otherwise active. Its experiment does not continue in the target.
+// adjustStatus adjusts a bullet on probation or a candidate to the gate of the target: a candidate if the gate is strict,
+// otherwise active. Its record does not continue in the target.
 func adjustStatus(b *playbook.Bullet, mode playbook.Gate) *playbook.Bullet {
 	if b == nil || b.Rule != nil || b.Status != playbook.Probation && b.Status != playbook.Candidate {
 		return b
 	}
 	adjusted := *b
 	adjusted.Status = playbook.Active
-	if mode == playbook.GateOn {
+	adjusted.Experiment = nil
+	if mode == playbook.GateStrict {
 		adjusted.Status = playbook.Candidate
 	}
-	if c := b.CurrentExperiment(); c.Share > 0 {
-		c.Share = 0
-		adjusted.Experiment = &c
+	if mode != playbook.GateOff {
+		adjusted.Experiment = &playbook.Experiment{Number: 1, Standing: playbook.StandingNew}
 	}
 	return &adjusted
 }
@@ -177,6 +177,9 @@ func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, la
 		}
 		if id, is := p.Renamed[b.Replaces]; is {
 			whole.Replaces = id
+		}
+		if id, is := p.Renamed[b.Contests]; is {
+			whole.Contests = id
 		}
 		p.apply(playbook.Op{Kind: playbook.Put, Bullet: whole.ID, PutBullet: &whole})
 	}

@@ -75,7 +75,7 @@ func adviceText(b *playbook.Bullet, mode playbook.Gate) string {
 	}
 	status := b.Status
 	switch unproven := status == playbook.Candidate || status == playbook.Probation; {
-	case status == "", unproven && mode != playbook.GateOn:
+	case status == "", unproven && mode != playbook.GateStrict:
 		status = playbook.Active
 	case unproven:
 		status = playbook.Candidate
@@ -138,7 +138,7 @@ func TestPromotion(t *testing.T) {
 		if still {
 			to = base.Clone()
 		}
-		mode := rapid.SampledFrom([]playbook.Gate{"", playbook.GateOn}).Draw(t, "gate")
+		mode := rapid.SampledFrom([]playbook.Gate{"", playbook.GateOff, playbook.GateGuard, playbook.GateStrict}).Draw(t, "gate")
 		to.SetGate(mode)
 		was := to.StateHash()
 		p := history.Promote(base, from, to)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,8 +73,8 @@ func TestForgettingMatchesSimpleFold(t *testing.T) {
 				b.Content,
 				[3]int{b.Helpful, b.Harmful, b.Neutral},
 				b.Status, b.Pinned,
-				[3]playbook.Scores{c.Shown, c.Withheld, c.Open},
-				c.Confirmations, backing(b.SupportBySource),
+				[3]playbook.Scores{c.Shown, c.Withheld, c.Cited},
+				c.Confirmations, backing(b.SupportBySource), c.Standing, c.Recent, b.Contests,
 			}
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(simpleBullet{})); diff != "" {
@@ -88,9 +89,13 @@ type simpleBullet struct {
 	votes   [3]int
 	status  playbook.Status
 	pinned  bool
-	seen    [3]playbook.Scores // shown, withheld, open
+	seen    [3]playbook.Scores // shown, withheld, cited
 	asked   int
 	backing string
+
+	standing playbook.Standing
+	recent   string // + and -, oldest first; the tests have fewer outcomes than the limit
+	contests playbook.BulletID
 }
 
 // backing returns the backing of a bullet, without sources whose count is 0.
@@ -126,18 +131,45 @@ func (b *simpleState) back(is bool, x backingChange) {
 	b.later = nil
 }
 
-func (b *simpleState) says(content string) {
-	if b.content != content {
-		b.content, b.seen, b.asked = content, [3]playbook.Scores{}, 0
+func (b *simpleState) says(op playbook.Op) {
+	if b.content != op.Content {
+		b.content, b.seen, b.asked = op.Content, [3]playbook.Scores{}, 0
+		b.standing, b.recent = op.Standing, ""
 	}
 }
 
+// decide applies a decision on the status and standing.
+func (b *simpleState) decide(op playbook.Op) {
+	if b.status = op.Status; op.Status == playbook.Retired {
+		b.asked = 0
+	}
+	if op.Restart {
+		b.seen, b.standing, b.recent = [3]playbook.Scores{}, "", ""
+	}
+	b.standing = stdcmp.Or(op.Standing, b.standing)
+}
+
 func (b *simpleState) saw(seen playbook.Exposure) {
-	scores := &b.seen[slices.Index([]playbook.Arm{playbook.ArmShown, playbook.ArmWithheld, playbook.ArmOpen}, seen.Arm)]
-	if seen.Undo {
-		scores[seen.Score] = max(0, scores[seen.Score]-1)
-	} else {
-		scores[seen.Score]++
+	mark := "-"
+	if seen.Score >= 5 {
+		mark = "+"
+	}
+	switch i := strings.LastIndex(b.recent, mark); {
+	case !seen.Cited:
+	case !seen.Undo:
+		b.recent += mark
+	case i >= 0:
+		b.recent = b.recent[:i] + b.recent[i+1:]
+	}
+	isIn := [3]bool{seen.Arm == playbook.ArmShown, seen.Arm == playbook.ArmWithheld, seen.Cited}
+	for i := range b.seen {
+		switch scores := &b.seen[i]; {
+		case !isIn[i]:
+		case seen.Undo:
+			scores[seen.Score] = max(0, scores[seen.Score]-1)
+		default:
+			scores[seen.Score]++
+		}
 	}
 }
 
@@ -150,7 +182,9 @@ func simpleFold(k *logWriter, s playbook.Selector) map[playbook.BulletID]simpleB
 	for source, op := range remainingOps(k, s, func(op playbook.Op) {
 		if op.Kind == playbook.Add {
 			ruled[op.Bullet] = op.Rule != nil
-			ghosts[op.Bullet] = &simpleState{simpleBullet: simpleBullet{content: op.Content, status: stdcmp.Or(op.Status, playbook.Active)}, by: map[string]int{}}
+			ghosts[op.Bullet] = &simpleState{simpleBullet: simpleBullet{
+				content: op.Content, status: stdcmp.Or(op.Status, playbook.Active), standing: op.Standing, contests: op.Contests,
+			}, by: map[string]int{}}
 		}
 	}) {
 		b := all[op.Bullet]
@@ -176,7 +210,7 @@ func simpleFold(k *logWriter, s playbook.Selector) map[playbook.BulletID]simpleB
 		switch {
 		case b == nil:
 		case asked:
-			b.says(op.Content)
+			b.says(op)
 			ruled[op.Bullet] = false
 		case op.Kind == playbook.Tag:
 			for i, n := range [...]int{op.Helpful, op.Harmful, op.Neutral} {
@@ -198,13 +232,11 @@ func simpleFold(k *logWriter, s playbook.Selector) map[playbook.BulletID]simpleB
 			delete(all, op.Bullet)
 			delete(ghosts, op.Bullet)
 		case op.Kind == playbook.SetStatus:
-			if b.status = op.Status; op.Status == playbook.Retired {
-				b.asked = 0
-			}
+			b.decide(op)
 		case op.Kind == playbook.Pin:
 			b.pinned = op.Pinned
 		case op.Kind == playbook.Merge && all[op.Bullet] != nil:
-			b.says(op.Content)
+			b.says(op)
 			for _, id := range op.Sources {
 				if from := all[id]; from != nil {
 					for i := range b.votes {

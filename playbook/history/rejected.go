@@ -9,6 +9,7 @@ import (
 // Verdict is the reason why a proposal or a bullet is not in the playbook.
 type Verdict string
 
+// The verdicts.
 const (
 	VerdictRejected    Verdict = "rejected"
 	VerdictDuplicate   Verdict = "duplicate" // a bullet has the same content
@@ -22,11 +23,11 @@ const (
 type Rejection struct {
 	Version     uint64            `json:"version"`
 	Time        time.Time         `json:"time"`
-	Verdict     Verdict           `json:"what"`
+	Verdict     Verdict           `json:"verdict"`
 	Op          playbook.Op       `json:"operation"`
 	Code        playbook.Reason   `json:"code,omitempty"`
 	Reason      string            `json:"reason,omitempty"`
-	DuplicateOf playbook.BulletID `json:"same,omitempty"` // the bullet with the same content, or the target of the merge
+	DuplicateOf playbook.BulletID `json:"duplicate_of,omitempty"` // the bullet with the same content, or the target of the merge
 	Author      string            `json:"author,omitempty"`
 	Delta       *playbook.Delta   `json:"-"` // with this Version
 }

@@ -125,12 +125,6 @@ func BenchmarkWords(b *testing.B) {
 		b.Run(fmt.Sprintf("Top/%d", texts), func(b *testing.B) {
 			measure(b, func(i int) { w.Top(queries[i%100], 10) })
 		})
-		b.Run(fmt.Sprintf("Each/%d", texts), func(b *testing.B) {
-			measure(b, func(i int) {
-				for range w.Each(queries[i%100]) {
-				}
-			})
-		})
 	}
 }
 

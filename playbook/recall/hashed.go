@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Model name and dimension of Hashed. A different hash needs a different model name.
+// Model name and dimension of HashedVector. A different hash needs a different model name.
 const (
 	HashedModel     = "hashed-ngrams-1"
 	HashedDimension = 384
@@ -28,7 +28,7 @@ const (
 // (Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", 2009; n-grams as in Bojanowski et al.,
 // "Enriching Word Vectors with Subword Information", 2017).
 //
-// Hashed writes the vector to dst if its capacity suffices.
+// HashedVector writes the vector to dst if its capacity suffices.
 func HashedVector(text string, dst []float32) []float32 {
 	if cap(dst) < HashedDimension {
 		dst = make([]float32, HashedDimension)

@@ -5,7 +5,7 @@
 // (Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods",
 // 2009). Ranks need no common scale, so neither order can dominate the other.
 //
-// The caller supplies the vectors. Vectors of different models are never compared. Hashed is a substitute for an
+// The caller supplies the vectors. Vectors of different models are never compared. HashedVector is a substitute for an
 // embedding model. It is lexical: it compares spellings, not meanings.
 //
 // The package reads no clock and no network. The same puts in the same order give the same results.
@@ -50,7 +50,7 @@ type Hit struct {
 	Key     string
 	Excerpt string  // the beginning of the text, valid UTF-8; ends in "…" if shortened
 	Score   float64 // the sum of 1/(60+rank) over its ranks
-	// WordRank and ByVector are the item's ranks by words and by vector, 1 for the best, 0 if it was not found that
+	// WordRank and VectorRank are the item's ranks by words and by vector, 1 for the best, 0 if it was not found that
 	// way.
 	WordRank, VectorRank int
 	Similarity           float64 // cosine similarity to the query; 0 if one of the vectors is missing

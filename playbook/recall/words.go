@@ -1,7 +1,5 @@
 package recall
 
-import "iter"
-
 // WordIndex finds texts by words. The zero value is empty. Reads may run concurrently, a change must run alone.
 type WordIndex struct {
 	inverted    invertedIndex
@@ -48,24 +46,6 @@ func (w *WordIndex) Drop(key string) {
 	delete(w.numbers, key)
 	w.keys[number] = ""
 	w.freeNumbers = append(w.freeNumbers, number)
-}
-
-// Each yields every text with a word of the query, in no order. It takes time proportional to the number of postings
-// of these words.
-func (w *WordIndex) Each(query string) iter.Seq[Match] {
-	return func(yield func(Match) bool) {
-		q := w.inverted.parseQuery(query)
-		s := w.inverted.acquire()
-		defer w.inverted.release(s)
-		for _, a := range q {
-			w.inverted.add(s, a)
-		}
-		for _, number := range s.found {
-			if !yield(Match{w.keys[number], s.scores[number]}) {
-				return
-			}
-		}
-	}
 }
 
 // Top returns the n texts with the highest scores, the best first. Texts with equal scores are ordered by key.

@@ -6,7 +6,7 @@
 // coefficient of community (1901), Broder's resemblance. The set of words stays similar if a sentence is reordered.
 // The set of characters stays similar if endings change, and in scripts without spaces between words.
 //
-// Sets ignore order and meaning: "tax before fee" and "fee before tax" have similarity 1. Therefore Differ names the
+// Sets ignore order and meaning: "tax before fee" and "fee before tax" have similarity 1. Therefore Difference names the
 // difference that separates two similar texts.
 package similar
 
@@ -63,7 +63,7 @@ func jaccard(shared, a, b int) float64 {
 }
 
 // Index finds the most similar of the texts stored by id. Its results are exact: they equal a comparison with every
-// text by Likeness. The zero value is empty. An Index is not safe for concurrent use, and this includes Near.
+// text by Similarity. The zero value is empty. An Index is not safe for concurrent use, and this includes Nearest.
 type Index struct {
 	ids      map[string]*entry
 	texts    map[string]*entry // by normalized text
@@ -94,7 +94,7 @@ func (e *entry) firstID(skip func(string) bool) (id string, ok bool) {
 // Nearest returns the most similar text with a similarity of at least min and above 0, for equal similarity the one with
 // the lowest id. It ignores ids that skip reports; nil skips none. ok is false if no text qualifies.
 //
-// Near reads a sketch of every text and compares only a few in full; a lower min means more comparisons.
+// Nearest reads a sketch of every text and compares only a few in full; a lower min means more comparisons.
 func (x *Index) Nearest(text string, min float64, skip func(id string) bool) (m Match, ok bool) {
 	if !(min > 0) { // NaN as well
 		min = math.SmallestNonzeroFloat64

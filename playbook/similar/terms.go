@@ -33,7 +33,7 @@ func canonicalRune(r rune) rune {
 		return '\u00a0' // separates thousands
 	case r == utf8.RuneError:
 		return ' '
-	case unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r):
+	case text.Invisible(r):
 		return -1
 	}
 	return r
@@ -274,4 +274,4 @@ func isOperator(r rune) bool { return strings.ContainsRune("<>=!+|~^&*/", r) }
 
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
-func isWord(r rune) bool { return r == '_' || unicode.In(r, unicode.L, unicode.M, unicode.N) }
+func isWord(r rune) bool { return r == '_' || text.InWord(r) }

@@ -59,9 +59,9 @@ func classify(r rune) (folded rune, class int) {
 		return r, ignored
 	case r < utf8.RuneSelf && !strings.ContainsRune("$+<=>|~", r) || r == utf8.RuneError:
 		return r, separator
-	case unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r):
-		return r, ignored // soft hyphens, joiners, emoji variations
-	case unicode.In(r, unicode.L, unicode.M, unicode.N):
+	case text.Invisible(r):
+		return r, ignored
+	case text.InWord(r):
 		return text.Fold(r), inWord
 	case unicode.In(r, unicode.Sm, unicode.Sc, unicode.So):
 		return r, symbol

@@ -38,6 +38,9 @@ func Clip(s string, limit int) string {
 	return Prefix(valid, limit) + Ellipsis
 }
 
+// Excerpt returns a text like [Clip], without the white space around it.
+func Excerpt(s string, limit int) string { return Clip(strings.TrimSpace(s), limit) }
+
 // Line returns the beginning of s as one line of at most limit bytes, and an [Ellipsis] if text is missing. White
 // space and control characters become single spaces, U+FFFD replaces invalid bytes, and invisible characters are
 // removed. So the result is valid in a header and cannot change the direction of the text after it. The joiners

@@ -57,6 +57,24 @@ func TestClip(t *testing.T) {
 	}
 }
 
+func TestExcerpt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		in    string
+		limit int
+		want  string
+	}{
+		{" \n a\nb \t", 3, "a\nb"},
+		{" abc ", 2, "ab…"},
+		{" \n ", 0, ""},
+		{"", 3, ""},
+	} {
+		if got := text.Excerpt(tt.in, tt.limit); got != tt.want {
+			t.Errorf("Excerpt(%q, %d): got %q, want %q", tt.in, tt.limit, got, tt.want)
+		}
+	}
+}
+
 func TestLine(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

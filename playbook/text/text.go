@@ -3,7 +3,7 @@
 // Choose a function that shortens by the destination:
 //
 //   - [Prefix] for a name or an id, without an ellipsis.
-//   - [Clip] for a text that keeps its line breaks.
+//   - [Clip] for a text that keeps its line breaks; [Excerpt] also removes the white space around it.
 //   - [Line] for a header, a log or an error: one line.
 //   - [Quotable] for a quotation in a sentence: one line without quotation marks. A [Cleaner] replaces other characters.
 package text

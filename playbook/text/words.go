@@ -69,7 +69,13 @@ func InWord(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= 0 && asciiWord[r]
 	}
-	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r)
+	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
+}
+
+// Invisible reports whether a character changes only the form of its neighbours: soft hyphens, joiners, marks of
+// direction and the variations of emoji.
+func Invisible(r rune) bool {
+	return r >= utf8.RuneSelf && (unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r))
 }
 
 // Hash returns a hash of a word that ignores case and width: FNV-1a over the folded characters. It is not stable

@@ -47,6 +47,18 @@ func TestParts(t *testing.T) {
 	}
 }
 
+func TestInvisible(t *testing.T) {
+	t.Parallel()
+	for r, want := range map[rune]bool{
+		'\u00ad': true, '\u200b': true, '\u200d': true, '\u202e': true, '\ufe0f': true, // variation of an emoji
+		'a': false, ' ': false, '\n': false, '\u0301': false, '\u3000': false, '日': false, -1: false,
+	} {
+		if got := text.Invisible(r); got != want {
+			t.Errorf("%U: got %t, want %t", r, got, want)
+		}
+	}
+}
+
 func TestHashIgnoresCaseAndWidth(t *testing.T) {
 	t.Parallel()
 	for _, same := range [][2]string{{"Price", "pRICE"}, {"ÉTÉ", "été"}, {"Ａ1", "a1"}, {"ΣΑΣ", "σας"}} {

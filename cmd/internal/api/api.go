@@ -87,13 +87,13 @@ var defaultLimits = limits{
 	window: 2 * time.Second, step: 8 << 10, memory: 128 << 20,
 }
 
-// Serve listens on addr, a host:port with the default host 127.0.0.1, and serves the requests with the desk. An
+// Serve listens on addr, a host:port with the default host 127.0.0.1, and serves the requests with the backend. An
 // address that is reachable from other machines requires a token. Errors name the flags --http and --http-token.
-func Serve(addr string, desk service.Backend, o Options) (*Server, error) {
-	return serve(addr, desk, o, defaultLimits)
+func Serve(addr string, backend service.Backend, o Options) (*Server, error) {
+	return serve(addr, backend, o, defaultLimits)
 }
 
-func serve(addr string, desk service.Backend, o Options, lim limits) (*Server, error) {
+func serve(addr string, backend service.Backend, o Options, lim limits) (*Server, error) {
 	if !validToken(o.Token) {
 		return nil, errors.New("--http-token: must contain only visible ASCII characters, without spaces")
 	}
@@ -114,7 +114,7 @@ func serve(addr string, desk service.Backend, o Options, lim limits) (*Server, e
 	}
 	s := &Server{
 		http: http.Server{
-			Handler:           newHTTPHandler(desk, o, lim),
+			Handler:           newHTTPHandler(backend, o, lim),
 			ReadHeaderTimeout: lim.header,
 			ReadTimeout:       lim.body,
 			WriteTimeout:      lim.response,

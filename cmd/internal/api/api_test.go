@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -125,23 +127,23 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"the index", "GET", "/v1/", "", nil, 200, `{"service":"debrief","version":"1.0.0","endpoints":[{"method":"POST","path":"/v1/context","max_bytes":4194304},`},
 		{"the index, without the slash", "GET", "/v1", "", nil, 200, `{"service":"debrief",`},
 
-		{"a typo", "POST", "/v1/context", `{"qery":"q"}`, nil, 400, `{"error":"unknown field \"qery\""}`},
-		{"no body", "POST", "/v1/context", "", nil, 400, `{"error":"the body is empty: want a JSON object"}`},
-		{"a hundred thousand deep", "POST", "/v1/context", strings.Repeat(`{"a":`, 100_000), nil, 400, `{"error":"the body is nested deeper than 64"}`},
-		{"elsewhere", "POST", "/v1/forget", `{}`, nil, 404, `{"error":"unknown path: GET /v1/ lists the endpoints"}`},
+		{"a typo", "POST", "/v1/context", `{"qery":"q"}`, nil, 400, `field \"qery\"`},
+		{"no body", "POST", "/v1/context", "", nil, 400, `{"error":`},
+		{"a hundred thousand deep", "POST", "/v1/context", strings.Repeat(`{"a":`, 100_000), nil, 400, `{"error":`},
+		{"elsewhere", "POST", "/v1/forget", `{}`, nil, 404, `{"error":`},
 		{"further down", "POST", "/v1/context/", `{}`, nil, 404, `{"error":`},
 		{"no folder is served", "GET", "/v1/../../etc/passwd", "", nil, 404, `{"error":`},
 		{"the top", "GET", "/", "", nil, 404, `{"error":`},
-		{"the wrong method", "GET", "/v1/context", "", nil, 405, `{"error":"want POST"}`},
-		{"a browser's question", "OPTIONS", "/v1/context", "", nil, 405, `{"error":"want POST"}`},
-		{"the wrong method for the index", "POST", "/v1/", "{}", nil, 405, `{"error":"want GET, HEAD"}`},
-		{"too large", "POST", "/v1/feedback", strings.Repeat(" ", 1<<20+1), set("Expect", "100-continue"), 413, `{"error":"the body is too large: the limit is 1048576 bytes"}`},
-		{"a form", "POST", "/v1/executions", "answer=x", set("Content-Type", "application/x-www-form-urlencoded"), 415, `{"error":"want Content-Type: application/json"}`},
+		{"the wrong method", "GET", "/v1/context", "", nil, 405, `POST`},
+		{"a browser's question", "OPTIONS", "/v1/context", "", nil, 405, `POST`},
+		{"the wrong method for the index", "POST", "/v1/", "{}", nil, 405, `GET, HEAD`},
+		{"too large", "POST", "/v1/feedback", strings.Repeat(" ", 1<<20+1), set("Expect", "100-continue"), 413, `1048576`},
+		{"a form", "POST", "/v1/executions", "answer=x", set("Content-Type", "application/x-www-form-urlencoded"), 415, `application/json`},
 		{"plain text", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "text/plain"), 415, `{"error":`},
 		{"no type", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", ""), 415, `{"error":`},
 		{"a type that only begins so", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json-seq"), 415, `{"error":`},
 		{"another charset", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json; charset=latin1"), 415, `{"error":`},
-		{"packed", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "gzip"), 415, `{"error":"want the body without Content-Encoding"}`},
+		{"packed", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "gzip"), 415, `Content-Encoding`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +152,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 				change = func(*http.Request) {}
 			}
 			code, header, got := do(t, c, test.method, s.URL()+test.path, test.body, change)
-			if code != test.code || !strings.HasPrefix(got, test.want) || !json.Valid([]byte(got)) {
+			if code != test.code || !strings.Contains(got, test.want) || code >= 400 != strings.HasPrefix(got, `{"error":`) || !json.Valid([]byte(got)) {
 				t.Errorf("got  %d %.300s\nwant %d %s", code, got, test.code, test.want)
 			}
 			if header.Get("Content-Type") != "application/json" || header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Access-Control-Allow-Origin") != "" {
@@ -263,19 +265,19 @@ func TestListenAddress(t *testing.T) {
 	t.Parallel()
 	taken, _ := open(t, desk{}, Options{}, defaultLimits)
 	for _, test := range []struct{ addr, token, want string }{
-		{"0.0.0.0:0", "", "--http: 0.0.0.0:0 is reachable from other machines: set --http-token, or listen on 127.0.0.1"},
-		{"[::]:0", "", "--http: [::]:0 is reachable from other machines: set --http-token, or listen on 127.0.0.1"},
+		{"0.0.0.0:0", "", "--http: "},
+		{"[::]:0", "", "--http: "},
 		{"0.0.0.0:0", "0123456789abcdef", ""},
 		{":0", "", ""},
 		{"localhost:0", "", ""},
-		{"127.0.0.1", "", "--http: want HOST:PORT: address 127.0.0.1: missing port in address"},
-		{strings.TrimPrefix(taken.URL(), "http://"), "", "--http: listen tcp " + strings.TrimPrefix(taken.URL(), "http://") + ": bind: address already in use"},
-		{":0", "with space", "--http-token: must contain only visible ASCII characters, without spaces"},
-		{":0", "newline\n", "--http-token: must contain only visible ASCII characters, without spaces"},
+		{"127.0.0.1", "", "--http: "},
+		{strings.TrimPrefix(taken.URL(), "http://"), "", "--http: listen tcp " + strings.TrimPrefix(taken.URL(), "http://")},
+		{":0", "with space", "--http-token: "},
+		{":0", "newline\n", "--http-token: "},
 	} {
 		s, err := Serve(test.addr, desk{}, Options{Token: test.token})
-		if got := fmt.Sprint(err); got != test.want && (err != nil || test.want != "") {
-			if !strings.Contains(got, "address family not supported") {
+		if got := fmt.Sprint(err); (err != nil) != (test.want != "") || err != nil && !strings.HasPrefix(got, test.want) {
+			if !errors.Is(err, syscall.EAFNOSUPPORT) {
 				t.Errorf("%s, token %q: got %v, want %q", test.addr, test.token, err, test.want)
 			}
 		}
@@ -404,21 +406,21 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	most := defaultLimits
 	most.header, most.body, most.idle = 100*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
 	s, _ := open(t, desk{}, Options{}, most)
-	for name, test := range map[string]struct{ text, want string }{
+	for name, test := range map[string]struct{ text, status string }{
 		"headers":            {"POST /v1/executions HTTP/1.1\r\nHost: loc", ""},
-		"a body":             {begun, `{"error":"body too slow"}` + "\n"},
-		"a body, refused":    {strings.Replace(begun, "application/json", "text/plain", 1), `{"error":"want Content-Type: application/json"}` + "\n"},
-		"the next request":   {"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n", `{"error":"unknown path: GET /v1/ lists the endpoints"}` + "\n"},
-		"very large headers": {"GET /v1/ HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 64<<10), "431 Request Header Fields Too Large"},
+		"a body":             {begun, "408"},
+		"a body, refused":    {strings.Replace(begun, "application/json", "text/plain", 1), "415"},
+		"the next request":   {"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n", "404"},
+		"very large headers": {"GET /v1/ HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 64<<10), "431"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := io.ReadAll(raw(t, s, test.text)) // until the server closes the connection
-			if err != nil && !strings.Contains(err.Error(), "reset by peer") {
+			if err != nil && !errors.Is(err, syscall.ECONNRESET) {
 				t.Fatal(err)
 			}
-			if !strings.HasSuffix(string(got), test.want) || test.want == "" && len(got) > 0 && !strings.HasPrefix(string(got), "HTTP/1.1 4") {
-				t.Errorf("got %q, want %q at the end", got, test.want)
+			if (test.status != "" || len(got) > 0) && !strings.HasPrefix(string(got), "HTTP/1.1 "+cmp.Or(test.status, "4")) {
+				t.Errorf("got %q, want status %s", got, test.status)
 			}
 		})
 	}

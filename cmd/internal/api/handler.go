@@ -32,8 +32,8 @@ type httpHandler struct {
 	log     zerolog.Logger
 }
 
-func newHTTPHandler(desk service.Backend, o Options, lim limits) *httpHandler {
-	d := &httpHandler{handler: service.NewHandler(desk, o.Log), bodies: newBodies(lim), told: o.OnResponse, log: o.Log}
+func newHTTPHandler(backend service.Backend, o Options, lim limits) *httpHandler {
+	d := &httpHandler{handler: service.NewHandler(backend, o.Log), bodies: newBodies(lim), told: o.OnResponse, log: o.Log}
 	if o.Token != "" {
 		hash := sha256.Sum256([]byte(o.Token))
 		d.token = &hash

@@ -102,7 +102,7 @@ func (m Program) Main(args []string) int {
 		console.Fprintf(console.Stderr, "%s: %s\n", name, firstLine(userError(err)))
 		return ExitCode(err)
 	}
-	return ExitDone
+	return exitDone
 }
 
 // parsed is a parsed command line.

@@ -10,11 +10,11 @@ import (
 
 // Exit codes, the same for every command.
 const (
-	ExitDone        = 0
+	exitDone        = 0
 	ExitFailed      = 1
 	ExitUsage       = 2 // invalid usage or configuration
 	ExitRefused     = 3 // refused, or a conflict with the stored state
-	ExitUnreachable = 4
+	ExitUnreachable = 4 // no server, or no result in time
 	ExitPartial     = 5 // done, with losses listed in the output
 	ExitRed         = 6 // 'debrief status': learning is red
 )
@@ -36,7 +36,7 @@ func Exit(code int, err error) error {
 	return &codedError{code, err}
 }
 
-// ExitCode returns the exit code for an error.
+// ExitCode returns the exit code for an error: 0 for nil, the one that Exit added, or else one by the type of the error.
 func ExitCode(err error) int {
 	var c *codedError
 	var full *bus.FullError
@@ -44,7 +44,7 @@ func ExitCode(err error) int {
 	var unsuitable *streams.ConfigError
 	switch {
 	case err == nil:
-		return ExitDone
+		return exitDone
 	case errors.As(err, &c):
 		return c.code
 	case errors.As(err, &full), errors.As(err, &denied), errors.As(err, &unsuitable):

@@ -165,7 +165,7 @@ func TestErrorsOfLibrariesNameTheFlag(t *testing.T) {
 			err = p.check()
 		}
 		want := "--config: " + name + ": --" + flag.Name
-		if err == nil || !strings.HasPrefix(err.Error(), want+":") && !strings.HasPrefix(err.Error(), want+",") && flag.Name != "gate-worth" {
+		if err == nil || !strings.HasPrefix(err.Error(), want+":") && !strings.HasPrefix(err.Error(), want+",") {
 			t.Errorf("--%s=-7%s: got %v, want it to begin with %s", flag.Name, unit, err, want)
 		}
 	}
@@ -178,8 +178,8 @@ func TestErrorsOfLibrariesNameTheFlag(t *testing.T) {
 func TestZeroIsNotTheDefault(t *testing.T) {
 	t.Parallel()
 	for line, fine := range map[string]bool{
-		"--generator-slots=0": false, "--gate-worth=0": false, "--ack-wait=0s": false,
-		"--weight-recency=0": true, "--gate-margin=0": true, "--max-tokens=0": true, "--reflections=-1": true,
+		"--generator-slots=0": false, "--gate-alpha=0": false, "--ack-wait=0s": false,
+		"--weight-recency=0": true, "--max-tokens=0": true, "--reflections=-1": true,
 	} {
 		_, err := Program{Name: "p", CLI: new(everything)}.parse([]string{line})
 		name, _, _ := strings.Cut(line, "=")

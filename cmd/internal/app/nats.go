@@ -26,8 +26,8 @@ import (
 	"debrief/events/redact"
 )
 
-// DefaultURL is the default server, and the default address of 'debrief up'.
-const DefaultURL = "nats://127.0.0.1:4222"
+// defaultURL is the default server, and the default address of 'debrief up'.
+const defaultURL = "nats://127.0.0.1:4222"
 
 // NATS contains the flags of programs that connect to a server.
 type NATS struct {
@@ -186,7 +186,7 @@ func withoutPath(err error) error {
 
 // Dial connects to the server. Its errors have exit codes.
 func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
-	address := cmp.Or(n.NATS, DefaultURL)
+	address := cmp.Or(n.NATS, defaultURL)
 	shown := redact.Address(address)
 	login, err := n.login()
 	if err != nil {

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,28 +15,28 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/natsd"
+	"debrief/events/streams"
 )
 
 func TestInvalidAddressErrorHidesCredentials(t *testing.T) {
 	t.Parallel()
-	special := "percent-encode the special characters of the user, password or token"
 	for address, want := range map[string]string{
-		"nats://s3cret@host:nowhere":               `--nats: nats://…@host:nowhere: invalid port ":nowhere" after host`,
-		"s3cret@ho st":                             `--nats: …@ho st: invalid character " " in host name`,
-		"host:nowhere":                             `--nats: host:nowhere: invalid port ":nowhere" after host`,
-		"nats://one:4222,nats://ann:s3cret@two:x":  `--nats: nats://one:4222,nats://…@two:x: invalid port ":x" after host`,
-		"nats://ann:s3cret/s3cret@host:4222":       "--nats: nats://…@host:4222: " + special,
-		"nats://s3cret/s3cret@host:4222":           "--nats: nats://…@host:4222: " + special,
-		"nats://s3cret#s3cret@host:4222":           "--nats: nats://…@host:4222: " + special,
-		"nats://ann:s3cret,s3cret@host":            "--nats: nats://…@host: " + special,
-		"nats://ann:100%s3cret@host":               "--nats: nats://…@host: " + special,
-		"nats://one, nats://s3cret@two/s3cret@two": "--nats: nats://one, nats://…@two: " + special,
+		"nats://s3cret@host:nowhere":               `--nats: nats://…@host:nowhere: `,
+		"s3cret@ho st":                             `--nats: …@ho st: `,
+		"host:nowhere":                             `--nats: host:nowhere: `,
+		"nats://one:4222,nats://ann:s3cret@two:x":  `--nats: nats://one:4222,nats://…@two:x: `,
+		"nats://ann:s3cret/s3cret@host:4222":       "--nats: nats://…@host:4222: ",
+		"nats://s3cret/s3cret@host:4222":           "--nats: nats://…@host:4222: ",
+		"nats://s3cret#s3cret@host:4222":           "--nats: nats://…@host:4222: ",
+		"nats://ann:s3cret,s3cret@host":            "--nats: nats://…@host: ",
+		"nats://ann:100%s3cret@host":               "--nats: nats://…@host: ",
+		"nats://one, nats://s3cret@two/s3cret@two": "--nats: nats://one, nats://…@two: ",
 	} {
 		n := app.NATS{NATS: address}
 		_, dialed := n.Dial("debrief", zerolog.Nop())
 		for _, err := range []error{n.Check(), dialed} {
-			if err == nil || err.Error() != want || app.ExitCode(err) != app.ExitUsage {
-				t.Errorf("%s: got %v, exit code %d, want %s", address, err, app.ExitCode(err), want)
+			if app.ExitCode(err) != app.ExitUsage || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s: got %v, exit code %d, want an error that begins with %s", address, err, app.ExitCode(err), want)
 			}
 		}
 	}
@@ -82,9 +83,9 @@ func TestWorkerDoesNotLogToken(t *testing.T) {
 // TestUnsuitableStreamsAreNotUnreachable: a stream with another configuration does not change without an operator.
 func TestUnsuitableStreamsAreNotUnreachable(t *testing.T) {
 	t.Parallel()
-	for want, have := range map[string]jetstream.StreamConfig{
-		"stream TASKS has retention Limits, want WorkQueue": {Name: events.StreamTasks, Subjects: []string{"debrief.task.*"}, AllowDirect: true},
-		"open stream TASKS: ":                               {Name: "MINE", Subjects: []string{"debrief.>"}},
+	for field, have := range map[string]jetstream.StreamConfig{
+		"retention": {Name: events.StreamTasks, Subjects: []string{"debrief.task.*"}, AllowDirect: true},
+		"":          {Name: "MINE", Subjects: []string{"debrief.>"}},
 	} {
 		srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0"})
 		if err != nil {
@@ -104,8 +105,9 @@ func TestUnsuitableStreamsAreNotUnreachable(t *testing.T) {
 		if _, err := js.CreateStream(t.Context(), have); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.Open(t.Context(), nc, "", zerolog.Nop()); app.ExitCode(err) != app.ExitRefused || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("got %v, exit code %d, want %s, exit code %d", err, app.ExitCode(err), want, app.ExitRefused)
+		_, err = n.Open(t.Context(), nc, "", zerolog.Nop())
+		if unsuitable := (*streams.ConfigError)(nil); !errors.As(err, &unsuitable) || unsuitable.Stream != events.StreamTasks || unsuitable.Field != field || app.ExitCode(err) != app.ExitRefused {
+			t.Errorf("got %v, exit code %d, want a ConfigError of %q, exit code %d", err, app.ExitCode(err), field, app.ExitRefused)
 		}
 	}
 }

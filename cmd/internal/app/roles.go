@@ -64,7 +64,7 @@ type Limits struct {
 
 	Window      assembly.Window `name:"window" help:"Earlier user turns of the session in a context: 1 to 20, none (no limit) or adaptive." group:"Context"`
 	Texts       assembly.Texts  `name:"window-text" help:"Agent texts shown in earlier turns: final, none or all." group:"Context"`
-	Reflections int             `name:"reflections" help:"Recent reflections in a context, of the playbook and of the session each; -1 for none." group:"Context"`
+	Reflections int             `name:"reflections" help:"Recent reflections in a context, of the session and of similar tasks each; -1 for none." group:"Context"`
 	Recall      int             `name:"recall-top" help:"Maximum older executions recalled for a context; -1 for none." group:"Context"`
 
 	Votes   bool    `name:"bullet-votes" help:"Show the votes of bullets in prompts. Each vote then ends the prefix that a provider can reuse." group:"Context"`
@@ -143,7 +143,7 @@ type Curator struct {
 	MaxTokens        int `name:"token-budget" help:"Maximum estimated tokens of all bullets of a playbook; -1 for no limit."`
 	MaxSectionTokens int `name:"section-token-budget" help:"Maximum estimated tokens of the bullets of one section; -1 for no limit."`
 
-	GateMode playbook.Gate `name:"gate" help:"Gate mode of playbooks that 'debrief playbook gate' did not set: off, shadow or on." placeholder:"MODE" group:"Gate"`
+	GateMode playbook.Gate `name:"gate" help:"Gate mode of playbooks that 'debrief playbook gate' did not set: off, guard or strict." placeholder:"MODE" group:"Gate"`
 	Gate     Gate          `embed:""`
 	Trust    []string      `name:"trust" help:"Trust in a source: trusted (default), limited[:percent of support, 50] or untrusted." placeholder:"SOURCE=LEVEL[:SHARE]"`
 	MaxBurst int           `name:"burst" help:"New bullets of a session or limited source in 10 min before quarantine; -1: no limit."`
@@ -151,16 +151,10 @@ type Curator struct {
 	CacheDir string `name:"cache-dir" help:"Directory for the index of covered ids; 'none' keeps it in memory. Default: the user's cache directory, or a folder of --data." placeholder:"DIR"`
 }
 
-// Gate contains the flags of the gate's experiments.
+// Gate contains the flags of the gate.
 type Gate struct {
-	Alpha         float64       `name:"gate-alpha" help:"Error probability: promotion of a bullet that does not help, for each bullet." group:"Gate"`
-	Margin        float64       `name:"gate-margin" help:"Lift of the mean score (0 to 1) that a bullet must exceed to be promoted." default:"0" group:"Gate"`
-	MinLift       float64       `name:"gate-worth" help:"Lift of the mean score; a bullet retires if its lift is certainly below this." group:"Gate"`
-	Share         int           `name:"gate-share" help:"Percent of the applicable tasks that are shown a bullet on probation." group:"Gate"`
-	Slots         int           `name:"gate-slots" help:"Maximum number of bullets on probation in one playbook." group:"Gate"`
-	MaxOutcomes   int           `name:"gate-most" help:"Maximum number of outcomes of an experiment; without a result, the bullet retires." group:"Gate"`
-	RetryRequests int           `name:"gate-return" help:"Requests after which a retired, harmless bullet is tried again, for each earlier experiment." group:"Gate"`
-	IdleTimeout   time.Duration `name:"gate-patience" help:"Time without an applicable task after which a bullet on probation retires if others wait." group:"Gate"`
+	Alpha       float64 `name:"gate-alpha" help:"Error probability of each decision of the gate about a bullet." group:"Gate"`
+	MaxOutcomes int     `name:"gate-outcomes" help:"Strict gate: outcomes after which a bullet on probation without a result retires." group:"Gate"`
 }
 
 // SetDefaults sets the defaults of the library.

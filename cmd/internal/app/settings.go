@@ -16,8 +16,8 @@ import (
 	"debrief/events/redact"
 )
 
-// Setting is one setting of a command, with its value and source.
-type Setting struct {
+// setting is one setting of a command, with its value and source.
+type setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"` // flag, DEBRIEF_…, the file's name, or default
@@ -27,13 +27,13 @@ type Setting struct {
 type checker interface{ Check() error }
 
 // settings returns the settings of the selected command, in the order of its help.
-func (p *parsed) settings() (all []Setting) {
+func (p *parsed) settings() (all []setting) {
 	for _, flag := range p.flags() {
 		if slices.Contains(unconfigured, flag.Name) || flag.Hidden {
 			continue
 		}
 		_, origin := p.origin(flag)
-		all = append(all, Setting{flag.Name, displayValue(flag), origin})
+		all = append(all, setting{flag.Name, displayValue(flag), origin})
 	}
 	return all
 }
@@ -111,7 +111,7 @@ func (p *parsed) checkZeros() error {
 }
 
 // writeSettings writes settings as a table.
-func writeSettings(out io.Writer, all []Setting) error {
+func writeSettings(out io.Writer, all []setting) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	console.Fprintf(w, "setting\tvalue\torigin\n")
 	for _, s := range all {

@@ -123,7 +123,7 @@ func TestOneTraceFromSubmissionToAppliedDelta(t *testing.T) {
 			if s.Parent.SpanID() != chain[i].SpanContext.SpanID() {
 				t.Errorf("trace %s: %s is not below %s", id, s.Name, chain[i].Name)
 			}
-			if attr(s, "debrief.verdict") != "ack" || attr(s, "debrief.book") != "b" || s.Status.Code != codes.Unset {
+			if attr(s, "debrief.disposition") != "ack" || attr(s, "debrief.book") != "b" || s.Status.Code != codes.Unset {
 				t.Errorf("trace %s: %s: %v %v", id, s.Name, s.Attributes, s.Status)
 			}
 		}

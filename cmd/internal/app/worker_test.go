@@ -23,17 +23,17 @@ func TestInstructionsComeFromAFile(t *testing.T) {
 	if cfg, err := (Reflector{}).Settings(); err != nil || cfg.Instructions != "" {
 		t.Errorf("got %q, %v; want ours", cfg.Instructions, err)
 	}
-	for want, name := range map[string]string{
-		"no such file":      filepath.Join(t.TempDir(), "none"),
-		"is empty":          write(" \n"),
-		"longer than 65536": write(strings.Repeat("x", maxInstructions+1)),
-		"not UTF-8":         write("\xff\xfe"),
-		"is a directory":    t.TempDir(),
+	for why, name := range map[string]string{
+		"no such file": filepath.Join(t.TempDir(), "none"),
+		"empty":        write(" \n"),
+		"too long":     write(strings.Repeat("x", maxInstructions+1)),
+		"not UTF-8":    write("\xff\xfe"),
+		"a directory":  t.TempDir(),
 	} {
 		r := Reflector{ReflectorPrompt: name}
 		_, err := r.Settings()
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--reflector-prompt: ") || ExitCode(err) != ExitUsage {
-			t.Errorf("%s: got %v", want, err)
+		if ExitCode(err) != ExitUsage || !strings.HasPrefix(err.Error(), "--reflector-prompt: ") || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, want a usage error that names the flag and the file", why, err)
 		}
 	}
 }

@@ -38,7 +38,7 @@ const formatName = "debrief-backup"
 // Manifest is the last entry. It describes the contents of the archive.
 type Manifest struct {
 	Created   time.Time         `json:"created"`
-	Duration  time.Duration     `json:"took_ns"`
+	Duration  time.Duration     `json:"duration_ns"`
 	Program   string            `json:"program"`   // version of debrief that wrote the archive
 	Server    string            `json:"server"`    // version of the server that made the snapshots; an older one may not read them
 	Positions map[string]uint64 `json:"positions"` // by role: everything up to it was acknowledged before the first snapshot
@@ -50,7 +50,7 @@ type Stream struct {
 	Name    string          `json:"name"`
 	State   State           `json:"state"`
 	Removed uint64          `json:"removed,omitempty"` // messages removed during the snapshot, which may be missing in it
-	Pieces  int             `json:"pieces"`
+	Pieces  int             `json:"chunks"`
 	Size    int64           `json:"size"`   // bytes of the snapshot in the archive
 	SHA256  string          `json:"sha256"` // of the snapshot; hexadecimal
 	Config  json.RawMessage `json:"config"`

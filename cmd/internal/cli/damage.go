@@ -6,13 +6,11 @@ import (
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/doctor"
 	"debrief/events/bus"
 	"debrief/events/inspect"
 	"debrief/events/natsd"
 )
-
-// DamageFix is the advice for lost messages.
-const DamageFix = "restore a backup, or accept the loss with 'debrief doctor --accept-damage'"
 
 // Damage lists missing messages: gaps in the streams, and losses that the embedded server recorded in its directory.
 // It reads every message of a stream of up to read bytes, and only the state of a larger one.
@@ -42,6 +40,6 @@ func (p ServerFlags) WarnOfDamage(c *app.Common) {
 		log.Warn().Err(err).Msg("read the damage report")
 	}
 	for _, d := range found {
-		log.Warn().Str("stream", d.Stream).Time("found", d.Time).Msg("damage: " + d.Text + "; " + DamageFix)
+		log.Warn().Str("stream", d.Stream).Time("found", d.Time).Msg("damage: " + d.Text + "; " + doctor.DamageFix)
 	}
 }

@@ -43,43 +43,13 @@ func DeltaSummary(d *book.Delta) string {
 		add("the gate is %s", d.Gate)
 	}
 	count := map[book.OpKind]int{}
-	votes, corrected, outcomes := 0, 0, 0
-	for _, op := range d.Ops {
-		count[op.Kind]++
-		switch op.Kind {
-		case book.Tag:
-			votes += op.Helpful + op.Harmful + op.Neutral
-		case book.Retag:
-			corrected += len(op.Support)
-		case book.AddExposures:
-			outcomes += len(op.Exposures)
+	for i := range d.Ops {
+		count[d.Ops[i].Kind] += operations[d.Ops[i].Kind].count(&d.Ops[i])
+	}
+	for _, kind := range operationOrder {
+		if n := count[kind]; n > 0 {
+			parts = append(parts, operations[kind].summary(n))
 		}
-	}
-	for _, k := range []struct {
-		kind book.OpKind
-		verb string
-	}{
-		{book.Add, "added"},
-		{book.Put, "put"},
-		{book.Update, "updated"},
-		{book.Merge, "merged"},
-		{book.Remove, "removed"},
-		{book.SetStatus, "changed in status"},
-		{book.Pin, "pinned or unpinned"},
-		{book.Confirm, "proposed again"},
-	} {
-		if count[k.kind] > 0 {
-			add("%d %s", count[k.kind], k.verb)
-		}
-	}
-	if votes > 0 {
-		add("%s", Plural(votes, "vote"))
-	}
-	if corrected > 0 {
-		add("%s corrected", Plural(corrected, "vote"))
-	}
-	if outcomes > 0 {
-		add("%s", Plural(outcomes, "outcome"))
 	}
 	if len(d.Rejected) > 0 {
 		add("%d rejected", len(d.Rejected))

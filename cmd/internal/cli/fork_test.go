@@ -58,7 +58,7 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 			t.Errorf("fork of an empty playbook: got version %d, %v", whole, err)
 		}
 
-		e := &events.Edit{Gate: book.GateOn}
+		e := &events.Edit{Gate: book.GateStrict}
 		for n := range uint64(PerEdit + 1) {
 			id := book.MintID("others", n+1)
 			e.Ops = append(e.Ops, book.Op{Kind: book.Put, Bullet: id, PutBullet: &book.Bullet{ID: id, Section: "others", Content: fmt.Sprint("bullet ", n), Helpful: int(n % 3)}})
@@ -80,7 +80,7 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		copied := at("run-1", whole)
-		if mode, _ := copied.Gate(); copied.StateHash() != at("default", source.Number).StateHash() || mode != book.GateOn || newest("run-1").Number != whole {
+		if mode, _ := copied.Gate(); copied.StateHash() != at("default", source.Number).StateHash() || mode != book.GateStrict || newest("run-1").Number != whole {
 			t.Errorf("got %d bullets at version %d of %d, gate %s", copied.Len(), whole, newest("run-1").Number, mode)
 		}
 

@@ -53,11 +53,11 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// OneLine returns the beginning of text, at most most characters, on one line.
-func OneLine(text string, most int) string {
+// OneLine returns the beginning of text on one line, with at most limit characters. The limit must be at least 1.
+func OneLine(text string, limit int) string {
 	r := []rune(console.Line(text))
-	if len(r) > most {
-		return string(r[:most-1]) + "…"
+	if len(r) > limit {
+		return string(r[:limit-1]) + "…"
 	}
 	return string(r)
 }

@@ -30,7 +30,7 @@ type Writer struct{ file **os.File }
 // Write writes p as cleaned text and returns the number of bytes of p. A character must not be split between two writes.
 func (w *Writer) Write(p []byte) (int, error) {
 	text := string(p)
-	cleaned := Clean(text)
+	cleaned := clean(text)
 	if cleaned == text {
 		return w.File().Write(p)
 	}
@@ -63,9 +63,9 @@ func (w *Writer) IsTerminal() bool { return term.IsTerminal(int(w.File().Fd())) 
 // File returns the file, for child processes. They clean their own output.
 func (w *Writer) File() *os.File { return *w.file }
 
-// Clean returns text without characters that control a terminal. Line breaks and tabs stay; a carriage return before a
+// clean returns text without characters that control a terminal. Line breaks and tabs stay; a carriage return before a
 // line break is dropped.
-func Clean(text string) string {
+func clean(text string) string {
 	if !needsCleaning(text) {
 		return text
 	}
@@ -80,9 +80,9 @@ func Clean(text string) string {
 	return b.String()
 }
 
-// Line returns text like Clean, with each line break and tab replaced by a space.
+// Line returns text like clean, with each line break and tab replaced by a space.
 func Line(text string) string {
-	return Clean(strings.Map(func(c rune) rune {
+	return clean(strings.Map(func(c rune) rune {
 		switch c {
 		case '\n', '\r', '\t', '\v', '\f', 0x85, 0x2028, 0x2029:
 			return ' '

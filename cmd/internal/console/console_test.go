@@ -22,18 +22,18 @@ const attack = "a\x1b]0;title\x07\x1b[31m\u009b2J\u202eb\u2066c\u200ed\u061ce\u2
 func TestCleanRemovesControls(t *testing.T) {
 	t.Parallel()
 	want := `a\u001b]0;title\u0007\u001b[31m\u009b2J\u202eb\u2066c\u200ed\u061ce\u2028f\u2029g\u007fh` + "\ufffdi\nline two" + `\u000d` + "\tj"
-	if got := Clean(attack); got != want {
-		t.Errorf("Clean: got %q, want %q", got, want)
+	if got := clean(attack); got != want {
+		t.Errorf("clean: got %q, want %q", got, want)
 	}
 	if got := Line(attack); strings.ContainsAny(got, "\n\t\r") || strings.Count(got, " ") != 6 {
 		t.Errorf("Line: got %q", got)
 	}
 	for _, text := range []string{"", "plain\n\ttext", "Grüße, 世界, مرحبا, שלום", "👩‍👩‍👧 e\u0301"} {
-		if got := Clean(text); got != text {
+		if got := clean(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	if got := Clean("a\r\nb"); got != "a\nb" {
+	if got := clean("a\r\nb"); got != "a\nb" {
 		t.Errorf("a line break of two: got %q", got)
 	}
 }
@@ -71,7 +71,7 @@ func TestJSONKeepsItsValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want, got map[string]string
-	cleaned := Clean(string(data))
+	cleaned := clean(string(data))
 	if err := errors.Join(json.Unmarshal(data, &want), json.Unmarshal([]byte(cleaned), &got)); err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +147,8 @@ func bypasses(t *testing.T, name string, source []byte) (found []string) {
 func FuzzClean(f *testing.F) {
 	f.Add(attack)
 	f.Fuzz(func(t *testing.T, text string) {
-		got := Clean(text)
-		if needsCleaning(got) || !utf8.ValidString(got) || Clean(got) != got {
+		got := clean(text)
+		if needsCleaning(got) || !utf8.ValidString(got) || clean(got) != got {
 			t.Errorf("%q: got %q", text, got)
 		}
 		if line := Line(text); needsCleaning(line) || strings.ContainsAny(line, "\n\t") {

@@ -15,7 +15,7 @@ type argument struct{ value any }
 func (a argument) Format(f fmt.State, verb rune) {
 	text := fmt.Sprintf(fmt.FormatString(f, verb), a.value)
 	if _, lines := a.value.(Block); lines {
-		text = Clean(text)
+		text = clean(text)
 	} else {
 		text = Line(text)
 	}

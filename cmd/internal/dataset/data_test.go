@@ -74,7 +74,7 @@ func TestFormula(t *testing.T) {
 		if strict == 0 || strict > samples/2 {
 			t.Errorf("%s: the strict pattern finds %d, the test says nothing", name, strict)
 		}
-		asked, _ := dataFile(t, name, dataset.Options{Form: dataset.Formula})
+		asked, _ := dataFile(t, name, dataset.Options{Form: dataset.Form("formula")})
 		for i := range asked.Tasks {
 			if asked.Tasks[i].ID != set.Tasks[i].ID || asked.Tasks[i].Question != set.Tasks[i].Question {
 				t.Errorf("%s: line %d is another one when the form is given", name, i+1)

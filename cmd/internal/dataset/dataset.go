@@ -30,30 +30,30 @@ import (
 
 // Limits of the input.
 const (
-	MaxSample   = 16 << 20 // bytes of JSON of one sample; a larger sample is a Problem
-	MaxSet      = 1 << 30  // bytes of the questions, contexts and targets of a Set
-	MaxProblems = 100      // problems that a Set keeps; Unread counts all of them
+	maxSample   = 16 << 20 // bytes of JSON of one sample; a larger sample is a Problem
+	maxSet      = 1 << 30  // bytes of the questions, contexts and targets of a Set
+	maxProblems = 100      // problems that a Set keeps; Invalid counts all of them
 )
 
-// ErrFormat is returned when a file contains no task.
-var ErrFormat = errors.New(`want JSON objects, one on each line or in a list, with "question" (or only "context"), and "target" for scored answers`)
+// errFormat is returned when a file contains no task.
+var errFormat = errors.New(`want JSON objects, one on each line or in a list, with "question" (or only "context"), and "target" for scored answers`)
 
 // Form is the mapping from the fields of a sample to a task.
 type Form string
 
-// The forms. Without a Form, a sample with a question is JSON. A sample without one is Formula or FiNER if both its
-// context and its target match that form, else ACE.
+// The forms. If Options has none, a sample with a question is formJSON. A sample without one is formFormula or formFiNER
+// if both its context and its target match that form, else formACE.
 const (
-	// JSON samples have a question.
-	JSON Form = "json"
-	// ACE samples without a question ask with the whole of their context.
-	ACE Form = "ace"
-	// Formula samples without a question have it in their context, between "Question:" and the last "Answer:". It may
+	// formJSON samples have a question.
+	formJSON Form = "json"
+	// formACE samples without a question ask with the whole of their context.
+	formACE Form = "ace"
+	// formFormula samples without a question have it in their context, between "Question:" and the last "Answer:". It may
 	// have quotes around it and a full stop after it. Without these marks the question is the whole context. The
 	// context stays unchanged. Answers are scored as numbers.
-	Formula Form = "formula"
-	// FiNER samples are like ACE samples. Answers are scored as lists of tags.
-	FiNER Form = "finer"
+	formFormula Form = "formula"
+	// formFiNER samples are like ACE samples. Answers are scored as lists of tags.
+	formFiNER Form = "finer"
 )
 
 // fields maps the names allowed in Options.Fields to their names in files.
@@ -81,9 +81,9 @@ type Options struct {
 // Validate returns an error for an invalid option.
 func (o *Options) Validate() error {
 	switch o.Form {
-	case "", JSON, ACE, Formula, FiNER:
+	case "", formJSON, formACE, formFormula, formFiNER:
 	default:
-		return fmt.Errorf("form: unknown %q: want %s, %s, %s or %s", o.Form, JSON, ACE, Formula, FiNER)
+		return fmt.Errorf("form: unknown %q: want %s, %s, %s or %s", o.Form, formJSON, formACE, formFormula, formFiNER)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
 		if fields[name] == nil {
@@ -115,8 +115,8 @@ type Set struct {
 	Problems []Problem
 }
 
-// Read reads all tasks of a file. Its name is used in errors. For a file without a task it returns an ErrFormat with
-// the problem of the first sample.
+// Read reads all tasks of a file. Its name is used in errors. The error for a file without a task has the problem of the
+// first sample.
 func Read(ctx context.Context, name string, r io.Reader, o Options) (*Set, error) {
 	set, err := read(ctx, r, o)
 	if err != nil {
@@ -139,7 +139,7 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 		}
 		t, err := samples.Next()
 		if p, bad := errors.AsType[*Problem](err); bad {
-			if set.Invalid++; len(set.Problems) < MaxProblems {
+			if set.Invalid++; len(set.Problems) < maxProblems {
 				set.Problems = append(set.Problems, *p)
 			}
 			continue
@@ -150,16 +150,16 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		if size += len(t.Question) + len(t.Context) + len(t.Target); size > MaxSet {
-			return nil, fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", MaxSet>>20)
+		if size += len(t.Question) + len(t.Context) + len(t.Target); size > maxSet {
+			return nil, fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", maxSet>>20)
 		}
 		set.Tasks = append(set.Tasks, t)
 	}
 	if len(set.Tasks) == 0 {
 		if set.Invalid == 0 {
-			return nil, fmt.Errorf("is empty: %w", ErrFormat)
+			return nil, fmt.Errorf("is empty: %w", errFormat)
 		}
-		return nil, fmt.Errorf("no valid task (%w): %w", &set.Problems[0], ErrFormat)
+		return nil, fmt.Errorf("no valid task (%w): %w", &set.Problems[0], errFormat)
 	}
 	if _, err := io.Copy(io.Discard, in); err != nil {
 		return nil, err

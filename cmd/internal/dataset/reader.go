@@ -11,7 +11,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// Reader reads tasks one by one from a stream, each with at most MaxSample bytes. It remembers the ids of the tasks,
+// Reader reads tasks one by one from a stream, each with at most 16 MiB. It remembers the ids of the tasks,
 // because a sample counts once: a duplicate id is a Problem.
 type Reader struct {
 	src  source
@@ -158,8 +158,8 @@ func (s *source) nextLine() ([]byte, error) {
 	s.buf, s.line = s.buf[:0], s.lines+1
 	for size := 0; ; {
 		part, err := s.r.ReadSlice('\n')
-		if size += len(part); size <= MaxSample {
-			s.buf = append(room.For(s.buf, len(part), MaxSample), part...)
+		if size += len(part); size <= maxSample {
+			s.buf = append(room.For(s.buf, len(part), maxSample), part...)
 		}
 		switch {
 		case err == bufio.ErrBufferFull:
@@ -168,7 +168,7 @@ func (s *source) nextLine() ([]byte, error) {
 			return nil, err
 		}
 		s.lines++
-		if size > MaxSample {
+		if size > maxSample {
 			return nil, errLong
 		}
 		return s.buf, nil
@@ -208,8 +208,8 @@ func (s *source) value(c byte) ([]byte, error) {
 	var size, depth int
 	var quoted, escaped bool
 	for {
-		if size++; size <= MaxSample {
-			s.buf = append(room.For(s.buf, 1, MaxSample), c)
+		if size++; size <= maxSample {
+			s.buf = append(room.For(s.buf, 1, maxSample), c)
 		}
 		if c == '\n' {
 			s.lines++
@@ -231,7 +231,7 @@ func (s *source) value(c byte) ([]byte, error) {
 		}
 		var err error
 		if c, err = s.r.ReadByte(); err == io.EOF {
-			if s.ended = true; size > MaxSample {
+			if s.ended = true; size > maxSample {
 				return nil, errLong
 			}
 			return nil, errCut
@@ -239,7 +239,7 @@ func (s *source) value(c byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if size > MaxSample {
+	if size > maxSample {
 		return nil, errLong
 	}
 	return s.buf, nil

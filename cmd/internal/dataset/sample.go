@@ -147,13 +147,13 @@ func kindOf(raw []byte) string {
 func (o *Options) applyForm(t *events.Task) error {
 	form := o.Form
 	if strings.TrimSpace(t.Question) == "" {
-		if strings.TrimSpace(t.Context) == "" || form == JSON || o.Fields["question"] != "" {
+		if strings.TrimSpace(t.Context) == "" || form == formJSON || o.Fields["question"] != "" {
 			return fmt.Errorf("%s: missing", o.nameOf("question"))
 		}
 		if form == "" {
 			form = formOf(t)
 		}
-		if q := embeddedQuestion(t.Context); form == Formula && q != "" {
+		if q := embeddedQuestion(t.Context); form == formFormula && q != "" {
 			t.Question = q
 		} else {
 			t.Question, t.Context = t.Context, ""
@@ -161,9 +161,9 @@ func (o *Options) applyForm(t *events.Task) error {
 	}
 	if t.Evaluator == "" && t.Target != "" {
 		switch form {
-		case Formula:
+		case formFormula:
 			t.Evaluator = scoring.ByNumber
-		case FiNER:
+		case formFiNER:
 			t.Evaluator = scoring.ByList
 		}
 	}
@@ -174,11 +174,11 @@ func (o *Options) applyForm(t *events.Task) error {
 func formOf(t *events.Task) Form {
 	switch {
 	case strings.Contains(t.Context, "numerical answer") && embeddedQuestion(t.Context) != "" && isNumber(t.Target):
-		return Formula
+		return formFormula
 	case strings.Contains(t.Context, "tag") && areTagsOf(t.Context, t.Target):
-		return FiNER
+		return formFiNER
 	}
-	return ACE
+	return formACE
 }
 
 func isNumber(s string) bool {

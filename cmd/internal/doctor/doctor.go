@@ -215,7 +215,7 @@ func formatSkew(d time.Duration) string {
 
 // Workers checks the running workers, the backlog and the dead letters of each role.
 func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Report) {
-	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+	for _, role := range roles {
 		w, err := c.Backlog(ctx, role)
 		if err != nil {
 			x.Add(role, Fail, "see the checks above", "%v", err)

@@ -9,9 +9,9 @@ import (
 	"debrief/playbook"
 )
 
-// decisions maps the status that the gate sets to the label value.
+// decisions maps the status of a bullet after a decision of the gate to the label value.
 var decisions = map[playbook.Status]string{
-	playbook.Probation: "probation", playbook.Active: "promoted", playbook.Retired: "retired", playbook.Candidate: "waiting",
+	playbook.Probation: "probation", playbook.Active: "shown", playbook.Retired: "retired", playbook.Candidate: "waiting",
 }
 
 // Curator returns the meter for the configuration of this process's curator.
@@ -23,14 +23,14 @@ var decisions = map[playbook.Status]string{
 //	debrief_view_delay_seconds           seconds    histogram from a delta in the log to the view that contains it; of the oldest delta in each flush
 //	debrief_view_behind_seconds          seconds    gauge     age of the oldest delta that is not in its view; 0 if every view is current
 //	debrief_operations_rejected_total    operations counter   requested and rejected; reason: a code of playbook.Reason
-//	debrief_gate_decisions_total         bullets    counter   decision: probation, promoted, retired, waiting; reason: a code of playbook.Reason
+//	debrief_gate_decisions_total         bullets    counter   decision: shown, probation, retired, waiting; reason: a code of playbook.Reason
 func (m *Metrics) Curator() curator.Meter {
 	c := &curatorMeter{
 		commitDuration: m.histogram("debrief_commit_seconds", "Time from the decision about a change to its delta in the log.", seconds).With(),
 		conflicts:      m.counter("debrief_commit_conflicts_total", "Commits that conflicted with another curator.").With(),
 		viewDelay:      m.histogram("debrief_view_delay_seconds", "Time from a delta in the log to the view that contains it, of the oldest in each flush.", seconds).With(),
 		rejected:       m.counter("debrief_operations_rejected_total", "Operations that were requested and rejected, by reason code.", "reason"),
-		decisions:      m.counter("debrief_gate_decisions_total", "Bullets whose status the gate changed, by new status and reason code.", "decision", "reason"),
+		decisions:      m.counter("debrief_gate_decisions_total", "Decisions of the gate about a bullet, by its status afterwards and reason code.", "decision", "reason"),
 		since:          map[playbook.Book]time.Time{},
 	}
 	for _, reason := range playbook.RejectionReasons() { // a series that appears with its first event has no rate for it

@@ -49,13 +49,13 @@ var codes = map[int]string{
 	0: "other",
 }
 
-// Values of the label door.
+// Values of the label endpoint.
 const (
 	NATS = "nats"
 	HTTP = "http"
 )
 
-// Endpoint returns the function that counts the responses at a door.
+// Endpoint returns the function that counts the responses at an endpoint.
 func (m *Metrics) Endpoint(name string) service.Observer {
 	durations, counts := map[string]*exposition.Histogram{}, map[string]map[int]*exposition.Counter{}
 	for _, verb := range verbs {

@@ -30,8 +30,8 @@ type Metrics struct {
 // start at 0 with the process.
 func New(program, version string) *Metrics {
 	m := new(Metrics)
-	m.requestDuration = m.histogram("debrief_request_seconds", "Duration of requests of outside agents.", seconds, "door", "verb")
-	m.requests = m.counter("debrief_requests_total", "Requests of outside agents, by status code.", "door", "verb", "code")
+	m.requestDuration = m.histogram("debrief_request_seconds", "Duration of requests of outside agents.", seconds, "endpoint", "verb")
+	m.requests = m.counter("debrief_requests_total", "Requests of outside agents, by status code.", "endpoint", "verb", "code")
 	m.models = &models{
 		duration: m.histogram("debrief_model_seconds", "Duration of calls of a model, including waits and retries.", modelSeconds, "role", "kind"),
 		results:  m.counter("debrief_model_calls_total", "Calls of a model, by result.", "role", "kind", "result"),

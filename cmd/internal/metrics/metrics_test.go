@@ -1,10 +1,10 @@
 package metrics
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -40,10 +40,10 @@ var known = map[string][]string{
 	"state":     append(slices.Clone(breakers), "running", "unavailable", "paused", "outdated"),
 	"direction": {"input", "output", "in", "out"},
 	"secret":    {"authorization", "credentials", "jwt", "key", "password", "secret", "seed", "signature", "token", "webhook", "other"},
-	"decision":  {"probation", "promoted", "retired", "waiting"},
+	"decision":  {"probation", "shown", "retired", "waiting"},
 	"reason":    reasons(),
 	"stage":     {"all", "recall", "assembly"},
-	"door":      {NATS, HTTP},
+	"endpoint":  {NATS, HTTP},
 	"verb":      {events.VerbContext, events.VerbReport, events.VerbFeedback, none},
 	"code":      {"200", "400", "401", "404", "405", "408", "413", "415", "421", "500", "503", "504", "other"},
 }
@@ -56,7 +56,7 @@ func reasons() (all []string) {
 }
 
 // mostSeries limits our series in one process with all parts, including buckets.
-const mostSeries = 600
+const mostSeries = 620
 
 // whole is a process with all parts and its own server.
 type whole struct {
@@ -89,7 +89,7 @@ func build(t *testing.T) *whole {
 		Run(context.Context, *bus.Conn) error
 	}{
 		g, reflector.New(m.Model(events.RoleReflector, client()), reflector.Config{}),
-		curator.New(m.Model(events.RoleCurator, client()), curator.Config{Meter: m.Curator(), GateMode: playbook.GateOn}),
+		curator.New(m.Model(events.RoleCurator, client()), curator.Config{Meter: m.Curator(), GateMode: playbook.GateStrict}),
 	}
 	m.Watch(conn, liveness.NewProcess(conn, "test", 0))
 	ctx, stop := context.WithCancel(context.Background())
@@ -129,10 +129,12 @@ func (w *whole) gather() map[string]*dto.MetricFamily {
 // gather returns the metrics of a registry by name. Each series exists once.
 func gather(t *testing.T, r *exposition.Registry) map[string]*dto.MetricFamily {
 	t.Helper()
-	var text bytes.Buffer
-	if err := r.Write(&text); err != nil {
-		t.Fatal(err)
+	response := httptest.NewRecorder()
+	r.Handler(1, time.Minute).ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if response.Code != http.StatusOK {
+		t.Fatalf("got status %d: %s", response.Code, response.Body)
 	}
+	text := response.Body
 	seen := map[string]bool{}
 	for line := range strings.Lines(text.String()) {
 		series := line[:strings.LastIndex(line, " ")]
@@ -142,7 +144,7 @@ func gather(t *testing.T, r *exposition.Registry) map[string]*dto.MetricFamily {
 		seen[series] = true
 	}
 	parser := expfmt.NewTextParser(prom.LegacyValidation)
-	all, err := parser.TextToMetricFamilies(&text)
+	all, err := parser.TextToMetricFamilies(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +182,32 @@ func series(all map[string]*dto.MetricFamily) []string {
 	return list
 }
 
+// trust publishes a new bullet and three successes that cite it.
+func (w *whole) trust(b playbook.Book) {
+	w.t.Helper()
+	const id = "misc-90001"
+	e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{
+		ID: id, Section: "others", Content: "Name the currency of each amount.", Experiment: &playbook.Experiment{Number: 1, Standing: playbook.StandingNew},
+	}}}}
+	e.Book = b
+	all := []events.Event{e}
+	for i := range 3 {
+		execution := events.ExecutionID(b, fmt.Sprint("cites-", i), 0)
+		r := &events.Reflection{
+			ID: events.ReflectionID(execution, "", "v1"), Execution: execution, Handle: events.NewHandle(uint64(9000+i), execution), Reflector: "v1",
+			Outcome: events.Outcome{Label: events.Success, Score: 1}, FirstRoundScore: 1,
+			Exposures: []events.Exposure{{Bullet: id, Experiment: 1, Arm: playbook.ArmOpen, Cited: true}},
+		}
+		r.Book = b
+		all = append(all, r)
+	}
+	for _, e := range all {
+		if _, err := w.conn.Publish(w.t.Context(), e, bus.PublishOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
 // TestMetricsOfAWholeProcess: each metric is in the table with its kind, exists from the start, counts events, and
 // has only labels with known values.
 func TestMetricsOfAWholeProcess(t *testing.T) {
@@ -195,8 +223,9 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	w.trust("book-0")
 	var after map[string]*dto.MetricFamily
-	w.until("six tasks are learned from and the views are current", func() bool {
+	w.until("six tasks are learned from, a bullet is trusted and the views are current", func() bool {
 		done := uint64(0) // a right answer may produce no reflection
 		for _, v := range w.conn.RoleStats() {
 			if v.Role == events.RoleReflector || v.Role == events.RoleCurator {
@@ -207,7 +236,7 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 			return false
 		}
 		after = w.gather()
-		return sum(after["debrief_view_behind_seconds"]) == 0
+		return sum(after["debrief_view_behind_seconds"]) == 0 && sum(after["debrief_gate_decisions_total"], "shown", string(playbook.ReasonTrusted)) > 0
 	})
 
 	had, has := series(before), series(after)
@@ -243,7 +272,7 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 		{"debrief_commit_seconds", nil, 3},
 		{"debrief_deltas_applied_total", nil, 3},
 		{"debrief_view_delay_seconds", nil, 3},
-		{"debrief_gate_decisions_total", []string{"probation", string(playbook.ReasonExperiment)}, 1},
+		{"debrief_gate_decisions_total", []string{"shown", string(playbook.ReasonTrusted)}, 1},
 		{"debrief_context_seconds", []string{"all"}, 6},
 		{"debrief_context_seconds", []string{"recall"}, 6},
 		{"debrief_context_seconds", []string{"assembly"}, 6},
@@ -416,10 +445,10 @@ func TestRoleMetrics(t *testing.T) {
 	}
 	want := []string{
 		"dead_letters 11", "deltas_applied_total 5", "role_handling_seconds 2", "role_in_flight_messages 9",
-		"role_learned_seconds 3600", "role_level 2", "role_oldest_seconds 60", "role_results_total dead 2", "role_results_total handled 1",
-		"role_results_total retried 7", "role_results_total stored 3", "role_settled_seconds 1.5", "role_state outdated 0", "role_state paused 1",
+		"role_level 2", "role_oldest_seconds 60", "role_results_total dead 2", "role_results_total handled 1",
+		"role_results_total retried 7", "role_results_total stored 3", "role_since_effect_seconds 3600", "role_since_success_seconds 1.5", "role_state outdated 0", "role_state paused 1",
 		"role_state running 0", "role_state unavailable 0", "role_state_seconds 90", "role_waiting_messages 8", "server_answers 1",
-		"stream_bytes 1.099511627776e+12", "stream_keep_seconds 3600", "stream_limit_bytes 10",
+		"stream_bytes 1.099511627776e+12", "stream_limit_bytes 10", "stream_retention_seconds 3600",
 	}
 	if got := lines(liveness.Report{Time: now, Roles: []liveness.Role{r}}); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

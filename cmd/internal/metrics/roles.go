@@ -29,15 +29,15 @@ func (m *Metrics) SetStoreLimit(bytes int64) { m.storeLimit = bytes }
 //	debrief_role_waiting_messages        messages   gauge     not delivered yet; server
 //	debrief_role_in_flight_messages      messages   gauge     delivered and not acknowledged; server
 //	debrief_role_oldest_seconds          seconds    gauge     age of the oldest waiting message, 0 without one; server
-//	debrief_role_settled_seconds         seconds    gauge     since the last success in this process, or since the start of the role
-//	debrief_role_learned_seconds         seconds    gauge     since the last success with an effect (stored events or a delta), or since the start
+//	debrief_role_since_success_seconds         seconds    gauge     since the last success in this process, or since the start of the role
+//	debrief_role_since_effect_seconds         seconds    gauge     since the last success with an effect (stored events or a delta), or since the start
 //	debrief_role_handling_seconds        seconds    summary   quantile: 0.5 and 0.95 of the last 256 successful calls; _sum and _count of all successful calls
 //	debrief_role_results_total           messages   counter   result: stored, handled (acknowledged without stored events), retried, dead
 //	debrief_deltas_applied_total         deltas     counter   applied to playbooks; curator only
 //	debrief_dead_letters                 messages   gauge     stored dead letters of the role; server
 //	debrief_stream_bytes                 bytes      gauge     size of the stream that the role reads; server
 //	debrief_stream_limit_bytes           bytes      gauge     limit of that stream, 0 for none; server
-//	debrief_stream_keep_seconds          seconds    gauge     retention of that stream, 0 for unlimited; server
+//	debrief_stream_retention_seconds          seconds    gauge     retention of that stream, 0 for unlimited; server
 //
 // Metrics of the process:
 //
@@ -58,22 +58,22 @@ func (m *Metrics) Watch(conn *bus.Conn, watch *liveness.Process) {
 const scrapeTimeout = 3 * time.Second
 
 var (
-	roleLevel     = describe("debrief_role_level", "Level of the role: 0 green, 1 yellow, 2 red.", "role")
-	roleState     = describe("debrief_role_state", "State of the role: 1 for the current state.", "role", "state")
-	roleSince     = describe("debrief_role_state_seconds", "Time in the current state.", "role")
-	roleWaiting   = describe("debrief_role_waiting_messages", "Messages that wait for the role, not delivered yet.", "role")
-	roleInFlight  = describe("debrief_role_in_flight_messages", "Messages delivered to a worker of the role and not acknowledged.", "role")
-	roleOldest    = describe("debrief_role_oldest_seconds", "Age of the oldest waiting message; 0 without one.", "role")
-	roleSettled   = describe("debrief_role_settled_seconds", "Time since the last success in this process, or since the start of the role.", "role")
-	roleLearned   = describe("debrief_role_learned_seconds", "Time since the last success with an effect in this process, or since the start of the role.", "role")
-	roleHandling  = describe("debrief_role_handling_seconds", "Duration of successful calls of the handler; quantiles over the last 256.", "role")
-	roleResults   = describe("debrief_role_results_total", "Deliveries in this process, by result.", "role", "result")
-	roleDead      = describe("debrief_dead_letters", "Dead letters of the role that are stored.", "role")
-	roleDeltas    = describe("debrief_deltas_applied_total", "Deltas that this process applied to playbooks.", "role")
-	streamBytes   = describe("debrief_stream_bytes", "Size of the stream that the role reads.", "role")
-	streamLimit   = describe("debrief_stream_limit_bytes", "Size limit of the stream that the role reads; 0 means no limit.", "role")
-	streamKeep    = describe("debrief_stream_keep_seconds", "Retention of the stream that the role reads; 0 means unlimited.", "role")
-	serverAnswers = describe("debrief_server_answers", "1 if the server reported the backlog at this scrape.")
+	roleLevel        = describe("debrief_role_level", "Level of the role: 0 green, 1 yellow, 2 red.", "role")
+	roleState        = describe("debrief_role_state", "State of the role: 1 for the current state.", "role", "state")
+	roleSince        = describe("debrief_role_state_seconds", "Time in the current state.", "role")
+	roleWaiting      = describe("debrief_role_waiting_messages", "Messages that wait for the role, not delivered yet.", "role")
+	roleInFlight     = describe("debrief_role_in_flight_messages", "Messages delivered to a worker of the role and not acknowledged.", "role")
+	roleOldest       = describe("debrief_role_oldest_seconds", "Age of the oldest waiting message; 0 without one.", "role")
+	roleSinceSuccess = describe("debrief_role_since_success_seconds", "Time since the last success in this process, or since the start of the role.", "role")
+	roleSinceEffect  = describe("debrief_role_since_effect_seconds", "Time since the last success with an effect in this process, or since the start of the role.", "role")
+	roleHandling     = describe("debrief_role_handling_seconds", "Duration of successful calls of the handler; quantiles over the last 256.", "role")
+	roleResults      = describe("debrief_role_results_total", "Deliveries in this process, by result.", "role", "result")
+	roleDead         = describe("debrief_dead_letters", "Dead letters of the role that are stored.", "role")
+	roleDeltas       = describe("debrief_deltas_applied_total", "Deltas that this process applied to playbooks.", "role")
+	streamBytes      = describe("debrief_stream_bytes", "Size of the stream that the role reads.", "role")
+	streamLimit      = describe("debrief_stream_limit_bytes", "Size limit of the stream that the role reads; 0 means no limit.", "role")
+	streamRetention  = describe("debrief_stream_retention_seconds", "Retention of the stream that the role reads; 0 means unlimited.", "role")
+	serverAnswers    = describe("debrief_server_answers", "1 if the server reported the backlog at this scrape.")
 
 	states = []bus.State{bus.Running, bus.Unavailable, bus.Paused, bus.Outdated}
 )
@@ -105,8 +105,8 @@ func processMetrics(to *exposition.Scrape, r *liveness.Role, now time.Time) {
 		to.Gauge(roleState, flag(r.State == s), role, string(s))
 	}
 	to.Gauge(roleSince, age(now, r.Since), role)
-	to.Gauge(roleSettled, age(now, v.LastSuccess, v.Started), role)
-	to.Gauge(roleLearned, age(now, v.LastEffect, v.Started), role)
+	to.Gauge(roleSinceSuccess, age(now, v.LastSuccess, v.Started), role)
+	to.Gauge(roleSinceEffect, age(now, v.LastEffect, v.Started), role)
 	to.Summary(roleHandling, v.Calls, v.TotalDuration.Seconds(), []exposition.Quantile{{Q: 0.5, Value: v.P50.Seconds()}, {Q: 0.95, Value: v.P95.Seconds()}}, role)
 	for _, n := range []struct {
 		result string
@@ -128,7 +128,7 @@ func serverMetrics(to *exposition.Scrape, r *liveness.Role, now time.Time) {
 	to.Gauge(roleDead, float64(w.Dead), role)
 	to.Gauge(streamBytes, float64(w.Bytes), role)
 	to.Gauge(streamLimit, float64(w.MaxBytes), role)
-	to.Gauge(streamKeep, w.Retention.Seconds(), role)
+	to.Gauge(streamRetention, w.Retention.Seconds(), role)
 }
 
 // age returns the time since the first of these times that is not zero, 0 if all are zero. It is never negative,

@@ -19,15 +19,15 @@ const (
 	retriesAtEnd = 3
 )
 
-// NoUsableReplyError is returned when the Curator's model gives no usable replies any more. The reflections stay stored,
+// noUsableReplyError is returned when the Curator's model gives no usable replies any more. The reflections stay stored,
 // and the same command resumes with them.
-type NoUsableReplyError struct {
+type noUsableReplyError struct {
 	Reflections int    // not learned from yet
 	Gatherings  int    // in a row without a usable reply
 	Reason      string // of the first reflection that the last gathering skipped
 }
 
-func (e *NoUsableReplyError) Error() string {
+func (e *noUsableReplyError) Error() string {
 	return fmt.Sprintf("curator model: no usable reply in %d gatherings in a row (%s): %d reflections are kept; fix the model or its prompt and run the same command again to resume",
 		e.Gatherings, e.Reason, e.Reflections)
 }
@@ -83,7 +83,7 @@ func (g *gatherer) gatherUncovered(ctx context.Context, name, about string) erro
 	if d.Skipped < d.Asked {
 		g.fruitless = 0
 	} else if g.fruitless++; g.fruitless == maxFruitless {
-		return &NoUsableReplyError{len(g.uncovered), g.fruitless, d.SkippedReason}
+		return &noUsableReplyError{len(g.uncovered), g.fruitless, d.SkippedReason}
 	}
 	if d.Skipped > 0 && g.onSkipped != nil {
 		g.onSkipped(d.Skipped, d.SkippedReason)

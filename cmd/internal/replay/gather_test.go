@@ -80,9 +80,9 @@ func TestRunWithoutUsableRepliesFailsAndResumes(t *testing.T) {
 	h, g := openGarbled(t, 100)
 	s := sets(96, 20)
 	_, err := h.try(Config{Batch: 8}, s, Options{Name: "r"})
-	unlearned := (*NoUsableReplyError)(nil)
+	unlearned := (*noUsableReplyError)(nil)
 	if !errors.As(err, &unlearned) {
-		t.Fatalf("got error %v, want a *NoUsableReplyError", err)
+		t.Fatalf("got error %v, want a *noUsableReplyError", err)
 	}
 	if open, all := h.countUncovered("r"); open == 0 || open != unlearned.Reflections {
 		t.Errorf("got %d of %d reflections not covered, and an error about %d", open, all, unlearned.Reflections)

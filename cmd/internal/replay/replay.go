@@ -64,8 +64,8 @@ type Config struct {
 	Patience int
 }
 
-// WithDefaults replaces zero fields by their defaults.
-func (c Config) WithDefaults() Config {
+// withDefaults replaces zero fields by their defaults.
+func (c Config) withDefaults() Config {
 	c.Mode = cmp.Or(c.Mode, Offline)
 	c.Epochs = max(c.Epochs, 1)
 	if c.Batch == 0 {
@@ -82,7 +82,7 @@ func (c Config) WithDefaults() Config {
 
 // Validate returns an error for each invalid field. The errors name the flags.
 func (c Config) Validate() error {
-	c = c.WithDefaults()
+	c = c.withDefaults()
 	var errs []error
 	if c.Batch < 1 || c.Batch > events.MaxGather {
 		errs = append(errs, fmt.Errorf("--batch: must be 1 to %d, got %d", events.MaxGather, c.Batch))
@@ -201,7 +201,7 @@ type run struct {
 
 // fingerprint identifies the settings and data that decide the result of a run.
 func fingerprint(c Config, sets Sets, o Options) string {
-	text, err := json.Marshal([]any{c.WithDefaults(), sets.Data(), o.Settings, o.From})
+	text, err := json.Marshal([]any{c.withDefaults(), sets.Data(), o.Settings, o.From})
 	if err != nil {
 		panic(err) // these are plain structs
 	}
@@ -223,7 +223,7 @@ type Result struct {
 
 // Run runs a run, or resumes an interrupted run of the same name.
 func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (out *Result, err error) {
-	c = c.WithDefaults()
+	c = c.withDefaults()
 	store, book := deltalog.New(conn.JetStream()), playbook.Book(o.Name)
 	r := &run{
 		Config: c, Sets: sets, Options: o, book: book, store: store, conn: conn,

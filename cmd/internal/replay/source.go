@@ -16,7 +16,7 @@ import (
 // sourceRange is the range of executions that the run found when it began. Later executions and expiry do not change
 // which executions are learned from together.
 type sourceRange struct {
-	Upto    uint64 `json:"upto"`             // sequence of the last event
+	Upto    uint64 `json:"last"`             // sequence of the last event
 	Samples int    `json:"samples"`          // executions to learn from
 	Version uint64 `json:"playbook_version"` // of the source playbook, for the comparison
 }

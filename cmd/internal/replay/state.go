@@ -31,7 +31,7 @@ type record struct {
 
 	Owner *owner `json:"owner,omitempty"` // nil if no process works on the run
 
-	Begun   time.Time `json:"begun"`
+	Begun   time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
 	Resumed int       `json:"resumed"`
 	Seconds float64   `json:"seconds"` // working time of all processes
@@ -39,7 +39,7 @@ type record struct {
 	Step    int       `json:"step"`
 	Version uint64    `json:"playbook_version"`
 	// Curating is the model usage of the Curator, from the replies that arrived.
-	Curating report.Usage `json:"curating"`
+	Curating report.Usage `json:"curator_usage"`
 	// Source is the range of executions of a run in the mode Executions.
 	Source *sourceRange `json:"source,omitempty"`
 }
@@ -49,7 +49,7 @@ type owner struct {
 	ID   events.ID `json:"id"`
 	Host string    `json:"host"`
 	PID  int       `json:"pid"`
-	Beat time.Time `json:"beat"`
+	Beat time.Time `json:"heartbeat"`
 }
 
 // The interval of the owner's heartbeat, and the time without a heartbeat after which the lease expires.

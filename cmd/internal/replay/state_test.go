@@ -19,7 +19,7 @@ import (
 // lease acquires a run without running it.
 func lease(t *testing.T, conn *bus.Conn, name string) (*state, error) {
 	t.Helper()
-	r := &run{Config: Config{}.WithDefaults(), Options: Options{Name: name}, book: playbook.Book(name), store: deltalog.New(conn.JetStream()), conn: conn}
+	r := &run{Config: Config{}.withDefaults(), Options: Options{Name: name}, book: playbook.Book(name), store: deltalog.New(conn.JetStream()), conn: conn}
 	return acquire(t.Context(), conn.JetStream(), r, func(error) {})
 }
 

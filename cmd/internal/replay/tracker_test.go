@@ -57,7 +57,7 @@ func TestDeadLetteredCopyEndsSample(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	results, err := s.run(ctx, []events.Task{task}, nil)
-	if err != nil || !strings.Contains(results[0].lostReason, "not reflected on: it is bad") {
+	if err != nil || !strings.Contains(results[0].lostReason, "it is bad") {
 		t.Errorf("got %+v, %v", results, err)
 	}
 }

@@ -28,9 +28,9 @@ func TestComparisonIsShown(t *testing.T) {
 	has(t, strings.Join(strings.Fields(out.String()), " "), "Against playbook support, version 41 with 1 234 bullets: 7 the same, 5 nearly, 2 only here, 1 222 only there.")
 	has(t, strings.Join(strings.Fields(out.String()), " "), "with playbook support and with the playbook learned from its executions")
 	r.Against.Here, r.Against.There = nil, nil
-	data, err := r.JSON()
+	data, err := r.json()
 	if err != nil {
 		t.Fatal(err)
 	}
-	has(t, string(data), `"here": []`, `"there": []`, `"same": 7`)
+	has(t, string(data), `"texts_only_here": []`, `"texts_only_there": []`, `"same": 7`)
 }

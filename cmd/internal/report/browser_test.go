@@ -84,7 +84,7 @@ func (b *browser) dom(t *testing.T, url string, args ...string) (dom, console st
 // file writes a page to disk and returns its URL.
 func file(t *testing.T, page string) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), PageFile)
+	name := filepath.Join(t.TempDir(), pageFile)
 	if err := os.WriteFile(name, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}

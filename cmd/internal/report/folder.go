@@ -19,15 +19,14 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// File names in a folder. Playbooks are under PlaybooksDir.
+// File names in a folder. Playbooks are in its subfolder playbooks.
 const (
-	ConfigFile     = "config.json"
-	ReportFile     = "report.json"
-	PageFile       = "report.html"
+	configFile     = "config.json"
+	reportFile     = "report.json"
+	pageFile       = "report.html"
 	SamplesFile    = "samples.jsonl"
 	OperationsFile = "operations.jsonl"
 	BulletsFile    = "bullets.jsonl"
-	PlaybooksDir   = "playbooks"
 
 	lockFile = ".debrief.lock" // locked, never written
 )
@@ -101,24 +100,24 @@ func (f *Folder) claim(c Config) error {
 	}
 	data, err := marshal(c)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", ConfigFile, err)
+		return fmt.Errorf("encode %s: %w", configFile, err)
 	}
-	return f.WriteFile(ConfigFile, data)
+	return f.WriteFile(configFile, data)
 }
 
 // belongsTo reports whether the folder contains this run. It returns false for an empty folder.
 func (f *Folder) belongsTo(c Config) (begun bool, err error) {
-	in, err := f.root.Open(ConfigFile)
+	in, err := f.root.Open(configFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, f.checkEmpty()
 	}
 	if err != nil {
-		return false, fmt.Errorf("read %s: %w", f.path(ConfigFile), err)
+		return false, fmt.Errorf("read %s: %w", f.path(configFile), err)
 	}
 	defer in.Close()
 	var stored Config
 	if err := json.NewDecoder(io.LimitReader(in, maxConfig)).Decode(&stored); err != nil || stored.Run == "" {
-		return false, &FolderInUseError{f.dir, "a " + ConfigFile + " that is not from a run"}
+		return false, &FolderInUseError{f.dir, "a " + configFile + " that is not from a run"}
 	}
 	if stored.Run != c.Run {
 		return false, &FolderInUseError{f.dir, fmt.Sprintf("run %q", stored.Run)}
@@ -141,7 +140,7 @@ func (f *Folder) checkEmpty() error {
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), ".") {
-			return &FolderInUseError{f.dir, fmt.Sprintf("%q but no %s of a run", e.Name(), ConfigFile)}
+			return &FolderInUseError{f.dir, fmt.Sprintf("%q but no %s of a run", e.Name(), configFile)}
 		}
 	}
 	return nil
@@ -172,9 +171,6 @@ func settingsDiff(had, want []Setting) string {
 // Close unlocks the folder. The written files stay.
 func (f *Folder) Close() error { return errors.Join(f.lock.Close(), f.root.Close()) }
 
-// Path returns the path of the folder as passed to Open.
-func (f *Folder) Path() string { return f.dir }
-
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
 // WriteFile writes a file. The name is a slash-separated path in the folder; missing directories are created.
@@ -185,7 +181,7 @@ func (f *Folder) WriteFile(name string, data []byte) error {
 	})
 }
 
-// WriteLines writes a file with one JSON value on each line. If values yields an error, Lines returns it and the earlier
+// WriteLines writes a file with one JSON value on each line. If values yields an error, WriteLines returns it and the earlier
 // file stays.
 func WriteLines[T any](f *Folder, name string, values iter.Seq2[T, error]) error {
 	var sourceErr error
@@ -218,14 +214,14 @@ func WriteLines[T any](f *Folder, name string, values iter.Seq2[T, error]) error
 
 // WriteReport writes the report as JSON and as a page.
 func (f *Folder) WriteReport(r *Report) error {
-	data, err := r.JSON()
+	data, err := r.json()
 	if err != nil {
 		return err
 	}
-	if err := f.WriteFile(ReportFile, data); err != nil {
+	if err := f.WriteFile(reportFile, data); err != nil {
 		return err
 	}
-	return f.write(PageFile, r.Page)
+	return f.write(pageFile, r.page)
 }
 
 // write writes a temporary file, syncs it and renames it to its name.

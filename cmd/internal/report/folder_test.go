@@ -71,8 +71,8 @@ func TestArtefactsCanBeWrittenAgain(t *testing.T) {
 		}
 		if err := errors.Join(
 			f.WriteReport(example()),
-			f.WriteFile(PlaybooksDir+"/epoch-1.json", []byte("{}")),
-			f.WriteFile(PlaybooksDir+"/best.json", []byte("{}")),
+			f.WriteFile("playbooks/epoch-1.json", []byte("{}")),
+			f.WriteFile("playbooks/best.json", []byte("{}")),
 			WriteLines(f, SamplesFile, values(Sample{ID: "1", Question: "a < b\nc"}, Sample{ID: "2"})),
 			WriteLines(f, OperationsFile, values[Operation]()),
 			f.Close(),
@@ -81,7 +81,7 @@ func TestArtefactsCanBeWrittenAgain(t *testing.T) {
 		}
 	}
 	got := tree(t, dir)
-	want := []string{lockFile, ConfigFile, OperationsFile, "playbooks/best.json", "playbooks/epoch-1.json", PageFile, ReportFile, SamplesFile}
+	want := []string{lockFile, configFile, OperationsFile, "playbooks/best.json", "playbooks/epoch-1.json", pageFile, reportFile, SamplesFile}
 	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, want) {
 		t.Errorf("got files %q, want %q", names, want)
 	}
@@ -89,7 +89,7 @@ func TestArtefactsCanBeWrittenAgain(t *testing.T) {
 		t.Errorf("got %q, want two lines of JSON, each with its end", got[SamplesFile])
 	}
 	var c Config
-	if err := json.Unmarshal([]byte(got[ConfigFile]), &c); err != nil || c.Format != Format || c.Run != "a" || len(c.Settings) != 2 {
+	if err := json.Unmarshal([]byte(got[configFile]), &c); err != nil || c.Format != Format || c.Run != "a" || len(c.Settings) != 2 {
 		t.Errorf("got config %+v (%v), want that of the run", c, err)
 	}
 }
@@ -122,15 +122,15 @@ func TestForeignFolderIsRefusedAndUnchanged(t *testing.T) {
 		want  string
 	}{
 		{"another run", begun(func(c *Config) { c.Run = "b" }), `run "b"`},
-		{"another value", begun(func(c *Config) { c.Settings[0].Value = "3" }), `epochs is "3" there and "5" here`},
-		{"a setting more", begun(func(c *Config) { c.Settings = append(c.Settings, Setting{"batch", "8"}) }), `batch is "8" there and not set here`},
-		{"a setting less", begun(func(c *Config) { c.Settings = c.Settings[:1] }), `seed is "1" here and not set there`},
-		{"other data", begun(func(c *Config) { c.Data[0].SHA256 = "bb" }), "other data"},
-		{"a config.json of another program", holds(ConfigFile, `{"name":"x"}`), "config.json that is not from a run"},
-		{"half a config.json", holds(ConfigFile, `{"run":"a","sett`), "config.json that is not from a run"},
-		{"an empty config.json", holds(ConfigFile, ""), "config.json that is not from a run"},
-		{"a report without its config", holds(ReportFile, "{}"), `"report.json" but no config.json`},
-		{"other files", holds("thesis.tex", "mine"), `"thesis.tex" but no config.json`},
+		{"another value", begun(func(c *Config) { c.Settings[0].Value = "3" }), "epochs"},
+		{"a setting more", begun(func(c *Config) { c.Settings = append(c.Settings, Setting{"batch", "8"}) }), "batch"},
+		{"a setting less", begun(func(c *Config) { c.Settings = c.Settings[:1] }), "seed"},
+		{"other data", begun(func(c *Config) { c.Data[0].SHA256 = "bb" }), "data"},
+		{"a config.json of another program", holds(configFile, `{"name":"x"}`), configFile},
+		{"half a config.json", holds(configFile, `{"run":"a","sett`), configFile},
+		{"an empty config.json", holds(configFile, ""), configFile},
+		{"a report without its config", holds(reportFile, "{}"), reportFile},
+		{"other files", holds("thesis.tex", "mine"), "thesis.tex"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -139,8 +139,8 @@ func TestForeignFolderIsRefusedAndUnchanged(t *testing.T) {
 			before := tree(t, dir)
 			_, err := Open(dir, config())
 			var taken *FolderInUseError
-			if !errors.As(err, &taken) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), dir) {
-				t.Errorf("got %v, want a TakenError with %q", err, tt.want)
+			if !errors.As(err, &taken) || !strings.Contains(taken.Contents, tt.want) || taken.Dir != dir {
+				t.Errorf("got %v, want a FolderInUseError that names %q", err, tt.want)
 			}
 			if after := tree(t, dir); !maps.Equal(before, after) {
 				t.Errorf("got %d files, want the %d that were there, as they were", len(after), len(before))
@@ -162,7 +162,7 @@ func TestNewerProgramReopensFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if got := tree(t, dir)[ConfigFile]; !strings.Contains(got, `"v1"`) {
+	if got := tree(t, dir)[configFile]; !strings.Contains(got, `"v1"`) {
 		t.Errorf("got %s, want the version that the run began with", got)
 	}
 }
@@ -173,7 +173,7 @@ func TestFolderIsLocked(t *testing.T) {
 	f := open(t, dir)
 	var taken *FolderInUseError
 	if _, err := Open(dir, config()); !errors.As(err, &taken) {
-		t.Errorf("got %v while the folder is held, want a TakenError", err)
+		t.Errorf("got %v while the folder is held, want a FolderInUseError", err)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestNoFileIsWrittenOutsideTheFolder(t *testing.T) {
 			t.Errorf("%q: got no error", name)
 		}
 	}
-	if got := slices.Sorted(maps.Keys(tree(t, out))); !slices.Equal(got, []string{"run/" + lockFile, "run/" + ConfigFile}) {
+	if got := slices.Sorted(maps.Keys(tree(t, out))); !slices.Equal(got, []string{"run/" + lockFile, "run/" + configFile}) {
 		t.Errorf("got files %q", got)
 	}
 }

@@ -22,9 +22,9 @@ func marshal(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// JSON returns the contents of report.json. Lists are never null, and NaN and infinite numbers are replaced by
+// json returns the contents of report.json. Lists are never null, and NaN and infinite numbers are replaced by
 // neutral values.
-func (r *Report) JSON() ([]byte, error) {
+func (r *Report) json() ([]byte, error) {
 	data, err := marshal(r.tidy())
 	if err != nil {
 		return nil, fmt.Errorf("encode report: %w", err)
@@ -35,9 +35,9 @@ func (r *Report) JSON() ([]byte, error) {
 // volatile are the parts of a report that differ between two identical runs.
 var volatile = []string{"run", "timing", "cost"}
 
-// Comparable returns a report.json without the parts that differ between identical runs. Two runs with the same data,
+// comparableJSON returns a report.json without the parts that differ between identical runs. Two runs with the same data,
 // settings and seed have the same bytes. The keys are sorted.
-func Comparable(data []byte) ([]byte, error) {
+func comparableJSON(data []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber() // keep the digits of numbers
 	var all map[string]any
@@ -56,13 +56,13 @@ func Comparable(data []byte) ([]byte, error) {
 	return marshal(all)
 }
 
-// Fingerprint returns the SHA-256 of Comparable in hexadecimal. Identical runs have the same fingerprint.
-func (r *Report) Fingerprint() (string, error) {
-	data, err := r.JSON()
+// fingerprint returns the SHA-256 of comparableJSON in hexadecimal. Identical runs have the same fingerprint.
+func (r *Report) fingerprint() (string, error) {
+	data, err := r.json()
 	if err != nil {
 		return "", err
 	}
-	if data, err = Comparable(data); err != nil {
+	if data, err = comparableJSON(data); err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256(data)

@@ -13,7 +13,7 @@ import (
 
 func TestReportRoundTrip(t *testing.T) {
 	t.Parallel()
-	data, err := example().JSON()
+	data, err := example().json()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestJSONHasNoNaNAndNoNullLists(t *testing.T) {
 		Paired: &Pair{Difference: nan, Low: -inf, High: inf, P: nan},
 		Timing: Timing{nan, inf, nan, nan}, Cost: Cost{Curator: Usage{Dollars: nan}},
 	}
-	data, err := r.JSON()
+	data, err := r.json()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestJSONHasNoNaNAndNoNullLists(t *testing.T) {
 	if !math.IsNaN(r.Points[0].Score.Accuracy) || !math.IsNaN(r.Epochs[0].Train.Accuracy) || !math.IsNaN(r.Paired.P) {
 		t.Error("writing changed the report")
 	}
-	if err := (&Report{}).Page(&bytes.Buffer{}); err != nil {
+	if err := (&Report{}).page(&bytes.Buffer{}); err != nil {
 		t.Errorf("an empty report: %v", err)
 	}
 }
@@ -63,11 +63,11 @@ func TestComparableOmitsVolatileParts(t *testing.T) {
 	bytesOf := func(change func(*Report)) string {
 		r := example()
 		change(r)
-		data, err := r.JSON()
+		data, err := r.json()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if data, err = Comparable(data); err != nil {
+		if data, err = comparableJSON(data); err != nil {
 			t.Fatal(err)
 		}
 		return string(data)
@@ -90,30 +90,30 @@ func TestComparableOmitsVolatileParts(t *testing.T) {
 			t.Errorf("%s differs: got the same bytes", name)
 		}
 	}
-	shuffled, err := Comparable([]byte(`{"b":1.50,"timing":1,"a":{"d":12345678901234567890,"c":"<"},"run":{},"cost":0}`))
+	shuffled, err := comparableJSON([]byte(`{"b":1.50,"timing":1,"a":{"d":12345678901234567890,"c":"<"},"run":{},"cost":0}`))
 	if want := "{\n  \"a\": {\n    \"c\": \"<\",\n    \"d\": 12345678901234567890\n  },\n  \"b\": 1.50\n}\n"; err != nil || string(shuffled) != want {
 		t.Errorf("got %s (%v), want sorted keys and numbers as they were written: %s", shuffled, err, want)
 	}
 	for _, bad := range []string{"", "null", "[]", "{", "{} {}", "x"} {
-		if _, err := Comparable([]byte(bad)); err == nil || !strings.HasPrefix(err.Error(), "decode report: ") {
+		if _, err := comparableJSON([]byte(bad)); err == nil || !strings.HasPrefix(err.Error(), "decode report: ") {
 			t.Errorf("%q: got %v, want an error", bad, err)
 		}
 	}
 }
 
-func FuzzComparable(f *testing.F) {
-	data, err := (&Report{Losses: make([]Loss, 1)}).JSON()
+func FuzzComparableJSON(f *testing.F) {
+	data, err := (&Report{Losses: make([]Loss, 1)}).json()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)
 	f.Add([]byte(`{"run":1,"a":[1e400,-0,"\ud800"],"a":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		once, err := Comparable(data)
+		once, err := comparableJSON(data)
 		if err != nil {
 			return
 		}
-		if twice, err := Comparable(once); err != nil || !bytes.Equal(once, twice) {
+		if twice, err := comparableJSON(once); err != nil || !bytes.Equal(once, twice) {
 			t.Fatalf("got %q of %q (%v), want the same again", twice, once, err)
 		}
 	})

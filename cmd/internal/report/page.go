@@ -129,10 +129,10 @@ type roleUsage struct {
 	Usage
 }
 
-// Page writes the report as one self-contained HTML page without scripts, fonts or network access. All texts are
+// page writes the report as one self-contained HTML page without scripts, fonts or network access. All texts are
 // escaped.
-func (r *Report) Page(w io.Writer) error {
-	print, err := r.Fingerprint()
+func (r *Report) page(w io.Writer) error {
+	print, err := r.fingerprint()
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (r *Report) Page(w io.Writer) error {
 		Report: r, Headline: r.headline(), Simulated: r.Run.simulated(), Curve: newCurve(r),
 		Shown: r.Epochs[:min(len(r.Epochs), maxEpochs)], Lost: r.Losses[:min(len(r.Losses), maxLosses)],
 		OfThisKind: counts(r.Operations), TurnedDown: counts(r.Rejected),
-		Command: r.Command(), Fingerprint: print,
+		Command: r.command(), Fingerprint: print,
 		MaxBullets: maxBullets, MaxMarks: maxMarks,
 		Spent: []roleUsage{{"Generator", r.Cost.Generator}, {"Reflector", r.Cost.Reflector}, {"Curator", r.Cost.Curator}},
 		Total: r.Cost.total(),
@@ -216,9 +216,9 @@ func (c *Cost) total() (all Usage) {
 // simulated reports whether the model was simulated.
 func (r *Run) simulated() bool { return strings.Contains(strings.ToLower(r.Model), "simulated") }
 
-// Command returns the POSIX shell command that repeats the run, one argument on each line. Settings with names in
+// command returns the POSIX shell command that repeats the run, one argument on each line. Settings with names in
 // capitals are positional arguments, all others are flags.
-func (r *Report) Command() string {
+func (r *Report) command() string {
 	words := []string{"debrief train"}
 	var arguments []string
 	for _, s := range r.Settings {

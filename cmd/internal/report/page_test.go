@@ -20,7 +20,7 @@ import (
 func render(t testing.TB, r *Report) string {
 	t.Helper()
 	var out strings.Builder
-	if err := r.Page(&out); err != nil {
+	if err := r.page(&out); err != nil {
 		t.Fatal(err)
 	}
 	page := out.String()
@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	r := example()
 	page := render(t, r)
-	fingerprint, err := r.Fingerprint()
+	fingerprint, err := r.fingerprint()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func shape(page string) string {
 
 func TestCommand(t *testing.T) {
 	t.Parallel()
-	if got, want := strings.Split(example().Command(), " \\\n  "), []string{
+	if got, want := strings.Split(example().command(), " \\\n  "), []string{
 		"debrief train", "--validation=invoices/validation.jsonl", "--test=invoices/test.jsonl", "--epochs=5", "--batch=8", "--rounds=1",
 		"--validate-every=100", "--order=shuffled", "--seed=7", "'--evaluator=numeric tolerance=0.005'", "invoices/train.jsonl",
 	}; !slices.Equal(got, want) {
@@ -237,9 +237,9 @@ func TestCommandInShell(t *testing.T) {
 		value := rapid.StringMatching(`[ -~\n\tä]{1,30}`)
 		a, b := value.Draw(t, "flag"), value.Draw(t, "argument")
 		r := &Report{Settings: []Setting{{"DATASET", b}, {"evaluator", a}, {"unset", ""}}}
-		out, err := exec.Command(sh, "-c", `debrief() { printf '%s\0' "$@"; }; `+r.Command()).Output()
+		out, err := exec.Command(sh, "-c", `debrief() { printf '%s\0' "$@"; }; `+r.command()).Output()
 		if want := "train\x00--evaluator=" + a + "\x00" + b + "\x00"; err != nil || string(out) != want {
-			t.Fatalf("%s: got %q (%v), want %q", r.Command(), out, err, want)
+			t.Fatalf("%s: got %q (%v), want %q", r.command(), out, err, want)
 		}
 	})
 }

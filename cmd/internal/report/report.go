@@ -64,7 +64,7 @@ type Data struct {
 	File    string `json:"file"` // without its folder
 	SHA256  string `json:"sha256"`
 	Samples int    `json:"samples"`
-	Unread  int    `json:"unread"` // lines that could not be parsed
+	Unread  int    `json:"invalid_lines"` // lines that could not be parsed
 }
 
 // Point is one measurement of the learning curve.
@@ -78,12 +78,12 @@ type Point struct {
 
 // Score is the result on a set of samples.
 type Score struct {
-	N        int     `json:"n"`        // samples with an answer and a label
-	Right    int     `json:"right"`    // with the label success
-	Accuracy float64 `json:"accuracy"` // right of N, 0 to 1
-	Mean     float64 `json:"mean"`     // of the scores, 0 to 1
-	Unjudged int     `json:"unjudged"` // samples with an answer but no label
-	Lost     int     `json:"lost"`     // samples without an answer
+	N        int     `json:"n"`          // samples with an answer and a label
+	Right    int     `json:"right"`      // with the label success
+	Accuracy float64 `json:"accuracy"`   // right of N, 0 to 1
+	Mean     float64 `json:"mean"`       // of the scores, 0 to 1
+	Unjudged int     `json:"unlabelled"` // samples with an answer but no label
+	Lost     int     `json:"lost"`       // samples without an answer
 }
 
 // Pair compares the answers to the same samples before and after.
@@ -102,13 +102,13 @@ type Pair struct {
 type Comparison struct {
 	Book      string   `json:"book"` // the other one
 	Version   uint64   `json:"playbook_version"`
-	Bullets   int      `json:"bullets"`    // of the other one
-	Same      int      `json:"same"`       // equal wording or the same rule key
-	Alike     int      `json:"alike"`      // near duplicates, by the Curator's test
-	OnlyHere  int      `json:"only_here"`  // in the best playbook
-	OnlyThere int      `json:"only_there"` // in the other one
-	Here      []string `json:"here"`       // contents of the first MaxCompared bullets of OnlyHere
-	There     []string `json:"there"`
+	Bullets   int      `json:"bullets"`         // of the other one
+	Same      int      `json:"same"`            // equal wording or the same rule key
+	Alike     int      `json:"near_duplicates"` // near duplicates, by the Curator's test
+	OnlyHere  int      `json:"only_here"`       // in the best playbook
+	OnlyThere int      `json:"only_there"`      // in the other one
+	Here      []string `json:"texts_only_here"` // contents of the first MaxCompared bullets of OnlyHere
+	There     []string `json:"texts_only_there"`
 }
 
 // MaxCompared limits the contents in a Comparison, for each playbook.
@@ -192,7 +192,7 @@ type Run struct {
 	Book    string    `json:"book"`
 	Model   string    `json:"model"`
 	From    string    `json:"from,omitempty"` // book and version that it was forked from
-	Begun   time.Time `json:"begun"`
+	Begun   time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 	Resumed int       `json:"resumed"` // number of resumptions after an interruption
 	Debrief string    `json:"debrief"` // version of the program

@@ -15,7 +15,7 @@ const maxListed = 5
 
 // Text writes the report as a summary for a terminal.
 func (r *Report) Text(w io.Writer) error {
-	fingerprint, err := r.Fingerprint()
+	fingerprint, err := r.fingerprint()
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (r *Report) writeLosses(out io.Writer) {
 		fmt.Fprintf(out, "  %s of %s, epoch %d: %s\n", plain(l.Sample), plain(l.Set), l.Epoch, plain(l.Reason))
 	}
 	if more := len(r.Losses) - maxListed; more > 0 {
-		fmt.Fprintf(out, "  and %d more, listed in %s\n", more, ReportFile)
+		fmt.Fprintf(out, "  and %d more, listed in %s\n", more, reportFile)
 	}
 }
 

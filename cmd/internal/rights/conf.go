@@ -16,8 +16,8 @@ type Tenant struct {
 	Keys map[string]string // by name of the user
 }
 
-// Account returns the name of a user's account. No tenant has a name with a slash.
-func Account(tenant, user string) string {
+// accountName returns the name of a user's account. No tenant has a name with a slash.
+func accountName(tenant, user string) string {
 	if user == events.UserOperator {
 		return tenant
 	}
@@ -30,7 +30,7 @@ func (g Grant) receivers(user string) []string {
 	if at == nil {
 		at = []string{events.UserOperator}
 	}
-	return slices.DeleteFunc(slices.Clone(at), func(name string) bool { return Account("", name) == Account("", user) })
+	return slices.DeleteFunc(slices.Clone(at), func(name string) bool { return accountName("", name) == accountName("", user) })
 }
 
 // exports returns the subjects that the account of a user exports, in the order of the list. None of them covers another,
@@ -135,7 +135,7 @@ func writeExports(b *strings.Builder, user string) {
 
 // write writes the account of a user.
 func (t *Tenant) write(b *strings.Builder, u User) {
-	fmt.Fprintf(b, "  %q: {\n    users: [{nkey: %s, permissions: $%s_rights}]\n", Account(t.Name, u.Name), t.Keys[u.Name], u.Name)
+	fmt.Fprintf(b, "  %q: {\n    users: [{nkey: %s, permissions: $%s_rights}]\n", accountName(t.Name, u.Name), t.Keys[u.Name], u.Name)
 	if u.Name == events.UserOperator {
 		b.WriteString("    jetstream: $tenant_limits\n")
 	}
@@ -145,7 +145,7 @@ func (t *Tenant) write(b *strings.Builder, u User) {
 	b.WriteString("    imports: [\n")
 	for _, g := range u.Publish {
 		for _, at := range g.receivers(u.Name) {
-			fmt.Fprintf(b, "      {service: {account: %q, subject: \"%s\"}}\n", Account(t.Name, at), g.Subject)
+			fmt.Fprintf(b, "      {service: {account: %q, subject: \"%s\"}}\n", accountName(t.Name, at), g.Subject)
 		}
 	}
 	b.WriteString("    ]\n  }\n")

@@ -38,7 +38,10 @@ func TestImportsEqualRights(t *testing.T) {
 	defer s.Shutdown()
 	for _, tenant := range tenants {
 		for _, user := range rights.Users() {
-			account := rights.Account(tenant.Name, user.Name)
+			account := tenant.Name
+			if user.Name != events.UserOperator {
+				account += "/" + user.Name
+			}
 			i := slices.IndexFunc(o.Nkeys, func(u *server.NkeyUser) bool { return u.Nkey == tenant.Keys[user.Name] })
 			if i < 0 || o.Nkeys[i].Account.Name != account {
 				t.Fatalf("the server has no user %s in account %s", user.Name, account)

@@ -67,7 +67,7 @@ func (m *model) curate(p *prompt) curatorReply {
 	return out
 }
 
-// limitAttention returns the part of a list that the model reads: Attention elements, chosen by a hash.
+// limitAttention returns the part of a list that the model reads: MaxInsights elements, chosen by a hash.
 func limitAttention[T any](m *model, p *prompt, all []T, number func(T) int) []T {
 	if m.MaxInsights <= 0 || len(all) <= m.MaxInsights {
 		return all

@@ -24,7 +24,7 @@ func (r Rule) Meaning() string { return fmt.Sprint(r.Condition(), r.r.form, r.r.
 // Section returns the name of the step.
 func (r Rule) Section() string { return steps[r.r.step].name }
 
-// Text states the rule. The draw selects the wording; 0 is the wording of String.
+// Text states the rule. The draw selects the wording; 0 is the usual one.
 func (r Rule) Text(draw uint64) string {
 	s := &steps[r.r.step]
 	key := s.field + " " + s.label(r.r.key)

@@ -71,15 +71,15 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &in) {
 		return
 	}
-	if in.Model != EmbeddingName {
-		writeError(w, http.StatusNotFound, "model_not_found", "simulated: only "+EmbeddingName+" embeds")
+	if in.Model != embeddingName {
+		writeError(w, http.StatusNotFound, "model_not_found", "simulated: only "+embeddingName+" embeds")
 		return
 	}
 	if problem := in.problem(); problem != "" {
 		writeError(w, http.StatusBadRequest, "invalid_request_error", "simulated: "+problem)
 		return
 	}
-	p := &prompt{schema: EmbeddingName, salt: m.Seed}
+	p := &prompt{schema: embeddingName, salt: m.Seed}
 	for _, t := range in.Input {
 		p.messages = append(p.messages, message{Speaker: "user", Text: text(t)})
 	}
@@ -91,7 +91,7 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 		writeFault(w, fault)
 		return
 	}
-	out := embeddingResponse{Object: "list", Model: EmbeddingName, SystemFingerprint: Fingerprint}
+	out := embeddingResponse{Object: "list", Model: embeddingName, SystemFingerprint: fingerprint}
 	out.Usage.PromptTokens = tokens(p.bytes())
 	out.Usage.TotalTokens = out.Usage.PromptTokens
 	first := p.draw("order") % uint64(len(in.Input))

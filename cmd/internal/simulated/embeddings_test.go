@@ -25,7 +25,7 @@ func cosine(v, w []float32) (dot float64) {
 func TestSharedWordsGiveHighCosine(t *testing.T) {
 	t.Parallel()
 	_, url := startServer(t, Options{})
-	e, err := openai.NewEmbedder(openai.Config{BaseURL: url, Model: EmbeddingName})
+	e, err := openai.NewEmbedder(openai.Config{BaseURL: url, Model: embeddingName})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestEmbeddingsAreReturnedOutOfOrder(t *testing.T) {
 	t.Parallel()
 	client, _ := startServer(t, Options{})
 	out, err := client.CreateEmbeddings(t.Context(), goopenai.EmbeddingRequest{
-		Model: EmbeddingName, Input: []string{"a", "b", "c", "d", "e", "f", "g", "h"}, Dimensions: 8,
+		Model: embeddingName, Input: []string{"a", "b", "c", "d", "e", "f", "g", "h"}, Dimensions: 8,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestEmbeddingsAreReturnedOutOfOrder(t *testing.T) {
 	if slices.IsSorted(order) {
 		t.Errorf("got the sorted order %v, want another", order)
 	}
-	if slices.Sort(order); !slices.Equal(order, []int{0, 1, 2, 3, 4, 5, 6, 7}) || out.Model != EmbeddingName || out.Usage.TotalTokens != 2 {
+	if slices.Sort(order); !slices.Equal(order, []int{0, 1, 2, 3, 4, 5, 6, 7}) || out.Model != embeddingName || out.Usage.TotalTokens != 2 {
 		t.Errorf("got indexes %v, model %s, usage %+v", order, out.Model, out.Usage)
 	}
 }
@@ -94,13 +94,13 @@ func TestInvalidEmbeddingRequestsAreRejected(t *testing.T) {
 	}{
 		"no JSON":         {`what?`, 400},
 		"another model":   {`{"model":"` + Name + `","input":"a"}`, 404},
-		"no texts":        {`{"model":"` + EmbeddingName + `","input":[]}`, 400},
-		"an empty text":   {`{"model":"` + EmbeddingName + `","input":["a",""]}`, 400},
-		"tokens":          {`{"model":"` + EmbeddingName + `","input":[1,2]}`, 400},
-		"too many texts":  {`{"model":"` + EmbeddingName + `","input":["a"` + strings.Repeat(`,"a"`, maxTexts) + `]}`, 400},
-		"base64":          {`{"model":"` + EmbeddingName + `","input":"a","encoding_format":"base64"}`, 400},
-		"odd dimensions":  {`{"model":"` + EmbeddingName + `","input":"a","dimensions":-1}`, 400},
-		"many dimensions": {`{"model":"` + EmbeddingName + `","input":"a","dimensions":1000000000}`, 400},
+		"no texts":        {`{"model":"` + embeddingName + `","input":[]}`, 400},
+		"an empty text":   {`{"model":"` + embeddingName + `","input":["a",""]}`, 400},
+		"tokens":          {`{"model":"` + embeddingName + `","input":[1,2]}`, 400},
+		"too many texts":  {`{"model":"` + embeddingName + `","input":["a"` + strings.Repeat(`,"a"`, maxTexts) + `]}`, 400},
+		"base64":          {`{"model":"` + embeddingName + `","input":"a","encoding_format":"base64"}`, 400},
+		"odd dimensions":  {`{"model":"` + embeddingName + `","input":"a","dimensions":-1}`, 400},
+		"many dimensions": {`{"model":"` + embeddingName + `","input":"a","dimensions":1000000000}`, 400},
 		"too long":        {`{"input":"` + strings.Repeat("a", maxBodyBytes) + `"}`, 413},
 	} {
 		w := httptest.NewRecorder()
@@ -114,7 +114,7 @@ func TestInvalidEmbeddingRequestsAreRejected(t *testing.T) {
 func TestEmbeddingRequestsFailAndAreRetried(t *testing.T) {
 	t.Parallel()
 	_, url := startServer(t, Options{FaultRate: 0.5})
-	e, err := openai.NewEmbedder(openai.Config{BaseURL: url, Model: EmbeddingName, Attempts: 20, Backoff: time.Millisecond, BreakerThreshold: 1000, RetryRatio: 1})
+	e, err := openai.NewEmbedder(openai.Config{BaseURL: url, Model: embeddingName, Attempts: 20, Backoff: time.Millisecond, BreakerThreshold: 1000, RetryRatio: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,23 +11,23 @@ import (
 
 // Evaluator evaluates answers with a configured rate of errors, like a person who checks invoices and makes mistakes.
 type Evaluator struct {
-	// ErrorRate is the share of samples whose label is inverted, 0 to 1. A right answer gets a failure, with a wrong
+	// errorRate is the share of samples whose label is inverted, 0 to 1. A right answer gets a failure, with a wrong
 	// expected amount for one step. A wrong answer gets a success.
-	ErrorRate float64
+	errorRate float64
 	seed      uint64
 	house     house
 }
 
-// NewEvaluator returns an evaluator for the tasks of a seed.
-func NewEvaluator(seed uint64, wrong float64) *Evaluator {
-	return &Evaluator{wrong, seed, houseOf(seed)}
+// NewEvaluator returns an evaluator for the tasks of a seed. It inverts the labels of a share of the samples, 0 to 1.
+func NewEvaluator(seed uint64, errorRate float64) *Evaluator {
+	return &Evaluator{errorRate, seed, houseOf(seed)}
 }
 
 // Evaluate evaluates an answer with evaluator "steps". The task needs its target. The id of the task, which is the id of
 // the sample, decides whether the label is inverted, so that a second call has the same result.
 func (v *Evaluator) Evaluate(task *events.Task, answer, reasoning string) (o events.Outcome, inverted bool, err error) {
 	o, err = scoring.Evaluate(task, scoring.Answer{Reasoning: reasoning, Final: answer})
-	if err != nil || float64(v.draw("wrong", task.ID)>>11)/(1<<53) >= v.ErrorRate {
+	if err != nil || float64(v.draw("wrong", task.ID)>>11)/(1<<53) >= v.errorRate {
 		return o, false, err
 	}
 	if o.Label != events.Success {
@@ -58,7 +58,7 @@ func (v *Evaluator) wrongTarget(id, question string) string {
 	right, _ := v.house.rule(at, inv.keys[at])
 	for try := 0; ; try++ {
 		other := right
-		other.number = v.wrongNumber(right, v.draw(fmt.Sprint("number ", try), id))
+		other.number = wrongNumber(right, v.draw(fmt.Sprint("number ", try), id))
 		changed := fillWorksheet(&inv, func(i int, key string) (rule, bool) {
 			if i == at {
 				return other, true
@@ -72,7 +72,7 @@ func (v *Evaluator) wrongTarget(id, question string) string {
 }
 
 // wrongNumber returns a possible number of the rule; it can be the right one.
-func (v *Evaluator) wrongNumber(r rule, draw uint64) int64 {
+func wrongNumber(r rule, draw uint64) int64 {
 	n := int64(draw % 1000)
 	switch r.form {
 	case share:
@@ -83,6 +83,16 @@ func (v *Evaluator) wrongNumber(r rule, draw uint64) int64 {
 		return 5 * (n%18 + 1)
 	}
 	return []int64{5, 10, 20, 50, 100, 500, 1000, n + 1}[n%8]
+}
+
+// Alter returns the rule with another number. The draw selects the number.
+func (r Rule) Alter(draw uint64) Rule {
+	was := r.r.number
+	for r.r.number == was {
+		r.r.number = wrongNumber(r.r, draw)
+		draw++
+	}
+	return r
 }
 
 // draw returns a pseudo-random number: a hash of the seed, the purpose and the id.

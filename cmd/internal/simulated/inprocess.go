@@ -1,7 +1,7 @@
 package simulated
 
 // Direct is the model without HTTP, for benchmarks with a hundred thousand calls. It gives the same replies to the same
-// prompts, without Latency and Fail.
+// prompts, without Latency and FaultRate.
 type Direct struct{ model }
 
 // NewDirect returns a model that runs in this process.

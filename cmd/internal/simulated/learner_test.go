@@ -77,7 +77,7 @@ type learner struct {
 // generatorPrompt returns the prompt that a generator sends for a task.
 func generatorPrompt(t *testing.T, task *events.Task, bullets ...*playbook.Bullet) chat.Prompt {
 	t.Helper()
-	book := selection.NewIndex()
+	book := selection.NewIndex(false)
 	book.Update(playbook.Restore(1, 0, slices.Values(bullets)))
 	c, err := assembly.Assemble(assembly.Input{
 		Now: time.Unix(1e9, 0), System: generator.Instructions, Query: task.Question, TaskContext: task.Context, Index: book,

@@ -85,7 +85,7 @@ func (m *model) complete(w http.ResponseWriter, r *http.Request) {
 	if limit := 4 * max(in.MaxTokens, in.MaxCompletionTokens); limit > 0 && len(text) > limit {
 		text, finish = strings.ToValidUTF8(text[:limit], ""), "length"
 	}
-	head := response{ID: fmt.Sprintf("chatcmpl-%016x", p.draw("id")), Created: createdAt, Model: Name, SystemFingerprint: Fingerprint}
+	head := response{ID: fmt.Sprintf("chatcmpl-%016x", p.draw("id")), Created: createdAt, Model: Name, SystemFingerprint: fingerprint}
 	used := &usage{PromptTokens: tokens(p.bytes()), CompletionTokens: tokens(len(text))}
 	used.TotalTokens = used.PromptTokens + used.CompletionTokens
 	if in.Stream {
@@ -164,19 +164,19 @@ func cutBody(w http.ResponseWriter, body string) {
 }
 
 func modelInfo(name string) map[string]any {
-	return map[string]any{"id": name, "object": "model", "created": createdAt, "owned_by": Fingerprint}
+	return map[string]any{"id": name, "object": "model", "created": createdAt, "owned_by": fingerprint}
 }
 
 func listModels(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{modelInfo(Name), modelInfo(EmbeddingName)}})
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{modelInfo(Name), modelInfo(embeddingName)}})
 }
 
 func showModel(w http.ResponseWriter, r *http.Request) {
 	switch name := r.PathValue("name"); name {
-	case Name, EmbeddingName:
+	case Name, embeddingName:
 		writeJSON(w, http.StatusOK, modelInfo(name))
 	default:
-		writeError(w, http.StatusNotFound, "model_not_found", "simulated: unknown model, use "+Name+" or "+EmbeddingName)
+		writeError(w, http.StatusNotFound, "model_not_found", "simulated: unknown model, use "+Name+" or "+embeddingName)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestStreamEqualsReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if whole.Model != Name || whole.SystemFingerprint != Fingerprint || whole.Choices[0].FinishReason != openai.FinishReasonStop {
+	if whole.Model != Name || whole.SystemFingerprint != fingerprint || whole.Choices[0].FinishReason != openai.FinishReasonStop {
 		t.Errorf("got model %q, fingerprint %q, finish %q", whole.Model, whole.SystemFingerprint, whole.Choices[0].FinishReason)
 	}
 	if n := len(in.Messages[0].Content) + len(in.Messages[1].Content); whole.Usage.PromptTokens != (n+3)/4 || whole.Usage.CompletionTokens == 0 {
@@ -185,10 +185,10 @@ func TestModelsAreListed(t *testing.T) {
 	t.Parallel()
 	client, _ := startServer(t, Options{})
 	list, err := client.ListModels(t.Context())
-	if err != nil || len(list.Models) != 2 || list.Models[0].ID != Name || list.Models[1].ID != EmbeddingName {
+	if err != nil || len(list.Models) != 2 || list.Models[0].ID != Name || list.Models[1].ID != embeddingName {
 		t.Errorf("got %v, %v, want the two models", list.Models, err)
 	}
-	for _, name := range []string{Name, EmbeddingName} {
+	for _, name := range []string{Name, embeddingName} {
 		if m, err := client.GetModel(t.Context(), name); err != nil || m.ID != name {
 			t.Errorf("got %v, %v, want %s", m, err, name)
 		}

@@ -41,10 +41,10 @@ import (
 const (
 	// Name is the model's name on the wire.
 	Name = "simulated-invoice-desk"
-	// EmbeddingName is the name of the model that embeds.
-	EmbeddingName = "simulated-embeddings"
-	// Fingerprint marks every reply.
-	Fingerprint = "simulated"
+	// embeddingName is the name of the model that embeds.
+	embeddingName = "simulated-embeddings"
+	// fingerprint marks every reply.
+	fingerprint = "simulated"
 )
 
 // introduction is part of replies to prompts that are not from a role.

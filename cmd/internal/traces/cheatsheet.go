@@ -32,9 +32,9 @@ func cheatsheet(raw []byte) (*run, error) {
 		e.Steps = []events.Step{{Speaker: "assistant", Text: r.FinalOutput}}
 	}
 	if target := strings.TrimSpace(r.Target); target != "" {
-		e.Outcome = events.Outcome{Label: events.Failure, By: DynamicCheatsheet}
+		e.Outcome = events.Outcome{Label: events.Failure, By: sourceDynamicCheatsheet}
 		if strings.TrimSpace(r.FinalAnswer) == target {
-			e.Outcome = events.Outcome{Score: 1, Label: events.Success, By: DynamicCheatsheet}
+			e.Outcome = events.Outcome{Score: 1, Label: events.Success, By: sourceDynamicCheatsheet}
 		}
 	}
 	return &run{Execution: e}, nil

@@ -148,7 +148,7 @@ func (c *claudeSession) addResultEvent(l *claudeEvent) error {
 	}
 	c.run.Outcome = events.Outcome{Label: events.Unknown, Feedback: "result: " + l.Subtype}
 	if l.IsError || strings.HasPrefix(l.Subtype, "error") {
-		c.run.Outcome.Label, c.run.Outcome.By = events.Failure, ClaudeCode
+		c.run.Outcome.Label, c.run.Outcome.By = events.Failure, sourceClaudeCode
 	}
 	c.run.Duration = validDuration(l.DurationMS / float64(time.Second/time.Millisecond))
 	c.run.Usage = chat.Usage{

@@ -7,13 +7,13 @@ import (
 
 // Values of Origin.Source and Report.Source.
 const (
-	TauBench          = "tau-bench"
-	SWEAgent          = "swe-agent"
-	ClaudeCode        = "claude-code"
-	OpenClaw          = "openclaw"
-	OpenAIChat        = "openai-chat"
-	DynamicCheatsheet = "dynamic-cheatsheet"
-	Executions        = "debrief"
+	sourceTauBench          = "tau-bench"
+	sourceSWEAgent          = "swe-agent"
+	sourceClaudeCode        = "claude-code"
+	sourceOpenClaw          = "openclaw"
+	sourceOpenAIChat        = "openai-chat"
+	sourceDynamicCheatsheet = "dynamic-cheatsheet"
+	sourceExecutions        = "debrief"
 )
 
 // ErrFormat is returned if no object of the file has a known format.
@@ -50,26 +50,26 @@ type runBuilder interface {
 // formats lists the formats; the first one that matches an object is used.
 var formats = []*format{
 	{
-		source: TauBench, byFile: true,
+		source: sourceTauBench, byFile: true,
 		matches: func(s *shape) bool {
 			return bool(s.Traj) || bool(s.TaskID && s.Reward && !s.Messages && !s.Question && !s.Steps && !s.Answer)
 		},
 		parse: tauBench,
 	},
 	{
-		source: SWEAgent, byFile: true,
+		source: sourceSWEAgent, byFile: true,
 		matches: func(s *shape) bool { return bool(s.Trajectory || s.History) },
 		parse:   sweAgent,
 	},
 	{
-		source:     ClaudeCode,
+		source:     sourceClaudeCode,
 		matches:    func(s *shape) bool { return s.Type != "" && (s.SessionID != "" || s.SessionIDOfFile != "") },
 		newBuilder: func() runBuilder { return &claudeSession{} },
 		session:    func(s *shape) string { return string(s.SessionID + s.SessionIDOfFile) },
 		lastType:   "result",
 	},
 	{
-		source: OpenClaw,
+		source: sourceOpenClaw,
 		matches: func(s *shape) bool {
 			return s.Type == "session" && s.ID != "" || s.Type == "message" && bool(s.Message)
 		},
@@ -78,23 +78,23 @@ var formats = []*format{
 		firstType:  "session",
 	},
 	{
-		source:  OpenAIChat,
+		source:  sourceOpenAIChat,
 		matches: func(s *shape) bool { return bool(s.Messages || s.Request) },
 		parse:   chatObject,
 	},
 	{
-		source:     OpenAIChat,
+		source:     sourceOpenAIChat,
 		matches:    func(s *shape) bool { return s.Role != "" },
 		newBuilder: func() runBuilder { return &chatMessages{conversation{failed: toolFailed}} },
 		session:    func(*shape) string { return "" },
 	},
 	{
-		source:  DynamicCheatsheet,
+		source:  sourceDynamicCheatsheet,
 		matches: func(s *shape) bool { return bool(s.Input && (s.FinalAnswer || s.FinalOutput)) },
 		parse:   cheatsheet,
 	},
 	{
-		source:  Executions,
+		source:  sourceExecutions,
 		matches: func(s *shape) bool { return bool((s.TaskID || s.Question) && (s.Steps || s.Answer || s.Outcome)) },
 		parse:   execution,
 	},

@@ -35,7 +35,7 @@ func (f *fileReader) addPart(format *format, s *shape, raw []byte, at position) 
 		i = -1
 	}
 	if i < 0 {
-		if len(f.openRuns) == MaxOpen {
+		if len(f.openRuns) == maxOpen {
 			if err := f.endRun(f.leastRecent(nil)); err != nil {
 				return err
 			}

@@ -81,10 +81,10 @@ func chatObject(raw []byte) (*run, error) {
 		recordedOutcome
 	}
 	_ = json.Unmarshal(l.Metadata, &about) // metadata has no fixed form
-	if r.Outcome, err = l.outcome(OpenAIChat); err != nil {
+	if r.Outcome, err = l.outcome(sourceOpenAIChat); err != nil {
 		return nil, err
 	}
-	if other, err := about.outcome(OpenAIChat); err != nil {
+	if other, err := about.outcome(sourceOpenAIChat); err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	} else if !r.Outcome.Known() && other.Known() {
 		r.Outcome = other

@@ -92,7 +92,7 @@ func TestLargeFilesUseLittleMemory(t *testing.T) {
 			}
 		}
 	}()
-	r := &recorder{left: size, huge: traces.MaxRun + 8<<20}
+	r := &recorder{left: size, huge: (16 << 20) + 8<<20}
 	steps, began := 0, time.Now()
 	report, err := traces.Read(t.Context(), "book", "large.jsonl", r, func(e *events.Execution) error {
 		steps += len(e.Steps)

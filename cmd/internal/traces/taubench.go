@@ -58,7 +58,7 @@ func tauFailed(_, output string) bool { return strings.HasPrefix(output, "Error"
 // rewardOutcome converts a reward to an outcome. tau-bench verifies the state of its database after the run: 1 is correct, 0
 // is wrong.
 func rewardOutcome(reward *float64) (events.Outcome, error) {
-	o := events.Outcome{Label: events.Partial, By: TauBench}
+	o := events.Outcome{Label: events.Partial, By: sourceTauBench}
 	switch {
 	case reward == nil:
 		return events.Outcome{Label: events.Unknown}, nil

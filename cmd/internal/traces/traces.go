@@ -76,20 +76,20 @@ import (
 
 // Limits of Read.
 const (
-	// MaxRun is the maximum size of the JSON of one run, and of one line, in bytes. Larger ones are skipped and reported.
-	MaxRun = 16 << 20
-	// MaxOpen is the maximum number of unfinished runs whose lines are interleaved in a file. If there is one more, or if
-	// the unfinished runs hold more than 1.5 × MaxRun bytes, the run without a line for longest is ended.
-	MaxOpen = 64
-	// MaxOutput is the maximum size of a tool's output in bytes. From a longer one, the beginning and the end are kept.
-	MaxOutput = 16 << 10
-	// MaxProblems is the maximum number of problems, and of repairs, in a report. The counts include all of them.
-	MaxProblems = 100
+	// maxRun is the maximum size of the JSON of one run, and of one line, in bytes. Larger ones are skipped and reported.
+	maxRun = 16 << 20
+	// maxOpen is the maximum number of unfinished runs whose lines are interleaved in a file. If there is one more, or if
+	// the unfinished runs hold more than 1.5 × maxRun bytes, the run without a line for longest is ended.
+	maxOpen = 64
+	// maxOutput is the maximum size of a tool's output in bytes. From a longer one, the beginning and the end are kept.
+	maxOutput = 16 << 10
+	// maxProblems is the maximum number of problems, and of repairs, in a report. The counts include all of them.
+	maxProblems = 100
 )
 
 // Report summarizes the reading of a file.
 type Report struct {
-	Source   string // format of the first run or part of a run, for example TauBench
+	Source   string // format of the first run or part of a run, for example tau-bench
 	Runs     int    // runs for which the callback was called
 	Skipped  int    // runs, or lines of runs, that could not be read
 	Repaired int    // lines that were read without the other bytes before the object
@@ -119,7 +119,7 @@ func (p Problem) String() string { return p.Where() + ": " + p.Reason }
 // element that cannot be read is reported as a Problem, and Read continues with the next one. An error of fn ends Read,
 // which wraps it. The report is valid also if Read returns an error.
 func Read(ctx context.Context, book playbook.Book, name string, r io.Reader, fn func(*events.Execution) error) (Report, error) {
-	f := fileReader{book: book, base: baseName(name), limit: MaxRun, fn: fn}
+	f := fileReader{book: book, base: baseName(name), limit: maxRun, fn: fn}
 	if err := f.read(ctx, r); err != nil {
 		return f.report, fmt.Errorf("read %s: %w", name, err)
 	}
@@ -130,7 +130,7 @@ func Read(ctx context.Context, book playbook.Book, name string, r io.Reader, fn 
 type fileReader struct {
 	book      playbook.Book
 	base      string // see baseName
-	limit     int    // MaxRun, or less in tests
+	limit     int    // maxRun, or less in tests
 	fn        func(*events.Execution) error
 	openRuns  []*openRun // in the order of their first parts
 	partCount int        // number of parts read so far
@@ -238,7 +238,7 @@ func (f *fileReader) readLines(ctx context.Context, l *lines, line []byte, err e
 		if err := f.addObject(line, err, at); err != nil {
 			return fmt.Errorf("%s: %w", at.Where(), err)
 		}
-		if f.report.Source == "" && f.report.Skipped >= MaxProblems {
+		if f.report.Source == "" && f.report.Skipped >= maxProblems {
 			break // no known format in many lines: the rest of the file is unlikely to be better
 		}
 	}
@@ -299,14 +299,14 @@ func (f *fileReader) deliver(format *format, run *run, err error, sum []byte, at
 
 func (f *fileReader) addProblem(at position, err error) {
 	f.report.Skipped++
-	if at.Reason = err.Error(); len(f.report.Problems) < MaxProblems {
+	if at.Reason = err.Error(); len(f.report.Problems) < maxProblems {
 		f.report.Problems = append(f.report.Problems, at)
 	}
 }
 
 func (f *fileReader) addRepair(at position, what string) {
 	f.report.Repaired++
-	if at.Reason = what; len(f.report.Repairs) < MaxProblems {
+	if at.Reason = what; len(f.report.Repairs) < maxProblems {
 		f.report.Repairs = append(f.report.Repairs, at)
 	}
 }
@@ -333,9 +333,9 @@ func (f *fileReader) emit(format *format, r *run, sum []byte, at position) (prob
 		}
 		e.TaskID = shorten(id, 256-1-len(tail)) + "/" + tail
 	}
-	if format.source == TauBench {
+	if format.source == sourceTauBench {
 		task, _, _ := strings.Cut(r.name, "/")
-		e.Origin.Task = shorten(TauBench+"/"+f.base+"/"+task, 256) // the question differs between trials of a task
+		e.Origin.Task = shorten(sourceTauBench+"/"+f.base+"/"+task, 256) // the question differs between trials of a task
 	}
 	e.ID = events.ExecutionID(f.book, e.TaskID, e.Origin.Round)
 	e.Origin.Source = cmp.Or(e.Origin.Source, format.source)
@@ -383,13 +383,13 @@ func shorten(s string, n int) string {
 	return text.Prefix(s, n-17) + "~" + hex.EncodeToString(sum[:8])
 }
 
-// clip shortens a tool's output to about MaxOutput bytes. It keeps both ends, because errors can be at either end.
+// clip shortens a tool's output to about maxOutput bytes. It keeps both ends, because errors can be at either end.
 func clip(s string) string {
-	if len(s) <= MaxOutput {
+	if len(s) <= maxOutput {
 		return s
 	}
-	const end = MaxOutput / 4
-	first := text.Prefix(s, MaxOutput-end)
+	const end = maxOutput / 4
+	first := text.Prefix(s, maxOutput-end)
 	rest := s[len(first):]
 	last := rest[len(rest)-end:]
 	for len(last) > 0 && !utf8.RuneStart(last[0]) {

@@ -16,7 +16,7 @@ import (
 type evalResult struct {
 	Data        report.Data       `json:"data"`
 	Problems    []dataset.Problem `json:"problems,omitempty"` // the first of the unreadable lines
-	Drawn       int               `json:"drawn"`              // samples that were answered
+	Drawn       int               `json:"answered"`           // samples that were answered
 	Arms        []armResult       `json:"arms"`               // the first has the settings of the other flags
 	Comparisons []comparison      `json:"comparisons"`
 	Losses      []report.Loss     `json:"losses"`
@@ -39,8 +39,8 @@ type armResult struct {
 type comparison struct {
 	Against string `json:"against"`
 	report.Pair
-	LeftOut int               `json:"left_out"` // samples without a score in one of the arms
-	Differ  []differingSample `json:"differ"`   // the first samples with a different label
+	LeftOut int               `json:"omitted"` // samples without a score in one of the arms
+	Differ  []differingSample `json:"differ"`  // the first samples with a different label
 }
 
 // differingSample is a sample that is right in one arm and wrong in the other.
@@ -49,7 +49,7 @@ type differingSample struct {
 	ID       string `json:"id"`
 	Question string `json:"question"`
 	Target   string `json:"target,omitempty"`
-	Won      bool   `json:"won"` // right in the first arm
+	Won      bool   `json:"first_arm_right"` // right in the first arm
 	Answer   string `json:"answer"`
 	Other    string `json:"other"` // the answer of the other arm
 }

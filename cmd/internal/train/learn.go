@@ -59,12 +59,12 @@ Examples:
 
 // learnResult is the last line of --json.
 type learnResult struct {
-	Executions int    `json:"executions"` // different runs in the files
-	Known      int    `json:"known"`      // of those, stored before this command
+	Executions int    `json:"executions"`     // different runs in the files
+	Known      int    `json:"already_stored"` // of those, stored before this command
 	Reflected  int    `json:"reflected"`
 	Nothing    int    `json:"nothing_to_learn"`
-	Dead       int    `json:"dead"`
-	Unread     int    `json:"unread"`
+	Dead       int    `json:"dead_letters"`
+	Unread     int    `json:"invalid_lines"`
 	Repaired   int    `json:"repaired"` // lines that were read after skipping invalid bytes before them
 	Bullets    int    `json:"bullets"`
 	Book       string `json:"book"`
@@ -246,7 +246,7 @@ func (l *Learn) skipFile(name string, err error, res *learnResult) {
 
 // printFile prints the number of runs in a file, its repairs and its problems.
 func (l *Learn) printFile(name string, report traces.Report, res *learnResult) {
-	l.print(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "unread": report.Skipped, "repaired": report.Repaired},
+	l.print(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "invalid_lines": report.Skipped, "repaired": report.Repaired},
 		"%s: %s of %s", name, cli.Plural(report.Runs, "run"), report.Source)
 	for _, r := range report.Repairs {
 		u := newUnreadItem(name, r)

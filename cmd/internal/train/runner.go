@@ -140,6 +140,8 @@ func (t *Runner) WaitIdle(ctx context.Context, roles ...string) error {
 	return WaitIdle(ctx, t.conn, roles...)
 }
 
+// WaitIdle waits until each role is idle, one after the other: roles are in the order of the pipeline. It returns the error
+// of ctx if that ends first.
 func WaitIdle(ctx context.Context, conn *bus.Conn, roles ...string) error {
 	for _, role := range roles {
 		for {
@@ -161,17 +163,17 @@ func WaitIdle(ctx context.Context, conn *bus.Conn, roles ...string) error {
 }
 
 // Accuracy returns the share of right answers. Partial scores do not count.
-func Accuracy(endings []TaskResult) float64 {
-	if len(endings) == 0 {
+func Accuracy(results []TaskResult) float64 {
+	if len(results) == 0 {
 		return 0
 	}
 	right := 0
-	for _, e := range endings {
+	for _, e := range results {
 		if e.Right {
 			right++
 		}
 	}
-	return float64(right) / float64(len(endings))
+	return float64(right) / float64(len(results))
 }
 
 // Forget removes the results of tasks. It keeps dead letters, which losses counts.

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events/chat"
+	"debrief/events/config/configtest"
 )
 
 // lengths embeds a text as its length and 1. It replies in reverse order and counts four bytes as a token.
@@ -104,11 +105,6 @@ func TestEmbed(t *testing.T) {
 // An attempt with these responses ends like a chat attempt.
 func TestEmbedErrors(t *testing.T) {
 	t.Parallel()
-	const (
-		unavailable = "unavailable"
-		tooLong     = "too long"
-		refused     = "refused"
-	)
 	one, two := vector(0, "1,2"), vector(1, "3,4")
 	drip := func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -121,56 +117,58 @@ func TestEmbedErrors(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		name    string
-		reply   http.HandlerFunc
-		tries   int
-		verdict string
-		text    string // a part of the error
+		name   string
+		reply  http.HandlerFunc
+		tries  int
+		kind   kind
+		status int
+		text   string // a part of the error: of the server's text, or the name of a field
 	}{
-		{"a vector too few", vectors(one), 3, unavailable, "1 vectors for 2 texts"},
-		{"a vector too many", vectors(one, two, vector(2, "1,1")), 3, unavailable, "3 vectors for 2 texts"},
-		{"no vectors", vectors(), 3, unavailable, "0 vectors for 2 texts"},
-		{"an index twice", vectors(two, two), 3, unavailable, "duplicate or invalid vector index 1"},
-		{"no indexes", vectors(`{"embedding":[1,2]}`, `{"embedding":[3,4]}`), 3, unavailable, "duplicate or invalid vector index 0"},
-		{"an index beyond the texts", vectors(one, vector(2, "3,4")), 3, unavailable, "index 2"},
-		{"an index before them", vectors(one, vector(-1, "3,4")), 3, unavailable, "index -1"},
-		{"vectors of two lengths", vectors(one, vector(1, "3,4,5")), 3, unavailable, "different dimensions: 2 and 3"},
-		{"NaN", vectors(one, vector(1, "NaN,1")), 3, unavailable, "invalid character 'N'"},
-		{"a number beyond float64", vectors(one, vector(1, "1e400,1")), 3, unavailable, "cannot unmarshal number 1e400"},
-		{"a number beyond float32", vectors(one, vector(1, "1e39,1")), 3, unavailable, "cannot unmarshal number 1e39"},
-		{"base64 that was not asked for", vectors(one, `{"index":1,"embedding":"AACAPw=="}`), 3, unavailable, "cannot unmarshal string"},
+		{"a vector too few", vectors(one), 3, down, 200, ""},
+		{"a vector too many", vectors(one, two, vector(2, "1,1")), 3, down, 200, ""},
+		{"no vectors", vectors(), 3, down, 200, ""},
+		{"an index twice", vectors(two, two), 3, down, 200, "1"},
+		{"no indexes", vectors(`{"embedding":[1,2]}`, `{"embedding":[3,4]}`), 3, down, 200, "0"},
+		{"an index beyond the texts", vectors(one, vector(2, "3,4")), 3, down, 200, "2"},
+		{"an index before them", vectors(one, vector(-1, "3,4")), 3, down, 200, "-1"},
+		{"vectors of two lengths", vectors(one, vector(1, "3,4,5")), 3, down, 200, "2 and 3"},
+		{"NaN", vectors(one, vector(1, "NaN,1")), 3, down, 200, ""},
+		{"a number beyond float64", vectors(one, vector(1, "1e400,1")), 3, down, 200, "1e400"},
+		{"a number beyond float32", vectors(one, vector(1, "1e39,1")), 3, down, 200, "1e39"},
+		{"base64 that was not asked for", vectors(one, `{"index":1,"embedding":"AACAPw=="}`), 3, down, 200, ""},
 
-		{"zeros", vectors(one, vector(1, "0,0")), 1, refused, "all zeros"},
-		{"nulls", vectors(one, vector(1, "null,null")), 1, refused, "all zeros"},
-		{"numbers too small to square", vectors(one, vector(1, "1e-30,1e-30")), 1, refused, "all zeros"},
-		{"numbers too large to square", vectors(one, vector(1, "3e38,1")), 1, refused, "beyond float32"},
-		{"empty vectors", vectors(vector(0, ""), vector(1, "")), 1, refused, "is empty"},
-		{"entries without vectors", vectors(`{"index":0}`, `{"index":1}`), 1, refused, "is empty"},
+		{"zeros", vectors(one, vector(1, "0,0")), 1, refused, 200, ""},
+		{"nulls", vectors(one, vector(1, "null,null")), 1, refused, 200, ""},
+		{"numbers too small to square", vectors(one, vector(1, "1e-30,1e-30")), 1, refused, 200, ""},
+		{"numbers too large to square", vectors(one, vector(1, "3e38,1")), 1, refused, 200, ""},
+		{"empty vectors", vectors(vector(0, ""), vector(1, "")), 1, refused, 200, ""},
+		{"entries without vectors", vectors(`{"index":0}`, `{"index":1}`), 1, refused, 200, ""},
 
-		{"429", status(429, `{"error":{"message":"Slow down."}}`), 3, unavailable, "busy (429): Slow down."},
-		{"429 without a quota", status(429, `{"error":{"code":"insufficient_quota"}}`), 1, unavailable, "check plan and billing"},
-		{"500", status(500, `{"error":{"message":"Oops."}}`), 3, unavailable, "server error (500): Oops."},
-		{"200 with a page of HTML", status(200, `<html></html>`), 3, unavailable, "check BaseURL"},
-		{"200 with an empty object", status(200, `{}`), 3, unavailable, "0 vectors for 2 texts"},
-		{"200 with an error", status(200, `{"error":"model is loading"}`), 3, unavailable, "model is loading"},
-		{"200 with a cut body", cut(200, `{"data":[{"index":0,"embedding":[0.125,`), 3, unavailable, "unexpected EOF"},
-		{"200 with nothing", status(200, ``), 3, unavailable, "EOF"},
-		{"200 without end", endless(200), 3, unavailable, "too large"},
-		{"no answer", silence, 3, unavailable, "no answer within 10s"},
-		{"an answer that drips", drip, 3, unavailable, "no answer within 10s"},
-		{"a connection that is cut", hangUp, 3, unavailable, "no answer"},
-		{"400", status(400, `{"error":{"message":"input: is odd"}}`), 1, refused, "is odd"},
-		{"401", status(401, `{"error":{"message":"Incorrect API key provided: `+testKey+`."}}`), 1, unavailable, "check APIKey"},
-		{"404", status(404, ``), 1, unavailable, "check Model and BaseURL"},
-		{"a redirect", status(301, ``, "Location: https://elsewhere.test"), 1, unavailable, "set the new address with BaseURL"},
-		{"400 for texts that are short as they are", status(400, `{"error":{"message":"maximum context length is 1 token"}}`), 2, tooLong, "1 token"},
+		{"429", status(429, `{"error":{"message":"Slow down."}}`), 3, busy, 429, "Slow down."},
+		{"429 without a quota", status(429, `{"error":{"code":"insufficient_quota"}}`), 1, misconfigured, 429, ""},
+		{"500", status(500, `{"error":{"message":"Oops."}}`), 3, down, 500, "Oops."},
+		{"200 with a page of HTML", status(200, `<html></html>`), 3, down, 200, "BaseURL"},
+		{"200 with an empty object", status(200, `{}`), 3, down, 200, ""},
+		{"200 with an error", status(200, `{"error":"model is loading"}`), 3, down, 200, "model is loading"},
+		{"200 with a cut body", cut(200, `{"data":[{"index":0,"embedding":[0.125,`), 3, down, 200, ""},
+		{"200 with nothing", status(200, ``), 3, down, 200, ""},
+		{"200 without end", endless(200), 3, down, 200, ""},
+		{"no answer", silence, 3, down, 0, "10s"},
+		{"an answer that drips", drip, 3, down, 200, "10s"},
+		{"a connection that is cut", hangUp, 3, down, 0, ""},
+		{"400", status(400, `{"error":{"message":"input: is odd"}}`), 1, refused, 400, "is odd"},
+		{"401", status(401, `{"error":{"message":"Incorrect API key provided: `+testKey+`."}}`), 1, misconfigured, 401, "APIKey"},
+		{"404", status(404, ``), 1, misconfigured, 404, "BaseURL"},
+		{"a redirect", status(301, ``, "Location: https://elsewhere.test"), 1, misconfigured, 301, "BaseURL"},
+		{"400 for texts that are short as they are", status(400, `{"error":{"message":"maximum context length is 1 token"}}`), 2, tooLong, 400, "1 token"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			embedding(t, Config{Attempts: 3}, []http.HandlerFunc{tt.reply}, func(t *testing.T, e *Embedder, f *fake) {
 				got, err := e.Embed(t.Context(), []string{"one", "two"})
-				if got != nil || verdict(err) != tt.verdict || !strings.Contains(err.Error(), tt.text) {
-					t.Errorf("got %v, %s (%v), want %s with %q", got, verdict(err), err, tt.verdict, tt.text)
+				checkError(t, err, tt.kind, tt.status)
+				if got != nil || !strings.Contains(err.Error(), tt.text) {
+					t.Errorf("got %v, %v, want an error with %q", got, err, tt.text)
 				}
 				if n := len(f.seen()); n != tt.tries {
 					t.Errorf("got %d requests, want %d", n, tt.tries)
@@ -180,8 +178,8 @@ func TestEmbedErrors(t *testing.T) {
 						t.Errorf("got %s, want neither key nor answer, and not a book", text)
 					}
 				}
-				if healthy := e.Healthy() == nil; healthy == (tt.verdict == unavailable) {
-					t.Errorf("got health %v after %s", e.Healthy(), tt.verdict)
+				if healthy := e.Healthy() == nil; healthy == (tt.kind != tooLong && tt.kind != refused) {
+					t.Errorf("got health %v after kind %d", e.Healthy(), tt.kind)
 				}
 				f.speak(lengths)
 				if _, err := e.Embed(t.Context(), []string{"one"}); err != nil || e.Healthy() != nil {
@@ -417,9 +415,10 @@ func TestResponseSizeIsLimitedByRequest(t *testing.T) {
 func TestNewEmbedderNamesTheFields(t *testing.T) {
 	t.Parallel()
 	_, err := NewEmbedder(Config{BaseURL: "ftp://x", APIKey: "a b", Timeout: -1})
-	for _, want := range []string{"BaseURL: must be", "APIKey: must not contain blanks", "Model: is empty", "Timeout: must be"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want it to contain %q", err, want)
+	got := configtest.Fields(err)
+	for _, want := range []string{"BaseURL", "APIKey", "Model", "Timeout"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("got %v, want an error of %s", err, want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func object(arguments string) string {
 		return "{}"
 	}
 	if raw[0] == '{' && json.Valid(raw) {
-		return arguments
+		return string(raw) // without the spaces that Unicode knows and JSON does not
 	}
 	wrapped, _ := json.Marshal(map[string]string{"arguments": arguments}) // strings always encode
 	return string(wrapped)

@@ -286,7 +286,7 @@ func TestMessagesOnTheWire(t *testing.T) {
 }
 
 func FuzzArguments(f *testing.F) {
-	for _, s := range []string{``, ` `, `{}`, `{"a":1}`, `{"a":`, `[1]`, `"x"`, `null`, "{\"a\":\"\xff\"}", `{} {}`, "\x00"} {
+	for _, s := range []string{``, ` `, `{}`, `{"a":1}`, `{"a":`, `[1]`, `"x"`, `null`, "{\"a\":\"\xff\"}", `{} {}`, "\x00", "\v{}"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, arguments string) {

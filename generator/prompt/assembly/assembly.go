@@ -31,7 +31,7 @@ import (
 )
 
 // Version is the version of the assembly rules. Another version may render other messages from the same manifest.
-const Version = "a2"
+const Version = "a3"
 
 // Input contains the sources of a context.
 type Input struct {
@@ -48,8 +48,8 @@ type Input struct {
 	// Rankings returns the bullets that are relevant to the query; see selection.Options. Seed is different for each task.
 	Rankings func() []selection.Ranking
 	Seed     string
-	// Experiments describes the experiments on bullets; nil runs none.
-	Experiments *selection.Trials
+	// Draw describes the experiments on bullets; nil runs none.
+	Draw *selection.Draw
 
 	Notes    []*events.Note             // of the playbook and the session, newest last
 	Window   []*events.Interaction      // of the session, oldest first
@@ -106,7 +106,7 @@ type assembler struct {
 	system, taskContext, query events.Part
 	recovery                   *events.Part
 	selection                  selection.Selection
-	bulletParts                []events.Part   // includes the withheld bullets
+	bulletParts                []events.Part   // includes withheld bullets
 	priority                   []int           // of bulletParts; the highest is dropped first
 	withheld                   map[string]bool // by part reference
 	reflectionParts            []events.Part
@@ -257,7 +257,7 @@ func (a *assembler) addBullets() {
 	selectBullets := func(tokens int) {
 		a.selection = a.in.Index.Select(selection.Options{
 			Now: a.in.Now, TimeIndependent: a.in.TimeIndependent, Tokens: tokens, Most: a.limits.MaxBullets, Weights: a.limits.Weights,
-			Rankings: a.in.Rankings, Seed: a.in.Seed, Trials: a.in.Experiments, Explain: a.in.Explain,
+			Rankings: a.in.Rankings, Seed: a.in.Seed, Draw: a.in.Draw, Explain: a.in.Explain,
 		})
 	}
 	selectBullets(min(a.limits.Bullets, a.remaining))
@@ -268,13 +268,11 @@ func (a *assembler) addBullets() {
 		a.warn("bullets: %d pinned bullets omitted, no room within the limit", n)
 	}
 	a.bulletParts, a.priority = a.selection.Parts, a.selection.Priority
-	for _, t := range a.selection.Trials {
-		if t.Arm == playbook.ArmWithheld {
-			if a.withheld == nil {
-				a.withheld = make(map[string]bool)
-			}
-			a.withheld[string(t.Bullet)] = true
-		}
+	if len(a.selection.Withheld) > 0 {
+		a.withheld = make(map[string]bool)
+	}
+	for _, id := range a.selection.Withheld {
+		a.withheld[string(id)] = true
 	}
 	a.manifest.Omitted = append(a.manifest.Omitted, a.selection.Left...)
 	if len(a.selection.Bullets) > 0 {
@@ -355,9 +353,9 @@ func (a *assembler) finish() *Context {
 			withheldTokens = max(chat.Tokens(systemText(a.in.System, fitted, a.limits.Votes))-chat.Tokens(systemText(a.in.System, shown, a.limits.Votes)), 0)
 		}
 		if a.manifest.Tokens+withheldTokens <= a.manifest.Limit || !a.dropLeastImportant() {
-			for _, t := range a.selection.Trials {
-				if slices.ContainsFunc(fitted, func(b *playbook.Bullet) bool { return b.ID == t.Bullet }) {
-					a.manifest.Exposures = append(a.manifest.Exposures, t)
+			for _, x := range a.selection.Exposures {
+				if slices.ContainsFunc(fitted, func(b *playbook.Bullet) bool { return b.ID == x.Bullet }) {
+					a.manifest.Exposures = append(a.manifest.Exposures, x)
 				}
 			}
 			return &Context{Messages: messages, Manifest: a.manifest, Bullets: shown, Scores: a.selection.Scores}

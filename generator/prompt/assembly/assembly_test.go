@@ -175,21 +175,83 @@ func TestLongToolResultsAreShortened(t *testing.T) {
 	}
 }
 
-func TestRecordLineFollowsToolCall(t *testing.T) {
+// The record line has the beginning of a result that is shown in part. A result that is shown as a whole has none.
+func TestRecordLineOfShortenedResult(t *testing.T) {
 	t.Parallel()
-	steps := []events.Step{{Speaker: chat.Assistant, Calls: []events.ToolCall{{Tool: "search_code", Arguments: `{"pattern": "TimeDelta"}`, Output: "fields.py:1474: class TimeDelta(Field)", Outcome: events.Success}}}}
-	c := assemble(t, Input{Running: steps}, Limits{})
-	var question string
-	for _, m := range c.Messages {
-		if m.Speaker == chat.User {
-			question = m.Text
+	for _, lines := range []int{1, 2000} {
+		output := strings.Repeat("fields.py:1474: class TimeDelta(Field)\n", lines)
+		steps := []events.Step{{Speaker: chat.Assistant, Calls: []events.ToolCall{{Tool: "search_code", Arguments: `{"pattern": "TimeDelta"}`, Output: output, Outcome: events.Success}}}}
+		c := assemble(t, Input{Running: steps}, Limits{})
+		var question string
+		for _, m := range c.Messages {
+			if m.Speaker == chat.User {
+				question = m.Text
+			}
+		}
+		if has := strings.Contains(question, "searched") && strings.Contains(question, "TimeDelta") && strings.Contains(question, "→"); has != (lines > 1) {
+			t.Errorf("%d lines: got %q, record line of the call: %t", lines, question, has)
+		}
+		if last := c.Messages[len(c.Messages)-1]; last.Speaker != chat.Tool || last.CallID != c.Messages[len(c.Messages)-2].Calls[0].ID {
+			t.Errorf("got %+v, want the call with its result at the end", c.Messages)
 		}
 	}
-	if !strings.Contains(question, "searched") || !strings.Contains(question, "TimeDelta") || !strings.Contains(question, "→") {
-		t.Errorf("got %q, want the record line of the call", question)
-	}
-	if last := c.Messages[len(c.Messages)-1]; last.Speaker != chat.Tool || last.CallID != c.Messages[len(c.Messages)-2].Calls[0].ID {
-		t.Errorf("got %+v, want the call with its result at the end", c.Messages)
+}
+
+// A turn is in the window, or recalled, or in the model's summary, or in excerpts and record lines.
+func TestEachTurnIsShownOnce(t *testing.T) {
+	t.Parallel()
+	const turns = 10
+	for name, test := range map[string]struct {
+		recalled []int
+		through  int    // of the summary; 0 for none
+		want     string // for each turn: window, recall, history (excerpt and record line), or - for none of them
+	}{
+		"nothing recalled":      {nil, 0, "- - - - history history history window window window"},
+		"recalled":              {[]int{2, 6, 9}, 0, "- recall - - history recall history window window window"},
+		"summary":               {nil, 6, "- - - - - - history window window window"},
+		"recalled, and summary": {[]int{2, 5, 7}, 6, "- recall - - recall - recall window window window"},
+		"recalled twice":        {[]int{3, 3}, 0, "- - recall - history history history window window window"},
+	} {
+		list := session(turns, "x")
+		for _, i := range list {
+			i.Question = fmt.Sprintf("How many books stand on shelf question%d in the hall?", i.Turn)
+			i.Steps[0].Calls[0].Output = fmt.Sprintf("result%d books", i.Turn)
+			i.Steps[0].Calls[0].Arguments = fmt.Sprintf(`{"hall": "result%d"}`, i.Turn)
+		}
+		in := Input{Window: list, Query: "How many books stand on the shelf in the hall?"}
+		for _, turn := range test.recalled {
+			in.Recalled = append(in.Recalled, list[turn-1])
+		}
+		if test.through > 0 {
+			in.Summary = &events.Summary{Through: test.through, Text: "They counted."}
+		}
+		c := assemble(t, in, Limits{Window: 3})
+		history := ""
+		for _, p := range c.Manifest.Parts {
+			if p.Kind == events.PartSummary || p.Kind == events.PartRecord {
+				history += p.Text + " "
+			}
+		}
+		for n, want := range strings.Fields(test.want) {
+			question, result := fmt.Sprintf("question%d ", n+1), fmt.Sprintf("result%d", n+1)
+			var got []string
+			for _, p := range c.Manifest.Parts {
+				if of, _, _ := strings.Cut(p.Ref, "#"); of != string(list[n].Execution) {
+					continue
+				}
+				if p.Kind == events.PartRecall {
+					got = append(got, "recall")
+				} else if p.Kind == events.PartUser {
+					got = append(got, "window")
+				}
+			}
+			if strings.Contains(history, question) || strings.Contains(history, result+" ") || strings.Contains(history, result+`"`) {
+				got = append(got, "history")
+			}
+			if strings.Join(got, " ") != strings.Trim(want, "-") {
+				t.Errorf("%s: turn %d is shown in %v, want %s; history %q", name, n+1, got, want, history)
+			}
+		}
 	}
 }
 
@@ -294,7 +356,7 @@ func TestLongQueryIsShortened(t *testing.T) {
 }
 
 func newIndex(p *playbook.Playbook) *selection.Index {
-	x := selection.NewIndex()
+	x := selection.NewIndex(false)
 	x.Update(p)
 	return x
 }
@@ -321,7 +383,7 @@ func TestLargePlaybookHasBoundedTokens(t *testing.T) {
 func TestTimeIndependentContext(t *testing.T) {
 	t.Parallel()
 	digest := func(still bool, now time.Time, ages ...time.Duration) string {
-		x := selection.NewIndex()
+		x := selection.NewIndex(false)
 		x.Update(playbook.Restore(3, 0, func(yield func(*playbook.Bullet) bool) {
 			for i, age := range ages {
 				b := &playbook.Bullet{ID: playbook.MintID("a", uint64(i+1)), Section: "a", Content: fmt.Sprint("advice ", i), Helpful: 1 + i, LastUsed: noon.Add(-age)}

@@ -122,10 +122,14 @@ func rankings(words *recall.WordIndex, query string) func() []selection.Ranking 
 	}
 }
 
-// trials returns the experiments of one context.
-func trials(words *recall.WordIndex, query string) *selection.Trials {
-	c := words.Coverage(query)
-	return &selection.Trials{Book: "b", Task: "t", Applicability: func(b *playbook.Bullet) float64 { share, _ := c.Share(b.Content); return share }}
+// experiment returns a draw in which the three best bullets by words apply, as for new bullets.
+func experiment(words *recall.WordIndex, query string) *selection.Draw {
+	return &selection.Draw{Task: "t", Applicable: func() (ids []playbook.BulletID) {
+		for _, m := range words.Top(query, 3) {
+			ids = append(ids, playbook.BulletID(m.Key))
+		}
+		return ids
+	}}
 }
 
 // BenchmarkAssemble assembles contexts and rates bullets by their words. The ordinary context has five turns, three
@@ -153,7 +157,7 @@ func BenchmarkAssemble(b *testing.B) {
 				for b.Loop() {
 					start := time.Now()
 					var err error
-					of.in.Experiments = trials(words, of.in.Query)
+					of.in.Draw = experiment(words, of.in.Query)
 					if c, err = Assemble(of.in, of.l); err != nil {
 						b.Fatal(err)
 					}

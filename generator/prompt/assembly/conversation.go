@@ -292,12 +292,17 @@ func source(p *piece) sliding.Source {
 
 // estimateHistory estimates the tokens of the history without a limit.
 func (a *assembler) estimateHistory() int {
-	n := 0
+	n := a.estimateHidden()
 	for k, i := range a.in.Recalled {
 		if k < a.limits.Recall {
 			n += a.sources.recalledTokens(i)
 		}
 	}
+	return n
+}
+
+// estimateHidden estimates the tokens of the summary and the record lines.
+func (a *assembler) estimateHidden() (n int) {
 	if len(a.hidden) > 0 {
 		n += summaryTokens
 	}
@@ -307,42 +312,58 @@ func (a *assembler) estimateHistory() int {
 	return n
 }
 
-// addHistory quotes the hidden turns: record lines of tool calls, a summary, and recalled executions.
+// addHistory quotes the turns that are not shown, each in one form: recalled if it is relevant to the query, else as a part of
+// the model's summary, else by excerpts of its texts and record lines of its tool calls. Only the model's summary can also have
+// words about a recalled turn, because it is about many turns together.
 func (a *assembler) addHistory() {
 	budget := min(a.historyBudget, a.remaining)
-	a.addRecords(&budget)
-	a.addSummary(&budget)
-	n, shown := 0, make(map[string]bool) // by handle; part of the window may be hidden
+	reserved := min(a.estimateHidden(), budget/2)
+	budget -= reserved
+	recalled := a.addRecalled(&budget)
+	budget += reserved
+	a.hidden = slices.DeleteFunc(a.hidden, func(p *piece) bool { return recalled[handleOf(p.ref)] })
+	through := a.addSummary(&budget)
+	a.addRecords(&budget, through)
+}
+
+// handleOf returns the handle of the interaction in the reference of a piece.
+func handleOf(ref string) string {
+	handle, _, _ := strings.Cut(ref, "#")
+	return handle
+}
+
+// addRecalled adds recalled executions that the window does not show. It returns their handles.
+func (a *assembler) addRecalled(budget *int) map[string]bool {
+	shown, recalled := make(map[string]bool), make(map[string]bool) // by handle; part of the window may be hidden
 	for _, p := range a.before {
-		handle, _, _ := strings.Cut(p.Ref, "#")
-		shown[handle] = true
+		shown[handleOf(p.Ref)] = true
 	}
 	for _, i := range a.in.Recalled {
 		p := events.Part{Kind: events.PartRecall, Ref: string(i.Execution), Tokens: a.sources.recalledTokens(i) + 1}
-		if shown[p.Ref] || n >= a.limits.Recall {
+		if shown[p.Ref] || recalled[p.Ref] || len(recalled) >= a.limits.Recall {
 			continue
 		}
-		if !a.reserveQuote(p.Tokens, len(a.recalledParts) == 0, &budget) {
+		if !a.reserveQuote(p.Tokens, len(a.recalledParts) == 0, budget) {
 			a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 			continue
 		}
-		n++
-		shown[p.Ref] = true
+		recalled[p.Ref] = true
 		a.sources.Interactions[p.Ref] = i
 		a.recalledParts = append(a.recalledParts, p)
 	}
+	return recalled
 }
 
-// addRecords adds record lines for hidden tool calls and for the newest call. The turn after the newest call then
-// sees its result in short form.
-func (a *assembler) addRecords(budget *int) {
+// addRecords adds record lines for the hidden tool calls of turns after the summary, and for the newest call if its result is
+// shortened.
+func (a *assembler) addRecords(budget *int, through int) {
 	var steps []events.Step
 	for _, p := range a.hidden {
-		if p.step != nil {
+		if p.step != nil && (p.turn == 0 || p.turn > through) {
 			steps = append(steps, *p.step)
 		}
 	}
-	if n := len(a.after); n > 0 && a.after[n-1].Kind == events.PartTools {
+	if n := len(a.after); n > 0 && a.after[n-1].Kind == events.PartTools && a.after[n-1].Keep > 0 {
 		current := a.currentTurns[len(a.currentTurns)-1].pieces
 		if p := current[len(current)-1]; p.step != nil {
 			steps = append(steps, *p.step)
@@ -367,8 +388,9 @@ func (a *assembler) addRecords(budget *int) {
 	}
 }
 
-// addSummary summarises the hidden turns: by the model's summary, and by excerpts of turns after it.
-func (a *assembler) addSummary(budget *int) {
+// addSummary summarises the hidden turns: by the model's summary, and by excerpts of turns after it. It returns the last turn of
+// the model's summary, 0 if the prompt has none.
+func (a *assembler) addSummary(budget *int) int {
 	room := min(summaryTokens, *budget-quoteOverhead-backgroundOverhead)
 	summary, through := "", 0
 	if s := a.in.Summary; s != nil && s.Text != "" {
@@ -391,10 +413,12 @@ func (a *assembler) addSummary(budget *int) {
 		summary += excerpts
 	}
 	if summary == "" {
-		return
+		return 0
 	}
 	p := events.Part{Kind: events.PartSummary, Text: summary, Tokens: chat.Tokens(summary) + 1}
-	if a.reserveQuote(p.Tokens, true, budget) {
-		a.summary = &p
+	if !a.reserveQuote(p.Tokens, true, budget) {
+		return 0
 	}
+	a.summary = &p
+	return through
 }

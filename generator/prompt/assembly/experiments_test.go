@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,93 +15,124 @@ import (
 	"debrief/playbook"
 )
 
-// anyBullets draws bullets, some of them on probation.
-func anyBullets(t *rapid.T) (bullets []playbook.Bullet) {
+// anyBullets draws bullets. Many of them are in experiments: on probation under a strict gate, else suspect.
+func anyBullets(t *rapid.T, gate playbook.Gate) (bullets []playbook.Bullet) {
 	for i := range rapid.IntRange(1, 20).Draw(t, "bullets") {
 		b := playbook.Bullet{
 			ID: playbook.MintID("strategies", uint64(i+1)), Section: rapid.SampledFrom([]string{"a", "b_c"}).Draw(t, "section"),
 			Content: "advice " + strings.Repeat(rapid.StringN(1, 8, -1).Draw(t, "said"), rapid.IntRange(1, 60).Draw(t, "times")), CreatedAt: noon, UpdatedAt: noon,
 			Helpful: rapid.IntRange(0, 9).Draw(t, "helpful"), Pinned: rapid.IntRange(0, 9).Draw(t, "pinned") == 0,
 		}
-		if rapid.Bool().Draw(t, "probation") {
-			b.Status = playbook.Probation
+		if rapid.Bool().Draw(t, "in experiment") {
+			b.Experiment = &playbook.Experiment{Standing: playbook.StandingSuspect}
+			if gate == playbook.GateStrict {
+				b.Status = playbook.Probation
+			}
 		}
 		bullets = append(bullets, b)
 	}
 	return bullets
 }
 
-// experimentIndex returns the index of a playbook whose gate is on. Bullets on probation are shown to a share of the
-// tasks.
-func experimentIndex(bullets []playbook.Bullet, share int) *selection.Index {
+// experimentIndex returns the index of a playbook with a gate. Its experiments have a number.
+func experimentIndex(bullets []playbook.Bullet, gate playbook.Gate, number int) *selection.Index {
 	p := playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
 		for _, b := range bullets {
-			b.Experiment = &playbook.Experiment{Number: 3, Share: share}
+			if b.Experiment != nil {
+				e := *b.Experiment
+				e.Number = number
+				b.Experiment = &e
+			}
 			if !yield(&b) {
 				return
 			}
 		}
 	})
-	p.SetGate(playbook.GateOn)
+	p.SetGate(gate)
 	return newIndex(p)
 }
 
 // The other parts of a context are the same for both arms, even at the limit. A withheld bullet is not in the prompt,
-// and the context can be rebuilt.
+// and the context can be rebuilt. The number of an experiment and the task change only the arm.
 func TestContextIsIndependentOfExperimentArms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
+	compared := map[playbook.Gate]int{}
 	rapid.Check(t, func(t *rapid.T) {
+		gate := rapid.SampledFrom([]playbook.Gate{playbook.GateGuard, playbook.GateStrict}).Draw(t, "gate")
 		in, l := anyInput(t), anyLimits(t)
-		bullets := anyBullets(t)
-		in.Experiments = &selection.Trials{Book: "b", Task: "t", Applicability: func(b *playbook.Bullet) float64 { return float64(len(b.Content)%2) + 0.5 }}
-		never, always := in, in
-		never.Index, always.Index = experimentIndex(bullets, 0), experimentIndex(bullets, 100)
-		a, err := Assemble(never, l)
-		b, other := Assemble(always, l)
-		if tooSmall := (*LimitError)(nil); errors.As(err, &tooSmall) && errors.As(other, &tooSmall) {
-			return
-		}
-		if err != nil || other != nil {
-			t.Fatal(err, other)
-		}
-		withheld := make(map[string]bool)
-		for _, trial := range a.Manifest.Exposures {
-			if trial.Arm == playbook.ArmShown || trial.Experiment != 3 {
-				t.Fatalf("got %+v with a share of 0", trial)
+		bullets := anyBullets(t, gate)
+		probation := slices.ContainsFunc(bullets, func(b playbook.Bullet) bool { return b.Status == playbook.Probation })
+		inputs, contexts := map[playbook.Arm]Input{}, map[playbook.Arm]*Context{}
+		for n := 1; len(contexts) < 2; n++ {
+			if n == 100 {
+				t.Fatalf("100 draws have the same arm")
 			}
-			withheld[string(trial.Bullet)] = trial.Arm == playbook.ArmWithheld
+			in.Index = experimentIndex(bullets, gate, n)
+			in.Draw = &selection.Draw{Task: "t", Applicable: func() (ids []playbook.BulletID) {
+				for _, b := range bullets {
+					if len(b.Content)%3 > 0 {
+						ids = append(ids, b.ID)
+					}
+				}
+				return ids
+			}}
+			if probation {
+				in.Draw.Task = fmt.Sprint("t", n)
+			}
+			c, err := Assemble(in, l)
+			if tooSmall := (*LimitError)(nil); errors.As(err, &tooSmall) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(c.Manifest.Exposures) == 0 {
+				return
+			}
+			arm := c.Manifest.Exposures[0].Arm
+			inputs[arm], contexts[arm] = in, c
 		}
-		opposite := slices.Clone(b.Manifest.Exposures)
-		for i := range opposite {
-			if opposite[i].Arm == playbook.ArmShown {
-				opposite[i].Arm = playbook.ArmWithheld
+		compared[gate]++
+		shown, withheld := contexts[playbook.ArmShown], contexts[playbook.ArmWithheld]
+		hidden := make(map[string]bool)
+		for i, x := range shown.Manifest.Exposures {
+			hidden[string(x.Bullet)] = true
+			if y := withheld.Manifest.Exposures[i]; x.Arm != playbook.ArmShown || y.Arm != playbook.ArmWithheld || x.Bullet != y.Bullet {
+				t.Fatalf("got %+v and %+v", x, y)
 			}
 		}
-		if d := cmp.Diff(a.Manifest.Exposures, opposite); d != "" {
-			t.Fatalf("other trials: %s", d)
+		if len(shown.Manifest.Exposures) != len(withheld.Manifest.Exposures) || !probation && len(hidden) != 1 {
+			t.Fatalf("got %+v and %+v", shown.Manifest.Exposures, withheld.Manifest.Exposures)
 		}
-		rest := slices.DeleteFunc(slices.Clone(b.Manifest.Parts), func(p events.Part) bool { return p.Kind == events.PartBullet && withheld[p.Ref] })
-		if d := cmp.Diff(a.Manifest.Parts, rest); d != "" {
+		for _, b := range bullets {
+			if b.Status == playbook.Probation && !b.Pinned {
+				hidden[string(b.ID)] = true
+			}
+		}
+		rest := slices.DeleteFunc(slices.Clone(shown.Manifest.Parts), func(p events.Part) bool { return p.Kind == events.PartBullet && hidden[p.Ref] })
+		if d := cmp.Diff(withheld.Manifest.Parts, rest); d != "" {
 			t.Fatalf("other parts: %s", d)
 		}
-		if d := cmp.Diff(a.Messages[1:], b.Messages[1:]); d != "" {
+		if d := cmp.Diff(withheld.Messages[1:], shown.Messages[1:]); d != "" {
 			t.Fatalf("other messages: %s", d)
 		}
-		if b.Manifest.Tokens > b.Manifest.Limit || a.Manifest.Tokens > b.Manifest.Tokens {
-			t.Fatalf("%d and %d tokens of %d", a.Manifest.Tokens, b.Manifest.Tokens, b.Manifest.Limit)
+		if shown.Manifest.Tokens > shown.Manifest.Limit || withheld.Manifest.Tokens > shown.Manifest.Tokens {
+			t.Fatalf("%d and %d tokens of %d", withheld.Manifest.Tokens, shown.Manifest.Tokens, shown.Manifest.Limit)
 		}
-		for id, hidden := range withheld {
-			if strings.Contains(a.Messages[0].Text, "\n- ["+id+"] ") == hidden {
-				t.Fatalf("%s is withheld: %v, and the prompt is %q", id, hidden, a.Messages[0].Text)
+		for id := range hidden {
+			if strings.Contains(withheld.Messages[0].Text, "\n- ["+id+"] ") {
+				t.Fatalf("%s is withheld, and the prompt is %q", id, withheld.Messages[0].Text)
 			}
 		}
-		for _, c := range []*Context{a, b} {
+		for arm, c := range contexts {
 			checkChat(t, c.Messages)
+			checkRender(t, c, inputs[arm])
 		}
-		checkRender(t, a, never)
-		checkRender(t, b, always)
 	})
+	if compared[playbook.GateGuard] == 0 || compared[playbook.GateStrict] == 0 {
+		t.Errorf("compared %v: the test is void", compared)
+	}
 }

@@ -57,7 +57,7 @@ type Limits struct {
 
 	Window      Window // earlier user turns of the session; default DefaultWindow
 	Texts       Texts  // agent texts shown in earlier turns; default FinalText
-	Reflections int    // recent reflections, of the playbook and of the session each; default 3, -1 for none
+	Reflections int    // recent reflections to consider, of the playbook and of the session each; default 3, -1 for none
 	Recall      int    // maximum number of older executions that are recalled; default 10, -1 for none
 
 	// Votes shows the votes of bullets in prompts. Each vote then ends the prefix that a provider can reuse.

@@ -155,16 +155,8 @@ func (r *renderer) endSystem() {
 	r.addMessage(chat.Message{Speaker: chat.System, Text: text})
 }
 
-// Renderer returns the function that formats bullets in a prompt, with or without their votes.
-func Renderer(votes bool) playbook.Renderer {
-	if votes {
-		return playbook.RenderWithVotes
-	}
-	return playbook.Render
-}
-
 func systemText(instructions string, bullets []*playbook.Bullet, votes bool) string {
-	learned := Renderer(votes)(bullets)
+	learned := playbook.RenderPrompt(bullets, votes)
 	if learned == "" {
 		learned = "The playbook is still empty.\n"
 	}

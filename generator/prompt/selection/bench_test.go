@@ -94,7 +94,7 @@ func BenchmarkSelect(b *testing.B) {
 		book{"10000/the_same_words", tied(10_000, func(int) string { return "they all say one thing again and again" }), usual})
 	for _, book := range books {
 		b.Run(book.name, func(b *testing.B) {
-			x := selection.NewIndex()
+			x := selection.NewIndex(false)
 			x.Update(book.p)
 			measure(b, func() { x.Select(book.o) })
 		})
@@ -106,7 +106,7 @@ func BenchmarkUpdate(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			p := library(n)
-			x := selection.NewIndex()
+			x := selection.NewIndex(false)
 			x.Update(p)
 			d := &playbook.Delta{
 				Covers: make([]playbook.Cover, 1), Time: noon,
@@ -127,7 +127,7 @@ func BenchmarkUpdate(b *testing.B) {
 
 func BenchmarkNewIndex10000(b *testing.B) {
 	p := library(10_000)
-	measure(b, func() { selection.NewIndex().Update(p) })
+	measure(b, func() { selection.NewIndex(false).Update(p) })
 }
 
 // measure runs do and reports the quantiles of its durations.

@@ -17,17 +17,19 @@ type selector struct {
 	room     int  // tokens left
 	weighted bool // ordered by a weighted sum
 
-	relevant  []int32            // rows of the rankings, best first
-	ranks     map[int32]rank     // of relevant rows
-	totals    []float64          // weighted sums by row; only if weighted
-	decisions map[int32]decision // of all rows that are not just beyond the budget
-	sections  map[int32]int      // number of chosen bullets by section
-	onTrial   []int32            // applicable rows on probation, the most applicable first
-	chosen    []int32            // rows in the order of the choice
-	similar   []int32            // rows skipped as nearly equal to a chosen one
-	now       int64              // reference for ages, in the unit of lastUse
-	excluded  int                // number of rows excluded from the choice
-	read      bool               // the rankings were read
+	relevant    []int32            // rows of the rankings, best first
+	ranks       map[int32]rank     // of relevant rows
+	totals      []float64          // weighted sums by row; only if weighted
+	decisions   map[int32]decision // of all rows that are not just beyond the budget
+	sections    map[int32]int      // number of chosen bullets by section
+	established int                // number of chosen bullets under the title
+	drawn       []int32            // rows in an experiment
+	arm         playbook.Arm       // of the experiment
+	chosen      []int32            // rows in the order of the choice
+	similar     []int32            // rows skipped as nearly equal to a chosen one
+	now         int64              // reference for ages, in the unit of lastUse
+	excluded    int                // number of rows excluded from the choice
+	read        bool               // the rankings were read
 }
 
 // maxCompared is the number of chosen bullets that a candidate is compared with, the first ones. It keeps the work
@@ -43,13 +45,13 @@ func (x *Index) newSelector(o Options) *selector {
 		c = &selector{ranks: map[int32]rank{}, decisions: map[int32]decision{}, sections: map[int32]int{}}
 	}
 	c.x, c.o, c.room, c.weighted = x, o, o.Tokens, o.Weights != Weights{}
-	c.now, c.excluded, c.read = 0, 0, false
+	c.now, c.excluded, c.established, c.read, c.arm = 0, 0, 0, false, ""
 	return c
 }
 
 func (c *selector) release() {
 	c.o = Options{} // drop references to the caller's values
-	c.relevant, c.onTrial, c.chosen, c.similar = c.relevant[:0], c.onTrial[:0], c.chosen[:0], c.similar[:0]
+	c.relevant, c.drawn, c.chosen, c.similar = c.relevant[:0], c.drawn[:0], c.chosen[:0], c.similar[:0]
 	clear(c.ranks)
 	clear(c.decisions)
 	clear(c.sections)
@@ -63,7 +65,7 @@ func (c *selector) cost(at int32) int {
 	if c.sections[r.section] == 0 {
 		n += c.x.sections[r.section].header
 	}
-	if len(c.chosen) == 0 {
+	if c.established == 0 && r.bullet.Established() {
 		n += c.x.titleTokens
 	}
 	return n
@@ -73,6 +75,9 @@ func (c *selector) add(at int32) {
 	c.room -= c.cost(at)
 	c.chosen = append(c.chosen, at)
 	c.sections[c.x.rows[at].section]++
+	if c.x.rows[at].bullet.Established() {
+		c.established++
+	}
 	c.decisions[at] = shown
 }
 
@@ -85,13 +90,22 @@ func (c *selector) chooseAll() bool {
 	if c.o.Most > 0 && len(x.rows)-c.excluded > c.o.Most {
 		return false
 	}
-	sum := x.titleTokens + x.tokens
+	sum := x.tokens
 	for i := range x.sections {
 		sum += x.sections[i].header // 0 if the section is empty
 	}
+	newer := 0
+	if at, some := x.sectionIDs[newerSection]; some {
+		if newer = x.sections[at].rows; newer == c.excluded {
+			sum -= x.sections[at].header
+		}
+	}
+	if newer < len(x.rows) {
+		sum += x.titleTokens
+	}
 	if c.excluded > 0 {
 		for at, f := range c.decisions {
-			if f == onProbation || f == notApplicable {
+			if f == onProbation {
 				sum -= x.rows[at].tokens
 			}
 		}
@@ -159,7 +173,7 @@ func (c *selector) chooseRest() {
 	}
 }
 
-// explore chooses applicable bullets on probation and bullets that were never tried.
+// explore chooses the bullets of an experiment and bullets that were never tried.
 func (c *selector) explore() {
 	reserved, places := c.room-c.room/exploreShare, 0
 	if c.o.Most > 0 {
@@ -246,8 +260,26 @@ func (c *selector) priorities(order []int32) []int {
 	return all
 }
 
-// byPlace orders bullets as in a prompt: by section and id.
+// byPlace orders bullets as in a prompt: established bullets first and suspect ones last, then by section and id.
 func (x *Index) byPlace(a, b int32) int {
 	r, s := x.rows[a].bullet, x.rows[b].bullet
-	return cmp.Or(strings.Compare(r.Section, s.Section), strings.Compare(string(r.ID), string(s.ID)))
+	return cmp.Or(cmp.Compare(place(r), place(s)), strings.Compare(r.Section, s.Section), strings.Compare(string(r.ID), string(s.ID)))
+}
+
+// place returns the part of the prompt that a bullet belongs to.
+func place(b *playbook.Bullet) int {
+	switch {
+	case b.Established():
+		return 0
+	case b.Experiment != nil && b.Experiment.Standing == playbook.StandingSuspect:
+		return 3
+	case b.Status == playbook.Probation:
+		return 2
+	}
+	return 1
+}
+
+// selectable reports whether a bullet can be chosen.
+func (c *selector) selectable(at int32) bool {
+	return c.excluded == 0 || c.decisions[at] != onProbation
 }

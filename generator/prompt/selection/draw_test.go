@@ -25,6 +25,10 @@ var (
 	drawStatus  = rapid.SampledFrom([]playbook.Status{
 		"", "", playbook.Active, playbook.Active, playbook.Candidate, playbook.Probation, playbook.Retired, playbook.Quarantined,
 	})
+	drawStanding = rapid.SampledFrom([]playbook.Standing{
+		"", playbook.StandingNew, playbook.StandingNew, playbook.StandingSuspect, playbook.StandingSuspect, playbook.StandingTrusted,
+		playbook.StandingProven, playbook.StandingKept,
+	})
 	drawVotes = rapid.OneOf(rapid.Just(0), rapid.IntRange(0, 9), rapid.SampledFrom([]int{-1, math.MaxInt, math.MinInt}))
 	drawTime  = rapid.OneOf(
 		rapid.SampledFrom([]time.Time{{}, noon, noon.AddDate(0, 0, -3), time.Unix(1<<60, 0), time.Unix(-1<<60, 0)}),
@@ -33,12 +37,17 @@ var (
 )
 
 func drawBullet(t *rapid.T, id playbook.BulletID) *playbook.Bullet {
-	return &playbook.Bullet{
+	b := &playbook.Bullet{
 		ID: id, Section: drawSection.Draw(t, "section"), Content: drawContent.Draw(t, "content"),
 		Helpful: drawVotes.Draw(t, "helpful"), Harmful: drawVotes.Draw(t, "harmful"), Neutral: drawVotes.Draw(t, "neutral"),
 		Status: drawStatus.Draw(t, "status"), Pinned: rapid.IntRange(0, 4).Draw(t, "pinned") == 0,
 		CreatedAt: drawTime.Draw(t, "created"), UpdatedAt: drawTime.Draw(t, "updated"), LastUsed: drawTime.Draw(t, "used"),
 	}
+	if rapid.Bool().Draw(t, "experiment") {
+		b.Experiment = &playbook.Experiment{Number: rapid.IntRange(1, 3).Draw(t, "number"), Standing: drawStanding.Draw(t, "standing")}
+		b.Experiment.Cited[10] = rapid.IntRange(0, 1).Draw(t, "outcomes")
+	}
+	return b
 }
 
 func drawBook(t *rapid.T) *playbook.Playbook {
@@ -86,7 +95,7 @@ func candidates(p *playbook.Playbook) []*playbook.Bullet {
 }
 
 func indexOf(p *playbook.Playbook) *selection.Index {
-	x := selection.NewIndex()
+	x := selection.NewIndex(false)
 	x.Update(p)
 	return x
 }

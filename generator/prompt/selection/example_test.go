@@ -15,7 +15,7 @@ func Example() {
 			yield(&playbook.Bullet{ID: "misc-00002", Section: "others", Content: "Call the lookup first.", Helpful: 1, Harmful: 6, LastUsed: now}) &&
 			yield(&playbook.Bullet{ID: "meta-00003", Section: "meta_strategies", Content: "Say what is missing.", Pinned: true, CreatedAt: now})
 	})
-	x := selection.NewIndex()
+	x := selection.NewIndex(false)
 	x.Update(p)
 	s := x.Select(selection.Options{Now: now, Tokens: 1000, Most: 2})
 	fmt.Printf("%sof version %d\n", playbook.Render(s.Bullets), s.Version)

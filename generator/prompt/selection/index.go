@@ -11,7 +11,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// Index prepares a playbook for selection. It holds the shown bullets, and with the gate on also those on probation,
+// Index prepares a playbook for selection. It holds the shown bullets, and with a strict gate also those on probation,
 // with all data that does not depend on a task. Select may be called concurrently, but not during Update.
 type Index struct {
 	version uint64
@@ -19,6 +19,7 @@ type Index struct {
 	rows    []row // in no order
 	rowOf   map[playbook.BulletID]int32
 	lists   [lists][]int32   // rows of each kind, in no order
+	shares  map[int]int      // number of rows by share, without share 0
 	untried [buckets][]int32 // rows without votes and outcomes, by the hash of the id, in no order
 	tokens  int              // of the lines of all rows
 
@@ -26,8 +27,8 @@ type Index struct {
 	sectionIDs   map[string]int32 // index in sections, by name
 	freeSections []int32          // unused elements of sections
 
-	render      playbook.Renderer
-	titleTokens int // tokens of the title above all bullets
+	votes       bool // the bullets are shown with their votes
+	titleTokens int  // tokens of the title above the established bullets
 	round       uint32
 	topRows     *sync.Once // fills top once for each version
 	top         []int32
@@ -55,11 +56,15 @@ type row struct {
 	round         uint32       // the last Update that found the bullet
 	places        [lists]int32 // position in each list from 1; 0 if it is not in the list
 	hash          uint32       // of the id
+	share         int          // percentage of the tasks used for experiments
 	untried       int32        // position in its bucket from 1; 0 if it has votes or outcomes
 	words         *wordSet
 }
 
 func (r *row) is(list int) bool { return r.places[list] > 0 }
+
+// newerSection is the name of the section of all bullets that are not established. No bullet has it.
+const newerSection = "\x00newer"
 
 type section struct {
 	name   string
@@ -67,14 +72,14 @@ type section struct {
 	rows   int // number of rows in the section
 }
 
-// NewIndex returns the index of an empty playbook. Its bullets are shown as playbook.Render formats them.
-func NewIndex() *Index { return newIndex(playbook.Render) }
+// NewIndex returns the index of an empty playbook. Its bullets are shown as playbook.RenderPrompt formats them, with or without
+// votes.
+func NewIndex(votes bool) *Index {
+	return &Index{votes: votes, rowOf: make(map[playbook.BulletID]int32), sectionIDs: make(map[string]int32), shares: make(map[int]int), topRows: new(sync.Once)}
+}
 
-// NewIndexWithVotes returns the index of an empty playbook. Its bullets are shown as playbook.RenderWithVotes formats them.
-func NewIndexWithVotes() *Index { return newIndex(playbook.RenderWithVotes) }
-
-func newIndex(render playbook.Renderer) *Index {
-	return &Index{render: render, rowOf: make(map[playbook.BulletID]int32), sectionIDs: make(map[string]int32), topRows: new(sync.Once)}
+func (x *Index) render(bullets []*playbook.Bullet) string {
+	return playbook.RenderPrompt(bullets, x.votes)
 }
 
 // Version returns the version of the playbook at the last Update.
@@ -96,7 +101,7 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 	x.round++
 	found := 0
 	for b := range p.All() {
-		if !b.Shown() && !(x.gate == playbook.GateOn && b.Status == playbook.Probation) {
+		if !b.Shown() && !(x.gate == playbook.GateStrict && b.Status == playbook.Probation) {
 			continue
 		}
 		found++
@@ -125,20 +130,27 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 func (x *Index) index(at int32, b *playbook.Bullet) {
 	r := &x.rows[at]
 	title, header, own := x.renderedParts(b)
+	section := b.Section
+	if !b.Established() {
+		section = newerSection
+	}
 	if r.words == nil || r.bullet.Content != b.Content {
 		r.words = newWordSet(b.Content)
 	}
-	if r.section < 0 || x.sections[r.section].name != b.Section {
+	if r.section < 0 || x.sections[r.section].name != section {
 		x.leaveSection(r.section)
-		r.section = x.joinSection(b.Section, header)
+		r.section = x.joinSection(section, header)
 	}
 	x.tokens -= r.tokens
 	r.bullet, r.tokens = b, chat.Tokens(own)
 	x.tokens += r.tokens
 	r.effectiveness, r.used = effectiveness(b), lastUse(b)
-	x.titleTokens = chat.Tokens(title)
+	x.titleTokens = max(x.titleTokens, chat.Tokens(title))
 	x.setMember(pinnedRows, at, b.Pinned)
 	x.setMember(probationRows, at, b.Status == playbook.Probation)
+	x.countShare(r.share, -1)
+	r.share = shareOf(b)
+	x.countShare(r.share, 1)
 	r.hash = uint32(text.Hash(string(b.ID)))
 	x.setUntried(at, !b.Pinned && isUntried(b))
 }
@@ -146,7 +158,7 @@ func (x *Index) index(at int32, b *playbook.Bullet) {
 // isUntried reports whether a bullet has no votes and no outcomes yet.
 func isUntried(b *playbook.Bullet) bool {
 	e := b.CurrentExperiment()
-	return b.Helpful+b.Harmful+b.Neutral <= 0 && e.Shown.Count()+e.Withheld.Count()+e.Open.Count() == 0
+	return b.Helpful+b.Harmful+b.Neutral <= 0 && e.Outcomes() == 0
 }
 
 // setUntried adds a row to its bucket or removes it. The last row of the bucket moves into the free position.
@@ -193,6 +205,7 @@ func (x *Index) drop(at int32) {
 		x.setMember(list, at, false)
 	}
 	x.setUntried(at, false)
+	x.countShare(r.share, -1)
 	delete(x.rowOf, r.bullet.ID)
 	last := int32(len(x.rows) - 1)
 	if at != last {
@@ -269,6 +282,10 @@ func (x *Index) leaveSection(at int32) {
 // own lines.
 func (x *Index) renderedParts(b *playbook.Bullet) (title, header, own string) {
 	once := x.render([]*playbook.Bullet{b})
+	if !b.Established() { // the header of their part is that of one section
+		own = x.render([]*playbook.Bullet{b, b})[len(once):]
+		return "", once[:len(once)-len(own)], own
+	}
 	own = x.render([]*playbook.Bullet{b, b})[len(once):]
 	above := once[:len(once)-len(own)]
 	end := strings.IndexByte(above, '\n') + 1

@@ -76,7 +76,7 @@ func (c *selector) byRelevance(a, b int32) int {
 		}
 		return cmp.Compare(j.best, k.best)
 	}
-	return cmp.Or(cmp.Compare(k.sum, j.sum), c.x.byVotes(a, b))
+	return cmp.Or(cmp.Compare(k.sum, j.sum), cmp.Compare(place(c.x.rows[a].bullet), place(c.x.rows[b].bullet)), c.x.byVotes(a, b))
 }
 
 // byVotes orders bullets by effectiveness, then the one used last, then by id.
@@ -105,14 +105,12 @@ func (c *selector) compare(a, b int32) int {
 // exploreShare is the inverse of the part of the budget for bullets that were never tried.
 const exploreShare = 5
 
-// untried yields the applicable bullets on probation, then those that were never tried: first the relevant ones, in order,
-// then others in a pseudo-random order that depends on the seed.
+// untried yields the bullet of an experiment, then those that were never tried: first the relevant ones, in order, then
+// others in a pseudo-random order that depends on the seed.
 func (c *selector) untried() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
-		for _, at := range c.onTrial {
-			if !yield(at) {
-				return
-			}
+		if len(c.drawn) == 1 && !yield(c.drawn[0]) {
+			return
 		}
 		for _, at := range c.relevant {
 			if c.x.rows[at].untried > 0 && !yield(at) {

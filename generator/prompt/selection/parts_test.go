@@ -1,6 +1,8 @@
 package selection
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -20,24 +22,29 @@ var drawText = rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a", "
 func TestRenderedPartsEqualRender(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
+		x := NewIndex(rapid.Bool().Draw(t, "votes"))
 		var bullets []*playbook.Bullet
-		headers, owns := map[string]string{}, map[string]string{}
-		above := ""
+		title, headers, owns := "", map[string]string{}, map[string]string{}
 		for range rapid.IntRange(1, 6).Draw(t, "bullets") {
 			b := &playbook.Bullet{
 				ID: playbook.BulletID(drawText.Draw(t, "id")), Section: drawText.Draw(t, "section"), Content: drawText.Draw(t, "content"),
 				Helpful: rapid.Int().Draw(t, "helpful"),
 			}
-			title, header, own := NewIndex().renderedParts(b)
+			section := b.Section
+			if rapid.Bool().Draw(t, "new") {
+				b.Experiment, section = &playbook.Experiment{Standing: playbook.StandingNew}, "\xff behind all others"
+			}
+			above, header, own := x.renderedParts(b)
 			bullets = append(bullets, b)
-			above, headers[b.Section] = title, header
-			owns[b.Section] += own
+			title, headers[section] = cmp.Or(title, above), header
+			owns[section] += own
 		}
+		want := title
 		for _, section := range slices.Sorted(maps.Keys(headers)) {
-			above += headers[section] + owns[section]
+			want += headers[section] + owns[section]
 		}
-		if got := playbook.Render(bullets); got != above {
-			t.Fatalf("got %q, want %q", above, got)
+		if got := x.render(bullets); got != want {
+			t.Fatalf("got %q, want %q", got, want)
 		}
 	})
 }
@@ -46,7 +53,7 @@ func TestRenderedPartsEqualRender(t *testing.T) {
 func TestBudgetHoldsWithLowEstimates(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		x := NewIndex()
+		x := NewIndex(false)
 		x.Update(playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
 			for i := range rapid.IntRange(0, 40).Draw(t, "bullets") {
 				b := &playbook.Bullet{
@@ -63,7 +70,7 @@ func TestBudgetHoldsWithLowEstimates(t *testing.T) {
 		}
 		o := Options{Now: time.Unix(1e9, 0), Tokens: rapid.IntRange(-1, 1500).Draw(t, "tokens"), Most: rapid.IntRange(0, 50).Draw(t, "most")}
 		s := x.Select(o)
-		if got := chat.Tokens(playbook.Render(s.Bullets)); got > max(0, o.Tokens) || got != s.Tokens {
+		if got := chat.Tokens(x.render(s.Bullets)); got > max(0, o.Tokens) || got != s.Tokens {
 			t.Fatalf("%d tokens of %d, %d said", got, o.Tokens, s.Tokens)
 		}
 		left := 0
@@ -78,12 +85,12 @@ func TestBudgetHoldsWithLowEstimates(t *testing.T) {
 
 func TestUpdateReadsChangedBullets(t *testing.T) {
 	t.Parallel()
-	x := NewIndex()
+	x := NewIndex(false)
 	for i, b := range []playbook.Bullet{
 		{ID: "b", Section: "s", Content: "one"}, {ID: "b", Section: "s", Content: "two three", Pinned: true}, {ID: "b", Section: "t", Content: "two three"},
 	} {
 		x.Update(playbook.Restore(uint64(i), 0, slices.Values([]*playbook.Bullet{&b})))
-		fresh := NewIndex()
+		fresh := NewIndex(false)
 		fresh.Update(playbook.Restore(uint64(i), 0, slices.Values([]*playbook.Bullet{&b})))
 		got, want := x.rows[0], fresh.rows[0]
 		got.round = want.round
@@ -93,10 +100,103 @@ func TestUpdateReadsChangedBullets(t *testing.T) {
 	}
 }
 
+// TestListsAreConsistent checks all lists and counts of an index against its rows, after random updates.
+func TestListsAreConsistent(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		x := NewIndex(false)
+		for version := range rapid.Uint64Range(1, 8).Draw(t, "versions") {
+			p := playbook.Restore(version, 0, func(yield func(*playbook.Bullet) bool) {
+				for i := range 12 {
+					b := &playbook.Bullet{
+						ID: playbook.MintID("s", uint64(i+1)), Section: rapid.SampledFrom([]string{"s", "t"}).Draw(t, "section"), Content: "advice",
+						Status: rapid.SampledFrom([]playbook.Status{playbook.Active, playbook.Probation}).Draw(t, "status"),
+						Pinned: rapid.IntRange(0, 3).Draw(t, "pinned") == 0, Helpful: rapid.IntRange(0, 1).Draw(t, "helpful"),
+					}
+					if rapid.IntRange(0, 3).Draw(t, "rule") == 0 {
+						b.Rule = &playbook.Rule{Key: "k"}
+					}
+					if rapid.Bool().Draw(t, "experiment") {
+						b.Experiment = &playbook.Experiment{Number: 1, Standing: rapid.SampledFrom([]playbook.Standing{
+							"", playbook.StandingNew, playbook.StandingSuspect, playbook.StandingTrusted, playbook.StandingProven, playbook.StandingKept,
+						}).Draw(t, "standing")}
+						b.Experiment.Cited[3] = rapid.IntRange(0, 1).Draw(t, "outcomes")
+					}
+					if rapid.IntRange(0, 2).Draw(t, "dropped") > 0 && !yield(b) {
+						return
+					}
+				}
+			})
+			p.SetGate(rapid.SampledFrom([]playbook.Gate{"", playbook.GateOff, playbook.GateStrict}).Draw(t, "gate"))
+			x.Update(p)
+			checkLists(t, x)
+		}
+	})
+}
+
+func checkLists(t *rapid.T, x *Index) {
+	shares, sections, tokens := map[int]int{}, map[string]int{}, 0
+	var members [lists][]int32
+	untried := map[uint32][]int32{}
+	for at := range x.rows {
+		at := int32(at)
+		b := x.rows[at].bullet
+		if x.rowOf[b.ID] != at {
+			t.Fatalf("%s is row %d, want %d", b.ID, x.rowOf[b.ID], at)
+		}
+		if share := shareOf(b); share > 0 {
+			shares[share]++
+		}
+		if b.Pinned {
+			members[pinnedRows] = append(members[pinnedRows], at)
+		}
+		if b.Status == playbook.Probation {
+			members[probationRows] = append(members[probationRows], at)
+		}
+		if !b.Pinned && isUntried(b) {
+			bucket := x.rows[at].hash % buckets
+			untried[bucket] = append(untried[bucket], at)
+		}
+		section := b.Section
+		if !b.Established() {
+			section = newerSection
+		}
+		sections[section]++
+		tokens += x.rows[at].tokens
+	}
+	if !maps.Equal(shares, x.shares) || tokens != x.tokens || len(x.rowOf) != len(x.rows) {
+		t.Fatalf("got shares %v, %d tokens, %d ids, want %v, %d, %d", x.shares, x.tokens, len(x.rowOf), shares, tokens, len(x.rows))
+	}
+	for name, rows := range sections {
+		if at, some := x.sectionIDs[name]; !some || x.sections[at].rows != rows || x.sections[at].name != name {
+			t.Fatalf("section %q: got %+v, want %d rows", name, x.sections, rows)
+		}
+	}
+	if len(x.sectionIDs) != len(sections) {
+		t.Fatalf("got sections %v, want %v", x.sectionIDs, sections)
+	}
+	equal := func(name string, got, want []int32) {
+		if !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Fatalf("%s: got rows %v, want %v", name, got, want)
+		}
+	}
+	for list := range lists {
+		equal(fmt.Sprint("list ", list), x.lists[list], members[list])
+		for i, at := range x.lists[list] {
+			if x.rows[at].places[list] != int32(i+1) {
+				t.Fatalf("list %d: row %d is at %d, want %d", list, at, x.rows[at].places[list], i+1)
+			}
+		}
+	}
+	for bucket, rows := range x.untried {
+		equal(fmt.Sprint("bucket ", bucket), rows, untried[uint32(bucket)])
+	}
+}
+
 // TestEmptySectionsAreReused checks that renaming sections does not grow the index.
 func TestEmptySectionsAreReused(t *testing.T) {
 	t.Parallel()
-	x := NewIndex()
+	x := NewIndex(false)
 	for i := range 20 {
 		x.Update(playbook.Restore(uint64(i), 0, slices.Values([]*playbook.Bullet{
 			{ID: "b", Section: strings.Repeat("s", i), Content: "one"}, {ID: playbook.BulletID(strings.Repeat("c", i+1)), Section: strings.Repeat("t", i+1), Content: "one"},

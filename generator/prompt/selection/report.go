@@ -20,13 +20,12 @@ const PinnedNoRoom = "pinned, and no room"
 type decision uint8
 
 const (
-	notAmongBest  decision = iota // beyond the budget
-	duplicate                     // nearly equal to a chosen bullet
-	noRoom                        // exceeds the remaining budget
-	pinnedNoRoom                  // the same for a pinned bullet
-	onProbation                   // on probation, and experiments are disabled
-	notApplicable                 // on probation, and not applicable to the query
-	withheld                      // on probation, in the withheld arm
+	notAmongBest decision = iota // beyond the budget
+	duplicate                    // nearly equal to a chosen bullet
+	noRoom                       // exceeds the remaining budget
+	pinnedNoRoom                 // the same for a pinned bullet
+	onProbation                  // on probation, and not in an experiment of this task
+	withheld                     // in an experiment, in the withheld arm
 	shown
 	decisionCount
 )
@@ -36,7 +35,7 @@ func (c *selector) why(at int32) string {
 	switch f := c.decisions[at]; {
 	case f == shown && c.x.rows[at].is(pinnedRows):
 		return "pinned"
-	case f == shown && c.x.rows[at].is(probationRows):
+	case f == shown && c.arm != "" && slices.Contains(c.drawn, at):
 		return "shown by chance"
 	case f == shown:
 		return ""
@@ -55,8 +54,6 @@ func (c *selector) reason(f decision) string {
 		return PinnedNoRoom
 	case onProbation:
 		return "on probation"
-	case notApplicable:
-		return "on probation, and not about this"
 	case withheld:
 		return "withheld by chance"
 	}

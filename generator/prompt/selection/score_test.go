@@ -17,7 +17,7 @@ import (
 // explain returns the scores of bullets in the given order, with space for all.
 func explain(t rapid.TB, o selection.Options, bullets ...*playbook.Bullet) []events.BulletScore {
 	t.Helper()
-	x := selection.NewIndex()
+	x := selection.NewIndex(false)
 	x.Update(playbook.Restore(1, 0, slices.Values(bullets)))
 	o.Tokens, o.Most, o.Explain = 1<<40, 0, true
 	if o.Now.IsZero() {

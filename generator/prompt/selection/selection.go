@@ -43,8 +43,8 @@ type Options struct {
 	// Playbooks that were built by the same steps within a day then give the same selection.
 	TimeIndependent bool
 
-	// Trials enables experiments. Nil disables them; bullets on probation are then not shown.
-	Trials *Trials
+	// Draw enables experiments. Nil disables them; bullets on probation are then not shown.
+	Draw *Draw
 	// Explain requests the scores.
 	Explain bool
 }
@@ -64,8 +64,9 @@ type Ranked struct {
 type Selection struct {
 	// Version is the version of the playbook.
 	Version uint64
-	// Bullets are sorted by section and id. They include the bullets that an experiment withholds. The caller removes
-	// those last, so that the rest of the prompt is the same in both arms.
+	// Bullets are in the order of the prompt: the established ones by section and id, then the others. They include the
+	// bullets that an experiment withholds. The caller removes those last, so that the rest of the prompt is the same in
+	// both arms.
 	Bullets []*playbook.Bullet
 	// Parts is parallel to Bullets and describes them for a manifest. Each part has the tokens of its lines, and
 	// a reason unless the relevance was the reason.
@@ -78,9 +79,9 @@ type Selection struct {
 	Tokens int
 	// Left counts the bullets that are not shown by reason, with the ids of the best.
 	Left []events.Omission
-	// Trials lists the applicable bullets with their arms, bullets on probation first and then by applicability, at
-	// most MaxTrials.
-	Trials []events.Exposure
+	// Exposures are the bullets in an experiment with their arm, and Withheld those of Bullets that it withholds.
+	Exposures []events.Exposure
+	Withheld  []playbook.BulletID
 	// Scores holds the scores of Bullets and of the best omitted bullets: a hundred in total, or more if more are
 	// shown.
 	Scores []events.BulletScore
@@ -91,7 +92,7 @@ type Selection struct {
 func (x *Index) Select(o Options) Selection {
 	c := x.newSelector(o)
 	defer c.release()
-	c.excludeProbation()
+	c.draw()
 	if c.weighted || o.Explain {
 		c.setTime()
 		c.readRankings()
@@ -105,12 +106,15 @@ func (x *Index) Select(o Options) Selection {
 	}
 	s := Selection{Version: x.version}
 	order := c.finish(&s)
-	s.Trials = c.assignTrials()
+	s.Exposures = c.withhold()
 	for _, at := range order {
 		r := &x.rows[at]
+		if c.decisions[at] == withheld {
+			s.Withheld = append(s.Withheld, r.bullet.ID)
+		}
 		s.Parts = append(s.Parts, events.Part{Kind: events.PartBullet, Ref: string(r.bullet.ID), Tokens: r.tokens, Why: c.why(at)})
 	}
-	if len(c.chosen) < len(x.rows) || len(s.Trials) > 0 {
+	if len(c.chosen) < len(x.rows) || len(s.Withheld) > 0 {
 		s.Left = c.left()
 	}
 	if o.Explain {

@@ -1,13 +1,14 @@
 package selection_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"debrief/events"
@@ -16,7 +17,29 @@ import (
 	"debrief/playbook"
 )
 
-func rendered(bullets ...*playbook.Bullet) int { return chat.Tokens(playbook.Render(bullets)) }
+func rendered(bullets ...*playbook.Bullet) int {
+	return chat.Tokens(playbook.RenderPrompt(sorted(bullets), false))
+}
+
+// sorted returns bullets in the order of a prompt.
+func sorted(bullets []*playbook.Bullet) []*playbook.Bullet {
+	return slices.SortedStableFunc(slices.Values(bullets), func(a, b *playbook.Bullet) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Section, b.Section), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// place returns the part of a prompt that a bullet belongs to.
+func place(b *playbook.Bullet) int {
+	switch e := b.CurrentExperiment(); {
+	case e.Standing == playbook.StandingSuspect:
+		return 3
+	case b.Status == playbook.Probation:
+		return 2
+	case e.Standing == playbook.StandingNew:
+		return 1
+	}
+	return 0
+}
 
 // rounding is the maximum difference between the tokens of these bullets and of their lines.
 func rounding(bullets []*playbook.Bullet) int { return 2*len(bullets) + 1 }
@@ -50,7 +73,7 @@ func TestSelectProperties(t *testing.T) {
 				pinned++
 			}
 			if i > 0 {
-				if a := s.Bullets[i-1]; a.Section > b.Section || a.Section == b.Section && a.ID > b.ID {
+				if a := s.Bullets[i-1]; sorted([]*playbook.Bullet{a, b})[0] != a {
 					t.Fatalf("%s of %q comes before %s of %q", a.ID, a.Section, b.ID, b.Section)
 				}
 			}
@@ -125,7 +148,7 @@ func checkFull(t *rapid.T, o selection.Options, s selection.Selection, all []*pl
 func TestUpdatedIndexEqualsNewIndex(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		x := selection.NewIndex()
+		x := selection.NewIndex(false)
 		beside := map[playbook.BulletID]*playbook.Bullet{}
 		bullets := map[playbook.BulletID]*playbook.Bullet{}
 		for version := range rapid.Uint64Range(1, 6).Draw(t, "versions") {
@@ -172,7 +195,7 @@ func TestUpdatedIndexEqualsNewIndex(t *testing.T) {
 				}
 			}
 			o := drawOptions(t)
-			if diff := cmp.Diff(indexOf(p).Select(o), x.Select(o)); diff != "" {
+			if diff := gocmp.Diff(indexOf(p).Select(o), x.Select(o)); diff != "" {
 				t.Fatalf("-made afresh +kept:\n%s", diff)
 			}
 			if changed, dropped := x.Update(p); len(changed)+len(dropped) > 0 {
@@ -197,7 +220,7 @@ func TestConcurrentSelect(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for range 20 {
-				if diff := cmp.Diff(want[i], x.Select(options(i))); diff != "" {
+				if diff := gocmp.Diff(want[i], x.Select(options(i))); diff != "" {
 					t.Errorf("-alone +beside others:\n%s", diff)
 				}
 			}

@@ -181,7 +181,7 @@ func (r *reference) sample(ctx context.Context, t *events.Task) (good bool, err 
 }
 
 func (r *reference) generate(ctx context.Context, t *events.Task, after *events.Reflection) (*events.Execution, error) {
-	in := assembly.Input{Now: time.Now().UTC(), System: generator.Instructions, Query: t.Question, Index: selection.NewIndex()}
+	in := assembly.Input{Now: time.Now().UTC(), System: generator.Instructions, Query: t.Question, Index: selection.NewIndex(false)}
 	in.Index.Update(book.Restore(1, r.minted, slices.Values(r.bullets)))
 	if after != nil {
 		if note := events.NewNote(after.Handle, after); note != nil {

@@ -22,11 +22,14 @@ type arm struct {
 }
 
 // The other arms are compared with the first arm.
-var arms = []arm{
-	{"clean", "", false},
-	{"wrong, gate off", book.GateOff, true},
-	{"wrong, gate shadow", book.GateShadow, true},
-	{"wrong, gate on", book.GateOn, true},
+var arms = feedbackArms()
+
+func feedbackArms() []arm {
+	all := []arm{{name: "clean"}}
+	for _, g := range gates {
+		all = append(all, arm{"wrong, gate " + string(g), g, true})
+	}
+	return all
 }
 
 // classSize is the number of seeds that learn at the same time.
@@ -68,7 +71,7 @@ func (b *Bench) feedback(ctx context.Context, log zerolog.Logger) (*table.Table,
 			b.HeldOut, b.Train*b.Passes, b.Seeds, 100*b.Wrong),
 		Head: "feedback\taccuracy\t95 %\tleast\tagainst clean\t95 %\tbullets ever\tin use\t",
 	}
-	var clean, on feedbackRow
+	var clean, strict feedbackRow
 	for i, a := range arms {
 		row := feedbackRow{
 			Part: "feedback", Arm: a.name, Accuracy: stats.Mean(after[i]), Least: least(after[i]), Baseline: stats.Mean(before),
@@ -81,13 +84,13 @@ func (b *Bench) feedback(ctx context.Context, log zerolog.Logger) (*table.Table,
 		} else {
 			against = row.Against.Percent()
 		}
-		if a.gate == book.GateOn {
-			on = row
+		if a.gate == strictest {
+			strict = row
 		}
 		s.Row(row, "%s\t%s\t%.1f %%\t%s\t%.1f\t%.1f\t", a.name, row.Accuracy.Percent(), 100*row.Least, against, row.Bullets.Mean, row.Active.Mean)
 	}
 	s.Goal(clean.Accuracy.Mean >= 0.95, "clean feedback: at least 95 %", "%.1f %%", 100*clean.Accuracy.Mean)
-	s.Goal(on.Against.Mean >= -0.03, "wrong feedback, gate on: within 3 points of clean", "%+.1f", 100*on.Against.Mean)
+	s.Goal(strict.Against.Mean >= -0.03, strict.Arm+": within 3 points of clean", "%+.1f", 100*strict.Against.Mean)
 	return s, nil
 }
 

@@ -3,6 +3,7 @@ package learning
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -49,60 +50,56 @@ type rankRow struct {
 
 const plantedBase = 0.7 // mean score without a bullet
 
-// gateRows measures the gate alone: harmful, neutral and helpful bullets, and bullets whose effect changes.
+// gateRows measures the gate alone with bullets of a known effect: how many retire, how many are proven, and how fast.
 func gateRows(ctx context.Context, seeds, bullets int) ([]gateRow, error) {
-	p := planting{seeds: seeds, bullets: bullets, most: 2000}
+	p := planting{seeds: seeds, bullets: bullets, most: 10_000}
 	rows := []struct {
 		name, goal string
-		lift, then float64 // then: after it was promoted and 500 outcomes have passed
-		turns      bool
+		lift       float64
 		is         func(*planted) bool
-		met        func(interval) bool
+		met        func(gateRow) bool
 	}{
-		{"-10 points", "at least 95 % retired", -0.1, 0, false, (*planted).retired, func(i interval) bool { return i.Mean >= 0.95 }},
-		{"no effect", "at most 5 % promoted, bound 6 %", 0, 0, false, (*planted).promoted, func(i interval) bool { return i.Mean <= 0.05 && i.High <= 0.06 }},
-		{"+10 points", "at least 90 % promoted", 0.1, 0, false, (*planted).promoted, func(i interval) bool { return i.Mean >= 0.9 }},
-		{"+10, then -10 points", "retired after it turned", 0.1, -0.1, true, (*planted).retired, func(i interval) bool { return i.Mean >= 0.9 }},
-		{"+10, then no effect", "(told, no goal)", 0.1, 0, true, (*planted).retired, func(interval) bool { return true }},
+		{"-50 points", "retired, median at most 40", -0.5, (*planted).retired, func(r gateRow) bool { return r.Rate.Mean >= 0.95 && r.Median <= 40 }},
+		{"-10 points", "at least 95 % retired", -0.1, (*planted).retired, func(r gateRow) bool { return r.Rate.Mean >= 0.95 }},
+		{"no effect", "at most 5 % proven", 0, (*planted).proven, func(r gateRow) bool { return r.Rate.Mean <= 0.05 }},
+		{"+10 points", "at most 2 % retired", 0.1, (*planted).retired, func(r gateRow) bool { return r.Rate.Mean <= 0.02 }},
+		{"+10 points", "(proven, no goal)", 0.1, (*planted).proven, func(gateRow) bool { return true }},
 	}
 	var out []gateRow
-	for _, r := range rows {
-		all, err := p.grow(ctx, func(rng *rand.Rand) *planted {
-			t := plant(rng, plantedBase, r.lift)
-			t.run(p.most)
-			if r.turns && t.promoted() {
-				t.run(500)
-				t.lift, t.outcomes = r.then, 0
+	for _, base := range []float64{0.3, plantedBase, 0.9} {
+		for _, r := range rows {
+			if base+r.lift < 0 {
+				continue
+			}
+			all, err := p.grow(ctx, func(rng *rand.Rand) *planted {
+				t := plant(rng, base, r.lift)
 				t.run(p.most)
+				return t
+			})
+			if err != nil {
+				return nil, err
 			}
-			return t
-		})
-		if err != nil {
-			return nil, err
-		}
-		if r.turns { // those that were promoted first
-			all = slices.DeleteFunc(all, func(t *planted) bool { return t.lift != r.then })
-		}
-		row := gateRow{Case: r.name, Goal: r.goal, Bullets: len(all)}
-		hits, harmed := 0, 0
-		var took []int
-		for _, t := range all {
-			if r.is(t) {
-				hits++
+			row := gateRow{Case: fmt.Sprintf("%s, %.0f %% without it", r.name, 100*base), Goal: r.goal, Bullets: len(all)}
+			hits, harmed := 0, 0
+			var took []int
+			for _, t := range all {
+				if r.is(t) {
+					hits++
+				}
+				if t.harmed {
+					harmed++
+				}
+				if t.decided > 0 {
+					took = append(took, t.decided)
+				}
 			}
-			if t.harmed {
-				harmed++
+			row.Rate, row.Harm = share(hits, len(all)), float64(harmed)/float64(max(1, len(all)))
+			if slices.Sort(took); len(took) > 0 {
+				row.Median, row.P90 = took[len(took)/2], took[len(took)*9/10]
 			}
-			if t.decided > 0 {
-				took = append(took, t.decided)
-			}
+			row.Met = r.met(row)
+			out = append(out, row)
 		}
-		row.Rate, row.Harm = share(hits, len(all)), float64(harmed)/float64(max(1, len(all)))
-		if slices.Sort(took); len(took) > 0 {
-			row.Median, row.P90 = took[len(took)/2], took[len(took)*9/10]
-		}
-		row.Met = r.met(row.Rate)
-		out = append(out, row)
 	}
 	return out, nil
 }
@@ -121,7 +118,11 @@ func rankRows(ctx context.Context, seeds, bullets int) ([]rankRow, error) {
 			base := plantedBase + r.spread*(2*rng.Float64()-1)
 			t := plant(rng, base, 0.2*(rng.Float64()-0.5))
 			for range p.most {
-				t.see(t.coin())
+				arm := book.ArmShown
+				if t.rng.IntN(2) == 0 {
+					arm = book.ArmWithheld
+				}
+				t.see(arm)
 				if t.score(book.ArmOpen) > 0 {
 					t.helpful++
 				} else {
@@ -162,11 +163,11 @@ func (p *planting) grow(ctx context.Context, one func(*rand.Rand) *planted) ([]*
 type planted struct {
 	rng        *rand.Rand
 	base, lift float64
-	cfg        gate.Config
 	book       book.Playbook
-	outcomes   int // since it was planted, or turned
-	decided    int // how many outcomes the last decision took
+	outcomes   int // since it was planted
+	decided    int // number of outcomes when it retired
 	harmed     bool
+	wasProven  bool
 
 	helpful, harmful int
 }
@@ -174,8 +175,8 @@ type planted struct {
 const plantedID = book.BulletID("rule-00001")
 
 func plant(rng *rand.Rand, base, lift float64) *planted {
-	t := &planted{rng: rng, base: base, lift: lift, cfg: gate.Config{}.WithDefaults()}
-	t.apply(book.Op{Kind: book.Add, Bullet: plantedID, Section: "rules", Content: "a rule", Status: book.Probation, Share: t.cfg.Share})
+	t := &planted{rng: rng, base: base, lift: lift}
+	t.apply(book.Op{Kind: book.Add, Bullet: plantedID, Section: "rules", Content: "a rule", Status: book.Active, Standing: book.StandingNew})
 	return t
 }
 
@@ -190,15 +191,15 @@ func (t *planted) apply(op book.Op) {
 }
 
 func (t *planted) bullet() *book.Bullet { return t.book.Bullet(plantedID) }
-func (t *planted) promoted() bool       { return t.bullet().Status == book.Active }
 func (t *planted) retired() bool        { return t.bullet().Status == book.Retired }
+func (t *planted) proven() bool         { return t.wasProven }
 
-// coin draws the arm of the next task.
-func (t *planted) coin() book.Arm {
-	switch {
-	case t.bullet().Status != book.Probation:
+// draw draws the arm of the next task, as the Generator does.
+func (t *planted) draw() book.Arm {
+	switch e := t.bullet().CurrentExperiment(); {
+	case t.rng.IntN(100) >= e.Standing.ExperimentShare():
 		return book.ArmOpen
-	case t.rng.IntN(100) < t.bullet().Experiment.Share:
+	case t.rng.IntN(2) == 0:
 		return book.ArmShown
 	}
 	return book.ArmWithheld
@@ -216,37 +217,29 @@ func (t *planted) score(arm book.Arm) int {
 	return 0
 }
 
+// see records the outcome of a task. An answer cites the bullet whenever it is shown.
 func (t *planted) see(arm book.Arm) {
-	t.apply(book.Op{Kind: book.AddExposures, Bullet: plantedID, ExperimentNumber: t.bullet().Experiment.Number, Exposures: []book.Exposure{{Arm: arm, Score: t.score(arm)}}})
+	x := book.Exposure{Arm: arm, Score: t.score(arm), Cited: arm != book.ArmWithheld}
+	t.apply(book.Op{Kind: book.AddExposures, Bullet: plantedID, ExperimentNumber: t.bullet().CurrentExperiment().Number, Exposures: []book.Exposure{x}})
 }
 
-// run draws outcomes and checks the bullet after each one, until it is retired, its probation ends, or after most
-// outcomes.
+// run draws outcomes, and lets the gate decide after each one, until the bullet retires or after most outcomes. The other
+// bullets of the playbook are cited with the success rate without the bullet.
 func (t *planted) run(most int) {
-	began := t.bullet().Status
-	for range most {
-		b := t.bullet()
-		if b.Status == book.Retired || began == book.Probation && b.Status == book.Active {
-			return
-		}
-		t.outcomes++
-		t.see(t.coin())
-		b = t.bullet()
-		if b.Status == book.Active {
-			if drifted, _ := gate.HasDrifted(b.Experiment); drifted {
-				t.apply(book.Op{Kind: book.SetStatus, Bullet: plantedID, Status: book.Probation, Share: t.cfg.Share})
+	others := book.Tally{Cited: 1000, Sum: int(1000 * book.MaxScore * t.base)}
+	set := func(ops []book.Op) bool {
+		for _, op := range ops {
+			if t.wasProven = t.wasProven || op.Standing == book.StandingProven; op.Status == book.Retired {
+				t.decided, t.harmed = t.outcomes, op.Code == book.ReasonHarms
 			}
-			continue
+			t.apply(op)
 		}
-		status := book.Active
-		switch v, _ := t.cfg.Evaluate(b.Experiment); v {
-		case gate.Undecided:
-			continue
-		case gate.Harm, gate.Futile:
-			status, t.harmed = book.Retired, v == gate.Harm
-		}
-		t.decided = t.outcomes
-		t.apply(book.Op{Kind: book.SetStatus, Bullet: plantedID, Status: status})
+		return true
+	}
+	for t.outcomes < most && !t.retired() {
+		t.outcomes++
+		t.see(t.draw())
+		gate.NewDecider(gate.Config{}, book.GateGuard, &t.book, others, set).Decide(map[book.BulletID]struct{}{plantedID: {}})
 	}
 }
 

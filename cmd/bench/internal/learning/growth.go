@@ -85,7 +85,7 @@ func (b *Bench) growth(ctx context.Context, log zerolog.Logger) (sh *table.Table
 		for _, r := range rows[i] {
 			sh.Row(r, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.0f\t%.1f %%\t", r.Arm, r.Samples, r.Bullets.Mean, r.Active.Mean, r.Shown.Mean, r.Tokens.Mean, 100*r.Accuracy.Mean)
 		}
-		if arms[i].gate == book.GateOn {
+		if arms[i].gate == strictest {
 			continue // its prompts grow until the last true rule has earned its place
 		}
 		first, last := rows[i][0], rows[i][3]

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -23,37 +25,56 @@ import (
 
 // Bench measures the quality of learning.
 type Bench struct {
-	Seeds   int      `help:"Number of seeds, each with different rules and tasks; 0: 5 for worlds, 20 for the other parts." default:"0"`
-	HeldOut int      `help:"Held-out tasks of each seed, never learned from; 0: 300 for worlds, 500 for the other parts." default:"0"`
+	Seeds   int      `help:"Number of seeds, each with different rules and tasks; 0: 5 in worlds, 20 for the other parts." default:"0"`
+	HeldOut int      `help:"Held-out tasks of each seed, never learned from; 0: 300 in worlds, 500 for the other parts." default:"0"`
 	Train   int      `help:"Training tasks of each seed. With 1 wrong outcome in 5, a gate needs thousands for 21 rules." default:"16000"`
 	Passes  int      `help:"Passes over the training tasks." default:"1"`
 	Step    int      `help:"Tasks answered with one version of the playbook." default:"200"`
 	Wrong   float64  `help:"Share of wrong outcomes in the arms with wrong feedback." default:"0.2"`
-	Parts   []string `help:"Measurements: ${enum}." enum:"worlds,feedback,gate,retention,growth,cost,trust" default:"worlds,feedback,gate,retention,growth,cost,trust"`
-	Worlds  []string `help:"Simulated worlds of the part worlds; default: all." placeholder:"WORLD"`
-	Arms    []string `help:"Arms of the part worlds: off, default, on, off-wrong, default-wrong, on-wrong, all-shown, by-hand, ceiling, platitudes, nonsense, none; default: all." placeholder:"ARM"`
-	Tasks   int      `help:"Training tasks of each seed in the part worlds." default:"6000"`
+	Parts   []string `help:"Measurements: ${enum}." enum:"worlds,distractors,planted,broken,refine,drift,cache,feedback,gate,retention,growth,cost,trust" default:"worlds,distractors,planted,broken,refine,drift,cache,feedback,gate,retention,growth,cost,trust"`
+	Worlds  []string `help:"Simulated worlds; default: all." placeholder:"WORLD"`
+	Arms    []string `help:"Arms in worlds; default: those of the part, see below." placeholder:"ARM"`
+	Against string   `help:"Arm in worlds that the others are compared with; default: the first one." placeholder:"ARM"`
+	Tasks   int      `help:"Training tasks of each seed in worlds; 0: 6000 for the part worlds, fewer for the others." default:"0"`
 
-	Embeddings bool `help:"Find bullets by the embeddings of the world in the part worlds. The default is words."`
-	Quick      bool `help:"Use few seeds and tasks: one minute, wide intervals, the same goals."`
-	Check      bool `help:"Fail if a goal is missed."`
-	JSON       bool `help:"Print JSON lines."`
+	Distractors []int `help:"Numbers of distractors in the part distractors." default:"0,2000,20000"`
+	Parallel    int   `help:"Runs in worlds at the same time; 0: 4 for each core." default:"0"`
+	Outcomes    int   `help:"Outcomes of a planted bullet at most." default:"1000"`
+
+	Embeddings bool   `help:"Find bullets by the embeddings of the world. The default is words; the part distractors measures both."`
+	Profile    string `help:"Write a CPU profile of all parts." type:"path" placeholder:"FILE"`
+	Quick      bool   `help:"Use few seeds and tasks: one minute, wide intervals, the same goals."`
+	Check      bool   `help:"Fail if a goal is missed."`
+	JSON       bool   `help:"Print JSON lines."`
 }
 
 // Help implements kong.HelpProvider.
 func (*Bench) Help() string {
-	return `Everything runs in this process, with the embedded server and the simulated model of an invoice desk with hidden rules. An
-external agent answers the training tasks. Its evaluator is wrong at a given rate.
+	return `Everything runs in this process, with the embedded server and simulated models. Rules are hidden. An external agent answers
+the training tasks. Its evaluator is wrong at a given rate.
 
-  worlds     accuracy on held-out tasks of several simulated worlds, with the default configuration of 'debrief up'
-  feedback   accuracy on held-out tasks after clean and after wrong feedback, by the mode of the gate; seeds are paired
-  gate       the gate alone: bullets with a known effect, outcomes drawn directly
-  retention  distinct lessons kept of 100 reflections, by batch size, with a model that uses 24 of them in one call
-  growth     size of the playbook and of the prompt with more tasks of one family
-  cost       model calls and tokens per sample, compared with a sequential loop of generating, reflecting and curating
-  trust      operations from transcripts that give orders or repeat the playbook; the model is gullible
+In simulated worlds, with the default configuration of 'debrief up':
 
-Intervals are 95 % over seeds, by Student's t. The part worlds takes hours with all worlds, arms and tasks, the others about ten
+  worlds       accuracy on held-out tasks by the number of training tasks
+  distractors  deciding rules in the prompt, among thousands of other bullets, with and without embeddings and evidence
+  planted      outcomes until a bullet with a known effect is retired or proven
+  broken       learning, dead letters, stalls and status with broken replies of the models
+  refine       accuracy before and after 'debrief playbook refine --apply'
+  drift        accuracy on the tasks of changed rules by the number of tasks after the change
+  cache        share of each prompt that the previous prompt begins with; tokens and model calls
+
+With the simulated invoice desk:
+
+  feedback     accuracy on held-out tasks after clean and after wrong feedback, by the mode of the gate; seeds are paired
+  gate         the gate alone: bullets with a known effect, outcomes drawn directly
+  retention    distinct lessons kept of 100 reflections, by batch size, with a model that uses 24 of them in one call
+  growth       size of the playbook and of the prompt with more tasks of one family
+  cost         model calls and tokens per sample, compared with a sequential loop of generating, reflecting and curating
+  trust        operations from transcripts that give orders or repeat the playbook; the model is gullible
+
+Arms in worlds: ` + strings.Join(armNames(anyArm), ", ") + `.
+
+Intervals are 95 % over seeds, by Student's t. The parts in worlds take hours with all worlds, arms and tasks, the others about ten
 minutes for every five seeds, on two cores. --quick takes a few minutes. It trains too briefly for the gate, so that goal is missed.`
 }
 
@@ -63,9 +84,8 @@ type part struct {
 	run  func(*Bench, context.Context, zerolog.Logger) (*table.Table, error)
 }
 
-// learningParts lists the measurements in the order of the output.
-var learningParts = []part{
-	{"worlds", (*Bench).worlds},
+// deskParts lists the measurements with the invoice desk, in the order of the output. They follow worldParts.
+var deskParts = []part{
 	{"feedback", (*Bench).feedback},
 	{"gate", (*Bench).gate},
 	{"retention", (*Bench).retention},
@@ -83,7 +103,9 @@ func (b *Bench) Validate() error {
 	}{
 		{"seeds", cmp.Or(b.Seeds, 20), 2, 1000},
 		{"held-out", cmp.Or(b.HeldOut, 500), 1, simulated.MaxHeldOutTasks},
-		{"tasks", b.Tasks, 1, 1_000_000},
+		{"tasks", cmp.Or(b.Tasks, 1), 1, 1_000_000},
+		{"parallel", cmp.Or(b.Parallel, 1), 1, 1000},
+		{"outcomes", b.Outcomes, 1, 1_000_000},
 		{"train", b.Train, 1, simulated.MaxTrainTasks},
 		{"passes", b.Passes, 1, 1000},
 		{"step", b.Step, 1, simulated.MaxTrainTasks},
@@ -97,9 +119,18 @@ func (b *Bench) Validate() error {
 			errs = append(errs, fmt.Errorf("--worlds: unknown world %q, must be one of %s", w, strings.Join(worlds.Names(), ", ")))
 		}
 	}
+	arms := armNames(anyArm)
 	for _, a := range b.Arms {
-		if !slices.Contains(worldArmNames(), a) {
-			errs = append(errs, fmt.Errorf("--arms: unknown arm %q, must be one of %s", a, strings.Join(worldArmNames(), ", ")))
+		if !slices.Contains(arms, a) {
+			errs = append(errs, fmt.Errorf("--arms: unknown arm %q, must be one of %s", a, strings.Join(arms, ", ")))
+		}
+	}
+	if b.Against != "" && !slices.Contains(arms, b.Against) {
+		errs = append(errs, fmt.Errorf("--against: unknown arm %q, must be one of %s", b.Against, strings.Join(arms, ", ")))
+	}
+	for _, n := range b.Distractors {
+		if n < 0 || n > 100_000 {
+			errs = append(errs, fmt.Errorf("--distractors: must be 0 to 100000, got %d", n))
 		}
 	}
 	if !(b.Wrong >= 0 && b.Wrong <= 1) {
@@ -110,33 +141,47 @@ func (b *Bench) Validate() error {
 
 // Run implements the command.
 func (b *Bench) Run(ctx context.Context, c *app.Common) error {
-	inWorlds := *b // has other defaults
-	b.Seeds, b.HeldOut = cmp.Or(b.Seeds, 20), cmp.Or(b.HeldOut, 500)
-	if b.Quick {
-		b.Seeds, b.HeldOut, b.Train, b.Passes = min(b.Seeds, 3), min(b.HeldOut, 100), min(b.Train, 600), 1
+	if b.Profile != "" {
+		out, err := os.Create(b.Profile)
+		if err != nil {
+			return app.Exit(app.ExitUsage, fmt.Errorf("--profile: %w", err))
+		}
+		defer out.Close()
+		if err := pprof.StartCPUProfile(out); err != nil {
+			return fmt.Errorf("--profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
 	}
 	var missed []string
-	for _, p := range learningParts {
-		if !slices.Contains(b.Parts, p.name) {
-			continue
+	measure := func(name string, run func() (*table.Table, error)) error {
+		if !slices.Contains(b.Parts, name) {
+			return nil
 		}
 		began := time.Now()
-		of := b
-		if p.name == "worlds" {
-			of = &inWorlds
-		}
-		s, err := p.run(of, ctx, c.Logger())
+		s, err := run()
 		if err != nil {
-			return fmt.Errorf("measure %s: %w", p.name, err)
+			return fmt.Errorf("measure %s: %w", name, err)
 		}
-		b.say("%s: %.1f s", p.name, time.Since(began).Seconds())
-		if err := s.Print(console.Stdout, b.JSON); err != nil {
-			return err
-		}
+		b.say("%s: %.1f s", name, time.Since(began).Seconds())
 		for _, g := range s.Goals {
 			if !g.Met {
 				missed = append(missed, g.Goal)
 			}
+		}
+		return s.Print(console.Stdout, b.JSON)
+	}
+	for _, p := range worldParts {
+		if err := measure(p.name, func() (*table.Table, error) { return b.inWorlds(ctx, p, c.Logger()) }); err != nil {
+			return err
+		}
+	}
+	b.Seeds, b.HeldOut = cmp.Or(b.Seeds, 20), cmp.Or(b.HeldOut, 500)
+	if b.Quick {
+		b.Seeds, b.HeldOut, b.Train, b.Passes = min(b.Seeds, 3), min(b.HeldOut, 100), min(b.Train, 600), 1
+	}
+	for _, p := range deskParts {
+		if err := measure(p.name, func() (*table.Table, error) { return p.run(b, ctx, c.Logger()) }); err != nil {
+			return err
 		}
 	}
 	if b.Check && len(missed) > 0 {

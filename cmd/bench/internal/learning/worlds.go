@@ -14,19 +14,20 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/bench/internal/table"
-	"debrief/cmd/internal/stats"
 	"debrief/cmd/internal/worlds"
+	"debrief/cmd/internal/worlds/world"
 
 	book "debrief/playbook"
 )
 
-// worldArm is one configuration of feedback, gate and prompt. All arms learn from the same tasks.
+// worldArm is one configuration of feedback, gate, prompt and model. All arms learn from the same tasks.
 type worldArm struct {
 	name    string
 	gate    book.Gate // empty is the default
 	wrong   bool      // a share of the verdicts is wrong
 	showAll bool      // the prompt contains all bullets
 	isFixed bool      // the playbook does not learn
+	broken  float64   // share of broken replies of the models
 	// bullets returns bullets to import for a phase; nil imports none.
 	bullets func(w worlds.World, phase int) []string
 }
@@ -34,36 +35,91 @@ type worldArm struct {
 // controlBullets is the number of bullets in the arms with useless advice.
 const controlBullets = 40
 
-// worldArms lists the arms in the order of the output. The others are compared with the first.
-var worldArms = []worldArm{
-	{name: "off", gate: book.GateOff},
-	{name: "default"},
-	{name: "on", gate: book.GateOn},
-	{name: "off-wrong", gate: book.GateOff, wrong: true},
-	{name: "default-wrong", wrong: true},
-	{name: "on-wrong", gate: book.GateOn, wrong: true},
-	{name: "all-shown", gate: book.GateOff, showAll: true},
-	{name: "by-hand", isFixed: true, bullets: worlds.World.ByHand},
-	{name: "ceiling", isFixed: true, showAll: true, bullets: worlds.World.ByHand},
-	{name: "platitudes", isFixed: true, bullets: func(w worlds.World, _ int) []string { return w.Platitudes(controlBullets) }},
-	{name: "nonsense", isFixed: true, bullets: func(w worlds.World, _ int) []string { return w.Nonsense(controlBullets) }},
-	{name: "none", isFixed: true},
+// brokenRates are the shares of broken replies.
+var brokenRates = []float64{0, 0.1, 0.3, 0.6}
+
+// worldArms lists the arms in the order of the output.
+var worldArms = makeWorldArms()
+
+func makeWorldArms() []worldArm {
+	var all []worldArm
+	for _, g := range gates {
+		all = append(all, worldArm{name: string(g), gate: g})
+	}
+	for _, g := range gates {
+		all = append(all, worldArm{name: string(g) + "-wrong", gate: g, wrong: true})
+	}
+	all = append(all,
+		worldArm{name: "all-shown", gate: book.GateOff, showAll: true},
+		worldArm{name: "by-hand", isFixed: true, bullets: worlds.World.ByHand},
+		worldArm{name: "ceiling", isFixed: true, showAll: true, bullets: worlds.World.ByHand},
+		worldArm{name: "platitudes", isFixed: true, bullets: func(w worlds.World, _ int) []string { return w.Platitudes(controlBullets) }},
+		worldArm{name: "nonsense", isFixed: true, bullets: func(w worlds.World, _ int) []string { return w.Nonsense(controlBullets) }},
+		worldArm{name: "none", isFixed: true},
+	)
+	for _, rate := range brokenRates {
+		all = append(all, worldArm{name: brokenArm(rate), broken: rate})
+	}
+	return all
 }
 
-func worldArmNames() []string {
-	names := make([]string, len(worldArms))
+func brokenArm(rate float64) string { return fmt.Sprintf("broken-%.0f", 100*rate) }
+
+// armNames returns the names of the arms for which is returns true.
+func armNames(is func(*worldArm) bool) []string {
+	var names []string
 	for i := range worldArms {
-		names[i] = worldArms[i].name
+		if is(&worldArms[i]) {
+			names = append(names, worldArms[i].name)
+		}
 	}
 	return names
 }
 
-// worldsBench measures learning in simulated worlds, with the configuration that a user gets.
+func anyArm(*worldArm) bool { return true }
+
+// learns reports whether an arm differs from the default at most in its gate and its feedback.
+func (a *worldArm) learns() bool {
+	return !a.isFixed && !a.showAll && !strings.HasPrefix(a.name, "broken-")
+}
+
+// worldPart is one measurement in simulated worlds.
+type worldPart struct {
+	name, title string
+	worlds      []string // that it is about; nil for all
+	arms        []string // without --arms
+	tasks       int      // training tasks without --tasks
+	quick       int      // training tasks at most, with --quick
+	columns     []column // the first one is compared
+	// errors returns the error rates of the simulated models; nil selects the default ones.
+	errors func() worlds.Imperfection
+	// run measures one arm with one seed in one world.
+	run func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error)
+	// withFirst compares each point with the first one of its run, in place of the point of the arm --against.
+	withFirst bool
+	goals     func(t *table.Table, rows []worldRow) // nil for none
+}
+
+// errorRates returns the error rates of the simulated models.
+func (p *worldPart) errorRates() worlds.Imperfection {
+	if p.errors != nil {
+		return p.errors()
+	}
+	return worlds.Default()
+}
+
+// worldsBench configures the measurements in simulated worlds, with the configuration that a user gets.
 type worldsBench struct {
+	part                  *worldPart
 	worlds, arms          []string
+	against               string // arm
 	seeds, tasks, heldOut int
+	outcomes              int // of a planted bullet at most
+	distractors           []int
 	wrong                 float64
+	errors                worlds.Imperfection
 	embeddings            bool
+	quick                 bool
 	parallel              int // runs at the same time
 	// remote lists the worlds whose agent uses the HTTP API, and reports the outcome of a task only after it has answered
 	// later tasks.
@@ -71,47 +127,22 @@ type worldsBench struct {
 	say    func(format string, args ...any)
 }
 
-// checkpoints returns the numbers of training tasks after which the held-out tasks are evaluated.
-func (b *worldsBench) checkpoints() []int {
-	var out []int
-	for _, n := range []int{0, 100, 300, 600, 1000, 1500, 1800, 3000, 6000} {
-		if n < b.tasks {
-			out = append(out, n)
-		}
-	}
-	return append(out, b.tasks)
-}
-
-// worldRun is one arm with one seed in one world.
+// worldRun is one arm with one seed in one world. The runs share nothing.
 type worldRun struct {
 	world  string
 	arm    *worldArm
 	seed   uint64
-	points []*worldPoint
+	points []*point
 }
 
-// worldRow is one arm at one checkpoint.
-type worldRow struct {
-	Part        string         `json:"part"`
-	World       string         `json:"world"`
-	Arm         string         `json:"arm"`
-	Tasks       int            `json:"tasks"`
-	Seeds       int            `json:"seeds"`
-	Accuracy    stats.Estimate `json:"held_out_accuracy"`
-	Against     stats.Estimate `json:"against_first_arm"` // paired by seed
-	Bullets     float64        `json:"bullets"`
-	Active      float64        `json:"active_bullets"`
-	Shown       float64        `json:"bullets_in_prompt"`
-	Tokens      float64        `json:"prompt_tokens"`
-	Calls       float64        `json:"model_calls_per_task"`  // the agent's call included
-	ModelTokens float64        `json:"model_tokens_per_task"` // of the Reflector and the Curator
-	Stated      jsonShare      `json:"deciding_rules_stated"`
-	Deciding    jsonShare      `json:"stated_deciding_rules_in_prompt"`
-	Changed     jsonShare      `json:"accuracy_on_changed_rules"`
-	DeadLetters float64        `json:"dead_letters"`
+// point is one evaluation: its values by the keys of columns. A value that is unknown is missing.
+type point struct {
+	label  string // of the case; empty if the number of tasks identifies it
+	tasks  int
+	values map[string]float64
 }
 
-// run measures all worlds, arms and seeds. It returns one row for each world, arm and checkpoint.
+// run measures all worlds, arms and seeds, and returns the averages over the seeds.
 func (b *worldsBench) run(ctx context.Context, log zerolog.Logger) ([]worldRow, error) {
 	var runs []*worldRun
 	for _, w := range b.worlds {
@@ -135,10 +166,13 @@ func (b *worldsBench) run(ctx context.Context, log zerolog.Logger) ([]worldRow, 
 			if ctx.Err() != nil {
 				return
 			}
-			if errs[i] = b.runOne(ctx, r, log); errs[i] != nil {
+			began := time.Now()
+			if r.points, errs[i] = b.part.run(ctx, b, r, log); errs[i] != nil {
 				errs[i] = fmt.Errorf("world %s, arm %s, seed %d: %w", r.world, r.arm.name, r.seed, errs[i])
 				cancel()
+				return
 			}
+			b.say("%s: run %d of %d: %s, %s, seed %d:%s (%.0f s)", b.part.name, i+1, len(runs), r.world, r.arm.name, r.seed, b.progress(r), time.Since(began).Seconds())
 		})
 	}
 	all.Wait()
@@ -148,154 +182,130 @@ func (b *worldsBench) run(ctx context.Context, log zerolog.Logger) ([]worldRow, 
 	return b.rows(runs), nil
 }
 
-// runOne trains and evaluates one arm.
-func (b *worldsBench) runOne(ctx context.Context, r *worldRun, log zerolog.Logger) (err error) {
-	began := time.Now()
-	w, err := worlds.New(r.world, r.seed, worlds.Default())
-	if err != nil {
-		return err
+// progress returns the first column of all points of a run. Points with one label are averaged.
+func (b *worldsBench) progress(r *worldRun) string {
+	var text strings.Builder
+	for _, label := range labelsOf([]*worldRun{r}) {
+		xs := valuesOf([]*worldRun{r}, label, b.part.columns[0].key)
+		if len(xs) == 0 || len(text.String()) > 150 {
+			continue
+		}
+		fmt.Fprintf(&text, " %s %s;", label, b.part.columns[0].text(xs))
 	}
-	c, err := openClassroom(ctx, w, r.arm, r.seed, b, log)
+	return strings.TrimSuffix(text.String(), ";")
+}
+
+// open returns the world of a run.
+func (b *worldsBench) open(r *worldRun) (worlds.World, error) {
+	return worlds.New(r.world, r.seed, b.errors)
+}
+
+// classroom opens the classroom of a run in its world.
+func (b *worldsBench) classroom(ctx context.Context, r *worldRun, log zerolog.Logger) (*classroom, error) {
+	w, err := b.open(r)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	return openClassroom(ctx, w, r, b, log)
+}
+
+// curve trains one arm and evaluates it at checkpoints.
+func (b *worldsBench) curve(ctx context.Context, r *worldRun, checkpoints []int, log zerolog.Logger) (points []*point, err error) {
+	c, err := b.classroom(ctx, r, log)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	points := b.checkpoints()
 	if r.arm.isFixed {
-		points = points[:1]
+		checkpoints = checkpoints[:1]
 	}
-	line := ""
-	for _, n := range points {
+	for _, n := range checkpoints {
 		if err := c.learn(ctx, n); err != nil {
-			return err
+			return nil, err
 		}
-		p, err := c.evaluate(ctx, b)
+		p, err := c.evaluate(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.points = append(r.points, p)
-		line += fmt.Sprintf(" %d: %.3f", n, p.accuracy)
+		points = append(points, p)
 	}
-	b.say("worlds: %s, %s, seed %d: %s (%.0f s)", r.world, r.arm.name, r.seed, strings.TrimSpace(line), time.Since(began).Seconds())
-	return nil
+	return points, nil
 }
 
-// rows averages the runs over the seeds.
-func (b *worldsBench) rows(runs []*worldRun) []worldRow {
-	var out []worldRow
-	for _, w := range b.worlds {
-		var first []*worldRun
-		for i := range worldArms {
-			var mine []*worldRun
-			for _, r := range runs {
-				if r.world == w && r.arm == &worldArms[i] {
-					mine = append(mine, r)
-				}
-			}
-			if len(mine) == 0 {
-				continue
-			}
-			if first == nil {
-				first = mine
-			}
-			for at := range mine[0].points {
-				out = append(out, b.row(mine, first, at))
-			}
+// checkpoints returns the numbers of training tasks after which the held-out tasks are evaluated.
+func checkpoints(tasks int) []int {
+	var out []int
+	for _, n := range []int{0, 100, 300, 600, 1000, 1500, 1800, 3000, 6000} {
+		if n < tasks {
+			out = append(out, n)
 		}
 	}
-	return out
+	return append(out, tasks)
 }
 
-// row averages one checkpoint over the seeds. A fixed arm is compared with the last checkpoint of the first arm.
-func (b *worldsBench) row(mine, first []*worldRun, at int) worldRow {
-	mean := func(field func(*worldPoint) float64) float64 {
-		return stats.Mean(valuesOf(mine, at, field)).Mean
-	}
-	accuracy := func(p *worldPoint) float64 { return p.accuracy }
-	against := at
-	if mine[0].arm.isFixed {
-		against = len(first[0].points) - 1
-	}
-	scores := valuesOf(mine, at, accuracy)
-	return worldRow{
-		Part: "worlds", World: mine[0].world, Arm: mine[0].arm.name, Tasks: mine[0].points[at].tasks, Seeds: len(mine),
-		Accuracy: stats.Mean(scores), Against: stats.Mean(stats.Differences(scores, valuesOf(first, min(against, len(first[0].points)-1), accuracy))),
-		Bullets: mean(func(p *worldPoint) float64 { return p.bullets }), Active: mean(func(p *worldPoint) float64 { return p.active }),
-		Shown: mean(func(p *worldPoint) float64 { return p.shown }), Tokens: mean(func(p *worldPoint) float64 { return p.tokens }),
-		Calls: mean(func(p *worldPoint) float64 { return p.calls }), ModelTokens: mean(func(p *worldPoint) float64 { return p.modelTokens }),
-		Stated: jsonShare(mean(func(p *worldPoint) float64 { return p.stated })), Deciding: jsonShare(mean(func(p *worldPoint) float64 { return p.deciding })),
-		Changed:     jsonShare(mean(func(p *worldPoint) float64 { return p.changed })),
-		DeadLetters: mean(func(p *worldPoint) float64 { return p.deadLetters }),
-	}
+// describeErrors describes the error rates of the simulated models.
+func describeErrors(e world.Imperfection) string {
+	return fmt.Sprintf("simulated Reflector and Curator: %.0f %% wrong generalisations, %.0f %% platitudes, %.0f %% idle, %.0f %% wrong tags, "+
+		"%.0f %% unknown ids, %.0f %% broken JSON, %.0f %% duplicates, %.0f %% paraphrases",
+		100*e.WrongGeneralisation, 100*e.Platitude, 100*e.Idle, 100*e.WrongTag, 100*e.UnknownID, 100*e.BrokenJSON, 100*e.Duplicate, 100*e.Paraphrase)
 }
 
-func valuesOf(runs []*worldRun, at int, field func(*worldPoint) float64) []float64 {
-	out := make([]float64, len(runs))
-	for i, r := range runs {
-		out[i] = field(r.points[at])
-	}
-	return out
+// worldParts lists the measurements in simulated worlds, in the order of the output.
+var worldParts = []*worldPart{&curvesPart, &distractorsPart, &plantedPart, &brokenPart, &refinePart, &driftPart, &cachePart}
+
+// curvesPart measures the accuracy by the number of training tasks.
+var curvesPart = worldPart{
+	name: "worlds", title: "accuracy on held-out tasks", arms: armNames(func(a *worldArm) bool { return !strings.HasPrefix(a.name, "broken-") }),
+	tasks: 6000, quick: 300,
+	columns: []column{
+		{accuracyKey, "accuracy", percentInterval},
+		{"bullets", "bullets", count},
+		{"active_bullets", "in use", count},
+		{"bullets_in_prompt", "in prompt", number1},
+		{"prompt_tokens", "tokens", count},
+		{"model_calls_per_task", "calls", number2},
+		{"model_tokens_per_task", "model tokens", count},
+		{"deciding_rules_stated", "rules stated", percent},
+		{decidingKey, "in prompt", percent},
+		{changedKey, "changed", percent},
+		{"dead_letters", "dead", number1},
+	},
+	run: func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error) {
+		return b.curve(ctx, r, checkpoints(b.tasks), log)
+	},
+	goals: curveGoals,
 }
 
-// sheet returns the tables: the learning curves, and the state after the last task.
-func (b *worldsBench) sheet(rows []worldRow) *table.Table {
-	s := &table.Table{
-		Title: fmt.Sprintf("Worlds: accuracy on %d held-out tasks, default configuration, %d seeds; %.0f %% of verdicts wrong in the arms -wrong",
-			b.heldOut, b.seeds, 100*b.wrong),
-		Head: "world\tarm\ttasks\taccuracy\t95 %\tagainst " + cmp.Or(b.firstArm(), "first") + "\t95 %\tbullets\tin use\tin prompt\ttokens\tcalls\tstated\tin prompt\tchanged\tdead\t",
-	}
-	for i := range rows {
-		r := &rows[i]
-		s.Row(*r, "%s\t%s\t%d\t%s\t%s\t%.0f\t%.0f\t%.1f\t%.0f\t%.2f\t%s\t%s\t%s\t%.1f\t", r.World, r.Arm, r.Tasks, estimate(r.Accuracy), estimate(r.Against),
-			r.Bullets, r.Active, r.Shown, r.Tokens, r.Calls, shareText(r.Stated), shareText(r.Deciding), shareText(r.Changed), r.DeadLetters)
-	}
-	return s
-}
+// runsPerCore is the number of runs at the same time on each core. A run waits most of the time: the Curator collects
+// reflections for a quarter of a second, and writes are synchronous.
+const runsPerCore = 4
 
-func (b *worldsBench) firstArm() string {
-	for i := range worldArms {
-		if slices.Contains(b.arms, worldArms[i].name) {
-			return worldArms[i].name
-		}
-	}
-	return ""
-}
-
-// estimate formats a share with its interval. One seed has no interval.
-func estimate(e stats.Estimate) string {
-	if e.N < 2 {
-		return fmt.Sprintf("%.1f %%\t", 100*e.Mean)
-	}
-	return e.Percent()
-}
-
-func shareText(s jsonShare) string {
-	if s < 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.0f %%", 100*s)
-}
-
-// worlds runs the part of the command.
-func (b *Bench) worlds(ctx context.Context, log zerolog.Logger) (*table.Table, error) {
+// inWorlds runs one part of the command.
+func (b *Bench) inWorlds(ctx context.Context, p *worldPart, log zerolog.Logger) (*table.Table, error) {
 	w := &worldsBench{
-		worlds: b.Worlds, arms: b.Arms, seeds: cmp.Or(b.Seeds, 5), tasks: b.Tasks, heldOut: cmp.Or(b.HeldOut, 300), wrong: b.Wrong,
-		embeddings: b.Embeddings, parallel: runtime.GOMAXPROCS(0), say: b.say,
-		remote: []string{"tools"},
+		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: cmp.Or(b.Seeds, 5), tasks: cmp.Or(b.Tasks, p.tasks),
+		heldOut: cmp.Or(b.HeldOut, 300), outcomes: b.Outcomes, distractors: b.Distractors, wrong: b.Wrong, errors: p.errorRates(),
+		embeddings: b.Embeddings, quick: b.Quick, parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, remote: []string{"tools"},
 	}
 	if len(w.worlds) == 0 {
 		w.worlds = worlds.Names()
 	}
+	if p.worlds != nil {
+		w.worlds = slices.DeleteFunc(slices.Clone(w.worlds), func(name string) bool { return !slices.Contains(p.worlds, name) })
+	}
 	if len(w.arms) == 0 {
-		w.arms = worldArmNames()
+		w.arms = p.arms
+	}
+	if w.against != "" && !slices.Contains(w.arms, w.against) {
+		w.arms = append(slices.Clone(w.arms), w.against)
 	}
 	if b.Quick {
 		w.seeds = min(w.seeds, 2)
-		w.tasks, w.heldOut = min(w.tasks, 300), min(w.heldOut, 100)
+		w.tasks, w.heldOut, w.outcomes = min(w.tasks, p.quick), min(w.heldOut, 100), min(w.outcomes, 60)
 	}
 	rows, err := w.run(ctx, log)
 	if err != nil {
 		return nil, err
 	}
-	return w.sheet(rows), nil
+	return w.table(rows), nil
 }

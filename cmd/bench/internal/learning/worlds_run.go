@@ -2,12 +2,10 @@ package learning
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -33,44 +31,13 @@ import (
 // worldStep is the number of tasks that an agent answers with one version of the playbook.
 const worldStep = 20
 
-// worldModel is the model of a world as a model of the roles. It counts its calls and tokens.
-type worldModel struct {
-	world  worlds.World
-	calls  atomic.Int64
-	tokens atomic.Int64
-}
-
-// Complete implements chat.Model.
-func (m *worldModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
-	said := make([]worlds.Message, len(p.Messages))
-	for i := range p.Messages {
-		said[i] = worlds.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
-	}
-	text := m.world.Reply(p.Name, said)
-	in, out := 0, chat.Tokens(text)
-	for i := range said {
-		in += chat.Tokens(said[i].Text)
-	}
-	m.calls.Add(1)
-	m.tokens.Add(int64(in + out))
-	return chat.Reply{Text: text, Model: m.world.Name(), Finish: "stop", Usage: chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out}}, nil
-}
-
-// worldEmbedder computes the embeddings of a world.
-type worldEmbedder struct{ world worlds.World }
-
-func (e worldEmbedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
-	return e.world.Embed(texts), nil
-}
-
-func (e worldEmbedder) Model() string { return e.world.Name() + "-embeddings" }
-
 // classroom is a server with a Reflector, a Curator and an outside agent, for one playbook. All settings are the defaults,
 // except those of the arm and the number of slots.
 type classroom struct {
 	world   worlds.World
 	arm     *worldArm
 	seed    uint64
+	bench   *worldsBench
 	wrong   float64
 	session *cli.Session
 	store   *deltalog.Store
@@ -83,6 +50,7 @@ type classroom struct {
 	done    int // training tasks so far
 	late    []*events.FeedbackRequest
 	states  map[statement]bool
+	prefix  []float64 // shares of the system parts of training prompts that continue the previous prompt
 	stop    context.CancelFunc
 	wait    []func() error
 }
@@ -90,7 +58,8 @@ type classroom struct {
 const classroomBook = book.Book("default")
 
 // openClassroom starts a classroom on a temporary server. It imports the bullets of the arm.
-func openClassroom(ctx context.Context, w worlds.World, a *worldArm, seed uint64, b *worldsBench, log zerolog.Logger) (_ *classroom, err error) {
+func openClassroom(ctx context.Context, w worlds.World, r *worldRun, b *worldsBench, log zerolog.Logger) (_ *classroom, err error) {
+	a := r.arm
 	p := cli.ServerFlags{}
 	p.Replicas = 1
 	session, err := p.StartTemporary(ctx, "100ms", log)
@@ -99,8 +68,9 @@ func openClassroom(ctx context.Context, w worlds.World, a *worldArm, seed uint64
 	}
 	ctx, stop := context.WithCancel(ctx)
 	c := &classroom{
-		world: w, arm: a, seed: seed, session: session, store: deltalog.New(session.JetStream()), model: &worldModel{world: w},
-		stop: stop, states: make(map[statement]bool),
+		world: w, arm: a, seed: r.seed, bench: b, session: session, store: deltalog.New(session.JetStream()),
+		model: &worldModel{world: w, seed: r.seed, broken: a.broken, said: make(map[uint64]int)},
+		stop:  stop, states: make(map[statement]bool),
 	}
 	if a.wrong {
 		c.wrong = b.wrong
@@ -135,26 +105,37 @@ func openClassroom(ctx context.Context, w worlds.World, a *worldArm, seed uint64
 		working <- app.Run(ctx, session.Conn, reflector.New(c.model, reflector.Config{Slots: 32}), curator.New(c.model, curator.Config{}))
 	}()
 	c.wait = append(c.wait, func() error { return <-working })
-	if a.gate != "" {
-		if err := c.edit(ctx, &events.Edit{Gate: a.gate}); err != nil {
-			return nil, err
-		}
+	if err := c.setGate(ctx, a.gate); err != nil {
+		return nil, err
 	}
 	if a.bullets != nil {
-		e := new(events.Edit)
-		imported := make(map[string]bool)
-		for _, text := range a.bullets(w, c.phase(b.tasks)) {
-			if imported[text] {
-				continue
-			}
-			imported[text] = true
-			e.Ops = append(e.Ops, book.Op{Kind: book.Add, Section: "rules", Content: text})
-		}
-		if err := c.edit(ctx, e); err != nil {
+		if err := c.addByHand(ctx, a.bullets(w, c.phase(b.tasks))); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
+}
+
+// addByHand adds bullets like an operator. Repeated texts are added once.
+func (c *classroom) addByHand(ctx context.Context, texts []string) error {
+	e := new(events.Edit)
+	added := make(map[string]bool)
+	for _, text := range texts {
+		if added[text] {
+			continue
+		}
+		added[text] = true
+		e.Ops = append(e.Ops, book.Op{Kind: book.Add, Section: "rules", Content: text})
+	}
+	return c.edit(ctx, e)
+}
+
+// setGate sets the mode of the gate, unless it is the default.
+func (c *classroom) setGate(ctx context.Context, g book.Gate) error {
+	if g == "" || g == defaultGate {
+		return nil
+	}
+	return c.edit(ctx, &events.Edit{Gate: g})
 }
 
 func (c *classroom) edit(ctx context.Context, e *events.Edit) error {
@@ -195,71 +176,77 @@ func (c *classroom) learn(ctx context.Context, n int) error {
 	tasks := c.world.Train(n)
 	for c.done < n {
 		step := tasks[c.done:min(c.done+worldStep, n)]
-		late := c.late
-		c.late = nil
-		if err := c.work(ctx, step); err != nil {
-			return err
-		}
-		for _, f := range late {
-			if _, err := c.agent.Feedback(ctx, f); err != nil {
-				return fmt.Errorf("report late feedback: %w", err)
-			}
-		}
 		c.done += len(step)
-		if err := c.runner.WaitIdle(ctx, events.RoleReflector, events.RoleCurator); err != nil {
-			return err
-		}
-		if _, err := c.read(ctx); err != nil {
+		if _, err := c.step(ctx, step); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// work answers tasks with the current version of the playbook, and then reports the executions in order.
-func (c *classroom) work(ctx context.Context, tasks []worlds.Task) error {
-	reports := make([]*events.Report, len(tasks))
-	verdicts := make([]events.Outcome, len(tasks))
+// answered is a task that the agent has answered.
+type answered struct {
+	report  *events.Report
+	outcome events.Outcome // wrong for some tasks
+	system  string         // system part of the prompt
+}
+
+// step answers tasks with the current version of the playbook, reports the executions in order, and waits until the roles
+// have learned from them. Without immediate feedback the outcomes are reported in the next step.
+func (c *classroom) step(ctx context.Context, tasks []worlds.Task) ([]answered, error) {
+	late := c.late
+	c.late = nil
+	out := make([]answered, len(tasks))
 	err := train.Each(len(tasks), answers, func(i int) (err error) {
-		reports[i], verdicts[i], err = c.answer(ctx, &tasks[i])
+		out[i], err = c.answer(ctx, &tasks[i])
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	isLate := c.api != nil
-	for i, r := range reports {
+	for i := range out {
+		if i > 0 {
+			c.prefix = append(c.prefix, sharedPrefix(out[i-1].system, out[i].system))
+		}
+		r := out[i].report
 		if !isLate {
-			r.Outcome = verdicts[i]
+			r.Outcome = out[i].outcome
 		}
 		stored, err := c.agent.Report(ctx, r)
 		if err == nil && len(stored.Warnings) > 0 {
 			err = errors.New(stored.Warnings[0])
 		}
 		if err != nil {
-			return fmt.Errorf("report task %s: %w", r.TaskID, err)
+			return nil, fmt.Errorf("report task %s: %w", r.TaskID, err)
 		}
 		if isLate {
-			c.late = append(c.late, &events.FeedbackRequest{Book: classroomBook, Execution: stored.Handle, Outcome: verdicts[i]})
+			c.late = append(c.late, &events.FeedbackRequest{Book: classroomBook, Execution: stored.Handle, Outcome: out[i].outcome})
 		}
 	}
-	return nil
+	for _, f := range late {
+		if _, err := c.agent.Feedback(ctx, f); err != nil {
+			return nil, fmt.Errorf("report late feedback: %w", err)
+		}
+	}
+	if err := c.runner.WaitIdle(ctx, events.RoleReflector, events.RoleCurator); err != nil {
+		return nil, err
+	}
+	_, err = c.read(ctx)
+	return out, err
 }
 
-// answer requests a context for a task and lets the agent of the world answer it. Some verdicts are wrong.
-func (c *classroom) answer(ctx context.Context, t *worlds.Task) (*events.Report, events.Outcome, error) {
+// answer requests a context for a task and lets the agent of the world answer it.
+func (c *classroom) answer(ctx context.Context, t *worlds.Task) (answered, error) {
 	served, err := c.agent.Context(ctx, c.request(t))
 	if err != nil {
-		return nil, events.Outcome{}, fmt.Errorf("request context of task %s: %w", t.ID, err)
+		return answered{}, fmt.Errorf("request context of task %s: %w", t.ID, err)
 	}
-	a := c.world.Attempt(*t, systemOf(served.Messages))
+	system := systemOf(served.Messages)
+	a := c.world.Attempt(*t, system)
 	v := c.world.Verdict(*t, a)
 	if world.Chance(c.wrong, c.seed, "wrong verdict", t.ID) {
 		v = c.world.Wrong(*t, a, v)
-	}
-	o := events.Outcome{Label: events.Failure, Feedback: v.Feedback, By: "bench"}
-	if v.Right {
-		o.Score, o.Label = 1, events.Success
 	}
 	r := &events.Report{
 		Book: classroomBook, ContextID: served.ID, TaskID: t.ID, Reasoning: a.Reasoning, Answer: a.Answer, Model: c.world.Name(),
@@ -275,7 +262,16 @@ func (c *classroom) answer(ctx context.Context, t *worlds.Task) (*events.Report,
 		}
 		r.Steps = append(r.Steps, events.Step{Speaker: chat.Assistant, Calls: []events.ToolCall{call}})
 	}
-	return r, o, nil
+	return answered{r, outcomeOf(v), system}, nil
+}
+
+// outcomeOf returns a verdict as an outcome.
+func outcomeOf(v worlds.Verdict) events.Outcome {
+	o := events.Outcome{Label: events.Failure, Feedback: v.Feedback, By: "bench"}
+	if v.Right {
+		o.Score, o.Label = 1, events.Success
+	}
+	return o
 }
 
 func (c *classroom) request(t *worlds.Task) *events.ContextRequest {
@@ -302,143 +298,4 @@ func (c *classroom) read(ctx context.Context) (*book.Playbook, error) {
 	p := w.State().Playbook()
 	c.version = p.Version()
 	return p, nil
-}
-
-// statement is a bullet that may state a rule of a phase.
-type statement struct {
-	text        string
-	phase, rule int
-}
-
-// worldPoint is one evaluation of the held-out tasks.
-type worldPoint struct {
-	tasks           int
-	accuracy        float64
-	bullets, active float64
-	tokens, shown   float64 // tokens and bullets of a prompt
-	calls           float64 // model calls for a training task, the agent's included
-	deciding        float64 // share of deciding rules in the prompt, of those that an active bullet states; -1 if unknown
-	stated          float64 // share of deciding rules that an active bullet states; -1 if unknown
-	changed         float64 // accuracy on the tasks that a changed rule decides; -1 without changes
-	deadLetters     float64
-	modelTokens     float64 // tokens of the Reflector and the Curator for a training task
-}
-
-// evaluate answers the held-out tasks. Nothing is withheld, stored or learned.
-func (c *classroom) evaluate(ctx context.Context, b *worldsBench) (*worldPoint, error) {
-	p, err := c.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	phase := c.phase(c.done)
-	if c.arm.isFixed {
-		phase = c.phase(b.tasks)
-	}
-	tasks := c.world.HeldOut(phase, b.heldOut)
-	right, shown := make([]bool, len(tasks)), make([][]events.ShownBullet, len(tasks))
-	tokens := make([]int, len(tasks))
-	err = train.Each(len(tasks), answers, func(i int) error {
-		r := c.request(&tasks[i])
-		r.DryRun = true
-		served, err := c.agent.Context(ctx, r)
-		if err != nil {
-			return fmt.Errorf("request context of task %s: %w", tasks[i].ID, err)
-		}
-		if served.Stale {
-			return fmt.Errorf("request context of task %s: version %d is not available", tasks[i].ID, c.version)
-		}
-		right[i] = c.world.Verdict(tasks[i], c.world.Attempt(tasks[i], systemOf(served.Messages))).Right
-		shown[i], tokens[i] = served.Shown, served.Manifest.Tokens
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	n := float64(len(tasks))
-	out := &worldPoint{tasks: c.done, bullets: float64(p.Len()), active: float64(countActive(p)), deadLetters: float64(c.runner.Losses())}
-	for i := range tasks {
-		if right[i] {
-			out.accuracy += 1 / n
-		}
-		out.tokens += float64(tokens[i]) / n
-		out.shown += float64(len(shown[i])) / n
-	}
-	if c.done > 0 {
-		out.calls = 1 + float64(c.model.calls.Load())/float64(c.done)
-		out.modelTokens = float64(c.model.tokens.Load()) / float64(c.done)
-	}
-	out.stated, out.deciding = c.decidingRules(p, tasks, shown)
-	out.changed = c.changedRules(tasks, right)
-	return out, nil
-}
-
-// changedRules returns the accuracy on the tasks that a changed rule decides, or -1 if the rules of the world do not change.
-func (c *classroom) changedRules(tasks []worlds.Task, right []bool) float64 {
-	d, ok := c.world.(world.Changer)
-	if !ok {
-		return -1
-	}
-	changed := d.Changed()
-	all, good := 0, 0
-	for i := range tasks {
-		if slices.ContainsFunc(tasks[i].Deciding, func(rule int) bool { return slices.Contains(changed, rule) }) {
-			all++
-			if right[i] {
-				good++
-			}
-		}
-	}
-	return float64(good) / float64(max(all, 1))
-}
-
-// decidingRules returns the share of deciding rules that an active bullet states, and the share of these that the prompt
-// contains. Both are -1 if the world cannot compare bullets with rules.
-func (c *classroom) decidingRules(p *book.Playbook, tasks []worlds.Task, shown [][]events.ShownBullet) (stated, inPrompt float64) {
-	s, ok := c.world.(world.Stater)
-	if !ok {
-		return -1, -1
-	}
-	states := func(text string, phase, rule int) bool {
-		key := statement{text, phase, rule}
-		is, known := c.states[key]
-		if !known {
-			is = s.States(text, phase, rule)
-			c.states[key] = is
-		}
-		return is
-	}
-	all, known, found := 0, 0, 0
-	for i := range tasks {
-		for _, rule := range tasks[i].Deciding {
-			all++
-			exists := false
-			for b := range p.All() {
-				if exists = b.Shown() && states(b.Content, tasks[i].Phase, rule); exists {
-					break
-				}
-			}
-			if !exists {
-				continue
-			}
-			known++
-			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return states(b.Content, tasks[i].Phase, rule) }) {
-				found++
-			}
-		}
-	}
-	if known == 0 {
-		return 0, -1
-	}
-	return float64(known) / float64(all), float64(found) / float64(known)
-}
-
-// jsonShare is a share that is null in JSON if it is unknown, which is -1.
-type jsonShare float64
-
-// MarshalJSON implements json.Marshaler.
-func (s jsonShare) MarshalJSON() ([]byte, error) {
-	if s < 0 {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(s))
 }

@@ -21,8 +21,6 @@ import (
 	windows "debrief/events/window"
 	"debrief/generator"
 	trail "debrief/generator/prompt/records"
-
-	book "debrief/playbook"
 )
 
 // Context groups the commands to inspect and change the context of a model.
@@ -258,12 +256,6 @@ func writeVerification(out io.Writer, r *generator.RebuiltContext) {
 	}
 }
 
-// partKinds lists the kinds of parts of a context, in the order of the output.
-var partKinds = []events.PartKind{
-	events.PartSystem, events.PartBullet, events.PartUser, events.PartAnswer, events.PartTools, events.PartSummary,
-	events.PartRecall, events.PartReflection, events.PartRecord, events.PartRecovery, events.PartContext, events.PartQuery,
-}
-
 // writeManifest prints the size of a context, the parts in it and the parts left out, with reasons.
 func writeManifest(out io.Writer, m *events.Manifest) {
 	window := cli.Plural(m.Window, "turn")
@@ -273,30 +265,8 @@ func writeManifest(out io.Writer, m *events.Manifest) {
 	console.Fprintf(out, "%d of %d tokens (estimated); window %s, conversation budget %d tokens, state %s.\n\n", m.Tokens, m.Limit, window, m.Conversation, m.State)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	console.Fprintf(w, "part\tin\ttokens\tleft out\ttokens\treason\n")
-	for _, kind := range partKinds {
-		in, tokens, cut := 0, 0, 0
-		for _, p := range m.Parts {
-			if p.Kind == kind {
-				in, tokens = in+1, tokens+p.Tokens
-				if p.Keep > 0 {
-					cut++
-				}
-			}
-		}
-		left, leftTokens := 0, 0
-		var why []string
-		for _, l := range m.Omitted {
-			if l.Kind == kind {
-				left, leftTokens = left+l.Count, leftTokens+l.Tokens
-				why = append(why, fmt.Sprintf("%d %s", l.Count, l.Why))
-			}
-		}
-		if cut > 0 {
-			why = append(why, fmt.Sprintf("%d cut", cut))
-		}
-		if in+left > 0 {
-			console.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", kind, in, tokens, left, leftTokens, strings.Join(why, ", "))
-		}
+	for _, t := range m.Totals() {
+		console.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", t.Kind, t.Included, t.Tokens, t.Omitted, t.OmittedTokens, strings.Join(t.Reasons, ", "))
 	}
 	_ = w.Flush() // into memory
 	for _, p := range m.Parts {
@@ -306,22 +276,15 @@ func writeManifest(out io.Writer, m *events.Manifest) {
 	}
 	writeExposures(out, m.Exposures)
 	for _, d := range m.Warnings {
-		console.Fprintf(out, "degraded: %s\n", d)
+		console.Fprintf(out, "warning: %s\n", d)
 	}
 }
 
-// writeExposures lists the bullets that apply to the query, and the random assignment of each to an arm.
-func writeExposures(out io.Writer, trials []events.Exposure) {
-	if len(trials) == 0 {
-		return
+// writeExposures describes the experiment of the prompt.
+func writeExposures(out io.Writer, all []events.Exposure) {
+	for _, x := range all {
+		console.Fprintf(out, "experiment %d: bullet %s is %s at random\n", x.Experiment, x.Bullet, x.Arm)
 	}
-	console.Fprintf(out, "applicable bullets, evaluated by the outcome:\n")
-	w := tabwriter.NewWriter(out, 2, 0, 3, ' ', 0)
-	for _, t := range trials {
-		how := map[book.Arm]string{book.ArmShown: "shown at random", book.ArmWithheld: "withheld at random", book.ArmOpen: "shown to all"}[t.Arm]
-		console.Fprintf(w, "  %s\texperiment %d\t%s\n", t.Bullet, t.Experiment, how)
-	}
-	_ = w.Flush() // into memory
 }
 
 func writeScores(out io.Writer, scores []events.BulletScore) {

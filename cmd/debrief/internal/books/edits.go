@@ -3,7 +3,6 @@ package books
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
@@ -166,16 +165,7 @@ func (ch *change) applyToEach(ctx context.Context, c *app.Common, bullets []bull
 	if err != nil {
 		return err
 	}
-	return ch.done(b, d, "%s %s.", verb, joined(ids(bullets)))
-}
-
-// joined returns the ids, separated by commas.
-func joined(ids []book.BulletID) string {
-	text := make([]string, len(ids))
-	for i, id := range ids {
-		text[i] = string(id)
-	}
-	return strings.Join(text, ", ")
+	return ch.done(b, d, "%s %s.", verb, cli.JoinIDs(ids(bullets)))
 }
 
 type mergeBullets struct {
@@ -216,7 +206,7 @@ func (m *mergeBullets) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	return m.done(b, d, "Merged %s into %s.", joined(all[1:]), all[0])
+	return m.done(b, d, "Merged %s into %s.", cli.JoinIDs(all[1:]), all[0])
 }
 
 type tagBook struct {

@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/request"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -114,12 +115,14 @@ func (f *Feedback) Run(ctx context.Context, c *app.Common) error {
 	if err := generator.ScoreFeedback(fb, e); err != nil {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--target: %w", err))
 	}
-	l := &feedbackResult{conn: conn, store: deltalog.New(conn.JetStream()), feedback: fb, execution: e}
-	l.Execution, l.Book, l.Before = r.Execution, e.Book, e.Outcome
+	l := &feedbackResult{
+		Execution: r.Execution, Book: e.Book, FeedbackEffect: request.NewFeedbackEffect(fb, e),
+		conn: conn, store: deltalog.New(conn.JetStream()),
+	}
 	if err := l.readLog(ctx); err != nil {
 		return err
 	}
-	if l.covering != nil { // duplicate of earlier feedback
+	if l.Covering() != nil { // duplicate of earlier feedback
 		l.Duplicate, l.After = true, l.Before
 		return f.print(l, l.summarize())
 	}
@@ -166,63 +169,30 @@ type feedbackResult struct {
 	Execution events.Handle  `json:"execution"`
 	Book      book.Book      `json:"book"`
 	Duplicate bool           `json:"duplicate"`
-	Before    events.Outcome `json:"before"`
 	After     events.Outcome `json:"after"`
 	Version   string         `json:"version,omitempty"` // version that covers the feedback
-	Moved     []move         `json:"moved"`
-	Outcomes  int            `json:"outcomes_moved"` // outcomes moved in experiments
-	Refused   []string       `json:"refused,omitempty"`
+	*request.FeedbackEffect
 
-	conn      *cli.Session
-	store     *deltalog.Store
-	feedback  *events.Feedback
-	execution *events.Execution
-	sequence  uint64 // sequence of the feedback
-
-	logEnd     uint64 // sequence of the last delta read
-	outcomeSeq uint64 // sequence of the feedback that Before comes from
-	covering   *deltalog.Record
-	coverIndex int // index of the feedback in covering.Covers
+	conn     *cli.Session
+	store    *deltalog.Store
+	sequence uint64 // sequence of the feedback, 0 before it is published
+	logEnd   uint64 // sequence of the last delta read
 }
 
-// move is a vote that moved between counters. Was is empty for a new vote, Is for a withdrawn one.
-type move struct {
-	Bullet book.BulletID `json:"bullet_id"`
-	Was    book.Vote     `json:"was,omitempty"`
-	Is     book.Vote     `json:"is,omitempty"`
-}
-
-// readLog reads the new deltas of the log. It finds the delta that covers the feedback and, before the feedback
-// is published, the latest outcome of the execution.
+// readLog reads the new deltas of the log.
 func (l *feedbackResult) readLog(ctx context.Context) error {
 	err := l.store.DeltasAfter(ctx, l.Book, l.logEnd, func(r *deltalog.Record) error {
 		l.logEnd = r.Seq
-		for i, c := range r.Covers {
-			e := c.Evidence
-			if e == nil || e.Sample != string(l.execution.SampleID()) {
-				continue
-			}
-			if l.matches(c) {
-				l.covering, l.coverIndex = r, i
-			}
-			if l.sequence == 0 && e.FeedbackSeq > l.outcomeSeq {
-				l.outcomeSeq, l.Before = e.FeedbackSeq, events.Outcome{Label: events.Label(e.Outcome), Score: e.Score}
-			}
-		}
+		l.Read(r, l.sequence > 0)
 		return nil
 	})
 	return cli.LogError(err)
 }
 
-// matches reports whether a cover belongs to this feedback.
-func (l *feedbackResult) matches(c book.Cover) bool {
-	return c.Evidence.FeedbackSeq > 0 && c.ID == string(l.feedback.ID)
-}
-
 // wait polls the log until a delta covers the feedback.
 func (l *feedbackResult) wait(ctx context.Context, timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
-	for pause := 20 * time.Millisecond; l.covering == nil; pause = min(2*pause, 500*time.Millisecond) {
+	for pause := 20 * time.Millisecond; l.Covering() == nil; pause = min(2*pause, 500*time.Millisecond) {
 		if time.Now().After(deadline) {
 			return l.timeoutError(ctx, timeout)
 		}
@@ -252,26 +222,11 @@ func (l *feedbackResult) timeoutError(ctx context.Context, timeout time.Duration
 		timeout, missing, l.Handle))
 }
 
-// summarize computes the moved votes from the covering delta, and returns them as text.
+// summarize sets the version that covers the feedback, and returns the effect as text.
 func (l *feedbackResult) summarize() string {
-	l.Version, l.Moved = book.VersionLabel(l.covering.Version, l.covering.Chain), []move{}
+	l.Version = book.VersionLabel(l.Covering().Version, l.Covering().Chain)
 	if l.sequence == 0 {
 		return "duplicate: version " + l.Version + " already covers this feedback; nothing was changed"
-	}
-	for _, op := range l.covering.Ops {
-		for range countOf(op.Support, l.coverIndex) {
-			switch op.Kind {
-			case book.Tag, book.Retag:
-				l.Moved = append(l.Moved, move{op.Bullet, op.OldVote, castBy(&op)})
-			case book.AddExposures:
-				l.Outcomes++
-			}
-		}
-	}
-	for _, j := range l.covering.Rejected {
-		if slices.Contains(j.Op.Support, l.coverIndex) {
-			l.Refused = append(l.Refused, j.Reason)
-		}
 	}
 	out := new(strings.Builder)
 	if len(l.Moved) == 0 {
@@ -280,7 +235,7 @@ func (l *feedbackResult) summarize() string {
 		console.Fprintf(out, "%s moved, version %s", cli.Plural(len(l.Moved), "vote"), l.Version)
 	}
 	for _, m := range l.Moved {
-		console.Fprintf(out, "\n  %s  %s", m.Bullet, m)
+		console.Fprintf(out, "\n  %s  %s", m.Bullet, cli.VoteChange(m.Before, m.After))
 	}
 	if l.Outcomes > 0 {
 		console.Fprintf(out, "\n  outcomes in experiments moved as well")
@@ -289,39 +244,6 @@ func (l *feedbackResult) summarize() string {
 		console.Fprintf(out, "\n  not applied: %s", cli.OneLine(why, 200))
 	}
 	return out.String()
-}
-
-func (m move) String() string {
-	switch {
-	case m.Was == "":
-		return string(m.Is) + " (new)"
-	case m.Is == "":
-		return string(m.Was) + " (withdrawn)"
-	}
-	return fmt.Sprintf("%s → %s", m.Was, m.Is)
-}
-
-// countOf counts the occurrences of index.
-func countOf(support []int, index int) (n int) {
-	for _, s := range support {
-		if s == index {
-			n++
-		}
-	}
-	return n
-}
-
-// castBy returns the vote that an operation casts, or the empty vote if it only withdraws one.
-func castBy(op *book.Op) book.Vote {
-	switch {
-	case op.Helpful > 0:
-		return book.Helpful
-	case op.Harmful > 0:
-		return book.Harmful
-	case op.Neutral > 0:
-		return book.Neutral
-	}
-	return ""
 }
 
 func (f *Feedback) print(l *feedbackResult, then string) error {

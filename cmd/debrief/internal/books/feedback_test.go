@@ -1,13 +1,9 @@
 package books
 
 import (
-	"slices"
 	"testing"
 
 	"debrief/events"
-	"debrief/events/deltalog"
-
-	book "debrief/playbook"
 )
 
 func TestFeedbackRequest(t *testing.T) {
@@ -40,26 +36,5 @@ func TestFeedbackRequest(t *testing.T) {
 	}
 	if _, err := (&Feedback{Execution: "412", Good: true}).request(); err == nil {
 		t.Error("an invalid handle was accepted")
-	}
-}
-
-// TestSummarizeCountsOnlyOwnVotes has a delta that also covers other feedback.
-func TestSummarizeCountsOnlyOwnVotes(t *testing.T) {
-	t.Parallel()
-	l := &feedbackResult{sequence: 9, coverIndex: 1, covering: &deltalog.Record{Delta: book.Delta{
-		Version: 3,
-		Ops: []book.Op{
-			{Kind: book.Retag, Bullet: "a", OldVote: book.Helpful, Harmful: 1, Support: []int{1}},
-			{Kind: book.Tag, Bullet: "b", Helpful: 2, Support: []int{0, 1}},
-			{Kind: book.Retag, Bullet: "c", OldVote: book.Neutral, Support: []int{1}},
-			{Kind: book.Tag, Bullet: "d", Neutral: 1, Support: []int{0}},
-			{Kind: book.AddExposures, Bullet: "a", Support: []int{1}},
-		},
-		Rejected: []book.Rejection{{Reason: "ours", Op: book.Op{Support: []int{1}}}, {Reason: "another", Op: book.Op{Support: []int{0}}}},
-	}}}
-	l.summarize()
-	want := []move{{"a", book.Helpful, book.Harmful}, {"b", "", book.Helpful}, {"c", book.Neutral, ""}}
-	if !slices.Equal(l.Moved, want) || l.Outcomes != 1 || !slices.Equal(l.Refused, []string{"ours"}) {
-		t.Errorf("got votes %v, %d outcomes, refused %q; want votes %v", l.Moved, l.Outcomes, l.Refused, want)
 	}
 }

@@ -36,7 +36,7 @@ type Playbook struct {
 	Fork    forkBook    `cmd:"" help:"Copy a version of a playbook into a new playbook."`
 	Promote promoteBook `cmd:"" help:"Copy the bullets that a training run learned into a playbook."`
 
-	Gate   gateBook `cmd:"" help:"Show the experiments on bullets, or set the gate to off, shadow or on."`
+	Gate   gateBook `cmd:"" help:"Show the records of bullets, or set the gate to off, guard or strict."`
 	Review review   `cmd:"" help:"List, approve and reject bullets in quarantine."`
 
 	Why      whyBook          `cmd:"" help:"Explain a bullet, or the effect of an execution."`

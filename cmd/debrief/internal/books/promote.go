@@ -56,9 +56,9 @@ type promotion struct {
 	Run      book.Book                       `json:"run"`
 	At       string                          `json:"at"`             // label of the run's version
 	Fork     string                          `json:"fork,omitempty"` // playbook and version that the run began with
-	Was      string                          `json:"was"`            // label of the playbook's version before
+	Was      string                          `json:"before"`         // label of the playbook's version before
 	Changes  []history.Difference            `json:"changes"`
-	Left     []history.Difference            `json:"left"`              // conflicts: the playbook keeps its own bullet
+	Left     []history.Difference            `json:"conflicts"`         // conflicts: the playbook keeps its own bullet
 	Moved    []book.BulletID                 `json:"moved"`             // changed in the playbook since the run began
 	Renamed  map[book.BulletID]book.BulletID `json:"renamed"`           // new ids of bullets whose id is in use
 	Version  uint64                          `json:"version,omitempty"` // of the playbook after the change
@@ -274,9 +274,9 @@ func shortBullet(b *book.Bullet) string {
 func listIDs(ids []book.BulletID) string {
 	const most = 10
 	if len(ids) <= most {
-		return joined(ids)
+		return cli.JoinIDs(ids)
 	}
-	return fmt.Sprintf("%s and %d more", joined(ids[:most]), len(ids)-most)
+	return fmt.Sprintf("%s and %d more", cli.JoinIDs(ids[:most]), len(ids)-most)
 }
 
 // done prints the plan as JSON, else the text.

@@ -123,7 +123,7 @@ func (r *refinedBook) print() error {
 	console.Fprintf(w, "step\tbullet\tinto\ttokens\treason\n")
 	for _, s := range r.Steps {
 		if s.Op.Kind == book.Merge {
-			console.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", joined(s.Op.Sources), s.Op.Bullet, -s.TokensSaved, s.Reason)
+			console.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", cli.JoinIDs(s.Op.Sources), s.Op.Bullet, -s.TokensSaved, s.Reason)
 		} else {
 			console.Fprintf(w, "retire\t%s\t\t%+d\t%s\n", s.Op.Bullet, -s.TokensSaved, s.Reason)
 		}

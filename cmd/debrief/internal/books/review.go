@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/events"
-	"debrief/events/deltalog"
+	"debrief/playbook/history"
 
 	book "debrief/playbook"
 )
@@ -21,7 +20,7 @@ import (
 // review lists and decides on bullets that the Curator does not trust.
 type review struct {
 	List    reviewList    `cmd:"" default:"withargs" help:"List the bullets in quarantine with their reasons."`
-	Approve reviewApprove `cmd:"" help:"Approve bullets: use them in prompts, or test them first if the gate is on."`
+	Approve reviewApprove `cmd:"" help:"Approve bullets: use them in prompts."`
 	Reject  reviewReject  `cmd:"" help:"Retire bullets. The Curator rejects the same text from then on."`
 }
 
@@ -52,60 +51,6 @@ func (*reviewList) Help() string {
   debrief playbook review list --book support --json`
 }
 
-// quarantinedBullet is a bullet in quarantine, with the change that put it there.
-type quarantinedBullet struct {
-	*book.Bullet
-	Version uint64    `json:"version"`
-	Time    time.Time `json:"time"`
-	Reason  string    `json:"reason,omitempty"`
-	From    []string  `json:"from,omitempty"` // handles of executions, with their sources
-}
-
-// record stores the reason and the evidence of op, an operation of the delta r, if op put the bullet in quarantine.
-func (d *quarantinedBullet) record(op *book.Op, r *deltalog.Record) {
-	to := op.Status
-	if op.PutBullet != nil {
-		to = op.PutBullet.Status
-	}
-	if to != book.Quarantined {
-		return
-	}
-	d.Version, d.Time, d.Reason = r.Version, r.Time, cmp.Or(op.Reason, r.Reason)
-	for _, s := range op.Support {
-		if s >= len(r.Covers) {
-			continue
-		}
-		if e := r.Covers[s].Evidence; e != nil {
-			d.From = append(d.From, strings.TrimSuffix(e.Execution+" "+e.Source, " "))
-		}
-	}
-}
-
-// readQuarantine returns the bullets in quarantine, oldest first, with the reason and the evidence from the log. readLog
-// calls its argument for each record of the log.
-func readQuarantine(p *book.Playbook, readLog func(func(*deltalog.Record) error) error) ([]*quarantinedBullet, error) {
-	held := map[book.BulletID]*quarantinedBullet{}
-	for bullet := range p.All() {
-		if bullet.Status == book.Quarantined {
-			held[bullet.ID] = &quarantinedBullet{Bullet: bullet}
-		}
-	}
-	var parts book.ChangeAssembler
-	err := readLog(func(r *deltalog.Record) error {
-		for _, part := range parts.Add(&r.Delta) {
-			for i := range part.Ops {
-				if h := held[part.Ops[i].Bullet]; h != nil {
-					h.record(&part.Ops[i], r)
-				}
-			}
-		}
-		return nil
-	})
-	return slices.SortedFunc(maps.Values(held), func(a, b *quarantinedBullet) int {
-		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.ID, b.ID))
-	}), err
-}
-
 // Run implements the command.
 func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 	b, err := l.OpenExisting(ctx, c)
@@ -117,7 +62,7 @@ func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	list, err := readQuarantine(p, func(fn func(*deltalog.Record) error) error { return b.Store.ReadLog(ctx, b.Name, fn) })
+	list, err := history.Quarantine(b.Store.History(ctx, b.Name), p)
 	if err != nil {
 		return cli.LogError(err)
 	}
@@ -214,31 +159,24 @@ func (a *reviewApprove) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	message := "Approved %s: active in new prompts."
-	if made.status == book.Candidate {
-		message = "Approved %s: the gate starts an experiment when one is free."
-	}
+	const message = "Approved %s: active in new prompts."
 	if len(made.retired) > 0 {
-		return a.done(b, d, message+" Retired: %s.", joined(list), joined(made.retired))
+		return a.done(b, d, message+" Retired: %s.", cli.JoinIDs(list), cli.JoinIDs(made.retired))
 	}
-	return a.done(b, d, message, joined(list))
+	return a.done(b, d, message, cli.JoinIDs(list))
 }
 
 // approval is the change that releases bullets from quarantine.
 type approval struct {
 	ops     []book.Op
-	status  book.Status     // new status of the approved bullets
 	retired []book.BulletID // bullets that the approved ones replace, sorted
 }
 
-// newApproval returns the change that approves bullets. The bullets become candidates if the gate is on, else active. An
-// active bullet retires the bullets that it replaces. newApproval returns an error if two of the bullets replace the same
-// bullet, or if a replaced bullet is pinned. An empty reason means "approved".
+// newApproval returns the change that approves bullets. They become active and retire the bullets that they replace. It
+// returns an error if two of the bullets replace the same bullet, or if a replaced bullet is pinned. An empty reason means
+// "approved".
 func newApproval(p *book.Playbook, list []book.BulletID, reason string) (*approval, error) {
-	made := &approval{status: book.Active}
-	if mode, _ := p.Gate(); mode == book.GateOn {
-		made.status = book.Candidate
-	}
+	made := &approval{}
 	replacements := map[book.BulletID]book.BulletID{}
 	for _, id := range list {
 		is := p.Bullet(id)
@@ -246,8 +184,8 @@ func newApproval(p *book.Playbook, list []book.BulletID, reason string) (*approv
 			return nil, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, is.Replaces)
 		}
 		replacements[is.Replaces] = id
-		made.ops = append(made.ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: made.status, Reason: cmp.Or(reason, "approved")})
-		if is.Replaces == "" || made.status != book.Active {
+		made.ops = append(made.ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Active, Reason: cmp.Or(reason, "approved")})
+		if is.Replaces == "" {
 			continue
 		}
 		for _, old := range p.Sorted() {
@@ -294,5 +232,5 @@ func (r *reviewReject) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	return r.done(b, d, "Rejected %s.", joined(list))
+	return r.done(b, d, "Rejected %s.", cli.JoinIDs(list))
 }

@@ -8,7 +8,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
-	"debrief/events"
+	"debrief/cmd/internal/doctor"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/playbook/history"
@@ -118,15 +118,6 @@ func (v *verified) stored(ctx context.Context, on *cli.BookFlags, conn *bus.Conn
 	if err != nil {
 		return err
 	}
-	for _, d := range all {
-		if d.Repaired || !slices.Contains([]string{events.StreamExecutions, events.StreamReflections, events.StreamDeltas, "KV_" + events.BucketPlaybook}, d.Stream) {
-			continue
-		}
-		severity := deltalog.Missing
-		if d.Lost {
-			severity = deltalog.Broken
-		}
-		v.Findings = append(v.Findings, deltalog.Finding{Severity: severity, Text: d.String() + ": " + cli.DamageFix})
-	}
+	v.Findings = append(v.Findings, doctor.DamageFindings(all)...)
 	return nil
 }

@@ -152,8 +152,8 @@ func (w *whyBook) bullet(ctx context.Context, b *cli.Playbook, l *history.Lineag
 		console.Fprintf(out, "%s is not in the playbook any more: %s in %s.\n", l.Bullet, strings.ToLower(string(l.RemovedBy.Kind)), labels[l.RemovedBy.Version])
 	}
 	console.Fprintf(out, "\n%s\n", summary(l))
-	for _, e := range mergeOutcomes(l.Events) {
-		console.Fprintf(out, "\n%s  %s  %s\n", labels[e.Version], e.Time.Local().Format(time.DateTime), describeEvent(&e, l.Bullet))
+	for _, e := range history.MergeExposures(l.Events) {
+		console.Fprintf(out, "\n%s  %s  %s\n", labels[e.Version], e.Time.Local().Format(time.DateTime), cli.DescribeEvent(&e, l.Bullet))
 		if (e.Kind == book.Tag || e.Kind == book.AddExposures || e.Kind == book.Retag) && !w.All {
 			console.Fprintf(out, "    from %s\n", handles(e.Support))
 		} else if err := w.printSupport(ctx, out, r, e.Support); err != nil {
@@ -188,107 +188,6 @@ func summary(l *history.Lineage) string {
 		text += fmt.Sprintf(" %s merged into it.", strings.Join(l.Merged, ", "))
 	}
 	return text
-}
-
-// describeEvent describes in one line the effect of an event on a bullet.
-func describeEvent(e *history.Event, bullet book.BulletID) string {
-	op := &e.Op
-	var text string
-	switch e.Kind {
-	case book.Add:
-		text = fmt.Sprintf("added: %q", cli.OneLine(op.Content, 100))
-	case book.Update:
-		text = fmt.Sprintf("reworded: %q", cli.OneLine(op.Content, 100))
-	case book.Tag:
-		for _, v := range []struct {
-			n    int
-			name string
-		}{{op.Helpful, "helpful"}, {op.Harmful, "harmful"}, {op.Neutral, "neutral"}} {
-			if v.n > 0 {
-				text += fmt.Sprintf("%s +%d ", v.name, v.n)
-			}
-		}
-		text = strings.TrimSpace(text)
-	case book.Retag:
-		if text = fmt.Sprint(move{Was: op.OldVote, Is: castBy(op)}); len(op.Support) > 1 {
-			text = fmt.Sprintf("%d times %s", len(op.Support), text)
-		}
-	case book.AddExposures:
-		text = outcomeSummary(op.Exposures)
-	case book.Confirm:
-		text = fmt.Sprintf("proposed again by %s", cli.Plural(len(op.Support), "execution"))
-	case book.Merge:
-		text = fmt.Sprintf("merged with %s: %q", joined(op.Sources), cli.OneLine(op.Content, 100))
-	case book.SetStatus:
-		text = fmt.Sprintf("now %s", op.Status)
-	case book.Pin:
-		text = map[bool]string{true: "pinned", false: "unpinned"}[op.Pinned]
-	case book.Put:
-		text = fmt.Sprintf("put: %q", cli.OneLine(op.PutBullet.Content, 100))
-	case history.DuplicateEvent:
-		text = fmt.Sprintf("proposed again: %q", cli.OneLine(op.Content, 100))
-	case history.RejectedEvent:
-		text = fmt.Sprintf("%s rejected: %q", strings.ToLower(string(op.Kind)), cli.OneLine(op.Content, 100))
-	default:
-		text = strings.ToLower(string(e.Kind)) + "d"
-	}
-	if e.Bullet != bullet && e.Bullet != "" {
-		text = fmt.Sprintf("%s %s", e.Bullet, text)
-	}
-	text += " by " + e.Author
-	if e.Model != "" && e.Kind != book.Tag && e.Kind != book.AddExposures {
-		text += fmt.Sprintf(" (model %s, prompt %s)", e.Model, e.Prompt)
-	}
-	if e.Restores != nil {
-		text += fmt.Sprintf(", restoring version %d", *e.Restores)
-	}
-	if e.Forgets != nil {
-		text += fmt.Sprintf(", forgetting %s", e.Forgets)
-	}
-	if e.Reason != "" {
-		text += fmt.Sprintf(": %s", cli.OneLine(e.Reason, 120))
-	}
-	return text
-}
-
-// mergeOutcomes merges consecutive outcome events of a bullet into one: a bullet in an experiment has thousands.
-func mergeOutcomes(all []history.Event) (some []history.Event) {
-	for _, e := range all {
-		if n := len(some) - 1; n >= 0 && e.Kind == book.AddExposures && some[n].Kind == book.AddExposures &&
-			some[n].Bullet == e.Bullet && some[n].Op.ExperimentNumber == e.Op.ExperimentNumber {
-			last := &some[n] // keeps the version of the first event
-			last.Op.Exposures = slices.Concat(last.Op.Exposures, e.Op.Exposures)
-			last.Support = slices.Concat(last.Support, e.Support)
-			continue
-		}
-		some = append(some, e)
-	}
-	return some
-}
-
-// outcomeSummary returns the number and the mean score of outcomes in each arm of an experiment.
-func outcomeSummary(seen []book.Exposure) string {
-	var scores [3]book.Scores
-	undone := 0
-	for _, s := range seen {
-		arm := &scores[max(0, slices.Index([]book.Arm{book.ArmShown, book.ArmWithheld, book.ArmOpen}, s.Arm))]
-		if s.Undo {
-			undone++
-			arm[s.Score]--
-		} else {
-			arm[s.Score]++
-		}
-	}
-	var text []string
-	for i, name := range []string{"shown", "withheld", "open"} {
-		if n := scores[i].Count(); n > 0 {
-			text = append(text, fmt.Sprintf("%s %d with a mean score of %.2f", name, n, scores[i].Mean()))
-		}
-	}
-	if undone > 0 {
-		text = append(text, cli.Plural(undone, "outcome")+" corrected")
-	}
-	return "outcomes: " + strings.Join(text, ", ")
 }
 
 // firstFew is the number of executions listed for a change without --all.

@@ -120,7 +120,7 @@ func (w *whyBook) printLessons(ctx context.Context, out io.Writer, r *evidence, 
 		}
 		for i := range t.Events {
 			ev := &t.Events[i]
-			console.Fprintf(out, "  %s  %s %s\n", labels[ev.Version], ev.Bullet, describeEvent(ev, ev.Bullet))
+			console.Fprintf(out, "  %s  %s %s\n", labels[ev.Version], ev.Bullet, cli.DescribeEvent(ev, ev.Bullet))
 		}
 		if len(t.Events) == 0 {
 			console.Fprintf(out, "  It changed nothing in the playbook.\n")

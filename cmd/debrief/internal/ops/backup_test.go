@@ -26,14 +26,14 @@ func TestRestoreRefusesFewerReplicas(t *testing.T) {
 		want            string
 	}{
 		{"three of three", "nats://somewhere:4222", "3", 3, false, ""},
-		{"one of three", "nats://somewhere:4222", "3", 1, false, "pass --replicas 3 or --fewer-replicas"},
+		{"one of three", "nats://somewhere:4222", "3", 1, false, "--replicas 3"},
 		{"one of three, with --fewer-replicas", "nats://somewhere:4222", "3", 1, true, ""},
 		{"one of three, in a directory", "", "3", 1, false, ""},
 		{"three of one", "nats://somewhere:4222", "1", 3, false, ""},
 	} {
 		b := backupRestore{Fewer: row.fewer, ServerFlags: cli.ServerFlags{NATS: app.NATS{NATS: row.nats, Replicas: row.replicas}}}
 		err := b.checkReplicas(manifest(row.had))
-		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+		if row.want == "" && err != nil || row.want != "" && (app.ExitCode(err) != app.ExitUsage || !strings.Contains(err.Error(), row.want) || !strings.Contains(err.Error(), "--fewer-replicas")) {
 			t.Errorf("%s: got %v, want %q", row.name, err, row.want)
 		}
 	}

@@ -72,7 +72,7 @@ type letterSummary struct {
 	Book       string        `json:"book"`
 	Kind       string        `json:"kind"`
 	Time       time.Time     `json:"time"`
-	Deliveries int           `json:"deliveries"`
+	Deliveries int           `json:"attempts"`
 	Code       string        `json:"code"`
 	Reason     string        `json:"reason"`
 }

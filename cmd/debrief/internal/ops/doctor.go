@@ -17,7 +17,7 @@ import (
 	"debrief/cmd/internal/doctor"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/events/denied"
 	"debrief/events/liveness"
 	"debrief/events/natsd"
@@ -150,7 +150,7 @@ func (d *Doctor) check(ctx context.Context, x *doctor.Report, conn *bus.Conn, on
 	}
 	d.checkDamage(ctx, x, conn)
 	x.Workers(ctx, conn, reports)
-	checkPlaybooks(ctx, x, conn)
+	x.Playbooks(ctx, deltalog.New(conn.JetStream()))
 }
 
 // checkRole finds the role of the credentials by the inbox that they may subscribe to. It checks the
@@ -174,19 +174,7 @@ func (d *Doctor) checkRole(ctx context.Context, x *doctor.Report) {
 // checkDisk checks the free space and the sync interval of the embedded server.
 func (d *Doctor) checkDisk(x *doctor.Report, dir string) {
 	free, size, err := natsd.Disk(dir)
-	reserve := natsd.Reserve(size)
-	switch {
-	case err != nil:
-		x.Add("disk", doctor.Warn, "", "read the free space of %s: %v", dir, err)
-	case free < reserve:
-		x.Add("disk", doctor.Fail, "free space on the disk, or move the directory to a larger one: the server accepts writes a second later", "%s has %d MiB free, less than the reserve of %d MiB: the server rejects writes", dir, free>>20, reserve>>20)
-	case free < 2*reserve:
-		x.Add("disk", doctor.Fail, "free space on the disk, or move the directory to a larger one: a full disk stops the pipeline", "%s has %d MiB free", dir, free>>20)
-	case free < 8*reserve:
-		x.Add("disk", doctor.Warn, "free space on the disk, or move the directory to a larger one", "%s has %d MiB free", dir, free>>20)
-	default:
-		x.Add("disk", doctor.OK, "", "%s has %d GiB free", dir, free>>30)
-	}
+	x.Disk(dir, free, natsd.Reserve(size), err)
 	if d.Sync != natsd.SyncAlways {
 		x.Add("sync", doctor.Warn, "use --sync always to prevent that", "--sync %s: a power failure loses the messages since the last flush", d.Sync)
 	} else {
@@ -196,7 +184,6 @@ func (d *Doctor) checkDisk(x *doctor.Report, dir string) {
 
 // checkModels requests one token from each configured model, and one vector from the embedder.
 func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
-	fix := "check --model, --base-url and the key (OPENAI_API_KEY) against the error above"
 	if !d.Named() {
 		x.Add("model", doctor.OK, "", "not checked: set one with --model")
 	}
@@ -207,7 +194,7 @@ func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
 			continue
 		}
 		if err != nil {
-			x.Add("model", doctor.Fail, fix, "%v", err)
+			x.Add("model", doctor.Fail, doctor.ModelFix, "%v", err)
 			continue
 		}
 		name := map[string]string{events.RoleGenerator: d.GeneratorModel, events.RoleReflector: d.ReflectorModel, events.RoleCurator: d.CuratorModel}[role]
@@ -218,27 +205,11 @@ func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
 			continue
 		}
 		checked = append(checked, name)
-		began := time.Now()
-		r, err := m.Complete(ctx, chat.Prompt{Name: role, MaxTokens: 1, Messages: []chat.Message{{Speaker: chat.User, Text: "Say ok."}}})
-		if err != nil {
-			x.Add("model", doctor.Fail, fix, "%s: %s", console.Line(name), console.Line(err.Error()))
-			continue
-		}
-		cost := ""
-		if r.Usage.Cost > 0 {
-			cost = fmt.Sprintf(", %.6f dollars", r.Usage.Cost)
-		}
-		x.Add("model", doctor.OK, "", "%s replies in %s, for %d tokens%s", console.Line(name), time.Since(began).Round(time.Millisecond), r.Usage.Tokens(), cost)
+		x.Model(ctx, role, name, m)
 	}
 	e, err := d.Embedder(d.Model)
-	if e != nil && err == nil {
-		var vectors [][]float32
-		if vectors, err = e.Embed(ctx, []string{"ok"}); err == nil {
-			x.Add("embedder", doctor.OK, "", "%s returns vectors with %d dimensions", console.Line(d.EmbedModel), len(vectors[0]))
-		}
-	}
-	if err != nil {
-		x.Add("embedder", doctor.Fail, "check --embed-model, --embed-base-url and --embed-api-key; without an embedder, texts are searched by words", "%s", console.Line(err.Error()))
+	if e != nil || err != nil {
+		x.Embedder(ctx, d.EmbedModel, e, err)
 	}
 }
 

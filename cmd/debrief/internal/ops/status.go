@@ -2,25 +2,16 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
-	"debrief/events"
-	"debrief/events/bus"
-	"debrief/events/deltalog"
-	"debrief/events/inspect"
+	"debrief/cmd/internal/doctor"
 	"debrief/events/liveness"
-
-	book "debrief/playbook"
 )
 
 // Status shows the streams, the progress of each role, and the health of the learning loop.
@@ -50,28 +41,6 @@ Examples:
   debrief status
   debrief status --watch
   debrief status --json | jq .level`
-}
-
-// overview is the output of --json.
-type overview struct {
-	Level   liveness.Level                  `json:"level"`
-	Store   []string                        `json:"store,omitempty"` // reasons why processes cannot write to the store
-	Streams []bus.StreamState               `json:"streams"`
-	Roles   map[string]liveness.RoleSummary `json:"roles"`
-	Books   []bookState                     `json:"books"`
-	Workers []liveness.Report               `json:"workers"`
-	Damage  []inspect.Damage                `json:"damage,omitempty"`
-}
-
-// bookState is the state of a playbook's log and view.
-type bookState struct {
-	Book    book.Book `json:"book"`
-	Version string    `json:"version"`
-	Bullets int       `json:"bullets"`
-	Shown   int       `json:"shown"`
-	Lag     uint64    `json:"view_behind"`
-	Error   string    `json:"error,omitempty"` // the log is damaged, or its end is lost
-	Delta   time.Time `json:"last_delta_at"`
 }
 
 // Run implements the command.
@@ -120,25 +89,25 @@ func (st *Status) printOnce(ctx context.Context, s *cli.Session) error {
 	if st.JSON {
 		err = cli.WriteJSON(console.Stdout, o)
 	} else {
-		err = o.print()
+		err = printOverview(o)
 	}
 	if err != nil {
 		return err
 	}
-	return o.alarm()
+	if red := o.Red(); len(red) > 0 {
+		return app.Exit(app.ExitRed, fmt.Errorf("red: %s", strings.Join(red, ", ")))
+	}
+	return nil
 }
 
 // collect reads the state of the server, the roles and the playbooks.
-func (st *Status) collect(ctx context.Context, s *cli.Session) (*overview, error) {
-	o := &overview{Level: liveness.Green, Roles: map[string]liveness.RoleSummary{}}
+func (st *Status) collect(ctx context.Context, s *cli.Session) (*doctor.Overview, error) {
+	o := &doctor.Overview{Roles: map[string]liveness.RoleSummary{}}
 	var err error
 	if o.Workers, err = liveness.CollectReports(ctx, s.NATS()); err != nil {
 		return nil, err
 	}
 	o.Store = liveness.StoreErrors(o.Workers)
-	if len(o.Store) > 0 {
-		o.Level = liveness.Red
-	}
 	if o.Streams, err = s.Streams(ctx); err != nil {
 		return nil, err
 	}
@@ -148,72 +117,19 @@ func (st *Status) collect(ctx context.Context, s *cli.Session) (*overview, error
 			return nil, err
 		}
 		o.Roles[role] = liveness.Summarize(role, w, o.Workers, time.Now(), st.AlarmAfter)
-		o.Level = liveness.Worse(o.Level, o.Roles[role].Level)
 	}
 	if o.Damage, err = st.Damage(ctx, s.Conn, 0); err != nil {
 		return nil, err
 	}
-	if o.Books, err = booksOf(ctx, s); err != nil {
+	if o.Books, err = doctor.ReadBooks(ctx, s.JetStream()); err != nil {
 		return nil, err
 	}
-	for _, d := range o.Damage {
-		o.Level = liveness.Worse(o.Level, map[bool]liveness.Level{true: liveness.Red, false: liveness.Yellow}[d.Lost])
-	}
-	if len(o.broken()) > 0 {
-		o.Level = liveness.Red
-	}
+	o.Rate()
 	return o, nil
 }
 
-// broken returns the names of playbooks with a damaged or truncated log.
-func (o *overview) broken() (names []string) {
-	for _, b := range o.Books {
-		if b.Error != "" {
-			names = append(names, string(b.Book))
-		}
-	}
-	return names
-}
-
-// booksOf returns the state of every playbook.
-func booksOf(ctx context.Context, s *cli.Session) (all []bookState, err error) {
-	store := deltalog.New(s.JetStream())
-	books, err := store.AllBooks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	log, err := s.JetStream().Stream(ctx, events.StreamDeltas)
-	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
-	}
-	for _, b := range books {
-		w, err := store.Writer(ctx, b)
-		if errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema) {
-			all = append(all, bookState{Book: b, Error: err.Error()})
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		p := w.State().Playbook()
-		state := bookState{Book: b, Version: book.VersionLabel(p.Version(), w.State().Chain()), Bullets: p.Len(), Shown: len(p.Top(p.Len())), Lag: w.ViewLag()}
-		last, err := log.GetLastMsgForSubject(ctx, events.KindDelta.Subject(b))
-		switch {
-		case err == nil:
-			state.Delta = last.Time
-		case !errors.Is(err, jetstream.ErrMsgNotFound):
-			return nil, fmt.Errorf("read the last delta of %q: %w", b, err)
-		}
-		if lost := w.LostVersion(); lost != "" {
-			state.Error = fmt.Sprintf("stream %s lost the end of the log, which was at version %s", events.StreamDeltas, lost)
-		}
-		all = append(all, state)
-	}
-	return all, nil
-}
-
-// print prints the tables, the reasons of each level, and the advice.
-func (o *overview) print() error {
+// printOverview prints the tables, the reasons of each level, and the advice.
+func printOverview(o *doctor.Overview) error {
 	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
 	console.Fprintf(w, "stream\tmessages\tMiB\n")
 	for _, x := range o.Streams {
@@ -252,64 +168,10 @@ func (o *overview) print() error {
 	if o.Level == liveness.Green {
 		console.Printf("green: all roles work\n")
 	}
-	for _, line := range o.advice() {
+	for _, line := range o.Advice() {
 		console.Println("→", line)
 	}
 	return nil
-}
-
-// advice returns a line for each problem that the operator can fix.
-func (o *overview) advice() (lines []string) {
-	if len(o.Damage) > 0 {
-		lines = append(lines, "see 'debrief doctor' for the damage; "+cli.DamageFix)
-	}
-	for _, b := range o.broken() {
-		lines = append(lines, "see 'debrief playbook verify --book "+b+"'")
-	}
-	dead := uint64(0)
-	for _, role := range cli.Roles {
-		r := o.Roles[role]
-		dead += r.Dead
-		switch {
-		case r.Level == liveness.Green:
-		case r.Workers == 0:
-			lines = append(lines, fmt.Sprintf("start a %s: 'debrief up', or the program %s", role, role))
-		default:
-			lines = append(lines, fmt.Sprintf("check the %s: its log, its model, 'debrief doctor', and its results with 'debrief tail --role %s'", role, role))
-		}
-		if r.MaxBytes > 0 && r.Bytes > r.MaxBytes/5*4 {
-			lines = append(lines, fmt.Sprintf("the input stream of the %s is %d %% full: increase its size, or start more %ss", role, 100*r.Bytes/r.MaxBytes, role))
-		}
-	}
-	if dead > 0 {
-		lines = append(lines, fmt.Sprintf("%s: read the reasons with 'debrief dead list', then run 'debrief dead requeue --all', or drop them", letters(int(dead))))
-	}
-	return lines
-}
-
-// alarm returns an error with the exit code for red if anything is red.
-func (o *overview) alarm() error {
-	var red []string
-	if len(o.Store) > 0 {
-		red = append(red, "the store")
-	}
-	for _, role := range cli.Roles {
-		if o.Roles[role].Level == liveness.Red {
-			red = append(red, role)
-		}
-	}
-	for _, d := range o.Damage {
-		if d.Lost && !slices.Contains(red, "stream "+d.Stream) {
-			red = append(red, "stream "+d.Stream)
-		}
-	}
-	for _, b := range o.broken() {
-		red = append(red, "playbook "+b)
-	}
-	if len(red) == 0 {
-		return nil
-	}
-	return app.Exit(app.ExitRed, fmt.Errorf("red: %s", strings.Join(red, ", ")))
 }
 
 // formatAge formats the time since t for a table, "-" for the zero time.

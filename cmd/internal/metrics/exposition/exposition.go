@@ -51,8 +51,8 @@ func (r *Registry) Register(c ...Collector) {
 	r.collectors = append(r.collectors, c...)
 }
 
-// Write collects all values and writes them, sorted by the name of the metric. Collectors run at the same time.
-func (r *Registry) Write(w io.Writer) error {
+// write collects all values and writes them, sorted by the name of the metric. Collectors run at the same time.
+func (r *Registry) write(w io.Writer) error {
 	r.mu.Lock()
 	collectors := slices.Clone(r.collectors)
 	r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *Registry) Write(w io.Writer) error {
 	return err
 }
 
-// Handler returns an HTTP handler that serves Write. It refuses more than limit requests at a time with the status 503, and
+// Handler returns an HTTP handler that serves all values. It refuses more than limit requests at a time with the status 503, and
 // ends a request with that status after the timeout.
 func (r *Registry) Handler(limit int, timeout time.Duration) http.Handler {
 	slots := make(chan struct{}, limit)
@@ -95,12 +95,12 @@ func (r *Registry) Handler(limit int, timeout time.Duration) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		w.Header().Set("Vary", "Accept-Encoding")
 		if !strings.Contains(request.Header.Get("Accept-Encoding"), "gzip") {
-			_ = r.Write(w) // the client is gone
+			_ = r.write(w) // the client is gone
 			return
 		}
 		w.Header().Set("Content-Encoding", "gzip")
 		packed := gzip.NewWriter(w)
-		_ = r.Write(packed)
+		_ = r.write(packed)
 		_ = packed.Close()
 	}), timeout, "collecting the metrics took longer than "+timeout.String())
 }

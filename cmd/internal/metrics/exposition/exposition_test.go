@@ -27,7 +27,7 @@ func gather(t *testing.T, c ...Collector) (string, map[string]*dto.MetricFamily)
 	var r Registry
 	r.Register(c...)
 	var text bytes.Buffer
-	if err := r.Write(&text); err != nil {
+	if err := r.write(&text); err != nil {
 		t.Fatal(err)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)

@@ -195,10 +195,22 @@ func (w *World) ByHand(phase int) []string {
 	return out
 }
 
-// States implements world.Stater.
+// States implements world.World.
 func (w *World) States(text string, phase, rule int) bool {
 	r, ok := w.readRule(text)
 	return ok && r == w.phases[min(max(phase, 0), 1)][rule]
+}
+
+// Alter implements world.World.
+func (w *World) Alter(phase, rule int, draw uint64) string {
+	r := w.phases[min(max(phase, 0), 1)][rule]
+	values := queues
+	if r.output == toPriority {
+		values = []string{"1", "2", "3", "4"}
+	}
+	others := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == r.value })
+	r.value = others[draw%uint64(len(others))]
+	return r.Text(world.Draw(draw, "altered rule", r.Condition()))
 }
 
 // Reply implements world.World.

@@ -62,6 +62,9 @@ func affected(w *World, tasks []world.Task) []world.Task {
 // TestDrift checks that a toy learns the rules, loses the changed ones and recovers. The limits are for the mean of three
 // seeds, because one wrong generalisation can cost several points for some tasks.
 func TestDrift(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const seeds = 3
 	var learned, before, change, after float64

@@ -86,10 +86,16 @@ func (w *World) ByHand(int) []string {
 	return out
 }
 
-// States implements world.Stater.
+// States implements world.World.
 func (w *World) States(text string, _, rule int) bool {
 	r, ok := w.readRule(text)
 	return ok && r == w.rules[rule]
+}
+
+// Alter implements world.World.
+func (w *World) Alter(_, rule int, draw uint64) string {
+	r := w.rules[rule]
+	return r.Alter(draw).Text(world.Draw(draw, "altered rule", r.Condition()))
 }
 
 func (w *World) readRule(text string) (simulated.Rule, bool) {

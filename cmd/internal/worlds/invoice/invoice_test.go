@@ -35,6 +35,9 @@ func TestRules(t *testing.T) {
 
 // TestLearnable checks that a toy learns the rules. The limit is for the mean of three seeds.
 func TestLearnable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const seeds = 3
 	var learned float64

@@ -92,6 +92,9 @@ func (n *notebook) learn(t *testing.T, reflector, curator *World, tasks []world.
 
 // TestWorldIsLearnable learns with all bullets in the prompt, without the product.
 func TestWorldIsLearnable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	tasks := 1500
 	if testing.Short() {

@@ -13,6 +13,9 @@ import (
 
 // TestErrorRates checks that the model makes the configured errors, and none if none are configured.
 func TestErrorRates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, e := range []world.Imperfection{{}, world.Default(), {Platitude: 0.5, WrongTag: 0.5, BrokenJSON: 0.5, Idle: 0.3, Duplicate: 0.5, UnknownID: 0.5, Paraphrase: 1}} {
 		const n = 2000

@@ -18,6 +18,8 @@
 package notes
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 
 	"debrief/cmd/internal/worlds/prompt"
@@ -36,10 +38,7 @@ type World struct {
 	heldOut taskList
 }
 
-var (
-	_ world.World  = (*World)(nil)
-	_ world.Stater = (*World)(nil)
-)
+var _ world.World = (*World)(nil)
 
 // model answers prompts. It has no access to the hidden rules.
 type model struct {
@@ -78,10 +77,18 @@ func (w *World) HeldOut(_, n int) []world.Task {
 // ByHand implements world.World. The rules have one phase.
 func (w *World) ByHand(int) []string { return w.ledger.byHand() }
 
-// States implements world.Stater. The rules have one phase.
+// States implements world.World. The rules have one phase.
 func (w *World) States(bullet string, _, rule int) bool {
 	s, r := w.read("", bullet), &w.ledger.rules[rule]
 	return s.hasRule && s.rule.account == r.account && s.rule.over == r.over && s.rule.sameConditions(r)
+}
+
+// Alter implements world.World. The rules have one phase.
+func (w *World) Alter(_, rule int, draw uint64) string {
+	s, r := draws(w.seed, fmt.Sprintf("alter %d %d", rule, draw)), w.ledger.rules[rule]
+	others := slices.DeleteFunc(w.ledger.accounts(), func(a string) bool { return a == r.account })
+	r.account = pick(s, others, "account")
+	return phrasing{s: s, varying: true}.state(&r, sentences)
 }
 
 // Attempt implements world.World.

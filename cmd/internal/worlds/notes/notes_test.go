@@ -37,6 +37,9 @@ func accuracy(w world.World, tasks []world.Task, bullets []string) float64 {
 }
 
 func TestBaselineAndCeiling(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for seed := range uint64(5) {
 		w := New(seed, world.Default())
@@ -64,6 +67,9 @@ func TestBaselineAndCeiling(t *testing.T) {
 
 // TestBulletsDecideAnswers removes and alters each rule by hand. Exactly the answers that it decides must change.
 func TestBulletsDecideAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	w := New(3, world.Default())
 	tasks := w.HeldOut(0, 120)

@@ -21,8 +21,8 @@ func System(messages []world.Message) string {
 	return join(messages, func(speaker string) bool { return speaker == "system" || speaker == "developer" })
 }
 
-// User joins the messages of a prompt that are neither from the system nor from the assistant.
-func User(messages []world.Message) string {
+// user joins the messages of a prompt that are neither from the system nor from the assistant.
+func user(messages []world.Message) string {
 	return join(messages, func(speaker string) bool {
 		return speaker != "system" && speaker != "developer" && speaker != "assistant"
 	})
@@ -119,22 +119,21 @@ func Task(messages []world.Message) (question, context string) {
 
 // Execution is the material of a Reflector's prompt. Fields without a quotation are empty.
 type Execution struct {
-	Outcome                                                string // success, failure, partial or unknown
-	Question, Context, Answer, Reasoning, Target, Feedback string
-	Trace                                                  string
-	EarlierAttempts                                        string
-	Shown                                                  []Bullet
+	Outcome                                       string // success, failure, partial or unknown
+	Question, Answer, Reasoning, Target, Feedback string
+	Trace                                         string
+	Shown                                         []Bullet
 }
 
 var outcome = regexp.MustCompile(`(?m)^Outcome: ([a-z]+)`)
 
 // ReadExecution reads a Reflector's prompt.
 func ReadExecution(messages []world.Message) Execution {
-	text := User(messages)
+	text := user(messages)
 	q := Quotes(text)
 	e := Execution{
-		Question: q["question"], Context: q["context"], Answer: q["answer"], Reasoning: q["reasoning"], Target: q["expected answer"],
-		Feedback: q["feedback"], Trace: q["trace"], EarlierAttempts: q["earlier attempts"],
+		Question: q["question"], Answer: q["answer"], Reasoning: q["reasoning"], Target: q["expected answer"],
+		Feedback: q["feedback"], Trace: q["trace"],
 	}
 	if m := outcome.FindStringSubmatch(text); m != nil {
 		e.Outcome = m[1]
@@ -154,29 +153,27 @@ func ReadExecution(messages []world.Message) Execution {
 
 // Call is one tool call in the trace of a Reflector's prompt.
 type Call struct {
-	Step                    int // from 1
-	Tool, Arguments, Output string
-	Failed                  bool
+	Tool, Output string
+	Failed       bool
 }
 
 // failures are the outcomes of failed tool calls.
 var failures = []string{"failure", "timeout", "error"}
 
-var callLine = regexp.MustCompile(`^  call ([^(]+)\((.*?)\)(?: \[([a-z]+)\])? -> (.*)$`)
+var callLine = regexp.MustCompile(`^  call ([^(]+)\(.*?\)(?: \[([a-z]+)\])? -> (.*)$`)
 
 // Calls returns the tool calls of a trace. Output of more than one line is joined.
 func Calls(trace string) []Call {
 	var out []Call
-	step, isOpen := 0, false
+	isOpen := false
 	for line := range strings.Lines(trace) {
 		line = strings.TrimRight(line, "\n")
 		if strings.HasPrefix(line, "step ") {
-			step++
 			isOpen = false
 			continue
 		}
 		if m := callLine.FindStringSubmatch(line); m != nil {
-			out = append(out, Call{Step: step, Tool: m[1], Arguments: m[2], Output: m[4], Failed: slices.Contains(failures, m[3])})
+			out = append(out, Call{Tool: m[1], Output: m[3], Failed: slices.Contains(failures, m[2])})
 			isOpen = true
 			continue
 		}
@@ -217,7 +214,7 @@ type Curation struct {
 
 // ReadCuration reads a Curator's or refiner's prompt.
 func ReadCuration(messages []world.Message) Curation {
-	text := User(messages)
+	text := user(messages)
 	c := Curation{Bullets: Bullets(text)}
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "{") {
@@ -225,7 +222,7 @@ func ReadCuration(messages []world.Message) Curation {
 		}
 		var r struct {
 			Insight
-			Text string `json:"turned_down"`
+			Text string `json:"rejected_text"`
 		}
 		switch {
 		case json.Unmarshal([]byte(line), &r) != nil:
@@ -250,7 +247,7 @@ type Proposal struct {
 // Proposals reads a reducer's prompt.
 func Proposals(messages []world.Message) []Proposal {
 	var out []Proposal
-	for line := range strings.Lines(User(messages)) {
+	for line := range strings.Lines(user(messages)) {
 		var p Proposal
 		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &p) == nil && p.Proposal > 0 {
 			out = append(out, p)

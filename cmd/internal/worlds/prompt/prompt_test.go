@@ -26,7 +26,7 @@ func TestReadExecution(t *testing.T) {
 	if e.Outcome != "failure" || e.Question != "which one?" || len(e.Shown) != 2 || !e.Shown[0].Cited || e.Shown[1].Cited {
 		t.Errorf("got %+v", e)
 	}
-	want := []Call{{1, "pay", "a (b)", "no\nmore", true}, {2, "get", "c", "yes", false}}
+	want := []Call{{"pay", "no\nmore", true}, {"get", "yes", false}}
 	if got := Calls(e.Trace); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -35,7 +35,7 @@ func TestReadExecution(t *testing.T) {
 func TestReadCuration(t *testing.T) {
 	t.Parallel()
 	c := ReadCuration([]world.Message{{Speaker: "user", Text: "# Playbook, 1 of its 1 bullets\n\n- [a] text (helpful=0, harmful=0)\n\n" +
-		"{\"turned_down\":\"old\",\"because\":\"no\"}\n{\"number\":2,\"insight\":\"new\",\"also\":[\"more\"]}\n"}})
+		"{\"rejected_text\":\"old\",\"reason\":\"no\"}\n{\"number\":2,\"insight\":\"new\",\"also\":[\"more\"]}\n"}})
 	if len(c.Bullets) != 1 || c.Bullets[0].Text != "text" || len(c.Rejected) != 1 || len(c.Insights) != 1 || len(c.Insights[0].Texts()) != 2 {
 		t.Errorf("got %+v", c)
 	}

@@ -84,7 +84,7 @@ func Break(reply string, draw uint64) string {
 
 // Summarise returns the reply to a summary prompt: up to 30 words of the first line of every quotation.
 func Summarise(messages []world.Message) string {
-	quotes := Quotes(User(messages))
+	quotes := Quotes(user(messages))
 	var said []string
 	for _, name := range slices.Sorted(maps.Keys(quotes)) {
 		text, _, _ := strings.Cut(strings.TrimSpace(quotes[name]), "\n")

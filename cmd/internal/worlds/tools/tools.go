@@ -189,7 +189,7 @@ func (w *World) ByHand(int) []string {
 	return out
 }
 
-// States implements world.Stater.
+// States implements world.World.
 func (w *World) States(text string, _, rule int) bool {
 	r, ok := w.readRule(text)
 	return ok && r == w.hidden[rule]
@@ -202,6 +202,14 @@ func (w *World) readRule(text string) (rule, bool) {
 		return readResult{r, ok}
 	})
 	return got.rule, got.ok
+}
+
+// Alter implements world.World. The rules have one phase.
+func (w *World) Alter(_, rule int, draw uint64) string {
+	r := w.hidden[rule]
+	others := slices.DeleteFunc(slices.Clone(slots[slotIndex(r.slot)].values), func(v string) bool { return v == r.value })
+	r.value = others[draw%uint64(len(others))]
+	return r.Text(world.Draw(draw, "altered rule", r.Condition()))
 }
 
 // Reply implements world.World.

@@ -144,6 +144,9 @@ func (w *World) condition(text string) string {
 
 // TestLearnable checks that a toy learns the rules. The limit is for the mean of three seeds.
 func TestLearnable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const seeds = 3
 	var learned float64

@@ -59,12 +59,11 @@ type World interface {
 	Nonsense(n int) []string
 	// Distractors returns n different rules in the grammar of the world. Each is plausible, and none applies to any task.
 	Distractors(n int) []string
-}
-
-// Stater is a World that can compare a bullet with a hidden rule.
-type Stater interface {
 	// States reports whether a bullet states exactly the rule ByHand(phase)[rule].
 	States(bullet string, phase, rule int) bool
+	// Alter returns a bullet with the condition of the rule ByHand(phase)[rule] and another decision. The draw selects the
+	// decision and the wording. An agent that follows it answers the tasks of the rule wrong.
+	Alter(phase, rule int, draw uint64) string
 }
 
 // Changer is a World with rules that change after some training tasks.
@@ -76,14 +75,14 @@ type Changer interface {
 
 // Imperfection holds the error rates of the simulated Reflector and Curator. Each is a share of replies, 0 to 1.
 type Imperfection struct {
-	WrongGeneralisation float64 // a reflector blames a detail that does not matter
-	Platitude           float64 // a reflector gives useless advice in place of a rule
-	Paraphrase          float64 // a reflector or curator states a rule in other words
-	WrongTag            float64 // a reflector votes for a bullet in the wrong direction
-	BrokenJSON          float64 // a reply is not parseable
-	Idle                float64 // a reflector finds nothing, or a curator proposes nothing
-	Duplicate           float64 // a curator adds a text with the meaning of a bullet
-	UnknownID           float64 // a reply contains the id of a bullet that does not exist
+	WrongGeneralisation float64 `json:"wrong_generalisation"` // a reflector blames a detail that does not matter
+	Platitude           float64 `json:"platitude"`            // a reflector gives useless advice in place of a rule
+	Paraphrase          float64 `json:"paraphrase"`           // a reflector or curator states a rule in other words
+	WrongTag            float64 `json:"wrong_tag"`            // a reflector votes for a bullet in the wrong direction
+	BrokenJSON          float64 `json:"broken_json"`          // a reply is not parseable
+	Idle                float64 `json:"idle"`                 // a reflector finds nothing, or a curator proposes nothing
+	Duplicate           float64 `json:"duplicate"`            // a curator adds a text with the meaning of a bullet
+	UnknownID           float64 `json:"unknown_id"`           // a reply contains the id of a bullet that does not exist
 }
 
 // Default returns moderate error rates.

@@ -36,7 +36,7 @@ func Accuracy(w world.World, tasks []world.Task, bullets []string) float64 {
 	return float64(right) / float64(max(len(tasks), 1))
 }
 
-// ReflectorPrompt returns a Reflector's prompt about an attempt. Bullet i has the id "b-i".
+// reflectorPrompt returns a Reflector's prompt about an attempt. Bullet i has the id "b-i".
 func ReflectorPrompt(t world.Task, a world.Attempt, v world.Verdict, bullets []string) []world.Message {
 	const mark = "00112233445566ff"
 	var b strings.Builder
@@ -215,6 +215,9 @@ func checkAltered(t *testing.T, w world.World) {
 	for i := range hand {
 		other := slices.Clone(hand)
 		other[i] = "Keep calm."
+		if text := w.Alter(0, i, uint64(i)); w.States(text, 0, i) || text == hand[i] {
+			t.Errorf("rule %d altered: %q states the rule", i, text)
+		}
 		for j, got := range answers(other) {
 			decides := slices.Contains(held[j].Deciding, i)
 			switch {

@@ -1,0 +1,176 @@
+package learning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/bench/internal/table"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/worlds"
+	"debrief/events"
+	"debrief/generator"
+
+	book "debrief/playbook"
+)
+
+// distractorsPart measures the selection: rules by hand among distractors.
+var distractorsPart = worldPart{
+	name: "distractors", title: "deciding rules in the prompt; rules by hand among distractors",
+	arms: []string{"by-hand"}, tasks: 1000, quick: 200,
+	columns: []column{
+		{decidingKey, "in prompt", percentInterval},
+		{completeKey, "tasks with all", percent},
+		{accuracyKey, "accuracy", percent},
+		{"bullets", "bullets", count},
+		{"bullets_in_prompt", "shown", number1},
+		{"prompt_tokens", "tokens", count},
+	},
+	errors: func() worlds.Imperfection { return worlds.Imperfection{Idle: 1} }, // the Reflector only votes
+	run:    runDistractors, goals: distractorGoals,
+}
+
+// distractorVotes is the number of helpful votes of each distractor in half of the cases.
+const distractorVotes = 10
+
+// evidenceTasks returns the numbers of tasks in the log before the distractors come.
+func (b *worldsBench) evidenceTasks() []int {
+	return slices.DeleteFunc([]int{0, 200, 1000}, func(n int) bool { return n > b.tasks })
+}
+
+// runDistractors measures all cases of one seed.
+func runDistractors(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) (points []*point, err error) {
+	for _, tasks := range b.evidenceTasks() {
+		for _, votes := range []int{0, distractorVotes} {
+			more, err := crowd(ctx, b, r, tasks, votes, log)
+			if err != nil {
+				return nil, err
+			}
+			points = append(points, more...)
+		}
+	}
+	return points, nil
+}
+
+// selector is one way to select bullets.
+type selector struct {
+	name    string
+	builder *generator.ContextBuilder
+}
+
+// crowd answers tasks with the rules by hand, and then adds distractors and measures the prompts of held-out tasks.
+func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, log zerolog.Logger) (points []*point, err error) {
+	c, err := b.classroom(ctx, r, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	if err := c.learn(ctx, tasks); err != nil {
+		return nil, err
+	}
+	var selectors []selector
+	defer func() {
+		for _, s := range selectors {
+			s.builder.Close()
+		}
+	}()
+	add := func(name string, embedder generator.Embedder, cfg generator.Config) {
+		selectors = append(selectors, selector{name, generator.NewContextBuilder(c.session.Conn, embedder, cfg)})
+	}
+	few := generator.Config{}
+	few.MaxBullets = 30
+	add("words", nil, generator.Config{})
+	add("words, 30 bullets", nil, few)
+	if tasks == 0 { // the cases with evidence are offline
+		add("embeddings", worldEmbedder{c.world}, generator.Config{})
+		add("embeddings, 30 bullets", worldEmbedder{c.world}, few)
+	}
+	all := c.world.Distractors(slices.Max(append([]int{0}, b.distractors...)))
+	done := 0
+	for _, n := range slices.Sorted(slices.Values(b.distractors)) {
+		if n == 0 && votes > 0 {
+			continue // the same as without votes
+		}
+		if err := c.importVoted(ctx, all[done:n], done, votes); err != nil {
+			return nil, err
+		}
+		done = n
+		for _, s := range selectors {
+			if err := c.warmUp(ctx, s.builder); err != nil {
+				return nil, err
+			}
+			p, err := c.evaluateOn(ctx, s.builder, c.world.HeldOut(0, b.heldOut))
+			if err != nil {
+				return nil, err
+			}
+			p.label = fmt.Sprintf("%d distractors, %d votes, %s, after %d tasks", n, votes, s.name, tasks)
+			points = append(points, p)
+		}
+	}
+	return points, nil
+}
+
+// importVoted imports bullets with helpful votes, like 'debrief playbook import'. Their numbers begin after first.
+func (c *classroom) importVoted(ctx context.Context, texts []string, first, votes int) error {
+	ops := make([]book.Op, len(texts))
+	for i, text := range texts {
+		b := &book.Bullet{
+			ID: book.BulletID(fmt.Sprintf("imp-%05d", first+i+1)), Section: "imported", Content: text, Helpful: votes, Status: book.Active,
+		}
+		ops[i] = book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b}
+	}
+	for part := range slices.Chunk(ops, cli.PerEdit) {
+		if err := c.edit(ctx, &events.Edit{Ops: part}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warmUpTimeout bounds the time in which a context builder indexes a playbook.
+const warmUpTimeout = 2 * time.Minute
+
+// warmUp waits until the contexts of a builder have no warnings, such as about missing embeddings.
+func (c *classroom) warmUp(ctx context.Context, builder *generator.ContextBuilder) error {
+	r := c.request(&c.world.HeldOut(0, 1)[0])
+	r.DryRun = true
+	for began := time.Now(); ; {
+		served, err := builder.Context(ctx, r)
+		if err == nil && !served.Stale && len(served.Manifest.Warnings) == 0 {
+			return nil
+		}
+		if time.Since(began) > warmUpTimeout {
+			if err == nil {
+				err = errors.New(strings.Join(append(served.Manifest.Warnings, fmt.Sprintf("stale: %t", served.Stale)), "; "))
+			}
+			return fmt.Errorf("request a context without warnings for %s: %w", warmUpTimeout, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func distractorGoals(t *table.Table, rows []worldRow) {
+	for i := range rows {
+		r := &rows[i]
+		least := 0.9
+		switch {
+		case strings.HasPrefix(r.Case, "0 distractors") && !strings.Contains(r.Case, "30 bullets"):
+			least = 0.99
+		case strings.HasSuffix(r.Case, "after 1000 tasks"):
+			least = 0.98
+		case strings.Contains(r.Case, "words") && strings.HasSuffix(r.Case, "after 0 tasks"):
+			continue // words alone have no goal
+		}
+		got := r.Values[decidingKey].Mean
+		t.Goal(got >= least, fmt.Sprintf("%s, %s: at least %.0f %%", r.World, r.Case, 100*least), "%.1f %%", 100*got)
+	}
+}

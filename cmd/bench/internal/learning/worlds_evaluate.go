@@ -1,0 +1,170 @@
+package learning
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"debrief/cmd/internal/train"
+	"debrief/cmd/internal/worlds"
+	"debrief/cmd/internal/worlds/world"
+	"debrief/events"
+	"debrief/events/service"
+
+	book "debrief/playbook"
+)
+
+// statement is a text that may state a rule of a phase.
+type statement struct {
+	text        string
+	phase, rule int
+}
+
+// Keys of the values of an evaluation that several parts use.
+const (
+	accuracyKey = "held_out_accuracy"
+	changedKey  = "accuracy_on_changed_rules"
+	decidingKey = "stated_deciding_rules_in_prompt"
+	completeKey = "tasks_with_all_deciding_rules"
+)
+
+// evaluate answers the held-out tasks. Nothing is withheld, stored or learned.
+func (c *classroom) evaluate(ctx context.Context) (*point, error) {
+	phase := c.phase(c.done)
+	if c.arm.isFixed {
+		phase = c.phase(c.bench.tasks)
+	}
+	return c.evaluateOn(ctx, c.agent, c.world.HeldOut(phase, c.bench.heldOut))
+}
+
+// evaluateOn answers tasks with the contexts of an agent.
+func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks []worlds.Task) (*point, error) {
+	p, err := c.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	right, shown := make([]bool, len(tasks)), make([][]events.ShownBullet, len(tasks))
+	tokens := make([]int, len(tasks))
+	err = train.Each(len(tasks), answers, func(i int) error {
+		r := c.request(&tasks[i])
+		r.DryRun = true
+		served, err := agent.Context(ctx, r)
+		if err != nil {
+			return fmt.Errorf("request context of task %s: %w", tasks[i].ID, err)
+		}
+		if served.Stale {
+			return fmt.Errorf("request context of task %s: version %d is not available", tasks[i].ID, c.version)
+		}
+		right[i] = c.world.Verdict(tasks[i], c.world.Attempt(tasks[i], systemOf(served.Messages))).Right
+		shown[i], tokens[i] = served.Shown, served.Manifest.Tokens
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	n := float64(len(tasks))
+	v := map[string]float64{
+		"bullets": float64(p.Len()), "active_bullets": float64(countActive(p)), "dead_letters": float64(c.runner.Losses()),
+	}
+	good, bullets, long := 0, 0, 0
+	for i := range tasks {
+		if right[i] {
+			good++
+		}
+		bullets += len(shown[i])
+		long += tokens[i]
+	}
+	v[accuracyKey], v["bullets_in_prompt"], v["prompt_tokens"] = float64(good)/n, float64(bullets)/n, float64(long)/n
+	if c.done > 0 {
+		v["model_calls_per_task"] = 1 + float64(c.model.calls.Load())/float64(c.done) // the agent's call included
+		v["model_tokens_per_task"] = float64(c.model.tokens.Load()) / float64(c.done) // of the Reflector and the Curator
+		v["dead_letters_per_task"] = float64(c.runner.Losses()) / float64(c.done)
+	}
+	if n := float64(len(c.prefix)); n > 0 {
+		sum := 0.0
+		for _, share := range c.prefix {
+			sum += share
+		}
+		v[prefixKey], c.prefix = sum/n, nil // the next evaluation is about the prompts since this one
+	}
+	c.decidingRules(v, p, tasks, shown)
+	c.changedRules(v, tasks, right)
+	return &point{tasks: c.done, values: v}, nil
+}
+
+// changedRules sets the accuracy on the tasks that a changed rule decides, if rules of the world change.
+func (c *classroom) changedRules(v map[string]float64, tasks []worlds.Task, right []bool) {
+	all, good := 0, 0
+	for i := range tasks {
+		if isChanged(c.world, &tasks[i]) {
+			all++
+			if right[i] {
+				good++
+			}
+		}
+	}
+	if all > 0 {
+		v[changedKey] = float64(good) / float64(all)
+	}
+}
+
+// isChanged reports whether a rule that changes decides a task.
+func isChanged(w worlds.World, t *worlds.Task) bool {
+	d, ok := w.(world.Changer)
+	return ok && slices.ContainsFunc(t.Deciding, func(rule int) bool { return slices.Contains(d.Changed(), rule) })
+}
+
+// decidingRules sets the share of deciding rules that an active bullet states, the share of these that the prompt contains,
+// and the share of tasks with all deciding rules in the prompt.
+func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks []worlds.Task, shown [][]events.ShownBullet) {
+	stated := make(map[statement]bool) // rules with an active bullet
+	isStated := func(phase, rule int) bool {
+		key := statement{phase: phase, rule: rule}
+		is, known := stated[key]
+		if !known {
+			for b := range p.All() {
+				if is = b.Shown() && c.isStatement(b.Content, phase, rule); is {
+					break
+				}
+			}
+			stated[key] = is
+		}
+		return is
+	}
+	all, known, found, complete := 0, 0, 0, 0
+	for i := range tasks {
+		missing := false
+		for _, rule := range tasks[i].Deciding {
+			all++
+			if !isStated(tasks[i].Phase, rule) {
+				missing = true
+				continue
+			}
+			known++
+			if slices.ContainsFunc(shown[i], func(b events.ShownBullet) bool { return c.isStatement(b.Content, tasks[i].Phase, rule) }) {
+				found++
+			} else {
+				missing = true
+			}
+		}
+		if !missing {
+			complete++
+		}
+	}
+	v["deciding_rules_stated"] = float64(known) / float64(max(all, 1))
+	v[completeKey] = float64(complete) / float64(max(len(tasks), 1))
+	if known > 0 {
+		v[decidingKey] = float64(found) / float64(known)
+	}
+}
+
+// isStatement reports whether a text states a rule, from a cache.
+func (c *classroom) isStatement(text string, phase, rule int) bool {
+	key := statement{text, phase, rule}
+	is, known := c.states[key]
+	if !known {
+		is = c.world.States(text, phase, rule)
+		c.states[key] = is
+	}
+	return is
+}

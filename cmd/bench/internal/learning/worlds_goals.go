@@ -1,0 +1,83 @@
+package learning
+
+import (
+	"fmt"
+
+	"debrief/cmd/bench/internal/table"
+	"debrief/cmd/internal/stats"
+	"debrief/cmd/internal/worlds"
+
+	book "debrief/playbook"
+)
+
+// learned returns the accuracy of an arm in a world after a number of tasks. A fixed arm has only one.
+func learned(rows []worldRow, world, arm string, tasks int) (stats.Estimate, bool) {
+	for i := range rows {
+		if r := &rows[i]; r.World == world && r.Arm == arm && (r.Tasks == tasks || isFixedArm(arm)) {
+			return r.Values[accuracyKey], true
+		}
+	}
+	return stats.Estimate{}, false
+}
+
+func isFixedArm(name string) bool {
+	for i := range worldArms {
+		if worldArms[i].name == name {
+			return worldArms[i].isFixed
+		}
+	}
+	return false
+}
+
+// curveGoals compares the measured arms of each world.
+func curveGoals(t *table.Table, rows []worldRow) {
+	last := 0
+	for i := range rows {
+		last = max(last, rows[i].Tasks)
+	}
+	def, off, strict := string(defaultGate), string(book.GateOff), string(strictest)
+	for _, w := range worlds.Names() {
+		of := func(arm string, tasks int) (float64, bool) {
+			e, ok := learned(rows, w, arm, tasks)
+			return e.Mean, ok
+		}
+		none, hasNone := of("none", 0)
+		for _, control := range []string{"platitudes", "nonsense"} {
+			if x, ok := of(control, 0); ok && hasNone {
+				t.Goal(x == none, w+": "+control+" leave the accuracy at the baseline", "%+.1f", 100*(x-none))
+			}
+		}
+		at := min(last, 1500)
+		x, ok := of(def, at)
+		if all, hasAll := of("all-shown", at); ok && hasAll {
+			t.Goal(x-all >= -0.02, fmt.Sprintf("%s: %s within 2 points of all-shown after %d tasks", w, def, at), "%+.1f", 100*(x-all))
+		}
+		x, ok = of(def, last)
+		if best, hasBest := of("ceiling", 0); ok && hasBest && last >= 6000 {
+			t.Goal(x >= 0.95*best, fmt.Sprintf("%s: %s at least 95 %% of the ceiling after %d tasks", w, def, last), "%.1f %%", 100*x/best)
+		}
+		clean, hasClean := of(off, last)
+		lost, hasLost := of(off+"-wrong", last)
+		if x, ok := of(def+"-wrong", last); ok && hasClean && hasLost && def != off {
+			t.Goal(x-lost >= (clean-lost)/2, fmt.Sprintf("%s: %s-wrong recovers half of what %s loses by wrong verdicts, %.1f points", w, def, off, 100*(clean-lost)),
+				"%.1f points", 100*(x-lost))
+		}
+		if x, ok := of(strict+"-wrong", last); ok && hasClean {
+			t.Goal(x-clean >= -0.1, fmt.Sprintf("%s: %s-wrong within 10 points of %s", w, strict, off), "%+.1f", 100*(x-clean))
+		}
+	}
+}
+
+// cacheGoals checks the prompts of the default configuration.
+func cacheGoals(t *table.Table, rows []worldRow) {
+	for i := range rows {
+		r := &rows[i]
+		name := fmt.Sprintf("%s, %s, %d tasks: ", r.World, r.Arm, r.Tasks)
+		if shared, ok := r.Values[prefixKey]; ok {
+			t.Goal(shared.Mean >= 0.9, name+"at least 90 % of the system part shared", "%.1f %%", 100*shared.Mean)
+		}
+		if calls, ok := r.Values["model_calls_per_task"]; ok && r.Tasks >= 300 {
+			t.Goal(calls.Mean <= 2.2, name+"at most 2.2 model calls for a task", "%.2f", calls.Mean)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package learning
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"debrief/cmd/internal/worlds"
+	"debrief/cmd/internal/worlds/prompt"
+	"debrief/cmd/internal/worlds/world"
+	"debrief/events/chat"
+)
+
+// worldModel is the model of a world as a model of the roles. It counts its calls and tokens.
+type worldModel struct {
+	world worlds.World
+	seed  uint64
+	// broken is the share of replies that are not parseable. It is drawn for each call, also for a repeated prompt.
+	broken float64
+	calls  atomic.Int64
+	tokens atomic.Int64
+
+	mu   sync.Mutex
+	said map[uint64]int // calls by a hash of the prompt
+}
+
+// Complete implements chat.Model.
+func (m *worldModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	said := make([]worlds.Message, len(p.Messages))
+	for i := range p.Messages {
+		said[i] = worlds.Message{Speaker: p.Messages[i].Speaker, Text: p.Messages[i].Text}
+	}
+	text, finish := m.world.Reply(p.Name, said), "stop"
+	if m.broken > 0 {
+		hash := world.Draw(m.seed, p.Name, prompt.Text(said))
+		m.mu.Lock()
+		m.said[hash]++
+		call := fmt.Sprint(hash, m.said[hash])
+		m.mu.Unlock()
+		if world.Chance(m.broken, m.seed, "broken call", call) {
+			whole := text
+			text = prompt.Break(whole, world.Draw(m.seed, "kind of break", call))
+			if strings.HasPrefix(whole, text) { // the length limit of a server truncates
+				finish = "length"
+			}
+		}
+	}
+	in, out := 0, chat.Tokens(text)
+	for i := range said {
+		in += chat.Tokens(said[i].Text)
+	}
+	m.calls.Add(1)
+	m.tokens.Add(int64(in + out))
+	return chat.Reply{Text: text, Model: m.world.Name(), Finish: finish, Usage: chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out}}, nil
+}
+
+// worldEmbedder computes the embeddings of a world.
+type worldEmbedder struct{ world worlds.World }
+
+func (e worldEmbedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	return e.world.Embed(texts), nil
+}
+
+func (e worldEmbedder) Model() string { return e.world.Name() + "-embeddings" }

@@ -1,0 +1,241 @@
+package learning
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"debrief/cmd/bench/internal/table"
+	"debrief/cmd/internal/stats"
+	"debrief/cmd/internal/worlds"
+)
+
+// column is one measured quantity: its key in points and in JSON, its head in tables, and its form.
+type column struct {
+	key, head string
+	form      form
+}
+
+// form is how a quantity is averaged and printed.
+type form int
+
+const (
+	percentInterval form = iota // a share with its 95 % interval
+	percent
+	count
+	number1 // one decimal place
+	number2
+	median // the median with the tenth and the ninetieth percentile in place of the interval
+)
+
+// summary returns the average of the values of a column.
+func (c column) summary(xs []float64) stats.Estimate {
+	if len(xs) == 1 {
+		return stats.Estimate{Mean: xs[0], Low: xs[0], High: xs[0], N: 1} // JSON has no infinite interval
+	}
+	if c.form != median {
+		return stats.Mean(xs)
+	}
+	xs = slices.Sorted(slices.Values(xs))
+	at := func(q float64) float64 { return xs[int(q*float64(len(xs)-1)+0.5)] }
+	return stats.Estimate{Mean: at(0.5), Low: at(0.1), High: at(0.9), N: len(xs)}
+}
+
+// heads returns the cells of the column in the head of a table.
+func (c column) heads() string {
+	switch c.form {
+	case percentInterval:
+		return c.head + "\t95 %\t"
+	case median:
+		return c.head + " p50\tp10 to p90\t"
+	}
+	return c.head + "\t"
+}
+
+// cells returns the cells of the column in a row.
+func (c column) cells(e stats.Estimate, isKnown bool) string {
+	switch {
+	case !isKnown && (c.form == percentInterval || c.form == median):
+		return "\t\t"
+	case !isKnown:
+		return "\t"
+	case c.form == percentInterval && e.N < 2:
+		return fmt.Sprintf("%.1f %%\t\t", 100*e.Mean)
+	case c.form == percentInterval:
+		return e.Percent() + "\t"
+	case c.form == median:
+		return fmt.Sprintf("%.0f\t%.0f to %.0f\t", e.Mean, e.Low, e.High)
+	case c.form == percent:
+		return fmt.Sprintf("%.1f %%\t", 100*e.Mean)
+	}
+	return fmt.Sprintf("%.*f\t", map[form]int{count: 0, number1: 1, number2: 2}[c.form], e.Mean)
+}
+
+// text returns the average of values for a progress line.
+func (c column) text(xs []float64) string {
+	cell, _, _ := strings.Cut(c.cells(c.summary(xs), true), "\t")
+	return cell
+}
+
+// worldRow is the average of one case over the seeds.
+type worldRow struct {
+	Part   string                    `json:"part"`
+	World  string                    `json:"world"`
+	Arm    string                    `json:"arm"`
+	Case   string                    `json:"case,omitempty"`
+	Tasks  int                       `json:"tasks"`
+	Seeds  int                       `json:"seeds"`
+	Values map[string]stats.Estimate `json:"values"`
+	// Difference is that of the first column, paired by seed; nil without a counterpart.
+	Difference *stats.Estimate     `json:"difference,omitempty"`
+	Against    string              `json:"against,omitempty"`
+	Errors     worlds.Imperfection `json:"simulated_errors"`
+}
+
+// name returns the label of a point.
+func (p *point) name() string {
+	if p.label != "" {
+		return p.label
+	}
+	return fmt.Sprint(p.tasks)
+}
+
+// labelsOf returns the labels of the points in their order.
+func labelsOf(runs []*worldRun) []string {
+	var out []string
+	for _, r := range runs {
+		for _, p := range r.points {
+			if !slices.Contains(out, p.name()) {
+				out = append(out, p.name())
+			}
+		}
+	}
+	return out
+}
+
+// valuesOf returns the known values of all points with a label, in the order of the runs.
+func valuesOf(runs []*worldRun, label, key string) []float64 {
+	var out []float64
+	for _, r := range runs {
+		for _, p := range r.points {
+			if x, ok := p.values[key]; ok && p.name() == label {
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+// rows averages the runs over the seeds.
+func (b *worldsBench) rows(runs []*worldRun) []worldRow {
+	var out []worldRow
+	for _, w := range b.worlds {
+		of := func(arm string) []*worldRun {
+			return slices.DeleteFunc(slices.Clone(runs), func(r *worldRun) bool { return r.world != w || r.arm.name != arm })
+		}
+		for i := range worldArms {
+			mine := of(worldArms[i].name)
+			for _, label := range labelsOf(mine) {
+				out = append(out, b.row(mine, label, of(b.reference())))
+			}
+		}
+	}
+	return out
+}
+
+// reference returns the arm that the others are compared with.
+func (b *worldsBench) reference() string {
+	if b.against != "" {
+		return b.against
+	}
+	for i := range worldArms {
+		if slices.Contains(b.arms, worldArms[i].name) {
+			return worldArms[i].name
+		}
+	}
+	return ""
+}
+
+// row averages one case over the seeds. A fixed arm, or a case that the reference arm does not have, is compared with the last
+// case of that arm.
+func (b *worldsBench) row(mine []*worldRun, label string, reference []*worldRun) worldRow {
+	row := worldRow{
+		Part: b.part.name, World: mine[0].world, Arm: mine[0].arm.name, Seeds: len(mine), Values: make(map[string]stats.Estimate), Errors: b.errors,
+	}
+	for _, p := range mine[0].points {
+		if p.name() == label {
+			row.Case, row.Tasks = p.label, p.tasks
+			break
+		}
+	}
+	for _, c := range b.part.columns {
+		if xs := valuesOf(mine, label, c.key); len(xs) > 0 {
+			row.Values[c.key] = c.summary(xs)
+		}
+	}
+	other, against := label, b.reference()
+	if b.part.withFirst && b.against == "" {
+		reference, other = mine, labelsOf(mine)[0]
+		against = "the first case"
+	} else if labels := labelsOf(reference); len(labels) > 0 && (!slices.Contains(labels, label) || mine[0].arm.isFixed) {
+		other = labels[len(labels)-1]
+	}
+	if len(reference) > 0 && reference[0] == mine[0] && other == label {
+		return row // compared with itself
+	}
+	key := b.part.columns[0].key
+	xs, ys := valuesOf(mine, label, key), valuesOf(reference, other, key)
+	if len(xs) == len(mine) && len(ys) == len(mine) { // one point for each seed, in the same order
+		d := column{}.summary(stats.Differences(xs, ys))
+		row.Difference, row.Against = &d, against
+	}
+	return row
+}
+
+// table returns the rows as a table.
+func (b *worldsBench) table(rows []worldRow) *table.Table {
+	against := b.reference()
+	if b.part.withFirst && b.against == "" {
+		against = "the first"
+	}
+	differs := slices.ContainsFunc(rows, func(r worldRow) bool { return r.Difference != nil })
+	t := &table.Table{
+		Title: fmt.Sprintf("%s: %s; %d held-out tasks, %d seeds, default configuration; %.0f %% of verdicts wrong in the arms -wrong;\n%s",
+			strings.ToUpper(b.part.name[:1])+b.part.name[1:], b.part.title, b.heldOut, b.seeds, 100*b.wrong, describeErrors(b.errors)),
+		Head: "world\tarm\tcase\t",
+	}
+	for i, c := range b.part.columns {
+		t.Head += c.heads()
+		if i == 0 && differs {
+			t.Head += "against " + against + "\t95 %\t"
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		name := r.Case
+		if name == "" {
+			name = fmt.Sprintf("%d tasks", r.Tasks)
+		}
+		line := r.World + "\t" + r.Arm + "\t" + name + "\t"
+		for j, c := range b.part.columns {
+			e, ok := r.Values[c.key]
+			line += c.cells(e, ok)
+			if j == 0 && differs {
+				line += difference(r.Difference)
+			}
+		}
+		t.Row(*r, "%s", line)
+	}
+	if b.part.goals != nil {
+		b.part.goals(t, rows)
+	}
+	return t
+}
+
+// difference formats a difference in points with its interval.
+func difference(e *stats.Estimate) string {
+	if e == nil {
+		return "\t\t"
+	}
+	return fmt.Sprintf("%+.1f\t%+.1f to %+.1f\t", 100*e.Mean, 100*e.Low, 100*e.High)
+}

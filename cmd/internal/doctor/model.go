@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"debrief/cmd/internal/console"
+	"debrief/events/chat"
+	"debrief/generator"
+)
+
+// ModelFix is the advice for a model that does not respond.
+const ModelFix = "check --model, --base-url and the key (OPENAI_API_KEY) against the error above"
+
+// Model requests one token from a model. Role is the name of the prompt.
+func (x *Report) Model(ctx context.Context, role, name string, m chat.Model) {
+	began := time.Now()
+	r, err := m.Complete(ctx, chat.Prompt{Name: role, MaxTokens: 1, Messages: []chat.Message{{Speaker: chat.User, Text: "Say ok."}}})
+	if err != nil {
+		x.Add("model", Fail, ModelFix, "%s: %s", console.Line(name), console.Line(err.Error()))
+		return
+	}
+	cost := ""
+	if r.Usage.Cost > 0 {
+		cost = fmt.Sprintf(", %.6f dollars", r.Usage.Cost)
+	}
+	x.Add("model", OK, "", "%s replies in %s, for %d tokens%s", console.Line(name), time.Since(began).Round(time.Millisecond), r.Usage.Tokens(), cost)
+}
+
+// Embedder requests one vector from an embedder. A non-nil err means that the embedder could not be created.
+func (x *Report) Embedder(ctx context.Context, name string, e generator.Embedder, err error) {
+	var vectors [][]float32
+	if err == nil {
+		vectors, err = e.Embed(ctx, []string{"ok"})
+	}
+	if err != nil {
+		x.Add("embedder", Fail, "check --embed-model, --embed-base-url and --embed-api-key; without an embedder, texts are searched by words", "%s", console.Line(err.Error()))
+		return
+	}
+	x.Add("embedder", OK, "", "%s returns vectors with %d dimensions", console.Line(name), len(vectors[0]))
+}

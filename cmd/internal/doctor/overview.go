@@ -1,0 +1,161 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/events/inspect"
+	"debrief/events/liveness"
+	"debrief/playbook"
+)
+
+// DamageFix is the advice for lost messages.
+const DamageFix = "restore a backup, or accept the loss with 'debrief doctor --accept-damage'"
+
+// roles are the roles in the order of the pipeline.
+var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
+
+// Overview is the state of the streams, the roles and the playbooks at one moment.
+type Overview struct {
+	Level   liveness.Level                  `json:"level"`
+	Store   []string                        `json:"store,omitempty"` // reasons why processes cannot write to the store
+	Streams []bus.StreamState               `json:"streams"`
+	Roles   map[string]liveness.RoleSummary `json:"roles"`
+	Books   []BookState                     `json:"books"`
+	Workers []liveness.Report               `json:"workers"`
+	Damage  []inspect.Damage                `json:"damage,omitempty"`
+}
+
+// BookState is the state of a playbook's log and view.
+type BookState struct {
+	Book    playbook.Book `json:"book"`
+	Version string        `json:"version"`
+	Bullets int           `json:"bullets"`
+	Shown   int           `json:"shown"`
+	Lag     uint64        `json:"lag"`             // versions that the view is behind the log
+	Error   string        `json:"error,omitempty"` // the log is damaged, or its end is lost
+	Delta   time.Time     `json:"last_delta_at"`
+}
+
+// Rate sets Level to the worst level of all parts.
+func (o *Overview) Rate() {
+	o.Level = liveness.Green
+	for _, r := range o.Roles {
+		o.Level = liveness.Worse(o.Level, r.Level)
+	}
+	if len(o.Damage) > 0 {
+		o.Level = liveness.Worse(o.Level, liveness.Yellow)
+	}
+	if len(o.Red()) > 0 {
+		o.Level = liveness.Red
+	}
+}
+
+// Red names the parts that are red: the store, roles, streams with lost messages, and playbooks with a broken log.
+func (o *Overview) Red() (names []string) {
+	if len(o.Store) > 0 {
+		names = append(names, "the store")
+	}
+	for _, role := range roles {
+		if o.Roles[role].Level == liveness.Red {
+			names = append(names, role)
+		}
+	}
+	for _, d := range o.Damage {
+		if d.Lost && !slices.Contains(names, "stream "+d.Stream) {
+			names = append(names, "stream "+d.Stream)
+		}
+	}
+	for _, b := range o.broken() {
+		names = append(names, "playbook "+b)
+	}
+	return names
+}
+
+// broken returns the names of playbooks with a damaged or truncated log.
+func (o *Overview) broken() (names []string) {
+	for _, b := range o.Books {
+		if b.Error != "" {
+			names = append(names, string(b.Book))
+		}
+	}
+	return names
+}
+
+// Advice returns a line for each problem that the operator can fix.
+func (o *Overview) Advice() (lines []string) {
+	if len(o.Damage) > 0 {
+		lines = append(lines, "see 'debrief doctor' for the damage; "+DamageFix)
+	}
+	for _, b := range o.broken() {
+		lines = append(lines, "see 'debrief playbook verify --book "+b+"'")
+	}
+	dead := uint64(0)
+	for _, role := range roles {
+		r := o.Roles[role]
+		dead += r.Dead
+		switch {
+		case r.Level == liveness.Green:
+		case r.Workers == 0:
+			lines = append(lines, fmt.Sprintf("start a %s: 'debrief up', or the program %s", role, role))
+		default:
+			lines = append(lines, fmt.Sprintf("check the %s: its log, its model, 'debrief doctor', and its results with 'debrief tail --role %s'", role, role))
+		}
+		if r.MaxBytes > 0 && r.Bytes > r.MaxBytes/5*4 {
+			lines = append(lines, fmt.Sprintf("the input stream of the %s is %d %% full: increase its size, or start more %ss", role, 100*r.Bytes/r.MaxBytes, role))
+		}
+	}
+	if dead > 0 {
+		noun := "dead letters"
+		if dead == 1 {
+			noun = "dead letter"
+		}
+		lines = append(lines, fmt.Sprintf("%d %s: read the reasons with 'debrief dead list', then run 'debrief dead requeue --all', or drop them", dead, noun))
+	}
+	return lines
+}
+
+// ReadBooks returns the state of every playbook. The error of a playbook with a damaged log is in its state.
+func ReadBooks(ctx context.Context, js jetstream.JetStream) (all []BookState, err error) {
+	store := deltalog.New(js)
+	books, err := store.AllBooks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	log, err := js.Stream(ctx, events.StreamDeltas)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
+	}
+	for _, b := range books {
+		w, err := store.Writer(ctx, b)
+		if errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema) {
+			all = append(all, BookState{Book: b, Error: err.Error()})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		p := w.State().Playbook()
+		state := BookState{Book: b, Version: playbook.VersionLabel(p.Version(), w.State().Chain()), Bullets: p.Len(), Shown: len(p.Top(p.Len())), Lag: w.ViewLag()}
+		last, err := log.GetLastMsgForSubject(ctx, events.KindDelta.Subject(b))
+		switch {
+		case err == nil:
+			state.Delta = last.Time
+		case !errors.Is(err, jetstream.ErrMsgNotFound):
+			return nil, fmt.Errorf("read the last delta of %q: %w", b, err)
+		}
+		if lost := w.LostVersion(); lost != "" {
+			state.Error = fmt.Sprintf("stream %s lost the end of the log, which was at version %s", events.StreamDeltas, lost)
+		}
+		all = append(all, state)
+	}
+	return all, nil
+}

@@ -1,0 +1,277 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"debrief/playbook"
+)
+
+// maxWaiting is the maximum number of candidates of a playbook that wait for a confirmation. The others retire.
+const maxWaiting = 256
+
+// Confirmations that a bullet needs: a candidate to be shown, and a retired bullet to return, for each earlier experiment.
+const (
+	confirmationsToShow   = 1
+	confirmationsToReturn = 2
+)
+
+// State is the playbook that the gate decides on, with the changes so far.
+type State interface {
+	All() iter.Seq[*playbook.Bullet]           // in undefined order
+	Bullet(playbook.BulletID) *playbook.Bullet // nil for an unknown bullet
+}
+
+// Decider decides on the bullets of one state. It is not safe for concurrent use.
+type Decider struct {
+	cfg   Config
+	mode  playbook.Gate
+	state State
+	tally playbook.Tally
+	set   func([]playbook.Op) bool
+	ops   []playbook.Op // of the current decision
+	full  bool          // the delta is full: the next one continues
+}
+
+// NewDecider returns the decider of a state. set applies the operations of one decision to the state: changes of statuses and
+// standings. It applies all of them or none. It returns false if the delta has no room; then the decider decides no more.
+func NewDecider(cfg Config, mode playbook.Gate, state State, tally playbook.Tally, set func([]playbook.Op) bool) *Decider {
+	return &Decider{cfg: cfg.WithDefaults(), mode: mode, state: state, tally: tally, set: set}
+}
+
+// Decide decides on the bullets with new evidence. It reports whether the delta is full, so that the next one has more to
+// decide.
+func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
+	waiting := false
+	for _, id := range slices.Sorted(maps.Keys(changed)) {
+		b := d.state.Bullet(id)
+		if b == nil || b.Rule != nil || b.Pinned {
+			continue
+		}
+		if d.full {
+			return true
+		}
+		switch b.Status {
+		case playbook.Candidate:
+			waiting = true
+			if b.CurrentExperiment().Confirmations >= confirmationsToShow {
+				d.release(b, playbook.ReasonConfirmed, "another execution requests it too")
+			}
+		case playbook.Retired:
+			d.reconsider(b)
+		case playbook.Quarantined:
+		default:
+			d.assess(b)
+		}
+		d.apply()
+	}
+	if waiting {
+		d.limitWaiting()
+	}
+	return d.full
+}
+
+// assess decides on a bullet that is shown or on probation.
+func (d *Decider) assess(b *playbook.Bullet) {
+	a := d.cfg.Assess(b, d.tally.Typical())
+	op := playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: cmp.Or(b.Status, playbook.Active), Standing: a.Standing, Restart: a.Restart, Code: a.Code, Reason: a.Reason}
+	switch {
+	case a == Assessment{}:
+		return
+	case a.Retire:
+		op.Status = playbook.Retired
+	case op.Status == playbook.Probation && a.Standing.Established():
+		op.Status = playbook.Active
+	case a.Restart && d.mode == playbook.GateStrict:
+		op.Status = playbook.Probation
+	}
+	d.setStatus(op)
+	switch {
+	case a.Retire:
+		d.restoreReplaced(b)
+	case a.Restart:
+		d.releaseAgainst(b.ID)
+	case op.Status == playbook.Active && b.Status == playbook.Probation:
+		d.takePlace(b)
+	}
+}
+
+// setStatus adds an operation to the current decision.
+func (d *Decider) setStatus(op playbook.Op) { d.ops = append(d.ops, op) }
+
+// apply applies the operations of the current decision.
+func (d *Decider) apply() {
+	if len(d.ops) > 0 && !d.full {
+		d.full = !d.set(d.ops)
+	}
+	d.ops = nil
+}
+
+// restoreReplaced shows the bullet again that a retired bullet had replaced, unless its own record or a person retired it.
+func (d *Decider) restoreReplaced(b *playbook.Bullet) {
+	old := d.state.Bullet(b.Replaces)
+	if old == nil || old.Status != playbook.Retired || !restorable(old) {
+		return
+	}
+	d.setStatus(playbook.Op{
+		Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Active,
+		Code: playbook.ReasonReturned, Reason: fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID),
+	})
+}
+
+func restorable(b *playbook.Bullet) bool {
+	s := b.CurrentExperiment().Standing
+	return s.Established() && s != playbook.StandingKept
+}
+
+// release shows a waiting candidate.
+func (d *Decider) release(b *playbook.Bullet, code playbook.Reason, why string) {
+	d.show(b, playbook.Op{Code: code, Reason: why})
+}
+
+// show shows a bullet as a new one. A bullet that replaces another takes its place. If a person keeps that one, it is not shown.
+func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
+	if old := d.state.Bullet(b.Replaces); old != nil && old.Shown() && IsKept(old) {
+		return
+	}
+	op.Kind, op.Bullet, op.Standing, op.Status = playbook.SetStatus, b.ID, playbook.StandingNew, playbook.Active
+	if d.mode == playbook.GateStrict {
+		op.Status = playbook.Probation
+	}
+	d.setStatus(op)
+	if op.Status == playbook.Active {
+		d.takePlace(b)
+	}
+}
+
+// takePlace retires the bullet that b replaces.
+func (d *Decider) takePlace(b *playbook.Bullet) {
+	old := d.state.Bullet(b.Replaces)
+	if old == nil || old.Status == playbook.Retired || IsKept(old) || old.Rule != nil {
+		return
+	}
+	d.setStatus(playbook.Op{
+		Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Retired,
+		Code: playbook.ReasonReplaced, Reason: fmt.Sprintf("replaced by bullet %q", b.ID),
+	})
+}
+
+// releaseAgainst shows the candidates that wait because they contradict a bullet that has lost its trust. Of several that
+// would replace it, it shows the one with the most confirmations, else the newest.
+func (d *Decider) releaseAgainst(id playbook.BulletID) {
+	var best *playbook.Bullet
+	var others []*playbook.Bullet
+	for b := range d.state.All() {
+		switch {
+		case b.Status != playbook.Candidate || b.Rule != nil:
+		case b.Replaces == id:
+			if best == nil || compareWaiting(b, best) < 0 {
+				best = b
+			}
+		case b.Contests == id:
+			others = append(others, b)
+		}
+	}
+	if best != nil {
+		others = append(others, best)
+	}
+	slices.SortFunc(others, compareWaiting)
+	for _, b := range others {
+		d.release(b, playbook.ReasonConfirmed, fmt.Sprintf("outcomes of bullet %q, which it contradicts, have become worse", id))
+	}
+}
+
+// compareWaiting orders candidates by confirmations, most first, then the newest first.
+func compareWaiting(a, b *playbook.Bullet) int {
+	return cmp.Or(
+		cmp.Compare(b.CurrentExperiment().Confirmations, a.CurrentExperiment().Confirmations),
+		cmp.Compare(b.ID.Number(), a.ID.Number()), cmp.Compare(b.ID, a.ID),
+	)
+}
+
+// reconsider shows a retired bullet again if enough executions have requested it since. While a bullet that replaced it is
+// shown, the outcomes of that one decide.
+func (d *Decider) reconsider(b *playbook.Bullet) {
+	e := b.CurrentExperiment()
+	if !MayReturn(b) || e.Confirmations < confirmationsToReturn*max(1, e.Number) || d.isReplaced(b.ID) {
+		return
+	}
+	d.show(b, playbook.Op{Restart: true, Code: playbook.ReasonConfirmed, Reason: fmt.Sprintf("%d more executions request it", e.Confirmations)})
+}
+
+// isReplaced reports whether a bullet that replaces id is shown or on probation.
+func (d *Decider) isReplaced(id playbook.BulletID) bool {
+	for b := range d.state.All() {
+		if b.Replaces == id && (b.Shown() || b.Status == playbook.Probation) {
+			return true
+		}
+	}
+	return false
+}
+
+// MayReturn reports whether a retired bullet may return after enough requests. It returns false for bullets that a person
+// retired, and for bullets of rules.
+func MayReturn(b *playbook.Bullet) bool {
+	return b.Status == playbook.Retired && b.Rule == nil && b.CurrentExperiment().Standing != playbook.StandingKept
+}
+
+// IsKept reports whether a bullet has its status by a person's decision. The gate does not change it.
+func IsKept(b *playbook.Bullet) bool {
+	return b.Pinned || b.CurrentExperiment().Standing == playbook.StandingKept
+}
+
+// IsSupported reports whether a bullet is shown, and the tasks that cited it succeeded at least as often as they failed. One
+// failure does not show that such a bullet is wrong, because the verdict may be wrong. So a proposal cannot change or remove it.
+func IsSupported(b *playbook.Bullet) bool {
+	e := b.CurrentExperiment()
+	return b.Shown() && b.Rule == nil && e.Standing != playbook.StandingSuspect && e.Cited.Sum() > 0 && lead(&e) >= 0
+}
+
+// Release shows the bullets that the gate withholds. Use it when the mode becomes less strict. Candidates that would replace a
+// shown bullet go on waiting. The status of a rule's bullet follows from its counts; Release does not change it.
+func (d *Decider) Release() {
+	reason := fmt.Sprintf("the gate is %s", d.mode)
+	var list []*playbook.Bullet
+	for b := range d.state.All() {
+		if b.Rule == nil && (b.Status == playbook.Probation || b.Status == playbook.Candidate && d.mode == playbook.GateOff) {
+			list = append(list, b)
+		}
+	}
+	slices.SortFunc(list, compareWaiting)
+	for _, b := range list {
+		if old := d.state.Bullet(b.Replaces); old != nil && old.Shown() {
+			if b.Status == playbook.Candidate {
+				continue
+			}
+			d.setStatus(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Candidate, Code: playbook.ReasonUnconfirmed, Reason: reason})
+			d.apply()
+			continue
+		}
+		d.setStatus(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Code: playbook.ReasonGateOff, Reason: reason})
+		d.apply()
+	}
+}
+
+// limitWaiting retires the waiting candidates with the fewest confirmations, the oldest first, if there are more than maxWaiting.
+func (d *Decider) limitWaiting() {
+	var list []*playbook.Bullet
+	for b := range d.state.All() {
+		if b.Status == playbook.Candidate && b.Rule == nil && !IsKept(b) {
+			list = append(list, b)
+		}
+	}
+	if len(list) <= maxWaiting {
+		return
+	}
+	slices.SortFunc(list, compareWaiting)
+	for _, b := range list[maxWaiting:] {
+		d.setStatus(playbook.Op{
+			Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired, Code: playbook.ReasonTooMany,
+			Reason: fmt.Sprintf("%d other waiting bullets have more confirmations or are newer", maxWaiting),
+		})
+		d.apply()
+	}
+}

@@ -1,0 +1,140 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+
+	"debrief/playbook"
+)
+
+// Assessment is the decision on the record of a bullet. The zero value changes nothing.
+type Assessment struct {
+	Standing playbook.Standing // new standing; empty leaves it
+	Retire   bool
+	// Restart reports that the outcomes have changed, so that a new experiment starts.
+	Restart bool
+	Code    playbook.Reason
+	Reason  string // for people
+}
+
+// trustedLead is the number of successes beyond failures from which on a bullet is trusted.
+const trustedLead = 3
+
+// suspicion is the factor of the evidence from which on a bullet is suspect, and takes part in experiments more often.
+const suspicion = 3
+
+// Assess returns the decision on a bullet that is shown or on probation. typical is the mean score of the tasks that cite a
+// bullet of the playbook.
+func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
+	c = c.WithDefaults()
+	e := b.CurrentExperiment()
+	if e.Standing == playbook.StandingKept || b.Rule != nil || e.Outcomes() == 0 {
+		return Assessment{}
+	}
+	factor, harm, benefit := failing(&e, typical), 1.0, 1.0
+	if b.Status != playbook.Probation { // bullets on probation share an arm, so an experiment shows the effect of all
+		harm, benefit = math.Exp(wealth(&e, 0, below)), math.Exp(wealth(&e, 0, above))
+	}
+	switch {
+	case harm >= 1/c.Alpha:
+		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonHarms, Reason: "it harms: " + c.experimentText(&e)}
+	case e.Standing.Established() && drifted(&e, c.Alpha):
+		return Assessment{
+			Standing: playbook.StandingSuspect, Restart: true, Code: playbook.ReasonDrift,
+			Reason: fmt.Sprintf("outcomes have become worse: mean score %.2f in %d tasks, but the newest are %s", e.Cited.Mean(), e.Cited.Count(), e.Recent),
+		}
+	case factor >= 1/c.Alpha && !e.Standing.Established():
+		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonFails, Reason: "tasks that cite it fail: " + citedText(&e, typical)}
+	case e.Standing != playbook.StandingProven && benefit >= 1/c.Alpha:
+		return Assessment{Standing: playbook.StandingProven, Code: playbook.ReasonHelps, Reason: "it helps: " + c.experimentText(&e)}
+	case e.Standing != playbook.StandingSuspect && harm >= suspicion:
+		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "it seems to harm: " + c.experimentText(&e)}
+	case e.Standing != playbook.StandingProven && e.Standing != playbook.StandingTrusted && lead(&e) >= trustedLead && harm <= 1+tiny:
+		return Assessment{Standing: playbook.StandingTrusted, Code: playbook.ReasonTrusted, Reason: "tasks that cite it succeed: " + citedText(&e, typical)}
+	case e.Standing == playbook.StandingTrusted && lead(&e) <= 0:
+		return Assessment{Standing: playbook.StandingNew, Code: playbook.ReasonSuspect, Reason: "no longer trusted: " + citedText(&e, typical)}
+	case (e.Standing == playbook.StandingNew || e.Standing == "") && factor >= suspicion:
+		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
+	case b.Status == playbook.Probation && e.Shown.Count()+e.Withheld.Count() >= c.MaxOutcomes:
+		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonNoBenefit, Reason: "no result: " + c.experimentText(&e)}
+	}
+	return Assessment{}
+}
+
+// lead returns the successes minus the failures of the tasks that cited a bullet. A partial success counts in part for both.
+func lead(e *playbook.Experiment) float64 {
+	return 2*float64(e.Cited.Sum())/playbook.MaxScore - float64(e.Cited.Count())
+}
+
+// priorWeight is the number of outcomes that the typical success rate counts for, while nothing was withheld.
+const priorWeight = 4
+
+// failing returns the Bayes factor for the hypothesis that tasks which cite a bullet succeed less often than tasks that it was
+// withheld from, against the hypothesis that both succeed equally often. It is 0 if they succeed more often.
+//
+// The success rates have beta distributions: uniform for the cited tasks, and with priorWeight outcomes at the typical rate for
+// the withheld ones and for the common rate. The factor is the ratio of the marginal likelihoods (Kass and Raftery, "Bayes
+// factors", 1995). If the rates are equal and drawn from these distributions, it exceeds 1/α with a probability of at most α, at any
+// time. If the tasks of a bullet are much harder than typical ones, the probability is higher until enough outcomes are withheld.
+func failing(e *playbook.Experiment, typical float64) float64 {
+	typical = min(max(typical, 0.02), 0.98)
+	good, n := float64(e.Cited.Sum())/playbook.MaxScore, float64(e.Cited.Count())
+	without, m := float64(e.Withheld.Sum())/playbook.MaxScore, float64(e.Withheld.Count())
+	a, b := priorWeight*typical, priorWeight*(1-typical)
+	if n == 0 || (good+1)/(n+2) >= (without+a)/(m+priorWeight) {
+		return 0
+	}
+	bad, failures := n-good, m-without
+	apart := logBeta(1+good, 1+bad) + logBeta(a+without, b+failures) - logBeta(a, b)
+	same := logBeta(a+good+without, b+bad+failures) - logBeta(a, b)
+	return math.Exp(apart - same)
+}
+
+func logBeta(a, b float64) float64 {
+	x, _ := math.Lgamma(a)
+	y, _ := math.Lgamma(b)
+	z, _ := math.Lgamma(a + b)
+	return x + y - z
+}
+
+// drifted reports whether the newest tasks that cited a bullet fail more often than its record explains. It is the cumulative sum
+// test of Page ("Continuous inspection schemes", 1954) for a change from the failure rate of the record to at least one half.
+// The newest failures in a row are not part of the record. A stationary record of n outcomes gives a false alarm with a
+// probability of about n·exp(-threshold), so the threshold is log(n/alpha).
+func drifted(e *playbook.Experiment, alpha float64) bool {
+	run := e.FailuresInARow()
+	if run == 0 {
+		return false
+	}
+	n := float64(max(0, e.Cited.Count()-run))
+	failed := max(0, float64(e.Cited.Count())-float64(e.Cited.Sum())/playbook.MaxScore-float64(run))
+	rate := (failed + 1) / (n + 2)
+	if rate >= 0.5 {
+		return false
+	}
+	sum := 0.0
+	for _, mark := range e.Recent {
+		if mark == playbook.RecentFailure {
+			sum += math.Log(0.5 / rate)
+		} else {
+			sum += math.Log(0.5 / (1 - rate))
+		}
+		sum = max(sum, 0)
+	}
+	return sum >= math.Log((n+1)/alpha)
+}
+
+// experimentText describes the outcomes of the random arms.
+func (c Config) experimentText(e *playbook.Experiment) string {
+	l := c.Lift(e)
+	return fmt.Sprintf("%s, mean score %.2f in %d tasks shown and %.2f in %d withheld", l, e.Shown.Mean(), l.Shown, e.Withheld.Mean(), l.Withheld)
+}
+
+// citedText describes the outcomes of the tasks that cited a bullet.
+func citedText(e *playbook.Experiment, typical float64) string {
+	text := fmt.Sprintf("mean score %.2f in %d tasks", e.Cited.Mean(), e.Cited.Count())
+	if n := e.Withheld.Count(); n > 0 {
+		return text + fmt.Sprintf(", %.2f in %d tasks without it", e.Withheld.Mean(), n)
+	}
+	return text + fmt.Sprintf(", %.2f is typical", typical)
+}

@@ -1,0 +1,469 @@
+package selection_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"debrief/events"
+	"debrief/generator/prompt/selection"
+	"debrief/playbook"
+)
+
+// under returns an index of bullets in a playbook with a gate.
+func under(mode playbook.Gate, bullets ...*playbook.Bullet) *selection.Index {
+	p := playbook.Restore(1, 0, slices.Values(bullets))
+	p.SetGate(mode)
+	return indexOf(p)
+}
+
+// standing returns an active bullet with an experiment.
+func standing(id playbook.BulletID, s playbook.Standing, number int) *playbook.Bullet {
+	b := bullet(id, "s", "advice "+string(id), 1)
+	b.Experiment = &playbook.Experiment{Number: number, Standing: s}
+	return b
+}
+
+func onProbation(b *playbook.Bullet) *playbook.Bullet {
+	b.Status = playbook.Probation
+	return b
+}
+
+// draw returns a draw in which these bullets apply to a task.
+func draw(task string, applicable ...playbook.BulletID) *selection.Draw {
+	return &selection.Draw{Task: task, Applicable: func() []playbook.BulletID { return applicable }}
+}
+
+func choose(x *selection.Index, d *selection.Draw) selection.Selection {
+	return x.Select(selection.Options{Now: noon, Tokens: 2500, Most: 30, Draw: d, Explain: true})
+}
+
+func exposures(s selection.Selection) string {
+	var all []string
+	for _, e := range s.Exposures {
+		all = append(all, fmt.Sprintf("%s/%d:%s", e.Bullet, e.Experiment, e.Arm))
+	}
+	return strings.Join(all, " ")
+}
+
+// taskIn returns a task that gets an arm.
+func taskIn(t *testing.T, arm playbook.Arm, x *selection.Index, applicable ...playbook.BulletID) string {
+	t.Helper()
+	for n := range 1000 {
+		task := fmt.Sprint("task ", n)
+		if s := choose(x, draw(task, applicable...)); len(s.Exposures) > 0 && s.Exposures[0].Arm == arm {
+			return task
+		}
+	}
+	t.Fatalf("none of 1000 tasks has the arm %s", arm)
+	return ""
+}
+
+// TestGuardDraws checks which bullets take part in experiments, and which do not.
+func TestGuardDraws(t *testing.T) {
+	t.Parallel()
+	rule := standing("rule", playbook.StandingSuspect, 1)
+	rule.Rule = &playbook.Rule{Key: "order/A/B"}
+	status := func(id playbook.BulletID, s playbook.Status) *playbook.Bullet {
+		b := standing(id, playbook.StandingSuspect, 1)
+		b.Status = s
+		return b
+	}
+	x := func(mode playbook.Gate) *selection.Index {
+		return under(mode, standing("new", playbook.StandingNew, 3), standing("suspect", playbook.StandingSuspect, 4), standing("kept", playbook.StandingKept, 1),
+			pinned(standing("pinned", playbook.StandingSuspect, 1)), rule, status("candidate", playbook.Candidate), status("probation", playbook.Probation),
+			status("retired", playbook.Retired), status("quarantined", playbook.Quarantined))
+	}
+	never := []playbook.BulletID{"kept", "pinned", "rule", "candidate", "probation", "retired", "quarantined", "unknown"}
+	for name, tt := range map[string]struct {
+		mode       playbook.Gate
+		applicable []playbook.BulletID
+		drawn      map[playbook.BulletID]int // experiment number by bullet
+	}{
+		"suspect bullets first":               {playbook.GateGuard, append(never, "new", "suspect"), map[playbook.BulletID]int{"suspect": 4}},
+		"the empty mode is guard":             {"", append(never, "new", "suspect"), map[playbook.BulletID]int{"suspect": 4}},
+		"others if no suspect bullet applies": {playbook.GateGuard, append(never, "new"), map[playbook.BulletID]int{"new": 3}},
+		"no bullet applies":                   {playbook.GateGuard, never, nil},
+		"off":                                 {playbook.GateOff, append(never, "new", "suspect"), nil},
+	} {
+		x := x(tt.mode)
+		drawn := map[playbook.BulletID]int{}
+		for n := range 100 {
+			s := choose(x, draw(fmt.Sprint("task ", n), tt.applicable...))
+			if len(s.Exposures) > 1 || len(s.Withheld) > len(s.Exposures) {
+				t.Fatalf("%s: got %s, withheld %v, want at most one bullet", name, exposures(s), s.Withheld)
+			}
+			for _, e := range s.Exposures {
+				drawn[e.Bullet] = e.Experiment
+			}
+		}
+		if len(drawn) != len(tt.drawn) || !maps.Equal(drawn, tt.drawn) {
+			t.Errorf("%s: got experiments with %v, want %v", name, drawn, tt.drawn)
+		}
+		if s := choose(x, nil); len(s.Exposures)+len(s.Withheld) > 0 || len(s.Bullets) != 5 {
+			t.Errorf("%s: without a draw: got %s, withheld %v, shown %s", name, exposures(s), s.Withheld, ids(s.Bullets))
+		}
+	}
+}
+
+// TestApplicableIsComputedOnlyIfNeeded checks that a prompt without experiments costs nothing.
+func TestApplicableIsComputedOnlyIfNeeded(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		x     *selection.Index
+		calls int // for 100 tasks
+	}{
+		"no experiment is possible": {under(playbook.GateGuard, standing("a", playbook.StandingKept, 1), pinned(standing("b", playbook.StandingSuspect, 1))), 0},
+		"gate off":                  {under(playbook.GateOff, standing("a", playbook.StandingSuspect, 1)), 0},
+		"suspect":                   {under(playbook.GateGuard, standing("a", playbook.StandingSuspect, 1)), 100},
+		"probation":                 {under(playbook.GateStrict, onProbation(standing("a", "", 1)), standing("b", playbook.StandingSuspect, 1)), 100},
+	} {
+		calls := 0
+		for n := range 100 {
+			d := draw(fmt.Sprint("task ", n))
+			d.Applicable = func() []playbook.BulletID { calls++; return []playbook.BulletID{"a", "b"} }
+			choose(tt.x, d)
+		}
+		if calls != tt.calls {
+			t.Errorf("%s: got %d calls for 100 tasks, want %d", name, calls, tt.calls)
+		}
+	}
+}
+
+// TestDrawnBulletBeyondBudgetIsShown checks that a bullet that relevance leaves out is shown for its experiment.
+func TestDrawnBulletBeyondBudgetIsShown(t *testing.T) {
+	t.Parallel()
+	p := library(200)
+	for _, b := range p.Sorted() {
+		b.Helpful = max(b.Helpful, 1)
+	}
+	last := p.Sorted()[99]
+	last.Helpful, last.Harmful, last.Experiment = 1, 50, &playbook.Experiment{Number: 1, Standing: playbook.StandingSuspect}
+	x := indexOf(p)
+	if s := choose(x, nil); slices.Contains(s.Bullets, last) {
+		t.Fatal("the bullet is shown without an experiment: the test is void")
+	}
+	for _, arm := range []playbook.Arm{playbook.ArmShown, playbook.ArmWithheld} {
+		s := choose(x, draw(taskIn(t, arm, x, last.ID), last.ID))
+		if !slices.Contains(s.Bullets, last) || slices.Contains(s.Withheld, last.ID) != (arm == playbook.ArmWithheld) || len(s.Bullets) != 30 {
+			t.Errorf("%s: got %d bullets, withheld %v", arm, len(s.Bullets), s.Withheld)
+		}
+		if arm == playbook.ArmWithheld && !strings.Contains(reasons(s.Left), "withheld by chance: "+string(last.ID)) {
+			t.Errorf("withheld: left out %q", reasons(s.Left))
+		}
+	}
+}
+
+// TestSuspectBulletsAreTheLastChoice compares bullets of equal relevance.
+func TestSuspectBulletsAreTheLastChoice(t *testing.T) {
+	t.Parallel()
+	x := under("", standing("a", playbook.StandingSuspect, 1), standing("b", playbook.StandingTrusted, 1))
+	list := func(id playbook.BulletID) selection.Ranking { return selection.Ranking{{Bullet: id, Score: 1}} }
+	s := x.Select(selection.Options{Tokens: 1000, Most: 1, Rankings: rank(list("a"), list("b"))})
+	if got := ids(s.Bullets); got != "b" {
+		t.Errorf("got %q, want the trusted bullet", got)
+	}
+}
+
+// TestStrictDrawsProbationTogether checks that a task sees all bullets on probation or none, whether they apply or not, and that
+// only those that apply have an exposure.
+func TestStrictDrawsProbationTogether(t *testing.T) {
+	t.Parallel()
+	book := []*playbook.Bullet{
+		standing("active", playbook.StandingSuspect, 1), onProbation(standing("p-1", "", 5)), onProbation(standing("p-2", "", 6)),
+		pinned(onProbation(standing("p-3", "", 7))), onProbation(standing("p-4", "", 8)),
+	}
+	for _, tt := range []struct {
+		book       []*playbook.Bullet
+		applicable []playbook.BulletID
+		exposed    string // of the arm shown
+	}{
+		{book, []playbook.BulletID{"p-4", "active", "p-1", "p-3", "unknown"}, "p-4/8:shown p-1/5:shown"},
+		{book, nil, ""},
+		{book[:2], []playbook.BulletID{"p-1"}, "p-1/5:shown"},
+		{book[:2], nil, ""},
+	} {
+		x := under(playbook.GateStrict, tt.book...)
+		shown := 0
+		for n := range 200 {
+			s := choose(x, draw(fmt.Sprint("task ", n), tt.applicable...))
+			want := tt.exposed
+			switch len(s.Withheld) {
+			case 0:
+				shown++
+			default:
+				if got := len(s.Bullets) - len(s.Withheld); got != 1 && got != 2 || slices.Contains(s.Withheld, "p-3") || !strings.Contains(reasons(s.Left), "withheld by chance: p-1") {
+					t.Fatalf("got %d of %d bullets, withheld %v, left out %q", got, len(s.Bullets), s.Withheld, reasons(s.Left))
+				}
+				want = strings.ReplaceAll(want, "shown", "withheld")
+			}
+			if len(s.Bullets) != len(tt.book) || exposures(s) != want {
+				t.Fatalf("got %q with %s, want %q", exposures(s), ids(s.Bullets), want)
+			}
+		}
+		if shown < 65 || shown > 135 { // five standard deviations
+			t.Errorf("shown to %d of 200 tasks, want about 100", shown)
+		}
+		s := choose(x, nil) // as for an evaluation
+		for _, b := range s.Bullets {
+			if b.Status == playbook.Probation && !b.Pinned {
+				t.Errorf("%s is shown without a draw", b.ID)
+			}
+		}
+		if len(s.Exposures)+len(s.Withheld) > 0 {
+			t.Errorf("without a draw: got %s, withheld %v", exposures(s), s.Withheld)
+		}
+	}
+}
+
+// TestExposuresAreBounded checks that the bullets that apply best have the exposures.
+func TestExposuresAreBounded(t *testing.T) {
+	t.Parallel()
+	var bullets []*playbook.Bullet
+	var applicable []playbook.BulletID
+	for n := range events.MaxExposures + 4 {
+		bullets = append(bullets, onProbation(standing(playbook.MintID("p", uint64(n+1)), "", 1)))
+		applicable = append(applicable, bullets[n].ID)
+	}
+	slices.Reverse(applicable)
+	s := choose(under(playbook.GateStrict, bullets...), draw("task", applicable...))
+	var got []playbook.BulletID
+	for _, e := range s.Exposures {
+		got = append(got, e.Bullet)
+	}
+	if !slices.Equal(got, applicable[:events.MaxExposures]) {
+		t.Errorf("got %v, want the first %d of %v", got, events.MaxExposures, applicable)
+	}
+}
+
+// TestIndexFollowsGate checks that the index follows changes of the gate and of probation.
+func TestIndexFollowsGate(t *testing.T) {
+	t.Parallel()
+	x := selection.NewIndex(false)
+	p := new(playbook.Playbook)
+	for _, tt := range []struct {
+		name   string
+		d      playbook.Delta
+		number int // of the experiment; 0 for none
+		n      int // number of bullets
+	}{
+		{"guard", playbook.Delta{Ops: []playbook.Op{
+			{Kind: playbook.Add, Bullet: "p-00001", Section: "s", Content: "new", Status: playbook.Probation, Standing: playbook.StandingNew},
+			{Kind: playbook.Add, Bullet: "a-00002", Section: "s", Content: "known", Standing: playbook.StandingKept},
+		}}, 0, 1},
+		{"strict", playbook.Delta{Gate: playbook.GateStrict}, 1, 2},
+		{"restart", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: "p-00001", Status: playbook.Probation, Restart: true}}}, 2, 2},
+		{"off", playbook.Delta{Gate: playbook.GateOff}, 0, 1},
+		{"strict again", playbook.Delta{Gate: playbook.GateStrict}, 2, 2},
+		{"suspect", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: "p-00001", Status: playbook.Active, Standing: playbook.StandingSuspect}}}, 2, 2},
+		{"kept", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: "p-00001", Status: playbook.Active, Standing: playbook.StandingKept}}}, 0, 2},
+		{"on probation again", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: "p-00001", Status: playbook.Probation}}}, 2, 2},
+		{"removed", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "p-00001"}}}, 0, 1},
+	} {
+		tt.d.Version, tt.d.Time = p.Version()+1, noon
+		if _, err := p.Apply(&tt.d); err != nil {
+			t.Fatal(err)
+		}
+		x.Update(p)
+		s := choose(x, draw("task", "p-00001"))
+		got := 0
+		for _, e := range s.Exposures {
+			got = e.Experiment
+		}
+		if got != tt.number || x.Len() != tt.n || len(choose(x, nil).Bullets) > x.Len() {
+			t.Errorf("%s: got experiment %d and %d bullets, want %d and %d", tt.name, got, x.Len(), tt.number, tt.n)
+		}
+	}
+}
+
+// drawDraw draws an experiment in which any bullets of drawBook apply.
+func drawDraw(t *rapid.T) *selection.Draw {
+	ids := make([]playbook.BulletID, 40)
+	for i := range ids {
+		ids[i] = playbook.BulletID(fmt.Sprintf("b-%d", i))
+	}
+	ids = rapid.Permutation(ids).Draw(t, "applicable")
+	return draw(rapid.StringN(0, 4, -1).Draw(t, "task"), ids[:rapid.IntRange(0, 40).Draw(t, "applicable bullets")]...)
+}
+
+// TestArmsChangeOnlyDrawnBullets compares the two arms of an experiment. The rest of the prompt must be the same. The arm of one
+// bullet changes with the number of its experiment, that of the bullets on probation with the task.
+func TestArmsChangeOnlyDrawnBullets(t *testing.T) {
+	t.Parallel()
+	compared := map[playbook.Gate]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		mode := rapid.SampledFrom([]playbook.Gate{playbook.GateGuard, playbook.GateStrict}).Draw(t, "gate")
+		p, o := drawBook(t), drawOptions(t)
+		p.SetGate(mode)
+		o.Draw = drawDraw(t)
+		if rapid.Bool().Draw(t, "wide") {
+			o.Tokens, o.Most = 1<<20, 0
+		}
+		status := map[playbook.Gate]playbook.Status{playbook.GateGuard: playbook.Active, playbook.GateStrict: playbook.Probation}[mode]
+		for _, b := range p.Sorted() {
+			if rapid.Bool().Draw(t, "in experiment") {
+				b.Status, b.Pinned, b.Experiment = status, false, &playbook.Experiment{Number: 1, Standing: playbook.StandingSuspect}
+			}
+		}
+		selections := map[playbook.Arm]selection.Selection{}
+		first := indexOf(p).Select(o)
+		if len(first.Exposures) == 0 {
+			return
+		}
+		selections[first.Exposures[0].Arm] = first
+		together := p.Bullet(first.Exposures[0].Bullet).Status == playbook.Probation
+		for n := 1; len(selections) < 2; n++ {
+			if n == 200 {
+				t.Fatal("200 draws have the same arm")
+			}
+			number := first.Exposures[0].Experiment
+			if !together {
+				b := p.Bullet(first.Exposures[0].Bullet)
+				if b.Experiment == nil {
+					b.Experiment = new(playbook.Experiment)
+				}
+				b.Experiment.Number++
+				number = b.Experiment.Number
+			} else {
+				o.Draw = draw(fmt.Sprint("task ", n), o.Draw.Applicable()...)
+			}
+			s := indexOf(p).Select(o)
+			if len(s.Exposures) != len(first.Exposures) || s.Exposures[0].Bullet != first.Exposures[0].Bullet || s.Exposures[0].Experiment != number {
+				t.Fatalf("got %s, then %s", exposures(first), exposures(s))
+			}
+			selections[s.Exposures[0].Arm] = s
+		}
+		compared[mode]++
+		shown, withheld := selections[playbook.ArmShown], selections[playbook.ArmWithheld]
+		if ids(shown.Bullets) != ids(withheld.Bullets) || !slices.Equal(shown.Priority, withheld.Priority) || shown.Tokens != withheld.Tokens {
+			t.Fatalf("shown: %s, %v, %d tokens; withheld: %s, %v, %d tokens",
+				ids(shown.Bullets), shown.Priority, shown.Tokens, ids(withheld.Bullets), withheld.Priority, withheld.Tokens)
+		}
+		if len(shown.Withheld) > 0 || len(withheld.Withheld) == 0 {
+			t.Fatalf("the arm shown withholds %v, the other %v", shown.Withheld, withheld.Withheld)
+		}
+		for _, e := range withheld.Exposures {
+			if e.Arm != playbook.ArmWithheld || !slices.Contains(withheld.Withheld, e.Bullet) {
+				t.Fatalf("got %s, withheld %v", exposures(withheld), withheld.Withheld)
+			}
+		}
+		for _, id := range withheld.Withheld {
+			if b := p.Bullet(id); b.Pinned || (b.Status == playbook.Probation) != together {
+				t.Fatalf("%s is withheld", id)
+			}
+		}
+		if !together && len(withheld.Withheld) > 1 {
+			t.Fatalf("%v are withheld, want one", withheld.Withheld)
+		}
+	})
+	// The short tier draws few cases.
+	if !testing.Short() && (compared[playbook.GateGuard] == 0 || compared[playbook.GateStrict] == 0) {
+		t.Errorf("compared %v: the test is void", compared)
+	}
+}
+
+// TestEstablishedBulletsAreAPrefix checks that prompts begin alike if only records, the standings new and suspect, or the
+// bullets behind the established ones change.
+func TestEstablishedBulletsAreAPrefix(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawBook(t)
+		established := slices.DeleteFunc(candidates(p), func(b *playbook.Bullet) bool { return !b.Established() })
+		slices.SortFunc(established, func(a, b *playbook.Bullet) int {
+			return strings.Compare(a.Section+"\x00"+string(a.ID), b.Section+"\x00"+string(b.ID))
+		})
+		prompt := func() string {
+			s := indexOf(p).Select(selection.Options{Tokens: math.MaxInt})
+			if len(s.Bullets) != len(candidates(p)) {
+				t.Fatalf("%d of %d bullets are shown", len(s.Bullets), len(candidates(p)))
+			}
+			return playbook.RenderPrompt(s.Bullets, false)
+		}
+		want := playbook.Render(established)
+		if got := prompt(); !strings.HasPrefix(got, want) {
+			t.Fatalf("got %q, want prefix %q", got, want)
+		}
+		p = playbook.Restore(8, 0, func(yield func(*playbook.Bullet) bool) {
+			for _, old := range p.Sorted() {
+				b := *old
+				if e := b.CurrentExperiment(); b.Established() {
+					e.Shown[rapid.IntRange(0, 10).Draw(t, "score")]++
+					e.Recent += "+"
+					b.Experiment = &e
+					b.Helpful, b.LastUsed = drawVotes.Draw(t, "helpful"), drawTime.Draw(t, "used")
+				} else if rapid.Bool().Draw(t, "dropped") {
+					continue
+				} else {
+					e.Standing = rapid.SampledFrom([]playbook.Standing{playbook.StandingNew, playbook.StandingSuspect}).Draw(t, "standing")
+					b.Experiment = &e
+					b.Content = drawContent.Draw(t, "content")
+				}
+				if !yield(&b) {
+					return
+				}
+			}
+			added := drawBullet(t, "added")
+			added.Experiment = &playbook.Experiment{Number: 1, Standing: playbook.StandingNew}
+			yield(added)
+		})
+		if got := prompt(); !strings.HasPrefix(got, want) {
+			t.Fatalf("at the next version: got %q, want prefix %q", got, want)
+		}
+	})
+}
+
+// TestSharesAndArmsAreFair checks that each standing takes part in its share of the tasks, half of them in each arm, and that
+// the draws of tasks and experiments are independent. A fair draw exceeds the bounds once in a million times.
+func TestSharesAndArmsAreFair(t *testing.T) {
+	t.Parallel()
+	const tasks = 4000
+	// drawn returns the arm of a bullet in each task, 0 for none, 1 for shown, 2 for withheld.
+	drawn := func(s playbook.Standing, id playbook.BulletID, number int) []int {
+		x := under("", standing(id, s, number))
+		all := make([]int, tasks)
+		for n := range tasks {
+			d := draw(fmt.Sprint("task ", n), id)
+			for _, e := range x.Select(selection.Options{Tokens: 2500, Draw: d}).Exposures {
+				all[n] = map[playbook.Arm]int{playbook.ArmShown: 1, playbook.ArmWithheld: 2}[e.Arm]
+			}
+		}
+		return all
+	}
+	isNear := func(name string, count, of int, share float64) {
+		t.Helper()
+		if sd := math.Sqrt(float64(of) * share * (1 - share)); math.Abs(float64(count)-float64(of)*share) > 4.9*sd {
+			t.Errorf("%s: got %d of %d, want about %.0f %%", name, count, of, 100*share)
+		}
+	}
+	for _, s := range []playbook.Standing{"", playbook.StandingNew, playbook.StandingTrusted, playbook.StandingProven, playbook.StandingSuspect} {
+		var counts [3]int
+		for _, arm := range drawn(s, "a", 1) {
+			counts[arm]++
+		}
+		isNear(fmt.Sprintf("tasks for standing %q", s), counts[1]+counts[2], tasks, float64(s.ExperimentShare())/100)
+		isNear(fmt.Sprintf("arm shown of standing %q", s), counts[1], counts[1]+counts[2], 0.5)
+	}
+	one := drawn(playbook.StandingSuspect, "a", 1)
+	if again := drawn(playbook.StandingSuspect, "a", 1); !cmp.Equal(one, again) {
+		t.Error("the same tasks have other arms the second time")
+	}
+	for name, other := range map[string][]int{
+		"experiments":         drawn(playbook.StandingSuspect, "a", 2),
+		"bullets":             drawn(playbook.StandingSuspect, "c", 1),
+		"a task and the next": append(slices.Clone(one[1:]), one[0]),
+	} {
+		same := 0
+		for n := range one {
+			if one[n] == other[n] {
+				same++
+			}
+		}
+		isNear(name+": equal arms", same, tasks, 0.5)
+	}
+}
