@@ -323,7 +323,7 @@ type Execution struct {
 	Cited   []playbook.BulletID `msgpack:"cited,omitempty" json:"cited,omitempty"`
 	// Turn is the number of the execution in its session, from 1.
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
-	// Evaluator, Rounds and Tries are copied from the task for further rounds. Pinned is set if the task pinned its
+	// Evaluator, Rounds and PreviousRounds are copied from the task for further rounds. Pinned is set if the task pinned its
 	// version.
 	Evaluator      string          `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
 	Rounds         int             `msgpack:"rounds,omitempty" json:"rounds,omitempty"`

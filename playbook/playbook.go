@@ -28,7 +28,7 @@ type Playbook struct {
 
 	rules  index[string]                    // by rule key
 	byBase map[string]map[BulletID]struct{} // by rule base
-	texts  *index[ContentKey]               // by content; nil until the first call of Same
+	texts  *index[ContentKey]               // by content; nil until the first call of FindByContent
 	tally  Tally
 }
 

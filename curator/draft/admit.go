@@ -8,6 +8,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // admission decides which proposals become operations.
@@ -50,7 +51,7 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 func (d *admission) quarantine(op playbook.Op, why *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
 		Kind: playbook.Add, Section: op.Section, Content: op.Content, Status: playbook.Quarantined, Support: op.Support,
-		Code: why.Code, Reason: screen.Truncate(why.Reason, screen.MaxReason),
+		Code: why.Code, Reason: text.Excerpt(why.Reason, screen.MaxReason),
 	}
 	switch op.Kind {
 	case playbook.Add:

@@ -6,6 +6,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/playbook"
 	"debrief/playbook/similar"
+	"debrief/playbook/text"
 )
 
 // changes drafts operations that change the content or the existence of bullets.
@@ -64,7 +65,7 @@ func (d *changes) change(op *playbook.Op) *screen.Refusal {
 	case playbook.Merge:
 		return d.merge(op, b)
 	default:
-		return screen.Refusef(playbook.ReasonInvalid, "type: %q is not allowed here", screen.Truncate(string(op.Kind), screen.MaxName))
+		return screen.Refusef(playbook.ReasonInvalid, "type: %q is not allowed here", text.Excerpt(string(op.Kind), screen.MaxName))
 	}
 	d.changeBullet(*op)
 	return nil
@@ -138,7 +139,7 @@ func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 func (d *changes) add(op *playbook.Op) *screen.Refusal {
 	if op.Bullet != "" {
 		return screen.Refusef(playbook.ReasonInvalid, "bullet_id: %q is not allowed: the playbook assigns the id of a new bullet",
-			screen.Truncate(string(op.Bullet), screen.MaxName))
+			text.Excerpt(string(op.Bullet), screen.MaxName))
 	}
 	if op.Rule == nil {
 		if same := d.findByContent(op.Content); same != "" {

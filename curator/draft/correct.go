@@ -6,6 +6,7 @@ import (
 
 	"debrief/curator/screen"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // rejectOutdated rejects all parts of a reflection if later feedback on its sample is in the log.
@@ -17,7 +18,7 @@ func (d *draft) rejectOutdated(item *Item) {
 		d.reject(op, why)
 	}
 	for i := range item.Reflection.Findings {
-		key := screen.Truncate(item.Reflection.Findings[i].Key, screen.MaxName)
+		key := text.Excerpt(item.Reflection.Findings[i].Key, screen.MaxName)
 		d.reject(playbook.Op{Kind: playbook.Tag, Support: []int{item.coverIndex}}, screen.Refusef(why.Code, "finding %q: %s", key, why.Reason))
 	}
 	for _, p := range item.Proposals {

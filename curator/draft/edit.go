@@ -8,6 +8,7 @@ import (
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/history"
+	"debrief/playbook/text"
 )
 
 // draftEdit drafts an edit as a separate change, completely or not at all. The reasons for a refusal are recorded in the
@@ -17,7 +18,7 @@ func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	*d = *newDraft(d.base, d.Policy)
 	d.unlimited, d.byPerson, d.stale = true, true, stale
 	item.coverIndex, item.Decision = d.cover(item), events.EditReply{}
-	out.Author, out.Reason = screen.Truncate(item.Edit.Author, maxAuthor), screen.Truncate(item.Edit.Reason, screen.MaxReason)
+	out.Author, out.Reason = text.Excerpt(item.Edit.Author, maxAuthor), text.Excerpt(item.Edit.Reason, screen.MaxReason)
 	if item.Edit.Rebuild && out.Reason == "" {
 		out.Reason = "rebuild of the view"
 	}
@@ -66,7 +67,7 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		if is, changed := d.compareExpected(was); changed {
 			item.Decision.Conflicts = append(item.Decision.Conflicts, is)
 			refuse(playbook.Op{Bullet: was.Bullet},
-				screen.Refusef(playbook.ReasonChanged, "bullet %q has changed since it was read", screen.Truncate(string(was.Bullet), screen.MaxName)))
+				screen.Refusef(playbook.ReasonChanged, "bullet %q has changed since it was read", text.Excerpt(string(was.Bullet), screen.MaxName)))
 		}
 	}
 	if now := d.base.Version(); e.BaseVersion != nil && now > *e.BaseVersion {
@@ -159,7 +160,7 @@ func (d *changes) importBullet(op *playbook.Op) *screen.Refusal {
 		if old.Section == op.PutBullet.Section && old.Content == op.PutBullet.Content {
 			return nil
 		}
-		return screen.Refusef(playbook.ReasonExists, "bullet %q already exists with another text", screen.Truncate(string(op.Bullet), screen.MaxName))
+		return screen.Refusef(playbook.ReasonExists, "bullet %q already exists with another text", text.Excerpt(string(op.Bullet), screen.MaxName))
 	}
 	d.putBullet(*op)
 	return nil
@@ -201,7 +202,7 @@ func cleanEditOp(op *playbook.Op) (err error) {
 	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
 	op.OldVote, op.ExperimentNumber, op.Exposures, op.Replaces, op.Contests = "", 0, nil, "", ""
 	op.Standing, op.Restart = "", false
-	op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
+	op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
 	if op.Rule != nil {
 		return errors.New("rule: not allowed in an edit")
 	}
@@ -220,7 +221,7 @@ func cleanEditOp(op *playbook.Op) (err error) {
 		op.Content = ""
 	}
 	if op.PutBullet = nil; !op.Status.Valid() {
-		return fmt.Errorf("status: unknown status %q: use active, candidate, retired or quarantined", screen.Truncate(string(op.Status), screen.MaxName))
+		return fmt.Errorf("status: unknown status %q: use active, candidate, retired or quarantined", text.Excerpt(string(op.Status), screen.MaxName))
 	}
 	if op.Status == "" && op.Kind == playbook.SetStatus {
 		op.Status = playbook.Active
@@ -241,7 +242,7 @@ func checkWhole(op *playbook.Op) error {
 		return errors.New("bullet: text too long")
 	}
 	if err := b.ID.CheckImported(); err != nil {
-		return fmt.Errorf("bullet.id: %q: %w", screen.Truncate(string(b.ID), screen.MaxName), err)
+		return fmt.Errorf("bullet.id: %q: %w", text.Excerpt(string(b.ID), screen.MaxName), err)
 	}
 	check := playbook.Delta{Version: 1, Ops: []playbook.Op{{Kind: playbook.Put, Bullet: op.Bullet, PutBullet: b}}}
 	return check.Validate()

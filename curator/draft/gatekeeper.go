@@ -7,6 +7,7 @@ import (
 	"debrief/curator/gate"
 	"debrief/curator/screen"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // gatekeeper lets the gate decide on the state.
@@ -45,7 +46,7 @@ func (d *gatekeeper) setStatus(ops []playbook.Op) bool {
 	bytes, bullets := d.bytes+idSize, map[playbook.BulletID]struct{}{}
 	for i := range ops {
 		op := &ops[i]
-		op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
+		op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
 		if d.byPerson {
 			op.Support = []int{0} // the edit
 		}

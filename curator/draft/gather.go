@@ -9,6 +9,7 @@ import (
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/history"
+	"debrief/playbook/text"
 )
 
 // draftGathered drafts the gathered reflections of an edit, except those that the log covers. It returns nil, or the reason
@@ -17,7 +18,7 @@ func (d *draft) draftGathered(item *Item, covered func(*Item) bool, out *playboo
 	d.byPerson = false
 	d.Burst, d.Now, d.LowConfidence = Burst{}, time.Time{}, nil
 	reason := strings.TrimSuffix(fmt.Sprintf("gathered by %s: %s", out.Author, out.Reason), ": ")
-	out.Author, out.Reason = history.Curator, screen.Truncate(reason, screen.MaxReason)
+	out.Author, out.Reason = history.Curator, text.Excerpt(reason, screen.MaxReason)
 	size := coverBytes(&d.covers[item.coverIndex])
 	for _, one := range item.Gathered.Items {
 		if covered(one) {

@@ -6,6 +6,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Limits of one delta, below those of the log. A reflection that exceeds the room limits goes into the next delta. If one
@@ -113,20 +114,20 @@ type rejections struct {
 func (r *rejections) add(rejection playbook.Rejection) {
 	op := &rejection.Op
 	op.Rule, op.PutBullet = nil, nil
-	op.Kind = playbook.OpKind(screen.Truncate(string(op.Kind), screen.MaxName))
-	op.Bullet = playbook.BulletID(screen.Truncate(string(op.Bullet), screen.MaxName))
-	op.Status = playbook.Status(screen.Truncate(string(op.Status), screen.MaxName))
-	op.Section = screen.Truncate(op.Section, playbook.MaxSection)
-	op.Content = screen.Truncate(op.Content, screen.MaxExcerpt)
-	op.Reason = screen.Truncate(op.Reason, screen.MaxReason)
-	rejection.Reason = screen.Truncate(rejection.Reason, screen.MaxReason)
+	op.Kind = playbook.OpKind(text.Excerpt(string(op.Kind), screen.MaxName))
+	op.Bullet = playbook.BulletID(text.Excerpt(string(op.Bullet), screen.MaxName))
+	op.Status = playbook.Status(text.Excerpt(string(op.Status), screen.MaxName))
+	op.Section = text.Excerpt(op.Section, playbook.MaxSection)
+	op.Content = text.Excerpt(op.Content, screen.MaxExcerpt)
+	op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
+	rejection.Reason = text.Excerpt(rejection.Reason, screen.MaxReason)
 	if len(op.Sources) > 8 {
 		op.Sources = op.Sources[:8]
 	}
 	for i, id := range op.Sources {
 		if len(id) > screen.MaxName {
 			op.Sources = append([]playbook.BulletID{}, op.Sources...)
-			op.Sources[i] = playbook.BulletID(screen.Truncate(string(id), screen.MaxName))
+			op.Sources[i] = playbook.BulletID(text.Excerpt(string(id), screen.MaxName))
 		}
 	}
 	size := opSize(op) + len(op.Kind) + 16 + len(rejection.Code) + len(rejection.Reason)

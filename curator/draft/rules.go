@@ -10,6 +10,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // minConfidence is the minimum confidence of a finding. Findings below it are never counted, so the order of findings does
@@ -47,7 +48,7 @@ func (d *ruleCounts) countFinding(f *events.Finding, cover int, voted map[playbo
 	if b == nil {
 		op := playbook.Op{Kind: playbook.Add, Section: f.Section, Status: playbook.Candidate, Support: []int{cover}}
 		if why := d.addRuleBullet(f, &op); why != nil {
-			d.reject(op, screen.Refusef(why.Code, "finding %q: %s", screen.Truncate(f.Key, screen.MaxName), why.Reason))
+			d.reject(op, screen.Refusef(why.Code, "finding %q: %s", text.Excerpt(f.Key, screen.MaxName), why.Reason))
 			return
 		}
 		b = d.Bullet(op.Bullet)
@@ -57,13 +58,13 @@ func (d *ruleCounts) countFinding(f *events.Finding, cover int, voted map[playbo
 
 // rejectFinding records the rejection of a finding with low confidence, unless its key is recorded already.
 func (d *ruleCounts) rejectFinding(f *events.Finding, cover int) {
-	id := screen.Truncate(f.Key, maxRuleKey)
+	id := text.Excerpt(f.Key, maxRuleKey)
 	if _, known := d.LowConfidence[id]; known || d.doubted[id] || len(d.LowConfidence)+len(d.doubted) >= maxDoubts {
 		return
 	}
 	d.doubted[id] = true
 	op := playbook.Op{Kind: playbook.Add, Section: f.Section, Content: f.Text, Support: []int{cover}}
-	d.reject(op, screen.Refusef(playbook.ReasonConfidence, "finding %q: confidence must be at least %.2f, got %.2f", screen.Truncate(f.Key, screen.MaxName), minConfidence, f.Confidence))
+	d.reject(op, screen.Refusef(playbook.ReasonConfidence, "finding %q: confidence must be at least %.2f, got %.2f", text.Excerpt(f.Key, screen.MaxName), minConfidence, f.Confidence))
 }
 
 // addRuleBullet drafts the bullet of a rule's first finding. It returns the reason if it cannot, or nil.

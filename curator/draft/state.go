@@ -7,6 +7,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // state is the change that is being built: the operations so far, their effect on the playbook, and the rejections.
@@ -244,5 +245,5 @@ var errFull = screen.Refusef(playbook.ReasonDeltaFull, "the delta is full")
 
 // unknownBullet returns the refusal for a bullet id that does not exist.
 func unknownBullet(id playbook.BulletID) *screen.Refusal {
-	return screen.Refusef(playbook.ReasonUnknownBullet, "bullet %q is not in the playbook", screen.Truncate(string(id), screen.MaxName))
+	return screen.Refusef(playbook.ReasonUnknownBullet, "bullet %q is not in the playbook", text.Excerpt(string(id), screen.MaxName))
 }

@@ -9,6 +9,7 @@ import (
 
 	"debrief/curator/screen"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Trust is the trust level of a source. Executions without a source, and sources that the configuration does not name, are
@@ -155,7 +156,7 @@ func (d *sources) limitBurst(op *playbook.Op) {
 	for _, m := range d.contributors(op.Support) {
 		if d.Burst.Recent[m]+d.added[m] >= d.Burst.Max {
 			op.Status, op.Code = playbook.Quarantined, playbook.ReasonTooManyAtOnce
-			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", screen.Truncate(m.String(), screen.MaxName), d.Burst.Max, int(burstWindow.Minutes()))
+			op.Reason = fmt.Sprintf("%s has added more than %d bullets in %d minutes", text.Excerpt(m.String(), screen.MaxName), d.Burst.Max, int(burstWindow.Minutes()))
 			return
 		}
 	}

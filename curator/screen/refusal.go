@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"debrief/playbook"
-	"debrief/playbook/text"
 )
 
 // Refusal is the reason why an operation is rejected.
@@ -31,6 +30,3 @@ const (
 	MaxName    = 200 // a quoted id or key
 	MaxExcerpt = 500 // of rejected content
 )
-
-// Truncate returns [text.Excerpt] of s.
-func Truncate(s string, limit int) string { return text.Excerpt(s, limit) }

@@ -187,7 +187,7 @@ func (r *roleLetters) load(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// loadOfDone loads the letters of all items whose effect is stored in one request. A worker that asks for one after
+// loadOfDone loads the dead letters of all items whose effect is stored in one request. A worker that asks for one after
 // the other and is killed meanwhile leaves some of them. If the request fails, withdrawLetter asks again.
 func (r *roleLetters) loadOfDone(items []*item) {
 	var done []*item

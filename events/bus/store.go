@@ -43,7 +43,7 @@ func (e *noAckError) RetryAfter() time.Duration { return 5 * time.Second }
 type storeState struct {
 	mu            sync.Mutex
 	closed        error           // why the server in this process accepts no messages; nil if it does
-	open          context.Context // ends when the storage closes; nil before the first call of StoreClosed
+	open          context.Context // ends when the storage closes; nil before the first call of SetStoreClosed
 	cancel        context.CancelFunc
 	silentStreams map[string]*silentStream
 
@@ -125,7 +125,7 @@ func (p *publisher) publishMsg(ctx context.Context, stream string, msg *nats.Msg
 }
 
 // checkStore returns an error if a publish must not be sent. Open ends when the storage closes. It is nil on a
-// connection without StoreClosed.
+// connection without SetStoreClosed.
 func (p *publisher) checkStore(stream string) (open context.Context, err error) {
 	p.storeState.mu.Lock()
 	defer p.storeState.mu.Unlock()

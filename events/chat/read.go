@@ -20,11 +20,11 @@ const (
 )
 
 // ParseObject returns the JSON object in a model's answer. Models wrap JSON in thoughts, prose and code fences, and omit
-// quotes, commas and brackets. Of several objects Object selects the first fenced one, or else the longest, and
+// quotes, commas and brackets. Of several objects ParseObject selects the first fenced one, or else the longest, and
 // repairs small errors. A list with one object is accepted as that object. An answer that the length limit
 // truncated is never repaired, because the repair would invent the missing end.
 //
-// Errors are written for the model to read. Object does not check the fields of the object.
+// Errors are written for the model to read. ParseObject does not check the fields of the object.
 func ParseObject(r Reply) (json.RawMessage, error) {
 	objects, lists, err := find(r)
 	if err != nil {
@@ -49,7 +49,7 @@ func ParseObject(r Reply) (json.RawMessage, error) {
 	return nil, fmt.Errorf("the answer is a JSON list of %d, want one JSON object", len(items))
 }
 
-// ParseObjectOrList is like Object, but also accepts a list.
+// ParseObjectOrList is like ParseObject, but also accepts a list.
 func ParseObjectOrList(r Reply) (json.RawMessage, error) {
 	objects, lists, err := find(r)
 	if err != nil {

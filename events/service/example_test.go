@@ -116,7 +116,7 @@ func Example() {
 	// debrief.api.context.default: unknown field "qery" (400)
 }
 
-// serve replaces 'debrief up': a NATS server, and a Desk with one bullet.
+// serve replaces 'debrief up': a NATS server, and a backend with one bullet.
 func serve() (url string, stop func()) {
 	srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0", Sync: "1m"})
 	if err != nil {

@@ -39,7 +39,7 @@ func TooLargeError(verb string) error {
 	return NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", MaxBodyBytes(verb)))
 }
 
-// Handler processes requests of any transport: it decodes the body, calls the Desk, and encodes the reply as JSON.
+// Handler processes requests of any transport: it decodes the body, calls the backend, and encodes the reply as JSON.
 // It processes a limited number of requests at a time and rejects more with ErrBusy. It is safe for concurrent use.
 type Handler struct {
 	backend Backend
@@ -78,7 +78,7 @@ func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, b
 	return a
 }
 
-// call decodes the request and calls the Desk. A panic becomes an error of this request only.
+// call decodes the request and calls the backend. A panic becomes an error of this request only.
 func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, body []byte) (reply any, err error) {
 	defer func() {
 		if v := recover(); v != nil {

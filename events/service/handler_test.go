@@ -70,7 +70,7 @@ func TestStatusCodesOfErrors(t *testing.T) {
 	}
 }
 
-func TestHandleCallsTheDesk(t *testing.T) {
+func TestHandleCallsTheBackend(t *testing.T) {
 	t.Parallel()
 	h := NewHandler(backend{}, zerolog.Nop())
 	for _, test := range []struct {

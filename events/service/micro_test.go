@@ -19,7 +19,7 @@ import (
 	"debrief/events/chat"
 )
 
-// start serves a Desk on a connection until the test ends.
+// start serves a Backend on a connection until the test ends.
 func start(t *testing.T, nc *nats.Conn, d Backend) (stop func()) {
 	t.Helper()
 	stop, err := Serve(nc, d, zerolog.Nop(), nil)

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // waitLimit is the maximum wait for an expected event. Its end is a failure.
 const waitLimit = 15 * time.Second
 
-// backend is a Desk of functions. A nil function replies with the request.
+// backend is a Backend of functions. A nil function replies with the request.
 type backend struct {
 	context  func(context.Context, *events.ContextRequest) (*events.ContextReply, error)
 	report   func(context.Context, *events.Report) (*events.StoredReply, error)

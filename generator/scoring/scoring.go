@@ -92,7 +92,7 @@ func findMethod(evaluator string) (method, error) {
 	return nil, fmt.Errorf("%w: unknown evaluator %q: want one of %s", ErrNotScorable, evaluator, EvaluatorSyntax)
 }
 
-// Check returns ErrNotScorable for an unknown evaluator. It accepts every program name, unlike Judge.Check.
+// Check returns ErrNotScorable for an unknown evaluator. It accepts every program name, unlike Scorer.Check.
 func Check(evaluator string) error {
 	_, err := findMethod(evaluator)
 	return err
@@ -108,14 +108,14 @@ func Evaluate(t *events.Task, a Answer) (events.Outcome, error) {
 	return (*Scorer)(nil).Evaluate(context.Background(), t, a, nil)
 }
 
-// Scorer scores answers, also with outside programs. A nil Judge has no programs. It is safe for concurrent use.
+// Scorer scores answers, also with outside programs. A nil Scorer has no programs. It is safe for concurrent use.
 type Scorer struct {
 	programs map[string]Program
 	cfg      Config
 	slots    chan struct{}
 }
 
-// NewScorer returns a Judge that runs at most maxParallel programs at a time.
+// NewScorer returns a Scorer that runs at most maxParallel programs at a time.
 func NewScorer(cfg Config, maxParallel int) *Scorer {
 	j := &Scorer{programs: make(map[string]Program), cfg: cfg.WithDefaults(), slots: make(chan struct{}, max(maxParallel, 1))}
 	for _, p := range cfg.Programs {

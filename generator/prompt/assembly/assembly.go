@@ -261,10 +261,10 @@ func (a *assembler) addBullets() {
 		})
 	}
 	selectBullets(min(a.limits.Bullets, a.remaining))
-	if countPinnedOmitted(a.selection.Left) > 0 && a.remaining > a.limits.Bullets {
+	if a.selection.PinnedNoRoom > 0 && a.remaining > a.limits.Bullets {
 		selectBullets(a.remaining) // pinned bullets have priority over turns and history
 	}
-	if n := countPinnedOmitted(a.selection.Left); n > 0 {
+	if n := a.selection.PinnedNoRoom; n > 0 {
 		a.warn("bullets: %d pinned bullets omitted, no room within the limit", n)
 	}
 	a.bulletParts, a.priority = a.selection.Parts, a.selection.Priority
@@ -283,16 +283,6 @@ func (a *assembler) addBullets() {
 		byID[b.ID] = b
 	}
 	a.sources.Bullet = func(id playbook.BulletID) *playbook.Bullet { return byID[id] }
-}
-
-func countPinnedOmitted(omitted []events.Omission) int {
-	n := 0
-	for _, o := range omitted {
-		if o.Why == selection.PinnedNoRoom {
-			n += o.Count
-		}
-	}
-	return n
 }
 
 // reserveQuote reserves tokens for one quoted line. first is true for the first line of a quotation. It reports

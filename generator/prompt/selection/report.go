@@ -13,9 +13,6 @@ const (
 	maxScores = 100 // including shown bullets
 )
 
-// PinnedNoRoom is the reason for omitting a pinned bullet.
-const PinnedNoRoom = "pinned, and no room"
-
 // decision is the reason why a bullet is shown or omitted.
 type decision uint8
 
@@ -51,7 +48,7 @@ func (c *selector) reason(f decision) string {
 	case noRoom:
 		return "no room"
 	case pinnedNoRoom:
-		return PinnedNoRoom
+		return "pinned, and no room"
 	case onProbation:
 		return "on probation"
 	case withheld:

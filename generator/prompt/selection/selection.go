@@ -79,6 +79,8 @@ type Selection struct {
 	Tokens int
 	// Left counts the bullets that are not shown by reason, with the ids of the best.
 	Left []events.Omission
+	// PinnedNoRoom is the number of pinned bullets that exceed the remaining budget.
+	PinnedNoRoom int
 	// Exposures are the bullets in an experiment with their arm, and Withheld those of Bullets that it withholds.
 	Exposures []events.Exposure
 	Withheld  []playbook.BulletID
@@ -116,6 +118,11 @@ func (x *Index) Select(o Options) Selection {
 	}
 	if len(c.chosen) < len(x.rows) || len(s.Withheld) > 0 {
 		s.Left = c.left()
+	}
+	for _, d := range c.decisions {
+		if d == pinnedNoRoom {
+			s.PinnedNoRoom++
+		}
 	}
 	if o.Explain {
 		s.Scores = c.scores()

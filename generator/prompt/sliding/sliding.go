@@ -36,7 +36,7 @@ type Item struct {
 	Tokens   int     // cost of keeping the item; a negative value counts as 0
 	Semantic float64 // similarity to the query; values are clamped to 0..1, NaN counts as 0
 
-	// Required marks the newest turn. Items are admitted in this order: Must, Pinned, Starred, all others.
+	// Required marks the newest turn. Items are admitted in this order: Required, Pinned, Starred, all others.
 	Required, Pinned, Starred bool
 
 	// Parent is the index of the item that this one depends on: the user's message that began its turn. A parent
@@ -94,9 +94,9 @@ func (i *Item) rank() int {
 	return rankOrdinary
 }
 
-// Fit selects the items that fit into the limits. It admits Must, pinned and starred items first, the newest of each
+// Fit selects the items that fit into the limits. It admits required, pinned and starred items first, the newest of each
 // group first, and then all others by Score.Priority. An item is admitted together with its parents or not at all. An
-// item that does not fit is skipped, so a large item does not exclude the smaller ones after it. All Must, pinned and
+// item that does not fit is skipped, so a large item does not exclude the smaller ones after it. All required, pinned and
 // starred items are kept if they and their parents alone fit into the limits.
 //
 // Items are ordered by At, and items with equal times by their index; an item never comes before its parent. The
