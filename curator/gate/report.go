@@ -87,3 +87,75 @@ func (c Config) nextStep(b *playbook.Bullet, typical float64) string {
 	}
 	return "stays"
 }
+
+// Row is one bullet of a report, with the numbers that people compare.
+type Row struct {
+	ID       playbook.BulletID `json:"id"`
+	Status   playbook.Status   `json:"status"` // Active for every bullet that is shown
+	Standing playbook.Standing `json:"standing,omitempty"`
+	Shown    ArmScores         `json:"shown"` // at random
+	Withheld ArmScores         `json:"withheld"`
+	Cited    ArmScores         `json:"cited"`
+	Lift     *Lift             `json:"lift,omitempty"` // nil if the bullet was never withheld
+	Helpful  int               `json:"helpful"`
+	Harmful  int               `json:"harmful"`
+	Requests int               `json:"confirmations"`
+	Replaces playbook.BulletID `json:"replaces,omitempty"`
+	Contests playbook.BulletID `json:"contests,omitempty"`
+	Next     string            `json:"next"`
+	Content  string            `json:"content"`
+}
+
+// ArmScores has the number and the mean of the scores in one arm of an experiment.
+type ArmScores struct {
+	N    int     `json:"n"`
+	Mean float64 `json:"mean"`
+}
+
+// String returns the mean and the number, or "-" without scores.
+func (s ArmScores) String() string {
+	if s.N == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f in %d", s.Mean, s.N)
+}
+
+func newArmScores(s *playbook.Scores) ArmScores { return ArmScores{s.Count(), s.Mean()} }
+
+// Rows returns the tested and the waiting bullets of the report as rows, in the same order. With GateOff the next step of a
+// row is the effect of that mode instead of a decision.
+func (r Report) Rows(mode playbook.Gate) (tested, waiting []Row) {
+	shown, waits := "", ""
+	if mode == playbook.GateOff {
+		shown, waits = "is shown", "waits"
+	}
+	return rows(r.Tested, shown), rows(r.Waiting, waits)
+}
+
+// rows returns a row for each bullet. A next step other than "" replaces those of the bullets.
+func rows(list []BulletReport, next string) []Row {
+	var out []Row
+	for _, b := range list {
+		row := newRow(b)
+		row.Next = cmp.Or(next, row.Next)
+		out = append(out, row)
+	}
+	return out
+}
+
+func newRow(b BulletReport) Row {
+	e := b.CurrentExperiment()
+	row := Row{
+		ID: b.ID, Status: b.Status, Standing: e.Standing,
+		Shown: newArmScores(&e.Shown), Withheld: newArmScores(&e.Withheld), Cited: newArmScores(&e.Cited),
+		Helpful: b.Helpful, Harmful: b.Harmful, Requests: e.Confirmations, Replaces: b.Replaces, Contests: b.Contests,
+		Next: b.NextStep, Content: b.Content,
+	}
+	if b.Bullet.Shown() {
+		row.Status = playbook.Active
+	}
+	if e.Withheld.Count() > 0 {
+		row.Lift = &b.Lift
+	}
+	return row
+}

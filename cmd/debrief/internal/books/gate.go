@@ -70,7 +70,9 @@ func (g *gateBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return cli.LogError(err)
 	}
-	view := newGateView(b.Name, label, p, gate.NewReport(p, g.Settings()), decisions)
+	view := gateView{Book: b.Name, Version: p.Version(), Label: label, Decisions: decisions}
+	view.Gate, view.Chosen = p.Gate()
+	view.Bullets, view.Waiting = gate.NewReport(p, g.Settings()).Rows(view.Gate)
 	if g.JSON {
 		return cli.WriteJSON(console.Stdout, view)
 	}
@@ -109,70 +111,10 @@ type gateView struct {
 	Label   string     `json:"label"`
 	Gate    book.Gate  `json:"gate"`
 	Chosen  bool       `json:"explicit"` // set explicitly, not the default
-	Bullets []gateLine `json:"bullets"`
-	Waiting []gateLine `json:"waiting"`
+	Bullets []gate.Row `json:"bullets"`
+	Waiting []gate.Row `json:"waiting"`
 	// Decisions has the latest decision on each bullet that the gate retired or put on probation again, newest first.
 	Decisions []history.Decision `json:"decisions"`
-}
-
-type gateLine struct {
-	ID       book.BulletID `json:"id"`
-	Status   book.Status   `json:"status"`
-	Standing book.Standing `json:"standing,omitempty"`
-	Shown    armOutcomes   `json:"shown"` // at random
-	Withheld armOutcomes   `json:"withheld"`
-	Cited    armOutcomes   `json:"cited"`
-	Lift     *gate.Lift    `json:"lift,omitempty"`
-	Helpful  int           `json:"helpful"`
-	Harmful  int           `json:"harmful"`
-	Requests int           `json:"confirmations"`
-	Replaces book.BulletID `json:"replaces,omitempty"`
-	Contests book.BulletID `json:"contests,omitempty"`
-	Next     string        `json:"next"`
-	Content  string        `json:"content"`
-}
-
-type armOutcomes struct {
-	N    int     `json:"n"`
-	Mean float64 `json:"mean"`
-}
-
-func (s armOutcomes) String() string {
-	if s.N == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f in %d", s.Mean, s.N)
-}
-
-func newGateView(name book.Book, label string, p *book.Playbook, look gate.Report, decisions []history.Decision) gateView {
-	v := gateView{Book: name, Version: p.Version(), Label: label, Decisions: decisions}
-	v.Gate, v.Chosen = p.Gate()
-	line := func(b gate.BulletReport) gateLine {
-		k := b.CurrentExperiment()
-		l := gateLine{
-			ID: b.ID, Status: book.Status(shownStatus(b.Bullet)), Standing: k.Standing,
-			Shown: armOutcomes{k.Shown.Count(), k.Shown.Mean()}, Withheld: armOutcomes{k.Withheld.Count(), k.Withheld.Mean()}, Cited: armOutcomes{k.Cited.Count(), k.Cited.Mean()},
-			Helpful: b.Helpful, Harmful: b.Harmful, Requests: k.Confirmations, Replaces: b.Replaces, Contests: b.Contests, Next: b.NextStep, Content: b.Content,
-		}
-		if k.Withheld.Count() > 0 {
-			l.Lift = &b.Lift
-		}
-		if v.Gate == book.GateOff {
-			l.Next = "is shown"
-		}
-		return l
-	}
-	for _, b := range look.Tested {
-		v.Bullets = append(v.Bullets, line(b))
-	}
-	for _, b := range look.Waiting {
-		l := line(b)
-		if v.Gate == book.GateOff {
-			l.Next = "waits"
-		}
-		v.Waiting = append(v.Waiting, l)
-	}
-	return v
 }
 
 func (v *gateView) print(limit int) {
