@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 	"debrief/events"
 	"debrief/events/bus"
 
@@ -42,31 +43,11 @@ func (ch *change) ask(ctx context.Context, b *cli.Playbook, e *events.Edit) (*ev
 	for _, is := range d.Conflicts {
 		for _, was := range e.Expect {
 			if was.Bullet == is.Bullet {
-				console.Fprintf(console.Stderr, "%s", console.Block(formatConflict(was, is)))
+				console.Fprintf(console.Stderr, "%s", console.Block(explain.Conflict(was, is)))
 			}
 		}
 	}
 	return nil, app.Exit(app.ExitRefused, fmt.Errorf("%w; nothing was changed", err))
-}
-
-// formatConflict describes how a bullet changed since the author of an edit read it.
-func formatConflict(was, is events.Expectation) string {
-	if is.Content == "" {
-		return fmt.Sprintf("%s was removed; its text was:\n%s", was.Bullet, marked("- ", was.Content))
-	}
-	text := fmt.Sprintf("%s has changed since it was read:\n", was.Bullet)
-	if was.Section != is.Section {
-		text += fmt.Sprintf("- section %s\n+ section %s\n", was.Section, is.Section)
-	}
-	if was.Content != is.Content {
-		text += marked("- ", was.Content) + marked("+ ", is.Content)
-	}
-	return text
-}
-
-// marked returns text with mark before every line.
-func marked(mark, text string) string {
-	return mark + strings.ReplaceAll(text, "\n", "\n"+mark) + "\n"
 }
 
 // done prints the result of a change: JSON, or the formatted text (if any) and the new version.

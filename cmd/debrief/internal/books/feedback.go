@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 	"debrief/cmd/internal/request"
 	"debrief/events"
 	"debrief/events/bus"
@@ -254,7 +255,7 @@ func (f *Feedback) print(l *feedbackResult, then string) error {
 	if l.After.By != "" {
 		by = ", by " + l.After.By
 	}
-	console.Printf("execution %s: %s → %s%s\n%s\n", l.Execution, outcome(string(cmp.Or(l.Before.Label, events.Unknown)), l.Before.Score),
-		outcome(string(cmp.Or(l.After.Label, events.Unknown)), l.After.Score), by, console.Block(then))
+	console.Printf("execution %s: %s → %s%s\n%s\n", l.Execution, explain.Outcome(string(cmp.Or(l.Before.Label, events.Unknown)), l.Before.Score),
+		explain.Outcome(string(cmp.Or(l.After.Label, events.Unknown)), l.After.Score), by, console.Block(then))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 	"debrief/events"
 	"debrief/playbook/history"
 
@@ -267,7 +268,7 @@ func shortBullet(b *book.Bullet) string {
 	if b == nil {
 		return "removed"
 	}
-	return cli.OneLine(fmt.Sprintf("%q%s", b.Content, traits(b)), 60)
+	return cli.OneLine(fmt.Sprintf("%q%s", b.Content, explain.Traits(b)), 60)
 }
 
 // listIDs lists the first ten ids.

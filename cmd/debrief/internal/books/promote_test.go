@@ -8,6 +8,7 @@ import (
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/explain"
 	"debrief/events"
 	"debrief/events/bus"
 
@@ -118,7 +119,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 		"misc-00001": "b", "misc-00002": "what b says", "misc-00004": "c pinned", "misc-00005": "e retired", "misc-00006": "f",
 		"misc-00008": "on trial", "misc-00009": "odd quarantined", "misc-00010": "new",
 	} {
-		if b := got.Bullet(id); b == nil || b.Content+traits(b) != want {
+		if b := got.Bullet(id); b == nil || b.Content+explain.Traits(b) != want {
 			t.Errorf("%s: got %v, want %q", id, b, want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 	"debrief/events"
 	"debrief/playbook/history"
 
@@ -90,7 +91,7 @@ func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 		if old := p.Bullet(h.Replaces); old != nil {
 			console.Printf("  replaces %s: %s\n", old.ID, cli.OneLine(old.Content, 160))
 		}
-		console.Printf("%s", console.Block(marked("  > ", h.Content)))
+		console.Printf("%s", console.Block(explain.Marked("  > ", h.Content)))
 	}
 	console.Printf("%s in quarantine.\n", cli.Plural(len(list), "bullet"))
 	return nil
@@ -124,7 +125,7 @@ func checkQuarantined(p *book.Playbook, list []book.BulletID) error {
 		case is == nil:
 			return fmt.Errorf("bullet %q is not in the playbook", id)
 		case is.Status != book.Quarantined:
-			return fmt.Errorf("bullet %q is not in quarantine, it is %s", id, shownStatus(is))
+			return fmt.Errorf("bullet %q is not in quarantine, it is %s", id, explain.Status(is))
 		}
 	}
 	return nil

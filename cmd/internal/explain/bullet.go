@@ -1,0 +1,45 @@
+// Package explain computes and formats the views of a playbook that people read: the difference of two versions, the lineage
+// of a bullet, the effects of an execution, the list of changes and the window of a session. Commands print its results.
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	book "debrief/playbook"
+)
+
+// FullText formats all parts of a bullet that a person compares.
+func FullText(b *book.Bullet) string {
+	return fmt.Sprintf("%s [%s]%s %s\n%s", b.ID, b.Section, Traits(b), votes(b), b.Content)
+}
+
+// Traits returns the status and the pin of a bullet, each after a space. It returns "" for an active one without a pin.
+func Traits(b *book.Bullet) string {
+	text := ""
+	if !b.Shown() {
+		text += " " + string(b.Status)
+	}
+	if b.Pinned {
+		text += " pinned"
+	}
+	return text
+}
+
+// votes formats the votes of a bullet.
+func votes(b *book.Bullet) string {
+	return fmt.Sprintf("helpful %d, harmful %d, neutral %d", b.Helpful, b.Harmful, b.Neutral)
+}
+
+// Status returns the status of a bullet; shown ones are active.
+func Status(b *book.Bullet) book.Status {
+	if b.Shown() {
+		return book.Active
+	}
+	return b.Status
+}
+
+// Marked returns text with mark before every line, and a line break at the end.
+func Marked(mark, text string) string {
+	return mark + strings.ReplaceAll(text, "\n", "\n"+mark) + "\n"
+}

@@ -1,0 +1,196 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// Execution explains an execution: its bullets, its outcome, the reflections on it and their effects.
+type Execution struct {
+	Book      book.Book         `json:"book"`
+	Labels    map[uint64]string `json:"labels"` // of the versions of the events
+	Execution *events.Execution `json:"stored"` // null if expired
+	Ignored   []string          `json:"ignored,omitempty"`
+	*history.Trace
+
+	reflections    []*events.Reflection // of Trace.Reflections; nil if expired
+	waiting, later *events.Reflection   // see LoadPending
+}
+
+// ErrExecutionNotFound is returned for an execution that is not stored and that the log does not refer to.
+var ErrExecutionNotFound = errors.New("not found: expired or never stored")
+
+// ExecutionOf returns the explanation of an execution. If the execution is stored, its playbook replaces that of b.
+func ExecutionOf(ctx context.Context, b *cli.Playbook, ev Evidence, handle events.Handle) (*Execution, error) {
+	e, err := ev.Execution(ctx, string(handle))
+	if err != nil {
+		return nil, err
+	}
+	if e != nil {
+		b.Name = e.Book
+	}
+	t, err := history.TraceOf(b.Store.History(ctx, b.Name), string(handle))
+	if err != nil {
+		return nil, cli.LogError(err)
+	}
+	if e == nil && len(t.Reflections) == 0 {
+		return nil, fmt.Errorf("execution %s: %w, and playbook %q does not refer to it", handle, ErrExecutionNotFound, b.Name)
+	}
+	labels, err := versionLabels(ctx, b, t.Events)
+	if err != nil {
+		return nil, err
+	}
+	x := &Execution{Book: b.Name, Labels: labels, Execution: e, Trace: t}
+	return x, x.loadReflections(ctx, ev)
+}
+
+// loadReflections reads the reflections of the trace and sets Ignored.
+func (x *Execution) loadReflections(ctx context.Context, ev Evidence) error {
+	for _, r := range x.Reflections {
+		ref, err := ev.Reflection(ctx, r.Cover)
+		if err != nil {
+			return err
+		}
+		x.reflections = append(x.reflections, ref)
+		if ref != nil {
+			x.Ignored = append(x.Ignored, ref.Ignored...)
+		}
+	}
+	return nil
+}
+
+// LoadPending looks for the reason why the log has no reflection on the execution: a reflection that waits for a Curator, or
+// a further round. It reads all reflections of the playbook, so only Text needs it.
+func (x *Execution) LoadPending(ctx context.Context, s *cli.Session) error {
+	if len(x.Reflections) > 0 || x.Execution.Purpose == events.Evaluate {
+		return nil
+	}
+	return s.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(x.Book), func(s bus.Stored) error {
+		if ref, ok := s.Event.(*events.Reflection); ok && x.addPending(ref) {
+			return bus.ErrStop
+		}
+		return nil
+	})
+}
+
+// addPending keeps a reflection on the execution or on a later round of its task. It reports whether ref is one.
+func (x *Execution) addPending(ref *events.Reflection) bool {
+	e := x.Execution
+	switch {
+	case ref.Execution == e.ID:
+		x.waiting = ref
+		return true
+	case ref.ID == events.ReflectionID(e.SampleID(), "", ref.Reflector):
+		x.later = ref
+		return true
+	}
+	return false
+}
+
+// Text formats the explanation.
+func (x *Execution) Text() string {
+	out := new(strings.Builder)
+	if x.Execution == nil {
+		x.writeDigest(out)
+	} else {
+		writeExecution(out, x.Trace.Execution, x.Execution)
+	}
+	if len(x.Reflections) > 0 {
+		x.writeLessons(out)
+	} else {
+		x.writePending(out)
+	}
+	return out.String()
+}
+
+// writeDigest writes the digest of an expired execution.
+func (x *Execution) writeDigest(out io.Writer) {
+	digest := x.Reflections[0].Cover.Evidence
+	console.Fprintf(out, "Execution %s%s has expired; the log keeps only this digest.\n  asked     %q\n  outcome   %s\n",
+		x.Trace.Execution, origin(digest.Session, digest.Source), digest.Excerpt, Outcome(digest.Outcome, digest.Score))
+}
+
+// writeExecution writes a stored execution.
+func writeExecution(out io.Writer, handle string, e *events.Execution) {
+	console.Fprintf(out, "Execution %s of task %s in playbook %q%s%s\n", handle, e.TaskID, e.Book, origin(e.Session, e.Origin.Source), model(e))
+	console.Fprintf(out, "  asked     %q\n", cli.OneLine(e.Question, 200))
+	if n := len(e.Steps); n > 0 {
+		console.Fprintf(out, "  did       %s\n", cli.Plural(n, "step"))
+	}
+	if e.Answer != "" {
+		console.Fprintf(out, "  answered  %q\n", cli.OneLine(e.Answer, 200))
+	}
+	console.Fprintf(out, "  outcome   %s", Outcome(string(e.Outcome.Label), e.Outcome.Score))
+	if e.Outcome.Feedback != "" {
+		console.Fprintf(out, ": %s", cli.OneLine(e.Outcome.Feedback, 300))
+	}
+	console.Fprintf(out, "\n  playbook  version %d", e.Version)
+	if len(e.Shown) == 0 {
+		console.Fprintf(out, ", no bullets shown")
+	}
+	console.Fprintln(out)
+	for _, s := range e.Shown {
+		mark := "shown"
+		if slices.Contains(e.Cited, s.ID) {
+			mark = "cited"
+		}
+		console.Fprintf(out, "  %s     %s  %s\n", mark, s.ID, cli.OneLine(s.Content, 120))
+	}
+}
+
+// writeLessons writes the reflections on the execution and their changes.
+func (x *Execution) writeLessons(out io.Writer) {
+	for i, ref := range x.Reflections {
+		digest := ref.Cover.Evidence
+		feedback := ""
+		if digest.FeedbackSeq > 0 {
+			feedback = fmt.Sprintf(" after feedback, %s", Outcome(digest.Outcome, digest.Score))
+		}
+		console.Fprintf(out, "\nReflected on by %s%s; applied in version %d.\n", by(digest.Reflector, digest.Model), feedback, ref.Version)
+		writeIgnored(out, x.reflections[i])
+	}
+	for i := range x.Events {
+		e := &x.Events[i]
+		console.Fprintf(out, "  %s  %s %s\n", x.Labels[e.Version], e.Bullet, cli.DescribeEvent(e, e.Bullet))
+	}
+	if len(x.Events) == 0 {
+		console.Fprintf(out, "  It changed nothing in the playbook.\n")
+	}
+}
+
+// writePending writes the reason why the log has no reflection on the execution.
+func (x *Execution) writePending(out io.Writer) {
+	switch {
+	case x.Execution.Purpose == events.Evaluate:
+		console.Fprintf(out, "\nIt was an evaluation: nothing is learned from it.\n")
+	case x.waiting != nil:
+		console.Fprintf(out, "\nIts reflection waits for a curator.\n")
+		writeIgnored(out, x.waiting)
+	case x.later != nil:
+		console.Fprintf(out, "\nA further round followed: see its last execution, %s.\n", x.later.Handle)
+	default:
+		console.Fprintf(out, "\nNo reflection on it is stored: it waits for a reflector, or there was nothing to learn.\n")
+	}
+}
+
+// writeIgnored writes the parts of the model's reply that the reflection left out. A nil ref writes nothing.
+func writeIgnored(out io.Writer, ref *events.Reflection) {
+	if ref == nil {
+		return
+	}
+	for _, why := range ref.Ignored {
+		console.Fprintf(out, "  ignored   %s\n", cli.OneLine(why, 300))
+	}
+}
