@@ -16,6 +16,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 	"debrief/events"
 	"debrief/events/chat"
 	windows "debrief/events/window"
@@ -377,25 +378,19 @@ func (s *showSession) Run(ctx context.Context, c *app.Common) error {
 	if len(list)+len(marks) == 0 {
 		console.Printf("The window of session %q of playbook %q is empty.\n", s.Session, b)
 	}
-	mark := make(map[events.Handle]events.Mark)
-	for _, m := range marks {
-		mark[m.Interaction.Execution] = m.Mark
-	}
+	turns, older := explain.Window(list, marks)
 	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
-	if len(list) > 0 {
+	if len(turns) > 0 {
 		console.Fprintf(w, "turn\texecution\ttime\tmark\tquestion\n")
 	}
-	for _, i := range list {
-		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), mark[i.Execution], cli.OneLine(i.Question, 80))
-		delete(mark, i.Execution)
+	for _, i := range turns {
+		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), i.Mark, cli.OneLine(i.Question, 80))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, m := range marks {
-		if _, older := mark[m.Interaction.Execution]; older {
-			console.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, cli.OneLine(m.Interaction.Question, 80))
-		}
+	for _, m := range older {
+		console.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, cli.OneLine(m.Interaction.Question, 80))
 	}
 	if damaged > 0 {
 		console.Printf("%d entries are damaged.\n", damaged)

@@ -3,15 +3,13 @@ package books
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
-	"debrief/events/deltalog"
+	"debrief/cmd/internal/explain"
 
 	book "debrief/playbook"
 )
@@ -48,30 +46,13 @@ func (l *logBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer b.Close()
-	var last []*deltalog.Record // the newest, oldest first
-	names := map[uint64][]string{}
-	err = b.Store.ReadLog(ctx, b.Name, func(r *deltalog.Record) error {
-		for _, n := range r.Names {
-			for v, list := range names {
-				names[v] = slices.DeleteFunc(list, func(s string) bool { return s == n.Name })
-			}
-			names[n.Version] = append(names[n.Version], n.Name)
-		}
-		if l.Names && len(r.Names) == 0 {
-			return nil
-		}
-		if last = append(last, r); l.Limit > 0 && len(last) > l.Limit {
-			last = last[1:]
-		}
-		return nil
-	})
-	if err != nil {
+	list := &explain.Log{Limit: l.Limit, NamesOnly: l.Names}
+	if err := b.Store.ReadLog(ctx, b.Name, list.Add); err != nil {
 		return cli.LogError(err)
 	}
-	slices.Reverse(last)
 	if l.JSON {
-		for _, r := range last {
-			if err := cli.WriteJSON(console.Stdout, loggedDelta{book.VersionLabel(r.Version, r.Chain), fmt.Sprintf("%x", r.Chain), r.Size, r.Delta}); err != nil {
+		for _, r := range list.Changes() {
+			if err := cli.WriteJSON(console.Stdout, loggedDelta{r.Label(), fmt.Sprintf("%x", r.Chain), r.Size, r.Delta}); err != nil {
 				return err
 			}
 		}
@@ -79,12 +60,8 @@ func (l *logBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
 	console.Fprintf(w, "version\twhen\tby\tcovers\tchanges\n")
-	for _, r := range last {
-		label := book.VersionLabel(r.Version, r.Chain)
-		if n := names[r.Version]; len(n) > 0 {
-			label += " " + strings.Join(n, " ")
-		}
-		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", label, r.Time.Local().Format(time.DateTime), cli.OneLine(r.Author, 20), cli.CoverSummary(&r.Delta), cli.DeltaSummary(&r.Delta))
+	for _, r := range list.Changes() {
+		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Title(), r.Time.Local().Format(time.DateTime), cli.OneLine(r.Author, 20), cli.CoverSummary(&r.Delta), cli.DeltaSummary(&r.Delta))
 	}
 	return w.Flush()
 }
