@@ -16,6 +16,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/letters"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook/text"
@@ -193,7 +194,7 @@ func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	l, err := findLetter(ctx, s, d.ID)
+	l, err := letters.Find(ctx, s, d.ID)
 	if err != nil {
 		return err
 	}
@@ -208,18 +209,6 @@ func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
 		return cli.WriteJSON(console.Stdout, out)
 	}
 	return out.print()
-}
-
-// findLetter returns a dead letter, or an error with an exit code if the id is invalid or unknown.
-func findLetter(ctx context.Context, s *cli.Session, id events.Handle) (*bus.Letter, error) {
-	if _, _, err := id.Parse(); err != nil {
-		return nil, app.Exit(app.ExitUsage, err)
-	}
-	l, err := s.Letter(ctx, id)
-	if errors.Is(err, bus.ErrNotFound) {
-		return nil, app.Exit(app.ExitRefused, fmt.Errorf("dead letter %s: not found: requeued, dropped or older than a week; see 'debrief dead list'", id))
-	}
-	return l, err
 }
 
 // maxExcerpt is the maximum length of the hex dump of an undecodable event, in bytes.

@@ -2,14 +2,13 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/letters"
 	"debrief/events"
-	"debrief/events/bus"
 )
 
 type deadRequeue struct {
@@ -29,14 +28,6 @@ Examples:
   debrief dead requeue --all --role reflector --since 2h`
 }
 
-// requeueResult is the result for one letter: requeued as a new message, refused, or (both empty) already gone.
-type requeueResult struct {
-	ID      events.Handle `json:"id"`
-	As      events.Handle `json:"as,omitempty"`
-	Subject string        `json:"subject,omitempty"`
-	Refused string        `json:"refused,omitempty"`
-}
-
 // Run implements the command.
 func (d *deadRequeue) Run(ctx context.Context, c *app.Common) error {
 	s, ids, err := d.openSelected(ctx, c)
@@ -44,69 +35,28 @@ func (d *deadRequeue) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	done, refused := 0, 0
-	var last error
+	var sum letters.Summary
 	for _, id := range ids {
-		r, err := requeueOne(ctx, s, id, d.All)
+		r, err := letters.Requeue(ctx, s, id, d.All)
 		if err != nil {
-			if done > 0 && !d.JSON {
-				console.Printf("Requeued %d of %d before an error.\n", done, len(ids))
+			if sum.Done > 0 && !d.JSON {
+				console.Printf("Requeued %d of %d before an error.\n", sum.Done, len(ids))
 			}
 			return err
 		}
-		switch {
-		case r.Refused != "":
-			refused++
-			last = fmt.Errorf("dead letter %s: not requeued: %s", id, r.Refused)
-		case r.As != "":
-			done++
-		}
+		sum.Add(r)
 		if err := d.report(r, len(ids)); err != nil {
 			return err
 		}
 	}
 	if !d.JSON && len(ids) != 1 {
-		console.Printf("Requeued %s.\n", letters(done))
+		console.Printf("Requeued %s.\n", letters.Number(sum.Done))
 	}
-	switch {
-	case refused == 0:
-		return nil
-	case len(ids) == 1:
-		return app.Exit(app.ExitRefused, last)
-	case done == 0:
-		return app.Exit(app.ExitRefused, errors.New("no dead letter was requeued; see above"))
-	}
-	return app.Exit(app.ExitPartial, fmt.Errorf("%s not requeued; see above", letters(refused)))
-}
-
-// letters formats a number of dead letters.
-func letters(n int) string { return cli.Plural(n, "dead letter") }
-
-// requeueOne requeues a letter. With many, a missing letter is not an error: another process may have requeued it.
-func requeueOne(ctx context.Context, s *cli.Session, id events.Handle, many bool) (requeueResult, error) {
-	out := requeueResult{ID: id}
-	l, err := findLetter(ctx, s, id)
-	if err != nil {
-		if many && app.ExitCode(err) == app.ExitRefused {
-			return out, nil
-		}
-		return out, err
-	}
-	r, err := s.Requeue(ctx, l)
-	var full *bus.FullError
-	switch {
-	case err == nil:
-		out.As, out.Subject = r.Handle, l.Subject
-	case ctx.Err() != nil, errors.As(err, &full), bus.IsUnavailable(err):
-		return out, err
-	default:
-		out.Refused = err.Error()
-	}
-	return out, nil
+	return sum.Err()
 }
 
 // report prints the result for a letter. Of several letters it prints only those that were refused.
-func (d *deadRequeue) report(r requeueResult, of int) error {
+func (d *deadRequeue) report(r letters.Requeued, of int) error {
 	switch {
 	case d.JSON:
 		return cli.WriteJSON(console.Stdout, r)
@@ -142,24 +92,14 @@ func (d *deadDrop) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer s.Close()
 	if !d.Yes && len(ids) > 0 {
-		if err := cli.Confirm(fmt.Sprintf("Drop %s? Their events are lost.", letters(len(ids)))); err != nil {
+		if err := cli.Confirm(fmt.Sprintf("Drop %s? Their events are lost.", letters.Number(len(ids)))); err != nil {
 			return err
 		}
 	}
-	n := 0
-	for _, id := range ids {
-		l, err := findLetter(ctx, s, id)
-		if err != nil {
-			if d.All && app.ExitCode(err) == app.ExitRefused {
-				continue
-			}
-			return err
-		}
-		if err := s.Drop(ctx, l); err != nil {
-			return err
-		}
-		n++
+	n, err := letters.Drop(ctx, s, ids, d.All)
+	if err != nil {
+		return err
 	}
-	console.Printf("Dropped %s.\n", letters(n))
+	console.Printf("Dropped %s.\n", letters.Number(n))
 	return nil
 }
