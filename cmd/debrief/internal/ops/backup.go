@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"debrief/cmd/internal/backup"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
-	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/events/liveness"
 )
@@ -61,23 +59,6 @@ Examples:
   debrief backup create playbooks.tar --streams deltas`
 }
 
-// shortName returns the name of a stream or bucket on the command line.
-func shortName(stream string) string {
-	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(stream, "KV_"), "OBJ_"))
-}
-
-func streamNames(short []string) (names []string, err error) {
-	all := backup.Streams()
-	for _, want := range short {
-		i := slices.IndexFunc(all, func(s string) bool { return shortName(s) == strings.ToLower(want) })
-		if i < 0 {
-			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--streams: unknown stream %q; see 'debrief backup create --help'", want))
-		}
-		names = append(names, all[i])
-	}
-	return names, nil
-}
-
 // backupSummary describes the file of a backup or a restore.
 type backupSummary struct {
 	File     string `json:"file"`
@@ -88,9 +69,9 @@ type backupSummary struct {
 
 // Run implements the command.
 func (b *backupCreate) Run(ctx context.Context, c *app.Common) error {
-	only, err := streamNames(b.Streams)
+	only, err := backup.SelectStreams(b.Streams)
 	if err != nil {
-		return err
+		return app.Exit(app.ExitUsage, fmt.Errorf("--streams: %w; see 'debrief backup create --help'", err))
 	}
 	file := b.To
 	if cli.DirExists(file) {
@@ -139,11 +120,7 @@ func summarize(file string, m *backup.Manifest) (*backupSummary, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &backupSummary{File: file, Bytes: info.Size(), Manifest: m}
-	for _, s := range m.Streams {
-		out.Messages += s.State.Messages
-	}
-	return out, nil
+	return &backupSummary{File: file, Bytes: info.Size(), Messages: m.Messages(), Manifest: m}, nil
 }
 
 func (o *backupSummary) print() error {
@@ -255,17 +232,14 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 	return out.verify(ctx, s, b.JSON)
 }
 
-// checkReplicas returns an error if the restored streams would have fewer replicas than in the backup, unless
-// --fewer-replicas is set.
+// checkReplicas adds the flags to the error for fewer replicas than in the backup.
 func (b *backupRestore) checkReplicas(m *backup.Manifest) error {
-	most := 1
-	for i := range m.Streams {
-		most = max(most, m.Streams[i].Replicas())
+	var fewer *backup.FewerReplicasError
+	err := m.CheckReplicas(backup.Replicas{Number: b.Replicas, Embedded: b.NATS.NATS == "", AllowFewer: b.Fewer})
+	if errors.As(err, &fewer) {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--replicas: %w: pass --replicas %d or --fewer-replicas", err, fewer.Backup))
 	}
-	if b.Replicas >= most || b.Fewer || b.NATS.NATS == "" { // an embedded server has one replica
-		return nil
-	}
-	return app.Exit(app.ExitUsage, fmt.Errorf("--replicas: streams of the backup have %d replicas, got %d: pass --replicas %d or --fewer-replicas", most, b.Replicas, most))
+	return err
 }
 
 // fileError adds the file name and the exit code to the error of a damaged backup. It returns other errors unchanged.
@@ -294,24 +268,9 @@ func checkNoWorkers(ctx context.Context, s *cli.Session) error {
 
 // verify verifies every restored playbook and prints the result.
 func (o *backupSummary) verify(ctx context.Context, s *cli.Session, asJSON bool) error {
-	store := deltalog.New(s.JetStream())
-	var broken []string
-	var found []*deltalog.Verification
-	if slices.ContainsFunc(o.Streams, func(s backup.Stream) bool { return s.Name == events.StreamDeltas }) {
-		books, err := store.BooksWithLog(ctx)
-		if err != nil {
-			return err
-		}
-		for _, name := range books {
-			v, err := store.Verify(ctx, name)
-			if err != nil {
-				return err
-			}
-			found = append(found, v)
-			if slices.ContainsFunc(v.Findings, func(f deltalog.Finding) bool { return f.Severity == deltalog.Broken }) {
-				broken = append(broken, string(name))
-			}
-		}
+	found, damaged, err := o.VerifyPlaybooks(ctx, deltalog.New(s.JetStream()))
+	if err != nil {
+		return err
 	}
 	if asJSON {
 		if err := cli.WriteJSON(console.Stdout, struct {
@@ -328,8 +287,8 @@ func (o *backupSummary) verify(ctx context.Context, s *cli.Session, asJSON bool)
 			console.Printf("Playbook %q is at version %s, with %d bullets; its view is at version %d.\n", v.Book, v.Label, v.Bullets, v.View)
 		}
 	}
-	if len(broken) > 0 {
-		return app.Exit(app.ExitRefused, fmt.Errorf("damaged: %s; see 'debrief playbook verify --book NAME'", strings.Join(broken, ", ")))
+	if len(damaged) > 0 {
+		return app.Exit(app.ExitRefused, fmt.Errorf("damaged: %s; see 'debrief playbook verify --book NAME'", strings.Join(damaged, ", ")))
 	}
 	return nil
 }

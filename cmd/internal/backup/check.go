@@ -1,0 +1,96 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+)
+
+// SelectStreams returns the streams with these short names, such as deltas for the log of the playbooks, in the same order.
+func SelectStreams(short []string) (names []string, err error) {
+	all := Streams()
+	for _, want := range short {
+		i := slices.IndexFunc(all, func(s string) bool { return shortName(s) == strings.ToLower(want) })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown stream %q", want)
+		}
+		names = append(names, all[i])
+	}
+	return names, nil
+}
+
+// shortName returns the name of a stream or bucket for people.
+func shortName(stream string) string {
+	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(stream, "KV_"), "OBJ_"))
+}
+
+// Messages returns the number of messages in all streams.
+func (m *Manifest) Messages() (n uint64) {
+	for _, s := range m.Streams {
+		n += s.State.Messages
+	}
+	return n
+}
+
+// Replicas describes the replicas of restored streams.
+type Replicas struct {
+	Number     int
+	Embedded   bool // the server is embedded: it supports only one replica
+	AllowFewer bool // allow fewer replicas than in the backup
+}
+
+// FewerReplicasError is returned if restored streams would have fewer replicas than in the backup.
+type FewerReplicasError struct {
+	Backup, Got int
+}
+
+func (e *FewerReplicasError) Error() string {
+	return fmt.Sprintf("streams of the backup have %d replicas, got %d", e.Backup, e.Got)
+}
+
+// CheckReplicas returns a *FewerReplicasError if a stream has more replicas than its restored copy would have. It returns nil
+// if fewer replicas are allowed or unavoidable.
+func (m *Manifest) CheckReplicas(r Replicas) error {
+	most := 1
+	for i := range m.Streams {
+		most = max(most, m.Streams[i].Replicas())
+	}
+	if r.Number >= most || r.AllowFewer || r.Embedded {
+		return nil
+	}
+	return &FewerReplicasError{Backup: most, Got: r.Number}
+}
+
+// verifier verifies the logs of playbooks.
+type verifier interface {
+	BooksWithLog(ctx context.Context) ([]playbook.Book, error)
+	Verify(ctx context.Context, b playbook.Book) (*deltalog.Verification, error)
+}
+
+// VerifyPlaybooks verifies all playbooks of a server after a restore, and returns the names of the damaged ones. It verifies
+// none if the backup does not contain their log.
+func (m *Manifest) VerifyPlaybooks(ctx context.Context, store verifier) (all []*deltalog.Verification, damaged []string, err error) {
+	if !slices.ContainsFunc(m.Streams, func(s Stream) bool { return s.Name == events.StreamDeltas }) {
+		return nil, nil, nil
+	}
+	books, err := store.BooksWithLog(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range books {
+		v, err := store.Verify(ctx, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, v)
+		if slices.ContainsFunc(v.Findings, func(f deltalog.Finding) bool { return f.Severity == deltalog.Broken }) {
+			damaged = append(damaged, string(name))
+		}
+	}
+	return all, damaged, nil
+}
