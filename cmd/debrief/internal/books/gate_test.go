@@ -8,6 +8,19 @@ import (
 	book "debrief/playbook"
 )
 
+// playbookOf folds bullets into a playbook. A gate mode other than "" is set.
+func playbookOf(t *testing.T, gate book.Gate, bullets ...book.Bullet) *book.Playbook {
+	t.Helper()
+	p, d := new(book.Playbook), &book.Delta{Version: 1, Gate: gate}
+	for i := range bullets {
+		d.Ops = append(d.Ops, book.Op{Kind: book.Put, Bullet: bullets[i].ID, PutBullet: &bullets[i]})
+	}
+	if _, err := p.Apply(d); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestGateRows checks the rows of the report of package gate for each status, in the modes guard and off.
 func TestGateRows(t *testing.T) {
 	t.Parallel()

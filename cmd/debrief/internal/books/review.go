@@ -1,9 +1,7 @@
 package books
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/edits"
 	"debrief/cmd/internal/explain"
 	"debrief/events"
 	"debrief/playbook/history"
@@ -109,26 +108,13 @@ func (ch *change) openReview(ctx context.Context, c *app.Common, args []bulletAr
 	slices.Sort(list)
 	list = slices.Compact(list)
 	if err == nil {
-		err = app.Exit(app.ExitRefused, checkQuarantined(p, list))
+		err = app.Exit(app.ExitRefused, edits.CheckQuarantined(p, list))
 	}
 	if err != nil {
 		b.Close()
 		return nil, nil, nil, err
 	}
 	return b, p, list, nil
-}
-
-// checkQuarantined returns an error if a bullet is not in quarantine.
-func checkQuarantined(p *book.Playbook, list []book.BulletID) error {
-	for _, id := range list {
-		switch is := p.Bullet(id); {
-		case is == nil:
-			return fmt.Errorf("bullet %q is not in the playbook", id)
-		case is.Status != book.Quarantined:
-			return fmt.Errorf("bullet %q is not in quarantine, it is %s", id, explain.Status(is))
-		}
-	}
-	return nil
 }
 
 // reviewApprove releases bullets from quarantine.
@@ -152,56 +138,19 @@ func (a *reviewApprove) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer b.Close()
-	made, err := newApproval(p, list, a.Reason)
+	made, err := edits.NewApproval(p, list, a.Reason)
 	if err != nil {
 		return app.Exit(app.ExitRefused, err)
 	}
-	d, err := a.ask(ctx, b, &events.Edit{Ops: made.ops, Expect: expectations(p, made.ops)})
+	d, err := a.ask(ctx, b, &events.Edit{Ops: made.Ops, Expect: edits.Expectations(p, made.Ops)})
 	if err != nil {
 		return err
 	}
 	const message = "Approved %s: active in new prompts."
-	if len(made.retired) > 0 {
-		return a.done(b, d, message+" Retired: %s.", cli.JoinIDs(list), cli.JoinIDs(made.retired))
+	if len(made.Retired) > 0 {
+		return a.done(b, d, message+" Retired: %s.", cli.JoinIDs(list), cli.JoinIDs(made.Retired))
 	}
 	return a.done(b, d, message, cli.JoinIDs(list))
-}
-
-// approval is the change that releases bullets from quarantine.
-type approval struct {
-	ops     []book.Op
-	retired []book.BulletID // bullets that the approved ones replace, sorted
-}
-
-// newApproval returns the change that approves bullets. They become active and retire the bullets that they replace. It
-// returns an error if two of the bullets replace the same bullet, or if a replaced bullet is pinned. An empty reason means
-// "approved".
-func newApproval(p *book.Playbook, list []book.BulletID, reason string) (*approval, error) {
-	made := &approval{}
-	replacements := map[book.BulletID]book.BulletID{}
-	for _, id := range list {
-		is := p.Bullet(id)
-		if other := replacements[is.Replaces]; is.Replaces != "" && other != "" {
-			return nil, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, is.Replaces)
-		}
-		replacements[is.Replaces] = id
-		made.ops = append(made.ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Active, Reason: cmp.Or(reason, "approved")})
-		if is.Replaces == "" {
-			continue
-		}
-		for _, old := range p.Sorted() {
-			if (old.ID != is.Replaces && old.Replaces != is.Replaces) || !old.Shown() || slices.Contains(made.retired, old.ID) {
-				continue
-			}
-			if old.Pinned {
-				return nil, fmt.Errorf("bullet %q would replace the pinned bullet %q: unpin it first", id, old.ID)
-			}
-			made.retired = append(made.retired, old.ID)
-			made.ops = append(made.ops, book.Op{Kind: book.SetStatus, Bullet: old.ID, Status: book.Retired, Reason: fmt.Sprintf("replaced by bullet %q, approved by a person", id)})
-		}
-	}
-	slices.Sort(made.retired)
-	return made, nil
 }
 
 // reviewReject retires bullets in quarantine.
@@ -225,11 +174,8 @@ func (r *reviewReject) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer b.Close()
-	var ops []book.Op
-	for _, id := range list {
-		ops = append(ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Retired, Reason: cmp.Or(r.Reason, "rejected")})
-	}
-	d, err := r.ask(ctx, b, &events.Edit{Ops: ops, Expect: expectations(p, ops)})
+	ops := edits.Reject(list, r.Reason)
+	d, err := r.ask(ctx, b, &events.Edit{Ops: ops, Expect: edits.Expectations(p, ops)})
 	if err != nil {
 		return err
 	}

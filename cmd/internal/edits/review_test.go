@@ -1,4 +1,4 @@
-package books
+package edits
 
 import (
 	"slices"
@@ -53,17 +53,17 @@ func TestApproval(t *testing.T) {
 		},
 	} {
 		p := playbookOf(t, test.gate, test.bullets...)
-		made, err := newApproval(p, test.approve, "checked")
+		made, err := NewApproval(p, test.approve, "checked")
 		if (err != nil) != test.refused {
 			t.Errorf("%s: got error %v", test.name, err)
 		}
 		if err != nil {
 			continue
 		}
-		if !slices.Equal(made.retired, test.retired) || len(made.ops) != len(test.approve)+len(test.retired) {
+		if !slices.Equal(made.Retired, test.retired) || len(made.Ops) != len(test.approve)+len(test.retired) {
 			t.Errorf("%s: got %+v, want retired %v", test.name, made, test.retired)
 		}
-		if _, err := p.Apply(&book.Delta{Version: 2, Ops: made.ops}); err != nil {
+		if _, err := p.Apply(&book.Delta{Version: 2, Ops: made.Ops}); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range test.approve {
@@ -86,7 +86,7 @@ func TestCheckQuarantined(t *testing.T) {
 		list []book.BulletID
 		ok   bool
 	}{{[]book.BulletID{"a"}, true}, {[]book.BulletID{"a", "b"}, false}, {[]book.BulletID{"c"}, false}, {nil, true}} {
-		if err := checkQuarantined(p, test.list); (err == nil) != test.ok {
+		if err := CheckQuarantined(p, test.list); (err == nil) != test.ok {
 			t.Errorf("%v: got %v", test.list, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package books
+package edits
 
 import (
 	"io"
@@ -29,15 +29,18 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 	}
 	defer s.Close()
 	open := s.Playbook
-	ask := func(b book.Book, ops ...book.Op) {
-		t.Helper()
-		e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: ops}
-		e.Book = b
-		err := s.WithCurator(ctx, func() error {
-			_, err := cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
+	sendTo := func(b book.Book, e *events.Edit) (d *events.EditReply, err error) {
+		e.ID, e.Author, e.Book = events.NewID(), "ann", b
+		err = s.WithCurator(ctx, func() error {
+			d, err = cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
 			return err
 		})
-		if err != nil {
+		return d, err
+	}
+	send := func(e *events.Edit) (*events.EditReply, error) { return sendTo("default", e) }
+	ask := func(b book.Book, ops ...book.Op) {
+		t.Helper()
+		if _, err := sendTo(b, &events.Edit{Ops: ops}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,10 +78,9 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 		put(book.Bullet{ID: "misc-00008", Section: "others", Content: "on trial", Status: book.Probation, Experiment: &book.Experiment{Number: 1, Standing: book.StandingNew}}),
 		put(book.Bullet{ID: "misc-00009", Section: "others", Content: "odd", Status: book.Quarantined}))
 
-	p := &promoteBook{From: "run", To: "default"}
-	plan := func() *promotion {
+	plan := func() *Promotion {
 		t.Helper()
-		plan, err := p.plan(ctx, open("run"), open("default"))
+		plan, err := PlanPromotion(ctx, open("run"), open("default"), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,11 +95,10 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 		"a new bullet of the plan":  {true, put(book.Bullet{ID: "misc-00007", Section: "others", Content: "taken"}), book.Op{Kind: book.Remove, Bullet: "misc-00007"}},
 		"a bullet outside the plan": {false, update("misc-00006", "other words"), update("misc-00006", "f")},
 	} {
-		p.Merge = meanwhile.merge
 		planned := plan()
 		ask("default", meanwhile.op)
 		before := now("default").StateHash()
-		if err := p.promote(ctx, open("default"), planned); app.ExitCode(err) != app.ExitRefused {
+		if err := planned.Submit(meanwhile.merge, send); app.ExitCode(err) != app.ExitRefused {
 			t.Errorf("%s: got %v, want a refusal", name, err)
 		}
 		if now("default").StateHash() != before {
@@ -106,9 +107,8 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 		ask("default", meanwhile.undo)
 	}
 
-	p.Merge = true // ids of removed bullets are not used again
-	planned := plan()
-	if err := p.promote(ctx, open("default"), planned); err != nil {
+	planned := plan() // ids of removed bullets are not used again
+	if err := planned.Submit(true, send); err != nil {
 		t.Fatal(err)
 	}
 	got := now("default")

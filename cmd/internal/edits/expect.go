@@ -1,0 +1,27 @@
+// Package edits computes the edits of the operator that need more than one operation: the promotion of a run, and the
+// approval and rejection of bullets in quarantine. The caller submits them to a Curator.
+package edits
+
+import (
+	"debrief/events"
+
+	book "debrief/playbook"
+)
+
+// Expectations returns the state of each bullet before the operations. A bullet that does not exist has no text.
+func Expectations(p *book.Playbook, ops []book.Op) []events.Expectation {
+	var all []events.Expectation
+	done := map[book.BulletID]bool{}
+	for _, op := range ops {
+		if done[op.Bullet] {
+			continue
+		}
+		done[op.Bullet] = true
+		was := events.Expectation{Bullet: op.Bullet}
+		if b := p.Bullet(op.Bullet); b != nil {
+			was.Section, was.Content = b.Section, b.Content
+		}
+		all = append(all, was)
+	}
+	return all
+}
