@@ -1,5 +1,6 @@
-// Package explain computes and formats the views of a playbook that people read: the difference of two versions, the lineage
-// of a bullet, the effects of an execution, the list of changes and the window of a session. Commands print its results.
+// Package explain computes and formats the views that people read: the difference of two versions, the lineage of a bullet,
+// the effects of an execution, the list of changes, the window of a session, the events of a stream and the losses of an
+// export. Commands print its results.
 package explain
 
 import (

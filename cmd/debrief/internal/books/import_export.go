@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 	"debrief/events"
 	"debrief/events/redact"
 	"debrief/playbook/formats"
@@ -147,10 +147,7 @@ func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	bullets := p.Sorted()
-	if !ex.All {
-		bullets = slices.DeleteFunc(bullets, func(b *book.Bullet) bool { return !exportedByDefault(format, b) })
-	}
+	bullets := explain.Exported(p, format, ex.All)
 	data, losses, err := formats.Write(format, string(b.Name), bullets)
 	if err != nil {
 		return err
@@ -169,37 +166,13 @@ func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
 	return reportLosses(format, losses)
 }
 
-// exportedByDefault reports whether a bullet is written without --all.
-func exportedByDefault(f formats.Format, b *book.Bullet) bool {
-	switch f {
-	case formats.JSON, formats.JSONL:
-		return true
-	case formats.Kayba: // it has a status for retired bullets
-		return b.Shown() || b.Status == book.Retired
-	}
-	return b.Shown()
-}
-
 // reportLosses prints the fields that the format could not represent. It returns an error if there are any.
 func reportLosses(f formats.Format, losses []formats.Loss) error {
 	if len(losses) == 0 {
 		return nil
 	}
-	bullets := map[string][]string{}
-	var kinds []string
-	for _, l := range losses {
-		kind := l.Field + ": " + l.Reason
-		if bullets[kind] == nil {
-			kinds = append(kinds, kind)
-		}
-		bullets[kind] = append(bullets[kind], string(l.Bullet))
-	}
-	for _, kind := range kinds {
-		which := bullets[kind]
-		if len(which) > 3 {
-			which = append(which[:3:3], fmt.Sprintf("and %d more", len(bullets[kind])-3))
-		}
-		console.Fprintf(console.Stderr, "%s (%s)\n", kind, strings.Join(which, ", "))
+	for _, line := range explain.Losses(losses) {
+		console.Fprintf(console.Stderr, "%s\n", line)
 	}
 	return app.Exit(app.ExitPartial, fmt.Errorf("exported with losses: %s cannot represent the fields above", f))
 }

@@ -1,22 +1,18 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 	"debrief/events"
 	"debrief/events/inspect"
-	"debrief/playbook/text"
-
-	book "debrief/playbook"
 )
 
 // Tail shows events as they happen.
@@ -99,85 +95,13 @@ func (t *Tail) Run(ctx context.Context, c *app.Common) error {
 			return nil
 		}
 		if t.JSON {
-			return cli.WriteJSON(console.Stdout, jsonEntry(e))
+			return cli.WriteJSON(console.Stdout, explain.NewEntry(e))
 		}
-		_, err := console.Println(entryLine(e))
+		_, err := console.Println(explain.EntryLine(e))
 		return err
 	})
 	if t.Follow && ctx.Err() != nil { // the normal end of --follow
 		return nil
 	}
 	return err
-}
-
-// shownEntry is a line of --json.
-type shownEntry struct {
-	Time    time.Time    `json:"time"`
-	Kind    string       `json:"kind"`
-	Book    string       `json:"book,omitempty"`
-	Stream  string       `json:"stream"`
-	Seq     uint64       `json:"seq"`
-	ID      string       `json:"id,omitempty"` // handle, or version of a delta
-	Repeat  bool         `json:"repeat,omitempty"`
-	Event   events.Event `json:"event,omitempty"`
-	Delta   *book.Delta  `json:"delta,omitempty"`
-	Problem string       `json:"problem,omitempty"`
-}
-
-// jsonEntry returns an event as a line of --json.
-func jsonEntry(e *inspect.Entry) shownEntry {
-	out := shownEntry{Time: e.Time, Kind: string(e.Kind), Book: string(e.Book), Stream: e.Stream, Seq: e.Seq, ID: entryID(e), Repeat: e.Repeat, Event: e.Event, Delta: e.Delta}
-	if e.Err != nil {
-		out.Problem = e.Err.Error()
-	}
-	return out
-}
-
-// entryID returns the label of a delta, the handle of another event, or the sequence of an unreadable message.
-func entryID(e *inspect.Entry) string {
-	switch {
-	case e.Delta != nil:
-		return book.VersionLabel(e.Delta.Version, e.Chain)
-	case e.Event != nil:
-		return string(events.NewHandle(e.Seq, e.Event.EventID()))
-	}
-	return fmt.Sprint(e.Seq)
-}
-
-// entryLine formats an event as a line of text. It escapes control characters, which may come from untrusted input.
-func entryLine(e *inspect.Entry) string {
-	detail, summary := "", ""
-	switch x := e.Event.(type) {
-	case *events.Task:
-		summary = x.Question
-	case *events.Execution:
-		detail, summary = outcomeOf(x.Outcome), x.Question
-	case *events.Feedback:
-		detail, summary = outcomeOf(x.Outcome), "on "+string(x.Execution)+" "+cmp.Or(x.Outcome.Feedback, x.Target)
-	case *events.Reflection:
-		detail, summary = outcomeOf(x.Outcome), cmp.Or(x.KeyInsight, x.ErrorIdentification, "on "+string(x.Handle))
-	case *events.Edit:
-		summary = "by " + x.Author + " " + x.Reason
-	case *events.DeadLetter:
-		detail, summary = x.Role, x.Reason
-	}
-	if e.Delta != nil {
-		detail, summary = cli.CoverSummary(e.Delta), cli.DeltaSummary(e.Delta)
-	}
-	if e.Err != nil {
-		summary = "unreadable: " + e.Err.Error()
-	}
-	if e.Repeat {
-		summary = "(again) " + summary
-	}
-	return strings.TrimSpace(fmt.Sprintf("%s  %-10s  %-10s  %-16s  %-14s  %s", e.Time.Local().Format(time.DateTime), e.Kind, e.Book,
-		entryID(e), console.Line(detail), text.Clip(console.Line(summary), 120)))
-}
-
-// outcomeOf formats an outcome as its label and score, "" if it is unknown.
-func outcomeOf(o events.Outcome) string {
-	if !o.Known() {
-		return ""
-	}
-	return fmt.Sprintf("%s %.2f", o.Label, o.Score)
 }

@@ -1,0 +1,54 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"debrief/playbook/formats"
+
+	book "debrief/playbook"
+)
+
+// Exported returns the bullets of an export: all of them, or those that the format has by default.
+func Exported(p *book.Playbook, f formats.Format, all bool) []*book.Bullet {
+	bullets := p.Sorted()
+	if all {
+		return bullets
+	}
+	return slices.DeleteFunc(bullets, func(b *book.Bullet) bool { return !exportedByDefault(f, b) })
+}
+
+// exportedByDefault reports whether a format has a bullet by default.
+func exportedByDefault(f formats.Format, b *book.Bullet) bool {
+	switch f {
+	case formats.JSON, formats.JSONL:
+		return true
+	case formats.Kayba: // it has a status for retired bullets
+		return b.Shown() || b.Status == book.Retired
+	}
+	return b.Shown()
+}
+
+// Losses describes the fields that a format could not represent, one line for each field and reason with the first three
+// bullets.
+func Losses(losses []formats.Loss) []string {
+	bullets := map[string][]string{}
+	var kinds []string
+	for _, l := range losses {
+		kind := l.Field + ": " + l.Reason
+		if bullets[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		bullets[kind] = append(bullets[kind], string(l.Bullet))
+	}
+	var lines []string
+	for _, kind := range kinds {
+		which := bullets[kind]
+		if len(which) > firstFew {
+			which = append(which[:firstFew:firstFew], fmt.Sprintf("and %d more", len(bullets[kind])-firstFew))
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s)", kind, strings.Join(which, ", ")))
+	}
+	return lines
+}
