@@ -45,6 +45,29 @@ type BookState struct {
 	Delta   time.Time     `json:"last_delta_at"`
 }
 
+// ReadOverview reads the state of the streams, the roles and the playbooks, without damage and level. A role with work is red
+// after the time alarmAfter without a result.
+func ReadOverview(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration) (*Overview, error) {
+	o := &Overview{Roles: map[string]liveness.RoleSummary{}}
+	var err error
+	if o.Workers, err = liveness.CollectReports(ctx, conn.NATS()); err != nil {
+		return nil, err
+	}
+	o.Store = liveness.StoreErrors(o.Workers)
+	if o.Streams, err = conn.Streams(ctx); err != nil {
+		return nil, err
+	}
+	for _, role := range roles {
+		w, err := conn.Backlog(ctx, role)
+		if err != nil {
+			return nil, err
+		}
+		o.Roles[role] = liveness.Summarize(role, w, o.Workers, time.Now(), alarmAfter)
+	}
+	o.Books, err = ReadBooks(ctx, conn.JetStream())
+	return o, err
+}
+
 // Rate sets Level to the worst level of all parts.
 func (o *Overview) Rate() {
 	o.Level = liveness.Green

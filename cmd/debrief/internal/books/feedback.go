@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -229,22 +228,7 @@ func (l *feedbackResult) summarize() string {
 	if l.sequence == 0 {
 		return "duplicate: version " + l.Version + " already covers this feedback; nothing was changed"
 	}
-	out := new(strings.Builder)
-	if len(l.Moved) == 0 {
-		console.Fprintf(out, "no vote moved, version %s", l.Version)
-	} else {
-		console.Fprintf(out, "%s moved, version %s", cli.Plural(len(l.Moved), "vote"), l.Version)
-	}
-	for _, m := range l.Moved {
-		console.Fprintf(out, "\n  %s  %s", m.Bullet, cli.VoteChange(m.Before, m.After))
-	}
-	if l.Outcomes > 0 {
-		console.Fprintf(out, "\n  outcomes in experiments moved as well")
-	}
-	for _, why := range slices.Compact(slices.Clone(l.Refused)) {
-		console.Fprintf(out, "\n  not applied: %s", cli.OneLine(why, 200))
-	}
-	return out.String()
+	return explain.Feedback(l.FeedbackEffect, l.Version)
 }
 
 func (f *Feedback) print(l *feedbackResult, then string) error {

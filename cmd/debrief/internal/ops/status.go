@@ -102,26 +102,11 @@ func (st *Status) printOnce(ctx context.Context, s *cli.Session) error {
 
 // collect reads the state of the server, the roles and the playbooks.
 func (st *Status) collect(ctx context.Context, s *cli.Session) (*doctor.Overview, error) {
-	o := &doctor.Overview{Roles: map[string]liveness.RoleSummary{}}
-	var err error
-	if o.Workers, err = liveness.CollectReports(ctx, s.NATS()); err != nil {
+	o, err := doctor.ReadOverview(ctx, s.Conn, st.AlarmAfter)
+	if err != nil {
 		return nil, err
-	}
-	o.Store = liveness.StoreErrors(o.Workers)
-	if o.Streams, err = s.Streams(ctx); err != nil {
-		return nil, err
-	}
-	for _, role := range cli.Roles {
-		w, err := s.Backlog(ctx, role)
-		if err != nil {
-			return nil, err
-		}
-		o.Roles[role] = liveness.Summarize(role, w, o.Workers, time.Now(), st.AlarmAfter)
 	}
 	if o.Damage, err = st.Damage(ctx, s.Conn, 0); err != nil {
-		return nil, err
-	}
-	if o.Books, err = doctor.ReadBooks(ctx, s.JetStream()); err != nil {
 		return nil, err
 	}
 	o.Rate()
