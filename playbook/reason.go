@@ -54,6 +54,7 @@ const (
 	ReasonNoBenefit    Reason = "no-benefit"        // the experiment ended without a result
 	ReasonTrusted      Reason = "trusted"           // tasks that cite it succeed
 	ReasonSuspect      Reason = "suspect"           // tasks that cite it seem to fail
+	ReasonSuspended    Reason = "suspended"         // tasks that cite it seem to fail, and it waits for a confirmation
 	ReasonDrift        Reason = "drift"             // the outcomes have become worse
 	ReasonConfirmed    Reason = "confirmed"         // enough executions requested it
 	ReasonPinnedStatus Reason = "pinned-by-person"  // a person has pinned it
@@ -80,7 +81,7 @@ func RejectionReasons() []Reason {
 // StatusReasons returns the reasons why the gate changes the status or the standing of a bullet.
 func StatusReasons() []Reason {
 	return []Reason{
-		ReasonHelps, ReasonHarms, ReasonFails, ReasonNoBenefit, ReasonTrusted, ReasonSuspect, ReasonDrift, ReasonConfirmed,
+		ReasonHelps, ReasonHarms, ReasonFails, ReasonNoBenefit, ReasonTrusted, ReasonSuspect, ReasonSuspended, ReasonDrift, ReasonConfirmed,
 		ReasonPinnedStatus, ReasonReplaced, ReasonReturned, ReasonTooMany, ReasonRemoval, ReasonUnconfirmed, ReasonGateOff, ReasonPerson,
 	}
 }

@@ -282,7 +282,7 @@ func TestAdviceAgainstSupportedBulletWaits(t *testing.T) {
 		n.blames(t, "unproven", add("against unproven")), past, success,
 	)
 	want := map[string]playbook.Status{
-		"one": active, "two": active, "unproven": active, "against one": candidate, "blames one": candidate,
+		"one": active, "two": active, "unproven": candidate, "against one": candidate, "blames one": candidate,
 		"blames another": active, "against unproven": active, "past": active, "success": active,
 	}
 	n.want(t, "failures", want)

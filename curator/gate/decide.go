@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"debrief/playbook"
 )
@@ -18,6 +20,13 @@ const (
 	confirmationsToShow   = 1
 	confirmationsToReturn = 2
 )
+
+// requestShare is the part of the failures blamed on a supported bullet that must request the same text, before this text is
+// shown against the bullet.
+const requestShare = 0.25
+
+// lateOutcomes is the number of outcomes that show how a bullet does now.
+const lateOutcomes = 6
 
 // State is the playbook that the gate decides on, with the changes so far.
 type State interface {
@@ -57,7 +66,7 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 		switch b.Status {
 		case playbook.Candidate:
 			waiting = true
-			if b.CurrentExperiment().Confirmations >= confirmationsToShow {
+			if b.CurrentExperiment().Confirmations >= d.confirmationsNeeded(b) {
 				d.release(b, playbook.ReasonConfirmed, "another execution requests it too")
 			}
 		case playbook.Retired:
@@ -74,6 +83,27 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 	return d.full
 }
 
+// confirmationsNeeded returns the number of confirmations that a waiting candidate needs: one, or as many as outweigh its record
+// if it was suspended. Wrong verdicts on a supported bullet request many different texts, and failures of a wrong one
+// request the same. So a candidate against a supported bullet must be requested by its share of the failures.
+func (d *Decider) confirmationsNeeded(b *playbook.Bullet) int {
+	e := b.CurrentExperiment()
+	needed := max(confirmationsToShow, confirmationsAgainst(failing(&e, d.tally.Typical())))
+	if old := d.state.Bullet(cmp.Or(b.Replaces, b.Contests)); old != nil && IsSupported(old) && !failsOfLate(old) {
+		e := old.CurrentExperiment()
+		failures := float64(e.Cited.Count()) - float64(e.Cited.Sum())/playbook.MaxScore
+		needed = max(needed, int(math.Ceil(failures*requestShare))-1) // the proposal is a request too
+	}
+	return needed
+}
+
+// failsOfLate reports whether at least half of the newest tasks that cited a bullet failed by its fault.
+func failsOfLate(b *playbook.Bullet) bool {
+	recent := b.CurrentExperiment().Recent
+	recent = recent[max(0, len(recent)-lateOutcomes):]
+	return 2*strings.Count(recent, string(playbook.RecentFailure)) >= len(recent)
+}
+
 // assess decides on a bullet that is shown or on probation.
 func (d *Decider) assess(b *playbook.Bullet) {
 	a := d.cfg.Assess(b, d.tally.Typical())
@@ -83,6 +113,8 @@ func (d *Decider) assess(b *playbook.Bullet) {
 		return
 	case a.Retire:
 		op.Status = playbook.Retired
+	case a.Suspend:
+		op.Status = playbook.Candidate
 	case op.Status == playbook.Probation && a.Standing.Established():
 		op.Status = playbook.Active
 	case a.Restart && d.mode == playbook.GateStrict:
@@ -90,7 +122,7 @@ func (d *Decider) assess(b *playbook.Bullet) {
 	}
 	d.setStatus(op)
 	switch {
-	case a.Retire:
+	case a.Retire, a.Suspend:
 		d.restoreReplaced(b)
 	case a.Restart:
 		d.releaseAgainst(b.ID)

@@ -113,6 +113,30 @@ func TestDecisions(t *testing.T) {
 			{ID: "a-1", Status: "retired", Experiment: record("kept", "+++", 0)},
 			{ID: "a-2", Replaces: "a-1", Experiment: record("new", fails, 0)},
 		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "retired kept", "a-2": "retired suspect"}},
+		"suspended correction": {"", list{
+			{ID: "a-1", Status: "retired", Experiment: record("trusted", "+++", 0)},
+			{ID: "a-2", Replaces: "a-1", Experiment: record("new", "----", 0)},
+		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "candidate new"}},
+		"suspended bullet, requested again": {"", list{
+			{ID: "a-1", Status: "candidate", Experiment: record("new", "----", 1)},
+		}, []playbook.BulletID{"a-1"}, map[playbook.BulletID]string{"a-1": "active new"}},
+		"suspended bullet with more failures, requested again": {"", list{
+			{ID: "a-1", Status: "candidate", Experiment: record("new", "-------", 1)},
+			{ID: "a-2", Status: "candidate", Experiment: record("new", "-------", 2)},
+		}, []playbook.BulletID{"a-1", "a-2"}, map[playbook.BulletID]string{"a-1": "candidate new", "a-2": "active new"}},
+		"confirmed corrections of a bullet with a few failures among many successes": {"", list{
+			{ID: "a-1", Experiment: record("trusted", "--------++++++++++++++++++++++++", 0)},
+			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 0)},
+			{ID: "a-3", Status: "candidate", Contests: "a-1", Experiment: record("new", "", 1)},
+		}, []playbook.BulletID{"a-2", "a-3"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "candidate new", "a-3": "active new"}},
+		"confirmed correction, requested by too few of the failures": {"", list{
+			{ID: "a-1", Experiment: record("trusted", "---------+++++++++++++++++++++++", 0)},
+			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},
+		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "candidate new"}},
+		"confirmed correction of a bullet that fails of late": {"", list{
+			{ID: "a-1", Experiment: record("trusted", "------+++++++++++++++++++++++---", 0)},
+			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},
+		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "retired trusted", "a-2": "active new"}},
 		"confirmed correction": {"", list{
 			{ID: "a-1", Experiment: record("trusted", "+++", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},

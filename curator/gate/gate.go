@@ -14,6 +14,8 @@
 //   - A bullet fails if the tasks that cite it succeed less often than the tasks that it was withheld from. The evidence is
 //     the Bayes factor of two success rates against one; see failing. It needs few outcomes if the effect is large. While
 //     nothing was withheld, the comparison is with a typical bullet of the playbook.
+//   - A new bullet that seems to fail is suspended: it goes back to the waiting candidates, and its record stays. It is shown
+//     again after as many requests of other executions as outweigh the evidence. So a wrong proposal costs few tasks.
 //   - A bullet is trusted if the tasks that cite it mostly succeed.
 //   - The outcomes of a trusted bullet have drifted if its newest tasks fail more often than chance explains; see drifted.
 //
@@ -40,6 +42,9 @@
 // # Decisions on a playbook
 //
 // A Decider applies assessments to the bullets with new evidence: which ones retire, return, or take the place of another.
+// A candidate against a bullet with a good record needs the same request from a share of the failures blamed on that bullet,
+// unless the newest outcomes of that bullet are bad: wrong verdicts request many different texts, and failures of a wrong
+// bullet request the same.
 // It changes bullets only through the function of its caller.
 package gate
 

@@ -39,13 +39,16 @@ func TestErrorRatesWithCheckAfterEveryOutcome(t *testing.T) {
 		{0.7, -0.5, [2]float64{0, 0}, [2]float64{1, 1}, 40},
 		{0.9, -0.5, [2]float64{0, 0}, [2]float64{1, 1}, 40},
 	} {
-		proven, at := 0, []int{}
+		proven, suspended, at := 0, 0, []int{}
 		for seed := range uint64(bullets) {
 			l := newLife(seed, playbook.StandingNew, c.base)
 			for l.tasks < tasks && l.task(c.base+c.lift, c.base) {
 			}
 			if l.proven {
 				proven++
+			}
+			if l.suspensions > 0 {
+				suspended++
 			}
 			if l.retired != "" {
 				at = append(at, l.tasks)
@@ -58,6 +61,9 @@ func TestErrorRatesWithCheckAfterEveryOutcome(t *testing.T) {
 		}
 		if !isIn(proven, c.proven) || !isIn(len(at), c.retired) {
 			t.Errorf("base %.2f, lift %+.2f: %d of %d proven and %d retired, want the shares %v and %v", c.base, c.lift, proven, bullets, len(at), c.proven, c.retired)
+		}
+		if c.lift > 0 && suspended > 0.02*bullets || c.lift < -0.1 && suspended < 0.95*bullets {
+			t.Errorf("base %.2f, lift %+.2f: %d of %d were suspended", c.base, c.lift, suspended, bullets)
 		}
 		if c.lift < 0 && (len(at) <= bullets/2 || at[bullets/2] > c.median) {
 			t.Errorf("base %.2f, lift %+.2f: half of the bullets must retire within %d tasks, got %v", c.base, c.lift, c.median, at)
@@ -138,6 +144,7 @@ func TestAssessmentsByRecord(t *testing.T) {
 		code     playbook.Reason
 		retire   bool
 		restart  bool
+		suspend  bool
 	}{
 		{name: "successes and a sign of harm", e: playbook.Experiment{Standing: "new", Cited: scores{top: 3}, Recent: "+++", Shown: scores{0: 2}, Withheld: scores{top: 2}}},
 		{name: "one success", e: playbook.Experiment{Standing: "new", Cited: scores{top: 1}, Recent: "+"}},
@@ -147,7 +154,10 @@ func TestAssessmentsByRecord(t *testing.T) {
 		{name: "half scores", e: playbook.Experiment{Standing: "new", Cited: scores{5: 9}, Recent: "+++++++++"}},
 		{name: "trusted and even", e: playbook.Experiment{Standing: "trusted", Cited: scores{0: 4, top: 4}, Recent: "-+-+-+-+"}, standing: "new", code: playbook.ReasonSuspect},
 		{name: "trusted and ahead", e: playbook.Experiment{Standing: "trusted", Cited: scores{0: 1, top: 4}, Recent: "++++-"}},
-		{name: "some failures", e: playbook.Experiment{Standing: "new", Cited: scores{0: 5}, Withheld: scores{top: 1}, Recent: "-----"}, standing: "suspect", code: playbook.ReasonSuspect},
+		{name: "some failures", e: playbook.Experiment{Standing: "new", Cited: scores{0: 5}, Withheld: scores{top: 1}, Recent: "-----"}, standing: "new", code: playbook.ReasonSuspended, suspend: true},
+		{name: "some failures, requested again", e: playbook.Experiment{Standing: "new", Cited: scores{0: 5}, Withheld: scores{top: 1}, Recent: "-----", Confirmations: 1}},
+		{name: "some failures of an import", e: playbook.Experiment{Cited: scores{0: 5}, Withheld: scores{top: 1}, Recent: "-----"}, standing: "suspect", code: playbook.ReasonSuspect},
+		{name: "some failures on probation", status: playbook.Probation, e: playbook.Experiment{Standing: "new", Cited: scores{0: 5}, Withheld: scores{top: 1}, Recent: "-----"}},
 		{name: "many failures", e: playbook.Experiment{Standing: "suspect", Cited: scores{0: 9}, Withheld: scores{top: 2}, Recent: "---------"}, standing: "suspect", code: playbook.ReasonFails, retire: true},
 		{name: "drift", e: playbook.Experiment{Standing: "proven", Cited: scores{0: 8, top: 100}, Recent: "++++++++--------"}, standing: "suspect", code: playbook.ReasonDrift, restart: true},
 		{name: "harm", e: playbook.Experiment{Standing: "trusted", Shown: scores{0: 40}, Withheld: scores{top: 40}}, standing: "suspect", code: playbook.ReasonHarms, retire: true},
@@ -158,7 +168,7 @@ func TestAssessmentsByRecord(t *testing.T) {
 		{name: "undecided and shown", e: playbook.Experiment{Standing: "new", Shown: scores{0: 50, top: 50}, Withheld: scores{0: 50, top: 50}}},
 	} {
 		a := gate.Config{}.Assess(&playbook.Bullet{Status: test.status, Experiment: &test.e}, 0.5)
-		if a.Standing != test.standing || a.Code != test.code || a.Retire != test.retire || a.Restart != test.restart {
+		if a.Standing != test.standing || a.Code != test.code || a.Retire != test.retire || a.Restart != test.restart || a.Suspend != test.suspend {
 			t.Errorf("%s: got %+v", test.name, a)
 		}
 		if (a.Reason == "") != (test.code == "") {

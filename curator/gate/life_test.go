@@ -21,6 +21,8 @@ type life struct {
 	proven  bool
 	retired playbook.Reason // the code of the decision to retire it, or ""
 	drifts  int
+	// suspensions counts how often the bullet went back to the candidates. Another execution requests it at once.
+	suspensions int
 }
 
 func newLife(seed uint64, s playbook.Standing, typical float64) *life {
@@ -64,7 +66,10 @@ func (l *life) assess() {
 	if a.Retire {
 		op.Status, l.retired = playbook.Retired, a.Code
 	}
-	if a.Restart {
+	switch {
+	case a.Suspend:
+		l.suspensions++
+	case a.Restart:
 		l.drifts++
 	}
 	l.b = *l.b.Apply(&op, nil)

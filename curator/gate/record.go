@@ -11,6 +11,8 @@ import (
 type Assessment struct {
 	Standing playbook.Standing // new standing; empty leaves it
 	Retire   bool
+	// Suspend reports that the bullet goes back to the waiting candidates until another execution requests its text.
+	Suspend bool
 	// Restart reports that the outcomes have changed, so that a new experiment starts.
 	Restart bool
 	Code    playbook.Reason
@@ -53,12 +55,23 @@ func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 		return Assessment{Standing: playbook.StandingTrusted, Code: playbook.ReasonTrusted, Reason: "tasks that cite it succeed: " + citedText(&e, typical)}
 	case e.Standing == playbook.StandingTrusted && lead(&e) <= 0:
 		return Assessment{Standing: playbook.StandingNew, Code: playbook.ReasonSuspect, Reason: "no longer trusted: " + citedText(&e, typical)}
-	case (e.Standing == playbook.StandingNew || e.Standing == "") && factor >= suspicion:
+	case b.Shown() && !e.Standing.Established() && e.Confirmations < confirmationsAgainst(factor):
+		return Assessment{Standing: playbook.StandingNew, Suspend: true, Code: playbook.ReasonSuspended, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
+	case e.Standing == "" && factor >= suspicion:
 		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
 	case b.Status == playbook.Probation && e.Shown.Count()+e.Withheld.Count() >= c.MaxOutcomes:
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonNoBenefit, Reason: "no result: " + c.experimentText(&e)}
 	}
 	return Assessment{}
+}
+
+// confirmationsAgainst returns the number of confirmations that outweigh a factor of the evidence against a bullet. Each counts
+// as much as suspicion.
+func confirmationsAgainst(factor float64) int {
+	if factor < suspicion {
+		return 0
+	}
+	return int(math.Log(factor)/math.Log(suspicion) + tiny)
 }
 
 // lead returns the successes minus the failures of the tasks that cited a bullet. A partial success counts in part for both.
