@@ -135,13 +135,13 @@ func TestLargeReflectionIsTruncated(t *testing.T) {
 			}
 			return ops
 		}, 5000, 0, 700, 4000},
-		{"a merge of everything", func(*events.Reflection) []playbook.Op {
+		{"a merge of everything into an imported bullet, which becomes a correction", func(*events.Reflection) []playbook.Op {
 			op := playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "all"}
 			for i := range bullets {
 				op.Sources = append(op.Sources, playbook.MintID("others", uint64(i+1)))
 			}
 			return []playbook.Op{op}
-		}, 1, 0, 0, 1},
+		}, 1, 0, 1, 0},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()

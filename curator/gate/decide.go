@@ -255,11 +255,12 @@ func IsKept(b *playbook.Bullet) bool {
 	return b.Pinned || b.CurrentExperiment().Standing == playbook.StandingKept
 }
 
-// IsSupported reports whether a bullet is shown, and the tasks that cited it succeeded at least as often as they failed. One
-// failure does not show that such a bullet is wrong, because the verdict may be wrong. So a proposal cannot change or remove it.
+// IsSupported reports whether a bullet is shown, and the tasks that cited it succeeded at least as often as they failed. A person
+// or an import brought a bullet without a standing; it is supported from the start. One failure does not show that such a bullet is wrong, because the verdict may be wrong. So a proposal cannot change or remove it.
 func IsSupported(b *playbook.Bullet) bool {
 	e := b.CurrentExperiment()
-	return b.Shown() && b.Rule == nil && e.Standing != playbook.StandingSuspect && e.Cited.Sum() > 0 && lead(&e) >= 0
+	isKnown := e.Standing == "" || e.Cited.Sum() > 0
+	return b.Shown() && b.Rule == nil && e.Standing != playbook.StandingSuspect && isKnown && lead(&e) >= 0
 }
 
 // Release shows the bullets that the gate withholds. Use it when the mode becomes less strict. Candidates that would replace a
