@@ -15,9 +15,9 @@ import (
 )
 
 // No bullet may contain a secret. A bullet from a model or a lesson must also not contain instructions to a model or text
-// of our own prompts, and it needs at least minWords words. These further rules do not apply to bullets by a person.
+// of our prompts, and it needs at least minWords words. These further rules do not apply to bullets by a person.
 
-// Rules decides which texts are allowed. It knows the word sequences of our own prompts. It is safe for concurrent use.
+// Rules decides which texts are allowed. It knows the word sequences of our prompts. It is safe for concurrent use.
 type Rules struct{ shingles map[string]struct{} }
 
 // A text restates our prompts if a sequence of restatedRun words is in a prompt, or if at least restatedShare of all its

@@ -56,7 +56,7 @@ func AtLeast[T cmp.Ordered](e *Errors, field string, got, least T) {
 	}
 }
 
-// Join returns all errors joined, or nil if there are none.
+// Join returns all errors joined, or nil without errors.
 func (e *Errors) Join() error { return errors.Join(e.all...) }
 
 // Rename returns an error with other names for its fields, for example with the names of flags. It descends into joined

@@ -131,7 +131,7 @@ func unknownRunError(ctx context.Context, run *cli.Playbook, known []book.Book) 
 	}
 	slices.Sort(runs)
 	if runs = slices.Compact(runs); len(runs) == 0 {
-		return app.Exit(app.ExitUsage, fmt.Errorf("run %q not found: there are no runs; create one with 'debrief train'", run.Name))
+		return app.Exit(app.ExitUsage, fmt.Errorf("run %q not found: this server has none yet, create one with 'debrief train'", run.Name))
 	}
 	return app.Exit(app.ExitUsage, fmt.Errorf("run %q not found: name one of %s", run.Name, strings.Join(runs, ", ")))
 }
