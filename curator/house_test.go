@@ -14,8 +14,14 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
+	"debrief/events/natsd/natsdtest"
 	"debrief/playbook"
 )
+
+func TestMain(m *testing.M) {
+	natsdtest.UseMemory()
+	m.Run()
+}
 
 // harness is a server with its streams, and what a test does with them.
 type harness struct {

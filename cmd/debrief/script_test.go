@@ -24,13 +24,23 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"debrief/events"
+	"debrief/events/natsd/natsdtest"
 
 	book "debrief/playbook"
 )
 
 func TestMain(m *testing.M) {
 	atATime()
-	testscript.Main(m, map[string]func(){"debrief": main})
+	testscript.Main(scripts{m}, map[string]func(){"debrief": main})
+}
+
+// scripts runs the tests with UseMemory, but not the program: package testscript starts this binary as either.
+type scripts struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (s scripts) Run() int {
+	natsdtest.UseMemory()
+	return s.M.Run()
 }
 
 // atATime has more tests run at a time than there are cores, where nobody says otherwise: they mostly wait.

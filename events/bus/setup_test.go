@@ -17,12 +17,14 @@ import (
 
 	"debrief/events"
 	"debrief/events/natsd"
+	"debrief/events/natsd/natsdtest"
 	"debrief/events/streams"
 	"debrief/playbook"
 )
 
 // TestMain fails if a server, a connection or a worker is still running after the tests.
 func TestMain(m *testing.M) {
+	natsdtest.UseMemory()
 	code := m.Run()
 	if code == 0 {
 		// nats.go leaves this goroutine if an upload to the object store ends before the goroutine has started.

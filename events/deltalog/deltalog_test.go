@@ -15,8 +15,14 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/deltalog"
+	"debrief/events/natsd/natsdtest"
 	"debrief/playbook"
 )
+
+func TestMain(m *testing.M) {
+	natsdtest.UseMemory()
+	m.Run()
+}
 
 // open starts a server and returns a store on it.
 func open(t testing.TB) (*deltalog.Store, *nats.Conn) {

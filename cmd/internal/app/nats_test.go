@@ -15,8 +15,14 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/natsd"
+	"debrief/events/natsd/natsdtest"
 	"debrief/events/streams"
 )
+
+func TestMain(m *testing.M) {
+	natsdtest.UseMemory()
+	m.Run()
+}
 
 func TestInvalidAddressErrorHidesCredentials(t *testing.T) {
 	t.Parallel()

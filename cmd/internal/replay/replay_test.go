@@ -23,9 +23,15 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
+	"debrief/events/natsd/natsdtest"
 	"debrief/generator"
 	"debrief/reflector"
 )
+
+func TestMain(m *testing.M) {
+	natsdtest.UseMemory()
+	m.Run()
+}
 
 // model is the simulated model without HTTP.
 type model struct {
