@@ -34,12 +34,12 @@ func TestMain(m *testing.M) {
 	testscript.Main(scripts{m}, map[string]func(){"debrief": main})
 }
 
-// scripts runs the tests with UseMemory, but not the program: package testscript starts this binary as either.
+// scripts runs the tests with Prepare, but not the program: package testscript starts this binary as either.
 type scripts struct{ *testing.M }
 
 // Run implements testscript.TestingM.
 func (s scripts) Run() int {
-	natsdtest.UseMemory()
+	natsdtest.Prepare()
 	return s.M.Run()
 }
 

@@ -89,6 +89,7 @@ func shortWaits(attempts int) Policy {
 }
 
 func TestCrashOnEveryAttemptStoresOneDeadLetter(t *testing.T) {
+	t.Parallel()
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
@@ -286,6 +287,7 @@ func (c *pausableConn) Write(b []byte) (int, error) {
 }
 
 func TestHoldAndReleaseAreNotAttempts(t *testing.T) {
+	t.Parallel()
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("held, batch %d", batch), func(t *testing.T) {
 			t.Parallel()
@@ -401,6 +403,7 @@ func TestRecordOfAnotherMessageIsIgnored(t *testing.T) {
 }
 
 func TestNewerSchemaIsDeadLetteredAndRoleIsOutdated(t *testing.T) {
+	t.Parallel()
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()

@@ -259,6 +259,7 @@ func blobTask(t *testing.T, c *Conn) (jetstream.ObjectStore, string) {
 }
 
 func TestMissingOrWrongBlobIsDeadLettered(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		spoil func(context.Context, *Conn, jetstream.ObjectStore, string) error
 		want  error

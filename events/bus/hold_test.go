@@ -15,6 +15,7 @@ import (
 )
 
 func TestUnreachableModelConsumesNoAttempt(t *testing.T) {
+	t.Parallel()
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
@@ -66,6 +67,7 @@ func TestUnreachableModelConsumesNoAttempt(t *testing.T) {
 }
 
 func TestPromptThatCrashesModelDoesNotBlockOthers(t *testing.T) {
+	t.Parallel()
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
@@ -142,6 +144,7 @@ func TestHeldMessagesAreReleasedAtStop(t *testing.T) {
 }
 
 func TestUselessOutputPausesRoleUntilUsefulOutput(t *testing.T) {
+	t.Parallel()
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
@@ -202,6 +205,7 @@ func TestUselessOutputPausesRoleUntilUsefulOutput(t *testing.T) {
 }
 
 func TestFewMessagesPauseRoleBeforeLastAttempt(t *testing.T) {
+	t.Parallel()
 	for _, batch := range []int{1, 4} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
 			t.Parallel()
@@ -234,6 +238,7 @@ func TestFewMessagesPauseRoleBeforeLastAttempt(t *testing.T) {
 }
 
 func TestUsefulOutputIdentifiesPoisonMessages(t *testing.T) {
+	t.Parallel()
 	for _, slots := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d slots", slots), func(t *testing.T) {
 			t.Parallel()

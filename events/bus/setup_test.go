@@ -24,7 +24,7 @@ import (
 
 // TestMain fails if a server, a connection or a worker is still running after the tests.
 func TestMain(m *testing.M) {
-	natsdtest.UseMemory()
+	natsdtest.Prepare()
 	code := m.Run()
 	if code == 0 {
 		// nats.go leaves this goroutine if an upload to the object store ends before the goroutine has started.

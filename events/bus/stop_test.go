@@ -202,6 +202,7 @@ func TestKeepAliveOutlastsTheAckWait(t *testing.T) {
 }
 
 func TestServerRestartLosesNoMessage(t *testing.T) {
+	t.Parallel()
 	for name, w := range map[string]Worker{"single": {Slots: 2}, "batch": {Batch: 8, Slots: 2}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -100,6 +100,7 @@ func TestStreamConfigurations(t *testing.T) {
 }
 
 func TestUnsuitableStreamError(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		have          jetstream.StreamConfig
 		stream, field string

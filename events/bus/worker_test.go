@@ -62,6 +62,7 @@ func TestOutputsAreStoredInOrder(t *testing.T) {
 }
 
 func TestFailedDeliveriesBackOffAndEndAsDeadLetter(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func() Result{
 		"error": func() Result { return Result{Err: errHandler} },
 		"panic": func() Result { panic(errHandler) },
@@ -115,6 +116,7 @@ func TestFailedDeliveriesBackOffAndEndAsDeadLetter(t *testing.T) {
 }
 
 func TestUnreadableMessagesAreDeadLetteredAtOnce(t *testing.T) {
+	t.Parallel()
 	schema := nats.Header(events.SchemaHeader())
 	invalid, err := events.Marshal(&events.Task{ID: "x"})
 	if err != nil {

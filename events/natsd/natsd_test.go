@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"debrief/events/natsd"
+	"debrief/events/natsd/natsdtest"
 )
 
 // holdEnv makes this test binary a second process that locks a directory: it prints its URL and runs until its
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 		hold(dir)
 		return
 	}
+	natsdtest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

@@ -20,7 +20,7 @@ import (
 
 // TestMain fails the package when a server, a connection or a wait outlives its test.
 func TestMain(m *testing.M) {
-	natsdtest.UseMemory()
+	natsdtest.Prepare()
 	code := m.Run()
 	if code == 0 {
 		// nats.go leaves this goroutine if an upload to the object store ends before the goroutine has started.

@@ -212,6 +212,7 @@ func (s *site) learned() map[string]int {
 }
 
 func TestBrokenReflectorPromptTurnsHealthRed(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		what          string
 		before, after int // number of executions before the prompt breaks, and after

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	natsdtest.UseMemory()
+	natsdtest.Prepare()
 	m.Run()
 }
 

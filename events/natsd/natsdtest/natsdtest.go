@@ -4,6 +4,8 @@ package natsdtest
 import (
 	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -11,16 +13,38 @@ import (
 // runs in parallel share it, and a server closes its store before the file system is full.
 const minFree = 2 << 30
 
-// UseMemory puts the temporary directories of a test binary on a file system in memory if it runs with -short. A
-// server creates hundreds of small files for its streams, and on a disk they take most of the system time of a test.
-// Without -short, in benchmarks and on a machine without such a file system, the directories stay on the disk.
-//
-// Call it in TestMain before m.Run: it parses the flags and sets TMPDIR.
-func UseMemory() {
+// parallelPerCore is the number of parallel tests per core. They mostly wait for a server.
+const parallelPerCore = 3
+
+// Prepare makes the tests of a binary faster if it runs with -short. Call it in TestMain before m.Run: it parses the
+// flags. Without -short, so also in benchmarks, it changes nothing.
+func Prepare() {
 	flag.Parse()
-	if dir := memoryDir(); testing.Short() && dir != "" {
+	if !testing.Short() {
+		return
+	}
+	useMemory()
+	runMoreInParallel()
+}
+
+// useMemory puts temporary directories on a file system in memory if the machine has one. A server creates hundreds of
+// small files for its streams, and on a disk they take most of the system time of a test.
+func useMemory() {
+	if dir := memoryDir(); dir != "" {
 		if err := os.Setenv("TMPDIR", dir); err != nil {
 			panic(err)
 		}
+	}
+}
+
+// runMoreInParallel sets -parallel, unless the command line does.
+func runMoreInParallel() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(parallelPerCore*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-func TestUseMemoryDependsOnShort(t *testing.T) {
+func TestPrepareDependsOnShort(t *testing.T) {
 	want := t.TempDir()
 	t.Setenv("TMPDIR", want)
 	if dir := memoryDir(); dir != "" && testing.Short() {
 		want = dir
 	}
-	UseMemory()
+	Prepare()
 	if got := os.TempDir(); got != want {
 		t.Errorf("temporary directory: got %s, want %s", got, want)
 	}
