@@ -298,8 +298,11 @@ func TestGatheringsAreDeterministic(t *testing.T) {
 			h := build(t)
 			batches := [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}, {13, 14, 15, 16, 17, 18, 19, 20}, {21, 22, 23, 5}, {24, 25, 26, 27, 28, 29}}
 			want := h.disturbed("run", mode, batches, rand.New(rand.NewPCG(0, 0)))
-			seed := rand.Uint64()
-			for trial := range uint64(10) {
+			seed, trials := rand.Uint64(), uint64(10)
+			if testing.Short() {
+				trials = 3
+			}
+			for trial := range trials {
 				got := h.disturbed(playbook.Book(fmt.Sprint("run", trial)), mode, batches, rand.New(rand.NewPCG(seed, trial)))
 				if got != want {
 					t.Errorf("seed %d, trial %d: got\n%s\nwant\n%s", seed, trial, got, want)

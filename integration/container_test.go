@@ -35,6 +35,9 @@ const imageToken = "s3cr3t"
 // TestImageAnswersAndStops builds an image of debrief and checks that it runs as an unprivileged user, reports readiness,
 // rejects clients without the token, answers a task, and stops on SIGTERM.
 func TestImageAnswersAndStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program and an image: run without -short")
+	}
 	t.Parallel()
 	requireEngine(t)
 	dir := buildContext(t, dockerfile, "./cmd/debrief")

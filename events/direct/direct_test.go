@@ -323,6 +323,9 @@ func TestSilentServerReturnsErrTimeout(t *testing.T) {
 		} {
 			t.Run(call+" "+test.name, func(t *testing.T) {
 				t.Parallel()
+				if testing.Short() && test.want == nats.ErrTimeout {
+					t.Skip("waits for the timeout of 5 s: run without -short")
+				}
 				nc := connect(t)
 				// The responder receives the request, but does not answer.
 				if _, err := nc.Subscribe("$JS.API.DIRECT.GET.>", func(*nats.Msg) { go test.end(nc) }); err != nil {

@@ -355,6 +355,9 @@ func TestBytesMatchHeap(t *testing.T) {
 		{"large vectors", 1536, 40, 5000, 500},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && tt.vocabulary > 5000 {
+				t.Skip("takes most of a second: run without -short")
+			}
 			a := archive{rand.New(rand.NewPCG(5, 5))}
 			heap := func() int {
 				runtime.GC()
