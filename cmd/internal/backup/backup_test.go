@@ -17,13 +17,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
-	"debrief/events/natsd/natsdtest"
 )
-
-func TestMain(m *testing.M) {
-	natsdtest.Prepare()
-	m.Run()
-}
 
 // TestBackupDuringOverwrites: snapshots lack values that are overwritten during the copy. The state of runs must be
 // complete, and other missing values are not an error.
