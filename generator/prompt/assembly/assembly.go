@@ -46,8 +46,9 @@ type Input struct {
 	Index           *selection.Index
 	TimeIndependent bool // select bullets independently of the current time
 	// Rankings returns the bullets that are relevant to the query; see selection.Options. Seed is different for each task.
-	Rankings func() []selection.Ranking
-	Seed     string
+	Rankings    func() []selection.Ranking
+	Reliability []float64 // of each ranking; see selection.Options
+	Seed        string
 	// Draw describes the experiments on bullets; nil runs none.
 	Draw *selection.Draw
 
@@ -257,7 +258,7 @@ func (a *assembler) addBullets() {
 	selectBullets := func(tokens int) {
 		a.selection = a.in.Index.Select(selection.Options{
 			Now: a.in.Now, TimeIndependent: a.in.TimeIndependent, Tokens: tokens, Most: a.limits.MaxBullets, Weights: a.limits.Weights,
-			Rankings: a.in.Rankings, Seed: a.in.Seed, Draw: a.in.Draw, Explain: a.in.Explain,
+			Rankings: a.in.Rankings, Reliability: a.in.Reliability, Seed: a.in.Seed, Draw: a.in.Draw, Explain: a.in.Explain,
 		})
 	}
 	selectBullets(min(a.limits.Bullets, a.remaining))

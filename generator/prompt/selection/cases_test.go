@@ -2,6 +2,7 @@ package selection_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -182,6 +183,43 @@ func TestEachRankingHasItsShare(t *testing.T) {
 	for i := range 12 { // a fifth of 30 places is for bullets that were never tried, also from the rankings
 		if id := good[i].Bullet; !slices.ContainsFunc(s.Bullets, func(b *playbook.Bullet) bool { return b.ID == id }) {
 			t.Errorf("place %d of the good ranking is not shown: %s", i+1, ids(s.Bullets))
+		}
+	}
+}
+
+// TestReliableRankingHasMorePlaces gives a ranking that finds only noise few places.
+func TestReliableRankingHasMorePlaces(t *testing.T) {
+	t.Parallel()
+	var bullets []*playbook.Bullet
+	for i := range 200 {
+		bullets = append(bullets, bullet(playbook.MintID("others", uint64(i+1)), "others", fmt.Sprintf("advice %d", i), 1))
+	}
+	x := indexOf(playbook.Restore(1, 0, slices.Values(bullets)))
+	var good, noise selection.Ranking
+	for i := range 100 {
+		good = append(good, selection.Ranked{Bullet: bullets[i].ID})
+		noise = append(noise, selection.Ranked{Bullet: bullets[100+i].ID, Score: 1})
+	}
+	for _, tt := range []struct {
+		name        string
+		reliability []float64
+		want        int // bullets of the good ranking among 30
+	}{
+		{"unknown", nil, 15},
+		{"equal", []float64{0.5, 0.5}, 15},
+		{"noise is unreliable", []float64{0.1, 0.9}, 27},
+		{"invalid", []float64{math.NaN(), 0}, 15},
+		{"too high", []float64{2, 1}, 15},
+	} {
+		s := x.Select(selection.Options{Tokens: 10_000, Most: 30, Rankings: rank(noise, good), Reliability: tt.reliability})
+		got := 0
+		for _, b := range s.Bullets {
+			if slices.ContainsFunc(good, func(r selection.Ranked) bool { return r.Bullet == b.ID }) {
+				got++
+			}
+		}
+		if got != tt.want || len(s.Bullets) != 30 {
+			t.Errorf("%s: got %d of %d bullets from the good ranking, want %d", tt.name, got, len(s.Bullets), tt.want)
 		}
 	}
 }

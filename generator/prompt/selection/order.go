@@ -12,8 +12,8 @@ import (
 
 // rank is the position of a bullet in the rankings.
 type rank struct {
-	best  int32   // in any ranking, 1 for the first; 0 if no ranking has it
-	sum   float64 // of 1/(fusion+rank) over the rankings
+	best  float64 // in any ranking, divided by its reliability; 1 for the first of a reliable one; 0 if no ranking has it
+	sum   float64 // of reliability/(fusion+rank) over the rankings
 	score float64 // highest score in any ranking
 }
 
@@ -27,8 +27,8 @@ func (c *selector) readRankings() {
 		return
 	}
 	c.read = true
-	for _, ranking := range c.o.Rankings() {
-		place := int32(0)
+	for i, ranking := range c.o.Rankings() {
+		reliability, place := c.reliability(i), 0
 		for _, r := range ranking {
 			at, known := c.x.rowOf[r.Bullet]
 			if !known {
@@ -39,10 +39,10 @@ func (c *selector) readRankings() {
 			if k.best == 0 {
 				c.relevant = append(c.relevant, at)
 			}
-			if k.best == 0 || place < k.best {
-				k.best = place
+			if best := float64(place) / reliability; k.best == 0 || best < k.best {
+				k.best = best
 			}
-			k.sum += 1 / float64(fusion+place)
+			k.sum += reliability / float64(fusion+place)
 			if r.Score > k.score { // false for NaN
 				k.score = min(r.Score, 1)
 			}
@@ -51,19 +51,29 @@ func (c *selector) readRankings() {
 	}
 }
 
+// reliability returns the reliability of a ranking.
+func (c *selector) reliability(ranking int) float64 {
+	if ranking < len(c.o.Reliability) {
+		if r := c.o.Reliability[ranking]; r > 0 && r < 1 {
+			return r
+		}
+	}
+	return 1
+}
+
 // total returns the value that a bullet is ordered by: its weighted sum, or else the reciprocal of its best rank.
 func (c *selector) total(at int32) float64 {
 	switch k := c.ranks[at]; {
 	case c.weighted:
 		return c.totals[at]
 	case k.best > 0:
-		return 1 / float64(k.best)
+		return 1 / k.best
 	}
 	return 0
 }
 
-// byRelevance orders bullets by their best rank in any ranking. So each ranking gets its best bullets into the prompt in
-// turn, and a ranking that finds nothing useful costs only its share. Ties are broken by all ranks together and then by
+// byRelevance orders bullets by their best rank in any ranking, divided by its reliability. So each ranking gets its best
+// bullets into the prompt in turn, a reliable one more often, and a ranking that finds nothing useful costs only its share. Ties are broken by all ranks together and then by
 // votes.
 func (c *selector) byRelevance(a, b int32) int {
 	j, k := c.ranks[a], c.ranks[b]

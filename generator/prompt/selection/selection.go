@@ -1,7 +1,7 @@
 // Package selection chooses the bullets of a playbook for a prompt, within a token budget.
 //
 // If all bullets fit the budget, all are chosen. Otherwise relevance to the query decides: the caller supplies rankings,
-// such as one by past tasks and one by words, and each ranking gets its best bullets into the prompt in turn. Votes break
+// such as one by past tasks and one by words, and each ranking gets its best bullets into the prompt in turn, a more reliable one more often. Votes break
 // ties, and fill the rest of the budget. A part of the budget is for bullets that were never tried, because they have no
 // votes and no evidence yet. Pinned bullets come before all others.
 //
@@ -32,6 +32,9 @@ type Options struct {
 	// Rankings returns the bullets that are relevant to the query, one ranking for each method. It is called at most once,
 	// and only if not all bullets fit or the scores are needed. Nil: the prompt has no query.
 	Rankings func() []Ranking
+	// Reliability holds the reliability of each ranking, above 0 and at most 1. A place in a ranking counts as the place divided
+	// by the reliability. Missing and other values count as 1.
+	Reliability []float64
 	// Seed determines which of the bullets that were never tried are shown. Other tasks should have other seeds.
 	Seed string
 
