@@ -179,6 +179,7 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 		out.version, in.Index = ix.version, ix.bullets
 		in.Seed = req.query
 		in.Rankings = func() []selection.Ranking { return ix.rankings(query, b.tasks, warns) }
+		in.Reliability = b.tasks.reliabilities()
 		if req.armKey != nil {
 			tasks := b.tasks
 			if req.pinnedVersion != nil {

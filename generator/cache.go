@@ -165,9 +165,9 @@ func (c *playbookCache) follow(ctx context.Context, entry *cachedPlaybook, key p
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		if key.pinned {
-			entry.tasks.follow(ctx, &key.version, nil)
+			entry.tasks.follow(ctx, &key.version, nil, entry.measure)
 		} else {
-			entry.tasks.follow(ctx, nil, entry.follower.Changed)
+			entry.tasks.follow(ctx, nil, entry.follower.Changed, entry.measure)
 		}
 	})
 	entry.index.queue.run(ctx)
@@ -202,6 +202,15 @@ func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 	}
 	defer ix.mu.RUnlock()
 	return fn(ix)
+}
+
+// measure returns the reliability of the rankings at the newest version.
+func (p *cachedPlaybook) measure(ctx context.Context, tasks []*citedTask) []float64 {
+	if len(tasks) == 0 {
+		return nil
+	}
+	_ = p.withIndex(func(*playbookIndex) error { return nil }) // updates the index
+	return p.index.measure(ctx, tasks)
 }
 
 // waitEvidence starts to read the past tasks if a prompt needs them, because the playbook does not fit or the scores are

@@ -1,8 +1,10 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,14 +24,20 @@ type taskEvidence struct {
 	wanted chan struct{} // closed by start
 	loaded chan struct{} // closed when the log was read once, or up to the pinned version
 
-	mu    sync.RWMutex
-	index evidence.Index
-	seq   uint64 // of the last delta
-	err   error  // of the last read
+	mu          sync.RWMutex
+	index       evidence.Index
+	linked      map[playbook.BulletID]bool // bullets that tasks may support
+	supported   []playbook.BulletID        // bullets with the most tasks, at most maxRanked, the best first
+	cited       []*citedTask               // the newest, at most maxMeasured
+	reliability []float64                  // of each ranking; nil if unknown
+	seq         uint64                     // of the last delta
+	err         error                      // of the last read
 }
 
 func newTaskEvidence(store *deltalog.Store, b playbook.Book) *taskEvidence {
-	e := &taskEvidence{store: store, book: b, wanted: make(chan struct{}), loaded: make(chan struct{})}
+	e := &taskEvidence{
+		store: store, book: b, wanted: make(chan struct{}), loaded: make(chan struct{}), linked: make(map[playbook.BulletID]bool),
+	}
 	e.start = sync.OnceFunc(func() { close(e.wanted) })
 	return e
 }
@@ -37,9 +45,14 @@ func newTaskEvidence(store *deltalog.Store, b playbook.Book) *taskEvidence {
 // evidencePause bounds how often new deltas are read under load. The newest tasks are rarely needed at once.
 const evidencePause = time.Second
 
-// follow reads the log until ctx ends. With a pinned version it reads up to that version. changed returns a channel that
-// is closed at the next version.
-func (e *taskEvidence) follow(ctx context.Context, pinned *uint64, changed func() <-chan struct{}) {
+// measureShare is the inverse of the part of the time in which reliability is measured.
+const measureShare = 50
+
+// follow reads the log until ctx ends, and measures the reliability of the rankings after each read. With a pinned version it
+// reads up to that version. changed returns a channel that is closed at the next version.
+func (e *taskEvidence) follow(
+	ctx context.Context, pinned *uint64, changed func() <-chan struct{}, measure func(context.Context, []*citedTask) []float64,
+) {
 	select {
 	case <-e.wanted:
 	case <-ctx.Done():
@@ -53,10 +66,12 @@ func (e *taskEvidence) follow(ctx context.Context, pinned *uint64, changed func(
 		}
 		err := e.read(ctx, pinned)
 		if err == nil {
+			began := time.Now()
+			e.setReliability(measure(ctx, e.cited)) // only this goroutine changes cited
 			if pinned != nil {
 				return
 			}
-			wait = evidencePause
+			wait = max(evidencePause, measureShare*time.Since(began))
 		} else {
 			news = nil
 			wait = min(2*wait, 30*time.Second)
@@ -78,32 +93,103 @@ func (e *taskEvidence) follow(ctx context.Context, pinned *uint64, changed func(
 // errPinned ends the reading at the pinned version.
 var errPinned = errors.New("the pinned version is reached")
 
-// read folds the deltas that are new.
+// read folds the deltas that are new. It measures the ranking by past tasks only on the newest tasks, because a long log has
+// many.
 func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
+	type entry struct {
+		delta *playbook.Delta
+		cited []*citedTask
+	}
+	var waiting []entry // the newest deltas, with about maxMeasured tasks
+	tasks := 0
 	err := e.store.DeltasAfter(ctx, e.book, e.seq, func(r *deltalog.Record) error {
 		if pinned != nil && r.Version > *pinned {
 			return errPinned
 		}
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.index.Apply(&r.Delta)
+		waiting = append(waiting, entry{&r.Delta, citedTasks(&r.Delta)})
+		tasks += len(waiting[len(waiting)-1].cited)
+		for len(waiting) > 0 && (tasks == 0 || tasks-len(waiting[0].cited) >= maxMeasured) {
+			e.fold(waiting[0].delta, nil)
+			tasks -= len(waiting[0].cited)
+			waiting = waiting[1:]
+		}
 		e.seq = r.Seq
 		return nil
 	})
+	for _, w := range waiting {
+		e.fold(w.delta, w.cited)
+	}
 	if errors.Is(err, errPinned) {
 		err = nil
 	}
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rankSupported()
 	e.err = err
-	e.mu.Unlock()
-	if err == nil {
-		select {
-		case <-e.loaded:
-		default:
-			close(e.loaded)
+	return err
+}
+
+// fold adds a delta. Before that it looks for the cited bullets of its tasks in the ranking by past tasks.
+func (e *taskEvidence) fold(d *playbook.Delta, cited []*citedTask) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, t := range cited {
+		first := e.nearest(t.question, reliablePlaces)
+		for _, id := range t.bullets {
+			t.found = append(t.found, slices.ContainsFunc(first, func(r selection.Ranked) bool { return r.Bullet == id }))
+		}
+		e.cited = append(e.cited, t)
+	}
+	if n := len(e.cited); n > maxMeasured {
+		e.cited = slices.Clone(e.cited[n-maxMeasured:])
+	}
+	e.index.Apply(d)
+	for i := range d.Ops {
+		switch op := &d.Ops[i]; {
+		case op.Kind == playbook.Remove:
+			delete(e.linked, op.Bullet)
+		case len(op.Support) > 0 || op.Kind == playbook.Merge:
+			e.linked[op.Bullet] = true
 		}
 	}
-	return err
+	for i := range d.Rejected {
+		if id := d.Rejected[i].DuplicateOf; id != "" {
+			e.linked[id] = true
+		}
+	}
+}
+
+// rankSupported orders the bullets by the number of tasks that support them.
+func (e *taskEvidence) rankSupported() {
+	e.supported = e.supported[:0:0]
+	for id := range e.linked {
+		if e.index.Count(id) > 0 {
+			e.supported = append(e.supported, id)
+		}
+	}
+	slices.SortFunc(e.supported, func(a, b playbook.BulletID) int {
+		return cmp.Or(cmp.Compare(e.index.Count(b), e.index.Count(a)), cmp.Compare(a, b))
+	})
+	e.supported = e.supported[:min(len(e.supported), maxRanked)]
+}
+
+// setReliability stores the reliability of the rankings. After the first time the evidence counts as loaded.
+func (e *taskEvidence) setReliability(all []float64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reliability = all
+	select {
+	case <-e.loaded:
+	default:
+		close(e.loaded)
+	}
+}
+
+// reliabilities returns the reliability of each ranking, nil if it is unknown.
+func (e *taskEvidence) reliabilities() []float64 {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.reliability
 }
 
 // wait waits at most timeout until the log was read once.
@@ -141,8 +227,8 @@ func (e *taskEvidence) count(id playbook.BulletID) int {
 	return e.index.Count(id)
 }
 
-// ranking returns the bullets that helped on tasks near the query.
-func (e *taskEvidence) ranking(query string, warns *warnings) (list selection.Ranking) {
+// ranking returns the bullets that helped on tasks near the query, and then those that helped on other tasks.
+func (e *taskEvidence) ranking(query string, warns *warnings) selection.Ranking {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	select {
@@ -154,8 +240,26 @@ func (e *taskEvidence) ranking(query string, warns *warnings) (list selection.Ra
 			warns.add("bullets: past tasks are still being read")
 		}
 	}
-	for _, hit := range e.index.Nearest(query, maxRanked) {
+	return e.nearest(query, maxRanked)
+}
+
+// nearest returns up to limit bullets by the votes of the nearest tasks, and then by the number of tasks that they helped on.
+// A task in new words may have no near task for its bullet. Then the frequency of a bullet is the best estimate, as in
+// smoothing by backing off (Katz, "Estimation of probabilities from sparse data", 1987). The caller holds mu.
+func (e *taskEvidence) nearest(query string, limit int) selection.Ranking {
+	var list selection.Ranking
+	found := make(map[playbook.BulletID]bool)
+	for _, hit := range e.index.Nearest(query, limit) {
 		list = append(list, selection.Ranked{Bullet: hit.Bullet, Score: hit.Score})
+		found[hit.Bullet] = true
+	}
+	for _, id := range e.supported {
+		if len(list) >= limit {
+			break
+		}
+		if !found[id] {
+			list = append(list, selection.Ranked{Bullet: id})
+		}
 	}
 	return list
 }
