@@ -43,6 +43,10 @@ func (b *worldsBench) evidenceTasks() []int {
 	return slices.DeleteFunc([]int{0, 200, 1000}, func(n int) bool { return n > b.tasks })
 }
 
+// maxEmbedded is the number of tasks in the log up to which the selection with embeddings is measured. Its goal is the same for
+// all numbers.
+const maxEmbedded = 200
+
 // runDistractors measures all cases of one seed.
 func runDistractors(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) (points []*point, err error) {
 	for _, tasks := range b.evidenceTasks() {
@@ -86,7 +90,7 @@ func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, l
 	few.MaxBullets = 30
 	add("words", nil, generator.Config{})
 	add("words, 30 bullets", nil, few)
-	if tasks == 0 { // the cases with evidence are offline
+	if tasks <= maxEmbedded {
 		add("embeddings", worldEmbedder{c.world}, generator.Config{})
 		add("embeddings, 30 bullets", worldEmbedder{c.world}, few)
 	}
