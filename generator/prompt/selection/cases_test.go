@@ -114,6 +114,11 @@ func TestSelect(t *testing.T) {
 			1000, 3, "a b c", "",
 		},
 		{
+			"a tried bullet beside an untried near duplicate",
+			[]*playbook.Bullet{bullet("a", "s", token, 0), bullet("b", "s", token2, 8), bullet("c", "s", rounded, 1)},
+			1000, 2, "a b", "not among the best 2: c",
+		},
+		{
 			"the same topic in other words",
 			[]*playbook.Bullet{bullet("a", "s", token, 9), bullet("b", "s", token3, 8), bullet("c", "s", rounded, 1)},
 			1000, 2, "a b", "not among the best 2: c",

@@ -196,8 +196,8 @@ func (c *selector) explore() {
 	}
 }
 
-// choose adds a bullet unless it is decided already, does not fit, or is nearly equal to a chosen one. It reports whether it
-// added the bullet.
+// choose adds a bullet unless it is decided already, does not fit, or is nearly equal to a chosen one. A bullet that was tried
+// does not give way to one that was never tried, because those are chosen first. It reports whether it added the bullet.
 func (c *selector) choose(at int32) bool {
 	if _, decided := c.decisions[at]; decided {
 		return false
@@ -206,9 +206,13 @@ func (c *selector) choose(at int32) bool {
 		c.decisions[at] = noRoom
 		return false
 	}
-	mine := c.x.rows[at].words
+	mine := &c.x.rows[at]
 	for _, other := range c.chosen[:min(len(c.chosen), maxCompared)] {
-		if mine.similarity(c.x.rows[other].words) > 0 {
+		its := &c.x.rows[other]
+		if mine.untried == 0 && its.untried > 0 {
+			continue
+		}
+		if mine.words.similarity(its.words) > 0 {
 			c.decisions[at] = duplicate
 			c.similar = append(c.similar, at)
 			return false
