@@ -121,8 +121,8 @@ func TestDecisions(t *testing.T) {
 			{ID: "a-1", Status: "candidate", Experiment: record("new", "----", 1)},
 		}, []playbook.BulletID{"a-1"}, map[playbook.BulletID]string{"a-1": "active new"}},
 		"suspended bullet with more failures, requested again": {"", list{
-			{ID: "a-1", Status: "candidate", Experiment: record("new", "-------", 1)},
-			{ID: "a-2", Status: "candidate", Experiment: record("new", "-------", 2)},
+			{ID: "a-1", Status: "candidate", Experiment: record("new", "-----------", 1)},
+			{ID: "a-2", Status: "candidate", Experiment: record("new", "-----------", 2)},
 		}, []playbook.BulletID{"a-1", "a-2"}, map[playbook.BulletID]string{"a-1": "candidate new", "a-2": "active new"}},
 		"confirmed corrections of a bullet with a few failures among many successes": {"", list{
 			{ID: "a-1", Experiment: record("trusted", "--------++++++++++++++++++++++++", 0)},

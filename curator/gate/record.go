@@ -23,7 +23,7 @@ type Assessment struct {
 const trustedLead = 3
 
 // suspicion is the factor of the evidence from which on a bullet is suspect, and takes part in experiments more often.
-const suspicion = 3
+const suspicion = 4
 
 // Assess returns the decision on a bullet that is shown or on probation. typical is the mean score of the tasks that cite a
 // bullet of the playbook.

@@ -73,8 +73,8 @@ func (c *selector) total(at int32) float64 {
 }
 
 // byRelevance orders bullets by their best rank in any ranking, divided by its reliability. So each ranking gets its best
-// bullets into the prompt in turn, a reliable one more often, and a ranking that finds nothing useful costs only its share. Ties are broken by all ranks together and then by
-// votes.
+// bullets into the prompt in turn, a reliable one more often, and a ranking that finds nothing useful costs only its share.
+// Ties are broken by all ranks together and then by votes.
 func (c *selector) byRelevance(a, b int32) int {
 	j, k := c.ranks[a], c.ranks[b]
 	if j.best != k.best {

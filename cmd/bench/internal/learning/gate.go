@@ -191,8 +191,10 @@ func (t *planted) apply(op book.Op) {
 }
 
 func (t *planted) bullet() *book.Bullet { return t.book.Bullet(plantedID) }
-func (t *planted) retired() bool        { return t.bullet().Status == book.Retired }
 func (t *planted) proven() bool         { return t.wasProven }
+
+// retired reports whether prompts no longer show the bullet. A suspended bullet counts as retired: no other execution requests it.
+func (t *planted) retired() bool { return !t.bullet().Shown() }
 
 // draw draws the arm of the next task, as the Generator does.
 func (t *planted) draw() book.Arm {
@@ -223,13 +225,13 @@ func (t *planted) see(arm book.Arm) {
 	t.apply(book.Op{Kind: book.AddExposures, Bullet: plantedID, ExperimentNumber: t.bullet().CurrentExperiment().Number, Exposures: []book.Exposure{x}})
 }
 
-// run draws outcomes, and lets the gate decide after each one, until the bullet retires or after most outcomes. The other
-// bullets of the playbook are cited with the success rate without the bullet.
+// run draws outcomes, and lets the gate decide after each one, until the bullet retires or is suspended, or after most
+// outcomes. The other bullets of the playbook are cited with the success rate without the bullet.
 func (t *planted) run(most int) {
 	others := book.Tally{Cited: 1000, Sum: int(1000 * book.MaxScore * t.base)}
 	set := func(ops []book.Op) bool {
 		for _, op := range ops {
-			if t.wasProven = t.wasProven || op.Standing == book.StandingProven; op.Status == book.Retired {
+			if t.wasProven = t.wasProven || op.Standing == book.StandingProven; op.Status != book.Active {
 				t.decided, t.harmed = t.outcomes, op.Code == book.ReasonHarms
 			}
 			t.apply(op)
