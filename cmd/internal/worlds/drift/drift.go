@@ -24,9 +24,6 @@ const Name = "drift"
 // ChangeAfter is the number of training tasks of phase 0. All further training tasks are of phase 1.
 const ChangeAfter = 1500
 
-// dimensions of an embedding.
-const dimensions = 256
-
 // World is the drifting world of one seed.
 type World struct {
 	seed     uint64
@@ -34,14 +31,9 @@ type World struct {
 	products []string
 	changed  []int
 	model    roles.Model
-	rules    roles.Memo[readResult]
+	rules    roles.Memo[rule]
 	tickets  roles.Memo[ticket]
 	tasks    roles.Tasks
-}
-
-type readResult struct {
-	rule rule
-	ok   bool
 }
 
 // New returns the world of a seed.
@@ -220,11 +212,7 @@ func (w *World) Reply(schema string, messages []world.Message) string {
 
 // Embed implements world.World.
 func (w *World) Embed(texts []string) [][]float32 {
-	out := make([][]float32, len(texts))
-	for i, t := range texts {
-		out[i] = world.Vector(dimensions, concepts(t))
-	}
-	return out
+	return world.Embed(texts, concepts)
 }
 
 // Attempt implements world.World.
@@ -318,20 +306,13 @@ func correction(output, value string, reason ticket, d roles.Dice) string {
 }
 
 // Platitudes implements world.World.
-func (w *World) Platitudes(n int) []string { return cross(n, w.seed, platitudeStarts, platitudeEnds) }
+func (w *World) Platitudes(n int) []string {
+	return world.Cross(n, w.seed, 7, platitudeStarts, platitudeEnds)
+}
 
 // Nonsense implements world.World.
-func (w *World) Nonsense(n int) []string { return cross(n, w.seed, nonsenseStarts, nonsenseEnds) }
-
-// cross returns n combinations of two lists, from a place that the seed decides.
-func cross(n int, seed uint64, starts, ends []string) []string {
-	out := make([]string, n)
-	from := int(seed % uint64(len(starts)*len(ends)))
-	for i := range out {
-		k := (from + i*7) % (len(starts) * len(ends))
-		out[i] = starts[k%len(starts)] + " " + ends[k/len(starts)]
-	}
-	return out
+func (w *World) Nonsense(n int) []string {
+	return world.Cross(n, w.seed, 7, nonsenseStarts, nonsenseEnds)
 }
 
 var (
@@ -350,9 +331,7 @@ func (w *World) Distractors(n int) []string {
 		}
 	}
 	rng := rand.New(rand.NewPCG(w.seed, 3))
-	seen := make(map[string]bool)
-	var out []string
-	for len(out) < n {
+	return world.Distinct(n, func(int) string {
 		r := rule{output: toQueue, value: queues[rng.IntN(len(queues))]}
 		if rng.IntN(3) == 0 {
 			r.output, r.value = toPriority, fmt.Sprint(1+rng.IntN(4))
@@ -363,22 +342,13 @@ func (w *World) Distractors(n int) []string {
 				r.when[f] = vocabulary[f][rng.IntN(len(vocabulary[f]))].name
 			}
 		}
-		text := r.Text(rng.Uint64())
-		if !seen[text] {
-			seen[text] = true
-			out = append(out, text)
-		}
-	}
-	return out
+		return r.Text(rng.Uint64())
+	})
 }
 
 // readRule is readRule with a cache.
 func (w *World) readRule(text string) (rule, bool) {
-	got := w.rules.Get(text, func(text string) readResult {
-		r, ok := readRule(text)
-		return readResult{r, ok}
-	})
-	return got.rule, got.ok
+	return w.rules.Find(text, readRule)
 }
 
 // readAnswer returns the queue and the priority of an answer.

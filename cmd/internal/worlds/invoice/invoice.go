@@ -8,7 +8,6 @@ package invoice
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"debrief/cmd/internal/simulated"
@@ -20,9 +19,6 @@ import (
 // Name is the name of the world.
 const Name = "invoice"
 
-// dimensions of an embedding.
-const dimensions = 256
-
 // World is the invoice desk of one seed.
 type World struct {
 	seed    uint64
@@ -31,12 +27,7 @@ type World struct {
 	model   roles.Model
 	tasks   roles.Tasks
 	targets roles.Memo[string]
-	read    roles.Memo[readResult]
-}
-
-type readResult struct {
-	rule simulated.Rule
-	ok   bool
+	read    roles.Memo[simulated.Rule]
 }
 
 // New returns the world of a seed.
@@ -99,11 +90,7 @@ func (w *World) Alter(_, rule int, draw uint64) string {
 }
 
 func (w *World) readRule(text string) (simulated.Rule, bool) {
-	got := w.read.Get(text, func(text string) readResult {
-		r, ok := simulated.ReadRule(text)
-		return readResult{r, ok}
-	})
-	return got.rule, got.ok
+	return w.read.Find(text, simulated.ReadRule)
 }
 
 // Attempt implements world.World.
@@ -169,11 +156,7 @@ func (w *World) Reply(schema string, messages []world.Message) string {
 
 // Embed implements world.World.
 func (*World) Embed(texts []string) [][]float32 {
-	out := make([][]float32, len(texts))
-	for i, t := range texts {
-		out[i] = world.Vector(dimensions, concepts(t))
-	}
-	return out
+	return world.Embed(texts, concepts)
 }
 
 // concepts returns the features of a text: the keys that it speaks of, and with less weight its words and noise.
@@ -237,12 +220,7 @@ var (
 
 // Platitudes implements world.World.
 func (w *World) Platitudes(n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		k := (int(w.seed%30) + 7*i) % 30
-		out[i] = platitudeStarts[k%6] + " " + platitudeEnds[k/6]
-	}
-	return out
+	return world.Cross(n, w.seed, 7, platitudeStarts, platitudeEnds)
 }
 
 // Nonsense implements world.World.
@@ -265,16 +243,9 @@ var (
 
 // Distractors implements world.World.
 func (w *World) Distractors(n int) []string {
-	seen := make(map[string]bool)
-	var out []string
-	for i := 0; len(out) < n; i++ {
+	return world.Distinct(n, func(i int) string {
 		d := world.Draw(w.seed, "distractor", fmt.Sprint(i))
 		value := onsets[d%20] + codas[d>>8%20]
-		text := "For " + fmt.Sprintf(fields[d>>16%6], value) + " " + fmt.Sprintf(numbers[d>>24%3], 2+d>>32%17)
-		if !seen[text] {
-			seen[text] = true
-			out = append(out, text)
-		}
-	}
-	return slices.Clip(out)
+		return "For " + fmt.Sprintf(fields[d>>16%6], value) + " " + fmt.Sprintf(numbers[d>>24%3], 2+d>>32%17)
+	})
 }

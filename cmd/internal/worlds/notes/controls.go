@@ -60,9 +60,7 @@ func (w *World) Distractors(n int) []string {
 			unused = append(unused, c.id)
 		}
 	}
-	seen := make(map[string]bool)
-	out := make([]string, 0, n)
-	for i := 0; len(out) < n; i++ {
+	return world.Distinct(n, func(i int) string {
 		s := draws(w.seed, fmt.Sprint("distractor ", i))
 		r := rule{account: fmt.Sprint(4001 + s.number(2999, "account"))}
 		if s.chance(0.5, "foreign") {
@@ -80,11 +78,6 @@ func (w *World) Distractors(n int) []string {
 			r.over = pick(s, thresholds, "which amount")
 		}
 		slices.Sort(r.concepts)
-		text := phrasing{s: s, varying: true}.state(&r, append(slices.Clone(sentences), handSentences...))
-		if !seen[text] {
-			seen[text] = true
-			out = append(out, text)
-		}
-	}
-	return out
+		return phrasing{s: s, varying: true}.state(&r, append(slices.Clone(sentences), handSentences...))
+	})
 }

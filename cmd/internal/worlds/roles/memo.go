@@ -9,23 +9,34 @@ const maxMemo = 50_000
 // empties itself when it is full.
 type Memo[V any] struct {
 	mu sync.RWMutex
-	m  map[string]V
+	m  map[string]entry[V]
+}
+
+type entry[V any] struct {
+	value V
+	ok    bool
 }
 
 // Get returns the value for a text. It calls read if the value is not cached.
 func (c *Memo[V]) Get(text string, read func(string) V) V {
+	v, _ := c.Find(text, func(text string) (V, bool) { return read(text), true })
+	return v
+}
+
+// Find returns the value for a text, or false without one. It calls read if the result is not cached.
+func (c *Memo[V]) Find(text string, read func(string) (V, bool)) (V, bool) {
 	c.mu.RLock()
-	v, ok := c.m[text]
+	f, ok := c.m[text]
 	c.mu.RUnlock()
 	if ok {
-		return v
+		return f.value, f.ok
 	}
-	v = read(text)
+	f.value, f.ok = read(text)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil || len(c.m) >= maxMemo {
-		c.m = make(map[string]V)
+		c.m = make(map[string]entry[V])
 	}
-	c.m[text] = v
-	return v
+	c.m[text] = f
+	return f.value, f.ok
 }

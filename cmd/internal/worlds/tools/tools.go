@@ -21,9 +21,6 @@ import (
 // Name is the name of the world.
 const Name = "tools"
 
-// dimensions of an embedding.
-const dimensions = 256
-
 // World is the operations desk of one seed.
 type World struct {
 	seed   uint64
@@ -32,14 +29,9 @@ type World struct {
 	// service and tenant hold the facts by name.
 	service, tenant map[string]facts
 	model           roles.Model
-	rules           roles.Memo[readResult]
+	rules           roles.Memo[rule]
 	requests        roles.Memo[request]
 	tasks           roles.Tasks
-}
-
-type readResult struct {
-	rule rule
-	ok   bool
 }
 
 // New returns the world of a seed.
@@ -197,11 +189,7 @@ func (w *World) States(text string, _, rule int) bool {
 
 // readRule is readRule with a cache.
 func (w *World) readRule(text string) (rule, bool) {
-	got := w.rules.Get(text, func(text string) readResult {
-		r, ok := readRule(text)
-		return readResult{r, ok}
-	})
-	return got.rule, got.ok
+	return w.rules.Find(text, readRule)
 }
 
 // Alter implements world.World. The rules have one phase.
@@ -219,11 +207,7 @@ func (w *World) Reply(schema string, messages []world.Message) string {
 
 // Embed implements world.World.
 func (w *World) Embed(texts []string) [][]float32 {
-	out := make([][]float32, len(texts))
-	for i, t := range texts {
-		out[i] = world.Vector(dimensions, concepts(t))
-	}
-	return out
+	return world.Embed(texts, concepts)
 }
 
 // Read implements roles.Language.
@@ -242,21 +226,13 @@ func (w *World) Answer(question, _, system string) prompt.Answer {
 }
 
 // Platitudes implements world.World.
-func (w *World) Platitudes(n int) []string { return cross(n, w.seed, platitudeStarts, platitudeEnds) }
+func (w *World) Platitudes(n int) []string {
+	return world.Cross(n, w.seed, 5, platitudeStarts, platitudeEnds)
+}
 
 // Nonsense implements world.World.
-func (w *World) Nonsense(n int) []string { return cross(n, w.seed, nonsenseStarts, nonsenseEnds) }
-
-// cross returns n combinations of two lists, from a place that the seed decides.
-func cross(n int, seed uint64, starts, ends []string) []string {
-	out := make([]string, n)
-	total := len(starts) * len(ends)
-	from := int(seed % uint64(total))
-	for i := range out {
-		k := (from + i*5) % total
-		out[i] = starts[k%len(starts)] + " " + ends[k/len(starts)]
-	}
-	return out
+func (w *World) Nonsense(n int) []string {
+	return world.Cross(n, w.seed, 5, nonsenseStarts, nonsenseEnds)
 }
 
 var (
@@ -275,9 +251,7 @@ func (w *World) Distractors(n int) []string {
 		}
 	}
 	rng := rand.New(rand.NewPCG(w.seed, 3))
-	seen := make(map[string]bool)
-	var out []string
-	for len(out) < n {
+	return world.Distinct(n, func(int) string {
 		s := &slots[rng.IntN(len(slots))]
 		r := rule{op: operations[rng.IntN(len(operations))].tool, slot: s.name, value: s.values[rng.IntN(len(s.values))]}
 		absent, present := cluster, tier
@@ -288,11 +262,6 @@ func (w *World) Distractors(n int) []string {
 		if rng.IntN(2) == 0 {
 			r.when[present] = w.values[present][rng.IntN(4)]
 		}
-		text := r.Text(rng.Uint64())
-		if !seen[text] {
-			seen[text] = true
-			out = append(out, text)
-		}
-	}
-	return out
+		return r.Text(rng.Uint64())
+	})
 }

@@ -23,8 +23,12 @@ func Draw(seed uint64, purpose string, texts ...string) uint64 {
 	for _, t := range texts {
 		field(t)
 	}
-	// The last bytes of the input change only the low bits of an FNV hash. The finaliser of MurmurHash3 mixes all bits.
-	x := h.Sum64()
+	return Mix(h.Sum64())
+}
+
+// Mix mixes the bits of an FNV hash. The last bytes of the input of such a hash change only its low bits. It is the
+// finaliser of MurmurHash3.
+func Mix(x uint64) uint64 {
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 	return x ^ x>>33
@@ -40,9 +44,12 @@ func Chance(rate float64, seed uint64, purpose string, texts ...string) bool {
 	return rate > 0 && Uniform(seed, purpose, texts...) < rate
 }
 
-// Vector returns a vector of length 1 that is the sum of one random direction for each feature, times its weight. Texts
+// dimensions of an embedding.
+const dimensions = 256
+
+// vector returns a vector of length 1 that is the sum of one random direction for each feature, times its weight. Texts
 // with the same features have similar vectors. Without features the vector is the first unit vector.
-func Vector(dimensions int, features map[string]float64) []float32 {
+func vector(features map[string]float64) []float32 {
 	sum := make([]float64, dimensions)
 	// The order of a sum of floating-point numbers changes its result.
 	for _, name := range slices.Sorted(maps.Keys(features)) {
@@ -69,4 +76,38 @@ func Vector(dimensions int, features map[string]float64) []float32 {
 		out[i] = float32(v / math.Sqrt(square))
 	}
 	return out
+}
+
+// Embed returns a vector for each text, from its features.
+func Embed(texts []string, features func(text string) map[string]float64) [][]float32 {
+	out := make([][]float32, len(texts))
+	for i, t := range texts {
+		out[i] = vector(features(t))
+	}
+	return out
+}
+
+// Cross returns n combinations of two lists. The seed decides the first one, and the stride leads to the next one.
+func Cross(n int, seed uint64, stride int, starts, ends []string) []string {
+	out := make([]string, n)
+	total := len(starts) * len(ends)
+	from := int(seed % uint64(total))
+	for i := range out {
+		k := (from + i*stride) % total
+		out[i] = starts[k%len(starts)] + " " + ends[k/len(starts)]
+	}
+	return out
+}
+
+// Distinct returns the first n different texts of a sequence.
+func Distinct(n int, write func(i int) string) []string {
+	seen := make(map[string]bool)
+	var out []string
+	for i := 0; len(out) < n; i++ {
+		if text := write(i); !seen[text] {
+			seen[text] = true
+			out = append(out, text)
+		}
+	}
+	return slices.Clip(out)
 }
