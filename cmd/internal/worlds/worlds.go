@@ -2,8 +2,7 @@
 // model for the Reflector and the Curator.
 //
 // A world shares no code with the product: it imports only the standard library and other packages below this one. The
-// invoice desk also imports package simulated. The model of a world reads prompts, and knows language but no rules. It
-// therefore learns only through the playbook.
+// model of a world reads prompts, and knows language but no rules. It therefore learns only through the playbook.
 package worlds
 
 import (

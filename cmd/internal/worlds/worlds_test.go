@@ -32,10 +32,7 @@ func TestWorldsImportNoProduct(t *testing.T) {
 			}
 			first, _, _ := strings.Cut(name, "/")
 			isModule := strings.Contains(first, ".") || first == "debrief"
-			// The invoice desk uses the language and the arithmetic of package simulated. That package imports the product
-			// only for the types of tasks and outcomes, and for its own evaluator, which no world uses.
-			isDesk := filepath.Dir(path) == "invoice" && name == "debrief/cmd/internal/simulated"
-			if isModule && !isDesk && !strings.HasPrefix(name, "debrief/cmd/internal/worlds/") {
+			if isModule && !strings.HasPrefix(name, "debrief/cmd/internal/worlds/") {
 				t.Errorf("%s imports %s: want only the standard library and packages of worlds", path, name)
 			}
 		}
