@@ -87,7 +87,6 @@ var plan = []struct {
 	{"curator/propose", "proposals use no transport and know no draft", []string{"debrief/playbook", "debrief/playbook/text", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/recall", "debrief/events", "debrief/events/chat", "debrief/events/redact", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
 	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
-	{"cmd/internal/worlds/...", "a world shares no code with the product that it measures", []string{"debrief/cmd/internal/worlds/...", "debrief/cmd/internal/simulated"}, []string{others, ours}},
 	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/metrics/exposition", "the text format needs only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/otlp", "the exporter of spans must not import its users", nil, []string{ours}},
@@ -129,6 +128,31 @@ func TestImportsFollowLayers(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestWorldsShareNoCode checks that worlds, and their tests, import only the standard library and each other. A world that
+// used the product, or the simulated model of its demo, would measure the product by itself.
+func TestWorldsShareNoCode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	const worlds = "cmd/internal/worlds/..."
+	found := false
+	for _, p := range packages(t) {
+		if !matches(worlds, p.floor()) {
+			continue
+		}
+		found = true
+		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if matchesAny([]string{others, ours}, imp) && !matches("debrief/"+worlds, imp) {
+				t.Errorf("%s imports %s: want only the standard library and worlds", p.ImportPath, imp)
+			}
+		}
+	}
+	if !found {
+		t.Errorf("no package matches %s", worlds)
 	}
 }
 
