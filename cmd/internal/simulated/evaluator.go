@@ -85,16 +85,6 @@ func wrongNumber(r rule, draw uint64) int64 {
 	return []int64{5, 10, 20, 50, 100, 500, 1000, n + 1}[n%8]
 }
 
-// Alter returns the rule with another number. The draw selects the number.
-func (r Rule) Alter(draw uint64) Rule {
-	was := r.r.number
-	for r.r.number == was {
-		r.r.number = wrongNumber(r.r, draw)
-		draw++
-	}
-	return r
-}
-
 // draw returns a pseudo-random number: a hash of the seed, the purpose and the id.
 func (v *Evaluator) draw(purpose, id string) uint64 {
 	h := fnv.New64a()
@@ -109,10 +99,4 @@ func (v *Evaluator) draw(purpose, id string) uint64 {
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 	return x ^ x>>33
-}
-
-// WrongTarget returns a target, as that of the task of an invoice, that a right answer does not reach. The id selects
-// it.
-func WrongTarget(seed uint64, id, question string) string {
-	return NewEvaluator(seed, 0).wrongTarget(id, question)
 }

@@ -50,29 +50,3 @@ func (h house) rule(step int, key string) (rule, bool) {
 	r, ok := h[[2]string{steps[step].name, key}]
 	return r, ok
 }
-
-// HouseRules returns the hidden rules of a seed, in the order of the steps.
-func HouseRules(seed uint64) []Rule {
-	h := houseOf(seed)
-	var out []Rule
-	for i := range steps {
-		for _, key := range steps[i].keys {
-			if r, ok := h.rule(i, key); ok {
-				out = append(out, Rule{r})
-			}
-		}
-	}
-	return out
-}
-
-// Deciding returns the hidden rules that decide the amount of an invoice, as indexes into HouseRules.
-func Deciding(seed uint64, question string) []int {
-	inv, _ := readInvoice(question)
-	var out []int
-	for at, r := range HouseRules(seed) {
-		if inv.keys[r.r.step] == r.r.key {
-			out = append(out, at)
-		}
-	}
-	return out
-}

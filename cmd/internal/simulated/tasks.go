@@ -236,9 +236,3 @@ func (d *invoiceDraft) question() string {
 What is the amount due in EUR? Work by the rules of this desk, in this order of steps: %s. Report every step in your reasoning as a line "name: amount", with two decimals, reductions negative, zero where nothing applies. The final answer is the amount due alone.`,
 		d.number, d.customer, d.body(), strings.Join(names, ", "))
 }
-
-// Target returns the right amount of an invoice and of each step, as JSON.
-func Target(seed uint64, question string) string {
-	inv, _ := readInvoice(question)
-	return target(&inv, fillWorksheet(&inv, houseOf(seed).rule))
-}
