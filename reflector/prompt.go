@@ -319,7 +319,7 @@ type Output struct {
 	Ignored []string
 }
 
-// Ask asks a model to reflect on an execution. It asks once more if the reply is not readable.
+// Ask asks a model to reflect on an execution. It asks up to chat.MaxCalls times while the reply is not readable.
 func Ask(ctx context.Context, m chat.Model, e *events.Execution, cfg Config) (Output, chat.Reply, error) {
 	return chat.Ask(ctx, m, reflectionPrompt(e, cfg), func(r chat.Reply) (Output, error) { return parseReflection(r, e) })
 }

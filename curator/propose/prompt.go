@@ -73,8 +73,6 @@ type Request struct {
 	// Reflections have the numbers 1 to n in the prompt and in proposals. A reflection without an insight is left out of the
 	// prompt, and its number is not used.
 	Reflections []*events.Reflection
-	// Problem is the reason why the reply to an earlier request was not usable. It is empty in the first request.
-	Problem string
 }
 
 // RejectedText is a rejected or retired text with the reason.
@@ -127,9 +125,6 @@ func requestPrompt(in Request) chat.Prompt {
 		if line.Insight != "" || len(line.Also) > 0 {
 			user.WriteString(jsonLine(line))
 		}
-	}
-	if in.Problem != "" {
-		fmt.Fprintf(&user, "\n# Reply format\n\nAn earlier reply could not be read: %s. Reply with the JSON object alone.\n", text.Line(in.Problem, maxQuestion))
 	}
 	return chat.Prompt{
 		Name:     "curator",

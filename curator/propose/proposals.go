@@ -28,7 +28,7 @@ type Suggestions struct {
 	Rejected  []playbook.Rejection
 }
 
-// Ask asks a model for proposals. It asks once more if the reply is not usable.
+// Ask asks a model for proposals. It asks up to chat.MaxCalls times while the reply is not usable.
 func Ask(ctx context.Context, m chat.Model, in Request) (Suggestions, chat.Reply, error) {
 	return chat.Ask(ctx, m, requestPrompt(in), func(r chat.Reply) (s Suggestions, err error) {
 		s.Proposals, s.Rejected, err = parseProposals(r, len(in.Reflections))

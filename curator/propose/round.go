@@ -292,16 +292,9 @@ func (w *Proposer) askAll(ctx context.Context, requests []Request) []groupResult
 	return results
 }
 
-// askGroup sends one request. If the replies are not usable, it sends a second request that describes the problem, without
-// the conversation so far.
+// askGroup sends one request.
 func (w *Proposer) askGroup(ctx context.Context, in Request) groupResult {
 	out, reply, err := Ask(ctx, w.Model, in)
-	if useless := (*chat.UselessError)(nil); errors.As(err, &useless) {
-		before := reply.Usage
-		in.Problem = useless.Err.Error()
-		out, reply, err = Ask(ctx, w.Model, in)
-		reply.Usage = before.Add(reply.Usage)
-	}
 	return groupResult{suggestions: out, model: reply.Model, usage: reply.Usage, err: err}
 }
 

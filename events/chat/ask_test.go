@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -61,8 +62,12 @@ func TestAsk(t *testing.T) {
 			want: 42, usage: Usage{2, 20, 3, 1}, asked: 2,
 		},
 		{
-			name: "two bad answers are useless", lines: []any{says("dunno", 1), says("still not", 2)},
-			usage: Usage{2, 20, 3, 1}, asked: 2, err: &UselessError{},
+			name: "the last allowed answer is good", lines: []any{says("dunno", 1), says("still not", 2), says("no", 1), says("42", 1)},
+			want: 42, usage: Usage{4, 40, 5, 2}, asked: 4,
+		},
+		{
+			name: "bad answers alone are useless", lines: []any{says("dunno", 1), says("still not", 2), says("no", 1), says("never", 1)},
+			usage: Usage{4, 40, 5, 2}, asked: MaxCalls, err: &UselessError{},
 		},
 		{
 			name: "the model's error passes through", lines: []any{down},
@@ -93,7 +98,9 @@ func TestAsk(t *testing.T) {
 
 func TestUselessErrorQuotesLastAnswer(t *testing.T) {
 	t.Parallel()
-	_, _, err := Ask(t.Context(), &script{lines: []any{says("first", 1), says(strings.Repeat("é", 1000), 1)}}, question, number)
+	_, _, err := Ask(t.Context(), &script{lines: []any{
+		says("first", 1), says("second", 1), says("third", 1), says(strings.Repeat("é", 1000), 1),
+	}}, question, number)
 	useless, ok := errors.AsType[*UselessError](err)
 	if !ok {
 		t.Fatalf("got %v, want a UselessError", err)
@@ -147,6 +154,79 @@ func TestRetryPrompt(t *testing.T) {
 				t.Errorf("the caller's messages were overwritten with %v", left)
 			}
 		})
+	}
+}
+
+// TestRetryPromptsVary checks the form of each prompt: a model can repeat a bad form that it sees, so the third prompt does
+// not contain an answer.
+func TestRetryPromptsVary(t *testing.T) {
+	t.Parallel()
+	cut := says("4", 1)
+	cut.Finish = "length"
+	for _, tt := range []struct {
+		name  string
+		lines []any
+		notes []string // a part of the last message of each prompt
+	}{
+		{
+			"invalid answers",
+			[]any{says("a", 1), says("b", 1), says("c", 1), says("d", 1)},
+			[]string{"What is it?", "field n is missing", "# Reply format", "field n is missing"},
+		},
+		{"truncated answers", []any{cut, cut, cut, cut}, []string{"What is it?", "much shorter", "much shorter", "much shorter"}},
+	} {
+		m := &script{lines: tt.lines}
+		if _, _, err := Ask(t.Context(), m, question, number); err == nil {
+			t.Fatalf("%s: got no error", tt.name)
+		}
+		for i, messages := range []int{2, 4, 2, 4} {
+			got := m.asked[i].Messages
+			if len(got) != messages || got[len(got)-1].Speaker != User || !strings.Contains(got[len(got)-1].Text, tt.notes[i]) {
+				t.Errorf("%s, prompt %d: got %+v, want %d messages, the last with %q", tt.name, i+1, got, messages, tt.notes[i])
+			}
+		}
+		if first := m.asked[2].Messages[1].Text; !strings.HasPrefix(first, question.Messages[1].Text) {
+			t.Errorf("%s: got %q, want the question first, so that provider caches keep the prefix", tt.name, first)
+		}
+	}
+}
+
+// TestFreshPromptWithoutQuestion checks that the note is a message of its own after a message that is not the user's.
+func TestFreshPromptWithoutQuestion(t *testing.T) {
+	t.Parallel()
+	p := freshPrompt(Prompt{Messages: []Message{{Speaker: System, Text: "s"}}}, says("a", 1), errors.New("bad\nline"))
+	if len(p.Messages) != 2 || p.Messages[1].Speaker != User || !strings.Contains(p.Messages[1].Text, "bad line") {
+		t.Errorf("got %+v, want a message of the user with the problem on one line", p.Messages)
+	}
+}
+
+func TestObserveReplies(t *testing.T) {
+	t.Parallel()
+	parse := func(r Reply) (string, error) {
+		raw, err := ParseObject(r)
+		return string(raw), err
+	}
+	cut := says(`{"n": [1`, 1)
+	cut.Finish = "length"
+	for _, tt := range []struct {
+		name  string
+		lines []any
+		want  []Quality
+	}{
+		{"valid", []any{says(`{"n": 1}`, 1)}, []Quality{Valid}},
+		{"valid in prose", []any{says("Here:\n```json\n{\"n\": 1}\n```", 1)}, []Quality{Valid}},
+		{"repaired", []any{says(`{'n': 1,}`, 1)}, []Quality{Repaired}},
+		{"prose, then valid", []any{says("no", 1), says(`{"n": 1}`, 1)}, []Quality{Invalid, Valid}},
+		{"truncated, then repaired", []any{cut, says(`{n: 1}`, 1)}, []Quality{Invalid, Repaired}},
+		{"never valid", []any{cut, cut, cut, cut}, []Quality{Invalid, Invalid, Invalid, Invalid}},
+		{"model error", []any{errors.New("down")}, nil},
+	} {
+		var got []Quality
+		ctx := ObserveReplies(t.Context(), func(q Quality) { got = append(got, q) })
+		_, reply, _ := Ask(ctx, &script{lines: tt.lines}, question, parse)
+		if !slices.Equal(got, tt.want) || reply.isRepaired != nil {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
 	}
 }
 

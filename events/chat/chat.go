@@ -1,6 +1,7 @@
 // Package chat defines the interface between a role and a language model: prompt, reply and errors. It depends on
 // no provider and no protocol; events/chat/openai implements it. The package also contains the tolerant parser for
-// JSON in model output (ParseObject), and the retry policy for unparsable output (Ask).
+// JSON in model output (ParseObject), the retry policy for unparsable output (Ask), and the quality of replies
+// (ObserveReplies).
 package chat
 
 import (
@@ -119,6 +120,8 @@ type Reply struct {
 	// Finish is the finish reason: "stop", or "length" if the text was truncated.
 	Finish string
 	Usage  Usage
+
+	isRepaired *bool // set by a parser that repairs JSON; nil outside of Ask
 }
 
 // Usage is the cost of one or more calls.
@@ -167,7 +170,7 @@ func (e *UnavailableError) Unavailable() bool         { return true }
 func (e *UnavailableError) RetryAfter() time.Duration { return e.After }
 func (e *UnavailableError) Unasked() bool             { return e.NotSent }
 
-// UselessError means that the model's answer was invalid, also after a retry.
+// UselessError means that the model's answers were invalid, in all calls of Ask.
 type UselessError struct {
 	Err  error
 	Text string // the beginning of the last answer
