@@ -20,7 +20,7 @@ type Policy struct {
 	BackoffMin           time.Duration // 1 s: delay before the second attempt; it doubles with every attempt
 	BackoffMax           time.Duration // 60 s: longest delay
 	Grace                time.Duration // 30 s: how long messages in flight may take after a stop
-	ProbeInterval        time.Duration // 30 s: interval at which a paused role tries one message
+	ProbeInterval        time.Duration // 30 s: longest interval at which a paused role tries one message; it grows from BackoffMin
 	HoldInterval         time.Duration // 1 s: interval at which held messages are retried
 	ReconnectAfter       time.Duration // 10 s: after this time without an answer, the connection changes the server
 	Linger               time.Duration // 250 ms: how long a batch may wait to fill under load
@@ -59,8 +59,9 @@ func (p Policy) backoff(attempt int) time.Duration {
 	return d
 }
 
-// maxUselessInRow is the number of messages in a row with useless output at which the role pauses.
-const maxUselessInRow = 20
+// maxUselessInRow is the number of useless outputs in a row, each the first of its messages, at which the role pauses. A
+// handler calls the model up to four times for an output (chat.MaxCalls).
+const maxUselessInRow = 10
 
 // disposition is how the worker ends a delivery. Its value is the attribute debrief.disposition of the delivery's span.
 type disposition string
@@ -119,9 +120,19 @@ func isNotSent(err error) bool {
 	return isUnavailable(err) && errors.As(err, &e) && e.Unasked()
 }
 
-func isUseless(err error) bool {
-	var e interface{ Useless() bool }
-	return errors.As(err, &e) && e.Useless()
+func isUseless(err error) bool { return uselessOutput(err) != nil }
+
+// uselessOutput returns the error in err that stands for one useless output, or nil. The messages of one request to a model
+// have the same one.
+func uselessOutput(err error) error {
+	var e interface {
+		error
+		Useless() bool
+	}
+	if errors.As(err, &e) && e.Useless() {
+		return e
+	}
+	return nil
 }
 
 // Unreachable reports whether the server did not answer. Such an error is not the fault of the message.

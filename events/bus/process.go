@@ -139,7 +139,7 @@ func (p *processor) handle(items []*item) {
 		}
 	}
 	if p.state.recordResults(pending) {
-		p.releaseQueued(p.policy.BackoffMax)
+		p.releaseQueued(p.policy.BackoffMin) // the server redelivers them to a probe, or after the pause
 	}
 }
 

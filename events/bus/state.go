@@ -3,6 +3,7 @@ package bus
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ type workerState struct {
 	usefulCount   int            // messages with useful output since the start
 	unavailableAt map[uint64]int // by sequence: usefulCount when the model was last unavailable for the message
 	uselessAt     map[uint64]int // by sequence: usefulCount when the output was first useless for the message
-	uselessInRow  int            // messages with their first useless output since the last useful output
+	uselessInRow  int            // useless outputs that were the first of a message, since the last useful output
 	holdReason    error          // the newest reason of a hold
 	consumerErr   error          // why the consumer is missing
 	deniedErr     error          // the newest denied request since the last delivery
@@ -25,6 +26,7 @@ type workerState struct {
 	paused     bool          // because of useless output
 	resumed    chan struct{} // closed when the pause ends
 	uselessErr error
+	probes     int       // messages tried during this pause
 	probeAt    time.Time // when a probing worker may take its next message
 }
 
@@ -37,6 +39,23 @@ func (s *workerState) isMessageFault(seq uint64) bool {
 
 // probing reports whether the worker limits itself to one message for each probe interval.
 func (s *workerState) probing() bool { return s.holding > 0 || s.paused }
+
+// probeInterval returns the time until the next probe. In a pause it grows from BackoffMin: useless outputs of a model that
+// fails now and then can follow each other by chance, and such a pause must end soon.
+func (s *workerState) probeInterval(p *Policy) time.Duration {
+	if !s.paused {
+		return p.ProbeInterval
+	}
+	return min(p.backoff(1+s.probes), p.ProbeInterval)
+}
+
+// startProbe starts the interval after a probe.
+func (s *workerState) startProbe(p *Policy) {
+	if s.paused {
+		s.probes++
+	}
+	s.probeAt = time.Now().Add(s.probeInterval(p))
+}
 
 // roleState decides whether a worker may pull messages, and sets the health of its role.
 type roleState struct {
@@ -60,7 +79,7 @@ func (r *roleState) setOpenPull(pulls jetstream.MessagesContext, probe bool) {
 // recordDelivery starts the next probe interval, and clears the error of a denied request.
 func (r *roleState) recordDelivery() {
 	r.mu.Lock()
-	r.probeAt = time.Now().Add(r.policy.ProbeInterval) // read only while probing
+	r.startProbe(&r.policy) // read only while probing
 	clearDenied := r.deniedErr != nil
 	r.mu.Unlock()
 	if clearDenied {
@@ -172,11 +191,12 @@ func (r *roleState) forgetFaults(it *item) {
 }
 
 // releaseDelay returns the redelivery delay of a useless message that is released during a pause. It grows with the
-// number of such messages, so that at most half of the probes go to them.
+// number of such messages and with the probe interval, so that at most half of the probes go to them.
 func (r *roleState) releaseDelay() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return min(max(r.policy.BackoffMax, 2*r.policy.ProbeInterval*time.Duration(len(r.uselessAt))), 10*r.policy.BackoffMax)
+	d := 2 * r.probeInterval(&r.policy) * time.Duration(max(len(r.uselessAt), 1))
+	return min(d, 10*r.policy.BackoffMax)
 }
 
 // maxFaults bounds each of the maps of useless and unavailable results.
@@ -226,7 +246,7 @@ func (r *roleState) waitProbe() bool {
 		left, resumed := time.Until(s.probeAt.Add(2*r.policy.HoldInterval)), s.resumed
 		turn := !s.paused || left <= 0
 		if s.paused && turn {
-			s.probeAt = time.Now().Add(r.policy.ProbeInterval)
+			s.startProbe(&r.policy)
 		}
 		r.mu.Unlock()
 		if turn {
@@ -259,9 +279,18 @@ func (r *roleState) recordResults(items []*item) (paused bool) {
 	if useful > 0 {
 		r.recordUseful(useful)
 	}
+	counted := make(map[error]bool) // the messages of one request to a model have the same output
 	for _, it := range items {
-		if isUseless(it.result.Err) && r.recordUseless(it) {
+		output := uselessOutput(it.result.Err)
+		if output == nil {
+			continue
+		}
+		isKey := reflect.ValueOf(output).Comparable() // only such a value can be a key
+		if r.recordUseless(it, !isKey || !counted[output]) {
 			paused = true
+		}
+		if isKey {
+			counted[output] = true
 		}
 	}
 	return paused
@@ -285,12 +314,13 @@ func (r *roleState) recordUseful(n int) {
 	})
 }
 
-// recordUseless counts the messages with their first useless output: retries of one message often follow each other. It
-// reports whether a pause starts.
-func (r *roleState) recordUseless(it *item) bool {
+// recordUseless records the useless output for a message. Only the first one of a message is counted, because retries of one
+// message often follow each other, and only if isOwn is set: an output counts once for all its messages. It reports whether
+// a pause starts.
+func (r *roleState) recordUseless(it *item, isOwn bool) bool {
 	r.mu.Lock()
 	s := &r.workerState
-	if _, known := s.uselessAt[it.d.Seq]; !known {
+	if _, known := s.uselessAt[it.d.Seq]; !known && isOwn {
 		s.uselessInRow++
 	}
 	n := s.uselessInRow
@@ -301,19 +331,19 @@ func (r *roleState) recordUseless(it *item) bool {
 	}
 	r.update(func(s *workerState) {
 		if !s.paused {
-			s.paused, s.resumed = true, make(chan struct{})
+			s.paused, s.resumed, s.probes = true, make(chan struct{}), 0
 		}
-		s.probeAt = time.Now().Add(r.policy.ProbeInterval)
-		s.uselessErr = fmt.Errorf("the model's output was useless for the last %s: %w", messages(max(n, 1)), it.result.Err)
+		s.probeAt = time.Now().Add(s.probeInterval(&r.policy))
+		s.uselessErr = fmt.Errorf("the last %s useless: %w", outputs(max(n, 1)), it.result.Err)
 	})
 	return true
 }
 
-func messages(n int) string {
+func outputs(n int) string {
 	if n == 1 {
-		return "message"
+		return "output of the model was"
 	}
-	return fmt.Sprintf("%d messages", n)
+	return fmt.Sprintf("%d outputs of the model were", n)
 }
 
 func (r *roleState) isPaused() bool {

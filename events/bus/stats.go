@@ -27,6 +27,7 @@ type RoleStats struct {
 	DeadSinceSuccess     uint64        `json:"dead_letters_since_success"` // dead letters since the last success
 	OutcomesSinceChange  uint64        `json:"outcomes_since_change"`      // outcomes of tasks since a bullet was last added, changed or retired
 	FailuresSinceChange  uint64        `json:"failures_since_change"`      // failures among them
+	Replies              ReplyStats    `json:"replies"`                    // the last replies of the model
 }
 
 // durationsKept is the number of durations behind the percentiles: enough for a 95th, and quick to sort.
@@ -40,7 +41,8 @@ type stats struct {
 
 type roleCounters struct {
 	RoleStats
-	last [durationsKept]time.Duration // a ring buffer
+	last    [durationsKept]time.Duration // a ring buffer
+	replies replyWindow
 }
 
 // update calls f with the counters of a role, under the lock.
@@ -117,6 +119,7 @@ func (v *stats) RoleStats() []RoleStats {
 	for _, r := range v.roles {
 		v := r.RoleStats
 		v.P50, v.P95 = r.percentiles()
+		v.Replies = r.replies.stats(time.Now())
 		all = append(all, v)
 	}
 	return all

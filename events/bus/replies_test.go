@@ -1,0 +1,41 @@
+package bus
+
+import (
+	"testing"
+	"time"
+)
+
+func TestReplyWindow(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, row := range []struct {
+		what string
+		add  func(w *replyWindow)
+		want ReplyStats
+	}{
+		{"no reply", func(*replyWindow) {}, ReplyStats{}},
+		{"each quality", func(w *replyWindow) {
+			w.add(reply{at: now})
+			w.add(reply{at: now, repaired: true})
+			w.add(reply{at: now, invalid: true})
+		}, ReplyStats{3, 1, 1}},
+		{"more than are kept", func(w *replyWindow) {
+			for range 50 {
+				w.add(reply{at: now, invalid: true})
+			}
+			for range RepliesKept - 10 {
+				w.add(reply{at: now})
+			}
+		}, ReplyStats{RepliesKept, 0, 10}},
+		{"old ones", func(w *replyWindow) {
+			w.add(reply{at: now.Add(-ReplyAge - 1), invalid: true})
+			w.add(reply{at: now.Add(-ReplyAge), repaired: true})
+		}, ReplyStats{1, 1, 0}},
+	} {
+		var w replyWindow
+		row.add(&w)
+		if got := w.stats(now); got != row.want {
+			t.Errorf("%s: got %+v, want %+v", row.what, got, row.want)
+		}
+	}
+}
