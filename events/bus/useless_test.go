@@ -1,0 +1,223 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"debrief/events"
+)
+
+// outputPolicy is the failure policy for the outputs of a model, without a server.
+type outputPolicy struct {
+	state *roleState
+	items map[uint64]*item
+}
+
+func newOutputPolicy(p Policy) *outputPolicy {
+	r := &runner{
+		conn: &Conn{health: &health{}}, worker: Worker{Role: events.RoleReflector}, policy: p.WithDefaults(),
+		intake: context.Background(), wake: make(chan struct{}, 1),
+	}
+	return &outputPolicy{state: &roleState{runner: r}, items: make(map[uint64]*item)}
+}
+
+// deliver returns the disposition of the next delivery of a message with an output. A hold is not an attempt.
+func (o *outputPolicy) deliver(seq uint64, isUseful bool) disposition {
+	it := o.items[seq]
+	if it == nil {
+		it = &item{d: Delivery{Seq: seq}}
+		o.items[seq] = it
+	}
+	it.d.Attempt++
+	it.result = &Result{ModelUseful: true}
+	if !isUseful {
+		it.result = &Result{Err: uselessError{}}
+	}
+	o.state.recordResults([]*item{it})
+	err := o.state.assignFault(it, it.result.Err)
+	d := o.state.policy.decide(err, it.d.Attempt, o.state.isPaused())
+	switch d {
+	case hold:
+		it.d.Attempt--
+	case ack, deadLetter:
+		o.state.forgetFaults(it)
+		delete(o.items, seq)
+	}
+	return d
+}
+
+// TestUselessOutputPolicy checks these properties for any order of deliveries and outputs:
+//
+//   - A message becomes a dead letter only after MaxAttempts deliveries, and after useful output for another message since its
+//     first useless output.
+//   - Useful output ends a pause.
+//   - A poison message becomes a dead letter within MaxAttempts further deliveries while others have useful output.
+func TestUselessOutputPolicy(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		o := newOutputPolicy(Policy{MaxAttempts: rapid.IntRange(1, 6).Draw(t, "attempts")})
+		limit := o.state.policy.MaxAttempts
+		deliveries, hasOther := make(map[uint64]int), make(map[uint64]bool)
+		for range rapid.IntRange(0, 80).Draw(t, "deliveries") {
+			seq, isUseful := rapid.Uint64Range(1, 15).Draw(t, "message"), rapid.Bool().Draw(t, "useful")
+			deliveries[seq]++
+			d := o.deliver(seq, isUseful)
+			if isUseful {
+				for other := range deliveries {
+					hasOther[other] = true
+				}
+				if d != ack || o.state.isPaused() {
+					t.Fatalf("useful output for %d: got %s, paused %t", seq, d, o.state.isPaused())
+				}
+			}
+			if d == deadLetter && (deliveries[seq] < limit || !hasOther[seq]) {
+				t.Fatalf("dead letter of %d after %d deliveries, useful output for another: %t", seq, deliveries[seq], hasOther[seq])
+			}
+			if d == ack || d == deadLetter {
+				delete(deliveries, seq)
+				delete(hasOther, seq)
+			}
+		}
+		const poison, good = 100, 200
+		o.deliver(poison, false)
+		for i := range limit {
+			o.deliver(good+uint64(i), true)
+			if o.deliver(poison, false) == deadLetter {
+				return
+			}
+		}
+		t.Fatalf("a poison message has no dead letter after %d deliveries", limit+1)
+	})
+}
+
+// TestIndependentFaultsRarelyCauseDeadLetters delivers messages one after the other, so that useless outputs of one message
+// follow each other. An attempt is useless if four calls of the model are.
+func TestIndependentFaultsRarelyCauseDeadLetters(t *testing.T) {
+	t.Parallel()
+	const messages, calls = 20_000, 4
+	for _, broken := range []float64{0.1, 0.3, 0.6} {
+		t.Run(fmt.Sprint(broken), func(t *testing.T) {
+			t.Parallel()
+			draw := rand.New(rand.NewPCG(1, 0))
+			isUseful := func() bool {
+				for range calls {
+					if draw.Float64() >= broken {
+						return true
+					}
+				}
+				return false
+			}
+			o := newOutputPolicy(Policy{})
+			dead, pauses, wait := 0, 0, time.Duration(0)
+			for seq := range uint64(messages) {
+				waited := time.Duration(0)
+				for done := false; !done; {
+					wasPaused := o.state.isPaused()
+					d := o.deliver(seq, isUseful())
+					if o.state.isPaused() && !wasPaused {
+						pauses++
+					}
+					switch d {
+					case nak:
+						waited += o.state.policy.backoff(o.items[seq].d.Attempt)
+					case hold:
+						o.state.mu.Lock()
+						waited += o.state.probeInterval(&o.state.policy) + 2*o.state.policy.HoldInterval
+						o.state.startProbe(&o.state.policy)
+						o.state.mu.Unlock()
+					case deadLetter:
+						dead++
+						done = true
+					default:
+						done = true
+					}
+				}
+				wait = max(wait, waited)
+			}
+			t.Logf("%d dead letters and %d pauses of %d messages, the longest wait is %s", dead, pauses, messages, wait)
+			if dead > messages/1000 || pauses > messages/200 || wait > 30*time.Second {
+				t.Errorf("got %d dead letters, %d pauses and a wait of %s, want at most %d, %d and 30 s", dead, pauses, wait, messages/1000, messages/200)
+			}
+		})
+	}
+}
+
+// TestMessagesOfOneRequestCountOnce checks that one useless output for many messages does not pause a role.
+func TestMessagesOfOneRequestCountOnce(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		what    string
+		outputs int
+		paused  bool
+	}{
+		{"one output", 1, false},
+		{"fewer outputs than pause a role", maxUselessInRow - 1, false},
+		{"as many outputs as pause a role", maxUselessInRow, true},
+	} {
+		o := newOutputPolicy(Policy{})
+		requests := make([]error, row.outputs)
+		for i := range requests {
+			requests[i] = &requestError{i}
+		}
+		var items []*item
+		for i := range 5 * maxUselessInRow {
+			err := fmt.Errorf("message %d: %w", i, requests[i%row.outputs])
+			items = append(items, &item{d: Delivery{Seq: uint64(i), Attempt: 1}, result: &Result{Err: err}})
+		}
+		o.state.recordResults(items)
+		if got := o.state.isPaused(); got != row.paused {
+			t.Errorf("%s: paused %t, want %t", row.what, got, row.paused)
+		}
+	}
+	// A value that is no map key stands for its own output.
+	o := newOutputPolicy(Policy{})
+	o.state.recordResults([]*item{{d: Delivery{Seq: 1, Attempt: 1}, result: &Result{Err: listError{"a"}}}, {d: Delivery{Seq: 2, Attempt: 1}, result: &Result{Err: listError{"a"}}}})
+	if o.state.uselessInRow != 2 {
+		t.Errorf("got %d outputs, want 2", o.state.uselessInRow)
+	}
+}
+
+// requestError is the useless output of one request.
+type requestError struct{ request int }
+
+func (e *requestError) Error() string { return fmt.Sprint("request ", e.request) }
+func (e *requestError) Useless() bool { return true }
+
+// listError is a useless output of a type that has no equality.
+type listError []string
+
+func (e listError) Error() string { return "list" }
+func (e listError) Useless() bool { return true }
+
+func TestProbeIntervalGrows(t *testing.T) {
+	t.Parallel()
+	o := newOutputPolicy(Policy{})
+	s, p := &o.state.workerState, &o.state.policy
+	if got := s.probeInterval(p); got != p.ProbeInterval {
+		t.Errorf("not paused: got %s, want %s", got, p.ProbeInterval)
+	}
+	for range 3 {
+		o.deliver(1, false)
+	}
+	if !s.paused {
+		t.Fatal("not paused after three attempts of a message")
+	}
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		if got := s.probeInterval(p); got != want*time.Second {
+			t.Errorf("probe %d: got %s, want %s", s.probes, got, want*time.Second)
+		}
+		s.startProbe(p)
+	}
+	o.deliver(2, true)
+	for range 3 {
+		o.deliver(3, false)
+	}
+	if got := s.probeInterval(p); !s.paused || got != p.BackoffMin {
+		t.Errorf("at the next pause, %t: got %s, want %s", s.paused, got, p.BackoffMin)
+	}
+}
