@@ -12,6 +12,7 @@ import (
 	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/chat"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 )
@@ -107,6 +108,9 @@ func (w *worker) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result
 	for i := range results {
 		results[i].Err = errPending
 	}
+	ctx = chat.ObserveReplies(ctx, func(q chat.Quality) {
+		w.conn.CountReply(events.RoleCurator, q == chat.Repaired, q == chat.Invalid)
+	})
 	b := w.book(batch[0].Event.InBook())
 	b.mu.Lock()
 	err := errPending

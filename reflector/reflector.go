@@ -88,6 +88,9 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 		Role:  events.RoleReflector,
 		Slots: r.cfg.Slots,
 		Handle: func(ctx context.Context, batch []*bus.Delivery) []bus.Result {
+			ctx = chat.ObserveReplies(ctx, func(q chat.Quality) {
+				conn.CountReply(events.RoleReflector, q == chat.Repaired, q == chat.Invalid)
+			})
 			return []bus.Result{r.handle(ctx, conn, windows, batch[0])}
 		},
 		Done: func(ctx context.Context, d *bus.Delivery) (bool, error) { return r.done(ctx, conn, d) },

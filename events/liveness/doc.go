@@ -15,6 +15,12 @@
 //   - The oldest waiting message has reached half of the retention of its stream, or the stream is 80 % full.
 //   - At least half of the tasks failed, 50 or more, and since then no bullet was added, changed or retired. If it is less
 //     than half and at least a fifth, the verdict is yellow.
+//   - At least half of the model's replies were not usable, of 40 or more. If 5 or more and at least 5 % were malformed, the
+//     verdict is yellow.
+//
+// The window of the replies is the last 200 of a worker, at most one hour old. A malformed reply is not valid JSON as written:
+// it was repaired, and then a part may be lost, or it was not usable. Each call counts, so the share is that of the model and
+// not that of the messages: with 30 % unusable replies fewer than 1 % of the messages need a second delivery.
 //
 // A message without a lesson is a success, because a run may have no error. If 20 such messages follow each other
 // for longer than the limit, the verdict is yellow. Dead letters and retries are not successes.

@@ -112,7 +112,7 @@ func measure(r Role, now time.Time) measurements {
 	}
 	f.SinceLearned = min(since(now, r.Vitals.LastEffect), since(now, r.Vitals.Started))
 	f.P95, f.WithoutLearning, f.DeadLetters = r.Vitals.P95, r.Vitals.SuccessesSinceEffect, r.Vitals.DeadSinceSuccess
-	f.Outcomes, f.Failures = r.Vitals.OutcomesSinceChange, r.Vitals.FailuresSinceChange
+	f.Outcomes, f.Failures, f.Replies = r.Vitals.OutcomesSinceChange, r.Vitals.FailuresSinceChange, r.Vitals.Replies
 	return f
 }
 
@@ -186,7 +186,7 @@ func Summarize(role string, w bus.Backlog, reports []Report, now time.Time, floo
 			f.SinceSuccess, f.SinceLearned = min(f.SinceSuccess, one.SinceSuccess), min(f.SinceLearned, one.SinceLearned)
 			f.WithoutLearning += one.WithoutLearning
 			f.DeadLetters += one.DeadLetters
-			f.Outcomes, f.Failures = f.Outcomes+one.Outcomes, f.Failures+one.Failures
+			f.Outcomes, f.Failures, f.Replies = f.Outcomes+one.Outcomes, f.Failures+one.Failures, f.Replies.Add(one.Replies)
 			f.P95, s.P50, s.P95 = max(f.P95, one.P95), max(s.P50, own.Vitals.P50), max(s.P95, own.Vitals.P95)
 			s.Stored += own.Vitals.Stored
 			s.Handled += own.Vitals.Handled

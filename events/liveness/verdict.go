@@ -56,6 +56,7 @@ type measurements struct {
 	DeadLetters     uint64        // since the last success
 	Outcomes        uint64        // outcomes of tasks since a bullet was last changed
 	Failures        uint64        // failures among Outcomes
+	Replies         bus.ReplyStats
 
 	Retention       time.Duration // maximum age in the stream; 0 is unlimited
 	Bytes, MaxBytes uint64        // of the stream; 0 is unlimited
@@ -76,6 +77,7 @@ const (
 	Expiring    Problem = "expiring"          // waiting messages will expire
 	NearlyFull  Problem = "nearly-full"       // the stream has nearly reached its size limit
 	NoBacklog   Problem = "backlog-unknown"   // the server did not report the waiting messages
+	BadReplies  Problem = "bad-replies"       // many replies of the model are malformed
 )
 
 // Verdict is a level with its problems, and one sentence for each of them in the same order.
@@ -99,6 +101,14 @@ const (
 	// maxFailures is the number of failed tasks without a change of a bullet that makes a role red, if at least half of the tasks
 	// failed, and yellow, if at least a fifth failed.
 	maxFailures = 50
+	// maxMalformed is the share of malformed replies in the window (bus.RepliesKept, bus.ReplyAge) that makes a role yellow, if
+	// they are at least minMalformed. With 10 % malformed replies the verdict is yellow all the time, with 1 % never.
+	maxMalformed = 0.05
+	minMalformed = 5
+	// maxInvalid is the share of replies that are not usable, also after a repair, that makes a role red, if the window has at
+	// least minReplies. That is more than one message costs that is itself at fault.
+	maxInvalid = 0.5
+	minReplies = 40
 	// maxDeadLetters is the number of consecutive dead letters that makes a role red. Such a series is not the fault of the
 	// messages.
 	maxDeadLetters = 5
@@ -157,6 +167,10 @@ func assess(f measurements, floor time.Duration) Verdict {
 		}
 		v.add(l, NoProgress, "%d of %d tasks failed, and no bullet was added, changed or retired since", f.Failures, f.Outcomes)
 	}
+	if l := replyLevel(f.Replies); f.Workers > 0 && l != Green {
+		v.add(l, BadReplies, "%d of the last %d replies of the model were malformed: %d were repaired, %d were not usable",
+			f.Replies.Malformed(), f.Replies.Total, f.Replies.Repaired, f.Replies.Invalid)
+	}
 	if waiting && f.Retention > 0 && float64(f.Oldest) >= maxAgeShare*float64(f.Retention) {
 		v.add(Red, Expiring, "waiting messages will expire: the oldest is %s old, the retention is %s", brief(f.Oldest), brief(f.Retention))
 	}
@@ -164,6 +178,18 @@ func assess(f measurements, floor time.Duration) Verdict {
 		v.add(Red, NearlyFull, "the stream is nearly full, and %s: %d of %d bytes", messages(f.Pending), f.Bytes, f.MaxBytes)
 	}
 	return v
+}
+
+// replyLevel returns the level of a role with these replies of its model. A repaired reply can lack a part, so it counts as
+// malformed, but learning goes on.
+func replyLevel(r bus.ReplyStats) Level {
+	switch {
+	case r.Total >= minReplies && float64(r.Invalid) >= maxInvalid*float64(r.Total):
+		return Red
+	case r.Malformed() >= minMalformed && float64(r.Malformed()) >= maxMalformed*float64(r.Total):
+		return Yellow
+	}
+	return Green
 }
 
 func messages(n uint64) string {

@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,10 @@ func with(f func(*measurements)) measurements {
 	w := healthy()
 	f(&w)
 	return w
+}
+
+func withReplies(total, repaired, invalid int) measurements {
+	return with(func(f *measurements) { f.Replies = bus.ReplyStats{Total: total, Repaired: repaired, Invalid: invalid} })
 }
 
 func TestAssess(t *testing.T) {
@@ -73,6 +78,17 @@ func TestAssess(t *testing.T) {
 		{"some tasks fail, and nothing changes", with(func(f *measurements) { f.Outcomes, f.Failures = 250, 50 }), Yellow, NoProgress},
 		{"few tasks fail", with(func(f *measurements) { f.Outcomes, f.Failures = 1000, 100 }), Green, ""},
 		{"all of a few tasks fail", with(func(f *measurements) { f.Outcomes, f.Failures = 49, 49 }), Green, ""},
+		{"1 % of the replies are malformed", withReplies(200, 1, 1), Green, ""},
+		{"a few malformed replies of many", withReplies(200, 5, 4), Green, ""},
+		{"5 % of the replies are malformed", withReplies(200, 5, 5), Yellow, BadReplies},
+		{"all malformed replies are repaired", withReplies(200, 200, 0), Yellow, BadReplies},
+		{"four malformed replies, and no others", withReplies(4, 0, 4), Green, ""},
+		{"five malformed replies, and no others", withReplies(5, 0, 5), Yellow, BadReplies},
+		{"nearly half of the replies are not usable", withReplies(200, 0, 99), Yellow, BadReplies},
+		{"half of the replies are not usable", withReplies(200, 0, 100), Red, BadReplies},
+		{"half of the replies are not usable, others are repaired", withReplies(40, 10, 20), Red, BadReplies},
+		{"one message is at fault for twenty replies", withReplies(39, 0, 20), Yellow, BadReplies},
+		{"no worker, and malformed replies before", measurements{Role: "curator", Replies: bus.ReplyStats{Total: 200, Invalid: 200}}, Yellow, NoWorker},
 		{"a dead letter, and all well again", with(func(f *measurements) { f.SinceSuccess = time.Hour }), Green, ""},
 		{"a dead letter, and nothing since", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 1, 61*time.Second }), Yellow, DeadLetters},
 		{"nothing but dead letters", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 5, 61*time.Second }), Red, DeadLetters},
@@ -120,7 +136,61 @@ func anyMeasurements(t *rapid.T) measurements {
 	}
 	f.DeadLetters = rapid.Uint64Range(0, 10).Draw(t, "buried")
 	f.Unhealthy = rapid.IntRange(0, f.Workers).Draw(t, "ailing")
+	f.Replies = anyReplies(t)
 	return f
+}
+
+func anyReplies(t *rapid.T) (r bus.ReplyStats) {
+	r.Total = rapid.IntRange(0, bus.RepliesKept).Draw(t, "replies")
+	r.Invalid = rapid.IntRange(0, r.Total).Draw(t, "invalid")
+	r.Repaired = rapid.IntRange(0, r.Total-r.Invalid).Draw(t, "repaired")
+	return r
+}
+
+// TestReplyLevelIsMonotone: a worse reply in place of a better one never improves the level.
+func TestReplyLevelIsMonotone(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyReplies(t)
+		before := replyLevel(r)
+		if r.Repaired > 0 && rapid.Bool().Draw(t, "repair failed") {
+			r.Repaired--
+			r.Invalid++
+		} else if r.Malformed() < r.Total {
+			r.Repaired++
+		}
+		if got := replyLevel(r); got.Rank() < before.Rank() {
+			t.Fatalf("%+v: got %s, better than %s before", r, got, before)
+		}
+	})
+}
+
+// TestReplyLevelOfIndependentFaults draws windows of replies. The level must be stable: an operator cannot use an alarm that
+// comes and goes.
+func TestReplyLevelOfIndependentFaults(t *testing.T) {
+	t.Parallel()
+	draw := rand.New(rand.NewPCG(1, 0))
+	for _, row := range []struct {
+		rate float64 // of replies that are not usable
+		want Level
+	}{{0, Green}, {0.01, Green}, {0.1, Yellow}, {0.3, Yellow}, {0.6, Red}} {
+		const windows = 1000
+		other := 0
+		for range windows {
+			r := bus.ReplyStats{Total: bus.RepliesKept}
+			for range r.Total {
+				if draw.Float64() < row.rate {
+					r.Invalid++
+				}
+			}
+			if replyLevel(r) != row.want {
+				other++
+			}
+		}
+		if other > windows/100 {
+			t.Errorf("%.0f %% not usable: %d of %d windows are not %s", 100*row.rate, other, windows, row.want)
+		}
+	}
 }
 
 // TestAssessIsMonotone: a longer wait never improves the verdict, and a longer floor never worsens it.
@@ -144,7 +214,7 @@ func TestAssessIsMonotone(t *testing.T) {
 		if (v.Level == Green) != (len(v.Reasons) == 0) {
 			t.Fatalf("%+v has no reason, or one too many", v)
 		}
-		if f.Pending == 0 && f.DeadLetters < maxDeadLetters && f.Workers > 0 && f.State == bus.Running && v.Level == Red {
+		if f.Pending == 0 && f.DeadLetters < maxDeadLetters && f.Workers > 0 && f.State == bus.Running && replyLevel(f.Replies) != Red && v.Level == Red {
 			t.Fatalf("idle and at work: %+v", v)
 		}
 		if f.Pending > 0 && min(f.Oldest, f.SinceSuccess) > maxWait(floor, f.P95) && v.Level != Red {
