@@ -224,7 +224,7 @@ func TestObserveReplies(t *testing.T) {
 		var got []Quality
 		ctx := ObserveReplies(t.Context(), func(q Quality) { got = append(got, q) })
 		_, reply, _ := Ask(ctx, &script{lines: tt.lines}, question, parse)
-		if !slices.Equal(got, tt.want) || reply.isRepaired != nil {
+		if !slices.Equal(got, tt.want) || reply.Repaired != nil {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -121,7 +121,8 @@ type Reply struct {
 	Finish string
 	Usage  Usage
 
-	isRepaired *bool // set by a parser that repairs JSON; nil outside of Ask
+	// Repaired, if not nil, is set to true by ParseObject if it repairs the JSON. Ask sets it for parse.
+	Repaired *bool
 }
 
 // Usage is the cost of one or more calls.

@@ -23,7 +23,7 @@ func ObserveReplies(ctx context.Context, observe func(Quality)) context.Context 
 // observed parses a reply and reports its quality.
 func observed[T any](ctx context.Context, r Reply, parse func(Reply) (T, error)) (T, error) {
 	isRepaired := false
-	r.isRepaired = &isRepaired // parse gets this copy
+	r.Repaired = &isRepaired // only parse gets this copy
 	v, err := parse(r)
 	observe, ok := ctx.Value(observerKey{}).(func(Quality))
 	switch {

@@ -202,8 +202,8 @@ func (s span) read(r Reply, left *int) (json.RawMessage, error) {
 	if err != nil || repaired == "" || repaired[0] != s.text[0] || !json.Valid([]byte(repaired)) {
 		return nil, fmt.Errorf("the JSON is invalid: %w", invalid)
 	}
-	if r.isRepaired != nil {
-		*r.isRepaired = true
+	if r.Repaired != nil {
+		*r.Repaired = true
 	}
 	return json.RawMessage(repaired), nil
 }
