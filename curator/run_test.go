@@ -117,7 +117,7 @@ func TestUselessModelOutputHoldsOnlyLessons(t *testing.T) {
 		asked.Add(1)
 		return "I would rather not.", nil
 	}))
-	for asked.Load() < 20 { // more than three lessons have attempts, of two questions each
+	for asked.Load() < 20 { // more than one attempt of three lessons has calls
 		time.Sleep(5 * time.Millisecond)
 	}
 	p := h.whole("b")
@@ -128,6 +128,11 @@ func TestUselessModelOutputHoldsOnlyLessons(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); !slices.ContainsFunc(h.conn.Health(), paused); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) { // between two pauses the role runs for a moment
 			t.Fatalf("got health %+v, want a pause with the reply of the model as the reason", h.conn.Health())
+		}
+	}
+	for _, role := range h.conn.RoleStats() {
+		if r := role.Replies; role.Role == events.RoleCurator && (r.Invalid < 20 || r.Invalid != r.Total) {
+			t.Errorf("got %+v, want at least 20 invalid replies and no others", r)
 		}
 	}
 	sane.Store(true)

@@ -275,3 +275,22 @@ func TestModelErrorsKeepTheirType(t *testing.T) {
 		t.Errorf("got %v, want it useless and naming the execution", got.Err)
 	}
 }
+
+func TestRepliesAreCounted(t *testing.T) {
+	t.Parallel()
+	conn := openConn(t)
+	replies := []string{"…", `{'reasoning': 'r', 'key_insight': 'look up the id first',}`}
+	asked := 0
+	runReflector(t, conn, scriptedModel(func() (string, error) {
+		asked++
+		return replies[min(asked, len(replies))-1], nil
+	}))
+	publish(t, conn, failingRun("t", events.Learn))
+	firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
+	want := bus.ReplyStats{Total: 2, Repaired: 1, Invalid: 1}
+	for _, role := range conn.RoleStats() {
+		if role.Role == events.RoleReflector && role.Replies != want {
+			t.Errorf("got %+v, want %+v", role.Replies, want)
+		}
+	}
+}
