@@ -276,21 +276,31 @@ func TestModelErrorsKeepTheirType(t *testing.T) {
 	}
 }
 
-func TestRepliesAreCounted(t *testing.T) {
+// TestFirstRepliesAreCounted checks the count for the health of the role: one reply for each request, not those to the
+// prompts that describe a problem.
+func TestFirstRepliesAreCounted(t *testing.T) {
 	t.Parallel()
-	conn := openConn(t)
-	replies := []string{"…", `{'reasoning': 'r', 'key_insight': 'look up the id first',}`}
-	asked := 0
-	runReflector(t, conn, scriptedModel(func() (string, error) {
-		asked++
-		return replies[min(asked, len(replies))-1], nil
-	}))
-	publish(t, conn, failingRun("t", events.Learn))
-	firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
-	want := bus.ReplyStats{Total: 2, Repaired: 1, Invalid: 1}
-	for _, role := range conn.RoleStats() {
-		if role.Role == events.RoleReflector && role.Replies != want {
-			t.Errorf("got %+v, want %+v", role.Replies, want)
+	const repaired = `{'reasoning': 'r', 'key_insight': 'look up the id first',}`
+	for _, row := range []struct {
+		replies []string
+		want    bus.ReplyStats
+	}{
+		{[]string{repaired}, bus.ReplyStats{Total: 1, Repaired: 1}},
+		{[]string{"…", "…", repaired}, bus.ReplyStats{Total: 1, Invalid: 1}},
+	} {
+		conn := openConn(t)
+		asked := 0
+		runReflector(t, conn, scriptedModel(func() (string, error) {
+			asked++
+			return row.replies[min(asked, len(row.replies))-1], nil
+		}))
+		publish(t, conn, failingRun("t", events.Learn))
+		firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
+		for _, role := range conn.RoleStats() {
+			got := role.Replies
+			if role.Role == events.RoleReflector && (got.Total != row.want.Total || got.Repaired != row.want.Repaired || got.Invalid != row.want.Invalid) {
+				t.Errorf("%q: got %+v, want %+v", row.replies, got, row.want)
+			}
 		}
 	}
 }

@@ -9,16 +9,26 @@ const (
 	ReplyAge    = time.Hour
 )
 
-// ReplyStats counts the replies of a role's model in the window of RepliesKept and ReplyAge.
+// ReplyStats counts the replies of a role's model in the window of RepliesKept and ReplyAge. Only the first reply to each
+// request counts.
 type ReplyStats struct {
-	Total    int `json:"total"`
-	Repaired int `json:"repaired"` // invalid JSON that was repaired
-	Invalid  int `json:"invalid"`  // not usable
+	Total         int       `json:"total"`
+	Repaired      int       `json:"repaired"`          // invalid JSON that was repaired
+	Invalid       int       `json:"invalid"`           // not usable
+	First         time.Time `json:"first_at"`          // first reply in the window; zero without one
+	LastMalformed time.Time `json:"last_malformed_at"` // last malformed reply in the window; zero without one
 }
 
-// Add returns the sums of two counts.
+// Add returns the counts of two windows together.
 func (s ReplyStats) Add(t ReplyStats) ReplyStats {
-	return ReplyStats{s.Total + t.Total, s.Repaired + t.Repaired, s.Invalid + t.Invalid}
+	s.Total, s.Repaired, s.Invalid = s.Total+t.Total, s.Repaired+t.Repaired, s.Invalid+t.Invalid
+	if s.First.IsZero() || !t.First.IsZero() && t.First.Before(s.First) {
+		s.First = t.First
+	}
+	if t.LastMalformed.After(s.LastMalformed) {
+		s.LastMalformed = t.LastMalformed
+	}
+	return s
 }
 
 // Malformed returns the number of replies that were not valid as written.
@@ -46,18 +56,19 @@ func (w *replyWindow) stats(now time.Time) (s ReplyStats) {
 		if now.Sub(r.at) > ReplyAge {
 			continue
 		}
-		s.Total++
-		if r.repaired {
-			s.Repaired++
+		one := ReplyStats{Total: 1, First: r.at}
+		switch {
+		case r.invalid:
+			one.Invalid, one.LastMalformed = 1, r.at
+		case r.repaired:
+			one.Repaired, one.LastMalformed = 1, r.at
 		}
-		if r.invalid {
-			s.Invalid++
-		}
+		s = s.Add(one)
 	}
 	return s
 }
 
-// CountReply counts a reply of a role's model. Repaired means that its JSON was invalid and was repaired, and invalid that
+// CountReply counts the first reply of a role's model to a request. Repaired means that its JSON was invalid and was repaired, and invalid that
 // the reply was not usable.
 func (v *stats) CountReply(role string, repaired, invalid bool) {
 	v.update(role, func(r *roleCounters) { r.replies.add(reply{time.Now(), repaired, invalid}) })

@@ -25,7 +25,7 @@ const MaxCalls = 4
 // returns the last reply, with the usage of all calls, also together with an error.
 //
 // Errors of the model are returned unchanged. If the last answer is invalid too, the error is a *UselessError. Ask reports
-// the quality of each reply to the observer of ctx, see ObserveReplies.
+// the quality of the first reply to the observer of ctx, see ObserveReplies.
 func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, error)) (T, Reply, error) {
 	var zero T
 	var spent Usage
@@ -37,7 +37,10 @@ func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, er
 		if err != nil {
 			return zero, reply, err
 		}
-		v, problem := observed(ctx, reply, parse)
+		v, quality, problem := parseWithQuality(reply, parse)
+		if call == 1 {
+			reportQuality(ctx, quality)
+		}
 		if problem == nil {
 			return v, reply, nil
 		}

@@ -216,9 +216,9 @@ func TestObserveReplies(t *testing.T) {
 		{"valid", []any{says(`{"n": 1}`, 1)}, []Quality{Valid}},
 		{"valid in prose", []any{says("Here:\n```json\n{\"n\": 1}\n```", 1)}, []Quality{Valid}},
 		{"repaired", []any{says(`{'n': 1,}`, 1)}, []Quality{Repaired}},
-		{"prose, then valid", []any{says("no", 1), says(`{"n": 1}`, 1)}, []Quality{Invalid, Valid}},
-		{"truncated, then repaired", []any{cut, says(`{n: 1}`, 1)}, []Quality{Invalid, Repaired}},
-		{"never valid", []any{cut, cut, cut, cut}, []Quality{Invalid, Invalid, Invalid, Invalid}},
+		{"prose, then valid", []any{says("no", 1), says(`{"n": 1}`, 1)}, []Quality{Invalid}},
+		{"truncated, then repaired", []any{cut, says(`{n: 1}`, 1)}, []Quality{Invalid}},
+		{"never valid", []any{cut, cut, cut, cut}, []Quality{Invalid}},
 		{"model error", []any{errors.New("down")}, nil},
 	} {
 		var got []Quality

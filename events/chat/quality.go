@@ -14,26 +14,29 @@ const (
 
 type observerKey struct{}
 
-// ObserveReplies returns a context with an observer. Ask calls it once for each reply that it parses. The observer must be
-// safe for concurrent use and must not block. It replaces the observer of ctx.
+// ObserveReplies returns a context with an observer. Ask calls it with the quality of its first reply. It does not report the
+// replies to its further prompts: a message that never gets a valid reply would otherwise count four times. The observer must
+// be safe for concurrent use and must not block. It replaces the observer of ctx.
 func ObserveReplies(ctx context.Context, observe func(Quality)) context.Context {
 	return context.WithValue(ctx, observerKey{}, observe)
 }
 
-// observed parses a reply and reports its quality.
-func observed[T any](ctx context.Context, r Reply, parse func(Reply) (T, error)) (T, error) {
+// parseWithQuality parses a reply and returns its quality.
+func parseWithQuality[T any](r Reply, parse func(Reply) (T, error)) (v T, q Quality, err error) {
 	isRepaired := false
 	r.Repaired = &isRepaired // only parse gets this copy
-	v, err := parse(r)
-	observe, ok := ctx.Value(observerKey{}).(func(Quality))
+	v, err = parse(r)
 	switch {
-	case !ok:
 	case err != nil:
-		observe(Invalid)
+		q = Invalid
 	case isRepaired:
-		observe(Repaired)
-	default:
-		observe(Valid)
+		q = Repaired
 	}
-	return v, err
+	return v, q, err
+}
+
+func reportQuality(ctx context.Context, q Quality) {
+	if observe, ok := ctx.Value(observerKey{}).(func(Quality)); ok {
+		observe(q)
+	}
 }

@@ -18,9 +18,11 @@
 //   - At least half of the model's replies were not usable, of 40 or more. If 5 or more and at least 5 % were malformed, the
 //     verdict is yellow.
 //
-// The window of the replies is the last 200 of a worker, at most one hour old. A malformed reply is not valid JSON as written:
-// it was repaired, and then a part may be lost, or it was not usable. Each call counts, so the share is that of the model and
-// not that of the messages: with 30 % unusable replies fewer than 1 % of the messages need a second delivery.
+// The window of the replies is the last 200 of a worker, at most one hour old. Only the first reply to a request counts, so that
+// a message that is itself at fault costs five replies and not twenty. A malformed reply is not valid JSON as written: it was
+// repaired, and then a part may be lost, or it was not usable. The share is that of the model and not that of the messages:
+// with 30 % unusable replies fewer than 1 % of the messages need a second delivery. The fault is over after the limit, or
+// three times the mean time between two malformed replies, whichever is longer, without another one.
 //
 // A message without a lesson is a success, because a run may have no error. If 20 such messages follow each other
 // for longer than the limit, the verdict is yellow. Dead letters and retries are not successes.

@@ -112,7 +112,8 @@ func measure(r Role, now time.Time) measurements {
 	}
 	f.SinceLearned = min(since(now, r.Vitals.LastEffect), since(now, r.Vitals.Started))
 	f.P95, f.WithoutLearning, f.DeadLetters = r.Vitals.P95, r.Vitals.SuccessesSinceEffect, r.Vitals.DeadSinceSuccess
-	f.Outcomes, f.Failures, f.Replies = r.Vitals.OutcomesSinceChange, r.Vitals.FailuresSinceChange, r.Vitals.Replies
+	f.Outcomes, f.Failures = r.Vitals.OutcomesSinceChange, r.Vitals.FailuresSinceChange
+	f.Replies, f.SinceMalformed = r.Vitals.Replies, since(now, r.Vitals.Replies.LastMalformed)
 	return f
 }
 
@@ -168,7 +169,7 @@ type RoleSummary struct {
 func Summarize(role string, w bus.Backlog, reports []Report, now time.Time, floor time.Duration) RoleSummary {
 	s := RoleSummary{Backlog: w, Role: role, States: map[string]int{}}
 	f := measureWork(role, w, now)
-	f.State, f.SinceSuccess, f.SinceLearned = bus.Stopped, since(now, time.Time{}), since(now, time.Time{})
+	f.State, f.SinceSuccess, f.SinceLearned, f.SinceMalformed = bus.Stopped, since(now, time.Time{}), since(now, time.Time{}), since(now, time.Time{})
 	for _, r := range reports {
 		for _, own := range r.Roles {
 			if own.Role != role || own.State == bus.Stopped {
@@ -186,7 +187,8 @@ func Summarize(role string, w bus.Backlog, reports []Report, now time.Time, floo
 			f.SinceSuccess, f.SinceLearned = min(f.SinceSuccess, one.SinceSuccess), min(f.SinceLearned, one.SinceLearned)
 			f.WithoutLearning += one.WithoutLearning
 			f.DeadLetters += one.DeadLetters
-			f.Outcomes, f.Failures, f.Replies = f.Outcomes+one.Outcomes, f.Failures+one.Failures, f.Replies.Add(one.Replies)
+			f.Outcomes, f.Failures = f.Outcomes+one.Outcomes, f.Failures+one.Failures
+			f.Replies, f.SinceMalformed = f.Replies.Add(one.Replies), min(f.SinceMalformed, one.SinceMalformed)
 			f.P95, s.P50, s.P95 = max(f.P95, one.P95), max(s.P50, own.Vitals.P50), max(s.P95, own.Vitals.P95)
 			s.Stored += own.Vitals.Stored
 			s.Handled += own.Vitals.Handled

@@ -57,6 +57,7 @@ type measurements struct {
 	Outcomes        uint64        // outcomes of tasks since a bullet was last changed
 	Failures        uint64        // failures among Outcomes
 	Replies         bus.ReplyStats
+	SinceMalformed  time.Duration // since the last malformed reply
 
 	Retention       time.Duration // maximum age in the stream; 0 is unlimited
 	Bytes, MaxBytes uint64        // of the stream; 0 is unlimited
@@ -106,9 +107,12 @@ const (
 	maxMalformed = 0.05
 	minMalformed = 5
 	// maxInvalid is the share of replies that are not usable, also after a repair, that makes a role red, if the window has at
-	// least minReplies. That is more than one message costs that is itself at fault.
+	// least minReplies. A message that is itself at fault costs five of them, one for each attempt.
 	maxInvalid = 0.5
 	minReplies = 40
+	// maxGaps is the time without a malformed reply, in mean times between two of them, after which the fault is over. While
+	// it lasts, a longer time has a probability of 5 % (e⁻³).
+	maxGaps = 3
 	// maxDeadLetters is the number of consecutive dead letters that makes a role red. Such a series is not the fault of the
 	// messages.
 	maxDeadLetters = 5
@@ -167,7 +171,7 @@ func assess(f measurements, floor time.Duration) Verdict {
 		}
 		v.add(l, NoProgress, "%d of %d tasks failed, and no bullet was added, changed or retired since", f.Failures, f.Outcomes)
 	}
-	if l := replyLevel(f.Replies); f.Workers > 0 && l != Green {
+	if l := replyLevel(f.Replies); f.Workers > 0 && l != Green && f.SinceMalformed <= max(limit, maxGaps*meanGap(f.Replies)) {
 		v.add(l, BadReplies, "%d of the last %d replies of the model were malformed: %d were repaired, %d were not usable",
 			f.Replies.Malformed(), f.Replies.Total, f.Replies.Repaired, f.Replies.Invalid)
 	}
@@ -190,6 +194,11 @@ func replyLevel(r bus.ReplyStats) Level {
 		return Yellow
 	}
 	return Green
+}
+
+// meanGap returns the mean time between two malformed replies, up to the last one.
+func meanGap(r bus.ReplyStats) time.Duration {
+	return max(r.LastMalformed.Sub(r.First), 0) / time.Duration(max(r.Malformed(), 1))
 }
 
 func messages(n uint64) string {

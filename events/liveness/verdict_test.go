@@ -30,6 +30,24 @@ func withReplies(total, repaired, invalid int) measurements {
 	return with(func(f *measurements) { f.Replies = bus.ReplyStats{Total: total, Repaired: repaired, Invalid: invalid} })
 }
 
+// repliesUntil returns the measurements after a burst of unusable replies that ended some time ago.
+func repliesUntil(ago time.Duration) measurements {
+	f := withReplies(200, 0, 200)
+	f.SinceMalformed = ago
+	f.Replies.First = time.Unix(0, 0)
+	f.Replies.LastMalformed = f.Replies.First.Add(10 * time.Second)
+	return f
+}
+
+// rareReplies returns the measurements of a role with a malformed reply every ten minutes. The last one is some time ago.
+func rareReplies(ago time.Duration) measurements {
+	f := withReplies(60, 0, 6)
+	f.SinceMalformed = ago
+	f.Replies.First = time.Unix(0, 0)
+	f.Replies.LastMalformed = f.Replies.First.Add(time.Hour)
+	return f
+}
+
 func TestAssess(t *testing.T) {
 	t.Parallel()
 	const reason = "no JSON in the answer"
@@ -88,6 +106,10 @@ func TestAssess(t *testing.T) {
 		{"half of the replies are not usable", withReplies(200, 0, 100), Red, BadReplies},
 		{"half of the replies are not usable, others are repaired", withReplies(40, 10, 20), Red, BadReplies},
 		{"one message is at fault for twenty replies", withReplies(39, 0, 20), Yellow, BadReplies},
+		{"no malformed reply for as long as the limit", repliesUntil(time.Minute), Red, BadReplies},
+		{"no malformed reply for longer", repliesUntil(time.Minute + 1), Green, ""},
+		{"malformed replies are rare, and none for a while", rareReplies(30 * time.Minute), Yellow, BadReplies},
+		{"malformed replies were rare, and none for longer", rareReplies(30*time.Minute + 1), Green, ""},
 		{"no worker, and malformed replies before", measurements{Role: "curator", Replies: bus.ReplyStats{Total: 200, Invalid: 200}}, Yellow, NoWorker},
 		{"a dead letter, and all well again", with(func(f *measurements) { f.SinceSuccess = time.Hour }), Green, ""},
 		{"a dead letter, and nothing since", with(func(f *measurements) { f.DeadLetters, f.SinceSuccess = 1, 61*time.Second }), Yellow, DeadLetters},
@@ -136,7 +158,7 @@ func anyMeasurements(t *rapid.T) measurements {
 	}
 	f.DeadLetters = rapid.Uint64Range(0, 10).Draw(t, "buried")
 	f.Unhealthy = rapid.IntRange(0, f.Workers).Draw(t, "ailing")
-	f.Replies = anyReplies(t)
+	f.Replies, f.SinceMalformed = anyReplies(t), d.Draw(t, "malformed")
 	return f
 }
 
@@ -204,11 +226,13 @@ func TestAssessIsMonotone(t *testing.T) {
 		later.Oldest += time.Hour
 		later.SinceSuccess += time.Hour
 		later.InState += time.Hour
-		later.SinceLearned += time.Hour
+		later.SinceLearned += time.Hour // but not SinceMalformed: without another malformed reply the fault is over
 		if w := assess(later, floor); w.Level.Rank() < v.Level.Rank() {
 			t.Fatalf("an hour later %+v is better than %+v", w, v)
 		}
-		if w := assess(f, floor+time.Hour); w.Level.Rank() > v.Level.Rank() {
+		patient := f
+		patient.Replies = bus.ReplyStats{} // with a longer floor the fault of a model lasts longer
+		if w := assess(patient, floor+time.Hour); w.Level.Rank() > v.Level.Rank() {
 			t.Fatalf("with a longer floor %+v is worse than %+v", w, v)
 		}
 		if (v.Level == Green) != (len(v.Reasons) == 0) {
