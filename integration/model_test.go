@@ -14,6 +14,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/chat"
 )
 
 // The retry budget of a program's model client in events/chat/openai. It starts with ten retries. Each first attempt adds a
@@ -248,9 +249,10 @@ func TestUselessAnswersPauseRole(t *testing.T) {
 		}
 	}
 	awaitState(t, health, "paused")
-	// Each message has two calls. The role pauses after twenty messages, while all slots are in use.
-	if asked, _, _ := model.counts(); asked > 2*(20+2*16) {
-		t.Errorf("%d requests before the role paused, want at most %d", asked, 2*(20+2*16))
+	// The role pauses after ten messages, while all 16 slots are in use.
+	const most = chat.MaxCalls * (10 + 2*16)
+	if asked, _, _ := model.counts(); asked > most {
+		t.Errorf("%d requests before the role paused, want at most %d", asked, most)
 	}
 	_, _, struck := model.counts()
 	for range struck {

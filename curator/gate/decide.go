@@ -21,12 +21,14 @@ const (
 	confirmationsToReturn = 2
 )
 
-// requestShare is the part of the failures blamed on a supported bullet that must request the same text, before this text is
-// shown against the bullet.
+// requestShare is the share of the failures blamed on a supported bullet that must request the same text, before this text is
+// shown against the bullet. If the bullet is wrong, most of them do, apart from paraphrases and wrong generalisations. If the
+// verdicts are wrong, the requests scatter over all texts that are possible.
 const requestShare = 0.25
 
-// lateOutcomes is the number of outcomes that show how a bullet does now.
-const lateOutcomes = 6
+// recentOutcomes is the number of the newest outcomes that decide whether a supported bullet fails now. If wrong verdicts blame
+// it in a tenth of its tasks, three of six are failures with a probability below 2 %.
+const recentOutcomes = 6
 
 // State is the playbook that the gate decides on, with the changes so far.
 type State interface {
@@ -66,8 +68,8 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 		switch b.Status {
 		case playbook.Candidate:
 			waiting = true
-			if b.CurrentExperiment().Confirmations >= d.confirmationsNeeded(b) {
-				d.release(b, playbook.ReasonConfirmed, "another execution requests it too")
+			if n := b.CurrentExperiment().Confirmations; n >= confirmationsNeeded(d.state, b, d.tally.Typical()) {
+				d.release(b, playbook.ReasonConfirmed, fmt.Sprintf("requested by %s", otherExecutions(n)))
 			}
 		case playbook.Retired:
 			d.reconsider(b)
@@ -83,24 +85,30 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 	return d.full
 }
 
-// confirmationsNeeded returns the number of confirmations that a waiting candidate needs: one, or as many as outweigh its record
-// if it was suspended. Wrong verdicts on a supported bullet request many different texts, and failures of a wrong one
-// request the same. So a candidate against a supported bullet must be requested by its share of the failures.
-func (d *Decider) confirmationsNeeded(b *playbook.Bullet) int {
+// confirmationsNeeded returns the number of confirmations that a candidate needs: one; after a suspension as many as outweigh its
+// record; and against a supported bullet the requestShare of its failures, unless that bullet fails now.
+func confirmationsNeeded(s State, b *playbook.Bullet, typical float64) int {
 	e := b.CurrentExperiment()
-	needed := max(confirmationsToShow, confirmationsAgainst(failing(&e, d.tally.Typical())))
-	if old := d.state.Bullet(cmp.Or(b.Replaces, b.Contests)); old != nil && IsSupported(old) && !failsOfLate(old) {
-		e := old.CurrentExperiment()
-		failures := float64(e.Cited.Count()) - float64(e.Cited.Sum())/playbook.MaxScore
-		needed = max(needed, int(math.Ceil(failures*requestShare))-1) // the proposal is a request too
+	needed := max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
+	if old := s.Bullet(cmp.Or(b.Replaces, b.Contests)); old != nil && IsSupported(old) && !failsNow(old) {
+		record := old.CurrentExperiment()
+		needed = max(needed, int(math.Ceil(failures(&record)*requestShare))-1) // the proposal is a request too
 	}
 	return needed
 }
 
-// failsOfLate reports whether at least half of the newest tasks that cited a bullet failed by its fault.
-func failsOfLate(b *playbook.Bullet) bool {
+// otherExecutions returns "1 other execution", or the same for another number.
+func otherExecutions(n int) string {
+	if n == 1 {
+		return "1 other execution"
+	}
+	return fmt.Sprintf("%d other executions", n)
+}
+
+// failsNow reports whether at least half of the newest outcomes of a bullet are failures.
+func failsNow(b *playbook.Bullet) bool {
 	recent := b.CurrentExperiment().Recent
-	recent = recent[max(0, len(recent)-lateOutcomes):]
+	recent = recent[max(0, len(recent)-recentOutcomes):]
 	return 2*strings.Count(recent, string(playbook.RecentFailure)) >= len(recent)
 }
 
@@ -255,12 +263,13 @@ func IsKept(b *playbook.Bullet) bool {
 	return b.Pinned || b.CurrentExperiment().Standing == playbook.StandingKept
 }
 
-// IsSupported reports whether a bullet is shown, and the tasks that cited it succeeded at least as often as they failed. A person
-// or an import brought a bullet without a standing; it is supported from the start. One failure does not show that such a bullet is wrong, because the verdict may be wrong. So a proposal cannot change or remove it.
+// IsSupported reports whether a bullet is shown, and the tasks that cited it succeeded at least as often as they failed. One
+// failure does not show that such a bullet is wrong, because the verdict may be wrong. So a proposal cannot change or remove it.
+// A bullet without a standing is supported from the start: a person or an import added it, or the gate was off.
 func IsSupported(b *playbook.Bullet) bool {
 	e := b.CurrentExperiment()
-	isKnown := e.Standing == "" || e.Cited.Sum() > 0
-	return b.Shown() && b.Rule == nil && e.Standing != playbook.StandingSuspect && isKnown && lead(&e) >= 0
+	hasSupport := e.Standing == "" || e.Cited.Sum() > 0
+	return b.Shown() && b.Rule == nil && e.Standing != playbook.StandingSuspect && hasSupport && lead(&e) >= 0
 }
 
 // Release shows the bullets that the gate withholds. Use it when the mode becomes less strict. Candidates that would replace a

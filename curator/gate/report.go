@@ -25,7 +25,8 @@ type BulletReport struct {
 	NextStep string
 }
 
-// NewReport returns the report on p with the configuration cfg. If the gate is off, the report describes the decisions that a gate would make.
+// NewReport returns the report on p with the configuration cfg. If the gate is off, the report describes the decisions that a
+// gate would make.
 func NewReport(p *playbook.Playbook, cfg Config) Report {
 	cfg = cfg.WithDefaults()
 	var out Report
@@ -37,9 +38,9 @@ func NewReport(p *playbook.Playbook, cfg Config) Report {
 			r.NextStep = cfg.nextStep(b, p.Tally().Typical())
 			out.Tested = append(out.Tested, r)
 		case b.Status == playbook.Candidate && b.Rule == nil:
-			r.NextStep = "waits for a confirmation by another execution"
+			r.NextStep = "waits for a request by " + otherExecutions(max(1, confirmationsNeeded(p, b, p.Tally().Typical())-e.Confirmations))
 			if against := cmp.Or(b.Replaces, b.Contests); against != "" {
-				r.NextStep = fmt.Sprintf("waits for a confirmation, or until outcomes of %s become worse", against)
+				r.NextStep += fmt.Sprintf(", or until outcomes of %s become worse", against)
 			}
 			out.Waiting = append(out.Waiting, r)
 		}
@@ -79,6 +80,8 @@ func (c Config) nextStep(b *playbook.Bullet, typical float64) string {
 		return "follows the counts of its rule"
 	case a.Retire:
 		return "will retire: " + a.Reason
+	case a.Suspend:
+		return "will be suspended: " + a.Reason
 	case a.Standing != "":
 		return fmt.Sprintf("becomes %s: %s", a.Standing, a.Reason)
 	case b.Status == playbook.Probation:

@@ -68,8 +68,8 @@ func (w *replyWindow) stats(now time.Time) (s ReplyStats) {
 	return s
 }
 
-// CountReply counts the first reply of a role's model to a request. Repaired means that its JSON was invalid and was repaired, and invalid that
-// the reply was not usable.
+// CountReply counts the first reply of a role's model to a request. Repaired means that its JSON was invalid and was repaired,
+// and invalid that the reply was not usable.
 func (v *stats) CountReply(role string, repaired, invalid bool) {
 	v.update(role, func(r *roleCounters) { r.replies.add(reply{time.Now(), repaired, invalid}) })
 }

@@ -2,8 +2,8 @@ package natsdtest
 
 import "golang.org/x/sys/unix"
 
-// memoryDir returns a directory in memory, or "" if there is none that fits: containers often have 64 MiB, or one
-// from which no program can run.
+// memoryDir returns a directory in memory, or "" without a suitable one: in many containers it has only 64 MiB, or programs
+// cannot run from it.
 func memoryDir() string {
 	const dir = "/dev/shm"
 	var s unix.Statfs_t

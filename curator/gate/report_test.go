@@ -1,0 +1,103 @@
+package gate_test
+
+import (
+	"strings"
+	"testing"
+
+	"debrief/curator/gate"
+	"debrief/playbook"
+)
+
+// playbookOf folds bullets into a playplaybook. A gate mode other than "" is set.
+func playbookOf(t *testing.T, mode playbook.Gate, bullets ...playbook.Bullet) *playbook.Playbook {
+	t.Helper()
+	p, d := new(playbook.Playbook), &playbook.Delta{Version: 1, Gate: mode}
+	for i := range bullets {
+		d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Put, Bullet: bullets[i].ID, PutBullet: &bullets[i]})
+	}
+	if _, err := p.Apply(d); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestNextSteps checks the next step of waiting and of new bullets.
+func TestNextSteps(t *testing.T) {
+	t.Parallel()
+	old := playbook.Bullet{ID: "a-1", Section: "misc", Content: "old", Experiment: record("trusted", "---------+++++++++++++++++++++++", 0)}
+	good := playbook.Bullet{ID: "a-3", Section: "misc", Content: "good", Experiment: record("trusted", strings.Repeat("+", playbook.MaxRecent), 0)}
+	better := good
+	better.ID, better.Content = "a-4", "better"
+	for name, test := range map[string]struct {
+		bullet playbook.Bullet
+		want   string
+	}{
+		"candidate": {playbook.Bullet{Status: playbook.Candidate}, "waits for a request by 1 other execution"},
+		"correction of a supported bullet": {
+			playbook.Bullet{Status: playbook.Candidate, Replaces: "a-1", Experiment: record("new", "", 0)},
+			"waits for a request by 2 other executions, or until outcomes of a-1 become worse",
+		},
+		"correction, requested once": {
+			playbook.Bullet{Status: playbook.Candidate, Replaces: "a-1", Experiment: record("new", "", 1)},
+			"waits for a request by 1 other execution, or until outcomes of a-1 become worse",
+		},
+		"new bullet before its suspension": {
+			playbook.Bullet{Experiment: record("new", "--", 0)},
+			"will be suspended: tasks that cite it seem to fail: mean score 0.00 in 2 tasks, 0.88 is typical",
+		},
+	} {
+		test.bullet.ID, test.bullet.Section, test.bullet.Content = "a-2", "misc", "new"
+		report := gate.NewReport(playbookOf(t, "", old, good, better, test.bullet), gate.Config{})
+		for _, r := range append(report.Waiting, report.Tested...) {
+			if r.ID == "a-2" && r.NextStep != test.want {
+				t.Errorf("%s: got %q, want %q", name, r.NextStep, test.want)
+			}
+		}
+	}
+}
+
+// TestReportRows checks the rows of the report of package gate for each status, in the modes guard and off.
+func TestReportRows(t *testing.T) {
+	t.Parallel()
+	scores := func(n int) (s playbook.Scores) {
+		s[playbook.MaxScore] = n
+		return s
+	}
+	tested := func(shown, withheld int) *playbook.Experiment {
+		return &playbook.Experiment{Number: 1, Standing: playbook.StandingNew, Shown: scores(shown), Withheld: scores(withheld)}
+	}
+	for _, test := range []struct {
+		name    string
+		bullet  playbook.Bullet
+		waiting bool
+		status  playbook.Status
+		lift    bool
+		shown   gate.ArmScores
+	}{
+		{"no status", playbook.Bullet{}, false, playbook.Active, false, gate.ArmScores{}},
+		{"only shown", playbook.Bullet{Experiment: tested(2, 0)}, false, playbook.Active, false, gate.ArmScores{N: 2, Mean: 1}},
+		{"both arms", playbook.Bullet{Experiment: tested(3, 1)}, false, playbook.Active, true, gate.ArmScores{N: 3, Mean: 1}},
+		{"on probation", playbook.Bullet{Status: playbook.Probation, Experiment: tested(3, 1)}, false, playbook.Probation, true, gate.ArmScores{N: 3, Mean: 1}},
+		{"candidate", playbook.Bullet{Status: playbook.Candidate}, true, playbook.Candidate, false, gate.ArmScores{}},
+	} {
+		test.bullet.ID, test.bullet.Section, test.bullet.Content = "a", "misc", "x"
+		report := gate.NewReport(playbookOf(t, "", test.bullet), gate.Config{})
+		for _, mode := range []playbook.Gate{playbook.GateGuard, playbook.GateOff} {
+			list, other := report.Rows(mode)
+			from := report.Tested
+			if test.waiting {
+				list, other, from = other, list, report.Waiting
+			}
+			if len(list) != 1 || len(other) != 0 || len(from) != 1 {
+				t.Fatalf("%s, %s: got rows %v and %v", test.name, mode, list, other)
+			}
+			row := list[0]
+			if row.Status != test.status || (row.Lift != nil) != test.lift || row.Shown != test.shown {
+				t.Errorf("%s, %s: got %+v", test.name, mode, row)
+			}
+			if decided := row.Next == from[0].NextStep; decided != (mode != playbook.GateOff) {
+				t.Errorf("%s, %s: got next step %q, the report has %q", test.name, mode, row.Next, from[0].NextStep)
+			}
+		}
+	}
+}
