@@ -16,7 +16,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/letters"
+	"debrief/cmd/internal/deadletters"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook/text"
@@ -194,7 +194,7 @@ func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	l, err := letters.Find(ctx, s, d.ID)
+	l, err := deadletters.Find(ctx, s, d.ID)
 	if err != nil {
 		return err
 	}

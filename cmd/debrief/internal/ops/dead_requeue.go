@@ -7,7 +7,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/letters"
+	"debrief/cmd/internal/deadletters"
 	"debrief/events"
 )
 
@@ -35,9 +35,9 @@ func (d *deadRequeue) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	var sum letters.Summary
+	var sum deadletters.Summary
 	for _, id := range ids {
-		r, err := letters.Requeue(ctx, s, id, d.All)
+		r, err := deadletters.Requeue(ctx, s, id, d.All)
 		if err != nil {
 			if sum.Done > 0 && !d.JSON {
 				console.Printf("Requeued %d of %d before an error.\n", sum.Done, len(ids))
@@ -50,13 +50,13 @@ func (d *deadRequeue) Run(ctx context.Context, c *app.Common) error {
 		}
 	}
 	if !d.JSON && len(ids) != 1 {
-		console.Printf("Requeued %s.\n", letters.Number(sum.Done))
+		console.Printf("Requeued %s.\n", deadletters.Number(sum.Done))
 	}
 	return sum.Err()
 }
 
 // report prints the result for a letter. Of several letters it prints only those that were refused.
-func (d *deadRequeue) report(r letters.Requeued, of int) error {
+func (d *deadRequeue) report(r deadletters.Requeued, of int) error {
 	switch {
 	case d.JSON:
 		return cli.WriteJSON(console.Stdout, r)
@@ -92,14 +92,14 @@ func (d *deadDrop) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer s.Close()
 	if !d.Yes && len(ids) > 0 {
-		if err := cli.Confirm(fmt.Sprintf("Drop %s? Their events are lost.", letters.Number(len(ids)))); err != nil {
+		if err := cli.Confirm(fmt.Sprintf("Drop %s? Their events are lost.", deadletters.Number(len(ids)))); err != nil {
 			return err
 		}
 	}
-	n, err := letters.Drop(ctx, s, ids, d.All)
+	n, err := deadletters.Drop(ctx, s, ids, d.All)
 	if err != nil {
 		return err
 	}
-	console.Printf("Dropped %s.\n", letters.Number(n))
+	console.Printf("Dropped %s.\n", deadletters.Number(n))
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package letters finds, requeues and drops dead letters for the operator, and classifies the results.
-package letters
+// Package deadletters finds, requeues and drops dead letters for the operator, and classifies the results.
+package deadletters
 
 import (
 	"context"
