@@ -1,0 +1,30 @@
+package shell_test
+
+import (
+	"fmt"
+
+	"debrief/events/shell"
+)
+
+func ExampleParse() {
+	commands, err := shell.Parse("cd /repo && sudo pip3 install 'requests>=2' && python3 -m pytest -q | tail -5")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range commands {
+		a := c.Action()
+		fmt.Println(c.Program, c.Dir, a.Name, a.Packages, c.Piped)
+	}
+	// Output:
+	// cd  cd [] false
+	// pip /repo pip install [requests] false
+	// python /repo python -m pytest [] false
+	// tail /repo tail [] true
+}
+
+func ExampleFindCause() {
+	cause, name := shell.FindCause("ModuleNotFoundError: No module named 'yaml'")
+	fmt.Println(cause, name)
+	// Output: missing module yaml
+}
