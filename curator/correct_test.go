@@ -87,11 +87,6 @@ func TestFeedbackMovesVotes(t *testing.T) {
 	own := reflection("", "own", "misc-00001", "misc-00002")
 	unknown := reflection("", "unknown")
 	bad := votes{"misc-00001": events.Harmful, "misc-00002": events.Harmful}
-	found := func(r *events.Reflection, v events.Vote) *events.Reflection {
-		f := *r
-		f.Findings = []events.Finding{{Key: "k", Section: "others", Text: "seen {runs}", Vote: v}}
-		return &f
-	}
 	for i, test := range []struct {
 		why  string
 		of   []*events.Reflection
@@ -105,8 +100,6 @@ func TestFeedbackMovesVotes(t *testing.T) {
 		{"what nobody knew counts", []*events.Reflection{unknown, on(unknown, 9, bad)}, "misc-00001 +0 -1 =0, misc-00002 +0 -1 =0"},
 		{"a bullet that is not there has no vote", []*events.Reflection{own, on(own, 9, votes{"misc-00077": events.Helpful})}, ""},
 		{"the execution's own reflection, when it comes late, casts none", []*events.Reflection{on(own, 9, bad), own}, "misc-00001 +0 -1 =0, misc-00002 +0 -1 =0"},
-		{"what rules count moves", []*events.Reflection{found(own, events.Helpful), found(on(own, 9, nil), events.Harmful)}, "misc-00004 +0 -1 =0"},
-		{"and what they find now counts", []*events.Reflection{own, found(on(own, 9, nil), events.Harmful)}, "misc-00004 +0 -1 =0"},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			h := *h

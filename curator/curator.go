@@ -6,10 +6,10 @@
 //
 // The worker receives up to Config.MaxBatch events of one playbook at a time. A batch is processed in three steps:
 //
-//  1. Propose (package propose). Votes and the findings of rules are ready to commit. For lessons with new content a model
-//     proposes operations: one request for a small batch, about √n requests for n reflections. Equal proposals
-//     of several groups are merged, and conflicts are resolved by a further request or by the number of supporting
-//     reflections. Without a model, each new lesson is proposed as a bullet.
+//  1. Propose (package propose). Votes are ready to commit. For lessons with new content a model proposes operations: one
+//     request for a small batch, about √n requests for n reflections. Equal proposals of several groups are merged, and
+//     conflicts are resolved by a further request or by the number of supporting reflections. Without a model, each new
+//     lesson is proposed as a bullet.
 //  2. Draft (package draft). A draft turns the proposals into operations against the current state of the playbook. It checks
 //     duplicates, trust in the source, the token budget and the size limits of a delta, and records each rejection.
 //  3. Commit (worker.go). The deltas are appended to the log. Items that do not fit in one delta are drafted again against

@@ -28,18 +28,14 @@ func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error 
 	item.Target = new(draft.Target)
 	var err error
 	if item.Edit.Restore != nil {
-		if item.Target.Playbook, item.Target.Version, err = history.StateAt(log, *item.Edit.Restore); err == nil {
-			var then *playbook.Playbook // with the counts that were forgotten since
-			then, err = w.store.PlaybookAt(ctx, b.name, *item.Edit.Restore)
-			item.Target.Recount = err == nil && then.StateHash() != item.Target.Playbook.StateHash()
-		}
+		item.Target.Playbook, item.Target.Version, err = history.StateAt(log, *item.Edit.Restore)
 	} else {
 		var f *history.Forgetting
 		if err := ResolveSample(ctx, w.conn, log, item.Edit.Forget); err != nil {
 			return err
 		}
 		if f, err = history.Forget(log, *item.Edit.Forget); err == nil {
-			item.Target.Playbook, item.Target.Version, item.Target.Recount = f.Playbook, f.Newest, true
+			item.Target.Playbook, item.Target.Version = f.Playbook, f.Newest
 			if f.Matched == 0 {
 				item.Target.Problem = fmt.Sprintf("no execution in the playbook matches %s", item.Edit.Forget)
 			}

@@ -333,7 +333,6 @@ func (h *harness) disturbed(b playbook.Book, mode playbook.Gate, batches [][]int
 			r := held("run", fmt.Sprint(i), fmt.Sprintf("A lesson of sample %d: check lesson %d before the end.", i, i%7), fmt.Sprintf("Another lesson of sample %d is to wait.", i))
 			r.Book = b
 			r.Tags = []events.BulletTag{{ID: "misc-00001", Tag: []events.Vote{events.Helpful, events.Harmful}[i%2]}}
-			r.Findings = []events.Finding{{Key: fmt.Sprint("rule", i%3), Section: "rules", Text: "seen {runs} times", Vote: events.Helpful}, {Key: "unsure", Section: "rules", Text: "maybe", Vote: events.Helpful, Confidence: 0.2}}
 			handles[i] = h.bare(r)
 			if rng.IntN(5) == 0 {
 				handles[i] = h.bare(r)

@@ -15,9 +15,8 @@ type Meter interface {
 	Decided(playbook.Status, playbook.Reason)
 }
 
-// reportMetrics reports the rejections and the gate's decisions in a committed delta to the meter. A status change that follows
-// from the counts of a rule has no code. A status change for the token budget is not a decision of the gate. Neither is
-// reported.
+// reportMetrics reports the rejections and the gate's decisions in a committed delta to the meter. It leaves out a status change
+// for the token budget, which is not a decision of the gate.
 func (c *Config) reportMetrics(d *playbook.Delta) {
 	if c.Meter == nil {
 		return
@@ -29,7 +28,7 @@ func (c *Config) reportMetrics(d *playbook.Delta) {
 		return
 	}
 	for i := range d.Ops {
-		if op := &d.Ops[i]; op.Kind == playbook.SetStatus && op.Code != "" && op.Code != playbook.ReasonTokenBudget {
+		if op := &d.Ops[i]; op.Kind == playbook.SetStatus && op.Code != playbook.ReasonTokenBudget {
 			c.Meter.Decided(op.Status, op.Code)
 		}
 	}

@@ -44,7 +44,6 @@ type book struct {
 	rejectionLog propose.RejectionLog
 	fullLog      fullLog         // replaces rejectionLog when reflections are gathered
 	added        draft.Additions // recently added bullets; survives unload
-	doubts       draft.FindingKeys
 	lastUsed     time.Time
 	viewChecked  bool // the complete view was compared with the log, without an error since
 }
@@ -55,7 +54,7 @@ const bookIdle = time.Minute
 // unload closes the writer and frees the caches.
 func (b *book) unload() {
 	b.close()
-	b.duplicates, b.costs, b.bulletIndex, b.rejectionLog, b.fullLog, b.doubts = draft.DuplicateIndex{}, nil, propose.BulletIndex{}, propose.RejectionLog{}, fullLog{}, nil
+	b.duplicates, b.costs, b.bulletIndex, b.rejectionLog, b.fullLog = draft.DuplicateIndex{}, nil, propose.BulletIndex{}, propose.RejectionLog{}, fullLog{}
 }
 
 // close closes the writer. The next use opens a new one and compares the view with the log.
@@ -70,9 +69,6 @@ func (b *book) close() {
 func (b *book) initCaches() {
 	if b.costs == nil || len(b.costs) > 2*b.writer.State().Playbook().Len()+100 {
 		b.costs = make(draft.Costs)
-	}
-	if b.doubts == nil {
-		b.doubts = make(draft.FindingKeys)
 	}
 }
 
@@ -180,8 +176,8 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 	return nil
 }
 
-// commitItems commits deltas until every item is decided, no bullet is left to refresh and the gate has no more changes.
-// If an item needs data of the current state first, it reads the data and drafts again.
+// commitItems commits deltas until every item is decided and the gate has no bullet left to check. If an item needs data of
+// the current state first, it reads the data and drafts again.
 func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, failed func(seq uint64) bool) error {
 	floor, err := w.ackFloor(ctx)
 	if err != nil {
@@ -189,15 +185,15 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, fa
 	}
 	pol := draft.Policy{
 		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
-		LowConfidence: b.doubts, Mode: w.cfg.GateMode, Gate: w.cfg.Gate, Trust: w.trust,
+		Mode: w.cfg.GateMode, Gate: w.cfg.Gate, Trust: w.trust,
 	}
-	var stale []playbook.BulletID
-	for again := false; len(items)+len(stale) > 0 || again; {
-		out, err := w.commit(ctx, b, pol, floor, items, stale)
+	var unchecked []playbook.BulletID
+	for len(items)+len(unchecked) > 0 {
+		out, err := w.commit(ctx, b, pol, floor, items, unchecked)
 		if err != nil {
 			return err
 		}
-		items, stale, again = items[out.Decided:], out.Stale, out.Again
+		items, unchecked = items[out.Decided:], out.Unchecked
 		if !out.NotReady {
 			continue
 		}
@@ -218,7 +214,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, fa
 
 // commit drafts and commits one change, and fills in the results of the items that it decides.
 func (w *worker) commit(
-	ctx context.Context, b *book, pol draft.Policy, floor uint64, items []*workItem, stale []playbook.BulletID,
+	ctx context.Context, b *book, pol draft.Policy, floor uint64, items []*workItem, unchecked []playbook.BulletID,
 ) (out draft.Result, err error) {
 	now := time.Now()
 	pol.Burst, pol.Now = draft.Burst{Max: w.cfg.MaxBurst, Recent: b.added.Recent(now)}, now
@@ -226,7 +222,7 @@ func (w *worker) commit(
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
 		log := &coverLookup{state: s}
 		pol.HasFeedback = log.hasFeedback
-		if out = draft.Build(s.Playbook(), pol, log.covered, drafts(items), stale); log.err != nil {
+		if out = draft.Build(s.Playbook(), pol, log.covered, drafts(items), unchecked); log.err != nil {
 			return nil, log.err
 		}
 		at := time.Now().UTC()
@@ -242,9 +238,6 @@ func (w *worker) commit(
 	for _, delta := range out.Deltas {
 		b.rejectionLog.Add(delta)
 		w.cfg.reportMetrics(delta)
-	}
-	for key := range out.Doubted {
-		b.doubts[key] = struct{}{}
 	}
 	b.added.Add(out.Added, now)
 	w.conn.CountDeltas(events.RoleCurator, len(out.Deltas), countRejected(out.Deltas))

@@ -25,6 +25,10 @@ type Edit struct {
 	// BaseVersion is the newest version that the author of the edit has read. The edit is refused if there is a newer one.
 	BaseVersion *uint64 `msgpack:"base_version,omitempty" json:"base_version,omitempty"`
 
+	// Evidence lists executions that the operations follow from, at most MaxEvidence. The log then traces the bullets to them,
+	// and forgetting the executions removes the bullets. It is empty for a decision of a person.
+	Evidence []playbook.Evidence `msgpack:"evidence,omitempty" json:"evidence,omitempty"`
+
 	// Names assigns names to versions. Version 0 means the newest one.
 	Names []playbook.Name `msgpack:"names,omitempty" json:"names,omitempty"`
 	// Restore returns the bullets to their state at a version.
@@ -48,6 +52,9 @@ type Edit struct {
 // MaxGather is the maximum number of reflections in Gather. That many fit into one change.
 const MaxGather = 256
 
+// MaxEvidence is the maximum number of executions in Evidence.
+const MaxEvidence = 64
+
 // Expectation is the text of a bullet at the time it was read. Counters may change.
 type Expectation struct {
 	Bullet  playbook.BulletID `msgpack:"id" json:"id"`
@@ -60,6 +67,16 @@ func (e *Edit) EventID() ID { return e.ID }
 
 // Cover returns the cover for the delta that contains the edit. seq is the stream sequence of the edit.
 func (e *Edit) Cover(seq uint64) playbook.Cover { return playbook.Cover{ID: string(e.ID), Seq: seq} }
+
+// EvidenceCovers returns a cover for each execution in Evidence.
+func (e *Edit) EvidenceCovers(seq uint64) []playbook.Cover {
+	covers := make([]playbook.Cover, len(e.Evidence))
+	for i, x := range e.Evidence {
+		x.FeedbackSeq = 0 // the edit does not apply the feedback
+		covers[i] = playbook.Cover{ID: string(Hash("evidence of an edit", string(e.ID), fmt.Sprint(i))), Seq: seq, Evidence: &x}
+	}
+	return covers
+}
 
 // Validate implements Event.
 func (e *Edit) Validate() error {
@@ -79,6 +96,18 @@ func (e *Edit) Validate() error {
 	for i, h := range e.Gather {
 		if _, _, err := h.Parse(); err != nil {
 			errs = append(errs, fmt.Errorf("gather[%d]: %w", i, err))
+		}
+	}
+	if len(e.Evidence) > MaxEvidence {
+		errs = append(errs, fmt.Errorf("evidence: at most %d, got %d", MaxEvidence, len(e.Evidence)))
+	}
+	for i := range e.Evidence {
+		x := &e.Evidence[i]
+		if _, _, err := Handle(x.Execution).Parse(); err != nil {
+			errs = append(errs, fmt.Errorf("evidence[%d].execution: %w", i, err))
+		}
+		if n := len(x.Sample) + len(x.Session) + len(x.Source) + len(x.Excerpt); n > 2048 {
+			errs = append(errs, fmt.Errorf("evidence[%d]: must have at most 2048 bytes of text, got %d", i, n))
 		}
 	}
 	if !e.Gate.Valid() {

@@ -428,31 +428,6 @@ type Lesson struct {
 	Content string `msgpack:"content" json:"content"`
 }
 
-// Finding is an observation in one run, made by a rule. Observations with the same key count for the same bullet.
-// Each run casts one vote: helpful if it succeeded, harmful if it failed, neutral if its outcome is unknown.
-type Finding struct {
-	// Key identifies the observation and its bullet, such as "order/get_user/book".
-	Key     string `msgpack:"key" json:"key" redact:"id"`
-	Section string `msgpack:"section" json:"section"`
-	// Text is the content of the bullet. {runs}, {helpful}, {harmful} and {neutral} are replaced by the counts so
-	// far, {base.runs} and so on by the counts of Base.
-	Text string `msgpack:"text" json:"text"`
-	Vote Vote   `msgpack:"vote" json:"vote"`
-	// Base is the key of the finding that counts the same runs without the condition. If it is set, the bullet is
-	// only shown while the finding is clearly more frequent in successes than in failures. The Curator's policy has
-	// the threshold.
-	Base string `msgpack:"base,omitempty" json:"base,omitempty" redact:"id"`
-	// CountOnly findings are stored for their counts and never shown.
-	CountOnly bool `msgpack:"count,omitempty" json:"count_only,omitempty"`
-	// Paired findings compare two runs of one task, one successful and one failed. Helpful means that the
-	// successful run had the observation, harmful that the failed run had it. The bullet is only shown while
-	// helpful is clearly more frequent.
-	Paired bool `msgpack:"pair,omitempty" json:"paired,omitempty"`
-	// Confidence is the confidence of the rule, from 0 to 1; 0 means certain. A finding below 0.7 is reported and
-	// creates no bullet.
-	Confidence float64 `msgpack:"conf,omitempty" json:"confidence,omitempty"`
-}
-
 // Reflection is the Reflector's analysis of one execution, or of feedback on it.
 type Reflection struct {
 	envelope  `msgpack:"-"`
@@ -475,9 +450,8 @@ type Reflection struct {
 	CorrectApproach     string `msgpack:"approach,omitempty" json:"correct_approach,omitempty"`
 	KeyInsight          string `msgpack:"insight,omitempty" json:"key_insight,omitempty"`
 
-	Tags     []BulletTag `msgpack:"tags,omitempty" json:"bullet_tags,omitempty"`
-	Lessons  []Lesson    `msgpack:"lessons,omitempty" json:"lessons,omitempty"`
-	Findings []Finding   `msgpack:"findings,omitempty" json:"findings,omitempty"`
+	Tags    []BulletTag `msgpack:"tags,omitempty" json:"bullet_tags,omitempty"`
+	Lessons []Lesson    `msgpack:"lessons,omitempty" json:"lessons,omitempty"`
 
 	// Exposures are the bullets that get the score of the first round.
 	Exposures       []Exposure `msgpack:"exposures,omitempty" json:"exposures,omitempty"`
@@ -532,6 +506,14 @@ func (r *Reflection) Evidence() *playbook.Evidence {
 	}
 }
 
+// Evidence returns the part of an execution with a handle that a delta stores in a cover.
+func (e *Execution) Evidence(h Handle) playbook.Evidence {
+	return playbook.Evidence{
+		Execution: string(h), Sample: string(e.SampleID()), Session: text.Clip(e.Session, 256), Source: text.Clip(e.Origin.Source, 256),
+		Excerpt: text.Line(e.Question, maxExcerpt), Outcome: string(e.Outcome.Label), Score: e.Outcome.Score,
+	}
+}
+
 // Validate implements Event.
 func (r *Reflection) Validate() error {
 	_, _, err := r.Handle.Parse()
@@ -541,11 +523,6 @@ func (r *Reflection) Validate() error {
 	}
 	if (r.FeedbackSeq > 0) != (r.Feedback != "") {
 		errs = append(errs, fmt.Errorf("feedback_seq: %d with feedback_id %.80q: set both or neither", r.FeedbackSeq, string(r.Feedback)))
-	}
-	for i, f := range r.Findings {
-		if f.Key == "" || f.Text == "" || !f.Vote.Valid() {
-			errs = append(errs, fmt.Errorf("findings[%d]: key %.80q, vote %.80q: want a key, a text and a vote", i, f.Key, f.Vote))
-		}
 	}
 	return errors.Join(errs...)
 }

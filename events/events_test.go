@@ -40,7 +40,6 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"a reflection on nothing", KindReflection, func(e Event) { e.(*Reflection).Handle = "x" }, `handle "x"`},
 		{"an unknown vote", KindReflection, func(e Event) { e.(*Reflection).Tags[0].Tag = "meh" }, "bullet_tags[0]: "},
 		{"a vote for nothing", KindReflection, func(e Event) { e.(*Reflection).Tags[0].ID = "" }, "bullet_tags[0]: "},
-		{"a finding without a key", KindReflection, func(e Event) { e.(*Reflection).Findings[0].Key = "" }, "findings[0]: "},
 		{"an edit without an author", KindEdit, func(e Event) { e.(*Edit).Author = "" }, "author: "},
 		{"an edit of nothing", KindEdit, func(e Event) { *e.(*Edit) = Edit{ID: NewID(), Author: "a"} }, "operations, names, "},
 		{"too much gathered", KindEdit, func(e Event) { e.(*Edit).Gather = make([]Handle, MaxGather+1) }, "gather: "},

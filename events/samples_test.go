@@ -45,12 +45,12 @@ func samples() map[Kind]Event {
 			envelope: book, ID: ReflectionID(execution, "", "v1"), Execution: execution, Handle: handle, Feedback: Hash("feedback"), FeedbackSeq: 4712,
 			Reflector: "v1", Origin: origin, Question: "How many", Outcome: outcome, Reasoning: "r", ErrorIdentification: "e",
 			RootCauseAnalysis: "c", CorrectApproach: "a", KeyInsight: "i", Tags: []BulletTag{{"shr-00001", Helpful}},
-			Lessons:  []Lesson{{"others", "Count thrice."}},
-			Findings: []Finding{{Key: "order/a/b", Section: "tools", Text: "a before b", Vote: Harmful, Base: "order/a", CountOnly: true}},
-			Model:    "m", Usage: usage, Created: noon,
+			Lessons: []Lesson{{"others", "Count thrice."}},
+			Model:   "m", Usage: usage, Created: noon,
 		},
 		KindEdit: &Edit{
 			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateStrict, Gather: []Handle{handle}, ReplyTo: "_INBOX.abc.2", Created: noon,
+			Evidence: []playbook.Evidence{{Execution: string(handle)}},
 		},
 		KindDead: &DeadLetter{
 			envelope: book, Role: RoleReflector, Code: DeadError, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,

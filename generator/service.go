@@ -132,9 +132,7 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 		return nil, &RequestError{err}
 	}
 	warns := new(warnings)
-	limited, cancel := cb.withOptionalTimeout(ctx)
-	defer cancel()
-	cb.fillFromContext(limited, e, warns)
+	missing := cb.fillFromContext(ctx, e, warns)
 	if e.Started.IsZero() {
 		e.Started = time.Now().UTC()
 	}
@@ -142,12 +140,18 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	e.ID = events.ExecutionID(r.Book, e.TaskID, 0)
 	e.Outcome.Label = cmp.Or(e.Outcome.Label, events.Unknown)
 	e.Cited = citedBullets(r.Cited, e.Shown)
-	if strings.TrimSpace(e.Question) == "" {
+	switch hasQuestion := strings.TrimSpace(e.Question) != ""; {
+	case missing != nil && (!hasQuestion || bus.Unreachable(missing) || errors.Is(missing, context.DeadlineExceeded)):
+		// Without its context the report would lose the votes of the shown bullets. The agent sends it again.
+		return nil, fmt.Errorf("context_id: %w", missing)
+	case !hasQuestion:
 		return nil, invalidf("question: required without a known context_id")
 	}
 	if err := e.Validate(); err != nil {
 		return nil, &RequestError{err}
 	}
+	limited, cancel := cb.withOptionalTimeout(ctx)
+	defer cancel()
 	p := cb.readSession(limited, &contextRequest{book: e.Book, session: e.Session, execution: e.ID}, warns)
 	e.Turn = cmp.Or(e.Turn, p.turn)
 	receipt, err := cb.publish(ctx, e)
@@ -175,24 +179,31 @@ func (cb *ContextBuilder) publish(ctx context.Context, e events.Event) (bus.Rece
 	return receipt, err
 }
 
-// fillFromContext copies the data of the served context to the execution, if the context is known.
-func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Execution, warns *warnings) {
+// contextTimeout is the timeout for the served context of a report. It is longer than that of other inputs: without the context the
+// shown bullets get no votes.
+const contextTimeout = 5 * time.Second
+
+// fillFromContext copies the data of the served context to the execution, if the context is known. It returns an error if the
+// context could not be read.
+func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Execution, warns *warnings) error {
 	const consequence = "so the shown bullets are unknown and receive no votes"
 	if e.ContextID == "" {
 		warns.add("context_id: empty, %s", consequence)
-		return
+		return nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, contextTimeout, &timeoutError{contextTimeout})
+	defer cancel()
 	s, err := cb.windows.Context(ctx, e.ContextID)
 	switch {
 	case errors.Is(err, window.ErrContextNotFound):
 		warns.add("context_id: %q not found: unknown or expired, %s", e.ContextID, consequence)
-		return
+		return nil
 	case err != nil:
 		warns.add("context_id: %s, %s", shortError(ctx, err), consequence)
-		return
+		return err
 	case s.Book != e.Book:
 		warns.add("context_id: %q belongs to playbook %q, %s", e.ContextID, s.Book, consequence)
-		return
+		return nil
 	}
 	if e.Session = cmp.Or(e.Session, s.Session); e.Session == s.Session {
 		e.Turn = s.Turn
@@ -212,6 +223,7 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 			p.Text = s.Context
 		}
 	}
+	return nil
 }
 
 // Feedback stores later feedback on an execution. A changed outcome also changes the votes.

@@ -318,7 +318,7 @@ func TestMissingWindowBucket(t *testing.T) {
 		t.Errorf("got id %q, %q; want a context with a warning that it is not stored", reply.ID, reply.Manifest.Warnings)
 	}
 	stored, err := cb.Report(t.Context(), &events.Report{Book: "b", Session: "s", ContextID: events.NewID(), Question: "?", Answer: "!"})
-	if err != nil || !containsAll(stored.Warnings, "context_id: ") || !containsAll(stored.Warnings, "not added to the window") {
+	if err != nil || !containsAll(stored.Warnings, "context_id: ", "not found") || !containsAll(stored.Warnings, "not added to the window") {
 		t.Errorf("got %+v, %v; want it stored", stored, err)
 	}
 }

@@ -38,15 +38,16 @@ func TestResentIDCountsOnceAfterRestart(t *testing.T) {
 	for i, dir := range []string{shared, shared, "none", t.TempDir()} {
 		workers = append(workers, startWorker(t, fmt.Sprint("curator", i+1), events.RoleCurator, "--nats", url, "--ack-wait", ackWait.String(), "--cache-dir", dir))
 	}
+	r.seed()
 	var handles []events.Handle
 	for n := range 5 {
 		handles = append(handles, r.report(n).Handle)
 		r.submit(n)
 	}
 	awaitSettled(t, ctx, conn)
-	votes, version := r.votes()
-	if votes[playbook.Helpful] == 0 || votes[playbook.Harmful] > 0 {
-		t.Fatalf("got %v, want the votes of five successes", votes)
+	before, version := r.outcomes()
+	if before.successes < 5 || before.failures > 0 {
+		t.Fatalf("got %+v, want five successes", before)
 	}
 	for _, p := range workers {
 		p.kill()
@@ -69,31 +70,31 @@ func TestResentIDCountsOnceAfterRestart(t *testing.T) {
 		r.submit(n)
 	}
 	awaitSettled(t, ctx, conn)
-	if again, now := r.votes(); fmt.Sprint(again) != fmt.Sprint(votes) || now != version {
-		t.Errorf("after the resends: got %v at version %d, want %v at version %d", again, now, votes, version)
+	if again, now := r.outcomes(); again != before || now != version {
+		t.Errorf("after the resends: got %+v at version %d, want %+v at version %d", again, now, before, version)
 	}
 	r.windowOnce(5)
 
-	// Both handles belong to the fifth report: its votes change, but not their number.
+	// Both handles belong to the fifth report: its outcome changes and counts once.
 	if second == handles[4] {
 		t.Fatal("the report has only one handle, so the test is not meaningful")
 	}
 	failure := events.Outcome{Label: events.Failure}
 	r.feedback(second, failure)
 	awaitSettled(t, ctx, conn)
-	moved, _ := r.votes()
-	if moved[playbook.Harmful] == 0 || moved.sum() != votes.sum() {
-		t.Errorf("after feedback on the second handle: got %v, want %d votes, some changed", moved, votes.sum())
+	moved, _ := r.outcomes()
+	if moved != (citedOutcomes{before.successes - 1, 1}) {
+		t.Errorf("after feedback on the second handle: got %+v, want one failure more than in %+v", moved, before)
 	}
 	r.feedback(handles[4], failure)
 	awaitSettled(t, ctx, conn)
-	if again, _ := r.votes(); fmt.Sprint(again) != fmt.Sprint(moved) {
-		t.Errorf("after the same feedback on the first handle: got %v, want %v", again, moved)
+	if again, _ := r.outcomes(); again != moved {
+		t.Errorf("after the same feedback on the first handle: got %+v, want %+v", again, moved)
 	}
-	r.feedback(handles[4], events.Outcome{Label: events.Success})
+	r.feedback(handles[4], events.Outcome{Label: events.Success, Score: 1})
 	awaitSettled(t, ctx, conn)
-	if back, _ := r.votes(); fmt.Sprint(back) != fmt.Sprint(votes) {
-		t.Errorf("after feedback that reverts it: got %v, want %v", back, votes)
+	if back, _ := r.outcomes(); back != before {
+		t.Errorf("after feedback that reverts it: got %+v, want %+v", back, before)
 	}
 	v, err := deltalog.New(conn.JetStream()).Verify(ctx, r.book)
 	if err != nil || len(v.Findings) > 0 {
@@ -107,34 +108,54 @@ type resender struct {
 	ctx  context.Context
 	conn *bus.Conn
 	book playbook.Book
+	// A context with the only bullet of the book, which all reports cite.
+	context events.ID
+	cited   []playbook.BulletID
+}
+
+// seed adds a bullet and requests a context with it.
+func (r *resender) seed() {
+	r.Helper()
+	e := &events.Edit{ID: events.NewID(), Author: "operator", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: "Look up the id before you book a berth."}}}
+	e.Book = r.book
+	if _, err := r.conn.Request(r.ctx, e, bus.PublishOptions{}); err != nil {
+		r.Fatal(err)
+	}
+	served := new(events.ContextReply)
+	r.ask(events.VerbContext, &events.ContextRequest{Session: "before", Query: "Book a berth.", MinVersion: 1}, served)
+	if len(served.Shown) != 1 {
+		r.Fatalf("got %+v, want a context with the bullet", served)
+	}
+	r.context, r.cited = served.ID, []playbook.BulletID{served.Shown[0].ID}
+}
+
+// ask sends a request to the service until it succeeds.
+func (r *resender) ask(verb string, body, reply any) {
+	r.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		r.Fatal(err)
+	}
+	eventually(r, 20*time.Second, verb, func() error {
+		m, err := r.conn.NATS().Request(events.ServiceSubject(verb, r.book), data, 10*time.Second)
+		if err == nil && m.Header.Get("Nats-Service-Error") != "" {
+			err = errors.New(m.Header.Get("Nats-Service-Error"))
+		}
+		if err == nil {
+			err = json.Unmarshal(m.Data, reply)
+		}
+		return err
+	})
 }
 
 // report reports a run as an outside agent.
 func (r *resender) report(n int) *events.StoredReply {
 	r.Helper()
-	body, err := json.Marshal(&events.Report{
-		Book: r.book, TaskID: fmt.Sprint("report-", n), Session: "s", Question: fmt.Sprint("Book berth ", n), Answer: "done",
-		Outcome: events.Outcome{Label: events.Success, Score: 1},
-		Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
-			{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure},
-			{Tool: "find", Arguments: `{}`, Output: "2", Outcome: events.Success},
-			{Tool: "book", Arguments: `{"id": 2}`, Output: "done", Outcome: events.Success},
-		}}},
-	})
-	if err != nil {
-		r.Fatal(err)
-	}
 	stored := new(events.StoredReply)
-	eventually(r, 20*time.Second, "a report is stored", func() error {
-		m, err := r.conn.NATS().Request(events.ServiceSubject(events.VerbReport, r.book), body, 10*time.Second)
-		if err == nil && m.Header.Get("Nats-Service-Error") != "" {
-			err = errors.New(m.Header.Get("Nats-Service-Error"))
-		}
-		if err == nil {
-			err = json.Unmarshal(m.Data, stored)
-		}
-		return err
-	})
+	r.ask(events.VerbReport, &events.Report{
+		Book: r.book, ContextID: r.context, TaskID: fmt.Sprint("report-", n), Session: "s", Question: fmt.Sprint("Book berth ", n), Answer: "done",
+		Cited: r.cited, Outcome: events.Outcome{Label: events.Success, Score: 1},
+	}, stored)
 	return stored
 }
 
@@ -160,13 +181,11 @@ func (r *resender) feedback(on events.Handle, o events.Outcome) {
 	}
 }
 
-// voteCounts counts votes.
-type voteCounts map[playbook.Vote]int
+// citedOutcomes counts the outcomes of the runs that cited a bullet.
+type citedOutcomes struct{ successes, failures int }
 
-func (b voteCounts) sum() int { return b[playbook.Helpful] + b[playbook.Harmful] + b[playbook.Neutral] }
-
-// votes counts the votes of all bullets, and fails if two deltas cover one id.
-func (r *resender) votes() (voteCounts, uint64) {
+// outcomes counts the outcomes of the seeded bullet, and fails if two deltas cover one id.
+func (r *resender) outcomes() (citedOutcomes, uint64) {
 	r.Helper()
 	p, covered := new(playbook.Playbook), map[string]uint64{}
 	log, err := readAll(r.ctx, r.conn.JetStream(), events.StreamDeltas, events.KindDelta.Subject(r.book))
@@ -188,13 +207,8 @@ func (r *resender) votes() (voteCounts, uint64) {
 			covered[c.ID] = d.Version
 		}
 	}
-	b := voteCounts{}
-	for bullet := range p.All() {
-		b[playbook.Helpful] += bullet.Helpful
-		b[playbook.Harmful] += bullet.Harmful
-		b[playbook.Neutral] += bullet.Neutral
-	}
-	return b, p.Version()
+	e := p.Bullet(r.cited[0]).CurrentExperiment()
+	return citedOutcomes{e.Cited[playbook.MaxScore], e.Cited[0]}, p.Version()
 }
 
 // windowOnce checks that each report and each task is one turn of the session.

@@ -25,7 +25,6 @@ type expectedBook struct {
 	mu        sync.Mutex
 	published []events.Event   // distinct
 	votes     map[string]tally // by content
-	sightings map[string]tally // by rule key
 	contents  map[string]bool  // each must be in the book once
 	seed      map[playbook.BulletID]string
 	again     int            // events published again with another sequence
@@ -94,7 +93,7 @@ func (h *expectedBook) newReflection() *events.Reflection {
 	return r
 }
 
-// next returns a random event for the book: mostly votes, some insights, some findings of rules, and a few edits.
+// next returns a random event for the book: mostly votes, some insights, and a few edits.
 func (h *expectedBook) next(rng *rand.Rand) events.Event {
 	n := len(h.published)
 	if n%97 == 96 {
@@ -107,12 +106,8 @@ func (h *expectedBook) next(rng *rand.Rand) events.Event {
 	for _, i := range rng.Perm(len(h.seeds))[:1+rng.IntN(3)] {
 		r.Tags = append(r.Tags, events.BulletTag{ID: h.seeds[i], Tag: vote()})
 	}
-	switch n % 10 {
-	case 3: // two successive reflections have the same insight
+	if n%10 == 3 { // two successive reflections have the same insight
 		r.Lessons = []events.Lesson{{Section: "customers", Content: fmt.Sprintf("Customer %d pays in instalments.", n/20)}}
-	case 7:
-		key := fmt.Sprintf("order/%d", rng.IntN(5))
-		r.Findings = []events.Finding{{Key: key, Section: "order", Text: "Steps of " + key + " were seen in {runs} runs.", Vote: vote()}}
 	}
 	return r
 }
@@ -156,17 +151,12 @@ func (h *expectedBook) count(e events.Event) {
 		for _, l := range e.Lessons {
 			h.contents[l.Content] = true
 		}
-		for _, f := range e.Findings {
-			c := h.sightings[f.Key]
-			c.add(f.Vote)
-			h.sightings[f.Key] = c
-		}
 	}
 }
 
 // recount recomputes the state from these events only.
 func (h *expectedBook) recount(kept []events.Event) {
-	h.published, h.votes, h.sightings, h.contents = nil, map[string]tally{}, map[string]tally{}, map[string]bool{}
+	h.published, h.votes, h.contents = nil, map[string]tally{}, map[string]bool{}
 	for _, e := range kept {
 		h.count(e)
 	}
@@ -235,13 +225,8 @@ func (h *expectedBook) ledger(ctx context.Context, conn *bus.Conn) (*ledger, err
 // check compares the folded log with the expected state. Dead letters must be requeued before.
 func (h *expectedBook) check(a *audit) {
 	bullets := map[string][]*playbook.Bullet{}
-	rules := map[string][]*playbook.Bullet{}
 	for b := range a.fold.All() {
-		if b.Rule != nil {
-			rules[b.Rule.Key] = append(rules[b.Rule.Key], b)
-		} else {
-			bullets[b.Content] = append(bullets[b.Content], b)
-		}
+		bullets[b.Content] = append(bullets[b.Content], b)
 	}
 	for _, e := range h.published {
 		if id := e.EventID(); a.covered[id] == 0 && a.deadLettered[id] {
@@ -259,10 +244,7 @@ func (h *expectedBook) check(a *audit) {
 	for content := range h.contents {
 		want(content, bullets[content], h.votes[content])
 	}
-	for key, votes := range h.sightings {
-		want(key, rules[key], votes)
-	}
-	if n := len(h.contents) + len(h.sightings); a.fold.Len() != n {
+	if n := len(h.contents); a.fold.Len() != n {
 		a.addProblem("truth: the book has %d bullets, want %d", a.fold.Len(), n)
 	}
 }

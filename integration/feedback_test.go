@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,20 +12,36 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
+	"debrief/events/chat"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
 	"debrief/reflector"
 )
 
+// lateBullet is the only bullet of each book.
+const lateBullet playbook.BulletID = "misc-00001"
+
+// voteByOutcome votes on the bullet by the outcome of the run, as a model of the Reflector.
+func voteByOutcome(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	vote := events.Harmful
+	switch text := p.Messages[len(p.Messages)-1].Text; {
+	case strings.Contains(text, "Outcome: success."):
+		vote = events.Helpful
+	case strings.Contains(text, "Outcome: unknown."):
+		return chat.Reply{Text: `{"reasoning": "r", "key_insight": "", "bullet_tags": []}`}, nil
+	}
+	return chat.Reply{Text: fmt.Sprintf(`{"reasoning": "r", "key_insight": "", "bullet_tags": [{"id": %q, "tag": %q}]}`, lateBullet, vote)}, nil
+}
+
 // TestLateFeedbackCountsOnce publishes runs and feedback on them in random order, some before the run is reflected on, with
-// one reflector and two curators. In the end each bullet must have the vote of each run's last feedback, and forgetting the
-// runs must remove all votes.
+// one reflector and two curators. Each run was shown one bullet, and the model votes on it by the outcome. In the end the
+// bullet must have the vote of each run's last feedback, and forgetting the runs must remove all votes.
 func TestLateFeedbackCountsOnce(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond, Linger: time.Millisecond})
 	for _, run := range []func(context.Context, *bus.Conn) error{
-		reflector.New(nil, reflector.Config{Slots: 4}).Run, curator.New(nil, curator.Config{}).Run, curator.New(nil, curator.Config{}).Run,
+		reflector.New(chat.ModelFunc(voteByOutcome), reflector.Config{Slots: 4}).Run, curator.New(nil, curator.Config{}).Run, curator.New(nil, curator.Config{}).Run,
 	} {
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error)
@@ -38,7 +55,7 @@ func TestLateFeedbackCountsOnce(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(7, 5))
 	outcomes := []events.Outcome{{Label: events.Success}, {Label: events.Failure}, {Label: events.Unknown}}
-	type votes = [2]int // helpful, harmful; a run without outcome has another kind of vote, or none
+	type votes = [2]int // helpful, harmful; a run without outcome has no vote
 	want := map[playbook.Book]votes{}
 	handles := map[playbook.Book][]events.Handle{}
 	publish := func(e events.Event) bus.Receipt {
@@ -51,16 +68,17 @@ func TestLateFeedbackCountsOnce(t *testing.T) {
 	var last uint64
 	for i := range 8 {
 		book := playbook.Book(fmt.Sprint("b", i))
+		edit := &events.Edit{ID: events.NewID(), Author: "operator", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: "Look up the id before you book."}}}
+		edit.Book = book
+		if _, err := conn.Request(t.Context(), edit, bus.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		var open []func() // feedback to publish
 		var latest []events.Label
 		for j := range 2 + rng.IntN(4) {
 			e := &events.Execution{
 				ID: events.ExecutionID(book, fmt.Sprint(j), 0), TaskID: fmt.Sprint(j), Outcome: outcomes[rng.IntN(3)],
-				Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
-					{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure},
-					{Tool: "find", Arguments: `{}`, Output: "2", Outcome: events.Success},
-					{Tool: "book", Arguments: `{"id": 2}`, Output: "done", Outcome: events.Success},
-				}}},
+				Question: "Book a berth.", Answer: "Berth 2.", Shown: []events.ShownBullet{{ID: lateBullet, Content: edit.Ops[0].Content}},
 			}
 			e.Book, e.Origin.Source = book, "desk"
 			h := publish(e).Handle
@@ -118,20 +136,16 @@ func TestLateFeedbackCountsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := without.Playbook.Len(); n > 0 {
-			t.Errorf("book %s: %d bullets without evidence", book, n)
+		if b := without.Playbook.Bullet(lateBullet); b == nil || b.Helpful+b.Harmful+b.Neutral > 0 {
+			t.Errorf("book %s without the runs: got %+v, want the bullet without votes", book, b)
 		}
 		w, err := store.Writer(t.Context(), book)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w.State().Playbook().Len() == 0 {
-			t.Errorf("book %s has no bullets", book)
-		}
-		for b := range w.State().Playbook().All() {
-			if got := (votes{b.Helpful, b.Harmful}); got != v {
-				t.Errorf("book %s, bullet %s: got votes %v, want %v of %v", book, b.ID, got, v, handles[book])
-			}
+		b := w.State().Playbook().Bullet(lateBullet)
+		if got := (votes{b.Helpful, b.Harmful}); got != v || b.Neutral > 0 {
+			t.Errorf("book %s: got votes %v, %d neutral, want %v of %v", book, got, b.Neutral, v, handles[book])
 		}
 	}
 	streams, err := conn.Streams(t.Context())

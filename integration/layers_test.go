@@ -38,6 +38,7 @@ const (
 	openai = "github.com/sashabaranov/go-openai/..."
 	docker = "github.com/testcontainers/..."
 	flags  = "github.com/alecthomas/kong"
+	shells = "mvdan.cc/sh/v3/syntax"
 	promql = "github.com/prometheus/prometheus/..." // query language and engine, for a test
 )
 
@@ -58,6 +59,7 @@ var plan = []struct {
 	{"events", "the wire types may import playbook, redaction and the codec, but no transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/chat", "debrief/events/redact", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
 	{"events/chat", "the types of conversations must not import their users", []string{"debrief/playbook/text"}, []string{ours, client, server, openai}},
 	{"events/config", "the errors of configurations may import only the standard library", nil, []string{others, ours}},
+	{"events/shell", "the parser of shell commands may import only the syntax of shells", []string{shells}, []string{others, ours}},
 	{"events/redact", "redaction may import only the standard library", nil, []string{others, ours}},
 	{"events/bus", "the transport must not import roles", []string{"debrief/events", "debrief/events/blob", "debrief/events/natserr", "debrief/events/streams", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
 	{"events/deltalog", "the log of playbooks knows the wire and the domain", []string{"debrief/events", "debrief/events/natserr", "debrief/events/direct", "debrief/events/denied", "debrief/playbook", "debrief/playbook/..."}, []string{ours, server, openai}},
@@ -74,12 +76,14 @@ var plan = []struct {
 	{"events/natsd", "the embedded server may import only the errors of configurations", []string{"debrief/events/config"}, []string{ours, openai}},
 
 	{"generator/prompt/selection", "context parts must not use a transport", []string{"debrief/playbook", "debrief/playbook/heap", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config"}, []string{ours}},
-	{"generator/prompt/records", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events", "debrief/events/chat"}, []string{ours}},
+	{"generator/prompt/records", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/shell"}, []string{ours}},
 	{"generator/prompt/sliding", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events/chat"}, []string{ours}},
 	{"generator/prompt/assembly", "assembly must not use a transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config", "debrief/generator/..."}, []string{ours}},
 	{"generator/scoring", "scoring may import only events", []string{"debrief/events", "debrief/events/config", "debrief/playbook/text"}, []string{ours}},
 	{"generator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
-	{"reflector/rules", "rules may import only events and text", []string{"debrief/events", "debrief/playbook/text"}, []string{others, ours}},
+	{"reflector/rules", "the analysis of runs does no I/O", []string{"debrief/events", "debrief/events/shell", "debrief/playbook/text", "debrief/reflector/rules/..."}, []string{others, ours}},
+	{"reflector/rules/contrast", "statistics know neither texts nor events: standard library only", nil, []string{others, ours}},
+	{"reflector/rules/remedy", "errors of calls are found without I/O", []string{"debrief/events", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
 	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
 	{"curator/gate", "the gate may import only playbook and the errors of configurations", []string{"debrief/events/config", "debrief/playbook"}, []string{ours}},
 	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/redact"}, []string{ours}},
@@ -90,6 +94,9 @@ var plan = []struct {
 	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/metrics/exposition", "the text format needs only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/otlp", "the exporter of spans must not import its users", nil, []string{ours}},
+	{"cmd/internal/traces/source", "the reader of files knows no formats and no events", []string{"debrief/cmd/internal/room", "debrief/playbook/text"}, []string{ours, client, server, openai}},
+	{"cmd/internal/traces/messages", "messages of all dialects know no formats of recorders", []string{"debrief/cmd/internal/traces/source", "debrief/events", "debrief/events/chat", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
+	{"cmd/internal/traces/spans", "the traces of observability tools must not import the table of formats", []string{"debrief/cmd/internal/traces/source", "debrief/cmd/internal/traces/messages", "debrief/events", "debrief/events/chat"}, []string{others, ours}},
 	{"cmd/internal/...", "programs share adapters, and workers do not link the server: only package cli imports it", []string{"debrief/events/natsd"}, []string{server, "debrief/cmd/debrief/...", "debrief/cmd/bench"}},
 	{"cmd/internal/replay", "the engine of train knows no flags and no command line", nil, []string{"debrief/cmd/internal/cli", "debrief/cmd/internal/train"}},
 	{"cmd/debrief/internal/books", "groups of commands do not use each other", nil, []string{"debrief/cmd/debrief/internal/ops", "debrief/cmd/internal/train", "debrief/events/natsd", server}},
@@ -107,6 +114,7 @@ var keepers = []struct {
 	{"debrief/events/natsd", true, []string{"cmd/internal/cli", "cmd/debrief/internal/ops", "cmd/bench", "events/bus/bustest"}},
 	{"debrief/events/direct", true, []string{"events/deltalog", "events/window", "events/bus", "events/blob", "events/inspect"}},
 	{openai, false, []string{"events/chat/openai", "cmd/internal/simulated"}},
+	{shells, false, []string{"events/shell"}},
 	{docker, false, []string{"integration/..."}},
 	{flags, false, []string{"cmd/..."}}, // libraries have plain structs: package app maps flags to them
 	{promql, false, []string{"integration"}},

@@ -39,7 +39,7 @@ func TestLearnResumesAfterKills(t *testing.T) {
 	began := time.Now()
 	want := account(t, learn(whole))
 	took := time.Since(began)
-	if want.Executions != n || want.Known != 0 || want.Reflected == 0 || want.Nothing == 0 || want.Dead != 0 || want.Unread != 1 {
+	if want.Executions != n || want.Known != 0 || want.Reflected != 0 || want.Nothing != n || want.Dead != 0 || want.Unread != 1 {
 		t.Fatalf("undisturbed: got %+v, want %d executions and 1 unread", want, n)
 	}
 
@@ -60,6 +60,9 @@ func TestLearnResumesAfterKills(t *testing.T) {
 		t.Errorf("killed: got %+v, want %+v", got, want)
 	}
 	wantStored, wantBullets := readLearned(t, whole)
+	if len(wantBullets) == 0 {
+		t.Error("nothing was learned")
+	}
 	gotStored, gotBullets := readLearned(t, broken)
 	if gotStored != n || wantStored != n {
 		t.Errorf("got %d executions stored after kills and %d without, want %d", gotStored, wantStored, n)
@@ -88,7 +91,7 @@ func writeRuns(rng *rand.Rand, n int) string {
 		case 0:
 			calls = "" // without an insight
 		case 1, 2:
-			calls += fmt.Sprintf(`,{"tool":%q,"arguments":"{\"date\":\"2031-05-17\",\"n\":%d}","output":"berth %d"}`, tool, i, i)
+			calls += fmt.Sprintf(`]},{"tool_calls":[{"tool":%q,"arguments":"{\"date\":\"2031-05-17\",\"n\":%d}","output":"berth %d"}`, tool, i, i)
 			outcome = "success"
 		}
 		fmt.Fprintf(&file, `{"question":"ship %d","answer":"a","outcome":%q,"steps":[{"tool_calls":[%s]}]}`+"\n", i, outcome, calls)

@@ -295,11 +295,6 @@ func (a *audit) checkVotes(refused int) {
 		for _, t := range r.Tags {
 			vote(t.ID, t.Tag)
 		}
-		for _, f := range r.Findings {
-			if b := a.fold.ByRule(f.Key); b != nil {
-				vote(b.ID, f.Vote)
-			}
-		}
 	}
 	for b := range a.fold.All() {
 		got, want := tallyOf(b), votes[b.ID]

@@ -80,6 +80,9 @@ func (f executionLoad) run(t *testing.T) {
 // pour stores a part of the executions, and a few tasks, so that the generator opens every book.
 func (f executionLoad) pour(t *testing.T, ctx context.Context, conn *bus.Conn, part int) {
 	t.Helper()
+	if part == 0 {
+		f.seed(t, ctx, conn)
+	}
 	var next atomic.Int64
 	next.Store(int64(part * f.executions / f.parts))
 	end := int64((part + 1) * f.executions / f.parts)
@@ -109,7 +112,21 @@ func (f executionLoad) pour(t *testing.T, ctx context.Context, conn *bus.Conn, p
 
 func (f executionLoad) book(i int) playbook.Book { return playbook.Book(fmt.Sprint("desk", i%f.books)) }
 
-// teaches reports whether the rules find an insight in the i-th execution: one in ten.
+// seed adds one bullet to each book.
+func (f executionLoad) seed(t *testing.T, ctx context.Context, conn *bus.Conn) {
+	t.Helper()
+	for i := range f.books {
+		e := &events.Edit{ID: events.NewID(), Author: "operator", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: seededAdvice}}}
+		e.Book = f.book(i)
+		if _, err := conn.Request(ctx, e, bus.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const seededAdvice = "Pass the complete address when you change an order."
+
+// teaches reports whether the i-th execution cites the bullet of its book, so that its outcome counts: one in ten does.
 func (executionLoad) teaches(i int) bool { return i%10 == 0 }
 
 // execution returns the i-th execution: a run of an outside agent of 1 to 2 KB.
@@ -125,12 +142,9 @@ func (f executionLoad) execution(i int) *events.Execution {
 	if !f.teaches(i) {
 		return e
 	}
-	change := events.ToolCall{Tool: "update_order", Arguments: fmt.Sprintf(`{"order": %d}`, i), Output: "missing field: address", Outcome: events.Failure}
-	e.Steps[0].Calls = append(e.Steps[0].Calls, change)
+	e.Shown, e.Cited = []events.ShownBullet{{ID: "misc-00001", Content: seededAdvice, Experiment: 1}}, []playbook.BulletID{"misc-00001"}
 	e.Outcome = events.Outcome{Label: events.Failure, By: "desk"}
 	if i%30 != 0 {
-		change.Arguments, change.Output, change.Outcome = fmt.Sprintf(`{"order": %d, "address": "Quay %d"}`, i, i%90), "done", events.Success
-		e.Steps = append(e.Steps, events.Step{Speaker: "assistant", Text: "With the address.", Calls: []events.ToolCall{change}})
 		e.Outcome = events.Outcome{Label: events.Success, Score: 1, By: "desk"}
 	}
 	return e
@@ -164,8 +178,8 @@ func (f executionLoad) checkMemory(t *testing.T, procs []*process, memory [][]in
 	}
 }
 
-// checkOutcome checks that all executions are acknowledged, that each with an insight has one reflection that is covered
-// once, and that the chains are complete.
+// checkOutcome checks that all executions are acknowledged, that each one that cites its bullet has one reflection that is
+// covered once, that the bullet counts its outcome once, and that the chains are complete.
 func (f executionLoad) checkOutcome(t *testing.T, ctx context.Context, conn *bus.Conn) {
 	t.Helper()
 	s, err := conn.JetStream().Stream(ctx, events.StreamExecutions)
@@ -192,9 +206,15 @@ func (f executionLoad) checkOutcome(t *testing.T, ctx context.Context, conn *bus
 		if l.reflections, err = readAll(ctx, conn.JetStream(), events.StreamReflections, events.KindReflection.Subject(book)); err != nil {
 			t.Fatal(err)
 		}
+		if l.edits, err = readAll(ctx, conn.JetStream(), events.StreamReflections, events.KindEdit.Subject(book)); err != nil {
+			t.Fatal(err)
+		}
 		a := l.check()
 		for _, p := range append(a.problems, a.letters...) {
 			t.Errorf("%s: %s", book, p)
+		}
+		if e := a.fold.Bullet("misc-00001").CurrentExperiment(); e.Cited.Count() != len(a.reflected) {
+			t.Errorf("%s: the bullet counts %d outcomes of %d reflections", book, e.Cited.Count(), len(a.reflected))
 		}
 		taught := map[events.ID]bool{}
 		for _, r := range a.reflected {

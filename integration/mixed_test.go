@@ -216,6 +216,7 @@ type clients struct {
 	tasks    []*events.Task // ready to be sent
 	sent     []sent
 	reports  []sent
+	context  reply // a context of the book of agents, which all reports refer to
 	n        int
 	done     []int
 	resent   int
@@ -238,12 +239,17 @@ func newClients(t *testing.T, conn *bus.Conn, web string, seed uint64) *clients 
 	}
 }
 
-// seed commits a first version of both books, for the restores.
+// seed commits a first version of both books, for the restores, and requests the context of the reports.
 func (c *clients) seed(ctx context.Context) {
 	for _, book := range []playbook.Book{desk, agents} {
 		e := c.newEdit(book)
 		e.Ops = []playbook.Op{{Kind: playbook.Add, Section: "desk", Content: "Read the question twice."}}
 		c.publishEdit(ctx, e)
+	}
+	var ok bool
+	c.context, ok = c.post(ctx, "/v1/context", c.encode(map[string]any{"book": agents, "session": "seed", "query": "Book a room.", "min_version": 1}))
+	if !ok || len(c.context.Shown) == 0 {
+		c.t.Fatalf("got %+v, want a context with the bullet", c.context)
 	}
 }
 
@@ -281,8 +287,15 @@ func (c *clients) task(ctx context.Context, _ *rand.Rand) {
 	c.sent = append(c.sent, sent{at: time.Now(), task: task})
 }
 
+// reply has the fields that the clients need of a reply to any request.
+type reply struct {
+	Handle string               `json:"handle"`
+	ID     events.ID            `json:"context_id"`
+	Shown  []events.ShownBullet `json:"shown"`
+}
+
 // post sends a body until it is accepted.
-func (c *clients) post(ctx context.Context, path string, body []byte) (reply struct{ Handle string }, ok bool) {
+func (c *clients) post(ctx context.Context, path string, body []byte) (answer reply, ok bool) {
 	for ; ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
 		r, err := c.http.Post("http://"+c.web+path, "application/json", bytes.NewReader(body))
 		if err != nil {
@@ -295,14 +308,14 @@ func (c *clients) post(ctx context.Context, path string, body []byte) (reply str
 		}
 		if r.StatusCode != http.StatusOK {
 			c.t.Errorf("POST %s: %s %s", path, r.Status, text)
-			return reply, false
+			return answer, false
 		}
-		if err := json.Unmarshal(text, &reply); err != nil {
+		if err := json.Unmarshal(text, &answer); err != nil {
 			c.t.Errorf("POST %s: %v in %s", path, err, text)
 		}
-		return reply, err == nil
+		return answer, err == nil
 	}
-	return reply, false
+	return answer, false
 }
 
 func (c *clients) encode(v any) []byte {
@@ -313,19 +326,13 @@ func (c *clients) encode(v any) []byte {
 	return data
 }
 
-// report reports a run of an outside agent: its first call fails, and another call in between makes it succeed.
+// report reports a run of an outside agent that cites the bullet, so that its outcome counts.
 func (c *clients) report(ctx context.Context, rng *rand.Rand) {
 	n := c.number()
-	tool, find := fmt.Sprint("book", rng.IntN(5)), fmt.Sprint("find", rng.IntN(5))
 	id, label := fmt.Sprint("run-", n), []string{"success", "failure"}[rng.IntN(2)]
 	body := c.encode(map[string]any{
 		"book": agents, "task_id": id, "session": fmt.Sprint("session-", rng.IntN(40)), "question": fmt.Sprintf("Book room %d.", n),
-		"outcome": map[string]any{"label": label},
-		"steps": []any{map[string]any{"speaker": "assistant", "tool_calls": []any{
-			map[string]any{"tool": tool, "arguments": `{"id":1}`, "output": "no such id", "outcome": "failure"},
-			map[string]any{"tool": find, "arguments": `{}`, "output": "2", "outcome": "success"},
-			map[string]any{"tool": tool, "arguments": `{"id":2}`, "output": "done", "outcome": "success"},
-		}}},
+		"context_id": c.context.ID, "cited": []any{c.context.Shown[0].ID}, "outcome": map[string]any{"label": label},
 	})
 	reply, ok := c.post(ctx, "/v1/executions", body)
 	if !ok {

@@ -97,12 +97,12 @@ func TestProgramsHaveTheRightsTheyNeed(t *testing.T) {
 	var served events.ContextReply
 	ask(events.VerbContext, &events.ContextRequest{Session: "s2", Query: "what is the total"}, &served)
 	if len(served.Shown) == 0 {
-		t.Errorf("bullet not found in %+v", served)
+		t.Fatalf("bullet not found in %+v", served)
 	}
 	var stored events.StoredReply
 	failed := 0.0
 	ask(events.VerbReport, map[string]any{
-		"context_id": served.ID, "session": "s2", "question": "what is the total", "answer": strings.Repeat("long ", bus.MaxInline/4),
+		"context_id": served.ID, "cited": []any{served.Shown[0].ID}, "session": "s2", "question": "what is the total", "answer": strings.Repeat("long ", bus.MaxInline/4),
 		"outcome": map[string]any{"score": failed, "label": "failure"},
 		"steps": []any{map[string]any{"tool_calls": []any{
 			map[string]any{"tool": "find", "arguments": `{"n":1}`, "output": "Error: date must be like 2031-05-17", "outcome": "failure"},

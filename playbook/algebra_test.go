@@ -26,14 +26,6 @@ var (
 	drawVotes = rapid.IntRange(0, 3)
 )
 
-func drawRule(t *rapid.T) *playbook.Rule {
-	key := rapid.SampledFrom([]string{"", "k1", "k2", "k3"}).Draw(t, "key")
-	if key == "" {
-		return nil
-	}
-	return &playbook.Rule{Key: key, Base: rapid.SampledFrom([]string{"", "k1", "k2"}).Draw(t, "base"), Text: "t"}
-}
-
 // drawID draws the id of an existing, a removed or an unknown bullet.
 func drawID(t *rapid.T, p *playbook.Playbook) playbook.BulletID {
 	return playbook.MintID("others", rapid.Uint64Range(1, p.LastMinted()+1).Draw(t, "id"))
@@ -69,10 +61,10 @@ func drawOp(t *rapid.T, p *playbook.Playbook, minted *uint64) playbook.Op {
 			op.Bullet = playbook.MintID("others", *minted)
 		}
 		op.Section, op.Content = drawSection.Draw(t, "section"), drawContent.Draw(t, "content")
-		op.Rule, op.Status, op.Standing = drawRule(t), drawStatus.Draw(t, "status"), drawStanding.Draw(t, "standing")
+		op.Status, op.Standing = drawStatus.Draw(t, "status"), drawStanding.Draw(t, "standing")
 		op.Replaces, op.Contests = drawAgainst(t, p, "replaces"), drawAgainst(t, p, "contests")
 	case playbook.Update:
-		op.Content, op.Rule, op.Standing = drawContent.Draw(t, "content"), drawRule(t), drawStanding.Draw(t, "standing")
+		op.Content, op.Standing = drawContent.Draw(t, "content"), drawStanding.Draw(t, "standing")
 		op.Section = rapid.OneOf(rapid.Just(""), drawSection).Draw(t, "section")
 	case playbook.Tag:
 		op.Helpful, op.Harmful, op.Neutral = drawVotes.Draw(t, "helpful"), drawVotes.Draw(t, "harmful"), 1
@@ -174,30 +166,10 @@ func checkIndexes(t *rapid.T, p *playbook.Playbook) {
 	if want := recount(p); p.Tally() != want {
 		t.Fatalf("tally: got %+v, the bullets have %+v", p.Tally(), want)
 	}
-	byRule := map[string]*playbook.Bullet{}
 	same := map[playbook.ContentKey]*playbook.Bullet{}
-	resting := map[string][]*playbook.Bullet{}
 	for _, b := range p.Sorted() {
 		if w := playbook.ContentKeyOf(b.Content); same[w] == nil {
 			same[w] = b
-		}
-		if b.Rule == nil {
-			continue
-		}
-		if byRule[b.Rule.Key] == nil {
-			byRule[b.Rule.Key] = b
-		}
-		if b.Rule.Base != "" {
-			resting[b.Rule.Base] = append(resting[b.Rule.Base], b)
-		}
-	}
-	for _, key := range []string{"k1", "k2", "k3", "k4"} {
-		if got := p.ByRule(key); got != byRule[key] {
-			t.Fatalf("ByRule(%q): got %v, want %v", key, got, byRule[key])
-		}
-		got := slices.SortedFunc(p.BulletsWithBase(key), func(a, b *playbook.Bullet) int { return cmpID(a.ID, b.ID) })
-		if !slices.Equal(got, resting[key]) {
-			t.Fatalf("RestingOn(%q): got %v, want %v", key, got, resting[key])
 		}
 	}
 	for _, text := range []string{"call a before b", "is ten", "twelve", "thirteen"} {
@@ -212,9 +184,6 @@ func recount(p *playbook.Playbook) (want playbook.Tally) {
 	for b := range p.All() {
 		e := b.CurrentExperiment()
 		isShown := b.Status == "" || b.Status == playbook.Active
-		if b.Rule != nil {
-			continue
-		}
 		for score, n := range e.Cited {
 			if isShown {
 				want.Cited += n

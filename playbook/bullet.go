@@ -107,8 +107,7 @@ type Status string
 const (
 	// Active bullets are shown. The empty status means active.
 	Active Status = "active"
-	// Candidate bullets are counted but not shown: patterns of a rule that are not significant yet, and advice against a
-	// trusted bullet that waits for a confirmation.
+	// Candidate bullets are not shown: they wait for a confirmation, such as advice against a trusted bullet.
 	Candidate Status = "candidate"
 	// Probation bullets are shown to a random half of the tasks that they apply to, until their record is good. Only a strict
 	// gate uses it.
@@ -128,20 +127,6 @@ func (s Status) Valid() bool {
 	return false
 }
 
-// Rule links a bullet to the pattern that a rule counts.
-type Rule struct {
-	// Key identifies the pattern, such as "order/A/B".
-	Key string `msgpack:"y" json:"key"`
-	// Base is the key of the bullet that counts the same executions without the condition; empty for none.
-	Base string `msgpack:"b,omitempty" json:"base,omitempty"`
-	// Text is the content with placeholders for the counts.
-	Text string `msgpack:"t" json:"text"`
-	// CountOnly bullets are never shown.
-	CountOnly bool `msgpack:"c,omitempty" json:"count_only,omitempty"`
-	// Paired bullets count pairs of executions of one task: one successful, one failed.
-	Paired bool `msgpack:"p,omitempty" json:"paired,omitempty"`
-}
-
 // Bullet is one learned piece of advice. A Bullet inside a Playbook is immutable: Apply replaces it.
 type Bullet struct {
 	ID      BulletID `msgpack:"id" json:"id"`
@@ -155,9 +140,6 @@ type Bullet struct {
 
 	Status Status `msgpack:"status,omitempty" json:"status,omitempty"`
 	Pinned bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
-
-	// Rule is set on a bullet that a rule created, so that later matches of the rule count here.
-	Rule *Rule `msgpack:"rule,omitempty" json:"rule,omitempty"`
 
 	// Experiment has the measured effect of the bullet, nil if nothing was measured. SupportBySource counts its support
 	// for executions with a named source. Replaces is the bullet that this one corrects, Contests a supported bullet that was

@@ -116,7 +116,7 @@ func TestIndependentChangesCommute(t *testing.T) {
 			for n := range parts {
 				d := &playbook.Delta{ChangeID: fmt.Sprint("change ", i), More: n < parts-1}
 				id := playbook.MintID("others", start.LastMinted()+uint64(10*i+n+1))
-				b := &playbook.Bullet{ID: id, Section: "others", Content: drawContent.Draw(t, "content"), Helpful: drawVotes.Draw(t, "votes"), Rule: drawRule(t)}
+				b := &playbook.Bullet{ID: id, Section: "others", Content: drawContent.Draw(t, "content"), Helpful: drawVotes.Draw(t, "votes")}
 				d.Ops = []playbook.Op{{Kind: playbook.Put, Bullet: id, PutBullet: b}, {Kind: playbook.Pin, Bullet: id, Pinned: rapid.Bool().Draw(t, "pinned")}}
 				change = append(change, d)
 			}

@@ -128,8 +128,14 @@ func (f Fork) String() string { return fmt.Sprintf("fork of %s at %s", f.Of, f.A
 
 var versionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
-// Validate returns an error if the name could be confused with the number of a version or with a time.
+// Newest names the last version in requests. It cannot be the name of another one.
+const Newest = "newest"
+
+// Validate returns an error if the name could be confused with the number of a version, with a time or with Newest.
 func (n Name) Validate() error {
+	if n.Name == Newest {
+		return fmt.Errorf("version name %q: reserved for the newest version", n.Name)
+	}
 	if !versionName.MatchString(n.Name) {
 		return fmt.Errorf("version name %q: must start with a letter or _, followed by up to 63 of A-Z a-z 0-9 _ . -", n.Name)
 	}

@@ -223,10 +223,6 @@ func TestTallyCountsShownBullets(t *testing.T) {
 	want("retired", 0, 0)
 	x.do(t, playbook.Op{Kind: playbook.SetStatus, Status: playbook.Active})
 	want("returned", 3, 20)
-	x.do(t, playbook.Op{Kind: playbook.Update, Content: "one", Rule: &playbook.Rule{Key: "k"}})
-	want("a rule", 0, 0)
-	x.do(t, playbook.Op{Kind: playbook.Update, Content: "one"})
-	want("not a rule", 3, 20)
 	x.do(t, playbook.Op{Kind: playbook.Update, Content: "two"})
 	want("another wording", 0, 0)
 }

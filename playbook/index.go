@@ -2,7 +2,6 @@ package playbook
 
 import (
 	"crypto/sha256"
-	"iter"
 	"maps"
 	"slices"
 	"unicode"
@@ -25,25 +24,11 @@ func ContentKeyOf(content string) ContentKey {
 	return ContentKey(sum[:16])
 }
 
-// ByRule returns the bullet with a rule key, nil if none exists. If several have the key, it returns the lowest id.
-func (p *Playbook) ByRule(key string) *Bullet { return p.bullets[p.rules.first[key]].Bullet }
-
-// BulletsWithBase yields the bullets whose rule has this base, in unspecified order.
-func (p *Playbook) BulletsWithBase(base string) iter.Seq[*Bullet] {
-	return func(yield func(*Bullet) bool) {
-		for id := range p.byBase[base] {
-			if !yield(p.bullets[id].Bullet) {
-				return
-			}
-		}
-	}
-}
-
 // FindByContent returns the bullet with this content, ignoring white space and case. It returns nil if none exists. If several
 // have the content, it returns the lowest id. The first call indexes all bullets.
 func (p *Playbook) FindByContent(content string) *Bullet {
 	if p.texts == nil {
-		p.texts = new(index[ContentKey])
+		p.texts = new(index)
 		for b := range p.All() {
 			p.texts.add(ContentKeyOf(b.Content), b.ID)
 		}
@@ -51,15 +36,10 @@ func (p *Playbook) FindByContent(content string) *Bullet {
 	return p.bullets[p.texts.first[ContentKeyOf(content)]].Bullet
 }
 
-// reindex updates the indexes and the tally when a bullet replaces another; either may be nil.
+// reindex updates the index of contents and the tally when a bullet replaces another; either may be nil.
 func (p *Playbook) reindex(old, b *Bullet) {
 	p.tally.count(old, -1)
 	p.tally.count(b, 1)
-	was, is := ruleOf(old), ruleOf(b)
-	if was != is && (was == nil || is == nil || was.Key != is.Key || was.Base != is.Base) {
-		p.unindexRule(old, was)
-		p.indexRule(b, is)
-	}
 	if p.texts == nil || (old != nil && b != nil && old.Content == b.Content) {
 		return
 	}
@@ -71,54 +51,19 @@ func (p *Playbook) reindex(old, b *Bullet) {
 	}
 }
 
-func ruleOf(b *Bullet) *Rule {
-	if b == nil {
-		return nil
-	}
-	return b.Rule
+// index maps a content to the bullet with the lowest id that has it. Nearly every content has one bullet. The result does
+// not depend on the order of additions, so that two folds of one log agree.
+type index struct {
+	first map[ContentKey]BulletID
+	more  map[ContentKey][]BulletID // further bullets of a content, sorted by id; the slices are never changed in place
 }
 
-func (p *Playbook) indexRule(b *Bullet, r *Rule) {
-	if r == nil {
-		return
-	}
-	p.rules.add(r.Key, b.ID)
-	if r.Base == "" {
-		return
-	}
-	if p.byBase == nil {
-		p.byBase = make(map[string]map[BulletID]struct{})
-	}
-	if p.byBase[r.Base] == nil {
-		p.byBase[r.Base] = make(map[BulletID]struct{})
-	}
-	p.byBase[r.Base][b.ID] = struct{}{}
-}
-
-func (p *Playbook) unindexRule(b *Bullet, r *Rule) {
-	if r == nil {
-		return
-	}
-	p.rules.remove(r.Key, b.ID)
-	delete(p.byBase[r.Base], b.ID)
-	if len(p.byBase[r.Base]) == 0 {
-		delete(p.byBase, r.Base)
-	}
-}
-
-// index maps a key to the bullet with the lowest id that has it. Nearly every key has one bullet. The result does not
-// depend on the order of additions, so that two folds of one log agree.
-type index[K comparable] struct {
-	first map[K]BulletID
-	more  map[K][]BulletID // further bullets of a key, sorted by id; the slices are never changed in place
-}
-
-func (x *index[K]) add(k K, id BulletID) {
+func (x *index) add(k ContentKey, id BulletID) {
 	first, ok := x.first[k]
 	switch {
 	case !ok:
 		if x.first == nil {
-			x.first = make(map[K]BulletID)
+			x.first = make(map[ContentKey]BulletID)
 		}
 		x.first[k] = id
 		return
@@ -129,13 +74,13 @@ func (x *index[K]) add(k K, id BulletID) {
 	}
 	if at, found := slices.BinarySearch(x.more[k], id); !found {
 		if x.more == nil {
-			x.more = make(map[K][]BulletID)
+			x.more = make(map[ContentKey][]BulletID)
 		}
 		x.more[k] = slices.Concat(x.more[k][:at], []BulletID{id}, x.more[k][at:])
 	}
 }
 
-func (x *index[K]) remove(k K, id BulletID) {
+func (x *index) remove(k ContentKey, id BulletID) {
 	others := x.more[k]
 	switch {
 	case x.first[k] != id:
@@ -152,4 +97,4 @@ func (x *index[K]) remove(k K, id BulletID) {
 	}
 }
 
-func (x *index[K]) clone() index[K] { return index[K]{maps.Clone(x.first), maps.Clone(x.more)} }
+func (x *index) clone() *index { return &index{maps.Clone(x.first), maps.Clone(x.more)} }

@@ -14,8 +14,8 @@ type OpKind string
 const (
 	// Add adds a bullet. The id is new: Add never overwrites a bullet.
 	Add OpKind = "ADD"
-	// Update replaces a bullet's content and rule, and its section if Section is set. It never changes counters. A
-	// different content starts a new experiment, unless a rule wrote it.
+	// Update replaces a bullet's content, and its section if Section is set. It never changes counters. A different
+	// content starts a new experiment.
 	Update OpKind = "UPDATE"
 	// Tag adds votes to one counter of a bullet, one for each reflection in Support.
 	Tag OpKind = "TAG"
@@ -55,7 +55,6 @@ type Op struct {
 
 	Section   string     `msgpack:"s,omitempty" json:"section,omitempty"`    // Add, Update
 	Content   string     `msgpack:"c,omitempty" json:"content,omitempty"`    // Add, Update, Merge
-	Rule      *Rule      `msgpack:"y,omitempty" json:"rule,omitempty"`       // Add, Update
 	Status    Status     `msgpack:"u,omitempty" json:"status,omitempty"`     // Add, SetStatus
 	Pinned    bool       `msgpack:"p,omitempty" json:"pinned,omitempty"`     // Pin
 	Sources   []BulletID `msgpack:"z,omitempty" json:"source_ids,omitempty"` // Merge
@@ -207,7 +206,7 @@ func (op *Op) validatePut() error {
 
 // NewBullet returns the bullet that an Add creates, without times. Op.Support has indices into covers.
 func NewBullet(op *Op, covers []Cover) *Bullet {
-	b := &Bullet{ID: op.Bullet, Section: op.Section, Content: op.Content, Rule: op.Rule, Status: op.Status, Replaces: op.Replaces, Contests: op.Contests}
+	b := &Bullet{ID: op.Bullet, Section: op.Section, Content: op.Content, Status: op.Status, Replaces: op.Replaces, Contests: op.Contests}
 	if op.Standing != "" {
 		b.Experiment = b.newExperiment(op.Standing, true)
 	}
@@ -222,10 +221,10 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 	now := *b
 	switch op.Kind {
 	case Update:
-		if counts := op.Rule != nil && b.Rule != nil && op.Rule.Key == b.Rule.Key; !counts && op.Content != b.Content {
+		if op.Content != b.Content {
 			now.Experiment = b.newExperiment(op.Standing, false)
 		}
-		now.Content, now.Rule = op.Content, op.Rule
+		now.Content = op.Content
 		if op.Section != "" {
 			now.Section = op.Section
 		}

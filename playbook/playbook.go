@@ -26,10 +26,8 @@ type Playbook struct {
 	gate      Gate
 	duplicate []BulletID // see DuplicateAdds
 
-	rules  index[string]                    // by rule key
-	byBase map[string]map[BulletID]struct{} // by rule base
-	texts  *index[ContentKey]               // by content; nil until the first call of FindByContent
-	tally  Tally
+	texts *index // by content; nil until the first call of FindByContent
+	tally Tally
 }
 
 // entry is a bullet with its part of the checksum, so that a change computes one hash and not two.
@@ -99,13 +97,9 @@ func (p *Playbook) Sorted() []*Bullet {
 func (p *Playbook) Clone() *Playbook {
 	c := *p
 	c.parts.open = slices.Clip(p.parts.open)
-	c.bullets, c.rules, c.byBase = maps.Clone(p.bullets), p.rules.clone(), maps.Clone(p.byBase)
-	for base, ids := range c.byBase {
-		c.byBase[base] = maps.Clone(ids)
-	}
+	c.bullets = maps.Clone(p.bullets)
 	if p.texts != nil {
-		texts := p.texts.clone()
-		c.texts = &texts
+		c.texts = p.texts.clone()
 	}
 	return &c
 }

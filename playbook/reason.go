@@ -17,7 +17,6 @@ const (
 	ReasonRejectedText Reason = "rejected-before"     // the text was rejected for good before
 	ReasonDuplicate    Reason = "duplicate"           // a bullet has the same text
 	ReasonSimilar      Reason = "similar"             // a bullet has nearly the same text
-	ReasonConfidence   Reason = "low-confidence"      // the confidence of a rule's finding is too low
 	ReasonContradicts  Reason = "contradicts-success" // it would rewrite or remove a bullet that outcomes support
 
 	// The operation.
@@ -27,7 +26,6 @@ const (
 	ReasonExists        Reason = "bullet-exists"  // the playbook already has a bullet with the id
 	ReasonPinned        Reason = "pinned"         // the bullet is pinned
 	ReasonStatus        Reason = "status"         // the status of the bullet does not allow it
-	ReasonRuleBullet    Reason = "rule-bullet"    // a bullet with counts of a rule cannot be merged
 	ReasonVoted         Reason = "duplicate-vote" // the sample has already voted on the bullet
 	ReasonSuperseded    Reason = "superseded"     // another proposal of the same batch was chosen
 	ReasonCorrected     Reason = "corrected"      // later feedback changed the outcome
@@ -71,8 +69,8 @@ const (
 func RejectionReasons() []Reason {
 	return []Reason{
 		ReasonSecret, ReasonInjection, ReasonRestated, ReasonTooShort, ReasonInvalidText, ReasonRejectedText,
-		ReasonDuplicate, ReasonSimilar, ReasonConfidence, ReasonContradicts, ReasonSupported, ReasonInvalid, ReasonIgnored,
-		ReasonUnknownBullet, ReasonExists, ReasonPinned, ReasonStatus, ReasonRuleBullet, ReasonVoted,
+		ReasonDuplicate, ReasonSimilar, ReasonContradicts, ReasonSupported, ReasonInvalid, ReasonIgnored,
+		ReasonUnknownBullet, ReasonExists, ReasonPinned, ReasonStatus, ReasonVoted,
 		ReasonSuperseded, ReasonCorrected, ReasonChanged, ReasonNotFound, ReasonNotCompared, ReasonDeltaFull,
 		ReasonTokenBudget, ReasonNoIDs, ReasonMore, ReasonUntrusted, ReasonSourceShare, ReasonTooManyAtOnce,
 	}

@@ -1,6 +1,6 @@
 package playbook
 
-// Tally sums the records of a playbook's bullets. It does not include bullets of rules.
+// Tally sums the records of a playbook's bullets.
 type Tally struct {
 	// Cited is the number of outcomes of tasks that cited a shown bullet, and Sum the sum of their scores, in tenths.
 	Cited, Sum int
@@ -16,7 +16,7 @@ func (t Tally) Typical() float64 {
 
 // count adds the record of a bullet, or subtracts it if sign is -1. A nil bullet counts nothing.
 func (t *Tally) count(b *Bullet, sign int) {
-	if b == nil || b.Experiment == nil || b.Rule != nil {
+	if b == nil || b.Experiment == nil {
 		return
 	}
 	e := b.Experiment

@@ -2,16 +2,15 @@ package reflector
 
 import (
 	"context"
-	"strings"
 
 	"debrief/events"
 	"debrief/events/window"
+	"debrief/playbook"
 	"debrief/reflector/rules"
 )
 
-// Two runs of one task, one that succeeded and one that failed, differ less than other runs do. So the first call in which
-// they differ is a likely cause. The names of the calls are stored in order, and each run is compared with the last run of
-// its task with the opposite outcome.
+// Two runs of one task, one that succeeded and one that failed, differ less than other runs do. So the calls of the last run with
+// the opposite outcome are part of the material for the model.
 
 // comparison compares a run with an earlier run of its task, and stores it for later ones.
 type comparison struct {
@@ -42,35 +41,35 @@ func newComparison(e *events.Execution) *comparison {
 	return p
 }
 
-// taskKey returns a key that all attempts at a task share, whatever their ids: the name of the task at its source,
-// else the question with its context. It returns "" for a later turn of a session, whose question depends on the
-// session.
+// taskKey returns the key of the task in the book, "" if it is unknown; see [rules.TaskOf].
 func taskKey(e *events.Execution) events.ID {
-	switch {
-	case e.Origin.Task != "":
-		return events.Hash("same task", string(e.Book), e.Origin.Task)
-	case e.Turn > 1 || strings.TrimSpace(e.Question) == "":
+	task := rules.TaskOf(e)
+	if task == "" {
 		return ""
 	}
-	return events.Hash("same question", string(e.Book), e.Question, e.Context)
+	return events.Hash("same task", string(e.Book), task)
 }
 
-// compare adds the first difference from the last run with the opposite outcome to the reflection. It adds nothing if
-// that run is the same run before its outcome was corrected.
-func (p *comparison) compare(ctx context.Context, windows *window.Store, ref *events.Reflection) error {
-	last, err := windows.LastRun(ctx, ref.Book, p.task, p.other)
+// otherRun is a run of the same task with the opposite outcome.
+type otherRun struct {
+	label events.Label
+	calls []string
+}
+
+// find returns the last run with the opposite outcome, or nil. It is nil if that run is the same run before its outcome was
+// corrected. A nil comparison finds nothing.
+func (p *comparison) find(ctx context.Context, windows *window.Store, b playbook.Book) (*otherRun, error) {
+	if p == nil {
+		return nil, nil
+	}
+	last, err := windows.LastRun(ctx, b, p.task, p.other)
 	if err != nil || last == nil {
-		return err
+		return nil, err
 	}
 	if p.relabelled = last.Execution == p.run.Execution; p.relabelled {
-		return nil
+		return nil, nil
 	}
-	good, bad := p.run.Calls, last.Calls
-	if p.label == events.Failure {
-		good, bad = bad, good
-	}
-	ref.Findings = append(ref.Findings, rules.FirstDifference(good, bad, window.MaxRunCalls)...)
-	return nil
+	return &otherRun{p.other, last.Calls}, nil
 }
 
 // store saves the run for later comparisons. It is called after the reflection is stored. Then at most one of two

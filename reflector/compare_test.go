@@ -1,11 +1,13 @@
 package reflector
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/chat"
 	"debrief/events/window"
 )
 
@@ -51,61 +53,56 @@ func taskRun(task string, label events.Label, tools ...string) *events.Execution
 	return e
 }
 
+// promptModel is a model that keeps the last prompt.
+type promptModel struct{ last chat.Prompt }
+
+func (m *promptModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	m.last = p
+	return chat.Reply{Text: `{"key_insight": "Look at the map before you leave the house."}`}, nil
+}
+
 // The test calls handle as deliveries do: each run is handled before the next.
-func TestCompareRunsOfOneTask(t *testing.T) {
+func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 	t.Parallel()
 	conn := openConn(t)
 	windows := window.New(conn.NATS(), conn.JetStream())
-	r := New(nil, Config{})
+	model := new(promptModel)
+	r := New(model, Config{})
 	places := map[string]uint64{} // one stored copy of each
 	last := uint64(0)
-	pairs := func(e *events.Execution) map[string]events.Vote {
+	want := func(name string, e *events.Execution, calls string) {
 		t.Helper()
 		if last++; places[e.TaskID] == 0 {
 			places[e.TaskID] = last
 		}
 		got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: e, Seq: places[e.TaskID]})
 		if got.Err != nil || len(got.Events) != 1 {
-			t.Fatalf("got %+v, want a reflection", got)
+			t.Fatalf("%s: got %+v, want a reflection", name, got)
 		}
 		if err := got.AfterStore(t.Context(), bus.Receipt{}); err != nil {
 			t.Fatal(err)
 		}
-		found := map[string]events.Vote{}
-		for _, f := range got.Events[0].(*events.Reflection).Findings {
-			if f.Paired {
-				found[f.Key] = f.Vote
-			}
-		}
-		return found
-	}
-	want := func(name string, got map[string]events.Vote, keys ...string) {
-		t.Helper()
-		wanted := map[string]events.Vote{}
-		if len(keys) > 0 {
-			wanted[keys[0]], wanted[keys[1]] = events.Helpful, events.Harmful
-		}
-		if fmt.Sprint(got) != fmt.Sprint(wanted) {
-			t.Errorf("%s: got %v, want %v", name, got, wanted)
+		if quoted := quotesOf(t, model.last)[quoteOther]; quoted != calls {
+			t.Errorf("%s: got %q, want %q", name, quoted, calls)
 		}
 	}
 	failed := taskRun("1", events.Failure, "get", "book")
-	want("the first", pairs(failed))
-	want("the same one delivered again", pairs(failed))
-	want("another failure", pairs(taskRun("2", events.Failure, "get", "cancel")))
+	want("the first", failed, "")
+	want("the same one delivered again", failed, "")
+	want("another failure", taskRun("2", events.Failure, "get", "cancel"), "")
 	places["1"] = 0
-	want("the first one, stored once more, which is not the last failure", pairs(failed))
-	want("a success, against the last failure", pairs(taskRun("3", events.Success, "get", "check", "book")), "pair/get/check/cancel", "pair/get/cancel/check")
-	want("a failure, against the success", pairs(taskRun("4", events.Failure, "get", "book")), "pair/get/check/book", "pair/get/book/check")
+	want("the first one, stored once more, which is not the last failure", failed, "")
+	want("a success, with the last failure", taskRun("3", events.Success, "get", "check", "book"), "outcome: failure\nget(id)\ncancel(id)")
+	want("a failure, with the success", taskRun("4", events.Failure, "get", "book"), "outcome: success\nget(id)\ncheck(id)\nbook(id)")
 	unknown := taskRun("5", events.Unknown, "get", "book")
 	unknown.Steps = append(unknown.Steps, failingRun("x", events.Learn).Steps...)
-	want("an unknown outcome", pairs(unknown))
+	want("an unknown outcome", unknown, "")
 	other := taskRun("6", events.Failure, "get", "book")
 	other.Question = "another question"
-	want("another task", pairs(other))
+	want("another task", other, "")
 
 	// A run with a corrected outcome is not compared with itself, and is no longer stored under its old outcome.
 	corrected := taskRun("4", events.Success, "get", "book")
-	want("the failure corrected to a success", pairs(corrected))
-	want("a success, with no failure known", pairs(taskRun("7", events.Success, "sing", "dance")))
+	want("the failure corrected to a success", corrected, "")
+	want("a success, with no failure known", taskRun("7", events.Success, "sing", "dance"), "")
 }

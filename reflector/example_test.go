@@ -41,19 +41,18 @@ func Example() {
 
 // Reflect needs no server.
 func ExampleReflector_Reflect() {
-	e := &events.Execution{ID: "e1", Outcome: events.Outcome{Label: events.Success}, Steps: []events.Step{
+	model := chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) {
+		return chat.Reply{Text: `{"key_insight": "Look up the id with find before you call book."}`}, nil
+	})
+	e := &events.Execution{ID: "e1", Outcome: events.Outcome{Label: events.Failure}, Steps: []events.Step{
 		{Calls: []events.ToolCall{{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure}}},
 	}}
-	ref, err := reflector.New(nil, reflector.Config{}).Reflect(context.Background(), e, "1-00000000")
+	ref, err := reflector.New(model, reflector.Config{}).Reflect(context.Background(), e, "1-00000000")
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, f := range ref.Findings {
-		if !f.CountOnly {
-			fmt.Println(f.Text)
-		}
-	}
-	// Output: `book` answered "no such id"; no later call of it worked (runs: {runs}, of which {helpful} succeeded and {harmful} failed).
+	fmt.Println(ref.KeyInsight)
+	// Output: Look up the id with find before you call book.
 }
 
 // open starts a temporary server and connects to it.

@@ -25,9 +25,9 @@ type feedbackInfo struct {
 // waits until the execution itself is reflected on or dead-lettered, because votes should be corrected after they are
 // cast.
 //
-// An execution without an outcome and without a signal has no reflection. The first feedback that sets its outcome has
-// no votes to correct and does not wait.
-func resolveFeedback(ctx context.Context, conn *bus.Conn, windows *window.Store, f *events.Feedback, at uint64, attempt int) (*events.Execution, feedbackInfo, error) {
+// An execution without an outcome may have no reflection; see awaiting. The first feedback that sets its outcome then has no votes
+// to correct and does not wait.
+func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows *window.Store, f *events.Feedback, at uint64, attempt int) (*events.Execution, feedbackInfo, error) {
 	l := feedbackInfo{id: f.ID, seq: at}
 	seq, is, err := f.Execution.Parse()
 	if err != nil {
@@ -48,7 +48,10 @@ func resolveFeedback(ctx context.Context, conn *bus.Conn, windows *window.Store,
 		return e, l, nil
 	}
 	l.corrects = e.Outcome.Known()
-	if !l.corrects && !rules.HasSignal(e) && f.Outcome.Complete().Known() {
+	if !l.corrects && f.Outcome.Complete().Known() && (isOpen(e) || !rules.HasSignal(e)) {
+		if isOpen(e) {
+			r.awaiting.answered(e.Book)
+		}
 		if l.first, err = windows.IsFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at); err != nil {
 			return nil, l, err
 		}

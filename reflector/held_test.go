@@ -2,8 +2,8 @@ package reflector
 
 import (
 	"context"
+	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +12,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/window"
-	"debrief/reflector/rules"
 )
 
 // A held execution has a reflection even without lessons, because a replay waits for it. It has none before its last
@@ -71,8 +70,12 @@ func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 	attempt("b-held", "b", events.Success, true)
 	attempt("b-bad", "b", events.Failure, false)
 	last := attempt("a-bad", "a", events.Failure, false)
-	runReflector(t, conn, scriptedModel(func() (string, error) {
-		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "a", "key_insight": "i", "section": "others", "bullet_tags": []}`, nil
+	runReflector(t, conn, chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+		approach := "a"
+		if _, ok := quotesOf(t, p)[quoteOther]; ok {
+			approach = quoteOther
+		}
+		return chat.Reply{Text: fmt.Sprintf(`{"reasoning": "r", "correct_approach": %q, "key_insight": "i", "section": "others"}`, approach)}, nil
 	}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -85,7 +88,7 @@ func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 		if ref.Feedback != "" {
 			t.Errorf("got a reflection on feedback: %+v", ref)
 		}
-		got[ref.Execution] = slices.ContainsFunc(ref.Findings, func(f events.Finding) bool { return f.Paired })
+		got[ref.Execution] = strings.HasPrefix(ref.CorrectApproach, quoteOther)
 		return nil
 	})
 	if err != nil {
@@ -133,10 +136,10 @@ func TestInstructionsChangeTheVersion(t *testing.T) {
 	}
 	right := wrongAnswer()
 	right.Outcome = events.Outcome{Label: events.Success, Score: 1}
-	if got := reflectionPrompt(right, own).Messages[0].Text; got != system {
+	if got := reflectionPrompt(right, nil, own).Messages[0].Text; got != system {
 		t.Errorf("of a right answer: got %q", got)
 	}
-	if alone := New(nil, own); alone.version != rules.Version {
+	if alone := New(nil, own); alone.version != outcomesVersion {
 		t.Errorf("without a model: got version %q", alone.version)
 	}
 }

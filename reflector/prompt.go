@@ -22,7 +22,10 @@ func PromptText() string {
 
 // promptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new
 // reflections.
-const promptVersion = "r3"
+const promptVersion = "r4"
+
+// outcomesVersion is the version of a Reflector without a model.
+const outcomesVersion = "outcomes1"
 
 const systemText = `You look at one finished attempt at a task and work out what should be done differently next time, so that a playbook of short advice can be improved. You judge the attempt; you do not do the task again.
 
@@ -31,6 +34,7 @@ How to work:
 - Be honest about cause. An error that the attempt got over is not why it failed; a right answer may have been luck; one attempt shows what happened once.
 - Turn what you found into one insight: a single sentence that stands on its own and would help with other tasks of this kind: when it holds, what to do, every number it needs, and why where that is known. Never repeat the answer of this one task as advice.
 - Put it in your own words. What only repeats a bullet that was shown, or a passage of the material, is no insight and is dropped. Where a bullet shown is wrong, say what is right instead.
+- Where the calls of another run of the same task are quoted, which ended the other way, find the first call in which the two differ that can explain it.
 - Say nothing where there is nothing to learn: a right answer by known means, or material that shows no cause. Then key_insight is "".
 - Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "harmful" when following it led astray, "neutral" when it made no difference. Leave out what you cannot judge, and everything that is not among the bullets shown.
 `
@@ -96,6 +100,7 @@ const (
 	quoteBullets   = "bullets shown"
 	quoteTries     = "earlier attempts"
 	quoteTrace     = "trace"
+	quoteOther     = "calls of another run of the task"
 	quoteReasoning = "reasoning"
 	quoteAnswer    = "answer"
 	quoteTarget    = "expected answer"
@@ -107,7 +112,7 @@ const (
 //
 // All text of a task, a model, a tool or a person is quoted. The marks around a quotation contain a hash of all quoted
 // text, so no text can close its own quotation.
-func reflectionPrompt(e *events.Execution, cfg Config) chat.Prompt {
+func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Prompt {
 	system, own := systemText, strings.TrimSpace(cfg.Instructions)
 	if own != "" {
 		system = own + "\n"
@@ -124,7 +129,7 @@ func reflectionPrompt(e *events.Execution, cfg Config) chat.Prompt {
 	} else {
 		system += systemForm + "}"
 	}
-	user := outcomeLine(e) + "\n" + chat.Quote(material(e, cfg.WithDefaults().TraceBudget))
+	user := outcomeLine(e) + "\n" + chat.Quote(material(e, other, cfg.WithDefaults().TraceBudget))
 	return chat.Prompt{
 		Name:     "reflector",
 		Messages: []chat.Message{{Speaker: chat.System, Text: system}, {Speaker: chat.User, Text: user}},
@@ -132,8 +137,9 @@ func reflectionPrompt(e *events.Execution, cfg Config) chat.Prompt {
 	}
 }
 
-// material returns the quotations of an execution. The budget is the maximum of tokens for its steps.
-func material(e *events.Execution, budget int) (parts []chat.Quotation) {
+// material returns the quotations of an execution, and of another run of its task if it is not nil. The budget is the maximum of
+// tokens for the steps.
+func material(e *events.Execution, other *otherRun, budget int) (parts []chat.Quotation) {
 	quote := func(name, text string, limit int) {
 		if text = strings.TrimSpace(text); text != "" {
 			parts = append(parts, chat.Quotation{Name: name, Text: excerpt(text, limit)})
@@ -144,6 +150,9 @@ func material(e *events.Execution, budget int) (parts []chat.Quotation) {
 	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
 	quote(quoteTries, quotedTries(e.PreviousRounds), events.MaxPreviousRounds*shortText)
 	quote(quoteTrace, quotedTrace(e.Steps, budget), maxTrace)
+	if other != nil {
+		quote(quoteOther, fmt.Sprintf("outcome: %s\n%s", other.label, strings.Join(other.calls, "\n")), shortText)
+	}
 	quote(quoteReasoning, e.Reasoning, longText)
 	quote(quoteAnswer, e.Answer, shortText)
 	if e.Outcome.Label != events.Success || e.Answer == "" { // a right answer equals the target
@@ -319,9 +328,14 @@ type Output struct {
 	Ignored []string
 }
 
-// Ask asks a model to reflect on an execution. It asks up to chat.MaxCalls times while the reply is not readable.
+// Ask asks a model to reflect on an execution alone. It asks up to chat.MaxCalls times while the reply is not readable.
 func Ask(ctx context.Context, m chat.Model, e *events.Execution, cfg Config) (Output, chat.Reply, error) {
-	return chat.Ask(ctx, m, reflectionPrompt(e, cfg), func(r chat.Reply) (Output, error) { return parseReflection(r, e) })
+	return ask(ctx, m, e, nil, cfg)
+}
+
+// ask does the same with another run of the task, if it is not nil.
+func ask(ctx context.Context, m chat.Model, e *events.Execution, other *otherRun, cfg Config) (Output, chat.Reply, error) {
+	return chat.Ask(ctx, m, reflectionPrompt(e, other, cfg), func(r chat.Reply) (Output, error) { return parseReflection(r, e) })
 }
 
 var errNotReflection = errors.New("parse reply: no field of a reflection")

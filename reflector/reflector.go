@@ -60,6 +60,8 @@ type Reflector struct {
 	model   chat.Model
 	version string
 	cfg     Config
+
+	awaiting awaiting
 }
 
 // New returns a Reflector that asks the model and applies the rules. A nil model means rules alone.
@@ -76,9 +78,9 @@ func New(model chat.Model, cfg Config) *Reflector {
 // fingerprint are appended.
 func versionOf(withModel bool) string {
 	if withModel {
-		return rules.Version + "+" + promptVersion
+		return promptVersion
 	}
-	return rules.Version
+	return outcomesVersion
 }
 
 // Run processes deliveries until the context ends.
@@ -103,7 +105,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	handle, fb := d.Handle(), feedbackInfo{}
 	if f, isLate := d.Event.(*events.Feedback); isLate {
 		var err error
-		if e, fb, err = resolveFeedback(ctx, conn, windows, f, d.Seq, d.Attempt); err != nil {
+		if e, fb, err = r.resolveFeedback(ctx, conn, windows, f, d.Seq, d.Attempt); err != nil {
 			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", f.Execution, err)}
 		}
 		handle = f.Execution
@@ -113,7 +115,18 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	if e.Purpose == events.Evaluate || e.Origin.Held && fb.id != "" {
 		return bus.Result{}
 	}
-	ref, err := r.reflect(ctx, e, fb.id)
+	if waits, err := r.waitsForFeedback(ctx, windows, e, fb, d.Seq); waits || err != nil {
+		return bus.Result{Err: err}
+	}
+	var p *comparison
+	if windows != nil && r.model != nil && !e.Origin.Held { // the result of a held execution must not depend on the order of executions
+		p = newComparison(e)
+	}
+	other, err := p.find(ctx, windows, e.Book)
+	if err != nil {
+		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
+	}
+	ref, err := r.reflect(ctx, e, other, fb.id)
 	if err != nil {
 		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 	}
@@ -129,20 +142,11 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	}
 	ref.FeedbackSeq, ref.Corrects, ref.FirstOutcome = fb.seq, fb.corrects, fb.first
 	if e.Origin.Held {
-		// The result must not depend on the order of executions: skip the comparison of runs and the notes for prompts.
+		// The result must not depend on the order of executions: skip the notes for prompts.
 		return bus.Result{Events: []events.Event{ref}}
 	}
 	if !hasContent(ref) && fb.id == "" { // with feedback an empty reflection can still take back votes
 		return bus.Result{}
-	}
-	var p *comparison
-	if windows != nil {
-		p = newComparison(e)
-	}
-	if p != nil {
-		if err := p.compare(ctx, windows, ref); err != nil {
-			return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
-		}
 	}
 	return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, stored bus.Receipt) error {
 		note := events.NewNote(stored.Handle, ref)
@@ -169,7 +173,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 // Reflect returns the reflection on an execution with the given handle. A worker produces the same reflection for a
 // held execution that is the last round of its sample. Reflect stores nothing and reads no other execution.
 func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.Handle) (*events.Reflection, error) {
-	ref, err := r.reflect(ctx, e, "")
+	ref, err := r.reflect(ctx, e, nil, "")
 	if err != nil {
 		return nil, fmt.Errorf("reflect on %s: %w", h, err)
 	}
@@ -180,21 +184,21 @@ func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.H
 
 // reflect applies the rules and, where there is something to learn, asks the model. It does not ask about a right
 // answer after wrong ones: the rounds before it were asked about already.
-func (r *Reflector) reflect(ctx context.Context, e *events.Execution, feedback events.ID) (*events.Reflection, error) {
+func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *otherRun, feedback events.ID) (*events.Reflection, error) {
 	sample := e.SampleID()
 	ref := &events.Reflection{
 		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
-		Question: text.Clip(e.Question, 500), Outcome: e.Outcome, Findings: rules.Inspect(e), Created: time.Now().UTC(),
+		Question: text.Clip(e.Question, 500), Outcome: e.Outcome, Created: time.Now().UTC(),
 	}
 	ref.Book = e.Book
 	addExposures(e, ref)
 	solvedOnRetry := feedback == "" && len(e.PreviousRounds) > 0 && e.Outcome.Label == events.Success
 	if r.model != nil && !solvedOnRetry && (e.Outcome.Known() || rules.HasSignal(e)) {
-		out, reply, err := Ask(ctx, r.model, e, r.cfg)
+		out, reply, err := ask(ctx, r.model, e, other, r.cfg)
 		if err != nil {
 			return nil, err
 		}
-		out.screen(e, r.cfg.TraceBudget)
+		out.screen(e, other, r.cfg.TraceBudget)
 		ref.Reasoning, ref.ErrorIdentification, ref.RootCauseAnalysis = out.Reasoning, out.ErrorIdentification, out.RootCauseAnalysis
 		ref.CorrectApproach, ref.KeyInsight, ref.Tags = out.CorrectApproach, out.KeyInsight, out.Tags
 		if out.KeyInsight != "" {
@@ -221,5 +225,5 @@ func addExposures(e *events.Execution, ref *events.Reflection) {
 
 // hasContent reports whether a reflection contains something that the Curator uses.
 func hasContent(ref *events.Reflection) bool {
-	return len(ref.Tags)+len(ref.Lessons)+len(ref.Findings)+len(ref.Exposures)+len(ref.Records) > 0
+	return len(ref.Tags)+len(ref.Lessons)+len(ref.Exposures)+len(ref.Records) > 0
 }

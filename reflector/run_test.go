@@ -14,7 +14,7 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/window"
-	"debrief/reflector/rules"
+	"debrief/playbook"
 )
 
 func openConn(t *testing.T) *bus.Conn {
@@ -69,6 +69,7 @@ func failingRun(task string, purpose events.Purpose) *events.Execution {
 	e := &events.Execution{
 		ID: events.ExecutionID("b", task, 0), TaskID: task, Purpose: purpose, Outcome: events.Outcome{Label: events.Success, Score: 1},
 		Question: strings.Repeat("é", 400),
+		Manifest: &events.Manifest{Exposures: []events.Exposure{{Bullet: "misc-00001", Arm: playbook.ArmShown}}},
 		Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
 			{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure},
 			{Tool: "find", Arguments: `{}`, Output: "2", Outcome: events.Success},
@@ -92,18 +93,18 @@ func TestExecutionsWithoutLessonsAreSkipped(t *testing.T) {
 	t.Parallel()
 	conn := openConn(t)
 	idle := failingRun("idle", events.Learn)
-	idle.Steps = nil
+	idle.Steps, idle.Manifest = nil, nil
 	publish(t, conn, failingRun("exam", events.Evaluate))
 	publish(t, conn, idle)
 	last := publish(t, conn, failingRun("lesson", events.Learn))
 	runReflector(t, conn, nil)
 	r := firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
 	execution := events.ExecutionID("b", "lesson", 0)
-	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", versionOf(false)) || r.Handle != last.Handle || r.Reflector != rules.Version {
+	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", versionOf(false)) || r.Handle != last.Handle || r.Reflector != outcomesVersion {
 		t.Errorf("got %+v, want the reflection on the last run alone", r)
 	}
-	if len(r.Findings) == 0 || len(r.Lessons)+len(r.Tags) != 0 || r.Outcome.Label != events.Success || len(r.Question) > 510 {
-		t.Errorf("got %+v, want findings and nothing else", r)
+	if len(r.Exposures) != 1 || len(r.Lessons)+len(r.Tags) != 0 || r.Outcome.Label != events.Success || len(r.Question) > 510 {
+		t.Errorf("got %+v, want an exposure and nothing else", r)
 	}
 	dead, err := conn.Streams(t.Context())
 	if err != nil || dead[4].Name != events.StreamDead || dead[4].Messages != 0 || dead[2].Messages != 1 {
@@ -135,7 +136,7 @@ func TestUnknownOutcomeWithoutSignalSkipsTheModel(t *testing.T) {
 		t.Errorf("no outcome and no signal: got %+v after %d questions, want an ack after none", got, asked)
 	}
 	judged := failingRun("judged", events.Learn)
-	judged.Steps = nil
+	judged.Steps, judged.Manifest = nil, nil
 	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: judged, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 1 {
 		t.Errorf("an outcome, and nothing learned: got %+v after %d questions, want an ack after one", got, asked)
 	}

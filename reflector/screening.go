@@ -41,7 +41,7 @@ const (
 )
 
 // screen removes lessons and texts that must not leave the Reflector, and adds the reasons to Ignored.
-func (o *Output) screen(e *events.Execution, budget int) {
+func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
 	lessons := make([]events.Lesson, 0, len(o.Lessons)+1)
 	if o.KeyInsight != "" {
 		lessons = append(lessons, events.Lesson{Section: o.Section, Content: o.KeyInsight})
@@ -51,7 +51,7 @@ func (o *Output) screen(e *events.Execution, budget int) {
 		o.ignore("%d lessons dropped: more than %d for one execution", more, maxLessons)
 		lessons = lessons[:maxLessons]
 	}
-	copies := copySources(lessons, untrustedTexts(e, budget))
+	copies := copySources(lessons, untrustedTexts(e, other, budget))
 	kept := lessons[:0]
 	for i, l := range lessons {
 		if why := rejectReason(l.Content, e.Shown, copies[i]); why != "" {
@@ -138,8 +138,8 @@ func isEcho(lesson, bullet string) bool {
 
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected
 // answer are included only if they contain an injection.
-func untrustedTexts(e *events.Execution, budget int) []chat.Quotation {
-	texts := material(e, budget)
+func untrustedTexts(e *events.Execution, other *otherRun, budget int) []chat.Quotation {
+	texts := material(e, other, budget)
 	for i := range e.PreviousRounds {
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})
 	}

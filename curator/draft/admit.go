@@ -74,7 +74,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 		d.setFirstStatus(&op, against != "")
 	case playbook.Update, playbook.Merge:
 		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
-			op.Content, op.Rule = old.Content, old.Rule
+			op.Content = old.Content
 		} else if gate.IsSupported(old) || gate.IsKept(old) {
 			return d.addCorrection(op, old)
 		}
@@ -167,7 +167,7 @@ func blamed(r *events.Reflection) (all []events.Exposure) {
 // cases it returns why, the refusal of the duplicate.
 func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(why.DuplicateOf)
-	waits := b.Rule == nil && (b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b))
+	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
 	if d.mode == playbook.GateOff || d.byPerson || !waits {
 		return why
 	}

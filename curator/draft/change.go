@@ -44,20 +44,12 @@ func (d *changes) change(op *playbook.Op) *screen.Refusal {
 			return duplicateText(b)
 		}
 		op.Standing = d.newStanding()
-		d.markStale(b)
 		d.contents[playbook.ContentKeyOf(op.Content)] = b.ID
-		if b.Rule != nil && op.Rule == nil && b.Status == playbook.Candidate {
-			// The rule does not own the new text, so its counts can never activate it.
-			d.changeBullet(playbook.Op{
-				Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Standing: d.personStanding(playbook.Active), Support: op.Support,
-			})
-		}
 	case playbook.SetStatus, playbook.Pin:
 	case playbook.Remove:
 		if b.Pinned {
 			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", op.Bullet)
 		}
-		d.markStale(b)
 		d.flush() // votes on the bullet must come before its removal
 		d.changed[b.ID] = nil
 		d.addOp(*op)
@@ -85,11 +77,6 @@ func duplicateText(b *playbook.Bullet) *screen.Refusal {
 	return why
 }
 
-// refuseRuleMerge returns the refusal of a merge with a bullet of a rule: its counters count runs and not votes.
-func refuseRuleMerge(id playbook.BulletID) *screen.Refusal {
-	return screen.Refusef(playbook.ReasonRuleBullet, "bullet %q has counts of a rule and must not be merged", id)
-}
-
 // merge drafts the merge of the source bullets into b, which keeps its id.
 func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	var others []playbook.BulletID // without duplicates
@@ -102,9 +89,6 @@ func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	if len(op.Sources) == 0 {
 		return screen.Refusef(playbook.ReasonInvalid, "source_ids: at least one other bullet is required")
 	}
-	if b.Rule != nil {
-		return refuseRuleMerge(op.Bullet)
-	}
 	var sources []*playbook.Bullet
 	for _, id := range op.Sources {
 		src := d.Bullet(id)
@@ -113,8 +97,6 @@ func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 			return unknownBullet(id)
 		case src.Pinned:
 			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", id)
-		case src.Rule != nil:
-			return refuseRuleMerge(id)
 		}
 		sources = append(sources, src)
 	}
@@ -134,28 +116,25 @@ func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	return nil
 }
 
-// add drafts a new bullet, unless a bullet has the same or nearly the same text. Bullets of rules are not compared by text,
-// because their text changes with their counts; their rule key identifies them.
+// add drafts a new bullet, unless a bullet has the same or nearly the same text.
 func (d *changes) add(op *playbook.Op) *screen.Refusal {
 	if op.Bullet != "" {
 		return screen.Refusef(playbook.ReasonInvalid, "bullet_id: %q is not allowed: the playbook assigns the id of a new bullet",
 			text.Excerpt(string(op.Bullet), screen.MaxName))
 	}
-	if op.Rule == nil {
-		if same := d.findByContent(op.Content); same != "" {
-			return d.confirm(op, duplicateText(d.Bullet(same)))
-		}
-		if d.byPerson { // a person may add a similar text
-			return d.mint(op)
-		}
-		if same, likeness := d.findSimilar(op.Content); same != "" {
-			why := screen.Refusef(playbook.ReasonSimilar, "bullet %q has nearly the same text (similarity %.2f)", same, likeness)
-			why.DuplicateOf = same
-			return d.confirm(op, why)
-		}
-		if op.Status != playbook.Quarantined {
-			d.sources.limitBurst(op)
-		}
+	if same := d.findByContent(op.Content); same != "" {
+		return d.confirm(op, duplicateText(d.Bullet(same)))
+	}
+	if d.byPerson { // a person may add a similar text
+		return d.mint(op)
+	}
+	if same, likeness := d.findSimilar(op.Content); same != "" {
+		why := screen.Refusef(playbook.ReasonSimilar, "bullet %q has nearly the same text (similarity %.2f)", same, likeness)
+		why.DuplicateOf = same
+		return d.confirm(op, why)
+	}
+	if op.Status != playbook.Quarantined {
+		d.sources.limitBurst(op)
 	}
 	return d.mint(op)
 }
@@ -166,7 +145,7 @@ func (d *changes) mint(op *playbook.Op) *screen.Refusal {
 		return screen.Refusef(playbook.ReasonNoIDs, "the playbook has no bullet number left")
 	}
 	op.Section = playbook.Section(op.Section)
-	if op.Rule == nil && op.Standing == "" {
+	if op.Standing == "" {
 		op.Standing = d.newStanding()
 	}
 	id := playbook.MintID(op.Section, d.lastMinted+1)
@@ -177,10 +156,10 @@ func (d *changes) mint(op *playbook.Op) *screen.Refusal {
 	op.Bullet = id
 	d.changed[op.Bullet] = playbook.NewBullet(op, d.covers)
 	d.contents[playbook.ContentKeyOf(op.Content)] = op.Bullet
-	if op.Rule == nil && d.Duplicates != nil {
+	if d.Duplicates != nil {
 		d.addedIndex.Put(string(op.Bullet), op.Content)
 	}
-	if !d.byPerson && op.Rule == nil && d.Burst.Max > 0 {
+	if !d.byPerson && d.Burst.Max > 0 {
 		for _, m := range d.sources.contributors(op.Support) {
 			d.sources.added[m]++
 		}

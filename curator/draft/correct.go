@@ -6,7 +6,6 @@ import (
 
 	"debrief/curator/screen"
 	"debrief/playbook"
-	"debrief/playbook/text"
 )
 
 // rejectOutdated rejects all parts of a reflection if later feedback on its sample is in the log.
@@ -17,16 +16,12 @@ func (d *draft) rejectOutdated(item *Item) {
 		setVote(&op, t.Tag)
 		d.reject(op, why)
 	}
-	for i := range item.Reflection.Findings {
-		key := text.Excerpt(item.Reflection.Findings[i].Key, screen.MaxName)
-		d.reject(playbook.Op{Kind: playbook.Tag, Support: []int{item.coverIndex}}, screen.Refusef(why.Code, "finding %q: %s", key, why.Reason))
-	}
 	for _, p := range item.Proposals {
 		op := p.Op
 		op.Support = []int{item.coverIndex}
 		d.reject(op, why)
 	}
-	if len(item.Reflection.Tags)+len(item.Reflection.Findings)+len(item.Proposals) == 0 {
+	if len(item.Reflection.Tags)+len(item.Proposals) == 0 {
 		d.reject(playbook.Op{Kind: playbook.Retag, Support: []int{item.coverIndex}}, why)
 	}
 }
@@ -59,18 +54,6 @@ func (d *draft) draftCorrection(item *Item) {
 		}
 	}
 	voted := map[playbook.BulletID]bool{}
-	for i := range item.Reflection.Findings {
-		f := &item.Reflection.Findings[i]
-		if d.sources.trustLevel(item.coverIndex) == Untrusted {
-			break
-		}
-		if b := d.ruleBullet(f.Key); b == nil {
-			d.rules.countFinding(f, item.coverIndex, voted)
-		} else if !asked[b.ID] && !voted[b.ID] {
-			asked[b.ID] = true
-			want(b.ID, f.Vote)
-		}
-	}
 	has := item.Contribution.Votes()
 	for _, id := range slices.Sorted(maps.Keys(has)) {
 		if wanted[id] == nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"debrief/curator/gate"
-	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -22,7 +21,6 @@ type draft struct {
 	changes    *changes
 	admission  *admission
 	evidence   *evidence
-	rules      *ruleCounts
 	pruner     *pruner
 	gatekeeper *gatekeeper
 }
@@ -32,24 +30,17 @@ type Result struct {
 	Deltas []*playbook.Delta // empty if there is nothing to write
 	// Decided is the number of items that the change, together with the log before it, decides.
 	Decided int
-	// Stale contains the bullets that did not fit; the next draft refreshes their rule text and checks them with the gate.
-	Stale []playbook.BulletID
-	// Again reports that the gate has more changes, even if no item is left.
-	Again bool
+	// Unchecked contains the bullets that the gate must check in the next draft, even if no item is left.
+	Unchecked []playbook.BulletID
 	// Added counts the bullets that the change adds, by session or source.
 	Added map[Contributor]int
 	// NotReady reports that the item after the decided ones needs data of this state first. Deltas is empty then.
 	NotReady bool
-	// Doubted contains the keys of findings that the change rejects for low confidence.
-	Doubted map[string]bool
 }
 
 // draftItems drafts one delta from as many items as fit, at least one. An edit or a correction gets its own delta.
-// stale is the list that the draft before returned.
-func (d *draft) draftItems(covered func(*Item) bool, items []*Item, stale []playbook.BulletID) Result {
-	for _, id := range stale {
-		d.stale[id], d.evidenceChanged[id] = struct{}{}, struct{}{}
-	}
+// unchecked is the list that the draft before returned.
+func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []playbook.BulletID) Result {
 	out := playbook.Delta{Author: history.Curator}
 	seen := map[playbook.CoverKey]bool{}
 	n := 0
@@ -68,7 +59,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, stale []play
 			break
 		}
 		if !item.ready(d.base) {
-			return Result{Decided: n, Stale: stale, NotReady: true}
+			return Result{Decided: n, Unchecked: unchecked, NotReady: true}
 		}
 		seen[key] = true
 		n++
@@ -86,9 +77,8 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, stale []play
 			break
 		}
 	}
-	left := d.rules.refreshRules()
 	d.flush()
-	left, again := d.gatekeeper.decideGate(left)
+	unchecked = d.gatekeeper.decideGate(unchecked)
 	d.pruner.enforceBudget()
 	if edit != nil && edit.Gathers() {
 		d.fillDecision(&edit.Decision)
@@ -104,16 +94,15 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, stale []play
 	if d.unlimited {
 		change = split(&out)
 	}
-	return Result{Deltas: change, Decided: n, Stale: left, Again: again, Added: d.sources.added, Doubted: d.rules.doubted}
+	return Result{Deltas: change, Decided: n, Unchecked: unchecked, Added: d.sources.added}
 }
 
 // Policy contains the settings and caches that decide about a proposal, besides the state of the playbook.
 type Policy struct {
-	Budget        Budget
-	Duplicates    *DuplicateIndex             // nil detects only equal texts as duplicates
-	Costs         Costs                       // cache of token counts; nil disables it
-	LowConfidence FindingKeys                 // low-confidence findings that the log already contains
-	HasFeedback   func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
+	Budget      Budget
+	Duplicates  *DuplicateIndex             // nil detects only equal texts as duplicates
+	Costs       Costs                       // cache of token counts; nil disables it
+	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
 
 	Mode  playbook.Gate // of a playbook without its own mode; empty means guard
 	Gate  gate.Config
@@ -123,10 +112,10 @@ type Policy struct {
 }
 
 // Build drafts one change of p from as many items as fit, at least one. An edit or a correction gets its own change. covered
-// reports whether the log covers an item. stale is the Stale of the result before. Build does not change p. It may change the
+// reports whether the log covers an item. unchecked is the Unchecked of the result before. Build does not change p. It may change the
 // decisions of the items.
-func Build(p *playbook.Playbook, by Policy, covered func(*Item) bool, items []*Item, stale []playbook.BulletID) Result {
-	return newDraft(p, by).draftItems(covered, items, stale)
+func Build(p *playbook.Playbook, by Policy, covered func(*Item) bool, items []*Item, unchecked []playbook.BulletID) Result {
+	return newDraft(p, by).draftItems(covered, items, unchecked)
 }
 
 // newDraft returns an empty draft on a state.
@@ -136,11 +125,10 @@ func newDraft(p *playbook.Playbook, by Policy) *draft {
 	d.changes = &changes{state: s, sources: d.sources}
 	d.admission = &admission{s, d.sources, d.changes}
 	d.evidence = &evidence{s, d.sources}
-	d.rules = &ruleCounts{state: s, changes: d.changes, evidence: d.evidence, doubted: map[string]bool{}}
 	return d
 }
 
-// draftReflection drafts the votes, outcomes, findings and proposals of one reflection.
+// draftReflection drafts the votes, outcomes and proposals of one reflection.
 func (d *draft) draftReflection(item *Item) {
 	if item.IsCorrection() {
 		d.draftCorrection(item)
@@ -158,14 +146,6 @@ func (d *draft) draftReflection(item *Item) {
 	for _, t := range item.Reflection.Tags {
 		op := playbook.Op{Kind: playbook.Tag, Bullet: t.ID, Support: []int{item.coverIndex}}
 		d.evidence.vote(op, t.Tag, voted)
-	}
-	if n := len(item.Reflection.Findings); n > 0 && d.sources.trustLevel(item.coverIndex) == Untrusted {
-		d.reject(playbook.Op{Kind: playbook.Tag},
-			screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: %d findings of rules do not count", d.sources.sourceOf(item.coverIndex), n))
-	} else {
-		for i := range item.Reflection.Findings {
-			d.rules.countFinding(&item.Reflection.Findings[i], item.coverIndex, voted)
-		}
 	}
 	d.draftProposals(item)
 }

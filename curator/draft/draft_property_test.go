@@ -1,9 +1,6 @@
 package draft
 
 import (
-	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,26 +9,6 @@ import (
 	"debrief/events"
 	"debrief/playbook"
 )
-
-// sightings are findings of rules in random runs. Equal keys have equal texts, as with real rules.
-var sightings = []events.Finding{
-	{Key: "used/b", Section: "s", Text: "b: {helpful}, {harmful}", CountOnly: true},
-	{Key: "order/a/b", Section: "s", Text: "a before b: {helpful} of {base.helpful}, {harmful} of {base.harmful}", Base: "used/b"},
-	{Key: "order/c/b", Section: "s", Text: "c before b: {helpful} of {base.helpful}, {harmful} of {base.harmful}", Base: "used/b"},
-	{Key: "error/x", Section: "t", Text: "x fails ({runs}, {neutral})"},
-	{Key: "error/y", Section: "t", Text: "y fails"},
-	{Key: "error/z", Section: "u", Text: "y fails"}, // the same words under another key
-	{Key: "order/d/e", Section: "s", Text: "d before e: {base.runs}", Base: "used/e"},
-}
-
-func drawFindings(t *rapid.T) (found []events.Finding) {
-	vote := rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful, events.Neutral}).Draw(t, "outcome")
-	for _, f := range rapid.SliceOfN(rapid.SampledFrom(sightings), 0, 5).Draw(t, "findings") {
-		f.Vote = vote
-		found = append(found, f)
-	}
-	return found
-}
 
 func drawID(t *rapid.T) playbook.BulletID {
 	n := rapid.Uint64Range(1, 12).Draw(t, "id")
@@ -61,7 +38,7 @@ func drawProposal(t *rapid.T) playbook.Op {
 }
 
 func drawReflection(t *rapid.T) *Item {
-	r := events.Reflection{Findings: drawFindings(t)}
+	var r events.Reflection
 	for range rapid.IntRange(0, 4).Draw(t, "tags") {
 		r.Tags = append(r.Tags, events.BulletTag{ID: drawID(t), Tag: rapid.SampledFrom([]events.Vote{events.Helpful, events.Harmful, events.Neutral}).Draw(t, "vote")})
 	}
@@ -115,82 +92,4 @@ func TestStateDoesNotDependOnBatches(t *testing.T) {
 			t.Fatalf("other batches, another state (-one by one +batched):\n%s", cmp.Diff(a.p.Sorted(), b.p.Sorted(), untimed))
 		}
 	})
-}
-
-// counted returns the content of a rule's bullet by its key.
-func rulesOf(p *playbook.Playbook) map[string]string {
-	all := map[string]string{}
-	for b := range p.All() {
-		if b.Rule != nil {
-			all[b.Rule.Key] += fmt.Sprintf("%s|%s|%s|%d/%d/%d|%s", b.Section, b.Content, b.Status, b.Helpful, b.Harmful, b.Neutral, b.Rule.Base)
-		}
-	}
-	return all
-}
-
-// TestRuleCountsDoNotDependOnOrder ignores the ids of the bullets.
-func TestRuleCountsDoNotDependOnOrder(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		var cases []*Item
-		for i := range rapid.IntRange(1, 40).Draw(t, "runs") {
-			cases = append(cases, reflected(fmt.Sprint(i), events.Reflection{Findings: drawFindings(t)}))
-		}
-		want := rulesOf(&inBatches(t, cases).p)
-		got := rulesOf(&inBatches(t, rapid.Permutation(cases).Draw(t, "order")).p)
-		if !maps.Equal(got, want) {
-			t.Fatalf("another order, another outcome:\n%s", cmp.Diff(want, got))
-		}
-	})
-}
-
-// TestContrastFollowsItsCounts follows one rule from candidate to active and back.
-func TestContrastFollowsItsCounts(t *testing.T) {
-	t.Parallel()
-	n := new(draftTest)
-	runs := 0
-	run := func(vote events.Vote, keys ...string) {
-		var r events.Reflection
-		for _, f := range sightings {
-			if slices.Contains(keys, f.Key) {
-				f.Vote = vote
-				r.Findings = append(r.Findings, f)
-			}
-		}
-		runs++
-		n.take(t, reflected(fmt.Sprint(runs), r))
-	}
-	for range 6 {
-		run(events.Helpful, "used/b", "order/a/b")
-	}
-	b := n.p.ByRule("order/a/b")
-	if b == nil || b.Status != playbook.Candidate || b.Content != sightings[1].Text {
-		t.Fatalf("before any failed run: got %+v, want a candidate with the bare text", b)
-	}
-	for range 6 {
-		run(events.Harmful, "used/b")
-	}
-	if b = n.p.ByRule("order/a/b"); !b.Shown() || b.Content != "a before b: 6 of 6, 0 of 6" {
-		t.Errorf("after six failures without it: got %+v, want it shown with its counts", b)
-	}
-	if base := n.p.ByRule("used/b"); base.Shown() {
-		t.Errorf("a count is shown: %+v", base)
-	}
-	for range 6 {
-		run(events.Harmful, "used/b", "order/a/b")
-	}
-	run(events.Helpful, "used/b")
-	run(events.Helpful, "used/b")
-	run(events.Helpful, "used/b")
-	if b = n.p.ByRule("order/a/b"); b.Shown() || b.Content != sightings[1].Text {
-		t.Errorf("after six failures with it: got %+v, want a candidate with the bare text", b)
-	}
-	n.take(t, edited("retire", playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Retired}))
-	for range 20 {
-		run(events.Helpful, "used/b", "order/a/b")
-		run(events.Harmful, "used/b")
-	}
-	if b = n.p.ByRule("order/a/b"); b.Status != playbook.Retired {
-		t.Errorf("a person retired it: got %s, want it to stay so", b.Status)
-	}
 }

@@ -12,18 +12,12 @@ type DuplicateIndex struct {
 	seen  map[playbook.BulletID]*playbook.Bullet
 }
 
-// update updates the index to the state p. It indexes only the texts that have changed since the last call. It leaves
-// out bullets of rules: their texts change with their counts, and their keys identify them.
+// update updates the index to the state p. It indexes only the texts that have changed since the last call.
 func (a *DuplicateIndex) update(p *playbook.Playbook) {
 	if a.seen == nil {
 		a.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
 	}
-	n := 0
 	for b := range p.All() {
-		if b.Rule != nil {
-			continue
-		}
-		n++
 		old := a.seen[b.ID]
 		if old == b {
 			continue
@@ -33,11 +27,11 @@ func (a *DuplicateIndex) update(p *playbook.Playbook) {
 		}
 		a.seen[b.ID] = b
 	}
-	if a.index.Len() == n {
+	if a.index.Len() == p.Len() {
 		return
 	}
 	for id := range a.seen {
-		if b := p.Bullet(id); b == nil || b.Rule != nil {
+		if p.Bullet(id) == nil {
 			a.index.Drop(string(id))
 			delete(a.seen, id)
 		}

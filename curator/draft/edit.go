@@ -3,6 +3,7 @@ package draft
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"debrief/curator/screen"
 	"debrief/events"
@@ -14,9 +15,8 @@ import (
 // draftEdit drafts an edit as a separate change, completely or not at all. The reasons for a refusal are recorded in the
 // log and sent in the reply.
 func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.Delta) {
-	stale := d.stale
 	*d = *newDraft(d.base, d.Policy)
-	d.unlimited, d.byPerson, d.stale = true, true, stale
+	d.unlimited, d.byPerson = true, true
 	item.coverIndex, item.Decision = d.cover(item), events.EditReply{}
 	out.Author, out.Reason = text.Excerpt(item.Edit.Author, maxAuthor), text.Excerpt(item.Edit.Reason, screen.MaxReason)
 	if item.Edit.Rebuild && out.Reason == "" {
@@ -29,7 +29,6 @@ func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		return
 	}
 	*d = *newDraft(d.base, d.Policy)
-	d.stale = stale
 	if *out = (playbook.Delta{Author: out.Author, Reason: out.Reason}); !item.Gathers() {
 		d.cover(item)
 	}
@@ -103,7 +102,7 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	if item.Target != nil && item.Target.Problem != "" {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", item.Target.Problem))
 	} else if item.Target != nil && item.Target.Playbook != nil {
-		d.transformTo(item.Target.Playbook, item.Target.Recount)
+		d.transformTo(item.Target.Playbook)
 	}
 	out.RestoredVersion, out.Forget, out.Fork = e.Restore, e.Forget, e.Fork
 	return refused
@@ -114,11 +113,27 @@ var strictness = map[playbook.Gate]int{playbook.GateOff: 0, playbook.GateGuard: 
 
 // applyEditOps drafts the operations of an edit. It calls refuse for each one that is impossible.
 func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusal)) {
+	support := []int{item.coverIndex}
+	if covers := item.Edit.EvidenceCovers(item.Seq); len(covers) > 0 {
+		support = nil
+		for i := range covers {
+			support = append(support, len(d.covers))
+			d.covers = append(d.covers, covers[i])
+			d.bytes += coverBytes(&covers[i])
+		}
+	}
 	for _, op := range item.Edit.Ops {
-		op.Support = []int{item.coverIndex}
+		op.Support = slices.Clone(support)
 		err := cleanEditOp(&op)
 		setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
-		if setsStatus && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
+		if op.Kind == playbook.Add && len(item.Edit.Evidence) > 0 { // not a person's decision: the gate decides
+			if d.mode != playbook.GateOff {
+				op.Standing = playbook.StandingNew
+			}
+			if d.mode == playbook.GateStrict {
+				op.Status = playbook.Probation
+			}
+		} else if setsStatus && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
 			op.Standing = d.personStanding(op.Status)
 		}
 		if err != nil {
@@ -143,13 +158,10 @@ func (d *draft) compareExpected(was events.Expectation) (is events.Expectation, 
 	return is, is != was
 }
 
-// transformTo drafts the operations that turn the state into the wanted one. With recount, rule bullets are refreshed.
-func (d *draft) transformTo(wanted *playbook.Playbook, recount bool) {
+// transformTo drafts the operations that turn the state into the wanted one.
+func (d *draft) transformTo(wanted *playbook.Playbook) {
 	for _, op := range history.OpsBetween(d.base, wanted) {
 		op.Support = []int{0}
-		if old := d.base.Bullet(op.Bullet); old != nil && recount {
-			d.markStale(old)
-		}
 		d.putBullet(op)
 	}
 }
@@ -203,9 +215,6 @@ func cleanEditOp(op *playbook.Op) (err error) {
 	op.OldVote, op.ExperimentNumber, op.Exposures, op.Replaces, op.Contests = "", 0, nil, "", ""
 	op.Standing, op.Restart = "", false
 	op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
-	if op.Rule != nil {
-		return errors.New("rule: not allowed in an edit")
-	}
 	if op.Section != "" {
 		op.Section = playbook.Section(op.Section)
 	}
@@ -238,7 +247,7 @@ func checkWhole(op *playbook.Op) error {
 	switch {
 	case b == nil:
 		return errors.New("bullet: required")
-	case len(b.Content) > playbook.MaxContent || b.Rule != nil && (len(b.Rule.Key)+len(b.Rule.Base) > 2*maxRuleKey || len(b.Rule.Text) > maxRuleText):
+	case len(b.Content) > playbook.MaxContent:
 		return errors.New("bullet: text too long")
 	}
 	if err := b.ID.CheckImported(); err != nil {

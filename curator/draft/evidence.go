@@ -79,12 +79,11 @@ func (d *evidence) vote(op playbook.Op, v events.Vote, voted map[playbook.Bullet
 		d.reject(op, errFull)
 		return
 	}
-	if why := d.sources.refuseSource(old, op.Support[0]); why != nil && (old.Rule == nil || d.sources.trustLevel(op.Support[0]) == Untrusted) {
+	if why := d.sources.refuseSource(old, op.Support[0]); why != nil {
 		d.reject(op, why)
 		return
 	}
 	voted[op.Bullet] = true
-	d.markStale(old)
 	if v == events.Harmful {
 		d.evidenceChanged[op.Bullet] = struct{}{}
 	}
@@ -103,7 +102,6 @@ func (d *evidence) moveVote(id playbook.BulletID, from, to playbook.Vote, cover 
 		return
 	}
 	b := d.Bullet(id)
-	d.markStale(b)
 	if to == events.Harmful {
 		d.evidenceChanged[id] = struct{}{}
 	}

@@ -13,22 +13,23 @@ import (
 // gatekeeper lets the gate decide on the state.
 type gatekeeper struct{ *state }
 
-// decideGate drafts the gate's decisions on the bullets with new evidence. It appends to left, the bullets that the next delta
-// must check, those for which the delta has no room. It reports in again whether the next delta has more to decide.
-func (d *gatekeeper) decideGate(left []playbook.BulletID) (still []playbook.BulletID, again bool) {
-	if d.mode == playbook.GateOff {
-		return left, false
+// decideGate drafts the gate's decisions on the unchecked bullets and those with new evidence. It returns the bullets that the
+// next delta must check: all of them if this one has no room for every decision. The change of a person leaves the unchecked
+// bullets to the next delta.
+func (d *gatekeeper) decideGate(unchecked []playbook.BulletID) []playbook.BulletID {
+	switch {
+	case d.mode == playbook.GateOff:
+		return nil
+	case d.byPerson:
+		return unchecked
 	}
-	if d.byPerson {
-		return left, true
+	for _, id := range unchecked {
+		d.evidenceChanged[id] = struct{}{}
 	}
-	full := d.decider().Decide(d.evidenceChanged)
-	if full {
-		left = slices.AppendSeq(left, maps.Keys(d.evidenceChanged))
-		slices.Sort(left)
-		left = slices.Compact(left)
+	if full := d.decider().Decide(d.evidenceChanged); !full {
+		return nil
 	}
-	return left, full
+	return slices.Sorted(maps.Keys(d.evidenceChanged))
 }
 
 // releaseWithheld shows the bullets that the gate withheld; it is called when the gate becomes less strict.

@@ -353,7 +353,8 @@ func TestRetiredBulletReturns(t *testing.T) {
 func TestPersonDecides(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []playbook.Gate{playbook.GateGuard, playbook.GateStrict} {
-		n := trying(t, mode, "pinned", "put back", "neither")
+		n := trying(t, mode, "pinned", "put back", "neither", "other")
+		n.cite(t, "other", strings.Repeat("+", 60))
 		set := func(status playbook.Status) playbook.Op {
 			return playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00002", Status: status}
 		}
@@ -363,7 +364,7 @@ func TestPersonDecides(t *testing.T) {
 			n.cite(t, content, fails)
 			n.outcomes(t, content, 20, 0, 1)
 		}
-		want := map[string]playbook.Status{"pinned": active, "put back": active, "neither": retired, "added": active}
+		want := map[string]playbook.Status{"pinned": active, "put back": active, "neither": retired, "added": active, "other": active}
 		if mode == playbook.GateStrict {
 			want["pinned"] = n.said(t, "pinned").Status // a pin does not change the status
 		}
@@ -420,43 +421,12 @@ func TestExperimentDecides(t *testing.T) {
 	}
 }
 
-// TestRuleBulletsFollowTheirCounts checks that outcomes and requests do not change the bullet of a rule.
-func TestRuleBulletsFollowTheirCounts(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []playbook.Gate{playbook.GateGuard, playbook.GateStrict} {
-		n := trying(t, mode)
-		run := func(vote events.Vote, found ...events.Finding) {
-			for i := range found {
-				found[i].Vote = vote
-			}
-			n.take(t, reflected(string(events.NewID()), events.Reflection{Findings: found}))
-		}
-		for range 6 {
-			run(events.Helpful, sightings[0], sightings[1])
-			run(events.Harmful, sightings[0])
-		}
-		b := n.p.ByRule("order/a/b")
-		if b == nil || !b.Shown() {
-			t.Fatalf("%s: the counts support it: got %+v", mode, b)
-		}
-		n.cite(t, b.Content, fails)
-		n.outcomes(t, b.Content, 30, 0, 1)
-		if b = n.p.ByRule("order/a/b"); !b.Shown() {
-			t.Errorf("%s: outcomes changed the bullet of a rule: %+v", mode, b)
-		}
-		if base := n.p.ByRule("used/b"); base.Status != candidate {
-			t.Errorf("%s: a bullet that only counts: got %+v", mode, base)
-		}
-	}
-}
-
 func TestModeChangeReleasesBullets(t *testing.T) {
 	t.Parallel()
 	n := trying(t, playbook.GateStrict, "old", "new")
 	n.cite(t, "old", "+++")
 	n.take(t, asks(op(playbook.Update, "misc-00001", "correction")), n.blames(t, "old", add("against")))
-	n.take(t, reflected("run", events.Reflection{Findings: []events.Finding{{Key: "used/b", Section: "s", Text: "count", CountOnly: true, Vote: events.Helpful}}}))
-	want := map[string]playbook.Status{"old": active, "new": probation, "correction": candidate, "against": candidate, "count": candidate}
+	want := map[string]playbook.Status{"old": active, "new": probation, "correction": candidate, "against": candidate}
 	n.want(t, "strict", want)
 	for mode, changes := range map[playbook.Gate]map[string]playbook.Status{
 		playbook.GateGuard: {"new": active},

@@ -42,7 +42,6 @@ type Proposal struct {
 type Target struct {
 	Version  uint64             // of the playbook when the log was read
 	Playbook *playbook.Playbook // the bullets to change to; nil for a rebuild
-	Recount  bool               // counts were removed, so the texts of rules must be refreshed
 	Problem  string             // why the edit is impossible, or empty
 }
 

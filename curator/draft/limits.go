@@ -11,7 +11,7 @@ import (
 
 // Limits of one delta, below those of the log. A reflection that exceeds the room limits goes into the next delta. If one
 // reflection alone exceeds the full limits, the operations that do not fit are rejected. The space between room and full is
-// for refreshing the bullets of rules.
+// for the decisions of the gate.
 const (
 	roomKeys  = playbook.MaxDeltaKeys - 100
 	roomBytes = playbook.MaxDeltaBytes * 3 / 4
@@ -43,9 +43,6 @@ func opSize(op *playbook.Op) int {
 	for _, id := range op.Sources {
 		n += 5 + len(id)
 	}
-	if r := op.Rule; r != nil {
-		n += 32 + len(r.Key) + len(r.Base) + len(r.Text)
-	}
 	if b := op.PutBullet; b != nil {
 		n += 160 + len(b.ID) + len(b.Section) + len(b.Content) + len(b.Status) + len(b.Replaces) + len(b.Contests)
 		if e := b.Experiment; e != nil {
@@ -53,9 +50,6 @@ func opSize(op *playbook.Op) int {
 		}
 		for _, s := range b.SupportBySource {
 			n += sourceSize + len(s.Source)
-		}
-		if r := b.Rule; r != nil {
-			n += 32 + len(r.Key) + len(r.Base) + len(r.Text)
 		}
 	}
 	return n
@@ -76,7 +70,7 @@ const idSize = 40 + playbook.MaxSection
 // fits reports whether the delta has room for all that a reflection may change. Otherwise it goes into the next delta, so
 // that none of its operations is rejected only because of the other reflections.
 func (d *draft) fits(item *Item) bool {
-	keys := len(d.changed) + len(item.Reflection.Tags) + len(item.Reflection.Findings) + len(item.Proposals)
+	keys := len(d.changed) + len(item.Reflection.Tags) + len(item.Proposals)
 	bytes := d.bytes + coverSize + len(item.ID) + maxEvidence
 	for _, t := range item.Reflection.Tags {
 		bytes += fixedSize + supportSize + len(t.ID)
@@ -90,10 +84,6 @@ func (d *draft) fits(item *Item) bool {
 			keys++
 			bytes += fixedSize + len(t.Bullet)
 		}
-	}
-	for i := range item.Reflection.Findings {
-		f := &item.Reflection.Findings[i]
-		bytes += 2*(fixedSize+supportSize) + 2*idSize + 32 + len(f.Key) + len(f.Base) + 2*len(f.Text)
 	}
 	for i := range item.Proposals {
 		op := &item.Proposals[i].Op
@@ -113,7 +103,7 @@ type rejections struct {
 // add adds a rejection.
 func (r *rejections) add(rejection playbook.Rejection) {
 	op := &rejection.Op
-	op.Rule, op.PutBullet = nil, nil
+	op.PutBullet = nil
 	op.Kind = playbook.OpKind(text.Excerpt(string(op.Kind), screen.MaxName))
 	op.Bullet = playbook.BulletID(text.Excerpt(string(op.Bullet), screen.MaxName))
 	op.Status = playbook.Status(text.Excerpt(string(op.Status), screen.MaxName))

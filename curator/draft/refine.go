@@ -79,8 +79,7 @@ type planBuilder struct {
 // Refine plans the clean-up of a playbook; it does not change the playbook. The plan merges bullets with the same or nearly
 // the same text (similar.DuplicateThreshold). It retires bullets with at least as many harmful as helpful votes, and candidates
 // without activity for a long time. Then it retires the weakest bullets until the others fit the token budget. It never
-// retires a pinned bullet or merges it into another one. It leaves out bullets of rules and bullets that are retired or in
-// quarantine.
+// retires a pinned bullet or merges it into another one. It leaves out bullets that are retired or in quarantine.
 func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 	r = r.WithDefaults()
 	f := &planBuilder{
@@ -99,7 +98,9 @@ func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 	for i := range r.Merges {
 		f.mergeParaphrase(&r.Merges[i])
 	}
-	f.retireHarmful(r.MinVotes)
+	if mode, chosen := p.Gate(); chosen && mode == playbook.GateOff {
+		f.retireHarmful(r.MinVotes) // otherwise the gate decides, by outcomes: votes are wrong as often as verdicts are
+	}
 	f.retireUnused(r.Now.Add(-r.MaxIdle))
 	f.retireOverBudget(r.TokenBudget)
 
@@ -124,7 +125,7 @@ func Refinable(p *playbook.Playbook) []*playbook.Bullet {
 
 // canRefine reports whether a bullet can be part of a plan.
 func canRefine(b *playbook.Bullet) bool {
-	return b != nil && b.Rule == nil && b.Status != playbook.Retired && b.Status != playbook.Quarantined
+	return b != nil && b.Status != playbook.Retired && b.Status != playbook.Quarantined
 }
 
 // refinable returns the bullets that can be part of a plan. The bullet that others should be merged into comes first:

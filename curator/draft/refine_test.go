@@ -46,6 +46,20 @@ func steps(p *Plan) (lines []string) {
 	return lines
 }
 
+// TestVotesRetireOnlyWithoutAGate: otherwise the gate decides by outcomes.
+func TestVotesRetireOnlyWithoutAGate(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[playbook.Gate]int{"": 0, playbook.GateGuard: 0, playbook.GateStrict: 0, playbook.GateOff: 1} {
+		p := bookOf(playbook.Bullet{Content: "One thing.", Helpful: 2, Harmful: 3})
+		if mode != "" {
+			p.SetGate(mode)
+		}
+		if got := steps(Refine(p, RefineOptions{Now: noon})); len(got) != want {
+			t.Errorf("gate %q: got %q, want %d steps", mode, got, want)
+		}
+	}
+}
+
 func TestPlansOfRefine(t *testing.T) {
 	t.Parallel()
 	long := time.Duration(40 * 24 * time.Hour)
@@ -74,13 +88,12 @@ func TestPlansOfRefine(t *testing.T) {
 			[]string{"MERGE a-00001 [a-00002]: nearly the same text (similarity 0."},
 		},
 		{
-			"pinned bullets stay; retired, quarantined and rule bullets are left out",
+			"pinned bullets stay; retired and quarantined bullets are left out",
 			[]playbook.Bullet{
 				{Content: "One thing.", Pinned: true, Harmful: 9},
 				{Content: "one thing."},
 				{Content: "Two things.", Status: playbook.Quarantined, Harmful: 9},
 				{Content: "Three things.", Status: playbook.Retired, Harmful: 9},
-				{Content: "Four things.", Rule: &playbook.Rule{Key: "k"}, Harmful: 9},
 			},
 			RefineOptions{},
 			[]string{"MERGE a-00001 [a-00002]"},
@@ -134,7 +147,9 @@ func TestPlansOfRefine(t *testing.T) {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
 			test.how.Now = noon
-			plan := Refine(bookOf(test.bullets...), test.how)
+			p := bookOf(test.bullets...)
+			p.SetGate(playbook.GateOff)
+			plan := Refine(p, test.how)
 			if got := steps(plan); !slices.EqualFunc(got, test.want, strings.HasPrefix) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -215,14 +230,14 @@ func TestRefinableBullets(t *testing.T) {
 	t.Parallel()
 	p := bookOf(
 		playbook.Bullet{Content: "Active."}, playbook.Bullet{Content: "In quarantine.", Status: playbook.Quarantined},
-		playbook.Bullet{Content: "Retired.", Status: playbook.Retired}, playbook.Bullet{Content: "Of a rule.", Rule: &playbook.Rule{Key: "k"}},
+		playbook.Bullet{Content: "Retired.", Status: playbook.Retired},
 		playbook.Bullet{Content: "Candidate.", Status: playbook.Candidate},
 	)
 	var got []playbook.BulletID
 	for _, b := range Refinable(p) {
 		got = append(got, b.ID)
 	}
-	if want := []playbook.BulletID{"a-00001", "a-00005"}; !slices.Equal(got, want) {
+	if want := []playbook.BulletID{"a-00001", "a-00004"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -13,11 +13,10 @@ import (
 // state is the change that is being built: the operations so far, their effect on the playbook, and the rejections.
 type state struct {
 	Policy
-	base        *playbook.Playbook
-	changed     map[playbook.BulletID]*playbook.Bullet    // nil for a removed bullet
-	lastMinted  uint64                                    // last bullet number in use
-	ruleBullets map[string]playbook.BulletID              // bullets added here, by rule key
-	contents    map[playbook.ContentKey]playbook.BulletID // bullets with new content here
+	base       *playbook.Playbook
+	changed    map[playbook.BulletID]*playbook.Bullet    // nil for a removed bullet
+	lastMinted uint64                                    // last bullet number in use
+	contents   map[playbook.ContentKey]playbook.BulletID // bullets with new content here
 
 	covers     []playbook.Cover
 	ops        []playbook.Op
@@ -30,8 +29,6 @@ type state struct {
 	unlimited bool          // an edit: it is committed completely, in several deltas if necessary
 	byPerson  bool          // a person asked for the operations, not a reflection
 
-	touched         map[string]bool                // keys of the rules whose counts have changed
-	stale           map[playbook.BulletID]struct{} // rule bullets whose text and status may not match their counts
 	evidenceChanged map[playbook.BulletID]struct{} // bullets with changed evidence, for the gate to check
 }
 
@@ -54,8 +51,7 @@ func newState(p *playbook.Playbook, by Policy) *state {
 	return &state{
 		Policy: by, base: p, lastMinted: p.LastMinted(), mode: mode,
 		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[countKey]*playbook.Op{},
-		ruleBullets: map[string]playbook.BulletID{}, contents: map[playbook.ContentKey]playbook.BulletID{},
-		touched: map[string]bool{}, stale: map[playbook.BulletID]struct{}{}, evidenceChanged: map[playbook.BulletID]struct{}{},
+		contents: map[playbook.ContentKey]playbook.BulletID{}, evidenceChanged: map[playbook.BulletID]struct{}{},
 	}
 }
 
@@ -97,23 +93,6 @@ func (d *state) findByContent(content string) playbook.BulletID {
 		}
 	}
 	return ""
-}
-
-// ruleBullet returns the draft's bullet with a rule's key, or nil.
-func (d *state) ruleBullet(key string) *playbook.Bullet {
-	if key == "" {
-		return nil
-	}
-	ids := [2]playbook.BulletID{d.ruleBullets[key]}
-	if b := d.base.ByRule(key); b != nil {
-		ids[1] = b.ID
-	}
-	for _, id := range ids {
-		if b := d.Bullet(id); b != nil && b.Rule != nil && b.Rule.Key == key { // it may be removed, or rewritten by a person
-			return b
-		}
-	}
-	return nil
 }
 
 // cover adds the cover of a item and returns its index.
@@ -197,26 +176,8 @@ func (d *state) putBullet(op playbook.Op) {
 	if b != nil {
 		d.lastMinted = max(d.lastMinted, b.ID.Number())
 		d.contents[playbook.ContentKeyOf(b.Content)] = b.ID
-		if b.Rule != nil {
-			d.ruleBullets[b.Rule.Key] = b.ID
-		}
 	}
 	d.addOp(op)
-}
-
-// markStale marks a rule's bullet as stale, because its counts have changed or it was removed. It also marks the bullets of
-// rules that use its counts as their base. Bullets that are new in this draft are marked when they are counted first.
-func (d *state) markStale(b *playbook.Bullet) {
-	if b.Rule == nil {
-		return
-	}
-	d.stale[b.ID] = struct{}{}
-	if !d.touched[b.Rule.Key] {
-		d.touched[b.Rule.Key] = true
-		for r := range d.base.BulletsWithBase(b.Rule.Key) {
-			d.stale[r.ID] = struct{}{}
-		}
-	}
 }
 
 // reject records a rejected operation.

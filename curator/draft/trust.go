@@ -248,7 +248,7 @@ func (d *sources) contradictedBullet(op *playbook.Op) *playbook.Bullet {
 	}
 	for _, id := range ids {
 		b := d.Bullet(id)
-		if b == nil || b.Rule != nil || !isWellSupported(b.Helpful, b.Harmful) || len(agree) >= requiredToOverturn(b) {
+		if b == nil || !isWellSupported(b.Helpful, b.Harmful) || len(agree) >= requiredToOverturn(b) {
 			continue
 		}
 		if op.Kind == playbook.Remove || playbook.ContentKeyOf(op.Content) != playbook.ContentKeyOf(b.Content) {

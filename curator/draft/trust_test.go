@@ -41,7 +41,6 @@ func TestUntrustedSourceHasNoEffect(t *testing.T) {
 			k := from("forum", "", add("new"), op(playbook.Update, "misc-00001", "one, but wrong"), op(playbook.Remove, "misc-00002", "")).
 				voting("misc-00001", events.Harmful)
 			k.Reflection.Outcome.Label, k.Reflection.Exposures = events.Success, []events.Exposure{{Bullet: "misc-00001", Experiment: 1, Arm: playbook.ArmOpen, Cited: true}}
-			k.Reflection.Findings = []events.Finding{{Key: "k", Text: "found", Vote: events.Helpful}}
 			n.take(t, k, from("forum", "", add("New")))
 			n.want(t, "what it wants said waits", map[string]playbook.Status{"one": active, "two": active, "new": quarantined, "one, but wrong": quarantined})
 			if b := n.said(t, "one, but wrong"); b.Replaces != "misc-00001" {
@@ -50,8 +49,8 @@ func TestUntrustedSourceHasNoEffect(t *testing.T) {
 			if b := n.said(t, "one"); b.Harmful != 0 || b.Experiment.Outcomes() > 0 {
 				t.Errorf("its vote or its outcome counts: %+v", b)
 			}
-			// The vote, the finding, the removal and the text that already waits are rejected.
-			want := []playbook.Reason{playbook.ReasonDuplicate, playbook.ReasonUntrusted, playbook.ReasonUntrusted, playbook.ReasonUntrusted}
+			// The vote, the removal and the text that already waits are rejected.
+			want := []playbook.Reason{playbook.ReasonDuplicate, playbook.ReasonUntrusted, playbook.ReasonUntrusted}
 			if got := slices.Sorted(slices.Values(n.rejected())); !slices.Equal(got, want) {
 				t.Errorf("rejected %q, want %q", got, want)
 			}

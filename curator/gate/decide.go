@@ -59,7 +59,7 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 	waiting := false
 	for _, id := range slices.Sorted(maps.Keys(changed)) {
 		b := d.state.Bullet(id)
-		if b == nil || b.Rule != nil || b.Pinned {
+		if b == nil || b.Pinned {
 			continue
 		}
 		if d.full {
@@ -190,7 +190,7 @@ func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
 // takePlace retires the bullet that b replaces.
 func (d *Decider) takePlace(b *playbook.Bullet) {
 	old := d.state.Bullet(b.Replaces)
-	if old == nil || old.Status == playbook.Retired || IsKept(old) || old.Rule != nil {
+	if old == nil || old.Status == playbook.Retired || IsKept(old) {
 		return
 	}
 	d.setStatus(playbook.Op{
@@ -206,7 +206,7 @@ func (d *Decider) releaseAgainst(id playbook.BulletID) {
 	var others []*playbook.Bullet
 	for b := range d.state.All() {
 		switch {
-		case b.Status != playbook.Candidate || b.Rule != nil:
+		case b.Status != playbook.Candidate:
 		case b.Replaces == id:
 			if best == nil || compareWaiting(b, best) < 0 {
 				best = b
@@ -253,9 +253,9 @@ func (d *Decider) isReplaced(id playbook.BulletID) bool {
 }
 
 // MayReturn reports whether a retired bullet may return after enough requests. It returns false for bullets that a person
-// retired, and for bullets of rules.
+// retired.
 func MayReturn(b *playbook.Bullet) bool {
-	return b.Status == playbook.Retired && b.Rule == nil && b.CurrentExperiment().Standing != playbook.StandingKept
+	return b.Status == playbook.Retired && b.CurrentExperiment().Standing != playbook.StandingKept
 }
 
 // IsKept reports whether a bullet has its status by a person's decision. The gate does not change it.
@@ -269,16 +269,16 @@ func IsKept(b *playbook.Bullet) bool {
 func IsSupported(b *playbook.Bullet) bool {
 	e := b.CurrentExperiment()
 	hasSupport := e.Standing == "" || e.Cited.Sum() > 0
-	return b.Shown() && b.Rule == nil && e.Standing != playbook.StandingSuspect && hasSupport && lead(&e) >= 0
+	return b.Shown() && e.Standing != playbook.StandingSuspect && hasSupport && lead(&e) >= 0
 }
 
 // Release shows the bullets that the gate withholds. Use it when the mode becomes less strict. Candidates that would replace a
-// shown bullet go on waiting. The status of a rule's bullet follows from its counts; Release does not change it.
+// shown bullet go on waiting.
 func (d *Decider) Release() {
 	reason := fmt.Sprintf("the gate is %s", d.mode)
 	var list []*playbook.Bullet
 	for b := range d.state.All() {
-		if b.Rule == nil && (b.Status == playbook.Probation || b.Status == playbook.Candidate && d.mode == playbook.GateOff) {
+		if b.Status == playbook.Probation || b.Status == playbook.Candidate && d.mode == playbook.GateOff {
 			list = append(list, b)
 		}
 	}
@@ -301,7 +301,7 @@ func (d *Decider) Release() {
 func (d *Decider) limitWaiting() {
 	var list []*playbook.Bullet
 	for b := range d.state.All() {
-		if b.Status == playbook.Candidate && b.Rule == nil && !IsKept(b) {
+		if b.Status == playbook.Candidate && !IsKept(b) {
 			list = append(list, b)
 		}
 	}

@@ -203,11 +203,9 @@ func TestDecisions(t *testing.T) {
 		"bullets that the gate leaves alone": {"", list{
 			{ID: "a-1", Pinned: true, Experiment: record("new", fails, 0)},
 			{ID: "a-2", Experiment: record("kept", fails, 0)},
-			{ID: "a-3", Rule: &playbook.Rule{Key: "k"}, Experiment: record("new", fails, 0)},
-			{ID: "a-4", Status: "quarantined", Experiment: record("new", fails, 9)},
-			{ID: "a-5", Status: "retired", Rule: &playbook.Rule{Key: "k"}, Experiment: record("new", fails, 9)},
-		}, []playbook.BulletID{"a-1", "a-2", "a-3", "a-4", "a-5", "a-99"}, map[playbook.BulletID]string{
-			"a-1": "active new", "a-2": "active kept", "a-3": "active new", "a-4": "quarantined new", "a-5": "retired new",
+			{ID: "a-3", Status: "quarantined", Experiment: record("new", fails, 9)},
+		}, []playbook.BulletID{"a-1", "a-2", "a-3", "a-99"}, map[playbook.BulletID]string{
+			"a-1": "active new", "a-2": "active kept", "a-3": "quarantined new",
 		}},
 	} {
 		for _, limit := range []int{100, 1} {
@@ -235,7 +233,6 @@ func TestWaitingCandidatesAreLimited(t *testing.T) {
 		list = append(list, b)
 	}
 	list = append(list, playbook.Bullet{ID: "a-1", Experiment: record("kept", "", 0)}) // so that they go on waiting
-	list = append(list, playbook.Bullet{ID: "a-2", Status: playbook.Candidate, Rule: &playbook.Rule{Key: "k"}})
 	s := newBullets(list...)
 	s.decide(t, "", 1000, "misc-00300")
 	var retired []playbook.BulletID
@@ -257,10 +254,10 @@ func TestReleaseShowsWithheldBullets(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[playbook.Gate]map[playbook.BulletID]string{
 		playbook.GateGuard: {
-			"a-1": "active trusted", "a-2": "candidate new", "a-3": "active new", "a-4": "candidate new", "a-5": "candidate new", "a-6": "candidate", "a-7": "retired suspect",
+			"a-1": "active trusted", "a-2": "candidate new", "a-3": "active new", "a-4": "candidate new", "a-5": "candidate new", "a-6": "retired suspect",
 		},
 		playbook.GateOff: {
-			"a-1": "active trusted", "a-2": "candidate new", "a-3": "active new", "a-4": "active new", "a-5": "candidate new", "a-6": "candidate", "a-7": "retired suspect",
+			"a-1": "active trusted", "a-2": "candidate new", "a-3": "active new", "a-4": "active new", "a-5": "candidate new", "a-6": "retired suspect",
 		},
 	} {
 		s := newBullets(
@@ -269,8 +266,7 @@ func TestReleaseShowsWithheldBullets(t *testing.T) {
 			playbook.Bullet{ID: "a-3", Status: "probation", Experiment: record("new", "", 0)},
 			playbook.Bullet{ID: "a-4", Status: "candidate", Contests: "a-1", Experiment: record("new", "", 0)},
 			playbook.Bullet{ID: "a-5", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 0)},
-			playbook.Bullet{ID: "a-6", Status: "candidate", Rule: &playbook.Rule{Key: "k"}},
-			playbook.Bullet{ID: "a-7", Status: "retired", Experiment: record("suspect", "", 0)},
+			playbook.Bullet{ID: "a-6", Status: "retired", Experiment: record("suspect", "", 0)},
 		)
 		s.decisions = 100
 		s.decider(mode).Release()

@@ -106,7 +106,6 @@ func TestAssessIgnoresEmptyAndKeptRecords(t *testing.T) {
 		"an empty record":    {Experiment: &playbook.Experiment{Number: 3, Standing: playbook.StandingNew, Confirmations: 2}},
 		"an empty probation": {Status: playbook.Probation, Experiment: &playbook.Experiment{Standing: playbook.StandingNew}},
 		"a kept bullet":      {Experiment: &kept},
-		"a bullet of a rule": {Rule: &playbook.Rule{Key: "k"}, Experiment: &failed},
 	} {
 		if a := (gate.Config{}).Assess(b, 0.9); a != (gate.Assessment{}) {
 			t.Errorf("%s: got %+v, want no decision", name, a)
@@ -173,6 +172,18 @@ func TestAssessmentsByRecord(t *testing.T) {
 		}
 		if (a.Reason == "") != (test.code == "") {
 			t.Errorf("%s: code %q with the reason %q", test.name, a.Code, a.Reason)
+		}
+	}
+}
+
+// TestProbationIsComparedWithTypicalTasks: without the bullets on probation most tasks fail, also those that a wrong bullet decides.
+func TestProbationIsComparedWithTypicalTasks(t *testing.T) {
+	t.Parallel()
+	const top = playbook.MaxScore
+	e := playbook.Experiment{Standing: "new", Cited: playbook.Scores{0: 108, top: 22}, Withheld: playbook.Scores{0: 30, top: 7}, Recent: "------"}
+	for status, retire := range map[playbook.Status]bool{playbook.Probation: true, playbook.Active: false} {
+		if a := (gate.Config{}).Assess(&playbook.Bullet{Status: status, Experiment: &e}, 0.9); a.Retire != retire {
+			t.Errorf("%s: got %+v, want retired: %t", status, a, retire)
 		}
 	}
 }

@@ -31,10 +31,10 @@ const suspicion = 4
 func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 	c = c.WithDefaults()
 	e := b.CurrentExperiment()
-	if e.Standing == playbook.StandingKept || b.Rule != nil || e.Outcomes() == 0 {
+	if e.Standing == playbook.StandingKept || e.Outcomes() == 0 {
 		return Assessment{}
 	}
-	factor, harm, benefit := failing(&e, typical), 1.0, 1.0
+	factor, harm, benefit := failing(comparableRecord(b.Status, e), typical), 1.0, 1.0
 	if b.Status != playbook.Probation { // bullets on probation share an arm, so an experiment shows the effect of all
 		harm, benefit = math.Exp(wealth(&e, 0, below)), math.Exp(wealth(&e, 0, above))
 	}
@@ -64,6 +64,16 @@ func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonNoBenefit, Reason: "no result: " + c.experimentText(&e)}
 	}
 	return Assessment{}
+}
+
+// comparableRecord returns the record that shows whether a bullet fails. Tasks that a bullet on probation was withheld from got no bullet on
+// probation at all, so they fail for many reasons. Compared with them, a wrong bullet would not fail, and it would stand in the way of
+// the right one.
+func comparableRecord(s playbook.Status, e playbook.Experiment) *playbook.Experiment {
+	if s == playbook.Probation {
+		e.Withheld = playbook.Scores{}
+	}
+	return &e
 }
 
 // confirmationsAgainst returns the number of confirmations that outweigh the evidence against a bullet: each divides its Bayes

@@ -25,6 +25,17 @@ type BulletReport struct {
 	NextStep string
 }
 
+// Describe explains a mode in a sentence, without a final period. An empty mode means guard.
+func Describe(mode playbook.Gate) string {
+	switch mode {
+	case playbook.GateStrict:
+		return "new bullets are shown to a random half of the tasks that they apply to, until their record is good"
+	case playbook.GateOff:
+		return "all bullets are shown, and outcomes are not recorded"
+	}
+	return "new bullets are shown at once, and retire if tasks with them fail"
+}
+
 // NewReport returns the report on p with the configuration cfg. If the gate is off, the report describes the decisions that a
 // gate would make.
 func NewReport(p *playbook.Playbook, cfg Config) Report {
@@ -37,7 +48,7 @@ func NewReport(p *playbook.Playbook, cfg Config) Report {
 		case b.Shown() || b.Status == playbook.Probation:
 			r.NextStep = cfg.nextStep(b, p.Tally().Typical())
 			out.Tested = append(out.Tested, r)
-		case b.Status == playbook.Candidate && b.Rule == nil:
+		case b.Status == playbook.Candidate:
 			r.NextStep = "waits for a request by " + otherExecutions(max(1, confirmationsNeeded(p, b, p.Tally().Typical())-e.Confirmations))
 			if against := cmp.Or(b.Replaces, b.Contests); against != "" {
 				r.NextStep += fmt.Sprintf(", or until outcomes of %s become worse", against)
@@ -76,8 +87,6 @@ func (c Config) nextStep(b *playbook.Bullet, typical float64) string {
 	switch {
 	case IsKept(b):
 		return "stays by a person's decision"
-	case b.Rule != nil:
-		return "follows the counts of its rule"
 	case a.Retire:
 		return "will retire: " + a.Reason
 	case a.Suspend:

@@ -57,6 +57,21 @@ func TestNextSteps(t *testing.T) {
 }
 
 // TestReportRows checks the rows of the report of package gate for each status, in the modes guard and off.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	modes := map[string]playbook.Gate{}
+	for _, mode := range []playbook.Gate{playbook.GateGuard, playbook.GateOff, playbook.GateStrict} {
+		text := gate.Describe(mode)
+		if other, ok := modes[text]; ok || text == "" || strings.HasSuffix(text, ".") {
+			t.Errorf("%s: got %q, the same as %q", mode, text, other)
+		}
+		modes[text] = mode
+	}
+	if modes[gate.Describe("")] != playbook.GateGuard {
+		t.Errorf("no mode: got %q, want the description of guard", gate.Describe(""))
+	}
+}
+
 func TestReportRows(t *testing.T) {
 	t.Parallel()
 	scores := func(n int) (s playbook.Scores) {

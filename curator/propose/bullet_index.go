@@ -134,7 +134,7 @@ func (round *Round) addContext(in *Request) {
 			if len(in.Rejected) < maxTurnedDown/2 {
 				in.Rejected = append(in.Rejected, RejectedText{text.Excerpt(bullet.Content, screen.MaxExcerpt), m.retiredReason(bullet.ID)})
 			}
-		case bullet.Shown() || bullet.Rule == nil: // leave out bullets of rules that are not shown
+		default:
 			include(bullet)
 		}
 	}

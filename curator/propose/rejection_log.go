@@ -72,7 +72,7 @@ func isPermanent(code playbook.Reason) bool {
 func concernsText(code playbook.Reason) bool {
 	switch code {
 	case playbook.ReasonDeltaFull, playbook.ReasonSuperseded, playbook.ReasonInvalid, playbook.ReasonIgnored, playbook.ReasonUnknownBullet,
-		playbook.ReasonExists, playbook.ReasonPinned, playbook.ReasonStatus, playbook.ReasonRuleBullet, playbook.ReasonVoted,
+		playbook.ReasonExists, playbook.ReasonPinned, playbook.ReasonStatus, playbook.ReasonVoted,
 		playbook.ReasonDuplicate, playbook.ReasonSimilar:
 		return false
 	}

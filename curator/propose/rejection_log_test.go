@@ -116,7 +116,6 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 		4002: {Content: "Mangrove permits end in March.", Status: playbook.Candidate},
 		4003: {Content: "Mangrove permits are free of charge.", Status: playbook.Retired},
 		4004: {Content: "Mangrove permits can be forged.", Status: playbook.Quarantined},
-		4005: {Content: "Mangrove permits count, says a rule.", Status: playbook.Candidate, Rule: &playbook.Rule{Key: "k"}},
 	}
 	p := playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
 		for i := range n {
@@ -144,8 +143,7 @@ func TestPromptShowsRelevantBullets(t *testing.T) {
 		"end in March":                  true,
 		`{"rejected_text":"Mangrove permits are free of charge.",`: true,
 		`"Mangrove permits may be bought from anyone."`:            true,
-		"can be forged":      false,
-		"count, says a rule": false,
+		"can be forged": false,
 	} {
 		if strings.Contains(text, part) != want {
 			t.Errorf("%q in the prompt: got %v, want %v", part, !want, want)

@@ -2,6 +2,7 @@ package deltalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -35,6 +36,40 @@ func (s *Store) Strays(ctx context.Context, b playbook.Book) (strays, undecided 
 	}
 	log.confirmStrays()
 	return strays, nil, nil
+}
+
+// NotStraysError is returned by SelectStrays if messages are not strays. Number is their number.
+type NotStraysError struct {
+	Book   playbook.Book
+	Number int
+}
+
+func (e *NotStraysError) Error() string {
+	return fmt.Sprintf("%d of the messages are not strays of playbook %q", e.Number, e.Book)
+}
+
+// SelectStrays returns the strays with these sequences; without sequences it returns all. In a broken log, or one with a newer
+// schema, it returns the error of Strays, unless sequences are given: they may then also select undecided messages. It returns
+// a *NotStraysError if a message is not a stray.
+func (s *Store) SelectStrays(ctx context.Context, b playbook.Book, seqs []uint64) ([]Stray, error) {
+	strays, undecided, err := s.Strays(ctx, b)
+	return selectStrays(b, strays, undecided, err, seqs)
+}
+
+// selectStrays selects from the results of Strays.
+func selectStrays(b playbook.Book, strays, undecided []Stray, err error, seqs []uint64) ([]Stray, error) {
+	undecidable := errors.Is(err, ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema)
+	if err != nil && (!undecidable || len(seqs) == 0) {
+		return nil, err
+	}
+	if len(seqs) == 0 {
+		return strays, nil
+	}
+	selected := slices.DeleteFunc(slices.Concat(strays, undecided), func(s Stray) bool { return !slices.Contains(seqs, s.Seq) })
+	if missing := len(seqs) - len(selected); missing > 0 {
+		return nil, &NotStraysError{b, missing}
+	}
+	return selected, nil
 }
 
 // RemoveStrays deletes strays from DELTAS by their sequences, which Strays returned. It returns an error and deletes

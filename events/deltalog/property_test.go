@@ -233,9 +233,6 @@ func drawOp(t *rapid.T) playbook.Op {
 		op.Section, op.Content = "others", text
 		op.Standing = rapid.SampledFrom([]playbook.Standing{"", playbook.StandingNew, playbook.StandingKept}).Draw(t, "standing")
 		op.Contests = rapid.SampledFrom([]playbook.BulletID{"", "misc-00001"}).Draw(t, "contests")
-		if rapid.Bool().Draw(t, "rule") {
-			op.Rule = &playbook.Rule{Key: text, Text: text}
-		}
 	case playbook.Update:
 		op.Content = text
 	case playbook.Pin:

@@ -81,6 +81,11 @@ type Verification struct {
 	Findings  []Finding     `json:"findings"`
 }
 
+// Damaged reports whether a finding is Broken: stored data of the playbook is inconsistent, unreadable or lost.
+func (v *Verification) Damaged() bool {
+	return slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Broken })
+}
+
 // Verify checks a book's log and compares the view with it. Damage is reported as a finding. It returns an error only if
 // the server cannot be read.
 func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, error) {
@@ -290,7 +295,6 @@ func differingFields(a, b *playbook.Bullet) (fields []string) {
 		{"neutral", a.Neutral == b.Neutral},
 		{"status", a.Status == b.Status},
 		{"pinned", a.Pinned == b.Pinned},
-		{"rule", (a.Rule == nil) == (b.Rule == nil) && (a.Rule == nil || *a.Rule == *b.Rule)},
 		{"case", reflect.DeepEqual(a.Experiment, b.Experiment)},
 		{"support_by_source", slices.Equal(a.SupportBySource, b.SupportBySource)},
 		{"replaces", a.Replaces == b.Replaces},

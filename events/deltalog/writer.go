@@ -333,10 +333,10 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 }
 
 // newRecord returns the record of a delta that was stored as data, equal to the one that a reader of the log decodes. A
-// delta with rules or whole bullets is decoded from data, because the caller may share these pointers. The other fields
+// delta with whole bullets is decoded from data, because the caller may share these pointers. The other fields
 // are values.
 func newRecord(d *playbook.Delta, seq uint64, data []byte) (*Record, error) {
-	if d.More || slices.ContainsFunc(d.Ops, func(op playbook.Op) bool { return op.Rule != nil || op.PutBullet != nil }) {
+	if d.More || slices.ContainsFunc(d.Ops, func(op playbook.Op) bool { return op.PutBullet != nil }) {
 		decoded, err := events.DecodeDelta(data)
 		if err != nil {
 			return nil, fmt.Errorf("decode delta at sequence %d: %w", seq, err)

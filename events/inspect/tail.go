@@ -32,6 +32,32 @@ type Entry struct {
 	Err   error           // why the message cannot be decoded
 }
 
+// Kinds returns the kinds of the entries that Tail reads.
+func Kinds() []events.Kind {
+	return []events.Kind{
+		events.KindTask, events.KindExecution, events.KindFeedback, events.KindReflection, events.KindEdit, events.KindDelta, events.KindDead,
+	}
+}
+
+// KindsOf returns the kinds of the results of a role and of its dead letters. It returns nil for an unknown role.
+func KindsOf(role string) []events.Kind {
+	switch role {
+	case events.RoleGenerator:
+		return []events.Kind{events.KindExecution, events.KindDead}
+	case events.RoleReflector:
+		return []events.Kind{events.KindReflection, events.KindDead}
+	case events.RoleCurator:
+		return []events.Kind{events.KindDelta, events.KindDead}
+	}
+	return nil
+}
+
+// IsFrom reports whether an entry with one of KindsOf(role) is from the role: dead letters may be from another one.
+func (e *Entry) IsFrom(role string) bool {
+	dead, ok := e.Event.(*events.DeadLetter)
+	return !ok || dead.Role == role
+}
+
 // TailFilter selects the messages for Tail.
 type TailFilter struct {
 	Book  playbook.Book // empty means all books

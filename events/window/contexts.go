@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -40,6 +43,12 @@ func (s *Store) served(ctx context.Context, id events.ID) (*events.ServedContext
 		return nil, ErrContextNotFound
 	}
 	m, err := s.last(ctx, contexts, string(id))
+	if errors.Is(err, nats.ErrNoResponders) {
+		// A missing bucket and a server that is down give the same error. A missing bucket is final: nothing can be read later.
+		if _, missing := s.js.Stream(ctx, contexts.stream()); errors.Is(missing, jetstream.ErrStreamNotFound) {
+			return nil, fmt.Errorf("%w: bucket %s does not exist", ErrContextNotFound, contexts)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -424,14 +424,15 @@ func TestMissingBucketIsAnError(t *testing.T) {
 		}
 	}
 	ctx := t.Context()
-	_, servedErr := s.Context(ctx, events.NewID())
+	if _, err := s.Context(ctx, events.NewID()); !errors.Is(err, window.ErrContextNotFound) {
+		t.Errorf("context: got %v, want %v", err, window.ErrContextNotFound)
+	}
 	_, vectorsErr := s.Vectors(ctx, "m", []string{"k"})
 	for what, err := range map[string]error{
 		"interactions": second(s.Interactions(ctx, "b", "s")),
 		"notes":        second(s.Notes(ctx, "b", "s", 3)),
 		"marks":        first(s.Marks(ctx, "b", "s")),
 		"mark":         s.Mark(ctx, "b", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *turn("s", 1)}),
-		"served":       servedErr,
 		"vectors":      vectorsErr,
 	} {
 		if !errors.Is(err, nats.ErrNoResponders) {

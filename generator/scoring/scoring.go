@@ -26,7 +26,8 @@ const (
 	// absolute tolerance, "numeric:1%" one relative to the target.
 	ByNumber = "numeric"
 	// ByList compares comma-separated entries by position, ignoring case and white space. The score is the share of
-	// correct entries; a missing or additional entry is wrong. FiNER is scored this way (ACE, arXiv:2510.04618).
+	// correct entries; a missing or additional entry is wrong. "list:ignore-extra" ignores additional entries, as the
+	// scorer of FiNER does (ACE, arXiv:2510.04618).
 	ByList = "list"
 	// ByPattern matches the whole answer, without surrounding white space, against the target, a regular expression
 	// (RE2). "regex:search" accepts a match anywhere in the answer.
@@ -49,7 +50,7 @@ const (
 )
 
 // EvaluatorSyntax lists the syntax of all evaluators, for help and error texts.
-const EvaluatorSyntax = "exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, regex, regex:search, json, steps, program:NAME"
+const EvaluatorSyntax = "exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, list:ignore-extra, regex, regex:search, json, steps, program:NAME"
 
 // ErrNotScorable reports an unknown evaluator, or a target that is invalid for its evaluator. A retry returns the
 // same error.
@@ -78,6 +79,11 @@ func findMethod(evaluator string) (method, error) {
 		return passOrFail(t.equal), nil
 	case evaluator == ByList:
 		return scoreList, nil
+	case evaluator == ByList+ignoreExtra:
+		return func(target string, a Answer) (events.Outcome, error) {
+			a.Final = firstEntries(a.Final, len(splitList(target)))
+			return scoreList(target, a)
+		}, nil
 	case evaluator == ByPattern:
 		return scorePattern(true), nil
 	case evaluator == ByPattern+":search":
@@ -216,6 +222,18 @@ func scoreList(target string, a Answer) (events.Outcome, error) {
 	o.Feedback = fmt.Sprintf("%d of %d entries are right, %d were given. First wrong entry: number %d: expected %s, got %s.",
 		right, len(want), len(got), firstWrong+1, shortText(elementAt(want, firstWrong)), shortText(elementAt(got, firstWrong)))
 	return o, nil
+}
+
+// ignoreExtra is the option of ByList that ignores the entries of an answer after the last one of the target.
+const ignoreExtra = ":ignore-extra"
+
+// ByTags is the evaluator of FiNER.
+const ByTags = ByList + ignoreExtra
+
+// firstEntries returns the first n entries of a list.
+func firstEntries(text string, n int) string {
+	list := splitList(text)
+	return strings.Join(list[:min(n, len(list))], ",")
 }
 
 // splitList splits a list into its entries. Blank text has no entries.

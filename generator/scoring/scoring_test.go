@@ -316,7 +316,7 @@ func TestInvalidEvaluatorsAndTargets(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"", "exact", "numeric", "numeric:0", "numeric:1e-3", "numeric:1%", "numeric:2.5%", "list", "regex", "regex:search", "json", "steps", "program:my-judge_2"} {
+	for _, good := range []string{"", "exact", "numeric", "numeric:0", "numeric:1e-3", "numeric:1%", "numeric:2.5%", "list", "list:ignore-extra", "regex", "regex:search", "json", "steps", "program:my-judge_2"} {
 		if err := Check(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
@@ -356,4 +356,17 @@ func FuzzEvaluate(f *testing.F) {
 			t.Errorf("got %+v, %v, want one line of feedback", o, err)
 		}
 	})
+}
+
+// TestTagsIgnoreExtraEntries checks the scorer of FiNER: entries after the last one of the target do not count.
+func TestTagsIgnoreExtraEntries(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]float64{
+		"Ab,Cd": 1, " ab , CD ,Ef": 1, "Ab,Cd,": 1, "Ab": 0.5, "Ef,Ab,Cd": 0, "": 0, "Ab,Ef,Cd": 0.5,
+	} {
+		o, err := Evaluate(&events.Task{Target: "Ab,Cd", Evaluator: ByTags}, Answer{Final: answer})
+		if err != nil || o.Score != want || o.By != ByTags {
+			t.Errorf("%q: got %+v, error %v, want %v", answer, o, err, want)
+		}
+	}
 }

@@ -273,11 +273,6 @@ func (f *fold) says(r *reflection, v vote) bool {
 			return true
 		}
 	}
-	for _, x := range r.Findings {
-		if x.Vote == v.is && f.rules[v.bullet] == x.Key {
-			return true
-		}
-	}
 	return false
 }
 
@@ -329,7 +324,6 @@ func same(a, b bullet) bool {
 		if x.Status == "" {
 			x.Status = "active"
 		}
-		x.Rule = nil
 	}
 	return a == b
 }

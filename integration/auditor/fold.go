@@ -12,7 +12,6 @@ import (
 type fold struct {
 	book    string
 	bullets map[string]bullet
-	rules   map[string]string // bullet → key of its rule
 	merged  map[string]string // removed bullet → the bullet that it was merged into
 
 	version uint64
@@ -38,7 +37,7 @@ type vote struct {
 }
 
 func newFold(book string) *fold {
-	return &fold{book: book, bullets: map[string]bullet{}, rules: map[string]string{}, merged: map[string]string{}, covered: map[string][]uint64{}, times: map[string]time.Time{}}
+	return &fold{book: book, bullets: map[string]bullet{}, merged: map[string]string{}, covered: map[string][]uint64{}, times: map[string]time.Time{}}
 }
 
 func (f *fold) fault(format string, args ...any) {
@@ -84,10 +83,10 @@ func (f *fold) apply(seq uint64, o *op, last *delta) {
 			f.fault("delta at %d adds %s, which exists", seq, o.Bullet)
 			return
 		}
-		f.put(bullet{ID: o.Bullet, Section: o.Section, Content: o.Content, Status: o.Status}, o)
+		f.bullets[o.Bullet] = bullet{ID: o.Bullet, Section: o.Section, Content: o.Content, Status: o.Status}
 		return
 	case "PUT":
-		f.put(*o.Whole, o)
+		f.bullets[o.Whole.ID] = *o.Whole
 		delete(f.merged, o.Bullet)
 		return
 	case "EXPOSURES", "CONFIRM": // do not change the audited state
@@ -120,17 +119,7 @@ func (f *fold) apply(seq uint64, o *op, last *delta) {
 	default:
 		f.fault("delta at %d: unknown operation %q", seq, o.Kind)
 	}
-	f.put(b, o)
-}
-
-func (f *fold) put(b bullet, o *op) {
 	f.bullets[b.ID] = b
-	if b.Rule != nil { // a complete bullet contains its rule
-		f.rules[b.ID] = b.Rule.Key
-	}
-	if o.Rule != nil {
-		f.rules[b.ID] = o.Rule.Key
-	}
 }
 
 func (f *fold) merge(into *bullet, sources []string) {

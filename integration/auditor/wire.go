@@ -34,10 +34,6 @@ type reflection struct {
 		ID  string `msgpack:"id"`
 		Tag string `msgpack:"tag"`
 	} `msgpack:"tags"`
-	Findings []struct {
-		Key  string `msgpack:"key"`
-		Vote string `msgpack:"vote"`
-	} `msgpack:"findings"`
 }
 
 type edit struct {
@@ -92,9 +88,6 @@ type op struct {
 	Neutral int      `msgpack:"n"`
 	Was     string   `msgpack:"q"`
 	Support []int    `msgpack:"f"`
-	Rule    *struct {
-		Key string `msgpack:"y"`
-	} `msgpack:"y"`
 }
 
 type bullet struct {
@@ -106,9 +99,6 @@ type bullet struct {
 	Neutral int    `msgpack:"neutral"`
 	Status  string `msgpack:"status"`
 	Pinned  bool   `msgpack:"pinned"`
-	Rule    *struct {
-		Key string `msgpack:"y"`
-	} `msgpack:"rule"`
 }
 
 type head struct {

@@ -21,7 +21,6 @@ func lossesOf(f Format, b *playbook.Bullet, held ...string) (losses []Loss) {
 	lose("neutral", b.Neutral != 0, "%s cannot store the count %d", f, b.Neutral)
 	lose("status", !b.Shown(), "%s cannot store the status %s; readers of the file will treat the bullet as active", f, b.Status)
 	lose("pinned", b.Pinned, "%s cannot store pins", f)
-	lose("rule", b.Rule != nil, "%s cannot store rules", f)
 	for _, t := range []struct {
 		field string
 		time  time.Time

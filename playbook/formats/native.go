@@ -35,7 +35,7 @@ func (h nativeHead) check() error {
 var (
 	nativeTop    = []string{"format", "schema", "book", "bullets"}
 	nativeBullet = []string{
-		"id", "section", "content", "helpful", "harmful", "neutral", "status", "pinned", "rule", "created_at", "updated_at", "last_used",
+		"id", "section", "content", "helpful", "harmful", "neutral", "status", "pinned", "created_at", "updated_at", "last_used",
 	}
 	statuses = []playbook.Status{"", playbook.Active, playbook.Candidate, playbook.Probation, playbook.Retired, playbook.Quarantined}
 )

@@ -17,7 +17,7 @@ func TestNativeFormatsLoseNothing(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	want := []*playbook.Bullet{
 		{ID: "b-2", Section: "x", Content: "a\n## b\n\t<c> & \"d\" 🧾", Helpful: 1 << 31, Harmful: 2, Neutral: 3, Status: playbook.Quarantined, Pinned: true},
-		{ID: "any id 1", Section: "misc", Content: "c", Rule: &playbook.Rule{Key: "order/a/b", Base: "base", Text: "{n} of {m}", CountOnly: true}},
+		{ID: "any id 1", Section: "misc", Content: "c", Status: playbook.Candidate},
 		{ID: "a", Section: "y", Content: "d", Status: playbook.Active, CreatedAt: at, UpdatedAt: at.Add(time.Nanosecond), LastUsed: at.Add(time.Hour)},
 	}
 	for _, f := range []formats.Format{formats.JSON, formats.JSONL} {

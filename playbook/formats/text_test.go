@@ -242,13 +242,13 @@ func TestForgedContentStaysContent(t *testing.T) {
 func TestWriteListsLosses(t *testing.T) {
 	t.Parallel()
 	doc := read(t, `{"format":"debrief-playbook","schema":1,"book":"b","bullets":[{"id":"x","section":"problem-solving_heuristics","content":"c","helpful":1,
-		"neutral":2,"status":"quarantined","pinned":true,"rule":{"key":"k","text":"t"},"created_at":"2026-01-02T03:04:05Z"}]}`, "")
+		"neutral":2,"status":"quarantined","pinned":true,"created_at":"2026-01-02T03:04:05Z"}]}`, "")
 	for f, want := range map[formats.Format][]string{
-		formats.ACE:      {"section", "neutral", "status", "pinned", "rule", "created_at"},
-		formats.AppWorld: {"id", "section", "helpful", "neutral", "status", "pinned", "rule", "created_at"},
+		formats.ACE:      {"section", "neutral", "status", "pinned", "created_at"},
+		formats.AppWorld: {"id", "section", "helpful", "neutral", "status", "pinned", "created_at"},
 		formats.Markdown: {"status"},
-		formats.Kayba:    {"pinned", "rule", "status"},
-		formats.SweCLI:   {"status", "pinned", "rule"},
+		formats.Kayba:    {"pinned", "status"},
+		formats.SweCLI:   {"status", "pinned"},
 		formats.JSON:     nil,
 		formats.JSONL:    nil,
 	} {

@@ -96,9 +96,6 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		if n := singleCounter(&op); n != nil && support.total > 0 { // each vote has one execution, so no vote is mixed
 			*n, support.forgottenBy = min(*n, support.left), nil
 		}
-		if isDropped && d.add.Rule != nil { // without the first finding, this one would have added the bullet
-			return append(r.revive(op.Bullet, op.Support[:min(1, len(op.Support))]), op)
-		}
 	case playbook.Retag:
 		if n := singleCounter(&op); n != nil {
 			*n = len(op.Support)
@@ -120,7 +117,7 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		}
 		return ops
 	case playbook.Update:
-		if isDropped && support.left > 0 { // the new content has other support
+		if isDropped { // the new content has other support
 			s.addMixed(op.Bullet, union(d.forgottenBy, support.forgottenBy))
 			return append(r.reviveMixed(op.Bullet, nil), op)
 		}
@@ -139,10 +136,8 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		return []playbook.Op{op}
 	}
 	if isDropped {
-		if op.Kind != playbook.Update { // here only updates by rules, which follow the counts
-			d.later = append(slices.Clip(d.later), r.deferOp(op))
-			s.dropped[op.Bullet] = d
-		}
+		d.later = append(slices.Clip(d.later), r.deferOp(op))
+		s.dropped[op.Bullet] = d
 		return nil
 	}
 	s.addMixed(op.Bullet, support.forgottenBy)

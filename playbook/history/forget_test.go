@@ -44,7 +44,6 @@ func (k *logWriter) writeLine(line string) {
 	for op := range strings.SplitSeq(ops, ";") {
 		k.proposeText(op)
 	}
-	k.updateRuleTexts()
 	k.commit(parts)
 }
 
@@ -65,15 +64,12 @@ func (k *logWriter) proposeText(text string) {
 			op.Support = append(op.Support, int(i-'0'))
 		}
 	}
-	if words[0] != "add" && words[0] != "see" {
+	if words[0] != "add" {
 		op.Bullet = playbook.MintID("others", parseNumber(words[1]))
 	}
 	switch words[0] {
 	case "add":
 		op.Kind, op.Content = playbook.Add, words[1]
-	case "see":
-		k.addSighting(words[1], op.Support...)
-		return
 	case "update":
 		op.Kind, op.Content = playbook.Update, words[2]
 	case "tag":
@@ -99,8 +95,6 @@ func (k *logWriter) proposeText(text string) {
 		op.Kind, op.Sources, op.Content = playbook.Merge, []playbook.BulletID{playbook.MintID("others", parseNumber(words[2]))}, words[3]
 	case "status":
 		op.Kind, op.Status = playbook.SetStatus, playbook.Status(words[2])
-	case "turn": // as rules do, without support
-		op.Kind, op.Status, op.Support = playbook.SetStatus, playbook.Status(words[2]), nil
 	case "put":
 		op.Kind, op.PutBullet = playbook.Put, &playbook.Bullet{ID: op.Bullet, Section: "others", Content: words[2]}
 	default:
@@ -206,7 +200,6 @@ func TestForgettingCases(t *testing.T) {
 		{"a restore does not show a quarantined bullet", []string{"a,b: add one /01", "forget a", "restore 1"}, "1=one?"},
 		{"a restore shows an approved bullet", []string{"a,b: add one /01", "forget a", "@ann: status 1 active", "restore 1"}, "1=one"},
 		{"also if approved in a large change", []string{"a,b: add one /01", "forget a", "@ann in parts: status 1 active", "restore 1"}, "1=one"},
-		{"not if a rule set the status", []string{"a,b: add one /01", "forget a", "@ann: turn 1 active", "restore 1"}, "1=one?"},
 		{"a restore without an effect has one without the forgotten update", []string{"b: add one", "b: update 1 two", "a: update 1 one", "restore 1", "forget a"}, "1=one"},
 		{"it stays if a duplicate follows a restore", []string{"a: add one", "b: update 1 two", "restore 1", "b: add one", "forget a"}, "1=one"},
 		{
@@ -214,13 +207,8 @@ func TestForgettingCases(t *testing.T) {
 			[]string{"a: add one", "b: tag 1", "b: tag 1", "b: tag 1", "b: tag 1", "restore 4", "b: harm 1", "restore 5", "b: add one", "forget a"},
 			"1=one+4",
 		},
-
-		{"a rule with another finding starts with that one", []string{"a: see x", "b: see x", "forget a"}, "1=rule x: 1+1"},
-		{"a rule without another finding is dropped", []string{"a: see x", "a: see x", "forget a"}, ""},
-		{"a restore updates stale texts of rules", []string{"a,b: see x /01", "forget a", "restore 1"}, "1=rule x: 1+1"},
 	} {
 		k := newLogWriter(t)
-		k.recountOnRestore = true
 		for _, line := range test.log {
 			k.writeLine(line)
 		}
@@ -230,5 +218,25 @@ func TestForgettingCases(t *testing.T) {
 		if again := summarize(k.at(k.newest())); again != test.want {
 			t.Errorf("%s: folded again from the log: got %q, want %q\n%v", test.name, again, test.want, k)
 		}
+	}
+}
+
+// TestReleaseWithRestoreIsKept covers a restore and a forget change that also make the gate less strict, which shows the bullet
+// that waited.
+func TestReleaseWithRestoreIsKept(t *testing.T) {
+	t.Parallel()
+	version := uint64(1)
+	for name, set := range map[string]func(*playbook.Delta){
+		"restore": func(d *playbook.Delta) { d.RestoredVersion = &version },
+		"forget":  func(d *playbook.Delta) { d.Forget = &playbook.Selector{Source: "b"} },
+	} {
+		k := newLogWriter(t)
+		k.writeLine("a: add one; status 1 candidate")
+		k.edit("ann")
+		set(k.d)
+		k.d.Gate = playbook.GateOff
+		k.addOp(playbook.Op{Kind: playbook.SetStatus, Bullet: playbook.MintID("others", 1), Status: playbook.Active, Support: []int{0}})
+		k.commit(1)
+		requireEqual(t, k, name, &k.p, k.at(k.newest()))
 	}
 }

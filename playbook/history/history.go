@@ -71,8 +71,7 @@ const all = math.MaxUint64
 // sameState reports whether two bullets have the same content and counters. It ignores times, as the state hash does.
 func sameState(a, b *playbook.Bullet) bool {
 	return a.Section == b.Section && a.Content == b.Content && a.Helpful == b.Helpful && a.Harmful == b.Harmful &&
-		a.Neutral == b.Neutral && a.Pinned == b.Pinned && a.Shown() == b.Shown() && (a.Shown() || a.Status == b.Status) &&
-		(a.Rule == nil) == (b.Rule == nil) && (a.Rule == nil || *a.Rule == *b.Rule)
+		a.Neutral == b.Neutral && a.Pinned == b.Pinned && a.Shown() == b.Shown() && (a.Shown() || a.Status == b.Status)
 }
 
 // Difference is a bullet that differs between two states. Before or After is nil if that state does not have the bullet.

@@ -308,7 +308,6 @@ func TestOriginWithoutSource(t *testing.T) {
 	add(2, "", playbook.Cover{ID: "no author"})
 	add(3, "ann", playbook.Cover{ID: "an edit"})
 	add(4, history.Curator, k.reflection("s", "1"))
-	k.append(&playbook.Delta{Author: history.Curator, Ops: []playbook.Op{{Kind: playbook.Update, Bullet: "misc-00004", Content: "a rule's own"}}})
 	p := playbook.Restore(k.newest(), 5, func(yield func(*playbook.Bullet) bool) {
 		for b := range k.p.All() {
 			yield(b)
@@ -326,6 +325,9 @@ func TestOriginWithoutSource(t *testing.T) {
 	want := []string{"misc-00001 1 false", "misc-00002 2 false", "misc-00003 3 true", "misc-00004 4 true", "misc-00005 0 false"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	if traced, untraced, err := history.CountTraced(k.log, p); traced != 2 || untraced != 3 || err != nil {
+		t.Errorf("got %d traced and %d untraced bullets, error %v", traced, untraced, err)
 	}
 }
 

@@ -24,16 +24,13 @@ type logWriter struct {
 	minted   uint64
 	requests int
 	sources  []string
-	isRule   map[playbook.BulletID]bool // added by a rule; a merge of an edited one is left out
-
-	recountOnRestore bool // restores also update the texts of rules
 
 	d     *playbook.Delta // being written
 	draft *playbook.Playbook
 }
 
 func newLogWriter(t rapid.TB) *logWriter {
-	return &logWriter{TB: t, states: []*playbook.Playbook{new(playbook.Playbook)}, sources: []string{"a", "b", "c"}, isRule: map[playbook.BulletID]bool{}}
+	return &logWriter{TB: t, states: []*playbook.Playbook{new(playbook.Playbook)}, sources: []string{"a", "b", "c"}}
 }
 
 func (k *logWriter) log(fn func(*playbook.Delta) error) error {
@@ -69,7 +66,7 @@ func (k *logWriter) reflection(source, session string) playbook.Cover {
 // propose adds an operation or a rejection to the delta. It reports whether the operation was accepted.
 func (k *logWriter) propose(op playbook.Op) bool {
 	same := func() playbook.BulletID {
-		if b := k.draft.FindByContent(op.Content); b != nil && op.Content != "" && op.Rule == nil && b.ID != op.Bullet && !slices.Contains(op.Sources, b.ID) {
+		if b := k.draft.FindByContent(op.Content); b != nil && op.Content != "" && b.ID != op.Bullet && !slices.Contains(op.Sources, b.ID) {
 			return b.ID
 		}
 		return ""
@@ -92,9 +89,9 @@ func (k *logWriter) propose(op playbook.Op) bool {
 	case op.Kind == playbook.Merge:
 		op.Sources = slices.DeleteFunc(op.Sources, func(id playbook.BulletID) bool {
 			b := k.draft.Bullet(id)
-			return id == op.Bullet || b == nil || k.isRule[id] || b.Pinned
+			return id == op.Bullet || b == nil || b.Pinned
 		})
-		if len(op.Sources) == 0 || k.isRule[op.Bullet] {
+		if len(op.Sources) == 0 {
 			return reject("nothing to merge")
 		}
 	case op.Kind == playbook.AddExposures:
@@ -104,19 +101,14 @@ func (k *logWriter) propose(op playbook.Op) bool {
 			return reject("of another case")
 		}
 		op.ExperimentNumber = was.CurrentExperiment().Number
-		if op.Reason = was.Content; k.isRule[op.Bullet] && was.Rule != nil {
-			op.Reason = "rule " + was.Rule.Key
-		}
+		op.Reason = was.Content
 	case op.Kind == playbook.Confirm:
-		if op.Reason = k.draft.Bullet(op.Bullet).Content; k.draft.Bullet(op.Bullet).Rule != nil {
-			return reject("a rule counts it")
-		}
+		op.Reason = k.draft.Bullet(op.Bullet).Content
 	}
 	if op.Kind == playbook.Add {
 		k.minted++
 		op.Section = "others"
 		op.Bullet = playbook.MintID(op.Section, k.minted)
-		k.isRule[op.Bullet] = op.Rule != nil
 	}
 	k.addOp(op)
 	return true
@@ -126,25 +118,6 @@ func (k *logWriter) addOp(op playbook.Op) {
 	k.d.Ops = append(k.d.Ops, op)
 	if _, err := k.draft.Apply(&playbook.Delta{Version: k.draft.Version() + 1, Ops: []playbook.Op{op}, Covers: k.d.Covers}); err != nil {
 		k.Fatal(err)
-	}
-}
-
-// addSighting counts a finding of a rule.
-func (k *logWriter) addSighting(key string, support ...int) {
-	b := k.draft.ByRule(key)
-	if b == nil {
-		k.propose(playbook.Op{Kind: playbook.Add, Content: "rule " + key, Rule: &playbook.Rule{Key: key, Text: "rule " + key}, Status: playbook.Candidate, Support: support[:1]})
-		b = k.draft.ByRule(key)
-	}
-	k.addOp(playbook.Op{Kind: playbook.Tag, Bullet: b.ID, Helpful: len(support), Support: support})
-}
-
-// updateRuleTexts brings the texts of rules in line with their counts, without support.
-func (k *logWriter) updateRuleTexts() {
-	for _, key := range []string{"x", "y"} {
-		if b := k.draft.ByRule(key); b != nil && b.Content != fmt.Sprintf("rule %s: %d", key, b.Helpful) {
-			k.addOp(playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: fmt.Sprintf("rule %s: %d", key, b.Helpful), Rule: b.Rule})
-		}
 	}
 }
 
@@ -205,7 +178,6 @@ func (k *logWriter) forget(s playbook.Selector, parts int) bool {
 		op.Support = []int{0}
 		k.addOp(op)
 	}
-	k.updateRuleTexts()
 	k.commit(parts)
 	return true
 }
@@ -226,9 +198,6 @@ func (k *logWriter) restore(version uint64, parts int) {
 		op.Support = []int{0}
 		k.addOp(op)
 	}
-	if k.recountOnRestore { // texts that an earlier change did not update
-		k.updateRuleTexts()
-	}
 	k.commit(parts)
 }
 
@@ -241,14 +210,13 @@ func (k *logWriter) at(version uint64) *playbook.Playbook {
 }
 
 // extras selects the kinds of changes in a random log, besides reflections and edits.
-type extras struct{ restores, forgets, shared, again, rules bool }
+type extras struct{ restores, forgets, shared, again bool }
 
-var allExtras = extras{true, true, true, true, true}
+var allExtras = extras{true, true, true, true}
 
 // drawLog writes a random log.
 func drawLog(t *rapid.T, x extras) *logWriter {
 	k := newLogWriter(t)
-	k.recountOnRestore = rapid.Bool().Draw(t, "stale")
 	for range rapid.IntRange(1, 14).Draw(t, "deltas") {
 		k.step(t, x)
 	}
@@ -287,23 +255,18 @@ func (k *logWriter) reflect(t *rapid.T, x extras) {
 		if x.shared && rapid.Bool().Draw(t, "shared") {
 			support = rapid.SliceOfNDistinct(rapid.IntRange(0, len(covers)-1), 1, -1, rapid.ID).Draw(t, "by all")
 		}
-		if x.rules && rapid.IntRange(0, 3).Draw(t, "finding") == 0 {
-			k.addSighting(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "key"), support...)
-			continue
-		}
 		k.propose(k.drawOp(t, x, false, support))
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "decisions") {
 		k.decide(t)
 	}
-	k.updateRuleTexts()
 	k.commit(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "parts"))
 }
 
 // decide writes a decision of the gate. It has no support, because all outcomes of the bullet led to it.
 func (k *logWriter) decide(t *rapid.T) {
 	b := k.draft.Bullet(k.drawID(t))
-	if b == nil || k.isRule[b.ID] || b.Status == playbook.Quarantined {
+	if b == nil || b.Status == playbook.Quarantined {
 		return
 	}
 	k.addOp(playbook.Op{
@@ -338,7 +301,7 @@ func (k *logWriter) drawOp(t *rapid.T, x extras, person bool, support []int) pla
 	op := playbook.Op{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Bullet: k.drawID(t), Support: support}
 	k.requests++
 	words := fmt.Sprint("words ", k.requests)
-	if b := k.draft.Bullet(k.drawID(t)); x.again && b != nil && b.Rule == nil && rapid.Bool().Draw(t, "again") {
+	if b := k.draft.Bullet(k.drawID(t)); x.again && b != nil && rapid.Bool().Draw(t, "again") {
 		words = b.Content
 	}
 	switch op.Kind {

@@ -44,11 +44,7 @@ func Origins(log Log, p *playbook.Playbook) ([]Origin, error) {
 					continue
 				}
 				e := c.event(part, op)
-				next := Origin{o.Bullet, e.Version, e.Support, e.Author, e.Reason}
-				// The update of a rule's text after its counts has no source: keep the one before.
-				if next.HasSource() || !o.HasSource() {
-					origins[op.Bullet] = next
-				}
+				origins[op.Bullet] = Origin{o.Bullet, e.Version, e.Support, e.Author, e.Reason}
 			}
 		}
 		return nil
@@ -62,6 +58,20 @@ func Origins(log Log, p *playbook.Playbook) ([]Origin, error) {
 	}
 	slices.SortFunc(sorted, func(a, b Origin) int { return strings.Compare(string(a.Bullet), string(b.Bullet)) })
 	return sorted, nil
+}
+
+// CountTraced returns the number of shown bullets of a state whose source a person can look up, and the number of the
+// others. The log may continue after the state.
+func CountTraced(log Log, p *playbook.Playbook) (traced, untraced int, err error) {
+	origins, err := Origins(log, p)
+	for _, o := range origins {
+		if o.HasSource() {
+			traced++
+		} else {
+			untraced++
+		}
+	}
+	return traced, untraced, err
 }
 
 // setsContent reports whether an operation sets the content of a bullet.

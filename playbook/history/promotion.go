@@ -8,8 +8,7 @@ import (
 
 // Promotion contains the operations that copy changes of one book, the source, to another book, the target. It
 // considers content, section, status and pins, but not votes: a bullet that both books have keeps its votes in the
-// target, and a new bullet brings its own. Bullets of rules count runs of one book. They are added only if the target
-// has no bullet of the same rule, and are never changed.
+// target, and a new bullet brings its own.
 type Promotion struct {
 	Ops   []playbook.Op      // in the order in which they must be applied
 	After *playbook.Playbook // the target after the operations; its version has no meaning
@@ -26,12 +25,7 @@ type Promotion struct {
 // of a bullet is copied if the target has not changed the bullet since base. If both changed it, the bullet in the
 // target stays.
 func Promote(base, from, to *playbook.Playbook) *Promotion {
-	p := &Promotion{After: to.Clone(), Renamed: map[playbook.BulletID]playbook.BulletID{}}
-	for _, d := range between(base, to, sameAdvice) {
-		if !isRuleOrNil(d.Before) || !isRuleOrNil(d.After) {
-			p.ChangedInTarget = append(p.ChangedInTarget, d)
-		}
-	}
+	p := &Promotion{After: to.Clone(), ChangedInTarget: between(base, to, sameAdvice), Renamed: map[playbook.BulletID]playbook.BulletID{}}
 	mode, _ := to.Gate()
 	var gone, changed, added []*playbook.Bullet
 	for _, d := range between(base, from, sameAdvice) {
@@ -39,7 +33,7 @@ func Promote(base, from, to *playbook.Playbook) *Promotion {
 		switch {
 		case d.Before == nil:
 			added = append(added, is)
-		case is == nil && (there == nil || d.Before.Rule != nil):
+		case is == nil && there == nil:
 		case there == nil:
 			p.skip(nil, is)
 		case is != nil && sameAdvice(there, is):
@@ -57,12 +51,8 @@ func Promote(base, from, to *playbook.Playbook) *Promotion {
 	return p
 }
 
-// sameAdvice reports whether two bullets have the same content, section, status and pin. It ignores counters. Bullets
-// of one rule are always the same.
+// sameAdvice reports whether two bullets have the same content, section, status and pin. It ignores counters.
 func sameAdvice(a, b *playbook.Bullet) bool {
-	if a.Rule != nil && b.Rule != nil && a.Rule.Key == b.Rule.Key {
-		return true
-	}
 	return a.Section == b.Section && a.Content == b.Content && a.Pinned == b.Pinned && statusOf(a) == statusOf(b)
 }
 
@@ -73,13 +63,10 @@ func statusOf(b *playbook.Bullet) playbook.Status {
 	return b.Status
 }
 
-// isRuleOrNil reports whether a bullet is nil or belongs to a rule.
-func isRuleOrNil(b *playbook.Bullet) bool { return b == nil || b.Rule != nil }
-
 // adjustStatus adjusts a bullet on probation or a candidate to the gate of the target: a candidate if the gate is strict,
 // otherwise active. Its record does not continue in the target.
 func adjustStatus(b *playbook.Bullet, mode playbook.Gate) *playbook.Bullet {
-	if b == nil || b.Rule != nil || b.Status != playbook.Probation && b.Status != playbook.Candidate {
+	if b == nil || b.Status != playbook.Probation && b.Status != playbook.Candidate {
 		return b
 	}
 	adjusted := *b
@@ -153,7 +140,7 @@ func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, la
 	last = max(last, to.LastMinted())
 	var fresh []*playbook.Bullet
 	for _, b := range bullets {
-		if there := p.conflictWith(b, to); there != nil {
+		if there := p.After.FindByContent(b.Content); there != nil {
 			if !sameAdvice(there, b) {
 				p.skip(there, b)
 			}
@@ -183,18 +170,4 @@ func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, la
 		}
 		p.apply(playbook.Op{Kind: playbook.Put, Bullet: whole.ID, PutBullet: &whole})
 	}
-}
-
-// conflictWith returns the bullet in the target that excludes a bullet of the source: it has the same content, or
-// belongs to the same rule.
-func (p *Promotion) conflictWith(b *playbook.Bullet, to *playbook.Playbook) *playbook.Bullet {
-	if b.Rule != nil {
-		if there := to.ByRule(b.Rule.Key); there != nil {
-			return there
-		}
-		if there := to.ByRule(b.Rule.Base); there != nil && b.Rule.Base != "" {
-			return there
-		}
-	}
-	return p.After.FindByContent(b.Content)
 }

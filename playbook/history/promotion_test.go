@@ -23,19 +23,8 @@ func evolve(t *rapid.T, p *playbook.Playbook, label string) *playbook.Playbook {
 		}
 		text := fmt.Sprintf("text %d", rapid.IntRange(0, 15).Draw(t, "text"))
 		section := rapid.SampledFrom([]string{"others", "checks"}).Draw(t, "section")
-		kind := rapid.SampledFrom([]string{"add", "add", "update", "remove", "status", "pin", "tag", "rule"}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]string{"add", "add", "update", "remove", "status", "pin", "tag"}).Draw(t, "kind")
 		id := playbook.MintID(section, p.LastMinted()+1)
-		if kind == "rule" {
-			key := rapid.SampledFrom([]string{"k/a", "k/a/b", "k/c"}).Draw(t, "key")
-			rule := &playbook.Rule{Key: key, Text: "rule"}
-			if strings.Count(key, "/") > 1 {
-				rule.Base = "k/a"
-			}
-			if p.ByRule(key) == nil {
-				do(playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: section, Content: fmt.Sprintf("rule %s of %s %d", key, label, i), Status: playbook.Candidate, Rule: rule}})
-			}
-			continue
-		}
 		if kind == "add" {
 			if p.FindByContent(text) == nil {
 				do(playbook.Op{Kind: playbook.Add, Bullet: id, Section: section, Content: text})
@@ -50,7 +39,6 @@ func evolve(t *rapid.T, p *playbook.Playbook, label string) *playbook.Playbook {
 		switch {
 		case kind == "tag":
 			do(playbook.Op{Kind: playbook.Tag, Bullet: b.ID, Harmful: 1, Support: []int{0}})
-		case b.Rule != nil:
 		case kind == "update" && p.FindByContent(text) == nil:
 			do(playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: text, Section: section})
 		case kind == "remove":
@@ -70,9 +58,6 @@ func adviceText(b *playbook.Bullet, mode playbook.Gate) string {
 	if b == nil {
 		return "gone"
 	}
-	if b.Rule != nil {
-		return "rule " + b.Rule.Key
-	}
 	status := b.Status
 	switch unproven := status == playbook.Candidate || status == playbook.Probation; {
 	case status == "", unproven && mode != playbook.GateStrict:
@@ -85,7 +70,7 @@ func adviceText(b *playbook.Bullet, mode playbook.Gate) string {
 
 // plainText describes a bullet without regard to a gate.
 func plainText(b *playbook.Bullet) string {
-	if b == nil || b.Rule != nil {
+	if b == nil {
 		return adviceText(b, "")
 	}
 	if b.Shown() {
@@ -158,7 +143,7 @@ func TestPromotion(t *testing.T) {
 			learned, began, now := from.Bullet(b.ID), base.Bullet(b.ID), after.Bullet(b.ID)
 			changed, same := plainText(b) != plainText(began), plainText(learned) == plainText(began)
 			switch {
-			case (changed || same || b.Rule != nil) && now != b:
+			case (changed || same) && now != b:
 				t.Fatalf("%s was changed there, or not here, and became %v", b.ID, now)
 			case now != nil && (now.Helpful != b.Helpful || now.Harmful != b.Harmful):
 				t.Fatalf("votes on %s are not those it had", b.ID)
@@ -166,7 +151,7 @@ func TestPromotion(t *testing.T) {
 		}
 		for b := range from.All() {
 			began := base.Bullet(b.ID)
-			if began != nil && (b.Rule != nil || began == b) || left[b.ID] || b.Rule != nil && to.ByRule(b.Rule.Key) != nil {
+			if began == b || left[b.ID] {
 				continue
 			}
 			id := b.ID
@@ -185,7 +170,7 @@ func TestPromotion(t *testing.T) {
 			}
 		}
 		for b := range base.All() {
-			if there := to.Bullet(b.ID); from.Bullet(b.ID) == nil && plainText(there) == plainText(b) && b.Rule == nil && after.Bullet(b.ID) != nil {
+			if there := to.Bullet(b.ID); from.Bullet(b.ID) == nil && plainText(there) == plainText(b) && after.Bullet(b.ID) != nil {
 				t.Fatalf("%s was removed and is still there", b.ID)
 			}
 		}

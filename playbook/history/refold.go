@@ -89,7 +89,7 @@ func (r *refolder) renumberCases(d *playbook.Delta, changed []playbook.BulletID)
 			continue
 		}
 		n := was.CurrentExperiment().Number
-		if is.Content != was.Content && (is.Rule == nil || was.Rule == nil) {
+		if is.Content != was.Content {
 			n++
 		}
 		r.state.playbook.SetExperimentNumber(id, n)
@@ -181,8 +181,7 @@ func (r *refolder) forgottenCovers(d *playbook.Delta) (forgotten []uint64) {
 func (r *refolder) addApprovals(c change) {
 	for _, part := range c {
 		for _, op := range part.Ops {
-			explicit := len(op.Support) > 0 || part.More // rules also set statuses, without support
-			if op.Kind == playbook.SetStatus && explicit && (&playbook.Bullet{Status: op.Status}).Shown() {
+			if op.Kind == playbook.SetStatus && (&playbook.Bullet{Status: op.Status}).Shown() {
 				r.approved[op.Bullet] = c.last().Version
 			}
 		}
@@ -190,9 +189,9 @@ func (r *refolder) addApprovals(c change) {
 }
 
 // forgetOps returns the operations of a forget change. The forgotten content is not in this fold, so only mixed
-// bullets are quarantined, which a person may approve later, and the texts of rules are updated.
+// bullets are quarantined, which a person may approve later.
 func (r *refolder) forgetOps(c change) []playbook.Op {
-	ops := ruleOps(c)
+	ops := statusOps(c)
 	for id, by := range r.state.mixed {
 		if slices.Contains(by, r.version) && canQuarantine(r.state.playbook.Bullet(id)) {
 			ops = append(ops, playbook.Op{Kind: playbook.SetStatus, Bullet: id, Status: playbook.Quarantined})
@@ -201,12 +200,11 @@ func (r *refolder) forgetOps(c change) []playbook.Op {
 	return ops
 }
 
-// ruleOps returns the operations that bring the texts and statuses of rules in line with their counts, in a restore or
-// forget change.
-func ruleOps(c change) (ops []playbook.Op) {
+// statusOps returns the status changes of a restore or forget change. It has them if it also makes the gate less strict.
+func statusOps(c change) (ops []playbook.Op) {
 	for _, part := range c {
 		for _, op := range part.Ops {
-			if op.Kind == playbook.Update || op.Kind == playbook.SetStatus {
+			if op.Kind == playbook.SetStatus {
 				ops = append(ops, op)
 			}
 		}
@@ -221,8 +219,8 @@ func (r *refolder) restoreOps(c change, version uint64) ([]playbook.Op, error) {
 		return nil, fmt.Errorf("restore version %d: not an earlier version", version)
 	}
 	hide := then.unapproved(version, c.last().Version, r.approved)
-	ops := OpsBetween(&r.state.playbook, quarantined(&then.playbook, version, hide))
+	ops := append(statusOps(c), OpsBetween(&r.state.playbook, quarantined(&then.playbook, version, hide))...)
 	copied := then.clone()
 	r.state.mixed, r.state.dropped = copied.mixed, copied.dropped
-	return append(ops, ruleOps(c)...), nil
+	return ops, nil
 }

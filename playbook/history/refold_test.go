@@ -16,7 +16,7 @@ import (
 	"debrief/playbook/history"
 )
 
-// requireEqual compares two states, rules included.
+// requireEqual compares two states.
 func requireEqual(t rapid.TB, k *logWriter, what string, want, got *playbook.Playbook) {
 	t.Helper()
 	if diff := cmp.Diff(bulletsOf(want), bulletsOf(got)); diff != "" {
@@ -54,7 +54,7 @@ func TestRefoldWithoutForgettingEqualsFold(t *testing.T) {
 func TestForgettingMatchesSimpleFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k := drawLog(t, extras{rules: true})
+		k := drawLog(t, extras{})
 		s := drawSelector(t, k)
 		f := k.without(s)
 		want, got := simpleFold(k, s), map[playbook.BulletID]simpleBullet{}
@@ -64,9 +64,6 @@ func TestForgettingMatchesSimpleFold(t *testing.T) {
 					t.Fatalf("%s is mixed and shown", id)
 				}
 				b.Status = want[id].status
-			}
-			if b.Rule != nil {
-				b.Content = "rule " + b.Rule.Key // counts in the text are updated later
 			}
 			c := b.CurrentExperiment()
 			got[id] = simpleBullet{
@@ -174,28 +171,25 @@ func (b *simpleState) saw(seen playbook.Exposure) {
 }
 
 // simpleFold folds a log of operations with one supporting reflection each, without the forgotten operations. A
-// dropped bullet is revived if another reflection changes its content, or if its rule finds it again. Then earlier
-// operations on it count. simpleFold does not use package playbook's Apply.
+// dropped bullet is revived if another reflection changes its content. Then earlier operations on it count. simpleFold does not use package playbook's Apply.
 func simpleFold(k *logWriter, s playbook.Selector) map[playbook.BulletID]simpleBullet {
 	all, ghosts := map[playbook.BulletID]*simpleState{}, map[playbook.BulletID]*simpleState{}
-	ruled := map[playbook.BulletID]bool{}
 	for source, op := range remainingOps(k, s, func(op playbook.Op) {
 		if op.Kind == playbook.Add {
-			ruled[op.Bullet] = op.Rule != nil
 			ghosts[op.Bullet] = &simpleState{simpleBullet: simpleBullet{
 				content: op.Content, status: stdcmp.Or(op.Status, playbook.Active), standing: op.Standing, contests: op.Contests,
 			}, by: map[string]int{}}
 		}
 	}) {
 		b := all[op.Bullet]
-		asked := op.Kind == playbook.Update && op.Rule == nil // with support; then it no longer belongs to a rule
+		asked := op.Kind == playbook.Update
 		revived := false
 		if ghost := ghosts[op.Bullet]; b == nil && ghost != nil {
 			said := op.Kind == playbook.Confirm
 			if said && op.Reason != ghost.content { // other content, which a person must approve
 				ghost.status = stdcmp.Or(ghost.status, playbook.Active)
 			}
-			if b = ghost; op.Kind == playbook.Add || asked || said || op.Kind == playbook.Tag && ruled[op.Bullet] {
+			if b = ghost; op.Kind == playbook.Add || asked || said {
 				all[op.Bullet], revived = ghost, true
 			}
 		}
@@ -211,7 +205,6 @@ func simpleFold(k *logWriter, s playbook.Selector) map[playbook.BulletID]simpleB
 		case b == nil:
 		case asked:
 			b.says(op)
-			ruled[op.Bullet] = false
 		case op.Kind == playbook.Tag:
 			for i, n := range [...]int{op.Helpful, op.Harmful, op.Neutral} {
 				b.votes[i] += n
@@ -223,7 +216,7 @@ func simpleFold(k *logWriter, s playbook.Selector) map[playbook.BulletID]simpleB
 			if b.votes[1] += op.Harmful; op.Harmful == 0 {
 				b.back(all[op.Bullet] != nil, backingChange{source, -1})
 			}
-		case op.Kind == playbook.AddExposures && (op.Reason == b.content || ruled[op.Bullet] && "rule "+k.ruleKey(op.Bullet) == op.Reason):
+		case op.Kind == playbook.AddExposures && op.Reason == b.content:
 			b.saw(op.Exposures[0])
 		case op.Kind == playbook.Confirm && !revived && op.Reason == b.content:
 			b.asked++
@@ -260,18 +253,6 @@ func simpleFold(k *logWriter, s playbook.Selector) map[playbook.BulletID]simpleB
 		out[id] = b.simpleBullet
 	}
 	return out
-}
-
-// ruleKey returns the key of the rule that added a bullet.
-func (k *logWriter) ruleKey(id playbook.BulletID) string {
-	for _, d := range k.deltas {
-		for _, op := range d.Ops {
-			if op.Kind == playbook.Add && op.Bullet == id && op.Rule != nil {
-				return op.Rule.Key
-			}
-		}
-	}
-	return ""
 }
 
 // remainingOps yields the operations without forgotten support, with the source of their support. Each is called for
@@ -361,7 +342,7 @@ func contentStatuses(k *logWriter, now playbook.Selector) map[string]*contentSta
 			s.left = s.left || left > 0 && !said
 		}
 		for _, op := range d.Ops {
-			if op.Content != "" && op.Rule == nil {
+			if op.Content != "" {
 				look(op.Content, op.Support, false)
 			}
 			if op.Kind == playbook.Confirm {
@@ -401,7 +382,7 @@ func checkShownContent(t *rapid.T, k *logWriter, s playbook.Selector, p *playboo
 	}
 	all := contentStatuses(k, s)
 	for b := range p.All() {
-		if b.Rule != nil || !b.Shown() {
+		if !b.Shown() {
 			continue
 		}
 		on := all[b.Content]
@@ -429,7 +410,7 @@ func TestForgettingIsIdempotent(t *testing.T) {
 		if !k.forget(s, 1) {
 			return
 		}
-		equalButRules(t, k, "the forgetting, committed", f.Playbook, &k.p)
+		requireEqual(t, k, "the forgetting, committed", f.Playbook, &k.p)
 		for range rapid.IntRange(0, 3).Draw(t, "edits") {
 			k.edit("ann")
 			k.propose(k.drawOp(t, allExtras, true, []int{0}))
@@ -441,25 +422,6 @@ func TestForgettingIsIdempotent(t *testing.T) {
 		}
 		requireEqual(t, k, "once more", &k.p, again.Playbook)
 	})
-}
-
-// equalButRules compares two states without the texts of rules, which follow their counts.
-func equalButRules(t rapid.TB, k *logWriter, what string, want, got *playbook.Playbook) {
-	t.Helper()
-	if diff := cmp.Diff(withoutRuleWords(want), withoutRuleWords(got)); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s\n%v", what, diff, k)
-	}
-}
-
-func withoutRuleWords(p *playbook.Playbook) map[playbook.BulletID]playbook.Bullet {
-	all := bulletsOf(p)
-	for id, b := range all {
-		if b.Rule != nil {
-			b.Content = ""
-			all[id] = b
-		}
-	}
-	return all
 }
 
 // withoutCaseNumbers removes the numbers of cases: each forget change that changes a content increases them.
@@ -486,7 +448,7 @@ func TestForgettingsCommute(t *testing.T) {
 		k.forget(two, 1)
 		other.forget(two, 1)
 		other.forget(one, 1)
-		a, b := withoutCaseNumbers(withoutRuleWords(&k.p)), withoutCaseNumbers(withoutRuleWords(&other.p))
+		a, b := withoutCaseNumbers(bulletsOf(&k.p)), withoutCaseNumbers(bulletsOf(&other.p))
 		for id, x := range a {
 			if y, ok := b[id]; ok && x.Status != y.Status && (x.Status == playbook.Quarantined || y.Status == playbook.Quarantined) {
 				y.Status = x.Status

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"debrief/events"
+	"debrief/events/shell"
 	"debrief/playbook/text"
 )
 
@@ -39,13 +40,14 @@ type act struct {
 	editor bool   // an editor command, which may apply to the file opened last
 	args   map[string]json.RawMessage
 	failed bool
+
+	unreadable bool // the arguments are not JSON and not a command line
 }
 
 const (
-	maxActs     = 512     // of an execution, the first ones
-	maxLine     = 4 << 10 // analysed bytes of a command line
-	maxParts    = 16      // commands of a line
-	maxArgument = 256     // bytes of an argument that can relate two calls
+	maxActs     = 512 // of an execution, the first ones
+	maxParts    = 16  // commands of a line
+	maxArgument = 256 // bytes of an argument that can relate two calls
 )
 
 // acts returns the acts of the calls, in order.
@@ -83,17 +85,17 @@ func classify(c *events.ToolCall) []act {
 	base := baseTool(c.Tool)
 	tool := strings.ToLower(base)
 	if line := commandLine(c, tool, args, isJSON); line != "" {
-		if found := shellActs(line, 0); len(found) > 0 {
+		if found := shellActs(line); len(found) > 0 {
 			return found
 		}
 	}
-	a := act{word: c.Tool, args: args}
+	a := act{word: c.Tool, args: args, unreadable: !isJSON && strings.TrimSpace(c.Arguments) != ""}
 	a.path = pathOf(args)
 	a.kind = kindOf(base, args, a.path != "")
-	if p, ok := programs[tool]; ok && p.editor { // an editor command, called as a function
+	if k, ok := editors[tool]; ok { // an editor command, called as a function
 		a.editor = true
-		if p.kind&a.kind == 0 && tool != "str_replace_editor" {
-			a.kind = p.kind
+		if k&a.kind == 0 && tool != "str_replace_editor" {
+			a.kind = k
 		}
 	}
 	return []act{a}
@@ -125,14 +127,28 @@ func commandLine(c *events.ToolCall, tool string, args map[string]json.RawMessag
 		return c.Arguments
 	}
 	word := strings.ToLower(c.Tool)
-	if programs[word].editor { // the other lines are the text that it writes
+	if _, ok := editors[word]; ok { // the other lines are the text that it writes
 		first, _, _ := strings.Cut(c.Arguments, "\n")
 		return c.Tool + " " + first
 	}
-	if shellTools[tool] || tool == "cd" || wrappers[word] || programs[programName(word)].known() || strings.Contains(word, "/") || strings.HasSuffix(word, ".sh") {
-		return c.Tool + " " + c.Arguments[:min(len(c.Arguments), maxLine)]
+	switch {
+	case isWholeLine(c):
+		return c.Arguments
+	case shellTools[tool] || shell.Known(word) || strings.Contains(word, "/") || strings.HasSuffix(word, ".sh"):
+		return c.Tool + " " + c.Arguments
 	}
 	return ""
+}
+
+// isWholeLine reports whether the arguments are a command line whose work is done by the tool, as readers record "cd x &&
+// python y": the tool is python, and the arguments are the whole line, because the directory is a part of it.
+func isWholeLine(c *events.ToolCall) bool {
+	if !strings.Contains(c.Arguments, c.Tool) {
+		return false
+	}
+	commands, _ := shell.Parse(c.Arguments)
+	work, _ := shell.MainCommand(commands)
+	return work.Program == c.Tool && work.Program != ""
 }
 
 func commandOf(args map[string]json.RawMessage) string {

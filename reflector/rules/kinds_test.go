@@ -77,12 +77,18 @@ func TestShellActs(t *testing.T) {
 		{"ls # rm -rf", []string{"lists ls"}},
 		{"cd /tmp", nil},
 		{"", nil},
+		{"for f in a.py b.py; do cat $f; done; if true; then pytest; fi", []string{"reads cat", "tests pytest"}},
+		{"out=$(go test ./... 2>&1); echo $out", []string{"tests go test", "? echo"}},
+		{"sudo -u app timeout -k 5 60 pytest", []string{"tests pytest"}},
+		{"git apply fix.patch", []string{"writes+changes VCS git apply"}},
+		{"go install example.com/x@v1 && go install ./...", []string{"installs go install", "builds go install"}},
+		{"cat > a.py <<'EOF'\nimport os", []string{"reads cat", "writes cat > a.py"}},
 		{"'unclosed", []string{"? unclosed"}},
 		{"&& || ;;", nil},
 	}
 	for _, tt := range tests {
 		var got []string
-		for _, a := range shellActs(tt.line, 0) {
+		for _, a := range shellActs(tt.line) {
 			got = append(got, describeAct(&a))
 		}
 		if !slices.Equal(got, tt.want) {
@@ -120,6 +126,8 @@ func TestClassifyCall(t *testing.T) {
 		{`bash {"restart":true} => x`, "? bash"},
 		{`python reproduce.py => x`, "tests python reproduce.py"},
 		{`grep -rn x src => x`, "searches grep"},
+		{`python cd /repo && python reproduce.py => x`, "tests python reproduce.py"},
+		{`pip PIP_X=1 pip install y => x`, "installs pip install"},
 		{`open src/a.py 12 => x`, "reads open src/a.py"},
 		{`edit 1:1 => x`, "writes edit"},
 		{`submit => x`, "? submit"},
@@ -142,7 +150,7 @@ func TestEditorActsOnOpenFile(t *testing.T) {
 	t.Parallel()
 	e := executionOf(events.Success, `open a.py => 1`, `edit 1:1 => ok`, `open b.py => Error: not found`, `edit 2:2 => ok`, `create c.py => ok`, `edit 1:1 => ok`)
 	var got []string
-	for _, a := range acts(toolCalls(e)) {
+	for _, a := range newRun(e).acts {
 		got = append(got, a.path)
 	}
 	if want := []string{"a.py", "a.py", "b.py", "a.py", "c.py", "c.py"}; !slices.Equal(got, want) {
@@ -157,7 +165,7 @@ func FuzzCommandLine(f *testing.F) {
 	}
 	f.Add("\xd2aA", "0")
 	f.Fuzz(func(t *testing.T, tool, line string) {
-		found := shellActs(line, 0)
+		found := shellActs(line)
 		if len(found) > 2*maxParts*maxParts {
 			t.Errorf("%d acts of one line", len(found))
 		}
@@ -166,7 +174,7 @@ func FuzzCommandLine(f *testing.F) {
 				t.Errorf("got the word %q", w)
 			}
 		}
-		if !reflect.DeepEqual(found, shellActs(line, 0)) {
+		if !reflect.DeepEqual(found, shellActs(line)) {
 			t.Error("the same line gave other acts")
 		}
 		if got := classify(&events.ToolCall{Tool: tool, Arguments: line}); len(got) == 0 {

@@ -3,7 +3,7 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -31,206 +31,36 @@ func executionOf(label events.Label, calls ...string) *events.Execution {
 	return e
 }
 
-// Two tools that are called in one step do not see the result of each other.
-func TestCallsOfOneStepDoNotRecoverAnError(t *testing.T) {
-	t.Parallel()
-	e := executionOf(events.Failure, `read {} => Error: gone`, `clock {} => noon`, `list {} => a, b`)
-	e.Steps[0].Calls = append(e.Steps[0].Calls, e.Steps[1].Calls...)
-	e.Steps = append(e.Steps[:1], e.Steps[2])
-	var keys []string
-	for _, f := range findingsOf("error", Inspect(e)) {
-		keys = append(keys, f.Key)
-	}
-	if want := []string{"error/read/Error: gone/never", "error/read/Error: gone/then list"}; !slices.Equal(keys, want) {
-		t.Errorf("got %q, want %q", keys, want)
-	}
-}
-
-// findingsOf returns the findings whose key begins with the name of the rule.
-func findingsOf(rule string, found []events.Finding) []events.Finding {
-	var some []events.Finding
-	for _, f := range found {
-		if strings.HasPrefix(f.Key, rule+"/") {
-			some = append(some, f)
-		}
-	}
-	return some
-}
-
-func keysOf(found []events.Finding) (keys []string) {
-	for _, f := range found {
-		keys = append(keys, f.Key)
-	}
-	return keys
-}
-
-func TestToolErrors(t *testing.T) {
-	t.Parallel()
-	const tally = " (runs: {runs}, of which {helpful} succeeded and {harmful} failed)."
-	tests := []struct {
-		name  string
-		calls []string
-		want  map[string]string // text by key
-	}{
-		{
-			name: "the same tool with other arguments",
-			calls: []string{
-				`book {"user":"u1","payment_methods":[{"amount":299}]} => Error: payment amount does not add up, total price is 375, but paid 299`,
-				`calculate {} => 375`,
-				`book {"payment_methods":[{"amount":375}],"user":"u1"} => ok`,
-			},
-			want: map[string]string{
-				"error/book/Error: payment amount does not add up, total price is <n>, but paid <n>/again with payment_methods": "`book` answered \"Error: payment amount does not add up, total price is <n>, but paid <n>\"; what worked next: `book` again with other payment_methods" + tally,
-			},
-		},
-		{
-			name:  "several arguments, added and dropped ones too",
-			calls: []string{`f {"a":1,"b":2,"c":3} => Error x`, `f {"a":1,"b":9,"d":4} => ok`},
-			want:  map[string]string{"error/f/Error x/again with b,c,d": "`f` answered \"Error x\"; what worked next: `f` again with other b, c and d" + tally},
-		},
-		{
-			name:  "many arguments: the first ones and how many more",
-			calls: []string{`f {} => Error x`, `f {"a":1,"b":2,"c":3,"d":4,"e":5,"f":6} => ok`},
-			want:  map[string]string{"error/f/Error x/again with a,b,c,d,e,f": "`f` answered \"Error x\"; what worked next: `f` again with other a, b, c, d and 2 more" + tally},
-		},
-		{
-			name:  "the same call once more",
-			calls: []string{`f {"a":1} => Error: busy`, `f {"a": 1} => ok`},
-			want:  map[string]string{"error/f/Error: busy/again": "`f` answered \"Error: busy\"; what worked next: `f` again with the same arguments" + tally},
-		},
-		{
-			name:  "a command line has no names for its arguments",
-			calls: []string{`edit 1:1 x = ( => Error: syntax`, `edit 1:1 x = () => ok`},
-			want:  map[string]string{"error/edit/Error: syntax/again with arguments": "`edit` answered \"Error: syntax\"; what worked next: `edit` again with other arguments" + tally},
-		},
-		{
-			name:  "a different tool",
-			calls: []string{`book {} => Error: sold out`, `transfer {} => ok`},
-			want: map[string]string{
-				"error/book/Error: sold out/never":         "`book` answered \"Error: sold out\"; no later call of it worked" + tally,
-				"error/book/Error: sold out/then transfer": "`book` answered \"Error: sold out\" and did not work later; what worked next: `transfer`" + tally,
-			},
-		},
-		{
-			name:  "nothing worked any more",
-			calls: []string{`book {} => Error: sold out`, `transfer {}`},
-			want:  map[string]string{"error/book/Error: sold out/never": "`book` answered \"Error: sold out\"; no later call of it worked" + tally},
-		},
-		{
-			name:  "of equal failures in a row the last one speaks",
-			calls: []string{`f {"a":1,"b":1} => Error 7`, `f {"a":2,"b":1} => Error 8`, `f {"a":2,"b":2} => ok`},
-			want:  map[string]string{"error/f/Error <n>/again with b": "`f` answered \"Error <n>\"; what worked next: `f` again with other b" + tally},
-		},
-		{
-			name:  "an error that comes back in another way is two findings",
-			calls: []string{`f {"a":1} => Error x`, `f {"a":2} => ok`, `f {"a":3} => Error x`},
-			want: map[string]string{
-				"error/f/Error x/again with a": "`f` answered \"Error x\"; what worked next: `f` again with other a" + tally,
-				"error/f/Error x/never":        "`f` answered \"Error x\"; no later call of it worked" + tally,
-			},
-		},
-		{name: "no error", calls: []string{`f {} => ok`, `g {} => fine, no Error here`}, want: map[string]string{}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			found := findingsOf("error", Inspect(executionOf(events.Failure, tt.calls...)))
-			got := map[string]string{}
-			for _, f := range found {
-				got[f.Key] = f.Text
-				if f.Vote != events.Harmful || f.Section != "troubleshooting_and_pitfalls" {
-					t.Errorf("%s: got vote %s in section %s", f.Key, f.Vote, f.Section)
-				}
-			}
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got %s\nwant %s", toJSON(got), toJSON(tt.want))
-			}
-		})
-	}
-}
-
 func toJSON(v any) string {
 	b, _ := json.MarshalIndent(v, "", "  ")
 	return string(b)
 }
 
-func TestRepeatedCalls(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name  string
-		calls []string
-		want  []string
-	}{
-		{"at once", []string{`get {"a":1,"b":2} => x`, `get {"b": 2, "a": 1} => x`}, []string{"repeat/get"}},
-		{"after other reads", []string{`get {"a":1} => x`, `search {} => y`, `think {} => z`, `get {"a":1} => x`}, []string{"repeat/get"}},
-		{"once a run", []string{`get {} => x`, `get {} => x`, `get {} => x`}, []string{"repeat/get"}},
-		{"an error again", []string{`book {} => Error: no`, `book {} => Error: no`}, []string{"repeat/book"}},
-		{"not with other arguments", []string{`get {"a":1} => x`, `get {"a":2} => x`}, nil},
-		{"not with another answer", []string{`get {} => x`, `get {} => y`}, nil},
-		{"not after a change", []string{`get {} => x`, `book {} => ok`, `get {} => x`}, nil},
-		{"not after something that may have been a change", []string{`run {} => x`, `sed {} => y`, `run {} => x`}, nil},
-		{"not after a read that writes", []string{`ls => x`, `cat a > b => y`, `ls => x`}, nil},
-		{"not without an answer", []string{`get {}`, `get {}`}, nil},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			found := findingsOf("repeat", Inspect(executionOf(events.Success, tt.calls...)))
-			if got := keysOf(found); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-			for _, f := range found {
-				if f.Vote != events.Helpful || f.Section != "common_mistakes_to_avoid" {
-					t.Errorf("got vote %s in section %s", f.Vote, f.Section)
-				}
-			}
-		})
-	}
+// observed collects the situations and habits of one run.
+type observed struct {
+	situations map[string]bool
+	habits     map[string]habit
 }
 
-func TestToolOrders(t *testing.T) {
-	t.Parallel()
-	e := executionOf(events.Success, `a => 1`, `b => 1`, `a => 1`, `c => 1`, `b => 2`)
-	found := Inspect(e)
-	want := []string{"order/a/b", "order/a/c", "order/b/c"}
-	if got := keysOf(findingsOf("order", found)); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := keysOf(findingsOf("used", found)); !reflect.DeepEqual(got, []string{"used/a", "used/b", "used/c"}) {
-		t.Errorf("got %q", got)
-	}
-	for _, f := range findingsOf("used", found) {
-		if !f.CountOnly || f.Base != "" {
-			t.Errorf("%s: got %+v, want one that is counted only", f.Key, f)
-		}
-	}
-	for _, f := range findingsOf("order", found) {
-		if f.Base != "used/"+f.Key[strings.LastIndex(f.Key, "/")+1:] || f.CountOnly || f.Section != "strategies_and_hard_rules" {
-			t.Errorf("%s: got %+v", f.Key, f)
-		}
-	}
-	wantText := "Before `b`, call `a` first: {helpful} of {base.helpful} successful runs that used `b` did, {harmful} of {base.harmful} failed ones."
-	if got := findingsOf("order", found)[0].Text; got != wantText {
-		t.Errorf("got %q\nwant %q", got, wantText)
-	}
-	for _, l := range []events.Label{events.Partial, events.Unknown, ""} {
-		e.Outcome.Label = l
-		if got := keysOf(Inspect(e)); len(got) > 0 {
-			t.Errorf("outcome %q: got %q, want nothing", l, got)
-		}
-	}
+func (o *observed) situation(key string) { o.situations[key] = true }
+
+func (o *observed) habit(key string, describe func() habit) { o.habits[key] = describe() }
+
+func observe(e *events.Execution) *observed {
+	o := &observed{map[string]bool{}, map[string]habit{}}
+	newRun(e).observe(o)
+	return o
 }
 
-func TestToolOrdersAreBounded(t *testing.T) {
-	t.Parallel()
-	var calls []string
-	for i := range 100 {
-		calls = append(calls, fmt.Sprintf("tool%03d => x", i))
-	}
-	found := Inspect(executionOf(events.Failure, calls...))
-	if used, order := len(findingsOf("used", found)), len(findingsOf("order", found)); used != maxTools || order != maxTools*(maxTools-1)/2 {
-		t.Errorf("got %d tools and %d pairs, want %d and %d", used, order, maxTools, maxTools*(maxTools-1)/2)
-	}
+// habitsOf returns the keys of the habits of a pattern or of "used", "order" and "repeat".
+func (o *observed) habitsOf(name string) []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for k := range o.habits {
+			if strings.HasPrefix(k, name+"/") && !yield(k) {
+				return
+			}
+		}
+	})
 }
 
 func TestSignal(t *testing.T) {
@@ -249,52 +79,130 @@ func TestSignal(t *testing.T) {
 		if got := HasSignal(tt.e); got != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
-		if found := Inspect(tt.e); !tt.want && found != nil {
-			t.Errorf("%s: got %q, want nothing", tt.name, keysOf(found))
+	}
+}
+
+func TestToolsAndTheirOrder(t *testing.T) {
+	t.Parallel()
+	o := observe(executionOf(events.Success, `a => 1`, `b => 1`, `a => 1`, `c => 1`, `b => 2`))
+	if got, want := o.habitsOf("order"), []string{"order/a/b", "order/a/c", "order/b/c"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := o.habitsOf("used"), []string{"used/a", "used/b", "used/c"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := slices.Sorted(maps.Keys(o.situations)), []string{"run", "used/a", "used/b", "used/c"}; !slices.Equal(got, want) {
+		t.Errorf("got situations %q, want %q", got, want)
+	}
+	got := o.habits["order/a/b"]
+	want := habit{situation: "used/b", about: "a", section: strategies, advice: "Before `b`, call `a` first.", avoid: "Do not call `a` before `b`."}
+	if got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+// A run with a single call could have called another tool first, so it belongs to the comparison.
+func TestRunsWithOneCallCount(t *testing.T) {
+	t.Parallel()
+	o := observe(executionOf(events.Failure, `book => 1`))
+	if !o.situations["used/book"] || !o.situations[anyRun] || len(o.habits) != 1 {
+		t.Errorf("got %v and %q", o.situations, slices.Sorted(maps.Keys(o.habits)))
+	}
+}
+
+func TestToolOrdersAreBounded(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	for i := range 100 {
+		calls = append(calls, fmt.Sprintf("tool%03d => x", i))
+	}
+	o := observe(executionOf(events.Failure, calls...))
+	if used, order := len(o.habitsOf("used")), len(o.habitsOf("order")); used != maxTools || order != maxTools*(maxTools-1)/2 {
+		t.Errorf("got %d tools and %d pairs, want %d and %d", used, order, maxTools, maxTools*(maxTools-1)/2)
+	}
+}
+
+func TestRepeatedCalls(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		calls []string
+		want  []string
+	}{
+		{"at once", []string{`get {"a":1,"b":2} => x`, `get {"b": 2, "a": 1} => x`}, []string{"repeat/get"}},
+		{"after other reads", []string{`get {"a":1} => x`, `search {} => y`, `think {} => z`, `get {"a":1} => x`}, []string{"repeat/get"}},
+		{"an error again", []string{`book {} => Error: no`, `book {} => Error: no`}, []string{"repeat/book"}},
+		{"not with other arguments", []string{`get {"a":1} => x`, `get {"a":2} => x`}, nil},
+		{"not with other white space in a text", []string{"edit 1:1\n  x => Error", "edit 1:1\n    x => Error"}, nil},
+		{"not with another answer", []string{`get {} => x`, `get {} => y`}, nil},
+		{"not after a change", []string{`get {} => x`, `book {} => ok`, `get {} => x`}, nil},
+		{"not after something that may have been a change", []string{`run {} => x`, `sed {} => y`, `run {} => x`}, nil},
+		{"not after a read that writes", []string{`ls => x`, `cat a > b => y`, `ls => x`}, nil},
+		{"not without an answer", []string{`get {}`, `get {}`}, nil},
+	} {
+		if got := observe(executionOf(events.Success, tt.calls...)).habitsOf("repeat"); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }
 
-func TestVoteFollowsTheOutcome(t *testing.T) {
+// patternCase names the advice of one pattern in a run, "" for none, and whether the run belongs to the comparison.
+type patternCase struct {
+	pattern  string
+	calls    []string
+	advice   string
+	compared bool
+}
+
+var patternCases = []patternCase{
+	{"list-before-read", []string{`list_files {"path":"src"} => a.go`, `read_file {"path":"src/a.go"} => x`}, "Before `read_file` on .go files, list the folder with `list_files`.", true},
+	{"list-before-read", []string{`read_file {"path":"src/a.go"} => x`, `list_files {"path":"src"} => a.go`}, "", true},
+	{"list-before-read", []string{`list_files {"path":"src"} => a.go`}, "", false},
+	{"read-before-write", []string{`get_order {"order":"W12"} => x`, `cancel_order {"order":"W12"} => ok`}, "Before `cancel_order`, read what it is about with `get_order` (same order).", true},
+	{"read-before-write", []string{`get_order {"order":"W13"} => x`, `cancel_order {"order":"W12"} => ok`}, "", true},
+	{"read-before-write", []string{`get_order order=W12 => x`, `cancel_order {"order":"W12"} => ok`}, "", false},
+	{"read-before-write", []string{`get_order {"order":"W12"} => x`, `cancel_order order=W12 => ok`}, "", false},
+	{"related-reads", []string{`get_user {"id":"u1"} => x`, `get_user {"id":"u2"} => x`, `get_user {"id":"u3"} => x`}, "Call `get_user` for several id, 3 or more, before the first change.", true},
+	{"related-reads", []string{`get_user {"id":"u1"} => x`, `get_user {"id":"u1"} => x`, `get_user {"id":"u1"} => x`}, "", true},
+	{"related-reads", []string{`get_user {"id":"u1"} => x`, `book {"id":"u1"} => x`, `get_user {"id":"u2"} => x`, `get_user {"id":"u3"} => x`}, "", true},
+	{"explore", []string{`bash {"command":"grep -rn a ."} => x`, `bash {"command":"grep -rn b ."} => x`}, "Search with `grep` for several arguments, 2 or more, before the first change.", true},
+	{"search-before-read", []string{`bash {"command":"grep -rn a ."} => x`, `read_file {"path":"a.py"} => x`}, "Before `read_file` on .py files, search with `grep`.", true},
+	{"grep-then-read", []string{`bash {"command":"grep -rn a ."} => ./mod.py:3: a`, `read_file {"path":"mod.py"} => x`}, "Choose what to read with `read_file` on .py files by what `grep` has found.", true},
+	{"grep-then-read", []string{`bash {"command":"grep -rn a ."} => ./other.py:3: a`, `read_file {"path":"mod.py"} => x`}, "", true},
+	{"tests-after-edit", []string{`edit_file {"path":"a.py"} => ok`, `bash {"command":"cd /repo && pytest -q"} => passed`}, "After the last `edit_file` on .py files, run `pytest`.", true},
+	{"tests-after-edit", []string{`bash {"command":"pytest -q"} => passed`, `edit_file {"path":"a.py"} => ok`}, "", true},
+	{"read-tests-first", []string{`read_file {"path":"tests/test_a.py"} => x`, `bash {"command":"pytest -q"} => passed`}, "Before `pytest`, read the tests with `read_file` on .py test files.", true},
+	{"test-first", []string{`bash {"command":"pytest -q"} => Error: 1 failed`, `edit_file {"path":"a.py"} => ok`}, "Before the first `edit_file` on .py files, see it fail with `pytest`.", true},
+	{"install-before-run", []string{`bash {"command":"pip install yaml"} => ok`, `bash {"command":"python main.py"} => ok`}, "Before `python` on .py files, install what it needs with `pip install`.", true},
+	{"build-before-test", []string{`bash {"command":"make"} => ok`, `bash {"command":"make test"} => ok`}, "Before `make test`, build with `make`.", true},
+	{"status-before-change", []string{`bash {"command":"git status"} => ok`, `bash {"command":"git commit -m x"} => ok`}, "Before `git commit`, look at `git status`.", true},
+}
+
+func TestPatterns(t *testing.T) {
 	t.Parallel()
-	for label, want := range map[events.Label]events.Vote{
-		events.Success: events.Helpful, events.Failure: events.Harmful, events.Partial: events.Neutral, events.Unknown: events.Neutral, "": events.Neutral,
-	} {
-		found := Inspect(executionOf(label, `f {"a":1} => Error x`, `f {"a":2} => ok`))
-		if len(findingsOf("error", found)) != 1 {
-			t.Fatalf("%q: got %q", label, keysOf(found))
-		}
-		for _, f := range found {
-			if f.Vote != want {
-				t.Errorf("outcome %q: got vote %s on %s, want %s", label, f.Vote, f.Key, want)
+	for _, tt := range patternCases {
+		o := observe(executionOf(events.Success, tt.calls...))
+		var advice []string
+		for _, key := range o.habitsOf(tt.pattern) {
+			advice = append(advice, o.habits[key].advice)
+			if !o.situations[o.habits[key].situation] {
+				t.Errorf("%s: a habit without its situation: %+v", tt.pattern, o.habits[key])
 			}
 		}
+		if got := strings.Join(advice, "|"); got != tt.advice {
+			t.Errorf("%s %q:\n got %q\nwant %q", tt.pattern, tt.calls, got, tt.advice)
+		}
+		compared := false
+		for s := range o.situations {
+			compared = compared || strings.HasPrefix(s, "did/"+tt.pattern+"/")
+		}
+		if compared != tt.compared {
+			t.Errorf("%s %q: compared %t, want %t", tt.pattern, tt.calls, compared, tt.compared)
+		}
 	}
-}
-
-func TestQuoteError(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ in, want string }{
-		{"Error: flight HAT030 not available on date 2024-05-13", "Error: flight <id> not available on date <date>"},
-		{"Error: not enough balance in payment method gift_card_5094406", "Error: not enough balance in payment method <id>"},
-		{"Error: total price is $1,203.50, but paid 833", "Error: total price is $<n>, but paid <n>"},
-		{"Error: can't find 'a file' at \"/x\"", "Error: can't find <text> at <text>"},
-		{"ls: cannot access /tmp/a/b.txt: No such file or directory", "ls: cannot access <path>: No such file or directory"},
-		{"HTTP 404 for https://example.com/a?b=1 at 12:30:01", "HTTP 404 for <url> at <time>"},
-		{"exit status 2, [Errno 13] after 14 tries", "exit status 2, [Errno 13] after <n> tries"},
-		{"no user 123e4567-e89b-12d3-a456-426614174000 <a.b@example.org>", "no user <id> <<email>>"},
-		{"Error at 2024-05-13T10:00:00Z in python3", "Error at <date> in python3"},
-		{"start\n\nwarning: fine\nTypeError: bad\nmore", "TypeError: bad"},
-		{"Traceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    fail()\nKeyError: 'id'\n", "KeyError: <text>"},
-		{`{"error": {"message": "Seat 12 is taken"}, "status": 409}`, "Seat <n> is taken"},
-		{`{"detail": "Not found"}`, "Not found"},
-		{"first line\nsecond line", "first line"},
-		{strings.Repeat("fine\n", 20<<10) + "Traceback (most recent call last):\n  f()\nKeyError: 7", "KeyError: <n>"},
-		{"", "?"},
-	}
-	for _, tt := range tests {
-		if got := quoteError(tt.in); got != tt.want {
-			t.Errorf("%q:\n got %q\nwant %q", tt.in, got, tt.want)
+	for i := range patterns {
+		if !slices.ContainsFunc(patternCases, func(c patternCase) bool { return c.pattern == patterns[i].name && c.advice != "" }) {
+			t.Errorf("pattern %s has no case", patterns[i].name)
 		}
 	}
 }
@@ -309,32 +217,19 @@ var hostile = []string{
 	"\n\n\t ",
 }
 
-func checkBounds(t *testing.T, found []events.Finding) {
+func checkBounds(t *testing.T, o *observed) {
 	t.Helper()
-	seen := map[string]bool{}
-	for _, f := range found {
-		if seen[f.Key] {
-			t.Errorf("key %q twice", f.Key)
+	for k, h := range o.habits {
+		if len(k) > maxKey || !utf8.ValidString(k) || strings.ContainsFunc(k, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("key %q: %d bytes, want at most %d printable ones", k, len(k), maxKey)
 		}
-		seen[f.Key] = true
-		if len(f.Key) > maxKey || !utf8.ValidString(f.Key) || strings.ContainsFunc(f.Key, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("key %q: %d bytes, want at most %d printable ones", f.Key, len(f.Key), maxKey)
-		}
-		if n := utf8.RuneCountInString(f.Text); n > 1000 || strings.ContainsFunc(f.Text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("text of %d runes: %q", n, f.Text)
-		}
-		if strings.Count(f.Text, "`")%2 != 0 {
-			t.Errorf("text %q: backticks do not pair", f.Text)
-		}
-		left := f.Text
-		for _, p := range []string{"{runs}", "{helpful}", "{harmful}", "{base.helpful}", "{base.harmful}"} {
-			if n := strings.Count(left, p); n > 1 {
-				t.Errorf("text %q: placeholder %s %d times", f.Text, p, n)
+		for _, text := range []string{h.advice, h.avoid} {
+			if n := utf8.RuneCountInString(text); n > 1000 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("text of %d runes: %q", n, text)
 			}
-			left = strings.ReplaceAll(left, p, "")
-		}
-		if strings.ContainsAny(left, "{}") {
-			t.Errorf("text %q: foreign braces", f.Text)
+			if strings.Count(text, "`")%2 != 0 || strings.ContainsAny(text, "{}") {
+				t.Errorf("text %q: backticks do not pair, or braces", text)
+			}
 		}
 	}
 }
@@ -351,13 +246,7 @@ func TestHostileTextStaysQuoted(t *testing.T) {
 			{Tool: "x", Output: s},
 			{Tool: "x", Output: s},
 		}}}
-		found := Inspect(e)
-		checkBounds(t, found)
-		for _, f := range found {
-			if strings.Contains(f.Text, "##") && strings.Contains(f.Text, "\n") {
-				t.Errorf("got %q", f.Text)
-			}
-		}
+		checkBounds(t, observe(e))
 	}
 }
 
@@ -377,22 +266,25 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-func FuzzInspect(f *testing.F) {
+func FuzzAnalysis(f *testing.F) {
 	for _, s := range hostile {
 		f.Add(s, s, s, s)
 	}
 	f.Add("book", `{"a":1}`, "Error: flight HAT030", `{"a":2}`)
 	f.Fuzz(func(t *testing.T, tool, args, output, args2 string) {
-		e := &events.Execution{Outcome: events.Outcome{Label: events.Success}, Steps: []events.Step{{Calls: []events.ToolCall{
+		e := &events.Execution{ID: "e", Outcome: events.Outcome{Label: events.Success}, Origin: events.Origin{Task: tool}, Steps: []events.Step{{Calls: []events.ToolCall{
 			{Tool: tool, Arguments: args, Output: output, Outcome: events.Failure},
 			{Tool: args, Arguments: tool, Output: output},
 			{Tool: tool, Arguments: args2, Output: output},
 			{Tool: tool, Arguments: args2, Output: output},
 		}}}}
-		found := Inspect(e)
-		checkBounds(t, found)
-		if !reflect.DeepEqual(found, Inspect(e)) {
-			t.Error("the same execution gave other findings")
+		checkBounds(t, observe(e))
+		a := NewAnalysis()
+		a.Add(e)
+		e.ID, e.Outcome.Label = "f", events.Failure
+		a.Add(e)
+		if got := a.Result(); got.Runs != 2 || got.Explain() == "" {
+			t.Errorf("got %+v", got)
 		}
 	})
 }

@@ -1,13 +1,14 @@
 package rules
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"regexp"
+	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"debrief/playbook/text"
@@ -41,105 +42,53 @@ func key(rule string, parts ...string) string {
 
 var keyPart = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E")
 
-// quoteError returns the error in an output as findings quote it: its main line, with the parts that differ from run
-// to run replaced. So the same error has the same quote in every run.
-func quoteError(output string) string { return clean(replaceVarying(errorLine(output)), maxQuote) }
-
-// compileOnce returns a function that compiles an expression at its first call, because most commands need none.
-func compileOnce(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+// list joins names in a sentence: "a", "a and b", "a, b and c". Beyond maxNames it gives the number of the rest.
+func list(names []string) string {
+	if len(names) > maxNames {
+		rest := len(names) - maxNames
+		names = append(slices.Clone(names[:maxNames]), fmt.Sprintf("%d more", rest))
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// errorWords matches a line that names an error.
-var errorWords = compileOnce(`(?i)error|exception|fail|not found|no such|denied|invalid|illegal|cannot|can't|could ?n[o']t|unable|not (?:enough|available|allowed)|timed? ?out|refused|fatal|missing`)
-
-// errorLine returns the line of an output with the error: the error or message of a JSON object, the line behind the
-// indented ones of a traceback, the first line that names an error, or the first line. It reads only both ends of a
-// long output.
-func errorLine(output string) string {
-	const end, longest = 16 << 10, 512 // bytes, to limit the time; longest is well over maxQuote
-	if len(output) > 2*end {
-		output = output[:end] + "\n" + output[len(output)-end:]
-	}
-	output = strings.TrimSpace(output)
-	if field, ok := errorField(output, 2); ok {
-		output = field
-	}
-	inTrace, first := false, ""
-	for line := range strings.Lines(output) {
-		line = strings.TrimRight(line[:min(len(line), longest)], "\r\n\t ")
-		switch {
-		case strings.HasPrefix(line, "Traceback (most recent call last)"):
-			inTrace = true
-		case line == "" || inTrace && line[0] == ' ':
-		case inTrace || errorWords().MatchString(line):
-			return line
-		case first == "":
-			first = line
-		}
-	}
-	return first
+// parseArguments returns the arguments of a call by name, and whether they are a JSON object.
+func parseArguments(arguments string) (map[string]json.RawMessage, bool) {
+	var m map[string]json.RawMessage
+	err := json.Unmarshal([]byte(arguments), &m)
+	return m, err == nil && m != nil
 }
 
-// errorField returns the error of {"error": "…"}, {"error": {"message": "…"}}, {"message": "…"} or {"detail": "…"}.
-func errorField(output string, depth int) (string, bool) {
-	if depth == 0 || !strings.HasPrefix(output, "{") {
-		return "", false
+// canonical returns the arguments of a call in canonical form.
+func (t *run) canonical(call int) string {
+	if t.canonicalArgs == nil {
+		t.canonicalArgs = make([]string, len(t.calls))
 	}
-	var object struct{ Error, Message, Detail json.RawMessage }
-	if json.Unmarshal([]byte(output), &object) != nil {
-		return "", false
+	if t.canonicalArgs[call] == "" {
+		t.canonicalArgs[call] = canonical(t.calls[call].Arguments)
 	}
-	for _, raw := range []json.RawMessage{object.Error, object.Message, object.Detail} {
-		var text string
-		if json.Unmarshal(raw, &text) == nil && text != "" {
-			return text, true
-		}
-		if text, ok := errorField(string(raw), depth-1); ok {
-			return text, true
-		}
-	}
-	return "", false
+	return t.canonicalArgs[call]
 }
 
-// varyingPatterns match the parts that differ between two reports of one error, with a placeholder for each. Earlier
-// patterns win. The first pattern keeps its match: a numeric code identifies the error.
-var varyingPatterns = []struct{ placeholder, pattern string }{
-	{"", `(?i:\b(?:http|status|code|errno|exit)(?:/[\d.]+)?(?:[ :=]+(?:code|status))?[ :=]*\d{1,3}\b)`},
-	{"<url>", `\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`},
-	{"<email>", `[\w.+-]+@[\w-]+\.[\w.-]+`},
-	{"<text>", `"[^"]*"|'[^'\s]*'|` + "`[^`]*`" + `|\B'[^']*'\B`},
-	{"<date>", `\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?\b`},
-	{"<date>", `\b\d{1,2}[/.]\d{1,2}[/.](?:\d{2}|\d{4})\b`},
-	{"<time>", `\b\d{1,2}:\d{2}(?::\d{2})?\b`},
-	{"<path>", `(?:\.{0,2}/[\w.@+-]+){2,}/?|(?:[\w.@+-]+/){2,}[\w.@+-]+`},
-	{"<id>", `\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F-]{22}\b|\b0x[0-9a-fA-F]+\b|\b[A-Za-z][A-Za-z_-]*[A-Za-z_-]?\d{3,}\w*\b|\b\w*\d\w*[A-Za-z]\w*\d\w*\b`},
-	{"<n>", `\b\d+(?:[.,]\d+)*\b`},
-}
-
-var varyingPattern = sync.OnceValue(func() *regexp.Regexp {
-	var kinds []string
-	for _, v := range varyingPatterns {
-		kinds = append(kinds, "("+v.pattern+")")
+// canonical returns arguments in canonical form: JSON with sorted names and without white space between values. Other text, and
+// arguments over 64 KB, are compared exactly.
+func canonical(arguments string) string {
+	if len(arguments) > 64<<10 {
+		return arguments
 	}
-	return regexp.MustCompile(strings.Join(kinds, "|"))
-})
-
-// replaceVarying replaces the varying parts of a text with placeholders.
-func replaceVarying(text string) string {
-	var b strings.Builder
-	end := 0
-	for _, m := range varyingPattern().FindAllStringSubmatchIndex(text, -1) {
-		for kind, v := range varyingPatterns {
-			if m[2+2*kind] < 0 || v.placeholder == "" {
-				continue
-			}
-			b.WriteString(text[end:m[0]])
-			b.WriteString(v.placeholder)
-			end = m[1]
-			break
-		}
+	d := json.NewDecoder(strings.NewReader(arguments))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil || d.More() {
+		return arguments
 	}
-	b.WriteString(text[end:])
-	return b.String()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return arguments
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -45,6 +45,7 @@ import (
 	stdlog "log"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -87,10 +88,29 @@ var defaultLimits = limits{
 	window: 2 * time.Second, step: 8 << 10, memory: 128 << 20,
 }
 
-// Serve listens on addr, a host:port with the default host 127.0.0.1, and serves the requests with the backend. An
-// address that is reachable from other machines requires a token. Errors name the flags --http and --http-token.
+// AutoAddr is the address for Serve that means DefaultAddr, or a free port of the same host if DefaultAddr is in use.
+const AutoAddr = "auto"
+
+// DefaultAddr is the preferred address of AutoAddr.
+const DefaultAddr = "127.0.0.1:4280"
+
+// Serve listens on addr and serves the requests with the backend. Addr is AutoAddr, or a host:port with the default host
+// 127.0.0.1. An address that is reachable from other machines requires a token. Errors name the flags --http and
+// --http-token.
 func Serve(addr string, backend service.Backend, o Options) (*Server, error) {
+	if addr == AutoAddr {
+		return serveAuto(DefaultAddr, backend, o)
+	}
 	return serve(addr, backend, o, defaultLimits)
+}
+
+// serveAuto listens on the preferred address, or on a free port of 127.0.0.1 if it is in use.
+func serveAuto(preferred string, backend service.Backend, o Options) (*Server, error) {
+	s, err := serve(preferred, backend, o, defaultLimits)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		s, err = serve("127.0.0.1:0", backend, o, defaultLimits)
+	}
+	return s, err
 }
 
 func serve(addr string, backend service.Backend, o Options, lim limits) (*Server, error) {

@@ -293,6 +293,35 @@ func TestListenAddress(t *testing.T) {
 	}
 }
 
+func TestAutoAddress(t *testing.T) {
+	t.Parallel()
+	taken, _ := open(t, desk{}, Options{}, defaultLimits)
+	preferred := strings.TrimPrefix(taken.URL(), "http://")
+	for _, test := range []struct {
+		name, preferred, token string
+		ok                     bool
+	}{
+		{"free", "127.0.0.1:0", "", true},
+		{"in use", preferred, "", true},
+		{"in use, with an invalid token", preferred, "with space", false},
+		{"invalid", "127.0.0.1", "", false},
+	} {
+		s, err := serveAuto(test.preferred, desk{}, Options{Token: test.token})
+		if (err == nil) != test.ok {
+			t.Errorf("%s: got error %v", test.name, err)
+		}
+		if err != nil {
+			continue
+		}
+		if s.URL() == taken.URL() || !strings.HasPrefix(s.URL(), "http://127.0.0.1:") {
+			t.Errorf("%s: got %s, want a free port", test.name, s.URL())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // endless is a body of spaces. It allocates nothing.
 type endless struct{ left, read atomic.Int64 }
 

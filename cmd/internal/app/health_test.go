@@ -35,25 +35,23 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// moody is the simulated model. While it is broken it returns prose, and it always does for a conversation about
-// poison.
+// moody is a model that gives one lesson for each reflection. While it is broken it returns prose, and it always does for a
+// conversation about poison.
 type moody struct {
-	model  http.Handler
 	broken atomic.Bool
 	asked  atomic.Int64
 }
 
 func (m *moody) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	m.asked.Add(1)
+	n := m.asked.Add(1)
+	reply := fmt.Sprintf(`{\"key_insight\": \"Before you book a table for %d guests, find its id.\", \"section\": \"others\"}`, n)
 	if m.broken.Load() || bytes.Contains(body, []byte("poison")) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop",
-			"message":{"role":"assistant","content":"I would rather talk about the weather."}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
-		return
+		reply = "I would rather talk about the weather."
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	m.model.ServeHTTP(w, r)
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop",
+		"message":{"role":"assistant","content":"%s"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, reply)
 }
 
 // site is a reflector with a model and a curator without one, with health checks.
@@ -72,7 +70,7 @@ func build(t *testing.T) *site {
 	conn, _ := bustest.Open(t, bus.Policy{
 		BackoffMin: 20 * time.Millisecond, BackoffMax: 100 * time.Millisecond, ProbeInterval: 60 * time.Millisecond, HoldInterval: 10 * time.Millisecond,
 	})
-	s := &site{t: t, conn: conn, model: &moody{model: simulated.Handler(simulated.Options{Seed: 1})}}
+	s := &site{t: t, conn: conn, model: new(moody)}
 	watch := liveness.NewProcess(conn, "test", testFloor)
 	counts := Metrics("test")
 	counts.Watch(conn, watch)
@@ -105,7 +103,7 @@ func (s *site) work() {
 	})
 }
 
-// runs stores executions with known outcomes from which the rules learn something.
+// runs stores executions with known outcomes.
 func (s *site) runs(name string, n int) {
 	s.t.Helper()
 	for i := range n {

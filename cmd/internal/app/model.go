@@ -66,7 +66,7 @@ func (m Model) Client(role string) (*openai.Client, error) {
 		return nil, Exit(ExitUsage, fmt.Errorf("model of the %s: OpenAI requires a key: set OPENAI_API_KEY, or choose another server with --base-url", role))
 	}
 	client, err := openai.New(openai.Config{
-		BaseURL: m.BaseURL, APIKey: key, Model: m.modelOf(role), Temperature: m.Temperature, MaxTokens: m.MaxTokens,
+		BaseURL: m.BaseURL, APIKey: key, Model: m.NameOf(role), Temperature: m.Temperature, MaxTokens: m.MaxTokens,
 		Timeout: m.Timeout, MaxConcurrent: m.MaxConcurrent, RequestsPerMinute: m.RequestsPerMinute,
 		TokensPerMinute: m.TokensPerMinute, Stream: m.Stream, NoSchema: m.NoSchema,
 		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice, FieldName: m.fieldName,
@@ -84,13 +84,14 @@ func (m Model) key() (openai.Secret, error) {
 
 // Optional returns the client of a role's model, or nil if no model is set. The role then works without a model.
 func (m Model) Optional(role string) (chat.Model, error) {
-	if m.modelOf(role) == "" {
+	if m.NameOf(role) == "" {
 		return nil, nil
 	}
 	return m.Client(role)
 }
 
-func (m Model) modelOf(role string) string {
+// NameOf returns the name of a role's model, or "" if none is set.
+func (m Model) NameOf(role string) string {
 	own := map[string]string{
 		events.RoleGenerator: m.GeneratorModel, events.RoleReflector: m.ReflectorModel, events.RoleCurator: m.CuratorModel,
 	}[role]

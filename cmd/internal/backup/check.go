@@ -88,7 +88,7 @@ func (m *Manifest) VerifyPlaybooks(ctx context.Context, store verifier) (all []*
 			return nil, nil, err
 		}
 		all = append(all, v)
-		if slices.ContainsFunc(v.Findings, func(f deltalog.Finding) bool { return f.Severity == deltalog.Broken }) {
+		if v.Damaged() {
 			damaged = append(damaged, string(name))
 		}
 	}

@@ -53,7 +53,7 @@ func TestForms(t *testing.T) {
 		"a formula without a mark":  {`{"id":"a","context":"2+2?","target":"4"}`, Options{Form: formFormula}, events.Task{ID: "a", Question: "2+2?", Target: "4", Evaluator: "numeric"}},
 		"raw when asked for":        {`{"id":"a","context":"` + formula + `","target":"2"}`, Options{Form: formACE}, events.Task{ID: "a", Question: inside, Target: "2"}},
 		"the evaluator asked for":   {`{"id":"a","context":"` + formula + `","target":"2"}`, Options{Form: formACE, Evaluator: "exact"}, events.Task{ID: "a", Question: inside, Target: "2", Evaluator: "exact"}},
-		"finer":                     {`{"id":"a","context":"The tags: Ab,Cd1","target":"Cd1,Ab"}`, Options{}, events.Task{ID: "a", Question: "The tags: Ab,Cd1", Target: "Cd1,Ab", Evaluator: "list"}},
+		"finer":                     {`{"id":"a","context":"The tags: Ab,Cd1","target":"Cd1,Ab"}`, Options{}, events.Task{ID: "a", Question: "The tags: Ab,Cd1", Target: "Cd1,Ab", Evaluator: "list:ignore-extra"}},
 		"tags that it does not say": {`{"id":"a","context":"The tags: Ab,Cd1","target":"Cd1,Ef"}`, Options{}, events.Task{ID: "a", Question: "The tags: Ab,Cd1", Target: "Cd1,Ef"}},
 		"a list that is no tags":    {`{"id":"a","context":"Which tag? Oslo, Rome","target":"Oslo, Rome"}`, Options{}, events.Task{ID: "a", Question: "Which tag? Oslo, Rome", Target: "Oslo, Rome"}},
 		"finer without a target":    {`{"id":"a","context":"c"}`, Options{Form: formFiNER}, events.Task{ID: "a", Question: "c"}},

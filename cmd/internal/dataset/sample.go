@@ -164,7 +164,7 @@ func (o *Options) applyForm(t *events.Task) error {
 		case formFormula:
 			t.Evaluator = scoring.ByNumber
 		case formFiNER:
-			t.Evaluator = scoring.ByList
+			t.Evaluator = scoring.ByTags
 		}
 	}
 	return nil

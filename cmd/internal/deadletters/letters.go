@@ -1,4 +1,4 @@
-// Package deadletters finds, requeues and drops dead letters for the operator, and classifies the results.
+// Package deadletters lists, decodes, requeues and drops dead letters for the operator, and classifies the results.
 package deadletters
 
 import (

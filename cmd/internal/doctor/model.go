@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"debrief/cmd/internal/console"
@@ -12,6 +13,31 @@ import (
 
 // ModelFix is the advice for a model that does not respond.
 const ModelFix = "check --model, --base-url and the key (OPENAI_API_KEY) against the error above"
+
+// RoleModel is the model of a role. Without a name no model is set. A non-nil Err means that its client could not be created.
+type RoleModel struct {
+	Role, Name string
+	Model      chat.Model
+	Err        error
+}
+
+// Models checks each model once, also if several roles use it.
+func (x *Report) Models(ctx context.Context, all []RoleModel) {
+	if !slices.ContainsFunc(all, func(m RoleModel) bool { return m.Name != "" }) {
+		x.Add("model", OK, "", "not checked: set one with --model")
+	}
+	checked := map[string]bool{}
+	for _, m := range all {
+		switch {
+		case m.Name == "":
+		case m.Err != nil:
+			x.Add("model", Fail, ModelFix, "%v", m.Err)
+		case !checked[m.Name]:
+			checked[m.Name] = true
+			x.Model(ctx, m.Role, m.Name, m.Model)
+		}
+	}
+}
 
 // Model requests one token from a model. Role is the name of the prompt.
 func (x *Report) Model(ctx context.Context, role, name string, m chat.Model) {

@@ -116,6 +116,30 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *denied.Watch) boo
 	return true
 }
 
+// Roles checks the rights of each role whose inbox these credentials may subscribe to. Dial connects with the inbox of a role.
+// Roles ends without a check if dial fails: the connection was refused meanwhile.
+func (x *Report) Roles(ctx context.Context, dial func(role string) (*nats.Conn, error)) {
+	for _, role := range roles {
+		nc, err := dial(role)
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		watch := denied.New(nc)
+		if mayReceive(ctx, nc, watch) {
+			x.Role(ctx, nc, watch, role)
+		}
+	}
+}
+
+// mayReceive reports whether the user of a connection may subscribe to its inbox.
+func mayReceive(ctx context.Context, nc *nats.Conn, w *denied.Watch) bool {
+	const subject = "$JS.API.INFO" // any reply to it needs the inbox
+	_, err := denied.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
+	refused := (*denied.Error)(nil)
+	return !errors.As(err, &refused) || !refused.Subscribe
+}
+
 // Role checks the rights of a role on a connection with its credentials.
 func (x *Report) Role(ctx context.Context, nc *nats.Conn, w *denied.Watch, role string) {
 	missing := rights.Missing(ctx, nc, w, role)

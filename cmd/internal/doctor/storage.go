@@ -26,6 +26,15 @@ func (x *Report) Disk(dir string, free, reserve uint64, err error) {
 	}
 }
 
+// Sync checks the sync interval of an embedded server. Always reports whether the server flushes every message.
+func (x *Report) Sync(interval string, always bool) {
+	if !always {
+		x.Add("sync", Warn, "use --sync always to prevent that", "--sync %s: a power failure loses the messages since the last flush", interval)
+		return
+	}
+	x.Add("sync", OK, "", "always, by the settings of this command: acknowledged messages are on disk")
+}
+
 // Damage adds a check for each damage of a stream. Streams of up to read bytes were read completely.
 func (x *Report) Damage(all []inspect.Damage, read uint64) {
 	for _, d := range all {

@@ -1,5 +1,5 @@
-// Package edits computes the edits of the operator that need more than one operation: the promotion of a run, and the
-// approval and rejection of bullets in quarantine. The caller submits them to a Curator.
+// Package edits computes the edits of the operator: changes of single bullets, imports, the promotion of a run, the
+// approval and rejection of bullets in quarantine, and the preview of forgetting. The caller submits them to a Curator.
 package edits
 
 import (

@@ -10,17 +10,18 @@ import (
 	book "debrief/playbook"
 )
 
-// CheckQuarantined returns an error if a bullet is not in quarantine.
-func CheckQuarantined(p *book.Playbook, list []book.BulletID) error {
+// SelectQuarantined returns the ids, sorted and without duplicates. It returns an error if a bullet is not in quarantine.
+func SelectQuarantined(p *book.Playbook, ids []book.BulletID) ([]book.BulletID, error) {
+	list := slices.Compact(slices.Sorted(slices.Values(ids)))
 	for _, id := range list {
 		switch is := p.Bullet(id); {
 		case is == nil:
-			return fmt.Errorf("bullet %q is not in the playbook", id)
+			return nil, fmt.Errorf("bullet %q is not in the playbook", id)
 		case is.Status != book.Quarantined:
-			return fmt.Errorf("bullet %q is not in quarantine, it is %s", id, explain.Status(is))
+			return nil, fmt.Errorf("bullet %q is not in quarantine, it is %s", id, explain.Status(is))
 		}
 	}
-	return nil
+	return list, nil
 }
 
 // Approval is the change that releases bullets from quarantine.

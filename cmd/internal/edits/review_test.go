@@ -79,15 +79,26 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-func TestCheckQuarantined(t *testing.T) {
+func TestSelectQuarantined(t *testing.T) {
 	t.Parallel()
-	p := playbookOf(t, "", book.Bullet{ID: "a", Section: "misc", Content: "x", Status: book.Quarantined}, book.Bullet{ID: "b", Section: "misc", Content: "y"})
+	bullet := func(id book.BulletID, status book.Status) book.Bullet {
+		return book.Bullet{ID: id, Section: "misc", Content: "x", Status: status}
+	}
+	p := playbookOf(t, "", bullet("a", book.Quarantined), bullet("b", book.Active), bullet("d", book.Quarantined))
 	for _, test := range []struct {
-		list []book.BulletID
-		ok   bool
-	}{{[]book.BulletID{"a"}, true}, {[]book.BulletID{"a", "b"}, false}, {[]book.BulletID{"c"}, false}, {nil, true}} {
-		if err := CheckQuarantined(p, test.list); (err == nil) != test.ok {
-			t.Errorf("%v: got %v", test.list, err)
+		ids, want []book.BulletID
+		ok        bool
+	}{
+		{[]book.BulletID{"a"}, []book.BulletID{"a"}, true},
+		{[]book.BulletID{"d", "a", "d"}, []book.BulletID{"a", "d"}, true},
+		{[]book.BulletID{"a", "b"}, nil, false},
+		{[]book.BulletID{"c"}, nil, false},
+		{nil, nil, true},
+	} {
+		before := slices.Clone(test.ids)
+		got, err := SelectQuarantined(p, test.ids)
+		if (err == nil) != test.ok || !slices.Equal(got, test.want) || !slices.Equal(test.ids, before) {
+			t.Errorf("%v: got %v, error %v", before, got, err)
 		}
 	}
 }

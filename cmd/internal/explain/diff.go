@@ -59,8 +59,21 @@ func difference(was, is *book.Bullet) string {
 	return out.String()
 }
 
-// Conflict describes how a bullet changed since the author of an edit read it.
-func Conflict(was, is events.Expectation) string {
+// Conflicts describes each bullet that changed since the author of an edit read it. A conflict about a bullet that the author
+// did not read is left out.
+func Conflicts(read, conflicts []events.Expectation) (all []string) {
+	for _, is := range conflicts {
+		for _, was := range read {
+			if was.Bullet == is.Bullet {
+				all = append(all, conflict(was, is))
+			}
+		}
+	}
+	return all
+}
+
+// conflict describes how a bullet changed since the author of an edit read it.
+func conflict(was, is events.Expectation) string {
 	if is.Content == "" {
 		return fmt.Sprintf("%s was removed; its text was:\n%s", was.Bullet, Marked("- ", was.Content))
 	}

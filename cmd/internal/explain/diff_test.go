@@ -44,7 +44,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-func TestConflict(t *testing.T) {
+func TestConflicts(t *testing.T) {
 	t.Parallel()
 	was := events.Expectation{Bullet: "a", Section: "misc", Content: "old"}
 	for _, test := range []struct {
@@ -56,7 +56,12 @@ func TestConflict(t *testing.T) {
 		{"text", events.Expectation{Bullet: "a", Section: "misc", Content: "new"}, []string{"- old", "+ new"}},
 		{"section", events.Expectation{Bullet: "a", Section: "other", Content: "old"}, []string{"- section misc", "+ section other"}},
 	} {
-		lines := strings.Split(strings.TrimSuffix(explain.Conflict(was, test.is), "\n"), "\n")
+		got := explain.Conflicts([]events.Expectation{{Bullet: "b", Content: "kept"}, was}, []events.Expectation{test.is, {Bullet: "unread"}})
+		if len(got) != 1 {
+			t.Errorf("%s: got conflicts %q, want one", test.name, got)
+			continue
+		}
+		lines := strings.Split(strings.TrimSuffix(got[0], "\n"), "\n")
 		if got := strings.Join(lines[1:], "|"); got != strings.Join(test.want, "|") {
 			t.Errorf("%s: got %q", test.name, lines)
 		}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,13 +10,19 @@ import (
 	"debrief/cmd/internal/request"
 )
 
-// Feedback formats the effect of feedback that a version covers, without a line break at the end.
-func Feedback(e *request.FeedbackEffect, version string) string {
+// Feedback describes the effect of feedback, without a line break at the end.
+func Feedback(e *request.FeedbackResult) string {
+	switch {
+	case e.Version == "":
+		return fmt.Sprintf("stored as %s; see its effect with: debrief playbook why %s", e.Handle, e.Execution)
+	case e.Handle == "": // not published
+		return "duplicate: version " + e.Version + " already covers this feedback; nothing was changed"
+	}
 	out := new(strings.Builder)
 	if len(e.Moved) == 0 {
-		console.Fprintf(out, "no vote moved, version %s", version)
+		console.Fprintf(out, "no vote moved, version %s", e.Version)
 	} else {
-		console.Fprintf(out, "%s moved, version %s", cli.Plural(len(e.Moved), "vote"), version)
+		console.Fprintf(out, "%s moved, version %s", cli.Plural(len(e.Moved), "vote"), e.Version)
 	}
 	for _, m := range e.Moved {
 		console.Fprintf(out, "\n  %s  %s", m.Bullet, cli.VoteChange(m.Before, m.After))

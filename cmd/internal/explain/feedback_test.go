@@ -29,9 +29,21 @@ func TestFeedback(t *testing.T) {
 			[]string{"no vote moved, version 2@ab12cd", "  outcomes in experiments moved as well", "  not applied: odd", "  not applied: late"},
 		},
 	} {
-		got := explain.Feedback(&test.effect, "2@ab12cd")
+		got := explain.Feedback(&request.FeedbackResult{Handle: "9-ab12cd34", Version: "2@ab12cd", FeedbackEffect: &test.effect})
 		if got != strings.Join(test.lines, "\n") {
 			t.Errorf("%s: got %q", test.name, got)
 		}
+	}
+}
+
+func TestFeedbackWithoutEffect(t *testing.T) {
+	t.Parallel()
+	stored := request.FeedbackResult{Handle: "9-ab12cd34", Execution: "4-ab12cd34"}
+	if got, want := explain.Feedback(&stored), "stored as 9-ab12cd34; see its effect with: debrief playbook why 4-ab12cd34"; got != want {
+		t.Errorf("stored: got %q", got)
+	}
+	duplicate := request.FeedbackResult{Execution: "4-ab12cd34", Version: "2@ab12cd"}
+	if got, want := explain.Feedback(&duplicate), "duplicate: version 2@ab12cd already covers this feedback; nothing was changed"; got != want {
+		t.Errorf("duplicate: got %q", got)
 	}
 }

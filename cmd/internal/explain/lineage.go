@@ -158,8 +158,10 @@ func writeCover(ctx context.Context, out io.Writer, ev Evidence, c book.Cover) e
 	if err != nil {
 		return err
 	}
-	console.Fprintf(out, "    %s  %s  %q\n        reflected on by %s%s\n", digest.Execution, Outcome(digest.Outcome, digest.Score), digest.Excerpt,
-		by(digest.Reflector, digest.Model), expired(ref == nil, "the reflection"))
+	console.Fprintf(out, "    %s  %s  %q\n", digest.Execution, Outcome(digest.Outcome, digest.Score), digest.Excerpt)
+	if digest.Reflector != "" { // the evidence of an edit has none
+		console.Fprintf(out, "        reflected on by %s%s\n", by(digest.Reflector, digest.Model), expired(ref == nil, "the reflection"))
+	}
 	if e == nil {
 		console.Fprintf(out, "        %s\n", strings.TrimSpace(origin(digest.Session, digest.Source)+expired(true, "the execution")))
 		return nil

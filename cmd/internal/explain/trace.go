@@ -158,7 +158,11 @@ func (x *Execution) writeLessons(out io.Writer) {
 		if digest.FeedbackSeq > 0 {
 			feedback = fmt.Sprintf(" after feedback, %s", Outcome(digest.Outcome, digest.Score))
 		}
-		console.Fprintf(out, "\nReflected on by %s%s; applied in version %d.\n", by(digest.Reflector, digest.Model), feedback, ref.Version)
+		if digest.Reflector == "" {
+			console.Fprintf(out, "\nEvidence for an edit; applied in version %d.\n", ref.Version)
+		} else {
+			console.Fprintf(out, "\nReflected on by %s%s; applied in version %d.\n", by(digest.Reflector, digest.Model), feedback, ref.Version)
+		}
 		writeIgnored(out, x.reflections[i])
 	}
 	for i := range x.Events {

@@ -127,7 +127,7 @@ func (c *committer) request(ctx context.Context, e *events.Edit, m bus.PublishOp
 	return d, nil
 }
 
-// appliedIn reads new log records and returns the version in which an edit took effect, 0 if there is none yet.
+// appliedIn reads new log records and returns the version in which an edit took effect, 0 before that.
 func (c *committer) appliedIn(ctx context.Context, id events.ID) (uint64, error) {
 	if v := c.log.editVersions[id]; v > 0 {
 		return v, nil

@@ -7,11 +7,11 @@ import (
 )
 
 // compare counts the bullets that two playbooks have in common, among the bullets shown to generators. It matches a
-// bullet by equal wording or by the same rule key first, and then by the Curator's test for near duplicates.
+// bullet by equal wording first, and then by the Curator's test for near duplicates.
 func compare(here, there *playbook.Playbook) *report.Comparison {
 	c := &report.Comparison{Version: there.Version()}
 	var index similar.Index
-	wordings, rules := map[playbook.ContentKey][]playbook.BulletID{}, map[string][]playbook.BulletID{}
+	wordings := map[playbook.ContentKey][]playbook.BulletID{}
 	for _, b := range there.Sorted() {
 		if !b.Shown() {
 			continue
@@ -19,11 +19,7 @@ func compare(here, there *playbook.Playbook) *report.Comparison {
 		c.Bullets++
 		w := playbook.ContentKeyOf(b.Content)
 		wordings[w] = append(wordings[w], b.ID)
-		if b.Rule != nil {
-			rules[b.Rule.Key] = append(rules[b.Rule.Key], b.ID)
-		} else {
-			index.Put(string(b.ID), b.Content)
-		}
+		index.Put(string(b.ID), b.Content)
 	}
 	matched := map[playbook.BulletID]bool{}
 	match := func(same []playbook.BulletID) bool {
@@ -35,9 +31,9 @@ func compare(here, there *playbook.Playbook) *report.Comparison {
 	for _, b := range here.Sorted() {
 		switch {
 		case !b.Shown():
-		case match(wordings[playbook.ContentKeyOf(b.Content)]) || b.Rule != nil && match(rules[b.Rule.Key]):
+		case match(wordings[playbook.ContentKeyOf(b.Content)]):
 			c.Same++
-		case b.Rule == nil && match(nearDuplicate(&index, there, b.Content)):
+		case match(nearDuplicate(&index, there, b.Content)):
 			c.Alike++
 		default:
 			c.OnlyHere, c.Here = c.OnlyHere+1, appendLimited(c.Here, b.Content)

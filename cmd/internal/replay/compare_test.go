@@ -36,18 +36,14 @@ func TestCompare(t *testing.T) {
 	there := say("round ONCE,  at the end.", "Gold customers of the northern region always get 10 % off the net sum before any surcharge is added!", "Only there.", "Hidden.",
 		"Gold customers of the northern region always get 20 % off the net sum before any surcharge is added.")
 	there[3].Status = playbook.Quarantined
-	rule := func(n int) playbook.Bullet {
-		return playbook.Bullet{Content: fmt.Sprintf("Seen %d times.", n), Rule: &playbook.Rule{Key: "order/a/b", Text: "Seen"}}
-	}
-	here, there = append(here, rule(3)), append(there, rule(9))
 	want := &report.Comparison{
-		Version: 1, Bullets: 5, Same: 2, Alike: 1, OnlyHere: 1, OnlyThere: 2, Here: []string{"Only here."}, There: []string{"Only there.", there[4].Content},
+		Version: 1, Bullets: 4, Same: 1, Alike: 1, OnlyHere: 1, OnlyThere: 2, Here: []string{"Only here."}, There: []string{"Only there.", there[4].Content},
 	}
 	if diff := cmp.Diff(want, compare(book(t, here...), book(t, there...))); diff != "" {
 		t.Error(diff)
 	}
 	here[1].Content = there[1].Content
-	want.Same, want.Alike = 3, 0
+	want.Same, want.Alike = 2, 0
 	if diff := cmp.Diff(want, compare(book(t, here...), book(t, there...))); diff != "" {
 		t.Error(diff)
 	}

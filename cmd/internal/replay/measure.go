@@ -121,7 +121,7 @@ func (m *measurer) isDue(every, samples int) bool {
 	return m.Validation != nil && every > 0 && m.step/every > (m.step-samples)/every
 }
 
-// stopReason returns the reason to end the run early, "" if there is none.
+// stopReason returns the reason to end the run early, or "".
 func (m *measurer) stopReason() string {
 	if m.patience > 0 && m.sinceBest >= m.patience {
 		return fmt.Sprintf("%d measurements of the validation set without a better one", m.sinceBest)

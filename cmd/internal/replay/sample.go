@@ -32,11 +32,11 @@ func newAnswer(seq uint64, e *events.Execution) *answer {
 
 // sampleResult is the state of one sample.
 type sampleResult struct {
-	answer        *answer       // of the first round, nil if there is none yet
+	answer        *answer       // of the first round, nil before it
 	lastExecution events.ID     // execution of the last round
 	rounds        int           // answered so far
 	reflection    events.Handle // handle of the reflection
-	lostReason    string        // reason why there is no answer or no reflection
+	lostReason    string        // reason why the answer or the reflection is missing
 }
 
 // result returns the state of a task's sample. The second result reports that the sample is complete. Tasks for

@@ -25,8 +25,8 @@ type sourceReflector struct {
 // reflectResult is the result for one recorded sample.
 type reflectResult struct {
 	execution  *events.Execution // with its feedback; nil if it has expired
-	handle     events.Handle     // of the reflection, "" if there is none
-	lostReason string            // reason why there is no reflection
+	handle     events.Handle     // of the reflection, or ""
+	lostReason string            // reason why the reflection is missing
 }
 
 // reflect reads the execution of a sample and has a reflection on it stored. The error ends the run.

@@ -136,7 +136,7 @@ func (l *tracker) addReflection(s bus.Stored) {
 	l.wake()
 }
 
-// reflectionOn returns the handle of the stored reflection on an execution, "" if there is none.
+// reflectionOn returns the handle of the stored reflection on an execution, "" without one.
 func (l *tracker) reflectionOn(id events.ID) events.Handle {
 	l.mu.Lock()
 	defer l.mu.Unlock()

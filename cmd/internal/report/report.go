@@ -103,7 +103,7 @@ type Comparison struct {
 	Book      string   `json:"book"` // the other one
 	Version   uint64   `json:"playbook_version"`
 	Bullets   int      `json:"bullets"`         // of the other one
-	Same      int      `json:"same"`            // equal wording or the same rule key
+	Same      int      `json:"same"`            // equal wording
 	Alike     int      `json:"near_duplicates"` // near duplicates, by the Curator's test
 	OnlyHere  int      `json:"only_here"`       // in the best playbook
 	OnlyThere int      `json:"only_there"`      // in the other one

@@ -1,5 +1,5 @@
-// Package request submits tasks and edits, and waits for their results. It sets no timeout, retries nothing and maps no
-// error to an exit code.
+// Package request submits tasks, edits, feedback and requests for contexts, and waits for their results. It retries nothing
+// and maps no error to an exit code. The caller sets the timeout of a task, an edit or feedback.
 package request
 
 import (

@@ -3,9 +3,9 @@ package traces
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
-	"time"
+
+	"debrief/cmd/internal/traces/messages"
 )
 
 // block is a part of a message's content. It has the fields of Claude Code and of OpenClaw.
@@ -29,7 +29,7 @@ func blocks(field string, raw json.RawMessage) (list []block, err error) {
 	case len(raw) == 0 || string(raw) == "null":
 		return nil, nil
 	case raw[0] == '"':
-		s, err := jsonText(field, raw)
+		s, err := messages.JSONText(field, raw)
 		return []block{{Type: "text", Text: s}}, err
 	case raw[0] == '[' && json.Unmarshal(raw, &list) == nil:
 		return list, nil
@@ -48,32 +48,12 @@ func textOf(list []block) string {
 	return strings.Join(text, "\n")
 }
 
-// reportsError reports whether a tool's output is a JSON object with an error.
-func reportsError(output string) bool {
-	var report struct {
-		Status string          `json:"status"`
-		Error  json.RawMessage `json:"error"`
+// thinking returns the number of thinking blocks.
+func thinking(list []block) (n int) {
+	for _, b := range list {
+		if b.Type == "thinking" || b.Type == "redacted_thinking" {
+			n++
+		}
 	}
-	if !strings.HasPrefix(strings.TrimSpace(output), "{") || json.Unmarshal([]byte(output), &report) != nil {
-		return false
-	}
-	switch string(report.Error) {
-	case "", "null", "false", `""`, "{}", "[]":
-		return report.Status == "error"
-	}
-	return true
-}
-
-// parseTime returns a recorded time in UTC, or the zero time if it is invalid.
-func parseTime(raw json.RawMessage) (t time.Time) {
-	_ = json.Unmarshal(raw, &t)
-	return t.UTC()
-}
-
-// validCost returns a recorded cost in US dollars, or 0 if it is negative, NaN or implausibly large.
-func validCost(p float64) float64 {
-	if p < 0 || p > 1e9 || math.IsNaN(p) {
-		return 0
-	}
-	return p
+	return n
 }

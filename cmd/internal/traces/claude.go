@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -15,9 +17,38 @@ import (
 // "success" only means that the agent finished; the answer was not verified, so the outcome is unknown. With a result event
 // "error" the outcome is failure. Streams contain no event for the prompt, so their runs have no question.
 type claudeSession struct {
-	conversation
+	messages.Conversation
 	run     events.Execution // the fields that are not part of the conversation
 	message string           // id of the last assistant message; each of its blocks is a separate event
+	agent   string           // id of a sub-agent, or "" for the main agent
+
+	// tokens are those of the messages before the current one, whose id is measured. A result event has the sum.
+	tokens, current chat.Usage
+	measured        string
+}
+
+// claudeSessions returns a function that returns the session and the sub-agent of an event, separated by a NUL. In a stream, a
+// sub-agent is named by the tool call that started it. Transcripts name it, except those of older versions: there the events
+// of a sub-agent form a chain, in which each event names the one before it.
+func claudeSessions() func(*source.Object) string {
+	const maxEvents = 100_000
+	chains := map[string]string{} // first event of the chain, by event
+	return func(o *source.Object) string {
+		session := o.Text("session_id") + o.Text("sessionId")
+		agent := cmp.Or(o.Text("parent_tool_use_id"), o.Text("agentId"))
+		if agent == "" && string(o.Get("isSidechain")) == "true" {
+			id := o.Text("uuid")
+			agent = cmp.Or(chains[o.Text("parentUuid")], id, "side")
+			if len(chains) == maxEvents {
+				clear(chains)
+			}
+			chains[id] = agent
+		}
+		if agent == "" {
+			return session
+		}
+		return session + "\x00" + agent
+	}
 }
 
 // claudeEvent is a line of a stream or a transcript.
@@ -34,6 +65,7 @@ type claudeEvent struct {
 		ID      string          `json:"id"`
 		Model   string          `json:"model"`
 		Content json.RawMessage `json:"content"`
+		Usage   messages.Usage  `json:"usage"`
 	} `json:"message"`
 
 	Subtype    string          `json:"subtype"`
@@ -42,32 +74,33 @@ type claudeEvent struct {
 	NumTurns   float64         `json:"num_turns"`
 	Result     json.RawMessage `json:"result"`
 	Cost       float64         `json:"total_cost_usd"`
-	Usage      struct {
-		Input      float64 `json:"input_tokens"`
-		CacheRead  float64 `json:"cache_read_input_tokens"`
-		CacheWrite float64 `json:"cache_creation_input_tokens"`
-		Output     float64 `json:"output_tokens"`
-	} `json:"usage"`
+	Usage      messages.Usage  `json:"usage"`
 }
 
-func (c *claudeSession) add(s *shape, raw []byte) error {
-	switch s.Type {
+func (c *claudeSession) Add(o *source.Object) error {
+	if c.agent == "" && string(o.Get("isSidechain")) == "true" || o.Text("parent_tool_use_id") != "" {
+		c.agent = cmp.Or(o.Text("parent_tool_use_id"), o.Text("agentId"), o.Text("uuid"), "side")
+	}
+	kind := o.Text("type")
+	switch kind {
 	case "system", "user", "assistant", "result":
 	default:
+		c.Omit(source.LogEvents, 1)
 		return nil
 	}
 	var l claudeEvent
-	if err := decode(raw, &l); err != nil {
+	if err := source.Decode(o.Raw, &l); err != nil {
 		return err
 	}
-	if l.IsSidechain || l.ParentToolUseID != "" || l.IsMeta || l.IsCompactSummary {
+	if l.IsMeta || l.IsCompactSummary {
+		c.Omit(source.HarnessMessages, 1)
 		return nil
 	}
 	c.run.Session = cmp.Or(l.SessionID, l.SessionIDOfFile)
 	if c.run.Started.IsZero() {
-		c.run.Started = parseTime(l.Timestamp)
+		c.run.Started = messages.ParseTime(l.Timestamp)
 	}
-	switch s.Type {
+	switch kind {
 	case "system":
 		c.run.Model = cmp.Or(l.Model, c.run.Model)
 		return nil
@@ -78,7 +111,7 @@ func (c *claudeSession) add(s *shape, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	if s.Type == "user" {
+	if kind == "user" {
 		c.addUserTurn(parts)
 		return nil
 	}
@@ -91,9 +124,12 @@ const syntheticModel = "<synthetic>"
 func (c *claudeSession) addAssistantTurn(l *claudeEvent, parts []block) error {
 	m := &l.Message
 	if m.Model == syntheticModel {
+		c.Omit(source.HarnessMessages, 1)
 		return nil
 	}
-	step := events.Step{Text: textOf(parts), At: parseTime(l.Timestamp)}
+	c.Omit(source.ThinkingBlocks, thinking(parts))
+	c.addUsage(m.ID, m.Usage.Counts())
+	step := events.Step{Text: textOf(parts), At: messages.ParseTime(l.Timestamp)}
 	var ids []string
 	for i, p := range parts {
 		if p.Type != "tool_use" {
@@ -109,10 +145,21 @@ func (c *claudeSession) addAssistantTurn(l *claudeEvent, parts []block) error {
 	if !continued && step.Text == "" && len(ids) == 0 { // a thinking block
 		return nil
 	}
-	c.addTurn(continued, step, ids)
+	c.AddTurn(continued, step, ids)
 	c.message = m.ID
 	c.run.Model = cmp.Or(c.run.Model, m.Model)
 	return nil
+}
+
+// addUsage adds the tokens of a message. Each of its events repeats them; the last one is complete.
+func (c *claudeSession) addUsage(id string, u chat.Usage) {
+	if id == "" || id != c.measured {
+		c.tokens, c.measured = c.tokens.Add(c.current), id
+	}
+	c.current = u
+	if u != (chat.Usage{}) {
+		c.current.Calls = 1
+	}
 }
 
 // declinedPrefix begins the tool error with which Claude Code reports that a person refused the call.
@@ -123,7 +170,7 @@ func (c *claudeSession) addUserTurn(parts []block) {
 		if p.Type != "tool_result" {
 			continue
 		}
-		output, err := jsonText("content", p.Content)
+		output, err := messages.JSONText("content", p.Content)
 		if err != nil {
 			output = string(p.Content)
 		}
@@ -134,42 +181,45 @@ func (c *claudeSession) addUserTurn(parts []block) {
 		case p.IsError || strings.HasPrefix(output, "<tool_use_error>"):
 			outcome = events.Failure
 		}
-		c.addResultByID(p.ToolUseID, "", output, outcome)
+		c.AddResultByID(p.ToolUseID, "", output, outcome)
 	}
 	if text := textOf(parts); text != "" {
-		c.user(text)
+		c.User(text)
 		c.message = "" // the next assistant message is a new turn
 	}
 }
 
 func (c *claudeSession) addResultEvent(l *claudeEvent) error {
-	if answer, err := jsonText("result", l.Result); err == nil && answer != "" {
-		c.answer = answer
+	if answer, err := messages.JSONText("result", l.Result); err == nil && answer != "" {
+		c.Answer = answer
 	}
 	c.run.Outcome = events.Outcome{Label: events.Unknown, Feedback: "result: " + l.Subtype}
 	if l.IsError || strings.HasPrefix(l.Subtype, "error") {
 		c.run.Outcome.Label, c.run.Outcome.By = events.Failure, sourceClaudeCode
 	}
-	c.run.Duration = validDuration(l.DurationMS / float64(time.Second/time.Millisecond))
+	c.run.Duration = messages.ValidDuration(l.DurationMS / float64(time.Second/time.Millisecond))
 	c.run.Usage = chat.Usage{
-		Calls:        validCount(l.NumTurns),
-		InputTokens:  validCount(l.Usage.Input + l.Usage.CacheRead + l.Usage.CacheWrite),
-		OutputTokens: validCount(l.Usage.Output),
-		Cost:         validCost(l.Cost),
+		Calls:        messages.ValidCount(l.NumTurns),
+		InputTokens:  l.Usage.Counts().InputTokens,
+		OutputTokens: l.Usage.Counts().OutputTokens,
+		Cost:         messages.ValidCost(l.Cost),
 	}
 	return nil
 }
 
-func (c *claudeSession) end() (*run, error) {
-	r, err := c.execution()
+func (c *claudeSession) End() ([]*messages.Run, error) {
+	r, err := c.Run()
 	if err != nil {
 		return nil, err
 	}
-	r.name = printable(c.run.Session)
-	r.Session, r.Started, r.Duration = shorten(c.run.Session, 256), c.run.Started, c.run.Duration
-	r.Usage, r.Model = c.run.Usage, c.run.Model
+	r.Name = source.Printable(c.run.Session)
+	if c.agent != "" {
+		r.Name += "/" + source.Printable(c.agent)
+	}
+	r.Session, r.Started, r.Duration = source.Shorten(c.run.Session, 256), c.run.Started, c.run.Duration
+	r.Usage, r.Model = cmp.Or(c.run.Usage, c.tokens.Add(c.current)), c.run.Model
 	if c.run.Outcome.Label != "" {
 		r.Outcome = c.run.Outcome
 	}
-	return r, nil
+	return []*messages.Run{r}, nil
 }

@@ -7,14 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"debrief/cmd/internal/traces"
 	"debrief/events"
-	"debrief/reflector/rules"
 )
 
 // The tests here read recordings of other projects, which are stored outside the checkout. They compare the executions with
@@ -209,90 +207,9 @@ func TestSWEAgentDataIsComplete(t *testing.T) {
 			if !strings.HasPrefix(e.Question, tt.question) || e.Outcome.Label != events.Unknown {
 				t.Errorf("got question %.60q, outcome %+v", e.Question, e.Outcome)
 			}
-			t.Logf("%d calls, %d failed, usage %+v, findings %d", len(got), len(failed), e.Usage, len(rules.Inspect(e)))
+			t.Logf("%d calls, %d failed, usage %+v", len(got), len(failed), e.Usage)
 		})
 	}
-}
-
-// votes counts a finding by the outcome of the run.
-type votes struct{ helpful, harmful, neutral int }
-
-func (v votes) runs() int { return v.helpful + v.harmful + v.neutral }
-
-func (v *votes) count(vote events.Vote) {
-	switch vote {
-	case events.Helpful:
-		v.helpful++
-	case events.Harmful:
-		v.harmful++
-	default:
-		v.neutral++
-	}
-}
-
-// TestRulesOnTauBench adds up the findings of the rules in 150 real runs, as a Curator would. It counts three findings of
-// each rule again from the raw file, without the code under test.
-func TestRulesOnTauBench(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds: run without -short")
-	}
-	t.Parallel()
-	raw, runs := rawRuns(t)
-	sums := map[string]*votes{}
-	texts := map[string]string{}
-	for _, e := range read(t, tauFile, raw) {
-		found := rules.Inspect(e)
-		if again := rules.Inspect(e); !reflect.DeepEqual(found, again) {
-			t.Fatalf("%s: the same execution gave other findings", e.TaskID)
-		}
-		for _, f := range found {
-			if sums[f.Key] == nil {
-				sums[f.Key] = &votes{}
-			}
-			sums[f.Key].count(f.Vote)
-			texts[f.Key] = f.Text
-		}
-	}
-
-	recounts := []struct {
-		key  string
-		seen func(rawRun) bool
-	}{
-		{"used/book_reservation", func(r rawRun) bool { return first(r, "book_reservation") >= 0 }},
-		{"order/get_user_details/book_reservation", func(r rawRun) bool { return before(r, "get_user_details", "book_reservation") }},
-		{"order/calculate/book_reservation", func(r rawRun) bool { return before(r, "calculate", "book_reservation") }},
-		{"order/get_reservation_details/cancel_reservation", func(r rawRun) bool { return before(r, "get_reservation_details", "cancel_reservation") }},
-		{"error/book_reservation/Error: payment amount does not add up, total price is <n>, but paid <n>/never", func(r rawRun) bool {
-			return gaveUp(r, "book_reservation", regexp.MustCompile(`^Error: payment amount does not add up, total price is \d+, but paid \d+$`))
-		}},
-		{"error/update_reservation_flights/Error: flight <id> not available on date <date>/never", func(r rawRun) bool {
-			return gaveUp(r, "update_reservation_flights", regexp.MustCompile(`^Error: flight HAT\d{3} not available on date 2024-\d\d-\d\d$`))
-		}},
-		{"repeat/get_reservation_details", func(r rawRun) bool { return repeated(r, "get_reservation_details") }},
-		{"repeat/get_user_details", func(r rawRun) bool { return repeated(r, "get_user_details") }},
-		{"repeat/search_direct_flight", func(r rawRun) bool { return repeated(r, "search_direct_flight") }},
-	}
-	for _, rc := range recounts {
-		var want votes
-		for _, r := range runs {
-			if n := len(rawCalls(r)); n < 2 || !rc.seen(r) {
-				continue
-			}
-			if r.Reward == 1 {
-				want.helpful++
-			} else {
-				want.harmful++
-			}
-		}
-		got := votes{}
-		if sums[rc.key] != nil {
-			got = *sums[rc.key]
-		}
-		if got != want {
-			t.Errorf("%s: got %+v, want %+v", rc.key, got, want)
-		}
-	}
-	top(t, sums, texts)
 }
 
 type rawCall struct{ tool, arguments, output string }
@@ -306,81 +223,13 @@ func rawCalls(r rawRun) (list []rawCall) {
 	return list
 }
 
-func first(r rawRun, tool string) int {
-	return slices.IndexFunc(rawCalls(r), func(c rawCall) bool { return c.tool == tool })
-}
-
-func before(r rawRun, a, b string) bool {
-	i, j := first(r, a), first(r, b)
-	return i >= 0 && j >= 0 && i < j
-}
-
-// gaveUp reports whether the tool returned the error and all its later calls failed.
-func gaveUp(r rawRun, tool string, answer *regexp.Regexp) bool {
-	list := rawCalls(r)
-	for i, c := range list {
-		if c.tool == tool && answer.MatchString(c.output) && !slices.ContainsFunc(list[i:], func(c rawCall) bool {
-			return c.tool == tool && !strings.HasPrefix(c.output, "Error")
-		}) {
-			return true
-		}
-	}
-	return false
-}
-
-// repeated reports whether two calls have equal arguments, with only calls of read-only tools between them.
-func repeated(r rawRun, tool string) bool {
-	changing := regexp.MustCompile(`^(book|cancel|update|send|transfer)_`)
-	list := rawCalls(r)
-	for i, c := range list {
-		if c.tool != tool {
-			continue
-		}
-		for _, d := range list[i+1:] {
-			if c.tool == d.tool && c.output == d.output && reflect.DeepEqual(parsed(c.arguments), parsed(d.arguments)) {
-				return true
-			}
-			if changing.MatchString(d.tool) {
-				break
-			}
-		}
-	}
-	return false
-}
-
 func parsed(arguments string) (m map[string]any) {
 	json.Unmarshal([]byte(arguments), &m)
 	return m
 }
 
-// top logs the most frequent findings.
-func top(t *testing.T, sums map[string]*votes, texts map[string]string) {
-	byRule := map[string][]string{}
-	for k := range sums {
-		rule, _, _ := strings.Cut(k, "/")
-		byRule[rule] = append(byRule[rule], k)
-	}
-	share := func(k string) float64 { // of successes less that of failures, for orders
-		used := sums["used/"+k[strings.LastIndex(k, "/")+1:]]
-		return float64(sums[k].helpful)/float64(max(1, used.helpful)) - float64(sums[k].harmful)/float64(max(1, used.harmful))
-	}
-	for _, rule := range []string{"error", "repeat", "order", "used"} {
-		keys := byRule[rule]
-		slices.SortFunc(keys, func(a, b string) int {
-			if rule == "order" {
-				few := func(k string) bool { return sums[k].runs() < 10 }
-				if few(a) != few(b) {
-					return map[bool]int{true: 1, false: -1}[few(a)]
-				}
-				if c := cmp.Compare(share(b), share(a)); c != 0 {
-					return c
-				}
-			}
-			return cmp.Or(cmp.Compare(sums[b].runs(), sums[a].runs()), cmp.Compare(a, b))
-		})
-		t.Logf("%s: %d keys", rule, len(keys))
-		for _, k := range keys[:min(10, len(keys))] {
-			t.Logf("  +%d -%d ?%d  %s\n      %s", sums[k].helpful, sums[k].harmful, sums[k].neutral, k, texts[k])
-		}
-	}
+// taskRun is a run of the raw file with its task. The file has three runs of each of 50 tasks.
+type taskRun struct {
+	rawRun
+	TaskID int `json:"task_id"`
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -29,26 +31,26 @@ type executionLine struct {
 	Duration  time.Duration   `json:"duration_ns"`
 	Steps     []events.Step   `json:"steps"`
 	Origin    events.Origin   `json:"origin"`
-	recordedOutcome
+	messages.RecordedOutcome
 }
 
 // execution parses a line in the execution format.
-func execution(raw []byte) (*run, error) {
+func execution(raw []byte) (*messages.Run, error) {
 	var w executionLine
-	if err := decode(raw, &w); err != nil {
+	if err := source.Decode(raw, &w); err != nil {
 		return nil, err
 	}
 	if len(w.Steps) == 0 && strings.TrimSpace(w.Answer) == "" {
 		return nil, errors.New("fields steps, answer: both are empty, want at least one")
 	}
-	outcome, err := w.outcome("")
+	outcome, err := w.ParseOutcome("")
 	if err != nil {
 		return nil, err
 	}
 	e := &events.Execution{
 		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Purpose: w.Purpose, Reasoning: w.Reasoning, Answer: w.Answer,
 		Steps: w.Steps, Outcome: outcome, Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
-		Usage:  chat.Usage{Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens), Cost: validCost(w.Usage.Cost)},
+		Usage:  chat.Usage{Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens), Cost: messages.ValidCost(w.Usage.Cost)},
 		Origin: events.Origin{Source: w.Origin.Source, Task: w.Origin.Task},
 	}
 	for i := range e.Steps {
@@ -58,7 +60,7 @@ func execution(raw []byte) (*run, error) {
 	}
 	task := ""
 	if len(w.TaskID) > 0 && string(w.TaskID) != "null" {
-		if task, err = parseID("task_id", w.TaskID); err != nil {
+		if task, err = source.ParseID("task_id", w.TaskID); err != nil {
 			return nil, err
 		}
 	}
@@ -72,10 +74,10 @@ func execution(raw []byte) (*run, error) {
 		if e.TaskID = task; json.Unmarshal(w.TaskID, &task) == nil {
 			e.TaskID = task // the exact string, not the printable form
 		}
-		return &run{Execution: e, hasTaskID: true}, nil
+		return &messages.Run{Execution: e, HasTaskID: true}, nil
 	}
 	e.Origin.Task = cmp.Or(e.Origin.Task, task)
-	return &run{Execution: e, name: task}, nil
+	return &messages.Run{Execution: e, Name: task}, nil
 }
 
 // checkStep validates a step and sets the defaults of optional fields. Errors name the field of the step.
@@ -94,7 +96,7 @@ func checkStep(s *events.Step) error {
 		default:
 			return fmt.Errorf("tool_calls[%d].outcome: got %.40q, want success, failure, timeout or error", i, string(c.Outcome))
 		}
-		c.Output, c.Duration = clip(c.Output), max(0, c.Duration)
+		c.Output, c.Duration = messages.Clip(c.Output), max(0, c.Duration)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+
+	"debrief/cmd/internal/traces/source"
 )
 
 // openRun is a run that has not ended yet.
@@ -25,10 +27,10 @@ const partCost = 256
 
 // addPart adds a part to its run. It delivers the run if this is the last part. It ends other runs to keep the limits of
 // open runs and memory.
-func (f *fileReader) addPart(format *format, s *shape, raw []byte, at position) error {
-	session := format.session(s)
+func (f *fileReader) addPart(format *format, o *source.Object, at position) error {
+	session, kind, raw := f.sessionOf(format, o), o.Text("type"), o.Raw
 	i := slices.IndexFunc(f.openRuns, func(u *openRun) bool { return u.format == format && u.session == session })
-	if i >= 0 && format.firstType != "" && string(s.Type) == format.firstType {
+	if i >= 0 && format.firstType != "" && kind == format.firstType {
 		if err := f.endRun(i); err != nil {
 			return err
 		}
@@ -54,7 +56,7 @@ func (f *fileReader) addPart(format *format, s *shape, raw []byte, at position) 
 		var same bytes.Buffer
 		_ = json.Compact(&same, raw)
 		u.sum.Write(same.Bytes())
-		if err := u.builder.add(s, raw); err != nil {
+		if err := u.builder.Add(o); err != nil {
 			f.addProblem(at, err)
 		}
 	}
@@ -63,10 +65,24 @@ func (f *fileReader) addPart(format *format, s *shape, raw []byte, at position) 
 			return err
 		}
 	}
-	if format.lastType != "" && string(s.Type) == format.lastType {
+	if format.lastType != "" && kind == format.lastType {
 		return f.endRun(slices.Index(f.openRuns, u))
 	}
 	return nil
+}
+
+// sessionOf returns the id of the run to which a part belongs.
+func (f *fileReader) sessionOf(known *format, o *source.Object) string {
+	if known.sessions == nil {
+		return known.session(o)
+	}
+	if f.sessions == nil {
+		f.sessions = map[*format]func(*source.Object) string{}
+	}
+	if f.sessions[known] == nil {
+		f.sessions[known] = known.sessions()
+	}
+	return f.sessions[known](o)
 }
 
 // bufferedBytes returns the estimated memory of all open runs.
@@ -96,11 +112,25 @@ func (f *fileReader) endRun(i int) error {
 	u := f.openRuns[i]
 	f.openRuns = slices.Delete(f.openRuns, i, i+1)
 	if u.builder == nil {
-		f.addProblem(u.start, fmt.Errorf("the run that starts here is %w: %d bytes, limit %d", errTooLarge, u.size, f.limit))
+		f.addProblem(u.start, fmt.Errorf("the run that starts here is %w: %d bytes, limit %d", source.ErrTooLarge, u.size, f.limit))
 		return nil
 	}
-	run, err := u.builder.end()
-	return f.deliver(u.format, run, err, u.sum.Sum(nil)[:16], u.start)
+	runs, err := u.builder.End()
+	if err != nil {
+		f.addProblem(u.start, err)
+		return nil
+	}
+	sum := u.sum.Sum(nil)[:16]
+	for _, r := range runs {
+		problem, end := f.emit(u.format, r, sum, u.start)
+		if end != nil {
+			return end
+		}
+		if problem != nil {
+			f.addProblem(u.start, problem)
+		}
+	}
+	return nil
 }
 
 // endAllRuns ends and delivers the open runs at the end of the file.

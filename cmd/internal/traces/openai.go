@@ -1,14 +1,15 @@
 package traces
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
-	"debrief/events/chat"
 )
 
 // chatLog is a recorded conversation of OpenAI's chat API: an example for fine-tuning, or a request with its response. It may
@@ -18,8 +19,8 @@ type chatLog struct {
 	Model    string            `json:"model"`
 	Messages []json.RawMessage `json:"messages"`
 	Choices  []choice          `json:"choices"`
-	Usage    usage             `json:"usage"`
-	recordedOutcome
+	Usage    messages.Usage    `json:"usage"`
+	messages.RecordedOutcome
 	Metadata json.RawMessage `json:"metadata"`
 
 	Request struct {
@@ -30,7 +31,8 @@ type chatLog struct {
 		ID      json.RawMessage `json:"id"`
 		Model   string          `json:"model"`
 		Choices []choice        `json:"choices"`
-		Usage   usage           `json:"usage"`
+		Usage   messages.Usage  `json:"usage"`
+		Content json.RawMessage `json:"content"` // of Anthropic
 	} `json:"response"`
 }
 
@@ -38,146 +40,114 @@ type choice struct {
 	Message json.RawMessage `json:"message"`
 }
 
-type usage struct {
-	Prompt     float64 `json:"prompt_tokens"`
-	Completion float64 `json:"completion_tokens"`
-}
-
-// recordedOutcome holds the fields for the outcome of a run. The first one that is set is used.
-type recordedOutcome struct {
-	Outcome json.RawMessage `json:"outcome"`
-	Reward  json.RawMessage `json:"reward"`
-	Score   json.RawMessage `json:"score"`
-}
-
 // chatObject parses an object with the messages of a run.
-func chatObject(raw []byte) (*run, error) {
+func chatObject(raw []byte) (*messages.Run, error) {
 	var l chatLog
-	if err := decode(raw, &l); err != nil {
+	if err := source.Decode(raw, &l); err != nil {
 		return nil, err
 	}
 	field := "messages"
 	if len(l.Messages) == 0 {
 		field, l.Messages = "request.messages", l.Request.Messages
 	}
-	c := conversation{failed: toolFailed}
-	if err := messages(field, l.Messages, c.add); err != nil {
+	c := messages.Conversation{Failed: messages.ToolFailed}
+	if slices.ContainsFunc(l.Messages, isOtherDialect) {
+		for _, m := range l.Messages {
+			c.AddTurns(messages.Parse(m, ""))
+		}
+	} else if err := messages.Each(field, l.Messages, c.Add); err != nil {
 		return nil, err
 	}
-	for _, choices := range [][]choice{l.Response.Choices, l.Choices} {
-		if len(choices) > 0 && choices[0].Message != nil { // the conversation continued with the first choice
-			if err := messages("choices", []json.RawMessage{choices[0].Message}, c.add); err != nil {
-				return nil, err
-			}
-			break
-		}
+	if err := l.addReply(&c); err != nil {
+		return nil, err
 	}
-	r, err := c.execution()
+	c.TextActions()
+	r, err := c.Run()
 	if err != nil {
 		return nil, err
 	}
 	var about struct {
 		ID json.RawMessage `json:"id"`
-		recordedOutcome
+		messages.RecordedOutcome
 	}
 	_ = json.Unmarshal(l.Metadata, &about) // metadata has no fixed form
-	if r.Outcome, err = l.outcome(sourceOpenAIChat); err != nil {
+	if r.Outcome, err = l.ParseOutcome(sourceOpenAIChat); err != nil {
 		return nil, err
 	}
-	if other, err := about.outcome(sourceOpenAIChat); err != nil {
+	if other, err := about.ParseOutcome(sourceOpenAIChat); err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	} else if !r.Outcome.Known() && other.Known() {
 		r.Outcome = other
 	}
 	for _, id := range []json.RawMessage{l.ID, about.ID, l.Response.ID} {
-		if r.name, err = parseID("id", id); err == nil {
+		if r.Name, err = source.ParseID("id", id); err == nil {
 			break
 		}
 	}
 	r.Model = cmp.Or(l.Response.Model, l.Model, l.Request.Model)
-	r.Usage = chat.Usage{
-		InputTokens:  validCount(l.Usage.Prompt + l.Response.Usage.Prompt),
-		OutputTokens: validCount(l.Usage.Completion + l.Response.Usage.Completion),
-	}
+	r.Usage = l.Usage.Counts().Add(l.Response.Usage.Counts())
 	return r, nil
 }
 
-// chatMessages builds a run from objects that are single messages.
-type chatMessages struct{ conversation }
-
-func (c *chatMessages) add(_ *shape, raw []byte) error {
-	var m message
-	if err := decode(raw, &m); err != nil {
-		return err
+// addReply adds the reply in a log. The conversation continued with the first choice. The reply of Anthropic's API has its
+// content in the response itself.
+func (l *chatLog) addReply(c *messages.Conversation) error {
+	for _, choices := range [][]choice{l.Response.Choices, l.Choices} {
+		if len(choices) > 0 && choices[0].Message != nil {
+			return messages.Each("choices", []json.RawMessage{choices[0].Message}, c.Add)
+		}
 	}
-	return c.conversation.add(&m)
+	if len(l.Response.Content) > 0 {
+		t := messages.Turn{Role: "assistant"}
+		t.AddContent(l.Response.Content)
+		c.AddAnyTurn(&t, events.Step{})
+	}
+	return nil
 }
 
-func (c *chatMessages) end() (*run, error) { return c.execution() }
-
-// toolFailed reports whether a tool's output looks like an error: by its first word, or as an object with an error.
-func toolFailed(_, output string) bool {
-	return strings.HasPrefix(output, "Error") || strings.HasPrefix(output, "error:") || reportsError(output)
-}
-
-// outcome returns the recorded outcome, or Unknown without any field. If the field does not name an evaluator, it uses
-// by.
-func (v *recordedOutcome) outcome(by string) (events.Outcome, error) {
-	for _, field := range []struct {
-		name string
-		raw  json.RawMessage
-	}{{"outcome", v.Outcome}, {"reward", v.Reward}, {"score", v.Score}} {
-		if len(field.raw) == 0 || string(field.raw) == "null" {
+// isOtherDialect reports whether a message has calls, results or parts in another form than OpenAI's chat API: blocks of
+// Anthropic, parts of Gemini or the Vercel AI SDK, or messages of LangChain.
+func isOtherDialect(raw json.RawMessage) bool {
+	if bytes.IndexByte(raw, '[') < 0 && bytes.Contains(raw, []byte(`"role"`)) {
+		return false // no parts: most messages
+	}
+	o := source.AsObject(raw)
+	if o == nil {
+		return false
+	}
+	if o.Text("role") == "" && (messages.Roles[o.Text("type")] != "" || o.Has("kwargs")) || o.Has("parts") {
+		return true
+	}
+	for _, raw := range source.AsList(o.Get("content")) {
+		p := source.AsObject(raw)
+		if p == nil {
 			continue
 		}
-		o, err := parseOutcome(field.raw)
-		if err != nil {
-			return o, fmt.Errorf("field %s%w", field.name, err)
+		switch p.Text("type") {
+		case "tool_use", "tool_result", "thinking", "redacted_thinking", "tool-call", "tool-result", "reasoning", "tool_call", "tool_call_response":
+			return true
 		}
-		if o.Known() {
-			o.By = cmp.Or(o.By, by)
-		}
-		return o, nil
 	}
-	return events.Outcome{Label: events.Unknown}, nil
+	return false
 }
 
-// parseOutcome parses an outcome: an object, a label, a score or a boolean. An error starts with ":", to be appended to the
-// name of the field.
-func parseOutcome(raw json.RawMessage) (events.Outcome, error) {
-	var o struct {
-		Score    *float64     `json:"score"`
-		Label    events.Label `json:"label"`
-		Feedback string       `json:"feedback"`
-		By       string       `json:"by"`
+// chatMessages builds a run from objects that are single messages.
+type chatMessages struct{ messages.Conversation }
+
+func (c *chatMessages) Add(o *source.Object) error {
+	var m messages.Message
+	if err := source.Decode(o.Raw, &m); err != nil {
+		return err
 	}
-	var right bool
-	switch {
-	case json.Unmarshal(raw, &right) == nil:
-		o.Label = events.Failure
-		if right {
-			o.Label = events.Success
-		}
-	case json.Unmarshal(raw, &o.Score) == nil, json.Unmarshal(raw, &o.Label) == nil:
-	default:
-		o.Score, o.Label = nil, ""
-		if err := json.Unmarshal(raw, &o); err != nil {
-			return events.Outcome{}, errors.New(": want an object with score and label, a label, a number from 0 to 1, or true or false")
-		}
+	if isOtherDialect(o.Raw) {
+		c.AddTurns(messages.Parse(o.Raw, ""))
+		return nil
 	}
-	out := events.Outcome{Label: o.Label, Feedback: o.Feedback, By: o.By}
-	if o.Score != nil {
-		if out.Score = *o.Score; !(out.Score >= 0 && out.Score <= 1) {
-			return out, fmt.Errorf(": a score must be between 0 and 1, got %v", out.Score)
-		}
-		out.Label = cmp.Or(out.Label, events.LabelOf(out.Score))
-	}
-	switch out.Label {
-	case events.Success, events.Partial, events.Failure, events.Unknown:
-		return out.Complete(), nil
-	case "":
-		out.Label = events.Unknown
-		return out, nil
-	}
-	return out, fmt.Errorf(": label must be success, partial, failure or unknown, got %.40q", string(out.Label))
+	return c.Conversation.Add(&m)
+}
+
+func (c *chatMessages) End() ([]*messages.Run, error) {
+	c.TextActions()
+	c.Question = miniTask(c.Question)
+	return asRuns(c.Run())
 }

@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 )
 
 // clawSession builds a run from an OpenClaw session. A session does not contain an outcome. Turns that the user reverted are
 // kept, because the agent did act on them.
 type clawSession struct {
-	conversation
+	messages.Conversation
 	run events.Execution // the fields that are not part of the conversation
 }
 
@@ -37,14 +39,14 @@ type clawEvent struct {
 // mirrorModel is the model name of messages that the gateway adds as the assistant.
 const mirrorModel = "delivery-mirror"
 
-func (c *clawSession) add(s *shape, raw []byte) error {
+func (c *clawSession) Add(o *source.Object) error {
 	var l clawEvent
-	if err := decode(raw, &l); err != nil {
+	if err := source.Decode(o.Raw, &l); err != nil {
 		return err
 	}
 	m := &l.Message
-	if s.Type == "session" {
-		c.run.Session, c.run.Started = l.ID, parseTime(l.Timestamp)
+	if o.Text("type") == "session" {
+		c.run.Session, c.run.Started = l.ID, messages.ParseTime(l.Timestamp)
 		return nil
 	}
 	parts, err := blocks("message.content", m.Content)
@@ -53,16 +55,17 @@ func (c *clawSession) add(s *shape, raw []byte) error {
 	}
 	switch {
 	case m.Role == "user":
-		c.user(textOf(parts))
+		c.User(textOf(parts))
 	case m.Role == "toolResult":
 		outcome, report := events.Success, clawReport(m.Details)
-		if m.IsError || report.failed() || m.Details == nil && reportsError(textOf(parts)) {
+		if m.IsError || report.failed() || m.Details == nil && messages.ReportsError(textOf(parts)) {
 			outcome = events.Failure
 		}
-		call := c.addResultByID(m.ToolCallID, m.ToolName, textOf(parts), outcome)
-		call.Duration = validDuration(report.DurationMs / 1000)
+		call := c.AddResultByID(m.ToolCallID, m.ToolName, textOf(parts), outcome)
+		call.Duration = messages.ValidDuration(report.DurationMs / 1000)
 	case m.Role == "assistant" && m.Model != mirrorModel:
-		step := events.Step{Text: textOf(parts), At: parseTime(l.Timestamp)}
+		c.Omit(source.ThinkingBlocks, thinking(parts))
+		step := events.Step{Text: textOf(parts), At: messages.ParseTime(l.Timestamp)}
 		var ids []string
 		for i, p := range parts {
 			if p.Type != "toolCall" {
@@ -74,25 +77,27 @@ func (c *clawSession) add(s *shape, raw []byte) error {
 			ids = append(ids, p.ID)
 			step.Calls = append(step.Calls, events.ToolCall{Tool: p.Name, Arguments: string(p.Arguments), Outcome: events.Unknown})
 		}
-		c.addTurn(false, step, ids)
+		c.AddTurn(false, step, ids)
 		u := &c.run.Usage
 		u.Calls++
-		u.InputTokens += validCount(m.Usage.Input + m.Usage.CacheRead + m.Usage.CacheWrite)
-		u.OutputTokens += validCount(m.Usage.Output)
-		u.Cost += validCost(m.Usage.Cost.Total)
+		u.InputTokens += messages.ValidCount(m.Usage.Input + m.Usage.CacheRead + m.Usage.CacheWrite)
+		u.OutputTokens += messages.ValidCount(m.Usage.Output)
+		u.Cost += messages.ValidCost(m.Usage.Cost.Total)
 		c.run.Model = cmp.Or(m.Model, c.run.Model)
+	default:
+		c.Omit(source.HarnessMessages, 1)
 	}
-	return nil // messages of other roles are from the harness
+	return nil
 }
 
-func (c *clawSession) end() (*run, error) {
-	r, err := c.execution()
+func (c *clawSession) End() ([]*messages.Run, error) {
+	r, err := c.Run()
 	if err != nil {
 		return nil, err
 	}
-	r.name = printable(c.run.Session)
-	r.Session, r.Started, r.Usage, r.Model = shorten(c.run.Session, 256), c.run.Started, c.run.Usage, c.run.Model
-	return r, nil
+	r.Name = source.Printable(c.run.Session)
+	r.Session, r.Started, r.Usage, r.Model = source.Shorten(c.run.Session, 256), c.run.Started, c.run.Usage, c.run.Model
+	return []*messages.Run{r}, nil
 }
 
 // clawDetails are the details of the results of OpenClaw's built-in tools.

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"debrief/cmd/internal/traces/messages"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -34,7 +35,6 @@ const claude = `{"type":"system","subtype":"init","session_id":"s-1","model":"m-
 {"type":"assistant","session_id":"s-1","message":{"id":"a","role":"assistant","model":"m-1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}]}}
 {"type":"assistant","session_id":"s-1","message":{"id":"a","role":"assistant","model":"m-1","content":[{"type":"tool_use","id":"t2","name":"Read","input":{"file_path":"a"}}]}}
 {"type":"user","session_id":"s-1","message":{"role":"user","content":[{"tool_use_id":"t2","type":"tool_result","content":"<tool_use_error>File does not exist.</tool_use_error>"}]}}
-{"type":"assistant","session_id":"s-1","parent_tool_use_id":"t9","message":{"id":"sub","role":"assistant","content":[{"type":"text","text":"SUB-AGENT"}]}}
 {"type":"user","session_id":"s-1","message":{"role":"user","content":[{"tool_use_id":"t1","type":"tool_result","content":[{"type":"text","text":"Error in a name"},{"type":"text","text":"b"}],"is_error":false}]}}
 {"type":"assistant","session_id":"s-1","message":{"id":"b","role":"assistant","model":"m-1","content":[{"type":"tool_use","id":"t3","name":"Bash","input":{"command":"rm b"}},{"type":"tool_use","id":"t4","name":"Bash","input":{"command":"cat c"}}]}}
 {"type":"user","session_id":"s-1","message":{"role":"user","content":[{"tool_use_id":"t3","type":"tool_result","content":"The user doesn't want to proceed with this tool use.","is_error":true},{"tool_use_id":"t4","type":"tool_result","content":"Exit code 1","is_error":true},{"type":"text","text":"Leave b alone."}]}}
@@ -88,7 +88,6 @@ func TestClaudeCodeTranscripts(t *testing.T) {
 {"type":"user","isMeta":true,"sessionId":"s-2","message":{"role":"user","content":"Caveat: HARNESS"}}
 {"type":"user","sessionId":"s-2","timestamp":"2031-05-17T10:00:00Z","message":{"role":"user","content":"fix it"}}
 {"type":"assistant","sessionId":"s-2","timestamp":"2031-05-17T10:00:01Z","message":{"id":"a","role":"assistant","model":"m","content":[{"type":"text","text":"on it"}]}}
-{"type":"assistant","sessionId":"s-2","isSidechain":true,"message":{"id":"q","role":"assistant","content":"SUB-AGENT"}}
 {"type":"user","sessionId":"s-2","message":{"role":"user","content":"and now?"}}
 {"type":"assistant","sessionId":"s-2","message":{"id":"b","role":"assistant","model":"<synthetic>","content":[{"type":"text","text":"API Error"}]}}
 {"type":"user","sessionId":"s-2","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"gone","content":"lost"}]}}
@@ -101,6 +100,40 @@ func TestClaudeCodeTranscripts(t *testing.T) {
 	}
 	if !reflect.DeepEqual(e.Steps, want) || e.Question != "fix it" || e.Outcome != (events.Outcome{Label: events.Unknown}) || !e.Started.Equal(at.Add(-time.Second)) {
 		t.Errorf("got %+v", e)
+	}
+}
+
+// TestSubAgentsAreRuns checks that the events of sub-agents are runs of their own: named by a tool call in streams, by their id
+// in transcripts, or by their chain in older transcripts, also when two of them are interleaved.
+func TestSubAgentsAreRuns(t *testing.T) {
+	t.Parallel()
+	event := func(kind, more, text string) string {
+		return fmt.Sprintf(`{"type":%q,"sessionId":"s",%s"message":{"id":%q,"role":%q,"content":[{"type":"text","text":%q}]}}`, kind, more, text, kind, text) + "\n"
+	}
+	for name, text := range map[string]string{
+		"stream": event("user", "", "q") + event("assistant", "", "m1") +
+			event("user", `"parent_tool_use_id":"A",`, "qa") + event("user", `"parent_tool_use_id":"B",`, "qb") +
+			event("assistant", `"parent_tool_use_id":"A",`, "a1") + event("assistant", `"parent_tool_use_id":"B",`, "b1") + event("assistant", "", "m2"),
+		"transcript": event("user", "", "q") + event("assistant", "", "m1") +
+			event("user", `"isSidechain":true,"agentId":"A",`, "qa") + event("user", `"isSidechain":true,"agentId":"B",`, "qb") +
+			event("assistant", `"isSidechain":true,"agentId":"A",`, "a1") + event("assistant", `"isSidechain":true,"agentId":"B",`, "b1") + event("assistant", "", "m2"),
+		"chains": event("user", "", "q") + event("assistant", "", "m1") +
+			event("user", `"isSidechain":true,"uuid":"A","parentUuid":null,`, "qa") + event("user", `"isSidechain":true,"uuid":"B","parentUuid":null,`, "qb") +
+			event("assistant", `"isSidechain":true,"uuid":"A2","parentUuid":"A",`, "a1") + event("assistant", `"isSidechain":true,"uuid":"B2","parentUuid":"B",`, "b1") + event("assistant", "", "m2"),
+	} {
+		got, report, err := read(t, "f", text)
+		var runs []string
+		for _, e := range got {
+			run := e.TaskID[:len(e.TaskID)-33] + " " + e.Question
+			for _, s := range e.Steps {
+				run += " " + s.Text
+			}
+			runs = append(runs, run)
+		}
+		want := []string{"claude-code/s q m1 m2", "claude-code/s/A qa a1", "claude-code/s/B qb b1"}
+		if err != nil || report.Skipped != 0 || !slices.Equal(runs, want) {
+			t.Errorf("%s: got %q, report %+v, error %v, want %q", name, runs, report, err, want)
+		}
 	}
 }
 
@@ -261,7 +294,7 @@ func TestExecutionsWrittenByHand(t *testing.T) {
 		`{"question":"q","answer":"a","outcome":2}`:                                    "field outcome: ",
 		`{"question":"q","answer":"a","purpose":"fun"}`:                                "purpose: ",
 		`{"question":7,"answer":"a"}`:                                                  "field question: ",
-		`{"question":"q","answer":"a","id":"x"}`:                                       "field task_id: ",
+		`{"question":"q","answer":"a","id":"AAAAAAAAAAAAAAAAAAAAAA"}`:                  "field task_id: ",
 		`{"question":"q","answer":"a","id":"x","task_id":"t","origin":{"round":1e9}}`:  "field origin.round: ",
 		`{"question":"q","answer":"a","id":"x","task_id":"t","origin":{"round":1000}}`: "field origin.round: ",
 	} {
@@ -289,7 +322,7 @@ func TestInvalidLinesAreSkipped(t *testing.T) {
 		{Line: 4, Reason: "not valid JSON: unexpected end of JSON input"},
 		{Line: 6, Reason: "too large: 2029 bytes, limit 1000"},
 		{Line: 7, Reason: "got a JSON number, want an object"},
-		{Line: 9, Reason: "unknown format: the fields match no supported recording"},
+		{Line: 9, Reason: `unknown format: no supported recording has the fields "other"`},
 		{Line: 11, Reason: "not valid JSON: unexpected end of JSON input"},
 	}
 	if !reflect.DeepEqual(f.report.Problems, want) || f.report.Skipped != len(want) {
@@ -369,7 +402,7 @@ func fuzz(f *testing.F, seeds ...string) {
 			}
 			for _, s := range e.Steps {
 				for _, c := range s.Calls {
-					if c.Tool == "" || c.Outcome == "" || len(c.Output) > maxOutput+64 || c.Duration < 0 {
+					if c.Tool == "" || c.Outcome == "" || len(c.Output) > messages.MaxOutput+64 || c.Duration < 0 {
 						t.Errorf("call %+v", c)
 					}
 				}

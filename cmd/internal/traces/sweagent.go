@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -29,72 +30,72 @@ type sweFile struct {
 }
 
 type sweStep struct {
-	Action      json.RawMessage `json:"action"`
-	Observation json.RawMessage `json:"observation"`
-	Thought     json.RawMessage `json:"thought"`
-	Response    json.RawMessage `json:"response"`
-	Seconds     float64         `json:"execution_time"`
-	ToolCalls   []toolCall      `json:"tool_calls"`
+	Action      json.RawMessage     `json:"action"`
+	Observation json.RawMessage     `json:"observation"`
+	Thought     json.RawMessage     `json:"thought"`
+	Response    json.RawMessage     `json:"response"`
+	Seconds     float64             `json:"execution_time"`
+	ToolCalls   []messages.ToolCall `json:"tool_calls"`
 }
 
 // sweAgent parses a trajectory file. The outcome is unknown, because the file does not contain a verification of the
 // agent's submission.
-func sweAgent(raw []byte) (*run, error) {
+func sweAgent(raw []byte) (*messages.Run, error) {
 	var f sweFile
-	if err := decode(raw, &f); err != nil {
+	if err := source.Decode(raw, &f); err != nil {
 		return nil, err
 	}
 	if f.Trajectory == nil && f.History == nil {
 		return nil, errors.New("fields trajectory, history: both are null")
 	}
-	c := conversation{commands: true, failed: shellFailed}
+	c := messages.Conversation{Commands: true, Failed: messages.ShellFailed}
 	called := callIndex{}
-	if err := messages("history", f.History, func(m *message) error { called.note(m); return c.add(m) }); err != nil {
+	if err := messages.Each("history", f.History, func(m *messages.Message) error { called.note(m); return c.Add(m) }); err != nil {
 		return nil, err
 	}
 	if len(f.Trajectory) > 0 {
-		c.steps = c.steps[:0]
+		c.Steps = c.Steps[:0]
 		for i, raw := range f.Trajectory {
-			if err := c.addStep(raw, called); err != nil {
+			if err := addStep(&c, raw, called); err != nil {
 				return nil, fmt.Errorf("trajectory[%d]: %w", i, err)
 			}
 		}
 	}
-	if len(c.steps) == 0 {
+	if len(c.Steps) == 0 {
 		return nil, errors.New("fields trajectory, history: no steps")
 	}
-	answer, err := jsonText("info.submission", f.Info.Submission)
+	answer, err := messages.JSONText("info.submission", f.Info.Submission)
 	if err != nil {
 		return nil, err
 	}
-	status, err := jsonText("info.exit_status", f.Info.ExitStatus)
+	status, err := messages.JSONText("info.exit_status", f.Info.ExitStatus)
 	if err != nil {
 		return nil, err
 	}
-	e := &events.Execution{Question: taskStatement(c.question), Steps: c.steps, Answer: answer, Outcome: events.Outcome{Label: events.Unknown}}
+	e := &events.Execution{Question: taskStatement(c.Question), Steps: c.Steps, Answer: answer, Outcome: events.Outcome{Label: events.Unknown}}
 	if status != "" {
 		e.Outcome.Feedback = "exit status: " + status
 	}
 	stats := f.Info.ModelStats
 	e.Usage = chat.Usage{
-		Calls:        validCount(stats.APICalls),
-		InputTokens:  validCount(stats.TokensSent),
-		OutputTokens: validCount(stats.TokensReceived),
+		Calls:        messages.ValidCount(stats.APICalls),
+		InputTokens:  messages.ValidCount(stats.TokensSent),
+		OutputTokens: messages.ValidCount(stats.TokensReceived),
 		Cost:         max(0, stats.InstanceCost),
 	}
-	return &run{Execution: e}, nil
+	return &messages.Run{Execution: e, Omitted: c.Omitted}, nil
 }
 
 // addStep adds a step of the trajectory.
-func (c *conversation) addStep(raw json.RawMessage, called callIndex) error {
+func addStep(c *messages.Conversation, raw json.RawMessage, called callIndex) error {
 	var s sweStep
-	if err := decode(raw, &s); err != nil {
+	if err := source.Decode(raw, &s); err != nil {
 		return err
 	}
-	action, err1 := jsonText("action", s.Action)
-	observation, err2 := jsonText("observation", s.Observation)
-	thought, err3 := jsonText("thought", s.Thought)
-	response, err4 := jsonText("response", s.Response)
+	action, err1 := messages.JSONText("action", s.Action)
+	observation, err2 := messages.JSONText("observation", s.Observation)
+	thought, err3 := messages.JSONText("thought", s.Thought)
+	response, err4 := messages.JSONText("response", s.Response)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
@@ -102,46 +103,46 @@ func (c *conversation) addStep(raw json.RawMessage, called callIndex) error {
 		thought = response
 	}
 	step := events.Step{Speaker: "assistant", Text: thought}
-	call, acted := command(action)
+	call, acted := messages.ParseCommand(action)
 	if len(s.ToolCalls) == 0 {
 		s.ToolCalls = called.take(action)
 	}
 	if len(s.ToolCalls) > 0 { // the agent runs one command at a time, so the observation belongs to the first call
 		var err error
-		if call, err = s.ToolCalls[0].call(); err != nil {
+		if call, err = s.ToolCalls[0].Call(); err != nil {
 			return fmt.Errorf("tool_calls[0]: %w", err)
 		}
 		acted = true
 	}
 	if acted {
 		outcome := events.Success
-		if c.failed(action, observation) {
+		if c.Failed(action, observation) {
 			outcome = events.Failure
 		}
-		setOutput(&call, observation, outcome)
-		call.Duration = validDuration(s.Seconds)
+		c.SetOutput(&call, observation, outcome)
+		call.Duration = messages.ValidDuration(s.Seconds)
 		step.Calls = []events.ToolCall{call}
 	}
-	c.steps = append(c.steps, step)
+	c.Steps = append(c.Steps, step)
 	if !acted && observation != "" {
-		c.steps = append(c.steps, events.Step{Speaker: "user", Text: observation})
+		c.Steps = append(c.Steps, events.Step{Speaker: "user", Text: observation})
 	}
 	return nil
 }
 
 // callIndex maps the actions of a trajectory to their function calls, which only the history contains. Equal actions have
 // their calls in order.
-type callIndex map[string][][]toolCall
+type callIndex map[string][][]messages.ToolCall
 
-func (by callIndex) note(m *message) {
-	action, err := jsonText("action", m.Action)
+func (by callIndex) note(m *messages.Message) {
+	action, err := messages.JSONText("action", m.Action)
 	if err == nil && !m.IsDemo && m.Role == "assistant" && len(m.ToolCalls) > 0 {
 		key := strings.TrimSpace(action)
 		by[key] = append(by[key], m.ToolCalls)
 	}
 }
 
-func (by callIndex) take(action string) []toolCall {
+func (by callIndex) take(action string) []messages.ToolCall {
 	key := strings.TrimSpace(action)
 	calls := by[key]
 	if len(calls) == 0 {
@@ -162,21 +163,4 @@ func taskStatement(prompt string) string {
 		statement = after
 	}
 	return strings.TrimSpace(statement)
-}
-
-// validDuration converts recorded seconds to a duration. It returns 0 for a negative or implausible value.
-func validDuration(s float64) time.Duration {
-	const year = 365 * 24 * 3600
-	if s < 0 || s > year {
-		return 0
-	}
-	return time.Duration(s * float64(time.Second))
-}
-
-// validCount returns a recorded count, or 0 if it is negative or implausibly large.
-func validCount(n float64) int {
-	if n < 0 || n > 1e12 {
-		return 0
-	}
-	return int(n)
 }

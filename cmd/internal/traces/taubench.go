@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 )
 
@@ -19,12 +21,12 @@ type tauRun struct {
 }
 
 // tauBench parses one run. Its name is "<task_id>/<trial>".
-func tauBench(raw []byte) (*run, error) {
+func tauBench(raw []byte) (*messages.Run, error) {
 	var r tauRun
-	if err := decode(raw, &r); err != nil {
+	if err := source.Decode(raw, &r); err != nil {
 		return nil, err
 	}
-	task, err := parseID("task_id", r.TaskID)
+	task, err := source.ParseID("task_id", r.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +38,7 @@ func tauBench(raw []byte) (*run, error) {
 	}
 	trial := "0"
 	if r.Trial != nil {
-		if trial, err = parseID("trial", r.Trial); err != nil {
+		if trial, err = source.ParseID("trial", r.Trial); err != nil {
 			return nil, err
 		}
 	}
@@ -44,12 +46,12 @@ func tauBench(raw []byte) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := conversation{failed: tauFailed}
-	if err := messages("traj", r.Traj, c.add); err != nil {
+	c := messages.Conversation{Failed: tauFailed}
+	if err := messages.Each("traj", r.Traj, c.Add); err != nil {
 		return nil, err
 	}
-	e := &events.Execution{Question: c.question, Steps: c.steps, Answer: c.answer, Outcome: outcome}
-	return &run{Execution: e, name: task + "/" + trial}, nil
+	e := &events.Execution{Question: c.Question, Steps: c.Steps, Answer: c.Answer, Outcome: outcome}
+	return &messages.Run{Execution: e, Name: task + "/" + trial, Task: task, Omitted: c.Omitted}, nil
 }
 
 // tauFailed reports whether a tool of tau-bench returned an error. The prefix is the only sign of an error.
@@ -83,20 +85,4 @@ func crashError(info json.RawMessage) error {
 		return fmt.Errorf("field traj: is empty, the recorded run stopped with %.200q", why.Error)
 	}
 	return errors.New("field traj: is empty")
-}
-
-// parseID returns an id that is a JSON string or number.
-func parseID(field string, raw json.RawMessage) (string, error) {
-	var s string
-	var n json.Number
-	switch {
-	case raw == nil || string(raw) == "null":
-		return "", fmt.Errorf("field %s: is missing", field)
-	case json.Unmarshal(raw, &n) == nil && raw[0] != '"':
-		return n.String(), nil
-	case json.Unmarshal(raw, &s) == nil && s != "":
-		return printable(s), nil
-	default:
-		return "", fmt.Errorf("field %s: got %.40s, want a number or a string", field, raw)
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 )
 
@@ -172,7 +174,7 @@ func TestInvalidFiles(t *testing.T) {
 		{"events of a log", `{"type": "summary"}`, "f.json", ErrFormat, 0},
 		{"an object of something else", `{"skills": {}}`, "line 1", ErrFormat, 0},
 		{"an object that is no JSON", `{skills}`, "line 1", ErrFormat, 0},
-		{"two objects", "{\n" + `"history": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]} {}`, "'{'", nil, 0},
+		{"more behind an object", "{\n" + `"history": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]} x`, "'x'", nil, 1},
 		{"no steps", `{"trajectory": [], "history": []}`, "trajectory, history", ErrFormat, 0},
 		{"a broken step", `{"trajectory": [{"action": "ls"}, {"action": 7}]}`, "trajectory[1]: field action", ErrFormat, 0},
 		{"a truncated object", `{"trajectory": [`, "f.json", io.ErrUnexpectedEOF, 0},
@@ -242,25 +244,6 @@ func TestIDsDependOnContent(t *testing.T) {
 	}
 }
 
-func TestLongOutputsKeepBothEnds(t *testing.T) {
-	t.Parallel()
-	for _, unit := range []string{"x", "界", "é"} {
-		long := "first" + strings.Repeat(unit, 30<<10) + "last"
-		got := clip(long)
-		before, rest, ok := strings.Cut(got, "… [cut ")
-		count, after, ok2 := strings.Cut(rest, " bytes] …")
-		if !ok || !ok2 || fmt.Sprint(len(long)-len(before)-len(after)) != count {
-			t.Fatalf("got %q … %q", got[:40], got[len(got)-40:])
-		}
-		if !strings.HasPrefix(long, before) || !strings.HasSuffix(long, after) || len(before)+len(after) > maxOutput || len(before)+len(after) < maxOutput-8 {
-			t.Errorf("kept %d and %d bytes", len(before), len(after))
-		}
-	}
-	if s := strings.Repeat("x", maxOutput); clip(s) != s {
-		t.Error("an output within the bound was cut")
-	}
-}
-
 func TestSWEAgentTrajectoryWithHistory(t *testing.T) {
 	t.Parallel()
 	const history = `"history": [
@@ -281,7 +264,7 @@ func TestSWEAgentTrajectoryWithHistory(t *testing.T) {
 	const info = `"info": {"exit_status": "submitted", "submission": "diff", "model_stats": {"instance_cost": 1.5, "tokens_sent": 100, "tokens_received": 20, "api_calls": 3}}`
 
 	got, report, err := read(t, "dir/x-1.traj", "{"+trajectory+","+history+","+info+"}")
-	if err != nil || !reflect.DeepEqual(report, Report{Source: sourceSWEAgent, Runs: 1}) {
+	if err != nil || !reflect.DeepEqual(report, Report{Source: sourceSWEAgent, Runs: 1, Omitted: source.Omissions{source.Demonstrations: 2, source.SystemPrompts: 1}}) {
 		t.Fatalf("got %+v, error %v", report, err)
 	}
 	e := got[0]
@@ -336,7 +319,7 @@ func FuzzRead(f *testing.F) {
 			}
 			for _, s := range e.Steps {
 				for _, c := range s.Calls {
-					if c.Tool == "" || c.Outcome == "" || len(c.Output) > maxOutput+64 {
+					if c.Tool == "" || c.Outcome == "" || len(c.Output) > messages.MaxOutput+64 {
 						t.Errorf("call %+v", c)
 					}
 				}

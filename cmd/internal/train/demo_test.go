@@ -21,6 +21,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/traces"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook/history"
@@ -366,7 +367,7 @@ func TestLearnCountsEachRecordedRunOnce(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- app.Run(ctx, s.Conn, roles...) }()
-		res, err := l.learn(t.Context(), s, "runs")
+		res, err := l.learn(t.Context(), s, &traces.Reader{Book: "runs"}, l.Files)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,20 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/traces"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/reflector"
+	"debrief/reflector/rules"
 
 	book "debrief/playbook"
 )
@@ -26,8 +26,10 @@ import (
 type Learn struct {
 	cli.ServerFlags
 	Book  string   `help:"Playbook to add the lessons to." default:"default"`
-	Files []string `arg:"" help:"Recorded runs of any supported format, detected by content." placeholder:"FILE"`
+	Files []string `arg:"" optional:"" help:"Recorded runs: files, directories, or - for standard input. Default: only the stored runs." placeholder:"FILE"`
 	JSON  bool     `help:"Print JSON lines; the last one is the result."`
+
+	Outcomes string `help:"File with the outcomes of runs that were recorded without one: id and score." placeholder:"FILE"`
 
 	app.Model
 	app.Curator
@@ -35,26 +37,35 @@ type Learn struct {
 
 // Help implements kong.HelpProvider.
 func (*Learn) Help() string {
-	return `Read recorded runs of any agent, reflect on them and add the lessons to a playbook. Without --model the Reflector
-uses rules only: tool errors and the call that worked next, repeated calls without effect, orders of tools that successful
-runs have and failed runs lack.
+	return `Read recorded runs of any agent and add what they teach to a playbook, each lesson with its evidence. All stored runs of the
+playbook are compared: an error of a tool teaches what changed before the call worked, in two tasks at least; a habit, such as
+one tool before another, is shown if it separates successful from failed runs of the same tasks beyond chance. If nothing
+holds, the command prints the reason and which runs would help. With --model a Reflector also reflects on each run. Without a file the
+command compares the runs that are stored already, such as those that agents reported.
 
-The format is detected from the content: ` + traces.Formats + `. JSON lines may have any size.
+The format is detected from the content: ` + traces.Formats() + `.
+Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it.
 
 A run counts once, even if it is read several times: a run that is already stored in the playbook's executions is not
 submitted again. You can interrupt the command at any moment; run it again to continue.
 
 Unreadable data is listed with its file, its line or element, and the reason. The rest is learned, and the exit code is
-5. An invalid line in a JSON lines file skips that line. A file in an unknown format skips that file. A list that ends
-in the middle ends the command with exit code 1.
+5. An invalid line skips that line. An unreadable file skips the rest of that file. Content that is left out on
+purpose, such as system prompts, is counted.
+
+--outcomes names a table with the columns id and score, or JSON lines such as {"id": "run-7", "score": 1}. The id is the
+session, the trace, the task or the name of the file. A recorded outcome is not replaced.
 
 Without --nats, and unless 'debrief up' runs on the directory, the roles run in this process.
 
 Examples:
 
   debrief learn results.json
+  debrief learn --book support
   debrief learn runs/*.traj --book coding --model gpt-4o-mini
-  debrief learn ~/.claude/projects/*/*.jsonl --book coding`
+  debrief learn ~/.claude/projects --book coding
+  debrief learn runs/ --outcomes report.json --book coding
+  zcat traces.jsonl.gz | debrief learn -`
 }
 
 // learnResult is the last line of --json.
@@ -70,12 +81,18 @@ type learnResult struct {
 	Book       string `json:"book"`
 	Playbook   string `json:"playbook"`
 	StateHash  string `json:"state_hash"`
-	Candidates int    `json:"candidates"` // counted by rules, not in prompts yet
 
-	DeadReasons map[string]int `json:"dead_reasons,omitempty"`
-	Problems    []unreadItem   `json:"problems,omitempty"` // the first maxListed unread items
+	DeadReasons map[string]int   `json:"dead_reasons,omitempty"`
+	Problems    []unreadItem     `json:"problems,omitempty"` // the first maxListed unread items
+	Omitted     source.Omissions `json:"left_out,omitempty"` // content that the runs do not contain
+	Notes       []string         `json:"notes,omitempty"`
+
+	New []newBullet `json:"new,omitempty"` // bullets that this command added without a model
+	// Analysis is the comparison of all stored executions.
+	Analysis rules.Result `json:"analysis"`
 
 	shown []*book.Bullet
+	calls int // tool calls of the submitted runs
 }
 
 // Run implements the command.
@@ -84,15 +101,13 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range l.Files {
-		switch info, err := os.Stat(name); {
-		case errors.Is(err, fs.ErrNotExist):
-			return app.Exit(app.ExitUsage, fmt.Errorf("%s: no such file", name))
-		case err != nil:
-			return app.Exit(app.ExitUsage, err)
-		case info.IsDir():
-			return app.Exit(app.ExitUsage, fmt.Errorf("%s: is a directory: name the files in it", name))
-		}
+	files, err := expandFiles(l.Files)
+	if err != nil {
+		return app.Exit(app.ExitUsage, err)
+	}
+	outcomes, err := l.readOutcomes(ctx)
+	if err != nil {
+		return app.Exit(app.ExitUsage, err)
 	}
 	log := c.Logger()
 	s, err := l.Connect(ctx, log)
@@ -113,7 +128,7 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	} else {
 		close(working)
 	}
-	res, err := l.learn(ctx, s, b)
+	res, err := l.learn(ctx, s, &traces.Reader{Book: b, Outcomes: outcomes}, files)
 	stop()
 	if werr := <-working; err == nil {
 		err = werr
@@ -133,8 +148,7 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	return nil
 }
 
-// roles returns the reflector and the curator of this process. Without a model it reflects on one execution at a time.
-// That is fast enough and keeps the order of the files, so the same runs always produce the same playbook.
+// roles returns the reflector and the curator of this process.
 func (l *Learn) roles() ([]app.Role, error) {
 	reflecting, err := l.Optional(events.RoleReflector)
 	if err != nil {
@@ -144,38 +158,49 @@ func (l *Learn) roles() ([]app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := reflector.Config{Slots: 1}
+	cfg := reflector.Config{}
 	if reflecting != nil {
 		cfg.Slots = l.MaxConcurrent
 	}
 	return []app.Role{reflector.New(reflecting, cfg), app.NewCurator(curating, l.Curator.Settings(""))}, nil
 }
 
-func (l *Learn) learn(ctx context.Context, s *cli.Session, b book.Book) (*learnResult, error) {
-	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}}
+func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, files []string) (*learnResult, error) {
+	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}, Omitted: source.Omissions{}}
 	in := runStates{}
-	err := s.EventIDs(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(id events.ID) { in[runIDOf(id)] = runStored })
+	err := s.EventIDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { in[runIDOf(id)] = runStored })
 	if err != nil {
 		return nil, err
 	}
-	unknown := 0 // files in an unknown format
-	for _, name := range l.Files {
-		err := l.readFile(ctx, s, b, name, in, res)
-		if errors.Is(err, traces.ErrFormat) {
-			if unknown++; unknown < len(l.Files) { // a shell pattern may match such a file; the others are still read
-				l.skipFile(name, err, res)
-				continue
-			}
-		}
-		if err != nil {
+	var lastErr error
+	for _, name := range files {
+		err := l.readFile(ctx, s, r, name, in, res)
+		if fatal := (*stopError)(nil); errors.As(err, &fatal) || ctx.Err() != nil {
 			return nil, l.finishAfterError(ctx, s, in, err)
+		}
+		if err != nil { // it costs this file; the others are still read
+			lastErr = err
+			l.skipFile(name, err, res)
 		}
 	}
 	res.Executions, res.Known = in.count(runInFiles), in.count(runStored)
+	if lastErr != nil && res.Executions == 0 {
+		return nil, lastErr
+	}
 	if err := l.await(ctx, s); err != nil {
 		return nil, interrupted(ctx, res.Executions, err)
 	}
-	return res, l.countResults(ctx, s, b, in, res)
+	if err := l.analyse(ctx, s, r.Book, res); err != nil {
+		return nil, interrupted(ctx, res.Executions, err)
+	}
+	l.checkOutcomes(r.Outcomes, res)
+	if err := l.countResults(ctx, s, r.Book, in, res); err != nil {
+		return nil, err
+	}
+	if model, err := l.Optional(events.RoleReflector); err == nil && model == nil && s.Server != nil && res.Executions > res.Known && res.calls == 0 {
+		res.Notes = append(res.Notes, "The runs contain no tool calls, and without a model only tool calls teach something. Pass --model to learn from answers.")
+	}
+	return res, nil
 }
 
 // interrupted adds progress and advice to err if the context was cancelled. Other errors are returned unchanged.
@@ -199,37 +224,54 @@ func (l *Learn) finishAfterError(ctx context.Context, s *cli.Session, in runStat
 	return fmt.Errorf("%w; %s", broken, pluralOf(n, "run before that is learned", "runs before that are learned"))
 }
 
-func (l *Learn) readFile(ctx context.Context, s *cli.Session, b book.Book, name string, in runStates, res *learnResult) error {
-	f, err := os.Open(name)
+// stopError is an error that is not the fault of a file: it ends the command.
+type stopError struct{ err error }
+
+func (e *stopError) Error() string { return e.err.Error() }
+func (e *stopError) Unwrap() error { return e.err }
+
+func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *traces.Reader, name string, in runStates, res *learnResult) error {
+	f, err := openFile(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	p := l.newProgressReader(name, f)
-	report, err := traces.Read(ctx, b, filepath.Base(name), p, func(e *events.Execution) error {
+	sending, lostKeys := newParallel(publishing), sync.Map{}
+	report, err := r.Read(ctx, filepath.Base(name), p, func(e *events.Execution) error {
 		p.runs++
 		key := runIDOf(e.ID)
 		if state := in[key]; state != 0 { // a reflection exists or will exist, or the run is a dead letter
 			in[key] = state | runInFiles
 			return nil
 		}
-		// The run may be older than the retention of the stream: Repeat makes the Curator check if it is already covered.
-		if _, err := s.Publish(ctx, e, bus.PublishOptions{Repeat: true}); err != nil {
-			return err
-		}
 		in[key] = runInFiles
+		// The run may be older than the retention of the stream: Repeat makes the Curator check if it is already covered.
+		err := sending.do(func() error {
+			_, err := s.Publish(ctx, e, bus.PublishOptions{Repeat: true})
+			if err != nil {
+				lostKeys.Store(key, true)
+			}
+			return err
+		})
+		if err != nil {
+			return &stopError{err}
+		}
+		for _, step := range e.Steps {
+			res.calls += len(step.Calls)
+		}
 		return nil
 	})
 	p.clear()
+	if broken := sending.wait(); broken != nil {
+		lostKeys.Range(func(key, _ any) bool {
+			delete(in, key.(runID))
+			return true
+		})
+		return &stopError{broken}
+	}
 	if err == nil || report.Runs > 0 {
 		l.printFile(name, report, res)
-	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		var full *bus.FullError
-		if errors.As(err, &full) {
-			return err
-		}
-		return app.Exit(app.ExitFailed, err)
 	}
 	return err
 }
@@ -259,6 +301,15 @@ func (l *Learn) printFile(name string, report traces.Report, res *learnResult) {
 		if len(res.Problems) < maxListed {
 			res.Problems = append(res.Problems, u)
 		}
+	}
+	for _, scorer := range report.Scorers {
+		l.print(map[string]any{"file": name, "scorer": scorer}, "  scored by %s", scorer)
+	}
+	if len(report.Omitted) > 0 {
+		l.print(map[string]any{"file": name, "left_out": report.Omitted}, "  left out: %s", report.Omitted)
+	}
+	for kind, n := range report.Omitted {
+		res.Omitted[kind] += n
 	}
 	res.Unread += report.Skipped
 	res.Repaired += report.Repaired
@@ -319,7 +370,7 @@ func (l *Learn) addPlaybook(ctx context.Context, s *cli.Session, b book.Book, re
 	}
 	p := w.State().Playbook()
 	res.shown = p.Top(p.Len())
-	res.Bullets, res.Candidates = len(res.shown), p.Len()-len(res.shown)
+	res.Bullets = len(res.shown)
 	res.Playbook = book.VersionLabel(p.Version(), w.State().Chain())
 	res.StateHash = fmt.Sprintf("%x", p.StateHash())
 	return nil
@@ -330,6 +381,13 @@ func (l *Learn) show(res *learnResult) error {
 		return cli.WriteJSON(console.Stdout, res)
 	}
 	console.Printf("\n%s\n", console.Block(cli.FormatBullets(res.shown)))
+	if len(res.New) > 0 {
+		console.Printf("Evidence of the new bullets:\n")
+		for _, n := range res.New {
+			console.Printf("%s", console.Block(fmt.Sprintf("  %s  %s\n", n.ID, n.Evidence)))
+		}
+		console.Printf("\n")
+	}
 	if res.Unread > 0 {
 		console.Printf("%d could not be read:\n", res.Unread)
 		for _, u := range res.Problems {
@@ -339,14 +397,20 @@ func (l *Learn) show(res *learnResult) error {
 			console.Printf("  and %d more\n", n)
 		}
 	}
-	console.Printf("%s: %d reflected on, %d with nothing to learn, %s. Playbook %q is at %s with %s in use and %s.\n",
-		cli.Plural(res.Executions, "run"), res.Reflected, res.Nothing, cli.Plural(res.Dead, "dead letter"), res.Book, res.Playbook,
-		cli.Plural(res.Bullets, "bullet"), cli.Plural(res.Candidates, "candidate"))
+	console.Printf("%s\n", res.Analysis.Explain())
+	reflected := ""
+	if res.Reflected+res.Dead > 0 {
+		reflected = fmt.Sprintf(" %d reflected on, %d with nothing to learn, %s.", res.Reflected, res.Nothing, cli.Plural(res.Dead, "dead letter"))
+	}
+	console.Printf("%s compared.%s Playbook %q is at %s with %s in use.\n", cli.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, res.Playbook, cli.Plural(res.Bullets, "bullet"))
 	if res.Known > 0 {
 		console.Printf("%d of them were stored before.\n", res.Known)
 	}
 	for reason, n := range res.DeadReasons {
 		console.Printf("  %d × %s\n", n, reason)
+	}
+	for _, note := range res.Notes {
+		console.Printf("%s\n", note)
 	}
 	return nil
 }

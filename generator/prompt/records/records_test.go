@@ -52,6 +52,8 @@ func TestCallLine(t *testing.T) {
 		{"looking up", call("get_user", `{"id":"u1"}`, `{"name":{"first":"Mia"},"age":7,"tags":[],"vip":true}`), "looked up u1 → found first Mia, age 7, vip true"},
 		{"another tool", call("book", `{"seats":2}`, "booked"), "called `book` seats 2 → booked"},
 		{"a shell that searches", call("bash", `{"command":"cd /repo && FOO=1 grep -n x a.go | head"}`, "1:x"), "searched cd /repo && FOO=1 grep -n x a.go | head → found 1:x"},
+		{"a shell that ignores errors", call("bash", `{"command":"sudo grep -n x a.go 2>/dev/null"}`, "1:x"), "searched sudo grep -n x a.go 2›/dev/null → found 1:x"},
+		{"a shell in a shell", call("bash", `{"command":"bash -lc 'cd /repo && ls'"}`, "a"), "listed bash -lc 'cd /repo && ls' → found a"},
 		{"a shell that writes", call("bash", `{"command":"cat a > b"}`, ""), "ran cat a › b → no output"},
 		{"an editor that views", call("str_replace_editor", `{"command":"view","path":"a.go"}`, "x = 1"), "read a.go → x = 1"},
 		{"an editor that edits", call("str_replace_editor", `{"command":"str_replace","path":"a.go","old_str":"a\nb"}`, "done"), "wrote a.go → done"},

@@ -1,10 +1,10 @@
 package records
 
 import (
-	"path"
 	"strings"
 	"unicode"
 
+	"debrief/events/shell"
 	"debrief/playbook/text"
 )
 
@@ -71,22 +71,15 @@ func verbFromName(name string) verb {
 	return called
 }
 
-// programName returns the name of the first program in a command, apart from cd. It returns "" if the output is
-// redirected to a file, because then the name does not show that the command writes.
+// programName returns the name of the program that does the work of a command; see [shell.MainCommand]. It returns "" if the
+// command writes its output to a file, because then the name does not show that it writes.
 func programName(command string) string {
-	command, _, _ = strings.Cut(command[:min(len(command), maxRead)], "\n")
-	if strings.Contains(command, ">") {
-		return ""
-	}
-	for part := range strings.FieldsFuncSeq(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' }) {
-		for word := range strings.FieldsSeq(part) {
-			if word == "cd" {
-				break
-			}
-			if word != "sudo" && !strings.Contains(word, "=") { // a variable assignment before the command
-				return path.Base(word)
-			}
+	commands, _ := shell.Parse(command[:min(len(command), maxRead)]) // the commands before an error are valid
+	for _, c := range commands {
+		if len(c.Writes) > 0 {
+			return ""
 		}
 	}
-	return ""
+	work, _ := shell.MainCommand(commands)
+	return work.Program
 }

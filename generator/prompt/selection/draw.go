@@ -27,7 +27,7 @@ type Draw struct {
 // shareOf returns the percentage of the tasks that are used for an experiment with a bullet.
 func shareOf(b *playbook.Bullet) int {
 	switch {
-	case b.Pinned || b.Rule != nil:
+	case b.Pinned:
 		return 0
 	case b.Status == playbook.Probation:
 		return 100

@@ -68,8 +68,6 @@ func taskIn(t *testing.T, arm playbook.Arm, x *selection.Index, applicable ...pl
 // TestGuardDraws checks which bullets take part in experiments, and which do not.
 func TestGuardDraws(t *testing.T) {
 	t.Parallel()
-	rule := standing("rule", playbook.StandingSuspect, 1)
-	rule.Rule = &playbook.Rule{Key: "order/A/B"}
 	status := func(id playbook.BulletID, s playbook.Status) *playbook.Bullet {
 		b := standing(id, playbook.StandingSuspect, 1)
 		b.Status = s
@@ -77,10 +75,10 @@ func TestGuardDraws(t *testing.T) {
 	}
 	x := func(mode playbook.Gate) *selection.Index {
 		return under(mode, standing("new", playbook.StandingNew, 3), standing("suspect", playbook.StandingSuspect, 4), standing("kept", playbook.StandingKept, 1),
-			pinned(standing("pinned", playbook.StandingSuspect, 1)), rule, status("candidate", playbook.Candidate), status("probation", playbook.Probation),
+			pinned(standing("pinned", playbook.StandingSuspect, 1)), status("candidate", playbook.Candidate), status("probation", playbook.Probation),
 			status("retired", playbook.Retired), status("quarantined", playbook.Quarantined))
 	}
-	never := []playbook.BulletID{"kept", "pinned", "rule", "candidate", "probation", "retired", "quarantined", "unknown"}
+	never := []playbook.BulletID{"kept", "pinned", "candidate", "probation", "retired", "quarantined", "unknown"}
 	for name, tt := range map[string]struct {
 		mode       playbook.Gate
 		applicable []playbook.BulletID
@@ -106,7 +104,7 @@ func TestGuardDraws(t *testing.T) {
 		if len(drawn) != len(tt.drawn) || !maps.Equal(drawn, tt.drawn) {
 			t.Errorf("%s: got experiments with %v, want %v", name, drawn, tt.drawn)
 		}
-		if s := choose(x, nil); len(s.Exposures)+len(s.Withheld) > 0 || len(s.Bullets) != 5 {
+		if s := choose(x, nil); len(s.Exposures)+len(s.Withheld) > 0 || len(s.Bullets) != 4 {
 			t.Errorf("%s: without a draw: got %s, withheld %v, shown %s", name, exposures(s), s.Withheld, ids(s.Bullets))
 		}
 	}

@@ -113,9 +113,6 @@ func TestListsAreConsistent(t *testing.T) {
 						Status: rapid.SampledFrom([]playbook.Status{playbook.Active, playbook.Probation}).Draw(t, "status"),
 						Pinned: rapid.IntRange(0, 3).Draw(t, "pinned") == 0, Helpful: rapid.IntRange(0, 1).Draw(t, "helpful"),
 					}
-					if rapid.IntRange(0, 3).Draw(t, "rule") == 0 {
-						b.Rule = &playbook.Rule{Key: "k"}
-					}
 					if rapid.Bool().Draw(t, "experiment") {
 						b.Experiment = &playbook.Experiment{Number: 1, Standing: rapid.SampledFrom([]playbook.Standing{
 							"", playbook.StandingNew, playbook.StandingSuspect, playbook.StandingTrusted, playbook.StandingProven, playbook.StandingKept,

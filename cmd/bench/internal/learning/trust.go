@@ -214,7 +214,7 @@ func operationsOf(ctx context.Context, o simulated.Options, executions []*events
 			return nil
 		}
 		for _, op := range rec.Delta.Ops {
-			if op.Content != "" && op.Rule == nil { // counters of rules are not text of the model
+			if op.Content != "" {
 				texts[op.Content] = true
 			}
 		}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"debrief/events"
 )
@@ -29,12 +31,32 @@ func (a httpAgent) Feedback(ctx context.Context, r *events.FeedbackRequest) (*ev
 	return post[events.StoredReply](ctx, a.url+"/v1/feedback", r)
 }
 
-// post sends a JSON body and decodes the JSON reply. A status other than 2xx is an error with the text of the reply.
+// attempts is the number of times that an agent sends a request while the server is not available.
+const attempts = 6
+
+// post sends a JSON body and decodes the JSON reply. A status other than 2xx is an error with the text of the reply. While the server
+// is not available, it sends the same body again, as the reply asks for.
 func post[T any](ctx context.Context, url string, body any) (*T, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
+	for pause := time.Second; ; pause *= 2 {
+		out, err := postOnce[T](ctx, url, raw)
+		if !errors.Is(err, errUnavailable) || pause >= time.Second<<attempts {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+		}
+	}
+}
+
+var errUnavailable = errors.New("server not available")
+
+func postOnce[T any](ctx context.Context, url string, raw []byte) (*T, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(raw))
 	if err != nil {
 		return nil, err
@@ -48,6 +70,9 @@ func post[T any](ctx context.Context, url string, body any) (*T, error) {
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("POST %s: %w", url, err)
+	}
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		return nil, fmt.Errorf("POST %s: %w: %s", url, errUnavailable, bytes.TrimSpace(text))
 	}
 	if resp.StatusCode/100 != 2 {
 		return nil, fmt.Errorf("POST %s: status %d: %s", url, resp.StatusCode, bytes.TrimSpace(text))

@@ -40,12 +40,8 @@ func (ch *change) ask(ctx context.Context, b *cli.Playbook, e *events.Edit) (*ev
 	if !errors.As(err, new(*events.RefusedError)) {
 		return d, err
 	}
-	for _, is := range d.Conflicts {
-		for _, was := range e.Expect {
-			if was.Bullet == is.Bullet {
-				console.Fprintf(console.Stderr, "%s", console.Block(explain.Conflict(was, is)))
-			}
-		}
+	for _, text := range explain.Conflicts(e.Expect, d.Conflicts) {
+		console.Fprintf(console.Stderr, "%s", console.Block(text))
 	}
 	return nil, app.Exit(app.ExitRefused, fmt.Errorf("%w; nothing was changed", err))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -50,16 +49,12 @@ func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer b.Close()
-	strays, undecided, err := b.Store.Strays(ctx, b.Name)
-	undecidable := errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema)
-	if err != nil && !(undecidable && len(cl.Sequence) > 0) {
-		return cli.LogError(err)
+	strays, err := b.Store.SelectStrays(ctx, b.Name, cl.Sequence)
+	if errors.As(err, new(*deltalog.NotStraysError)) {
+		return app.Exit(app.ExitRefused, fmt.Errorf("--sequence: %w; see 'debrief playbook verify'", err))
 	}
-	if len(cl.Sequence) > 0 {
-		strays = slices.DeleteFunc(append(strays, undecided...), func(s deltalog.Stray) bool { return !slices.Contains(cl.Sequence, s.Seq) })
-		if len(strays) < len(cl.Sequence) {
-			return app.Exit(app.ExitRefused, fmt.Errorf("--sequence: %d of the messages are not strays of playbook %q; see 'debrief playbook verify'", len(cl.Sequence)-len(strays), b.Name))
-		}
+	if err != nil {
+		return cli.LogError(err)
 	}
 	out := cleanResult{Book: string(b.Name), Strays: strays}
 	if !cl.JSON {

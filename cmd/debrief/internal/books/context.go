@@ -11,12 +11,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/request"
 	"debrief/events"
 	"debrief/events/chat"
 	windows "debrief/events/window"
@@ -94,14 +93,22 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	reply, by, err := s.build(ctx, conn, r)
+	cfg, err := s.Config.Settings()
 	if err != nil {
-		return contextError(err)
+		return err
+	}
+	reply, local, err := request.Context(ctx, conn.Conn, cfg, r)
+	if err != nil {
+		return cli.RequestError(err)
 	}
 	if s.JSON {
 		return cli.WriteJSON(console.Stdout, reply)
 	}
 	out := new(strings.Builder)
+	by := "by the generator's service"
+	if local {
+		by = "by this command"
+	}
 	version := fmt.Sprintf("playbook %q at version %d", reply.Book, reply.Version)
 	if reply.Stale {
 		version += " (stale)"
@@ -144,69 +151,6 @@ func (s *showContext) request() (*events.ContextRequest, error) {
 	return r, nil
 }
 
-// build requests the context from a generator's service. If none runs, or if a flag differs from its default, it builds
-// the context in this process. The second result names the builder, for the output.
-func (s *showContext) build(ctx context.Context, conn *cli.Session, r *events.ContextRequest) (*events.ContextReply, string, error) {
-	cfg, err := s.Config.Settings()
-	if err != nil {
-		return nil, "", err
-	}
-	if cfg.WithDefaults() == (generator.Config{}).WithDefaults() { // the service ignores our flags
-		reply, err := requestService(ctx, conn, r)
-		if !errors.Is(err, nats.ErrNoResponders) {
-			return reply, "by the generator's service", err
-		}
-	}
-	builder := generator.NewContextBuilder(conn.Conn, nil, cfg)
-	defer builder.Close()
-	builder.WaitLoaded(ctx, r.Book, historyTimeout)
-	reply, err := builder.Context(ctx, r)
-	return reply, "by this command", err
-}
-
-// historyTimeout is the time to load history. After it the context is built with the part that was loaded.
-const historyTimeout = 20 * time.Second
-
-func requestService(ctx context.Context, conn *cli.Session, r *events.ContextRequest) (*events.ContextReply, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("encode the request: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	msg, err := conn.NATS().RequestWithContext(ctx, events.ServiceSubject(events.VerbContext, r.Book), body)
-	if err != nil {
-		return nil, err
-	}
-	if code := msg.Header.Get("Nats-Service-Error-Code"); code != "" {
-		return nil, &serviceError{code, msg.Header.Get("Nats-Service-Error")}
-	}
-	reply := new(events.ContextReply)
-	if err := json.Unmarshal(msg.Data, reply); err != nil {
-		return nil, fmt.Errorf("read the service's reply: %w", err)
-	}
-	return reply, nil
-}
-
-type serviceError struct{ code, text string }
-
-func (e *serviceError) Error() string  { return e.text }
-func (e *serviceError) Invalid() bool  { return e.code == "400" }
-func (e *serviceError) NotFound() bool { return e.code == "404" }
-
-// contextError adds the exit code of a refused request.
-func contextError(err error) error {
-	var invalid interface{ Invalid() bool }
-	var missing interface{ NotFound() bool }
-	switch {
-	case errors.As(err, &invalid) && invalid.Invalid():
-		return app.Exit(app.ExitUsage, err)
-	case errors.As(err, &missing) && missing.NotFound():
-		return app.Exit(app.ExitRefused, err)
-	}
-	return err
-}
-
 // showPast prints the context of a past execution.
 func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
 	cfg, err := s.Config.Settings()
@@ -218,7 +162,7 @@ func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
 	defer builder.Close()
 	r, err := builder.Rebuild(ctx, events.Handle(s.Execution))
 	if err != nil {
-		return contextError(err)
+		return cli.RequestError(err)
 	}
 	if s.JSON {
 		if err := cli.WriteJSON(console.Stdout, r); err != nil {

@@ -7,10 +7,9 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
-	"debrief/curator"
+	"debrief/cmd/internal/edits"
 	"debrief/events"
 	"debrief/events/redact"
-	"debrief/playbook/history"
 
 	book "debrief/playbook"
 )
@@ -40,7 +39,7 @@ func (a *addBullet) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer b.Close()
-	d, err := a.ask(ctx, b, &events.Edit{Ops: []book.Op{{Kind: book.Add, Section: storedSection(a.Section), Content: content}}})
+	d, err := a.ask(ctx, b, &events.Edit{Ops: []book.Op{edits.Add(content, a.Section)}})
 	if err != nil {
 		return err
 	}
@@ -85,13 +84,7 @@ func (ed *editBullet) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	op := book.Op{Kind: book.Update, Bullet: ed.Bullet.id(), Content: content}
-	if content == "" {
-		op.Content = was[0].Content
-	}
-	if ed.Section != "" {
-		op.Section = storedSection(ed.Section)
-	}
+	op := edits.Update(was[0], content, ed.Section)
 	d, err := ed.ask(ctx, b, &events.Edit{Ops: []book.Op{op}, Expect: was})
 	if err != nil {
 		return err
@@ -196,13 +189,13 @@ func (m *mergeBullets) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	op := book.Op{Kind: book.Merge, Bullet: all[0], Sources: all[1:], Content: was[0].Content}
-	if m.Content != "" {
-		if op.Content, err = book.CleanContent(m.Content); err != nil {
+	content := m.Content
+	if content != "" {
+		if content, err = book.CleanContent(content); err != nil {
 			return app.Exit(app.ExitUsage, fmt.Errorf("--content: %w", err))
 		}
 	}
-	d, err := m.ask(ctx, b, &events.Edit{Ops: []book.Op{op}, Expect: was})
+	d, err := m.ask(ctx, b, &events.Edit{Ops: []book.Op{edits.Merge(was, content)}, Expect: was})
 	if err != nil {
 		return err
 	}
@@ -212,7 +205,7 @@ func (m *mergeBullets) Run(ctx context.Context, c *app.Common) error {
 type tagBook struct {
 	change
 	Name    string `arg:"" help:"Name for the version. An existing name moves to this version."`
-	Version string `arg:"" optional:"" help:"Version to name. Default: the newest." placeholder:"POINT"`
+	Version string `arg:"" optional:"" help:"Version to name. Default: the newest." default:"newest" placeholder:"POINT"`
 }
 
 // Help implements kong.HelpProvider.
@@ -230,26 +223,20 @@ func (t *tagBook) Run(ctx context.Context, c *app.Common) error {
 	if err := (book.Name{Name: t.Name}).Validate(); err != nil {
 		return app.Exit(app.ExitUsage, err)
 	}
-	if t.Name == "newest" {
-		return app.Exit(app.ExitUsage, fmt.Errorf("name %q: reserved for the newest version", t.Name))
-	}
 	b, err := t.OpenExisting(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	point := t.Version
-	if point == "" {
-		point = "newest"
-	}
-	m, err := b.Version(ctx, point)
+	m, err := b.Version(ctx, t.Version)
 	if err != nil {
 		return err
 	}
-	if m.Number == 0 {
-		return app.Exit(app.ExitUsage, fmt.Errorf("version 0: always the empty playbook, cannot be named"))
+	e, err := edits.Tag(t.Name, m.Number)
+	if err != nil {
+		return app.Exit(app.ExitUsage, err)
 	}
-	d, err := t.ask(ctx, b, &events.Edit{Names: []book.Name{{Name: t.Name, Version: m.Number}}})
+	d, err := t.ask(ctx, b, e)
 	if err != nil {
 		return err
 	}
@@ -377,29 +364,13 @@ func (f *forgetExecutions) Run(ctx context.Context, c *app.Common) error {
 
 // preview prints the changes that the Curator would make. It changes nothing.
 func (f *forgetExecutions) preview(ctx context.Context, b *cli.Playbook, selector book.Selector) error {
-	now, label, err := b.At(ctx, "")
+	plan, err := edits.PlanForget(ctx, b, selector)
 	if err != nil {
 		return err
 	}
-	log := b.Store.History(ctx, b.Name)
-	if err := curator.ResolveSample(ctx, b.Conn, log, &selector); err != nil {
-		return err
-	}
-	then, err := history.Forget(log, selector)
-	if err != nil {
-		return cli.LogError(err)
-	}
-	if then.Matched == 0 {
-		return app.Exit(app.ExitRefused, fmt.Errorf("no bullet or vote has evidence from %s", &selector))
-	}
-	differences := history.Diff(now, then.Playbook)
 	if f.JSON {
-		return showDifferences(differences, "", true)
+		return showDifferences(plan.Changes, "", true)
 	}
-	console.Printf("Version %s of the playbook learned from %s of %s. Changes:\n\n", label, cli.Plural(then.Matched, "reflection"), &selector)
-	return showDifferences(differences, "Nothing was changed.", false)
+	console.Printf("Version %s of the playbook learned from %s of %s. Changes:\n\n", plan.Label, cli.Plural(plan.Matched, "reflection"), &selector)
+	return showDifferences(plan.Changes, "Nothing was changed.", false)
 }
-
-// storedSection returns the stored form of a section. It replaces secrets first, because Section changes the characters
-// that identify them.
-func storedSection(text string) string { return book.Section(redact.ID(text)) }

@@ -14,11 +14,8 @@ import (
 	"debrief/cmd/internal/explain"
 	"debrief/cmd/internal/request"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/generator"
-
-	book "debrief/playbook"
 )
 
 // Feedback records feedback on an execution, or changes it.
@@ -101,7 +98,10 @@ func (f *Feedback) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer conn.Close()
-	e, err := f.findExecution(ctx, conn, r)
+	e, err := request.FeedbackTarget(ctx, conn, r.Execution, r.Book)
+	if errors.As(err, new(*request.TargetError)) {
+		return app.Exit(app.ExitRefused, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -115,123 +115,23 @@ func (f *Feedback) Run(ctx context.Context, c *app.Common) error {
 	if err := generator.ScoreFeedback(fb, e); err != nil {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--target: %w", err))
 	}
-	l := &feedbackResult{
-		Execution: r.Execution, Book: e.Book, FeedbackEffect: request.NewFeedbackEffect(fb, e),
-		conn: conn, store: deltalog.New(conn.JetStream()),
-	}
-	if err := l.readLog(ctx); err != nil {
-		return err
-	}
-	if l.Covering() != nil { // duplicate of earlier feedback
-		l.Duplicate, l.After = true, l.Before
-		return f.print(l, l.summarize())
-	}
-	receipt, err := conn.Publish(ctx, fb, bus.PublishOptions{})
+	result, err := request.Feedback(ctx, conn, deltalog.New(conn.JetStream()), fb, e)
 	if err != nil {
-		return err
+		return cli.LogError(err)
 	}
-	l.sequence, l.Handle, l.Duplicate = receipt.Seq, receipt.Handle, receipt.Duplicate
-	l.After = l.Before.WithFeedback(fb)
-	if f.NoWait {
-		return f.print(l, fmt.Sprintf("stored as %s; see its effect with: debrief playbook why %s", l.Handle, l.Execution))
-	}
-	if err := l.wait(ctx, f.Patience); err != nil {
-		return err
-	}
-	return f.print(l, l.summarize())
-}
-
-// findExecution returns the execution that the flags name.
-func (f *Feedback) findExecution(ctx context.Context, conn *cli.Session, r *events.FeedbackRequest) (*events.Execution, error) {
-	seq, is, _ := r.Execution.Parse() // the request has been checked
-	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
-	if errors.Is(err, bus.ErrNotFound) {
-		return nil, app.Exit(app.ExitRefused, fmt.Errorf("execution %s %w", r.Execution, err))
-	}
-	if err != nil {
-		return nil, err
-	}
-	e, ok := found.(*events.Execution)
-	switch {
-	case !ok:
-		return nil, app.Exit(app.ExitRefused, fmt.Errorf("%s: want an execution, got a %s", r.Execution, found.Kind()))
-	case r.Book != "" && r.Book != e.Book:
-		return nil, app.Exit(app.ExitRefused, fmt.Errorf("execution %s: belongs to playbook %q, not %q", r.Execution, e.Book, r.Book))
-	case e.Purpose == events.Evaluate:
-		return nil, app.Exit(app.ExitRefused, fmt.Errorf("execution %s: made for evaluation, which is never learned from", r.Execution))
-	}
-	return e, nil
-}
-
-// feedbackResult is the effect of feedback, and the output of --json.
-type feedbackResult struct {
-	Handle    events.Handle  `json:"handle,omitempty"` // of the feedback
-	Execution events.Handle  `json:"execution"`
-	Book      book.Book      `json:"book"`
-	Duplicate bool           `json:"duplicate"`
-	After     events.Outcome `json:"after"`
-	Version   string         `json:"version,omitempty"` // version that covers the feedback
-	*request.FeedbackEffect
-
-	conn     *cli.Session
-	store    *deltalog.Store
-	sequence uint64 // sequence of the feedback, 0 before it is published
-	logEnd   uint64 // sequence of the last delta read
-}
-
-// readLog reads the new deltas of the log.
-func (l *feedbackResult) readLog(ctx context.Context) error {
-	err := l.store.DeltasAfter(ctx, l.Book, l.logEnd, func(r *deltalog.Record) error {
-		l.logEnd = r.Seq
-		l.Read(r, l.sequence > 0)
-		return nil
-	})
-	return cli.LogError(err)
-}
-
-// wait polls the log until a delta covers the feedback.
-func (l *feedbackResult) wait(ctx context.Context, timeout time.Duration) error {
-	deadline := time.Now().Add(timeout)
-	for pause := 20 * time.Millisecond; l.Covering() == nil; pause = min(2*pause, 500*time.Millisecond) {
-		if time.Now().After(deadline) {
-			return l.timeoutError(ctx, timeout)
+	if !f.NoWait {
+		err := result.Wait(ctx, conn, f.Patience)
+		if errors.As(err, new(*request.PendingError)) {
+			return app.Exit(app.ExitUnreachable, fmt.Errorf("%w; see 'debrief status'", err))
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-		if err := l.readLog(ctx); err != nil {
-			return err
+		if err != nil {
+			return cli.LogError(err)
 		}
 	}
-	return nil
+	return f.print(result)
 }
 
-// timeoutError returns an error that names the role that has not processed the feedback.
-func (l *feedbackResult) timeoutError(ctx context.Context, timeout time.Duration) error {
-	lag, err := l.conn.Lag(ctx, events.RoleReflector)
-	if err != nil {
-		return err
-	}
-	missing := "it waits for a curator"
-	if lag.Floor < l.sequence {
-		missing = "it waits for a reflector"
-	}
-	return app.Exit(app.ExitUnreachable, fmt.Errorf("feedback not applied after %s: %s; it is stored as %s and will be applied when one runs; see 'debrief status'",
-		timeout, missing, l.Handle))
-}
-
-// summarize sets the version that covers the feedback, and returns the effect as text.
-func (l *feedbackResult) summarize() string {
-	l.Version = book.VersionLabel(l.Covering().Version, l.Covering().Chain)
-	if l.sequence == 0 {
-		return "duplicate: version " + l.Version + " already covers this feedback; nothing was changed"
-	}
-	return explain.Feedback(l.FeedbackEffect, l.Version)
-}
-
-func (f *Feedback) print(l *feedbackResult, then string) error {
+func (f *Feedback) print(l *request.FeedbackResult) error {
 	if f.JSON {
 		return cli.WriteJSON(console.Stdout, l)
 	}
@@ -240,6 +140,6 @@ func (f *Feedback) print(l *feedbackResult, then string) error {
 		by = ", by " + l.After.By
 	}
 	console.Printf("execution %s: %s → %s%s\n%s\n", l.Execution, explain.Outcome(string(cmp.Or(l.Before.Label, events.Unknown)), l.Before.Score),
-		explain.Outcome(string(cmp.Or(l.After.Label, events.Unknown)), l.After.Score), by, console.Block(then))
+		explain.Outcome(string(cmp.Or(l.After.Label, events.Unknown)), l.After.Score), by, console.Block(explain.Feedback(l)))
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -90,18 +91,7 @@ func (g *gateBook) setMode(ctx context.Context, c *app.Common, mode book.Gate) e
 	if err != nil {
 		return err
 	}
-	return g.done(b, d, "The gate is %s: %s. %s changed.", mode, describeGate(mode), cli.Plural(d.Changed, "bullet"))
-}
-
-// describeGate explains a mode in a sentence.
-func describeGate(mode book.Gate) string {
-	switch mode {
-	case book.GateStrict:
-		return "new bullets are shown to a random half of the tasks that they apply to, until their record is good"
-	case book.GateOff:
-		return "all bullets are shown, and outcomes are not recorded"
-	}
-	return "new bullets are shown at once, and retire if tasks with them fail"
+	return g.done(b, d, "The gate is %s: %s. %s changed.", mode, gate.Describe(mode), cli.Plural(d.Changed, "bullet"))
 }
 
 // gateView is the output of --json.
@@ -122,14 +112,11 @@ func (v *gateView) print(limit int) {
 	if !v.Chosen {
 		console.Printf(" (default)")
 	}
-	console.Printf(": %s.\n", describeGate(v.Gate))
+	console.Printf(": %s.\n", gate.Describe(v.Gate))
 	if v.Gate == book.GateOff {
 		console.Printf("No bullet is withheld, so the lift of new bullets is unknown: the means below also depend on the difficulty of the tasks.\n")
 	}
-	shown, more := v.Bullets, 0
-	if limit > 0 && len(shown) > limit {
-		shown, more = shown[:limit], len(shown)-limit
-	}
+	shown, more := cli.First(v.Bullets, limit)
 	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
 	if len(shown) > 0 {
 		console.Fprintf(w, "\nbullet\tstatus\tstanding\tcited\tshown\twithheld\tlift\thelpful/harmful\tnext\n")
@@ -149,29 +136,32 @@ func (v *gateView) print(limit int) {
 	if len(v.Waiting) > 0 {
 		console.Fprintf(w, "\nwaiting\tconfirmations\tagainst\tnext\ttext\n")
 	}
-	for i, l := range v.Waiting {
-		if limit > 0 && i == limit {
-			console.Fprintf(w, "%d more\n", len(v.Waiting)-limit)
-			break
-		}
+	waiting, more := cli.First(v.Waiting, limit)
+	for _, l := range waiting {
 		console.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.ID, l.Requests, orDash(cmp.Or(l.Replaces, l.Contests)), l.Next, cli.OneLine(l.Content, 80))
 	}
+	printMore(w, more)
 	w.Flush()
 	if len(v.Decisions) > 0 {
 		console.Fprintf(w, "\nversion\tbullet\tstatus\treason\n")
 	}
-	for i, d := range v.Decisions {
-		if limit > 0 && i == limit {
-			console.Fprintf(w, "%d more\n", len(v.Decisions)-limit)
-			break
-		}
+	decisions, more := cli.First(v.Decisions, limit)
+	for _, d := range decisions {
 		status := string(d.Status)
 		if d.Status == book.Probation {
 			status = "on probation again"
 		}
 		console.Fprintf(w, "%d\t%s\t%s\t%s\n", d.Version, d.ID, status, d.Reason)
 	}
+	printMore(w, more)
 	w.Flush()
+}
+
+// printMore prints the number of rows beyond the limit.
+func printMore(w io.Writer, more int) {
+	if more > 0 {
+		console.Fprintf(w, "%d more\n", more)
+	}
 }
 
 // orDash returns the id, or "-" if it is empty.

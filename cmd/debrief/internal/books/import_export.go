@@ -9,12 +9,10 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/edits"
 	"debrief/cmd/internal/explain"
 	"debrief/events"
-	"debrief/events/redact"
 	"debrief/playbook/formats"
-
-	book "debrief/playbook"
 )
 
 type importBook struct {
@@ -58,46 +56,28 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	data = []byte(redact.Text(string(data)))
-	doc, err := formats.Read(data, format, func(id book.BulletID, section, content string) bool {
-		there := now.Bullet(id)
-		return there != nil && (there.Section != section || there.Content != content)
-	})
+	made, err := edits.NewImport(data, format, now)
 	if err != nil {
 		return app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", im.File, err))
 	}
-	for _, n := range doc.Notes {
+	for _, n := range made.Notes {
 		console.Fprintf(console.Stderr, "%s: %s\n", im.File, n)
 	}
-	ops := im.newOps(doc, now)
 	if im.DryRun {
-		console.Printf("%s: %s format with %s, %d of them new. Nothing was changed.\n", im.File, doc.Format, cli.Plural(len(doc.Bullets), "bullet"), len(ops))
+		console.Printf("%s: %s format with %s, %d of them new. Nothing was changed.\n", im.File, made.Format, cli.Plural(len(made.Bullets), "bullet"), len(made.Ops))
 		return nil
 	}
-	if len(ops) == 0 {
-		console.Printf("%s: all of its %s exist already; nothing was changed.\n", im.File, cli.Plural(len(doc.Bullets), "bullet"))
+	if len(made.Ops) == 0 {
+		console.Printf("%s: all of its %s exist already; nothing was changed.\n", im.File, cli.Plural(len(made.Bullets), "bullet"))
 		return nil
 	}
 	var d *events.EditReply
-	for part := range slices.Chunk(ops, cli.PerEdit) {
+	for part := range made.Parts() {
 		if d, err = im.ask(ctx, b, &events.Edit{Ops: part}); err != nil {
 			return err
 		}
 	}
-	return im.done(b, d, "Imported %s from %s (%s).", cli.Plural(len(doc.Bullets), "bullet"), im.File, doc.Format)
-}
-
-// newOps returns the operations that add the bullets missing in the playbook. A bullet without times in the file keeps
-// none: the log has the time of the import.
-func (*importBook) newOps(doc *formats.Document, now *book.Playbook) []book.Op {
-	var ops []book.Op
-	for _, b := range doc.Bullets {
-		if now.Bullet(b.ID) != nil {
-			continue
-		}
-		ops = append(ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
-	}
-	return ops
+	return im.done(b, d, "Imported %s from %s (%s).", cli.Plural(len(made.Bullets), "bullet"), im.File, made.Format)
 }
 
 // parseFormat validates the name of a format from the command line. Empty stays empty.

@@ -31,8 +31,7 @@ type promoteBook struct {
 func (*promoteBook) Help() string {
 	return `A run over a data set has a separate playbook. This command shows the changes of the run and applies them to another
 playbook as one change. New bullets keep their votes. Bullets in both playbooks get the run's text, section, status and
-pin, and keep their own votes. Bullets that the run removed are removed. If both playbooks have a bullet from the same
-Reflector rule, the playbook keeps its own.
+pin, and keep their own votes. Bullets that the run removed are removed.
 
 If the playbook has changed since the run began, nothing is changed, the bullets are listed, and the exit code is 3. With
 --merge, the playbook keeps its own changes and gets the others.

@@ -20,7 +20,7 @@ import (
 type refineBook struct {
 	change
 	Apply  bool          `help:"Apply the plan. Without it the command only shows the plan."`
-	Votes  int           `name:"min-votes" help:"Votes needed to retire a bullet with as many harmful as helpful votes." default:"5"`
+	Votes  int           `name:"min-votes" help:"Votes needed to retire a bullet with as many harmful as helpful votes, if the gate is off." default:"5"`
 	Unused time.Duration `help:"Retire candidates without new evidence for this duration." default:"720h"`
 	Tokens int           `name:"token-budget" help:"Maximum estimated tokens of the shown bullets; -1 means no limit." default:"80000"`
 
@@ -33,10 +33,11 @@ func (*refineBook) Help() string {
 
 1. Merge bullets with equal or nearly equal text and add up their votes. Bullets with different numbers, names or
    negations are never merged. With --model, also merge bullets that state the same rule in other words.
-2. Retire bullets with as many harmful as helpful votes, and candidates without new evidence (--unused).
+2. Retire candidates without new evidence (--unused) and, if the gate is off, bullets with as many harmful as helpful votes.
+   Otherwise the gate decides by outcomes.
 3. Retire the weakest bullets until the rest fits into --token-budget.
 
-Pinned bullets, bullets that rules maintain, and retired or quarantined bullets do not change.
+Pinned, retired and quarantined bullets do not change.
 
 The command shows the plan first and changes nothing without --apply. If a bullet changes in between, nothing is applied.
 'debrief playbook restore' undoes the change.

@@ -1,6 +1,7 @@
 package books
 
 import (
+	"cmp"
 	"context"
 	"text/tabwriter"
 	"time"
@@ -41,10 +42,7 @@ func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return cli.LogError(err)
 	}
-	shown := losses
-	if r.Limit > 0 && len(shown) > r.Limit {
-		shown = shown[len(shown)-r.Limit:]
-	}
+	shown, older := cli.Last(losses, r.Limit)
 	if r.JSON {
 		for _, l := range shown {
 			if err := cli.WriteJSON(console.Stdout, l); err != nil {
@@ -60,11 +58,7 @@ func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
 	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
 	console.Fprintf(w, "version\twhen\tkind\toperation\tbullet\treason\n")
 	for _, l := range shown {
-		id := l.Op.Bullet
-		if id == "" {
-			id = l.DuplicateOf
-		}
-		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, id, l.Reason)
+		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason)
 		if l.Op.Content != "" {
 			console.Fprintf(w, "\t\t\t\t\t  %s\n", cli.OneLine(l.Op.Content, 120))
 		}
@@ -72,8 +66,8 @@ func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if n := len(losses) - len(shown); n > 0 {
-		console.Printf("%d older entries are not listed; --limit 0 lists all.\n", n)
+	if older > 0 {
+		console.Printf("%d older entries are not listed; --limit 0 lists all.\n", older)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package books
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -104,15 +103,14 @@ func (ch *change) openReview(ctx context.Context, c *app.Common, args []bulletAr
 		return nil, nil, nil, err
 	}
 	p, _, err := b.At(ctx, "")
-	list := ids(args)
-	slices.Sort(list)
-	list = slices.Compact(list)
-	if err == nil {
-		err = app.Exit(app.ExitRefused, edits.CheckQuarantined(p, list))
-	}
 	if err != nil {
 		b.Close()
 		return nil, nil, nil, err
+	}
+	list, err := edits.SelectQuarantined(p, ids(args))
+	if err != nil {
+		b.Close()
+		return nil, nil, nil, app.Exit(app.ExitRefused, err)
 	}
 	return b, p, list, nil
 }

@@ -3,7 +3,6 @@ package books
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
@@ -60,7 +59,7 @@ func (v *verifyBook) Run(ctx context.Context, c *app.Common) error {
 	if err := out.stored(ctx, &v.BookFlags, b.Conn); err != nil {
 		return err
 	}
-	damaged := slices.ContainsFunc(found.Findings, func(f deltalog.Finding) bool { return f.Severity == deltalog.Broken })
+	damaged := found.Damaged()
 	if !damaged {
 		if err := out.trace(ctx, b); err != nil {
 			return err
@@ -83,18 +82,8 @@ func (v *verified) trace(ctx context.Context, b *cli.Playbook) error {
 	if err != nil {
 		return cli.LogError(err)
 	}
-	origins, err := history.Origins(b.Store.History(ctx, b.Name), p)
-	if err != nil {
-		return cli.LogError(err)
-	}
-	for _, o := range origins {
-		if o.HasSource() {
-			v.Traced++
-		} else {
-			v.Untraced++
-		}
-	}
-	return nil
+	v.Traced, v.Untraced, err = history.CountTraced(b.Store.History(ctx, b.Name), p)
+	return cli.LogError(err)
 }
 
 // print prints the hashes, the traced bullets and the findings.

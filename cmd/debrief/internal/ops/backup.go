@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -59,71 +58,37 @@ Examples:
   debrief backup create playbooks.tar --streams deltas`
 }
 
-// backupSummary describes the file of a backup or a restore.
-type backupSummary struct {
-	File     string `json:"file"`
-	Bytes    int64  `json:"bytes"`
-	Messages uint64 `json:"messages"`
-	*backup.Manifest
-}
-
 // Run implements the command.
 func (b *backupCreate) Run(ctx context.Context, c *app.Common) error {
 	only, err := backup.SelectStreams(b.Streams)
 	if err != nil {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--streams: %w; see 'debrief backup create --help'", err))
 	}
-	file := b.To
-	if cli.DirExists(file) {
-		file = filepath.Join(file, "debrief-"+time.Now().UTC().Format("20060102T150405Z")+".tar")
+	file, err := backup.NewFile(b.To, time.Now())
+	if errors.Is(err, fs.ErrExist) {
+		return app.Exit(app.ExitRefused, err)
 	}
-	if _, err := os.Lstat(file); err == nil {
-		return app.Exit(app.ExitRefused, fmt.Errorf("%s: already exists: choose another file", file))
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".debrief-backup-*")
 	if err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("create a file in %s: %w", filepath.Dir(file), err))
+		return app.Exit(app.ExitUsage, err)
 	}
-	defer os.Remove(tmp.Name()) // fails after the rename, as intended
-	defer tmp.Close()
+	defer file.Close()
 	s, err := b.Connect(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	m, err := backup.Create(ctx, s.Conn, only, app.Version(), tmp, backupProgress("copied"))
-	if err != nil {
-		return err
-	}
-	if _, err := tmp.Seek(0, 0); err != nil {
-		return err
-	}
-	if _, err := backup.Verify(tmp); err != nil {
-		return fmt.Errorf("verify the new backup: %w", err)
-	}
-	if err := errors.Join(tmp.Sync(), os.Rename(tmp.Name(), file)); err != nil {
-		return err
-	}
-	out, err := summarize(file, m)
+	out, err := file.Write(ctx, s.Conn, only, app.Version(), backupProgress("copied"))
 	if err != nil {
 		return err
 	}
 	if b.JSON {
 		return cli.WriteJSON(console.Stdout, out)
 	}
-	console.Printf("Backed up to %s in %s.\n", file, m.Duration.Round(time.Millisecond))
-	return out.print()
+	console.Printf("Backed up to %s in %s.\n", file.Name, out.Duration.Round(time.Millisecond))
+	return printBackup(out)
 }
 
-func summarize(file string, m *backup.Manifest) (*backupSummary, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	return &backupSummary{File: file, Bytes: info.Size(), Messages: m.Messages(), Manifest: m}, nil
-}
-
-func (o *backupSummary) print() error {
+func printBackup(o *backup.Summary) error {
 	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
 	console.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256\n")
 	for _, s := range o.Streams {
@@ -189,7 +154,7 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return fileError(b.From, err)
 	}
-	out, err := summarize(b.From, m)
+	out, err := backup.NewSummary(b.From, m)
 	if err != nil {
 		return err
 	}
@@ -198,7 +163,7 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 			return cli.WriteJSON(console.Stdout, out)
 		}
 		console.Printf("%s is complete: every hash matches.\n", b.From)
-		return out.print()
+		return printBackup(out)
 	}
 	if err := b.checkReplicas(m); err != nil {
 		return err
@@ -229,7 +194,7 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 	if !b.JSON {
 		console.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
 	}
-	return out.verify(ctx, s, b.JSON)
+	return verifyRestored(ctx, s, out, b.JSON)
 }
 
 // checkReplicas adds the flags to the error for fewer replicas than in the backup.
@@ -266,21 +231,21 @@ func checkNoWorkers(ctx context.Context, s *cli.Session) error {
 	return app.Exit(app.ExitRefused, fmt.Errorf("workers run on this server (%s): stop them first", console.Line(strings.Join(programs, ", "))))
 }
 
-// verify verifies every restored playbook and prints the result.
-func (o *backupSummary) verify(ctx context.Context, s *cli.Session, asJSON bool) error {
+// verifyRestored verifies every restored playbook and prints the result.
+func verifyRestored(ctx context.Context, s *cli.Session, o *backup.Summary, asJSON bool) error {
 	found, damaged, err := o.VerifyPlaybooks(ctx, deltalog.New(s.JetStream()))
 	if err != nil {
 		return err
 	}
 	if asJSON {
 		if err := cli.WriteJSON(console.Stdout, struct {
-			*backupSummary
+			*backup.Summary
 			Playbooks []*deltalog.Verification `json:"playbooks"`
 		}{o, found}); err != nil {
 			return err
 		}
 	} else {
-		if err := o.print(); err != nil {
+		if err := printBackup(o); err != nil {
 			return err
 		}
 		for _, v := range found {

@@ -66,34 +66,13 @@ func (l letterFlags) filter() (f bus.LetterFilter, err error) {
 	return f, err
 }
 
-// letterSummary describes a dead letter in the list.
-type letterSummary struct {
-	ID         events.Handle `json:"id"`
-	Role       string        `json:"role"`
-	Book       string        `json:"book"`
-	Kind       string        `json:"kind"`
-	Time       time.Time     `json:"time"`
-	Deliveries int           `json:"attempts"`
-	Code       string        `json:"code"`
-	Reason     string        `json:"reason"`
-}
-
-func summarizeLetter(l *bus.Letter) letterSummary {
-	kind, _, _ := events.ParseSubject(l.Subject)
-	return letterSummary{l.Handle(), l.Role, string(l.Book), string(kind), cmp.Or(l.Time, l.Stored), l.Deliveries, string(l.Code), l.Reason}
-}
-
 // list returns the selected dead letters, oldest first.
-func (l letterFlags) list(ctx context.Context, s *cli.Session) (all []letterSummary, err error) {
+func (l letterFlags) list(ctx context.Context, s *cli.Session) ([]deadletters.Row, error) {
 	f, err := l.filter()
 	if err != nil {
 		return nil, err
 	}
-	err = s.Letters(ctx, f, func(l *bus.Letter) error {
-		all = append(all, summarizeLetter(l))
-		return nil
-	})
-	return all, err
+	return deadletters.List(ctx, s, f)
 }
 
 type deadList struct {
@@ -129,12 +108,9 @@ func (d *deadList) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	older := 0
-	if d.Limit > 0 && len(all) > d.Limit {
-		older = len(all) - d.Limit
-	}
+	shown, older := cli.Last(all, d.Limit)
 	if d.JSON {
-		for _, l := range all[older:] {
+		for _, l := range shown {
 			if err := cli.WriteJSON(console.Stdout, l); err != nil {
 				return err
 			}
@@ -147,7 +123,7 @@ func (d *deadList) Run(ctx context.Context, c *app.Common) error {
 	}
 	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
 	console.Fprintf(w, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason\n")
-	for _, l := range all[older:] {
+	for _, l := range shown {
 		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, console.Line(l.Role), l.Book, console.Line(cmp.Or(l.Kind, "?")),
 			l.Time.Local().Format(time.DateTime), l.Deliveries, console.Line(l.Code), text.Clip(console.Line(l.Reason), 100))
 	}
@@ -166,19 +142,6 @@ type deadShow struct {
 	JSON bool          `help:"Print JSON."`
 }
 
-// letterDetails is the complete dead letter.
-type letterDetails struct {
-	letterSummary
-	Stream  string              `json:"stream"`
-	Seq     uint64              `json:"seq"`
-	Subject string              `json:"subject"`
-	Header  map[string][]string `json:"header"`
-	Event   events.Event        `json:"event,omitempty"`
-	// Unreadable is the error if the event could not be decoded; Raw then has the original bytes.
-	Unreadable string `json:"unreadable,omitempty"`
-	Raw        []byte `json:"raw,omitempty"`
-}
-
 // Help implements kong.HelpProvider.
 func (*deadShow) Help() string {
 	return `Examples:
@@ -194,27 +157,20 @@ func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	l, err := deadletters.Find(ctx, s, d.ID)
+	out, err := deadletters.Show(ctx, s, d.ID)
 	if err != nil {
 		return err
-	}
-	out := letterDetails{letterSummary: summarizeLetter(l), Stream: l.Stream, Seq: l.DeadLetter.Seq, Subject: l.Subject, Header: l.Header}
-	if out.Event, err = s.Decode(ctx, l.Subject, l.Header, l.Data); err != nil {
-		if bus.Unreachable(err) {
-			return err
-		}
-		out.Event, out.Unreadable, out.Raw = nil, err.Error(), l.Data
 	}
 	if d.JSON {
 		return cli.WriteJSON(console.Stdout, out)
 	}
-	return out.print()
+	return printLetter(out)
 }
 
 // maxExcerpt is the maximum length of the hex dump of an undecodable event, in bytes.
 const maxExcerpt = 512
 
-func (o *letterDetails) print() error {
+func printLetter(o *deadletters.Details) error {
 	console.Printf("Dead letter %s, by the %s on %s.\n", o.ID, console.Line(o.Role), o.Time.Local().Format(time.DateTime))
 	console.Printf("  code        %s\n  reason      %s\n  attempts    %d\n  origin      %s at sequence %d, %s\n", console.Line(o.Code), console.Line(o.Reason), o.Deliveries,
 		console.Line(o.Stream), o.Seq, console.Line(o.Subject))

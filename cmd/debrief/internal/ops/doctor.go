@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -127,7 +126,7 @@ func (d *Doctor) check(ctx context.Context, x *doctor.Report, conn *bus.Conn, on
 	x.Server(on.nc, on.where)
 	watch := denied.WatchOf(conn.JetStream())
 	if !x.Rights(ctx, conn.NATS(), watch) {
-		d.checkRole(ctx, x)
+		x.Roles(ctx, func(role string) (*nats.Conn, error) { return d.Dial(role, zerolog.Nop()) })
 		return
 	}
 	if on.dir != "" {
@@ -153,60 +152,21 @@ func (d *Doctor) check(ctx context.Context, x *doctor.Report, conn *bus.Conn, on
 	x.Playbooks(ctx, deltalog.New(conn.JetStream()))
 }
 
-// checkRole finds the role of the credentials by the inbox that they may subscribe to. It checks the
-// rights of this role.
-func (d *Doctor) checkRole(ctx context.Context, x *doctor.Report) {
-	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-		nc, err := d.Dial(role, zerolog.Nop())
-		if err != nil {
-			return // the connection was refused meanwhile
-		}
-		defer nc.Close()
-		watch := denied.New(nc)
-		const subject = "$JS.API.INFO" // any reply to it needs the inbox
-		_, err = denied.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
-		if refused := (*denied.Error)(nil); !errors.As(err, &refused) || !refused.Subscribe {
-			x.Role(ctx, nc, watch, role)
-		}
-	}
-}
-
 // checkDisk checks the free space and the sync interval of the embedded server.
 func (d *Doctor) checkDisk(x *doctor.Report, dir string) {
 	free, size, err := natsd.Disk(dir)
 	x.Disk(dir, free, natsd.Reserve(size), err)
-	if d.Sync != natsd.SyncAlways {
-		x.Add("sync", doctor.Warn, "use --sync always to prevent that", "--sync %s: a power failure loses the messages since the last flush", d.Sync)
-	} else {
-		x.Add("sync", doctor.OK, "", "always, by the settings of this command: acknowledged messages are on disk")
-	}
+	x.Sync(d.Sync, d.Sync == natsd.SyncAlways)
 }
 
-// checkModels requests one token from each configured model, and one vector from the embedder.
+// checkModels checks the models and the embedder of the flags.
 func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
-	if !d.Named() {
-		x.Add("model", doctor.OK, "", "not checked: set one with --model")
-	}
-	var checked []string
-	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+	var models []doctor.RoleModel
+	for _, role := range cli.Roles {
 		m, err := d.Optional(role)
-		if err == nil && m == nil {
-			continue
-		}
-		if err != nil {
-			x.Add("model", doctor.Fail, doctor.ModelFix, "%v", err)
-			continue
-		}
-		name := map[string]string{events.RoleGenerator: d.GeneratorModel, events.RoleReflector: d.ReflectorModel, events.RoleCurator: d.CuratorModel}[role]
-		if name == "" {
-			name = d.Model.Model
-		}
-		if slices.Contains(checked, name) {
-			continue
-		}
-		checked = append(checked, name)
-		x.Model(ctx, role, name, m)
+		models = append(models, doctor.RoleModel{Role: role, Name: d.NameOf(role), Model: m, Err: err})
 	}
+	x.Models(ctx, models)
 	e, err := d.Embedder(d.Model)
 	if e != nil || err != nil {
 		x.Embedder(ctx, d.EmbedModel, e, err)

@@ -51,3 +51,26 @@ func TestLetterFilter(t *testing.T) {
 		}
 	}
 }
+
+func TestLetterSelection(t *testing.T) {
+	t.Parallel()
+	one := []events.Handle{"17-ab12cd34"}
+	for _, test := range []struct {
+		name string
+		how  letterSelection
+		ok   bool
+	}{
+		{"one letter", letterSelection{IDs: one}, true},
+		{"all", letterSelection{All: true}, true},
+		{"all of a role", letterSelection{All: true, letterFlags: letterFlags{Role: events.RoleCurator}}, true},
+		{"nothing", letterSelection{}, false},
+		{"all and one", letterSelection{All: true, IDs: one}, false},
+		{"one of a role", letterSelection{IDs: one, letterFlags: letterFlags{Role: events.RoleCurator}}, false},
+		{"no handle", letterSelection{IDs: []events.Handle{"17"}}, false},
+		{"all of an unknown role", letterSelection{All: true, letterFlags: letterFlags{Role: "writer"}}, false},
+	} {
+		if err := test.how.check(); (err == nil) != test.ok || err != nil && app.ExitCode(err) != app.ExitUsage {
+			t.Errorf("%s: got %v", test.name, err)
+		}
+	}
+}

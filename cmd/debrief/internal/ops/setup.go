@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -59,24 +58,16 @@ func (s *Setup) Run(ctx context.Context, c *app.Common) error {
 	return w.Flush()
 }
 
-// connect connects to the server and opens its streams. It retries for up to --wait: a new cluster has no leader yet.
-func (s *Setup) connect(ctx context.Context, log zerolog.Logger) (*nats.Conn, *bus.Conn, error) {
-	for until := time.Now().Add(s.Wait); ; {
-		nc, err := s.Dial("debrief", log)
-		if err == nil {
-			var conn *bus.Conn
-			if conn, err = s.Open(ctx, nc, "", log); err == nil {
-				return nc, conn, nil
-			}
+// connect connects to the server and opens its streams. It waits up to --wait for the server.
+func (s *Setup) connect(ctx context.Context, log zerolog.Logger) (nc *nats.Conn, conn *bus.Conn, err error) {
+	err = app.RetryUnreachable(ctx, s.Wait, func() (err error) {
+		if nc, err = s.Dial("debrief", log); err != nil {
+			return err
+		}
+		if conn, err = s.Open(ctx, nc, "", log); err != nil {
 			nc.Close()
 		}
-		if app.ExitCode(err) != app.ExitUnreachable || !time.Now().Before(until) {
-			return nil, nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, errors.Join(ctx.Err(), err)
-		case <-time.After(500 * time.Millisecond):
-		}
-	}
+		return err
+	})
+	return nc, conn, err
 }

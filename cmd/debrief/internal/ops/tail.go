@@ -41,15 +41,6 @@ Examples:
   debrief tail --since 2026-11-20 --json | jq .event.answer`
 }
 
-// tailKinds are the valid values of --kind.
-var tailKinds = []events.Kind{events.KindTask, events.KindExecution, events.KindFeedback, events.KindReflection, events.KindEdit, events.KindDelta, events.KindDead}
-
-// roleKinds are the events that each role publishes.
-var roleKinds = map[string][]events.Kind{
-	events.RoleGenerator: {events.KindExecution, events.KindDead}, events.RoleReflector: {events.KindReflection, events.KindDead},
-	events.RoleCurator: {events.KindDelta, events.KindDead},
-}
-
 // filter returns the filter that the flags describe.
 func (t *Tail) filter() (f inspect.TailFilter, err error) {
 	f.Follow, f.Last = t.Follow, t.Lines
@@ -62,7 +53,7 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 		}
 	}
 	if t.Role != "" {
-		if f.Kinds = roleKinds[t.Role]; f.Kinds == nil {
+		if f.Kinds = inspect.KindsOf(t.Role); f.Kinds == nil {
 			return f, app.Exit(app.ExitUsage, fmt.Errorf("--role: want %s, got %q", strings.Join(cli.Roles, ", "), t.Role))
 		}
 		if len(t.Kind) > 0 {
@@ -70,7 +61,7 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 		}
 	}
 	for _, k := range t.Kind {
-		if !slices.Contains(tailKinds, events.Kind(k)) {
+		if !slices.Contains(inspect.Kinds(), events.Kind(k)) {
 			return f, app.Exit(app.ExitUsage, fmt.Errorf("--kind: unknown kind %q; see 'debrief tail --help'", k))
 		}
 		f.Kinds = append(f.Kinds, events.Kind(k))
@@ -91,7 +82,7 @@ func (t *Tail) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer s.Close()
 	err = inspect.Tail(ctx, s.Conn, f, func(e *inspect.Entry) error {
-		if dead, ok := e.Event.(*events.DeadLetter); ok && t.Role != "" && dead.Role != t.Role {
+		if t.Role != "" && !e.IsFrom(t.Role) {
 			return nil
 		}
 		if t.JSON {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"syscall"
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
@@ -80,7 +79,7 @@ func (u *Up) Check() error {
 // Run implements the command.
 func (u *Up) Run(ctx context.Context, c *app.Common) error {
 	log := c.Logger()
-	limitMemory(int64(u.Memory))
+	app.LimitMemory(int64(u.Memory))
 	served := make(chan string, 1)
 	m := app.Metrics("debrief up")
 	roles, working, err := u.roles(ctx, m, served)
@@ -130,15 +129,7 @@ func (u *Up) serveHTTP(m *metrics.Metrics, served chan<- string) generator.Endpo
 			served <- ""
 			return func() {}, nil
 		}
-		addr := u.HTTP
-		if addr == "auto" {
-			addr = "127.0.0.1:4280"
-		}
-		o := api.Options{Token: u.HTTPToken, Log: *conn.Log(), OnResponse: meter}
-		server, err := api.Serve(addr, desk, o)
-		if u.HTTP == "auto" && errors.Is(err, syscall.EADDRINUSE) {
-			server, err = api.Serve("127.0.0.1:0", desk, o)
-		}
+		server, err := api.Serve(u.HTTP, desk, api.Options{Token: u.HTTPToken, Log: *conn.Log(), OnResponse: meter})
 		if err != nil {
 			return nil, app.Exit(app.ExitUsage, err)
 		}
@@ -213,7 +204,7 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 	case working == 3:
 		roles += " with model " + u.Model.Model
 	default:
-		roles = "no model: tasks wait; contexts are served, and reflector and curator use rules"
+		roles = "no model: tasks wait, and nothing is reflected on; contexts are served, and outcomes decide about bullets"
 	}
 	if url != "" {
 		addresses += "; HTTP API for agents at " + url + "/v1/"

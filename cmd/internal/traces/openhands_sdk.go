@@ -1,0 +1,72 @@
+package traces
+
+import (
+	"cmp"
+
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
+	"debrief/events"
+)
+
+// handsSDKSession builds a run from the events of the OpenHands agent SDK, which version 1 uses. A conversation has one event
+// in each file or line. It does not contain an outcome.
+type handsSDKSession struct{ messages.Conversation }
+
+// isHandsSDK reports whether an object is an event of the SDK. Each has its class in the field kind.
+func isHandsSDK(o *source.Object) bool {
+	return o.Has("source", "kind") && o.HasAny("llm_message", "tool_call_id", "system_prompt", "timestamp")
+}
+
+func (h *handsSDKSession) Add(o *source.Object) error {
+	switch o.Text("kind") {
+	case "MessageEvent":
+		h.AddTurns(messages.Parse(o.Get("llm_message"), ""))
+	case "ActionEvent":
+		h.addAction(o)
+	case "ObservationEvent", "AgentErrorEvent", "UserRejectObservation":
+		h.addObservation(o)
+	case "SystemPromptEvent":
+		h.Omit(source.SystemPrompts, 1)
+	default: // states, pauses, condensations
+		h.Omit(source.HarnessMessages, 1)
+	}
+	return nil
+}
+
+func (h *handsSDKSession) addAction(o *source.Object) {
+	h.Omit(source.ThinkingBlocks, len(source.AsList(o.Get("thinking_blocks"))))
+	t := messages.Turn{Role: "assistant"}
+	t.AddContent(o.Get("thought"))
+	tool, action := o.Text("tool_name"), o.Child("action")
+	if tool == "finish" && action != nil {
+		t.AddText(action.Text("message"))
+	} else {
+		call := messages.Call{ID: o.Text("tool_call_id"), Tool: cmp.Or(tool, "unknown"), Arguments: messages.ArgumentText(o.Get("action"))}
+		if recorded := o.Child("tool_call"); recorded != nil {
+			inner := messages.Turn{}
+			inner.AddCall(recorded)
+			call.Arguments = inner.Calls[0].Arguments
+		}
+		t.Calls = []messages.Call{call}
+	}
+	h.AddAnyTurn(&t, events.Step{At: messages.ParseTime(o.Get("timestamp"))})
+}
+
+func (h *handsSDKSession) addObservation(o *source.Object) {
+	r := messages.Result{ID: o.Text("tool_call_id"), Tool: o.Text("tool_name"), Failed: o.Text("kind") == "AgentErrorEvent"}
+	if r.Tool == "finish" {
+		return
+	}
+	r.Output = cmp.Or(o.Text("error"), o.Text("rejection_reason"))
+	if inner := o.Child("observation"); inner != nil {
+		r.Output = messages.ContentText(inner.First("content", "output"))
+		code := string(inner.Get("exit_code"))
+		r.Failed = string(inner.Get("is_error")) == "true" || code != "" && code != "0" && code != "-1"
+	}
+	open := h.AddTurnResult(r)
+	if o.Text("kind") == "UserRejectObservation" { // a person refused the call
+		h.Steps[open.Step].Calls[open.Call].Outcome = events.Unknown
+	}
+}
+
+func (h *handsSDKSession) End() ([]*messages.Run, error) { return asRuns(h.Run()) }

@@ -1,0 +1,84 @@
+package traces
+
+import (
+	"encoding/json"
+
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
+	"debrief/events"
+)
+
+// responsesLog parses a request and a response of OpenAI's Responses API: in the fields input and output of one object, or in
+// the objects request and response.
+func responsesLog(o *source.Object) ([]*messages.Run, error) {
+	request, response := o, o
+	if r := o.Child("request"); r != nil {
+		request = r
+	}
+	if r := o.Child("response"); r != nil {
+		response = r
+	}
+	c := messages.Conversation{Failed: messages.ToolFailed}
+	if system := request.First("instructions"); system != nil {
+		c.Omit(source.SystemPrompts, 1)
+	}
+	c.AddTurns(messages.Parse(request.Get("input"), "user"))
+	c.AddTurns(messages.Parse(response.Get("output"), "assistant"))
+	r, err := c.Run()
+	if err != nil {
+		return nil, err
+	}
+	return finishLog(r, o, response)
+}
+
+// isResponsesLog reports whether an object has a list of output items.
+func isResponsesLog(o *source.Object) bool {
+	response := o
+	if r := o.Child("response"); r != nil {
+		response = r
+	}
+	list := source.AsList(response.Get("output"))
+	if len(list) == 0 {
+		return false
+	}
+	first := source.AsObject(list[0])
+	return first != nil && first.Text("type") != "" && (o.HasAny("input", "request") || response.Text("object") == "response")
+}
+
+// finishLog adds id, model, usage and outcome of a request log.
+func finishLog(r *messages.Run, o, response *source.Object) ([]*messages.Run, error) {
+	var about struct {
+		messages.RecordedOutcome
+	}
+	if err := source.Decode(o.Raw, &about); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.Outcome, err = about.ParseOutcome(sourceResponses); err != nil {
+		return nil, err
+	}
+	var u messages.Usage
+	_ = json.Unmarshal(response.Get("usage"), &u)
+	r.Usage = u.Counts()
+	r.Usage.Calls = 1
+	r.Model = response.Text("model")
+	for _, id := range []json.RawMessage{o.Get("id"), response.Get("id")} {
+		if name, err := source.ParseID("id", id); err == nil {
+			r.Name = name
+			break
+		}
+	}
+	return []*messages.Run{r}, nil
+}
+
+// responseItems builds a run from items of the Responses API, one per line.
+type responseItems struct{ messages.Conversation }
+
+func (c *responseItems) Add(o *source.Object) error {
+	for _, t := range messages.Parse(o.Raw, "") {
+		c.AddAnyTurn(&t, events.Step{})
+	}
+	return nil
+}
+
+func (c *responseItems) End() ([]*messages.Run, error) { return asRuns(c.Run()) }

@@ -1,0 +1,66 @@
+package source
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"debrief/playbook/text"
+)
+
+// Digest returns a hash of a run's JSON without white space, so that a reformatted file has the same runs.
+func Digest(raw []byte) []byte {
+	var same bytes.Buffer
+	_ = json.Compact(&same, raw)
+	sum := sha256.Sum256(same.Bytes())
+	return sum[:16]
+}
+
+// BaseName returns the file name without folder and extension, for use in an id.
+func BaseName(name string) string {
+	name = filepath.Base(name)
+	for _, compressed := range []string{".gz", ".zst"} {
+		name = strings.TrimSuffix(name, compressed)
+	}
+	return Printable(strings.TrimSuffix(name, filepath.Ext(name)))
+}
+
+// Printable replaces the characters of s that an id cannot contain.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || !unicode.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "_"))
+}
+
+// Shorten returns s if it has at most n bytes. Otherwise it replaces the end of s by a hash of s.
+func Shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return text.Prefix(s, n-17) + "~" + hex.EncodeToString(sum[:8])
+}
+
+// ParseID returns an id that is a JSON string or number.
+func ParseID(field string, raw json.RawMessage) (string, error) {
+	var s string
+	var n json.Number
+	switch {
+	case raw == nil || string(raw) == "null":
+		return "", fmt.Errorf("field %s: is missing", field)
+	case json.Unmarshal(raw, &n) == nil && raw[0] != '"':
+		return n.String(), nil
+	case json.Unmarshal(raw, &s) == nil && s != "":
+		return Printable(s), nil
+	default:
+		return "", fmt.Errorf("field %s: got %.40s, want a number or a string", field, raw)
+	}
+}

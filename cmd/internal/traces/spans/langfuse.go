@@ -1,0 +1,167 @@
+package spans
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+// LangfuseTrace parses a trace with its observations: {"trace", "observations"}, or a trace of the API, which has the field
+// observations itself.
+func LangfuseTrace(o *source.Object) ([]*messages.Run, error) {
+	about, list := o, source.AsList(o.Get("observations"))
+	if t := o.Child("trace"); t != nil {
+		about = t
+	}
+	t := langfuseAbout(about)
+	for i, raw := range list {
+		span := source.AsObject(raw)
+		if span == nil {
+			return nil, errors.New("field observations: want a list of objects")
+		}
+		t.all = append(t.all, langfuseObservation(span, i))
+	}
+	return t.runs()
+}
+
+// langfuseAbout parses the fields of a trace.
+func langfuseAbout(o *source.Object) *recordedTrace {
+	t := &recordedTrace{name: o.Text("id"), session: o.Text("sessionId"), omitted: source.Omissions{}}
+	t.question, t.answer = lastText(messages.Parse(o.Get("input"), "user"), "user"), lastText(messages.Parse(o.Get("output"), "assistant"), "assistant")
+	for _, raw := range source.AsList(o.Get("scores")) {
+		s := source.AsObject(raw)
+		if s == nil || s.Text("observationId") != "" {
+			continue
+		}
+		value := s.First("value", "stringValue")
+		if s.Text("dataType") == "CATEGORICAL" {
+			value = s.First("stringValue", "value")
+		}
+		if outcome, ok := scoreOutcome(s.Text("name"), value, s.Text("comment"), SourceLangfuse); ok && !t.outcome.Known() {
+			t.outcome = outcome
+		} else {
+			t.omitted.Add(source.OtherScores, 1)
+		}
+	}
+	return t
+}
+
+// correctness lists the names of scores that measure if a run succeeded. Others measure tone, cost or hallucinations.
+var correctness = []string{
+	"correctness", "correct", "is_correct", "accuracy", "success", "task_success", "reward", "score", "resolved", "pass", "passed",
+	"goal_completion", "user-feedback", "user_feedback", "user_score", "thumbs",
+}
+
+// scoreOutcome returns the outcome of a named score. It returns false if the score does not measure correctness.
+func scoreOutcome(name string, value json.RawMessage, feedback, by string) (events.Outcome, bool) {
+	if !slices.Contains(correctness, strings.ToLower(name)) {
+		return events.Outcome{}, false
+	}
+	outcome, err := messages.OutcomeOfText(string(value))
+	if err != nil || !outcome.Known() {
+		return events.Outcome{}, false
+	}
+	outcome.By, outcome.Feedback = by+":"+name, feedback
+	return outcome, true
+}
+
+// lastText returns the text of the last message of a role, or "".
+func lastText(turns []messages.Turn, role string) string {
+	for _, t := range slices.Backward(turns) {
+		if t.Role == role && t.Text != "" {
+			return t.Text
+		}
+	}
+	return ""
+}
+
+// langfuseObservation parses an observation. Index names an observation without an id.
+func langfuseObservation(o *source.Object, index int) observation {
+	out := observation{
+		id: o.Text("id"), parent: o.Text("parentObservationId"), name: o.Text("name"), model: o.Text("model"),
+		start: messages.ParseTime(o.Get("startTime")), end: messages.ParseTime(o.Get("endTime")), failed: o.Text("level") == "ERROR", omitted: source.Omissions{},
+	}
+	out.id = cmp.Or(out.id, fmt.Sprintf("observation-%d", index))
+	switch o.Text("type") {
+	case "GENERATION":
+		out.kind = modelCall
+		out.input, out.output = messages.Parse(o.Get("input"), "user"), messages.Parse(o.Get("output"), "assistant")
+		out.usage = langfuseUsage(o)
+	case "TOOL":
+		out.kind = toolSpan
+		name := o.Text("name")
+		if n, ok := strings.CutPrefix(name, "execute_tool "); ok {
+			name = n
+		}
+		out.tool = messages.Call{Tool: cmp.Or(name, "unknown"), Arguments: langfuseArguments(o.Get("input"))}
+		out.result = toolText(o.Get("output"))
+	case "AGENT":
+		out.kind = agentSpan
+	}
+	if status := o.Text("statusMessage"); out.failed && out.result == "" {
+		out.result = status
+	}
+	return out
+}
+
+// langfuseArguments returns the arguments of a tool. Some integrations wrap them in an object with the field input.
+func langfuseArguments(raw json.RawMessage) string {
+	text := messages.ArgumentText(raw)
+	if o := source.AsObject(json.RawMessage(text)); o != nil && len(o.Fields) == 1 && o.Kind("input") == '{' {
+		return string(o.Get("input"))
+	}
+	return text
+}
+
+// toolText returns the output of a tool. Langfuse stores objects as JSON text.
+func toolText(raw json.RawMessage) string {
+	text := messages.ContentText(raw)
+	if o := source.AsObject(json.RawMessage(text)); o != nil {
+		return messages.ResponseText(o.Raw)
+	}
+	return text
+}
+
+// langfuseUsage returns the tokens of a model call, from the fields of the current or of an older version.
+func langfuseUsage(o *source.Object) chat.Usage {
+	var u struct {
+		Details map[string]json.RawMessage `json:"usageDetails"`
+		Cost    float64                    `json:"totalCost"`
+		Usage   struct {
+			Input            float64 `json:"input"`
+			Output           float64 `json:"output"`
+			PromptTokens     float64 `json:"promptTokens"`
+			CompletionTokens float64 `json:"completionTokens"`
+		} `json:"usage"`
+	}
+	_ = json.Unmarshal(o.Raw, &u) // a field of another type is zero
+	var in, out float64
+	_ = json.Unmarshal(u.Details["input"], &in)
+	_ = json.Unmarshal(u.Details["output"], &out)
+	return chat.Usage{
+		Calls: 1, InputTokens: messages.ValidCount(cmp.Or(in, u.Usage.Input, u.Usage.PromptTokens)),
+		OutputTokens: messages.ValidCount(cmp.Or(out, u.Usage.Output, u.Usage.CompletionTokens)), Cost: messages.ValidCost(u.Cost),
+	}
+}
+
+// LangfuseSpans builds a trace from exported observations, one per line.
+type LangfuseSpans struct{ trace recordedTrace }
+
+// Add adds a span. An error skips only this span.
+func (l *LangfuseSpans) Add(o *source.Object) error {
+	l.trace.name = o.Text("traceId")
+	l.trace.session = cmp.Or(l.trace.session, o.Text("sessionId"))
+	l.trace.all = append(l.trace.all, langfuseObservation(o, len(l.trace.all)))
+	return nil
+}
+
+// End returns the runs of the trace.
+func (l *LangfuseSpans) End() ([]*messages.Run, error) { return l.trace.runs() }

@@ -1,0 +1,352 @@
+// Package spans reads the traces of observability tools: Langfuse, LangSmith and OpenTelemetry. It converts the spans of a
+// trace to the runs of its agents.
+package spans
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/source"
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+// Names of the sources, for outcomes and task ids.
+const (
+	SourceLangfuse  = "langfuse"
+	SourceLangSmith = "langsmith"
+	SourceOTel      = "otel"
+)
+
+// observation is a span of a trace, as observability tools record it: a call of a model, a call of a tool, or another step.
+type observation struct {
+	id, parent string
+	kind       observationKind
+	name       string
+	start, end time.Time
+	failed     bool
+	input      []messages.Turn // of a model call: the whole prompt
+	output     []messages.Turn
+	tool       messages.Call // of a tool call
+	result     string
+	session    string
+	model      string
+	usage      chat.Usage
+	outcome    events.Outcome
+	omitted    source.Omissions
+}
+
+type observationKind int
+
+const (
+	otherSpan observationKind = iota
+	modelCall
+	toolSpan
+	agentSpan // the model and tool calls inside it are a separate run
+)
+
+// recordedTrace holds the observations of one trace.
+type recordedTrace struct {
+	name     string // id
+	question string // used if no model call has a user message
+	answer   string // used if no model call has an answer
+	session  string
+	outcome  events.Outcome
+	omitted  source.Omissions
+	all      []observation
+}
+
+// runs converts a trace to runs: one of the agent that started first, and one of each other agent. Model calls record the
+// whole prompt, so messages that are already part of the run are not added again.
+func (t *recordedTrace) runs() ([]*messages.Run, error) {
+	slices.SortStableFunc(t.all, func(a, b observation) int { return a.start.Compare(b.start) })
+	tree := newTree(t.all)
+	builders := map[string]*traceBuilder{}
+	var order []string
+	for i := range t.all {
+		o := &t.all[i]
+		if o.kind != modelCall && o.kind != toolSpan || o.kind == modelCall && tree.containsModelCall[o.id] {
+			continue
+		}
+		agent := tree.agent(o)
+		b := builders[agent]
+		if b == nil {
+			b = newTraceBuilder()
+			builders[agent] = b
+			order = append(order, agent)
+		}
+		b.add(o)
+	}
+	if len(order) == 0 && t.question+t.answer == "" {
+		return nil, &NothingError{source.OtherSpans, len(t.all)}
+	}
+	if len(order) == 0 {
+		order, builders[""] = []string{""}, newTraceBuilder()
+	}
+	var runs []*messages.Run
+	for i, agent := range order {
+		if i > 0 && len(builders[agent].Steps) == 0 {
+			continue
+		}
+		r, err := t.finish(builders[agent], agent, i == 0)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// NothingError is returned for a valid part of a recording that has no run, such as a trace of a web server.
+type NothingError struct {
+	Kind  source.Omission
+	Count int
+}
+
+func (e *NothingError) Error() string { return fmt.Sprintf("%d %s", e.Count, e.Kind) }
+
+// finish returns the run of an agent. The main run has the question, the answer and the outcome of the trace.
+func (t *recordedTrace) finish(b *traceBuilder, agent string, main bool) (*messages.Run, error) {
+	if main {
+		b.Question = cmp.Or(b.Question, t.question)
+		if len(b.Steps) == 0 && t.answer != "" {
+			b.Steps = []events.Step{{Speaker: "assistant", Text: t.answer}}
+		}
+		b.Answer = cmp.Or(b.Answer, t.answer)
+	}
+	r, err := b.Run()
+	if err != nil {
+		return nil, err
+	}
+	r.Name = source.Printable(t.name)
+	r.Session, r.Model, r.Usage, r.Started, r.Duration = source.Shorten(cmp.Or(b.session, t.session), 256), b.model, b.usage, b.first, messages.ValidDuration(b.last.Sub(b.first).Seconds())
+	if b.outcome.Known() {
+		r.Outcome = b.outcome
+	}
+	if !main {
+		r.Name += "/" + source.Printable(agent)
+		return r, nil
+	}
+	if t.outcome.Known() {
+		r.Outcome = t.outcome
+	}
+	if r.Omitted == nil {
+		r.Omitted = source.Omissions{}
+	}
+	r.Omitted.Merge(t.omitted)
+	others := 0
+	for i := range t.all {
+		r.Omitted.Merge(t.all[i].omitted)
+		if t.all[i].kind == otherSpan {
+			others++
+		}
+	}
+	r.Omitted.Add(source.OtherSpans, others)
+	return r, nil
+}
+
+// tree finds the ancestors of observations.
+type tree struct {
+	byID              map[string]*observation
+	containsModelCall map[string]bool // model calls that contain others: a wrapper records the same call again
+}
+
+func newTree(all []observation) *tree {
+	t := &tree{byID: map[string]*observation{}, containsModelCall: map[string]bool{}}
+	for i := range all {
+		t.byID[all[i].id] = &all[i]
+	}
+	for i := range all {
+		if all[i].kind != modelCall {
+			continue
+		}
+		t.ancestors(&all[i], func(o *observation) bool {
+			t.containsModelCall[o.id] = true
+			return true
+		})
+	}
+	return t
+}
+
+// ancestors calls visit for each ancestor until it returns false. A cycle ends after maxAncestors.
+func (t *tree) ancestors(o *observation, visit func(*observation) bool) {
+	const maxAncestors = 100
+	for range maxAncestors {
+		if o = t.byID[o.parent]; o == nil || !visit(o) {
+			return
+		}
+	}
+}
+
+// agent returns the id of the closest agent around an observation, or "" without one.
+func (t *tree) agent(o *observation) (id string) {
+	t.ancestors(o, func(a *observation) bool {
+		if a.kind == agentSpan {
+			id = a.id
+		}
+		return id == ""
+	})
+	return id
+}
+
+// traceBuilder builds a run from the model and tool calls of an agent.
+type traceBuilder struct {
+	messages.Conversation
+	seen        map[string]int // messages in the run, by their content
+	session     string
+	model       string
+	usage       chat.Usage
+	outcome     events.Outcome
+	first, last time.Time
+	bySpan      []messages.OpenCall // calls with a result from a span, whose message may follow
+	byMessage   []messages.OpenCall // calls with a result from a message, whose span may follow
+}
+
+func newTraceBuilder() *traceBuilder {
+	return &traceBuilder{Conversation: messages.Conversation{Failed: messages.ToolFailed}, seen: map[string]int{}}
+}
+
+func (b *traceBuilder) add(o *observation) {
+	if b.first.IsZero() {
+		b.first = o.start
+	}
+	if o.end.After(b.last) {
+		b.last = o.end
+	}
+	b.session, b.outcome = cmp.Or(b.session, o.session), cmp.Or(b.outcome, o.outcome)
+	if o.kind == toolSpan {
+		b.addToolSpan(o)
+		return
+	}
+	b.model = cmp.Or(b.model, o.model)
+	b.usage = b.usage.Add(o.usage)
+	now := map[string]int{}
+	for i := range o.input {
+		b.addMessage(&o.input[i], now, events.Step{})
+	}
+	for i := range o.output {
+		b.addMessage(&o.output[i], now, events.Step{At: o.end})
+	}
+}
+
+// addMessage adds a message unless the run has as many equal messages as this model call up to the message.
+func (b *traceBuilder) addMessage(t *messages.Turn, now map[string]int, about events.Step) {
+	key := messageKey(t)
+	if now[key]++; now[key] <= b.seen[key] {
+		return
+	}
+	b.seen[key]++
+	for _, r := range t.Results {
+		if !b.answeredBySpan(r) {
+			b.byMessage = remember(b.byMessage, b.AddTurnResult(r))
+		}
+	}
+	rest := *t
+	rest.Results = nil
+	b.AddAnyTurn(&rest, about)
+}
+
+// remember appends a call. It forgets the first one of many, so that a search in the list takes bounded time.
+func remember(calls []messages.OpenCall, c messages.OpenCall) []messages.OpenCall {
+	const most = 200
+	if len(calls) == most {
+		calls = slices.Delete(calls, 0, 1)
+	}
+	return append(calls, c)
+}
+
+// messageKey identifies the content of a message.
+func messageKey(t *messages.Turn) string {
+	raw, _ := json.Marshal([]any{t.Role, t.Text, len(t.Calls), len(t.Results)})
+	for _, c := range t.Calls {
+		raw = append(append(append(raw, c.Tool...), 0), compact(c.Arguments)...)
+	}
+	for _, r := range t.Results {
+		raw = append(append(append(raw, r.ID...), 0), r.Output...)
+	}
+	return string(source.Digest(raw))
+}
+
+// compact returns JSON without white space, and returns another text unchanged.
+func compact(text string) string {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return text
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return text
+	}
+	return string(raw)
+}
+
+// addToolSpan adds the result of a tool call to the call of the model. Without one, it adds a call: the agent
+// called the tool without a request of the model, or the model call was not recorded.
+func (b *traceBuilder) addToolSpan(o *observation) {
+	at := b.findCall(b.Open, o)
+	if at < 0 {
+		if i := b.findCall(b.byMessage, o); i >= 0 { // its message came first: the clocks differ
+			open := b.byMessage[i]
+			b.byMessage = slices.Delete(b.byMessage, i, i+1)
+			b.setSpan(&b.Steps[open.Step].Calls[open.Call], o)
+			return
+		}
+		call := events.ToolCall{Tool: o.tool.Tool, Arguments: o.tool.Arguments, Outcome: events.Unknown}
+		b.AddTurn(false, events.Step{Calls: []events.ToolCall{call}, At: o.end}, []string{o.tool.ID})
+		at = len(b.Open) - 1
+	}
+	b.bySpan = remember(b.bySpan, b.Open[at])
+	call := b.TakeCall(at)
+	b.SetOutput(call, o.result, events.Success)
+	b.setSpan(call, o)
+}
+
+// setSpan sets the duration and the failure of a call.
+func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
+	if o.failed || messages.ToolFailed("", o.result) {
+		call.Outcome = events.Failure
+	}
+	call.Duration = messages.ValidDuration(o.end.Sub(o.start).Seconds())
+}
+
+// findCall returns the index of the call of a span: the one with its id, else one of its tool with equal arguments, else one
+// of its tool, because a framework may add arguments. It returns -1 without one.
+func (b *traceBuilder) findCall(calls []messages.OpenCall, o *observation) int {
+	equal, other, want := -1, -1, compact(o.tool.Arguments)
+	for i, open := range calls {
+		call := &b.Steps[open.Step].Calls[open.Call]
+		switch {
+		case o.tool.ID != "" && open.ID == o.tool.ID:
+			return i
+		case call.Tool != o.tool.Tool || o.tool.ID != "" && open.ID != "":
+		case equal < 0 && (call.Arguments == o.tool.Arguments || compact(call.Arguments) == want):
+			equal = i
+		case other < 0:
+			other = i
+		}
+	}
+	if equal >= 0 {
+		return equal
+	}
+	return other
+}
+
+// answeredBySpan reports whether a span had the result of a message. The message has the output that the model saw.
+func (b *traceBuilder) answeredBySpan(r messages.Result) bool {
+	for i, open := range b.bySpan {
+		call := &b.Steps[open.Step].Calls[open.Call]
+		if r.ID != "" && open.ID != r.ID || r.ID == "" && r.Tool != "" && call.Tool != r.Tool {
+			continue
+		}
+		if r.Output != "" {
+			b.SetOutput(call, r.Output, call.Outcome)
+		}
+		b.bySpan = slices.Delete(b.bySpan, i, i+1)
+		return true
+	}
+	return false
+}

@@ -1,0 +1,171 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"debrief/events"
+)
+
+// recorded adds n runs of each of some tasks. do returns the calls of a run and whether it succeeds.
+func recorded(a *Analysis, tasks, n int, do func(task, run int) (calls []string, success bool), change ...func(*events.Execution)) {
+	for task := range tasks {
+		for run := range n {
+			calls, success := do(task, run)
+			label := events.Failure
+			if success {
+				label = events.Success
+			}
+			e := executionOf(label, calls...)
+			e.ID, e.Origin.Task = events.ID(fmt.Sprintf("e%d-%d", task, run)), fmt.Sprint("task ", task)
+			for _, c := range change {
+				c(e)
+			}
+			a.Add(e)
+		}
+	}
+}
+
+// looksFirst is a habit that decides about success: every other run has it.
+func looksFirst(task, run int) ([]string, bool) {
+	if (task+run)%2 == 0 {
+		return []string{fmt.Sprintf(`look {"id":"%d"} => x`, task), fmt.Sprintf(`act {"id":"%d"} => ok`, task)}, true
+	}
+	return []string{fmt.Sprintf(`act {"id":"%d"} => ok`, task)}, false
+}
+
+func habitsOf(r *Result) (contents []string) {
+	for _, l := range r.Lessons {
+		if l.Habit != nil {
+			contents = append(contents, l.Content)
+		}
+	}
+	return contents
+}
+
+func TestAnalysisFindsAHabit(t *testing.T) {
+	t.Parallel()
+	a := NewAnalysis()
+	recorded(a, 20, 4, looksFirst)
+	r := a.Result()
+	if got := habitsOf(&r); len(got) != 1 || got[0] != "Before `act`, call `look` first." {
+		t.Fatalf("got %q, want the one habit in its shortest form", got)
+	}
+	l := r.Lessons[len(r.Lessons)-1]
+	if h := l.Habit; h.DidSuccess != 40 || h.DidFailure != 0 || h.DidNotSuccess != 0 || h.DidNotFailure != 40 {
+		t.Errorf("got counts %+v", h.Counts)
+	}
+	if want := "in 20 tasks with successful and failed runs: 40 of 40 runs with it and 0 of 40 without it succeeded"; !strings.HasPrefix(l.Evidence, want) {
+		t.Errorf("got %q, want %q", l.Evidence, want)
+	}
+	if got := r.Explain(); !strings.HasPrefix(got, "1 habit separates success from failure") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAnalysisShowsNothingWithoutComparison(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		tasks  int
+		runs   int
+		change func(*events.Execution)
+		want   string
+	}{
+		{"one run a task", 80, 1, nil, "No task has successful and failed runs of one agent"},
+		{"an agent for each outcome", 20, 4, func(e *events.Execution) { e.Model = string(e.Outcome.Label) }, "No task has successful and failed runs of one agent"},
+		{"unknown tasks", 20, 4, func(e *events.Execution) { e.Origin.Task = "" }, "No run has an outcome and a tool call"},
+		{"unknown outcomes", 20, 4, func(e *events.Execution) { e.Outcome.Label = events.Unknown }, "No run has an outcome and a tool call"},
+		{"no calls", 20, 4, func(e *events.Execution) { e.Steps = nil }, "No run has an outcome and a tool call"},
+		{"few runs", 3, 2, nil, "These runs show no habit that separates success from failure"},
+	} {
+		a := NewAnalysis()
+		change := test.change
+		if change == nil {
+			change = func(*events.Execution) {}
+		}
+		recorded(a, test.tasks, test.runs, looksFirst, change)
+		r := a.Result()
+		if got := habitsOf(&r); len(got) > 0 {
+			t.Errorf("%s: got %q, want no habit", test.name, got)
+		}
+		if got := r.Explain(); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// A run that was shown the advice to call a tool is no evidence for this tool.
+func TestObedienceIsNoEvidence(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"Before you act, call `look` with the same id.": 0, "Looking around and lookups_of_all are fine.": 1, "": 1,
+	} {
+		a := NewAnalysis()
+		recorded(a, 20, 4, looksFirst, func(e *events.Execution) {
+			e.Shown = []events.ShownBullet{{ID: "x-1", Content: text}}
+		})
+		r := a.Result()
+		if got := habitsOf(&r); len(got) != want {
+			t.Errorf("shown %q: got %q, want %d habits", text, got, want)
+		}
+	}
+}
+
+func TestEvaluationsTeachNothing(t *testing.T) {
+	t.Parallel()
+	a := NewAnalysis()
+	recorded(a, 20, 4, looksFirst, func(e *events.Execution) { e.Purpose = events.Evaluate })
+	if r := a.Result(); r.Runs != 0 || len(r.Lessons) != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// The order of the runs changes nothing, and a result can be encoded.
+func TestAnalysisDoesNotDependOnTheOrder(t *testing.T) {
+	t.Parallel()
+	encode := func(reverse bool) string {
+		a := NewAnalysis()
+		recorded(a, 20, 4, func(task, run int) ([]string, bool) {
+			if reverse {
+				task, run = 19-task, 3-run
+			}
+			return looksFirst(task, run)
+		}, func(e *events.Execution) {
+			if !reverse {
+				return
+			}
+			var task int
+			_, _ = fmt.Sscanf(e.Origin.Task, "task %d", &task)
+			e.Origin.Task = fmt.Sprint("task ", 19-task)
+		})
+		raw, err := json.Marshal(a.Result())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	if x, y := encode(false), encode(true); x != y {
+		t.Errorf("got %s\nand %s", x, y)
+	}
+}
+
+func TestMentions(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		content, name string
+		want          bool
+	}{
+		{"call `get_user` first", "get_user", true},
+		{"get_user", "get_user", true},
+		{"get_users and forget_user", "get_user", false},
+		{"forget_user, then get_user.", "get_user", true},
+		{"anything", "", false},
+	} {
+		if got := mentions(test.content, test.name); got != test.want {
+			t.Errorf("%q in %q: got %t", test.name, test.content, got)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package contrast
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// sets returns the number of synthetic data sets.
+func sets() uint64 {
+	if testing.Short() {
+		return 20
+	}
+	return 200
+}
+
+// TestPlanted checks that planted effects are found and few others.
+func TestPlanted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		world
+		find float64 // least share of planted candidates
+	}{
+		{"one", world{tasks: 30, runs: 5, candidates: 20, planted: 1, effect: .4, spread: .4}, .9},
+		{"five", world{groups: 5, tasks: 30, runs: 5, candidates: 20, planted: 5, effect: .4, spread: .4}, .9},
+		{"one of 200", world{tasks: 30, runs: 5, candidates: 200, planted: 1, effect: .4, spread: .4}, .7},
+		{"one of 200, twice the runs", world{tasks: 30, runs: 10, candidates: 200, planted: 1, effect: .4, spread: .4}, .9},
+		{"five of 200, correlated", world{groups: 5, tasks: 30, runs: 5, candidates: 200, planted: 5, effect: .4, spread: .4, correlated: true}, .8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found, wrong := 0, 0
+			for seed := range sets() {
+				for _, s := range analyse(c.generate(seed)).Shown {
+					if int(s.IDs[0]) < c.planted && s.Helps {
+						found++
+					} else {
+						wrong++
+					}
+				}
+			}
+			power := float64(found) / float64(int(sets())*c.planted)
+			mistaken := float64(wrong) / float64(found+wrong)
+			t.Logf("found %.1f %%, false among the shown %.1f %%", 100*power, 100*mistaken)
+			if testing.Short() {
+				return // twenty data sets say too little
+			}
+			if power < c.find {
+				t.Errorf("found %.1f %%, want at least %.0f %%", 100*power, 100*c.find)
+			}
+			if mistaken > 0.1 {
+				t.Errorf("%.1f %% of the shown are false, want at most 10 %%", 100*mistaken)
+			}
+		})
+	}
+}
+
+// TestNoEffect checks that few data sets without effect show anything, also if tasks, agents and habits differ.
+func TestNoEffect(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		world
+	}{
+		{"plain", world{tasks: 30, runs: 5, candidates: 20, spread: .4}},
+		{"one candidate", world{tasks: 30, runs: 5, candidates: 1, spread: .4}},
+		{"habits follow tasks", world{tasks: 30, runs: 10, agents: 2, candidates: 200, spread: .8, byTask: true}},
+		{"correlated", world{tasks: 30, runs: 5, candidates: 200, spread: .4, correlated: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			hit := 0
+			for seed := range sets() {
+				if len(analyse(c.generate(seed)).Shown) > 0 {
+					hit++
+				}
+			}
+			t.Logf("%d of %d data sets show something", hit, sets())
+			if float64(hit) > 0.05*float64(sets())+2 {
+				t.Errorf("%d of %d data sets show something, want at most 5 %%", hit, sets())
+			}
+		})
+	}
+}
+
+// TestTenRuns checks that ten runs show nothing, even if the habit decides the outcome.
+func TestTenRuns(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for n := range 2000 {
+		d := New(Config{Shuffles: -1})
+		for i := range 10 {
+			run := Run{Task: fmt.Sprint(i % (1 + n%5)), Success: r.IntN(2) == 0, Could: []ID{0}}
+			if run.Success {
+				run.Did = run.Could
+			}
+			d.Add(run)
+		}
+		if got := d.Result(); len(got.Shown) > 0 || got.Tested > 0 {
+			t.Fatalf("ten runs show %+v", got.Shown)
+		}
+	}
+}
+
+func TestOrderOfRuns(t *testing.T) {
+	runs := world{tasks: 20, runs: 6, agents: 2, candidates: 15, planted: 1, effect: .8, spread: .2}.generate(1)
+	r := rand.New(rand.NewPCG(8, 8))
+	var want Result
+	for i := range 5 {
+		d := New(Config{Shuffles: 20})
+		for _, run := range runs {
+			d.Add(run)
+		}
+		got := d.Result()
+		if i == 0 {
+			want = got
+			if len(got.Shown) == 0 {
+				t.Fatal("the planted effect is not shown")
+			}
+		}
+		if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(d.Result(), want) {
+			t.Fatalf("order %d: %+v, want %+v", i, got, want)
+		}
+		r.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+		for _, run := range runs {
+			slices.Reverse(run.Could)
+			slices.Reverse(run.Did)
+		}
+	}
+}
+
+// decisive returns runs in which candidate 7 decides the outcome.
+func decisive(tasks int) []Run {
+	var runs []Run
+	for t := range tasks {
+		for i := range 4 {
+			run := Run{Task: fmt.Sprint(t), Agent: "a", Could: []ID{9, 7, 7, 8}, Success: i%2 == 0}
+			if run.Success {
+				run.Did = []ID{7, 8, 7}
+			}
+			runs = append(runs, run)
+		}
+	}
+	return runs
+}
+
+func TestSameCandidates(t *testing.T) {
+	runs := decisive(10)
+	d := New(Config{})
+	for _, r := range runs {
+		d.Add(r)
+	}
+	got := d.Result()
+	if got.Candidates != 3 || got.Distinct != 1 || got.Tested != 1 || len(got.Shown) != 1 {
+		t.Fatalf("got %+v, want one contrast of two candidates", got)
+	}
+	c := got.Shown[0]
+	if !slices.Equal(c.IDs, []ID{7, 8}) || !c.Helps || c.Difference != 1 {
+		t.Errorf("got %+v, want 7 and 8 to help with a difference of 1", c)
+	}
+	want := Counts{Strata: 10, DidSuccess: 20, DidNotFailure: 20}
+	if c.Counts != want || c.Halves[0].DidSuccess+c.Halves[1].DidSuccess != 20 {
+		t.Errorf("counts %+v, want %+v", c.Counts, want)
+	}
+	for i := range runs {
+		runs[i].Success = !runs[i].Success
+	}
+	if c := analyse(runs).Shown; len(c) != 1 || c[0].Helps || c[0].Difference != -1 || c[0].P != got.Shown[0].P {
+		t.Errorf("with opposite outcomes: %+v, want the same to hurt", c)
+	}
+}
+
+func TestNothingToCompare(t *testing.T) {
+	single := decisive(1)
+	var oneOutcome, oneRunEach, noCandidates []Run
+	for i, r := range decisive(20) {
+		noCandidates = append(noCandidates, Run{Task: r.Task, Success: r.Success})
+		oneRunEach = append(oneRunEach, Run{Task: fmt.Sprint(i), Success: r.Success, Could: r.Could, Did: r.Did})
+		r.Success = true
+		oneOutcome = append(oneOutcome, r)
+	}
+	for range 30 {
+		single = append(single, decisive(1)...)
+	}
+	for name, runs := range map[string][]Run{"empty": nil, "one task": single, "one outcome": oneOutcome, "one run each": oneRunEach, "no candidates": noCandidates} {
+		d := New(Config{})
+		for _, r := range runs {
+			d.Add(r)
+		}
+		got := d.Result()
+		if len(got.Shown) > 0 || got.Tested > 0 || got.ShuffledAny > 0 || got.Runs != len(runs) {
+			t.Errorf("%s: got %+v, want nothing", name, got)
+		}
+		if got.RunsNeeded < 20 || got.DetectableDifference > 1 || got.DetectableDifference <= 0 {
+			t.Errorf("%s: got %d runs needed, difference %v", name, got.RunsNeeded, got.DetectableDifference)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	d := New(Config{Shuffles: -1})
+	for i, r := range decisive(10) {
+		r.Could, r.Did = append(r.Could, MaxID), append(r.Did, MaxID+ID(i), 1<<32-1)
+		for id := range ID(MaxCandidates + 50) {
+			if i%4 < 2 {
+				r.Did = append(r.Did, 100+id) // not in Could
+			} else {
+				r.Could = append(r.Could, 100+id)
+			}
+		}
+		d.Add(r)
+	}
+	got := d.Result()
+	if got.Invalid != 120 || got.LeftOut != 52 || got.Candidates != MaxCandidates+53 {
+		t.Errorf("invalid %d, left out %d, candidates %d; want 120, 52, %d", got.Invalid, got.LeftOut, got.Candidates, MaxCandidates+53)
+	}
+	if len(got.Shown) == 0 || got.Distinct != 2 {
+		t.Errorf("distinct %d, shown %d; want 2 and at least 1", got.Distinct, len(got.Shown))
+	}
+	d.cells = maxCells
+	d.Add(Run{Could: []ID{1}})
+	if got := d.Result(); got.Dropped != 1 || got.Runs != 40 {
+		t.Errorf("dropped %d of %d runs, want 1 of 40", got.Dropped, got.Runs)
+	}
+}
+
+// FuzzResult reads runs from bytes. It checks the counts of each contrast against the runs.
+func FuzzResult(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8})
+	var seed []byte
+	for i := range 80 {
+		seed = append(seed, byte(i%8), byte(i/8%2), byte(3*(i/8%2)), 3)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d := New(Config{Shuffles: 2})
+		var runs []Run
+		for len(data) >= 4 && len(runs) < 400 {
+			r := Run{Task: string(data[0]%16 + 'a'), Agent: string(data[0]/128 + 'a'), Success: data[1]%2 == 1}
+			for id := range ID(8) {
+				if data[2]>>id&1 == 1 {
+					r.Did = append(r.Did, id<<(data[1]/16))
+				}
+				if data[3]>>id&1 == 1 {
+					r.Could = append(r.Could, id<<(data[1]/16))
+				}
+			}
+			runs, data = append(runs, r), data[4:]
+			d.Add(r)
+		}
+		for _, c := range d.Result().Shown {
+			if got := recount(runs, c.IDs[0]); got != c.Counts {
+				t.Fatalf("%+v, recounted %+v", c, got)
+			}
+			if c.P <= 0 || c.P > falseLevel || c.Halves[0].P >= confirmLevel || c.Halves[1].P >= confirmLevel || c.Helps != (c.Difference > 0) {
+				t.Fatalf("invalid contrast %+v", c)
+			}
+		}
+	})
+}
+
+// recount returns the counts of a candidate directly from the runs.
+func recount(runs []Run, id ID) Counts {
+	strata := map[[2]string]*Counts{}
+	for _, r := range runs {
+		did := slices.Contains(r.Did, id)
+		if !did && !slices.Contains(r.Could, id) {
+			continue
+		}
+		k := [2]string{r.Task, r.Agent}
+		if strata[k] == nil {
+			strata[k] = &Counts{}
+		}
+		c := strata[k]
+		switch {
+		case did && r.Success:
+			c.DidSuccess++
+		case did:
+			c.DidFailure++
+		case r.Success:
+			c.DidNotSuccess++
+		default:
+			c.DidNotFailure++
+		}
+	}
+	var sum Counts
+	for _, c := range strata {
+		if min(c.DidSuccess+c.DidFailure, c.DidNotSuccess+c.DidNotFailure, c.DidSuccess+c.DidNotSuccess, c.DidFailure+c.DidNotFailure) > 0 {
+			sum.Strata++
+			sum.DidSuccess += c.DidSuccess
+			sum.DidFailure += c.DidFailure
+			sum.DidNotSuccess += c.DidNotSuccess
+			sum.DidNotFailure += c.DidNotFailure
+		}
+	}
+	return sum
+}
