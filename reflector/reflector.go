@@ -1,6 +1,6 @@
 // Package reflector analyses the outcome of executions. A reflection says which bullets in the prompt helped or hurt,
-// which error was made, and which lesson would help with later tasks. The Reflector asks a model and applies rules to
-// the tool calls; it also works with rules alone. It never changes a playbook.
+// which error was made, and which lesson would help with later tasks. The Reflector asks a model. Without a model it
+// passes on outcomes only. It never changes a playbook.
 package reflector
 
 import (
@@ -64,7 +64,7 @@ type Reflector struct {
 	awaiting awaiting
 }
 
-// New returns a Reflector that asks the model and applies the rules. A nil model means rules alone.
+// New returns a Reflector that asks the model. With a nil model a reflection has the outcome and no lesson.
 func New(model chat.Model, cfg Config) *Reflector {
 	version := versionOf(model != nil)
 	if cfg.Instructions = strings.TrimSpace(cfg.Instructions); model != nil && cfg.Instructions != "" {
@@ -182,8 +182,8 @@ func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.H
 	return ref, nil
 }
 
-// reflect applies the rules and, where there is something to learn, asks the model. It does not ask about a right
-// answer after wrong ones: the rounds before it were asked about already.
+// reflect asks the model if there is something to learn: an outcome, or an error or a repetition in the tool calls. It does
+// not ask about a right answer after wrong ones, because the rounds before it were asked about already.
 func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *otherRun, feedback events.ID) (*events.Reflection, error) {
 	sample := e.SampleID()
 	ref := &events.Reflection{

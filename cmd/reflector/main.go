@@ -58,6 +58,6 @@ func (c *command) Run(ctx context.Context) error {
 func main() {
 	os.Exit(app.Program{
 		Name: "reflector", CLI: new(command),
-		Description: "Reflects on executions from the stream EXECUTIONS by rules, and with a model if one is set.",
+		Description: "Reflects on executions from the stream EXECUTIONS with a model. Without a model it passes on their outcomes only.",
 	}.Main(os.Args[1:]))
 }

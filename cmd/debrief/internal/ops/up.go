@@ -54,7 +54,7 @@ Examples:
   debrief up --simulated                       try it without a key
   OPENAI_API_KEY=… debrief up --model gpt-4o-mini
   debrief up --model llama3 --base-url http://127.0.0.1:11434/v1
-  debrief up                                   without a model: learn from reported executions by rules`
+  debrief up                                   without a model: store the runs that agents report for 'debrief learn'`
 }
 
 // Check returns an error for invalid settings.
