@@ -35,6 +35,15 @@ func Narrow(r rune) rune {
 	return r
 }
 
+// Valid returns a text with U+FFFD in place of each run of invalid UTF-8. Unlike strings.ToValidUTF8 it checks eight bytes
+// at a time while the text is ASCII, which most texts are.
+func Valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
 // Unspaced reports whether a character belongs to a script that has no spaces between words.
 func Unspaced(r rune) bool {
 	return r >= 0xe00 && // Thai, the first one

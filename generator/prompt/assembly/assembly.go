@@ -161,7 +161,7 @@ const (
 // addRequired adds the instructions, the query, its context, earlier rounds and the recovery text.
 func (a *assembler) addRequired() error {
 	in := &a.in
-	a.system = events.Part{Kind: events.PartSystem, Ref: in.SystemRef, Tokens: chat.Tokens(systemText(in.System, nil, a.limits.Votes)) + messageOverhead}
+	a.system = events.Part{Kind: events.PartSystem, Ref: in.SystemRef, Tokens: a.systemTokens(nil) + messageOverhead}
 	if in.SystemRef == "" {
 		a.system.Text = in.System
 	}
@@ -277,7 +277,7 @@ func (a *assembler) addBullets() {
 	}
 	a.manifest.Omitted = append(a.manifest.Omitted, a.selection.Left...)
 	if len(a.selection.Bullets) > 0 {
-		a.spend(max(chat.Tokens(systemText(a.in.System, a.selection.Bullets, a.limits.Votes))+messageOverhead-a.system.Tokens, 0))
+		a.spend(max(a.systemTokens(a.selection.Bullets)+messageOverhead-a.system.Tokens, 0))
 	}
 	byID := make(map[playbook.BulletID]*playbook.Bullet, len(a.selection.Bullets))
 	for _, b := range a.selection.Bullets {
@@ -336,12 +336,12 @@ func (a *assembler) finish() *Context {
 		messages, _ := Render(&a.manifest, a.sources)
 		a.manifest.Tokens = 0
 		for i := range messages {
-			a.manifest.Tokens += messages[i].Tokens()
+			a.manifest.Tokens += a.sources.cache.tokens(&messages[i])
 		}
 		fitted, shown := a.fittedBullets()
 		withheldTokens := 0
 		if len(shown) < len(fitted) {
-			withheldTokens = max(chat.Tokens(systemText(a.in.System, fitted, a.limits.Votes))-chat.Tokens(systemText(a.in.System, shown, a.limits.Votes)), 0)
+			withheldTokens = max(a.systemTokens(fitted)-a.systemTokens(shown), 0)
 		}
 		if a.manifest.Tokens+withheldTokens <= a.manifest.Limit || !a.dropLeastImportant() {
 			for _, x := range a.selection.Exposures {
@@ -352,6 +352,11 @@ func (a *assembler) finish() *Context {
 			return &Context{Messages: messages, Manifest: a.manifest, Bullets: shown, Scores: a.selection.Scores}
 		}
 	}
+}
+
+// systemTokens returns the tokens of the system message with these bullets.
+func (a *assembler) systemTokens(bullets []*playbook.Bullet) int {
+	return a.sources.cache.system(a.in.System, bullets, a.limits.Votes).tokens
 }
 
 // fittedBullets returns the bullets within the limit, and those of them that are shown.

@@ -187,9 +187,7 @@ func shorten(s string, keep int) string {
 }
 
 // clean returns text as valid UTF-8 without NUL, which some servers reject.
-func clean(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-}
+func clean(s string) string { return strings.ReplaceAll(text.Valid(s), "\x00", "\uFFFD") }
 
 // toolName returns a tool name that the wire format allows: 1 to 64 letters, digits, underscores and hyphens.
 func toolName(name string) string {

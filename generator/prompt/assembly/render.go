@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,10 +32,42 @@ type textCache struct {
 	pieces   map[string][]piece // by handle; "" is the running turn
 	recalled map[string]string  // quoted text by handle
 	cost     map[string]int     // tokens of the quoted text by handle
+	systems  []systemMessage    // all bullets, and those that an experiment shows
+}
+
+// systemMessage is the text of a system message with the bullets in it.
+type systemMessage struct {
+	instructions string
+	bullets      []*playbook.Bullet
+	text         string
+	tokens       int // of the text
 }
 
 func newTextCache() *textCache {
-	return &textCache{map[string][]piece{}, map[string]string{}, map[string]int{}}
+	return &textCache{pieces: map[string][]piece{}, recalled: map[string]string{}, cost: map[string]int{}}
+}
+
+// system returns a system message. The budget, the messages and the manifest need the same long text, so it is rendered and
+// counted once.
+func (c *textCache) system(instructions string, bullets []*playbook.Bullet, votes bool) *systemMessage {
+	for i := range c.systems {
+		if m := &c.systems[i]; m.instructions == instructions && slices.Equal(m.bullets, bullets) {
+			return m
+		}
+	}
+	text := systemText(instructions, bullets, votes)
+	c.systems = append(c.systems, systemMessage{instructions, bullets, text, chat.Tokens(text)})
+	return &c.systems[len(c.systems)-1]
+}
+
+// tokens returns the tokens of a message.
+func (c *textCache) tokens(m *chat.Message) int {
+	for i := range c.systems {
+		if c.systems[i].text == m.Text && len(m.Calls) == 0 {
+			return c.systems[i].tokens + new(chat.Message).Tokens()
+		}
+	}
+	return m.Tokens()
 }
 
 // Render returns the messages of a manifest. The result depends only on the manifest and the sources. missing lists
@@ -150,9 +183,9 @@ func (r *renderer) endSystem() {
 	if r.system == nil {
 		return
 	}
-	text := systemText(*r.system, r.bullets, r.manifest.Votes)
+	m := r.sources.cache.system(*r.system, r.bullets, r.manifest.Votes)
 	r.system = nil
-	r.addMessage(chat.Message{Speaker: chat.System, Text: text})
+	r.addMessage(chat.Message{Speaker: chat.System, Text: m.text})
 }
 
 func systemText(instructions string, bullets []*playbook.Bullet, votes bool) string {
