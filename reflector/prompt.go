@@ -13,6 +13,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // PromptText returns the texts of the system prompt.
@@ -204,13 +205,14 @@ func quotedBullets(e *events.Execution) string {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
+	var line struct {
+		ID      string `json:"id"`
+		Content string `json:"content"`
+		Cited   bool   `json:"cited,omitempty"`
+	}
 	for _, b := range e.Shown {
-		// Strings and a bool always encode, and a strings.Builder never fails.
-		_ = enc.Encode(struct {
-			ID      string `json:"id"`
-			Content string `json:"content"`
-			Cited   bool   `json:"cited,omitempty"`
-		}{string(b.ID), excerpt(b.Content, shortText/2), cited[string(b.ID)]})
+		line.ID, line.Content, line.Cited = string(b.ID), excerpt(b.Content, shortText/2), cited[string(b.ID)]
+		_ = enc.Encode(&line) // strings and a bool always encode, and a strings.Builder never fails
 	}
 	return out.String()
 }
@@ -300,13 +302,13 @@ func quotedStep(i int, s *events.Step) string {
 }
 
 // excerpt shortens text to at most limit bytes plus the mark: it keeps the beginning and the end, cut between runes.
-func excerpt(text string, limit int) string {
-	if len(text) <= limit {
-		return strings.ToValidUTF8(text, "\uFFFD")
+func excerpt(s string, limit int) string {
+	if len(s) <= limit {
+		return text.Valid(s)
 	}
-	head, tail := text[:limit/2], text[len(text)-limit/2:]
-	return strings.ToValidUTF8(fmt.Sprintf("%s [… %d bytes left out …] %s",
-		strings.ToValidUTF8(head, ""), len(text)-len(head)-len(tail), strings.ToValidUTF8(tail, "")), "\uFFFD")
+	head, tail := s[:limit/2], s[len(s)-limit/2:]
+	return text.Valid(fmt.Sprintf("%s [… %d bytes left out …] %s",
+		strings.ToValidUTF8(head, ""), len(s)-len(head)-len(tail), strings.ToValidUTF8(tail, "")))
 }
 
 // Output is the parsed reply of a model.

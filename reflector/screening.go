@@ -51,7 +51,10 @@ func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
 		o.ignore("%d lessons dropped: more than %d for one execution", more, maxLessons)
 		lessons = lessons[:maxLessons]
 	}
-	copies := copySources(lessons, untrustedTexts(e, other, budget))
+	var copies []string
+	if len(lessons) > 0 {
+		copies = copySources(lessons, untrustedTexts(e, other, budget))
+	}
 	kept := lessons[:0]
 	for i, l := range lessons {
 		if why := rejectReason(l.Content, e.Shown, copies[i]); why != "" {
@@ -119,8 +122,9 @@ func rejectReason(lesson string, shown []events.ShownBullet, copiedFrom string) 
 	if why := detectInjection(lesson); why != "" {
 		return why
 	}
+	prepared, own := similar.Prepare(lesson), slices.Collect(words(lesson))
 	for i := range shown {
-		if isEcho(lesson, shown[i].Content) {
+		if isEcho(lesson, prepared, own, shown[i].Content) {
 			return fmt.Sprintf("repeats bullet %s, which was in the prompt", shown[i].ID)
 		}
 	}
@@ -130,27 +134,33 @@ func rejectReason(lesson string, shown []events.ShownBullet, copiedFrom string) 
 	return ""
 }
 
-// isEcho reports whether a lesson has the same meaning as a bullet.
-func isEcho(lesson, bullet string) bool {
-	return slices.Equal(slices.Collect(words(lesson)), slices.Collect(words(bullet))) ||
-		similar.Similarity(lesson, bullet) >= echoSimilarity && similar.Difference(lesson, bullet).Kind == similar.Same
+// isEcho reports whether a lesson has the same meaning as a bullet. prepared and own are the lesson prepared for the comparison
+// and its words.
+func isEcho(lesson string, prepared *similar.Text, own []string, bullet string) bool {
+	if prepared.Similarity(bullet, echoSimilarity) >= echoSimilarity && similar.Difference(lesson, bullet).Kind == similar.Same {
+		return true
+	}
+	i := 0
+	for w := range words(bullet) {
+		if i == len(own) || w != own[i] {
+			return false
+		}
+		i++
+	}
+	return i == len(own)
 }
 
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected
 // answer are included only if they contain an injection.
 func untrustedTexts(e *events.Execution, other *otherRun, budget int) []chat.Quotation {
-	texts := material(e, other, budget)
+	run := *e // without the texts of the playbook and of earlier rounds, which are never a source
+	run.Shown, run.PreviousRounds = nil, nil
+	texts := material(&run, other, budget)
 	for i := range e.PreviousRounds {
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})
 	}
 	return slices.DeleteFunc(texts, func(q chat.Quotation) bool {
-		switch q.Name {
-		case quoteBullets, quoteTries:
-			return true
-		case quoteTarget, quoteFeedback:
-			return detectInjection(q.Text) == ""
-		}
-		return false
+		return (q.Name == quoteTarget || q.Name == quoteFeedback) && detectInjection(q.Text) == ""
 	})
 }
 
@@ -184,9 +194,6 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 			}
 		}
 		indexes[i] = s
-	}
-	if len(lessons) == 0 {
-		return from
 	}
 	for _, q := range texts {
 		var flat strings.Builder

@@ -39,16 +39,35 @@ const MaxChecked = 8
 // Similarity returns the similarity of two texts, from 0 to 1: the larger of the Jaccard indices of their sets of words
 // and of their sets of three neighbouring characters. It ignores case, white space and punctuation. A text without a
 // letter, number or symbol has similarity 0 to every text, including itself.
-func Similarity(a, b string) float64 {
-	var x probe
-	x.load(normalize(a))
-	var own tokenSet
-	y := normalize(b)
+func Similarity(a, b string) float64 { return Prepare(a).Similarity(b, 0) }
+
+// Text is a text that is prepared for the comparison with several others. It is not safe for concurrent use.
+type Text struct {
+	probe probe
+	other tokenSet // scratch
+}
+
+// Prepare returns a text for comparison.
+func Prepare(s string) *Text {
+	t := new(Text)
+	t.probe.load(normalize(s))
+	return t
+}
+
+// Similarity returns the similarity of the text and another one, as the function Similarity does. It may return 0 for a
+// similarity below min, which is faster.
+func (t *Text) Similarity(other string, min float64) float64 {
+	y := normalize(other)
 	best := 0.0
 	for k := range setKinds {
-		tokens := k.tokens(x.tokens[:0], y)
-		own.reset(tokens)
-		best = max(best, jaccard(x.sets[k].overlap(tokens), x.sets[k].size, own.size))
+		set := &t.probe.sets[k]
+		t.probe.tokens = k.tokens(t.probe.tokens[:0], y)
+		shared := set.overlap(t.probe.tokens)
+		if bound := jaccard(shared, set.size, shared); bound < min || bound <= best { // the other set has at least the shared tokens
+			continue
+		}
+		t.other.reset(t.probe.tokens)
+		best = max(best, jaccard(shared, set.size, t.other.size))
 	}
 	return best
 }
