@@ -38,9 +38,18 @@ type edit struct {
 
 // Text returns s with a mark in place of each secret. A second call does not change the result. Valid UTF-8 and
 // valid JSON stay valid.
-func Text(s string) string {
+func Text(s string) string { return textWith(&cleanTexts, s) }
+
+func textWith(cache *textCache, s string) string {
+	known, again := cache.has(s)
+	if known {
+		return s
+	}
 	edits := find(s, false)
 	if len(edits) == 0 {
+		if again {
+			cache.add(s)
+		}
 		return s
 	}
 	edits = keepJSON(s, merge(edits))
