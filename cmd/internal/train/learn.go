@@ -75,8 +75,9 @@ type learnResult struct {
 	Reflected  int    `json:"reflected"`
 	Nothing    int    `json:"nothing_to_learn"`
 	Dead       int    `json:"dead_letters"`
-	Unread     int    `json:"invalid_lines"`
-	Repaired   int    `json:"repaired"` // lines that were read after skipping invalid bytes before them
+	Unread     int    `json:"invalid_lines"` // runs, or lines of runs
+	BadFiles   int    `json:"unread_files"`  // files of which nothing, or only the beginning, was read
+	Repaired   int    `json:"repaired"`      // lines that were read after skipping invalid bytes before them
 	Bullets    int    `json:"bullets"`
 	Book       string `json:"book"`
 	Playbook   string `json:"playbook"`
@@ -87,7 +88,8 @@ type learnResult struct {
 	Omitted     source.Omissions `json:"left_out,omitempty"` // content that the runs do not contain
 	Notes       []string         `json:"notes,omitempty"`
 
-	New []newBullet `json:"new,omitempty"` // bullets that this command added without a model
+	New     []newBullet     `json:"new,omitempty"`     // bullets that this command added from the comparison
+	Refused []refusedLesson `json:"refused,omitempty"` // lessons of the comparison that the Curator refused
 	// Analysis is the comparison of all stored executions.
 	Analysis rules.Result `json:"analysis"`
 
@@ -142,8 +144,8 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	if err := l.show(res); err != nil {
 		return err
 	}
-	if res.Dead+res.Unread > 0 {
-		return app.Exit(app.ExitPartial, fmt.Errorf("%s could not be read and %s; see above", cli.Plural(res.Unread, "run"), pluralOf(res.Dead, "became a dead letter", "became dead letters")))
+	if losses := res.losses(); losses != "" {
+		return app.Exit(app.ExitPartial, fmt.Errorf("%s; see above", losses))
 	}
 	return nil
 }
@@ -276,14 +278,14 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *traces.Reader, 
 	return err
 }
 
-// skipFile lists a file in an unknown format.
+// skipFile lists a file that could not be read, or not to its end.
 func (l *Learn) skipFile(name string, err error, res *learnResult) {
 	u := unreadItem{File: name, Problem: err.Error()}
 	l.print(u, "%s", u)
 	if len(res.Problems) < maxListed {
 		res.Problems = append(res.Problems, u)
 	}
-	res.Unread++
+	res.BadFiles++
 }
 
 // printFile prints the number of runs in a file, its repairs and its problems.
@@ -388,12 +390,19 @@ func (l *Learn) show(res *learnResult) error {
 		}
 		console.Printf("\n")
 	}
-	if res.Unread > 0 {
-		console.Printf("%d could not be read:\n", res.Unread)
+	if len(res.Refused) > 0 {
+		console.Printf("The curator refused %s:\n", cli.Plural(len(res.Refused), "lesson"))
+		for _, r := range res.Refused {
+			console.Printf("%s", console.Block(fmt.Sprintf("  %s: %s\n", r.Content, r.Reason)))
+		}
+		console.Printf("\n")
+	}
+	if unread := res.unread(); unread != "" {
+		console.Printf("%s could not be read:\n", unread)
 		for _, u := range res.Problems {
 			console.Printf("  %s\n", u)
 		}
-		if n := res.Unread - len(res.Problems); n > 0 {
+		if n := res.Unread + res.BadFiles - len(res.Problems); n > 0 {
 			console.Printf("  and %d more\n", n)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
+	"debrief/events/redact"
 	"debrief/playbook/text"
 	"debrief/reflector/rules"
 
@@ -84,6 +85,10 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 			return err
 		}
 		reply, err := cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
+		if refused := (*events.RefusedError)(nil); errors.As(err, &refused) { // it costs this lesson
+			res.Refused = append(res.Refused, refusedLesson{text.Line(redact.Text(lesson.Content), maxEvidence), refused.Error()})
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -98,6 +103,12 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 type newBullet struct {
 	ID       book.BulletID `json:"id"`
 	Evidence string        `json:"evidence"`
+}
+
+// refusedLesson is a lesson that the Curator refused. A secret in its content is replaced.
+type refusedLesson struct {
+	Content string `json:"content"`
+	Reason  string `json:"reason"`
 }
 
 // learnAuthor is the author of lessons without a model.

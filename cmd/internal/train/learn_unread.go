@@ -2,7 +2,9 @@ package train
 
 import (
 	"fmt"
+	"strings"
 
+	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/traces"
 )
 
@@ -36,4 +38,28 @@ func newUnreadItem(file string, p traces.Problem) unreadItem {
 		u.Element = &p.Index
 	}
 	return u
+}
+
+// unread returns the numbers of runs and files that could not be read, "" if all were read.
+func (r *learnResult) unread() string {
+	var parts []string
+	if r.Unread > 0 {
+		parts = append(parts, cli.Plural(r.Unread, "run"))
+	}
+	if r.BadFiles > 0 {
+		parts = append(parts, cli.Plural(r.BadFiles, "file"))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// losses describes the unread data and the dead letters, "" without any.
+func (r *learnResult) losses() string {
+	var parts []string
+	if unread := r.unread(); unread != "" {
+		parts = append(parts, unread+" could not be read")
+	}
+	if r.Dead > 0 {
+		parts = append(parts, pluralOf(r.Dead, "run became a dead letter", "runs became dead letters"))
+	}
+	return strings.Join(parts, ", ")
 }
