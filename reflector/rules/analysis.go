@@ -17,6 +17,7 @@ import (
 	"debrief/events"
 	"debrief/playbook/text"
 	"debrief/reflector/rules/contrast"
+	"debrief/reflector/rules/numset"
 	"debrief/reflector/rules/remedy"
 )
 
@@ -30,6 +31,8 @@ type Analysis struct {
 	texts             table             // texts of shown bullets
 	runs              []comparableRun
 	result            Result
+
+	did, could, shown []uint32 // of the current run; reused
 }
 
 // Limits of an analysis.
@@ -42,11 +45,12 @@ const (
 
 // comparableRun is a run with an outcome as a set of numbers.
 type comparableRun struct {
-	id                events.ID
-	task, agent       uint32 // in names
-	success           bool
-	situations, shown []uint32
-	habits            []*habit
+	id          events.ID
+	task, agent uint32 // in names
+	success     bool
+	situations  numset.Set
+	habits      numset.Set // by habit.number
+	shown       numset.Set // in texts
 }
 
 // Lesson is an advice that the runs support.
@@ -103,14 +107,14 @@ func (a *Analysis) Add(e *events.Execution) {
 	}
 	a.result.Compared++
 	r := comparableRun{id: e.ID, task: a.names.number(task), agent: a.names.number(e.Origin.Source + "\x00" + e.Model), success: e.Outcome.Label == events.Success}
-	t.observe(&collector{a, &r})
+	a.did, a.could, a.shown = a.did[:0], a.could[:0], a.shown[:0]
+	t.observe(a)
 	for i := range e.Shown {
 		if content := text.Prefix(e.Shown[i].Content, maxTextBytes); a.texts.size() < maxTexts || a.texts.has(content) {
-			r.shown = append(r.shown, a.texts.number(content))
+			a.shown = append(a.shown, a.texts.number(content))
 		}
 	}
-	slices.Sort(r.situations)
-	r.situations, r.habits = slices.Clip(r.situations), slices.Clip(r.habits)
+	r.situations, r.habits, r.shown = numset.New(a.could), numset.New(a.did), numset.New(a.shown)
 	a.runs = append(a.runs, r)
 }
 
@@ -126,33 +130,22 @@ func TaskOf(e *events.Execution) string {
 	return string(events.Hash("same question", e.Question, e.Context))
 }
 
-// collector adds the situations and habits of one run.
-type collector struct {
-	a *Analysis
-	r *comparableRun
-}
+// situation implements observer.
+func (a *Analysis) situation(key string) { a.could = append(a.could, a.situations.number(key)) }
 
-func (c *collector) situation(key string) {
-	n := c.a.situations.number(key)
-	if !slices.Contains(c.r.situations, n) {
-		c.r.situations = append(c.r.situations, n)
-	}
-}
-
-func (c *collector) habit(key string, describe func() habit) {
-	h := c.a.habits[key]
+// habit implements observer.
+func (a *Analysis) habit(key string, describe func() habit) {
+	h := a.habits[key]
 	if h == nil {
-		if len(c.a.habits) >= maxHabits {
-			c.a.result.Omitted++
+		if len(a.habits) >= maxHabits {
+			a.result.Omitted++
 			return
 		}
 		made := describe()
-		h, made.key = &made, key
-		c.a.habits[key] = h
+		h, made.key, made.number = &made, key, uint32(len(a.habits))
+		a.habits[key] = h
 	}
-	if !slices.Contains(c.r.habits, h) {
-		c.r.habits = append(c.r.habits, h)
-	}
+	a.did = append(a.did, h.number)
 }
 
 // Result returns the lessons of all runs so far, errors first, then habits with the strongest evidence first.
@@ -176,10 +169,10 @@ func (a *Analysis) Result() Result {
 // compare compares the runs of each task. Habits have their index as number.
 func (a *Analysis) compare(habits []*habit) contrast.Result {
 	bySituation := map[uint32][]contrast.ID{}
-	asked := map[uint32][]contrast.ID{} // habits that a shown text asks for
-	number := make(map[*habit]contrast.ID, len(habits))
+	asked := map[uint32][]contrast.ID{}       // habits that a shown text asks for
+	index := make([]contrast.ID, len(habits)) // by habit.number
 	for i, h := range habits {
-		number[h] = contrast.ID(i)
+		index[h.number] = contrast.ID(i)
 		situation := a.situations.number(h.situation)
 		bySituation[situation] = append(bySituation[situation], contrast.ID(i))
 	}
@@ -198,17 +191,20 @@ func (a *Analysis) compare(habits []*habit) contrast.Result {
 		outcomes[[2]uint32{r.task, r.agent}] = seen
 	}
 	data := contrast.New(contrast.Config{})
+	var could, did []contrast.ID // reused: Add keeps no reference
 	for i := range a.runs {
 		r := &a.runs[i]
+		could, did = could[:0], did[:0]
 		run := contrast.Run{Task: fmt.Sprint(r.task), Agent: fmt.Sprint(r.agent), Success: r.success}
 		if outcomes[[2]uint32{r.task, r.agent}] == [2]bool{true, true} { // other runs cannot show a contrast
-			for _, s := range r.situations {
-				run.Could = append(run.Could, bySituation[s]...)
+			for s := range r.situations.All() {
+				could = append(could, bySituation[s]...)
 			}
-			for _, h := range r.habits {
-				run.Did = append(run.Did, number[h])
+			for h := range r.habits.All() {
+				did = append(did, index[h])
 			}
-			for _, n := range r.shown { // a run that follows advice cannot confirm it
+			run.Could, run.Did = could, did
+			for n := range r.shown.All() { // a run that follows advice cannot confirm it
 				isAsked := func(id contrast.ID) bool { return slices.Contains(asked[n], id) }
 				run.Could, run.Did = slices.DeleteFunc(run.Could, isAsked), slices.DeleteFunc(run.Did, isAsked)
 			}
@@ -233,7 +229,7 @@ func examplesOf(all []remedy.Evidence) (ids []events.ID) {
 // executionsWith returns the first runs with a habit and an outcome.
 func (a *Analysis) executionsWith(h *habit, success bool) (ids []events.ID) {
 	for i := range a.runs {
-		if r := &a.runs[i]; len(ids) < maxExamples && r.success == success && slices.Contains(r.habits, h) {
+		if r := &a.runs[i]; len(ids) < maxExamples && r.success == success && r.habits.Contains(h.number) {
 			ids = append(ids, r.id)
 		}
 	}

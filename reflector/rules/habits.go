@@ -15,6 +15,7 @@ import (
 // habit describes a habit.
 type habit struct {
 	key       string
+	number    uint32 // in an Analysis, by first use
 	situation string // key; a run is compared only if it was in the situation
 	about     string // the tool or program that the advice asks for
 	section   string

@@ -35,6 +35,8 @@ package contrast
 import (
 	"crypto/sha256"
 	"slices"
+
+	"debrief/reflector/rules/numset"
 )
 
 // Limits of a data set. They bound the memory; Result counts the data beyond them.
@@ -80,14 +82,16 @@ type Data struct {
 	dropped int // runs beyond the limits
 	invalid int // pairs of run and candidate with a number of MaxID or more
 	bound   ID  // all candidates are below
+
+	scratch []uint32 // cells of the current run; reused
 }
 
 // stratumKey identifies a task and an agent by their hashes. Hashes bound the memory for long names.
 type stratumKey struct{ task, agent [16]byte }
 
-// row is a stored run. A cell is twice the candidate, plus one if the run followed it; cells are sorted.
+// row is a stored run. A cell is twice the candidate, plus one if the run followed it.
 type row struct {
-	cells   []uint32
+	cells   numset.Set
 	stratum uint32
 	success bool
 }
@@ -103,13 +107,14 @@ func (d *Data) Add(r Run) {
 		d.dropped++
 		return
 	}
-	cells := d.encode(r)
-	d.cells += len(cells)
+	cells, n := d.encode(r)
+	d.cells += n
 	d.runs = append(d.runs, row{cells: cells, stratum: d.stratum(r), success: r.Success})
 }
 
-func (d *Data) encode(r Run) []uint32 {
-	all := make([]uint32, 0, len(r.Could)+len(r.Did))
+// encode returns the cells of a run and their number.
+func (d *Data) encode(r Run) (numset.Set, int) {
+	all := d.scratch[:0]
 	for bit, ids := range [][]ID{r.Could, r.Did} {
 		for _, id := range ids {
 			if id >= MaxID {
@@ -128,7 +133,8 @@ func (d *Data) encode(r Run) []uint32 {
 		}
 		cells = append(cells, c)
 	}
-	return append(make([]uint32, 0, len(cells)), cells...)
+	d.scratch = all
+	return numset.New(cells), len(cells)
 }
 
 func (d *Data) stratum(r Run) uint32 {

@@ -102,7 +102,7 @@ func (m *matrix) place(d *Data, keys []uint32) []uint32 {
 	}
 	slices.SortFunc(order, func(a, b uint32) int {
 		x, y := &d.runs[a], &d.runs[b]
-		return cmp.Or(cmp.Compare(rank[x.stratum], rank[y.stratum]), slices.Compare(x.cells, y.cells))
+		return cmp.Or(cmp.Compare(rank[x.stratum], rank[y.stratum]), cmp.Compare(x.cells, y.cells))
 	})
 	m.of, m.success = make([]uint32, len(order)), make([]bool, len(order))
 	for pos, i := range order {
@@ -116,13 +116,13 @@ func (m *matrix) place(d *Data, keys []uint32) []uint32 {
 func (m *matrix) choose(d *Data, order []uint32) []ID {
 	seen := make([]bool, d.bound)
 	for _, r := range d.runs {
-		for _, c := range r.cells {
+		for c := range r.cells.All() {
 			seen[c>>1] = true
 		}
 	}
 	counts := make([][2]uint32, d.bound) // did not, did
 	for _, i := range order {
-		for _, c := range d.runs[i].cells {
+		for c := range d.runs[i].cells.All() {
 			counts[c>>1][c&1]++
 		}
 	}
@@ -155,7 +155,7 @@ func (m *matrix) transpose(d *Data, order []uint32, ids []ID) []column {
 	sizes := make([]int, len(ids)+1)
 	each := func(visit func(col int, entry uint32)) {
 		for pos, i := range order {
-			for _, c := range d.runs[i].cells {
+			for c := range d.runs[i].cells.All() {
 				if col := index[c>>1]; col > 0 {
 					visit(int(col)-1, uint32(pos)<<1|c&1)
 				}
