@@ -61,9 +61,12 @@ type Lesson struct {
 	// Evidence describes the counts for people. Habit or Errors has them for programs.
 	Evidence string `json:"evidence"`
 	// Executions are examples that support the lesson, at most maxExamples.
-	Executions []events.ID        `json:"executions"`
-	Habit      *contrast.Contrast `json:"habit,omitempty"`
-	Errors     []remedy.Evidence  `json:"errors,omitempty"`
+	Executions []events.ID `json:"executions"`
+	// Opposite is a run of the same task as the first of Executions: it lacks the habit and ended differently. It is empty for a
+	// lesson about errors, whose examples have both the failed and the successful call.
+	Opposite events.ID          `json:"opposite,omitempty"`
+	Habit    *contrast.Contrast `json:"habit,omitempty"`
+	Errors   []remedy.Evidence  `json:"errors,omitempty"`
 }
 
 // Result is the result of an analysis.
@@ -158,7 +161,7 @@ func (a *Analysis) Result() Result {
 	result.Contrasts = a.compare(habits)
 	for i := range result.Contrasts.Shown {
 		if l, ok := lessonOf(&result.Contrasts.Shown[i], habits); ok {
-			l.Executions = a.executionsWith(a.habits[l.Key], l.Habit.Helps)
+			l.Executions, l.Opposite = a.examplesOfHabit(a.habits[l.Key], l.Habit.Helps)
 			result.Lessons = append(result.Lessons, l)
 		}
 	}
@@ -226,14 +229,30 @@ func examplesOf(all []remedy.Evidence) (ids []events.ID) {
 	return ids
 }
 
-// executionsWith returns the first runs with a habit and an outcome.
-func (a *Analysis) executionsWith(h *habit, success bool) (ids []events.ID) {
+// examplesOfHabit returns the first runs with a habit and an outcome. The first one has an opposite, a run of the same task and agent
+// that could follow the habit, did not, and ended differently, if there is one.
+func (a *Analysis) examplesOfHabit(h *habit, success bool) (ids []events.ID, opposite events.ID) {
+	situation := a.situations.number(h.situation)
+	opposites := map[[2]uint32]events.ID{} // by task and agent
 	for i := range a.runs {
-		if r := &a.runs[i]; len(ids) < maxExamples && r.success == success && r.habits.Contains(h.number) {
+		r := &a.runs[i]
+		if of := [2]uint32{r.task, r.agent}; opposites[of] == "" && r.success != success && r.situations.Contains(situation) && !r.habits.Contains(h.number) {
+			opposites[of] = r.id
+		}
+	}
+	for i := range a.runs {
+		r := &a.runs[i]
+		if r.success != success || !r.habits.Contains(h.number) {
+			continue
+		}
+		if found := opposites[[2]uint32{r.task, r.agent}]; opposite == "" && found != "" {
+			opposite = found
+			ids = slices.Insert(ids[:min(len(ids), maxExamples-1)], 0, r.id)
+		} else if len(ids) < maxExamples {
 			ids = append(ids, r.id)
 		}
 	}
-	return ids
+	return ids, opposite
 }
 
 func toInt(b bool) int {
