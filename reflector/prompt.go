@@ -18,7 +18,7 @@ import (
 
 // PromptText returns the texts of the system prompt.
 func PromptText() string {
-	return systemText + "\n" + triedText + "\n" + rightText + "\n" + quoteText + "\n" + recordsText
+	return systemText + "\n" + triedText + "\n" + rightText + "\n" + quoteText + "\n" + recordsText + "\n" + explainText
 }
 
 // promptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new

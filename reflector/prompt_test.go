@@ -61,7 +61,7 @@ func TestPromptDescribesTheOutcome(t *testing.T) {
 	}
 }
 
-var quoteLine = regexp.MustCompile(`(?m)^\[\[(begin|end) ([a-z ]+) ([0-9a-f]{16})\]\]$`)
+var quoteLine = regexp.MustCompile(`(?m)^\[\[(begin|end) ([a-z0-9 ]+?) ([0-9a-f]{16})\]\]$`)
 
 // quotesOf parses a prompt as its reader does: by the marks of the first quotation, which all share.
 func quotesOf(t *testing.T, p chat.Prompt) map[string]string {

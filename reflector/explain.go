@@ -1,0 +1,141 @@
+package reflector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/playbook/text"
+	"debrief/reflector/rules"
+)
+
+// The comparison of runs shows what worked, with exact counts, but not the reason. A model that reads the runs can find the reason.
+// The lesson stays word for word, because the counts belong to that text. The explanation follows it.
+
+// Explanation is the reason that a model found for a lesson.
+type Explanation struct {
+	Text     string // empty if the model found no reason, or if its text was rejected
+	Rejected string // why the text was rejected; empty if it was not
+	Model    string
+	Usage    chat.Usage
+}
+
+const explainText = `You read a lesson for a playbook of short advice, and one or two recorded runs of an agent that the lesson comes from. A program found the lesson: it compared many runs and counted. The lesson stays as it is. Your task is its reason.
+
+- Find in the runs why the lesson holds: what the tool requires, which condition made the call fail, what the agent did not know. If two runs of one task are quoted, which ended differently, find the first calls in which they differ.
+- "explanation" follows the lesson in the playbook. Write one or two short sentences in your own words: the reason, and when the lesson applies. Write nothing that is true only for the task of these runs.
+- Write no counts, shares or probabilities: the program has them.
+- "explanation" is "" if the runs show no reason, or if it would repeat the lesson.
+`
+
+const explainForm = `
+
+Answer with one JSON object and nothing around it:
+{"reasoning": "how you came to it", "explanation": "one or two sentences, or \"\""}`
+
+type wireExplanation struct {
+	Reasoning   string `json:"reasoning"`
+	Explanation string `json:"explanation"`
+}
+
+var explanationSchema = chat.SchemaOf[wireExplanation]()
+
+// Limits of an explanation.
+const (
+	maxExplanation = 500 // bytes
+	maxExplainRuns = 2   // runs in the prompt
+)
+
+// Explain asks a model for the reason of a lesson. The runs are examples that support it: the first one, and one of the same task that
+// ended differently. All texts of the runs are untrusted, and so is the reply: Explain rejects an explanation that gives orders to
+// models, copies the runs, repeats the lesson or claims counts.
+func Explain(ctx context.Context, m chat.Model, l *rules.Lesson, runs []*events.Execution, cfg Config) (Explanation, error) {
+	runs = runs[:min(len(runs), maxExplainRuns)]
+	quoted := quotedRuns(runs, cfg.WithDefaults().TraceBudget)
+	found, reply, err := chat.Ask(ctx, m, explainPrompt(l, runs, quoted), parseExplanation)
+	out := Explanation{Model: text.Quotable(reply.Model, maxModelName), Usage: reply.Usage}
+	if err != nil || found == "" {
+		return out, err
+	}
+	if out.Rejected = rejectExplanation(found, l, quoted); out.Rejected == "" {
+		out.Text = found
+	}
+	return out, nil
+}
+
+// maxModelName is the maximum length of the name of a model in a reason, in bytes.
+const maxModelName = 80
+
+func explainPrompt(l *rules.Lesson, runs []*events.Execution, quoted []chat.Quotation) chat.Prompt {
+	var user strings.Builder
+	for i, e := range runs {
+		fmt.Fprintf(&user, "Run %d. %s\n", i+1, outcomeLabel(e))
+	}
+	parts := append([]chat.Quotation{{Name: "lesson", Text: l.Content}, {Name: "counts of the lesson", Text: l.Evidence}}, quoted...)
+	user.WriteString(chat.Quote(parts))
+	return chat.Prompt{
+		Name:     "reflector-explain",
+		Messages: []chat.Message{{Speaker: chat.System, Text: explainText + quoteText + explainForm}, {Speaker: chat.User, Text: user.String()}},
+		Schema:   explanationSchema,
+	}
+}
+
+func outcomeLabel(e *events.Execution) string {
+	if !e.Outcome.Known() {
+		return "Outcome: unknown."
+	}
+	return fmt.Sprintf("Outcome: %s.", e.Outcome.Label)
+}
+
+// quotedRuns returns the material of the runs, which share the budget of tokens for their steps.
+func quotedRuns(runs []*events.Execution, budget int) (parts []chat.Quotation) {
+	for i, e := range runs {
+		for _, q := range material(e, nil, budget/len(runs)) {
+			q.Name = fmt.Sprintf("%s of run %d", q.Name, i+1)
+			parts = append(parts, q)
+		}
+	}
+	return parts
+}
+
+func parseExplanation(r chat.Reply) (string, error) {
+	object, err := chat.ParseObject(r)
+	if err != nil {
+		return "", err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return "", fmt.Errorf("parse reply: %w", err)
+	}
+	raw, ok := fields["explanation"]
+	if !ok {
+		return "", errors.New("parse reply: explanation: missing")
+	}
+	return strings.Join(strings.Fields(fieldText(raw)), " "), nil
+}
+
+// claimedCount matches numbers of runs and shares, which only the program may give.
+var claimedCount = regexp.MustCompile(`(?i)\d\s*(?:%|percent\b|/\s*\d|(?:out )?of (?:the |all )?\d|(?:(?:recorded|failed|successful|other) )?(?:runs?|tasks?|times|attempts?|cases?)\b)`)
+
+// rejectExplanation returns why an explanation must be dropped, "" if it may stay.
+func rejectExplanation(s string, l *rules.Lesson, quoted []chat.Quotation) string {
+	switch why := detectInjection(s); {
+	case why != "":
+		return why
+	case len(s) > maxExplanation:
+		return fmt.Sprintf("longer than %d bytes", maxExplanation)
+	case claimedCount.MatchString(s):
+		return "contains a count"
+	case isEcho(s, l.Content):
+		return "repeats the lesson"
+	}
+	if from := copySources([]events.Lesson{{Content: s}}, quoted)[0]; from != "" {
+		return "copied from the runs (" + from + ")"
+	}
+	return ""
+}
