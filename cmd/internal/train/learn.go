@@ -15,6 +15,7 @@ import (
 	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/chat"
 	"debrief/events/deltalog"
 	"debrief/reflector"
 	"debrief/reflector/rules"
@@ -33,6 +34,8 @@ type Learn struct {
 
 	app.Model
 	app.Curator
+
+	reflecting chat.Model // nil without --model
 }
 
 // Help implements kong.HelpProvider.
@@ -40,8 +43,12 @@ func (*Learn) Help() string {
 	return `Read recorded runs of any agent and add what they teach to a playbook, each lesson with its evidence. All stored runs of the
 playbook are compared: an error of a tool teaches what changed before the call worked, in two tasks at least; a habit, such as
 one tool before another, is shown if it separates successful from failed runs of the same tasks beyond chance. If nothing
-holds, the command prints the reason and which runs would help. With --model a Reflector also reflects on each run. Without a file the
-command compares the runs that are stored already, such as those that agents reported.
+holds, the command prints the reason and which runs would help. Without a file the command compares the runs that are stored already,
+such as those that agents reported.
+
+With --model the model reads each new lesson with its counts and one or two of its runs: the error and the call that worked, or a
+successful and a failed run of one task. Its explanation follows the lesson in the bullet. The counts are those of the
+comparison. Then the Reflector reflects on each run, if the roles run in this process.
 
 The format is detected from the content: ` + traces.Formats() + `.
 Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it.
@@ -111,6 +118,9 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return app.Exit(app.ExitUsage, err)
 	}
+	if l.reflecting, err = l.Optional(events.RoleReflector); err != nil {
+		return err
+	}
 	log := c.Logger()
 	s, err := l.Connect(ctx, log)
 	if err != nil {
@@ -118,23 +128,7 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer s.Close()
 
-	work, stop := context.WithCancel(ctx)
-	working := make(chan error, 1)
-	if s.Server != nil {
-		roles, err := l.roles()
-		if err != nil {
-			stop()
-			return err
-		}
-		go func() { working <- app.Run(work, s.Conn, roles...) }()
-	} else {
-		close(working)
-	}
-	res, err := l.learn(ctx, s, &traces.Reader{Book: b, Outcomes: outcomes}, files)
-	stop()
-	if werr := <-working; err == nil {
-		err = werr
-	}
+	res, err := l.learnHere(ctx, s, &traces.Reader{Book: b, Outcomes: outcomes}, files)
 	if err != nil {
 		return err
 	}
@@ -150,24 +144,61 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	return nil
 }
 
-// roles returns the reflector and the curator of this process.
-func (l *Learn) roles() ([]app.Role, error) {
-	reflecting, err := l.Optional(events.RoleReflector)
+// learnHere runs the roles during learn, unless another process runs the server.
+func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *traces.Reader, files []string) (*learnResult, error) {
+	if s.Server == nil {
+		return l.learn(ctx, s, r, files, func() {})
+	}
+	compared := make(chan struct{})
+	roles, err := l.roles(compared)
 	if err != nil {
 		return nil, err
 	}
+	work, stop := context.WithCancel(ctx)
+	working := make(chan error, 1)
+	go func() { working <- app.Run(work, s.Conn, roles...) }()
+	res, err := l.learn(ctx, s, r, files, sync.OnceFunc(func() { close(compared) }))
+	stop()
+	if failed := <-working; err == nil {
+		err = failed
+	}
+	return res, err
+}
+
+// roles returns the reflector and the curator of this process. With a model, the reflector waits until compared is closed: the Curator
+// then sees the counted lessons before the reflections on single runs, and does not add them again in other words.
+func (l *Learn) roles(compared <-chan struct{}) ([]app.Role, error) {
 	curating, err := l.Optional(events.RoleCurator)
 	if err != nil {
 		return nil, err
 	}
 	cfg := reflector.Config{}
-	if reflecting != nil {
-		cfg.Slots = l.MaxConcurrent
+	if l.reflecting == nil {
+		return []app.Role{reflector.New(nil, cfg), app.NewCurator(curating, l.Curator.Settings(""))}, nil
 	}
-	return []app.Role{reflector.New(reflecting, cfg), app.NewCurator(curating, l.Curator.Settings(""))}, nil
+	cfg.Slots = l.MaxConcurrent
+	return []app.Role{&delayedRole{reflector.New(l.reflecting, cfg), compared}, app.NewCurator(curating, l.Curator.Settings(""))}, nil
 }
 
-func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, files []string) (*learnResult, error) {
+// delayedRole is a role that starts when a channel is closed.
+type delayedRole struct {
+	app.Role
+	start <-chan struct{}
+}
+
+// Run implements app.Role.
+func (r *delayedRole) Run(ctx context.Context, conn *bus.Conn) error {
+	select {
+	case <-r.start:
+		return r.Role.Run(ctx, conn)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// learn reads the files, compares all stored runs, and waits for the roles. It calls compared when the lessons of the comparison are
+// in the playbook, or when an error prevents that.
+func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, files []string, compared func()) (*learnResult, error) {
 	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}, Omitted: source.Omissions{}}
 	in := runStates{}
 	err := s.EventIDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { in[runIDOf(id)] = runStored })
@@ -178,6 +209,7 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, fil
 	for _, name := range files {
 		err := l.readFile(ctx, s, r, name, in, res)
 		if fatal := (*stopError)(nil); errors.As(err, &fatal) || ctx.Err() != nil {
+			compared()
 			return nil, l.finishAfterError(ctx, s, in, err)
 		}
 		if err != nil { // it costs this file; the others are still read
@@ -189,17 +221,23 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, fil
 	if lastErr != nil && res.Executions == 0 {
 		return nil, lastErr
 	}
-	if err := l.await(ctx, s); err != nil {
-		return nil, interrupted(ctx, res.Executions, err)
+	if s.Server == nil { // the roles run elsewhere, or not yet
+		if err := l.await(ctx, s); err != nil {
+			return nil, interrupted(ctx, res.Executions, err)
+		}
 	}
 	if err := l.analyse(ctx, s, r.Book, res); err != nil {
+		return nil, interrupted(ctx, res.Executions, err)
+	}
+	compared()
+	if err := l.await(ctx, s); err != nil {
 		return nil, interrupted(ctx, res.Executions, err)
 	}
 	l.checkOutcomes(r.Outcomes, res)
 	if err := l.countResults(ctx, s, r.Book, in, res); err != nil {
 		return nil, err
 	}
-	if model, err := l.Optional(events.RoleReflector); err == nil && model == nil && s.Server != nil && res.Executions > res.Known && res.calls == 0 {
+	if l.reflecting == nil && s.Server != nil && res.Executions > res.Known && res.calls == 0 {
 		res.Notes = append(res.Notes, "The runs contain no tool calls, and without a model only tool calls teach something. Pass --model to learn from answers.")
 	}
 	return res, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/cli"
@@ -65,26 +67,16 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 	if err != nil {
 		return err
 	}
-	known := map[book.ContentKey]bool{}
-	for x := range w.State().Playbook().All() {
-		known[book.ContentKeyOf(x.Content)] = true
+	lessons := newLessons(w.State().Playbook(), res.Analysis.Lessons)
+	if err := l.explain(ctx, s, lessons, stored, res); err != nil {
+		return err
 	}
-	for _, lesson := range res.Analysis.Lessons {
-		key := book.ContentKeyOf(lesson.Content)
-		if known[key] {
-			continue
+	for _, lesson := range lessons {
+		reply, err := lesson.add(ctx, s, b, stored)
+		if refused := (*events.RefusedError)(nil); errors.As(err, &refused) && lesson.explanation != "" { // try it without the text of the model
+			lesson.explanation = ""
+			reply, err = lesson.add(ctx, s, b, stored)
 		}
-		known[key] = true
-		reason := text.Line(lesson.Evidence, maxEvidence)
-		e := &events.Edit{
-			ID: events.NewID(), Author: learnAuthor, Reason: reason, Created: time.Now().UTC(),
-			Ops: []book.Op{{Kind: book.Add, Section: lesson.Section, Content: lesson.Content, Reason: reason}},
-		}
-		e.Book = b
-		if e.Evidence, err = evidenceOf(ctx, s, lesson.Executions, stored); err != nil {
-			return err
-		}
-		reply, err := cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
 		if refused := (*events.RefusedError)(nil); errors.As(err, &refused) { // it costs this lesson
 			res.Refused = append(res.Refused, refusedLesson{text.Line(redact.Text(lesson.Content), maxEvidence), refused.Error()})
 			continue
@@ -93,13 +85,66 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 			return err
 		}
 		for _, id := range reply.Added {
-			res.New = append(res.New, newBullet{id, lesson.Evidence})
+			res.New = append(res.New, newBullet{id, lesson.evidence()})
 		}
 	}
 	return nil
 }
 
-// newBullet is a bullet that the command added, with its evidence in a sentence.
+// newLesson is a lesson that the playbook does not have.
+type newLesson struct {
+	*rules.Lesson
+	explanation string // of a model, or ""
+	model       string // that wrote the explanation
+}
+
+// newLessons returns the lessons that no bullet has. A bullet has a lesson if its content is the lesson, or begins with it: an
+// explanation may follow.
+func newLessons(p *book.Playbook, all []rules.Lesson) (lessons []*newLesson) {
+	known := map[book.ContentKey]bool{}
+	var contents []string
+	for x := range p.All() {
+		known[book.ContentKeyOf(x.Content)] = true
+		contents = append(contents, x.Content)
+	}
+	for i := range all {
+		key := book.ContentKeyOf(all[i].Content)
+		isPrefix := func(content string) bool { return strings.HasPrefix(content, all[i].Content+" ") }
+		if !known[key] && !slices.ContainsFunc(contents, isPrefix) {
+			known[key] = true
+			lessons = append(lessons, &newLesson{Lesson: &all[i]})
+		}
+	}
+	return lessons
+}
+
+// content returns the text of the bullet. The lesson comes first and is unchanged, because the counts are counts of that text.
+func (n *newLesson) content() string { return strings.TrimSpace(n.Content + " " + n.explanation) }
+
+// evidence returns the counts of the analysis in a sentence, and the author of the explanation.
+func (n *newLesson) evidence() string {
+	reason := text.Line(n.Evidence, maxEvidence)
+	if n.explanation != "" {
+		reason += "; explained by " + n.model
+	}
+	return reason
+}
+
+// add requests the edit that adds the lesson as a bullet.
+func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored map[runID]uint64) (*events.EditReply, error) {
+	e := &events.Edit{
+		ID: events.NewID(), Author: learnAuthor, Reason: n.evidence(), Created: time.Now().UTC(),
+		Ops: []book.Op{{Kind: book.Add, Section: n.Section, Content: n.content(), Reason: n.evidence()}},
+	}
+	e.Book = b
+	var err error
+	if e.Evidence, err = evidenceOf(ctx, s, n.Executions, stored); err != nil {
+		return nil, err
+	}
+	return cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
+}
+
+// newBullet is a bullet that the command added, with its evidence in a sentence: the counts of the analysis.
 type newBullet struct {
 	ID       book.BulletID `json:"id"`
 	Evidence string        `json:"evidence"`
@@ -111,7 +156,7 @@ type refusedLesson struct {
 	Reason  string `json:"reason"`
 }
 
-// learnAuthor is the author of lessons without a model.
+// learnAuthor is the author of lessons of the comparison.
 const learnAuthor = "debrief learn"
 
 // maxEvidence is the maximum length of the evidence in a reason, in bytes.
@@ -120,17 +165,23 @@ const maxEvidence = 900
 // evidenceOf returns the stored executions as evidence of an edit.
 func evidenceOf(ctx context.Context, s *cli.Session, ids []events.ID, stored map[runID]uint64) (all []book.Evidence, err error) {
 	for _, id := range ids[:min(len(ids), events.MaxEvidence)] {
-		seq := stored[runIDOf(id)]
-		found, err := s.Find(ctx, events.StreamExecutions, seq, func(is events.ID) bool { return is == id })
-		if errors.Is(err, bus.ErrNotFound) {
-			continue // it has expired since
-		}
+		e, err := storedRun(ctx, s, id, stored)
 		if err != nil {
 			return nil, err
 		}
-		if e, ok := found.(*events.Execution); ok {
-			all = append(all, e.Evidence(events.NewHandle(seq, id)))
+		if e != nil {
+			all = append(all, e.Evidence(events.NewHandle(stored[runIDOf(id)], id)))
 		}
 	}
 	return all, nil
+}
+
+// storedRun returns a stored execution, or nil if it has expired since the analysis.
+func storedRun(ctx context.Context, s *cli.Session, id events.ID, stored map[runID]uint64) (*events.Execution, error) {
+	found, err := s.Find(ctx, events.StreamExecutions, stored[runIDOf(id)], func(is events.ID) bool { return is == id })
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil, nil
+	}
+	e, _ := found.(*events.Execution)
+	return e, err
 }

@@ -2,14 +2,23 @@ package train
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/traces"
 	"debrief/curator"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
+	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/reflector/rules"
 
 	book "debrief/playbook"
@@ -52,5 +61,122 @@ func TestRefusedLessonCostsOneLesson(t *testing.T) {
 	}
 	if r := res.Refused[0]; strings.Contains(r.Content+r.Reason, secret) {
 		t.Errorf("got the secret in %+v", r)
+	}
+}
+
+// recordedRuns are three runs, each of another task, with one error and its remedy.
+func recordedRuns() string {
+	var lines strings.Builder
+	for order := range 3 {
+		fmt.Fprintf(&lines, `{"question": "Cancel order %[1]d", "outcome": "success", "steps": [`+
+			`{"tool_calls": [{"tool": "cancel", "arguments": "{\"id\": 7%[1]d}", "output": "Error: id must be text", "outcome": "failure"}]},`+
+			`{"tool_calls": [{"tool": "cancel", "arguments": "{\"id\": \"7%[1]d\"}", "output": "ok"}]}]}`+"\n", order)
+	}
+	return lines.String()
+}
+
+// TestModelExplainsCountedLessons checks that the model reads the error, its remedy, the counts and a run, that its explanation follows
+// the lesson, and that the counts and the evidence of the bullet are those of the analysis.
+func TestModelExplainsCountedLessons(t *testing.T) {
+	t.Parallel()
+	file := t.TempDir() + "/runs.jsonl"
+	if err := os.WriteFile(file, []byte(recordedRuns()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := cli.ServerFlags{NATS: app.NATS{Replicas: 1}}.StartTemporary(t.Context(), "100ms", zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	const reason = "The service keeps order ids as words, so a bare number is no id."
+	var mu sync.Mutex
+	var prompts []chat.Prompt
+	l := &Learn{Book: "b", JSON: true, reflecting: chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		prompts = append(prompts, p)
+		if p.Name == "reflector-explain" {
+			return chat.Reply{Model: "scripted", Text: `{"reasoning": "r", "explanation": "` + reason + `"}`}, nil
+		}
+		return chat.Reply{Model: "scripted", Text: `{"reasoning": "r", "key_insight": ""}`}, nil
+	})}
+	learn := func() *learnResult {
+		t.Helper()
+		res, err := l.learnHere(t.Context(), s, &traces.Reader{Book: "b"}, []string{file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.addPlaybook(t.Context(), s, "b", res); err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	res := learn()
+	if len(res.Analysis.Lessons) != 1 || len(res.New) != 1 || len(res.shown) != 1 {
+		t.Fatalf("got %+v, want one lesson and its bullet", res)
+	}
+	lesson := res.Analysis.Lessons[0]
+	if got, want := res.shown[0].Content, lesson.Content+" "+reason; got != want {
+		t.Errorf("got bullet %q, want %q", got, want)
+	}
+	if got, want := res.New[0].Evidence, lesson.Evidence+"; explained by scripted"; got != want || !strings.Contains(want, "worked in 3 (3 tasks)") {
+		t.Errorf("got evidence %q, want %q with the counts", got, want)
+	}
+	executions := 0
+	err = deltalog.New(s.JetStream()).History(t.Context(), "b")(func(d *book.Delta) error {
+		for _, c := range d.Covers {
+			if c.Evidence != nil && d.Author == learnAuthor {
+				executions++
+			}
+		}
+		return nil
+	})
+	if err != nil || executions != 3 {
+		t.Errorf("got %d executions as evidence and error %v, want 3", executions, err)
+	}
+	if len(prompts) != 4 || prompts[0].Name != "reflector-explain" {
+		t.Fatalf("got %d prompts, the first %q, want the explanation before 3 reflections", len(prompts), prompts[0].Name)
+	}
+	for _, want := range []string{lesson.Content, lesson.Evidence, "Run 1. Outcome: success.", `[[begin trace of run 1 `, `call cancel({"id": 7`, "Error: id must be text"} {
+		if text := prompts[0].Messages[1].Text; !strings.Contains(text, want) {
+			t.Errorf("the prompt lacks %q:\n%s", want, text)
+		}
+	}
+	if again := learn(); len(again.New) != 0 || again.StateHash != res.StateHash || len(prompts) != 4 {
+		t.Errorf("second time: got %+v after %d prompts, want the same playbook without a prompt", again, len(prompts))
+	}
+}
+
+// TestFailedExplanationsAreCounted checks that lessons are added without an explanation if the model fails or its reply is rejected.
+func TestFailedExplanationsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newLearning(t)
+	lessons := []rules.Lesson{
+		{Key: "a", Section: "tools", Content: "Before `push`, call `pull`.", Evidence: "in 3 runs"},
+		{Key: "b", Section: "tools", Content: "Before `book`, call `get_user`.", Evidence: "in 4 runs"},
+	}
+	l := &Learn{reflecting: chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+		if strings.Contains(p.Messages[1].Text, "`push`") {
+			return chat.Reply{}, &chat.UnavailableError{Err: errors.New("no route")}
+		}
+		return chat.Reply{Text: `{"explanation": "It worked in 99 of 100 runs."}`}, nil
+	})}
+	res := &learnResult{Analysis: rules.Result{Lessons: lessons}}
+	if err := l.addLessons(t.Context(), s, "b", res, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.addPlaybook(t.Context(), s, "b", res); err != nil {
+		t.Fatal(err)
+	}
+	if len(res.New) != 2 || len(res.shown) != 2 || res.New[0].Evidence != "in 3 runs" || res.New[1].Evidence != "in 4 runs" {
+		t.Errorf("got %+v and %d bullets, want both lessons with their counts alone", res.New, len(res.shown))
+	}
+	for _, b := range res.shown {
+		if b.Content != lessons[0].Content && b.Content != lessons[1].Content {
+			t.Errorf("got bullet %q, want a lesson alone", b.Content)
+		}
+	}
+	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "explained 0 of 2 new lessons: 1 requests failed and 1 replies were rejected") {
+		t.Errorf("got notes %q", res.Notes)
 	}
 }
