@@ -3,6 +3,8 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -189,4 +191,38 @@ func TestMentions(t *testing.T) {
 			t.Errorf("%q in %q: got %t", test.name, test.content, got)
 		}
 	}
+}
+
+// TestMemoryOfRuns checks the memory that an analysis keeps for each run: there may be hundreds of thousands.
+func TestMemoryOfRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	const tasks, repeats, limit = 1000, 4, 600 // bytes
+	rng := rand.New(rand.NewPCG(1, 2))
+	calls := make([]string, 30)
+	a := NewAnalysis()
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	add := func() {
+		recorded(a, tasks, repeats, func(task, run int) ([]string, bool) {
+			for i := range calls {
+				calls[i] = fmt.Sprintf(`tool_%c {"id":"%d"} => ok`, 'a'+rune(rng.IntN(16)), i)
+			}
+			return calls, run%2 == 0
+		})
+	}
+	add() // the habits themselves
+	before := heap()
+	add()
+	kept := int64(heap()) - int64(before)
+	t.Logf("%d bytes for each run with %d habits in all", kept/(tasks*repeats), len(a.habits))
+	if kept > tasks*repeats*limit {
+		t.Errorf("got %d bytes for each run, want at most %d", kept/(tasks*repeats), limit)
+	}
+	runtime.KeepAlive(a)
 }
