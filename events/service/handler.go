@@ -14,6 +14,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/redact"
+	"debrief/events/strictjson"
 	"debrief/playbook"
 )
 
@@ -115,7 +116,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, bod
 // read decodes a request and determines its book. field is the book field of the request, and from is the book
 // named by the transport.
 func read(body []byte, request any, field *playbook.Book, from playbook.Book) error {
-	if err := decode(body, request); err != nil {
+	if err := strictjson.Decode(body, request); err != nil {
 		return NewError(http.StatusBadRequest, err.Error())
 	}
 	redact.Fields(request) // first, so that the model sees the same text that is stored

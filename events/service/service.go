@@ -40,11 +40,9 @@
 //
 // # Decoding
 //
-// Unknown and duplicate fields are errors that name the field, because requests are written by hand, and a typing
-// error should be visible. (Events on streams are different: unknown fields are ignored there, because a newer
-// program may have written them.) Data after the JSON object is an error. So are more than 64 nested levels and
-// more than 262,144 values. Invalid UTF-8 is replaced with U+FFFD, so that tool output that was truncated inside a
-// character does not invalidate the report.
+// A body is decoded by package strictjson: unknown and duplicate fields are errors that name the field. (Events on
+// streams are different: unknown fields of MessagePack are ignored there, because a newer program may have written
+// them.)
 package service
 
 import (

@@ -1,4 +1,10 @@
-package service
+// Package strictjson decodes the JSON objects that clients write by hand.
+//
+// Unknown and duplicate fields are errors that name the field, because a typing error should be visible. Data after the
+// object is an error. So are more than 64 nested levels and more than 262,144 values. Invalid UTF-8 is replaced with
+// U+FFFD, so that tool output that was truncated inside a character does not invalidate the object. Field names match
+// without regard to case.
+package strictjson
 
 import (
 	"bytes"
@@ -12,7 +18,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// Limits of a body. They are far above the needs of a request: a report has 7 levels, and its largest object 17
+// Limits of a body. They are far above the needs of a message: a report has 7 levels, and its largest object 17
 // fields. A decoded value can take 60 times its encoded size (for example {} as a step). The limit on values keeps
 // the memory below about 40 MB.
 const (
@@ -21,9 +27,9 @@ const (
 	maxValues = 1 << 18
 )
 
-// decode decodes a request with the rules in the package comment. Field names match without regard to case. The
-// error names the invalid field if there is one.
-func decode(body []byte, into any) error {
+// Decode decodes body into a pointer to a zero value, with the rules in the package comment. The error names the invalid
+// field if there is one.
+func Decode(body []byte, into any) error {
 	rest := bytes.TrimLeft(body, " \t\r\n")
 	if len(rest) == 0 {
 		return errors.New("the body is empty: want a JSON object")
