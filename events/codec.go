@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -36,7 +37,7 @@ func Encode(e Event) (subject string, header map[string][]string, data []byte, e
 }
 
 // Decode returns the event of a message. The book of the event is taken from the subject. The error is
-// ErrNewerSchema, or it names the invalid field.
+// ErrNewerSchema, or it names the invalid field or header.
 func Decode(subject string, header map[string][]string, data []byte) (Event, error) {
 	k, book, err := ParseSubject(subject)
 	if err != nil {
@@ -46,10 +47,18 @@ func Decode(subject string, header map[string][]string, data []byte) (Event, err
 	if err != nil {
 		return nil, fmt.Errorf("subject %q: %w", subject, err)
 	}
-	if err := CheckSchema(header); err != nil {
+	if _, err := ReplySubject(header); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", k, err)
 	}
-	if err := Unmarshal(data, e); err != nil {
+	asJSON, err := IsJSON(header)
+	if err == nil {
+		if asJSON {
+			err = decodeJSON(header, data, e, book)
+		} else {
+			err = decodeMessagePack(header, data, e)
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", k, err)
 	}
 	e.setBook(book)
@@ -57,6 +66,16 @@ func Decode(subject string, header map[string][]string, data []byte) (Event, err
 		return nil, fmt.Errorf("decode %s: %w", k, err)
 	}
 	return e, nil
+}
+
+func decodeMessagePack(header map[string][]string, data []byte, e Event) error {
+	if bytes.HasPrefix(data, []byte("{")) { // as MessagePack this is the number 123
+		return fmt.Errorf("payload: is JSON, want MessagePack, or a task with the header %s: %s", HeaderContentType, ContentTypeJSON)
+	}
+	if err := CheckSchema(header); err != nil {
+		return err
+	}
+	return Unmarshal(data, e)
 }
 
 func newEvent(k Kind) (Event, error) {

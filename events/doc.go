@@ -47,12 +47,25 @@
 // Before each commit the Curator looks up every event in an index of all covered ids. It does not rely on the
 // redelivery flag of a message.
 //
+// # Replies and encodings
+//
+// A stream answers a publish with an acknowledgement on the reply subject of the message. It says only that the message
+// is stored. A client that wants the result names an inbox in the header Debrief-Reply of a task or an edit. The worker
+// sends the result there after it is stored, with the handle in the header Debrief-Handle. If the message becomes a dead
+// letter, the worker sends the reason in the header Debrief-Error, also if it cannot decode the message. The text names
+// the invalid field or header.
+//
+// Payloads are MessagePack, with the schema version in the header Debrief-Schema. A task may also be JSON, with the header
+// "Content-Type: application/json" and the JSON names of its fields. Then unknown and duplicate fields are errors, the
+// schema header is optional, and the replies are JSON: the Execution, or an ErrorReply. "debrief schema" prints the JSON
+// Schema of each message, and an AsyncAPI document of all.
+//
 // # Stream TASKS
 //
 //	subject    debrief.task.<book>
 //	publisher  clients; replays; the Reflector, for another round at a task
-//	id         H("task", book, task id of the client), and the round if it is not the first. The task id is random if
-//	           the client gives none.
+//	id         H("task", book, task id of the client), and the round if it is not the first. The task id is required.
+//	encoding   MessagePack, or JSON with the header "Content-Type: application/json"; see Replies and encodings
 //	acked      by the Generator, after the Execution is stored and is in the window of its session, and after the
 //	           answer was sent to the reply subject of the task.
 //	copy       The model is called again, and the Execution has the same id. The first stored Execution counts:

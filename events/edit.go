@@ -45,7 +45,6 @@ type Edit struct {
 	// Rebuild requests that the Curator writes the complete view again from the log.
 	Rebuild bool `msgpack:"rebuild,omitempty" json:"rebuild,omitempty"`
 
-	ReplyTo string    `msgpack:"reply,omitempty" json:"-" redact:"-"`
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
 
@@ -80,7 +79,7 @@ func (e *Edit) EvidenceCovers(seq uint64) []playbook.Cover {
 
 // Validate implements Event.
 func (e *Edit) Validate() error {
-	errs := []error{e.ID.validate(), validInbox(e.ReplyTo)}
+	errs := []error{e.ID.validate()}
 	if e.Author == "" {
 		errs = append(errs, errors.New("author: is empty"))
 	}
@@ -169,8 +168,3 @@ func (e *RefusedError) Error() string {
 	}
 	return strings.Join(texts, "; ")
 }
-
-// ReplySubject returns the subject for the decision. SetReply changes it.
-
-func (e *Edit) ReplySubject() string    { return e.ReplyTo }
-func (e *Edit) SetReply(subject string) { e.ReplyTo = subject }

@@ -94,8 +94,6 @@ type Task struct {
 	// Rounds is the maximum number of rounds for the task, up to MaxRounds; 0 is the default of the Reflector.
 	Rounds int `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 
-	// ReplyTo is the subject for the answer, which is sent after it is stored. It must be an inbox.
-	ReplyTo string    `msgpack:"reply,omitempty" json:"-" redact:"-"`
 	Origin  Origin    `msgpack:"origin,omitempty" json:"origin,omitzero"`
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
 }
@@ -116,7 +114,7 @@ func (t *Task) EventID() ID {
 
 // Validate implements Event.
 func (t *Task) Validate() error {
-	errs := []error{validName("id", t.ID), validPurpose(t.Purpose), validInbox(t.ReplyTo), validTries(t.PreviousRounds)}
+	errs := []error{validName("id", t.ID), validPurpose(t.Purpose), validTries(t.PreviousRounds)}
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}
@@ -540,17 +538,3 @@ func validPurpose(p Purpose) error {
 	}
 	return nil
 }
-
-// validInbox accepts only inboxes. The worker publishes the reply with its permissions, so with another subject a
-// client could publish where it has no permission itself.
-func validInbox(subject string) error {
-	if subject != "" && (!strings.HasPrefix(subject, "_INBOX") || strings.ContainsAny(subject, " \t\r\n*>")) {
-		return fmt.Errorf("reply: %.160q is not an inbox", subject)
-	}
-	return nil
-}
-
-// ReplySubject returns the subject for the answer. SetReply changes it.
-
-func (t *Task) ReplySubject() string    { return t.ReplyTo }
-func (t *Task) SetReply(subject string) { t.ReplyTo = subject }

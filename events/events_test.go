@@ -19,8 +19,6 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"a long id", KindTask, func(e Event) { e.(*Task).ID = strings.Repeat("x", 257) }, "id: must be 1 to 256 bytes"},
 		{"a blank question", KindTask, func(e Event) { e.(*Task).Question = " \n" }, "question: "},
 		{"an unknown purpose", KindTask, func(e Event) { e.(*Task).Purpose = "fun" }, "purpose: "},
-		{"a reply that makes us publish anywhere", KindTask, func(e Event) { e.(*Task).ReplyTo = "debrief.edit.main" }, "reply:"},
-		{"a reply to everyone", KindTask, func(e Event) { e.(*Task).ReplyTo = "_INBOX.>" }, "reply:"},
 		{"an evaluator without a target", KindTask, func(e Event) { e.(*Task).Target = "" }, "target: "},
 		{"an id that is none", KindExecution, func(e Event) { e.(*Execution).ID = "x" }, "id: "},
 		{"no task", KindExecution, func(e Event) { e.(*Execution).TaskID = "" }, "task_id: "},

@@ -26,7 +26,7 @@ func samples() map[Kind]Event {
 	all := map[Kind]Event{
 		KindTask: &Task{
 			envelope: book, ID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
-			Target: "12", Evaluator: "exact", Playbook: &pinned, ReplyTo: "_INBOX.abc.1", Origin: origin, PreviousRounds: tries, Created: noon,
+			Target: "12", Evaluator: "exact", Playbook: &pinned, Origin: origin, PreviousRounds: tries, Created: noon,
 		},
 		KindExecution: &Execution{
 			envelope: book, ID: execution, TaskID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.",
@@ -49,7 +49,7 @@ func samples() map[Kind]Event {
 			Model:   "m", Usage: usage, Created: noon,
 		},
 		KindEdit: &Edit{
-			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateStrict, Gather: []Handle{handle}, ReplyTo: "_INBOX.abc.2", Created: noon,
+			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateStrict, Gather: []Handle{handle}, Created: noon,
 			Evidence: []playbook.Evidence{{Execution: string(handle)}},
 		},
 		KindDead: &DeadLetter{

@@ -70,6 +70,12 @@ const (
 	// HeaderBlob is the SHA-256 of the payload, which is the name of the blob that contains it. The message body is
 	// empty.
 	HeaderBlob = "Debrief-Blob"
+	// HeaderReply is the subject for the reply to a message on a stream: the result, or the reason of a failure. It must
+	// be an inbox. The reply subject of the message itself gets only the acknowledgement of the stream, and the server
+	// does not store it.
+	HeaderReply = "Debrief-Reply"
+	// HeaderContentType is the media type of the payload: application/json, or MessagePack if it is missing.
+	HeaderContentType = "Content-Type"
 	// HeaderHandle is the handle of the stored event that a reply carries.
 	HeaderHandle = "Debrief-Handle"
 	// HeaderError is the reason for the failure, in a reply without an event.

@@ -96,12 +96,14 @@ func TestCrashOnEveryAttemptStoresOneDeadLetter(t *testing.T) {
 			srv := serve(t, natsd.Config{})
 			c, other := open(t, srv, shortWaits(2)), open(t, srv, shortWaits(2))
 			asked := task("main", 1)
-			asked.SetReply(c.nc.NewInbox())
-			replies, err := c.nc.SubscribeSync(asked.ReplyTo)
+			replies, err := c.nc.SubscribeSync(c.nc.NewInbox())
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := publish(t, c, asked)
+			r, err := c.Publish(t.Context(), asked, PublishOptions{ReplyTo: replies.Subject})
+			if err != nil {
+				t.Fatal(err)
+			}
 			loseDeliveries(t, c, events.RoleGenerator, 2)
 			for _, c := range []*Conn{c, other} {
 				start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {

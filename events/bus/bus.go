@@ -133,25 +133,19 @@ type Reply struct {
 	Trace  string // trace id of the request
 }
 
-// requester is an event with a reply subject.
-type requester interface {
-	events.Event
-	SetReply(subject string)
-}
-
 // ErrDuplicate is returned for an event id that was used within the last two minutes. The first requester gets the
 // reply.
 var ErrDuplicate = errors.New("duplicate id: already submitted; the first requester gets the reply")
 
-// Request publishes an event and waits for its reply. If ctx ends first, the event stays stored and is still handled.
-func (c *Conn) Request(ctx context.Context, e requester, m PublishOptions) (*Reply, error) {
+// Request publishes an event with a new inbox in ReplyTo, and waits for its reply. If ctx ends first, the event stays stored and is still handled.
+func (c *Conn) Request(ctx context.Context, e events.Event, m PublishOptions) (*Reply, error) {
 	inbox := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(inbox)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to reply: %w", err)
 	}
 	defer sub.Unsubscribe()
-	e.SetReply(inbox)
+	m.ReplyTo = inbox
 	r, err := denied.Call(ctx, c.watch, inbox, func(ctx context.Context) (Receipt, error) { return c.Publish(ctx, e, m) })
 	if err != nil {
 		return nil, err

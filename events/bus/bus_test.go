@@ -46,9 +46,7 @@ func TestInvalidEventIsNotPublished(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
 	for name, subject := range map[string]string{"a stream's": "debrief.edit.main", "the server's": "$JS.API.STREAM.PURGE.DELTAS", "a wildcard": "_INBOX.>"} {
-		e := task("main", 1)
-		e.SetReply(subject)
-		if _, err := c.Publish(t.Context(), e, PublishOptions{}); err == nil || !strings.Contains(err.Error(), "reply: ") || !isDiscard(err) {
+		if _, err := c.Publish(t.Context(), task("main", 1), PublishOptions{ReplyTo: subject}); err == nil || !strings.Contains(err.Error(), "header Debrief-Reply: ") || !isDiscard(err) {
 			t.Errorf("reply to %s subject: got %v", name, err)
 		}
 	}
@@ -65,16 +63,16 @@ func TestReplySubjectOutsideInboxesIsDeadLettered(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
-	e := task("main", 1)
-	e.SetReply("debrief.edit.main")
-	data, err := events.Marshal(e) // without the check of Publish
+	data, err := events.Marshal(task("main", 1)) // without the check of Publish
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: "debrief.task.main", Header: events.SchemaHeader(), Data: data}); err != nil {
+	header := nats.Header(events.SchemaHeader())
+	header.Set(events.HeaderReply, "debrief.edit.main")
+	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: "debrief.task.main", Header: header, Data: data}); err != nil {
 		t.Fatal(err)
 	}
-	if l := letters(t, c, 1)[0]; l.Code != events.DeadInvalid || !strings.Contains(l.Reason, "reply: ") {
+	if l := letters(t, c, 1)[0]; l.Code != events.DeadInvalid || !strings.Contains(l.Reason, "header Debrief-Reply: ") {
 		t.Errorf("got %s, %q, want the field reply to be invalid", l.Code, l.Reason)
 	}
 	awaitIdle(t, c, events.RoleGenerator)

@@ -146,7 +146,7 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 		}
 		return false, err
 	}
-	r.conn.replyError(it.d.Event, reason.Error())
+	r.conn.replyError(requestOf(m.Headers()), reason.Error())
 	return true, nil
 }
 
@@ -255,19 +255,4 @@ func deadCode(reason error) events.DeadCode {
 func EventID(h nats.Header) events.ID {
 	id, _, _ := strings.Cut(h.Get(nats.MsgIdHdr), copySeparator)
 	return events.ID(id)
-}
-
-// replyError sends the reason of a failure to the reply subject of an event. The event may be nil.
-func (c *Conn) replyError(e events.Event, reason string) {
-	if to := replyTo(e); to != "" {
-		c.reply(&nats.Msg{Subject: to, Header: nats.Header{events.HeaderError: {text.Line(reason, maxReason)}}})
-	}
-}
-
-// reply sends a reply. It only logs an error: the result of the work is stored, and the requester may have gone.
-func (c *Conn) reply(m *nats.Msg) {
-	m.Header.Del(nats.MsgIdHdr)
-	if err := c.nc.PublishMsg(m); err != nil {
-		c.log.Warn().Err(err).Msg("send reply")
-	}
 }

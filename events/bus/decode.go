@@ -25,7 +25,7 @@ func (r *reader) originalMsg(ctx context.Context, k events.Kind, seq uint64) (*n
 	}
 	header := nats.Header{}
 	maps.Copy(header, m.Header)
-	return &nats.Msg{Header: header, Data: m.Data}, nil
+	return &nats.Msg{Subject: m.Subject, Header: header, Data: m.Data}, nil
 }
 
 // storedMsg returns the message at a sequence of a stream. It returns nil if the message does not exist.

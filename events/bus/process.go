@@ -283,7 +283,7 @@ func (p *processor) storeResult(it *item) error {
 			return err
 		}
 		if it.storedEvents == 0 {
-			if receipt.Duplicate && replyTo(it.d.Event) != "" { // reply with the first stored answer, which is the one that counts
+			if receipt.Duplicate && requestOf(p.flight.message(it).Headers()).to != "" { // reply with the first stored answer, which is the one that counts
 				first, err := p.conn.originalMsg(p.work, it.result.Events[0].Kind(), receipt.Seq)
 				if err != nil {
 					return err
@@ -303,22 +303,7 @@ func (p *processor) storeResult(it *item) error {
 		}
 		it.result.AfterStore = nil
 	}
-	switch to := replyTo(it.d.Event); {
-	case to == "":
-	case it.result.Reply != nil:
-		p.conn.reply(&nats.Msg{Subject: to, Data: it.result.Reply, Header: events.SchemaHeader()})
-	case it.firstMsg != nil:
-		it.firstMsg.Subject = to
-		p.conn.reply(it.firstMsg)
-	}
-	return nil
-}
-
-func replyTo(e events.Event) string {
-	if a, ok := e.(interface{ ReplySubject() string }); ok {
-		return a.ReplySubject()
-	}
-	return ""
+	return p.conn.replyResult(p.work, requestOf(p.flight.message(it).Headers()), it)
 }
 
 // ack acknowledges an item. It stays in r.held until the ack is sent. So accept absorbs a redelivery that crosses the

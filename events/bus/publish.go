@@ -34,6 +34,8 @@ type Receipt struct {
 type PublishOptions struct {
 	Repeat bool   // the event may have been published before; see events.HeaderRepeat
 	Trace  string // W3C trace context of the cause; if invalid, the one in the context, or else a new one
+	// ReplyTo is the subject for the reply, see events.HeaderReply; empty requests none.
+	ReplyTo string
 	// Copy, if not 0, makes the message id unique, so that the server stores another copy of an event that it
 	// remembers. It is for an event whose earlier copy became a dead letter.
 	Copy int
@@ -67,6 +69,12 @@ func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOption
 	}
 	if events.TraceID(m.Trace) != "" {
 		msg.Header[events.HeaderTrace] = []string{m.Trace}
+	}
+	if m.ReplyTo != "" {
+		msg.Header[events.HeaderReply] = []string{m.ReplyTo}
+		if _, err := events.ReplySubject(msg.Header); err != nil {
+			return Receipt{}, nil, Discard(fmt.Errorf("publish %s: %w", subject, err))
+		}
 	}
 	if len(data) > MaxInline {
 		name, err := p.blobs.Put(ctx, data)

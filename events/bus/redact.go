@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"encoding/json"
 
 	"debrief/events"
 	"debrief/events/redact"
@@ -16,6 +17,9 @@ func redactLetter(l *events.DeadLetter) {
 			header[name] = append(header[name], redact.Text(v))
 		}
 	}
+	if to, err := events.ReplySubject(l.Header); err == nil && to != "" { // an inbox is random, which looks like a secret
+		header[events.HeaderReply] = []string{to}
+	}
 	l.Header = header
 	if len(l.Data) > 0 {
 		l.Data = redactPayload(l)
@@ -25,9 +29,13 @@ func redactLetter(l *events.DeadLetter) {
 // redactPayload returns the payload of a dead letter without secrets.
 func redactPayload(l *events.DeadLetter) []byte {
 	if e, err := events.Decode(l.Subject, l.Header, l.Data); err == nil {
-		before, err := events.Marshal(e)
+		marshal := events.Marshal
+		if asJSON, _ := events.IsJSON(l.Header); asJSON {
+			marshal = json.Marshal
+		}
+		before, err := marshal(e)
 		redact.Fields(e)
-		if after, failed := events.Marshal(e); err == nil && failed == nil && !bytes.Equal(before, after) {
+		if after, failed := marshal(e); err == nil && failed == nil && !bytes.Equal(before, after) {
 			return after
 		}
 		return l.Data

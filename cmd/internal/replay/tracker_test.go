@@ -115,6 +115,19 @@ func deadLetterEdit(t *testing.T, conn *bus.Conn, e *events.Edit, seq uint64, co
 	}
 }
 
+// replyTo returns the reply subject of a stored edit.
+func replyTo(ctx context.Context, conn *bus.Conn, seq uint64) (string, error) {
+	s, err := conn.JetStream().Stream(ctx, events.StreamReflections)
+	if err != nil {
+		return "", err
+	}
+	m, err := s.GetMsg(ctx, seq)
+	if err != nil {
+		return "", err
+	}
+	return m.Header.Get(events.HeaderReply), nil
+}
+
 // TestRunSurvivesCuratorCrashes: the reply says that no curator finished the edit, and the run submits it again.
 func TestRunSurvivesCuratorCrashes(t *testing.T) {
 	t.Parallel()
@@ -128,8 +141,10 @@ func TestRunSurvivesCuratorCrashes(t *testing.T) {
 	go func() { // in place of five curators
 		err := h.conn.Read(ctx, events.StreamReflections, events.KindEdit.Subject("r"), func(st bus.Stored) error {
 			e := st.Event.(*events.Edit)
-			to := e.ReplyTo
-			e.ReplyTo = ""
+			to, err := replyTo(ctx, h.conn, st.Seq)
+			if err != nil {
+				return err
+			}
 			deadLetterEdit(t, h.conn, e, st.Seq, events.DeadAttempts)
 			if err := h.conn.NATS().PublishMsg(&nats.Msg{Subject: to, Header: nats.Header{events.HeaderError: {"no worker finished it"}}}); err != nil {
 				return err

@@ -25,9 +25,8 @@ func (e *DeadLetterError) Error() string {
 // decision and a *events.RefusedError. Other errors come without a decision: *DeadLetterError, bus.ErrDuplicate, or the
 // error of ctx, after which the edit stays stored.
 func Edit(ctx context.Context, conn *bus.Conn, e *events.Edit, o bus.PublishOptions) (*events.EditReply, error) {
-	own := *e // Request sets the reply subject
 	d := new(events.EditReply)
-	if _, err := submit(ctx, conn, &own, o, d); err != nil {
+	if _, err := submit(ctx, conn, e, o, d); err != nil {
 		return nil, err
 	}
 	return d, d.Err()
@@ -37,9 +36,8 @@ func Edit(ctx context.Context, conn *bus.Conn, e *events.Edit, o bus.PublishOpti
 // the trace of the task. Errors are *DeadLetterError, bus.ErrDuplicate, or the error of ctx, after which the task stays
 // stored.
 func Task(ctx context.Context, conn *bus.Conn, t *events.Task, o bus.PublishOptions) (*events.Execution, *bus.Reply, error) {
-	own := *t // Request sets the reply subject
 	e := new(events.Execution)
-	reply, err := submit(ctx, conn, &own, o, e)
+	reply, err := submit(ctx, conn, t, o, e)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,14 +45,8 @@ func Task(ctx context.Context, conn *bus.Conn, t *events.Task, o bus.PublishOpti
 	return e, reply, nil
 }
 
-// submittable is an event with a reply subject.
-type submittable interface {
-	events.Event
-	SetReply(subject string)
-}
-
 // submit publishes an event, waits for the reply and decodes it into result.
-func submit(ctx context.Context, conn *bus.Conn, e submittable, o bus.PublishOptions, result any) (*bus.Reply, error) {
+func submit(ctx context.Context, conn *bus.Conn, e events.Event, o bus.PublishOptions, result any) (*bus.Reply, error) {
 	reply, err := conn.Request(ctx, e, o)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,87 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/playbook/text"
+)
+
+// request describes the reply that a message requests.
+type request struct {
+	to     string // empty: no reply
+	asJSON bool   // the request was JSON, so its reply is
+}
+
+// requestOf reads the headers of a message, which may be invalid or belong to an undecodable payload.
+func requestOf(h nats.Header) request {
+	to, err := events.ReplySubject(h)
+	if err != nil {
+		return request{}
+	}
+	asJSON, _ := events.IsJSON(h)
+	return request{to, asJSON}
+}
+
+// replyResult sends the reply of the handler, or else the first event that it stored.
+func (c *Conn) replyResult(ctx context.Context, to request, it *item) error {
+	switch {
+	case to.to == "":
+	case it.result.Reply != nil:
+		c.reply(&nats.Msg{Subject: to.to, Data: it.result.Reply, Header: events.SchemaHeader()})
+	case it.firstMsg != nil && to.asJSON:
+		return c.replyJSON(ctx, to.to, it.firstMsg)
+	case it.firstMsg != nil:
+		m := *it.firstMsg
+		m.Subject = to.to
+		c.reply(&m)
+	}
+	return nil
+}
+
+// replyJSON sends a stored event as JSON. It returns an error if the event must be read from the server and that fails.
+func (c *Conn) replyJSON(ctx context.Context, to string, stored *nats.Msg) error {
+	e, err := c.Decode(ctx, stored.Subject, stored.Header, stored.Data)
+	if err != nil {
+		return err
+	}
+	handle := stored.Header.Get(events.HeaderHandle)
+	data, err := json.Marshal(e)
+	if most := c.nc.MaxPayload() - maxReason; err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("reply too large: %d bytes, the server accepts %d: the result is stored as %s", len(data), most, handle)
+	}
+	if err != nil {
+		c.replyError(request{to, true}, err.Error())
+		return nil
+	}
+	c.reply(&nats.Msg{Subject: to, Data: data, Header: nats.Header{
+		events.HeaderContentType: {events.ContentTypeJSON}, events.HeaderHandle: {handle},
+	}})
+	return nil
+}
+
+// replyError sends the reason of a failure: in a header, and to a request in JSON also in the body.
+func (c *Conn) replyError(to request, reason string) {
+	if to.to == "" {
+		return
+	}
+	reason = text.Line(reason, maxReason)
+	m := &nats.Msg{Subject: to.to, Header: nats.Header{events.HeaderError: {reason}}}
+	if to.asJSON {
+		m.Data, _ = json.Marshal(events.ErrorReply{Error: reason}) // a struct with one string cannot fail
+		m.Header.Set(events.HeaderContentType, events.ContentTypeJSON)
+	}
+	c.reply(m)
+}
+
+// reply sends a reply. It only logs an error: the result of the work is stored, and the requester may have gone.
+func (c *Conn) reply(m *nats.Msg) {
+	m.Header.Del(nats.MsgIdHdr)
+	if err := c.nc.PublishMsg(m); err != nil {
+		c.log.Warn().Err(err).Msg("send reply")
+	}
+}
