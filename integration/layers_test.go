@@ -74,6 +74,7 @@ var plan = []struct {
 	{"events/service", "the service must not import its backend", []string{"debrief/events", "debrief/events/bus", "debrief/events/redact", "debrief/events/strictjson", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
 	{"events/inspect", "inspection may import the transport, but no roles", []string{"debrief/events", "debrief/events/blob", "debrief/events/bus", "debrief/events/denied", "debrief/events/direct", "debrief/events/natserr", "debrief/events/streams", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/liveness", "liveness may import the transport, but no roles", []string{"debrief/events", "debrief/events/bus"}, []string{ours, server, openai}},
+	{"events/schema", "the schemas know the types of all messages, but no roles", []string{"debrief/events", "debrief/events/chat", "debrief/events/liveness", "debrief/playbook", "github.com/google/jsonschema-go/..."}, []string{ours, client, server, openai}},
 	{"events/natsd", "the embedded server may import only the errors of configurations", []string{"debrief/events/config"}, []string{ours, openai}},
 
 	{"generator/prompt/selection", "context parts must not use a transport", []string{"debrief/playbook", "debrief/playbook/heap", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config"}, []string{ours}},

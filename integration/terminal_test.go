@@ -131,6 +131,8 @@ func TestOutputContainsNoControlSequences(t *testing.T) {
 		{"playbook", "remove", bullet, "--author", attack},
 		{"status"},
 		{"version"},
+		{"schema"},
+		{"schema", attack},
 		{"doctor"},
 		{"tail"},
 		{"dead", "list"},

@@ -16,6 +16,7 @@ func operateCommands() []app.Command {
 		{Name: "credentials", Run: new(ops.Credentials), Help: "Create keys and certificates for a server with one user per role."},
 		{Name: "setup", Run: new(ops.Setup), Help: "Create the streams, buckets and consumers on a server, as its operator."},
 		{Name: "simulate", Run: new(ops.Simulate), Help: "Serve the simulated model over the OpenAI chat API."},
+		{Name: "schema", Run: new(ops.Schema), Help: "Print the schemas of the messages on NATS: JSON Schema or AsyncAPI."},
 		{Name: "version", Run: new(ops.Version), Help: "Print version, commit and Go version."},
 	}
 }

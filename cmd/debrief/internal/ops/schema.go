@@ -1,0 +1,94 @@
+package ops
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/events/schema"
+)
+
+// Schema prints the schemas of the messages.
+type Schema struct {
+	Message  string `arg:"" optional:"" help:"Name of a message. Default: list all."`
+	AsyncAPI bool   `name:"asyncapi" help:"Print one AsyncAPI 3 document with all messages."`
+	JSON     bool   `help:"Print the list as JSON. Schemas are always JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Schema) Help() string {
+	return `List the messages on NATS, or print the JSON Schema of one. The schema describes the value of a message, also if its
+encoding is MessagePack: there "x-msgpack" marks times (timestamp) and bytes (bin). The command needs no server.
+
+Examples:
+
+  debrief schema
+  debrief schema task-json
+  debrief schema --asyncapi >debrief.asyncapi.json`
+}
+
+// encodings are the names of the encodings for people.
+var encodings = map[string]string{schema.MessagePack: "MessagePack", schema.JSON: "JSON", schema.Text: "text"}
+
+// listedMessage is a message in the JSON of the list.
+type listedMessage struct {
+	Name        string `json:"name"`
+	Encoding    string `json:"encoding"`
+	Subject     string `json:"subject,omitempty"`
+	Description string `json:"description"`
+}
+
+// Run implements the command.
+func (s *Schema) Run() error {
+	switch {
+	case s.AsyncAPI && s.Message != "":
+		return app.Exit(app.ExitUsage, errors.New("MESSAGE: is set, and so is --asyncapi: choose one"))
+	case s.AsyncAPI:
+		document, err := schema.AsyncAPI()
+		if err != nil {
+			return err
+		}
+		return writeIndented(document)
+	case s.Message != "":
+		m, ok := schema.Find(s.Message)
+		if !ok {
+			return app.Exit(app.ExitUsage, fmt.Errorf("MESSAGE: unknown message %q: want %s", s.Message, strings.Join(messageNames(), ", ")))
+		}
+		return writeIndented(m.JSONSchema())
+	case s.JSON:
+		list := []listedMessage{}
+		for _, m := range schema.Messages() {
+			list = append(list, listedMessage{m.Name, m.Encoding, m.Subject, m.Description})
+		}
+		return cli.WriteJSON(console.Stdout, list)
+	}
+	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	console.Fprintf(w, "message\tencoding\tsubject\n")
+	for _, m := range schema.Messages() {
+		subject := m.Subject
+		if subject == "" {
+			subject = "(reply)"
+		}
+		console.Fprintf(w, "%s\t%s\t%s\n", m.Name, encodings[m.Encoding], subject)
+	}
+	return w.Flush()
+}
+
+func messageNames() (names []string) {
+	for _, m := range schema.Messages() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+func writeIndented(v any) error {
+	enc := json.NewEncoder(console.Stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

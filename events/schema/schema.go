@@ -1,0 +1,281 @@
+// Package schema describes the messages of Debrief for programs in any language: a JSON Schema of each message, and an
+// AsyncAPI document of all. It derives them from the Go types and their tags. The descriptions are the comments of the
+// types, which comments.json has, because a program does not contain its comments.
+//
+// A JSON Schema describes the value of a message, also if its encoding is MessagePack. The keyword x-msgpack names the
+// type of MessagePack for values that JSON has not: "timestamp" for times, and "bin" for bytes.
+package schema
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+// typeComments are the comments of a type.
+type typeComments struct {
+	Type   string            `json:"type,omitempty"`
+	Fields map[string]string `json:"fields,omitempty"` // by the Go name of the field
+	Values []value           `json:"values,omitempty"` // constants of a string type
+}
+
+// value is a constant.
+type value struct {
+	Value string `json:"value"`
+	Doc   string `json:"doc,omitempty"`
+}
+
+//go:embed comments.json
+var commentsJSON []byte
+
+// comments are the comments by type, such as "events.Task".
+var comments = func() map[string]typeComments {
+	var all map[string]typeComments
+	if err := json.Unmarshal(commentsJSON, &all); err != nil {
+		panic(fmt.Sprintf("comments.json: %v", err)) // embedded, and a test compares it with the sources
+	}
+	return all
+}()
+
+// closed are the string types with no other values than their constants. Validation rejects others. Other string types
+// with constants may have further values in messages of newer programs, so their constants are only examples.
+var closed = []reflect.Type{reflect.TypeFor[events.Purpose](), reflect.TypeFor[playbook.Gate]()}
+
+// builder derives schemas of one encoding.
+type builder struct {
+	tag    string // "msgpack" or "json": the struct tag with the names
+	strict bool   // unknown fields are errors
+	// required are the fields that a client must set. It is nil for messages that Debrief writes: their schemas require
+	// the fields that each message has.
+	required []string
+	refs     string // prefix of references
+	suffix   string // of the names of definitions
+	defs     map[string]*jsonschema.Schema
+	names    map[string]reflect.Type // the types of defs
+	types    map[reflect.Type]bool   // all types of the schemas
+}
+
+func newBuilder(m *Message) *builder {
+	b := &builder{
+		tag: "json", strict: m.Strict, required: m.Required, refs: "#/$defs/", defs: map[string]*jsonschema.Schema{}, names: map[string]reflect.Type{}, types: map[reflect.Type]bool{},
+	}
+	if m.Encoding == MessagePack {
+		b.tag = "msgpack"
+	}
+	return b
+}
+
+// toolCall is the JSON of a chat.Call, which has its own encoder.
+func toolCall() *jsonschema.Schema {
+	text := func() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
+	function := &jsonschema.Schema{
+		Type: "object", Required: []string{"name", "arguments"}, PropertyOrder: []string{"name", "arguments"},
+		Properties: map[string]*jsonschema.Schema{"name": text(), "arguments": {Type: "string", Description: "JSON, as the model wrote it"}},
+	}
+	return &jsonschema.Schema{
+		Type: "object", Description: "A tool call in the form of the OpenAI chat API.", Required: []string{"id", "type", "function"},
+		PropertyOrder: []string{"id", "type", "function"},
+		Properties:    map[string]*jsonschema.Schema{"id": text(), "type": {Enum: []any{"function"}}, "function": function},
+	}
+}
+
+// of returns the schema of a type. Structs are definitions.
+func (b *builder) of(t reflect.Type) *jsonschema.Schema {
+	b.types[t] = true
+	s := &jsonschema.Schema{}
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		s.Type, s.Format = "string", "date-time"
+		b.markMessagePack(s, "timestamp")
+		return s
+	case t == reflect.TypeFor[time.Duration]():
+		s.Type, s.Description = "integer", "Nanoseconds."
+		return s
+	case t == reflect.TypeFor[chat.Call]():
+		return toolCall()
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		s.Type, s.ContentEncoding = "string", "base64"
+		b.markMessagePack(s, "bin")
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return b.of(t.Elem())
+	case reflect.Bool:
+		s.Type = "boolean"
+	case reflect.Float32, reflect.Float64:
+		s.Type = "number"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		s.Type = "integer"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		s.Type, s.Minimum = "integer", new(float64)
+	case reflect.String:
+		s.Type = "string"
+		b.describeValues(s, t)
+	case reflect.Slice, reflect.Array:
+		s.Type, s.Items = "array", b.of(t.Elem())
+	case reflect.Map:
+		s.Type, s.AdditionalProperties = "object", b.of(t.Elem())
+	case reflect.Struct:
+		s.Ref = b.refs + b.define(t)
+	default:
+		panic(fmt.Sprintf("schema: no schema for the type %s", t)) // a test derives all schemas
+	}
+	return s
+}
+
+func (b *builder) markMessagePack(s *jsonschema.Schema, name string) {
+	if b.tag == "msgpack" {
+		s.Extra = map[string]any{"x-msgpack": name}
+	}
+}
+
+// describeValues adds the constants of a string type.
+func (b *builder) describeValues(s *jsonschema.Schema, t reflect.Type) {
+	var all []any
+	for _, v := range comments[typeName(t)].Values {
+		all = append(all, v.Value)
+	}
+	if slices.Contains(closed, t) {
+		s.Enum = all
+	} else {
+		s.Examples = all
+	}
+}
+
+// typeName returns the name of a type in comments.json.
+func typeName(t reflect.Type) string {
+	return t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:] + "." + t.Name()
+}
+
+// define adds the definition of a struct and returns its name.
+func (b *builder) define(t reflect.Type) string {
+	name := t.Name() + b.suffix
+	if other := b.names[name]; other != nil && other != t { // two packages have a type with this name
+		name = typeName(t) + b.suffix
+	}
+	if b.defs[name] != nil {
+		return name
+	}
+	b.names[name] = t
+	s := &jsonschema.Schema{Type: "object", Description: sentence(comments[typeName(t)].Type), Properties: map[string]*jsonschema.Schema{}}
+	b.defs[name] = s // before its fields, which may refer to it
+	b.addFields(s, t)
+	if b.strict {
+		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
+	}
+	return name
+}
+
+// addFields adds the fields of a struct, with those of embedded structs.
+func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
+	names := map[string]string{} // wire names by Go names
+	for f := range t.Fields() {
+		if name, _ := b.fieldName(f); name != "" {
+			names[f.Name] = name
+		}
+	}
+	for f := range t.Fields() {
+		if f.Anonymous && f.Tag.Get(b.tag) == "" {
+			b.types[f.Type] = true
+			b.addFields(s, f.Type)
+			continue
+		}
+		name, always := b.fieldName(f)
+		if name == "" {
+			continue
+		}
+		field := b.of(f.Type)
+		if always && b.required == nil {
+			s.Required = append(s.Required, name)
+			b.allowNull(field, f.Type)
+		}
+		doc := sentence(withNames(comments[typeName(t)].Fields[f.Name], names))
+		switch doc = strings.TrimSpace(doc + " " + field.Description); {
+		case doc == "":
+		case field.Ref != "":
+			field = &jsonschema.Schema{AllOf: []*jsonschema.Schema{field}, Description: doc} // other keywords beside $ref are not portable
+		default:
+			field.Description = doc
+		}
+		s.Properties[name] = field
+		s.PropertyOrder = append(s.PropertyOrder, name)
+	}
+}
+
+// fieldName returns the name of a field in a message, empty if the encoding leaves it out. always is set for a field that
+// every message has.
+func (b *builder) fieldName(f reflect.StructField) (name string, always bool) {
+	tag := f.Tag.Get(b.tag)
+	name, options, _ := strings.Cut(tag, ",")
+	if tag == "-" || !f.IsExported() {
+		return "", false
+	}
+	if name == "" {
+		name = f.Name
+	}
+	return name, !strings.Contains(options, "omit")
+}
+
+// allowNull allows the encoding of a missing list, which is null.
+func (b *builder) allowNull(s *jsonschema.Schema, t reflect.Type) {
+	if k := t.Kind(); k == reflect.Slice || k == reflect.Map || k == reflect.Pointer && s.Type != "" {
+		s.Types, s.Type = []string{s.Type, "null"}, ""
+	}
+}
+
+var word = regexp.MustCompile(`[.]?\b[A-Z][A-Za-z0-9]*\b`)
+
+// withNames replaces the Go names of fields in a comment by their names in messages.
+func withNames(comment string, names map[string]string) string {
+	return word.ReplaceAllStringFunc(comment, func(w string) string {
+		if name := names[w]; name != "" {
+			return name
+		}
+		return w
+	})
+}
+
+// sentence returns a comment on one line, with a full stop.
+func sentence(comment string) string {
+	comment = strings.Join(strings.Fields(comment), " ")
+	if comment != "" && !strings.HasSuffix(comment, ".") {
+		comment += "."
+	}
+	return comment
+}
+
+// JSONSchema returns the JSON Schema of the payload.
+func (m *Message) JSONSchema() *jsonschema.Schema {
+	b := newBuilder(m)
+	s := b.root(m)
+	s.Schema, s.Title, s.Description = "https://json-schema.org/draft/2020-12/schema", m.Name, m.Description
+	s.Defs = b.defs
+	return s
+}
+
+// root returns the schema of the payload of a message. Its definitions are in b.defs.
+func (b *builder) root(m *Message) *jsonschema.Schema {
+	switch {
+	case m.Encoding == Text:
+		return &jsonschema.Schema{Type: "string", Pattern: "^[0-9]+$"}
+	case m.payload == nil: // the message is its headers
+		return &jsonschema.Schema{}
+	}
+	s := b.of(m.payload)
+	if b.required != nil {
+		b.defs[strings.TrimPrefix(s.Ref, b.refs)].Required = b.required
+	}
+	return s
+}
