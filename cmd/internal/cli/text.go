@@ -85,6 +85,30 @@ func FormatBullets(bullets []*book.Bullet) string {
 	return out.String()
 }
 
+// FormatStats formats the statistics of a playbook as a table.
+func FormatStats(s book.Stats) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	row := func(name string, n int, note string) { console.Fprintf(w, "  %s\t%d\t%s\n", name, n, note) }
+	console.Fprintf(w, "status\tbullets\t\n")
+	for _, status := range []book.Status{book.Active, book.Probation, book.Candidate, book.Quarantined, book.Retired} {
+		if n := s.ByStatus[status]; n > 0 {
+			row(string(status), n, "")
+		}
+	}
+	row("total", s.Total, "")
+	console.Fprintf(w, "votes of active bullets\tbullets\t\n")
+	row("high performing", s.HighPerforming, "helpful > 5, harmful < 2")
+	row("problematic", s.Problematic, "harmful > 0, harmful >= helpful")
+	row("unused", s.Unused, "no vote")
+	console.Fprintf(w, "section of active bullets\tbullets\t\n")
+	for _, of := range s.Sections {
+		row(book.SectionTitle(of.Section), of.Bullets, fmt.Sprintf("helpful %d, harmful %d", of.Helpful, of.Harmful))
+	}
+	_ = w.Flush()
+	return out.String()
+}
+
 // mark returns the pin or the status of a bullet, "" for an active one without a pin.
 func mark(b *book.Bullet) string {
 	switch {

@@ -63,7 +63,8 @@ type showBook struct {
 	cli.BookFlags
 	At     string `help:"Version to show: number, label, time or tag; see 'debrief playbook diff --help'." placeholder:"POINT"`
 	All    bool   `help:"Include bullets that generators do not show: candidate, retired, quarantined."`
-	Prompt bool   `help:"Print the text as in a prompt, without a limit of tokens."`
+	Prompt bool   `help:"Print the text as in a prompt, without a limit of tokens." xor:"form"`
+	Stats  bool   `help:"Print counts of bullets by status, section and votes." xor:"form"`
 	JSON   bool   `help:"Print JSON."`
 }
 
@@ -76,12 +77,21 @@ type bookDetails struct {
 	Bullets   []*book.Bullet `json:"bullets"`
 }
 
+// bookStats is the output of --stats --json.
+type bookStats struct {
+	Book    book.Book  `json:"book"`
+	Version uint64     `json:"version"`
+	Label   string     `json:"label"`
+	Stats   book.Stats `json:"stats"`
+}
+
 // Help implements kong.HelpProvider.
 func (*showBook) Help() string {
 	return `Examples:
 
   debrief playbook show
   debrief playbook show --book support --at 36h --all
+  debrief playbook show --stats
   debrief playbook show --prompt`
 }
 
@@ -101,6 +111,10 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 		bullets = p.Sorted()
 	}
 	switch {
+	case sh.Stats && sh.JSON:
+		return cli.WriteJSON(console.Stdout, bookStats{b.Name, p.Version(), label, p.Stats()})
+	case sh.Stats:
+		console.Printf("Playbook %q at version %s:\n%s", b.Name, label, console.Block(cli.FormatStats(p.Stats())))
 	case sh.JSON:
 		return cli.WriteJSON(console.Stdout, bookDetails{b.Name, p.Version(), label, fmt.Sprintf("%x", p.StateHash()), bullets})
 	case sh.Prompt:
@@ -109,7 +123,7 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 		console.Printf("%s", console.Block(book.Render(active)))
 	default:
 		console.Printf("%s\nPlaybook %q at version %s: %d bullets, %d shown by generators. State %x.\n",
-			cli.FormatBullets(bullets), b.Name, label, p.Len(), len(p.Top(p.Len())), p.StateHash())
+			console.Block(cli.FormatBullets(bullets)), b.Name, label, p.Len(), len(p.Top(p.Len())), p.StateHash())
 	}
 	return nil
 }

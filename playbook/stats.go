@@ -1,0 +1,59 @@
+package playbook
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Stats are the statistics of a playbook.
+type Stats struct {
+	Total int `json:"total"` // bullets of every status
+	// ByStatus counts the bullets of each status. An empty status counts as active.
+	ByStatus map[Status]int `json:"by_status"`
+	// Sections has the active bullets of each section, sorted by name. The classes below count active bullets, too.
+	Sections []SectionStats `json:"by_section"`
+
+	HighPerforming int `json:"high_performing"` // more than 5 helpful votes and fewer than 2 harmful ones
+	Problematic    int `json:"problematic"`     // at least as many harmful votes as helpful ones, and at least one
+	Unused         int `json:"unused"`          // no vote
+}
+
+// SectionStats are the statistics of one section.
+type SectionStats struct {
+	Section string `json:"section"`
+	Bullets int    `json:"bullets"`
+	Helpful int    `json:"helpful"` // votes of all bullets
+	Harmful int    `json:"harmful"`
+}
+
+// Stats computes the statistics of the playbook. The classes are those of the ACE authors (ace-agent/ace). A neutral vote
+// is a use here, because the bullet was judged.
+func (p *Playbook) Stats() Stats {
+	s := Stats{Total: p.Len(), ByStatus: make(map[Status]int), Sections: []SectionStats{}}
+	sections := make(map[string]*SectionStats)
+	for b := range p.All() {
+		s.ByStatus[cmp.Or(b.Status, Active)]++
+		if !b.Shown() {
+			continue
+		}
+		of := sections[b.Section]
+		if of == nil {
+			of = &SectionStats{Section: b.Section}
+			sections[b.Section] = of
+		}
+		of.Bullets, of.Helpful, of.Harmful = of.Bullets+1, of.Helpful+b.Helpful, of.Harmful+b.Harmful
+		switch {
+		case b.Helpful > 5 && b.Harmful < 2:
+			s.HighPerforming++
+		case b.Harmful > 0 && b.Harmful >= b.Helpful:
+			s.Problematic++
+		case b.Helpful+b.Harmful+b.Neutral == 0:
+			s.Unused++
+		}
+	}
+	for _, of := range sections {
+		s.Sections = append(s.Sections, *of)
+	}
+	slices.SortFunc(s.Sections, func(a, b SectionStats) int { return cmp.Compare(a.Section, b.Section) })
+	return s
+}
