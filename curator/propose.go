@@ -36,7 +36,7 @@ func (w *worker) propose(
 	if err := load(ctx); err != nil {
 		return nil, err
 	}
-	round.Playbook, round.Bullets, round.Costs = s.Playbook(), &b.bulletIndex, b.costs
+	round.Playbook, round.Bullets, round.Costs, round.TokenBudget = s.Playbook(), &b.bulletIndex, b.costs, w.cfg.MaxTokens
 	proposer := propose.Proposer{Model: w.model, Rules: w.content}
 	proposer.Propose(ctx, round, list)
 	failed := make(map[*workItem]bool)

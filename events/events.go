@@ -49,7 +49,11 @@ type Origin struct {
 	Run   string `msgpack:"run,omitempty" json:"run,omitempty" redact:"id"`
 	Epoch int    `msgpack:"epoch,omitempty" json:"epoch,omitempty"`
 	Index int    `msgpack:"index,omitempty" json:"index,omitempty"`
-	Round int    `msgpack:"round,omitempty" json:"round,omitempty"`
+	// Step is the number of the sample among the training samples of all epochs, from 1; 0 outside of training. Steps is
+	// their total number, 0 if unknown.
+	Step  int `msgpack:"step,omitempty" json:"step,omitempty"`
+	Steps int `msgpack:"steps,omitempty" json:"steps,omitempty"`
+	Round int `msgpack:"round,omitempty" json:"round,omitempty"`
 	// Source is the origin of a recorded run, such as "tau-bench".
 	Source string `msgpack:"source,omitempty" json:"source,omitempty" redact:"id"`
 	// Task is the name of the task of a recorded run, the same for all attempts at it. If it is empty, attempts

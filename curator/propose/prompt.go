@@ -12,7 +12,7 @@ import (
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
-const PromptVersion = "c3"
+const PromptVersion = "c4"
 
 // Texts returns the instructions that this package sends to models.
 func Texts() []string { return []string{systemText, reducerText, refinerText} }
@@ -26,6 +26,7 @@ How to decide:
 - Two bullets that say one thing: MERGE them.
 - A bullet that insights show to be wrong and beyond repair: REMOVE it.
 - A text that was rejected before: nothing, unless the insight is another one. An empty list of operations is a good answer.
+- The playbook has a limit in tokens. Close to it, UPDATE and MERGE rather than ADD: beyond it, the weakest bullet is retired.
 
 What makes a bullet good:
 - It says when it applies, what to do, and, where that is known, why: names, numbers and conditions instead of "be careful" or "check your work".
@@ -68,6 +69,7 @@ type Request struct {
 	Bullets   []*playbook.Bullet
 	Undecided []*playbook.Bullet
 	Total     int
+	State     State
 	// Rejected are rejected and retired texts that must not be proposed again.
 	Rejected []RejectedText
 	// Reflections have the numbers 1 to n in the prompt and in proposals. A reflection without an insight is left out of the
@@ -108,6 +110,7 @@ func requestPrompt(in Request) chat.Prompt {
 		}
 		user.WriteString("\n")
 	}
+	in.State.write(&user)
 	user.WriteString("# Insights, one JSON object a line\n\n")
 	for i, r := range in.Reflections {
 		line := promptInsight{

@@ -57,6 +57,8 @@ type Round struct {
 	Rejections *RejectionLog
 	Bullets    *BulletIndex
 	Costs      TokenCounter
+	// TokenBudget is the maximum number of tokens of the shown bullets; below 1 for no limit.
+	TokenBudget int
 
 	// AllOrNothing requires that the result does not depend on temporary failures. Err is such a failure; then the
 	// proposals of the round must not be used.
@@ -208,7 +210,9 @@ func (w *Proposer) askInGroups(ctx context.Context, round *Round, items []*Item)
 	groups := assignGroups(ids)
 	requests := make([]Request, len(groups))
 	round.Bullets.update(round.Playbook)
+	state := round.state(items)
 	for g, members := range groups {
+		requests[g].State = state
 		for _, i := range members {
 			requests[g].Reflections = append(requests[g].Reflections, items[i].input)
 		}

@@ -34,7 +34,7 @@ func (r *run) runExecutions(ctx context.Context) error {
 	}
 	r.epoch = 1
 	train := report.Score{}
-	reflector := &sourceReflector{Source: r.Source, run: r.Name, conn: r.conn, book: r.book, tracker: r.tracker, onStall: r.OnStall}
+	reflector := &sourceReflector{Source: r.Source, run: r.Name, total: len(samples), conn: r.conn, book: r.book, tracker: r.tracker, onStall: r.OnStall}
 	for from := 0; from < len(samples); from += r.CurateEvery {
 		score, err := r.reflectWindow(ctx, reflector, samples[from:min(from+r.CurateEvery, len(samples))], from, len(samples))
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 type sourceReflector struct {
 	Source
 	run     string        // name of the run
+	total   int           // recorded executions of the run
 	book    playbook.Book // of the run
 	conn    *bus.Conn
 	tracker *tracker              // of the run's playbook
@@ -46,6 +47,7 @@ func (r *sourceReflector) reflect(ctx context.Context, sample *recordedSample) (
 		e.Outcome, e.Target = e.Outcome.WithFeedback(f), cmp.Or(f.Target, e.Target)
 	}
 	result.execution = e
+	e.Origin.Step, e.Origin.Steps = sample.place+1, r.total // of this run, not of the run that made the execution
 	result.handle, err = r.store(ctx, e, events.NewHandle(sample.seq, sample.id))
 	if bad := (*reflectError)(nil); errors.As(err, &bad) {
 		result.lostReason, err = bad.Error(), nil
