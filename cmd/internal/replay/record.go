@@ -6,6 +6,7 @@ import (
 	"debrief/cmd/internal/report"
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/playbook"
 	"debrief/playbook/text"
 )
 
@@ -19,6 +20,7 @@ type recorder struct {
 
 	report  report.Report
 	samples []report.Sample
+	answers []*answer // of the samples; nil for a lost one
 	began   time.Time
 
 	learning, evaluating time.Duration
@@ -40,7 +42,24 @@ func (c *recorder) addSample(set, phase string, sample *events.Task, index int, 
 		s.Answer, s.Label, s.Score, s.Feedback, s.Version = a.text, a.label, a.score, a.feedback, a.version
 		addOutcome(score, a.label, a.score)
 	}
-	c.samples = append(c.samples, s)
+	c.samples, c.answers = append(c.samples, s), append(c.answers, f.answer)
+}
+
+// bulletUses yields the bullets of each sample.
+func (c *recorder) bulletUses(yield func(report.BulletUse) bool) {
+	for i := range c.samples {
+		s := &c.samples[i]
+		use := report.BulletUse{
+			Set: s.Set, Phase: s.Phase, Epoch: s.Epoch, Step: s.Step, Index: s.Index, ID: s.ID, Version: s.Version, Label: s.Label, Score: s.Score,
+			Shown: []playbook.BulletID{}, Cited: []playbook.BulletID{},
+		}
+		if a := c.answers[i]; a != nil {
+			use.Shown, use.Cited = a.bullets.list(a.shown), a.bullets.list(a.cited)
+		}
+		if !yield(use) {
+			return
+		}
+	}
 }
 
 func (c *recorder) addLoss(l report.Loss) { c.report.Losses = append(c.report.Losses, l) }

@@ -26,6 +26,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"debrief/cmd/internal/report"
@@ -217,8 +218,9 @@ func DefaultName(stem string, c Config, sets Sets, o Options) string {
 // Result is the result of a run.
 type Result struct {
 	Report     *report.Report
-	Samples    []report.Sample    // in the order of submission
-	Operations []report.Operation // operations of the Curator in the run's book, applied or rejected
+	Samples    []report.Sample            // in the order of submission
+	Operations []report.Operation         // operations of the Curator in the run's book, applied or rejected
+	BulletUses iter.Seq[report.BulletUse] // the bullets of each sample, in the order of Samples
 }
 
 // Run runs a run, or resumes an interrupted run of the same name.
@@ -266,7 +268,7 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 		return nil, err
 	}
 	done = true
-	return &Result{Report: &r.recorder.report, Samples: r.recorder.samples, Operations: operations}, nil
+	return &Result{Report: &r.recorder.report, Samples: r.recorder.samples, Operations: operations, BulletUses: r.recorder.bulletUses}, nil
 }
 
 // assemble creates the parts of a run that has its state, tracker and follower.

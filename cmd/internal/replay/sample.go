@@ -1,7 +1,10 @@
 package replay
 
 import (
+	"sync"
+
 	"debrief/events"
+	"debrief/playbook"
 	"debrief/playbook/text"
 )
 
@@ -13,6 +16,43 @@ type answer struct {
 	score    float64
 	feedback string
 	version  uint64
+	bullets  *bulletTable
+	shown    []uint32 // numbers of bullets in the table
+	cited    []uint32
+}
+
+// bulletTable assigns numbers to bullet ids. An answer holds the numbers, because they need a fraction of the memory. It is
+// safe for concurrent use.
+type bulletTable struct {
+	mu      sync.Mutex
+	numbers map[playbook.BulletID]uint32
+	ids     []playbook.BulletID
+}
+
+// number returns the number of an id, a new one at its first use.
+func (t *bulletTable) number(id playbook.BulletID) uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, known := t.numbers[id]
+	if !known {
+		if t.numbers == nil {
+			t.numbers = make(map[playbook.BulletID]uint32)
+		}
+		n = uint32(len(t.ids))
+		t.numbers[id], t.ids = n, append(t.ids, id)
+	}
+	return n
+}
+
+// list returns the ids of numbers.
+func (t *bulletTable) list(numbers []uint32) []playbook.BulletID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ids := make([]playbook.BulletID, len(numbers))
+	for i, n := range numbers {
+		ids[i] = t.ids[n]
+	}
+	return ids
 }
 
 // Limits of the texts kept in memory, in bytes.
@@ -23,11 +63,18 @@ const (
 )
 
 // newAnswer returns the answer of an execution that is stored at a sequence.
-func newAnswer(seq uint64, e *events.Execution) *answer {
-	return &answer{
+func newAnswer(seq uint64, e *events.Execution, bullets *bulletTable) *answer {
+	a := &answer{
 		seq: seq, text: text.Clip(e.Answer, maxAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
-		feedback: text.Clip(e.Outcome.Feedback, maxFeedback), version: e.Version,
+		feedback: text.Clip(e.Outcome.Feedback, maxFeedback), version: e.Version, bullets: bullets,
 	}
+	for i := range e.Shown {
+		a.shown = append(a.shown, bullets.number(e.Shown[i].ID))
+	}
+	for _, id := range e.Cited {
+		a.cited = append(a.cited, bullets.number(id))
+	}
+	return a
 }
 
 // sampleResult is the state of one sample.

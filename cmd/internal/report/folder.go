@@ -27,6 +27,7 @@ const (
 	SamplesFile    = "samples.jsonl"
 	OperationsFile = "operations.jsonl"
 	BulletsFile    = "bullets.jsonl"
+	BulletUsesFile = "bullet_uses.jsonl"
 
 	lockFile = ".debrief.lock" // locked, never written
 )

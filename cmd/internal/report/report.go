@@ -173,6 +173,22 @@ type Sample struct {
 	Lost     string       `json:"lost,omitempty"`
 }
 
+// BulletUse has the bullets in the prompt of one sample, and the outcome. bullet_uses.jsonl contains one on each line, in the
+// order of samples.jsonl.
+type BulletUse struct {
+	Set     string              `json:"set"`
+	Phase   string              `json:"phase"`
+	Epoch   int                 `json:"epoch"`
+	Step    int                 `json:"step"`
+	Index   int                 `json:"index"`
+	ID      string              `json:"id"`
+	Version uint64              `json:"playbook_version"`
+	Shown   []playbook.BulletID `json:"shown"`
+	Cited   []playbook.BulletID `json:"cited"` // by the answer
+	Label   events.Label        `json:"label"`
+	Score   float64             `json:"score"`
+}
+
 // Operation is one operation of the Curator. operations.jsonl contains one on each line.
 type Operation struct {
 	Version uint64            `json:"playbook_version"`

@@ -501,22 +501,25 @@ func (p *Training) writeFolder(ctx context.Context, s *cli.Session, folder *repo
 	if err := p.playbooks(ctx, s, folder, rep.Run.Book, versions); err != nil {
 		return err
 	}
-	if err := report.WriteLines(folder, report.SamplesFile, lines(out.Samples)); err != nil {
+	if err := report.WriteLines(folder, report.SamplesFile, lines(slices.Values(out.Samples))); err != nil {
 		return err
 	}
-	if err := report.WriteLines(folder, report.OperationsFile, lines(out.Operations)); err != nil {
+	if err := report.WriteLines(folder, report.OperationsFile, lines(slices.Values(out.Operations))); err != nil {
 		return err
 	}
-	if err := report.WriteLines(folder, report.BulletsFile, lines(rep.Bullets)); err != nil {
+	if err := report.WriteLines(folder, report.BulletsFile, lines(slices.Values(rep.Bullets))); err != nil {
+		return err
+	}
+	if err := report.WriteLines(folder, report.BulletUsesFile, lines(out.BulletUses)); err != nil {
 		return err
 	}
 	return folder.WriteReport(rep)
 }
 
-// lines iterates over a slice with nil errors.
-func lines[T any](all []T) iter.Seq2[T, error] {
+// lines iterates over values with nil errors.
+func lines[T any](all iter.Seq[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for _, v := range all {
+		for v := range all {
 			if !yield(v, nil) {
 				return
 			}
