@@ -8,14 +8,14 @@ import (
 	"debrief/playbook"
 )
 
-// TestBulletUsesAgreeWithCounts compares the bullets of each sample with the sums of the report.
+// TestBulletUsesAgreeWithCounts compares the bullets of each sample with the sums of the report, and checks the snapshots.
 func TestBulletUsesAgreeWithCounts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	h := open(t, 8, nil)
-	out := h.run(Config{Epochs: 2, Batch: 16}, Sets{Train: sets(32, 10).Train, Test: sets(32, 10).Test}, Options{Name: "r"})
+	out := h.run(Config{Epochs: 2, Batch: 16, SnapshotEvery: 20}, Sets{Train: sets(32, 10).Train, Test: sets(32, 10).Test}, Options{Name: "r"})
 	counted := map[playbook.BulletID]bulletUsage{}
 	i := 0
 	for use := range out.BulletUses {
@@ -52,6 +52,14 @@ func TestBulletUsesAgreeWithCounts(t *testing.T) {
 	}
 	if cited == 0 {
 		t.Error("no answer cited a bullet, so the test compares nothing")
+	}
+	steps := map[int]uint64{}
+	for _, s := range out.Report.Snapshots {
+		steps[s.Step] = s.Version
+	}
+	// Snapshots are due after the windows that pass 20, 40 and 60 samples.
+	if len(steps) != 3 || steps[32] == 0 || steps[32] >= steps[48] || steps[48] > steps[64] || steps[64] != out.Report.Final.Version {
+		t.Errorf("got versions %v by step, want rising ones at 32, 48 and 64", steps)
 	}
 	var lost report.BulletUse
 	(&recorder{samples: []report.Sample{{ID: "lost"}}, answers: []*answer{nil}}).bulletUses(func(u report.BulletUse) bool { lost = u; return true })

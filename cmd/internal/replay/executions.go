@@ -123,5 +123,5 @@ func (r *run) reflectWindow(ctx context.Context, reflector *sourceReflector, sam
 		return score, err
 	}
 	r.recorder.endWindow(book, score)
-	return score, nil
+	return score, r.snapshot(ctx, len(samples))
 }

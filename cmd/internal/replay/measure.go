@@ -116,9 +116,9 @@ func (m *measurer) after(ctx context.Context) (err error) {
 	return err
 }
 
-// isDue reports whether a window of samples ended at or after a multiple of every, the interval of the validations.
+// isDue reports whether a validation is due after a window of samples.
 func (m *measurer) isDue(every, samples int) bool {
-	return m.Validation != nil && every > 0 && m.step/every > (m.step-samples)/every
+	return m.Validation != nil && m.passed(every, samples)
 }
 
 // stopReason returns the reason to end the run early, or "".

@@ -131,5 +131,5 @@ func (r *run) runWindow(ctx context.Context, window int, places []int, from, tot
 		return score, err
 	}
 	r.recorder.endWindow(book, score)
-	return score, nil
+	return score, r.snapshot(ctx, len(places))
 }

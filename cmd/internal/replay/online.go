@@ -139,7 +139,7 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 		}
 	}
 	r.recorder.endWindow(book, score)
-	return score, nil
+	return score, r.snapshot(ctx, len(samples))
 }
 
 // waitLearned waits until the effects of the executions up to a sequence are visible to generators.

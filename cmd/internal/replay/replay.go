@@ -63,6 +63,9 @@ type Config struct {
 	ValidateEvery int
 	// Patience ends the run after this number of validations in a row without a better result. 0 disables it.
 	Patience int
+	// SnapshotEvery names the version of the playbook after this number of training samples: step-50, step-100, … The names
+	// are given at the end of the run. 0 disables it.
+	SnapshotEvery int
 }
 
 // withDefaults replaces zero fields by their defaults.
@@ -93,6 +96,9 @@ func (c Config) Validate() error {
 	}
 	if c.ValidateEvery < 0 {
 		errs = append(errs, fmt.Errorf("--validate-every: must be at least 0, got %d", c.ValidateEvery))
+	}
+	if c.SnapshotEvery < 0 {
+		errs = append(errs, fmt.Errorf("--snapshot-every: must be at least 0, got %d", c.SnapshotEvery))
 	}
 	if c.Patience < 0 {
 		errs = append(errs, fmt.Errorf("--patience: must be at least 0, got %d", c.Patience))
@@ -173,6 +179,11 @@ type position struct {
 	epoch   int
 	step    int    // training samples so far
 	version uint64 // of the playbook, after the last gathering
+}
+
+// passed reports whether the last samples reached a multiple of every. It returns false if every is 0.
+func (p *position) passed(every, samples int) bool {
+	return every > 0 && p.step/every > (p.step-samples)/every
 }
 
 // run drives one run through its samples. Its parts share the position.

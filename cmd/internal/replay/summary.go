@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"debrief/cmd/internal/report"
 	"debrief/cmd/internal/stats"
@@ -85,24 +86,45 @@ func paired(rep *report.Report, samples []report.Sample) *report.Pair {
 	return &p
 }
 
-// nameVersions gives names to the best version and to the last version of each epoch.
-func (r *run) nameVersions(ctx context.Context) error {
-	var all []playbook.Name
-	if v := r.recorder.report.Best.Version; v > 0 { // the empty playbook needs no name
-		all = append(all, playbook.Name{Name: "best", Version: v})
-	}
-	for _, e := range r.recorder.report.Epochs {
-		if e.Book.Version > 0 {
-			all = append(all, playbook.Name{Name: fmt.Sprintf("epoch-%d", e.Epoch), Version: e.Book.Version})
-		}
-	}
-	if len(all) == 0 {
+// snapshot adds the newest version to the report if it is due after a window of samples.
+func (r *run) snapshot(ctx context.Context, samples int) error {
+	if !r.passed(r.SnapshotEvery, samples) {
 		return nil
 	}
-	id := []string{"names", string(r.book)}
-	for _, n := range all {
-		id = append(id, n.Name, fmt.Sprint(n.Version))
-	}
-	_, err := r.committer.commit(ctx, &events.Edit{ID: events.Hash(id...), Author: author, Reason: "run " + r.Name + " has ended", Names: all})
+	book, err := r.log.bookAt(ctx, *r.position)
+	r.recorder.report.Snapshots = append(r.recorder.report.Snapshots, book)
 	return err
+}
+
+// maxNames is the maximum number of names in one edit, far below the size limit of a message.
+const maxNames = 1000
+
+// nameVersions gives names to the best version, to the last version of each epoch and to the snapshots. The empty playbook
+// needs no name.
+func (r *run) nameVersions(ctx context.Context) error {
+	rep := &r.recorder.report
+	var all []playbook.Name
+	add := func(name string, version uint64) {
+		if version > 0 {
+			all = append(all, playbook.Name{Name: name, Version: version})
+		}
+	}
+	add("best", rep.Best.Version)
+	for _, e := range rep.Epochs {
+		add(fmt.Sprintf("epoch-%d", e.Epoch), e.Book.Version)
+	}
+	for _, s := range rep.Snapshots {
+		add(fmt.Sprintf("step-%d", s.Step), s.Version)
+	}
+	for names := range slices.Chunk(all, maxNames) {
+		id := []string{"names", string(r.book)}
+		for _, n := range names {
+			id = append(id, n.Name, fmt.Sprint(n.Version))
+		}
+		edit := &events.Edit{ID: events.Hash(id...), Author: author, Reason: "run " + r.Name + " has ended", Names: names}
+		if _, err := r.committer.commit(ctx, edit); err != nil {
+			return err
+		}
+	}
+	return nil
 }

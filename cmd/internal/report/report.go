@@ -25,6 +25,9 @@ type Report struct {
 	// Points are the learning curve, in the order of measurement.
 	Points []Point `json:"points"`
 	Epochs []Epoch `json:"epochs"`
+	// Snapshots are the playbook after each interval of --snapshot-every. The version of a snapshot has the name
+	// step-<step>.
+	Snapshots []Book `json:"snapshots,omitempty"`
 	// Before and After are the scores on the test set before learning and with the best playbook; nil without a test
 	// set.
 	Before *Score `json:"before,omitempty"`

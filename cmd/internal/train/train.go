@@ -56,6 +56,7 @@ type Training struct {
 	Order         string `help:"Order of the tasks: fixed, or seeded to shuffle each epoch by --seed." enum:"fixed,seeded" default:"fixed" group:"Run"`
 	Seed          uint64 `help:"Seed of --order seeded." default:"1" group:"Run"`
 	ValidateEvery int    `help:"Also validate after this number of training tasks; 0 only after each epoch." default:"100" group:"Run"`
+	SnapshotEvery int    `help:"Name the version after this number of training tasks, such as step-50; 0 names none." default:"50" group:"Run"`
 	Patience      int    `help:"Stop after this number of validations without improvement; 0 never stops." default:"0" group:"Run"`
 	Online        bool   `help:"One pass in order of arrival; answer each task first, then learn from it." group:"Run"`
 	Executions    string `help:"Run no tasks: reflect again on the recorded executions of this playbook." placeholder:"BOOK" group:"Run"`
@@ -226,7 +227,7 @@ func (p *Training) runError(ctx context.Context, name string, err error) error {
 func (p *Training) config() (replay.Config, error) {
 	cfg := replay.Config{
 		Epochs: p.Epochs, Batch: p.Batch, CurateEvery: p.CurateEvery, Rounds: p.ReflectorConfig.Rounds,
-		Shuffle: p.Order == "seeded", Seed: p.Seed, ValidateEvery: p.ValidateEvery, Patience: p.Patience,
+		Shuffle: p.Order == "seeded", Seed: p.Seed, ValidateEvery: p.ValidateEvery, Patience: p.Patience, SnapshotEvery: p.SnapshotEvery,
 	}
 	switch {
 	case p.Online && p.Executions != "":
@@ -296,6 +297,7 @@ func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
 	set("seed", p.Seed)
 	set("validate-every", p.ValidateEvery)
 	set("patience", p.Patience)
+	set("snapshot-every", p.SnapshotEvery)
 	set("max-samples", p.MaxSamples)
 	set("form", p.Form)
 	set("evaluator", p.Evaluator)
