@@ -24,8 +24,15 @@ type message struct {
 func wireRequest(req openai.ChatCompletionRequest, messages []chat.Message) ([]byte, error) {
 	body := struct {
 		openai.ChatCompletionRequest
-		Messages []message `json:"messages"`
-	}{req, make([]message, len(messages))}
+		Messages    []message `json:"messages"`
+		Temperature *float32  `json:"temperature,omitempty"` // nil if the model refuses a temperature
+	}{req, make([]message, len(messages)), nil}
+	if t := req.Temperature; t != 0 {
+		if t == temperatureZero {
+			t = 0
+		}
+		body.Temperature = &t
+	}
 	for i := range messages {
 		m := &messages[i]
 		out := message{Speaker: m.Speaker, Text: &m.Text, CallID: m.CallID}

@@ -65,6 +65,10 @@ func (d *dialect) without() []string {
 	return names
 }
 
+// temperatureZero stands for temperature 0 until wireRequest encodes the request. go-openai omits 0, and the default of
+// most servers is 1.
+const temperatureZero float32 = math.SmallestNonzeroFloat32
+
 // request builds the request for a prompt in the server's dialect, without the messages: see wireRequest.
 func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 	req := openai.ChatCompletionRequest{
@@ -74,7 +78,7 @@ func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 		Stream:      c.cfg.Stream,
 	}
 	if req.Temperature == 0 {
-		req.Temperature = math.SmallestNonzeroFloat32 // go-openai omits 0, and the server's default is 1
+		req.Temperature = temperatureZero
 	}
 	if len(p.Schema) > 0 && !c.cfg.NoSchema && !c.dialect.noSchema.Load() {
 		req.ResponseFormat = &openai.ChatCompletionResponseFormat{

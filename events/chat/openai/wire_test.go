@@ -21,10 +21,10 @@ func TestRequestBody(t *testing.T) {
 		want   map[string]string // "" means that the field is missing
 	}{
 		{
-			"temperature 0 is sent as the smallest there is",
+			"temperature 0 is sent as 0",
 			Config{},
 			chat.Prompt{},
-			map[string]string{"temperature": "1e-45", "model": `"test-model"`, "stream": "false"},
+			map[string]string{"temperature": "0", "model": `"test-model"`, "stream": "false"},
 		},
 		{
 			"another temperature is sent as it is",
