@@ -78,8 +78,8 @@ func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, 
 	return chat.Ask(ctx, m, p, parseAnswer)
 }
 
-// parseAnswer parses a reply. Prose without an answer is a wrong answer. A reply without text, or JSON without the
-// expected fields, is an error that is worth a retry.
+// parseAnswer parses a reply. The required format is advice: prose that marks no answer is the answer, because some models
+// ignore formats. A reply without text, broken JSON, or JSON without the expected fields is an error that is worth a retry.
 func parseAnswer(r chat.Reply) (Answer, error) {
 	var a Answer
 	text := chat.StripThinking(r.Text)
@@ -110,7 +110,7 @@ func parseAnswer(r chat.Reply) (Answer, error) {
 	if !isProse(text) {
 		return Answer{}, err
 	}
-	return Answer{Reasoning: text}, nil
+	return Answer{Final: text}, nil
 }
 
 // The formats of answers outside JSON, in order of priority. Agents trained on question answering write Finish[…],
@@ -165,13 +165,13 @@ func boxed(text string) string {
 	return ""
 }
 
+// jsonOpening matches the beginning of a JSON object or list, also in a code fence. A bracket before a word is prose, such
+// as "[cf-00011] applies".
+var jsonOpening = regexp.MustCompile("^(?:```(?:json)?\\s*)?(?:\\{|\\[[^\\pL])")
+
 // isProse reports whether text is prose, not broken JSON, a list or noise.
 func isProse(text string) bool {
-	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(text, "```json"), "```"))
-	if text == "" || text[0] == '{' || text[0] == '[' {
-		return false
-	}
-	return strings.ContainsFunc(text, unicode.IsLetter)
+	return !jsonOpening.MatchString(text) && strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
 // jsonText returns a JSON value as text: a string unquoted, null as "", a list of strings joined by commas.

@@ -94,7 +94,13 @@ func TestParseAnswer(t *testing.T) {
 		{"a box with braces", `Hence \boxed{\frac{1}{2}}.`, Answer{`Hence \boxed{\frac{1}{2}}.`, nil, `\frac{1}{2}`}},
 		{"words", "Well.\nThe **final answer** is: **42**.", Answer{"Well.\nThe **final answer** is: **42**.", nil, "42"}},
 		{"other words", "Final answer: 42.50", Answer{"Final answer: 42.50", nil, "42.50"}},
-		{"prose", "I would rather not say.", Answer{"I would rather not say.", nil, ""}},
+		{"prose", "The answer is 42.", Answer{"", nil, "The answer is 42."}},
+		{"prose after thoughts", "<think>6 x 7</think>The answer is 42.", Answer{"", nil, "The answer is 42."}},
+		{"prose of two lines", "Restart the router.\nThen try again.", Answer{"", nil, "Restart the router.\nThen try again."}},
+		{"prose that begins with a bullet", "[cf-00011] applies: 42.", Answer{"", nil, "[cf-00011] applies: 42."}},
+		{"prose about JSON", `Use {"status": "ok"} here.`, Answer{"", nil, `Use {"status": "ok"} here.`}},
+		{"code", "```python\nprint(42)\n```", Answer{"", nil, "```python\nprint(42)\n```"}},
+		{"a number alone", "42", Answer{"", nil, "42"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -123,6 +129,8 @@ func TestUnreadableReplies(t *testing.T) {
 		{Text: "..."},
 		{Text: "[1, 2, 3]"},
 		{Text: `{"status":"ok"}`},
+		{Text: "```json\n{\"status\":\"ok\"}\n```"},
+		{Text: `[{"a":`},
 		{Text: `{"reasoning": "because`, Finish: "length"},
 	} {
 		if got, err := parseAnswer(r); err == nil {

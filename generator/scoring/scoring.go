@@ -20,7 +20,8 @@ import (
 
 // The evaluators that a task can name. ByText is the default for a task with a target.
 const (
-	// ByText compares the text, without surrounding white space.
+	// ByText compares the text, without surrounding white space. Like ByNumber it accepts the sentence "The answer is X."
+	// for X, because models answer in prose.
 	ByText = "exact"
 	// ByNumber compares numbers in any notation, and text if the target is not a number. "numeric:0.01" sets an
 	// absolute tolerance, "numeric:1%" one relative to the target.
@@ -181,11 +182,22 @@ func incorrect(format string, args ...any) events.Outcome {
 // passOrFail returns a method that scores 1 or 0.
 func passOrFail(same func(answer, target string) bool) method {
 	return func(target string, a Answer) (events.Outcome, error) {
-		if same(a.Final, target) {
+		if same(a.Final, target) || same(statedAnswer(a.Final), target) {
 			return correct(), nil
 		}
 		return incorrect("The answer is wrong: expected %s, got %s.", shortText(target), shortText(a.Final)), nil
 	}
+}
+
+// answerSentence matches an answer that is one sentence of this form.
+var answerSentence = regexp.MustCompile(`(?i)^[*_"]*the (?:final |correct )?answer is[*_]*:?[*_]* +([^\n]+?)[*_"]*\.?[*_"]*$`)
+
+// statedAnswer returns X for the answer "The answer is X.", and other answers unchanged.
+func statedAnswer(answer string) string {
+	if m := answerSentence.FindStringSubmatch(strings.TrimSpace(answer)); m != nil {
+		return strings.Trim(m[1], "*_\"'`")
+	}
+	return answer
 }
 
 func scorePattern(whole bool) method {
