@@ -163,6 +163,9 @@ type UnavailableError struct {
 	// NotSent is set if no request was sent, because earlier requests had failed. The error is then independent of
 	// the prompt.
 	NotSent bool
+	// Permanent is set if every request probably fails until a person changes a setting, the account or the server: the server
+	// refuses the key, the model, the address or the account, or it was never reachable.
+	Permanent bool
 }
 
 func (e *UnavailableError) Error() string             { return fmt.Sprintf("model unavailable: %v", e.Err) }
@@ -170,6 +173,7 @@ func (e *UnavailableError) Unwrap() error             { return e.Err }
 func (e *UnavailableError) Unavailable() bool         { return true }
 func (e *UnavailableError) RetryAfter() time.Duration { return e.After }
 func (e *UnavailableError) Unasked() bool             { return e.NotSent }
+func (e *UnavailableError) Misconfigured() bool       { return e.Permanent }
 
 // UselessError means that the model's answers were invalid, in all calls of Ask.
 type UselessError struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -82,6 +83,9 @@ func TestCallErrors(t *testing.T) {
 		{"403", status(403, ``), 1, misconfigured, 403, `"test-model"`},
 		{"404", status(404, `{"error":{"message":"no such model","code":"model_not_found"}}`), 1, misconfigured, 404, "BaseURL"},
 		{"400 for an unknown model", status(400, `{"error":{"message":"no such model","code":"model_not_found"}}`), 1, misconfigured, 400, "Model"},
+		{"400 for an unknown model in words only", status(400, `{"error":{"message":"test-model is not a valid model ID","code":400}}`), 1, misconfigured, 400, "BaseURL"},
+		{"400 for an unknown model in quotes", status(400, `{"error":"The model 'test-model' does not exist"}`), 1, misconfigured, 400, "BaseURL"},
+		{"400 about a message that names a model", status(400, `{"error":"messages: the model role is unknown"}`), 1, refused, 400, "role"},
 		{"a redirect", status(301, ``, "Location: https://elsewhere.test/v1"), 1, misconfigured, 301, `"https://elsewhere.test/v1"`},
 		{"a redirect with a whole answer", redirectedAnswer, 1, misconfigured, 307, "BaseURL"},
 	} {
@@ -131,6 +135,45 @@ func checkError(t *testing.T, err error, k kind, status int) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.kind != k || e.Status != status || verdict(err) != want {
 		t.Fatalf("got %s (%#v), want %s of kind %d with status %d", verdict(err), e, want, k, status)
+	}
+	if u, ok := errors.AsType[*chat.UnavailableError](err); ok && u.Misconfigured() != (k == misconfigured) {
+		t.Errorf("got %#v after kind %d, want it permanent only if the server refuses every request", u, k)
+	}
+}
+
+// A server that was never reachable is not tried again at once, and counts as misconfigured after its time to start.
+func TestUnreachableServer(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	c, err := New(Config{BaseURL: "http://" + address + "/v1", Model: "m", Attempts: 2, Backoff: time.Millisecond, FieldName: func(f string) string { return "--" + f }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	permanent := func() bool {
+		t.Helper()
+		_, err := ask(t.Context(), c)
+		u, ok := errors.AsType[*chat.UnavailableError](err)
+		if !ok || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "--BaseURL") {
+			t.Fatalf("got %v, want the address and its setting", err)
+		}
+		return u.Permanent
+	}
+	if permanent() || c.Stats().Requests != 1 {
+		t.Errorf("first call: got a permanent error or %d requests, want a temporary one after 1", c.Stats().Requests)
+	}
+	past := time.Now().Add(-2 * startTime)
+	c.firstUnreached.Store(&past)
+	if !permanent() {
+		t.Error("after the time to start: got a temporary error, want a permanent one")
+	}
+	c.reached.Store(true)
+	if permanent() {
+		t.Error("after an answer: got a permanent error, want a temporary one")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -38,6 +39,9 @@ type Error struct {
 
 	kind  kind
 	after time.Duration // the server's Retry-After, 0 without one
+	// unreached is set if no connection was possible, now or earlier. The address is probably wrong, or the server is not
+	// started yet: a retry within seconds does not help.
+	unreached bool
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -52,6 +56,9 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 		e.kind, e.Text = refused, "cannot encode the request: "+err.Error()
 	case errors.Is(err, errTimeout) && (x.status == 0 || x.ok()):
 		e.kind, e.Text, body.Text = down, fmt.Sprintf("no answer within %v", s.cfg.Timeout), ""
+	case x.status == 0 && dialError(err) != nil:
+		e.kind, e.unreached = down, !s.reached.Load()
+		e.Text = fmt.Sprintf("cannot connect to %s: %v: check that the model's server runs, and %s", s.cfg.BaseURL, dialError(err), s.cfg.name("BaseURL"))
 	case x.status == 0:
 		e.kind, e.Text = down, "no answer: "+err.Error()
 	case errors.Is(err, errNoDirection):
@@ -63,7 +70,7 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 		}
 	default:
 		e.kind = body.kind(x.status)
-		e.Text = s.describe(e, x)
+		e.Text = s.describe(e, x, body)
 	}
 	if body.Text == pageOfHTML {
 		body.Text += ": check " + s.cfg.name("BaseURL")
@@ -75,8 +82,16 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 	return e
 }
 
+// dialError returns the error of a failed connection, nil if err has another reason.
+func dialError(err error) error {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return e.Err
+	}
+	return nil
+}
+
 // describe returns the error text for a status, with a hint how to fix it.
-func (s *server) describe(e *Error, x *exchange) string {
+func (s *server) describe(e *Error, x *exchange, body errorBody) string {
 	code := fmt.Sprintf("(%d)", x.status)
 	switch {
 	case e.kind == busy:
@@ -89,7 +104,7 @@ func (s *server) describe(e *Error, x *exchange) string {
 		return "the server refused this prompt " + code
 	case x.status == http.StatusPaymentRequired, x.status == http.StatusTooManyRequests:
 		return "the account's quota is exhausted " + code + ": check plan and billing"
-	case x.status == http.StatusNotFound, x.status == http.StatusMethodNotAllowed, e.Code == "model_not_found":
+	case x.status == http.StatusNotFound, x.status == http.StatusMethodNotAllowed, body.isUnknownModel():
 		return fmt.Sprintf("the server does not know the model %q or the path %s: check %s and %s",
 			s.cfg.Model, code, s.cfg.name("Model"), s.cfg.name("BaseURL"))
 	case x.status/100 == 3:
@@ -126,6 +141,7 @@ var (
 	contextWords  = regexp.MustCompile(`(?i)context[ _](length|window|size)|maximum context|prompt is too long|input is too long|too many (input )?tokens|reduce the length`)
 	tooLargeWords = regexp.MustCompile(`(?i)^request too large`)
 	keyWords      = regexp.MustCompile(`(?i)(api|authentication)[ _]?key|invalid_authentication`)
+	modelWords    = regexp.MustCompile(`(?i)not a valid model\b|\b(invalid|unknown|unsupported) model\b|\bmodel ['"\x60][^\s'"\x60]+['"\x60] (is )?(not found|not supported|does not exist|not exist|unknown)\b|\bmodel not (exist|found)\b`)
 	quotaWords    = regexp.MustCompile(`^(insufficient_quota|insufficient_balance|billing_hard_limit_reached|billing_not_active)$`)
 )
 
@@ -153,12 +169,17 @@ func (s errorBody) kind(status int) kind {
 		return down
 	case status < 400:
 		return misconfigured
-	case s.Code == "model_not_found", s.Code == "invalid_api_key", keyWords.MatchString(s.Text):
+	case s.isUnknownModel(), s.Code == "invalid_api_key", keyWords.MatchString(s.Text):
 		return misconfigured
 	case contextWords.MatchString(s.Code + " " + s.Type + " " + s.Text):
 		return tooLong
 	}
 	return refused
+}
+
+// isUnknownModel reports whether the server does not have the model. Some servers report it as a bad request.
+func (s errorBody) isUnknownModel() bool {
+	return s.Code == "model_not_found" || modelWords.MatchString(s.Text)
 }
 
 const pageOfHTML = "a page of HTML"

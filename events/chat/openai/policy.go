@@ -23,7 +23,7 @@ func (s *server) newRetries() retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
 		HandleIf(func(_ any, err error) bool {
 			e, ok := errors.AsType[*Error](err)
-			return ok && e.kind.retryable() && e.after <= s.cfg.MaxWait
+			return ok && e.kind.retryable() && !e.unreached && e.after <= s.cfg.MaxWait
 		}).
 		AbortIf(func(any, error) bool { return s.budget.spent() }).
 		WithMaxAttempts(s.cfg.Attempts).

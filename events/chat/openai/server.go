@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
@@ -27,6 +28,8 @@ type server struct {
 	chain   failsafe.Executor[any]
 
 	counters        counters
+	reached         atomic.Bool                           // the server has answered, with any status
+	firstUnreached  atomic.Pointer[time.Time]             // when a connection first failed; nil without a failure
 	lastOutage      atomic.Pointer[Error]                 // the last error counted by the breaker
 	lastUnavailable atomic.Pointer[chat.UnavailableError] // nil since the server last processed a prompt
 }
@@ -129,10 +132,17 @@ func (s *server) callError(err error) error {
 		s.lastUnavailable.Store(nil)
 		return e
 	}
-	return s.unavailable(&chat.UnavailableError{Err: e, After: max(e.after, s.breaker.RemainingDelay())})
+	return s.unavailable(&chat.UnavailableError{Err: e, After: max(e.after, s.breaker.RemainingDelay()), Permanent: e.kind == misconfigured})
 }
 
+// startTime is how long a server may take to start. A server that was not reachable for longer, and never before, has
+// probably another address.
+const startTime = 5 * time.Second
+
 func (s *server) unavailable(u *chat.UnavailableError) error {
+	if first := s.firstUnreached.Load(); first != nil && !s.reached.Load() && time.Since(*first) > startTime {
+		u.Permanent = true
+	}
 	s.lastUnavailable.Store(u)
 	return u
 }
@@ -151,6 +161,7 @@ func (s *server) attempt(caller context.Context, c call, n int) error {
 		s.counters.sent(n)
 		usage, err := c.send(x.attach(ctx), x)
 		if err == nil && x.ok() {
+			s.reached.Store(true)
 			s.counters.received(usage)
 			s.limits.charge(usage.Tokens() - c.estimate)
 			return nil
@@ -164,8 +175,15 @@ func (s *server) attempt(caller context.Context, c call, n int) error {
 		if context.Cause(ctx) == errTimeout {
 			err = errTimeout
 		}
+		if x.status != 0 {
+			s.reached.Store(true)
+		}
 		body := parseErrorBody(x.body)
 		e := s.failure(x, body, err)
+		if e.unreached {
+			now := time.Now()
+			s.firstUnreached.CompareAndSwap(nil, &now)
+		}
 		s.logFailure(caller, n, e)
 		if c.adapt(e, body) {
 			continue
