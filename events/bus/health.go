@@ -26,6 +26,8 @@ type RoleHealth struct {
 	State  State     `json:"state"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"`
+	// Misconfigured is set if the model refuses every request until a person changes a setting or the account.
+	Misconfigured bool `json:"misconfigured,omitempty"`
 }
 
 // Healthy reports whether the role runs or was stopped on request.
@@ -47,20 +49,20 @@ type dependencyError struct {
 }
 
 // set sets the state of a role. It reports whether the state changed.
-func (h *health) set(role string, s State, reason string) bool {
+func (h *health) set(role string, s State, reason string, misconfigured bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.roles {
 		if r := &h.roles[i]; r.Role == role {
 			if r.State == s {
-				r.Reason = reason
+				r.Reason, r.Misconfigured = reason, misconfigured
 				return false
 			}
-			*r = RoleHealth{role, s, reason, time.Now()}
+			*r = RoleHealth{role, s, reason, time.Now(), misconfigured}
 			return true
 		}
 	}
-	h.roles = append(h.roles, RoleHealth{role, s, reason, time.Now()})
+	h.roles = append(h.roles, RoleHealth{role, s, reason, time.Now(), misconfigured})
 	return true
 }
 
@@ -113,7 +115,7 @@ func (h *health) Health() []RoleHealth {
 			i, all = len(all), append(all, RoleHealth{Role: l.role, State: Running})
 		}
 		if all[i].State == Running {
-			all[i] = RoleHealth{l.role, Unavailable, l.dependency + ": " + l.reason, l.since}
+			all[i] = RoleHealth{Role: l.role, State: Unavailable, Reason: l.dependency + ": " + l.reason, Since: l.since}
 		}
 	}
 	for i := range all {
@@ -121,7 +123,7 @@ func (h *health) Health() []RoleHealth {
 		if h.disconnectedSince.IsZero() || r.State != Running && !(r.State == Unavailable && r.Since.After(h.disconnectedSince)) {
 			continue // keep the more specific state from before the disconnection
 		}
-		*r = RoleHealth{r.Role, Unavailable, "no connection to the server", h.disconnectedSince}
+		*r = RoleHealth{Role: r.Role, State: Unavailable, Reason: "no connection to the server", Since: h.disconnectedSince}
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -59,6 +60,21 @@ func (p Policy) backoff(attempt int) time.Duration {
 	return d
 }
 
+// ErrInterrupted as the cause of a context makes Run cancel the handlers soon after the end of that context. Their messages
+// are redelivered. A person who interrupts a program does not wait for Policy.Grace.
+var ErrInterrupted = errors.New("interrupted")
+
+// interruptGrace is how long messages in flight may take after ErrInterrupted: results that exist are stored.
+const interruptGrace = 100 * time.Millisecond
+
+// graceOf returns how long messages in flight may take after the end of ctx.
+func (p Policy) graceOf(ctx context.Context) time.Duration {
+	if errors.Is(context.Cause(ctx), ErrInterrupted) {
+		return min(p.Grace, interruptGrace)
+	}
+	return p.Grace
+}
+
 // maxUselessInRow is the number of useless outputs in a row, each the first of its messages, at which the role pauses. A
 // handler calls the model up to four times for an output (chat.MaxCalls).
 const maxUselessInRow = 10
@@ -113,6 +129,11 @@ func isDiscard(err error) bool {
 func isUnavailable(err error) bool {
 	var e interface{ Unavailable() bool }
 	return errors.As(err, &e) && e.Unavailable()
+}
+
+func isMisconfigured(err error) bool {
+	var e interface{ Misconfigured() bool }
+	return isUnavailable(err) && errors.As(err, &e) && e.Misconfigured()
 }
 
 func isNotSent(err error) bool {

@@ -110,7 +110,7 @@ func (r *roleState) update(f func(*workerState)) {
 	if reason != nil {
 		text, loggable = reason.Error(), Loggable(reason)
 	}
-	changed := r.conn.health.set(r.worker.Role, state, text)
+	changed := r.conn.health.set(r.worker.Role, state, text, isMisconfigured(reason))
 	if r.openPull != nil && s.probing() {
 		r.openPull.Drain() // messages in transit are still accepted
 	}

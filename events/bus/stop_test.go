@@ -47,6 +47,36 @@ func TestStopWaitsForMessagesInFlight(t *testing.T) {
 	})
 }
 
+// A person who interrupts a program does not wait for a model: the handler is cancelled before the grace period ends, and the
+// message is redelivered.
+func TestInterruptCancelsHandlers(t *testing.T) {
+	t.Parallel()
+	p := fastPolicy
+	p.Grace = time.Hour
+	c := connectNew(t, p)
+	publish(t, c, task("main", 1))
+	ctx, interrupt := context.WithCancelCause(context.Background())
+	begun := make(chan struct{})
+	w := startFunc(t, func(context.Context) error {
+		return c.Run(ctx, Worker{Role: events.RoleGenerator, Handle: single(func(ctx context.Context, d *Delivery) Result {
+			close(begun)
+			<-ctx.Done()
+			return Result{Err: ctx.Err()}
+		})})
+	})
+	within(t, begun, "not begun")
+	interrupt(ErrInterrupted)
+	w.wait()
+	next := start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
+		if d.Attempt != 1 {
+			t.Errorf("got attempt %d, want 1: the interrupted one does not count", d.Attempt)
+		}
+		return answer(d)
+	})})
+	eventually(t, "the message is answered", func() bool { return count(t, c, events.StreamExecutions) == 1 })
+	next.stop()
+}
+
 func TestStopReleasesMessagesNotStarted(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})

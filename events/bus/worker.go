@@ -18,7 +18,7 @@ type Worker struct {
 	Role string
 	// Handle handles deliveries of one book and returns a result for each, in order. It may block on a model: the
 	// messages stay in progress meanwhile. With Batch 1 it gets one delivery for each call. After a stop and the grace
-	// period ctx ends, and Handle must return, because Run waits for it.
+	// period (Policy.Grace, or less after ErrInterrupted) ctx ends, and Handle must return, because Run waits for it.
 	Handle func(ctx context.Context, batch []*Delivery) []Result
 	// Slots is the number of calls of Handle that run at the same time; default 1.
 	Slots int
@@ -81,12 +81,13 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() {
-		t := time.NewTimer(c.policy.Grace)
+		grace := c.policy.graceOf(ctx)
+		t := time.NewTimer(grace)
 		defer t.Stop()
 		select {
 		case <-work.Done():
 		case <-t.C:
-			stop(fmt.Errorf("%s: handler not finished %s after the stop", w.Role, c.policy.Grace))
+			stop(fmt.Errorf("%s: handler not finished %s after the stop", w.Role, grace))
 		}
 	})()
 
@@ -107,8 +108,8 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	puller := &puller{runner: r, flight: flight, state: state, attempts: attempts, queues: queues, processor: queues.processor, cons: cons, restored: restored}
 
 	c.stats.update(w.Role, func(v *roleCounters) { v.Started = time.Now() })
-	c.health.set(w.Role, Running, "")
-	defer c.health.set(w.Role, Stopped, "")
+	c.health.set(w.Role, Running, "", false)
+	defer c.health.set(w.Role, Stopped, "", false)
 
 	consumer := streams.Input(w.Role) + "." + w.Role
 	defer c.watch.Notify([]string{pullSubject + consumer, "$JS.ACK." + consumer}, func(e *DeniedError) { state.setDenied(e) })()

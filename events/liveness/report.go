@@ -97,7 +97,7 @@ func (p *Process) Check(ctx context.Context) Report {
 // measure returns the measurements for one worker.
 func measure(r Role, now time.Time) measurements {
 	f := measureWork(r.Role, r.Work, now)
-	f.Workers, f.State, f.Reason, f.InState = 1, r.State, r.Reason, since(now, r.Since)
+	f.Workers, f.State, f.Reason, f.InState, f.Misconfigured = 1, r.State, r.Reason, since(now, r.Since), r.Misconfigured
 	if !r.RoleHealth.Healthy() {
 		f.Unhealthy = 1
 	}
@@ -181,7 +181,7 @@ func Summarize(role string, w bus.Backlog, reports []Report, now time.Time, floo
 			f.Unhealthy += one.Unhealthy
 			// One running worker is enough to learn. Without one, learning stopped when the last worker stopped.
 			if f.Workers == 0 || f.State != bus.Running && (one.State == bus.Running || one.InState < f.InState) {
-				f.State, f.Reason, f.InState = one.State, one.Reason, one.InState
+				f.State, f.Reason, f.InState, f.Misconfigured = one.State, one.Reason, one.InState, one.Misconfigured
 			}
 			f.Workers++
 			f.SinceSuccess, f.SinceLearned = min(f.SinceSuccess, one.SinceSuccess), min(f.SinceLearned, one.SinceLearned)

@@ -45,6 +45,8 @@ type measurements struct {
 	State   bus.State     // of the workers: running if at least one is
 	Reason  string        // of that state; empty if unknown or not public
 	InState time.Duration // time in that state
+	// Misconfigured is set if the model refuses every request until a person changes a setting or the account.
+	Misconfigured bool
 
 	Pending         uint64        // messages without an acknowledgement
 	Oldest          time.Duration // age of the oldest pending message
@@ -144,7 +146,7 @@ func assess(f measurements, floor time.Duration) Verdict {
 		v.add(Red, NotRunning, "the %s is outdated%s", f.Role, because(f.Reason))
 	case f.State != bus.Running:
 		l := Yellow
-		if f.InState > limit || stalled || f.State == bus.Paused && f.InState > maxPause(floor) {
+		if f.Misconfigured || f.InState > limit || stalled || f.State == bus.Paused && f.InState > maxPause(floor) {
 			l = Red
 		}
 		v.add(l, NotRunning, "the %s is %s for %s%s", f.Role, f.State, brief(f.InState), because(f.Reason))

@@ -85,6 +85,7 @@ func TestAssess(t *testing.T) {
 			f.State, f.InState, f.Pending, f.Oldest, f.SinceSuccess = bus.Paused, time.Second, 3, time.Hour, time.Hour
 		}), Red, NotRunning},
 		{"unreachable just now", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute }), Yellow, NotRunning},
+		{"a key that the model refuses", with(func(f *measurements) { f.State, f.Misconfigured = bus.Unavailable, true }), Red, NotRunning},
 		{"unreachable for too long", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute+1 }), Red, NotRunning},
 		{"outdated", with(func(f *measurements) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, NotRunning},
 		{"some of many do not work", with(func(f *measurements) { f.Workers, f.Unhealthy = 3, 2 }), Yellow, Unhealthy},
