@@ -131,7 +131,7 @@ func rejectExplanation(s string, l *rules.Lesson, quoted []chat.Quotation) strin
 		return fmt.Sprintf("longer than %d bytes", maxExplanation)
 	case claimedCount.MatchString(s):
 		return "contains a count"
-	case isEcho(s, l.Content):
+	case newCompared(s).isEcho(l.Content):
 		return "repeats the lesson"
 	}
 	if from := copySources([]events.Lesson{{Content: s}}, quoted)[0]; from != "" {

@@ -122,9 +122,9 @@ func rejectReason(lesson string, shown []events.ShownBullet, copiedFrom string) 
 	if why := detectInjection(lesson); why != "" {
 		return why
 	}
-	prepared, own := similar.Prepare(lesson), slices.Collect(words(lesson))
+	compared := newCompared(lesson)
 	for i := range shown {
-		if isEcho(lesson, prepared, own, shown[i].Content) {
+		if compared.isEcho(shown[i].Content) {
 			return fmt.Sprintf("repeats bullet %s, which was in the prompt", shown[i].ID)
 		}
 	}
@@ -134,20 +134,30 @@ func rejectReason(lesson string, shown []events.ShownBullet, copiedFrom string) 
 	return ""
 }
 
-// isEcho reports whether a lesson has the same meaning as a bullet. prepared and own are the lesson prepared for the comparison
-// and its words.
-func isEcho(lesson string, prepared *similar.Text, own []string, bullet string) bool {
-	if prepared.Similarity(bullet, echoSimilarity) >= echoSimilarity && similar.Difference(lesson, bullet).Kind == similar.Same {
+// compared is a lesson that is prepared once for the comparison with many bullets.
+type compared struct {
+	text     string
+	prepared *similar.Text
+	words    []string
+}
+
+func newCompared(lesson string) *compared {
+	return &compared{lesson, similar.Prepare(lesson), slices.Collect(words(lesson))}
+}
+
+// isEcho reports whether the lesson has the same meaning as a bullet.
+func (c *compared) isEcho(bullet string) bool {
+	if c.prepared.Similarity(bullet, echoSimilarity) >= echoSimilarity && similar.Difference(c.text, bullet).Kind == similar.Same {
 		return true
 	}
 	i := 0
 	for w := range words(bullet) {
-		if i == len(own) || w != own[i] {
+		if i == len(c.words) || w != c.words[i] {
 			return false
 		}
 		i++
 	}
-	return i == len(own)
+	return i == len(c.words)
 }
 
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected

@@ -95,14 +95,40 @@ func (m Program) Main(args []string) int {
 		}
 		return ExitUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second signal ends the process
 	if err := p.do(ctx, name); err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = context.Cause(ctx) // the signal says more than "context canceled"
+		}
 		console.Fprintf(console.Stderr, "%s: %s\n", name, firstLine(userError(err)))
 		return ExitCode(err)
 	}
 	return exitDone
+}
+
+// errTerminated is the cause of a context that SIGTERM has ended.
+var errTerminated = errors.New("terminated")
+
+// untilSignal returns a context that ends with the first SIGINT or SIGTERM. The second signal ends the process. After SIGINT
+// workers do not wait for the messages in progress: the cause is bus.ErrInterrupted.
+func untilSignal() (ctx context.Context, stop func()) {
+	ctx, end := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			if s == os.Interrupt {
+				end(bus.ErrInterrupted)
+			} else {
+				end(errTerminated)
+			}
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); end(nil) }
 }
 
 // parsed is a parsed command line.

@@ -35,6 +35,14 @@ type Model struct {
 	NoSchema          bool          `name:"no-schema" help:"Never request structured output." group:"Model"`
 	InputPrice        float64       `name:"input-price" help:"US dollars per million input tokens, for the costs in reports." default:"0" group:"Model"`
 	OutputPrice       float64       `name:"output-price" help:"US dollars per million output tokens." default:"0" group:"Model"`
+
+	attempts int // of each request; 0 selects the default
+}
+
+// ForCheck returns settings whose clients retry only once, for a person who waits for the result of a check.
+func (m Model) ForCheck() Model {
+	m.attempts = 2
+	return m
 }
 
 // SetDefaults sets the defaults of the library.
@@ -69,7 +77,7 @@ func (m Model) Client(role string) (*openai.Client, error) {
 		BaseURL: m.BaseURL, APIKey: key, Model: m.NameOf(role), Temperature: m.Temperature, MaxTokens: m.MaxTokens,
 		Timeout: m.Timeout, MaxConcurrent: m.MaxConcurrent, RequestsPerMinute: m.RequestsPerMinute,
 		TokensPerMinute: m.TokensPerMinute, Stream: m.Stream, NoSchema: m.NoSchema,
-		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice, FieldName: m.fieldName,
+		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice, FieldName: m.fieldName, Attempts: m.attempts,
 	})
 	if err != nil {
 		return nil, Exit(ExitUsage, FlagErrors(err, m))

@@ -10,9 +10,11 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/request"
 	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/chat/openai"
 	"debrief/events/deltalog"
@@ -122,9 +124,14 @@ func (d *Demo) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	res, err := run.epochs(ctx, show)
+	checked, unchecked := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
+	defer unchecked()
+	res, err := run.epochs(checked, show)
 	if err != nil {
 		run.end()
+		if cause := context.Cause(checked); cause != nil {
+			err = cause
+		}
 		return err
 	}
 	if err := run.end(); err != nil {
@@ -158,13 +165,13 @@ type demoRun struct {
 	store   *deltalog.Store
 	final   []*book.Bullet
 
-	stop func()
+	stop context.CancelCauseFunc
 	wait []func() error // called by end in reverse order
 }
 
 // begin starts the model and the roles. On error it stops them.
 func (d *Demo) begin(ctx context.Context, s *cli.Session) (run *demoRun, err error) {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancelCause(ctx)
 	run = &demoRun{Demo: d, began: time.Now(), name: events.ShortID(events.NewID()), stop: stop, store: deltalog.New(s.JetStream())}
 	defer func() {
 		if err != nil {
@@ -227,7 +234,7 @@ func (r *demoRun) roles(models app.Model) ([]app.Role, error) {
 
 // end stops the roles, then the model and the readers, and waits for them. It returns the first error.
 func (r *demoRun) end() error {
-	r.stop()
+	r.stop(bus.ErrInterrupted) // a demo that has ended waits for no message
 	var first error
 	for i := len(r.wait) - 1; i >= 0; i-- {
 		if err := r.wait[i](); err != nil && first == nil {

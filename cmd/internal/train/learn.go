@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/request"
 	"debrief/cmd/internal/traces"
 	"debrief/cmd/internal/traces/source"
 	"debrief/events"
@@ -128,7 +129,9 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer s.Close()
 
-	res, err := l.learnHere(ctx, s, &traces.Reader{Book: b, Outcomes: outcomes}, files)
+	checked, unchecked := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
+	defer unchecked()
+	res, err := l.learnHere(checked, s, &traces.Reader{Book: b, Outcomes: outcomes}, files)
 	if err != nil {
 		return err
 	}
@@ -154,11 +157,11 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *traces.Reader,
 	if err != nil {
 		return nil, err
 	}
-	work, stop := context.WithCancel(ctx)
+	work, stop := context.WithCancelCause(ctx)
 	working := make(chan error, 1)
 	go func() { working <- app.Run(work, s.Conn, roles...) }()
 	res, err := l.learn(ctx, s, r, files, sync.OnceFunc(func() { close(compared) }))
-	stop()
+	stop(bus.ErrInterrupted) // the command waits for all messages that it can wait for
 	if failed := <-working; err == nil {
 		err = failed
 	}
@@ -248,7 +251,7 @@ func interrupted(ctx context.Context, runs int, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("interrupted: %s; run the same command again to continue: %w", pluralOf(runs, "run is stored", "runs are stored"), ctx.Err())
+	return fmt.Errorf("%w: %s; run the same command again to continue", context.Cause(ctx), pluralOf(runs, "run is stored", "runs are stored"))
 }
 
 // finishAfterError waits until the runs before a broken file are learned. It returns the error of that file.

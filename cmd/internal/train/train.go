@@ -27,8 +27,10 @@ import (
 	"debrief/cmd/internal/dataset"
 	"debrief/cmd/internal/replay"
 	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/request"
 	"debrief/cmd/internal/simulated"
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/generator"
 	"debrief/generator/scoring"
@@ -145,8 +147,10 @@ func (p *Training) Run(ctx context.Context, c *app.Common, k *kong.Context) erro
 	if err != nil {
 		return err
 	}
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	running, fail := context.WithCancelCause(ctx)
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	checked, unchecked := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
+	defer unchecked()
+	running, fail := context.WithCancelCause(checked)
 	defer fail(nil)
 	working := make(chan error, 1)
 	if s.Server != nil { // no other process has the directory: run the roles here
@@ -163,7 +167,7 @@ func (p *Training) Run(ctx context.Context, c *app.Common, k *kong.Context) erro
 	show := newTrainScreen(p, o.Name)
 	o.OnProgress, o.OnPoint, o.OnEpoch, o.OnStall, o.OnSkipped = show.progress, show.point, show.epoch, show.waiting, show.skipped
 	out, err := replay.Run(running, s.Conn, cfg, sets, o)
-	stop()
+	stop(bus.ErrInterrupted)                          // a run that has ended waits for no message
 	if werr := <-working; err == nil || werr != nil { // an error of the roles is the cause of the run's error
 		err = werr
 	}
@@ -214,7 +218,10 @@ func (p *Training) runError(ctx context.Context, name string, err error) error {
 	var used *replay.InUseError
 	var other *replay.ConflictError
 	var expired *replay.ExpiredError
+	var model *request.ModelError
 	switch {
+	case errors.As(err, &model):
+		return fmt.Errorf("run %q stopped: %w; then run the same command again to continue", name, err)
 	case errors.As(err, &used), errors.As(err, &other), errors.As(err, &expired):
 		return app.Exit(app.ExitRefused, err)
 	case ctx.Err() != nil:

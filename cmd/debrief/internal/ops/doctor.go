@@ -108,6 +108,9 @@ func (d *Doctor) Run(ctx context.Context, c *app.Common) error {
 	x := new(doctor.Report)
 	d.check(ctx, x, conn, server)
 	d.checkModels(ctx, x)
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // a check that was interrupted has not failed
+	}
 	if d.JSON {
 		err = cli.WriteJSON(console.Stdout, struct {
 			Failed int            `json:"failed"`
@@ -161,9 +164,10 @@ func (d *Doctor) checkDisk(x *doctor.Report, dir string) {
 
 // checkModels checks the models and the embedder of the flags.
 func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
+	defer cli.Notice("Waiting for the reply of the model.")()
 	var models []doctor.RoleModel
 	for _, role := range cli.Roles {
-		m, err := d.Optional(role)
+		m, err := d.ForCheck().Optional(role)
 		models = append(models, doctor.RoleModel{Role: role, Name: d.NameOf(role), Model: m, Err: err})
 	}
 	x.Models(ctx, models)

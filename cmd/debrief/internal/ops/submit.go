@@ -92,7 +92,14 @@ func (s *Submit) Run(ctx context.Context, c *app.Common) error {
 func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task) error {
 	wait, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
+	wait, unchecked := request.WithModelCheck(wait, conn.Conn, events.RoleGenerator)
+	defer unchecked()
+	noticed := cli.Notice("Task %s is stored. Waiting for its answer for up to %s; it is safe to interrupt.", task.ID, s.Patience)
 	e, reply, err := request.Task(wait, conn.Conn, task, bus.PublishOptions{})
+	noticed()
+	if model := (*request.ModelError)(nil); err != nil && errors.As(context.Cause(wait), &model) {
+		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer: %w; the task is stored as %q and is answered after that is fixed", model, task.ID))
+	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs and its model answers; see 'debrief status' and the generator's log", s.Patience))
 	}
