@@ -122,9 +122,9 @@ func rejectReason(lesson string, shown []events.ShownBullet, copiedFrom string) 
 	if why := detectInjection(lesson); why != "" {
 		return why
 	}
-	compared := newCompared(lesson)
+	c := newCompared(lesson)
 	for i := range shown {
-		if compared.isEcho(shown[i].Content) {
+		if c.isEcho(shown[i].Content) {
 			return fmt.Sprintf("repeats bullet %s, which was in the prompt", shown[i].ID)
 		}
 	}

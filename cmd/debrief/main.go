@@ -40,6 +40,8 @@ const description = `LLM agents that learn from their work. A Generator answers 
 analyses the outcome. A Curator turns the analysis into small changes of the playbook. The three communicate only
 over NATS JetStream.
 
-Start with 'debrief demo'.`
+Start with 'debrief demo'.
+
+` + app.ExitHelp
 
 func main() { os.Exit(program().Main(os.Args[1:])) }

@@ -17,6 +17,8 @@ func operateCommands() []app.Command {
 		{Name: "setup", Run: new(ops.Setup), Help: "Create the streams, buckets and consumers on a server, as its operator."},
 		{Name: "simulate", Run: new(ops.Simulate), Help: "Serve the simulated model over the OpenAI chat API."},
 		{Name: "schema", Run: new(ops.Schema), Help: "Print the schemas of the messages on NATS: JSON Schema or AsyncAPI."},
+		{Name: "help", Run: &ops.Help{Program: program}, Help: "Show the help of a command."},
 		{Name: "version", Run: new(ops.Version), Help: "Print version, commit and Go version."},
+		{Name: "completion", Run: &ops.Completion{Program: program}, Help: "Print a completion script for bash, zsh or fish."},
 	}
 }

@@ -4,14 +4,12 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
 	"maps"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,11 +27,12 @@ import (
 // Common contains the flags of every program.
 type Common struct {
 	Config   string           `help:"File with settings: YAML, one key for each flag. Flags and environment override it." type:"path" placeholder:"FILE"`
-	LogLevel string           `help:"Lowest level to log: debug, info, warn or error." default:"warn" enum:"debug,info,warn,error"`
-	LogJSON  bool             `help:"Log JSON lines even on a terminal."`
-	Version  kong.VersionFlag `help:"Print the version and quit." env:"-"`
+	LogLevel string           `help:"Lowest level to log: debug, info, warn or error." default:"warn" enum:"debug,info,warn,error" rare:""`
+	LogJSON  bool             `help:"Log JSON lines even on a terminal." rare:""`
+	Version  kong.VersionFlag `help:"Print the version and quit." env:"-" rare:""`
 
-	ShowConfig bool `help:"Print every setting with its value and source, and quit. Exit code 2 if one is invalid." env:"-"`
+	ShowConfig bool     `help:"Print every setting with its value and source, and quit. Exit code 2 if one is invalid." env:"-"`
+	HelpAll    fullHelp `help:"Show this help with all flags." env:"-"`
 
 	Telemetry `group:"Traces"`
 }
@@ -183,10 +182,11 @@ func (m Program) neededCommands(f *file, args []string) []Command {
 }
 
 func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
-	vars := kong.Vars{"version": Version()}
+	vars := kong.Vars{"version": CurrentBuild().String()}
 	maps.Copy(vars, m.Vars)
+	help := new(helpPrinter)
 	options = append(options, kong.Name(m.Name), kong.Description(m.Description), kong.Writers(console.Stdout, console.Stderr), kong.UsageOnError(), kong.ShortUsageOnError(),
-		kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars, kong.PostBuild(func(k *kong.Kong) error { setDefaults(k.Model.Node); return nil }), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+		kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars, kong.PostBuild(func(k *kong.Kong) error { setDefaults(k.Model.Node); return nil }), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), kong.Help(help.print), kong.Bind(help))
 	for _, c := range commands {
 		options = append(options, kong.DynamicCommand(c.Name, c.Help, c.Group, c.Run))
 	}
@@ -259,35 +259,3 @@ func userError(err error) error {
 
 // firstLine formats an error as one line without secrets.
 func firstLine(err error) string { return redact.Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }
-
-// Version returns the module's version, or the commit of a development build.
-func Version() string {
-	version, commit := Build()
-	if version == development {
-		return commit
-	}
-	return version
-}
-
-const (
-	development = "(devel)" // the version of a build without one, as package debug names it
-	unknown     = "unknown"
-)
-
-// Build returns the module's version and the commit of the build. The commit ends with + if files were changed since, and is
-// "unknown" without version control information.
-func Build() (version, commit string) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return development, unknown
-	}
-	settings := make(map[string]string, len(info.Settings))
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
-	commit = cmp.Or(settings["vcs.revision"], unknown)
-	if settings["vcs.modified"] == "true" {
-		commit += "+"
-	}
-	return cmp.Or(info.Main.Version, development), commit
-}

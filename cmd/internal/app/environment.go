@@ -49,7 +49,7 @@ func (m Program) checkEnvironment(model *kong.Application, environment []string)
 			}
 		}
 		if !slices.Contains(known, v) {
-			return fmt.Errorf("unknown environment variable %s: '%s --help' lists the variables", v, m.Name)
+			return fmt.Errorf("unknown environment variable %s%s: '%s --help-all' lists the variables", v, suggestion(v, known), m.Name)
 		}
 	}
 	return nil

@@ -19,6 +19,17 @@ const (
 	ExitRed         = 6 // 'debrief status': learning is red
 )
 
+// ExitHelp describes the exit codes for the help of a program.
+const ExitHelp = `Exit codes:
+
+  0  done
+  1  failed
+  2  invalid usage or configuration
+  3  refused, or a conflict with the stored state
+  4  server or model unreachable, or no result in time
+  5  done, with losses that are listed
+  6  red ('debrief status')`
+
 // codedError is an error with an exit code.
 type codedError struct {
 	code int
@@ -42,6 +53,7 @@ func ExitCode(err error) int {
 	var full *bus.FullError
 	var denied *bus.DeniedError
 	var unsuitable *streams.ConfigError
+	var outage interface{ Unavailable() bool } // of a model
 	switch {
 	case err == nil:
 		return exitDone
@@ -49,8 +61,8 @@ func ExitCode(err error) int {
 		return c.code
 	case errors.As(err, &full), errors.As(err, &denied), errors.As(err, &unsuitable):
 		return ExitRefused
-	case errors.Is(err, context.Canceled):
-		return ExitFailed
+	case bus.Unreachable(err), errors.Is(err, context.DeadlineExceeded), errors.As(err, &outage) && outage.Unavailable():
+		return ExitUnreachable
 	}
 	return ExitFailed
 }

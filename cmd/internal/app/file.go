@@ -88,7 +88,7 @@ func (f *file) Validate(app *kong.Application) error {
 	collect(app.Node, &known)
 	for key := range f.values {
 		if !slices.Contains(known, key) {
-			return fmt.Errorf("--config: %s: unknown key %q: keys are flags without the dashes", f.name, key)
+			return fmt.Errorf("--config: %s: unknown key %q%s: keys are flags without the dashes", f.name, key, suggestion(key, known))
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, err
 }
 
 // unconfigured are the flags that no file and no environment sets.
-var unconfigured = []string{"config", "help", "version", "show-config", "probe"}
+var unconfigured = []string{"config", "help", "help-all", "version", "show-config", "probe"}
 
 func collect(n *kong.Node, known *[]string) {
 	for _, flag := range n.Flags {

@@ -19,8 +19,8 @@ import (
 // Health contains the flags of programs with health checks.
 type Health struct {
 	Health     string        `help:"Address for /livez, /readyz, /healthz and /metrics. The default host is 127.0.0.1." placeholder:"HOST:PORT"`
-	Probe      bool          `help:"Check whether the program with this --health address is ready, and quit: exit code 0 if it is." env:"-"`
-	AlarmAfter time.Duration `help:"Health is red after this time with waiting work and no success, or 3 x the p95 if longer."`
+	Probe      bool          `help:"Check whether the program with this --health address is ready, and quit: exit code 0 if it is." env:"-" rare:""`
+	AlarmAfter time.Duration `help:"Report red after this time with waiting work and no success, or 3 x the p95 if longer." rare:""`
 }
 
 // SetDefaults sets the default of the library.

@@ -17,24 +17,24 @@ import (
 // Model contains the flags of programs that use a model.
 type Model struct {
 	Model          string `name:"model" help:"Name of the model, for example gpt-4o-mini." placeholder:"NAME" env:"DEBRIEF_MODEL,OPENAI_MODEL" group:"Model"`
-	GeneratorModel string `name:"generator-model" help:"Model of the generator. Default: --model." placeholder:"NAME" group:"Model"`
-	ReflectorModel string `name:"reflector-model" help:"Model of the reflector. Default: --model." placeholder:"NAME" group:"Model"`
-	CuratorModel   string `name:"curator-model" help:"Model of the curator. Default: --model." placeholder:"NAME" group:"Model"`
+	GeneratorModel string `name:"generator-model" help:"Model of the generator. Default: --model." placeholder:"NAME" group:"Model" rare:""`
+	ReflectorModel string `name:"reflector-model" help:"Model of the reflector. Default: --model." placeholder:"NAME" group:"Model" rare:""`
+	CuratorModel   string `name:"curator-model" help:"Model of the curator. Default: --model." placeholder:"NAME" group:"Model" rare:""`
 
 	BaseURL    string        `name:"base-url" help:"URL of an OpenAI-compatible server, up to /v1. Default: OpenAI." placeholder:"URL" env:"DEBRIEF_BASE_URL,OPENAI_BASE_URL" group:"Model"`
 	APIKey     openai.Secret `name:"api-key" help:"API key. Prefer OPENAI_API_KEY: other users of this machine can see flags." placeholder:"KEY" env:"DEBRIEF_API_KEY,OPENAI_API_KEY" group:"Model" secret:""`
-	APIKeyFile string        `name:"api-key-file" help:"File with the API key." type:"path" placeholder:"FILE" group:"Model" instead:"api-key"`
+	APIKeyFile string        `name:"api-key-file" help:"File with the API key." type:"path" placeholder:"FILE" group:"Model" instead:"api-key" rare:""`
 
-	Temperature       float64       `name:"temperature" help:"Temperature of every request." default:"0" group:"Model"`
-	MaxTokens         int           `name:"max-tokens" help:"Maximum tokens of a reply; 0 uses the server's default." default:"0" group:"Model"`
-	Timeout           time.Duration `name:"timeout" help:"Timeout of one request." group:"Model"`
-	MaxConcurrent     int           `name:"max-concurrent" help:"Concurrent requests of one role." group:"Model"`
-	RequestsPerMinute int           `name:"requests-per-minute" help:"Request limit of the server; 0 means no limit." default:"0" group:"Model"`
-	TokensPerMinute   int           `name:"tokens-per-minute" help:"Token limit of the server; 0 means no limit." default:"0" group:"Model"`
-	Stream            bool          `name:"stream" help:"Stream the replies." group:"Model"`
-	NoSchema          bool          `name:"no-schema" help:"Never request structured output." group:"Model"`
-	InputPrice        float64       `name:"input-price" help:"US dollars per million input tokens, for the costs in reports." default:"0" group:"Model"`
-	OutputPrice       float64       `name:"output-price" help:"US dollars per million output tokens." default:"0" group:"Model"`
+	Temperature       float64       `name:"temperature" help:"Temperature of every request." default:"0" group:"Model" rare:""`
+	MaxTokens         int           `name:"max-tokens" help:"Maximum tokens of a reply; 0 uses the server's default." default:"0" group:"Model" rare:""`
+	Timeout           time.Duration `name:"timeout" help:"Timeout of one request." group:"Model" rare:""`
+	MaxConcurrent     int           `name:"max-concurrent" help:"Concurrent requests of one role." group:"Model" rare:""`
+	RequestsPerMinute int           `name:"requests-per-minute" help:"Request limit of the server; 0 means no limit." default:"0" group:"Model" rare:""`
+	TokensPerMinute   int           `name:"tokens-per-minute" help:"Token limit of the server; 0 means no limit." default:"0" group:"Model" rare:""`
+	Stream            bool          `name:"stream" help:"Stream the replies." group:"Model" rare:""`
+	NoSchema          bool          `name:"no-schema" help:"Never request structured output." group:"Model" rare:""`
+	InputPrice        float64       `name:"input-price" help:"US dollars per million input tokens, for the costs in reports." default:"0" group:"Model" rare:""`
+	OutputPrice       float64       `name:"output-price" help:"US dollars per million output tokens." default:"0" group:"Model" rare:""`
 
 	attempts int // of each request; 0 selects the default
 }
@@ -109,10 +109,10 @@ func (m Model) NameOf(role string) string {
 // Embedding contains the flags of programs that use embeddings.
 type Embedding struct {
 	EmbedModel      string        `name:"embed-model" help:"Embedding model, for example text-embedding-3-small. Without one, search is lexical." placeholder:"NAME" group:"Embedding"`
-	EmbedBaseURL    string        `name:"embed-base-url" help:"URL of the embedding server, up to /v1. Default: --base-url." placeholder:"URL" group:"Embedding"`
-	EmbedAPIKey     openai.Secret `name:"embed-api-key" help:"API key of the embedding server. Default: --api-key, if the server is the same." placeholder:"KEY" group:"Embedding" secret:""`
-	EmbedTimeout    time.Duration `name:"embed-timeout" help:"Timeout of one request." group:"Embedding"`
-	EmbedInputPrice float64       `name:"embed-input-price" help:"US dollars per million embedded tokens, for the costs in reports." default:"0" group:"Embedding"`
+	EmbedBaseURL    string        `name:"embed-base-url" help:"URL of the embedding server, up to /v1. Default: --base-url." placeholder:"URL" group:"Embedding" rare:""`
+	EmbedAPIKey     openai.Secret `name:"embed-api-key" help:"API key of the embedding server. Default: --api-key, if the server is the same." placeholder:"KEY" group:"Embedding" secret:"" rare:""`
+	EmbedTimeout    time.Duration `name:"embed-timeout" help:"Timeout of one request." group:"Embedding" rare:""`
+	EmbedInputPrice float64       `name:"embed-input-price" help:"US dollars per million embedded tokens, for the costs in reports." default:"0" group:"Embedding" rare:""`
 }
 
 // SetDefaults sets the default of the library.

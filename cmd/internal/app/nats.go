@@ -31,19 +31,19 @@ const defaultURL = "nats://127.0.0.1:4222"
 
 // NATS contains the flags of programs that connect to a server.
 type NATS struct {
-	NATS     string `name:"nats" help:"URL of the NATS server; separate several by commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL" instead:"data,listen"`
-	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, created by 'debrief credentials'." type:"path" placeholder:"FILE" instead:"creds,user,password,password-file,token,token-file"`
-	Creds    string `help:"Credentials file of a NATS user." type:"path" placeholder:"FILE" instead:"user,password,password-file,token,token-file"`
-	User     string `name:"user" help:"User name." placeholder:"NAME" instead:"token,token-file"`
-	Password string `name:"password" help:"Password. Prefer --password-file: other users of this machine can see flags." placeholder:"TEXT" secret:"" instead:"token,token-file"`
-	Token    string `name:"token" help:"Token. Prefer --token-file: other users of this machine can see flags." placeholder:"TEXT" secret:""`
-	CA       string `name:"ca" help:"File with the certificate authority of the server." type:"path" placeholder:"FILE"`
-	Replicas int    `help:"Replicas of new streams: 1, or 3 on a cluster." default:"1"`
+	NATS     string `name:"nats" help:"URL of the NATS server; separate several by commas. Default: nats://127.0.0.1:4222." placeholder:"URL" env:"DEBRIEF_NATS,NATS_URL" instead:"data,listen" group:"Server"`
+	NKey     string `name:"nkey" help:"File with the seed of a NATS user's key, created by 'debrief credentials'." type:"path" placeholder:"FILE" instead:"creds,user,password,password-file,token,token-file" rare:"" group:"Server"`
+	Creds    string `help:"Credentials file of a NATS user." type:"path" placeholder:"FILE" instead:"user,password,password-file,token,token-file" rare:"" group:"Server"`
+	User     string `name:"user" help:"User name." placeholder:"NAME" instead:"token,token-file" rare:"" group:"Server"`
+	Password string `name:"password" help:"Password. Prefer --password-file: other users of this machine can see flags." placeholder:"TEXT" secret:"" instead:"token,token-file" rare:"" group:"Server"`
+	Token    string `name:"token" help:"Token. Prefer --token-file: other users of this machine can see flags." placeholder:"TEXT" secret:"" rare:"" group:"Server"`
+	CA       string `name:"ca" help:"File with the certificate authority of the server." type:"path" placeholder:"FILE" rare:"" group:"Server"`
+	Replicas int    `help:"Replicas of new streams: 1, or 3 on a cluster." default:"1" rare:"" group:"Server"`
 
-	PasswordFile string `help:"File with the password." type:"path" placeholder:"FILE" instead:"password,token,token-file"`
-	TokenFile    string `help:"File with the token." type:"path" placeholder:"FILE" instead:"token"`
+	PasswordFile string `help:"File with the password." type:"path" placeholder:"FILE" instead:"password,token,token-file" rare:"" group:"Server"`
+	TokenFile    string `help:"File with the token." type:"path" placeholder:"FILE" instead:"token" rare:"" group:"Server"`
 
-	AckWait time.Duration `help:"Redeliver a message after this time without progress. Use one value for all programs."`
+	AckWait time.Duration `help:"Redeliver a message after this time without progress. Use one value for all programs." rare:"" group:"Server"`
 }
 
 // SetDefaults sets the defaults of the library.

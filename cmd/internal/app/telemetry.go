@@ -21,7 +21,7 @@ import (
 // Telemetry contains the flags for tracing. Headers, certificates, compression and sampling have the standard
 // environment variables (OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and so on).
 type Telemetry struct {
-	OTLP string `name:"otlp" help:"URL of an OTLP/HTTP collector for traces, such as http://127.0.0.1:4318. Default: no tracing." placeholder:"URL" env:"DEBRIEF_OTLP,OTEL_EXPORTER_OTLP_ENDPOINT"`
+	OTLP string `name:"otlp" help:"URL of an OTLP/HTTP collector for traces, such as http://127.0.0.1:4318. Default: no tracing." placeholder:"URL" env:"DEBRIEF_OTLP,OTEL_EXPORTER_OTLP_ENDPOINT" rare:""`
 }
 
 const (

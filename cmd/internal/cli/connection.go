@@ -24,9 +24,9 @@ import (
 // ServerFlags holds the flags that select the server with the streams: a remote server, or an embedded one on a directory.
 type ServerFlags struct {
 	app.NATS
-	Data     string `help:"Data directory of the embedded server; overrides DEBRIEF_NATS. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR"`
-	Sync     string `name:"sync" help:"When the embedded server flushes to disk: 'always', or an interval such as 100ms."`
-	MaxStore Size   `name:"max-store" help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB."`
+	Data     string `help:"Data directory of the embedded server; overrides DEBRIEF_NATS. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR" group:"Server"`
+	Sync     string `name:"sync" help:"When the embedded server flushes to disk: 'always', or an interval such as 100ms." rare:"" group:"Server"`
+	MaxStore Size   `name:"max-store" help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB." rare:"" group:"Server"`
 }
 
 // SetDefaults sets the defaults of the embedded server.

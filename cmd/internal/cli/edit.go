@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -80,3 +82,6 @@ func (b *Playbook) Expect(ctx context.Context, point string, ids ...book.BulletI
 	}
 	return all, nil
 }
+
+// Author returns the author of an edit or feedback: the name of the flag, or else the user of the shell.
+func Author(name string) string { return cmp.Or(name, os.Getenv("USER"), "operator") }

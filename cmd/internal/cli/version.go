@@ -18,12 +18,13 @@ import (
 // VersionHelp documents the formats of a version on the command line.
 const VersionHelp = `Formats of a version:
 
-  17                     number; 0 is the empty playbook
-  17@ab12cd              label; an error if version 17 of this playbook has another hash
-  2026-11-20             last version at or before a time; also '2026-11-20 15:04' and 2026-11-20T15:04:05Z
-  90m, 36h               last version at or before that time ago
-  before-import          name from 'debrief playbook tag'
-  newest                 the newest version`
+  17               number; 0 is the empty playbook
+  17@ab12cd        label; an error if version 17 has another hash
+  2026-11-20       last version at or before a time; also with a time of
+                   day, as '2026-11-20 15:04' or 2026-11-20T15:04:05Z
+  90m, 36h         last version at or before that time ago
+  before-import    name from 'debrief playbook tag'
+  newest           the newest version`
 
 // Version is one version of a playbook, with its chain hash and time.
 type Version struct {

@@ -34,11 +34,11 @@ type Demo struct {
 	Data    string `help:"Keep the streams in this directory. Default: discard them." type:"path" placeholder:"DIR" env:"-"`
 	JSON    bool   `help:"Print JSON lines; the last one is the result."`
 
-	Freeze  bool          `help:"Control: run without a Curator; accuracy must not change." group:"Simulated model"`
-	Noise   float64       `help:"Control: share of nonsense reflections, 0 to 1." default:"0" group:"Simulated model"`
-	Fail    float64       `help:"Share of failed model calls, 0 to 1: 429, 500, truncated and garbled replies." default:"0" group:"Simulated model"`
-	Sloppy  float64       `help:"Share of sloppy replies, 0 to 1: code fences, prose, null and unknown ids." default:"0" group:"Simulated model"`
-	Latency time.Duration `help:"Response time of the simulated model." default:"0s" group:"Simulated model"`
+	Freeze  bool          `help:"Control: run without a Curator; accuracy must not change." group:"Simulated model" rare:""`
+	Noise   float64       `help:"Control: share of nonsense reflections, 0 to 1." default:"0" group:"Simulated model" rare:""`
+	Fail    float64       `help:"Share of failed model calls, 0 to 1: 429, 500, truncated and garbled replies." default:"0" group:"Simulated model" rare:""`
+	Sloppy  float64       `help:"Share of sloppy replies, 0 to 1: code fences, prose, null and unknown ids." default:"0" group:"Simulated model" rare:""`
+	Latency time.Duration `help:"Response time of the simulated model." default:"0s" group:"Simulated model" rare:""`
 
 	app.Model
 }

@@ -35,12 +35,12 @@ type Eval struct {
 	GeneratorPrompt string        `help:"File with instructions for the model. Default: built-in instructions." type:"path" placeholder:"FILE"`
 	Against         []armSettings `help:"Answer the samples with other settings too, and compare; see above. Repeatable." sep:"none" placeholder:"ARM"`
 	Sample          int           `help:"Number of samples to draw at random; 0 uses all." default:"0"`
-	Seed            uint64        `help:"Seed of the random draw." default:"1"`
+	Seed            uint64        `help:"Seed of the random draw." default:"1" rare:""`
 	Parallel        int           `help:"Samples answered at the same time; overrides a smaller --max-concurrent." default:"20"`
-	Patience        time.Duration `help:"Longest wait for a model that answered before and is now unavailable." default:"1m"`
+	OutageTimeout   time.Duration `help:"Longest wait for a model that answered before and is now unavailable." default:"1m"`
 	Out             string        `help:"New file for all answers, one JSON object per line." type:"path" placeholder:"FILE"`
 	Simulated       bool          `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model"`
-	JSON            bool          `help:"Print JSON."`
+	JSON            bool          `help:"Print one JSON document."`
 
 	taskFile
 	app.Model
@@ -61,9 +61,9 @@ from McNemar's exact test.
 
 Examples:
 
-  debrief eval held-out.jsonl --model gpt-4o-mini --book invoices --against empty
-  debrief eval held-out.jsonl --model gpt-4o-mini --book invoices --against at=before-import --against at=7d,model=gpt-4o
-  debrief eval finer.jsonl --form finer --empty --model gpt-4o-mini --sample 100 --evaluator list --out answers.jsonl`
+  debrief eval test.jsonl --model gpt-4o-mini --against empty
+  debrief eval test.jsonl --model gpt-4o-mini --against at=7d,model=gpt-4o
+  debrief eval finer.jsonl --form finer --empty --model gpt --sample 100`
 }
 
 // Validate implements kong's check.
@@ -71,8 +71,8 @@ func (e *Eval) Validate() error {
 	switch {
 	case e.Parallel < 1 || e.Parallel > 1000:
 		return fmt.Errorf("--parallel: must be 1 to 1000, got %d", e.Parallel)
-	case e.Patience < 0:
-		return fmt.Errorf("--patience: must be at least 0, got %s", e.Patience)
+	case e.OutageTimeout < 0:
+		return fmt.Errorf("--outage-timeout: must be at least 0, got %s", e.OutageTimeout)
 	case e.Sample < 0:
 		return fmt.Errorf("--sample: must be at least 0, got %d", e.Sample)
 	case e.Empty && e.At != "":
@@ -106,7 +106,7 @@ func (e *Eval) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	x := &evaluation{samples: samples, parallel: e.Parallel, patience: e.Patience, pause: time.Second}
+	x := &evaluation{samples: samples, parallel: e.Parallel, patience: e.OutageTimeout, pause: time.Second}
 	defer x.close()
 	if err := e.prepare(ctx, s, judge, x); err != nil {
 		return err

@@ -46,7 +46,7 @@ type Training struct {
 	Validation string `help:"Tasks to choose the best playbook version; never learned from." type:"path" placeholder:"FILE" group:"Data"`
 	Test       string `help:"Tasks to measure accuracy before and after; never learned from." type:"path" placeholder:"FILE" group:"Data"`
 	taskFile
-	MaxSamples int `help:"Maximum number of training tasks; 0 uses all." default:"0" group:"Data"`
+	MaxSamples int `help:"Maximum number of training tasks; 0 uses all." default:"0" group:"Data" rare:""`
 
 	Name string `help:"Name of the run and of its playbook. Default: file name and hash of the settings." placeholder:"NAME"`
 	From string `help:"Playbook to start with; BOOK@POINT for an older version. Default: an empty one." placeholder:"BOOK[@POINT]"`
@@ -54,18 +54,18 @@ type Training struct {
 
 	Epochs        int    `help:"Passes over the training tasks." default:"1" group:"Run"`
 	Batch         int    `help:"Tasks answered in parallel with one version. Default: 1, online 15, --executions 32." default:"0" group:"Run"`
-	CurateEvery   int    `help:"Tasks that the Curator learns from together. Default: --batch." default:"0" group:"Run"`
-	Order         string `help:"Order of the tasks: fixed, or seeded to shuffle each epoch by --seed." enum:"fixed,seeded" default:"fixed" group:"Run"`
-	Seed          uint64 `help:"Seed of --order seeded." default:"1" group:"Run"`
-	ValidateEvery int    `help:"Also validate after this number of training tasks; 0 only after each epoch." default:"100" group:"Run"`
-	SnapshotEvery int    `help:"Name the version after this number of training tasks, such as step-50; 0 names none." default:"50" group:"Run"`
+	CurateEvery   int    `help:"Tasks that the Curator learns from together. Default: --batch." default:"0" group:"Run" rare:""`
+	Order         string `help:"Order of the tasks: fixed, or seeded to shuffle each epoch by --seed." enum:"fixed,seeded" default:"fixed" group:"Run" rare:""`
+	Seed          uint64 `help:"Seed of --order seeded." default:"1" group:"Run" rare:""`
+	ValidateEvery int    `help:"Also validate after this number of training tasks; 0 only after each epoch." default:"100" group:"Run" rare:""`
+	SnapshotEvery int    `help:"Name the version after this number of training tasks, such as step-50; 0 names none." default:"50" group:"Run" rare:""`
 	Patience      int    `help:"Stop after this number of validations without improvement; 0 never stops." default:"0" group:"Run"`
 	Online        bool   `help:"One pass in order of arrival; answer each task first, then learn from it." group:"Run"`
 	Executions    string `help:"Run no tasks: reflect again on the recorded executions of this playbook." placeholder:"BOOK" group:"Run"`
 	JSON          bool   `help:"Print JSON lines; the last one is the report."`
 
 	Simulated bool          `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model" group:"Model"`
-	Latency   time.Duration `help:"Response time of the simulated model." default:"0s" group:"Model"`
+	Latency   time.Duration `help:"Response time of the simulated model." default:"0s" group:"Model" rare:""`
 
 	app.Model
 	app.Embedding
@@ -91,11 +91,12 @@ same. Tasks have the fields question, context and target; see --field for other 
 
 Examples:
 
-  debrief demo --tasks tasks && debrief train tasks/train.jsonl --test tasks/held-out.jsonl --epochs 5 --batch 32 --simulated
-  debrief train train.jsonl --validation val.jsonl --test test.jsonl --model gpt-4o-mini --batch 16
-  debrief train train.jsonl --field question=prompt --field target=expected --evaluator numeric:0.01 --model …
-  zcat tasks.jsonl.gz | debrief train - --online --model …
-  debrief train --executions support --reflector-prompt new-prompt.txt --test test.jsonl --model …`
+  debrief demo --tasks tasks
+  debrief train tasks/train.jsonl --epochs 5 --batch 32 --simulated
+  debrief train train.jsonl --validation val.jsonl --model gpt-4o-mini
+  debrief train train.jsonl --field target=expected --model gpt-4o-mini
+  zcat tasks.jsonl.gz | debrief train - --online --model gpt-4o-mini
+  debrief train --executions support --reflector-prompt new.txt --model gpt`
 }
 
 // Run implements the command.

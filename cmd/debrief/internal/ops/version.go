@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"runtime"
-
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
@@ -10,13 +8,13 @@ import (
 
 // Version prints the build of the program.
 type Version struct {
-	JSON bool `help:"Print JSON."`
+	JSON bool `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
 func (*Version) Help() string {
-	return `Print the version, the commit and the Go version of this build. The commit is "unknown" without version control
-information, as in a build from an archive; a "+" after it says that files were changed.
+	return `Print the module version, the commit with its time, and the Go version of this build. A "+" after the commit says that files
+were changed. A build from an archive has no commit.
 
 Examples:
 
@@ -26,14 +24,9 @@ Examples:
 
 // Run implements the command.
 func (v *Version) Run() error {
-	version, commit := app.Build()
 	if v.JSON {
-		return cli.WriteJSON(console.Stdout, struct {
-			Version string `json:"version"`
-			Commit  string `json:"commit"`
-			Go      string `json:"go"`
-		}{version, commit, runtime.Version()})
+		return cli.WriteJSON(console.Stdout, app.CurrentBuild())
 	}
-	console.Printf("debrief %s, commit %s, %s\n", version, commit, runtime.Version())
+	console.Printf("debrief %s\n", app.CurrentBuild())
 	return nil
 }
