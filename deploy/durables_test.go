@@ -20,7 +20,7 @@ func TestSetupCreatesDurablesOfScalers(t *testing.T) {
 	}
 	t.Parallel()
 	url := startServer(t)
-	if out, err := exec.Command(program(t, "debrief"), "setup", "--nats", url, "--wait", "30s").CombinedOutput(); err != nil {
+	if out, err := exec.Command(program(t, "debrief"), "setup", "--nats", url, "--wait-server", "30s").CombinedOutput(); err != nil {
 		t.Fatalf("setup: %v\n%s", err, out)
 	}
 	nc, err := nats.Connect(url)

@@ -99,7 +99,7 @@ func startCluster(t *testing.T, ctx context.Context, replicas map[string]int) *c
 		all.Go(func() { c.startServer(ctx, n) })
 	}
 	all.Go(func() {
-		c.start(ctx, "model", c.inClients("model"), testcontainers.WithCmd("/debrief", "simulate", "--listen", "0.0.0.0:8080", "--latency", "20ms"))
+		c.start(ctx, "model", c.inClients("model"), testcontainers.WithCmd("/debrief", "simulate", "--address", "0.0.0.0:8080", "--latency", "20ms"))
 	})
 	for role, most := range replicas {
 		for i := range most {

@@ -23,7 +23,7 @@ func TestMissingFollowRightIsReported(t *testing.T) {
 	t.Parallel()
 	const right = "$JS.API.DIRECT.GET.KV_playbook"
 	s := startTLSServerWithout(t, `"`+right+`" # the playbook`, "acme")
-	s.debrief("acme", "setup", "--wait", "10s")
+	s.debrief("acme", "setup", "--wait-server", "10s")
 	flags := append(s.flags("acme", events.RoleGenerator), "--model", "simulated-invoice-desk", "--base-url", startModel(t, 0))
 	says := func(health string) error {
 		r, err := http.Get("http://" + health + "/readyz")

@@ -203,7 +203,7 @@ func startModel(t testing.TB, latency time.Duration) string {
 	t.Helper()
 	bin := program(t, "debrief")
 	p := start(t, "model", func() *exec.Cmd {
-		return exec.Command(bin, "simulate", "--listen", "127.0.0.1:0", "--latency", latency.String())
+		return exec.Command(bin, "simulate", "--address", "127.0.0.1:0", "--latency", latency.String())
 	})
 	line := p.line()
 	return line[strings.LastIndexByte(line, ' ')+1:]

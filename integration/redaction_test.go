@@ -250,7 +250,7 @@ var secretEntries = []entry{
 		p.run(t, "submit", "--context", strings.Join(texts[15:], "\n"), strings.Join(texts[:15], "\n"))
 	}},
 	{"feedback", false, func(t *testing.T, p *pipeline, texts []string) {
-		p.run(t, "feedback", p.execution, "--bad", "--by", texts[0], "--target", texts[1], "--text", strings.Join(texts[2:], "\n"))
+		p.run(t, "feedback", p.execution, "--bad", "--author", texts[0], "--target", texts[1], "--text", strings.Join(texts[2:], "\n"))
 	}},
 	{"import", false, func(t *testing.T, p *pipeline, texts []string) {
 		var out strings.Builder

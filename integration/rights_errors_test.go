@@ -28,7 +28,7 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 	// An account without JetStream and without imports.
 	s.edit("secrets/accounts.conf", "accounts: {\n", "accounts: {\n  empty: { users: [{user: nobody, password: nothing}] }\n")
 	s.serve(syncRarely...)
-	s.debrief("m", "setup", "--wait", "10s")
+	s.debrief("m", "setup", "--wait-server", "10s")
 	run(t, program(t, "debrief"), "credentials", filepath.Join(s.dir, "others"))
 
 	ca := filepath.Join(s.dir, "secrets", "ca.pem")

@@ -27,7 +27,7 @@ func TestProgramsHaveTheRightsTheyNeed(t *testing.T) {
 	}
 	t.Parallel()
 	s := startTLSServer(t, "acme")
-	s.debrief("acme", "setup", "--wait", "10s")
+	s.debrief("acme", "setup", "--wait-server", "10s")
 	s.debrief("acme", "setup") // a second call must change nothing
 	c := s.setUp("acme")
 
@@ -64,7 +64,7 @@ func TestProgramsHaveTheRightsTheyNeed(t *testing.T) {
 	if handle == "" {
 		t.Fatalf("execution not found: %s", said)
 	}
-	s.debrief("acme", "feedback", handle, "--bad", "--by", "ann")
+	s.debrief("acme", "feedback", handle, "--bad", "--author", "ann")
 	if got := s.debrief("acme", "playbook", "add", "--section", "Tips", "Look twice."); !strings.Contains(got, "Added") {
 		t.Errorf("got %s", got)
 	}

@@ -20,7 +20,7 @@ func TestClusterConfiguration(t *testing.T) {
 	}
 	t.Parallel()
 	s, servers := startTLSCluster(t, "acme")
-	s.debrief("acme", "setup", "--replicas", "3", "--wait", "20s")
+	s.debrief("acme", "setup", "--replicas", "3", "--wait-server", "20s")
 	model := startModel(t, 0)
 	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
 		startWorker(t, role, role, append(s.flags("acme", role), "--model", "simulated-invoice-desk", "--base-url", model)...)

@@ -92,7 +92,7 @@ func TestOutputContainsNoControlSequences(t *testing.T) {
 	commands := [][]string{
 		{"learn", runs},
 		{"submit", attack + "3", "--id", attack + "3", "--session", attack, "--wait"},
-		{"feedback", agents, "--bad", "--by", attack, "--text", attack},
+		{"feedback", agents, "--bad", "--author", attack, "--text", attack},
 		{"context", "show", "--query", attack, "--session", attack, "--explain"},
 		{"context", "show", "--execution", agents},
 		{"context", "pin", agents},

@@ -1,11 +1,9 @@
 package books
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -24,14 +22,14 @@ type change struct {
 	cli.BookFlags
 	Author string `help:"Author of the change, for the log. Default: $USER." placeholder:"NAME"`
 	Reason string `help:"Reason of the change, for the log." placeholder:"TEXT"`
-	JSON   bool   `help:"Print JSON."`
+	JSON   bool   `help:"Print one JSON document."`
 }
 
 // ask submits an edit and waits for the decision. If the Curator refuses the edit, ask prints the bullets that have
 // changed and returns an error.
 func (ch *change) ask(ctx context.Context, b *cli.Playbook, e *events.Edit) (*events.EditReply, error) {
 	e.Book, e.ID, e.Created = b.Name, events.NewID(), time.Now().UTC()
-	e.Author, e.Reason = cmp.Or(ch.Author, os.Getenv("USER"), "operator"), ch.Reason
+	e.Author, e.Reason = cli.Author(ch.Author), ch.Reason
 	var d *events.EditReply
 	err := b.WithCurator(ctx, func() (err error) {
 		d, err = cli.RequestEdit(ctx, b.Conn, e, bus.PublishOptions{})

@@ -17,10 +17,12 @@ import (
 	"debrief/cmd/internal/explain"
 	"debrief/cmd/internal/request"
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/chat"
 	windows "debrief/events/window"
 	"debrief/generator"
 	trail "debrief/generator/prompt/records"
+	book "debrief/playbook"
 )
 
 // Context groups the commands to inspect and change the context of a model.
@@ -37,8 +39,8 @@ func (*Context) Help() string {
 	return `Examples:
 
   debrief context --query "What is due for Orchard Stationers?"
-  debrief context --query "and with courier delivery?" --session desk-7 --explain
-  debrief context --execution 1003-824a105a       context of a past run, verified by its SHA-256
+  debrief context --query "and by courier?" --session desk-7 --explain
+  debrief context --execution 1003-824a105a    a past run, verified by SHA-256
   debrief context session --session desk-7
   debrief context pin 1003-824a105a
 
@@ -49,18 +51,18 @@ if a flag changes a setting, this command builds it.`
 // showContext prints one context.
 type showContext struct {
 	cli.ServerFlags
-	Query      string        `help:"Query for the model; '-' reads it from standard input."`
-	Session    string        `help:"Session of the query."`
+	Query      string        `help:"Query for the model; '-' reads it from standard input." placeholder:"TEXT"`
+	Session    string        `help:"Session of the query." placeholder:"NAME"`
 	Execution  string        `help:"Show the context of this past execution instead." placeholder:"HANDLE"`
 	Book       string        `help:"Name of the playbook." default:"default"`
-	Context    string        `help:"Text that the query refers to, such as a document." placeholder:"TEXT"`
+	Context    string        `help:"Context of the query, such as a document." placeholder:"TEXT"`
 	Steps      string        `help:"File with the steps of an unfinished turn: JSON list of {speaker, text, tool_calls}." type:"existingfile" placeholder:"FILE"`
-	At         *uint64       `help:"Version of the playbook. Default: the newest." placeholder:"VERSION"`
+	At         string        `help:"Version of the playbook: number, label, time or tag. Default: the newest." placeholder:"POINT"`
 	MinVersion uint64        `help:"Minimum version of the playbook." placeholder:"VERSION"`
-	Task       string        `help:"Kind of task: general, research, coding, debugging, analysis." placeholder:"KIND"`
+	TaskKind   string        `help:"Kind of task: general, research, coding, debugging, analysis." placeholder:"KIND"`
 	Explain    bool          `help:"Show the components of each bullet's score."`
 	Manifest   bool          `help:"Show only the manifest, without the messages."`
-	JSON       bool          `help:"Print JSON."`
+	JSON       bool          `help:"Print one JSON document."`
 	Config     app.Generator `embed:""`
 }
 
@@ -68,8 +70,8 @@ type showContext struct {
 func (*showContext) Help() string {
 	return `Examples:
 
-  debrief context show --query "What is due for Orchard Stationers?" --manifest
-  debrief context show --query "and with courier delivery?" --session desk-7 --explain
+  debrief context show --query "What is due for Orchard?" --manifest
+  debrief context show --query "and by courier?" --session desk-7 --explain
   debrief context show --execution 1003-824a105a`
 }
 
@@ -89,7 +91,7 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 	if s.Execution != "" {
 		return s.showPast(ctx, conn)
 	}
-	r, err := s.request()
+	r, err := s.request(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -123,9 +125,9 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 	return err
 }
 
-func (s *showContext) request() (*events.ContextRequest, error) {
+func (s *showContext) request(ctx context.Context, conn *cli.Session) (*events.ContextRequest, error) {
 	r := &events.ContextRequest{
-		Session: s.Session, Query: s.Query, Context: s.Context, Playbook: s.At, MinVersion: s.MinVersion, Task: s.Task,
+		Session: s.Session, Query: s.Query, Context: s.Context, MinVersion: s.MinVersion, Task: s.TaskKind,
 		Explain: s.Explain, DryRun: true,
 	}
 	if s.Query == "-" {
@@ -138,6 +140,13 @@ func (s *showContext) request() (*events.ContextRequest, error) {
 	var err error
 	if r.Book, err = cli.ParseBook(s.Book); err != nil {
 		return nil, err
+	}
+	if s.At != "" {
+		at, err := conn.Playbook(r.Book).Version(ctx, s.At)
+		if err != nil {
+			return nil, err
+		}
+		r.Playbook = &at.Number
 	}
 	if s.Steps != "" {
 		data, err := cli.ReadFile(s.Steps)
@@ -281,7 +290,7 @@ type showSession struct {
 	cli.ServerFlags
 	Session string `help:"Name of the session." required:""`
 	Book    string `help:"Name of the session's playbook." default:"default"`
-	JSON    bool   `help:"Print JSON."`
+	JSON    bool   `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
@@ -346,6 +355,7 @@ func (s *showSession) Run(ctx context.Context, c *app.Common) error {
 type interactionFlags struct {
 	cli.ServerFlags
 	Execution string `arg:"" help:"Handle of the execution." placeholder:"HANDLE"`
+	JSON      bool   `help:"Print one JSON document."`
 }
 
 type (
@@ -403,8 +413,11 @@ func (t *interactionFlags) mark(ctx context.Context, c *app.Common, m events.Mar
 	}
 	defer conn.Close()
 	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
-	if err != nil {
+	if errors.Is(err, bus.ErrNotFound) {
 		return app.Exit(app.ExitRefused, fmt.Errorf("execution %s: %w", h, err))
+	}
+	if err != nil {
+		return fmt.Errorf("execution %s: %w", h, err)
 	}
 	e, ok := found.(*events.Execution)
 	if !ok || e.Session == "" {
@@ -419,8 +432,7 @@ func (t *interactionFlags) mark(ctx context.Context, c *app.Common, m events.Mar
 		if !found {
 			return app.Exit(app.ExitRefused, fmt.Errorf("execution %s: is not marked", h))
 		}
-		console.Printf("Removed the mark of %s in session %q.\n", h, e.Session)
-		return nil
+		return t.print(e, "", "Removed the mark of %s in session %q.\n", h, e.Session)
 	}
 	err = store.Mark(ctx, e.Book, e.Session, events.MarkedInteraction{Mark: m, By: os.Getenv("USER"), At: time.Now().UTC(), Interaction: *events.NewInteraction(h, e)})
 	if errors.Is(err, windows.ErrFull) {
@@ -429,6 +441,19 @@ func (t *interactionFlags) mark(ctx context.Context, c *app.Common, m events.Mar
 	if err != nil {
 		return err
 	}
-	console.Printf("%s stays in the window of session %q.\n", h, e.Session)
-	return nil
+	return t.print(e, m, "%s stays in the window of session %q.\n", h, e.Session)
+}
+
+// print prints the new mark as JSON, or the formatted text.
+func (t *interactionFlags) print(e *events.Execution, m events.Mark, format string, args ...any) error {
+	if !t.JSON {
+		_, err := console.Printf(format, args...)
+		return err
+	}
+	return cli.WriteJSON(console.Stdout, struct {
+		Execution string      `json:"execution"`
+		Book      book.Book   `json:"book"`
+		Session   string      `json:"session"`
+		Mark      events.Mark `json:"mark"` // empty if it was removed
+	}{t.Execution, e.Book, e.Session, m})
 }

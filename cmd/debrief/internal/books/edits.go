@@ -25,7 +25,7 @@ func (*addBullet) Help() string {
 	return `Examples:
 
   debrief playbook add "Ask for the invoice number first."
-  debrief playbook add "Round at the end." --section formulas --reason "letter from the bank"`
+  debrief playbook add "Round at the end." --section formulas --reason bank`
 }
 
 // Run implements the command.
@@ -174,7 +174,7 @@ func (*mergeBullets) Help() string {
 	return `Examples:
 
   debrief playbook merge misc-00001 misc-00002
-  debrief playbook merge misc-00001 misc-00002 --content "Round at the end, to cents."`
+  debrief playbook merge misc-00001 misc-00002 --content "Round to cents."`
 }
 
 // Run implements the command.
@@ -325,7 +325,7 @@ type forgetExecutions struct {
 	Source    string `help:"Forget the executions from this source, such as 'tau-bench'." placeholder:"NAME"`
 	Session   string `help:"Forget the executions of this session." placeholder:"NAME"`
 	Execution string `help:"Forget this execution." placeholder:"HANDLE"`
-	DryRun    bool   `help:"Only show the changes, without applying them."`
+	DryRun    bool   `help:"Only show the changes; with --json as JSON lines, one for each bullet."`
 }
 
 // Help implements kong.HelpProvider.

@@ -21,18 +21,18 @@ import (
 // Feedback records feedback on an execution, or changes it.
 type Feedback struct {
 	cli.ServerFlags
-	Execution string        `arg:"" help:"Handle of the execution, such as 412-ab12cd34." placeholder:"HANDLE"`
-	Good      bool          `help:"The answer was right: score 1."`
-	Bad       bool          `help:"The answer was wrong: score 0."`
-	Score     *float64      `help:"Score of the answer, from 0 to 1." placeholder:"S"`
-	Text      string        `help:"Comment. Without a score or label the outcome stays unchanged."`
-	Target    string        `help:"Correct answer. Without a score, the task's evaluator compares it with the answer."`
-	By        string        `help:"Author of the feedback. Default: $USER." env:"USER" placeholder:"NAME"`
-	ID        string        `help:"Id of this feedback; a repeated id has no effect. Default: a new id." placeholder:"ID"`
-	Book      string        `help:"Refuse if the execution belongs to another playbook. Default: any." placeholder:"NAME"`
-	NoWait    bool          `help:"Do not wait for the effect."`
-	Patience  time.Duration `help:"Timeout for the effect." default:"1m"`
-	JSON      bool          `help:"Print JSON."`
+	Execution   string        `arg:"" help:"Handle of the execution, such as 412-ab12cd34." placeholder:"HANDLE"`
+	Good        bool          `help:"The answer was right: score 1."`
+	Bad         bool          `help:"The answer was wrong: score 0."`
+	Score       *float64      `help:"Score of the answer, from 0 to 1." placeholder:"S"`
+	Text        string        `help:"Comment. Without a score or label the outcome stays unchanged."`
+	Target      string        `help:"Correct answer. Without a score, the task's evaluator compares it with the answer."`
+	Author      string        `help:"Author of the feedback, for the log. Default: $USER." placeholder:"NAME"`
+	ID          string        `help:"Id of this feedback; a repeated id has no effect. Default: a new id." placeholder:"ID"`
+	Book        string        `help:"Refuse if the execution belongs to another playbook. Default: any." placeholder:"NAME"`
+	NoWait      bool          `help:"Do not wait for the result."`
+	WaitTimeout time.Duration `help:"Longest wait for the result." default:"1m"`
+	JSON        bool          `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
@@ -44,7 +44,7 @@ execution counts.
 Examples:
 
   debrief feedback 412-ab12cd34 --good
-  debrief feedback 412-ab12cd34 --score 0.4 --text "half of the answer is missing" --by ann
+  debrief feedback 412-ab12cd34 --score 0.4 --text "half is missing"
   debrief feedback 412-ab12cd34 --target 96.50`
 }
 
@@ -54,7 +54,7 @@ func (f *Feedback) request() (*events.FeedbackRequest, error) {
 		return nil, err
 	}
 	r := &events.FeedbackRequest{Execution: events.Handle(f.Execution), Target: f.Target}
-	r.Outcome = events.Outcome{Feedback: strings.TrimSpace(f.Text), By: f.By}
+	r.Outcome = events.Outcome{Feedback: strings.TrimSpace(f.Text), By: cli.Author(f.Author)}
 	given := 0
 	for _, o := range []struct {
 		set   bool
@@ -120,7 +120,7 @@ func (f *Feedback) Run(ctx context.Context, c *app.Common) error {
 		return cli.LogError(err)
 	}
 	if !f.NoWait {
-		err := result.Wait(ctx, conn, f.Patience)
+		err := result.Wait(ctx, conn, f.WaitTimeout)
 		if errors.As(err, new(*request.PendingError)) {
 			return app.Exit(app.ExitUnreachable, fmt.Errorf("%w; see 'debrief status'", err))
 		}

@@ -15,7 +15,7 @@ func TestFeedbackRequest(t *testing.T) {
 		want  events.Outcome
 		ok    bool
 	}{
-		{"good", Feedback{Good: true, By: "ann"}, events.Outcome{Label: events.Success, Score: 1, By: "ann"}, true},
+		{"good", Feedback{Good: true}, events.Outcome{Label: events.Success, Score: 1}, true},
 		{"bad", Feedback{Bad: true}, events.Outcome{Label: events.Failure}, true},
 		{"score", Feedback{Score: score(0.4)}, events.Outcome{Label: events.LabelOf(0.4), Score: 0.4}, true},
 		{"text only", Feedback{Text: " too long\n"}, events.Outcome{Feedback: "too long"}, true},
@@ -25,7 +25,7 @@ func TestFeedbackRequest(t *testing.T) {
 		{"label and score", Feedback{Good: true, Score: score(1)}, events.Outcome{}, false},
 		{"score above 1", Feedback{Score: score(1.1)}, events.Outcome{}, false},
 	} {
-		test.flags.Execution = "412-ab12cd34"
+		test.flags.Execution, test.flags.Author, test.want.By = "412-ab12cd34", "ann", "ann"
 		r, err := test.flags.request()
 		if (err == nil) != test.ok {
 			t.Errorf("%s: got error %v", test.name, err)

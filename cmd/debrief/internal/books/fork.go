@@ -14,8 +14,9 @@ import (
 
 type forkBook struct {
 	cli.BookFlags
-	To string `arg:"" help:"Name of the new playbook." placeholder:"NEW"`
-	At string `help:"Version to copy: number, label, time or tag; see 'debrief playbook diff --help'." default:"newest" placeholder:"POINT"`
+	To   string `arg:"" help:"Name of the new playbook." placeholder:"NEW"`
+	At   string `help:"Version to copy: number, label, time or tag; see 'debrief playbook diff --help'." default:"newest" placeholder:"POINT"`
+	JSON bool   `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
@@ -60,6 +61,9 @@ func (f *forkBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
+	if f.JSON {
+		return f.printJSON(ctx, b, at, whole)
+	}
 	if whole == 0 {
 		console.Printf("Playbook %q at version %s is empty: there is nothing to copy.\n", b.Name, at.Label())
 		return nil
@@ -70,4 +74,23 @@ func (f *forkBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	console.Printf("Playbook %q is a copy of %q at version %s: %s.\n", to, b.Name, at.Label(), cli.Plural(p.Len(), "bullet"))
 	return nil
+}
+
+// printJSON prints the versions of the source and of the copy. The version of the copy is 0 if there was nothing to copy.
+func (f *forkBook) printJSON(ctx context.Context, b *cli.Playbook, at cli.Version, whole uint64) error {
+	out := struct {
+		Book    book.Book `json:"book"`
+		Version uint64    `json:"version"`
+		Bullets int       `json:"bullets"`
+		From    book.Book `json:"from"`
+		At      string    `json:"at"` // label of the copied version
+	}{Book: book.Book(f.To), Version: whole, From: b.Name, At: at.Label()}
+	if whole > 0 {
+		p, err := b.Store.PlaybookAt(ctx, out.Book, whole)
+		if err != nil {
+			return cli.LogError(err)
+		}
+		out.Bullets = p.Len()
+	}
+	return cli.WriteJSON(console.Stdout, out)
 }

@@ -63,6 +63,16 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 	for _, n := range made.Notes {
 		console.Fprintf(console.Stderr, "%s: %s\n", im.File, n)
 	}
+	unchanged := im.DryRun || len(made.Ops) == 0
+	if unchanged && im.JSON {
+		return cli.WriteJSON(console.Stdout, struct {
+			File    string         `json:"file"`
+			Format  formats.Format `json:"format"`
+			Bullets int            `json:"bullets"`
+			New     int            `json:"new"`
+			Changed int            `json:"changed"` // always 0: the playbook is unchanged
+		}{im.File, made.Format, len(made.Bullets), len(made.Ops), 0})
+	}
 	if im.DryRun {
 		console.Printf("%s: %s format with %s, %d of them new. Nothing was changed.\n", im.File, made.Format, cli.Plural(len(made.Bullets), "bullet"), len(made.Ops))
 		return nil
@@ -95,9 +105,9 @@ func parseFormat(name string, written bool) (formats.Format, error) {
 type exportBook struct {
 	cli.BookFlags
 	Format string `help:"Format: ace, appworld, kayba, swecli, json, jsonl or markdown." required:"" placeholder:"NAME"`
-	Output string `short:"o" help:"File to write. Default: standard output." type:"path" placeholder:"FILE"`
+	Out    string `short:"o" help:"File to write. Default: standard output." type:"path" placeholder:"FILE"`
 	At     string `help:"Version to export: number, label, time or tag. Default: the newest." placeholder:"POINT"`
-	All    bool   `help:"Include bullets that generators do not show; json and jsonl always do."`
+	Hidden bool   `help:"Include bullets that generators do not show; json and jsonl always do."`
 }
 
 // Help implements kong.HelpProvider.
@@ -127,21 +137,21 @@ func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	bullets := explain.Exported(p, format, ex.All)
+	bullets := explain.Exported(p, format, ex.Hidden)
 	data, losses, err := formats.Write(format, string(b.Name), bullets)
 	if err != nil {
 		return err
 	}
-	if ex.Output == "" {
+	if ex.Out == "" {
 		_, err = console.Stdout.Write(data)
 	} else {
-		err = os.WriteFile(ex.Output, data, 0o644)
+		err = os.WriteFile(ex.Out, data, 0o644)
 	}
 	if err != nil {
 		return err
 	}
 	if left := p.Len() - len(bullets); left > 0 {
-		console.Fprintf(console.Stderr, "Left out %s that generators do not show; --all includes them.\n", cli.Plural(left, "bullet"))
+		console.Fprintf(console.Stderr, "Left out %s that generators do not show; --hidden includes them.\n", cli.Plural(left, "bullet"))
 	}
 	return reportLosses(format, losses)
 }

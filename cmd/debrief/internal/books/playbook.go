@@ -62,10 +62,10 @@ Examples:
 type showBook struct {
 	cli.BookFlags
 	At     string `help:"Version to show: number, label, time or tag; see 'debrief playbook diff --help'." placeholder:"POINT"`
-	All    bool   `help:"Include bullets that generators do not show: candidate, retired, quarantined."`
+	Hidden bool   `help:"Include bullets that generators do not show: candidate, retired, quarantined."`
 	Prompt bool   `help:"Print the text as in a prompt, without a limit of tokens." xor:"form"`
 	Stats  bool   `help:"Print counts of bullets by status, section and votes." xor:"form"`
-	JSON   bool   `help:"Print JSON."`
+	JSON   bool   `help:"Print one JSON document."`
 }
 
 // bookDetails is the output of --json.
@@ -90,7 +90,7 @@ func (*showBook) Help() string {
 	return `Examples:
 
   debrief playbook show
-  debrief playbook show --book support --at 36h --all
+  debrief playbook show --book support --at 36h --hidden
   debrief playbook show --stats
   debrief playbook show --prompt`
 }
@@ -107,7 +107,7 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	bullets := p.Top(p.Len())
-	if sh.All {
+	if sh.Hidden {
 		bullets = p.Sorted()
 	}
 	switch {

@@ -22,9 +22,9 @@ type promoteBook struct {
 	At     string `help:"Version of the run's playbook. Default: the one named best, else the newest." placeholder:"POINT"`
 	Merge  bool   `help:"If the playbook has changed since the fork, apply only the changes without a conflict."`
 	DryRun bool   `help:"Only show the changes."`
-	Author string `help:"Author of the change. Default: $USER." placeholder:"NAME"`
-	Reason string `help:"Reason of the change. Default: the run and its version." placeholder:"TEXT"`
-	JSON   bool   `help:"Print JSON."`
+	Author string `help:"Author of the change, for the log. Default: $USER." placeholder:"NAME"`
+	Reason string `help:"Reason of the change, for the log. Default: the run and its version." placeholder:"TEXT"`
+	JSON   bool   `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.

@@ -126,7 +126,7 @@ func (*reviewApprove) Help() string {
 	return `Examples:
 
   debrief playbook review approve misc-00012
-  debrief playbook review approve misc-00012 misc-00013 --reason "checked with the desk"`
+  debrief playbook review approve misc-00012 misc-00013 --reason checked`
 }
 
 // Run implements the command.

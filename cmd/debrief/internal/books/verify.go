@@ -16,7 +16,7 @@ import (
 // verifyBook checks the log and the view of a playbook.
 type verifyBook struct {
 	cli.BookFlags
-	JSON bool `help:"Print JSON."`
+	JSON bool `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.

@@ -18,8 +18,8 @@ import (
 type whyBook struct {
 	cli.BookFlags
 	What string `arg:"" help:"Id of a bullet, or handle of an execution, such as 412-ab12cd34." placeholder:"BULLET|EXECUTION"`
-	All  bool   `help:"List all executions of each change and vote. Default: the first three."`
-	JSON bool   `help:"Print JSON."`
+	Full bool   `help:"List all executions of each change and vote. Default: the first three."`
+	JSON bool   `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
@@ -68,7 +68,7 @@ func (w *whyBook) bullet(ctx context.Context, b *cli.Playbook) error {
 		}
 		return cli.WriteJSON(console.Stdout, x)
 	}
-	text, err := x.Text(ctx, stored, w.All)
+	text, err := x.Text(ctx, stored, w.Full)
 	if err != nil {
 		return err
 	}

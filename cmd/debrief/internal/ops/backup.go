@@ -42,7 +42,7 @@ type backupCreate struct {
 	cli.ServerFlags
 	To      string   `arg:"" help:"New file to write, or a directory to create a file named after the time in." type:"path" placeholder:"FILE"`
 	Streams []string `help:"Streams to copy, such as deltas,tasks; see the list above. Default: all." placeholder:"NAME,…"`
-	JSON    bool     `help:"Print JSON."`
+	JSON    bool     `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
@@ -124,7 +124,7 @@ type backupRestore struct {
 	Check   bool   `help:"Only read the file and verify its hashes, without a server."`
 	Replace bool   `help:"Delete the current contents of the streams in the backup first."`
 	Fewer   bool   `name:"fewer-replicas" help:"Create streams with fewer replicas than in the backup, as on a single server."`
-	JSON    bool   `help:"Print JSON."`
+	JSON    bool   `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
@@ -138,7 +138,7 @@ Examples:
 
   debrief backup restore monday.tar --check
   debrief backup restore monday.tar --data new-directory
-  debrief backup restore monday.tar --nats nats://localhost:4222 --replace --replicas 3`
+  debrief backup restore monday.tar --nats nats://host:4222 --replicas 3`
 }
 
 // Run implements the command.

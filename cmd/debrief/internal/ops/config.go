@@ -10,7 +10,7 @@ import (
 type Config struct {
 	Program func() app.Program `kong:"-"` // the program with the commands
 
-	JSON    bool     `help:"Print JSON."`
+	JSON    bool     `help:"Print one JSON document."`
 	Command []string `arg:"" optional:"" passthrough:"" help:"Command to explain, with its flags. Default: up."`
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/rights"
 )
@@ -14,6 +15,7 @@ import (
 type Credentials struct {
 	Dir    string   `arg:"" help:"Directory for the files." type:"path"`
 	Tenant []string `help:"Tenant to add, with streams and users; repeatable. Default: debrief, for a new directory." placeholder:"NAME"`
+	JSON   bool     `help:"Print one JSON document."`
 	Host   []string `help:"Host name or address for the certificate, besides localhost and 127.0.0.1; repeatable." placeholder:"NAME"`
 }
 
@@ -23,8 +25,9 @@ func (*Credentials) Help() string {
 
   ca.pem                       certificate authority, for the --ca of clients
   server.pem, server-key.pem   certificate and key of the server
-  accounts.conf                server configuration: tenants, users, public keys and rights
-  TENANT/USER.nk               secret key for --nkey, for generator, reflector, curator, operator and agent
+  accounts.conf                server configuration: tenants, users, rights
+  TENANT/USER.nk               secret key for --nkey: USER is generator,
+                               reflector, curator, operator or agent
 
 Keys and certificates are never overwritten. Repeat the command with --tenant to add a tenant. Repeat it after an update of
 this program to write accounts.conf with the rights of the new version and the same keys. Each role has a separate account,
@@ -39,7 +42,8 @@ Examples:
 
 Then start the server with deploy/nats/server.conf and create the streams:
 
-  debrief setup --nats tls://nats.example.org:4222 --ca secrets/ca.pem --nkey secrets/debrief/operator.nk`
+  debrief setup --nats tls://nats.example.org:4222 --ca secrets/ca.pem \
+    --nkey secrets/debrief/operator.nk`
 }
 
 // Run implements the command.
@@ -57,6 +61,16 @@ func (c *Credentials) Run(context.Context) error {
 	done, err := files.Create()
 	if err != nil {
 		return app.Exit(app.ExitRefused, err)
+	}
+	if c.JSON {
+		return cli.WriteJSON(console.Stdout, struct {
+			Dir          string   `json:"dir"`
+			Tenants      []string `json:"tenants"` // tenants with new keys
+			Hosts        []string `json:"hosts"`   // of a new certificate
+			Certificates bool     `json:"certificates_created"`
+			Accounts     bool     `json:"accounts_written"`
+			Reload       bool     `json:"reload_servers"`
+		}{c.Dir, files.Tenants, files.CertificateHosts(), done.Certificates, done.Accounts, done.Accounts && done.HadTenants})
 	}
 	if done.Certificates {
 		console.Printf("%s: authority, certificate for %s\n", c.Dir, strings.Join(files.CertificateHosts(), ", "))

@@ -139,7 +139,7 @@ func (d *deadList) Run(ctx context.Context, c *app.Common) error {
 type deadShow struct {
 	cli.ServerFlags
 	ID   events.Handle `arg:"" help:"Id of the letter; see 'debrief dead list'." placeholder:"ID"`
-	JSON bool          `help:"Print JSON."`
+	JSON bool          `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.

@@ -71,7 +71,8 @@ func (d *deadRequeue) report(r deadletters.Requeued, of int) error {
 
 type deadDrop struct {
 	letterSelection
-	Yes bool `help:"Do not ask for confirmation."`
+	Yes  bool `help:"Do not ask for confirmation."`
+	JSON bool `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
@@ -99,6 +100,11 @@ func (d *deadDrop) Run(ctx context.Context, c *app.Common) error {
 	n, err := deadletters.Drop(ctx, s, ids, d.All)
 	if err != nil {
 		return err
+	}
+	if d.JSON {
+		return cli.WriteJSON(console.Stdout, struct {
+			Dropped int `json:"dropped"`
+		}{n})
 	}
 	console.Printf("Dropped %s.\n", deadletters.Number(n))
 	return nil

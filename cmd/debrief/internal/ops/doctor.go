@@ -28,7 +28,7 @@ type Doctor struct {
 	app.Model
 	app.Embedding
 	AcceptDamage bool `help:"Clear the damage report of the embedded server."`
-	JSON         bool `help:"Print JSON."`
+	JSON         bool `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.

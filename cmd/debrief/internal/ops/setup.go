@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/events/bus"
 )
@@ -17,7 +18,8 @@ import (
 // Setup creates the streams, buckets and consumers of the roles, so that the roles need no permission to create them.
 type Setup struct {
 	app.NATS
-	Wait time.Duration `help:"Longest wait for a server that does not answer yet." placeholder:"DURATION" default:"0s"`
+	WaitServer time.Duration `help:"Longest wait for a server that does not answer yet." placeholder:"DURATION" default:"0s"`
+	JSON       bool          `help:"Print one JSON document: the streams."`
 }
 
 // Help implements kong.HelpProvider.
@@ -27,14 +29,14 @@ ack wait of the consumers (--ack-wait). A server without users needs no setup: t
 
 Examples:
 
-  debrief setup --nats tls://nats:4222 --ca secrets/ca.pem --nkey secrets/debrief/operator.nk --replicas 3
-  debrief setup --wait 1m`
+  debrief setup --nats nats://nats:4222 --replicas 3
+  debrief setup --wait-server 1m`
 }
 
 // Run implements the command.
 func (s *Setup) Run(ctx context.Context, c *app.Common) error {
-	if s.Wait < 0 {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--wait: must be at least 0, got %s", s.Wait))
+	if s.WaitServer < 0 {
+		return app.Exit(app.ExitUsage, fmt.Errorf("--wait-server: must be at least 0, got %s", s.WaitServer))
 	}
 	nc, conn, err := s.connect(ctx, c.Logger())
 	if err != nil {
@@ -50,6 +52,9 @@ func (s *Setup) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
+	if s.JSON {
+		return cli.WriteJSON(console.Stdout, all)
+	}
 	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
 	console.Fprintf(w, "stream\treplicas\tmessages\tconsumers\n")
 	for _, st := range all {
@@ -58,9 +63,9 @@ func (s *Setup) Run(ctx context.Context, c *app.Common) error {
 	return w.Flush()
 }
 
-// connect connects to the server and opens its streams. It waits up to --wait for the server.
+// connect connects to the server and opens its streams. It waits up to --wait-server for the server.
 func (s *Setup) connect(ctx context.Context, log zerolog.Logger) (nc *nats.Conn, conn *bus.Conn, err error) {
-	err = app.RetryUnreachable(ctx, s.Wait, func() (err error) {
+	err = app.RetryUnreachable(ctx, s.WaitServer, func() (err error) {
 		if nc, err = s.Dial("debrief", log); err != nil {
 			return err
 		}

@@ -2,29 +2,33 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/simulated"
 )
 
 // Simulate runs the simulated model as an HTTP server.
 type Simulate struct {
-	Listen   string        `help:"Address to listen on." default:"127.0.0.1:8089" placeholder:"HOST:PORT"`
+	Address  string        `help:"Address of the HTTP server." default:"127.0.0.1:8089" placeholder:"HOST:PORT"`
 	Seed     uint64        `help:"Seed of failures and sloppy replies; use the seed of the tasks." default:"1"`
 	Latency  time.Duration `help:"Response time." default:"0s"`
 	Fail     float64       `help:"Share of failed calls, 0 to 1: 429, 500, truncated and garbled replies." default:"0"`
 	Sloppy   float64       `help:"Share of sloppy replies, 0 to 1: code fences, prose, null and unknown ids." default:"0"`
 	Gullible float64       `help:"Share of prompts, 0 to 1, in which it follows instructions inside traces." default:"0"`
 	Noise    float64       `help:"Share of nonsense reflections, 0 to 1." default:"0"`
+	JSON     bool          `help:"Print one JSON document with the address at the start."`
 }
 
 // Help implements kong.HelpProvider.
 func (*Simulate) Help() string {
 	return `A replacement for a language model in demonstrations and tests. It calculates invoices, follows the bullets in its
-prompt exactly, and answers nothing else. Every reply names the model simulated-invoice-desk.
+prompt exactly, and answers nothing else. Every reply names the model simulated-invoice-desk. To use it, start
+'debrief up --model simulated-invoice-desk --base-url http://127.0.0.1:8089/v1'.
 
 /v1/embeddings serves the model simulated-embeddings: vectors of letter sequences. Texts with common words are close to
 each other; synonyms are not.
@@ -32,18 +36,24 @@ each other; synonyms are not.
 Examples:
 
   debrief simulate &
-  debrief simulate --listen 127.0.0.1:8090 --latency 50ms --fail 0.1
-  debrief up --model simulated-invoice-desk --base-url http://127.0.0.1:8089/v1`
+  debrief simulate --address 127.0.0.1:8090 --latency 50ms --fail 0.1`
 }
 
 // Run implements the command.
 func (s *Simulate) Run(ctx context.Context) error {
-	url, wait, err := simulated.Serve(ctx, s.Listen, simulated.Options{
+	url, wait, err := simulated.Serve(ctx, s.Address, simulated.Options{
 		Seed: s.Seed, Latency: s.Latency, FaultRate: s.Fail, SloppyRate: s.Sloppy, ObeyRate: s.Gullible, NonsenseRate: s.Noise,
 	})
 	if err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--listen: %w", err))
+		return app.Exit(app.ExitUsage, fmt.Errorf("--address: %w", err))
 	}
-	console.Printf("the simulated model %s listens at %s\n", simulated.Name, url)
-	return wait()
+	if s.JSON {
+		err = cli.WriteJSON(console.Stdout, struct {
+			Model string `json:"model"`
+			URL   string `json:"url"`
+		}{simulated.Name, url})
+	} else {
+		_, err = console.Printf("the simulated model %s listens at %s\n", simulated.Name, url)
+	}
+	return errors.Join(err, wait())
 }

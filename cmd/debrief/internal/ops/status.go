@@ -17,9 +17,9 @@ import (
 // Status shows the streams, the progress of each role, and the health of the learning loop.
 type Status struct {
 	cli.ServerFlags
-	AlarmAfter time.Duration `help:"Report red after this time without a result; at least 3 times the usual time."`
+	AlarmAfter time.Duration `help:"Report red after this time with waiting work and no success, or 3 x the p95 if longer."`
 	Watch      bool          `help:"Repeat every two seconds until interrupted."`
-	JSON       bool          `help:"Print JSON."`
+	JSON       bool          `help:"Print one JSON document."`
 }
 
 // SetDefaults sets the default of the library.

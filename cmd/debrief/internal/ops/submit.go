@@ -19,17 +19,17 @@ import (
 // Submit publishes one task.
 type Submit struct {
 	cli.ServerFlags
-	Question  string        `arg:"" help:"Question; '-' reads it from standard input."`
-	Context   string        `help:"Context of the question."`
-	Book      string        `help:"Playbook to answer with." default:"default"`
-	ID        string        `help:"Id of the task; equal ids are the same sample. Default: a new id."`
-	Session   string        `help:"Session of the task. Default: none."`
-	Target    string        `help:"Expected answer. It is never in the prompt."`
-	Evaluator string        `help:"Evaluator of the answer: ${evaluators}." placeholder:"NAME"`
-	Evaluate  bool          `help:"Do not learn from this task."`
-	Wait      bool          `help:"Wait for the answer and print it."`
-	Patience  time.Duration `help:"Longest wait of --wait." default:"2m"`
-	JSON      bool          `help:"Print JSON."`
+	Question    string        `arg:"" help:"Question; '-' reads it from standard input."`
+	Context     string        `help:"Context of the question, such as a document." placeholder:"TEXT"`
+	Book        string        `help:"Playbook to answer with." default:"default"`
+	ID          string        `help:"Id of the task; equal ids are the same sample. Default: a new id."`
+	Session     string        `help:"Session of the task. Default: none."`
+	Target      string        `help:"Expected answer. It is never in the prompt."`
+	Evaluator   string        `help:"Evaluator of the answer: ${evaluators}." placeholder:"NAME"`
+	Evaluate    bool          `help:"Do not learn from this task."`
+	Wait        bool          `help:"Wait for the answer and print it."`
+	WaitTimeout time.Duration `help:"Longest wait for the result." default:"2m"`
+	JSON        bool          `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
@@ -38,7 +38,7 @@ func (*Submit) Help() string {
 
 Examples:
 
-  debrief submit --wait "How many days has February in 2028?" --target 29 --evaluator numeric
+  debrief submit --wait "How many days has February?" --target 28
   cat ticket.txt | debrief submit --wait --book support -
   debrief submit --session s-1 "Which shelf is highest?"`
 }
@@ -90,18 +90,18 @@ func (s *Submit) Run(ctx context.Context, c *app.Common) error {
 
 // await submits the task, waits for its execution and prints it.
 func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task) error {
-	wait, cancel := context.WithTimeout(ctx, s.Patience)
+	wait, cancel := context.WithTimeout(ctx, s.WaitTimeout)
 	defer cancel()
 	wait, unchecked := request.WithModelCheck(wait, conn.Conn, events.RoleGenerator)
 	defer unchecked()
-	noticed := cli.Notice("Task %s is stored. Waiting for its answer for up to %s; it is safe to interrupt.", task.ID, s.Patience)
+	noticed := cli.Notice("Task %s is stored. Waiting for its answer for up to %s; it is safe to interrupt.", task.ID, s.WaitTimeout)
 	e, reply, err := request.Task(wait, conn.Conn, task, bus.PublishOptions{})
 	noticed()
 	if model := (*request.ModelError)(nil); err != nil && errors.As(context.Cause(wait), &model) {
 		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer: %w; the task is stored as %q and is answered after that is fixed", model, task.ID))
 	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs and its model answers; see 'debrief status' and the generator's log", s.Patience))
+		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer in %s: the task is stored and will be answered when a generator runs and its model answers; see 'debrief status' and the generator's log", s.WaitTimeout))
 	}
 	if errors.Is(err, bus.ErrDuplicate) {
 		return app.Exit(app.ExitRefused, fmt.Errorf("task %q: %w", task.ID, bus.ErrDuplicate))

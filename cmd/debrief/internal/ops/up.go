@@ -32,6 +32,7 @@ type Up struct {
 	HTTPToken string `name:"http-token" help:"Bearer token of the HTTP API; required beyond loopback. Prefer DEBRIEF_HTTP_TOKEN." placeholder:"TEXT" secret:""`
 	Simulated bool   `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model"`
 
+	JSON   bool     `help:"Print one JSON document with the addresses at the start."`
 	Memory cli.Size `help:"Soft memory limit, at most 3/4 of the container's. GOMEMLIMIT takes precedence." default:"1GiB"`
 
 	app.Model
@@ -51,10 +52,10 @@ Use it from another terminal with 'debrief submit --wait', 'debrief status' and 
 
 Examples:
 
-  debrief up --simulated                       try it without a key
+  debrief up --simulated        try it without a key
   OPENAI_API_KEY=… debrief up --model gpt-4o-mini
   debrief up --model llama3 --base-url http://127.0.0.1:11434/v1
-  debrief up                                   without a model: store the runs that agents report for 'debrief learn'`
+  debrief up                    no model: store reported runs for 'debrief learn'`
 }
 
 // Check returns an error for invalid settings.
@@ -191,6 +192,20 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 
 // announce prints the roles and the addresses.
 func (u *Up) announce(s *cli.Session, working int, url string) {
+	if u.JSON {
+		at := struct {
+			NATS      string `json:"nats,omitempty"` // empty if the embedded server accepts no connections
+			Data      string `json:"data,omitempty"`
+			API       string `json:"api,omitempty"` // URL of the HTTP API
+			Model     string `json:"model,omitempty"`
+			Simulated bool   `json:"simulated"`
+		}{NATS: redact.Address(s.NATS().ConnectedUrl()), API: url, Model: u.Model.Model, Simulated: u.Simulated}
+		if s.Server != nil {
+			at.NATS, at.Data = s.Server.URL(), u.Dir()
+		}
+		_ = cli.WriteJSON(console.Stdout, at) // the server runs without a reader of its output
+		return
+	}
 	addresses := "streams in " + u.Dir()
 	if s.Server == nil {
 		addresses = "streams on " + redact.Address(s.NATS().ConnectedUrl())

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
+)
+
+// leaves returns the commands that run, with their path without the program.
+func leaves() map[string]*kong.Node {
+	all := map[string]*kong.Node{}
+	for _, n := range program().Model().Leaves(false) {
+		all[strings.TrimPrefix(n.FullPath(), "debrief ")] = n
+	}
+	return all
+}
+
+// TestEachCommandHasExamplesAndJSON: each command has an example in its help or that of its group, and a flag --json that says
+// whether it prints one document or lines.
+func TestEachCommandHasExamplesAndJSON(t *testing.T) {
+	t.Parallel()
+	withoutJSON := map[string]string{
+		"help": "prints help", "completion": "prints a script", "playbook export": "prints a file format, also json and jsonl",
+	}
+	commands := leaves()
+	if len(commands) < 50 {
+		t.Fatalf("found %d commands", len(commands))
+	}
+	for path, n := range commands {
+		if !strings.Contains(n.Detail, "Examples:\n") {
+			t.Errorf("%s: no example", path)
+		}
+		i := slices.IndexFunc(n.Flags, func(f *kong.Flag) bool { return f.Name == "json" })
+		if withoutJSON[path] != "" {
+			if i >= 0 {
+				t.Errorf("%s: has --json: remove it from the list of this test", path)
+			}
+			continue
+		}
+		if i < 0 {
+			t.Errorf("%s: no --json", path)
+		} else if help := n.Flags[i].Help; !regexp.MustCompile(`one JSON document|JSON lines`).MatchString(help) {
+			t.Errorf("%s: --json: %q does not say whether it prints a document or lines", path, help)
+		}
+	}
+}
+
+// TestFlagsHaveOneMeaning: a name has one type in all commands, and each flag has a help text.
+func TestFlagsHaveOneMeaning(t *testing.T) {
+	t.Parallel()
+	types := map[string]string{}
+	for path, n := range leaves() {
+		for _, f := range n.Flags {
+			if strings.TrimSpace(f.Help) == "" {
+				t.Errorf("%s --%s: no help", path, f.Name)
+			}
+			kind := f.Target.Type().String()
+			if was, seen := types[f.Name]; seen && was != kind {
+				t.Errorf("%s --%s: is %s, and %s in another command", path, f.Name, kind, was)
+			}
+			types[f.Name] = kind
+		}
+	}
+}
+
+// TestHelpFitsTheTerminal runs --help-all of each command: the lines fit 80 columns.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the program sixty times")
+	}
+	t.Parallel()
+	for path := range leaves() {
+		for line := range strings.Lines(help(t, append(strings.Fields(path), "--help-all")...)) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s: %d columns: %s", path, n, line)
+			}
+		}
+	}
+}
+
+// help runs the program on 80 columns.
+func help(t *testing.T, args ...string) string {
+	t.Helper()
+	bin, err := exec.LookPath("debrief") // package testscript puts it into the path
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, args...)
+	cmd.Env = append(os.Environ(), "COLUMNS=80", "HOME=/home/user")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%v: %v: %s", args, err, out.String())
+	}
+	return out.String()
+}
