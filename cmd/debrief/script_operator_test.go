@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"debrief/events"
+	"debrief/events/natsd"
 
 	book "debrief/playbook"
 )
@@ -94,4 +95,24 @@ func damage(ts *testscript.TestScript, _ bool, args []string) {
 		data = append([]byte(b.String()), make([]byte, 508)...)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), data, 0o600))
+}
+
+// natsServer starts a server without streams and sets a variable to its address: natsserver ADDR.
+func natsServer(ts *testscript.TestScript, _ bool, args []string) {
+	s, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0"})
+	ts.Check(err)
+	ts.Defer(s.Close)
+	ts.Setenv(args[0], strings.TrimPrefix(s.URL(), "nats://"))
+}
+
+// noStreams fails if a server has a stream: nostreams nats://127.0.0.1:4222.
+func noStreams(ts *testscript.TestScript, _ bool, args []string) {
+	nc, err := nats.Connect(args[0])
+	ts.Check(err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	ts.Check(err)
+	for name := range js.StreamNames(context.Background()).Name() {
+		ts.Fatalf("stream %s exists", name)
+	}
 }

@@ -79,6 +79,9 @@ func TestScripts(t *testing.T) {
 			"letter":  letter,
 			"damage":  damage,
 
+			"natsserver": natsServer,
+			"nostreams":  noStreams,
+
 			"bulletid":    bulletID,
 			"handle":      handle,
 			"accounted":   accounted,

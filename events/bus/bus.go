@@ -72,13 +72,16 @@ type Options struct {
 	Replicas int // number of replicas of the streams that Open creates; default 1
 	Log      zerolog.Logger
 	// Role limits Open to the streams that this role uses. Empty means all streams.
-	Role   string
-	Tracer trace.Tracer // for the spans of publishes and deliveries; nil disables tracing
+	Role string
+	// ReadOnly makes Open create nothing. Streams may then be missing.
+	ReadOnly bool
+	Tracer   trace.Tracer // for the spans of publishes and deliveries; nil disables tracing
 }
 
 // Open returns a connection to the streams and buckets. It creates those that are missing, if the user has the rights.
 // The caller closes nc. If the server denies a request, Open and every method of Conn return a *DeniedError. Open
-// returns a *streams.ConfigError if the configuration of an existing stream does not fit.
+// returns a *streams.ConfigError if the configuration of an existing stream does not fit, and ErrNoStreams if ReadOnly is set
+// and no stream exists.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -86,7 +89,7 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	}
 	c := newConn(nc, js, o)
 	c.tracer = o.Tracer
-	if err := c.ensure(ctx, o.Role, max(o.Replicas, 1)); err != nil {
+	if err := c.ensure(ctx, o); err != nil {
 		if noJetStream(err) {
 			return nil, fmt.Errorf("the server at %s has no JetStream in this user's account, or the account does not import it: start the server with JetStream, or "+
 				"connect with a key of 'debrief credentials' and have the server read the accounts.conf that it writes: %w", redact.Address(nc.ConnectedUrl()), err)

@@ -446,7 +446,7 @@ func TestOutputInDoubtIsMarkedAsRepeat(t *testing.T) {
 	})})
 	publish(t, c, task("main", 1))
 	awaitState(t, c, Unavailable)
-	if err := c.ensure(t.Context(), "", 1); err != nil {
+	if err := c.ensure(t.Context(), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, c, events.StreamExecutions, 1)
@@ -483,7 +483,7 @@ func TestRoleRecoversWhenStreamIsRecreated(t *testing.T) {
 	if h := awaitState(t, c, Unavailable); !strings.Contains(h.Reason, events.StreamTasks) {
 		t.Errorf("got %+v", h)
 	}
-	if err := c.ensure(t.Context(), "", 1); err != nil {
+	if err := c.ensure(t.Context(), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	awaitState(t, c, Running)

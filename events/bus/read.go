@@ -229,11 +229,14 @@ type StreamState struct {
 	Consumers int `json:"consumers"`
 }
 
-// Streams returns the state of every stream and key-value bucket.
+// Streams returns the state of every stream and key-value bucket that exists.
 func (r *reader) Streams(ctx context.Context) ([]StreamState, error) {
 	var all []StreamState
 	for _, want := range streams.All(1) {
 		s, err := r.js.Stream(ctx, want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
 		}

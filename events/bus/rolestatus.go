@@ -32,6 +32,9 @@ type Backlog struct {
 func (c *Conn) Backlog(ctx context.Context, role string) (Backlog, error) {
 	var status Backlog
 	in, err := c.js.Stream(ctx, streams.Input(role))
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // no program of the role ran yet
+		return status, nil
+	}
 	if err != nil {
 		return status, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
 	}

@@ -14,10 +14,13 @@ import (
 	"debrief/events/streams"
 )
 
-// ensure creates the streams that a role uses and that do not exist. It keeps the configuration of an existing stream,
-// but returns an error if the role cannot work with it.
-func (c *Conn) ensure(ctx context.Context, role string, replicas int) error {
-	only := streams.Required(role)
+// ErrNoStreams is returned by a read-only Open if the server has no stream of Debrief.
+var ErrNoStreams = errors.New("the server has no streams of Debrief")
+
+// ensure creates the streams that a role uses and that do not exist, unless the connection is read-only. It keeps the
+// configuration of an existing stream, but returns an error if the role cannot work with it.
+func (c *Conn) ensure(ctx context.Context, o Options) error {
+	only, replicas, exist := streams.Required(o.Role), max(o.Replicas, 1), 0
 	for _, want := range streams.All(replicas) {
 		if only != nil && !slices.Contains(only, want.Name) {
 			continue
@@ -25,6 +28,9 @@ func (c *Conn) ensure(ctx context.Context, role string, replicas int) error {
 		var s jetstream.Stream
 		err := retryUnanswered(ctx, func(ctx context.Context) (err error) {
 			s, err = c.js.Stream(ctx, want.Name)
+			if errors.Is(err, jetstream.ErrStreamNotFound) && o.ReadOnly {
+				s, err = nil, nil
+			}
 			if errors.Is(err, jetstream.ErrStreamNotFound) {
 				s, err = c.js.CreateStream(ctx, want)
 				if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by another client meanwhile
@@ -37,9 +43,19 @@ func (c *Conn) ensure(ctx context.Context, role string, replicas int) error {
 		if err != nil {
 			return fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
+		if s == nil {
+			continue
+		}
+		exist++
 		if err := streams.Check(s.CachedInfo().Config, want); err != nil {
 			return err
 		}
+	}
+	switch {
+	case o.ReadOnly && exist == 0:
+		return ErrNoStreams
+	case o.ReadOnly:
+		return nil
 	}
 	err := retryUnanswered(ctx, func(ctx context.Context) error {
 		_, err := c.js.ObjectStore(ctx, events.BucketBlobs)

@@ -52,6 +52,12 @@ type lock struct {
 	file *flock.Flock
 }
 
+// HasStore reports whether dir has the streams of a server.
+func HasStore(dir string) bool {
+	i, err := os.Stat(filepath.Join(dir, "jetstream"))
+	return err == nil && i.IsDir()
+}
+
 // lockDir creates the directory if necessary, and locks it.
 func lockDir(dir string) (*lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -226,7 +226,7 @@ func (p *parsed) do(ctx context.Context, name string) error {
 		return err
 	}
 	if ok {
-		p.run.Bind(common.common())
+		p.run.Bind(common.common(), Sources(p.sourceOf))
 		traced, flush, err := common.common().trace(ctx, name, common.common().Logger())
 		if err != nil {
 			return err

@@ -258,16 +258,28 @@ func userOf(program string) string {
 	return program
 }
 
-// Open opens the streams that a role uses, or all streams if role is empty.
+// Open opens the streams that a role uses, or all streams if role is empty. It creates missing streams.
 func (n NATS) Open(ctx context.Context, nc *nats.Conn, role string, log zerolog.Logger) (*bus.Conn, error) {
+	return n.open(ctx, nc, bus.Options{Replicas: n.Replicas, Log: log, Role: role})
+}
+
+// OpenReading opens the streams for a command that only reads. It creates nothing.
+func (n NATS) OpenReading(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
+	return n.open(ctx, nc, bus.Options{ReadOnly: true, Log: log})
+}
+
+func (n NATS) open(ctx context.Context, nc *nats.Conn, o bus.Options) (*bus.Conn, error) {
+	o.Policy.AckWait, o.Tracer = n.AckWait, tracer(ctx)
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	conn, err := bus.Open(ctx, nc, bus.Options{Policy: bus.Policy{AckWait: n.AckWait}, Replicas: n.Replicas, Log: log, Role: role, Tracer: tracer(ctx)})
+	conn, err := bus.Open(ctx, nc, o)
 	switch {
 	case err == nil:
 		return conn, nil
 	case wrongUser(err, nc):
-		return nil, Exit(ExitRefused, fmt.Errorf("the credentials do not belong to the %s: use --nkey TENANT/%[1]s.nk (%w)", userOf(cmp.Or(role, "debrief")), err))
+		return nil, Exit(ExitRefused, fmt.Errorf("the credentials do not belong to the %s: use --nkey TENANT/%[1]s.nk (%w)", userOf(cmp.Or(o.Role, "debrief")), err))
+	case errors.Is(err, bus.ErrNoStreams):
+		return nil, Exit(ExitRefused, fmt.Errorf("%w at %s: start 'debrief up' or the workers there, or name another server with --nats", err, redact.Address(nc.ConnectedUrl())))
 	case ExitCode(err) == ExitRefused:
 		return nil, err
 	}

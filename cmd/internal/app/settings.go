@@ -23,6 +23,25 @@ type setting struct {
 	Origin string `json:"origin"` // flag, DEBRIEF_…, the file's name, or default
 }
 
+// Sources returns the source of a setting by the name of its flag: the flag, the environment variable, the file, or "default".
+// A command gets it as an argument of Run.
+type Sources func(name string) string
+
+func (p *parsed) sourceOf(name string) string {
+	for _, flag := range p.flags() {
+		if flag.Name != name {
+			continue
+		}
+		switch by, origin := p.origin(flag); by {
+		case fromFlag:
+			return "--" + name
+		case fromEnvironment, fromFile:
+			return origin
+		}
+	}
+	return "default"
+}
+
 // checker is a command that can validate its settings without side effects.
 type checker interface{ Check() error }
 

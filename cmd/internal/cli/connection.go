@@ -64,6 +64,7 @@ func (p ServerFlags) checkServer(cfg natsd.Config) error {
 type Session struct {
 	*bus.Conn
 	Server *natsd.Server // nil if another process runs it
+	Data   string        // data directory of the server, if ConnectReading found the server by it
 }
 
 // Close closes the connection and stops the embedded server.
@@ -83,10 +84,88 @@ func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session,
 	return p.StartServer(ctx, "", log)
 }
 
+// ConnectReading connects for a command that only reads: it creates no directory and no stream. Without --nats it uses the
+// data directory, and the default server if the directory has no streams and was not named.
+func (p ServerFlags) ConnectReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	switch dir := p.Dir(); {
+	case p.NATS.NATS != "":
+		return p.dialReading(ctx, log)
+	case natsd.HasStore(dir):
+		s, err := p.startReading(ctx, log)
+		if err == nil {
+			s.Data = dir
+		}
+		return s, err
+	case p.Data != "":
+		return nil, app.Exit(app.ExitUnreachable, fmt.Errorf("--data: %s has no streams: name another directory, or begin with 'debrief up' or 'debrief learn FILE'", p.Data))
+	default:
+		s, err := p.dialReading(ctx, log)
+		if app.ExitCode(err) == app.ExitUnreachable {
+			err = app.Exit(app.ExitUnreachable, fmt.Errorf("%w (no streams in %s)", err, dir))
+		}
+		return s, err
+	}
+}
+
+// ConnectReadingOrEmpty is ConnectReading, with an empty temporary server if no server and no directory was named and there
+// are no streams yet.
+func (p ServerFlags) ConnectReadingOrEmpty(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	s, err := p.ConnectReading(ctx, log)
+	if err != nil && p.NATS.NATS == "" && p.Data == "" && !natsd.HasStore(p.Dir()) {
+		return p.StartTemporary(ctx, p.Sync, log)
+	}
+	return s, err
+}
+
+// startReading starts a server on the data directory, or connects to the one that runs there.
+func (p ServerFlags) startReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	cfg, err := p.serverConfig("", log)
+	if err != nil {
+		return nil, err
+	}
+	server, err := natsd.Start(cfg)
+	var used *natsd.InUseError
+	switch {
+	case errors.As(err, &used) && used.URL != "":
+		p.NATS.NATS = used.URL
+		return p.dialReading(ctx, log)
+	case errors.As(err, &used):
+		return nil, app.Exit(app.ExitRefused, err)
+	case err != nil:
+		return nil, err
+	}
+	nc, err := server.Connect(app.Options("debrief", log)...)
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("connect to the embedded server: %w", err)
+	}
+	conn, err := p.OpenReading(ctx, nc, log)
+	if err != nil {
+		nc.Close()
+		server.Close()
+		return nil, err
+	}
+	return &Session{Conn: conn, Server: server}, nil
+}
+
+// dialReading connects to the server of --nats and creates nothing.
+func (p ServerFlags) dialReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	nc, err := p.Dial("debrief", log)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := p.OpenReading(ctx, nc, log)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return &Session{Conn: conn}, nil
+}
+
 // ConnectRunning connects to a server that already runs. It starts none.
 func (p ServerFlags) ConnectRunning(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	if p.NATS.NATS == "" {
-		if dir := p.Dir(); DirExists(dir) {
+		if natsd.HasStore(p.Dir()) {
 			s, err := p.StartServer(ctx, "", log)
 			if err != nil {
 				return nil, err
@@ -140,16 +219,21 @@ func (p ServerFlags) ConnectURL(ctx context.Context, log zerolog.Logger) (*Sessi
 // StartServer starts a server on the data directory. It listens on an address, or nowhere if listen is empty. If another
 // process serves the directory and listens, StartServer connects to that one.
 func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog.Logger) (*Session, error) {
-	user, password, token, err := p.Login()
+	cfg, err := p.serverConfig(listen, log)
 	if err != nil {
 		return nil, err
 	}
-	cfg := natsd.Config{
+	return p.StartConfigured(ctx, cfg, log)
+}
+
+// serverConfig returns the configuration of a server on the data directory.
+func (p ServerFlags) serverConfig(listen string, log zerolog.Logger) (natsd.Config, error) {
+	user, password, token, err := p.Login()
+	return natsd.Config{
 		Dir: p.Dir(), Listen: listen, Sync: p.Sync, MaxStore: int64(p.MaxStore),
 		User: user, Password: password, Token: token,
 		OnError: func(text string) { log.Error().Str("server", text).Msg("nats server") },
-	}
-	return p.StartConfigured(ctx, cfg, log)
+	}, err
 }
 
 // StartTemporary starts a server on a temporary directory, which Close removes.
@@ -187,13 +271,34 @@ func (p ServerFlags) StartConfigured(ctx context.Context, cfg natsd.Config, log 
 		server.Close()
 		return nil, err
 	}
-	server.Watch(conn.SetStoreClosed)
-	if cfg.Listen == "" { // otherwise workers in other processes may still hold messages
-		if err := conn.Reclaim(ctx); err != nil {
-			log.Warn().Err(err).Msg("reclaim unacknowledged messages: the server redelivers them after the ack wait")
-		}
+	s := &Session{Conn: conn, Server: server}
+	s.prepareRoles(ctx, cfg.Listen == "", log)
+	return s, nil
+}
+
+// prepareRoles prepares an embedded server for roles in this process. An exclusive server has no workers in other processes,
+// which may still hold messages.
+func (s *Session) prepareRoles(ctx context.Context, exclusive bool, log zerolog.Logger) {
+	s.Server.Watch(s.SetStoreClosed)
+	if !exclusive {
+		return
 	}
-	return &Session{Conn: conn, Server: server}, nil
+	if err := s.Reclaim(ctx); err != nil {
+		log.Warn().Err(err).Msg("reclaim unacknowledged messages: the server redelivers them after the ack wait")
+	}
+}
+
+// allowChanges prepares a session of ConnectReading for changes: it creates missing streams.
+func (p ServerFlags) allowChanges(ctx context.Context, s *Session, log zerolog.Logger) error {
+	conn, err := p.Open(ctx, s.NATS(), "", log)
+	if err != nil {
+		return err
+	}
+	s.Conn = conn
+	if s.Server != nil {
+		s.prepareRoles(ctx, true, log)
+	}
+	return nil
 }
 
 // Size is a size on the command line: a number with an optional unit B, KiB, MiB, GiB or TiB.

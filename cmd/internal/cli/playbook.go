@@ -43,12 +43,17 @@ func (o BookFlags) Open(ctx context.Context, c *app.Common) (*Playbook, error) {
 	return s.Playbook(name), nil
 }
 
-// OpenExisting opens a session. It returns an error if the playbook has no version.
+// OpenExisting opens a session that only reads. It returns an error if the playbook has no version.
 func (o BookFlags) OpenExisting(ctx context.Context, c *app.Common) (*Playbook, error) {
-	b, err := o.Open(ctx, c)
+	name, err := ParseBook(o.Book)
 	if err != nil {
 		return nil, err
 	}
+	s, err := o.ConnectReading(ctx, c.Logger())
+	if err != nil {
+		return nil, err
+	}
+	b := s.Playbook(name)
 	known, err := b.Store.AllBooks(ctx)
 	if err == nil && !slices.Contains(known, b.Name) {
 		err = app.Exit(app.ExitRefused, NotFoundError(b.Name, known))
@@ -58,6 +63,20 @@ func (o BookFlags) OpenExisting(ctx context.Context, c *app.Common) (*Playbook, 
 		return nil, err
 	}
 	return b, nil
+}
+
+// OpenForChange opens a session for changes of a playbook. It returns an error, and creates nothing, if the playbook has no
+// version.
+func (o BookFlags) OpenForChange(ctx context.Context, c *app.Common) (*Playbook, error) {
+	b, err := o.OpenExisting(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.allowChanges(ctx, b.Session, c.Logger()); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b.Session.Playbook(b.Name), nil
 }
 
 // NotFoundError is the error for an unknown playbook.

@@ -101,7 +101,7 @@ func (e *Eval) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	s, err := e.Connect(ctx, c.Logger())
+	s, err := e.ConnectReadingOrEmpty(ctx, c.Logger())
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 	case s.Execution == "" && s.Query == "":
 		return app.Exit(app.ExitUsage, errors.New("--query: required, unless --execution names a past run"))
 	}
-	conn, err := s.Connect(ctx, c.Logger())
+	conn, err := s.ConnectReading(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func (s *showSession) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	conn, err := s.Connect(ctx, c.Logger())
+	conn, err := s.ConnectReading(ctx, c.Logger())
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (ed *editBullet) Run(ctx context.Context, c *app.Common) error {
 			return app.Exit(app.ExitUsage, fmt.Errorf("--content: %w", err))
 		}
 	}
-	b, err := ed.OpenExisting(ctx, c)
+	b, err := ed.OpenForChange(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (p *pinBullet) Run(ctx context.Context, c *app.Common) error {
 
 // applyToEach submits one edit with one operation for each bullet.
 func (ch *change) applyToEach(ctx context.Context, c *app.Common, bullets []bulletArg, read, verb string, op func(book.BulletID) book.Op) error {
-	b, err := ch.OpenExisting(ctx, c)
+	b, err := ch.OpenForChange(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (*mergeBullets) Help() string {
 
 // Run implements the command.
 func (m *mergeBullets) Run(ctx context.Context, c *app.Common) error {
-	b, err := m.OpenExisting(ctx, c)
+	b, err := m.OpenForChange(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (t *tagBook) Run(ctx context.Context, c *app.Common) error {
 	if err := (book.Name{Name: t.Name}).Validate(); err != nil {
 		return app.Exit(app.ExitUsage, err)
 	}
-	b, err := t.OpenExisting(ctx, c)
+	b, err := t.OpenForChange(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ Examples:
 
 // Run implements the command.
 func (r *restoreBook) Run(ctx context.Context, c *app.Common) error {
-	b, err := r.OpenExisting(ctx, c)
+	b, err := r.OpenForChange(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ Examples:
 
 // Run implements the command.
 func (r *rebuildBook) Run(ctx context.Context, c *app.Common) error {
-	b, err := r.OpenExisting(ctx, c)
+	b, err := r.OpenForChange(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -347,7 +347,7 @@ func (f *forgetExecutions) Run(ctx context.Context, c *app.Common) error {
 	if selector.Validate() != nil {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--source, --session, --execution: at least one required"))
 	}
-	b, err := f.OpenExisting(ctx, c)
+	b, err := f.OpenForChange(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (f *forkBook) Run(ctx context.Context, c *app.Common) error {
 	if err := to.Validate(); err != nil {
 		return app.Exit(app.ExitUsage, err)
 	}
-	b, err := f.OpenExisting(ctx, c)
+	b, err := f.OpenForChange(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	b, err := im.Open(ctx, c)
+	b, err := im.open(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -88,6 +88,22 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 		}
 	}
 	return im.done(b, d, "Imported %s from %s (%s).", cli.Plural(len(made.Bullets), "bullet"), im.File, made.Format)
+}
+
+// open opens a session, with --dry-run one that only reads.
+func (im *importBook) open(ctx context.Context, c *app.Common) (*cli.Playbook, error) {
+	if !im.DryRun {
+		return im.Open(ctx, c)
+	}
+	name, err := cli.ParseBook(im.Book)
+	if err != nil {
+		return nil, err
+	}
+	s, err := im.ConnectReadingOrEmpty(ctx, c.Logger())
+	if err != nil {
+		return nil, err
+	}
+	return s.Playbook(name), nil
 }
 
 // parseFormat validates the name of a format from the command line. Empty stays empty.

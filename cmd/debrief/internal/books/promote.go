@@ -53,7 +53,11 @@ func (p *promoteBook) Run(ctx context.Context, c *app.Common) error {
 	if p.From == p.To {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--to: %s is the playbook of the run: name another one", p.To))
 	}
-	s, err := p.Connect(ctx, c.Logger())
+	connect := p.Connect
+	if p.DryRun {
+		connect = p.ConnectReading
+	}
+	s, err := connect(ctx, c.Logger())
 	if err != nil {
 		return err
 	}

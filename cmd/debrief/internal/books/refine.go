@@ -72,7 +72,7 @@ func (r *refineBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	b, err := r.OpenExisting(ctx, c)
+	b, err := r.OpenForChange(ctx, c)
 	if err != nil {
 		return err
 	}

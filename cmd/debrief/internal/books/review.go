@@ -98,7 +98,7 @@ func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 // openReview opens the playbook and returns the ids in args, sorted and without duplicates. It returns an error if a
 // bullet is not in quarantine. The caller closes the playbook.
 func (ch *change) openReview(ctx context.Context, c *app.Common, args []bulletArg) (*cli.Playbook, *book.Playbook, []book.BulletID, error) {
-	b, err := ch.OpenExisting(ctx, c)
+	b, err := ch.OpenForChange(ctx, c)
 	if err != nil {
 		return nil, nil, nil, err
 	}

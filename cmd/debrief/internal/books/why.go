@@ -39,12 +39,16 @@ var executionHandle = regexp.MustCompile(`^[0-9]+-[0-9a-f]{8}$`)
 // Run implements the command.
 func (w *whyBook) Run(ctx context.Context, c *app.Common) error {
 	if executionHandle.MatchString(w.What) { // no bullet id of Debrief has this form
-		b, err := w.Open(ctx, c)
+		name, err := cli.ParseBook(w.Book)
 		if err != nil {
 			return err
 		}
-		defer b.Close()
-		return w.execution(ctx, b, events.Handle(w.What))
+		s, err := w.ConnectReading(ctx, c.Logger())
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return w.execution(ctx, s.Playbook(name), events.Handle(w.What))
 	}
 	b, err := w.OpenExisting(ctx, c)
 	if err != nil {

@@ -72,7 +72,7 @@ func (b *backupCreate) Run(ctx context.Context, c *app.Common) error {
 		return app.Exit(app.ExitUsage, err)
 	}
 	defer file.Close()
-	s, err := b.Connect(ctx, c.Logger())
+	s, err := b.ConnectReading(ctx, c.Logger())
 	if err != nil {
 		return err
 	}

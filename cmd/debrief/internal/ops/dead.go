@@ -99,7 +99,7 @@ func (d *deadList) Run(ctx context.Context, c *app.Common) error {
 	if d.Limit < 0 {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--limit: must be 0 or above, got %d", d.Limit))
 	}
-	s, err := d.Connect(ctx, c.Logger())
+	s, err := d.ConnectReading(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (*deadShow) Help() string {
 
 // Run implements the command.
 func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
-	s, err := d.Connect(ctx, c.Logger())
+	s, err := d.ConnectReading(ctx, c.Logger())
 	if err != nil {
 		return err
 	}

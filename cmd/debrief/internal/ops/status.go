@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/doctor"
 	"debrief/events/liveness"
+	"debrief/events/redact"
 )
 
 // Status shows the streams, the progress of each role, and the health of the learning loop.
@@ -28,7 +29,8 @@ func (s *Status) SetDefaults() { s.AlarmAfter = liveness.Floor }
 // Help implements kong.HelpProvider.
 func (*Status) Help() string {
 	return `The command asks all workers for a report and waits half a second for replies. The numbers of waiting messages come from
-the server, so roles without a worker are included. Advice follows the tables. The levels of a role are:
+the server, so roles without a worker are included. The first line names the server and the setting that selects it. Advice follows the tables. The command
+creates nothing. The levels of a role are:
 
   - green: the role works, or no work waits for it.
   - yellow: something needs attention, for example a role without a worker.
@@ -44,32 +46,66 @@ Examples:
 }
 
 // Run implements the command.
-func (st *Status) Run(ctx context.Context, c *app.Common) error {
+func (st *Status) Run(ctx context.Context, c *app.Common, from app.Sources) error {
 	if st.AlarmAfter < 0 {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--alarm-after: must be above 0, got %s", st.AlarmAfter))
 	}
-	s, err := st.Connect(ctx, c.Logger())
+	s, err := st.ConnectReading(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	at := st.location(s, from)
 	if st.Watch {
-		return st.watch(ctx, s)
+		return st.watch(ctx, s, at)
 	}
-	return st.printOnce(ctx, s)
+	return st.printOnce(ctx, s, at)
+}
+
+// location is the place of the streams, and the setting that selects it.
+type location struct {
+	Server string `json:"server,omitempty"` // empty if no server runs on the directory: the command reads it
+	Data   string `json:"data,omitempty"`   // data directory, empty for a server of --nats
+	From   string `json:"from"`             // flag, variable or file that selects it, or "default"
+}
+
+func (st *Status) location(s *cli.Session, from app.Sources) location {
+	at := location{Data: s.Data, From: from("nats")}
+	if s.Server == nil {
+		at.Server = redact.Address(s.NATS().ConnectedUrl())
+	}
+	if s.Data != "" {
+		at.From = from("data")
+	}
+	return at
+}
+
+// String returns the first line of the status.
+func (l location) String() string {
+	from := l.From
+	if from != "default" {
+		from = "from " + from
+	}
+	switch {
+	case l.Data == "":
+		return fmt.Sprintf("Server %s (%s)", l.Server, from)
+	case l.Server == "":
+		return fmt.Sprintf("Data directory %s (%s); no server runs on it", l.Data, from)
+	}
+	return fmt.Sprintf("Server %s on data directory %s (%s)", l.Server, l.Data, from)
 }
 
 // watchEvery is the interval of --watch.
 const watchEvery = 2 * time.Second
 
 // watch repeats the status until the context ends. It continues after an outage of the server.
-func (st *Status) watch(ctx context.Context, s *cli.Session) error {
+func (st *Status) watch(ctx context.Context, s *cli.Session, at location) error {
 	inPlace := !st.JSON && console.Stdout.IsTerminal()
 	for {
 		if inPlace {
 			console.Control(console.Stdout, console.ClearScreen)
 		}
-		if err := st.printOnce(ctx, s); err != nil && app.ExitCode(err) != app.ExitRed && ctx.Err() == nil {
+		if err := st.printOnce(ctx, s, at); err != nil && app.ExitCode(err) != app.ExitRed && ctx.Err() == nil {
 			console.Fprintln(console.Stderr, "debrief:", console.Line(err.Error()))
 		}
 		select {
@@ -81,14 +117,18 @@ func (st *Status) watch(ctx context.Context, s *cli.Session) error {
 }
 
 // printOnce prints the status. It returns the error for the exit code if anything is red.
-func (st *Status) printOnce(ctx context.Context, s *cli.Session) error {
+func (st *Status) printOnce(ctx context.Context, s *cli.Session, at location) error {
 	o, err := st.collect(ctx, s)
 	if err != nil {
 		return err
 	}
 	if st.JSON {
-		err = cli.WriteJSON(console.Stdout, o)
+		err = cli.WriteJSON(console.Stdout, struct {
+			At location `json:"at"`
+			*doctor.Overview
+		}{at, o})
 	} else {
+		console.Println(at)
 		err = printOverview(o)
 	}
 	if err != nil {

@@ -76,7 +76,7 @@ func (t *Tail) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	s, err := t.Connect(ctx, c.Logger())
+	s, err := t.ConnectReading(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
