@@ -97,7 +97,7 @@ var plan = []struct {
 	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/metrics/exposition", "the text format needs only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/otlp", "the exporter of spans must not import its users", nil, []string{ours}},
-	{"cmd/internal/traces/source", "the reader of files knows no formats and no events", []string{"debrief/cmd/internal/room", "debrief/playbook/text"}, []string{ours, client, server, openai}},
+	{"cmd/internal/traces/source", "the reader of files knows no formats and no events", []string{"debrief/playbook/text"}, []string{ours, client, server, openai}},
 	{"cmd/internal/traces/messages", "messages of all dialects know no formats of recorders", []string{"debrief/cmd/internal/traces/source", "debrief/events", "debrief/events/chat", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
 	{"cmd/internal/traces/spans", "the traces of observability tools must not import the table of formats", []string{"debrief/cmd/internal/traces/source", "debrief/cmd/internal/traces/messages", "debrief/events", "debrief/events/chat"}, []string{others, ours}},
 	{"cmd/internal/...", "programs share adapters, and workers do not link the server: only package cli imports it", []string{"debrief/events/natsd"}, []string{server, "debrief/cmd/debrief/...", "debrief/cmd/bench"}},

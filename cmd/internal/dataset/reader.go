@@ -1,12 +1,12 @@
 package dataset
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 
-	"debrief/cmd/internal/room"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 	"debrief/playbook/text"
 )
@@ -14,7 +14,7 @@ import (
 // Reader reads tasks one by one from a stream, each with at most 16 MiB. It remembers the ids of the tasks,
 // because a sample counts once: a duplicate id is a Problem.
 type Reader struct {
-	src  source
+	src  splitter
 	o    Options
 	seen map[events.ID]int // line of the task by the hash of its id
 	err  error             // the error that ended the reading
@@ -25,7 +25,7 @@ func NewReader(r io.Reader, o Options) (*Reader, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reader{src: source{r: bufio.NewReaderSize(r, 64<<10)}, o: o, seen: map[events.ID]int{}}, nil
+	return &Reader{src: splitter{r: r}, o: o, seen: map[events.ID]int{}}, nil
 }
 
 // Next returns the next task. A *Problem is an invalid sample; the next call continues after it. The error is io.EOF
@@ -71,118 +71,81 @@ const (
 	errMore = fault("unexpected data after the end of the list")
 )
 
-// source splits a stream into the bytes of samples without parsing them. Samples are lines, or elements of a list if
+// splitter splits a stream into the bytes of samples without parsing them. Samples are lines, or elements of a list if
 // the stream begins with a bracket. An error in one sample does not affect the others.
-type source struct {
-	r     *bufio.Reader
-	buf   []byte // bytes of the sample; reused
-	line  int    // first line of the sample
-	lines int    // complete lines read so far
-	begun bool
-	list  bool
-	n     int  // elements so far
-	ended bool // the end of the list was read
+type splitter struct {
+	r     io.Reader
+	lines *source.Lines   // nil before the first sample
+	scan  *source.Scanner // of a list, else nil
+	line  int             // first line of the sample
+	n     int             // elements so far
+	ended bool            // the end of the list was read
+	done  bool
 }
 
 // next returns the bytes of the next sample. They are valid until the next call.
-func (s *source) next() ([]byte, error) {
-	if !s.begun {
-		s.begun = true
-		if err := s.begin(); err != nil {
+func (s *splitter) next() ([]byte, error) {
+	if s.done {
+		return nil, io.EOF
+	}
+	if s.lines == nil {
+		s.lines = source.NewLines(s.r, maxSample)
+		s.lines.KeepSpace = true // only the white space of JSON is blank
+		c, err := s.lines.Peek()
+		if err != nil {
 			return nil, err
 		}
+		if c == '[' {
+			s.scan = s.lines.Scanner()
+			s.scan.Skip()
+		}
 	}
-	if s.list {
+	if s.scan != nil {
 		return s.nextElement()
 	}
 	return s.nextLine()
 }
 
-// begin detects whether the stream is a list or lines.
-func (s *source) begin() error {
-	if mark, _ := s.r.Peek(3); string(mark) == "\xef\xbb\xbf" {
-		_, _ = s.r.Discard(len(mark))
-	}
-	c, err := s.space()
-	if err == nil {
-		s.list = c == '['
-	}
-	if err != nil || s.list {
-		return err
-	}
-	return s.r.UnreadByte()
-}
-
 // place returns the position of a sample for its id. The element number of a list does not change when the list is
 // reformatted.
-func (s *source) place() string {
-	if s.list {
+func (s *splitter) place() string {
+	if s.scan != nil {
 		return fmt.Sprintf("item-%d", s.n)
 	}
 	return fmt.Sprintf("line-%d", s.line)
 }
 
 // element returns the position of the sample for errors.
-func (s *source) element() string {
-	if s.list && !s.ended {
+func (s *splitter) element() string {
+	if s.scan != nil && !s.ended {
 		return fmt.Sprintf("element %d: ", s.n)
 	}
 	return ""
 }
 
-// space returns the first byte that is not white space. At the end the error is io.EOF.
-func (s *source) space() (byte, error) {
-	for {
-		c, err := s.r.ReadByte()
-		if err != nil {
-			return 0, err
-		}
-		switch c {
-		case '\n':
-			s.lines++
-		case ' ', '\t', '\r':
-		default:
-			return c, nil
-		}
-	}
-}
-
 // nextLine returns the next line that is not blank.
-func (s *source) nextLine() ([]byte, error) {
-	if _, err := s.space(); err != nil {
-		return nil, err
-	}
-	if err := s.r.UnreadByte(); err != nil {
-		return nil, err
-	}
-	s.buf, s.line = s.buf[:0], s.lines+1
-	for size := 0; ; {
-		part, err := s.r.ReadSlice('\n')
-		if size += len(part); size <= maxSample {
-			s.buf = append(room.For(s.buf, len(part), maxSample), part...)
-		}
+func (s *splitter) nextLine() ([]byte, error) {
+	for {
+		line, err := s.lines.Next()
+		s.line = s.lines.N
 		switch {
-		case err == bufio.ErrBufferFull:
-			continue
-		case err != nil && err != io.EOF:
-			return nil, err
-		}
-		s.lines++
-		if size > maxSample {
+		case errors.Is(err, source.ErrTooLarge):
 			return nil, errLong
+		case err != nil || len(bytes.Trim(line, " \t\r")) > 0:
+			return line, err
 		}
-		return s.buf, nil
 	}
 }
 
 // nextElement returns the next element of a list. It accepts missing and additional commas, so that no sample is
 // lost.
-func (s *source) nextElement() ([]byte, error) {
-	c, err := s.space()
+func (s *splitter) nextElement() ([]byte, error) {
+	c, err := s.scan.Peek()
 	for err == nil && c == ',' && !s.ended {
-		c, err = s.space()
+		s.scan.Skip()
+		c, err = s.scan.Peek()
 	}
-	s.line = s.lines + 1
+	s.line = s.scan.Lines + 1
 	switch {
 	case err == io.EOF && !s.ended:
 		s.ended = true
@@ -190,63 +153,24 @@ func (s *source) nextElement() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case s.ended:
+		s.done = true
 		if _, err := io.Copy(io.Discard, s.r); err != nil {
 			return nil, err
 		}
 		return nil, errMore
 	case c == ']':
+		s.scan.Skip()
 		s.ended = true
 		return s.nextElement()
 	}
 	s.n++
-	return s.value(c)
-}
-
-// value returns the bytes of the value that begins with c. It keeps nothing of a value that is too long.
-func (s *source) value(c byte) ([]byte, error) {
-	s.buf = s.buf[:0]
-	var size, depth int
-	var quoted, escaped bool
-	for {
-		if size++; size <= maxSample {
-			s.buf = append(room.For(s.buf, 1, maxSample), c)
-		}
-		if c == '\n' {
-			s.lines++
-		}
-		switch {
-		case escaped:
-			escaped = false
-		case quoted:
-			escaped, quoted = c == '\\', c != '"'
-		case c == '"':
-			quoted = true
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		}
-		if depth <= 0 && !quoted && (c == '"' || c == '}' || c == ']' || s.separated()) {
-			break
-		}
-		var err error
-		if c, err = s.r.ReadByte(); err == io.EOF {
-			if s.ended = true; size > maxSample {
-				return nil, errLong
-			}
-			return nil, errCut
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	if size > maxSample {
+	raw, err := s.scan.Value(maxSample)
+	switch {
+	case errors.Is(err, source.ErrTooLarge):
 		return nil, errLong
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		s.ended = true
+		return nil, errCut
 	}
-	return s.buf, nil
-}
-
-// separated reports whether a number or a literal ends here. These have no end mark.
-func (s *source) separated() bool {
-	next, err := s.r.Peek(1)
-	return err != nil || next[0] == ',' || next[0] == ']'
+	return raw, err
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-
-	"debrief/cmd/internal/room"
 )
 
 // containers lists the fields that hold a list of runs or of parts of runs. An object with such a list is read element by
@@ -60,7 +58,7 @@ func (c *recorder) Read(p []byte) (int, error) {
 		p = p[:n]
 	}
 	n, err := c.r.Read(p)
-	c.data = append(room.For(c.data, n, c.limit), p[:n]...)
+	c.data = append(withRoom(c.data, n, c.limit), p[:n]...)
 	return n, err
 }
 

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"debrief/cmd/internal/room"
 )
 
 // ErrTooLarge is returned if a value is longer than the limit. The scanner can continue after the value.
@@ -17,8 +15,9 @@ var ErrTooLarge = errors.New("too large")
 // Scanner splits a stream of JSON into values without decoding them. Unlike a json.Decoder it can continue after a value
 // that is too large or malformed, if its quotes and brackets are balanced. So one invalid run does not end the reading.
 type Scanner struct {
-	r   *bufio.Reader
-	buf []byte // the last value; reused
+	r     *bufio.Reader
+	buf   []byte // the last value; reused
+	Lines int    // line breaks before the next byte
 }
 
 // Peek returns the next byte that is not white space, without consuming it. At the end of the file it returns io.EOF,
@@ -26,10 +25,12 @@ type Scanner struct {
 func (s *Scanner) Peek() (byte, error) {
 	for {
 		c, err := s.r.ReadByte()
-		if err != nil {
+		switch {
+		case err != nil:
 			return 0, err
-		}
-		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+		case c == '\n':
+			s.Lines++
+		case c != ' ' && c != '\r' && c != '\t':
 			return c, s.r.UnreadByte()
 		}
 	}
@@ -91,7 +92,10 @@ func (s *Scanner) Value(limit int) ([]byte, error) {
 			break
 		}
 		if size++; size <= limit {
-			s.buf = append(room.For(s.buf, 1, limit), c)
+			s.buf = append(withRoom(s.buf, 1, limit), c)
+		}
+		if c == '\n' {
+			s.Lines++
 		}
 		switch {
 		case escaped:
@@ -151,8 +155,8 @@ func NewLines(r io.Reader, limit int) *Lines {
 	return l
 }
 
-// Scanner returns a scanner of the rest of the stream.
-func (l *Lines) Scanner() *Scanner { return &Scanner{r: l.r} }
+// Scanner returns a scanner of the rest of the stream. It counts line breaks from N on.
+func (l *Lines) Scanner() *Scanner { return &Scanner{r: l.r, Lines: l.N} }
 
 // Unread puts the last line back, and returns a scanner of the stream from that line on.
 func (l *Lines) Unread(line []byte) *Scanner {
@@ -196,7 +200,7 @@ func (l *Lines) Next() ([]byte, error) {
 			return nil, io.EOF
 		}
 		if size <= l.limit {
-			l.buf = append(room.For(l.buf, len(part), l.limit), part...)
+			l.buf = append(withRoom(l.buf, len(part), l.limit), part...)
 		}
 		if err != bufio.ErrBufferFull {
 			return l.trim(l.buf, size)

@@ -1,14 +1,12 @@
-package room_test
+package source
 
 import (
 	"bytes"
 	"testing"
-
-	"debrief/cmd/internal/room"
 )
 
-// TestForKeepsContents adds single bytes and pieces: the contents stay, and the capacity doubles up to the limit.
-func TestForKeepsContents(t *testing.T) {
+// TestWithRoomKeepsContents adds single bytes and pieces: the contents stay, and the capacity doubles up to the limit.
+func TestWithRoomKeepsContents(t *testing.T) {
 	const limit = 10_000
 	for _, piece := range []int{1, 3, 4096, 2 * limit} {
 		var buf, want []byte
@@ -16,7 +14,7 @@ func TestForKeepsContents(t *testing.T) {
 		for i := 0; len(want) < limit; i++ {
 			part := bytes.Repeat([]byte{byte(i)}, piece)
 			before := cap(buf)
-			buf = append(room.For(buf, piece, limit), part...)
+			buf = append(withRoom(buf, piece, limit), part...)
 			want = append(want, part...)
 			if cap(buf) != before {
 				grown++

@@ -1,9 +1,8 @@
-// Package room grows buffers for reading long lines or values piece by piece.
-package room
+package source
 
-// For returns buf with room for at least n more bytes. It doubles the capacity up to limit, or further if n requires
+// withRoom returns buf with room for at least n more bytes. It doubles the capacity up to limit, or further if n requires
 // it. Append alone grows large buffers by a quarter, and leaves about four times the size of a long line as garbage.
-func For(buf []byte, n, limit int) []byte {
+func withRoom(buf []byte, n, limit int) []byte {
 	need := len(buf) + n
 	if need <= cap(buf) {
 		return buf
