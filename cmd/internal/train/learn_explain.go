@@ -2,12 +2,14 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"debrief/cmd/internal/cli"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/chat"
 	"debrief/playbook/text"
 	"debrief/reflector"
 )
@@ -15,13 +17,16 @@ import (
 // maxExplained is the maximum number of lessons that one command explains. Each costs a request to the model.
 const maxExplained = 200
 
-// explain asks the model for the reasons of new lessons. A lesson without a reason is added too; a note counts these. Without a model
-// it does nothing.
+// explain asks the model for the reasons of new lessons. A lesson whose request got no useful reply is added without a reason; a note
+// counts these. It returns an error if the model is unavailable. Without a model it does nothing.
 func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesson, stored map[runID]uint64, res *learnResult) error {
 	if l.reflecting == nil || len(lessons) == 0 {
 		return nil
 	}
-	lessons = lessons[:min(len(lessons), maxExplained)]
+	if more := len(lessons) - maxExplained; more > 0 {
+		res.Notes = append(res.Notes, fmt.Sprintf("%s of the comparison without an explanation: one command explains at most %d.", cli.Plural(more, "lesson"), maxExplained))
+		lessons = lessons[:maxExplained]
+	}
 	var mu sync.Mutex
 	failed, rejected, first := 0, 0, ""
 	count := func(n *int, why string) {
@@ -40,8 +45,10 @@ func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesso
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil:
+		case errors.As(err, new(*chat.UselessError)), errors.As(err, new(*chat.TooLongError)):
 			count(&failed, bus.Loggable(err))
+		case err != nil: // an outage, or a wrong key: the same command can explain the lessons later
+			return fmt.Errorf("explain the lesson %q: %w", text.Quotable(lessons[i].Content, 80), err)
 		case found.Rejected != "":
 			count(&rejected, found.Rejected)
 		}
@@ -49,8 +56,8 @@ func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesso
 		return nil
 	})
 	if failed+rejected > 0 {
-		res.Notes = append(res.Notes, fmt.Sprintf("The model explained %d of %s: %d requests failed and %d replies were rejected. The first reason: %s.",
-			len(lessons)-failed-rejected, cli.Plural(len(lessons), "new lesson"), failed, rejected, first))
+		res.Notes = append(res.Notes, fmt.Sprintf("%s no explanation: %s and %s. The first reason: %s.", pluralOf(failed+rejected, "new lesson has", "new lessons have"),
+			pluralOf(failed, "request failed", "requests failed"), pluralOf(rejected, "reply was rejected", "replies were rejected"), first))
 	}
 	return err
 }

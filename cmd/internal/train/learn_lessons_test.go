@@ -147,7 +147,7 @@ func TestModelExplainsCountedLessons(t *testing.T) {
 	}
 }
 
-// TestFailedExplanationsAreCounted checks that lessons are added without an explanation if the model fails or its reply is rejected.
+// TestFailedExplanationsAreCounted checks that lessons are added without an explanation if the replies of the model are useless or rejected.
 func TestFailedExplanationsAreCounted(t *testing.T) {
 	t.Parallel()
 	s := newLearning(t)
@@ -157,7 +157,7 @@ func TestFailedExplanationsAreCounted(t *testing.T) {
 	}
 	l := &Learn{reflecting: chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 		if strings.Contains(p.Messages[1].Text, "`push`") {
-			return chat.Reply{}, &chat.UnavailableError{Err: errors.New("no route")}
+			return chat.Reply{Text: "I have no idea."}, nil
 		}
 		return chat.Reply{Text: `{"explanation": "It worked in 99 of 100 runs."}`}, nil
 	})}
@@ -176,7 +176,27 @@ func TestFailedExplanationsAreCounted(t *testing.T) {
 			t.Errorf("got bullet %q, want a lesson alone", b.Content)
 		}
 	}
-	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "explained 0 of 2 new lessons: 1 requests failed and 1 replies were rejected") {
+	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "2 new lessons have no explanation: 1 request failed and 1 reply was rejected") {
 		t.Errorf("got notes %q", res.Notes)
+	}
+}
+
+// TestUnavailableModelAddsNoLesson checks that the same command can explain the lessons after an outage: it would not explain lessons
+// that the playbook has.
+func TestUnavailableModelAddsNoLesson(t *testing.T) {
+	t.Parallel()
+	s := newLearning(t)
+	l := &Learn{reflecting: chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) {
+		return chat.Reply{}, &chat.UnavailableError{Err: errors.New("no route")}
+	})}
+	res := &learnResult{Analysis: rules.Result{Lessons: []rules.Lesson{{Key: "a", Section: "tools", Content: "Before `push`, call `pull`.", Evidence: "in 3 runs"}}}}
+	if err := l.addLessons(t.Context(), s, "b", res, nil); !errors.As(err, new(*chat.UnavailableError)) {
+		t.Errorf("got error %v, want that of the model", err)
+	}
+	if err := l.addPlaybook(t.Context(), s, "b", res); err != nil {
+		t.Fatal(err)
+	}
+	if len(res.shown) != 0 {
+		t.Errorf("got %d bullets, want none", len(res.shown))
 	}
 }
