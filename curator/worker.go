@@ -39,6 +39,7 @@ type book struct {
 	writer     *deltalog.Writer
 	duplicates draft.DuplicateIndex
 	costs      draft.Costs
+	totals     draft.Totals
 	// Context for proposing models: bullets by their words, and rejected texts.
 	bulletIndex  propose.BulletIndex
 	rejectionLog propose.RejectionLog
@@ -54,7 +55,8 @@ const bookIdle = time.Minute
 // unload closes the writer and frees the caches.
 func (b *book) unload() {
 	b.close()
-	b.duplicates, b.costs, b.bulletIndex, b.rejectionLog, b.fullLog = draft.DuplicateIndex{}, nil, propose.BulletIndex{}, propose.RejectionLog{}, fullLog{}
+	b.duplicates, b.costs, b.totals = draft.DuplicateIndex{}, nil, draft.Totals{}
+	b.bulletIndex, b.rejectionLog, b.fullLog = propose.BulletIndex{}, propose.RejectionLog{}, fullLog{}
 }
 
 // close closes the writer. The next use opens a new one and compares the view with the log.
@@ -184,7 +186,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, fa
 		return err
 	}
 	pol := draft.Policy{
-		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs,
+		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs, Totals: &b.totals,
 		Mode: w.cfg.GateMode, Gate: w.cfg.Gate, Trust: w.trust,
 	}
 	var unchecked []playbook.BulletID

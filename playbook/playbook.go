@@ -25,6 +25,7 @@ type Playbook struct {
 	parts     ChangeAssembler // deltas of an incomplete change
 	gate      Gate
 	duplicate []BulletID // see DuplicateAdds
+	journal   *journal
 
 	texts *index // by content; nil until the first call of FindByContent
 	tally Tally
@@ -98,6 +99,7 @@ func (p *Playbook) Clone() *Playbook {
 	c := *p
 	c.parts.open = slices.Clip(p.parts.open)
 	c.bullets = maps.Clone(p.bullets)
+	c.journal = nil
 	if p.texts != nil {
 		c.texts = p.texts.clone()
 	}
@@ -131,6 +133,7 @@ func Restore(version, last uint64, bullets iter.Seq[*Bullet]) *Playbook {
 	for b := range bullets {
 		p.put(b, b.checksum())
 	}
+	p.journal = nil // no mark is older
 	return p
 }
 
@@ -144,6 +147,7 @@ func (p *Playbook) put(b *Bullet, part Checksum) {
 	p.sum.toggle(part)
 	p.bullets[b.ID] = entry{b, part}
 	p.reindex(old.Bullet, b)
+	p.record(b.ID)
 	if old.Bullet == nil {
 		p.last = max(p.last, b.ID.Number())
 	}
@@ -154,6 +158,7 @@ func (p *Playbook) remove(id BulletID) {
 		p.sum.toggle(old.part)
 		delete(p.bullets, id)
 		p.reindex(old.Bullet, nil)
+		p.record(id)
 	}
 }
 

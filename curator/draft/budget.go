@@ -10,6 +10,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/heap"
 )
 
 // DefaultTokenBudget is the default of Budget.Book, as in the curator of the ACE authors (ace-agent/ace).
@@ -56,6 +57,42 @@ func (c Costs) Tokens(b *playbook.Bullet) int {
 	return n
 }
 
+// Totals caches the sums of the tokens of one playbook, so that a draft counts only the bullets that have changed since the
+// draft before. The zero value is empty. It is not safe for concurrent use.
+type Totals struct {
+	sums    *tokenSums
+	counted map[playbook.BulletID]*playbook.Bullet // the bullets in the sums
+	mark    playbook.Mark                          // of the state
+}
+
+// update returns the sums of the state p. The caller must not change them.
+func (t *Totals) update(p *playbook.Playbook, c Costs) *tokenSums {
+	ids, now, known := p.ChangedSince(t.mark)
+	if t.mark = now; !known {
+		t.sums, t.counted = newTokenSums(c), make(map[playbook.BulletID]*playbook.Bullet, p.Len())
+		for b := range p.All() {
+			t.count(b.ID, b)
+		}
+		return t.sums
+	}
+	t.sums.costs = c
+	for _, id := range ids {
+		t.count(id, p.Bullet(id))
+	}
+	return t.sums
+}
+
+// count replaces the counted bullet with an id by b, which is nil for a removed bullet.
+func (t *Totals) count(id playbook.BulletID, b *playbook.Bullet) {
+	t.sums.add(t.counted[id], -1)
+	t.sums.add(b, 1)
+	if b == nil {
+		delete(t.counted, id)
+	} else {
+		t.counted[id] = b
+	}
+}
+
 // tokenSums are the tokens of the shown bullets and their headings, in total and for each section.
 type tokenSums struct {
 	costs   Costs
@@ -93,10 +130,11 @@ func (d *pruner) enforceBudget() {
 	if !d.Budget.isSet() || d.byPerson || !d.mayGrow() {
 		return
 	}
-	before := newTokenSums(d.Costs)
-	for b := range d.base.All() {
-		before.add(b, 1)
+	totals := d.Totals
+	if totals == nil {
+		totals = new(Totals)
 	}
+	before := totals.update(d.base, d.Costs)
 	now := &tokenSums{d.Costs, before.book, maps.Clone(before.section)}
 	for id, b := range d.changed {
 		now.add(d.base.Bullet(id), -1)
@@ -114,7 +152,7 @@ func (d *pruner) enforceBudget() {
 		slices.Sort(sections[1:])
 		slices.Reverse(sections)
 	}
-	var weakest []*playbook.Bullet
+	var weakest *weakestFirst
 	for _, s := range sections {
 		if !over(s) {
 			continue
@@ -122,7 +160,7 @@ func (d *pruner) enforceBudget() {
 		if weakest == nil {
 			weakest = d.weakest()
 		}
-		for _, b := range weakest {
+		for b := range weakest.all {
 			if !over(s) {
 				break
 			}
@@ -144,11 +182,30 @@ func (d *pruner) mayGrow() bool {
 	})
 }
 
+// weakestFirst orders bullets, the weakest first. It sorts only as many as are read, because few of a large playbook retire.
+type weakestFirst struct {
+	sorted []*playbook.Bullet
+	rest   heap.Heap[*playbook.Bullet]
+	before func(a, b **playbook.Bullet) bool
+}
+
+// all yields the bullets in order.
+func (w *weakestFirst) all(yield func(*playbook.Bullet) bool) {
+	for i := 0; i < len(w.sorted) || len(w.rest) > 0; i++ {
+		if i == len(w.sorted) {
+			w.sorted = append(w.sorted, w.rest.Pop(w.before))
+		}
+		if !yield(w.sorted[i]) {
+			return
+		}
+	}
+}
+
 // weakest returns the shown bullets that may retire, the weakest first. Bullets without an experiment are weaker than
 // bullets with one. Then the lower score is weaker, then the bullet that is not new in this draft, then the one with the
 // older last activity.
-func (d *pruner) weakest() []*playbook.Bullet {
-	var all []*playbook.Bullet
+func (d *pruner) weakest() *weakestFirst {
+	var all heap.Heap[*playbook.Bullet]
 	for b := range d.base.All() {
 		if _, changed := d.changed[b.ID]; !changed && b.Shown() && !b.Pinned {
 			all = append(all, b)
@@ -171,13 +228,15 @@ func (d *pruner) weakest() []*playbook.Bullet {
 		}
 		return 0
 	}
-	slices.SortFunc(all, func(a, b *playbook.Bullet) int {
-		return cmp.Or(
-			cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()), cmp.Compare(isNew(a), isNew(b)),
-			lastActivity(a).Compare(lastActivity(b)), cmp.Compare(a.ID, b.ID),
-		)
-	})
-	return all
+	before := func(p, q **playbook.Bullet) bool {
+		a, b := *p, *q
+		if first := cmp.Or(cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score())); first != 0 {
+			return first < 0
+		}
+		return cmp.Or(cmp.Compare(isNew(a), isNew(b)), lastActivity(a).Compare(lastActivity(b)), cmp.Compare(a.ID, b.ID)) < 0
+	}
+	all.Init(before)
+	return &weakestFirst{rest: all, before: before}
 }
 
 // lastActivity returns the time when a bullet was last created, changed or tagged.

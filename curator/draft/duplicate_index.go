@@ -10,6 +10,7 @@ import (
 type DuplicateIndex struct {
 	index similar.Index
 	seen  map[playbook.BulletID]*playbook.Bullet
+	mark  playbook.Mark // of the state
 }
 
 // update updates the index to the state p. It indexes only the texts that have changed since the last call.
@@ -17,25 +18,44 @@ func (a *DuplicateIndex) update(p *playbook.Playbook) {
 	if a.seen == nil {
 		a.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
 	}
+	ids, now, known := p.ChangedSince(a.mark)
+	if a.mark = now; known {
+		for _, id := range ids {
+			if b := p.Bullet(id); b != nil {
+				a.put(b)
+			} else {
+				a.drop(id)
+			}
+		}
+		return
+	}
 	for b := range p.All() {
-		old := a.seen[b.ID]
-		if old == b {
-			continue
-		}
-		if old == nil || old.Content != b.Content {
-			a.index.Put(string(b.ID), b.Content)
-		}
-		a.seen[b.ID] = b
+		a.put(b)
 	}
 	if a.index.Len() == p.Len() {
 		return
 	}
 	for id := range a.seen {
 		if p.Bullet(id) == nil {
-			a.index.Drop(string(id))
-			delete(a.seen, id)
+			a.drop(id)
 		}
 	}
+}
+
+func (a *DuplicateIndex) put(b *playbook.Bullet) {
+	old := a.seen[b.ID]
+	if old == b {
+		return
+	}
+	if old == nil || old.Content != b.Content {
+		a.index.Put(string(b.ID), b.Content)
+	}
+	a.seen[b.ID] = b
+}
+
+func (a *DuplicateIndex) drop(id playbook.BulletID) {
+	a.index.Drop(string(id))
+	delete(a.seen, id)
 }
 
 // findSimilar returns a bullet with nearly the same text and the similarity of the two texts, from 0 to 1. It returns ""

@@ -16,6 +16,7 @@ import (
 type BulletIndex struct {
 	words recall.WordIndex
 	seen  map[playbook.BulletID]*playbook.Bullet
+	mark  playbook.Mark // of the state
 }
 
 // update updates the index to the state p. It indexes only the bullets that have changed since the last call.
@@ -23,25 +24,44 @@ func (s *BulletIndex) update(p *playbook.Playbook) {
 	if s.seen == nil {
 		s.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
 	}
+	ids, now, known := p.ChangedSince(s.mark)
+	if s.mark = now; known {
+		for _, id := range ids {
+			if b := p.Bullet(id); b != nil {
+				s.put(b)
+			} else {
+				s.drop(id)
+			}
+		}
+		return
+	}
 	for b := range p.All() {
-		old := s.seen[b.ID]
-		if old == b {
-			continue
-		}
-		if old == nil || old.Content != b.Content || old.Section != b.Section {
-			s.words.Put(string(b.ID), playbook.SectionTitle(b.Section)+": "+b.Content)
-		}
-		s.seen[b.ID] = b
+		s.put(b)
 	}
 	if len(s.seen) == p.Len() {
 		return
 	}
 	for id := range s.seen {
 		if p.Bullet(id) == nil {
-			s.words.Drop(string(id))
-			delete(s.seen, id)
+			s.drop(id)
 		}
 	}
+}
+
+func (s *BulletIndex) put(b *playbook.Bullet) {
+	old := s.seen[b.ID]
+	if old == b {
+		return
+	}
+	if old == nil || old.Content != b.Content || old.Section != b.Section {
+		s.words.Put(string(b.ID), playbook.SectionTitle(b.Section)+": "+b.Content)
+	}
+	s.seen[b.ID] = b
+}
+
+func (s *BulletIndex) drop(id playbook.BulletID) {
+	s.words.Drop(string(id))
+	delete(s.seen, id)
 }
 
 // Limits on the part of the playbook in a proposal prompt.

@@ -15,6 +15,7 @@ import (
 // with all data that does not depend on a task. Select may be called concurrently, but not during Update.
 type Index struct {
 	version uint64
+	mark    playbook.Mark // of the playbook at the last Update
 	gate    playbook.Gate
 	rows    []row // in no order
 	rowOf   map[playbook.BulletID]int32
@@ -95,25 +96,32 @@ func (x *Index) Tokens() int { return x.tokens }
 // the selectable bullets that are new or changed, and the ids that were removed, both in no order.
 // Callers use them to update other indexes.
 func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, dropped []playbook.BulletID) {
-	x.version = p.Version()
-	x.gate, _ = p.Gate()
-	x.topRows = new(sync.Once)
+	gate, _ := p.Gate()
+	ids, now, known := p.ChangedSince(x.mark)
+	known = known && gate == x.gate
+	x.version, x.gate, x.mark, x.topRows = p.Version(), gate, now, new(sync.Once)
+	if known {
+		for _, id := range ids {
+			if b := p.Bullet(id); b != nil && x.isSelectable(b) {
+				if _, isNew := x.put(b); isNew {
+					changed = append(changed, b)
+				}
+			} else if at, there := x.rowOf[id]; there {
+				dropped = append(dropped, id)
+				x.drop(at)
+			}
+		}
+		return changed, dropped
+	}
 	x.round++
 	found := 0
 	for b := range p.All() {
-		if !b.Shown() && !(x.gate == playbook.GateStrict && b.Status == playbook.Probation) {
+		if !x.isSelectable(b) {
 			continue
 		}
 		found++
-		at, there := x.rowOf[b.ID]
-		if !there {
-			at = int32(len(x.rows))
-			x.rowOf[b.ID] = at
-			x.rows = append(x.rows, row{section: -1})
-		}
-		r := &x.rows[at]
-		if r.round = x.round; r.bullet != b {
-			x.index(at, b)
+		at, isNew := x.put(b)
+		if x.rows[at].round = x.round; isNew {
 			changed = append(changed, b)
 		}
 	}
@@ -124,6 +132,26 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 		}
 	}
 	return changed, dropped
+}
+
+// isSelectable reports whether a bullet belongs into the index.
+func (x *Index) isSelectable(b *playbook.Bullet) bool {
+	return b.Shown() || x.gate == playbook.GateStrict && b.Status == playbook.Probation
+}
+
+// put stores a bullet and returns its row. isNew is false if the row already had it.
+func (x *Index) put(b *playbook.Bullet) (at int32, isNew bool) {
+	at, there := x.rowOf[b.ID]
+	if !there {
+		at = int32(len(x.rows))
+		x.rowOf[b.ID] = at
+		x.rows = append(x.rows, row{section: -1})
+	}
+	if x.rows[at].bullet == b {
+		return at, false
+	}
+	x.index(at, b)
+	return at, true
 }
 
 // index stores a bullet in a row.

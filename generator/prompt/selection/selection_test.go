@@ -3,6 +3,7 @@ package selection_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -151,6 +152,7 @@ func TestUpdatedIndexEqualsNewIndex(t *testing.T) {
 		x := selection.NewIndex(false)
 		beside := map[playbook.BulletID]*playbook.Bullet{}
 		bullets := map[playbook.BulletID]*playbook.Bullet{}
+		kept := new(playbook.Playbook) // at each version, so that it knows its changes
 		for version := range rapid.Uint64Range(1, 6).Draw(t, "versions") {
 			for range rapid.IntRange(0, 6).Draw(t, "changes") {
 				id := playbook.BulletID(fmt.Sprintf("b-%d", rapid.IntRange(0, 11).Draw(t, "id")))
@@ -172,6 +174,21 @@ func TestUpdatedIndexEqualsNewIndex(t *testing.T) {
 					}
 				}
 			})
+
+			changes := maps.Clone(bullets)
+			for b := range kept.All() {
+				if bullets[b.ID] == b {
+					delete(changes, b.ID)
+				} else if bullets[b.ID] == nil {
+					changes[b.ID] = nil
+				}
+			}
+			if !kept.ApplyChanges(version, 0, changes, p.Len(), p.Checksum()) {
+				t.Fatal("the changes do not give the playbook")
+			}
+			if !rapid.Bool().Draw(t, "read all bullets") {
+				p = kept
+			}
 
 			changed, dropped := x.Update(p)
 			for _, b := range changed {
