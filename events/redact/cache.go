@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// Each bullet of a prompt passes here several times for each sample, in the execution that is published and again where it
-// is handled. So texts without secrets that occur again are remembered. The texts themselves are compared, because a hash
+// Each bullet of a prompt and its id pass here several times for each sample, in the execution that is published and again
+// where it is handled. So texts without secrets that occur again are remembered. The texts themselves are compared, because a hash
 // that is equal by chance would let a secret pass.
 const (
 	cacheSlots = 4096 // together with maxCached: at most 4 MiB
-	minCached  = 32   // bytes; a shorter text is scanned in about the same time
+	minCached  = 16   // bytes; a shorter text is scanned in about the same time
 	maxCached  = 1024
 )
 

@@ -111,8 +111,15 @@ func structRedactFunc(t reflect.Type, open map[reflect.Type]bool) redactFunc {
 // ID returns id, or a replacement if it contains a secret: "redacted-" and 16 hex digits of the hash. The same id
 // has the same replacement in every field and every process.
 func ID(id string) string {
+	known, again := cleanTexts.has(id)
+	if known {
+		return id
+	}
 	kind := Kind(id)
 	if kind == "" {
+		if again {
+			cleanTexts.add(id)
+		}
 		return id
 	}
 	count(kind)
