@@ -212,9 +212,23 @@ func quotedBullets(e *events.Execution) string {
 	}
 	for _, b := range e.Shown {
 		line.ID, line.Content, line.Cited = string(b.ID), excerpt(b.Content, shortText/2), cited[string(b.ID)]
+		if !line.Cited && isPlainJSON(line.ID) && isPlainJSON(line.Content) { // nearly all of them
+			out.WriteString(`{"id":"` + line.ID + `","content":"` + line.Content + "\"}\n")
+			continue
+		}
 		_ = enc.Encode(&line) // strings and a bool always encode, and a strings.Builder never fails
 	}
 	return out.String()
+}
+
+// isPlainJSON reports whether a text is the same as a JSON string, between quotation marks.
+func isPlainJSON(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // quotedTrace returns the steps as text of at most budget tokens. It first omits the steps that say least about the

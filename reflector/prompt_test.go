@@ -1,6 +1,8 @@
 package reflector
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -287,4 +289,28 @@ func FuzzPrompt(f *testing.F) {
 			t.Errorf("got feedback %q", quotes["feedback"])
 		}
 	})
+}
+
+// TestQuotedBulletsAreJSON checks that each bullet is one line of JSON, with the bytes that encoding/json writes.
+func TestQuotedBulletsAreJSON(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{"plain text, 7 %", `a "quotation"`, `back\slash`, "two\nlines", "tab\t", "Zoë", "税", "\x7f", "<b> & \u2028", `"}` + "\n" + `{"id":"x"`} {
+		for _, cited := range []bool{false, true} {
+			e := &events.Execution{Shown: []events.ShownBullet{{ID: "a-00001", Content: content}}}
+			if cited {
+				e.Cited = []playbook.BulletID{"a-00001"}
+			}
+			var want bytes.Buffer
+			enc := json.NewEncoder(&want)
+			enc.SetEscapeHTML(false)
+			_ = enc.Encode(struct {
+				ID      string `json:"id"`
+				Content string `json:"content"`
+				Cited   bool   `json:"cited,omitempty"`
+			}{"a-00001", content, cited})
+			if got := quotedBullets(e); got != want.String() {
+				t.Errorf("got %q, want %q", got, want.String())
+			}
+		}
+	}
 }
