@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events/window"
+	"debrief/playbook/evidence"
 	"debrief/playbook/recall"
 	"debrief/playbook/text"
 )
@@ -150,6 +151,10 @@ type queryEmbedding struct {
 	modelName string    // of the vector
 
 	hashed func() []float32
+
+	// The bullets near the query by words and by past tasks, nil until the first search. Experiments and rankings use both.
+	byWords []recall.Match
+	byTasks []evidence.Hit
 }
 
 // embedQuery computes the vector of a query.

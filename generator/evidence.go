@@ -134,7 +134,7 @@ func (e *taskEvidence) fold(d *playbook.Delta, cited []*citedTask) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, t := range cited {
-		first := e.nearest(t.question, reliablePlaces)
+		first := e.addSupported(e.index.Nearest(t.question, reliablePlaces), reliablePlaces)
 		for _, id := range t.bullets {
 			t.found = append(t.found, slices.ContainsFunc(first, func(r selection.Ranked) bool { return r.Bullet == id }))
 		}
@@ -208,16 +208,25 @@ func (e *taskEvidence) wait(ctx context.Context, timeout time.Duration) {
 }
 
 // applicable returns the bullets that the tasks near the query support most; see minVoteShare.
-func (e *taskEvidence) applicable(query string) (ids []playbook.BulletID) {
+func (e *taskEvidence) applicable(q *queryEmbedding) (ids []playbook.BulletID) {
 	e.start()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	for _, hit := range e.index.Nearest(query, events.MaxExposures) {
+	hits := e.nearTasks(q)
+	for _, hit := range hits[:min(events.MaxExposures, len(hits))] {
 		if hit.Score >= minVoteShare {
 			ids = append(ids, hit.Bullet)
 		}
 	}
 	return ids
+}
+
+// nearTasks returns the bullets by the votes of the tasks near a query, the best first. The caller holds mu.
+func (e *taskEvidence) nearTasks(q *queryEmbedding) []evidence.Hit {
+	if q.byTasks == nil {
+		q.byTasks = e.index.Nearest(q.text, maxRanked)
+	}
+	return q.byTasks
 }
 
 // count returns the number of tasks that support a bullet.
@@ -228,7 +237,7 @@ func (e *taskEvidence) count(id playbook.BulletID) int {
 }
 
 // ranking returns the bullets that helped on tasks near the query, and then those that helped on other tasks.
-func (e *taskEvidence) ranking(query string, warns *warnings) selection.Ranking {
+func (e *taskEvidence) ranking(q *queryEmbedding, warns *warnings) selection.Ranking {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	select {
@@ -240,16 +249,17 @@ func (e *taskEvidence) ranking(query string, warns *warnings) selection.Ranking 
 			warns.add("bullets: past tasks are still being read")
 		}
 	}
-	return e.nearest(query, maxRanked)
+	return e.addSupported(e.nearTasks(q), maxRanked)
 }
 
-// nearest returns up to limit bullets by the votes of the nearest tasks, and then by the number of tasks that they helped on.
+// addSupported returns up to limit bullets: those near a query by the votes of the nearest tasks, and then by the number of
+// tasks that they helped on.
 // A task in new words may have no near task for its bullet. Then the frequency of a bullet is the best estimate, as in
 // smoothing by backing off (Katz, "Estimation of probabilities from sparse data", 1987). The caller holds mu.
-func (e *taskEvidence) nearest(query string, limit int) selection.Ranking {
-	var list selection.Ranking
-	found := make(map[playbook.BulletID]bool)
-	for _, hit := range e.index.Nearest(query, limit) {
+func (e *taskEvidence) addSupported(near []evidence.Hit, limit int) selection.Ranking {
+	list := make(selection.Ranking, 0, min(limit, len(near)+len(e.supported)))
+	found := make(map[playbook.BulletID]bool, len(near))
+	for _, hit := range near {
 		list = append(list, selection.Ranked{Bullet: hit.Bullet, Score: hit.Score})
 		found[hit.Bullet] = true
 	}

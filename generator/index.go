@@ -108,7 +108,7 @@ const (
 // from words and embeddings. Without past tasks all bullets count as new.
 func (ix *playbookIndex) applicable(q *queryEmbedding, tasks *taskEvidence) (ids []playbook.BulletID) {
 	if tasks != nil {
-		ids = tasks.applicable(q.text)
+		ids = tasks.applicable(q)
 	}
 	add := func(rank int, key string) {
 		id := playbook.BulletID(key)
@@ -118,7 +118,8 @@ func (ix *playbookIndex) applicable(q *queryEmbedding, tasks *taskEvidence) (ids
 			ids = append(ids, id)
 		}
 	}
-	for rank, match := range ix.words.Top(q.text, nearestProbation) {
+	near := ix.nearWords(q)
+	for rank, match := range near[:min(nearestProbation, len(near))] {
 		add(rank, match.Key)
 	}
 	if ix.embeddings.embedder != nil && q.vector != nil {
@@ -134,10 +135,18 @@ func (ix *playbookIndex) applicable(q *queryEmbedding, tasks *taskEvidence) (ids
 // maxRanked is the number of bullets in one ranking. It exceeds the number in a prompt of a usual size.
 const maxRanked = 200
 
+// nearWords returns the bullets near a query by words, the best first.
+func (ix *playbookIndex) nearWords(q *queryEmbedding) []recall.Match {
+	if q.byWords == nil {
+		q.byWords = ix.words.Top(q.text, maxRanked)
+	}
+	return q.byWords
+}
+
 // rankings returns the bullets near a query: by past tasks, by words, and by vectors if there is an embedder.
 func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns *warnings) []selection.Ranking {
-	all := []selection.Ranking{tasks.ranking(q.text, warns), nil}
-	for _, match := range ix.words.Top(q.text, maxRanked) {
+	all := []selection.Ranking{tasks.ranking(q, warns), nil}
+	for _, match := range ix.nearWords(q) {
 		all[1] = append(all[1], selection.Ranked{Bullet: playbook.BulletID(match.Key), Score: match.Score})
 	}
 	if ix.embeddings.embedder == nil || q.vector == nil {

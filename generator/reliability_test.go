@@ -60,14 +60,14 @@ func TestRankingBacksOffToFrequency(t *testing.T) {
 		"a locomotive": "[hotels meals rides]",
 	} {
 		var got []playbook.BulletID
-		for _, r := range e.nearest(query, 10) {
+		for _, r := range e.addSupported(e.index.Nearest(query, 10), 10) {
 			got = append(got, r.Bullet)
 		}
 		if fmt.Sprint(got) != want {
 			t.Errorf("%s: got %s, want %s", query, got, want)
 		}
 	}
-	if got := e.nearest("a taxi", 2); len(got) != 2 {
+	if got := e.addSupported(e.index.Nearest("a taxi", 2), 2); len(got) != 2 {
 		t.Errorf("got %d bullets, want 2", len(got))
 	}
 }
