@@ -252,7 +252,7 @@ func (v *invertedIndex) top(q []queryTerm, h *topK) {
 // required number of documents already exceed the maximum score from the unread terms. Otherwise it does nothing and
 // returns false.
 func (v *invertedIndex) finishEarly(s *accumulator, unread []queryTerm, h *topK) bool {
-	current, rest := topK{n: h.n, key: h.key, accept: h.accept}, 0.0
+	current, rest := topK{n: h.n, accept: h.accept}, 0.0 // all documents are offered below that could have an equal score
 	for _, a := range unread {
 		rest += a.share
 	}

@@ -14,7 +14,7 @@ type scored struct {
 	score  float64
 }
 
-// topK keeps the n highest scores, for equal scores those with the lowest keys. kept is a heap with the worst entry
+// topK keeps the n highest scores, for equal scores those with the lowest keys, or without key those with the lowest numbers. kept is a heap with the worst entry
 // on top.
 type topK struct {
 	n      int
@@ -25,8 +25,13 @@ type topK struct {
 
 // compare returns a negative number if s is better.
 func (h *topK) compare(s, other scored) int {
-	if c := cmp.Compare(other.score, s.score); c != 0 {
-		return c
+	switch {
+	case s.score > other.score:
+		return -1
+	case s.score < other.score:
+		return 1
+	case h.key == nil:
+		return cmp.Compare(s.number, other.number)
 	}
 	return strings.Compare(h.key(s.number), h.key(other.number))
 }
