@@ -25,7 +25,7 @@ func (p *Playbook) record(id BulletID) {
 	j.end++
 }
 
-// Mark is a state of a playbook, for ChangedSince. The zero Mark is no state.
+// Mark is a state of a playbook, for ChangedSince. The zero Mark is older than every state.
 type Mark struct {
 	journal *journal
 	at      uint64

@@ -133,7 +133,7 @@ func Restore(version, last uint64, bullets iter.Seq[*Bullet]) *Playbook {
 	for b := range bullets {
 		p.put(b, b.checksum())
 	}
-	p.journal = nil // no mark is older
+	p.journal = nil // a reader starts with all bullets
 	return p
 }
 
