@@ -63,6 +63,9 @@ type Origin struct {
 	// the batches itself, so that the outcome does not depend on timing. Each held execution has a reflection, even
 	// an empty one. Feedback on a held execution has no effect.
 	Held bool `msgpack:"held,omitempty" json:"held,omitempty"`
+	// Model is the required model of the Generator, as its program is configured. A Generator with another model
+	// dead-letters the task. Empty accepts every model.
+	Model string `msgpack:"model,omitempty" json:"model,omitempty" redact:"id"`
 }
 
 // Task is a request for an answer from a Generator.

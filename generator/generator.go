@@ -34,6 +34,9 @@ type Config struct {
 	// Instructions replace the default instructions before the playbook, for tasks of this generator. Empty selects
 	// the default. The answer format is appended in both cases.
 	Instructions string
+	// ModelName is the name of the model. Tasks that require another model are not answered; see events.Origin. Empty answers
+	// every task.
+	ModelName string
 	// Scorer scores the answers. Nil scores without outside programs.
 	Scorer *scoring.Scorer
 	// Meter receives the durations; nil disables them.
@@ -169,8 +172,24 @@ func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *even
 	}}
 }
 
+// OtherModelError reports that a task requires another model. A Generator with that model can answer a copy of the task.
+type OtherModelError struct{ Task, Want, Got string }
+
+func (e *OtherModelError) Error() string {
+	return fmt.Sprintf("task %q requires model %q, this generator has %q", e.Task, e.Want, e.Got)
+}
+
+// Discard marks the error for the failure policy: no retry by this Generator can succeed.
+func (e *OtherModelError) Discard() bool { return true }
+
+// DeadCode is the code of the dead letter.
+func (e *OtherModelError) DeadCode() events.DeadCode { return events.DeadOtherModel }
+
 // execute answers one task. It returns the execution and the context that the model received.
 func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *events.Task) (*events.Execution, *builtContext, error) {
+	if want := t.Origin.Model; want != "" && g.cfg.ModelName != "" && want != g.cfg.ModelName {
+		return nil, nil, &OtherModelError{Task: t.ID, Want: want, Got: g.cfg.ModelName}
+	}
 	started := time.Now()
 	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
 	system, ref := g.cfg.system()

@@ -71,6 +71,7 @@ func TestScripts(t *testing.T) {
 			"purge":   purge,
 			"mar":     mar,
 			"deny":    deny,
+			"prose":   prose,
 			"repeat":  repeat,
 			"post":    post,
 			"reflect": reflect,
@@ -459,15 +460,29 @@ func mar(ts *testscript.TestScript, _ bool, args []string) {
 
 // deny serves a model that takes no key, at $DENIER.
 func deny(ts *testscript.TestScript, _ bool, _ []string) {
+	serveModel(ts, "DENIER", http.StatusUnauthorized, `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`)
+}
+
+// prose serves a model that replies in prose, at $PROSE: prose 'The answer is 42.'
+func prose(ts *testscript.TestScript, _ bool, args []string) {
+	body, err := json.Marshal(map[string]any{"model": "prose-1", "choices": []any{map[string]any{
+		"finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": args[0]},
+	}}})
+	ts.Check(err)
+	serveModel(ts, "PROSE", http.StatusOK, string(body))
+}
+
+// serveModel serves a model with the same response to each request, at an address that it stores in a variable.
+func serveModel(ts *testscript.TestScript, variable string, status int, body string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
 	srv := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusUnauthorized)
-		fmt.Fprint(w, `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`)
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
 	})}
 	go func() { _ = srv.Serve(l) }()
 	ts.Defer(func() { _ = srv.Close() })
-	ts.Setenv("DENIER", "http://"+l.Addr().String()+"/v1")
+	ts.Setenv(variable, "http://"+l.Addr().String()+"/v1")
 }

@@ -56,7 +56,7 @@ func (c *command) role(m *metrics.Metrics) (app.Role, error) {
 		return nil, err
 	}
 	cfg.Scorer = scoring.NewScorer(c.Evaluators.Settings(), cfg.Slots)
-	cfg.Meter = m.Generator()
+	cfg.Meter, cfg.ModelName = m.Generator(), c.NameOf(events.RoleGenerator)
 	g := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, app.NATSEndpoint(m))
 	m.SetFollowerLag(g.VersionLag)
 	return g, nil

@@ -236,7 +236,10 @@ func (e *exhaustedError) Error() string {
 func deadCode(reason error) events.DeadCode {
 	var fault *messageFault
 	var exhausted *exhaustedError
+	var coded interface{ DeadCode() events.DeadCode }
 	switch {
+	case errors.As(reason, &coded):
+		return coded.DeadCode()
 	case errors.As(reason, &exhausted):
 		return events.DeadAttempts
 	case errors.Is(reason, events.ErrNewerSchema):

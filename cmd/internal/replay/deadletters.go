@@ -19,7 +19,7 @@ const maxCopies = 3
 type deadLetters struct {
 	reasons map[events.ID]string       // by id of the task, execution or edit
 	lastSeq uint64                     // stream sequence of the last dead letter
-	crashed map[events.ID]events.Event // dead-lettered after worker crashes, to be submitted again
+	crashed map[events.ID]events.Event // dead-lettered after worker crashes or by other models, to be submitted again
 	copies  map[events.ID]int          // submitted again, by event id
 }
 
@@ -27,13 +27,22 @@ func newDeadLetters() deadLetters {
 	return deadLetters{reasons: map[events.ID]string{}, crashed: map[events.ID]events.Event{}, copies: map[events.ID]int{}}
 }
 
+// OtherModelError ends a run whose tasks reach a generator with another model. Letters from before the run was resumed do not
+// end it: another program had its data meanwhile.
+type OtherModelError struct{ Reason string }
+
+func (e *OtherModelError) Error() string { return e.Reason }
+
 func (l *tracker) addDeadLetter(s bus.Stored) {
 	letter, ok := s.Event.(*events.DeadLetter)
 	var id events.ID
 	var e events.Event
 	if ok {
 		id = bus.EventID(letter.Header)
-		if letter.Code == events.DeadAttempts {
+		if letter.Code == events.DeadOtherModel && l.following.Load() {
+			l.fail(&OtherModelError{letter.Reason})
+		}
+		if letter.Code == events.DeadAttempts || letter.Code == events.DeadOtherModel {
 			var err error
 			if e, err = l.conn.Decode(l.ctx, letter.Subject, letter.Header, letter.Data); bus.IsUnavailable(err) { // an unreadable event counts as dead
 				l.fail(fmt.Errorf("read dead-lettered event: %w", err))

@@ -13,6 +13,7 @@ import (
 type measurer struct {
 	Sets
 	run      string // name of the run
+	model    string // required of the generators; may be empty
 	patience int    // measurements without a better one that end the run; 0 disables it
 	*position
 	log       *bookLog
@@ -46,7 +47,7 @@ func (m *measurer) measure(ctx context.Context, set *Set, phase string, s *submi
 	tasks := make([]events.Task, len(set.Tasks))
 	for i, t := range set.Tasks {
 		t.Book, t.Purpose, t.Playbook, t.Session = book, events.Evaluate, &version, ""
-		t.Origin = events.Origin{Run: m.run, Epoch: m.epoch, Index: i}
+		t.Origin = events.Origin{Run: m.run, Epoch: m.epoch, Index: i, Model: m.model}
 		t.ID = taskID(fmt.Sprintf("%s@%d", set.Set, version), t.ID)
 		if !own {
 			t.ID = taskID(m.run, t.ID)

@@ -108,7 +108,7 @@ func (r *run) runWindow(ctx context.Context, window int, places []int, from, tot
 		for i, p := range batch {
 			t := r.Train.Tasks[p]
 			t.Book, t.Purpose, t.Playbook, t.Rounds, t.Session = r.book, events.Learn, &version, r.Rounds, ""
-			t.Origin = events.Origin{Run: r.Name, Epoch: r.epoch, Index: p, Step: r.step + i + 1, Steps: r.recorder.total, Source: t.Origin.Source, Held: true}
+			t.Origin = events.Origin{Run: r.Name, Epoch: r.epoch, Index: p, Step: r.step + i + 1, Steps: r.recorder.total, Source: t.Origin.Source, Held: true, Model: r.Model}
 			t.ID = taskID(epochPhase(r.epoch), t.ID)
 			tasks[i] = t
 		}

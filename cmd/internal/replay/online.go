@@ -106,7 +106,7 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total in
 	tasks := make([]events.Task, len(samples))
 	for i, t := range samples {
 		t.Book, t.Purpose, t.MinVersion, t.Rounds = r.book, events.Learn, r.version, r.Rounds
-		t.Origin = events.Origin{Run: r.Name, Epoch: 1, Index: from + i, Step: from + i + 1, Steps: total, Source: t.Origin.Source}
+		t.Origin = events.Origin{Run: r.Name, Epoch: 1, Index: from + i, Step: from + i + 1, Steps: total, Source: t.Origin.Source, Model: r.Model}
 		t.ID = taskID(epochPhase(1), t.ID)
 		tasks[i] = t
 	}

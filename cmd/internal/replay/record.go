@@ -39,7 +39,7 @@ func (c *recorder) addSample(set, phase string, sample *events.Task, index int, 
 	if a := f.answer; a == nil {
 		score.Lost++
 	} else {
-		s.Answer, s.Label, s.Score, s.Feedback, s.Version = a.text, a.label, a.score, a.feedback, a.version
+		s.Answer, s.Label, s.Score, s.Feedback, s.Version, s.Model = a.text, a.label, a.score, a.feedback, a.version, a.model
 		addOutcome(score, a.label, a.score)
 	}
 	c.samples, c.answers = append(c.samples, s), append(c.answers, f.answer)

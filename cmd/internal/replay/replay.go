@@ -149,6 +149,7 @@ type Options struct {
 	Settings []report.Setting // of the command, for the report; part of the run's identity
 	From     string           // source of the fork, for people
 	Debrief  string           // version of the program
+	Model    string           // that must answer the tasks; empty for the models of the server's generators
 	// Fork creates the run's playbook and returns its version. It may be called again after an interruption. Nil
 	// starts with the empty playbook.
 	Fork func(ctx context.Context) (version uint64, err error)
@@ -298,7 +299,7 @@ func (r *run) assemble() {
 		conn: r.conn, book: r.book, log: r.log, follow: r.follow, submitter: r.submitter, state: r.state, onStall: r.OnStall, position: r.position,
 	}
 	r.gatherer = &gatherer{run: r.Name, committer: r.committer, position: r.position, onSkipped: r.OnSkipped}
-	r.measurer = &measurer{Sets: r.Sets, run: r.Name, patience: r.Patience, position: r.position, log: r.log, submitter: r.submitter, recorder: r.recorder}
+	r.measurer = &measurer{Sets: r.Sets, run: r.Name, model: r.Model, patience: r.Patience, position: r.position, log: r.log, submitter: r.submitter, recorder: r.recorder}
 }
 
 // prepare forks the playbook.

@@ -16,6 +16,7 @@ type answer struct {
 	score    float64
 	feedback string
 	version  uint64
+	model    string
 	bullets  *bulletTable
 	shown    []uint32 // numbers of bullets in the table
 	cited    []uint32
@@ -66,7 +67,7 @@ const (
 func newAnswer(seq uint64, e *events.Execution, bullets *bulletTable) *answer {
 	a := &answer{
 		seq: seq, text: text.Clip(e.Answer, maxAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
-		feedback: text.Clip(e.Outcome.Feedback, maxFeedback), version: e.Version, bullets: bullets,
+		feedback: text.Clip(e.Outcome.Feedback, maxFeedback), version: e.Version, model: e.Model, bullets: bullets,
 	}
 	for i := range e.Shown {
 		a.shown = append(a.shown, bullets.number(e.Shown[i].ID))

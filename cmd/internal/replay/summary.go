@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"debrief/cmd/internal/report"
 	"debrief/cmd/internal/stats"
@@ -46,12 +47,12 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 			rep.Operations[o.Kind]++
 		}
 	}
-	g, f, model := r.tracker.usage()
+	g, f, models := r.tracker.usage()
 	g = addUsage(g, r.sourceUsage)
 	rep.Cost = report.Cost{Generator: g, Reflector: f, Curator: r.state.curatorUsage()}
 	s := r.state.snapshot()
 	rep.Run = report.Run{
-		Name: r.Name, Book: string(r.book), Model: model, From: r.From, Begun: s.Begun, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
+		Name: r.Name, Book: string(r.book), Model: strings.Join(models, ", "), From: r.From, Begun: s.Begun, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
 	}
 	rep.Timing = report.Timing{Seconds: s.Seconds, Learning: r.recorder.learning.Seconds(), Evaluating: r.recorder.evaluating.Seconds()}
 	if s.Seconds > 0 {

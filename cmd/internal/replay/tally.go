@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"slices"
+
 	"debrief/cmd/internal/report"
 	"debrief/events"
 	"debrief/playbook"
@@ -13,8 +15,15 @@ type bulletUsage struct{ shown, cited, right int }
 type tally struct {
 	generator report.Usage
 	reflector report.Usage
-	model     string // of the latest execution
+	models    []string // of the answers, in the order of their first answers
 	bullets   map[playbook.BulletID]bulletUsage
+}
+
+// addModel adds the model of an answer.
+func (t *tally) addModel(name string) {
+	if name != "" && !slices.Contains(t.models, name) {
+		t.models = append(t.models, name)
+	}
 }
 
 // countBullets counts the bullets of an execution.

@@ -2,10 +2,11 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"debrief/cmd/internal/report"
@@ -25,6 +26,8 @@ type tracker struct {
 	done    sync.WaitGroup
 
 	onStall func(waitsFor string) // may be nil
+
+	following atomic.Bool // false while the events of earlier processes are read
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced on every change
@@ -71,6 +74,7 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, o Options
 			}
 		})
 	}
+	l.following.Store(true)
 	return l, nil
 }
 
@@ -80,10 +84,13 @@ func (l *tracker) close() {
 	l.done.Wait()
 }
 
+// fail ends the run with its first error.
 func (l *tracker) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.err = errors.Join(l.err, err)
+	if l.err == nil {
+		l.err = err
+	}
 	l.wake()
 }
 
@@ -118,7 +125,7 @@ func (l *tracker) addExecution(s bus.Stored) {
 		l.tally.countBullets(e)
 	}
 	l.answers[e.ID] = newAnswer(s.Seq, e, &l.bullets)
-	l.tally.model = e.Model
+	l.tally.addModel(e.Model)
 	l.wake()
 }
 
@@ -168,11 +175,11 @@ func (l *tracker) wait(ctx context.Context, moved <-chan struct{}, role func() s
 	}
 }
 
-// usage returns the model usage of the run so far, and the model of the latest execution.
-func (l *tracker) usage() (generator, reflector report.Usage, model string) {
+// usage returns the model usage of the run so far, and the models of its answers.
+func (l *tracker) usage() (generator, reflector report.Usage, models []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tally.generator, l.tally.reflector, l.tally.model
+	return l.tally.generator, l.tally.reflector, slices.Clone(l.tally.models)
 }
 
 // bulletUsages returns a copy of the counts of each bullet.

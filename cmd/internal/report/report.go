@@ -173,6 +173,7 @@ type Sample struct {
 	Feedback string       `json:"feedback,omitempty"`
 	Rounds   int          `json:"rounds"`
 	Version  uint64       `json:"playbook_version"`
+	Model    string       `json:"model,omitempty"` // that answered, as the server named it
 	Lost     string       `json:"lost,omitempty"`
 }
 
@@ -209,7 +210,7 @@ type Operation struct {
 type Run struct {
 	Name    string    `json:"name"`
 	Book    string    `json:"book"`
-	Model   string    `json:"model"`
+	Model   string    `json:"model"`          // of the answers; several are separated by commas
 	From    string    `json:"from,omitempty"` // book and version that it was forked from
 	Begun   time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`

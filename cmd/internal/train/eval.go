@@ -341,7 +341,7 @@ func (x *evaluation) record(a *evalArm, i int) report.Sample {
 		Label: events.Unknown, Version: a.version, Lost: a.answers[i].lost,
 	}
 	if e := a.answers[i].execution; e != nil {
-		r.Answer, r.Label, r.Score, r.Feedback, r.Rounds = e.Answer, e.Outcome.Label, e.Outcome.Score, e.Outcome.Feedback, 1
+		r.Answer, r.Label, r.Score, r.Feedback, r.Rounds, r.Model = e.Answer, e.Outcome.Label, e.Outcome.Score, e.Outcome.Feedback, 1, e.Model
 	}
 	return r
 }

@@ -119,6 +119,12 @@ func (p *Training) Run(ctx context.Context, c *app.Common, k *kong.Context) erro
 	}
 	defer s.Close()
 	o := replay.Options{Settings: settings, From: p.From, Debrief: app.Version(), Name: p.Name}
+	if o.Model = p.NameOf(events.RoleGenerator); p.Simulated {
+		o.Model = simulated.Name
+	}
+	if p.Executions != "" && s.Server == nil {
+		o.Model = "" // --model is for the reflections; the generators of the server answer the tests
+	}
 	if o.Name == "" {
 		o.Name = replay.DefaultName(p.stem(), cfg, sets, o)
 	}
@@ -220,7 +226,10 @@ func (p *Training) runError(ctx context.Context, name string, err error) error {
 	var other *replay.ConflictError
 	var expired *replay.ExpiredError
 	var model *request.ModelError
+	var answered *replay.OtherModelError
 	switch {
+	case errors.As(err, &answered):
+		return app.Exit(app.ExitRefused, fmt.Errorf("run %q stopped: %w: stop that generator or name its model, then run the same command again", name, err))
 	case errors.As(err, &model):
 		return fmt.Errorf("run %q stopped: %w; then run the same command again to continue", name, err)
 	case errors.As(err, &used), errors.As(err, &other), errors.As(err, &expired):
@@ -494,6 +503,7 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 	if err != nil {
 		return nil, err
 	}
+	answers.ModelName = models.NameOf(events.RoleGenerator)
 	answers.Scorer = scoring.NewScorer(p.Evaluators.Settings(), answers.Slots)
 	if err := answers.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
 		return nil, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))

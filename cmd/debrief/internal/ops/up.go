@@ -182,6 +182,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 	}
 	curates := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
 	answers.Meter, curates.Meter = m.Generator(), m.Curator()
+	answers.ModelName = models.NameOf(events.RoleGenerator)
 	gen := generator.New(m.Model(events.RoleGenerator, generatorModel), m.Embedder(embedder), answers, app.NATSEndpoint(m), u.serveHTTP(m, served))
 	m.SetFollowerLag(gen.VersionLag)
 	return []app.Role{
