@@ -127,7 +127,7 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, builder *ContextBui
 		defer closed()
 	}
 	if g.model == nil {
-		<-ctx.Done()
+		conn.Serve(ctx, events.RoleGenerator)
 		return nil
 	}
 	return conn.Run(ctx, bus.Worker{

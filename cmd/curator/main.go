@@ -40,7 +40,7 @@ func (c *command) Run(ctx context.Context) error {
 	m := app.Metrics(events.RoleCurator)
 	cfg := c.Curator.Settings(app.CacheDir())
 	cfg.Meter = m.Curator()
-	return c.Work(ctx, events.RoleCurator, 1, m, app.NewCurator(m.Model(events.RoleCurator, model), cfg))
+	return c.Work(ctx, events.RoleCurator, 1, m, c.Describe(events.RoleCurator), app.NewCurator(m.Model(events.RoleCurator, model), cfg))
 }
 
 func main() {

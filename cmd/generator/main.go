@@ -69,11 +69,11 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	roles := 1
+	model := c.Describe(events.RoleGenerator)
 	if c.ServeOnly {
-		roles = 0
+		model = "no model: it serves contexts and answers no tasks"
 	}
-	return c.Work(ctx, events.RoleGenerator, roles, m, role)
+	return c.Work(ctx, events.RoleGenerator, 1, m, model, role)
 }
 
 func main() {

@@ -52,7 +52,7 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleReflector, 1, m, role)
+	return c.Work(ctx, events.RoleReflector, 1, m, c.Describe(events.RoleReflector), role)
 }
 
 func main() {

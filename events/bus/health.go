@@ -11,9 +11,10 @@ import (
 // State is the state of a role, for health checks and users.
 type State string
 
-// The states of a role. Running and Stopped are healthy.
+// The states of a role. Running, Serving and Stopped are healthy.
 const (
 	Running     State = "running"
+	Serving     State = "serving"     // the role serves requests, and takes no messages
 	Unavailable State = "unavailable" // a dependency does not answer; the role holds the messages that need it
 	Paused      State = "paused"      // the model's output is useless; the role holds those messages, has released the others, and probes
 	Outdated    State = "outdated"    // the role has dead letters of a newer schema; it handles everything else
@@ -30,8 +31,10 @@ type RoleHealth struct {
 	Misconfigured bool `json:"misconfigured,omitempty"`
 }
 
-// Healthy reports whether the role runs or was stopped on request.
-func (h RoleHealth) Healthy() bool { return h.State == Running || h.State == Stopped }
+// Healthy reports whether the role runs, serves requests or was stopped on request.
+func (h RoleHealth) Healthy() bool {
+	return h.State == Running || h.State == Serving || h.State == Stopped
+}
 
 // health holds the states of the roles of a connection.
 type health struct {
@@ -114,13 +117,13 @@ func (h *health) Health() []RoleHealth {
 		if i < 0 { // a role that takes no messages, such as a generator that only serves requests
 			i, all = len(all), append(all, RoleHealth{Role: l.role, State: Running})
 		}
-		if all[i].State == Running {
+		if all[i].State == Running || all[i].State == Serving {
 			all[i] = RoleHealth{Role: l.role, State: Unavailable, Reason: l.dependency + ": " + l.reason, Since: l.since}
 		}
 	}
 	for i := range all {
 		r := &all[i]
-		if h.disconnectedSince.IsZero() || r.State != Running && !(r.State == Unavailable && r.Since.After(h.disconnectedSince)) {
+		if h.disconnectedSince.IsZero() || r.State != Running && r.State != Serving && !(r.State == Unavailable && r.Since.After(h.disconnectedSince)) {
 			continue // keep the more specific state from before the disconnection
 		}
 		*r = RoleHealth{Role: r.Role, State: Unavailable, Reason: "no connection to the server", Since: h.disconnectedSince}

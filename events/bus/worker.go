@@ -139,6 +139,14 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	return nil
 }
 
+// Serve reports a role as serving until ctx ends. It is for a role that takes no messages, and serves requests only.
+func (c *Conn) Serve(ctx context.Context, role string) {
+	c.stats.update(role, func(v *roleCounters) { v.Started = time.Now() })
+	c.health.set(role, Serving, "", false)
+	defer c.health.set(role, Stopped, "", false)
+	<-ctx.Done()
+}
+
 // runner holds the configuration and the lifetime of one call of Run. The parts of a worker share it:
 //
 //   - puller pulls messages while there is capacity.

@@ -135,7 +135,7 @@ func assess(f measurements, floor time.Duration) Verdict {
 	v := Verdict{Level: Green}
 	limit := maxWait(floor, f.P95)
 	waiting := f.Pending > 0
-	stalled := waiting && min(f.Oldest, f.SinceSuccess) > limit
+	stalled := waiting && f.State != bus.Serving && min(f.Oldest, f.SinceSuccess) > limit
 
 	switch {
 	case f.Workers == 0 && waiting && f.Oldest > limit:
@@ -144,7 +144,13 @@ func assess(f measurements, floor time.Duration) Verdict {
 		v.add(Yellow, NoWorker, "no %s runs", f.Role)
 	case f.State == bus.Outdated:
 		v.add(Red, NotRunning, "the %s is outdated%s", f.Role, because(f.Reason))
-	case f.State != bus.Running:
+	case f.State == bus.Serving && waiting:
+		l := Yellow
+		if f.Oldest > limit {
+			l = Red
+		}
+		v.add(l, NoWorker, "no %s with a model runs: %s, the oldest for %s", f.Role, messages(f.Pending), brief(f.Oldest))
+	case f.State != bus.Running && f.State != bus.Serving:
 		l := Yellow
 		if f.Misconfigured || f.InState > limit || stalled || f.State == bus.Paused && f.InState > maxPause(floor) {
 			l = Red

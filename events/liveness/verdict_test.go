@@ -85,6 +85,11 @@ func TestAssess(t *testing.T) {
 			f.State, f.InState, f.Pending, f.Oldest, f.SinceSuccess = bus.Paused, time.Second, 3, time.Hour, time.Hour
 		}), Red, NotRunning},
 		{"unreachable just now", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute }), Yellow, NotRunning},
+		{"only serves requests", with(func(f *measurements) { f.State, f.SinceSuccess = bus.Serving, time.Hour }), Green, ""},
+		{"only serves requests, a new message", with(func(f *measurements) { f.State, f.Pending, f.Oldest = bus.Serving, 1, time.Second }), Yellow, NoWorker},
+		{"only serves requests, messages wait", with(func(f *measurements) {
+			f.State, f.SinceSuccess, f.Pending, f.Oldest = bus.Serving, time.Hour, 1, 61*time.Second
+		}), Red, NoWorker},
 		{"a key that the model refuses", with(func(f *measurements) { f.State, f.Misconfigured = bus.Unavailable, true }), Red, NotRunning},
 		{"unreachable for too long", with(func(f *measurements) { f.State, f.InState = bus.Unavailable, time.Minute+1 }), Red, NotRunning},
 		{"outdated", with(func(f *measurements) { f.State, f.InState, f.Reason = bus.Outdated, 0, "version 2" }), Red, NotRunning},

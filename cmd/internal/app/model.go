@@ -11,6 +11,7 @@ import (
 	"debrief/events/chat"
 	"debrief/events/chat/openai"
 	"debrief/events/config"
+	"debrief/events/redact"
 	"debrief/generator"
 )
 
@@ -104,6 +105,15 @@ func (m Model) NameOf(role string) string {
 		events.RoleGenerator: m.GeneratorModel, events.RoleReflector: m.ReflectorModel, events.RoleCurator: m.CuratorModel,
 	}[role]
 	return cmp.Or(own, m.Model)
+}
+
+// Describe returns the name and the server of a role's model, for people.
+func (m Model) Describe(role string) string {
+	name := m.NameOf(role)
+	if name == "" {
+		return "no model"
+	}
+	return fmt.Sprintf("model %s at %s", name, redact.Address(openai.Config{BaseURL: m.BaseURL}.WithDefaults().BaseURL))
 }
 
 // Embedding contains the flags of programs that use embeddings.

@@ -61,27 +61,31 @@ type done struct{}
 
 func (done) Run(context.Context, *bus.Conn) error { return nil }
 
-// TestWorkerDoesNotLogToken is not parallel, because it replaces standard error.
-func TestWorkerDoesNotLogToken(t *testing.T) {
+// TestWorkerPrintsItsStart has a token in the address, which must be in no output. The test is not parallel, because it
+// replaces standard output and standard error.
+func TestWorkerPrintsItsStart(t *testing.T) {
 	srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0", Token: "s3cret"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	name, before := filepath.Join(t.TempDir(), "stderr"), os.Stderr
-	if os.Stderr, err = os.Create(name); err != nil {
+	name, out, errors := filepath.Join(t.TempDir(), "output"), os.Stdout, os.Stderr
+	f, err := os.Create(name)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Stderr.Close(); os.Stderr = before })
+	os.Stdout, os.Stderr = f, f
+	t.Cleanup(func() { f.Close(); os.Stdout, os.Stderr = out, errors })
 	w := app.Worker{NATS: app.NATS{NATS: strings.Replace(srv.URL(), "://", "://s3cret@", 1)}, Common: app.Common{LogLevel: "info"}}
-	if err := w.Work(t.Context(), events.RoleReflector, 1, app.Metrics(events.RoleReflector), done{}); err != nil {
+	if err := w.Work(t.Context(), events.RoleReflector, 1, app.Metrics(events.RoleReflector), "model m at http://x/v1", done{}); err != nil {
 		t.Fatal(err)
 	}
 	said, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `"server":"` + strings.Replace(srv.URL(), "://", "://…@", 1) + `"`; !strings.Contains(string(said), want) || strings.Contains(string(said), "s3cret") {
+	want := "reflector is running: server " + strings.Replace(srv.URL(), "://", "://…@", 1) + ", all playbooks, model m at http://x/v1\nreflector has stopped\n"
+	if !strings.Contains(string(said), want) || strings.Contains(string(said), "s3cret") {
 		t.Errorf("got %s, want %s", said, want)
 	}
 }

@@ -20,7 +20,7 @@ func TestStopDuringStart(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	w := app.Worker{NATS: app.NATS{NATS: srv.URL()}}
-	if err := w.Work(stopped, events.RoleReflector, 1, app.Metrics(events.RoleReflector), reflector.New(nil, reflector.Config{})); err != nil {
+	if err := w.Work(stopped, events.RoleReflector, 1, app.Metrics(events.RoleReflector), "no model", reflector.New(nil, reflector.Config{})); err != nil {
 		t.Errorf("got %v, exit code %d, want none", err, app.ExitCode(err))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/metrics"
 	"debrief/events/bus"
 	"debrief/events/redact"
@@ -78,9 +79,9 @@ type Worker struct {
 // Check returns an error for each invalid setting.
 func (w Worker) Check() error { return errors.Join(w.NATS.Check(), w.Health.Check()) }
 
-// Work runs a role until the context ends. The program is ready when this number of roles takes messages: one, or
-// zero if it only serves contexts.
-func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Metrics, r Role) error {
+// Work runs a role until the context ends, and prints a line at its start and its stop. Model describes the role's model. The
+// program is ready when this number of roles runs.
+func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Metrics, model string, r Role) error {
 	log := w.Logger()
 	nc, err := w.Dial(name, log)
 	if err != nil {
@@ -97,7 +98,12 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 		return err
 	}
 	defer stop()
-	log.Info().Str("server", redact.Address(nc.ConnectedUrl())).Msg(name + " is running")
+	health := ""
+	if w.Health.Health != "" {
+		health = "; health checks at " + w.Health.Health
+	}
+	console.Printf("%s is running: server %s, all playbooks, %s%s\n", name, redact.Address(nc.ConnectedUrl()), model, health)
+	defer console.Printf("%s has stopped\n", name)
 	if err = Run(ctx, conn, r); bus.Unreachable(err) { // it became unavailable while the role started
 		return Exit(ExitUnreachable, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"debrief/cmd/internal/app"
 	"debrief/events/deltalog"
@@ -84,7 +85,16 @@ func NotFoundError(name book.Book, known []book.Book) error {
 	if len(known) == 0 {
 		return fmt.Errorf("playbook %q: not found, and there are no playbooks: create one with 'debrief learn FILE', or submit tasks to 'debrief up'", name)
 	}
-	return fmt.Errorf("playbook %q: not found; select one of these with --book: %v", name, known)
+	return fmt.Errorf("playbook %q: not found; select one of these with --book: %s", name, JoinBooks(known))
+}
+
+// JoinBooks returns the names of playbooks for a sentence.
+func JoinBooks(names []book.Book) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // LogError adds the exit code to the error of a broken log. It returns other errors unchanged.

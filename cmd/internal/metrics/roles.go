@@ -75,7 +75,7 @@ var (
 	streamRetention  = describe("debrief_stream_retention_seconds", "Retention of the stream that the role reads; 0 means unlimited.", "role")
 	serverAnswers    = describe("debrief_server_answers", "1 if the server reported the backlog at this scrape.")
 
-	states = []bus.State{bus.Running, bus.Unavailable, bus.Paused, bus.Outdated}
+	states = []bus.State{bus.Running, bus.Serving, bus.Unavailable, bus.Paused, bus.Outdated}
 )
 
 // roles collects the levels of the roles of a process, and the values behind them.

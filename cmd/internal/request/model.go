@@ -12,11 +12,11 @@ import (
 	"debrief/events/liveness"
 )
 
-// ModelError reports that the model of a role refuses every request until a person changes a setting or the account. The
-// workers of the role hold its messages.
+// ModelError reports that a role has no model, or that the model refuses every request until a person changes a setting or
+// the account. The messages of the role wait.
 type ModelError struct {
 	Role   string
-	Reason string // of the newest held message
+	Reason string
 }
 
 func (e *ModelError) Error() string {
@@ -27,7 +27,7 @@ func (e *ModelError) Error() string {
 const modelCheckInterval = 500 * time.Millisecond
 
 // WithModelCheck returns a context whose cause becomes a *ModelError when every worker of one of the roles, in this and in
-// other processes, has a model that refuses all requests. Call stop to release the context.
+// other processes, has no model or one that refuses all requests. Call stop to release the context.
 func WithModelCheck(ctx context.Context, conn *bus.Conn, roles ...string) (checked context.Context, stop func()) {
 	checked, end := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -60,7 +60,7 @@ func collectReports(ctx context.Context, conn *bus.Conn) ([]liveness.Report, err
 	})
 }
 
-// modelError returns the error of the first role that has workers, all with a model that refuses all requests.
+// modelError returns the error of the first role that has workers, all without a model or with one that refuses all requests.
 func modelError(own []bus.RoleHealth, reports []liveness.Report, roles []string) error {
 	all := slices.Clone(own)
 	for _, r := range reports {
@@ -74,6 +74,8 @@ func modelError(own []bus.RoleHealth, reports []liveness.Report, roles []string)
 		for _, h := range all {
 			switch {
 			case h.Role != role || h.State == bus.Stopped:
+			case h.State == bus.Serving:
+				refused = &ModelError{role, "it runs without one: set its --model"}
 			case h.Misconfigured:
 				refused = &ModelError{role, h.Reason}
 			default:

@@ -113,6 +113,7 @@ func (d *Demo) Run(ctx context.Context, c *app.Common) error {
 		return d.writeTasks()
 	}
 	show := newDemoScreen(console.Stdout, d.JSON)
+	show.introduce(d)
 	p := cli.ServerFlags{Data: d.Data, Sync: "always", MaxStore: 16 << 30}
 	p.Replicas = 1
 	s, err := d.open(ctx, p, c.Logger())
@@ -273,7 +274,7 @@ func (r *demoRun) epochs(ctx context.Context, show *demoScreen) (*demoResult, er
 	}
 	res.Baseline = Accuracy(base)
 	res.Final = res.Baseline
-	show.begin(r.Demo, res)
+	show.begin(res)
 	for e := 1; e <= r.Epochs; e++ {
 		began := time.Now()
 		label := fmt.Sprintf("epoch %d", e)

@@ -9,6 +9,7 @@ import (
 
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/events"
 
 	book "debrief/playbook"
 )
@@ -33,22 +34,31 @@ func (s *demoScreen) progress(label, set string, total int) func(int) {
 	return cli.ProgressLine(s.out, label, set, total)
 }
 
-func (s *demoScreen) begin(d *Demo, r *demoResult) {
+// introduce prints the task of the demo, before anything that takes time.
+func (s *demoScreen) introduce(d *Demo) {
 	if s.json {
 		return
 	}
 	model := "the simulated model"
-	if !r.Simulated {
-		model = "model " + r.Model
+	if d.Named() {
+		model = d.Describe(events.RoleGenerator)
 	}
 	console.Fprintf(s.out, `An invoice desk has hidden rules for discounts, taxes, surcharges and rounding. The model must learn them.
 Generator, Reflector and Curator communicate over JetStream and use %s. Each epoch answers %d training
 tasks with the playbook version at its start; new lessons are used from the next epoch on. The %d held-out tasks
 are only for measurement.
+`, model, d.Train, d.HeldOut)
+}
 
+// begin prints the head of the table.
+func (s *demoScreen) begin(r *demoResult) {
+	if s.json {
+		return
+	}
+	console.Fprintf(s.out, `
            training   held-out   bullets   playbook   seconds
 before                %7.1f %%
-`, model, d.Train, d.HeldOut, 100*r.Baseline)
+`, 100*r.Baseline)
 }
 
 func (s *demoScreen) epoch(e demoEpoch) {
@@ -69,8 +79,8 @@ func (s *demoScreen) result(d *Demo, r *demoResult, bullets []*book.Bullet) erro
 	}
 	console.Fprintf(s.out, "\n%s\n", console.Block(beside(curve("training accuracy, % by epoch", train), curve("held-out accuracy, % before and after each epoch", held))))
 	console.Fprintf(s.out, "\n%s\n", console.Block(cli.FormatBullets(bullets)))
-	console.Fprintf(s.out, "Held-out accuracy went from %.1f %% to %.1f %% with %d bullets, %d model calls and %d tokens in %.1f s.",
-		100*r.Baseline, 100*r.Final, r.Bullets, r.Calls, r.Tokens, r.Seconds)
+	console.Fprintf(s.out, "Held-out accuracy went from %.1f %% to %.1f %% with %s, %d model calls and %d tokens in %.1f s.",
+		100*r.Baseline, 100*r.Final, cli.Plural(r.Bullets, "bullet"), r.Calls, r.Tokens, r.Seconds)
 	if r.Lost > 0 {
 		console.Fprintf(s.out, " %d messages ended as dead letters.", r.Lost)
 	}

@@ -101,8 +101,9 @@ type learnResult struct {
 	// Analysis is the comparison of all stored executions.
 	Analysis rules.Result `json:"analysis"`
 
-	shown []*book.Bullet
-	calls int // tool calls of the submitted runs
+	shown   []*book.Bullet
+	version uint64
+	calls   int // tool calls of the submitted runs
 }
 
 // Run implements the command.
@@ -414,6 +415,7 @@ func (l *Learn) addPlaybook(ctx context.Context, s *cli.Session, b book.Book, re
 	p := w.State().Playbook()
 	res.shown = p.Top(p.Len())
 	res.Bullets = len(res.shown)
+	res.version = p.Version()
 	res.Playbook = book.VersionLabel(p.Version(), w.State().Chain())
 	res.StateHash = fmt.Sprintf("%x", p.StateHash())
 	return nil
@@ -452,7 +454,11 @@ func (l *Learn) show(res *learnResult) error {
 	if res.Reflected+res.Dead > 0 {
 		reflected = fmt.Sprintf(" %d reflected on, %d with nothing to learn, %s.", res.Reflected, res.Nothing, cli.Plural(res.Dead, "dead letter"))
 	}
-	console.Printf("%s compared.%s Playbook %q is at %s with %s in use.\n", cli.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, res.Playbook, cli.Plural(res.Bullets, "bullet"))
+	state := fmt.Sprintf("is at %s with %s in use", res.Playbook, cli.Plural(res.Bullets, "bullet"))
+	if res.version == 0 {
+		state = "does not exist yet: nothing was learned"
+	}
+	console.Printf("%s compared.%s Playbook %q %s.\n", cli.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, state)
 	if res.Known > 0 {
 		console.Printf("%d of them were stored before.\n", res.Known)
 	}

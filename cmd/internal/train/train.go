@@ -217,7 +217,7 @@ func checkBook(ctx context.Context, store *deltalog.Store, flag string, name boo
 	if len(known) == 0 {
 		return app.Exit(app.ExitRefused, fmt.Errorf("%s: playbook %q not found: there are no playbooks", flag, name))
 	}
-	return app.Exit(app.ExitRefused, fmt.Errorf("%s: playbook %q not found: name one of %v", flag, name, known))
+	return app.Exit(app.ExitRefused, fmt.Errorf("%s: playbook %q not found: name one of: %s", flag, name, cli.JoinBooks(known)))
 }
 
 // runError adds the exit code or advice to the error of a run.

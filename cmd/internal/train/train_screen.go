@@ -146,7 +146,7 @@ func (s *trainScreen) epoch(e report.Epoch) {
 		return
 	}
 	s.clear()
-	console.Fprintf(s.out, "epoch %-4d training    %s  ·  %d bullets, version %d\n", e.Epoch, scored(e.Train), e.Book.Bullets, e.Book.Version)
+	console.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch, scored(e.Train), cli.Plural(e.Book.Bullets, "bullet"), e.Book.Version)
 }
 
 // programs are the worker programs of the roles.

@@ -317,7 +317,7 @@ func (r *rebuildBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return cli.LogError(err)
 	}
-	return r.done(b, d, "Rebuilt the view: %d bullets, state %x.", p.Len(), p.StateHash())
+	return r.done(b, d, "Rebuilt the view: %s, state %x.", cli.Plural(p.Len(), "bullet"), p.StateHash())
 }
 
 type forgetExecutions struct {

@@ -129,7 +129,7 @@ type exportBook struct {
 // Help implements kong.HelpProvider.
 func (*exportBook) Help() string {
 	return `Writes a playbook for another system. An import of the file gives the same bullets, except for fields that the format
-cannot represent. These are listed, with exit code 5.
+cannot represent. These are listed, with exit code 5. Markdown is for people: fields that it never shows are no loss.
 
 Examples:
 
@@ -172,6 +172,9 @@ func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
 	return reportLosses(format, losses)
 }
 
+// shownFields are the fields of a bullet that a file in Markdown shows. A bullet that is left out has a loss in one of them.
+var shownFields = []string{"id", "section", "content", "status"}
+
 // reportLosses prints the fields that the format could not represent. It returns an error if there are any.
 func reportLosses(f formats.Format, losses []formats.Loss) error {
 	if len(losses) == 0 {
@@ -179,6 +182,9 @@ func reportLosses(f formats.Format, losses []formats.Loss) error {
 	}
 	for _, line := range explain.Losses(losses) {
 		console.Fprintf(console.Stderr, "%s\n", line)
+	}
+	if f == formats.Markdown && !slices.ContainsFunc(losses, func(l formats.Loss) bool { return slices.Contains(shownFields, l.Field) }) {
+		return nil // a person who reads the file expects no other fields
 	}
 	return app.Exit(app.ExitPartial, fmt.Errorf("exported with losses: %s cannot represent the fields above", f))
 }

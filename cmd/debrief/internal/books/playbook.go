@@ -122,8 +122,8 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 		slices.SortFunc(active, func(a, b *book.Bullet) int { return strings.Compare(string(a.ID), string(b.ID)) })
 		console.Printf("%s", console.Block(book.Render(active)))
 	default:
-		console.Printf("%s\nPlaybook %q at version %s: %d bullets, %d shown by generators. State %x.\n",
-			console.Block(cli.FormatBullets(bullets)), b.Name, label, p.Len(), len(p.Top(p.Len())), p.StateHash())
+		console.Printf("%s\nPlaybook %q at version %s: %s, %d shown by generators. State %x.\n",
+			console.Block(cli.FormatBullets(bullets)), b.Name, label, cli.Plural(p.Len(), "bullet"), len(p.Top(p.Len())), p.StateHash())
 	}
 	return nil
 }

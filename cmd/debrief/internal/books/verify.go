@@ -88,7 +88,7 @@ func (v *verified) trace(ctx context.Context, b *cli.Playbook) error {
 
 // print prints the hashes, the traced bullets and the findings.
 func (v *verified) print() {
-	console.Printf("Playbook %q at version %s: %d deltas, %d bytes, %d bullets.\n", v.Book, v.Label, v.Deltas, v.Bytes, v.Bullets)
+	console.Printf("Playbook %q at version %s: %s, %d bytes, %s.\n", v.Book, v.Label, cli.Plural(v.Deltas, "delta"), v.Bytes, cli.Plural(v.Bullets, "bullet"))
 	console.Printf("  chain hash  %s\n  state hash  %s\n  view        version %d\n", v.ChainHash, v.StateHash, v.View)
 	if v.Traced+v.Untraced > 0 {
 		console.Printf("  traced      %d of %d shown bullets lead to an execution or a person\n", v.Traced, v.Traced+v.Untraced)

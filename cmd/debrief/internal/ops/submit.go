@@ -120,8 +120,8 @@ func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task
 		}{reply.Handle, reply.Trace, e})
 	}
 	console.Println(console.Block(e.Answer))
-	console.Fprintf(console.Stderr, "execution %s, playbook version %d, %d bullets shown, %d cited, outcome %s\n",
-		reply.Handle, e.Version, len(e.Shown), len(e.Cited), e.Outcome.Label)
+	console.Fprintf(console.Stderr, "execution %s, playbook version %d, %s shown, %d cited, outcome %s\n",
+		reply.Handle, e.Version, cli.Plural(len(e.Shown), "bullet"), len(e.Cited), e.Outcome.Label)
 	if e.Outcome.Feedback != "" {
 		console.Fprintln(console.Stderr, e.Outcome.Feedback)
 	}

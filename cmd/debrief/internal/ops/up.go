@@ -14,6 +14,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/metrics"
+	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/train"
 	"debrief/events"
 	"debrief/events/bus"
@@ -119,6 +120,7 @@ func (u *Up) Run(ctx context.Context, c *app.Common) error {
 		case <-ctx.Done():
 		}
 	}()
+	defer console.Printf("debrief has stopped\n")
 	return app.Run(ctx, s.Conn, roles...)
 }
 
@@ -218,12 +220,32 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 	case u.Simulated:
 		roles += " with the simulated model"
 	case working == 3:
-		roles += " with model " + u.Model.Model
+		roles += " with " + u.Model.Describe(events.RoleGenerator)
 	default:
-		roles = "no model: tasks wait, and nothing is reflected on; contexts are served, and outcomes decide about bullets"
+		roles = "generator, reflector and curator without a model: they serve contexts and learn from reported runs by rules; submitted tasks wait"
 	}
 	if url != "" {
 		addresses += "; HTTP API for agents at " + url + "/v1/"
 	}
-	console.Fprintf(console.Stdout, "debrief is up: %s; %s\n", roles, addresses)
+	console.Printf("debrief is up: %s; %s; all playbooks\n", roles, addresses)
+	if u.Simulated {
+		u.printTask()
+	}
+}
+
+// printTask prints the knowledge of the simulated model, and a command with a task that it can answer.
+func (u *Up) printTask() {
+	server := ""
+	switch {
+	case u.NATS.NATS != "":
+		server = " --nats " + redact.Address(u.NATS.NATS)
+	case u.Data != "":
+		server = " --data '" + u.Data + "'"
+	}
+	tasks, _ := simulated.Tasks(1)
+	console.Printf(`The simulated model calculates invoices of one form, and learns their pricing rules from outcomes. To everything else it
+answers "I do not know". An invoice for it:
+
+debrief submit --wait%s '%s'
+`, server, console.Block(tasks[0].Question))
 }
