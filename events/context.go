@@ -264,7 +264,7 @@ type ServedContext struct {
 // ContextRequest requests the messages for a model call. In JSON it is the body of POST /v1/context, and of a
 // request on the subject of VerbContext.
 type ContextRequest struct {
-	Book    playbook.Book `json:"book,omitempty"` // over NATS from the subject; over HTTP the default is "default"
+	Book    playbook.Book `json:"book,omitempty"` // over NATS from the subject; over HTTP the default is DefaultBook
 	Session string        `json:"session,omitempty" redact:"id"`
 	Query   string        `json:"query"`
 	Context string        `json:"context,omitempty"` // background of the query
@@ -326,10 +326,13 @@ type BulletScore struct {
 	Why           string            `json:"why,omitempty"`
 }
 
+// DefaultBook is the playbook of requests that name none.
+const DefaultBook = playbook.Book("default")
+
 // Report describes an execution by an outside agent. It is the body of POST /v1/executions, and of a request on the
 // subject of VerbReport.
 type Report struct {
-	Book      playbook.Book `json:"book,omitempty"`
+	Book      playbook.Book `json:"book,omitempty"` // default: that of the context, else DefaultBook
 	ContextID ID            `json:"context_id,omitempty"`
 	// TaskID is the agent's name for its task. The same id identifies the same sample. The default is the id of the
 	// context.

@@ -127,17 +127,21 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 		Outcome: r.Outcome, Target: r.Target, Purpose: r.Purpose, Model: r.Model, Usage: r.Usage, ContextID: r.ContextID,
 		Started: r.Started.UTC(), Duration: r.Duration, Origin: events.Origin{Source: sourceAgent},
 	}
+	warns := new(warnings)
 	e.Book = r.Book
+	missing := cb.fillFromContext(ctx, e, warns)
+	if missing != nil && e.Book == "" {
+		return nil, fmt.Errorf("context_id: %w", missing) // its playbook is unknown; the agent sends the report again
+	}
+	e.Book = cmp.Or(e.Book, events.DefaultBook)
 	if err := e.Book.Validate(); err != nil {
 		return nil, &RequestError{err}
 	}
-	warns := new(warnings)
-	missing := cb.fillFromContext(ctx, e, warns)
 	if e.Started.IsZero() {
 		e.Started = time.Now().UTC()
 	}
 	e.TaskID = cmp.Or(r.TaskID, string(r.ContextID), string(events.NewID()))
-	e.ID = events.ExecutionID(r.Book, e.TaskID, 0)
+	e.ID = events.ExecutionID(e.Book, e.TaskID, 0)
 	e.Outcome.Label = cmp.Or(e.Outcome.Label, events.Unknown)
 	e.Cited = citedBullets(r.Cited, e.Shown)
 	switch hasQuestion := strings.TrimSpace(e.Question) != ""; {
@@ -201,10 +205,11 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 	case err != nil:
 		warns.add("context_id: %s, %s", shortError(ctx, err), consequence)
 		return err
-	case s.Book != e.Book:
+	case e.Book != "" && s.Book != e.Book:
 		warns.add("context_id: %q belongs to playbook %q, %s", e.ContextID, s.Book, consequence)
 		return nil
 	}
+	e.Book = s.Book
 	if e.Session = cmp.Or(e.Session, s.Session); e.Session == s.Session {
 		e.Turn = s.Turn
 	} else {

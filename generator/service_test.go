@@ -115,6 +115,36 @@ func TestReportWithoutContext(t *testing.T) {
 	}
 }
 
+// A report without a book belongs to the book of its context, or to the default book without a context.
+func TestReportWithoutBook(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.commit("support", bullet(1, 0)...)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	id := f.context(cb, &events.ContextRequest{Book: "support", Query: "?"}).ID
+	for _, test := range []struct {
+		report events.Report
+		book   playbook.Book
+		shown  int
+	}{
+		{events.Report{ContextID: id, Answer: "!"}, "support", 1},
+		{events.Report{ContextID: id, TaskID: "t", Question: "?", Answer: "!"}, "support", 1},
+		{events.Report{Question: "?", Answer: "!"}, events.DefaultBook, 0},
+		{events.Report{ContextID: events.NewID(), Question: "?", Answer: "!"}, events.DefaultBook, 0},
+	} {
+		stored, err := cb.Report(t.Context(), &test.report)
+		f.ok(err)
+		if e := f.readExecution(stored.Handle); e.Book != test.book || len(e.Shown) != test.shown {
+			t.Errorf("%+v: got playbook %q with %d bullets shown, want %q with %d", test.report, e.Book, len(e.Shown), test.book, test.shown)
+		}
+	}
+	torn := events.NewID()
+	f.putRaw(events.BucketContexts, string(torn), []byte("\xc1"))
+	if _, err := cb.Report(t.Context(), &events.Report{ContextID: torn, Question: "?", Answer: "!"}); err == nil {
+		t.Error("unreadable context: got no error, although its playbook is unknown")
+	}
+}
+
 // The shown bullets are known from the context, but the turn only from the report.
 func TestReportOfAnotherSession(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,6 @@ import (
 const (
 	maxInFlight = 64               // concurrent requests of one handler
 	timeout     = 10 * time.Second // for one request; the wait for a minimum version takes up to 5 s
-	defaultBook = playbook.Book("default")
 )
 
 // MaxBodyBytes returns the maximum size of a request body, in bytes.
@@ -123,7 +122,12 @@ func read(body []byte, request any, field *playbook.Book, from playbook.Book) er
 	if from != "" && *field != "" && *field != from {
 		return NewError(http.StatusBadRequest, fmt.Sprintf("book: %q differs from book %q in the subject", *field, from))
 	}
-	*field = cmp.Or(from, *field, defaultBook)
+	if *field = cmp.Or(from, *field); *field == "" {
+		if _, isReport := request.(*events.Report); isReport {
+			return nil // the backend selects the book of the context
+		}
+		*field = events.DefaultBook
+	}
 	if err := field.Validate(); err != nil {
 		return NewError(http.StatusBadRequest, err.Error())
 	}

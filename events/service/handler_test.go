@@ -83,7 +83,7 @@ func TestHandleCallsTheBackend(t *testing.T) {
 		{"feedback", events.VerbFeedback, "b", `{"execution":"17-ab12cd34"}`, 200, `{"handle":"17-ab12cd34"}`},
 		{"the book twice, the same", events.VerbReport, "b", `{"book":"b","answer":"x"}`, 200, `{"handle":"b/x"}`},
 		{"the book in the body", events.VerbReport, "", `{"book":"c","answer":"x"}`, 200, `{"handle":"c/x"}`},
-		{"no book", events.VerbReport, "", `{"answer":"x"}`, 200, `{"handle":"default/x"}`},
+		{"no book: the backend knows that of the context", events.VerbReport, "", `{"answer":"x"}`, 200, `{"handle":"/x"}`},
 		{"another book", events.VerbReport, "b", `{"book":"c"}`, 400, `{"error":"book: \"c\"`},
 		{"no name of a book", events.VerbReport, "", `{"book":"../c"}`, 400, `{"error":"book \"../c\"`},
 		{"no name of a book at the door", events.VerbReport, "é", `{}`, 400, `{"error":"book \"é\"`},

@@ -121,9 +121,9 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"a context", "POST", "/v1/context", `{"query":"q","min_version":3}`, nil, 200, `{"book":"default","session":"q","playbook_version":3,`},
 		{"a report", "POST", "/v1/executions", `{"book":"b","answer":"x"}`, nil, 200, `{"handle":"b/x"}`},
 		{"feedback", "POST", "/v1/feedback", `{"execution":"17-ab12cd34"}`, nil, 200, `{"handle":"17-ab12cd34","duplicate":true}`},
-		{"of unknown length", "POST", "/v1/executions", `{"answer":"x"}`, lengthless, 200, `{"handle":"default/x"}`},
-		{"says its charset", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json; charset=UTF-8"), 200, `{"handle":"default/x"}`},
-		{"says that it is plain", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "identity"), 200, `{"handle":"default/x"}`},
+		{"of unknown length", "POST", "/v1/executions", `{"answer":"x"}`, lengthless, 200, `{"handle":"/x"}`},
+		{"says its charset", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json; charset=UTF-8"), 200, `{"handle":"/x"}`},
+		{"says that it is plain", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "identity"), 200, `{"handle":"/x"}`},
 		{"the index", "GET", "/v1/", "", nil, 200, `{"service":"debrief","version":"1.0.0","endpoints":[{"method":"POST","path":"/v1/context","max_bytes":4194304},`},
 		{"the index, without the slash", "GET", "/v1", "", nil, 200, `{"service":"debrief",`},
 

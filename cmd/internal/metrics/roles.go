@@ -75,7 +75,7 @@ var (
 	streamRetention  = describe("debrief_stream_retention_seconds", "Retention of the stream that the role reads; 0 means unlimited.", "role")
 	serverAnswers    = describe("debrief_server_answers", "1 if the server reported the backlog at this scrape.")
 
-	states = []bus.State{bus.Running, bus.Serving, bus.Unavailable, bus.Paused, bus.Outdated}
+	states = []bus.State{bus.Running, bus.Unavailable, bus.Paused, bus.Outdated}
 )
 
 // roles collects the levels of the roles of a process, and the values behind them.
@@ -102,7 +102,8 @@ func processMetrics(to *exposition.Scrape, r *liveness.Role, now time.Time) {
 	v, role := &r.Vitals, r.Role
 	to.Gauge(roleLevel, float64(r.Level.Rank()), role)
 	for _, s := range states {
-		to.Gauge(roleState, flag(r.State == s), role, string(s))
+		isServing := s == bus.Running && r.State == bus.Serving // it works as configured
+		to.Gauge(roleState, flag(r.State == s || isServing), role, string(s))
 	}
 	to.Gauge(roleSince, age(now, r.Since), role)
 	to.Gauge(roleSinceSuccess, age(now, v.LastSuccess, v.Started), role)
