@@ -45,7 +45,7 @@ func (c Common) Logger() zerolog.Logger {
 	var out io.Writer = console.Stderr
 	if !c.LogJSON && console.Stderr.IsTerminal() {
 		out = zerolog.ConsoleWriter{
-			Out: console.Stderr.File(), TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "",
+			Out: console.Stderr.Raw(), TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "",
 			FormatPrepare: func(event map[string]any) error { console.Values(event); return nil },
 		}
 	}
@@ -235,6 +235,10 @@ func (p *parsed) do(ctx context.Context, name string) error {
 		ctx = traced
 	}
 	p.run.BindTo(ctx, (*context.Context)(nil))
+	if n := p.run.Selected(); n != nil {
+		name = n.FullPath()
+	}
+	defer console.ShowActivity(name + " works")()
 	return p.run.Run()
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/rights"
 	"debrief/events"
 	"debrief/events/bus"
@@ -192,6 +193,7 @@ func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer console.Doing("connecting to " + shown)()
 	nc, err := nats.Connect(address, slices.Concat(Options(name, log), login, []nats.Option{nats.Timeout(3 * time.Second)})...)
 	untrusted := (*tls.CertificateVerificationError)(nil)
 	switch {

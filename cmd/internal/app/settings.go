@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
 
@@ -131,7 +130,7 @@ func (p *parsed) checkZeros() error {
 
 // writeSettings writes settings as a table.
 func writeSettings(out io.Writer, all []setting) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := console.NewTable(out)
 	console.Fprintf(w, "setting\tvalue\torigin\n")
 	for _, s := range all {
 		console.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Join(strings.Fields(s.Value), " "), s.Origin)

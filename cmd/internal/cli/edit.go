@@ -46,6 +46,7 @@ func (s *Session) WithCurator(ctx context.Context, do func() error) error {
 // RequestEdit submits an edit and waits for the decision of the Curator. If the Curator refused the edit, it returns the
 // decision and a *events.RefusedError with the exit code ExitRefused.
 func RequestEdit(ctx context.Context, conn *bus.Conn, e *events.Edit, m bus.PublishOptions) (*events.EditReply, error) {
+	defer console.Doing("waiting for a curator")()
 	timeout := editTimeout
 	if len(e.Ops) > 100 || e.Restore != nil || e.Forget != nil || e.Rebuild {
 		timeout = bulkEditTimeout

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"debrief/cmd/internal/console"
 
@@ -20,29 +19,12 @@ func sortBySection(bullets []*book.Bullet) []*book.Bullet {
 	return out
 }
 
-// wrap breaks lines at spaces to at most width characters. It keeps existing line breaks.
-func wrap(text string, width int) string {
-	var out []string
-	for _, line := range strings.Split(text, "\n") {
-		n := 0
-		var b strings.Builder
-		for _, word := range strings.Fields(line) {
-			l := len([]rune(word))
-			if n > 0 && n+1+l > width {
-				out = append(out, b.String())
-				b.Reset()
-				n = 0
-			}
-			if n > 0 {
-				b.WriteByte(' ')
-				n++
-			}
-			b.WriteString(word)
-			n += l
-		}
-		out = append(out, b.String())
+// wrap breaks lines at spaces to at most width columns. It keeps existing line breaks.
+func wrap(text string, width int) (lines []string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, console.Wrap(line, width, true)...)
 	}
-	return strings.Join(out, "\n")
+	return lines
 }
 
 // Plural returns a number with its noun, which forms its plural with s.
@@ -62,20 +44,38 @@ func OneLine(text string, limit int) string {
 	return string(r)
 }
 
-// FormatBullets formats bullets as a table, by section.
-func FormatBullets(bullets []*book.Bullet) string {
+// bulletText is the maximum width of the text of a bullet in a table. narrow is the width below which its text gets lines of its
+// own.
+const (
+	bulletText = 88
+	narrow     = 72
+)
+
+// FormatBullets formats bullets as a table, by section, for a width of the output, 0 for any.
+func FormatBullets(bullets []*book.Bullet, width int) string {
 	if len(bullets) == 0 {
 		return "The playbook is empty.\n"
 	}
+	if width > 0 && width < narrow {
+		return narrowBullets(bullets, width)
+	}
+	limit := bulletText
+	if width > 0 {
+		longest := 0
+		for _, b := range bullets {
+			longest = max(longest, len(b.ID)+len(mark(b)), len(book.SectionTitle(b.Section)))
+		}
+		limit = min(limit, max(width-longest-22, 20)) // the two columns of votes, and the spaces between
+	}
 	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	w := &console.Table{Out: &out, Plain: true}
 	section := ""
 	for _, b := range sortBySection(bullets) {
 		if b.Section != section {
 			section = b.Section
 			console.Fprintf(w, "%s\thelpful\tharmful\t\n", book.SectionTitle(section))
 		}
-		lines := strings.Split(wrap(b.Content, 88), "\n")
+		lines := wrap(b.Content, limit)
 		console.Fprintf(w, "  %s%s\t%d\t%d\t%s\n", b.ID, mark(b), b.Helpful, b.Harmful, lines[0])
 		for _, l := range lines[1:] {
 			console.Fprintf(w, "\t\t\t%s\n", l)
@@ -88,7 +88,7 @@ func FormatBullets(bullets []*book.Bullet) string {
 // FormatStats formats the statistics of a playbook as a table.
 func FormatStats(s book.Stats) string {
 	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	w := &console.Table{Out: &out, Plain: true}
 	row := func(name string, n int, note string) { console.Fprintf(w, "  %s\t%d\t%s\n", name, n, note) }
 	console.Fprintf(w, "status\tbullets\t\n")
 	for _, status := range []book.Status{book.Active, book.Probation, book.Candidate, book.Quarantined, book.Retired} {
@@ -106,6 +106,23 @@ func FormatStats(s book.Stats) string {
 		row(book.SectionTitle(of.Section), of.Bullets, fmt.Sprintf("helpful %d, harmful %d", of.Helpful, of.Harmful))
 	}
 	_ = w.Flush()
+	return out.String()
+}
+
+// narrowBullets formats bullets with their text below their id and votes.
+func narrowBullets(bullets []*book.Bullet, width int) string {
+	var out strings.Builder
+	section := ""
+	for _, b := range sortBySection(bullets) {
+		if b.Section != section {
+			section = b.Section
+			console.Fprintf(&out, "%s\n", book.SectionTitle(section))
+		}
+		console.Fprintf(&out, "  %s%s  helpful %d, harmful %d\n", b.ID, mark(b), b.Helpful, b.Harmful)
+		for _, line := range wrap(b.Content, max(width-4, 20)) {
+			console.Fprintf(&out, "    %s\n", line)
+		}
+	}
 	return out.String()
 }
 

@@ -29,6 +29,7 @@ type Writer struct{ file **os.File }
 
 // Write writes p as cleaned text and returns the number of bytes of p. A character must not be split between two writes.
 func (w *Writer) Write(p []byte) (int, error) {
+	current.before(p)
 	text := string(p)
 	cleaned := clean(text)
 	if cleaned == text {
@@ -53,12 +54,24 @@ const (
 // Control sends a control sequence to w if w is a terminal.
 func Control(w io.Writer, s Sequence) {
 	if w, ok := w.(*Writer); ok && w.IsTerminal() {
+		current.control(s)
 		_, _ = io.WriteString(w.File(), string(s)) // the text that follows reports the error
 	}
 }
 
 // IsTerminal reports whether the output is a terminal.
 func (w *Writer) IsTerminal() bool { return term.IsTerminal(int(w.File().Fd())) }
+
+// Raw returns a writer of text that is cleaned already, with control sequences of the programs.
+func (w *Writer) Raw() io.Writer { return rawWriter{w} }
+
+type rawWriter struct{ *Writer }
+
+// Write implements io.Writer.
+func (r rawWriter) Write(p []byte) (int, error) {
+	current.before(p)
+	return r.File().Write(p)
+}
 
 // File returns the file, for child processes. They clean their own output.
 func (w *Writer) File() *os.File { return *w.file }

@@ -78,7 +78,7 @@ func (s *demoScreen) result(d *Demo, r *demoResult, bullets []*book.Bullet) erro
 		held, train = append(held, 100*e.HeldOut), append(train, 100*e.Train)
 	}
 	console.Fprintf(s.out, "\n%s\n", console.Block(beside(curve("training accuracy, % by epoch", train), curve("held-out accuracy, % before and after each epoch", held))))
-	console.Fprintf(s.out, "\n%s\n", console.Block(cli.FormatBullets(bullets)))
+	console.Fprintf(s.out, "\n%s\n", console.Block(cli.FormatBullets(bullets, console.Width(s.out))))
 	console.Fprintf(s.out, "Held-out accuracy went from %.1f %% to %.1f %% with %s, %d model calls and %d tokens in %.1f s.",
 		100*r.Baseline, 100*r.Final, cli.Plural(r.Bullets, "bullet"), r.Calls, r.Tokens, r.Seconds)
 	if r.Lost > 0 {

@@ -3,7 +3,6 @@ package train
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
@@ -120,7 +119,8 @@ func (r *evalResult) print(out io.Writer) error {
 		count = fmt.Sprintf("%d drawn of %s", r.Drawn, count)
 	}
 	console.Fprintf(out, "%s: %s\n\n", r.Data.File, count)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := console.NewTable(out)
+	w.Right = true
 	console.Fprintf(w, "answers\tplaybook\tmodel\tscored\tright\taccuracy\t95 %% interval\tmean score\tcalls\ttokens in\tout\tcost\t\n")
 	for _, a := range r.Arms {
 		name, which := a.Arm, "none"

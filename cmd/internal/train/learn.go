@@ -425,7 +425,7 @@ func (l *Learn) show(res *learnResult) error {
 	if l.JSON {
 		return cli.WriteJSON(console.Stdout, res)
 	}
-	console.Printf("\n%s\n", console.Block(cli.FormatBullets(res.shown)))
+	console.Printf("\n%s\n", console.Block(cli.FormatBullets(res.shown, console.Width(console.Stdout))))
 	if len(res.New) > 0 {
 		console.Printf("Evidence of the new bullets:\n")
 		for _, n := range res.New {

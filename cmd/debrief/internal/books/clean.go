@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -89,7 +88,7 @@ func printStrays(strays []deltalog.Stray) error {
 		console.Println("No strays.")
 		return nil
 	}
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	fmt.Fprintln(w, "sequence\tbytes\tstored\treason")
 	for _, s := range strays {
 		console.Fprintf(w, "%d\t%d\t%s\t%s\n", s.Seq, s.Size, s.Time.Local().Format(time.DateTime), console.Line(s.Reason))

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -106,7 +105,7 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 	if s.JSON {
 		return cli.WriteJSON(console.Stdout, reply)
 	}
-	out := new(strings.Builder)
+	out := console.Stdout
 	by := "by the generator's service"
 	if local {
 		by = "by this command"
@@ -121,8 +120,7 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 	if !s.Manifest {
 		writeMessages(out, reply.Messages)
 	}
-	_, err = io.WriteString(console.Stdout, out.String())
-	return err
+	return nil
 }
 
 func (s *showContext) request(ctx context.Context, conn *cli.Session) (*events.ContextRequest, error) {
@@ -178,7 +176,7 @@ func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
 			return err
 		}
 	} else {
-		out := new(strings.Builder)
+		out := console.Stdout
 		console.Fprintf(out, "Context of execution %s, built %s.\n", s.Execution, r.Manifest.At.Local().Format(time.DateTime))
 		writeManifest(out, &r.Manifest)
 		writeToolCosts(out, r.Steps)
@@ -186,9 +184,6 @@ func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
 			writeMessages(out, r.Messages)
 		}
 		writeVerification(out, r)
-		if _, err := io.WriteString(console.Stdout, out.String()); err != nil {
-			return err
-		}
 	}
 	if !r.Verified {
 		return app.Exit(app.ExitPartial, fmt.Errorf("execution %s: the context could not be rebuilt exactly", s.Execution))
@@ -217,12 +212,12 @@ func writeManifest(out io.Writer, m *events.Manifest) {
 		window = "unlimited"
 	}
 	console.Fprintf(out, "%d of %d tokens (estimated); window %s, conversation budget %d tokens, state %s.\n\n", m.Tokens, m.Limit, window, m.Conversation, m.State)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := console.NewTable(out)
 	console.Fprintf(w, "part\tin\ttokens\tleft out\ttokens\treason\n")
 	for _, t := range m.Totals() {
 		console.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", t.Kind, t.Included, t.Tokens, t.Omitted, t.OmittedTokens, strings.Join(t.Reasons, ", "))
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush()
 	for _, p := range m.Parts {
 		if p.Why != "" && p.Kind != events.PartBullet && p.Kind != events.PartRecord {
 			console.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
@@ -246,7 +241,7 @@ func writeScores(out io.Writer, scores []events.BulletScore) {
 		return
 	}
 	console.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := console.NewTable(out)
 	console.Fprintf(w, "bullet\ttotal\teffectiveness\trecency\trelevance\ttokens\tin\treason\n")
 	for _, s := range scores {
 		in := "yes"
@@ -255,7 +250,7 @@ func writeScores(out io.Writer, scores []events.BulletScore) {
 		}
 		console.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, in, s.Why)
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush()
 }
 
 // writeToolCosts prints calls, failures, time and tokens of each tool of a run.
@@ -265,12 +260,12 @@ func writeToolCosts(out io.Writer, steps []events.Step) {
 		return
 	}
 	console.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := console.NewTable(out)
 	console.Fprintf(w, "tool\tcalls\tfailed\ttime\ttokens\n")
 	for _, c := range costs {
 		console.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush()
 }
 
 func writeMessages(out io.Writer, messages []chat.Message) {
@@ -332,7 +327,7 @@ func (s *showSession) Run(ctx context.Context, c *app.Common) error {
 		console.Printf("The window of session %q of playbook %q is empty.\n", s.Session, b)
 	}
 	turns, older := explain.Window(list, marks)
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	if len(turns) > 0 {
 		console.Fprintf(w, "turn\texecution\ttime\tmark\tquestion\n")
 	}

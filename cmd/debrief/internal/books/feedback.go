@@ -120,7 +120,9 @@ func (f *Feedback) Run(ctx context.Context, c *app.Common) error {
 		return cli.LogError(err)
 	}
 	if !f.NoWait {
+		done := console.Doing("waiting for the effect of the feedback")
 		err := result.Wait(ctx, conn, f.WaitTimeout)
+		done()
 		if errors.As(err, new(*request.PendingError)) {
 			return app.Exit(app.ExitUnreachable, fmt.Errorf("%w; see 'debrief status'", err))
 		}

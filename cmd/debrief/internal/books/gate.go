@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
@@ -119,7 +118,7 @@ func (v *gateView) print(limit int) {
 		console.Printf("No bullet is withheld, so the lift of new bullets is unknown: the means below also depend on the difficulty of the tasks.\n")
 	}
 	shown, more := cli.First(v.Bullets, limit)
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	if len(shown) > 0 {
 		console.Fprintf(w, "\nbullet\tstatus\tstanding\tcited\tshown\twithheld\tlift\thelpful/harmful\tnext\n")
 	}

@@ -3,7 +3,6 @@ package books
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -58,7 +57,7 @@ func (l *logBook) Run(ctx context.Context, c *app.Common) error {
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	console.Fprintf(w, "version\twhen\tby\tcovers\tchanges\n")
 	for _, r := range list.Changes() {
 		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Title(), r.Time.Local().Format(time.DateTime), cli.OneLine(r.Author, 20), cli.CoverSummary(&r.Delta), cli.DeltaSummary(&r.Delta))

@@ -123,7 +123,7 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 		console.Printf("%s", console.Block(book.Render(active)))
 	default:
 		console.Printf("%s\nPlaybook %q at version %s: %s, %d shown by generators. State %x.\n",
-			console.Block(cli.FormatBullets(bullets)), b.Name, label, cli.Plural(p.Len(), "bullet"), len(p.Top(p.Len())), p.StateHash())
+			console.Block(cli.FormatBullets(bullets, console.Width(console.Stdout))), b.Name, label, cli.Plural(p.Len(), "bullet"), len(p.Top(p.Len())), p.StateHash())
 	}
 	return nil
 }

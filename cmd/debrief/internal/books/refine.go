@@ -3,7 +3,6 @@ package books
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -83,6 +82,7 @@ func (r *refineBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	options := draft.RefineOptions{MinVotes: r.Votes, MaxIdle: r.Unused, TokenBudget: r.Tokens, Now: time.Now()}
 	if model != nil {
+		defer console.Doing("asking the model")()
 		if options.Merges, err = propose.FindParaphrases(ctx, model, draft.Refinable(p)); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (r *refinedBook) print() error {
 			r.Book, r.Version, cli.Plural(r.ShownBefore, "bullet"), r.TokensBefore)
 		return nil
 	}
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	console.Fprintf(w, "step\tbullet\tinto\ttokens\treason\n")
 	for _, s := range r.Steps {
 		if s.Op.Kind == book.Merge {

@@ -3,7 +3,6 @@ package books
 import (
 	"cmp"
 	"context"
-	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -55,7 +54,7 @@ func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
 		console.Printf("No proposals or bullets were rejected, merged or removed.\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	console.Fprintf(w, "version\twhen\tkind\toperation\tbullet\treason\n")
 	for _, l := range shown {
 		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -89,7 +88,7 @@ func (b *backupCreate) Run(ctx context.Context, c *app.Common) error {
 }
 
 func printBackup(o *backup.Summary) error {
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	console.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256\n")
 	for _, s := range o.Streams {
 		console.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%.12s…\n", s.Name, s.State.Messages, s.State.First, s.State.Last, float64(s.Size)/(1<<20), s.Replicas(), s.SHA256)

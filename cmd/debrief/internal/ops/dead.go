@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -121,7 +120,7 @@ func (d *deadList) Run(ctx context.Context, c *app.Common) error {
 		console.Printf("No dead letters.\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	console.Fprintf(w, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason\n")
 	for _, l := range shown {
 		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, console.Line(l.Role), l.Book, console.Line(cmp.Or(l.Kind, "?")),

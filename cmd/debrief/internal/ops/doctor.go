@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -178,7 +177,8 @@ func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
 }
 
 func printChecks(checks []doctor.Check) error {
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(console.Stdout)
+	w.Plain, w.Colors = true, console.Colors{string(doctor.OK): console.Green, string(doctor.Warn): console.Yellow, string(doctor.Fail): console.Red}
 	for _, c := range checks {
 		console.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, console.Line(c.Text))
 		if c.Fix != "" {

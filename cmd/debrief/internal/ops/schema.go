@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
@@ -67,7 +66,7 @@ func (s *Schema) Run() error {
 		}
 		return cli.WriteJSON(console.Stdout, list)
 	}
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 2, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	console.Fprintf(w, "message\tencoding\tsubject\n")
 	for _, m := range schema.Messages() {
 		subject := m.Subject

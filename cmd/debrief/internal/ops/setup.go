@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -55,7 +54,7 @@ func (s *Setup) Run(ctx context.Context, c *app.Common) error {
 	if s.JSON {
 		return cli.WriteJSON(console.Stdout, all)
 	}
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	w := console.NewTable(console.Stdout)
 	console.Fprintf(w, "stream\treplicas\tmessages\tconsumers\n")
 	for _, st := range all {
 		console.Fprintf(w, "%s\t%d\t%d\t%d\n", st.Name, st.Replicas, st.Messages, st.Consumers)
@@ -65,6 +64,7 @@ func (s *Setup) Run(ctx context.Context, c *app.Common) error {
 
 // connect connects to the server and opens its streams. It waits up to --wait-server for the server.
 func (s *Setup) connect(ctx context.Context, log zerolog.Logger) (nc *nats.Conn, conn *bus.Conn, err error) {
+	defer console.Doing("waiting for the server")()
 	err = app.RetryUnreachable(ctx, s.WaitServer, func() (err error) {
 		if nc, err = s.Dial("debrief", log); err != nil {
 			return err

@@ -55,5 +55,6 @@ func (s *Simulate) Run(ctx context.Context) error {
 	} else {
 		_, err = console.Printf("the simulated model %s listens at %s\n", simulated.Name, url)
 	}
+	console.Doing("")
 	return errors.Join(err, wait())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"debrief/cmd/internal/app"
@@ -100,6 +99,7 @@ const watchEvery = 2 * time.Second
 
 // watch repeats the status until the context ends. It continues after an outage of the server.
 func (st *Status) watch(ctx context.Context, s *cli.Session, at location) error {
+	console.Doing("")
 	inPlace := !st.JSON && console.Stdout.IsTerminal()
 	for {
 		if inPlace {
@@ -155,7 +155,8 @@ func (st *Status) collect(ctx context.Context, s *cli.Session) (*doctor.Overview
 
 // printOverview prints the tables, the reasons of each level, and the advice.
 func printOverview(o *doctor.Overview) error {
-	w := tabwriter.NewWriter(console.Stdout, 0, 0, 3, ' ', 0)
+	w := console.NewTable(console.Stdout)
+	w.Colors = levelColors
 	console.Fprintf(w, "stream\tmessages\tMiB\n")
 	for _, x := range o.Streams {
 		console.Fprintf(w, "%s\t%d\t%.1f\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20))
@@ -175,11 +176,11 @@ func printOverview(o *doctor.Overview) error {
 	}
 	console.Println()
 	for _, why := range o.Store {
-		console.Printf("%s: %s\n", liveness.Red, console.Line(why))
+		printReason(liveness.Red, why)
 	}
 	for _, role := range cli.Roles {
 		for _, why := range o.Roles[role].Reasons {
-			console.Printf("%s: %s\n", o.Roles[role].Level, console.Line(why))
+			printReason(o.Roles[role].Level, why)
 		}
 	}
 	for _, d := range o.Damage {
@@ -187,16 +188,25 @@ func printOverview(o *doctor.Overview) error {
 	}
 	for _, b := range o.Books {
 		if b.Error != "" {
-			console.Printf("%s: playbook %s: %s\n", liveness.Red, b.Book, console.Line(b.Error))
+			printReason(liveness.Red, fmt.Sprintf("playbook %s: %s", b.Book, b.Error))
 		}
 	}
 	if o.Level == liveness.Green {
-		console.Printf("green: all roles work\n")
+		printReason(liveness.Green, "all roles work")
 	}
 	for _, line := range o.Advice() {
 		console.Println("→", line)
 	}
 	return nil
+}
+
+// levelColors has the colours of the levels.
+var levelColors = console.Colors{string(liveness.Green): console.Green, string(liveness.Yellow): console.Yellow, string(liveness.Red): console.Red}
+
+// printReason prints a reason after its level.
+func printReason(level liveness.Level, reason string) {
+	_, _ = console.FprintColored(console.Stdout, levelColors[string(level)], level)
+	console.Printf(": %s\n", reason)
 }
 
 // formatAge formats the time since t for a table, "-" for the zero time.

@@ -90,6 +90,7 @@ func (s *Submit) Run(ctx context.Context, c *app.Common) error {
 
 // await submits the task, waits for its execution and prints it.
 func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task) error {
+	defer console.Doing("waiting for the answer")()
 	wait, cancel := context.WithTimeout(ctx, s.WaitTimeout)
 	defer cancel()
 	wait, unchecked := request.WithModelCheck(wait, conn.Conn, events.RoleGenerator)

@@ -81,6 +81,9 @@ func (t *Tail) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
+	if t.Follow {
+		console.Doing("")
+	}
 	err = inspect.Tail(ctx, s.Conn, f, func(e *inspect.Entry) error {
 		if t.Role != "" && !e.IsFrom(t.Role) {
 			return nil

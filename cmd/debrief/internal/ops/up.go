@@ -120,6 +120,7 @@ func (u *Up) Run(ctx context.Context, c *app.Common) error {
 		case <-ctx.Done():
 		}
 	}()
+	console.Doing("")
 	defer console.Printf("debrief has stopped\n")
 	return app.Run(ctx, s.Conn, roles...)
 }

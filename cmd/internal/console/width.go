@@ -1,0 +1,73 @@
+package console
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/term"
+	"golang.org/x/text/width"
+)
+
+// Width returns the number of columns of an output: of COLUMNS, or of the terminal. It returns 0 for an output without a width,
+// such as a pipe or a file.
+func Width(out io.Writer) int {
+	w, ok := out.(*Writer)
+	if !ok {
+		return 0
+	}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	n, _, err := term.GetSize(int(w.File().Fd()))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Wrap breaks text at spaces into lines of at most limit columns. A longer word has a line to itself. The spaces at the
+// beginning are kept on each line. Without wrapping it returns the text as one line.
+func Wrap(text string, limit int, wrapping bool) (lines []string) {
+	if !wrapping || textWidth(text) <= limit {
+		return []string{text}
+	}
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == indent:
+			line += word
+		case textWidth(line)+1+textWidth(word) > limit:
+			lines = append(lines, line)
+			line = indent + word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
+
+// textWidth returns the number of columns that a terminal needs for text on one line.
+func textWidth(text string) (n int) {
+	for _, c := range text {
+		switch {
+		case c < 0x300:
+			n++
+		case unicode.In(c, unicode.Mn, unicode.Me, unicode.Cf):
+		case wide(c):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// wide reports whether a character takes two columns.
+func wide(c rune) bool {
+	k := width.LookupRune(c).Kind()
+	return k == width.EastAsianWide || k == width.EastAsianFullwidth
+}
