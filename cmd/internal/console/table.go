@@ -52,8 +52,7 @@ func (t *Table) Flush() error {
 	return p.print(t.Out)
 }
 
-// gap is the space between two columns. minText is the minimum width of a wrapped column; in a table without names of columns
-// there is no other format.
+// gap is the space between two columns. minText is the minimum width of a wrapped column of a table with names of columns.
 const (
 	gap     = 2
 	minText = 20

@@ -40,10 +40,8 @@ Examples:
   debrief credentials secrets --tenant acme --tenant globex
   debrief credentials secrets
 
-Then start the server with deploy/nats/server.conf and create the streams:
-
-  debrief setup --nats tls://nats.example.org:4222 --ca secrets/ca.pem \
-    --nkey secrets/debrief/operator.nk`
+Then start the server with deploy/nats/server.conf, and create the streams with 'debrief setup', --nats, --ca secrets/ca.pem
+and --nkey secrets/debrief/operator.nk.`
 }
 
 // Run implements the command.
