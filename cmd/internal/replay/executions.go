@@ -111,7 +111,7 @@ func (r *run) reflectWindow(ctx context.Context, reflector *sourceReflector, sam
 		sample := events.Task{ID: string(samples[i].id)}
 		if e := results[i].execution; e != nil {
 			sample = events.Task{ID: e.TaskID, Question: e.Question, Target: e.Target}
-			f.answer = newAnswer(0, e, &r.tracker.bullets)
+			f.answer = newAnswer(0, e)
 		}
 		if f.reflection != "" {
 			reflections = append(reflections, f.reflection)

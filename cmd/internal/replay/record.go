@@ -54,7 +54,10 @@ func (c *recorder) bulletUses(yield func(report.BulletUse) bool) {
 			Shown: []playbook.BulletID{}, Cited: []playbook.BulletID{},
 		}
 		if a := c.answers[i]; a != nil {
-			use.Shown, use.Cited = a.bullets.list(a.shown), a.bullets.list(a.cited)
+			for _, b := range a.shownBullets() {
+				use.Shown = append(use.Shown, b.ID)
+			}
+			use.Cited = a.citedBullets()
 		}
 		if !yield(use) {
 			return

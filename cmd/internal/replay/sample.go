@@ -1,7 +1,7 @@
 package replay
 
 import (
-	"sync"
+	"unique"
 
 	"debrief/events"
 	"debrief/playbook"
@@ -17,43 +17,8 @@ type answer struct {
 	feedback string
 	version  uint64
 	model    string
-	bullets  *bulletTable
-	shown    []uint32 // numbers of bullets in the table
-	cited    []uint32
-}
-
-// bulletTable assigns numbers to bullet ids. An answer holds the numbers, because they need a fraction of the memory. It is
-// safe for concurrent use.
-type bulletTable struct {
-	mu      sync.Mutex
-	numbers map[playbook.BulletID]uint32
-	ids     []playbook.BulletID
-}
-
-// number returns the number of an id, a new one at its first use.
-func (t *bulletTable) number(id playbook.BulletID) uint32 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n, known := t.numbers[id]
-	if !known {
-		if t.numbers == nil {
-			t.numbers = make(map[playbook.BulletID]uint32)
-		}
-		n = uint32(len(t.ids))
-		t.numbers[id], t.ids = n, append(t.ids, id)
-	}
-	return n
-}
-
-// list returns the ids of numbers.
-func (t *bulletTable) list(numbers []uint32) []playbook.BulletID {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	ids := make([]playbook.BulletID, len(numbers))
-	for i, n := range numbers {
-		ids[i] = t.ids[n]
-	}
-	return ids
+	cited    []unique.Handle[playbook.BulletID]
+	shown    []unique.Handle[events.ShownBullet] // one copy in memory, because most prompts have the same bullets
 }
 
 // Limits of the texts kept in memory, in bytes.
@@ -64,18 +29,36 @@ const (
 )
 
 // newAnswer returns the answer of an execution that is stored at a sequence.
-func newAnswer(seq uint64, e *events.Execution, bullets *bulletTable) *answer {
+func newAnswer(seq uint64, e *events.Execution) *answer {
 	a := &answer{
 		seq: seq, text: text.Clip(e.Answer, maxAnswer), label: e.Outcome.Label, score: e.Outcome.Score,
-		feedback: text.Clip(e.Outcome.Feedback, maxFeedback), version: e.Version, model: e.Model, bullets: bullets,
+		feedback: text.Clip(e.Outcome.Feedback, maxFeedback), version: e.Version, model: e.Model,
 	}
-	for i := range e.Shown {
-		a.shown = append(a.shown, bullets.number(e.Shown[i].ID))
+	for _, b := range e.Shown {
+		a.shown = append(a.shown, unique.Make(b))
 	}
 	for _, id := range e.Cited {
-		a.cited = append(a.cited, bullets.number(id))
+		a.cited = append(a.cited, unique.Make(id))
 	}
 	return a
+}
+
+// shownBullets returns the bullets in the prompt.
+func (a *answer) shownBullets() []events.ShownBullet {
+	out := make([]events.ShownBullet, len(a.shown))
+	for i, b := range a.shown {
+		out[i] = b.Value()
+	}
+	return out
+}
+
+// citedBullets returns the bullets that the answer cites.
+func (a *answer) citedBullets() []playbook.BulletID {
+	out := make([]playbook.BulletID, len(a.cited))
+	for i, id := range a.cited {
+		out[i] = id.Value()
+	}
+	return out
 }
 
 // sampleResult is the state of one sample.

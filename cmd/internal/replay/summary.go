@@ -38,6 +38,7 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	}
 	rep.Unlearned = len(r.gatherer.uncovered)
 	rep.Paired = paired(rep, r.recorder.samples)
+	r.recorder.listAnswers()
 	operations := r.log.operationsBetween(r.forked, rep.Final.Version)
 	rep.Operations, rep.Rejected = map[string]int{}, map[string]int{}
 	for i := range operations {
@@ -69,7 +70,6 @@ func paired(rep *report.Report, samples []report.Sample) *report.Pair {
 	}
 	var before, after []bool
 	first := map[int]report.Sample{}
-	labelled := func(s *report.Sample) bool { return s.Label != "" && s.Label != events.Unknown }
 	for i := range samples {
 		s := &samples[i]
 		if s.Set != Test {

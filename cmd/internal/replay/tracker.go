@@ -33,7 +33,6 @@ type tracker struct {
 	changed   chan struct{} // closed and replaced on every change
 	err       error         // of following a stream
 	answers   map[events.ID]*answer
-	bullets   bulletTable                 // of the answers; has its own lock
 	reflected map[events.ID]events.Handle // by execution id
 	dead      deadLetters
 	tally     tally
@@ -124,7 +123,7 @@ func (l *tracker) addExecution(s bus.Stored) {
 	if e.Purpose == events.Learn && e.Origin.Round == 0 {
 		l.tally.countBullets(e)
 	}
-	l.answers[e.ID] = newAnswer(s.Seq, e, &l.bullets)
+	l.answers[e.ID] = newAnswer(s.Seq, e)
 	l.tally.addModel(e.Model)
 	l.wake()
 }

@@ -100,12 +100,12 @@ func TestABrowserShowsThePage(t *testing.T) {
 		t.Errorf("the browser complains: %s", console)
 	}
 	c := newCurve(r)
-	// Two accuracy charts (wide and narrow), the size charts and the legend.
+	// Two accuracy charts (wide and narrow), the size charts and the legend, which also has an interval.
 	want := 2*(len(c.Train)+len(c.Validation)+len(c.Test)) + len(c.Bullets) + len(c.Tokens) + 3
 	if got := strings.Count(dom, `class="mark"`); got != want {
 		t.Errorf("got %d marks, want %d", got, want)
 	}
-	has(t, words(dom), "30.7 % → 79.9 %", "The model was simulated.", "To run it again", "Time and cost")
+	has(t, words(dom), "30.7 % → 79.9 %", "The model was simulated.", "How to repeat the run", "Time and cost")
 	if !strings.HasSuffix(strings.TrimSpace(dom), "</html>") {
 		t.Errorf("got a page that ends %q", dom[max(len(dom)-100, 0):])
 	}

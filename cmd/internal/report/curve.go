@@ -44,21 +44,28 @@ type line struct {
 	Class string
 	Name  string
 	Shape string // SVG path of a mark at 0,0
-	Path  string // SVG points of the line
+	Path  string // SVG path of a step line; empty for marks alone
 	Marks []mark
 }
 
-// mark is a measurement and its position in a chart.
+// mark is a measurement and its position in a chart. An accuracy has an interval: Low and High in percent, and YLow and
+// YHigh in the chart.
 type mark struct {
-	Step  int
-	Value float64
-	Title string
-	X, Y  float64
+	Step      int
+	Value     float64
+	Low, High float64
+	Title     string
+
+	X, Y        float64
+	YLow, YHigh float64
 }
+
+// HasInterval reports whether the mark has an interval.
+func (m mark) HasInterval() bool { return m.High > m.Low }
 
 // Shapes of marks, so that lines can be distinguished without colours.
 const (
-	dot     = "M-1.8 0a1.8 1.8 0 1 0 3.6 0a1.8 1.8 0 1 0-3.6 0z"
+	dot     = "M-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0-4.8 0z"
 	disc    = "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z"
 	diamond = "M0-6 6 0 0 6-6 0z"
 )
@@ -117,19 +124,36 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// add adds a line to the chart.
-func (c *chart) addLine(name, class, shape string, marks []mark) {
+// addMarks adds a series to the chart. It has no line: nothing was measured between two marks.
+func (c *chart) addMarks(name, class, shape string, marks []mark) {
 	if len(marks) == 0 {
 		return
 	}
 	marks = slices.Clone(marks) // each chart sets its own positions
-	var path strings.Builder
 	for i := range marks {
 		m := &marks[i]
 		m.X, m.Y = c.x(m.Step), c.y(m.Value)
-		fmt.Fprintf(&path, "%g,%g ", m.X, m.Y)
+		m.YLow, m.YHigh = c.y(m.Low), c.y(m.High)
 	}
-	c.Lines = append(c.Lines, line{Class: class, Name: name, Shape: shape, Path: strings.TrimSpace(path.String()), Marks: marks})
+	c.Lines = append(c.Lines, line{Class: class, Name: name, Shape: shape, Marks: marks})
+}
+
+// addSteps adds a series with a step line: the value holds until the next mark.
+func (c *chart) addSteps(name, class, shape string, marks []mark) {
+	c.addMarks(name, class, shape, marks)
+	if len(marks) == 0 {
+		return
+	}
+	l := &c.Lines[len(c.Lines)-1]
+	var path strings.Builder
+	for i, m := range l.Marks {
+		if i == 0 {
+			fmt.Fprintf(&path, "M%g %g", m.X, m.Y)
+			continue
+		}
+		fmt.Fprintf(&path, "H%gV%g", m.X, m.Y)
+	}
+	l.Path = path.String()
 }
 
 // curve holds the measurements of a run for the charts.
@@ -180,12 +204,20 @@ func newCurve(r *Report) *curve {
 	c.Train = accuracies(pooled, "training")
 	c.Validation = accuracies(c.thin(validation), "validation")
 	c.Test = accuracies(c.thin(test), "test")
+	if r.Final != (Book{}) {
+		books = append(books, Point{Step: max(r.Final.Step, 0), Book: r.Final})
+	}
 	c.addSizes(books)
 	return c
 }
 
-// addSizes adds the sizes of the playbooks that answered, one for each step: the last one.
+// addSizes adds the sizes of the playbooks at the steps of their creation, one for each step: the last one. The playbook of
+// a training batch was created before the batch.
 func (c *curve) addSizes(points []Point) {
+	for i := range points {
+		points[i].Step = min(max(points[i].Book.Step, 0), points[i].Step)
+	}
+	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Step, b.Step) })
 	var one []Point
 	for _, p := range points {
 		if n := len(one); n > 0 && one[n-1].Step == p.Step {
@@ -249,7 +281,11 @@ func accuracies(points []Point, set string) []mark {
 	out := make([]mark, len(points))
 	for i, p := range points {
 		v := 100 * min(max(finiteOr(p.Score.Accuracy, 0), 0), 1)
-		out[i] = mark{Step: p.Step, Value: v, Title: fmt.Sprintf("%s %s, %d of %d, after %s", set, percent(v/100), p.Score.Right, p.Score.N, plural(p.Step, "sample"))}
+		low, high := p.Score.interval()
+		out[i] = mark{
+			Step: p.Step, Value: v, Low: 100 * low, High: 100 * high,
+			Title: fmt.Sprintf("%s %s, %d of %d, 95 %% interval %s to %s, after %s", set, percent(v/100), p.Score.Right, p.Score.N, percent(low), percent(high), plural(p.Step, "sample")),
+		}
 	}
 	return out
 }
@@ -262,7 +298,7 @@ func (c *curve) accuracyChart(r *Report, class string, width, height float64) *c
 		describeLine("Training", c.Train), describeLine("Validation", c.Validation), describeLine("Test", c.Test),
 	}, func(s string) bool { return s == "" }), " ")
 	out.Epochs = epochTicks(out, r)
-	if r.Best.Step > 0 {
+	if r.learned() {
 		out.Best = &tick{out.x(r.Best.Step), "best playbook"}
 		if out.Best.At < out.Left+100 { // not enough room
 			out.Best.Label = "best"
@@ -272,9 +308,9 @@ func (c *curve) accuracyChart(r *Report, class string, width, height float64) *c
 	if len(c.Validation)+len(c.Test) == 0 {
 		class += " alone"
 	}
-	out.addLine("training", class, dot, c.Train)
-	out.addLine("validation", "validation", disc, c.Validation)
-	out.addLine("test", "test", diamond, c.Test)
+	out.addMarks("training", class, dot, c.Train)
+	out.addMarks("validation", "validation", disc, c.Validation)
+	out.addMarks("test", "test", diamond, c.Test)
 	return out
 }
 
@@ -287,7 +323,7 @@ func (c *curve) sizeChart(name string, marks []mark) *chart {
 	out := newChart(340, 200, c.MaxStep, largest, "")
 	out.Title = name
 	out.Label = fmt.Sprintf("%s of the playbook over training samples; at most %s.", name, thousands(int(largest)))
-	out.addLine(name, "size", disc, marks)
+	out.addSteps(name, "size", disc, marks)
 	return out
 }
 

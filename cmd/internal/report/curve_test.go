@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -50,18 +49,25 @@ func TestMarksAreInThePlotAndInOrder(t *testing.T) {
 				if len(l.Marks) > maxMarks {
 					t.Fatalf("%s: got %d marks, want at most %d", l.Name, len(l.Marks), maxMarks)
 				}
-				var path []string
+				var path strings.Builder
 				for i, m := range l.Marks {
+					if m.HasInterval() && (m.YHigh > m.Y || m.YLow < m.Y || !inside(m.X, m.YLow) || !inside(m.X, m.YHigh)) {
+						t.Fatalf("%s: the interval of mark %+v does not contain it", l.Name, m)
+					}
 					if !inside(m.X, m.Y) {
 						t.Fatalf("%s: mark %+v is outside of the plot", l.Name, m)
 					}
 					if i > 0 && (m.X < l.Marks[i-1].X || m.Step < l.Marks[i-1].Step) {
 						t.Fatalf("%s: mark %+v is before %+v", l.Name, m, l.Marks[i-1])
 					}
-					path = append(path, strconv.FormatFloat(m.X, 'g', -1, 64)+","+strconv.FormatFloat(m.Y, 'g', -1, 64))
+					if i == 0 {
+						fmt.Fprintf(&path, "M%g %g", m.X, m.Y)
+					} else {
+						fmt.Fprintf(&path, "H%gV%g", m.X, m.Y)
+					}
 				}
-				if l.Path != strings.Join(path, " ") {
-					t.Fatalf("%s: got the line %q, want it through its marks", l.Name, l.Path)
+				if want := path.String(); l.Class != "size" && l.Path != "" || l.Class == "size" && l.Path != want {
+					t.Fatalf("%s: got the line %q, want steps %q for a size and none for accuracies", l.Name, l.Path, want)
 				}
 			}
 			for i, k := range ch.YTicks {
@@ -148,6 +154,27 @@ func TestEpochsOnTheAxis(t *testing.T) {
 		}
 	}
 	if want := []string{"epoch 1", "epoch 2", "epoch 3", "epoch 4", "epoch 5"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestSizesBeginWithTheirPlaybook: the playbook of a training batch exists since the end of the batch before.
+func TestSizesBeginWithTheirPlaybook(t *testing.T) {
+	t.Parallel()
+	r := &Report{
+		Points: []Point{
+			{Step: 0, Set: "test", Book: Book{}},
+			{Step: 32, Set: "train", Book: Book{}},
+			{Step: 60, Set: "train", Book: Book{Version: 1, Bullets: 3, Step: 32}},
+			{Step: 60, Set: "validation", Book: Book{Version: 2, Bullets: 9, Step: 60}},
+		},
+		Final: Book{Version: 2, Bullets: 9, Step: 60},
+	}
+	var got []string
+	for _, m := range newCurve(r).Bullets {
+		got = append(got, fmt.Sprintf("%d: %g", m.Step, m.Value))
+	}
+	if want := []string{"0: 0", "32: 3", "60: 9"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

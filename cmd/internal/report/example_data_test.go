@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"debrief/events"
 	"debrief/playbook"
 )
 
@@ -82,6 +83,22 @@ func example() *Report {
 	}
 	r.Before, r.After = &Score{N: 300, Right: 92, Accuracy: 92. / 300, Mean: 92. / 300}, &Score{N: 299, Right: 239, Accuracy: 239. / 299, Mean: 239. / 299, Lost: 1}
 	r.Paired = &Pair{N: 299, Difference: 0.4916, Low: 0.4281, High: 0.5550, Wins: 155, Losses: 8, P: 1e-30}
+	r.Models = []ModelAnswers{{"simulated-invoice-desk", 2498, 2498, 1711}}
+	r.Wrong = WrongAnswers{Set: "test", Phase: "after", Of: 299, Wrong: 60}
+	for i := range MaxWrong {
+		w := WrongAnswer{Bullets: []events.ShownBullet{}, Cited: []playbook.BulletID{}, Sample: Sample{
+			Set: "test", Phase: "after", Epoch: 5, Step: 1000, Index: i * 5, ID: fmt.Sprintf("inv-%04d", 900+i*5), Label: events.Failure, Rounds: 1, Version: r.Best.Version, Model: "simulated-invoice-desk",
+			Question: fmt.Sprintf("Invoice %d: 12 pieces at 4.95, tier Gold, delivery to an island of zone %d. What is the total?", 4100+i, i%4+1),
+			Target:   fmt.Sprintf("%d.35", 60+i), Answer: fmt.Sprintf("%d.85", 47+i), Feedback: "the surcharge is missing",
+		}}
+		for j := range i % 4 {
+			w.Bullets = append(w.Bullets, events.ShownBullet{ID: playbook.BulletID(fmt.Sprintf("disc-%05d", j+1)), Content: fmt.Sprintf("An order of %d pieces or more of one article has 2 %% off that line alone.", j+3)})
+		}
+		if i%4 > 1 {
+			w.Cited = []playbook.BulletID{"disc-00002"}
+		}
+		r.Wrong.First = append(r.Wrong.First, w)
+	}
 	rules := []struct{ section, text string }{
 		{"discounts", "Customers of tier Gold get %d %% off the net sum, before any surcharge; Silver gets half of it, and others nothing."},
 		{"discounts", "An order of %d pieces or more of one article has 2 %% off that line alone."},

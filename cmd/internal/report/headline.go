@@ -3,7 +3,27 @@ package report
 import (
 	"fmt"
 	"strconv"
+
+	"debrief/cmd/internal/stats"
 )
+
+// learned reports whether the best playbook has something that the run learned.
+func (r *Report) learned() bool {
+	return r.Best.Step > 0 && r.Best.Bullets > 0 && len(r.Operations) > 0
+}
+
+// interval returns the 95 % interval of the accuracy, as shares.
+func (s *Score) interval() (low, high float64) {
+	right := min(max(s.Right, 0), max(s.N, 0))
+	e := stats.Share(right, max(s.N, 0))
+	return e.Low, e.High
+}
+
+// counted describes a score: 8 of 10 samples, with the interval.
+func (s *Score) counted() string {
+	low, high := s.interval()
+	return fmt.Sprintf("%s of %s (95\u00a0%% interval %s to %s)", thousands(s.Right), plural(s.N, "sample"), percent(low), percent(high))
+}
 
 // headline is the main result of a run.
 type headline struct {
@@ -22,7 +42,7 @@ func (r *Report) headline() headline {
 	case r.After != nil && r.After.N > 0:
 		return headline{
 			To: percent(r.After.Accuracy), What: "of the test set answered right with the best playbook",
-			Detail: []string{fmt.Sprintf("%d of %s. The test set was not measured without the playbook, so the effect of the playbook is unknown.", r.After.Right, plural(r.After.N, "sample"))},
+			Detail: []string{r.After.counted() + ". The test set was not measured without the playbook, so the effect of the playbook is unknown."},
 		}
 	case len(validated) > 0:
 		return r.validationHeadline(validated)
@@ -79,8 +99,7 @@ func (r *Report) validationHeadline(points []Point) headline {
 	}
 	h := headline{
 		To: percent(best.Score.Accuracy), What: "of the validation set answered right with the best playbook",
-		Detail: []string{fmt.Sprintf("%d of %s. The best playbook was chosen on these samples, so this figure is too high; use a test set for an unbiased figure.",
-			best.Score.Right, plural(best.Score.N, "sample"))},
+		Detail: []string{best.Score.counted() + ". The best playbook was chosen on these samples, so this figure is too high; use a test set for an unbiased figure."},
 	}
 	if first := points[0]; first.Step < best.Step {
 		h.From = percent(first.Score.Accuracy)
@@ -93,7 +112,7 @@ func (r *Report) trainingHeadline() headline {
 	first, last := r.Epochs[0], r.Epochs[len(r.Epochs)-1]
 	h := headline{
 		To: percent(last.Train.Accuracy), What: "of the training samples answered right, each before learning from it",
-		Detail: []string{fmt.Sprintf("%d of %s, each with the playbook of that moment.", last.Train.Right, plural(last.Train.N, "sample"))},
+		Detail: []string{last.Train.counted() + ", each with the playbook of that moment."},
 	}
 	if early, late := r.fifths(); len(r.Epochs) == 1 && early.N > 0 && late.N > 0 {
 		h.Detail = append(h.Detail, fmt.Sprintf("Of the first fifth %s, of the last %s.", early.share(), late.share()))

@@ -75,7 +75,12 @@ func (r *Report) tidy() *Report {
 	c := *r
 	c.Format = Format
 	c.Settings, c.Data, c.Losses = list(r.Settings), list(r.Data), list(r.Losses)
-	c.Bullets = list(r.Bullets)
+	c.Bullets, c.Models = list(r.Bullets), list(r.Models)
+	c.Wrong.First = slices.Clone(list(r.Wrong.First))
+	for i := range c.Wrong.First {
+		w := &c.Wrong.First[i]
+		w.Score, w.Bullets, w.Cited = finiteOr(w.Score, 0), list(w.Bullets), list(w.Cited)
+	}
 	c.Points, c.Epochs = slices.Clone(list(r.Points)), slices.Clone(list(r.Epochs))
 	for i := range c.Points {
 		c.Points[i].Score = *c.Points[i].Score.tidy()

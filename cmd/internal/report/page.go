@@ -35,8 +35,10 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"thousands": thousands,
 	"plural":    plural,
 	"share":     func(s Score) string { return s.share() },
+	"interval":  func(s Score) string { return s.shareInterval() },
 	"ratio":     func(n, of int) string { return percent(float64(n) / float64(of)) },
 	"set":       setName,
+	"cites":     slices.Contains[[]playbook.BulletID],
 	"titled":    func(caption, what string, of []count) tally { return tally{caption, what, of} },
 	"only":      func(title string, n int, first []string) only { return only{title, n, first} },
 	"seconds":   seconds,
@@ -64,6 +66,9 @@ type page struct {
 	Fingerprint string
 	Spent       []roleUsage
 	Total       Usage
+	Learned     bool
+	Terms       []term // operations
+	Roles       []term
 	// Limits mentioned in the text.
 	MaxBullets, MaxMarks int
 }
@@ -81,7 +86,7 @@ func (p *page) Kind() string {
 
 // IsBest reports whether a playbook is the best one.
 func (p *page) IsBest(b Book) bool {
-	return b.Version == p.Best.Version && b.StateHash == p.Best.StateHash && p.Best != Book{}
+	return p.Learned && b.Version == p.Best.Version && b.StateHash == p.Best.StateHash
 }
 
 // HasValidation reports whether an epoch has a measurement of the validation set.
@@ -144,7 +149,7 @@ func (r *Report) page(w io.Writer) error {
 		Command: r.command(), Fingerprint: print,
 		MaxBullets: maxBullets, MaxMarks: maxMarks,
 		Spent: []roleUsage{{"Generator", r.Cost.Generator}, {"Reflector", r.Cost.Reflector}, {"Curator", r.Cost.Curator}},
-		Total: r.Cost.total(),
+		Total: r.Cost.total(), Learned: r.learned(), Terms: operationTerms(r.Operations), Roles: roles,
 	}
 	p.draw()
 	p.choose()

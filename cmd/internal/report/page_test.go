@@ -62,7 +62,9 @@ func TestPage(t *testing.T) {
 	}
 	has(t, words(page),
 		"The model was simulated.", "30.7 % → 79.9 %", "+49.2 points (95 % interval +42.8 to +55.5) on the 299 samples with a label both times: 155 went from wrong to right and 8 from right to wrong (p < 0.0001, two-sided).",
-		"epoch 5", "training samples", "Epoch Training Validation", r.Best.StateHash, "Common Mistakes", string(r.Bullets[0].ID),
+		"epoch 5", "training samples", "Epoch Training Validation", "95 % interval",
+		"60 of 299 answers are wrong on the test set, with the best playbook. These are the first 25", "Answer 48.85 Target 61.35 Feedback the surcharge is missing Sample inv-0905 Model simulated-invoice-desk Shown 1 bullet of version 126",
+		"disc-00002 cited", "Answers by model", "simulated-invoice-desk 2 498 2 498 1 711", "MERGE Replaces several bullets by one", "Reflector Analyses each training answer", r.Best.StateHash, "Common Mistakes", string(r.Bullets[0].ID),
 		"TAG 412", "duplicate 18", r.Data[0].SHA256, "validate-every 100", "inv-0117", "Generator 2 600 2 210 400 182 300 $0.7701", "Total 3 725",
 		"differs from run to run", `debrief train \ --validation=invoices/validation.jsonl`, "invoices/train.jsonl", fingerprint, "resumed 2 times", "A real model may give other results.",
 	)
@@ -74,7 +76,7 @@ func TestPage(t *testing.T) {
 	if got := strings.Count(page, "<title>"); got < len(r.Points) {
 		t.Errorf("got %d titles, want one a mark of %d points", got, len(r.Points))
 	}
-	r.Run.Model = "gpt-5"
+	r.Run.Model, r.Models, r.Wrong = "gpt-5", nil, WrongAnswers{}
 	if text := words(render(t, r)); strings.Contains(text, "simulated") || !strings.Contains(text, "A model that gives different answers") {
 		t.Error("a real model is called a simulated one")
 	}
@@ -109,9 +111,10 @@ func TestPageOfMinimalRuns(t *testing.T) {
 		}, []string{"each before learning from it", "Of the first fifth 0.0 %, of the last 62.5 %."}, []string{"too high"}},
 		{"one point", func(r *Report) {
 			*r = Report{Points: []Point{{Set: "train", Step: 1, Score: Score{N: 1, Right: 1, Accuracy: 1}}}}
-		}, []string{"training 100.0 %, 1 of 1, after 1 sample"}, []string{"How the playbook grew"}},
+		}, []string{"training 100.0 %, 1 of 1, 95 % interval 20.7 % to 100.0 %, after 1 sample"}, []string{"How the playbook grew"}},
 		{"a test set without a before", func(r *Report) { r.Before, r.Paired = nil, nil }, []string{"79.9 % of the test set answered right with the best playbook"}, []string{"→ 79.9"}},
 		{"no sample judged both times", func(r *Report) { r.Paired = &Pair{} }, []string{"no sample has a label both times"}, []string{"two-sided"}},
+		{"no wrong answer", func(r *Report) { r.Wrong = WrongAnswers{Set: "test", Phase: "after", Of: 299} }, []string{"No answer is wrong on the test set, with the best playbook: 299 answers."}, []string{"are wrong"}},
 		{"no difference", func(r *Report) { r.Paired.Low = -0.01 }, []string{"The interval contains 0"}, nil},
 		{"harm", func(r *Report) { *r.Paired = Pair{N: 9, Difference: -0.5, Low: -0.8, High: -0.1, P: 0.02} }, []string{"The learned playbook does harm", "−50.0 points", "p = 0.02"}, []string{"contains 0"}},
 		{"numbers that are none", func(r *Report) {

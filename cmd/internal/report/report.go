@@ -46,6 +46,11 @@ type Report struct {
 	Rejected   map[string]int `json:"rejected"`   // rejected operations of the Curator, by playbook.Reason
 	Losses     []Loss         `json:"losses"`     // samples without an outcome or without an effect
 
+	// Wrong are the wrong answers of the strongest measurement.
+	Wrong WrongAnswers `json:"wrong"`
+	// Models counts the answers by the model that gave them.
+	Models []ModelAnswers `json:"models"`
+
 	// Unlearned counts stored reflections that were not learned from, because no reply of the Curator's model was
 	// usable.
 	Unlearned int `json:"unlearned,omitempty"`
@@ -155,6 +160,34 @@ type Loss struct {
 	Sample string `json:"sample"`
 	Epoch  int    `json:"epoch"`
 	Reason string `json:"reason"`
+}
+
+// WrongAnswers lists the wrong answers of one measurement: the test set with the best playbook, else the best
+// measurement of the validation set, else the training samples of the last epoch.
+type WrongAnswers struct {
+	Set   string        `json:"set"`
+	Phase string        `json:"phase"` // as in Sample
+	Of    int           `json:"n"`     // samples with a label
+	Wrong int           `json:"wrong"` // of them, without the label success
+	First []WrongAnswer `json:"first"` // at most MaxWrong
+}
+
+// MaxWrong limits the wrong answers in a report. samples.jsonl has all.
+const MaxWrong = 25
+
+// WrongAnswer is a wrong answer and the bullets in its prompt.
+type WrongAnswer struct {
+	Sample
+	Bullets []events.ShownBullet `json:"bullets"`
+	Cited   []playbook.BulletID  `json:"cited"` // bullets that the answer cites
+}
+
+// ModelAnswers counts the answers of one model.
+type ModelAnswers struct {
+	Model   string `json:"model"`
+	Answers int    `json:"answers"`
+	N       int    `json:"n"`     // with a label
+	Right   int    `json:"right"` // with the label success
 }
 
 // Sample is one answer. samples.jsonl contains one on each line, in the order of points and then of the data.

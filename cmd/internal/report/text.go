@@ -3,11 +3,10 @@ package report
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"unicode"
-
-	"github.com/guptarohit/asciigraph"
 )
 
 // maxListed limits the losses that a summary lists.
@@ -31,8 +30,11 @@ func (r *Report) Text(w io.Writer) error {
 	for _, d := range h.Detail {
 		fmt.Fprintln(&out, d)
 	}
-	if r.Best != (Book{}) {
+	switch {
+	case r.learned():
 		fmt.Fprintf(&out, "Best playbook: version %d of %s, %s and some %s.\n", r.Best.Version, plain(r.Run.Book), plural(r.Best.Bullets, "bullet"), plural(r.Best.Tokens, "token"))
+	case r.Best != (Book{}):
+		fmt.Fprintf(&out, "Nothing was learned that the best playbook contains. It has %s.\n", plural(r.Best.Bullets, "bullet"))
 	}
 	if c := r.Against; c != nil {
 		fmt.Fprintf(&out, "Against playbook %s, version %d with %s: %s the same, %s nearly, %s only here, %s only there.\n", plain(c.Book), c.Version,
@@ -40,6 +42,9 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	if r.Stopped != "" {
 		fmt.Fprintf(&out, "The run ended before its last epoch: %s.\n", plain(r.Stopped))
+	}
+	if w := r.Wrong; w.Wrong > 0 {
+		fmt.Fprintf(&out, "Wrong: %s of %s. The first %d with their bullets are in %s.\n", thousands(w.Wrong), plural(w.Of, "answer"), len(w.First), pageFile)
 	}
 	r.writeLosses(&out)
 	if r.Unlearned > 0 {
@@ -79,39 +84,56 @@ func (s *Score) share() string {
 	return percent(s.Accuracy)
 }
 
-// writeCurve plots the accuracy of the validation set, or of the training samples without one.
+// shareInterval formats the interval of the accuracy, empty without one.
+func (s *Score) shareInterval() string {
+	if s.N == 0 {
+		return ""
+	}
+	low, high := s.interval()
+	return fmt.Sprintf("%.1f–%.1f", 100*low, 100*high)
+}
+
+// maxRows limits the measurements that a summary lists.
+const maxRows = 12
+
+// writeCurve lists measurements of the validation set, or of the training samples without one, with their intervals.
 func (r *Report) writeCurve(out io.Writer) {
 	c := newCurve(r)
-	what, marks := "validation accuracy", c.Validation
+	what, marks := "validation", c.Validation
 	if len(marks) < 2 {
-		what, marks = "training accuracy", c.Train
+		what, marks = "training", c.Train
 	}
 	if len(marks) < 2 {
 		return
 	}
-	first, last := marks[0].Step, marks[len(marks)-1].Step
-	fmt.Fprintf(out, "%s, %% after %d to %d training samples\n%s\n\n", what, first, last, asciigraph.Plot(spread(marks, 64),
-		asciigraph.Height(10), asciigraph.LowerBound(0), asciigraph.UpperBound(100), asciigraph.Precision(0)))
+	left := 0
+	if len(marks) > maxRows {
+		left = len(marks) - maxRows
+		some := make([]mark, maxRows)
+		for i := range some {
+			some[i] = marks[i*(len(marks)-1)/(maxRows-1)]
+		}
+		marks = some
+	}
+	fmt.Fprintf(out, "Accuracy on %s samples, with the 95 %% interval. Scale: 0 to 100 %%.\n", what)
+	for _, m := range marks {
+		fmt.Fprintf(out, "after %*d  %5.1f %%  |%s|\n", len(strconv.Itoa(marks[len(marks)-1].Step)), m.Step, m.Value, bar(m, 40))
+	}
+	if left > 0 {
+		fmt.Fprintf(out, "%d other measurements: see report.html.\n", left)
+	}
+	fmt.Fprintln(out)
 }
 
-// spread interpolates a line into columns at equal distances of samples.
-func spread(marks []mark, columns int) []float64 {
-	out := make([]float64, columns)
-	first, last := marks[0].Step, marks[len(marks)-1].Step
-	at := 0
-	for i := range out {
-		step := float64(first) + float64(last-first)*float64(i)/float64(columns-1)
-		for at < len(marks)-2 && float64(marks[at+1].Step) <= step {
-			at++
-		}
-		a, b := marks[at], marks[at+1]
-		out[i] = b.Value
-		if a.Step != b.Step {
-			share := min(max((step-float64(a.Step))/float64(b.Step-a.Step), 0), 1)
-			out[i] = a.Value + share*(b.Value-a.Value)
-		}
+// bar draws an accuracy as "o" and its interval as "-".
+func bar(m mark, width int) string {
+	at := func(percent float64) int { return min(max(int(percent/100*float64(width)), 0), width-1) }
+	cells := []byte(strings.Repeat(" ", width))
+	for i := at(m.Low); i <= at(m.High); i++ {
+		cells[i] = '-'
 	}
-	return out
+	cells[at(m.Value)] = 'o'
+	return string(cells)
 }
 
 func (r *Report) writeLosses(out io.Writer) {

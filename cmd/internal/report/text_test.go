@@ -1,7 +1,9 @@
 package report
 
 import (
-	"math"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -13,7 +15,7 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("\n" + out.String())
-	has(t, out.String(), "validation accuracy, % after 0 to 1000 training samples", "100 ┤", "inv-0117 of train, epoch 2: the model's answer", "The model was simulated")
+	has(t, out.String(), "Accuracy on validation samples, with the 95 % interval", "after    0   ", "Wrong: 60 of 299\u00a0answers. The first 25 with their bullets are in report.html.", "inv-0117 of train, epoch 2: the model's answer", "The model was simulated")
 	has(t, strings.Join(strings.Fields(out.String()), " "), "30.7 % → 79.9 % of the test set answered right", "epoch training validation lost bullets tokens version", "3 725 calls")
 	out.Reset()
 	r := poisoned("\x1b[2J\x07\u202e\r\n\u009b1m")
@@ -30,17 +32,36 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestSpread(t *testing.T) {
+func TestBar(t *testing.T) {
 	t.Parallel()
-	got := spread([]mark{{Step: 0, Value: 0}, {Step: 0, Value: 10}, {Step: 10, Value: 20}, {Step: 100, Value: 110}}, 11)
-	for i, want := range []float64{10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110} {
-		if math.Abs(got[i]-want) > 1e-9 {
-			t.Errorf("column %d: got %v, want %v", i, got[i], want)
+	for want, m := range map[string]mark{
+		"   --o--  ": {Value: 55, Low: 35, High: 79},
+		"o---------": {Value: 0, Low: 0, High: 100},
+		"        -o": {Value: 100, Low: 85, High: 100},
+	} {
+		if got := bar(m, 10); got != want {
+			t.Errorf("%+v: got %q, want %q", m, got, want)
 		}
 	}
-	for i, v := range spread([]mark{{Step: 5, Value: 1}, {Step: 5, Value: 2}}, 4) {
-		if v != 2 {
-			t.Errorf("column %d of one moment: got %v", i, v)
+}
+
+// TestTextListsMeasurements: the summary has no point that was not measured.
+func TestTextListsMeasurements(t *testing.T) {
+	t.Parallel()
+	r := &Report{}
+	for i := range 40 {
+		r.Points = append(r.Points, Point{Step: i * 10, Set: "validation", Score: Score{N: 40, Right: i, Accuracy: float64(i) / 40}})
+	}
+	var out strings.Builder
+	r.writeCurve(&out)
+	rows := regexp.MustCompile(`(?m)^after +([0-9]+) +([0-9.]+) %  \|[ o-]{40}\|$`).FindAllStringSubmatch(out.String(), -1)
+	if len(rows) != maxRows || !strings.Contains(out.String(), "28 other measurements") {
+		t.Errorf("got %d rows of %s", len(rows), out.String())
+	}
+	for _, row := range rows {
+		step, _ := strconv.Atoi(row[1])
+		if want := fmt.Sprintf("%.1f", 100*float64(step/10)/40); row[2] != want {
+			t.Errorf("after %d: got %s, want %s", step, row[2], want)
 		}
 	}
 }
