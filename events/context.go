@@ -310,6 +310,8 @@ type ContextReply struct {
 	Manifest Manifest       `json:"manifest"`
 	SHA256   string         `json:"sha256"` // of the messages
 	Scores   []BulletScore  `json:"scores,omitempty"`
+	// WindowScores are the scores of the messages and tool steps in the window, in time order.
+	WindowScores []WindowScore `json:"window_scores,omitempty"`
 }
 
 // BulletScore explains the rank of a bullet by components between 0 and 1. Relevance is the best score of any method:
@@ -328,6 +330,23 @@ type BulletScore struct {
 
 // DefaultBook is the playbook of requests that name none.
 const DefaultBook = playbook.Book("default")
+
+// WindowScore explains the place of an item in the window of a session: a message or a step with tool calls. Total is the
+// sum of Recency (at most 0.3), Flags (at most 1.02), Semantic (at most 0.4) and Source (at most 0.4). Priority orders the items: 0.6 ×
+// Total / 2.12 + 0.4 × its position in time, from 0 to 1. Newest, pinned and starred items come first whatever their score.
+type WindowScore struct {
+	Kind     PartKind `json:"kind"`
+	Ref      string   `json:"ref"`
+	Recency  float64  `json:"recency"`
+	Flags    float64  `json:"flags"`
+	Semantic float64  `json:"semantic"`
+	Source   float64  `json:"source"`
+	Total    float64  `json:"total"`
+	Priority float64  `json:"priority"`
+	Tokens   int      `json:"tokens"`
+	Shown    bool     `json:"shown"`
+	Why      string   `json:"why,omitempty"` // such as "pinned", or the reason why the item is not shown
+}
 
 // Report describes an execution by an outside agent. It is the body of POST /v1/executions, and of a request on the
 // subject of VerbReport.

@@ -67,6 +67,7 @@ func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest)
 	reply := &events.ContextReply{
 		Book: r.Book, Session: r.Session, Turn: built.turn, Version: built.version, Stale: built.stale,
 		Messages: built.Messages, Shown: built.shownBullets(), Manifest: built.Manifest, SHA256: hex.EncodeToString(sum), Scores: built.Scores,
+		WindowScores: built.WindowScores,
 	}
 	if r.DryRun {
 		return reply, nil

@@ -62,7 +62,7 @@ type Input struct {
 	Summary *events.Summary
 	// Similar returns the similarity of a text to the query, 0 to 1. Nil disables it.
 	Similar func(text string) float64
-	// Explain requests the scores of bullets.
+	// Explain requests the scores of bullets and of the items of the window.
 	Explain  bool
 	Degraded []string // inputs that were unavailable
 }
@@ -73,6 +73,8 @@ type Context struct {
 	Manifest events.Manifest
 	Bullets  []*playbook.Bullet // the bullets in the prompt
 	Scores   []events.BulletScore
+	// WindowScores are the scores of the items of the shown turns, in time order.
+	WindowScores []events.WindowScore
 }
 
 // Assemble builds a context. Its only error is *LimitError.
@@ -120,7 +122,8 @@ type assembler struct {
 	reflectionBudget           int
 	historyBudget              int      // tokens left by the window
 	hidden                     []*piece // pieces outside the window
-	hasQuotes                  bool     // the overhead of quotations is reserved
+	windowScores               []events.WindowScore
+	hasQuotes                  bool // the overhead of quotations is reserved
 }
 
 // messageOverhead is the number of tokens of a message besides its text, including rounding.
@@ -349,7 +352,9 @@ func (a *assembler) finish() *Context {
 					a.manifest.Exposures = append(a.manifest.Exposures, x)
 				}
 			}
-			return &Context{Messages: messages, Manifest: a.manifest, Bullets: shown, Scores: a.selection.Scores}
+			return &Context{
+				Messages: messages, Manifest: a.manifest, Bullets: shown, Scores: a.selection.Scores, WindowScores: a.finalWindowScores(),
+			}
 		}
 	}
 }
@@ -357,6 +362,19 @@ func (a *assembler) finish() *Context {
 // systemTokens returns the tokens of the system message with these bullets.
 func (a *assembler) systemTokens(bullets []*playbook.Bullet) int {
 	return a.sources.cache.system(a.in.System, bullets, a.limits.Votes).tokens
+}
+
+// finalWindowScores marks the items that are in the context. The limit of the whole context can drop an item of the window.
+func (a *assembler) finalWindowScores() []events.WindowScore {
+	for i := range a.windowScores {
+		s := &a.windowScores[i]
+		in := slices.ContainsFunc(a.manifest.Parts, func(p events.Part) bool { return p.Kind == s.Kind && p.Ref == s.Ref })
+		if s.Shown && !in {
+			s.Why = whyNoRoom
+		}
+		s.Shown = in
+	}
+	return a.windowScores
 }
 
 // fittedBullets returns the bullets within the limit, and those of them that are shown.

@@ -192,7 +192,7 @@ func (a *assembler) addTurns() {
 	default:
 		windowBudget = conversation / 2
 	}
-	if a.in.Similar != nil && (wanted > windowBudget || len(items) > a.limits.Items) {
+	if a.in.Similar != nil && (a.in.Explain || wanted > windowBudget || len(items) > a.limits.Items) {
 		for i := range items {
 			items[i].Semantic = a.in.Similar(text.Clip(items[i].Text, similarityBytes))
 		}
@@ -208,6 +208,9 @@ func (a *assembler) addTurns() {
 			a.before = append(a.before, p)
 		}
 	}
+	if a.in.Explain {
+		a.explainWindow(items, candidates, fitted)
+	}
 	for _, left := range fitted.Omitted {
 		i := left.Item
 		a.omit(candidates[i].part.Kind, left.Reason, items[i].Tokens, candidates[i].part.Ref)
@@ -215,6 +218,20 @@ func (a *assembler) addTurns() {
 		if items[i].Pinned || items[i].Starred {
 			a.warn("turn %s: marked turn omitted, no room within the limit", candidates[i].part.Ref)
 		}
+	}
+}
+
+// explainWindow records the scores of the items of the window.
+func (a *assembler) explainWindow(items []sliding.Item, candidates []candidate, w sliding.Window) {
+	for i := range items {
+		s, part := &w.Scores[i], &candidates[i].part
+		a.windowScores = append(a.windowScores, events.WindowScore{
+			Kind: part.Kind, Ref: part.Ref, Recency: s.Recency, Flags: s.Flags, Semantic: s.Semantic, Source: s.Source, Total: s.Total,
+			Priority: s.Priority, Tokens: items[i].Tokens, Shown: true, Why: part.Why,
+		})
+	}
+	for _, left := range w.Omitted {
+		a.windowScores[left.Item].Shown, a.windowScores[left.Item].Why = false, left.Reason
 	}
 }
 

@@ -59,7 +59,7 @@ type showContext struct {
 	At         string        `help:"Version of the playbook: number, label, time or tag. Default: the newest." placeholder:"POINT"`
 	MinVersion uint64        `help:"Minimum version of the playbook." placeholder:"VERSION"`
 	TaskKind   string        `help:"Kind of task: general, research, coding, debugging, analysis." placeholder:"KIND"`
-	Explain    bool          `help:"Show the components of each bullet's score."`
+	Explain    bool          `help:"Show the components of the scores of bullets and of the window."`
 	Manifest   bool          `help:"Show only the manifest, without the messages."`
 	JSON       bool          `help:"Print one JSON document."`
 	Config     app.Generator `embed:""`
@@ -117,6 +117,7 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 	console.Fprintf(out, "Context for turn %d with %s, built %s.\n", reply.Turn, version, by)
 	writeManifest(out, &reply.Manifest)
 	writeScores(out, reply.Scores)
+	writeWindowScores(out, reply.WindowScores)
 	if !s.Manifest {
 		writeMessages(out, reply.Messages)
 	}
@@ -251,6 +252,24 @@ func writeScores(out io.Writer, scores []events.BulletScore) {
 		console.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, in, s.Why)
 	}
 	_ = w.Flush()
+}
+
+func writeWindowScores(out io.Writer, scores []events.WindowScore) {
+	if len(scores) == 0 {
+		return
+	}
+	console.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "window\titem\tpriority\ttotal\trecency\tflags\tsemantic\tsource\ttokens\tin\treason\n")
+	for _, s := range scores {
+		in := "yes"
+		if !s.Shown {
+			in = "no"
+		}
+		console.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n",
+			s.Kind, s.Ref, s.Priority, s.Total, s.Recency, s.Flags, s.Semantic, s.Source, s.Tokens, in, s.Why)
+	}
+	_ = w.Flush() // into memory
 }
 
 // writeToolCosts prints calls, failures, time and tokens of each tool of a run.
