@@ -63,6 +63,8 @@ type Limits struct {
 	Items        int `name:"conversation-items" help:"Maximum messages and tool steps of earlier turns." group:"Context" rare:""`
 
 	Window      assembly.Window `name:"window" help:"Earlier user turns of the session in a context: 1 to 20, none (no limit) or adaptive." group:"Context"`
+	WindowMin   int             `name:"window-min" help:"Minimum turns of --window adaptive." group:"Context" rare:""`
+	WindowMax   int             `name:"window-max" help:"Maximum turns of --window adaptive." group:"Context" rare:""`
 	Texts       assembly.Texts  `name:"window-text" help:"Agent texts shown in earlier turns: final, none or all." group:"Context" rare:""`
 	Reflections int             `name:"reflections" help:"Recent reflections in a context, of the session and of similar tasks each; -1 for none." group:"Context" rare:""`
 	Recall      int             `name:"recall-top" help:"Maximum older executions recalled for a context; -1 for none." group:"Context" rare:""`

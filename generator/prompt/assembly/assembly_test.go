@@ -112,6 +112,30 @@ func TestAdaptiveWindowDependsOnQuery(t *testing.T) {
 	}
 }
 
+func TestAdaptiveWindowHasLimits(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		query     string
+		low, high int
+		want      int
+	}{
+		{"and the next?", 4, 10, 4},
+		{"and the next?", 1, 2, 2},
+		{"please refactor the catalogue so that it is sorted", 3, 6, 6},
+		{"please refactor the catalogue so that it is sorted", 9, 9, 9},
+	} {
+		l := Limits{Window: AdaptiveTurns, WindowMin: test.low, WindowMax: test.high}
+		if c := assemble(t, Input{Query: test.query, Window: session(12, "x")}, l); c.Manifest.Window != test.want {
+			t.Errorf("%q from %d to %d: got %d turns, want %d", test.query, test.low, test.high, c.Manifest.Window, test.want)
+		}
+	}
+	for _, l := range []Limits{{WindowMin: -1}, {WindowMin: 21}, {WindowMin: 5, WindowMax: 4}, {WindowMax: 21}, {WindowMax: -3}, {WindowMin: 11}} {
+		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), "Window") {
+			t.Errorf("%+v: got %v, want an error that names the field", l, err)
+		}
+	}
+}
+
 func TestQueryReferenceSelectsTurn(t *testing.T) {
 	t.Parallel()
 	list := session(12, "done")

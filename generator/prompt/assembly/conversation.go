@@ -129,7 +129,7 @@ func (a *assembler) windowSize() int {
 	case AllTurns:
 		return 1 << 20
 	case AdaptiveTurns:
-		return sliding.TurnCount(a.in.Query)
+		return min(max(sliding.TurnCount(a.in.Query), a.limits.WindowMin), a.limits.WindowMax)
 	}
 	return int(a.limits.Window)
 }

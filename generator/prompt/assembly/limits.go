@@ -15,7 +15,7 @@ type Window int
 // Special values of Window.
 const (
 	AllTurns      Window = -1 // as many as fit into the limit
-	AdaptiveTurns Window = -2 // 3 to 10, depending on the query
+	AdaptiveTurns Window = -2 // depends on the query, within WindowMin and WindowMax
 	DefaultWindow Window = 5  // as in swecli
 	maxWindow            = 20 // the stored turns of a session
 )
@@ -56,6 +56,8 @@ type Limits struct {
 	Items        int // maximum number of messages and tool steps of earlier turns; default 100
 
 	Window      Window // earlier user turns of the session; default DefaultWindow
+	WindowMin   int    // minimum turns of AdaptiveTurns; default 3
+	WindowMax   int    // maximum turns of AdaptiveTurns; default 10
 	Texts       Texts  // agent texts shown in earlier turns; default FinalText
 	Reflections int    // recent reflections to consider, of the playbook and of the session each; default 3, -1 for none
 	Recall      int    // maximum number of older executions that are recalled; default 10, -1 for none
@@ -74,11 +76,11 @@ const (
 	recoveryTokens = 400
 )
 
-// Defaults of Limits. Sources: 8,000 tokens and 100 items from adaptive-context, 5 turns from swecli, 3
-// reflections from ACE. The number of bullets is limited by their tokens only; swecli shows 30.
+// Defaults of Limits. Sources: 8,000 tokens and 100 items from adaptive-context, the window from swecli, 3 reflections from
+// ACE. The number of bullets is limited by their tokens only; swecli shows 30.
 var defaults = Limits{
 	Total: 32000, Bullets: 4000, MaxBullets: -1, Conversation: 8000, Items: 100,
-	Window: DefaultWindow, Texts: FinalText, Reflections: 3, Recall: 10,
+	Window: DefaultWindow, WindowMin: 3, WindowMax: 10, Texts: FinalText, Reflections: 3, Recall: 10,
 }
 
 // WithDefaults returns l with defaults in its zero fields.
@@ -89,6 +91,8 @@ func (l Limits) WithDefaults() Limits {
 	l.Conversation = cmp.Or(l.Conversation, defaults.Conversation)
 	l.Items = cmp.Or(l.Items, defaults.Items)
 	l.Window = cmp.Or(l.Window, defaults.Window)
+	l.WindowMin = cmp.Or(l.WindowMin, defaults.WindowMin)
+	l.WindowMax = cmp.Or(l.WindowMax, defaults.WindowMax)
 	l.Texts = cmp.Or(l.Texts, defaults.Texts)
 	l.Reflections = cmp.Or(l.Reflections, defaults.Reflections)
 	l.Recall = cmp.Or(l.Recall, defaults.Recall)
@@ -108,6 +112,12 @@ func (l Limits) Validate() error {
 	config.AtLeast(&e, "Recall", l.Recall, -1)
 	if l.Window < AdaptiveTurns || l.Window > maxWindow {
 		e.Add("Window", "want 1 to %d user turns, none or adaptive, got %d", maxWindow, l.Window)
+	}
+	if l.WindowMin < 1 || l.WindowMin > maxWindow {
+		e.Add("WindowMin", "must be 1 to %d, got %d", maxWindow, l.WindowMin)
+	}
+	if l.WindowMax < l.WindowMin || l.WindowMax > maxWindow {
+		e.Add("WindowMax", "must be %d (the minimum) to %d, got %d", l.WindowMin, maxWindow, l.WindowMax)
 	}
 	e.Wrap("Texts", l.Texts.UnmarshalText([]byte(l.Texts)))
 	e.Wrap("Weights", l.Weights.Validate())
