@@ -201,6 +201,9 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	})
 	if err == nil {
 		cb.cfg.Meter.ContextBuilt(time.Since(started))
+		if len(in.Window)+len(in.Marks) > 0 {
+			cb.cfg.Meter.WindowBuilt(windowSize(&out.Manifest))
+		}
 	}
 	return out, err
 }

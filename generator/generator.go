@@ -39,7 +39,7 @@ type Config struct {
 	ModelName string
 	// Scorer scores the answers. Nil scores without outside programs.
 	Scorer *scoring.Scorer
-	// Meter receives the durations; nil disables them.
+	// Meter receives the metrics; nil disables them.
 	Meter Meter
 }
 

@@ -4,10 +4,11 @@ import (
 	"context"
 	"time"
 
+	"debrief/events"
 	"debrief/playbook"
 )
 
-// Meter receives durations. Its methods are called concurrently and must not block.
+// Meter receives durations and sizes. Its methods are called concurrently and must not block.
 type Meter interface {
 	// ContextBuilt records the time to build a whole context.
 	ContextBuilt(took time.Duration)
@@ -17,6 +18,35 @@ type Meter interface {
 	Assembled(took time.Duration)
 	// PlaybookDelay records the delay between the flush of a playbook version and its arrival in memory.
 	PlaybookDelay(ago time.Duration)
+	// WindowBuilt records the size of a window. It is called for each context of a session with earlier turns.
+	WindowBuilt(s WindowSize)
+}
+
+// WindowSize is the size of a session's window in one context. A message is a message of a user, an answer, or a step with
+// tool calls. The omitted ones are those of the stored turns: a session stores the last 20.
+type WindowSize struct {
+	Messages, Tokens               int
+	OmittedMessages, OmittedTokens int
+}
+
+// Share returns the share of the tokens of the full history that the window keeps, from 0 to 1.
+func (s WindowSize) Share() float64 {
+	if s.Tokens+s.OmittedTokens <= 0 {
+		return 1
+	}
+	return float64(s.Tokens) / float64(s.Tokens+s.OmittedTokens)
+}
+
+// windowSize returns the size of the window in a context.
+func windowSize(m *events.Manifest) (s WindowSize) {
+	for _, t := range m.Totals() {
+		switch t.Kind {
+		case events.PartUser, events.PartAnswer, events.PartTools:
+			s.Messages, s.Tokens = s.Messages+t.Included, s.Tokens+t.Tokens
+			s.OmittedMessages, s.OmittedTokens = s.OmittedMessages+t.Omitted, s.OmittedTokens+t.OmittedTokens
+		}
+	}
+	return s
 }
 
 type noMeter struct{}
@@ -25,6 +55,7 @@ func (noMeter) ContextBuilt(time.Duration)  {}
 func (noMeter) Recalled(time.Duration)      {}
 func (noMeter) Assembled(time.Duration)     {}
 func (noMeter) PlaybookDelay(time.Duration) {}
+func (noMeter) WindowBuilt(WindowSize)      {}
 
 // VersionLag returns the largest number of versions by which a playbook in memory is behind its stored version. It
 // returns 0 while Run is not active.

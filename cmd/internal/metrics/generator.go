@@ -17,23 +17,50 @@ import (
 //	debrief_follower_delay_seconds       seconds    histogram from a flush of the view to its arrival in a generator; compares the clocks of two machines
 //	debrief_follower_behind_versions     versions   gauge     lag of the book that is furthest behind its view; server
 //	debrief_context_seconds              seconds    histogram stage: all (building a context), and its parts recall and assembly
+//	debrief_window_messages_total        messages   counter   in contexts of sessions with earlier turns; result: kept, omitted
+//	debrief_window_tokens_total          tokens     counter   of these messages; result: kept, omitted
+//	debrief_window_share                 ratio      histogram share of the tokens of the stored turns that one context keeps, 0 to 1
 //	debrief_requests_total               requests   counter   door: nats, http; verb: context, execution, feedback, none; code: HTTP status, or other
 //	debrief_request_seconds              seconds    histogram door, verb
 func (m *Metrics) Generator() generator.Meter {
 	stages := m.histogram("debrief_context_seconds", "Duration of building a context: all of it, recall, and assembly.", seconds, "stage")
+	messages := m.counter("debrief_window_messages_total", "Messages of the session in contexts, and those left out.", "result")
+	tokens := m.counter("debrief_window_tokens_total", "Tokens of the session in contexts, and those left out.", "result")
 	return &generatorMeter{
-		all: stages.With("all"), recall: stages.With("recall"), assembly: stages.With("assembly"),
+		kept: messages.With(kept), omitted: messages.With(omitted), keptTokens: tokens.With(kept), omittedTokens: tokens.With(omitted),
+		share: m.histogram("debrief_window_share", "Share of the tokens of the stored turns that a context keeps.", shares).With(),
+		all:   stages.With("all"), recall: stages.With("recall"), assembly: stages.With("assembly"),
 		followed: m.histogram("debrief_follower_delay_seconds", "Time from a flush of the view to its arrival in the generator.", seconds).With(),
 	}
 }
 
 // generatorMeter implements generator.Meter.
-type generatorMeter struct{ all, recall, assembly, followed *exposition.Histogram }
+type generatorMeter struct {
+	all, recall, assembly, followed, share   *exposition.Histogram
+	kept, omitted, keptTokens, omittedTokens *exposition.Counter
+}
+
+// Values of the label result of windows.
+const (
+	kept    = "kept"
+	omitted = "omitted"
+)
+
+// shares are the buckets for the share of a history.
+var shares = []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9, 1}
 
 func (c *generatorMeter) ContextBuilt(took time.Duration) { c.all.Observe(took.Seconds()) }
 func (c *generatorMeter) Recalled(took time.Duration)     { c.recall.Observe(took.Seconds()) }
 func (c *generatorMeter) Assembled(took time.Duration)    { c.assembly.Observe(took.Seconds()) }
 func (c *generatorMeter) PlaybookDelay(ago time.Duration) { c.followed.Observe(ago.Seconds()) }
+
+func (c *generatorMeter) WindowBuilt(s generator.WindowSize) {
+	c.kept.Add(uint64(s.Messages))
+	c.omitted.Add(uint64(s.OmittedMessages))
+	c.keptTokens.Add(uint64(s.Tokens))
+	c.omittedTokens.Add(uint64(s.OmittedTokens))
+	c.share.Observe(s.Share())
+}
 
 // SetFollowerLag sets the function that returns how many versions this process is behind the views. Call it before Watch.
 func (m *Metrics) SetFollowerLag(behind func(context.Context) (uint64, error)) { m.behind = behind }

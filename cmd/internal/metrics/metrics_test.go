@@ -36,7 +36,7 @@ import (
 var known = map[string][]string{
 	"role":      {events.RoleGenerator, events.RoleReflector, events.RoleCurator},
 	"kind":      {chats, embeds},
-	"result":    append(slices.Clone(results), "stored", "handled", "retried", "dead"),
+	"result":    append(slices.Clone(results), "stored", "handled", "retried", "dead", kept, omitted),
 	"state":     append(slices.Clone(breakers), "running", "unavailable", "paused", "outdated"),
 	"direction": {"input", "output", "in", "out"},
 	"secret":    {"authorization", "credentials", "jwt", "key", "password", "secret", "seed", "signature", "token", "webhook", "other"},
@@ -414,6 +414,23 @@ func TestViewBehind(t *testing.T) {
 }
 
 // TestRoleMetrics: the values of a report are exported, and values that the server did not report are not.
+func TestWindowMetrics(t *testing.T) {
+	t.Parallel()
+	m := New("test", "v1")
+	g := m.Generator()
+	g.WindowBuilt(generator.WindowSize{Messages: 3, Tokens: 300, OmittedMessages: 1, OmittedTokens: 100})
+	g.WindowBuilt(generator.WindowSize{Messages: 2, Tokens: 50})
+	all := gather(t, &m.registry)
+	for name, want := range map[string][2]float64{"debrief_window_messages_total": {5, 1}, "debrief_window_tokens_total": {350, 100}} {
+		if got := [2]float64{sum(all[name], kept), sum(all[name], omitted)}; got != want {
+			t.Errorf("%s: got %v, want %v kept and omitted", name, got, want)
+		}
+	}
+	if h := all["debrief_window_share"].Metric[0].Histogram; h.GetSampleCount() != 2 || h.GetSampleSum() != 1.75 {
+		t.Errorf("share: got %v, want 0.75 and 1", h)
+	}
+}
+
 func TestRoleMetrics(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -483,7 +500,13 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 			c.ViewBehind("b")
 			c.ViewCurrent("b")
 		},
-		"a context": func() { g.ContextBuilt(1); g.Recalled(1); g.Assembled(1); g.PlaybookDelay(1) },
+		"a context": func() {
+			g.ContextBuilt(1)
+			g.Recalled(1)
+			g.Assembled(1)
+			g.PlaybookDelay(1)
+			g.WindowBuilt(generator.WindowSize{Messages: 1})
+		},
 		"a request": func() { told(events.VerbContext, 200, 1) },
 		"a call":    func() { n.end(t.Context(), time.Time{}, nil) },
 	} {

@@ -84,6 +84,9 @@ type Counter struct{ n atomic.Uint64 }
 // Inc adds 1.
 func (c *Counter) Inc() { c.n.Add(1) }
 
+// Add adds n.
+func (c *Counter) Add(n uint64) { c.n.Add(n) }
+
 // Histograms is a metric of kind histogram. Each combination of label values is one series.
 type Histograms struct {
 	vector[*Histogram]
