@@ -265,6 +265,9 @@ func TestComposeKeepsTheModel(t *testing.T) {
 		{"ps -q curator", "", "", "ps -q curator llama3 " + llama + " 0", ""},
 		{"ps -q curator", "llama3", "", "ps -q curator llama3 " + llama + " 0", ""},
 		{"ps -q curator", "gpt-4o-mini", "", "ps -q curator gpt-4o-mini " + openAI + " 0", ""}, // not with the address of the other model
+		{"down --volumes --timeout 9", "", "", "--volumes --timeout 9 llama3 " + llama + " 0", "left: images debrief/{nats,debrief,generator,reflector,curator}:dev;"},
+		{"down --timeout 9", "", "", "down --timeout 9 llama3 " + llama + " 0", "left: the data in volume debrief_store;"},
+		{"down --rmi all", "", "", "down --rmi all llama3 " + llama + " 0", "credentials in " + secrets},
 		{"up -d curator", "simulated-invoice-desk", "", "up -d curator simulated-invoice-desk " + ours + " 1", "a simulated model"},
 	} {
 		cmd := exec.Command("./compose", strings.Fields(step.command)...)
