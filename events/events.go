@@ -316,10 +316,12 @@ type Execution struct {
 	Purpose  Purpose `msgpack:"purpose,omitempty" json:"purpose,omitempty"`
 	Origin   Origin  `msgpack:"origin,omitempty" json:"origin,omitzero"`
 
-	Steps     []Step  `msgpack:"steps,omitempty" json:"steps,omitempty"`
-	Reasoning string  `msgpack:"reasoning,omitempty" json:"reasoning,omitempty"`
-	Answer    string  `msgpack:"answer,omitempty" json:"answer,omitempty"`
-	Outcome   Outcome `msgpack:"outcome" json:"outcome"`
+	Steps     []Step `msgpack:"steps,omitempty" json:"steps,omitempty"`
+	Reasoning string `msgpack:"reasoning,omitempty" json:"reasoning,omitempty"`
+	Answer    string `msgpack:"answer,omitempty" json:"answer,omitempty"`
+	// RawReply is the beginning of the model's reply, if the Generator is configured to keep it. No prompt contains it.
+	RawReply string  `msgpack:"raw,omitempty" json:"raw_reply,omitempty"`
+	Outcome  Outcome `msgpack:"outcome" json:"outcome"`
 
 	// Version is the playbook version in the prompt, Shown are its bullets in the prompt, and Cited are the bullets
 	// that the answer cites.

@@ -16,8 +16,10 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/config"
+	"debrief/events/redact"
 	"debrief/generator/prompt/assembly"
 	"debrief/generator/scoring"
+	"debrief/playbook/text"
 )
 
 // Config configures a generator. A zero field has its default; see package config for the rules of all configurations.
@@ -28,6 +30,8 @@ type Config struct {
 
 	Recall    Recall    // scope of recalled executions; default RecallSession
 	Summaries Summaries // how older turns of a session are compressed; default SummariesModel
+
+	RawReply int // maximum bytes of the model's reply that are stored with an execution, up to 65,536; default 0, which stores none
 
 	RecallMemory int // memory limit for recalled executions, in bytes; the oldest are evicted; default 256 MiB
 
@@ -62,7 +66,21 @@ func (c Config) Validate() error {
 	e.Wrap("Summaries", c.Summaries.UnmarshalText([]byte(c.Summaries)))
 	config.AtLeast(&e, "Slots", c.Slots, 1)
 	config.AtLeast(&e, "RecallMemory", c.RecallMemory, 1)
+	if c.RawReply < 0 || c.RawReply > maxRawReply {
+		e.Add("RawReply", "must be 0 to %d bytes, got %d", maxRawReply, c.RawReply)
+	}
 	return e.Join()
+}
+
+// maxRawReply is the maximum of Config.RawReply.
+const maxRawReply = 64 << 10
+
+// rawReply returns the part of a reply to store. Secrets are redacted first, because a cut secret has no known form.
+func (c Config) rawReply(reply string) string {
+	if c.RawReply == 0 {
+		return ""
+	}
+	return text.Clip(redact.Text(reply), c.RawReply)
 }
 
 // Recall is the scope from which older executions are recalled.
@@ -223,7 +241,7 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	e := &events.Execution{
 		ID: id, TaskID: t.ID, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
-		Reasoning: a.Reasoning, Answer: a.Final, Outcome: outcome,
+		Reasoning: a.Reasoning, Answer: a.Final, RawReply: g.cfg.rawReply(reply.Text), Outcome: outcome,
 		Evaluator: cmp.Or(t.Evaluator, scoring.ByText), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,
 		Version: built.version, Shown: shown, Cited: citedBullets(a.BulletIDs, shown), Manifest: &built.Manifest,
 		Model: reply.Model, PromptSHA256: chat.Digest(built.Messages), Usage: reply.Usage,

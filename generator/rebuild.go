@@ -21,6 +21,8 @@ type RebuiltContext struct {
 	// Verified reports that the messages are byte for byte those that the model received.
 	Verified bool          `json:"verified"`
 	Steps    []events.Step `json:"steps,omitempty"` // of the execution
+	// RawReply is the model's reply, if the Generator kept it; see Config.RawReply.
+	RawReply string `json:"raw_reply,omitempty"`
 	// Missing lists the parts whose texts have expired. Why lists the other reasons for a difference. At least one of
 	// them is set if Verified is false.
 	Missing []events.Part `json:"missing,omitempty"`
@@ -36,7 +38,7 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 	if e.Manifest == nil {
 		return nil, notFoundf("execution %s: no manifest: its context was not built by a generator", handle)
 	}
-	out := &RebuiltContext{Manifest: *e.Manifest, Steps: e.Steps}
+	out := &RebuiltContext{Manifest: *e.Manifest, Steps: e.Steps, RawReply: e.RawReply}
 	c := &collector{builder: cb, e: e}
 	sources := c.sources(ctx)
 	var missing []events.Part

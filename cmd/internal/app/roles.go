@@ -22,6 +22,8 @@ import (
 type Generator struct {
 	Slots int `name:"generator-slots" help:"Maximum number of tasks answered at the same time."`
 
+	RawReply int `name:"raw-reply" help:"Store this many bytes of the model's raw reply with each execution, up to 65536; 0 for none." default:"0"`
+
 	Limits
 
 	Recall    generator.Recall    `name:"recall" help:"Scope of recalled executions: session, book (also other users' sessions) or none." group:"Context" rare:""`

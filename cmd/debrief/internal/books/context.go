@@ -183,6 +183,7 @@ func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
 		writeToolCosts(out, r.Steps)
 		if !s.Manifest {
 			writeMessages(out, r.Messages)
+			writeRawReply(out, r.RawReply)
 		}
 		writeVerification(out, r)
 	}
@@ -190,6 +191,13 @@ func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
 		return app.Exit(app.ExitPartial, fmt.Errorf("execution %s: the context could not be rebuilt exactly", s.Execution))
 	}
 	return nil
+}
+
+// writeRawReply prints the model's reply to the messages.
+func writeRawReply(out io.Writer, reply string) {
+	if reply != "" {
+		console.Fprintf(out, "\n──── raw reply of the model ────\n%s\n", console.Block(strings.TrimRight(reply, "\n")))
+	}
 }
 
 func writeVerification(out io.Writer, r *generator.RebuiltContext) {
