@@ -10,6 +10,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/generator/prompt/assembly"
+	"debrief/generator/prompt/records"
 	"debrief/playbook"
 )
 
@@ -19,8 +20,9 @@ type RebuiltContext struct {
 	Manifest events.Manifest `json:"manifest"`
 	SHA256   string          `json:"sha256"`
 	// Verified reports that the messages are byte for byte those that the model received.
-	Verified bool          `json:"verified"`
-	Steps    []events.Step `json:"steps,omitempty"` // of the execution
+	Verified bool           `json:"verified"`
+	Steps    []events.Step  `json:"steps,omitempty"` // of the execution
+	Calls    []records.Call `json:"calls,omitempty"` // the tool calls of Steps
 	// RawReply is the model's reply, if the Generator kept it; see Config.RawReply.
 	RawReply string `json:"raw_reply,omitempty"`
 	// Missing lists the parts whose texts have expired. Why lists the other reasons for a difference. At least one of
@@ -38,7 +40,7 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 	if e.Manifest == nil {
 		return nil, notFoundf("execution %s: no manifest: its context was not built by a generator", handle)
 	}
-	out := &RebuiltContext{Manifest: *e.Manifest, Steps: e.Steps, RawReply: e.RawReply}
+	out := &RebuiltContext{Manifest: *e.Manifest, Steps: e.Steps, Calls: records.Calls(e.Steps), RawReply: e.RawReply}
 	c := &collector{builder: cb, e: e}
 	sources := c.sources(ctx)
 	var missing []events.Part

@@ -181,6 +181,7 @@ func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
 		console.Fprintf(out, "Context of execution %s, built %s.\n", s.Execution, r.Manifest.At.Local().Format(time.DateTime))
 		writeManifest(out, &r.Manifest)
 		writeToolCosts(out, r.Steps)
+		writeCalls(out, r.Calls)
 		if !s.Manifest {
 			writeMessages(out, r.Messages)
 			writeRawReply(out, r.RawReply)
@@ -293,6 +294,21 @@ func writeToolCosts(out io.Writer, steps []events.Step) {
 		console.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
 	}
 	_ = w.Flush()
+}
+
+// writeCalls prints the tool calls of a run, with the agent's text before each.
+func writeCalls(out io.Writer, calls []trail.Call) {
+	if len(calls) == 0 {
+		return
+	}
+	console.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	console.Fprintf(w, "iteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale\n")
+	for _, c := range calls {
+		console.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
+			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), cli.OneLine(c.Rationale, 80))
+	}
+	_ = w.Flush() // into memory
 }
 
 func writeMessages(out io.Writer, messages []chat.Message) {
