@@ -22,7 +22,7 @@ import (
 type Generator struct {
 	Slots int `name:"generator-slots" help:"Maximum number of tasks answered at the same time."`
 
-	RawReply int `name:"raw-reply" help:"Store this many bytes of the model's raw reply with each execution, up to 65536; 0 for none." default:"0"`
+	RawReply int `name:"raw-reply" help:"Store this many bytes of the model's raw reply with each execution, up to 65536; 0 for none." default:"0" rare:""`
 
 	Limits
 
