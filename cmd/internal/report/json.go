@@ -111,6 +111,9 @@ func (r *Report) tidy() *Report {
 	for _, u := range []*Usage{&c.Cost.Generator, &c.Cost.Reflector, &c.Cost.Curator} {
 		u.Dollars = finiteOr(u.Dollars, 0)
 	}
+	if b := c.Cost.PerBullet; b != nil {
+		c.Cost.PerBullet = &BulletCost{b.Bullets, finiteOr(b.Calls, 0), finiteOr(b.Tokens, 0), finiteOr(b.Seconds, 0), finiteOr(b.Dollars, 0)}
+	}
 	return &c
 }
 

@@ -6,6 +6,9 @@
 package report
 
 import (
+	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"debrief/events"
@@ -264,6 +267,38 @@ type Cost struct {
 	Generator Usage `json:"generator"`
 	Reflector Usage `json:"reflector"`
 	Curator   Usage `json:"curator"`
+	// PerBullet is the cost of the run for each bullet that it added; nil if it added none.
+	PerBullet *BulletCost `json:"per_added_bullet,omitempty"`
+}
+
+// BulletCost is the cost of all roles and the working time, divided by the number of added bullets.
+type BulletCost struct {
+	Bullets int     `json:"bullets"` // added
+	Calls   float64 `json:"calls"`
+	Tokens  float64 `json:"tokens"` // input and output
+	Seconds float64 `json:"seconds"`
+	Dollars float64 `json:"dollars"`
+}
+
+// NewBulletCost divides a cost and a duration in seconds by a number of bullets. It returns nil without bullets.
+func NewBulletCost(c Cost, seconds float64, bullets int) *BulletCost {
+	if bullets < 1 {
+		return nil
+	}
+	all, n := c.total(), float64(bullets)
+	return &BulletCost{
+		Bullets: bullets, Calls: float64(all.Calls) / n, Tokens: float64(all.InputTokens+all.OutputTokens) / n, Seconds: seconds / n, Dollars: all.Dollars / n,
+	}
+}
+
+// String returns the cost as a sentence.
+func (c *BulletCost) String() string {
+	text := fmt.Sprintf("For each of %s: %s calls of models, %s and %s", plural(c.Bullets, "added bullet"),
+		strconv.FormatFloat(c.Calls, 'f', 1, 64), plural(int(math.Round(c.Tokens)), "token"), seconds(c.Seconds))
+	if c.Dollars > 0 {
+		text += ", " + dollars(c.Dollars)
+	}
+	return text + "."
 }
 
 // Usage is calls, tokens and dollars.

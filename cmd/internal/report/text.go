@@ -55,7 +55,11 @@ func (r *Report) Text(w io.Writer) error {
 	if all.Dollars > 0 {
 		fmt.Fprintf(&out, ", %s", dollars(all.Dollars))
 	}
-	fmt.Fprintf(&out, ".\nFingerprint of the result: %s\n", fingerprint)
+	fmt.Fprint(&out, ".\n")
+	if c := r.Cost.PerBullet; c != nil {
+		fmt.Fprintln(&out, c)
+	}
+	fmt.Fprintf(&out, "Fingerprint of the result: %s\n", fingerprint)
 	if r.Run.simulated() {
 		fmt.Fprintln(&out, "The model was simulated: the figures say nothing about a real one.")
 	}

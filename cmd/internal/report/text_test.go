@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -29,6 +30,26 @@ func TestText(t *testing.T) {
 	has(t, out.String(), "and 6 more, listed in report.json")
 	if err := (&Report{}).Text(&out); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestCostPerBullet(t *testing.T) {
+	t.Parallel()
+	r := example()
+	r.Cost = Cost{Generator: Usage{6, 1000, 200, 0.5}, Reflector: Usage{3, 500, 100, 0.3}, Curator: Usage{1, 150, 50, 0.2}}
+	if r.Cost.PerBullet = NewBulletCost(r.Cost, 10, 4); *r.Cost.PerBullet != (BulletCost{4, 2.5, 500, 2.5, 0.25}) {
+		t.Errorf("got %+v, want a quarter of all", r.Cost.PerBullet)
+	}
+	want := "For each of 4 added bullets: 2.5 calls of models, 500 tokens and 2.5 s, $0.2500."
+	var text, page strings.Builder
+	if err := errors.Join(r.Text(&text), r.page(&page)); err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range []string{text.String(), page.String()} {
+		has(t, strings.Join(strings.Fields(got), " "), want)
+	}
+	if c := NewBulletCost(r.Cost, 10, 0); c != nil {
+		t.Errorf("no bullets: got %+v, want nil", c)
 	}
 }
 

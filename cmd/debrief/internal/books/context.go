@@ -268,7 +268,7 @@ func writeWindowScores(out io.Writer, scores []events.WindowScore) {
 		return
 	}
 	console.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := console.NewTable(out)
 	console.Fprintf(w, "window\titem\tpriority\ttotal\trecency\tflags\tsemantic\tsource\ttokens\tin\treason\n")
 	for _, s := range scores {
 		in := "yes"
@@ -278,7 +278,7 @@ func writeWindowScores(out io.Writer, scores []events.WindowScore) {
 		console.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n",
 			s.Kind, s.Ref, s.Priority, s.Total, s.Recency, s.Flags, s.Semantic, s.Source, s.Tokens, in, s.Why)
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush()
 }
 
 // writeToolCosts prints calls, failures, time and tokens of each tool of a run.
@@ -302,13 +302,13 @@ func writeCalls(out io.Writer, calls []trail.Call) {
 		return
 	}
 	console.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := console.NewTable(out)
 	console.Fprintf(w, "iteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale\n")
 	for _, c := range calls {
 		console.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
-			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), cli.OneLine(c.Rationale, 80))
+			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), c.Rationale)
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush()
 }
 
 func writeMessages(out io.Writer, messages []chat.Message) {
