@@ -306,7 +306,7 @@ func writeCalls(out io.Writer, calls []trail.Call) {
 	console.Fprintf(w, "iteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale\n")
 	for _, c := range calls {
 		console.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
-			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), c.Rationale)
+			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), cli.OneLine(c.Rationale, 80))
 	}
 	_ = w.Flush()
 }
